@@ -16,13 +16,16 @@ const (
 	helpColumns = 100
 )
 
-// TestHelpFitsAScreen: --help of each command has at most 45 lines of 100 columns, usage first. Where it
-// selects flags there are examples, and no text is cut.
+// TestHelpFitsAScreen: each command, flag and argument has a text, and each text one of these. --help of each command
+// has at most 45 lines of 100 columns, usage first. Where it selects flags there are examples, and no text is cut.
 func TestHelpFitsAScreen(t *testing.T) {
 	var c commands
 	p, err := flags.NewParser(&c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := flags.CheckHelp(p.Model); err != nil {
+		t.Error(err)
 	}
 	for _, node := range append(p.Model.Leaves(true), p.Model.Node) {
 		args := strings.Fields(strings.TrimPrefix(node.Path(), "drumbeat"))

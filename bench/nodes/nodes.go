@@ -12,18 +12,18 @@ import (
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	URLs       int           `name:"urls" type:"count" placeholder:"N" help:"URLs of the web. 1e7 takes 90 s of a processor, and 380 MB. Default: 1e7, or 1e6 with --quick."`
-	Nodes      int           `type:"count" placeholder:"N" help:"Number of nodes. Default: 64, or 8 with --quick."`
-	PLDURLs    int           `name:"pld-urls" type:"count" placeholder:"N" help:"Mean number of URLs of a PLD. Default: 25."`
-	Exponent   float64       `type:"fraction" placeholder:"A" help:"The share of PLDs with at least x URLs falls as x^-A. Default: 2."`
-	Huge       float64       `type:"fraction" placeholder:"SHARE" help:"Share of all URLs that one PLD has in the second simulation. Default: 0.1."`
-	Links      int           `type:"count" placeholder:"N" help:"Links of a page. Default: 12."`
-	Away       float64       `type:"fraction" placeholder:"SHARE" help:"Share of further links that lead to other PLDs. Default: 0.5."`
-	Rate       int           `type:"count" placeholder:"N" help:"Pages per second of a node. Default: 100."`
-	HostDelay  time.Duration `placeholder:"DURATION" help:"Time between two visits of a host. Default: 10s."`
-	Checkpoint time.Duration `placeholder:"DURATION" help:"Time between two checkpoints of a node. Default: 60s."`
-	Seed       uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed."`
-	Quick      bool          `help:"Use small sizes, to end within 30 s."`
+	URLs       int           `name:"urls" type:"count" placeholder:"N"`
+	Nodes      int           `type:"count" placeholder:"N"`
+	PLDURLs    int           `name:"pld-urls" type:"count" placeholder:"N"`
+	Exponent   float64       `type:"fraction" placeholder:"A"`
+	Huge       float64       `type:"fraction" placeholder:"SHARE"`
+	Links      int           `type:"count" placeholder:"N"`
+	Away       float64       `type:"fraction" placeholder:"SHARE"`
+	Rate       int           `type:"count" placeholder:"N"`
+	HostDelay  time.Duration `placeholder:"DURATION"`
+	Checkpoint time.Duration `placeholder:"DURATION"`
+	Seed       uint64        `type:"count" placeholder:"N" default:"1"`
+	Quick      bool
 }
 
 // Complete fills in defaults and returns all faults, joined.

@@ -39,15 +39,15 @@ import (
 // Command is the table of bot-page's flags: some of a crawl's, and the page's own.
 type Command struct {
 	flags.Who
-	Purpose   string            `group:"what" common:"" placeholder:"TEXT" help:"Purpose of the crawl, in a sentence or two. Required: site owners ask this first."`
-	Addresses []flags.NetPrefix `group:"what" common:"" placeholder:"CIDR" help:"Addresses that the crawl uses. Site owners can then recognize others that use its name. Repeatable."`
-	Out       string            `group:"what" common:"" placeholder:"FILE" help:"Write to FILE, replaced atomically. Default: standard output."`
-	JSON      bool              `group:"what" common:"" name:"json" xor:"form" help:"Print the --addresses as JSON. The form is the one that search engines publish (creationTime, prefixes)."`
-	Text      bool              `group:"what" common:"" xor:"form" help:"Print the page as plain text."`
-	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form" help:"Serve the page over HTTP at an address such as :8080. It is at /, with /ip-ranges.json and /robots.txt, until a signal."`
+	Purpose   string            `group:"what" common:"" placeholder:"TEXT"`
+	Addresses []flags.NetPrefix `group:"what" common:"" placeholder:"CIDR"`
+	Out       string            `group:"what" common:"" placeholder:"FILE"`
+	JSON      bool              `group:"what" common:"" name:"json" xor:"form"`
+	Text      bool              `group:"what" common:"" xor:"form"`
+	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form"`
 	flags.Delays
 	flags.Health
-	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey" help:"As for crawl."`
+	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey"`
 	flags.Sources
 }
 

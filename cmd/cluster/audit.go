@@ -13,9 +13,9 @@ import (
 )
 
 type auditCmd struct {
-	Path        []string `arg:"" name:"path" help:"All directories of the nodes, or for each node the file that drumbeat audit --json has written. Nodes that are missing are named, and pairs with them are left out."`
-	Deep        bool     `help:"Also audit each node as drumbeat audit --deep does, check that its URLs are of its own slots, and that no two nodes have the same URL. Needs directories and --cluster-file."`
-	ClusterFile string   `placeholder:"FILE" help:"With --deep: the file of the cluster."`
+	Path        []string `arg:"" name:"path"`
+	Deep        bool
+	ClusterFile string `placeholder:"FILE"`
 	flags.Audit
 }
 

@@ -39,20 +39,20 @@ import (
 
 // Command is the table of cluster's commands.
 type Command struct {
-	Init        initCmd        `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
-	Seed        seedCmd        `cmd:"" help:"Make an NKey seed for --cluster-seed, which nodes need for an embedded broker beyond loopback. Copy it to each node; it is secret."`
-	Show        showCmd        `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
-	Status      statusCmd      `cmd:"" help:"Print a table of all nodes, by what they say of themselves every 10 seconds, and of the broker's streams."`
-	Permissions permissionsCmd `cmd:"" help:"Print the permissions that a user of the NATS account needs for a crawl, as configuration of the server."`
-	Audit       auditCmd       `cmd:"" help:"Compare the accounts of all stopped nodes of a crawl: what each has sent is what the others have taken or will get. Exit code 5 if a node was set back to an older copy."`
-	Move        moveCmd        `cmd:"" help:"Move slots, with their PLDs, between stopped nodes. All nodes must be stopped in order, and all their directories be at hand. If it is interrupted, run it again."`
+	Init        initCmd        `cmd:""`
+	Seed        seedCmd        `cmd:""`
+	Show        showCmd        `cmd:""`
+	Status      statusCmd      `cmd:""`
+	Permissions permissionsCmd `cmd:""`
+	Audit       auditCmd       `cmd:""`
+	Move        moveCmd        `cmd:""`
 }
 
 type initCmd struct {
-	File   string    `arg:"" name:"file" help:"File to make."`
-	Nodes  int       `required:"" placeholder:"N" help:"Number of nodes, 1 to 4096. It cannot be changed later: take more nodes than machines, if machines may be added; one machine can run several."`
-	Weight []float64 `placeholder:"W" help:"Weights of the nodes, the first of node 0, such as 2,1,1: their shares of the web. Default: equal shares."`
-	Keep   bool      `help:"Leave FILE as it is if it exists and is the file of a cluster with this number of nodes, for a service that makes it at each start."`
+	File   string    `arg:"" name:"file"`
+	Nodes  int       `required:"" placeholder:"N"`
+	Weight []float64 `placeholder:"W"`
+	Keep   bool
 }
 
 // Run makes the file.
@@ -120,7 +120,7 @@ func (c *initCmd) keep(a *term.App) error {
 }
 
 type showCmd struct {
-	File string `arg:"" name:"file" help:"File of a cluster."`
+	File string `arg:"" name:"file"`
 }
 
 // Run prints what the file says.

@@ -14,12 +14,12 @@ import (
 )
 
 type moveCmd struct {
-	Slots string     `default:"0-4095" placeholder:"A-B" help:"Slots to move, from 0 to 4095. Those of each node are spread evenly: 0-1023 is a quarter of each. Default: ${default}."`
-	From  int        `default:"-1" placeholder:"J" help:"Move only slots of this node. Default: of all nodes."`
-	To    int        `required:"" placeholder:"K" help:"Node that gets the slots."`
-	File  string     `arg:"" name:"file" help:"File of the cluster. It is replaced at the end: copy it to each node again."`
-	Node  []string   `arg:"" name:"node" help:"Directories of all nodes, those of node 0 first. Separate the directories of one node by commas."`
-	RAM   flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for buffers. Default: ${default}."`
+	Slots string     `default:"0-4095" placeholder:"A-B"`
+	From  int        `default:"-1" placeholder:"J"`
+	To    int        `required:"" placeholder:"K"`
+	File  string     `arg:"" name:"file"`
+	Node  []string   `arg:"" name:"node"`
+	RAM   flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
 // Help says what a move needs, and gives examples.

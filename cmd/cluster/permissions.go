@@ -9,8 +9,8 @@ import (
 )
 
 type permissionsCmd struct {
-	File   string `arg:"" name:"file" help:"File of the cluster."`
-	Status bool   `help:"Print what cluster status needs, instead of what a node needs."`
+	File   string `arg:"" name:"file"`
+	Status bool
 }
 
 // Run prints the permissions in the form of the configuration of a NATS server.

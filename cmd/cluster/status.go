@@ -20,12 +20,12 @@ import (
 
 // connectFlags say how to reach the broker. Their names and meanings are those of crawl.
 type connectFlags struct {
-	Cluster []string `required:"" placeholder:"URL" help:"NATS servers of the crawl, such as tls://nats1:4222; that of --cluster-listen for an embedded one."`
-	CA      string   `name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). Default: the system's."`
-	Cert    string   `name:"cluster-cert" placeholder:"FILE" help:"Client certificate (PEM)."`
-	Key     string   `name:"cluster-key" placeholder:"FILE" help:"Key of --cluster-cert."`
-	Creds   string   `name:"cluster-creds" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
-	Seed    string   `name:"cluster-seed" placeholder:"FILE" help:"NKey seed for the embedded server."`
+	Cluster []string `required:"" placeholder:"URL"`
+	CA      string   `name:"cluster-ca" placeholder:"FILE"`
+	Cert    string   `name:"cluster-cert" placeholder:"FILE"`
+	Key     string   `name:"cluster-key" placeholder:"FILE"`
+	Creds   string   `name:"cluster-creds" placeholder:"FILE"`
+	Seed    string   `name:"cluster-seed" placeholder:"FILE"`
 }
 
 // connect returns a connection that makes nothing at the broker.
@@ -43,9 +43,9 @@ func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.
 }
 
 type statusCmd struct {
-	File string `arg:"" name:"file" help:"File of the cluster."`
+	File string `arg:"" name:"file"`
 	connectFlags
-	JSON bool `help:"Print JSON."`
+	JSON bool
 }
 
 // report is what cluster status prints as JSON.

@@ -15,10 +15,10 @@ import (
 
 // extractFlags have texts extracted while the crawl runs.
 type extractFlags struct {
-	Extract        []string    `group:"output" placeholder:"LIST" help:"Extract text, lang, meta and jsonld (a list of some, separated by commas) of HTML pages while the crawl runs, as \"drumbeat extract\" does afterwards: a part for each finished WARC file. Each worker takes 64MiB of --ram and the CPU that is idle or the crawl's."`
-	ExtractDir     string      `group:"output" placeholder:"DIR" help:"Write the parts of --extract to DIR. Default: texts in the first --out, or in the first --dir."`
-	ExtractFormat  string      `group:"output" enum:"parquet,wet,jsonl,csv" default:"parquet" help:"Format of --extract: parquet, csv, jsonl, or wet (text and lang only). CSV keeps the text of pages as it is; see extract."`
-	ExtractWorkers flags.Count `group:"output" placeholder:"N" default:"1" help:"Extract N WARC files at once, 1 to 64."`
+	Extract        []string    `group:"output" placeholder:"LIST"`
+	ExtractDir     string      `group:"output" placeholder:"DIR"`
+	ExtractFormat  string      `group:"output" enum:"parquet,wet,jsonl,csv" default:"parquet"`
+	ExtractWorkers flags.Count `group:"output" placeholder:"N" default:"1"`
 }
 
 const mostExtractWorkers = 64

@@ -12,10 +12,10 @@ import (
 
 // hookFlags set the program that is asked about each page.
 type hookFlags struct {
-	Hook        string        `group:"hook" placeholder:"CMD" help:"Ask this program about each page: whether to store it, whether to follow its links, which links to add, and what to store beside it (docs/GUIDE.md, docs/formats/hook.md). CMD is a program and its arguments, separated by spaces; quotes hold words together. A page without an answer is stored and its links are followed."`
-	HookProcs   *flags.Count  `group:"hook" placeholder:"N" help:"Run N processes of the hook, each with one page at a time. Default: one for each CPU, at most 4."`
-	HookTimeout time.Duration `group:"hook" placeholder:"DURATION" default:"5s" help:"Wait at most this long for an answer of the hook, and at most this long for a free process. A process that exceeds it is killed and started again."`
-	HookBody    flags.Size    `group:"hook" placeholder:"SIZE" default:"1MiB" help:"Send at most this much of a body, and of its text, to the hook."`
+	Hook        string        `group:"hook" placeholder:"CMD"`
+	HookProcs   *flags.Count  `group:"hook" placeholder:"N"`
+	HookTimeout time.Duration `group:"hook" placeholder:"DURATION" default:"5s"`
+	HookBody    flags.Size    `group:"hook" placeholder:"SIZE" default:"1MiB"`
 }
 
 // mostHookBody bounds --hook-body, in bytes: RAM holds several copies.

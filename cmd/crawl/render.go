@@ -12,15 +12,15 @@ import (
 
 // renderFlags set the browser that renders some pages.
 type renderFlags struct {
-	Render         string        `group:"render" placeholder:"ws://HOST:PORT" help:"Have this browser, a headless Chromium that listens there for DevTools, render the pages that --render-rules names, after they were stored (docs/RENDERING.md). All requests of the pages go through the crawler. The DOM is stored beside the response, and its links are followed. Without the browser the crawl continues. Not with --cluster."`
-	RenderRules    []string      `group:"render" placeholder:"FILE" help:"Render the pages that the rules in FILE accept (docs/RULES.md). Repeatable. Read at the start only."`
-	RenderTabs     flags.Count   `group:"render" placeholder:"N" default:"2" help:"Render at most N pages at once."`
-	RenderTime     time.Duration `group:"render" placeholder:"DURATION" default:"10s" help:"Give the scripts of a page this much time, not counting the waits for its requests. Then its DOM is taken as it is."`
-	RenderLongest  time.Duration `group:"render" placeholder:"DURATION" default:"10m" help:"Take the DOM of a page after this long, although requests still wait for the delays of their hosts."`
-	RenderRequests flags.Count   `group:"render" placeholder:"N" default:"100" help:"Make at most N requests for a page."`
-	RenderBytes    flags.Size    `group:"render" placeholder:"SIZE" default:"8MiB" help:"Receive at most this much for a page, and keep at most this much of its DOM."`
-	RenderQueue    flags.Size    `group:"render" placeholder:"SIZE" default:"1GiB" help:"Let pages of at most this size in all wait on disk for the browser. Further ones stay without rendering."`
-	RenderCache    flags.Size    `group:"render" placeholder:"SIZE" default:"32MiB" help:"Keep this much of scripts and data in RAM for other pages, for at most an hour."`
+	Render         string        `group:"render" placeholder:"ws://HOST:PORT"`
+	RenderRules    []string      `group:"render" placeholder:"FILE"`
+	RenderTabs     flags.Count   `group:"render" placeholder:"N" default:"2"`
+	RenderTime     time.Duration `group:"render" placeholder:"DURATION" default:"10s"`
+	RenderLongest  time.Duration `group:"render" placeholder:"DURATION" default:"10m"`
+	RenderRequests flags.Count   `group:"render" placeholder:"N" default:"100"`
+	RenderBytes    flags.Size    `group:"render" placeholder:"SIZE" default:"8MiB"`
+	RenderQueue    flags.Size    `group:"render" placeholder:"SIZE" default:"1GiB"`
+	RenderCache    flags.Size    `group:"render" placeholder:"SIZE" default:"32MiB"`
 }
 
 // Limits of the flags: RAM holds several copies of what a page receives, for each tab.

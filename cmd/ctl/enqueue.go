@@ -16,7 +16,7 @@ import (
 const enqueuedAtOnce = 256
 
 type enqueueCmd struct {
-	Page []string `arg:"" name:"url" help:"URLs."`
+	Page []string `arg:"" name:"url"`
 }
 
 // Run enqueues the URLs and prints a line for each.
@@ -55,7 +55,7 @@ func enqueuedText(e *admin.Enqueued) string {
 }
 
 type reloadCmd struct {
-	Anew bool `help:"Place all queued URLs anew, by the budgets that the sites have then. That reads and writes all of BEAST."`
+	Anew bool
 }
 
 // Run reloads the files and prints what changed.

@@ -151,8 +151,8 @@ func (slotsCmd) Run(a *term.App, w *Where) error {
 }
 
 type hostsCmd struct {
-	Sort  string `enum:"inram,trouble" default:"inram" help:"inram: hosts with the most URLs in RAM; trouble: hosts that fail or refuse, the last event first."`
-	Limit int    `default:"20" help:"Most hosts."`
+	Sort  string `enum:"inram,trouble" default:"inram"`
+	Limit int    `default:"20"`
 }
 
 // Run prints hosts.
@@ -167,8 +167,8 @@ func (c hostsCmd) Run(a *term.App, w *Where) error {
 }
 
 type pldsCmd struct {
-	Sort  string `enum:"indegree,pages,bytes" default:"indegree" help:"Order: indegree, pages or bytes."`
-	Limit int    `default:"20" help:"Most PLDs."`
+	Sort  string `enum:"indegree,pages,bytes" default:"indegree"`
+	Limit int    `default:"20"`
 }
 
 // Run prints PLDs.
@@ -188,7 +188,7 @@ func (c pldsCmd) Run(a *term.App, w *Where) error {
 }
 
 type explainCmd struct {
-	What string `arg:"" help:"A URL, a host, a PLD or an address."`
+	What string `arg:""`
 }
 
 // Run prints the explanation.
@@ -250,7 +250,7 @@ func printLimits(out io.Writer, l *admin.Limits) {
 }
 
 type logCmd struct {
-	Lines int `short:"n" default:"50" help:"Maximum number of lines."`
+	Lines int `short:"n" default:"50"`
 }
 
 // Run prints the log.
@@ -264,7 +264,7 @@ func (c logCmd) Run(a *term.App, w *Where) error {
 }
 
 type changesCmd struct {
-	Limit int `default:"20" help:"Most changes."`
+	Limit int `default:"20"`
 }
 
 // Run prints the changes.

@@ -49,27 +49,27 @@ import (
 
 // Command is the table of demo's flags.
 type Command struct {
-	CrawlFlags []string `arg:"" optional:"" name:"crawl-flag" help:"Flags of drumbeat crawl, after --, such as: -- --content-seen off --strategy focused. The directories, seeds, network and reports are those of demo. A crawl with such flags is not compared with a correct one."`
+	CrawlFlags []string `arg:"" optional:"" name:"crawl-flag"`
 
-	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000" help:"Approximate number of URLs in the synthetic web; four in five are pages, the rest redirects, errors and files."`
-	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Number of hosts in the synthetic web."`
-	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500" help:"Number of pay-level domains in the synthetic web."`
-	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Random seed of the synthetic web."`
-	Warc        []string      `group:"what" name:"warc" placeholder:"DIR" help:"Serve the stored crawl in DIR instead of a synthetic web, and crawl it again from its seeds: the hosts, pages and robots.txt of its WARC files, by a name server and servers on loopback. DIR is an output directory of a stopped crawl, or any directory with WARC files. For several directories, repeat the flag. DIR is only read."`
-	Seeds       string        `group:"what" placeholder:"FILE" help:"With --warc, crawl from the seeds in FILE. Default: the pages that the stored crawl did not find by a link."`
-	Delays      bool          `group:"what" name:"stored-delays" help:"With --warc, answer each request as slowly as the stored crawl was answered. Default: at once."`
-	Hostile     bool          `group:"what" help:"Add hosts of every kind that attacks crawlers to the synthetic web: endless bodies, compression bombs, calendars without end, slow and lying name servers, and others. The summary says what each kind did and how it ended."`
-	Serve       uint16        `group:"what" placeholder:"PORT" help:"Only serve the web, until a signal, for crawls by other processes, such as the nodes of a cluster: HTTP at PORT of loopback addresses, HTTPS at the next one, and a name server at the one after it. With --warc, PORT serves both HTTP and HTTPS. It prints the seeds and the flags of these crawls, and at its end what they fetched. Default: crawl it."`
-	MaxTime     time.Duration `group:"what" placeholder:"DURATION" help:"Stop after DURATION. Default: 1m with --hostile, since some of its hosts have pages without end; otherwise none."`
-	Dir         string        `group:"what" placeholder:"DIR" help:"Keep the crawl in DIR. Default: a temporary directory, removed at the end."`
-	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"Limit the RAM of the whole process, including the synthetic web."`
-	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Use at most N concurrent connections."`
-	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms" help:"Minimum delay between requests to a host; half of it for PLDs with large budgets."`
-	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms" help:"Minimum delay between requests to an IP address; half of it for PLDs with large budgets."`
-	ServerLog   string        `group:"report" placeholder:"FILE" help:"Append a line to FILE for each request that the servers receive: the time in UTC, the server's address and the URL. Default: none."`
+	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000"`
+	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000"`
+	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500"`
+	Seed        uint64        `group:"what" placeholder:"N" default:"1"`
+	Warc        []string      `group:"what" name:"warc" placeholder:"DIR"`
+	Seeds       string        `group:"what" placeholder:"FILE"`
+	Delays      bool          `group:"what" name:"stored-delays"`
+	Hostile     bool          `group:"what"`
+	Serve       uint16        `group:"what" placeholder:"PORT"`
+	MaxTime     time.Duration `group:"what" placeholder:"DURATION"`
+	Dir         string        `group:"what" placeholder:"DIR"`
+	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB"`
+	Connections flags.Count   `group:"net" placeholder:"N" default:"500"`
+	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms"`
+	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms"`
+	ServerLog   string        `group:"report" placeholder:"FILE"`
 	flags.Logging
 	flags.Admin
-	Config string `group:"report" placeholder:"FILE" help:"Read flags of demo from FILE, in TOML. Keys are the names of flags. Flags and environment variables take precedence."`
+	Config string `group:"report" placeholder:"FILE"`
 }
 
 // webRAM is the part of --ram reserved for the synthetic web, in bytes: its tables, its log, and the server

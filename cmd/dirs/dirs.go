@@ -30,19 +30,19 @@ import (
 
 // Command is the table of dirs' commands.
 type Command struct {
-	List   listCmd   `cmd:"" help:"Print which crawl each directory belongs to, and its number."`
-	Forget forgetCmd `cmd:"" help:"Remove all directories that are not named from a stopped crawl, if they hold none of its data. Reads all files first, as audit --deep does. Exit code 4 if a directory still holds data."`
+	List   listCmd   `cmd:""`
+	Forget forgetCmd `cmd:""`
 }
 
 // listCmd is the table of dirs list's flags.
 type listCmd struct {
-	Dir []string `arg:"" name:"dir" help:"Directories to list."`
+	Dir []string `arg:"" name:"dir"`
 }
 
 // forgetCmd is the table of dirs forget's flags.
 type forgetCmd struct {
-	Dir []string `arg:"" name:"dir" help:"Directories to keep."`
-	Out []string `placeholder:"DIR" help:"Output directories to keep, if the crawl has --out."`
+	Dir []string `arg:"" name:"dir"`
+	Out []string `placeholder:"DIR"`
 }
 
 // Run prints the identity and size of each directory.

@@ -18,10 +18,10 @@ import (
 
 // dirFlags are the flags for questions about a crawl's directory.
 type dirFlags struct {
-	Dir  []string `placeholder:"DIR" help:"Directories of a crawl, all of them. Answers then describe this crawl as of its last checkpoint. It may be running: explain writes nothing and takes no lock."`
-	Out  []string `placeholder:"DIR" help:"With --dir: output directories, if the crawl has --out."`
-	Fast bool     `help:"With --dir: read only some blocks, and no queues, indexes or logs. Tells whether a URL is known, not where it is."`
-	JSON bool     `name:"json" help:"With --dir: print each answer as a JSON object on one line."`
+	Dir  []string `placeholder:"DIR"`
+	Out  []string `placeholder:"DIR"`
+	Fast bool
+	JSON bool `name:"json"`
 }
 
 // asked reports whether --dir is given. Without it, it refuses the flags that need it.

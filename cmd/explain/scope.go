@@ -15,12 +15,12 @@ import (
 
 // scopeCmd is the table of explain scope's flags.
 type scopeCmd struct {
-	URLs            []string `arg:"" name:"url" optional:"" help:"URLs. Without any: JSON lines on standard input."`
-	Rules           []string `placeholder:"FILE" help:"As for crawl."`
-	Blacklist       []string `placeholder:"FILE" help:"As for crawl."`
-	Sites           string   `placeholder:"FILE" help:"As for crawl. Secrets are not read."`
-	Addr            string   `placeholder:"IP" help:"IP address of the URLs' host, for network rules of a blacklist."`
-	PrivateSuffixes bool     `help:"As for crawl."`
+	URLs            []string `arg:"" name:"url" optional:""`
+	Rules           []string `placeholder:"FILE"`
+	Blacklist       []string `placeholder:"FILE"`
+	Sites           string   `placeholder:"FILE"`
+	Addr            string   `placeholder:"IP"`
+	PrivateSuffixes bool
 }
 
 // scopeExplainer finds the rules that decide about a URL.

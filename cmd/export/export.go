@@ -32,18 +32,18 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz" help:"Table: plds, pld-edges, hosts, pages, links, refused, queue, robots, near-duplicates, or the sample of a random walk. GUIDE lists their columns. Or wacz: the stored pages as one file."`
-	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Tables of pages and links need them."`
-	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges and links arc: numbered arcs and a list of names, for WebGraph. Spreadsheets must import CSV as text."`
-	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output. With wacz: a file."`
-	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
-	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"End a part before this size."`
-	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process besides what the crawl had in buffers. At least 32MiB; below 128MiB it may take more."`
-	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: -o with .tmp, or the system's."`
-	Queued      bool       `help:"With plds: count waiting URLs; reads all queues."`
-	CountLinks  bool       `help:"With pld-edges: count links; reads all pages."`
-	Languages   bool       `help:"With pages: detect languages; reads all pages."`
+	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz"`
+	Dir         []string   `required:"" placeholder:"DIR"`
+	Out         []string   `placeholder:"DIR"`
+	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet"`
+	Output      string     `short:"o" required:"" placeholder:"DIR"`
+	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd"`
+	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB"`
+	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
+	Tmp         string     `placeholder:"DIR"`
+	Queued      bool
+	CountLinks  bool
+	Languages   bool
 }
 
 // Help returns examples.

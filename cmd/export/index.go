@@ -13,12 +13,12 @@ import (
 
 // Index is the table of index's flags.
 type Index struct {
-	Dir    []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out    []string   `placeholder:"DIR" help:"Output directories: needed if the crawl has --out."`
-	Format string     `enum:"cdxj,zipnum,cdx" default:"cdxj" help:"cdxj: one sorted file, index.cdxj. zipnum: index.cdxj.gz in blocks of 3,000 lines, with index.idx and index.loc. cdx: one sorted file of 11 fields, index.cdx, for OutbackCDX."`
-	Output string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the index, which replaces an earlier one of the same format. \"-\" writes CDXJ or CDX to standard output."`
-	RAM    flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process. At least 32MiB; with less than 128MiB the process may take more."`
-	Tmp    string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/index-tmp, removed at the end. Default: the name of -o with .tmp; with -o - the system's directory for temporary files."`
+	Dir    []string   `required:"" placeholder:"DIR"`
+	Out    []string   `placeholder:"DIR"`
+	Format string     `enum:"cdxj,zipnum,cdx" default:"cdxj"`
+	Output string     `short:"o" required:"" placeholder:"DIR"`
+	RAM    flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
+	Tmp    string     `placeholder:"DIR"`
 }
 
 // Help returns examples.

@@ -40,15 +40,15 @@ import (
 
 // Command is the table of extract's flags.
 type Command struct {
-	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories: needed if the crawl has --out."`
-	Format      string     `enum:"wet,parquet,jsonl,csv" default:"parquet" help:"parquet, csv, jsonl, or wet: WARC files of conversion records. CSV keeps the text of sites as it is, and a spreadsheet may take such a cell for a formula: import it as text."`
-	Fields      []string   `placeholder:"LIST" help:"Groups of values: text, lang, meta and jsonld, separated by commas. GUIDE lists their columns. Default: all; wet has text and lang only."`
-	FullText    bool       `help:"Take the visible text, with navigation and the like. Default: the main text."`
-	Sites       string     `placeholder:"FILE" help:"Leave out pages of the sites with extract = false in FILE (docs/SITES.md), in parts that are made now."`
-	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts, one for each WARC file: new, empty, or that of an earlier extract with the same options, which is continued. \"-\" writes CSV or JSON lines to standard output."`
-	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
-	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for workers: each takes up to 64MiB, and there is at most one for each CPU."`
+	Dir         []string `required:"" placeholder:"DIR"`
+	Out         []string `placeholder:"DIR"`
+	Format      string   `enum:"wet,parquet,jsonl,csv" default:"parquet"`
+	Fields      []string `placeholder:"LIST"`
+	FullText    bool
+	Sites       string     `placeholder:"FILE"`
+	Output      string     `short:"o" required:"" placeholder:"DIR"`
+	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd"`
+	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
 // leastRAM is the RAM of a worker.

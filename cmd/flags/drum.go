@@ -11,13 +11,13 @@ import (
 
 // Drum holds the flags of URLseen's geometry.
 type Drum struct {
-	DrumBuffer  *Size `group:"machine" placeholder:"SIZE" help:"Buffer size of a URLseen bucket (M). Default: from --ram."`
-	DrumChunk   *Size `group:"machine" placeholder:"SIZE" help:"Chunk size of URLseen cache I/O (delta). Default: from --ram."`
-	DrumBuckets Count `group:"machine" placeholder:"N" default:"0" help:"Number of URLseen buckets (k), a power of 2. 0: from --ram."`
-	DrumBucket  *Size `group:"machine" placeholder:"SIZE" help:"Merge at most this much of a bucket at once (r). Default: from --ram."`
-	DrumDisk    *Size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen buckets (D). Default: from --disk."`
-	DrumWorkers Count `group:"machine" placeholder:"N" default:"0" help:"Number of URLseen buckets merged concurrently, if --ram suffices. 0: one more than CPUs, at most 8."`
-	CacheRAM    *Size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"Size of the RAM cache of recent URLs in front of URLseen (c). 0: no cache. Default: from --ram."`
+	DrumBuffer  *Size `group:"machine" placeholder:"SIZE"`
+	DrumChunk   *Size `group:"machine" placeholder:"SIZE"`
+	DrumBuckets Count `group:"machine" placeholder:"N" default:"0"`
+	DrumBucket  *Size `group:"machine" placeholder:"SIZE"`
+	DrumDisk    *Size `group:"machine" placeholder:"SIZE"`
+	DrumWorkers Count `group:"machine" placeholder:"N" default:"0"`
+	CacheRAM    *Size `group:"machine" name:"cache-ram" placeholder:"SIZE"`
 }
 
 // Check returns the first fault.

@@ -21,7 +21,7 @@ var fullHelp = kong.HelpOptions{Compact: true, WrapUpperBound: 110, ValueFormatt
 
 // global holds the flags of all commands.
 type global struct {
-	HelpAll helpAll `help:"Print all flags with their full text, and exit."`
+	HelpAll helpAll
 }
 
 // helpAll is --help-all.

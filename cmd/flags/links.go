@@ -10,11 +10,11 @@ import (
 
 // Links holds the flags that select the links of a page to follow.
 type Links struct {
-	Nofollow     string `group:"politeness" enum:"obey,ignore" default:"obey" help:"Obey or ignore nofollow in meta robots, X-Robots-Tag and rel attributes. The page's metadata record it in either case."`
-	LinkRels     string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Follow <link> elements and Link headers of these types: a list of next, prev, canonical, alternate and other, or none."`
-	MaxRedirects Count  `group:"limits" placeholder:"N" default:"20" help:"Follow at most N redirects in a row, up to 250, counted from the last page that links to one of them. 0: follow none."`
-	Forms        bool   `group:"what" help:"Follow the action URL of GET forms as it stands, without fields."`
-	Assets       bool   `group:"what" help:"Also fetch and store page resources: images, scripts, style sheets and what they refer to, fonts, media. They do not count as pages."`
+	Nofollow     string `group:"politeness" enum:"obey,ignore" default:"obey"`
+	LinkRels     string `group:"what" placeholder:"TYPES" default:"next,prev,canonical"`
+	MaxRedirects Count  `group:"limits" placeholder:"N" default:"20"`
+	Forms        bool   `group:"what"`
+	Assets       bool   `group:"what"`
 }
 
 // linkTypes are the words of --link-rels.

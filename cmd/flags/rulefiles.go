@@ -65,7 +65,7 @@ func (s Scoping) Print(out io.Writer) error {
 
 // RuleFiles holds the flags that name files of rules.
 type RuleFiles struct {
-	Rules     []string `group:"what" common:"" placeholder:"FILE" help:"Read scope rules from FILE (docs/RULES.md). They include or exclude hosts, PLDs, URL prefixes, SURTs and expressions. The first match wins, before --scope. Repeatable. SIGHUP reloads them."`
-	Blacklist []string `group:"what" common:"" placeholder:"FILE" help:"Never contact the hosts, PLDs and networks in FILE (docs/RULES.md). Queued URLs are no exception. Repeatable. SIGHUP reloads the list within seconds."`
-	Sites     string   `group:"what" placeholder:"FILE" help:"Read settings of some sites from FILE (docs/SITES.md), a TOML file: headers, credentials, delays and more, by SURT prefix, PLD or host. SIGHUP reloads them."`
+	Rules     []string `group:"what" common:"" placeholder:"FILE"`
+	Blacklist []string `group:"what" common:"" placeholder:"FILE"`
+	Sites     string   `group:"what" placeholder:"FILE"`
 }

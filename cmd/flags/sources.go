@@ -13,8 +13,8 @@ import (
 
 // Sources holds the flags that name where the values of other flags come from.
 type Sources struct {
-	Config string `group:"report" common:"" placeholder:"FILE" help:"Read flags from FILE, in TOML. Keys are the names of flags, such as host-delay. Flags and environment variables take precedence. drumbeat config prints a template."`
-	Preset string `group:"report" common:"" placeholder:"NAME" enum:"none,survey,archive,site,own-site" default:"none" help:"Start from a set of values: survey, archive, site or own-site. GUIDE says what each is for; crawl --print-config lists the values. All other settings take precedence."`
+	Config string `group:"report" common:"" placeholder:"FILE"`
+	Preset string `group:"report" common:"" placeholder:"NAME" enum:"none,survey,archive,site,own-site" default:"none"`
 }
 
 // Settings gives the parser the values that stand in the configuration file and the preset. The precedence

@@ -12,10 +12,10 @@ import (
 
 // Who identifies the crawler and its operator.
 type Who struct {
-	Agent     string `group:"politeness" common:"" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token in User-Agent: letters, - and _ (RFC 9309). It selects the robots.txt group."`
-	Contact   string `group:"politeness" common:"" placeholder:"WHO" help:"Mail address or URL of the person responsible for this crawl. Required. It is sent with every request."`
-	UserAgent string `group:"politeness" placeholder:"TEXT" help:"Send this User-Agent header instead of \"TOKEN/VERSION (+WHO)\". It must contain the token and the contact."`
-	From      string `group:"politeness" placeholder:"MAIL" help:"Send this mail address in the From header (RFC 9110). none: send no From header. Default: --contact if it is a mail address, else none."`
+	Agent     string `group:"politeness" common:"" placeholder:"TOKEN" default:"${defaultAgent}"`
+	Contact   string `group:"politeness" common:"" placeholder:"WHO"`
+	UserAgent string `group:"politeness" placeholder:"TEXT"`
+	From      string `group:"politeness" placeholder:"MAIL"`
 }
 
 // maxUserAgent bounds --user-agent: servers cut or refuse longer ones.

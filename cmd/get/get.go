@@ -42,15 +42,15 @@ import (
 
 // Command is the table of get's flags.
 type Command struct {
-	URL      string   `arg:"" name:"url" help:"URL of a page or robots.txt that the crawl has fetched."`
-	Dir      []string `placeholder:"DIR" default:"${defaultDir}" help:"All directories of the crawl. It may be running: get writes nothing, takes no lock and sees the last checkpoint."`
-	Out      []string `placeholder:"DIR" help:"Output directories, if the crawl has --out."`
-	Body     bool     `xor:"what" help:"Print the body without chunks and content coding. This is the default."`
-	Head     bool     `xor:"what" help:"Print the status line and the header fields."`
-	Text     bool     `xor:"what" help:"Print the visible text of an HTML page as UTF-8."`
-	Rendered bool     `help:"Take the page as the browser of crawl --render has rendered it: --body and --text of the DOM."`
-	Record   bool     `xor:"what" help:"Print the WARC record as stored, uncompressed."`
-	At       string   `placeholder:"TIME" help:"Take the capture closest to TIME: 2026-11-23, 2026-11-23T10:00:00Z or 20261123100000 (UTC). Default: the latest."`
+	URL      string   `arg:"" name:"url"`
+	Dir      []string `placeholder:"DIR" default:"${defaultDir}"`
+	Out      []string `placeholder:"DIR"`
+	Body     bool     `xor:"what"`
+	Head     bool     `xor:"what"`
+	Text     bool     `xor:"what"`
+	Rendered bool
+	Record   bool   `xor:"what"`
+	At       string `placeholder:"TIME"`
 }
 
 // Run prints the response.

@@ -40,9 +40,9 @@ import (
 // Command is the table of plan's flags. The help of flags.Planned has the paper's symbols in brackets.
 type Command struct {
 	flags.Planned
-	Measure bool `group:"machine" common:"" help:"Measure --disk-rate with some 100 MB in each --dir. They are written to and read from it, or its nearest parent that exists."`
+	Measure bool `group:"machine" common:""`
 
-	JSON bool `group:"report" common:"" name:"json" help:"Print JSON."`
+	JSON bool `group:"report" common:"" name:"json"`
 	flags.Sources
 }
 

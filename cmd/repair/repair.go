@@ -42,12 +42,12 @@ import (
 
 // Command is the table of repair's flags.
 type Command struct {
-	Dir         []string `arg:"" name:"dir" help:"All directories of the crawl."`
-	DryRun      bool     `help:"Print what would be done and what would be lost, and change nothing."`
-	Taken       []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
-	Remote      string   `placeholder:"MODE" enum:"head,read,off" default:"head" help:"Of files in an object store: compare size and checksums and mend what differs (head), also read every record there (read), or leave the store out (off)."`
-	Resync      *int     `placeholder:"N" help:"Let a cluster go on whose node N was set back to an older copy of its directories. Stop all nodes, audit them (drumbeat audit --json), and run it on node N with the audits of all others (--taken). Audit node N again, and run it on each other node with this audit."`
-	ClusterFile string   `placeholder:"FILE" help:"With --resync: the file of the cluster."`
+	Dir         []string `arg:"" name:"dir"`
+	DryRun      bool
+	Taken       []string `placeholder:"FILE"`
+	Remote      string   `placeholder:"MODE" enum:"head,read,off" default:"head"`
+	Resync      *int     `placeholder:"N"`
+	ClusterFile string   `placeholder:"FILE"`
 	flags.Audit
 }
 

@@ -37,11 +37,11 @@ import (
 
 // Command is the table of report's flags.
 type Command struct {
-	Dir    []string    `arg:"" name:"dir" help:"All directories of the crawl. It may be running."`
-	Output string      `short:"o" placeholder:"FILE" default:"report.html" help:"Write the report to FILE: JSON if the name ends in .json, otherwise HTML. \"-\" is standard output."`
-	JSON   bool        `name:"json" help:"Write JSON whatever the name of the file."`
-	Top    flags.Count `placeholder:"N" default:"10" help:"List the N PLDs with the largest in-degrees, at most 1000."`
-	Fast   bool        `help:"Leave out the pages by in-degree, which need the records of all PLDs."`
+	Dir    []string    `arg:"" name:"dir"`
+	Output string      `short:"o" placeholder:"FILE" default:"report.html"`
+	JSON   bool        `name:"json"`
+	Top    flags.Count `placeholder:"N" default:"10"`
+	Fast   bool
 	siteFlags
 }
 

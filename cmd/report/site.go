@@ -33,11 +33,11 @@ func (h *hostName) UnmarshalText(text []byte) error {
 
 // siteFlags are for the report of a site.
 type siteFlags struct {
-	Site hostName    `placeholder:"HOST" help:"Report on a host, or on a PLD with all its hosts, for its owner: broken links and the pages that have them, redirects, canonicals, duplicates, orphans, slow and large pages, titles."`
-	Rows flags.Count `placeholder:"N" default:"100" help:"With --site: list at most N URLs of each kind."`
-	Out  []string    `placeholder:"DIR" help:"With --site: output directories, if the crawl has --out."`
-	CSV  bool        `name:"csv" help:"With --site: write CSV whatever the name of the file. Cells that a spreadsheet would take for formulas begin with an apostrophe, unlike those of export and extract."`
-	RAM  flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB" help:"With --site: RAM for sorting. At least 32MiB."`
+	Site hostName    `placeholder:"HOST"`
+	Rows flags.Count `placeholder:"N" default:"100"`
+	Out  []string    `placeholder:"DIR"`
+	CSV  bool        `name:"csv"`
+	RAM  flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
 const (

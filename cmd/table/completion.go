@@ -14,7 +14,7 @@ import (
 
 // Completion prints a script that completes commands, flags and values in a shell.
 type Completion struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
 // Help returns examples.

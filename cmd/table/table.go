@@ -28,7 +28,7 @@ import (
 
 // Config prints a configuration file with the defaults of a command.
 type Config struct {
-	Command string `arg:"" optional:"" enum:"crawl,demo,plan,bot-page" default:"crawl" help:"Command that reads the file with --config: crawl, demo, plan or bot-page."`
+	Command string `arg:"" optional:"" enum:"crawl,demo,plan,bot-page" default:"crawl"`
 }
 
 // Help returns examples.
