@@ -1,7 +1,8 @@
 // Package crawl is the command crawl. It makes the options of package drumbeat/crawl from flags, environment
 // and machine, shows the progress of the crawl, and prints its end.
 //
-// Command (command.go) is the table of its flags; groups that other commands share come from package flags.
+// Command (command.go) is the table of its flags, in groups: those that other commands share come from package flags,
+// the others stand in groups.go or in a file with their code. Each sets its group of crawl.Options.
 // settings.go checks the flags and computes defaults from the machine, options.go turns them into
 // crawl.Options, network.go opens the resolver and the fetcher. seeds.go copies seeds from standard input or
 // the command line into the crawl's first directory, so the same command resumes.
@@ -23,14 +24,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/internal/ports"
 	"drumbeat/state"
 )
 
@@ -51,13 +50,7 @@ type Command struct {
 	Sitemaps    bool        `group:"what" common:""`
 	SitemapBody *flags.Size `group:"what" placeholder:"SIZE"`
 
-	MaxPages       flags.Count   `group:"limits" common:"" placeholder:"N" default:"0"`
-	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h"`
-	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
-	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s"`
-	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N"`
-	Linger         time.Duration `group:"limits" placeholder:"DURATION" default:"1m"`
-
+	limitFlags
 	flags.URLRules
 	flags.Bodies
 
@@ -67,13 +60,9 @@ type Command struct {
 	Retries flags.Count `group:"politeness" placeholder:"N" default:"3"`
 
 	flags.Links
-
 	netFlags
-
 	budgetFlags
-
 	resourceFlags
-
 	hookFlags
 	renderFlags
 	recrawlFlags
@@ -81,81 +70,8 @@ type Command struct {
 	priorityFlags
 	storeFlags
 	clusterFlags
-
-	Store           string        `group:"output" enum:"warc,none" default:"warc"`
-	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
-	NoArchive       string        `group:"output" name:"noarchive" enum:"keep,headers,drop" default:"keep"`
-	NoIndex         string        `group:"output" name:"noindex" enum:"keep,drop" default:"keep"`
-	Simhash         bool          `group:"output"`
-	WARCFormat      string        `group:"output" name:"warc-format" enum:"gz,zst" default:"gz"`
-	WARCDict        string        `group:"output" name:"warc-dict" placeholder:"FILE|none" default:"none"`
-	WARCLevel       string        `group:"output" name:"warc-level" enum:"fast,1,2,3,4,5,6,7,8,9" placeholder:"LEVEL" default:"fast"`
-	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
-	ArchiveRobots   bool          `group:"output" negatable:"" default:"true"`
-	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true"`
-	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors"`
-	TraceLinks      string        `group:"output" placeholder:"FILE"`
-	TraceLimit      flags.Size    `group:"output" placeholder:"SIZE" default:"8GiB"`
-	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s"`
-	RollEvery       time.Duration `group:"output" placeholder:"DURATION" default:"1h"`
-	PrivateSuffixes bool          `group:"output"`
+	outputFlags
 	reportFlags
-}
-
-// netFlags configure DNS and connections.
-type netFlags struct {
-	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT"`
-	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0"`
-	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR"`
-	NAT64Prefix      []flags.NAT64      `group:"net" name:"nat64-prefix" placeholder:"PREFIX"`
-	Ports            []ports.Range      `group:"net" common:"" placeholder:"PORTS"`
-	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto"`
-	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record"`
-	TLSLegacy        bool               `group:"net" name:"tls-legacy"`
-	HTTP2            string             `group:"net" name:"http2" enum:"on,off" default:"on"`
-	Connections      *flags.Connections `group:"net" common:"" placeholder:"N"`
-	Rate             flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none"`
-	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none"`
-	AcceptEncoding   flags.Codings      `group:"net" placeholder:"LIST" default:"gzip"`
-	TimeZone         flags.TimeZone     `group:"net" placeholder:"NAME"`
-	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s"`
-	ConnectTimeout   time.Duration      `group:"net" placeholder:"DURATION" default:"10s"`
-	FirstByteTimeout time.Duration      `group:"net" placeholder:"DURATION" default:"20s"`
-	Timeout          time.Duration      `group:"net" placeholder:"DURATION" default:"60s"`
-	MapPort          []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B"`
-}
-
-// budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
-type budgetFlags struct {
-	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper"`
-	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10"`
-	BudgetQueue   flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
-	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
-	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000"`
-	Trusted       string      `group:"budget" placeholder:"FILE"`
-	TrapScore     string      `group:"budget" enum:"off,on" default:"off"`
-	QueuesMax     flags.Count `group:"budget" placeholder:"N" default:"1024"`
-}
-
-// resourceFlags limit RAM and disk. Their help has the paper's symbols in brackets.
-type resourceFlags struct {
-	RAM      *flags.Size `group:"machine" common:"" name:"ram" placeholder:"SIZE"`
-	Disk     *flags.Size `group:"machine" common:"" placeholder:"SIZE"`
-	KeepFree *flags.Size `group:"machine" placeholder:"SIZE"`
-	WhenFull string      `group:"machine" enum:"pause,drain,stop" default:"pause"`
-	DirectIO bool        `group:"machine" name:"direct-io"`
-	flags.Drum
-}
-
-// reportFlags select what is printed.
-type reportFlags struct {
-	flags.Logging
-	HistoryBytes flags.Size `group:"report" placeholder:"SIZE" default:"64MiB"`
-	Summary      string     `group:"report" placeholder:"FILE"`
-	PrintConfig  bool       `group:"report" common:""`
-	flags.Sources
-	flags.Profiling `group:"report"`
-	flags.Admin
 }
 
 // Help returns the text after the usage in crawl -h.
@@ -256,7 +172,6 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	if opt.Links.SitemapBytes, err = c.sitemapBytes(network.Limits, network.bodies); err != nil {
 		return errors.Join(term.Usage(err), network.Close())
 	}
-	opt.Identity.UserAgent = c.UserAgent
 	opt.Observe.Panicked = func(value any, stack []byte) {
 		view.out.wait()
 		a.Die(value, stack)

@@ -40,22 +40,22 @@ func (c *Command) checkExtract() error {
 	return nil
 }
 
-// apply sets the options of the flags. The directories of the crawl must be set.
-func (f *extractFlags) apply(o *crawl.Options) {
+// options returns the options of the flags for the directories of a crawl, nil without --extract.
+func (f *extractFlags) options(o *crawl.DiskOptions) *crawl.ExtractOptions {
 	if len(f.Extract) == 0 {
-		return
+		return nil
 	}
 	x := &crawl.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat), Workers: int(f.ExtractWorkers)}
 	x.Fields, _ = extract.ParseFields(x.Format, f.Extract) // checked
 	if x.Dir == "" {
-		first := o.Disk.Dirs
-		if len(o.Disk.Out) > 0 {
-			first = o.Disk.Out
+		first := o.Dirs
+		if len(o.Out) > 0 {
+			first = o.Out
 		}
 		x.Dir = filepath.Join(first[0], "texts")
 	}
 	x.Dir = filepath.Clean(x.Dir)
-	o.Extract = x
+	return x
 }
 
 // extractText says what was extracted to dir; "" without --extract.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"drumbeat/cmd/flags"
-	"drumbeat/crawl"
 	"drumbeat/internal/hook"
 )
 
@@ -54,11 +53,13 @@ func (h *hookFlags) procs() int {
 	return int(*h.HookProcs)
 }
 
-// apply sets the options of a crawl. The flags must be checked.
-func (h *hookFlags) apply(o *crawl.Options) {
-	if words, err := hook.Words(h.Hook); err == nil {
-		o.Hook = &hook.Options{Command: words, Procs: h.procs(), Timeout: h.HookTimeout, BodyBytes: int(h.HookBody)}
+// options returns the options of the hook, nil without --hook. The flags must be checked.
+func (h *hookFlags) options() *hook.Options {
+	words, err := hook.Words(h.Hook)
+	if err != nil {
+		return nil
 	}
+	return &hook.Options{Command: words, Procs: h.procs(), Timeout: h.HookTimeout, BodyBytes: int(h.HookBody)}
 }
 
 // hookFiles is the number of descriptors of a process of the hook.

@@ -72,12 +72,10 @@ func (p *priorityFlags) walk() walk.Options {
 // maxLaneWeight is beast.MaxWeight.
 const maxLaneWeight = 1 << 16
 
-// apply sets the options of the flags.
-func (p *priorityFlags) apply(o *crawl.Options) {
-	o.Order.Strategy, o.Order.SitesAtOnce = p.Strategy, int(p.SitesAtOnce)
-	o.Order.Walk = p.walk()
-	o.Order.Priority, o.Order.Lanes, o.Order.LaneWeights = p.Priority, int(p.Lanes), p.weights()
-	if o.Order.Lanes == 0 && len(o.Order.LaneWeights) > 0 && p.Priority != crawl.DefaultPriority {
-		o.Order.Lanes = len(o.Order.LaneWeights)
+func (p *priorityFlags) apply(o *crawl.OrderOptions) {
+	o.Strategy, o.SitesAtOnce, o.Walk = p.Strategy, int(p.SitesAtOnce), p.walk()
+	o.Priority, o.Lanes, o.LaneWeights = p.Priority, int(p.Lanes), p.weights()
+	if o.Lanes == 0 && len(o.LaneWeights) > 0 && p.Priority != crawl.DefaultPriority {
+		o.Lanes = len(o.LaneWeights)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"drumbeat/cmd/flags"
-	"drumbeat/crawl"
 	"drumbeat/internal/revisit"
 )
 
@@ -45,6 +44,3 @@ func (r *recrawlFlags) check() error {
 	}
 	return nil
 }
-
-// apply sets the options of the flags.
-func (r *recrawlFlags) apply(o *crawl.Options) { o.Recrawl = r.policy() }

@@ -68,12 +68,12 @@ func (c *Command) checkRender() error {
 	return c.renderFlags.check()
 }
 
-// apply sets the options of a crawl. The flags must be checked.
-func (f *renderFlags) apply(o *crawl.Options) {
+// options returns the options of the browser, nil without --render. The flags must be checked.
+func (f *renderFlags) options() *crawl.RenderOptions {
 	if f.Render == "" {
-		return
+		return nil
 	}
-	o.Render = &crawl.RenderOptions{Endpoint: f.Render, Rules: f.RenderRules, Tabs: int(f.RenderTabs), Time: f.RenderTime,
+	return &crawl.RenderOptions{Endpoint: f.Render, Rules: f.RenderRules, Tabs: int(f.RenderTabs), Time: f.RenderTime,
 		Longest: f.RenderLongest, Requests: int(f.RenderRequests), PageBytes: int64(f.RenderBytes),
 		QueueBytes: int64(f.RenderQueue), CacheBytes: int64(f.RenderCache)}
 }

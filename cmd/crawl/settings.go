@@ -35,28 +35,6 @@ func (c *Command) check() error {
 	return nil
 }
 
-func (c *Command) checkReferences() error {
-	if n := len(c.Reference); n > crawl.MaxReferences {
-		return fmt.Errorf("--reference is given %d times, want at most %d", n, crawl.MaxReferences)
-	}
-	for _, s := range c.Reference {
-		if _, err := crawl.CheckReference(s); err != nil {
-			return fmt.Errorf("--reference: %w", err)
-		}
-	}
-	return nil
-}
-
-// references returns the URLs of --reference, which checkReferences has checked.
-func (c *Command) references() (urls []string) {
-	for _, s := range c.Reference {
-		if url, err := crawl.CheckReference(s); err == nil {
-			urls = append(urls, url)
-		}
-	}
-	return urls
-}
-
 func (c *Command) checkDelays() error {
 	for _, d := range []struct {
 		flag    string

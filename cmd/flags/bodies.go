@@ -110,8 +110,8 @@ func (f *Bodies) Check() error {
 }
 
 // Apply sets a crawl's options.
-func (f *Bodies) Apply(o *crawl.Options) {
-	o.Network.Accept, o.Network.BodyCaps = f.Accept, f.MaxBody.caps()
+func (f *Bodies) Apply(o *crawl.NetworkOptions) {
+	o.Accept, o.BodyCaps = f.Accept, f.MaxBody.caps()
 }
 
 // MaxBodyLimit bounds --max-body, in bytes.

@@ -103,12 +103,12 @@ func (d *Delays) CheckRates() error {
 	return nil
 }
 
-// Apply sets a crawl's options.
-func (d *Delays) Apply(o *crawl.Options) {
-	o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = *d.HostDelay, *d.HostDelayMin, d.ServerDelay, *d.ServerDelayMin
-	o.Politeness.PLDDelay, o.Politeness.PLDDelayMin, o.Politeness.MaxCrawlDelay, o.Politeness.HostDelayFactor = *d.PLDDelay, *d.PLDDelayMin, d.MaxCrawlDelay, *d.HostDelayFactor
-	o.Politeness.AdaptiveDelay = d.AdaptiveDelay
-	o.Politeness.NetworkRate, o.Politeness.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
+// Apply sets a crawl's options; Complete has been called.
+func (d *Delays) Apply(o *crawl.PolitenessOptions) {
+	*o = crawl.PolitenessOptions{HostDelay: *d.HostDelay, HostDelayMin: *d.HostDelayMin, ServerDelay: d.ServerDelay,
+		ServerDelayMin: *d.ServerDelayMin, PLDDelay: *d.PLDDelay, PLDDelayMin: *d.PLDDelayMin, NetworkRate: *d.NetworkRate,
+		NetworkConnections: int(*d.NetworkConnections), MaxCrawlDelay: d.MaxCrawlDelay, HostDelayFactor: *d.HostDelayFactor,
+		AdaptiveDelay: d.AdaptiveDelay}
 }
 
 // leastDelay returns a minimum delay: the one given, which must not exceed full, or else standard, or full

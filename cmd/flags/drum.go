@@ -58,11 +58,11 @@ func (d *Drum) Reserve(m term.Machine, dirs, outs int, direct bool) term.Machine
 }
 
 // Apply sets a crawl's options.
-func (d *Drum) Apply(o *crawl.Options) {
-	o.Drum.BufferBytes, o.Drum.ChunkBytes, o.Drum.Buckets = int(OrZero(d.DrumBuffer)), int(OrZero(d.DrumChunk)), int(d.DrumBuckets)
-	o.Drum.BucketBytes, o.Drum.DiskBytes = int64(OrZero(d.DrumBucket)), int64(OrZero(d.DrumDisk))
-	o.Drum.Workers, o.Drum.CacheRAMBytes = int(d.DrumWorkers), int64(OrZero(d.CacheRAM))
+func (d *Drum) Apply(o *crawl.DrumOptions) {
+	o.BufferBytes, o.ChunkBytes, o.Buckets = int(OrZero(d.DrumBuffer)), int(OrZero(d.DrumChunk)), int(d.DrumBuckets)
+	o.BucketBytes, o.DiskBytes = int64(OrZero(d.DrumBucket)), int64(OrZero(d.DrumDisk))
+	o.Workers, o.CacheRAMBytes = int(d.DrumWorkers), int64(OrZero(d.CacheRAM))
 	if d.CacheRAM != nil && *d.CacheRAM == 0 {
-		o.Drum.CacheRAMBytes = crawl.Unlimited // no cache: 0 would be the default
+		o.CacheRAMBytes = crawl.Unlimited // no cache: 0 would be the default
 	}
 }

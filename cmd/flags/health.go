@@ -39,8 +39,8 @@ func (h *Health) Check() error {
 }
 
 // Apply sets a crawl's options.
-func (h *Health) Apply(o *crawl.Options) {
-	o.Health.Backoff, o.Health.BackoffMax, o.Health.RobotsWait, o.Health.RobotsForget = h.Backoff, h.BackoffMax, h.RobotsWait, h.RobotsForget
-	o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals = int(h.HostFailures), int(h.HostRests), int(h.HostRefusals)
-	o.Health.MaxPagesPerHost = int64(h.MaxPagesPerHost)
+func (h *Health) Apply(o *crawl.HealthOptions) {
+	o.Backoff, o.BackoffMax, o.RobotsWait, o.RobotsForget = h.Backoff, h.BackoffMax, h.RobotsWait, h.RobotsForget
+	o.HostFailures, o.HostRests, o.HostRefusals = int(h.HostFailures), int(h.HostRests), int(h.HostRefusals)
+	o.MaxPagesPerHost = int64(h.MaxPagesPerHost)
 }

@@ -45,11 +45,11 @@ func (l *Links) Check() error {
 }
 
 // Apply sets a crawl's options.
-func (l *Links) Apply(o *crawl.Options) {
-	o.Links.IgnoreNofollow = l.Nofollow == "ignore"
-	o.Links.Rels, _ = l.rels() // Check has reported its error
-	o.Links.Forms, o.Links.Assets = l.Forms, l.Assets
-	if o.Links.MaxRedirects = int(l.MaxRedirects); o.Links.MaxRedirects == 0 {
-		o.Links.MaxRedirects = crawl.NoRedirects
+func (l *Links) Apply(o *crawl.LinksOptions) {
+	o.IgnoreNofollow = l.Nofollow == "ignore"
+	o.Rels, _ = l.rels() // Check has reported its error
+	o.Forms, o.Assets = l.Forms, l.Assets
+	if o.MaxRedirects = int(l.MaxRedirects); o.MaxRedirects == 0 {
+		o.MaxRedirects = crawl.NoRedirects
 	}
 }

@@ -110,7 +110,7 @@ func (p *Planned) Options() (crawl.Options, error) {
 		Network: crawl.NetworkOptions{Connections: int(p.Connections.Most())},
 		Budgets: crawl.BudgetsOptions{QueuesMax: int(p.QueuesMax)},
 		Output:  crawl.OutputOptions{Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
-	p.Drum.Apply(&o)
+	p.Drum.Apply(&o.Drum)
 	if p.Nodes == 1 {
 		return o, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/cmd/term"
+	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"
@@ -68,4 +69,9 @@ type RuleFiles struct {
 	Rules     []string `group:"what" common:"" placeholder:"FILE"`
 	Blacklist []string `group:"what" common:"" placeholder:"FILE"`
 	Sites     string   `group:"what" placeholder:"FILE"`
+}
+
+// Apply sets a crawl's options.
+func (f *RuleFiles) Apply(o *crawl.AdmissionOptions) {
+	o.Rules, o.Blacklist, o.Sites = f.Rules, f.Blacklist, f.Sites
 }

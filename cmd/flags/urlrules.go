@@ -48,11 +48,11 @@ func (u *URLRules) Check() error {
 }
 
 // Apply sets a crawl's options; Check has been called.
-func (u *URLRules) Apply(o *crawl.Options) {
+func (u *URLRules) Apply(o *crawl.AdmissionOptions) {
 	params, _ := urlrule.ParseParams(u.StripParams)
 	extensions, _ := urlrule.ParseExtensions(u.SkipExtensions)
-	o.Admission.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
+	o.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
 		SkipExtensions: extensions, MaxPathDepth: int(u.MaxPathDepth), MaxRepeats: int(u.MaxRepeats), MaxParams: int(u.MaxParams)}
-	o.Admission.KeepEscapes = u.Escapes == "keep"
-	o.Admission.MaxURLBytes, o.Admission.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
+	o.KeepEscapes = u.Escapes == "keep"
+	o.MaxURLBytes, o.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"drumbeat/cmd/term"
+	"drumbeat/crawl"
 )
 
 // Who identifies the crawler and its operator.
@@ -107,6 +108,11 @@ func (w *Who) Complete() (note string) {
 		return fmt.Sprintf("--contact %s is neither a mail address nor a URL: site owners cannot use it", w.Contact)
 	}
 	return ""
+}
+
+// Apply sets a crawl's options; Complete has been called.
+func (w *Who) Apply(o *crawl.IdentityOptions) {
+	o.Agent, o.Contact, o.UserAgent, o.Version = w.Agent, w.Contact, w.UserAgent, term.Version()
 }
 
 // FromHeader returns the From header; "" for none.
