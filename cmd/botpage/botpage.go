@@ -51,14 +51,6 @@ type Command struct {
 	flags.Sources
 }
 
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat bot-page --contact you@example.org --purpose "To learn how the web is linked."
-  drumbeat bot-page --config crawl.toml --purpose "To archive our region." --out bot.html
-  drumbeat bot-page --config crawl.toml --purpose "To archive our region." --serve :8080`
-}
-
 // Run prints or serves the page.
 func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {

@@ -22,21 +22,6 @@ type moveCmd struct {
 	RAM   flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
-// Help says what a move needs, and gives examples.
-func (*moveCmd) Help() string {
-	return `Before: stop all nodes by Ctrl-C or SIGTERM, copy the file of the cluster, and mount or copy the directories of all nodes here. The disks of nodes that give or get slots need room for a second copy of their stores.
-
-After: copy the new file to each node, and start all nodes. A node with the old file is refused. Pages and logs stay where they are.
-
-The number of nodes does not change. Some crawls do not move: those with --recrawl, several lanes or enqueued URLs, those that have given up a node, and nodes with messages in quarantine. The error names the cause, and nothing has changed.
-
-Exit codes: 2 for bad flags; 4 if a node runs, a directory is not that of its node, or something does not move; 5 for damage; 1 if the accounts do not balance.
-
-Examples:
-  drumbeat cluster move --slots 0-1365 --to 1 cluster.json n0 n1 n2
-  drumbeat cluster move --slots 0-2047 --from 0 --to 3 cluster.json n0 n1 n2 /disk1/n3,/disk2/n3`
-}
-
 // Run moves slots.
 func (c *moveCmd) Run(a *term.App) error {
 	opt := slotmove.Options{File: c.File, From: c.From, To: c.To, RAMBytes: int64(c.RAM)}

@@ -74,15 +74,6 @@ type Command struct {
 	reportFlags
 }
 
-// Help returns the text after the usage in crawl -h.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat crawl https://example.org/ --contact you@example.org --scope host --max-time 2m
-  drumbeat crawl --seeds seeds.txt --contact https://example.org/bot --dir /disk1/c --dir /disk2/c
-  drumbeat crawl https://my.example/ --contact you@my.example --preset own-site
-  drumbeat crawl --config crawl.toml --print-config`
-}
-
 // Run crawls.
 func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings) error {
 	if err := c.check(); err != nil {

@@ -62,15 +62,6 @@ type Command struct {
 	flags.Admin
 }
 
-// Help returns the text after the usage in doctor -h.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat doctor --pages 3e9 --ram 64GiB --dir /disk1/c --dir /disk2/c --out /disk3/pages
-  drumbeat doctor --pages 1e6 --seeds seeds.txt --resolver 127.0.0.1
-  drumbeat doctor --config crawl.toml --pages 1e8
-  drumbeat doctor --no-network --disk-test 0 --json`
-}
-
 // Run checks the machine and prints the results.
 func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {

@@ -46,15 +46,6 @@ type Command struct {
 	Languages   bool
 }
 
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat export pages --dir drumbeat-crawl -o pages
-  drumbeat export plds --dir /d1/crawl --dir /d2/crawl --queued -o plds
-  drumbeat export pld-edges --dir drumbeat-crawl --count-links -o edges
-  drumbeat export wacz --dir drumbeat-crawl -o site.wacz`
-}
-
 // leastPart is the least value of --part-size.
 const leastPart = 1 << 10
 

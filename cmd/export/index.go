@@ -21,15 +21,6 @@ type Index struct {
 	Tmp    string     `placeholder:"DIR"`
 }
 
-// Help returns examples.
-func (*Index) Help() string {
-	return `Examples:
-  drumbeat index --dir drumbeat-crawl -o index
-  drumbeat index --dir /d1/crawl --dir /d2/crawl --format zipnum -o index
-  drumbeat index --dir drumbeat-crawl -o - | gzip > index.cdxj.gz
-  drumbeat index --dir drumbeat-crawl --format cdx -o index`
-}
-
 // check returns an error for flags that do not fit together.
 func (c *Index) check() error {
 	switch {

@@ -54,14 +54,6 @@ type Command struct {
 // leastRAM is the RAM of a worker.
 const leastRAM = 64 << 20
 
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat extract --dir drumbeat-crawl -o texts
-  drumbeat extract --dir /d1/crawl --dir /d2/crawl --format wet -o wet
-  drumbeat extract --dir drumbeat-crawl --fields lang,meta --format jsonl -o - | head`
-}
-
 // check returns an error for flags that do not fit together.
 func (c *Command) check() error {
 	format := tabular.Format(c.Format)

@@ -46,15 +46,6 @@ type Command struct {
 	flags.Sources
 }
 
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat plan --ram 64GiB --disk 40TB --pages 3e9 --dir /disk1/c --dir /disk2/c
-  drumbeat plan --pages 1e8 --measure
-  drumbeat plan --nodes 4 --pages 1e10
-  drumbeat plan --config crawl.toml --json`
-}
-
 // planned is the result that plan prints, in words or as JSON.
 type planned struct {
 	RAMBytes  int64 `json:"ramBytes"`

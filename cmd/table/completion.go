@@ -17,14 +17,6 @@ type Completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
-// Help returns examples.
-func (*Completion) Help() string {
-	return `Examples:
-  source <(drumbeat completion bash)
-  drumbeat completion zsh > ~/.zfunc/_drumbeat
-  drumbeat completion fish > ~/.config/fish/completions/drumbeat.fish`
-}
-
 // Run prints the script.
 func (c *Completion) Run(a *term.App, kctx *kong.Context) error {
 	script := map[string]func([]node) []byte{"bash": bash, "zsh": zsh, "fish": fish}[c.Shell]

@@ -15,12 +15,6 @@ import (
 // Man prints a manual page.
 type Man struct{}
 
-// Help returns examples.
-func (*Man) Help() string {
-	return `Examples:
-  drumbeat man > drumbeat.1 && man ./drumbeat.1`
-}
-
 // Run prints the page.
 func (*Man) Run(a *term.App, kctx *kong.Context) error {
 	_, err := a.Stdout.Write(manPage(kctx.Model))

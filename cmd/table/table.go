@@ -31,13 +31,6 @@ type Config struct {
 	Command string `arg:"" optional:"" enum:"crawl,demo,plan,bot-page" default:"crawl"`
 }
 
-// Help returns examples.
-func (*Config) Help() string {
-	return `Examples:
-  drumbeat config > crawl.toml
-  drumbeat crawl --config crawl.toml --seeds seeds.txt --contact you@example.org`
-}
-
 // Run prints the file.
 func (c *Config) Run(a *term.App, kctx *kong.Context) error {
 	for _, command := range kctx.Model.Children {
