@@ -42,8 +42,8 @@ type Command struct {
 // Run reads a stopped crawl and prints the balance.
 func (c *Command) Run(a *term.App) error {
 	p := term.NewProgress(a.Stderr)
-	opt := audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp,
-		Remote: audit.Remote(c.Remote), Progress: p.Show}
+	opt := audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+		RAMBytes: int64(c.RAM), TempDir: c.Tmp, Remote: audit.Remote(c.Remote), Progress: p.Show}
 	if c.Deep {
 		rep, err := audit.Deep(opt)
 		p.Clear()

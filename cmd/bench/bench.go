@@ -81,7 +81,8 @@ type output struct {
 
 // measure runs a measurement, which a signal stops, prints its report, and saves and checks it as the flags
 // say.
-func (o *output) measure(a *term.App, run func(ctx context.Context, progress func(string)) (*report.Report, error)) error {
+func (o *output) measure(a *term.App,
+	run func(ctx context.Context, progress func(string)) (*report.Report, error)) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
 	progress := func(what string) { fmt.Fprintln(a.Stderr, what) }
@@ -173,7 +174,8 @@ func (c *crawlCmd) Run(a *term.App) (err error) {
 	if o.Command, err = measure.Self("bench", "crawl-server"); err != nil {
 		return err
 	}
-	o.Agent, o.UserAgent, o.GCPercent = flags.DefaultAgent, flags.UserAgent(flags.DefaultAgent, "bench@example.org"), crawlcmd.GCPercent
+	o.Agent, o.UserAgent, o.GCPercent = flags.DefaultAgent, flags.UserAgent(flags.DefaultAgent, "bench@example.org"),
+		crawlcmd.GCPercent
 	o.Names = func(r *dnscache.Resolver) engine.Resolver { return crawlcmd.ResolverOf(r) }
 	o.Profiles, c.Profile = c.Profile, ""
 	return c.benchmark.Run(a)

@@ -142,9 +142,10 @@ func serveBotPage(ctx context.Context, a *term.App, addr string, page *botPage) 
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout, WriteTimeout: pageTimeout,
-		IdleTimeout: pageIdle, MaxHeaderBytes: pageHeadBytes}
-	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal\n", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout,
+		WriteTimeout: pageTimeout, IdleTimeout: pageIdle, MaxHeaderBytes: pageHeadBytes}
+	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal\n",
+		listener.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(netutil.LimitListener(listener, pageConnections)) }()
 	select {
@@ -170,7 +171,8 @@ func (p *botPage) handler() (http.Handler, error) {
 	files := map[string]struct {
 		kind string
 		data []byte
-	}{"/": {"text/html; charset=utf-8", page}, "/robots.txt": {"text/plain; charset=utf-8", []byte("User-agent: *\nDisallow:\n")}}
+	}{"/": {"text/html; charset=utf-8", page},
+		"/robots.txt": {"text/plain; charset=utf-8", []byte("User-agent: *\nDisallow:\n")}}
 	if len(p.Addresses) > 0 {
 		data, err := p.ranges()
 		if err != nil {

@@ -3,7 +3,8 @@
 // cluster init makes the file that all nodes share (exchange.File): who owns which PLDs, and the secret of the
 // crawl. It is copied to each node. cluster show prints what is in it, but for the secret.
 //
-// cluster move gives slots of some nodes to another (package state/move), with all nodes stopped, and replaces the file.
+// cluster move gives slots of some nodes to another (package state/move), with all nodes stopped, and replaces the
+// file.
 //
 // The file has mode 0600, and nothing else replaces it: a crawl whose nodes have different tables would
 // fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
@@ -12,17 +13,18 @@
 // Nodes are for life: their number cannot change. With more nodes than machines, a machine runs several, each
 // with directories and a share of RAM of its own, and a node moves to another machine with its directories.
 //
-// The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to the broker,
-// changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster seed makes a file. cluster permissions prints what the broker
-// must allow. The others connect to nothing. The package starts no goroutine.
+// The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to
+// the broker, changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster seed
+// makes a file. cluster permissions prints what the broker must allow. The others connect to nothing. The package
+// starts no goroutine.
 //
 // cluster audit compares the accounts of the stopped nodes (package state/audit), from their directories, which it
 // locks, or from what audit --json has written of each.
 //
 // Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit and move also
-// term.ExitDirectory (4) if a node runs, or the directories are not those of the nodes of one crawl, or something cannot be
-// moved, and term.ExitDamage (5) for damage and a node that was set back; 1 for everything else, such as accounts that do not
-// balance.
+// term.ExitDirectory (4) if a node runs, or the directories are not those of the nodes of one crawl, or something
+// cannot be moved, and term.ExitDamage (5) for damage and a node that was set back; 1 for everything else, such as
+// accounts that do not balance.
 package cluster
 
 import (
@@ -85,7 +87,8 @@ func (c *initCmd) Run(a *term.App) error {
 	} else if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes; copy it to each of them, and keep it secret\n", c.File, f.Crawl, c.Nodes)
+	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes; copy it to each of them, and keep it secret\n",
+		c.File, f.Crawl, c.Nodes)
 	return nil
 }
 

@@ -41,8 +41,8 @@ func (c *moveCmd) Run(a *term.App) error {
 		return err
 	}
 	if n := f.Table.Nodes(); c.To < 0 || c.To >= n || c.From < -1 || c.From >= n || len(c.Node) != n {
-		return term.Usage(fmt.Errorf("--from %d --to %d with directories of %d nodes: %s has the nodes 0 to %d", c.From, c.To, len(c.Node),
-			c.File, n-1))
+		return term.Usage(fmt.Errorf("--from %d --to %d with directories of %d nodes: %s has the nodes 0 to %d",
+			c.From, c.To, len(c.Node), c.File, n-1))
 	}
 	for _, dirs := range c.Node {
 		opt.Nodes = append(opt.Nodes, slotmove.Node{Dirs: flags.Clean(strings.Split(dirs, ","))})

@@ -47,8 +47,10 @@ type clusterFlags struct {
 // check returns the first fault of the flags.
 func (c *clusterFlags) check() error {
 	if len(c.Cluster) == 0 {
-		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.routes() || c.ClusterReconfigure || len(c.GiveUpNode) > 0 {
-			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-reconfigure and --give-up-node need --cluster")
+		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.routes() || c.ClusterReconfigure ||
+			len(c.GiveUpNode) > 0 {
+			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-reconfigure and " +
+				"--give-up-node need --cluster")
 		}
 		return nil
 	}
@@ -62,7 +64,8 @@ func (c *clusterFlags) check() error {
 	case c.routes() && (len(c.ClusterRoutes) == 0 || c.ClusterRouteListen == ""):
 		return errors.New("--cluster-routes and --cluster-route-listen need each other")
 	case c.routes() && c.ClusterReplicas < nats.MinRoutes:
-		return fmt.Errorf("--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server", nats.MinRoutes)
+		return fmt.Errorf("--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server",
+			nats.MinRoutes)
 	case c.embeds() && len(c.Cluster) > 1:
 		return errors.New("--cluster embed takes no other servers")
 	case c.ClusterSync < 0:
@@ -123,17 +126,19 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	return nil
 }
 
-// openCluster connects to the other nodes of the cluster that ReadCluster has read. No exchange with a site takes longer
-// than longest. stop ends the connection.
-func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error, err error) {
+// openCluster connects to the other nodes of the cluster that ReadCluster has read. No exchange with a site takes
+// longer than longest. stop ends the connection.
+func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error,
+	err error) {
 	if o.Cluster == nil {
 		return func() error { return nil }, nil
 	}
-	opt := nats.Options{Crawl: c.crawl, Secret: o.Cluster.Secret[:], Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
-		StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases), Replicas: c.ClusterReplicas, Warn: warn}
+	opt := nats.Options{Crawl: c.crawl, Secret: o.Cluster.Secret[:], Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds,
+		Seed: c.ClusterSeed, StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),
+		Replicas: c.ClusterReplicas, Warn: warn}
 	if c.embeds() {
-		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
-			Key: c.ClusterKey, Sync: c.ClusterSync,
+		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"), Listen: c.ClusterListen,
+			Cert: c.ClusterCert, Key: c.ClusterKey, Sync: c.ClusterSync,
 			StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
 			Routes:     c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
 	} else {

@@ -104,7 +104,8 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		return err
 	}
 	if c.PrintConfig {
-		return errors.Join(settings.Print(a.Stdout, kctx.Selected()), printPlan(a.Stdout, plan, &opt), scoping.Print(a.Stdout))
+		return errors.Join(settings.Print(a.Stdout, kctx.Selected()), printPlan(a.Stdout, plan, &opt),
+			scoping.Print(a.Stdout))
 	}
 	if err := c.openStore(&opt); err != nil {
 		return err
@@ -155,7 +156,8 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		view.log.Info("crawl: addresses on the networks of this machine's interfaces are refused; --allow-net admits them",
 			"networks", nets[:min(len(nets), maxNetsLogged)], "of", len(nets))
 	}
-	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
+	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr,
+		network.Fetcher.Ports(), network.Limits
 	opt.Links.SitemapEncoding = c.AcceptEncoding.ForSitemaps()
 	if c.AcceptEncoding.Auto {
 		opt.Network.SetAcceptEncoding = network.Fetcher.SetAcceptEncoding
@@ -181,7 +183,8 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	if err != nil && !finished {
 		return err
 	}
-	sum := Summary{Result: res, Dirs: opt.Disk.Dirs, out: opt.Disk.Out, format: opt.Output.WARCFormat, RAM: opt.Limits.RAMBytes, Finished: finished}
+	sum := Summary{Result: res, Dirs: opt.Disk.Dirs, out: opt.Disk.Out, format: opt.Output.WARCFormat,
+		RAM: opt.Limits.RAMBytes, Finished: finished}
 	if opt.Extract != nil {
 		sum.extract = opt.Extract.Dir
 	}
@@ -208,13 +211,15 @@ func EndOf(stop string) error {
 	case crawl.StopPages:
 		return &term.Ended{Code: term.ExitPages, Why: stop, Quiet: true}
 	case crawl.StopDisk:
-		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); the last error of " +
-			"the log says which, and how much is used"}
+		return &term.Ended{Code: term.ExitDiskFull,
+			Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); the last error of the log says " +
+				"which, and how much is used"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
 	case crawl.StopOutage:
-		return &term.Ended{Code: term.ExitOutage, Why: "nothing has answered for as long as --outage-patience allows: the network or the name servers are down, or " +
-			"all servers drop our packets; the same command resumes"}
+		return &term.Ended{Code: term.ExitOutage,
+			Why: "nothing has answered for as long as --outage-patience allows: the network or the name servers are down, or " +
+				"all servers drop our packets; the same command resumes"}
 	case crawl.StopTime:
 		return &term.Ended{Code: term.ExitTime, Why: stop, Quiet: true}
 	}

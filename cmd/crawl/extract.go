@@ -66,7 +66,8 @@ func extractText(s *crawl.Snapshot, dir string) string {
 	n, t := humanize.Comma, s.Texts
 	text := fmt.Sprintf("%s pages, %s parts made in %s", n(t.Pages), n(t.Parts), dir)
 	if t.Waiting > 0 {
-		text += fmt.Sprintf("; %s WARC files have none yet: the next run, or \"drumbeat extract\" with the same options, makes them", n(t.Waiting))
+		text += fmt.Sprintf("; %s WARC files have none yet: the next run, or \"drumbeat extract\" with the same "+
+			"options, makes them", n(t.Waiting))
 	}
 	if t.Faults > 0 {
 		text += fmt.Sprintf("; %s faults, see the log", n(t.Faults))

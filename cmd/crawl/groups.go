@@ -123,14 +123,16 @@ func (c *resourceFlags) apply(limits *crawl.LimitsOptions, o *crawl.DiskOptions)
 
 // outputFlags say what is stored, and how.
 type outputFlags struct {
-	Store           string        `group:"output" enum:"warc,none" default:"warc"`
-	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
-	NoArchive       string        `group:"output" name:"noarchive" enum:"keep,headers,drop" default:"keep"`
-	NoIndex         string        `group:"output" name:"noindex" enum:"keep,drop" default:"keep"`
-	Simhash         bool          `group:"output"`
-	WARCFormat      string        `group:"output" name:"warc-format" enum:"gz,zst" default:"gz"`
-	WARCDict        string        `group:"output" name:"warc-dict" placeholder:"FILE|none" default:"none"`
-	WARCLevel       string        `group:"output" name:"warc-level" enum:"fast,1,2,3,4,5,6,7,8,9" placeholder:"LEVEL" default:"fast"`
+	Store       string `group:"output" enum:"warc,none" default:"warc"`
+	ContentSeen string `group:"output" enum:"off,record,skip" default:"record"`
+	NoArchive   string `group:"output" name:"noarchive" enum:"keep,headers,drop" default:"keep"`
+	NoIndex     string `group:"output" name:"noindex" enum:"keep,drop" default:"keep"`
+	Simhash     bool   `group:"output"`
+	WARCFormat  string `group:"output" name:"warc-format" enum:"gz,zst" default:"gz"`
+	WARCDict    string `group:"output" name:"warc-dict" placeholder:"FILE|none" default:"none"`
+
+	WARCLevel string `group:"output" name:"warc-level" enum:"fast,1,2,3,4,5,6,7,8,9" placeholder:"LEVEL" default:"fast"`
+
 	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
 	ArchiveRobots   bool          `group:"output" negatable:"" default:"true"`
 	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true"`

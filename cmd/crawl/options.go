@@ -50,7 +50,8 @@ func (c *Command) Options() crawl.Options {
 
 // applyDirs sets the directories and their use.
 func (c *Command) applyDirs(o *crawl.DiskOptions) {
-	o.Dirs, o.AddDirs, o.Out, o.AddOut = flags.Clean(c.dirs()), flags.Clean(c.AddDir), flags.Clean(c.outs()), flags.Clean(c.AddOut)
+	o.Dirs, o.AddDirs, o.Out, o.AddOut = flags.Clean(c.dirs()), flags.Clean(c.AddDir), flags.Clean(c.outs()),
+		flags.Clean(c.AddOut)
 	o.New, o.CheckpointEvery = c.New, c.CheckpointEvery
 }
 
@@ -59,16 +60,18 @@ func (c *Command) applyAdmission(o *crawl.AdmissionOptions) {
 	o.Seeds, o.Scope, o.Drain, o.PrivateSuffixes = c.Seeds, state.Scope(c.Scope), c.Drain, c.PrivateSuffixes
 }
 
-// readRules reads the files of rules, of sites' settings and of trusted PLDs, so a fault in them ends the command before it writes
-// anything.
+// readRules reads the files of rules, of sites' settings and of trusted PLDs, so a fault in them ends the command
+// before it writes anything.
 func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, error) {
 	scoping, err1 := c.RuleFiles.Read(c.PrivateSuffixes, c.Escapes == "keep")
-	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes), KeepEscapes: c.Escapes == "keep",
-		Agent: c.Agent, Contact: c.Contact, Env: env})
+	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes),
+		KeepEscapes: c.Escapes == "keep", Agent: c.Agent, Contact: c.Contact, Env: env})
 	scoping.Sites = settings
-	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes), c.RenderRules, c.Escapes == "keep")
+	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes),
+		c.RenderRules, c.Escapes == "keep")
 	suffixes := weburl.NewSuffixes(c.PrivateSuffixes)
-	_, err4 := admit.ReadTrusted(disk.OS(), c.Trusted, func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })
+	_, err4 := admit.ReadTrusted(disk.OS(), c.Trusted,
+		func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })
 	return scoping, errors.Join(err1, err2, err3, err4)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // priorityFlags say in which order URLs are fetched.
 type priorityFlags struct {
-	Strategy    string        `group:"budget" placeholder:"NAME" enum:"irlbot,breadth-first,focused,best-first,site-by-site,snapshot,random-walk" default:"irlbot"`
+	Strategy    string        `group:"budget" placeholder:"NAME" enum:"${strategies}" default:"irlbot"`
 	SitesAtOnce flags.Count   `group:"budget" placeholder:"N" default:"64"`
 	Walkers     flags.Count   `group:"budget" placeholder:"N" default:"1000"`
 	WalkURLs    flags.Count   `name:"walk-urls" group:"budget" placeholder:"N" default:"10000"`

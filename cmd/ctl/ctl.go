@@ -225,7 +225,8 @@ func (c delayCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return term.Usage(fmt.Errorf("delay %q: want a duration such as 30s, or normal", c.Delay))
 	}
-	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()}, fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))
+	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()},
+		fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))
 }
 
 // sites are the arguments of block and unblock.
@@ -297,7 +298,8 @@ func (c budgetCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return term.Usage(fmt.Errorf("budget %q: want a number of pages, or free", c.Budget))
 	}
-	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Anew: c.Anew}, fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
+	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Anew: c.Anew},
+		fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
 }
 
 type functionCmd struct {
@@ -311,7 +313,8 @@ func (c functionCmd) Run(a *term.App, w *Where) error {
 	if c.Function == "flags" {
 		return call(a, w, http.MethodDelete, "/api/v1/budget", nil, printAnew(a))
 	}
-	return call(a, w, http.MethodPut, "/api/v1/budget", admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
+	return call(a, w, http.MethodPut, "/api/v1/budget",
+		admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
 }
 
 // printAnew prints the answer to a change that places queued URLs anew.
@@ -336,7 +339,8 @@ func (c priorityCmd) Run(a *term.App, w *Where) error {
 	if c.Priority == "flags" {
 		return call(a, w, http.MethodDelete, "/api/v1/priority", nil, printAnew(a))
 	}
-	return call(a, w, http.MethodPut, "/api/v1/priority", admin.Priority{Priority: c.Priority, Weights: c.Weights}, printAnew(a))
+	return call(a, w, http.MethodPut, "/api/v1/priority", admin.Priority{Priority: c.Priority, Weights: c.Weights},
+		printAnew(a))
 }
 
 type limitsCmd struct {

@@ -158,7 +158,8 @@ func (c *Command) check() error {
 		flag        string
 		v           flags.Count
 		least, most int64
-	}{{"pages", c.Pages, 1, 1e9}, {"hosts", c.Hosts, 1, 1e6}, {"plds", c.PLDs, 1, int64(c.Hosts)}, {"connections", c.Connections, 1, 1e5}} {
+	}{{"pages", c.Pages, 1, 1e9}, {"hosts", c.Hosts, 1, 1e6}, {"plds", c.PLDs, 1, int64(c.Hosts)},
+		{"connections", c.Connections, 1, 1e5}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
@@ -167,7 +168,8 @@ func (c *Command) check() error {
 	case stored && c.Hostile:
 		return errors.New("--hostile can't be used with --warc: a stored crawl has only its own hosts")
 	case c.Serve > 0 && (c.Dir != "" || len(c.CrawlFlags) > 0):
-		return errors.New("--serve can't be used with --dir or with flags of crawl after --: it only serves and crawls nothing")
+		return errors.New("--serve can't be used with --dir or with flags of crawl after --: it only " +
+			"serves and crawls nothing")
 	case c.Serve > 1<<16-3:
 		return fmt.Errorf("--serve %d: the two ports after it must exist, too", c.Serve)
 	case !stored && c.Seeds != "":
@@ -206,7 +208,8 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	if 2*int64(o.IPs)+perConnection*int64(c.Connections) > free {
 		c.Connections = flags.Count(max(1, min(int64(c.Connections), free/(2*perConnection))))
 		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
-		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: %d file descriptors are free (ulimit -n)", c.Connections, o.IPs, free))
+		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: %d file descriptors are free (ulimit -n)",
+			c.Connections, o.IPs, free))
 	}
 	web, err := simweb.New(o)
 	if err != nil {
@@ -282,7 +285,8 @@ func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Opt
 	view.Say(fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
 		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed))
 	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address.\n"+
-		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay), human.Duration(opt.Politeness.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Disk.Dirs[0]))
+		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay),
+		human.Duration(opt.Politeness.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Disk.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}
@@ -317,7 +321,8 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 }
 
 // network opens the resolver and the client of a crawl on loopback, and closes them after run.
-func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.AddrPort, client fetch.Options, run func() error) error {
+func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.AddrPort, client fetch.Options,
+	run func() error) error {
 	client.IdleConns, client.Limiter = max(1, int(c.Connections)/2), opt.Network.Bandwidth
 	client.UserAgent, client.From = flags.UserAgent(opt.Identity.Agent, opt.Identity.Contact), opt.Identity.Contact
 	client.AllowNets = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}
@@ -327,7 +332,8 @@ func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.
 		return err
 	}
 	opt.Network.Resolver, opt.Network.Fetcher = network.Resolver, network.Fetcher
-	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
+	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr,
+		network.Fetcher.Ports(), network.Limits
 	opt.Identity.UserAgent = client.UserAgent
 	plan.HeapBytes += webRAM
 	return errors.Join(run(), network.Close())

@@ -60,7 +60,8 @@ func (c *listCmd) Run(a *term.App) error {
 			return err
 		}
 		known++
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", dir, id.Number, id.Count, id.Kind, term.BytesOf(term.TreeBytes(dir)), id.Crawl)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", dir, id.Number, id.Count, id.Kind, term.BytesOf(term.TreeBytes(dir)),
+			id.Crawl)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -73,7 +74,8 @@ func (c *listCmd) Run(a *term.App) error {
 
 // Run removes the directories that are not named from the crawl.
 func (c *forgetCmd) Run(a *term.App) error {
-	left, gone, err := audit.ForgetMissing(audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out))})
+	left, gone, err := audit.ForgetMissing(audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+		Out: flags.Clean(flags.Directories(c.Out))})
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,8 @@ type crawlExplainer struct {
 func (f *dirFlags) open(a *term.App) (*crawlExplainer, error) {
 	c := &crawlExplainer{a: a, json: f.JSON}
 	c.progress = term.NewProgress(a.Stderr)
-	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir), Out: flags.Clean(flags.Directories(f.Out)), Fast: f.Fast, Progress: c.show})
+	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir),
+		Out: flags.Clean(flags.Directories(f.Out)), Fast: f.Fast, Progress: c.show})
 	c.x = x
 	return c, err
 }
@@ -124,7 +125,8 @@ func (c *crawlExplainer) run(asked []string, answer func(asked []string) error) 
 }
 
 // put prints one answer, as JSON or by text, and counts faults and damage.
-func (c *crawlExplainer) put(answer any, fault string, damage []string, asOf *explain.AsOf, text func(p *printer)) error {
+func (c *crawlExplainer) put(answer any, fault string, damage []string, asOf *explain.AsOf,
+	text func(p *printer)) error {
 	c.progress.Clear()
 	if fault != "" {
 		c.bad++

@@ -32,7 +32,8 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz"`
+	Kind string `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz"`
+
 	Dir         []string   `required:"" placeholder:"DIR"`
 	Out         []string   `placeholder:"DIR"`
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet"`
@@ -81,14 +82,16 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command goes on after the finished parts",
-		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Kind: export.Kind(c.Kind),
-			Format: tabular.Format(c.Format), Compression: c.Compression, PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM),
-			Queued: c.Queued, CountLinks: c.CountLinks, Languages: c.Languages}}
+		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+			Kind: export.Kind(c.Kind), Format: tabular.Format(c.Format), Compression: c.Compression,
+			PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM), Queued: c.Queued, CountLinks: c.CountLinks,
+			Languages: c.Languages}}
 	r.to(c.Output, c.Tmp)
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
-			say("%s held %s of %s; it starts anew", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"), rep.ReplacedSource)
+			say("%s held %s of %s; it starts anew", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"),
+				rep.ReplacedSource)
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:

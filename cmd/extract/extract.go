@@ -10,10 +10,10 @@
 // standard error, since standard output then has the rows.
 //
 // Exit codes: 0; term.ExitUsage (2) for flags that do not fit together; term.ExitDiskFull (3);
-// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the target is in one of them, holds something else,
-// parts of another crawl or of other options, or is in use; term.ExitDamage (5) if records are damaged: all others
-// are extracted then, but a damaged index ends the command; term.ExitSignal (11) after a signal, with the complete
-// parts kept; term.ExitFailure (1) otherwise.
+// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the target is in one of them,
+// holds something else, parts of another crawl or of other options, or is in use; term.ExitDamage (5) if records
+// are damaged: all others are extracted then, but a damaged index ends the command; term.ExitSignal (11) after a
+// signal, with the complete parts kept; term.ExitFailure (1) otherwise.
 //
 // The command runs in the caller's goroutine; workers and progress are goroutines of state/extract.
 package extract
@@ -76,8 +76,9 @@ func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Format: tabular.Format(c.Format),
-		FullText: c.FullText, Sites: c.Sites, Compression: c.Compression, RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
+	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+		Format: tabular.Format(c.Format), FullText: c.FullText, Sites: c.Sites, Compression: c.Compression,
+		RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
 	opt.Fields, _ = extract.ParseFields(opt.Format, c.Fields) // checked
 	to := io.Writer(a.Stdout)
 	if c.Output == "-" {
@@ -85,7 +86,8 @@ func (c *Command) Run(a *term.App) error {
 	} else {
 		opt.Target = filepath.Clean(c.Output)
 		dirs := slices.Concat(opt.Dirs, opt.Out)
-		if own := filepath.Base(opt.Target) == "texts" && slices.Contains(dirs, filepath.Dir(opt.Target)); !own { // of crawl --extract
+		if own := filepath.Base(opt.Target) == "texts" &&
+			slices.Contains(dirs, filepath.Dir(opt.Target)); !own { // of crawl --extract
 			if err := flags.Outside(dirs, opt.Target); err != nil {
 				return err
 			}
@@ -105,15 +107,16 @@ func (c *Command) Run(a *term.App) error {
 		}
 	}
 	opt.Begin = func(r *extract.Report) {
-		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint, r.Time.Format(time.DateTime), r.Activity,
-			r.Workers)
+		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint, r.Time.Format(time.DateTime),
+			r.Activity, r.Workers)
 	}
 	began := time.Now()
 	r, err := extract.Run(ctx, opt)
 	p.Clear()
 	switch {
 	case errors.Is(err, term.ErrSignal):
-		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command goes on after the complete parts"}
+		return &term.Ended{Code: term.ExitSignal,
+			Why: "stopped by a signal; the same command goes on after the complete parts"}
 	case errors.Is(err, tabular.ErrNotEmpty), errors.Is(err, extract.ErrOther):
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
 	case err != nil:
@@ -140,13 +143,14 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 	}
 	result := fmt.Sprintf("texts: %s pages", humanize.Comma(r.Pages))
 	if c.Output != "-" {
-		result += fmt.Sprintf(", %s (%d kept), %s in %s", human.Counted(int64(r.Parts), "part", "parts"), r.KeptParts, term.BytesOf(r.Bytes), c.Output)
+		result += fmt.Sprintf(", %s (%d kept), %s in %s", human.Counted(int64(r.Parts), "part", "parts"), r.KeptParts,
+			term.BytesOf(r.Bytes), c.Output)
 	}
 	_, err := fmt.Fprintf(to, "%s; %s, %s pages/s\n", result, human.Duration(elapsed),
 		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))
 	if err == nil && r.Damaged > 0 {
-		err = &term.Ended{Code: term.ExitDamage, Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again",
-			humanize.Comma(r.Damaged))}
+		err = &term.Ended{Code: term.ExitDamage,
+			Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again", humanize.Comma(r.Damaged))}
 	}
 	return err
 }

@@ -34,7 +34,8 @@ func (d *Delays) Complete() (err error) {
 	if d.HostDelayMin, err = leastDelay("host-delay", d.HostDelayMin, *d.HostDelay, time.Second); err != nil {
 		return err
 	}
-	if d.ServerDelayMin, err = leastDelay("server-delay", d.ServerDelayMin, d.ServerDelay, 200*time.Millisecond); err != nil {
+	if d.ServerDelayMin, err = leastDelay("server-delay", d.ServerDelayMin, d.ServerDelay,
+		200*time.Millisecond); err != nil {
 		return err
 	}
 	if d.PLDDelay == nil {
@@ -66,7 +67,8 @@ func (d *Delays) Complete() (err error) {
 	case d.AdaptiveDelay && *d.HostDelayFactor == 0:
 		return errors.New("--adaptive-delay needs --host-delay-factor above 0, which keeps visits of slow hosts apart")
 	case d.AdaptiveDelay && *d.HostDelayMin == *d.HostDelay:
-		return fmt.Errorf("--adaptive-delay needs --host-delay-min below --host-delay; both are %s", human.Duration(*d.HostDelay))
+		return fmt.Errorf("--adaptive-delay needs --host-delay-min below --host-delay; both are %s",
+			human.Duration(*d.HostDelay))
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ func (d *Drum) Check() error {
 	for _, s := range []struct {
 		flag string
 		v    *Size
-	}{{"drum-buffer", d.DrumBuffer}, {"drum-chunk", d.DrumChunk}, {"drum-bucket", d.DrumBucket}, {"drum-disk", d.DrumDisk}} {
+	}{{"drum-buffer", d.DrumBuffer}, {"drum-chunk", d.DrumChunk}, {"drum-bucket", d.DrumBucket},
+		{"drum-disk", d.DrumDisk}} {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}

@@ -29,7 +29,8 @@ func (h *Health) Check() error {
 		flag string
 		v    Count
 		most int64
-	}{{"host-failures", h.HostFailures, 10_000}, {"host-rests", h.HostRests, 10_000}, {"host-refusals", h.HostRefusals, 10_000},
+	}{{"host-failures", h.HostFailures, 10_000}, {"host-rests", h.HostRests, 10_000},
+		{"host-refusals", h.HostRefusals, 10_000},
 		{"max-pages-per-host", h.MaxPagesPerHost, 1e12}} {
 		if n.v < 0 || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must be between 0 and %d", n.flag, n.v, n.most)

@@ -66,7 +66,8 @@ func helpPrinter(width int) kong.HelpPrinter {
 					b.row(command.Name, command.Help, "")
 				}
 			}
-			b.out.WriteString("\ndrumbeat help COMMAND prints the flags of a command, drumbeat COMMAND --help-all all of them.\n")
+			b.out.WriteString("\ndrumbeat help COMMAND prints the flags of a command, drumbeat COMMAND " +
+				"--help-all all of them.\n")
 		} else {
 			b.flags(flags)
 			if len(flags) < all {

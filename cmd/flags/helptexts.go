@@ -124,8 +124,8 @@ func addHelp(k *kong.Kong) error {
 	return nil
 }
 
-// visitHelp calls f with the help of each command, flag and argument below node, the detail of a command, and the keys of
-// the text, first the one that has precedence.
+// visitHelp calls f with the help of each command, flag and argument below node, the detail of a command, and the
+// keys of the text, first the one that has precedence.
 func visitHelp(node *kong.Node, command string, f func(help, detail *string, keys ...helpKey)) {
 	above, _, _ := strings.Cut(command, " ")
 	for _, arg := range node.Positional {

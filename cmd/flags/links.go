@@ -28,7 +28,8 @@ func (l *Links) rels() (rels parse.Rel, err error) {
 	for word := range strings.SplitSeq(l.LinkRels, ",") {
 		rel, ok := linkTypes[strings.TrimSpace(word)]
 		if !ok {
-			return 0, fmt.Errorf("--link-rels %q: unknown type %q; give next, prev, canonical, alternate and other, or none alone", l.LinkRels, word)
+			return 0, fmt.Errorf("--link-rels %q: unknown type %q; give next, prev, canonical, alternate and other, "+
+				"or none alone", l.LinkRels, word)
 		}
 		rels |= rel
 	}

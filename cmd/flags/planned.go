@@ -51,8 +51,8 @@ func (p *Planned) Load() crawl.Load {
 		pages *= exchange.LargestShare(p.Nodes)
 	}
 	return crawl.Load{Pages: pages, LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
-		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses), PageBytes: float64(p.PageBytes),
-		DiskRate: float64(OrZero(p.DiskRate)), MaxRate: float64(OrZero(p.MaxRate))}
+		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses),
+		PageBytes: float64(p.PageBytes), DiskRate: float64(OrZero(p.DiskRate)), MaxRate: float64(OrZero(p.MaxRate))}
 }
 
 // Check returns the first fault that can be seen in the flags alone.
@@ -60,9 +60,11 @@ func (p *Planned) Check() error {
 	for _, f := range []struct {
 		flag string
 		zero bool
-	}{{"pages", p.Pages == 0}, {"links-per-page", p.LinksPerPage == 0}, {"unique", p.Unique == 0}, {"url-bytes", p.URLBytes == 0},
-		{"text-ratio", p.TextRatio == 0}, {"page-bytes", p.PageBytes == 0}, {"disk-rate", p.DiskRate != nil && *p.DiskRate == 0},
-		{"max-rate", p.MaxRate != nil && *p.MaxRate == 0}, {"ram", p.RAM != nil && *p.RAM == 0}, {"disk", p.Disk != nil && *p.Disk == 0},
+	}{{"pages", p.Pages == 0}, {"links-per-page", p.LinksPerPage == 0}, {"unique", p.Unique == 0},
+		{"url-bytes", p.URLBytes == 0}, {"text-ratio", p.TextRatio == 0}, {"page-bytes", p.PageBytes == 0},
+		{"disk-rate", p.DiskRate != nil && *p.DiskRate == 0},
+		{"max-rate", p.MaxRate != nil && *p.MaxRate == 0}, {"ram", p.RAM != nil && *p.RAM == 0},
+		{"disk", p.Disk != nil && *p.Disk == 0},
 		{"queues-max", p.QueuesMax == 0}} {
 		if f.zero {
 			return fmt.Errorf("--%s can't be 0", f.flag)

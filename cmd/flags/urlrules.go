@@ -52,7 +52,8 @@ func (u *URLRules) Apply(o *crawl.AdmissionOptions) {
 	params, _ := urlrule.ParseParams(u.StripParams)
 	extensions, _ := urlrule.ParseExtensions(u.SkipExtensions)
 	o.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
-		SkipExtensions: extensions, MaxPathDepth: int(u.MaxPathDepth), MaxRepeats: int(u.MaxRepeats), MaxParams: int(u.MaxParams)}
+		SkipExtensions: extensions, MaxPathDepth: int(u.MaxPathDepth), MaxRepeats: int(u.MaxRepeats),
+		MaxParams: int(u.MaxParams)}
 	o.KeepEscapes = u.Escapes == "keep"
 	o.MaxURLBytes, o.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
 }

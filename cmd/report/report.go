@@ -12,8 +12,8 @@
 // indexes and stored pages; .csv is a table of its findings.
 //
 // Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the file would
-// be in one of them, term.ExitDamage (5) if files that the report needs are damaged, term.ExitFailure (1) if the file can't be written. A
-// damaged history or a crawl without one is no error: the report says what it lacks.
+// be in one of them, term.ExitDamage (5) if files that the report needs are damaged, term.ExitFailure (1) if the
+// file can't be written. A damaged history or a crawl without one is no error: the report says what it lacks.
 //
 // This package starts no goroutine. The report is in memory until it is written: some MB for the history of
 // years.
