@@ -274,7 +274,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 		return ^verdict(state.CountLinksForeign), b.elsewhere()
 	case b.tooDeep(url):
 		return ^verdict(state.CountLinksDepth), ""
-	case b.Rec.Redirects > 0 && int(b.Rec.Redirects) > p.MaxRedirects:
+	case p.TooFar(int(b.Rec.Redirects)):
 		return ^verdict(state.CountLinksRedirects), TooManyRedirects
 	case !site.portAllowed:
 		return ^verdict(state.CountLinksPort), state.ReasonForbiddenPort.String()

@@ -39,6 +39,9 @@ type Policy struct {
 	Node  int
 }
 
+// TooFar reports whether a URL at which a number of redirects in a row end is beyond MaxRedirects.
+func (p *Policy) TooFar(redirects int) bool { return redirects > 0 && redirects > p.MaxRedirects }
+
 // owner returns the node that owns a PLD.
 func (p *Policy) owner(pld uint64) int {
 	if p.Table == nil {

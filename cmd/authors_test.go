@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/cmd/flags"
+	"drumbeat/internal/cmdtest"
 )
 
 // TestNoAuthorsInDefaults: by default the program names no contact, since the operator must be the contact.
@@ -19,10 +19,7 @@ import (
 // tools.
 func TestNoAuthorsInDefaults(t *testing.T) {
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cmdtest.Parser(t, &c)
 	for _, command := range p.Model.Leaves(true) {
 		for _, f := range command.Flags {
 			if command.Name != "crawl" && command.Name != "bot-page" {
@@ -38,7 +35,7 @@ func TestNoAuthorsInDefaults(t *testing.T) {
 	fine := regexp.MustCompile(`(^|\.)(example(\.(org|com|net))?|test|invalid|localhost|w3\.org|whatwg\.org|ietf\.org|sitemaps\.org|iipc\.github\.io|netpreserve\.org|bibnum\.bnf\.fr|` +
 		`publicsuffix\.org|mozilla\.org|unicode\.org|iana\.org|h|a|b|x|y)$|^[\d.]+$|^[^.]*$`)
 	fset, files := token.NewFileSet(), 0
-	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(filepath.ToSlash(path), "../")
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/") ||
 			strings.HasPrefix(name, "bench/") {

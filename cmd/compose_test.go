@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"drumbeat/cmd/flags"
+	"drumbeat/internal/cmdtest"
 )
 
 // composeFile is what the tests read of a compose file.
@@ -71,10 +71,7 @@ func TestComposeCommands(t *testing.T) {
 			continue
 		}
 		var c commands
-		p, err := flags.NewParser(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := cmdtest.Parser(t, &c)
 		if _, err := p.Parse(s.Command); err != nil {
 			t.Errorf("%s: %q: %v", name, s.Command, err)
 			continue

@@ -28,10 +28,7 @@ var examples = map[string]string{
 func parseConfig(t *testing.T, command, text string) (commands, *kong.Context, error) {
 	t.Helper()
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cmdtest.Parser(t, &c)
 	args := []string{command}
 	if text != "" {
 		args = append(args, "--config", cmdtest.File(t, "c.toml", text))

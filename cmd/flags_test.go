@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/FLAGS.md")
@@ -33,10 +34,7 @@ precedence. A bad value ends the command with one line on standard error and exi
 func flagsPage(t *testing.T) string {
 	t.Helper()
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cmdtest.Parser(t, &c)
 	var b strings.Builder
 	b.WriteString(flagsHead)
 	var above *kong.Node
@@ -112,13 +110,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("DRUMBEAT_HOST_DELAY", "7s")
 	t.Setenv("DRUMBEAT_MAX_PAGES", "5")
 	parse := func(args ...string) (c commands) {
-		p, err := flags.NewParser(&c)
-		if err == nil {
-			_, err = p.Parse(args)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		cmdtest.Parse(t, &c, args...)
 		return c
 	}
 	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay != 7*time.Second || c.MaxPages != 6 {

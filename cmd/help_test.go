@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
 )
 
 // The size of a screen of help.
@@ -16,13 +17,13 @@ const (
 	helpColumns = 100
 )
 
-// TestHelpFitsAScreen: --help of each command has at most 45 lines of 100 columns, usage first. Where it
-// selects flags there are examples, and no text is cut.
+// TestHelpFitsAScreen: each command, flag and argument has a text, and each text one of these. --help of each command
+// has at most 45 lines of 100 columns, usage first. Where it selects flags there are examples, and no text is cut.
 func TestHelpFitsAScreen(t *testing.T) {
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
+	p := cmdtest.Parser(t, &c)
+	if err := flags.CheckHelp(p.Model); err != nil {
+		t.Error(err)
 	}
 	for _, node := range append(p.Model.Leaves(true), p.Model.Node) {
 		args := strings.Fields(strings.TrimPrefix(node.Path(), "drumbeat"))
@@ -57,10 +58,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 func TestHelpAll(t *testing.T) {
 	notShort(t)
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cmdtest.Parser(t, &c)
 	for _, node := range p.Model.Leaves(true) {
 		args := strings.Fields(strings.TrimPrefix(node.Path(), "drumbeat"))
 		out, _ := wantExit(t, term.ExitDone, "", append(args, "--help-all")...)

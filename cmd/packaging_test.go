@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/cmd/flags"
+	"drumbeat/internal/cmdtest"
 )
 
 const packaging = "../packaging/"
@@ -40,10 +40,7 @@ func TestPackagedCommands(t *testing.T) {
 		}
 		for _, match := range found {
 			var c commands
-			p, err := flags.NewParser(&c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := cmdtest.Parser(t, &c)
 			// Arguments stand between spaces, or in a list of JSON or YAML.
 			args := strings.Fields(strings.NewReplacer(`"`, "", ", ", " ", "%i", "3").Replace(match[1]))
 			if _, err := p.Parse(args); err != nil {
@@ -56,10 +53,7 @@ func TestPackagedCommands(t *testing.T) {
 // TestPackagedFlags: the flags of crawl that packaging names, and their variables, must exist.
 func TestPackagedFlags(t *testing.T) {
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cmdtest.Parser(t, &c)
 	known, admin := map[string]bool{}, ""
 	for _, flag := range p.Model.Children[0].Flags { // crawl
 		known["--"+flag.Name], known[flag.Tag.Envs[0]] = true, true
@@ -69,7 +63,7 @@ func TestPackagedFlags(t *testing.T) {
 	}
 	variable, word := regexp.MustCompile(`\bDRUMBEAT_\w+`), regexp.MustCompile(`\bDRUMBEAT_\w+|--[a-z][a-z-]+[.\w]*`)
 	names := 0
-	err = filepath.WalkDir(packaging, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(packaging, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/exchange"
+	"drumbeat/internal/cmdtest"
 )
 
 // TestPlanIsTheCrawls: plan and crawl make the same plan from the same flags.
@@ -50,13 +50,7 @@ func TestPlanIsTheCrawls(t *testing.T) {
 			args []string
 		}{{&c, append([]string{"crawl", "--seeds=" + seeds, "--contact=a@example.org", "--resolver=127.0.0.1:53"}, crawled...)},
 			{&p, append([]string{"plan"}, planned...)}} {
-			parser, err := flags.NewParser(parse.c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := parser.Parse(parse.args); err != nil {
-				t.Fatal(err)
-			}
+			cmdtest.Parse(t, parse.c, parse.args...)
 		}
 		m, err := term.ThisMachine()
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
 )
@@ -30,10 +29,7 @@ func installed(t *testing.T, name string) string {
 func visible(t *testing.T) map[string][]*kong.Flag {
 	t.Helper()
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := cmdtest.Parser(t, &c)
 	list := map[string][]*kong.Flag{}
 	for _, node := range p.Model.Leaves(true) {
 		path := strings.TrimPrefix(node.Path(), "drumbeat ")

@@ -36,7 +36,7 @@ func urlOf(p *weburl.Parts) []byte {
 // like any other. Without room in the table of orders, the redirect leads nowhere, as it does on sites without cookies.
 func (p *pageStage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) error {
 	set := p.sites.Load()
-	if set == nil || len(target) == 0 || int(rec.Redirects) >= p.opt.Links.MaxRedirects {
+	if set == nil || len(target) == 0 || p.links.TooFar(int(rec.Redirects)+1) {
 		return nil
 	}
 	parts := weburl.Split(target)

@@ -86,29 +86,22 @@ func (d *dispatcher) enqueue(tx *account.Tx, rec *weburl.Record) error {
 
 // openPolite creates the scheduler.
 func (d *dispatcher) openPolite(m *state.Manifest) {
-	var visited time.Time
+	opt := d.opt.Politeness.Scheduler()
+	opt.MaxPerHost, opt.Ahead, opt.IdleAhead = itemsPerHost, ramAhead, idleAhead
+	stock := int(d.opt.leastStock())
+	opt.IdleItems, opt.CrowdedItems, opt.MaxUnheld = stock/idleShare, stock*fewHosts/4, stock/2
+	opt.MaxRobotsPerServer = max(1, d.opt.Network.RobotsInFlight/8)
+	opt.RobotsPerServer = min(robotsPerServer, opt.MaxRobotsPerServer)
+	if d.opt.Admission.Scope != state.ScopeAll { // else the defaults of package polite
+		opt.MaxPerServer, opt.MaxPerPLD = polite.Unlimited, polite.Unlimited // one site may use all of RAM
+	}
+	opt.DefaultBudget, opt.UseTerms, opt.Leased = d.opt.Budgets.Default, d.opt.Admission.Sites != "", d.opt.leases()
+	opt.MaxItems, opt.MaxBytes = max(d.plan.PoliteItems, 2*d.opt.Network.Connections), d.plan.PoliteBytes
 	if m != nil {
 		// Every host and server counts as just visited: the time of its last visit is not known exactly.
-		visited = time.Now()
+		opt.Visited = time.Now()
 	}
-	share := 0 // the default of package polite
-	if d.opt.Admission.Scope != state.ScopeAll {
-		share = polite.Unlimited // one site may use all of RAM
-	}
-	d.polite = polite.New(polite.Options{
-		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
-		CrowdedItems:       int(d.opt.leastStock()) * fewHosts / 4,
-		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.Network.RobotsInFlight/8)),
-		MaxRobotsPerServer: max(1, d.opt.Network.RobotsInFlight/8),
-		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.Politeness.HostDelay, HostDelayMin: d.opt.Politeness.HostDelayMin,
-		ServerDelay: d.opt.Politeness.ServerDelay, ServerDelayMin: d.opt.Politeness.ServerDelayMin,
-		DefaultBudget: d.opt.Budgets.Default, MaxCrawlDelay: d.opt.Politeness.MaxCrawlDelay,
-		PLDDelay: d.opt.Politeness.PLDDelay, PLDDelayMin: d.opt.Politeness.PLDDelayMin,
-		NetworkRate: d.opt.Politeness.NetworkRate, NetworkConnections: d.opt.Politeness.NetworkConnections,
-		ResponseFactor: d.opt.Politeness.HostDelayFactor, Adaptive: d.opt.Politeness.AdaptiveDelay, UseTerms: d.opt.Admission.Sites != "", Leased: d.opt.leases(),
-		MaxUnheld: int(d.opt.leastStock()) / 2,
-		MaxItems:  max(d.plan.PoliteItems, 2*d.opt.Network.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
-	}, time.Now())
+	d.polite = polite.New(opt, time.Now())
 }
 
 // openWorkers creates the workers and limits of fetching and the rule for accepted bodies.

@@ -160,11 +160,11 @@ type HostPace struct {
 	AllSteps int
 }
 
-// HostPace returns the delay of a host in force; nil without Options.Politeness.AdaptiveDelay, and for a host that was not
+// HostPace returns the delay of a host in force; nil without adaptive delays, and for a host that was not
 // visited lately.
 func (k *Control) HostPace(host string) (pace *HostPace, err error) {
 	err = k.with(func(c *crawler) error {
-		if p, ok := c.polite.PaceOf(c.HostKey([]byte(host))); ok && c.opt.Politeness.AdaptiveDelay {
+		if p, ok := c.polite.PaceOf(c.HostKey([]byte(host))); ok {
 			pace = &HostPace{p, polite.AllSteps}
 		}
 		return nil

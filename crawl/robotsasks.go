@@ -137,7 +137,7 @@ func encodeRobots(a *robotsAnswer) []byte {
 
 // parseAsk parses a request of another node. It comes from outside.
 func (q *robotsRequests) parseAsk(data []byte) (ask robotsAsk, ok bool) {
-	if json.Unmarshal(data, &ask) != nil || ask.Hop < 1 || ask.Hop > robots.MaxRedirects {
+	if json.Unmarshal(data, &ask) != nil || ask.Hop < 1 || ask.Hop > robots.MaxHops {
 		return ask, false
 	}
 	url, err := weburl.Canonical(ask.URL)

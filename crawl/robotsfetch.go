@@ -207,7 +207,7 @@ func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unc
 	return err
 }
 
-// getRobots fetches the robots.txt of an origin and follows up to robots.MaxRedirects redirects. Each hop
+// getRobots fetches the robots.txt of an origin and follows up to robots.MaxHops redirects. Each hop
 // needs its own grant. f.Body is resp's buffer. doubt reports a failure that may be on our side.
 func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response,
 	f *robots.Fetched) (doubt bool, _ error) {
@@ -228,7 +228,7 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int, from source,
 	resp *fetch.Response, f *robots.Fetched) (doubt bool, err error) {
 	for ; ; hop++ {
-		if hop > robots.MaxRedirects {
+		if hop > robots.MaxHops {
 			f.Kind = robots.TooManyRedirects
 			return doubt, nil
 		}

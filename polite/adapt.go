@@ -76,12 +76,12 @@ type Pace struct {
 // AllSteps is the number of steps from the base delay to Options.HostDelayMin.
 const AllSteps = adaptSteps
 
-// PaceOf returns the delay of a host. ok is false if the host was not visited lately.
+// PaceOf returns the delay of a host. ok is false without Options.Adaptive, and if the host was not visited lately.
 func (s *Scheduler) PaceOf(host uint64) (p Pace, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.hosts[host]
-	if h == nil || !h.visited {
+	if h == nil || !h.visited || !s.opt.Adaptive {
 		return Pace{}, false
 	}
 	return Pace{Delay: h.base, Steps: int(h.steps), Answer: h.meanAnswer()}, true

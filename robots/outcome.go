@@ -10,7 +10,7 @@ import (
 
 // Times and limits of the policy.
 const (
-	MaxRedirects = 5                   // redirects that a robots request follows (RFC 9309, 2.3.1.2)
+	MaxHops      = 5                   // redirects that a robots request follows (RFC 9309, 2.3.1.2)
 	Lifetime     = 24 * time.Hour      // of an answer (2.4)
 	MinLifetime  = time.Hour           // lower bound of max-age
 	MaxStale     = 30 * 24 * time.Hour // how long the last good copy applies while the site is unreachable
@@ -34,7 +34,7 @@ const (
 	DNSFailure
 	// NoSuchHost: the name servers say that the name does not exist or has no address.
 	NoSuchHost
-	// TooManyRedirects: more than MaxRedirects hops, or a loop.
+	// TooManyRedirects: more than MaxHops, or a loop.
 	TooManyRedirects
 	// BadRedirect: a redirect without Location or to another scheme than http(s).
 	BadRedirect

@@ -146,7 +146,7 @@ const (
 	CountChallenges                       // challenge pages; part of CountRefusals
 	CountHostRests                        // long back-offs of hosts after many failures or refusals
 	CountHostsGivenUp                     // hosts given up
-	CountLinksRedirects                   // redirects beyond MaxRedirects
+	CountLinksRedirects                   // redirects beyond the limit
 	CountInternalErrors                   // contained panics of this program on a response
 	CountRobotsStored                     // robots.txt requests with records in WARC files
 	CountDNSStored                        // DNS answers in WARC files

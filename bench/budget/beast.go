@@ -17,23 +17,23 @@ import (
 // Beast holds the parameters of the measurement of budget enforcement: virtual crawls in virtual time. Its
 // fields are flags of command bench. A zero means the default, except for Spam.
 type Beast struct {
-	Dirs      []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	URLs      []int64  `name:"urls" type:"count" placeholder:"N" help:"Report at these sizes of the crawl, in unique URLs found; crawl to the largest. 1e8 takes about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
-	NaiveURLs *int64   `name:"naive-urls" type:"count" placeholder:"N" help:"End the crawl with the naive scheme, whose I/O grows quadratically, at N unique URLs. 0: skip it. Default: 3e6, or 3e5 with --quick."`
-	PLDs      int      `name:"plds" type:"count" placeholder:"N" help:"Number of PLDs (V). Default: 2000, or 200 with --quick: a small number, so queues are crawled many times."`
-	Budget    int      `type:"count" placeholder:"PAGES" default:"10" help:"Default budget of a PLD (B0), in pages per queue; the mean, E[B], is larger."`
+	Dirs      []string `name:"dir" placeholder:"DIR" required:""`
+	URLs      []int64  `name:"urls" type:"count" placeholder:"N"`
+	NaiveURLs *int64   `name:"naive-urls" type:"count" placeholder:"N"`
+	PLDs      int      `name:"plds" type:"count" placeholder:"N"`
+	Budget    int      `type:"count" placeholder:"PAGES" default:"10"`
 
-	UniquePerPage  float64 `type:"fraction" placeholder:"N" default:"6.5" help:"New URLs per page (L)."`
-	URLBytes       int     `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B" help:"Mean size of a URL's record (b), 64 to 512 bytes."`
-	PagesPerSecond float64 `type:"count" placeholder:"N" default:"3100" help:"Crawling rate, to convert bytes per page into a disk rate (S)."`
-	Spam           float64 `type:"fraction" placeholder:"SHARE" default:"0.2" help:"Share of links that lead to spammers: 1 % of the PLDs, with the smallest budget."`
+	UniquePerPage  float64 `type:"fraction" placeholder:"N" default:"6.5"`
+	URLBytes       int     `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B"`
+	PagesPerSecond float64 `type:"count" placeholder:"N" default:"3100"`
+	Spam           float64 `type:"fraction" placeholder:"SHARE" default:"0.2"`
 
-	Lanes int `type:"count" placeholder:"K" default:"1" help:"Crawl to the same numbers of URLs also with K lanes, 2 to 8, each of twice the weight of the next, and compare with one lane: bytes, CPU time, RAM. URLs are spread over the lanes evenly."`
+	Lanes int `type:"count" placeholder:"K" default:"1"`
 
-	Compress bool `help:"Compress the URLs that wait for STAR's checks: less I/O, more CPU."`
+	Compress bool
 
-	Seed     uint64 `type:"count" placeholder:"N" default:"1" help:"Random seed."`
-	Quick    bool   `help:"Use smaller sizes, to end within 30 s."`
+	Seed     uint64 `type:"count" placeholder:"N" default:"1"`
+	Quick    bool
 	progress func(what string)
 }
 

@@ -18,17 +18,17 @@ import (
 // Star holds the parameters of the measurement of STAR: links between PLDs and budget checks in four cases
 // of skew. Its fields are flags of command bench. A zero means the default.
 type Star struct {
-	Dirs       []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	PLDs       int      `name:"plds" type:"count" placeholder:"N" help:"Number of PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
-	Edges      int64    `type:"count" placeholder:"N" help:"Number of linked pairs of PLDs, without the giant's. Default: 5e6, or 5e5 with --quick."`
-	Unique     float64  `type:"fraction" placeholder:"SHARE" default:"1/2" help:"Share of links whose pair of PLDs is new."`
-	Neighbours int64    `type:"count" placeholder:"N" help:"Number of PLDs that link to the giant. Default: 2e6, or 2e5 with --quick."`
-	Checks     int64    `type:"count" placeholder:"N" help:"Number of URLs that check their budget. Default: 4e6, or 4e5 with --quick."`
-	RAMBytes   int64    `name:"ram" type:"size" placeholder:"SIZE" help:"RAM of both drums together (R). Default: 32MiB, or 16MiB with --quick."`
-	PageCache  bool     `help:"Read and write through the page cache. Default: bypass it (O_DIRECT) where the file system supports it, since caching would inflate the rates."`
-	Repeats    int      `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of each case. Default: 3, or 2 with --quick."`
-	Seed       uint64   `type:"count" placeholder:"N" default:"1" help:"Random seed."`
-	Quick      bool     `help:"Use smaller sizes, to end within 30 s."`
+	Dirs       []string `name:"dir" placeholder:"DIR" required:""`
+	PLDs       int      `name:"plds" type:"count" placeholder:"N"`
+	Edges      int64    `type:"count" placeholder:"N"`
+	Unique     float64  `type:"fraction" placeholder:"SHARE" default:"1/2"`
+	Neighbours int64    `type:"count" placeholder:"N"`
+	Checks     int64    `type:"count" placeholder:"N"`
+	RAMBytes   int64    `name:"ram" type:"size" placeholder:"SIZE"`
+	PageCache  bool
+	Repeats    int    `name:"repeat" type:"count" placeholder:"N"`
+	Seed       uint64 `type:"count" placeholder:"N" default:"1"`
+	Quick      bool
 }
 
 // starBuckets is k, the number of buckets of each drum.

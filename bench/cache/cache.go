@@ -16,14 +16,14 @@ import (
 // Options holds the parameters of the measurement of the RAM cache in front of URLseen, sections V.A and
 // V.B of the paper. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Trace   string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, recorded by crawl --trace-links, instead of generated links."`
-	From    int64   `type:"count" placeholder:"N" default:"0" help:"Skip the first N links of the trace (N0)."`
-	Hosts   int     `type:"count" placeholder:"N" help:"Number of sites that the generated stream visits alternately (tau_h S). Table IV's sizes scale with it; 124e3 gives the paper's. Default: 2000, or 250 with --quick."`
-	Sizes   []int64 `name:"size" type:"count" placeholder:"N" help:"Cache size for hit rates, in entries (E). Repeatable. Default: the sizes of Table IV and some between, scaled to the stream or the trace."`
-	Entries int64   `type:"count" placeholder:"N" default:"16_777_216" help:"Number of entries of the cache whose speed and RAM are measured."`
-	Repeats int     `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of speed. Default: 5, or 3 with --quick."`
-	Seed    uint64  `type:"count" placeholder:"N" default:"1" help:"Random seed."`
-	Quick   bool    `help:"Use smaller and fewer sizes, to end within 30 s."`
+	Trace   string  `placeholder:"FILE"`
+	From    int64   `type:"count" placeholder:"N" default:"0"`
+	Hosts   int     `type:"count" placeholder:"N"`
+	Sizes   []int64 `name:"size" type:"count" placeholder:"N"`
+	Entries int64   `type:"count" placeholder:"N" default:"16_777_216"`
+	Repeats int     `name:"repeat" type:"count" placeholder:"N"`
+	Seed    uint64  `type:"count" placeholder:"N" default:"1"`
+	Quick   bool
 
 	// Stream is the generated stream; the zero value means DefaultStream(Hosts).
 	Stream   Stream `kong:"-"`

@@ -22,13 +22,13 @@ import (
 // Options holds the parameters of Measure: a store with full bucket buffers, checkpointed while tuples come
 // in. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Dirs        []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	BufferBytes int64         `name:"buffers" type:"size" placeholder:"SIZE" help:"Total size of the bucket buffers. Disk space: four times as much. Default: 1GiB, or 256MiB with --quick."`
-	Buckets     int           `type:"count" placeholder:"N" help:"Number of buckets, a power of 2 (k). Default: 4096, or 1024 with --quick."`
-	Count       int           `type:"count" placeholder:"N" help:"Number of checkpoints after the first, which saves full buffers. Default: 5, or 3 with --quick."`
-	Every       time.Duration `placeholder:"DURATION" help:"Time between checkpoints. Default: 10s, or 3s with --quick."`
-	Rate        int           `type:"count" placeholder:"N" default:"100000" help:"Tuples added per second."`
-	Quick       bool          `help:"Use small sizes, to end within 30 s."`
+	Dirs        []string      `name:"dir" placeholder:"DIR" required:""`
+	BufferBytes int64         `name:"buffers" type:"size" placeholder:"SIZE"`
+	Buckets     int           `type:"count" placeholder:"N"`
+	Count       int           `type:"count" placeholder:"N"`
+	Every       time.Duration `placeholder:"DURATION"`
+	Rate        int           `type:"count" placeholder:"N" default:"100000"`
+	Quick       bool
 	progress    func(what string)
 }
 

@@ -18,37 +18,37 @@ import (
 // Options holds the parameters of Measure: the whole crawler against a flat web, over sockets with the web
 // in another process, or without sockets. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Dirs      []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end (see --resume). Repeat it for several disks."`
-	Transport string        `enum:"sockets,inproc" default:"sockets" help:"sockets: serve the web from another process, on addresses of 127/8. inproc: generate its pages in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
-	Pages     int64         `type:"count" placeholder:"N" help:"End after N pages. Default without --urls: 300,000 (50,000 with --https), or 30,000 with --quick."`
-	URLs      int64         `name:"urls" type:"count" placeholder:"N" help:"End after N different URLs have been seen."`
-	Duration  time.Duration `placeholder:"DURATION" help:"Maximum duration. Default: 1h, or 12s with --quick."`
+	Dirs      []string      `name:"dir" placeholder:"DIR" required:""`
+	Transport string        `enum:"sockets,inproc" default:"sockets"`
+	Pages     int64         `type:"count" placeholder:"N"`
+	URLs      int64         `name:"urls" type:"count" placeholder:"N"`
+	Duration  time.Duration `placeholder:"DURATION"`
 
-	Resume bool `help:"Continue the crawl that the same command began in the same directories, if there is one. An end by --duration, a signal or a crash keeps its files, in DIR/drumbeat-bench-crawl. Only with --transport inproc."`
-	Keep   bool `help:"With --resume, keep the files of a complete crawl."`
+	Resume bool
+	Keep   bool
 
-	Hosts     int     `type:"count" placeholder:"N" help:"Number of hosts of the web, each with endless pages. Default: the seeds plus two for each link of --new-hosts. Two fifths of these become known: about one per 60 pages, as in the paper's crawl."`
-	Seeds     int     `type:"count" placeholder:"N" default:"1000" help:"Number of hosts whose root pages are the seeds. Most links between hosts lead to them."`
-	PLDs      int     `name:"plds" type:"count" placeholder:"N" help:"Number of pay-level domains. Default: a third of the hosts."`
-	Addrs     int     `type:"count" placeholder:"N" default:"512" help:"Number of IP addresses that serve the hosts."`
-	PageBytes int     `type:"size" placeholder:"SIZE" default:"25kB" help:"Mean size of a page."`
-	Links     int     `type:"count" placeholder:"N" default:"59" help:"Links per page."`
-	New       float64 `placeholder:"N" default:"6.5" help:"Mean number of new links per page, at least 1.5."`
-	NewHosts  float64 `placeholder:"SHARE" default:"0.02" help:"Mean number of links of a page, at most 1, that lead to the root of a host that may be unknown."`
-	Gzip      bool    `help:"Compress pages with gzip, in parts, so the server needs no more CPU per page; the ratio is lower than usual."`
-	HTTPS     bool    `name:"https" help:"Use https for all URLs."`
+	Hosts     int     `type:"count" placeholder:"N"`
+	Seeds     int     `type:"count" placeholder:"N" default:"1000"`
+	PLDs      int     `name:"plds" type:"count" placeholder:"N"`
+	Addrs     int     `type:"count" placeholder:"N" default:"512"`
+	PageBytes int     `type:"size" placeholder:"SIZE" default:"25kB"`
+	Links     int     `type:"count" placeholder:"N" default:"59"`
+	New       float64 `placeholder:"N" default:"6.5"`
+	NewHosts  float64 `placeholder:"SHARE" default:"0.02"`
+	Gzip      bool
+	HTTPS     bool `name:"https"`
 
-	KeepAlive     time.Duration `placeholder:"DURATION" default:"0s" help:"Keep connections open for this long for the next page of their host. 0: use a connection per page."`
-	RAMBytes      int64         `name:"ram" type:"size" placeholder:"SIZE" default:"1GiB" help:"RAM of the crawler, as crawl --ram."`
-	DiskBytes     int64         `name:"disk" type:"size" placeholder:"SIZE" default:"40GB" help:"Disk space of the crawler, as crawl --disk."`
-	DrumDiskBytes int64         `name:"drum-disk" type:"size" placeholder:"SIZE" help:"Disk space for links that wait for URLseen (D). Default: as for crawl; with --growth small enough for some 20 full passes."`
-	Connections   int           `type:"count" placeholder:"N" default:"256" help:"Maximum concurrent connections, of the crawl and of the bare loop."`
-	Store         *string       `enum:"warc,none" placeholder:"FORM" help:"warc: write WARC files. none: store no pages. Default: warc, or none with --transport inproc."`
-	NoBare        bool          `help:"Skip the bare loop, in which the crawler's client fetches pages of the same web from as many goroutines, for 5s, or 2s with --quick."`
-	Repeats       int           `name:"repeat" type:"count" placeholder:"N" default:"1" help:"Number of repetitions."`
-	Seed          uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed of the web."`
-	Growth        bool          `help:"Report each tenth of the run, compare the last with the third, and RSS with --ram; disk space by structure. On by default with --transport inproc."`
-	Quick         bool          `help:"End within 30 s."`
+	KeepAlive     time.Duration `placeholder:"DURATION" default:"0s"`
+	RAMBytes      int64         `name:"ram" type:"size" placeholder:"SIZE" default:"1GiB"`
+	DiskBytes     int64         `name:"disk" type:"size" placeholder:"SIZE" default:"40GB"`
+	DrumDiskBytes int64         `name:"drum-disk" type:"size" placeholder:"SIZE"`
+	Connections   int           `type:"count" placeholder:"N" default:"256"`
+	Store         *string       `enum:"warc,none" placeholder:"FORM"`
+	NoBare        bool
+	Repeats       int    `name:"repeat" type:"count" placeholder:"N" default:"1"`
+	Seed          uint64 `type:"count" placeholder:"N" default:"1"`
+	Growth        bool
+	Quick         bool
 
 	// Agent and UserAgent identify the crawler in requests; GCPercent is the garbage collector's setting,
 	// as in command crawl.

@@ -17,19 +17,19 @@ import (
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Dirs    []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory to measure. Repeat it for several disks: each is measured alone, then all together."`
-	Bytes   int64         `name:"size" type:"size" placeholder:"SIZE" help:"Bytes that a measurement moves in a directory. Disk space: 1.5 times as much. Default: 1GiB, or 128MiB with --quick."`
-	Chunks  []int         `name:"chunk" type:"size" placeholder:"SIZE" help:"Size of one read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB."`
-	Streams []int         `name:"stream" type:"count" placeholder:"N" help:"Number of files written alternately, like the buckets of a pass (k). Repeatable. Default: 64, 512; with --quick 64."`
-	Blocks  []int         `name:"block" type:"size" placeholder:"SIZE" help:"Size of these writes, a multiple of 4KiB (M). Repeatable. Default: 64KiB, 256KiB; with --quick 256KiB."`
-	Repeats int           `name:"repeat" type:"count" placeholder:"N" help:"Number of repetitions. Default: 3, or 1 with --quick."`
-	Budget  time.Duration `name:"time" placeholder:"DURATION" help:"Approximate duration of all measurements; sizes are reduced to fit. Default: 10m, or 24s with --quick."`
-	Quick   bool          `help:"End within 30 s."`
+	Dirs    []string      `name:"dir" placeholder:"DIR" required:""`
+	Bytes   int64         `name:"size" type:"size" placeholder:"SIZE"`
+	Chunks  []int         `name:"chunk" type:"size" placeholder:"SIZE"`
+	Streams []int         `name:"stream" type:"count" placeholder:"N"`
+	Blocks  []int         `name:"block" type:"size" placeholder:"SIZE"`
+	Repeats int           `name:"repeat" type:"count" placeholder:"N"`
+	Budget  time.Duration `name:"time" placeholder:"DURATION"`
+	Quick   bool
 
-	Alpha        float64 `type:"fraction" placeholder:"N" default:"3.33" help:"How often the text of all links is written and read (alpha). 3.33 is DRUM's value in the paper's Table III for 80 billion pages."`
-	Share        float64 `type:"fraction" placeholder:"SHARE" default:"0.15" help:"Share of the disks' time for URLseen, as in the paper."`
-	URLBytes     float64 `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B" help:"Size of a URL's text (b)."`
-	LinksPerPage float64 `type:"fraction" placeholder:"N" default:"59" help:"Links per page (l)."`
+	Alpha        float64 `type:"fraction" placeholder:"N" default:"3.33"`
+	Share        float64 `type:"fraction" placeholder:"SHARE" default:"0.15"`
+	URLBytes     float64 `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B"`
+	LinksPerPage float64 `type:"fraction" placeholder:"N" default:"59"`
 
 	// FS holds the directories; nil means the system's, the only one on which O_DIRECT is tried.
 	FS       disk.FS `kong:"-"`

@@ -19,27 +19,27 @@ import (
 // Options holds the parameters of Measure: check+update of links by DRUM in several forms and by other
 // methods. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Dirs    []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also packed (ours with all text compressed, as on slow disks), hybrid (plain with a RAM cache) and each (rice, merging single buckets, with a skewed case); or none."`
-	Against []string `placeholder:"NAME" default:"none" help:"Baselines to measure in the same run and RAM: mercator-b, polybot, bloom; or none, or all."`
+	Dirs    []string `name:"dir" placeholder:"DIR" required:""`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each"`
+	Against []string `placeholder:"NAME" default:"none"`
 
-	Links        int64         `type:"count" placeholder:"N" help:"Number of links to check (n). Default: 1e8, or 2e6 with --quick."`
-	Known        []int64       `type:"count" placeholder:"N" help:"Number of known keys before the first link (U). Repeatable: each is one point in the figures. Default: 1e8, or 1e6 with --quick."`
-	UniqueShare  float64       `name:"unique" type:"fraction" placeholder:"SHARE" default:"1/9" help:"Share of links that are new (p)."`
-	Misses       float64       `name:"miss-share" type:"fraction" placeholder:"SHARE" default:"0.33" help:"Share of links that miss a RAM cache in front (pi), including new ones. The stream repeats recent URLs accordingly."`
-	RAMBytes     int64         `name:"ram" type:"size" placeholder:"SIZE" help:"RAM of each method (R). Default: 256MiB, or 16MiB with --quick."`
-	DiskBytes    int64         `name:"disk" type:"size" placeholder:"SIZE" help:"Disk space for waiting links (D). Default: 8GB, or 96MB with --quick."`
-	CacheBytes   int64         `name:"cache-ram" type:"size" placeholder:"SIZE" help:"Size of the RAM cache of the forms cached and hybrid, part of --ram. Default: an eighth of --ram."`
-	BufferBytes  int           `name:"buffer" type:"size" placeholder:"SIZE" help:"Buffer size of a bucket (M), a multiple of 4KiB. Default: 256KiB, or less if --ram is small."`
-	URLs         string        `name:"urls" placeholder:"FILE" help:"Read the URLs from FILE, one per line (gzip if it ends with .gz), instead of generating them. With --links, FILE begins again at its end, on other hosts. By default no key is then known before the first link; with --known, random ones are."`
-	Seed         uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed of the generated links."`
-	Repeats      int           `name:"repeat" type:"count" placeholder:"N" default:"1" help:"Number of repetitions."`
-	BaselineTime time.Duration `placeholder:"DURATION" help:"End a baseline after this time, with fewer links. A baseline that cannot load the known keys in five times that is not measured. Default: 1m, or 2s with --quick."`
-	Workers      int           `type:"count" placeholder:"N" default:"0" help:"Number of buckets that crew, ours and cached merge concurrently. 0: the number of processors."`
-	Adders       int           `type:"count" placeholder:"N" default:"0" help:"Number of goroutines that add links. 0: the number of processors; baselines have one."`
-	Theorem      bool          `help:"Instead measure the plain form, Mercator-B and Polybot at small sizes, where the quadratic term of the theorems is small, equal to the others, and dominant."`
-	NoLimit      bool          `help:"Do not limit the memory of the measured processes, page cache included, to 1.25 R + 64 MiB."`
-	Quick        bool          `help:"Use small sizes, to end within 30 s."`
+	Links        int64         `type:"count" placeholder:"N"`
+	Known        []int64       `type:"count" placeholder:"N"`
+	UniqueShare  float64       `name:"unique" type:"fraction" placeholder:"SHARE" default:"1/9"`
+	Misses       float64       `name:"miss-share" type:"fraction" placeholder:"SHARE" default:"0.33"`
+	RAMBytes     int64         `name:"ram" type:"size" placeholder:"SIZE"`
+	DiskBytes    int64         `name:"disk" type:"size" placeholder:"SIZE"`
+	CacheBytes   int64         `name:"cache-ram" type:"size" placeholder:"SIZE"`
+	BufferBytes  int           `name:"buffer" type:"size" placeholder:"SIZE"`
+	URLs         string        `name:"urls" placeholder:"FILE"`
+	Seed         uint64        `type:"count" placeholder:"N" default:"1"`
+	Repeats      int           `name:"repeat" type:"count" placeholder:"N" default:"1"`
+	BaselineTime time.Duration `placeholder:"DURATION"`
+	Workers      int           `type:"count" placeholder:"N" default:"0"`
+	Adders       int           `type:"count" placeholder:"N" default:"0"`
+	Theorem      bool
+	NoLimit      bool
+	Quick        bool
 
 	// Methods are the names of all methods to measure; nil means those of Forms and Against.
 	Methods []string `kong:"-"`

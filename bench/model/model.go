@@ -19,36 +19,36 @@ import (
 // are the paper's values. The paper's symbols are in brackets. Bytes are decimal, as in the paper's tables.
 // A Model is a value; its methods don't change it.
 type Model struct {
-	Pages          []float64 `type:"count" placeholder:"N" default:"8e8,8e9,8e10,8e11,8e12" help:"Numbers of pages, one row each (N)."`
-	Known          float64   `type:"count" placeholder:"N" default:"1e8" help:"Number of known URLs before the first link (U)."`
-	LinksPerPage   float64   `type:"fraction" placeholder:"N" default:"59" help:"Links per page (l)."`
-	UniqueFraction float64   `name:"unique" type:"fraction" placeholder:"SHARE" default:"1/9" help:"Share of links that are new (p)."`
-	URLBytes       float64   `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B" help:"Size of a URL's text (b)."`
-	KeyBytes       float64   `type:"size" placeholder:"SIZE" default:"8B" help:"Size of a URL's key (H)."`
-	PointerBytes   float64   `type:"size" placeholder:"SIZE" default:"4B" help:"Size of the pointer that a key needs in RAM (P)."`
-	BufferBytes    float64   `name:"buffer" type:"size" placeholder:"SIZE" default:"256kB" help:"Buffer size of a bucket (M)."`
+	Pages          []float64 `type:"count" placeholder:"N" default:"8e8,8e9,8e10,8e11,8e12"`
+	Known          float64   `type:"count" placeholder:"N" default:"1e8"`
+	LinksPerPage   float64   `type:"fraction" placeholder:"N" default:"59"`
+	UniqueFraction float64   `name:"unique" type:"fraction" placeholder:"SHARE" default:"1/9"`
+	URLBytes       float64   `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B"`
+	KeyBytes       float64   `type:"size" placeholder:"SIZE" default:"8B"`
+	PointerBytes   float64   `type:"size" placeholder:"SIZE" default:"4B"`
+	BufferBytes    float64   `name:"buffer" type:"size" placeholder:"SIZE" default:"256kB"`
 
-	RAMBytes        float64   `name:"ram" type:"size" placeholder:"SIZE" default:"1GB" help:"RAM in Table II (R)."`
-	DiskBytes       float64   `name:"disk" type:"size" placeholder:"SIZE" default:"4390GB" help:"Disk space in Table II (D)."`
-	CompressedBytes float64   `type:"fraction" placeholder:"N" default:"5.5" help:"Bytes per URL in Polybot's compressed file (bq)."`
-	ScaledRAMBytes  []float64 `name:"column-ram" type:"size" placeholder:"SIZE" default:"4GB,8GB" help:"RAM of the columns of Tables III, VI and VII (R)."`
-	LeastDiskBytes  float64   `name:"least-disk" type:"size" placeholder:"SIZE" default:"1TB" help:"Minimum disk space in Tables III, VI and VII, where it grows with the crawl (D)."`
-	Bandwidth       float64   `type:"size" placeholder:"SIZE" default:"101250kB" help:"Bytes per second that disks read and write for URLseen (W)."`
+	RAMBytes        float64   `name:"ram" type:"size" placeholder:"SIZE" default:"1GB"`
+	DiskBytes       float64   `name:"disk" type:"size" placeholder:"SIZE" default:"4390GB"`
+	CompressedBytes float64   `type:"fraction" placeholder:"N" default:"5.5"`
+	ScaledRAMBytes  []float64 `name:"column-ram" type:"size" placeholder:"SIZE" default:"4GB,8GB"`
+	LeastDiskBytes  float64   `name:"least-disk" type:"size" placeholder:"SIZE" default:"1TB"`
+	Bandwidth       float64   `type:"size" placeholder:"SIZE" default:"101250kB"`
 
-	CacheSpeeds    []float64     `name:"cache-speed" type:"count" placeholder:"N" default:"113e3,185e3,416e3,2e6" help:"Speeds of a RAM cache in URLs per second, one row of Table V each (mu)."`
-	MaxRate        float64       `type:"count" placeholder:"N" default:"4000" help:"Pages per second that the CPU allows, in Table V (Smax)."`
-	CacheBytes     float64       `name:"cache-ram" type:"size" placeholder:"SIZE" default:"320MB" help:"Size of the RAM cache in Table VI (c)."`
-	Misses         float64       `type:"fraction" placeholder:"SHARE" default:"0.33" help:"Share of links that miss the RAM cache, in Table VI (pi)."`
-	EntryBytes     float64       `type:"size" placeholder:"SIZE" default:"20B" help:"RAM per cache entry in Table VII (gamma)."`
-	HostDelay      time.Duration `placeholder:"DURATION" default:"40s" help:"Delay between requests to a host in Table VII (tau_h)."`
-	CacheStepBytes float64       `name:"cache-step" type:"size" placeholder:"SIZE" default:"50MB" help:"Step by which Table VII searches the best cache size."`
-	Curve          MissCurve     `name:"miss-curve" placeholder:"CURVE" default:"0:0.84;1:0.41;2:0.26;10:0.22" help:"Miss rates in Table VII: FACTOR:SHARE pairs, each for caches of at least FACTOR gamma tau_h l S bytes (pi)."`
+	CacheSpeeds    []float64     `name:"cache-speed" type:"count" placeholder:"N" default:"113e3,185e3,416e3,2e6"`
+	MaxRate        float64       `type:"count" placeholder:"N" default:"4000"`
+	CacheBytes     float64       `name:"cache-ram" type:"size" placeholder:"SIZE" default:"320MB"`
+	Misses         float64       `type:"fraction" placeholder:"SHARE" default:"0.33"`
+	EntryBytes     float64       `type:"size" placeholder:"SIZE" default:"20B"`
+	HostDelay      time.Duration `placeholder:"DURATION" default:"40s"`
+	CacheStepBytes float64       `name:"cache-step" type:"size" placeholder:"SIZE" default:"50MB"`
+	Curve          MissCurve     `name:"miss-curve" placeholder:"CURVE" default:"0:0.84;1:0.41;2:0.26;10:0.22"`
 
-	PLDs           float64   `name:"plds" type:"count" placeholder:"N" default:"33e6" help:"Number of PLDs in Theorems 6 and 7 (V)."`
-	MeanBudget     float64   `type:"fraction" placeholder:"PAGES" default:"11" help:"Mean budget of a PLD (E[B])."`
-	UniquePerPage  float64   `type:"fraction" placeholder:"N" default:"6.5" help:"New URLs per page (L)."`
-	PagesPerSecond float64   `type:"count" placeholder:"N" default:"3100" help:"Crawling rate in Theorems 6 and 7 (S)."`
-	BeastPages     []float64 `name:"budget-pages" type:"count" placeholder:"N" default:"1e8,8e9,8e10" help:"Numbers of pages, one row of Theorems 6 and 7 each (N)."`
+	PLDs           float64   `name:"plds" type:"count" placeholder:"N" default:"33e6"`
+	MeanBudget     float64   `type:"fraction" placeholder:"PAGES" default:"11"`
+	UniquePerPage  float64   `type:"fraction" placeholder:"N" default:"6.5"`
+	PagesPerSecond float64   `type:"count" placeholder:"N" default:"3100"`
+	BeastPages     []float64 `name:"budget-pages" type:"count" placeholder:"N" default:"1e8,8e9,8e10"`
 }
 
 // Paper returns the paper's values. Where text and tables disagree it takes those of the tables.

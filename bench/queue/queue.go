@@ -15,18 +15,18 @@ import (
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Dirs        []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Bytes       int64    `name:"size" type:"size" placeholder:"SIZE" help:"Size of the records of a measurement, before compression. Disk space: three times as much. Default: 1GiB, or 64MiB with --quick."`
-	BlockBytes  int      `name:"block" type:"size" placeholder:"SIZE" default:"256KiB" help:"Block size of the queues, a multiple of 4KiB up to 4MiB. The bare disk is measured in chunks of this size."`
-	URLs        string   `name:"urls" placeholder:"FILE" help:"File with at least 70,000 distinct URLs, one per line, gzip if its name ends with .gz. Default: the generator of bench drum."`
-	Appenders   int      `type:"count" placeholder:"N" help:"Number of concurrent appenders in parallel measurements. Default: the number of CPUs, at least 2."`
-	Queues      int      `type:"count" placeholder:"N" default:"64" help:"Number of queues that are filled alternately, as in BEAST."`
-	RecordBytes int      `name:"record" type:"size" placeholder:"SIZE" default:"100B" help:"Size of the incompressible records."`
-	Sizes       []int    `type:"size" placeholder:"SIZE" help:"Sizes of incompressible records for a figure. Repeatable. Default: 16B to 4KiB; with --quick 32B, 1KiB."`
-	Blocks      []int    `type:"size" placeholder:"SIZE" help:"Block sizes of URLs for a figure. Repeatable. Default: 32KiB to 4MiB; with --quick 64KiB, 1MiB."`
-	Repeats     int      `name:"repeat" type:"count" placeholder:"N" help:"Number of repetitions. Default: 3, or 1 with --quick."`
-	Seed        uint64   `type:"count" placeholder:"N" default:"1" help:"Random seed."`
-	Quick       bool     `help:"Use smaller sizes, to end within 30 s."`
+	Dirs        []string `name:"dir" placeholder:"DIR" required:""`
+	Bytes       int64    `name:"size" type:"size" placeholder:"SIZE"`
+	BlockBytes  int      `name:"block" type:"size" placeholder:"SIZE" default:"256KiB"`
+	URLs        string   `name:"urls" placeholder:"FILE"`
+	Appenders   int      `type:"count" placeholder:"N"`
+	Queues      int      `type:"count" placeholder:"N" default:"64"`
+	RecordBytes int      `name:"record" type:"size" placeholder:"SIZE" default:"100B"`
+	Sizes       []int    `type:"size" placeholder:"SIZE"`
+	Blocks      []int    `type:"size" placeholder:"SIZE"`
+	Repeats     int      `name:"repeat" type:"count" placeholder:"N"`
+	Seed        uint64   `type:"count" placeholder:"N" default:"1"`
+	Quick       bool
 	progress    func(what string)
 }
 

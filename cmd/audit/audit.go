@@ -33,17 +33,17 @@ import (
 
 // Command is the table of audit's flags.
 type Command struct {
-	Dir    []string `arg:"" name:"dir" help:"All directories of the crawl."`
-	Deep   bool     `help:"Also verify every checksum, WARC files, indexes and logs, and look up each URL in URLseen. Continues after damage and lists it."`
-	Remote string   `placeholder:"MODE" enum:"head,read,off" default:"head" help:"With --deep, of files in an object store: ask for size and checksums (head), also read every record (read), or leave them out (off)."`
+	Dir    []string `arg:"" name:"dir"`
+	Deep   bool
+	Remote string `placeholder:"MODE" enum:"head,read,off" default:"head"`
 	flags.Audit
 }
 
 // Run reads a stopped crawl and prints the balance.
 func (c *Command) Run(a *term.App) error {
 	p := term.NewProgress(a.Stderr)
-	opt := audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp,
-		Remote: audit.Remote(c.Remote), Progress: p.Show}
+	opt := audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+		RAMBytes: int64(c.RAM), TempDir: c.Tmp, Remote: audit.Remote(c.Remote), Progress: p.Show}
 	if c.Deep {
 		rep, err := audit.Deep(opt)
 		p.Clear()

@@ -77,7 +77,8 @@ type outputJSON struct {
 }
 
 func placeOf(r *audit.Row) placeJSON {
-	p := placeJSON{Place: r.Place, Account: r.Account.N, Keys: fmt.Sprintf("%016x%016x", r.Account.Hi, r.Account.Lo), OK: r.OK()}
+	p := placeJSON{Place: r.Place, Account: r.Account.N, Keys: fmt.Sprintf("%016x%016x", r.Account.Hi, r.Account.Lo),
+		OK: r.OK()}
 	if !r.Ended {
 		p.Files = &r.Files.N
 	}
@@ -96,11 +97,12 @@ func auditOf(rep *audit.Report) auditJSON {
 // ReportOf converts the report of audit.Deep.
 func ReportOf(rep *audit.DeepReport) Report {
 	o := &rep.Output
-	j := Report{auditJSON: auditOf(&rep.Report), Damaged: rep.DamageCount, NotSeen: rep.Keys.NotSeen, Twice: rep.Keys.Twice,
-		Nowhere: rep.Keys.Nowhere, Examples: append([]string{}, rep.Keys.Examples...), Unnamed: rep.UnnamedCount, Bytes: rep.Bytes,
-		Seconds: rep.Elapsed.Seconds(), Damages: []damageJSON{}, Output: outputJSON{Checked: o.Checked, Records: o.WARC.Records,
-			Responses: o.WARC.Captures, IndexLines: o.WARC.Lines, AbsentFiles: o.WARC.AbsentFiles, AbsentIndexes: o.WARC.AbsentIndexes,
-			Remote: o.Remote.Store, RemoteObjects: o.Remote.Objects, RemoteChecked: o.Remote.Checked, RemoteUnread: o.Remote.Unread,
+	j := Report{auditJSON: auditOf(&rep.Report), Damaged: rep.DamageCount, NotSeen: rep.Keys.NotSeen,
+		Twice: rep.Keys.Twice, Nowhere: rep.Keys.Nowhere, Examples: append([]string{}, rep.Keys.Examples...),
+		Unnamed: rep.UnnamedCount, Bytes: rep.Bytes, Seconds: rep.Elapsed.Seconds(), Damages: []damageJSON{},
+		Output: outputJSON{Checked: o.Checked, Records: o.WARC.Records, Responses: o.WARC.Captures, IndexLines: o.WARC.Lines,
+			AbsentFiles: o.WARC.AbsentFiles, AbsentIndexes: o.WARC.AbsentIndexes, Remote: o.Remote.Store,
+			RemoteObjects: o.Remote.Objects, RemoteChecked: o.Remote.Checked, RemoteUnread: o.Remote.Unread,
 			LogLines: o.LogLines, StoredAll: o.StoredAll, RefusedAll: o.RefusedAll, Disagree: o.Disagree}}
 	j.Balanced = rep.Balanced()
 	for _, s := range rep.Structures {

@@ -44,23 +44,23 @@ import (
 
 // Command is the table of bench's commands.
 type Command struct {
-	Model modelCmd                               `cmd:"" help:"Compute the paper's tables II, III, V, VI and VII and the examples of its theorems, and compare them with the printed numbers. The defaults are the paper's values."`
-	Disk  benchmark[disk.Options, *disk.Options] `cmd:"" help:"Measure the sequential write and read speed of directories, and the crawling rate that it supports."`
+	Model modelCmd                               `cmd:""`
+	Disk  benchmark[disk.Options, *disk.Options] `cmd:""`
 
-	Drum      drumCmd      `cmd:"" help:"Measure check+update of links by DRUM, in the paper's form and in ours, and by baselines in the same RAM: speed, disk traffic compared with the theorems, RAM, and correctness."`
-	DrumChild drumChildCmd `cmd:"" hidden:"" help:"Run one measurement of bench drum in its own process."`
+	Drum      drumCmd      `cmd:""`
+	DrumChild drumChildCmd `cmd:"" hidden:""`
 
-	Star  benchmark[budget.Star, *budget.Star]   `cmd:"" help:"Measure STAR with links between PLDs and budget checks, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
-	Beast benchmark[budget.Beast, *budget.Beast] `cmd:"" help:"Crawl a virtual web with BEAST and with two naive queues: the disk rate of each by size of the crawl, compared with Theorems 6 and 7."`
+	Star  benchmark[budget.Star, *budget.Star]   `cmd:""`
+	Beast benchmark[budget.Beast, *budget.Beast] `cmd:""`
 
-	Queue benchmark[queue.Options, *queue.Options] `cmd:"" help:"Measure queues on disk: appends and reads, one queue and many, a calendar, compared with the bare disk in the same run; and the bytes per queued URL."`
+	Queue benchmark[queue.Options, *queue.Options] `cmd:""`
 
-	Cache benchmark[cache.Options, *cache.Options] `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates compared with exact LRU and CLOCK (Table IV), for a generated stream or a crawl's trace; speed and RAM per entry."`
+	Cache benchmark[cache.Options, *cache.Options] `cmd:""`
 
-	Crawl       crawlCmd       `cmd:"" help:"Crawl a web in another process with the whole crawler: pages/s, CPU per page by stage, what connections waited for, compared with a loop that only fetches; or run many URLs through the disk structures without sockets."`
-	CrawlServer crawlServerCmd `cmd:"" hidden:"" help:"Serve the web of bench crawl in its own process."`
+	Crawl       crawlCmd       `cmd:""`
+	CrawlServer crawlServerCmd `cmd:"" hidden:""`
 
-	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples arrive: how long they block additions, bytes written, duration."`
+	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:""`
 }
 
 // Use adds methods to those of bench drum.
@@ -70,15 +70,16 @@ func (c *Command) Use(others []baselines.Method) {
 
 // output has the options that measurements share.
 type output struct {
-	Out   string `placeholder:"DIR" help:"Also write the report to DIR, as text and as JSON; go run ./bench/lab/plot draws figures from the JSON."`
-	Check bool   `help:"Exit with code 1 if a figure misses its target."`
-	Quiet bool   `short:"q" help:"Print no progress."`
+	Out   string `placeholder:"DIR"`
+	Check bool
+	Quiet bool `short:"q"`
 	flags.Profiling
 }
 
 // measure runs a measurement, which a signal stops, prints its report, and saves and checks it as the flags
 // say.
-func (o *output) measure(a *term.App, run func(ctx context.Context, progress func(string)) (*report.Report, error)) error {
+func (o *output) measure(a *term.App,
+	run func(ctx context.Context, progress func(string)) (*report.Report, error)) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
 	progress := func(what string) { fmt.Fprintln(a.Stderr, what) }
@@ -170,7 +171,8 @@ func (c *crawlCmd) Run(a *term.App) (err error) {
 	if o.Command, err = measure.Self("bench", "crawl-server"); err != nil {
 		return err
 	}
-	o.Agent, o.UserAgent, o.GCPercent = flags.DefaultAgent, flags.UserAgent(flags.DefaultAgent, "bench@example.org"), crawlcmd.GCPercent
+	o.Agent, o.UserAgent, o.GCPercent = flags.DefaultAgent, flags.UserAgent(flags.DefaultAgent, "bench@example.org"),
+		crawlcmd.GCPercent
 	o.Names = func(r *dnscache.Resolver) engine.Resolver { return crawlcmd.ResolverOf(r) }
 	o.Profiles, c.Profile = c.Profile, ""
 	return c.benchmark.Run(a)

@@ -8,20 +8,14 @@ import (
 	"testing"
 
 	"drumbeat/bench/model"
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
 )
 
 // TestBenchModelDefaults: the defaults of the flags are the paper's values.
 func TestBenchModelDefaults(t *testing.T) {
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Parse([]string{"bench", "model"}); err != nil {
-		t.Fatal(err)
-	}
+	cmdtest.Parse(t, &c, "bench", "model")
 	if got := c.Bench.Model.Options; !reflect.DeepEqual(got, model.Paper()) {
 		t.Errorf("got %+v, want %+v", got, model.Paper())
 	}

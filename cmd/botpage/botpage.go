@@ -39,24 +39,16 @@ import (
 // Command is the table of bot-page's flags: some of a crawl's, and the page's own.
 type Command struct {
 	flags.Who
-	Purpose   string            `group:"what" common:"" placeholder:"TEXT" help:"Purpose of the crawl, in a sentence or two. Required: site owners ask this first."`
-	Addresses []flags.NetPrefix `group:"what" common:"" placeholder:"CIDR" help:"Addresses that the crawl uses. Site owners can then recognize others that use its name. Repeatable."`
-	Out       string            `group:"what" common:"" placeholder:"FILE" help:"Write to FILE, replaced atomically. Default: standard output."`
-	JSON      bool              `group:"what" common:"" name:"json" xor:"form" help:"Print the --addresses as JSON. The form is the one that search engines publish (creationTime, prefixes)."`
-	Text      bool              `group:"what" common:"" xor:"form" help:"Print the page as plain text."`
-	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form" help:"Serve the page over HTTP at an address such as :8080. It is at /, with /ip-ranges.json and /robots.txt, until a signal."`
+	Purpose   string            `group:"what" common:"" placeholder:"TEXT"`
+	Addresses []flags.NetPrefix `group:"what" common:"" placeholder:"CIDR"`
+	Out       string            `group:"what" common:"" placeholder:"FILE"`
+	JSON      bool              `group:"what" common:"" name:"json" xor:"form"`
+	Text      bool              `group:"what" common:"" xor:"form"`
+	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form"`
 	flags.Delays
 	flags.Health
-	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey" help:"As for crawl."`
+	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey"`
 	flags.Sources
-}
-
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat bot-page --contact you@example.org --purpose "To learn how the web is linked."
-  drumbeat bot-page --config crawl.toml --purpose "To archive our region." --out bot.html
-  drumbeat bot-page --config crawl.toml --purpose "To archive our region." --serve :8080`
 }
 
 // Run prints or serves the page.
@@ -150,9 +142,10 @@ func serveBotPage(ctx context.Context, a *term.App, addr string, page *botPage) 
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout, WriteTimeout: pageTimeout,
-		IdleTimeout: pageIdle, MaxHeaderBytes: pageHeadBytes}
-	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal\n", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout,
+		WriteTimeout: pageTimeout, IdleTimeout: pageIdle, MaxHeaderBytes: pageHeadBytes}
+	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal\n",
+		listener.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(netutil.LimitListener(listener, pageConnections)) }()
 	select {
@@ -178,7 +171,8 @@ func (p *botPage) handler() (http.Handler, error) {
 	files := map[string]struct {
 		kind string
 		data []byte
-	}{"/": {"text/html; charset=utf-8", page}, "/robots.txt": {"text/plain; charset=utf-8", []byte("User-agent: *\nDisallow:\n")}}
+	}{"/": {"text/html; charset=utf-8", page},
+		"/robots.txt": {"text/plain; charset=utf-8", []byte("User-agent: *\nDisallow:\n")}}
 	if len(p.Addresses) > 0 {
 		data, err := p.ranges()
 		if err != nil {

@@ -2,6 +2,7 @@ package botpage
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -31,8 +32,8 @@ type robotsExample struct{ What, Lines string }
 
 // page returns the page. The flags must have been checked and completed.
 func (c *Command) page(now time.Time) *botPage {
-	p := &botPage{Agent: c.Agent, UserAgent: c.UserAgent, From: c.FromHeader(), Contact: c.Contact, ContactLink: flags.ContactLink(c.Contact),
-		Purpose: c.Purpose, Date: now.UTC().Format("2006-01-02"), made: now}
+	p := &botPage{Agent: c.Agent, UserAgent: c.UserAgent, From: c.FromHeader(), Contact: c.Contact,
+		ContactLink: flags.ContactLink(c.Contact), Purpose: c.Purpose, Date: now.UTC().Format("2006-01-02"), made: now}
 	for _, a := range c.Addresses {
 		p.Addresses = append(p.Addresses, a.Prefix)
 	}
@@ -41,18 +42,23 @@ func (c *Command) page(now time.Time) *botPage {
 	// with this one.
 	p.Examples = []robotsExample{
 		{"Keep us off the whole site:", agent + "Disallow: /\n"},
-		{"Keep us out of parts of the site (* matches any text, $ the end of the URL):", agent + "Disallow: /private/\nDisallow: /*?sort=\nDisallow: /*.pdf$\n"},
+		{"Keep us out of parts of the site (* matches any text, $ the end of the URL):",
+			agent + "Disallow: /private/\nDisallow: /*?sort=\nDisallow: /*.pdf$\n"},
 		{"Slow us down to one request in 30 seconds:", agent + "Crawl-delay: 30\nDisallow:\n"},
-		{"Rules for several crawlers, with an exception:", "User-agent: another-bot\n" + agent + "Disallow: /archive/\nAllow: /archive/index.html\n"},
+		{"Rules for several crawlers, with an exception:",
+			"User-agent: another-bot\n" + agent + "Disallow: /archive/\nAllow: /archive/index.html\n"},
 	}
 	p.Robots = fmt.Sprintf("We obey the group that names %s (case is ignored), or the group for * if there is none. "+
-		"We read robots.txt before the first page of a host and again at least once a day, so a change takes effect within 24 hours.", c.Agent)
+		"We read robots.txt before the first page of a host and again at least once a day, so a change takes effect "+
+		"within 24 hours.", c.Agent)
 	p.Obeyed = []string{
-		"robots.txt by RFC 9309, for each host, scheme and port. The longest matching rule applies, and Allow if two are equally long. " +
-			"While robots.txt returns 5xx or 429, or does not respond, we fetch nothing from that host, unless we have a copy.",
+		"robots.txt by RFC 9309, for each host, scheme and port. The longest matching rule applies, and Allow if " +
+			"two are equally long. While robots.txt returns 5xx or 429, or does not respond, we fetch nothing from that host, " +
+			"unless we have a copy.",
 		fmt.Sprintf("Crawl-delay in robots.txt, up to %s.", human.Duration(c.MaxCrawlDelay)),
 		c.nofollow(),
-		"429 and 503: we send no request to the host for the time in Retry-After (up to 24 hours at a time), or else as below.",
+		"429 and 503: we send no request to the host for the time in Retry-After (up to 24 hours at " +
+			"a time), or else as below.",
 		"One connection to a host at a time; no cookies, no form input, no logins; no bodies beyond a size limit.",
 	}
 	p.Limits, p.Refusals = c.limits(), c.refusals()
@@ -61,7 +67,8 @@ func (c *Command) page(now time.Time) *botPage {
 
 // nofollow describes the handling of nofollow.
 func (c *Command) nofollow() string {
-	const what = "nofollow and none in robots meta elements and the X-Robots-Tag header, for all crawlers or for our token, and rel=nofollow on links"
+	const what = "nofollow and none in robots meta elements and the X-Robots-Tag header, for all crawlers or for our " +
+		"token, and rel=nofollow on links"
 	if c.Nofollow == "ignore" {
 		return "Not in this crawl: " + what + ". We record them with the page, like noindex; use robots.txt instead."
 	}
@@ -72,22 +79,23 @@ func (c *Command) nofollow() string {
 func (c *Command) limits() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if d := *c.HostDelay; d > 0 {
-		add("At least %s pass between requests to a host; less for sites that many others link to, but never below %s.", human.Duration(d),
-			human.Duration(*c.HostDelayMin))
+		add("At least %s pass between requests to a host; less for sites that many others link to, but never below %s.",
+			human.Duration(d), human.Duration(*c.HostDelayMin))
 	}
 	if f := *c.HostDelayFactor; f > 0 {
 		add("We wait at least %v times the last response time before the next request to a host.", f)
 	}
 	if c.AdaptiveDelay {
-		add("A host that answers quickly and without errors is visited sooner by and by, never below %s. At the first slow answer, error or request to wait we are as slow as before.",
-			human.Duration(*c.HostDelayMin))
+		add("A host that answers quickly and without errors is visited sooner by and by, never below %s. At the first slow "+
+			"answer, error or request to wait we are as slow as before.", human.Duration(*c.HostDelayMin))
 	}
 	if d := *c.PLDDelay; d > 0 {
-		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link to, but never below %s.", human.Duration(d),
-			human.Duration(*c.PLDDelayMin))
+		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link "+
+			"to, but never below %s.", human.Duration(d), human.Duration(*c.PLDDelayMin))
 	}
 	if d := c.ServerDelay; d > 0 {
-		add("At least %s pass between requests to an IP address; less for addresses of such sites, but never below %s.", human.Duration(d), human.Duration(*c.ServerDelayMin))
+		add("At least %s pass between requests to an IP address; less for addresses of such sites, but never below %s.",
+			human.Duration(d), human.Duration(*c.ServerDelayMin))
 	}
 	if n := *c.NetworkRate; n > 0 {
 		add("We send at most %v requests per second to a network (an IPv4 /24 or IPv6 /48).", n)
@@ -101,14 +109,14 @@ func (c *Command) limits() (list []string) {
 // refusals describes the back-off from sites that fail or refuse.
 func (c *Command) refusals() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	add("After a 429, 503 or other 5xx, a timeout or a broken connection, we send no request to the host for %s, twice as long after each further one, up to %s.",
-		human.Duration(c.Backoff), human.Duration(c.BackoffMax))
+	add("After a 429, 503 or other 5xx, a timeout or a broken connection, we send no request to the host for %s, twice "+
+		"as long after each further one, up to %s.", human.Duration(c.Backoff), human.Duration(c.BackoffMax))
 	if c.HostFailures > 0 {
 		add("After %d consecutive failures we back off for hours, with one request between.", c.HostFailures)
 	}
 	if c.HostRefusals > 0 {
-		add("After %d responses of 401 or 403 without a page between (a challenge page counts as 3) we back off for a day, then for a week, then "+
-			"forever. We do not change our name or address to get around a refusal.", c.HostRefusals)
+		add("After %d responses of 401 or 403 without a page between (a challenge page counts as 3) we back off for a day, "+
+			"then for a week, then forever. We do not change our name or address to get around a refusal.", c.HostRefusals)
 	}
 	return list
 }
@@ -153,67 +161,10 @@ func (p *botPage) html() ([]byte, error) {
 // LinkURL marks the contact's link as safe in href: flags.ContactLink allows only mailto, http and https.
 func (p *botPage) LinkURL() template.URL { return template.URL(p.ContactLink) }
 
-const botPageHTML = `<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{{.Agent}}: about this crawler</title>
-<style>
-:root { color-scheme: light dark; --ink: #1b1f23; --paper: #fdfdfb; --soft: #eef0ee; --line: #c9cdc9; --link: #0b57a4; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e6e3; --paper: #16191b; --soft: #23282b; --line: #454c50; --link: #8cc2ff; } }
-body { font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid var(--line); }
-a { color: var(--link); }
-code, pre { font: .92rem/1.45 ui-monospace, monospace; background: var(--soft); }
-code { padding: .1em .3em; overflow-wrap: anywhere; } pre { padding: .7rem 1rem; overflow-x: auto; border: 1px solid var(--line); }
-dt { font-weight: 600; margin-top: .6rem; } dd { margin-left: 0; overflow-wrap: anywhere; }
-</style>
-</head>
-<body>
-<h1>{{.Agent}}: about this crawler</h1>
-<p>You have found requests of <code>{{.Agent}}</code> in your log. This page says who sends them, why, and how to stop them or slow them down.</p>
-<dl>
-<dt>Operator</dt>
-<dd>{{if .ContactLink}}<a href="{{.LinkURL}}">{{.Contact}}</a>{{else}}{{.Contact}}{{end}}</dd>
-<dt>Purpose</dt>
-<dd>{{.Purpose}}</dd>
-<dt>User-Agent</dt>
-<dd><code>{{.UserAgent}}</code></dd>
-{{if .From}}<dt>From</dt>
-<dd><code>{{.From}}</code></dd>
-{{end}}<dt>Token for robots.txt</dt>
-<dd><code>{{.Agent}}</code></dd>
-</dl>
-<h2>How to stop it or slow it down</h2>
-<p>Put this into <code>/robots.txt</code> of each host:</p>
-{{range .Examples}}<p>{{.What}}</p>
-<pre>{{.Lines}}</pre>
-{{end}}<p>{{.Robots}}</p>
-<p>If it is urgent, or robots.txt does not help, write to {{if .ContactLink}}<a href="{{.LinkURL}}">{{.Contact}}</a>{{else}}{{.Contact}}{{end}}.</p>
-<h2>What it obeys</h2>
-<ul>
-{{range .Obeyed}}<li>{{.}}</li>
-{{end}}</ul>
-{{if .Limits}}<h2>How often it visits</h2>
-<ul>
-{{range .Limits}}<li>{{.}}</li>
-{{end}}</ul>
-{{end}}<h2>Sites that fail or refuse</h2>
-<ul>
-{{range .Refusals}}<li>{{.}}</li>
-{{end}}</ul>
-<h2>Addresses</h2>
-{{if .Addresses}}<p>Our requests come only from these addresses; others that use the name are not ours.</p>
-<ul>
-{{range .Addresses}}<li><code>{{.}}</code></li>
-{{end}}</ul>
-{{else}}<p>The addresses are not listed. Ask us whether a request is ours.</p>
-{{end}}<p>As of {{.Date}}.</p>
-</body>
-</html>
-`
+// botPageHTML is the template of the page.
+//
+//go:embed page.html
+var botPageHTML string
 
 // text returns the page as plain text.
 func (p *botPage) text() []byte {
@@ -226,7 +177,8 @@ func (p *botPage) text() []byte {
 	}
 	title := p.Agent + ": about this crawler"
 	fmt.Fprintf(&b, "%s\n%s\n\n", title, strings.Repeat("=", len(title)))
-	fmt.Fprintf(&b, "Operator:             %s\nPurpose:              %s\nUser-Agent:           %s\n", p.Contact, oneLineText(p.Purpose), p.UserAgent)
+	fmt.Fprintf(&b, "Operator:             %s\nPurpose:              %s\nUser-Agent:           %s\n", p.Contact,
+		oneLineText(p.Purpose), p.UserAgent)
 	if p.From != "" {
 		fmt.Fprintf(&b, "From:                 %s\n", p.From)
 	}

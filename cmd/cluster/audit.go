@@ -13,16 +13,17 @@ import (
 )
 
 type auditCmd struct {
-	Path        []string `arg:"" name:"path" help:"All directories of the nodes, or for each node the file that drumbeat audit --json has written. Nodes that are missing are named, and pairs with them are left out."`
-	Deep        bool     `help:"Also audit each node as drumbeat audit --deep does, check that its URLs are of its own slots, and that no two nodes have the same URL. Needs directories and --cluster-file."`
-	ClusterFile string   `placeholder:"FILE" help:"With --deep: the file of the cluster."`
+	Path        []string `arg:"" name:"path"`
+	Deep        bool
+	ClusterFile string `placeholder:"FILE"`
 	flags.Audit
 }
 
 // Run compares the nodes and prints the result.
 func (c *auditCmd) Run(a *term.App) error {
 	p := term.NewProgress(a.Stderr)
-	opt := audit.ClusterOptions{Deep: c.Deep, Options: audit.Options{FS: disk.OS(), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show}}
+	opt := audit.ClusterOptions{Deep: c.Deep,
+		Options: audit.Options{FS: disk.OS(), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show}}
 	if err := c.sort(&opt); err != nil {
 		return err
 	}
@@ -118,8 +119,10 @@ type sumsJSON struct {
 
 func reportOf(rep *audit.ClusterReport) reportJSON {
 	sums := func(t exchange.Totals) sumsJSON { return sumsJSON{Links: t.Links.N, Edges: t.Edges.N} }
-	j := reportJSON{Balanced: rep.Balanced(), Nodes: []int{}, Missing: append([]int{}, rep.Missing...), Pairs: rep.Pairs, Sent: sums(rep.Out),
-		Taken: sums(rep.Taken), Waiting: sums(rep.Above), GivenUp: rep.GivenUp, Dropped: sums(rep.Dropped), Lost: sums(rep.Lost), Damaged: rep.Damaged, Wrong: rep.BadCount, Bad: append([]string{}, rep.Bad...)}
+	j := reportJSON{Balanced: rep.Balanced(), Nodes: []int{}, Missing: append([]int{}, rep.Missing...),
+		Pairs: rep.Pairs, Sent: sums(rep.Out), Taken: sums(rep.Taken), Waiting: sums(rep.Above), GivenUp: rep.GivenUp,
+		Dropped: sums(rep.Dropped), Lost: sums(rep.Lost), Damaged: rep.Damaged, Wrong: rep.BadCount,
+		Bad: append([]string{}, rep.Bad...)}
 	for i := range rep.Nodes {
 		j.Nodes = append(j.Nodes, rep.Nodes[i].Cluster.Node)
 	}

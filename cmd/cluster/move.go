@@ -14,27 +14,12 @@ import (
 )
 
 type moveCmd struct {
-	Slots string     `default:"0-4095" placeholder:"A-B" help:"Slots to move, from 0 to 4095. Those of each node are spread evenly: 0-1023 is a quarter of each. Default: ${default}."`
-	From  int        `default:"-1" placeholder:"J" help:"Move only slots of this node. Default: of all nodes."`
-	To    int        `required:"" placeholder:"K" help:"Node that gets the slots."`
-	File  string     `arg:"" name:"file" help:"File of the cluster. It is replaced at the end: copy it to each node again."`
-	Node  []string   `arg:"" name:"node" help:"Directories of all nodes, those of node 0 first. Separate the directories of one node by commas."`
-	RAM   flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for buffers. Default: ${default}."`
-}
-
-// Help says what a move needs, and gives examples.
-func (*moveCmd) Help() string {
-	return `Before: stop all nodes by Ctrl-C or SIGTERM, copy the file of the cluster, and mount or copy the directories of all nodes here. The disks of nodes that give or get slots need room for a second copy of their stores.
-
-After: copy the new file to each node, and start all nodes. A node with the old file is refused. Pages and logs stay where they are.
-
-The number of nodes does not change. Some crawls do not move: those with --recrawl, several lanes or enqueued URLs, those that have given up a node, and nodes with messages in quarantine. The error names the cause, and nothing has changed.
-
-Exit codes: 2 for bad flags; 4 if a node runs, a directory is not that of its node, or something does not move; 5 for damage; 1 if the accounts do not balance.
-
-Examples:
-  drumbeat cluster move --slots 0-1365 --to 1 cluster.json n0 n1 n2
-  drumbeat cluster move --slots 0-2047 --from 0 --to 3 cluster.json n0 n1 n2 /disk1/n3,/disk2/n3`
+	Slots string     `default:"0-4095" placeholder:"A-B"`
+	From  int        `default:"-1" placeholder:"J"`
+	To    int        `required:"" placeholder:"K"`
+	File  string     `arg:"" name:"file"`
+	Node  []string   `arg:"" name:"node"`
+	RAM   flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
 // Run moves slots.
@@ -56,8 +41,8 @@ func (c *moveCmd) Run(a *term.App) error {
 		return err
 	}
 	if n := f.Table.Nodes(); c.To < 0 || c.To >= n || c.From < -1 || c.From >= n || len(c.Node) != n {
-		return term.Usage(fmt.Errorf("--from %d --to %d with directories of %d nodes: %s has the nodes 0 to %d", c.From, c.To, len(c.Node),
-			c.File, n-1))
+		return term.Usage(fmt.Errorf("--from %d --to %d with directories of %d nodes: %s has the nodes 0 to %d",
+			c.From, c.To, len(c.Node), c.File, n-1))
 	}
 	for _, dirs := range c.Node {
 		opt.Nodes = append(opt.Nodes, slotmove.Node{Dirs: flags.Clean(strings.Split(dirs, ","))})

@@ -9,8 +9,8 @@ import (
 )
 
 type permissionsCmd struct {
-	File   string `arg:"" name:"file" help:"File of the cluster."`
-	Status bool   `help:"Print what cluster status needs, instead of what a node needs."`
+	File   string `arg:"" name:"file"`
+	Status bool
 }
 
 // Run prints the permissions in the form of the configuration of a NATS server.
@@ -24,7 +24,7 @@ func (c *permissionsCmd) Run(a *term.App) error {
 		return err
 	}
 	list := func(subjects []string) string { return `"` + strings.Join(subjects, "\",\n      \"") + `"` }
-	_, err = fmt.Fprintf(a.Stdout, "permissions {\n  publish {\n    allow = [\n      %s\n    ]\n  }\n  subscribe {\n    allow = [\n      %s\n    ]\n  }\n}\n",
-		list(p.Publish), list(p.Subscribe))
+	_, err = fmt.Fprintf(a.Stdout, "permissions {\n  publish {\n    allow = [\n      %s\n    ]\n  }\n"+
+		"  subscribe {\n    allow = [\n      %s\n    ]\n  }\n}\n", list(p.Publish), list(p.Subscribe))
 	return err
 }

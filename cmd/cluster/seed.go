@@ -10,7 +10,7 @@ import (
 )
 
 type seedCmd struct {
-	File string `arg:"" name:"file" help:"File to make."`
+	File string `arg:"" name:"file"`
 }
 
 // Run makes a seed.

@@ -20,18 +20,18 @@ import (
 
 // connectFlags say how to reach the broker. Their names and meanings are those of crawl.
 type connectFlags struct {
-	Cluster []string `required:"" placeholder:"URL" help:"NATS servers of the crawl, such as tls://nats1:4222; that of --cluster-listen for an embedded one."`
-	CA      string   `name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). Default: the system's."`
-	Cert    string   `name:"cluster-cert" placeholder:"FILE" help:"Client certificate (PEM)."`
-	Key     string   `name:"cluster-key" placeholder:"FILE" help:"Key of --cluster-cert."`
-	Creds   string   `name:"cluster-creds" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
-	Seed    string   `name:"cluster-seed" placeholder:"FILE" help:"NKey seed for the embedded server."`
+	Cluster []string `required:"" placeholder:"URL"`
+	CA      string   `name:"cluster-ca" placeholder:"FILE"`
+	Cert    string   `name:"cluster-cert" placeholder:"FILE"`
+	Key     string   `name:"cluster-key" placeholder:"FILE"`
+	Creds   string   `name:"cluster-creds" placeholder:"FILE"`
+	Seed    string   `name:"cluster-seed" placeholder:"FILE"`
 }
 
 // connect returns a connection that makes nothing at the broker.
 func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.Engine, error) {
-	opt := nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], URLs: c.Cluster, CA: c.CA, Cert: c.Cert, Key: c.Key, Creds: c.Creds, Seed: c.Seed,
-		Observe: true, Warn: warn}
+	opt := nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], URLs: c.Cluster, CA: c.CA, Cert: c.Cert, Key: c.Key,
+		Creds: c.Creds, Seed: c.Seed, Observe: true, Warn: warn}
 	if err := opt.Validate(); err != nil {
 		return nil, term.Usage(err)
 	}
@@ -43,9 +43,9 @@ func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.
 }
 
 type statusCmd struct {
-	File string `arg:"" name:"file" help:"File of the cluster."`
+	File string `arg:"" name:"file"`
 	connectFlags
-	JSON bool `help:"Print JSON."`
+	JSON bool
 }
 
 // report is what cluster status prints as JSON.
@@ -112,13 +112,15 @@ func look(ctx context.Context, e *nats.Engine, f *exchange.File) (*report, error
 func (r *report) print(out io.Writer) error {
 	n := humanize.Comma
 	o := &r.Overview
-	fmt.Fprintf(out, "crawl %s, %d nodes: %s pages, %.1f pages/s, %s URLs queued\n", r.Crawl, len(r.Nodes), n(o.Pages), o.PagesPerSecond, n(o.Queued))
+	fmt.Fprintf(out, "crawl %s, %d nodes: %s pages, %.1f pages/s, %s URLs queued\n", r.Crawl, len(r.Nodes), n(o.Pages),
+		o.PagesPerSecond, n(o.Queued))
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "node\thost\tstate\theard\tpages\tpages/s\tqueued\tkept for others\tdisk\tcheckpoint\tstream")
 	for node, st := range r.Nodes {
 		stream := "none"
 		if s := r.Streams[node]; !s.Missing {
-			stream = fmt.Sprintf("%s, %s of %s", human.Counted(int64(s.Messages), "message", "messages"), humanize.Bytes(s.Bytes), humanize.Bytes(uint64(max(0, s.MaxBytes))))
+			stream = fmt.Sprintf("%s, %s of %s", human.Counted(int64(s.Messages), "message", "messages"),
+				humanize.Bytes(s.Bytes), humanize.Bytes(uint64(max(0, s.MaxBytes))))
 		}
 		if st == nil {
 			fmt.Fprintf(t, "%d\t–\tnever heard of\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
@@ -132,8 +134,9 @@ func (r *report) print(out io.Writer) error {
 		if st.Waiting > 0 {
 			kept += fmt.Sprintf(" (%s, most for node %d)", humanize.Bytes(uint64(max(0, st.WaitingBytes))), st.Slowest)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host), stateText(st, r.Time),
-			human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages), st.PagesPerSecond, n(st.Queued), kept, disk, st.Checkpoint, stream)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host),
+			stateText(st, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages), st.PagesPerSecond, n(st.Queued),
+			kept, disk, st.Checkpoint, stream)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -162,7 +165,8 @@ func (r *report) print(out io.Writer) error {
 		}
 	}
 	if o.Configs > 1 {
-		fmt.Fprintf(&notes, "The nodes have %d different configurations: some lack a reload, or were started with other options.\n", o.Configs)
+		fmt.Fprintf(&notes, "The nodes have %d different configurations: some lack a reload, or were started with "+
+			"other options.\n", o.Configs)
 	}
 	_, err := io.WriteString(out, notes.String())
 	return err
@@ -192,8 +196,8 @@ func (r *report) printLeases(out io.Writer) error {
 		case l.Resting:
 			rests = "yes"
 		}
-		fmt.Fprintf(t, "%d\t%s networks\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node, n(int64(l.Held)), n(int64(l.Wanted)), longest, n(l.URLs), n(l.Taken),
-			n(l.HandedOver), n(l.Lost), rests)
+		fmt.Fprintf(t, "%d\t%s networks\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node, n(int64(l.Held)), n(int64(l.Wanted)),
+			longest, n(l.URLs), n(l.Taken), n(l.HandedOver), n(l.Lost), rests)
 	}
 	if any {
 		fmt.Fprintln(t)

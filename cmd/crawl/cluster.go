@@ -19,25 +19,25 @@ import (
 
 // clusterFlags make the crawl one node of several.
 type clusterFlags struct {
-	Cluster            []string      `group:"cluster" placeholder:"URL" help:"Crawl as one node of several that exchange links over these NATS servers with JetStream, such as tls://nats1:4222. embed: run the server in this process. Needs --cluster-file and --node."`
-	ClusterFile        string        `group:"cluster" placeholder:"FILE" help:"File of the cluster, made by drumbeat cluster init, the same for all nodes. It says who owns which PLDs."`
-	Node               *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
-	ClusterDir         string        `group:"cluster" placeholder:"DIR" help:"With --cluster embed, keep the broker's files in DIR. Default: the first --dir with -nats after its name."`
-	ClusterListen      string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
-	ClusterRoutes      []string      `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed on three or five nodes, the addresses at which their servers reach each other, this node's included: the crawl then goes on while more than half of them live. Needs --cluster-route-listen, --cluster-listen and --cluster-replicas. Anything but loopback requires --cluster-ca, --cluster-cert and --cluster-key, with certificates for both servers and clients."`
-	ClusterRouteListen string        `group:"cluster" placeholder:"HOST:PORT" help:"That of --cluster-routes which is this node's."`
-	ClusterCA          string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
-	ClusterCert        string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
-	ClusterKey         string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
-	ClusterCreds       string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
-	ClusterSeed        string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
-	ClusterStream      flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
-	ClusterLeases      flags.Size    `group:"cluster" placeholder:"SIZE" default:"512MiB" help:"Let the broker hold at most this much for leases of networks, 180 bytes each, 4MiB or more; plan says how many there can be. When 7/8 are in use, further networks wait. A broker that has less room for them gets as much; none is taken back."`
-	ClusterReplicas    int           `group:"cluster" placeholder:"N" default:"1" help:"Let several servers keep this many copies of streams and values, 1 to 5; with three servers, 3. Give all nodes the same: streams and values with fewer copies get more at the next start of a node, and a node with a lower number is warned."`
-	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
-	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
-	ClusterReconfigure bool          `group:"cluster" help:"Replace the configuration that nodes compare when they start (seeds, scope, rules, limits, delays) by that of this node. Without it, a node with another configuration is refused."`
-	GiveUpNode         []string      `group:"cluster" placeholder:"NODE" help:"Go on without this node, which is lost for good: drop what waits for it and all further links to its sites, and end without it. Cannot be taken back, and the node is refused from then on. Give it to all nodes, with --cluster-reconfigure to the first. Can be repeated."`
+	Cluster            []string      `group:"cluster" placeholder:"URL"`
+	ClusterFile        string        `group:"cluster" placeholder:"FILE"`
+	Node               *int          `group:"cluster" placeholder:"N"`
+	ClusterDir         string        `group:"cluster" placeholder:"DIR"`
+	ClusterListen      string        `group:"cluster" placeholder:"HOST:PORT"`
+	ClusterRoutes      []string      `group:"cluster" placeholder:"HOST:PORT"`
+	ClusterRouteListen string        `group:"cluster" placeholder:"HOST:PORT"`
+	ClusterCA          string        `group:"cluster" name:"cluster-ca" placeholder:"FILE"`
+	ClusterCert        string        `group:"cluster" placeholder:"FILE"`
+	ClusterKey         string        `group:"cluster" placeholder:"FILE"`
+	ClusterCreds       string        `group:"cluster" placeholder:"FILE"`
+	ClusterSeed        string        `group:"cluster" placeholder:"FILE"`
+	ClusterStream      flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB"`
+	ClusterLeases      flags.Size    `group:"cluster" placeholder:"SIZE" default:"512MiB"`
+	ClusterReplicas    int           `group:"cluster" placeholder:"N" default:"1"`
+	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m"`
+	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s"`
+	ClusterReconfigure bool          `group:"cluster"`
+	GiveUpNode         []string      `group:"cluster" placeholder:"NODE"`
 
 	crawl   string // id, of the file
 	listens string // address of the embedded broker; "": it has none
@@ -46,8 +46,10 @@ type clusterFlags struct {
 // check returns the first fault of the flags.
 func (c *clusterFlags) check() error {
 	if len(c.Cluster) == 0 {
-		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.routes() || c.ClusterReconfigure || len(c.GiveUpNode) > 0 {
-			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-reconfigure and --give-up-node need --cluster")
+		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.routes() || c.ClusterReconfigure ||
+			len(c.GiveUpNode) > 0 {
+			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-reconfigure and " +
+				"--give-up-node need --cluster")
 		}
 		return nil
 	}
@@ -61,7 +63,8 @@ func (c *clusterFlags) check() error {
 	case c.routes() && (len(c.ClusterRoutes) == 0 || c.ClusterRouteListen == ""):
 		return errors.New("--cluster-routes and --cluster-route-listen need each other")
 	case c.routes() && c.ClusterReplicas < nats.MinRoutes:
-		return fmt.Errorf("--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server", nats.MinRoutes)
+		return fmt.Errorf("--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server",
+			nats.MinRoutes)
 	case c.embeds() && len(c.Cluster) > 1:
 		return errors.New("--cluster embed takes no other servers")
 	case c.ClusterSync < 0:
@@ -122,17 +125,19 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	return nil
 }
 
-// openCluster connects to the other nodes of the cluster that ReadCluster has read. No exchange with a site takes longer
-// than longest. stop ends the connection.
-func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error, err error) {
+// openCluster connects to the other nodes of the cluster that ReadCluster has read. No exchange with a site takes
+// longer than longest. stop ends the connection.
+func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error,
+	err error) {
 	if o.Cluster == nil {
 		return func() error { return nil }, nil
 	}
-	opt := nats.Options{Crawl: c.crawl, Secret: o.Cluster.Secret[:], Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
-		StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases), Replicas: c.ClusterReplicas, Warn: warn}
+	opt := nats.Options{Crawl: c.crawl, Secret: o.Cluster.Secret[:], Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds,
+		Seed: c.ClusterSeed, StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),
+		Replicas: c.ClusterReplicas, Warn: warn}
 	if c.embeds() {
-		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
-			Key: c.ClusterKey, Sync: c.ClusterSync,
+		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"), Listen: c.ClusterListen,
+			Cert: c.ClusterCert, Key: c.ClusterKey, Sync: c.ClusterSync,
 			StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
 			Routes:     c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
 	} else {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
 )
@@ -16,13 +15,7 @@ import (
 func parsed(t *testing.T, args ...string) *Command {
 	t.Helper()
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err == nil {
-		_, err = p.Parse(append([]string{"crawl"}, args...))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmdtest.Parse(t, &c, append([]string{"crawl"}, args...)...)
 	return &c.Crawl
 }
 

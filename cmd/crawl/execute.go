@@ -45,7 +45,8 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
 	defer sayStopping(ctx)()
-	rules := len(opt.Admission.Rules)+len(opt.Admission.Blacklist) > 0 || opt.Admission.Sites != "" || opt.Budgets.Trusted != ""
+	rules := len(opt.Admission.Rules)+len(opt.Admission.Blacklist) > 0 || opt.Admission.Sites != "" ||
+		opt.Budgets.Trusted != ""
 	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) ignores SIGHUP
 		again, release := a.OnHangup()
 		defer release()
@@ -65,14 +66,16 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 }
 
 // serveAdmin starts the admin server, unless adm switches it off. stop ends it.
-func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *admin.Tail) (stop func() error, err error) {
+func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *admin.Tail) (stop func() error,
+	err error) {
 	if adm.Off() {
 		return func() error { return nil }, nil
 	}
 	opt.Observe.Control = new(crawl.Control)
-	s, err := admin.Listen(admin.Options{Control: opt.Observe.Control, Addr: adm.Admin, CertFile: adm.AdminCert, KeyFile: adm.AdminKey,
-		Plain: adm.AdminPlain, TokenFile: adm.AdminToken, Warn: opt.Observe.Log.Warn, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, Version: opt.Identity.Version, Agent: opt.Identity.Agent, Contact: opt.Identity.Contact,
-		Host: opt.Identity.Host, Log: tail, Page: web.Handler(),
+	s, err := admin.Listen(admin.Options{Control: opt.Observe.Control, Addr: adm.Admin, CertFile: adm.AdminCert,
+		KeyFile: adm.AdminKey, Plain: adm.AdminPlain, TokenFile: adm.AdminToken, Warn: opt.Observe.Log.Warn,
+		Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, Version: opt.Identity.Version, Agent: opt.Identity.Agent,
+		Contact: opt.Identity.Contact, Host: opt.Identity.Host, Log: tail, Page: web.Handler(),
 		Handlers: map[string]http.Handler{
 			"GET /metrics":             prom.Handler(opt.Identity.Version, opt.Observe.Control.Snapshot),
 			"GET /debug/pprof/":        http.HandlerFunc(pprof.Index),
@@ -89,7 +92,8 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 		ended <- s.Serve(ctx)
 	}()
 	if s.Moved() {
-		opt.Observe.Log.Warn("another process has the port of --admin: do not give it a token; the admin server has another port", "taken", adm.Admin, "url", s.URL())
+		opt.Observe.Log.Warn("another process has the port of --admin: do not give it a token; the admin server has "+
+			"another port", "taken", adm.Admin, "url", s.URL())
 	}
 	opt.Observe.Log.Info("admin server", "url", s.URL(), "token", filepath.Join(opt.Disk.Dirs[0], admin.TokenName))
 	return func() error { cancel(); return <-ended }, nil
@@ -100,7 +104,8 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 func sayStopping(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), term.ErrSignal) {
-			fmt.Fprintln(os.Stderr, "drumbeat: the crawl stops after running fetches and a checkpoint; the next start goes on there")
+			fmt.Fprintln(os.Stderr, "drumbeat: the crawl stops after running fetches and a checkpoint; the "+
+				"next start goes on there")
 		}
 	})
 }

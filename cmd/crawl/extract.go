@@ -16,10 +16,10 @@ import (
 
 // extractFlags have texts extracted while the crawl runs.
 type extractFlags struct {
-	Extract        []string    `group:"output" placeholder:"LIST" help:"Extract text, lang, meta and jsonld (a list of some, separated by commas) of HTML pages while the crawl runs, as \"drumbeat extract\" does afterwards: a part for each finished WARC file. Each worker takes 64MiB of --ram and the CPU that is idle or the crawl's."`
-	ExtractDir     string      `group:"output" placeholder:"DIR" help:"Write the parts of --extract to DIR. Default: texts in the first --out, or in the first --dir."`
-	ExtractFormat  string      `group:"output" enum:"parquet,wet,jsonl,csv" default:"parquet" help:"Format of --extract: parquet, csv, jsonl, or wet (text and lang only). CSV keeps the text of pages as it is; see extract."`
-	ExtractWorkers flags.Count `group:"output" placeholder:"N" default:"1" help:"Extract N WARC files at once, 1 to 64."`
+	Extract        []string    `group:"output" placeholder:"LIST"`
+	ExtractDir     string      `group:"output" placeholder:"DIR"`
+	ExtractFormat  string      `group:"output" enum:"parquet,wet,jsonl,csv" default:"parquet"`
+	ExtractWorkers flags.Count `group:"output" placeholder:"N" default:"1"`
 }
 
 const mostExtractWorkers = 64
@@ -41,22 +41,22 @@ func (c *Command) checkExtract() error {
 	return nil
 }
 
-// apply sets the options of the flags. The directories of the crawl must be set.
-func (f *extractFlags) apply(o *crawl.Options) {
+// options returns the options of the flags for the directories of a crawl, nil without --extract.
+func (f *extractFlags) options(o *crawl.DiskOptions) *output.ExtractOptions {
 	if len(f.Extract) == 0 {
-		return
+		return nil
 	}
 	x := &output.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat), Workers: int(f.ExtractWorkers)}
 	x.Fields, _ = extract.ParseFields(x.Format, f.Extract) // checked
 	if x.Dir == "" {
-		first := o.Disk.Dirs
-		if len(o.Disk.Out) > 0 {
-			first = o.Disk.Out
+		first := o.Dirs
+		if len(o.Out) > 0 {
+			first = o.Out
 		}
 		x.Dir = filepath.Join(first[0], "texts")
 	}
 	x.Dir = filepath.Clean(x.Dir)
-	o.Extract = x
+	return x
 }
 
 // extractText says what was extracted to dir; "" without --extract.
@@ -67,7 +67,8 @@ func extractText(s *crawl.Snapshot, dir string) string {
 	n, t := humanize.Comma, s.Texts
 	text := fmt.Sprintf("%s pages, %s parts made in %s", n(t.Pages), n(t.Parts), dir)
 	if t.Waiting > 0 {
-		text += fmt.Sprintf("; %s WARC files have none yet: the next run, or \"drumbeat extract\" with the same options, makes them", n(t.Waiting))
+		text += fmt.Sprintf("; %s WARC files have none yet: the next run, or \"drumbeat extract\" with the same "+
+			"options, makes them", n(t.Waiting))
 	}
 	if t.Faults > 0 {
 		text += fmt.Sprintf("; %s faults, see the log", n(t.Faults))

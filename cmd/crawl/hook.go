@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"drumbeat/cmd/flags"
-	"drumbeat/crawl"
 	"drumbeat/internal/hook"
 )
 
 // hookFlags set the program that is asked about each page.
 type hookFlags struct {
-	Hook        string        `group:"hook" placeholder:"CMD" help:"Ask this program about each page: whether to store it, whether to follow its links, which links to add, and what to store beside it (docs/GUIDE.md, docs/formats/hook.md). CMD is a program and its arguments, separated by spaces; quotes hold words together. A page without an answer is stored and its links are followed."`
-	HookProcs   *flags.Count  `group:"hook" placeholder:"N" help:"Run N processes of the hook, each with one page at a time. Default: one for each CPU, at most 4."`
-	HookTimeout time.Duration `group:"hook" placeholder:"DURATION" default:"5s" help:"Wait at most this long for an answer of the hook, and at most this long for a free process. A process that exceeds it is killed and started again."`
-	HookBody    flags.Size    `group:"hook" placeholder:"SIZE" default:"1MiB" help:"Send at most this much of a body, and of its text, to the hook."`
+	Hook        string        `group:"hook" placeholder:"CMD"`
+	HookProcs   *flags.Count  `group:"hook" placeholder:"N"`
+	HookTimeout time.Duration `group:"hook" placeholder:"DURATION" default:"5s"`
+	HookBody    flags.Size    `group:"hook" placeholder:"SIZE" default:"1MiB"`
 }
 
 // mostHookBody bounds --hook-body, in bytes: RAM holds several copies.
@@ -54,11 +53,13 @@ func (h *hookFlags) procs() int {
 	return int(*h.HookProcs)
 }
 
-// apply sets the options of a crawl. The flags must be checked.
-func (h *hookFlags) apply(o *crawl.Options) {
-	if words, err := hook.Words(h.Hook); err == nil {
-		o.Hook = &hook.Options{Command: words, Procs: h.procs(), Timeout: h.HookTimeout, BodyBytes: int(h.HookBody)}
+// options returns the options of the hook, nil without --hook. The flags must be checked.
+func (h *hookFlags) options() *hook.Options {
+	words, err := hook.Words(h.Hook)
+	if err != nil {
+		return nil
 	}
+	return &hook.Options{Command: words, Procs: h.procs(), Timeout: h.HookTimeout, BodyBytes: int(h.HookBody)}
 }
 
 // hookFiles is the number of descriptors of a process of the hook.

@@ -60,9 +60,9 @@ func TestWalkFlags(t *testing.T) {
 		if err := p.check(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}
-		var o crawl.Options
-		if p.apply(&o); c.ok && (o.Order.Walk.Walkers != int(c.walkers) || o.Order.Walk.URLs != int(c.urls) || o.Order.Walk.Jump != c.jump) {
-			t.Errorf("%+v became %+v", c, o.Order.Walk)
+		var o crawl.OrderOptions
+		if p.apply(&o); c.ok && (o.Walk.Walkers != int(c.walkers) || o.Walk.URLs != int(c.urls) || o.Walk.Jump != c.jump) {
+			t.Errorf("%+v became %+v", c, o.Walk)
 		}
 	}
 }

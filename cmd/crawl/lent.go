@@ -12,13 +12,13 @@ import (
 	"drumbeat/crawl"
 )
 
-// kept are the flags that LentOptions takes of the groups "net" and "report". The other flags of these groups concern the
-// network, the view and the admin server, which the other command has.
+// kept are the flags that LentOptions takes of the groups "net" and "report". The other flags of these groups
+// concern the network, the view and the admin server, which the other command has.
 var kept = [...]string{"rate", "bandwidth", "time-zone", "keep-alive", "history-bytes"}
 
-// LentOptions returns the options of a crawl by another command, which has its own network and directories. base are that
-// command's values for flags of crawl, and args are flags of crawl given by its user, who cannot replace those named in own.
-// Environment variables of crawl and its directories have no effect. Errors are term.Usage errors.
+// LentOptions returns the options of a crawl by another command, which has its own network and directories. base
+// are that command's values for flags of crawl, and args are flags of crawl given by its user, who cannot replace
+// those named in own. Environment variables of crawl and its directories have no effect. Errors are term.Usage errors.
 func LentOptions(a *term.App, base, args, own []string) (*crawl.Options, error) {
 	var table struct {
 		Crawl Command `cmd:""`
@@ -39,7 +39,8 @@ func LentOptions(a *term.App, base, args, own []string) (*crawl.Options, error) 
 		case part.Positional != nil:
 			return nil, term.Usage(errors.New("flags of crawl, after --: no URL can be given"))
 		case f == nil:
-		case slices.Contains(own, f.Name) || (f.Group.Key == "net" || f.Group.Key == "report") && !slices.Contains(kept[:], f.Name):
+		case slices.Contains(own, f.Name) || (f.Group.Key == "net" || f.Group.Key == "report") &&
+			!slices.Contains(kept[:], f.Name):
 			return nil, term.Usage(fmt.Errorf("--%s cannot be given after --", f.Name))
 		}
 	}

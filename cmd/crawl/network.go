@@ -31,7 +31,8 @@ type Network struct {
 // Close closes both.
 func (n *Network) Close() error { return errors.Join(n.Fetcher.Close(), n.dns.Close()) }
 
-func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked func(string, any, []byte)) (*Network, error) {
+func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked func(string, any, []byte)) (*Network,
+	error) {
 	family, err := dnscache.ParseFamily(c.IP)
 	if err != nil {
 		return nil, term.Usage(err)
@@ -45,23 +46,24 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 	limits.Total = c.Timeout
 	bodies := max(plan.BodyBytes, limits.MemoryBytes())
 	if bodies > plan.HeapBytes/2 {
-		return nil, term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; raise --ram or lower --max-body",
-			humanize.IBytes(uint64(limits.HeldBytes)), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes))))
+		return nil, term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; "+
+			"raise --ram or lower --max-body", humanize.IBytes(uint64(limits.HeldBytes)), humanize.IBytes(uint64(bodies)),
+			humanize.IBytes(uint64(plan.HeapBytes))))
 	}
 	m, err := term.ThisMachine()
 	if err != nil {
 		return nil, err
 	}
 	return OpenNetwork(
-		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: DNSCacheBytes(plan), Family: family, MixCase: true,
-			Panicked: panicked},
+		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: DNSCacheBytes(plan),
+			Family: family, MixCase: true, Panicked: panicked},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
 			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept),
 			AcceptEncoding: c.AcceptEncoding.Header, AllowNets: flags.Prefixes(c.AllowNet),
 			NAT64: flags.NAT64Prefixes(c.NAT64Prefix), Ports: c.Ports,
-			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require", Old: c.TLSLegacy},
-			HTTP2: c.HTTP2 == "on",
+			MapPort: flags.PortMap(c.MapPort), Limiter: limiter,
+			TLS: fetch.TLSOptions{Require: c.TLS == "require", Old: c.TLSLegacy}, HTTP2: c.HTTP2 == "on",
 		})
 }
 
@@ -116,12 +118,13 @@ func (n names) LookupFresh(ctx context.Context, host, pld string) (crawl.Lookup,
 // crawlLookup converts an answer or error of dnscache.
 func crawlLookup(host string, answer dnscache.Answer, err error) (crawl.Lookup, error) {
 	if err == nil {
-		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires, TTL: answer.TTL, Server: answer.Server, Cached: answer.Cached}, nil
+		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires, TTL: answer.TTL, Server: answer.Server,
+			Cached: answer.Cached}, nil
 	}
 	var de *dnscache.Error
 	if errors.As(err, &de) {
-		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: de.Kind.Permanent(), NoAnswer: de.Kind == dnscache.KindTimeout,
-			Certain: de.Kind == dnscache.KindBadName, Cached: de.Cached,
+		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: de.Kind.Permanent(),
+			NoAnswer: de.Kind == dnscache.KindTimeout, Certain: de.Kind == dnscache.KindBadName, Cached: de.Cached,
 			Busy: de.Kind == dnscache.KindBusy, Expires: de.Expires, Err: err}
 	}
 	return crawl.Lookup{}, err

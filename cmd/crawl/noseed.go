@@ -73,7 +73,8 @@ func whyNoSeed(opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal, res *
 }
 
 // seedFaultsOf returns the flags that a seed needs and the command lacks.
-func seedFaultsOf(ctx context.Context, opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal, url string) seedFaults {
+func seedFaultsOf(ctx context.Context, opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal,
+	url string) seedFaults {
 	f := seedFaults{url: url}
 	parts := weburl.Split([]byte(url))
 	if !opt.Network.Ports.Contains(parts.Port) {

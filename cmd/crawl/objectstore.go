@@ -17,11 +17,11 @@ import (
 
 // storeFlags say how the object store of --out s3://… is reached.
 type storeFlags struct {
-	S3Endpoint  string      `group:"output" name:"s3-endpoint" placeholder:"URL" help:"Reach the object store of --out s3://BUCKET/PREFIX at this http(s) URL. Default: Amazon S3, or what the environment says (AWS_ENDPOINT_URL)."`
-	S3Region    string      `group:"output" name:"s3-region" placeholder:"NAME" help:"Region of the bucket. Default: AWS_REGION, the shared configuration, or us-east-1."`
-	S3PathStyle bool        `group:"output" name:"s3-path-style" help:"Name the bucket in the path of a URL, not in its host, as MinIO and other stores want it."`
-	S3Insecure  bool        `group:"output" name:"s3-insecure" help:"Allow plain HTTP to an --s3-endpoint beyond loopback."`
-	Spool       *flags.Size `group:"output" placeholder:"SIZE" help:"Let at most this much of finished files wait for the object store; fetching rests while more waits. Default: a fifth of --disk, at least 4GB."`
+	S3Endpoint  string      `group:"output" name:"s3-endpoint" placeholder:"URL"`
+	S3Region    string      `group:"output" name:"s3-region" placeholder:"NAME"`
+	S3PathStyle bool        `group:"output" name:"s3-path-style"`
+	S3Insecure  bool        `group:"output" name:"s3-insecure"`
+	Spool       *flags.Size `group:"output" placeholder:"SIZE"`
 }
 
 // leastSpool is four WARC files.

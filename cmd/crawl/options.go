@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -15,10 +14,8 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/options"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
-	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"
 	"drumbeat/state"
@@ -26,80 +23,61 @@ import (
 	"drumbeat/weburl"
 )
 
-// Options returns the crawl's options without resolver and fetcher.
+// Options returns the crawl's options without resolver and fetcher. Each group of flags sets its group of options.
 func (c *Command) Options() crawl.Options {
-	o := crawl.Options{
-		Disk: crawl.DiskOptions{FS: disk.OS(), Dirs: flags.Clean(c.dirs()), AddDirs: flags.Clean(c.AddDir),
-			Out: flags.Clean(c.outs()), AddOut: flags.Clean(c.AddOut), New: c.New, CheckpointEvery: c.CheckpointEvery,
-			WhenFull: options.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree))},
-		Admission: crawl.AdmissionOptions{Seeds: c.Seeds, Scope: state.Scope(c.Scope), PrivateSuffixes: c.PrivateSuffixes,
-			Drain: c.Drain, Rules: c.Rules, Blacklist: c.Blacklist, Sites: c.Sites},
-		Identity: crawl.IdentityOptions{Agent: c.Agent, Contact: c.Contact, Version: term.Version(), Host: HostName()},
-		Limits: crawl.LimitsOptions{RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Linger: c.Linger,
-			MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, OutagePatience: c.OutagePatience, References: c.references(),
-			MaxDepth: crawl.Unlimited},
-		Network: crawl.NetworkOptions{Connections: int(c.Connections.Most()), KeepAlive: c.KeepAlive,
-			Flags: c.netFlags.digest(), Rate: c.Rate.Schedule.In(c.TimeZone.Location),
-			ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
-			Bandwidth:          pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now())},
-		Health: crawl.HealthOptions{Retries: int(c.Retries)},
-		Budgets: crawl.BudgetsOptions{Policy: crawl.BudgetPolicy(c.Budget), Default: uint32(c.BudgetDefault),
-			Max: uint32(c.BudgetMax), Ranks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax), TrapScore: c.TrapScore == "on",
-			Trusted: c.Trusted},
-		Observe: crawl.ObserveOptions{HistoryBytes: int64(c.HistoryBytes), TraceLinks: c.TraceLinks,
-			TraceLimit: int64(c.TraceLimit), TimeZone: c.TimeZone.Location},
-		Output: crawl.OutputOptions{RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS,
-			OutMode: c.OutMode.Wide(), Store: c.Store == "warc", ContentSeen: state.ContentSeen(c.ContentSeen),
-			NoArchive: state.Archive(c.NoArchive), NoIndex: state.Archive(c.NoIndex), Simhash: c.Simhash,
-			WARCFormat: c.warcFormat(), WARCLevel: warcLevel(c.WARCLevel), CrawlLog: state.LogLevel(c.CrawlLog)},
-		Links: crawl.LinksOptions{Sitemaps: c.Sitemaps},
-	}
-	o.Network.NAT64 = flags.NAT64Prefixes(c.NAT64Prefix)
-	if o.Budgets.QueuePages = int64(c.BudgetQueue); o.Budgets.QueuePages == 0 {
-		o.Budgets.QueuePages = crawl.Unlimited
-	}
-	if c.MaxDepth != nil {
-		o.Limits.MaxDepth = int(*c.MaxDepth)
-	}
-	if c.DirectIO {
-		o.Disk.FS = disk.Direct()
-	}
-	c.Health.Apply(&o)
-	c.Drum.Apply(&o)
-	c.Delays.Apply(&o)
-	c.Links.Apply(&o)
-	c.URLRules.Apply(&o)
-	c.Bodies.Apply(&o)
-	c.hookFlags.apply(&o)
-	c.renderFlags.apply(&o)
-	c.recrawlFlags.apply(&o)
-	c.extractFlags.apply(&o)
-	c.priorityFlags.apply(&o)
+	o := crawl.Options{Hook: c.hookFlags.options(), Render: c.renderFlags.options(), Recrawl: c.recrawlFlags.policy()}
+	c.applyDirs(&o.Disk)
+	c.applyAdmission(&o.Admission)
+	c.RuleFiles.Apply(&o.Admission)
+	c.URLRules.Apply(&o.Admission)
+	c.Who.Apply(&o.Identity)
+	c.Delays.Apply(&o.Politeness)
+	c.Health.Apply(&o.Health)
+	c.Links.Apply(&o.Links)
+	c.Bodies.Apply(&o.Network)
+	c.netFlags.apply(&o.Network)
+	c.limitFlags.apply(&o.Limits)
+	c.budgetFlags.apply(&o.Budgets)
+	c.priorityFlags.apply(&o.Order)
+	c.resourceFlags.apply(&o.Limits, &o.Disk)
+	c.Drum.Apply(&o.Drum)
+	c.outputFlags.apply(&o.Output)
+	o.Observe = crawl.ObserveOptions{HistoryBytes: int64(c.HistoryBytes), TraceLinks: c.TraceLinks,
+		TraceLimit: int64(c.TraceLimit), TimeZone: c.TimeZone.Location}
+	o.Health.Retries, o.Links.Sitemaps, o.Identity.Host = int(c.Retries), c.Sitemaps, HostName()
+	o.Extract = c.extractFlags.options(&o.Disk)
 	return o
 }
 
-// readRules reads the files of rules, of sites' settings and of trusted PLDs, so a fault in them ends the command before it writes
-// anything.
+// applyDirs sets the directories and their use.
+func (c *Command) applyDirs(o *crawl.DiskOptions) {
+	o.Dirs, o.AddDirs, o.Out, o.AddOut = flags.Clean(c.dirs()), flags.Clean(c.AddDir), flags.Clean(c.outs()),
+		flags.Clean(c.AddOut)
+	o.New, o.CheckpointEvery = c.New, c.CheckpointEvery
+}
+
+// applyAdmission sets the seeds and the scope.
+func (c *Command) applyAdmission(o *crawl.AdmissionOptions) {
+	o.Seeds, o.Scope, o.Drain, o.PrivateSuffixes = c.Seeds, state.Scope(c.Scope), c.Drain, c.PrivateSuffixes
+}
+
+// readRules reads the files of rules, of sites' settings and of trusted PLDs, so a fault in them ends the command
+// before it writes anything.
 func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, error) {
 	scoping, err1 := c.RuleFiles.Read(c.PrivateSuffixes, c.Escapes == "keep")
-	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes), KeepEscapes: c.Escapes == "keep",
-		Agent: c.Agent, Contact: c.Contact, Env: env})
+	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes),
+		KeepEscapes: c.Escapes == "keep", Agent: c.Agent, Contact: c.Contact, Env: env})
 	scoping.Sites = settings
-	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes), c.RenderRules, c.Escapes == "keep")
+	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes),
+		c.RenderRules, c.Escapes == "keep")
 	suffixes := weburl.NewSuffixes(c.PrivateSuffixes)
-	_, err4 := admit.ReadTrusted(disk.OS(), c.Trusted, func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })
+	_, err4 := admit.ReadTrusted(disk.OS(), c.Trusted,
+		func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })
 	return scoping, errors.Join(err1, err2, err3, err4)
 }
 
-func (c *Command) warcFormat() warc.Format {
-	if c.WARCFormat == "zst" {
-		return warc.Zstd
-	}
-	return warc.Gzip
-}
-
 // readDict reads the file of --warc-dict, before the command writes anything.
-func (c *Command) readDict() ([]byte, error) {
+func (c *outputFlags) readDict() ([]byte, error) {
 	switch {
 	case c.WARCDict == "none":
 		return nil, nil
@@ -111,14 +89,6 @@ func (c *Command) readDict() ([]byte, error) {
 		return nil, fmt.Errorf("--warc-dict: %w", err)
 	}
 	return dict, nil
-}
-
-// warcLevel returns the value of --warc-level, which Kong has checked.
-func warcLevel(s string) int {
-	if s == "fast" {
-		return warc.LevelFast
-	}
-	return int(s[0] - '0')
 }
 
 // HostName returns the machine's name, which is part of WARC file names so that those of two machines

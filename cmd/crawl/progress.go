@@ -77,12 +77,14 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	checkpoint := "none yet"
 	if c := s.Checkpoint; c.Number > 0 {
 		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, paused transactions for %s (longest %s)", c.Number,
-			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause), human.Duration(c.LongestPause))
+			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause),
+			human.Duration(c.LongestPause))
 	}
 	lines := []string{
-		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),
-		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), s.UniqueShare),
-		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
+		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)),
+			s.PagesPerSecond, s.BitsPerSecond/1e6),
+		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond,
+			n(s.Unique), s.UniqueShare), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
 		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
@@ -122,8 +124,8 @@ func bar(used, limit int64) string {
 	}
 	share := float64(used) / float64(limit)
 	full := min(barCells, int(share*barCells+0.5))
-	return fmt.Sprintf("[%s%s] %3.0f %%  %s of %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full), 100*share,
-		humanize.IBytes(uint64(used)), humanize.IBytes(uint64(limit)))
+	return fmt.Sprintf("[%s%s] %3.0f %%  %s of %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full),
+		100*share, humanize.IBytes(uint64(used)), humanize.IBytes(uint64(limit)))
 }
 
 // modelText compares measured figures of URLseen and the disks with their predictions.
@@ -134,8 +136,8 @@ func modelText(c *crawl.SeenCheck) string {
 	case c.Bytes == 0:
 		return "URLseen has been in RAM"
 	}
-	text := fmt.Sprintf("URLseen I/O %s B per link, %s predicted (%s in full passes); alpha %s, %s predicted", oneDecimal(c.Bytes),
-		oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha), twoDecimals(c.PredictedAlpha))
+	text := fmt.Sprintf("URLseen I/O %s B per link, %s predicted (%s in full passes); alpha %s, %s predicted",
+		oneDecimal(c.Bytes), oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha), twoDecimals(c.PredictedAlpha))
 	if c.DiskRate > 0 {
 		text += fmt.Sprintf("; at %s/s the disks allow %s pages/s, %s predicted", bytesText(int64(c.DiskBandwidth)),
 			humanize.Comma(int64(c.DiskRate)), humanize.Comma(int64(c.PredictedDiskRate)))

@@ -12,15 +12,15 @@ import (
 
 // renderFlags set the browser that renders some pages.
 type renderFlags struct {
-	Render         string        `group:"render" placeholder:"ws://HOST:PORT" help:"Have this browser, a headless Chromium that listens there for DevTools, render the pages that --render-rules names, after they were stored (docs/RENDERING.md). All requests of the pages go through the crawler. The DOM is stored beside the response, and its links are followed. Without the browser the crawl continues. Not with --cluster."`
-	RenderRules    []string      `group:"render" placeholder:"FILE" help:"Render the pages that the rules in FILE accept (docs/RULES.md). Repeatable. Read at the start only."`
-	RenderTabs     flags.Count   `group:"render" placeholder:"N" default:"2" help:"Render at most N pages at once."`
-	RenderTime     time.Duration `group:"render" placeholder:"DURATION" default:"10s" help:"Give the scripts of a page this much time, not counting the waits for its requests. Then its DOM is taken as it is."`
-	RenderLongest  time.Duration `group:"render" placeholder:"DURATION" default:"10m" help:"Take the DOM of a page after this long, although requests still wait for the delays of their hosts."`
-	RenderRequests flags.Count   `group:"render" placeholder:"N" default:"100" help:"Make at most N requests for a page."`
-	RenderBytes    flags.Size    `group:"render" placeholder:"SIZE" default:"8MiB" help:"Receive at most this much for a page, and keep at most this much of its DOM."`
-	RenderQueue    flags.Size    `group:"render" placeholder:"SIZE" default:"1GiB" help:"Let pages of at most this size in all wait on disk for the browser. Further ones stay without rendering."`
-	RenderCache    flags.Size    `group:"render" placeholder:"SIZE" default:"32MiB" help:"Keep this much of scripts and data in RAM for other pages, for at most an hour."`
+	Render         string        `group:"render" placeholder:"ws://HOST:PORT"`
+	RenderRules    []string      `group:"render" placeholder:"FILE"`
+	RenderTabs     flags.Count   `group:"render" placeholder:"N" default:"2"`
+	RenderTime     time.Duration `group:"render" placeholder:"DURATION" default:"10s"`
+	RenderLongest  time.Duration `group:"render" placeholder:"DURATION" default:"10m"`
+	RenderRequests flags.Count   `group:"render" placeholder:"N" default:"100"`
+	RenderBytes    flags.Size    `group:"render" placeholder:"SIZE" default:"8MiB"`
+	RenderQueue    flags.Size    `group:"render" placeholder:"SIZE" default:"1GiB"`
+	RenderCache    flags.Size    `group:"render" placeholder:"SIZE" default:"32MiB"`
 }
 
 // Limits of the flags: RAM holds several copies of what a page receives, for each tab.
@@ -63,17 +63,18 @@ func (f *renderFlags) check() error {
 // checkRender returns the first fault of the flags beside those of a cluster.
 func (c *Command) checkRender() error {
 	if c.Render != "" && len(c.Cluster) > 0 {
-		return errors.New("--render does not work with --cluster: a page requests scripts from hosts of other nodes, which keep their delays")
+		return errors.New("--render does not work with --cluster: a page requests scripts from hosts of other nodes, " +
+			"which keep their delays")
 	}
 	return c.renderFlags.check()
 }
 
-// apply sets the options of a crawl. The flags must be checked.
-func (f *renderFlags) apply(o *crawl.Options) {
+// options returns the options of the browser, nil without --render. The flags must be checked.
+func (f *renderFlags) options() *crawl.RenderOptions {
 	if f.Render == "" {
-		return
+		return nil
 	}
-	o.Render = &crawl.RenderOptions{Endpoint: f.Render, Rules: f.RenderRules, Tabs: int(f.RenderTabs), Time: f.RenderTime,
+	return &crawl.RenderOptions{Endpoint: f.Render, Rules: f.RenderRules, Tabs: int(f.RenderTabs), Time: f.RenderTime,
 		Longest: f.RenderLongest, Requests: int(f.RenderRequests), PageBytes: int64(f.RenderBytes),
 		QueueBytes: int64(f.RenderQueue), CacheBytes: int64(f.RenderCache)}
 }

@@ -12,7 +12,6 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/outage"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
@@ -27,8 +26,10 @@ const resolvConf = "/etc/resolv.conf"
 
 // check returns the first fault that can be seen in the flags alone.
 func (c *Command) check() error {
-	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkReferences, c.checkNumbers, c.URLRules.Check, c.Bodies.Check,
-		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkRender, c.recrawlFlags.check, c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore} {
+	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkReferences, c.checkNumbers,
+		c.URLRules.Check, c.Bodies.Check,
+		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkRender, c.recrawlFlags.check, c.priorityFlags.check,
+		c.clusterFlags.check, c.checkExtract, c.checkStore} {
 		if err := f(); err != nil {
 			return term.Usage(err)
 		}
@@ -36,38 +37,20 @@ func (c *Command) check() error {
 	return nil
 }
 
-func (c *Command) checkReferences() error {
-	if n := len(c.Reference); n > outage.MaxReferences {
-		return fmt.Errorf("--reference is given %d times, want at most %d", n, outage.MaxReferences)
-	}
-	for _, s := range c.Reference {
-		if _, err := outage.CheckReference(s); err != nil {
-			return fmt.Errorf("--reference: %w", err)
-		}
-	}
-	return nil
-}
-
-// references returns the URLs of --reference, which checkReferences has checked.
-func (c *Command) references() (urls []string) {
-	for _, s := range c.Reference {
-		if url, err := outage.CheckReference(s); err == nil {
-			urls = append(urls, url)
-		}
-	}
-	return urls
-}
-
 func (c *Command) checkDelays() error {
 	for _, d := range []struct {
 		flag    string
 		v       *time.Duration
 		nonzero bool
-	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false}, {"robots-forget", &c.RobotsForget, false},
-		{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
-		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false}, {"pld-delay-min", c.PLDDelayMin, false},
-		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"outage-patience", &c.OutagePatience, false}, {"linger", &c.Linger, false},
-		{"checkpoint-every", &c.CheckpointEvery, true}, {"roll-every", &c.RollEvery, false}, {"connect-timeout", &c.ConnectTimeout, true},
+	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false},
+		{"robots-forget", &c.RobotsForget, false}, {"host-delay", c.HostDelay, false},
+		{"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
+		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false},
+		{"pld-delay-min", c.PLDDelayMin, false},
+		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false},
+		{"outage-patience", &c.OutagePatience, false}, {"linger", &c.Linger, false},
+		{"checkpoint-every", &c.CheckpointEvery, true}, {"roll-every", &c.RollEvery, false},
+		{"connect-timeout", &c.ConnectTimeout, true},
 		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
 		switch {
 		case d.v == nil:
@@ -87,8 +70,9 @@ func (c *Command) checkNumbers() error {
 		flag        string
 		v           flags.Count
 		least, most int64
-	}{{"budget-default", c.BudgetDefault, 1, star.MaxBudget}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), star.MaxBudget},
-		{"budget-ranks", c.BudgetRanks, 1, 1 << 20}, {"budget-queue", c.BudgetQueue, 0, 1e9}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
+	}{{"budget-default", c.BudgetDefault, 1, star.MaxBudget},
+		{"budget-max", c.BudgetMax, int64(c.BudgetDefault), star.MaxBudget}, {"budget-ranks", c.BudgetRanks, 1, 1 << 20},
+		{"budget-queue", c.BudgetQueue, 0, 1e9}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
 		{"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", flags.OrZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
@@ -270,7 +254,8 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		if n := int64(*c.SitemapBody); n <= maxSitemapBody && fits(n) {
 			return int(n), nil
 		}
-		return 0, fmt.Errorf("--sitemap-body %v is too large for --ram: one body may take %v; raise --ram or lower --sitemap-body", *c.SitemapBody, flags.Size(room))
+		return 0, fmt.Errorf("--sitemap-body %v is too large for --ram: one body may take %v; raise --ram or lower "+
+			"--sitemap-body", *c.SitemapBody, flags.Size(room))
 	}
 	n := int64(defaultSitemapBody)
 	held := int64(limits.HeldBytes)

@@ -11,6 +11,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/outage"
+	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/ports"
 )
 
@@ -20,14 +21,8 @@ func TestModestPlan(t *testing.T) {
 	m := term.Machine{RAMBytes: 64 << 30, RAMFrom: "physical memory"}
 	plan := func(args ...string) (crawl.Plan, flags.Size) {
 		var c commands
-		p, err := flags.NewParser(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		flags := append([]string{"crawl", "--contact=me@example.org", "--resolver=127.0.0.1:9", "--disk=1TiB", "example.org"}, args...)
-		if _, err := p.Parse(flags); err != nil {
-			t.Fatal(err)
-		}
+		cmdtest.Parse(t, &c, append([]string{"crawl", "--contact=me@example.org", "--resolver=127.0.0.1:9", "--disk=1TiB",
+			"example.org"}, args...)...)
 		if _, err := c.Crawl.Complete(m); err != nil {
 			t.Fatal(err)
 		}
@@ -226,13 +221,8 @@ func TestComputedDefaults(t *testing.T) {
 func parseCrawl(t *testing.T, args ...string) *Command {
 	t.Helper()
 	var c commands
-	p, err := flags.NewParser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Parse(append([]string{"crawl", "--seeds=-", "--contact=a@example.org", "--resolver=127.0.0.1:5353"}, args...)); err != nil {
-		t.Fatal(err)
-	}
+	cmdtest.Parse(t, &c, append([]string{"crawl", "--seeds=-", "--contact=a@example.org",
+		"--resolver=127.0.0.1:5353"}, args...)...)
 	if err := c.Crawl.check(); err != nil {
 		t.Fatal(err)
 	}

@@ -82,16 +82,16 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		line("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
 	}
 	if same := s.Count(state.CountDuplicates); same > 0 {
-		line("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same), n(s.Count(state.CountRevisits)),
-			bytesText(s.Count(state.CountBytesRevisits)))
+		line("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same),
+			n(s.Count(state.CountRevisits)), bytesText(s.Count(state.CountBytesRevisits)))
 	}
 	if visits := s.Count(state.CountVisits); visits > 0 {
-		line("visited", "%s responses of URLs that were visited before: %s unchanged (%s with status 304); %s URLs given up", n(visits),
-			n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)), n(s.Count(state.CountGone)))
+		line("visited", "%s responses of URLs that were visited before: %s unchanged (%s with status 304); %s URLs given up",
+			n(visits), n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)), n(s.Count(state.CountGone)))
 	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
-		line("traps", "%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs", n(s.Count(state.CountRepeated)),
-			n(s.TrapHosts), n(traps))
+		line("traps", "%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs",
+			n(s.Count(state.CountRepeated)), n(s.TrapHosts), n(traps))
 	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
 		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them", n(waiting))
@@ -122,7 +122,8 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		line("refusals", "%s", refusalsText(s))
 	}
 	if bugs := s.Count(state.CountInternalErrors); bugs > 0 {
-		line("bugs", "%s responses caused a contained panic in this program: please report the stack traces in the log", n(bugs))
+		line("bugs", "%s responses caused a contained panic in this program: please report the stack traces in the log",
+			n(bugs))
 	}
 	if waiting := waitingText(s); waiting != "" {
 		line("not fetched", "%s", waiting)
@@ -131,7 +132,8 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		line("draining", "%s links not queued", n(dropped))
 	}
 	line("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
-	line("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten), s.URLSeenPasses)
+	line("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten),
+		s.URLSeenPasses)
 	if s.Seen.Links > 0 {
 		line("model", "%s", modelText(&s.Seen))
 	}
@@ -140,8 +142,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 			n(s.Count(state.CountSitemapURLs)), n(s.Count(state.CountSitemapFaults)))
 	}
 	if c := s.Checkpoint; c.Number > 0 {
-		line("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s", n(s.Count(state.CountCheckpoints)),
-			human.Duration(c.LongestTotal), human.Duration(c.LongestPause), human.Duration(c.LongestStall))
+		line("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s",
+			n(s.Count(state.CountCheckpoints)), human.Duration(c.LongestTotal), human.Duration(c.LongestPause),
+			human.Duration(c.LongestStall))
 	}
 	if f := &sum.Result.Finished; f.Files > 0 {
 		line("output", "%s", finishedText(f))
@@ -192,12 +195,15 @@ func droppedText(s *crawl.Snapshot) string {
 	for _, c := range [...]struct {
 		name string
 		n    state.Counter
-	}{{"not a URL", state.CountLinksInvalid}, {"other schemes", state.CountLinksScheme}, {"other ports", state.CountLinksPort},
-		{"too long", state.CountLinksTooLong}, {"out of scope", state.CountLinksScope}, {"by rules", state.CountLinksRules},
-		{"blacklisted", state.CountLinksBlocked}, {"too deep", state.CountLinksDepth}, {"too many redirects", state.CountLinksRedirects},
+	}{{"not a URL", state.CountLinksInvalid}, {"other schemes", state.CountLinksScheme},
+		{"other ports", state.CountLinksPort}, {"too long", state.CountLinksTooLong}, {"out of scope", state.CountLinksScope},
+		{"by rules", state.CountLinksRules},
+		{"blacklisted", state.CountLinksBlocked}, {"too deep", state.CountLinksDepth},
+		{"too many redirects", state.CountLinksRedirects},
 		{"skipped by extension", state.CountLinksExtension}, {"too many path segments", state.CountLinksPathDepth},
 		{"repeated path segments", state.CountLinksRepeated}, {"too many parameters", state.CountLinksParams},
-		{"nofollow", state.CountLinksFiltered}, {"by the hook", state.CountLinksHook}, {"to sites with secrets", state.CountLinksForeign}, {"over the limit per page", state.CountLinksDropped}} {
+		{"nofollow", state.CountLinksFiltered}, {"by the hook", state.CountLinksHook},
+		{"to sites with secrets", state.CountLinksForeign}, {"over the limit per page", state.CountLinksDropped}} {
 		if n := s.Count(c.n); n > 0 {
 			parts = append(parts, c.name+" "+humanize.Comma(n))
 		}
@@ -208,7 +214,8 @@ func droppedText(s *crawl.Snapshot) string {
 // hookText formats what the hook did; "" without one.
 func hookText(s *crawl.Snapshot) string {
 	asked := int64(0)
-	for _, c := range [...]state.Counter{state.CountHookAnswers, state.CountHookTimeouts, state.CountHookFailures, state.CountHookRefused} {
+	for _, c := range [...]state.Counter{state.CountHookAnswers, state.CountHookTimeouts, state.CountHookFailures,
+		state.CountHookRefused} {
 		asked += s.Count(c)
 	}
 	none := s.Count(state.CountHookUnasked)
@@ -217,11 +224,13 @@ func hookText(s *crawl.Snapshot) string {
 	}
 	n := func(c state.Counter) string { return humanize.Comma(s.Count(c)) }
 	wait := time.Duration(s.Count(state.CountHookMicros)) * time.Microsecond / time.Duration(asked+none)
-	text := fmt.Sprintf("%s pages answered for, %s not stored, %s not followed, %s links added; mean wait %s", n(state.CountHookAnswers),
-		n(state.CountHookDropped), n(state.CountHookUnfollowed), n(state.CountHookLinks), human.Duration(wait))
+	text := fmt.Sprintf("%s pages answered for, %s not stored, %s not followed, %s links added; mean wait %s",
+		n(state.CountHookAnswers), n(state.CountHookDropped), n(state.CountHookUnfollowed), n(state.CountHookLinks),
+		human.Duration(wait))
 	if asked+none > s.Count(state.CountHookAnswers) {
-		text += fmt.Sprintf("; without an answer: %s too late, %s failed, %s over a limit, %s not asked; %s restarts", n(state.CountHookTimeouts),
-			n(state.CountHookFailures), n(state.CountHookRefused), n(state.CountHookUnasked), n(state.CountHookRestarts))
+		text += fmt.Sprintf("; without an answer: %s too late, %s failed, %s over a limit, %s not asked; %s restarts",
+			n(state.CountHookTimeouts), n(state.CountHookFailures), n(state.CountHookRefused), n(state.CountHookUnasked),
+			n(state.CountHookRestarts))
 	}
 	return text
 }
@@ -232,11 +241,13 @@ func renderText(s *crawl.Snapshot) string {
 		return ""
 	}
 	n := func(c state.Counter) string { return humanize.Comma(s.Count(c)) }
-	left := s.Count(state.CountRenderWanted) - s.Count(state.CountRendered) - s.Count(state.CountRenderFailed) - s.Count(state.CountRenderSkipped)
-	return fmt.Sprintf("%s of %s pages, %s of them cut at a limit; %s without the browser, %s too large or over --render-queue, %s wait; "+
-		"%s requests, %s from RAM, %s refused; browser lost %s times", n(state.CountRendered), n(state.CountRenderWanted), n(state.CountRenderedCut),
-		n(state.CountRenderFailed), n(state.CountRenderSkipped), humanize.Comma(left), n(state.CountRenderRequests), n(state.CountRenderCached),
-		n(state.CountRenderRefused), n(state.CountRenderLost))
+	left := s.Count(state.CountRenderWanted) - s.Count(state.CountRendered) - s.Count(state.CountRenderFailed) -
+		s.Count(state.CountRenderSkipped)
+	return fmt.Sprintf("%s of %s pages, %s of them cut at a limit; %s without the browser, %s too large or over "+
+		"--render-queue, %s wait; %s requests, %s from RAM, %s refused; browser lost %s times", n(state.CountRendered),
+		n(state.CountRenderWanted), n(state.CountRenderedCut), n(state.CountRenderFailed), n(state.CountRenderSkipped),
+		humanize.Comma(left), n(state.CountRenderRequests), n(state.CountRenderCached), n(state.CountRenderRefused),
+		n(state.CountRenderLost))
 }
 
 // codingsText formats responses and bytes by content coding, "" without a compressed body.
@@ -273,7 +284,8 @@ func statusText(status [6]int64) string {
 func refusalsText(s *crawl.Snapshot) string {
 	n := humanize.Comma
 	return fmt.Sprintf("%s, %s of them challenge pages; %s long back-offs of hosts, %s hosts given up",
-		n(s.Count(state.CountRefusals)), n(s.Count(state.CountChallenges)), n(s.Count(state.CountHostRests)), n(s.Count(state.CountHostsGivenUp)))
+		n(s.Count(state.CountRefusals)), n(s.Count(state.CountChallenges)), n(s.Count(state.CountHostRests)),
+		n(s.Count(state.CountHostsGivenUp)))
 }
 
 // waitingText formats the number of URLs in each place that is not an end.
@@ -314,7 +326,8 @@ func placesText(sum *Summary) []byte {
 	var b bytes.Buffer
 	if sum.Removed {
 		b.WriteString("Output: removed with the temporary directory; --dir DIR keeps it.\nNext:\n")
-		for _, text := range append(slices.Clone(sum.Next), "drumbeat demo --dir demo && drumbeat audit demo   checks that no URL was lost") {
+		for _, text := range append(slices.Clone(sum.Next),
+			"drumbeat demo --dir demo && drumbeat audit demo   checks that no URL was lost") {
 			fmt.Fprintf(&b, "  %s\n", text)
 		}
 		return b.Bytes()

@@ -41,40 +41,40 @@ import (
 
 // Where says where the server is.
 type Where struct {
-	Dir       []string `placeholder:"DIR" default:"${defaultDir}" help:"First directory of the crawl."`
-	URL       string   `name:"url" placeholder:"URL" help:"Ask the admin server at this address, such as https://crawler.example:7878, instead of the socket in DIR."`
-	TokenFile string   `placeholder:"FILE" help:"With --url: file with the token, a copy of DIR/admin-token of this run. Changes need it; on other than loopback addresses, so does reading."`
-	JSON      bool     `name:"json" help:"Print the server's answer, as JSON."`
+	Dir       []string `placeholder:"DIR" default:"${defaultDir}"`
+	URL       string   `name:"url" placeholder:"URL"`
+	TokenFile string   `placeholder:"FILE"`
+	JSON      bool     `name:"json"`
 }
 
 // Command is the table of ctl's commands.
 type Command struct {
 	Where
-	Status     statusCmd     `cmd:"" help:"Print the state of the crawl."`
-	Top        topCmd        `cmd:"" help:"Show the state on the full screen, each second. q ends it, p pauses the crawl or resumes it."`
-	Structures structuresCmd `cmd:"" help:"Print drums, queues and BEAST."`
-	Slots      slotsCmd      `cmd:"" help:"Print what connection slots are used for, or wait for."`
-	Hosts      hostsCmd      `cmd:"" help:"Print the hosts with the most URLs in RAM, or those in trouble."`
-	PLDs       pldsCmd       `cmd:"" name:"plds" help:"Print the PLDs with the largest in-degrees, pages or bytes."`
-	Explain    explainCmd    `cmd:"" help:"Explain a URL, a host, a PLD or an address."`
-	Limits     limitsCmd     `cmd:"" help:"Print the limits in force, or change them."`
-	History    historyCmd    `cmd:"" help:"Print metrics over time."`
-	Log        logCmd        `cmd:"" help:"Print the last lines of the log."`
-	Changes    changesCmd    `cmd:"" help:"Print the last changes, newest first."`
-	Pause      pauseCmd      `cmd:"" help:"Start no further requests. A restart stays paused."`
-	Resume     resumeCmd     `cmd:"" help:"Continue after a pause."`
-	Checkpoint checkpointCmd `cmd:"" help:"Write a checkpoint now."`
-	Drain      drainCmd      `cmd:"" help:"Queue no new links; --off queues them again."`
-	Stop       stopCmd       `cmd:"" help:"Stop the crawl cleanly."`
-	Delay      delayCmd      `cmd:"" help:"Give a host a delay of its own, or the usual one."`
-	Block      blockCmd      `cmd:"" help:"Send nothing more to hosts, PLDs or networks."`
-	Unblock    unblockCmd    `cmd:"" help:"Undo a block. URLs that were refused meanwhile stay refused, even if they are added as seeds. Links that were dropped meanwhile are followed when they are found again or added as seeds."`
-	Budget     budgetCmd     `cmd:"" help:"Fix the budget of a PLD, or give it that of its in-degree."`
-	Function   functionCmd   `cmd:"" name:"budget-function" help:"Change the budget function. Queued URLs are placed anew."`
-	Priority   priorityCmd   `cmd:"" help:"Change which URLs go first, in a crawl with several lanes. Queued URLs are placed anew."`
-	Seeds      seedsCmd      `cmd:"" help:"Add seeds."`
-	Enqueue    enqueueCmd    `cmd:"" help:"Fetch URLs before all others, as soon as politeness allows, also those that were fetched before. Print when."`
-	Reload     reloadCmd     `cmd:"" help:"Read the files of rules, blacklist, sites and trusted PLDs again, as on SIGHUP."`
+	Status     statusCmd     `cmd:""`
+	Top        topCmd        `cmd:""`
+	Structures structuresCmd `cmd:""`
+	Slots      slotsCmd      `cmd:""`
+	Hosts      hostsCmd      `cmd:""`
+	PLDs       pldsCmd       `cmd:"" name:"plds"`
+	Explain    explainCmd    `cmd:""`
+	Limits     limitsCmd     `cmd:""`
+	History    historyCmd    `cmd:""`
+	Log        logCmd        `cmd:""`
+	Changes    changesCmd    `cmd:""`
+	Pause      pauseCmd      `cmd:""`
+	Resume     resumeCmd     `cmd:""`
+	Checkpoint checkpointCmd `cmd:""`
+	Drain      drainCmd      `cmd:""`
+	Stop       stopCmd       `cmd:""`
+	Delay      delayCmd      `cmd:""`
+	Block      blockCmd      `cmd:""`
+	Unblock    unblockCmd    `cmd:""`
+	Budget     budgetCmd     `cmd:""`
+	Function   functionCmd   `cmd:"" name:"budget-function"`
+	Priority   priorityCmd   `cmd:""`
+	Seeds      seedsCmd      `cmd:""`
+	Enqueue    enqueueCmd    `cmd:""`
+	Reload     reloadCmd     `cmd:""`
 }
 
 // AfterApply hands the flags to the subcommands.
@@ -178,7 +178,7 @@ func (checkpointCmd) Run(a *term.App, w *Where) error {
 }
 
 type drainCmd struct {
-	Off bool `help:"Queue new links again."`
+	Off bool
 }
 
 // Run switches draining.
@@ -191,7 +191,7 @@ func (c drainCmd) Run(a *term.App, w *Where) error {
 }
 
 type stopCmd struct {
-	Wait bool `help:"Return when the crawl has stopped."`
+	Wait bool
 }
 
 // Run stops the crawl.
@@ -211,8 +211,8 @@ func (c stopCmd) Run(a *term.App, w *Where) error {
 }
 
 type delayCmd struct {
-	Host  string `arg:"" help:"Name of the host."`
-	Delay string `arg:"" help:"Delay from the end of a response to the next request, such as 30s; normal restores the usual one."`
+	Host  string `arg:""`
+	Delay string `arg:""`
 }
 
 // Run sets the delay.
@@ -225,13 +225,14 @@ func (c delayCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return term.Usage(fmt.Errorf("delay %q: want a duration such as 30s, or normal", c.Delay))
 	}
-	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()}, fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))
+	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()},
+		fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))
 }
 
 // sites are the arguments of block and unblock.
 type sites struct {
-	Kind string   `arg:"" enum:"host,pld,net" help:"host, pld (with all its hosts) or net."`
-	Name []string `arg:"" help:"Host names, PLDs, or networks such as 192.0.2.0/24."`
+	Kind string   `arg:"" enum:"host,pld,net"`
+	Name []string `arg:""`
 }
 
 // rules returns the rules of a blacklist that name the sites.
@@ -279,9 +280,9 @@ func (c unblockCmd) Run(a *term.App, w *Where) error {
 }
 
 type budgetCmd struct {
-	PLD    string `arg:"" name:"pld" help:"The PLD."`
-	Budget string `arg:"" help:"Pages a queue; free restores the budget of its in-degree."`
-	Anew   bool   `help:"Place all queued URLs anew, so that a larger budget brings those of the PLD forward. That reads and writes all of BEAST."`
+	PLD    string `arg:"" name:"pld"`
+	Budget string `arg:""`
+	Anew   bool
 }
 
 // Run fixes the budget.
@@ -297,13 +298,14 @@ func (c budgetCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return term.Usage(fmt.Errorf("budget %q: want a number of pages, or free", c.Budget))
 	}
-	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Anew: c.Anew}, fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
+	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Anew: c.Anew},
+		fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
 }
 
 type functionCmd struct {
-	Function string `arg:"" enum:"paper,equal,popular,inverse,proportional,supporters,flags" help:"paper, equal, popular, inverse, proportional or supporters, as in crawl --budget; flags restores that of the flags."`
-	Default  uint32 `placeholder:"PAGES" default:"10" help:"Budget of a PLD without in-degree, in pages a queue."`
-	Max      uint32 `placeholder:"PAGES" default:"10000" help:"Largest budget."`
+	Function string `arg:"" enum:"paper,equal,popular,inverse,proportional,supporters,flags"`
+	Default  uint32 `placeholder:"PAGES" default:"10"`
+	Max      uint32 `placeholder:"PAGES" default:"10000"`
 }
 
 // Run changes the budget function.
@@ -311,7 +313,8 @@ func (c functionCmd) Run(a *term.App, w *Where) error {
 	if c.Function == "flags" {
 		return call(a, w, http.MethodDelete, "/api/v1/budget", nil, printAnew(a))
 	}
-	return call(a, w, http.MethodPut, "/api/v1/budget", admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
+	return call(a, w, http.MethodPut, "/api/v1/budget",
+		admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
 }
 
 // printAnew prints the answer to a change that places queued URLs anew.
@@ -327,8 +330,8 @@ func printAnew(a *term.App) func(json.RawMessage) error {
 }
 
 type priorityCmd struct {
-	Priority string   `arg:"" enum:"none,depth,indegree,hook,sitemap,flags" help:"none, depth, indegree, hook or sitemap, as in crawl --priority; flags restores that of the flags."`
-	Weights  []uint32 `placeholder:"N" help:"Weights of the lanes, as in crawl --lane-weights. Default: those of the flags."`
+	Priority string   `arg:"" enum:"none,depth,indegree,hook,sitemap,flags"`
+	Weights  []uint32 `placeholder:"N"`
 }
 
 // Run changes the priority.
@@ -336,13 +339,14 @@ func (c priorityCmd) Run(a *term.App, w *Where) error {
 	if c.Priority == "flags" {
 		return call(a, w, http.MethodDelete, "/api/v1/priority", nil, printAnew(a))
 	}
-	return call(a, w, http.MethodPut, "/api/v1/priority", admin.Priority{Priority: c.Priority, Weights: c.Weights}, printAnew(a))
+	return call(a, w, http.MethodPut, "/api/v1/priority", admin.Priority{Priority: c.Priority, Weights: c.Weights},
+		printAnew(a))
 }
 
 type limitsCmd struct {
-	Rate        *string `placeholder:"N" help:"Requests a second, or a schedule as in crawl --rate; \"\" is the flag's value again."`
-	Bandwidth   *string `placeholder:"RATE" help:"Bits a second, such as 80Mbit, or a schedule; \"\" is the flag's value again."`
-	Connections *string `placeholder:"N" help:"Connections, at most those of the crawl's flag; \"\" is the flag's value again."`
+	Rate        *string `placeholder:"N"`
+	Bandwidth   *string `placeholder:"RATE"`
+	Connections *string `placeholder:"N"`
 }
 
 // Run prints or changes the limits.

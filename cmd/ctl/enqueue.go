@@ -16,7 +16,7 @@ import (
 const enqueuedAtOnce = 256
 
 type enqueueCmd struct {
-	Page []string `arg:"" name:"url" help:"URLs."`
+	Page []string `arg:"" name:"url"`
 }
 
 // Run enqueues the URLs and prints a line for each.
@@ -55,7 +55,7 @@ func enqueuedText(e *admin.Enqueued) string {
 }
 
 type reloadCmd struct {
-	Anew bool `help:"Place all queued URLs anew, by the budgets that the sites have then. That reads and writes all of BEAST."`
+	Anew bool
 }
 
 // Run reloads the files and prints what changed.
@@ -65,14 +65,15 @@ func (c reloadCmd) Run(a *term.App, w *Where) error {
 		if err := json.Unmarshal(answer, &r); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Stdout, "reloaded: %d hosts and PLDs with URLs in RAM have other delays or connections, %d PLDs another fixed budget\n",
-			r.Terms, r.Budgets)
+		fmt.Fprintf(a.Stdout, "reloaded: %d hosts and PLDs with URLs in RAM have other delays or connections, %d PLDs "+
+			"another fixed budget\n", r.Terms, r.Budgets)
 		for _, m := range []struct {
 			n    int64
 			what string
 		}{{int64(r.Evicted), "URLs went back to disk, because their host has fewer connections"},
 			{int64(r.Priorities), "tables of sites have another priority, for URLs that are placed from now on"},
-			{int64(r.Cut), "exchanges were cut off by the blacklist"}, {int64(r.Swept), "URLs left RAM because of the blacklist"},
+			{int64(r.Cut), "exchanges were cut off by the blacklist"},
+			{int64(r.Swept), "URLs left RAM because of the blacklist"},
 			{r.Moves, "queued URLs are placed anew"}} {
 			if m.n > 0 {
 				fmt.Fprintf(a.Stdout, "%s %s\n", count(m.n), m.what)

@@ -13,9 +13,9 @@ import (
 )
 
 type historyCmd struct {
-	Metric []string      `arg:"" help:"Names as at /metrics without the prefix drumbeat_, such as pages_total."`
-	Last   time.Duration `placeholder:"DURATION" default:"1h" help:"Print this much of the history, up to now."`
-	Points int           `default:"20" help:"Maximum number of lines."`
+	Metric []string      `arg:""`
+	Last   time.Duration `placeholder:"DURATION" default:"1h"`
+	Points int           `default:"20"`
 }
 
 // series is the server's answer. A value is nil where the run had no such metric.

@@ -55,8 +55,10 @@ func printStatus(out io.Writer, s *admin.Status) {
 	for i, p := range s.Health.Problems { // the first one is Health.Text
 		row([]string{"health", ""}[min(i, 1)], "%s: %s", p.Level, p.Text)
 	}
-	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"), s.Rates.Links)
-	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit, s.Connections.Robots)
+	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"),
+		s.Rates.Links)
+	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit,
+		s.Connections.Robots)
 	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
 		humanize.Bytes(uint64(s.Counters["received_bytes"])))
 	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs), count(s.Hosts))
@@ -69,7 +71,8 @@ func printStatus(out io.Writer, s *admin.Status) {
 		row("refused", "%s", reasons(s.Refused))
 	}
 	if late := max(s.DeferredLate, s.VisitsLate); late >= 2 {
-		row("late", "deferred URLs by %s, visits by %s: they are due, and wait for room", human.Seconds(s.DeferredLate), human.Seconds(s.VisitsLate))
+		row("late", "deferred URLs by %s, visits by %s: they are due, and wait for room", human.Seconds(s.DeferredLate),
+			human.Seconds(s.VisitsLate))
 	}
 	row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
 	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
@@ -81,7 +84,8 @@ func printStatus(out io.Writer, s *admin.Status) {
 		row("model", "URLseen: %.1f %s, %.1f predicted", s.Model.Measured, s.Model.Unit, s.Model.Predicted)
 	}
 	if c := s.Checkpoint; c.Number > 0 {
-		row("checkpoint", "%d, %s ago; stalled fetching for %s", c.Number, human.Duration(time.Since(c.Time)), human.Seconds(c.Stall))
+		row("checkpoint", "%d, %s ago; stalled fetching for %s", c.Number, human.Duration(time.Since(c.Time)),
+			human.Seconds(c.Stall))
 	}
 	if s.Limits != "" {
 		row("limits", "%s", s.Limits)
@@ -102,7 +106,8 @@ func startText(s *admin.Status) string {
 
 // reasons lists counts, the largest first.
 func reasons(m map[string]int64) string {
-	names := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(m),
+		func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
 	var parts []string
 	for _, n := range names {
 		parts = append(parts, fmt.Sprintf("%s %s", n, count(m[n])))
@@ -124,14 +129,16 @@ func printStructures(out io.Writer, s *admin.Structures) {
 		if d.Running {
 			running = " (running)"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t%.0f B\t%.0f B\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
-			d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)), humanize.IBytes(uint64(d.IOBytes)), d.TupleIO, d.PredictedIO)
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t%.0f B\t%.0f B\t\n", d.Name, count(d.Keys), count(d.Pending),
+			d.Buckets, d.FullBuckets, d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)),
+			humanize.IBytes(uint64(d.IOBytes)), d.TupleIO, d.PredictedIO)
 	}
 	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
 	for _, q := range s.Queues {
 		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
 	}
-	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %d scans of QF\n", s.Beast.Current, s.Beast.Horizon, s.Beast.Scans)
+	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %d scans of QF\n", s.Beast.Current,
+		s.Beast.Horizon, s.Beast.Scans)
 	for _, q := range s.Beast.Queues {
 		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
 	}
@@ -151,8 +158,8 @@ func (slotsCmd) Run(a *term.App, w *Where) error {
 }
 
 type hostsCmd struct {
-	Sort  string `enum:"inram,trouble" default:"inram" help:"inram: hosts with the most URLs in RAM; trouble: hosts that fail or refuse, the last event first."`
-	Limit int    `default:"20" help:"Most hosts."`
+	Sort  string `enum:"inram,trouble" default:"inram"`
+	Limit int    `default:"20"`
 }
 
 // Run prints hosts.
@@ -167,8 +174,8 @@ func (c hostsCmd) Run(a *term.App, w *Where) error {
 }
 
 type pldsCmd struct {
-	Sort  string `enum:"indegree,pages,bytes" default:"indegree" help:"Order: indegree, pages or bytes."`
-	Limit int    `default:"20" help:"Most PLDs."`
+	Sort  string `enum:"indegree,pages,bytes" default:"indegree"`
+	Limit int    `default:"20"`
 }
 
 // Run prints PLDs.
@@ -188,30 +195,31 @@ func (c pldsCmd) Run(a *term.App, w *Where) error {
 }
 
 type explainCmd struct {
-	What string `arg:"" help:"A URL, a host, a PLD or an address."`
+	What string `arg:""`
 }
 
 // Run prints the explanation.
 func (c explainCmd) Run(a *term.App, w *Where) error {
-	return call(a, w, http.MethodGet, "/api/v1/explain?url="+url.QueryEscape(c.What), nil, func(answer json.RawMessage) error {
-		var x admin.Explanation
-		if err := json.Unmarshal(answer, &x); err != nil {
-			return err
-		}
-		if x.URL != nil {
-			explain.PrintURL(a.Stdout, x.URL)
-		}
-		if x.Host != nil {
-			explain.PrintHost(a.Stdout, x.Host)
-		}
-		if len(x.At) > 0 {
-			fmt.Fprintln(a.Stdout, "hosts at the address with URLs in RAM:")
-		}
-		for _, h := range x.At {
-			fmt.Fprintf(a.Stdout, "  %s  %s URLs, %s\n", cmp.Or(h.Host, "key "+h.Key), count(int64(h.InRAM)), h.State)
-		}
-		return nil
-	})
+	return call(a, w, http.MethodGet, "/api/v1/explain?url="+url.QueryEscape(c.What), nil,
+		func(answer json.RawMessage) error {
+			var x admin.Explanation
+			if err := json.Unmarshal(answer, &x); err != nil {
+				return err
+			}
+			if x.URL != nil {
+				explain.PrintURL(a.Stdout, x.URL)
+			}
+			if x.Host != nil {
+				explain.PrintHost(a.Stdout, x.Host)
+			}
+			if len(x.At) > 0 {
+				fmt.Fprintln(a.Stdout, "hosts at the address with URLs in RAM:")
+			}
+			for _, h := range x.At {
+				fmt.Fprintf(a.Stdout, "  %s  %s URLs, %s\n", cmp.Or(h.Host, "key "+h.Key), count(int64(h.InRAM)), h.State)
+			}
+			return nil
+		})
 }
 
 func printLimits(out io.Writer, l *admin.Limits) {
@@ -223,7 +231,8 @@ func printLimits(out io.Writer, l *admin.Limits) {
 	}
 	row("rate", l.Rate, l.Changed.Rate)
 	row("bandwidth", l.Bandwidth, l.Changed.Bandwidth)
-	row("connections", fmt.Sprintf("%d now of %d; schedule %s", l.ConnectionsNow, l.Slots, l.Connections), l.Changed.Connections)
+	row("connections", fmt.Sprintf("%d now of %d; schedule %s", l.ConnectionsNow, l.Slots, l.Connections),
+		l.Changed.Connections)
 	for _, on := range []struct {
 		is   bool
 		name string
@@ -250,7 +259,7 @@ func printLimits(out io.Writer, l *admin.Limits) {
 }
 
 type logCmd struct {
-	Lines int `short:"n" default:"50" help:"Maximum number of lines."`
+	Lines int `short:"n" default:"50"`
 }
 
 // Run prints the log.
@@ -264,7 +273,7 @@ func (c logCmd) Run(a *term.App, w *Where) error {
 }
 
 type changesCmd struct {
-	Limit int `default:"20" help:"Most changes."`
+	Limit int `default:"20"`
 }
 
 // Run prints the changes.
@@ -286,7 +295,8 @@ func describe(c *admin.Change) string {
 			text += " " + s
 		}
 	}
-	for _, l := range []struct{ name, value string }{{"rate", c.Rate}, {"bandwidth", c.Bandwidth}, {"connections", c.Connections}} {
+	for _, l := range []struct{ name, value string }{{"rate", c.Rate}, {"bandwidth", c.Bandwidth},
+		{"connections", c.Connections}} {
 		if l.value != "" {
 			text += fmt.Sprintf(" %s %q", l.name, l.value)
 		}

@@ -15,8 +15,8 @@ import (
 )
 
 type seedsCmd struct {
-	File string   `placeholder:"FILE" help:"Read seeds from FILE, one URL or host name a line; - is standard input."`
-	Seed []string `arg:"" optional:"" help:"URLs or host names."`
+	File string   `placeholder:"FILE"`
+	Seed []string `arg:"" optional:""`
 }
 
 // The most seeds of one change, and their bytes.

@@ -160,7 +160,8 @@ const sparkPoints = 120
 func (t *top) lines(columns int) []string {
 	var b bytes.Buffer
 	if s := t.status; s != nil {
-		fmt.Fprintf(&b, "drumbeat %s  %s  %s  q: quit  p: pause or resume\n", s.Version, s.Host, s.Time.Local().Format(time.TimeOnly))
+		fmt.Fprintf(&b, "drumbeat %s  %s  %s  q: quit  p: pause or resume\n", s.Version, s.Host,
+			s.Time.Local().Format(time.TimeOnly))
 	}
 	if t.err != nil {
 		fmt.Fprintf(&b, "NO ANSWER: %v\n", t.err)

@@ -19,8 +19,8 @@ func checks(web *simweb.Web, res *crawl.Result, opt *crawl.Options, resumed bool
 	say := func(name, format string, args ...any) { lines = append(lines, name+": "+fmt.Sprintf(format, args...)) }
 	_, host := log.MinHostGap()
 	if host.Host != "" {
-		say("least gap", "%v between requests to a host (%s), from the end of one to the start of the next, by the server's clock",
-			host.Value.Round(10*time.Microsecond), host.Host)
+		say("least gap", "%v between requests to a host (%s), from the end of one to the start of the "+
+			"next, by the server's clock", host.Value.Round(10*time.Microsecond), host.Host)
 	}
 	if conns, _ := log.MaxHostConns(); conns > 0 {
 		say("connections", "at most %d to one host at a time, %s in total", conns, humanize.Comma(int64(log.Conns)))
@@ -48,10 +48,11 @@ func checks(web *simweb.Web, res *crawl.Result, opt *crawl.Options, resumed bool
 	case len(errs) > 0:
 		say("check", "FAILED, see below")
 	case complete:
-		say("check", "fetched exactly the %s reachable and allowed URLs, each once, and none of the %s that robots.txt forbids",
-			humanize.Comma(int64(want.Fetched)), humanize.Comma(int64(want.Refused)))
+		say("check", "fetched exactly the %s reachable and allowed URLs, each once, and none of the %s "+
+			"that robots.txt forbids", humanize.Comma(int64(want.Fetched)), humanize.Comma(int64(want.Refused)))
 	default:
-		say("check", "no URL fetched twice, and none that is forbidden; the crawl is incomplete or resumed, so missing URLs are not checked")
+		say("check", "no URL fetched twice, and none that is forbidden; the crawl is incomplete or resumed, so "+
+			"missing URLs are not checked")
 	}
 	return lines, errors.Join(errs...)
 }

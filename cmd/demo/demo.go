@@ -49,27 +49,27 @@ import (
 
 // Command is the table of demo's flags.
 type Command struct {
-	CrawlFlags []string `arg:"" optional:"" name:"crawl-flag" help:"Flags of drumbeat crawl, after --, such as: -- --content-seen off --strategy focused. The directories, seeds, network and reports are those of demo. A crawl with such flags is not compared with a correct one."`
+	CrawlFlags []string `arg:"" optional:"" name:"crawl-flag"`
 
-	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000" help:"Approximate number of URLs in the synthetic web; four in five are pages, the rest redirects, errors and files."`
-	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Number of hosts in the synthetic web."`
-	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500" help:"Number of pay-level domains in the synthetic web."`
-	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Random seed of the synthetic web."`
-	Warc        []string      `group:"what" name:"warc" placeholder:"DIR" help:"Serve the stored crawl in DIR instead of a synthetic web, and crawl it again from its seeds: the hosts, pages and robots.txt of its WARC files, by a name server and servers on loopback. DIR is an output directory of a stopped crawl, or any directory with WARC files. For several directories, repeat the flag. DIR is only read."`
-	Seeds       string        `group:"what" placeholder:"FILE" help:"With --warc, crawl from the seeds in FILE. Default: the pages that the stored crawl did not find by a link."`
-	Delays      bool          `group:"what" name:"stored-delays" help:"With --warc, answer each request as slowly as the stored crawl was answered. Default: at once."`
-	Hostile     bool          `group:"what" help:"Add hosts of every kind that attacks crawlers to the synthetic web: endless bodies, compression bombs, calendars without end, slow and lying name servers, and others. The summary says what each kind did and how it ended."`
-	Serve       uint16        `group:"what" placeholder:"PORT" help:"Only serve the web, until a signal, for crawls by other processes, such as the nodes of a cluster: HTTP at PORT of loopback addresses, HTTPS at the next one, and a name server at the one after it. With --warc, PORT serves both HTTP and HTTPS. It prints the seeds and the flags of these crawls, and at its end what they fetched. Default: crawl it."`
-	MaxTime     time.Duration `group:"what" placeholder:"DURATION" help:"Stop after DURATION. Default: 1m with --hostile, since some of its hosts have pages without end; otherwise none."`
-	Dir         string        `group:"what" placeholder:"DIR" help:"Keep the crawl in DIR. Default: a temporary directory, removed at the end."`
-	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"Limit the RAM of the whole process, including the synthetic web."`
-	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Use at most N concurrent connections."`
-	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms" help:"Minimum delay between requests to a host; half of it for PLDs with large budgets."`
-	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms" help:"Minimum delay between requests to an IP address; half of it for PLDs with large budgets."`
-	ServerLog   string        `group:"report" placeholder:"FILE" help:"Append a line to FILE for each request that the servers receive: the time in UTC, the server's address and the URL. Default: none."`
+	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000"`
+	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000"`
+	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500"`
+	Seed        uint64        `group:"what" placeholder:"N" default:"1"`
+	Warc        []string      `group:"what" name:"warc" placeholder:"DIR"`
+	Seeds       string        `group:"what" placeholder:"FILE"`
+	Delays      bool          `group:"what" name:"stored-delays"`
+	Hostile     bool          `group:"what"`
+	Serve       uint16        `group:"what" placeholder:"PORT"`
+	MaxTime     time.Duration `group:"what" placeholder:"DURATION"`
+	Dir         string        `group:"what" placeholder:"DIR"`
+	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB"`
+	Connections flags.Count   `group:"net" placeholder:"N" default:"500"`
+	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms"`
+	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms"`
+	ServerLog   string        `group:"report" placeholder:"FILE"`
 	flags.Logging
 	flags.Admin
-	Config string `group:"report" placeholder:"FILE" help:"Read flags of demo from FILE, in TOML. Keys are the names of flags. Flags and environment variables take precedence."`
+	Config string `group:"report" placeholder:"FILE"`
 }
 
 // webRAM is the part of --ram reserved for the synthetic web, in bytes: its tables, its log, and the server
@@ -158,7 +158,8 @@ func (c *Command) check() error {
 		flag        string
 		v           flags.Count
 		least, most int64
-	}{{"pages", c.Pages, 1, 1e9}, {"hosts", c.Hosts, 1, 1e6}, {"plds", c.PLDs, 1, int64(c.Hosts)}, {"connections", c.Connections, 1, 1e5}} {
+	}{{"pages", c.Pages, 1, 1e9}, {"hosts", c.Hosts, 1, 1e6}, {"plds", c.PLDs, 1, int64(c.Hosts)},
+		{"connections", c.Connections, 1, 1e5}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
@@ -167,7 +168,8 @@ func (c *Command) check() error {
 	case stored && c.Hostile:
 		return errors.New("--hostile can't be used with --warc: a stored crawl has only its own hosts")
 	case c.Serve > 0 && (c.Dir != "" || len(c.CrawlFlags) > 0):
-		return errors.New("--serve can't be used with --dir or with flags of crawl after --: it only serves and crawls nothing")
+		return errors.New("--serve can't be used with --dir or with flags of crawl after --: it only " +
+			"serves and crawls nothing")
 	case c.Serve > 1<<16-3:
 		return fmt.Errorf("--serve %d: the two ports after it must exist, too", c.Serve)
 	case !stored && c.Seeds != "":
@@ -206,7 +208,8 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	if 2*int64(o.IPs)+perConnection*int64(c.Connections) > free {
 		c.Connections = flags.Count(max(1, min(int64(c.Connections), free/(2*perConnection))))
 		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
-		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: %d file descriptors are free (ulimit -n)", c.Connections, o.IPs, free))
+		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: %d file descriptors are free (ulimit -n)",
+			c.Connections, o.IPs, free))
 	}
 	web, err := simweb.New(o)
 	if err != nil {
@@ -282,7 +285,8 @@ func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Opt
 	view.Say(fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
 		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed))
 	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address.\n"+
-		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay), human.Duration(opt.Politeness.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Disk.Dirs[0]))
+		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay),
+		human.Duration(opt.Politeness.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Disk.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}
@@ -317,7 +321,8 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 }
 
 // network opens the resolver and the client of a crawl on loopback, and closes them after run.
-func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.AddrPort, client fetch.Options, run func() error) error {
+func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.AddrPort, client fetch.Options,
+	run func() error) error {
 	client.IdleConns, client.Limiter = max(1, int(c.Connections)/2), opt.Network.Bandwidth
 	client.UserAgent, client.From = flags.UserAgent(opt.Identity.Agent, opt.Identity.Contact), opt.Identity.Contact
 	client.AllowNets = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}
@@ -327,7 +332,8 @@ func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.
 		return err
 	}
 	opt.Network.Resolver, opt.Network.Fetcher = network.Resolver, network.Fetcher
-	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
+	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr,
+		network.Fetcher.Ports(), network.Limits
 	opt.Identity.UserAgent = client.UserAgent
 	plan.HeapBytes += webRAM
 	return errors.Join(run(), network.Close())

@@ -29,8 +29,8 @@ func (c *Command) limits() fetch.Limits {
 	if !c.Hostile {
 		return fetch.Limits{}
 	}
-	return fetch.Limits{Connect: 5 * time.Second, TLS: 5 * time.Second, FirstByte: 5 * time.Second, Total: 15 * time.Second,
-		Grace: 5 * time.Second, BodyBytes: 1 << 20, DecodedBytes: 2 << 20}
+	return fetch.Limits{Connect: 5 * time.Second, TLS: 5 * time.Second, FirstByte: 5 * time.Second,
+		Total: 15 * time.Second, Grace: 5 * time.Second, BodyBytes: 1 << 20, DecodedBytes: 2 << 20}
 }
 
 // limitTime sets the default of --max-time. ended returns the error of a crawl's end; the default time is an
@@ -65,7 +65,8 @@ func printHostile(out io.Writer, web *simweb.Web, dir string) error {
 	fmt.Fprintf(t, "\nHostile hosts\twhat they do\thosts asked\tlookups\trequests\tsent\thow their URLs ended\n")
 	for _, k := range simweb.HostileKinds() {
 		s := sums[k.Name]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", k.Name, k.Does, s.hosts, s.lookups, s.requests, humanize.IBytes(uint64(s.bytes)), s.ends())
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", k.Name, k.Does, s.hosts, s.lookups, s.requests,
+			humanize.IBytes(uint64(s.bytes)), s.ends())
 	}
 	return t.Flush()
 }

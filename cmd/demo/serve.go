@@ -57,10 +57,10 @@ func (c *Command) serve(a *term.App, web *simweb.Web) error {
 	if c.Hostile {
 		traps = " Some of its hosts have pages without end."
 	}
-	fmt.Fprintf(a.Stdout, "A synthetic web on loopback, until Ctrl-C: %s URLs to fetch, %s that robots.txt forbids.%s Crawl it with the seeds\n\n  %s\n\n"+
-		"and with\n\n  --allow-net=127.0.0.0/8 --resolver=%v --ports=8080 --map-port=80=%d --map-port=8080=%d --map-port=443=%d\n\n",
-		humanize.Comma(int64(want.Fetched)), humanize.Comma(int64(want.Refused)), traps, strings.Join(seeds, "\n  "),
-		server.DNSAddrs()[0], port, port, port+1)
+	fmt.Fprintf(a.Stdout, "A synthetic web on loopback, until Ctrl-C: %s URLs to fetch, %s that robots.txt forbids.%s "+
+		"Crawl it with the seeds\n\n  %s\n\nand with\n\n  --allow-net=127.0.0.0/8 --resolver=%v --ports=8080 "+
+		"--map-port=80=%d --map-port=8080=%d --map-port=443=%d\n\n", humanize.Comma(int64(want.Fetched)),
+		humanize.Comma(int64(want.Refused)), traps, strings.Join(seeds, "\n  "), server.DNSAddrs()[0], port, port, port+1)
 	<-ctx.Done()
 	if err := server.Close(); err != nil {
 		requests.close()
@@ -85,7 +85,8 @@ func (c *Command) compare(a *term.App, web *simweb.Web, want *simweb.Expected) e
 		fmt.Fprintf(a.Stdout, "hostile hosts: %d of them got %d requests\n", len(log.Hostile), requests)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("demo: %d URLs were requested that robots.txt forbids, or that no link leads to, such as %s", len(bad), slices.Min(bad))
+		return fmt.Errorf("demo: %d URLs were requested that robots.txt forbids, or that no link leads to, such as %s",
+			len(bad), slices.Min(bad))
 	}
 	return nil
 }
@@ -111,14 +112,16 @@ func counted(log *simweb.Snapshot, want *simweb.Expected) (fetched, twice int, b
 func (c *Command) compareLent(web *simweb.Web, opt *crawl.Options) (lines []string, err error) {
 	want := web.Expected(opt.Identity.Agent)
 	fetched, twice, bad := counted(web.Log().Snapshot(), want)
-	return []string{fmt.Sprintf("check: fetched %d of the %d URLs that a crawl without these flags fetches, %d of them more than once, and %d others",
-		fetched, want.Fetched, twice, len(bad))}, crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
+	return []string{fmt.Sprintf("check: fetched %d of the %d URLs that a crawl without these flags fetches, %d of them "+
+			"more than once, and %d others", fetched, want.Fetched, twice, len(bad))},
+		crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
 }
 
 // maxMapped bounds the ports whose flags are printed.
 const maxMapped = 64
 
-// serveStored serves a stored crawl until a signal or --max-time, for crawls by other processes, and says what they asked for.
+// serveStored serves a stored crawl until a signal or --max-time, for crawls by other processes, and says what they
+// asked for.
 func (c *Command) serveStored(a *term.App, view *crawlcmd.View, web *storedweb.Web) error {
 	ctx, release := c.untilSignal()
 	defer release()

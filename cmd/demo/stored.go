@@ -53,8 +53,8 @@ func (c *Command) runStored(a *term.App) error {
 	if err != nil {
 		return err
 	}
-	o := storedweb.Options{FS: disk.OS(), Dirs: flags.Clean(c.Warc), Scratch: scratch, RAMBytes: sortRAM, Seeds: c.Seeds == "",
-		Delays: c.Delays, DNSServers: 2}
+	o := storedweb.Options{FS: disk.OS(), Dirs: flags.Clean(c.Warc), Scratch: scratch,
+		RAMBytes: sortRAM, Seeds: c.Seeds == "", Delays: c.Delays, DNSServers: 2}
 	if c.Serve > 0 {
 		o.Port, o.DNSPort, o.DNSServers = c.Serve, c.Serve+2, 1
 	}
@@ -102,7 +102,8 @@ func (c *Command) apart() error {
 		default:
 			continue
 		}
-		return term.Usage(fmt.Errorf("demo: --dir %s %s the stored crawl %s, which is only read: name another directory", c.Dir, how, warc))
+		return term.Usage(fmt.Errorf("demo: --dir %s %s the stored crawl %s, which is only read: name another directory",
+			c.Dir, how, warc))
 	}
 	return nil
 }
@@ -183,7 +184,8 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	bounds := crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, Removed: c.Dir == "",
 		More: storedLines(&found, counts)}
-	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
+	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds,
+		damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
 }
 
 // storedSeeds returns the path of the seeds of a stored crawl.
@@ -192,17 +194,19 @@ func (c *Command) storedSeeds(web *storedweb.Web) (string, error) {
 		return filepath.Clean(c.Seeds), nil
 	}
 	if found := web.Found(); found.Seeds == 0 {
-		return "", term.Usage(fmt.Errorf("demo: none of the %s stored pages is known to be a seed: the metadata records after them are "+
-			"missing or name another page (via); give the seeds with --seeds", humanize.Comma(found.URLs)))
+		return "", term.Usage(fmt.Errorf("demo: none of the %s stored pages is known to be a seed: the metadata "+
+			"records after them are missing or name another page (via); give the seeds with --seeds",
+			humanize.Comma(found.URLs)))
 	}
 	return web.SeedFile(), nil
 }
 
 // ownFlags are flags of crawl that demo decides.
-var ownFlags = []string{"dir", "add-dir", "out", "add-out", "new", "seeds", "known", "ram", "connections", "config", "preset"}
+var ownFlags = []string{"dir", "add-dir", "out", "add-out", "new", "seeds", "known", "ram", "connections", "config",
+	"preset"}
 
-// storedOptions returns the options of the crawl of a stored crawl, without resolver and fetcher: those of the synthetic
-// web's crawl, or with CrawlFlags those of lentOptions.
+// storedOptions returns the options of the crawl of a stored crawl, without resolver and fetcher: those of the
+// synthetic web's crawl, or with CrawlFlags those of lentOptions.
 func (c *Command) storedOptions(a *term.App, dir, seeds string) (crawl.Options, error) {
 	if len(c.CrawlFlags) == 0 {
 		plain := c.options(dir)
@@ -217,13 +221,15 @@ func (c *Command) storedOptions(a *term.App, dir, seeds string) (crawl.Options, 
 func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, error) {
 	plain := c.options(dir)
 	list := func(path string) string { return strings.ReplaceAll(path, ",", `\,`) }
-	base := []string{"--dir=" + list(dir), "--seeds=" + seeds, "--contact=" + plain.Identity.Contact, "--resolver=127.0.0.1:53", "--crawl-log=all",
-		"--pld-delay=0", "--network-rate=0", "--network-connections=0", "--host-delay-factor=0"}
+	base := []string{"--dir=" + list(dir), "--seeds=" + seeds, "--contact=" + plain.Identity.Contact,
+		"--resolver=127.0.0.1:53", "--crawl-log=all", "--pld-delay=0", "--network-rate=0", "--network-connections=0",
+		"--host-delay-factor=0"}
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-	}{{"host-delay", plain.Politeness.HostDelay}, {"host-delay-min", plain.Politeness.HostDelayMin}, {"server-delay", plain.Politeness.ServerDelay},
-		{"server-delay-min", plain.Politeness.ServerDelayMin}, {"backoff", plain.Health.Backoff}, {"backoff-max", plain.Health.BackoffMax}, {"linger", plain.Limits.Linger},
+	}{{"host-delay", plain.Politeness.HostDelay}, {"host-delay-min", plain.Politeness.HostDelayMin},
+		{"server-delay", plain.Politeness.ServerDelay}, {"server-delay-min", plain.Politeness.ServerDelayMin},
+		{"backoff", plain.Health.Backoff}, {"backoff-max", plain.Health.BackoffMax}, {"linger", plain.Limits.Linger},
 		{"max-time", plain.Limits.MaxTime}, {"checkpoint-every", plain.Disk.CheckpointEvery}} {
 		if d.value < time.Millisecond { // crawl refuses less
 			d.value = 0
@@ -233,7 +239,8 @@ func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, er
 	for _, n := range []struct {
 		flag  string
 		value int64
-	}{{"ram", plain.Limits.RAMBytes}, {"disk", plain.Limits.DiskBytes}, {"connections", int64(plain.Network.Connections)}} {
+	}{{"ram", plain.Limits.RAMBytes}, {"disk", plain.Limits.DiskBytes},
+		{"connections", int64(plain.Network.Connections)}} {
 		base = append(base, fmt.Sprintf("--%s=%d", n.flag, n.value))
 	}
 	opt, err := crawlcmd.LentOptions(a, base, c.CrawlFlags, ownFlags)
@@ -250,7 +257,8 @@ func damageOf(f *storedweb.Found, c *storedweb.Counts) error {
 		return nil
 	}
 	return &term.Ended{Code: term.ExitDamage, Why: fmt.Sprintf(
-		"the stored crawl is damaged (requests that got 502: %d, files that could not be read completely: %d)", c.Damaged, f.DamagedCount)}
+		"the stored crawl is damaged (requests that got 502: %d, files that could not be read completely: %d)",
+		c.Damaged, f.DamagedCount)}
 }
 
 // introduceStored prints the stored crawl, the delays and the plan.
@@ -260,12 +268,15 @@ func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *
 	if c.Seeds != "" {
 		seeds = "seeds from " + c.Seeds
 	}
-	view.Say(fmt.Sprintf("A stored crawl on loopback: %s URLs and %s robots.txt on %s hosts, in %d WARC files; %s.\n", n(f.URLs), n(f.Robots), n(f.Hosts), f.Files, seeds))
+	view.Say(fmt.Sprintf("A stored crawl on loopback: %s URLs and %s robots.txt on %s hosts, in %d WARC files; %s.\n",
+		n(f.URLs), n(f.Robots), n(f.Hosts), f.Files, seeds))
 	if f.Read > 0 {
 		view.Say(fmt.Sprintf("%d of the WARC files have no sound index (.cdxj) and were read themselves.\n", f.Read))
 	}
-	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address. Connections: %d. Directory: %s\n",
-		human.Duration(opt.Politeness.HostDelay), human.Duration(opt.Politeness.HostDelayMin), human.Duration(opt.Politeness.ServerDelay), c.Connections, opt.Disk.Dirs[0]))
+	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address. "+
+		"Connections: %d. Directory: %s\n", human.Duration(opt.Politeness.HostDelay),
+		human.Duration(opt.Politeness.HostDelayMin), human.Duration(opt.Politeness.ServerDelay),
+		c.Connections, opt.Disk.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}
@@ -274,18 +285,19 @@ func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *
 // storedLines are the lines of the summary on what was served.
 func storedLines(f *storedweb.Found, c *storedweb.Counts) []string {
 	n := humanize.Comma
-	lines := []string{fmt.Sprintf("served: %s stored responses, %s; %s of them for /robots.txt, %s revisits with the body of another capture",
-		n(c.Served), humanize.IBytes(uint64(c.Bytes)), n(c.Robots), n(c.Revisits))}
-	lines = append(lines, fmt.Sprintf("not stored: %s requests for URLs, and %s for a /robots.txt, got 404; %s of %s questions to the name servers "+
-		"were for hosts without a name", n(c.NotStored), n(c.NoRobots), n(c.NoName), n(c.Lookups)))
+	lines := []string{fmt.Sprintf("served: %s stored responses, %s; %s of them for /robots.txt, %s revisits with the "+
+		"body of another capture", n(c.Served), humanize.IBytes(uint64(c.Bytes)), n(c.Robots), n(c.Revisits))}
+	lines = append(lines, fmt.Sprintf("not stored: %s requests for URLs, and %s for a /robots.txt, got 404; %s of %s "+
+		"questions to the name servers were for hosts without a name", n(c.NotStored), n(c.NoRobots),
+		n(c.NoName), n(c.Lookups)))
 	if c.Unused == 0 {
 		lines = append(lines, fmt.Sprintf("stored: all %s URLs were requested", n(f.URLs)))
 	} else {
 		lines = append(lines, fmt.Sprintf("stored: %s of %s URLs were not requested", n(c.Unused), n(f.URLs)))
 	}
 	if c.Damaged+f.DamagedCount > 0 {
-		lines = append(lines, fmt.Sprintf("damaged: %s requests got 502 for a damaged record; %s files could not be read completely",
-			n(c.Damaged), n(f.DamagedCount)))
+		lines = append(lines, fmt.Sprintf("damaged: %s requests got 502 for a damaged record; %s files could "+
+			"not be read completely", n(c.Damaged), n(f.DamagedCount)))
 	}
 	return lines
 }

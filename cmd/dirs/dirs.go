@@ -30,19 +30,19 @@ import (
 
 // Command is the table of dirs' commands.
 type Command struct {
-	List   listCmd   `cmd:"" help:"Print which crawl each directory belongs to, and its number."`
-	Forget forgetCmd `cmd:"" help:"Remove all directories that are not named from a stopped crawl, if they hold none of its data. Reads all files first, as audit --deep does. Exit code 4 if a directory still holds data."`
+	List   listCmd   `cmd:""`
+	Forget forgetCmd `cmd:""`
 }
 
 // listCmd is the table of dirs list's flags.
 type listCmd struct {
-	Dir []string `arg:"" name:"dir" help:"Directories to list."`
+	Dir []string `arg:"" name:"dir"`
 }
 
 // forgetCmd is the table of dirs forget's flags.
 type forgetCmd struct {
-	Dir []string `arg:"" name:"dir" help:"Directories to keep."`
-	Out []string `placeholder:"DIR" help:"Output directories to keep, if the crawl has --out."`
+	Dir []string `arg:"" name:"dir"`
+	Out []string `placeholder:"DIR"`
 }
 
 // Run prints the identity and size of each directory.
@@ -60,7 +60,8 @@ func (c *listCmd) Run(a *term.App) error {
 			return err
 		}
 		known++
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", dir, id.Number, id.Count, id.Kind, term.BytesOf(term.TreeBytes(dir)), id.Crawl)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", dir, id.Number, id.Count, id.Kind, term.BytesOf(term.TreeBytes(dir)),
+			id.Crawl)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -73,7 +74,8 @@ func (c *listCmd) Run(a *term.App) error {
 
 // Run removes the directories that are not named from the crawl.
 func (c *forgetCmd) Run(a *term.App) error {
-	left, gone, err := audit.ForgetMissing(audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out))})
+	left, gone, err := audit.ForgetMissing(audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+		Out: flags.Clean(flags.Directories(c.Out))})
 	if err != nil {
 		return err
 	}

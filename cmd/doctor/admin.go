@@ -48,7 +48,8 @@ func checkAdmin(ctx context.Context, e *env) []result {
 	default:
 		r.Now = "taken by " + holder(ctx, e.admin, port)
 		see := "see who has it: ss -ltnp 'sport = :" + port + "'"
-		r.at(warn, loopback, "nothing: the crawl takes the next free port, warns, and DIR/admin.json has it; ctl does not need the port", "--admin with another port", see)
+		r.at(warn, loopback, "nothing: the crawl takes the next free port, warns, and DIR/admin.json has it; ctl does not "+
+			"need the port", "--admin with another port", see)
 		r.at(fail, !loopback, "--admin with another port", see)
 	}
 	return []result{r}
@@ -61,7 +62,8 @@ func holder(ctx context.Context, adm flags.Admin, port string) string {
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/api/v1/status", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/api/v1/status",
+		nil)
 	if err != nil {
 		return other
 	}

@@ -75,7 +75,8 @@ func askServer(ctx context.Context, e *env, addr netip.AddrPort, queries int64) 
 	}
 	var err error
 	s.dns, err = dnscache.New(dnscache.Options{Servers: []netip.AddrPort{addr},
-		Timeouts: []time.Duration{replyTime}, Family: family, MixCase: true, FailureTTL: dnscache.NoFailureCache, Dial: s.dial, Panicked: e.panicked})
+		Timeouts: []time.Duration{replyTime}, Family: family, MixCase: true, FailureTTL: dnscache.NoFailureCache,
+		Dial: s.dial, Panicked: e.panicked})
 	if err != nil {
 		return cannot(s.label(""), err)
 	}

@@ -44,31 +44,22 @@ import (
 // Command is the table of doctor's flags.
 type Command struct {
 	flags.Planned
-	DirectIO bool `group:"machine" name:"direct-io" help:"As for crawl."`
+	DirectIO bool `group:"machine" name:"direct-io"`
 
-	Rate     flags.PagesRate    `group:"net" placeholder:"N" default:"none" help:"As for crawl."`
-	Resolver []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"As for crawl."`
-	DNSRate  flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"As for crawl."`
-	IP       string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"As for crawl."`
+	Rate     flags.PagesRate    `group:"net" placeholder:"N" default:"none"`
+	Resolver []flags.ServerAddr `group:"net" placeholder:"HOST:PORT"`
+	DNSRate  flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0"`
+	IP       string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto"`
 
-	NoNetwork bool          `common:"" help:"Send no packet: skip the checks of the name servers."`
-	Queries   flags.Count   `common:"" placeholder:"N" default:"200" help:"Send at most N DNS queries, to all servers together."`
-	Names     []string      `common:"" placeholder:"HOST" help:"Look up these names. Repeatable. Default: the hosts in --seeds, or a dozen well-known names."`
-	Seeds     string        `common:"" placeholder:"FILE" help:"Look up the hosts in this file of seeds."`
-	DiskTest  flags.Size    `common:"" placeholder:"SIZE" default:"256MiB" help:"Write, read and delete a file of this size in each directory. It takes at most 2.5 s each way. 0: do not."`
-	Deadline  time.Duration `common:"" placeholder:"DURATION" default:"20s" help:"End after this time; checks that were not made are unknown."`
-	JSON      bool          `group:"report" common:"" name:"json" help:"Print JSON."`
+	NoNetwork bool          `common:""`
+	Queries   flags.Count   `common:"" placeholder:"N" default:"200"`
+	Names     []string      `common:"" placeholder:"HOST"`
+	Seeds     string        `common:"" placeholder:"FILE"`
+	DiskTest  flags.Size    `common:"" placeholder:"SIZE" default:"256MiB"`
+	Deadline  time.Duration `common:"" placeholder:"DURATION" default:"20s"`
+	JSON      bool          `group:"report" common:"" name:"json"`
 	flags.Sources
 	flags.Admin
-}
-
-// Help returns the text after the usage in doctor -h.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat doctor --pages 3e9 --ram 64GiB --dir /disk1/c --dir /disk2/c --out /disk3/pages
-  drumbeat doctor --pages 1e6 --seeds seeds.txt --resolver 127.0.0.1
-  drumbeat doctor --config crawl.toml --pages 1e8
-  drumbeat doctor --no-network --disk-test 0 --json`
 }
 
 // Run checks the machine and prints the results.

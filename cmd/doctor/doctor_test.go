@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
 )
@@ -192,13 +191,7 @@ func TestShellWord(t *testing.T) {
 // parse fills the flags.
 func parse(t *testing.T, c *commands, args ...string) {
 	t.Helper()
-	p, err := flags.NewParser(c)
-	if err == nil {
-		_, err = p.Parse(append([]string{"doctor"}, args...))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmdtest.Parse(t, c, append([]string{"doctor"}, args...)...)
 }
 
 // TestWritesNothingElse: a directory that exists holds the same files afterwards.

@@ -18,10 +18,10 @@ import (
 
 // dirFlags are the flags for questions about a crawl's directory.
 type dirFlags struct {
-	Dir  []string `placeholder:"DIR" help:"Directories of a crawl, all of them. Answers then describe this crawl as of its last checkpoint. It may be running: explain writes nothing and takes no lock."`
-	Out  []string `placeholder:"DIR" help:"With --dir: output directories, if the crawl has --out."`
-	Fast bool     `help:"With --dir: read only some blocks, and no queues, indexes or logs. Tells whether a URL is known, not where it is."`
-	JSON bool     `name:"json" help:"With --dir: print each answer as a JSON object on one line."`
+	Dir  []string `placeholder:"DIR"`
+	Out  []string `placeholder:"DIR"`
+	Fast bool
+	JSON bool `name:"json"`
 }
 
 // asked reports whether --dir is given. Without it, it refuses the flags that need it.
@@ -57,7 +57,8 @@ type crawlExplainer struct {
 func (f *dirFlags) open(a *term.App) (*crawlExplainer, error) {
 	c := &crawlExplainer{a: a, json: f.JSON}
 	c.progress = term.NewProgress(a.Stderr)
-	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir), Out: flags.Clean(flags.Directories(f.Out)), Fast: f.Fast, Progress: c.show})
+	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir),
+		Out: flags.Clean(flags.Directories(f.Out)), Fast: f.Fast, Progress: c.show})
 	c.x = x
 	return c, err
 }
@@ -124,7 +125,8 @@ func (c *crawlExplainer) run(asked []string, answer func(asked []string) error) 
 }
 
 // put prints one answer, as JSON or by text, and counts faults and damage.
-func (c *crawlExplainer) put(answer any, fault string, damage []string, asOf *explain.AsOf, text func(p *printer)) error {
+func (c *crawlExplainer) put(answer any, fault string, damage []string, asOf *explain.AsOf,
+	text func(p *printer)) error {
 	c.progress.Clear()
 	if fault != "" {
 		c.bad++

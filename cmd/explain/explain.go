@@ -30,47 +30,47 @@ import (
 
 // Command is the table of explain's commands.
 type Command struct {
-	Robots robotsCmd `cmd:"" help:"Tell whether a robots.txt allows a URL, and by which rule. Lines: {\"robots\" or \"robots_base64\", \"agent\", \"url\"}. With --dir: apply the rules that a crawl has stored."`
-	URL    urlCmd    `cmd:"" name:"url" help:"Print the URL that the crawler makes of a reference. Lines: {\"base\", \"ref\"}. With --dir: tell why a URL was crawled, or not."`
-	Links  linksCmd  `cmd:"" help:"List the links of a page. Lines: {\"url\", \"content_type\", \"html\" or \"html_base64\"}."`
-	PLD    pldCmd    `cmd:"" name:"pld" help:"Print the pay-level domain of a host. Lines: {\"host\"}. With --dir: print its in-degree, rank and budget, who links to it, and where its URLs are."`
-	Scope  scopeCmd  `cmd:"" help:"Print the scope rule, and the blacklist rule, that decides about a URL. Lines: {\"url\", \"addr\"}."`
-	Host   hostCmd   `cmd:"" help:"With --dir: print what a crawl knows of a host, and where its URLs are."`
+	Robots robotsCmd `cmd:""`
+	URL    urlCmd    `cmd:"" name:"url"`
+	Links  linksCmd  `cmd:""`
+	PLD    pldCmd    `cmd:"" name:"pld"`
+	Scope  scopeCmd  `cmd:""`
+	Host   hostCmd   `cmd:""`
 }
 
 // robotsCmd is the table of explain robots' flags.
 type robotsCmd struct {
-	File  string   `arg:"" optional:"" help:"File with a robots.txt; \"-\" is standard input. With --dir: a URL, or \"-\" for lines on standard input."`
-	URLs  []string `arg:"" name:"url" optional:"" help:"URLs, or paths that start with /."`
-	Agent string   `placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of the crawler."`
+	File  string   `arg:"" optional:""`
+	URLs  []string `arg:"" name:"url" optional:""`
+	Agent string   `placeholder:"TOKEN" default:"${defaultAgent}"`
 	dirFlags
 }
 
 // urlCmd is the table of explain url's flags.
 type urlCmd struct {
-	Refs            []string `arg:"" name:"ref" optional:"" help:"References as they stand on a page. With --dir: URLs, or \"-\" for lines on standard input."`
-	Base            string   `placeholder:"URL" help:"URL of the page that contains the references."`
-	PrivateSuffixes bool     `help:"As for crawl."`
+	Refs            []string `arg:"" name:"ref" optional:""`
+	Base            string   `placeholder:"URL"`
+	PrivateSuffixes bool
 	dirFlags
 }
 
 // linksCmd is the table of explain links' flags.
 type linksCmd struct {
-	File        string `arg:"" optional:"" help:"HTML file; \"-\" is standard input."`
-	URL         string `name:"url" placeholder:"URL" default:"http://page.invalid/" help:"URL of the page."`
-	ContentType string `placeholder:"TYPE" help:"Content-Type header of the page."`
+	File        string `arg:"" optional:""`
+	URL         string `name:"url" placeholder:"URL" default:"http://page.invalid/"`
+	ContentType string `placeholder:"TYPE"`
 }
 
 // pldCmd is the table of explain pld's flags.
 type pldCmd struct {
-	Hosts           []string `arg:"" name:"host" optional:"" help:"Host names or addresses. With --dir: PLDs or hosts, or \"-\" for lines on standard input."`
-	PrivateSuffixes bool     `help:"As for crawl."`
+	Hosts           []string `arg:"" name:"host" optional:""`
+	PrivateSuffixes bool
 	dirFlags
 }
 
 // hostCmd is the table of explain host's flags.
 type hostCmd struct {
-	Hosts []string `arg:"" name:"host" optional:"" help:"Host names or addresses, with a port other than 80 and 443; \"-\" reads lines from standard input."`
+	Hosts []string `arg:"" name:"host" optional:""`
 	dirFlags
 }
 

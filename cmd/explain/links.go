@@ -38,7 +38,8 @@ type linkAnswer struct {
 }
 
 func newLinksExplainer() *linksExplainer {
-	return &linksExplainer{weburl.NewResolver(weburl.Options{Fold: true}), parse.NewExtractor(parse.Options{}, weburl.Options{Fold: true})}
+	return &linksExplainer{weburl.NewResolver(weburl.Options{Fold: true}),
+		parse.NewExtractor(parse.Options{}, weburl.Options{Fold: true})}
 }
 
 func (e *linksExplainer) answer(line []byte) (any, error) {

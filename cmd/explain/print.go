@@ -220,7 +220,8 @@ func (p *printer) site(s *explain.PLDReport) {
 	for _, l := range s.Further {
 		text += fmt.Sprintf(", %d in queue %d of lane %d", l.Used, l.Next, l.Lane)
 	}
-	p.field("site", "%s; %d URLs placed, %d fetched (%s)", text, s.Placed, s.Fetched, term.BytesOf(int64(min(s.Bytes, 1<<62))))
+	p.field("site", "%s; %d URLs placed, %d fetched (%s)", text, s.Placed, s.Fetched,
+		term.BytesOf(int64(min(s.Bytes, 1<<62))))
 }
 
 // trap prints how far the pages of a host repeat one another.

@@ -126,7 +126,8 @@ func printRules(out io.Writer, agent string, rules *robots.Rules) {
 		fmt.Fprintf(out, "sitemap %s\n", s)
 	}
 	if c := rules.Cut; c != (robots.Cut{}) {
-		fmt.Fprintf(out, "cut: %d bytes of input, %d long patterns, %d rules; %d rules that match no path\n", c.Input, c.Long, c.Rules, c.Odd)
+		fmt.Fprintf(out, "cut: %d bytes of input, %d long patterns, %d rules; %d rules that match no path\n",
+			c.Input, c.Long, c.Rules, c.Odd)
 	}
 }
 
@@ -152,8 +153,8 @@ type urlAnswer struct {
 }
 
 func newURLExplainer(suffixes *weburl.Suffixes) *urlExplainer {
-	return &urlExplainer{weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}), weburl.NewResolver(weburl.Options{Fold: true}),
-		suffixes}
+	return &urlExplainer{weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}),
+		weburl.NewResolver(weburl.Options{Fold: true}), suffixes}
 }
 
 func (e *urlExplainer) answer(line []byte) (any, error) {

@@ -15,12 +15,12 @@ import (
 
 // scopeCmd is the table of explain scope's flags.
 type scopeCmd struct {
-	URLs            []string `arg:"" name:"url" optional:"" help:"URLs. Without any: JSON lines on standard input."`
-	Rules           []string `placeholder:"FILE" help:"As for crawl."`
-	Blacklist       []string `placeholder:"FILE" help:"As for crawl."`
-	Sites           string   `placeholder:"FILE" help:"As for crawl. Secrets are not read."`
-	Addr            string   `placeholder:"IP" help:"IP address of the URLs' host, for network rules of a blacklist."`
-	PrivateSuffixes bool     `help:"As for crawl."`
+	URLs            []string `arg:"" name:"url" optional:""`
+	Rules           []string `placeholder:"FILE"`
+	Blacklist       []string `placeholder:"FILE"`
+	Sites           string   `placeholder:"FILE"`
+	Addr            string   `placeholder:"IP"`
+	PrivateSuffixes bool
 }
 
 // scopeExplainer finds the rules that decide about a URL.
@@ -65,7 +65,8 @@ func (c *scopeCmd) Run(a *term.App) error {
 		return err
 	}
 	sets.Sites = settings
-	e := &scopeExplainer{sets, weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}), weburl.NewSuffixes(c.PrivateSuffixes)}
+	e := &scopeExplainer{sets, weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}),
+		weburl.NewSuffixes(c.PrivateSuffixes)}
 	if len(c.URLs) == 0 {
 		return answerLines(a.Stdin, a.Stdout, e.answer)
 	}
@@ -104,7 +105,8 @@ func (e *scopeExplainer) ask(ref, addr string) (a scopeAnswer, err error) {
 		return &scopeRule{r.File, r.Line, r.Text}
 	}
 	n := e.Rules.Lookup(url)
-	a = scopeAnswer{URL: string(url), SURT: string(scope.AppendSURT(nil, url)), Ruling: e.Rules.Ruling(n).String(), Rule: ruleOf(e.Rules, n)}
+	a = scopeAnswer{URL: string(url), SURT: string(scope.AppendSURT(nil, url)), Ruling: e.Rules.Ruling(n).String(),
+		Rule: ruleOf(e.Rules, n)}
 	if site := e.Sites.LookupURL(url); site != nil {
 		a.Settings = site.Rules()
 	}
@@ -124,7 +126,8 @@ func (e *scopeExplainer) ask(ref, addr string) (a scopeAnswer, err error) {
 }
 
 func (a *scopeAnswer) person(out io.Writer, ref string) {
-	verdict := map[string]string{"include": "included", "exclude": "excluded", "undecided": "undecided: --scope decides"}[a.Ruling]
+	verdict := map[string]string{"include": "included", "exclude": "excluded",
+		"undecided": "undecided: --scope decides"}[a.Ruling]
 	if a.Blacklisted {
 		verdict = "blacklisted: never contacted"
 	}

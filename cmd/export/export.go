@@ -32,27 +32,19 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz" help:"Table: plds, pld-edges, hosts, pages, links, refused, queue, robots, near-duplicates, or the sample of a random walk. GUIDE lists their columns. Or wacz: the stored pages as one file."`
-	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Tables of pages and links need them."`
-	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges and links arc: numbered arcs and a list of names, for WebGraph. Spreadsheets must import CSV as text."`
-	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output. With wacz: a file."`
-	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
-	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"End a part before this size."`
-	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process besides what the crawl had in buffers. At least 32MiB; below 128MiB it may take more."`
-	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: -o with .tmp, or the system's."`
-	Queued      bool       `help:"With plds: count waiting URLs; reads all queues."`
-	CountLinks  bool       `help:"With pld-edges: count links; reads all pages."`
-	Languages   bool       `help:"With pages: detect languages; reads all pages."`
-}
+	Kind string `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz"`
 
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat export pages --dir drumbeat-crawl -o pages
-  drumbeat export plds --dir /d1/crawl --dir /d2/crawl --queued -o plds
-  drumbeat export pld-edges --dir drumbeat-crawl --count-links -o edges
-  drumbeat export wacz --dir drumbeat-crawl -o site.wacz`
+	Dir         []string   `required:"" placeholder:"DIR"`
+	Out         []string   `placeholder:"DIR"`
+	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet"`
+	Output      string     `short:"o" required:"" placeholder:"DIR"`
+	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd"`
+	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB"`
+	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
+	Tmp         string     `placeholder:"DIR"`
+	Queued      bool
+	CountLinks  bool
+	Languages   bool
 }
 
 // leastPart is the least value of --part-size.
@@ -90,14 +82,16 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command goes on after the finished parts",
-		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Kind: export.Kind(c.Kind),
-			Format: tabular.Format(c.Format), Compression: c.Compression, PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM),
-			Queued: c.Queued, CountLinks: c.CountLinks, Languages: c.Languages}}
+		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+			Kind: export.Kind(c.Kind), Format: tabular.Format(c.Format), Compression: c.Compression,
+			PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM), Queued: c.Queued, CountLinks: c.CountLinks,
+			Languages: c.Languages}}
 	r.to(c.Output, c.Tmp)
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
-			say("%s held %s of %s; it starts anew", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"), rep.ReplacedSource)
+			say("%s held %s of %s; it starts anew", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"),
+				rep.ReplacedSource)
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:

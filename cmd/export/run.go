@@ -25,8 +25,8 @@ const leastRAM = 32 << 20
 // limit before the garbage collector is done (up to 20 MB while two workers read pages with 50,000 links).
 const programBytes = 48 << 20
 
-// heapBytes returns how much of --ram is for the heap. Below twice programBytes it is half: then the process may take more
-// than --ram.
+// heapBytes returns how much of --ram is for the heap. Below twice programBytes it is half: then the process may
+// take more than --ram.
 func heapBytes(ram int64) int64 { return max(ram-programBytes, ram/2) }
 
 // run is an export as a command shows it.
@@ -76,7 +76,8 @@ func (r *run) do(unit string) error {
 		}
 	}
 	r.opt.Begin = func(rep *export.Report) {
-		say("%s as of checkpoint %d, %s UTC; the crawl is %s", r.kind, rep.Checkpoint, rep.Time.Format(time.DateTime), rep.Activity)
+		say("%s as of checkpoint %d, %s UTC; the crawl is %s", r.kind, rep.Checkpoint, rep.Time.Format(time.DateTime),
+			rep.Activity)
 		if r.begin != nil {
 			r.begin(rep, say)
 		}
@@ -92,9 +93,11 @@ func (r *run) do(unit string) error {
 	for _, note := range rep.Notes {
 		say("%s", note)
 	}
-	result, to := fmt.Sprintf("%s: %s", r.kind, human.Counted(rep.Rows+rep.Kept, strings.TrimSuffix(unit, "s"), unit)), io.Writer(r.app.Stderr)
+	result, to := fmt.Sprintf("%s: %s", r.kind, human.Counted(rep.Rows+rep.Kept, strings.TrimSuffix(unit, "s"), unit)),
+		io.Writer(r.app.Stderr)
 	if r.output != "-" {
-		result, to = fmt.Sprintf("%s, %s, %s in %s", result, human.Counted(int64(rep.Parts), "part", "parts"), term.BytesOf(rep.Bytes), r.output), r.app.Stdout
+		result, to = fmt.Sprintf("%s, %s, %s in %s", result, human.Counted(int64(rep.Parts), "part", "parts"),
+			term.BytesOf(rep.Bytes), r.output), r.app.Stdout
 	}
 	elapsed := time.Since(began)
 	_, err = fmt.Fprintf(to, "%s; %s, %s %s/s\n", result, human.Duration(elapsed),

@@ -10,10 +10,10 @@
 // standard error, since standard output then has the rows.
 //
 // Exit codes: 0; term.ExitUsage (2) for flags that do not fit together; term.ExitDiskFull (3);
-// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the target is in one of them, holds something else,
-// parts of another crawl or of other options, or is in use; term.ExitDamage (5) if records are damaged: all others
-// are extracted then, but a damaged index ends the command; term.ExitSignal (11) after a signal, with the complete
-// parts kept; term.ExitFailure (1) otherwise.
+// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the target is in one of them,
+// holds something else, parts of another crawl or of other options, or is in use; term.ExitDamage (5) if records
+// are damaged: all others are extracted then, but a damaged index ends the command; term.ExitSignal (11) after a
+// signal, with the complete parts kept; term.ExitFailure (1) otherwise.
 //
 // The command runs in the caller's goroutine; workers and progress are goroutines of state/extract.
 package extract
@@ -40,27 +40,19 @@ import (
 
 // Command is the table of extract's flags.
 type Command struct {
-	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories: needed if the crawl has --out."`
-	Format      string     `enum:"wet,parquet,jsonl,csv" default:"parquet" help:"parquet, csv, jsonl, or wet: WARC files of conversion records. CSV keeps the text of sites as it is, and a spreadsheet may take such a cell for a formula: import it as text."`
-	Fields      []string   `placeholder:"LIST" help:"Groups of values: text, lang, meta and jsonld, separated by commas. GUIDE lists their columns. Default: all; wet has text and lang only."`
-	FullText    bool       `help:"Take the visible text, with navigation and the like. Default: the main text."`
-	Sites       string     `placeholder:"FILE" help:"Leave out pages of the sites with extract = false in FILE (docs/SITES.md), in parts that are made now."`
-	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts, one for each WARC file: new, empty, or that of an earlier extract with the same options, which is continued. \"-\" writes CSV or JSON lines to standard output."`
-	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
-	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for workers: each takes up to 64MiB, and there is at most one for each CPU."`
+	Dir         []string `required:"" placeholder:"DIR"`
+	Out         []string `placeholder:"DIR"`
+	Format      string   `enum:"wet,parquet,jsonl,csv" default:"parquet"`
+	Fields      []string `placeholder:"LIST"`
+	FullText    bool
+	Sites       string     `placeholder:"FILE"`
+	Output      string     `short:"o" required:"" placeholder:"DIR"`
+	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd"`
+	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
 // leastRAM is the RAM of a worker.
 const leastRAM = 64 << 20
-
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat extract --dir drumbeat-crawl -o texts
-  drumbeat extract --dir /d1/crawl --dir /d2/crawl --format wet -o wet
-  drumbeat extract --dir drumbeat-crawl --fields lang,meta --format jsonl -o - | head`
-}
 
 // check returns an error for flags that do not fit together.
 func (c *Command) check() error {
@@ -84,8 +76,9 @@ func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Format: tabular.Format(c.Format),
-		FullText: c.FullText, Sites: c.Sites, Compression: c.Compression, RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
+	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+		Format: tabular.Format(c.Format), FullText: c.FullText, Sites: c.Sites, Compression: c.Compression,
+		RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
 	opt.Fields, _ = extract.ParseFields(opt.Format, c.Fields) // checked
 	to := io.Writer(a.Stdout)
 	if c.Output == "-" {
@@ -93,7 +86,8 @@ func (c *Command) Run(a *term.App) error {
 	} else {
 		opt.Target = filepath.Clean(c.Output)
 		dirs := slices.Concat(opt.Dirs, opt.Out)
-		if own := filepath.Base(opt.Target) == "texts" && slices.Contains(dirs, filepath.Dir(opt.Target)); !own { // of crawl --extract
+		if own := filepath.Base(opt.Target) == "texts" &&
+			slices.Contains(dirs, filepath.Dir(opt.Target)); !own { // of crawl --extract
 			if err := flags.Outside(dirs, opt.Target); err != nil {
 				return err
 			}
@@ -113,15 +107,16 @@ func (c *Command) Run(a *term.App) error {
 		}
 	}
 	opt.Begin = func(r *extract.Report) {
-		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint, r.Time.Format(time.DateTime), r.Activity,
-			r.Workers)
+		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint, r.Time.Format(time.DateTime),
+			r.Activity, r.Workers)
 	}
 	began := time.Now()
 	r, err := extract.Run(ctx, opt)
 	p.Clear()
 	switch {
 	case errors.Is(err, term.ErrSignal):
-		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command goes on after the complete parts"}
+		return &term.Ended{Code: term.ExitSignal,
+			Why: "stopped by a signal; the same command goes on after the complete parts"}
 	case errors.Is(err, tabular.ErrNotEmpty), errors.Is(err, extract.ErrOther):
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
 	case err != nil:
@@ -148,13 +143,14 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 	}
 	result := fmt.Sprintf("texts: %s pages", humanize.Comma(r.Pages))
 	if c.Output != "-" {
-		result += fmt.Sprintf(", %s (%d kept), %s in %s", human.Counted(int64(r.Parts), "part", "parts"), r.KeptParts, term.BytesOf(r.Bytes), c.Output)
+		result += fmt.Sprintf(", %s (%d kept), %s in %s", human.Counted(int64(r.Parts), "part", "parts"), r.KeptParts,
+			term.BytesOf(r.Bytes), c.Output)
 	}
 	_, err := fmt.Fprintf(to, "%s; %s, %s pages/s\n", result, human.Duration(elapsed),
 		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))
 	if err == nil && r.Damaged > 0 {
-		err = &term.Ended{Code: term.ExitDamage, Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again",
-			humanize.Comma(r.Damaged))}
+		err = &term.Ended{Code: term.ExitDamage,
+			Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again", humanize.Comma(r.Damaged))}
 	}
 	return err
 }

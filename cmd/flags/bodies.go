@@ -94,8 +94,8 @@ func (b bodySizes) caps() (caps []crawl.BodyCap) {
 
 // Bodies holds the flags that select the bodies to read.
 type Bodies struct {
-	Accept  []string  `group:"urls" placeholder:"TYPES" default:"html" help:"Read bodies of these types: text/html, text/*, */*, or html for text/html and application/xhtml+xml. Of other types keep only the header; of types that may hide a page (none, text/plain, XML) read 2 KiB to find out. --assets adds images, scripts, style sheets, fonts and media. Repeatable."`
-	MaxBody bodySizes `group:"limits" common:"" placeholder:"SIZES" default:"2MiB" help:"Read at most this many bytes of a body, as received. Longer bodies are cut and marked. A body that exceeds its share of --ram passes through a file in the output directory. Types may have sizes of their own, of which the narrowest type wins: 2MiB,application/pdf=20MiB,image/*=5MiB."`
+	Accept  []string  `group:"urls" placeholder:"TYPES" default:"html"`
+	MaxBody bodySizes `group:"limits" common:"" placeholder:"SIZES" default:"2MiB"`
 }
 
 // Check returns the first fault.
@@ -110,8 +110,8 @@ func (f *Bodies) Check() error {
 }
 
 // Apply sets a crawl's options.
-func (f *Bodies) Apply(o *crawl.Options) {
-	o.Network.Accept, o.Network.BodyCaps = f.Accept, f.MaxBody.caps()
+func (f *Bodies) Apply(o *crawl.NetworkOptions) {
+	o.Accept, o.BodyCaps = f.Accept, f.MaxBody.caps()
 }
 
 // MaxBodyLimit bounds --max-body, in bytes.

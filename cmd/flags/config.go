@@ -54,7 +54,8 @@ func readConfig(name string) (entries []configEntry, err error) {
 	lines := configLines(data)
 	for key, value := range values {
 		if _, table := value.(map[string]any); table {
-			return nil, fmt.Errorf("%s:%d: %s is a table; write the names of flags as keys, without tables and dots", name, lines[key], key)
+			return nil, fmt.Errorf("%s:%d: %s is a table; write the names of flags as keys, without tables and dots", name,
+				lines[key], key)
 		}
 		entries = append(entries, configEntry{key, value, lines[key]})
 	}
@@ -66,7 +67,8 @@ func readConfig(name string) (entries []configEntry, err error) {
 func configLines(data []byte) map[string]int {
 	lines := map[string]int{}
 	var unknown *toml.StrictMissingError
-	if err := toml.NewDecoder(bytes.NewReader(data)).DisallowUnknownFields().Decode(&struct{}{}); errors.As(err, &unknown) {
+	if err := toml.NewDecoder(bytes.NewReader(data)).DisallowUnknownFields().Decode(&struct{}{}); errors.As(err,
+		&unknown) {
 		for _, e := range unknown.Errors {
 			if key := e.Key(); len(key) > 0 && lines[key[0]] == 0 {
 				lines[key[0]], _ = e.Position()

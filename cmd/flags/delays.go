@@ -12,18 +12,18 @@ import (
 
 // Delays holds the flags that limit the requests to a host, a PLD, a server and a network.
 type Delays struct {
-	HostDelay      *time.Duration `group:"politeness" common:"" placeholder:"DURATION" help:"Minimum delay between requests to a host. PLDs with larger budgets get shorter delays. 0: no delay, for your own servers. Default: 40s, or 2s with --scope host or pld."`
-	HostDelayMin   *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to a host at any budget. Default: 1s, or --host-delay if that is less."`
-	ServerDelay    time.Duration  `group:"politeness" placeholder:"DURATION" default:"1s" help:"Minimum delay between requests to an IP address. PLDs with larger budgets get shorter delays. 0: no delay, for your own servers."`
-	ServerDelayMin *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to an IP address at any budget. Default: 200ms, or --server-delay if that is less."`
-	PLDDelay       *time.Duration `group:"politeness" name:"pld-delay" placeholder:"DURATION" help:"Minimum delay between requests to a PLD, over all its hosts. PLDs with larger budgets get shorter delays. 0: no delay. Default: 500ms, or --host-delay if that is less."`
-	PLDDelayMin    *time.Duration `group:"politeness" name:"pld-delay-min" placeholder:"DURATION" help:"Minimum delay between requests to a PLD at any budget. Default: 20ms, or --pld-delay if that is less."`
+	HostDelay      *time.Duration `group:"politeness" common:"" placeholder:"DURATION"`
+	HostDelayMin   *time.Duration `group:"politeness" placeholder:"DURATION"`
+	ServerDelay    time.Duration  `group:"politeness" placeholder:"DURATION" default:"1s"`
+	ServerDelayMin *time.Duration `group:"politeness" placeholder:"DURATION"`
+	PLDDelay       *time.Duration `group:"politeness" name:"pld-delay" placeholder:"DURATION"`
+	PLDDelayMin    *time.Duration `group:"politeness" name:"pld-delay-min" placeholder:"DURATION"`
 
-	NetworkRate        *float64      `group:"politeness" placeholder:"N" help:"Send at most N requests per second to a network (IPv4 /24, IPv6 /48). 0: no limit. Default: 10, or no limit if --server-delay is 0."`
-	NetworkConnections *Count        `group:"politeness" placeholder:"N" help:"Use at most N concurrent connections to a network, and half of them to one address. 0: no limit. Default: 20, or no limit if --server-delay is 0."`
-	HostDelayFactor    *float64      `group:"politeness" placeholder:"N" help:"Wait N times the last response time, at most --max-crawl-delay, before the next request to a host, if that exceeds --host-delay. 0 disables. Default: 10, or 0 if --host-delay is 0."`
-	AdaptiveDelay      bool          `group:"politeness" help:"Visit a host whose answers stay quick and clean sooner, by steps down to --host-delay-min, and at its usual delay again at the first sign of strain. Crawl-delay, --host-delay-factor and all other limits hold."`
-	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"300s" help:"Obey a Crawl-delay in robots.txt up to this time; use this time for longer ones."`
+	NetworkRate        *float64      `group:"politeness" placeholder:"N"`
+	NetworkConnections *Count        `group:"politeness" placeholder:"N"`
+	HostDelayFactor    *float64      `group:"politeness" placeholder:"N"`
+	AdaptiveDelay      bool          `group:"politeness"`
+	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"300s"`
 }
 
 // DefaultHostDelay is the default of --host-delay, as in the paper.
@@ -34,7 +34,8 @@ func (d *Delays) Complete() (err error) {
 	if d.HostDelayMin, err = leastDelay("host-delay", d.HostDelayMin, *d.HostDelay, time.Second); err != nil {
 		return err
 	}
-	if d.ServerDelayMin, err = leastDelay("server-delay", d.ServerDelayMin, d.ServerDelay, 200*time.Millisecond); err != nil {
+	if d.ServerDelayMin, err = leastDelay("server-delay", d.ServerDelayMin, d.ServerDelay,
+		200*time.Millisecond); err != nil {
 		return err
 	}
 	if d.PLDDelay == nil {
@@ -66,7 +67,8 @@ func (d *Delays) Complete() (err error) {
 	case d.AdaptiveDelay && *d.HostDelayFactor == 0:
 		return errors.New("--adaptive-delay needs --host-delay-factor above 0, which keeps visits of slow hosts apart")
 	case d.AdaptiveDelay && *d.HostDelayMin == *d.HostDelay:
-		return fmt.Errorf("--adaptive-delay needs --host-delay-min below --host-delay; both are %s", human.Duration(*d.HostDelay))
+		return fmt.Errorf("--adaptive-delay needs --host-delay-min below --host-delay; both are %s",
+			human.Duration(*d.HostDelay))
 	}
 	return nil
 }
@@ -103,12 +105,12 @@ func (d *Delays) CheckRates() error {
 	return nil
 }
 
-// Apply sets a crawl's options.
-func (d *Delays) Apply(o *crawl.Options) {
-	o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = *d.HostDelay, *d.HostDelayMin, d.ServerDelay, *d.ServerDelayMin
-	o.Politeness.PLDDelay, o.Politeness.PLDDelayMin, o.Politeness.MaxCrawlDelay, o.Politeness.HostDelayFactor = *d.PLDDelay, *d.PLDDelayMin, d.MaxCrawlDelay, *d.HostDelayFactor
-	o.Politeness.AdaptiveDelay = d.AdaptiveDelay
-	o.Politeness.NetworkRate, o.Politeness.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
+// Apply sets a crawl's options; Complete has been called.
+func (d *Delays) Apply(o *crawl.PolitenessOptions) {
+	*o = crawl.PolitenessOptions{HostDelay: *d.HostDelay, HostDelayMin: *d.HostDelayMin, ServerDelay: d.ServerDelay,
+		ServerDelayMin: *d.ServerDelayMin, PLDDelay: *d.PLDDelay, PLDDelayMin: *d.PLDDelayMin, NetworkRate: *d.NetworkRate,
+		NetworkConnections: int(*d.NetworkConnections), MaxCrawlDelay: d.MaxCrawlDelay, HostDelayFactor: *d.HostDelayFactor,
+		AdaptiveDelay: d.AdaptiveDelay}
 }
 
 // leastDelay returns a minimum delay: the one given, which must not exceed full, or else standard, or full

@@ -11,13 +11,13 @@ import (
 
 // Drum holds the flags of URLseen's geometry.
 type Drum struct {
-	DrumBuffer  *Size `group:"machine" placeholder:"SIZE" help:"Buffer size of a URLseen bucket (M). Default: from --ram."`
-	DrumChunk   *Size `group:"machine" placeholder:"SIZE" help:"Chunk size of URLseen cache I/O (delta). Default: from --ram."`
-	DrumBuckets Count `group:"machine" placeholder:"N" default:"0" help:"Number of URLseen buckets (k), a power of 2. 0: from --ram."`
-	DrumBucket  *Size `group:"machine" placeholder:"SIZE" help:"Merge at most this much of a bucket at once (r). Default: from --ram."`
-	DrumDisk    *Size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen buckets (D). Default: from --disk."`
-	DrumWorkers Count `group:"machine" placeholder:"N" default:"0" help:"Number of URLseen buckets merged concurrently, if --ram suffices. 0: one more than CPUs, at most 8."`
-	CacheRAM    *Size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"Size of the RAM cache of recent URLs in front of URLseen (c). 0: no cache. Default: from --ram."`
+	DrumBuffer  *Size `group:"machine" placeholder:"SIZE"`
+	DrumChunk   *Size `group:"machine" placeholder:"SIZE"`
+	DrumBuckets Count `group:"machine" placeholder:"N" default:"0"`
+	DrumBucket  *Size `group:"machine" placeholder:"SIZE"`
+	DrumDisk    *Size `group:"machine" placeholder:"SIZE"`
+	DrumWorkers Count `group:"machine" placeholder:"N" default:"0"`
+	CacheRAM    *Size `group:"machine" name:"cache-ram" placeholder:"SIZE"`
 }
 
 // Check returns the first fault.
@@ -31,7 +31,8 @@ func (d *Drum) Check() error {
 	for _, s := range []struct {
 		flag string
 		v    *Size
-	}{{"drum-buffer", d.DrumBuffer}, {"drum-chunk", d.DrumChunk}, {"drum-bucket", d.DrumBucket}, {"drum-disk", d.DrumDisk}} {
+	}{{"drum-buffer", d.DrumBuffer}, {"drum-chunk", d.DrumChunk}, {"drum-bucket", d.DrumBucket},
+		{"drum-disk", d.DrumDisk}} {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
@@ -58,11 +59,11 @@ func (d *Drum) Reserve(m term.Machine, dirs, outs int, direct bool) term.Machine
 }
 
 // Apply sets a crawl's options.
-func (d *Drum) Apply(o *crawl.Options) {
-	o.Drum.BufferBytes, o.Drum.ChunkBytes, o.Drum.Buckets = int(OrZero(d.DrumBuffer)), int(OrZero(d.DrumChunk)), int(d.DrumBuckets)
-	o.Drum.BucketBytes, o.Drum.DiskBytes = int64(OrZero(d.DrumBucket)), int64(OrZero(d.DrumDisk))
-	o.Drum.Workers, o.Drum.CacheRAMBytes = int(d.DrumWorkers), int64(OrZero(d.CacheRAM))
+func (d *Drum) Apply(o *crawl.DrumOptions) {
+	o.BufferBytes, o.ChunkBytes, o.Buckets = int(OrZero(d.DrumBuffer)), int(OrZero(d.DrumChunk)), int(d.DrumBuckets)
+	o.BucketBytes, o.DiskBytes = int64(OrZero(d.DrumBucket)), int64(OrZero(d.DrumDisk))
+	o.Workers, o.CacheRAMBytes = int(d.DrumWorkers), int64(OrZero(d.CacheRAM))
 	if d.CacheRAM != nil && *d.CacheRAM == 0 {
-		o.Drum.CacheRAMBytes = crawl.Unlimited // no cache: 0 would be the default
+		o.CacheRAMBytes = crawl.Unlimited // no cache: 0 would be the default
 	}
 }

@@ -21,7 +21,7 @@ var fullHelp = kong.HelpOptions{Compact: true, WrapUpperBound: 110, ValueFormatt
 
 // global holds the flags of all commands.
 type global struct {
-	HelpAll helpAll `help:"Print all flags with their full text, and exit."`
+	HelpAll helpAll
 }
 
 // helpAll is --help-all.
@@ -66,7 +66,8 @@ func helpPrinter(width int) kong.HelpPrinter {
 					b.row(command.Name, command.Help, "")
 				}
 			}
-			b.out.WriteString("\ndrumbeat help COMMAND prints the flags of a command, drumbeat COMMAND --help-all all of them.\n")
+			b.out.WriteString("\ndrumbeat help COMMAND prints the flags of a command, drumbeat COMMAND " +
+				"--help-all all of them.\n")
 		} else {
 			b.flags(flags)
 			if len(flags) < all {

@@ -10,11 +10,11 @@ import (
 
 // Links holds the flags that select the links of a page to follow.
 type Links struct {
-	Nofollow     string `group:"politeness" enum:"obey,ignore" default:"obey" help:"Obey or ignore nofollow in meta robots, X-Robots-Tag and rel attributes. The page's metadata record it in either case."`
-	LinkRels     string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Follow <link> elements and Link headers of these types: a list of next, prev, canonical, alternate and other, or none."`
-	MaxRedirects Count  `group:"limits" placeholder:"N" default:"20" help:"Follow at most N redirects in a row, up to 250, counted from the last page that links to one of them. 0: follow none."`
-	Forms        bool   `group:"what" help:"Follow the action URL of GET forms as it stands, without fields."`
-	Assets       bool   `group:"what" help:"Also fetch and store page resources: images, scripts, style sheets and what they refer to, fonts, media. They do not count as pages."`
+	Nofollow     string `group:"politeness" enum:"obey,ignore" default:"obey"`
+	LinkRels     string `group:"what" placeholder:"TYPES" default:"next,prev,canonical"`
+	MaxRedirects Count  `group:"limits" placeholder:"N" default:"20"`
+	Forms        bool   `group:"what"`
+	Assets       bool   `group:"what"`
 }
 
 // linkTypes are the words of --link-rels.
@@ -28,7 +28,8 @@ func (l *Links) rels() (rels parse.Rel, err error) {
 	for word := range strings.SplitSeq(l.LinkRels, ",") {
 		rel, ok := linkTypes[strings.TrimSpace(word)]
 		if !ok {
-			return 0, fmt.Errorf("--link-rels %q: unknown type %q; give next, prev, canonical, alternate and other, or none alone", l.LinkRels, word)
+			return 0, fmt.Errorf("--link-rels %q: unknown type %q; give next, prev, canonical, alternate and other, "+
+				"or none alone", l.LinkRels, word)
 		}
 		rels |= rel
 	}
@@ -45,11 +46,11 @@ func (l *Links) Check() error {
 }
 
 // Apply sets a crawl's options.
-func (l *Links) Apply(o *crawl.Options) {
-	o.Links.IgnoreNofollow = l.Nofollow == "ignore"
-	o.Links.Rels, _ = l.rels() // Check has reported its error
-	o.Links.Forms, o.Links.Assets = l.Forms, l.Assets
-	if o.Links.MaxRedirects = int(l.MaxRedirects); o.Links.MaxRedirects == 0 {
-		o.Links.MaxRedirects = crawl.NoRedirects
+func (l *Links) Apply(o *crawl.LinksOptions) {
+	o.IgnoreNofollow = l.Nofollow == "ignore"
+	o.Rels, _ = l.rels() // Check has reported its error
+	o.Forms, o.Assets = l.Forms, l.Assets
+	if o.MaxRedirects = int(l.MaxRedirects); o.MaxRedirects == 0 {
+		o.MaxRedirects = crawl.NoRedirects
 	}
 }

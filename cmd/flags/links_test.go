@@ -13,12 +13,12 @@ func TestLinkFlags(t *testing.T) {
 		"next,prev,canonical": parse.DefaultRels, "none": parse.NoRels, "alternate": parse.RelAlternate, " next , other": parse.RelNext | parse.RelOther,
 	} {
 		l := Links{Nofollow: "ignore", LinkRels: given, Assets: true, Forms: true}
-		var o crawl.Options
+		var o crawl.LinksOptions
 		if err := l.Check(); err != nil {
 			t.Errorf("%q: %v", given, err)
 		}
-		if l.Apply(&o); o.Links.Rels != want || !o.Links.IgnoreNofollow || !o.Links.Assets || !o.Links.Forms {
-			t.Errorf("%q: got %+v", given, o.Links.Rels)
+		if l.Apply(&o); o.Rels != want || !o.IgnoreNofollow || !o.Assets || !o.Forms {
+			t.Errorf("%q: got %+v", given, o.Rels)
 		}
 	}
 	for _, given := range []string{"", "nxt", "next,,prev", "none,next", "stylesheet"} {

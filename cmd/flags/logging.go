@@ -4,9 +4,9 @@ import "log/slog"
 
 // Logging holds the flags that select what a crawl prints while it runs.
 type Logging struct {
-	Quiet     bool   `group:"report" short:"q" help:"Print no progress, and no message below a warning."`
-	LogLevel  string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
-	LogFormat string `group:"report" enum:"text,json" default:"text" help:"Write the log as text, or as a JSON object on each line. json prints progress as log lines on a terminal, too."`
+	Quiet     bool   `group:"report" short:"q"`
+	LogLevel  string `group:"report" enum:"debug,info,warn,error" default:"info"`
+	LogFormat string `group:"report" enum:"text,json" default:"text"`
 }
 
 // Level returns the lowest level to log.

@@ -8,13 +8,14 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// Outside refuses an output that would be among the files of a crawl: a path that is one of its directories or below it,
-// whatever links lead there. The error ends the command with term.ExitDirectory. Nothing is changed.
+// Outside refuses an output that would be among the files of a crawl: a path that is one of its directories or
+// below it, whatever links lead there. The error ends the command with term.ExitDirectory. Nothing is changed.
 func Outside(dirs []string, paths ...string) error {
 	for _, path := range paths {
 		for _, dir := range dirs {
 			if inside(path, dir) {
-				return &term.Ended{Code: term.ExitDirectory, Why: fmt.Sprintf("%s is inside %s, a directory of the crawl: name another place", path, dir)}
+				return &term.Ended{Code: term.ExitDirectory,
+					Why: fmt.Sprintf("%s is inside %s, a directory of the crawl: name another place", path, dir)}
 			}
 		}
 	}

@@ -15,8 +15,8 @@
 // knows what set each flag. Its Print is --print-config; Template is a configuration file with the defaults.
 // All names and types come from the table, so a file has exactly the flags.
 //
-// --help (help.go) prints the flags with the tag common, a line each with the first sentence of the help;
-// --help-all prints all.
+// The texts of --help are plain text in help, a file for each command (helptexts.go); tags have none. --help (help.go)
+// prints the flags with the tag common, a line each with the first sentence of the text; --help-all prints all.
 //
 // NewParser makes the parser of any table: package cmd's of all commands, or a test's of one. It names the
 // environment variable of each flag and the headings (Groups) of -h and docs/FLAGS.md. Both come from the
@@ -40,6 +40,9 @@ const DefaultAgent = "drumbeat"
 
 // defaultDir is the default of --dir.
 const defaultDir = "drumbeat-crawl"
+
+// strategies are the values of --strategy (package crawl/strategy).
+const strategies = "irlbot,breadth-first,focused,best-first,site-by-site,snapshot,random-walk"
 
 // Groups are the headings of -h and docs/FLAGS.md, in order.
 var Groups = [...]kong.Group{
@@ -67,8 +70,9 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.WithBeforeResolve(settings.load),
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper."),
-		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent},
+		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent, "strategies": strategies},
 		kong.PostBuild(nameEnvironment),
+		kong.PostBuild(addHelp),
 		kong.ExplicitGroups(Groups[:]),
 		kong.ConfigureHelp(fullHelp),
 		kong.ValueFormatter(HelpWithDefault),

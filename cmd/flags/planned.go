@@ -16,32 +16,32 @@ import (
 // Planned holds the flags that describe a crawl that has not begun: the web, the output and the machine.
 // Their help has the paper's symbols in brackets.
 type Planned struct {
-	Pages        Count    `group:"what" common:"" placeholder:"N" default:"1e9" help:"Number of pages of the crawl (N)."`
-	LinksPerPage Fraction `group:"what" common:"" placeholder:"N" default:"59" help:"Links per page (l)."`
-	Unique       Fraction `group:"what" common:"" placeholder:"SHARE" default:"1/9" help:"Share of links that lead to new URLs (p)."`
-	URLBytes     Size     `group:"what" name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Mean size of a URL's text and what travels with it (b)."`
-	TextRatio    Fraction `group:"what" placeholder:"N" default:"4" help:"Compression ratio of URLs on disk."`
-	Misses       Fraction `group:"what" placeholder:"SHARE" default:"0" help:"Share of links that are not in the RAM cache of recent URLs (pi). 0: 0.33, as in the paper, or 1 with --cache-ram 0."`
-	Store        string   `group:"what" common:"" enum:"warc,none" default:"warc" help:"As for crawl."`
-	PageBytes    Size     `group:"what" common:"" placeholder:"SIZE" default:"6kB" help:"Mean compressed size of a page in a WARC file."`
-	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors" help:"As for crawl."`
+	Pages        Count    `group:"what" common:"" placeholder:"N" default:"1e9"`
+	LinksPerPage Fraction `group:"what" common:"" placeholder:"N" default:"59"`
+	Unique       Fraction `group:"what" common:"" placeholder:"SHARE" default:"1/9"`
+	URLBytes     Size     `group:"what" name:"url-bytes" placeholder:"SIZE" default:"110B"`
+	TextRatio    Fraction `group:"what" placeholder:"N" default:"4"`
+	Misses       Fraction `group:"what" placeholder:"SHARE" default:"0"`
+	Store        string   `group:"what" common:"" enum:"warc,none" default:"warc"`
+	PageBytes    Size     `group:"what" common:"" placeholder:"SIZE" default:"6kB"`
+	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors"`
 
-	Nodes           int      `group:"cluster" common:"" placeholder:"N" default:"1" help:"Plan the largest of N nodes. --pages are those of all nodes, but --ram, --disk and the rates are those of each."`
-	Cluster         []string `group:"cluster" placeholder:"URL" help:"As for crawl. embed: plan the node that runs the broker."`
-	ClusterStream   Size     `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"As for crawl."`
-	ClusterLeases   Size     `group:"cluster" placeholder:"SIZE" default:"512MiB" help:"As for crawl."`
-	ClusterReplicas int      `group:"cluster" placeholder:"N" default:"1" help:"As for crawl."`
-	LinksAway       Fraction `group:"cluster" placeholder:"SHARE" default:"0.52" help:"Share of the links behind the RAM cache that lead to another PLD than their page's. The default was measured on a synthetic web."`
+	Nodes           int      `group:"cluster" common:"" placeholder:"N" default:"1"`
+	Cluster         []string `group:"cluster" placeholder:"URL"`
+	ClusterStream   Size     `group:"cluster" placeholder:"SIZE" default:"1GiB"`
+	ClusterLeases   Size     `group:"cluster" placeholder:"SIZE" default:"512MiB"`
+	ClusterReplicas int      `group:"cluster" placeholder:"N" default:"1"`
+	LinksAway       Fraction `group:"cluster" placeholder:"SHARE" default:"0.52"`
 
-	Dir         []string     `group:"machine" common:"" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl; it need not exist. Repeat the flag for several disks."`
-	Out         []string     `group:"machine" placeholder:"DIR" help:"As for crawl."`
-	RAM         *Size        `group:"machine" common:"" name:"ram" placeholder:"SIZE" help:"As for crawl."`
-	Disk        *Size        `group:"machine" common:"" placeholder:"SIZE" help:"As for crawl."`
-	KeepFree    *Size        `group:"machine" common:"" placeholder:"SIZE" help:"As for crawl."`
-	Connections *Connections `group:"machine" placeholder:"N" help:"As for crawl."`
-	QueuesMax   Count        `group:"machine" placeholder:"N" default:"1024" help:"As for crawl."`
-	DiskRate    *Size        `group:"machine" common:"" placeholder:"SIZE" help:"Bytes per second that all disks together read and write (W). Default: 150MB per --dir; plan --measure measures it."`
-	MaxRate     *Count       `group:"machine" common:"" placeholder:"N" help:"Pages per second that CPU and network allow (Smax). Default: 1000 per processor, as in the paper."`
+	Dir         []string     `group:"machine" common:"" placeholder:"DIR" default:"${defaultDir}"`
+	Out         []string     `group:"machine" placeholder:"DIR"`
+	RAM         *Size        `group:"machine" common:"" name:"ram" placeholder:"SIZE"`
+	Disk        *Size        `group:"machine" common:"" placeholder:"SIZE"`
+	KeepFree    *Size        `group:"machine" common:"" placeholder:"SIZE"`
+	Connections *Connections `group:"machine" placeholder:"N"`
+	QueuesMax   Count        `group:"machine" placeholder:"N" default:"1024"`
+	DiskRate    *Size        `group:"machine" common:"" placeholder:"SIZE"`
+	MaxRate     *Count       `group:"machine" common:"" placeholder:"N"`
 	Drum
 }
 
@@ -52,8 +52,8 @@ func (p *Planned) Load() plan.Load {
 		pages *= exchange.LargestShare(p.Nodes)
 	}
 	return plan.Load{Pages: pages, LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
-		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses), PageBytes: float64(p.PageBytes),
-		DiskRate: float64(OrZero(p.DiskRate)), MaxRate: float64(OrZero(p.MaxRate))}
+		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses),
+		PageBytes: float64(p.PageBytes), DiskRate: float64(OrZero(p.DiskRate)), MaxRate: float64(OrZero(p.MaxRate))}
 }
 
 // Check returns the first fault that can be seen in the flags alone.
@@ -61,9 +61,11 @@ func (p *Planned) Check() error {
 	for _, f := range []struct {
 		flag string
 		zero bool
-	}{{"pages", p.Pages == 0}, {"links-per-page", p.LinksPerPage == 0}, {"unique", p.Unique == 0}, {"url-bytes", p.URLBytes == 0},
-		{"text-ratio", p.TextRatio == 0}, {"page-bytes", p.PageBytes == 0}, {"disk-rate", p.DiskRate != nil && *p.DiskRate == 0},
-		{"max-rate", p.MaxRate != nil && *p.MaxRate == 0}, {"ram", p.RAM != nil && *p.RAM == 0}, {"disk", p.Disk != nil && *p.Disk == 0},
+	}{{"pages", p.Pages == 0}, {"links-per-page", p.LinksPerPage == 0}, {"unique", p.Unique == 0},
+		{"url-bytes", p.URLBytes == 0}, {"text-ratio", p.TextRatio == 0}, {"page-bytes", p.PageBytes == 0},
+		{"disk-rate", p.DiskRate != nil && *p.DiskRate == 0},
+		{"max-rate", p.MaxRate != nil && *p.MaxRate == 0}, {"ram", p.RAM != nil && *p.RAM == 0},
+		{"disk", p.Disk != nil && *p.Disk == 0},
 		{"queues-max", p.QueuesMax == 0}} {
 		if f.zero {
 			return fmt.Errorf("--%s can't be 0", f.flag)
@@ -111,7 +113,7 @@ func (p *Planned) Options() (crawl.Options, error) {
 		Network: crawl.NetworkOptions{Connections: int(p.Connections.Most())},
 		Budgets: crawl.BudgetsOptions{QueuesMax: int(p.QueuesMax)},
 		Output:  crawl.OutputOptions{Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
-	p.Drum.Apply(&o)
+	p.Drum.Apply(&o.Drum)
 	if p.Nodes == 1 {
 		return o, nil
 	}

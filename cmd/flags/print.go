@@ -66,7 +66,8 @@ func Template(out io.Writer, command *kong.Node) error {
 	for _, group := range Groups {
 		head := fmt.Sprintf("\n# --- %s ---\n", group.Title)
 		for _, flag := range command.Flags {
-			if flag.Hidden || flag.Group == nil || flag.Group.Key != group.Key || flag.Name == "config" || flag.Name == "print-config" {
+			if flag.Hidden || flag.Group == nil || flag.Group.Key != group.Key || flag.Name == "config" ||
+				flag.Name == "print-config" {
 				continue
 			}
 			b.WriteString(head + "\n")

@@ -8,7 +8,7 @@ import (
 
 // Profiling is the flag of all commands that can be profiled.
 type Profiling struct {
-	Profile string `placeholder:"DIR" help:"Write CPU, allocation, lock and blocking profiles of this process to DIR, for go tool pprof."`
+	Profile string `placeholder:"DIR"`
 }
 
 // Profiled runs f, under the profiler if --profile is set.

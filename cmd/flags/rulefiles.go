@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/cmd/term"
+	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"
@@ -65,7 +66,12 @@ func (s Scoping) Print(out io.Writer) error {
 
 // RuleFiles holds the flags that name files of rules.
 type RuleFiles struct {
-	Rules     []string `group:"what" common:"" placeholder:"FILE" help:"Read scope rules from FILE (docs/RULES.md). They include or exclude hosts, PLDs, URL prefixes, SURTs and expressions. The first match wins, before --scope. Repeatable. SIGHUP reloads them."`
-	Blacklist []string `group:"what" common:"" placeholder:"FILE" help:"Never contact the hosts, PLDs and networks in FILE (docs/RULES.md). Queued URLs are no exception. Repeatable. SIGHUP reloads the list within seconds."`
-	Sites     string   `group:"what" placeholder:"FILE" help:"Read settings of some sites from FILE (docs/SITES.md), a TOML file: headers, credentials, delays and more, by SURT prefix, PLD or host. SIGHUP reloads them."`
+	Rules     []string `group:"what" common:"" placeholder:"FILE"`
+	Blacklist []string `group:"what" common:"" placeholder:"FILE"`
+	Sites     string   `group:"what" placeholder:"FILE"`
+}
+
+// Apply sets a crawl's options.
+func (f *RuleFiles) Apply(o *crawl.AdmissionOptions) {
+	o.Rules, o.Blacklist, o.Sites = f.Rules, f.Blacklist, f.Sites
 }

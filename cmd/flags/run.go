@@ -28,7 +28,8 @@ func Run(a *term.App, table any, args []string) (code int) {
 	out := term.NewPlain(a.Stdout) // output includes text from sites
 	a.Stdout = out
 	defer func() { _ = out.Flush() }()
-	parser, err := NewParser(table, kong.Writers(a.Stdout, a.Stderr), kong.Help(helpPrinter(width)), kong.Exit(func(code int) { panic(kongExit(code)) }))
+	parser, err := NewParser(table, kong.Writers(a.Stdout, a.Stderr), kong.Help(helpPrinter(width)),
+		kong.Exit(func(code int) { panic(kongExit(code)) }))
 	if err != nil {
 		return a.Fail(err)
 	}

@@ -13,8 +13,8 @@ import (
 
 // Sources holds the flags that name where the values of other flags come from.
 type Sources struct {
-	Config string `group:"report" common:"" placeholder:"FILE" help:"Read flags from FILE, in TOML. Keys are the names of flags, such as host-delay. Flags and environment variables take precedence. drumbeat config prints a template."`
-	Preset string `group:"report" common:"" placeholder:"NAME" enum:"none,survey,archive,site,own-site" default:"none" help:"Start from a set of values: survey, archive, site or own-site. GUIDE says what each is for; crawl --print-config lists the values. All other settings take precedence."`
+	Config string `group:"report" common:"" placeholder:"FILE"`
+	Preset string `group:"report" common:"" placeholder:"NAME" enum:"none,survey,archive,site,own-site" default:"none"`
 }
 
 // Settings gives the parser the values that stand in the configuration file and the preset. The precedence
@@ -96,7 +96,8 @@ func (s *Settings) loadFile(ctx *kong.Context, command *kong.Node, name string) 
 	for _, e := range entries {
 		at := fmt.Sprintf("%s:%d", name, e.line)
 		flag := flagNamed(command, e.key)
-		if flag == nil && flagNamed(command, "preset") != nil && flagNamed(commandNamed(ctx.Model.Node, "crawl"), e.key) != nil {
+		if flag == nil && flagNamed(command, "preset") != nil &&
+			flagNamed(commandNamed(ctx.Model.Node, "crawl"), e.key) != nil {
 			continue // plan and bot-page read the file of a crawl
 		}
 		if flag == nil || e.key == "config" {
@@ -139,7 +140,8 @@ func decodeInto(flag *kong.Flag, value any, target reflect.Value) error {
 	if target.Kind() == reflect.Pointer {
 		target.Set(reflect.New(target.Type().Elem()))
 	}
-	return flag.Mapper.Decode(&kong.DecodeContext{Value: flag.Value, Scan: kong.Scan().PushTyped(value, kong.FlagValueToken)}, target)
+	return flag.Mapper.Decode(&kong.DecodeContext{Value: flag.Value,
+		Scan: kong.Scan().PushTyped(value, kong.FlagValueToken)}, target)
 }
 
 // unknownKey says what is wrong with a key that is no flag of the command.

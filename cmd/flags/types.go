@@ -49,7 +49,8 @@ func (s Size) String() string {
 	units := [...]struct {
 		name string
 		n    Size
-	}{{"B", 1}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}}
+	}{{"B", 1}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9},
+		{"MB", 1e6}, {"kB", 1e3}}
 	best := units[0]
 	for _, u := range units {
 		if s >= u.n && s%u.n == 0 && u.n > best.n {

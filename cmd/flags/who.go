@@ -8,14 +8,15 @@ import (
 	"strings"
 
 	"drumbeat/cmd/term"
+	"drumbeat/crawl"
 )
 
 // Who identifies the crawler and its operator.
 type Who struct {
-	Agent     string `group:"politeness" common:"" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token in User-Agent: letters, - and _ (RFC 9309). It selects the robots.txt group."`
-	Contact   string `group:"politeness" common:"" placeholder:"WHO" help:"Mail address or URL of the person responsible for this crawl. Required. It is sent with every request."`
-	UserAgent string `group:"politeness" placeholder:"TEXT" help:"Send this User-Agent header instead of \"TOKEN/VERSION (+WHO)\". It must contain the token and the contact."`
-	From      string `group:"politeness" placeholder:"MAIL" help:"Send this mail address in the From header (RFC 9110). none: send no From header. Default: --contact if it is a mail address, else none."`
+	Agent     string `group:"politeness" common:"" placeholder:"TOKEN" default:"${defaultAgent}"`
+	Contact   string `group:"politeness" common:"" placeholder:"WHO"`
+	UserAgent string `group:"politeness" placeholder:"TEXT"`
+	From      string `group:"politeness" placeholder:"MAIL"`
 }
 
 // maxUserAgent bounds --user-agent: servers cut or refuse longer ones.
@@ -31,8 +32,10 @@ func (w *Who) Check() error {
 		return errors.New("--contact is missing: site owners must be able to reach the operator; " +
 			"give a mail address or a URL, which is sent with every request")
 	}
-	if i := strings.IndexFunc(w.Contact, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()\"<>`, r) }); i >= 0 {
-		return fmt.Errorf("--contact %q: %q is not allowed in a header; give a mail address or a URL", w.Contact, w.Contact[i:i+1])
+	if i := strings.IndexFunc(w.Contact,
+		func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()\"<>`, r) }); i >= 0 {
+		return fmt.Errorf("--contact %q: %q is not allowed in a header; give a mail address or a URL",
+			w.Contact, w.Contact[i:i+1])
 	}
 	if err := checkAgent(w.Agent); err != nil {
 		return err
@@ -46,7 +49,8 @@ func (w *Who) Check() error {
 // checkAgent checks a product token by RFC 9309, section 2.2.1.
 func checkAgent(agent string) error {
 	if agent == "" || strings.IndexFunc(agent, func(r rune) bool { return !inToken(r) }) >= 0 {
-		return fmt.Errorf("--agent %q: use letters, - and _ only: robots.txt can name no other product token (RFC 9309)", agent)
+		return fmt.Errorf("--agent %q: use letters, - and _ only: robots.txt can name no other product token (RFC 9309)",
+			agent)
 	}
 	if strings.Contains(strings.ToLower(agent), "irlbot") {
 		return fmt.Errorf("--agent %q: IRLbot was another crawler, and sites have rules for it; choose another name", agent)
@@ -66,10 +70,13 @@ func (w *Who) checkUserAgent() error {
 	switch {
 	case text == "":
 		return nil
-	case len(text) > maxUserAgent || text != strings.TrimSpace(text) || strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) >= 0:
-		return fmt.Errorf("--user-agent %.60q: must have at most %d characters of printable ASCII, without spaces at the ends", text, maxUserAgent)
+	case len(text) > maxUserAgent || text != strings.TrimSpace(text) ||
+		strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) >= 0:
+		return fmt.Errorf("--user-agent %.60q: must have at most %d characters of printable ASCII, without spaces "+
+			"at the ends", text, maxUserAgent)
 	case !hasWord(text, w.Agent):
-		return fmt.Errorf("--user-agent %q lacks the token %s, which selects the robots.txt group (RFC 9309, 2.2.1); set --agent too", text, w.Agent)
+		return fmt.Errorf("--user-agent %q lacks the token %s, which selects the robots.txt group (RFC 9309, 2.2.1); set "+
+			"--agent too", text, w.Agent)
 	case !strings.Contains(text, w.Contact):
 		return fmt.Errorf("--user-agent %q lacks the contact %s", text, w.Contact)
 	}
@@ -109,6 +116,11 @@ func (w *Who) Complete() (note string) {
 	return ""
 }
 
+// Apply sets a crawl's options; Complete has been called.
+func (w *Who) Apply(o *crawl.IdentityOptions) {
+	o.Agent, o.Contact, o.UserAgent, o.Version = w.Agent, w.Contact, w.UserAgent, term.Version()
+}
+
 // FromHeader returns the From header; "" for none.
 func (w *Who) FromHeader() string {
 	if w.From == noFrom {
@@ -120,7 +132,8 @@ func (w *Who) FromHeader() string {
 // isMail reports whether s is a bare mail address, without a name or brackets.
 func isMail(s string) bool {
 	a, err := mail.ParseAddress(s)
-	return err == nil && a.Address == s && a.Name == "" && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	return err == nil && a.Address == s && a.Name == "" &&
+		strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
 // ContactLink returns a URL for the contact: mailto: for a mail address, an http or https URL as it is, else

@@ -13,8 +13,8 @@
 // of the capture that it names.
 //
 // Package internal/response splits the record into head and body, and removes chunk framing and content codings on
-// the way; package internal/pagetext has the visible text of HTML. The payload digest is verified at the end of the body: a
-// wrong one is reported after the output.
+// the way; package internal/pagetext has the visible text of HTML. The payload digest is verified at the end of the
+// body: a wrong one is reported after the output.
 //
 // Exit codes: 0; term.ExitUsage (2) for a bad flag or URL, term.ExitDirectory (4) if the directories hold no
 // crawl with a checkpoint, term.ExitDamage (5) if an index or the record is damaged, term.ExitFailure (1) if
@@ -42,15 +42,15 @@ import (
 
 // Command is the table of get's flags.
 type Command struct {
-	URL      string   `arg:"" name:"url" help:"URL of a page or robots.txt that the crawl has fetched."`
-	Dir      []string `placeholder:"DIR" default:"${defaultDir}" help:"All directories of the crawl. It may be running: get writes nothing, takes no lock and sees the last checkpoint."`
-	Out      []string `placeholder:"DIR" help:"Output directories, if the crawl has --out."`
-	Body     bool     `xor:"what" help:"Print the body without chunks and content coding. This is the default."`
-	Head     bool     `xor:"what" help:"Print the status line and the header fields."`
-	Text     bool     `xor:"what" help:"Print the visible text of an HTML page as UTF-8."`
-	Rendered bool     `help:"Take the page as the browser of crawl --render has rendered it: --body and --text of the DOM."`
-	Record   bool     `xor:"what" help:"Print the WARC record as stored, uncompressed."`
-	At       string   `placeholder:"TIME" help:"Take the capture closest to TIME: 2026-11-23, 2026-11-23T10:00:00Z or 20261123100000 (UTC). Default: the latest."`
+	URL      string   `arg:"" name:"url"`
+	Dir      []string `placeholder:"DIR" default:"${defaultDir}"`
+	Out      []string `placeholder:"DIR"`
+	Body     bool     `xor:"what"`
+	Head     bool     `xor:"what"`
+	Text     bool     `xor:"what"`
+	Rendered bool
+	Record   bool   `xor:"what"`
+	At       string `placeholder:"TIME"`
 }
 
 // Run prints the response.
@@ -68,9 +68,11 @@ func (c *Command) run(a *term.App, fsys disk.FS) error {
 		return term.Usage(fmt.Errorf("get: --at: %w", err))
 	}
 	if c.Rendered && c.Head {
-		return term.Usage(errors.New("get: --head: a rendered page has no header fields; use --record for those of its record"))
+		return term.Usage(errors.New("get: --head: a rendered page has no header fields; use --record " +
+			"for those of its record"))
 	}
-	f := &finder{fsys: fsys, dirs: flags.Clean(c.Dir), out: flags.Clean(flags.Directories(c.Out)), at: at, rendered: c.Rendered}
+	f := &finder{fsys: fsys, dirs: flags.Clean(c.Dir), out: flags.Clean(flags.Directories(c.Out)),
+		at: at, rendered: c.Rendered}
 	if err := f.find(c.URL); err != nil {
 		return fmt.Errorf("get: %w", err)
 	}
@@ -117,8 +119,8 @@ func (f *finder) original(url string, date time.Time) (*warc.StoredRecord, error
 		return nil, fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s: %w", of, url, err)
 	}
 	if !f.best.Time.Equal(date) {
-		return nil, fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s at %s, which is in no index", of, url,
-			date.Format(time.RFC3339))
+		return nil, fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s at %s, which is in no index", of,
+			url, date.Format(time.RFC3339))
 	}
 	return f.open()
 }
@@ -189,11 +191,12 @@ func (f *finder) find(url string) error {
 func (f *finder) unknown() error {
 	asked := strings.Join(f.dirs, " --dir ")
 	if f.orphans > 0 {
-		return fmt.Errorf("%s is in no index, but %d WARC files are without one, as %s: move back its .cdxj file, which may list the URL",
-			f.url, f.orphans, f.noIndex[0])
+		return fmt.Errorf("%s is in no index, but %d WARC files are without one, as %s: move back its .cdxj file, "+
+			"which may list the URL", f.url, f.orphans, f.noIndex[0])
 	}
 	if f.rendered {
-		return fmt.Errorf("%s is not stored as a rendered page: it matched no rule of --render-rules, or could not be rendered", f.url)
+		return fmt.Errorf("%s is not stored as a rendered page: it matched no rule of --render-rules, or could "+
+			"not be rendered", f.url)
 	}
 	return fmt.Errorf("%s is not stored; to learn why, run drumbeat explain url --dir %s %s", f.url, asked, quote(f.url))
 }
@@ -217,7 +220,8 @@ func (f *finder) read(url string) (gen uint64, err error) {
 	}
 	m, _, err := state.ReadManifest(match.Set)
 	if err == nil && m == nil {
-		err = fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing is stored yet: %w", f.dirs[0], state.ErrIncompatible)
+		err = fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing is stored yet: %w",
+			f.dirs[0], state.ErrIncompatible)
 	}
 	if err == nil {
 		err = r.Take(match, m, f.out)

@@ -138,8 +138,8 @@ func (x *crawl) sayAbsent(snapshots []*crawllog.Snapshot) {
 	x.saidAbsent = true
 	for i, s := range snapshots {
 		if s.Absent > 0 {
-			x.complain(fmt.Sprintf("%s of the crawl's %s files of the %s log are not there (moved away, or lost): their lines are missing",
-				humanize.Comma(s.Absent), humanize.Comma(s.Of), x.logs[i]))
+			x.complain(fmt.Sprintf("%s of the crawl's %s files of the %s log are not there (moved away, or lost): "+
+				"their lines are missing", humanize.Comma(s.Absent), humanize.Comma(s.Of), x.logs[i]))
 		}
 	}
 }

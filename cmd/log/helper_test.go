@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
@@ -129,11 +128,5 @@ func (w *world) run(c Command) (stdout, stderr string, err error) {
 // parse fills the table from flags.
 func parse(t *testing.T, table *commands, args []string) {
 	t.Helper()
-	p, err := flags.NewParser(table)
-	if err == nil {
-		_, err = p.Parse(append([]string{"log", "/c/b", "/c/a"}, args...))
-	}
-	if err != nil {
-		t.Fatal(args, err)
-	}
+	cmdtest.Parse(t, table, append([]string{"log", "/c/b", "/c/a"}, args...)...)
 }

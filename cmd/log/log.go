@@ -53,19 +53,19 @@ import (
 
 // Command is the table of log's flags.
 type Command struct {
-	Dir    []string     `arg:"" name:"dir" help:"Directories of the crawl. The first one suffices, since it has the logs. The crawl may be running."`
-	Log    []string     `placeholder:"NAME" enum:"crawl,seeds,robots" default:"crawl" help:"Read this log: crawl (outcomes of URLs), seeds (seeds that yielded nothing) or robots (requests for robots.txt, and the sitemaps that it names). Several are merged by time."`
-	Status []statusSpan `placeholder:"CODE" help:"Only lines with this HTTP status: 404, 4xx or 400-499. Several are alternatives, as with all these flags."`
-	Reason []string     `placeholder:"NAME" help:"Only lines with this reason, such as robots, dns or timeout. * stands for any text: --reason '*' has all URLs that were refused or given up."`
-	Host   []hostRule   `placeholder:"HOST" help:"Only URLs of this host. *.example.org stands for all hosts below example.org. With a port, only of this port."`
-	URL    []urlRule    `name:"url" sep:"none" placeholder:"PREFIX" help:"Only URLs that begin with PREFIX, or match it as a whole if it has a *, which stands for any text."`
-	MIME   []string     `name:"mime" placeholder:"TYPE" help:"Only lines with this media type, such as text/html or image/*."`
-	Since  *moment      `placeholder:"TIME" help:"Only lines from this time on: a duration before now, such as 90m, 1h or 7d, or a time in UTC, such as 2026-11-21, \"2026-11-21 22:43\" or 2026-11-21T22:43:05Z. Files that are too old are not read."`
-	Until  *moment      `placeholder:"TIME" help:"Only lines up to this time."`
-	Count  bool         `help:"Print the number of lines for each status and reason, and their sum."`
-	Follow bool         `short:"f" help:"Go on and print new lines as the crawl writes them, until Ctrl-C. Without --since, print only these. A crawl writes its log when some 1500 lines are waiting, and at each checkpoint (--checkpoint-every), so by default a line appears about a minute late at most."`
-	Via    bool         `help:"Also print the page on which the URL was found."`
-	JSON   bool         `name:"json" help:"Print lines as they are stored, a JSON object each; with --count, a JSON object. docs/formats/crawllog.md has the fields."`
+	Dir    []string     `arg:"" name:"dir"`
+	Log    []string     `placeholder:"NAME" enum:"crawl,seeds,robots" default:"crawl"`
+	Status []statusSpan `placeholder:"CODE"`
+	Reason []string     `placeholder:"NAME"`
+	Host   []hostRule   `placeholder:"HOST"`
+	URL    []urlRule    `name:"url" sep:"none" placeholder:"PREFIX"`
+	MIME   []string     `name:"mime" placeholder:"TYPE"`
+	Since  *moment      `placeholder:"TIME"`
+	Until  *moment      `placeholder:"TIME"`
+	Count  bool
+	Follow bool `short:"f"`
+	Via    bool
+	JSON   bool `name:"json"`
 }
 
 // Run prints the lines.

@@ -41,19 +41,10 @@ import (
 // Command is the table of plan's flags. The help of flags.Planned has the paper's symbols in brackets.
 type Command struct {
 	flags.Planned
-	Measure bool `group:"machine" common:"" help:"Measure --disk-rate with some 100 MB in each --dir. They are written to and read from it, or its nearest parent that exists."`
+	Measure bool `group:"machine" common:""`
 
-	JSON bool `group:"report" common:"" name:"json" help:"Print JSON."`
+	JSON bool `group:"report" common:"" name:"json"`
 	flags.Sources
-}
-
-// Help returns examples.
-func (*Command) Help() string {
-	return `Examples:
-  drumbeat plan --ram 64GiB --disk 40TB --pages 3e9 --dir /disk1/c --dir /disk2/c
-  drumbeat plan --pages 1e8 --measure
-  drumbeat plan --nodes 4 --pages 1e10
-  drumbeat plan --config crawl.toml --json`
 }
 
 // planned is the result that plan prints, in words or as JSON.
@@ -101,11 +92,12 @@ func (c *Command) Run(a *term.App) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	p := planned{RAMBytes: made.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Disk.Dirs), Connections: o.Network.Connections, URLSeen: made.URLSeen,
-		URLSeenDiskBytes: made.URLSeenDiskBytes, RAM: made.RAM(), SupportersRAM: made.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: made.MostPages(load)}
+	p := planned{RAMBytes: made.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Disk.Dirs),
+		Connections: o.Network.Connections, URLSeen: made.URLSeen, URLSeenDiskBytes: made.URLSeenDiskBytes, RAM: made.RAM(),
+		SupportersRAM: made.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: made.MostPages(load)}
 	if c.Nodes > 1 {
-		n := made.Nodes(&f, plan.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),
-			Replicas: c.ClusterReplicas})
+		n := made.Nodes(&f, plan.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream),
+			LeasesBytes: int64(c.ClusterLeases), Replicas: c.ClusterReplicas})
 		p.Nodes = &n
 	}
 	if c.JSON {
@@ -152,7 +144,8 @@ func (p *planned) write(w io.Writer) error {
 		where = fmt.Sprintf("%d directories", p.Dirs)
 	}
 	if p.Nodes != nil {
-		if _, err := fmt.Fprintf(w, "The largest of %d nodes owns %.3g %% of the web. This is its plan.\n", p.Nodes.Nodes, 100*p.Nodes.LargestShare); err != nil {
+		if _, err := fmt.Fprintf(w, "The largest of %d nodes owns %.3g %% of the web. This is its plan.\n", p.Nodes.Nodes,
+			100*p.Nodes.LargestShare); err != nil {
 			return err
 		}
 	}
@@ -164,9 +157,10 @@ func (p *planned) write(w io.Writer) error {
 		"  %.2g expected collisions (n²/2^65): new URLs that count as seen\n\n",
 		report.Rough(f.Load.Pages), report.Rough(f.Links), report.Rough(f.Checked), report.Rough(f.Unique),
 		flags.Size(p.RAMBytes), flags.Size(p.DiskBytes), where, p.Connections,
-		s.Buckets, flags.Size(s.BufferBytes), flags.Size(s.BucketBytes), max(1, s.Workers), flags.Size(s.ChunkBytes), b(p.URLSeenDiskBytes),
-		f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten, f.Cost.CacheRead+f.Cost.CacheWritten,
-		f.Alpha, f.PaperAlpha, report.Rough(f.Cost.PassTuples), math.Ceil(f.Cost.Passes), f.Collisions)
+		s.Buckets, flags.Size(s.BufferBytes), flags.Size(s.BucketBytes), max(1, s.Workers), flags.Size(s.ChunkBytes),
+		b(p.URLSeenDiskBytes), f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten,
+		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, report.Rough(f.Cost.PassTuples),
+		math.Ceil(f.Cost.Passes), f.Collisions)
 	if err != nil {
 		return err
 	}
@@ -174,8 +168,9 @@ func (p *planned) write(w io.Writer) error {
 	ram.Notes = []string{"The last four are the Go heap. --ram limits the sum."}
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
 	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", report.Rough(p.MostPages)),
-		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, and %s of the Go heap;",
-			report.DecimalBytes(float64(f.SupportersDiskBytes)), report.DecimalBytes(float64(p.SupportersRAM))),
+		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, "+
+			"and %s of the Go heap;", report.DecimalBytes(float64(f.SupportersDiskBytes)),
+			report.DecimalBytes(float64(p.SupportersRAM))),
 		fmt.Sprintf("a computation reads and writes about %s.", report.DecimalBytes(float64(f.SupportersBytes)))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))
 	for _, t := range []report.Table{ram, used, pageIO} {
@@ -189,8 +184,8 @@ func (p *planned) write(w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, "Pages/s: disks of %s/s allow %s (%s for URLseen alone), CPU and network %s.\n"+
 		"Limited by %s: %s at %s pages/s. Politeness is another limit: hosts / delay.\n",
-		report.DecimalBytes(f.Load.DiskRate), report.Number(f.DiskRate), report.Number(f.SeenRate), report.Number(f.Load.MaxRate), limit,
-		days(f.Seconds), report.Number(f.Rate))
+		report.DecimalBytes(f.Load.DiskRate), report.Number(f.DiskRate), report.Number(f.SeenRate),
+		report.Number(f.Load.MaxRate), limit, days(f.Seconds), report.Number(f.Rate))
 	if err != nil || p.Nodes == nil {
 		return err
 	}
@@ -202,21 +197,23 @@ func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 	b := func(n float64) string { return report.DecimalBytes(n) }
 	lines := []string{
 		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, report.Number(n.Rate), days(n.Seconds)),
-		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, %s/s out and as much in",
-			n.LinksPerPage, report.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
-		fmt.Sprintf("  outboxes of a node: %s of RAM, %s of disk; %s more an hour while the broker is away", b(float64(n.OutboxRAM)),
-			b(float64(n.OutboxDiskBytes)), b(3600*n.SentBytes)),
-		fmt.Sprintf("  broker: %s messages/s, %s/s in and as much out, %s/s of marks out, %s in a node's stream between checkpoints",
-			report.Number(n.BrokerMessages), b(n.BrokerBytes), b(n.MarksBytes), b(float64(n.StreamFill)))}
+		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, "+
+			"%s/s out and as much in", n.LinksPerPage, report.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
+		fmt.Sprintf("  outboxes of a node: %s of RAM, %s of disk; %s more an hour while the broker is away",
+			b(float64(n.OutboxRAM)), b(float64(n.OutboxDiskBytes)), b(3600*n.SentBytes)),
+		fmt.Sprintf("  broker: %s messages/s, %s/s in and as much out, %s/s of marks out, %s in a node's "+
+			"stream between checkpoints", report.Number(n.BrokerMessages), b(n.BrokerBytes), b(n.MarksBytes),
+			b(float64(n.StreamFill)))}
 	if n.Leases > 0 {
-		lines = append(lines, fmt.Sprintf("  leases of networks: at most %s, of the hosts in RAM; %s in the broker, of %s", report.Number(float64(n.Leases)),
-			b(float64(n.LeaseBytes)), b(float64(n.LeaseRoom))))
+		lines = append(lines, fmt.Sprintf("  leases of networks: at most %s, of the hosts in RAM; %s in the broker, of %s",
+			report.Number(float64(n.Leases)), b(float64(n.LeaseBytes)), b(float64(n.LeaseRoom))))
 	}
 	if n.BrokerCopies > 0 {
 		lines = append(lines, fmt.Sprintf("  between its servers: %s/s of copies", b(n.BrokerCopies)))
 	}
 	if n.BrokerRAM > 0 {
-		lines = append(lines, fmt.Sprintf("  set aside for it in the node that runs it: %s of RAM, %s of disk", b(float64(n.BrokerRAM)), b(float64(n.BrokerDiskBytes))))
+		lines = append(lines, fmt.Sprintf("  set aside for it in the node that runs it: %s of RAM, %s of disk",
+			b(float64(n.BrokerRAM)), b(float64(n.BrokerDiskBytes))))
 	}
 	for _, line := range append(lines, n.Warnings...) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
@@ -230,7 +227,8 @@ func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 func amounts(title string, parts []plan.Amount, sum int64) report.Table {
 	t := report.Table{Title: title, Head: []string{"part", "size", "share", ""}}
 	for _, p := range append(parts, plan.Amount{Name: "total", Bytes: sum}) {
-		t.Add(p.Name, report.DecimalBytes(float64(p.Bytes)), fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
+		t.Add(p.Name, report.DecimalBytes(float64(p.Bytes)),
+			fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
 	}
 	return t
 }

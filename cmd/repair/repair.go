@@ -13,12 +13,12 @@
 // losses by kind: URLs that links and seeds will bring again, URLs that cannot be named, links. --json
 // prints all of it as one object, whose field found is audit's report.
 //
-// Of a crawl with an object store, repair also fetches damaged files and missing indexes from there, and puts whole files there
-// again whose objects are damaged or missing; --remote off leaves the store out.
+// Of a crawl with an object store, repair also fetches damaged files and missing indexes from there, and puts whole
+// files there again whose objects are damaged or missing; --remote off leaves the store out.
 //
 // Exit codes: 0 if the crawl is sound now, term.ExitFailure (1) if --dry-run found something to repair,
-// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, or a resync is refused, term.ExitDamage (5) if
-// the outbox of a cluster's node has lost messages that another node may lack.
+// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, or a resync is
+// refused, term.ExitDamage (5) if the outbox of a cluster's node has lost messages that another node may lack.
 //
 // It takes the locks of the directories and runs in the caller's goroutine; progress goes to standard error,
 // as audit's.
@@ -42,12 +42,12 @@ import (
 
 // Command is the table of repair's flags.
 type Command struct {
-	Dir         []string `arg:"" name:"dir" help:"All directories of the crawl."`
-	DryRun      bool     `help:"Print what would be done and what would be lost, and change nothing."`
-	Taken       []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
-	Remote      string   `placeholder:"MODE" enum:"head,read,off" default:"head" help:"Of files in an object store: compare size and checksums and mend what differs (head), also read every record there (read), or leave the store out (off)."`
-	Resync      *int     `placeholder:"N" help:"Let a cluster go on whose node N was set back to an older copy of its directories. Stop all nodes, audit them (drumbeat audit --json), and run it on node N with the audits of all others (--taken). Audit node N again, and run it on each other node with this audit."`
-	ClusterFile string   `placeholder:"FILE" help:"With --resync: the file of the cluster."`
+	Dir         []string `arg:"" name:"dir"`
+	DryRun      bool
+	Taken       []string `placeholder:"FILE"`
+	Remote      string   `placeholder:"MODE" enum:"head,read,off" default:"head"`
+	Resync      *int     `placeholder:"N"`
+	ClusterFile string   `placeholder:"FILE"`
 	flags.Audit
 }
 
@@ -58,9 +58,9 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	p := term.NewProgress(a.Stderr)
-	rep, err := c.repair(repair.Options{DryRun: c.DryRun, Others: others, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
-		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show,
-		Remote: audit.Remote(c.Remote)}})
+	rep, err := c.repair(repair.Options{DryRun: c.DryRun, Others: others,
+		Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+			RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show, Remote: audit.Remote(c.Remote)}})
 	p.Clear()
 	if err != nil {
 		return err
@@ -144,8 +144,8 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 		say("nothing to repair")
 		return nil
 	}
-	say("lost: %d URLs that links and seeds can bring again, %d that cannot be named, %d links; %d URLs may be fetched again; "+
-		"%d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
+	say("lost: %d URLs that links and seeds can bring again, %d that cannot be named, %d links; %d URLs "+
+		"may be fetched again; %d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
 	dirs := strings.Join(c.Dir, " ")
 	if rep.Dry {
 		_, err := fmt.Fprintf(w, "nothing was changed; run it without --dry-run to repair %s\n", dirs)
@@ -156,7 +156,8 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 	}
 	next := "the crawl's own command to resume"
 	if c.Resync != nil {
-		next = fmt.Sprintf("the resync of the other nodes with the audit of node %d after its own (--taken); start no node before", *c.Resync)
+		next = fmt.Sprintf("the resync of the other nodes with the audit of node %d after its own (--taken); start no "+
+			"node before", *c.Resync)
 	}
 	_, err := fmt.Fprintf(w, "next: drumbeat audit %s, then %s\n", dirs, next)
 	return err
@@ -181,6 +182,6 @@ type repairJSON struct {
 
 func repairOf(rep *repair.Report) repairJSON {
 	return repairJSON{Dry: rep.Dry, Finished: rep.Finished, Actions: append([]string{}, rep.Actions...),
-		Left: append([]string{}, rep.Left...), Forgotten: rep.Forgotten, Unnamed: rep.Unnamed, Links: rep.Links, Unseen: rep.Unseen,
-		Doubled: rep.Doubled, Aside: rep.Aside, Found: auditcmd.ReportOf(rep.Deep)}
+		Left: append([]string{}, rep.Left...), Forgotten: rep.Forgotten, Unnamed: rep.Unnamed,
+		Links: rep.Links, Unseen: rep.Unseen, Doubled: rep.Doubled, Aside: rep.Aside, Found: auditcmd.ReportOf(rep.Deep)}
 }

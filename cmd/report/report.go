@@ -12,8 +12,8 @@
 // indexes and stored pages; .csv is a table of its findings.
 //
 // Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the file would
-// be in one of them, term.ExitDamage (5) if files that the report needs are damaged, term.ExitFailure (1) if the file can't be written. A
-// damaged history or a crawl without one is no error: the report says what it lacks.
+// be in one of them, term.ExitDamage (5) if files that the report needs are damaged, term.ExitFailure (1) if the
+// file can't be written. A damaged history or a crawl without one is no error: the report says what it lacks.
 //
 // This package starts no goroutine. The report is in memory until it is written: some MB for the history of
 // years.
@@ -37,11 +37,11 @@ import (
 
 // Command is the table of report's flags.
 type Command struct {
-	Dir    []string    `arg:"" name:"dir" help:"All directories of the crawl. It may be running."`
-	Output string      `short:"o" placeholder:"FILE" default:"report.html" help:"Write the report to FILE: JSON if the name ends in .json, otherwise HTML. \"-\" is standard output."`
-	JSON   bool        `name:"json" help:"Write JSON whatever the name of the file."`
-	Top    flags.Count `placeholder:"N" default:"10" help:"List the N PLDs with the largest in-degrees, at most 1000."`
-	Fast   bool        `help:"Leave out the pages by in-degree, which need the records of all PLDs."`
+	Dir    []string    `arg:"" name:"dir"`
+	Output string      `short:"o" placeholder:"FILE" default:"report.html"`
+	JSON   bool        `name:"json"`
+	Top    flags.Count `placeholder:"N" default:"10"`
+	Fast   bool
 	siteFlags
 }
 

@@ -33,11 +33,11 @@ func (h *hostName) UnmarshalText(text []byte) error {
 
 // siteFlags are for the report of a site.
 type siteFlags struct {
-	Site hostName    `placeholder:"HOST" help:"Report on a host, or on a PLD with all its hosts, for its owner: broken links and the pages that have them, redirects, canonicals, duplicates, orphans, slow and large pages, titles."`
-	Rows flags.Count `placeholder:"N" default:"100" help:"With --site: list at most N URLs of each kind."`
-	Out  []string    `placeholder:"DIR" help:"With --site: output directories, if the crawl has --out."`
-	CSV  bool        `name:"csv" help:"With --site: write CSV whatever the name of the file. Cells that a spreadsheet would take for formulas begin with an apostrophe, unlike those of export and extract."`
-	RAM  flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB" help:"With --site: RAM for sorting. At least 32MiB."`
+	Site hostName    `placeholder:"HOST"`
+	Rows flags.Count `placeholder:"N" default:"100"`
+	Out  []string    `placeholder:"DIR"`
+	CSV  bool        `name:"csv"`
+	RAM  flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
 const (
@@ -64,7 +64,8 @@ func (c *Command) ofSite(a *term.App) error {
 	if c.Output != "-" {
 		temp = filepath.Clean(c.Output) + ".tmp"
 	}
-	r, err := export.Site(ctx, export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM),
+	r, err := export.Site(ctx, export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM),
 		TempDir: temp, Progress: func(now state.Progress) {
 			if now.Elapsed >= time.Second {
 				p.Show(now)

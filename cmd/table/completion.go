@@ -14,15 +14,7 @@ import (
 
 // Completion prints a script that completes commands, flags and values in a shell.
 type Completion struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
-}
-
-// Help returns examples.
-func (*Completion) Help() string {
-	return `Examples:
-  source <(drumbeat completion bash)
-  drumbeat completion zsh > ~/.zfunc/_drumbeat
-  drumbeat completion fish > ~/.config/fish/completions/drumbeat.fish`
+	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
 // Run prints the script.
@@ -62,10 +54,12 @@ func nodes(app *kong.Node) (list []node) {
 	walk = func(n *kong.Node, path string, inherited []*kong.Flag) {
 		all := slices.Concat(inherited, n.Flags)
 		here := node{path: path, flags: []flag{
-			{name: "help", help: "Show the usage and the most used flags"}, {name: "help-all", help: "Print all flags with their full text"}}}
+			{name: "help", help: "Show the usage and the most used flags"},
+			{name: "help-all", help: "Print all flags with their full text"}}}
 		for _, f := range all {
 			if !f.Hidden && f.Name != "help" && f.Name != "help-all" {
-				here.flags = append(here.flags, flag{f.Name, flags.FirstSentence(f.Help), completeValue(f.Value, f.PlaceHolder), f.IsSlice()})
+				here.flags = append(here.flags,
+					flag{f.Name, flags.FirstSentence(f.Help), completeValue(f.Value, f.PlaceHolder), f.IsSlice()})
 			}
 			if f.Tag.Negatable != "" {
 				here.flags = append(here.flags, flag{name: "no-" + f.Name, help: "The opposite of --" + f.Name})
@@ -92,7 +86,8 @@ func nodes(app *kong.Node) (list []node) {
 
 // completeValue tells by enumeration and placeholder what a value may be.
 func completeValue(v *kong.Value, placeholder string) complete {
-	c := complete{takes: !v.IsBool(), file: placeholder == "FILE", dir: placeholder == "DIR", whatever: strings.ToLower(placeholder)}
+	c := complete{takes: !v.IsBool(), file: placeholder == "FILE", dir: placeholder == "DIR",
+		whatever: strings.ToLower(placeholder)}
 	if v.Enum != "" {
 		c.words = v.EnumSlice()
 	}
@@ -111,7 +106,8 @@ func (c *bashCases) add(n node) {
 		names = append(names, "--"+f.name)
 		switch {
 		case f.value.words != nil:
-			c.words = append(c.words, fmt.Sprintf("\t%s) words=%q ;;\n", pattern(n.path, f.name), strings.Join(f.value.words, " ")))
+			c.words = append(c.words,
+				fmt.Sprintf("\t%s) words=%q ;;\n", pattern(n.path, f.name), strings.Join(f.value.words, " ")))
 		case f.value.dir:
 			c.dirs = append(c.dirs, pattern(n.path, f.name))
 		case f.value.file:
@@ -134,7 +130,8 @@ func (c *bashCases) add(n node) {
 	} else if n.argument.file {
 		kind = " kind=-f"
 	}
-	c.commands = append(c.commands, fmt.Sprintf("\t%q) flags=%q words=%q%s ;;\n", n.path, strings.Join(names, " "), strings.TrimSpace(arguments), kind))
+	c.commands = append(c.commands, fmt.Sprintf("\t%q) flags=%q words=%q%s ;;\n", n.path, strings.Join(names, " "),
+		strings.TrimSpace(arguments), kind))
 }
 
 // bash returns a script for bash 4 or later.
@@ -180,8 +177,8 @@ _drumbeat() {
 	fi
 }
 complete -F _drumbeat drumbeat
-`, strings.Join(c.paths, "|"), strings.Join(c.words, ""), strings.Join(c.dirs, "|"), strings.Join(c.files, "|"), strings.Join(c.others, "|"),
-		strings.Join(c.commands, ""))
+`, strings.Join(c.paths, "|"), strings.Join(c.words, ""), strings.Join(c.dirs, "|"), strings.Join(c.files, "|"),
+		strings.Join(c.others, "|"), strings.Join(c.commands, ""))
 	return b.Bytes()
 }
 
@@ -203,8 +200,8 @@ func zsh(list []node) []byte {
 		return " "
 	}
 	var b bytes.Buffer
-	b.WriteString("#compdef drumbeat\n# Completion of drumbeat for zsh: put it into a directory of $fpath, as _drumbeat.\n\n" +
-		"_drumbeat() {\n\tlocal -a commands\n\tlocal path=\n" +
+	b.WriteString("#compdef drumbeat\n# Completion of drumbeat for zsh: put it into a directory of " +
+		"$fpath, as _drumbeat.\n\n_drumbeat() {\n\tlocal -a commands\n\tlocal path=\n" +
 		"\tif (( CURRENT > 2 )) && [[ $words[2] == help ]]; then\n\t\tshift words\n\t\t(( CURRENT-- ))\n\tfi\n")
 	for _, n := range list {
 		depth := len(strings.Fields(n.path))
@@ -235,9 +232,11 @@ func zsh(list []node) []byte {
 			}
 			b.WriteString(" \\\n\t\t\t" + quoted(spec))
 		}
-		fmt.Fprintf(&b, " \\\n\t\t\t%s\n\t\treturn\n\tfi\n", quoted("*:"+escape.Replace(n.argument.whatever)+":"+action(n.argument)))
+		fmt.Fprintf(&b, " \\\n\t\t\t%s\n\t\treturn\n\tfi\n",
+			quoted("*:"+escape.Replace(n.argument.whatever)+":"+action(n.argument)))
 	}
-	b.WriteString("}\n\nif [[ $funcstack[1] == _drumbeat ]]; then\n\t_drumbeat \"$@\"\nelse\n\tcompdef _drumbeat drumbeat\nfi\n")
+	b.WriteString("}\n\nif [[ $funcstack[1] == _drumbeat ]]; then\n\t_drumbeat \"$@\"\nelse\n\tcompdef " +
+		"_drumbeat drumbeat\nfi\n")
 	return b.Bytes()
 }
 
@@ -260,14 +259,15 @@ complete -c drumbeat -f
 	for _, n := range list {
 		at := strings.TrimSpace("__drumbeat_at " + n.path)
 		for _, child := range n.children {
-			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' -a %s -d '%s'\n", strings.TrimSpace("__drumbeat_next "+n.path), child.Name,
-				quote.Replace(flags.FirstSentence(child.Help)))
+			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' -a %s -d '%s'\n", strings.TrimSpace("__drumbeat_next "+n.path),
+				child.Name, quote.Replace(flags.FirstSentence(child.Help)))
 		}
 		if len(n.children) > 0 {
 			continue
 		}
 		for _, f := range n.flags {
-			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' -l %s%s -d '%s'\n", at, f.name, fishValue(f.value), quote.Replace(f.help))
+			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' -l %s%s -d '%s'\n", at, f.name, fishValue(f.value),
+				quote.Replace(f.help))
 		}
 		if rest := strings.TrimPrefix(fishValue(n.argument), " -x"); n.argument.takes && rest != "" {
 			fmt.Fprintf(&b, "complete -c drumbeat -n '%s'%s\n", at, strings.Replace(rest, " -r", "", 1))

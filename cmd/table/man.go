@@ -15,12 +15,6 @@ import (
 // Man prints a manual page.
 type Man struct{}
 
-// Help returns examples.
-func (*Man) Help() string {
-	return `Examples:
-  drumbeat man > drumbeat.1 && man ./drumbeat.1`
-}
-
 // Run prints the page.
 func (*Man) Run(a *term.App, kctx *kong.Context) error {
 	_, err := a.Stdout.Write(manPage(kctx.Model))
@@ -35,15 +29,19 @@ func manPage(app *kong.Application) []byte {
 		".SH SYNOPSIS\n\\fBdrumbeat\\fR \\fIcommand\\fR [\\fIarguments\\fR] [\\fIflags\\fR]\n" +
 		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
 		roff("drumbeat help COMMAND prints the most used flags of a command; --help-all prints all. "+
-			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 2m or 1h30m, and large numbers as 1e6.") +
+			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 2m or 1h30m, and "+
+			"large numbers as 1e6.") +
 		"\n.SH COMMANDS\n")
 	for _, command := range app.Leaves(true) {
 		writeCommand(&b, command)
 	}
-	b.WriteString(".SH ENVIRONMENT\n" + roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin "+
-		"with DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, those of log with DRUMBEAT_LOG_, and those of explain's --dir, --out, --json and --fast with "+
-		"DRUMBEAT_EXPLAIN_. The command line takes precedence over the environment, which precedes --config, --preset and the default.") +
-		"\n.SH EXIT STATUS\n" + roff("0 if the command is done, 2 for a bad flag or bad input. docs/GUIDE.md, \"Exit codes\", lists all.") +
+	b.WriteString(".SH ENVIRONMENT\n" +
+		roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin with "+
+			"DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, those of log with DRUMBEAT_LOG_, and those of explain's "+
+			"--dir, --out, --json and --fast with DRUMBEAT_EXPLAIN_. The command line takes precedence over the environment, "+
+			"which precedes --config, --preset and the default.") +
+		"\n.SH EXIT STATUS\n" + roff("0 if the command is done, 2 for a bad flag or bad input. docs/GUIDE.md, "+
+		"\"Exit codes\", lists all.") +
 		"\n.SH SEE ALSO\n" + roff("docs/GUIDE.md and docs/FLAGS.md in the source of drumbeat.") + "\n")
 	return b.Bytes()
 }
@@ -84,8 +82,8 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 	}
 }
 
-// longestEnum is the length of a list of values that fits on a line. Instead of a longer one stands the flag's placeholder;
-// its help has the values.
+// longestEnum is the length of a list of values that fits on a line. Instead of a longer one stands the flag's
+// placeholder; its help has the values.
 const longestEnum = 50
 
 // inherited returns the flags of the commands above a command.

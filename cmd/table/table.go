@@ -28,14 +28,7 @@ import (
 
 // Config prints a configuration file with the defaults of a command.
 type Config struct {
-	Command string `arg:"" optional:"" enum:"crawl,demo,plan,bot-page" default:"crawl" help:"Command that reads the file with --config: crawl, demo, plan or bot-page."`
-}
-
-// Help returns examples.
-func (*Config) Help() string {
-	return `Examples:
-  drumbeat config > crawl.toml
-  drumbeat crawl --config crawl.toml --seeds seeds.txt --contact you@example.org`
+	Command string `arg:"" optional:"" enum:"crawl,demo,plan,bot-page" default:"crawl"`
 }
 
 // Run prints the file.

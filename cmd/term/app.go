@@ -4,8 +4,8 @@
 //
 // An App is one run of a command. Process makes the App of this process; tests make their own, with their
 // own streams, and may run several at a time. In the crawler, only this package and main exit, or read
-// arguments and environment; all other packages return errors. Command output goes through a Plain, which lets no control
-// character of a site reach the terminal.
+// arguments and environment; all other packages return errors. Command output goes through a Plain, which lets no
+// control character of a site reach the terminal.
 //
 // App.Fail prints an error as one line on standard error and returns its exit code. Usage marks a fault of
 // flags or input (code 2). An Ended is an orderly end with its own code; its Quiet field says that the
@@ -61,7 +61,8 @@ func (a *App) Environment(name string) (value string, ok bool) {
 // Panicked reports a panic on standard error and returns its exit code.
 func (a *App) Panicked(value any, stack []byte) int {
 	if err, ok := value.(disk.OutOfMemory); ok {
-		Say(a.Stderr, fmt.Sprintf("drumbeat: %v; give the process more memory or lower --ram; the same command resumes from the last checkpoint\n", err))
+		Say(a.Stderr, fmt.Sprintf("drumbeat: %v; give the process more memory or lower --ram; the same command resumes "+
+			"from the last checkpoint\n", err))
 		return ExitFailure
 	}
 	Say(a.Stderr, fmt.Sprintf("drumbeat: a bug in this program, please report it with the lines below: panic: %s\n"+
@@ -104,8 +105,8 @@ func (a *App) NamePanicked() func(name string, value any, stack []byte) {
 			a.Die(value, stack)
 		}
 		if told.Add(1) <= maxBugsTold {
-			fmt.Fprintf(a.Stderr, "drumbeat: a bug in this program, please report it: panic over a name server's reply for %s: %s\n%s",
-				PlainText(name), PlainText(fmt.Sprint(value)), stack)
+			fmt.Fprintf(a.Stderr, "drumbeat: a bug in this program, please report it: panic over a name "+
+				"server's reply for %s: %s\n%s", PlainText(name), PlainText(fmt.Sprint(value)), stack)
 		}
 	}
 }
@@ -136,21 +137,22 @@ func advice(err error) string {
 	var failed *space.DiskError
 	switch {
 	case errors.As(err, &back):
-		return "; start each node with its newest directories. If they are lost, drumbeat repair --resync lets all nodes go on with the " +
-			"older copy, and says what is lost"
+		return "; start each node with its newest directories. If they are lost, drumbeat repair --resync lets all " +
+			"nodes go on with the older copy, and says what is lost"
 	case errors.As(err, &added) && added.Out:
 		return fmt.Sprintf("\n  more disk for WARC files: --add-out %s", PlainText(added.New))
 	case errors.As(err, &added):
 		return fmt.Sprintf("\n  more disk: --add-dir %s      another crawl: --dir %[1]s alone", PlainText(added.New))
 	case errors.As(err, &limit):
-		return "; raise --disk, or move finished WARC files out of the crawl's directories, and run the same command: it continues " +
-			"from the last checkpoint"
+		return "; raise --disk, or move finished WARC files out of the crawl's directories, and run the same " +
+			"command: it continues from the last checkpoint"
 	case errors.As(err, &failed): // it says what to do
 		return ""
 	case ExitCode(err) == ExitDiskFull:
 		return "; make room, for example by moving finished WARC files away, and run the same command again"
 	case errors.Is(err, syscall.EMFILE):
-		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same command to resume from the last checkpoint"
+		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same command to resume " +
+			"from the last checkpoint"
 	case errors.Is(err, syscall.ENFILE):
 		return "; the system has too many open files: close some and run the same command to resume from the last checkpoint"
 	case ExitCode(err) == ExitDamage:

@@ -13,7 +13,8 @@ import (
 const environmentPrefix = "DRUMBEAT_"
 
 // ownVariables set no flag: tests and scripts of this repository use them.
-var ownVariables = [...]string{"DRUMBEAT_FUZZ", "DRUMBEAT_LONG", ChildMode, "DRUMBEAT_LIMIT_CHILD", "DRUMBEAT_CRAWL_TEST_CHILD"}
+var ownVariables = [...]string{"DRUMBEAT_FUZZ", "DRUMBEAT_LONG", ChildMode, "DRUMBEAT_LIMIT_CHILD",
+	"DRUMBEAT_CRAWL_TEST_CHILD"}
 
 // ChildMode is the variable that makes a test binary run as the command.
 const ChildMode = "DRUMBEAT_TEST_CHILD"
@@ -31,7 +32,8 @@ func CheckEnvironment(parser *kong.Kong) error {
 	}
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(names, name) || slices.Contains(ownVariables[:], name) {
+		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(names, name) ||
+			slices.Contains(ownVariables[:], name) {
 			continue
 		}
 		text := fmt.Sprintf("environment: %s sets no flag", name)

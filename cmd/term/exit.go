@@ -86,7 +86,8 @@ func ExitCode(err error) int {
 		return end.Code
 	case errors.As(err, &input), errors.As(err, &rules):
 		return ExitUsage
-	case errors.As(err, &damage), errors.As(err, &back), errors.Is(err, state.ErrRepairing), errors.Is(err, state.ErrMoving):
+	case errors.As(err, &damage), errors.As(err, &back), errors.Is(err, state.ErrRepairing),
+		errors.Is(err, state.ErrMoving):
 		return ExitDamage
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return ExitDiskFull
@@ -97,7 +98,8 @@ func ExitCode(err error) int {
 }
 
 // directoryErrors are the errors about a directory.
-var directoryErrors = [...]error{disk.ErrLocked, state.ErrIncompatible, state.ErrExists, audit.ErrHolds, state.ErrUnusable}
+var directoryErrors = [...]error{disk.ErrLocked, state.ErrIncompatible, state.ErrExists,
+	audit.ErrHolds, state.ErrUnusable}
 
 func isDirectoryError(err error) bool {
 	for _, e := range directoryErrors {

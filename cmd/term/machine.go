@@ -46,7 +46,8 @@ func ThisMachine() (Machine, error) {
 // CgroupMemory returns the lowest memory limit of the cgroups of this process; false if there is none.
 func CgroupMemory(root fs.FS) (int64, bool) {
 	least := int64(math.MaxInt64)
-	for _, text := range slices.Concat(CgroupFiles(root, "", "memory.max"), CgroupFiles(root, "memory", "memory.limit_in_bytes")) {
+	for _, text := range slices.Concat(CgroupFiles(root, "", "memory.max"),
+		CgroupFiles(root, "memory", "memory.limit_in_bytes")) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
 			least = min(least, n)
 		}
@@ -104,8 +105,8 @@ func (m Machine) Connections(wanted int64) (int64, string) {
 	if wanted <= most {
 		return wanted, ""
 	}
-	return most, fmt.Sprintf("connections lowered from %d to %d: the limit of file descriptors is %d (ulimit -n), of which %d are reserved for files",
-		wanted, most, m.Descriptors, m.Reserved())
+	return most, fmt.Sprintf("connections lowered from %d to %d: the limit of file descriptors is %d (ulimit -n), of "+
+		"which %d are reserved for files", wanted, most, m.Descriptors, m.Reserved())
 }
 
 // MostIdleConnections bounds the idle connections: with TLS each takes some 40 KiB on both sides.

@@ -1,5 +1,7 @@
 package options
 
+import "drumbeat/state"
+
 // BudgetPolicy names the budget function F(d) of the paper's section VI.
 type BudgetPolicy string
 
@@ -33,4 +35,10 @@ func (o *Budgets) Defaults() {
 	setDefault(&o.Ranks, 10_000)
 	setDefault(&o.QueuesMax, 1024)
 	setDefault(&o.QueueBlockBytes, 128<<10)
+}
+
+// Keep writes the group into what the manifest keeps of a run.
+func (o *Budgets) Keep(run *state.LastRun) {
+	run.Budget, run.BudgetDefault, run.BudgetMax = string(o.Policy), o.Default, o.Max
+	run.BudgetRanks, run.QueuePages = o.Ranks, o.QueuePages
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"drumbeat/state"
 )
 
 // These are the defaults of Health.Backoff and BackoffMax.
@@ -49,4 +51,12 @@ func (o *Health) Validate() error {
 			o.HostFailures, o.HostRests, o.HostRefusals, o.MaxPagesPerHost))
 	}
 	return errors.Join(faults...)
+}
+
+// Keep writes the group into what the manifest keeps of a run.
+func (o *Health) Keep(run *state.LastRun) {
+	run.Retries, run.Backoff, run.BackoffMax = o.Retries, o.Backoff.Milliseconds(), o.BackoffMax.Milliseconds()
+	run.HostFailures, run.HostRests, run.HostRefusals = o.HostFailures, o.HostRests, o.HostRefusals
+	run.RobotsWait, run.RobotsForget = o.RobotsWait.Milliseconds(), o.RobotsForget.Milliseconds()
+	run.MaxPagesPerHost = o.MaxPagesPerHost
 }

@@ -1,10 +1,10 @@
 package options
 
 import (
-	"errors"
 	"time"
 
 	"drumbeat/polite"
+	"drumbeat/state"
 )
 
 // Politeness are the limits of the requests to a host, a PLD, a server and a network. Package polite keeps to them.
@@ -32,12 +32,21 @@ type Politeness struct {
 func (o *Politeness) Defaults() { setDefault(&o.MaxCrawlDelay, 300*time.Second) }
 
 // Validate returns all errors in the group, joined.
-func (o *Politeness) Validate() error {
-	faults := negatives(named{"host delay", o.HostDelay}, named{"least host delay", o.HostDelayMin},
-		named{"server delay", o.ServerDelay}, named{"least server delay", o.ServerDelayMin},
-		named{"PLD delay", o.PLDDelay}, named{"least PLD delay", o.PLDDelayMin},
-		named{"longest Crawl-delay", o.MaxCrawlDelay})
-	rates := polite.Options{NetworkRate: o.NetworkRate, NetworkConnections: o.NetworkConnections,
-		ResponseFactor: o.HostDelayFactor, Adaptive: o.AdaptiveDelay}
-	return errors.Join(append(faults, rates.Validate())...)
+func (o *Politeness) Validate() error { return o.Scheduler().Validate() }
+
+// Scheduler returns the options of a scheduler that keeps to these limits.
+func (o *Politeness) Scheduler() polite.Options {
+	return polite.Options{HostDelay: o.HostDelay, HostDelayMin: o.HostDelayMin, ServerDelay: o.ServerDelay,
+		ServerDelayMin: o.ServerDelayMin, PLDDelay: o.PLDDelay, PLDDelayMin: o.PLDDelayMin, NetworkRate: o.NetworkRate,
+		NetworkConnections: o.NetworkConnections, MaxCrawlDelay: o.MaxCrawlDelay, ResponseFactor: o.HostDelayFactor,
+		Adaptive: o.AdaptiveDelay}
+}
+
+// Keep writes the limits into what the manifest keeps of a run.
+func (o *Politeness) Keep(run *state.LastRun) {
+	run.HostDelay, run.HostDelayMin = o.HostDelay.Milliseconds(), o.HostDelayMin.Milliseconds()
+	run.ServerDelay, run.ServerDelayMin = o.ServerDelay.Milliseconds(), o.ServerDelayMin.Milliseconds()
+	run.PLDDelay, run.PLDDelayMin = o.PLDDelay.Milliseconds(), o.PLDDelayMin.Milliseconds()
+	run.MaxCrawlDelay, run.HostDelayFactor, run.AdaptiveDelay = o.MaxCrawlDelay.Milliseconds(), o.HostDelayFactor, o.AdaptiveDelay
+	run.NetworkRate, run.NetworkConnections = o.NetworkRate, o.NetworkConnections
 }

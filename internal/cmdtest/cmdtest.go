@@ -34,6 +34,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
 	"drumbeat/cmd/flags"
@@ -47,6 +48,24 @@ func Main[T any](m *testing.M) {
 		os.Exit(flags.Run(term.Process(), new(T), os.Args[1:]))
 	}
 	os.Exit(m.Run())
+}
+
+// Parser returns the parser of a table of commands.
+func Parser(t testing.TB, table any) *kong.Kong {
+	t.Helper()
+	p, err := flags.NewParser(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Parse fills a table from arguments, without the commands' own checks.
+func Parse(t testing.TB, table any, args ...string) {
+	t.Helper()
+	if _, err := Parser(t, table).Parse(args); err != nil {
+		t.Fatal(args, err)
+	}
 }
 
 // Run runs the command with args and input.

@@ -107,7 +107,7 @@ var mutants = []mutant{
 	{name: "releases-not-restored", file: "crawl/robotsrequests.go", edits: []edit{{"	q.waiting.restore(n, q.robotsJobs.issued())\n", "	_ = n\n"}}},
 	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"k.polite.Delays(time.Now())", "nil"}}},
 	{name: "delays-not-restored", file: "crawl/dispatcher.go", edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
-	{name: "visits-forgotten", file: "crawl/dispatcher.go", edits: []edit{{"visited = time.Now()", "visited = time.Time{}"}}},
+	{name: "visits-forgotten", file: "crawl/dispatcher.go", edits: []edit{{"opt.Visited = time.Now()", "opt.Visited = time.Time{}"}}},
 	{name: "star-checks-forgotten", file: "star/checkpoint.go", edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
 	{name: "log-lines-not-saved", file: "internal/crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
 	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},

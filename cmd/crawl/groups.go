@@ -1,0 +1,170 @@
+package crawl
+
+import (
+	"fmt"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/crawl"
+	"drumbeat/crawl/outage"
+	"drumbeat/disk"
+	"drumbeat/internal/pace"
+	"drumbeat/internal/ports"
+	"drumbeat/state"
+	"drumbeat/warc"
+)
+
+// limitFlags end a crawl.
+type limitFlags struct {
+	MaxPages       flags.Count   `group:"limits" common:"" placeholder:"N" default:"0"`
+	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h"`
+	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
+	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s"`
+	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N"`
+	Linger         time.Duration `group:"limits" placeholder:"DURATION" default:"1m"`
+}
+
+func (c *limitFlags) checkReferences() error {
+	if n := len(c.Reference); n > outage.MaxReferences {
+		return fmt.Errorf("--reference is given %d times, want at most %d", n, outage.MaxReferences)
+	}
+	for _, s := range c.Reference {
+		if _, err := outage.CheckReference(s); err != nil {
+			return fmt.Errorf("--reference: %w", err)
+		}
+	}
+	return nil
+}
+
+// references returns the URLs of --reference, which checkReferences has checked.
+func (c *limitFlags) references() (urls []string) {
+	for _, s := range c.Reference {
+		if url, err := outage.CheckReference(s); err == nil {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
+
+func (c *limitFlags) apply(o *crawl.LimitsOptions) {
+	o.MaxPages, o.MaxTime, o.Linger = int64(c.MaxPages), c.MaxTime, c.Linger
+	o.OutagePatience, o.References = c.OutagePatience, c.references()
+	if o.MaxDepth = crawl.Unlimited; c.MaxDepth != nil {
+		o.MaxDepth = int(*c.MaxDepth)
+	}
+}
+
+// netFlags configure DNS and connections.
+type netFlags struct {
+	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT"`
+	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0"`
+	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR"`
+	NAT64Prefix      []flags.NAT64      `group:"net" name:"nat64-prefix" placeholder:"PREFIX"`
+	Ports            []ports.Range      `group:"net" common:"" placeholder:"PORTS"`
+	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto"`
+	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record"`
+	TLSLegacy        bool               `group:"net" name:"tls-legacy"`
+	HTTP2            string             `group:"net" name:"http2" enum:"on,off" default:"on"`
+	Connections      *flags.Connections `group:"net" common:"" placeholder:"N"`
+	Rate             flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none"`
+	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none"`
+	AcceptEncoding   flags.Codings      `group:"net" placeholder:"LIST" default:"gzip"`
+	TimeZone         flags.TimeZone     `group:"net" placeholder:"NAME"`
+	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s"`
+	ConnectTimeout   time.Duration      `group:"net" placeholder:"DURATION" default:"10s"`
+	FirstByteTimeout time.Duration      `group:"net" placeholder:"DURATION" default:"20s"`
+	Timeout          time.Duration      `group:"net" placeholder:"DURATION" default:"60s"`
+	MapPort          []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B"`
+}
+
+func (c *netFlags) apply(o *crawl.NetworkOptions) {
+	zone := c.TimeZone.Location
+	o.Connections, o.ConnectionSchedule = int(c.Connections.Most()), c.Connections.Hours().In(zone)
+	o.Rate, o.Bandwidth = c.Rate.Schedule.In(zone), pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(zone), time.Now())
+	o.KeepAlive, o.NAT64, o.Flags = c.KeepAlive, flags.NAT64Prefixes(c.NAT64Prefix), c.digest()
+}
+
+// budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
+type budgetFlags struct {
+	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper"`
+	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10"`
+	BudgetQueue   flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
+	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
+	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000"`
+	Trusted       string      `group:"budget" placeholder:"FILE"`
+	TrapScore     string      `group:"budget" enum:"off,on" default:"off"`
+	QueuesMax     flags.Count `group:"budget" placeholder:"N" default:"1024"`
+}
+
+func (c *budgetFlags) apply(o *crawl.BudgetsOptions) {
+	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(c.Budget), uint32(c.BudgetDefault), uint32(c.BudgetMax)
+	o.Ranks, o.QueuesMax, o.Trusted, o.TrapScore = int(c.BudgetRanks), int(c.QueuesMax), c.Trusted, c.TrapScore == "on"
+	if o.QueuePages = int64(c.BudgetQueue); o.QueuePages == 0 {
+		o.QueuePages = crawl.Unlimited
+	}
+}
+
+// resourceFlags limit RAM and disk. Their help has the paper's symbols in brackets.
+type resourceFlags struct {
+	RAM      *flags.Size `group:"machine" common:"" name:"ram" placeholder:"SIZE"`
+	Disk     *flags.Size `group:"machine" common:"" placeholder:"SIZE"`
+	KeepFree *flags.Size `group:"machine" placeholder:"SIZE"`
+	WhenFull string      `group:"machine" enum:"pause,drain,stop" default:"pause"`
+	DirectIO bool        `group:"machine" name:"direct-io"`
+	flags.Drum
+}
+
+func (c *resourceFlags) apply(limits *crawl.LimitsOptions, o *crawl.DiskOptions) {
+	limits.RAMBytes, limits.DiskBytes = int64(*c.RAM), int64(*c.Disk)
+	o.FS, o.WhenFull, o.KeepFree = disk.OS(), crawl.WhenFull(c.WhenFull), int64(flags.OrZero(c.KeepFree))
+	if c.DirectIO {
+		o.FS = disk.Direct()
+	}
+}
+
+// outputFlags say what is stored, and how.
+type outputFlags struct {
+	Store       string `group:"output" enum:"warc,none" default:"warc"`
+	ContentSeen string `group:"output" enum:"off,record,skip" default:"record"`
+	NoArchive   string `group:"output" name:"noarchive" enum:"keep,headers,drop" default:"keep"`
+	NoIndex     string `group:"output" name:"noindex" enum:"keep,drop" default:"keep"`
+	Simhash     bool   `group:"output"`
+	WARCFormat  string `group:"output" name:"warc-format" enum:"gz,zst" default:"gz"`
+	WARCDict    string `group:"output" name:"warc-dict" placeholder:"FILE|none" default:"none"`
+
+	WARCLevel string `group:"output" name:"warc-level" enum:"fast,1,2,3,4,5,6,7,8,9" placeholder:"LEVEL" default:"fast"`
+
+	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
+	ArchiveRobots   bool          `group:"output" negatable:"" default:"true"`
+	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true"`
+	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors"`
+	TraceLinks      string        `group:"output" placeholder:"FILE"`
+	TraceLimit      flags.Size    `group:"output" placeholder:"SIZE" default:"8GiB"`
+	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s"`
+	RollEvery       time.Duration `group:"output" placeholder:"DURATION" default:"1h"`
+	PrivateSuffixes bool          `group:"output"`
+}
+
+func (c *outputFlags) apply(o *crawl.OutputOptions) {
+	o.Store, o.ContentSeen, o.Simhash = c.Store == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
+	o.NoArchive, o.NoIndex = state.Archive(c.NoArchive), state.Archive(c.NoIndex)
+	o.RollEvery, o.ArchiveRobots, o.ArchiveDNS, o.OutMode = c.RollEvery, c.ArchiveRobots, c.ArchiveDNS, c.OutMode.Wide()
+	o.CrawlLog, o.WARCFormat, o.WARCLevel = state.LogLevel(c.CrawlLog), warc.Gzip, warc.LevelFast
+	if c.WARCFormat == "zst" {
+		o.WARCFormat = warc.Zstd
+	}
+	if c.WARCLevel != "fast" { // a digit: Kong has checked it
+		o.WARCLevel = int(c.WARCLevel[0] - '0')
+	}
+}
+
+// reportFlags select what is printed.
+type reportFlags struct {
+	flags.Logging
+	HistoryBytes flags.Size `group:"report" placeholder:"SIZE" default:"64MiB"`
+	Summary      string     `group:"report" placeholder:"FILE"`
+	PrintConfig  bool       `group:"report" common:""`
+	flags.Sources
+	flags.Profiling `group:"report"`
+	flags.Admin
+}
