@@ -7,7 +7,8 @@ import (
 	"drumbeat/state"
 )
 
-// Politeness are the limits of the requests to a host, a PLD, a server and a network. Package polite keeps to them.
+// Politeness are the limits of the requests to a host, a PLD, a server and a network. Package polite keeps to
+// them.
 type Politeness struct {
 	// The delays between requests to a host or server; zero means no delay.
 	HostDelay, HostDelayMin, ServerDelay, ServerDelayMin time.Duration
@@ -34,13 +35,14 @@ func (o *Politeness) Defaults() { setDefault(&o.MaxCrawlDelay, 300*time.Second) 
 // Validate returns all errors in the group, joined.
 func (o *Politeness) Validate() error { return o.Scheduler(1).Validate() }
 
-// Scheduler returns the options of a scheduler that keeps to these limits as one of several nodes, which share servers
-// and networks.
+// Scheduler returns the options of a scheduler that keeps to these limits as one of several nodes, which
+// share servers and networks.
 func (o *Politeness) Scheduler(nodes int) polite.Options {
-	p := polite.Options{HostDelay: o.HostDelay, HostDelayMin: o.HostDelayMin, ServerDelay: o.ServerDelay * time.Duration(nodes),
-		ServerDelayMin: o.ServerDelayMin * time.Duration(nodes), PLDDelay: o.PLDDelay, PLDDelayMin: o.PLDDelayMin,
-		NetworkRate: o.NetworkRate / float64(nodes), NetworkConnections: o.NetworkConnections,
-		MaxCrawlDelay: o.MaxCrawlDelay, ResponseFactor: o.HostDelayFactor, Adaptive: o.AdaptiveDelay}
+	p := polite.Options{HostDelay: o.HostDelay, HostDelayMin: o.HostDelayMin,
+		ServerDelay: o.ServerDelay * time.Duration(nodes), ServerDelayMin: o.ServerDelayMin * time.Duration(nodes),
+		PLDDelay: o.PLDDelay, PLDDelayMin: o.PLDDelayMin, NetworkRate: o.NetworkRate / float64(nodes),
+		NetworkConnections: o.NetworkConnections, MaxCrawlDelay: o.MaxCrawlDelay, ResponseFactor: o.HostDelayFactor,
+		Adaptive: o.AdaptiveDelay}
 	if nodes > 1 && o.NetworkConnections > 0 {
 		p.NetworkConnections = max(1, o.NetworkConnections/nodes)
 	}
@@ -52,6 +54,7 @@ func (o *Politeness) Keep(run *state.LastRun) {
 	run.HostDelay, run.HostDelayMin = o.HostDelay.Milliseconds(), o.HostDelayMin.Milliseconds()
 	run.ServerDelay, run.ServerDelayMin = o.ServerDelay.Milliseconds(), o.ServerDelayMin.Milliseconds()
 	run.PLDDelay, run.PLDDelayMin = o.PLDDelay.Milliseconds(), o.PLDDelayMin.Milliseconds()
-	run.MaxCrawlDelay, run.HostDelayFactor, run.AdaptiveDelay = o.MaxCrawlDelay.Milliseconds(), o.HostDelayFactor, o.AdaptiveDelay
+	run.MaxCrawlDelay, run.HostDelayFactor, run.AdaptiveDelay = o.MaxCrawlDelay.Milliseconds(),
+		o.HostDelayFactor, o.AdaptiveDelay
 	run.NetworkRate, run.NetworkConnections = o.NetworkRate, o.NetworkConnections
 }
