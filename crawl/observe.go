@@ -12,8 +12,8 @@ import (
 
 // ObserveOptions say to whom a running crawl reports, and who controls it.
 type ObserveOptions struct {
-	// Log gets messages. A handler that blocks stops the stage that logs, but none that waits for its locks. Default:
-	// none.
+	// Log gets messages. A handler that blocks stops the stage that logs, but none that waits for its locks.
+	// Default: none.
 	Log *slog.Logger
 	// Snapshot gets the figures of the crawl every SnapshotEvery (default: a second); nil: none.
 	Snapshot      func(*Snapshot)

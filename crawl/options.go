@@ -16,8 +16,8 @@ import (
 	"drumbeat/internal/revisit"
 )
 
-// Options are the options of a crawl, in groups. A zero field means the default in its comment unless the comment
-// says otherwise.
+// Options are the options of a crawl, in groups. A zero field means the default in its comment unless the
+// comment says otherwise.
 type Options struct {
 	Disk       DiskOptions
 	Identity   IdentityOptions

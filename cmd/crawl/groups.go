@@ -77,11 +77,11 @@ type netFlags struct {
 	MapPort          []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B"`
 }
 
-func (c *netFlags) apply(o *crawl.NetworkOptions) {
-	zone := c.TimeZone.Location
-	o.Connections, o.ConnectionSchedule = int(c.Connections.Most()), c.Connections.Hours().In(zone)
-	o.Rate, o.Bandwidth = c.Rate.Schedule.In(zone), pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(zone), time.Now())
-	o.KeepAlive, o.NAT64, o.Flags = c.KeepAlive, flags.NAT64Prefixes(c.NAT64Prefix), c.digest()
+func (f *netFlags) apply(o *crawl.NetworkOptions) {
+	zone := f.TimeZone.Location
+	o.Connections, o.ConnectionSchedule = int(f.Connections.Most()), f.Connections.Hours().In(zone)
+	o.Rate, o.Bandwidth = f.Rate.Schedule.In(zone), pace.AdjustableBandwidth(f.Bandwidth.Schedule.In(zone), time.Now())
+	o.KeepAlive, o.NAT64, o.Flags = f.KeepAlive, flags.NAT64Prefixes(f.NAT64Prefix), f.digest()
 }
 
 // budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).

@@ -27,14 +27,15 @@ import (
 //	<url>
 //	    The text of the argument.
 //
-// A blank line ends a paragraph. A flag's text is that below its command, else that below the command above it
-// (ctl), else that in shared.txt. The output joins the lines of a paragraph, and the paragraphs of a flag, by spaces,
-// and wraps them to its width. A text may name variables of kong, such as ${defaultDir}.
+// A blank line ends a paragraph. A flag's text is that below its command, else that below the command above
+// it (ctl), else that in shared.txt. The output joins the lines of a paragraph, and the paragraphs of a flag,
+// by spaces, and wraps them to its width. A text may name variables of kong, such as ${defaultDir}.
 //
 //go:embed help/*.txt
 var helpFiles embed.FS
 
-// helpKey names a text: a command's path, and a flag (--dir), an argument (<url>), or "" for the command itself.
+// helpKey names a text: a command's path, and a flag (--dir), an argument (<url>), or "" for the command
+// itself.
 type helpKey struct{ command, name string }
 
 // helpText is a text: its paragraphs, each on one line but for lines that are indented further.
@@ -124,8 +125,8 @@ func addHelp(k *kong.Kong) error {
 	return nil
 }
 
-// visitHelp calls f with the help of each command, flag and argument below node, the detail of a command, and the
-// keys of the text, first the one that has precedence.
+// visitHelp calls f with the help of each command, flag and argument below node, the detail of a command, and
+// the keys of the text, first the one that has precedence.
 func visitHelp(node *kong.Node, command string, f func(help, detail *string, keys ...helpKey)) {
 	above, _, _ := strings.Cut(command, " ")
 	for _, arg := range node.Positional {
@@ -143,8 +144,8 @@ func visitHelp(node *kong.Node, command string, f func(help, detail *string, key
 	}
 }
 
-// CheckHelp returns an error that names the commands, flags and arguments without a text, and the texts without one of
-// these. app must have all commands.
+// CheckHelp returns an error that names the commands, flags and arguments without a text, and the texts
+// without one of these. app must have all commands.
 func CheckHelp(app *kong.Application) error {
 	texts, err := helpTexts()
 	if err != nil {

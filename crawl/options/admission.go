@@ -39,8 +39,8 @@ type Admission struct {
 	// from Reload. Files with errors fail the start; later they leave the old rules in force.
 	Rules, Blacklist []string
 	Reload           <-chan struct{}
-	// Sites is a file on Disk.FS with the settings of some sites (package sites, docs/SITES.md); "" for none. It is
-	// read and read again like Rules. Env returns variables of the environment, which its secrets may name.
+	// Sites is a file on Disk.FS with the settings of some sites (package sites, docs/SITES.md); "" for none. It
+	// is read and read again like Rules. Env returns variables of the environment, which its secrets may name.
 	Sites string
 	Env   func(name string) (value string, ok bool)
 }

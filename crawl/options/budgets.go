@@ -18,9 +18,9 @@ type Budgets struct {
 	// QueuePages scales up the budgets of small crawls until the budgets of all known PLDs add up to
 	// QueuePages. Default 10,000; Unlimited means no scaling.
 	QueuePages int64
-	// Trusted is a file on Disk.FS of the PLDs at which trust begins, instead of at the seeds, for the budget function
-	// supporters; "" for none. A line is a URL, a host or a PLD; at most star.MostSeeds PLDs. It is read and read
-	// again like Admission.Rules, and the next computation uses it.
+	// Trusted is a file on Disk.FS of the PLDs at which trust begins, instead of at the seeds, for the budget
+	// function supporters; "" for none. A line is a URL, a host or a PLD; at most star.MostSeeds PLDs. It is
+	// read and read again like Admission.Rules, and the next computation uses it.
 	Trusted string
 	// TrapScore limits hosts whose pages repeat one another to a part of their PLD's budget (package
 	// internal/trapscore). It costs the time of Output.Simhash, and RAM.

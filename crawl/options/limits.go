@@ -4,7 +4,8 @@ import "time"
 
 // Limits are those of the process and of the whole crawl.
 type Limits struct {
-	// RAMBytes limits the RAM of the process. DiskBytes limits state and output together. Defaults: 1 GiB, 100 GiB.
+	// RAMBytes limits the RAM of the process. DiskBytes limits state and output together. Defaults: 1 GiB, 100
+	// GiB.
 	RAMBytes, DiskBytes int64
 	// BrokerRAM is the part of RAMBytes for a broker in this process.
 	BrokerRAM int64
@@ -14,11 +15,12 @@ type Limits struct {
 	MaxTime time.Duration
 	// MaxDepth is the most links followed from a seed: 0 for the seeds only, Unlimited for no limit.
 	MaxDepth int
-	// OutagePatience ends the crawl if the network or the name servers have answered nothing for so long; zero means
-	// never. What is queued stays so.
+	// OutagePatience ends the crawl if the network or the name servers have answered nothing for so long; zero
+	// means never. What is queued stays so.
 	OutagePatience time.Duration
 	// References are URLs of servers that the operator expects to answer always, at most crawl.MaxReferences
-	// (crawl.CheckReference). They are asked when known servers do not answer: the network works if one of them does.
+	// (crawl.CheckReference). They are asked when known servers do not answer: the network works if one of them
+	// does.
 	References []string
 	// Linger is the wait before the end when only unreachable hosts and URLs without budget remain.
 	Linger time.Duration

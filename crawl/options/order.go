@@ -11,19 +11,20 @@ const MaxSitesAtOnce = 1 << 20
 
 // Order is the order in which a crawl fetches URLs.
 type Order struct {
-	// Strategy is the order of the crawl as a whole (package strategy), "" or crawl.DefaultStrategy for the paper's with
-	// Priority. SitesAtOnce is Strategy.SitesAtOnce; 0 is its default. Both may change from run to run.
+	// Strategy is the order of the crawl as a whole (package strategy), "" or crawl.DefaultStrategy for the
+	// paper's with Priority. SitesAtOnce is Strategy.SitesAtOnce; 0 is its default. Both may change from run to
+	// run.
 	Strategy    string
 	SitesAtOnce int
-	// Walk are the options of the strategy random-walk, zeros for the defaults; Bytes and Seed are set by the crawl.
-	// Whether a crawl is a random walk is fixed when it begins.
+	// Walk are the options of the strategy random-walk, zeros for the defaults; Bytes and Seed are set by the
+	// crawl. Whether a crawl is a random walk is fixed when it begins.
 	Walk walk.Options
-	// Priority is the strategy that spreads URLs over lanes (package strategy); "" is crawl.DefaultPriority. LaneWeights
-	// are the lanes' weights; nil is strategy.DefaultWeights. Both may change from run to run.
+	// Priority is the strategy that spreads URLs over lanes (package strategy); "" is crawl.DefaultPriority.
+	// LaneWeights are the lanes' weights; nil is strategy.DefaultWeights. Both may change from run to run.
 	Priority    string
 	LaneWeights []uint32
-	// Lanes is the number of lanes of BEAST. It is fixed when a crawl begins: 0 is that of the crawl, and for a new
-	// crawl the strategy's.
+	// Lanes is the number of lanes of BEAST. It is fixed when a crawl begins: 0 is that of the crawl, and for a
+	// new crawl the strategy's.
 	Lanes int
 	// StockTarget is the number of URLs that BEAST releases ahead of fetching. Default: 16 times the
 	// connections, or more if the hosts' delays need it and RAM suffices (crawl/stock.go).

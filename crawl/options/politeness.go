@@ -7,7 +7,8 @@ import (
 	"drumbeat/state"
 )
 
-// Politeness are the limits of the requests to a host, a PLD, a server and a network. Package polite keeps to them.
+// Politeness are the limits of the requests to a host, a PLD, a server and a network. Package polite keeps to
+// them.
 type Politeness struct {
 	// The delays between requests to a host or server; zero means no delay.
 	HostDelay, HostDelayMin, ServerDelay, ServerDelayMin time.Duration
@@ -47,6 +48,7 @@ func (o *Politeness) Keep(run *state.LastRun) {
 	run.HostDelay, run.HostDelayMin = o.HostDelay.Milliseconds(), o.HostDelayMin.Milliseconds()
 	run.ServerDelay, run.ServerDelayMin = o.ServerDelay.Milliseconds(), o.ServerDelayMin.Milliseconds()
 	run.PLDDelay, run.PLDDelayMin = o.PLDDelay.Milliseconds(), o.PLDDelayMin.Milliseconds()
-	run.MaxCrawlDelay, run.HostDelayFactor, run.AdaptiveDelay = o.MaxCrawlDelay.Milliseconds(), o.HostDelayFactor, o.AdaptiveDelay
+	run.MaxCrawlDelay, run.HostDelayFactor, run.AdaptiveDelay = o.MaxCrawlDelay.Milliseconds(),
+		o.HostDelayFactor, o.AdaptiveDelay
 	run.NetworkRate, run.NetworkConnections = o.NetworkRate, o.NetworkConnections
 }
