@@ -80,7 +80,7 @@ func (r *trials) command(ctx context.Context, name, dir string) *exec.Cmd {
 	switch name {
 	case drumbeatName, noStoreName:
 		args := append([]string{"crawl", "--seeds", r.web.path("seeds.txt"), "--dir", filepath.Join(dir, "crawl"), "--contact",
-			"realweb@example.org", "--scope", "host", "--host-delay", "0s", "--server-delay", "0s", "--resolver", r.servers.dns.addr.String(),
+			"realweb@example.org", "--scope", "host", "--host-delay", "0s", "--server-delay", "0s", "--resolver", r.servers.dns.Addr().String(),
 			"--allow-net", "127.0.0.0/8", "--ports", port, "--skip-extensions", "none", "--accept", "*/*"}, r.Flags...)
 		if r.Web == webOne {
 			args = append(args, "--linger", "0s")

@@ -237,7 +237,7 @@ func TestDiscoverReport(t *testing.T) {
 	half := trialOf(20, 20, 20, 20)
 	d := &discovery{discoverCmd: &discoverCmd{discoverFlags: discoverFlags{Web: webSmall, Seeds: 1},
 		Contenders: []string{bareName, drumbeatName}, Pairs: 3,
-		LeastBare: 0.75}, discoverServers: &discoverServers{web: s.Web(), server: s, dns: &nameServer{}},
+		LeastBare: 0.75}, discoverServers: &discoverServers{web: s.Web(), server: s, dns: noNames(t)},
 		expect: s.Web().Expected(1),
 		runs:   map[string][]*discoverTrial{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
 	half.slots = map[string]float64{"politeness": 0.75, "disk": 0.25}

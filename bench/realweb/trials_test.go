@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"drumbeat/bench/report"
+	"drumbeat/internal/simweb"
 )
 
 // docsTree makes a small package with a page in a directory that is a symbolic link, as in openjdk-17-doc.
@@ -192,10 +194,25 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// noNames starts a name server that knows no name.
+func noNames(t *testing.T) *simweb.NameServer {
+	t.Helper()
+	n, err := simweb.StartNameServer(0, func(string) ([]netip.Addr, time.Duration) { return nil, 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
 // TestCommands: the contenders differ in what they store, and with one host the bare loop is serial.
 func TestCommands(t *testing.T) {
 	r := &trials{raceCmd: &raceCmd{Drumbeat: "drumbeat", Wget2: "wget2", Flags: []string{"--threads=9"}}, web: &web{work: t.TempDir()},
-		servers: &servers{dns: &nameServer{}}}
+		servers: &servers{dns: noNames(t)}}
 	for name, store := range map[string]bool{bareName: true, bareNoStoreName: false, drumbeatName: false, noStoreName: true} {
 		crawl := strings.HasPrefix(name, "drumbeat")
 		for _, r.Web = range []string{webFull, webOne} {
