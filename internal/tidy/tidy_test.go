@@ -203,7 +203,7 @@ var layers = map[string]layer{
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
 	// A separate command, which shares no code with the crawler; it runs the bare loop.
-	"bench/realweb": {16, []string{"bench/report", "bench/bareloop", "bench/docweb", "internal/simweb"}},
+	"bench/realweb": {16, []string{"bench/report", "bench/bareloop", "bench/docweb", "internal/cputime", "internal/simweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
