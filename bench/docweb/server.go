@@ -9,21 +9,16 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"drumbeat/internal/simweb"
 )
 
 // Server serves a web. Close must be called.
 type Server struct {
-	web       *Web
-	log       *Log
-	listeners []net.Listener
-	stop      chan struct{}
-	wait      sync.WaitGroup
-
-	mu   sync.Mutex // guards open and shut
-	open map[net.Conn]struct{}
-	shut bool
+	web   *Web
+	log   *Log
+	conns *simweb.Conns
 }
 
 // Serve makes a web and serves it on its addresses, all on one port.
@@ -35,13 +30,19 @@ func Serve(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listeners: list, stop: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	s := &Server{conns: simweb.NewConns()}
 	if s.web, err = New(o); err != nil {
-		return nil, errors.Join(err, s.Close())
+		for _, l := range list {
+			err = errors.Join(err, l.Close())
+		}
+		return nil, err
 	}
 	s.log = newLog(s.web)
 	for _, l := range list {
-		s.wait.Go(func() { s.accept(l) })
+		s.conns.Serve(l, func(c net.Conn) {
+			s.serve(c)
+			part(c)
+		})
 	}
 	return s, nil
 }
@@ -90,67 +91,19 @@ func (s *Server) Log() *Log { return s.log }
 
 // Close closes all connections and waits for every goroutine.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	if !s.shut {
-		close(s.stop)
-	}
-	s.shut = true
-	for _, l := range s.listeners {
-		l.Close()
-	}
-	for c := range s.open {
-		c.Close()
-	}
-	s.mu.Unlock()
-	s.wait.Wait()
+	s.conns.Close()
 	return nil
 }
 
 // Hangup closes all connections, so that the next crawler does not find its predecessor's.
-func (s *Server) Hangup() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.open {
-		c.Close()
-	}
-}
+func (s *Server) Hangup() { s.conns.Hangup() }
 
-func (s *Server) accept(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			select {
-			case <-s.stop:
-				return
-			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client has closed
-			}
-			continue
-		}
-		s.mu.Lock()
-		if s.shut {
-			s.mu.Unlock()
-			c.Close()
-			return
-		}
-		s.open[c] = struct{}{}
-		s.mu.Unlock()
-		s.wait.Go(func() {
-			s.serve(c)
-			part(c)
-			s.mu.Lock()
-			delete(s.open, c)
-			s.mu.Unlock()
-		})
-	}
-}
-
-// part ends a connection. It reads first what the client has sent already: otherwise the kernel would reset
+// part prepares the end of a connection. It reads what the client has sent already: otherwise the kernel would reset
 // the connection, and the client could lose the last answer.
 func part(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok && t.CloseWrite() == nil {
 		io.CopyN(io.Discard, c, 4*maxHead)
 	}
-	c.Close()
 }
 
 // maxHead bounds the head of a request.
@@ -321,7 +274,7 @@ func (s *Server) sleep(d time.Duration) bool {
 	select {
 	case <-t.C:
 		return true
-	case <-s.stop:
+	case <-s.conns.Stopped():
 		return false
 	}
 }

@@ -134,7 +134,7 @@ func (s *servers) client() (*http.Client, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, s.dns.addr.String())
+		return new(net.Dialer).DialContext(ctx, network, s.dns.Addr().String())
 	}}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		name, port, err := net.SplitHostPort(addr)

@@ -251,7 +251,7 @@ func printFigures(k *walk, s *servers, u *usage, captures []capture, log *reques
 	fmt.Printf("  links              %d, %.0f per page; unique share p = %.4f\n", k.links, float64(k.links)/float64(k.pages),
 		float64(seen)/float64(k.links))
 	fmt.Printf("  least gap          %v between requests to a host, in nginx's log (to 1 ms)\n", gap)
-	fmt.Printf("  DNS                %d queries, %d for names that do not exist\n", s.dns.queries.Load(), s.dns.denied.Load())
+	fmt.Printf("  DNS                %d queries, %d for names that do not exist\n", s.asked.all.Load(), s.asked.denied.Load())
 }
 
 // files returns all pages that the walk has parsed.

@@ -25,20 +25,12 @@ const (
 // discoverCmd is the command discover.
 type discoverCmd struct {
 	discoverFlags
-	Work       string        `required:"" help:"Directory for inputs and crawls; must exist."`
-	Drumbeat   string        `required:"" help:"Binary of drumbeat."`
-	Wget2      string        `default:"wget2" help:"Binary of wget2."`
+	raceFlags
 	Names      string        `help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names. Default: no wget2."`
 	Contenders []string      `help:"Run these: wget2, bare, bare-nostore, drumbeat, drumbeat-nostore; with --bad-hosts also drumbeat-lists and drumbeat-bad. Default: wget2, bare and drumbeat, or with --bad-hosts drumbeat, drumbeat-lists and drumbeat-bad."`
-	Pairs      int           `default:"5" help:"Number of trials of each contender, alternately."`
-	Limit      time.Duration `default:"5m" help:"Maximum duration of a trial."`
 	Patience   time.Duration `default:"30s" help:"End a crawl that has not sent a request for this long."`
-	Flags      []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
 	Check      bool          `help:"Exit with code 1 if drumbeat misses a page, fetches one twice, or misses a target."`
-	Out        string        `help:"Also write the report to this directory, as text and JSON; go run ./bench/lab/plot draws its figure."`
 	LeastWget2 float64       `name:"least-wget2" help:"Target: at least N times the pages/s of wget2."`
-	LeastBare  float64       `help:"Target: at least N times the pages/s of the bare loop."`
-	MostCPU    float64       `name:"most-cpu" help:"Target: at most N times the CPU per page of the bare loop."`
 	MostBad    float64       `name:"most-bad" help:"Target, with --bad-hosts: they cost at most this share of the pages/s, such as 0.05."`
 }
 
@@ -47,17 +39,17 @@ type discovery struct {
 	*discoverCmd
 	*discoverServers
 	expect *docweb.Expected
-	runs   map[string][]*discoverTrial // by contender
-	absent string                      // why there is no wget2; "": it is there, or nobody wants it
+	runs   runs[*discoverTrial] // by contender
+	absent string               // why there is no wget2; "": it is there, or nobody wants it
 }
 
 // Run is the command discover.
 func (c discoverCmd) Run(ctx context.Context) (err error) {
-	if c.Pairs < 1 || c.Pairs > 1000 {
-		return fmt.Errorf("realweb: %d pairs: want 1 to 1000", c.Pairs)
+	if err := c.check(); err != nil {
+		return err
 	}
 	began := time.Now()
-	d := &discovery{discoverCmd: &c, runs: map[string][]*discoverTrial{}}
+	d := &discovery{discoverCmd: &c, runs: runs[*discoverTrial]{}}
 	if c.Work, err = filepath.Abs(c.Work); err != nil {
 		return err
 	}
@@ -154,21 +146,15 @@ func (d *discovery) writeInputs() error {
 
 func (d *discovery) path(name string) string { return filepath.Join(d.Work, name) }
 
-// all runs the trials. The order of the contenders changes from round to round.
+// all runs the trials.
 func (d *discovery) all(ctx context.Context) error {
-	for i := range d.Pairs {
-		order := slices.Clone(d.Contenders)
-		if i%2 == 1 {
-			slices.Reverse(order)
+	return d.alternate(d.Contenders, func(round int, name string) error {
+		l, err := d.run(ctx, name)
+		if err != nil {
+			return err
 		}
-		for _, name := range order {
-			l, err := d.run(ctx, name)
-			if err != nil {
-				return err
-			}
-			d.runs[name] = append(d.runs[name], l)
-			progress("%d/%d %-16s %s", i+1, d.Pairs, name, l)
-		}
-	}
-	return nil
+		d.runs[name] = append(d.runs[name], l)
+		progress("%d/%d %-16s %s", round, d.Pairs, name, l)
+		return nil
+	})
 }

@@ -207,12 +207,12 @@ func TestContenders(t *testing.T) {
 		cmd  discoverCmd
 		want string // "": an error
 	}{
-		{discoverCmd{Wget2: "/missing"}, "bare drumbeat"},
-		{discoverCmd{Wget2: "/bin/sh"}, "bare drumbeat"},
-		{discoverCmd{Wget2: "/bin/sh", Names: "x.so"}, "wget2 bare drumbeat"},
-		{discoverCmd{Wget2: "/missing", discoverFlags: discoverFlags{BadHosts: true}},
+		{discoverCmd{raceFlags: raceFlags{Wget2: "/missing"}}, "bare drumbeat"},
+		{discoverCmd{raceFlags: raceFlags{Wget2: "/bin/sh"}}, "bare drumbeat"},
+		{discoverCmd{raceFlags: raceFlags{Wget2: "/bin/sh"}, Names: "x.so"}, "wget2 bare drumbeat"},
+		{discoverCmd{raceFlags: raceFlags{Wget2: "/missing"}, discoverFlags: discoverFlags{BadHosts: true}},
 			"drumbeat drumbeat-lists drumbeat-bad"},
-		{discoverCmd{Wget2: "/missing", Contenders: []string{"wget2"}}, ""},
+		{discoverCmd{raceFlags: raceFlags{Wget2: "/missing"}, Contenders: []string{"wget2"}}, ""},
 		{discoverCmd{Contenders: []string{"drumbeat-bad"}}, ""},
 		{discoverCmd{Contenders: []string{"curl"}}, ""},
 	} {
@@ -236,10 +236,9 @@ func TestDiscoverReport(t *testing.T) {
 	bad.Missing, bad.MissedOf = 1, []string{"http://a.test/x"}
 	half := trialOf(20, 20, 20, 20)
 	d := &discovery{discoverCmd: &discoverCmd{discoverFlags: discoverFlags{Web: webSmall, Seeds: 1},
-		Contenders: []string{bareName, drumbeatName}, Pairs: 3,
-		LeastBare: 0.75}, discoverServers: &discoverServers{web: s.Web(), server: s, dns: &nameServer{}},
+		Contenders: []string{bareName, drumbeatName}, raceFlags: raceFlags{Pairs: 3, LeastBare: 0.75}}, discoverServers: &discoverServers{web: s.Web(), server: s, dns: noNames(t)},
 		expect: s.Web().Expected(1),
-		runs:   map[string][]*discoverTrial{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
+		runs:   runs[*discoverTrial]{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
 	half.slots = map[string]float64{"politeness": 0.75, "disk": 0.25}
 	rep := report.New("discover", "test")
 	d.report(rep, s.Web().Figures())

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,18 +23,9 @@ func (d *discovery) report(rep *report.Report, f docweb.Figures) {
 	rep.Set("server", "on the same CPUs; %.0f %% of the bytes uncompressed, the rest in gzip made in advance; "+
 		"%.1f KB sent per page", 100*f.Plain,
 		f.SentBytes/1e3)
-	for _, name := range d.Contenders {
-		cmd := d.command(name, "DIR")
-		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), d.Work+"/",
-			"WEB/"))
-	}
+	d.describe(rep, d.Contenders, d.Work, func(name string) *exec.Cmd { return d.command(name, "DIR") })
 	if d.absent != "" {
 		rep.Set("wget2 is absent", "%s", d.absent)
-	} else if slices.Contains(d.Contenders, wget2Name) {
-		if out, err := exec.Command(d.Wget2, "--version").Output(); err == nil {
-			version, _, _ := strings.Cut(string(out), "\n")
-			rep.Set("wget2 is", "%s", version)
-		}
 	}
 	for _, name := range d.Contenders {
 		for _, l := range d.runs[name] {
@@ -46,7 +36,8 @@ func (d *discovery) report(rep *report.Report, f docweb.Figures) {
 	if t := d.slotTable(); len(t.Rows) > 0 {
 		rep.Tables = append(rep.Tables, t)
 	}
-	rep.Figures = append(rep.Figures, d.figure())
+	rep.Figures = append(rep.Figures, d.runs.figure(d.Contenders,
+		func(l *discoverTrial) ([]time.Duration, time.Duration) { return l.Ends, l.span() }))
 	d.ratios(rep)
 	for _, name := range d.Contenders {
 		if !isDrumbeat(name) {
@@ -75,34 +66,8 @@ func (d *discovery) metrics(l *discoverTrial) []report.Metric {
 		{Value: 100 * l.worst(), Unit: "worst-second-%"}, {Value: 100 * l.slowShare(), Unit: "slow-seconds-%"}}
 }
 
-// discoverColumn is a column of medians.
-type discoverColumn struct {
-	head, format string
-	figure       func(*discoverTrial) float64
-}
-
-func (d *discovery) medians(title string, columns []discoverColumn) report.Table {
-	t := report.Table{Title: title, Head: []string{"contender"}}
-	for _, c := range columns {
-		t.Head = append(t.Head, c.head)
-	}
-	for _, name := range d.Contenders {
-		row := []string{name}
-		for _, c := range columns {
-			row = append(row, fmt.Sprintf(c.format, d.median(name, c.figure)))
-		}
-		t.Add(row...)
-	}
-	return t
-}
-
-// median returns the median of a figure over a contender's trials.
-func (d *discovery) median(name string, figure func(*discoverTrial) float64) float64 {
-	return report.Of(d.runs[name], figure).Median()
-}
-
 func (d *discovery) table() report.Table {
-	t := d.medians("medians", []discoverColumn{
+	t := d.runs.medians("medians", d.Contenders, []column[*discoverTrial]{
 		{"pages/s", "%.0f", (*discoverTrial).rate},
 		{"CPU us/page", "%.0f", (*discoverTrial).cpuMicros},
 		{"server's CPU", "%.0f", func(l *discoverTrial) float64 { return l.perPage(l.serverCPU) }},
@@ -111,16 +76,13 @@ func (d *discovery) table() report.Table {
 		{"last page s", "%.2f", func(l *discoverTrial) float64 { return l.span().Seconds() }},
 		{"end s", "%.2f", func(l *discoverTrial) float64 { return l.wall.Seconds() }},
 	})
-	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
-	for i, name := range d.Contenders {
-		t.Rows[i] = slices.Insert(t.Rows[i], 1, report.Of(d.runs[name], (*discoverTrial).rate).Spread())
-	}
+	d.runs.spread(&t, (*discoverTrial).rate)
 	t.Notes = []string{"pages/s: from the start of the process to its last page; CPU: of the whole process, with its end."}
 	return t
 }
 
 func (d *discovery) startTable() report.Table {
-	t := d.medians("start and stalls, medians", []discoverColumn{
+	t := d.runs.medians("start and stalls, medians", d.Contenders, []column[*discoverTrial]{
 		{"first answer s", "%.2f", func(l *discoverTrial) float64 { return l.First.Seconds() }},
 		{"100 pages after s", "%.2f", func(l *discoverTrial) float64 { return l.hundredth().Seconds() }},
 		{"worst second", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.worst() }},
@@ -135,7 +97,7 @@ func (d *discovery) startTable() report.Table {
 func (d *discovery) secondsTable() report.Table {
 	t := report.Table{Title: "pages in each second, last trial", Head: []string{"contender", "pages"}}
 	for _, name := range d.Contenders {
-		l := d.runs[name][len(d.runs[name])-1]
+		l := d.runs.last(name)
 		t.Add(name, strings.Trim(fmt.Sprint(l.seconds()), "[]"))
 	}
 	return t
@@ -169,66 +131,20 @@ func (d *discovery) slotTable() report.Table {
 	t := report.Table{Title: "use of connection slots, last trial, by the crawler's own figures",
 		Head: []string{"contender", "share"}}
 	for _, name := range d.Contenders {
-		if l := d.runs[name][len(d.runs[name])-1]; len(l.slots) > 0 {
+		if l := d.runs.last(name); len(l.slots) > 0 {
 			t.Add(name, slotsText(l.slots))
 		}
 	}
 	return t
 }
 
-// ratios adds the ratios of medians, and the checks of those with a target.
+// ratios adds the ratios of medians to the report.
 func (d *discovery) ratios(rep *report.Report) {
-	t := report.Table{Title: "ratios of the medians", Head: []string{"ratio", "pages/s", "CPU per page"}}
-	quotient := func(over, under string) (rate, cpu float64, ok bool) {
-		if len(d.runs[over]) == 0 || len(d.runs[under]) == 0 {
-			return 0, 0, false
-		}
-		rate = d.median(over, (*discoverTrial).rate) / d.median(under, (*discoverTrial).rate)
-		cpu = d.median(over, (*discoverTrial).cpuMicros) / d.median(under, (*discoverTrial).cpuMicros)
-		t.Add(over+"/"+under, fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", cpu))
-		rep.Add("BenchmarkDiscoverRatio/over="+over+"/under="+under, 1, report.Metric{Value: rate, Unit: "pages/s-ratio"},
-			report.Metric{Value: cpu, Unit: "cpu-ratio"})
-		return rate, cpu, true
+	leastBad := 0.0
+	if d.MostBad > 0 {
+		leastBad = 1 - d.MostBad
 	}
-	least := func(over, under string, rate, target float64) {
-		if target > 0 {
-			rep.Checks = append(rep.Checks, report.AtLeast("pages/s of "+over+" over "+under, rate, target, "x"))
-		}
-	}
-	if rate, _, ok := quotient(drumbeatName, wget2Name); ok {
-		least(drumbeatName, wget2Name, rate, d.LeastWget2)
-	}
-	if rate, cpu, ok := quotient(drumbeatName, bareName); ok {
-		least(drumbeatName, bareName, rate, d.LeastBare)
-		if d.MostCPU > 0 {
-			rep.Checks = append(rep.Checks, report.AtMost("CPU per page of drumbeat over bare", cpu, d.MostCPU, "x"))
-		}
-	}
-	quotient(noStoreName, bareNoStoreName)
-	quotient(listsName, drumbeatName)
-	if rate, _, ok := quotient(badName, listsName); ok && d.MostBad > 0 {
-		least(badName, listsName, rate, 1-d.MostBad)
-	}
-	if len(t.Rows) > 0 {
-		rep.Tables = append(rep.Tables, t)
-	}
-}
-
-// figure plots the pages/s over time in the last trial of each contender.
-func (d *discovery) figure() report.Figure {
-	f := report.Figure{Name: "rate", Title: "Pages answered, last trial of each", X: "seconds from start", Y: "pages/s"}
-	for _, name := range d.Contenders {
-		l := d.runs[name][len(d.runs[name])-1]
-		counts := make([]float64, int(l.span()/figureStep)+1)
-		for _, at := range l.Ends {
-			counts[min(int(at/figureStep), len(counts)-1)]++
-		}
-		s := report.Series{Name: name}
-		for i, n := range counts {
-			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(),
-				Y: n * float64(time.Second/figureStep)})
-		}
-		f.Series = append(f.Series, s)
-	}
-	return f
+	d.runs.ratios(rep, "Discover", (*discoverTrial).rate, (*discoverTrial).cpuMicros, []ratio{
+		{drumbeatName, wget2Name, d.LeastWget2, 0}, {drumbeatName, bareName, d.LeastBare, d.MostCPU}, {noStoreName, bareNoStoreName, 0, 0}, {listsName, drumbeatName, 0, 0},
+		{badName, listsName, leastBad, 0}})
 }

@@ -18,18 +18,15 @@ import (
 	"time"
 
 	"drumbeat/bench/docweb"
+	"drumbeat/internal/cputime"
 )
 
 // discoverTrial is one run of one contender. Times are from the start of its process.
 type discoverTrial struct {
 	docweb.Counts
-	last      time.Duration // answer of the last page
-	wall      time.Duration // end of the process
-	cpu       time.Duration // of the process, user and system
-	serverCPU time.Duration // of this process, which serves the web
-	idle      float64       // idle share of the machine's CPU time until the last page
-	rssBytes  int64
-	slots     map[string]float64 // share of the connection slots by their use, with drumbeat only
+	cost                     // the idle share is until the last page; this process is the server
+	last  time.Duration      // answer of the last page
+	slots map[string]float64 // share of the connection slots by their use, with drumbeat only
 }
 
 // span is the time from the start of the process to the last page.
@@ -122,18 +119,8 @@ func slotsText(slots map[string]float64) string {
 func (d *discovery) command(name, dir string) *exec.Cmd {
 	switch name {
 	case wget2Name:
-		var domains []string
-		for _, h := range d.web.Hosts() {
-			domains = append(domains, h.Name)
-		}
-		args := []string{"--quiet", "--input-file", d.path("seeds.txt"), "--recursive", "--level=inf", "--span-hosts",
-			"--max-threads=" + strconv.Itoa(wget2Threads), "--tries=1", "--compression=gzip", "--output-document=/dev/null",
-			"--no-config",
-			"--no-hsts", "--no-cookies", "--no-netrc", "--no-proxy", "--no-xattr", "--no-http2", "--ignore-tags=" + wget2Ignores}
-		cmd := exec.Command(d.Wget2, args...)
-		cmd.Env = append(os.Environ(), "LD_PRELOAD="+d.Names, "NSS_WRAPPER_HOSTS="+d.path("names.txt"),
-			"NSS_WRAPPER_MAX_HOSTENTS="+strconv.Itoa(4*len(domains)+100), "HOME="+dir) // default: 100 names
-		return cmd
+		return d.wget2(d.path("seeds.txt"), d.Names, d.path("names.txt"), 4*len(d.web.Hosts())+100, dir,
+			"--span-hosts", "--tries=1")
 	case bareName:
 		return exec.Command("/proc/self/exe", "floor", "--list", d.path("list.txt"), "--store", dir)
 	case bareNoStoreName:
@@ -170,30 +157,22 @@ func (d *discovery) run(ctx context.Context, name string) (*discoverTrial, error
 		return nil, err
 	}
 	defer out.Close()
-	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	l := new(discoverTrial)
-	server := ownCPU()
-	idle, all := machineTicks()
+	server := cputime.Process()
 	d.server.Log().Restart(d.expect)
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("realweb: start %s: %w", name, err)
+	c, err := startChild(cmd, dir, out)
+	if err != nil {
+		return nil, err
 	}
-	stop, peak, ended := make(chan struct{}), make(chan int64), make(chan error, 1)
-	go watchRSS(cmd.Process.Pid, stop, peak)
+	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	why := d.awaitPages(ctx, ended)
-	idle2, all2 := machineTicks()
-	l.idle, l.serverCPU = float64(idle2-idle)/float64(max(all2-all, 1)), ownCPU()-server
+	l.idle, l.serverCPU = c.idleSince(), cputime.Process()-server
 	if why != itself && isDrumbeat(name) {
 		l.slots = slotsOf(crawlDir(dir)) // an empty table if it fails
 	}
 	err = d.end(cmd, isDrumbeat(name), ended, why)
-	l.wall = time.Since(began)
-	close(stop)
-	l.rssBytes = <-peak
-	l.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	c.ended(&l.cost)
 	l.Counts = d.server.Log().Counts()
 	d.server.Hangup()
 	if len(l.Ends) > 0 {
@@ -201,10 +180,9 @@ func (d *discovery) run(ctx context.Context, name string) (*discoverTrial, error
 	}
 	// wget2 exits with 8 if any URL had an error status, such as 404.
 	if cmp.Or(ctx.Err(), err) != nil && (ctx.Err() != nil || name != wget2Name) || l.Pages == 0 {
-		text, _ := os.ReadFile(out.Name())
 		return nil, fmt.Errorf("realweb: %s: %w: %d pages\n%s\n%s", strings.Join(cmd.Args, " "), cmp.Or(ctx.Err(), err,
 			errors.New("ended")), l.Pages,
-			l, text[max(0, len(text)-4000):])
+			l, outputTail(out))
 	}
 	return l, nil
 }
@@ -275,15 +253,6 @@ func (d *discovery) end(cmd *exec.Cmd, crawl bool, ended chan error, why ending)
 		cmd.Process.Kill()
 		return errors.Join(errors.New("killed, because it did not stop"), <-ended)
 	}
-}
-
-// ownCPU returns the CPU time of this process.
-func ownCPU() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // slotsOf asks a running crawl by its socket how its connection slots were used.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"drumbeat/bench/docweb"
+	"drumbeat/internal/simweb"
 )
 
 // The webs of discover.
@@ -30,7 +31,7 @@ type discoverFlags struct {
 type discoverServers struct {
 	web    *docweb.Web
 	server *docweb.Server
-	dns    *nameServer
+	dns    *simweb.NameServer
 	port   int
 }
 
@@ -45,9 +46,11 @@ func (f *discoverFlags) start() (*discoverServers, error) {
 	}
 	w := server.Web()
 	s := &discoverServers{web: w, server: server, port: w.Port()}
-	s.dns, err = startNameServer(func(name string) (net.IP, bool) {
-		addr, ok := w.Lookup(name)
-		return addr.AsSlice(), ok
+	s.dns, err = simweb.StartNameServer(0, func(name string) ([]netip.Addr, time.Duration) {
+		if addr, ok := w.Lookup(name); ok {
+			return []netip.Addr{addr}, answerTTL
+		}
+		return nil, answerTTL
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.server.Close())
@@ -56,13 +59,12 @@ func (f *discoverFlags) start() (*discoverServers, error) {
 }
 
 func (s *discoverServers) close() error {
-	s.dns.close()
-	return s.server.Close()
+	return errors.Join(s.dns.Close(), s.server.Close())
 }
 
 // crawlFlags returns drumbeat's flags for this web.
 func (s *discoverServers) crawlFlags() []string {
-	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.addr.String(), "--allow-net",
+	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.Addr().String(), "--allow-net",
 		"127.0.0.0/8",
 		"--ports", strconv.Itoa(s.port)}
 }

@@ -37,7 +37,8 @@
 //
 // "discover" does so with a generated web (bench/docweb), whose hosts the crawlers find on the way from one
 // seed. Its server is in this process, and its log is what the pages are compared with (discover.go,
-// discovertrial.go, discoverreport.go). The bare loop fetches the list of what must be found.
+// discovertrial.go, discoverreport.go). The bare loop fetches the list of what must be found. race.go has what
+// both races share.
 //
 // # Processes
 //

@@ -6,20 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"text/template"
 	"time"
+
+	"drumbeat/internal/simweb"
 )
 
 // servers are the processes and goroutines that serve the web.
 type servers struct {
 	web   *web
-	dns   *nameServer
+	dns   *simweb.NameServer
+	asked struct{ all, denied atomic.Int64 } // questions to dns
 	nginx *exec.Cmd
 	done  chan struct{} // closed when nginx has ended
 	err   error         // of nginx; valid after done
@@ -151,7 +156,7 @@ func startServers(ctx context.Context, w *web) (*servers, error) {
 		close(s.done)
 	}()
 	var err error
-	if s.dns, err = startNameServer(w.lookup); err != nil {
+	if s.dns, err = simweb.StartNameServer(0, s.resolve); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	if err := s.awaitNginx(ctx); err != nil {
@@ -213,16 +218,30 @@ func (s *servers) awaitNginx(ctx context.Context) error {
 	}
 }
 
+// answerTTL is how long an answer of DNS is valid.
+const answerTTL = 300 * time.Second
+
+// resolve knows the names of the web alone.
+func (s *servers) resolve(name string) ([]netip.Addr, time.Duration) {
+	s.asked.all.Add(1)
+	h := s.web.byName[name]
+	if h == nil {
+		s.asked.denied.Add(1)
+		return nil, answerTTL
+	}
+	return []netip.Addr{netip.MustParseAddr(h.addr)}, answerTTL
+}
+
 // crawlFlags returns drumbeat's flags for this web.
 func (s *servers) crawlFlags() []string {
-	return []string{"--resolver", s.dns.addr.String(), "--allow-net", "127.0.0.0/8",
+	return []string{"--resolver", s.dns.Addr().String(), "--allow-net", "127.0.0.0/8",
 		"--map-port", fmt.Sprintf("80=%d", s.web.httpPort), "--map-port", fmt.Sprintf("443=%d", s.web.httpsPort)}
 }
 
 // close stops all servers; nginx flushes its log.
-func (s *servers) close() error {
+func (s *servers) close() (err error) {
 	if s.dns != nil {
-		s.dns.close()
+		defer func() { err = errors.Join(err, s.dns.Close()) }()
 	}
 	select {
 	case <-s.done:

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -36,14 +34,7 @@ func (r *trials) report(rep *report.Report, k *walk) {
 		len(r.pages), float64(bytes)/pages/1e3, float64(k.links)/pages)
 	rep.Set("server", "nginx on the same CPUs, %.0f %% of the bytes uncompressed, the rest in gzip -6 made in advance, logs buffered; "+
 		"after an untimed crawl", 100*float64(plain)/float64(bytes))
-	for _, name := range contenders {
-		cmd := r.command(context.Background(), name, "DIR")
-		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), r.web.path(""), "WEB"))
-	}
-	if out, err := exec.Command(r.Wget2, "--version").Output(); err == nil {
-		version, _, _ := strings.Cut(string(out), "\n")
-		rep.Set("wget2 is", "%s", version)
-	}
+	r.describe(rep, contenders, r.web.path(""), func(name string) *exec.Cmd { return r.command(name, "DIR") })
 	for _, name := range contenders {
 		for _, l := range r.runs[name] {
 			rep.Add("BenchmarkRace/client="+name, int64(len(l.log.pages)), metrics(l)...)
@@ -52,7 +43,8 @@ func (r *trials) report(rep *report.Report, k *walk) {
 	rep.Tables = append(rep.Tables, r.table())
 	r.ratios(rep)
 	rep.Tables = append(rep.Tables, r.found(k))
-	rep.Figures = append(rep.Figures, r.figure())
+	rep.Figures = append(rep.Figures, r.runs.figure([]string{wget2Name, drumbeatName, bareName},
+		func(l *trial) ([]time.Duration, time.Duration) { return l.ends, l.wall }))
 	missing, extra := 0, 0
 	for _, l := range slices.Concat(r.runs[drumbeatName], r.runs[noStoreName]) {
 		m, e := r.compare(l)
@@ -79,34 +71,19 @@ func metrics(l *trial) []report.Metric {
 		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}}
 }
 
-// columns are the figures of the table of medians.
-var columns = []struct {
-	head, format string
-	figure       func(*trial) float64
-}{
-	{"pages/s", "%.0f", (*trial).rate},
-	{"CPU ms/page", "%.3f", (*trial).cpuMillis},
-	{"server's CPU", "%.3f", func(l *trial) float64 { return l.perPage(l.serverCPU) / 1e3 }},
-	{"wall s", "%.2f", func(l *trial) float64 { return l.wall.Seconds() }},
-	{"CPUs idle", "%.0f %%", func(l *trial) float64 { return 100 * l.idle }},
-	{"RSS MB", "%.0f", func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }},
-	{"start s", "%.2f", func(l *trial) float64 { return l.first.Seconds() }},
-	{"tail s", "%.2f", func(l *trial) float64 { return l.tail.Seconds() }},
-}
-
 // table returns the medians.
 func (r *trials) table() report.Table {
-	t := report.Table{Title: "medians", Head: []string{"contender", "least..largest pages/s"}}
-	for _, c := range columns {
-		t.Head = append(t.Head, c.head)
-	}
-	for _, name := range contenders {
-		row := []string{name, report.Of(r.runs[name], (*trial).rate).Spread()}
-		for _, c := range columns {
-			row = append(row, fmt.Sprintf(c.format, r.median(name, c.figure)))
-		}
-		t.Add(row...)
-	}
+	t := r.runs.medians("medians", contenders, []column[*trial]{
+		{"pages/s", "%.0f", (*trial).rate},
+		{"CPU ms/page", "%.3f", (*trial).cpuMillis},
+		{"server's CPU", "%.3f", func(l *trial) float64 { return l.perPage(l.serverCPU) / 1e3 }},
+		{"wall s", "%.2f", func(l *trial) float64 { return l.wall.Seconds() }},
+		{"CPUs idle", "%.0f %%", func(l *trial) float64 { return 100 * l.idle }},
+		{"RSS MB", "%.0f", func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }},
+		{"start s", "%.2f", func(l *trial) float64 { return l.first.Seconds() }},
+		{"tail s", "%.2f", func(l *trial) float64 { return l.tail.Seconds() }},
+	})
+	r.runs.spread(&t, (*trial).rate)
 	t.Notes = []string{"bare: a bare loop over the URLs that drumbeat fetched (bench/bareloop); nostore: without WARC files.",
 		"start: from the process's start to its first answer; tail: from the last answer to the process's end."}
 	return t
@@ -174,27 +151,4 @@ func (r *trials) compare(l *trial) (missed, extra []string) {
 	}
 	slices.Sort(missed)
 	return missed, extra
-}
-
-// figureStep is the width of a point of the figure.
-const figureStep = 250 * time.Millisecond
-
-// figure plots the pages/s over time in the last trial of wget2, drumbeat and the bare loop.
-func (r *trials) figure() report.Figure {
-	f := report.Figure{Name: "rate", Title: "Pages answered, last trial of each", X: "seconds from start", Y: "pages/s"}
-	for _, name := range []string{wget2Name, drumbeatName, bareName} {
-		l := r.runs[name][len(r.runs[name])-1]
-		counts := make([]float64, int(l.wall/figureStep)+1)
-		for _, at := range l.ends {
-			if i := int(at / figureStep.Seconds()); i >= 0 && i < len(counts) {
-				counts[i]++
-			}
-		}
-		s := report.Series{Name: name}
-		for i, n := range counts {
-			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(), Y: n / figureStep.Seconds()})
-		}
-		f.Series = append(f.Series, s)
-	}
-	return f
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,18 +18,13 @@ const (
 )
 
 type raceCmd struct {
-	Work     string        `required:"" help:"Directory for the web, logs and crawls; must exist."`
-	Drumbeat string        `required:"" help:"Binary of drumbeat."`
-	Wget2    string        `default:"wget2" help:"Binary of wget2."`
-	Names    string        `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names."`
-	Web      string        `enum:"core,full,one" default:"core" help:"core: compressed pages. full: every third host of a package sends its pages uncompressed. one: a single host, so the bare loop has one connection."`
-	Packages []string      `required:"" help:"Serve the HTML of these Debian packages, given as NAME*HOSTS or NAME:SUBDIRECTORY*HOSTS."`
-	Pairs    int           `default:"5" help:"Number of trials of each contender, alternately."`
-	Limit    time.Duration `default:"5m" help:"Maximum duration of a trial."`
-	Flags    []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
-	Check    bool          `help:"Exit with code 1 if a figure misses its target."`
-	Out      string        `help:"Also write the report to this directory, as text and JSON; go run ./bench/lab/plot draws its figure."`
-	targets
+	raceFlags
+	Names        string   `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names."`
+	Web          string   `enum:"core,full,one" default:"core" help:"core: compressed pages. full: every third host of a package sends its pages uncompressed. one: a single host, so the bare loop has one connection."`
+	Packages     []string `required:"" help:"Serve the HTML of these Debian packages, given as NAME*HOSTS or NAME:SUBDIRECTORY*HOSTS."`
+	Check        bool     `help:"Exit with code 1 if a figure misses its target."`
+	LeastWget2   float64  `name:"least-wget2" default:"1.5" help:"Target: at least N times the pages/s of wget2."`
+	LeastNoStore float64  `name:"least-nostore" help:"Target: at least N times the pages/s of the bare loop, both without store."`
 }
 
 // trials is the state of the command race.
@@ -39,16 +33,16 @@ type trials struct {
 	web     *web
 	servers *servers
 	began   time.Time
-	pages   map[string]bool     // URLs of pages in the walk
-	runs    map[string][]*trial // by contender
+	pages   map[string]bool // URLs of pages in the walk
+	runs    runs[*trial]    // by contender
 }
 
 // Run is the command race.
 func (c raceCmd) Run(ctx context.Context) (err error) {
-	if c.Pairs < 1 || c.Pairs > 1000 {
-		return fmt.Errorf("realweb: %d pairs: want 1 to 1000", c.Pairs)
+	if err := c.check(); err != nil {
+		return err
 	}
-	r := &trials{raceCmd: &c, runs: map[string][]*trial{}, began: time.Now()}
+	r := &trials{raceCmd: &c, runs: runs[*trial]{}, began: time.Now()}
 	rep := report.New("race", "drumbeat, wget2 and a bare loop fetch the same static web of real HTML")
 	if r.web, err = newTrialWeb(ctx, &c); err != nil {
 		return err
@@ -108,7 +102,7 @@ func finish(rep *report.Report, out string, check bool) error {
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // all runs an untimed crawl, which warms the caches and yields the list of URLs for the bare loop, then the
-// trials. The order of the contenders changes from round to round.
+// trials.
 func (r *trials) all(ctx context.Context) error {
 	first, err := r.run(ctx, drumbeatName)
 	if err != nil {
@@ -117,23 +111,17 @@ func (r *trials) all(ctx context.Context) error {
 	if err := r.writeList(first.log); err != nil {
 		return err
 	}
-	for i := range r.Pairs {
-		order := slices.Clone(contenders)
-		if i%2 == 1 {
-			slices.Reverse(order)
+	return r.alternate(contenders, func(round int, name string) error {
+		l, err := r.run(ctx, name)
+		if err != nil {
+			return err
 		}
-		for _, name := range order {
-			l, err := r.run(ctx, name)
-			if err != nil {
-				return err
-			}
-			r.runs[name] = append(r.runs[name], l)
-			progress("%d/%d %-16s %6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, idle %2.0f %%, first answer after %.2f s, "+
-				"last answer %.2f s before the end", i+1, r.Pairs, name, l.wall.Seconds(), l.rate(), l.perPage(l.cpu), l.perPage(l.serverCPU),
-				100*l.idle, l.first.Seconds(), l.tail.Seconds())
-		}
-	}
-	return nil
+		r.runs[name] = append(r.runs[name], l)
+		progress("%d/%d %-16s %6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, idle %2.0f %%, first answer after %.2f s, "+
+			"last answer %.2f s before the end", round, r.Pairs, name, l.wall.Seconds(), l.rate(), l.perPage(l.cpu), l.perPage(l.serverCPU),
+			100*l.idle, l.first.Seconds(), l.tail.Seconds())
+		return nil
+	})
 }
 
 // writeInputs writes the seeds of both crawlers, and the host names for wget2.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"drumbeat/bench/report"
+	"drumbeat/internal/simweb"
 )
 
 // docsTree makes a small package with a page in a directory that is a symbolic link, as in openjdk-17-doc.
@@ -46,11 +48,11 @@ func docsTree(t *testing.T) string {
 
 func TestTrialWeb(t *testing.T) {
 	docs := docsTree(t)
-	c := &raceCmd{Work: t.TempDir(), Packages: []string{docs + "*4", docs + ":api*2"}}
+	c := &raceCmd{raceFlags: raceFlags{Work: t.TempDir()}, Packages: []string{docs + "*4", docs + ":api*2"}}
 	if _, err := newTrialWeb(context.Background(), c); err == nil {
 		t.Error("a subdirectory without an index.html: got no error")
 	}
-	c = &raceCmd{Work: t.TempDir(), Packages: []string{docs + "*4"}}
+	c = &raceCmd{raceFlags: raceFlags{Work: t.TempDir()}, Packages: []string{docs + "*4"}}
 	w, err := newTrialWeb(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +104,7 @@ func TestTrialWeb(t *testing.T) {
 func TestUncompressedHosts(t *testing.T) {
 	docs := docsTree(t)
 	for name, want := range map[string]string{"core": "[]", webFull: "[4 5 10]"} {
-		c := &raceCmd{Work: t.TempDir(), Web: name, Packages: []string{docs + "*6", docs + "/.*5"}}
+		c := &raceCmd{raceFlags: raceFlags{Work: t.TempDir()}, Web: name, Packages: []string{docs + "*6", docs + "/.*5"}}
 		w, err := newTrialWeb(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +130,7 @@ func TestUncompressedHosts(t *testing.T) {
 
 func TestTrialPackages(t *testing.T) {
 	for _, p := range []string{"x*0", "x*1001", "x*2*3", "x*many"} {
-		c := &raceCmd{Work: t.TempDir(), Packages: []string{p}}
+		c := &raceCmd{raceFlags: raceFlags{Work: t.TempDir()}, Packages: []string{p}}
 		if _, err := newTrialWeb(context.Background(), c); err == nil || !strings.Contains(err.Error(), "1 to 1000") {
 			t.Errorf("%s: got %v, want an error that says how to write it", p, err)
 		}
@@ -168,9 +170,9 @@ func TestPagesOfALog(t *testing.T) {
 // TestRatios: ratios are quotients of medians, and only stated targets are checked.
 func TestRatios(t *testing.T) {
 	run := func(pages int, wall, cpu time.Duration) *trial {
-		return &trial{wall: wall, cpu: cpu, log: &requests{pages: make([]string, pages)}}
+		return &trial{cost: cost{wall: wall, cpu: cpu}, log: &requests{pages: make([]string, pages)}}
 	}
-	r := &trials{raceCmd: &raceCmd{targets: targets{LeastWget2: 2, MostCPU: 1.5}}, runs: map[string][]*trial{
+	r := &trials{raceCmd: &raceCmd{raceFlags: raceFlags{MostCPU: 1.5}, LeastWget2: 2}, runs: runs[*trial]{
 		wget2Name:       {run(100, time.Second, time.Second), run(100, time.Hour, time.Hour), run(100, time.Millisecond, 0)},
 		drumbeatName:    {run(100, time.Second/4, time.Second/2)},
 		bareName:        {run(100, time.Second/8, time.Second/4)},
@@ -192,14 +194,29 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// noNames starts a name server that knows no name.
+func noNames(t *testing.T) *simweb.NameServer {
+	t.Helper()
+	n, err := simweb.StartNameServer(0, func(string) ([]netip.Addr, time.Duration) { return nil, 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
 // TestCommands: the contenders differ in what they store, and with one host the bare loop is serial.
 func TestCommands(t *testing.T) {
-	r := &trials{raceCmd: &raceCmd{Drumbeat: "drumbeat", Wget2: "wget2", Flags: []string{"--threads=9"}}, web: &web{work: t.TempDir()},
-		servers: &servers{dns: &nameServer{}}}
+	r := &trials{raceCmd: &raceCmd{raceFlags: raceFlags{Drumbeat: "drumbeat", Wget2: "wget2", Flags: []string{"--threads=9"}}}, web: &web{work: t.TempDir()},
+		servers: &servers{dns: noNames(t)}}
 	for name, store := range map[string]bool{bareName: true, bareNoStoreName: false, drumbeatName: false, noStoreName: true} {
 		crawl := strings.HasPrefix(name, "drumbeat")
 		for _, r.Web = range []string{webFull, webOne} {
-			args := r.command(context.Background(), name, "DIR").Args
+			args := r.command(name, "DIR").Args
 			one := r.Web == webOne
 			if slices.Contains(args, "--store") != store || slices.Contains(args, "--threads=9") != crawl ||
 				slices.Contains(args, "--linger") != (crawl && one) || slices.Contains(args, "--connections") != (!crawl && one) {

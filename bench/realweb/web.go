@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 )
@@ -81,15 +80,6 @@ func newWeb(f webFlags) (*web, error) {
 func (w *web) add(h *host) {
 	w.hosts = append(w.hosts, h)
 	w.byName[h.name] = h
-}
-
-// lookup returns the address of a name, for the name server.
-func (w *web) lookup(name string) (net.IP, bool) {
-	h := w.byName[name]
-	if h == nil {
-		return nil, false
-	}
-	return net.ParseIP(h.addr), true
 }
 
 func (w *web) path(elem ...string) string {

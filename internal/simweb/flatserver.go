@@ -20,21 +20,15 @@ import (
 // response costs a read, a write and a close; there is no log and no delay. It has a goroutine for each
 // listener, connection and name server; Close ends them and waits.
 type FlatServer struct {
-	f         *Flat
-	port      uint16
-	names     *nameServer
-	listeners []net.Listener
-	ca        *authority  // nil without HTTPS
-	tls       *tls.Config // shared, so sessions can be resumed
-	stop      chan struct{}
-	wait      sync.WaitGroup
-	sessions  sync.Pool
+	f        *Flat
+	port     uint16
+	names    *nameServer
+	ca       *authority  // nil without HTTPS
+	tls      *tls.Config // shared, so sessions can be resumed
+	accepts  *Conns
+	sessions sync.Pool
 	pages, robots, other,
 	lookups, conns atomic.Int64
-
-	mu   sync.Mutex // guards open and shut
-	open map[net.Conn]struct{}
-	shut bool
 
 	certMu sync.Mutex
 	certs  map[uint64]*tls.Certificate // by PLD
@@ -48,7 +42,7 @@ type FlatCounts struct{ Pages, Robots, Other, Lookups, Conns int64 }
 
 // Start serves the web until Close.
 func (f *Flat) Start() (*FlatServer, error) {
-	s := &FlatServer{f: f, stop: make(chan struct{}), open: map[net.Conn]struct{}{}, certs: map[uint64]*tls.Certificate{}}
+	s := &FlatServer{f: f, accepts: NewConns(), certs: map[uint64]*tls.Certificate{}}
 	s.sessions.New = func() any { return &flatSession{s: s, in: make([]byte, 8<<10), FlatSession: FlatSession{f: f}} }
 	fail := func(err error) (*FlatServer, error) {
 		return nil, errors.Join(fmt.Errorf("simweb: start flat web: %w", err), s.Close())
@@ -60,19 +54,24 @@ func (f *Flat) Start() (*FlatServer, error) {
 		}
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: s.certificate}
 	}
+	var listeners []net.Listener
 	for range portTries {
-		if s.listeners, s.port, err = listenAll(f.Addrs(), 0); err == nil {
+		if listeners, s.port, err = listenAll(f.Addrs(), 0); err == nil {
 			break
 		}
 	}
 	if err != nil {
 		return fail(err)
 	}
+	for _, l := range listeners {
+		s.accepts.Serve(l, func(c net.Conn) {
+			x := s.sessions.Get().(*flatSession)
+			x.serve(c)
+			s.sessions.Put(x)
+		})
+	}
 	if s.names, err = startNameServer(0, s); err != nil {
 		return fail(err)
-	}
-	for _, l := range s.listeners {
-		s.wait.Go(func() { s.accept(l) })
 	}
 	return s, nil
 }
@@ -98,19 +97,7 @@ func (s *FlatServer) Counts() FlatCounts {
 
 // Close closes all connections and waits for every goroutine.
 func (s *FlatServer) Close() error {
-	s.mu.Lock()
-	if !s.shut {
-		close(s.stop)
-	}
-	s.shut = true
-	for _, l := range s.listeners {
-		l.Close()
-	}
-	for c := range s.open {
-		c.Close()
-	}
-	s.mu.Unlock()
-	s.wait.Wait()
+	s.accepts.Close()
 	if s.names == nil {
 		return nil
 	}
@@ -118,37 +105,6 @@ func (s *FlatServer) Close() error {
 		return fmt.Errorf("simweb: close flat web: %w", err)
 	}
 	return nil
-}
-
-// accept starts the sessions of one listener.
-func (s *FlatServer) accept(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			select {
-			case <-s.stop:
-				return
-			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client has closed
-			}
-			continue
-		}
-		s.mu.Lock()
-		if s.shut {
-			s.mu.Unlock()
-			c.Close()
-			return
-		}
-		s.open[c] = struct{}{}
-		s.mu.Unlock()
-		s.wait.Go(func() {
-			x := s.sessions.Get().(*flatSession)
-			x.serve(c)
-			s.sessions.Put(x)
-			s.mu.Lock()
-			delete(s.open, c)
-			s.mu.Unlock()
-		})
-	}
 }
 
 // certificate returns the certificate of the host's PLD.

@@ -36,34 +36,28 @@ type ServerOptions struct {
 // Server is a web on sockets: HTTP and HTTPS on every address of the web, name servers on 127.0.0.1. It has
 // one goroutine for each listener, connection and name server socket; Close ends them and waits.
 type Server struct {
-	w         *Web
-	requests  io.Writer // nil: no lines
-	http      uint16
-	https     uint16
-	names     []*nameServer
-	listeners []net.Listener
-	stop      chan struct{} // closed first
-	release   func() bool   // of the context's AfterFunc
-	once      sync.Once
-	err       error
-	wait      sync.WaitGroup
-
-	mu    sync.Mutex // guards conns and shut
-	conns map[net.Conn]struct{}
-	shut  bool
+	w        *Web
+	requests io.Writer // nil: no lines
+	http     uint16
+	https    uint16
+	names    []*nameServer
+	accepts  *Conns
+	release  func() bool // of the context's AfterFunc
+	once     sync.Once
+	err      error
 }
 
 // Start starts the servers. They stop when ctx ends; the caller must still call Close, which waits for
 // them.
 func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
-	s := &Server{w: w, requests: opt.Requests, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	s := &Server{w: w, requests: opt.Requests, accepts: NewConns()}
 	var err error
 	if s.http, err = s.listen(opt.HTTPPort, nil); err == nil {
 		s.https, err = s.listen(opt.HTTPSPort, w.authority().config())
 	}
 	for i := 0; err == nil && i < max(1, opt.DNSServers); i++ {
 		var n *nameServer
-		if n, err = startNameServer(opt.DNSPort, &badNetwork{names: w, opt: opt, stop: s.stop}); err == nil {
+		if n, err = startNameServer(opt.DNSPort, &badNetwork{names: w, opt: opt, stop: s.accepts.Stopped()}); err == nil {
 			s.names = append(s.names, n)
 		}
 		opt.DNSPort = 0
@@ -104,23 +98,14 @@ func (s *Server) Close() error {
 		s.release()
 	}
 	s.halt()
-	s.wait.Wait()
+	s.accepts.Close()
 	return s.err
 }
 
 // halt closes everything, once.
 func (s *Server) halt() {
 	s.once.Do(func() {
-		close(s.stop)
-		s.mu.Lock()
-		s.shut = true
-		for _, l := range s.listeners {
-			l.Close()
-		}
-		for c := range s.conns {
-			c.Close()
-		}
-		s.mu.Unlock()
+		s.accepts.Halt()
 		var errs []error
 		for _, n := range s.names {
 			errs = append(errs, n.close())
@@ -147,9 +132,8 @@ func (s *Server) listen(port uint16, secure *tls.Config) (uint16, error) {
 			}
 			continue
 		}
-		s.listeners = append(s.listeners, list...)
 		for i, l := range list {
-			s.startAccept(l, addrs[i], secure)
+			s.accepts.Serve(l, func(c net.Conn) { s.session(c, addrs[i], secure) })
 		}
 		return got, nil
 	}
@@ -173,55 +157,19 @@ func listenAll(addrs []netip.Addr, port uint16) ([]net.Listener, uint16, error) 
 	return list, port, nil
 }
 
-// startAccept starts the goroutine of one listener; it ends when the listener is closed.
-func (s *Server) startAccept(l net.Listener, ip netip.Addr, secure *tls.Config) {
-	s.wait.Add(1)
-	go func() {
-		defer s.wait.Done()
-		for {
-			c, err := l.Accept()
-			if err == nil {
-				s.startSession(c, ip, secure)
-				continue
-			}
-			select {
-			case <-s.stop:
-				return
-			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client has closed
-			}
-		}
-	}()
-}
-
-// startSession starts the goroutine of one connection, if the server is not closing.
-func (s *Server) startSession(c net.Conn, ip netip.Addr, secure *tls.Config) {
-	s.mu.Lock()
-	if s.shut {
-		s.mu.Unlock()
-		c.Close()
+// session serves one connection.
+func (s *Server) session(c net.Conn, ip netip.Addr, secure *tls.Config) {
+	port := uint16(80)
+	if secure != nil {
+		port = 443
+	}
+	if s.w.hostileAccept(c, ip, port) {
 		return
 	}
-	s.conns[c] = struct{}{}
-	s.wait.Add(1)
-	s.mu.Unlock()
-	go func() {
-		defer s.wait.Done()
-		port := uint16(80)
-		if secure != nil {
-			port = 443
-		}
-		if s.w.hostileAccept(c, ip, port) {
-			c.Close()
-		} else {
-			session := s.w.newSession(c, ip, s.stop)
-			session.requests = s.requests
-			if secure != nil {
-				session.conn, session.https = tls.Server(c, secure), true
-			}
-			session.serve()
-		}
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	}()
+	session := s.w.newSession(c, ip, s.accepts.Stopped())
+	session.requests = s.requests
+	if secure != nil {
+		session.conn, session.https = tls.Server(c, secure), true
+	}
+	session.serve()
 }

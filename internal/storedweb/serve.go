@@ -44,7 +44,8 @@ func (w *Web) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("storedweb: listen on the interface lo, which needs Linux 5.7 or CAP_NET_RAW: %w", err)
 	}
-	w.listener = l
+	w.port = l.Addr().(*net.TCPAddr).AddrPort().Port()
+	w.conns.Serve(l, w.serve)
 	for port := w.opt.DNSPort; len(w.names) < max(1, w.opt.DNSServers); port = 0 {
 		n, err := simweb.StartNameServer(port, w.resolve)
 		if err != nil {
@@ -52,12 +53,11 @@ func (w *Web) Start(ctx context.Context) error {
 		}
 		w.names = append(w.names, n)
 	}
-	w.wait.Go(w.accept)
 	return nil
 }
 
 // Port returns the port at which all hosts and ports of the web are served.
-func (w *Web) Port() uint16 { return w.listener.Addr().(*net.TCPAddr).AddrPort().Port() }
+func (w *Web) Port() uint16 { return w.port }
 
 // Dial connects to the web's server at an address; the port does not matter.
 func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
@@ -67,36 +67,6 @@ func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	}
 	dialer := net.Dialer{KeepAlive: -1}
 	return dialer.DialContext(ctx, "tcp4", netip.AddrPortFrom(ip, w.Port()).String())
-}
-
-// accept accepts connections until the listener is closed.
-func (w *Web) accept() {
-	for {
-		c, err := w.listener.Accept()
-		if err != nil {
-			select {
-			case <-w.stop:
-				return
-			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client has closed
-			}
-			continue
-		}
-		w.mu.Lock()
-		if w.shut {
-			w.mu.Unlock()
-			c.Close()
-			return
-		}
-		w.conns[c] = struct{}{}
-		w.mu.Unlock()
-		w.wait.Go(func() {
-			w.serve(c)
-			c.Close()
-			w.mu.Lock()
-			delete(w.conns, c)
-			w.mu.Unlock()
-		})
-	}
 }
 
 // session is a connection. It belongs to one goroutine.
@@ -256,7 +226,7 @@ func (s *session) pause(d time.Duration) bool {
 	select {
 	case <-t.C:
 		return true
-	case <-s.w.stop:
+	case <-s.w.conns.Stopped():
 		return false
 	}
 }

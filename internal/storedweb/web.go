@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"net"
 	"net/netip"
 	"path"
 	"sync"
@@ -53,13 +52,11 @@ type Web struct {
 	slots     slots
 	ca        *simweb.Authority
 
-	listener net.Listener
-	names    []*simweb.NameServer
-	stop     chan struct{} // closed first
-	wait     sync.WaitGroup
-	mu       sync.Mutex // guards conns and shut
-	conns    map[net.Conn]struct{}
-	shut     bool
+	port  uint16
+	names []*simweb.NameServer
+	conns *simweb.Conns
+	once  sync.Once // for Close
+	err   error     // of Close
 }
 
 // maxOpened bounds the WARC files that stay open.
@@ -67,7 +64,7 @@ const maxOpened = 256
 
 // Open indexes the stored crawl. Start serves it. The caller must call Close in any case.
 func Open(ctx context.Context, opt Options) (*Web, error) {
-	w := &Web{opt: opt, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	w := &Web{opt: opt, conns: simweb.NewConns()}
 	w.slots, w.nameSlots = newSlots(w, maxSlots), newSlots(w, nameSlots)
 	damage := new(names)
 	var err error
@@ -145,37 +142,26 @@ func (w *Web) DNSAddrs() (list []netip.AddrPort) {
 
 // Close stops serving, waits for all goroutines and closes the files. Counts cannot be read after it.
 func (w *Web) Close() error {
-	w.mu.Lock()
-	if w.shut {
-		w.mu.Unlock()
-		return nil
-	}
-	w.shut = true
-	close(w.stop)
-	if w.listener != nil {
-		w.listener.Close()
-	}
-	for c := range w.conns {
-		c.Close()
-	}
-	w.mu.Unlock()
+	w.conns.Halt()
+	w.once.Do(func() { w.err = w.close() })
+	return w.err
+}
+
+func (w *Web) close() error {
 	var errs []error
 	for _, n := range w.names {
 		errs = append(errs, n.Close())
 	}
-	w.names = nil
-	w.wait.Wait()
+	w.conns.Close()
 	w.slots.close()
 	w.nameSlots.close()
 	for i := range w.files {
 		if f := w.files[i].opened; f != nil {
 			errs = append(errs, f.Close())
-			w.files[i].opened = nil
 		}
 	}
 	if w.table != nil {
 		errs = append(errs, w.table.f.Close())
-		w.table = nil
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("storedweb: close: %w", err)
