@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -46,7 +47,7 @@ type dispatcher struct {
 	pages     *pageStage
 	leases    *leaseStage
 	space     *space.Keeper
-	stock     *stockKeeper
+	stock     *stock.Keeper
 	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.MaxPages, the pages that this node may fetch
 	disowned  func() bool  // clusterStage.disowned: nothing may be fetched
@@ -98,7 +99,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 	nodes := time.Duration(d.opt.shares())
 	d.polite = polite.New(polite.Options{
 		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
-		CrowdedItems:       int(d.opt.leastStock()) * fewHosts / 4,
+		CrowdedItems:       int(d.opt.leastStock()) * stock.FewHosts / 4,
 		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
 		MaxRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
 		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,
@@ -180,10 +181,10 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 			return err
 		}
 		if full {
-			if err := d.stock.makeRoom(); err != nil {
+			if err := d.stock.MakeRoom(); err != nil {
 				return err
 			}
-			d.Await(ctx, d.polite.Room(), relieveEvery)
+			d.Await(ctx, d.polite.Room(), stock.RelieveEvery)
 		}
 	}
 	return nil

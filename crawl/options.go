@@ -203,7 +203,7 @@ type Options struct {
 	RollEvery time.Duration
 	Linger    time.Duration
 	// StockTarget is the number of URLs that BEAST releases ahead of fetching. Default: 16 times the
-	// connections, or more if the hosts' delays need it and RAM suffices (stock.go).
+	// connections, or more if the hosts' delays need it and RAM suffices (package stock).
 	StockTarget    int
 	RobotsInFlight int
 	MaxPages       int64
