@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
 	"drumbeat/drum"
 	"drumbeat/exchange"
 	"drumbeat/internal/revisit"
@@ -49,7 +50,7 @@ type budgetStage struct {
 	requests     *robotsRequests
 	seen         *seenStage
 	space        *space.Keeper
-	stock        *stockKeeper
+	stock        *stock.Keeper
 }
 
 func newBudgetStage(e *engine) *budgetStage {
@@ -105,7 +106,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			queue, end.began = n, time.Now()
 			b.star.Refresh()
 		}
-		if b.stock.stocked() {
+		if b.stock.Stocked() {
 			b.letPin()
 			b.Await(ctx, b.wakeBeast, account.WakeAfter)
 			continue
@@ -147,7 +148,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 				return err
 			}
 			b.beast.Advance()
-			b.stock.noteFresh()
+			b.stock.NoteFresh()
 			return nil
 		}); err != nil {
 			return err
@@ -360,7 +361,7 @@ func (b *budgetStage) wake(tx *account.Tx) { tx.Wake(b) }
 // the end of a pass wakes the former.
 func (b *budgetStage) Raise() {
 	b.deferrals.roomMade()
-	if b.Accounts.In(state.PlaceBeast) > 0 && !b.stock.stocked() {
+	if b.Accounts.In(state.PlaceBeast) > 0 && !b.stock.Stocked() {
 		b.wakeBeast.Raise()
 	}
 }
@@ -509,7 +510,7 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 		return b.finishSites(now.Sub(e.since))
 	}
 	pause := queuePause * b.opt.Politeness.HostDelay
-	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.Accounts.Stock() >= a.enough {
+	if since, a := now.Sub(e.began), b.stock.Aim(); since < pause && !a.Idle && b.Accounts.Stock() >= a.Enough {
 		return pause - since // the paper means one budget for each queue crawled, not for each queue read
 	}
 	wait = pause + 2*cheapMerge - now.Sub(e.since)
@@ -540,5 +541,5 @@ func (b *budgetStage) littleToMerge() bool {
 	if news := b.seen.pending() + b.star.PendingChecks(); float64(news) < leastNews*float64(queued) {
 		return true
 	}
-	return b.Accounts.Stock() < int64(b.opt.Network.Connections) && queued > b.stock.aim().target
+	return b.Accounts.Stock() < int64(b.opt.Network.Connections) && queued > b.stock.Aim().Target
 }

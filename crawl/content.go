@@ -156,10 +156,6 @@ type bodyValue struct {
 	url    []byte
 }
 
-const (
-	maxContentValue = state.MaxContentValue
-)
-
 func (v *bodyValue) append(dst []byte) []byte {
 	dst = append(dst, v.digest[:]...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(v.date.Unix()))

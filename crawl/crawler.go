@@ -4,11 +4,15 @@ import (
 	"context"
 	"sync/atomic"
 
+	"drumbeat/crawl/account"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
+	"drumbeat/polite"
+	"drumbeat/state"
 )
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
@@ -49,7 +53,7 @@ type crawler struct {
 	leases       *leaseStage
 	deferrals    *deferrals
 	passes       *pass.Runner
-	stock        *stockKeeper
+	stock        *stock.Keeper
 	health       *hostHealth
 	outages      *outage.Watch
 	space        *space.Keeper
@@ -75,7 +79,7 @@ func (c *crawler) wire() {
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
-	c.stock, c.space = newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
+	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.spools = newSpools(e)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
@@ -114,9 +118,12 @@ func (c *crawler) wire() {
 	c.render.pages, c.render.requests, c.render.seen, c.render.space = c.pages, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
-	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay, StockLow: c.stock.stockLow,
+	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay, StockLow: c.stock.Low,
 		Filled: func() int64 { return c.polite.Use().Filled }})
-	c.stock.deferrals = c.deferrals
+	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,
+		Evicted: func(tx *account.Tx, items []*polite.Item) error {
+			return c.deferrals.evicted(tx, items, state.ReasonEvicted)
+		}})
 	c.health.check, c.health.deferrals = c.check, c.deferrals
 	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health,
 		Looked: func(name string, answer *Lookup) {
@@ -171,7 +178,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "ready", c.dispatcher.readReady)
 	c.Start(ctx, "deferred", c.deferrals.readDeferred)
 	c.Start(ctx, "visits", c.deferrals.readVisits)
-	c.Start(ctx, "relieve", c.stock.relieve)
+	c.Start(ctx, "relieve", c.stock.Run)
 	c.Start(ctx, "dispatch", c.dispatcher.dispatch)
 	c.Start(ctx, "checkpoint", c.checkpointer.checkpoints)
 	c.Start(ctx, "watch", c.watch)

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -37,7 +38,7 @@ type deferrals struct {
 	output  *output.Writer
 	seen    *seenStage
 	space   *space.Keeper
-	stock   *stockKeeper
+	stock   *stock.Keeper
 	walk    *walkStage
 	quiet   func() bool // clusterStage.quiet: nothing may come back
 }
@@ -171,7 +172,7 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 			}
 			d.held.Advance()
 			d.heldState.Left--
-			d.stock.noteReturn()
+			d.stock.NoteReturn()
 			return nil
 		}); err != nil {
 			return err
@@ -222,12 +223,12 @@ func untilDue(c *queue.Calendar, class queue.Class) time.Duration {
 // waitsForRoom waits if the stock has no room for a URL that returns. It returns true if it has waited: the caller must
 // look again. Room that a settled page makes ends the wait at once.
 func (d *deferrals) waitsForRoom(ctx context.Context, wake account.Signal) bool {
-	if d.stock.roomForReturning() {
+	if d.stock.RoomForReturning() {
 		return false
 	}
 	d.wantRoom.Add(1)
 	defer d.wantRoom.Add(-1)
-	if !d.stock.roomForReturning() { // none was made meanwhile
+	if !d.stock.RoomForReturning() { // none was made meanwhile
 		d.Await(ctx, wake, account.WakeAfter)
 	}
 	return true
@@ -235,7 +236,7 @@ func (d *deferrals) waitsForRoom(ctx context.Context, wake account.Signal) bool 
 
 // roomMade wakes the goroutines that wait for room in the stock.
 func (d *deferrals) roomMade() {
-	if d.wantRoom.Load() > 0 && d.stock.roomForReturning() {
+	if d.wantRoom.Load() > 0 && d.stock.RoomForReturning() {
 		d.wakeDeferred.Raise()
 		d.wakeHeld.Raise()
 	}
@@ -263,7 +264,7 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 				now := time.Now()
 				return d.deferred.Append(now, now, queue.Bulk, data)
 			}
-			d.stock.noteReturn()
+			d.stock.NoteReturn()
 			return d.check.checkRobots(tx, data, rec, state.PlaceDeferred)
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -46,7 +47,7 @@ type dispatcher struct {
 	pages     *pageStage
 	leases    *leaseStage
 	space     *space.Keeper
-	stock     *stockKeeper
+	stock     *stock.Keeper
 	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.Limits.MaxPages, the pages that this node may fetch
 	disowned  func() bool  // clusterStage.disowned: nothing may be fetched
@@ -88,8 +89,8 @@ func (d *dispatcher) enqueue(tx *account.Tx, rec *weburl.Record) error {
 func (d *dispatcher) openPolite(m *state.Manifest) {
 	opt := d.opt.Politeness.Scheduler()
 	opt.MaxPerHost, opt.Ahead, opt.IdleAhead = itemsPerHost, ramAhead, idleAhead
-	stock := int(d.opt.leastStock())
-	opt.IdleItems, opt.CrowdedItems, opt.MaxUnheld = stock/idleShare, stock*fewHosts/4, stock/2
+	least := int(d.opt.leastStock())
+	opt.IdleItems, opt.CrowdedItems, opt.MaxUnheld = least/idleShare, least*stock.FewHosts/4, least/2
 	opt.MaxRobotsPerServer = max(1, d.opt.Network.RobotsInFlight/8)
 	opt.RobotsPerServer = min(robotsPerServer, opt.MaxRobotsPerServer)
 	if d.opt.Admission.Scope != state.ScopeAll { // else the defaults of package polite
@@ -164,10 +165,10 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 			return err
 		}
 		if full {
-			if err := d.stock.makeRoom(); err != nil {
+			if err := d.stock.MakeRoom(); err != nil {
 				return err
 			}
-			d.Await(ctx, d.polite.Room(), relieveEvery)
+			d.Await(ctx, d.polite.Room(), stock.RelieveEvery)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -41,7 +42,7 @@ type robotsCheck struct {
 	passes     *pass.Runner
 	requests   *robotsRequests
 	space      *space.Keeper
-	stock      *stockKeeper
+	stock      *stock.Keeper
 }
 
 func newRobotsCheck(e *engine) *robotsCheck {
@@ -368,7 +369,7 @@ func (k *robotsCheck) openMerger() {
 		Cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		Early: func() bool {
 			return k.orders.anyUrgent() || k.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
-				k.workers.exchanges.Load() < int64(k.opt.Network.Connections)/2 || k.stock.aim().idle
+				k.workers.exchanges.Load() < int64(k.opt.Network.Connections)/2 || k.stock.Aim().Idle
 		},
 		Starving: k.passes.StarvingForVerdicts,
 		Idle: func() bool {

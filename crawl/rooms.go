@@ -8,6 +8,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
 	"drumbeat/drum"
 	"drumbeat/polite"
 	"drumbeat/state/extract"
@@ -170,5 +171,10 @@ func (c *crawler) wireMeters() {
 	}
 	c.slotMeter = observe.NewSlotMeter(c.Run, every)
 	c.slotMeter.Wire(observe.Others{Connections: c.dispatcher, Outages: c.outages, Pausing: c.space.Pausing, Requests: c.requests.UnderWay,
-		Target: func() int64 { return c.stock.aim().target }, Heaps: func() *polite.Scheduler { return c.polite }})
+		Target: func() int64 { return c.stock.Aim().Target }, Heaps: func() *polite.Scheduler { return c.polite }})
+}
+
+// leastStock returns the stock's target while few hosts are in their delays.
+func (o *Options) leastStock() int64 {
+	return stock.Least(o.Network.Connections, int64(o.Order.StockTarget))
 }

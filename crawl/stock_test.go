@@ -114,7 +114,7 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 			}
 			if *verbose && s.Elapsed%(20*time.Second) < time.Second {
 				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second), s.Count(state.CountResponses), s.Places,
-					s.Count(state.CountDeferrals), c.polite.Use(), c.stock.aim())
+					s.Count(state.CountDeferrals), c.polite.Use(), c.stock.Aim())
 			}
 		}
 		c = openCrawler(t, opt)

@@ -81,7 +81,7 @@ var mutants = []mutant{
 	{name: "beast-reader-ahead", file: "crawl/budgets.go", edits: []edit{
 		{"		if err := b.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n",
 			"		b.beast.Advance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n"},
-		{"			b.beast.Advance()\n			b.stock.noteFresh()\n			return nil\n", "			b.stock.noteFresh()\n			return nil\n"}}},
+		{"			b.beast.Advance()\n			b.stock.NoteFresh()\n			return nil\n", "			b.stock.NoteFresh()\n			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/scans.go", edits: []edit{
 		{"		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome(",
 			"		b.beast.ScanAdvance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome("},
