@@ -25,8 +25,8 @@ import (
 // budgetStage is STAR and BEAST. STAR gives each new URL the budget of its PLD; BEAST queues the URL by
 // that budget.
 //
-// Producers: URLseen's emission (emitUnique), QF (scanFailed), and BEAST after a change of the budget
-// function (placeAnew). Consumers: its goroutines "star", which merges, "beast", which reads the queues while
+// Producers: URLseen's emission (emitUnique), QF (scanOverBudget), and BEAST after a change of the budget
+// function (replaceAll). Consumers: its goroutines "star", which merges, "beast", which reads the queues while
 // the stock is low, and "scan", which reads QF.
 type budgetStage struct {
 	*engine
@@ -142,7 +142,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			if b.overPart(&rec) || b.overPin(&rec) {
 				b.beast.Advance()
 				tx.Wake(b.wakeStar)
-				return b.checkAgain(tx, data, state.PlaceBeast)
+				return b.recheck(tx, data, state.PlaceBeast)
 			}
 			if err := b.check.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
 				return err
@@ -213,7 +213,7 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 			// Only new links have no budget yet. URLs of queues that are placed again also count: few, and rarely.
 			fromQF := rec.Budget > 0 && !revisit.Visited(rec.Visits)
 			rec.Budget = p.Budget
-			if beast.Number(p.Number) == beast.Failed {
+			if beast.Number(p.Number) == beast.OverBudget {
 				rec.Budget = max(1, p.Budget) // marks a record of QF
 			} else if fromQF {
 				b.scanned.gained.Add(1)
@@ -223,8 +223,8 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 				return err
 			}
 			to := state.PlaceBeast
-			if beast.Number(p.Number) == beast.Failed {
-				to = state.PlaceFailed
+			if beast.Number(p.Number) == beast.OverBudget {
+				to = state.PlaceOverBudget
 			}
 			tx.Move(b.Hasher.URLKey(rec.URL), state.PlaceStar, to)
 		}
@@ -236,9 +236,9 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 // replaceEvery is how often Replace is tried while rounds of STAR hold BEAST's pin.
 const replaceEvery = 20 * time.Millisecond
 
-// placeAnew moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has changed. After a
+// replaceAll moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has changed. After a
 // crash it continues where the last checkpoint was. One call takes one step.
-func (b *budgetStage) placeAnew(ctx context.Context) error {
+func (b *budgetStage) replaceAll(ctx context.Context) error {
 	if epoch := b.operator.epoch(); b.beast.Epoch() != epoch {
 		var moved int64
 		ok := false
@@ -265,7 +265,7 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 		return nil
 	}
 	return b.Transact(func(tx *account.Tx) error {
-		if err := b.checkAgain(tx, data, state.PlaceBeast); err != nil {
+		if err := b.recheck(tx, data, state.PlaceBeast); err != nil {
 			return err
 		}
 		b.beast.MovedAdvance()
@@ -274,8 +274,8 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 	})
 }
 
-// checkAgain sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
-func (b *budgetStage) checkAgain(tx *account.Tx, data []byte, from state.Place) error {
+// recheck sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
+func (b *budgetStage) recheck(tx *account.Tx, data []byte, from state.Place) error {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
@@ -327,12 +327,12 @@ func (b *budgetStage) newFunction() error {
 	if err != nil {
 		return err
 	}
-	b.anew()
+	b.replace()
 	return nil
 }
 
-// anew makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
-func (b *budgetStage) anew() {
+// replace makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
+func (b *budgetStage) replace() {
 	b.star.Refresh()
 	b.wakeScan.Raise()
 	b.wakeSupporters.Raise()

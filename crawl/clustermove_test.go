@@ -64,9 +64,9 @@ func (c *cluster) reopen() {
 		if err := c.engines[i].Close(); err != nil {
 			c.t.Fatal(err)
 		}
-		c.engines[i] = c.net.Engine(i)
+		c.engines[i] = c.net.Transport(i)
 		cl := *c.options[i].Cluster
-		cl.Engine = c.engines[i]
+		cl.Transport = c.engines[i]
 		c.options[i].Cluster = &cl
 	}
 }
@@ -297,7 +297,7 @@ func TestClusterMovePlaces(t *testing.T) {
 	var moved [state.NumPlaces]int64
 	moves, messages := 0, int64(0)
 	unseen := func() (p state.Place, ok bool) { // a place that no moved node has had URLs in
-		for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceFailed, state.PlaceRAM, state.PlaceDeferred,
+		for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRAM, state.PlaceDeferred,
 			state.PlaceHeld, state.PlaceFetched, state.PlaceRefused} {
 			if moved[p] == 0 {
 				return p, true

@@ -20,7 +20,7 @@ import (
 //
 //	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
 //	   ^                                    ^                  │ ^                ^  ^    ^              │
-//	   │                                    └───scanFailed─────┘ │                │  │    │   pass       │
+//	   │                                    └───scanOverBudget─────┘ │                │  │    │   pass       │
 //	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
 //	   │                                                         │   (QR)            │    │     │        │ unknown
 //	   │                                                         │                   │    │     │        v
@@ -57,7 +57,7 @@ type crawler struct {
 	health       *hostHealth
 	outages      *outage.Watch
 	space        *space.Keeper
-	spools       *spools
+	spills       *spills
 	output       *output.Writer
 	checkpointer *checkpointer
 	slotMeter    *observe.SlotMeter
@@ -81,7 +81,7 @@ func (c *crawler) wire() {
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
-	c.spools = newSpools(e)
+	c.spills = newSpills(e)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.checkpointer = &checkpointer{engine: e}
 	c.wireOutput()
@@ -111,7 +111,7 @@ func (c *crawler) wire() {
 	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
 	c.content.deferrals = c.deferrals
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.pages.spools, c.spools.space, c.pages.space = c.spools, c.space, c.space
+	c.pages.spills, c.spills.space, c.pages.space = c.spills, c.space, c.space
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output
@@ -169,7 +169,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.cluster.start()
 	c.leases.start(ctx)
 	c.Start(ctx, "beast", c.budgets.readBeast)
-	c.Start(ctx, "scan", c.budgets.scanFailed)
+	c.Start(ctx, "scan", c.budgets.scanOverBudget)
 	c.Start(ctx, "supporters", c.budgets.computeSupporters)
 	c.Start(ctx, "robotscache", c.check.mergeRobotsCache)
 	c.Start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)

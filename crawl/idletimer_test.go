@@ -54,7 +54,7 @@ func (c *crawler) idleWith() (where string) {
 	if c.workers.exchanges.Load() > 0 || c.requests.UnderWay() > 0 {
 		return ""
 	}
-	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceFailed, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
+	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
 		state.PlaceReady} {
 		if c.Accounts.In(p) > 0 {
 			where += " " + p.String()

@@ -217,7 +217,7 @@ func (r *renderStage) add(tx *account.Tx, w *pageWorker, rec *weburl.Record, res
 		t.Of = w.encoder.ResponseID()
 	}
 	_, waiting := r.queue.Len()
-	if resp.Spool != nil || len(resp.Body)+len(t.Record)+len(t.Type)+len(t.Policy) > mostRendered ||
+	if resp.Spill != nil || len(resp.Body)+len(t.Record)+len(t.Type)+len(t.Policy) > mostRendered ||
 		waiting+int64(len(resp.Body)) > r.opt.Render.QueueBytes {
 		tx.Count(state.CountRenderSkipped, 1)
 		return nil

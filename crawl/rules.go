@@ -172,7 +172,7 @@ type Reloaded struct {
 	Terms, Evicted, Budgets, Cut, Swept int
 	// Priorities is the number of tables of sites whose priority is new, another one or gone.
 	Priorities int
-	Anew       int64
+	Replaced   int64
 }
 
 // reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors,

@@ -16,12 +16,12 @@ import (
 
 // The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
 
-// scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
-// the budget function it also sends the URLs of all queues (placeAnew).
-func (b *budgetStage) scanFailed(ctx context.Context) error {
+// scanOverBudget reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
+// the budget function it also sends the URLs of all queues (replaceAll).
+func (b *budgetStage) scanOverBudget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {
-			if err := b.placeAnew(ctx); err != nil {
+			if err := b.replaceAll(ctx); err != nil {
 				return err
 			}
 			continue
@@ -47,7 +47,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				return err
 			}
 			b.scanned.ended, b.scanned.took = time.Now(), b.scanned.busy
-			b.opt.Observe.Log.Debug("scan of QF", "left", b.Accounts.In(state.PlaceFailed), "took", b.scanned.took)
+			b.opt.Observe.Log.Debug("scan of QF", "left", b.Accounts.In(state.PlaceOverBudget), "took", b.scanned.took)
 			b.wakeStar.Raise()
 			continue
 		}
@@ -73,7 +73,7 @@ func (b *budgetStage) scanSome(tx *account.Tx, data []byte) error {
 	defer func() { b.scanned.busy += time.Since(now) }()
 	for range scanSkips {
 		if err := rec.Decode(data); err != nil {
-			return fmt.Errorf("crawl: record from %s: %w", state.PlaceFailed, err)
+			return fmt.Errorf("crawl: record from %s: %w", state.PlaceOverBudget, err)
 		}
 		if of := weburl.Split(rec.URL).Host; host == nil || !bytes.Equal(of, host) {
 			host = append(host[:0], of...)
@@ -81,7 +81,7 @@ func (b *budgetStage) scanSome(tx *account.Tx, data []byte) error {
 		}
 		if !glutted {
 			b.scanned.busy += checkCost
-			if err := b.checkAgain(tx, data, state.PlaceFailed); err != nil {
+			if err := b.recheck(tx, data, state.PlaceOverBudget); err != nil {
 				return err
 			}
 			b.beast.ScanAdvance()
@@ -199,7 +199,7 @@ func (b *budgetStage) nothingNearer() bool {
 // without a budget. They are read again while scans bring URLs, else after many fetched pages, and a last
 // time when nothing else is left.
 func (b *budgetStage) scanDue() bool {
-	if b.Accounts.In(state.PlaceFailed) == 0 {
+	if b.Accounts.In(state.PlaceOverBudget) == 0 {
 		return false
 	}
 	if b.beast.ScanDue() {
@@ -215,7 +215,7 @@ func (b *budgetStage) scanDue() bool {
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
 		return false
 	}
-	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.Accounts.In(state.PlaceFailed) && !spare {
+	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.Accounts.In(state.PlaceOverBudget) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too

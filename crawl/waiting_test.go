@@ -156,7 +156,7 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[state.CountCheckpoints],
 		fetched: a.Counters[state.CountResponses], attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
 		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.Wakeups.Load(),
-		changes: c.Changes(), slots: c.deferrals.deferred.Slots()}
+		changes: c.Changes(), slots: c.deferrals.deferred.Bins()}
 	edges, indegree := c.budgets.star.Stats()
 	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(), c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
 		u.merges += s.Passes
@@ -388,9 +388,9 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 		c := openCrawler(t, opt)
 		all := sampled(t, c, nil, 2*time.Hour, 2)
 		places := c.Accounts.Copy().Places
-		if u := all[1]; u.fetched < 100 || places[state.PlaceFailed].N < 30*u.fetched || u.scans > 4 {
+		if u := all[1]; u.fetched < 100 || places[state.PlaceOverBudget].N < 30*u.fetched || u.scans > 4 {
 			t.Errorf("%d scans for %d pages with %d URLs in QF, want at most 4 scans, more than 100 pages, and many URLs in QF", u.scans,
-				u.fetched, places[state.PlaceFailed].N)
+				u.fetched, places[state.PlaceOverBudget].N)
 		}
 	})
 }

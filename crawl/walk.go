@@ -27,12 +27,12 @@ import (
 // to its log in the same transaction, so a checkpoint copies and writes the walkers only.
 type walkStage struct {
 	*engine
-	mu    sync.Mutex   // guards walk, and the order of log; above the locks of queues only
-	walk  *walk.Walk   // nil with other strategies; the pointer does not change while stages run
-	log   *queue.Queue // what the walk saw and did, from its begin on; nobody reads it while stages run
-	wake  account.Signal
-	batch *admit.Batch // of the goroutine
-	told  bool         // that the walk has ended
+	mu     sync.Mutex   // guards walk, and the order of log; above the locks of queues only
+	walk   *walk.Walk   // nil with other strategies; the pointer does not change while stages run
+	log    *queue.Queue // what the walk saw and did, from its begin on; nobody reads it while stages run
+	wake   account.Signal
+	batch  *admit.Batch // of the goroutine
+	logged bool         // that the walk has ended
 
 	seen  *seenStage
 	space *space.Keeper
@@ -159,7 +159,7 @@ func (s *walkStage) run(ctx context.Context) error {
 		case s.space.Pausing() != "" || s.drains():
 			account.Sleep(ctx, space.Every)
 		case s.idle():
-			s.tellEnd()
+			s.logEnd()
 			s.Await(ctx, s.wake, account.WakeAfter)
 		default:
 			if err := s.Transact(s.step); err != nil {
@@ -196,13 +196,13 @@ func (s *walkStage) step(tx *account.Tx) error {
 	return nil
 }
 
-// tellEnd logs once that the walk has ended, and why.
-func (s *walkStage) tellEnd() {
+// logEnd logs once that the walk has ended, and why.
+func (s *walkStage) logEnd() {
 	s.mu.Lock()
 	why, f := s.walk.Ended(), s.walk.Figures()
 	s.mu.Unlock()
-	if why != "" && !s.told {
-		s.told = true
+	if why != "" && !s.logged {
+		s.logged = true
 		s.opt.Observe.Log.Info("the random walk ends: "+why, "visited", f.Visited, "seen", f.Seen, "steps", f.Steps)
 	}
 }

@@ -14,7 +14,7 @@ const (
 	PlaceUnstreamed  Place = iota // unique in URLseen's log, not yet emitted
 	PlaceStar                     // in PLDindegree's buckets, waits for its budget check
 	PlaceBeast                    // in a numbered queue of BEAST
-	PlaceFailed                   // in QF: over budget
+	PlaceOverBudget               // in QF: over budget
 	PlaceRobotsCheck              // in RobotsCache's buckets
 	PlaceAwaitRobots              // in QR: waits for its origin's robots.txt or addresses
 	PlaceReady                    // in Q: allowed, waits for admission into RAM
@@ -241,8 +241,8 @@ const (
 	CountSeedsElsewhere // seeds that other nodes own
 	CountPagesLent      // pages of the limit that other nodes may fetch instead of this one
 	CountPagesBorrowed  // pages of the limit that this node may fetch instead of others
-	CountLinksGivenUp   // links sent that were dropped, because their owner was given up
-	CountEdgesGivenUp   // PLD-PLD edges sent that were dropped, because the owner of their second PLD was given up
+	CountLinksAbandoned // links sent that were dropped, because their owner was given up
+	CountEdgesAbandoned // PLD-PLD edges sent that were dropped, because the owner of their second PLD was given up
 	CountURLsSized      // unique URLs whose sizes the next two counters have
 	CountURLBytes       // bytes of these URLs without http:// or https://
 	CountRecordBytes    // bytes of their records, the paper's b
@@ -322,9 +322,9 @@ func CodingOf(list string) Counter {
 // no counter: what entered STAR from URLseen is the number of unique URLs, what ended is in its place for good, and
 // CountDeferrals counts what was deferred.
 var flows = [NumPlaces][NumPlaces]Counter{
-	PlaceStar:   {PlaceBeast: CountURLsPlaced, PlaceFailed: CountURLsOver},
-	PlaceBeast:  {PlaceStar: CountURLsReplaced, PlaceRobotsCheck: CountURLsReleased},
-	PlaceFailed: {PlaceStar: CountURLsScanned},
+	PlaceStar:       {PlaceBeast: CountURLsPlaced, PlaceOverBudget: CountURLsOver},
+	PlaceBeast:      {PlaceStar: CountURLsReplaced, PlaceRobotsCheck: CountURLsReleased},
+	PlaceOverBudget: {PlaceStar: CountURLsScanned},
 	PlaceRobotsCheck: {PlaceAwaitRobots: CountURLsUnknown, PlaceReady: CountURLsAllowed, PlaceRefused: CountURLsDenied,
 		PlaceHeld: CountURLsDenied},
 	PlaceAwaitRobots: {PlaceRobotsCheck: CountURLsAnswered},

@@ -84,7 +84,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)),
 			s.PagesPerSecond, s.BitsPerSecond/1e6),
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond,
-			n(s.Unique), s.UniqueShare), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
+			n(s.Unique), s.UniqueShare), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
 		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),

@@ -133,7 +133,7 @@ func (m *SlotMeter) slotsWait(now time.Time) snapshot.SlotUse {
 			return snapshot.SlotDNS
 		}
 		return snapshot.SlotRobots
-	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceFailed]+
+	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceOverBudget]+
 		at[state.PlaceStar]+at[state.PlaceUnstreamed] > 0:
 		return snapshot.SlotDisk
 	case at[state.PlaceDeferred] > 0:

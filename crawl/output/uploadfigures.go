@@ -7,17 +7,17 @@ import (
 )
 
 // noteFault counts a failed attempt. It reports whether it is time to log one, with the figures.
-func (u *Uploads) noteFault(err error) (tell bool, f snapshot.Uploads) {
+func (u *Uploads) noteFault(err error) (log bool, f snapshot.Uploads) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.figures.Faults++
 	u.figures.Failing = err.Error()
-	if tell = now.Sub(u.told) >= uploadTold; tell {
+	if log = now.Sub(u.told) >= uploadLogEvery; log {
 		u.told = now
 	}
 	u.bound()
-	return tell, u.figures
+	return log, u.figures
 }
 
 // noteStored counts a file that the store has taken. It reports whether the store had failed before.

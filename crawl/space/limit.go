@@ -105,7 +105,7 @@ func (s *Keeper) NoteCost(tails *disk.Tails, manifest, waiting int64) {
 func (s *Keeper) WaitingBytes() int64 {
 	n := min(s.opt.Plan.PoliteBytes, s.run.Accounts.In(state.PlaceRAM)*plan.PoliteItemBytes)
 	n += min(s.opt.Plan.QueueBytes, queuedBytes*s.run.Accounts.In(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
-		state.PlaceDeferred, state.PlaceHeld, state.PlaceFailed))
+		state.PlaceDeferred, state.PlaceHeld, state.PlaceOverBudget))
 	for _, store := range s.others.Stores {
 		n += store.BufferedBytes()
 	}

@@ -330,9 +330,9 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 	if err != nil {
 		return err
 	}
-	inBeast, inFailed := add(state.PlaceBeast), add(state.PlaceFailed)
+	inBeast, inFailed := add(state.PlaceBeast), add(state.PlaceOverBudget)
 	if _, _, err := beast.Scan(r.Set, state.NameBeast, bs, func(_ int, n beast.Number, rec []byte) error {
-		if n == beast.Failed {
+		if n == beast.OverBudget {
 			return inFailed(rec)
 		}
 		return inBeast(rec)

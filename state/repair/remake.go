@@ -124,8 +124,8 @@ func (w *repair) remakeBeast() error {
 		}
 		remake := func(name string, n beast.Number, q *queue.State) (*queue.State, error) {
 			p := state.PlaceBeast
-			if n == beast.Failed {
-				p = state.PlaceFailed
+			if n == beast.OverBudget {
+				p = state.PlaceOverBudget
 			}
 			return w.urlQueue(name, p, olds[name], q)
 		}
@@ -141,10 +141,10 @@ func (w *repair) remakeCalendars() error {
 		err := RemakePart(w.Shadow, name, func(old, next *queue.CalendarState) error {
 			olds := map[string]*queue.State{}
 			note := func(name string, q *queue.State) (*queue.State, error) { olds[name] = q; return q, nil }
-			if err := queue.EachSlot(name, old, note); err != nil {
+			if err := queue.EachBin(name, old, note); err != nil {
 				return err
 			}
-			return queue.EachSlot(name, next, func(slot string, q *queue.State) (*queue.State, error) {
+			return queue.EachBin(name, next, func(slot string, q *queue.State) (*queue.State, error) {
 				if name == state.NameDeferred {
 					return w.urlQueue(slot, state.PlaceDeferred, olds[slot], q)
 				}
