@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/exchange"
 	"drumbeat/internal/cmdtest"
 )
 
@@ -19,11 +19,11 @@ func TestPlanIsTheCrawls(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := t.TempDir() + "/cluster.json"
-	cluster, err := exchange.NewFile([]float64{1, 1, 1})
+	made, err := cluster.NewFile([]float64{1, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := cluster.Encode()
+	data, err := made.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/trapscore"
 	"drumbeat/star"
@@ -165,9 +165,9 @@ func (b *budgetStage) letPin() {
 	}
 }
 
-// overPart reports whether a URL in a queue of BEAST is to be placed anew: its host has become a trap since it was
-// placed, and the host's part of the budget has already left this queue. Without this a trap would keep the places
-// that it got before its score was known, in all queues.
+// overPart reports whether a URL in a queue of BEAST is to be placed again: its host has become a trap since
+// it was placed, and the host's part of the budget has already left this queue. Without this a trap would
+// keep the places that it got before its score was known, in all queues.
 func (b *budgetStage) overPart(rec *weburl.Record) bool {
 	host := weburl.Split(rec.URL).Host
 	part := b.partOf(host)
@@ -177,9 +177,10 @@ func (b *budgetStage) overPart(rec *weburl.Record) bool {
 	return !b.traps.Release(b.HostKey(host), uint16(b.beast.Current()), partBudget(rec.Budget, part))
 }
 
-// overPin reports whether a URL in a queue of BEAST is to be placed anew, because its PLD's budget has been fixed to less
-// than the URL was placed with. STAR then gives it the new budget, so this happens once. A larger one would have to
-// bring URLs forward, which only placing all of BEAST anew can (changes.Change.Anew).
+// overPin reports whether a URL in a queue of BEAST is to be placed again, because its PLD's budget has been
+// fixed to less than the URL was placed with. STAR then gives it the new budget, so this happens once. A
+// larger one would have to bring URLs forward, which only placing all of BEAST anew can
+// (changes.Change.Anew).
 func (b *budgetStage) overPin(rec *weburl.Record) bool {
 	if !b.operator.pins() || b.opt.Admission.Scope != state.ScopeAll {
 		return false
@@ -298,7 +299,7 @@ func (o *Options) budgetShare() float64 {
 	if o.Cluster == nil {
 		return 0
 	}
-	return float64(o.Cluster.Table.Share(o.Cluster.Node)) / exchange.Slots
+	return float64(o.Cluster.Table.Share(o.Cluster.Node)) / cluster.Slots
 }
 
 // checkFunction reports why a budget function cannot be used; nil is that of the options.
@@ -331,14 +332,14 @@ func (b *budgetStage) newFunction() error {
 	return nil
 }
 
-// replace makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
+// replace makes the goroutine "scan" place the URLs of BEAST again, because the epoch has changed.
 func (b *budgetStage) replace() {
 	b.star.Refresh()
 	b.wakeScan.Raise()
 	b.wakeSupporters.Raise()
 }
 
-// placed returns how many URLs placing anew would move.
+// placed returns how many URLs placing again would move.
 func (b *budgetStage) placed() int64 {
 	s := b.beast.Stats()
 	return s.SpreadRecords + s.MovedRecords

@@ -9,33 +9,35 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
+	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
-	"drumbeat/exchange"
-	"drumbeat/exchange/lease"
 	"drumbeat/queue"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
-// Cluster makes a crawl one node of several, which exchange links (package exchange). All nodes have the same
-// Crawl, Secret and Table, and the same options that decide what is fetched.
+// Cluster makes a crawl one of several nodes, which exchange links (package cluster). All nodes have the
+// same Crawl, Secret and Table, and agree on all options that decide which URLs are fetched.
 type Cluster struct {
 	Node      int
-	Table     *exchange.Table
+	Table     *cluster.Table
 	Crawl     uint64 // identifies the crawl of the cluster
 	Secret    weburl.Secret
-	Transport exchange.Transport // Run does not close it
-	// Reconfigure replaces the configuration that nodes compare at their start by that of this node.
+	Transport cluster.Transport // Run does not close it
+	// Reconfigure replaces the cluster's configuration, which nodes compare at their start, by that of this
+	// node.
 	Reconfigure bool
-	// Abandoned lists nodes that are lost for good: nothing is kept for them, and the crawl ends without them.
+	// Abandoned lists nodes that are lost for good: the others keep no records for them, and the crawl ends
+	// without them.
 	Abandoned []int
-	File      string // name of the file that has all this, for explain; "" for none
+	File      string // name of the cluster's file, for explain; "" for none
 
 	LeaseTTL time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
 	Longest  time.Duration // no exchange takes longer; 0: 5 minutes
-	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
+	// Clock runs while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
 }
 
@@ -47,7 +49,7 @@ func (o *Options) clusterFile() string {
 	return o.Cluster.File
 }
 
-// validate returns what is wrong with the options of a node.
+// validate returns the first fault of the options of a node.
 func (c *Cluster) validate(o *Options) error {
 	switch {
 	case c == nil:
@@ -70,66 +72,66 @@ func (c *Cluster) validate(o *Options) error {
 // Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange",
 // "config", "pages", "status" and "watchstatus".
 //
-// A record for another node stays in the outbox for that node until a durable checkpoint of that node covers it.
-// What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
+// A record for another node stays in the outbox for that node until a durable checkpoint of that node covers
+// it. Received messages are taken in order, in transactions. Nothing depends on the broker's memory.
 type clusterStage struct {
 	*engine
 	leases      *leaseStage
 	node, nodes int
-	outboxes    []*exchange.Outbox // by node; nil for this one
-	publishers  []*exchange.Publisher
-	intake      exchange.Intake // guarded by the transaction lock
-	reading     uint64          // exchange.State.Connects when the stream was read from the beginning; the same lock
-	inlet       *admit.Inlet    // of the goroutine "intake"
-	decoder     exchange.Decoder
-	quarantine  *queue.Queue   // messages that cannot be read; read by the goroutine "intake"
+	outboxes    []*cluster.Outbox // by node; nil for this one
+	publishers  []*cluster.Publisher
+	intake      cluster.Intake // guarded by the transaction lock
+	reading     uint64         // cluster.State.Connects when the stream was read from the beginning; the same lock
+	inlet       *admit.Inlet   // of the goroutine "intake"
+	decoder     cluster.Decoder
+	quarantine  *queue.Queue   // unreadable messages; read by the goroutine "intake"
 	quarantined []atomic.Int64 // of these, those of each node
-	stuck       []bool         // by node: its next message finds the quarantine full; of the goroutine "intake"
+	stuck       []bool         // by node: the quarantine has no room for its next message; of the goroutine "intake"
 	doubts      *doubts
 	disowns     []bool        // by node: noteDisowned
 	disowners   atomic.Int32  // how many of disowns are true
 	listed      chan struct{} // closed when the broker's marks are known
 	marksListed sync.Once     // closes it
 
-	marks       []atomic.Pointer[exchange.Mark] // the last that were seen, by node
-	idle        atomic.Bool                     // nothing is left to do here but to wait for other nodes
-	began       uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
-	round       int64                           // intake.Round; fixed before the goroutines start
-	promised    atomic.Bool                     // this node has agreed to the end; changes under markMu
-	endWait     time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
-	rejoined    time.Time                       // when this node started if the crawl was over then
-	awaitLogged time.Time                       // when the log last told which nodes it waits for; of the goroutine "watch"
+	marks       []atomic.Pointer[cluster.Mark] // the last that were seen, by node
+	idle        atomic.Bool                    // this node only waits for others
+	began       uint64                         // number of the checkpoint that this run continues; 0 for a new crawl
+	round       int64                          // intake.Round; fixed before the goroutines start
+	promised    atomic.Bool                    // this node has agreed to the end; changes under markMu
+	endWait     time.Time                      // since when this node has waited for one that has ended; of the goroutine "watch"
+	rejoined    time.Time                      // when this node started if the crawl was over then
+	awaitLogged time.Time                      // when the awaited nodes were last logged; of the goroutine "watch"
 	wakeMark    account.Signal
 	wakeEarly   account.Signal
 
 	markMu sync.Mutex // guards the fields below
-	mark   *exchange.Mark
+	mark   *cluster.Mark
 	agreement
-	marked         exchange.Intake // of the checkpoint of mark
-	markedConn     uint64          // the connection whose numbers marked has; 0: of an earlier run
+	marked         cluster.Intake // of the checkpoint of mark
+	markedConn     uint64         // connection of the sequences in marked; 0: of an earlier run
 	resendRequests []uint64
 	lastRequests   []resendRequest
 
 	pages         int64        // this node's share of Options.Limits.MaxPages
-	pageSlots     *[2]int64    // that this share follows from: before this node, and its own
-	reserved      atomic.Int64 // of its allowance, about to be lent
-	lent          []uint64     // by node, the number of the message that lent it pages last; of the goroutine "pages"
+	pageSlots     *[2]int64    // source of this share: slots before this node's, and its own
+	reserved      atomic.Int64 // part of the allowance about to be lent
+	lent          []uint64     // by node, the number of the last message that lent it pages; of the goroutine "pages"
 	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
-	short, urgent atomic.Bool  // it runs short of pages; a checkpoint should be made soon
-	spent         atomic.Bool  // spentHere at the last look
+	short, urgent atomic.Bool  // it is short of pages; a checkpoint should be made soon
+	spent         atomic.Bool  // last result of spentHere
 	abandoned     []bool       // by node; fixed before the goroutines start
 
-	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
-	agreed, replacing bool             // compared successfully; this node writes its own
-	warned            string           // digest of the configuration that a warning was about
-	reloads           atomic.Int64     // of rules, that config does not have yet
+	config            *cluster.Config // of this node. This and the next line are of the goroutine "config", before that of Run
+	agreed, replacing bool            // compared successfully; this node writes its own
+	warned            string          // digest of the last configuration with a warning
+	reloads           atomic.Int64    // reloads of rules that config lacks
 	wakeConfig        account.Signal
-	configNow         atomic.Pointer[exchange.Config] // config, for other goroutines
+	configNow         atomic.Pointer[cluster.Config] // config, for other goroutines
 
-	statuses []atomic.Pointer[exchange.Status] // the last that were seen, by node
-	progress []progressOf                      // by node; guarded by markMu
-	taken    []atomic.Int64                    // records taken from each node
-	takenTo  []atomic.Uint64                   // number of the last message taken from each node
+	statuses []atomic.Pointer[cluster.Status] // the last that were seen, by node
+	progress []progressOf                     // by node; guarded by markMu
+	taken    []atomic.Int64                   // records taken from each node
+	takenTo  []atomic.Uint64                  // number of the last message taken from each node
 
 	seen         *seenStage
 	requests     *robotsRequests
@@ -161,20 +163,20 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	s.node, s.nodes = c.Node, c.Table.Nodes()
 	crawl := c.Crawl
 	if m := s.Manifest; m != nil && m.Intake != nil {
-		crawl = exchange.CrawlKey(crawl, m.Intake.Incarnation)
+		crawl = cluster.CrawlKey(crawl, m.Intake.Incarnation)
 	}
-	s.outboxes = make([]*exchange.Outbox, s.nodes)
-	s.publishers = make([]*exchange.Publisher, s.nodes)
-	s.marks = make([]atomic.Pointer[exchange.Mark], s.nodes)
-	s.statuses, s.progress = make([]atomic.Pointer[exchange.Status], s.nodes), make([]progressOf, s.nodes)
+	s.outboxes = make([]*cluster.Outbox, s.nodes)
+	s.publishers = make([]*cluster.Publisher, s.nodes)
+	s.marks = make([]atomic.Pointer[cluster.Mark], s.nodes)
+	s.statuses, s.progress = make([]atomic.Pointer[cluster.Status], s.nodes), make([]progressOf, s.nodes)
 	for node := range s.nodes {
 		if node == s.node {
 			continue
 		}
 		name := state.OutboxName(node)
 		q := opt(name)
-		all = append(all, row(name, &s.outboxes[node], func(st *exchange.OutboxState) (*exchange.Outbox, error) {
-			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl, From: s.node, To: node,
+		all = append(all, row(name, &s.outboxes[node], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
+			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl, From: s.node, To: node,
 				BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
@@ -183,7 +185,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	})), nil
 }
 
-// open continues at the state in a manifest, nil for a new crawl. The outboxes must be open.
+// open restores the state of a manifest, nil for a new crawl. The outboxes must be open.
 func (s *clusterStage) open(m *state.Manifest) (err error) {
 	if !s.on() {
 		return nil
@@ -193,13 +195,13 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	s.resendRequests, s.lastRequests = make([]uint64, s.nodes), make([]resendRequest, s.nodes)
 	s.quarantined, s.stuck, s.doubts = make([]atomic.Int64, s.nodes), make([]bool, s.nodes), newDoubts(s.nodes)
 	s.disowns = make([]bool, s.nodes)
-	s.intake = exchange.Intake{Taken: make([]exchange.Taken, s.nodes)}
+	s.intake = cluster.Intake{Taken: make([]cluster.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
 		if len(m.Intake.Taken) != s.nodes {
 			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(m.Intake.Taken), s.nodes, state.ErrIncompatible)
 		}
 		s.intake = *m.Intake
-		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
+		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow undurable changes
 		s.round = s.intake.Round
 	}
 	s.taken, s.takenTo = make([]atomic.Int64, s.nodes), make([]atomic.Uint64, s.nodes)
@@ -216,7 +218,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		if o == nil || s.abandoned[node] {
 			continue
 		}
-		p := exchange.NewPublisher()
+		p := cluster.NewPublisher()
 		p.Outbox, p.Transport, p.ResendAfter, p.Ready = o, s.opt.Cluster.Transport, s.resendAfter(), s.listed
 		p.Doubt = s.doubtTotals
 		p.Waits = func(err error, pause time.Duration) {
@@ -228,7 +230,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.publishers[node] = p
 	}
 	if s.budgets.bySupporters() {
-		return fmt.Errorf("crawl: budgets by supporters need the links of all PLDs, which a node of a cluster does not have: %w",
+		return fmt.Errorf("crawl: budgets by supporters need the links of all PLDs, which a node of a cluster lacks: %w",
 			state.ErrIncompatible)
 	}
 	if m != nil {
@@ -237,8 +239,8 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	return nil
 }
 
-// resendAfter is the time without progress after which a node sends again what another has not taken: that one
-// makes a checkpoint meanwhile.
+// resendAfter is the time without progress after which a node resends untaken messages. The receiver makes a
+// checkpoint meanwhile.
 func (s *clusterStage) resendAfter() time.Duration {
 	return max(time.Minute, 3*s.opt.Disk.CheckpointEvery)
 }
@@ -264,13 +266,14 @@ func (s *clusterStage) start() {
 	s.Start(s.Running(), "robotsasks", s.requests.answerRobots)
 }
 
-// send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.
+// send moves the links and edges of other nodes from a page's batch to the outboxes. It is part of the page's
+// transaction.
 func (s *clusterStage) send(b *admit.Batch, tx *account.Tx) error {
 	if !s.on() {
 		return nil
 	}
 	own := b.Tuples[:0]
-	sent, lost := int64(0), int64(0) // lost: of those that were sent, those of nodes that were given up
+	sent, lost := int64(0), int64(0) // lost: those sent to abandoned nodes
 	for i, t := range b.Tuples {
 		node := int(b.Nodes[i])
 		if node == s.node {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )

@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/lease"
+	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
 	"drumbeat/disk"
-	"drumbeat/exchange"
-	"drumbeat/exchange/lease"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )
 
 // configCluster is two nodes with a blacklist on each one's disk.
-func configCluster(t *testing.T) *cluster {
+func configCluster(t *testing.T) *testCluster {
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
 	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 		o.Admission.Blacklist = []string{"blacklist"}
@@ -31,7 +31,7 @@ func configCluster(t *testing.T) *cluster {
 }
 
 // blacklist writes the blacklist of a node.
-func (c *cluster) blacklist(node int, text string) {
+func (c *testCluster) blacklist(node int, text string) {
 	c.t.Helper()
 	if err := disk.WriteFileAtomic(c.options[node].Disk.FS, "blacklist", []byte(text)); err != nil {
 		c.t.Fatal(err)
@@ -39,13 +39,13 @@ func (c *cluster) blacklist(node int, text string) {
 }
 
 // shared returns the lines of the configuration in the bucket.
-func (c *cluster) shared() []string {
+func (c *testCluster) shared() []string {
 	c.t.Helper()
-	v, err := c.engines[0].Get(c.t.Context(), exchange.BucketCrawl, exchange.ConfigKey)
+	v, err := c.engines[0].Get(c.t.Context(), cluster.BucketCrawl, cluster.ConfigKey)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	config, err := exchange.DecodeConfig(v.Data)
+	config, err := cluster.DecodeConfig(v.Data)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -142,11 +142,11 @@ func TestClusterConfigShare(t *testing.T) {
 			t.Fatalf("the configuration is %q", lines)
 		}
 		lines[at] = `networks that several nodes visit: ["share",3]`
-		old, err := exchange.NewConfig(lines).Encode()
+		old, err := cluster.NewConfig(lines).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.engines[0].Put(t.Context(), exchange.BucketCrawl, exchange.ConfigKey, old); err != nil {
+		if _, err := c.engines[0].Put(t.Context(), cluster.BucketCrawl, cluster.ConfigKey, old); err != nil {
 			t.Fatal(err)
 		}
 		want := `networks that several nodes visit is ["lease",3] here, ["share",3] there`
@@ -176,7 +176,7 @@ func TestClusterConfigAway(t *testing.T) {
 		go func() { _, err := Run(ctx, c.options[0]); first <- err }()
 		account.Sleep(ctx, 10*time.Second)
 		want := strings.Join(c.shared(), "\n")
-		if err := c.engines[0].Delete(ctx, exchange.BucketCrawl, exchange.ConfigKey, 0); err != nil {
+		if err := c.engines[0].Delete(ctx, cluster.BucketCrawl, cluster.ConfigKey, 0); err != nil {
 			t.Fatal(err)
 		}
 		account.Sleep(ctx, 2*configEvery)
@@ -206,8 +206,8 @@ func TestClusterConfigAway(t *testing.T) {
 	})
 }
 
-// TestClusterConfigReload: the first node whose rules are reloaded writes the new configuration. A node with the old rules goes
-// on; one that starts with them is refused.
+// TestClusterConfigReload: the first node whose rules are reloaded writes the new configuration. A node with
+// the old rules continues; one that starts with them is refused.
 func TestClusterConfigReload(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -252,7 +252,8 @@ func TestClusterConfigReload(t *testing.T) {
 	})
 }
 
-// TestClusterConfigDamaged: nodes that have agreed go on when the shared configuration becomes one that they cannot read.
+// TestClusterConfigDamaged: nodes that have agreed continue when the shared configuration becomes one that
+// they cannot read.
 func TestClusterConfigDamaged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -264,9 +265,9 @@ func TestClusterConfigDamaged(t *testing.T) {
 		damaged := make(chan error, 1)
 		go func() {
 			time.Sleep(5 * time.Second)
-			v, err := c.engines[0].Get(t.Context(), exchange.BucketCrawl, exchange.ConfigKey)
+			v, err := c.engines[0].Get(t.Context(), cluster.BucketCrawl, cluster.ConfigKey)
 			if err == nil {
-				_, err = c.engines[0].Update(t.Context(), exchange.BucketCrawl, exchange.ConfigKey, []byte("{"), v.Revision)
+				_, err = c.engines[0].Update(t.Context(), cluster.BucketCrawl, cluster.ConfigKey, []byte("{"), v.Revision)
 			}
 			damaged <- err
 		}()

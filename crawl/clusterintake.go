@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/space"
-	"drumbeat/exchange"
 	"drumbeat/state"
 )
 
-// The intake of a node of a cluster: what other nodes send it.
+// The intake of a node of a cluster: messages from other nodes.
 
-// readStream takes the messages of this node's stream. It waits for an engine that is away as long as it takes.
+// readStream takes the messages of this node's stream. It waits for an unreachable broker without limit.
 //
-// It always reads from the beginning, where purges leave what came since the last checkpoint; messages that were taken
-// are skipped by their own numbers. The stream's numbers tell nothing after a new connection: a broker that lost the end of the
-// stream may have used them again for messages that nodes with an earlier connection have sent.
+// It always reads from the beginning: purges leave the messages since the last checkpoint, and taken messages
+// are skipped by their own numbers. The stream's sequences are void after a new connection: a broker that
+// lost the end of the stream may have reused them for messages that other nodes sent over an earlier
+// connection.
 func (s *clusterStage) readStream(ctx context.Context) error {
 	e := s.opt.Cluster.Transport
 	if err := s.retryQuarantine(); err != nil {
@@ -52,11 +53,11 @@ func (s *clusterStage) readStream(ctx context.Context) error {
 	return nil
 }
 
-// transportRetry is the pause after an error of the engine.
+// transportRetry is the pause after an error of the transport.
 const transportRetry = time.Second
 
 // takeAll takes messages until the reader ends.
-func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
+func (s *clusterStage) takeAll(ctx context.Context, r cluster.Reader) error {
 	for {
 		for s.space.Pausing() != "" {
 			if !account.Sleep(ctx, space.Every) {
@@ -76,53 +77,54 @@ func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 	}
 }
 
-// take takes one message. Bytes that no node of this crawl has sent are refused, and so is a message that disagrees about
-// those before it. The next message of a node goes into the quarantine if its records cannot be read.
-func (s *clusterStage) take(msg *exchange.Message) error {
-	h, err := exchange.ReadHeader(msg.Data)
-	verdict := exchange.Skip
+// take takes one message. It refuses bytes that no node of this crawl has sent, and messages that disagree
+// with earlier ones. If the records of a node's next message are unreadable, it puts the message into the
+// quarantine.
+func (s *clusterStage) take(msg *cluster.Message) error {
+	h, err := cluster.ReadHeader(msg.Data)
+	verdict := cluster.Skip
 	if err == nil && h.From != msg.From {
-		err = fmt.Errorf("crawl: %w: node %d has sent a message of node %d", exchange.ErrMessage, msg.From, h.From)
+		err = fmt.Errorf("crawl: %w: node %d has sent a message of node %d", cluster.ErrMessage, msg.From, h.From)
 	}
 	if err == nil {
 		s.TxLock.RLock()
 		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)
 		s.TxLock.RUnlock()
 	}
-	if err == nil && verdict == exchange.Take {
+	if err == nil && verdict == cluster.Take {
 		s.inlet.Reset()
-		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, exchange.ErrMessage) {
+		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, cluster.ErrMessage) {
 			return s.quarantineMessage(msg, &h, err)
 		}
 	}
-	back := (*exchange.SetBackError)(nil)
+	back := (*cluster.SetBackError)(nil)
 	switch {
 	case errors.As(err, &back):
 		if err := s.doubted(h.From, doubtMessage, 0, err); err != nil {
 			return err
 		}
 		s.requestResend(h.From)
-	case errors.Is(err, exchange.ErrMessage):
+	case errors.Is(err, cluster.ErrMessage):
 		if s.doubts.refuse(msg.From, logUnreadable, false) {
 			s.opt.Observe.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
 		}
 		s.requestResend(msg.From)
-		verdict = exchange.Skip
+		verdict = cluster.Skip
 	case err != nil:
 		return err
-	case verdict == exchange.Hole && !s.stuck[h.From]:
+	case verdict == cluster.Hole && !s.stuck[h.From]:
 		s.requestResend(h.From)
-	case verdict == exchange.Take:
+	case verdict == cluster.Take:
 		s.doubts.clear(h.From, doubtMessage)
 		s.stuck[h.From] = false
 	}
-	if verdict == exchange.Take && s.inlet.Lent > 0 {
+	if verdict == cluster.Take && s.inlet.Lent > 0 {
 		defer s.dispatcher.morePages()
 	}
 	return s.Transact(func(tx *account.Tx) error {
 		s.Hook("intake")
 		s.intake.Seq = msg.Seq
-		if verdict != exchange.Take {
+		if verdict != cluster.Take {
 			tx.Nothing = true
 			return nil
 		}
@@ -131,15 +133,16 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	})
 }
 
-// noteTaken notes that a message was taken. It is part of a transaction.
-func (s *clusterStage) noteTaken(h *exchange.Header) {
-	s.withdraw() // in the transaction: agreeToEnd must not come between
-	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+// noteTaken notes a taken message. It is part of a transaction.
+func (s *clusterStage) noteTaken(h *cluster.Header) {
+	s.withdraw() // in the transaction, so that agreeToEnd cannot come between
+	s.intake.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}
 	s.taken[h.From].Store(h.After.Records())
 	s.takenTo[h.From].Store(h.Number)
 }
 
-// requestResend asks a node to send again what was not taken. The time between two requests doubles until a message is taken.
+// requestResend asks a node to resend all untaken messages. The time between two requests doubles until a
+// message is taken.
 func (s *clusterStage) requestResend(from int) {
 	if from < 0 || from >= s.nodes || from == s.node {
 		return
@@ -160,20 +163,22 @@ func (s *clusterStage) requestResend(from int) {
 	}
 }
 
-// Bounds of the time between two requests to a node to send everything again: each message after a gap would ask.
+// Bounds of the time between two requests for a resend to one node. Without them, each message after a gap
+// would cause one.
 const (
 	wantEvery = 5 * time.Second
 	wantMost  = 5 * time.Minute
 )
 
-// resendRequest is when a node was asked last.
+// resendRequest describes the last request for a resend to a node.
 type resendRequest struct {
 	at    time.Time
-	every time.Duration // until it may be asked again
-	taken uint64        // number of the last message that was taken then
+	every time.Duration // least time until the next request
+	taken uint64        // number of the last taken message at that time
 }
 
-// takeLinks sends the records of a message to URLseen, the store of names and STAR. It is part of a transaction.
+// takeLinks passes the records of a message to URLseen, the store of names and STAR. It is part of a
+// transaction.
 func (s *seenStage) takeLinks(in *admit.Inlet, tx *account.Tx) error {
 	for _, key := range in.Scopes {
 		s.links.Sites.Extend(key)

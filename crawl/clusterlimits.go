@@ -6,15 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl/account"
-	"drumbeat/exchange"
 	"drumbeat/internal/pace"
 	"drumbeat/state"
 )
 
-// Limits that hold for all nodes of a cluster together.
+// Limits over all nodes of a cluster.
 //
-// Rates: each node takes its share of the slots whose nodes were not given up.
+// Rates: each node gets its share by slots, without those of abandoned nodes.
 //
 // Pages: each node begins with its share of slots of Options.Limits.MaxPages as its allowance, and fetches no more. A node that runs
 // short says so in its mark, and others lend it of theirs: a record of the outbox carries the number. The number leaves the
@@ -22,7 +22,7 @@ import (
 // the allowances of all nodes, and what is under way, add up to the limit over all crashes, whatever the broker loses. The
 // broker's values say only who needs pages, and what the nodes have fetched.
 
-// slotsBefore returns how many slots the nodes before this one own, and how many it owns itself.
+// slotsBefore returns the number of slots of the nodes before this one, and of its own.
 func (c *Cluster) slotsBefore() (before, own int64) {
 	for node := range c.Node {
 		before += int64(c.Table.Share(node))
@@ -30,10 +30,10 @@ func (c *Cluster) slotsBefore() (before, own int64) {
 	return before, int64(c.Table.Share(c.Node))
 }
 
-// slotsPart returns n·slots/exchange.Slots, rounded down. n is not negative.
+// slotsPart returns n·slots/cluster.Slots, rounded down. n is not negative.
 func slotsPart(n, slots int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(slots))
-	part, _ := bits.Div64(hi, lo, exchange.Slots)
+	part, _ := bits.Div64(hi, lo, cluster.Slots)
 	return int64(part)
 }
 
@@ -58,8 +58,8 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 	}
 }
 
-// lastNumber returns the number of the last message of an outbox, also if that is still open.
-func lastNumber(o *exchange.Outbox) uint64 {
+// lastNumber returns the number of the last message of an outbox, which may still be open.
+func lastNumber(o *cluster.Outbox) uint64 {
 	f := o.Figures()
 	if f.OpenBytes > 0 {
 		return f.Last + 1
@@ -67,16 +67,16 @@ func lastNumber(o *exchange.Outbox) uint64 {
 	return f.Last
 }
 
-// slotsOfPages returns what state.Manifest.PageSlots says; nil for a crawl of one node.
+// slotsOfPages returns state.Manifest.PageSlots; nil for a crawl of one node.
 func (s *clusterStage) slotsOfPages() *[2]int64 { return s.pageSlots }
 
-// rateOf returns the node's share of a rate that holds for all nodes.
+// rateOf returns the node's share of a rate over all nodes.
 func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
 	if o.Cluster == nil {
 		return all
 	}
 	c := o.Cluster
-	own, of := max(1, c.Table.Share(c.Node)), exchange.Slots
+	own, of := max(1, c.Table.Share(c.Node)), cluster.Slots
 	for node := range c.Table.Nodes() {
 		if slices.Contains(c.Abandoned, node) {
 			of -= c.Table.Share(node)
@@ -90,7 +90,7 @@ func (s *clusterStage) pageLimit() int64 {
 	if !s.on() {
 		return s.opt.Limits.MaxPages
 	}
-	reserved := s.reserved.Load() // before what was lent, which rises before it falls
+	reserved := s.reserved.Load() // before lent, which rises before reserved falls
 	var limit int64
 	s.Accounts.Do(func(a *state.Accounts) {
 		limit = s.pages + a.Counters[state.CountPagesBorrowed] - a.Counters[state.CountPagesLent] - reserved
@@ -119,25 +119,25 @@ func (s *clusterStage) pagesReached() bool {
 	return true
 }
 
-// endPages tells the other nodes that this one has found that the limit is reached, and waits until they have, too.
+// endPages tells the other nodes that the limit is reached, and waits until they have found the same.
 func (s *clusterStage) endPages(ctx context.Context) {
 	if s.on() {
-		s.conclude(ctx, func(*exchange.Mark) {}, func(m *exchange.Mark) bool { return m.Done || m.Full >= s.opt.Limits.MaxPages })
+		s.conclude(ctx, func(*cluster.Mark) {}, func(m *cluster.Mark) bool { return m.Done || m.Full >= s.opt.Limits.MaxPages })
 	}
 }
 
-// pagesWait reports whether fetching waits for pages of other nodes.
+// pagesWait reports whether fetching waits for loans from other nodes.
 func (s *clusterStage) pagesWait() bool {
 	return s.on() && s.opt.Limits.MaxPages > 0 && s.Counter(state.CountPages) >= s.pageLimit()
 }
 
-// Bounds of what a node keeps for itself.
+// Bounds of the pages that a node keeps for itself.
 const (
-	pagesAhead = 30 * time.Second // it runs short with less than it has fetched lately in this time
-	pagesEvery = earlyEvery       // how often it looks
+	pagesAhead = 30 * time.Second // it is short if it has fewer than it would fetch in this time at its recent rate
+	pagesEvery = earlyEvery       // interval of the check
 )
 
-// sharePages says in the node's mark whether it runs short of pages, and lends some to those that do.
+// sharePages writes into the node's mark whether it is short of pages, and lends pages to nodes that are.
 func (s *clusterStage) sharePages(ctx context.Context) error {
 	if s.opt.Limits.MaxPages <= 0 {
 		return nil
@@ -159,7 +159,7 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 			s.wakeMark.Raise()
 		}
 		if m := s.marks[s.node].Load(); m != nil && left <= 0 && m.Pages < now {
-			s.urgent.Store(true) // a mark must say so before the crawl can end
+			s.urgent.Store(true) // a mark must say it before the crawl can end
 		}
 		if !busy {
 			need = 0
@@ -171,7 +171,8 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 	return nil
 }
 
-// lend lends pages beyond need to the nodes that run short: half of them, or all if this node has nothing to fetch.
+// lend lends pages beyond need to the nodes that are short: half of them, or all if this node has nothing to
+// fetch.
 func (s *clusterStage) lend(need int64, busy bool) error {
 	if s.quiet() {
 		return nil // a loan is a record, too
@@ -179,7 +180,7 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 	var to []int
 	for node := range s.marks {
 		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {
-			continue // it was short when it was stopped
+			continue // it was short when it stopped
 		}
 		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
 			to = append(to, node)

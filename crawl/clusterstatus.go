@@ -5,21 +5,22 @@ import (
 	"errors"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl/account"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
 
-// What a node of a cluster says of itself to people, and what it hears of the others.
+// The status of a node of a cluster for people, and the statuses of the others.
 
-// progressOf is when another node took something last, or nothing waited for it. The goroutine "status" keeps it.
+// progressOf is the last time at which another node took a message, or no message waited for it. The
+// goroutine "status" keeps it.
 type progressOf struct {
 	gone int64
 	at   time.Time
 }
 
-// show puts the figures of the exchange into a snapshot.
+// show puts the stage's figures into a snapshot.
 func (s *clusterStage) show(sn *Snapshot) {
 	if !s.on() {
 		return
@@ -55,7 +56,7 @@ func (s *clusterStage) show(sn *Snapshot) {
 	}
 }
 
-// noteProgressOf notes which nodes have taken something.
+// noteProgressOf notes the nodes that have taken messages.
 func (s *clusterStage) noteProgressOf(now time.Time) {
 	s.markMu.Lock()
 	defer s.markMu.Unlock()
@@ -70,10 +71,10 @@ func (s *clusterStage) noteProgressOf(now time.Time) {
 	}
 }
 
-// status returns what the node says of itself. pagesPerSecond is the rate since the last time.
-func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
+// status returns the status of the node. pagesPerSecond is the rate since the last status.
+func (s *clusterStage) status(pagesPerSecond float64) *cluster.Status {
 	sn := s.look()
-	st := &exchange.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Identity.Host), Version: cut(s.opt.Identity.Version),
+	st := &cluster.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Identity.Host), Version: cut(s.opt.Identity.Version),
 		Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond, PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle,
 		Waits: cut(sn.Waiting), Paused: sn.Paused, DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects,
@@ -91,7 +92,7 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 		st.Refused += p.RefusedMessages + p.RefusedMarks
 	}
 	if l := &sn.Cluster.Leases; l.On {
-		st.Leases = &exchange.LeaseStatus{Held: l.Held, Wanted: l.Wanted, Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs,
+		st.Leases = &cluster.LeaseStatus{Held: l.Held, Wanted: l.Wanted, Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs,
 			Taken: l.Taken, HandedOver: l.HandedOver, Lost: l.Lost, Resting: l.Resting, Starting: l.Starting}
 	}
 	return st
@@ -100,7 +101,7 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 // cut bounds a text of a status.
 func cut(text string) string { return text[:min(len(text), 500)] }
 
-// publishStatus writes the status of the node from time to time.
+// publishStatus writes the status of the node at intervals.
 func (s *clusterStage) publishStatus(ctx context.Context) error {
 	last, at := s.Counter(state.CountPages), time.Now()
 	for ctx.Err() == nil {
@@ -115,15 +116,15 @@ func (s *clusterStage) publishStatus(ctx context.Context) error {
 		if err := s.putStatus(ctx, s.status(rate)); err != nil {
 			s.opt.Observe.Log.Debug("writing the status waits", "error", err)
 		}
-		account.Sleep(ctx, exchange.StatusEvery)
+		account.Sleep(ctx, cluster.StatusEvery)
 	}
 	return nil
 }
 
-func (s *clusterStage) putStatus(ctx context.Context, st *exchange.Status) error {
+func (s *clusterStage) putStatus(ctx context.Context, st *cluster.Status) error {
 	data, err := st.Encode()
 	if err == nil {
-		_, err = s.opt.Cluster.Transport.Put(ctx, exchange.BucketCrawl, exchange.StatusKey(s.node), data)
+		_, err = s.opt.Cluster.Transport.Put(ctx, cluster.BucketCrawl, cluster.StatusKey(s.node), data)
 	}
 	return err
 }
@@ -137,7 +138,7 @@ func (s *clusterStage) publishEnd(ctx context.Context, why string) {
 	defer cancel()
 	st := s.status(0)
 	st.Ended, st.Waits = why, ""
-	if l := st.Leases; l != nil { // they are free
+	if l := st.Leases; l != nil { // its leases are free
 		l.Held, l.Wanted, l.Longest, l.Resting, l.Starting = 0, 0, 0, false, false
 	}
 	if err := s.putStatus(ctx, st); err != nil {
@@ -145,20 +146,20 @@ func (s *clusterStage) publishEnd(ctx context.Context, why string) {
 	}
 }
 
-// endStatusTimeout is how long a node that has ended tries to say so.
+// endStatusTimeout limits the attempt to write the last status.
 const endStatusTimeout = 2 * time.Second
 
 // watchStatus follows the statuses of all nodes.
 func (s *clusterStage) watchStatus(ctx context.Context) error {
 	for ctx.Err() == nil {
-		w, err := s.opt.Cluster.Transport.Watch(ctx, exchange.BucketCrawl, exchange.StatusPattern)
+		w, err := s.opt.Cluster.Transport.Watch(ctx, cluster.BucketCrawl, cluster.StatusPattern)
 		for err == nil {
-			var v exchange.Value
+			var v cluster.Value
 			var ok bool
 			if v, ok, err = w.Next(ctx); err != nil || !ok || v.Deleted {
 				continue
 			}
-			st, bad := exchange.DecodeStatus(v.Key, v.Data, s.nodes)
+			st, bad := cluster.DecodeStatus(v.Key, v.Data, s.nodes)
 			if bad != nil {
 				s.opt.Observe.Log.Debug("a status is refused", "error", bad)
 				continue
@@ -177,7 +178,7 @@ func (s *clusterStage) watchStatus(ctx context.Context) error {
 var ErrOneNode = errors.New("crawl: this crawl has one node only")
 
 // Cluster returns the number of this node, and the last status of each node; nil for a node that has not reported.
-func (k *Control) Cluster() (node int, list []*exchange.Status, err error) {
+func (k *Control) Cluster() (node int, list []*cluster.Status, err error) {
 	err = k.with(func(c *crawler) error {
 		s := c.cluster
 		if !s.on() {

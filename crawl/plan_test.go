@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/fetch"
 	"drumbeat/state"
 )
@@ -96,7 +96,7 @@ func named(o drum.Options, name string) drum.Options {
 
 // TestPlannedCluster: more nodes than a table has are refused.
 func TestPlannedCluster(t *testing.T) {
-	if _, err := PlannedCluster(exchange.MaxNodes + 1); err == nil {
+	if _, err := PlannedCluster(cluster.MaxNodes + 1); err == nil {
 		t.Error("too many nodes are accepted")
 	}
 }

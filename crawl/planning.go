@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/crawl/plan"
-	"drumbeat/exchange"
 	"drumbeat/warc"
 )
 
@@ -41,7 +41,7 @@ func (o *Options) CheckStores(plan *Plan) error {
 
 // PlannedCluster describes a cluster of equal nodes for a plan. It cannot crawl.
 func PlannedCluster(nodes int) (*Cluster, error) {
-	t, err := exchange.NewTable(slices.Repeat([]float64{1}, nodes))
+	t, err := cluster.NewTable(slices.Repeat([]float64{1}, nodes))
 	if err != nil {
 		return nil, err
 	}

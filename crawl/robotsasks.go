@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl/outage"
-	"drumbeat/exchange"
 	"drumbeat/internal/bug"
 	"drumbeat/polite"
 	"drumbeat/robots"
@@ -129,7 +129,7 @@ func (q *robotsRequests) answerRobots(ctx context.Context) error {
 
 func encodeRobots(a *robotsAnswer) []byte {
 	data, err := json.Marshal(a)
-	if err != nil || len(data) > exchange.MaxMessageBytes {
+	if err != nil || len(data) > cluster.MaxMessageBytes {
 		panic("BUG: crawl: a robots.txt's outcome cannot be encoded") // its body has 500 KiB
 	}
 	return data

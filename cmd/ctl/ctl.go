@@ -317,7 +317,7 @@ func (c functionCmd) Run(a *term.App, w *Where) error {
 		admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
 }
 
-// printAnew prints the answer to a change that places queued URLs anew.
+// printAnew prints the answer to a change that places queued URLs again.
 func printAnew(a *term.App) func(json.RawMessage) error {
 	return func(answer json.RawMessage) error {
 		var set admin.FunctionSet

@@ -28,10 +28,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/internal/bug"
 )
 
@@ -132,7 +132,7 @@ func (a *App) Fail(err error) int {
 // advice returns what to do about an error, to be printed after it; "" if there is nothing to say.
 func advice(err error) string {
 	var added *crawl.NewDirectoryError
-	var back *exchange.SetBackError
+	var back *cluster.SetBackError
 	var limit *space.LimitError
 	var failed *space.DiskError
 	switch {

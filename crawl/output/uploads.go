@@ -535,7 +535,7 @@ func (u *Uploads) name(v *volume) error {
 }
 
 // Finish puts what waits at the end of a crawl, unless it was told to stop. done is that of the last checkpoint. If the store
-// takes nothing for finalTimeout, the next run goes on.
+// takes nothing for finalTimeout, the next run continues.
 func (u *Uploads) Finish(ctx context.Context, done string) error {
 	if !u.on() {
 		return nil

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/internal/human"
 )
 
@@ -19,7 +19,7 @@ type NodesInput struct {
 	// StreamBytes is what the broker may hold for a node. Replicas is the number of its copies; 0 means 1.
 	StreamBytes int64
 	Replicas    int
-	// LeasesBytes is what the broker may hold for leases of networks; 0 means exchange.DefaultLeasesBytes.
+	// LeasesBytes is what the broker may hold for leases of networks; 0 means cluster.DefaultLeasesBytes.
 	LeasesBytes int64
 }
 
@@ -71,23 +71,23 @@ func (p *Plan) Nodes(f *Forecast, in NodesInput) NodesForecast {
 	if nodes == 1 {
 		return n
 	}
-	n.LargestShare = exchange.LargestShare(nodes)
+	n.LargestShare = cluster.LargestShare(nodes)
 	n.Rate = f.Rate / n.LargestShare // nodes with less are done earlier, or crawl slower
 	peers, every := float64(nodes-1), o.CheckpointEvery.Seconds()
 	n.LinksPerPage = f.Load.Misses * f.Load.LinksPerPage * in.LinksAway * (1 - n.LargestShare)
-	pair := exchange.TrafficOf(f.Rate * n.LinksPerPage * every / peers)
+	pair := cluster.TrafficOf(f.Rate * n.LinksPerPage * every / peers)
 	n.SentBytes = pair.Bytes * peers / every
-	n.OutboxRAM = int64(peers) * exchange.OutboxRAM(o.QueueBlockBytes)
+	n.OutboxRAM = int64(peers) * cluster.OutboxRAM(o.QueueBlockBytes)
 	n.OutboxDiskBytes = amount(2 * every * n.SentBytes)
 	n.BrokerMessages, n.BrokerBytes = pair.Messages*peers*float64(nodes)/every, n.SentBytes*float64(nodes)
 	n.BrokerCopies = n.BrokerBytes * float64(max(1, in.Replicas)-1)
-	n.MarksBytes = float64(nodes) * float64(nodes) * float64(exchange.MarkBytes(nodes)) / every
+	n.MarksBytes = float64(nodes) * float64(nodes) * float64(cluster.MarkBytes(nodes)) / every
 	n.StreamFill = amount(every * n.SentBytes)
-	n.LeaseRoom = cmp.Or(in.LeasesBytes, exchange.DefaultLeasesBytes)
+	n.LeaseRoom = cmp.Or(in.LeasesBytes, cluster.DefaultLeasesBytes)
 	n.Leases = min(int64(nodes)*(p.PoliteBytes/politeHostBytes), mostNetworks)
-	n.LeaseBytes = n.Leases * exchange.LeaseBytes
+	n.LeaseBytes = n.Leases * cluster.LeaseBytes
 	if o.BrokerRAM > 0 {
-		n.BrokerDiskBytes = exchange.BrokerDisk(nodes, in.StreamBytes, n.LeaseRoom)
+		n.BrokerDiskBytes = cluster.BrokerDisk(nodes, in.StreamBytes, n.LeaseRoom)
 	}
 	n.warn(o, in)
 	return n
@@ -106,7 +106,7 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 	if n.StreamFill > in.StreamBytes/2 {
 		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.", human.Bytes(n.StreamFill), human.Bytes(in.StreamBytes))
 	}
-	if float64(n.LeaseBytes) > exchange.LeaseRoom*float64(n.LeaseRoom) {
+	if float64(n.LeaseBytes) > cluster.LeaseRoom*float64(n.LeaseRoom) {
 		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger --cluster-leases.",
 			human.Bytes(n.LeaseBytes), human.Bytes(n.LeaseRoom))
 	}

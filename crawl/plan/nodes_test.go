@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 )
 
 // planOf plans a node of a cluster, with a broker in its process or without.
@@ -31,9 +31,9 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 	for _, c := range []struct {
 		nodes  int
 		broker int64
-	}{{2, 0}, {4, exchange.BrokerRAM}, {1000, 0}} {
+	}{{2, 0}, {4, cluster.BrokerRAM}, {1000, 0}} {
 		o, p, _ := planOf(t, c.nodes, c.broker)
-		want := c.broker + int64(c.nodes-1)*exchange.OutboxRAM(o.QueueBlockBytes)
+		want := c.broker + int64(c.nodes-1)*cluster.OutboxRAM(o.QueueBlockBytes)
 		if got := p.ExchangeBytes - want; got < 512<<10 || got > 64<<20 {
 			t.Errorf("%+v: %d bytes for the exchange, want %d and some more for messages", c, p.ExchangeBytes, want)
 		}
@@ -52,7 +52,7 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 		t.Errorf("a crawl of one node sets %d bytes aside", alone.ExchangeBytes)
 	}
 	o := defaults(300<<20, 100<<30)
-	o.Nodes, o.BrokerRAM = 2, exchange.BrokerRAM
+	o.Nodes, o.BrokerRAM = 2, cluster.BrokerRAM
 	if _, err := Make(o); err == nil || !strings.Contains(err.Error(), "for the exchange with other nodes") {
 		t.Errorf("a broker in 300 MiB: got %v", err)
 	}
@@ -81,8 +81,8 @@ func TestPlanNodes(t *testing.T) {
 		if n.LinksPerPage >= most || n.LinksPerPage < most*0.45 {
 			t.Errorf("%d nodes: a page sends %v links, of %v to other PLDs", nodes, n.LinksPerPage, most)
 		}
-		if n.Leases <= last.Leases && n.Leases < mostNetworks || n.LeaseBytes != n.Leases*exchange.LeaseBytes ||
-			n.LeaseRoom != exchange.DefaultLeasesBytes {
+		if n.Leases <= last.Leases && n.Leases < mostNetworks || n.LeaseBytes != n.Leases*cluster.LeaseBytes ||
+			n.LeaseRoom != cluster.DefaultLeasesBytes {
 			t.Errorf("%d nodes: leases %+v", nodes, n)
 		}
 		has := func(part string) bool {
@@ -93,9 +93,9 @@ func TestPlanNodes(t *testing.T) {
 		}
 		last = n
 	}
-	_, p, f := planOf(t, 8, exchange.BrokerRAM)
+	_, p, f := planOf(t, 8, cluster.BrokerRAM)
 	n := p.Nodes(&f, NodesInput{StreamBytes: 1 << 20})
-	if n.BrokerDiskBytes != exchange.BrokerDisk(8, 1<<20, exchange.DefaultLeasesBytes) || len(n.Warnings) != 3 {
+	if n.BrokerDiskBytes != cluster.BrokerDisk(8, 1<<20, cluster.DefaultLeasesBytes) || len(n.Warnings) != 3 {
 		t.Errorf("a broker in one of 8 nodes: %+v", n)
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/cluster"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/human"
 	"drumbeat/robots"
 	"drumbeat/star"
@@ -146,7 +146,7 @@ type Options struct {
 func (o *Options) exchangeRAM() int64 {
 	n := o.BrokerRAM
 	if o.Nodes > 1 {
-		n += int64(o.Nodes-1)*exchange.OutboxRAM(o.QueueBlockBytes) + exchange.CodecRAM(runtime.GOMAXPROCS(0))
+		n += int64(o.Nodes-1)*cluster.OutboxRAM(o.QueueBlockBytes) + cluster.CodecRAM(runtime.GOMAXPROCS(0))
 	}
 	return n
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"drumbeat/cluster"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/health"
 	"drumbeat/robots"
 	"drumbeat/star"
@@ -38,14 +38,14 @@ type node struct {
 	parts         map[uint64]uint8 // of the budget, by traps of this node before
 
 	scopes   []uint64 // keys of sites from messages
-	taken    map[int]exchange.Taken
+	taken    map[int]cluster.Taken
 	messages int64
 	links    int64 // records of these messages
 	lent     int64 // pages that they lend
 	edges    int64
 }
 
-// The stores that are written anew.
+// The rewritten stores.
 const (
 	storeSeen = iota
 	storeEdges
@@ -87,7 +87,7 @@ func (n *node) old() (all [numStores]*drum.State, err error) {
 	return all, nil
 }
 
-// closeStores closes stores that were not saved.
+// closeStores closes unsaved stores.
 func (n *node) closeStores() error {
 	var errs []error
 	for i, d := range n.stores {
@@ -105,7 +105,7 @@ func (n *node) add(store int, t drum.Tuple) error { return n.stores[store].Add([
 // ownsKey reports whether the node owns the slot of a key of a URL, a host or an origin.
 func (n *node) ownsKey(key uint64) bool { return n.owns.HasKey(key) }
 
-// arrive gives a URL to the check of STAR. part is that of its host, and again says that it had a queue.
+// arrive passes a URL to the check of STAR. part is that of its host; again says that it had a queue.
 func (n *node) arrive(key uint64, rec *weburl.Record, part uint8, again bool) error {
 	rec.Extra, rec.Reason = nil, 0
 	check := star.CheckTuple{PLD: n.saved.PLDKey(weburl.Split(rec.URL).Host), Part: part, Again: again, Aux: rec.Append(nil)}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -13,15 +13,15 @@ import (
 // ErrOutbox means that an outbox has lost messages that its receiver may lack. It comes wrapped, beside the damage.
 var ErrOutbox = errors.New("an outbox can't be repaired")
 
-// outboxRepair is what a repair does to one outbox.
+// outboxRepair is the repair of one outbox.
 type outboxRepair struct {
 	pair     *audit.Pair
-	taken    *exchange.Taken // drop all messages up to this one; nil: none
-	openLost bool            // drop the records of the open message
+	taken    *cluster.Taken // drop all messages up to this one; nil: none
+	openLost bool           // drop the records of the open message
 }
 
-// decideOutboxes decides what to do with damaged outboxes. It returns an error if a message is lost and no other node
-// says that it has it for good.
+// decideOutboxes decides what to do with damaged outboxes. It returns an error if a lost message is not
+// durable at its receiver.
 func (w *repair) decideOutboxes() error {
 	c := w.Report.Cluster
 	if c == nil {
@@ -47,7 +47,7 @@ func (w *repair) decideOutboxes() error {
 				return w.refuse(p, lost+", and node %d has taken messages up to %d only", p.Node, taken.Number)
 			}
 			o.taken = taken
-			w.do("drop messages up to %d from %s, %d of which are lost: node %d has them for good", taken.Number, state.OutboxName(p.Node),
+			w.do("drop messages up to %d from %s, %d of which are lost: node %d has made them durable", taken.Number, state.OutboxName(p.Node),
 				found.Lost, p.Node)
 		}
 		if found.OpenLost {
@@ -66,8 +66,9 @@ func (w *repair) do(format string, args ...any) {
 	w.out.Actions = append(w.out.Actions, fmt.Sprintf(format, args...))
 }
 
-// takenBy returns what the other node of a pair has taken from this one for good, by its audit; nil without one.
-func (w *repair) takenBy(c *audit.Cluster, p *audit.Pair) (*exchange.Taken, error) {
+// takenBy returns the messages of this node that the other node of a pair has made durable, by its audit; nil
+// without an audit.
+func (w *repair) takenBy(c *audit.Cluster, p *audit.Pair) (*cluster.Taken, error) {
 	for i := range w.opt.Others {
 		n := &w.opt.Others[i]
 		if n.Cluster.Node != p.Node {
@@ -86,7 +87,7 @@ func (w *repair) takenBy(c *audit.Cluster, p *audit.Pair) (*exchange.Taken, erro
 	return nil, nil
 }
 
-// refuse returns the error for an outbox that can't be repaired, with the first damage.
+// refuse returns the error for an irreparable outbox, with the first damage.
 func (w *repair) refuse(p *audit.Pair, format string, args ...any) error {
 	name := state.OutboxName(p.Node)
 	damage := &disk.CorruptError{Path: "state/" + name, Want: "an outbox", Got: "a damaged one"}
@@ -102,10 +103,10 @@ func (w *repair) refuse(p *audit.Pair, format string, args ...any) error {
 }
 
 // openRecords returns the records of the open message by the accounts.
-func (w *repair) openRecords(p *audit.Pair) exchange.Totals {
-	st, err := state.Part[exchange.OutboxState](w.Manifest, state.OutboxName(p.Node))
+func (w *repair) openRecords(p *audit.Pair) cluster.Totals {
+	st, err := state.Part[cluster.OutboxState](w.Manifest, state.OutboxName(p.Node))
 	if err != nil || st == nil {
-		return exchange.Totals{}
+		return cluster.Totals{}
 	}
 	lost := st.Out
 	lost.Sub(st.Whole)
@@ -117,7 +118,7 @@ func (w *repair) remakeOutboxes() error {
 	for i := range w.outboxes {
 		o := &w.outboxes[i]
 		name := state.OutboxName(o.pair.Node)
-		err := RemakePart(w.Shadow, name, func(old, next *exchange.OutboxState) (err error) {
+		err := RemakePart(w.Shadow, name, func(old, next *cluster.OutboxState) (err error) {
 			if o.openLost {
 				lost := w.openRecords(o.pair)
 				next.Open, next.Out = disk.Ref{}, old.Whole
@@ -129,7 +130,7 @@ func (w *repair) remakeOutboxes() error {
 				return nil
 			}
 			keep := func(msg []byte) bool {
-				h, err := exchange.ReadHeader(msg)
+				h, err := cluster.ReadHeader(msg)
 				return err == nil && h.Number > o.taken.Number
 			}
 			if next.Pending, err = w.RemakeQueue(name+"/pending", old.Pending, keep); err != nil {
