@@ -15,7 +15,7 @@ import (
 )
 
 // inCluster makes a crawl node 0 of several, and returns the connections of the others.
-func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Engine) {
+func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Transport) {
 	t.Helper()
 	net := mem.New(mem.Options{})
 	weights := make([]float64, nodes)
@@ -27,7 +27,7 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Eng
 		t.Fatal(err)
 	}
 	for node := range nodes {
-		e := net.Engine(node)
+		e := net.Transport(node)
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {
 				t.Error(err)
@@ -37,7 +37,7 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Eng
 			others = append(others, e)
 			continue
 		}
-		o.Cluster = &crawl.Cluster{Table: table, Crawl: 7, Engine: e, Politeness: crawl.PolitenessShare} // which begins at once
+		o.Cluster = &crawl.Cluster{Table: table, Crawl: 7, Transport: e, Politeness: crawl.PolitenessShare} // which begins at once
 	}
 	return others
 }
@@ -46,7 +46,7 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Eng
 // fullest one, and the exchange with each other node.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
-	var others []exchange.Engine
+	var others []exchange.Transport
 	r := newRig(t, func(o *crawl.Options, adm *Options) {
 		others = inCluster(t, o, 3)
 		o.Host, adm.Page = "here.test", web.Handler()

@@ -156,11 +156,11 @@ func (s *Server) setFunction(r *http.Request) (any, error) {
 
 // makeFunction changes the budget function; nil is that of the flags.
 func (s *Server) makeFunction(r *http.Request, f *changes.Function) (any, error) {
-	return s.makeAnew(r, changes.Change{Op: changes.OpFunction, Function: f})
+	return s.makeReplacing(r, changes.Change{Op: changes.OpFunction, Function: f})
 }
 
-// makeAnew makes a change that places queued URLs anew, and says how many.
-func (s *Server) makeAnew(r *http.Request, c changes.Change) (any, error) {
+// makeReplacing makes a change that places queued URLs anew, and says how many.
+func (s *Server) makeReplacing(r *http.Request, c changes.Change) (any, error) {
 	now, err := s.opt.Control.Structures()
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (s *Server) setPriority(r *http.Request) (any, error) {
 
 // makePriority changes which URLs go first; nil is the priority of the flags.
 func (s *Server) makePriority(r *http.Request, p *changes.Priority) (any, error) {
-	return s.makeAnew(r, changes.Change{Op: changes.OpPriority, Priority: p})
+	return s.makeReplacing(r, changes.Change{Op: changes.OpPriority, Priority: p})
 }
 
 func (s *Server) block(r *http.Request) (any, error) {
@@ -261,7 +261,7 @@ func (s *Server) reload(r *http.Request) (any, error) {
 		return nil, err
 	}
 	re, made, err := s.opt.Control.Reload(r.Context(), who(r), in.Anew)
-	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept, re.Anew}, err
+	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept, re.Replaced}, err
 }
 
 func (s *Server) changes(r *http.Request) (any, error) {

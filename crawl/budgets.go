@@ -22,7 +22,7 @@ import (
 // that budget.
 //
 // Producers: URLseen's emission (emitUnique), QF (scanFailed), and BEAST after a change of the budget
-// function (placeAnew). Consumers: its goroutines "star", which merges, "beast", which reads the queues while
+// function (replaceAll). Consumers: its goroutines "star", which merges, "beast", which reads the queues while
 // the stock is low, and "scan", which reads QF.
 type budgetStage struct {
 	*engine
@@ -138,7 +138,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			if b.overPart(&rec) || b.overPin(&rec) {
 				b.beast.Advance()
 				tx.wake(b.wakeStar)
-				return b.checkAgain(tx, data, state.PlaceBeast)
+				return b.recheck(tx, data, state.PlaceBeast)
 			}
 			if err := b.check.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
 				return err
@@ -232,9 +232,9 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 // replaceEvery is how often Replace is tried while rounds of STAR hold BEAST's pin.
 const replaceEvery = 20 * time.Millisecond
 
-// placeAnew moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has changed. After a
+// replaceAll moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has changed. After a
 // crash it continues where the last checkpoint was. One call takes one step.
-func (b *budgetStage) placeAnew(ctx context.Context) error {
+func (b *budgetStage) replaceAll(ctx context.Context) error {
 	if epoch := b.operator.epoch(); b.beast.Epoch() != epoch {
 		var moved int64
 		ok := false
@@ -261,7 +261,7 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 		return nil
 	}
 	return b.transact(func(tx *transaction) error {
-		if err := b.checkAgain(tx, data, state.PlaceBeast); err != nil {
+		if err := b.recheck(tx, data, state.PlaceBeast); err != nil {
 			return err
 		}
 		b.beast.MovedAdvance()
@@ -270,8 +270,8 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 	})
 }
 
-// checkAgain sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
-func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place) error {
+// recheck sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
+func (b *budgetStage) recheck(tx *transaction, data []byte, from state.Place) error {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
@@ -323,12 +323,12 @@ func (b *budgetStage) newFunction() error {
 	if err != nil {
 		return err
 	}
-	b.anew()
+	b.replace()
 	return nil
 }
 
-// anew makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
-func (b *budgetStage) anew() {
+// replace makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
+func (b *budgetStage) replace() {
 	b.star.Refresh()
 	b.wakeScan.raise()
 	b.wakeSupporters.raise()

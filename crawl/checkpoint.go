@@ -78,7 +78,7 @@ type checkpointer struct {
 func (k *checkpointer) checkpoint(clean bool, done string) error {
 	var late lateLog
 	err := k.checkpointQuietly(clean, done, &late)
-	late.tell()
+	late.flush()
 	return err
 }
 

@@ -20,16 +20,16 @@ import (
 // Cluster makes a crawl one node of several, which exchange links (package exchange). All nodes have the same
 // Crawl, Secret and Table, and the same options that decide what is fetched.
 type Cluster struct {
-	Node   int
-	Table  *exchange.Table
-	Crawl  uint64 // identifies the crawl of the cluster
-	Secret weburl.Secret
-	Engine exchange.Engine // Run does not close it
+	Node      int
+	Table     *exchange.Table
+	Crawl     uint64 // identifies the crawl of the cluster
+	Secret    weburl.Secret
+	Transport exchange.Transport // Run does not close it
 	// Reconfigure replaces the configuration that nodes compare at their start by that of this node.
 	Reconfigure bool
-	// GivenUp lists nodes that are lost for good: nothing is kept for them, and the crawl ends without them.
-	GivenUp []int
-	File    string // name of the file that has all this, for explain; "" for none
+	// Abandoned lists nodes that are lost for good: nothing is kept for them, and the crawl ends without them.
+	Abandoned []int
+	File      string // name of the file that has all this, for explain; "" for none
 
 	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
 	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
@@ -51,7 +51,7 @@ func (c *Cluster) validate(o *Options) error {
 	switch {
 	case c == nil:
 		return nil
-	case c.Table == nil || c.Engine == nil:
+	case c.Table == nil || c.Transport == nil:
 		return errors.New("crawl: a cluster needs a table and an engine")
 	case c.Node < 0 || c.Node >= c.Table.Nodes():
 		return fmt.Errorf("crawl: node %d is not in 0 to %d", c.Node, c.Table.Nodes()-1)
@@ -64,7 +64,7 @@ func (c *Cluster) validate(o *Options) error {
 	case o.Render != nil: // the scripts and data of a page belong to hosts of any node, whose delays are kept there
 		return errors.New("crawl: rendering works with one node only")
 	}
-	return c.ValidateGivenUp()
+	return c.ValidateAbandoned()
 }
 
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
@@ -84,7 +84,7 @@ type clusterStage struct {
 	inlet       *admit.Inlet    // of the goroutine "intake"
 	decoder     exchange.Decoder
 	quarantine  *queue.Queue   // messages that cannot be read; read by the goroutine "intake"
-	aside       []atomic.Int64 // of these, those of each node
+	quarantined []atomic.Int64 // of these, those of each node
 	stuck       []bool         // by node: its next message finds the quarantine full; of the goroutine "intake"
 	doubts      *doubts
 	disowns     []bool        // by node: noteDisowned
@@ -92,24 +92,24 @@ type clusterStage struct {
 	listed      chan struct{} // closed when the broker's marks are known
 	marksListed sync.Once     // closes it
 
-	marks     []atomic.Pointer[exchange.Mark] // the last that were seen, by node
-	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
-	began     uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
-	round     int64                           // intake.Round; fixed before the goroutines start
-	promised  atomic.Bool                     // this node has agreed to the end; changes under markMu
-	endWait   time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
-	rejoined  time.Time                       // when this node started if the crawl was over then
-	awaitTold time.Time                       // when the log last told which nodes it waits for; of the goroutine "watch"
-	wakeMark  signal
-	wakeEarly signal
+	marks       []atomic.Pointer[exchange.Mark] // the last that were seen, by node
+	idle        atomic.Bool                     // nothing is left to do here but to wait for other nodes
+	began       uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
+	round       int64                           // intake.Round; fixed before the goroutines start
+	promised    atomic.Bool                     // this node has agreed to the end; changes under markMu
+	endWait     time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
+	rejoined    time.Time                       // when this node started if the crawl was over then
+	awaitLogged time.Time                       // when the log last told which nodes it waits for; of the goroutine "watch"
+	wakeMark    signal
+	wakeEarly   signal
 
 	markMu sync.Mutex // guards the fields below
 	mark   *exchange.Mark
 	agreement
-	marked   exchange.Intake // of the checkpoint of mark
-	markedIn uint64          // the connection whose numbers marked has; 0: of an earlier run
-	want     []uint64
-	wanted   []wanting
+	marked         exchange.Intake // of the checkpoint of mark
+	markedConn     uint64          // the connection whose numbers marked has; 0: of an earlier run
+	resendRequests []uint64
+	lastRequests   []resendRequest
 
 	pages         int64        // this node's share of Options.MaxPages
 	pageSlots     *[2]int64    // that this share follows from: before this node, and its own
@@ -118,7 +118,7 @@ type clusterStage struct {
 	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
 	short, urgent atomic.Bool  // it runs short of pages; a checkpoint should be made soon
 	spent         atomic.Bool  // spentHere at the last look
-	gaveUp        []bool       // by node; fixed before the goroutines start
+	abandoned     []bool       // by node; fixed before the goroutines start
 
 	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
 	agreed, replacing bool             // compared successfully; this node writes its own
@@ -162,7 +162,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	s.node, s.nodes = c.Node, c.Table.Nodes()
 	crawl := c.Crawl
 	if m := s.Manifest; m != nil && m.Intake != nil {
-		crawl = exchange.CrawlKey(crawl, m.Intake.Life)
+		crawl = exchange.CrawlKey(crawl, m.Intake.Incarnation)
 	}
 	s.outboxes = make([]*exchange.Outbox, s.nodes)
 	s.publishers = make([]*exchange.Publisher, s.nodes)
@@ -191,8 +191,8 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	}
 	s.links.Table, s.links.Node = s.opt.Cluster.Table, s.node
 	s.inlet = admit.NewInlet(s.links)
-	s.want, s.wanted = make([]uint64, s.nodes), make([]wanting, s.nodes)
-	s.aside, s.stuck, s.doubts = make([]atomic.Int64, s.nodes), make([]bool, s.nodes), newDoubts(s.nodes)
+	s.resendRequests, s.lastRequests = make([]uint64, s.nodes), make([]resendRequest, s.nodes)
+	s.quarantined, s.stuck, s.doubts = make([]atomic.Int64, s.nodes), make([]bool, s.nodes), newDoubts(s.nodes)
 	s.disowns = make([]bool, s.nodes)
 	s.intake = exchange.Intake{Taken: make([]exchange.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
@@ -208,17 +208,17 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.takenTo[node].Store(s.intake.Taken[node].Number)
 		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
 	}
-	s.openGivenUp()
+	s.openAbandoned()
 	s.openLimits(m)
 	if m != nil {
 		s.began = m.Gen
 	}
 	for node, o := range s.outboxes {
-		if o == nil || s.gaveUp[node] {
+		if o == nil || s.abandoned[node] {
 			continue
 		}
 		p := exchange.NewPublisher()
-		p.Outbox, p.Engine, p.ResendAfter, p.Ready = o, s.opt.Cluster.Engine, s.resendAfter(), s.listed
+		p.Outbox, p.Transport, p.ResendAfter, p.Ready = o, s.opt.Cluster.Transport, s.resendAfter(), s.listed
 		p.Doubt = s.doubtTotals
 		p.Waits = func(err error, pause time.Duration) {
 			s.opt.Log.Debug("publishing waits", "error", err, "pause", pause)
@@ -233,7 +233,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			state.ErrIncompatible)
 	}
 	if m != nil {
-		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outs(), full: m.Full})
+		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outCounts(), full: m.Full})
 	}
 	return nil
 }
@@ -255,10 +255,10 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "intake", s.readStream)
 	s.engine.start(s.running, "marks", s.putMarks)
 	s.engine.start(s.running, "watchmarks", s.watchMarks)
-	s.engine.start(s.running, "exchange", s.hurry)
+	s.engine.start(s.running, "exchange", s.checkpointEarly)
 	s.engine.start(s.running, "config", s.keepConfig)
 	s.engine.start(s.running, "pages", s.sharePages)
-	s.engine.start(s.running, "status", s.tellStatus)
+	s.engine.start(s.running, "status", s.publishStatus)
 	s.engine.start(s.running, "watchstatus", s.watchStatus)
 	s.engine.start(s.running, "robotsasks", s.requests.answerRobots)
 }
@@ -277,7 +277,7 @@ func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 			continue
 		}
 		sent++
-		if s.gaveUp[node] {
+		if s.abandoned[node] {
 			lost++
 		}
 		if err := s.outboxes[node].AddLink(uint64(t.Key), t.Aux); err != nil {
@@ -292,7 +292,7 @@ func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 			continue // an earlier transaction has sent it
 		}
 		edges++
-		if s.gaveUp[e.Node] {
+		if s.abandoned[e.Node] {
 			lostEdges++
 		}
 		if err := s.outboxes[e.Node].AddEdge(e.From, e.To); err != nil {
@@ -310,7 +310,7 @@ func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 	}
 	tx.count(state.CountLinksSent, sent)
 	tx.count(state.CountEdgesSent, edges)
-	tx.count(state.CountLinksGivenUp, lost)
-	tx.count(state.CountEdgesGivenUp, lostEdges)
+	tx.count(state.CountLinksAbandoned, lost)
+	tx.count(state.CountEdgesAbandoned, lostEdges)
 	return nil
 }

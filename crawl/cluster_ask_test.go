@@ -16,7 +16,7 @@ import (
 
 // killedAnswerer is an engine whose node is killed when it is first asked for a robots.txt.
 type killedAnswerer struct {
-	exchange.Engine
+	exchange.Transport
 	once sync.Once
 	cut  func()
 }
@@ -24,12 +24,12 @@ type killedAnswerer struct {
 // Answer is that of exchange.Engine.
 func (k *killedAnswerer) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	if kind != robotsAskKind {
-		return k.Engine.Answer(kind, f)
+		return k.Transport.Answer(kind, f)
 	}
-	return k.Engine.Answer(kind, func(ctx context.Context, _ int, _ []byte) []byte {
+	return k.Transport.Answer(kind, func(ctx context.Context, _ int, _ []byte) []byte {
 		k.once.Do(func() {
 			go func() {
-				_ = k.Engine.Close() // never fails
+				_ = k.Transport.Close() // never fails
 				k.cut()
 			}()
 		})
@@ -40,7 +40,7 @@ func (k *killedAnswerer) Answer(kind string, f func(ctx context.Context, from in
 
 // timedAsks is an engine that notes how long requests for a robots.txt wait.
 type timedAsks struct {
-	exchange.Engine
+	exchange.Transport
 	mu       sync.Mutex // guards the fields below
 	longest  time.Duration
 	answered int
@@ -50,7 +50,7 @@ type timedAsks struct {
 // Ask is that of exchange.Engine.
 func (a *timedAsks) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	begun := time.Now()
-	answer, err := a.Engine.Ask(ctx, to, kind, data)
+	answer, err := a.Transport.Ask(ctx, to, kind, data)
 	if kind == robotsAskKind {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -75,8 +75,8 @@ func TestClusterAskedNodeKilled(t *testing.T) {
 		})
 		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) { o.CheckpointEvery, o.Linger = 3*time.Second, time.Hour })
 		defer c.close()
-		asks, victim := &timedAsks{Engine: c.engines[0]}, &killedAnswerer{Engine: c.engines[1]}
-		c.options[0].Cluster.Engine, c.options[1].Cluster.Engine = asks, victim
+		asks, victim := &timedAsks{Transport: c.engines[0]}, &killedAnswerer{Transport: c.engines[1]}
+		c.options[0].Cluster.Transport, c.options[1].Cluster.Transport = asks, victim
 		kills := 0
 		c.lives(cutting{
 			arm: func(node, life int, _ *memfs.FS, cut func()) {
@@ -97,14 +97,14 @@ func TestClusterAskedNodeKilled(t *testing.T) {
 
 // stoppedAnswerer is an engine whose node is told to stop when it is first asked for a robots.txt.
 type stoppedAnswerer struct {
-	exchange.Engine
+	exchange.Transport
 	once sync.Once
 	stop func()
 }
 
 // Answer is that of exchange.Engine.
 func (s *stoppedAnswerer) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
-	return s.Engine.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
+	return s.Transport.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
 		if kind == robotsAskKind {
 			s.once.Do(s.stop)
 		}
@@ -126,9 +126,9 @@ func TestClusterAskedNodeStops(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			first := c.options[1]
 			cl := *first.Cluster
-			cl.Engine, first.Cluster = &stoppedAnswerer{Engine: c.engines[1], stop: stop}, &cl
-			asks := &timedAsks{Engine: c.engines[0]}
-			c.options[0].Cluster.Engine = asks
+			cl.Transport, first.Cluster = &stoppedAnswerer{Transport: c.engines[1], stop: stop}, &cl
+			asks := &timedAsks{Transport: c.engines[0]}
+			c.options[0].Cluster.Transport = asks
 			results := make([]*Result, 2)
 			var wg sync.WaitGroup
 			wg.Go(func() { results[0] = mustRun(t, t.Context(), c.options[0]) })

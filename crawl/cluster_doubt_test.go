@@ -30,10 +30,10 @@ var falseMarks = map[string]func(m *exchange.Mark){
 	},
 	"other records":      func(m *exchange.Mark) { m.Taken[0].Totals.Links.Lo++ },
 	"more dropped":       func(m *exchange.Mark) { m.Gone[0] += 1000 },
-	"another life":       func(m *exchange.Mark) { m.Life++ },
+	"another life":       func(m *exchange.Mark) { m.Incarnation++ },
 	"another table":      func(m *exchange.Mark) { m.Table++ },
 	"moved slots":        func(m *exchange.Mark) { m.Moves, m.Table = m.Moves+1, m.Table+1 },
-	"all given up":       func(m *exchange.Mark) { m.GivenUp = []int{0, 2} },
+	"all given up":       func(m *exchange.Mark) { m.Abandoned = []int{0, 2} },
 	"a late checkpoint":  func(m *exchange.Mark) { m.Checkpoint = math.MaxUint64 },
 	"an old checkpoint":  func(m *exchange.Mark) { m.Checkpoint = 0 },
 	"a late round":       func(m *exchange.Mark) { m.Round = 1 << 62 },
@@ -109,7 +109,7 @@ func TestClusterDoubts(t *testing.T) {
 		again := func(want bool, revision uint64, after time.Duration) {
 			t.Helper()
 			time.Sleep(after)
-			if final, _ := d.again(1, doubtMark, revision); final != want {
+			if final, _ := d.note(1, doubtMark, revision); final != want {
 				t.Errorf("final: %v, want %v", final, want)
 			}
 		}
@@ -118,13 +118,13 @@ func TestClusterDoubts(t *testing.T) {
 		again(false, 1, time.Hour)
 		again(false, 2, 0)
 		again(true, 3, 0)
-		d.settled(1, doubtMark)
+		d.clear(1, doubtMark)
 		again(false, 4, time.Hour)
 		again(false, 5, time.Second)
 		again(false, 6, time.Second)
 		again(true, 7, doubtFor)
-		d.refuse(-1, tellUnreadable, true) // of no node: not counted
-		d.refuse(2, tellUnreadable, true)
+		d.refuse(-1, logUnreadable, true) // of no node: not counted
+		d.refuse(2, logUnreadable, true)
 		if marks, messages := d.counts(1); marks+messages != 0 {
 			t.Errorf("%d marks and %d messages were refused", marks, messages)
 		}
@@ -140,14 +140,14 @@ func TestClusterForgedMessage(t *testing.T) {
 		var good [][]byte
 		c := newCluster(t, web, 2, mem.Faults{}, func(node int, o *Options) {
 			if node == 0 {
-				e := &rewriter{Engine: o.Cluster.Engine.(*mem.Engine), seen: map[uint64]bool{}}
+				e := &rewriter{Transport: o.Cluster.Transport.(*mem.Transport), seen: map[uint64]bool{}}
 				e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
 					if int(h.Number) == len(good)+1 {
 						good = append(good, append([]byte(nil), msg...))
 					}
 					return nil
 				}
-				o.Cluster.Engine = e
+				o.Cluster.Transport = e
 			}
 		})
 		defer c.close()

@@ -62,7 +62,7 @@ func (c *cluster) together(d time.Duration, change func(node int, o *Options), c
 	}
 }
 
-// checkGivenUp checks the nodes that are left, all but the last one: each has fetched each URL that its seeds and pages of these
+// checkAbandoned checks the nodes that are left, all but the last one: each has fetched each URL that its seeds and pages of these
 // nodes lead to, once if once is set, and their accounts balance with what was dropped.
 func (c *cluster) checkGivenUp(once bool) {
 	c.t.Helper()
@@ -104,10 +104,10 @@ func (c *cluster) checkGivenUp(once bool) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		dropped += m.Accounts.Counters[state.CountLinksGivenUp]
+		dropped += m.Accounts.Counters[state.CountLinksAbandoned]
 	}
 	rep, err := audit.CompareNodes(nodes)
-	if err != nil || !rep.Balanced() || rep.Above.Records() != 0 || !slices.Equal(rep.GivenUp, []int{lost}) || rep.Dropped.Links.N != dropped ||
+	if err != nil || !rep.Balanced() || rep.Above.Records() != 0 || !slices.Equal(rep.Abandoned, []int{lost}) || rep.Dropped.Links.N != dropped ||
 		once && dropped == 0 || !slices.Equal(rep.Missing, []int{lost}) {
 		c.t.Errorf("audit of the nodes that are left: %v, %d links dropped, %+v", err, dropped, rep)
 	}
@@ -147,12 +147,12 @@ func TestClusterGiveUp(t *testing.T) {
 		change := func(node int, givenUp []int, reconfigure bool) {
 			o = c.options[node]
 			of := *o.Cluster
-			of.GivenUp, of.Reconfigure = givenUp, reconfigure
+			of.Abandoned, of.Reconfigure = givenUp, reconfigure
 			o.Cluster, o.MaxTime = &of, time.Minute
 		}
 		change(0, []int{2}, false)
 		refused("a node that does not replace the configuration", "nodes given up is [2] here and not set there")
-		if rep := c.auditNode(o.FS, 0); rep.Cluster.Pairs[1].Sent.GivenUp {
+		if rep := c.auditNode(o.FS, 0); rep.Cluster.Pairs[1].Sent.Abandoned {
 			t.Error("a node that was refused has dropped its outbox")
 		}
 		change(0, []int{2}, true)
@@ -167,7 +167,7 @@ func TestClusterGiveUp(t *testing.T) {
 		c.net.Wipe()
 		c.together(20*time.Hour, func(node int, o *Options) {
 			if node == 1 { // node 0 knows it from its manifest
-				o.Cluster.GivenUp, o.Cluster.Reconfigure = []int{2}, true
+				o.Cluster.Abandoned, o.Cluster.Reconfigure = []int{2}, true
 			}
 		}, func(node int, res *Result, err error) {
 			switch {
@@ -217,7 +217,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 		defer c.close()
 		lost := c.options[2]
 		c.options = c.options[:2]
-		c.together(20*time.Hour, func(node int, o *Options) { o.Cluster.GivenUp, o.Cluster.Reconfigure = []int{2}, true },
+		c.together(20*time.Hour, func(node int, o *Options) { o.Cluster.Abandoned, o.Cluster.Reconfigure = []int{2}, true },
 			func(node int, res *Result, err error) {
 				if err != nil || res.Stop != StopPages {
 					t.Errorf("node %d: %v, %+v", node, err, res)
@@ -286,7 +286,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 			lost := c.options[nodes-1]
 			c.options = c.options[:nodes-1]
 			for node := range c.options {
-				c.options[node].Cluster.GivenUp, c.options[node].Cluster.Reconfigure = []int{nodes - 1}, true
+				c.options[node].Cluster.Abandoned, c.options[node].Cluster.Reconfigure = []int{nodes - 1}, true
 			}
 			c.lives(atRandom(rng, 4), &kills)
 			stop()
@@ -316,7 +316,7 @@ func TestGivenUpRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = (&Cluster{Table: table, GivenUp: c.givenUp}).ValidateGivenUp()
+		err = (&Cluster{Table: table, Abandoned: c.givenUp}).ValidateAbandoned()
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%d nodes, %v: %v, want %q", c.nodes, c.givenUp, err, c.says)
 		}

@@ -21,7 +21,7 @@ import (
 
 // rewriter is the engine of a node whose messages are changed on their way: to the same bytes each time, as a resend is.
 type rewriter struct {
-	*mem.Engine
+	*mem.Transport
 	change func(to int, h *exchange.Header, msg []byte) []byte // nil: unchanged
 
 	mu      sync.Mutex // guards the fields below
@@ -45,7 +45,7 @@ func (e *rewriter) Publish(ctx context.Context, to, from int, id string, data []
 			data = changed
 		}
 	}
-	return e.Engine.Publish(ctx, to, from, id, data)
+	return e.Transport.Publish(ctx, to, from, id, data)
 }
 
 // rewrite replaces the records of a message by what edit makes of them, and mends its length and checksum.
@@ -95,14 +95,14 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 	var e *rewriter
 	c := newCluster(t, web, 2, mem.Faults{Delay: 5 * time.Millisecond}, func(node int, o *Options) {
 		if o.CheckpointEvery = 5 * time.Second; node == 0 {
-			e = &rewriter{Engine: o.Cluster.Engine.(*mem.Engine), seen: map[uint64]bool{}}
+			e = &rewriter{Transport: o.Cluster.Transport.(*mem.Transport), seen: map[uint64]bool{}}
 			e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
 				if h.Number != 1 {
 					return nil
 				}
 				return rewrite(t, msg, damage)
 			}
-			o.Cluster.Engine = e
+			o.Cluster.Transport = e
 		}
 	})
 	defer c.close()
@@ -147,7 +147,7 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 			}
 		}
 		before := s.counter(state.CountLinksTaken)
-		if err := s.retake(); err != nil {
+		if err := s.retryQuarantine(); err != nil {
 			t.Fatal(err)
 		}
 		records, _ := s.quarantine.Len()
@@ -173,14 +173,14 @@ func TestClusterQuarantineFull(t *testing.T) {
 		c := newCluster(t, web, 2, mem.Faults{Delay: 5 * time.Millisecond}, func(node int, o *Options) {
 			o.CheckpointEvery = 5 * time.Second
 			if o.quarantineBytes = 1; node == 0 {
-				e = &rewriter{Engine: o.Cluster.Engine.(*mem.Engine), seen: map[uint64]bool{}}
+				e = &rewriter{Transport: o.Cluster.Transport.(*mem.Transport), seen: map[uint64]bool{}}
 				e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
 					if h.Number != 1 {
 						return nil
 					}
 					return rewrite(t, msg, damages["a kind of record that is not known"])
 				}
-				o.Cluster.Engine = e
+				o.Cluster.Transport = e
 			}
 		})
 		defer c.close()

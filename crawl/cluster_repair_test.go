@@ -27,9 +27,9 @@ func TestClusterRepair(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, fs, _ := stoppedCluster(t, func(c *cluster) {
 			// Node 0 does not hear that others have taken what it has sent.
-			c.options[0].Cluster.Engine = &deafEngine{c.options[0].Cluster.Engine, time.Now().Add(5 * time.Second)}
+			c.options[0].Cluster.Transport = &deafEngine{c.options[0].Cluster.Transport, time.Now().Add(5 * time.Second)}
 		})
-		c.options[0].Cluster.Engine = c.engines[0]
+		c.options[0].Cluster.Transport = c.engines[0]
 		defer c.close()
 		var whole []audit.Node
 		for i := range c.options {
@@ -84,12 +84,12 @@ func TestClusterRepair(t *testing.T) {
 
 // deafEngine delivers no marks after a time.
 type deafEngine struct {
-	exchange.Engine
+	exchange.Transport
 	after time.Time
 }
 
 func (e *deafEngine) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
-	w, err := e.Engine.Watch(ctx, b, pattern)
+	w, err := e.Transport.Watch(ctx, b, pattern)
 	if err != nil || pattern != exchange.MarkPattern {
 		return w, err
 	}

@@ -126,7 +126,7 @@ func TestClusterResync(t *testing.T) {
 				})
 				c.options[back].FS = old
 				lost, times = c.resyncAll(back), 3
-				if life := c.auditNode(c.options[back].FS, back).Cluster.Life; life != 2 {
+				if life := c.auditNode(c.options[back].FS, back).Cluster.Incarnation; life != 2 {
 					t.Errorf("life %d after two resyncs", life)
 				}
 				c.finish(back, 0)
@@ -342,8 +342,8 @@ func TestClusterResyncCuts(t *testing.T) {
 			if _, err := c.resync(1, 1, all...); err != nil && !strings.Contains(err.Error(), "fit together") {
 				t.Fatalf("cut after %d operations, run again: %v", after, err)
 			}
-			if n := c.auditNode(c.options[1].FS, 1); n.Cluster.Life != 1 {
-				t.Fatalf("cut after %d operations: life %d", after, n.Cluster.Life)
+			if n := c.auditNode(c.options[1].FS, 1); n.Cluster.Incarnation != 1 {
+				t.Fatalf("cut after %d operations: life %d", after, n.Cluster.Incarnation)
 			}
 			checkDeep(t, &c.options[1])
 		}

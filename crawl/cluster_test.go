@@ -27,7 +27,7 @@ type cluster struct {
 	net     *mem.Net
 	web     *simweb.Web
 	options []Options
-	engines []*mem.Engine
+	engines []*mem.Transport
 	stop    string // why nodes stop; "": StopDone
 	// over lays a file system over that of a node for a run; nil: none
 	over func(node int, fsys disk.FS) disk.FS
@@ -59,10 +59,10 @@ func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, cha
 		t.Fatal(err)
 	}
 	for node := range nodes {
-		e := c.net.Engine(node)
+		e := c.net.Transport(node)
 		c.engines = append(c.engines, e)
 		o := simOptions(t, web, memfs.New(*seedFlag+uint64(node)))
-		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 0xc0ffee, Secret: weburl.Secret{1, 2, 3}, Engine: e}
+		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 0xc0ffee, Secret: weburl.Secret{1, 2, 3}, Transport: e}
 		if change != nil {
 			change(node, &o)
 		}
@@ -296,13 +296,13 @@ func (c *cluster) lives(how cutting, kills *int) {
 				} else {
 					fs = fs.Kill()
 				}
-				if err := c.options[node].Cluster.Engine.Close(); err != nil {
+				if err := c.options[node].Cluster.Transport.Close(); err != nil {
 					c.t.Error(err)
 				}
 				sleep(ctx, how.rest())
 				cl := *c.options[node].Cluster
-				e := c.net.Engine(node)
-				cl.Engine = e
+				e := c.net.Transport(node)
+				cl.Transport = e
 				mu.Lock()
 				c.options[node].FS, c.options[node].Cluster, c.engines[node] = fs, &cl, e
 				*kills++

@@ -86,8 +86,8 @@ func (p cutPoint) crawl(t *testing.T, seed uint64) (operations, calls int) {
 			o.Linger = time.Hour
 		})
 		defer c.close()
-		victim := &brokenCalls{Engine: c.engines[p.victim], at: p.call, after: p.after}
-		c.options[p.victim].Cluster.Engine = victim
+		victim := &brokenCalls{Transport: c.engines[p.victim], at: p.call, after: p.after}
+		c.options[p.victim].Cluster.Transport = victim
 		kills, last := 0, ""
 		c.lives(cutting{
 			arm: func(node, life int, fs *memfs.FS, cut func()) {
@@ -123,7 +123,7 @@ func (p cutPoint) crawl(t *testing.T, seed uint64) (operations, calls int) {
 
 // brokenCalls is an engine that cuts its node off at a call.
 type brokenCalls struct {
-	exchange.Engine
+	exchange.Transport
 	at    int // call; 0: at none
 	after bool
 	cut   func()
@@ -156,61 +156,61 @@ func (b *brokenCalls) call(kind string, f func()) {
 
 // end cuts the node off. Whoever waits for an answer, or calls now, gets none.
 func (b *brokenCalls) end() {
-	_ = b.Engine.Close() // never fails
+	_ = b.Transport.Close() // never fails
 	b.cut()
 }
 
 // Publish is that of exchange.Engine.
 func (b *brokenCalls) Publish(ctx context.Context, to, from int, id string, data []byte) (result <-chan error) {
-	b.call("publish", func() { result = b.Engine.Publish(ctx, to, from, id, data) })
+	b.call("publish", func() { result = b.Transport.Publish(ctx, to, from, id, data) })
 	return result
 }
 
 // Purge is that of exchange.Engine.
 func (b *brokenCalls) Purge(ctx context.Context, to int, below uint64) (err error) {
-	b.call("purge", func() { err = b.Engine.Purge(ctx, to, below) })
+	b.call("purge", func() { err = b.Transport.Purge(ctx, to, below) })
 	return err
 }
 
 // Put is that of exchange.Engine.
 func (b *brokenCalls) Put(ctx context.Context, bucket exchange.Bucket, key string, data []byte) (revision uint64, err error) {
-	b.call("put "+firstToken(key), func() { revision, err = b.Engine.Put(ctx, bucket, key, data) })
+	b.call("put "+firstToken(key), func() { revision, err = b.Transport.Put(ctx, bucket, key, data) })
 	return revision, err
 }
 
 // Create is that of exchange.Engine.
 func (b *brokenCalls) Create(ctx context.Context, bucket exchange.Bucket, key string, data []byte) (revision uint64, err error) {
-	b.call("create "+firstToken(key), func() { revision, err = b.Engine.Create(ctx, bucket, key, data) })
+	b.call("create "+firstToken(key), func() { revision, err = b.Transport.Create(ctx, bucket, key, data) })
 	return revision, err
 }
 
 // Update is that of exchange.Engine.
 func (b *brokenCalls) Update(ctx context.Context, bucket exchange.Bucket, key string, data []byte, rev uint64) (revision uint64, err error) {
-	b.call("update "+firstToken(key), func() { revision, err = b.Engine.Update(ctx, bucket, key, data, rev) })
+	b.call("update "+firstToken(key), func() { revision, err = b.Transport.Update(ctx, bucket, key, data, rev) })
 	return revision, err
 }
 
 // Delete is that of exchange.Engine.
 func (b *brokenCalls) Delete(ctx context.Context, bucket exchange.Bucket, key string, revision uint64) (err error) {
-	b.call("delete "+firstToken(key), func() { err = b.Engine.Delete(ctx, bucket, key, revision) })
+	b.call("delete "+firstToken(key), func() { err = b.Transport.Delete(ctx, bucket, key, revision) })
 	return err
 }
 
 // Ask is that of exchange.Engine.
 func (b *brokenCalls) Ask(ctx context.Context, to int, kind string, data []byte) (answer []byte, err error) {
-	b.call("ask for "+kind, func() { answer, err = b.Engine.Ask(ctx, to, kind, data) })
+	b.call("ask for "+kind, func() { answer, err = b.Transport.Ask(ctx, to, kind, data) })
 	return answer, err
 }
 
 // Tell is that of exchange.Engine.
 func (b *brokenCalls) Tell(ctx context.Context, to int, kind string, data []byte) (err error) {
-	b.call("tell "+kind, func() { err = b.Engine.Tell(ctx, to, kind, data) })
+	b.call("tell "+kind, func() { err = b.Transport.Tell(ctx, to, kind, data) })
 	return err
 }
 
 // Read is that of exchange.Engine.
 func (b *brokenCalls) Read(ctx context.Context, to int, seq uint64) (r exchange.Reader, err error) {
-	b.call("read", func() { r, err = b.Engine.Read(ctx, to, seq) })
+	b.call("read", func() { r, err = b.Transport.Read(ctx, to, seq) })
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (s *clusterStage) agreeToEnd() {
 	}
 	marks := s.lastMarks()
 	mine := marks[s.node]
-	if mine == nil || !slices.Equal(mine.Out, s.outs()) || !exchange.Quiet(marks, s.withoutMarks(marks)) {
+	if mine == nil || !slices.Equal(mine.Out, s.outCounts()) || !exchange.Quiet(marks, s.withoutMarks(marks)) {
 		return
 	}
 	for node := range marks { // a checkpoint may have been followed by a message
@@ -101,8 +101,8 @@ func (s *clusterStage) withdraw() {
 	}
 }
 
-// heardOf takes the agreement back if the mark of another node is not the state that was agreed on.
-func (s *clusterStage) heardOf(m *exchange.Mark) {
+// checkAgreement takes the agreement back if the mark of another node is not the state that was agreed on.
+func (s *clusterStage) checkAgreement(m *exchange.Mark) {
 	s.markMu.Lock()
 	changed := s.promised.Load() && (!m.Idle || m.Term != s.agreement.terms[m.Node])
 	s.markMu.Unlock()
@@ -122,7 +122,7 @@ func (s *clusterStage) lastMarks() []*exchange.Mark {
 // withoutMarks returns the nodes that do not count at the end: those that were given up, and those that have
 // ended and whose marks the broker has lost since.
 func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
-	without := slices.Clone(s.gaveUp)
+	without := slices.Clone(s.abandoned)
 	for node := range marks {
 		if marks[node] != nil || s.rejoined.IsZero() || s.outboxes[node] == nil {
 			continue
@@ -134,17 +134,17 @@ func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
 	return without
 }
 
-// endTold is how long a node waits for one that has ended before it says so, and the time between two such
+// endLogEvery is how long a node waits for one that has ended before it says so, and the time between two such
 // lines.
-const endTold = 5 * time.Minute
+const endLogEvery = 5 * time.Minute
 
-// tellWait tells that a node that has ended does not take what this one has sent: it must be started again.
-func (s *clusterStage) tellWait(m *exchange.Mark, records int64) {
+// logWait tells that a node that has ended does not take what this one has sent: it must be started again.
+func (s *clusterStage) logWait(m *exchange.Mark, records int64) {
 	now := time.Now()
 	if s.endWait.IsZero() {
 		s.endWait = now
 	}
-	if m.Done && now.Sub(s.endWait) >= endTold {
+	if m.Done && now.Sub(s.endWait) >= endLogEvery {
 		s.endWait = now
 		s.opt.Log.Warn("this node waits for a node that has ended and has not taken all that was sent to it: start that node again",
 			"node", m.Node, "records", records)

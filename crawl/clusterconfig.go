@@ -101,7 +101,7 @@ func (s *clusterStage) configLines() ([]string, error) {
 	add("networks that several nodes visit", []any{cmp.Or(o.Cluster.Politeness, PolitenessLease), o.Cluster.leaseTTL().Seconds()})
 	add("rate", o.Rate.String())
 	add("bandwidth", s.dispatcher.flagBandwidth().String())
-	return append(lines, s.givenUpLine()...), errors.Join(faults...)
+	return append(lines, s.abandonedLine()...), errors.Join(faults...)
 }
 
 // maxConfigLine is the longest value that the configuration has as text: a bucket takes values of a megabyte.
@@ -131,7 +131,7 @@ func (s *clusterStage) agree(ctx context.Context) error {
 	for {
 		err := s.compareConfig(ctx)
 		if err == nil {
-			return s.dropGivenUp()
+			return s.dropAbandoned()
 		}
 		if errors.Is(err, state.ErrIncompatible) {
 			return err
@@ -139,9 +139,9 @@ func (s *clusterStage) agree(ctx context.Context) error {
 		if errors.Is(err, exchange.ErrExists) || errors.Is(err, exchange.ErrChanged) { // another node was first
 			continue
 		}
-		if !sleep(ctx, engineEvery) {
+		if !sleep(ctx, transportRetry) {
 			s.opt.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
-			return s.dropGivenUp()
+			return s.dropAbandoned()
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (s *clusterStage) keepConfig(ctx context.Context) error {
 		if err := s.compareConfig(ctx); errors.Is(err, state.ErrIncompatible) {
 			return err
 		} else if err != nil {
-			every = engineEvery
+			every = transportRetry
 		}
 		s.await(ctx, s.wakeConfig, every)
 	}
@@ -185,7 +185,7 @@ func (s *clusterStage) reloaded() {
 // compareConfig compares the configuration with that in the bucket once. It writes it if there is none, or if this node
 // replaces it. Before the first success, a difference is an error; later it is a warning.
 func (s *clusterStage) compareConfig(ctx context.Context) error {
-	e := s.opt.Cluster.Engine
+	e := s.opt.Cluster.Transport
 	v, err := e.Get(ctx, exchange.BucketCrawl, exchange.ConfigKey)
 	if errors.Is(err, exchange.ErrNotFound) {
 		data, err := s.config.Encode()
@@ -203,7 +203,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	other, err := exchange.DecodeConfig(v.Data)
 	var missed, ahead bool
 	if err == nil {
-		if missed, ahead, err = s.checkGivenUp(other); err != nil {
+		if missed, ahead, err = s.checkAbandoned(other); err != nil {
 			return err
 		}
 	}
@@ -213,7 +213,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 		return nil
 	case missed && !s.agreed:
 		return fmt.Errorf("crawl: the cluster has given up nodes %v, this node %v: give it the same --give-up-node; nodes cannot be taken back: %w",
-			other.GivenUp(), s.givenUp(), state.ErrIncompatible)
+			other.Abandoned(), s.abandonedNodes(), state.ErrIncompatible)
 	case !missed && (s.replacing || !s.agreed && s.opt.Cluster.Reconfigure || ahead):
 		data, err := s.config.Encode()
 		if err == nil {

@@ -16,9 +16,9 @@ import (
 // what has shown it is refused, counted and told. It becomes final once the same node has shown it doubtTimes times,
 // over doubtFor, with nothing plausible between. Until then nothing is dropped, so nothing is lost.
 const (
-	doubtTimes = 3
-	doubtFor   = wakeAfter + wakeAfter/2 // a node that lives has written a mark of its own
-	doubtTold  = 5 * time.Minute         // between two lines of the log about one node
+	doubtTimes    = 3
+	doubtFor      = wakeAfter + wakeAfter/2 // a node that lives has written a mark of its own
+	doubtLogEvery = 5 * time.Minute         // between two lines of the log about one node
 )
 
 // doubtKind says what is doubted of a node.
@@ -30,17 +30,17 @@ const (
 	doubtTotals                   // a mark that disagrees about the records of a message
 	doubtMessage                  // a message that disagrees about those before it
 	// Not doubts, but told of as seldom:
-	tellAside      // messages in quarantine
-	tellFull       // messages that have no room there
-	tellUnreadable // other bytes that are no message or mark of this crawl
+	logQuarantined    // messages in quarantine
+	logQuarantineFull // messages that have no room there
+	logUnreadable     // other bytes that are no message or mark of this crawl
 	doubtKinds
 )
 
 // doubt is what was doubted, since the last time that the node was plausible.
 type doubt struct {
-	times       int
-	first, told time.Time
-	last        uint64 // revision of the last mark; a new connection shows it again
+	times           int
+	first, loggedAt time.Time
+	last            uint64 // revision of the last mark; a new connection shows it again
 }
 
 // doubts are those of all nodes.
@@ -55,16 +55,16 @@ func newDoubts(nodes int) *doubts {
 	return &doubts{of: make([][doubtKinds]doubt, nodes), marks: make([]int64, nodes), messages: make([]int64, nodes)}
 }
 
-// settled forgets a doubt: the node is plausible.
-func (d *doubts) settled(node int, kind doubtKind) {
+// clear forgets a doubt: the node is plausible.
+func (d *doubts) clear(node int, kind doubtKind) {
 	d.mu.Lock()
-	d.of[node][kind] = doubt{told: d.of[node][kind].told}
+	d.of[node][kind] = doubt{loggedAt: d.of[node][kind].loggedAt}
 	d.mu.Unlock()
 }
 
-// again notes a doubt once more. revision names what has shown it, 0: nothing. It returns whether the doubt is final, and
+// note notes a doubt once more. revision names what has shown it, 0: nothing. It returns whether the doubt is final, and
 // whether to tell of it.
-func (d *doubts) again(node int, kind doubtKind, revision uint64) (final, tell bool) {
+func (d *doubts) note(node int, kind doubtKind, revision uint64) (final, log bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, is := time.Now(), &d.of[node][kind]
@@ -75,16 +75,16 @@ func (d *doubts) again(node int, kind doubtKind, revision uint64) (final, tell b
 		is.times++
 	}
 	is.last = revision
-	return is.times >= doubtTimes && now.Sub(is.first) >= doubtFor, is.tell(now)
+	return is.times >= doubtTimes && now.Sub(is.first) >= doubtFor, is.shouldLog(now)
 }
 
-// tell reports whether to tell of a doubt: not each time.
-func (d *doubt) tell(now time.Time) bool {
-	tell := d.told.IsZero() || now.Sub(d.told) >= doubtTold
-	if tell {
-		d.told = now
+// shouldLog reports whether to tell of a doubt: not each time.
+func (d *doubt) shouldLog(now time.Time) bool {
+	log := d.loggedAt.IsZero() || now.Sub(d.loggedAt) >= doubtLogEvery
+	if log {
+		d.loggedAt = now
 	}
-	return tell
+	return log
 }
 
 // refuse counts a mark or message of a node that is refused. It returns whether to tell of it.
@@ -92,15 +92,15 @@ func (d *doubts) refuse(node int, kind doubtKind, mark bool) (tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if node < 0 || node >= len(d.of) {
-		return d.stranger.tell(time.Now())
+		return d.stranger.shouldLog(time.Now())
 	}
 	switch {
 	case mark:
 		d.marks[node]++
-	case kind != tellAside: // that is kept
+	case kind != logQuarantined: // that is kept
 		d.messages[node]++
 	}
-	return d.of[node][kind].tell(time.Now())
+	return d.of[node][kind].shouldLog(time.Now())
 }
 
 // counts returns how many marks and messages of a node were refused in this run.
@@ -112,7 +112,7 @@ func (d *doubts) counts(node int) (marks, messages int64) {
 
 // doubted refuses what a node has shown by err. It returns err once that is final.
 func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err error) error {
-	final, tell := s.doubts.again(node, kind, revision)
+	final, tell := s.doubts.note(node, kind, revision)
 	s.doubts.refuse(node, kind, kind != doubtMessage)
 	if final {
 		return err
@@ -132,7 +132,7 @@ func (s *clusterStage) doubtTotals(m *exchange.Mark, err error) error {
 	if err != nil {
 		return s.doubted(m.Node, doubtTotals, m.Revision, err)
 	}
-	s.doubts.settled(m.Node, doubtTotals)
+	s.doubts.clear(m.Node, doubtTotals)
 	return nil
 }
 
@@ -141,53 +141,53 @@ func (s *clusterStage) judgeMark(m *exchange.Mark) (take bool, _ error) {
 	switch {
 	case m.Node == s.node: // only this node knows it
 		return false, nil
-	case m.Life < s.lifeOf(m.Node): // from before the node was set back, until it has started again
+	case m.Incarnation < s.incarnationOf(m.Node): // from before the node was set back, until it has started again
 		return false, nil
 	case m.Moves < s.opt.Cluster.Table.Moves(): // from before the last move of slots, until the node has started again
 		return false, nil
 	}
-	s.noteDisowned(m.Node, slices.Contains(m.GivenUp, s.node))
+	s.noteDisowned(m.Node, slices.Contains(m.Abandoned, s.node))
 	if err := s.checkMark(m); err != nil {
 		return false, s.doubted(m.Node, doubtMark, m.Revision, err)
 	}
-	s.doubts.settled(m.Node, doubtMark)
+	s.doubts.clear(m.Node, doubtMark)
 	if err := m.CheckSince(s.marks[m.Node].Load()); err != nil {
 		if err := s.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
 			return false, nil
 		}
 		s.opt.Log.Warn("the marks of another node go back: they are taken as they are", "node", m.Node, "error", err)
 	}
-	s.doubts.settled(m.Node, doubtOld)
+	s.doubts.clear(m.Node, doubtOld)
 	return true, nil
 }
 
 // checkMark returns an error if the crawl cannot continue with what the mark of another node says.
 func (s *clusterStage) checkMark(m *exchange.Mark) error {
 	switch {
-	case m.Life > s.lifeOf(m.Node):
+	case m.Incarnation > s.incarnationOf(m.Node):
 		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this node, too, with the audit of "+
 			"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
 	case m.Table != s.opt.Cluster.Table.Sum():
 		return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)
-	case slices.Contains(m.GivenUp, s.node):
-		return s.errGivenUp()
+	case slices.Contains(m.Abandoned, s.node):
+		return s.errAbandoned()
 	}
 	if err := s.checkGone(m); err != nil {
 		return err
 	}
-	if o := s.outboxes[m.Node]; !o.GivenUp() {
+	if o := s.outboxes[m.Node]; !o.Abandoned() {
 		f := o.Figures()
 		return m.CheckTaken(s.node, &f)
 	}
 	return nil
 }
 
-// lifeOf returns the life whose marks of a node hold. Nothing changes it while the node runs.
-func (s *clusterStage) lifeOf(node int) uint64 {
+// incarnationOf returns the life whose marks of a node hold. Nothing changes it while the node runs.
+func (s *clusterStage) incarnationOf(node int) uint64 {
 	if node == s.node {
-		return s.intake.Life
+		return s.intake.Incarnation
 	}
-	return s.intake.LifeOf(node)
+	return s.intake.IncarnationOf(node)
 }
 
 // checkGone returns an error if another node has dropped messages for this one that it has not taken.

@@ -13,9 +13,9 @@ import (
 // Nodes that were given up, because they are lost for good. All nodes must agree on them, so they are a line of the
 // configuration. The manifest keeps them, too: what an outbox has dropped is lost, so a node cannot be taken back.
 
-// ValidateGivenUp returns what is wrong with GivenUp.
-func (c *Cluster) ValidateGivenUp() error {
-	for _, node := range c.GivenUp {
+// ValidateAbandoned returns what is wrong with Abandoned.
+func (c *Cluster) ValidateAbandoned() error {
+	for _, node := range c.Abandoned {
 		switch {
 		case node < 0 || node >= c.Table.Nodes():
 			return fmt.Errorf("crawl: node %d is to be given up, but the nodes are 0 to %d", node, c.Table.Nodes()-1)
@@ -26,26 +26,26 @@ func (c *Cluster) ValidateGivenUp() error {
 	return nil
 }
 
-// openGivenUp notes the nodes that are given up: those of the options, and those of the manifest. The outboxes must be
+// openAbandoned notes the nodes that are given up: those of the options, and those of the manifest. The outboxes must be
 // open.
-func (s *clusterStage) openGivenUp() {
-	s.gaveUp = make([]bool, s.nodes)
-	for _, node := range s.opt.Cluster.GivenUp {
-		s.gaveUp[node] = true
+func (s *clusterStage) openAbandoned() {
+	s.abandoned = make([]bool, s.nodes)
+	for _, node := range s.opt.Cluster.Abandoned {
+		s.abandoned[node] = true
 	}
 	for node, o := range s.outboxes {
-		if o != nil && o.GivenUp() {
-			s.gaveUp[node] = true
+		if o != nil && o.Abandoned() {
+			s.abandoned[node] = true
 		}
 	}
 	of := *s.opt.Cluster // the caller's
-	of.GivenUp = s.givenUp()
+	of.Abandoned = s.abandonedNodes()
 	s.opt.Cluster = &of
 }
 
-// givenUp lists the nodes that were given up.
-func (s *clusterStage) givenUp() (list []int) {
-	for node, gone := range s.gaveUp {
+// abandonedNodes lists the nodes that were given up.
+func (s *clusterStage) abandonedNodes() (list []int) {
+	for node, gone := range s.abandoned {
 		if gone {
 			list = append(list, node)
 		}
@@ -53,9 +53,9 @@ func (s *clusterStage) givenUp() (list []int) {
 	return list
 }
 
-// givenUpLine returns the line of the configuration; none if no node was given up.
-func (s *clusterStage) givenUpLine() []string {
-	list := s.givenUp()
+// abandonedLine returns the line of the configuration; none if no node was given up.
+func (s *clusterStage) abandonedLine() []string {
+	list := s.abandonedNodes()
 	if len(list) == 0 {
 		return nil
 	}
@@ -63,20 +63,20 @@ func (s *clusterStage) givenUpLine() []string {
 	if err != nil {
 		panic("BUG: crawl: numbers cannot be encoded: " + err.Error())
 	}
-	return []string{exchange.GivenUpName + ": " + string(text)}
+	return []string{exchange.AbandonedName + ": " + string(text)}
 }
 
-// dropGivenUp empties the outboxes for the nodes that were given up. No other goroutine of the exchange runs yet.
-func (s *clusterStage) dropGivenUp() error {
-	for _, node := range s.givenUp() {
+// dropAbandoned empties the outboxes for the nodes that were given up. No other goroutine of the exchange runs yet.
+func (s *clusterStage) dropAbandoned() error {
+	for _, node := range s.abandonedNodes() {
 		o := s.outboxes[node]
-		if o.GivenUp() {
+		if o.Abandoned() {
 			continue
 		}
 		if err := s.transact(func(tx *transaction) error {
-			dropped := o.GiveUp()
-			tx.count(state.CountLinksGivenUp, dropped.Links.N)
-			tx.count(state.CountEdgesGivenUp, dropped.Edges.N)
+			dropped := o.Abandon()
+			tx.count(state.CountLinksAbandoned, dropped.Links.N)
+			tx.count(state.CountEdgesAbandoned, dropped.Edges.N)
 			tx.late.add(s.opt.Log.Warn, "a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
 				"links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
@@ -87,8 +87,8 @@ func (s *clusterStage) dropGivenUp() error {
 	return nil
 }
 
-// errGivenUp is the error of a node that another one has given up.
-func (s *clusterStage) errGivenUp() error {
+// errAbandoned is the error of a node that another one has given up.
+func (s *clusterStage) errAbandoned() error {
 	return fmt.Errorf("crawl: the other nodes have given up node %d (--give-up-node): they have dropped what waited for it, so it cannot "+
 		"go on with this cluster: %w", s.node, state.ErrIncompatible)
 }
@@ -110,19 +110,19 @@ func (s *clusterStage) noteDisowned(node int, says bool) {
 // disowned reports whether a node says that it has given up this one.
 func (s *clusterStage) disowned() bool { return s.disowners.Load() > 0 }
 
-// checkGivenUp compares the nodes that the configuration of the cluster gives up with those of this node. missed: the
+// checkAbandoned compares the nodes that the configuration of the cluster gives up with those of this node. missed: the
 // cluster has given up nodes that this one waits for. ahead: this one has agreed to give up more, and the broker has lost
 // that, or a node that was given up has written its own configuration; then this node's replaces it.
-func (s *clusterStage) checkGivenUp(other *exchange.Config) (missed, ahead bool, _ error) {
-	theirs := other.GivenUp()
+func (s *clusterStage) checkAbandoned(other *exchange.Config) (missed, ahead bool, _ error) {
+	theirs := other.Abandoned()
 	if slices.Contains(theirs, s.node) {
-		return false, false, s.errGivenUp()
+		return false, false, s.errAbandoned()
 	}
-	for node, gone := range s.gaveUp {
+	for node, gone := range s.abandoned {
 		in := slices.Contains(theirs, node)
-		missed, ahead = missed || in && !gone, ahead || gone && !in && s.outboxes[node].GivenUp()
+		missed, ahead = missed || in && !gone, ahead || gone && !in && s.outboxes[node].Abandoned()
 	}
-	return missed, ahead && (s.agreed || other.SameBut(s.config, exchange.GivenUpName)), nil
+	return missed, ahead && (s.agreed || other.SameBut(s.config, exchange.AbandonedName)), nil
 }
 
 // lostRobots is the outcome of a robots.txt that redirects to a host of a node that was given up: its rules are unknown.
@@ -134,7 +134,7 @@ func (s *clusterStage) spentHere(left int64) bool {
 		return false
 	}
 	for node := range s.marks {
-		if node == s.node || s.gaveUp[node] {
+		if node == s.node || s.abandoned[node] {
 			continue
 		}
 		if m := s.marks[node].Load(); m == nil || m.Taken[s.node].Number < s.lent[node] {
@@ -147,11 +147,11 @@ func (s *clusterStage) spentHere(left int64) bool {
 // allSpent reports whether a node was given up, whose part of Options.MaxPages nobody knows, and all others have fetched
 // theirs.
 func (s *clusterStage) allSpent() bool {
-	if !slices.Contains(s.gaveUp, true) {
+	if !slices.Contains(s.abandoned, true) {
 		return false
 	}
 	for node := range s.marks {
-		if m := s.marks[node].Load(); !s.gaveUp[node] && (m == nil || !m.Spent) {
+		if m := s.marks[node].Load(); !s.abandoned[node] && (m == nil || !m.Spent) {
 			return false
 		}
 	}

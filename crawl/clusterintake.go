@@ -19,15 +19,15 @@ import (
 // are skipped by their own numbers. The stream's numbers tell nothing after a new connection: a broker that lost the end of the
 // stream may have used them again for messages that nodes with an earlier connection have sent.
 func (s *clusterStage) readStream(ctx context.Context) error {
-	e := s.opt.Cluster.Engine
-	if err := s.retake(); err != nil {
+	e := s.opt.Cluster.Transport
+	if err := s.retryQuarantine(); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
 		connects := e.State().Connects
 		r, err := e.Read(ctx, s.node, 1)
 		if err != nil {
-			sleep(ctx, engineEvery)
+			sleep(ctx, transportRetry)
 			continue
 		}
 		if e.State().Connects != connects {
@@ -50,8 +50,8 @@ func (s *clusterStage) readStream(ctx context.Context) error {
 	return nil
 }
 
-// engineEvery is the pause after an error of the engine.
-const engineEvery = time.Second
+// transportRetry is the pause after an error of the engine.
+const transportRetry = time.Second
 
 // takeAll takes messages until the reader ends.
 func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
@@ -64,7 +64,7 @@ func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 		msg, err := r.Next(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				sleep(ctx, engineEvery)
+				sleep(ctx, transportRetry)
 			}
 			return nil
 		}
@@ -90,7 +90,7 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	if err == nil && verdict == exchange.Take {
 		s.inlet.Reset()
 		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, exchange.ErrMessage) {
-			return s.setAside(msg, &h, err)
+			return s.quarantineMessage(msg, &h, err)
 		}
 	}
 	back := (*exchange.SetBackError)(nil)
@@ -99,19 +99,19 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 		if err := s.doubted(h.From, doubtMessage, 0, err); err != nil {
 			return err
 		}
-		s.wants(h.From)
+		s.requestResend(h.From)
 	case errors.Is(err, exchange.ErrMessage):
-		if s.doubts.refuse(msg.From, tellUnreadable, false) {
+		if s.doubts.refuse(msg.From, logUnreadable, false) {
 			s.opt.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
 		}
-		s.wants(msg.From)
+		s.requestResend(msg.From)
 		verdict = exchange.Skip
 	case err != nil:
 		return err
 	case verdict == exchange.Hole && !s.stuck[h.From]:
-		s.wants(h.From)
+		s.requestResend(h.From)
 	case verdict == exchange.Take:
-		s.doubts.settled(h.From, doubtMessage)
+		s.doubts.clear(h.From, doubtMessage)
 		s.stuck[h.From] = false
 	}
 	if verdict == exchange.Take && s.inlet.Lent > 0 {
@@ -124,32 +124,32 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 			tx.nothing = true
 			return nil
 		}
-		s.took(&h)
+		s.noteTaken(&h)
 		return s.seen.takeLinks(s.inlet, tx)
 	})
 }
 
-// took notes that a message was taken. It is part of a transaction.
-func (s *clusterStage) took(h *exchange.Header) {
+// noteTaken notes that a message was taken. It is part of a transaction.
+func (s *clusterStage) noteTaken(h *exchange.Header) {
 	s.withdraw() // in the transaction: agreeToEnd must not come between
 	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
 	s.taken[h.From].Store(h.After.Records())
 	s.takenTo[h.From].Store(h.Number)
 }
 
-// wants asks a node to send again what was not taken. The time between two requests doubles until a message is taken.
-func (s *clusterStage) wants(from int) {
+// requestResend asks a node to send again what was not taken. The time between two requests doubles until a message is taken.
+func (s *clusterStage) requestResend(from int) {
 	if from < 0 || from >= s.nodes || from == s.node {
 		return
 	}
 	s.markMu.Lock()
-	w, now, taken := &s.wanted[from], time.Now(), s.takenTo[from].Load()
+	w, now, taken := &s.lastRequests[from], time.Now(), s.takenTo[from].Load()
 	if w.taken != taken {
 		w.taken, w.every = taken, 0
 	}
 	again := now.Sub(w.at) >= w.every
 	if again {
-		s.want[from]++
+		s.resendRequests[from]++
 		w.at, w.every = now, min(wantMost, max(wantEvery, 2*w.every))
 	}
 	s.markMu.Unlock()
@@ -164,8 +164,8 @@ const (
 	wantMost  = 5 * time.Minute
 )
 
-// wanting is when a node was asked last.
-type wanting struct {
+// resendRequest is when a node was asked last.
+type resendRequest struct {
 	at    time.Time
 	every time.Duration // until it may be asked again
 	taken uint64        // number of the last message that was taken then

@@ -77,7 +77,7 @@ func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
 	c := o.Cluster
 	own, of := max(1, c.Table.Share(c.Node)), exchange.Slots
 	for node := range c.Table.Nodes() {
-		if slices.Contains(c.GivenUp, node) {
+		if slices.Contains(c.Abandoned, node) {
 			of -= c.Table.Share(node)
 		}
 	}
@@ -131,7 +131,7 @@ func (s *clusterStage) pagesWait() bool {
 // Bounds of what a node keeps for itself.
 const (
 	pagesAhead = 30 * time.Second // it runs short with less than it has fetched lately in this time
-	pagesEvery = hurryEvery       // how often it looks
+	pagesEvery = earlyEvery       // how often it looks
 )
 
 // sharePages says in the node's mark whether it runs short of pages, and lends some to those that do.
@@ -178,7 +178,7 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {
 			continue // it was short when it was stopped
 		}
-		if m := s.marks[node].Load(); node != s.node && !s.gaveUp[node] && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
+		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
 			to = append(to, node)
 		}
 	}

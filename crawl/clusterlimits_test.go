@@ -39,7 +39,7 @@ func TestClusterShares(t *testing.T) {
 				}
 				sum += part
 				rate += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80)).Max()
-				if c.GivenUp = []int{0}; node > 0 {
+				if c.Abandoned = []int{0}; node > 0 {
 					left += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80)).Max()
 				}
 			}

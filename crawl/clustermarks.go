@@ -21,11 +21,11 @@ func (s *clusterStage) freeze(m *moment) {
 	}
 	in := s.intake
 	in.Taken = slices.Clone(in.Taken)
-	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere() || s.quiet(), s.outs(), s.full.Load()
+	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere() || s.quiet(), s.outCounts(), s.full.Load()
 }
 
-// outs returns how many records were added to each outbox.
-func (s *clusterStage) outs() []int64 {
+// outCounts returns how many records were added to each outbox.
+func (s *clusterStage) outCounts() []int64 {
 	outs := make([]int64, s.nodes)
 	for node, o := range s.outboxes {
 		if o != nil {
@@ -36,8 +36,8 @@ func (s *clusterStage) outs() []int64 {
 	return outs
 }
 
-// gones returns, for each outbox, the number of the last message that its node has for good.
-func (s *clusterStage) gones() []uint64 {
+// goneNumbers returns, for each outbox, the number of the last message that its node has for good.
+func (s *clusterStage) goneNumbers() []uint64 {
 	gones := make([]uint64, s.nodes)
 	for node, o := range s.outboxes {
 		if o != nil {
@@ -97,12 +97,12 @@ func (s *clusterStage) end(ctx context.Context) {
 func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mark), told func(m *exchange.Mark) bool) {
 	s.markMu.Lock()
 	mark := *s.mark
-	mark.Want = slices.Clone(s.want)
+	mark.ResendRequests = slices.Clone(s.resendRequests)
 	s.agreement.put(&mark)
 	change(&mark)
-	covered, in := s.marked, s.markedIn
+	covered, in := s.marked, s.markedConn
 	s.markMu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTimeout)
 	defer cancel()
 	for {
 		err := s.putMark(ctx, &mark, covered.Seq, in)
@@ -110,7 +110,7 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 			s.awaitEnd(ctx, told)
 			return
 		}
-		if !sleep(ctx, engineEvery) {
+		if !sleep(ctx, transportRetry) {
 			s.opt.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
 				"error", err)
 			return
@@ -121,11 +121,11 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 // awaitEnd waits until the other nodes have found that the crawl is over, or ctx ends: the broker may be in this process.
 func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark) bool) {
 	for node := 0; node < s.nodes; {
-		if s.gaveUp[node] {
+		if s.abandoned[node] {
 			node++
 			continue
 		}
-		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node))
+		v, err := s.opt.Cluster.Transport.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node))
 		if err == nil {
 			var m *exchange.Mark
 			if m, err = exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && told(m) {
@@ -133,14 +133,14 @@ func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark)
 				continue
 			}
 		}
-		if !sleep(ctx, engineEvery) {
+		if !sleep(ctx, transportRetry) {
 			return
 		}
 	}
 }
 
-// tellPatience is how long a node that has ended waits for the engine.
-const tellPatience = 30 * time.Second
+// concludeTimeout is how long a node that has ended waits for the engine.
+const concludeTimeout = 30 * time.Second
 
 // noteMark makes the mark of a durable checkpoint.
 func (s *clusterStage) noteMark(gen uint64, m *moment) {
@@ -148,11 +148,11 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 		return
 	}
 	table := s.opt.Cluster.Table
-	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: table.Sum(), Moves: table.Moves(),
+	mark := &exchange.Mark{Node: s.node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(), Moves: table.Moves(),
 		Reads: exchange.MessageVersion, Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages],
-		Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
+		Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.goneNumbers(), Abandoned: s.abandonedNodes()}
 	s.markMu.Lock()
-	s.mark, s.marked, s.markedIn = mark, *m.intake, m.reading
+	s.mark, s.marked, s.markedConn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
 	s.wakeMark.raise()
 }
@@ -166,10 +166,10 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 	for ctx.Err() == nil {
 		s.markMu.Lock()
 		var mark exchange.Mark
-		have, covered, in := s.mark != nil, s.marked, s.markedIn
+		have, covered, in := s.mark != nil, s.marked, s.markedConn
 		if have {
 			mark = *s.mark
-			mark.Want, mark.Short, mark.Spent = slices.Clone(s.want), s.short.Load(), s.spent.Load()
+			mark.ResendRequests, mark.Short, mark.Spent = slices.Clone(s.resendRequests), s.short.Load(), s.spent.Load()
 			s.agreement.put(&mark)
 		}
 		s.markMu.Unlock()
@@ -179,7 +179,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 		if have {
 			if err := s.putMark(ctx, &mark, covered.Seq, in); err != nil {
 				s.opt.Log.Debug("writing the mark waits", "error", err)
-				sleep(ctx, engineEvery)
+				sleep(ctx, transportRetry)
 				continue
 			}
 		}
@@ -193,7 +193,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 // its directories. If the mark is of a later checkpoint, the node was set back.
 func (s *clusterStage) checkOwn(ctx context.Context) error {
 	for ctx.Err() == nil {
-		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
+		v, err := s.opt.Cluster.Transport.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
 		switch {
 		case err == nil && s.began == 0:
 			return s.errEmpty()
@@ -203,11 +203,11 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 				s.opt.Log.Error("the mark of this node is refused", "error", err)
 				return nil
 			}
-			return m.CheckOwn(s.intake.Life, s.began)
+			return m.CheckOwn(s.intake.Incarnation, s.began)
 		case errors.Is(err, exchange.ErrNotFound):
 			return nil
 		}
-		sleep(ctx, engineEvery)
+		sleep(ctx, transportRetry)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, co
 	if err != nil {
 		return err
 	}
-	e := s.opt.Cluster.Engine
+	e := s.opt.Cluster.Transport
 	if _, err := e.Put(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node), data); err != nil {
 		return err
 	}
@@ -239,9 +239,9 @@ func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, co
 // watchMarks follows the marks of the other nodes.
 func (s *clusterStage) watchMarks(ctx context.Context) error {
 	for ctx.Err() == nil {
-		w, err := s.opt.Cluster.Engine.Watch(ctx, exchange.BucketCrawl, exchange.MarkPattern)
+		w, err := s.opt.Cluster.Transport.Watch(ctx, exchange.BucketCrawl, exchange.MarkPattern)
 		if err != nil {
-			sleep(ctx, engineEvery)
+			sleep(ctx, transportRetry)
 			continue
 		}
 		err = s.followMarks(ctx, w)
@@ -249,7 +249,7 @@ func (s *clusterStage) watchMarks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		sleep(ctx, engineEvery)
+		sleep(ctx, transportRetry)
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		}
 		m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
 		if err != nil {
-			if s.doubts.refuse(exchange.MarkNode(v.Key), tellUnreadable, true) {
+			if s.doubts.refuse(exchange.MarkNode(v.Key), logUnreadable, true) {
 				s.opt.Log.Error("a mark of another node is refused", "error", err)
 			}
 			continue
@@ -282,7 +282,7 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 			continue
 		}
 		s.marks[m.Node].Store(m)
-		s.heardOf(m)
+		s.checkAgreement(m)
 		if p := s.publishers[m.Node]; p != nil {
 			p.Mark(m)
 		}
@@ -297,22 +297,22 @@ func (s *clusterStage) concluded() bool {
 	}
 	s.idle.Store(true)
 	s.wakeEarly.raise()
-	marks, outs := s.lastMarks(), s.outs()
+	marks, outs := s.lastMarks(), s.outCounts()
 	for node, m := range marks {
 		// A mark that its node left when the crawl was over does not have what this node has sent since.
-		if node == s.node || s.gaveUp[node] || m == nil {
+		if node == s.node || s.abandoned[node] || m == nil {
 			continue
 		}
 		if left := outs[node] - m.Taken[s.node].Totals.Records(); left != 0 {
-			s.tellWait(m, left)
+			s.logWait(m, left)
 			return false
 		}
 	}
-	if exchange.EndedWith(marks, s.gaveUp, s.node, s.term()) {
+	if exchange.EndedWith(marks, s.abandoned, s.node, s.term()) {
 		return true
 	}
 	if s.rejoining() > 0 {
-		s.tellAwaited()
+		s.logAwaited()
 		return false
 	}
 	s.endWait = time.Time{}
@@ -322,15 +322,15 @@ func (s *clusterStage) concluded() bool {
 
 // Bounds of the checkpoints that the exchange asks for: a record can be published only after one.
 const (
-	hurryEvery = 2 * time.Second
-	hurryBytes = 64 << 20
+	earlyEvery = 2 * time.Second
+	earlyBytes = 64 << 20
 )
 
-// hurry makes a checkpoint early if much waits to be published, or if this node has nothing left to do and its
+// checkpointEarly makes a checkpoint early if much waits to be published, or if this node has nothing left to do and its
 // mark does not say so.
-func (s *clusterStage) hurry(ctx context.Context) error {
-	for sleep(ctx, hurryEvery) {
-		s.await(ctx, s.wakeEarly, hurryEvery)
+func (s *clusterStage) checkpointEarly(ctx context.Context) error {
+	for sleep(ctx, earlyEvery) {
+		s.await(ctx, s.wakeEarly, earlyEvery)
 		idle := s.idle.Swap(false)
 		var waiting, bytes int64
 		for _, o := range s.outboxes {
@@ -346,7 +346,7 @@ func (s *clusterStage) hurry(ctx context.Context) error {
 		m := s.marks[s.node].Load()
 		short := s.acct.in(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
 		switch {
-		case bytes >= hurryBytes, s.urgent.Swap(false), waiting > 0 && (idle || short):
+		case bytes >= earlyBytes, s.urgent.Swap(false), waiting > 0 && (idle || short):
 		case idle && (m == nil || !m.Idle || s.checkpointer.unsaved()):
 		default:
 			continue

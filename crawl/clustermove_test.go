@@ -64,9 +64,9 @@ func (c *cluster) reopen() {
 		if err := c.engines[i].Close(); err != nil {
 			c.t.Fatal(err)
 		}
-		c.engines[i] = c.net.Engine(i)
+		c.engines[i] = c.net.Transport(i)
 		cl := *c.options[i].Cluster
-		cl.Engine = c.engines[i]
+		cl.Transport = c.engines[i]
 		c.options[i].Cluster = &cl
 	}
 }

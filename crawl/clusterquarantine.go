@@ -20,8 +20,8 @@ import (
 // their senders, and all later ones of these, too.
 const quarantineMost = 256 << 20
 
-// setAside puts a message that cannot be read, because of why, into the quarantine.
-func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why error) error {
+// quarantineMessage puts a message that cannot be read, because of why, into the quarantine.
+func (s *clusterStage) quarantineMessage(msg *exchange.Message, h *exchange.Header, why error) error {
 	_, used := s.quarantine.Len()
 	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.quarantineBytes, quarantineMost)
 	s.stuck[h.From] = full
@@ -33,9 +33,9 @@ func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why e
 	if pages > 0 {
 		defer s.dispatcher.morePages()
 	}
-	kind := tellAside
+	kind := logQuarantined
 	if full {
-		kind = tellFull
+		kind = logQuarantineFull
 	}
 	if s.doubts.refuse(h.From, kind, false) {
 		text := "a message of another node is kept in quarantine: this version cannot read it; see Quarantine in the GUIDE"
@@ -50,16 +50,16 @@ func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why e
 			tx.nothing = true
 			return nil
 		}
-		s.took(h)
-		s.aside[h.From].Add(1)
+		s.noteTaken(h)
+		s.quarantined[h.From].Add(1)
 		tx.count(state.CountPagesBorrowed, pages)
 		return s.quarantine.Append(msg.Data)
 	})
 }
 
-// retake tries each message of the quarantine again, and takes those that this program can read. It belongs to the goroutine
+// retryQuarantine tries each message of the quarantine again, and takes those that this program can read. It belongs to the goroutine
 // "intake".
-func (s *clusterStage) retake() error {
+func (s *clusterStage) retryQuarantine() error {
 	n, _ := s.quarantine.Len()
 	var taken, left int64
 	for range n {
@@ -89,7 +89,7 @@ func (s *clusterStage) retake() error {
 		if bad == nil {
 			taken++
 		} else if left++; h.From < s.nodes {
-			s.aside[h.From].Add(1)
+			s.quarantined[h.From].Add(1)
 		}
 	}
 	if n > 0 {

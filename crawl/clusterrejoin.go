@@ -26,7 +26,7 @@ func (s *clusterStage) awaited() (nodes []int) {
 		return nil
 	}
 	for node := range s.marks {
-		if m := s.marks[node].Load(); node != s.node && !s.gaveUp[node] && m != nil && m.Done && m.Round < s.round {
+		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Done && m.Round < s.round {
 			nodes = append(nodes, node)
 		}
 	}
@@ -39,7 +39,7 @@ func (s *clusterStage) rejoining() time.Duration {
 	if s.rejoined.IsZero() {
 		return 0
 	}
-	st := s.opt.Cluster.Engine.State()
+	st := s.opt.Cluster.Transport.State()
 	if !st.Connected {
 		return rejoinTime
 	}
@@ -47,7 +47,7 @@ func (s *clusterStage) rejoining() time.Duration {
 		return max(time.Millisecond, rejoinMost-time.Since(s.rejoined))
 	}
 	for node := range s.marks {
-		if node != s.node && !s.gaveUp[node] && s.marks[node].Load() == nil {
+		if node != s.node && !s.abandoned[node] && s.marks[node].Load() == nil {
 			since := s.rejoined
 			if st.Since.After(since) {
 				since = st.Since
@@ -65,13 +65,13 @@ func (s *clusterStage) term() uint64 {
 	return s.agreement.term
 }
 
-// tellAwaited tells which nodes this one waits for.
-func (s *clusterStage) tellAwaited() {
+// logAwaited tells which nodes this one waits for.
+func (s *clusterStage) logAwaited() {
 	nodes, now := s.awaited(), time.Now()
-	if len(nodes) == 0 || now.Sub(s.awaitTold) < endTold || now.Sub(s.rejoined) < time.Minute {
+	if len(nodes) == 0 || now.Sub(s.awaitLogged) < endLogEvery || now.Sub(s.rejoined) < time.Minute {
 		return
 	}
-	s.awaitTold = now
+	s.awaitLogged = now
 	s.opt.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start them, or stop this one; nothing is lost",
 		"nodes", nodes, "at most", (rejoinMost - now.Sub(s.rejoined)).Round(time.Second))
 }
@@ -88,14 +88,14 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	round := s.intake.Round
 	for node := 0; node < s.nodes; {
 		var v exchange.Value
-		if v, err = s.opt.Cluster.Engine.Get(limited, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
+		if v, err = s.opt.Cluster.Transport.Get(limited, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
 			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
 				s.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
 			} else if m.Done {
 				round = max(round, m.Round)
 			}
 		} else if !errors.Is(err, exchange.ErrNotFound) {
-			if !sleep(limited, engineEvery) {
+			if !sleep(limited, transportRetry) {
 				break
 			}
 			continue

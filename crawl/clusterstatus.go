@@ -23,7 +23,7 @@ func (s *clusterStage) show(sn *Snapshot) {
 	if !s.on() {
 		return
 	}
-	st := s.opt.Cluster.Engine.State()
+	st := s.opt.Cluster.Transport.State()
 	c := &sn.Cluster
 	c.Node, c.Nodes, c.Connected, c.Since, c.Connects = s.node, s.nodes, st.Connected, st.Since, st.Connects
 	if m := s.marks[s.node].Load(); m != nil {
@@ -40,12 +40,12 @@ func (s *clusterStage) show(sn *Snapshot) {
 		}
 		f := o.Figures()
 		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
-			Taken: s.taken[node].Load(), Holes: int64(s.want[node]), GivenUp: s.gaveUp[node], Dropped: f.Dropped.Records()}
+			Taken: s.taken[node].Load(), Holes: int64(s.resendRequests[node]), Abandoned: s.abandoned[node], Dropped: f.Dropped.Records()}
 		if publisher := s.publishers[node]; publisher != nil {
 			p.Published, p.Resends = publisher.Figures()
 			p.Held = publisher.Held()
 		}
-		p.Quarantined = s.aside[node].Load()
+		p.Quarantined = s.quarantined[node].Load()
 		p.RefusedMarks, p.RefusedMessages = s.doubts.counts(node)
 		if was := s.progress[node]; p.Waiting > 0 && !was.at.IsZero() {
 			p.Stalled = sn.Time.Sub(was.at)
@@ -76,7 +76,7 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 		Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond, PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle,
 		Waits: cut(sn.Waiting), Paused: sn.Paused, DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects,
-		GivenUp: s.givenUp()}
+		Abandoned: s.abandonedNodes()}
 	if config := s.configNow.Load(); config != nil {
 		st.Config = config.Digest
 	}
@@ -99,8 +99,8 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 // cut bounds a text of a status.
 func cut(text string) string { return text[:min(len(text), 500)] }
 
-// tellStatus writes the status of the node from time to time.
-func (s *clusterStage) tellStatus(ctx context.Context) error {
+// publishStatus writes the status of the node from time to time.
+func (s *clusterStage) publishStatus(ctx context.Context) error {
 	last, at := s.counter(state.CountPages), time.Now()
 	for ctx.Err() == nil {
 		now := time.Now()
@@ -122,17 +122,17 @@ func (s *clusterStage) tellStatus(ctx context.Context) error {
 func (s *clusterStage) putStatus(ctx context.Context, st *exchange.Status) error {
 	data, err := st.Encode()
 	if err == nil {
-		_, err = s.opt.Cluster.Engine.Put(ctx, exchange.BucketCrawl, exchange.StatusKey(s.node), data)
+		_, err = s.opt.Cluster.Transport.Put(ctx, exchange.BucketCrawl, exchange.StatusKey(s.node), data)
 	}
 	return err
 }
 
-// tellEnd writes that the node has ended.
-func (s *clusterStage) tellEnd(ctx context.Context, why string) {
+// logEnd writes that the node has ended.
+func (s *clusterStage) publishEnd(ctx context.Context, why string) {
 	if !s.on() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sayPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endStatusTimeout)
 	defer cancel()
 	st := s.status(0)
 	st.Ended, st.Waits = why, ""
@@ -144,13 +144,13 @@ func (s *clusterStage) tellEnd(ctx context.Context, why string) {
 	}
 }
 
-// sayPatience is how long a node that has ended tries to say so.
-const sayPatience = 2 * time.Second
+// endStatusTimeout is how long a node that has ended tries to say so.
+const endStatusTimeout = 2 * time.Second
 
 // watchStatus follows the statuses of all nodes.
 func (s *clusterStage) watchStatus(ctx context.Context) error {
 	for ctx.Err() == nil {
-		w, err := s.opt.Cluster.Engine.Watch(ctx, exchange.BucketCrawl, exchange.StatusPattern)
+		w, err := s.opt.Cluster.Transport.Watch(ctx, exchange.BucketCrawl, exchange.StatusPattern)
 		for err == nil {
 			var v exchange.Value
 			var ok bool
@@ -167,7 +167,7 @@ func (s *clusterStage) watchStatus(ctx context.Context) error {
 		if w != nil {
 			w.Close()
 		}
-		sleep(ctx, engineEvery)
+		sleep(ctx, transportRetry)
 	}
 	return nil
 }

@@ -181,8 +181,8 @@ func (v *bodyValue) decode(b []byte) error {
 
 // comparable reports whether the body of a response is compared.
 func (c *contentStage) comparable(w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
-	return c.opt.ContentSeen != state.ContentOff && w.stores == state.ArchiveKeep && resp.Spool == nil && w.streamed == nil && !is.sitemap &&
-		len(resp.Body) >= leastContent && resp.Truncated == fetch.NotTruncated && resp.Marks&decodeCut == 0 &&
+	return c.opt.ContentSeen != state.ContentOff && w.stores == state.ArchiveKeep && resp.Spill == nil && w.streamed == nil && !is.sitemap &&
+		len(resp.Body) >= leastContent && resp.Truncated == fetch.NotTruncated && resp.Flaws&decodeCut == 0 &&
 		len(rec.URL) <= maxContentURL
 }
 

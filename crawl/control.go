@@ -91,7 +91,7 @@ func (k *Control) with(f func(c *crawler) error) error {
 // changing is with for a change, whose log lines it writes afterwards, when no lock is held.
 func (k *Control) changing(f func(c *crawler, late *lateLog) error) error {
 	var late lateLog
-	defer func() { late.tell() }()
+	defer func() { late.flush() }()
 	return k.with(func(c *crawler) error { return f(c, &late) })
 }
 

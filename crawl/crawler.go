@@ -47,7 +47,7 @@ type crawler struct {
 	health       *hostHealth
 	outages      *outages
 	space        *space
-	spools       *spools
+	spills       *spills
 	output       *output
 	checkpointer *checkpointer
 	slotMeter    *slotMeter
@@ -70,7 +70,7 @@ func (c *crawler) wire() {
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
-	c.spools = newSpools(e)
+	c.spills = newSpills(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
 	c.codings = &codingChooser{engine: e}
@@ -102,7 +102,7 @@ func (c *crawler) wire() {
 	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
 	c.content.deferrals = c.deferrals
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.pages.spools, c.spools.space, c.pages.space = c.spools, c.space, c.space
+	c.pages.spills, c.spills.space, c.pages.space = c.spills, c.space, c.space
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output

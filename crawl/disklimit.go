@@ -290,6 +290,6 @@ func (o *Options) leastDisk() int64 {
 func (p *pageStage) deferForRoom(page *arrival) error {
 	rec := &page.rec
 	return p.settle(page.grant, &page.result, func(tx *transaction) error {
-		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(spoolWait), state.ReasonUnconfirmed)
+		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(spillWait), state.ReasonUnconfirmed)
 	})
 }

@@ -90,10 +90,10 @@ func (o *outages) seekEvidence(ctx context.Context, list []canary, silent bool) 
 		return asked + looked
 	}
 	if o.net.declare(time.Now()) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 	if named && o.net.answeredByNames(time.Now(), time.Now()) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 	return asked + looked
 }
@@ -109,7 +109,7 @@ func (o *outages) anticipate(addr netip.Addr) {
 // proved notes that a canary or a reference has answered.
 func (o *outages) proved() {
 	if o.net.answered(time.Now()) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 }
 
@@ -142,7 +142,7 @@ func (o *outages) askReference(ctx context.Context, url string) (asked bool, ver
 	if o.rules.BlockedHost(host) {
 		return false, "", errBlocked
 	}
-	addrs, _, err := o.lookup(ctx, host, lookupAgain)
+	addrs, _, err := o.lookup(ctx, host, lookupRetry)
 	if err != nil {
 		return false, "", err
 	}
@@ -194,7 +194,7 @@ func (o *outages) watchNameServer(server netip.Addr, began time.Time) {
 	}
 	o.named.Store(began.UnixNano())
 	if o.net.answeredByNames(time.Now(), began) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 }
 

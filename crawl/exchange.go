@@ -28,7 +28,7 @@ func (p *pageStage) openAccept() error {
 		p.accept = accept.limit
 	}
 	if p.opt.Store {
-		p.spool = p.spools.open
+		p.spool = p.spills.open
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 //
 // robots.Outcome limits the lifetime to MinLifetime … Lifetime: RFC 9309 allows no copy older than a day,
 // and a request for each URL would burden the site more than rules that are an hour old.
-func freshness(resp *fetch.Response, now time.Time) (life time.Duration, said bool) {
+func freshness(resp *fetch.Response, now time.Time) (lifetime time.Duration, known bool) {
 	control := false
 	resp.EachHeader("Cache-Control", func(value []byte) bool {
 		for part := range bytes.SplitSeq(value, []byte(",")) {
@@ -24,23 +24,23 @@ func freshness(resp *fetch.Response, now time.Time) (life time.Duration, said bo
 			name, arg, _ := bytes.Cut(part, []byte("="))
 			switch string(bytes.ToLower(bytes.TrimSpace(name))) {
 			case "no-store", "no-cache":
-				life, said = 0, true
+				lifetime, known = 0, true
 				return false
 			case "max-age":
 				d, ok := deltaSeconds(bytes.Trim(bytes.TrimSpace(arg), `"`))
-				if ok && (!said || d < life) { // the smaller of two
-					life, said = d, true
+				if ok && (!known || d < lifetime) { // the smaller of two
+					lifetime, known = d, true
 				} else if !ok {
-					life, said = 0, true // RFC 9111 4.2.1: an unreadable value means stale
+					lifetime, known = 0, true // RFC 9111 4.2.1: an unreadable value means stale
 				}
 			}
 		}
 		return true
 	})
-	if !said && !control && bytes.EqualFold(bytes.TrimSpace(resp.Header("Pragma")), []byte("no-cache")) {
+	if !known && !control && bytes.EqualFold(bytes.TrimSpace(resp.Header("Pragma")), []byte("no-cache")) {
 		return 0, true
 	}
-	if v := bytes.TrimSpace(resp.Header("Expires")); !said && len(v) > 0 {
+	if v := bytes.TrimSpace(resp.Header("Expires")); !known && len(v) > 0 {
 		date, err := http.ParseTime(string(bytes.TrimSpace(resp.Header("Date"))))
 		if err != nil {
 			date = now
@@ -49,12 +49,12 @@ func freshness(resp *fetch.Response, now time.Time) (life time.Duration, said bo
 		if err != nil {
 			return 0, true // RFC 9111 5.3: an invalid date such as "0" means the past
 		}
-		life, said = expires.Sub(date), true
+		lifetime, known = expires.Sub(date), true
 	}
-	if age, ok := deltaSeconds(bytes.TrimSpace(resp.Header("Age"))); said && ok {
-		life -= age
+	if age, ok := deltaSeconds(bytes.TrimSpace(resp.Header("Age"))); known && ok {
+		lifetime -= age
 	}
-	return max(life, 0), said
+	return max(lifetime, 0), known
 }
 
 // deltaSeconds parses a number of seconds. It limits larger values to 2³¹ (RFC 9111, 1.2.2).

@@ -155,7 +155,7 @@ func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.R
 		cut = cut || !whole
 	}
 	if wants.Body || wants.Text {
-		r.Truncated = cut || resp.Truncated != fetch.NotTruncated || resp.Marks&decodeCut != 0 || resp.Spool != nil
+		r.Truncated = cut || resp.Truncated != fetch.NotTruncated || resp.Flaws&decodeCut != 0 || resp.Spill != nil
 	}
 	if wants.Links {
 		left := most

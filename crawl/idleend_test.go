@@ -70,9 +70,9 @@ func idleEnd(t *testing.T, n int) {
 		o.HostDelay, o.HostDelayMin = time.Second, time.Second
 		o.Control, o.MaxTime = nil, 0
 		o.CheckpointEvery, o.Linger = time.Minute, 5*time.Second
-		e := net.Engine(node)
+		e := net.Transport(node)
 		defer e.Close()
-		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Engine: e, LeaseTTL: time.Minute}
+		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Transport: e, LeaseTTL: time.Minute}
 		wg.Go(func() {
 			r, err := Run(ctx, o)
 			if err != nil {

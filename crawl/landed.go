@@ -46,7 +46,7 @@ func mayLand(g *polite.Grant) bool { return g.Again > 0 && g.Again <= landAhead 
 // decodesLater reports whether the body of a page that may land is decoded by store, after the next request
 // has left. The body of any other response may be that of a challenge, after which the host must rest.
 func decodesLater(resp *fetch.Response) bool {
-	return resp.Status == http.StatusOK && len(resp.PayloadRaw) > health.ChallengePage && resp.Spool == nil
+	return resp.Status == http.StatusOK && len(resp.PayloadRaw) > health.ChallengePage && resp.Spill == nil
 }
 
 // land hands a page over to a storer if its host waits for its next page. It returns false if it did not.
@@ -54,7 +54,7 @@ func decodesLater(resp *fetch.Response) bool {
 // there is one.
 func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next *polite.Grant) {
 	g, resp := page.grant, page.resp
-	if !mayLand(g) || resp.Spool != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
+	if !mayLand(g) || resp.Spill != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
 		return false, nil
 	}
 	// The transaction may give a host in trouble a back-off, which its next page must await.

@@ -18,8 +18,8 @@ func (l *lateLog) join(lines lateLog) {
 	*l = append(*l, lines[:min(len(lines), max(0, mostLate-len(*l)))]...)
 }
 
-// tell writes the lines.
-func (l lateLog) tell() {
+// flush writes the lines.
+func (l lateLog) flush() {
 	for _, line := range l {
 		line()
 	}

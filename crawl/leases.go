@@ -24,7 +24,7 @@ const (
 	longestExchange  = 5 * time.Minute  // if Cluster.Longest says nothing
 	leasePatience    = 2 * time.Minute  // a URL that waits longer for a network moves to disk
 	evictUnheldEvery = 10 * time.Second // and that is how often it is looked for
-	endLeasesFor     = 10 * time.Second // the longest time to tell the others that leases are free
+	endLeasesTimeout = 10 * time.Second // the longest time to tell the others that leases are free
 )
 
 // leaseStage takes the leases of networks for the URLs in RAM. Its goroutines are "leases" and "leasewait".
@@ -59,7 +59,7 @@ func (s *leaseStage) open(m *state.Manifest) error {
 	if longest == 0 {
 		longest = longestExchange
 	}
-	s.leases = lease.New(lease.Options{Engine: c.Engine, Polite: s.polite, Node: c.Node, Nodes: c.Table.Nodes(),
+	s.leases = lease.New(lease.Options{Transport: c.Transport, Polite: s.polite, Node: c.Node, Nodes: c.Table.Nodes(),
 		Run: rand.Uint64() | 1, TTL: c.leaseTTL(), Longest: longest, New: m == nil, Clock: c.Clock, Opened: s.dispatcher.morePages,
 		Problem: func(text string, err error) { s.opt.Log.Error(text, "error", err) }})
 	return nil
@@ -89,12 +89,12 @@ func (s *leaseStage) run(ctx context.Context) error {
 	return err
 }
 
-// life returns a context that ends when the process of another node is found to be gone, if there are leases.
-func (s *leaseStage) life(node int) context.Context {
+// processContext returns a context that ends when the process of another node is found to be gone, if there are leases.
+func (s *leaseStage) processContext(node int) context.Context {
 	if s.leases == nil {
 		return context.Background()
 	}
-	return s.leases.Life(node)
+	return s.leases.ProcessContext(node)
 }
 
 // mayFetch reports whether requests may begin. They rest if this node has not reached the broker for long: other nodes may
@@ -108,7 +108,7 @@ func (s *leaseStage) noRequests() bool {
 		return false
 	}
 	f := s.leases.Figures()
-	return f.Resting || f.Guarded && f.Age < 2*s.leases.StartTakes()
+	return f.Resting || f.Guarded && f.Age < 2*s.leases.StartDelay()
 }
 
 // evictWaiting moves URLs that wait long for a network to disk, so that RAM has room for others.
@@ -131,7 +131,7 @@ func (s *leaseStage) end(ctx context.Context) {
 	if s.leases == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLeasesFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLeasesTimeout)
 	defer cancel()
 	if err := s.leases.End(ctx); err != nil {
 		s.opt.Log.Warn("other nodes get the networks of this one only after --cluster-lease", "error", err)
@@ -154,16 +154,16 @@ func (s *leaseStage) why() string {
 	if s.mayFetch() {
 		return ""
 	}
-	f, broker := s.leases.Figures(), s.opt.Cluster.Engine.State().Connected
+	f, broker := s.leases.Figures(), s.opt.Cluster.Transport.State().Connected
 	switch {
 	case !f.Resting:
 		return ""
 	case f.Starting && broker:
-		return fmt.Sprintf("the other nodes: they must hear of this one, for %v from its start (--cluster-lease)", s.leases.StartTakes())
+		return fmt.Sprintf("the other nodes: they must hear of this one, for %v from its start (--cluster-lease)", s.leases.StartDelay())
 	case f.Starting:
 		return "the broker (--cluster): the other nodes must hear of this one first"
 	case broker:
-		return fmt.Sprintf("the other nodes: they must hear of this one again, for %v (--cluster-lease)", s.leases.StartTakes())
+		return fmt.Sprintf("the other nodes: they must hear of this one again, for %v (--cluster-lease)", s.leases.StartDelay())
 	}
 	return "the broker: after so long without it, other nodes may visit the networks of this one (--cluster-lease)"
 }

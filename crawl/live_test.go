@@ -52,7 +52,7 @@ func TestReloadBudgets(t *testing.T) {
 		await(func(s *beast.Stats) bool { return s.CurrentRecords > 100 })
 		want := pin(6)
 		r, made, err := o.opt.Control.Reload(t.Context(), "test", false)
-		if err != nil || made.Seq == 0 || r.Budgets != want || r.Anew != 0 {
+		if err != nil || made.Seq == 0 || r.Budgets != want || r.Replaced != 0 {
 			t.Errorf("reload: %+v, %+v, %v", r, made, err)
 		}
 		placed := func(after int64, when string) int64 {
@@ -73,7 +73,7 @@ func TestReloadBudgets(t *testing.T) {
 		await(func(s *beast.Stats) bool { return s.SpreadRecords > 20 })
 		lowered := replaced()
 		pin(300)
-		if r, _, err = o.opt.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want || r.Anew == 0 {
+		if r, _, err = o.opt.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want || r.Replaced == 0 {
 			t.Errorf("reload: %+v, %v", r, err)
 		}
 		placed(lowered, "the reload with anew")

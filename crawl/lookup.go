@@ -17,7 +17,7 @@ import (
 type lookupKind uint8
 
 const (
-	lookupAgain  lookupKind = 1 << iota // repeated after a failure
+	lookupRetry  lookupKind = 1 << iota // repeated after a failure
 	lookupKnown                         // the name had an address before
 	lookupFresh                         // do not use the resolver's cache
 	lookupCached                        // the answer came from the resolver's cache

@@ -390,6 +390,6 @@ func doubtful(err *fetch.Error) bool {
 // cutOff reports whether a response ended too early for a reason that may be ours. A server that sent until
 // the end, but too slowly, shows that the network works.
 func cutOff(resp *fetch.Response) bool {
-	return resp.Truncated == fetch.TruncatedTime && resp.Marks&fetch.MarkSlow == 0 ||
+	return resp.Truncated == fetch.TruncatedTime && resp.Flaws&fetch.FlawSlow == 0 ||
 		resp.Truncated == fetch.TruncatedDisconnect
 }

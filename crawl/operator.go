@@ -286,7 +286,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change, late *lateLog
 	case changes.OpBudget, changes.OpBudgetFree:
 		o.pinBudgets(s)
 		if c.Anew {
-			o.stars.anew()
+			o.stars.replace()
 		}
 	case changes.OpFunction:
 		return o.stars.newFunction()

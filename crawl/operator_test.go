@@ -362,7 +362,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 					if i%6 == 4 && settings(i) == nil {
 						if r, _, err := o.opt.Control.Reload(t.Context(), "test", i%12 == 4); err == nil {
 							reloads++
-							moved += r.Anew + int64(r.Evicted+r.Terms+r.Budgets)
+							moved += r.Replaced + int64(r.Evicted+r.Terms+r.Budgets)
 						}
 					}
 					if _, err := o.opt.Control.Make(t.Context(), c); err == nil && c.Op != changes.OpFunction {

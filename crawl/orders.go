@@ -81,7 +81,7 @@ func (o *orders) begin(key, host uint64) bool {
 	}
 	*x = state.Order{Key: key, Host: host}
 	o.waiting++
-	o.hurry(x, true)
+	o.setUrgent(x, true)
 	return true
 }
 
@@ -98,12 +98,12 @@ func (o *orders) add(x *state.Order) {
 	o.entries.Store(int64(len(o.byKey)))
 }
 
-// hurry notes whether an order is on its way to RAM.
-func (o *orders) hurry(x *state.Order, is bool) {
-	if x.Urgent == is {
+// setUrgent notes whether an order is on its way to RAM.
+func (o *orders) setUrgent(x *state.Order, urgent bool) {
+	if x.Urgent == urgent {
 		return
 	}
-	if x.Urgent = is; is {
+	if x.Urgent = urgent; urgent {
 		o.urgent.Add(1)
 	} else {
 		o.urgent.Add(-1)
@@ -118,7 +118,7 @@ func (o *orders) moved(key uint64, urgent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if x := o.byKey[key]; x != nil && !x.Done {
-		o.hurry(x, urgent)
+		o.setUrgent(x, urgent)
 	}
 }
 
@@ -196,7 +196,7 @@ func (o *orders) stored(key uint64) {
 	defer o.mu.Unlock()
 	if x := o.byKey[key]; x != nil && !x.Done {
 		x.Stored = true
-		o.hurry(x, false)
+		o.setUrgent(x, false)
 	}
 }
 
@@ -228,7 +228,7 @@ func (o *orders) end(key uint64, then func(x *state.Order)) (leaves bool) {
 		return false
 	}
 	o.waiting--
-	o.hurry(x, false)
+	o.setUrgent(x, false)
 	if x.Own {
 		o.remove(x)
 		return false
@@ -290,7 +290,7 @@ func (o *orders) restore(set disk.Set, ref disk.Ref) error {
 			return nil
 		}
 		o.waiting++
-		o.hurry(&x, saved.Urgent)
+		o.setUrgent(&x, saved.Urgent)
 		return nil
 	})
 }

@@ -119,7 +119,7 @@ func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 		got = outcomeNone
 	}
 	if o.net.end(try, now, o.source(addr), got, is, blind) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 }
 
@@ -158,13 +158,13 @@ func (o *outages) watchLookup(try *probe, pld uint64, kind lookupKind, err error
 	if absent := errors.Is(err, errForbidden) || le != nil && le.NotFound; kind == 0 && (absent || err == nil) {
 		o.nameCanaries.first(absent)
 	}
-	if o.dns.end(try, time.Now(), pld, got, kind&lookupAgain == 0, false) {
-		o.tellOutage("name servers", &o.dns)
+	if o.dns.end(try, time.Now(), pld, got, kind&lookupRetry == 0, false) {
+		o.logOutage("name servers", &o.dns)
 	}
 }
 
-// tellOutage logs the start or the end of an outage and wakes the stages concerned.
-func (o *outages) tellOutage(what string, m *monitor) {
+// logOutage logs the start or the end of an outage and wakes the stages concerned.
+func (o *outages) logOutage(what string, m *monitor) {
 	m.mu.Lock()
 	down, since, partial, told := m.down, m.since, m.partial, m.told
 	m.told = down || partial
@@ -261,7 +261,7 @@ func (o *outages) slowed() bool { return o.net.isDown() || o.dns.isDown() }
 func (o *outages) inOutage() bool {
 	net, over := o.net.doubts(time.Now())
 	if over {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 	return o.namesInDoubt() || net
 }
@@ -270,7 +270,7 @@ func (o *outages) inOutage() bool {
 func (o *outages) namesInDoubt() bool {
 	dns, over := o.dns.doubts(time.Now())
 	if over {
-		o.tellOutage("name servers", &o.dns)
+		o.logOutage("name servers", &o.dns)
 	}
 	return dns || o.net.isDown()
 }

@@ -38,7 +38,7 @@ const (
 type pageStage struct {
 	*engine
 	accept func(*fetch.Response, []byte) int64 // decides which bodies are read; nil reads all
-	spool  func(int64) (fetch.Spool, error)    // opens a spool; nil if pages are not stored
+	spool  func(int64) (fetch.Spill, error)    // opens a spool; nil if pages are not stored
 
 	budgets    *budgetStage
 	check      *robotsCheck
@@ -52,7 +52,7 @@ type pageStage struct {
 	space      *space
 	render     *renderStage
 	seen       *seenStage
-	spools     *spools
+	spills     *spills
 	walk       *walkStage
 }
 
@@ -90,7 +90,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 			return p.check.checkRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
 		})
 	}
-	if moved, err := p.inBackoffAfterAll(g, rec); moved || err != nil {
+	if moved, err := p.backedOffSinceAdmit(g, rec); moved || err != nil {
 		return nil, err
 	}
 	if wait := p.outages.hold(g.Item.Host, time.Now()); wait > 0 {
@@ -100,7 +100,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		})
 	}
 	if p.orders.any() || p.tooDeep(rec) {
-		if ended, err := p.endsUnfetched(g, rec); ended || err != nil {
+		if ended, err := p.endIfUnwanted(g, rec); ended || err != nil {
 			return nil, err
 		}
 	}
@@ -166,9 +166,9 @@ func retried(e health.Event) state.Reason {
 	return state.ReasonNone
 }
 
-// inBackoffAfterAll defers or refuses a granted URL if its host has entered back-off or was given up since
+// backedOffSinceAdmit defers or refuses a granted URL if its host has entered back-off or was given up since
 // the URL was admitted.
-func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (moved bool, _ error) {
+func (p *pageStage) backedOffSinceAdmit(g *polite.Grant, rec *weburl.Record) (moved bool, _ error) {
 	if p.health.isClean(g.Item.Host) {
 		return false, nil
 	}
@@ -183,9 +183,9 @@ func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (move
 	return moved, err
 }
 
-// endsUnfetched ends a granted URL whose exchange is no longer wanted: it was enqueued and has been fetched meanwhile
+// endIfUnwanted ends a granted URL whose exchange is no longer wanted: it was enqueued and has been fetched meanwhile
 // (metOrder), or its site has another max-depth.
-func (p *pageStage) endsUnfetched(g *polite.Grant, rec *weburl.Record) (ended bool, _ error) {
+func (p *pageStage) endIfUnwanted(g *polite.Grant, rec *weburl.Record) (ended bool, _ error) {
 	err := p.transact(func(tx *transaction) (err error) {
 		if ended = p.tooDeep(rec); ended {
 			err = p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonDepth)
@@ -207,7 +207,7 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	if !errors.As(err, &fe) {
 		return err
 	}
-	var spoolErr *spoolError
+	var spoolErr *spillError
 	if errors.As(err, &spoolErr) && !spoolErr.passes() {
 		return err
 	}

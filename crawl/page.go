@@ -41,7 +41,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		}
 	}
 	parsers := p.workers.parsers
-	if resp.Spool != nil {
+	if resp.Spill != nil {
 		parsers = p.workers.large
 	}
 	var w *pageWorker
@@ -173,7 +173,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 		body, sniffed = contentOther, false
 	}
 	is.body = body
-	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Marks&fetch.MarkNotChunked == 0
+	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Flaws&fetch.FlawNotChunked == 0
 	if is.sitemap {
 		w.meta.start(resp, p.opt.Agent)
 		p.readSitemap(w, rec, resp, key, now)
@@ -209,7 +209,7 @@ func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fet
 	if resp.Proto == fetch.ProtoHTTP2 {
 		tx.count(state.CountHTTP2, 1)
 	}
-	if resp.Spool != nil {
+	if resp.Spill != nil {
 		tx.count(state.CountSpooled, 1)
 		tx.count(state.CountBytesSpooled, resp.SpoolBytes)
 	}
@@ -233,25 +233,25 @@ func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fet
 	if isRedirect(resp) {
 		tx.count(state.CountRedirects, 1)
 	}
-	if resp.Marks&fetch.MarkBodyRefused != 0 {
+	if resp.Flaws&fetch.FlawBodyRefused != 0 {
 		tx.count(state.CountBodiesRefused, 1)
 	} else if resp.Truncated != fetch.NotTruncated {
 		tx.count(state.CountTruncated, 1)
 	}
-	if resp.Marks&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are decoded later, as they are read
+	if resp.Flaws&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are decoded later, as they are read
 		tx.count(state.CountDecodeCut, 1)
 	}
 }
 
 // decodeCut are the marks of a body that was received but not decoded to its end.
-const decodeCut = fetch.MarkDecodedLimit | fetch.MarkRatioLimit | fetch.MarkDecodeError | fetch.MarkUnknownCoding
+const decodeCut = fetch.FlawDecodedLimit | fetch.FlawRatioLimit | fetch.FlawDecodeError | fetch.FlawUnknownCoding
 
 // findLinks adds the links of a response to w.links: those of the page and its headers, or the target of a
 // redirect. It stores the metadata of the response in w.meta.
 func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content,
 	now time.Time) error {
-	said := &w.meta
-	said.start(resp, p.opt.Agent)
+	meta := &w.meta
+	meta.start(resp, p.opt.Agent)
 	if isRedirect(resp) {
 		return p.redirectLink(w, rec, resp, key, now)
 	}
@@ -270,16 +270,16 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 		}
 		page := w.parser.Page()
-		said.charset = page.Charset
+		meta.charset = page.Charset
 		if (p.opt.Simhash || p.traps != nil) && body == contentHTML {
-			said.setSimhash(&w.sketch, w.parser, resp.Body)
+			meta.setSimhash(&w.sketch, w.parser, resp.Body)
 		}
-		if p.traps != nil && p.traps.Note(p.HostKey(weburl.Split(rec.URL).Host), said.simhash) {
+		if p.traps != nil && p.traps.Note(p.HostKey(weburl.Split(rec.URL).Host), meta.simhash) {
 			w.links.Counts[state.CountRepeated]++
 		}
-		said.robots.Add(page.Robots)
-		said.setCanonical(w.parser, page.Canonical)
-		counts = p.takeLinks(w, said.robots.NoFollow && !p.opt.IgnoreNofollow)
+		meta.robots.Add(page.Robots)
+		meta.setCanonical(w.parser, page.Canonical)
+		counts = p.takeLinks(w, meta.robots.NoFollow && !p.opt.IgnoreNofollow)
 	}
 	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err

@@ -76,7 +76,7 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		o.Body = p.Hasher.BodyKey(resp.Header("Location"), true) | 1 // 0 stands for none
 	case good && resp.Truncated == fetch.NotTruncated:
 		o.Body = p.Hasher.BodyKey(resp.Body, true) | 1
-		if resp.Spool != nil { // Body is only its beginning
+		if resp.Spill != nil { // Body is only its beginning
 			o.Body = o.Body + uint64(resp.SpoolBytes)<<1
 		}
 	case good: // a part of a body cannot be compared with another, nor asked for again by its validators
@@ -271,5 +271,5 @@ func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) e
 	if d.opt.Recrawl == nil {
 		return d.deferURL(tx, rec, state.PlaceDeferred, time.Now().Add(overdue), state.ReasonRevisit)
 	}
-	return d.budgets.checkAgain(tx, data, state.PlaceDeferred)
+	return d.budgets.recheck(tx, data, state.PlaceDeferred)
 }

@@ -10,23 +10,23 @@ import (
 // Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Reload does, and counts
 // what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
 // that BEAST holds are placed anew, by the budgets that the sites have now.
-func (k *Control) Reload(ctx context.Context, who string, anew bool) (r Reloaded, made changes.Change, err error) {
+func (k *Control) Reload(ctx context.Context, who string, replace bool) (r Reloaded, made changes.Change, err error) {
 	err = k.changing(func(c *crawler, late *lateLog) error {
-		r, made, err = c.operator.reload(ctx, who, anew, late)
+		r, made, err = c.operator.reload(ctx, who, replace, late)
 		return err
 	})
 	return r, made, err
 }
 
 // reload is Control.Reload.
-func (o *operator) reload(ctx context.Context, who string, anew bool, late *lateLog) (r Reloaded, c changes.Change, err error) {
+func (o *operator) reload(ctx context.Context, who string, replace bool, late *lateLog) (r Reloaded, c changes.Change, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c = changes.Change{Op: changes.OpReload, Who: who, Anew: anew}
+	c = changes.Change{Op: changes.OpReload, Who: who, Anew: replace}
 	if err := o.dispatcher.checkFiles(); err != nil {
 		return r, c, &changes.RefusedError{Why: err.Error()}
 	}
-	if anew {
+	if replace {
 		if err := o.stars.checkFunction(nil); err != nil {
 			return r, c, &changes.RefusedError{Why: err.Error()}
 		}
@@ -35,17 +35,17 @@ func (o *operator) reload(ctx context.Context, who string, anew bool, late *late
 	if r, err = o.dispatcher.reloadFiles(ctx, late); err != nil {
 		return r, c, err
 	}
-	r.Anew = o.stars.placed()
+	r.Replaced = o.stars.placed()
 	if c, err = o.journal.Append(c, time.Now()); err != nil {
 		return r, c, err
 	}
 	o.testHook("change")
 	late.add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.history.made(&c)
-	if anew {
-		o.stars.anew()
+	if replace {
+		o.stars.replace()
 	} else {
-		r.Anew = 0
+		r.Replaced = 0
 	}
 	return r, c, nil
 }

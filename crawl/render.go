@@ -213,7 +213,7 @@ func (r *renderStage) add(tx *transaction, w *pageWorker, rec *weburl.Record, re
 		t.Of = w.encoder.ResponseID()
 	}
 	_, waiting := r.queue.Len()
-	if resp.Spool != nil || len(resp.Body)+len(t.Record)+len(t.Type)+len(t.Policy) > mostRendered ||
+	if resp.Spill != nil || len(resp.Body)+len(t.Record)+len(t.Type)+len(t.Policy) > mostRendered ||
 		waiting+int64(len(resp.Body)) > r.opt.Render.QueueBytes {
 		tx.count(state.CountRenderSkipped, 1)
 		return nil

@@ -21,9 +21,9 @@ func TestRenderCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := mem.New(mem.Options{Seed: 1}).Engine(0)
+		e := mem.New(mem.Options{Seed: 1}).Transport(0)
 		defer e.Close()
-		o.Cluster = &Cluster{Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Engine: e}
+		o.Cluster = &Cluster{Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Transport: e}
 		if err := o.Validate(); err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func (s *clusterStage) elsewhere(host []byte) bool { return s.owner(host) != s.n
 // askRobots asks the owner of a redirect's target for the outcome.
 func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8, f *robots.Fetched) (doubt bool, _ error) {
 	owner := s.owner(weburl.Split([]byte(url)).Host)
-	if s.gaveUp[owner] {
+	if s.abandoned[owner] {
 		lostRobots(f)
 		return false, nil
 	}
@@ -66,9 +66,9 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	}
 	limited, cancel := context.WithTimeout(ctx, robotsAskFor)
 	defer cancel()
-	stop := context.AfterFunc(s.leases.life(owner), cancel) // a process that was killed does not answer
+	stop := context.AfterFunc(s.leases.processContext(owner), cancel) // a process that was killed does not answer
 	defer stop()
-	data, err = s.opt.Cluster.Engine.Ask(limited, owner, robotsAskKind, data)
+	data, err = s.opt.Cluster.Transport.Ask(limited, owner, robotsAskKind, data)
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
@@ -100,7 +100,7 @@ func (q *robotsRequests) answerRobots(ctx context.Context) error {
 		}
 		return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 	}
-	stop, err := q.opt.Cluster.Engine.Answer(robotsAskKind, func(asked context.Context, from int, data []byte) []byte {
+	stop, err := q.opt.Cluster.Transport.Answer(robotsAskKind, func(asked context.Context, from int, data []byte) []byte {
 		ask, ok := q.parseAsk(data)
 		if !ok {
 			return encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})

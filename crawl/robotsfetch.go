@@ -163,7 +163,7 @@ func (e *engine) oneTurn(host []byte) time.Duration {
 // lookupOf returns the kind of lookup that a request needs.
 func lookupOf(j *robots.Job) (kind lookupKind) {
 	if j.Tries > 0 {
-		kind = lookupAgain | lookupFresh
+		kind = lookupRetry | lookupFresh
 	}
 	if j.Known || j.AddrsOnly {
 		kind |= lookupKnown
@@ -260,7 +260,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			f.Vouched = f.Kind == robots.ForbiddenAddress // the address is certain, whichever server reported it
 			return doubt, nil
 		}
-		if resp.Marks&fetch.MarkHeadCut != 0 {
+		if resp.Flaws&fetch.FlawHeadCut != 0 {
 			doubt = cutOff(resp)
 			f.Kind = robots.NetworkFailure // half a head says neither where the rules are nor that there are none
 			return doubt, nil
@@ -337,7 +337,7 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 // 9309 2.5). What follows beyond that size does not matter.
 func enoughRules(resp *fetch.Response) bool {
 	return len(resp.Body) >= robots.MaxInput ||
-		resp.Truncated == fetch.NotTruncated && resp.Marks&fetch.MarkDecodeError == 0
+		resp.Truncated == fetch.NotTruncated && resp.Flaws&fetch.FlawDecodeError == 0
 }
 
 func robotsFailure(err error) robots.Kind {

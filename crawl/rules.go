@@ -153,7 +153,7 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 		case <-d.opt.Reload:
 			var late lateLog
 			_, err := d.reloadFiles(ctx, &late)
-			late.tell()
+			late.flush()
 			if err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ type Reloaded struct {
 	Terms, Evicted, Budgets, Cut, Swept int
 	// Priorities is the number of tables of sites whose priority is new, another one or gone.
 	Priorities int
-	Anew       int64
+	Replaced   int64
 }
 
 // reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors,

@@ -179,7 +179,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	c.leases.end(ctx)
-	c.cluster.tellEnd(ctx, why)
+	c.cluster.publishEnd(ctx, why)
 	if done != "" {
 		c.cluster.end(ctx)
 	} else if why == StopPages {
@@ -266,7 +266,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.openStructures(m); err != nil {
 		return nil, err
 	}
-	if err = c.spools.clean(); err != nil {
+	if err = c.spills.clean(); err != nil {
 		return nil, err
 	}
 	if err = c.uploads.restore(m); err != nil {

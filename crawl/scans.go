@@ -15,11 +15,11 @@ import (
 // The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
 
 // scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
-// the budget function it also sends the URLs of all queues (placeAnew).
+// the budget function it also sends the URLs of all queues (replaceAll).
 func (b *budgetStage) scanFailed(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {
-			if err := b.placeAnew(ctx); err != nil {
+			if err := b.replaceAll(ctx); err != nil {
 				return err
 			}
 			continue
@@ -79,7 +79,7 @@ func (b *budgetStage) scanSome(tx *transaction, data []byte) error {
 		}
 		if !glutted {
 			b.scanned.busy += checkCost
-			if err := b.checkAgain(tx, data, state.PlaceFailed); err != nil {
+			if err := b.recheck(tx, data, state.PlaceFailed); err != nil {
 				return err
 			}
 			b.beast.ScanAdvance()

@@ -31,7 +31,7 @@ func TestSitePriority(t *testing.T) {
 			act := func(o *operated) {
 				writeRules(t, o.opt.FS, "sites.toml", sitePriorities(`"high"`, `7`))
 				r, _, err := o.opt.Control.Reload(t.Context(), "test", true)
-				if err != nil || r.Priorities != 2*laneHosts || r.Anew == 0 {
+				if err != nil || r.Priorities != 2*laneHosts || r.Replaced == 0 {
 					t.Errorf("reload: %+v, %v", r, err)
 				}
 				if r, _, err = o.opt.Control.Reload(t.Context(), "test", false); err != nil || r.Priorities != 0 {

@@ -107,7 +107,7 @@ func (d *dispatcher) openSites() error {
 	d.useSites(set)
 	var late lateLog
 	d.warnOfLanes(set, &late)
-	late.tell()
+	late.flush()
 	if d.opt.Sites != "" {
 		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
 	}

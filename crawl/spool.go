@@ -24,22 +24,22 @@ import (
 // and the next run deletes the file.
 
 const (
-	// spoolDir is the directory of the spools in each output directory.
-	spoolDir = "spool"
-	// maxSpools limits the spools. Each takes up to 0.5 MiB of the RAM for bodies.
-	maxSpools = 32
-	// spoolStep is the least space in bytes that a spool reserves at a time, for itself and for its copy.
-	spoolStep = 64 << 20
-	// spoolStepShare is the part of a small --disk that it reserves instead.
-	spoolStepShare = 64
-	// spoolWait is the wait of a URL whose body found no spool or no space.
-	spoolWait = 10 * time.Minute
+	// spillDir is the directory of the spools in each output directory.
+	spillDir = "spool"
+	// maxSpills limits the spools. Each takes up to 0.5 MiB of the RAM for bodies.
+	maxSpills = 32
+	// spillStep is the least space in bytes that a spool reserves at a time, for itself and for its copy.
+	spillStep = 64 << 20
+	// spillStepShare is the part of a small --disk that it reserves instead.
+	spillStepShare = 64
+	// spillWait is the wait of a URL whose body found no spool or no space.
+	spillWait = 10 * time.Minute
 )
 
-var errSpools = fmt.Errorf("crawl: %d large bodies are under way already", maxSpools)
+var errSpills = fmt.Errorf("crawl: %d large bodies are under way already", maxSpills)
 
-// spools creates the spools. It has no goroutine.
-type spools struct {
+// spills creates the spools. It has no goroutine.
+type spills struct {
 	*engine
 	slots  chan struct{} // one for each spool
 	serial atomic.Uint64
@@ -47,12 +47,12 @@ type spools struct {
 	space *space
 }
 
-func newSpools(e *engine) *spools { return &spools{engine: e, slots: make(chan struct{}, maxSpools)} }
+func newSpills(e *engine) *spills { return &spills{engine: e, slots: make(chan struct{}, maxSpills)} }
 
 // clean deletes the spools of an earlier run.
-func (s *spools) clean() error {
+func (s *spills) clean() error {
 	for i := range s.Out.Paths {
-		names, err := s.Set.FS.List(s.Out.Path(i, spoolDir))
+		names, err := s.Set.FS.List(s.Out.Path(i, spillDir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("crawl: list spools: %w", err)
 		}
@@ -60,7 +60,7 @@ func (s *spools) clean() error {
 			if _, err := strconv.ParseUint(name, 10, 64); err != nil {
 				continue
 			}
-			if err := s.Set.FS.Remove(s.Out.Path(i, spoolDir, name)); err != nil {
+			if err := s.Set.FS.Remove(s.Out.Path(i, spillDir, name)); err != nil {
 				return fmt.Errorf("crawl: delete spool: %w", err)
 			}
 		}
@@ -69,50 +69,50 @@ func (s *spools) clean() error {
 }
 
 // open returns a spool for a body of the given length, -1 if it is unknown. It does not wait.
-func (s *spools) open(length int64) (fetch.Spool, error) {
+func (s *spills) open(length int64) (fetch.Spill, error) {
 	if err := s.space.outputRoom(2 * max(length, 0)); err != nil {
-		return nil, &spoolError{err}
+		return nil, &spillError{err}
 	}
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		return nil, &spoolError{errSpools}
+		return nil, &spillError{errSpills}
 	}
-	p := &spool{spools: s}
+	p := &spill{spills: s}
 	serial := s.serial.Add(1)
 	dir := int(serial) % s.Out.Len()
-	err := s.Set.FS.MkdirAll(s.Out.Path(dir, spoolDir))
+	err := s.Set.FS.MkdirAll(s.Out.Path(dir, spillDir))
 	if err == nil {
-		p.file, err = s.Set.FS.Create(s.Out.Path(dir, spoolDir, strconv.FormatUint(serial, 10)))
+		p.file, err = s.Set.FS.Create(s.Out.Path(dir, spillDir, strconv.FormatUint(serial, 10)))
 	}
 	if err != nil {
 		<-s.slots
-		return nil, &spoolError{fmt.Errorf("crawl: create spool: %w", err)}
+		return nil, &spillError{fmt.Errorf("crawl: create spool: %w", err)}
 	}
 	return p, nil
 }
 
-// spool is the file of one body.
-type spool struct {
-	*spools
+// spill is the file of one body.
+type spill struct {
+	*spills
 	file     disk.File
 	size     int64
 	reserved int64 // for the copy
 }
 
 // Write implements fetch.Spool.
-func (p *spool) Write(b []byte) (int, error) {
+func (p *spill) Write(b []byte) (int, error) {
 	if more := p.size + int64(len(b)) - p.reserved; more > 0 {
-		more = max(more, min(spoolStep, p.opt.DiskBytes/spoolStepShare))
+		more = max(more, min(spillStep, p.opt.DiskBytes/spillStepShare))
 		if err := p.space.outputRoom(2 * more); err != nil {
-			return 0, &spoolError{err}
+			return 0, &spillError{err}
 		}
 		p.reserved += more
 		p.space.claim(more)
 	}
 	n, err := p.file.WriteAt(b, p.size)
 	if err != nil {
-		return n, &spoolError{fmt.Errorf("crawl: write to spool: %w", err)}
+		return n, &spillError{fmt.Errorf("crawl: write to spool: %w", err)}
 	}
 	disk.WriteBehind(p.file, p.size, int64(n))
 	p.size += int64(n)
@@ -120,10 +120,10 @@ func (p *spool) Write(b []byte) (int, error) {
 }
 
 // ReadAt implements fetch.Spool.
-func (p *spool) ReadAt(b []byte, off int64) (int, error) { return p.file.ReadAt(b, off) }
+func (p *spill) ReadAt(b []byte, off int64) (int, error) { return p.file.ReadAt(b, off) }
 
 // Release implements fetch.Spool.
-func (p *spool) Release() {
+func (p *spill) Release() {
 	if err := errors.Join(p.file.Close(), p.Set.FS.Remove(p.file.Name())); err != nil {
 		p.opt.Log.Warn("a spool was not deleted; the next run deletes it", "error", err)
 	}
@@ -131,20 +131,20 @@ func (p *spool) Release() {
 	<-p.slots
 }
 
-// spoolError is an error of a spool, or of the copy of its content.
-type spoolError struct{ error }
+// spillError is an error of a spool, or of the copy of its content.
+type spillError struct{ error }
 
 // Unwrap returns the cause.
-func (e *spoolError) Unwrap() error { return e.error }
+func (e *spillError) Unwrap() error { return e.error }
 
 // passes reports whether the error passes with time. Others are those of a disk that fails.
-func (e *spoolError) passes() bool { return errors.Is(e, errSpools) || state.IsFull(e) }
+func (e *spillError) passes() bool { return errors.Is(e, errSpills) || state.IsFull(e) }
 
 // deferLarge defers a URL whose body found no spool or no space. Nothing counts against its host.
 func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *ending) error {
 	rec.Faults++
 	return p.settle(g, result, func(tx *transaction) error {
-		due := time.Now().Add(spoolWait)
+		due := time.Now().Add(spillWait)
 		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonUnconfirmed)
 	})
 }
@@ -177,17 +177,17 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 			return err
 		}
 	}
-	if resp.Spool == nil || w.stores != state.ArchiveKeep {
+	if resp.Spill == nil || w.stores != state.ArchiveKeep {
 		if err := w.encoder.Prepare(&w.prepared, x); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}
 		return nil
 	}
-	x.Body, x.Large = nil, io.NewSectionReader(resp.Spool, 0, resp.SpoolBytes)
+	x.Body, x.Large = nil, io.NewSectionReader(resp.Spill, 0, resp.SpoolBytes)
 	var err error
 	if w.streamed, err = p.output.stream(ctx, w.encoder, x); err != nil {
 		return &fetch.Error{Stage: fetch.StageBody, Kind: fetch.KindResources, Addr: resp.Remote,
-			Err: &spoolError{fmt.Errorf("crawl: store %s: %w", rec.URL, err)}}
+			Err: &spillError{fmt.Errorf("crawl: store %s: %w", rec.URL, err)}}
 	}
 	return nil
 }

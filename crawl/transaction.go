@@ -13,7 +13,7 @@ import (
 // crawl stops and makes no further checkpoint.
 func (e *engine) transact(f func(tx *transaction) error) error {
 	late, err := e.transactQuietly(f)
-	late.tell()
+	late.flush()
 	return err
 }
 

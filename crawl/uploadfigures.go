@@ -7,17 +7,17 @@ import (
 )
 
 // noteFault counts a failed attempt. It reports whether it is time to log one, with the figures.
-func (u *uploads) noteFault(err error) (tell bool, f snapshot.Uploads) {
+func (u *uploads) noteFault(err error) (log bool, f snapshot.Uploads) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.figures.Faults++
 	u.figures.Failing = err.Error()
-	if tell = now.Sub(u.told) >= uploadTold; tell {
-		u.told = now
+	if log = now.Sub(u.loggedAt) >= uploadLogEvery; log {
+		u.loggedAt = now
 	}
 	u.bound()
-	return tell, u.figures
+	return log, u.figures
 }
 
 // noteStored counts a file that the store has taken. It reports whether the store had failed before.
@@ -27,7 +27,7 @@ func (u *uploads) noteStored(v *volume, bytes int64) (again bool) {
 	u.figures.Files++
 	u.figures.Bytes += bytes
 	if v.failed = 0; u.figures.Failing != "" && !u.failing() {
-		u.figures.Failing, u.told = "", time.Time{}
+		u.figures.Failing, u.loggedAt = "", time.Time{}
 		return true
 	}
 	return false

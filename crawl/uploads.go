@@ -47,9 +47,9 @@ func (o *Options) SpoolBytes() int64 {
 const (
 	firstUploadRetry = time.Second
 	lastUploadRetry  = 5 * time.Minute
-	uploadTold       = time.Minute // repeat an error in the log
-	endPatience      = time.Minute // without success, at the end of a crawl
-	sumAgain         = 8           // failed attempts after which the sums of a file are computed again
+	uploadLogEvery   = time.Minute // repeat an error in the log
+	finalTimeout     = time.Minute // without success, at the end of a crawl
+	rechecksumEvery  = 8           // failed attempts after which the sums of a file are computed again
 )
 
 // uploads puts finished output files into an object store. A WARC file or log with its final name is a volume; the index of a
@@ -79,7 +79,7 @@ type uploads struct {
 	finished int64              // output files that had been finished when the directories were listed
 	uploads  map[string]objstore.Upload
 	figures  snapshot.Uploads
-	told     time.Time
+	loggedAt time.Time
 	foreign  error // another object has the name of a file: the crawl ends
 }
 
@@ -413,7 +413,7 @@ func (u *uploads) end(err error) {
 // retryAfter counts and tells a failed attempt, and returns the time until the next one.
 func (u *uploads) retryAfter(v *volume, err error) time.Duration {
 	wait := min(lastUploadRetry, firstUploadRetry<<min(v.failed, 20))
-	if v.failed++; v.failed%sumAgain == 0 {
+	if v.failed++; v.failed%rechecksumEvery == 0 {
 		v.sums = nil
 	}
 	if tell, f := u.noteFault(err); tell { // without the lock: a log that blocks would stop checkpoints
@@ -519,7 +519,7 @@ func (u *uploads) name(v *volume) error {
 }
 
 // finish puts what waits at the end of a crawl, unless it was told to stop. done is that of the last checkpoint. If the store
-// takes nothing for endPatience, the next run goes on.
+// takes nothing for finalTimeout, the next run goes on.
 func (u *uploads) finish(ctx context.Context, done string) error {
 	if !u.on() {
 		return nil
@@ -534,7 +534,7 @@ func (u *uploads) finish(ctx context.Context, done string) error {
 	for ctx.Err() == nil && u.waits() {
 		v, wait := u.next()
 		if v == nil {
-			if time.Since(began)+wait > endPatience {
+			if time.Since(began)+wait > finalTimeout {
 				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "error", u.figures.Failing)
 				break
 			}

@@ -152,7 +152,7 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[state.CountCheckpoints],
 		fetched: a.Counters[state.CountResponses], attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
 		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.wakeups.Load(),
-		changes: c.changes.Load(), slots: c.deferrals.deferred.Slots()}
+		changes: c.changes.Load(), slots: c.deferrals.deferred.Bins()}
 	edges, indegree := c.budgets.star.Stats()
 	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(), c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
 		u.merges += s.Passes

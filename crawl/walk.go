@@ -25,12 +25,12 @@ import (
 // to its log in the same transaction, so a checkpoint copies and writes the walkers only.
 type walkStage struct {
 	*engine
-	mu    sync.Mutex   // guards walk, and the order of log; above the locks of queues only
-	walk  *walk.Walk   // nil with other strategies; the pointer does not change while stages run
-	log   *queue.Queue // what the walk saw and did, from its begin on; nobody reads it while stages run
-	wake  signal
-	batch *admit.Batch // of the goroutine
-	told  bool         // that the walk has ended
+	mu     sync.Mutex   // guards walk, and the order of log; above the locks of queues only
+	walk   *walk.Walk   // nil with other strategies; the pointer does not change while stages run
+	log    *queue.Queue // what the walk saw and did, from its begin on; nobody reads it while stages run
+	wake   signal
+	batch  *admit.Batch // of the goroutine
+	logged bool         // that the walk has ended
 
 	seen  *seenStage
 	space *space
@@ -158,7 +158,7 @@ func (s *walkStage) run(ctx context.Context) error {
 		case s.space.pausing() != "" || s.drains():
 			sleep(ctx, spaceEvery)
 		case s.idle():
-			s.tellEnd()
+			s.logEnd()
 			s.await(ctx, s.wake, wakeAfter)
 		default:
 			if err := s.transact(s.step); err != nil {
@@ -195,13 +195,13 @@ func (s *walkStage) step(tx *transaction) error {
 	return nil
 }
 
-// tellEnd logs once that the walk has ended, and why.
-func (s *walkStage) tellEnd() {
+// logEnd logs once that the walk has ended, and why.
+func (s *walkStage) logEnd() {
 	s.mu.Lock()
 	why, f := s.walk.Ended(), s.walk.Figures()
 	s.mu.Unlock()
-	if why != "" && !s.told {
-		s.told = true
+	if why != "" && !s.logged {
+		s.logged = true
 		s.opt.Log.Info("the random walk ends: "+why, "visited", f.Visited, "seen", f.Seen, "steps", f.Steps)
 	}
 }

@@ -158,7 +158,7 @@ func (r *Resolver) forsaken(f *flight) bool {
 // conclude combines the outcomes of a flight's queries and caches the result.
 func (r *Resolver) conclude(f *flight, now time.Time) {
 	var addrs []netip.Addr // shared with the query if there is only one, else a new slice
-	ttl, said, from := r.opt.TTLMax, time.Duration(math.MaxInt64), netip.Addr{}
+	ttl, statedTTL, from := r.opt.TTLMax, time.Duration(math.MaxInt64), netip.Addr{}
 	kind := Kind(0)
 	var negative time.Duration
 	for _, q := range f.queries[:f.n] {
@@ -169,7 +169,7 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 				addrs = append(addrs, q.addrs...)
 			}
 			ttl = min(ttl, max(q.ttl, r.opt.TTLMin))
-			said, from = min(said, q.ttl), q.from
+			statedTTL, from = min(statedTTL, q.ttl), q.from
 			continue
 		}
 		// A failure outweighs "no address", because the other family may have one. "No such name" holds for
@@ -183,7 +183,7 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 		if kind != 0 && !kind.Permanent() {
 			ttl = min(ttl, r.opt.TTLMin) // the other family may recover
 		}
-		f.answer = Answer{Addrs: addrs, Expires: now.Add(ttl), TTL: said, Server: from}
+		f.answer = Answer{Addrs: addrs, Expires: now.Add(ttl), TTL: statedTTL, Server: from}
 		r.cache.put(f.host, addrs, 0, f.answer.Expires, now)
 		return
 	}

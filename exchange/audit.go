@@ -102,8 +102,8 @@ func (s *outboxScanner) run() error {
 	if have := st.Pending.Records + st.Sent.Records; uint64(have) != n {
 		return s.wrong(fmt.Sprintf("%d messages, numbers %d to %d", n, st.Taken+1, st.Last), fmt.Sprintf("%d messages", have))
 	}
-	if st.GivenUp {
-		return s.givenUp(n)
+	if st.Abandoned {
+		return s.abandoned(n)
 	}
 	s.found.Sums, s.before = make([]uint64, n), make([]uint64, n)
 	for _, part := range [...]struct {
@@ -131,8 +131,8 @@ func (s *outboxScanner) run() error {
 	return nil
 }
 
-// givenUp checks the state of an outbox whose receiver was given up: it has n messages.
-func (s *outboxScanner) givenUp(n uint64) error {
+// abandoned checks the state of an outbox whose receiver was given up: it has n messages.
+func (s *outboxScanner) abandoned(n uint64) error {
 	all := s.State.Gone
 	all.Add(s.State.Dropped)
 	switch {

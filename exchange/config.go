@@ -20,8 +20,8 @@ type Config struct {
 // ConfigKey is the key of the configuration.
 const ConfigKey = "config"
 
-// GivenUpName is the name of the line that lists the nodes that were given up; there is none without any.
-const GivenUpName = "nodes given up"
+// AbandonedName is the name of the line that lists the nodes that were given up; there is none without any.
+const AbandonedName = "nodes given up"
 
 const configVersion = 1
 
@@ -64,10 +64,10 @@ func DecodeConfig(data []byte) (*Config, error) {
 	return &c, nil
 }
 
-// GivenUp returns the nodes that were given up.
-func (c *Config) GivenUp() (nodes []int) {
+// Abandoned returns the nodes that were given up.
+func (c *Config) Abandoned() (nodes []int) {
 	for _, line := range c.Lines {
-		if name, value, _ := strings.Cut(line, ": "); name == GivenUpName && json.Unmarshal([]byte(value), &nodes) != nil {
+		if name, value, _ := strings.Cut(line, ": "); name == AbandonedName && json.Unmarshal([]byte(value), &nodes) != nil {
 			return nil
 		}
 	}

@@ -33,7 +33,7 @@ var ErrOldMark = errors.New("an older mark")
 // CheckSince returns ErrOldMark if a mark is older than last, an earlier mark of the same node. A broker with
 // replicas may show old marks for a moment.
 func (m *Mark) CheckSince(last *Mark) error {
-	if last == nil || m.Life != last.Life || m.Moves != last.Moves {
+	if last == nil || m.Incarnation != last.Incarnation || m.Moves != last.Moves {
 		return nil
 	}
 	old := func(what string, now, was any) error {

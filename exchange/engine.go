@@ -48,10 +48,10 @@ var (
 	ErrNoAnswer    = errors.New("no node answers that kind") // from Ask
 )
 
-// Engine is the connection of one node to the others. All methods are safe for concurrent use. All calls
+// Transport is the connection of one node to the others. All methods are safe for concurrent use. All calls
 // return when ctx ends, and with ErrAway when the connection breaks or nothing answers for 10 s. Ask with a
 // deadline in ctx, and Next of a Reader or Watcher, wait as long as ctx allows.
-type Engine interface {
+type Transport interface {
 	// Publish hands a message to the stream of node to, and returns without waiting for the acknowledgement.
 	// The channel receives exactly one result: nil when the engine acknowledged the message, ErrAway, ErrFull,
 	// ErrTooLarge, ErrClosed, or that of ctx. It has room for the result, so nobody needs to receive it.

@@ -13,30 +13,30 @@ import (
 // written after the manifest is durable, so what it says can no longer be lost. A broker that forgets marks
 // costs time: nodes write theirs again.
 type Mark struct {
-	Node       int    `json:"node"`
-	Life       uint64 `json:"life,omitempty"` // how often the node was resynced
-	Checkpoint uint64 `json:"checkpoint"`     // its number
-	Table      uint64 `json:"table"`          // Table.Sum
-	Idle       bool   `json:"idle,omitempty"` // the node had nothing to do but wait for others
+	Node        int    `json:"node"`
+	Incarnation uint64 `json:"life,omitempty"` // how often the node was resynced
+	Checkpoint  uint64 `json:"checkpoint"`     // its number
+	Table       uint64 `json:"table"`          // Table.Sum
+	Idle        bool   `json:"idle,omitempty"` // the node had nothing to do but wait for others
 	// Term names the time since the node last took back its agreement to the end, or started. It never
 	// returns. Agreed is what the node has agreed on: the terms of all nodes; nil: it has not agreed.
 	Term   uint64   `json:"term,omitempty"`
 	Agreed []uint64 `json:"agreed,omitempty"`
 
-	Done    bool     `json:"done,omitempty"`     // the node has found that the crawl is over
-	Round   int64    `json:"round,omitempty"`    // Intake.Round
-	Pages   int64    `json:"pages,omitempty"`    // that the node has fetched
-	Short   bool     `json:"short,omitempty"`    // the node runs short of pages of the crawl's limit; newer than the checkpoint
-	Full    int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
-	Taken   []Taken  `json:"taken"`              // by sender; this node's own is empty
-	Out     []int64  `json:"out"`                // by receiver: records that were added to the outbox
-	Gone    []uint64 `json:"gone"`               // by receiver: number of the last message that was dropped, because it has it for good
-	Moves   int      `json:"moves,omitempty"`    // Table.Moves
-	GivenUp []int    `json:"given_up,omitempty"` // nodes for which this one does not wait any more
-	Spent   bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left, and none that was lent is on its way
-	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what
+	Done      bool     `json:"done,omitempty"`     // the node has found that the crawl is over
+	Round     int64    `json:"round,omitempty"`    // Intake.Round
+	Pages     int64    `json:"pages,omitempty"`    // that the node has fetched
+	Short     bool     `json:"short,omitempty"`    // the node runs short of pages of the crawl's limit; newer than the checkpoint
+	Full      int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
+	Taken     []Taken  `json:"taken"`              // by sender; this node's own is empty
+	Out       []int64  `json:"out"`                // by receiver: records that were added to the outbox
+	Gone      []uint64 `json:"gone"`               // by receiver: number of the last message that was dropped, because it has it for good
+	Moves     int      `json:"moves,omitempty"`    // Table.Moves
+	Abandoned []int    `json:"given_up,omitempty"` // nodes for which this one does not wait any more
+	Spent     bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left, and none that was lent is on its way
+	// ResendRequests is, by sender, how often this node has missed messages. A sender that sees it rise resends what
 	// was not taken. It is newer than the checkpoint.
-	Want []uint64 `json:"want"`
+	ResendRequests []uint64 `json:"want"`
 	// Reads is the latest version of messages that the node reads; 0: the mark is older than the field, and the version is 2.
 	Reads int `json:"reads,omitempty"`
 
@@ -99,8 +99,8 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 
 // valid reports whether a mark from outside has what a mark in a cluster of nodes has, in its bounds.
 func (m *Mark) valid(nodes int) bool {
-	lengths := []int{len(m.Taken), len(m.Out), len(m.Gone), len(m.Want)}
-	if slices.ContainsFunc(lengths, func(n int) bool { return n != nodes }) || len(m.GivenUp) > nodes ||
+	lengths := []int{len(m.Taken), len(m.Out), len(m.Gone), len(m.ResendRequests)}
+	if slices.ContainsFunc(lengths, func(n int) bool { return n != nodes }) || len(m.Abandoned) > nodes ||
 		len(m.Agreed) != 0 && len(m.Agreed) != nodes {
 		return false
 	}
@@ -110,7 +110,7 @@ func (m *Mark) valid(nodes int) bool {
 		}
 	}
 	return m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.Reads >= 0 &&
-		CheckLife(m.Life) == nil
+		CheckIncarnation(m.Incarnation) == nil
 }
 
 // Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has
@@ -132,15 +132,15 @@ func (m *Mark) valid(nodes int) bool {
 // for marks of that round before it asks, and asks only if all have taken what it sent. The mark of a node that
 // has ended counts as agreed.
 //
-// Nodes that were given up do not count: givenUp has one element for each node, or is nil.
-func Over(marks []*Mark, givenUp []bool, round int64) bool {
+// Nodes that were given up do not count: abandoned has one element for each node, or is nil.
+func Over(marks []*Mark, abandoned []bool, round int64) bool {
 	if slices.ContainsFunc(marks, func(m *Mark) bool { return m != nil && m.Done && m.Round >= round }) {
 		return true
 	}
-	if !Quiet(marks, givenUp) {
+	if !Quiet(marks, abandoned) {
 		return false
 	}
-	waits := func(node int) bool { return givenUp == nil || !givenUp[node] }
+	waits := func(node int) bool { return abandoned == nil || !abandoned[node] }
 	for node, m := range marks {
 		if !waits(node) || m.Done {
 			continue
@@ -159,10 +159,10 @@ func Over(marks []*Mark, givenUp []bool, round int64) bool {
 
 // EndedWith reports whether all other nodes that were not given up have found that the crawl is over, and one of
 // them has ended with the process of node that has a term: also in an earlier round than that of this process.
-func EndedWith(marks []*Mark, givenUp []bool, node int, term uint64) (with bool) {
+func EndedWith(marks []*Mark, abandoned []bool, node int, term uint64) (with bool) {
 	for other, m := range marks {
 		switch {
-		case other == node || givenUp != nil && givenUp[other]:
+		case other == node || abandoned != nil && abandoned[other]:
 		case m == nil || !m.Done:
 			return false
 		case len(m.Agreed) == len(marks) && m.Agreed[node] == term:
@@ -174,8 +174,8 @@ func EndedWith(marks []*Mark, givenUp []bool, node int, term uint64) (with bool)
 
 // Quiet reports whether all nodes that were not given up are idle, and all that was added to an outbox was
 // taken.
-func Quiet(marks []*Mark, givenUp []bool) bool {
-	waits := func(node int) bool { return givenUp == nil || !givenUp[node] }
+func Quiet(marks []*Mark, abandoned []bool) bool {
+	waits := func(node int) bool { return abandoned == nil || !abandoned[node] }
 	for node, m := range marks {
 		if waits(node) && (m == nil || !m.Idle) {
 			return false
@@ -212,9 +212,9 @@ type Intake struct {
 	// the others have found the crawl to be over.
 	Round int64 `json:"round,omitempty"`
 
-	Life  uint64   `json:"life,omitempty"`  // how often this node was resynced
-	Lives []uint64 `json:"lives,omitempty"` // by sender: the life whose messages and marks are taken; nil: all 0
-	Lost  []Totals `json:"lost,omitempty"`  // by sender: of those in Taken, those that were lost when the node was set back; nil: none
+	Incarnation  uint64   `json:"life,omitempty"`  // how often this node was resynced
+	Incarnations []uint64 `json:"lives,omitempty"` // by sender: the life whose messages and marks are taken; nil: all 0
+	Lost         []Totals `json:"lost,omitempty"`  // by sender: of those in Taken, those that were lost when the node was set back; nil: none
 }
 
 // Verdict says what to do with a message.
@@ -233,8 +233,8 @@ func (in *Intake) Judge(h *Header, crawl uint64, node int) (Verdict, error) {
 	if h.To != node || h.From == node || h.From < 0 || h.From >= len(in.Taken) {
 		return Skip, fmt.Errorf("exchange: %w: from node %d to node %d, crawl %016x", ErrMessage, h.From, h.To, h.Crawl)
 	}
-	if life := in.LifeOf(h.From); h.Crawl != CrawlKey(crawl, life) {
-		for old := range life {
+	if incarnation := in.IncarnationOf(h.From); h.Crawl != CrawlKey(crawl, incarnation) {
+		for old := range incarnation {
 			if h.Crawl == CrawlKey(crawl, old) {
 				return Skip, nil // the node was set back since, and numbers anew
 			}

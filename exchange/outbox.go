@@ -31,16 +31,16 @@ type Outbox struct {
 	pending *queue.Queue
 	sent    *queue.Queue
 
-	mu      sync.Mutex // guards the fields below
-	open    []byte     // records of the open message
-	last    uint64     // number of the last whole message
-	durable uint64     // number of the last message that a durable manifest covers
-	out     Totals     // of all records that were added
-	whole   Totals     // of those in whole messages
-	gone    Totals     // of those that the receiver has for good
-	taken   uint64     // number of the last message that the receiver has for good
-	dropped Totals     // of those that were dropped because the receiver was given up
-	givenUp bool       // records are counted and dropped
+	mu        sync.Mutex // guards the fields below
+	open      []byte     // records of the open message
+	last      uint64     // number of the last whole message
+	durable   uint64     // number of the last message that a durable manifest covers
+	out       Totals     // of all records that were added
+	whole     Totals     // of those in whole messages
+	gone      Totals     // of those that the receiver has for good
+	taken     uint64     // number of the last message that the receiver has for good
+	dropped   Totals     // of those that were dropped because the receiver was given up
+	abandoned bool       // records are counted and dropped
 }
 
 // OutboxOptions configure an Outbox.
@@ -55,16 +55,16 @@ type OutboxOptions struct {
 
 // OutboxState is the state of an outbox in a manifest.
 type OutboxState struct {
-	Pending *queue.State `json:"pending"`
-	Sent    *queue.State `json:"sent"`
-	Open    disk.Ref     `json:"open,omitzero"`
-	Last    uint64       `json:"last"`
-	Taken   uint64       `json:"taken"`
-	Out     Totals       `json:"out"`
-	Whole   Totals       `json:"whole"`
-	Gone    Totals       `json:"gone"`
-	Dropped Totals       `json:"dropped,omitzero"`
-	GivenUp bool         `json:"given_up,omitempty"` // the receiver was given up: the outbox stays empty
+	Pending   *queue.State `json:"pending"`
+	Sent      *queue.State `json:"sent"`
+	Open      disk.Ref     `json:"open,omitzero"`
+	Last      uint64       `json:"last"`
+	Taken     uint64       `json:"taken"`
+	Out       Totals       `json:"out"`
+	Whole     Totals       `json:"whole"`
+	Gone      Totals       `json:"gone"`
+	Dropped   Totals       `json:"dropped,omitzero"`
+	Abandoned bool         `json:"given_up,omitempty"` // the receiver was given up: the outbox stays empty
 }
 
 // Queues returns the states of the queues of an outbox of a name, by their names.
@@ -92,17 +92,17 @@ func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	}
 	o.last, o.durable, o.taken = st.Last, st.Last, st.Taken
 	o.out, o.whole, o.gone = st.Out, st.Whole, st.Gone
-	o.dropped, o.givenUp = st.Dropped, st.GivenUp
+	o.dropped, o.abandoned = st.Dropped, st.Abandoned
 	return o, nil
 }
 
-// GiveUp drops all records, and those that are added from now on, because the receiver will not come back. It returns
+// Abandon drops all records, and those that are added from now on, because the receiver will not come back. It returns
 // what it has dropped. It cannot be taken back: the numbers of the messages that are dropped are used. Nothing else may
 // use the outbox meanwhile.
-func (o *Outbox) GiveUp() (dropped Totals) {
+func (o *Outbox) Abandon() (dropped Totals) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.givenUp {
+	if o.abandoned {
 		return Totals{}
 	}
 	o.pending.Clear()
@@ -110,15 +110,15 @@ func (o *Outbox) GiveUp() (dropped Totals) {
 	dropped = o.out
 	dropped.Sub(o.gone)
 	o.open, o.whole, o.taken = nil, o.out, o.last
-	o.dropped, o.givenUp = dropped, true
+	o.dropped, o.abandoned = dropped, true
 	return dropped
 }
 
-// GivenUp reports whether the receiver was given up.
-func (o *Outbox) GivenUp() bool {
+// Abandoned reports whether the receiver was given up.
+func (o *Outbox) Abandoned() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.givenUp
+	return o.abandoned
 }
 
 // Close closes the outbox. As after a crash, the next Open finds only what was saved.
@@ -129,7 +129,7 @@ func (o *Outbox) AddLink(key uint64, record []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.out.Links.Add(key)
-	if o.givenUp {
+	if o.abandoned {
 		o.dropped.Links.Add(key)
 		o.whole = o.out
 		return nil
@@ -144,7 +144,7 @@ func (o *Outbox) AddEdge(from, to []byte) error {
 	defer o.mu.Unlock()
 	key := edgeKey(from, to)
 	o.out.Edges.Add(key)
-	if o.givenUp {
+	if o.abandoned {
 		o.dropped.Edges.Add(key)
 		o.whole = o.out
 		return nil
@@ -158,7 +158,7 @@ func (o *Outbox) AddEdge(from, to []byte) error {
 func (o *Outbox) AddScope(key uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.givenUp {
+	if o.abandoned {
 		return nil
 	}
 	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindScope, 8), key)
@@ -172,7 +172,7 @@ func (o *Outbox) AddPages(n int64) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.givenUp {
+	if o.abandoned {
 		panic("BUG: exchange: pages for a node that was given up")
 	}
 	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindPages, 8), uint64(n))
@@ -351,7 +351,7 @@ func (o *Outbox) Freeze() *OutboxFrozen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return &OutboxFrozen{o: o, pending: o.pending.Freeze(), sent: o.sent.Freeze(), open: append([]byte(nil), o.open...),
-		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, Dropped: o.dropped, GivenUp: o.givenUp}}
+		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, Dropped: o.dropped, Abandoned: o.abandoned}}
 }
 
 // Save writes the records in RAM to the tail files and returns the state for the manifest.

@@ -242,7 +242,7 @@ func FuzzMessage(f *testing.F) {
 func TestOver(t *testing.T) {
 	t.Parallel()
 	mark := func(node int, taken, out int64) *Mark {
-		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Gone: make([]uint64, 2), Want: make([]uint64, 2)}
+		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Gone: make([]uint64, 2), ResendRequests: make([]uint64, 2)}
 		m.Taken[1-node].Totals.Links.N, m.Out[1-node] = taken, out
 		m.Term, m.Agreed = uint64(7+node), []uint64{7, 8}
 		return m

@@ -15,8 +15,8 @@ import (
 //
 // At most window messages are on their way to the engine at once.
 type Publisher struct {
-	Outbox *Outbox
-	Engine Engine
+	Outbox    *Outbox
+	Transport Transport
 	// Transact runs f in a transaction of the crawl.
 	Transact func(f func() error) error
 	// Waits is told of an error of the engine, after which Run pauses and tries again.
@@ -32,13 +32,13 @@ type Publisher struct {
 	// Run ends with the error.
 	Doubt func(m *Mark, err error) error
 
-	wake     chan struct{}
-	doubted  *Mark // the last mark that Doubt was told of; of Run
-	idleFor  int   // resends without progress; of Run
-	held     atomic.Bool
-	mark     atomic.Pointer[Mark]
-	want     uint64 // of the last mark that was seen
-	connects uint64 // State.Connects when the last resend began
+	wake           chan struct{}
+	doubted        *Mark // the last mark that Doubt was told of; of Run
+	idleFor        int   // resends without progress; of Run
+	held           atomic.Bool
+	mark           atomic.Pointer[Mark]
+	resendRequests uint64 // of the last mark that was seen
+	connects       uint64 // State.Connects when the last resend began
 
 	flight  []inFlight // the oldest first; of Run
 	failed  bool       // the engine did not take a message of flight
@@ -97,7 +97,7 @@ func (p *Publisher) Held() bool { return p.held.Load() }
 func (p *Publisher) Run(ctx context.Context) error {
 	p.awaitReady(ctx)
 	pause := time.Duration(0)
-	p.connects = p.Engine.State().Connects
+	p.connects = p.Transport.State().Connects
 	resend := true // the engine may have lost what was published before this process began
 	progress := time.Now()
 	for ctx.Err() == nil {
@@ -137,7 +137,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			more, err = p.publish(ctx)
 		}
 		switch {
-		case errors.Is(err, errEngine):
+		case errors.Is(err, errTransport):
 			pause = min(max(2*pause, firstPause), lastPause)
 			p.Waits(err, pause)
 			continue
@@ -173,8 +173,8 @@ func (p *Publisher) patience() time.Duration {
 	return p.ResendAfter * time.Duration(min(mostResendAfter, 1<<min(p.idleFor, 10)))
 }
 
-// errEngine marks errors of the engine, after which the publisher tries again.
-var errEngine = errors.New("engine")
+// errTransport marks errors of the engine, after which the publisher tries again.
+var errTransport = errors.New("engine")
 
 // sleep waits for d, or until Wake if wakes is set.
 func (p *Publisher) sleep(ctx context.Context, d time.Duration, wakes bool) {
@@ -194,11 +194,11 @@ func (p *Publisher) sleep(ctx context.Context, d time.Duration, wakes bool) {
 // gap reports whether the receiver has missed messages, or the connection broke, since the last resend.
 func (p *Publisher) gap() (found bool) {
 	if m := p.mark.Load(); m != nil {
-		if want := m.Want[p.Outbox.opt.From]; want != p.want {
-			p.want, found = want, !p.excused // a gap that a retry does not fill stops the receiver, which ends in a resend, too
+		if want := m.ResendRequests[p.Outbox.opt.From]; want != p.resendRequests {
+			p.resendRequests, found = want, !p.excused // a gap that a retry does not fill stops the receiver, which ends in a resend, too
 		}
 	}
-	if c := p.Engine.State().Connects; c != p.connects {
+	if c := p.Transport.State().Connects; c != p.connects {
 		p.connects, found = c, true
 	}
 	return found
@@ -335,9 +335,9 @@ func (p *Publisher) retry(ctx context.Context) (more bool, _ error) {
 
 // send gives a message to the engine. again tells a message that is sent again from the first one: the engine may
 // remember that one, and have lost it.
-func (p *Publisher) send(ctx context.Context, data []byte, number uint64, again string) {
+func (p *Publisher) send(ctx context.Context, data []byte, number uint64, resend string) {
 	from, to := p.Outbox.opt.From, p.Outbox.opt.To
-	result := p.Engine.Publish(ctx, to, from, fmt.Sprintf("%d-%d%s", from, number, again), data)
+	result := p.Transport.Publish(ctx, to, from, fmt.Sprintf("%d-%d%s", from, number, resend), data)
 	p.flight = append(p.flight, inFlight{number, data, result})
 }
 
@@ -349,7 +349,7 @@ func (p *Publisher) arrive() error {
 			<-later.result
 		}
 		p.failed, p.excused = true, true
-		return fmt.Errorf("exchange: message %d to node %d: %w: %w", m.number, p.Outbox.opt.To, errEngine, err)
+		return fmt.Errorf("exchange: message %d to node %d: %w: %w", m.number, p.Outbox.opt.To, errTransport, err)
 	}
 	p.flight = slices.Delete(p.flight, 0, 1)
 	return nil

@@ -14,7 +14,7 @@ import (
 
 // faultyEngine is a stream that refuses messages, or does not acknowledge them, by chance.
 type faultyEngine struct {
-	Engine
+	Transport
 	rng    *rand.Rand
 	faults float64
 
@@ -77,7 +77,7 @@ func (r *receiver) take(t *testing.T, e *faultyEngine) *Mark {
 			r.taken = Taken{Number: h.Number, Totals: h.After}
 		}
 	}
-	return &Mark{Node: 1, Taken: []Taken{r.taken, {}}, Want: []uint64{r.want, 0}}
+	return &Mark{Node: 1, Taken: []Taken{r.taken, {}}, ResendRequests: []uint64{r.want, 0}}
 }
 
 // TestPublisher: messages are in flight together, and all arrive in order, however many the engine refuses.
@@ -94,7 +94,7 @@ func TestPublisher(t *testing.T) {
 			b.save(true)
 			e := &faultyEngine{rng: rand.New(rand.NewPCG(1, 2)), faults: faults}
 			p := NewPublisher()
-			p.Outbox, p.Engine, p.ResendAfter = b.Outbox, e, time.Minute
+			p.Outbox, p.Transport, p.ResendAfter = b.Outbox, e, time.Minute
 			var tx sync.Mutex
 			p.Transact = func(f func() error) error {
 				tx.Lock()
@@ -150,7 +150,7 @@ func TestPublisherOlder(t *testing.T) {
 		e := &faultyEngine{rng: rand.New(rand.NewPCG(1, 2))}
 		p := NewPublisher()
 		ready := make(chan struct{})
-		p.Outbox, p.Engine, p.ResendAfter, p.Ready = b.Outbox, e, time.Minute, ready
+		p.Outbox, p.Transport, p.ResendAfter, p.Ready = b.Outbox, e, time.Minute, ready
 		p.Transact = func(f func() error) error { return f() }
 		p.Waits = func(error, time.Duration) {}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +163,7 @@ func TestPublisherOlder(t *testing.T) {
 			return len(e.stored)
 		}
 		mark := func(reads int) *Mark {
-			return &Mark{Node: 1, Taken: make([]Taken, 2), Want: make([]uint64, 2), Reads: reads}
+			return &Mark{Node: 1, Taken: make([]Taken, 2), ResendRequests: make([]uint64, 2), Reads: reads}
 		}
 		if n := stored(); n != 0 {
 			t.Errorf("%d messages were published before the receiver was known", n)
@@ -196,7 +196,7 @@ func TestPublisherPatience(t *testing.T) {
 		b.save(true)
 		e := &faultyEngine{rng: rand.New(rand.NewPCG(1, 2))}
 		p := NewPublisher()
-		p.Outbox, p.Engine, p.ResendAfter = b.Outbox, e, time.Minute
+		p.Outbox, p.Transport, p.ResendAfter = b.Outbox, e, time.Minute
 		p.Transact = func(f func() error) error { return f() }
 		p.Waits = func(error, time.Duration) {}
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)

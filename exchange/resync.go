@@ -16,32 +16,32 @@ import (
 // the sender. So the set-back node's messages have numbers that go on where the receivers are, and it takes what the
 // others still have; what they have dropped is lost to it, and counted.
 
-// maxLife bounds the life of a node in what comes from outside: each resync adds one.
-const maxLife = 1 << 16
+// maxIncarnation bounds the life of a node in what comes from outside: each resync adds one.
+const maxIncarnation = 1 << 16
 
 // CrawlKey returns the number that identifies the messages of a node in a life of it.
-func CrawlKey(crawl, life uint64) uint64 {
-	if life == 0 {
+func CrawlKey(crawl, incarnation uint64) uint64 {
+	if incarnation == 0 {
 		return crawl
 	}
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], crawl)
-	binary.LittleEndian.PutUint64(b[8:], life)
+	binary.LittleEndian.PutUint64(b[8:], incarnation)
 	return xxhash.Sum64(b[:])
 }
 
-// LifeOf returns the life of another node whose messages and marks are taken.
-func (in *Intake) LifeOf(node int) uint64 {
-	if node < len(in.Lives) {
-		return in.Lives[node]
+// IncarnationOf returns the life of another node whose messages and marks are taken.
+func (in *Intake) IncarnationOf(node int) uint64 {
+	if node < len(in.Incarnations) {
+		return in.Incarnations[node]
 	}
 	return 0
 }
 
-// CheckLife returns an error if a number from outside is not the life of a node.
-func CheckLife(life uint64) error {
-	if life > maxLife {
-		return fmt.Errorf("exchange: %w: life %d of a node", ErrMessage, life)
+// CheckIncarnation returns an error if a number from outside is not the life of a node.
+func CheckIncarnation(incarnation uint64) error {
+	if incarnation > maxIncarnation {
+		return fmt.Errorf("exchange: %w: life %d of a node", ErrMessage, incarnation)
 	}
 	return nil
 }

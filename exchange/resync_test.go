@@ -16,7 +16,7 @@ func TestGiveUp(t *testing.T) {
 	b.open()
 	was := b.Figures()
 	waited := was.Waiting()
-	if dropped := b.GiveUp(); dropped.Records() != waited || waited != 9*2001+1 || !b.GivenUp() {
+	if dropped := b.Abandon(); dropped.Records() != waited || waited != 9*2001+1 || !b.Abandoned() {
 		t.Fatalf("%d records dropped, %d waited", dropped.Records(), waited)
 	}
 	b.save(false)
@@ -29,7 +29,7 @@ func TestGiveUp(t *testing.T) {
 	if _, _, ok, err := b.Next(); ok || err != nil {
 		t.Errorf("a message is left: %v", err)
 	}
-	if f := b.Figures(); f.Waiting() != 0 || f.Bytes != 0 || f.Dropped.Records() != waited+2 || b.GiveUp() != (Totals{}) {
+	if f := b.Figures(); f.Waiting() != 0 || f.Bytes != 0 || f.Dropped.Records() != waited+2 || b.Abandon() != (Totals{}) {
 		t.Errorf("%+v", f)
 	}
 	if found, err := b.scan(nil); err != nil || found.Files != (Totals{}) || found.Wrong != 0 {
@@ -42,7 +42,7 @@ func TestGiveUp(t *testing.T) {
 	for what, change := range map[string]func(st *OutboxState){
 		"other totals":   func(st *OutboxState) { st.Dropped.Links.Lo++ },
 		"another number": func(st *OutboxState) { st.Last++ },
-		"not given up":   func(st *OutboxState) { st.GivenUp = false },
+		"not given up":   func(st *OutboxState) { st.Abandoned = false },
 		"an open one":    func(st *OutboxState) { st.Open = disk.Ref{Len: 1} },
 	} {
 		was := *b.st
@@ -81,7 +81,7 @@ func TestRenumber(t *testing.T) {
 	if err != nil || found.Files != old.Files || found.Crawl != CrawlKey(7, 2) || next.Figures().TakenNumber != 90 {
 		t.Fatalf("%v, %+v, want %+v", err, found, old)
 	}
-	in := Intake{Taken: []Taken{{Number: 90, Totals: start.Totals}, {}}, Lives: []uint64{2, 0}}
+	in := Intake{Taken: []Taken{{Number: 90, Totals: start.Totals}, {}}, Incarnations: []uint64{2, 0}}
 	var d Decoder
 	for {
 		msg, _, ok, err := next.Next()
@@ -115,7 +115,7 @@ func TestRenumber(t *testing.T) {
 func TestOverGivenUp(t *testing.T) {
 	t.Parallel()
 	mark := func(node int) *Mark {
-		return &Mark{Node: node, Idle: true, Taken: make([]Taken, 3), Out: make([]int64, 3), Gone: make([]uint64, 3), Want: make([]uint64, 3), Agreed: make([]uint64, 3)}
+		return &Mark{Node: node, Idle: true, Taken: make([]Taken, 3), Out: make([]int64, 3), Gone: make([]uint64, 3), ResendRequests: make([]uint64, 3), Agreed: make([]uint64, 3)}
 	}
 	a, b, gone := mark(0), mark(1), []bool{false, false, true}
 	a.Out[2], b.Taken[2].Totals.Links.N = 9, 7
@@ -125,7 +125,7 @@ func TestOverGivenUp(t *testing.T) {
 	if a.Out[1] = 1; Over([]*Mark{a, b, nil}, gone, 0) {
 		t.Error("a record is on its way")
 	}
-	must(t, (&Mark{Life: 3, Checkpoint: 9}).CheckOwn(3, 9))
-	must(t, (&Mark{Life: 2, Checkpoint: 99}).CheckOwn(3, 9))
-	wantBack(t, (&Mark{Life: 4, Checkpoint: 1}).CheckOwn(3, 9), 0)
+	must(t, (&Mark{Incarnation: 3, Checkpoint: 9}).CheckOwn(3, 9))
+	must(t, (&Mark{Incarnation: 2, Checkpoint: 99}).CheckOwn(3, 9))
+	wantBack(t, (&Mark{Incarnation: 4, Checkpoint: 1}).CheckOwn(3, 9), 0)
 }

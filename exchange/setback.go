@@ -46,8 +46,8 @@ func (m *Mark) CheckGone(node int, taken uint64) error {
 
 // CheckOwn returns a *SetBackError if a node in a life, whose last checkpoint has the number checkpoint, finds its own mark
 // of a later one. A mark is written after its checkpoint is durable.
-func (m *Mark) CheckOwn(life, checkpoint uint64) error {
-	if m.Life < life || m.Life == life && m.Checkpoint <= checkpoint {
+func (m *Mark) CheckOwn(incarnation, checkpoint uint64) error {
+	if m.Incarnation < incarnation || m.Incarnation == incarnation && m.Checkpoint <= checkpoint {
 		return nil
 	}
 	return &SetBackError{Node: m.Node, Peer: -1, Back: m.Node,
@@ -58,7 +58,7 @@ func (m *Mark) CheckOwn(life, checkpoint uint64) error {
 type Sent struct {
 	Out, Gone  Totals
 	Dropped    Totals // because the receiver was given up
-	GivenUp    bool
+	Abandoned  bool
 	Last       uint64   // number of the last whole message
 	GoneNumber uint64   // of the last that the receiver has for good
 	Sums       []uint64 // of OutboxFound

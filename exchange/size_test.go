@@ -158,9 +158,9 @@ func TestOutboxRAM(t *testing.T) {
 func TestMarkBytes(t *testing.T) {
 	big := Totals{Links: weburl.Sum{Hi: math.MaxUint64 / 3, Lo: math.MaxUint64 / 5, N: 1e9}, Edges: weburl.Sum{Hi: math.MaxUint64 / 7, Lo: math.MaxUint64 / 9, N: 1e9}}
 	for _, nodes := range []int{1, 4, 64, 1000, MaxNodes} {
-		m := Mark{Checkpoint: 100_000, Table: math.MaxUint64, Taken: make([]Taken, nodes), Out: make([]int64, nodes), Gone: make([]uint64, nodes), Want: make([]uint64, nodes)}
+		m := Mark{Checkpoint: 100_000, Table: math.MaxUint64, Taken: make([]Taken, nodes), Out: make([]int64, nodes), Gone: make([]uint64, nodes), ResendRequests: make([]uint64, nodes)}
 		for i := range nodes {
-			m.Taken[i], m.Out[i], m.Want[i] = Taken{Number: 1e6, Totals: big}, 2e9, 3
+			m.Taken[i], m.Out[i], m.ResendRequests[i] = Taken{Number: 1e6, Totals: big}, 2e9, 3
 		}
 		data, err := m.Encode()
 		if nodes == MaxNodes {

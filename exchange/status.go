@@ -36,7 +36,7 @@ type Status struct {
 	WaitingBytes int64  `json:"waitingBytes"`
 	Slowest      int    `json:"slowest,omitempty"` // the node that most of them wait for, if any wait
 	Connects     uint64 `json:"connects"`          // connections to the broker in this run
-	GivenUp      []int  `json:"givenUp,omitempty"` // nodes that it goes on without
+	Abandoned    []int  `json:"givenUp,omitempty"` // nodes that it goes on without
 
 	Quarantined int64 `json:"quarantined,omitempty"` // messages of other nodes that it keeps because it cannot read them
 	Refused     int64 `json:"refused,omitempty"`     // messages and marks of other nodes that it has refused in this run
@@ -97,7 +97,7 @@ func DecodeStatus(key string, data []byte, nodes int) (*Status, error) {
 	if err != nil || number != st.Node || st.Node < 0 || st.Node >= nodes {
 		return nil, fmt.Errorf("exchange: %s is not the status of one of %d nodes", key, nodes)
 	}
-	for _, other := range st.GivenUp {
+	for _, other := range st.Abandoned {
 		if other < 0 || other >= nodes {
 			return nil, fmt.Errorf("exchange: %s gives up node %d of %d", key, other, nodes)
 		}
@@ -115,7 +115,7 @@ type Overview struct {
 	Queued         int64   `json:"queued"`
 	Waiting        int64   `json:"waiting" doc:"Records that the nodes keep for others."`
 	Missing        []int   `json:"missing" doc:"Nodes that have not been heard of for a minute, or never, and were not given up."`
-	GivenUp        []int   `json:"givenUp,omitempty" doc:"Nodes that are lost for good; the others go on without them."`
+	Abandoned      []int   `json:"givenUp,omitempty" doc:"Nodes that are lost for good; the others go on without them."`
 	Fullest        int     `json:"fullest" doc:"The node whose disk is the fullest, by its own --disk; -1 if none is known."`
 	FullestShare   float64 `json:"fullestShare" doc:"The share of --disk that it uses."`
 	Configs        int     `json:"configs" doc:"Number of different configurations; more than 1 after a reload that some nodes lack."`
@@ -127,13 +127,13 @@ func Summarize(list []*Status, now time.Time) Overview {
 	configs := map[string]bool{}
 	for _, st := range list {
 		if st != nil {
-			o.GivenUp = append(o.GivenUp, st.GivenUp...)
+			o.Abandoned = append(o.Abandoned, st.Abandoned...)
 		}
 	}
-	slices.Sort(o.GivenUp)
-	o.GivenUp = slices.Compact(o.GivenUp)
+	slices.Sort(o.Abandoned)
+	o.Abandoned = slices.Compact(o.Abandoned)
 	for node, st := range list {
-		if (st == nil || !st.Heard(now)) && !slices.Contains(o.GivenUp, node) {
+		if (st == nil || !st.Heard(now)) && !slices.Contains(o.Abandoned, node) {
 			o.Missing = append(o.Missing, node)
 		}
 		if st == nil {

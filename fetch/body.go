@@ -102,7 +102,7 @@ func (x *exchange) readHead() *Error {
 			if interim++; interim > maxInterim {
 				return &Error{Stage: StageHead, Kind: KindHeadTooLarge, Err: errInterim}
 			}
-			x.resp.Marks |= MarkInterim
+			x.resp.Flaws |= FlawInterim
 			b.raw, scanned = append(b.raw[:0], b.raw[end:]...), 0
 			if len(b.raw) == 0 {
 				break
@@ -157,7 +157,7 @@ func (x *exchange) headEnded(err error) *Error {
 	if e := x.takeHead(len(raw)); e != nil || x.f.status < 200 {
 		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errHead}
 	}
-	x.resp.Marks |= MarkHeadCut
+	x.resp.Flaws |= FlawHeadCut
 	x.resp.Truncated = TruncatedDisconnect
 	x.f.none = true
 	return nil
@@ -211,7 +211,7 @@ func (x *exchange) bodyEnded(body *bodyReader, err error) *Error {
 	}
 	body.ended(err)
 	if x.resp.Truncated == TruncatedTime && time.Since(x.conn.last) < slowSilence {
-		x.resp.Marks |= MarkSlow
+		x.resp.Flaws |= FlawSlow
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (x *exchange) lookedAt(begin []byte, limit int) int {
 	}
 	switch n := x.req.BodyLimit(x.resp, begin); {
 	case n == NoBody:
-		x.resp.Marks |= MarkBodyRefused
+		x.resp.Flaws |= FlawBodyRefused
 		return 0
 	case n > 0:
 		return x.narrow(n)
@@ -314,7 +314,7 @@ func (b *bodyReader) take(p []byte) bool {
 		b.whole, b.known = 0, true
 	case b.refused && (b.f.chunked || b.f.length != 0):
 		b.resp.Truncated = TruncatedLength
-		b.resp.Marks |= MarkBodyRefused
+		b.resp.Flaws |= FlawBodyRefused
 		return true
 	case b.f.chunked:
 		b.takeChunked(p)
@@ -325,11 +325,11 @@ func (b *bodyReader) take(p []byte) bool {
 	case b.stream != nil:
 		b.whole, b.known = n, b.stream.Ended()
 	default:
-		b.resp.Marks |= MarkCloseDelimited
+		b.resp.Flaws |= FlawCloseDelimited
 	}
 	if b.known && b.whole <= b.limit {
 		if n > b.whole && !b.f.none {
-			b.resp.Marks |= MarkExcess
+			b.resp.Flaws |= FlawExcess
 		}
 		return true
 	}
@@ -350,9 +350,9 @@ func (b *bodyReader) takeChunked(p []byte) {
 		b.whole, b.known = b.seen, true
 	case b.ch.state != chunkBad:
 	default:
-		b.resp.Marks |= MarkBadChunk
+		b.resp.Flaws |= FlawBadChunk
 		if !b.ch.started {
-			b.resp.Marks |= MarkNotChunked
+			b.resp.Flaws |= FlawNotChunked
 		}
 		if b.ch.trailer == 0 {
 			b.resp.Truncated = TruncatedUnspecified
@@ -380,7 +380,7 @@ func (b *bodyReader) ended(err error) {
 	case b.f.chunked && b.ch.ended(), b.open:
 	case isTimeout(err):
 		b.resp.Truncated = TruncatedTime
-	case closed && b.resp.Marks&MarkCloseDelimited != 0:
+	case closed && b.resp.Flaws&FlawCloseDelimited != 0:
 	case isMalformed(err):
 		b.resp.Truncated = TruncatedUnspecified
 	default:

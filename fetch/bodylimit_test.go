@@ -17,7 +17,7 @@ type limitCase struct {
 	asked            int   // expected number of calls
 	want             string
 	cut              Reason
-	marks            Marks // among those that matter
+	marks            Flaws // among those that matter
 	most             int   // bytes of the body that the server can send
 	kept             bool
 }
@@ -37,9 +37,9 @@ func limitCases() []limitCase {
 	length := func(n int) string { return fmt.Sprintf(ok200+"Content-Length: %d\r\n\r\n", n) }
 	const chunks, close = ok200 + "Transfer-Encoding: chunked\r\n\r\n", ok200 + "\r\n"
 	return []limitCase{
-		{"none", length(len(page)), page, NoBody, 0, 1, "", TruncatedLength, MarkBodyRefused, 0, false},
-		{"none of chunks", chunks, chunked(page, 1000), NoBody, 0, 1, "", TruncatedLength, MarkBodyRefused, 0, false},
-		{"none until the end", close, page, NoBody, 0, 1, "", TruncatedLength, MarkBodyRefused, 0, false},
+		{"none", length(len(page)), page, NoBody, 0, 1, "", TruncatedLength, FlawBodyRefused, 0, false},
+		{"none of chunks", chunks, chunked(page, 1000), NoBody, 0, 1, "", TruncatedLength, FlawBodyRefused, 0, false},
+		{"none until the end", close, page, NoBody, 0, 1, "", TruncatedLength, FlawBodyRefused, 0, false},
 		{"none of none", length(0), "", NoBody, 0, 1, "", NotTruncated, 0, 0, true},
 		{"not asked", "HTTP/1.1 304 N\r\n\r\n", "", NoBody, 0, 0, "", NotTruncated, 0, 0, true},
 		{"as the limits say", length(len(page)), page, 0, 0, 1, page, NotTruncated, 0, len(page), true},
@@ -50,7 +50,7 @@ func limitCases() []limitCase {
 		{"look, and it was all", length(LookBytes), page[:LookBytes], LookFirst, NoBody, 1, page[:LookBytes],
 			NotTruncated, 0, LookBytes, true},
 		{"look and leave", length(len(page)), page, LookFirst, NoBody, 2, page[:LookBytes], TruncatedLength,
-			MarkBodyRefused, LookBytes + 1, false},
+			FlawBodyRefused, LookBytes + 1, false},
 		{"look and take", length(len(page)), page, LookFirst, 0, 2, page, NotTruncated, 0, len(page), true},
 		{"look for ever", length(len(page)), page, LookFirst, LookFirst, 2, page, NotTruncated, 0, len(page), true},
 		{"look and take some", length(len(page)), page, LookFirst, 5000, 2, page[:5000], TruncatedLength, 0,
@@ -101,9 +101,9 @@ func TestBodyLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 				if string(resp.Body) != lc.want || resp.Truncated != lc.cut ||
-					resp.Marks&MarkBodyRefused != lc.marks || asked != lc.asked {
+					resp.Flaws&FlawBodyRefused != lc.marks || asked != lc.asked {
 					t.Errorf("got %d bytes, %q, marks %b, asked %d times; want %d, %q, %b, %d", len(resp.Body),
-						resp.Truncated, resp.Marks,
+						resp.Truncated, resp.Flaws,
 						asked, len(lc.want), lc.cut, lc.marks, lc.asked)
 				}
 				if resp.Kept != lc.kept && lc.name != "look at one that ends early" &&

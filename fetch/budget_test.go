@@ -100,7 +100,7 @@ func TestBudgetForOne(t *testing.T) {
 				}
 				if err != nil || len(resp.Body) != want {
 					t.Errorf("%s: got %v, %d bytes, %q, marks %b", req.PathQuery, err, len(resp.Body),
-						resp.Truncated, resp.Marks)
+						resp.Truncated, resp.Flaws)
 				}
 			})
 		}

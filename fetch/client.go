@@ -116,7 +116,7 @@ func (x *exchange) result(e *Error) error {
 	}
 	r := x.resp
 	e.Host, e.Addr = x.req.Host, x.req.Addr
-	r.Status, r.Truncated, r.Marks = 0, NotTruncated, 0
+	r.Status, r.Truncated, r.Flaws = 0, NotTruncated, 0
 	r.Raw, r.RawHead, r.RawBody, r.PayloadRaw, r.Body = nil, nil, nil, nil, nil
 	r.dropSpool()
 	return e
@@ -264,7 +264,7 @@ func (x *exchange) fresh(again bool) *Error {
 func (x *exchange) forget() {
 	x.closeConn()
 	r := x.resp
-	r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
+	r.Reused, r.Flaws, r.FirstByte, r.BytesWritten = false, 0, 0, 0
 	r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
 	r.buf.req = x.c.appendRequest(r.buf.req[:0], x.req) // HTTP/2 has no Connection line
 	x.record()
@@ -287,7 +287,7 @@ func (x *exchange) roundTrip() *Error {
 		if isTimeout(werr) {
 			return &Error{Stage: StageWrite, Kind: KindTimeout, Err: werr}
 		}
-		x.resp.Marks |= MarkEarly
+		x.resp.Flaws |= FlawEarly
 	}
 	e := x.readHead()
 	if e != nil {

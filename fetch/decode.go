@@ -88,7 +88,7 @@ func (x *exchange) decode() *Error {
 			continue
 		}
 		if c == codingUnknown || n == maxCodings {
-			r.Marks |= MarkUnknownCoding
+			r.Flaws |= FlawUnknownCoding
 			return nil
 		}
 		list[n] = c
@@ -108,7 +108,7 @@ func (x *exchange) decodeOne(c coding, last bool) (more bool, _ *Error) {
 	r := x.resp
 	src := r.Body
 	if !looksLike(c, src) {
-		r.Marks |= MarkNotEncoded
+		r.Flaws |= FlawNotEncoded
 		return true, nil
 	}
 	limit, mark := x.decodeLimit(len(r.PayloadRaw), last)
@@ -118,23 +118,23 @@ func (x *exchange) decodeOne(c coding, last bool) (more bool, _ *Error) {
 	}
 	if errors.Is(fault, errNotStarted) {
 		r.buf.put(dst)
-		r.Marks |= MarkNotEncoded
+		r.Flaws |= FlawNotEncoded
 		return true, nil
 	}
 	r.buf.put(r.buf.body)
 	r.buf.body = dst
 	if len(dst) > limit {
 		dst = dst[:limit]
-		r.Marks |= mark
+		r.Flaws |= mark
 	} else if fault != nil {
-		r.Marks |= MarkDecodeError
+		r.Flaws |= FlawDecodeError
 	}
 	r.Body = dst
 	if r.Encoding != "" {
 		r.Encoding = ", " + r.Encoding
 	}
 	r.Encoding = c.String() + r.Encoding
-	return r.Marks&(MarkDecodeError|MarkDecodedLimit|MarkRatioLimit) == 0, nil
+	return r.Flaws&(FlawDecodeError|FlawDecodedLimit|FlawRatioLimit) == 0, nil
 }
 
 // decodeSome decodes at most limit bytes of src into a new buffer; fault is the decoder's error. It never
@@ -180,14 +180,14 @@ func firstRoom(c coding, src []byte) int {
 
 // decodeLimit returns the largest decoded size allowed and the mark to set when it is exceeded. The output
 // of a coding other than the last is bounded like a received body.
-func (x *exchange) decodeLimit(received int, last bool) (int, Marks) {
-	limit, mark := x.lim.DecodedBytes, MarkDecodedLimit
+func (x *exchange) decodeLimit(received int, last bool) (int, Flaws) {
+	limit, mark := x.lim.DecodedBytes, FlawDecodedLimit
 	if !last {
 		limit = min(limit, x.lim.BodyBytes)
 	}
 	if x.lim.Ratio > 0 {
 		if l := max(received*x.lim.Ratio, RatioFloorBytes); l < limit {
-			limit, mark = l, MarkRatioLimit
+			limit, mark = l, FlawRatioLimit
 		}
 	}
 	return limit, mark

@@ -74,13 +74,13 @@ func FuzzDecode(f *testing.F) {
 			!bytes.Equal(a.PayloadRaw, sent) {
 			t.Fatalf("%d and %d bytes of %d", len(a.Body), len(b.Body), len(sent))
 		}
-		if inner < 0 && a.Marks&MarkDecodedLimit != 0 && !bytes.HasPrefix(b.Body, a.Body) {
+		if inner < 0 && a.Flaws&FlawDecodedLimit != 0 && !bytes.HasPrefix(b.Body, a.Body) {
 			t.Fatalf("small limit: %q, large: %q", a.Body, b.Body)
 		}
-		if !raw && len(payload) > 0 && len(payload) <= small && (!bytes.Equal(a.Body, payload) || a.Marks != 0) {
-			t.Fatalf("%s: got %q, marks %b, want %q", names, a.Body, a.Marks, payload)
+		if !raw && len(payload) > 0 && len(payload) <= small && (!bytes.Equal(a.Body, payload) || a.Flaws != 0) {
+			t.Fatalf("%s: got %q, marks %b, want %q", names, a.Body, a.Flaws, payload)
 		}
-		if raw && inner < 0 && b.Marks&MarkNotEncoded == 0 {
+		if raw && inner < 0 && b.Flaws&FlawNotEncoded == 0 {
 			compareStandard(t, outer, sent, b.Body)
 		}
 	})
@@ -141,8 +141,8 @@ func FuzzDesync(f *testing.F) {
 			t.Fatal(err)
 		}
 		if both.Status != alone.Status || !bytes.Equal(both.Raw, alone.Raw) || !bytes.Equal(both.Body, alone.Body) ||
-			both.Truncated != alone.Truncated || both.Marks&^MarkExcess != alone.Marks {
-			t.Fatalf("%q then %q: got %q %b, alone %q %b", first, behind, both.Raw, both.Marks, alone.Raw, alone.Marks)
+			both.Truncated != alone.Truncated || both.Flaws&^FlawExcess != alone.Flaws {
+			t.Fatalf("%q then %q: got %q %b, alone %q %b", first, behind, both.Raw, both.Flaws, alone.Raw, alone.Flaws)
 		}
 	})
 }

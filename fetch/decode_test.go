@@ -48,7 +48,7 @@ func TestDecode(t *testing.T) {
 	half := gz[:len(gz)/2]
 	for _, tt := range []struct {
 		name, header, payload, want string
-		marks                       Marks
+		marks                       Flaws
 		encoding                    string
 	}{
 		{"none", "", text, text, 0, ""},
@@ -62,19 +62,19 @@ func TestDecode(t *testing.T) {
 		{"twice", "Content-Encoding: br, gzip", encode(t, "gzip", encode(t, "br", text)), text, 0, "br, gzip"},
 		{"two lines", "Content-Encoding: br\r\nContent-Encoding: gzip", encode(t, "gzip", encode(t, "br", text)),
 			text, 0, "br, gzip"},
-		{"three times", "Content-Encoding: gzip, gzip, gzip", gz, gz, MarkUnknownCoding, ""},
+		{"three times", "Content-Encoding: gzip, gzip, gzip", gz, gz, FlawUnknownCoding, ""},
 		{"identity", "Content-Encoding: identity", text, text, 0, ""},
 		{"identity and gzip", "Content-Encoding: identity, gzip", gz, text, 0, "gzip"},
-		{"unknown", "Content-Encoding: utf-8", text, text, MarkUnknownCoding, ""},
+		{"unknown", "Content-Encoding: utf-8", text, text, FlawUnknownCoding, ""},
 		{"empty", "Content-Encoding: gzip", "", "", 0, ""},
 		{"transfer coding", "Transfer-Encoding: gzip", gz, text, 0, "gzip"},
-		{"isn't gzip", "Content-Encoding: gzip", text, text, MarkNotEncoded, ""},
-		{"isn't gzip twice", "Content-Encoding: gzip, gzip", gz, text, MarkNotEncoded, "gzip"},
-		{"isn't br", "Content-Encoding: br", "<html>hello", "<html>hello", MarkNotEncoded, ""},
-		{"isn't deflate", "Content-Encoding: deflate", "<html>hello", "<html>hello", MarkNotEncoded, ""},
-		{"isn't zstd", "Content-Encoding: zstd", "<html>hello", "<html>hello", MarkNotEncoded, ""},
-		{"junk behind", "Content-Encoding: gzip", gz + "junkjunkjunk", text, MarkDecodeError, "gzip"},
-		{"cut", "Content-Encoding: gzip", half, "?", MarkDecodeError, "gzip"},
+		{"isn't gzip", "Content-Encoding: gzip", text, text, FlawNotEncoded, ""},
+		{"isn't gzip twice", "Content-Encoding: gzip, gzip", gz, text, FlawNotEncoded, "gzip"},
+		{"isn't br", "Content-Encoding: br", "<html>hello", "<html>hello", FlawNotEncoded, ""},
+		{"isn't deflate", "Content-Encoding: deflate", "<html>hello", "<html>hello", FlawNotEncoded, ""},
+		{"isn't zstd", "Content-Encoding: zstd", "<html>hello", "<html>hello", FlawNotEncoded, ""},
+		{"junk behind", "Content-Encoding: gzip", gz + "junkjunkjunk", text, FlawDecodeError, "gzip"},
+		{"cut", "Content-Encoding: gzip", half, "?", FlawDecodeError, "gzip"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			reply := ok200 + tt.header + "\r\n\r\n" + tt.payload
@@ -89,8 +89,8 @@ func TestDecode(t *testing.T) {
 			} else if string(resp.Body) != tt.want {
 				t.Errorf("got %d bytes %.60q, want %d", len(resp.Body), resp.Body, len(tt.want))
 			}
-			if resp.Marks&^MarkCloseDelimited != tt.marks || resp.Encoding != tt.encoding {
-				t.Errorf("marks %b, encoding %q; want %b, %q", resp.Marks, resp.Encoding, tt.marks, tt.encoding)
+			if resp.Flaws&^FlawCloseDelimited != tt.marks || resp.Encoding != tt.encoding {
+				t.Errorf("marks %b, encoding %q; want %b, %q", resp.Flaws, resp.Encoding, tt.marks, tt.encoding)
 			}
 			if string(resp.PayloadRaw) != tt.payload {
 				t.Error("PayloadRaw isn't what was sent")
@@ -196,24 +196,24 @@ func TestBombs(t *testing.T) {
 		for _, tt := range []struct {
 			lim  Limits
 			want int
-			mark Marks
+			mark Flaws
 		}{
-			{Limits{Ratio: Unlimited}, 8 << 20, MarkDecodedLimit},
-			{Limits{Ratio: 10}, max(len(packed)*10, RatioFloorBytes), MarkRatioLimit},
-			{Limits{DecodedBytes: 1000}, 1000, MarkDecodedLimit},
+			{Limits{Ratio: Unlimited}, 8 << 20, FlawDecodedLimit},
+			{Limits{Ratio: 10}, max(len(packed)*10, RatioFloorBytes), FlawRatioLimit},
+			{Limits{DecodedBytes: 1000}, 1000, FlawDecodedLimit},
 		} {
 			resp := reply1(t, ok200+"Content-Encoding: "+name+"\r\n\r\n"+packed, tt.lim)
-			if len(resp.Body) != tt.want || resp.Marks&tt.mark == 0 || cap(resp.buf.body) > 16<<20 {
+			if len(resp.Body) != tt.want || resp.Flaws&tt.mark == 0 || cap(resp.buf.body) > 16<<20 {
 				t.Errorf("%s: got %d bytes (room %d), marks %b; want %d, %b", coding, len(resp.Body),
-					cap(resp.buf.body), resp.Marks, tt.want, tt.mark)
+					cap(resp.buf.body), resp.Flaws, tt.want, tt.mark)
 			}
 		}
 	}
 	// A bomb in a bomb: the outer coding packs the inner one small.
 	inner := encode(t, "gzip", bomb)
 	resp := reply1(t, ok200+"Content-Encoding: gzip, gzip\r\n\r\n"+encode(t, "gzip", inner), Limits{})
-	if len(resp.Body) > 8<<20 || resp.Marks&(MarkRatioLimit|MarkDecodedLimit) == 0 {
-		t.Errorf("nested: %d bytes, marks %b", len(resp.Body), resp.Marks)
+	if len(resp.Body) > 8<<20 || resp.Flaws&(FlawRatioLimit|FlawDecodedLimit) == 0 {
+		t.Errorf("nested: %d bytes, marks %b", len(resp.Body), resp.Flaws)
 	}
 }
 

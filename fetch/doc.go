@@ -88,21 +88,21 @@
 // another host. Within a page Do interprets such forms as follows (sections of RFC 9112; desync_test.go has
 // the bytes):
 //
-//	Content-Lengths that differ (6.3, 5)   the largest counts, MarkLengths; RFC 9112 would discard the page
+//	Content-Lengths that differ (6.3, 5)   the largest counts, FlawLengths; RFC 9112 would discard the page
 //	Content-Length with chunked (6.3, 3)   chunked counts
-//	a length that is not a number          no length: the body ends with the connection, MarkLengths
-//	bad or overflowing chunk size (7.1)    the body ends before it, MarkBadChunk;
-//	                                       without a chunk before it there is no body, also MarkNotChunked
+//	a length that is not a number          no length: the body ends with the connection, FlawLengths
+//	bad or overflowing chunk size (7.1)    the body ends before it, FlawBadChunk;
+//	                                       without a chunk before it there is no body, also FlawNotChunked
 //	chunk extensions (7.1.1), trailers     skipped, up to 4 KiB a line and HeaderBytes
-//	an unknown transfer coding             gives no framing; MarkUnknownCoding
-//	bare LF (2.2)                          a line end, MarkBareLF; so is LF after up to three CRs
-//	bare CR, NUL, controls in a value      replaced by blanks, MarkRepaired; in a name the line is dropped
-//	folded lines (5.2), blank before ":"   joined, removed, MarkRepaired
+//	an unknown transfer coding             gives no framing; FlawUnknownCoding
+//	bare LF (2.2)                          a line end, FlawBareLF; so is LF after up to three CRs
+//	bare CR, NUL, controls in a value      replaced by blanks, FlawRepaired; in a name the line is dropped
+//	folded lines (5.2), blank before ":"   joined, removed, FlawRepaired
 //	a head of more than 5000 fields        an error, KindHeadTooLarge: what is left out might frame the body
-//	a head that is cut off (8)             what its whole lines say, no body, MarkHeadCut; its last line, if
+//	a head that is cut off (8)             what its whole lines say, no body, FlawHeadCut; its last line, if
 //	                                       it lacks its end, is dropped
 //	1xx replies (15.2 of RFC 9110)         skipped, at most 8; 101 is an error
-//	bytes after the body                   left out, MarkExcess
+//	bytes after the body                   left out, FlawExcess
 //	no status line, HTTP/0.9               an error
 //
 // # Concurrency

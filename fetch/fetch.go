@@ -60,7 +60,7 @@ type Request struct {
 	//     proportion.
 	//   - 0: apply Limits.
 	//   - NoBody: do not read the body that the head announces. The connection is closed and the response
-	//     marked TruncatedLength and MarkBodyRefused.
+	//     marked TruncatedLength and FlawBodyRefused.
 	//   - LookFirst: read LookBytes, framing included. If there is more, BodyLimit is called again with the
 	//     beginning: the bytes received, unchunked but still content-encoded. It then returns NoBody to read
 	//     no more; LookFirst then means 0.
@@ -69,7 +69,7 @@ type Request struct {
 	// returns a file for the whole body. length is the length of the body if it is known, as far as the
 	// limits allow it, and -1 otherwise. After an error of Spool or of a Write, Do fails with KindResources.
 	// nil: HeldBytes bounds the body.
-	Spool func(length int64) (Spool, error)
+	Spool func(length int64) (Spill, error)
 	// DecodeLater leaves the decoding of the body to Response.Decode.
 	DecodeLater bool
 	// Limits replaces the client's limits for this exchange, for instance smaller ones for robots.txt; nil:
@@ -189,15 +189,15 @@ type Response struct {
 	// Body is PayloadRaw decoded by its Content-Encoding; nil before Decode if Request.DecodeLater was set.
 	Body []byte
 
-	// Spool holds the whole body as received if it went to a spool, and SpoolBytes is its length. Raw,
+	// Spill holds the whole body as received if it went to a spool, and SpoolBytes is its length. Raw,
 	// RawBody, PayloadRaw and Body then are of its first SpoolBegin bytes. Reset releases it.
-	Spool      Spool
+	Spill      Spill
 	SpoolBytes int64
 
 	// Truncated says why RawBody is not the whole body.
 	Truncated Reason
-	// Marks are the oddities of the reply.
-	Marks Marks
+	// Flaws are the oddities of the reply.
+	Flaws Flaws
 	// Encoding is the coding that was decoded ("gzip", "br", "gzip, gzip", …); "" for none.
 	Encoding string
 
@@ -245,43 +245,43 @@ const (
 	TruncatedUnspecified
 )
 
-// Marks is a set of oddities of one response.
-type Marks uint32
+// Flaws is a set of oddities of one response.
+type Flaws uint32
 
 const (
-	// MarkRepaired: header lines were dropped or normalized before parsing.
-	MarkRepaired Marks = 1 << iota
-	// MarkBareLF: a line of the head ended in LF alone.
-	MarkBareLF
-	// MarkHeadCut: the connection ended inside the head.
-	MarkHeadCut
-	// MarkLengths: Content-Lengths differ or are not numbers.
-	MarkLengths
-	// MarkEarly: writing the request failed, but a reply had already arrived.
-	MarkEarly
-	// MarkExcess: bytes followed the end of the body.
-	MarkExcess
-	// MarkCloseDelimited: the body had neither a length nor chunks; it ends with the connection.
-	MarkCloseDelimited
-	// MarkNotChunked: the head claims chunked, but the body has no chunk size, so its extent is unknown and
-	// Body is empty. MarkBadChunk is also set.
-	MarkNotChunked
-	// MarkBadChunk: the chunked framing is invalid at some point.
-	MarkBadChunk
-	// MarkDecodeError: decompression failed; Body holds what was decoded before.
-	MarkDecodeError
-	// MarkNotEncoded: the payload is not in the declared coding; Body is the payload.
-	MarkNotEncoded
-	// MarkUnknownCoding: a coding is unknown, or there are too many codings; Body is the payload.
-	MarkUnknownCoding
-	// MarkDecodedLimit: Body was cut at Limits.DecodedBytes.
-	MarkDecodedLimit
-	// MarkRatioLimit: Body was cut at Limits.Ratio.
-	MarkRatioLimit
-	// MarkInterim: interim 1xx replies were skipped.
-	MarkInterim
-	// MarkSlow: time ran out while bytes kept arriving: the network works, the server is slow.
-	MarkSlow
-	// MarkBodyRefused: Request.BodyLimit refused the body, or all but its beginning.
-	MarkBodyRefused
+	// FlawRepaired: header lines were dropped or normalized before parsing.
+	FlawRepaired Flaws = 1 << iota
+	// FlawBareLF: a line of the head ended in LF alone.
+	FlawBareLF
+	// FlawHeadCut: the connection ended inside the head.
+	FlawHeadCut
+	// FlawLengths: Content-Lengths differ or are not numbers.
+	FlawLengths
+	// FlawEarly: writing the request failed, but a reply had already arrived.
+	FlawEarly
+	// FlawExcess: bytes followed the end of the body.
+	FlawExcess
+	// FlawCloseDelimited: the body had neither a length nor chunks; it ends with the connection.
+	FlawCloseDelimited
+	// FlawNotChunked: the head claims chunked, but the body has no chunk size, so its extent is unknown and
+	// Body is empty. FlawBadChunk is also set.
+	FlawNotChunked
+	// FlawBadChunk: the chunked framing is invalid at some point.
+	FlawBadChunk
+	// FlawDecodeError: decompression failed; Body holds what was decoded before.
+	FlawDecodeError
+	// FlawNotEncoded: the payload is not in the declared coding; Body is the payload.
+	FlawNotEncoded
+	// FlawUnknownCoding: a coding is unknown, or there are too many codings; Body is the payload.
+	FlawUnknownCoding
+	// FlawDecodedLimit: Body was cut at Limits.DecodedBytes.
+	FlawDecodedLimit
+	// FlawRatioLimit: Body was cut at Limits.Ratio.
+	FlawRatioLimit
+	// FlawInterim: interim 1xx replies were skipped.
+	FlawInterim
+	// FlawSlow: time ran out while bytes kept arriving: the network works, the server is slow.
+	FlawSlow
+	// FlawBodyRefused: Request.BodyLimit refused the body, or all but its beginning.
+	FlawBodyRefused
 )

@@ -111,7 +111,7 @@ func readHead(head []byte, resp *Response, f *framing) error {
 		h.text = make([]byte, 0, len(head)+64)
 	}
 	if lineEnd < 2 || head[lineEnd-2] != '\r' {
-		resp.Marks |= MarkBareLF
+		resp.Flaws |= FlawBareLF
 	}
 	m := headNormalizer{resp: resp, f: f, out: h}
 	if !m.lines(head[lineEnd:]) {
@@ -144,10 +144,10 @@ func (m *headNormalizer) lines(b []byte) bool {
 		m.field(l.Key, l.Value)
 	}
 	if l.BareLF {
-		m.resp.Marks |= MarkBareLF
+		m.resp.Flaws |= FlawBareLF
 	}
 	if l.Repaired {
-		m.resp.Marks |= MarkRepaired
+		m.resp.Flaws |= FlawRepaired
 	}
 	return true
 }
@@ -193,7 +193,7 @@ func (m *headNormalizer) write(key, value []byte) {
 	for i, c := range text {
 		if c < ' ' && c != '\t' || c == 0x7f {
 			text[i] = ' '
-			m.resp.Marks |= MarkRepaired
+			m.resp.Flaws |= FlawRepaired
 		}
 	}
 	text = httphead.Trim(text)
@@ -210,12 +210,12 @@ func (m *headNormalizer) contentLength(value []byte) {
 		n, ok := parseLength(part)
 		switch {
 		case !ok:
-			m.resp.Marks |= MarkLengths
+			m.resp.Flaws |= FlawLengths
 			continue
 		case m.lengths > 0 && n != m.length:
-			m.resp.Marks |= MarkLengths
+			m.resp.Flaws |= FlawLengths
 		case m.lengths > 0:
-			m.resp.Marks |= MarkRepaired
+			m.resp.Flaws |= FlawRepaired
 		}
 		m.lengths++
 		m.length = max(m.length, n)

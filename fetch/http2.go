@@ -41,7 +41,7 @@ func (x *exchange) startHTTP2(h *heldConn) {
 func (x *exchange) tookHTTP2() {
 	x.resp.Proto = ProtoHTTP2
 	if x.conn.h2.Dropped() {
-		x.resp.Marks |= MarkRepaired
+		x.resp.Flaws |= FlawRepaired
 	}
 	if x.f.lengths == 0 && x.conn.h2.Ended() {
 		x.f.length = 0
@@ -50,9 +50,9 @@ func (x *exchange) tookHTTP2() {
 
 // spoils returns the marks of replies whose connection is not kept. Frames tell where a reply by HTTP/2 ends,
 // so repaired lines of its head leave no doubt.
-func (x *exchange) spoils() Marks {
+func (x *exchange) spoils() Flaws {
 	if x.conn.h2 != nil {
-		return spoilt &^ MarkRepaired
+		return spoilt &^ FlawRepaired
 	}
 	return spoilt
 }

@@ -209,8 +209,8 @@ func TestHTTP2Dropped(t *testing.T) {
 	var resp Response
 	for i := range 2 {
 		if err := c.Do(t.Context(), req, &resp); err != nil || string(resp.Body) != "4\r\npage" || !resp.Kept ||
-			resp.Marks != MarkRepaired || string(resp.RawHead) != ok200+"a: b\r\n\r\n" {
-			t.Errorf("%d: got %v, %q, %q, marks %b, kept %v", i, err, resp.RawHead, resp.Body, resp.Marks, resp.Kept)
+			resp.Flaws != FlawRepaired || string(resp.RawHead) != ok200+"a: b\r\n\r\n" {
+			t.Errorf("%d: got %v, %q, %q, marks %b, kept %v", i, err, resp.RawHead, resp.Body, resp.Flaws, resp.Kept)
 		}
 	}
 	if conns.Load() != 1 {
@@ -230,14 +230,14 @@ func TestHTTP2Hostile(t *testing.T) {
 		serve func(f *frames)
 		body  string
 		trunc Reason
-		marks Marks
+		marks Flaws
 		kind  Kind
 		stage Stage
 	}{
 		"data beyond the length": {serve: func(f *frames) {
 			f.head(false, ":status", "200", "content-length", "4")
 			f.WriteData(1, true, []byte("pagepage"))
-		}, body: "page", marks: MarkExcess},
+		}, body: "page", marks: FlawExcess},
 		"a length behind 300 fields": {serve: func(f *frames) {
 			f.head(false, append(append([]string{":status", "200"}, fields...), "content-length", "4")...)
 			f.WriteData(1, false, []byte("page"))
@@ -339,8 +339,8 @@ func TestHTTP2Hostile(t *testing.T) {
 		case tt.kind != 0 && (err == nil || err.Kind != tt.kind || err.Stage != tt.stage || err.Ours()):
 			t.Errorf("%s: got %v, want %v at %v", name, err, tt.kind, tt.stage)
 		case tt.kind == 0 && (err != nil || string(resp.Body) != tt.body || resp.Truncated != tt.trunc ||
-			resp.Marks&^MarkSlow != tt.marks):
-			t.Errorf("%s: got %v, %q, %q, marks %b", name, err, resp.Body, resp.Truncated, resp.Marks)
+			resp.Flaws&^FlawSlow != tt.marks):
+			t.Errorf("%s: got %v, %q, %q, marks %b", name, err, resp.Body, resp.Truncated, resp.Flaws)
 		}
 		if err := c.Do(t.Context(), next, &resp); err != nil || string(resp.Body) != "next" || resp.Reused ||
 			conns.Load() != 2 {

@@ -102,7 +102,7 @@ func TestHTTP2(t *testing.T) {
 		path   string
 		status int
 		body   string
-		marks  Marks
+		marks  Flaws
 	}{
 		{path: "/page?n=10", status: 200, body: "xxxxxxxxxx"},
 		{path: "/page?n=0", status: 200},
@@ -113,7 +113,7 @@ func TestHTTP2(t *testing.T) {
 		{path: "/same", status: 304},
 		{path: "/empty", status: 204},
 		{path: "/nothing", status: 200},
-		{path: "/early", status: 200, body: "late", marks: MarkInterim},
+		{path: "/early", status: 200, body: "late", marks: FlawInterim},
 		{path: "/trailer", status: 200, body: "summed"},
 		{path: "/none", status: 404, body: "no such page\n"},
 		{path: "/" + strings.Repeat("long", 10000), status: 404, body: "no such page\n"},
@@ -121,9 +121,9 @@ func TestHTTP2(t *testing.T) {
 		req.PathQuery = tt.path
 		err := c.Do(t.Context(), req, &resp)
 		if err != nil || resp.Status != tt.status || string(resp.Body) != tt.body || resp.Proto != ProtoHTTP2 ||
-			resp.Truncated != NotTruncated || resp.Marks != tt.marks || !resp.Kept || resp.Reused != (i > 0) {
+			resp.Truncated != NotTruncated || resp.Flaws != tt.marks || !resp.Kept || resp.Reused != (i > 0) {
 			t.Errorf("%.20s: got %v, %d %.20q (%d bytes), %s, %q, marks %b, kept %v, reused %v", tt.path, err, resp.Status,
-				resp.Body, len(resp.Body), resp.Proto, resp.Truncated, resp.Marks, resp.Kept, resp.Reused)
+				resp.Body, len(resp.Body), resp.Proto, resp.Truncated, resp.Flaws, resp.Kept, resp.Reused)
 		}
 		if resp.BytesRead < int64(len(resp.Raw)) || resp.BytesWritten < 10 || resp.FirstByte <= 0 {
 			t.Errorf("%.20s: %d bytes read, %d written, %v", tt.path, resp.BytesRead, resp.BytesWritten, resp.FirstByte)
@@ -226,11 +226,11 @@ func TestHTTP2Limits(t *testing.T) {
 		var resp Response
 		err := c.Do(t.Context(), req, &resp)
 		n := len(resp.RawBody)
-		if resp.Spool != nil {
+		if resp.Spill != nil {
 			n = int(resp.SpoolBytes)
 		}
-		if refused := resp.Marks&MarkBodyRefused != 0; err != nil || n != tt.bytes || resp.Truncated != tt.trunc ||
-			resp.Kept != tt.kept || refused != tt.refused || (resp.Spool != nil) != tt.spool ||
+		if refused := resp.Flaws&FlawBodyRefused != 0; err != nil || n != tt.bytes || resp.Truncated != tt.trunc ||
+			resp.Kept != tt.kept || refused != tt.refused || (resp.Spill != nil) != tt.spool ||
 			spool.Len() != len(spool.Bytes()) {
 			t.Errorf("%s: got %v, %d bytes, %q, kept %v, refused %v; want %+v", tt.path, err, n, resp.Truncated, resp.Kept,
 				refused, tt)

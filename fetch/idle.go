@@ -23,8 +23,8 @@ const (
 	// spoilt lists the marks of replies whose end two readers may locate differently, or whose connection
 	// has ended. RFC 9112 (6.3, 9.6) wants such connections closed. Oddities of the content coding do not
 	// matter.
-	spoilt = MarkRepaired | MarkBareLF | MarkHeadCut | MarkLengths | MarkEarly | MarkExcess | MarkCloseDelimited |
-		MarkNotChunked | MarkBadChunk
+	spoilt = FlawRepaired | FlawBareLF | FlawHeadCut | FlawLengths | FlawEarly | FlawExcess | FlawCloseDelimited |
+		FlawNotChunked | FlawBadChunk
 )
 
 // idleKey identifies the requests that may use a connection.
@@ -259,7 +259,7 @@ func (x *exchange) stale(e *Error) bool {
 // finish returns the conn to the idle pool or closes it.
 func (x *exchange) finish(e *Error) {
 	c := x.conn
-	if e == nil && x.keep > 0 && x.resp.Marks&x.spoils() == 0 && c.rest() && c.detach() {
+	if e == nil && x.keep > 0 && x.resp.Flaws&x.spoils() == 0 && c.rest() && c.detach() {
 		x.resp.Kept = true
 		x.conn = nil // another exchange may use it from now on
 		x.c.idle.put(c, x.key(), time.Now().Add(x.keep))

@@ -20,7 +20,7 @@ func TestFieldsCountWhereverTheyStand(t *testing.T) {
 	chunked := "Transfer-Encoding: chunked\r\n"
 	for name, tt := range map[string]struct {
 		lines, body, field string
-		marks              Marks
+		marks              Flaws
 		closes             bool
 	}{
 		"length":            {lines: "Content-Length: 23\r\n", body: page},
@@ -28,11 +28,11 @@ func TestFieldsCountWhereverTheyStand(t *testing.T) {
 		"chunks, trailers":  {lines: chunked, body: "17\r\n" + page + "\r\n0\r\n" + cookies + "\r\n"},
 		"chunks and length": {lines: "Content-Length: 5\r\n" + chunked, body: "17\r\n" + page + "\r\n0\r\n\r\n", closes: true},
 		"equal lengths": {lines: "Content-Length: 23\r\n" + cookies + "Content-Length: 23\r\n", body: page,
-			marks: MarkRepaired, closes: true},
-		"other lengths": {lines: "Content-Length: 23\r\n" + cookies + "Content-Length: 3\r\n", body: page, marks: MarkLengths,
+			marks: FlawRepaired, closes: true},
+		"other lengths": {lines: "Content-Length: 23\r\n" + cookies + "Content-Length: 3\r\n", body: page, marks: FlawLengths,
 			closes: true},
 		"close":         {lines: "Content-Length: 23\r\nConnection: close\r\n", body: page, closes: true},
-		"folded length": {lines: "Content-Length:\r\n 23\r\n", body: page, marks: MarkRepaired, closes: true},
+		"folded length": {lines: "Content-Length:\r\n 23\r\n", body: page, marks: FlawRepaired, closes: true},
 		"location":      {lines: "Location: /next\r\nContent-Length: 23\r\n", body: page, field: "Location: /next"},
 		"type": {lines: "Content-Type: text/html\r\nContent-Length: 23\r\n", body: page,
 			field: "Content-Type: text/html"},
@@ -52,8 +52,8 @@ func TestFieldsCountWhereverTheyStand(t *testing.T) {
 					if err := c.Do(t.Context(), r, &resp); err != nil {
 						t.Fatal(err)
 					}
-					if string(resp.Body) != page || resp.Truncated != NotTruncated || resp.Marks&^MarkInterim != tt.marks {
-						t.Errorf("got %q, truncated %q, marks %b; want %q, whole, %b", resp.Body, resp.Truncated, resp.Marks,
+					if string(resp.Body) != page || resp.Truncated != NotTruncated || resp.Flaws&^FlawInterim != tt.marks {
+						t.Errorf("got %q, truncated %q, marks %b; want %q, whole, %b", resp.Body, resp.Truncated, resp.Flaws,
 							page, tt.marks)
 					}
 					n := 0

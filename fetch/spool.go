@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Spool holds a body that is too large for RAM, in a file for instance. One goroutine at a time uses it.
-type Spool interface {
+// Spill holds a body that is too large for RAM, in a file for instance. One goroutine at a time uses it.
+type Spill interface {
 	io.Writer
 	io.ReaderAt
 	// Release frees the spool, which is not used afterwards.
@@ -28,16 +28,16 @@ const (
 
 // RawBytes returns the length of the reply as received from the status line on.
 func (r *Response) RawBytes() int64 {
-	if r.Spool != nil {
+	if r.Spill != nil {
 		return int64(len(r.RawHead)) + r.SpoolBytes
 	}
 	return int64(len(r.Raw))
 }
 
 func (r *Response) dropSpool() {
-	if r.Spool != nil {
-		r.Spool.Release()
-		r.Spool, r.SpoolBytes = nil, 0
+	if r.Spill != nil {
+		r.Spill.Release()
+		r.Spill, r.SpoolBytes = nil, 0
 	}
 }
 
@@ -55,7 +55,7 @@ func (x *exchange) spoolBody(body *bodyReader, most int) *Error {
 	if err != nil {
 		return &Error{Stage: StageBody, Kind: KindResources, Err: err}
 	}
-	r.Spool = spool
+	r.Spill = spool
 	body.limit, body.past, r.Truncated = most, len(b.raw)-x.head, NotTruncated
 	if e := x.spoolWrite(b.raw[x.head:]); e != nil {
 		return e
@@ -112,7 +112,7 @@ func (x *exchange) flushWindow(body *bodyReader, window []byte, most int) *Error
 // spoolWrite writes to the spool. Meanwhile the time limits are suspended.
 func (x *exchange) spoolWrite(p []byte) *Error {
 	began := time.Now()
-	_, err := x.resp.Spool.Write(p)
+	_, err := x.resp.Spill.Write(p)
 	x.conn.pause(time.Since(began))
 	if err != nil {
 		return &Error{Stage: StageBody, Kind: KindResources, Err: err}

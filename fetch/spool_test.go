@@ -37,7 +37,7 @@ func (s *testSpool) ReadAt(p []byte, at int64) (int, error) {
 func (s *testSpool) Release() { s.released++ }
 
 // open is a Request.Spool.
-func (s *testSpool) open(length int64) (Spool, error) {
+func (s *testSpool) open(length int64) (Spill, error) {
 	s.length = length
 	return s, nil
 }
@@ -104,16 +104,16 @@ func TestSpoolEqualsRAM(t *testing.T) {
 		}
 		var none, spool testSpool
 		want, got := do(0, &none), do(held, &spool)
-		if want.Spool != nil || (got.Spool != nil) != (len(want.RawBody) > held) {
-			t.Fatalf("seed %d: %d bytes, %d held, spool: %v", seed, len(want.RawBody), held, got.Spool != nil)
+		if want.Spill != nil || (got.Spill != nil) != (len(want.RawBody) > held) {
+			t.Fatalf("seed %d: %d bytes, %d held, spool: %v", seed, len(want.RawBody), held, got.Spill != nil)
 		}
-		const edge = MarkExcess // whether bytes behind the body are seen depends on the reads
-		if got.Truncated != want.Truncated || got.Marks&^edge != want.Marks&^edge || got.Kept != want.Kept ||
+		const edge = FlawExcess // whether bytes behind the body are seen depends on the reads
+		if got.Truncated != want.Truncated || got.Flaws&^edge != want.Flaws&^edge || got.Kept != want.Kept ||
 			got.RawBytes() != want.RawBytes() {
 			t.Errorf("seed %d: got %q, marks %b, kept %v, %d bytes; want %q, %b, %v, %d", seed, got.Truncated,
-				got.Marks, got.Kept, got.RawBytes(), want.Truncated, want.Marks, want.Kept, want.RawBytes())
+				got.Flaws, got.Kept, got.RawBytes(), want.Truncated, want.Flaws, want.Kept, want.RawBytes())
 		}
-		if got.Spool == nil {
+		if got.Spill == nil {
 			continue
 		}
 		begin := min(len(want.RawBody), SpoolBegin, len(got.RawBody))
@@ -121,7 +121,7 @@ func TestSpoolEqualsRAM(t *testing.T) {
 			len(got.RawBody) < min(held, SpoolBegin) || !bytes.HasPrefix(want.PayloadRaw, got.PayloadRaw) {
 			t.Errorf("seed %d: %d bytes spooled of %d, %d in RAM", seed, spool.Len(), len(want.RawBody), len(got.RawBody))
 		}
-		if got.Reset(); spool.released != 1 || got.Spool != nil {
+		if got.Reset(); spool.released != 1 || got.Spill != nil {
 			t.Errorf("seed %d: released %d times", seed, spool.released)
 		}
 	}

@@ -198,11 +198,11 @@ func (s *Scheduler) rests(key serverKey, at int64, most int) (rests []Rest) {
 // overLease reports whether a network's next item must not wait for it in RAM: others visit it, and the items that wait for such
 // networks have their share. The rest remains for networks that are held.
 func (s *Scheduler) overLease(n *network, now int64) bool {
-	return s.opt.Leased && n != nil && n.wanted && now-n.wantedAt >= int64(takenAtOnce) && s.unheld >= s.opt.MaxUnheld
+	return s.opt.Leased && n != nil && n.wanted && now-n.wantedAt >= int64(uncontendedDelay) && s.unheld >= s.opt.MaxUnheld
 }
 
-// takenAtOnce is how long it takes to get a network that nobody else visits.
-const takenAtOnce = time.Second
+// uncontendedDelay is how long it takes to get a network that nobody else visits.
+const uncontendedDelay = time.Second
 
 // Wanted is signalled when TakeWanted may have networks. It has one receiver.
 func (s *Scheduler) Wanted() <-chan struct{} { return s.wanted }

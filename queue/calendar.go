@@ -42,12 +42,12 @@ type Calendar struct {
 	// mu guards the fields below. Append holds it for reading, also while it writes a block, so that its
 	// slot cannot be retired meanwhile.
 	mu     sync.RWMutex
-	slots  []*slot // by edge, ascending, without duplicates
-	next   uint64  // number of the next slot
-	dead   []*slot // read to the end; the next Commit destroys them
+	bins   []*bin // by edge, ascending, without duplicates
+	next   uint64 // number of the next slot
+	dead   []*bin // read to the end; the next Commit destroys them
 	frozen *FrozenCalendar
 
-	peeked [classes]*slot // the slot of the record that Peek returned, by class; of its reader goroutine only
+	peeked [classes]*bin // the slot of the record that Peek returned, by class; of its reader goroutine only
 }
 
 // Class is a class of records of a Calendar.
@@ -61,15 +61,15 @@ const (
 )
 
 // class returns the class of the records of a slot. Edges of earlier releases may have any milliseconds.
-func (s *slot) class() Class {
+func (s *bin) class() Class {
 	if s.edge%1000 == int64(Bulk) {
 		return Bulk
 	}
 	return Usual
 }
 
-// slot holds the records of one edge.
-type slot struct {
+// bin holds the records of one edge.
+type bin struct {
 	number uint64
 	edge   int64 // unix milliseconds
 	queue  *Queue
@@ -112,12 +112,12 @@ func OpenCalendar(opt Options, st *CalendarState) (*Calendar, error) {
 	c.latest.Store(st.Clock)
 	keep := map[string]bool{}
 	for _, s := range st.Slots {
-		keep[slotName(opt.Name, s.Number)] = true
-		opened, err := c.openSlot(s.Number, s.Due, s.Queue)
+		keep[binName(opt.Name, s.Number)] = true
+		opened, err := c.openBin(s.Number, s.Due, s.Queue)
 		if err != nil {
 			return nil, err
 		}
-		c.slots = append(c.slots, opened)
+		c.bins = append(c.bins, opened)
 	}
 	names, err := Names(opt.Set, opt.Name)
 	if err != nil {
@@ -134,14 +134,14 @@ func OpenCalendar(opt Options, st *CalendarState) (*Calendar, error) {
 	return c, nil
 }
 
-func (c *Calendar) openSlot(number uint64, edge int64, st *State) (*slot, error) {
+func (c *Calendar) openBin(number uint64, edge int64, st *State) (*bin, error) {
 	opt := c.opt
-	opt.Name = slotName(c.opt.Name, number)
+	opt.Name = binName(c.opt.Name, number)
 	q, err := Open(opt, st)
 	if err != nil {
 		return nil, err
 	}
-	return &slot{number: number, edge: edge, queue: q}, nil
+	return &bin{number: number, edge: edge, queue: q}, nil
 }
 
 // Append keeps a copy of rec, at most MaxRecord bytes, until due. A record that is already due becomes
@@ -177,7 +177,7 @@ func (c *Calendar) follow(now time.Time) (back int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if by := (c.latest.Load() - ms) / 1000 * 1000; by > clockSlack { // whole seconds keep the classes
-		for _, s := range c.slots {
+		for _, s := range c.bins {
 			s.edge -= by
 		}
 		c.latest.Store(ms)
@@ -199,7 +199,7 @@ func (c *Calendar) appendTo(edge, back int64, rec []byte) (found bool, err error
 	if !ok || c.setBack.Load() != back {
 		return false, nil
 	}
-	err = c.slots[i].queue.Append(rec)
+	err = c.bins[i].queue.Append(rec)
 	if err != nil && !errors.Is(err, ErrTooLong) {
 		err = c.failure.set("append to", c.opt.Name, err)
 	}
@@ -207,7 +207,7 @@ func (c *Calendar) appendTo(edge, back int64, rec []byte) (found bool, err error
 }
 
 func (c *Calendar) find(edge int64) (int, bool) {
-	return slices.BinarySearchFunc(c.slots, edge, func(s *slot, edge int64) int { return cmp.Compare(s.edge, edge) })
+	return slices.BinarySearchFunc(c.bins, edge, func(s *bin, edge int64) int { return cmp.Compare(s.edge, edge) })
 }
 
 func (c *Calendar) addSlot(edge, back int64) {
@@ -218,10 +218,10 @@ func (c *Calendar) addSlot(edge, back int64) {
 		return
 	}
 	opt := c.opt
-	opt.Name = slotName(c.opt.Name, c.next)
-	s := &slot{number: c.next, edge: edge, queue: newQueue(opt)}
+	opt.Name = binName(c.opt.Name, c.next)
+	s := &bin{number: c.next, edge: edge, queue: newQueue(opt)}
 	c.next++
-	c.slots = slices.Insert(c.slots, i, s)
+	c.bins = slices.Insert(c.bins, i, s)
 }
 
 // Peek returns a due record of a class, from the slot of the earliest edge. The record is valid until Advance. ok is
@@ -236,10 +236,10 @@ func (c *Calendar) Peek(now time.Time, class Class) (rec []byte, ok bool, err er
 			return nil, false, err
 		}
 		c.mu.RLock()
-		var s *slot
-		i := slices.IndexFunc(c.slots, func(s *slot) bool { return s.class() == class })
-		if i >= 0 && c.slots[i].edge <= now.UnixMilli() {
-			s = c.slots[i]
+		var s *bin
+		i := slices.IndexFunc(c.bins, func(s *bin) bool { return s.class() == class })
+		if i >= 0 && c.bins[i].edge <= now.UnixMilli() {
+			s = c.bins[i]
 		}
 		c.mu.RUnlock()
 		if s == nil {
@@ -258,14 +258,14 @@ func (c *Calendar) Peek(now time.Time, class Class) (rec []byte, ok bool, err er
 }
 
 // retire removes a slot that is due and empty. It keeps the slot if a record was appended in the meantime.
-func (c *Calendar) retire(s *slot) {
+func (c *Calendar) retire(s *bin) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n, _ := s.queue.Len(); n > 0 {
 		return
 	}
-	if i, ok := c.find(s.edge); ok && c.slots[i] == s {
-		c.slots = slices.Delete(c.slots, i, i+1)
+	if i, ok := c.find(s.edge); ok && c.bins[i] == s {
+		c.bins = slices.Delete(c.bins, i, i+1)
 		c.dead = append(c.dead, s)
 	}
 }
@@ -285,7 +285,7 @@ func (c *Calendar) NextDue(now time.Time, class Class) (due time.Time, ok bool) 
 	c.follow(now)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, s := range c.slots {
+	for _, s := range c.bins {
 		if s.class() != class {
 			continue
 		}
@@ -300,7 +300,7 @@ func (c *Calendar) NextDue(now time.Time, class Class) (due time.Time, ok bool) 
 func (c *Calendar) Len() (records, bytes int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, s := range c.slots {
+	for _, s := range c.bins {
 		n, b := s.queue.Len()
 		records, bytes = records+n, bytes+b
 	}
@@ -311,17 +311,17 @@ func (c *Calendar) Len() (records, bytes int64) {
 func (c *Calendar) DiskBytes() (n int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, s := range c.slots {
+	for _, s := range c.bins {
 		n += s.queue.DiskBytes()
 	}
 	return n
 }
 
-// Slots returns the number of slots in use. It is safe for concurrent use.
-func (c *Calendar) Slots() int {
+// Bins returns the number of slots in use. It is safe for concurrent use.
+func (c *Calendar) Bins() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.slots)
+	return len(c.bins)
 }
 
 // Close closes the calendar. As after a crash, the next OpenCalendar finds only what was saved.
@@ -331,7 +331,7 @@ func (c *Calendar) Close() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.slots {
+	for _, s := range c.bins {
 		if err := s.queue.Close(); err != nil {
 			return err
 		}

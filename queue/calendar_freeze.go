@@ -18,11 +18,11 @@ type CalendarState struct {
 	// Next is the number of the next slot.
 	Next uint64
 	// Slots holds the slots, by due time.
-	Slots []SlotState `json:",omitempty"`
+	Slots []BinState `json:",omitempty"`
 }
 
-// SlotState is one slot of a CalendarState.
-type SlotState struct {
+// BinState is one slot of a CalendarState.
+type BinState struct {
 	// Number is the slot's number, part of its files' names.
 	Number uint64
 	// Due is the time at which its records become available, in unix milliseconds.
@@ -58,7 +58,7 @@ type FrozenCalendar struct {
 	c     *Calendar
 	st    CalendarState
 	slots []*Frozen
-	dead  []*slot
+	dead  []*bin
 }
 
 // Freeze captures the current state, in memory only. See Queue.Freeze.
@@ -71,9 +71,9 @@ func (c *Calendar) Freeze() *FrozenCalendar {
 	f := &FrozenCalendar{c: c, dead: c.dead,
 		st: CalendarState{V: calendarVersion, Clock: c.latest.Load(), Next: c.next}}
 	c.dead = nil
-	for _, s := range c.slots {
+	for _, s := range c.bins {
 		f.slots = append(f.slots, s.queue.Freeze())
-		f.st.Slots = append(f.st.Slots, SlotState{Number: s.number, Due: s.edge})
+		f.st.Slots = append(f.st.Slots, BinState{Number: s.number, Due: s.edge})
 	}
 	c.frozen = f
 	return f

@@ -56,7 +56,7 @@ func TestCalendarSlotCount(t *testing.T) {
 		now = now.Add(time.Duration(rng.Int64N(int64(time.Minute))))
 		delay := time.Duration(rng.Int64N(1 << (30 + rng.IntN(23))))
 		must(t, c.Append(now, now.Add(delay), Usual, nil))
-		most = max(most, c.Slots())
+		most = max(most, c.Bins())
 		for {
 			_, ok, err := c.Peek(now, Usual)
 			must(t, err)
@@ -359,7 +359,7 @@ func TestRetireKeepsWhatCameLate(t *testing.T) {
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
 	must(t, c.Append(epoch, epoch, Usual, []byte("late")))
-	c.retire(c.slots[0])
+	c.retire(c.bins[0])
 	if rec, ok, err := c.Peek(epoch.Add(time.Second), Usual); string(rec) != "late" || !ok || err != nil {
 		t.Errorf("Peek = %q, %v, %v", rec, ok, err)
 	}
@@ -470,7 +470,7 @@ func TestBulkDelaysNothing(t *testing.T) {
 		t.Errorf("%d records are left", n)
 	}
 	for edge, want := range map[int64]Class{5000: Usual, 5001: Bulk, 5437: Usual} {
-		if got := (&slot{edge: edge}).class(); got != want {
+		if got := (&bin{edge: edge}).class(); got != want {
 			t.Errorf("edge %d is of class %d, want %d", edge, got, want)
 		}
 	}

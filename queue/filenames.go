@@ -36,5 +36,5 @@ func parseSegmentName(name string) (n uint64, ok bool) {
 	return n, err == nil && segmentName(n) == name
 }
 
-// slotName returns the name of the queue that holds slot number n of a calendar.
-func slotName(calendar string, n uint64) string { return fmt.Sprintf("%s/slot-%010d", calendar, n) }
+// binName returns the name of the queue that holds slot number n of a calendar.
+func binName(calendar string, n uint64) string { return fmt.Sprintf("%s/slot-%010d", calendar, n) }

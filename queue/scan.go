@@ -46,7 +46,7 @@ func ScanCalendar(
 	}
 	for _, s := range st.Slots {
 		each := func(rec []byte) error { return fn(s.Due, rec) }
-		n, err := Scan(set, slotName(name, s.Number), s.Queue, each, damaged)
+		n, err := Scan(set, binName(name, s.Number), s.Queue, each, damaged)
 		if err != nil {
 			return lost, err
 		}
@@ -253,15 +253,15 @@ func Files(set disk.Set, name string, st *State) []string {
 func CalendarFiles(set disk.Set, name string, st *CalendarState) []string {
 	var names []string
 	for _, s := range st.Slots {
-		names = append(names, Files(set, slotName(name, s.Number), s.Queue)...)
+		names = append(names, Files(set, binName(name, s.Number), s.Queue)...)
 	}
 	return names
 }
 
-// EachSlot calls fn with the name and state of the queue of every slot of st, and stores the result in st.
-func EachSlot(name string, st *CalendarState, fn func(qname string, q *State) (*State, error)) error {
+// EachBin calls fn with the name and state of the queue of every slot of st, and stores the result in st.
+func EachBin(name string, st *CalendarState, fn func(qname string, q *State) (*State, error)) error {
 	for i := range st.Slots {
-		q, err := fn(slotName(name, st.Slots[i].Number), st.Slots[i].Queue)
+		q, err := fn(binName(name, st.Slots[i].Number), st.Slots[i].Queue)
 		if err != nil {
 			return err
 		}

@@ -241,8 +241,8 @@ const (
 	CountSeedsElsewhere // seeds that other nodes own
 	CountPagesLent      // pages of the limit that other nodes may fetch instead of this one
 	CountPagesBorrowed  // pages of the limit that this node may fetch instead of others
-	CountLinksGivenUp   // links sent that were dropped, because their owner was given up
-	CountEdgesGivenUp   // PLD-PLD edges sent that were dropped, because the owner of their second PLD was given up
+	CountLinksAbandoned // links sent that were dropped, because their owner was given up
+	CountEdgesAbandoned // PLD-PLD edges sent that were dropped, because the owner of their second PLD was given up
 	CountURLsSized      // unique URLs whose sizes the next two counters have
 	CountURLBytes       // bytes of these URLs without http:// or https://
 	CountRecordBytes    // bytes of their records, the paper's b

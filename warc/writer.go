@@ -223,7 +223,7 @@ func (w *Writer) Append(p *Prepared, now time.Time) (Location, error) {
 	return loc, nil
 }
 
-func (w *Writer) append(l *outfile.Lane, p *Prepared, now time.Time) (Location, error) {
+func (w *Writer) append(l *outfile.Shard, p *Prepared, now time.Time) (Location, error) {
 	if l.Name() != "" && (w.foreign(l) || l.Size(dataStream)+int64(len(p.buf)) > w.opt.FileBytes ||
 		l.Size(indexStream)+int64(len(p.index)+maxIndexTail) > w.opt.IndexBytes) {
 		if err := l.Roll(); err != nil {
@@ -263,7 +263,7 @@ func (w *Writer) append(l *outfile.Lane, p *Prepared, now time.Time) (Location, 
 
 // foreign reports whether nothing may be appended to the open file: it is in the other format, or may have
 // another dictionary.
-func (w *Writer) foreign(l *outfile.Lane) bool {
+func (w *Writer) foreign(l *outfile.Shard) bool {
 	return l.Form(dataStream) != int(w.opt.Format) || w.opt.Format == Zstd && l.Resumed()
 }
 

@@ -67,7 +67,7 @@ func BenchmarkNodes(b *testing.B) {
 	}
 }
 
-func benchNodes(b *testing.B, br nodes.Engine) {
+func benchNodes(b *testing.B, br nodes.Transport) {
 	const from, to, checkpoint = 0, 1, 100_000
 	set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}
 	if err := set.FS.MkdirAll(set.Path(0, "state")); err != nil {
@@ -85,7 +85,7 @@ func benchNodes(b *testing.B, br nodes.Engine) {
 		return f()
 	}
 	p := nodes.NewPublisher()
-	p.Outbox, p.Engine, p.ResendAfter, p.Transact = o, br, time.Minute, transact
+	p.Outbox, p.Transport, p.ResendAfter, p.Transact = o, br, time.Minute, transact
 	p.Waits = func(err error, _ time.Duration) { b.Log(err) }
 	reader, err := br.Read(b.Context(), to, 1)
 	if err != nil {
@@ -152,7 +152,7 @@ func saveOutbox(o *nodes.Outbox, set disk.Set, gen uint64, transact func(func() 
 }
 
 // takeLinks takes b.N links as a node does. A checkpoint covers each 64 messages.
-func takeLinks(b *testing.B, br nodes.Engine, reader nodes.Reader, p *nodes.Publisher, policy *admit.Policy) {
+func takeLinks(b *testing.B, br nodes.Transport, reader nodes.Reader, p *nodes.Publisher, policy *admit.Policy) {
 	var dec nodes.Decoder
 	to, inlet := policy.Node, admit.NewInlet(policy)
 	var taken nodes.Taken
@@ -174,7 +174,7 @@ func takeLinks(b *testing.B, br nodes.Engine, reader nodes.Reader, p *nodes.Publ
 		n += len(inlet.Tuples)
 		taken = nodes.Taken{Number: h.Number, Totals: h.After}
 		if messages%64 == 63 || n == b.N {
-			p.Mark(&nodes.Mark{Node: to, Taken: []nodes.Taken{taken, {}}, Want: make([]uint64, 2)})
+			p.Mark(&nodes.Mark{Node: to, Taken: []nodes.Taken{taken, {}}, ResendRequests: make([]uint64, 2)})
 			if err := br.Purge(b.Context(), to, m.Seq+1); err != nil {
 				b.Error(err)
 			}

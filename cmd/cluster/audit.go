@@ -119,7 +119,7 @@ type sumsJSON struct {
 func reportOf(rep *audit.ClusterReport) reportJSON {
 	sums := func(t exchange.Totals) sumsJSON { return sumsJSON{Links: t.Links.N, Edges: t.Edges.N} }
 	j := reportJSON{Balanced: rep.Balanced(), Nodes: []int{}, Missing: append([]int{}, rep.Missing...), Pairs: rep.Pairs, Sent: sums(rep.Out),
-		Taken: sums(rep.Taken), Waiting: sums(rep.Above), GivenUp: rep.GivenUp, Dropped: sums(rep.Dropped), Lost: sums(rep.Lost), Damaged: rep.Damaged, Wrong: rep.BadCount, Bad: append([]string{}, rep.Bad...)}
+		Taken: sums(rep.Taken), Waiting: sums(rep.Above), GivenUp: rep.Abandoned, Dropped: sums(rep.Dropped), Lost: sums(rep.Lost), Damaged: rep.Damaged, Wrong: rep.BadCount, Bad: append([]string{}, rep.Bad...)}
 	for i := range rep.Nodes {
 		j.Nodes = append(j.Nodes, rep.Nodes[i].Cluster.Node)
 	}

@@ -29,7 +29,7 @@ type connectFlags struct {
 }
 
 // connect returns a connection that makes nothing at the broker.
-func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.Engine, error) {
+func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.Transport, error) {
 	opt := nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], URLs: c.Cluster, CA: c.CA, Cert: c.Cert, Key: c.Key, Creds: c.Creds, Seed: c.Seed,
 		Observe: true, Warn: warn}
 	if err := opt.Validate(); err != nil {
@@ -85,7 +85,7 @@ func (c *statusCmd) Run(a *term.App) error {
 }
 
 // look reads the statuses and the figures of the streams.
-func look(ctx context.Context, e *nats.Engine, f *exchange.File) (*report, error) {
+func look(ctx context.Context, e *nats.Transport, f *exchange.File) (*report, error) {
 	nodes := f.Table.Nodes()
 	r := &report{Crawl: f.Crawl, Time: time.Now().UTC(), Nodes: make([]*exchange.Status, nodes)}
 	values, err := e.Values(ctx, exchange.BucketCrawl, exchange.StatusPattern)
@@ -142,7 +142,7 @@ func (r *report) print(out io.Writer) error {
 		return err
 	}
 	var notes strings.Builder
-	for _, node := range o.GivenUp {
+	for _, node := range o.Abandoned {
 		fmt.Fprintf(&notes, "Node %d was given up: the others go on without it.\n", node)
 	}
 	for _, node := range o.Missing {

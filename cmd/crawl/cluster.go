@@ -112,8 +112,8 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	}
 	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret,
 		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock, File: c.absoluteFile(),
-		Reconfigure: c.ClusterReconfigure, GivenUp: givenUp}
-	if err := o.Cluster.ValidateGivenUp(); err != nil {
+		Reconfigure: c.ClusterReconfigure, Abandoned: givenUp}
+	if err := o.Cluster.ValidateAbandoned(); err != nil {
 		return term.Usage(fmt.Errorf("--give-up-node: %w", err))
 	}
 	c.crawl = f.Crawl
@@ -146,7 +146,7 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 	if err != nil {
 		return nil, err
 	}
-	o.Cluster.Engine, o.Cluster.Longest = e, longest
+	o.Cluster.Transport, o.Cluster.Longest = e, longest
 	if addr := e.Addr(); addr != nil {
 		c.listens = addr.String()
 	}

@@ -70,7 +70,7 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 	slices.SortStableFunc(pairs, func(a, b snapshot.Pair) int { return int(min(1, max(-1, b.Waiting-a.Waiting))) })
 	for _, p := range pairs[:min(len(pairs), pairLines)] {
 		text := fmt.Sprintf("node %d: %s of %s records wait", p.Node, n(p.Waiting), n(p.Added))
-		if p.GivenUp {
+		if p.Abandoned {
 			lines = append(lines, fmt.Sprintf("node %d: given up; %s of %s records for it dropped; %s records taken from it", p.Node, n(p.Dropped),
 				n(p.Added), n(p.Taken)))
 			continue

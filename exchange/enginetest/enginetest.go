@@ -13,7 +13,7 @@ import (
 // Broker is what the engines of a crawl share.
 type Broker struct {
 	// Open returns a new, connected engine for a node. The caller closes it.
-	Open func(node int) exchange.Engine
+	Open func(node int) exchange.Transport
 	// Break takes the broker away without a word, as a kill does, and Mend brings it back with its files. They
 	// are nil if that is not possible.
 	Break, Mend func()
@@ -70,7 +70,7 @@ func begin(t *testing.T, b Broker) *suite {
 }
 
 // open opens an engine that is closed at the end of the test.
-func (s *suite) open(node int) exchange.Engine {
+func (s *suite) open(node int) exchange.Transport {
 	s.Helper()
 	e := s.b.Open(node)
 	s.Cleanup(func() {
@@ -123,7 +123,7 @@ func (s *suite) pause() {
 func body(from, n int) []byte { return fmt.Appendf(nil, "%d:%d", from, n) }
 
 // publish publishes messages first to last of a sender and waits for all.
-func (s *suite) publish(e exchange.Engine, to, from, first, last int) {
+func (s *suite) publish(e exchange.Transport, to, from, first, last int) {
 	s.Helper()
 	var results []<-chan error
 	for n := first; n <= last; n++ {
@@ -134,7 +134,7 @@ func (s *suite) publish(e exchange.Engine, to, from, first, last int) {
 	}
 }
 
-func (s *suite) read(e exchange.Engine, to int, seq uint64) exchange.Reader {
+func (s *suite) read(e exchange.Transport, to int, seq uint64) exchange.Reader {
 	s.Helper()
 	r, err := e.Read(s.ctx, to, seq)
 	s.do("read", err)

@@ -179,7 +179,7 @@ func closing(t *testing.T, b Broker) {
 }
 
 // lose takes the broker away and waits until the engines know.
-func (s *suite) lose(engines ...exchange.Engine) {
+func (s *suite) lose(engines ...exchange.Transport) {
 	s.Helper()
 	s.b.Break()
 	for _, e := range engines {
@@ -187,7 +187,7 @@ func (s *suite) lose(engines ...exchange.Engine) {
 	}
 }
 
-func (s *suite) mend(engines ...exchange.Engine) {
+func (s *suite) mend(engines ...exchange.Transport) {
 	s.Helper()
 	s.b.Mend()
 	for _, e := range engines {

@@ -206,7 +206,7 @@ func sizes(t *testing.T, b Broker) {
 }
 
 // calls runs each call of an engine once, and hands its error to f. It leaves out what needs no broker.
-func (s *suite) calls(e exchange.Engine, ctx context.Context, f func(what string, err error)) {
+func (s *suite) calls(e exchange.Transport, ctx context.Context, f func(what string, err error)) {
 	f("publish", <-e.Publish(ctx, 0, 0, "", []byte("x")))
 	r, err := e.Read(ctx, 0, 1)
 	if err == nil {

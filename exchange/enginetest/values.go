@@ -70,7 +70,7 @@ func values(t *testing.T, b Broker) {
 func races(t *testing.T, b Broker) {
 	s := begin(t, b)
 	const engines, keys, each = 8, 10, 10
-	var list []exchange.Engine
+	var list []exchange.Transport
 	for node := range engines {
 		list = append(list, s.open(node))
 	}
@@ -158,7 +158,7 @@ func (s *suite) merge(w exchange.Watcher, got map[string]string) {
 	set(got, v)
 }
 
-func (s *suite) watch(e exchange.Engine, b exchange.Bucket, pattern string) exchange.Watcher {
+func (s *suite) watch(e exchange.Transport, b exchange.Bucket, pattern string) exchange.Watcher {
 	s.Helper()
 	w, err := e.Watch(s.ctx, b, pattern)
 	s.do("watch", err)

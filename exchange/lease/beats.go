@@ -16,18 +16,18 @@ import (
 
 // Times of beats, as parts of Options.TTL.
 const (
-	beatsPerTTL = 60 // 10 s of 10 minutes
-	aliveBeats  = 3  // a node whose last beat is not older may be handed a lease
-	sureBeats   = 3  // after a loss: the first may be older, and the second may have been under way
-	absentBeats = 3  // a node that has begun to beat has done so after as many
-	twiceBeats  = 3  // a new process looks that long for another one of its node; it begins to beat then
-	youngBeats  = 6  // a process of a new crawl is young for so long, and beats quickFactor times as often
-	quickFactor = 20
-	quickLeast  = 100 * time.Millisecond // between two beats of a young process, if TTL allows it
+	heartbeatsPerTTL = 60 // 10 s of 10 minutes
+	aliveHeartbeats  = 3  // a node whose last beat is not older may be handed a lease
+	sureHeartbeats   = 3  // after a loss: the first may be older, and the second may have been under way
+	absentHeartbeats = 3  // a node that has begun to beat has done so after as many
+	twiceHeartbeats  = 3  // a new process looks that long for another one of its node; it begins to beat then
+	youngHeartbeats  = 6  // a process of a new crawl is young for so long, and beats quickFactor times as often
+	quickFactor      = 20
+	quickLeast       = 100 * time.Millisecond // between two beats of a young process, if TTL allows it
 )
 
-// beats are the beats of all nodes.
-type beats struct {
+// heartbeats are the beats of all nodes.
+type heartbeats struct {
 	l       *Leases
 	rev     uint64        // of the own beat
 	count   uint64        // of the own beat
@@ -54,14 +54,14 @@ type beats struct {
 
 // seen is what was seen of a node's beats.
 type seen struct {
-	known bool // it has beaten
-	beat  beat
-	rev   uint64        // of beat
-	last  time.Duration // when it changed, or when watching began
-	since int           // beats since the event, at least
+	known     bool // it has beaten
+	heartbeat heartbeat
+	rev       uint64        // of beat
+	last      time.Duration // when it changed, or when watching began
+	since     int           // beats since the event, at least
 
-	life context.Context // ends when another process of the node beats, or when it says that it has ended
-	end  context.CancelFunc
+	process context.Context // ends when another process of the node beats, or when it says that it has ended
+	end     context.CancelFunc
 }
 
 // sending is when a beat was sent first. If that call seemed to fail, it may have taken effect.
@@ -70,13 +70,13 @@ type sending struct {
 	at    time.Duration
 }
 
-func (b *beats) every() time.Duration { return b.l.o.TTL / beatsPerTTL }
+func (b *heartbeats) every() time.Duration { return b.l.o.TTL / heartbeatsPerTTL }
 
 // young reports whether this process has begun a new crawl and is young.
-func (b *beats) young() bool { return b.l.o.New && b.l.now()-b.began < youngBeats*b.every() }
+func (b *heartbeats) young() bool { return b.l.o.New && b.l.now()-b.began < youngHeartbeats*b.every() }
 
 // rest is the time to the next beat.
-func (b *beats) rest() time.Duration {
+func (b *heartbeats) rest() time.Duration {
 	if b.young() {
 		return min(b.every(), max(b.every()/quickFactor, quickLeast))
 	}
@@ -86,7 +86,7 @@ func (b *beats) rest() time.Duration {
 // allYoung reports whether this process and those of all other nodes are young, by as many beats as show that there is
 // no loss. Another node takes leases of this one only after it has listened for TTL since its process began. So a young
 // one takes none before it has heard of this node: its next beat comes after this node's, and tells it the time.
-func (b *beats) allYoung() bool {
+func (b *heartbeats) allYoung() bool {
 	if !b.young() {
 		return false
 	}
@@ -94,19 +94,19 @@ func (b *beats) allYoung() bool {
 	defer b.mu.Unlock()
 	for node := range b.nodes {
 		n := &b.nodes[node]
-		if node != b.l.o.Node && (!b.watching || !n.beat.Young || n.since < sureBeats) {
+		if node != b.l.o.Node && (!b.watching || !n.heartbeat.Young || n.since < sureHeartbeats) {
 			return false
 		}
 	}
 	return true
 }
 
-// StartTakes returns how long the others must hear of a process before it fetches, at most: if all nodes begin a new
+// StartDelay returns how long the others must hear of a process before it fetches, at most: if all nodes begin a new
 // crawl together, it takes a few quick beats.
-func (l *Leases) StartTakes() time.Duration { return sureBeats * l.beats.every() }
+func (l *Leases) StartDelay() time.Duration { return sureHeartbeats * l.heartbeats.every() }
 
 // saw notes a revision of the bucket.
-func (b *beats) saw(rev uint64) {
+func (b *heartbeats) saw(rev uint64) {
 	for {
 		old := b.highest.Load()
 		if rev <= old || b.highest.CompareAndSwap(old, rev) {
@@ -119,41 +119,41 @@ func (b *beats) saw(rev uint64) {
 // process that is frozen here: a beat that comes after a silence takes back heard before it sets sent, and the time is
 // looked at last.
 func (l *Leases) MayFetch() bool {
-	sent := time.Duration(l.beats.sent.Load())
-	return l.beats.heard.Load() && l.now()-sent < l.o.TTL*9/10
+	sent := time.Duration(l.heartbeats.sent.Load())
+	return l.heartbeats.heard.Load() && l.now()-sent < l.o.TTL*9/10
 }
 
 // void reports whether a lease may be taken from its holder, and whether all of its exchanges have ended: its process
 // has said so, or the node was silent for TTL. The time without a beat ends not now but when this node sent a beat that
 // it has seen since: the broker tells of beats in their order, so all that the holder sent before are known. A process
 // that was frozen, with the holder's beats waiting in its connection, takes nothing by that rule.
-func (b *beats) void(lease *value) (void, ended bool) {
+func (b *heartbeats) void(lease *value) (void, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := &b.nodes[lease.Node]
-	ended = n.known && n.beat.Ended && lease.Run == n.beat.Run
+	ended = n.known && n.heartbeat.Ended && lease.Run == n.heartbeat.Run
 	return b.watching && (ended || b.proved-n.last > b.l.o.TTL), ended
 }
 
-// lives reports whether the process that waits has beaten lately.
-func (b *beats) lives(w waiter) bool {
+// alive reports whether the process that waits has beaten lately.
+func (b *heartbeats) alive(w waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := &b.nodes[w.Node]
-	return n.known && n.beat.Run == w.Run && !n.beat.Ended && b.l.now()-n.last < aliveBeats*b.every()
+	return n.known && n.heartbeat.Run == w.Run && !n.heartbeat.Ended && b.l.now()-n.last < aliveHeartbeats*b.every()
 }
 
 // late reports whether a node that has beaten has not done so lately: it is not worth a question.
-func (b *beats) late(node int) bool {
+func (b *heartbeats) late(node int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := &b.nodes[node]
-	return n.known && b.l.now()-n.last >= aliveBeats*b.every()
+	return n.known && b.l.now()-n.last >= aliveHeartbeats*b.every()
 }
 
 // open reports whether leases that are new may be opened: all nodes have claimed theirs since the last loss.
-func (b *beats) open() bool {
-	if b.l.o.Engine.State().Connects != b.connects.Load() {
+func (b *heartbeats) open() bool {
+	if b.l.o.Transport.State().Connects != b.connects.Load() {
 		return false // there may have been a loss
 	}
 	if !b.guarded.Load() {
@@ -168,9 +168,9 @@ func (b *beats) open() bool {
 	for node := range b.nodes {
 		n := &b.nodes[node]
 		switch {
-		case node == b.l.o.Node, n.since >= sureBeats, waited > b.l.o.TTL:
-		case n.known && n.beat.Ended && waited > absentBeats*b.every():
-		case !n.known && b.l.o.New && waited > absentBeats*b.every():
+		case node == b.l.o.Node, n.since >= sureHeartbeats, waited > b.l.o.TTL:
+		case n.known && n.heartbeat.Ended && waited > absentHeartbeats*b.every():
+		case !n.known && b.l.o.New && waited > absentHeartbeats*b.every():
 			// A crawl that begins waits for no node that has never begun.
 		default:
 			return false
@@ -181,7 +181,7 @@ func (b *beats) open() bool {
 }
 
 // lost notes that the broker may have lost leases.
-func (b *beats) lost() {
+func (b *heartbeats) lost() {
 	b.guarded.Store(true)
 	b.mu.Lock()
 	b.event = b.l.now()
@@ -194,9 +194,9 @@ func (b *beats) lost() {
 }
 
 // watch follows the beats of the other nodes until ctx ends.
-func (b *beats) watch(ctx context.Context) {
+func (b *heartbeats) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		w, err := b.l.o.Engine.Watch(ctx, exchange.BucketNet, beatPattern)
+		w, err := b.l.o.Transport.Watch(ctx, exchange.BucketNet, heartbeatPattern)
 		if err == nil {
 			b.follow(ctx, w)
 			w.Close()
@@ -204,11 +204,11 @@ func (b *beats) watch(ctx context.Context) {
 		b.mu.Lock()
 		b.watching = false
 		b.mu.Unlock()
-		pause(ctx, b.l.short(tryAgain))
+		pause(ctx, b.l.short(retryAfter))
 	}
 }
 
-func (b *beats) follow(ctx context.Context, w exchange.Watcher) {
+func (b *heartbeats) follow(ctx context.Context, w exchange.Watcher) {
 	b.mu.Lock()
 	now := b.l.now()
 	for i := range b.nodes {
@@ -231,9 +231,9 @@ func (b *beats) follow(ctx context.Context, w exchange.Watcher) {
 }
 
 // note notes the beat of a node.
-func (b *beats) note(v exchange.Value) {
-	node, err := strconv.Atoi(strings.TrimPrefix(v.Key, beatPrefix))
-	var is beat
+func (b *heartbeats) note(v exchange.Value) {
+	node, err := strconv.Atoi(strings.TrimPrefix(v.Key, heartbeatPrefix))
+	var is heartbeat
 	if err != nil || node < 0 || node >= len(b.nodes) || v.Deleted || json.Unmarshal(v.Data, &is) != nil {
 		return
 	}
@@ -248,37 +248,37 @@ func (b *beats) note(v exchange.Value) {
 	}
 	n := &b.nodes[node]
 	n.rev = v.Revision
-	if n.known && n.beat == is {
+	if n.known && n.heartbeat == is {
 		return
 	}
-	if n.life == nil || n.beat.Run != is.Run {
-		if n.life != nil {
+	if n.process == nil || n.heartbeat.Run != is.Run {
+		if n.process != nil {
 			n.end()
 		}
-		n.life, n.end = context.WithCancel(context.Background())
+		n.process, n.end = context.WithCancel(context.Background())
 	}
 	if is.Ended {
 		n.end()
 	}
-	n.known, n.beat, n.last = true, is, b.l.now()
+	n.known, n.heartbeat, n.last = true, is, b.l.now()
 	if b.watching { // those before may be old
 		n.since++
 	}
 }
 
 // run writes the beats of this node until ctx ends. The error is ErrTwice.
-func (b *beats) run(ctx context.Context) error {
-	b.connects.Store(b.l.o.Engine.State().Connects)
+func (b *heartbeats) run(ctx context.Context) error {
+	b.connects.Store(b.l.o.Transport.State().Connects)
 	b.began = b.l.now()
 	b.lost() // whatever the broker has lost before this process began
 	if err := b.first(ctx); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		state, highest := b.l.o.Engine.State(), b.highest.Load() // before the call: others go on meanwhile
-		last, err := b.l.o.Engine.Last(ctx, exchange.BucketNet)
+		state, highest := b.l.o.Transport.State(), b.highest.Load() // before the call: others go on meanwhile
+		last, err := b.l.o.Transport.Last(ctx, exchange.BucketNet)
 		if err != nil || !state.Connected {
-			pause(ctx, b.l.short(tryAgain))
+			pause(ctx, b.l.short(retryAfter))
 			continue
 		}
 		if state.Connects != b.connects.Load() || last < highest {
@@ -286,9 +286,9 @@ func (b *beats) run(ctx context.Context) error {
 			b.connects.Store(state.Connects)
 			b.highest.Store(last)
 		}
-		b.l.lookAtRoom(ctx)
+		b.l.updateRoom(ctx)
 		if !b.l.allClaimed() {
-			pause(ctx, b.l.short(lookAgain))
+			pause(ctx, b.l.short(recheckAfter))
 			continue
 		}
 		if b.proves {
@@ -299,12 +299,12 @@ func (b *beats) run(ctx context.Context) error {
 				b.l.o.Opened()
 			}
 		}
-		set, err := b.beat(ctx, false)
+		set, err := b.write(ctx, false)
 		switch {
 		case errors.Is(err, ErrTwice):
 			return err
 		case err != nil:
-			pause(ctx, b.l.short(tryAgain))
+			pause(ctx, b.l.short(retryAfter))
 		case set: // set back: claim first, then beat again
 			b.lost()
 		default:
@@ -315,11 +315,11 @@ func (b *beats) run(ctx context.Context) error {
 }
 
 // first takes over the beat of an earlier process of this node. It returns ErrTwice if that process runs.
-func (b *beats) first(ctx context.Context) error {
-	var was, is beat
+func (b *heartbeats) first(ctx context.Context) error {
+	var was, is heartbeat
 	begun, beats := time.Duration(0), 0
 	for ; ctx.Err() == nil; pause(ctx, b.every()/2) {
-		v, err := b.l.o.Engine.Get(ctx, exchange.BucketNet, beatKey(b.l.o.Node))
+		v, err := b.l.o.Transport.Get(ctx, exchange.BucketNet, heartbeatKey(b.l.o.Node))
 		switch {
 		case errors.Is(err, exchange.ErrNotFound):
 			return nil
@@ -341,19 +341,19 @@ func (b *beats) first(ctx context.Context) error {
 			}
 			begun, was = b.l.now(), is
 		}
-		if b.rev = v.Revision; b.l.now()-begun > twiceBeats*b.every() {
+		if b.rev = v.Revision; b.l.now()-begun > twiceHeartbeats*b.every() {
 			return nil
 		}
 	}
 	return nil
 }
 
-// beat writes the beat of this node. set says that the broker has an older one: it has lost changes.
-func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
-	engine, sent := b.l.o.Engine, b.l.now()
-	key := beatKey(b.l.o.Node)
+// write writes the beat of this node. set says that the broker has an older one: it has lost changes.
+func (b *heartbeats) write(ctx context.Context, ended bool) (set bool, err error) {
+	engine, sent := b.l.o.Transport, b.l.now()
+	key := heartbeatKey(b.l.o.Node)
 	b.sending(b.count+1, sent)
-	data := encode(beat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended, Young: b.young() && !ended})
+	data := encode(heartbeat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended, Young: b.young() && !ended})
 	rev := uint64(0)
 	if b.rev == 0 {
 		rev, err = engine.Create(ctx, exchange.BucketNet, key, data)
@@ -377,7 +377,7 @@ func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	var is beat
+	var is heartbeat
 	if json.Unmarshal(v.Data, &is) == nil && is.Run != b.l.o.Run && b.rev != 0 && v.Revision > b.rev {
 		return false, fmt.Errorf("exchange/lease: node %d: %w: it has written a beat", b.l.o.Node, ErrTwice)
 	}
@@ -391,7 +391,7 @@ func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 }
 
 // sending notes that a beat is sent.
-func (b *beats) sending(count uint64, at time.Duration) {
+func (b *heartbeats) sending(count uint64, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sends[1].count != count {
@@ -402,7 +402,7 @@ func (b *beats) sending(count uint64, at time.Duration) {
 // acknowledged notes that a beat sent at a time was acknowledged. After a silence that may have been too long, others may
 // take leases until they have heard of this node again. So it claims its leases once more after some beats, and fetches
 // nothing before.
-func (b *beats) acknowledged(sent time.Duration) {
+func (b *heartbeats) acknowledged(sent time.Duration) {
 	last := time.Duration(b.sent.Load())
 	if last == 0 || sent-last > b.l.o.TTL*8/10 {
 		b.heard.Store(false)
@@ -410,23 +410,23 @@ func (b *beats) acknowledged(sent time.Duration) {
 	}
 	b.sent.Store(int64(sent))
 	b.streak++
-	if b.heard.Load() || b.proves || b.streak < sureBeats {
+	if b.heard.Load() || b.proves || b.streak < sureHeartbeats {
 		return
 	}
-	if sent+b.rest()-b.broke >= sureBeats*b.every() || b.allYoung() {
+	if sent+b.rest()-b.broke >= sureHeartbeats*b.every() || b.allYoung() {
 		b.l.claimAll()
 		b.proves = true
 	}
 }
 
 // end writes that this node has ended.
-func (b *beats) end(ctx context.Context) error {
+func (b *heartbeats) end(ctx context.Context) error {
 	if b.count == 0 {
 		return nil
 	}
 	for try := 0; ; try++ {
 		before := b.count
-		_, err := b.beat(ctx, true)
+		_, err := b.write(ctx, true)
 		if b.count > before {
 			return nil
 		}

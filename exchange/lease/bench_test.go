@@ -42,7 +42,7 @@ func TestBroker(t *testing.T) {
 }
 
 // startBroker starts a broker in a process of its own, and returns a connection to it and its process.
-func startBroker(b *testing.B, every time.Duration) (*nats.Engine, int) {
+func startBroker(b *testing.B, every time.Duration) (*nats.Transport, int) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestBroker$", "-test.v")
 	cmd.Env, cmd.Stderr = append(os.Environ(), fmt.Sprintf("%s=%v", brokerEnv, every)), os.Stderr
 	in, err := cmd.StdinPipe()
@@ -94,7 +94,7 @@ func BenchmarkStay(b *testing.B) {
 			e, pid := startBroker(b, every)
 			s := polite.New(polite.Options{Leased: true, HostDelay: time.Second, ServerDelay: time.Second, ServerDelayMin: time.Second,
 				MaxItems: 2 * b.N}, time.Now())
-			l := New(Options{Engine: e, Polite: s, Nodes: 2, Run: uint64(time.Now().UnixNano()), TTL: time.Minute, Longest: time.Minute, New: true})
+			l := New(Options{Transport: e, Polite: s, Nodes: 2, Run: uint64(time.Now().UnixNano()), TTL: time.Minute, Longest: time.Minute, New: true})
 			ctx, cancel := context.WithCancel(b.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- l.Run(ctx) }()

@@ -7,7 +7,7 @@
 // any. It never visits a network without its lease (polite.Options.Leased).
 //
 // Hand-over. Who wants a network that another node holds asks that node, again and again. The holder keeps a network
-// that it uses for stay (one without URLs: unusedAgain at most), then lets no more requests begin there, and writes the next node's name into the lease, with
+// that it uses for stay (one without URLs: recheckUnused at most), then lets no more requests begin there, and writes the next node's name into the lease, with
 // those that wait behind it, the exchanges still in progress and the back-offs of servers. The message that says so holds the
 // value, so the next holder asks the engine for nothing, unless the message tells of an earlier wait or of back-offs. It waits the
 // plain delays from the instant at which it learns of it. No clocks are compared. Exchanges that take

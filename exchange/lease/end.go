@@ -32,7 +32,7 @@ func (l *Leases) End(ctx context.Context) error {
 		}
 		v := value{Node: nobody}
 		v.bring(h)
-		_, err := l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(v), e.rev)
+		_, err := l.o.Transport.Update(ctx, exchange.BucketNet, e.key, encode(v), e.rev)
 		switch {
 		case errors.Is(err, exchange.ErrFull): // what the lease says already must do
 			l.full(err)
@@ -40,7 +40,7 @@ func (l *Leases) End(ctx context.Context) error {
 			return fmt.Errorf("exchange/lease: end: %w", err)
 		}
 	}
-	if err := l.beats.end(ctx); err != nil {
+	if err := l.heartbeats.end(ctx); err != nil {
 		return err
 	}
 	var running sync.WaitGroup
@@ -49,7 +49,7 @@ func (l *Leases) End(ctx context.Context) error {
 		running.Go(func() {
 			for e := range next {
 				// An error leaves the lease to whoever wants the network, or collects.
-				_ = l.o.Engine.Delete(ctx, exchange.BucketNet, e.key, e.rev)
+				_ = l.o.Transport.Delete(ctx, exchange.BucketNet, e.key, e.rev)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ func stageOf(l *Leases, addr netip.Addr) stage {
 // frozenEngine is the engine of a process that can be frozen (SIGSTOP, a paused machine): what it calls, and what comes, waits
 // until it thaws. The broker and the connection live on.
 type frozenEngine struct {
-	exchange.Engine
+	exchange.Transport
 	mu    sync.Mutex
 	until time.Time
 	calls map[string]func() // by call: is called once before its result is there
@@ -63,11 +63,11 @@ func (e *frozenEngine) happens(call string) {
 	}
 }
 
-func (e *frozenEngine) State() exchange.State { e.frozen(); return e.Engine.State() }
+func (e *frozenEngine) State() exchange.State { e.frozen(); return e.Transport.State() }
 
 func (e *frozenEngine) Get(ctx context.Context, b exchange.Bucket, key string) (exchange.Value, error) {
 	e.frozen()
-	v, err := e.Engine.Get(ctx, b, key)
+	v, err := e.Transport.Get(ctx, b, key)
 	if key[:3] == "net" {
 		e.happens("get")
 	}
@@ -81,7 +81,7 @@ func (e *frozenEngine) Update(ctx context.Context, b exchange.Bucket, key string
 		e.happens("decided")
 	}
 	e.frozen()
-	r, err := e.Engine.Update(ctx, b, key, data, rev)
+	r, err := e.Transport.Update(ctx, b, key, data, rev)
 	if key[:3] == "net" {
 		e.happens("update")
 	}
@@ -91,7 +91,7 @@ func (e *frozenEngine) Update(ctx context.Context, b exchange.Bucket, key string
 
 func (e *frozenEngine) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	e.frozen()
-	r, err := e.Engine.Create(ctx, b, key, data)
+	r, err := e.Transport.Create(ctx, b, key, data)
 	if key[:3] == "net" {
 		e.happens("create")
 	}
@@ -101,20 +101,20 @@ func (e *frozenEngine) Create(ctx context.Context, b exchange.Bucket, key string
 
 func (e *frozenEngine) Last(ctx context.Context, b exchange.Bucket) (uint64, error) {
 	e.frozen()
-	r, err := e.Engine.Last(ctx, b)
+	r, err := e.Transport.Last(ctx, b)
 	e.frozen()
 	return r, err
 }
 
 func (e *frozenEngine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	e.frozen()
-	r, err := e.Engine.Ask(ctx, to, kind, data)
+	r, err := e.Transport.Ask(ctx, to, kind, data)
 	e.frozen()
 	return r, err
 }
 
 func (e *frozenEngine) Answer(kind string, f func(context.Context, int, []byte) []byte) (func(), error) {
-	return e.Engine.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
+	return e.Transport.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
 		e.frozen()
 		return f(ctx, from, data)
 	})
@@ -122,7 +122,7 @@ func (e *frozenEngine) Answer(kind string, f func(context.Context, int, []byte) 
 
 func (e *frozenEngine) Watch(ctx context.Context, b exchange.Bucket, p string) (exchange.Watcher, error) {
 	e.frozen()
-	w, err := e.Engine.Watch(ctx, b, p)
+	w, err := e.Transport.Watch(ctx, b, p)
 	return &frozenWatcher{w, e}, err
 }
 
@@ -160,9 +160,9 @@ func inIce(t *testing.T, f func(*iced)) {
 		var running sync.WaitGroup
 		for node := range n.leases {
 			n.sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			n.engines[node] = &frozenEngine{Engine: n.net.Engine(node), calls: map[string]func(){}}
+			n.engines[node] = &frozenEngine{Transport: n.net.Transport(node), calls: map[string]func(){}}
 			defer n.engines[node].Close()
-			n.leases[node] = New(Options{Engine: n.engines[node], Polite: n.sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1,
+			n.leases[node] = New(Options{Transport: n.engines[node], Polite: n.sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1,
 				TTL: time.Minute, Longest: longest, New: true})
 			running.Go(func() {
 				if err := n.leases[node].Run(ctx); err != nil {
@@ -310,19 +310,19 @@ func TestFrozenBoth(t *testing.T) {
 func TestFrozenStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := mem.New(mem.Options{})
-		start := func(ctx context.Context, run uint64, e exchange.Engine) (*Leases, chan error) {
-			l := New(Options{Engine: e, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
+		start := func(ctx context.Context, run uint64, e exchange.Transport) (*Leases, chan error) {
+			l := New(Options{Transport: e, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
 				Longest: longest})
 			ended := make(chan error, 1)
 			go func() { ended <- l.Run(ctx) }()
 			return l, ended
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		first := net.Engine(0)
+		first := net.Transport(0)
 		defer first.Close()
 		_, ended := start(ctx, 1, first)
 		time.Sleep(10 * time.Second)
-		e := &frozenEngine{Engine: net.Engine(0)}
+		e := &frozenEngine{Transport: net.Transport(0)}
 		defer e.Close()
 		_, second := start(ctx, 2, e)
 		time.Sleep(700 * time.Millisecond) // it has looked twice

@@ -16,7 +16,7 @@ import (
 
 // askedEngine counts questions to nodes.
 type askedEngine struct {
-	exchange.Engine
+	exchange.Transport
 	asked *atomic.Int64
 	open  atomic.Int64
 	most  atomic.Int64
@@ -26,7 +26,7 @@ func (e *askedEngine) Ask(ctx context.Context, to int, kind string, data []byte)
 	e.asked.Add(1)
 	e.most.Store(max(e.most.Load(), e.open.Add(1)))
 	defer e.open.Add(-1)
-	return e.Engine.Ask(ctx, to, kind, data)
+	return e.Transport.Ask(ctx, to, kind, data)
 }
 
 // TestHangingNode: a node that holds 300 networks is stopped (SIGSTOP). Another one that wants all of them gets networks that nobody
@@ -37,9 +37,9 @@ func TestHangingNode(t *testing.T) {
 		const networks = 300
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		hung := &frozenEngine{Engine: net.Engine(0), calls: map[string]func(){}}
+		hung := &frozenEngine{Transport: net.Transport(0), calls: map[string]func(){}}
 		var asked atomic.Int64
-		asks := &askedEngine{Engine: net.Engine(1), asked: &asked}
+		asks := &askedEngine{Transport: net.Transport(1), asked: &asked}
 		var leases [2]*Leases
 		var sched [2]*polite.Scheduler
 		address := func(network int) netip.Addr {
@@ -51,10 +51,10 @@ func TestHangingNode(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		}
-		for node, engine := range []exchange.Engine{hung, asks} {
+		for node, engine := range []exchange.Transport{hung, asks} {
 			defer engine.Close()
 			sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			leases[node] = New(Options{Engine: engine, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
+			leases[node] = New(Options{Transport: engine, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
 				Longest: longest, New: true})
 			running.Go(func() {
 				if err := leases[node].Run(ctx); err != nil {

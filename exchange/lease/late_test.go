@@ -17,14 +17,14 @@ import (
 
 // lateEngine is an engine whose answers come late.
 type lateEngine struct {
-	exchange.Engine
+	exchange.Transport
 	last time.Duration             // Last returns what was true that long ago
 	gets *atomic.Int64             // counts the calls of Get; nil: nobody does
 	told func(to int, data []byte) // sees what Tell sends
 }
 
 func (e lateEngine) Last(ctx context.Context, b exchange.Bucket) (uint64, error) {
-	last, err := e.Engine.Last(ctx, b)
+	last, err := e.Transport.Last(ctx, b)
 	pause(ctx, e.last)
 	return last, err
 }
@@ -33,12 +33,12 @@ func (e lateEngine) Get(ctx context.Context, b exchange.Bucket, key string) (exc
 	if e.gets != nil {
 		e.gets.Add(1)
 	}
-	return e.Engine.Get(ctx, b, key)
+	return e.Transport.Get(ctx, b, key)
 }
 
 func (e lateEngine) Tell(ctx context.Context, to int, kind string, data []byte) error {
 	e.told(to, data)
-	return e.Engine.Tell(ctx, to, kind, data)
+	return e.Transport.Tell(ctx, to, kind, data)
 }
 
 // TestLateLast: that leases change while the engine answers is no loss of leases.
@@ -46,7 +46,7 @@ func TestLateLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, nodes, _ := testNodes(t, *seedFlag, 3, 80, mem.Faults{Delay: 5 * time.Millisecond})
 		for _, n := range nodes {
-			n.wrap = func(e exchange.Engine) exchange.Engine {
+			n.wrap = func(e exchange.Transport) exchange.Transport {
 				return lateEngine{e, 500 * time.Millisecond, nil, func(int, []byte) {}}
 			}
 		}
@@ -75,7 +75,7 @@ func TestLateHandOver(t *testing.T) {
 		var handed [2][]request
 		for node := range leases {
 			s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			engine := lateEngine{Engine: net.Engine(node), gets: &gets, told: func(to int, data []byte) {
+			engine := lateEngine{Transport: net.Transport(node), gets: &gets, told: func(to int, data []byte) {
 				r, _, err := parseRequest(data, 2)
 				if err != nil || r.Op != opHand {
 					t.Errorf("%s: %v", data, err)
@@ -86,7 +86,7 @@ func TestLateHandOver(t *testing.T) {
 				handed[to] = append(handed[to], r)
 			}}
 			defer engine.Close()
-			leases[node] = New(Options{Engine: engine, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
+			leases[node] = New(Options{Transport: engine, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
 				Longest: longest, New: true})
 			if v := s.Admit(time.Now(), &polite.Item{Host: uint64(node), PLD: uint64(node), Addrs: []netip.Addr{addr}}); v.Kind != polite.Admitted {
 				t.Fatalf("%+v", v)

@@ -17,7 +17,7 @@ import (
 
 // Options configure Leases.
 type Options struct {
-	Engine      exchange.Engine
+	Transport   exchange.Transport
 	Polite      *polite.Scheduler
 	Node, Nodes int
 	Run         uint64        // identifies this process; not 0
@@ -43,20 +43,20 @@ const (
 	stay    = 10 * time.Second // a holder keeps a network that it uses, if another wants it
 	idleFor = 30 * time.Second // an unused network that nobody wants is given back after it: most get URLs again before
 
-	// unusedAgain is the time between two looks whether a network that another node wants has no URLs left.
-	unusedAgain = 2 * time.Second
+	// recheckUnused is the time between two looks whether a network that another node wants has no URLs left.
+	recheckUnused = 2 * time.Second
 
-	askAgain  = 5 * time.Second        // who waits asks again
-	askFor    = 2 * time.Second        // the longest time for an answer
-	tryAgain  = time.Second            // after an error of the engine
-	lookAgain = 300 * time.Millisecond // after a lease was found to be another's than it seemed
-	endFor    = time.Second            // exchanges in progress have that long to end before a network is handed over
-	begun     = 50 * time.Millisecond  // between two looks whether all requests have begun
+	askEvery     = 5 * time.Second        // who waits asks again
+	askTimeout   = 2 * time.Second        // the longest time for an answer
+	retryAfter   = time.Second            // after an error of the engine
+	recheckAfter = 300 * time.Millisecond // after a lease was found to be another's than it seemed
+	endTimeout   = time.Second            // exchanges in progress have that long to end before a network is handed over
+	begun        = 50 * time.Millisecond  // between two looks whether all requests have begun
 )
 
 const (
 	maxSteps  = 32      // calls of the engine at once: 40,000/s with 1 ms each
-	maxAsks   = 8       // of these, questions to one node: one that hangs answers none for askFor
+	maxAsks   = 8       // of these, questions to one node: one that hangs answers none for askTimeout
 	allAsks   = 24      // and to all nodes, so that some calls remain for networks that nobody has
 	maxClaims = 100_000 // leases that are looked after although this node has no URLs of the network
 )
@@ -66,25 +66,25 @@ var ErrTwice = errors.New("another process crawls as this node")
 
 // Leases are the leases of a node. All methods are safe for concurrent use.
 type Leases struct {
-	o     Options
-	began time.Time
-	beats beats
+	o          Options
+	began      time.Time
+	heartbeats heartbeats
 
-	mu      sync.Mutex // guards the fields below; held during no call of the engine
-	entries map[netip.Addr]*entry
-	queue   entryQueue                   // those that no step is working on, by when the next one is due
-	line    waitLine                     // entries that wait for another node, the longest first
-	held    int                          // entries that do not wait
-	claims  int                          // entries that were made by requests of others
-	claimed int                          // entries that are still to be claimed again after a loss
-	waits   uint64                       // the last entry.wait
-	told    time.Duration                // when Options.Problem was told last that the broker has no room; 0: never
-	overdue map[netip.Addr]time.Duration // networks of others in which exchanges go on: when their holder was told last
-	asking  []int                        // questions that wait for an answer, by node
-	asks    int                          // their sum
-	steps   chan struct{}
-	wake    chan struct{}
-	figures Figures
+	mu         sync.Mutex // guards the fields below; held during no call of the engine
+	entries    map[netip.Addr]*entry
+	queue      entryQueue                   // those that no step is working on, by when the next one is due
+	line       waitLine                     // entries that wait for another node, the longest first
+	held       int                          // entries that do not wait
+	claims     int                          // entries that were made by requests of others
+	claimed    int                          // entries that are still to be claimed again after a loss
+	waits      uint64                       // the last entry.wait
+	reportedAt time.Duration                // when Options.Problem was told last that the broker has no room; 0: never
+	overdue    map[netip.Addr]time.Duration // networks of others in which exchanges go on: when their holder was told last
+	asking     []int                        // questions that wait for an answer, by node
+	asks       int                          // their sum
+	steps      chan struct{}
+	wake       chan struct{}
+	figures    Figures
 }
 
 // Figures describe the leases of a node.
@@ -117,30 +117,30 @@ const (
 // entry is a network that has URLs here, or whose lease is this node's.
 type entry struct {
 	waitLink
-	net     netip.Addr
-	key     string
-	stage   stage
-	due     time.Duration // of the next step
-	stepped time.Duration // when the last one ended
-	index   int           // in the queue; -1: a step works on it
-	poked   bool          // another step is due at once
-	claim   bool          // made by a request of another: this node may have the lease without wanting it
-	again   bool          // claim the lease again: the broker may have lost it
-	exists  bool          // the lease was another's, or had a value, when it was looked at last: of the steps
-	shut    bool          // held, but not open before others have claimed theirs
-	bring   polite.Holding
-	kept    *value        // the lease's value, if it tells the next process of this node something
-	rev     uint64        // of the lease's value
-	wanted  time.Duration // since when it is in Leases.line
-	since   time.Duration // when the lease was got
-	left    time.Duration // when the stage leaving began
-	unused  time.Duration // since when it has no URLs; 0: it has
-	line    []waiter      // nodes that wait
-	holder  int           // while waiting: the node that seems to have the lease, or nobody
-	inLine  time.Duration // while waiting: until then, the holder may be trusted to hand the lease over
-	wait    uint64        // while waiting: identifies this wait to the holder; 0: it was told nothing that still holds
-	given   *given        // while waiting: the holder has handed the lease over
-	unread  unread        // while waiting: a value that cannot be decoded; of the steps
+	net         netip.Addr
+	key         string
+	stage       stage
+	due         time.Duration // of the next step
+	stepped     time.Duration // when the last one ended
+	index       int           // in the queue; -1: a step works on it
+	poked       bool          // another step is due at once
+	claim       bool          // made by a request of another: this node may have the lease without wanting it
+	reclaim     bool          // claim the lease again: the broker may have lost it
+	exists      bool          // the lease was another's, or had a value, when it was looked at last: of the steps
+	shut        bool          // held, but not open before others have claimed theirs
+	bring       polite.Holding
+	kept        *value        // the lease's value, if it tells the next process of this node something
+	rev         uint64        // of the lease's value
+	wanted      time.Duration // since when it is in Leases.line
+	since       time.Duration // when the lease was got
+	left        time.Duration // when the stage leaving began
+	unused      time.Duration // since when it has no URLs; 0: it has
+	line        []waiter      // nodes that wait
+	holder      int           // while waiting: the node that seems to have the lease, or nobody
+	queuedUntil time.Duration // while waiting: until then, the holder may be trusted to hand the lease over
+	wait        uint64        // while waiting: identifies this wait to the holder; 0: it was told nothing that still holds
+	given       *given        // while waiting: the holder has handed the lease over
+	unread      unread        // while waiting: a value that cannot be decoded; of the steps
 }
 
 // given is a lease that its last holder has written for this process.
@@ -162,8 +162,8 @@ func New(o Options) *Leases {
 	if l.o.Clock == nil {
 		l.o.Clock = func() time.Duration { return time.Since(l.began) }
 	}
-	l.beats.l = l
-	l.beats.nodes = make([]seen, o.Nodes)
+	l.heartbeats.l = l
+	l.heartbeats.nodes = make([]seen, o.Nodes)
 	return l
 }
 
@@ -179,12 +179,12 @@ func (l *Leases) problem(text string, err error) {
 	}
 }
 
-// Life returns a context that ends when the process of another node that beats now is found to be gone: another one beats, or it
+// ProcessContext returns a context that ends when the process of another node that beats now is found to be gone: another one beats, or it
 // has said that it has ended. It does not end if the node has not beaten yet.
-func (l *Leases) Life(node int) context.Context {
-	l.beats.mu.Lock()
-	defer l.beats.mu.Unlock()
-	if life := l.beats.nodes[node].life; life != nil {
+func (l *Leases) ProcessContext(node int) context.Context {
+	l.heartbeats.mu.Lock()
+	defer l.heartbeats.mu.Unlock()
+	if life := l.heartbeats.nodes[node].process; life != nil {
 		return life
 	}
 	return context.Background()
@@ -200,7 +200,7 @@ func (l *Leases) Figures() Figures {
 		f.Longest = l.now() - e.wanted
 	}
 	f.Age = time.Since(l.began)
-	f.Resting, f.Starting, f.Guarded = !l.MayFetch(), !l.beats.ever.Load(), l.beats.guarded.Load()
+	f.Resting, f.Starting, f.Guarded = !l.MayFetch(), !l.heartbeats.ever.Load(), l.heartbeats.guarded.Load()
 	return f
 }
 
@@ -242,17 +242,17 @@ func (l *Leases) enter(e *entry, to stage) {
 func (l *Leases) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop, err := l.o.Engine.Answer(askKind, l.answer)
+	stop, err := l.o.Transport.Answer(askKind, l.answer)
 	if err != nil {
 		return fmt.Errorf("exchange/lease: %w", err)
 	}
 	defer stop()
 	var running sync.WaitGroup
-	running.Go(func() { l.beats.watch(ctx) })
+	running.Go(func() { l.heartbeats.watch(ctx) })
 	running.Go(func() { l.collect(ctx) })
-	running.Go(func() { l.tellOfOpen(ctx) })
+	running.Go(func() { l.reportOverdue(ctx) })
 	running.Go(func() {
-		if err := l.beats.run(ctx); err != nil {
+		if err := l.heartbeats.run(ctx); err != nil {
 			cancel(err)
 		}
 	})
@@ -276,14 +276,14 @@ func (l *Leases) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.o.Polite.Wanted():
-			l.lookAtWanted()
+			l.scanWanted()
 		case <-l.wake:
 		case <-timer.C:
 		}
 		for {
 			select {
 			case <-l.o.Polite.Wanted(): // while the engine is slow, some step is always due
-				l.lookAtWanted()
+				l.scanWanted()
 			default:
 			}
 			e, wait := l.next()
@@ -304,8 +304,8 @@ func (l *Leases) loop(ctx context.Context) {
 	}
 }
 
-// lookAtWanted looks at the networks that have got URLs.
-func (l *Leases) lookAtWanted() {
+// scanWanted looks at the networks that have got URLs.
+func (l *Leases) scanWanted() {
 	for _, net := range l.o.Polite.TakeWanted() {
 		l.look(net, false)
 	}
@@ -398,20 +398,20 @@ func (l *Leases) answer(_ context.Context, from int, data []byte) []byte {
 		return []byte{answerNo}
 	}
 	if r.Op == opOpen {
-		if l.hearOpen(net, from, r.Open) {
+		if l.noteReported(net, from, r.Open) {
 			return []byte{answerLine}
 		}
 		return []byte{answerNo}
 	}
-	if r.Op == opWant && l.putInLine(net, waiter{from, r.Run, r.Wait}) || r.Op == opHand && l.accept(net, &r) {
+	if r.Op == opWant && l.enqueue(net, waiter{from, r.Run, r.Wait}) || r.Op == opHand && l.accept(net, &r) {
 		return []byte{answerLine}
 	}
 	l.look(net, true) // the lease may name this node
 	return []byte{answerNo}
 }
 
-// putInLine puts a node into the line for a network that is held.
-func (l *Leases) putInLine(net netip.Addr, w waiter) bool {
+// enqueue puts a node into the line for a network that is held.
+func (l *Leases) enqueue(net netip.Addr, w waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[net]

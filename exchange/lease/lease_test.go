@@ -93,9 +93,9 @@ type node struct {
 	items   map[*polite.Item]bool // that are not fetched
 	run     uint64
 	figures Figures
-	wrap    func(exchange.Engine) exchange.Engine // nil: no
-	losses  int                                   // of leases, that the last process seems to have seen; its start is one
-	stages  [gone + 1]int                         // that count has seen
+	wrap    func(exchange.Transport) exchange.Transport // nil: no
+	losses  int                                         // of leases, that the last process seems to have seen; its start is one
+	stages  [gone + 1]int                               // that count has seen
 	claims  int
 	rested  int // looks that found it resting after its start
 	problem func(string, error)
@@ -106,7 +106,7 @@ type node struct {
 func (n *node) live(ctx context.Context, clean bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var engine exchange.Engine = n.net.Engine(n.number)
+	var engine exchange.Transport = n.net.Transport(n.number)
 	defer engine.Close()
 	if n.wrap != nil {
 		engine = n.wrap(engine)
@@ -117,7 +117,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	}
 	n.run++
 	s := polite.New(opt, time.Now())
-	l := New(Options{Engine: engine, Polite: s, Node: n.number, Nodes: n.nodes, Run: uint64(n.number)<<32 + n.run, TTL: n.ttl,
+	l := New(Options{Transport: engine, Polite: s, Node: n.number, Nodes: n.nodes, Run: uint64(n.number)<<32 + n.run, TTL: n.ttl,
 		Longest: longest, New: n.run == 1, Problem: n.problem})
 	n.mu.Lock()
 	for _, it := range slices.Collect(maps.Keys(n.items)) {
@@ -175,7 +175,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	n.figures = l.Figures()
 	cancel()
 	running.Wait()
-	n.losses = l.beats.events
+	n.losses = l.heartbeats.events
 	if failed == nil && clean {
 		end, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -296,11 +296,11 @@ func testTurns(t *testing.T, seed uint64) {
 	if took > 4*time.Minute {
 		t.Errorf("it took %v", took)
 	}
-	e := net.Engine(0)
+	e := net.Transport(0)
 	defer e.Close()
 	for i := range nodes {
-		v, err := e.Get(t.Context(), exchange.BucketNet, beatKey(i))
-		var b beat
+		v, err := e.Get(t.Context(), exchange.BucketNet, heartbeatKey(i))
+		var b heartbeat
 		if err != nil || json.Unmarshal(v.Data, &b) != nil || !b.Ended {
 			t.Errorf("node %d: beat %s, %v", i, v.Data, err)
 		}
@@ -509,9 +509,9 @@ func TestSlowEngine(t *testing.T) {
 					t.Fatalf("%+v", v)
 				}
 			}
-			l = New(Options{Engine: net.Engine(node), Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
+			l = New(Options{Transport: net.Transport(node), Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
 				Longest: longest, New: true})
-			defer l.o.Engine.Close()
+			defer l.o.Transport.Close()
 			running.Go(func() {
 				if err := l.Run(ctx); err != nil {
 					t.Error(err)

@@ -27,10 +27,10 @@ func TestLostLease(t *testing.T) {
 			defer cancel()
 			var running sync.WaitGroup
 			s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			e, e1 := net.Engine(0), net.Engine(1)
+			e, e1 := net.Transport(0), net.Transport(1)
 			defer e.Close()
 			defer e1.Close()
-			l := New(Options{Engine: e, Polite: s, Node: 0, Nodes: 2, Run: 1, TTL: time.Minute, Longest: longest, New: true})
+			l := New(Options{Transport: e, Polite: s, Node: 0, Nodes: 2, Run: 1, TTL: time.Minute, Longest: longest, New: true})
 			running.Go(func() {
 				if err := l.Run(ctx); err != nil {
 					t.Error(err)
@@ -46,7 +46,7 @@ func TestLostLease(t *testing.T) {
 				s.Started(time.Now(), g)
 			}
 			if c.leaving {
-				if !l.putInLine(polite.Network(addr), waiter{Node: 1, Run: 7}) {
+				if !l.enqueue(polite.Network(addr), waiter{Node: 1, Run: 7}) {
 					t.Fatal("the network is not held")
 				}
 				time.Sleep(20 * time.Second)
@@ -59,8 +59,8 @@ func TestLostLease(t *testing.T) {
 			if _, err := e1.Put(ctx, exchange.BucketNet, netKey(polite.Network(addr)), encode(lease)); err != nil {
 				t.Fatal(err)
 			}
-			beats := func() uint64 { v, _ := e1.Get(ctx, exchange.BucketNet, beatKey(0)); return v.Revision }
-			l.beats.lost() // as after a new connection
+			beats := func() uint64 { v, _ := e1.Get(ctx, exchange.BucketNet, heartbeatKey(0)); return v.Revision }
+			l.heartbeats.lost() // as after a new connection
 			time.Sleep(2 * time.Second)
 			for range 6 {
 				was := beats()
@@ -72,7 +72,7 @@ func TestLostLease(t *testing.T) {
 			if is := stageOf(l, addr); is != gone || s.Lease(time.Now(), addr).Held {
 				t.Errorf("%s: stage %d: the lease is another's", c.name, is)
 			}
-			l.beats.lost() // once more, in that stage
+			l.heartbeats.lost() // once more, in that stage
 			time.Sleep(3 * time.Second)
 			if !l.allClaimed() {
 				t.Errorf("%s: something is to be claimed again", c.name)

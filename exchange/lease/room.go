@@ -19,8 +19,8 @@ const (
 	collectTTLs  = 6
 	// collectMost bounds the leases that are deleted in a round: a minute or two with 1 ms each.
 	collectMost = 100_000
-	// tellAgain is the least time between two reports that the broker has no room.
-	tellAgain = 5 * time.Minute
+	// reportEvery is the least time between two reports that the broker has no room.
+	reportEvery = 5 * time.Minute
 )
 
 // full notes that the broker has refused a lease for want of room.
@@ -28,19 +28,19 @@ func (l *Leases) full(err error) {
 	now := l.now()
 	l.mu.Lock()
 	l.figures.Refused++
-	tell := l.told == 0 || now-l.told > tellAgain
-	if tell {
-		l.told = now
+	report := l.reportedAt == 0 || now-l.reportedAt > reportEvery
+	if report {
+		l.reportedAt = now
 	}
 	l.mu.Unlock()
-	if tell {
+	if report {
 		l.problem("the broker has no room for more leases of networks (--cluster-leases): some wait until others are given back", err)
 	}
 }
 
-// lookAtRoom notes how much room the broker has.
-func (l *Leases) lookAtRoom(ctx context.Context) {
-	room, err := l.o.Engine.Room(ctx, exchange.BucketNet)
+// updateRoom notes how much room the broker has.
+func (l *Leases) updateRoom(ctx context.Context) {
+	room, err := l.o.Transport.Room(ctx, exchange.BucketNet)
 	if err != nil {
 		return // the figures of the last beat must do
 	}
@@ -60,12 +60,12 @@ func (l *Leases) room() exchange.Room {
 // end gives the lease back, but never without the back-offs and connections that the next holder must know of. It changes
 // next to what it has done.
 func (l *Leases) pass(ctx context.Context, e *entry, next *value) (rev uint64, err error) {
-	remove := func() (uint64, error) { return 0, l.o.Engine.Delete(ctx, exchange.BucketNet, e.key, e.rev) }
-	if next.Node == nobody && !next.tells() {
+	remove := func() (uint64, error) { return 0, l.o.Transport.Delete(ctx, exchange.BucketNet, e.key, e.rev) }
+	if next.Node == nobody && !next.informs() {
 		return remove()
 	}
 	write := func() (uint64, error) {
-		return l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(next), e.rev)
+		return l.o.Transport.Update(ctx, exchange.BucketNet, e.key, encode(next), e.rev)
 	}
 	if l.room().Above(noLines) {
 		next.Line = nil
@@ -77,13 +77,13 @@ func (l *Leases) pass(ctx context.Context, e *entry, next *value) (rev uint64, e
 	}
 	if errors.Is(err, exchange.ErrFull) {
 		l.full(err)
-		if !next.tells() {
+		if !next.informs() {
 			next.Node, next.Run = nobody, 0
 			return remove()
 		}
 	}
 	if err == nil {
-		l.beats.saw(rev)
+		l.heartbeats.saw(rev)
 	}
 	return rev, err
 }
@@ -93,10 +93,10 @@ func (l *Leases) pass(ctx context.Context, e *entry, next *value) (rev uint64, e
 func (l *Leases) collect(ctx context.Context) {
 	for round := 1; ctx.Err() == nil; round++ {
 		pause(ctx, l.o.TTL)
-		if round%collectTTLs != 0 && !l.room().Above(collectOften) || !l.beats.heard.Load() || !l.beats.lowest() {
+		if round%collectTTLs != 0 && !l.room().Above(collectOften) || !l.heartbeats.heard.Load() || !l.heartbeats.lowest() {
 			continue
 		}
-		w, err := l.o.Engine.Watch(ctx, exchange.BucketNet, exchange.LeasePrefix+">")
+		w, err := l.o.Transport.Watch(ctx, exchange.BucketNet, exchange.LeasePrefix+">")
 		if err != nil {
 			continue // the next round tries again
 		}
@@ -113,10 +113,10 @@ func (l *Leases) collectFrom(ctx context.Context, w exchange.Watcher) {
 			return
 		}
 		was, err := decode(v.Data, l.o.Nodes)
-		if v.Deleted || err != nil || was.tells() || !l.beats.unneeded(was, v.Revision, l.o.Longest) {
+		if v.Deleted || err != nil || was.informs() || !l.heartbeats.unneeded(was, v.Revision, l.o.Longest) {
 			continue
 		}
-		if l.o.Engine.Delete(ctx, exchange.BucketNet, v.Key, v.Revision) == nil {
+		if l.o.Transport.Delete(ctx, exchange.BucketNet, v.Key, v.Revision) == nil {
 			n++
 			l.mu.Lock()
 			l.figures.Collected++
@@ -128,7 +128,7 @@ func (l *Leases) collectFrom(ctx context.Context, w exchange.Watcher) {
 // unneeded reports whether a lease that tells nothing may be deleted: whoever creates it again need not know of this holder.
 // Either its process is known to have ended, since it has said so, or since another one of its node has written a beat after
 // the lease. Or its node has been silent for so long that its exchanges have ended, too.
-func (b *beats) unneeded(lease *value, rev uint64, longest time.Duration) bool {
+func (b *heartbeats) unneeded(lease *value, rev uint64, longest time.Duration) bool {
 	if lease.Node == nobody {
 		return true
 	}
@@ -138,18 +138,18 @@ func (b *beats) unneeded(lease *value, rev uint64, longest time.Duration) bool {
 	switch {
 	case !b.watching || !n.known || lease.Node == b.l.o.Node && lease.Run == b.l.o.Run:
 		return false
-	case n.beat.Run == lease.Run:
-		return n.beat.Ended || b.proved-n.last > b.l.o.TTL+longest
+	case n.heartbeat.Run == lease.Run:
+		return n.heartbeat.Ended || b.proved-n.last > b.l.o.TTL+longest
 	}
 	return n.rev > rev
 }
 
 // lowest reports whether no node with a lower number beats.
-func (b *beats) lowest() bool {
+func (b *heartbeats) lowest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for node := range b.l.o.Node {
-		if n := &b.nodes[node]; n.known && !n.beat.Ended && b.l.now()-n.last < aliveBeats*b.every() {
+		if n := &b.nodes[node]; n.known && !n.heartbeat.Ended && b.l.now()-n.last < aliveHeartbeats*b.every() {
 			return false
 		}
 	}

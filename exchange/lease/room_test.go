@@ -85,7 +85,7 @@ func TestBrimfulRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, nodes, web := testNodes(t, *seedFlag, 2, 200, mem.Faults{})
 		net := mem.New(mem.Options{Seed: *seedFlag, BucketBytes: 20_000, Faults: mem.Faults{Delay: 5 * time.Millisecond}})
-		e := net.Engine(5)
+		e := net.Transport(5)
 		defer e.Close()
 		for _, n := range nodes {
 			n.net = net
@@ -129,8 +129,8 @@ func TestCollect(t *testing.T) {
 			start := func(node, networks int) (l *Leases, kill func()) {
 				run++
 				s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-				engine := net.Engine(node)
-				l = New(Options{Engine: engine, Polite: s, Node: node, Nodes: 3, Run: run, TTL: time.Minute, Longest: longest})
+				engine := net.Transport(node)
+				l = New(Options{Transport: engine, Polite: s, Node: node, Nodes: 3, Run: run, TTL: time.Minute, Longest: longest})
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- l.Run(ctx) }()
@@ -157,7 +157,7 @@ func TestCollect(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			want("while all live", 27)
 			kill()
-			e := net.Engine(1)
+			e := net.Transport(1)
 			defer e.Close()
 			rests := value{Node: 1, Run: 3, Rests: map[string]int64{"10.9.9.9": 1e9}}
 			if _, err := e.Create(t.Context(), exchange.BucketNet, "net.0a0909", encode(rests)); err != nil {

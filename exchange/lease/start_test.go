@@ -48,9 +48,9 @@ func TestStart(t *testing.T) {
 		rests := func(end bool, during func(l *Leases)) time.Duration {
 			t.Helper()
 			run++
-			engine := net.Engine(0)
+			engine := net.Transport(0)
 			defer engine.Close()
-			l := New(Options{Engine: engine, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
+			l := New(Options{Transport: engine, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
 				Longest: longest, New: run == 1})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
@@ -80,7 +80,7 @@ func TestStart(t *testing.T) {
 			}
 			return took
 		}
-		beat := time.Minute / beatsPerTTL
+		beat := time.Minute / heartbeatsPerTTL
 		first := rests(true, nil)
 		ended := rests(false, nil)
 		killed := rests(false, func(l *Leases) {

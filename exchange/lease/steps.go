@@ -15,10 +15,10 @@ import (
 // take tries to get a lease.
 func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done bool) {
 	l.mu.Lock()
-	g, holder, inLine := e.given, e.holder, e.inLine-l.now()
+	g, holder, queued := e.given, e.holder, e.queuedUntil-l.now()
 	e.given = nil
 	l.mu.Unlock()
-	heard := l.beats.heard.Load()
+	heard := l.heartbeats.heard.Load()
 	if g != nil && heard {
 		g.value.At = time.Now().UnixMilli()
 		l.got(e, g.rev, g.value, g.value.Line)
@@ -29,18 +29,18 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	}
 	switch {
 	case !heard:
-		return l.short(lookAgain), false // others would take it again
-	case inLine > 0:
-		return inLine, false
-	case holder != nobody && !l.beats.late(holder):
+		return l.short(recheckAfter), false // others would take it again
+	case queued > 0:
+		return queued, false
+	case holder != nobody && !l.heartbeats.late(holder):
 		switch l.ask(ctx, e, holder) {
 		case answerLine:
-			return l.short(stay) + l.short(askAgain), false // it says when it hands over; that may be lost
+			return l.short(stay) + l.short(askEvery), false // it says when it hands over; that may be lost
 		case notAsked:
-			return l.short(tryAgain), false
+			return l.short(retryAfter), false
 		}
 	}
-	engine := l.o.Engine
+	engine := l.o.Transport
 	if !e.claim && !e.exists {
 		mine := value{Node: l.o.Node, Run: l.o.Run}
 		rev, err := engine.Create(ctx, exchange.BucketNet, e.key, encode(mine))
@@ -50,19 +50,19 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		}
 		if errors.Is(err, exchange.ErrFull) {
 			l.full(err)
-			return l.short(askAgain), false
+			return l.short(askEvery), false
 		}
 		if !errors.Is(err, exchange.ErrExists) {
-			return l.short(tryAgain), false
+			return l.short(retryAfter), false
 		}
 	}
 	v, err := engine.Get(ctx, exchange.BucketNet, e.key)
 	e.exists = err == nil
 	if errors.Is(err, exchange.ErrNotFound) {
 		e.unread = unread{}
-		return l.short(lookAgain), l.unclaim(e)
+		return l.short(recheckAfter), l.unclaim(e)
 	} else if err != nil {
-		return l.short(tryAgain), false
+		return l.short(retryAfter), false
 	}
 	was, err := l.read(v.Data)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	e.unread = unread{}
 	void, ended := true, true
 	if was.Node != nobody && was.Node != l.o.Node {
-		if void, ended = l.beats.void(was); void && !ended {
+		if void, ended = l.heartbeats.void(was); void && !ended {
 			was.Open = []open{{maxOpen, l.o.Longest.Milliseconds()}} // nothing is known of its exchanges
 		}
 	}
@@ -87,26 +87,26 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 			l.got(e, rev, &mine, was.Line)
 			return 0, false
 		case errors.Is(err, exchange.ErrChanged):
-			return l.short(lookAgain), false
+			return l.short(recheckAfter), false
 		case errors.Is(err, exchange.ErrFull):
 			l.full(err)
 		}
-		return l.short(tryAgain), false
+		return l.short(retryAfter), false
 	case l.unclaim(e):
 		return 0, true
 	}
-	if l.beats.late(was.Node) {
-		return l.short(askAgain), false
+	if l.heartbeats.late(was.Node) {
+		return l.short(askEvery), false
 	}
 	switch l.ask(ctx, e, was.Node) {
 	case 0:
-		return l.short(askAgain), false
+		return l.short(askEvery), false
 	case answerLine:
-		return l.short(stay) + l.short(askAgain), false
+		return l.short(stay) + l.short(askEvery), false
 	case notAsked:
-		return l.short(tryAgain), false
+		return l.short(retryAfter), false
 	}
-	return l.short(lookAgain), false
+	return l.short(recheckAfter), false
 }
 
 // notAsked is the answer to a question that was not asked, since others wait for theirs.
@@ -123,9 +123,9 @@ func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
 	l.asks++
 	wait := l.wait(e)
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	data, err := l.o.Engine.Ask(ctx, holder, askKind, encode(request{Op: opWant, Key: e.key, Run: l.o.Run, Wait: wait}))
+	data, err := l.o.Transport.Ask(ctx, holder, askKind, encode(request{Op: opWant, Key: e.key, Run: l.o.Run, Wait: wait}))
 	if err == nil && len(data) == 1 {
 		answer = data[0]
 	}
@@ -136,20 +136,20 @@ func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
 	switch {
 	case e.wait != wait: // the answer is older than what has come since
 	case answer == answerLine:
-		l.inLineOf(e, holder)
+		l.noteQueued(e, holder)
 	default:
 		l.forgetHolder(e)
 	}
 	return answer
 }
 
-// inLineOf notes that an entry is in a node's line. The caller has the lock.
-func (l *Leases) inLineOf(e *entry, holder int) {
-	e.holder, e.inLine = holder, l.now()+l.short(stay)+l.short(askAgain)
+// noteQueued notes that an entry is in a node's line. The caller has the lock.
+func (l *Leases) noteQueued(e *entry, holder int) {
+	e.holder, e.queuedUntil = holder, l.now()+l.short(stay)+l.short(askEvery)
 }
 
 // forgetHolder makes the next step look for the holder, which must tell of a new wait. The caller has the lock.
-func (l *Leases) forgetHolder(e *entry) { e.holder, e.inLine, e.wait = nobody, 0, 0 }
+func (l *Leases) forgetHolder(e *entry) { e.holder, e.queuedUntil, e.wait = nobody, 0, 0 }
 
 // wait returns the number of an entry's wait. The caller has the lock.
 func (l *Leases) wait(e *entry) uint64 {
@@ -179,14 +179,14 @@ func (l *Leases) unclaim(e *entry) bool {
 
 // got notes that the lease is this node's. mine is its value, line are those that wait.
 func (l *Leases) got(e *entry, rev uint64, mine *value, line []waiter) {
-	l.beats.saw(rev)
+	l.heartbeats.saw(rev)
 	e.bring = mine.holding()
 	l.mu.Lock()
 	l.enter(e, held)
 	e.rev, e.since, e.unused, e.shut, e.kept = rev, l.now(), 0, true, nil
 	e.given = nil
 	l.forgetHolder(e)
-	if mine.tells() {
+	if mine.informs() {
 		e.kept = mine
 	}
 	for _, w := range line {
@@ -200,13 +200,13 @@ func (l *Leases) got(e *entry, rev uint64, mine *value, line []waiter) {
 
 // keep looks after a lease of this node.
 func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
-	if ok, wait := l.sure(ctx, e); !ok {
+	if ok, wait := l.ensure(ctx, e); !ok {
 		return wait
 	}
 	now := l.now()
 	if e.shut {
-		if !l.beats.open() {
-			return l.short(lookAgain)
+		if !l.heartbeats.open() {
+			return l.short(recheckAfter)
 		}
 		e.shut = false
 		e.since = now + l.o.Polite.Hold(time.Now(), e.net, e.bring)
@@ -233,7 +233,7 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 		end = e.unused + l.short(idleFor)
 	}
 	// Without the broker, a lease that is given up cannot be taken again.
-	if end <= now && l.o.Engine.State().Connected {
+	if end <= now && l.o.Transport.State().Connected {
 		l.o.Polite.Release(time.Now(), e.net)
 		l.mu.Lock()
 		l.enter(e, leaving)
@@ -243,18 +243,18 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 	}
 	most := idleFor
 	if waits {
-		most = unusedAgain
+		most = recheckUnused
 	}
-	return min(max(end-now, l.short(lookAgain)), l.short(most))
+	return min(max(end-now, l.short(recheckAfter)), l.short(most))
 }
 
 // leave gives a lease to the next node in the line, or back, once all requests have begun.
 func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done bool) {
-	if ok, wait := l.sure(ctx, e); !ok {
+	if ok, wait := l.ensure(ctx, e); !ok {
 		return wait, false
 	}
 	state := l.o.Polite.Lease(time.Now(), e.net)
-	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endFor) {
+	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endTimeout) {
 		return begun, false
 	}
 	next := value{Node: nobody}
@@ -264,7 +264,7 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	wanted := l.o.Polite.StillWanted(time.Now(), e.net)
 	l.mu.Lock()
 	for len(e.line) > 0 && next.Node == nobody {
-		if to = e.line[0]; l.beats.lives(to) {
+		if to = e.line[0]; l.heartbeats.alive(to) {
 			next.Node, next.Run = to.Node, to.Run
 		}
 		e.line = e.line[1:]
@@ -289,19 +289,19 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 			e.line = slices.Insert(e.line, 0, to)
 		}
 		l.mu.Unlock()
-		return l.short(tryAgain), false
+		return l.short(retryAfter), false
 	}
-	e.exists = next.tells() || next.Node != nobody
+	e.exists = next.informs() || next.Node != nobody
 	l.mu.Lock()
 	if state.Flights > 0 {
-		l.goesOn(e.net)
+		l.noteOverdue(e.net)
 	}
 	l.settle(e)
 	l.enter(e, waiting)
 	e.line = nil
 	switch {
 	case number > 0 && len(next.Line) > 0:
-		l.inLineOf(e, next.Node)
+		l.noteQueued(e, next.Node)
 	case number > 0:
 		l.forgetHolder(e)
 	}
@@ -311,7 +311,7 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	l.mu.Unlock()
 	if next.Node != nobody {
 		// If that is lost, the next node finds its name when it asks again.
-		_ = l.o.Engine.Tell(ctx, next.Node, askKind, encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
+		_ = l.o.Transport.Tell(ctx, next.Node, askKind, encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
 	}
 	return 0, l.unclaimLeft(e)
 }
@@ -339,7 +339,7 @@ func (l *Leases) unclaimLeft(e *entry) bool {
 // beats only when all its leases are claimed. The caller has the lock.
 func (l *Leases) lose(e *entry) {
 	l.enter(e, gone)
-	l.goesOn(e.net)
+	l.noteOverdue(e.net)
 	l.settle(e)
 	e.line, e.shut = nil, false
 }
@@ -353,21 +353,21 @@ func (l *Leases) lost(e *entry) {
 	l.lose(e)
 }
 
-// sure claims a lease again if the broker may have lost it. The results are those of claimAgain.
-func (l *Leases) sure(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
+// ensure claims a lease again if the broker may have lost it. The results are those of reclaim.
+func (l *Leases) ensure(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
 	l.mu.Lock()
-	again := e.again
+	again := e.reclaim
 	l.mu.Unlock()
 	if again {
-		return l.claimAgain(ctx, e)
+		return l.reclaim(ctx, e)
 	}
 	return true, 0
 }
 
-// claimAgain makes sure of a lease after the broker may have lost changes. ok is false if the lease is another's now, or
+// reclaim makes sure of a lease after the broker may have lost changes. ok is false if the lease is another's now, or
 // if it must be tried again.
-func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
-	engine := l.o.Engine
+func (l *Leases) reclaim(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
+	engine := l.o.Transport
 	mine := encode(value{Node: l.o.Node, Run: l.o.Run})
 	if e.kept != nil {
 		e.kept.age(time.Now())
@@ -377,7 +377,7 @@ func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.D
 	if errors.Is(err, exchange.ErrExists) {
 		v, err := engine.Get(ctx, exchange.BucketNet, e.key)
 		if err != nil {
-			return false, l.short(tryAgain)
+			return false, l.short(retryAfter)
 		}
 		was, err := decode(v.Data, l.o.Nodes)
 		if err != nil || was.Node != l.o.Node || was.Run != l.o.Run {
@@ -385,16 +385,16 @@ func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.D
 			return false, 0
 		}
 		if rev, err = engine.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {
-			return false, l.short(lookAgain)
+			return false, l.short(recheckAfter)
 		}
 	} else if errors.Is(err, exchange.ErrFull) { // the broker has lost it, and has no room for it now
 		l.full(err)
 		l.lost(e)
 		return false, 0
 	} else if err != nil {
-		return false, l.short(tryAgain)
+		return false, l.short(retryAfter)
 	}
-	l.beats.saw(rev)
+	l.heartbeats.saw(rev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.rev = rev
@@ -413,8 +413,8 @@ func (l *Leases) claimAll() {
 			continue // there is nothing to claim
 		}
 		// A step may be getting the lease just now, from a broker that has lost it since.
-		if !e.again {
-			e.again = true
+		if !e.reclaim {
+			e.reclaim = true
 			l.claimed++
 		}
 		l.poke(e)
@@ -423,8 +423,8 @@ func (l *Leases) claimAll() {
 
 // settle notes that a lease is sure again, or gone. The caller has the lock.
 func (l *Leases) settle(e *entry) {
-	if e.again {
-		e.again = false
+	if e.reclaim {
+		e.reclaim = false
 		l.claimed--
 	}
 }

@@ -48,15 +48,15 @@ func (l *Leases) unreadable(ctx context.Context, e *entry, v exchange.Value, err
 		l.problem(fmt.Sprintf("the lease of network %v cannot be read: it is replaced after %v", e.net, l.o.TTL), err)
 	}
 	if left := e.unread.since + l.o.TTL - now; left >= 0 {
-		return left + l.short(lookAgain)
+		return left + l.short(recheckAfter)
 	}
 	mine := value{Node: l.o.Node, Run: l.o.Run, Open: []open{{maxOpen, l.o.Longest.Milliseconds()}}}
-	rev, err := l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(mine), v.Revision)
+	rev, err := l.o.Transport.Update(ctx, exchange.BucketNet, e.key, encode(mine), v.Revision)
 	switch {
 	case errors.Is(err, exchange.ErrChanged):
-		return l.short(lookAgain)
+		return l.short(recheckAfter)
 	case err != nil:
-		return l.short(tryAgain)
+		return l.short(retryAfter)
 	}
 	e.unread = unread{}
 	l.mu.Lock()

@@ -36,14 +36,14 @@ func TestUnreadable(t *testing.T) {
 			var sched [2]*polite.Scheduler
 			for node := range leases {
 				sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-				e := net.Engine(node)
+				e := net.Transport(node)
 				defer e.Close()
 				if node == 0 {
 					if _, err := e.Put(ctx, exchange.BucketNet, netKey(polite.Network(addr)), []byte(c.data)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				leases[node] = New(Options{Engine: e, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: time.Minute,
+				leases[node] = New(Options{Transport: e, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: time.Minute,
 					Longest: longest, Problem: func(text string, err error) {
 						mu.Lock()
 						defer mu.Unlock()

@@ -51,14 +51,14 @@ func (v *value) takenBy(node int, run uint64, now time.Time) value {
 		v.age(now)
 	}
 	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}
-	if next.tells() {
+	if next.informs() {
 		next.At = now.UnixMilli()
 	}
 	return next
 }
 
-// tells reports whether the next holder must know more than that it may take the lease.
-func (v *value) tells() bool { return len(v.Open) > 0 || len(v.Rests) > 0 }
+// informs reports whether the next holder must know more than that it may take the lease.
+func (v *value) informs() bool { return len(v.Open) > 0 || len(v.Rests) > 0 }
 
 // age takes off the time that has passed since At.
 func (v *value) age(now time.Time) {
@@ -84,8 +84,8 @@ type open struct {
 	Left int64 `json:"left"` // ms
 }
 
-// beat is the value of a node's beat.
-type beat struct {
+// heartbeat is the value of a node's beat.
+type heartbeat struct {
 	Run   uint64 `json:"run"`             // of its process
 	Count uint64 `json:"count"`           // rises by 1
 	Ended bool   `json:"ended,omitempty"` // nothing is in progress any more
@@ -93,12 +93,12 @@ type beat struct {
 }
 
 const (
-	netPrefix   = "net."
-	beatPrefix  = "beat."
-	beatPattern = beatPrefix + "*"
+	netPrefix        = "net."
+	heartbeatPrefix  = "beat."
+	heartbeatPattern = heartbeatPrefix + "*"
 )
 
-func beatKey(node int) string { return beatPrefix + strconv.Itoa(node) }
+func heartbeatKey(node int) string { return heartbeatPrefix + strconv.Itoa(node) }
 
 // netKey returns the key of a network's lease: 6 or 12 hexadecimal digits.
 func netKey(net netip.Addr) string {
@@ -189,8 +189,8 @@ func encode(v any) []byte {
 	}
 	least := 0
 	switch v.(type) {
-	case beat:
-		least = beatBytes
+	case heartbeat:
+		least = heartbeatBytes
 	case value, *value:
 		least = valueBytes
 	}
@@ -202,8 +202,8 @@ func encode(v any) []byte {
 
 // Least sizes of values: those of the largest numbers.
 const (
-	beatBytes  = len(`{"run":18446744073709551615,"count":18446744073709551615,"ended":true}`)
-	valueBytes = len(`{"node":4095,"run":18446744073709551615}`)
+	heartbeatBytes = len(`{"run":18446744073709551615,"count":18446744073709551615,"ended":true}`)
+	valueBytes     = len(`{"node":4095,"run":18446744073709551615}`)
 )
 
 // request is a request of kind askKind between nodes. The answer is one byte.

@@ -14,7 +14,7 @@ import (
 // TestYoung: nodes that begin a new crawl together fetch after some quick beats. If one is missing, has begun long before, or
 // continues a crawl, the others rest for as long as safety needs, and no longer.
 func TestYoung(t *testing.T) {
-	const beat = time.Minute / beatsPerTTL
+	const beat = time.Minute / heartbeatsPerTTL
 	for _, c := range []struct {
 		name        string
 		late        time.Duration // when the last node starts
@@ -34,9 +34,9 @@ func TestYoung(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var all sync.WaitGroup
 				for node := range c.nodes {
-					engine := net.Engine(node)
+					engine := net.Transport(node)
 					defer engine.Close()
-					l := New(Options{Engine: engine, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Node: node, Nodes: 3,
+					l := New(Options{Transport: engine, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Node: node, Nodes: 3,
 						Run: uint64(node) + 1, TTL: time.Minute, Longest: longest, New: node != 0 || !c.old})
 					if node == c.nodes-1 {
 						time.Sleep(c.late)
@@ -50,7 +50,7 @@ func TestYoung(t *testing.T) {
 						continue
 					}
 					begun := time.Now()
-					for !(l.MayFetch() && l.beats.open()) && time.Since(begun) < 10*time.Minute {
+					for !(l.MayFetch() && l.heartbeats.open()) && time.Since(begun) < 10*time.Minute {
 						time.Sleep(10 * time.Millisecond)
 					}
 					if took := time.Since(begun); took < c.least || took > c.most {

@@ -28,7 +28,7 @@ type answerer struct {
 }
 
 // Ask is that of exchange.Engine.
-func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
+func (e *Transport) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	if err := checkAsk(to, kind, data); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]b
 }
 
 // Tell is that of exchange.Engine.
-func (e *Engine) Tell(ctx context.Context, to int, kind string, data []byte) error {
+func (e *Transport) Tell(ctx context.Context, to int, kind string, data []byte) error {
 	if err := checkAsk(to, kind, data); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func checkAsk(to int, kind string, data []byte) error {
 }
 
 // ask brings a request to the node that answers.
-func (n *Net) ask(from *Engine, reply chan answer, to int, kind string, data []byte) {
+func (n *Net) ask(from *Transport, reply chan answer, to int, kind string, data []byte) {
 	if n.roll(n.o.Faults.NoAsk) {
 		n.counts.AsksLost++
 		return
@@ -110,7 +110,7 @@ func (n *Net) ask(from *Engine, reply chan answer, to int, kind string, data []b
 }
 
 // answer runs one call of the function, then the next that waits.
-func (n *Net) answer(a *answerer, e, from *Engine, reply chan answer, data []byte) {
+func (n *Net) answer(a *answerer, e, from *Transport, reply chan answer, data []byte) {
 	a.active++
 	a.running.Add(1)
 	e.running.Add(1)
@@ -133,7 +133,7 @@ func (n *Net) answer(a *answerer, e, from *Engine, reply chan answer, data []byt
 }
 
 // Answer is that of exchange.Engine.
-func (e *Engine) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+func (e *Transport) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	if err := exchange.CheckKind(kind); err != nil {
 		return nil, err
 	}

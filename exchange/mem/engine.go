@@ -9,8 +9,8 @@ import (
 	"drumbeat/exchange"
 )
 
-// Engine is the connection of a node to a Net. It is an exchange.Engine.
-type Engine struct {
+// Transport is the connection of a node to a Net. It is an exchange.Engine.
+type Transport struct {
 	net    *Net
 	node   int
 	number int // distinguishes engines of one node
@@ -29,8 +29,8 @@ type Engine struct {
 	answers map[string]*answerer // by kind
 }
 
-func newEngine(n *Net, node int) *Engine {
-	e := &Engine{net: n, node: node, number: len(n.engines), inFlight: make(chan struct{}, exchange.MaxInFlight),
+func newTransport(n *Net, node int) *Transport {
+	e := &Transport{net: n, node: node, number: len(n.engines), inFlight: make(chan struct{}, exchange.MaxInFlight),
 		state: exchange.State{Since: time.Now()}, posts: map[*post]bool{}, feeds: map[*feed]bool{},
 		asks: map[chan answer]bool{}, answers: map[string]*answerer{}}
 	e.run, e.stop = context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func newEngine(n *Net, node int) *Engine {
 }
 
 // breakAll ends what waits for the broker.
-func (e *Engine) breakAll(err error) {
+func (e *Transport) breakAll(err error) {
 	for p := range e.posts {
 		if !p.done && e.net.rng.IntN(2) == 0 {
 			p.dropped = true // else it arrives, but its acknowledgement does not
@@ -59,14 +59,14 @@ func (e *Engine) breakAll(err error) {
 }
 
 // State is that of exchange.Engine.
-func (e *Engine) State() exchange.State {
+func (e *Transport) State() exchange.State {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
 	return e.state
 }
 
 // Close is that of exchange.Engine.
-func (e *Engine) Close() error {
+func (e *Transport) Close() error {
 	n := e.net
 	n.mu.Lock()
 	if !e.closed {
@@ -90,7 +90,7 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // usable returns why a call cannot begin. The caller has the lock.
-func (e *Engine) usable(ctx context.Context) error {
+func (e *Transport) usable(ctx context.Context) error {
 	switch {
 	case e.closed:
 		return exchange.ErrClosed
@@ -102,7 +102,7 @@ func (e *Engine) usable(ctx context.Context) error {
 	return nil
 }
 
-func (e *Engine) check(ctx context.Context) error {
+func (e *Transport) check(ctx context.Context) error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
 	return e.usable(ctx)
@@ -110,7 +110,7 @@ func (e *Engine) check(ctx context.Context) error {
 
 // call runs f under the lock after a delay, as a request to the broker, and returns after another. Its effect
 // may be there although the caller gets another error.
-func (e *Engine) call(ctx context.Context, f func() error) error {
+func (e *Transport) call(ctx context.Context, f func() error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
 	n := e.net
@@ -144,7 +144,7 @@ func (e *Engine) call(ctx context.Context, f func() error) error {
 }
 
 // reply answers who waits, unless it has an answer.
-func (e *Engine) reply(to chan answer, a answer) {
+func (e *Transport) reply(to chan answer, a answer) {
 	if e.asks[to] {
 		delete(e.asks, to)
 		to <- a
@@ -153,13 +153,13 @@ func (e *Engine) reply(to chan answer, a answer) {
 
 // feed is what readers and watchers share: how they end.
 type feed struct {
-	e     *Engine
+	e     *Transport
 	of    any           // *stream or *bucket
 	ended chan struct{} // closed with err
 	err   error         // guarded by the Net's lock
 }
 
-func (e *Engine) feed(of any) *feed {
+func (e *Transport) feed(of any) *feed {
 	f := &feed{e: e, of: of, ended: make(chan struct{})}
 	e.feeds[f] = true
 	return f
@@ -205,4 +205,4 @@ func (f *feed) wait(ctx context.Context, take func() (bool, <-chan struct{})) er
 	}
 }
 
-var _ exchange.Engine = (*Engine)(nil)
+var _ exchange.Transport = (*Transport)(nil)

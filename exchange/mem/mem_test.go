@@ -27,7 +27,7 @@ func TestContract(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := New(Options{StreamBytes: 4 << 20, Faults: Faults{Delay: delay}})
 					test.Run(t, enginetest.Broker{
-						Open: func(node int) exchange.Engine { return n.Engine(node) }, Break: n.Stop, Mend: n.Start, Wipe: n.Wipe,
+						Open: func(node int) exchange.Transport { return n.Transport(node) }, Break: n.Stop, Mend: n.Start, Wipe: n.Wipe,
 						Keeps: true, StreamBytes: 4 << 20,
 					})
 				})
@@ -46,7 +46,7 @@ type pair struct {
 	got   []int
 }
 
-func (p *pair) send(ctx context.Context, e exchange.Engine) {
+func (p *pair) send(ctx context.Context, e exchange.Transport) {
 	next, marked, moved := 1, 0, time.Now()
 	for marked < p.count && ctx.Err() == nil {
 		for next <= p.count && next <= marked+8 {
@@ -73,7 +73,7 @@ func (p *pair) send(ctx context.Context, e exchange.Engine) {
 	}
 }
 
-func (p *pair) receive(ctx context.Context, e exchange.Engine) {
+func (p *pair) receive(ctx context.Context, e exchange.Transport) {
 	var seq uint64
 	var epoch int64
 	for ctx.Err() == nil {
@@ -109,7 +109,7 @@ func (p *pair) receive(ctx context.Context, e exchange.Engine) {
 	}
 }
 
-func (p *pair) mark(ctx context.Context, e exchange.Engine, seq uint64) {
+func (p *pair) mark(ctx context.Context, e exchange.Transport, seq uint64) {
 	if _, err := e.Put(ctx, exchange.BucketCrawl, "mark", strconv.AppendInt(nil, int64(len(p.got)), 10)); err == nil {
 		_ = e.Purge(ctx, 1, seq) // repeated with the next mark
 	}
@@ -121,7 +121,7 @@ func (p *pair) run(seed uint64) int {
 	p.n = New(Options{Seed: seed, Faults: faults})
 	ctx, cancel := context.WithTimeout(p.t.Context(), 24*time.Hour)
 	defer cancel()
-	sender, receiver := p.n.Engine(0), p.n.Engine(1)
+	sender, receiver := p.n.Transport(0), p.n.Transport(1)
 	var events []string
 	chaos, calm := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -144,7 +144,7 @@ func (p *pair) run(seed uint64) int {
 	if len(events) == 0 {
 		p.t.Errorf("seed %d: no events", seed)
 	}
-	for _, e := range []*Engine{sender, receiver} {
+	for _, e := range []*Transport{sender, receiver} {
 		if err := e.Close(); err != nil {
 			p.t.Error(err)
 		}
@@ -196,7 +196,7 @@ func TestOrderWithFaults(t *testing.T) {
 		var results []<-chan error
 		for i := 1; i <= each; i++ {
 			for from := range 3 {
-				e := n.Engine(from)
+				e := n.Transport(from)
 				defer e.Close()
 				results = append(results, e.Publish(t.Context(), 7, from, "", strconv.AppendInt(nil, int64(i), 10)))
 			}
@@ -206,7 +206,7 @@ func TestOrderWithFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		e := n.Engine(7)
+		e := n.Transport(7)
 		defer e.Close()
 		r, err := e.Read(t.Context(), 7, 1)
 		if err != nil {
@@ -240,7 +240,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := New(Options{Seed: 1, BucketBytes: 1000})
-		e, other := n.Engine(0), n.Engine(1)
+		e, other := n.Transport(0), n.Transport(1)
 		defer e.Close()
 		defer other.Close()
 		ctx := t.Context()

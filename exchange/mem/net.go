@@ -53,7 +53,7 @@ type Net struct {
 	epoch   int64 // of the newest stream
 	streams map[int]*stream
 	buckets [exchange.Buckets]*bucket
-	engines map[*Engine]bool
+	engines map[*Transport]bool
 	paths   map[path]*[]*post // messages under way, in order
 	counts  Counts
 }
@@ -71,21 +71,21 @@ func New(o Options) *Net {
 	o.StreamBytes = cmp.Or(o.StreamBytes, DefaultStreamBytes)
 	o.BucketBytes = cmp.Or(o.BucketBytes, DefaultBucketBytes)
 	n := &Net{o: o, rng: rand.New(rand.NewPCG(o.Seed, 1)), up: true, cut: map[int]bool{}, streams: map[int]*stream{},
-		engines: map[*Engine]bool{}, paths: map[path]*[]*post{}}
+		engines: map[*Transport]bool{}, paths: map[path]*[]*post{}}
 	for b := range n.buckets {
 		n.buckets[b] = newBucket()
 	}
 	return n
 }
 
-// Engine returns a new engine for a node. Several engines may have one node.
-func (n *Net) Engine(node int) *Engine {
+// Transport returns a new engine for a node. Several engines may have one node.
+func (n *Net) Transport(node int) *Transport {
 	if err := exchange.CheckNode(node); err != nil {
 		panic("BUG: " + err.Error())
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	e := newEngine(n, node)
+	e := newTransport(n, node)
 	n.engines[e] = true
 	n.connect(e)
 	return e
@@ -126,7 +126,7 @@ func (n *Net) later(d time.Duration, f func()) {
 func (n *Net) reachable(node int) bool { return n.up && !n.cut[node] }
 
 // connect connects an engine if its node can reach the broker.
-func (n *Net) connect(e *Engine) {
+func (n *Net) connect(e *Transport) {
 	if e.closed || e.state.Connected || !n.reachable(e.node) {
 		return
 	}
@@ -134,7 +134,7 @@ func (n *Net) connect(e *Engine) {
 }
 
 // disconnect breaks the connection of an engine. Of its messages under way, some still arrive.
-func (n *Net) disconnect(e *Engine) {
+func (n *Net) disconnect(e *Transport) {
 	if !e.state.Connected {
 		return
 	}
@@ -143,8 +143,8 @@ func (n *Net) disconnect(e *Engine) {
 }
 
 // sorted returns the engines in an order that does not depend on the map.
-func (n *Net) sorted() []*Engine {
-	return slices.SortedFunc(maps.Keys(n.engines), func(a, b *Engine) int {
+func (n *Net) sorted() []*Transport {
+	return slices.SortedFunc(maps.Keys(n.engines), func(a, b *Transport) int {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.number, b.number))
 	})
 }

@@ -102,7 +102,7 @@ func (s *stream) loseTail(count int) {
 
 // post is a message under way from an engine to the broker and its acknowledgement back.
 type post struct {
-	e       *Engine
+	e       *Transport
 	path    path
 	id      string
 	data    []byte
@@ -125,7 +125,7 @@ func (p *post) finish(err error) {
 }
 
 // Publish is that of exchange.Engine.
-func (e *Engine) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
+func (e *Transport) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
 	p := &post{e: e, path: path{to, from}, id: id, data: bytes.Clone(data), result: make(chan error, 1)}
 	ctx, cancel := limited(ctx)
 	if err := e.enter(ctx, p); err != nil {
@@ -162,7 +162,7 @@ func (e *Engine) Publish(ctx context.Context, to, from int, id string, data []by
 }
 
 // enter checks a message, waits for a place in flight and, without an error, returns with the lock held.
-func (e *Engine) enter(ctx context.Context, p *post) error {
+func (e *Transport) enter(ctx context.Context, p *post) error {
 	if err := exchange.CheckNode(p.path.to); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (n *Net) arrive(p *post) {
 }
 
 // Purge is that of exchange.Engine.
-func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
+func (e *Transport) Purge(ctx context.Context, to int, below uint64) error {
 	if err := exchange.CheckNode(to); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
 }
 
 // Read is that of exchange.Engine.
-func (e *Engine) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
+func (e *Transport) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
 	if err := exchange.CheckNode(to); err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (b *bucket) set(n *Net, key string, data []byte) (uint64, error) {
 	for w := range b.news {
 		// Watchers of BucketNet need not be told what is deleted, so they are not.
 		if exchange.Match(w.pattern, key) && (data != nil || b != n.buckets[exchange.BucketNet]) {
-			n.later(n.delay(), func() { w.tell(key, now.revision) })
+			n.later(n.delay(), func() { w.note(key, now.revision) })
 		}
 	}
 	return b.last, nil
@@ -87,7 +87,7 @@ func (b *bucket) lose(count int) {
 }
 
 // Get is that of exchange.Engine.
-func (e *Engine) Get(ctx context.Context, b exchange.Bucket, key string) (v exchange.Value, err error) {
+func (e *Transport) Get(ctx context.Context, b exchange.Bucket, key string) (v exchange.Value, err error) {
 	if err := exchange.CheckKey(key); err != nil {
 		return v, err
 	}
@@ -106,7 +106,7 @@ func (e *Engine) Get(ctx context.Context, b exchange.Bucket, key string) (v exch
 }
 
 // change sets a value if may accepts the one that is there (revision 0: none).
-func (e *Engine) change(ctx context.Context, b exchange.Bucket, what, key string, data []byte,
+func (e *Transport) change(ctx context.Context, b exchange.Bucket, what, key string, data []byte,
 	may func(value) error) (uint64, error) {
 	if err := exchange.CheckKey(key); err != nil {
 		return 0, err
@@ -137,12 +137,12 @@ func (e *Engine) change(ctx context.Context, b exchange.Bucket, what, key string
 func some(data []byte) []byte { return append([]byte{}, data...) }
 
 // Put is that of exchange.Engine.
-func (e *Engine) Put(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
+func (e *Transport) Put(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	return e.change(ctx, b, "put", key, some(data), func(value) error { return nil })
 }
 
 // Create is that of exchange.Engine.
-func (e *Engine) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
+func (e *Transport) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	return e.change(ctx, b, "create", key, some(data), func(v value) error {
 		if v.revision != 0 {
 			return exchange.ErrExists
@@ -156,7 +156,7 @@ func (e *Engine) Create(ctx context.Context, b exchange.Bucket, key string, data
 }
 
 // Update is that of exchange.Engine.
-func (e *Engine) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, revision uint64) (uint64, error) {
+func (e *Transport) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, revision uint64) (uint64, error) {
 	return e.change(ctx, b, "update", key, some(data), func(v value) error {
 		if v.revision == 0 || v.revision != revision {
 			return exchange.ErrChanged
@@ -166,7 +166,7 @@ func (e *Engine) Update(ctx context.Context, b exchange.Bucket, key string, data
 }
 
 // Delete is that of exchange.Engine.
-func (e *Engine) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
+func (e *Transport) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
 	_, err := e.change(ctx, b, "delete", key, nil, func(v value) error {
 		if revision != 0 && v.revision != revision {
 			return exchange.ErrChanged
@@ -177,7 +177,7 @@ func (e *Engine) Delete(ctx context.Context, b exchange.Bucket, key string, revi
 }
 
 // Last is that of exchange.Engine.
-func (e *Engine) Last(ctx context.Context, b exchange.Bucket) (last uint64, err error) {
+func (e *Transport) Last(ctx context.Context, b exchange.Bucket) (last uint64, err error) {
 	err = e.call(ctx, func() error {
 		last = e.net.buckets[b].last
 		return nil
@@ -189,7 +189,7 @@ func (e *Engine) Last(ctx context.Context, b exchange.Bucket) (last uint64, err 
 }
 
 // Room is that of exchange.Engine.
-func (e *Engine) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
+func (e *Transport) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
 	err = e.call(ctx, func() error {
 		room = exchange.Room{Bytes: int64(e.net.buckets[b].bytes), Limit: int64(e.net.o.BucketBytes)}
 		return nil
@@ -198,7 +198,7 @@ func (e *Engine) Room(ctx context.Context, b exchange.Bucket) (room exchange.Roo
 }
 
 // Watch is that of exchange.Engine.
-func (e *Engine) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
+func (e *Transport) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
 	if err := exchange.CheckPattern(pattern); err != nil {
 		return nil, err
 	}
@@ -238,8 +238,8 @@ type watcher struct {
 	changed chan struct{}     // closed when order grows
 }
 
-// tell notes that a key changed.
-func (w *watcher) tell(key string, revision uint64) {
+// note notes that a key changed.
+func (w *watcher) note(key string, revision uint64) {
 	if w.err != nil {
 		delete(w.b.news, w)
 		return

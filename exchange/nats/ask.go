@@ -21,7 +21,7 @@ const (
 )
 
 // Ask is that of exchange.Engine.
-func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
+func (e *Transport) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	if err := checkAsk(to, kind, data); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]b
 }
 
 // Tell is that of exchange.Engine.
-func (e *Engine) Tell(ctx context.Context, to int, kind string, data []byte) error {
+func (e *Transport) Tell(ctx context.Context, to int, kind string, data []byte) error {
 	if err := checkAsk(to, kind, data); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (e *Engine) Tell(ctx context.Context, to int, kind string, data []byte) err
 	return e.explain(ctx, "tell", e.nc.Publish(e.askSubject(to, kind), data))
 }
 
-func (e *Engine) askSubject(to int, kind string) string {
+func (e *Transport) askSubject(to int, kind string) string {
 	return fmt.Sprintf("db.%s.ask.%d.%d.%s", e.o.Crawl, to, e.o.Node, kind)
 }
 
@@ -72,7 +72,7 @@ func checkAsk(to int, kind string, data []byte) error {
 }
 
 // Answer is that of exchange.Engine.
-func (e *Engine) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+func (e *Transport) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	if err := exchange.CheckKind(kind); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (e *Engine) Answer(kind string, f func(ctx context.Context, from int, data 
 	}, nil
 }
 
-func (e *Engine) free(kind string) {
+func (e *Transport) free(kind string) {
 	e.mu.Lock()
 	delete(e.answered, kind)
 	e.mu.Unlock()
@@ -116,7 +116,7 @@ func (e *Engine) free(kind string) {
 
 // answerer runs the calls of one function. The client calls take from one goroutine.
 type answerer struct {
-	e       *Engine
+	e       *Transport
 	f       func(ctx context.Context, from int, data []byte) []byte
 	places  chan struct{}
 	running sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 
 // benchBroker is a broker for a benchmark: in process, or a process of its own.
 type benchBroker struct {
-	*Engine
+	*Transport
 	pid int // 0: in process
 }
 
@@ -31,7 +31,7 @@ func (br benchBroker) cpu(b *testing.B) time.Duration {
 
 // brokers runs f with each broker: in process with and without sync always, and nats-server with its defaults.
 func brokers(b *testing.B, f func(*testing.B, benchBroker)) {
-	start := func(b *testing.B, o Options) *Engine {
+	start := func(b *testing.B, o Options) *Transport {
 		o.Crawl = "bench"
 		e, err := Open(o)
 		if err != nil {

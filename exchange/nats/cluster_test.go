@@ -102,7 +102,7 @@ func (c *cluster) stop(i int) {
 }
 
 // ready waits until the cluster has a leader and knows the buckets.
-func (c *cluster) ready(e *Engine) {
+func (c *cluster) ready(e *Transport) {
 	c.t.Helper()
 	for b := range exchange.Buckets {
 		c.retry(func() error {
@@ -148,7 +148,7 @@ func TestCluster(t *testing.T) {
 			for to := range 3 {
 				c.retry(func() error { return maker.Purge(t.Context(), to, 2) })
 			}
-			test.Run(t, enginetest.Broker{StreamBytes: testStream, Lags: true, Open: func(node int) exchange.Engine {
+			test.Run(t, enginetest.Broker{StreamBytes: testStream, Lags: true, Open: func(node int) exchange.Transport {
 				return open(t, Options{Crawl: fmt.Sprint("t", i), Node: node, URLs: c.urls, Replicas: 3})
 			}})
 		})
@@ -173,7 +173,7 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	names := []string{"KV_DB_t", "KV_DB_t_net", "DB_t_0", "DB_t_1"}
-	use := func(node, replicas int) *Engine {
+	use := func(node, replicas int) *Transport {
 		e := open(t, Options{Crawl: "t", Node: node, URLs: c.urls, Replicas: replicas, Warn: warn})
 		c.ready(e)
 		for to := range 2 {
@@ -181,7 +181,7 @@ func TestReplicas(t *testing.T) {
 		}
 		return e
 	}
-	copies := func(e *Engine, want int) {
+	copies := func(e *Transport, want int) {
 		t.Helper()
 		for _, name := range names {
 			c.retry(func() error {

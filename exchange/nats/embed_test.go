@@ -22,7 +22,7 @@ func TestEmbedded(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T) enginetest.Broker {
 		o := Options{Crawl: "t1", Node: 99, StreamBytes: testStream,
 			Embed: &Embed{Dir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", Sync: time.Minute}}
-		var owner *Engine
+		var owner *Transport
 		start := func() {
 			var err error
 			if owner, err = Open(o); err != nil {
@@ -38,7 +38,7 @@ func TestEmbedded(t *testing.T) {
 		start()
 		t.Cleanup(stop)
 		return enginetest.Broker{
-			Open: func(node int) exchange.Engine {
+			Open: func(node int) exchange.Transport {
 				return open(t, Options{Node: node, retry: 50 * time.Millisecond, URLs: []string{"nats://" + o.Embed.Listen}})
 			},
 			Break: stop, Mend: start,

@@ -21,7 +21,7 @@ type StreamInfo struct {
 }
 
 // StreamInfo returns the figures of the stream of a node. It makes none.
-func (e *Engine) StreamInfo(ctx context.Context, node int) (StreamInfo, error) {
+func (e *Transport) StreamInfo(ctx context.Context, node int) (StreamInfo, error) {
 	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
 		return StreamInfo{}, err
@@ -40,7 +40,7 @@ func (e *Engine) StreamInfo(ctx context.Context, node int) (StreamInfo, error) {
 }
 
 // Values returns all values of a bucket whose keys match a pattern. A bucket that does not exist has none.
-func (e *Engine) Values(ctx context.Context, b exchange.Bucket, pattern string) (list []exchange.Value, err error) {
+func (e *Transport) Values(ctx context.Context, b exchange.Bucket, pattern string) (list []exchange.Value, err error) {
 	w, err := e.Watch(ctx, b, pattern)
 	if errors.Is(err, exchange.ErrNotFound) {
 		return nil, nil

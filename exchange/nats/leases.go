@@ -29,7 +29,7 @@ type leaseRoom struct {
 }
 
 // leaseRoom returns exchange.ErrFull if no lease may be created now.
-func (e *Engine) leaseRoom(ctx context.Context) error {
+func (e *Transport) leaseRoom(ctx context.Context) error {
 	e.mu.Lock()
 	full := time.Now().Before(e.leases.full)
 	e.leases.creates--
@@ -57,7 +57,7 @@ func (e *Engine) leaseRoom(ctx context.Context) error {
 }
 
 // Room is that of exchange.Engine.
-func (e *Engine) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
+func (e *Transport) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
 	err = e.withBucket(ctx, b, "room", func(ctx context.Context, _ jetstream.KeyValue) error {
 		room, err = e.room(ctx, b)
 		return err
@@ -65,7 +65,7 @@ func (e *Engine) Room(ctx context.Context, b exchange.Bucket) (room exchange.Roo
 	return room, err
 }
 
-func (e *Engine) room(ctx context.Context, b exchange.Bucket) (exchange.Room, error) {
+func (e *Transport) room(ctx context.Context, b exchange.Bucket) (exchange.Room, error) {
 	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
 	if err != nil {
 		return exchange.Room{}, err
@@ -76,7 +76,7 @@ func (e *Engine) room(ctx context.Context, b exchange.Bucket) (exchange.Room, er
 
 // fit gives a bucket the copies of the options, and that of leases their room, if it has less: an earlier release, or a node with
 // other options, has made it.
-func (e *Engine) fit(ctx context.Context, b exchange.Bucket) {
+func (e *Transport) fit(ctx context.Context, b exchange.Bucket) {
 	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
 	if err != nil {
 		return // the call for which this is done fails in the same way
@@ -89,7 +89,7 @@ func (e *Engine) fit(ctx context.Context, b exchange.Bucket) {
 
 // widen gives the bucket of leases the room of the options if it has less. It never takes room away, so nodes with different options
 // do not undo each other's work.
-func (e *Engine) widen(ctx context.Context) {
+func (e *Transport) widen(ctx context.Context) {
 	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(exchange.BucketNet))
 	if err != nil {
 		return
@@ -119,7 +119,7 @@ type purgeAnswer struct {
 
 // remove removes a value without a trace, if its revision is revision (0: whatever it is). The client's call does not say
 // whether it has done so.
-func (e *Engine) remove(ctx context.Context, key string, revision uint64) error {
+func (e *Transport) remove(ctx context.Context, key string, revision uint64) error {
 	name := e.bucketName(exchange.BucketNet)
 	request := purgeRequest{Filter: "$KV." + name + "." + key}
 	if revision != 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // fullLeases opens an engine whose bucket of leases has as many as may be created. It returns their revisions, by number.
-func fullLeases(t *testing.T) (*Engine, []uint64) {
+func fullLeases(t *testing.T) (*Transport, []uint64) {
 	e := open(t, Options{Crawl: "0123456789abcdef0123456789abcdef", LeasesBytes: exchange.LeastLeasesBytes,
 		Embed: &Embed{Dir: t.TempDir(), Sync: 10 * time.Second}})
 	var revs []uint64

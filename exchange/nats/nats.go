@@ -17,8 +17,8 @@ import (
 	"drumbeat/exchange"
 )
 
-// Engine is the connection of a node to NATS. It is an exchange.Engine.
-type Engine struct {
+// Transport is the connection of a node to NATS. It is an exchange.Engine.
+type Transport struct {
 	o      Options
 	nc     *natsgo.Conn
 	js     jetstream.JetStream
@@ -52,7 +52,7 @@ type server interface {
 // Open starts the embedded server, if there is one, and connects. If external servers cannot be reached, Open
 // returns an engine without a connection, which goes on trying. Refused credentials and certificates are
 // errors, unless the server closes the connection before it says why.
-func Open(o Options) (*Engine, error) {
+func Open(o Options) (*Transport, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	o.LeasesBytes = cmp.Or(o.LeasesBytes, exchange.DefaultLeasesBytes)
 	o.Replicas = max(1, o.Replicas)
-	e := &Engine{o: o, inFlight: make(chan struct{}, exchange.MaxInFlight), answered: map[string]bool{}}
+	e := &Transport{o: o, inFlight: make(chan struct{}, exchange.MaxInFlight), answered: map[string]bool{}}
 	e.run, e.stop = context.WithCancel(context.Background())
 	e.state.Since = time.Now()
 	e.conn, e.connEnd = context.WithCancel(e.run)
@@ -86,7 +86,7 @@ func Open(o Options) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) connect(list []natsgo.Option) error {
+func (e *Transport) connect(list []natsgo.Option) error {
 	urls := strings.Join(e.o.URLs, ",")
 	nc, err := natsgo.Connect(urls, list...)
 	var network *net.OpError
@@ -111,7 +111,7 @@ func (e *Engine) connect(list []natsgo.Option) error {
 	return nil
 }
 
-func (e *Engine) handlers() []natsgo.Option {
+func (e *Transport) handlers() []natsgo.Option {
 	return []natsgo.Option{
 		natsgo.ConnectHandler(func(*natsgo.Conn) { e.up() }),
 		natsgo.ReconnectHandler(func(*natsgo.Conn) { e.down(nil); e.up() }),
@@ -121,7 +121,7 @@ func (e *Engine) handlers() []natsgo.Option {
 }
 
 // up notes that there is a connection.
-func (e *Engine) up() {
+func (e *Transport) up() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state.Connected || e.closed {
@@ -135,7 +135,7 @@ func (e *Engine) up() {
 }
 
 // down notes that the connection broke.
-func (e *Engine) down(err error) {
+func (e *Transport) down(err error) {
 	e.mu.Lock()
 	was := e.state.Connected
 	if was {
@@ -149,21 +149,21 @@ func (e *Engine) down(err error) {
 	}
 }
 
-func (e *Engine) warn(text string) {
+func (e *Transport) warn(text string) {
 	if e.o.Warn != nil {
 		e.o.Warn(text)
 	}
 }
 
 // State returns the state of the connection.
-func (e *Engine) State() exchange.State {
+func (e *Transport) State() exchange.State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.state
 }
 
 // Addr returns the address on which the embedded server listens, or nil.
-func (e *Engine) Addr() net.Addr {
+func (e *Transport) Addr() net.Addr {
 	if e.server == nil {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (e *Engine) Addr() net.Addr {
 }
 
 // Close ends the connection, then the embedded server.
-func (e *Engine) Close() error {
+func (e *Transport) Close() error {
 	e.mu.Lock()
 	was := e.closed
 	e.closed = true
@@ -193,7 +193,7 @@ func (e *Engine) Close() error {
 // call begins a call: it returns ErrClosed or ErrAway, or a context that ends with ctx, after most, with the
 // connection and at Close. An answer that was under way when the connection broke never comes, nor does one of
 // a stream without a leader.
-func (e *Engine) call(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc, error) {
+func (e *Transport) call(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc, error) {
 	e.mu.Lock()
 	closed, conn := e.closed, e.conn
 	e.mu.Unlock()
@@ -215,7 +215,7 @@ func (e *Engine) call(ctx context.Context, most time.Duration) (context.Context,
 }
 
 // begin notes a goroutine for which Close waits, unless Close has begun. The goroutine calls running.Done.
-func (e *Engine) begin() bool {
+func (e *Transport) begin() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
@@ -225,7 +225,7 @@ func (e *Engine) begin() bool {
 }
 
 // explain returns the error of the contract for one of the client in a call with the context ctx.
-func (e *Engine) explain(ctx context.Context, what string, err error) error {
+func (e *Transport) explain(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -285,4 +285,4 @@ func isAway(err error) bool {
 	return errors.As(err, &network)
 }
 
-var _ exchange.Engine = (*Engine)(nil)
+var _ exchange.Transport = (*Transport)(nil)

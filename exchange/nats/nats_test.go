@@ -16,7 +16,7 @@ import (
 // testStream is the limit of streams in tests.
 const testStream = 4 << 20
 
-func open(t *testing.T, o Options) *Engine {
+func open(t *testing.T, o Options) *Transport {
 	t.Helper()
 	if o.Crawl == "" {
 		o.Crawl = "t1"
@@ -95,7 +95,7 @@ func TestExternal(t *testing.T) {
 		x.start()
 		t.Cleanup(func() { x.kill() })
 		return enginetest.Broker{
-			Open: func(node int) exchange.Engine {
+			Open: func(node int) exchange.Transport {
 				return open(t, Options{Node: node, retry: 50 * time.Millisecond, URLs: []string{"nats://" + x.addr}})
 			},
 			Break: x.kill, Mend: x.start,

@@ -19,7 +19,7 @@ func NeededPermissions(crawl string, nodes int, all bool) (Permissions, error) {
 	if !validCrawl(crawl) || nodes < 1 || nodes > exchange.MaxNodes {
 		return Permissions{}, fmt.Errorf("exchange/nats: crawl %q of %d nodes", crawl, nodes)
 	}
-	e := Engine{o: Options{Crawl: crawl}}
+	e := Transport{o: Options{Crawl: crawl}}
 	var p Permissions
 	own := fmt.Sprintf("db.%s.>", crawl)
 	if all {

@@ -85,7 +85,7 @@ func TestPermissions(t *testing.T) {
 	t.Run("contract", func(t *testing.T) {
 		enginetest.Run(t, func(t *testing.T) enginetest.Broker {
 			user := userWith(t, all)
-			return enginetest.Broker{Open: func(node int) exchange.Engine {
+			return enginetest.Broker{Open: func(node int) exchange.Transport {
 				o := user
 				o.Node, o.Warn = node, refused.warn
 				return open(t, o)

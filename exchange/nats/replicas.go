@@ -10,7 +10,7 @@ import (
 // replicate gives a stream, or the stream of a bucket, the copies of the options if it has fewer: a node with fewer has made it. It
 // never takes copies away, so nodes with different options do not undo each other's work; the one with fewer says so. what names the
 // stream for people.
-func (e *Engine) replicate(ctx context.Context, s jetstream.Stream, what string) {
+func (e *Transport) replicate(ctx context.Context, s jetstream.Stream, what string) {
 	conf := s.CachedInfo().Config
 	was := max(1, conf.Replicas)
 	switch {

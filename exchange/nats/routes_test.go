@@ -20,7 +20,7 @@ import (
 type routed struct {
 	t     *testing.T
 	opt   [3]Options
-	nodes [3]*Engine
+	nodes [3]*Transport
 	urls  []string
 }
 
@@ -94,7 +94,7 @@ func TestRoutes(t *testing.T) {
 			return err
 		})
 	}
-	check := func(e *Engine) {
+	check := func(e *Transport) {
 		t.Helper()
 		for i := range all {
 			c.retry(func() error {

@@ -74,8 +74,8 @@ func (o *Options) derived() ([]natsgo.Option, error) {
 // openDialer connects also to servers that ask for no credentials, as an operator may run on loopback: the client insists
 // on something to sign if it has a key. It warns, once.
 type openDialer struct {
-	warn func(string)
-	told atomic.Bool
+	warn   func(string)
+	warned atomic.Bool
 }
 
 func (d *openDialer) Dial(network, address string) (net.Conn, error) {
@@ -136,7 +136,7 @@ func (c *openConn) first() error {
 	if !ok || json.Unmarshal(object, &info) != nil || info["nonce"] != nil {
 		return nil // the client judges
 	}
-	if c.dialer.warn != nil && !c.dialer.told.Swap(true) {
+	if c.dialer.warn != nil && !c.dialer.warned.Swap(true) {
 		c.dialer.warn("the server at " + c.address + " asks for no credentials: every user of this machine can read and change" +
 			" what the nodes exchange (--cluster-seed, --cluster-creds)")
 	}

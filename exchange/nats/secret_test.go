@@ -124,7 +124,7 @@ func TestSecretRoutes(t *testing.T) {
 	for _, port := range ports[3:] {
 		routes = append(routes, fmt.Sprint("127.0.0.1:", port))
 	}
-	var nodes []*Engine
+	var nodes []*Transport
 	for i, route := range routes {
 		nodes = append(nodes, open(t, Options{Node: i, Secret: testSecret, Replicas: 3, Embed: &Embed{Dir: t.TempDir(), Sync: time.Minute,
 			Listen: fmt.Sprint("127.0.0.1:", ports[i]), Routes: routes, RouteListen: route}}))

@@ -14,15 +14,15 @@ import (
 	"drumbeat/exchange"
 )
 
-func (e *Engine) streamName(to int) string { return fmt.Sprintf("DB_%s_%d", e.o.Crawl, to) }
+func (e *Transport) streamName(to int) string { return fmt.Sprintf("DB_%s_%d", e.o.Crawl, to) }
 
-func (e *Engine) subject(to, from int) string {
+func (e *Transport) subject(to, from int) string {
 	return fmt.Sprintf("db.%s.l.%d.%d", e.o.Crawl, to, from)
 }
 
 // stream returns the stream of a node. Once in a connection it asks for the stream, and makes it if it is
 // missing.
-func (e *Engine) stream(ctx context.Context, to int) (jetstream.Stream, error) {
+func (e *Transport) stream(ctx context.Context, to int) (jetstream.Stream, error) {
 	if err := exchange.CheckNode(to); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) stream(ctx context.Context, to int) (jetstream.Stream, error) {
 
 // settle repeats a request without effect until somebody answers it. In a cluster the servers learn of a new
 // stream or consumer one after the other; until then, what is sent there is lost.
-func (e *Engine) settle(ctx context.Context, msg *natsgo.Msg) error {
+func (e *Transport) settle(ctx context.Context, msg *natsgo.Msg) error {
 	for {
 		short, cancel := context.WithTimeout(ctx, time.Second) // without a leader nobody answers
 		_, err := e.nc.RequestMsgWithContext(short, msg)
@@ -87,14 +87,14 @@ func (e *Engine) settle(ctx context.Context, msg *natsgo.Msg) error {
 }
 
 // forget has the next call look for the stream again.
-func (e *Engine) forget(to int) {
+func (e *Transport) forget(to int) {
 	e.mu.Lock()
 	delete(e.streams, to)
 	e.mu.Unlock()
 }
 
 // Publish is that of exchange.Engine. The engine has a goroutine for each message without a result.
-func (e *Engine) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
+func (e *Transport) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
 	result := make(chan error, 1)
 	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
@@ -127,7 +127,7 @@ func (e *Engine) Publish(ctx context.Context, to, from int, id string, data []by
 }
 
 // send takes a place in flight and hands the message to the client. With an error it gives the place back.
-func (e *Engine) send(ctx context.Context, to, from int, id string, data []byte) (jetstream.PubAckFuture, error) {
+func (e *Transport) send(ctx context.Context, to, from int, id string, data []byte) (jetstream.PubAckFuture, error) {
 	if len(data) > exchange.MaxMessageBytes {
 		return nil, fmt.Errorf("%d bytes: %w", len(data), exchange.ErrTooLarge)
 	}
@@ -160,7 +160,7 @@ func (e *Engine) send(ctx context.Context, to, from int, id string, data []byte)
 }
 
 // Purge is that of exchange.Engine.
-func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
+func (e *Transport) Purge(ctx context.Context, to int, below uint64) error {
 	if below <= 1 {
 		return exchange.CheckNode(to)
 	}
@@ -185,7 +185,7 @@ func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
 }
 
 // Read is that of exchange.Engine.
-func (e *Engine) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
+func (e *Transport) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
 	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ const (
 
 // feed is a consumer that ends at the first sign that it may miss something.
 type feed struct {
-	e     *Engine
+	e     *Transport
 	conn  context.Context // that of the connection in which it began
 	s     jetstream.Stream
 	name  string
@@ -266,7 +266,7 @@ type feed struct {
 	more    uint64 // how many the broker had after the last message
 }
 
-func (e *Engine) feed(ctx, conn context.Context, s jetstream.Stream, ahead int, conf jetstream.ConsumerConfig) (*feed, error) {
+func (e *Transport) feed(ctx, conn context.Context, s jetstream.Stream, ahead int, conf jetstream.ConsumerConfig) (*feed, error) {
 	conf.AckPolicy, conf.MemoryStorage, conf.Replicas = jetstream.AckNonePolicy, true, 1
 	conf.InactiveThreshold = time.Minute
 	consumer, err := s.CreateConsumer(ctx, conf)

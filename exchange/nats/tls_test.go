@@ -142,7 +142,7 @@ func TestSecured(t *testing.T) {
 	}
 	for _, test := range enginetest.Tests() {
 		if test.Name == "Order" || test.Name == "Ask" || test.Name == "Values" {
-			test.Run(t, enginetest.Broker{Open: func(node int) exchange.Engine {
+			test.Run(t, enginetest.Broker{Open: func(node int) exchange.Transport {
 				o := right
 				o.Node = node
 				return open(t, o)

@@ -12,7 +12,7 @@ import (
 	"drumbeat/exchange"
 )
 
-func (e *Engine) bucketName(b exchange.Bucket) string {
+func (e *Transport) bucketName(b exchange.Bucket) string {
 	if b == exchange.BucketNet {
 		return "DB_" + e.o.Crawl + "_net"
 	}
@@ -20,7 +20,7 @@ func (e *Engine) bucketName(b exchange.Bucket) string {
 }
 
 // bucket returns a bucket. Once in a connection it asks for it, and makes it if it is missing.
-func (e *Engine) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyValue, error) {
+func (e *Transport) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyValue, error) {
 	if b < 0 || b >= exchange.Buckets {
 		panic(fmt.Sprintf("BUG: exchange/nats: bucket %d", b))
 	}
@@ -62,7 +62,7 @@ func (e *Engine) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyVa
 }
 
 // withBucket runs f with the bucket, and explains its error.
-func (e *Engine) withBucket(ctx context.Context, b exchange.Bucket, what string,
+func (e *Transport) withBucket(ctx context.Context, b exchange.Bucket, what string,
 	f func(context.Context, jetstream.KeyValue) error) error {
 	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
@@ -95,7 +95,7 @@ func (e *Engine) withBucket(ctx context.Context, b exchange.Bucket, what string,
 }
 
 // Get is that of exchange.Engine.
-func (e *Engine) Get(ctx context.Context, b exchange.Bucket, key string) (v exchange.Value, err error) {
+func (e *Transport) Get(ctx context.Context, b exchange.Bucket, key string) (v exchange.Value, err error) {
 	if err := exchange.CheckKey(key); err != nil {
 		return v, err
 	}
@@ -110,7 +110,7 @@ func (e *Engine) Get(ctx context.Context, b exchange.Bucket, key string) (v exch
 }
 
 // change checks key and data, and runs f.
-func (e *Engine) change(ctx context.Context, b exchange.Bucket, what, key string, data []byte,
+func (e *Transport) change(ctx context.Context, b exchange.Bucket, what, key string, data []byte,
 	f func(context.Context, jetstream.KeyValue) (uint64, error)) (revision uint64, err error) {
 	if err := exchange.CheckKey(key); err != nil {
 		return 0, err
@@ -126,14 +126,14 @@ func (e *Engine) change(ctx context.Context, b exchange.Bucket, what, key string
 }
 
 // Put is that of exchange.Engine.
-func (e *Engine) Put(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
+func (e *Transport) Put(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	return e.change(ctx, b, "put", key, data, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
 		return kv.Put(ctx, key, data)
 	})
 }
 
 // Create is that of exchange.Engine.
-func (e *Engine) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
+func (e *Transport) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	revision, err := e.change(ctx, b, "create", key, data, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
 		if b == exchange.BucketNet && strings.HasPrefix(key, exchange.LeasePrefix) {
 			if err := e.leaseRoom(ctx); err != nil {
@@ -149,7 +149,7 @@ func (e *Engine) Create(ctx context.Context, b exchange.Bucket, key string, data
 }
 
 // Update is that of exchange.Engine.
-func (e *Engine) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, revision uint64) (uint64, error) {
+func (e *Transport) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, revision uint64) (uint64, error) {
 	if revision == 0 {
 		return 0, fmt.Errorf("exchange/nats: update %s: %w", key, exchange.ErrChanged) // a value has a revision
 	}
@@ -160,7 +160,7 @@ func (e *Engine) Update(ctx context.Context, b exchange.Bucket, key string, data
 
 // Delete is that of exchange.Engine. A deletion in BucketNet leaves nothing: a marker would need room, for each network that
 // is given back.
-func (e *Engine) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
+func (e *Transport) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
 	_, err := e.change(ctx, b, "delete", key, nil, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
 		if b == exchange.BucketNet {
 			return 0, e.remove(ctx, key, revision)
@@ -175,7 +175,7 @@ func (e *Engine) Delete(ctx context.Context, b exchange.Bucket, key string, revi
 }
 
 // Last is that of exchange.Engine.
-func (e *Engine) Last(ctx context.Context, b exchange.Bucket) (last uint64, err error) {
+func (e *Transport) Last(ctx context.Context, b exchange.Bucket) (last uint64, err error) {
 	err = e.withBucket(ctx, b, "last revision", func(ctx context.Context, _ jetstream.KeyValue) error {
 		s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
 		if err == nil {
@@ -187,7 +187,7 @@ func (e *Engine) Last(ctx context.Context, b exchange.Bucket) (last uint64, err 
 }
 
 // Watch is that of exchange.Engine.
-func (e *Engine) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
+func (e *Transport) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
 	if err := exchange.CheckPattern(pattern); err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (e *Engine) Watch(ctx context.Context, b exchange.Bucket, pattern string) (
 type watcher struct {
 	*feed
 	prefix string // of subjects; the key follows
-	told   bool   // that the values that existed were delivered
+	listed bool   // that the values that existed were delivered
 }
 
 func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err error) {
@@ -222,8 +222,8 @@ func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err erro
 			return v, false, err
 		}
 		// A value that changes meanwhile is delivered later and counts then.
-		if !w.told && (w.last >= w.waiting || w.more == 0) {
-			w.told = true
+		if !w.listed && (w.last >= w.waiting || w.more == 0) {
+			w.listed = true
 			return v, false, nil
 		}
 		msg, meta, err := w.next(ctx)
@@ -234,7 +234,7 @@ func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err erro
 		v = exchange.Value{Key: strings.TrimPrefix(msg.Subject(), w.prefix), Data: msg.Data(),
 			Revision: meta.Sequence.Stream,
 			Deleted:  header.Get("KV-Operation") != "" || header.Get("Nats-Marker-Reason") != ""}
-		if !v.Deleted || w.told {
+		if !v.Deleted || w.listed {
 			return v, true, nil
 		}
 	}

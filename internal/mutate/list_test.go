@@ -187,15 +187,15 @@ var mutants = []mutant{
 	{name: "rests-not-handed-over", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
 		{"	if n.restUntil > at {\n", "	if false {\n"}}},
 	{name: "handed-over-with-requests-to-begin", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestNodes|TestFaults", edits: []edit{
-		{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endFor) {\n", "	if state.Pending < 0 {\n"}}},
+		{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endTimeout) {\n", "	if state.Pending < 0 {\n"}}},
 	{name: "leases-kept-without-beats", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestSilent", edits: []edit{
-		{"return l.beats.heard.Load() && ", "return l.beats.heard.Load() || "}}},
+		{"return l.heartbeats.heard.Load() && ", "return l.heartbeats.heard.Load() || "}}},
 	{name: "brought-rests-not-kept", file: "exchange/lease/value.go", pkg: "./exchange/lease", test: "TestRestsOutliveKills", edits: []edit{
 		{"	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}\n", "	next := value{Node: node, Run: run, Open: v.Open}\n"}}},
 	{name: "leases-not-claimed-again", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestFaults", edits: []edit{
 		{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
 	{name: "leases-opened-early", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLoss", edits: []edit{
-		{"n.since >= sureBeats, ", "n.since >= 0, "}}},
+		{"n.since >= sureHeartbeats, ", "n.since >= 0, "}}},
 	{name: "late-hand-over-accepted", file: "exchange/lease/lease.go", pkg: "./exchange/lease", test: "TestLateHandOver", edits: []edit{
 		{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
 	{name: "loss-seen-in-newer-leases", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLateLast", edits: []edit{
@@ -203,13 +203,13 @@ var mutants = []mutant{
 	{name: "silence-ends-now", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestFrozen", edits: []edit{
 		{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
 	{name: "lost-lease-to-be-claimed", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestLostLease", edits: []edit{
-		{"	l.enter(e, gone)\n	l.goesOn(e.net)\n	l.settle(e)\n", "	l.enter(e, gone)\n	l.goesOn(e.net)\n"}}},
+		{"	l.enter(e, gone)\n	l.noteOverdue(e.net)\n	l.settle(e)\n", "	l.enter(e, gone)\n	l.noteOverdue(e.net)\n"}}},
 	{name: "large-bodies-not-told", file: "exchange/lease/open.go", pkg: "./exchange/lease", test: "TestLargeBodies", edits: []edit{
 		{"	for ctx.Err() == nil {\n", "	for false {\n"}}},
 	{name: "hanging-node-asked", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestHangingNode", edits: []edit{
-		{"b.l.now()-n.last >= aliveBeats*b.every()\n}", "b.l.now() < 0\n}"}}},
+		{"b.l.now()-n.last >= aliveHeartbeats*b.every()\n}", "b.l.now() < 0\n}"}}},
 	{name: "leases-of-the-living-collected", file: "exchange/lease/room.go", pkg: "./exchange/lease", test: "TestCollect", edits: []edit{
-		{"return n.beat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
+		{"return n.heartbeat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
 	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl", test: "TestNoTimerHoldsURLs", edits: []edit{
 		{"	for b.kept.Load() {\n		b.wakeBeast.raise()\n		<-b.moved\n	}\n",
 			"	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready {\n		time.Sleep(5 * time.Millisecond)\n	}\n"}}},
@@ -222,7 +222,7 @@ var mutants = []mutant{
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
 	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
-		{"	if s.rejoining() > 0 {\n		s.tell", "	if false {\n		s.tell"}}},
+		{"	if s.rejoining() > 0 {\n		s.log", "	if false {\n		s.log"}}},
 	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterOldEnd", edits: []edit{
 		{"m.Taken[s.node].Totals.Records(); left != 0 {", "m.Taken[s.node].Totals.Records(); left < 0 {"}}},
 	{name: "end-of-an-earlier-round", file: "exchange/mark.go", pkg: "./exchange", test: "TestOver", edits: []edit{

@@ -51,10 +51,10 @@ func ReadNode(name string, r io.Reader) (Node, error) {
 
 // ClusterReport is what the audits of several nodes say together.
 type ClusterReport struct {
-	Nodes   []Node // by number
-	Of      int    // nodes of the cluster
-	Missing []int  // nodes that were not given; pairs with them are not compared
-	GivenUp []int  // nodes that others have given up
+	Nodes     []Node // by number
+	Of        int    // nodes of the cluster
+	Missing   []int  // nodes that were not given; pairs with them are not compared
+	Abandoned []int  // nodes that others have given up
 	// Out, Taken and Above are sums over all pairs that were compared: what was sent, what was taken, and what stands in
 	// outboxes above that.
 	Out, Taken, Above exchange.Totals
@@ -121,13 +121,13 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	}
 	for from, sender := range byNumber {
 		for to, receiver := range byNumber {
-			if from != to && sender != nil && sender.Cluster.pair(to).Sent.GivenUp {
-				rep.givenUp(&sender.Cluster.pair(to).Sent, to)
+			if from != to && sender != nil && sender.Cluster.pair(to).Sent.Abandoned {
+				rep.addAbandoned(&sender.Cluster.pair(to).Sent, to)
 			} else if from != to && sender != nil && receiver != nil {
 				rep.pair(sender.Cluster.pair(to), receiver.Cluster.pair(from), from, to)
-				if l := receiver.Cluster.pair(from).Life; l != sender.Cluster.Life {
+				if l := receiver.Cluster.pair(from).Incarnation; l != sender.Cluster.Incarnation {
 					rep.bad("node %d has the life %d, and node %d takes messages of its life %d: run drumbeat repair --resync %[1]d on node %[3]d",
-						from, sender.Cluster.Life, to, l)
+						from, sender.Cluster.Incarnation, to, l)
 				}
 			}
 		}
@@ -150,11 +150,11 @@ func (c *Cluster) pair(other int) *Pair {
 	return &c.Pairs[other]
 }
 
-// givenUp adds what a node has sent to one that it has given up.
-func (r *ClusterReport) givenUp(s *exchange.Sent, to int) {
-	if !slices.Contains(r.GivenUp, to) {
-		r.GivenUp = append(r.GivenUp, to)
-		slices.Sort(r.GivenUp)
+// addAbandoned adds what a node has sent to one that it has given up.
+func (r *ClusterReport) addAbandoned(s *exchange.Sent, to int) {
+	if !slices.Contains(r.Abandoned, to) {
+		r.Abandoned = append(r.Abandoned, to)
+		slices.Sort(r.Abandoned)
 	}
 	r.Out.Add(s.Out)
 	r.Taken.Add(s.Gone)
@@ -226,7 +226,7 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	if r.BadCount > len(r.Bad) {
 		fmt.Fprintf(w, "AUDIT: and %d more\n", r.BadCount-len(r.Bad))
 	}
-	for _, node := range r.GivenUp {
+	for _, node := range r.Abandoned {
 		fmt.Fprintf(w, "node %d was given up: links and edges for it were dropped\n", node)
 	}
 	for _, node := range r.Missing {
@@ -239,7 +239,7 @@ func (r *ClusterReport) Write(w io.Writer) error {
 		if r.Lost.Records() > 0 {
 			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N, r.Lost.Edges.N)
 		}
-		if len(r.GivenUp) > 0 {
+		if len(r.Abandoned) > 0 {
 			verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)
 		}
 	}

@@ -18,7 +18,7 @@ type Cluster struct {
 	Node, Nodes int
 	Table       uint64 // exchange.Table.Sum
 	Secret      uint64 // keyed hash of a constant: equal for nodes of one crawl
-	Life        uint64 // how often the node was resynced
+	Incarnation uint64 // how often the node was resynced
 	Pairs       []Pair // one for each other node
 }
 
@@ -27,10 +27,10 @@ type Pair struct {
 	Node int // the other one
 	Sent exchange.Sent
 	// Files are the records in the outbox. They are Sent.Out less Sent.Gone, unless the outbox is damaged.
-	Files exchange.Totals
-	Taken exchange.Taken
-	Lost  exchange.Totals // of those in Taken, those that were lost when this node was set back
-	Life  uint64          // of the other node, whose messages this one takes
+	Files       exchange.Totals
+	Taken       exchange.Taken
+	Lost        exchange.Totals // of those in Taken, those that were lost when this node was set back
+	Incarnation uint64          // of the other node, whose messages this one takes
 }
 
 // clusterOf returns the Cluster of a manifest, without Files; nil for a crawl of one node.
@@ -42,7 +42,7 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 	if m.Intake == nil || len(m.Intake.Taken) != f.Nodes {
 		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of what it has taken", f.Node, f.Nodes)
 	}
-	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck, Life: m.Intake.Life}
+	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck, Incarnation: m.Intake.Incarnation}
 	for node := range f.Nodes {
 		if node == f.Node {
 			continue
@@ -55,8 +55,8 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		if node < len(m.Intake.Lost) {
 			lost = m.Intake.Lost[node]
 		}
-		c.Pairs = append(c.Pairs, Pair{Node: node, Taken: m.Intake.Taken[node], Lost: lost, Life: m.Intake.LifeOf(node),
-			Sent: exchange.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, GivenUp: st.GivenUp, Last: st.Last, GoneNumber: st.Taken}})
+		c.Pairs = append(c.Pairs, Pair{Node: node, Taken: m.Intake.Taken[node], Lost: lost, Incarnation: m.Intake.IncarnationOf(node),
+			Sent: exchange.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, Abandoned: st.Abandoned, Last: st.Last, GoneNumber: st.Taken}})
 	}
 	return c, nil
 }
@@ -150,15 +150,15 @@ func (c *Cluster) Write(w io.Writer) error {
 		return err
 	}
 	for i := range c.Pairs {
-		if p := &c.Pairs[i]; p.Sent.GivenUp {
+		if p := &c.Pairs[i]; p.Sent.Abandoned {
 			fmt.Fprintf(w, "node %d was given up: %d links and %d edges for it were dropped\n", p.Node, p.Sent.Dropped.Links.N, p.Sent.Dropped.Edges.N)
 		}
 	}
 	return nil
 }
 
-// given returns the records that were dropped because their nodes were given up.
-func (c *Cluster) given() (dropped exchange.Totals) {
+// dropped returns the records that were dropped because their nodes were given up.
+func (c *Cluster) dropped() (dropped exchange.Totals) {
 	for i := range c.Pairs {
 		dropped.Add(c.Pairs[i].Sent.Dropped)
 	}
@@ -170,8 +170,8 @@ func (c *Cluster) check(m *state.Manifest, rep *Report) {
 	if c == nil {
 		return
 	}
-	count, dropped := &m.Accounts.Counters, c.given()
-	if links, edges := count[state.CountLinksGivenUp], count[state.CountEdgesGivenUp]; links != dropped.Links.N || edges != dropped.Edges.N {
+	count, dropped := &m.Accounts.Counters, c.dropped()
+	if links, edges := count[state.CountLinksAbandoned], count[state.CountEdgesAbandoned]; links != dropped.Links.N || edges != dropped.Edges.N {
 		rep.Bad = append(rep.Bad, fmt.Sprintf("outboxes: %d links and %d edges were dropped because their nodes were given up, by the counters "+
 			"%d and %d", dropped.Links.N, dropped.Edges.N, links, edges))
 	}
@@ -179,12 +179,12 @@ func (c *Cluster) check(m *state.Manifest, rep *Report) {
 
 // The JSON form of Cluster. Sums are hexadecimal, because not every program keeps 64 bits of a number.
 type clusterJSON struct {
-	Node   int        `json:"node"`
-	Nodes  int        `json:"nodes"`
-	Table  string     `json:"table"`
-	Secret string     `json:"secret_check"`
-	Life   uint64     `json:"life,omitempty"`
-	Pairs  []pairJSON `json:"pairs"`
+	Node        int        `json:"node"`
+	Nodes       int        `json:"nodes"`
+	Table       string     `json:"table"`
+	Secret      string     `json:"secret_check"`
+	Incarnation uint64     `json:"life,omitempty"`
+	Pairs       []pairJSON `json:"pairs"`
 }
 
 type pairJSON struct {
@@ -200,7 +200,7 @@ type pairJSON struct {
 	Dropped     totalsJSON `json:"dropped,omitzero"` // of a node that was given up
 	GivenUp     bool       `json:"given_up,omitempty"`
 	Lost        totalsJSON `json:"lost,omitzero"` // when this node was set back
-	Life        uint64     `json:"life,omitempty"`
+	Incarnation uint64     `json:"life,omitempty"`
 }
 
 type totalsJSON struct {
@@ -238,17 +238,17 @@ func (f *totalsJSON) totals() (t exchange.Totals, err error) {
 // MarshalJSON implements json.Marshaler.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	form := clusterJSON{Node: c.Node, Nodes: c.Nodes, Table: fmt.Sprintf("%016x", c.Table), Secret: fmt.Sprintf("%016x", c.Secret),
-		Life: c.Life}
+		Incarnation: c.Incarnation}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent
 		form.Pairs = append(form.Pairs, pairJSON{Node: p.Node, Out: totalsForm(s.Out), Gone: totalsForm(s.Gone), Files: totalsForm(p.Files),
 			Taken: totalsForm(p.Taken.Totals), OutNumber: s.Last, GoneNumber: s.GoneNumber, TakenNumber: p.Taken.Number,
-			Sums: exchange.AppendSums(nil, s.Sums), GivenUp: s.GivenUp, Life: p.Life})
+			Sums: exchange.AppendSums(nil, s.Sums), GivenUp: s.Abandoned, Incarnation: p.Incarnation})
 		if p.Lost != (exchange.Totals{}) {
 			form.Pairs[i].Lost = totalsForm(p.Lost)
 		}
-		if s.GivenUp {
+		if s.Abandoned {
 			form.Pairs[i].Dropped = totalsForm(s.Dropped)
 		}
 	}
@@ -264,8 +264,8 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 	if form.Nodes < 1 || form.Nodes > exchange.MaxNodes || form.Node < 0 || form.Node >= form.Nodes || len(form.Pairs) != form.Nodes-1 {
 		return fmt.Errorf("node %d of %d with %d others", form.Node, form.Nodes, len(form.Pairs))
 	}
-	*c = Cluster{Node: form.Node, Nodes: form.Nodes, Life: form.Life}
-	err := exchange.CheckLife(form.Life)
+	*c = Cluster{Node: form.Node, Nodes: form.Nodes, Incarnation: form.Incarnation}
+	err := exchange.CheckIncarnation(form.Incarnation)
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 }
 
 func (f *pairJSON) pair() (p Pair, err error) {
-	p = Pair{Node: f.Node, Life: f.Life, Taken: exchange.Taken{Number: f.TakenNumber}, Sent: exchange.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
+	p = Pair{Node: f.Node, Incarnation: f.Incarnation, Taken: exchange.Taken{Number: f.TakenNumber}, Sent: exchange.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
 	for _, s := range [...]struct {
 		to   *exchange.Totals
 		form *totalsJSON
@@ -301,7 +301,7 @@ func (f *pairJSON) pair() (p Pair, err error) {
 			return p, err
 		}
 	}
-	if err = exchange.CheckLife(f.Life); err != nil {
+	if err = exchange.CheckIncarnation(f.Incarnation); err != nil {
 		return p, err
 	}
 	if f.Lost != (totalsJSON{}) {
@@ -309,7 +309,7 @@ func (f *pairJSON) pair() (p Pair, err error) {
 			return p, err
 		}
 	}
-	if p.Sent.GivenUp = f.GivenUp; f.GivenUp {
+	if p.Sent.Abandoned = f.GivenUp; f.GivenUp {
 		if p.Sent.Dropped, err = f.Dropped.totals(); err != nil {
 			return p, err
 		}

@@ -52,7 +52,7 @@ func (v *view) findOwners(reports []*URLReport) {
 			continue
 		}
 		rep.Place, rep.Node = PlaceOtherNode, &owner
-		if st := v.outbox(owner); st != nil && st.GivenUp {
+		if st := v.outbox(owner); st != nil && st.Abandoned {
 			rep.GivenUp = true
 			continue
 		}

@@ -91,7 +91,7 @@ func (n *node) check() error {
 	}
 	for other := range m.Frozen.Nodes {
 		st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
-		if err == nil && st != nil && st.GivenUp {
+		if err == nil && st != nil && st.Abandoned {
 			return refuse("it has given up node %d, whose slots are lost", other)
 		}
 	}

@@ -50,7 +50,7 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *exchange.Decoder
 	}
 	sum, count := taken.Totals, uint64(0)
 	if err := exchange.EachUntaken(from.saved.Set, name, st, taken.Number, func(h *exchange.Header, msg []byte) error {
-		if h.Crawl != exchange.CrawlKey(m.file.Key(), from.m.Intake.Life) || h.From != from.number || h.To != to.number {
+		if h.Crawl != exchange.CrawlKey(m.file.Key(), from.m.Intake.Incarnation) || h.From != from.number || h.To != to.number {
 			return fmt.Errorf("outbox of node %d: a message from node %d to node %d, crawl %016x", from.number, h.From, h.To, h.Crawl)
 		}
 		inlet.Reset()

@@ -292,23 +292,23 @@ func (m *mover) queues(n *node) error {
 
 // deferred divides the deferred URLs.
 func (m *mover) deferred(n *node) error {
-	return remakeSlots(n, state.NameDeferred, func(name string, old, copied *queue.State) (*queue.State, error) {
+	return remakeBins(n, state.NameDeferred, func(name string, old, copied *queue.State) (*queue.State, error) {
 		return m.queue(n, name, state.PlaceDeferred, old, copied, nil)
 	})
 }
 
-// remakeSlots replaces the queues of the slots of a calendar.
-func remakeSlots(n *node, name string, remake func(name string, old, copied *queue.State) (*queue.State, error)) error {
+// remakeBins replaces the queues of the slots of a calendar.
+func remakeBins(n *node, name string, remake func(name string, old, copied *queue.State) (*queue.State, error)) error {
 	return repair.RemakePart(n.shadow, name, func(old, next *queue.CalendarState) error {
 		olds := map[string]*queue.State{}
-		if err := queue.EachSlot(name, old, func(slot string, q *queue.State) (*queue.State, error) {
-			olds[slot] = q
+		if err := queue.EachBin(name, old, func(bin string, q *queue.State) (*queue.State, error) {
+			olds[bin] = q
 			return q, nil
 		}); err != nil {
 			return err
 		}
-		return queue.EachSlot(name, next, func(slot string, copied *queue.State) (*queue.State, error) {
-			return remake(slot, olds[slot], copied)
+		return queue.EachBin(name, next, func(bin string, copied *queue.State) (*queue.State, error) {
+			return remake(bin, olds[bin], copied)
 		})
 	})
 }
@@ -327,7 +327,7 @@ func (m *mover) jobs(n *node) error {
 	}); err != nil {
 		return err
 	}
-	return remakeSlots(n, state.NameRobotsDeferred, func(name string, old, _ *queue.State) (*queue.State, error) {
+	return remakeBins(n, state.NameRobotsDeferred, func(name string, old, _ *queue.State) (*queue.State, error) {
 		return n.shadow.RemakeQueue(name, old, n.ownsJob)
 	})
 }

@@ -141,10 +141,10 @@ func (w *repair) remakeCalendars() error {
 		err := RemakePart(w.Shadow, name, func(old, next *queue.CalendarState) error {
 			olds := map[string]*queue.State{}
 			note := func(name string, q *queue.State) (*queue.State, error) { olds[name] = q; return q, nil }
-			if err := queue.EachSlot(name, old, note); err != nil {
+			if err := queue.EachBin(name, old, note); err != nil {
 				return err
 			}
-			return queue.EachSlot(name, next, func(slot string, q *queue.State) (*queue.State, error) {
+			return queue.EachBin(name, next, func(slot string, q *queue.State) (*queue.State, error) {
 				if name == state.NameDeferred {
 					return w.urlQueue(slot, state.PlaceDeferred, olds[slot], q)
 				}

@@ -106,7 +106,7 @@ func (w *resync) planBack() error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(all.GivenUp, w.back) {
+	if slices.Contains(all.Abandoned, w.back) {
 		return refuseResync("the others have given up node %d", w.back)
 	}
 	others := map[int]*audit.Cluster{}
@@ -116,7 +116,7 @@ func (w *resync) planBack() error {
 	w.openIntake()
 	broken := false
 	for node := range c.Nodes {
-		if node == w.back || slices.Contains(all.GivenUp, node) { // also by others, after the copy of this node was made
+		if node == w.back || slices.Contains(all.Abandoned, node) { // also by others, after the copy of this node was made
 			continue
 		}
 		o := others[node]
@@ -140,8 +140,8 @@ func (w *resync) planBack() error {
 		return refuseResync("the accounts of node %d and the others fit together, so it needs no resync; if only the broker's mark of it "+
 			"is of a later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
 	}
-	w.intake.Life++
-	w.do("begin life %d of node %d", w.intake.Life, w.back)
+	w.intake.Incarnation++
+	w.do("begin life %d of node %d", w.intake.Incarnation, w.back)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (w *resync) openIntake() {
 	n := w.own.Cluster.Nodes
 	w.intake = *w.m.Intake
 	w.intake.Taken = slices.Clone(w.intake.Taken)
-	w.intake.Lives = append(slices.Clone(w.intake.Lives), make([]uint64, n-len(w.intake.Lives))...)
+	w.intake.Incarnations = append(slices.Clone(w.intake.Incarnations), make([]uint64, n-len(w.intake.Incarnations))...)
 	w.intake.Lost = append(slices.Clone(w.intake.Lost), make([]exchange.Totals, n-len(w.intake.Lost))...)
 	w.starts = map[int]exchange.Taken{}
 }
@@ -176,8 +176,8 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 	there := o.Pair(c.Node)
 	w.starts[o.Node] = there.Taken
 	w.do("number the records for node %d anew, from message %d on, and leave out loans of pages", o.Node, there.Taken.Number+1)
-	w.intake.Life = max(w.intake.Life, there.Life)
-	w.intake.Lives[o.Node] = o.Life
+	w.intake.Incarnation = max(w.intake.Incarnation, there.Incarnation)
+	w.intake.Incarnations[o.Node] = o.Incarnation
 	if taken != nil {
 		ours := &w.intake.Taken[o.Node]
 		if there.Sent.GoneNumber <= ours.Number {
@@ -192,7 +192,7 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 		w.intake.Lost[o.Node].Add(lost)
 		*ours = exchange.Taken{Number: there.Sent.GoneNumber, Totals: there.Sent.Gone}
 	}
-	return sent != nil || taken != nil || there.Life > c.Life, nil
+	return sent != nil || taken != nil || there.Incarnation > c.Incarnation, nil
 }
 
 // planOther decides what a node does after node back was resynced.
@@ -210,17 +210,17 @@ func (w *resync) planOther() error {
 	switch {
 	case o == nil:
 		return refuseResync("the audit of node %d after its resync is needed (--taken)", w.back)
-	case o.Life <= c.Pair(w.back).Life:
+	case o.Incarnation <= c.Pair(w.back).Incarnation:
 		return refuseResync("node %d has the life %d by its audit, and this node knows its life %d: resync node %[1]d first, and give the audit "+
-			"that it has then", w.back, o.Life, c.Pair(w.back).Life)
+			"that it has then", w.back, o.Incarnation, c.Pair(w.back).Incarnation)
 	}
 	if err := errors.Join(check(o, c), check(c, o)); err != nil {
 		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has no node run since? %v",
 			w.back, err)
 	}
 	w.openIntake()
-	w.intake.Lives[w.back] = o.Life
-	w.do("take messages and the mark of node %d from its life %d on", w.back, o.Life)
+	w.intake.Incarnations[w.back] = o.Incarnation
+	w.do("take messages and the mark of node %d from its life %d on", w.back, o.Incarnation)
 	return nil
 }
 
@@ -254,7 +254,7 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 		start := w.starts[node]
 		shadow.replace(name + "/pending")
 		shadow.replace(name + "/sent")
-		key := exchange.CrawlKey(w.crawl, w.intake.Life)
+		key := exchange.CrawlKey(w.crawl, w.intake.Incarnation)
 		o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key, From: w.back, To: node,
 			BlockBytes: repairBlockBytes}, &exchange.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
 			Whole: start.Totals, Gone: start.Totals})

@@ -45,7 +45,7 @@ type Pair struct {
 	Resends      int64         // how often all messages under way were published again, in this run
 	Taken        int64         // records taken from it, of all runs
 	Holes        int64         // how often its messages were missing, in this run
-	GivenUp      bool          // it is lost for good
+	Abandoned    bool          // it is lost for good
 	Dropped      int64         // of the records for it, those that were dropped because it was given up
 
 	Quarantined     int64 // messages of it that this version cannot read, kept in quarantine

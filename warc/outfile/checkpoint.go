@@ -87,14 +87,14 @@ type Frozen struct {
 // frozenBuffer is the part of a stream that was in RAM.
 type frozenBuffer struct {
 	volume, stream int
-	lane           *Lane
+	lane           *Shard
 	bytes          []byte
 }
 
 // Freeze records the content of all volumes without copying data.
 func (s *Store) Freeze() *Frozen {
 	f := &Frozen{store: s, state: State{V: stateVersion}}
-	for _, l := range s.lanes {
+	for _, l := range s.shards {
 		l.mu.Lock()
 		f.freezeLane(l)
 		l.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Store) Freeze() *Frozen {
 	return f
 }
 
-func (f *Frozen) freezeLane(l *Lane) {
+func (f *Frozen) freezeLane(l *Shard) {
 	if l.name == "" {
 		return
 	}

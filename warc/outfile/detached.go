@@ -26,7 +26,7 @@ func (s *Store) Detach(now time.Time) (*Detached, error) {
 		return nil, s.err
 	}
 	s.detached++
-	v := Volume{Dir: int(s.turn.Add(1)-1) % len(s.lanes), Serial: s.serial.Add(1) - 1, Begun: now.Unix(), Closed: true,
+	v := Volume{Dir: int(s.turn.Add(1)-1) % len(s.shards), Serial: s.serial.Add(1) - 1, Begun: now.Unix(), Closed: true,
 		Streams: make([]StreamState, len(s.opt.Streams))}
 	for i := range v.Streams {
 		v.Streams[i].Form = s.opt.Streams[i].Form

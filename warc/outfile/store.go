@@ -105,7 +105,7 @@ func (o *Options) Validate() error {
 // Store has a lane for each output directory. See the package comment for concurrency.
 type Store struct {
 	opt    Options
-	lanes  []*Lane
+	shards []*Shard
 	turn   atomic.Uint32
 	serial atomic.Uint64 // of the next volume
 
@@ -159,9 +159,9 @@ func (f *Finished) Merge(o Finished) {
 	f.Paths = f.Paths[:min(len(f.Paths), MaxFinished)]
 }
 
-// Lane is one output directory of a Store, with at most one open volume. It belongs to the caller between
+// Shard is one output directory of a Store, with at most one open volume. It belongs to the caller between
 // Acquire and Release.
-type Lane struct {
+type Shard struct {
 	store *Store
 	dir   int
 
@@ -196,7 +196,7 @@ func Open(opt Options, st *State) (*Store, error) {
 	opt.BufferBytes = (opt.BufferBytes + blockBytes - 1) / blockBytes * blockBytes
 	s := &Store{opt: opt}
 	for dir := range opt.Set.Paths {
-		s.lanes = append(s.lanes, &Lane{store: s, dir: dir, streams: make([]stream, len(opt.Streams))})
+		s.shards = append(s.shards, &Shard{store: s, dir: dir, streams: make([]stream, len(opt.Streams))})
 	}
 	if st == nil {
 		st = &State{V: stateVersion}
@@ -210,40 +210,40 @@ func Open(opt Options, st *State) (*Store, error) {
 
 // Acquire returns a lane for use until Release: the next free one in rotation, or else it waits for the next
 // one.
-func (s *Store) Acquire() *Lane {
-	first := int(s.turn.Add(1)-1) % len(s.lanes)
-	for i := range s.lanes {
-		if l := s.lanes[(first+i)%len(s.lanes)]; l.mu.TryLock() {
+func (s *Store) Acquire() *Shard {
+	first := int(s.turn.Add(1)-1) % len(s.shards)
+	for i := range s.shards {
+		if l := s.shards[(first+i)%len(s.shards)]; l.mu.TryLock() {
 			return l
 		}
 	}
-	s.lanes[first].mu.Lock()
-	return s.lanes[first]
+	s.shards[first].mu.Lock()
+	return s.shards[first]
 }
 
 // Release returns the lane.
-func (l *Lane) Release() { l.mu.Unlock() }
+func (l *Shard) Release() { l.mu.Unlock() }
 
 // Dir returns the number of the lane's directory.
-func (l *Lane) Dir() int { return l.dir }
+func (l *Shard) Dir() int { return l.dir }
 
 // Name returns the open volume's name without suffix; "" if none is open.
-func (l *Lane) Name() string { return l.name }
+func (l *Shard) Name() string { return l.name }
 
 // File returns the final name of a stream's file in the open volume.
-func (l *Lane) File(i int) string { return l.streams[i].final }
+func (l *Shard) File(i int) string { return l.streams[i].final }
 
 // Form returns the number of the suffix of a stream's file in the open volume.
-func (l *Lane) Form(i int) int { return l.streams[i].form }
+func (l *Shard) Form(i int) int { return l.streams[i].form }
 
 // Resumed reports whether the open volume was begun by an earlier Store.
-func (l *Lane) Resumed() bool { return l.resumed }
+func (l *Shard) Resumed() bool { return l.resumed }
 
 // Size returns the length of a stream in the open volume, buffer included.
-func (l *Lane) Size(i int) int64 { return l.streams[i].size + int64(len(l.streams[i].buf)) }
+func (l *Shard) Size(i int) int64 { return l.streams[i].size + int64(len(l.streams[i].buf)) }
 
 // Begin opens a volume; none may be open. Its files are created when the first buffer is full.
-func (l *Lane) Begin(now time.Time) error {
+func (l *Shard) Begin(now time.Time) error {
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -263,12 +263,12 @@ func (l *Lane) Begin(now time.Time) error {
 }
 
 // setForm sets the suffix and thereby the name of a file of the open volume.
-func (l *Lane) setForm(i, form int) {
+func (l *Shard) setForm(i, form int) {
 	l.streams[i].form, l.streams[i].final = form, l.name+l.store.opt.Streams[i].suffix(form)
 }
 
 // Write appends p, which it copies, to a stream of the open volume.
-func (l *Lane) Write(i int, p []byte) error {
+func (l *Shard) Write(i int, p []byte) error {
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (st *stream) reset() {
 
 // writeFile appends p to the file of a stream and creates the file if necessary. An error is permanent for
 // the store.
-func (l *Lane) writeFile(i int, p []byte) error {
+func (l *Shard) writeFile(i int, p []byte) error {
 	st, s := &l.streams[i], l.store
 	if st.f == nil {
 		path := s.path(l.dir, st.final+OpenSuffix)
@@ -334,7 +334,7 @@ func (l *Lane) writeFile(i int, p []byte) error {
 
 // Roll writes the buffers of the open volume and closes it, if there is one. The volume becomes final with
 // the Commit of a state that is frozen later.
-func (l *Lane) Roll() error {
+func (l *Shard) Roll() error {
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -375,7 +375,7 @@ func (s *Store) Roll() error {
 // RollOld closes the open volumes that were begun at or before begunBy, in Unix seconds, and reports whether
 // there were any. The next checkpoint makes their files final.
 func (s *Store) RollOld(begunBy int64) (rolled bool, err error) {
-	for _, l := range s.lanes {
+	for _, l := range s.shards {
 		l.mu.Lock()
 		if l.name != "" && l.begun <= begunBy {
 			rolled = true
@@ -392,7 +392,7 @@ func (s *Store) RollOld(begunBy int64) (rolled bool, err error) {
 // Close closes the files without writing. Buffered data that is not in a state is lost.
 func (s *Store) Close() error {
 	var errs []error
-	for _, l := range s.lanes {
+	for _, l := range s.shards {
 		l.mu.Lock()
 		l.closed = true
 		for i := range l.streams {
@@ -406,7 +406,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-func (l *Lane) check() error {
+func (l *Shard) check() error {
 	if l.closed {
 		return ErrClosed
 	}
@@ -518,7 +518,7 @@ func (s *Store) hasSuffix(name string) bool {
 // reopen truncates the files of an open volume to the lengths in the state and restores the buffers from the
 // tails.
 func (s *Store) reopen(v *Volume) error {
-	l := s.lanes[v.Dir]
+	l := s.shards[v.Dir]
 	if l.name != "" {
 		return fmt.Errorf("outfile: open: state names two open volumes in directory %d: %s, %s", v.Dir, l.name, v.Name)
 	}
