@@ -17,24 +17,26 @@ import (
 	"drumbeat/weburl"
 )
 
-// Cluster makes a crawl one node of several, which exchange links (package exchange). All nodes have the same
-// Crawl, Secret and Table, and the same options that decide what is fetched.
+// Cluster makes a crawl one of several nodes, which exchange links (package exchange). All nodes have the
+// same Crawl, Secret and Table, and agree on all options that decide which URLs are fetched.
 type Cluster struct {
 	Node      int
 	Table     *exchange.Table
 	Crawl     uint64 // identifies the crawl of the cluster
 	Secret    weburl.Secret
 	Transport exchange.Transport // Run does not close it
-	// Reconfigure replaces the configuration that nodes compare at their start by that of this node.
+	// Reconfigure replaces the cluster's configuration, which nodes compare at their start, by that of this
+	// node.
 	Reconfigure bool
-	// Abandoned lists nodes that are lost for good: nothing is kept for them, and the crawl ends without them.
+	// Abandoned lists nodes that are lost for good: the others keep no records for them, and the crawl ends
+	// without them.
 	Abandoned []int
-	File      string // name of the file that has all this, for explain; "" for none
+	File      string // name of the cluster's file, for explain; "" for none
 
 	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
 	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
 	Longest    time.Duration // no exchange takes longer; 0: 5 minutes
-	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
+	// Clock runs while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
 }
 
@@ -46,7 +48,7 @@ func (o *Options) clusterFile() string {
 	return o.Cluster.File
 }
 
-// validate returns what is wrong with the options of a node.
+// validate returns the first fault of the options of a node.
 func (c *Cluster) validate(o *Options) error {
 	switch {
 	case c == nil:
@@ -71,8 +73,8 @@ func (c *Cluster) validate(o *Options) error {
 // Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange",
 // "config", "pages", "status" and "watchstatus".
 //
-// A record for another node stays in the outbox for that node until a durable checkpoint of that node covers it.
-// What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
+// A record for another node stays in the outbox for that node until a durable checkpoint of that node covers
+// it. Received messages are taken in order, in transactions. Nothing depends on the broker's memory.
 type clusterStage struct {
 	*engine
 	leases      *leaseStage
@@ -83,23 +85,23 @@ type clusterStage struct {
 	reading     uint64          // exchange.State.Connects when the stream was read from the beginning; the same lock
 	inlet       *admit.Inlet    // of the goroutine "intake"
 	decoder     exchange.Decoder
-	quarantine  *queue.Queue   // messages that cannot be read; read by the goroutine "intake"
+	quarantine  *queue.Queue   // unreadable messages; read by the goroutine "intake"
 	quarantined []atomic.Int64 // of these, those of each node
-	stuck       []bool         // by node: its next message finds the quarantine full; of the goroutine "intake"
+	stuck       []bool         // by node: the quarantine has no room for its next message; of the goroutine "intake"
 	doubts      *doubts
 	disowns     []bool        // by node: noteDisowned
 	disowners   atomic.Int32  // how many of disowns are true
 	listed      chan struct{} // closed when the broker's marks are known
 	marksListed sync.Once     // closes it
 
-	marks       []atomic.Pointer[exchange.Mark] // the last that were seen, by node
-	idle        atomic.Bool                     // nothing is left to do here but to wait for other nodes
+	marks       []atomic.Pointer[exchange.Mark] // the last one read, by node
+	idle        atomic.Bool                     // this node only waits for others
 	began       uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
 	round       int64                           // intake.Round; fixed before the goroutines start
 	promised    atomic.Bool                     // this node has agreed to the end; changes under markMu
-	endWait     time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
+	endWait     time.Time                       // since when this node has waited for one that has ended; of the goroutine "watch"
 	rejoined    time.Time                       // when this node started if the crawl was over then
-	awaitLogged time.Time                       // when the log last told which nodes it waits for; of the goroutine "watch"
+	awaitLogged time.Time                       // when the awaited nodes were last logged; of the goroutine "watch"
 	wakeMark    signal
 	wakeEarly   signal
 
@@ -107,27 +109,27 @@ type clusterStage struct {
 	mark   *exchange.Mark
 	agreement
 	marked         exchange.Intake // of the checkpoint of mark
-	markedConn     uint64          // the connection whose numbers marked has; 0: of an earlier run
+	markedConn     uint64          // connection of the sequences in marked; 0: of an earlier run
 	resendRequests []uint64
 	lastRequests   []resendRequest
 
 	pages         int64        // this node's share of Options.MaxPages
-	pageSlots     *[2]int64    // that this share follows from: before this node, and its own
-	reserved      atomic.Int64 // of its allowance, about to be lent
-	lent          []uint64     // by node, the number of the message that lent it pages last; of the goroutine "pages"
+	pageSlots     *[2]int64    // source of this share: slots before this node's, and its own
+	reserved      atomic.Int64 // part of the allowance about to be lent
+	lent          []uint64     // by node, the number of the last message that lent it pages; of the goroutine "pages"
 	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
-	short, urgent atomic.Bool  // it runs short of pages; a checkpoint should be made soon
-	spent         atomic.Bool  // spentHere at the last look
+	short, urgent atomic.Bool  // it is short of pages; a checkpoint should be made soon
+	spent         atomic.Bool  // last result of spentHere
 	abandoned     []bool       // by node; fixed before the goroutines start
 
 	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
 	agreed, replacing bool             // compared successfully; this node writes its own
-	warned            string           // digest of the configuration that a warning was about
-	reloads           atomic.Int64     // of rules, that config does not have yet
+	warned            string           // digest of the last configuration with a warning
+	reloads           atomic.Int64     // reloads of rules that config lacks
 	wakeConfig        signal
 	configNow         atomic.Pointer[exchange.Config] // config, for other goroutines
 
-	statuses []atomic.Pointer[exchange.Status] // the last that were seen, by node
+	statuses []atomic.Pointer[exchange.Status] // the last one read, by node
 	progress []progressOf                      // by node; guarded by markMu
 	taken    []atomic.Int64                    // records taken from each node
 	takenTo  []atomic.Uint64                   // number of the last message taken from each node
@@ -184,7 +186,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	})), nil
 }
 
-// open continues at the state in a manifest, nil for a new crawl. The outboxes must be open.
+// open restores the state of a manifest, nil for a new crawl. The outboxes must be open.
 func (s *clusterStage) open(m *state.Manifest) (err error) {
 	if !s.on() {
 		return nil
@@ -200,7 +202,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(m.Intake.Taken), s.nodes, state.ErrIncompatible)
 		}
 		s.intake = *m.Intake
-		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
+		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow undurable changes
 		s.round = s.intake.Round
 	}
 	s.taken, s.takenTo = make([]atomic.Int64, s.nodes), make([]atomic.Uint64, s.nodes)
@@ -229,7 +231,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.publishers[node] = p
 	}
 	if s.budgets.bySupporters() {
-		return fmt.Errorf("crawl: budgets by supporters need the links of all PLDs, which a node of a cluster does not have: %w",
+		return fmt.Errorf("crawl: budgets by supporters need the links of all PLDs, which a node of a cluster lacks: %w",
 			state.ErrIncompatible)
 	}
 	if m != nil {
@@ -238,8 +240,8 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	return nil
 }
 
-// resendAfter is the time without progress after which a node sends again what another has not taken: that one
-// makes a checkpoint meanwhile.
+// resendAfter is the time without progress after which a node resends untaken messages. The receiver makes a
+// checkpoint meanwhile.
 func (s *clusterStage) resendAfter() time.Duration { return max(time.Minute, 3*s.opt.CheckpointEvery) }
 
 // start starts the goroutines.
@@ -263,13 +265,14 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "robotsasks", s.requests.answerRobots)
 }
 
-// send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.
+// send moves the links and edges of other nodes from a page's batch to the outboxes. It is part of the page's
+// transaction.
 func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 	if !s.on() {
 		return nil
 	}
 	own := b.Tuples[:0]
-	sent, lost := int64(0), int64(0) // lost: of those that were sent, those of nodes that were given up
+	sent, lost := int64(0), int64(0) // lost: those sent to abandoned nodes
 	for i, t := range b.Tuples {
 		node := int(b.Nodes[i])
 		if node == s.node {

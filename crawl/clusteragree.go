@@ -9,33 +9,33 @@ import (
 )
 
 // The end of a crawl of several nodes needs two steps (exchange.Over has the proof). First all nodes are
-// idle, and all that was sent was taken. A node that sees that agrees: its mark says so, and from then on it
-// begins nothing on its own. Deferred URLs that come due and seeds from the operator wait. It takes its
-// agreement back only when it hears that another node has more work, or has taken back its own. When all
-// nodes have agreed on the same state, the crawl is over.
+// idle, and all sent messages are taken. A node that reads this from the marks agrees: its mark says so, and
+// the node begins no work on its own. Due deferred URLs and the operator's seeds wait. The node withdraws its
+// agreement only when it reads that another node has more work, or has withdrawn. When all nodes have agreed
+// on the same state, the crawl is over.
 //
 // One step is not enough. An idle node has URLs for which Options.Linger does not wait. When one of them
-// comes due, the node may send links to a node that ends at that moment, and would wait for it without end.
+// comes due, the node may send links to a node that ends at that moment, and would wait for it forever.
 
-// agreement is that of this node. Guarded by clusterStage.markMu.
+// agreement is this node's agreement to the end. clusterStage.markMu guards it.
 type agreement struct {
-	term  uint64   // drawn again whenever the agreement is taken back, and by each process
-	terms []uint64 // of all nodes, by the marks on which it was made; nil: this node has not agreed
+	term  uint64   // random; new in each process and after each withdrawal
+	terms []uint64 // terms of all nodes in the agreed marks; nil: this node has not agreed
 
-	withdrawn time.Time     // when this node last took it back
-	pause     time.Duration // how long this node does not agree since then
+	withdrawn time.Time     // when this node last withdrew it
+	pause     time.Duration // how long this node does not agree after that
 }
 
-// A node that has taken its agreement back pauses before it agrees again. Its new term makes those that have
-// agreed on its former one take theirs back, too, which must reach it before it agrees: else it has agreed on
-// a term that is over, withdraws again, and nodes do so in turn without end. How long a mark takes is not
-// known, so the pause doubles each time.
+// A node that has withdrawn its agreement pauses before it agrees again. Its new term makes the nodes that
+// agreed on the former one withdraw, too. Their marks must reach this node before it agrees. Else it agrees
+// on terms that are over, withdraws again, and the nodes could alternate forever. The delay of a mark is
+// unknown, so the pause doubles each time.
 const (
 	firstPause = 500 * time.Millisecond // much more than a mark takes in one data centre
 	mostPause  = 20 * time.Second       // more than a broker that works takes
 )
 
-// withdrew returns what follows an agreement that is taken back.
+// withdrew returns the state after a withdrawn agreement.
 func (a *agreement) withdrew(now time.Time) agreement {
 	pause := firstPause
 	if now.Sub(a.withdrawn) < 4*a.pause {
@@ -44,7 +44,7 @@ func (a *agreement) withdrew(now time.Time) agreement {
 	return agreement{term: newTerm(), withdrawn: now, pause: pause}
 }
 
-// pausing returns how long this node does not agree to the end yet.
+// pausing returns the remaining time before this node may agree to the end.
 func (s *clusterStage) pausing() time.Duration {
 	if !s.on() {
 		return 0
@@ -59,7 +59,7 @@ func newTerm() uint64 { return rand.Uint64() | 1 } // 0: a mark of a version wit
 // put puts the agreement into a mark. markMu must be held.
 func (a *agreement) put(m *exchange.Mark) { m.Term, m.Agreed = a.term, slices.Clone(a.terms) }
 
-// quiet reports whether this node has agreed to the end, and so begins nothing on its own.
+// quiet reports whether this node has agreed to the end, and so begins no work on its own.
 func (s *clusterStage) quiet() bool { return s.on() && s.promised.Load() }
 
 // agreeToEnd agrees to the end if all nodes seem idle. The transaction lock is held exclusively, and this
@@ -86,7 +86,7 @@ func (s *clusterStage) agreeToEnd() {
 	s.wakeMark.raise()
 }
 
-// withdraw takes the agreement back.
+// withdraw withdraws the agreement.
 func (s *clusterStage) withdraw() {
 	s.markMu.Lock()
 	was := s.promised.Swap(false)
@@ -101,7 +101,7 @@ func (s *clusterStage) withdraw() {
 	}
 }
 
-// checkAgreement takes the agreement back if the mark of another node is not the state that was agreed on.
+// checkAgreement withdraws the agreement if the mark of another node differs from the agreed state.
 func (s *clusterStage) checkAgreement(m *exchange.Mark) {
 	s.markMu.Lock()
 	changed := s.promised.Load() && (!m.Idle || m.Term != s.agreement.terms[m.Node])
@@ -119,8 +119,8 @@ func (s *clusterStage) lastMarks() []*exchange.Mark {
 	return marks
 }
 
-// withoutMarks returns the nodes that do not count at the end: those that were given up, and those that have
-// ended and whose marks the broker has lost since.
+// withoutMarks returns the nodes that do not count at the end: abandoned nodes, and nodes that have ended and
+// whose marks the broker has lost since.
 func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
 	without := slices.Clone(s.abandoned)
 	for node := range marks {
@@ -134,11 +134,11 @@ func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
 	return without
 }
 
-// endLogEvery is how long a node waits for one that has ended before it says so, and the time between two such
+// endLogEvery is the time before a node logs that it waits for one that has ended, and between two such
 // lines.
 const endLogEvery = 5 * time.Minute
 
-// logWait tells that a node that has ended does not take what this one has sent: it must be started again.
+// logWait logs that a node has ended with untaken messages of this one, and must be started again.
 func (s *clusterStage) logWait(m *exchange.Mark, records int64) {
 	now := time.Now()
 	if s.endWait.IsZero() {
@@ -146,7 +146,7 @@ func (s *clusterStage) logWait(m *exchange.Mark, records int64) {
 	}
 	if m.Done && now.Sub(s.endWait) >= endLogEvery {
 		s.endWait = now
-		s.opt.Log.Warn("this node waits for a node that has ended and has not taken all that was sent to it: start that node again",
+		s.opt.Log.Warn("this node waits for a node that has ended without taking all messages: start that node again",
 			"node", m.Node, "records", records)
 	}
 }

@@ -16,15 +16,16 @@ import (
 	"drumbeat/state"
 )
 
-// The configuration that all nodes of a cluster share: the options that decide what is fetched, how politely, and what
-// keys mean. The first node writes it as text into the bucket of the crawl; a node with another one refuses to start.
+// The configuration that all nodes of a cluster share: the options that decide which URLs are fetched, how
+// politely, and the meaning of keys. The first node writes it as text into the bucket of the crawl. A node
+// with another configuration refuses to start.
 //
-// A reload of rules is made on each node by its operator. The first reloaded node writes the new text. The others, which
-// have the old rules until they are reloaded, warn of the difference, and a node that starts later compares with the new
-// text. So does a node with other options, once it has begun: it warns, and goes on.
+// The operator reloads rules on each node. The first reloaded node writes the new text. The others warn of
+// the difference until they are reloaded, and a node that starts later compares with the new text. After its
+// start, a node with other options warns and continues.
 
-// configLines returns the configuration as lines "name: value". Names of files are left out, since they may differ between
-// machines; their contents are in it by their checksums.
+// configLines returns the configuration as lines "name: value". They contain checksums of files, not names,
+// which may differ between machines.
 func (s *clusterStage) configLines() ([]string, error) {
 	o := &s.opt
 	var lines []string
@@ -104,7 +105,8 @@ func (s *clusterStage) configLines() ([]string, error) {
 	return append(lines, s.abandonedLine()...), errors.Join(faults...)
 }
 
-// maxConfigLine is the longest value that the configuration has as text: a bucket takes values of a megabyte.
+// maxConfigLine is the longest value in the configuration; longer ones are given by checksum. A bucket takes
+// values of a megabyte.
 const maxConfigLine = 4 << 10
 
 // configure computes the configuration of this node. It reads the files of rules.
@@ -117,8 +119,8 @@ func (s *clusterStage) configure() error {
 	return err
 }
 
-// agree compares the configuration with that of the cluster, or writes it if there is none. A broker that is away is no
-// error: keepConfig does it later.
+// agree compares the configuration with that of the cluster, or writes it if there is none. An unreachable
+// broker is no error: keepConfig tries again later.
 func (s *clusterStage) agree(ctx context.Context) error {
 	if !s.on() {
 		return nil
@@ -140,26 +142,26 @@ func (s *clusterStage) agree(ctx context.Context) error {
 			continue
 		}
 		if !sleep(ctx, transportRetry) {
-			s.opt.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
+			s.opt.Log.Warn("the configuration will be compared with that of the other nodes when the broker answers", "error", err)
 			return s.dropAbandoned()
 		}
 	}
 }
 
-// How long a node waits for the broker before it crawls without having compared its configuration, and how often it
-// compares again.
+// The time after which a node crawls without a comparison of its configuration if no broker answers, and the
+// interval of comparisons.
 const (
 	agreePatience = 5 * time.Second
 	configEvery   = time.Minute
 )
 
-// keepConfig compares the configuration again from time to time: the broker may lose it, and other nodes may change it.
+// keepConfig compares the configuration at intervals: the broker may lose it, and other nodes may change it.
 func (s *clusterStage) keepConfig(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if s.reloads.Swap(0) > 0 {
 			was := s.config
 			if err := s.configure(); err != nil {
-				s.opt.Log.Error("the configuration of the cluster stays as it was: the files have errors", "error", err)
+				s.opt.Log.Error("the configuration of the cluster is unchanged: the files have errors", "error", err)
 			}
 			s.replacing = s.replacing || s.config.Digest != was.Digest
 		}
@@ -174,7 +176,7 @@ func (s *clusterStage) keepConfig(ctx context.Context) error {
 	return nil
 }
 
-// reloaded notes that files of rules were read again.
+// reloaded notes a reload of files of rules.
 func (s *clusterStage) reloaded() {
 	if s.on() {
 		s.reloads.Add(1)
@@ -182,8 +184,8 @@ func (s *clusterStage) reloaded() {
 	}
 }
 
-// compareConfig compares the configuration with that in the bucket once. It writes it if there is none, or if this node
-// replaces it. Before the first success, a difference is an error; later it is a warning.
+// compareConfig compares the configuration with that in the bucket once. It writes a missing one, or replaces
+// it if this node reconfigures. Before the first success, a difference is an error; later it is a warning.
 func (s *clusterStage) compareConfig(ctx context.Context) error {
 	e := s.opt.Cluster.Transport
 	v, err := e.Get(ctx, exchange.BucketCrawl, exchange.ConfigKey)
@@ -212,7 +214,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 		s.agreed, s.replacing, s.warned = true, false, ""
 		return nil
 	case missed && !s.agreed:
-		return fmt.Errorf("crawl: the cluster has given up nodes %v, this node %v: give it the same --give-up-node; nodes cannot be taken back: %w",
+		return fmt.Errorf("crawl: the cluster has abandoned nodes %v, this node %v: give it the same --give-up-node; an abandoned node cannot return: %w",
 			other.Abandoned(), s.abandonedNodes(), state.ErrIncompatible)
 	case !missed && (s.replacing || !s.agreed && s.opt.Cluster.Reconfigure || ahead):
 		data, err := s.config.Encode()
@@ -229,11 +231,11 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	case err != nil:
 		if s.warned != err.Error() {
 			s.warned = err.Error()
-			s.opt.Log.Warn("the configuration that another node has written is refused: this node goes on with its own", "error", err)
+			s.opt.Log.Warn("the configuration that another node has written is refused: this node continues with its own", "error", err)
 		}
 		return nil
 	case !s.agreed:
-		return fmt.Errorf("crawl: this node has other options than the cluster: %s (--cluster-reconfigure makes them those of the cluster; "+
+		return fmt.Errorf("crawl: the options of this node differ from those of the cluster: %s (--cluster-reconfigure makes them those of the cluster; "+
 			"give them to all nodes): %w", strings.Join(other.Differ(s.config), "; "), state.ErrIncompatible)
 	}
 	if s.warned != other.Digest {

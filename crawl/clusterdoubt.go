@@ -10,33 +10,34 @@ import (
 	"drumbeat/state"
 )
 
-// What other nodes say is refused if it cannot be true. The crawl cannot continue beside a node that was set back, or
-// that has another table of owners. But all nodes may write to the broker as any other, and one false mark or message
-// must not stop them all. A node that lives writes its mark each wakeAfter. So an error of this kind is doubted at first:
-// what has shown it is refused, counted and told. It becomes final once the same node has shown it doubtTimes times,
-// over doubtFor, with nothing plausible between. Until then nothing is dropped, so nothing is lost.
+// This node refuses impossible marks and messages of other nodes. The crawl cannot continue beside a node
+// that was set back, or that has another table of owners. But every node can write to the broker in another's
+// name, and one false mark or message must not stop all nodes. A running node writes its mark each wakeAfter.
+// So an error of this kind is a doubt at first: its mark or message is refused, counted and logged. The error
+// is final when the same node has repeated it doubtTimes times, over doubtFor, without a plausible mark or
+// message between. Until then nothing is dropped, so nothing is lost.
 const (
 	doubtTimes    = 3
-	doubtFor      = wakeAfter + wakeAfter/2 // a node that lives has written a mark of its own
+	doubtFor      = wakeAfter + wakeAfter/2 // a running node has written a mark of its own
 	doubtLogEvery = 5 * time.Minute         // between two lines of the log about one node
 )
 
-// doubtKind says what is doubted of a node.
+// doubtKind is the kind of a doubt about a node.
 type doubtKind int
 
 const (
-	doubtMark    doubtKind = iota // a mark that cannot be true
-	doubtOld                      // a mark that is older than one before
+	doubtMark    doubtKind = iota // an impossible mark
+	doubtOld                      // a mark older than an earlier one
 	doubtTotals                   // a mark that disagrees about the records of a message
 	doubtMessage                  // a message that disagrees about those before it
-	// Not doubts, but told of as seldom:
+	// Not doubts, but logged as seldom:
 	logQuarantined    // messages in quarantine
-	logQuarantineFull // messages that have no room there
-	logUnreadable     // other bytes that are no message or mark of this crawl
+	logQuarantineFull // messages without room there
+	logUnreadable     // bytes that are not a message or mark of this crawl
 	doubtKinds
 )
 
-// doubt is what was doubted, since the last time that the node was plausible.
+// doubt counts the refusals since the node was last plausible.
 type doubt struct {
 	times           int
 	first, loggedAt time.Time
@@ -47,7 +48,7 @@ type doubt struct {
 type doubts struct {
 	mu              sync.Mutex // guards the fields below
 	of              [][doubtKinds]doubt
-	stranger        doubt   // of what no node of the crawl has written
+	stranger        doubt   // about bytes that no node of the crawl has written
 	marks, messages []int64 // by node: how many were refused in this run
 }
 
@@ -55,15 +56,15 @@ func newDoubts(nodes int) *doubts {
 	return &doubts{of: make([][doubtKinds]doubt, nodes), marks: make([]int64, nodes), messages: make([]int64, nodes)}
 }
 
-// clear forgets a doubt: the node is plausible.
+// clear drops a doubt: the node is plausible.
 func (d *doubts) clear(node int, kind doubtKind) {
 	d.mu.Lock()
 	d.of[node][kind] = doubt{loggedAt: d.of[node][kind].loggedAt}
 	d.mu.Unlock()
 }
 
-// note notes a doubt once more. revision names what has shown it, 0: nothing. It returns whether the doubt is final, and
-// whether to tell of it.
+// note counts a doubt. revision is that of the mark, 0 for a message. note returns whether the doubt is
+// final, and whether to log it.
 func (d *doubts) note(node int, kind doubtKind, revision uint64) (final, log bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +79,7 @@ func (d *doubts) note(node int, kind doubtKind, revision uint64) (final, log boo
 	return is.times >= doubtTimes && now.Sub(is.first) >= doubtFor, is.shouldLog(now)
 }
 
-// shouldLog reports whether to tell of a doubt: not each time.
+// shouldLog reports whether to log a doubt; it limits the rate.
 func (d *doubt) shouldLog(now time.Time) bool {
 	log := d.loggedAt.IsZero() || now.Sub(d.loggedAt) >= doubtLogEvery
 	if log {
@@ -87,7 +88,7 @@ func (d *doubt) shouldLog(now time.Time) bool {
 	return log
 }
 
-// refuse counts a mark or message of a node that is refused. It returns whether to tell of it.
+// refuse counts a refused mark or message of a node. It returns whether to log it.
 func (d *doubts) refuse(node int, kind doubtKind, mark bool) (tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,20 +98,20 @@ func (d *doubts) refuse(node int, kind doubtKind, mark bool) (tell bool) {
 	switch {
 	case mark:
 		d.marks[node]++
-	case kind != logQuarantined: // that is kept
+	case kind != logQuarantined: // the message is kept
 		d.messages[node]++
 	}
 	return d.of[node][kind].shouldLog(time.Now())
 }
 
-// counts returns how many marks and messages of a node were refused in this run.
+// counts returns the numbers of marks and messages of a node refused in this run.
 func (d *doubts) counts(node int) (marks, messages int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.marks[node], d.messages[node]
 }
 
-// doubted refuses what a node has shown by err. It returns err once that is final.
+// doubted refuses a mark or message of a node because of err. It returns err when the doubt is final.
 func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err error) error {
 	final, tell := s.doubts.note(node, kind, revision)
 	s.doubts.refuse(node, kind, kind != doubtMessage)
@@ -122,7 +123,7 @@ func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err er
 		if kind == doubtMessage {
 			what = "a message"
 		}
-		s.opt.Log.Error(what+" of another node is refused; this node ends if that one repeats it", "node", node, "error", err)
+		s.opt.Log.Error(what+" of another node is refused; this node ends if the other one repeats it", "node", node, "error", err)
 	}
 	return nil
 }
@@ -136,10 +137,10 @@ func (s *clusterStage) doubtTotals(m *exchange.Mark, err error) error {
 	return nil
 }
 
-// judgeMark decides on a mark of another node: whether it is taken. The error is final.
+// judgeMark decides whether to take a mark of another node. The error is final.
 func (s *clusterStage) judgeMark(m *exchange.Mark) (take bool, _ error) {
 	switch {
-	case m.Node == s.node: // only this node knows it
+	case m.Node == s.node: // this node needs no mark of its own
 		return false, nil
 	case m.Incarnation < s.incarnationOf(m.Node): // from before the node was set back, until it has started again
 		return false, nil
@@ -155,20 +156,20 @@ func (s *clusterStage) judgeMark(m *exchange.Mark) (take bool, _ error) {
 		if err := s.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
 			return false, nil
 		}
-		s.opt.Log.Warn("the marks of another node go back: they are taken as they are", "node", m.Node, "error", err)
+		s.opt.Log.Warn("the marks of another node have gone back: they are accepted", "node", m.Node, "error", err)
 	}
 	s.doubts.clear(m.Node, doubtOld)
 	return true, nil
 }
 
-// checkMark returns an error if the crawl cannot continue with what the mark of another node says.
+// checkMark returns an error if the crawl cannot continue with the mark of another node.
 func (s *clusterStage) checkMark(m *exchange.Mark) error {
 	switch {
 	case m.Incarnation > s.incarnationOf(m.Node):
 		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this node, too, with the audit of "+
 			"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
 	case m.Table != s.opt.Cluster.Table.Sum():
-		return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)
+		return fmt.Errorf("crawl: node %d and this node have different tables of owners: %w", m.Node, state.ErrIncompatible)
 	case slices.Contains(m.Abandoned, s.node):
 		return s.errAbandoned()
 	}
@@ -182,7 +183,7 @@ func (s *clusterStage) checkMark(m *exchange.Mark) error {
 	return nil
 }
 
-// incarnationOf returns the life whose marks of a node hold. Nothing changes it while the node runs.
+// incarnationOf returns the incarnation of a node whose marks are taken. It is constant during a run.
 func (s *clusterStage) incarnationOf(node int) uint64 {
 	if node == s.node {
 		return s.intake.Incarnation
@@ -190,7 +191,7 @@ func (s *clusterStage) incarnationOf(node int) uint64 {
 	return s.intake.IncarnationOf(node)
 }
 
-// checkGone returns an error if another node has dropped messages for this one that it has not taken.
+// checkGone returns an error if another node has dropped messages that this one has not taken.
 func (s *clusterStage) checkGone(m *exchange.Mark) error {
 	err := m.CheckGone(s.node, s.takenTo[m.Node].Load())
 	if err != nil && s.began == 0 {

@@ -10,24 +10,23 @@ import (
 	"drumbeat/state"
 )
 
-// Nodes that were given up, because they are lost for good. All nodes must agree on them, so they are a line of the
-// configuration. The manifest keeps them, too: what an outbox has dropped is lost, so a node cannot be taken back.
+// Abandoned nodes are lost for good. All nodes must agree on them, so they are a line of the configuration.
+// The manifest keeps them, too: an outbox has dropped their records, so an abandoned node cannot return.
 
-// ValidateAbandoned returns what is wrong with Abandoned.
+// ValidateAbandoned returns the first fault of Abandoned.
 func (c *Cluster) ValidateAbandoned() error {
 	for _, node := range c.Abandoned {
 		switch {
 		case node < 0 || node >= c.Table.Nodes():
-			return fmt.Errorf("crawl: node %d is to be given up, but the nodes are 0 to %d", node, c.Table.Nodes()-1)
+			return fmt.Errorf("crawl: node %d cannot be abandoned: the nodes are 0 to %d", node, c.Table.Nodes()-1)
 		case node == c.Node:
-			return fmt.Errorf("crawl: node %d cannot give itself up", node)
+			return fmt.Errorf("crawl: node %d cannot abandon itself", node)
 		}
 	}
 	return nil
 }
 
-// openAbandoned notes the nodes that are given up: those of the options, and those of the manifest. The outboxes must be
-// open.
+// openAbandoned notes the abandoned nodes, of the options and of the manifest. The outboxes must be open.
 func (s *clusterStage) openAbandoned() {
 	s.abandoned = make([]bool, s.nodes)
 	for _, node := range s.opt.Cluster.Abandoned {
@@ -43,7 +42,7 @@ func (s *clusterStage) openAbandoned() {
 	s.opt.Cluster = &of
 }
 
-// abandonedNodes lists the nodes that were given up.
+// abandonedNodes lists the abandoned nodes.
 func (s *clusterStage) abandonedNodes() (list []int) {
 	for node, gone := range s.abandoned {
 		if gone {
@@ -53,7 +52,7 @@ func (s *clusterStage) abandonedNodes() (list []int) {
 	return list
 }
 
-// abandonedLine returns the line of the configuration; none if no node was given up.
+// abandonedLine returns the line of the configuration, if a node was abandoned.
 func (s *clusterStage) abandonedLine() []string {
 	list := s.abandonedNodes()
 	if len(list) == 0 {
@@ -66,7 +65,7 @@ func (s *clusterStage) abandonedLine() []string {
 	return []string{exchange.AbandonedName + ": " + string(text)}
 }
 
-// dropAbandoned empties the outboxes for the nodes that were given up. No other goroutine of the exchange runs yet.
+// dropAbandoned empties the outboxes for abandoned nodes. No other goroutine of the stage runs yet.
 func (s *clusterStage) dropAbandoned() error {
 	for _, node := range s.abandonedNodes() {
 		o := s.outboxes[node]
@@ -77,7 +76,7 @@ func (s *clusterStage) dropAbandoned() error {
 			dropped := o.Abandon()
 			tx.count(state.CountLinksAbandoned, dropped.Links.N)
 			tx.count(state.CountEdgesAbandoned, dropped.Edges.N)
-			tx.late.add(s.opt.Log.Warn, "a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
+			tx.late.add(s.opt.Log.Warn, "a node was abandoned: waiting records for it are dropped, and so are all further links to its sites", "node", node,
 				"links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {
@@ -87,15 +86,15 @@ func (s *clusterStage) dropAbandoned() error {
 	return nil
 }
 
-// errAbandoned is the error of a node that another one has given up.
+// errAbandoned is the error of a node that another one has abandoned.
 func (s *clusterStage) errAbandoned() error {
-	return fmt.Errorf("crawl: the other nodes have given up node %d (--give-up-node): they have dropped what waited for it, so it cannot "+
-		"go on with this cluster: %w", s.node, state.ErrIncompatible)
+	return fmt.Errorf("crawl: the other nodes have abandoned node %d (--give-up-node): they have dropped its records, so it cannot "+
+		"continue with this cluster: %w", s.node, state.ErrIncompatible)
 }
 
-// noteDisowned notes whether the last mark of another node says that it has given up this one. While one does, nothing is
-// fetched: if it is true, this node must end (doubted), and its sites are lost to the crawl. It belongs to the goroutine that
-// reads marks.
+// noteDisowned notes whether the last mark of another node abandons this one. While a mark does, nothing is
+// fetched: if the mark is true, this node must end (doubted), and its sites are lost to the crawl. It belongs
+// to the goroutine that reads marks.
 func (s *clusterStage) noteDisowned(node int, says bool) {
 	if s.disowns[node] == says {
 		return
@@ -107,12 +106,12 @@ func (s *clusterStage) noteDisowned(node int, says bool) {
 	}
 }
 
-// disowned reports whether a node says that it has given up this one.
+// disowned reports whether the mark of a node abandons this one.
 func (s *clusterStage) disowned() bool { return s.disowners.Load() > 0 }
 
-// checkAbandoned compares the nodes that the configuration of the cluster gives up with those of this node. missed: the
-// cluster has given up nodes that this one waits for. ahead: this one has agreed to give up more, and the broker has lost
-// that, or a node that was given up has written its own configuration; then this node's replaces it.
+// checkAbandoned compares the abandoned nodes of the cluster's configuration with those of this node. missed:
+// the cluster has abandoned nodes that this one awaits. ahead: this one has abandoned more, and the broker
+// has lost that configuration, or an abandoned node has written its own; then this node replaces it.
 func (s *clusterStage) checkAbandoned(other *exchange.Config) (missed, ahead bool, _ error) {
 	theirs := other.Abandoned()
 	if slices.Contains(theirs, s.node) {
@@ -125,10 +124,11 @@ func (s *clusterStage) checkAbandoned(other *exchange.Config) (missed, ahead boo
 	return missed, ahead && (s.agreed || other.SameBut(s.config, exchange.AbandonedName)), nil
 }
 
-// lostRobots is the outcome of a robots.txt that redirects to a host of a node that was given up: its rules are unknown.
+// lostRobots is the outcome of a robots.txt that redirects to a host of an abandoned node: its rules are
+// unknown.
 func lostRobots(f *robots.Fetched) { f.Kind = robots.NetworkFailure }
 
-// spentHere reports whether this node has fetched all pages that it may, and whether no loan of it is on its way.
+// spentHere reports whether this node has used its allowance of pages, and none of its loans is in flight.
 func (s *clusterStage) spentHere(left int64) bool {
 	if left > 0 {
 		return false
@@ -144,8 +144,8 @@ func (s *clusterStage) spentHere(left int64) bool {
 	return true
 }
 
-// allSpent reports whether a node was given up, whose part of Options.MaxPages nobody knows, and all others have fetched
-// theirs.
+// allSpent reports whether a node was abandoned, whose rest of Options.MaxPages is unknown, and all others
+// have fetched theirs.
 func (s *clusterStage) allSpent() bool {
 	if !slices.Contains(s.abandoned, true) {
 		return false

@@ -11,13 +11,14 @@ import (
 	"drumbeat/state"
 )
 
-// The intake of a node of a cluster: what other nodes send it.
+// The intake of a node of a cluster: messages from other nodes.
 
-// readStream takes the messages of this node's stream. It waits for an engine that is away as long as it takes.
+// readStream takes the messages of this node's stream. It waits for an unreachable broker without limit.
 //
-// It always reads from the beginning, where purges leave what came since the last checkpoint; messages that were taken
-// are skipped by their own numbers. The stream's numbers tell nothing after a new connection: a broker that lost the end of the
-// stream may have used them again for messages that nodes with an earlier connection have sent.
+// It always reads from the beginning: purges leave the messages since the last checkpoint, and taken messages
+// are skipped by their own numbers. The stream's sequences are void after a new connection: a broker that
+// lost the end of the stream may have reused them for messages that other nodes sent over an earlier
+// connection.
 func (s *clusterStage) readStream(ctx context.Context) error {
 	e := s.opt.Cluster.Transport
 	if err := s.retryQuarantine(); err != nil {
@@ -50,7 +51,7 @@ func (s *clusterStage) readStream(ctx context.Context) error {
 	return nil
 }
 
-// transportRetry is the pause after an error of the engine.
+// transportRetry is the pause after an error of the transport.
 const transportRetry = time.Second
 
 // takeAll takes messages until the reader ends.
@@ -74,8 +75,9 @@ func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 	}
 }
 
-// take takes one message. Bytes that no node of this crawl has sent are refused, and so is a message that disagrees about
-// those before it. The next message of a node goes into the quarantine if its records cannot be read.
+// take takes one message. It refuses bytes that no node of this crawl has sent, and messages that disagree
+// with earlier ones. If the records of a node's next message are unreadable, it puts the message into the
+// quarantine.
 func (s *clusterStage) take(msg *exchange.Message) error {
 	h, err := exchange.ReadHeader(msg.Data)
 	verdict := exchange.Skip
@@ -129,15 +131,16 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	})
 }
 
-// noteTaken notes that a message was taken. It is part of a transaction.
+// noteTaken notes a taken message. It is part of a transaction.
 func (s *clusterStage) noteTaken(h *exchange.Header) {
-	s.withdraw() // in the transaction: agreeToEnd must not come between
+	s.withdraw() // in the transaction, so that agreeToEnd cannot come between
 	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
 	s.taken[h.From].Store(h.After.Records())
 	s.takenTo[h.From].Store(h.Number)
 }
 
-// requestResend asks a node to send again what was not taken. The time between two requests doubles until a message is taken.
+// requestResend asks a node to resend all untaken messages. The time between two requests doubles until a
+// message is taken.
 func (s *clusterStage) requestResend(from int) {
 	if from < 0 || from >= s.nodes || from == s.node {
 		return
@@ -158,20 +161,22 @@ func (s *clusterStage) requestResend(from int) {
 	}
 }
 
-// Bounds of the time between two requests to a node to send everything again: each message after a gap would ask.
+// Bounds of the time between two requests for a resend to one node. Without them, each message after a gap
+// would cause one.
 const (
 	wantEvery = 5 * time.Second
 	wantMost  = 5 * time.Minute
 )
 
-// resendRequest is when a node was asked last.
+// resendRequest describes the last request for a resend to a node.
 type resendRequest struct {
 	at    time.Time
-	every time.Duration // until it may be asked again
-	taken uint64        // number of the last message that was taken then
+	every time.Duration // least time until the next request
+	taken uint64        // number of the last taken message at that time
 }
 
-// takeLinks sends the records of a message to URLseen, the store of names and STAR. It is part of a transaction.
+// takeLinks passes the records of a message to URLseen, the store of names and STAR. It is part of a
+// transaction.
 func (s *seenStage) takeLinks(in *admit.Inlet, tx *transaction) error {
 	for _, key := range in.Scopes {
 		s.links.Sites.Extend(key)

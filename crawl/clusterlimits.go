@@ -11,17 +11,18 @@ import (
 	"drumbeat/state"
 )
 
-// Limits that hold for all nodes of a cluster together.
+// Limits over all nodes of a cluster.
 //
-// Rates: each node takes its share of the slots whose nodes were not given up.
+// Rates: each node gets its share by slots, without those of abandoned nodes.
 //
-// Pages: each node begins with its share of slots of Options.MaxPages as its allowance, and fetches no more. A node that runs
-// short says so in its mark, and others lend it of theirs: a record of the outbox carries the number. The number leaves the
-// allowance in the transaction that adds the record, and joins the other's in the transaction that takes it, as a link does. So
-// the allowances of all nodes, and what is under way, add up to the limit over all crashes, whatever the broker loses. The
-// broker's values say only who needs pages, and what the nodes have fetched.
+// Pages: each node begins with its share of Options.MaxPages by slots as its allowance, and fetches no more.
+// The mark of a node says when it runs short; others then lend pages from theirs, by a record of the outbox.
+// Like a link, a loan leaves the allowance in the transaction that adds the record, and joins the other's in
+// the transaction that takes it. So the allowances and the loans in flight add up to the limit over all
+// crashes, whatever the broker loses. The broker's values only say which nodes need pages, and how many the
+// nodes have fetched.
 
-// slotsBefore returns how many slots the nodes before this one own, and how many it owns itself.
+// slotsBefore returns the number of slots of the nodes before this one, and of its own.
 func (c *Cluster) slotsBefore() (before, own int64) {
 	for node := range c.Node {
 		before += int64(c.Table.Share(node))
@@ -57,7 +58,7 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 	}
 }
 
-// lastNumber returns the number of the last message of an outbox, also if that is still open.
+// lastNumber returns the number of the last message of an outbox, which may still be open.
 func lastNumber(o *exchange.Outbox) uint64 {
 	f := o.Figures()
 	if f.OpenBytes > 0 {
@@ -66,10 +67,10 @@ func lastNumber(o *exchange.Outbox) uint64 {
 	return f.Last
 }
 
-// slotsOfPages returns what state.Manifest.PageSlots says; nil for a crawl of one node.
+// slotsOfPages returns state.Manifest.PageSlots; nil for a crawl of one node.
 func (s *clusterStage) slotsOfPages() *[2]int64 { return s.pageSlots }
 
-// rateOf returns the node's share of a rate that holds for all nodes.
+// rateOf returns the node's share of a rate over all nodes.
 func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
 	if o.Cluster == nil {
 		return all
@@ -89,7 +90,7 @@ func (s *clusterStage) pageLimit() int64 {
 	if !s.on() {
 		return s.opt.MaxPages
 	}
-	reserved := s.reserved.Load() // before what was lent, which rises before it falls
+	reserved := s.reserved.Load() // before lent, which rises before reserved falls
 	s.acct.mu.Lock()
 	defer s.acct.mu.Unlock()
 	return s.pages + s.acct.s.Counters[state.CountPagesBorrowed] - s.acct.s.Counters[state.CountPagesLent] - reserved
@@ -116,25 +117,25 @@ func (s *clusterStage) pagesReached() bool {
 	return true
 }
 
-// endPages tells the other nodes that this one has found that the limit is reached, and waits until they have, too.
+// endPages tells the other nodes that the limit is reached, and waits until they have found the same.
 func (s *clusterStage) endPages(ctx context.Context) {
 	if s.on() {
 		s.conclude(ctx, func(*exchange.Mark) {}, func(m *exchange.Mark) bool { return m.Done || m.Full >= s.opt.MaxPages })
 	}
 }
 
-// pagesWait reports whether fetching waits for pages of other nodes.
+// pagesWait reports whether fetching waits for loans from other nodes.
 func (s *clusterStage) pagesWait() bool {
 	return s.on() && s.opt.MaxPages > 0 && s.counter(state.CountPages) >= s.pageLimit()
 }
 
-// Bounds of what a node keeps for itself.
+// Bounds of the pages that a node keeps for itself.
 const (
-	pagesAhead = 30 * time.Second // it runs short with less than it has fetched lately in this time
-	pagesEvery = earlyEvery       // how often it looks
+	pagesAhead = 30 * time.Second // it is short if it has fewer than it would fetch in this time at its recent rate
+	pagesEvery = earlyEvery       // interval of the check
 )
 
-// sharePages says in the node's mark whether it runs short of pages, and lends some to those that do.
+// sharePages writes into the node's mark whether it is short of pages, and lends pages to nodes that are.
 func (s *clusterStage) sharePages(ctx context.Context) error {
 	if s.opt.MaxPages <= 0 {
 		return nil
@@ -156,7 +157,7 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 			s.wakeMark.raise()
 		}
 		if m := s.marks[s.node].Load(); m != nil && left <= 0 && m.Pages < now {
-			s.urgent.Store(true) // a mark must say so before the crawl can end
+			s.urgent.Store(true) // a mark must say it before the crawl can end
 		}
 		if !busy {
 			need = 0
@@ -168,7 +169,8 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 	return nil
 }
 
-// lend lends pages beyond need to the nodes that run short: half of them, or all if this node has nothing to fetch.
+// lend lends pages beyond need to the nodes that are short: half of them, or all if this node has nothing to
+// fetch.
 func (s *clusterStage) lend(need int64, busy bool) error {
 	if s.quiet() {
 		return nil // a loan is a record, too
@@ -176,7 +178,7 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 	var to []int
 	for node := range s.marks {
 		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {
-			continue // it was short when it was stopped
+			continue // it was short when it stopped
 		}
 		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
 			to = append(to, node)

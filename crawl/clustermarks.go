@@ -11,10 +11,9 @@ import (
 	"drumbeat/state"
 )
 
-// The checkpoints of a node of a cluster, and what it tells the others of them.
+// The checkpoints of a node of a cluster, and its marks.
 
-// freeze copies the state of the exchange. Only here is known whether the crawl has nothing left to do at the
-// moment of the checkpoint.
+// freeze copies the stage's state. It also decides whether the crawl is idle at the moment of the checkpoint.
 func (s *clusterStage) freeze(m *moment) {
 	if !s.on() {
 		return
@@ -24,7 +23,7 @@ func (s *clusterStage) freeze(m *moment) {
 	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere() || s.quiet(), s.outCounts(), s.full.Load()
 }
 
-// outCounts returns how many records were added to each outbox.
+// outCounts returns the number of records added to each outbox.
 func (s *clusterStage) outCounts() []int64 {
 	outs := make([]int64, s.nodes)
 	for node, o := range s.outboxes {
@@ -36,7 +35,7 @@ func (s *clusterStage) outCounts() []int64 {
 	return outs
 }
 
-// goneNumbers returns, for each outbox, the number of the last message that its node has for good.
+// goneNumbers returns, for each outbox, the number of the last message that its node has made durable.
 func (s *clusterStage) goneNumbers() []uint64 {
 	gones := make([]uint64, s.nodes)
 	for node, o := range s.outboxes {
@@ -47,7 +46,7 @@ func (s *clusterStage) goneNumbers() []uint64 {
 	return gones
 }
 
-// flush ends the open messages, so that the checkpoint that follows covers all records.
+// flush ends the open messages, so that the next checkpoint covers all records.
 func (s *clusterStage) flush() error {
 	if !s.on() {
 		return nil
@@ -78,22 +77,22 @@ func (s *clusterStage) checkpointed(gen uint64, m *moment) {
 	}
 }
 
-// end tells the other nodes that this one has found the crawl to be over. They conclude it on their own, too, unless the
-// broker loses the marks.
+// end tells the other nodes that this one has found the crawl over. They find it themselves, too, unless the
+// broker loses marks.
 func (s *clusterStage) end(ctx context.Context) {
 	if !s.on() {
 		return
 	}
 	told := func(m *exchange.Mark) bool { return m.Done }
 	s.conclude(ctx, func(m *exchange.Mark) {
-		if m.Done = true; m.Agreed == nil { // another node has concluded it: say with whom this one ends
+		if m.Done = true; m.Agreed == nil { // another node found it over: name the agreed terms
 			m.Agreed = exchange.Terms(s.lastMarks())
 			m.Agreed[s.node] = m.Term
 		}
 	}, told)
 }
 
-// conclude writes the last mark with a change, and waits until the marks of all nodes have it.
+// conclude changes the last mark, writes it, and waits until the marks of all nodes have the change.
 func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mark), told func(m *exchange.Mark) bool) {
 	s.markMu.Lock()
 	mark := *s.mark
@@ -111,14 +110,15 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 			return
 		}
 		if !sleep(ctx, transportRetry) {
-			s.opt.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
+			s.opt.Log.Warn("the other nodes have not learned that the crawl is over: if they wait for this node, start it again",
 				"error", err)
 			return
 		}
 	}
 }
 
-// awaitEnd waits until the other nodes have found that the crawl is over, or ctx ends: the broker may be in this process.
+// awaitEnd waits until the other nodes have found the crawl over, or ctx ends: the broker may run in this
+// process.
 func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark) bool) {
 	for node := 0; node < s.nodes; {
 		if s.abandoned[node] {
@@ -139,7 +139,7 @@ func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark)
 	}
 }
 
-// concludeTimeout is how long a node that has ended waits for the engine.
+// concludeTimeout limits the wait of a node at its end for the broker.
 const concludeTimeout = 30 * time.Second
 
 // noteMark makes the mark of a durable checkpoint.
@@ -157,8 +157,8 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	s.wakeMark.raise()
 }
 
-// putMarks writes the mark of each checkpoint, and then drops what it covers from the stream. It writes the last
-// one again from time to time, in case the broker has lost it.
+// putMarks writes the mark of each checkpoint, and then purges the covered messages from the stream. It
+// rewrites the last mark at intervals, in case the broker has lost it.
 func (s *clusterStage) putMarks(ctx context.Context) error {
 	if err := s.checkOwn(ctx); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 			s.agreement.put(&mark)
 		}
 		s.markMu.Unlock()
-		if mark.Spent { // a loan that the mark has may have come since
+		if mark.Spent { // a loan may have arrived since
 			s.dispatcher.pagesLeft(func(left int64) { mark.Spent = left <= 0 })
 		}
 		if have {
@@ -188,9 +188,9 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 	return nil
 }
 
-// checkOwn compares the broker's mark of this node, if there is one, with the directories. If this crawl is new, the
-// cluster's file is that of an earlier crawl, whose messages would be taken for those of this one, or the node has lost
-// its directories. If the mark is of a later checkpoint, the node was set back.
+// checkOwn compares the broker's mark of this node, if any, with the directories. If this crawl is new, then
+// the cluster's file is that of an earlier crawl, whose messages would be mistaken for those of this one, or
+// the node has lost its directories. If the mark is of a later checkpoint, the node was set back.
 func (s *clusterStage) checkOwn(ctx context.Context) error {
 	for ctx.Err() == nil {
 		v, err := s.opt.Cluster.Transport.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
@@ -212,13 +212,14 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 	return nil
 }
 
-// errEmpty is the error of a node that the others, or the broker, know, and that has found empty directories.
+// errEmpty is the error of a node that is known to the others, or to the broker, but whose directories are
+// empty.
 func (s *clusterStage) errEmpty() error {
 	return fmt.Errorf("crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
 		"or make another file by drumbeat cluster init for another crawl: %w", s.node, state.ErrIncompatible)
 }
 
-// putMark writes a mark, and purges the stream up to seq, a number of that connection.
+// putMark writes a mark, and purges the stream up to seq, a sequence of that connection.
 func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, connection uint64) error {
 	data, err := mark.Encode()
 	if err != nil {
@@ -231,7 +232,7 @@ func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, co
 	s.marks[s.node].Store(mark)
 	s.wakeWatch.raise()
 	if seq == 0 || connection != e.State().Connects {
-		return nil // nothing to purge, or numbers that the broker may have used again
+		return nil // nothing to purge, or sequences that the broker may have reused
 	}
 	return e.Purge(ctx, s.node, seq+1)
 }
@@ -290,7 +291,8 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 	}
 }
 
-// concluded reports whether the crawl is over on all nodes. This node has nothing left to do.
+// concluded reports whether the crawl is over on all nodes. The caller ensures that this node has nothing
+// left to do.
 func (s *clusterStage) concluded() bool {
 	if !s.on() {
 		return true
@@ -299,7 +301,7 @@ func (s *clusterStage) concluded() bool {
 	s.wakeEarly.raise()
 	marks, outs := s.lastMarks(), s.outCounts()
 	for node, m := range marks {
-		// A mark that its node left when the crawl was over does not have what this node has sent since.
+		// A mark from the former end of the crawl lacks the messages that this node has sent since.
 		if node == s.node || s.abandoned[node] || m == nil {
 			continue
 		}
@@ -320,13 +322,13 @@ func (s *clusterStage) concluded() bool {
 	return exchange.Over(marks, without, s.round)
 }
 
-// Bounds of the checkpoints that the exchange asks for: a record can be published only after one.
+// Bounds of early checkpoints: a record can be published only after one.
 const (
 	earlyEvery = 2 * time.Second
 	earlyBytes = 64 << 20
 )
 
-// checkpointEarly makes a checkpoint early if much waits to be published, or if this node has nothing left to do and its
+// checkpointEarly makes a checkpoint early if many records await publication, or if this node is idle and its
 // mark does not say so.
 func (s *clusterStage) checkpointEarly(ctx context.Context) error {
 	for sleep(ctx, earlyEvery) {

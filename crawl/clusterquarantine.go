@@ -9,18 +9,18 @@ import (
 	"drumbeat/state"
 )
 
-// The quarantine keeps whole messages of other nodes whose records this program cannot read: of a kind or a form that it
-// does not know, or that do not have the sums of their header. To ask for such a message again would bring the same bytes,
-// and the pair would stand still. So the message counts as taken, and the transaction puts it into the queue "quarantine".
-// Its sender drops it as any other. When a node starts, it tries all of them again: a later version may read them.
+// The quarantine keeps messages of other nodes with unreadable records: of an unknown kind or form, or with
+// other sums than those of the header. A resend would bring the same bytes, and the pair would stop. So the
+// message counts as taken, and the transaction puts it into the queue "quarantine". Its sender drops it like
+// any other. At each start, the node tries all of them again: a later release may read them.
 //
 // A loan of pages is credited at once, since the parts of the limit of pages must add up over all nodes.
 
-// quarantineMost bounds the quarantine: some 6,000 messages of 40 KiB. When it is full, messages that cannot be read wait at
-// their senders, and all later ones of these, too.
+// quarantineMost bounds the quarantine: some 6,000 messages of 40 KiB. When it is full, unreadable messages
+// wait at their senders, and so do all later messages of these senders.
 const quarantineMost = 256 << 20
 
-// quarantineMessage puts a message that cannot be read, because of why, into the quarantine.
+// quarantineMessage puts a message that is unreadable, because of why, into the quarantine.
 func (s *clusterStage) quarantineMessage(msg *exchange.Message, h *exchange.Header, why error) error {
 	_, used := s.quarantine.Len()
 	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.quarantineBytes, quarantineMost)
@@ -57,8 +57,8 @@ func (s *clusterStage) quarantineMessage(msg *exchange.Message, h *exchange.Head
 	})
 }
 
-// retryQuarantine tries each message of the quarantine again, and takes those that this program can read. It belongs to the goroutine
-// "intake".
+// retryQuarantine tries each message of the quarantine again, and takes the readable ones. It belongs to the
+// goroutine "intake".
 func (s *clusterStage) retryQuarantine() error {
 	n, _ := s.quarantine.Len()
 	var taken, left int64
@@ -81,7 +81,7 @@ func (s *clusterStage) retryQuarantine() error {
 			if bad != nil {
 				return s.quarantine.Append(data)
 			}
-			s.inlet.Lent = 0 // credited before
+			s.inlet.Lent = 0 // already credited
 			return s.seen.takeLinks(s.inlet, tx)
 		}); err != nil {
 			return err

@@ -8,16 +8,18 @@ import (
 	"drumbeat/exchange"
 )
 
-// A node that starts after the end of the crawl begins another round. One of the others may have more work, and find links for this
-// one. So it waits until it has the marks that they write when they start, too: those of the end do not count. Nodes with large
-// states open them for minutes, and operators start them by hand.
+// A node that starts after the end of the crawl begins another round. One of the others may have more work,
+// and find links for this one. So the node waits for marks that the others write after their start; marks of
+// the former end do not count. A node with a large state takes minutes to open it, and operators start nodes
+// by hand.
 //
-// A node that another one had to wait for is started alone. When the others end with it, their marks name its term.
+// A node for which another one had to wait is started alone. When the others end with it, their marks name
+// its term.
 
 // Bounds of the wait for the others.
 const (
-	rejoinTime = 20 * time.Second // for marks, and for the broker: it may have lost the former
-	rejoinMost = time.Hour        // for nodes that do not start. Then the crawl ends without them, as it did before
+	rejoinTime = 20 * time.Second // for marks, and for the broker, which may have lost marks
+	rejoinMost = time.Hour        // for nodes that do not start; then the crawl ends without them
 )
 
 // awaited lists the nodes that have not started again since the crawl was over.
@@ -33,8 +35,8 @@ func (s *clusterStage) awaited() (nodes []int) {
 	return nodes
 }
 
-// rejoining returns how long the node still waits for the others at most, 0 if it does not. It counts rejoinTime from the last
-// connection: marks of the others come after it.
+// rejoining returns the longest remaining wait for the others, 0 for none. It counts rejoinTime from the last
+// connection, after which marks of the others arrive.
 func (s *clusterStage) rejoining() time.Duration {
 	if s.rejoined.IsZero() {
 		return 0
@@ -65,7 +67,7 @@ func (s *clusterStage) term() uint64 {
 	return s.agreement.term
 }
 
-// logAwaited tells which nodes this one waits for.
+// logAwaited logs the nodes that this one waits for.
 func (s *clusterStage) logAwaited() {
 	nodes, now := s.awaited(), time.Now()
 	if len(nodes) == 0 || now.Sub(s.awaitLogged) < endLogEvery || now.Sub(s.rejoined) < time.Minute {
@@ -76,8 +78,8 @@ func (s *clusterStage) logAwaited() {
 		"nodes", nodes, "at most", (rejoinMost - now.Sub(s.rejoined)).Round(time.Second))
 }
 
-// rejoin makes a node that starts after the end of the crawl take part again until all agree that it is over. It returns false if
-// no broker answers within rejoinTime. No goroutine runs yet.
+// rejoin makes a node that starts after the end of the crawl take part until all agree again that it is over.
+// It returns false if no broker answers within rejoinTime. No goroutine runs yet.
 func (s *clusterStage) rejoin(ctx context.Context) bool {
 	if !s.on() || s.Manifest == nil || s.Manifest.Done == "" {
 		return false
@@ -104,12 +106,12 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 		node++
 	}
 	if ctx.Err() != nil {
-		return false // the crawl stops before it started
+		return false // the crawl stops before its start
 	}
 	s.intake.Round, s.rejoined = round+1, time.Now()
 	s.round = s.intake.Round
 	if err == nil {
-		s.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "until all have started, at most", rejoinMost)
+		s.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "longest wait for the others", rejoinMost)
 	} else {
 		s.opt.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, start this one again when it does", "error", err)
 	}

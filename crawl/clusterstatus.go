@@ -10,15 +10,16 @@ import (
 	"drumbeat/state/snapshot"
 )
 
-// What a node of a cluster says of itself to people, and what it hears of the others.
+// The status of a node of a cluster for people, and the statuses of the others.
 
-// progressOf is when another node took something last, or nothing waited for it. The goroutine "status" keeps it.
+// progressOf is the last time at which another node took a message, or no message waited for it. The
+// goroutine "status" keeps it.
 type progressOf struct {
 	gone int64
 	at   time.Time
 }
 
-// show puts the figures of the exchange into a snapshot.
+// show puts the stage's figures into a snapshot.
 func (s *clusterStage) show(sn *Snapshot) {
 	if !s.on() {
 		return
@@ -54,7 +55,7 @@ func (s *clusterStage) show(sn *Snapshot) {
 	}
 }
 
-// noteProgressOf notes which nodes have taken something.
+// noteProgressOf notes the nodes that have taken messages.
 func (s *clusterStage) noteProgressOf(now time.Time) {
 	s.markMu.Lock()
 	defer s.markMu.Unlock()
@@ -69,7 +70,7 @@ func (s *clusterStage) noteProgressOf(now time.Time) {
 	}
 }
 
-// status returns what the node says of itself. pagesPerSecond is the rate since the last time.
+// status returns the status of the node. pagesPerSecond is the rate since the last status.
 func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 	sn := s.look()
 	st := &exchange.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Host), Version: cut(s.opt.Version),
@@ -99,7 +100,7 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 // cut bounds a text of a status.
 func cut(text string) string { return text[:min(len(text), 500)] }
 
-// publishStatus writes the status of the node from time to time.
+// publishStatus writes the status of the node at intervals.
 func (s *clusterStage) publishStatus(ctx context.Context) error {
 	last, at := s.counter(state.CountPages), time.Now()
 	for ctx.Err() == nil {
@@ -136,7 +137,7 @@ func (s *clusterStage) publishEnd(ctx context.Context, why string) {
 	defer cancel()
 	st := s.status(0)
 	st.Ended, st.Waits = why, ""
-	if l := st.Leases; l != nil { // they are free
+	if l := st.Leases; l != nil { // its leases are free
 		l.Held, l.Wanted, l.Longest, l.Resting, l.Starting = 0, 0, 0, false, false
 	}
 	if err := s.putStatus(ctx, st); err != nil {
@@ -144,7 +145,7 @@ func (s *clusterStage) publishEnd(ctx context.Context, why string) {
 	}
 }
 
-// endStatusTimeout is how long a node that has ended tries to say so.
+// endStatusTimeout limits the attempt to write the last status.
 const endStatusTimeout = 2 * time.Second
 
 // watchStatus follows the statuses of all nodes.

@@ -15,16 +15,16 @@ import (
 
 // How the nodes of a cluster share networks and addresses.
 const (
-	PolitenessLease = "lease" // one node at a time visits a network: all gaps and limits hold over all nodes
-	PolitenessShare = "share" // each node takes its share of what is allowed: rates hold, gaps only in the mean
+	PolitenessLease = "lease" // one node at a time visits a network: all delays and limits hold over all nodes
+	PolitenessShare = "share" // each node uses its share of the limits: rates hold, delays only on average
 )
 
 const (
 	DefaultLeaseTTL  = 10 * time.Minute
 	longestExchange  = 5 * time.Minute  // if Cluster.Longest says nothing
 	leasePatience    = 2 * time.Minute  // a URL that waits longer for a network moves to disk
-	evictUnheldEvery = 10 * time.Second // and that is how often it is looked for
-	endLeasesTimeout = 10 * time.Second // the longest time to tell the others that leases are free
+	evictUnheldEvery = 10 * time.Second // interval of that check
+	endLeasesTimeout = 10 * time.Second // limits the release of all leases at the end
 )
 
 // leaseStage takes the leases of networks for the URLs in RAM. Its goroutines are "leases" and "leasewait".
@@ -33,7 +33,7 @@ type leaseStage struct {
 	leases     *lease.Leases // nil: this crawl has one node, or its nodes share networks
 	deferrals  *deferrals
 	dispatcher *dispatcher
-	waiting    atomic.Int64 // URLs in RAM that waited for a network when evictWaiting looked last
+	waiting    atomic.Int64 // URLs in RAM that waited for a network at evictWaiting's last check
 }
 
 // leases reports whether nodes visit networks in turn.
@@ -41,7 +41,7 @@ func (o *Options) leases() bool {
 	return o.Cluster != nil && o.Cluster.Table.Nodes() > 1 && o.Cluster.Politeness != PolitenessShare
 }
 
-// shares returns among how many nodes the limits of addresses and networks are divided.
+// shares returns the number of nodes that divide the limits of addresses and networks.
 func (o *Options) shares() int {
 	if o.Cluster == nil || o.leases() {
 		return 1
@@ -49,7 +49,7 @@ func (o *Options) shares() int {
 	return o.Cluster.Table.Nodes()
 }
 
-// open creates the leases. The scheduler must be there.
+// open creates the leases. The scheduler must exist.
 func (s *leaseStage) open(m *state.Manifest) error {
 	if !s.opt.leases() {
 		return nil
@@ -89,7 +89,7 @@ func (s *leaseStage) run(ctx context.Context) error {
 	return err
 }
 
-// processContext returns a context that ends when the process of another node is found to be gone, if there are leases.
+// processContext returns a context that ends with the current process of another node, if there are leases.
 func (s *leaseStage) processContext(node int) context.Context {
 	if s.leases == nil {
 		return context.Background()
@@ -97,12 +97,13 @@ func (s *leaseStage) processContext(node int) context.Context {
 	return s.leases.ProcessContext(node)
 }
 
-// mayFetch reports whether requests may begin. They rest if this node has not reached the broker for long: other nodes may
-// then visit its networks.
+// mayFetch reports whether requests may begin. They rest if this node has not reached the broker for too
+// long: other nodes may then visit its networks.
 func (s *leaseStage) mayFetch() bool { return s.leases == nil || s.leases.MayFetch() }
 
-// noRequests reports whether requests for a robots.txt cannot begin yet: the node rests, or it has just started, and networks
-// that are new wait until the other nodes have claimed theirs. URLs that wait for such a request are not late.
+// noRequests reports whether requests for robots.txt cannot begin yet: the node rests, or it has just started
+// and new networks wait until the other nodes have claimed theirs. URLs that wait for such a request are not
+// late.
 func (s *leaseStage) noRequests() bool {
 	if s.leases == nil {
 		return false
@@ -111,7 +112,7 @@ func (s *leaseStage) noRequests() bool {
 	return f.Resting || f.Guarded && f.Age < 2*s.leases.StartDelay()
 }
 
-// evictWaiting moves URLs that wait long for a network to disk, so that RAM has room for others.
+// evictWaiting moves URLs that have waited long for a network to disk, so that RAM has room for others.
 func (s *leaseStage) evictWaiting(ctx context.Context) error {
 	for sleep(ctx, evictUnheldEvery) {
 		if err := s.transact(func(tx *transaction) error {
@@ -126,7 +127,7 @@ func (s *leaseStage) evictWaiting(ctx context.Context) error {
 	return nil
 }
 
-// end says that nothing is in progress here any more, so that the other nodes need not wait.
+// end announces that no exchange is in progress here, so that the other nodes need not wait.
 func (s *leaseStage) end(ctx context.Context) {
 	if s.leases == nil {
 		return
@@ -149,7 +150,7 @@ func (s *leaseStage) show(sn *Snapshot) {
 		RoomLimit: f.Room.Limit, Guarded: f.Guarded, Resting: f.Resting, Starting: f.Starting, URLs: s.waiting.Load() + sn.Deferred[state.ReasonNetworkLease.String()]}
 }
 
-// why returns why nothing may be fetched; "" if requests may begin.
+// why returns the reason why nothing may be fetched; "" if requests may begin.
 func (s *leaseStage) why() string {
 	if s.mayFetch() {
 		return ""
@@ -159,11 +160,11 @@ func (s *leaseStage) why() string {
 	case !f.Resting:
 		return ""
 	case f.Starting && broker:
-		return fmt.Sprintf("the other nodes: they must hear of this one, for %v from its start (--cluster-lease)", s.leases.StartDelay())
+		return fmt.Sprintf("the other nodes: they must read this node's heartbeats for %v from its start (--cluster-lease)", s.leases.StartDelay())
 	case f.Starting:
-		return "the broker (--cluster): the other nodes must hear of this one first"
+		return "the broker (--cluster): the other nodes must first read this node's heartbeats"
 	case broker:
-		return fmt.Sprintf("the other nodes: they must hear of this one again, for %v (--cluster-lease)", s.leases.StartDelay())
+		return fmt.Sprintf("the other nodes: they must read this node's heartbeats again for %v (--cluster-lease)", s.leases.StartDelay())
 	}
-	return "the broker: after so long without it, other nodes may visit the networks of this one (--cluster-lease)"
+	return "the broker: after so long without it, other nodes may visit this node's networks (--cluster-lease)"
 }

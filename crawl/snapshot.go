@@ -104,7 +104,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 		return why
 	}
 	if c.cluster.disowned() {
-		return "another node, which says that it has given up this one (--give-up-node)"
+		return "another node, which has abandoned this one (--give-up-node)"
 	}
 	if c.cluster.pagesWait() {
 		return "pages of other nodes (--max-pages)"

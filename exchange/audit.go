@@ -12,7 +12,8 @@ import (
 	"drumbeat/queue"
 )
 
-// The audit of one outbox, from the files of a stopped node. The comparison with its receiver is in pair.go.
+// The audit of one outbox, from the files of a stopped node. The file setback.go compares it with its
+// receiver.
 
 // OutboxScan says which outbox to read, and how.
 type OutboxScan struct {
@@ -20,10 +21,10 @@ type OutboxScan struct {
 	Name     string // of the outbox, a path under state/
 	From, To int
 	State    *OutboxState
-	// LinkKey returns the key of a link's URL. An error means that the record is none.
+	// LinkKey returns the key of a link's URL. An error means that the record is not a link.
 	LinkKey func(record []byte) (uint64, error)
-	// Damaged, if set, is told of each piece of damage, and ScanOutbox goes on unless it returns an error. Without it,
-	// ScanOutbox returns the first one.
+	// Damaged, if set, receives each piece of damage. ScanOutbox continues unless Damaged returns an error.
+	// Without Damaged, ScanOutbox returns the first piece.
 	Damaged func(error) error
 }
 
@@ -31,16 +32,16 @@ type OutboxScan struct {
 type OutboxFound struct {
 	Crawl uint64 // of its messages; 0 without any
 	Files Totals // of all readable records
-	// Messages counts the readable messages, Lost those that the manifest counts and that are not readable. LostFirst
-	// and LostLast are the numbers of the first and the last of these.
+	// Messages counts the readable messages. Lost counts the unreadable messages that the manifest names;
+	// LostFirst and LostLast are their first and last numbers.
 	Messages, Lost      int64
 	LostFirst, LostLast uint64
 	OpenLost            bool // the records of the open message are not readable
-	// Wrong counts what contradicts the manifest or itself, other than by what is lost: nothing that is written by this
-	// package does.
+	// Wrong counts contradictions to the manifest or within the outbox that lost messages do not explain.
+	// This package writes none.
 	Wrong int
-	// Sums has, for each message from number Taken+1, the hash of the totals after it; 0 for one that is lost. So a
-	// receiver's account can be compared at each message. It takes 8 bytes a message.
+	// Sums holds the hash of the totals after each message, from number Taken+1 on; 0 for a lost message. A
+	// receiver's account can so be compared at each message. It takes 8 bytes a message.
 	Sums []uint64
 }
 
@@ -53,10 +54,10 @@ func (t *Totals) hash() uint64 {
 // totalsBytes is the size of encoded Totals.
 const totalsBytes = 48
 
-// ScanOutbox reads all messages of an outbox. It checks that each has the sums of its header, that each number from
-// State.Taken+1 to State.Last is there once, that the sums continue from message to message, and that all records
-// together are State.Out less State.Gone. One of a node that was given up must be empty. It takes 16 bytes of RAM a message,
-// which is some 40 KiB on disk.
+// ScanOutbox reads all messages of an outbox. It checks that each has the sums of its header, that each
+// number from State.Taken+1 to State.Last occurs once, that the sums continue from message to message, and
+// that all records together are State.Out less State.Gone. The outbox for an abandoned node must be empty. It
+// takes 16 bytes of RAM a message, which is some 40 KiB on disk.
 func ScanOutbox(opt OutboxScan) (*OutboxFound, error) {
 	s := outboxScanner{OutboxScan: opt}
 	return &s.found, s.run()
@@ -131,13 +132,13 @@ func (s *outboxScanner) run() error {
 	return nil
 }
 
-// abandoned checks the state of an outbox whose receiver was given up: it has n messages.
+// abandoned checks the state of an outbox with n messages whose receiver was abandoned.
 func (s *outboxScanner) abandoned(n uint64) error {
 	all := s.State.Gone
 	all.Add(s.State.Dropped)
 	switch {
 	case n != 0 || s.State.Open.Len != 0:
-		return s.wrong("an empty outbox for a node that was given up", fmt.Sprintf("%d messages, %d bytes of another", n, s.State.Open.Len))
+		return s.wrong("an empty outbox for an abandoned node", fmt.Sprintf("%d messages, %d bytes of another", n, s.State.Open.Len))
 	case all != s.State.Out || s.State.Whole != s.State.Out:
 		return s.wrong(fmt.Sprintf("%d links and %d edges, gone or dropped", s.State.Out.Links.N, s.State.Out.Edges.N),
 			fmt.Sprintf("%d and %d, or others", all.Links.N, all.Edges.N))
@@ -201,7 +202,7 @@ func (s *outboxScanner) message(msg []byte) error {
 	return nil
 }
 
-// chain checks that the sums continue from each message to the next one, and counts those that are lost.
+// chain checks that the sums continue from each message to the next, and counts the lost messages.
 func (s *outboxScanner) chain() error {
 	last := s.State.Gone.hash()
 	for i, sum := range s.found.Sums {
@@ -239,10 +240,10 @@ func (s *outboxScanner) open() error {
 	after, was := s.State.Whole, s.found.Files
 	if err := eachRecord(raw, &after, s); err != nil {
 		s.found.Files = was
-		return s.wrong("the records of the message that is open", err.Error())
+		return s.wrong("the records of the open message", err.Error())
 	}
 	if after != s.State.Out {
-		return s.wrong("the sums of the manifest", "other sums of the message that is open")
+		return s.wrong("the sums of the manifest", "other sums of the open message")
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type Config struct {
 // ConfigKey is the key of the configuration.
 const ConfigKey = "config"
 
-// AbandonedName is the name of the line that lists the nodes that were given up; there is none without any.
+// AbandonedName is the name of the line that lists the abandoned nodes. A configuration without abandoned
+// nodes lacks the line. Its text is that of earlier releases, so that configurations compare equal.
 const AbandonedName = "nodes given up"
 
 const configVersion = 1
@@ -49,7 +50,7 @@ func (c *Config) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// DecodeConfig decodes the value of a configuration. It comes from outside.
+// DecodeConfig decodes the value of a configuration. The value is untrusted.
 func DecodeConfig(data []byte) (*Config, error) {
 	var c Config
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -64,7 +65,7 @@ func DecodeConfig(data []byte) (*Config, error) {
 	return &c, nil
 }
 
-// Abandoned returns the nodes that were given up.
+// Abandoned returns the abandoned nodes.
 func (c *Config) Abandoned() (nodes []int) {
 	for _, line := range c.Lines {
 		if name, value, _ := strings.Cut(line, ": "); name == AbandonedName && json.Unmarshal([]byte(value), &nodes) != nil {
@@ -74,13 +75,13 @@ func (c *Config) Abandoned() (nodes []int) {
 	return nodes
 }
 
-// SameBut reports whether two configurations differ in a line of this name at most.
+// SameBut reports whether two configurations are equal except for the line of this name.
 func (c *Config) SameBut(o *Config, name string) bool {
 	named := func(line string) bool { return strings.HasPrefix(line, name+": ") }
 	return slices.Equal(slices.DeleteFunc(slices.Clone(c.Lines), named), slices.DeleteFunc(slices.Clone(o.Lines), named))
 }
 
-// Differ lists how the configuration of a node differs from this one, which is that of the cluster.
+// Differ lists the differences between this configuration, the cluster's, and that of a node.
 func (c *Config) Differ(node *Config) (list []string) {
 	values := func(c *Config) map[string]string {
 		m := map[string]string{}

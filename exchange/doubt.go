@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// A mark comes from outside, and what it says makes its reader drop messages, or end. So a mark that cannot be
-// true is refused first. Either its node was set back, and says so again, or something else has written it, and
-// the node's next mark is plausible.
+// A mark is untrusted, and makes its reader drop messages, or end. So the reader refuses an impossible mark
+// at first. If the node was set back, its next mark is impossible, too. If something else wrote the mark, the
+// node's next mark is plausible.
 
-// CheckTaken returns a *SetBackError if a mark says that its node has taken from node from what that node has
-// never sent. f are the figures of the outbox of node from for the node of the mark.
+// CheckTaken returns a *SetBackError if a mark names messages of node from that this node never sent. f
+// describes node from's outbox for the node of the mark.
 func (m *Mark) CheckTaken(from int, f *OutboxFigures) error {
 	t := &m.Taken[from]
 	switch {
@@ -27,7 +27,7 @@ func (m *Mark) CheckTaken(from int, f *OutboxFigures) error {
 // within reports whether t has no more records than o.
 func within(t, o *Totals) bool { return t.Links.N <= o.Links.N && t.Edges.N <= o.Edges.N }
 
-// ErrOldMark means that a mark is older than one that was seen before. It comes wrapped.
+// ErrOldMark means that a node's mark is older than one read before. It comes wrapped.
 var ErrOldMark = errors.New("an older mark")
 
 // CheckSince returns ErrOldMark if a mark is older than last, an earlier mark of the same node. A broker with

@@ -11,8 +11,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// File is what all nodes of a cluster share, and must keep: who owns which PLDs, and the secret from which all
-// keys derive. Every node has a copy. It is as secret as the SECRET of a crawl.
+// File describes a cluster: the owners of all PLDs, and the secret from which all keys derive. Every node
+// needs a copy of it. Guard it like the SECRET of a crawl.
 type File struct {
 	Crawl  string // identifies the crawl, 32 hexadecimal digits
 	Secret weburl.Secret
@@ -95,7 +95,7 @@ func DecodeFile(data []byte) (*File, error) {
 	}
 	f.Table.moves = form.Moves
 	if f.Secret, err = weburl.ParseSecret(form.Secret); err != nil {
-		return nil, fmt.Errorf("exchange: %w: its secret is none", ErrFile)
+		return nil, fmt.Errorf("exchange: %w: its secret is invalid", ErrFile)
 	}
 	if _, err := weburl.ParseSecret(f.Crawl); err != nil {
 		return nil, fmt.Errorf("exchange: %w: crawl %.40q", ErrFile, f.Crawl)

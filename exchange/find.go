@@ -7,15 +7,16 @@ import (
 	"drumbeat/queue"
 )
 
-// Where a record stands in an outbox.
+// The places of a record in an outbox.
 const (
-	InOpen    = "open"    // in the message that is not whole
-	InPending = "pending" // in a message that was not published
-	InSent    = "sent"    // in a message that was published, and that the receiver does not have for good
+	InOpen    = "open"    // in the open message
+	InPending = "pending" // in an unpublished message
+	InSent    = "sent"    // in a published message that the receiver has not made durable
 )
 
-// EachLink calls fn for each link in the files of an outbox, with the number of its message; that of the open message
-// is the next one. damaged is told of what is not readable; an error of it ends the reading.
+// EachLink calls fn for each link in the files of an outbox, with the number of its message. The open message
+// has the number after the last. damaged receives the errors of unreadable pieces; if it returns an error,
+// EachLink stops.
 func EachLink(set disk.Set, name string, st *OutboxState, fn func(record []byte, where string, number uint64) error,
 	damaged func(error) error) error {
 	var d Decoder

@@ -9,41 +9,43 @@ import (
 	"strings"
 )
 
-// Mark is what a node says of its last durable checkpoint, in the value "marks.<node>" of BucketCrawl. It is
-// written after the manifest is durable, so what it says can no longer be lost. A broker that forgets marks
-// costs time: nodes write theirs again.
+// Mark describes a node's last durable checkpoint, in the value "marks.<node>" of BucketCrawl. The node
+// writes it after the manifest is durable, so a crash cannot invalidate it. If the broker loses marks, the
+// nodes write theirs again.
 type Mark struct {
 	Node        int    `json:"node"`
 	Incarnation uint64 `json:"life,omitempty"` // how often the node was resynced
 	Checkpoint  uint64 `json:"checkpoint"`     // its number
 	Table       uint64 `json:"table"`          // Table.Sum
 	Idle        bool   `json:"idle,omitempty"` // the node had nothing to do but wait for others
-	// Term names the time since the node last took back its agreement to the end, or started. It never
-	// returns. Agreed is what the node has agreed on: the terms of all nodes; nil: it has not agreed.
+	// Term identifies the time since the node last withdrew its agreement to the end, or started. A node
+	// never reuses a term. Agreed holds the terms of all nodes to which the node has agreed; nil: it has not
+	// agreed.
 	Term   uint64   `json:"term,omitempty"`
 	Agreed []uint64 `json:"agreed,omitempty"`
 
 	Done      bool     `json:"done,omitempty"`     // the node has found that the crawl is over
 	Round     int64    `json:"round,omitempty"`    // Intake.Round
 	Pages     int64    `json:"pages,omitempty"`    // that the node has fetched
-	Short     bool     `json:"short,omitempty"`    // the node runs short of pages of the crawl's limit; newer than the checkpoint
+	Short     bool     `json:"short,omitempty"`    // the node is short of pages of the crawl's limit; newer than the checkpoint
 	Full      int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
 	Taken     []Taken  `json:"taken"`              // by sender; this node's own is empty
 	Out       []int64  `json:"out"`                // by receiver: records that were added to the outbox
-	Gone      []uint64 `json:"gone"`               // by receiver: number of the last message that was dropped, because it has it for good
+	Gone      []uint64 `json:"gone"`               // by receiver: number of the last message dropped, because the receiver has made it durable
 	Moves     int      `json:"moves,omitempty"`    // Table.Moves
-	Abandoned []int    `json:"given_up,omitempty"` // nodes for which this one does not wait any more
-	Spent     bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left, and none that was lent is on its way
-	// ResendRequests is, by sender, how often this node has missed messages. A sender that sees it rise resends what
-	// was not taken. It is newer than the checkpoint.
+	Abandoned []int    `json:"given_up,omitempty"` // nodes that this one has abandoned
+	Spent     bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left or lent
+	// ResendRequests counts, by sender, the resends that this node has requested. When it rises, the sender
+	// resends all messages that this node has not taken. It is newer than the checkpoint.
 	ResendRequests []uint64 `json:"want"`
-	// Reads is the latest version of messages that the node reads; 0: the mark is older than the field, and the version is 2.
+	// Reads is the latest message version that the node reads; 0: the mark is of a release without the field,
+	// and the version is 2.
 	Reads int `json:"reads,omitempty"`
 
 	Revision uint64 `json:"-"` // of the value, if the mark was read from the broker
 }
 
-// firstReads is what nodes read whose marks do not say it.
+// firstReads is the version for marks without Reads.
 const firstReads = 2
 
 // ReadsAll reports whether the node reads the messages of this program.
@@ -52,7 +54,7 @@ func (m *Mark) ReadsAll() bool { return cmp.Or(m.Reads, firstReads) >= MessageVe
 // maxRound bounds rounds in marks: each end of the crawl adds one.
 const maxRound = 1 << 32
 
-// Taken is what a node has taken from another.
+// Taken counts the messages and records that a node has taken from another.
 type Taken struct {
 	Number uint64 `json:"number"` // of the last message
 	Totals Totals `json:"totals"`
@@ -85,7 +87,7 @@ func (m *Mark) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// DecodeMark decodes the value of a key in a cluster of nodes. It comes from outside.
+// DecodeMark decodes the value of a key in a cluster of nodes. The value is untrusted.
 func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	var m Mark
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -97,7 +99,7 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	return &m, nil
 }
 
-// valid reports whether a mark from outside has what a mark in a cluster of nodes has, in its bounds.
+// valid reports whether an untrusted mark is complete and within the bounds of a cluster of nodes.
 func (m *Mark) valid(nodes int) bool {
 	lengths := []int{len(m.Taken), len(m.Out), len(m.Gone), len(m.ResendRequests)}
 	if slices.ContainsFunc(lengths, func(n int) bool { return n != nodes }) || len(m.Abandoned) > nodes ||
@@ -113,26 +115,24 @@ func (m *Mark) valid(nodes int) bool {
 		CheckIncarnation(m.Incarnation) == nil
 }
 
-// Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has
-// found that it is, in this node's round or a later one, or all are quiet and have agreed on each other's
-// terms.
+// Over reports whether the crawl is over, given the last marks of all nodes (nil: none). It is over if a node
+// has found it over, in this node's round or a later one, or if all nodes are quiet and have agreed on each
+// other's terms.
 //
-// It is enough that this holds for marks of different times. A node agrees while it has nothing to do and its
-// mark is complete: Out has all that it has sent, Taken all that it has taken. Until it takes its agreement
-// back, which ends its term, it sends nothing. It does that only after hearing of another term of another
-// node, or of one that is not idle, or after taking a message. Suppose that Over holds, and that nodes have
-// ended their terms after these marks. Consider the first, X.
-//   - If X heard of another term of Y, it heard of it after the term it agreed on, which is that of Y's mark here, since terms
-//     never return. So Y ended its term before X: a contradiction. A node that has agreed stays idle in all marks of its term.
-//   - If X took a message, its sender Y has sent it after its mark here, since what Y had sent then was taken, and so after the
-//     end of Y's term: a contradiction, too.
+// The marks may be of different times. A node agrees while it has nothing to do and its mark is complete: Out
+// counts all that it has sent, Taken all that it has taken. It sends nothing until it withdraws, which ends
+// its term. It withdraws only after it reads a new term of another node, or reads that another node is not
+// idle, or takes a message. Suppose that Over holds, and that nodes have ended their terms after these marks.
+// Consider the first, X.
+//   - If X read a new term of Y, it read it after the term to which it agreed, the one of Y's mark here, since terms are never reused. So Y ended its term before X: a contradiction. A node that has agreed stays idle in all marks of its term.
+//   - If X took a message, its sender Y sent it after its mark here, since all that Y had sent by then was taken. So Y sent it after the end of its term: a contradiction, too.
 //
-// It does not hold for a process that is killed after its mark, nor for the mark that a node has left at the
-// end of a crawl that continues: that node may start with more work. So a node that begins a round must wait
-// for marks of that round before it asks, and asks only if all have taken what it sent. The mark of a node that
-// has ended counts as agreed.
+// The proof fails for a process that is killed after its mark. It also fails for the mark that a node left at
+// the end of a crawl that later continues: that node may start with more work. So a node that begins a round
+// waits for marks of that round before it calls Over, and calls it only if all have taken what it sent. The
+// mark of a node that has ended counts as agreed.
 //
-// Nodes that were given up do not count: abandoned has one element for each node, or is nil.
+// Abandoned nodes do not count: abandoned has one element for each node, or is nil.
 func Over(marks []*Mark, abandoned []bool, round int64) bool {
 	if slices.ContainsFunc(marks, func(m *Mark) bool { return m != nil && m.Done && m.Round >= round }) {
 		return true
@@ -157,8 +157,8 @@ func Over(marks []*Mark, abandoned []bool, round int64) bool {
 	return true
 }
 
-// EndedWith reports whether all other nodes that were not given up have found that the crawl is over, and one of
-// them has ended with the process of node that has a term: also in an earlier round than that of this process.
+// EndedWith reports whether all other nodes, except abandoned ones, have found the crawl over, and one of
+// them agreed to the given term of node. The round does not matter.
 func EndedWith(marks []*Mark, abandoned []bool, node int, term uint64) (with bool) {
 	for other, m := range marks {
 		switch {
@@ -172,8 +172,8 @@ func EndedWith(marks []*Mark, abandoned []bool, node int, term uint64) (with boo
 	return with
 }
 
-// Quiet reports whether all nodes that were not given up are idle, and all that was added to an outbox was
-// taken.
+// Quiet reports whether all nodes, except abandoned ones, are idle and have taken all records of all
+// outboxes.
 func Quiet(marks []*Mark, abandoned []bool) bool {
 	waits := func(node int) bool { return abandoned == nil || !abandoned[node] }
 	for node, m := range marks {
@@ -202,22 +202,22 @@ func Terms(marks []*Mark) []uint64 {
 	return terms
 }
 
-// Intake is how far a node has read its stream: its part of the manifest. It changes in transactions.
+// Intake is the position of a node in its stream, as part of its manifest. It changes in transactions.
 type Intake struct {
 	Epoch int64   `json:"epoch"` // of the stream
 	Seq   uint64  `json:"seq"`   // of the last message that was taken or skipped
 	Taken []Taken `json:"taken"` // by sender
 
-	// Round is 0 until the crawl is over. A node that starts after that is in a round above those in which
-	// the others have found the crawl to be over.
+	// Round is 0 until the crawl is over. A node that starts after the end begins a higher round than those
+	// in which the others found the crawl over.
 	Round int64 `json:"round,omitempty"`
 
 	Incarnation  uint64   `json:"life,omitempty"`  // how often this node was resynced
-	Incarnations []uint64 `json:"lives,omitempty"` // by sender: the life whose messages and marks are taken; nil: all 0
-	Lost         []Totals `json:"lost,omitempty"`  // by sender: of those in Taken, those that were lost when the node was set back; nil: none
+	Incarnations []uint64 `json:"lives,omitempty"` // by sender: the incarnation whose messages and marks are taken; nil: all 0
+	Lost         []Totals `json:"lost,omitempty"`  // by sender: records counted in Taken that the node lost when it was set back; nil: none
 }
 
-// Verdict says what to do with a message.
+// Verdict is the decision about a message.
 type Verdict int
 
 // The verdicts.
@@ -236,7 +236,7 @@ func (in *Intake) Judge(h *Header, crawl uint64, node int) (Verdict, error) {
 	if incarnation := in.IncarnationOf(h.From); h.Crawl != CrawlKey(crawl, incarnation) {
 		for old := range incarnation {
 			if h.Crawl == CrawlKey(crawl, old) {
-				return Skip, nil // the node was set back since, and numbers anew
+				return Skip, nil // from an earlier incarnation of the node
 			}
 		}
 		return Skip, fmt.Errorf("exchange: %w: from node %d to node %d, crawl %016x", ErrMessage, h.From, h.To, h.Crawl)

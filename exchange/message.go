@@ -33,8 +33,8 @@ const (
 )
 
 // MessageVersion is the version of the messages that this program writes, and the latest that it reads: the
-// digit of messageMagic. Raise it for a new kind of record, and for another form of one. A publisher sends
-// no message of a version that its receiver does not read (Mark.Reads).
+// digit of messageMagic. Raise it for a new kind of record, or a new form. A publisher sends no message that
+// its receiver cannot read (Mark.Reads).
 const MessageVersion = 2
 
 // Kinds of records.
@@ -48,7 +48,8 @@ const (
 // maxPages is the largest number of pages in a record.
 const maxPages = 1 << 60
 
-// Bounds of a message. maxRecord is far more than a record has, maxRaw what Outbox and a last record give.
+// Bounds of a message. maxRecord is far above the size of a record. maxRaw is the size at which Outbox ends a
+// message, and one more record.
 const (
 	maxRecord = 64 << 10
 	maxRaw    = sealBytes + maxRecord
@@ -57,7 +58,7 @@ const (
 // ErrMessage means that bytes are not a message for this node. It comes wrapped.
 var ErrMessage = errors.New("not a valid message")
 
-// Totals are the numbers and key sums of the records that went from one node to another.
+// Totals hold the numbers and key sums of the records from one node to another.
 type Totals struct {
 	Links weburl.Sum `json:"links"` // by URL key
 	Edges weburl.Sum `json:"edges"` // by edgeKey
@@ -106,7 +107,7 @@ func edgeKey(from, to []byte) uint64 {
 	return d.Sum64()
 }
 
-// Header is what a message says of itself.
+// Header is the header of a message.
 type Header struct {
 	Crawl         uint64
 	From, To      int
@@ -165,14 +166,14 @@ type Sink interface {
 	Pages(n int64) error
 }
 
-// errSums means that the records of a message are well formed, but others than the sender has counted.
+// errSums means that the records of a message are well formed, but differ from the sender's count.
 var errSums = errors.New("its records do not have the sums of its header")
 
 // Decoder decodes messages. The zero value is ready. It belongs to one goroutine.
 type Decoder struct{ raw []byte }
 
-// Records gives the records of a message, whose header is h, to sink. An error of sink is returned as it is.
-// Any other is ErrMessage; sink may then have got some of the records.
+// Records passes the records of a message, whose header is h, to sink. It returns an error of sink unchanged.
+// Any other error is ErrMessage; sink may then have received some of the records.
 func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
 	raw, err := d.block(msg, h)
 	if err != nil {
@@ -206,8 +207,8 @@ func (d *Decoder) block(msg []byte, h *Header) ([]byte, error) {
 	return raw, nil
 }
 
-// Pages returns the pages that a message lends, given its header, up to its first record whose length is
-// damaged. It leaves all other records aside.
+// Pages returns the pages that a message lends, given its header, up to the first record with a damaged
+// length. It ignores all other records.
 func (d *Decoder) Pages(msg []byte, h *Header) (pages int64) {
 	raw, err := d.block(msg, h)
 	if err != nil {
@@ -235,7 +236,7 @@ func nextRecord(raw []byte) (kind byte, rec, rest []byte, err error) {
 	return raw[0], raw[1+size : 1+size+int(n)], raw[1+size+int(n):], nil
 }
 
-// pagesOf returns the number of pages in a record; ok is false if it is none of pages.
+// pagesOf returns the number of pages in a record; ok is false for other records.
 func pagesOf(kind byte, rec []byte) (n int64, ok bool) {
 	if kind != kindPages || len(rec) != 8 || binary.LittleEndian.Uint64(rec)-1 >= maxPages {
 		return 0, false
@@ -243,7 +244,7 @@ func pagesOf(kind byte, rec []byte) (n int64, ok bool) {
 	return int64(binary.LittleEndian.Uint64(rec)), true
 }
 
-// eachRecord gives the records in raw to sink and adds them to sum.
+// eachRecord passes the records in raw to sink and adds them to sum.
 func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 	for len(raw) > 0 {
 		kind, rec, rest, err := nextRecord(raw)

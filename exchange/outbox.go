@@ -10,22 +10,23 @@ import (
 	"drumbeat/queue"
 )
 
-// sealBytes is the size of the records after which a message ends. A message is one record of a queue and one
-// message of the engine: smaller ones cost the broker more, larger ones delay the first link.
+// sealBytes is the size of the records at which a message ends. A message is one record of a queue and one
+// message of the transport. Smaller messages cost the broker more; larger ones delay the first link.
 const sealBytes = 128 << 10
 
-// Outbox keeps the records for one other node until that node has them for good. It has three parts:
+// Outbox keeps the records for one other node until that node has made them durable. It has three parts:
 //
 //   - the open message in RAM, to which records are added;
-//   - the queue pending, of whole messages that were not given to the engine yet;
-//   - the queue sent, of those that were, and that the receiver's durable checkpoint does not cover yet.
+//   - the queue pending, of whole messages that the transport does not have yet;
+//   - the queue sent, of published messages that no durable checkpoint of the receiver covers yet.
 //
-// Messages have numbers from 1. A message is published only once a durable manifest covers it, so its number
-// never means anything else, whatever crashes. If the receiver misses messages, or the engine has lost some,
-// Resend goes through the queue sent and keeps the order.
+// Messages have numbers from 1. A message is published only after a durable manifest covers it, so no crash
+// can give its number to another message. If the receiver misses messages, or the transport lost some, the
+// publisher resends the whole queue sent, in order.
 //
 // Add… and Flush are safe for concurrent use. The methods of the publisher (Next to Dropped) are for one
-// goroutine. All that change the outbox belong into a transaction of the caller, so that none runs during Freeze.
+// goroutine. Calls that change the outbox belong in a transaction of the caller, so that none runs during
+// Freeze.
 type Outbox struct {
 	opt     OutboxOptions
 	pending *queue.Queue
@@ -37,9 +38,9 @@ type Outbox struct {
 	durable   uint64     // number of the last message that a durable manifest covers
 	out       Totals     // of all records that were added
 	whole     Totals     // of those in whole messages
-	gone      Totals     // of those that the receiver has for good
-	taken     uint64     // number of the last message that the receiver has for good
-	dropped   Totals     // of those that were dropped because the receiver was given up
+	gone      Totals     // that the receiver has made durable
+	taken     uint64     // number of the last message that the receiver has made durable
+	dropped   Totals     // dropped because the receiver was abandoned
 	abandoned bool       // records are counted and dropped
 }
 
@@ -64,7 +65,7 @@ type OutboxState struct {
 	Whole     Totals       `json:"whole"`
 	Gone      Totals       `json:"gone"`
 	Dropped   Totals       `json:"dropped,omitzero"`
-	Abandoned bool         `json:"given_up,omitempty"` // the receiver was given up: the outbox stays empty
+	Abandoned bool         `json:"given_up,omitempty"` // the receiver was abandoned: the outbox stays empty
 }
 
 // Queues returns the states of the queues of an outbox of a name, by their names.
@@ -96,9 +97,9 @@ func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	return o, nil
 }
 
-// Abandon drops all records, and those that are added from now on, because the receiver will not come back. It returns
-// what it has dropped. It cannot be taken back: the numbers of the messages that are dropped are used. Nothing else may
-// use the outbox meanwhile.
+// Abandon drops all records, and all that are added later, because the receiver is lost for good. It returns
+// the totals of the dropped records. It is irreversible, because the numbers of the dropped messages are
+// used. Nothing else may use the outbox during the call.
 func (o *Outbox) Abandon() (dropped Totals) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +115,7 @@ func (o *Outbox) Abandon() (dropped Totals) {
 	return dropped
 }
 
-// Abandoned reports whether the receiver was given up.
+// Abandoned reports whether the receiver was abandoned.
 func (o *Outbox) Abandoned() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,7 +125,7 @@ func (o *Outbox) Abandoned() bool {
 // Close closes the outbox. As after a crash, the next Open finds only what was saved.
 func (o *Outbox) Close() error { return errors.Join(o.pending.Close(), o.sent.Close()) }
 
-// AddLink adds a link: the record that URLseen would get, and the key of its URL.
+// AddLink adds a link: its record for URLseen and the key of its URL.
 func (o *Outbox) AddLink(key uint64, record []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,7 +155,7 @@ func (o *Outbox) AddEdge(from, to []byte) error {
 	return o.sealFull()
 }
 
-// AddScope adds the key of a host or PLD that belongs to the scope now.
+// AddScope adds the key of a host or PLD that has joined the scope.
 func (o *Outbox) AddScope(key uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,7 +174,7 @@ func (o *Outbox) AddPages(n int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.abandoned {
-		panic("BUG: exchange: pages for a node that was given up")
+		panic("BUG: exchange: pages for an abandoned node")
 	}
 	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindPages, 8), uint64(n))
 	return o.sealFull()
@@ -212,13 +213,13 @@ func (o *Outbox) seal() error {
 	return nil
 }
 
-// Next returns the oldest message that may be published and was not; ok is false if there is none. It is valid
-// until Published.
+// Next returns the oldest durable message that is not yet published; ok is false if there is none. The
+// message is valid until Published.
 func (o *Outbox) Next() (msg []byte, number uint64, ok bool, err error) {
 	return o.peek(o.pending, o.Durable())
 }
 
-// Published notes that the engine has got the message that Next returned. It need not have acknowledged it.
+// Published notes that the message returned by Next was handed to the transport, acknowledged or not.
 func (o *Outbox) Published() error {
 	msg, ok, err := o.pending.Peek()
 	if err != nil || !ok {
@@ -233,14 +234,14 @@ func (o *Outbox) Published() error {
 
 var errNoMessage = errors.New("exchange: no message at hand")
 
-// Oldest returns the oldest message that was published; ok is false if there is none. It is valid until Resent or
-// Dropped.
+// Oldest returns the oldest published message; ok is false if there is none. The message is valid until
+// Resent or Dropped.
 func (o *Outbox) Oldest() (msg []byte, number uint64, ok bool, err error) {
 	return o.peek(o.sent, o.Durable())
 }
 
-// Resent notes that the engine has got the message that Oldest returned once more. The message becomes the
-// last of those that were published: whoever resends goes through all of them, so that their order is kept.
+// Resent notes that the message returned by Oldest was handed to the transport again. The message moves to
+// the end of the published messages. A resend covers all of them, so their order is kept.
 func (o *Outbox) Resent() error {
 	msg, ok, err := o.sent.Peek()
 	if err != nil || !ok {
@@ -265,9 +266,9 @@ func (o *Outbox) peek(q *queue.Queue, durable uint64) (msg []byte, number uint64
 	return msg, h.Number, h.Number <= durable, nil
 }
 
-// Taken notes that the receiver has all messages up to a number for good, and drops them. It returns false if
-// more are left to drop: a call drops a bounded number. total is what the receiver has counted. The error is a
-// *SetBackError if this node never published the number, or other records under it.
+// Taken notes that the receiver has made all messages up to a number durable, and drops them. A call drops a
+// bounded number, and returns false if more are left. total is the receiver's count. The error is a
+// *SetBackError if this node never published the number, or published other records under it.
 func (o *Outbox) Taken(number uint64, total Totals) (all bool, err error) {
 	if number > o.Durable() {
 		return false, Unsent(o.opt.From, o.opt.To, number, o.Durable())
@@ -275,7 +276,7 @@ func (o *Outbox) Taken(number uint64, total Totals) (all bool, err error) {
 	for range dropAtOnce {
 		q := o.sent
 		msg, ok, err := q.Peek()
-		if err == nil && !ok { // a message may have come by before this node crashed and forgot that it was published
+		if err == nil && !ok { // a message may have arrived before a crash that made this node forget its publication
 			q = o.pending
 			msg, ok, err = q.Peek()
 		}
@@ -312,18 +313,18 @@ func (o *Outbox) Durable() uint64 {
 
 // OutboxFigures are figures about an outbox.
 type OutboxFigures struct {
-	Added, Gone Totals // all records, and those that the receiver has for good
-	Dropped     Totals // those that were dropped because the receiver was given up
+	Added, Gone Totals // all records, and those that the receiver has made durable
+	Dropped     Totals // records dropped because the receiver was abandoned
 	Last        uint64 // number of the last whole message
-	Durable     uint64 // of the last that may be published
-	TakenNumber uint64 // of the last that the receiver has for good
+	Durable     uint64 // of the last message that may be published
+	TakenNumber uint64 // of the last message that the receiver has made durable
 	Unpublished int64  // whole messages that were not published
 	Sent        int64  // messages that were published and not taken
 	Bytes       int64  // in RAM and on disk
 	OpenBytes   int64  // of the open message
 }
 
-// Waiting returns how many records the receiver does not have for good.
+// Waiting returns the number of records that the receiver has not made durable.
 func (f *OutboxFigures) Waiting() int64 {
 	return f.Added.Records() - f.Gone.Records() - f.Dropped.Records()
 }
@@ -365,7 +366,7 @@ func (f *OutboxFrozen) Save(tails *disk.Tails) (*OutboxState, error) {
 	return &f.st, err
 }
 
-// Commit lets the messages be published that the manifest covers. Call it once the manifest is durable.
+// Commit allows the messages covered by the manifest to be published. Call it when the manifest is durable.
 func (f *OutboxFrozen) Commit() error {
 	if err := errors.Join(f.pending.Commit(), f.sent.Commit()); err != nil {
 		return err

@@ -133,7 +133,7 @@ func TestOutbox(t *testing.T) {
 				if msg, _, ok, err := b.Next(); err != nil {
 					t.Fatal(err)
 				} else if ok {
-					if rng.IntN(4) > 0 { // else the engine loses it
+					if rng.IntN(4) > 0 { // else the transport loses it
 						take(msg)
 					}
 					must(t, b.Published())

@@ -10,30 +10,29 @@ import (
 	"time"
 )
 
-// Publisher publishes the messages of one outbox, drops those that their receiver has for good, and resends
+// Publisher publishes the messages of one outbox, drops those that the receiver has made durable, and resends
 // after a gap. Run is its only goroutine.
 //
-// At most window messages are on their way to the engine at once.
+// At most window messages await their acknowledgement.
 type Publisher struct {
 	Outbox    *Outbox
 	Transport Transport
 	// Transact runs f in a transaction of the crawl.
 	Transact func(f func() error) error
-	// Waits is told of an error of the engine, after which Run pauses and tries again.
+	// Waits receives an error of the transport; Run then pauses and tries again.
 	Waits func(err error, pause time.Duration)
-	// ResendAfter is after how long without progress of the receiver all that it has not taken is sent again. The
-	// time doubles with each resend without progress, up to mostResendAfter times ResendAfter.
+	// ResendAfter is the time without progress of the receiver after which Run resends all untaken messages.
+	// It doubles with each resend without progress, up to mostResendAfter times ResendAfter.
 	ResendAfter time.Duration
-	// Ready is closed when the marks are known that the broker had at the start; nil: they are. Before, Run publishes
-	// nothing, since the receiver may be older than the messages.
+	// Ready is closed when the marks that the broker had at the start are known; nil: they are known. Run
+	// publishes nothing before, since the receiver may run a release that cannot read the messages.
 	Ready <-chan struct{}
-	// Doubt is told of a mark that says that other records were taken than were sent. Run ignores the mark and
-	// continues if it returns nil. It is told of each mark that was good, too, by a nil error. Doubt may be nil: then
-	// Run ends with the error.
+	// Doubt receives each mark, with an error if the mark disagrees with the sent records, else nil. If it
+	// returns nil, Run ignores a bad mark and continues. If Doubt is nil, Run ends with the error.
 	Doubt func(m *Mark, err error) error
 
 	wake           chan struct{}
-	doubted        *Mark // the last mark that Doubt was told of; of Run
+	doubted        *Mark // the last mark passed to Doubt; of Run
 	idleFor        int   // resends without progress; of Run
 	held           atomic.Bool
 	mark           atomic.Pointer[Mark]
@@ -41,18 +40,18 @@ type Publisher struct {
 	connects       uint64 // State.Connects when the last resend began
 
 	flight  []inFlight // the oldest first; of Run
-	failed  bool       // the engine did not take a message of flight
+	failed  bool       // the transport refused a message of flight
 	retries uint64
-	excused bool // the receiver may have seen a gap that a retry fills; until it has taken more
+	excused bool // a retry may fill the gap that the receiver saw; until it has taken more
 
-	published, resends atomic.Int64 // messages, and how often all was sent again
+	published, resends atomic.Int64 // messages, and resends of all messages
 }
 
-// window is the number of messages in flight. With 430 links in each and acknowledgements after 10 ms, it allows
-// 340,000 links/s to one node. They take 1 MiB of RAM at most, and usually a quarter.
+// window limits the messages in flight. With 430 links a message and acknowledgements after 10 ms, it allows
+// 340,000 links/s to one node. The messages take up to 1 MiB of RAM, usually a quarter of that.
 const window = 8
 
-// inFlight is a message that was given to the engine. It stands in the queue sent.
+// inFlight is a message handed to the transport. It is in the queue sent.
 type inFlight struct {
 	number uint64
 	data   []byte
@@ -62,17 +61,17 @@ type inFlight struct {
 // NewPublisher returns a publisher whose fields are still to be set.
 func NewPublisher() *Publisher { return &Publisher{wake: make(chan struct{}, 1)} }
 
-// mostResendAfter bounds the time between two resends to a receiver that takes nothing: it may be away for days, and
-// each resend writes the whole queue of what was sent.
+// mostResendAfter bounds the time between two resends to a receiver that takes nothing. The receiver may be
+// down for days, and each resend publishes the whole queue sent.
 const mostResendAfter = 32
 
-// Bounds of the pause after an error of the engine.
+// Bounds of the pause after an error of the transport.
 const (
 	firstPause = time.Second
 	lastPause  = time.Minute
 )
 
-// Wake makes Run look for work: a manifest is durable, or the connection is back. It never blocks.
+// Wake makes Run look for work: after a durable manifest, or a new connection. It never blocks.
 func (p *Publisher) Wake() {
 	select {
 	case p.wake <- struct{}{}:
@@ -86,19 +85,19 @@ func (p *Publisher) Mark(m *Mark) {
 	p.Wake()
 }
 
-// Figures returns how many messages were published, and how often all that was not taken was sent again.
+// Figures returns the number of published messages, and the number of resends.
 func (p *Publisher) Figures() (published, resends int64) { return p.published.Load(), p.resends.Load() }
 
-// Held reports whether nothing is published because the receiver does not read the messages of this version.
+// Held reports whether Run publishes nothing because the receiver cannot read messages of this version.
 func (p *Publisher) Held() bool { return p.held.Load() }
 
-// Run publishes until ctx ends. It waits for an engine that is away as long as it takes. The error is that of a
+// Run publishes until ctx ends. It waits for an unreachable transport without limit. The error is that of a
 // queue, or a *SetBackError.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.awaitReady(ctx)
 	pause := time.Duration(0)
 	p.connects = p.Transport.State().Connects
-	resend := true // the engine may have lost what was published before this process began
+	resend := true // the transport may have lost messages of an earlier process
 	progress := time.Now()
 	for ctx.Err() == nil {
 		if pause > 0 {
@@ -162,19 +161,19 @@ func (p *Publisher) awaitReady(ctx context.Context) {
 	}
 }
 
-// outdated reports whether the receiver does not read the messages of this version.
+// outdated reports whether the receiver cannot read messages of this version.
 func (p *Publisher) outdated() bool {
 	m := p.mark.Load()
 	return m != nil && !m.ReadsAll()
 }
 
-// patience returns after how long without progress all is sent again.
+// patience returns the time without progress after which Run resends.
 func (p *Publisher) patience() time.Duration {
 	return p.ResendAfter * time.Duration(min(mostResendAfter, 1<<min(p.idleFor, 10)))
 }
 
-// errTransport marks errors of the engine, after which the publisher tries again.
-var errTransport = errors.New("engine")
+// errTransport marks errors of the transport, after which the publisher tries again.
+var errTransport = errors.New("transport")
 
 // sleep waits for d, or until Wake if wakes is set.
 func (p *Publisher) sleep(ctx context.Context, d time.Duration, wakes bool) {
@@ -191,11 +190,11 @@ func (p *Publisher) sleep(ctx context.Context, d time.Duration, wakes bool) {
 	}
 }
 
-// gap reports whether the receiver has missed messages, or the connection broke, since the last resend.
+// gap reports whether the receiver missed messages, or the connection broke, since the last resend.
 func (p *Publisher) gap() (found bool) {
 	if m := p.mark.Load(); m != nil {
 		if want := m.ResendRequests[p.Outbox.opt.From]; want != p.resendRequests {
-			p.resendRequests, found = want, !p.excused // a gap that a retry does not fill stops the receiver, which ends in a resend, too
+			p.resendRequests, found = want, !p.excused // a gap that no retry fills stops the receiver, which ends in a resend, too
 		}
 	}
 	if c := p.Transport.State().Connects; c != p.connects {
@@ -204,7 +203,7 @@ func (p *Publisher) gap() (found bool) {
 	return found
 }
 
-// drop drops what the receiver has for good.
+// drop drops the messages that the receiver has made durable.
 func (p *Publisher) drop() (dropped bool, _ error) {
 	m := p.mark.Load()
 	if m == nil || m == p.doubted {
@@ -255,9 +254,9 @@ func (p *Publisher) order() error {
 	return nil
 }
 
-// resendAll sends all messages again that were given to the engine and that the receiver has not taken for good.
+// resendAll resends all published messages that the receiver has not made durable.
 func (p *Publisher) resendAll(ctx context.Context) (more bool, err error) {
-	p.land() // all of them stand in the queue sent, too
+	p.land() // the queue sent has all of them
 	if err := p.order(); err != nil {
 		return false, err
 	}
@@ -289,7 +288,7 @@ func (p *Publisher) resendAll(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// publish gives one message to the engine, or waits for the oldest of those in flight; more says that there may be
+// publish hands one message to the transport, or waits for the oldest in flight; more says that there may be
 // another.
 func (p *Publisher) publish(ctx context.Context) (more bool, _ error) {
 	if p.failed {
@@ -315,7 +314,7 @@ func (p *Publisher) publish(ctx context.Context) (more bool, _ error) {
 	return true, nil
 }
 
-// retry gives all messages in flight to the engine again, and waits for it. So they keep their order.
+// retry hands all messages in flight to the transport again, in order, and waits for the results.
 func (p *Publisher) retry(ctx context.Context) (more bool, _ error) {
 	p.failed = false
 	p.retries++
@@ -333,15 +332,16 @@ func (p *Publisher) retry(ctx context.Context) (more bool, _ error) {
 	return true, nil
 }
 
-// send gives a message to the engine. again tells a message that is sent again from the first one: the engine may
-// remember that one, and have lost it.
+// send hands a message to the transport. resend marks a resend: the transport must not drop it as a
+// duplicate, since it may have lost the original.
 func (p *Publisher) send(ctx context.Context, data []byte, number uint64, resend string) {
 	from, to := p.Outbox.opt.From, p.Outbox.opt.To
 	result := p.Transport.Publish(ctx, to, from, fmt.Sprintf("%d-%d%s", from, number, resend), data)
 	p.flight = append(p.flight, inFlight{number, data, result})
 }
 
-// arrive waits until the engine has the oldest message in flight. After an error all stay in flight.
+// arrive waits until the transport has acknowledged the oldest message in flight. After an error all stay in
+// flight.
 func (p *Publisher) arrive() error {
 	m := &p.flight[0]
 	if err := <-m.result; err != nil {

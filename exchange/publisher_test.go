@@ -80,7 +80,7 @@ func (r *receiver) take(t *testing.T, e *faultyEngine) *Mark {
 	return &Mark{Node: 1, Taken: []Taken{r.taken, {}}, ResendRequests: []uint64{r.want, 0}}
 }
 
-// TestPublisher: messages are in flight together, and all arrive in order, however many the engine refuses.
+// TestPublisher: messages are in flight together, and all arrive in order, however many the transport refuses.
 func TestPublisher(t *testing.T) {
 	for _, faults := range []float64{0, 0.02, 0.3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,15 +11,16 @@ import (
 	"drumbeat/queue"
 )
 
-// A resync lets a node go on that was set back to an older copy of its directories. The node begins another life, which its
-// messages and its mark name: those of an earlier life are void. In each pair, the account of the receiver becomes that of
-// the sender. So the set-back node's messages have numbers that go on where the receivers are, and it takes what the
-// others still have; what they have dropped is lost to it, and counted.
+// A resync readmits a node that was restored from an older copy of its directories. The node starts a new
+// incarnation; its messages and marks carry the number of the incarnation, and those of earlier ones are
+// void. In each pair, the receiver's account replaces the sender's. The messages of the restored node are
+// numbered from the receivers' positions. The node takes what the others still have; records that they have
+// dropped are lost and counted.
 
-// maxIncarnation bounds the life of a node in what comes from outside: each resync adds one.
+// maxIncarnation is the largest incarnation accepted from the network. Each resync adds one.
 const maxIncarnation = 1 << 16
 
-// CrawlKey returns the number that identifies the messages of a node in a life of it.
+// CrawlKey returns the number that identifies the messages of an incarnation of a node.
 func CrawlKey(crawl, incarnation uint64) uint64 {
 	if incarnation == 0 {
 		return crawl
@@ -30,7 +31,7 @@ func CrawlKey(crawl, incarnation uint64) uint64 {
 	return xxhash.Sum64(b[:])
 }
 
-// IncarnationOf returns the life of another node whose messages and marks are taken.
+// IncarnationOf returns the incarnation of another node whose messages and marks are taken.
 func (in *Intake) IncarnationOf(node int) uint64 {
 	if node < len(in.Incarnations) {
 		return in.Incarnations[node]
@@ -38,16 +39,17 @@ func (in *Intake) IncarnationOf(node int) uint64 {
 	return 0
 }
 
-// CheckIncarnation returns an error if a number from outside is not the life of a node.
+// CheckIncarnation returns an error if an untrusted number is not a possible incarnation.
 func CheckIncarnation(incarnation uint64) error {
 	if incarnation > maxIncarnation {
-		return fmt.Errorf("exchange: %w: life %d of a node", ErrMessage, incarnation)
+		return fmt.Errorf("exchange: %w: incarnation %d of a node", ErrMessage, incarnation)
 	}
 	return nil
 }
 
-// Renumber adds the records of an outbox, whose queues are in set under name, to another one. It leaves loans of pages out,
-// since the receiver may have them, and returns their sum. Links and edges that the receiver has already do no harm.
+// Renumber copies the records of an outbox, whose queues are in set under name, to another outbox. It omits
+// loans of pages, since the receiver may have them, and returns their sum. Repeated links and edges do no
+// harm.
 func Renumber(set disk.Set, name string, st *OutboxState, to *Outbox, linkKey func(record []byte) (uint64, error)) (pages int64, _ error) {
 	var d Decoder
 	s := &renumberer{to: to, linkKey: linkKey}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Status is what a node says of itself, in the value "status.<node>" of BucketCrawl, for people: nothing depends on it, but
-// that a node that has ended is lent no pages. A node writes it every StatusEvery, and when it ends.
+// Status describes a node to people, in the value "status.<node>" of BucketCrawl. The crawl uses one field:
+// it lends no pages to a node that has Ended. A node writes its status every StatusEvery, and when it ends.
 type Status struct {
 	Node    int       `json:"node"`
 	Time    time.Time `json:"time"` // by the node's clock
@@ -24,7 +24,7 @@ type Status struct {
 	PagesLeft      int64   `json:"pagesLeft,omitempty"` // of its part of --max-pages
 	Queued         int64   `json:"queued"`              // URLs that have not ended
 	Idle           bool    `json:"idle,omitempty"`      // it only waits for the others
-	Waits          string  `json:"waits,omitempty"`     // what fetching waits for
+	Waits          string  `json:"waits,omitempty"`     // the reason why fetching waits
 	Paused         bool    `json:"paused,omitempty"`    // by the operator or for disk space
 	DiskUsed       int64   `json:"diskUsed"`
 	DiskLimit      int64   `json:"diskLimit"`
@@ -32,32 +32,32 @@ type Status struct {
 	Checkpoint uint64    `json:"checkpoint"` // number of the last one
 	Saved      time.Time `json:"saved,omitzero"`
 
-	Waiting      int64  `json:"waiting"` // records for other nodes that these do not have for good
+	Waiting      int64  `json:"waiting"` // records that other nodes have not made durable
 	WaitingBytes int64  `json:"waitingBytes"`
-	Slowest      int    `json:"slowest,omitempty"` // the node that most of them wait for, if any wait
+	Slowest      int    `json:"slowest,omitempty"` // the node with the largest backlog, if any
 	Connects     uint64 `json:"connects"`          // connections to the broker in this run
-	Abandoned    []int  `json:"givenUp,omitempty"` // nodes that it goes on without
+	Abandoned    []int  `json:"givenUp,omitempty"` // nodes that it has abandoned
 
-	Quarantined int64 `json:"quarantined,omitempty"` // messages of other nodes that it keeps because it cannot read them
+	Quarantined int64 `json:"quarantined,omitempty"` // unreadable messages of other nodes that it keeps
 	Refused     int64 `json:"refused,omitempty"`     // messages and marks of other nodes that it has refused in this run
 
 	Leases *LeaseStatus `json:"leases,omitempty"` // nil: the nodes share networks, or the node is older than the field
 }
 
-// LeaseStatus is what a node says of the networks that nodes visit in turn.
+// LeaseStatus describes a node's leases of networks.
 type LeaseStatus struct {
 	Held       int     `json:"held" doc:"Networks that the node may visit now."`
-	Wanted     int     `json:"wanted" doc:"Networks that it waits for."`
-	Longest    float64 `json:"longest,omitempty" doc:"Seconds for which it has waited for one of them."`
+	Wanted     int     `json:"wanted" doc:"Networks that the node waits for."`
+	Longest    float64 `json:"longest,omitempty" doc:"Longest wait for one of them, in seconds."`
 	URLs       int64   `json:"urls" doc:"URLs that wait for them, in RAM and on disk."`
-	Taken      int64   `json:"taken" doc:"Leases that it has got in this run."`
-	HandedOver int64   `json:"handedOver" doc:"Of these, handed to another node."`
-	Lost       int64   `json:"lost" doc:"Of these, found in other hands: the node was silent for too long, or the broker lost changes."`
-	Resting    bool    `json:"resting,omitempty" doc:"It fetches nothing, since the other nodes have not heard of it for long."`
-	Starting   bool    `json:"starting,omitempty" doc:"So since it has started."`
+	Taken      int64   `json:"taken" doc:"Leases acquired in this run."`
+	HandedOver int64   `json:"handedOver" doc:"Leases handed to another node in this run."`
+	Lost       int64   `json:"lost" doc:"Leases found in other hands in this run: the node was silent for too long, or the broker lost changes."`
+	Resting    bool    `json:"resting,omitempty" doc:"It fetches nothing, because its heartbeats have not reached the other nodes for too long."`
+	Starting   bool    `json:"starting,omitempty" doc:"It has not fetched since its start, for that reason."`
 }
 
-// StatusEvery is how often a node writes its status, StatusOld after what time without one it counts as not heard of.
+// StatusEvery is the interval of a node's status. A node without a status for StatusOld is missing.
 const (
 	StatusEvery = 10 * time.Second
 	StatusOld   = time.Minute
@@ -84,7 +84,7 @@ func (st *Status) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// DecodeStatus decodes the value of a key in a cluster of nodes. It comes from outside.
+// DecodeStatus decodes the value of a key in a cluster of nodes. The value is untrusted.
 func DecodeStatus(key string, data []byte, nodes int) (*Status, error) {
 	if len(data) > maxStatusBytes {
 		return nil, fmt.Errorf("exchange: %s: %w", key, ErrTooLarge)
@@ -99,13 +99,13 @@ func DecodeStatus(key string, data []byte, nodes int) (*Status, error) {
 	}
 	for _, other := range st.Abandoned {
 		if other < 0 || other >= nodes {
-			return nil, fmt.Errorf("exchange: %s gives up node %d of %d", key, other, nodes)
+			return nil, fmt.Errorf("exchange: %s abandons node %d of %d", key, other, nodes)
 		}
 	}
 	return &st, nil
 }
 
-// Heard reports whether the node has said something lately, or that it has ended.
+// Heard reports whether the node's status is recent, or says that the node has ended.
 func (st *Status) Heard(now time.Time) bool { return st.Ended != "" || now.Sub(st.Time) < StatusOld }
 
 // Overview sums up the statuses of all nodes.
@@ -113,12 +113,12 @@ type Overview struct {
 	Pages          int64   `json:"pages"`
 	PagesPerSecond float64 `json:"pagesPerSecond"`
 	Queued         int64   `json:"queued"`
-	Waiting        int64   `json:"waiting" doc:"Records that the nodes keep for others."`
-	Missing        []int   `json:"missing" doc:"Nodes that have not been heard of for a minute, or never, and were not given up."`
-	Abandoned      []int   `json:"givenUp,omitempty" doc:"Nodes that are lost for good; the others go on without them."`
-	Fullest        int     `json:"fullest" doc:"The node whose disk is the fullest, by its own --disk; -1 if none is known."`
-	FullestShare   float64 `json:"fullestShare" doc:"The share of --disk that it uses."`
-	Configs        int     `json:"configs" doc:"Number of different configurations; more than 1 after a reload that some nodes lack."`
+	Waiting        int64   `json:"waiting" doc:"Records that other nodes have not made durable."`
+	Missing        []int   `json:"missing" doc:"Nodes without a status in the last minute, except abandoned ones."`
+	Abandoned      []int   `json:"givenUp,omitempty" doc:"Abandoned nodes: they are lost for good, and the others continue without them."`
+	Fullest        int     `json:"fullest" doc:"Node with the fullest disk, by its own --disk; -1 if unknown."`
+	FullestShare   float64 `json:"fullestShare" doc:"Used share of its --disk."`
+	Configs        int     `json:"configs" doc:"Number of different configurations; more than 1 if some nodes lack a reload."`
 }
 
 // Summarize adds up the statuses of all nodes, by number; nil for a node that has not reported.

@@ -14,17 +14,17 @@ import (
 // Slots is the number of parts into which the PLDs of a crawl are divided. A node owns whole slots.
 const Slots = weburl.Slots
 
-// Table says which node owns a slot, and with it all PLDs of the slot. It does not change while nodes run: Move makes
-// another one. It is safe for concurrent use.
+// Table maps each slot, and so all PLDs of the slot, to its owner. It is immutable: Move returns a new one.
+// It is safe for concurrent use.
 type Table struct {
 	nodes  int
 	moves  int // how often slots were moved
 	owners [Slots]uint16
 }
 
-// NewTable divides the slots among nodes by rendezvous hashing with quotas: a node gets its part of the slots by weight,
-// to within one slot, and each slot goes to the node of its highest score that has not got its part yet. weights has one
-// element for each node.
+// NewTable divides the slots among nodes by rendezvous hashing with quotas: a node's quota is its share by
+// weight, to within one slot, and each slot goes to the node with the highest score that has quota left.
+// weights has one element for each node.
 //
 // Without quotas the largest of 64 equal nodes would have 1.28 times the mean, of 1,000 nodes 2.9 times.
 func NewTable(weights []float64) (*Table, error) {
@@ -55,8 +55,8 @@ func NewTable(weights []float64) (*Table, error) {
 	return t, nil
 }
 
-// quotas divides the slots in proportion to weights. What rounding down leaves goes to the largest remainders, of equal
-// ones to the first.
+// quotas divides the slots in proportion to weights. Slots left by rounding down go to the largest
+// remainders; the first node wins a tie.
 func quotas(weights []float64) []int {
 	largest, sum := slices.Max(weights), 0.0
 	for _, w := range weights {
@@ -93,7 +93,7 @@ func ParseTable(nodes int, owners []byte) (*Table, error) {
 	return t, nil
 }
 
-// Append appends the owners of the slots to dst, 2 bytes each, the lower one first.
+// Append appends the owners of the slots to dst, 2 bytes each, little-endian.
 func (t *Table) Append(dst []byte) []byte {
 	for _, owner := range t.owners {
 		dst = append(dst, byte(owner), byte(owner>>8))
@@ -110,7 +110,8 @@ func (t *Table) Owner(pld uint64) int { return int(t.owners[weburl.Slot(pld)]) }
 // Moves returns how often slots were moved to get this table.
 func (t *Table) Moves() int { return t.moves }
 
-// Move returns a table in which the slots first to last belong to a node. If from is not -1, only those of this node move.
+// Move returns a table in which the slots first to last belong to a node. If from is not -1, only slots of
+// node from move.
 func (t *Table) Move(first, last, from, node int) (*Table, error) {
 	switch {
 	case first < 0 || first > last || last >= Slots:
@@ -126,7 +127,7 @@ func (t *Table) Move(first, last, from, node int) (*Table, error) {
 		}
 	}
 	if moved.owners == t.owners {
-		return nil, fmt.Errorf("exchange: no slot from %d to %d would move to node %d: it has them already, or node %d has none", first, last,
+		return nil, fmt.Errorf("exchange: no slot from %d to %d would move to node %d: it owns them already, or node %d owns none", first, last,
 			node, from)
 	}
 	return &moved, nil
@@ -145,7 +146,7 @@ func (t *Table) Share(node int) (n int) {
 	return n
 }
 
-// LargestShare returns the part of the web that the largest of a number of nodes with equal weights owns.
+// LargestShare returns the largest share of the slots that one of a number of nodes with equal weights owns.
 func LargestShare(nodes int) float64 { return float64((Slots+nodes-1)/nodes) / Slots }
 
 // Sum returns a hash by which two nodes compare their tables.

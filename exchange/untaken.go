@@ -7,8 +7,8 @@ import (
 	"drumbeat/queue"
 )
 
-// EachUntaken calls fn for each whole message of an outbox with a number above after, in no particular order. set and
-// name are those of the outbox. msg is valid during the call. It changes nothing.
+// EachUntaken calls fn for each whole message of an outbox whose number is above after, in no particular
+// order. The queues of the outbox are in set under name. msg is valid during the call. It changes nothing.
 func EachUntaken(set disk.Set, name string, st *OutboxState, after uint64, fn func(h *Header, msg []byte) error) error {
 	queues := st.Queues(name)
 	for _, part := range []string{name + "/sent", name + "/pending"} {

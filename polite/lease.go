@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// With Options.Leased several crawlers share the networks. A network is visited only between Hold and Release: the
-// caller sees to it that no other crawler holds it then. Package exchange/lease is that caller in a cluster.
+// With Options.Leased several crawlers share the networks. A crawler visits a network only between Hold and
+// Release; the caller ensures that no other crawler holds it then. In a cluster, package exchange/lease is
+// the caller.
 
-// Holding is what is known of a network that another crawler may have visited until now.
+// Holding describes a network that another crawler may have visited until now.
 type Holding struct {
-	Open  []Open // connections of others that may be open there; they count as those of the network
+	Open  []Open // connections of others that may be open there; they count for the network
 	Rests []Rest // back-offs of its servers
 }
 
-// Open are connections that must have ended after a time.
+// Open are connections that end within a time.
 type Open struct {
 	N    int
 	Left time.Duration
@@ -28,7 +29,7 @@ type Rest struct {
 	Left   time.Duration
 }
 
-// Lease is the state of a network for whoever holds it.
+// Lease is the state of a network for its holder.
 type Lease struct {
 	Held    bool
 	Items   int // queued and in flight, by address
@@ -36,14 +37,15 @@ type Lease struct {
 	Flights int // grants that have not ended
 }
 
-// wantedFor is how long a network counts as wanted after its last item has left: AdmitNow offers items again and again.
+// wantedFor is the time for which a network counts as wanted after its last item has left: AdmitNow offers
+// items repeatedly.
 const wantedFor = 10 * time.Second
 
-// leaseWait is what a host's choice among its servers assumes of the time until a network is held.
+// leaseWait is the time to a lease that a host assumes when it chooses among its servers.
 const leaseWait = 20 * time.Second
 
-// Hold allows visits of a network, given by any of its addresses. Its servers and its limits count as just visited: it
-// returns how long the first visit waits for them.
+// Hold allows visits of a network, given by any of its addresses. Its servers and its limits count as just
+// visited: Hold returns the wait of the first visit for them.
 func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +89,7 @@ func (s *Scheduler) Release(now time.Time, addr netip.Addr) {
 	if n.items > 0 {
 		s.want(n, at)
 	}
-	// Hosts that have addresses elsewhere need not wait for this network.
+	// Hosts with addresses elsewhere need not wait for this network.
 	for v := n.line.Front(); v != nil; {
 		next := n.line.Next(v)
 		s.rejoin(v, at)
@@ -103,7 +105,7 @@ func (s *Scheduler) rejoin(v *server, now int64) {
 		h := v.line.Front()
 		if h.front().nservers < 2 {
 			v.line.Remove(h)
-			v.line.PushBack(h) // so all keep their order
+			v.line.PushBack(h) // in order
 			continue
 		}
 		s.leave(h, now)
@@ -111,8 +113,8 @@ func (s *Scheduler) rejoin(v *server, now int64) {
 	}
 }
 
-// Others notes that another crawler, who, has n connections in a network that is held, for left at most. It replaces what was
-// noted of that crawler. It reports whether the network is held.
+// Others notes that another crawler, who, has n connections in a held network, for left at most. It replaces
+// the last note of that crawler. It reports whether the network is held.
 func (s *Scheduler) Others(now time.Time, addr netip.Addr, who, n int, left time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +142,8 @@ func (s *Scheduler) Lease(now time.Time, addr netip.Addr) Lease {
 	return Lease{n.held, n.items, n.pending, n.flights}
 }
 
-// HandOver returns what the next holder of a network must know. Exchanges in progress end within longest. Beyond most, it
-// leaves out the shortest back-offs. If there are any, it holds the lock for O(servers in RAM).
+// HandOver returns the state of a network for its next holder. Exchanges in progress end within longest.
+// HandOver returns the most longest back-offs. If there are any, it holds the lock for O(servers in RAM).
 func (s *Scheduler) HandOver(now time.Time, addr netip.Addr, longest time.Duration, most int) (h Holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +174,8 @@ func (s *Scheduler) HandOver(now time.Time, addr netip.Addr, longest time.Durati
 	return h
 }
 
-// maxOpens bounds Holding.Open that HandOver returns. Beyond, connections count for longer than they may be open.
+// maxOpens bounds the Holding.Open of HandOver. Beyond it, connections count for longer than they can be
+// open.
 const maxOpens = 16
 
 // rests returns the back-offs of a network's servers.
@@ -186,7 +189,7 @@ func (s *Scheduler) rests(key serverKey, at int64, most int) (rests []Rest) {
 			rests = append(rests, r)
 			continue
 		}
-		for i := range rests { // the longest ones stay
+		for i := range rests { // keep the longest
 			if rests[i].Left < r.Left {
 				rests[i], r = r, rests[i]
 			}
@@ -195,20 +198,20 @@ func (s *Scheduler) rests(key serverKey, at int64, most int) (rests []Rest) {
 	return rests
 }
 
-// overLease reports whether a network's next item must not wait for it in RAM: others visit it, and the items that wait for such
-// networks have their share. The rest remains for networks that are held.
+// overLease reports whether a network's next item must wait on disk: another crawler holds the network, and
+// the items that wait for such networks fill their share of RAM. The rest of RAM is for held networks.
 func (s *Scheduler) overLease(n *network, now int64) bool {
 	return s.opt.Leased && n != nil && n.wanted && now-n.wantedAt >= int64(uncontendedDelay) && s.unheld >= s.opt.MaxUnheld
 }
 
-// uncontendedDelay is how long it takes to get a network that nobody else visits.
+// uncontendedDelay is the time to acquire a free network.
 const uncontendedDelay = time.Second
 
-// Wanted is signalled when TakeWanted may have networks. It has one receiver.
+// Wanted signals that TakeWanted may have networks. It has one receiver.
 func (s *Scheduler) Wanted() <-chan struct{} { return s.wanted }
 
-// TakeWanted returns the networks that are not held and have got items since the last call. Each is returned once,
-// until StillWanted has returned false for it.
+// TakeWanted returns the networks that are not held and have received items since the last call. It returns
+// each once, until StillWanted has returned false for it.
 func (s *Scheduler) TakeWanted() []netip.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +223,7 @@ func (s *Scheduler) TakeWanted() []netip.Addr {
 	return all
 }
 
-// StillWanted reports whether a network that TakeWanted has returned is still wanted.
+// StillWanted reports whether a network returned by TakeWanted is still wanted.
 func (s *Scheduler) StillWanted(now time.Time, addr netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,14 +240,14 @@ func (s *Scheduler) StillWanted(now time.Time, addr netip.Addr) bool {
 	return false
 }
 
-// EvictUnheld removes and returns the pages of hosts that wait for a network which is not held, and have waited for longer
-// than over. It sets their Due to now+over. left is the number of queued items of all other hosts that wait for such a
-// network.
+// EvictUnheld removes and returns the pages of hosts that have waited for an unheld network for longer than
+// over. It sets their Due to now+over. left is the number of queued items of all other hosts that wait for
+// such a network.
 func (s *Scheduler) EvictUnheld(now time.Time, over time.Duration) (out []*Item, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	for i := len(s.lines) - 1; i >= 0; i-- { // a host without items leaves lines
+	for i := len(s.lines) - 1; i >= 0; i-- { // a host without items leaves the lines
 		h := s.lines[i]
 		v := h.waiting
 		if v == nil || v.net == nil || v.net.held {
@@ -279,7 +282,7 @@ func (s *Scheduler) want(n *network, now int64) {
 type foreign struct {
 	n     int
 	until int64
-	who   int // one more than the number that Others has got; 0: Hold has
+	who   int // the who of Others plus one; 0: noted by Hold
 }
 
 // others returns the number of connections of others that may be open in the network.

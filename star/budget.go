@@ -57,8 +57,9 @@ type Budgets struct {
 	// QueuePages is the target for the sum of budgets: if Default for all known PLDs adds up to less, all
 	// budgets are scaled up to reach it. Default 10,000; Unscaled disables this.
 	QueuePages int64
-	// Share is the share of all PLDs that this Star has, if several share a crawl; 0 means 1. Budgets are then about those that
-	// one Star with all PLDs would give: its PLDs are a sample, so their ranks are about Share of those among all.
+	// Share is this Star's share of all PLDs, if several Stars divide a crawl; 0 means 1. Its PLDs are a
+	// sample, so their ranks are about Share times their ranks among all PLDs. Budgets are so about those of
+	// one Star with all PLDs.
 	Share float64
 }
 
@@ -138,7 +139,7 @@ func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 	switch {
 	case c.Function == Equal:
 		c.low = math.MaxUint32
-	case c.Function == Proportional && len(c.degrees) > 0: // those whose share is below Default
+	case c.Function == Proportional && len(c.degrees) > 0: // PLDs whose share is below Default
 		c.low = uint32(float64(c.Default) * float64(c.degrees[0]) / c.top)
 	case c.Function != Inverse && c.Function != Proportional && len(c.degrees) > c.k:
 		c.low = c.degrees[c.k] // that of rank K+1 and of PLDs tied with it

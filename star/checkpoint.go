@@ -155,8 +155,8 @@ func (s *Star) Freeze() *Frozen {
 		f.state.Lanes = s.opt.Lanes
 	}
 	s.mu.Lock()
-	// A round that is merged but not emitted may already have raised some values. If it is repeated, it
-	// raises them to the same values.
+	// A merged but unemitted round may already have raised some values. Its repetition raises them to the
+	// same values.
 	for order := range s.ranks {
 		f.ranked[order] = append(f.ranked[order], s.ranks[order].heap...)
 	}
@@ -191,8 +191,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &st, nil
 }
 
-// Commit deletes the files that no manifest names any more. Call it once the manifest with the saved state
-// is durable.
+// Commit deletes the files that no manifest names. Call it once the manifest with the saved state is durable.
 func (f *Frozen) Commit() error {
 	return errors.Join(f.edges.Commit(), f.indegree.Commit())
 }
@@ -287,8 +286,7 @@ func (c *CheckTuple) Tuple() drum.Tuple {
 	return drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: append([]byte(nil), checkValue(c, &buf)...), Aux: c.Aux}
 }
 
-// Arrived returns the record of a PLD for another Star, given that of this one: it counts as one of which no URL was placed
-// into a queue.
+// Arrived converts the record of a PLD for another Star. The PLD starts there with an empty ledger.
 func Arrived(record []byte) ([]byte, error) {
 	if len(record) < RecordBytes {
 		return nil, fmt.Errorf("star: record of %d bytes, want %d", len(record), RecordBytes)

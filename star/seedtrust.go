@@ -9,25 +9,28 @@ import (
 	"drumbeat/internal/extsort"
 )
 
-// The share of each seed in the trust that begins at seeds. With equal shares a farm that owns a fifth of the seeds has a
-// fifth of the trust, whatever the web thinks of it. So the seeds vote on each other. Each gives its vote to the others
-// by the trust that gets from it to them over one or two links: the supporters at distance two. The score of a seed is
+// The share of each seed in the trust that begins at seeds. With equal shares a farm that owns a fifth of the
+// seeds has a fifth of the trust, whatever the web thinks of it. So the seeds vote on each other. Each
+// divides its vote among the others by the trust that flows from it to them over one or two links: the
+// supporters at distance two. The score of a seed is
 //
 //	score(s) = (Σ √(share(i)·vote(i, s)))² over the seeds i
 //
-// as in quadratic funding (Buterin, Hitzig and Weyl, Management Science 2019): as many votes count the more, the
-// more seeds they come from. m seeds that vote for each other have m times the score that m lonely ones have, so a
-// farm of f of n seeds falls behind by f/(n-f) with each round of votes; after three, a fifth of the seeds has 1.6 % of all.
-// No share is above the median. So a farm gains nothing if most seeds are lonely ones: all shares are then equal.
+// as in quadratic funding (Buterin, Hitzig and Weyl, Management Science 2019): equal totals of votes count
+// more if they come from more seeds. m seeds that vote for each other score m times as much as m isolated
+// ones, so a farm of f of n seeds falls behind by f/(n-f) with each round of votes; after three, a fifth of
+// the seeds has 1.6 % of all. No share is above the median. So a farm gains nothing if most seeds are
+// isolated: all shares are then equal.
 //
-// If the farm has more seeds than the others, it wins: nothing in the links says which side is honest.
+// A farm with more than half of the seeds wins: links do not show which side is honest.
 
 const (
 	voteRounds = 3
 	// Up to 512 seeds vote: their votes are a matrix of 1 MiB. Of more seeds 64 vote, those with the lowest keys: 16 MiB
 	// of votes for 65,536 seeds.
 	mostVoters, fewVoters = 512, 64
-	// MostVoteBytes is the most RAM of votes, and that of the keys of seeds and trusted PLDs with their shares and scores.
+	// MostVoteBytes bounds the RAM of votes, and of the keys of seeds and trusted PLDs with their shares and
+	// scores.
 	MostVoteBytes = (4*fewVoters + 8*4) * MostSeeds
 )
 
@@ -93,7 +96,8 @@ func (c *supportSum) shareOut() error {
 	return nil
 }
 
-// collectVotes returns the trust of one unit that gets from each voter to each seed over one or two links.
+// collectVotes returns the part of one unit of trust that flows from each voter to each seed over one or two
+// links.
 func (c *supportSum) collectVotes() (votes [][]float32, err error) {
 	votes = make([][]float32, voters(len(c.seeds)))
 	for i := range votes {

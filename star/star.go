@@ -46,8 +46,8 @@ type Options struct {
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
 	Pinned func(pld uint64) uint32
-	// Fetched, if set, is told when the responses of a PLD grow past a power of two. It is called within
-	// rounds. A round that is repeated after a crash tells it again.
+	// Fetched, if set, is called when the responses of a PLD grow past a power of two, within rounds. A round
+	// repeated after a crash calls it again.
 	Fetched func(pld uint64, before, now uint32)
 	// Pin, if set, is called before a round. Its result is called after the round's emission.
 	Pin func() (release func())
@@ -88,7 +88,7 @@ type CheckTuple struct {
 	PLD  uint64
 	Part uint8 // for Place, below 128: which part of the budget the URL may use; 0 means all of it
 	Lane uint8 // for Place, below Options.Lanes
-	// Again says that the URL had a queue before: it counts no more for MaxPlaced.
+	// Again says that the URL had a queue before: it does not count again for MaxPlaced.
 	Again bool
 	Aux   []byte
 }
@@ -172,9 +172,9 @@ func (s *Star) indegreeOptions() drum.Options {
 	}
 }
 
-// roundChecks limits a round of checks. BEAST may not move to the queue into which a round places URLs until the
-// round has ended, so rounds of half a million checks, a third of a second, left fetchers without URLs. Rounds of
-// this size take less than the stock of URLs lasts.
+// roundChecks limits a round of checks. BEAST must not move to the queue into which a round places URLs until
+// the round ends, so rounds of half a million checks, a third of a second, starved fetchers. A round of this
+// size ends before the stock of URLs is used up.
 const roundChecks = 1 << 15
 
 // RAMBytes returns the maximum RAM of a Star with these options, in bytes, without Recent.
@@ -212,7 +212,7 @@ func (s *Star) AddEdges(edges []Edge) error {
 	return s.edges.Add(tuples[:n])
 }
 
-// RecentEdge reports whether an edge need not be counted again, because it is recent or leads nowhere else. Another node
+// RecentEdge reports whether an edge may be skipped, because it is recent or within a PLD. Another node
 // counts it. It is safe for concurrent use.
 func (s *Star) RecentEdge(e Edge) bool {
 	return e.From == e.To || s.opt.Recent != nil && s.opt.Recent.TestAndSet(drum.Key(e.key()))
@@ -323,7 +323,7 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		}
 		budget := pages
 		if part != 0 && pages > 0 {
-			budget = nominal // a small crawl gives more to all but these
+			budget = nominal // not scaled up in a small crawl
 		}
 		counted := budget > 0 && s.countsNewcomer(key, pld)
 		if counted && !s.admitNewcomer() {
@@ -388,7 +388,7 @@ func (s *Star) emitChecks(results []drum.Result) error {
 	return nil
 }
 
-// Pass merges what is due in both drums, edges first, and returns the number of rounds. An early pass
+// Pass merges the due buckets of both drums, edges first, and returns the number of rounds. An early pass
 // merges all checks. It merges all edges only if edgesPay.
 func (s *Star) Pass(ctx context.Context, early bool) (rounds int, err error) {
 	rounds, err = s.edges.Pass(ctx, early && s.edgesPay())
@@ -471,7 +471,7 @@ func (s *Star) Refresh() {
 }
 
 // SetBudgets replaces the budget function. It takes effect at the next Refresh, for rounds that begin then.
-// URLs that were placed before keep their queues: see beast.Replace.
+// Placed URLs keep their queues: see beast.Replace.
 func (s *Star) SetBudgets(b Budgets) error {
 	if err := b.complete(); err != nil {
 		return fmt.Errorf("star: %w", err)

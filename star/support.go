@@ -11,9 +11,9 @@ import (
 	"drumbeat/drum"
 )
 
-// Support is what the budget function Supporters ranks a PLD by. It is ordered: 0 if no computation has known the PLD
-// yet; 1 to 1023 for a PLD without standing, by its share of the trust that standing takes; from 1024 for one with
-// standing, by the logarithm of its supporters.
+// Support is the rank criterion of the budget function Supporters. It is ordered: 0 if no computation has
+// known the PLD yet; 1 to 1023 for a PLD without standing, by its share of the trust that standing takes;
+// from 1024 for one with standing, by the logarithm of its supporters.
 type Support uint16
 
 const (
@@ -59,13 +59,13 @@ func (s Support) near(old Support) bool {
 	return s >= standingCode && old >= standingCode && max(s, old)-min(s, old) <= coarse
 }
 
-// newcomers is the share of Default that a PLD has until a computation knows it. Without any, PLDs that the crawl has just
-// found would wait for days in a large crawl.
+// newcomers is a PLD's share of Default until a computation knows it. Without it, new PLDs would wait for
+// days in a large crawl.
 const newcomers = 1. / 32
 
-// All newcomers together get one page for each newcomerPages that the crawl fetches. Otherwise a farm would only have to link
-// to PLDs without end: of 20,000 such PLDs the shares of Default are 600 times that of a PLD with standing, and each page
-// brings further ones. Of what newcomers do not use, the allowance keeps mostAllowed pages.
+// All newcomers together get one page for each newcomerPages that the crawl fetches. Otherwise a farm could
+// link to endless new PLDs: 20,000 of them would together get 600 times the default budget, and each page
+// brings more. The allowance keeps at most mostAllowed unused pages.
 const (
 	newcomerPages = 32
 	mostAllowed   = 1 << 16
@@ -115,8 +115,9 @@ func (c *curve) share(s Support) float64 {
 	return c.byRank(rankIn(c.codes, uint32(s)))
 }
 
-// supported returns the budgets of a PLD by its supporters. A PLD without standing gets the fraction of a page as one
-// page in some of the turns, so that its URLs are fetched in time; spare gives it a page in each.
+// supported returns the budgets of a PLD by its supporters. A PLD without standing has a fraction of a page:
+// it gets one page in some of the turns, so that its URLs are fetched in time. spare gives it a page in each
+// turn.
 func (c *curve) supported(key uint64, s Support, turn uint32, spare bool) (nominal, pages uint32) {
 	f := c.share(s)
 	if nominal, pages = c.rounded(f); s >= standingCode {
@@ -138,7 +139,7 @@ func (c *curve) supported(key uint64, s Support, turn uint32, spare bool) (nomin
 // a uniform sample.
 const MostSeeds = 1 << 16
 
-// support is what a Star knows of supporters besides the PLD records.
+// support is a Star's data about supporters outside the PLD records.
 type support struct {
 	turn  atomic.Uint32 // number of calls of Refresh
 	spare atomic.Bool
@@ -196,8 +197,8 @@ func (s *Star) BySupporters() bool {
 	return s.opt.Budgets.Function == Supporters
 }
 
-// Spare gives PLDs without standing at least a page a queue, as long as it is on. It is for a crawl that has nothing
-// else left.
+// Spare gives PLDs without standing at least a page a queue, as long as it is on. It is for a crawl without
+// other URLs.
 func (s *Star) Spare(on bool) { s.spare.Store(on) }
 
 // SupportUpdate is the new Support of a PLD.
@@ -206,8 +207,8 @@ type SupportUpdate struct {
 	Support Support
 }
 
-// SetSupport changes the Support of PLDs; the next merge applies it. After a crash the computation is repeated, so
-// calls that no checkpoint has are made again.
+// SetSupport changes the Support of PLDs; the next merge applies it. After a crash the computation is
+// repeated, and with it all calls that no checkpoint covers.
 func (s *Star) SetSupport(updates []SupportUpdate) error {
 	s.mu.Lock()
 	s.written = true
@@ -268,7 +269,7 @@ func (f *frozenSupport) save(tails *disk.Tails, st *State) error {
 	return err
 }
 
-// loadSupport loads what save has saved.
+// loadSupport loads the saved state.
 func (s *Star) loadSupport(st *State) (err error) {
 	if s.seeds, err = seedsOf(s.opt.Set, st); err != nil {
 		return err

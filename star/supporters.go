@@ -14,45 +14,45 @@ import (
 	"drumbeat/internal/extsort"
 )
 
-// The computation of supporters. The paper leaves open how to rank PLDs so that farms of many PLDs gain nothing.
-// Sparkman, Lee and Loguinov (INFOCOM 2011) rank by the supporters at distance two, the PLDs that link to those that
-// link to y. A farm can make supporters at any distance by itself. So here supporters count by trust, which a farm
-// cannot make:
+// The computation of supporters. The paper leaves open how to rank PLDs so that farms of many PLDs gain
+// nothing. Sparkman, Lee and Loguinov (INFOCOM 2011) rank by the supporters at distance two, the PLDs that
+// link to those that link to y. A farm can create supporters at any distance. So here supporters count by
+// trust, which a farm cannot create:
 //
 //	trust(y)      = (1-damping)·seed(y) + damping · Σ trust(x)·w(y)/W(x) over the PLDs x that link to y
 //	W(x)          = Σ w(y) over the PLDs y that x links to
 //	standing(y)   = min(1, trust(y)/unit)
 //	supporters(y) = Σ standing(x) over the PLDs x that link to y
 //
-// damping is depth/(depth+1): the mean number of links that trust gets from a seed is depth, the number of links by which
-// seeds reach most of the web. With more a farm would keep more than it has to; with less, PLDs far from the seeds would
-// have no trust. depth is the number of steps that each at least double the number of PLDs which hold half of an undamped
-// trust. A farm with less than half of it cannot change that much.
+// damping is depth/(depth+1): trust flows depth links from a seed on average, the number of links by which
+// seeds reach most of the web. With more, a farm would keep more trust than necessary; with less, PLDs far
+// from the seeds would get none. depth is the number of steps that at least double the number of PLDs holding
+// half of an undamped trust. A farm with less than half of it has little influence on that.
 //
-// seed(y) is the share of a PLD of seeds (shareOut), 0 for others, and trust of PLDs without links returns there, so all trust is 1
-// (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by such a trust, with w = 1). All PLDs of a farm together
-// have at most damping/(1-damping) = depth times the trust of the PLDs that link to it from outside, however they link to
-// each other and however many they are. It gains nothing by a division of it, since a budget is at most proportional to
-// trust.
+// seed(y) is the share of a PLD of seeds (shareOut), 0 for others, and the trust of PLDs without links
+// returns to the seeds, so all trust sums to 1 (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by
+// such a trust, with w = 1). All PLDs of a farm together have at most damping/(1-damping) = depth times the
+// trust of the PLDs that link to it from outside, regardless of their number and of their links to each
+// other. Dividing the trust among PLDs gains nothing, since a budget is at most proportional to trust.
 //
-// w(y) is 1/max(1, supporters(y)), by supporters that a first round computes with w = 1. With w = 1 in the second round
-// too, trust would go to PLDs by their in-links, so a popular PLD that expired would bring a farm as much as 20 others. With
-// these weights each PLD takes what its other supporters do not give it. All honest PLDs then have about the same trust,
-// so k PLDs, expired ones or such that sell links, bring a farm at most depth times what k PLDs of average popularity have. In-links
-// would do as weights, but then a farm could take trust from a PLD by links to it.
+// w(y) is 1/max(1, supporters(y)), by supporters that a first round computes with w = 1. With w = 1 in the
+// second round too, trust would follow in-links, and one expired popular PLD would bring a farm as much trust
+// as 20 others. With these weights all honest PLDs have about the same trust, so k PLDs that expired or sell
+// links bring a farm at most depth times the trust of k average PLDs. In-links would serve as weights, too,
+// but then a farm could take trust from a PLD by links to it.
 //
-// The unit is such that PLDs with standing 1 have unitShare of all trust. The average will not do: a farm of endless PLDs
-// lowers it as far as it likes.
+// The unit is chosen so that PLDs with standing 1 hold unitShare of all trust. The average would not work as
+// the unit: a farm with endless PLDs lowers it at will.
 //
 // The cost: edges sorted by origin, and once more when they get weights; then each step reads them and sorts a number for
 // each edge by target.
 
 const (
 	unitShare = 0.95
-	// mostDepth bounds the depth, and so the time that a computation takes.
+	// mostDepth bounds the depth, and so the time of a computation.
 	mostDepth = 4
-	// roughSteps is how many links from a seed trust gets in the first round. In the second it gets 3·depth+3 links far:
-	// what is farther has less than 4 % of all trust.
+	// roughSteps is the number of links that trust flows from a seed in the first round. In the second it
+	// flows 3·depth+3 links: PLDs farther away hold less than 4 % of all trust.
 	roughSteps = 4
 	// sortersAtOnce is the number of sorters that are in use at once.
 	sortersAtOnce = 5
@@ -64,9 +64,9 @@ const (
 // by origin (20), by target (20), and the merge of the latter in steps.
 const SupportBytesPerEdge = 60
 
-// SupportTrafficPerEdge is about what a computation that does not fit into RAM reads and writes for each edge, in
-// bytes, at a depth of 3: edges written three times and read 25 times, 21 times a number for each written, merged and read,
-// all compressed. BenchmarkSupporters measures it.
+// SupportTrafficPerEdge is about the I/O of a computation that does not fit into RAM, in bytes for each edge,
+// at a depth of 3: edges written three times and read 25 times, 21 times a number for each written, merged
+// and read, all compressed. BenchmarkSupporters measures it.
 const SupportTrafficPerEdge = 600
 
 // SupportOptions describe a computation.
@@ -93,10 +93,10 @@ type SupportRanks struct {
 	Updates int64    // Supports that have changed
 }
 
-// ErrNoSeeds says that no PLD of a seed is known, so trust begins nowhere. It is so for crawls of earlier releases.
+// ErrNoSeeds means that no PLD of a seed is known, as in crawls of earlier releases.
 var ErrNoSeeds = errors.New("star: no PLDs of seeds are known")
 
-// ErrNoTrusted says that none of SupportOptions.Trusted is known yet.
+// ErrNoTrusted means that none of SupportOptions.Trusted is known yet.
 var ErrNoTrusted = errors.New("star: none of the trusted PLDs is known yet")
 
 // supportSum is the state of a computation.
@@ -167,7 +167,7 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	return r, nil
 }
 
-// findSeeds fills seeds. Trust at PLDs that the crawl does not know would only dilute that of the others.
+// findSeeds fills seeds. Trust of unknown PLDs would only dilute that of the others.
 func (c *supportSum) findSeeds() (err error) {
 	if len(c.Trusted) == 0 {
 		if c.seeds, err = seedsOf(c.Set, c.State); err == nil && len(c.seeds) == 0 {
@@ -199,7 +199,7 @@ func (c *supportSum) sorterDir(n int) string { return fmt.Sprintf("%s/sort%d", c
 // target and supporters, and two for each step.
 const mostSorters = 2*(mostDepth+1+roughSteps+3*mostDepth+3) + 13
 
-// clear removes what a killed process left.
+// clear removes the files of a killed process.
 func (c *supportSum) clear() error {
 	for n := 1; n <= mostSorters; n++ {
 		names, err := c.FS.List(c.sorterDir(n))
@@ -388,7 +388,7 @@ func (c *supportSum) walk(steps int) (err error) {
 // standing returns the standing of a PLD with this trust.
 func (c *supportSum) standing(trust float64) float64 { return min(1, trust/c.unit) }
 
-// step replaces trust by that one link farther.
+// step moves trust one link farther.
 func (c *supportSum) step() error {
 	sums, total, err := c.spread(func(trust, part float64) float64 { return c.damping * trust * part })
 	if err != nil {
@@ -471,8 +471,8 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 	return trust, trust.Sort()
 }
 
-// holders returns the least trust of the PLDs with most trust that hold a share of all, and how many they are, both to a
-// step, from a histogram of trust by its size, in 64 steps for each power of two.
+// holders returns the least trust among the richest PLDs that together hold a share of all, and their number.
+// Both are exact to a step of the histogram, which has 64 steps for each power of two.
 func (c *supportSum) holders(share float64) (least float64, plds int64, err error) {
 	const steps = 64
 	// Round numbers, such as four PLDs with a quarter each, lie on the borders of steps and shares. rounding moves the

@@ -143,7 +143,7 @@ func (r *report) print(out io.Writer) error {
 	}
 	var notes strings.Builder
 	for _, node := range o.Abandoned {
-		fmt.Fprintf(&notes, "Node %d was given up: the others go on without it.\n", node)
+		fmt.Fprintf(&notes, "Node %d was abandoned: the others continue without it.\n", node)
 	}
 	for _, node := range o.Missing {
 		fmt.Fprintf(&notes, "Node %d has not been heard of for a minute.\n", node)

@@ -71,7 +71,7 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 	for _, p := range pairs[:min(len(pairs), pairLines)] {
 		text := fmt.Sprintf("node %d: %s of %s records wait", p.Node, n(p.Waiting), n(p.Added))
 		if p.Abandoned {
-			lines = append(lines, fmt.Sprintf("node %d: given up; %s of %s records for it dropped; %s records taken from it", p.Node, n(p.Dropped),
+			lines = append(lines, fmt.Sprintf("node %d: abandoned; %s of %s records for it dropped; %s records taken from it", p.Node, n(p.Dropped),
 				n(p.Added), n(p.Taken)))
 			continue
 		}

@@ -10,14 +10,14 @@ import (
 	"drumbeat/exchange"
 )
 
-// Broker is what the engines of a crawl share.
+// Broker is the broker of the transports of a crawl.
 type Broker struct {
-	// Open returns a new, connected engine for a node. The caller closes it.
+	// Open returns a new, connected transport for a node. The caller closes it.
 	Open func(node int) exchange.Transport
-	// Break takes the broker away without a word, as a kill does, and Mend brings it back with its files. They
-	// are nil if that is not possible.
+	// Break stops the broker without notice, like a kill, and Mend restarts it with its files. They are nil
+	// if that is not possible.
 	Break, Mend func()
-	// Wipe empties the broker while it is away; nil: not possible.
+	// Wipe empties the stopped broker; nil: not possible.
 	Wipe func()
 	// Keeps says that the broker has all that it acknowledged after Break and Mend.
 	Keeps bool
@@ -53,7 +53,7 @@ func Run(t *testing.T, start func(t *testing.T) Broker) {
 	}
 }
 
-// limit is how long a test waits for what must happen.
+// limit is the longest wait of a test for an event.
 const limit = time.Minute
 
 // suite is a broker with the helpers of one test.
@@ -69,7 +69,7 @@ func begin(t *testing.T, b Broker) *suite {
 	return &suite{t, b, ctx}
 }
 
-// open opens an engine that is closed at the end of the test.
+// open opens a transport that is closed at the end of the test.
 func (s *suite) open(node int) exchange.Transport {
 	s.Helper()
 	e := s.b.Open(node)
@@ -111,7 +111,7 @@ func (s *suite) until(what string, f func() bool) {
 	}
 }
 
-// pause waits a moment before something is tried again.
+// pause waits a moment before a retry.
 func (s *suite) pause() {
 	select {
 	case <-time.After(time.Millisecond):
@@ -162,7 +162,7 @@ func (s *suite) expect(r exchange.Reader, from, first, last int) (seq uint64) {
 	return seq
 }
 
-// silent checks that the reader has nothing more, as far as can be told.
+// silent checks that the reader delivers nothing more for a moment.
 func (s *suite) silent(r exchange.Reader) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)

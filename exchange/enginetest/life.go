@@ -122,7 +122,7 @@ func askMany(t *testing.T, b Broker) {
 	}
 }
 
-// closing: Close ends what waits, and everything after it returns ErrClosed.
+// closing: Close ends waiting calls; later calls return ErrClosed.
 func closing(t *testing.T, b Broker) {
 	s := begin(t, b)
 	e := s.open(0)
@@ -165,7 +165,7 @@ func closing(t *testing.T, b Broker) {
 	wg.Wait()
 	s.do("close again", e.Close())
 	if e.State().Connected {
-		t.Error("a closed engine says that it is connected")
+		t.Error("a closed transport says that it is connected")
 	}
 	s.calls(e, s.ctx, func(what string, err error) { s.want(what, err, exchange.ErrClosed) })
 	_, err = e.Answer("wait", nil)
@@ -178,24 +178,24 @@ func closing(t *testing.T, b Broker) {
 	w.Close()
 }
 
-// lose takes the broker away and waits until the engines know.
-func (s *suite) lose(engines ...exchange.Transport) {
+// lose stops the broker and waits until the transports notice.
+func (s *suite) lose(transports ...exchange.Transport) {
 	s.Helper()
 	s.b.Break()
-	for _, e := range engines {
+	for _, e := range transports {
 		s.until("end of the connection", func() bool { return !e.State().Connected })
 	}
 }
 
-func (s *suite) mend(engines ...exchange.Transport) {
+func (s *suite) mend(transports ...exchange.Transport) {
 	s.Helper()
 	s.b.Mend()
-	for _, e := range engines {
+	for _, e := range transports {
 		s.until("connection", func() bool { return e.State().Connected })
 	}
 }
 
-// away: without the broker calls return ErrAway and readers end; afterwards everything goes on.
+// away: without the broker, calls return ErrAway and readers end; afterwards everything continues.
 func away(t *testing.T, b Broker) {
 	if b.Break == nil {
 		t.Skip("this broker cannot be taken away")
@@ -255,7 +255,7 @@ func away(t *testing.T, b Broker) {
 	})
 }
 
-// wiped: streams and buckets that the broker lost are made again, and it shows.
+// wiped: streams and buckets that the broker lost are made again, with a new epoch or revision 0.
 func wiped(t *testing.T, b Broker) {
 	if b.Wipe == nil {
 		t.Skip("this broker cannot be emptied")
@@ -290,8 +290,8 @@ func wiped(t *testing.T, b Broker) {
 	}
 }
 
-// breaking: the broker goes away three times while a node publishes, reads and purges. The node does what
-// nodes do: it repeats what was not acknowledged, in order, and reads on from its sequence.
+// breaking: the broker stops three times while a node publishes, reads and purges. Like a crawl's node, this
+// one repeats unacknowledged messages in order, and continues to read from its sequence.
 func breaking(t *testing.T, b Broker) {
 	if b.Break == nil || !b.Keeps {
 		t.Skip("this broker does not keep what it acknowledged")
@@ -319,7 +319,7 @@ func breaking(t *testing.T, b Broker) {
 			}
 		}
 	})
-	// A message that was refused may stand behind later ones, so the receiver looks for each.
+	// A refused message may come after later ones, so the receiver looks for each.
 	var taken atomic.Int32
 	wg.Go(func() {
 		seen := map[int]bool{}
@@ -341,7 +341,7 @@ func breaking(t *testing.T, b Broker) {
 				seen[n] = true
 				taken.Store(int32(len(seen)))
 				if seq%50 == 0 {
-					_ = receiver.Purge(s.ctx, 2, seq) // may fail while the broker is away
+					_ = receiver.Purge(s.ctx, 2, seq) // may fail while the broker is stopped
 				}
 			}
 			if r != nil {

@@ -10,7 +10,7 @@ import (
 	"drumbeat/exchange"
 )
 
-// order: messages of each of three senders stand in the order of their calls, though none is waited for.
+// order: messages of each of three senders keep the order of their calls, though no call waits for a result.
 func order(t *testing.T, b Broker) {
 	s := begin(t, b)
 	const each = 100
@@ -44,8 +44,8 @@ func order(t *testing.T, b Broker) {
 	s.silent(r)
 }
 
-// read: a Reader begins where it is told, waits for what comes, and survives a context that ends. Streams of
-// two nodes are apart.
+// read: a Reader begins at the given sequence, waits for new messages, and survives the end of a context.
+// Streams of two nodes are apart.
 func read(t *testing.T, b Broker) {
 	s := begin(t, b)
 	e, other := s.open(1), s.open(2)
@@ -67,7 +67,7 @@ func read(t *testing.T, b Broker) {
 	s.expect(s.read(e, 2, 1), 1, 100, 100)
 	s.expect(s.read(e, 0, 1), 1, 1, 10)
 
-	// A message with the id of one that is there may be dropped or not.
+	// A message with the id of a stored one may be dropped or not.
 	s.publish(e, 0, 1, 10, 11)
 	m := s.next(r)
 	if bytes.Equal(m.Data, body(1, 10)) {
@@ -89,7 +89,7 @@ func read(t *testing.T, b Broker) {
 	}
 }
 
-// purge: what is purged is gone, the rest keeps its numbers, and numbers go on.
+// purge: purged messages are gone, the rest keep their sequences, and sequences continue.
 func purge(t *testing.T, b Broker) {
 	s := begin(t, b)
 	e := s.open(0)
@@ -119,7 +119,7 @@ func purge(t *testing.T, b Broker) {
 	// A purge by numbers of a stream that was longer.
 	s.do("purge beyond the end", e.Purge(s.ctx, 0, 100))
 	s.expect(s.read(e, 0, 11), 3, 11, 12)
-	// A reader that is below what was purged goes on behind it.
+	// A reader below the purged messages continues after them.
 	behind := s.read(e, 0, 11)
 	s.do("purge", e.Purge(s.ctx, 0, 12))
 	s.publish(e, 0, 3, 13, 13)
@@ -132,7 +132,7 @@ func purge(t *testing.T, b Broker) {
 	}
 }
 
-// full: a full stream refuses what comes, keeps what it has, and takes more after a purge.
+// full: a full stream refuses new messages, keeps its own, and takes more after a purge.
 func full(t *testing.T, b Broker) {
 	s := begin(t, b)
 	e := s.open(0)
@@ -165,7 +165,7 @@ func full(t *testing.T, b Broker) {
 	}
 }
 
-// sizes: the largest message, value and request pass, and one byte more is refused; so is nothing at all.
+// sizes: the largest message, value and request pass; one byte more is refused, and so is an empty one.
 func sizes(t *testing.T, b Broker) {
 	s := begin(t, b)
 	e := s.open(0)
@@ -205,7 +205,7 @@ func sizes(t *testing.T, b Broker) {
 	s.silent(r)
 }
 
-// calls runs each call of an engine once, and hands its error to f. It leaves out what needs no broker.
+// calls runs each call of a transport once, and hands its error to f. It leaves out what needs no broker.
 func (s *suite) calls(e exchange.Transport, ctx context.Context, f func(what string, err error)) {
 	f("publish", <-e.Publish(ctx, 0, 0, "", []byte("x")))
 	r, err := e.Read(ctx, 0, 1)

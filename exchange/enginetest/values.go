@@ -69,9 +69,9 @@ func values(t *testing.T, b Broker) {
 // races: of many that create a key one succeeds, also after a Delete, and no update is lost.
 func races(t *testing.T, b Broker) {
 	s := begin(t, b)
-	const engines, keys, each = 8, 10, 10
+	const transports, keys, each = 8, 10, 10
 	var list []exchange.Transport
-	for node := range engines {
+	for node := range transports {
 		list = append(list, s.open(node))
 	}
 	for _, round := range []string{"new", "deleted"} {
@@ -120,12 +120,12 @@ func races(t *testing.T, b Broker) {
 		})
 	}
 	wg.Wait()
-	if v, err := list[0].Get(s.ctx, exchange.BucketCrawl, "count"); err != nil || string(v.Data) != fmt.Sprint(engines*each) {
-		t.Fatalf("count is %q, %v, want %d", v.Data, err, engines*each)
+	if v, err := list[0].Get(s.ctx, exchange.BucketCrawl, "count"); err != nil || string(v.Data) != fmt.Sprint(transports*each) {
+		t.Fatalf("count is %q, %v, want %d", v.Data, err, transports*each)
 	}
 }
 
-// all collects what a Watcher reports as existing.
+// all collects the existing values of a Watcher.
 func (s *suite) all(w exchange.Watcher) map[string]string {
 	s.Helper()
 	got := map[string]string{}
@@ -226,7 +226,7 @@ func watch(t *testing.T, b Broker) {
 	s.do("delete", other.Delete(s.ctx, bucket, "want.x.1", v.Revision))
 	s.change(w, exchange.Value{Key: "want.x.1", Deleted: true})
 
-	// Many values, that change while they are delivered: the last state arrives.
+	// Many values change while they are delivered: the last state arrives.
 	for i := range 300 {
 		_, err := other.Put(s.ctx, exchange.BucketCrawl, fmt.Sprint("k.", i), []byte("old"))
 		s.do("put", err)
@@ -258,7 +258,7 @@ func watch(t *testing.T, b Broker) {
 	}
 }
 
-// bad: keys, patterns, kinds and nodes that are none are refused, and change nothing.
+// bad: invalid keys, patterns, kinds and nodes are refused, and change nothing.
 func bad(t *testing.T, b Broker) {
 	s := begin(t, b)
 	e := s.open(0)

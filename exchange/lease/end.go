@@ -10,16 +10,16 @@ import (
 	"drumbeat/exchange"
 )
 
-// End says that no exchange is in progress and none will begin, so that other nodes may take this node's leases at once. Then it
-// deletes those that say nothing to the next holder, as many as it can until ctx ends: others collect the rest. Run must have
-// returned.
+// End announces that no exchange is in progress and none will begin, so that other nodes may take this node's
+// leases at once. Then it deletes leases without information for the next holder until ctx ends; others
+// collect the rest. Run must have returned.
 func (l *Leases) End(ctx context.Context) error {
 	var free []*entry
 	for _, e := range l.entries {
 		if e.stage != held && e.stage != leaving {
 			continue
 		}
-		if e.shut { // what a lease that was not opened has brought is in its value
+		if e.shut { // the value of an unopened lease has its information
 			if e.kept == nil {
 				free = append(free, e)
 			}
@@ -34,7 +34,7 @@ func (l *Leases) End(ctx context.Context) error {
 		v.bring(h)
 		_, err := l.o.Transport.Update(ctx, exchange.BucketNet, e.key, encode(v), e.rev)
 		switch {
-		case errors.Is(err, exchange.ErrFull): // what the lease says already must do
+		case errors.Is(err, exchange.ErrFull): // the old value must do
 			l.full(err)
 		case err != nil && !errors.Is(err, exchange.ErrChanged):
 			return fmt.Errorf("exchange/lease: end: %w", err)
@@ -48,7 +48,7 @@ func (l *Leases) End(ctx context.Context) error {
 	for range min(maxSteps, len(free)) {
 		running.Go(func() {
 			for e := range next {
-				// An error leaves the lease to whoever wants the network, or collects.
+				// After an error, the lease stays until a node wants the network, or collects.
 				_ = l.o.Transport.Delete(ctx, exchange.BucketNet, e.key, e.rev)
 			}
 		})

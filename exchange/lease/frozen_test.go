@@ -25,7 +25,7 @@ func stageOf(l *Leases, addr netip.Addr) stage {
 	return waiting
 }
 
-// frozenEngine is the engine of a process that can be frozen (SIGSTOP, a paused machine): what it calls, and what comes, waits
+// frozenEngine is the transport of a process that can be frozen (SIGSTOP, a paused machine): what it calls, and what comes, waits
 // until it thaws. The broker and the connection live on.
 type frozenEngine struct {
 	exchange.Transport
@@ -142,13 +142,13 @@ func (w *frozenWatcher) Next(ctx context.Context) (exchange.Value, bool, error) 
 
 // iced are two nodes that want one network; each can be frozen.
 type iced struct {
-	t       *testing.T
-	net     *mem.Net
-	addr    netip.Addr
-	engines [2]*frozenEngine
-	leases  [2]*Leases
-	sched   [2]*polite.Scheduler
-	held    [2]int // looks that found the node able to fetch
+	t          *testing.T
+	net        *mem.Net
+	addr       netip.Addr
+	transports [2]*frozenEngine
+	leases     [2]*Leases
+	sched      [2]*polite.Scheduler
+	held       [2]int // looks that found the node able to fetch
 }
 
 // inIce runs f with two nodes; node 0 holds the network, and node 1 begins to want it.
@@ -160,9 +160,9 @@ func inIce(t *testing.T, f func(*iced)) {
 		var running sync.WaitGroup
 		for node := range n.leases {
 			n.sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			n.engines[node] = &frozenEngine{Transport: n.net.Transport(node), calls: map[string]func(){}}
-			defer n.engines[node].Close()
-			n.leases[node] = New(Options{Transport: n.engines[node], Polite: n.sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1,
+			n.transports[node] = &frozenEngine{Transport: n.net.Transport(node), calls: map[string]func(){}}
+			defer n.transports[node].Close()
+			n.leases[node] = New(Options{Transport: n.transports[node], Polite: n.sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1,
 				TTL: time.Minute, Longest: longest, New: true})
 			running.Go(func() {
 				if err := n.leases[node].Run(ctx); err != nil {
@@ -192,9 +192,9 @@ func (n *iced) want(node int) {
 
 // fetches reports whether a node that is not frozen would begin a request in the network.
 func (n *iced) fetches(node int) bool {
-	n.engines[node].mu.Lock()
-	frozen := time.Now().Before(n.engines[node].until)
-	n.engines[node].mu.Unlock()
+	n.transports[node].mu.Lock()
+	frozen := time.Now().Before(n.transports[node].until)
+	n.transports[node].mu.Unlock()
 	return !frozen && n.leases[node].MayFetch() && n.sched[node].Lease(time.Now(), n.addr).Held
 }
 
@@ -221,7 +221,7 @@ func (n *iced) look(what string, d time.Duration) {
 }
 
 // TestFrozenTaker: node 1 wants the network that node 0 visits, and is frozen for longer than TTL at any moment while it asks
-// for it: the holder's beats wait in its connection.
+// for it: the holder's heartbeats wait in its connection.
 func TestFrozenTaker(t *testing.T) {
 	step := 7
 	if *longFlag {
@@ -231,7 +231,7 @@ func TestFrozenTaker(t *testing.T) {
 		inIce(t, func(n *iced) {
 			n.want(1)
 			time.Sleep(time.Duration(off) * time.Millisecond)
-			n.engines[1].freeze(70 * time.Second)
+			n.transports[1].freeze(70 * time.Second)
 			time.Sleep(70 * time.Second)
 			n.look(fmt.Sprintf("frozen %d ms after it wants the network", off), 30*time.Second)
 			if n.held[0] == 0 || n.held[1] == 0 {
@@ -241,14 +241,14 @@ func TestFrozenTaker(t *testing.T) {
 	}
 }
 
-// TestFrozenInCall: a node is frozen for longer than TTL just when a call of the engine has had, or will have, its effect.
+// TestFrozenInCall: a node is frozen for longer than TTL just when a call of the transport has had, or will have, its effect.
 func TestFrozenInCall(t *testing.T) {
 	for _, c := range []struct {
 		call string
 		node int
 	}{{"create", 1}, {"get", 1}, {"update", 0}, {"decided", 0}, {"get", 0}} {
 		inIce(t, func(n *iced) {
-			e, hit := n.engines[c.node], false
+			e, hit := n.transports[c.node], false
 			e.mu.Lock()
 			e.calls[c.call] = func() { hit = true; e.freeze(70 * time.Second) }
 			e.mu.Unlock()
@@ -271,12 +271,12 @@ func TestFrozenTakeOver(t *testing.T) {
 	for _, call := range []string{"decided", "update"} {
 		for _, second := range []time.Duration{5 * time.Second, 50 * time.Second, 2 * time.Minute} {
 			inIce(t, func(n *iced) {
-				e, hit := n.engines[1], false
+				e, hit := n.transports[1], false
 				e.mu.Lock()
-				e.calls[call] = func() { hit = true; e.freeze(second); n.engines[0].freeze(time.Second) }
+				e.calls[call] = func() { hit = true; e.freeze(second); n.transports[0].freeze(time.Second) }
 				e.mu.Unlock()
 				n.want(1)
-				n.engines[0].freeze(10 * time.Minute)
+				n.transports[0].freeze(10 * time.Minute)
 				what := fmt.Sprintf("the taker is frozen for %v in %q", second, call)
 				n.look(what, 5*time.Minute)
 				if !hit {
@@ -295,8 +295,8 @@ func TestFrozenBoth(t *testing.T) {
 	for _, between := range []time.Duration{-3 * time.Second, -5 * time.Millisecond, 0, 5 * time.Millisecond, time.Second, 30 * time.Second} {
 		inIce(t, func(n *iced) {
 			n.want(1)
-			n.engines[0].freeze(70*time.Second + between)
-			n.engines[1].freeze(70 * time.Second)
+			n.transports[0].freeze(70*time.Second + between)
+			n.transports[1].freeze(70 * time.Second)
 			n.look(fmt.Sprintf("both frozen, %v between", between), 3*time.Minute)
 			if n.held[0]+n.held[1] == 0 {
 				t.Errorf("%v between: nobody fetches", between)

@@ -51,10 +51,10 @@ func TestHangingNode(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		}
-		for node, engine := range []exchange.Transport{hung, asks} {
-			defer engine.Close()
+		for node, transport := range []exchange.Transport{hung, asks} {
+			defer transport.Close()
 			sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			leases[node] = New(Options{Transport: engine, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
+			leases[node] = New(Options{Transport: transport, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
 				Longest: longest, New: true})
 			running.Go(func() {
 				if err := leases[node].Run(ctx); err != nil {

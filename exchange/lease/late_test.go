@@ -15,7 +15,7 @@ import (
 	"drumbeat/polite"
 )
 
-// lateEngine is an engine whose answers come late.
+// lateEngine is a transport whose answers come late.
 type lateEngine struct {
 	exchange.Transport
 	last time.Duration             // Last returns what was true that long ago
@@ -41,7 +41,7 @@ func (e lateEngine) Tell(ctx context.Context, to int, kind string, data []byte) 
 	return e.Transport.Tell(ctx, to, kind, data)
 }
 
-// TestLateLast: that leases change while the engine answers is no loss of leases.
+// TestLateLast: that leases change while the transport answers is no loss of leases.
 func TestLateLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, nodes, _ := testNodes(t, *seedFlag, 3, 80, mem.Faults{Delay: 5 * time.Millisecond})
@@ -75,7 +75,7 @@ func TestLateHandOver(t *testing.T) {
 		var handed [2][]request
 		for node := range leases {
 			s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			engine := lateEngine{Transport: net.Transport(node), gets: &gets, told: func(to int, data []byte) {
+			transport := lateEngine{Transport: net.Transport(node), gets: &gets, told: func(to int, data []byte) {
 				r, _, err := parseRequest(data, 2)
 				if err != nil || r.Op != opHand {
 					t.Errorf("%s: %v", data, err)
@@ -85,8 +85,8 @@ func TestLateHandOver(t *testing.T) {
 				all++
 				handed[to] = append(handed[to], r)
 			}}
-			defer engine.Close()
-			leases[node] = New(Options{Transport: engine, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
+			defer transport.Close()
+			leases[node] = New(Options{Transport: transport, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
 				Longest: longest, New: true})
 			if v := s.Admit(time.Now(), &polite.Item{Host: uint64(node), PLD: uint64(node), Addrs: []netip.Addr{addr}}); v.Kind != polite.Admitted {
 				t.Fatalf("%+v", v)

@@ -24,11 +24,11 @@ type Options struct {
 	TTL         time.Duration // after which the leases of a silent node are void; LeastTTL to MostTTL
 	Longest     time.Duration // no exchange takes longer
 	New         bool          // the node has not crawled before
-	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
+	// Clock runs while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
-	// Opened is called when requests that waited may begin; nil: nobody.
+	// Opened, if set, is called when waiting requests may begin.
 	Opened func()
-	// Problem is told what an operator should know; nil: nobody.
+	// Problem, if set, receives problems that an operator should know.
 	Problem func(text string, err error)
 }
 
@@ -40,25 +40,25 @@ const (
 
 // Times of leases; a tenth of TTL if that is less.
 const (
-	stay    = 10 * time.Second // a holder keeps a network that it uses, if another wants it
-	idleFor = 30 * time.Second // an unused network that nobody wants is given back after it: most get URLs again before
+	stay    = 10 * time.Second // a holder keeps a network in use that another node wants
+	idleFor = 30 * time.Second // an unused network that no node wants is given back after it: most get URLs before
 
-	// recheckUnused is the time between two looks whether a network that another node wants has no URLs left.
+	// recheckUnused is the time between two checks whether a wanted network still has URLs.
 	recheckUnused = 2 * time.Second
 
-	askEvery     = 5 * time.Second        // who waits asks again
-	askTimeout   = 2 * time.Second        // the longest time for an answer
-	retryAfter   = time.Second            // after an error of the engine
-	recheckAfter = 300 * time.Millisecond // after a lease was found to be another's than it seemed
-	endTimeout   = time.Second            // exchanges in progress have that long to end before a network is handed over
-	begun        = 50 * time.Millisecond  // between two looks whether all requests have begun
+	askEvery     = 5 * time.Second        // between two polls of a waiting node
+	askTimeout   = 2 * time.Second        // for an answer
+	retryAfter   = time.Second            // after an error of the transport
+	recheckAfter = 300 * time.Millisecond // after a lease had an unexpected holder
+	endTimeout   = time.Second            // for exchanges in progress to end before a hand-over
+	begun        = 50 * time.Millisecond  // between two checks whether all requests have begun
 )
 
 const (
-	maxSteps  = 32      // calls of the engine at once: 40,000/s with 1 ms each
-	maxAsks   = 8       // of these, questions to one node: one that hangs answers none for askTimeout
-	allAsks   = 24      // and to all nodes, so that some calls remain for networks that nobody has
-	maxClaims = 100_000 // leases that are looked after although this node has no URLs of the network
+	maxSteps  = 32      // calls of the transport at once: 40,000/s with 1 ms each
+	maxAsks   = 8       // of these, questions to one node: a hung node answers none for askTimeout
+	allAsks   = 24      // and to all nodes, so that some calls remain for free networks
+	maxClaims = 100_000 // leases kept although this node has no URLs of the network
 )
 
 // ErrTwice means that another process runs for the same node. It comes wrapped.
@@ -70,17 +70,17 @@ type Leases struct {
 	began      time.Time
 	heartbeats heartbeats
 
-	mu         sync.Mutex // guards the fields below; held during no call of the engine
+	mu         sync.Mutex // guards the fields below; held during no call of the transport
 	entries    map[netip.Addr]*entry
-	queue      entryQueue                   // those that no step is working on, by when the next one is due
-	line       waitLine                     // entries that wait for another node, the longest first
+	queue      entryQueue                   // entries without a running step, by the time of their next one
+	line       waitLine                     // entries that wait for another node, the oldest first
 	held       int                          // entries that do not wait
-	claims     int                          // entries that were made by requests of others
+	claims     int                          // entries made by requests of other nodes
 	claimed    int                          // entries that are still to be claimed again after a loss
 	waits      uint64                       // the last entry.wait
-	reportedAt time.Duration                // when Options.Problem was told last that the broker has no room; 0: never
-	overdue    map[netip.Addr]time.Duration // networks of others in which exchanges go on: when their holder was told last
-	asking     []int                        // questions that wait for an answer, by node
+	reportedAt time.Duration                // when a lack of room was last reported to Options.Problem; 0: never
+	overdue    map[netip.Addr]time.Duration // networks of others with exchanges of this node: when these were last reported to the holder
+	asking     []int                        // unanswered questions, by node
 	asks       int                          // their sum
 	steps      chan struct{}
 	wake       chan struct{}
@@ -90,31 +90,31 @@ type Leases struct {
 // Figures describe the leases of a node.
 type Figures struct {
 	Held, Wanted int           // networks now
-	Longest      time.Duration // how long one has been wanted; 0: none is
-	Taken        int64         // leases that this node has got
+	Longest      time.Duration // longest wait for one of these; 0: none
+	Taken        int64         // leases acquired
 	HandedOver   int64         // of these, handed to another node
 	Lost         int64         // of these, found in other hands: the node was silent for too long, or the broker lost changes
 	Unreadable   int64         // leases whose value could not be decoded
 	Replaced     int64         // of these, those that this node has taken
-	Refused      int64         // leases that the broker had no room for; each is asked for again
+	Refused      int64         // leases refused for lack of room; each is tried again
 	Collected    int64         // leases of ended and killed processes that this node has deleted
-	Room         exchange.Room // of the broker for leases, at the last beat
-	Resting      bool          // nothing is fetched: no beat was acknowledged for too long, or the others must hear of this node
+	Room         exchange.Room // of the broker for leases, at the last heartbeat
+	Resting      bool          // nothing is fetched: no heartbeat was acknowledged for too long, or the others have not read one yet
 	Age          time.Duration // since New
-	Starting     bool          // so since the start of the process
+	Starting     bool          // resting since the start of the process
 	Guarded      bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
 }
 
 type stage uint8
 
 const (
-	waiting stage = iota // the lease is another's
+	waiting stage = iota // another node has the lease
 	held
-	leaving // no request may begin; the lease is still this node's
+	leaving // no request may begin; this node still has the lease
 	gone    // the lease is lost; requests or exchanges are in progress
 )
 
-// entry is a network that has URLs here, or whose lease is this node's.
+// entry is a network that has URLs here, or whose lease this node has.
 type entry struct {
 	waitLink
 	net         netip.Addr
@@ -122,28 +122,28 @@ type entry struct {
 	stage       stage
 	due         time.Duration // of the next step
 	stepped     time.Duration // when the last one ended
-	index       int           // in the queue; -1: a step works on it
+	index       int           // in the queue; -1: a step runs
 	poked       bool          // another step is due at once
-	claim       bool          // made by a request of another: this node may have the lease without wanting it
+	claim       bool          // made by another node's request: this node may have the lease without wanting it
 	reclaim     bool          // claim the lease again: the broker may have lost it
-	exists      bool          // the lease was another's, or had a value, when it was looked at last: of the steps
-	shut        bool          // held, but not open before others have claimed theirs
+	exists      bool          // the lease had another holder, or a value, at the last check: of the steps
+	shut        bool          // held, but closed until others have claimed theirs
 	bring       polite.Holding
-	kept        *value        // the lease's value, if it tells the next process of this node something
+	kept        *value        // the lease's value, if the node's next process needs it
 	rev         uint64        // of the lease's value
 	wanted      time.Duration // since when it is in Leases.line
 	since       time.Duration // when the lease was got
 	left        time.Duration // when the stage leaving began
 	unused      time.Duration // since when it has no URLs; 0: it has
 	line        []waiter      // nodes that wait
-	holder      int           // while waiting: the node that seems to have the lease, or nobody
-	queuedUntil time.Duration // while waiting: until then, the holder may be trusted to hand the lease over
-	wait        uint64        // while waiting: identifies this wait to the holder; 0: it was told nothing that still holds
+	holder      int           // while waiting: the presumed holder, or nobody
+	queuedUntil time.Duration // while waiting: until then, expect a hand-over from the holder
+	wait        uint64        // while waiting: identifies this wait to the holder; 0: not yet told
 	given       *given        // while waiting: the holder has handed the lease over
 	unread      unread        // while waiting: a value that cannot be decoded; of the steps
 }
 
-// given is a lease that its last holder has written for this process.
+// given is a lease handed to this process by its last holder.
 type given struct {
 	rev   uint64
 	value *value
@@ -179,8 +179,8 @@ func (l *Leases) problem(text string, err error) {
 	}
 }
 
-// ProcessContext returns a context that ends when the process of another node that beats now is found to be gone: another one beats, or it
-// has said that it has ended. It does not end if the node has not beaten yet.
+// ProcessContext returns a context that ends with the current process of another node: when its heartbeat
+// says that it has ended, or is another process's. It does not end if the node has sent no heartbeat yet.
 func (l *Leases) ProcessContext(node int) context.Context {
 	l.heartbeats.mu.Lock()
 	defer l.heartbeats.mu.Unlock()
@@ -257,7 +257,7 @@ func (l *Leases) Run(ctx context.Context) error {
 		}
 	})
 	l.loop(ctx)
-	for range maxSteps { // wait for the steps
+	for range maxSteps { // wait for the steps to end
 		l.steps <- struct{}{}
 	}
 	running.Wait()
@@ -282,7 +282,7 @@ func (l *Leases) loop(ctx context.Context) {
 		}
 		for {
 			select {
-			case <-l.o.Polite.Wanted(): // while the engine is slow, some step is always due
+			case <-l.o.Polite.Wanted(): // while the transport is slow, there is always a due step
 				l.scanWanted()
 			default:
 			}
@@ -304,14 +304,14 @@ func (l *Leases) loop(ctx context.Context) {
 	}
 }
 
-// scanWanted looks at the networks that have got URLs.
+// scanWanted scans the networks that have received URLs.
 func (l *Leases) scanWanted() {
 	for _, net := range l.o.Polite.TakeWanted() {
 		l.look(net, false)
 	}
 }
 
-// next takes an entry whose step is due from the queue, or returns how long to wait.
+// next takes an entry with a due step from the queue, or returns the time to wait.
 func (l *Leases) next() (*entry, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,14 +324,15 @@ func (l *Leases) next() (*entry, time.Duration) {
 	return heap.Pop(&l.queue).(*entry), 0
 }
 
-// look makes a step of a network's entry due, and makes the entry if there is none. claim is for requests of others.
+// look makes a step of a network's entry due, and adds the entry if it is missing. claim is for requests of
+// other nodes.
 func (l *Leases) look(net netip.Addr, claim bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[net]
 	if e == nil {
 		if claim && l.claims >= maxClaims {
-			return // who wants the network asks again
+			return // the node that wants the network asks again
 		}
 		e = &entry{net: net, key: netKey(net), index: -1, claim: claim, holder: nobody}
 		l.entries[net] = e
@@ -347,7 +348,7 @@ func (l *Leases) poke(e *entry) {
 		e.poked = true
 		return
 	}
-	e.due = min(e.due, e.stepped+begun) // nodes that ask each other in turn do so at that rate
+	e.due = min(e.due, e.stepped+begun) // bounds the rate of nodes that hand a network back and forth
 	heap.Fix(&l.queue, e.index)
 	l.wakeUp()
 }
@@ -359,7 +360,7 @@ func (l *Leases) wakeUp() {
 	}
 }
 
-// step does what is due for an entry, and puts it back into the queue, or forgets it.
+// step runs the due step of an entry, and puts the entry back into the queue, or drops it.
 func (l *Leases) step(ctx context.Context, e *entry) {
 	wait, done := time.Duration(0), false
 	switch e.stage {
@@ -410,7 +411,7 @@ func (l *Leases) answer(_ context.Context, from int, data []byte) []byte {
 	return []byte{answerNo}
 }
 
-// enqueue puts a node into the line for a network that is held.
+// enqueue adds a node to the queue for a held network.
 func (l *Leases) enqueue(net netip.Addr, w waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -419,7 +420,7 @@ func (l *Leases) enqueue(net netip.Addr, w waiter) bool {
 		return false
 	}
 	if e.stage != held {
-		l.forgetHolder(e) // w seems to know something else
+		l.forgetHolder(e) // w seems to know better
 		return false
 	}
 	if i := slices.IndexFunc(e.line, func(o waiter) bool { return o.Node == w.Node }); i >= 0 {
@@ -431,9 +432,9 @@ func (l *Leases) enqueue(net netip.Addr, w waiter) bool {
 	return true
 }
 
-// accept takes a lease over as its last holder has written it, which saves two calls of the engine. That holds only for the wait
-// that the holder was told of: a message that comes late may tell of an earlier one, and the lease may have gone on since.
-// Back-offs are left to take, which writes when they were so.
+// accept takes over a lease as its last holder wrote it, which saves two calls of the transport. It accepts
+// only the wait that the holder knows: a late message may answer an earlier wait, and the lease may have
+// moved since. Leases with back-offs are left to take, which writes their time.
 func (l *Leases) accept(net netip.Addr, r *request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -463,14 +464,14 @@ func (q entryQueue) Swap(i, j int) {
 	q[i].index, q[j].index = i, j
 }
 
-// Push is that of heap.Interface.
+// Push implements heap.Interface.
 func (q *entryQueue) Push(x any) {
 	e := x.(*entry)
 	e.index = len(*q)
 	*q = append(*q, e)
 }
 
-// Pop is that of heap.Interface.
+// Pop implements heap.Interface.
 func (q *entryQueue) Pop() any {
 	e := (*q)[len(*q)-1]
 	(*q)[len(*q)-1] = nil

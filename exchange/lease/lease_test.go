@@ -106,10 +106,10 @@ type node struct {
 func (n *node) live(ctx context.Context, clean bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var engine exchange.Transport = n.net.Transport(n.number)
-	defer engine.Close()
+	var transport exchange.Transport = n.net.Transport(n.number)
+	defer transport.Close()
 	if n.wrap != nil {
-		engine = n.wrap(engine)
+		transport = n.wrap(transport)
 	}
 	opt := n.web.opt
 	if n.run > 0 {
@@ -117,7 +117,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	}
 	n.run++
 	s := polite.New(opt, time.Now())
-	l := New(Options{Transport: engine, Polite: s, Node: n.number, Nodes: n.nodes, Run: uint64(n.number)<<32 + n.run, TTL: n.ttl,
+	l := New(Options{Transport: transport, Polite: s, Node: n.number, Nodes: n.nodes, Run: uint64(n.number)<<32 + n.run, TTL: n.ttl,
 		Longest: longest, New: n.run == 1, Problem: n.problem})
 	n.mu.Lock()
 	for _, it := range slices.Collect(maps.Keys(n.items)) {
@@ -302,7 +302,7 @@ func testTurns(t *testing.T, seed uint64) {
 		v, err := e.Get(t.Context(), exchange.BucketNet, heartbeatKey(i))
 		var b heartbeat
 		if err != nil || json.Unmarshal(v.Data, &b) != nil || !b.Ended {
-			t.Errorf("node %d: beat %s, %v", i, v.Data, err)
+			t.Errorf("node %d: heartbeat %s, %v", i, v.Data, err)
 		}
 	}
 }
@@ -488,7 +488,7 @@ func TestRestsOutliveKills(t *testing.T) {
 	}
 }
 
-// TestSlowEngine: another node has many networks that this one wants, and calls of the engine take so long that some step is
+// TestSlowEngine: another node has many networks that this one wants, and calls of the transport take so long that some step is
 // always due. This one still gets a network that nobody has.
 func TestSlowEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -536,7 +536,7 @@ func TestSlowEngine(t *testing.T) {
 			}
 			l.mu.Unlock()
 			if due < queued/2 {
-				t.Errorf("%d of %d steps are due: the engine is not slow", due, queued)
+				t.Errorf("%d of %d steps are due: the transport is not slow", due, queued)
 			}
 			if time.Since(began) > time.Minute {
 				t.Error("a network that nobody has is not held after a minute")

@@ -8,20 +8,21 @@ import (
 	"drumbeat/exchange"
 )
 
-// Exchanges in progress when a network is handed over count for the next holder for Options.Longest. One that takes longer, such
-// as that of a large body, is told of by the node that makes it, to whoever holds the network then, before that time is over.
+// Exchanges in progress at a hand-over count for the next holder for Options.Longest. If one takes longer,
+// such as that of a large body, its node reports it to the current holder of the network before that time is
+// over.
 
 // Parts of Options.Longest.
 const (
-	openChecks  = 10 // looks for exchanges that go on, in Longest
-	openReports = 5  // of these, between two messages about a network: the rest is for holders that have just changed
+	openChecks  = 10 // checks for such exchanges, in Longest
+	openReports = 5  // of these, between two reports for a network: the rest is for new holders
 )
 
-// noteOverdue notes that exchanges are in progress in a network whose lease is another's. The networks are bounded by the connections.
-// The caller has the lock.
+// noteOverdue notes that exchanges of this node are in progress in a network of another. The connections
+// bound the networks. The caller has the lock.
 func (l *Leases) noteOverdue(net netip.Addr) { l.overdue[net] = l.now() }
 
-// reportOverdue tells holders of networks of this node's exchanges there until ctx ends.
+// reportOverdue reports this node's exchanges in networks of others to their holders until ctx ends.
 func (l *Leases) reportOverdue(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, l.o.Longest/openChecks)
@@ -52,8 +53,9 @@ func (l *Leases) reportOverdue(ctx context.Context) {
 	}
 }
 
-// reportTo tells the holder of a network how many exchanges of this node are in progress there. It reports whether the holder
-// has heard it. If there is none, the lease has told, or this node does when somebody holds the network.
+// reportTo reports the number of this node's exchanges in a network to its holder. It returns whether a
+// holder has acknowledged it. Without a holder, the lease has the number, or this node reports it to the next
+// one.
 func (l *Leases) reportTo(ctx context.Context, net netip.Addr, n int) bool {
 	v, err := l.o.Transport.Get(ctx, exchange.BucketNet, netKey(net))
 	if err != nil {
@@ -69,7 +71,7 @@ func (l *Leases) reportTo(ctx context.Context, net netip.Addr, n int) bool {
 	return err == nil && len(data) == 1 && data[0] == answerLine
 }
 
-// noteReported notes what another node tells of its exchanges in a network that this node holds.
+// noteReported notes the exchanges of another node in a network that this node holds.
 func (l *Leases) noteReported(net netip.Addr, from, n int) bool {
 	return l.o.Polite.Others(time.Now(), net, from, max(0, min(n, maxOpen)), l.o.Longest)
 }

@@ -8,22 +8,22 @@ import (
 	"drumbeat/exchange"
 )
 
-// The broker's room for leases is bounded. New leases are refused before it is full (exchange.LeaseRoom), so that those that
-// are there can be handed over. Giving one back needs no room.
+// The broker's room for leases is bounded. It refuses new leases before it is full (exchange.LeaseRoom), so
+// that existing ones can be handed over. Giving one back needs no room.
 
 const (
-	// noLines is the part of the room above which a lease that is handed over does not name those that wait: they ask again.
+	// noLines is the part of the room above which handed-over leases omit the waiting nodes: these ask again.
 	noLines = 15.0 / 16
-	// collectOften is the part above which leases that nobody needs are looked for each TTL, else each collectTTLs.
+	// collectOften is the part above which unneeded leases are collected every TTL, else every collectTTLs.
 	collectOften = 0.5
 	collectTTLs  = 6
-	// collectMost bounds the leases that are deleted in a round: a minute or two with 1 ms each.
+	// collectMost bounds the leases deleted in a round: a minute or two at 1 ms each.
 	collectMost = 100_000
-	// reportEvery is the least time between two reports that the broker has no room.
+	// reportEvery is the least time between two reports of a lack of room.
 	reportEvery = 5 * time.Minute
 )
 
-// full notes that the broker has refused a lease for want of room.
+// full notes that the broker has refused a lease for lack of room.
 func (l *Leases) full(err error) {
 	now := l.now()
 	l.mu.Lock()
@@ -34,31 +34,31 @@ func (l *Leases) full(err error) {
 	}
 	l.mu.Unlock()
 	if report {
-		l.problem("the broker has no room for more leases of networks (--cluster-leases): some wait until others are given back", err)
+		l.problem("the broker has no room for more leases of networks (--cluster-leases): networks wait until others are given back", err)
 	}
 }
 
-// updateRoom notes how much room the broker has.
+// updateRoom notes the room of the broker.
 func (l *Leases) updateRoom(ctx context.Context) {
 	room, err := l.o.Transport.Room(ctx, exchange.BucketNet)
 	if err != nil {
-		return // the figures of the last beat must do
+		return // keep the figures of the last heartbeat
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.figures.Room = room
 }
 
-// room returns the room at the last beat.
+// room returns the room at the last heartbeat.
 func (l *Leases) room() exchange.Room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.figures.Room
 }
 
-// pass writes a lease for its next holder, as next says, or deletes it. For want of room it leaves out who waits, and in the
-// end gives the lease back, but never without the back-offs and connections that the next holder must know of. It changes
-// next to what it has done.
+// pass writes a lease for its next holder, as next says, or deletes it. For lack of room it omits the waiting
+// nodes, and as a last resort gives the lease back, but never without the back-offs and connections that the
+// next holder needs. It sets next to the written value.
 func (l *Leases) pass(ctx context.Context, e *entry, next *value) (rev uint64, err error) {
 	remove := func() (uint64, error) { return 0, l.o.Transport.Delete(ctx, exchange.BucketNet, e.key, e.rev) }
 	if next.Node == nobody && !next.informs() {
@@ -88,8 +88,8 @@ func (l *Leases) pass(ctx context.Context, e *entry, next *value) (rev uint64, e
 	return rev, err
 }
 
-// collect deletes leases that nobody needs until ctx ends: those of processes that have ended or were killed, of networks that
-// nobody has wanted since. One node does, the first that beats.
+// collect deletes unneeded leases until ctx ends: those of ended or killed processes, for networks that no
+// node has wanted since. Only the running node with the lowest number collects.
 func (l *Leases) collect(ctx context.Context) {
 	for round := 1; ctx.Err() == nil; round++ {
 		pause(ctx, l.o.TTL)
@@ -105,7 +105,7 @@ func (l *Leases) collect(ctx context.Context) {
 	}
 }
 
-// collectFrom deletes the leases that nobody needs among those that a watcher tells of.
+// collectFrom deletes the unneeded leases among those of a watcher.
 func (l *Leases) collectFrom(ctx context.Context, w exchange.Watcher) {
 	for n := 0; n < collectMost; {
 		v, ok, err := w.Next(ctx)
@@ -125,9 +125,10 @@ func (l *Leases) collectFrom(ctx context.Context, w exchange.Watcher) {
 	}
 }
 
-// unneeded reports whether a lease that tells nothing may be deleted: whoever creates it again need not know of this holder.
-// Either its process is known to have ended, since it has said so, or since another one of its node has written a beat after
-// the lease. Or its node has been silent for so long that its exchanges have ended, too.
+// unneeded reports whether a lease without information may be deleted, because no later holder needs to know
+// this one. Either the holder's process has ended: its heartbeat says so, or its node's next process has
+// written a heartbeat after the lease. Or its node has been silent for so long that its exchanges have ended,
+// too.
 func (b *heartbeats) unneeded(lease *value, rev uint64, longest time.Duration) bool {
 	if lease.Node == nobody {
 		return true
@@ -144,7 +145,7 @@ func (b *heartbeats) unneeded(lease *value, rev uint64, longest time.Duration) b
 	return n.rev > rev
 }
 
-// lowest reports whether no node with a lower number beats.
+// lowest reports whether no node with a lower number is running.
 func (b *heartbeats) lowest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -39,7 +39,7 @@ func TestTwice(t *testing.T) {
 	})
 }
 
-// TestStart: a process rests for three beats after its start, and for three more if the process before it was killed. Its
+// TestStart: a process rests for three heartbeats after its start, and for three more if the process before it was killed. Its
 // figures say that it starts, and later, when it was silent for long, that it rests.
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestStart(t *testing.T) {
 		rests := func(end bool, during func(l *Leases)) time.Duration {
 			t.Helper()
 			run++
-			engine := net.Transport(0)
-			defer engine.Close()
-			l := New(Options{Transport: engine, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
+			transport := net.Transport(0)
+			defer transport.Close()
+			l := New(Options{Transport: transport, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
 				Longest: longest, New: run == 1})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
@@ -93,7 +93,7 @@ func TestStart(t *testing.T) {
 		})
 		for i, is := range []time.Duration{first, ended, killed - 3*beat} {
 			if is < 3*beat || is > 4*beat {
-				t.Errorf("start %d took %v, a beat takes %v", i, is, beat)
+				t.Errorf("start %d took %v, a heartbeat takes %v", i, is, beat)
 			}
 		}
 	})

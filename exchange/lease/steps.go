@@ -29,21 +29,21 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	}
 	switch {
 	case !heard:
-		return l.short(recheckAfter), false // others would take it again
+		return l.short(recheckAfter), false // another node would take it again
 	case queued > 0:
 		return queued, false
 	case holder != nobody && !l.heartbeats.late(holder):
 		switch l.ask(ctx, e, holder) {
 		case answerLine:
-			return l.short(stay) + l.short(askEvery), false // it says when it hands over; that may be lost
+			return l.short(stay) + l.short(askEvery), false // the holder announces the hand-over; the message may be lost
 		case notAsked:
 			return l.short(retryAfter), false
 		}
 	}
-	engine := l.o.Transport
+	transport := l.o.Transport
 	if !e.claim && !e.exists {
 		mine := value{Node: l.o.Node, Run: l.o.Run}
-		rev, err := engine.Create(ctx, exchange.BucketNet, e.key, encode(mine))
+		rev, err := transport.Create(ctx, exchange.BucketNet, e.key, encode(mine))
 		if err == nil {
 			l.got(e, rev, &mine, nil)
 			return 0, false
@@ -56,7 +56,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 			return l.short(retryAfter), false
 		}
 	}
-	v, err := engine.Get(ctx, exchange.BucketNet, e.key)
+	v, err := transport.Get(ctx, exchange.BucketNet, e.key)
 	e.exists = err == nil
 	if errors.Is(err, exchange.ErrNotFound) {
 		e.unread = unread{}
@@ -72,7 +72,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	void, ended := true, true
 	if was.Node != nobody && was.Node != l.o.Node {
 		if void, ended = l.heartbeats.void(was); void && !ended {
-			was.Open = []open{{maxOpen, l.o.Longest.Milliseconds()}} // nothing is known of its exchanges
+			was.Open = []open{{maxOpen, l.o.Longest.Milliseconds()}} // its exchanges are unknown
 		}
 	}
 	switch {
@@ -81,7 +81,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 			return 0, l.unclaim(e)
 		}
 		mine := was.takenBy(l.o.Node, l.o.Run, time.Now())
-		rev, err := engine.Update(ctx, exchange.BucketNet, e.key, encode(mine), v.Revision)
+		rev, err := transport.Update(ctx, exchange.BucketNet, e.key, encode(mine), v.Revision)
 		switch {
 		case err == nil:
 			l.got(e, rev, &mine, was.Line)
@@ -109,7 +109,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	return l.short(recheckAfter), false
 }
 
-// notAsked is the answer to a question that was not asked, since others wait for theirs.
+// notAsked stands for the answer to an unasked question: too many others are unanswered.
 const notAsked = '-'
 
 // ask asks a node for a lease. It returns the answer, or 0, or notAsked.
@@ -134,7 +134,7 @@ func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
 	l.asking[holder]--
 	l.asks--
 	switch {
-	case e.wait != wait: // the answer is older than what has come since
+	case e.wait != wait: // a later message overtook the answer
 	case answer == answerLine:
 		l.noteQueued(e, holder)
 	default:
@@ -143,15 +143,15 @@ func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
 	return answer
 }
 
-// noteQueued notes that an entry is in a node's line. The caller has the lock.
+// noteQueued notes that an entry is in a node's queue. The caller has the lock.
 func (l *Leases) noteQueued(e *entry, holder int) {
 	e.holder, e.queuedUntil = holder, l.now()+l.short(stay)+l.short(askEvery)
 }
 
-// forgetHolder makes the next step look for the holder, which must tell of a new wait. The caller has the lock.
+// forgetHolder makes the next step look up the holder and begin a new wait. The caller has the lock.
 func (l *Leases) forgetHolder(e *entry) { e.holder, e.queuedUntil, e.wait = nobody, 0, 0 }
 
-// wait returns the number of an entry's wait. The caller has the lock.
+// wait returns the number of an entry's current wait. The caller has the lock.
 func (l *Leases) wait(e *entry) uint64 {
 	if e.wait == 0 {
 		l.waits++
@@ -160,8 +160,8 @@ func (l *Leases) wait(e *entry) uint64 {
 	return e.wait
 }
 
-// unclaim ends a claim: the lease is not this node's. It reports whether the entry is to be forgotten; with URLs in RAM it
-// is one like any other.
+// unclaim ends a claim: this node does not have the lease. It reports whether the entry may be dropped; an
+// entry with URLs in RAM stays.
 func (l *Leases) unclaim(e *entry) bool {
 	if !e.claim {
 		return false
@@ -177,7 +177,7 @@ func (l *Leases) unclaim(e *entry) bool {
 	return false
 }
 
-// got notes that the lease is this node's. mine is its value, line are those that wait.
+// got notes that this node has the lease. mine is its value, line the waiting nodes.
 func (l *Leases) got(e *entry, rev uint64, mine *value, line []waiter) {
 	l.heartbeats.saw(rev)
 	e.bring = mine.holding()
@@ -198,7 +198,7 @@ func (l *Leases) got(e *entry, rev uint64, mine *value, line []waiter) {
 	l.mu.Unlock()
 }
 
-// keep looks after a lease of this node.
+// keep maintains a lease of this node.
 func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 	if ok, wait := l.ensure(ctx, e); !ok {
 		return wait
@@ -232,7 +232,7 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 	case e.unused > 0:
 		end = e.unused + l.short(idleFor)
 	}
-	// Without the broker, a lease that is given up cannot be taken again.
+	// Without the broker, a released lease could not be taken again.
 	if end <= now && l.o.Transport.State().Connected {
 		l.o.Polite.Release(time.Now(), e.net)
 		l.mu.Lock()
@@ -248,7 +248,7 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 	return min(max(end-now, l.short(recheckAfter)), l.short(most))
 }
 
-// leave gives a lease to the next node in the line, or back, once all requests have begun.
+// leave hands a lease to the next node in the queue, or gives it back, once all requests have begun.
 func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done bool) {
 	if ok, wait := l.ensure(ctx, e); !ok {
 		return wait, false
@@ -279,7 +279,7 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	switch {
 	case err == nil:
 	case errors.Is(err, exchange.ErrChanged):
-		l.mu.Lock() // the call before has done it, or the lease is lost
+		l.mu.Lock() // an earlier call has done it, or the lease is lost
 		l.lose(e)
 		l.mu.Unlock()
 		return 0, false
@@ -310,13 +310,14 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	}
 	l.mu.Unlock()
 	if next.Node != nobody {
-		// If that is lost, the next node finds its name when it asks again.
+		// If the message is lost, the next node finds its name when it asks again.
 		_ = l.o.Transport.Tell(ctx, next.Node, askKind, encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
 	}
 	return 0, l.unclaimLeft(e)
 }
 
-// drain waits until nothing is in progress any more in a network whose lease is lost: the next holder does not know of it.
+// drain waits for the end of all exchanges in a network with a lost lease: the next holder does not know
+// them.
 func (l *Leases) drain(e *entry) (wait time.Duration) {
 	if l.o.Polite.Lease(time.Now(), e.net).Flights > 0 {
 		return begun
@@ -327,7 +328,7 @@ func (l *Leases) drain(e *entry) (wait time.Duration) {
 	return 0
 }
 
-// unclaimLeft reports whether nothing is left to do for a network whose lease was given away.
+// unclaimLeft reports whether a network whose lease was handed over needs no more steps.
 func (l *Leases) unclaimLeft(e *entry) bool {
 	if e.claim {
 		return l.unclaim(e)
@@ -335,8 +336,8 @@ func (l *Leases) unclaimLeft(e *entry) bool {
 	return !l.o.Polite.StillWanted(time.Now(), e.net)
 }
 
-// lose notes that a lease of this node is another's now. Nothing is left to claim, whatever is still in progress: a node
-// beats only when all its leases are claimed. The caller has the lock.
+// lose notes that another node has this node's lease now. It ends the claim even while exchanges are in
+// progress, because a node sends no heartbeat while leases are unclaimed. The caller has the lock.
 func (l *Leases) lose(e *entry) {
 	l.enter(e, gone)
 	l.noteOverdue(e.net)
@@ -344,7 +345,7 @@ func (l *Leases) lose(e *entry) {
 	e.line, e.shut = nil, false
 }
 
-// lost notes that a lease that this node was sure of is no longer its own.
+// lost notes the loss of a confirmed lease.
 func (l *Leases) lost(e *entry) {
 	l.o.Polite.Release(time.Now(), e.net)
 	l.mu.Lock()
@@ -353,7 +354,7 @@ func (l *Leases) lost(e *entry) {
 	l.lose(e)
 }
 
-// ensure claims a lease again if the broker may have lost it. The results are those of reclaim.
+// ensure claims a lease again if the broker may have lost it, with the results of reclaim.
 func (l *Leases) ensure(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
 	l.mu.Lock()
 	again := e.reclaim
@@ -364,18 +365,18 @@ func (l *Leases) ensure(ctx context.Context, e *entry) (ok bool, wait time.Durat
 	return true, 0
 }
 
-// reclaim makes sure of a lease after the broker may have lost changes. ok is false if the lease is another's now, or
-// if it must be tried again.
+// reclaim confirms a lease after the broker may have lost changes. ok is false if another node has the lease
+// now, or if the call must be repeated.
 func (l *Leases) reclaim(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
-	engine := l.o.Transport
+	transport := l.o.Transport
 	mine := encode(value{Node: l.o.Node, Run: l.o.Run})
 	if e.kept != nil {
 		e.kept.age(time.Now())
 		mine = encode(e.kept)
 	}
-	rev, err := engine.Create(ctx, exchange.BucketNet, e.key, mine)
+	rev, err := transport.Create(ctx, exchange.BucketNet, e.key, mine)
 	if errors.Is(err, exchange.ErrExists) {
-		v, err := engine.Get(ctx, exchange.BucketNet, e.key)
+		v, err := transport.Get(ctx, exchange.BucketNet, e.key)
 		if err != nil {
 			return false, l.short(retryAfter)
 		}
@@ -384,7 +385,7 @@ func (l *Leases) reclaim(ctx context.Context, e *entry) (ok bool, wait time.Dura
 			l.lost(e)
 			return false, 0
 		}
-		if rev, err = engine.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {
+		if rev, err = transport.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {
 			return false, l.short(recheckAfter)
 		}
 	} else if errors.Is(err, exchange.ErrFull) { // the broker has lost it, and has no room for it now
@@ -402,17 +403,17 @@ func (l *Leases) reclaim(ctx context.Context, e *entry) (ok bool, wait time.Dura
 	return true, 0
 }
 
-// claimAll makes all leases be claimed again.
+// claimAll schedules a claim of all leases.
 func (l *Leases) claimAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
-		e.given = nil // what was handed over before counts no more: this node looks itself
+		e.given = nil // an earlier hand-over no longer counts: this node asks the broker
 		l.forgetHolder(e)
 		if e.stage == waiting && e.index >= 0 || e.stage == gone {
 			continue // there is nothing to claim
 		}
-		// A step may be getting the lease just now, from a broker that has lost it since.
+		// A running step may be acquiring the lease from a broker that loses it.
 		if !e.reclaim {
 			e.reclaim = true
 			l.claimed++
@@ -421,7 +422,7 @@ func (l *Leases) claimAll() {
 	}
 }
 
-// settle notes that a lease is sure again, or gone. The caller has the lock.
+// settle notes that a lease is confirmed, or gone. The caller has the lock.
 func (l *Leases) settle(e *entry) {
 	if e.reclaim {
 		e.reclaim = false

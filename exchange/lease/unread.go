@@ -10,14 +10,14 @@ import (
 	"drumbeat/exchange"
 )
 
-// unread is a value of a lease that cannot be decoded: somebody else has written it, or another version of this program.
+// unread is an undecodable value of a lease, written by another release or another program.
 type unread struct {
 	rev   uint64        // 0: there is none
 	since time.Duration // when it was seen first
 }
 
-// read decodes a lease. If the value is odd but names a holder among the other nodes, it is read as that node's: while
-// that node beats it is asked, and may know what the rest means.
+// read decodes a lease. If the value is invalid but names another node as holder, read returns a lease of
+// that node: while the node is running, it is asked, and may understand the rest.
 func (l *Leases) read(data []byte) (*value, error) {
 	v, err := decode(data, l.o.Nodes)
 	if err == nil {
@@ -36,8 +36,8 @@ func (l *Leases) read(data []byte) (*value, error) {
 	return nil, err
 }
 
-// unreadable deals with a lease that cannot be decoded. For TTL after this node has seen it first, it counts as another
-// node's, as whoever wrote it may rely on it. Then this node replaces it, as if taken from a node that is silent.
+// unreadable handles an undecodable lease. For TTL after this node first read it, it counts as another
+// node's, because its writer may rely on it. Then this node replaces it, as if taken from a silent node.
 func (l *Leases) unreadable(ctx context.Context, e *entry, v exchange.Value, err error) (wait time.Duration) {
 	now := l.now()
 	if e.unread.rev != v.Revision {
@@ -45,7 +45,7 @@ func (l *Leases) unreadable(ctx context.Context, e *entry, v exchange.Value, err
 		l.mu.Lock()
 		l.figures.Unreadable++
 		l.mu.Unlock()
-		l.problem(fmt.Sprintf("the lease of network %v cannot be read: it is replaced after %v", e.net, l.o.TTL), err)
+		l.problem(fmt.Sprintf("the lease of network %v is unreadable and will be replaced after %v", e.net, l.o.TTL), err)
 	}
 	if left := e.unread.since + l.o.TTL - now; left >= 0 {
 		return left + l.short(recheckAfter)

@@ -15,12 +15,12 @@ import (
 	"drumbeat/polite"
 )
 
-// nobody is the holder of a lease that was given back, but that says something to the next holder.
+// nobody is the holder of a returned lease with information for the next holder.
 const nobody = -1
 
-// Bounds of what a lease says.
+// Bounds of a lease's value.
 const (
-	maxRests = 256 // back-offs: a /24 has no more addresses
+	maxRests = 256 // back-offs: the addresses of a /24
 	maxOpen  = 1 << 20
 	maxOpens = 32
 )
@@ -29,23 +29,23 @@ const (
 type value struct {
 	Node  int              `json:"node"`            // the holder, or nobody
 	Run   uint64           `json:"run,omitempty"`   // of the holder's process
-	Open  []open           `json:"open,omitempty"`  // connections of earlier holders that may be open
-	Rests map[string]int64 `json:"rests,omitempty"` // by server: what is left of a back-off, in ms
-	Line  []waiter         `json:"wait,omitempty"`  // nodes that wait, the next one first
-	// At is when Open and Rests were so, if Node has written the lease; 0: its last holder has. It is Unix time in ms by that
-	// node's clock, for that node alone. Others take what is left as if no time had passed.
+	Open  []open           `json:"open,omitempty"`  // connections of earlier holders that may still be open
+	Rests map[string]int64 `json:"rests,omitempty"` // by server: the rest of a back-off, in ms
+	Line  []waiter         `json:"wait,omitempty"`  // waiting nodes, the next one first
+	// At is the time of Open and Rests if Node wrote the lease; 0 if its last holder did. It is Unix time in
+	// ms by Node's clock, for Node alone. Others ignore the time elapsed since.
 	At int64 `json:"at,omitempty"`
 }
 
-// waiter is a node that waits for a lease.
+// waiter is a node waiting for a lease.
 type waiter struct {
 	Node int    `json:"node"`
 	Run  uint64 `json:"run"`            // of its process
-	Wait uint64 `json:"wait,omitempty"` // identifies how long that process has waited without a break; see entry.wait
+	Wait uint64 `json:"wait,omitempty"` // identifies the current wait of that process; see entry.wait
 }
 
-// takenBy returns the value of the lease once a node has taken it, for the next process of the node, which does not know
-// what this one was told: the checkpoint that it begins with may be older.
+// takenBy returns the value of the lease after a node has taken it. The node's next process needs it: it may
+// start from a checkpoint older than the hand-over.
 func (v *value) takenBy(node int, run uint64, now time.Time) value {
 	if v.Node == node {
 		v.age(now)
@@ -57,10 +57,10 @@ func (v *value) takenBy(node int, run uint64, now time.Time) value {
 	return next
 }
 
-// informs reports whether the next holder must know more than that it may take the lease.
+// informs reports whether the lease has information for its next holder.
 func (v *value) informs() bool { return len(v.Open) > 0 || len(v.Rests) > 0 }
 
-// age takes off the time that has passed since At.
+// age subtracts the time since At.
 func (v *value) age(now time.Time) {
 	passed := now.UnixMilli() - v.At
 	if v.At == 0 || passed <= 0 {
@@ -78,18 +78,18 @@ func (v *value) age(now time.Time) {
 	v.At += passed
 }
 
-// open are connections that must have ended after a time.
+// open are connections that end within a time.
 type open struct {
 	N    int   `json:"n"`
 	Left int64 `json:"left"` // ms
 }
 
-// heartbeat is the value of a node's beat.
+// heartheartbeat is the value of a node's heartbeat.
 type heartbeat struct {
 	Run   uint64 `json:"run"`             // of its process
 	Count uint64 `json:"count"`           // rises by 1
-	Ended bool   `json:"ended,omitempty"` // nothing is in progress any more
-	Young bool   `json:"y,omitempty"`     // the process has begun a new crawl, not long ago
+	Ended bool   `json:"ended,omitempty"` // no exchange is in progress
+	Young bool   `json:"y,omitempty"`     // the process has recently begun a new crawl
 }
 
 const (
@@ -129,7 +129,7 @@ func parseNet(key string) (netip.Addr, error) {
 
 var errValue = errors.New("exchange/lease: not the value of a lease")
 
-// decode decodes a lease in a cluster of nodes. It comes from outside.
+// decode decodes a lease in a cluster of nodes. The data are untrusted.
 func decode(data []byte, nodes int) (*value, error) {
 	var v value
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -138,7 +138,7 @@ func decode(data []byte, nodes int) (*value, error) {
 	return &v, v.check(nodes)
 }
 
-// check checks a value from outside.
+// check checks an untrusted value.
 func (v *value) check(nodes int) error {
 	if v.Node < nobody || v.Node >= nodes || len(v.Open) > maxOpens || len(v.Rests) > maxRests || len(v.Line) > nodes {
 		return errValue
@@ -151,7 +151,7 @@ func (v *value) check(nodes int) error {
 	return nil
 }
 
-// holding returns what the value says to its next holder.
+// holding returns the value's information for its next holder.
 func (v *value) holding() (h polite.Holding) {
 	for _, o := range v.Open {
 		h.Open = append(h.Open, polite.Open{N: max(0, min(o.N, maxOpen)), Left: time.Duration(min(o.Left, maxRest)) * time.Millisecond})
@@ -164,10 +164,10 @@ func (v *value) holding() (h polite.Holding) {
 	return h
 }
 
-// maxRest is the longest back-off that a lease can hand over, in ms: polite bounds what it takes.
+// maxRest is the longest back-off that a lease can hand over, in ms. polite has the same bound.
 const maxRest = int64(1000 * 24 * time.Hour / time.Millisecond)
 
-// bring sets what the value says to the next holder.
+// bring sets the value's information for the next holder.
 func (v *value) bring(h polite.Holding) {
 	for _, o := range h.Open {
 		v.Open = append(v.Open, open{o.N, o.Left.Milliseconds() + 1})
@@ -180,8 +180,8 @@ func (v *value) bring(h polite.Holding) {
 	}
 }
 
-// encode encodes a value or a beat. A short one gets spaces at its end, so that a beat whose count gets a digit more, or a
-// lease whose holder changes, needs no more room than before.
+// encode encodes a value or a heartbeat. It pads short ones with spaces, so that a longer count in a
+// heartbeat, or a new holder of a lease, needs no more room.
 func encode(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil || len(data) > exchange.MaxValueBytes {
@@ -200,7 +200,7 @@ func encode(v any) []byte {
 	return data
 }
 
-// Least sizes of values: those of the largest numbers.
+// Least sizes of values, enough for the largest numbers.
 const (
 	heartbeatBytes = len(`{"run":18446744073709551615,"count":18446744073709551615,"ended":true}`)
 	valueBytes     = len(`{"node":4095,"run":18446744073709551615}`)
@@ -211,9 +211,9 @@ type request struct {
 	Op   string `json:"op"`
 	Key  string `json:"key"`            // of the lease
 	Run  uint64 `json:"run,omitempty"`  // want: of the sender's process
-	Wait uint64 `json:"wait,omitempty"` // want: of the sender; hand: of the receiver, as it was told
+	Wait uint64 `json:"wait,omitempty"` // want: of the sender; hand: of the receiver, from its own request
 	Open int    `json:"open,omitempty"` // open: exchanges of the sender in the network
-	// Of opHand: what was written for the receiver.
+	// Of opHand: the lease written for the receiver.
 	Rev   uint64 `json:"rev,omitempty"`
 	Value *value `json:"value,omitempty"`
 }
@@ -221,15 +221,15 @@ type request struct {
 const (
 	askKind = "lease"
 
-	opWant = "want" // the sender wants the lease: put it into the line
+	opWant = "want" // the sender wants the lease: add it to the queue
 	opHand = "hand" // the lease was handed to the receiver
-	opOpen = "open" // exchanges of the sender go on in a network of the receiver, longer than its lease told
+	opOpen = "open" // exchanges of the sender in a network of the receiver outlast the time in its lease
 
-	answerLine = 'l' // the sender is in the line, or the receiver looks after its lease
+	answerLine = 'l' // the sender is in the queue, or the receiver will check its lease
 	answerNo   = 'n' // the receiver does not hold the lease, or did not understand
 )
 
-// parseRequest parses a request in a cluster of nodes. It comes from outside.
+// parseRequest parses a request in a cluster of nodes. The data are untrusted.
 func parseRequest(data []byte, nodes int) (r request, net netip.Addr, err error) {
 	if len(data) > exchange.MaxValueBytes {
 		return r, net, errValue

@@ -10,7 +10,7 @@ import (
 	"drumbeat/exchange"
 )
 
-// answer is what a call that waits gets.
+// answer is the result of a waiting call.
 type answer struct {
 	data []byte
 	err  error
@@ -27,7 +27,7 @@ type answerer struct {
 	waiting []func()
 }
 
-// Ask is that of exchange.Engine.
+// Ask implements exchange.Transport.
 func (e *Transport) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	if err := checkAsk(to, kind, data); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (e *Transport) Ask(ctx context.Context, to int, kind string, data []byte) (
 	}
 }
 
-// Tell is that of exchange.Engine.
+// Tell implements exchange.Transport.
 func (e *Transport) Tell(ctx context.Context, to int, kind string, data []byte) error {
 	if err := checkAsk(to, kind, data); err != nil {
 		return err
@@ -84,7 +84,7 @@ func checkAsk(to int, kind string, data []byte) error {
 	return nil
 }
 
-// ask brings a request to the node that answers.
+// ask delivers a request to the node that answers.
 func (n *Net) ask(from *Transport, reply chan answer, to int, kind string, data []byte) {
 	if n.roll(n.o.Faults.NoAsk) {
 		n.counts.AsksLost++
@@ -109,7 +109,7 @@ func (n *Net) ask(from *Transport, reply chan answer, to int, kind string, data 
 	})
 }
 
-// answer runs one call of the function, then the next that waits.
+// answer runs one call of the function, then the next waiting one.
 func (n *Net) answer(a *answerer, e, from *Transport, reply chan answer, data []byte) {
 	a.active++
 	a.running.Add(1)
@@ -132,7 +132,7 @@ func (n *Net) answer(a *answerer, e, from *Transport, reply chan answer, data []
 	}()
 }
 
-// Answer is that of exchange.Engine.
+// Answer implements exchange.Transport.
 func (e *Transport) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	if err := exchange.CheckKind(kind); err != nil {
 		return nil, err

@@ -10,15 +10,15 @@ import (
 
 // Chaos describes random events.
 type Chaos struct {
-	Nodes int           // 0 to Nodes-1 are those of the crawl
+	Nodes int           // nodes of the crawl, 0 to Nodes-1
 	Every time.Duration // mean time between two events, more than 0
-	Away  time.Duration // longest time that the broker or a node is away, or full, more than 0
-	Log   func(string)  // receives each event; nil: nobody
+	Away  time.Duration // longest time that the broker or a node is down, or full, more than 0
+	Log   func(string)  // if set, receives each event
 }
 
 // Chaos makes random events until ctx ends: the broker stops and starts, often with a stream's tail, the last
 // changes of a bucket or everything lost; a node is cut off; all streams are full for a time. Several may
-// overlap. At the end it undoes what can be undone, and returns.
+// overlap. At the end it repairs all but the losses, and returns.
 func (n *Net) Chaos(ctx context.Context, c Chaos) {
 	defer func() {
 		n.SetFull(false)
@@ -52,7 +52,7 @@ func (n *Net) random(d time.Duration) time.Duration {
 	return 1 + time.Duration(n.rng.Int64N(int64(d)))
 }
 
-// event makes one event, and returns what ends it.
+// event makes one event, and returns the function that ends it.
 func (n *Net) event(c Chaos) (text string, undo func()) {
 	kind, node := int(n.random(10)), int(n.random(time.Duration(c.Nodes)))-1
 	count := int(n.random(20))

@@ -16,7 +16,7 @@ const (
 	DefaultStreamBytes = 16 << 20
 	DefaultBucketBytes = 4 << 20
 
-	overhead   = 64              // what a message or value costs besides its bytes
+	overhead   = 64              // bytes of a message or value besides its data
 	maxIDs     = 1024            // ids that a stream remembers,
 	idTime     = 2 * time.Minute // and how long
 	maxUndo    = 256             // changes of a bucket that can be lost
@@ -32,9 +32,9 @@ type Options struct {
 	Faults      Faults
 }
 
-// Faults are what the broker does wrong. The numbers are probabilities, 0 to 1, for each message.
+// Faults are the broker's faults. The numbers are probabilities, 0 to 1, for each message.
 type Faults struct {
-	Delay  time.Duration // a message, its acknowledgement, a request, an answer and news take up to this long
+	Delay  time.Duration // maximum delay of a message, its acknowledgement, a request, an answer and a change
 	Lose   float64       // a message is acknowledged and not stored
 	Double float64       // a message is stored twice
 	NoAck  float64       // a message is stored, and Publish returns ErrAway
@@ -45,23 +45,23 @@ type Faults struct {
 type Net struct {
 	o Options
 
-	mu      sync.Mutex // guards all of the Net and its engines
-	rng     *rand.Rand
-	up      bool
-	cut     map[int]bool // nodes without the network
-	isFull  bool
-	epoch   int64 // of the newest stream
-	streams map[int]*stream
-	buckets [exchange.Buckets]*bucket
-	engines map[*Transport]bool
-	paths   map[path]*[]*post // messages under way, in order
-	counts  Counts
+	mu         sync.Mutex // guards all of the Net and its transports
+	rng        *rand.Rand
+	up         bool
+	cut        map[int]bool // nodes without the network
+	isFull     bool
+	epoch      int64 // of the newest stream
+	streams    map[int]*stream
+	buckets    [exchange.Buckets]*bucket
+	transports map[*Transport]bool
+	paths      map[path]*[]*post // messages under way, in order
+	counts     Counts
 }
 
 // path is a subject.
 type path struct{ to, from int }
 
-// Counts tell how often the broker did something wrong, and what passed.
+// Counts count the faults, and the messages that passed.
 type Counts struct {
 	Stored, Dropped, Lost, Doubled, NotAcked, Full, AsksLost int
 }
@@ -71,14 +71,14 @@ func New(o Options) *Net {
 	o.StreamBytes = cmp.Or(o.StreamBytes, DefaultStreamBytes)
 	o.BucketBytes = cmp.Or(o.BucketBytes, DefaultBucketBytes)
 	n := &Net{o: o, rng: rand.New(rand.NewPCG(o.Seed, 1)), up: true, cut: map[int]bool{}, streams: map[int]*stream{},
-		engines: map[*Transport]bool{}, paths: map[path]*[]*post{}}
+		transports: map[*Transport]bool{}, paths: map[path]*[]*post{}}
 	for b := range n.buckets {
 		n.buckets[b] = newBucket()
 	}
 	return n
 }
 
-// Transport returns a new engine for a node. Several engines may have one node.
+// Transport returns a new transport for a node. Several transports may have one node.
 func (n *Net) Transport(node int) *Transport {
 	if err := exchange.CheckNode(node); err != nil {
 		panic("BUG: " + err.Error())
@@ -86,7 +86,7 @@ func (n *Net) Transport(node int) *Transport {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e := newTransport(n, node)
-	n.engines[e] = true
+	n.transports[e] = true
 	n.connect(e)
 	return e
 }
@@ -125,7 +125,7 @@ func (n *Net) later(d time.Duration, f func()) {
 // reachable reports whether a node can reach the broker.
 func (n *Net) reachable(node int) bool { return n.up && !n.cut[node] }
 
-// connect connects an engine if its node can reach the broker.
+// connect connects a transport if its node can reach the broker.
 func (n *Net) connect(e *Transport) {
 	if e.closed || e.state.Connected || !n.reachable(e.node) {
 		return
@@ -133,7 +133,7 @@ func (n *Net) connect(e *Transport) {
 	e.state = exchange.State{Connected: true, Since: time.Now(), Connects: e.state.Connects + 1}
 }
 
-// disconnect breaks the connection of an engine. Of its messages under way, some still arrive.
+// disconnect breaks the connection of a transport. Some of its messages in flight still arrive.
 func (n *Net) disconnect(e *Transport) {
 	if !e.state.Connected {
 		return
@@ -142,14 +142,14 @@ func (n *Net) disconnect(e *Transport) {
 	e.breakAll(exchange.ErrAway)
 }
 
-// sorted returns the engines in an order that does not depend on the map.
+// sorted returns the transports in an order that does not depend on the map.
 func (n *Net) sorted() []*Transport {
-	return slices.SortedFunc(maps.Keys(n.engines), func(a, b *Transport) int {
+	return slices.SortedFunc(maps.Keys(n.transports), func(a, b *Transport) int {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.number, b.number))
 	})
 }
 
-// Stop takes the broker away: all connections break, and what is under way is lost.
+// Stop stops the broker: all connections break, and all messages in flight are lost.
 func (n *Net) Stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +164,7 @@ func (n *Net) Stop() {
 	}
 }
 
-// Start brings the broker back with all that it has. Engines connect, each after a delay.
+// Start restarts the broker with all its data. Transports connect, each after a delay.
 func (n *Net) Start() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,7 +174,7 @@ func (n *Net) Start() {
 	}
 }
 
-// Cut takes the network from a node: its connections break, and it cannot connect.
+// Cut disconnects a node from the network: its connections break, and it cannot connect.
 func (n *Net) Cut(node int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -186,7 +186,7 @@ func (n *Net) Cut(node int) {
 	}
 }
 
-// Heal gives the network back to a node. Its engines connect, each after a delay.
+// Heal reconnects a node to the network. Its transports connect, each after a delay.
 func (n *Net) Heal(node int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -198,15 +198,15 @@ func (n *Net) Heal(node int) {
 	}
 }
 
-// SetFull has the broker refuse all messages with ErrFull, or accept them again.
+// SetFull makes the broker refuse all messages with ErrFull, or accept them again.
 func (n *Net) SetFull(full bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.isFull = full
 }
 
-// LoseTail loses the newest count messages of a node's stream. It uses their numbers again. Readers of the
-// stream are interrupted.
+// LoseTail loses the newest count messages of a node's stream. The stream reuses their sequences. Readers of
+// the stream are interrupted.
 func (n *Net) LoseTail(to, count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -216,7 +216,7 @@ func (n *Net) LoseTail(to, count int) {
 	}
 }
 
-// Wipe loses all streams and buckets. They are made anew when they are used.
+// Wipe loses all streams and buckets. Their next use makes new ones.
 func (n *Net) Wipe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -249,7 +249,7 @@ func (n *Net) Values(b exchange.Bucket) map[string]string {
 }
 
 func (n *Net) interrupt(which func(*feed) bool) {
-	for e := range n.engines {
+	for e := range n.transports {
 		for f := range e.feeds {
 			if which(f) {
 				f.end(exchange.ErrInterrupted)
@@ -258,7 +258,7 @@ func (n *Net) interrupt(which func(*feed) bool) {
 	}
 }
 
-// stream returns the stream of a node, and makes it if it is missing.
+// stream returns the stream of a node. It makes missing streams.
 func (n *Net) stream(to int) *stream {
 	s := n.streams[to]
 	if s == nil {

@@ -100,7 +100,7 @@ func (s *stream) loseTail(count int) {
 	}
 }
 
-// post is a message under way from an engine to the broker and its acknowledgement back.
+// post is a message in flight from a transport to the broker, or its acknowledgement.
 type post struct {
 	e       *Transport
 	path    path
@@ -124,7 +124,7 @@ func (p *post) finish(err error) {
 	p.cleanup()
 }
 
-// Publish is that of exchange.Engine.
+// Publish implements exchange.Transport.
 func (e *Transport) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
 	p := &post{e: e, path: path{to, from}, id: id, data: bytes.Clone(data), result: make(chan error, 1)}
 	ctx, cancel := limited(ctx)
@@ -148,7 +148,7 @@ func (e *Transport) Publish(ctx context.Context, to, from int, id string, data [
 		n.paths[p.path] = posts
 	}
 	*posts = append(*posts, p)
-	// Each timer moves the oldest message of the subject, whichever ends first.
+	// Each timer, as it ends, moves the oldest message of the subject.
 	d := n.delay()
 	if len(*posts) > 1 {
 		d = max(d, 1)
@@ -161,7 +161,7 @@ func (e *Transport) Publish(ctx context.Context, to, from int, id string, data [
 	return p.result
 }
 
-// enter checks a message, waits for a place in flight and, without an error, returns with the lock held.
+// enter checks a message and waits until it may be in flight. Without an error it returns with the lock held.
 func (e *Transport) enter(ctx context.Context, p *post) error {
 	if err := exchange.CheckNode(p.path.to); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (e *Transport) enter(ctx context.Context, p *post) error {
 	return nil
 }
 
-// arrive has the broker take a message.
+// arrive delivers a message to the broker.
 func (n *Net) arrive(p *post) {
 	if p.dropped {
 		n.counts.Dropped++
@@ -230,7 +230,7 @@ func (n *Net) arrive(p *post) {
 	n.later(n.delay(), func() { p.finish(nil) })
 }
 
-// Purge is that of exchange.Engine.
+// Purge implements exchange.Transport.
 func (e *Transport) Purge(ctx context.Context, to int, below uint64) error {
 	if err := exchange.CheckNode(to); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (e *Transport) Purge(ctx context.Context, to int, below uint64) error {
 	})
 }
 
-// Read is that of exchange.Engine.
+// Read implements exchange.Transport.
 func (e *Transport) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
 	if err := exchange.CheckNode(to); err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ type reader struct {
 
 func (r *reader) Stream() exchange.Stream { return r.stream }
 
-// Next is that of exchange.Reader.
+// Next implements exchange.Reader.
 func (r *reader) Next(ctx context.Context) (m exchange.Message, err error) {
 	err = r.wait(ctx, func() (bool, <-chan struct{}) {
 		i := r.s.find(r.seq)

@@ -25,7 +25,7 @@ type value struct {
 	revision uint64
 }
 
-// change is what undoes a change.
+// change undoes a change of a value.
 type change struct {
 	key string
 	was value // revision 0: there was none
@@ -63,7 +63,7 @@ func (b *bucket) set(n *Net, key string, data []byte) (uint64, error) {
 		b.values[key] = now
 	}
 	for w := range b.news {
-		// Watchers of BucketNet need not be told what is deleted, so they are not.
+		// Watchers of BucketNet may miss deletions, so these never get them.
 		if exchange.Match(w.pattern, key) && (data != nil || b != n.buckets[exchange.BucketNet]) {
 			n.later(n.delay(), func() { w.note(key, now.revision) })
 		}
@@ -86,7 +86,7 @@ func (b *bucket) lose(count int) {
 	}
 }
 
-// Get is that of exchange.Engine.
+// Get implements exchange.Transport.
 func (e *Transport) Get(ctx context.Context, b exchange.Bucket, key string) (v exchange.Value, err error) {
 	if err := exchange.CheckKey(key); err != nil {
 		return v, err
@@ -105,7 +105,7 @@ func (e *Transport) Get(ctx context.Context, b exchange.Bucket, key string) (v e
 	return v, nil
 }
 
-// change sets a value if may accepts the one that is there (revision 0: none).
+// change sets a value if may accepts the current one (revision 0: none).
 func (e *Transport) change(ctx context.Context, b exchange.Bucket, what, key string, data []byte,
 	may func(value) error) (uint64, error) {
 	if err := exchange.CheckKey(key); err != nil {
@@ -136,12 +136,12 @@ func (e *Transport) change(ctx context.Context, b exchange.Bucket, what, key str
 // some returns data, which is not nil.
 func some(data []byte) []byte { return append([]byte{}, data...) }
 
-// Put is that of exchange.Engine.
+// Put implements exchange.Transport.
 func (e *Transport) Put(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	return e.change(ctx, b, "put", key, some(data), func(value) error { return nil })
 }
 
-// Create is that of exchange.Engine.
+// Create implements exchange.Transport.
 func (e *Transport) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	return e.change(ctx, b, "create", key, some(data), func(v value) error {
 		if v.revision != 0 {
@@ -155,7 +155,7 @@ func (e *Transport) Create(ctx context.Context, b exchange.Bucket, key string, d
 	})
 }
 
-// Update is that of exchange.Engine.
+// Update implements exchange.Transport.
 func (e *Transport) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, revision uint64) (uint64, error) {
 	return e.change(ctx, b, "update", key, some(data), func(v value) error {
 		if v.revision == 0 || v.revision != revision {
@@ -165,7 +165,7 @@ func (e *Transport) Update(ctx context.Context, b exchange.Bucket, key string, d
 	})
 }
 
-// Delete is that of exchange.Engine.
+// Delete implements exchange.Transport.
 func (e *Transport) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
 	_, err := e.change(ctx, b, "delete", key, nil, func(v value) error {
 		if revision != 0 && v.revision != revision {
@@ -176,7 +176,7 @@ func (e *Transport) Delete(ctx context.Context, b exchange.Bucket, key string, r
 	return err
 }
 
-// Last is that of exchange.Engine.
+// Last implements exchange.Transport.
 func (e *Transport) Last(ctx context.Context, b exchange.Bucket) (last uint64, err error) {
 	err = e.call(ctx, func() error {
 		last = e.net.buckets[b].last
@@ -188,7 +188,7 @@ func (e *Transport) Last(ctx context.Context, b exchange.Bucket) (last uint64, e
 	return last, nil
 }
 
-// Room is that of exchange.Engine.
+// Room implements exchange.Transport.
 func (e *Transport) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
 	err = e.call(ctx, func() error {
 		room = exchange.Room{Bytes: int64(e.net.buckets[b].bytes), Limit: int64(e.net.o.BucketBytes)}
@@ -197,7 +197,7 @@ func (e *Transport) Room(ctx context.Context, b exchange.Bucket) (room exchange.
 	return room, err
 }
 
-// Watch is that of exchange.Engine.
+// Watch implements exchange.Transport.
 func (e *Transport) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
 	if err := exchange.CheckPattern(pattern); err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (e *Transport) Watch(ctx context.Context, b exchange.Bucket, pattern string
 	return w, nil
 }
 
-// watcher has a list of keys that changed. It delivers their values of the time when it is asked.
+// watcher has a list of changed keys. Next delivers their current values.
 type watcher struct {
 	*feed
 	b       *bucket
@@ -234,7 +234,7 @@ type watcher struct {
 	order   []string          // keys to deliver
 	pending map[string]uint64 // the same, with the revision of their last change
 	seen    map[string]uint64 // revisions delivered
-	first   int               // how many of order existed at the beginning; -1: the report was given
+	first   int               // how many keys of order existed at the beginning; -1: the end of the list was reported
 	changed chan struct{}     // closed when order grows
 }
 
@@ -255,7 +255,7 @@ func (w *watcher) note(key string, revision uint64) {
 	w.changed = make(chan struct{})
 }
 
-// Next is that of exchange.Watcher.
+// Next implements exchange.Watcher.
 func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err error) {
 	err = w.wait(ctx, func() (bool, <-chan struct{}) {
 		for {
@@ -290,7 +290,7 @@ func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err erro
 	return v, ok, err
 }
 
-// Close is that of exchange.Watcher.
+// Close implements exchange.Watcher.
 func (w *watcher) Close() {
 	w.feed.Close()
 	w.e.net.mu.Lock()

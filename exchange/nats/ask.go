@@ -14,13 +14,13 @@ import (
 	"drumbeat/exchange"
 )
 
-// Requests of one kind that wait at the node that answers; the client drops more.
+// Bounds of the waiting requests of one kind at the answering node; the client drops further ones.
 const (
 	maxWaiting      = 1024
 	maxWaitingBytes = 16 << 20
 )
 
-// Ask is that of exchange.Engine.
+// Ask implements exchange.Transport.
 func (e *Transport) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	if err := checkAsk(to, kind, data); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (e *Transport) Ask(ctx context.Context, to int, kind string, data []byte) (
 	return msg.Data, nil
 }
 
-// Tell is that of exchange.Engine.
+// Tell implements exchange.Transport.
 func (e *Transport) Tell(ctx context.Context, to int, kind string, data []byte) error {
 	if err := checkAsk(to, kind, data); err != nil {
 		return err
@@ -71,7 +71,7 @@ func checkAsk(to int, kind string, data []byte) error {
 	return nil
 }
 
-// Answer is that of exchange.Engine.
+// Answer implements exchange.Transport.
 func (e *Transport) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	if err := exchange.CheckKind(kind); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (e *Transport) Answer(kind string, f func(ctx context.Context, from int, da
 	}
 	a := &answerer{e: e, f: f, places: make(chan struct{}, exchange.MaxAnswers)}
 	ctx, cancel := context.WithCancel(e.run)
-	// The client keeps the subscription over connections, and makes it when there is one.
+	// The client renews the subscription with each connection.
 	sub, err := e.nc.Subscribe(fmt.Sprintf("db.%s.ask.%d.*.%s", e.o.Crawl, e.o.Node, kind), func(msg *natsgo.Msg) {
 		a.take(ctx, msg)
 	})
@@ -121,7 +121,7 @@ type answerer struct {
 	places  chan struct{}
 	running sync.WaitGroup
 
-	mu      sync.Mutex // guards stopped, and that nothing begins after it
+	mu      sync.Mutex // guards stopped; no call begins after stopped is set
 	stopped bool
 }
 
@@ -147,7 +147,7 @@ func (a *answerer) take(ctx context.Context, msg *natsgo.Msg) {
 		defer a.e.running.Done()
 		defer a.running.Done()
 		answer := a.f(ctx, from, msg.Data)
-		if msg.Reply != "" { // Tell waits for no answer
+		if msg.Reply != "" { // Tell does not wait for an answer
 			if err := msg.Respond(answer); err != nil && ctx.Err() == nil {
 				a.e.warn("an answer is lost: " + err.Error())
 			}

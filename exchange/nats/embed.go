@@ -20,7 +20,7 @@ import (
 	"drumbeat/exchange"
 )
 
-// startTime bounds the start: a large store is read and checked.
+// startTime bounds the start, in which the server reads and checks its store.
 const startTime = 2 * time.Minute
 
 type embedded struct {
@@ -116,7 +116,7 @@ func serverOptions(o *Options) (*natsserver.Options, error) {
 	return conf, nil
 }
 
-// route connects the server with the others.
+// route connects the server to the others.
 func (e *Embed) route(conf *natsserver.Options, o *Options) error {
 	if len(e.Routes) == 0 {
 		return nil
@@ -157,8 +157,8 @@ func (e *Embed) route(conf *natsserver.Options, o *Options) error {
 	return nil
 }
 
-// lastReads is how long a server that others have routes to goes on after its node: nodes that find the crawl over
-// at the same time read a last value each second, and without more than half of the servers nobody can.
+// lastReads is the time for which a server with routes keeps running after its node. Nodes that find the
+// crawl over at the same time read a last value each second, which requires more than half of the servers.
 const lastReads = 3 * time.Second
 
 func (e embedded) dial() natsgo.Option { return natsgo.InProcessServer(e.s) }
@@ -173,7 +173,7 @@ func (e embedded) close() {
 	e.s.WaitForShutdown()
 }
 
-// serverLog hands warnings and errors of the server on, and drops what else it says.
+// serverLog passes on warnings and errors of the server, and drops the rest.
 type serverLog struct {
 	warn func(string)
 

@@ -15,8 +15,8 @@ import (
 	"drumbeat/exchange/enginetest"
 )
 
-// TestEmbedded runs the contract against an embedded server that the engine of a further node owns. It listens
-// on loopback. Break closes that engine.
+// TestEmbedded runs the contract against an embedded server that the transport of a further node owns. It listens
+// on loopback. Break closes that transport.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T) enginetest.Broker {

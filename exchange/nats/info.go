@@ -13,14 +13,14 @@ import (
 // StreamInfo describes the stream of a node.
 type StreamInfo struct {
 	Node     int       `json:"node"`
-	Missing  bool      `json:"missing,omitempty"` // there is none: the node has not begun, or the broker has lost it
+	Missing  bool      `json:"missing,omitempty"` // there is none: the node has not started, or the broker has lost it
 	Messages uint64    `json:"messages"`
 	Bytes    uint64    `json:"bytes"`
 	MaxBytes int64     `json:"maxBytes"`
 	Last     time.Time `json:"last,omitzero"` // when the newest message came, by the broker's clock
 }
 
-// StreamInfo returns the figures of the stream of a node. It makes none.
+// StreamInfo returns the figures of the stream of a node. It does not make a missing stream.
 func (e *Transport) StreamInfo(ctx context.Context, node int) (StreamInfo, error) {
 	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *Transport) StreamInfo(ctx context.Context, node int) (StreamInfo, error
 		Last: info.State.LastTime}, nil
 }
 
-// Values returns all values of a bucket whose keys match a pattern. A bucket that does not exist has none.
+// Values returns all values of a bucket whose keys match a pattern. A missing bucket has none.
 func (e *Transport) Values(ctx context.Context, b exchange.Bucket, pattern string) (list []exchange.Value, err error) {
 	w, err := e.Watch(ctx, b, pattern)
 	if errors.Is(err, exchange.ErrNotFound) {

@@ -12,19 +12,20 @@ import (
 	"drumbeat/exchange"
 )
 
-// The bucket of leases is written more than all else, and must never be so full that a lease cannot be given back.
+// The bucket of leases has the most writes, and must always have room to give a lease back.
 
-// Bounds of how an engine looks at the room for leases. With the least, 128 nodes together overshoot by 128·16·180 B, some 400 kB.
+// Bounds of a transport's checks of the room for leases. With leastCreates, 128 nodes together overshoot by
+// 128·16·180 B, some 400 kB.
 const (
-	mostCreates  = 1024        // between two looks
+	mostCreates  = 1024        // between two checks
 	leastCreates = 16          // the same, near the bound
 	roomNodes    = 128         // nodes that may create leases at once
-	fullFor      = time.Second // a full bucket is not looked at again for so long
+	fullFor      = time.Second // a full bucket is not checked again for so long
 )
 
-// leaseRoom is what an engine knows of the room for leases. Engine.mu guards it.
+// leaseRoom is a transport's view of the room for leases. Transport.mu guards it.
 type leaseRoom struct {
-	creates int       // that may be made before the next look
+	creates int       // that may be made before the next check
 	full    time.Time // until then, there is no room
 }
 
@@ -56,7 +57,7 @@ func (e *Transport) leaseRoom(ctx context.Context) error {
 	return nil
 }
 
-// Room is that of exchange.Engine.
+// Room implements exchange.Transport.
 func (e *Transport) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
 	err = e.withBucket(ctx, b, "room", func(ctx context.Context, _ jetstream.KeyValue) error {
 		room, err = e.room(ctx, b)
@@ -74,12 +75,12 @@ func (e *Transport) room(ctx context.Context, b exchange.Bucket) (exchange.Room,
 	return exchange.Room{Bytes: int64(info.State.Bytes), Limit: max(0, info.Config.MaxBytes)}, nil
 }
 
-// fit gives a bucket the copies of the options, and that of leases their room, if it has less: an earlier release, or a node with
-// other options, has made it.
+// fit raises the copies of a bucket, and the room of the bucket of leases, to those of the options. An
+// earlier release, or a node with other options, may have made the bucket with less.
 func (e *Transport) fit(ctx context.Context, b exchange.Bucket) {
 	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
 	if err != nil {
-		return // the call for which this is done fails in the same way
+		return // the caller's own call fails in the same way
 	}
 	e.replicate(ctx, s, "the nodes' values")
 	if b == exchange.BucketNet {
@@ -87,8 +88,8 @@ func (e *Transport) fit(ctx context.Context, b exchange.Bucket) {
 	}
 }
 
-// widen gives the bucket of leases the room of the options if it has less. It never takes room away, so nodes with different options
-// do not undo each other's work.
+// widen raises the room of the bucket of leases to that of the options. It never lowers it, so nodes with
+// different options do not undo each other's changes.
 func (e *Transport) widen(ctx context.Context) {
 	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(exchange.BucketNet))
 	if err != nil {
@@ -108,7 +109,8 @@ func (e *Transport) widen(ctx context.Context) {
 // purgeRequest and purgeAnswer are those of JetStream's API.
 type purgeRequest struct {
 	Filter string `json:"filter"`
-	// Seq is the number below which messages go: that after the revision, so that a newer value stays.
+	// Seq is the sequence below which messages are purged: the one after the revision, so that a newer value
+	// stays.
 	Seq uint64 `json:"seq,omitempty"`
 }
 
@@ -117,8 +119,8 @@ type purgeAnswer struct {
 	Purged uint64              `json:"purged"`
 }
 
-// remove removes a value without a trace, if its revision is revision (0: whatever it is). The client's call does not say
-// whether it has done so.
+// remove removes a value without a marker, if its revision is revision (0: any). The client's own call does
+// not report whether it removed the value.
 func (e *Transport) remove(ctx context.Context, key string, revision uint64) error {
 	name := e.bucketName(exchange.BucketNet)
 	request := purgeRequest{Filter: "$KV." + name + "." + key}

@@ -17,7 +17,7 @@ import (
 	"drumbeat/exchange"
 )
 
-// Transport is the connection of a node to NATS. It is an exchange.Engine.
+// Transport is the connection of a node to NATS. It is an exchange.Transport.
 type Transport struct {
 	o      Options
 	nc     *natsgo.Conn
@@ -26,7 +26,7 @@ type Transport struct {
 
 	run      context.Context // ends at Close
 	stop     context.CancelFunc
-	inFlight chan struct{}  // a place for each message without a result
+	inFlight chan struct{}  // one element for each message without a result
 	running  sync.WaitGroup // goroutines that wait for acknowledgements
 
 	mu       sync.Mutex // guards what follows; no I/O under it
@@ -39,7 +39,7 @@ type Transport struct {
 	leases   leaseRoom
 	closed   bool
 
-	fewer sync.Once // tells that others keep more copies
+	fewer sync.Once // guards the warning that others keep more copies
 }
 
 // server is an embedded server.
@@ -50,8 +50,8 @@ type server interface {
 }
 
 // Open starts the embedded server, if there is one, and connects. If external servers cannot be reached, Open
-// returns an engine without a connection, which goes on trying. Refused credentials and certificates are
-// errors, unless the server closes the connection before it says why.
+// returns a transport without a connection, which keeps trying. Refused credentials and certificates are
+// errors, unless the server closes the connection without a reason.
 func Open(o Options) (*Transport, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ func (e *Transport) connect(list []natsgo.Option) error {
 	nc, err := natsgo.Connect(urls, list...)
 	var network *net.OpError
 	if errors.Is(err, natsgo.ErrNoServers) || errors.Is(err, natsgo.ErrTimeout) ||
-		errors.Is(err, io.EOF) || // closed at once, as by a balancer whose servers are away
-		errors.As(err, &network) && network.Op != "remote error" { // that is an alert of TLS
+		errors.Is(err, io.EOF) || // closed at once, as by a balancer without servers
+		errors.As(err, &network) && network.Op != "remote error" { // which is a TLS alert
 		e.warn("no connection yet: " + err.Error())
 		nc, err = natsgo.Connect(urls, append(list, natsgo.RetryOnFailedConnect(true))...)
 	}
@@ -190,9 +190,9 @@ func (e *Transport) Close() error {
 	return nil
 }
 
-// call begins a call: it returns ErrClosed or ErrAway, or a context that ends with ctx, after most, with the
-// connection and at Close. An answer that was under way when the connection broke never comes, nor does one of
-// a stream without a leader.
+// call begins a call. It returns ErrClosed or ErrAway, or a context that ends with ctx, after most, with the
+// connection and at Close. The bound is needed: an answer in flight when the connection breaks never comes,
+// nor does that of a stream without a leader.
 func (e *Transport) call(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc, error) {
 	e.mu.Lock()
 	closed, conn := e.closed, e.conn
@@ -214,7 +214,8 @@ func (e *Transport) call(ctx context.Context, most time.Duration) (context.Conte
 	return limit, func() { cancel(); unhook(); lose(nil) }, nil
 }
 
-// begin notes a goroutine for which Close waits, unless Close has begun. The goroutine calls running.Done.
+// begin registers a goroutine for which Close waits, unless Close has begun. The goroutine calls
+// running.Done.
 func (e *Transport) begin() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -224,7 +225,7 @@ func (e *Transport) begin() bool {
 	return !e.closed
 }
 
-// explain returns the error of the contract for one of the client in a call with the context ctx.
+// explain translates an error of the client, in a call with the context ctx, into one of the contract.
 func (e *Transport) explain(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -250,8 +251,8 @@ func (e *Transport) explain(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("exchange/nats: %s: %w (%v)", what, of, err)
 }
 
-// isFull reports whether an answer of the server says that a limit of bytes is reached: those of the stream
-// (the server has one code for all failures to store, so its text decides), the account or the server.
+// isFull reports whether the server's answer names a reached limit of bytes: of the stream (the server has
+// one code for all failures to store, so the text decides), the account or the server.
 func isFull(err *jetstream.APIError) bool {
 	switch err.ErrorCode {
 	case 10077: // stream store failed
@@ -262,7 +263,7 @@ func isFull(err *jetstream.APIError) bool {
 	return false
 }
 
-// hasNoLeader reports whether servers cannot answer before more of them live.
+// hasNoLeader reports whether too few servers are running to answer.
 func hasNoLeader(err *jetstream.APIError) bool {
 	switch err.ErrorCode {
 	case 10004, 10005, 10008, 10009: // cluster not available, too few servers, no leader, not active

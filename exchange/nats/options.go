@@ -27,10 +27,10 @@ const (
 	maxMessageBytes = 1 << 20                   // with its header; of a stream
 	crawlBytes      = exchange.BucketCrawlBytes // limit of the bucket DB_<c>
 	callTime        = 10 * time.Second          // of a call; of Ask only without a deadline
-	markerTime      = time.Hour                 // how long the broker remembers that a key was deleted
+	markerTime      = time.Hour                 // how long the broker keeps the marker of a deleted key
 )
 
-// Options of an engine.
+// Options of a transport.
 type Options struct {
 	Crawl string // id of the crawl: 1 to 32 of a-z 0-9
 	Node  int    // number of this node
@@ -43,19 +43,19 @@ type Options struct {
 	Creds     string // file of NATS credentials: JWT and seed
 	Seed      string // file of an NKey seed; see NewSeed
 
-	// Secret is what all nodes of the crawl share. Without Creds and Seed, and with servers on loopback, nodes and embedded
-	// servers derive their credentials from it. External servers that ask for none are used, with a warning. Empty: an embedded
-	// server on loopback lets everybody in.
+	// Secret is the secret of the crawl. Without Creds and Seed, and with servers on loopback, nodes and
+	// embedded servers derive their credentials from it. External servers without authentication are used,
+	// with a warning. Without Secret, an embedded server on loopback accepts every client.
 	Secret []byte
 
 	StreamBytes int64 // limit of this node's stream; 0: DefaultStreamBytes
-	LeasesBytes int64 // limit of the bucket of leases; 0: exchange.DefaultLeasesBytes. A bucket with less gets it, never less
+	LeasesBytes int64 // limit of the bucket of leases; 0: exchange.DefaultLeasesBytes. It raises the limit of an existing bucket, but never lowers it
 	Replicas    int   // of streams and buckets that this node makes, 1 to 5; 0: 1
 
-	// Observe connects to look only: buckets that are missing are not made, and calls about them return ErrNotFound.
+	// Observe connects for reading only: missing buckets are not made, and calls for them return ErrNotFound.
 	Observe bool
 
-	Warn func(text string) // receives warnings of client and server, of many goroutines at once; nil: nobody
+	Warn func(text string) // if set, receives warnings of client and server, from many goroutines at once
 
 	retry time.Duration // between attempts to connect, in tests; 0: 1 s
 }
@@ -70,15 +70,15 @@ type Embed struct {
 	StoreBytes int64         // limit of all streams and buckets together; 0: DefaultStreamBytes
 	Sync       time.Duration // how often to sync files; 0: before each acknowledgement
 
-	// Routes are the addresses, host:port, at which the embedded servers of a crawl reach each other, MinRoutes or
-	// MaxRoutes with RouteListen, this server's own, among them. They keep Options.Replicas copies, and go on while more
-	// than half of them live. Beyond loopback they need Cert, Key and Options.CA, and let in only servers with a
-	// certificate of that CA, for servers and for clients.
+	// Routes are the addresses, host:port, at which the embedded servers of a crawl reach each other,
+	// MinRoutes or MaxRoutes with RouteListen, this server's own, among them. They keep Options.Replicas
+	// copies, and work while more than half of them are running. Beyond loopback they require Cert, Key and
+	// Options.CA, and accept only servers with a certificate of that CA, for servers and for clients.
 	RouteListen string
 	Routes      []string
 }
 
-// Numbers of Embed.Routes. Two servers must both live, and four go on without one only, as three do.
+// Numbers of Embed.Routes. Two servers survive no failure, and four survive only one, like three.
 const (
 	MinRoutes = 3
 	MaxRoutes = 5
@@ -196,7 +196,7 @@ func validCrawl(id string) bool {
 	return id != "" && len(id) <= 32
 }
 
-// checkURL never quotes an address that has a password.
+// checkURL never quotes an address with a password.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -217,7 +217,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// NewSeed returns a new NKey seed, as text for a file that all nodes of a crawl have.
+// NewSeed returns a new NKey seed, as text for a file that all nodes of a crawl share.
 func NewSeed() ([]byte, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -262,8 +262,8 @@ func (o *Options) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// client returns the client's options. It reads all files once, so that a missing one is an error now; the
-// client reads keys again for each connection, so that they can be renewed.
+// client returns the client's options. It reads all files once, to report a missing one now. The client reads
+// keys again for each connection, so they can be renewed.
 func (o *Options) client() ([]natsgo.Option, error) {
 	list := []natsgo.Option{
 		natsgo.Name(fmt.Sprintf("drumbeat %s node %d", o.Crawl, o.Node)),

@@ -12,9 +12,9 @@ type Permissions struct {
 	Publish, Subscribe []string
 }
 
-// NeededPermissions returns what the nodes of a crawl need, and nothing else: its streams and buckets, which they make if they are
-// missing, its subjects, and the inboxes below them. With all, it is what a node needs; otherwise, what looking at the status
-// needs.
+// NeededPermissions returns the permissions for a crawl, and no others: its streams and buckets, which nodes
+// make if they are missing, its subjects, and the inboxes below them. With all, they are those of a node,
+// otherwise those for reading the status.
 func NeededPermissions(crawl string, nodes int, all bool) (Permissions, error) {
 	if !validCrawl(crawl) || nodes < 1 || nodes > exchange.MaxNodes {
 		return Permissions{}, fmt.Errorf("exchange/nats: crawl %q of %d nodes", crawl, nodes)
@@ -48,7 +48,8 @@ func NeededPermissions(crawl string, nodes int, all bool) (Permissions, error) {
 	return p, nil
 }
 
-// streamAPI returns the subjects of JetStream's API for a stream: to read it, and with all also to make, change and purge it.
+// streamAPI returns the subjects of JetStream's API for a stream: for reading, and with all also for making,
+// changing and purging it.
 func streamAPI(name string, all bool) []string {
 	list := []string{"$JS.API.STREAM.INFO." + name}
 	for _, call := range []string{"CREATE", "MSG.NEXT", "DELETE"} {

@@ -110,7 +110,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestObserve: an engine that looks only reads values and streams with the permissions for that, makes nothing, and may not write.
+// TestObserve: a transport that looks only reads values and streams with the permissions for that, makes nothing, and may not write.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	look, err := NeededPermissions("t1", 2, false)

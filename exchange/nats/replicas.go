@@ -7,9 +7,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// replicate gives a stream, or the stream of a bucket, the copies of the options if it has fewer: a node with fewer has made it. It
-// never takes copies away, so nodes with different options do not undo each other's work; the one with fewer says so. what names the
-// stream for people.
+// replicate raises the copies of a stream, or of a bucket's stream, to those of the options. A node with a
+// lower option may have made it. replicate never removes copies, so nodes with different options do not undo
+// each other's changes; the node with fewer warns. what names the stream in messages.
 func (e *Transport) replicate(ctx context.Context, s jetstream.Stream, what string) {
 	conf := s.CachedInfo().Config
 	was := max(1, conf.Replicas)

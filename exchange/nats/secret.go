@@ -18,11 +18,12 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// On loopback nodes need no files of credentials: they derive theirs from the secret that they share, Options.Secret. The
-// server knows a public key, and a client signs what the server gives it, so whoever listens at a server's address learns nothing
-// of use. Servers tell each other a password.
+// On loopback nodes need no files of credentials: they derive theirs from the shared secret, Options.Secret.
+// The server knows a public key, and a client signs the server's nonce, so a program that listens at a
+// server's address learns nothing of use. Servers authenticate to each other by a password.
 
-// derives reports whether credentials come from the secret: there are no others, and all servers are on loopback without TLS.
+// derives reports whether credentials come from the secret: no others are given, and all servers are on
+// loopback without TLS.
 func (o *Options) derives() bool {
 	for _, u := range o.URLs {
 		if strings.HasPrefix(u, "tls://") {
@@ -59,7 +60,7 @@ func (o *Options) user() (nkeys.KeyPair, string, error) {
 	return pair, public, err
 }
 
-// routePassword returns the password that embedded servers tell each other.
+// routePassword returns the password between embedded servers.
 func (o *Options) routePassword() string { return hex.EncodeToString(o.derive("routes")) }
 
 // derived returns the client's options for the derived key.
@@ -71,8 +72,8 @@ func (o *Options) derived() ([]natsgo.Option, error) {
 	return []natsgo.Option{natsgo.Nkey(public, pair.Sign), natsgo.SetCustomDialer(&openDialer{warn: o.Warn})}, nil
 }
 
-// openDialer connects also to servers that ask for no credentials, as an operator may run on loopback: the client insists
-// on something to sign if it has a key. It warns, once.
+// openDialer also connects to servers without authentication, which an operator may run on loopback: a client
+// with a key requires a nonce. It warns once.
 type openDialer struct {
 	warn   func(string)
 	warned atomic.Bool
@@ -91,13 +92,13 @@ const (
 	mostInfo = 64 << 10        // bytes of a server's first line; it has some 500
 )
 
-// openConn adds something to sign to the first line of a server that has nothing. One goroutine reads from it at a time.
+// openConn adds a nonce to the first line of a server that sends none. One goroutine reads from it at a time.
 type openConn struct {
 	net.Conn
 	dialer  *openDialer
 	address string
 	begun   bool
-	rest    []byte // that was read and not delivered
+	rest    []byte // read and not yet delivered
 }
 
 func (c *openConn) Read(p []byte) (int, error) {
@@ -137,8 +138,8 @@ func (c *openConn) first() error {
 		return nil // the client judges
 	}
 	if c.dialer.warn != nil && !c.dialer.warned.Swap(true) {
-		c.dialer.warn("the server at " + c.address + " asks for no credentials: every user of this machine can read and change" +
-			" what the nodes exchange (--cluster-seed, --cluster-creds)")
+		c.dialer.warn("the server at " + c.address + " requires no credentials: every user of this machine can read and change" +
+			" the messages between the nodes (--cluster-seed, --cluster-creds)")
 	}
 	info["nonce"] = "none"
 	object, err := json.Marshal(info)

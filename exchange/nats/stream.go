@@ -20,8 +20,8 @@ func (e *Transport) subject(to, from int) string {
 	return fmt.Sprintf("db.%s.l.%d.%d", e.o.Crawl, to, from)
 }
 
-// stream returns the stream of a node. Once in a connection it asks for the stream, and makes it if it is
-// missing.
+// stream returns the stream of a node. Once in each connection it looks the stream up, and makes a missing
+// one.
 func (e *Transport) stream(ctx context.Context, to int) (jetstream.Stream, error) {
 	if err := exchange.CheckNode(to); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (e *Transport) stream(ctx context.Context, to int) (jetstream.Stream, error
 	}
 	if err == nil {
 		e.replicate(ctx, s, fmt.Sprintf("the stream of node %d", to))
-		// A message that expects another stream is refused, not stored.
+		// A message that names another stream as expected is refused, not stored.
 		err = e.settle(ctx, &natsgo.Msg{Subject: e.subject(to, e.o.Node),
 			Header: natsgo.Header{jetstream.ExpectedStreamHeader: {"none"}}})
 	}
@@ -65,11 +65,11 @@ func (e *Transport) stream(ctx context.Context, to int) (jetstream.Stream, error
 	return s, nil
 }
 
-// settle repeats a request without effect until somebody answers it. In a cluster the servers learn of a new
-// stream or consumer one after the other; until then, what is sent there is lost.
+// settle repeats a request without effect until a server answers it. The servers of a cluster learn of a new
+// stream or consumer one after the other, and lose earlier messages to it.
 func (e *Transport) settle(ctx context.Context, msg *natsgo.Msg) error {
 	for {
-		short, cancel := context.WithTimeout(ctx, time.Second) // without a leader nobody answers
+		short, cancel := context.WithTimeout(ctx, time.Second) // without a leader no server answers
 		_, err := e.nc.RequestMsgWithContext(short, msg)
 		cancel()
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
@@ -86,14 +86,14 @@ func (e *Transport) settle(ctx context.Context, msg *natsgo.Msg) error {
 	}
 }
 
-// forget has the next call look for the stream again.
+// forget makes the next call look the stream up again.
 func (e *Transport) forget(to int) {
 	e.mu.Lock()
 	delete(e.streams, to)
 	e.mu.Unlock()
 }
 
-// Publish is that of exchange.Engine. The engine has a goroutine for each message without a result.
+// Publish implements exchange.Transport. The transport has a goroutine for each message without a result.
 func (e *Transport) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
 	result := make(chan error, 1)
 	ctx, cancel, err := e.call(ctx, callTime)
@@ -126,7 +126,7 @@ func (e *Transport) Publish(ctx context.Context, to, from int, id string, data [
 	return result
 }
 
-// send takes a place in flight and hands the message to the client. With an error it gives the place back.
+// send waits until one more message may be in flight and hands it to the client.
 func (e *Transport) send(ctx context.Context, to, from int, id string, data []byte) (jetstream.PubAckFuture, error) {
 	if len(data) > exchange.MaxMessageBytes {
 		return nil, fmt.Errorf("%d bytes: %w", len(data), exchange.ErrTooLarge)
@@ -146,7 +146,7 @@ func (e *Transport) send(ctx context.Context, to, from int, id string, data []by
 		<-e.inFlight
 		return nil, exchange.ErrClosed
 	}
-	// The client would repeat a message that no stream takes, after later ones.
+	// The client would repeat a message without a stream after later ones.
 	opts := []jetstream.PublishOpt{jetstream.WithRetryAttempts(0)}
 	if id != "" {
 		opts = append(opts, jetstream.WithMsgID(id))
@@ -159,7 +159,7 @@ func (e *Transport) send(ctx context.Context, to, from int, id string, data []by
 	return future, err
 }
 
-// Purge is that of exchange.Engine.
+// Purge implements exchange.Transport.
 func (e *Transport) Purge(ctx context.Context, to int, below uint64) error {
 	if below <= 1 {
 		return exchange.CheckNode(to)
@@ -174,7 +174,7 @@ func (e *Transport) Purge(ctx context.Context, to int, below uint64) error {
 		return e.explain(ctx, "purge", err)
 	}
 	info, err := s.Info(ctx)
-	// The server would drop all and go on with the number below.
+	// The server would drop all, and continue with the sequence below.
 	if err == nil && below <= info.State.LastSeq+1 {
 		err = s.Purge(ctx, jetstream.WithPurgeSequence(below))
 	}
@@ -184,7 +184,7 @@ func (e *Transport) Purge(ctx context.Context, to int, below uint64) error {
 	return e.explain(ctx, "purge", err)
 }
 
-// Read is that of exchange.Engine.
+// Read implements exchange.Transport.
 func (e *Transport) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
 	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
@@ -194,7 +194,7 @@ func (e *Transport) Read(ctx context.Context, to int, seq uint64) (exchange.Read
 	e.mu.Lock()
 	conn := e.conn
 	e.mu.Unlock()
-	e.forget(to) // its description shall be of now
+	e.forget(to) // read a current description
 	s, err := e.stream(ctx, to)
 	if err != nil {
 		return nil, e.explain(ctx, "read", err)
@@ -228,7 +228,7 @@ func (r *reader) Stream() exchange.Stream { return r.stream }
 func (r *reader) Next(ctx context.Context) (exchange.Message, error) {
 	msg, meta, err := r.next(ctx)
 	for err == nil && meta.Sequence.Stream < r.seq {
-		msg, meta, err = r.next(ctx) // a replica that is behind begins at its own end
+		msg, meta, err = r.next(ctx) // a lagging replica begins at its own end
 	}
 	if err != nil {
 		return exchange.Message{}, err
@@ -238,22 +238,22 @@ func (r *reader) Next(ctx context.Context) (exchange.Message, error) {
 		err = exchange.CheckNode(from)
 	}
 	if err != nil {
-		// Somebody else wrote it. Its receiver refuses what has no sums of a node.
+		// Another program wrote it. The receiver refuses messages without a node's sums.
 		from = -1
 	}
 	return exchange.Message{Seq: meta.Sequence.Stream, From: from, Data: msg.Data()}, nil
 }
 
-// How many messages the broker sends ahead.
+// Bounds of the broker's read-ahead.
 const (
 	readAhead  = 32 // of 1 MiB at most
 	watchAhead = 256
 )
 
-// feed is a consumer that ends at the first sign that it may miss something.
+// feed is a consumer that ends at the first sign of a gap.
 type feed struct {
 	e     *Transport
-	conn  context.Context // that of the connection in which it began
+	conn  context.Context // context of its connection
 	s     jetstream.Stream
 	name  string
 	iter  jetstream.MessagesContext
@@ -274,7 +274,7 @@ func (e *Transport) feed(ctx, conn context.Context, s jetstream.Stream, ahead in
 		return nil, err
 	}
 	info := consumer.CachedInfo()
-	// A request to deliver that cannot be parsed is refused.
+	// An unparsable request for delivery is refused.
 	next := &natsgo.Msg{Subject: fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", info.Stream, info.Name), Data: []byte("{")}
 	if err := e.settle(ctx, next); err != nil {
 		return nil, err
@@ -337,6 +337,6 @@ func (f *feed) Close() {
 	if was || f.conn.Err() != nil {
 		return
 	}
-	// A request without a reply does not wait.
+	// Without a reply subject, the request does not wait.
 	_ = f.e.nc.Publish(fmt.Sprintf("$JS.API.CONSUMER.DELETE.%s.%s", f.s.CachedInfo().Config.Name, f.name), nil)
 }

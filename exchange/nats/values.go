@@ -19,7 +19,7 @@ func (e *Transport) bucketName(b exchange.Bucket) string {
 	return "DB_" + e.o.Crawl
 }
 
-// bucket returns a bucket. Once in a connection it asks for it, and makes it if it is missing.
+// bucket returns a bucket. Once in each connection it looks the bucket up, and makes a missing one.
 func (e *Transport) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyValue, error) {
 	if b < 0 || b >= exchange.Buckets {
 		panic(fmt.Sprintf("BUG: exchange/nats: bucket %d", b))
@@ -61,7 +61,7 @@ func (e *Transport) bucket(ctx context.Context, b exchange.Bucket) (jetstream.Ke
 	return kv, nil
 }
 
-// withBucket runs f with the bucket, and explains its error.
+// withBucket runs f with the bucket, and translates its error.
 func (e *Transport) withBucket(ctx context.Context, b exchange.Bucket, what string,
 	f func(context.Context, jetstream.KeyValue) error) error {
 	ctx, cancel, err := e.call(ctx, callTime)
@@ -85,7 +85,7 @@ func (e *Transport) withBucket(ctx context.Context, b exchange.Bucket, what stri
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrStreamNotFound),
 		errors.Is(err, natsgo.ErrNoResponders):
 		e.mu.Lock()
-		e.buckets[b] = nil // look for it again: it may be lost
+		e.buckets[b] = nil // look it up again: it may be lost
 		e.mu.Unlock()
 	}
 	if of != nil {
@@ -94,7 +94,7 @@ func (e *Transport) withBucket(ctx context.Context, b exchange.Bucket, what stri
 	return e.explain(ctx, what, err)
 }
 
-// Get is that of exchange.Engine.
+// Get implements exchange.Transport.
 func (e *Transport) Get(ctx context.Context, b exchange.Bucket, key string) (v exchange.Value, err error) {
 	if err := exchange.CheckKey(key); err != nil {
 		return v, err
@@ -125,14 +125,14 @@ func (e *Transport) change(ctx context.Context, b exchange.Bucket, what, key str
 	return revision, err
 }
 
-// Put is that of exchange.Engine.
+// Put implements exchange.Transport.
 func (e *Transport) Put(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	return e.change(ctx, b, "put", key, data, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
 		return kv.Put(ctx, key, data)
 	})
 }
 
-// Create is that of exchange.Engine.
+// Create implements exchange.Transport.
 func (e *Transport) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	revision, err := e.change(ctx, b, "create", key, data, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
 		if b == exchange.BucketNet && strings.HasPrefix(key, exchange.LeasePrefix) {
@@ -148,7 +148,7 @@ func (e *Transport) Create(ctx context.Context, b exchange.Bucket, key string, d
 	return revision, err
 }
 
-// Update is that of exchange.Engine.
+// Update implements exchange.Transport.
 func (e *Transport) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, revision uint64) (uint64, error) {
 	if revision == 0 {
 		return 0, fmt.Errorf("exchange/nats: update %s: %w", key, exchange.ErrChanged) // a value has a revision
@@ -158,8 +158,8 @@ func (e *Transport) Update(ctx context.Context, b exchange.Bucket, key string, d
 	})
 }
 
-// Delete is that of exchange.Engine. A deletion in BucketNet leaves nothing: a marker would need room, for each network that
-// is given back.
+// Delete implements exchange.Transport. A deletion in BucketNet leaves no marker, which would need room for
+// each returned network.
 func (e *Transport) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
 	_, err := e.change(ctx, b, "delete", key, nil, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
 		if b == exchange.BucketNet {
@@ -174,7 +174,7 @@ func (e *Transport) Delete(ctx context.Context, b exchange.Bucket, key string, r
 	return err
 }
 
-// Last is that of exchange.Engine.
+// Last implements exchange.Transport.
 func (e *Transport) Last(ctx context.Context, b exchange.Bucket) (last uint64, err error) {
 	err = e.withBucket(ctx, b, "last revision", func(ctx context.Context, _ jetstream.KeyValue) error {
 		s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
@@ -186,7 +186,7 @@ func (e *Transport) Last(ctx context.Context, b exchange.Bucket) (last uint64, e
 	return last, err
 }
 
-// Watch is that of exchange.Engine.
+// Watch implements exchange.Transport.
 func (e *Transport) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
 	if err := exchange.CheckPattern(pattern); err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (e *Transport) Watch(ctx context.Context, b exchange.Bucket, pattern string
 type watcher struct {
 	*feed
 	prefix string // of subjects; the key follows
-	listed bool   // that the values that existed were delivered
+	listed bool   // the existing values were delivered
 }
 
 func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err error) {
@@ -221,7 +221,7 @@ func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err erro
 		if err := ctx.Err(); err != nil {
 			return v, false, err
 		}
-		// A value that changes meanwhile is delivered later and counts then.
+		// A value that changes meanwhile is delivered and counted later.
 		if !w.listed && (w.last >= w.waiting || w.more == 0) {
 			w.listed = true
 			return v, false, nil

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Belief is what is known of the rate at which a page changes: a gamma distribution of changes a second. Its
-// mean is Shape/Scale. Shape counts the changes that were seen, Scale the seconds over which they were; the
-// less both are, the less is known. The zero value stands for that of an unknown page (see
-// prior).
+// Belief is the distribution of the rate at which a page changes: a gamma distribution of changes a second.
+// Its mean is Shape/Scale. Shape counts observed changes, Scale the seconds of observation; small values mean
+// little knowledge. The zero value stands for that of an unknown page (see prior).
 type Belief struct {
 	Shape float64
 	Scale float64 // seconds
@@ -18,13 +17,13 @@ const (
 	// priorShape is the shape before anything is known. Rates on the web spread over decades: with 0.5, the
 	// middle half of them lies between 0.1 and 1.3 times the mean.
 	priorShape = 0.5
-	// memory is the number of visits that count, about. A page that changes its habits is known again after
-	// as many.
+	// memory is about the number of visits that count. The belief follows a change of a page's habits after
+	// as many visits.
 	memory = 32
-	// shapeUnit and the least shape are what a History keeps of one.
+	// shapeUnit is the resolution of a shape in a History, and the least shape.
 	shapeUnit = 1.0 / 1024
 	maxShape  = 2 * memory
-	// Bounds of a scale, in seconds. The longest is that of a page that was never seen to change.
+	// Bounds of a scale, in seconds. The largest is that of a page without an observed change.
 	minScale, maxScale = 1e-3, memory * float64(MaxInterval/time.Second)
 )
 
@@ -41,17 +40,16 @@ func (b Belief) known(once time.Duration) Belief {
 	return b
 }
 
-// quiet adds that the page did not change for a time in seconds, which is exact: the chance of that is
+// quiet adds an interval of seconds without a change. The update is exact: the likelihood is
 // exp(-rate*seconds).
 func (b Belief) quiet(seconds float64) Belief {
 	keep := 1 - 1.0/memory
 	return Belief{max(priorShape, b.Shape*keep), b.Scale*keep + seconds}.bounded()
 }
 
-// changed adds that the page changed at least once in a time in seconds. The chance of that is
-// 1-exp(-rate*seconds). With it the belief is no longer a gamma distribution, but a difference of two; the
-// one with the same mean and variance replaces it. A page that was nearly certain to change teaches nearly
-// nothing, and leaves the belief as it was.
+// changed adds an interval of seconds with at least one change. The likelihood is 1-exp(-rate*seconds), so
+// the result is a difference of two gamma distributions; the gamma distribution with the same mean and
+// variance replaces it. A nearly certain change leaves the belief nearly as it was.
 func (b Belief) changed(seconds float64) Belief {
 	b = b.fade()
 	l := math.Log1p(seconds / b.Scale)
@@ -68,7 +66,7 @@ func (b Belief) changed(seconds float64) Belief {
 	return Belief{mean * mean / variance, mean / variance}.bounded()
 }
 
-// changedAt adds that the last change was so many seconds ago: one change, and none since.
+// changedAt adds the time of the last change, seconds ago: one change, and none since.
 func (b Belief) changedAt(ago float64) Belief {
 	b = b.fade()
 	return Belief{b.Shape + 1, b.Scale + ago}.bounded()
@@ -87,8 +85,8 @@ func (b Belief) bounded() Belief {
 	return Belief{max(b.Shape, shapeUnit), min(max(b.Scale, minScale), maxScale)}
 }
 
-// gain returns the seconds for which a page is expected to be up to date owing to the last of visits at an
-// interval of so many seconds: the derivative of the freshness by the rate of visits,
+// gain returns the expected seconds of freshness that one more visit adds, at visits in an interval of so
+// many seconds: the derivative of the freshness by the rate of visits,
 //
 //	E[(1 - (1 + rate*interval) exp(-rate*interval)) / rate]
 //
@@ -102,7 +100,7 @@ func (b Belief) gain(interval float64) float64 {
 	return b.Scale*l - tail
 }
 
-// intervalOf returns the interval between least and longest, in seconds, at which a visit gains so many
+// intervalOf returns the interval, within least and longest, in seconds, at which a visit gains so many
 // seconds.
 func (b Belief) intervalOf(gain, least, longest float64) float64 {
 	if b.gain(longest) <= gain {

@@ -23,7 +23,7 @@ import (
 //	1-10  Modified, if it is a date of 29 bytes: varint, Unix seconds (flag 16)
 //	2     else length of Modified, uvarint, and its bytes (flag 32)
 //
-// Version 1, which is read and not written, had counts instead of the belief; see decodeCounts.
+// Version 1, which is only read, had counts instead of the belief; see decodeCounts.
 const historyVersion = 2
 
 // hintVersion is the first byte of a coding that has only Listed, a uvarint of 1 to 10 bytes.
@@ -32,7 +32,7 @@ const hintVersion = 3
 // MaxHintBytes bounds the length of such a coding.
 const MaxHintBytes = 11
 
-// Visited reports whether a coding is that of a page that was visited.
+// Visited reports whether a coding is of a visited page.
 func Visited(coding []byte) bool { return len(coding) > 0 && coding[0] != hintVersion }
 
 const (
@@ -162,8 +162,8 @@ func (h *History) decode(r *reader) {
 	}
 }
 
-// decodeCounts reads version 1, which had the number of visits, of those that found a change, and the seconds
-// over which they looked back. The belief becomes that of as many visits at equal intervals.
+// decodeCounts reads version 1, which had the number of visits, the number of those that found a change, and
+// the seconds that they covered. The belief becomes that of as many visits at equal intervals.
 func (h *History) decodeCounts(r *reader) {
 	h.Last, h.Interval = int64(r.number(math.MaxInt64)), uint32(r.number(math.MaxUint32))
 	visits, changes, watched := r.number(math.MaxUint32), r.number(math.MaxUint32), r.number(math.MaxInt64)
@@ -187,7 +187,7 @@ func (h *History) decodeCounts(r *reader) {
 	h.Belief = h.Belief.bounded()
 }
 
-// reader takes fields from the beginning of b. After the first bad one all are zero.
+// reader takes fields from the beginning of b. After the first bad field it returns zeros.
 type reader struct {
 	b   []byte
 	bad bool

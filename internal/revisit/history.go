@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// History is what visits to a page found. The zero value is that of a page that was not visited.
+// History holds the results of visits to a page. The zero value is that of an unvisited page.
 type History struct {
 	Last     int64  // Unix seconds of the last response; 0: none
 	Interval uint32 // seconds from Last to the time at which the next visit was due
 	Visits   uint8  // after the first; no more are counted than a byte holds
 	Belief   Belief // about the rate of change
 	Body     uint64 // key of the last body; 0: none
-	// Captured is when the last body was received, in Unix seconds, if a response record of this URL has it;
-	// else 0. Records of later visits that find it unchanged refer to that one.
+	// Captured is the time of receipt of the last body, in Unix seconds, if a response record of this URL has
+	// it; else 0. Revisit records of later visits refer to that record.
 	Captured int64
-	Missing  uint8 // the last visits that found no page
-	// Listed is when a sitemap says that the page was changed last, in Unix seconds, and 0 after the first
-	// visit. It is all that is known of a page that was not visited.
+	Missing  uint8 // number of the last visits that found no page
+	// Listed is the time of the page's last change by a sitemap, in Unix seconds; 0 after the first visit. An
+	// unvisited page has no other field.
 	Listed int64
 	// ETag and Modified are the validators of the last body (RFC 9110, 8.8); "" for none. Modified is kept
 	// without an ETag only.
 	ETag, Modified string
 }
 
-// Longer validators are not kept, so the request is not conditional.
+// Longer validators are dropped, and the request is then unconditional.
 const (
 	maxETag     = 128
 	maxModified = 40 // an HTTP date has 29 bytes
 )
 
-// ErrHistory is the error of bytes that are no History.
+// ErrHistory means that bytes are not a History.
 var ErrHistory = errors.New("revisit: damaged history of a page")
 
-// Due returns when the next visit is due.
+// Due returns the time of the next visit.
 func (h *History) Due() time.Time {
 	return time.Unix(h.Last, 0).Add(time.Duration(h.Interval) * time.Second)
 }
 
-// Validators returns the validators for a conditional request; "" for none. Without a record that has the
-// body, an answer without one would have nothing to refer to.
+// Validators returns the validators for a conditional request; "" for none. Without a record of the body
+// there are none, because a revisit record could not refer to it.
 func (h *History) Validators() (etag, modified string) {
 	if h.Captured == 0 {
 		return "", ""
@@ -49,7 +49,7 @@ func (h *History) Validators() (etag, modified string) {
 	return h.ETag, h.Modified
 }
 
-// Outcome is what a visit found.
+// Outcome is the result of a visit.
 type Outcome struct {
 	At      time.Time // of the response
 	Missing bool      // the server says that there is no such page (404, 410)
@@ -81,7 +81,7 @@ func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 		case since == 0:
 		case !changed:
 			h.Belief = h.Belief.quiet(since)
-		case modified >= h.Last: // says more than that it is not the page of the last visit
+		case modified >= h.Last: // it says more than that the page has changed
 			h.Belief = h.Belief.changedAt(float64(at - modified))
 		default:
 			h.Belief = h.Belief.changed(since)
@@ -95,7 +95,7 @@ func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 		h.Missing = 0
 	default:
 		h.Missing, h.Body, h.Captured = 0, o.Body, max(1, o.At.Unix())
-		// Beside an ETag, a server ignores the other (RFC 9110, 13.1.3).
+		// With an ETag, a server ignores Last-Modified (RFC 9110, 13.1.3).
 		if h.ETag, h.Modified = kept(o.ETag, maxETag), ""; h.ETag == "" {
 			h.Modified = kept(o.Modified, maxModified)
 		}
@@ -103,9 +103,9 @@ func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 	return changed
 }
 
-// clockSlack is how far Last may lie ahead of the clock. If it lies further ahead, the clock was set back after
-// that visit, and the visit counts as made now. Otherwise the next one would wait until the clock caught up.
-// One more hour of waiting does no harm, and synchronised clocks differ by less.
+// clockSlack is how far Last may lie ahead of the clock. If Last lies further ahead, the clock was set back
+// after that visit, and the visit counts as made now. Otherwise the next one would wait until the clock
+// caught up. An extra hour does no harm, and synchronised clocks differ by less.
 const clockSlack = time.Hour
 
 // mendLast sets h.Last to at, in Unix seconds, if it lies more than clockSlack ahead of it.
@@ -115,11 +115,11 @@ func (h *History) mendLast(at int64) {
 	}
 }
 
-// justNow is the time within which a Last-Modified says nothing: many servers send the time of the response
-// for pages that they make anew for each request.
+// justNow is the time within which a Last-Modified is ignored: many servers send the time of the response for
+// pages that they generate.
 const justNow = 5 // seconds
 
-// modifiedAt returns when the page was last changed, if its server says so believably; else 0.
+// modifiedAt returns the time of the page's last change, if the server gives a plausible one; else 0.
 func modifiedAt(o *Outcome, at int64) int64 {
 	if o.Missing || o.Modified == "" {
 		return 0

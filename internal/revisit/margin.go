@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Margin finds what a visit must gain for Optimal to make as many visits as Uniform would: one a page in each
-// Policy.Default. It is the multiplier of Lagrange of the optimum. Safe for concurrent use.
+// Margin finds the gain of a visit for which Optimal makes as many visits as Uniform: one a page in each
+// Policy.Default. It is the Lagrange multiplier of the optimum. Safe for concurrent use.
 type Margin struct {
 	mu      sync.Mutex
 	seconds float64
@@ -22,11 +22,11 @@ const (
 	minMargin = 1e-3 // seconds
 )
 
-// maxMargin is more than any page gains within the longest interval.
+// maxMargin is above the gain of any page within the longest interval.
 var maxMargin = MaxInterval.Seconds()
 
-// Set starts from a margin that an earlier run found; from that of a policy if there is none, or not in
-// range. With another policy than Optimal, or none (nil), it keeps the margin for a later run.
+// Set sets the margin of an earlier run, or that of the policy if there is none, or it is out of range.
+// Without the policy Optimal (nil: no policy), it keeps the margin for a later run.
 func (m *Margin) Set(seconds float64, p *Policy) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,13 +43,13 @@ func (m *Margin) Seconds() float64 {
 	return m.seconds
 }
 
-// Note takes into account that a page was visited again after a time, and is to be visited next after
-// another. pages is the number of pages that are visited again and again.
+// Note adapts the margin to a visit of a page after elapsed, whose next visit is due after next. pages is the
+// number of pages with revisits.
 //
-// The page stands for others in proportion to the time since its last visit, as one that is visited seldom is
-// seldom seen here. So the sum of elapsed/next is an estimate of the visits that all pages are going to get,
-// and that of elapsed/Default of the budget. Their difference moves the margin, whose only rest is where both
-// are equal (Robbins and Monro). Visits that are late change nothing in that.
+// The page counts in proportion to the time since its last visit, because rarely visited pages come here
+// rarely. So the sum of elapsed/next estimates the future visits of all pages, and that of elapsed/Default
+// estimates the budget. Their difference moves the margin, which converges where both are equal (Robbins and
+// Monro). Late visits do not change that.
 func (m *Margin) Note(p *Policy, elapsed, next time.Duration, pages int64) {
 	if elapsed <= 0 || next <= 0 {
 		return

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Kind is how visits are shared out among pages.
+// Kind is the rule that divides visits among pages.
 type Kind uint8
 
 // Kinds of policies.
 const (
-	Proportional Kind = iota // a visit for each change that is expected
+	Proportional Kind = iota // a visit for each expected change
 	Uniform                  // all pages after Policy.Default
-	Optimal                  // as many visits as with Uniform, where they keep the most pages up to date
+	Optimal                  // as many visits as with Uniform, placed to keep the most pages up to date
 )
 
-// Policy says when pages are visited again.
+// Policy schedules the visits of pages.
 type Policy struct {
 	// Least and Longest bound the interval between two visits; Default is that between the first visit and
 	// the second.
 	Least, Longest, Default time.Duration
-	// Kind says how visits are shared out among pages.
+	// Kind is the rule that divides visits among pages.
 	Kind Kind
-	// Margin is what a visit must gain with Optimal, in seconds (see Margin.Seconds); 0: what pages of which
-	// nothing is known gain at Default.
+	// Margin is the gain of a visit with Optimal, in seconds (see Margin.Seconds); 0: the gain of unknown
+	// pages at Default.
 	Margin float64
-	// Gone is the number of visits in a row that must find no page before it is given up.
+	// Gone is the number of consecutive visits without a page after which visits end.
 	Gone int
 }
 
-// leastVisits is the number of visits after the first from which the rate of change counts as known.
+// leastVisits is the number of visits after the first that make the rate of change known.
 const leastVisits = 2
 
 // Faults of a policy.
@@ -41,7 +41,7 @@ var (
 	ErrDefault = errors.New("default interval between visits of")
 )
 
-// Validate returns what is wrong with a policy.
+// Validate returns the faults of a policy.
 func (p *Policy) Validate() error {
 	switch {
 	case p.Least < time.Second:
@@ -59,16 +59,16 @@ func (p *Policy) Validate() error {
 // MaxInterval is the longest interval: the calendar's longest delay.
 const MaxInterval = 60 * 24 * time.Hour
 
-// Later sets h.Interval for a visit at a time that told nothing about the page, such as one that found its
-// server out of order. The next visit is due after p.Default.
+// Later sets h.Interval after a visit without a result for the page, such as a server error. The next visit
+// is due after p.Default.
 func (p *Policy) Later(h *History, at time.Time) {
 	h.mendLast(at.Unix())
 	h.Interval = uint32(min(max(0, at.Unix()-h.Last)+int64(p.Default/time.Second), math.MaxUint32))
 }
 
-// Next returns the time until the next visit, and sets h.Interval. gone means that there is to be none. fresh
-// is how long the server says that its last response stays as it is; 0: it does not say. Until the rate of
-// change is known, the page is not visited before that.
+// Next returns the time until the next visit, and sets h.Interval. gone means that there is none. fresh is
+// the freshness lifetime of the last response by its server; 0: unknown. While the rate of change is unknown,
+// the next visit waits at least that long.
 func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone bool) {
 	if int(h.Missing) >= p.Gone {
 		return 0, true
@@ -89,7 +89,7 @@ func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone
 	return wait, false
 }
 
-// interval returns the seconds until the next visit of a page, owing to what is believed of it.
+// interval returns the seconds until the next visit of a page, by its belief.
 func (p *Policy) interval(b Belief) float64 {
 	if p.Kind == Proportional {
 		return b.Scale / b.Shape

@@ -11,12 +11,12 @@ import (
 // version is that of the coding of the walkers.
 const version = 2
 
-// Kinds of records of the log (docs/formats/walk.md): the first byte.
+// Kinds of records of the log, their first byte (docs/formats/walk.md).
 const (
 	logSeen  = 1 // a URL is seen
 	logKnown = 2 // its visit is known
 	logSteps = 3 // walkers have taken steps
-	logLate  = 4 // its walkers give it up
+	logLate  = 4 // its walkers stop waiting
 )
 
 // Bits of the byte that describes a visit: the State, and whether the URL is a seed.
@@ -25,7 +25,7 @@ const (
 	seedBit   = 4
 )
 
-// ErrDamaged is the error of bytes that are no walk.
+// ErrDamaged means that bytes are not a walk.
 var ErrDamaged = errors.New("walk: damaged state of a random walk")
 
 // record begins a record of the log.
@@ -37,8 +37,8 @@ func (w *Walk) number(n uint64) { w.log = binary.AppendUvarint(w.log, n) }
 // end ends the last record.
 func (w *Walk) end() { w.ends[len(w.ends)-1] = len(w.log) }
 
-// TakeLog hands the records of what has changed since the last call to keep, in order, to be appended to the log of the
-// walk. A record is valid during the call. It returns the first error of keep.
+// TakeLog passes records of the changes since the last call to keep, in order, which appends them to the log
+// of the walk. A record is valid during the call. It returns the first error of keep.
 func (w *Walk) TakeLog(keep func(rec []byte) error) error {
 	from := 0
 	for _, to := range w.ends {
@@ -95,7 +95,7 @@ func (w *Walk) logLate(id uint32) {
 	w.end()
 }
 
-// Frozen is what the log does not have of a walk at an instant: the generator, and the walkers.
+// Frozen is the part of a walk's state that the log lacks: the random generator, and the walkers.
 type Frozen struct {
 	src       [16]byte
 	steps     int64
@@ -183,13 +183,13 @@ func (r *reader) id(w *Walk) uint32 {
 	return uint32(id)
 }
 
-// Loader makes a walk of its log and its walkers again.
+// Loader rebuilds a walk from its log and its walkers.
 type Loader struct {
 	w       *Walk
 	records int
 }
 
-// NewLoader returns a Loader of a walk that goes on under opt, which may differ from the options that it had.
+// NewLoader returns a Loader of a walk that continues under opt, which may differ from its earlier options.
 func NewLoader(opt Options) *Loader { return &Loader{w: New(opt)} }
 
 // Record takes the next record of the log. The error is ErrDamaged.
@@ -275,8 +275,8 @@ func (w *Walk) readStep(r *reader) {
 	w.arrive(uint32(id), jumped)
 }
 
-// Walk returns the walk, with the walkers that Append wrote. What comes then is what would have come after Freeze. Walkers
-// that are more than those of Append start anew; if they are fewer, the last ones are left out. The error is ErrDamaged.
+// Walk returns the walk, with the walkers that Append wrote. It continues exactly as after Freeze. Extra
+// walkers start from scratch; missing ones are dropped. The error is ErrDamaged.
 func (l *Loader) Walk(walkers []byte) (*Walk, error) {
 	w, r := l.w, &reader{rest: walkers}
 	if v := r.byte(); v != version {
@@ -297,7 +297,7 @@ func (l *Loader) Walk(walkers []byte) (*Walk, error) {
 	return w, nil
 }
 
-// readWalkers reads where the walkers are.
+// readWalkers reads the positions of the walkers.
 func (w *Walk) readWalkers(r *reader) {
 	saved := r.count()
 	for i := range saved {

@@ -9,14 +9,14 @@ type Sampled struct {
 	Visits int // times a walker came; 0 for a seed to which none came
 	Links  int // to other URLs, once each
 	Linked int // visited URLs that link to it
-	// Chance is the probability with which the walk, as it went, visited the page; 1 for seeds.
+	// Chance is the probability of a visit, given the steps of the walk; 1 for seeds.
 	Chance float64
-	// Weight is how many pages it stands for. A page that is drawn with a probability in proportion to its weight is
-	// near to one drawn from all pages, each with the same probability. The sum estimates the number of pages.
+	// Weight is the number of pages that it represents. A draw in proportion to the weights approximates a
+	// uniform draw from all pages. The sum estimates the number of pages.
 	Weight float64
 }
 
-// Sample returns the pages that were visited, in the order in which they were seen.
+// Sample returns the visited pages, in the order in which they were seen.
 func (w *Walk) Sample() []Sampled {
 	missed := make([]float64, len(w.nodes)) // logarithm of the probability that no step led to the URL
 	linked := make([]int, len(w.nodes))
@@ -47,7 +47,7 @@ func (w *Walk) Sample() []Sampled {
 	return sample
 }
 
-// addUnseen adds the estimated number of pages that were not seen to the weights of those that were seen once.
+// addUnseen adds the estimated number of unseen pages to the weights of the pages seen once.
 func addUnseen(sample []Sampled) {
 	var once, twice float64
 	for i := range sample {
@@ -59,7 +59,7 @@ func addUnseen(sample []Sampled) {
 		}
 	}
 	if twice == 0 {
-		return // nothing to judge by
+		return // no basis for an estimate
 	}
 	for i := range sample {
 		if sample[i].Linked == 1 {

@@ -18,11 +18,11 @@ const (
 	DefaultWalkers = 1000
 	DefaultURLs    = 10_000
 	DefaultJump    = 1.0 / 7
-	// StepsPerURL bounds the steps of a walk on a web that it has seen whole.
+	// StepsPerURL bounds the steps of a walk that has seen the whole web.
 	StepsPerURL = 20
 	// URLsPerWalker bounds the walkers of a short walk: more would take too few steps each to leave the seeds.
 	URLsPerWalker = 20
-	// MaxLinks bounds the links kept of a page: a page with more has that many of them, drawn at random.
+	// MaxLinks bounds the links kept of a page; of more, a random sample of that size is kept.
 	MaxLinks = 2000
 )
 
@@ -50,7 +50,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// State is how far the visit of a URL is.
+// State is the progress of the visit of a URL.
 type State uint8
 
 // The states.
@@ -74,10 +74,10 @@ type node struct {
 	origin Origin
 	state  State
 	seed   bool // visited without being wanted
-	late   bool // wanted, and given up by walkers
+	late   bool // wanted, but its walkers have stopped waiting
 }
 
-// Origin is what a URL's record takes from the page on which a walker found it.
+// Origin is the part of a URL's record that comes from the page on which a walker found it.
 type Origin struct {
 	Depth     uint16
 	Redirects uint8
@@ -126,7 +126,7 @@ type Link struct {
 	URL       []byte
 }
 
-// Visit is what is known of a URL after its fetch or refusal.
+// Visit is the result of a URL's fetch or refusal.
 type Visit struct {
 	Link
 	Page   bool
@@ -135,7 +135,8 @@ type Visit struct {
 	Origin Origin // of Links
 }
 
-// Know tells the walk of a URL. It copies what it keeps. A second call for a URL is ignored.
+// Know passes the result of a URL to the walk. It keeps no reference to the arguments. A second call for a
+// URL is ignored.
 func (w *Walk) Know(v *Visit) {
 	if w.full() && w.find(v.Key) == none {
 		return
@@ -230,13 +231,13 @@ func (w *Walk) landing(id uint32) {
 // full reports whether the memory is used up.
 func (w *Walk) full() bool { return w.bytes >= w.opt.Bytes }
 
-// Ended says why the walk has ended, "" if it has not.
+// Ended returns the reason for the end of the walk, "" before.
 func (w *Walk) Ended() string {
 	switch {
 	case w.visited >= w.opt.URLs:
-		return "it has visited the URLs that it was to visit"
+		return "it has visited the wanted number of URLs"
 	case w.steps >= StepsPerURL*int64(w.opt.URLs):
-		return "it has taken its steps"
+		return "it has taken the maximum number of steps"
 	case w.full():
 		return "its memory is full"
 	}
@@ -253,8 +254,8 @@ type Wish struct {
 	Origin   Origin
 }
 
-// Step takes at most most steps, and returns the URLs that walkers wait for as a result. The caller fetches each once,
-// and tells by Know what came of it.
+// Step takes at most most steps, and returns the URLs for which walkers now wait. The caller fetches each
+// once, and passes the result to Know.
 func (w *Walk) Step(most int) (wishes []Wish) {
 	if w.Idle() {
 		return nil
@@ -296,7 +297,7 @@ func (w *Walk) arrive(id uint32, jumped bool) (wanted bool) {
 	return true
 }
 
-// next chooses where a walker goes from a URL: by which link, or by a jump (-1).
+// next chooses a walker's next step from a URL: the number of a link, or a jump (-1).
 func (w *Walk) next(from uint32) (to uint32, link int) {
 	if from == none || len(w.nodes[from].links) == 0 || w.rng.Float64() < w.opt.Jump {
 		pages := w.hosts[w.rng.IntN(len(w.hosts))]
@@ -308,7 +309,7 @@ func (w *Walk) next(from uint32) (to uint32, link int) {
 	return n.links[link], link
 }
 
-// GiveUp makes the walkers that wait for a URL jump, and those that come later. The URL may still be fetched.
+// GiveUp makes the current and later walkers at a URL jump instead of waiting. The URL may still be fetched.
 func (w *Walk) GiveUp(key uint64) {
 	id := w.find(key)
 	if id == none || w.nodes[id].state != Wanted || w.nodes[id].late {

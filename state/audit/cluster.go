@@ -12,7 +12,7 @@ import (
 	"drumbeat/state"
 )
 
-// The audit of a cluster: what its nodes say of one another.
+// The audit of a cluster compares the accounts of its nodes.
 
 // Node is the audit of one node of a cluster.
 type Node struct {
@@ -22,8 +22,8 @@ type Node struct {
 	Cluster    *Cluster
 }
 
-// maxAuditBytes bounds a file that ReadNode reads: it has 11 bytes for each message in an outbox, so an outbox of
-// 1 TB makes it some 300 MB long.
+// maxAuditBytes bounds the file of ReadNode. An audit has 11 bytes for each message in an outbox: some 300 MB
+// for an outbox of 1 TB.
 const maxAuditBytes = 1 << 30
 
 // ReadNode reads the JSON of a node's audit, from the file of that name.
@@ -49,22 +49,23 @@ func ReadNode(name string, r io.Reader) (Node, error) {
 	return Node{Name: name, Checkpoint: form.Checkpoint, Balanced: form.Balanced, Cluster: form.Cluster}, nil
 }
 
-// ClusterReport is what the audits of several nodes say together.
+// ClusterReport combines the audits of several nodes.
 type ClusterReport struct {
 	Nodes     []Node // by number
 	Of        int    // nodes of the cluster
-	Missing   []int  // nodes that were not given; pairs with them are not compared
-	Abandoned []int  // nodes that others have given up
-	// Out, Taken and Above are sums over all pairs that were compared: what was sent, what was taken, and what stands in
-	// outboxes above that.
+	Missing   []int  // nodes without an audit; their pairs are not compared
+	Abandoned []int  // nodes that others have abandoned
+	// Out, Taken and Above are sums over all compared pairs: records sent, records taken, and untaken records
+	// in outboxes.
 	Out, Taken, Above exchange.Totals
-	Dropped           exchange.Totals // for nodes that were given up; Out has them, and Taken what these had, by their senders
-	Lost              exchange.Totals // of Taken, what was lost when a receiver was set back, by its resync
+	Dropped           exchange.Totals // records dropped for abandoned nodes. Out includes them; Taken includes the records these nodes had taken, by their senders' count
+	Lost              exchange.Totals // of Taken, the records that a set-back receiver lost, by its resync
 	Pairs             int
-	// Bad are the discrepancies in words, the first maxBad of BadCount.
+	// Bad describes the discrepancies, the first maxBad of BadCount.
 	Bad      []string
 	BadCount int
-	// Back is the first sign that a node was set back to an older copy, Damaged whether a node is damaged.
+	// Back is the first sign of a node that was set back to an older copy. Damaged says whether a node is
+	// damaged.
 	Back    *exchange.SetBackError
 	Damaged bool
 	Deep    *ClusterDeep // of AuditDirs with Deep
@@ -73,7 +74,7 @@ type ClusterReport struct {
 // maxBad limits ClusterReport.Bad.
 const maxBad = 100
 
-// Balanced reports whether nothing is wrong.
+// Balanced reports whether there is no discrepancy.
 func (r *ClusterReport) Balanced() bool { return r.BadCount == 0 }
 
 func (r *ClusterReport) bad(format string, args ...any) {
@@ -83,9 +84,10 @@ func (r *ClusterReport) bad(format string, args ...any) {
 	}
 }
 
-// CompareNodes compares the audits of the nodes of a cluster, all stopped at the time of the first audit, at
-// checkpoints of any time. For each pair, a prefix of what the sender has sent is what the receiver has taken, and has
-// what the sender has dropped. The error is state.ErrIncompatible if the nodes are not those of one cluster.
+// CompareNodes compares the audits of the nodes of a cluster. All nodes had stopped before the first audit,
+// at checkpoints of any time. For each pair, the records that the receiver took must be a prefix of the sent
+// ones, and include the dropped ones. The error is state.ErrIncompatible if the nodes are not those of one
+// cluster.
 func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	if len(nodes) == 0 {
 		return nil, state.Incompatible("crawl: no audit of a node was given")
@@ -126,7 +128,7 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 			} else if from != to && sender != nil && receiver != nil {
 				rep.pair(sender.Cluster.pair(to), receiver.Cluster.pair(from), from, to)
 				if l := receiver.Cluster.pair(from).Incarnation; l != sender.Cluster.Incarnation {
-					rep.bad("node %d has the life %d, and node %d takes messages of its life %d: run drumbeat repair --resync %[1]d on node %[3]d",
+					rep.bad("node %d has the incarnation %d, and node %d takes messages of its incarnation %d: run drumbeat repair --resync %[1]d on node %[3]d",
 						from, sender.Cluster.Incarnation, to, l)
 				}
 			}
@@ -136,13 +138,13 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	all.Add(rep.Above)
 	all.Add(rep.Dropped)
 	if rep.Out != all && rep.Balanced() {
-		rep.bad("%d links and %d edges were sent, %d and %d were taken or stand in outboxes", rep.Out.Links.N, rep.Out.Edges.N, all.Links.N,
+		rep.bad("%d links and %d edges were sent, %d and %d were taken or are in outboxes", rep.Out.Links.N, rep.Out.Edges.N, all.Links.N,
 			all.Edges.N)
 	}
 	return rep, nil
 }
 
-// pair returns what a node says of its exchange with another.
+// pair returns a node's account of its exchange with another.
 func (c *Cluster) pair(other int) *Pair {
 	if other > c.Node {
 		other--
@@ -150,7 +152,7 @@ func (c *Cluster) pair(other int) *Pair {
 	return &c.Pairs[other]
 }
 
-// addAbandoned adds what a node has sent to one that it has given up.
+// addAbandoned adds the records that a node has sent to an abandoned one.
 func (r *ClusterReport) addAbandoned(s *exchange.Sent, to int) {
 	if !slices.Contains(r.Abandoned, to) {
 		r.Abandoned = append(r.Abandoned, to)
@@ -161,13 +163,13 @@ func (r *ClusterReport) addAbandoned(s *exchange.Sent, to int) {
 	r.Dropped.Add(s.Dropped)
 }
 
-// Pair returns what a node says of its exchange with another.
+// Pair returns a node's account of its exchange with another.
 func (c *Cluster) Pair(other int) *Pair { return c.pair(other) }
 
-// TakenFrom returns what a node has taken from another.
+// TakenFrom returns the records that a node has taken from another.
 func (c *Cluster) TakenFrom(other int) exchange.Taken { return c.pair(other).Taken }
 
-// pair compares what node from has sent, by sent, with what node to has taken, by received.
+// pair compares the records that node from sent, by sent, with those that node to took, by received.
 func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 	r.Pairs++
 	above, err := sent.Sent.Check(from, to, received.Taken)
@@ -182,7 +184,7 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 		r.bad("%v", err)
 		return
 	}
-	// What stands in the outbox above what was taken, by the files.
+	// The untaken records in the outbox, by the files.
 	found := sent.Files
 	found.Add(sent.Sent.Gone)
 	found.Sub(received.Taken.Totals)
@@ -227,14 +229,14 @@ func (r *ClusterReport) Write(w io.Writer) error {
 		fmt.Fprintf(w, "AUDIT: and %d more\n", r.BadCount-len(r.Bad))
 	}
 	for _, node := range r.Abandoned {
-		fmt.Fprintf(w, "node %d was given up: links and edges for it were dropped\n", node)
+		fmt.Fprintf(w, "node %d was abandoned: links and edges for it were dropped\n", node)
 	}
 	for _, node := range r.Missing {
-		fmt.Fprintf(w, "node %d is missing: nothing is said of what it has sent and taken\n", node)
+		fmt.Fprintf(w, "node %d is missing: its records are not compared\n", node)
 	}
 	verdict := "NOT balanced"
 	if r.Balanced() {
-		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d stand in outboxes", r.Out.Links.N,
+		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d are in outboxes", r.Out.Links.N,
 			r.Out.Edges.N, r.Taken.Links.N, r.Taken.Edges.N, r.Above.Links.N, r.Above.Edges.N)
 		if r.Lost.Records() > 0 {
 			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N, r.Lost.Edges.N)

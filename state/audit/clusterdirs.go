@@ -18,25 +18,26 @@ import (
 
 // ClusterOptions say which nodes AuditDirs audits, and how.
 type ClusterOptions struct {
-	// Options has what holds for all nodes. Its Dirs are the directories of all nodes, for state and output, in any order.
+	// Options holds for all nodes. Its Dirs are the directories of all nodes, for state and output, in any
+	// order.
 	Options
 	// Others are nodes whose audits were read from files.
 	Others []Node
 	// Deep audits each node as Deep does, and compares URLs and keys. It takes no Others.
 	Deep bool
-	// Table says who owns which PLDs, for Deep.
+	// Table maps PLDs to their owners, for Deep.
 	Table *exchange.Table
 }
 
-// ClusterDeep is what a deep audit of a cluster has found besides.
+// ClusterDeep is the part of a deep audit that only clusters have.
 type ClusterDeep struct {
-	Own, Foreign int64 // URLs in records, responses and logs that belong to their node, and that do not
+	Own, Foreign int64 // URLs in records, responses and logs of their owner, and of other nodes
 	History      int64 // responses and lines of logs from before their slots moved to other nodes
-	Keys, Twice  int64 // keys of URLseen of all nodes, and those that two nodes have
+	Keys, Twice  int64 // keys of URLseen of all nodes, and keys on two nodes
 }
 
-// AuditDirs audits the nodes of a cluster from their directories. It locks all of them until it ends, so that no node
-// runs meanwhile, and audits one after the other.
+// AuditDirs audits the nodes of a cluster from their directories. It locks all of them until it ends, so that
+// no node can start, and audits one after the other.
 func AuditDirs(opt ClusterOptions) (rep *ClusterReport, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -61,13 +62,13 @@ func AuditDirs(opt ClusterOptions) (rep *ClusterReport, err error) {
 	if opt.Deep {
 		for _, n := range all {
 			if n.cluster.Table != opt.Table.Sum() {
-				return nil, state.Incompatible("crawl: node %d (%s) has another table of owners than the file of the cluster",
+				return nil, state.Incompatible("crawl: node %d (%s) has a table of owners that differs from the file of the cluster",
 					n.cluster.Node, n.name())
 			}
 		}
 	}
 	deep := &ClusterDeep{}
-	found := &ClusterReport{} // collects what is wrong before the nodes are compared
+	found := &ClusterReport{} // collects discrepancies before the comparison of nodes
 	nodes := slices.Clone(opt.Others)
 	for _, n := range all {
 		node, err := n.audit(&opt, deep, found)
@@ -119,7 +120,7 @@ func AuditOpened(nodes []Opened) (*ClusterReport, error) {
 	return compare(list, found)
 }
 
-// compare compares the audits of nodes, and adds what was found before.
+// compare compares the audits of nodes, and adds the earlier findings.
 func compare(nodes []Node, found *ClusterReport) (*ClusterReport, error) {
 	rep, err := CompareNodes(nodes)
 	if err != nil {
@@ -210,7 +211,7 @@ func (n *openNode) audit(opt *ClusterOptions, deep *ClusterDeep, found *ClusterR
 	if errors.As(err, &damage) {
 		found.Damaged = true
 		found.bad("node %d (%s): %v", n.cluster.Node, n.name(), err)
-		for i := range n.cluster.Pairs { // what is wrong with the outboxes, as far as they are readable
+		for i := range n.cluster.Pairs { // discrepancies of the readable parts of the outboxes
 			if _, err := n.cluster.Pairs[i].scan(n.saved, n.m, func(error) error { return nil }); err != nil {
 				return node, err
 			}
@@ -225,22 +226,22 @@ func (n *openNode) audit(opt *ClusterOptions, deep *ClusterDeep, found *ClusterR
 	return node, nil
 }
 
-// tell adds what is wrong with a node by its own audit.
+// tell adds the discrepancies of a node's own audit.
 func (n *openNode) tell(bad []string, found *ClusterReport) {
 	for _, why := range bad {
 		found.bad("node %d (%s): %s", n.cluster.Node, n.name(), why)
 	}
 }
 
-// deep is Deep with a look at the owners of all URLs. What has ended stays where it was when slots move: whether it is as
-// much as was moved is part of the audit of each node (state.Accounts.Moved).
+// deep runs Deep and checks the owners of all URLs. Ended URLs stay on their node when slots move; the audit
+// of each node compares their number with state.Accounts.Moved.
 func (n *openNode) deep(table *exchange.Table, deep *ClusterDeep, found *ClusterReport) (_ *DeepReport, err error) {
 	x, err := NewScanner(n.saved, n.m, &n.opt)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	var last []byte // host of the last URL that is the node's own
+	var last []byte // host of the last URL that the node owns
 	x.URL = func(url []byte, ended bool) error {
 		host := weburl.Split(url).Host
 		if len(last) > 0 && bytes.Equal(host, last) {
@@ -270,8 +271,8 @@ func (n *openNode) deep(table *exchange.Table, deep *ClusterDeep, found *Cluster
 	return x.Report, nil
 }
 
-// compareSeen counts the keys of URLseen that two nodes have. The stores are sorted, so it reads all of them once, side
-// by side. It takes the read buffers of one store for each node.
+// compareSeen counts the keys of URLseen on two nodes. The stores are sorted, so it reads all of them once,
+// side by side. It takes the read buffers of one store for each node.
 func compareSeen(all []*openNode, deep *ClusterDeep, found *ClusterReport) error {
 	var heads []*seenKeys
 	defer func() {
@@ -337,7 +338,7 @@ func (n *openNode) seenKeys() (*seenKeys, error) {
 			return
 		}
 		_, err := drum.ScanState(n.saved.Set, state.NameURLSeen, st.Cache(), drum.Scan{
-			Damaged: func(error) error { return nil }, // the deep audit has told it
+			Damaged: func(error) error { return nil }, // the deep audit has reported it
 			Entry: func(key drum.Key, _ []byte) error {
 				if !yield(key, nil) {
 					return errStopped
@@ -351,7 +352,7 @@ func (n *openNode) seenKeys() (*seenKeys, error) {
 	return h, h.advance()
 }
 
-// advance goes on to the next key.
+// advance moves to the next key.
 func (h *seenKeys) advance() (err error) {
 	h.key, err, h.more = h.next()
 	return err

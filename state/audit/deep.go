@@ -130,10 +130,11 @@ type Scanner struct {
 	Names   weburl.Sum
 	Fetched weburl.Sum // URLs with a response in the output or a fetched line in the crawl log
 	Refused weburl.Sum // URLs with a refusal in the crawl log
-	// Fetched lacks the URLs below. FetchedUnseen have ended, but URLseen has not merged them yet. FetchedOrdered have
-	// ended and were enqueued again: with Visit, the record of the order counts as that of the URL.
+	// Fetched excludes the URLs below. FetchedUnseen have ended, but URLseen has not merged them yet.
+	// FetchedOrdered have ended and were enqueued again: with Visit, the record of the order counts as that
+	// of the URL.
 	FetchedUnseen, FetchedOrdered weburl.Sum
-	// Away are URLs that have ended here, and whose slots were moved to other nodes since.
+	// Away are URLs that ended here before their slots moved to other nodes.
 	Away weburl.Sum
 	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
 	Visit   func(key uint64, entries []TaggedKey, seen bool) error
@@ -146,7 +147,7 @@ type Scanner struct {
 	orderedKeys int64 // records of the queue of all keys that were enqueued
 	// LostTexts counts lost texts of links that URLseen had not checked or not passed on.
 	LostTexts int64
-	// Outboxes is what the outboxes of a node of a cluster hold, by the other node.
+	// Outboxes are the contents of the outboxes of a node of a cluster, by the other node.
 	Outboxes map[int]*exchange.OutboxFound
 	cluster  *Cluster
 	Stored   []StoredFile // those of the list of objects
@@ -250,7 +251,7 @@ func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 	return rec, x.sorter.Add(TaggedKey{Key: key, Tag: uint8(p)})
 }
 
-// url hands a URL on to URL.
+// url passes a URL to URL.
 func (x *Scanner) url(url []byte, ended bool) error {
 	if x.URL == nil {
 		return nil
@@ -398,7 +399,7 @@ func (x *Scanner) conclude() {
 	moved := x.Away
 	moved.Remove(x.nowhere)
 	if out.StoredAll && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
-		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs have ended here of slots that were "+
+		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs ended here before their slots "+
 			"moved; the account of moved URLs says %d", k.Nowhere, x.Away.N, x.Manifest.Accounts.Moved.N)
 	}
 	if out.Disagree > 0 {

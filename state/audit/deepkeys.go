@@ -10,7 +10,7 @@ import (
 
 // compareKeys merges the keys of URLseen with all others and compares them.
 func (x *Scanner) compareKeys() error {
-	// Crawls of older versions do not have all keys that were enqueued, nor have some after a repair.
+	// Crawls of older releases, and some repaired crawls, lack keys of enqueued URLs.
 	x.foreign.frozen = &x.Manifest.Frozen
 	someLost := x.orderedKeys < x.Manifest.Accounts.Counters[state.CountEnqueued]
 	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
@@ -23,7 +23,7 @@ func (x *Scanner) compareKeys() error {
 	})
 }
 
-// withoutOrdered returns the entries of a key without those that say that it was enqueued.
+// withoutOrdered returns the entries of a key without those of enqueuing.
 func withoutOrdered(entries []TaggedKey) (_ []TaggedKey, ordered bool) {
 	n := len(entries)
 	for n > 0 && entries[n-1].Tag == tagOrdered {
@@ -83,11 +83,11 @@ func (x *Scanner) eachKey(fn func(key uint64, entries []TaggedKey, seen bool) er
 	return err
 }
 
-// compare compares the entries of one key. ordered says that the URL was enqueued at some time, so that it may have
-// several responses, and so may a URL that is visited again.
+// compare compares the entries of one key. ordered says that the URL was once enqueued. Such a URL may have
+// several responses, like a revisited one.
 func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) error {
 	if !seen && len(entries) == 0 {
-		return nil // an order that was refused, of a URL that URLseen has not merged yet
+		return nil // a refused order for a URL that URLseen has not merged yet
 	}
 	var live, stored, logged, refused int
 	for _, e := range entries {
@@ -108,7 +108,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 		at := slices.IndexFunc(entries, func(e TaggedKey) bool { return e.Tag < uint8(state.NumPlaces) })
 		entries = slices.Delete(slices.Clone(entries), at, at+1)
 	}
-	again := several && live+refused > 0 // its responses are not its end
+	again := several && live+refused > 0 // its responses did not end it
 	if stored+logged > 0 && !again && (seen || !ordered) {
 		x.Fetched.Add(key)
 	}
@@ -154,8 +154,8 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 // Elsewhere reports whether another node of the cluster owns the slot of a key.
 func (x *Scanner) Elsewhere(key uint64) bool { return x.Manifest.Frozen.Elsewhere(key) }
 
-// visited returns the entries of a URL, and how often it has ended, if it may have several responses: any number of them
-// may precede its place or its end.
+// visited returns the entries of a URL that may have several responses, and the number of its ends. Any
+// number of responses may precede its place or its end.
 func visited(entries []TaggedKey, live, refused, ended int) ([]TaggedKey, int) {
 	if live+refused == 0 {
 		return entries, min(ended, 1)

@@ -18,7 +18,7 @@ func (o *Options) match(fsys disk.FS) (disk.Match, error) {
 		return m, err
 	}
 	left := m.Set.Len() - len(missing)
-	if missing[0] != left { // files name directories by number, so the numbers that remain must have no gap
+	if missing[0] != left { // files name directories by number, so the remaining numbers must have no gap
 		return m, fmt.Errorf("directory %d of %d is missing and a later one is not: only the last ones can be removed",
 			missing[0], m.Set.Len())
 	}

@@ -25,8 +25,8 @@ func auditNames(r *state.Saved, m *state.Manifest) (sum weburl.Sum, err error) {
 	return sum, err
 }
 
-// Graph receives what a crawl knows about hosts and PLDs. ReadGraph skips nil functions. Byte slices are
-// valid during the call. An error stops the reading and is returned.
+// Graph receives a crawl's hosts, PLDs and edges. ReadGraph skips nil functions. Byte slices are valid during
+// the call. An error stops the reading and is returned.
 type Graph struct {
 	// PLD and Host get each name at least once: merged names in key order, then waiting ones.
 	PLD  func(key uint64, name []byte) error

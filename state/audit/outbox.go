@@ -12,8 +12,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// Cluster is what a node of a cluster says of its exchange with the others. Its JSON form is a part of the JSON of an
-// audit, which CompareNodes reads again.
+// Cluster is the account of a node's exchange with the other nodes. Its JSON form is a part of the JSON of an
+// audit, which ReadNode reads.
 type Cluster struct {
 	Node, Nodes int
 	Table       uint64 // exchange.Table.Sum
@@ -22,15 +22,15 @@ type Cluster struct {
 	Pairs       []Pair // one for each other node
 }
 
-// Pair is what a node says of its exchange with one other node.
+// Pair is the account of a node's exchange with one other node.
 type Pair struct {
 	Node int // the other one
 	Sent exchange.Sent
 	// Files are the records in the outbox. They are Sent.Out less Sent.Gone, unless the outbox is damaged.
 	Files       exchange.Totals
 	Taken       exchange.Taken
-	Lost        exchange.Totals // of those in Taken, those that were lost when this node was set back
-	Incarnation uint64          // of the other node, whose messages this one takes
+	Lost        exchange.Totals // of Taken, the records lost when this node was set back
+	Incarnation uint64          // of the other node; this one takes messages of this incarnation
 }
 
 // clusterOf returns the Cluster of a manifest, without Files; nil for a crawl of one node.
@@ -40,7 +40,7 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		return nil, nil
 	}
 	if m.Intake == nil || len(m.Intake.Taken) != f.Nodes {
-		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of what it has taken", f.Node, f.Nodes)
+		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of the messages it has taken", f.Node, f.Nodes)
 	}
 	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck, Incarnation: m.Intake.Incarnation}
 	for node := range f.Nodes {
@@ -126,7 +126,7 @@ func (x *Scanner) scanOutboxes() error {
 	return nil
 }
 
-// quarantined checks a message of another node that could not be read.
+// quarantined checks an unreadable message of another node.
 func (x *Scanner) quarantined(msg []byte) error {
 	if _, err := exchange.ReadHeader(msg); err != nil {
 		x.lost(1)
@@ -151,13 +151,13 @@ func (c *Cluster) Write(w io.Writer) error {
 	}
 	for i := range c.Pairs {
 		if p := &c.Pairs[i]; p.Sent.Abandoned {
-			fmt.Fprintf(w, "node %d was given up: %d links and %d edges for it were dropped\n", p.Node, p.Sent.Dropped.Links.N, p.Sent.Dropped.Edges.N)
+			fmt.Fprintf(w, "node %d was abandoned: %d links and %d edges for it were dropped\n", p.Node, p.Sent.Dropped.Links.N, p.Sent.Dropped.Edges.N)
 		}
 	}
 	return nil
 }
 
-// dropped returns the records that were dropped because their nodes were given up.
+// dropped returns the records dropped because their nodes were abandoned.
 func (c *Cluster) dropped() (dropped exchange.Totals) {
 	for i := range c.Pairs {
 		dropped.Add(c.Pairs[i].Sent.Dropped)
@@ -172,12 +172,12 @@ func (c *Cluster) check(m *state.Manifest, rep *Report) {
 	}
 	count, dropped := &m.Accounts.Counters, c.dropped()
 	if links, edges := count[state.CountLinksAbandoned], count[state.CountEdgesAbandoned]; links != dropped.Links.N || edges != dropped.Edges.N {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("outboxes: %d links and %d edges were dropped because their nodes were given up, by the counters "+
+		rep.Bad = append(rep.Bad, fmt.Sprintf("outboxes: %d links and %d edges were dropped because their nodes were abandoned, by the counters "+
 			"%d and %d", dropped.Links.N, dropped.Edges.N, links, edges))
 	}
 }
 
-// The JSON form of Cluster. Sums are hexadecimal, because not every program keeps 64 bits of a number.
+// The JSON form of Cluster. Sums are hexadecimal, because some programs lose bits of 64-bit numbers.
 type clusterJSON struct {
 	Node        int        `json:"node"`
 	Nodes       int        `json:"nodes"`
@@ -197,7 +197,7 @@ type pairJSON struct {
 	GoneNumber  uint64     `json:"gone_message"`
 	TakenNumber uint64     `json:"taken_message"`
 	Sums        []byte     `json:"message_sums"`     // 8 bytes for each message after GoneNumber
-	Dropped     totalsJSON `json:"dropped,omitzero"` // of a node that was given up
+	Dropped     totalsJSON `json:"dropped,omitzero"` // of an abandoned node
 	GivenUp     bool       `json:"given_up,omitempty"`
 	Lost        totalsJSON `json:"lost,omitzero"` // when this node was set back
 	Incarnation uint64     `json:"life,omitempty"`
@@ -281,7 +281,7 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 			other++
 		}
 		if form.Pairs[i].Node != other {
-			return fmt.Errorf("node %d stands in the place of node %d", form.Pairs[i].Node, other)
+			return fmt.Errorf("node %d is in the place of node %d", form.Pairs[i].Node, other)
 		}
 		var p Pair
 		if p, err = form.Pairs[i].pair(); err == nil {
@@ -317,7 +317,7 @@ func (f *pairJSON) pair() (p Pair, err error) {
 	if p.Sent.Sums, err = exchange.ParseSums(f.Sums); err != nil {
 		return p, err
 	}
-	n := uint64(len(p.Sent.Sums)) // 0 if the outbox was too damaged to tell
+	n := uint64(len(p.Sent.Sums)) // 0 if the outbox was too damaged
 	if p.Sent.GoneNumber > p.Sent.Last || n > 0 && n != p.Sent.Last-p.Sent.GoneNumber {
 		return p, fmt.Errorf("messages %d to %d for node %d have %d sums", p.Sent.GoneNumber+1, p.Sent.Last, p.Node, n)
 	}

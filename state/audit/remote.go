@@ -17,7 +17,7 @@ import (
 	"drumbeat/state"
 )
 
-// Remote says what Deep does about files that are in an object store, and no longer here.
+// Remote is the mode of Deep for files that are only in an object store.
 type Remote string
 
 // These are the values of Options.Remote.
@@ -31,12 +31,12 @@ const (
 type RemoteReport struct {
 	Store   string // "" if the crawl has none
 	Mode    Remote
-	Objects int64 // that the store should have
-	Checked int64 // that it was asked for
+	Objects int64 // expected in the store
+	Checked int64 // requested from the store
 	Unread  int64 // WARC files that are only there, and were not read
 }
 
-// hide returns which objects are not read when the local file is gone.
+// hide returns the objects that are not read when the local file is gone.
 func (m Remote) hide() func(*state.Object) bool {
 	switch m {
 	case RemoteRead:
@@ -47,11 +47,11 @@ func (m Remote) hide() func(*state.Object) bool {
 	return (*state.Object).Data
 }
 
-// NameStore is the name of the object store among structures: damage of it is that of files there, and of their copies here.
-// state.NameObjects is the list of these files.
+// NameStore is the structure of the object store: its damage is that of files there, and of their copies
+// here. state.NameObjects is the list of these files.
 const NameStore = "object-store"
 
-// FileState says what an audit found of one of the two copies of a file.
+// FileState is the state of one of the two copies of a file.
 type FileState uint8
 
 // The values of FileState.
@@ -76,9 +76,9 @@ const (
 	headTime    = time.Minute
 )
 
-// objects compares what is here and in the store of each file in the list of objects with the list. An object that is missing
-// or differs is damage, and so is a file here that differs: it is read in the store from then on, if that has it. A store that
-// does not answer is an error.
+// objects compares the local and the stored copy of each file with the list of objects. A missing or
+// different object is damage, and so is a different local file: if the store has it, the rest of the audit
+// reads it there. A store that does not answer is an error.
 func (x *Scanner) objects() error {
 	store := x.Manifest.Store
 	if store == nil {

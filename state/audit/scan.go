@@ -347,7 +347,7 @@ func (x *Scanner) ordered(data []byte) error {
 	return x.sorter.Add(TaggedKey{Key: key, Tag: tagOrdered})
 }
 
-// renderTask checks a page that waits for the browser. Its URL is elsewhere.
+// renderTask checks a page that waits for the browser. Its URL has another place.
 func (x *Scanner) renderTask(data []byte) error {
 	x.row.Records++
 	var t state.RenderTask

@@ -93,7 +93,7 @@ func (v *view) whyOther(rep *URLReport) []string {
 	why := []string{fmt.Sprintf("%s belongs to node %d, which alone fetches its URLs: ask the directories of that node", rep.PLD, *rep.Node)}
 	switch o := rep.Outbox; {
 	case rep.GivenUp:
-		return append(why, fmt.Sprintf("node %d was given up (--give-up-node): links to it are dropped", *rep.Node))
+		return append(why, fmt.Sprintf("node %d was abandoned (--give-up-node): links to it are dropped", *rep.Node))
 	case o == nil && v.opt.Fast:
 		return append(why, "--fast does not search the outbox")
 	case o == nil && len(rep.Damage) > 0:

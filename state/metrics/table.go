@@ -214,7 +214,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountSeedsElsewhere:    {help: "Seeds that other nodes own"},
 	state.CountPagesLent:         {help: "Pages of --max-pages that other nodes may fetch instead of this one"},
 	state.CountPagesBorrowed:     {help: "Pages of --max-pages that this node may fetch instead of others"},
-	state.CountLinksAbandoned:    {help: "Links sent that were dropped because their owner was given up (--give-up-node)"},
+	state.CountLinksAbandoned:    {help: "Links sent that were dropped because their owner was abandoned (--give-up-node)"},
 	state.CountEdgesAbandoned:    {help: "PLD-PLD edges sent that were dropped because the owner of their second PLD was given up"},
 	state.CountURLsSized:         {help: "Unique URLs whose sizes url_bytes_total and record_bytes_total count"},
 	state.CountURLBytes:          {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},

@@ -61,11 +61,11 @@ type entry struct {
 	value []byte
 }
 
-// errStop ends a scan whose caller has enough.
+// errStop ends a scan early.
 var errStop = errors.New("stop")
 
-// entries returns the entries of a store that take accepts, in the order of keys, with the value that it returns.
-// It sets fault if it ends early.
+// entries returns the entries of a store that take accepts, in the order of keys, with take's value. It sets
+// fault if it ends early.
 func entries(set disk.Set, name string, st *drum.State, take func(drum.Key, []byte) ([]byte, bool, error), fault *error) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		_, err := drum.ScanState(set, name, st.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
@@ -242,7 +242,7 @@ func (m *mover) save(n *node) error {
 	}
 	for from := range n.loads {
 		if !m.nodes[from].m.Seeds.Done {
-			next.Seeds = state.Seeds{} // its lines of these slots are read again
+			next.Seeds = state.Seeds{} // the lines of these slots are read again
 		}
 	}
 	ended := a.Moved
@@ -252,10 +252,10 @@ func (m *mover) save(n *node) error {
 	return nil
 }
 
-// ranks is the default of the options of a crawl plus one; the next budget function finds its own.
+// ranks is a crawl's default plus one; the next budget function computes its own.
 const ranks = 10_001
 
-// saveIntake notes the messages that were taken from outboxes, and what they brought besides links and edges.
+// saveIntake notes the messages taken from outboxes, and their records other than links and edges.
 func (n *node) saveIntake() error {
 	next := &n.shadow.Next
 	if n.messages == 0 {

@@ -22,16 +22,16 @@ func (n *node) belongs(f *exchange.File, table *exchange.Table) error {
 	case fr.Nodes != table.Nodes() || fr.Node != n.number:
 		return fmt.Errorf("%s holds node %d of %d (0 of 0: no cluster): %w", n.saved.Set.Path(0), fr.Node, fr.Nodes, state.ErrIncompatible)
 	case fr.Table != table.Sum() || fr.Slots != state.SlotsOf(table, n.number):
-		return fmt.Errorf("%s has another table of owners than the cluster's file: %w", n.saved.Set.Path(0), state.ErrIncompatible)
+		return fmt.Errorf("%s has a table of owners that differs from the cluster's file: %w", n.saved.Set.Path(0), state.ErrIncompatible)
 	}
 	secret, err := n.saved.OpenSecret(n.m)
 	if err == nil && secret != f.Secret {
-		err = fmt.Errorf("%s has another secret than the cluster: %w", n.saved.Set.Path(0), state.ErrIncompatible)
+		err = fmt.Errorf("%s has a secret that differs from the cluster's: %w", n.saved.Set.Path(0), state.ErrIncompatible)
 	}
 	return err
 }
 
-// check marks the nodes that give and get slots, and refuses what cannot be moved.
+// check finds the nodes that give and get slots, and refuses unmovable ones.
 func (m *mover) check() error {
 	for _, n := range m.nodes {
 		n.owns = state.SlotsOf(m.next.Table, n.number)
@@ -63,7 +63,7 @@ func (m *mover) check() error {
 	return nil
 }
 
-// check refuses what cannot be moved from or to this node.
+// check refuses a node that cannot give or get slots.
 func (n *node) check() error {
 	m, a := n.m, &n.m.Accounts
 	refuse := func(format string, args ...any) error {
@@ -92,7 +92,7 @@ func (n *node) check() error {
 	for other := range m.Frozen.Nodes {
 		st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
 		if err == nil && st != nil && st.Abandoned {
-			return refuse("it has given up node %d, whose slots are lost", other)
+			return refuse("it has abandoned node %d, whose slots are lost", other)
 		}
 	}
 	switch {
@@ -129,8 +129,8 @@ func (n *node) check() error {
 	return nil
 }
 
-// audit compares the files of all nodes with their accounts, and what they say of one another, as drumbeat cluster audit
-// does without --deep. It reads keys and URLs of all nodes once.
+// audit compares the files of all nodes with their accounts, and their accounts with each other, like
+// drumbeat cluster audit without --deep. It reads keys and URLs of all nodes once.
 func (m *mover) audit() error {
 	var nodes []audit.Opened
 	for _, n := range m.nodes {
@@ -156,10 +156,10 @@ func (m *mover) audit() error {
 	return err
 }
 
-// auditExamples bounds what an error tells of an audit.
+// auditExamples bounds the discrepancies in an error.
 const auditExamples = 3
 
-// reread reads the manifests that a move has made.
+// reread reads the new manifests after a move.
 func (m *mover) reread() error {
 	for _, n := range m.nodes {
 		is, _, err := state.ReadManifest(n.saved.Set)
@@ -176,7 +176,7 @@ func (m *mover) reread() error {
 
 var errSome = errors.New("some")
 
-// checkSums compares what the files hold with the accounts, as an audit does.
+// checkSums compares the files with the accounts, as an audit does.
 func (n *node) checkSums() error {
 	for p := range state.NumPlaces {
 		switch p {

@@ -1,31 +1,29 @@
 // Package move moves slots of PLDs between the nodes of a stopped cluster.
 //
-// Run reads the directories of all nodes, and writes the next state of each beside the old one (repair.Shadow). What a
-// node keeps of a PLD goes to the node that owns its slot by the next table:
+// Run reads the directories of all nodes, and writes the next state of each beside the old one
+// (repair.Shadow). A node's state of a PLD goes to the owner of its slot by the next table:
 //
-//   - keys of URLseen, which hold their slot (weburl.SlotOf), and links that wait for it, also those in outboxes for a
-//     node that gives slots: they count as taken then;
-//   - unique URLs, from all places. Those that move go to the check of STAR of their new node, whatever their place was:
-//     queue numbers, due times and verdicts are those of one node. The health of their hosts moves too, so they wait
-//     again if they have to;
-//   - in-degrees of PLDs, and the edges to them; a PLD's ledger begins anew;
+//   - keys of URLseen, which hold their slot (weburl.SlotOf), and links that wait for it, including those in outboxes for a node that gives slots, which count as taken;
+//   - unique URLs, from all places. Moved URLs go to the check of STAR of their new node, whatever their place, because queue numbers, due times and verdicts belong to one node. The health of their hosts moves too, so they wait again if necessary;
+//   - in-degrees of PLDs, and the edges to them; a PLD's ledger is reset;
 //   - entries of RobotsCache, the health of hosts, delays of hosts and trap scores;
-//   - names of hosts. Those of PLDs are copied, since edges may name them at both nodes, and so are the delays of servers.
+//   - names of hosts. Names of PLDs are copied, since edges may name them at both nodes, and so are the delays of servers.
 //
 // Pages, logs and counters stay where they are. The URLs that have ended count as moved in the accounts
 // (state.Accounts.Moved), at both ends. Requests for robots.txt of moved origins are dropped; the new node makes them.
 //
-// Run refuses at the start what it cannot move: crawls that visit pages again, enqueued URLs, lanes, pages that wait for the
-// store of contents or the browser, settings of hosts and PLDs by the operator at a node that gives slots.
+// Run first refuses crawls that it cannot move: with revisits, enqueued URLs, lanes, pages that wait for the
+// store of contents or the browser, or settings of hosts and PLDs by the operator at a node that gives slots.
 //
-// Protocol: each node gets its new files and a journal, state/MOVE, with which it does not start. Then the next file of the
-// cluster, FILE.next, is made durable: from here on the move is committed. The nodes are changed one by one (repair.Commit),
-// and FILE.next becomes FILE at the end. After a crash, the next Run finishes a committed move, and drops the files of
-// one that was not. A node with the old table is refused, because its manifest has another.
+// Protocol: each node gets its new files and a journal, state/MOVE, with which it does not start. Then the
+// next file of the cluster, FILE.next, is made durable: from here on the move is committed. The nodes are
+// changed one by one (repair.Commit), and FILE.next becomes FILE at the end. After a crash, the next Run
+// finishes a committed move, and drops the files of an uncommitted one. A node refuses to start with the old
+// table, because its manifest has another.
 //
-// All nodes are audited before and after (audit.AuditOpened). Numbers and key sums of all nodes together are compared before
-// the commit: unique URLs, ended ones, names, records between nodes. A difference ends the move, and nothing has changed, but
-// for one that the audit after it finds.
+// All nodes are audited before and after (audit.AuditOpened). Numbers and key sums of all nodes together are
+// compared before the commit: unique URLs, ended ones, names, records between nodes. A difference ends the
+// move before any change, except a difference found by the last audit.
 //
 // Memory: Options.RAMBytes for the buffers of the new stores, one record, one message. Disk: a second copy of the stores of
 // the nodes that give or get slots, in their own directories; deleted at the end. Run starts no goroutine.

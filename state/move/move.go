@@ -14,12 +14,12 @@ import (
 	"drumbeat/weburl"
 )
 
-// Options say what Run moves.
+// Options describe a move.
 type Options struct {
 	FS    disk.FS // of File; nil means the machine's
 	File  string  // the file of the cluster
 	Nodes []Node  // all nodes, by number
-	// The slots First to Last go to the node To, if From is -1 or owns them.
+	// Slots First to Last go to node To; unless From is -1, only those of node From.
 	First, Last, From, To int
 	RAMBytes              int64 // for all nodes; 0 means 256 MiB
 }
@@ -30,14 +30,14 @@ type Node struct {
 	Dirs []string
 }
 
-// Report says what Run did.
+// Report is the result of Run.
 type Report struct {
 	Finished bool // an earlier move was finished; nothing else was done
 	Table    *exchange.Table
 	Nodes    []NodeReport
 }
 
-// NodeReport says what became of a node that gave or got slots.
+// NodeReport describes a node that gave or got slots.
 type NodeReport struct {
 	Node                 int
 	Unique, UniqueBefore int64 // keys of URLseen
@@ -51,8 +51,8 @@ const defaultRAM = 256 << 20
 // nextSuffix ends the name of the next file of a cluster.
 const nextSuffix = ".next"
 
-// Run moves slots, or finishes an interrupted move. It audits the nodes before and after: not before a move that it only
-// finishes. With an error, a report says that the slots have moved, and the audit has found something.
+// Run moves slots, or finishes an interrupted move. It audits the nodes before and after; a finished move
+// only after. An error with a report means that the slots have moved, and that the audit found a discrepancy.
 func Run(opt Options) (rep *Report, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -123,7 +123,7 @@ type mover struct {
 	rep   *Report
 }
 
-// open locks and opens all nodes. It finishes or abandons what an earlier Run has begun in them.
+// open locks and opens all nodes. It finishes or abandons an earlier Run's changes in them.
 func (m *mover) open(committed bool) error {
 	for i := range m.opt.Nodes {
 		n, err := m.openNode(i, committed)
@@ -160,7 +160,7 @@ func (m *mover) openNode(i int, committed bool) (*node, error) {
 		}
 		return n, repair.Abandon(r)
 	}
-	// While files are being exchanged, the manifest names some that are not there.
+	// During a commit, the manifest may name missing files.
 	if err := repair.Commit(r); err != nil {
 		return n, err
 	}
@@ -202,13 +202,13 @@ func (m *mover) prepare() error {
 	return nil
 }
 
-// abandon takes back a move that was not committed, unless the error is one that a process does not survive.
+// abandon undoes an uncommitted move, unless the error stands for the death of the process.
 func (m *mover) abandon(why error) error {
 	if errors.Is(why, disk.ErrCrashed) {
 		return nil
 	}
 	if _, err := m.opt.FS.Size(m.opt.File + nextSuffix); !errors.Is(err, fs.ErrNotExist) {
-		return nil // it may be committed; the next Run sees
+		return nil // it may be committed; the next Run decides
 	}
 	var errs []error
 	for _, n := range m.nodes {

@@ -45,7 +45,7 @@ type node struct {
 	edges    int64
 }
 
-// The stores that are written anew.
+// The rewritten stores.
 const (
 	storeSeen = iota
 	storeEdges
@@ -87,7 +87,7 @@ func (n *node) old() (all [numStores]*drum.State, err error) {
 	return all, nil
 }
 
-// closeStores closes stores that were not saved.
+// closeStores closes unsaved stores.
 func (n *node) closeStores() error {
 	var errs []error
 	for i, d := range n.stores {
@@ -105,7 +105,7 @@ func (n *node) add(store int, t drum.Tuple) error { return n.stores[store].Add([
 // ownsKey reports whether the node owns the slot of a key of a URL, a host or an origin.
 func (n *node) ownsKey(key uint64) bool { return n.owns.HasKey(key) }
 
-// arrive gives a URL to the check of STAR. part is that of its host, and again says that it had a queue.
+// arrive passes a URL to the check of STAR. part is that of its host; again says that it had a queue.
 func (n *node) arrive(key uint64, rec *weburl.Record, part uint8, again bool) error {
 	rec.Extra, rec.Reason = nil, 0
 	check := star.CheckTuple{PLD: n.saved.PLDKey(weburl.Split(rec.URL).Host), Part: part, Again: again, Aux: rec.Append(nil)}

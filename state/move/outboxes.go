@@ -10,8 +10,8 @@ import (
 	"drumbeat/state"
 )
 
-// outboxes takes the messages for a node that gives slots which wait in the outboxes of the others: some of their records
-// are for nodes that own the slots now.
+// outboxes takes the messages for a node that gives slots from the outboxes of the others: some of the
+// records belong to the new owners.
 func (m *mover) outboxes(n *node) error {
 	if !n.gives {
 		return nil
@@ -77,7 +77,7 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *exchange.Decoder
 	return nil
 }
 
-// deliver gives the records of a message to their owners by the next table.
+// deliver passes the records of a message to their owners by the next table.
 func (m *mover) deliver(to *node, in *admit.Inlet) error {
 	for _, t := range in.Tuples {
 		if err := m.owner(uint64(t.Key)).add(storeSeen, t); err != nil {

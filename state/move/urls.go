@@ -17,7 +17,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// tails divides what the manifest keeps of hosts: their health, delays and trap scores. Delays of servers stay, and are
+// tails divides the manifest's data of hosts: health, delays and trap scores. Delays of servers stay, and are
 // copied to the nodes that get slots.
 func (m *mover) tails(n *node) error {
 	set := n.saved.Set
@@ -210,7 +210,7 @@ func (m *mover) places(n *node) error {
 	return nil
 }
 
-// urlQueue writes a queue of URLs anew without those that move. A node that gives no slots keeps its queues.
+// urlQueue rewrites a queue of URLs without the moving ones. A node that gives no slots keeps its queues.
 func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State, noted func(keep bool)) (*queue.State, error) {
 	var failed error
 	keep := func(rec []byte) bool {
@@ -255,7 +255,7 @@ func (m *mover) beast(n *node) error {
 	})
 }
 
-// queue is urlQueue; the state of a queue that is kept is that with copied tails.
+// queue is urlQueue; a kept queue has the state with copied tails.
 func (m *mover) queue(n *node, name string, p state.Place, old, copied *queue.State, noted func(keep bool)) (*queue.State, error) {
 	st, err := m.urlQueue(n, name, p, old, noted)
 	if err == nil && !n.gives {
@@ -297,7 +297,7 @@ func (m *mover) deferred(n *node) error {
 	})
 }
 
-// remakeBins replaces the queues of the slots of a calendar.
+// remakeBins replaces the queues of the bins of a calendar.
 func remakeBins(n *node, name string, remake func(name string, old, copied *queue.State) (*queue.State, error)) error {
 	return repair.RemakePart(n.shadow, name, func(old, next *queue.CalendarState) error {
 		olds := map[string]*queue.State{}
@@ -338,7 +338,7 @@ func (n *node) ownsJob(data []byte) bool {
 	return job.Decode(data) != nil || n.ownsKey(n.saved.Hasher.OriginKey(job.Origin))
 }
 
-// inRAM divides the URLs in RAM, drops requests under way, and writes what tails has divided.
+// inRAM divides the URLs in RAM, drops requests in progress, and writes the tails of all nodes.
 func (m *mover) inRAM(n *node) error {
 	next, tails := &n.shadow.Next, n.shadow.Tails
 	kept := func(name string, ref disk.Ref, keep func(rec []byte) (bool, error)) (disk.Ref, error) {

@@ -16,10 +16,11 @@ import (
 	"drumbeat/state/audit"
 )
 
-// storedFiles are output files of which one copy, here or in the object store, is damaged or missing, and the other is whole.
+// storedFiles are output files with one damaged or missing copy, here or in the object store, and one intact
+// copy.
 type storedFiles struct{ fetch, put []*audit.StoredFile }
 
-// decideStore adds the actions for such files. A WARC file or log that is only in the store is as it should be.
+// decideStore adds the actions for such files. A WARC file or log that is only in the store needs no action.
 func (w *repair) decideStore(do func(string, ...any)) {
 	words := map[audit.FileState]string{audit.FileDamaged: "damaged", audit.FileMissing: "missing"}
 	mended := int64(0)
@@ -46,7 +47,7 @@ func (w *repair) decideStore(do func(string, ...any)) {
 	}
 }
 
-// mendStored carries these actions out. Each may be done again, so a repair that is killed meanwhile begins anew.
+// mendStored carries these actions out. Each may be repeated, so a killed repair starts over.
 func (w *repair) mendStored() error {
 	if len(w.stored.fetch)+len(w.stored.put) == 0 {
 		return nil
@@ -70,7 +71,7 @@ func (w *repair) mendStored() error {
 	return nil
 }
 
-// putAgain puts a file that is whole here.
+// putAgain uploads an intact local file.
 func (w *repair) putAgain(b objstore.Bucket, f *audit.StoredFile) error {
 	file, err := w.Saved.Meter.OpenRead(f.Path)
 	if err != nil {
@@ -92,8 +93,8 @@ func (w *repair) putAgain(b objstore.Bucket, f *audit.StoredFile) error {
 // fetchChunk is the size of the pieces in which a file is copied from the store.
 const fetchChunk = 1 << 20
 
-// fetch copies a file from the store, moves a damaged one aside, and takes its place. Until the copy is whole and durable
-// nothing else changes.
+// fetch copies a file from the store, moves a damaged local file aside, and installs the copy. Nothing else
+// changes until the copy is complete and durable.
 func (w *repair) fetch(b objstore.Bucket, f *audit.StoredFile) (err error) {
 	fsys, dir := w.Saved.Meter, path.Dir(f.Path)
 	remote := objstore.Remote{Path: f.Path, Key: w.Manifest.Store.Key(w.Manifest.Crawl, f.File), Size: f.Size}
@@ -138,7 +139,7 @@ func removeFile(fsys disk.FS, name string) error {
 	return nil
 }
 
-// copyWhole writes a file and makes it durable, if it has the bytes that the list of objects says.
+// copyWhole writes a file and makes it durable, if its checksum is that of the list of objects.
 func copyWhole(fsys disk.FS, name string, src disk.File, f *audit.StoredFile) (err error) {
 	dst, err := fsys.Create(name)
 	if err != nil {

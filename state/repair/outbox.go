@@ -13,15 +13,15 @@ import (
 // ErrOutbox means that an outbox has lost messages that its receiver may lack. It comes wrapped, beside the damage.
 var ErrOutbox = errors.New("an outbox can't be repaired")
 
-// outboxRepair is what a repair does to one outbox.
+// outboxRepair is the repair of one outbox.
 type outboxRepair struct {
 	pair     *audit.Pair
 	taken    *exchange.Taken // drop all messages up to this one; nil: none
 	openLost bool            // drop the records of the open message
 }
 
-// decideOutboxes decides what to do with damaged outboxes. It returns an error if a message is lost and no other node
-// says that it has it for good.
+// decideOutboxes decides what to do with damaged outboxes. It returns an error if a lost message is not
+// durable at its receiver.
 func (w *repair) decideOutboxes() error {
 	c := w.Report.Cluster
 	if c == nil {
@@ -47,7 +47,7 @@ func (w *repair) decideOutboxes() error {
 				return w.refuse(p, lost+", and node %d has taken messages up to %d only", p.Node, taken.Number)
 			}
 			o.taken = taken
-			w.do("drop messages up to %d from %s, %d of which are lost: node %d has them for good", taken.Number, state.OutboxName(p.Node),
+			w.do("drop messages up to %d from %s, %d of which are lost: node %d has made them durable", taken.Number, state.OutboxName(p.Node),
 				found.Lost, p.Node)
 		}
 		if found.OpenLost {
@@ -66,7 +66,8 @@ func (w *repair) do(format string, args ...any) {
 	w.out.Actions = append(w.out.Actions, fmt.Sprintf(format, args...))
 }
 
-// takenBy returns what the other node of a pair has taken from this one for good, by its audit; nil without one.
+// takenBy returns the messages of this node that the other node of a pair has made durable, by its audit; nil
+// without an audit.
 func (w *repair) takenBy(c *audit.Cluster, p *audit.Pair) (*exchange.Taken, error) {
 	for i := range w.opt.Others {
 		n := &w.opt.Others[i]
@@ -86,7 +87,7 @@ func (w *repair) takenBy(c *audit.Cluster, p *audit.Pair) (*exchange.Taken, erro
 	return nil, nil
 }
 
-// refuse returns the error for an outbox that can't be repaired, with the first damage.
+// refuse returns the error for an irreparable outbox, with the first damage.
 func (w *repair) refuse(p *audit.Pair, format string, args ...any) error {
 	name := state.OutboxName(p.Node)
 	damage := &disk.CorruptError{Path: "state/" + name, Want: "an outbox", Got: "a damaged one"}

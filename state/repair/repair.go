@@ -13,7 +13,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// Report is what Run found and did, or with DryRun would do.
+// Report holds the findings and actions of Run, or the planned actions with DryRun.
 type Report struct {
 	Deep *audit.DeepReport // of the crawl before the repair
 	// Finished means that Run first finished an interrupted repair.
@@ -25,9 +25,9 @@ type Report struct {
 	// Forgotten from URLseen, so that a link or the seeds can find them again. The Unnamed can't be told
 	// from ended URLs; they stay in URLseen and count as refused with ReasonLost.
 	Forgotten, Unnamed int64
-	// Links counts lost texts of links. A URL that only these lead to is not found.
+	// Links counts lost texts of links. URLs without other links to them are not found.
 	Links int64
-	// Again counts texts of links that URLseen gets again, because its results for them are lost.
+	// Again counts texts of links added to URLseen again, because its results for them are lost.
 	Again int64
 	// Unseen counts keys that URLseen lacks and that can't be restored; their URLs may be fetched again.
 	Unseen int64
@@ -47,17 +47,18 @@ func (r *Report) Nothing() bool { return len(r.Actions) == 0 }
 // Options say which crawl Run repairs, and how.
 type Options struct {
 	audit.Options
-	// DryRun reports what Run would do and lose, and changes nothing.
+	// DryRun reports the actions and losses without changing anything.
 	DryRun bool
-	// Others are audits of the other nodes of a cluster. Run drops what they have for good from damaged outboxes.
+	// Others are audits of the other nodes of a cluster. Run drops the messages that they have made durable
+	// from damaged outboxes.
 	Others []audit.Node
 	// hook is called where tests simulate a crash.
 	hook func(place string)
 }
 
 // Run repairs a stopped crawl so that its accounts balance and it can continue. It reads everything, as
-// audit.Deep does, rebuilds each damaged structure from its readable part, removes the keys of lost URLs
-// from URLseen so that they can be found again, and corrects the accounts. It moves what it replaces to
+// audit.Deep does, rebuilds each damaged structure from its readable part, removes the keys of lost URLs from
+// URLseen so that they can be found again, and corrects the accounts. It moves replaced files to
 // state/damaged. The crawl does not change until the new files are durable; the next Run finishes an
 // interrupted one.
 func Run(opt Options) (rep *Report, err error) {
@@ -394,7 +395,7 @@ func meaning(name string) string {
 	case state.NameQuarantine:
 		return "; the links of these messages of other nodes are lost"
 	case state.NameWalk, state.NameWalkLog:
-		return "; the random walk cannot go on, and its sample is lost"
+		return "; the random walk cannot continue, and its sample is lost"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"
 	}

@@ -13,19 +13,19 @@ import (
 	"drumbeat/weburl"
 )
 
-// Resync lets a cluster go on of which a node was set back to an older copy of its directories. It runs on that node first,
-// with the audits of all others, and then on each other one, with the audit that the first had after its own resync. All
-// nodes are stopped.
+// Resync repairs a cluster after one node was restored from an older copy of its directories. It runs first
+// on that node, with the audits of all others, then on each other node, with the audit of the first after its
+// resync. All nodes are stopped.
 //
-// The node that was set back begins another life (exchange.CrawlKey). Its messages get the numbers that follow what each
-// other node has taken from it: nothing that stands in its outboxes is lost. It takes from each other node what that one
-// still has: what was dropped, because the lost directories had it, is lost and counted. The other nodes only note its new
-// life, by which they know messages and marks of the old one, and ignore them.
+// The restored node starts a new incarnation (exchange.CrawlKey). Its messages to each node are numbered from
+// the last one that this node has taken, so no record in its outboxes is lost. It takes the messages that the
+// others still have. Messages that they dropped, because the lost directories had them, are lost and counted.
+// The other nodes note the new incarnation, and ignore messages and marks of the old one.
 
 // ErrResync means that a resync is refused. It comes wrapped.
 var ErrResync = errors.New("not resynced")
 
-// ResyncOptions say which node was set back. Others in Options are the audits that Resync needs.
+// ResyncOptions name the restored node. Options.Others holds the audits that Resync needs.
 type ResyncOptions struct {
 	Options
 	Back int            // the node that was set back
@@ -46,7 +46,7 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	if r != nil {
 		defer func() { err = errors.Join(err, r.Unlock()) }()
 	}
-	if err != nil || rep.Finished { // the earlier one was this resync, or a repair after which the node is to be audited again
+	if err != nil || rep.Finished { // the earlier one was this resync, or a repair, which requires a new audit of the node
 		return rep, err
 	}
 	found, err := audit.BalanceSaved(r, m)
@@ -58,7 +58,7 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	case !found.Balanced():
 		return nil, refuseResync("the node's own audit does not balance: %v; repair it first, without --resync", found.Bad)
 	case found.Cluster.Table != all.File.Table.Sum() || found.Cluster.Nodes != all.File.Table.Nodes():
-		return nil, refuseResync("the file of the cluster is not that of the directories: its table of owners is another one")
+		return nil, refuseResync("the file of the cluster does not belong to the directories: the tables of owners differ")
 	case back < 0 || back >= found.Cluster.Nodes:
 		return nil, refuseResync("there is no node %d: the nodes are 0 to %d", back, found.Cluster.Nodes-1)
 	}
@@ -91,14 +91,14 @@ type resync struct {
 	out   *Report
 
 	intake exchange.Intake        // the next one
-	starts map[int]exchange.Taken // by node: what the numbers of the next messages follow
+	starts map[int]exchange.Taken // by node: the position after which the next messages are numbered
 }
 
 func (w *resync) do(format string, args ...any) {
 	w.out.Actions = append(w.out.Actions, fmt.Sprintf(format, args...))
 }
 
-// planBack decides what the node that was set back does.
+// planBack decides the actions of the restored node.
 func (w *resync) planBack() error {
 	c := w.own.Cluster
 	given := slices.DeleteFunc(slices.Clone(w.opt.Others), func(n audit.Node) bool { return n.Cluster.Node == w.back })
@@ -107,7 +107,7 @@ func (w *resync) planBack() error {
 		return err
 	}
 	if slices.Contains(all.Abandoned, w.back) {
-		return refuseResync("the others have given up node %d", w.back)
+		return refuseResync("the others have abandoned node %d", w.back)
 	}
 	others := map[int]*audit.Cluster{}
 	for i := range all.Nodes {
@@ -141,7 +141,7 @@ func (w *resync) planBack() error {
 			"is of a later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
 	}
 	w.intake.Incarnation++
-	w.do("begin life %d of node %d", w.intake.Incarnation, w.back)
+	w.do("begin incarnation %d of node %d", w.intake.Incarnation, w.back)
 	return nil
 }
 
@@ -155,13 +155,14 @@ func (w *resync) openIntake() {
 	w.starts = map[int]exchange.Taken{}
 }
 
-// check compares what a node has sent to another with what that one has taken.
+// check compares the messages from one node to another with those taken there.
 func check(from, to *audit.Cluster) error {
 	_, err := from.Pair(to.Node).Sent.Check(from.Node, to.Node, to.TakenFrom(from.Node))
 	return err
 }
 
-// planPair decides what the set-back node c does about node o. broken says that their accounts do not fit together.
+// planPair decides the actions of the restored node c for node o. broken says that their accounts contradict
+// each other.
 func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 	var backError *exchange.SetBackError
 	sent, taken := check(c, o), check(o, c)
@@ -175,7 +176,7 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 	}
 	there := o.Pair(c.Node)
 	w.starts[o.Node] = there.Taken
-	w.do("number the records for node %d anew, from message %d on, and leave out loans of pages", o.Node, there.Taken.Number+1)
+	w.do("renumber the records for node %d from message %d on, and omit loans of pages", o.Node, there.Taken.Number+1)
 	w.intake.Incarnation = max(w.intake.Incarnation, there.Incarnation)
 	w.intake.Incarnations[o.Node] = o.Incarnation
 	if taken != nil {
@@ -186,7 +187,7 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 		}
 		lost := there.Sent.Gone
 		lost.Sub(ours.Totals)
-		w.do("go on after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, because node %[2]d has "+
+		w.do("continue after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, because node %[2]d has "+
 			"dropped them", there.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
 		w.out.Links += lost.Links.N
 		w.intake.Lost[o.Node].Add(lost)
@@ -195,7 +196,7 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 	return sent != nil || taken != nil || there.Incarnation > c.Incarnation, nil
 }
 
-// planOther decides what a node does after node back was resynced.
+// planOther decides the actions of a node after the resync of node back.
 func (w *resync) planOther() error {
 	c := w.own.Cluster
 	var o *audit.Cluster
@@ -211,8 +212,8 @@ func (w *resync) planOther() error {
 	case o == nil:
 		return refuseResync("the audit of node %d after its resync is needed (--taken)", w.back)
 	case o.Incarnation <= c.Pair(w.back).Incarnation:
-		return refuseResync("node %d has the life %d by its audit, and this node knows its life %d: resync node %[1]d first, and give the audit "+
-			"that it has then", w.back, o.Incarnation, c.Pair(w.back).Incarnation)
+		return refuseResync("node %d has the incarnation %d by its audit, and this node knows its incarnation %d: resync node %[1]d first, and give its audit "+
+			"after that", w.back, o.Incarnation, c.Pair(w.back).Incarnation)
 	}
 	if err := errors.Join(check(o, c), check(c, o)); err != nil {
 		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has no node run since? %v",
@@ -220,7 +221,7 @@ func (w *resync) planOther() error {
 	}
 	w.openIntake()
 	w.intake.Incarnations[w.back] = o.Incarnation
-	w.do("take messages and the mark of node %d from its life %d on", w.back, o.Incarnation)
+	w.do("take messages and the mark of node %d from its incarnation %d on", w.back, o.Incarnation)
 	return nil
 }
 
@@ -234,7 +235,7 @@ func (w *resync) run() error {
 		return err
 	}
 	shadow.Next.Intake = &w.intake
-	if len(w.starts) > 0 { // the crawl of a node that was set back is not over
+	if len(w.starts) > 0 { // the crawl of a restored node is not over
 		shadow.Next.Done = ""
 	}
 	for _, node := range slices.Sorted(maps.Keys(w.starts)) {
@@ -247,7 +248,7 @@ func (w *resync) run() error {
 	return x.install()
 }
 
-// renumber rebuilds the outbox for a node: its records get numbers that follow what that node has taken.
+// renumber rebuilds the outbox for a node, with numbers that follow the last message taken there.
 func (w *resync) renumber(shadow *Shadow, node int) error {
 	name := state.OutboxName(node)
 	return RemakePart(shadow, name, func(old, next *exchange.OutboxState) (err error) {

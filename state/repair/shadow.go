@@ -34,8 +34,8 @@ type Shadow struct {
 	replaced map[string]bool
 }
 
-// NewShadow begins the next state of a crawl that audit.Open returned. The first damage ends the work. An earlier Shadow
-// that did not get its journal is deleted.
+// NewShadow begins the next state of a crawl opened by audit.Open. The first damage ends the work. NewShadow
+// deletes an earlier Shadow without a journal.
 func NewShadow(r *state.Saved, m *state.Manifest, ramBytes int64) (*Shadow, error) {
 	if err := removeShadow(r); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (w *Shadow) CopyTails() error {
 	return nil
 }
 
-// Prepare makes all new files durable and writes the journal to state/MOVE: the crawl does not start again before Commit or
-// Abandon.
+// Prepare makes all new files durable and writes the journal to state/MOVE: the crawl does not start before
+// Commit or Abandon.
 func (w *Shadow) Prepare() error {
 	body, err := w.seal()
 	if err != nil {
@@ -65,7 +65,7 @@ func (w *Shadow) Prepare() error {
 	return disk.WriteFileAtomic(w.saved.Set.FS, w.saved.Set.Path(0, state.MoveName), body)
 }
 
-// Abandon takes back what NewShadow and Prepare did.
+// Abandon undoes NewShadow and Prepare.
 func Abandon(r *state.Saved) error {
 	name := r.Set.Path(0, state.MoveName)
 	err := r.Set.FS.Remove(name)
@@ -78,8 +78,8 @@ func Abandon(r *state.Saved) error {
 	return removeShadow(r)
 }
 
-// Commit makes what Prepare wrote the state of the crawl, and deletes the files that it replaces. After a crash, it goes on
-// where it stopped. It does nothing if there is nothing to do.
+// Commit makes the prepared files the state of the crawl, and deletes the replaced files. After a crash, it
+// continues where it stopped. Without a prepared Shadow it does nothing.
 func Commit(r *state.Saved) error {
 	from, to := r.Set.Path(0, state.MoveName), r.Set.Path(0, state.JournalName)
 	if _, err := r.Set.FS.Size(from); err == nil {

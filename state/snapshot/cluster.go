@@ -2,7 +2,7 @@ package snapshot
 
 import "time"
 
-// Cluster says how a node of a cluster exchanges records with the others. Nodes is 0 in a crawl of one node.
+// Cluster describes the exchange of a node with the rest of its cluster. Nodes is 0 in a crawl of one node.
 type Cluster struct {
 	Node, Nodes int
 	Connected   bool      // to the broker
@@ -17,44 +17,45 @@ type Cluster struct {
 // Leases are those of networks that several nodes may visit.
 type Leases struct {
 	On           bool          // the nodes visit networks in turn
-	Held, Wanted int           // networks that this node visits, and that it waits for
-	Longest      time.Duration // how long it has waited for one of them
-	URLs         int64         // that wait for such networks, in RAM, some seconds ago, and on disk
-	Taken        int64         // leases that it has got in this run
+	Held, Wanted int           // networks that this node may visit, and that it waits for
+	Longest      time.Duration // longest wait for one of them
+	URLs         int64         // URLs that wait for such networks, in RAM, some seconds ago, and on disk
+	Taken        int64         // leases acquired in this run
 	HandedOver   int64         // of these, handed to another node
 	Lost         int64         // of these, found in other hands
 	Unreadable   int64         // leases whose value could not be read
 	Replaced     int64         // of these, those that this node took after --cluster-lease
-	Refused      int64         // leases that the broker had no room for, in this run; each is asked for again
+	Refused      int64         // leases refused for lack of room, in this run; each is tried again
 	Collected    int64         // leases of ended and killed processes that this node has deleted in this run
 	RoomBytes    int64         // that the broker uses for leases
 	RoomLimit    int64         // and may use; 0: unknown
 	Guarded      bool          // new leases wait until all nodes have claimed theirs, after a loss or at the start
-	Resting      bool          // nothing is fetched: the other nodes have not heard of this one for long
-	Starting     bool          // so since the start of the process
+	Resting      bool          // nothing is fetched: the other nodes have not read this node's heartbeats for too long
+	Starting     bool          // resting since the start of the process
 }
 
 // Pair are the figures of this node and another one. Records are links and edges between PLDs.
 type Pair struct {
 	Node         int           // the other one
 	Added        int64         // records for it, of all runs
-	Waiting      int64         // of these, those that it does not have for good
+	Waiting      int64         // of these, records that it has not made durable
 	WaitingBytes int64         // of the messages of these, in RAM and on disk
-	Stalled      time.Duration // how long it has taken none of those that wait
+	Stalled      time.Duration // time since it last took a waiting record
 	Published    int64         // messages published in this run
-	Resends      int64         // how often all messages under way were published again, in this run
+	Resends      int64         // resends of all messages in flight, in this run
 	Taken        int64         // records taken from it, of all runs
-	Holes        int64         // how often its messages were missing, in this run
+	Holes        int64         // gaps in its messages, in this run
 	Abandoned    bool          // it is lost for good
-	Dropped      int64         // of the records for it, those that were dropped because it was given up
+	Dropped      int64         // records for it dropped because it was abandoned
 
-	Quarantined     int64 // messages of it that this version cannot read, kept in quarantine
-	RefusedMessages int64 // messages of it that were refused, in this run
-	RefusedMarks    int64 // marks of it that were refused, in this run
-	Held            bool  // nothing is sent to it: it does not read the messages of this version
+	Quarantined     int64 // its unreadable messages, kept in quarantine
+	RefusedMessages int64 // its refused messages, in this run
+	RefusedMarks    int64 // its refused marks, in this run
+	Held            bool  // nothing is sent to it: it cannot read messages of this version
 }
 
-// Waiting sums up what waits for all other nodes. Slowest is the one that most waits for, if any waits.
+// Waiting sums the backlog for all other nodes. slowest is the node with the largest backlog (any node if
+// there is none).
 func (c *Cluster) Waiting() (records, bytes int64, slowest int) {
 	most := int64(-1)
 	for i := range c.Pairs {

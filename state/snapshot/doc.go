@@ -4,10 +4,9 @@
 // the history read it. The types are here and not in crawl, so that package metrics can read them and crawl
 // can use package metrics for its history. Package crawl has aliases of them.
 //
-// The figures are those of section VIII of the paper, and what an operator needs besides: URLs by place,
-// links before and after each filter, responses by status code, failures by reason, bytes, lookups, the
-// sizes of the PLD graph and of the structures, the times of each stage of an exchange, and what connection
-// slots are used for.
+// The figures are those of section VIII of the paper, and others for operators: URLs by place, links before
+// and after each filter, responses by status code, failures by reason, bytes, lookups, the sizes of the PLD
+// graph and of the structures, the times of each stage of an exchange, and the use of connection slots.
 //
 // # Contract
 //

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Slots tells what connection slots were used for, or what unused slots waited for. For each use it has the
-// sum of slots over Samples, which are taken at regular times. So Use[SlotRead]/Samples is the mean number
-// of exchanges under way.
+// Slots counts the uses of connection slots, and the waits of unused slots. Use holds the sum of slots over
+// Samples, which are taken at regular times. So Use[SlotRead]/Samples is the mean number of exchanges in
+// progress.
 type Slots struct {
 	Samples int64
 	Use     [NumSlotUses]int64

@@ -1,6 +1,6 @@
 package snapshot
 
-// Texts says what became of the texts of pages that are extracted while the crawl runs, in this run.
+// Texts counts the texts extracted while the crawl runs, in this run.
 type Texts struct {
 	Parts   int64 // that were made, one for each WARC file
 	Pages   int64 // in them

@@ -1,6 +1,6 @@
 package snapshot
 
-// Uploads says what became of finished output files that go to an object store.
+// Uploads counts finished output files on their way to an object store.
 type Uploads struct {
 	On           bool   // the crawl has an object store
 	Files, Bytes int64  // that the store took in this run

@@ -22,7 +22,7 @@ const badge = (words) => el("span", { class: "badge bad", text: words });
 
 function nodeRow(n, o) {
   const s = n.status;
-  const words = o.givenUp?.includes(n.node) ? "given up" : state(n);
+  const words = o.givenUp?.includes(n.node) ? "abandoned" : state(n);
   if (!s) return row([[String(n.node)], [NONE], [badge(words)], ["never"], ...Array(6).fill([NONE, "n"])]);
   const share = s.diskLimit > 0 ? percent(s.diskUsed / s.diskLimit) : NONE;
   const saved = instant(s.saved);
@@ -77,7 +77,7 @@ function show(c) {
   if (o.missing.length)
     words.push((o.missing.length > 1 ? "Nodes " : "Node ") + o.missing.join(", ") + " not heard of for a minute.");
   if (o.givenUp?.length)
-    words.push((o.givenUp.length > 1 ? "Nodes " : "Node ") + o.givenUp.join(", ") + " given up: the others go on without.");
+    words.push((o.givenUp.length > 1 ? "Nodes " : "Node ") + o.givenUp.join(", ") + " abandoned: the others continue without.");
   if (o.configs > 1) words.push("The nodes have " + o.configs + " different configurations.");
   text(byID("cluster-text"), words.join(" "));
   attr(byID("cluster-card"), "data-level", o.missing.length || !c.self.broker.connected ? "bad" : "ok");

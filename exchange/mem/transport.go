@@ -9,11 +9,11 @@ import (
 	"drumbeat/exchange"
 )
 
-// Transport is the connection of a node to a Net. It is an exchange.Engine.
+// Transport is the connection of a node to a Net. It is an exchange.Transport.
 type Transport struct {
 	net    *Net
 	node   int
-	number int // distinguishes engines of one node
+	number int // distinguishes transports of one node
 
 	inFlight chan struct{}
 	running  sync.WaitGroup // requests being answered
@@ -30,18 +30,18 @@ type Transport struct {
 }
 
 func newTransport(n *Net, node int) *Transport {
-	e := &Transport{net: n, node: node, number: len(n.engines), inFlight: make(chan struct{}, exchange.MaxInFlight),
+	e := &Transport{net: n, node: node, number: len(n.transports), inFlight: make(chan struct{}, exchange.MaxInFlight),
 		state: exchange.State{Since: time.Now()}, posts: map[*post]bool{}, feeds: map[*feed]bool{},
 		asks: map[chan answer]bool{}, answers: map[string]*answerer{}}
 	e.run, e.stop = context.WithCancel(context.Background())
 	return e
 }
 
-// breakAll ends what waits for the broker.
+// breakAll ends all calls that wait for the broker.
 func (e *Transport) breakAll(err error) {
 	for p := range e.posts {
 		if !p.done && e.net.rng.IntN(2) == 0 {
-			p.dropped = true // else it arrives, but its acknowledgement does not
+			p.dropped = true // else it arrives without its acknowledgement
 		}
 		p.finish(err)
 	}
@@ -58,14 +58,14 @@ func (e *Transport) breakAll(err error) {
 	}
 }
 
-// State is that of exchange.Engine.
+// State implements exchange.Transport.
 func (e *Transport) State() exchange.State {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
 	return e.state
 }
 
-// Close is that of exchange.Engine.
+// Close implements exchange.Transport.
 func (e *Transport) Close() error {
 	n := e.net
 	n.mu.Lock()
@@ -73,7 +73,7 @@ func (e *Transport) Close() error {
 		e.closed = true
 		e.state.Connected, e.state.Since = false, time.Now()
 		e.breakAll(exchange.ErrClosed)
-		delete(n.engines, e)
+		delete(n.transports, e)
 		e.stop()
 	}
 	n.mu.Unlock()
@@ -89,7 +89,7 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, callTime, exchange.ErrAway)
 }
 
-// usable returns why a call cannot begin. The caller has the lock.
+// usable returns the reason why a call cannot begin. The caller has the lock.
 func (e *Transport) usable(ctx context.Context) error {
 	switch {
 	case e.closed:
@@ -108,8 +108,8 @@ func (e *Transport) check(ctx context.Context) error {
 	return e.usable(ctx)
 }
 
-// call runs f under the lock after a delay, as a request to the broker, and returns after another. Its effect
-// may be there although the caller gets another error.
+// call runs f under the lock after a delay, as a request to the broker, and returns after a second delay. It
+// may take effect even if it returns an error.
 func (e *Transport) call(ctx context.Context, f func() error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -143,7 +143,7 @@ func (e *Transport) call(ctx context.Context, f func() error) error {
 	}
 }
 
-// reply answers who waits, unless it has an answer.
+// reply answers a waiting call, unless it has an answer.
 func (e *Transport) reply(to chan answer, a answer) {
 	if e.asks[to] {
 		delete(e.asks, to)
@@ -151,7 +151,7 @@ func (e *Transport) reply(to chan answer, a answer) {
 	}
 }
 
-// feed is what readers and watchers share: how they end.
+// feed is the common part of readers and watchers: their end.
 type feed struct {
 	e     *Transport
 	of    any           // *stream or *bucket
@@ -180,7 +180,8 @@ func (f *feed) Close() {
 	f.end(exchange.ErrInterrupted)
 }
 
-// wait calls take under the lock until it reports true. Until then take returns what tells of news.
+// wait calls take under the lock until it reports true. While it reports false, take returns a channel that
+// is closed at the next change.
 func (f *feed) wait(ctx context.Context, take func() (bool, <-chan struct{})) error {
 	for {
 		f.e.net.mu.Lock()

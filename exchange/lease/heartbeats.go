@@ -14,57 +14,58 @@ import (
 	"drumbeat/exchange"
 )
 
-// Times of beats, as parts of Options.TTL.
+// Times of heartbeats, as parts of Options.TTL.
 const (
 	heartbeatsPerTTL = 60 // 10 s of 10 minutes
-	aliveHeartbeats  = 3  // a node whose last beat is not older may be handed a lease
-	sureHeartbeats   = 3  // after a loss: the first may be older, and the second may have been under way
-	absentHeartbeats = 3  // a node that has begun to beat has done so after as many
-	twiceHeartbeats  = 3  // a new process looks that long for another one of its node; it begins to beat then
-	youngHeartbeats  = 6  // a process of a new crawl is young for so long, and beats quickFactor times as often
+	aliveHeartbeats  = 3  // a node may be handed a lease if its last heartbeat is not older
+	sureHeartbeats   = 3  // after a loss: the first may be older, and the second may have been in flight
+	absentHeartbeats = 3  // a running node has sent a heartbeat within as many
+	twiceHeartbeats  = 3  // a new process watches that long for another one of its node, then sends its first heartbeat
+	youngHeartbeats  = 6  // a process of a new crawl is young for so long, and sends quickFactor times as many heartbeats
 	quickFactor      = 20
-	quickLeast       = 100 * time.Millisecond // between two beats of a young process, if TTL allows it
+	quickLeast       = 100 * time.Millisecond // between two heartbeats of a young process, if TTL allows it
 )
 
-// heartbeats are the beats of all nodes.
+// heartheartbeats are the heartbeats of all nodes.
 type heartbeats struct {
 	l       *Leases
-	rev     uint64        // of the own beat
-	count   uint64        // of the own beat
-	sent    atomic.Int64  // when the last own beat that was acknowledged was sent; 0: none
+	rev     uint64        // of this node's heartbeat
+	count   uint64        // of this node's heartbeat
+	sent    atomic.Int64  // when this node's last acknowledged heartbeat was sent; 0: none
 	highest atomic.Uint64 // revision that the bucket has given
 	guarded atomic.Bool   // new leases are not opened
 
 	began    time.Duration // when run began
-	streak   int           // own beats since the last long silence
+	streak   int           // this node's heartbeats since its last long silence
 	broke    time.Duration // when the first of these was sent
-	proves   bool          // the next claim of all leases ends the time after that silence
-	heard    atomic.Bool   // the others have heard of this node since its last long silence
+	proves   bool          // the next claim of all leases ends the recovery from that silence
+	heard    atomic.Bool   // the others have read this node's heartbeats since its last long silence
 	ever     atomic.Bool   // heard was true once
 	connects atomic.Uint64 // exchange.State.Connects at the last look for a loss
 
 	mu       sync.Mutex // guards the fields below
 	nodes    []seen
 	watching bool
-	sends    [2]sending    // of the last two own beats
-	proved   time.Duration // when the last own beat was sent that this node has seen among those of all; 0: none
+	sends    [2]sending    // of this node's last two heartbeats
+	proved   time.Duration // when this node sent its last heartbeat that it has read back; 0: none
 	event    time.Duration // when the last loss was found
-	events   int           // losses that were found; the start is one
+	events   int           // losses found; the start counts as one
 }
 
-// seen is what was seen of a node's beats.
+// seen describes the heartbeats of a node, as this one has read them.
 type seen struct {
-	known     bool // it has beaten
+	known     bool // it has sent a heartbeat
 	heartbeat heartbeat
-	rev       uint64        // of beat
+	rev       uint64        // of heartbeat
 	last      time.Duration // when it changed, or when watching began
-	since     int           // beats since the event, at least
+	since     int           // least number of heartbeats since the event
 
-	process context.Context // ends when another process of the node beats, or when it says that it has ended
+	process context.Context // ends when another process of the node sends a heartbeat, or when its heartbeat says that it has ended
 	end     context.CancelFunc
 }
 
-// sending is when a beat was sent first. If that call seemed to fail, it may have taken effect.
+// sending holds the time at which a heartbeat was first sent. That call may have taken effect even if it
+// failed.
 type sending struct {
 	count uint64
 	at    time.Duration
@@ -75,7 +76,7 @@ func (b *heartbeats) every() time.Duration { return b.l.o.TTL / heartbeatsPerTTL
 // young reports whether this process has begun a new crawl and is young.
 func (b *heartbeats) young() bool { return b.l.o.New && b.l.now()-b.began < youngHeartbeats*b.every() }
 
-// rest is the time to the next beat.
+// rest is the time to the next heartbeat.
 func (b *heartbeats) rest() time.Duration {
 	if b.young() {
 		return min(b.every(), max(b.every()/quickFactor, quickLeast))
@@ -83,9 +84,10 @@ func (b *heartbeats) rest() time.Duration {
 	return b.every()
 }
 
-// allYoung reports whether this process and those of all other nodes are young, by as many beats as show that there is
-// no loss. Another node takes leases of this one only after it has listened for TTL since its process began. So a young
-// one takes none before it has heard of this node: its next beat comes after this node's, and tells it the time.
+// allYoung reports whether this process and those of all other nodes are young, by enough heartbeats to
+// exclude a loss. Another node takes leases of this one only after it has watched for TTL since its process
+// began. So a young node takes none before it has read this node's heartbeat: its own next heartbeat follows
+// this node's, and proves the time.
 func (b *heartbeats) allYoung() bool {
 	if !b.young() {
 		return false
@@ -101,8 +103,8 @@ func (b *heartbeats) allYoung() bool {
 	return true
 }
 
-// StartDelay returns how long the others must hear of a process before it fetches, at most: if all nodes begin a new
-// crawl together, it takes a few quick beats.
+// StartDelay returns the longest time for which the others must read heartbeats of a process before it
+// fetches. If all nodes begin a new crawl together, a few quick heartbeats suffice.
 func (l *Leases) StartDelay() time.Duration { return sureHeartbeats * l.heartbeats.every() }
 
 // saw notes a revision of the bucket.
@@ -115,18 +117,19 @@ func (b *heartbeats) saw(rev uint64) {
 	}
 }
 
-// MayFetch reports whether the node may begin requests: others take its leases only later. The order matters to a
-// process that is frozen here: a beat that comes after a silence takes back heard before it sets sent, and the time is
-// looked at last.
+// MayFetch reports whether the node may begin requests: others take its leases only later. The order protects
+// a process that is frozen here: a heartbeat after a silence clears heard before it sets sent, and MayFetch
+// reads the time last.
 func (l *Leases) MayFetch() bool {
 	sent := time.Duration(l.heartbeats.sent.Load())
 	return l.heartbeats.heard.Load() && l.now()-sent < l.o.TTL*9/10
 }
 
-// void reports whether a lease may be taken from its holder, and whether all of its exchanges have ended: its process
-// has said so, or the node was silent for TTL. The time without a beat ends not now but when this node sent a beat that
-// it has seen since: the broker tells of beats in their order, so all that the holder sent before are known. A process
-// that was frozen, with the holder's beats waiting in its connection, takes nothing by that rule.
+// void reports whether a lease may be taken from its holder, and whether all exchanges of the holder have
+// ended: its heartbeat says so, or the node was silent for TTL. The silence ends not now but when this node
+// sent the last heartbeat that it has read back: the broker delivers heartbeats in order, so all earlier
+// heartbeats of the holder are known. So a process that was frozen, with the holder's heartbeats unread in
+// its connection, takes nothing.
 func (b *heartbeats) void(lease *value) (void, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +138,7 @@ func (b *heartbeats) void(lease *value) (void, ended bool) {
 	return b.watching && (ended || b.proved-n.last > b.l.o.TTL), ended
 }
 
-// alive reports whether the process that waits has beaten lately.
+// alive reports whether the waiting process has sent a heartbeat lately.
 func (b *heartbeats) alive(w waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +146,7 @@ func (b *heartbeats) alive(w waiter) bool {
 	return n.known && n.heartbeat.Run == w.Run && !n.heartbeat.Ended && b.l.now()-n.last < aliveHeartbeats*b.every()
 }
 
-// late reports whether a node that has beaten has not done so lately: it is not worth a question.
+// late reports whether the last heartbeat of a known node is too old to ask the node.
 func (b *heartbeats) late(node int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,7 +154,7 @@ func (b *heartbeats) late(node int) bool {
 	return n.known && b.l.now()-n.last >= aliveHeartbeats*b.every()
 }
 
-// open reports whether leases that are new may be opened: all nodes have claimed theirs since the last loss.
+// open reports whether new leases may be opened: all nodes have claimed theirs since the last loss.
 func (b *heartbeats) open() bool {
 	if b.l.o.Transport.State().Connects != b.connects.Load() {
 		return false // there may have been a loss
@@ -171,7 +174,7 @@ func (b *heartbeats) open() bool {
 		case node == b.l.o.Node, n.since >= sureHeartbeats, waited > b.l.o.TTL:
 		case n.known && n.heartbeat.Ended && waited > absentHeartbeats*b.every():
 		case !n.known && b.l.o.New && waited > absentHeartbeats*b.every():
-			// A crawl that begins waits for no node that has never begun.
+			// A new crawl does not wait for nodes that have never started.
 		default:
 			return false
 		}
@@ -193,7 +196,7 @@ func (b *heartbeats) lost() {
 	b.l.claimAll()
 }
 
-// watch follows the beats of the other nodes until ctx ends.
+// watch follows the heartbeats of the other nodes until ctx ends.
 func (b *heartbeats) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		w, err := b.l.o.Transport.Watch(ctx, exchange.BucketNet, heartbeatPattern)
@@ -212,7 +215,7 @@ func (b *heartbeats) follow(ctx context.Context, w exchange.Watcher) {
 	b.mu.Lock()
 	now := b.l.now()
 	for i := range b.nodes {
-		b.nodes[i].last = now // silence counts while this node listens
+		b.nodes[i].last = now // silence counts only while this node watches
 	}
 	b.mu.Unlock()
 	for {
@@ -230,7 +233,7 @@ func (b *heartbeats) follow(ctx context.Context, w exchange.Watcher) {
 	}
 }
 
-// note notes the beat of a node.
+// note notes the heartbeat of a node.
 func (b *heartbeats) note(v exchange.Value) {
 	node, err := strconv.Atoi(strings.TrimPrefix(v.Key, heartbeatPrefix))
 	var is heartbeat
@@ -261,21 +264,21 @@ func (b *heartbeats) note(v exchange.Value) {
 		n.end()
 	}
 	n.known, n.heartbeat, n.last = true, is, b.l.now()
-	if b.watching { // those before may be old
+	if b.watching { // earlier ones may be old
 		n.since++
 	}
 }
 
-// run writes the beats of this node until ctx ends. The error is ErrTwice.
+// run writes the heartbeats of this node until ctx ends. The error is ErrTwice.
 func (b *heartbeats) run(ctx context.Context) error {
 	b.connects.Store(b.l.o.Transport.State().Connects)
 	b.began = b.l.now()
-	b.lost() // whatever the broker has lost before this process began
+	b.lost() // the broker may have lost leases before this process began
 	if err := b.first(ctx); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		state, highest := b.l.o.Transport.State(), b.highest.Load() // before the call: others go on meanwhile
+		state, highest := b.l.o.Transport.State(), b.highest.Load() // before the call: others continue meanwhile
 		last, err := b.l.o.Transport.Last(ctx, exchange.BucketNet)
 		if err != nil || !state.Connected {
 			pause(ctx, b.l.short(retryAfter))
@@ -305,7 +308,7 @@ func (b *heartbeats) run(ctx context.Context) error {
 			return err
 		case err != nil:
 			pause(ctx, b.l.short(retryAfter))
-		case set: // set back: claim first, then beat again
+		case set: // set back: claim first, then send the heartbeat again
 			b.lost()
 		default:
 			pause(ctx, b.rest())
@@ -314,7 +317,8 @@ func (b *heartbeats) run(ctx context.Context) error {
 	return nil
 }
 
-// first takes over the beat of an earlier process of this node. It returns ErrTwice if that process runs.
+// first takes over the heartbeat of an earlier process of this node. It returns ErrTwice if that process
+// still runs.
 func (b *heartbeats) first(ctx context.Context) error {
 	var was, is heartbeat
 	begun, beats := time.Duration(0), 0
@@ -332,12 +336,13 @@ func (b *heartbeats) first(ctx context.Context) error {
 		case begun == 0:
 			begun, was = b.l.now(), is
 		case is != was:
-			// One may have been under way when that process was killed. A broker that was set back shows an older one.
+			// A heartbeat may have been in flight when that process was killed. A broker that was set back
+			// returns an older one.
 			if is.Run == was.Run && is.Count > was.Count {
 				beats++
 			}
 			if beats == 2 {
-				return fmt.Errorf("exchange/lease: node %d: %w: its beat changes", b.l.o.Node, ErrTwice)
+				return fmt.Errorf("exchange/lease: node %d: %w: its heartbeat changes", b.l.o.Node, ErrTwice)
 			}
 			begun, was = b.l.now(), is
 		}
@@ -348,17 +353,17 @@ func (b *heartbeats) first(ctx context.Context) error {
 	return nil
 }
 
-// write writes the beat of this node. set says that the broker has an older one: it has lost changes.
+// write writes the heartbeat of this node. set says that the broker has an older one: it has lost changes.
 func (b *heartbeats) write(ctx context.Context, ended bool) (set bool, err error) {
-	engine, sent := b.l.o.Transport, b.l.now()
+	transport, sent := b.l.o.Transport, b.l.now()
 	key := heartbeatKey(b.l.o.Node)
 	b.sending(b.count+1, sent)
 	data := encode(heartbeat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended, Young: b.young() && !ended})
 	rev := uint64(0)
 	if b.rev == 0 {
-		rev, err = engine.Create(ctx, exchange.BucketNet, key, data)
+		rev, err = transport.Create(ctx, exchange.BucketNet, key, data)
 	} else {
-		rev, err = engine.Update(ctx, exchange.BucketNet, key, data, b.rev)
+		rev, err = transport.Update(ctx, exchange.BucketNet, key, data, b.rev)
 	}
 	switch {
 	case err == nil:
@@ -370,7 +375,7 @@ func (b *heartbeats) write(ctx context.Context, ended bool) (set bool, err error
 	case !errors.Is(err, exchange.ErrChanged) && !errors.Is(err, exchange.ErrExists):
 		return false, err
 	}
-	v, err := engine.Get(ctx, exchange.BucketNet, key)
+	v, err := transport.Get(ctx, exchange.BucketNet, key)
 	if errors.Is(err, exchange.ErrNotFound) {
 		b.rev = 0
 		return true, nil
@@ -379,18 +384,18 @@ func (b *heartbeats) write(ctx context.Context, ended bool) (set bool, err error
 	}
 	var is heartbeat
 	if json.Unmarshal(v.Data, &is) == nil && is.Run != b.l.o.Run && b.rev != 0 && v.Revision > b.rev {
-		return false, fmt.Errorf("exchange/lease: node %d: %w: it has written a beat", b.l.o.Node, ErrTwice)
+		return false, fmt.Errorf("exchange/lease: node %d: %w: it has written a heartbeat", b.l.o.Node, ErrTwice)
 	}
-	// An earlier call that seemed to fail may have written this one.
+	// An earlier call may have written this one although it failed.
 	set = is.Run != b.l.o.Run || is.Count <= b.count
 	if is.Run == b.l.o.Run && is.Ended == ended {
-		b.count = max(b.count, is.Count) // so that the next one is another, which is how others see that this node lives
+		b.count = max(b.count, is.Count) // so that the next heartbeat differs, which shows others that this node is alive
 	}
 	b.rev = v.Revision
 	return set, nil
 }
 
-// sending notes that a beat is sent.
+// sending notes that a heartbeat is sent.
 func (b *heartbeats) sending(count uint64, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -399,9 +404,9 @@ func (b *heartbeats) sending(count uint64, at time.Duration) {
 	}
 }
 
-// acknowledged notes that a beat sent at a time was acknowledged. After a silence that may have been too long, others may
-// take leases until they have heard of this node again. So it claims its leases once more after some beats, and fetches
-// nothing before.
+// acknowledged notes that a heartbeat sent at a time was acknowledged. After a silence that may have been too
+// long, others may take leases until they read heartbeats of this node again. So the node fetches nothing
+// until it has claimed its leases again, some heartbeats later.
 func (b *heartbeats) acknowledged(sent time.Duration) {
 	last := time.Duration(b.sent.Load())
 	if last == 0 || sent-last > b.l.o.TTL*8/10 {
@@ -431,7 +436,7 @@ func (b *heartbeats) end(ctx context.Context) error {
 			return nil
 		}
 		if try == 3 || ctx.Err() != nil {
-			return fmt.Errorf("exchange/lease: the other nodes do not know that this one has ended: %w",
+			return fmt.Errorf("exchange/lease: the other nodes were not told that this one has ended: %w",
 				errors.Join(err, ctx.Err()))
 		}
 	}

@@ -1,20 +1,20 @@
-// Package exchange carries records between the nodes of a crawl.
+// Package exchange connects the nodes of a crawl and carries records between them.
 //
-// Engine is the part below: it moves messages from node to node, and keeps small values that all nodes see.
-// Package exchange/nats implements it over NATS JetStream, exchange/mem in memory for tests, with faults.
+// A Transport moves messages from node to node, and keeps small values that all nodes see. Package
+// exchange/nats implements it over NATS JetStream, exchange/mem in memory for tests, with faults.
 // exchange/enginetest holds the tests of the contract.
 //
-// An engine carries; it is not trusted to keep. The promises of a crawl rest on the directories of its nodes
-// alone. An engine may:
+// A transport carries; it is not trusted to keep. The promises of a crawl rest on the directories of its
+// nodes alone. A transport may:
 //
 //   - lose messages that it acknowledged: single ones, the newest of a stream, or all of them;
-//   - lose values that it acknowledged, and return older ones: with replicas, Get and Watch may be behind;
-//   - put a message into a stream more than once, also when Publish reports an error;
-//   - take any time, and be away for any time.
+//   - lose values that it acknowledged, and return older ones: with replicas, Get and Watch may lag;
+//   - put a message into a stream more than once, even if Publish reports an error;
+//   - take any time, and be unreachable for any time.
 //
-// An engine may not change or invent bytes. Apart from repetitions, it may not show the messages of one sender
-// to one stream in another order than that of their Publish calls. Whoever reads still checks all bytes: they
-// come from outside.
+// A transport must not change or invent bytes. Apart from repetitions, it must deliver the messages of one
+// sender in one stream in the order of their Publish calls. Readers still check all bytes, because other
+// programs may write them.
 package exchange
 
 import (
@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// Bounds of what an engine takes. NATS limits a message with its header to 1 MiB by default.
+// Bounds of a transport. NATS limits a message with its header to 1 MiB by default.
 const (
 	MaxMessageBytes = 1<<20 - 4096 // data of a message, request or answer
 	MaxValueBytes   = 1<<20 - 4096 // a value
@@ -33,14 +33,14 @@ const (
 	MaxNodes        = 4096         // node numbers are 0 to MaxNodes-1
 )
 
-// Errors of an engine. They come wrapped; use errors.Is. A call also returns the error of its context. With
+// Errors of a transport. They come wrapped; use errors.Is. A call also returns the error of its context. With
 // any error other than ErrFull, ErrTooLarge, ErrExists, ErrChanged and ErrNotFound, the call may have taken
 // effect, or may take effect later.
 var (
 	ErrAway        = errors.New("no connection to the broker")
 	ErrFull        = errors.New("the broker has no room: the stream or bucket is at its limit")
 	ErrTooLarge    = errors.New("too large for a message")
-	ErrClosed      = errors.New("the engine is closed")
+	ErrClosed      = errors.New("the transport is closed")
 	ErrInterrupted = errors.New("interrupted: read again")   // from a Reader or Watcher
 	ErrNotFound    = errors.New("no such value")             // from Get
 	ErrExists      = errors.New("the value exists")          // from Create
@@ -53,67 +53,66 @@ var (
 // deadline in ctx, and Next of a Reader or Watcher, wait as long as ctx allows.
 type Transport interface {
 	// Publish hands a message to the stream of node to, and returns without waiting for the acknowledgement.
-	// The channel receives exactly one result: nil when the engine acknowledged the message, ErrAway, ErrFull,
-	// ErrTooLarge, ErrClosed, or that of ctx. It has room for the result, so nobody needs to receive it.
+	// The channel receives exactly one result: nil when the transport acknowledged the message, ErrAway,
+	// ErrFull, ErrTooLarge, ErrClosed, or that of ctx. It is buffered, so the caller need not receive.
 	//
 	// Messages with the same to and from stand in the stream in the order of the calls. If one of them fails,
-	// later ones may be there nevertheless. Publish blocks while MaxInFlight messages have no result. id
-	// helps the engine to drop repetitions, "" does not; it may drop a message only if one with its id is in the
-	// stream, or was purged from it. So messages with the same id must be equal. data must not be changed before the result is
-	// there.
+	// later ones may still arrive. Publish blocks while MaxInFlight messages have no result. A transport uses
+	// id to drop repetitions; "" disables this. It may drop a message only if the stream holds or held one
+	// with the same id, so messages with the same id must be equal. Do not change data before the result
+	// arrives.
 	Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error
 
 	// Read returns a Reader for the messages of node to's stream with a sequence of seq or more (seq 0 or 1:
-	// all). If the stream ends below seq-1, it has lost messages: then the Reader begins with its oldest
+	// all). If the stream ends below seq-1, it has lost messages. The Reader then begins with the oldest
 	// message, and Stream().Last is less than seq-1.
 	Read(ctx context.Context, to int, seq uint64) (Reader, error)
 
-	// Purge drops the messages of node to's stream with a sequence below that. It may be repeated. If the stream
-	// ends below below-1, it has lost messages, and nothing is dropped. Numbers are not used again: the next
-	// message gets the sequence after the last one, also in an empty stream.
+	// Purge drops the messages of node to's stream whose sequence is less than below. It may be repeated. If
+	// the stream ends below below-1, it has lost messages, and Purge drops nothing. Sequences are never
+	// reused: the next message gets the one after the last, even in an empty stream.
 	Purge(ctx context.Context, to int, below uint64) error
 
 	// Get returns a value, or ErrNotFound.
 	Get(ctx context.Context, b Bucket, key string) (Value, error)
-	// Put sets a value whatever it was, and returns its revision. data may have no bytes.
+	// Put sets a value unconditionally, and returns its revision. data may be empty.
 	Put(ctx context.Context, b Bucket, key string, data []byte) (uint64, error)
-	// Create sets a value that does not exist, or returns ErrExists. Of many calls at once, one succeeds. For a key of
-	// BucketNet that begins with LeasePrefix, it returns ErrFull while more than LeaseRoom of the bucket's limit is used:
-	// the rest is for changes of values that are there. Many nodes at once may go some way beyond.
+	// Create sets a value that does not exist, or returns ErrExists. Of many calls at once, one succeeds. For
+	// a key of BucketNet that begins with LeasePrefix, it returns ErrFull while more than LeaseRoom of the
+	// bucket's limit is used: the rest is for changes of existing values. Many nodes at once may exceed the
+	// limit a little.
 	Create(ctx context.Context, b Bucket, key string, data []byte) (uint64, error)
 	// Update sets a value whose revision is revision, or returns ErrChanged.
 	Update(ctx context.Context, b Bucket, key string, data []byte, revision uint64) (uint64, error)
-	// Delete removes a value if its revision is revision (0: whatever it is), or returns ErrChanged. With
-	// revision 0, a value that does not exist is no error. It needs no room.
+	// Delete removes a value if its revision is revision (0: any), or returns ErrChanged. With revision 0, a
+	// value that does not exist is no error. It needs no room.
 	Delete(ctx context.Context, b Bucket, key string, revision uint64) error
-	// Last returns the highest revision that the bucket has given. It is lower than before only if the bucket
-	// lost changes.
+	// Last returns the highest revision of the bucket. It falls only if the bucket lost changes.
 	Last(ctx context.Context, b Bucket) (uint64, error)
-	// Room returns what the bucket uses, and may use.
+	// Room returns the used bytes of the bucket and their limit.
 	Room(ctx context.Context, b Bucket) (Room, error)
 	// Watch returns a Watcher for the values whose keys match pattern: a key, in which a token may be * (any
-	// token), and the last one > (one or more tokens). A Watcher of BucketNet need not be told what is deleted.
+	// token), and the last one > (one or more tokens). A Watcher of BucketNet may miss deletions.
 	Watch(ctx context.Context, b Bucket, pattern string) (Watcher, error)
 
-	// Ask sends a request to a node and returns its answer: ErrNoAnswer if the node is away or answers no
-	// requests of this kind. Nothing is repeated: a request or answer can be lost, which ctx ends.
+	// Ask sends a request to a node and returns its answer: ErrNoAnswer if the node is unreachable or answers
+	// no requests of this kind. Nothing is repeated: after a lost request or answer, the call ends with ctx.
 	Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error)
-	// Tell sends a request to a node and waits for nothing: what the node answers is dropped. The request may be lost, or
-	// come late.
+	// Tell sends a request to a node without waiting, and drops the answer. The request may be lost or late.
 	Tell(ctx context.Context, to int, kind string, data []byte) error
-	// Answer has f answer requests of a kind to this node, until stop. At most MaxAnswers calls of f run at
-	// once; more requests wait, and are lost beyond a bound. stop ends the context of f and returns when no
-	// call of f is running, so f must not call it. A kind is one token, and has one f at a time.
+	// Answer makes f answer requests of a kind to this node, until stop. At most MaxAnswers calls of f run at
+	// once; a bounded number of requests waits, and further ones are lost. stop ends the context of f and
+	// returns when no call of f runs, so f must not call it. A kind is one token, and has one f at a time.
 	Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (stop func(), err error)
 
 	// State returns the state of the connection. It never blocks on the network.
 	State() State
-	// Close ends the connection. It returns when all goroutines of the engine have ended. Calls that wait
+	// Close ends the connection. It returns when all goroutines of the transport have ended. Waiting calls
 	// return ErrClosed.
 	Close() error
 }
 
-// Bounds of concurrency in one Engine.
+// Bounds of concurrency in one Transport.
 const (
 	MaxInFlight = 256 // messages without a result
 	MaxAnswers  = 64  // requests being answered, of one kind
@@ -123,8 +122,8 @@ const (
 // It reads ahead by a bounded number of messages.
 type Reader interface {
 	// Next waits for a message. After an error other than that of ctx, the Reader delivers nothing more.
-	// ErrInterrupted means that messages may have been missed, because the connection broke or the stream is
-	// another one: call Read again with the sequence after the last message, and compare Stream.
+	// ErrInterrupted means that the Reader may have missed messages, because the connection broke or the
+	// stream was made again. Then call Read with the sequence after the last message, and compare Stream.
 	Next(ctx context.Context) (Message, error)
 	// Stream describes the stream as Read found it.
 	Stream() Stream
@@ -135,12 +134,12 @@ type Reader interface {
 // Message is one message of a stream.
 type Message struct {
 	Seq  uint64 // number in the stream, from 1; rises, with gaps
-	From int    // the node that published it, as the subject tells; -1: a stranger
+	From int    // the node that published it, by the subject; -1: unknown
 	Data []byte // belongs to the receiver
 }
 
-// Stream describes the stream of a node. A stream that was lost and made again has another Epoch, and its
-// numbers begin at 1 again. One whose files were replaced by an older copy has the same Epoch.
+// Stream describes the stream of a node. A stream that was lost and made again has a new Epoch, and its
+// sequences begin at 1. A stream whose files were replaced by an older copy keeps its Epoch.
 type Stream struct {
 	Epoch       int64  // when it was made, by the broker's clock, in ns since 1970; compare for equality only
 	First, Last uint64 // sequence of the oldest and the newest message; empty: First is Last+1
@@ -169,8 +168,8 @@ func (r Room) Above(part float64) bool {
 	return r.Limit > 0 && float64(r.Bytes) > part*float64(r.Limit)
 }
 
-// LeaseRoom is the part of the room of BucketNet in which new leases are created. What is left is for leases that grow: one
-// that is handed over names those that wait, and back-offs.
+// LeaseRoom is the part of the room of BucketNet in which new leases are created. The rest is for leases that
+// grow: a handed-over lease names the waiting nodes and back-offs.
 const LeaseRoom = 7.0 / 8
 
 // Value is a value of a bucket. A key consists of tokens with a dot between them; see CheckKey.
@@ -183,14 +182,13 @@ type Value struct {
 
 // Watcher delivers values and their changes. One goroutine uses it.
 type Watcher interface {
-	// Next waits for a value. It first delivers every value that matches and exists, then reports with ok
-	// false, once, that these were all, then delivers each change. With replicas, the newest values may come as
-	// changes. Of several changes of one key it may leave
-	// out all but the last, also before the report, and a value that changes meanwhile may come after it only.
-	// Revisions of one key rise.
+	// Next waits for a value. It delivers every matching value, then reports the end of this list once by ok
+	// false, then delivers each change. With replicas, the newest values may come as changes. Next may skip
+	// all but the last of several changes of one key, and may deliver a value after the list if it changes
+	// meanwhile. Revisions of one key rise.
 	//
-	// After an error other than that of ctx, the Watcher delivers nothing more. ErrInterrupted is as for
-	// Reader: watch again, and take the new list of values as the truth.
+	// After an error other than that of ctx, the Watcher delivers nothing more. ErrInterrupted means the same
+	// as for a Reader: watch again, and replace all values by the new list.
 	Next(ctx context.Context) (v Value, ok bool, err error)
 	// Close ends the Watcher. It may be called while Next waits, and twice.
 	Close()
@@ -200,7 +198,7 @@ type Watcher interface {
 type State struct {
 	Connected bool
 	Since     time.Time // when Connected changed last, with a monotonic clock
-	Connects  uint64    // how many connections there have been: higher means that there was a gap
+	Connects  uint64    // number of connections so far; if it rises, there was a gap
 }
 
 // CheckNode returns an error unless n is the number of a node.
@@ -211,7 +209,7 @@ func CheckNode(n int) error {
 	return nil
 }
 
-// CheckKey returns an error unless key is one: 1 to MaxKeyBytes bytes, tokens of a-z A-Z 0-9 - _ / = with a
+// CheckKey returns an error unless key is valid: 1 to MaxKeyBytes bytes, tokens of a-z A-Z 0-9 - _ / = with a
 // dot between them.
 func CheckKey(key string) error {
 	if len(key) > MaxKeyBytes {
@@ -225,7 +223,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckPattern returns an error unless pattern is one that Watch takes.
+// CheckPattern returns an error unless pattern is valid for Watch.
 func CheckPattern(pattern string) error {
 	if pattern == ">" {
 		return nil
