@@ -310,10 +310,10 @@ func (s *Server) structures() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := Structures{Beast: Beast{Current: int64(in.Beast.Current), Horizon: int64(in.Beast.Horizon), Failed: in.Beast.FailedRecords,
+	out := Structures{Beast: Beast{Current: int64(in.Beast.Current), Horizon: int64(in.Beast.Horizon), Failed: in.Beast.OverBudgetRecords,
 		Scanning: in.Beast.Scanning, Scans: in.Beast.Scans, Queues: []BeastQueue{}, Priority: in.Priority}}
 	for i := range in.Lanes {
-		l := BeastLane{Weight: 1, Current: int64(in.Lanes[i].Current), Failed: in.Lanes[i].FailedRecords,
+		l := BeastLane{Weight: 1, Current: int64(in.Lanes[i].Current), Failed: in.Lanes[i].OverBudgetRecords,
 			URLs: in.Lanes[i].CurrentRecords + in.Lanes[i].SpreadRecords + in.Lanes[i].MovedRecords}
 		if i < len(in.Weights) {
 			l.Weight = in.Weights[i]

@@ -63,20 +63,20 @@ type Beast struct {
 	// Append holds mu for reading, so that the set of queues and the generation of QF do not change
 	// meanwhile. Whatever moves s, opens a queue, begins or ends a scan, or freezes holds it for writing:
 	// for microseconds, or for the time it takes to open a queue.
-	mu        sync.RWMutex
-	current   atomicNumber            // s; Place reads it without the lock
-	horizon   atomicNumber            // h; Place reads it without the lock
-	lastScan  Number                  // s at the start of the last scan
-	scans     int64                   // scans started
-	epoch     atomic.Uint32           // ledgers of other epochs count as new
-	floor     atomicNumber            // Place returns higher numbers; 0 until the first Replace
-	moved     []movedQueue            // queues that Replace took out of use, to be read by MovedPeek
-	queues    map[Number]*queue.Queue // s, and later ones that were appended to
-	failed    *queue.Queue            // QF: the generation that takes URLs that fail
-	failedGen uint64
-	old       *queue.Queue // the generation being scanned; nil without a scan
-	oldGen    uint64
-	retired   []*queue.Queue // read to the end; destroyed after the next checkpoint
+	mu            sync.RWMutex
+	current       atomicNumber            // s; Place reads it without the lock
+	horizon       atomicNumber            // h; Place reads it without the lock
+	lastScan      Number                  // s at the start of the last scan
+	scans         int64                   // scans started
+	epoch         atomic.Uint32           // ledgers of other epochs count as new
+	floor         atomicNumber            // Place returns higher numbers; 0 until the first Replace
+	moved         []movedQueue            // queues that Replace took out of use, to be read by MovedPeek
+	queues        map[Number]*queue.Queue // s, and later ones that were appended to
+	overBudget    *queue.Queue            // QF: the generation that takes URLs that fail
+	overBudgetGen uint64
+	old           *queue.Queue // the generation being scanned; nil without a scan
+	oldGen        uint64
+	retired       []*queue.Queue // read to the end; destroyed after the next checkpoint
 
 	// pinMu guards pins and lowest. It is taken inside mu, or alone.
 	pinMu  sync.Mutex
@@ -108,7 +108,7 @@ func (b *Beast) place(l *Ledger, budget uint32, part bool) Number {
 	// do no harm.
 	was := *l
 	n := l.place(budget, part, b.base(), b.horizon.load(), b.epoch.Load())
-	if n == Failed {
+	if n == OverBudget {
 		return n
 	}
 	if lowest := b.lowest.load(); lowest != 0 && n >= lowest {
@@ -123,7 +123,7 @@ func (b *Beast) placeLowest(l *Ledger, budget uint32, part bool) Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	n := l.place(budget, part, b.base(), b.horizon.load(), b.epoch.Load())
-	if n == Failed {
+	if n == OverBudget {
 		return n
 	}
 	b.pinMu.Lock()
@@ -156,7 +156,7 @@ func (b *Beast) Pin() (release func()) {
 // the number.
 func (b *Beast) Append(n Number, rec []byte) error {
 	b.mu.RLock()
-	for n != Failed && b.queues[n] == nil {
+	for n != OverBudget && b.queues[n] == nil {
 		b.mu.RUnlock()
 		if err := b.create(n); err != nil {
 			return err
@@ -164,9 +164,9 @@ func (b *Beast) Append(n Number, rec []byte) error {
 		b.mu.RLock()
 	}
 	defer b.mu.RUnlock()
-	if n == Failed {
-		if err := b.failed.Append(rec); err != nil {
-			return fmt.Errorf("beast: append to failed queue %d: %w", b.failedGen, err)
+	if n == OverBudget {
+		if err := b.overBudget.Append(rec); err != nil {
+			return fmt.Errorf("beast: append to failed queue %d: %w", b.overBudgetGen, err)
 		}
 		b.failures.Add(1)
 		return nil

@@ -396,7 +396,7 @@ func (r *rig) compareState() {
 	if int64(st.Current) > r.m.s || int64(st.Horizon) != r.m.h || st.Scanning != r.m.scanning || st.Scans != r.m.scans {
 		r.t.Fatalf("got %+v, want s %d, h %d, scanning %t", st, r.m.s, r.m.h, r.m.scanning)
 	}
-	if n := st.CurrentRecords + st.SpreadRecords + st.MovedRecords + st.FailedRecords; n != int64(r.m.records()) {
+	if n := st.CurrentRecords + st.SpreadRecords + st.MovedRecords + st.OverBudgetRecords; n != int64(r.m.records()) {
 		r.t.Fatalf("got %d records, want %d", n, r.m.records())
 	}
 }

@@ -69,14 +69,14 @@ func (st *State) check() error {
 
 func queueName(name string, n Number) string { return fmt.Sprintf("%s/q%d", name, n) }
 
-func failedName(name string, gen uint64) string { return fmt.Sprintf("%s/failed%d", name, gen) }
+func overBudgetName(name string, gen uint64) string { return fmt.Sprintf("%s/failed%d", name, gen) }
 
 // Open opens the queues that st names, or a new Beast if st is nil. It deletes the files of other queues.
 func Open(opt Options, st *State) (*Beast, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("beast: open: %w", err)
 	}
-	b := &Beast{opt: opt, queues: map[Number]*queue.Queue{}, failedGen: 1}
+	b := &Beast{opt: opt, queues: map[Number]*queue.Queue{}, overBudgetGen: 1}
 	if err := b.restore(st); err != nil {
 		return nil, errors.Join(fmt.Errorf("beast: open %s: %w", opt.Name, err), b.Close())
 	}
@@ -114,14 +114,14 @@ func (b *Beast) restore(st *State) error {
 		b.moved = append(b.moved, movedQueue{Number(qs.N), q})
 	}
 	for i, qs := range st.Failed {
-		q, err := open(failedName(b.opt.Name, uint64(qs.N)), qs.State)
+		q, err := open(overBudgetName(b.opt.Name, uint64(qs.N)), qs.State)
 		if err != nil {
 			return err
 		}
 		if st.Scanning && i == 0 {
 			b.old, b.oldGen = q, uint64(qs.N)
 		} else {
-			b.failed, b.failedGen = q, uint64(qs.N)
+			b.overBudget, b.overBudgetGen = q, uint64(qs.N)
 		}
 	}
 	return b.removeUnnamed(named)
@@ -174,8 +174,8 @@ func (b *Beast) Freeze() *Frozen {
 		f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.oldGen)})
 		f.queues = append(f.queues, b.old.Freeze())
 	}
-	f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.failedGen)})
-	f.queues = append(f.queues, b.failed.Freeze())
+	f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.overBudgetGen)})
+	f.queues = append(f.queues, b.overBudget.Freeze())
 	return f
 }
 
@@ -216,7 +216,7 @@ func (f *Frozen) Commit() error {
 func (b *Beast) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := append(b.retired, b.failed, b.old)
+	all := append(b.retired, b.overBudget, b.old)
 	for _, q := range b.queues {
 		all = append(all, q)
 	}
@@ -229,6 +229,6 @@ func (b *Beast) Close() error {
 			errs = append(errs, q.Close())
 		}
 	}
-	b.retired, b.failed, b.old, b.queues, b.moved = nil, nil, nil, nil, nil
+	b.retired, b.overBudget, b.old, b.queues, b.moved = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -45,7 +45,7 @@ func Example() {
 		place("spam.test", fmt.Sprintf("/%d", i))
 	}
 	place("good.test", "/")
-	fmt.Println("in QF:", b.Stats().FailedRecords)
+	fmt.Println("in QF:", b.Stats().OverBudgetRecords)
 	readQueues()
 
 	// The queue has been read to its end, so a scan of QF is due. It doubles the number of queues.

@@ -37,7 +37,7 @@ func newSoundBeast(f testing.TB) *soundBeast {
 	for i := range 200 {
 		n := beast.Number(i%3 + 1)
 		if i%5 == 0 {
-			n = beast.Failed
+			n = beast.OverBudget
 		}
 		must(b.Append(n, []byte(record(i, i%7, 20+i%40))))
 	}

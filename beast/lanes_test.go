@@ -211,7 +211,7 @@ func TestLanesProperty(t *testing.T) {
 		filled := map[string]uint32{} // by PLD, lane and queue
 		given := map[string]uint32{}  // by PLD and round
 		placed := func(pld string, lane int, n beast.Number) {
-			if n == beast.Failed {
+			if n == beast.OverBudget {
 				return
 			}
 			key := fmt.Sprint(pld, lane, n)

@@ -11,7 +11,7 @@ func (l *Lanes) ScanDue() bool {
 	return !l.Scanning() && l.any(scanPays)
 }
 
-func scanPays(b *Beast) bool { return b.ScanDue() && b.failedRecords() > 0 }
+func scanPays(b *Beast) bool { return b.ScanDue() && b.overBudgetRecords() > 0 }
 
 // Scanning reports whether a scan is running in any lane.
 func (l *Lanes) Scanning() bool { return l.any((*Beast).Scanning) }
@@ -24,7 +24,7 @@ func (l *Lanes) StartScan() error {
 	}
 	starts := scanPays
 	if !l.any(starts) {
-		starts = func(b *Beast) bool { return b.failedRecords() > 0 }
+		starts = func(b *Beast) bool { return b.overBudgetRecords() > 0 }
 	}
 	for _, b := range l.lanes {
 		if !starts(b) {
@@ -37,11 +37,11 @@ func (l *Lanes) StartScan() error {
 	return nil
 }
 
-// failedRecords returns the number of records in the generation of QF that takes new ones.
-func (b *Beast) failedRecords() int64 {
+// overBudgetRecords returns the number of records in the generation of QF that takes new ones.
+func (b *Beast) overBudgetRecords() int64 {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	records, _ := b.failed.Len()
+	records, _ := b.overBudget.Len()
 	return records
 }
 
@@ -62,7 +62,7 @@ func (l *Lanes) ScanAdvance() { l.lanes[l.scan].ScanAdvance() }
 
 // ScanSkip leaves the record that ScanPeek returned in its lane's QF, for the next scan, and moves past it.
 func (l *Lanes) ScanSkip(rec []byte) error {
-	if err := l.lanes[l.scan].Append(Failed, rec); err != nil {
+	if err := l.lanes[l.scan].Append(OverBudget, rec); err != nil {
 		return err
 	}
 	l.lanes[l.scan].ScanAdvance()
@@ -92,7 +92,7 @@ func (l *Lanes) Stats() (s Stats) {
 		s.CurrentRecords += of.CurrentRecords
 		s.SpreadRecords += of.SpreadRecords
 		s.MovedRecords += of.MovedRecords
-		s.FailedRecords += of.FailedRecords
+		s.OverBudgetRecords += of.OverBudgetRecords
 		s.Bytes += of.Bytes
 		s.DiskBytes += of.DiskBytes
 		s.PlacedSinceScan += of.PlacedSinceScan

@@ -6,8 +6,8 @@ import "encoding/binary"
 // first. Numbers have 40 bits.
 type Number int64
 
-// Failed is the number of QF.
-const Failed Number = -1
+// OverBudget is the number of QF.
+const OverBudget Number = -1
 
 // LedgerBytes is the length of an encoded Ledger.
 const LedgerBytes = 16
@@ -70,7 +70,7 @@ func (l *Ledger) place(budget uint32, part bool, current, horizon Number, epoch 
 		*l = Ledger{Epoch: uint16(epoch)}
 	}
 	if budget == 0 {
-		return Failed
+		return OverBudget
 	}
 	f := l.FillOf(part)
 	next, used := f.Next, f.Used
@@ -81,7 +81,7 @@ func (l *Ledger) place(budget uint32, part bool, current, horizon Number, epoch 
 		next, used = next+1, 0
 	}
 	if next > current+horizon {
-		return Failed
+		return OverBudget
 	}
 	f.Next, f.Used = next, used+1
 	return next

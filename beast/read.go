@@ -34,7 +34,7 @@ func Scan(
 			lost += n
 		}
 		for _, qs := range st.Failed {
-			n, err := scan(failedName(name, uint64(qs.N)), Failed, qs.State)
+			n, err := scan(overBudgetName(name, uint64(qs.N)), OverBudget, qs.State)
 			if err != nil {
 				return lost, lostFailed, err
 			}
@@ -56,7 +56,7 @@ func Files(set disk.Set, name string, st *State) []string {
 			names = append(names, queue.Files(set, queueName(name, Number(qs.N)), qs.State)...)
 		}
 		for _, qs := range st.Failed {
-			names = append(names, queue.Files(set, failedName(name, uint64(qs.N)), qs.State)...)
+			names = append(names, queue.Files(set, overBudgetName(name, uint64(qs.N)), qs.State)...)
 		}
 	}
 	return names
@@ -70,7 +70,7 @@ func EachQueue(name string, st *State, fn func(qname string, n Number, q *queue.
 			qs := &list[i]
 			n := Number(qs.N)
 			if failed {
-				n = Failed
+				n = OverBudget
 			}
 			q, err := fn(qname(qs.N), n, qs.State)
 			if err != nil {
@@ -88,7 +88,7 @@ func EachQueue(name string, st *State, fn func(qname string, n Number, q *queue.
 				return err
 			}
 		}
-		if err := each(st.Failed, func(n int64) string { return failedName(name, uint64(n)) }, true); err != nil {
+		if err := each(st.Failed, func(n int64) string { return overBudgetName(name, uint64(n)) }, true); err != nil {
 			return err
 		}
 	}

@@ -112,7 +112,7 @@ func TestScansAtDoublingDistances(t *testing.T) {
 // A reader without records may scan before a scan is due. h stays, since all its queues are free.
 func TestEarlyScanKeepsHorizon(t *testing.T) {
 	r := newRig(t, 1, 1)
-	must(t, r.b.Append(beast.Failed, []byte("zero budget")))
+	must(t, r.b.Append(beast.OverBudget, []byte("zero budget")))
 	for range 5 {
 		must(t, r.b.StartScan())
 		rec, ok, err := r.b.ScanPeek()
@@ -120,12 +120,12 @@ func TestEarlyScanKeepsHorizon(t *testing.T) {
 		if !ok {
 			t.Fatal("scan: got nothing")
 		}
-		must(t, r.b.Append(beast.Failed, rec))
+		must(t, r.b.Append(beast.OverBudget, rec))
 		r.b.ScanAdvance()
 		must(t, r.b.EndScan())
 	}
 	st := r.b.Stats()
-	if st.Horizon != 1 || st.Scans != 5 || st.FailedRecords != 1 || st.PlacedSinceScan != 0 {
+	if st.Horizon != 1 || st.Scans != 5 || st.OverBudgetRecords != 1 || st.PlacedSinceScan != 0 {
 		t.Errorf("got %+v, want h 1 after 5 scans, one record", st)
 	}
 }

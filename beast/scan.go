@@ -32,8 +32,8 @@ func (b *Beast) StartScan() error {
 	if b.old != nil {
 		panic("BUG: beast: scan started during a scan")
 	}
-	gen := b.failedGen + 1
-	q, err := queue.Open(b.opt.queue(failedName(b.opt.Name, gen)), nil)
+	gen := b.overBudgetGen + 1
+	q, err := queue.Open(b.opt.queue(overBudgetName(b.opt.Name, gen)), nil)
 	if err != nil {
 		return fmt.Errorf("beast: create failed queue %d: %w", gen, err)
 	}
@@ -43,8 +43,8 @@ func (b *Beast) StartScan() error {
 	b.lastScan = b.current.load()
 	b.scans++
 	b.scanMoved.Store(b.placed.Load())
-	b.old, b.oldGen = b.failed, b.failedGen
-	b.failed, b.failedGen = q, gen
+	b.old, b.oldGen = b.overBudget, b.overBudgetGen
+	b.overBudget, b.overBudgetGen = q, gen
 	return nil
 }
 
@@ -96,7 +96,7 @@ type Stats struct {
 	CurrentRecords             int64 // unread records in queue s
 	SpreadRecords              int64 // records in the queues after s
 	MovedRecords               int64 // records in queues that Replace took out of use
-	FailedRecords              int64 // records in QF, both generations
+	OverBudgetRecords          int64 // records in QF, both generations
 	Bytes                      int64 // bytes of all these records, uncompressed
 	DiskBytes                  int64 // size of the files of all these queues, compressed
 	PlacedSinceScan            int64 // records appended to numbered queues since the start of the last scan
@@ -124,10 +124,10 @@ func (b *Beast) Stats() Stats {
 		s.DiskBytes += m.q.DiskBytes()
 		s.MovedRecords += records
 	}
-	for _, q := range []*queue.Queue{b.failed, b.old} {
+	for _, q := range []*queue.Queue{b.overBudget, b.old} {
 		if q != nil {
 			records, bytes := q.Len()
-			s.FailedRecords += records
+			s.OverBudgetRecords += records
 			s.Bytes += bytes
 			s.DiskBytes += q.DiskBytes()
 		}

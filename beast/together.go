@@ -17,9 +17,9 @@ func (l *Lanes) PlaceTogether(lane int, ledger *Ledger, plds int) Number {
 		n++ // another queue
 	}
 	*ledger = Ledger{Fill: Fill{Next: n}, Epoch: uint16(b.epoch.Load())}
-	if n = b.Place(ledger, Unbounded); n == Failed {
+	if n = b.Place(ledger, Unbounded); n == OverBudget {
 		*ledger = was
-		return Failed
+		return OverBudget
 	}
 	if n != t.last {
 		t.last, t.plds = n, 0

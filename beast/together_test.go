@@ -24,7 +24,7 @@ func TestPlaceTogether(t *testing.T) {
 	}
 	place(&a, 1)
 	place(&b, 1)
-	place(&c, Failed)
+	place(&c, OverBudget)
 	if c != (Ledger{}) || l.Reached(1, &a) || l.Reached(1, &c) {
 		t.Errorf("ledger %+v after a failure; reached %t, %t", c, l.Reached(1, &a), l.Reached(1, &c))
 	}
@@ -45,5 +45,5 @@ func TestPlaceTogether(t *testing.T) {
 	}
 	place(&c, 2)
 	place(&a, 2)
-	place(&b, Failed)
+	place(&b, OverBudget)
 }

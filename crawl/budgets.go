@@ -21,7 +21,7 @@ import (
 // budgetStage is STAR and BEAST. STAR gives each new URL the budget of its PLD; BEAST queues the URL by
 // that budget.
 //
-// Producers: URLseen's emission (emitUnique), QF (scanFailed), and BEAST after a change of the budget
+// Producers: URLseen's emission (emitUnique), QF (scanOverBudget), and BEAST after a change of the budget
 // function (replaceAll). Consumers: its goroutines "star", which merges, "beast", which reads the queues while
 // the stock is low, and "scan", which reads QF.
 type budgetStage struct {
@@ -209,7 +209,7 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 			// Only new links have no budget yet. URLs of queues that are placed again also count: few, and rarely.
 			fromQF := rec.Budget > 0 && !revisit.Visited(rec.Visits)
 			rec.Budget = p.Budget
-			if beast.Number(p.Number) == beast.Failed {
+			if beast.Number(p.Number) == beast.OverBudget {
 				rec.Budget = max(1, p.Budget) // marks a record of QF
 			} else if fromQF {
 				b.scanned.gained.Add(1)
@@ -219,8 +219,8 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 				return err
 			}
 			to := state.PlaceBeast
-			if beast.Number(p.Number) == beast.Failed {
-				to = state.PlaceFailed
+			if beast.Number(p.Number) == beast.OverBudget {
+				to = state.PlaceOverBudget
 			}
 			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceStar, to)
 		}

@@ -297,7 +297,7 @@ func TestClusterMovePlaces(t *testing.T) {
 	var moved [state.NumPlaces]int64
 	moves, messages := 0, int64(0)
 	unseen := func() (p state.Place, ok bool) { // a place that no moved node has had URLs in
-		for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceFailed, state.PlaceRAM, state.PlaceDeferred,
+		for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRAM, state.PlaceDeferred,
 			state.PlaceHeld, state.PlaceFetched, state.PlaceRefused} {
 			if moved[p] == 0 {
 				return p, true

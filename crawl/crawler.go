@@ -10,7 +10,7 @@ import (
 //
 //	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
 //	   ^                                    ^                  │ ^                ^  ^    ^              │
-//	   │                                    └───scanFailed─────┘ │                │  │    │   pass       │
+//	   │                                    └───scanOverBudget─────┘ │                │  │    │   pass       │
 //	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
 //	   │                                                         │   (QR)            │    │     │        │ unknown
 //	   │                                                         │                   │    │     │        v
@@ -157,7 +157,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.cluster.start()
 	c.leases.start(ctx)
 	c.start(ctx, "beast", c.budgets.readBeast)
-	c.start(ctx, "scan", c.budgets.scanFailed)
+	c.start(ctx, "scan", c.budgets.scanOverBudget)
 	c.start(ctx, "supporters", c.budgets.computeSupporters)
 	c.start(ctx, "robotscache", c.check.mergeRobotsCache)
 	c.start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)

@@ -175,7 +175,7 @@ func TestStockIsBounded(t *testing.T) {
 		if s.Unique < int64(n)/2 {
 			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
 		}
-		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceFailed) - s.Place(state.PlaceStar) - s.Place(state.PlaceDeferred)
+		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceOverBudget) - s.Place(state.PlaceStar) - s.Place(state.PlaceDeferred)
 		if left > int64(opt.StockTarget) {
 			t.Errorf("%d URLs have left BEAST, want at most the stock target %d: %v", left, opt.StockTarget, s.Places)
 		}

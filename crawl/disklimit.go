@@ -102,7 +102,7 @@ func (s *space) noteCost(tails *disk.Tails, manifest, waiting int64) {
 func (s *space) waitingBytes() int64 {
 	n := min(s.plan.PoliteBytes, s.acct.in(state.PlaceRAM)*politeItemBytes)
 	n += min(s.plan.QueueBytes, queuedBytes*s.acct.in(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
-		state.PlaceDeferred, state.PlaceHeld, state.PlaceFailed))
+		state.PlaceDeferred, state.PlaceHeld, state.PlaceOverBudget))
 	n += s.seen.bufferedBytes() + s.content.bufferedBytes() + s.check.bufferedBytes() + s.requests.bufferedBytes()
 	return n + s.budgets.bufferedBytes()
 }

@@ -44,7 +44,7 @@ func figureFaults(a *state.Accounts) (faults []string) {
 	check("requests for robots.txt", robots, count(state.CountRobotsAttempts))
 	check("URLs that ended", a.Places[state.PlaceFetched].N, responses)
 	// Flows balance: what entered a place and has not left it is there.
-	check("URLs in QF", count(state.CountURLsOver)-count(state.CountURLsScanned), a.Places[state.PlaceFailed].N)
+	check("URLs in QF", count(state.CountURLsOver)-count(state.CountURLsScanned), a.Places[state.PlaceOverBudget].N)
 	check("URLs in BEAST", count(state.CountURLsPlaced)-count(state.CountURLsReleased)-count(state.CountURLsReplaced),
 		a.Places[state.PlaceBeast].N)
 	check("URLs in QR", count(state.CountURLsUnknown)-count(state.CountURLsAnswered), a.Places[state.PlaceAwaitRobots].N)

@@ -85,7 +85,7 @@ func TestGlutSlowsNoOther(t *testing.T) {
 		}()
 		res := mustRun(t, ctx, opt)
 		t.Logf("%d pages of the good host in %v; deferred %v, in QF %d", len(w.tinyWeb.Pages("good")), took,
-			res.Snapshot.Deferred, res.Snapshot.Places[state.PlaceFailed])
+			res.Snapshot.Deferred, res.Snapshot.Places[state.PlaceOverBudget])
 		if took > 3*time.Second {
 			t.Errorf("%d pages of the good host took %v, want at most 3s", w.pages, took)
 		}

@@ -54,7 +54,7 @@ func (c *crawler) idleWith() (where string) {
 	if c.workers.exchanges.load() > 0 || c.requests.underWay() > 0 {
 		return ""
 	}
-	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceFailed, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
+	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
 		state.PlaceReady} {
 		if c.acct.in(p) > 0 {
 			where += " " + p.String()

@@ -274,7 +274,7 @@ func TestPriorityChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, lane := range s.Lanes {
-				n[i] = lane.CurrentRecords + lane.SpreadRecords + lane.FailedRecords
+				n[i] = lane.CurrentRecords + lane.SpreadRecords + lane.OverBudgetRecords
 			}
 			return n
 		}

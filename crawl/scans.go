@@ -14,9 +14,9 @@ import (
 
 // The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
 
-// scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
+// scanOverBudget reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
 // the budget function it also sends the URLs of all queues (replaceAll).
-func (b *budgetStage) scanFailed(ctx context.Context) error {
+func (b *budgetStage) scanOverBudget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {
 			if err := b.replaceAll(ctx); err != nil {
@@ -45,7 +45,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				return err
 			}
 			b.scanned.ended, b.scanned.took = time.Now(), b.scanned.busy
-			b.opt.Log.Debug("scan of QF", "left", b.acct.in(state.PlaceFailed), "took", b.scanned.took)
+			b.opt.Log.Debug("scan of QF", "left", b.acct.in(state.PlaceOverBudget), "took", b.scanned.took)
 			b.wakeStar.raise()
 			continue
 		}
@@ -71,7 +71,7 @@ func (b *budgetStage) scanSome(tx *transaction, data []byte) error {
 	defer func() { b.scanned.busy += time.Since(now) }()
 	for range scanSkips {
 		if err := rec.Decode(data); err != nil {
-			return fmt.Errorf("crawl: record from %s: %w", state.PlaceFailed, err)
+			return fmt.Errorf("crawl: record from %s: %w", state.PlaceOverBudget, err)
 		}
 		if of := weburl.Split(rec.URL).Host; host == nil || !bytes.Equal(of, host) {
 			host = append(host[:0], of...)
@@ -79,7 +79,7 @@ func (b *budgetStage) scanSome(tx *transaction, data []byte) error {
 		}
 		if !glutted {
 			b.scanned.busy += checkCost
-			if err := b.recheck(tx, data, state.PlaceFailed); err != nil {
+			if err := b.recheck(tx, data, state.PlaceOverBudget); err != nil {
 				return err
 			}
 			b.beast.ScanAdvance()
@@ -197,7 +197,7 @@ func (b *budgetStage) nothingNearer() bool {
 // without a budget. They are read again while scans bring URLs, else after many fetched pages, and a last
 // time when nothing else is left.
 func (b *budgetStage) scanDue() bool {
-	if b.acct.in(state.PlaceFailed) == 0 {
+	if b.acct.in(state.PlaceOverBudget) == 0 {
 		return false
 	}
 	if b.beast.ScanDue() {
@@ -213,7 +213,7 @@ func (b *budgetStage) scanDue() bool {
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
 		return false
 	}
-	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
+	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceOverBudget) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too

@@ -99,7 +99,7 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 			return snapshot.SlotDNS
 		}
 		return snapshot.SlotRobots
-	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceFailed]+
+	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceOverBudget]+
 		at[state.PlaceStar]+at[state.PlaceUnstreamed] > 0:
 		return snapshot.SlotDisk
 	case at[state.PlaceDeferred] > 0:

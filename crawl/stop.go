@@ -123,11 +123,11 @@ func (c *crawler) doneHere() bool {
 	if c.budgets.scanning() {
 		return false
 	}
-	failed, later := s.Places[state.PlaceFailed].N, s.Places[state.PlaceDeferred].N
-	if failed == 0 && later == 0 {
+	overBudget, later := s.Places[state.PlaceOverBudget].N, s.Places[state.PlaceDeferred].N
+	if overBudget == 0 && later == 0 {
 		return !c.render.pending()
 	}
-	if failed > 0 && !c.budgets.rescanUseless(&s) {
+	if overBudget > 0 && !c.budgets.rescanUseless(&s) {
 		return false
 	}
 	lingering := s.Lingering()

@@ -384,9 +384,9 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 		c := openCrawler(t, opt)
 		all := sampled(t, c, nil, 2*time.Hour, 2)
 		places := c.acct.copy().Places
-		if u := all[1]; u.fetched < 100 || places[state.PlaceFailed].N < 30*u.fetched || u.scans > 4 {
+		if u := all[1]; u.fetched < 100 || places[state.PlaceOverBudget].N < 30*u.fetched || u.scans > 4 {
 			t.Errorf("%d scans for %d pages with %d URLs in QF, want at most 4 scans, more than 100 pages, and many URLs in QF", u.scans,
-				u.fetched, places[state.PlaceFailed].N)
+				u.fetched, places[state.PlaceOverBudget].N)
 		}
 	})
 }

@@ -14,7 +14,7 @@ const (
 	PlaceUnstreamed  Place = iota // unique in URLseen's log, not yet emitted
 	PlaceStar                     // in PLDindegree's buckets, waits for its budget check
 	PlaceBeast                    // in a numbered queue of BEAST
-	PlaceFailed                   // in QF: over budget
+	PlaceOverBudget               // in QF: over budget
 	PlaceRobotsCheck              // in RobotsCache's buckets
 	PlaceAwaitRobots              // in QR: waits for its origin's robots.txt or addresses
 	PlaceReady                    // in Q: allowed, waits for admission into RAM
@@ -27,12 +27,24 @@ const (
 	NumPlaces
 )
 
-// PlaceNames are the names that users see, by place.
+// PlaceNames are the names of places in JSON, metrics, logs of changes and exported tables. Text has Place.Text.
 var PlaceNames = [NumPlaces]string{"unstreamed", "star", "beast", "failed", "robotscheck", "awaitrobots", "ready",
 	"ram", "deferred", "fetched", "refused", "held", "content"}
 
-// String returns the name that users see.
+// String returns the name of PlaceNames.
 func (p Place) String() string { return PlaceNames[p] }
+
+// Text returns the name in text for people.
+func (p Place) Text() string { return PlaceText(PlaceNames[p]) }
+
+// PlaceText returns the name in text of a place, given its name of PlaceNames. They differ for QF only: early releases called
+// its place "failed", and programs read that name.
+func PlaceText(name string) string {
+	if name == PlaceOverBudget.String() {
+		return "over-budget"
+	}
+	return name
+}
 
 // Reason says why a URL was refused or deferred. The numbers are in URL records: append only.
 type Reason uint8
@@ -322,9 +334,9 @@ func CodingOf(list string) Counter {
 // no counter: what entered STAR from URLseen is the number of unique URLs, what ended is in its place for good, and
 // CountDeferrals counts what was deferred.
 var flows = [NumPlaces][NumPlaces]Counter{
-	PlaceStar:   {PlaceBeast: CountURLsPlaced, PlaceFailed: CountURLsOver},
-	PlaceBeast:  {PlaceStar: CountURLsReplaced, PlaceRobotsCheck: CountURLsReleased},
-	PlaceFailed: {PlaceStar: CountURLsScanned},
+	PlaceStar:       {PlaceBeast: CountURLsPlaced, PlaceOverBudget: CountURLsOver},
+	PlaceBeast:      {PlaceStar: CountURLsReplaced, PlaceRobotsCheck: CountURLsReleased},
+	PlaceOverBudget: {PlaceStar: CountURLsScanned},
 	PlaceRobotsCheck: {PlaceAwaitRobots: CountURLsUnknown, PlaceReady: CountURLsAllowed, PlaceRefused: CountURLsDenied,
 		PlaceHeld: CountURLsDenied},
 	PlaceAwaitRobots: {PlaceRobotsCheck: CountURLsAnswered},

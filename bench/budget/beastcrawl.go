@@ -194,7 +194,7 @@ func (c *beastCrawl) placed(placed []star.Placed) error {
 		p := &placed[i]
 		size := int64(len(p.Aux))
 		c.now.checkRaw += size
-		if n := beast.Number(p.Number); n == beast.Failed {
+		if n := beast.Number(p.Number); n == beast.OverBudget {
 			c.now.failedRaw += size
 		} else {
 			c.now.queueRaw += size
@@ -337,7 +337,7 @@ func (c *beastCrawl) peek(ctx context.Context) (rec []byte, ok bool, err error) 
 			c.current = s
 			clear(c.given)
 		}
-		if c.beast.ScanDue() || !ok && c.beast.Stats().FailedRecords > 0 {
+		if c.beast.ScanDue() || !ok && c.beast.Stats().OverBudgetRecords > 0 {
 			if err := c.scan(ctx); err != nil {
 				return nil, false, err
 			}
@@ -404,7 +404,7 @@ func (c *beastCrawl) endStage() {
 	c.scanned = round
 	m := c.count()
 	st := c.beast.Stats()
-	s := stage{moved: m.less(c.began), endPages: m.pages, endURLs: m.urls, queues: int64(st.Horizon), failed: st.FailedRecords,
+	s := stage{moved: m.less(c.began), endPages: m.pages, endURLs: m.urls, queues: int64(st.Horizon), failed: st.OverBudgetRecords,
 		spam: c.spam}
 	c.began, c.spam = m, 0
 	if s.pages > 0 {

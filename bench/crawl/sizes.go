@@ -49,10 +49,10 @@ func sizesOf(s *crawl.Structures, used int64) (list diskSizes) {
 		add(name+waitingEnd, d.IntakeBytes+d.SealedBytes, d.Tuples)
 	}
 	b := &s.Beast
-	records := max(1, b.CurrentRecords+b.SpreadRecords+b.MovedRecords+b.FailedRecords)
-	failed := int64(float64(b.DiskBytes) * float64(b.FailedRecords) / float64(records))
+	records := max(1, b.CurrentRecords+b.SpreadRecords+b.MovedRecords+b.OverBudgetRecords)
+	failed := int64(float64(b.DiskBytes) * float64(b.OverBudgetRecords) / float64(records))
 	add(beastPart, b.DiskBytes-failed, b.CurrentRecords+b.SpreadRecords+b.MovedRecords)
-	add(beastQFPart, failed, b.FailedRecords)
+	add(beastQFPart, failed, b.OverBudgetRecords)
 	for _, q := range s.Queues {
 		add(q.Name, q.DiskBytes, q.Records)
 	}

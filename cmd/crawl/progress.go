@@ -22,7 +22,7 @@ func progressFields(s *crawl.Snapshot) []any {
 		"p", fmt.Sprintf("%.3f", s.UniqueShare)}
 	for i, name := range crawl.PlaceNames() {
 		if n := s.Place(state.Place(i)); n > 0 {
-			fields = append(fields, name, n)
+			fields = append(fields, state.PlaceText(name), n)
 		}
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
@@ -62,7 +62,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	places := func(from, to state.Place) string {
 		var parts []string
 		for p := from; p <= to; p++ {
-			parts = append(parts, fmt.Sprintf("%s %s", p, n(s.Place(p))))
+			parts = append(parts, p.Text()+" "+n(s.Place(p)))
 		}
 		return strings.Join(parts, "  ")
 	}
@@ -82,7 +82,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	lines := []string{
 		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), s.UniqueShare),
-		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
+		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
 		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),

@@ -59,8 +59,8 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 	}
 	must(star.WalkChecks(r.Set, state.NameStar, PartOf[star.State](t, m, state.NameStar), put(explain.Spot{Place: state.PlaceStar})))
 	_, _, err = beast.Scan(r.Set, state.NameBeast, PartOf[beast.State](t, m, state.NameBeast), func(_ int, n beast.Number, data []byte) error {
-		if n == beast.Failed {
-			return put(explain.Spot{Place: state.PlaceFailed})(data)
+		if n == beast.OverBudget {
+			return put(explain.Spot{Place: state.PlaceOverBudget})(data)
 		}
 		return put(explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
 	}, nil)

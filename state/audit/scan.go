@@ -201,8 +201,8 @@ func (x *Scanner) scanBeast() error {
 	}
 	lost, lostFailed, err := beast.Scan(x.Saved.Set, state.NameBeast, st, func(_ int, n beast.Number, rec []byte) error {
 		p := state.PlaceBeast
-		if n == beast.Failed {
-			p = state.PlaceFailed
+		if n == beast.OverBudget {
+			p = state.PlaceOverBudget
 		}
 		_, err := x.record(p, rec)
 		return err

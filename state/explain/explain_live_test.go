@@ -164,7 +164,7 @@ func TestExplainBeginsAnew(t *testing.T) {
 		var place state.Place
 		for u, at := range testworld.TruthOf(t, mem, opt.Dirs).Places {
 			switch at.Place {
-			case state.PlaceFailed, state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots, state.PlaceDeferred:
+			case state.PlaceOverBudget, state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots, state.PlaceDeferred:
 				url, place = u, at.Place
 			}
 		}

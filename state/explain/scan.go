@@ -62,8 +62,8 @@ func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) 
 		},
 		func() error {
 			_, _, err := beast.Scan(set, state.NameBeast, v.beast, func(lane int, n beast.Number, data []byte) error {
-				if n == beast.Failed {
-					return visit(Spot{Place: state.PlaceFailed, Lane: lane}, data)
+				if n == beast.OverBudget {
+					return visit(Spot{Place: state.PlaceOverBudget, Lane: lane}, data)
 				}
 				return visit(Spot{Place: state.PlaceBeast, Queue: n, Lane: lane}, data)
 			}, damaged)
@@ -185,7 +185,7 @@ func (f *finder) take(at Spot, data []byte) error {
 		switch at.Place {
 		case state.PlaceBeast:
 			rep.Queue = f.v.queueReport(at.Lane, at.Queue)
-		case state.PlaceFailed:
+		case state.PlaceOverBudget:
 			rep.lane = at.Lane
 		case state.PlaceDeferred:
 			rep.Due = state.Due(&rec, at.Due)

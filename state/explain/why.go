@@ -66,7 +66,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		return say("waits for STAR's next merge, which puts it into a queue by the budget of %s", rep.PLD)
 	case state.PlaceBeast.String():
 		return v.whyBeast(rep)
-	case state.PlaceFailed.String():
+	case state.PlaceOverBudget.String():
 		return say("over budget: %s; BEAST reads QF again at queue %d (it is at %d), or when nothing else is left",
 			v.budgetText(rep), v.laneState(rep.lane).LastScan+v.laneState(rep.lane).Horizon, v.laneState(rep.lane).Current)
 	case state.PlaceRobotsCheck.String():
@@ -111,7 +111,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		}
 		return why
 	}
-	return say("in place %s", rep.Place)
+	return say("in place %s", state.PlaceText(rep.Place))
 }
 
 func (v *view) whyUnseen(rep *URLReport) []string {

@@ -49,7 +49,7 @@ func queueTable() table {
 				switch at.place {
 				case state.PlaceBeast:
 					number, lane = tabular.Int(int64(at.queue)), tabular.Int(int64(at.lane))
-				case state.PlaceFailed:
+				case state.PlaceOverBudget:
 					lane = tabular.Int(int64(at.lane))
 				case state.PlaceDeferred:
 					due = tabular.At(state.Due(&r, at.due))
@@ -173,8 +173,8 @@ func (j *job) inBeast(visit func(at spot, data []byte) error) error {
 		return err
 	}
 	_, _, err = beast.Scan(j.Set, state.NameBeast, st, func(lane int, n beast.Number, data []byte) error {
-		if n == beast.Failed {
-			return visit(spot{place: state.PlaceFailed, lane: lane}, data)
+		if n == beast.OverBudget {
+			return visit(spot{place: state.PlaceOverBudget, lane: lane}, data)
 		}
 		return visit(spot{place: state.PlaceBeast, queue: n, lane: lane}, data)
 	}, nil)

@@ -196,7 +196,7 @@ func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error
 		n.left[reason]++
 	}
 	n.waiting++
-	return false, to.arrive(key, &rec, n.partOf(&rec), p != state.PlaceFailed)
+	return false, to.arrive(key, &rec, n.partOf(&rec), p != state.PlaceOverBudget)
 }
 
 // places divides the URLs of all other places, and drops requests for robots.txt of origins that moved.
@@ -247,8 +247,8 @@ func (m *mover) beast(n *node) error {
 		}
 		return beast.EachQueue(state.NameBeast, next, func(name string, number beast.Number, copied *queue.State) (*queue.State, error) {
 			p := state.PlaceBeast
-			if number == beast.Failed {
-				p = state.PlaceFailed
+			if number == beast.OverBudget {
+				p = state.PlaceOverBudget
 			}
 			return m.queue(n, name, p, olds[name], copied, nil)
 		})

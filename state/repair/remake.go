@@ -124,8 +124,8 @@ func (w *repair) remakeBeast() error {
 		}
 		remake := func(name string, n beast.Number, q *queue.State) (*queue.State, error) {
 			p := state.PlaceBeast
-			if n == beast.Failed {
-				p = state.PlaceFailed
+			if n == beast.OverBudget {
+				p = state.PlaceOverBudget
 			}
 			return w.urlQueue(name, p, olds[name], q)
 		}

@@ -244,7 +244,7 @@ func structureOf(p state.Place) string {
 	case state.PlaceStar:
 		_, indegree := star.Stores(state.NameStar)
 		return indegree
-	case state.PlaceBeast, state.PlaceFailed:
+	case state.PlaceBeast, state.PlaceOverBudget:
 		return state.NameBeast
 	case state.PlaceRobotsCheck:
 		return state.NameRobotsCache
