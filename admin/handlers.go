@@ -159,7 +159,7 @@ func (s *Server) makeFunction(r *http.Request, f *changes.Function) (any, error)
 	return s.makeReplacing(r, changes.Change{Op: changes.OpFunction, Function: f})
 }
 
-// makeReplacing makes a change that places queued URLs anew, and says how many.
+// makeReplacing makes a change that places queued URLs again, and says how many.
 func (s *Server) makeReplacing(r *http.Request, c changes.Change) (any, error) {
 	now, err := s.opt.Control.Structures()
 	if err != nil {

@@ -348,7 +348,7 @@ func withProblems(mux *http.ServeMux) http.Handler {
 // pagePattern is the pattern of Options.Page.
 const pagePattern = "GET /"
 
-// contain turns a panic of a handler into an answer and a line in the log: the crawl goes on.
+// contain turns a panic of a handler into an answer and a line in the log: the crawl continues.
 func (s *Server) contain(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

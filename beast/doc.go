@@ -29,7 +29,7 @@
 //
 // # Another budget function
 //
-// Replace takes all queues after s out of use. Their URLs are to be checked again and placed anew, above the
+// Replace takes all queues after s out of use. Their URLs are to be checked again and placed again, above the
 // numbers of those queues; the ledgers of an earlier epoch count as new. The current queue stays as it is.
 //
 // # Lanes

@@ -328,7 +328,7 @@ func (l *Lanes) Round() Number {
 // Epoch returns the epoch of the ledgers.
 func (l *Lanes) Epoch() uint32 { return l.lanes[0].Epoch() }
 
-// Replace begins to place all URLs of all lanes anew. See Beast.Replace.
+// Replace begins to place all URLs of all lanes again. See Beast.Replace.
 func (l *Lanes) Replace(epoch uint32) (moved int64, ok bool) {
 	l.pinMu.Lock()
 	defer l.pinMu.Unlock()

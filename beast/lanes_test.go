@@ -166,7 +166,7 @@ func TestWeights(t *testing.T) {
 }
 
 // TestRounds: a PLD that has URLs in one lane only gets its share of the lane in each round, however few the others
-// are; with Free the lane goes on alone.
+// are; with Free the lane continues alone.
 func TestRounds(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		r := openLanes(t, memfs.New(1), beast.Turns{Weights: []uint32{8, 2}, Free: free}, nil)

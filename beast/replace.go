@@ -8,7 +8,7 @@ import (
 	"drumbeat/queue"
 )
 
-// movedQueue is a numbered queue whose URLs are to be placed anew.
+// movedQueue is a numbered queue whose URLs are to be placed again.
 type movedQueue struct {
 	n Number
 	q *queue.Queue
@@ -20,7 +20,7 @@ func (b *Beast) base() Number { return max(b.current.load(), b.floor.load()) }
 // Epoch returns the epoch of the ledgers.
 func (b *Beast) Epoch() uint32 { return b.epoch.Load() }
 
-// Replace begins to place all URLs after the current queue anew, because the budget function has changed:
+// Replace begins to place all URLs after the current queue again, because the budget function has changed:
 // MovedPeek returns them, in order of their queues, and each needs another check of its budget. From then on
 // all ledgers count as new, in epoch epoch, and URLs go to numbers above those of the moved queues. The
 // current queue is read to its end as it is.

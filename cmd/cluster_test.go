@@ -57,7 +57,7 @@ func TestClusterKill(t *testing.T) {
 }
 
 // TestClusterRoutes: three processes, each with a server of its own, crawl as one. Each is killed by kill -9 once, with its
-// server, and the others go on.
+// server, and the others continue.
 func TestClusterRoutes(t *testing.T) {
 	notShort(t)
 	t.Parallel()

@@ -19,8 +19,9 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestClusterMove: two processes crawl as one and are stopped in order, as by Ctrl-C. Slots move, as the guide has it, the nodes
-// are audited together, with --deep, and go on to the end: each URL is fetched once, and the nodes balance again.
+// TestClusterMove: two processes crawl as one and are stopped in order, as by Ctrl-C. Slots move, as the
+// guide has it, the nodes are audited together, with --deep, and continue to the end: each URL is fetched
+// once, and the nodes balance again.
 func TestClusterMove(t *testing.T) {
 	notShort(t)
 	t.Parallel()

@@ -338,7 +338,7 @@ func checkRobots(t *testing.T, web *simweb.Web, rows []map[string]any, hosts map
 	}
 }
 
-// TestExportParts: an interrupted export goes on, one of another checkpoint starts anew, and both say so.
+// TestExportParts: an interrupted export continues, one of another checkpoint starts over, and both say so.
 func TestExportParts(t *testing.T) {
 	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)

@@ -32,8 +32,8 @@ const (
 	fixtureWeb     = "web"     // checksum of the URLs that a crawl of the whole web fetches
 )
 
-// upgradeWeb serves the web of all fixtures. Its options may never change: the crawls in the fixtures go on
-// in it. It has no dead hosts, which a crawl resumed after some time tries again for seconds.
+// upgradeWeb serves the web of all fixtures. Its options may never change: the crawls in the fixtures
+// continue in it. It has no dead hosts, which a crawl resumed after some time tries again for seconds.
 func upgradeWeb(t *testing.T) (*simweb.Web, []string) {
 	t.Helper()
 	return cmdtest.SmallWeb(t, func(o *simweb.Options) {
@@ -49,7 +49,7 @@ func webSum(web *simweb.Web) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestUpgrade: a crawl that an earlier release began and stopped goes on with this version. It fetches each
+// TestUpgrade: a crawl that an earlier release began and stopped continues with this version. It fetches each
 // URL that an undisturbed crawl fetches, and none twice; the audit balances.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()

@@ -161,9 +161,9 @@ func (b *budgetStage) letPin() {
 	}
 }
 
-// overPart reports whether a URL in a queue of BEAST is to be placed anew: its host has become a trap since it was
-// placed, and the host's part of the budget has already left this queue. Without this a trap would keep the places
-// that it got before its score was known, in all queues.
+// overPart reports whether a URL in a queue of BEAST is to be placed again: its host has become a trap since
+// it was placed, and the host's part of the budget has already left this queue. Without this a trap would
+// keep the places that it got before its score was known, in all queues.
 func (b *budgetStage) overPart(rec *weburl.Record) bool {
 	host := weburl.Split(rec.URL).Host
 	part := b.partOf(host)
@@ -173,9 +173,10 @@ func (b *budgetStage) overPart(rec *weburl.Record) bool {
 	return !b.traps.Release(b.HostKey(host), uint16(b.beast.Current()), partBudget(rec.Budget, part))
 }
 
-// overPin reports whether a URL in a queue of BEAST is to be placed anew, because its PLD's budget has been fixed to less
-// than the URL was placed with. STAR then gives it the new budget, so this happens once. A larger one would have to
-// bring URLs forward, which only placing all of BEAST anew can (changes.Change.Anew).
+// overPin reports whether a URL in a queue of BEAST is to be placed again, because its PLD's budget has been
+// fixed to less than the URL was placed with. STAR then gives it the new budget, so this happens once. A
+// larger one would have to bring URLs forward, which only a new placing of all of BEAST can
+// (changes.OpFunction).
 func (b *budgetStage) overPin(rec *weburl.Record) bool {
 	if !b.operator.pins() || b.opt.Scope != state.ScopeAll {
 		return false
@@ -327,14 +328,14 @@ func (b *budgetStage) newFunction() error {
 	return nil
 }
 
-// replace makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
+// replace makes the goroutine "scan" place the URLs of BEAST again, because the epoch has changed.
 func (b *budgetStage) replace() {
 	b.star.Refresh()
 	b.wakeScan.raise()
 	b.wakeSupporters.raise()
 }
 
-// placed returns how many URLs placing anew would move.
+// placed returns how many URLs placing again would move.
 func (b *budgetStage) placed() int64 {
 	s := b.beast.Stats()
 	return s.SpreadRecords + s.MovedRecords

@@ -355,7 +355,7 @@ func TestClusterSetBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, fs, early := stoppedCluster(t)
 		defer c.close()
-		hurt := fs.Fork(2) // nodes 0 and 2 go on from one run to the next
+		hurt := fs.Fork(2) // nodes 0 and 2 continue from one run to the next
 		for _, lost := range []string{"no mark", "its own mark", "all marks"} {
 			c.replace(1, hurt, early)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -247,7 +247,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 }
 
 // TestClusterGiveUpCuts: a node is lost at a random moment. The others are killed at random operations while they give it up and
-// go on, and the broker loses messages and values.
+// continue, and the broker loses messages and values.
 func TestClusterGiveUpCuts(t *testing.T) {
 	notShort(t)
 	t.Parallel()

@@ -100,9 +100,10 @@ func (c *cluster) resyncAll(back int) (lost exchange.Totals) {
 	return all.Lost
 }
 
-// TestClusterResync: a node that was set back goes on after a resync, with a broker that has marks and messages of its lost
-// life. The cluster ends. Only URLs of the node that was set back are fetched again, and only what led from the links that were
-// lost is missing. Each way to get the resync wrong is refused, and changes nothing.
+// TestClusterResync: a node that was set back continues after a resync, with a broker that has marks and
+// messages of its lost incarnation. The cluster ends. Only URLs of the node that was set back are fetched again, and
+// only what led from the links that were lost is missing. Each way to get the resync wrong is refused, and
+// changes nothing.
 func TestClusterResync(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -133,7 +134,7 @@ func TestClusterResync(t *testing.T) {
 			case 1: // nodes are killed
 				times = 0
 				c.lives(atRandom(rand.New(rand.NewPCG(seed, 2)), 3), &kills)
-			default: // the others start first, and see the mark of the lost life
+			default: // the others start first, and see the mark of the lost incarnation
 				c.finish(back, time.Minute)
 			}
 			a, m := c.checkResynced(back, times, lost)

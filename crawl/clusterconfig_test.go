@@ -162,8 +162,8 @@ func TestClusterConfigAway(t *testing.T) {
 	})
 }
 
-// TestClusterConfigReload: the first node whose rules are reloaded writes the new configuration. A node with the old rules goes
-// on; one that starts with them is refused.
+// TestClusterConfigReload: the first node whose rules are reloaded writes the new configuration. A node with
+// the old rules continues; one that starts with them is refused.
 func TestClusterConfigReload(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -208,7 +208,8 @@ func TestClusterConfigReload(t *testing.T) {
 	})
 }
 
-// TestClusterConfigDamaged: nodes that have agreed go on when the shared configuration becomes one that they cannot read.
+// TestClusterConfigDamaged: nodes that have agreed continue when the shared configuration becomes one that
+// they cannot read.
 func TestClusterConfigDamaged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

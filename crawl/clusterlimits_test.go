@@ -66,7 +66,7 @@ func (c *cluster) pages() (by []int64, sum int64) {
 }
 
 // TestClusterPages: nodes stop at a limit of pages that holds for all of them together, whatever part of the web each owns. A
-// larger limit lets them go on.
+// larger limit lets them continue.
 func TestClusterPages(t *testing.T) {
 	notShort(t)
 	t.Parallel()

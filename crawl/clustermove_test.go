@@ -98,8 +98,9 @@ func (c *cluster) follow(fs disk.FS) {
 	}
 }
 
-// TestClusterMove: nodes are stopped in the middle, twice, and slots move: all of one node to another, then three quarters of all
-// to a third. All go on, and together fetch each URL of the web once, and count the edges that one node counts.
+// TestClusterMove: nodes are stopped in the middle, twice, and slots move: all of one node to another, then
+// three quarters of all to a third. All continue, and together fetch each URL of the web once, and count the
+// edges that one node counts.
 func TestClusterMove(t *testing.T) {
 	notShort(t)
 	t.Parallel()

@@ -48,7 +48,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 	})
 }
 
-// TestClusterPartlyMerged: a node that was killed in the middle of a pass over URLseen goes on with it.
+// TestClusterPartlyMerged: a node that was killed in the middle of a pass over URLseen continues with it.
 func TestClusterPartlyMerged(t *testing.T) {
 	notShort(t)
 	t.Parallel()

@@ -26,7 +26,7 @@ var (
 )
 
 // TestCutsInTurn cuts a crawl before each of its operations (by default before a sample of them), once by
-// kill -9 and once by a power cut. Each cut leaves a fork of the file system, and the crawl itself goes on.
+// kill -9 and once by a power cut. Each cut leaves a fork of the file system, and the crawl itself continues.
 // The test opens and audits every fork. It resumes a sample of them, cuts some again during recovery, and
 // compares each result with a crawl that was never cut.
 func TestCutsInTurn(t *testing.T) {

@@ -256,9 +256,9 @@ func TestPriorityIndegree(t *testing.T) {
 	}
 }
 
-// TestPriorityChanges: the operator switches the strategy of a crawl with lanes while it runs; queued URLs are placed
-// anew, and the crawl fetches what an undisturbed one does, over a restart that takes the lanes from the manifest. A
-// crawl with one lane refuses.
+// TestPriorityChanges: the operator switches the strategy of a crawl with lanes while it runs; queued URLs
+// are placed again, and the crawl fetches what an undisturbed one does, over a restart that takes the lanes
+// from the manifest. A crawl with one lane refuses.
 func TestPriorityChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestPriorityChanges(t *testing.T) {
 			t.Errorf("without a strategy the lanes have %v URLs", n)
 		}
 		o.make(changes.Change{Op: changes.OpPriority, Priority: &changes.Priority{Name: "depth", Weights: []uint32{5, 2, 1}}})
-		var most [3]int64 // the crawl goes on and may empty a lane, so the lanes are read each second
+		var most [3]int64 // the crawl continues and may empty a lane, so the lanes are read each second
 		for i := 0; i < 60 && (most[1] == 0 || most[2] == 0); i++ {
 			time.Sleep(time.Second)
 			for i, n := range lanes() {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestReloadBudgets: a smaller fixed budget holds for the URLs that BEAST holds, and a larger one brings them forward if
-// they are placed anew. The answers count what changed, and the crawl fetches what an undisturbed one does.
+// they are placed again. The answers count what changed, and the crawl fetches what an undisturbed one does.
 func TestReloadBudgets(t *testing.T) {
 	notShort(t)
 	t.Parallel()

@@ -272,8 +272,8 @@ func TestOperatorHostDelay(t *testing.T) {
 	})
 }
 
-// TestBudgetFunction: after another budget function is set, the queued URLs are placed anew, the crawl goes
-// on over a restart, and it fetches what an undisturbed crawl fetches.
+// TestBudgetFunction: after another budget function is set, the queued URLs are placed again, the crawl
+// continues over a restart, and it fetches what an undisturbed crawl fetches.
 func TestBudgetFunction(t *testing.T) {
 	notShort(t)
 	t.Parallel()

@@ -345,7 +345,7 @@ func (d *deferrals) adoptOrder(tx *transaction, rec *weburl.Record) (ok bool, _ 
 }
 
 // metOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
-// visit, without a request. ok is false if the record goes on. It is part of a transaction.
+// visit, without a request. ok is false if the record continues. It is part of a transaction.
 func (d *deferrals) metOrder(tx *transaction, rec *weburl.Record, from state.Place) (ok bool, _ error) {
 	if !d.orders.any() {
 		return false, nil

@@ -90,8 +90,8 @@ func gapsOf(rs []simweb.Request) (gaps []time.Duration) {
 }
 
 // TestAdaptiveDelays: the gaps between requests to a healthy host fall by steps to the minimum and not below.
-// At the first strain the next gap is at least the base delay again, and the gaps fall anew. A slow host keeps
-// its factor, another its Crawl-delay.
+// At the first strain the next gap is at least the base delay again, and the gaps fall again. A slow host
+// keeps its factor, another its Crawl-delay.
 func TestAdaptiveDelays(t *testing.T) {
 	t.Parallel()
 	var most, hosts int64 // as a running crawl reports them

@@ -100,7 +100,7 @@ func newChangingWeb() *changingWeb {
 
 // TestRecrawl: pages are visited again, those that change often more often, within the bounds; what the
 // server says is unchanged is a revisit record; a page that is gone is looked for again and given up; new
-// links are followed. The crawl goes on after a stop.
+// links are followed. The crawl continues after a stop.
 func TestRecrawl(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {

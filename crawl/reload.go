@@ -8,8 +8,8 @@ import (
 )
 
 // Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Reload does, and counts
-// what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
-// that BEAST holds are placed anew, by the budgets that the sites have now.
+// what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With replace the URLs
+// that BEAST holds are placed again, by the budgets that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, replace bool) (r Reloaded, made changes.Change, err error) {
 	err = k.changing(func(c *crawler, late *lateLog) error {
 		r, made, err = c.operator.reload(ctx, who, replace, late)
@@ -31,7 +31,7 @@ func (o *operator) reload(ctx context.Context, who string, replace bool, late *l
 			return r, c, &changes.RefusedError{Why: err.Error()}
 		}
 	}
-	// The files first: what is placed anew is placed by the new budgets.
+	// The files first: what is placed again is placed by the new budgets.
 	if r, err = o.dispatcher.reloadFiles(ctx, late); err != nil {
 		return r, c, err
 	}

@@ -324,7 +324,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 }
 
 // TestRenderChromium crawls with Chromium: a link made by a script is fetched, and the requests of scripts keep to the
-// host's delay and to robots.txt. A browser that is killed comes back, and the crawl goes on.
+// host's delay and to robots.txt. A browser that is killed comes back, and the crawl continues.
 func TestRenderChromium(t *testing.T) {
 	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0", render.Flags())
 	w := &tinyWeb{Serve: func(_, path string) answer {

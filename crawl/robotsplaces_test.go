@@ -59,7 +59,8 @@ func TestRobotsPlaces(t *testing.T) {
 	})
 }
 
-// TestRobotsPlacesPLD: hosts of one PLD have some of the places only, and requests that go on are not disturbed without need.
+// TestRobotsPlacesPLD: hosts of one PLD have some of the places only, and requests that continue are not
+// disturbed without need.
 func TestRobotsPlacesPLD(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newRobotsPlaces()

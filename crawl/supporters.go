@@ -14,7 +14,7 @@ import (
 
 // With the budget function supporters, the goroutine "supporters" computes the supporters of all PLDs again and again,
 // from the last checkpoint, as an export would. It sends what has changed to STAR as updates, and then puts the ranks in
-// force. Nothing else depends on a computation that has not ended; a restarted crawl begins it anew.
+// force. Nothing else depends on a computation that has not ended; a restarted crawl begins it again.
 
 const (
 	// supportersShare is how much longer than a computation the time until the next one is, at least. A computation

@@ -121,8 +121,8 @@ func (s *walkStage) refused(tx *transaction, url []byte) error {
 	return s.know(tx, &walk.Visit{Link: s.linkTo(url)})
 }
 
-// deferred lets the walkers that wait for a URL go on when it is deferred because its server or name is in trouble: they
-// would all end up at such URLs.
+// deferred lets the walkers that wait for a URL continue when it is deferred because its server or name is in
+// trouble: they would all end up at such URLs.
 func (s *walkStage) deferred(tx *transaction, url []byte, due time.Time, why state.Reason) error {
 	if !s.on() || time.Until(due) < walkPatience {
 		return nil

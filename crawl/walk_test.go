@@ -104,8 +104,8 @@ func checkSample(t *testing.T, opt *Options) {
 	}
 }
 
-// TestRandomWalk: a random walk fetches as many URLs as it is to, each once, and goes on where its pages are forbidden,
-// redirect or are absent. A later run continues it, also with more URLs.
+// TestRandomWalk: a random walk fetches as many URLs as it is to, each once, and continues where its pages
+// are forbidden, redirect or are absent. A later run continues it, also with more URLs.
 func TestRandomWalk(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

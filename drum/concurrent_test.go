@@ -201,7 +201,7 @@ func testConcurrent(t *testing.T, opt Options) {
 	must(t, c.d.Close())
 }
 
-// checkpoint saves a state while other work goes on, and compares its tuples with those of its moment.
+// checkpoint saves a state while other work continues, and compares its tuples with those of its moment.
 func (c *concurrent) checkpoint(gen uint64) error {
 	c.d.Pause()
 	c.steps.Lock()

@@ -60,7 +60,7 @@ func eachText(b []byte, xml bool, emit func(run []byte), tag func(name []byte, e
 			} else {
 				i = closeAngle(b, i+1)
 			}
-		default: // '<' is text, and its run begins anew
+		default: // '<' is text, and its run starts over
 		}
 		if i < 0 {
 			return

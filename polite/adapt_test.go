@@ -96,7 +96,7 @@ func TestAdaptiveDelayFallsBySteps(t *testing.T) {
 }
 
 // TestAdaptiveDelayEndsAtStrain: each sign of strain brings the base delay back at once, and the way down
-// begins anew.
+// starts over.
 func TestAdaptiveDelayEndsAtStrain(t *testing.T) {
 	for name, r := range map[string]polite.Result{
 		"strain":             {Elapsed: ms(20), Sign: polite.Strain},

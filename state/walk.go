@@ -11,7 +11,8 @@ import (
 // ErrNoWalk is the error of a crawl that is no random walk, or whose walk is lost.
 var ErrNoWalk = errors.New("the crawl has no random walk")
 
-// LoadWalk returns the random walk of a manifest, as it goes on under opt. It reads the log of the walk once.
+// LoadWalk returns the random walk of a manifest, as it continues under opt. It reads the log of the walk
+// once.
 func LoadWalk(set disk.Set, m *Manifest, opt walk.Options) (*walk.Walk, error) {
 	st, err := Part[queue.State](m, NameWalkLog)
 	switch {

@@ -1,4 +1,4 @@
-// Package cluster is the command cluster, which prepares a crawl of several nodes, and divides it anew.
+// Package cluster is the command cluster, which prepares a crawl of several nodes, and divides it again.
 //
 // cluster init makes the file that all nodes share (exchange.File): who owns which PLDs, and the secret of the
 // crawl. It is copied to each node. cluster show prints what is in it, but for the secret.

@@ -314,7 +314,7 @@ func (c functionCmd) Run(a *term.App, w *Where) error {
 	return call(a, w, http.MethodPut, "/api/v1/budget", admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
 }
 
-// printAnew prints the answer to a change that places queued URLs anew.
+// printAnew prints the answer to a change that places queued URLs again.
 func printAnew(a *term.App) func(json.RawMessage) error {
 	return func(answer json.RawMessage) error {
 		var set admin.FunctionSet

@@ -1,11 +1,11 @@
 // Package export has the commands export and index. export writes what a crawl found as a table, in Parquet, CSV
 // or JSON lines; index writes the indexes of all WARC files as one, for replay tools.
 //
-// Command and Index are their flags, run.go is what they share. Package state/export reads the last checkpoint of the
-// crawl, which may be running, and package internal/tabular writes the parts of the table. Nothing in the directories
-// of the crawl is locked or changed. A repeated command goes on after finished parts if the checkpoint is still the
-// same, and otherwise replaces the table; it says which. An index or WACZ is always made anew, and replaces the
-// earlier one when it is complete.
+// Command and Index are their flags, run.go is what they share. Package state/export reads the last
+// checkpoint of the crawl, which may be running, and package internal/tabular writes the parts of the table.
+// Nothing in the directories of the crawl is locked or changed. A repeated command continues after finished
+// parts if the checkpoint is still the same, and otherwise replaces the table; it says which. An index or
+// WACZ is always made again, and replaces the earlier one when it is complete.
 //
 // What it does, notes and progress go to standard error; the result goes to standard output, or with -o - to
 // standard error, since standard output then has the rows.

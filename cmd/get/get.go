@@ -155,7 +155,7 @@ type finder struct {
 	orphans int      // all of them
 }
 
-// maxListed bounds the faults that are kept. maxReads bounds how often get begins anew when a running crawl
+// maxListed bounds the faults that are kept. maxReads bounds how often get starts over when a running crawl
 // makes checkpoints meanwhile.
 const (
 	maxListed = 20

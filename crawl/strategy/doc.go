@@ -1,9 +1,9 @@
 // Package strategy says which URLs a crawl prefers.
 //
 // The paper crawls in the order of BEAST's queues, in which all URLs of a PLD are equal. Here BEAST has up to
-// beast.MaxLanes lanes, and a Strategy maps each URL to one of them; 0 is the best. Lanes are read by turns, by
-// their weights, and each has its share of every PLD's budget. So the better URLs of a PLD go first within its budget,
-// the worst still move, and nothing is discarded.
+// beast.MaxLanes lanes, and a Strategy maps each URL to one of them; 0 is the best. Lanes are read
+// alternately, by their weights, and each has its share of every PLD's budget. So the better URLs of a PLD go
+// first within its budget, the worst still move, and nothing is discarded.
 //
 // # Contract
 //

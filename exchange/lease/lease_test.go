@@ -406,8 +406,8 @@ func together(t *testing.T, nodes []*node, happens func()) {
 	}
 }
 
-// TestSilent: a node that is cut off goes on, and then rests; the others take its networks after TTL; it goes on
-// with its own once it is back.
+// TestSilent: a node that is cut off continues, and then rests; the others take its networks after TTL; it
+// continues with its own once it is back.
 func TestSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, nodes, web := testNodes(t, *seedFlag, 2, 400, mem.Faults{Delay: 5 * time.Millisecond})
@@ -434,7 +434,7 @@ func TestSilent(t *testing.T) {
 }
 
 // TestLoss: a broker that has lost all leases gives them to another node than the holder, which is cut off, does not know
-// of it, and goes on. The other one does not open them before the holder rests.
+// of it, and continues. The other one does not open them before the holder rests.
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, nodes, _ := testNodes(t, *seedFlag, 2, 400, mem.Faults{Delay: 5 * time.Millisecond})

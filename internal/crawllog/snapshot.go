@@ -14,7 +14,7 @@ import (
 )
 
 // Snapshot is what a log has on disk at one moment: the files that a state names, those that were begun
-// since, and the lines that are in no file yet. It stays valid while the crawl goes on: files only grow, or
+// since, and the lines that are in no file yet. It stays valid while the crawl continues: files only grow, or
 // get their final names, and the bytes of the checkpoint's tail file are in RAM, at most 320 KiB.
 type Snapshot struct {
 	// Damage is what the state names and the disk lacks. A crawl that made a checkpoint meanwhile has deleted

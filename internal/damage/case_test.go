@@ -13,7 +13,7 @@ import (
 // sample is a state that the tests edit.
 type sample struct{ N, Parts int64 }
 
-// failing is a test that notes how it failed and goes on.
+// failing is a test that notes how it failed and continues.
 type failing struct {
 	testing.TB
 	said string

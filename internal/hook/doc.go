@@ -14,7 +14,7 @@
 //
 // The caller never depends on an answer. Ask returns within twice Options.Timeout: it waits at most so long for
 // a process that is free, and at most so long for the answer. It does not wait at all while every process rests
-// after failures. In each of these cases the caller goes on as without a hook, and the Outcome says why.
+// after failures. In each of these cases the caller continues as without a hook, and the Outcome says why.
 //
 // Processes end with this one, whatever ends it: standard input ends, and Linux kills them (Pdeathsig). Close
 // closes their standard input, waits endGrace, and kills the rest. The package keeps no files. Its memory is one

@@ -26,7 +26,7 @@ const (
 	// firstRest and maxRest are the back-off of a process that ends before it has answered once.
 	firstRest = time.Second
 	maxRest   = time.Minute
-	// endGrace is how long a process may go on when its standard input has ended.
+	// endGrace is how long a process may continue when its standard input has ended.
 	endGrace = 2 * time.Second
 	// keepBuffer is the largest buffer that is kept for the next request.
 	keepBuffer = 4 << 20

@@ -111,7 +111,7 @@ func appendRequest(b *bytes.Buffer, r *Request) error {
 	return e.Encode(r)
 }
 
-// limitError says that an answer exceeds a limit. The process may go on.
+// limitError says that an answer exceeds a limit. The process may continue.
 type limitError struct{ error }
 
 // parseAnswer decodes an answer to the request with an ID. Fields that are absent or null have these values:

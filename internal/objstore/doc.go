@@ -16,10 +16,10 @@
 //	there      Complete was answered or not, and HEAD agrees
 //	named      the caller's durable list names the object: the local file may go
 //
-// Put may be killed, or lose an answer, at any call. The next Put with the last noted Upload goes on: it asks for the parts
-// of the upload and puts those that are missing or differ. If the id was lost (killed between Create and its note), all
-// uploads of the key are aborted and a new one begins. A second Complete may answer that there is no such upload: HEAD
-// decides.
+// Put may be killed, or lose an answer, at any call. The next Put with the last noted Upload continues: it
+// asks for the parts of the upload and puts those that are missing or differ. If the id was lost (killed
+// between Create and its note), all uploads of the key are aborted and a new one begins. A second Complete
+// may answer that there is no such upload: HEAD decides.
 //
 // Checks, in the order of the bytes' way: CRC64NVME of each part, which the store verifies; CRC64NVME of the whole object at
 // Complete; size, CRC64NVME and SHA-256 (as metadata) by HEAD. The sums are those of the file as it is read before the

@@ -34,9 +34,9 @@ type Overlay struct {
 	failed  atomic.Pointer[error]
 }
 
-// Failed returns the error for which the store could not be read; nil if there was none. A file that is read afterwards has
-// the same error, so that a reader that goes on after damage does not take an outage for damage of many records. A missing
-// object is no such error.
+// Failed returns the error for which the store could not be read; nil if there was none. A file that is read
+// afterwards has the same error, so that a reader that continues after damage does not take an outage for
+// damage of many records. A missing object is no such error.
 func (o *Overlay) Failed() error {
 	if err := o.failed.Load(); err != nil {
 		return *err

@@ -89,7 +89,8 @@ func sort(err error) error {
 	}
 	switch {
 	case code == "NoSuchUpload", code == "InvalidPart", code == "XAmzContentChecksumMismatch":
-		// The last two: the store cannot complete what it has of the upload, so it must begin anew. MinIO does so at times.
+		// The last two: the store cannot complete what it has of the upload, so it must start over. MinIO
+		// does so at times.
 		err = fmt.Errorf("%w: %w", ErrNoUpload, err)
 	case code == "NoSuchBucket", status == http.StatusForbidden, status == http.StatusUnauthorized:
 		err = fmt.Errorf("%w: %w", ErrDenied, err)

@@ -12,7 +12,7 @@ const (
 	batchRows     = 256     // rows handed to the library at once
 	batchBytes    = 1 << 20 // text of such rows
 	pageBytes     = 256 << 10
-	dictionaryMax = 1 << 20 // bytes; a column with more distinct text goes on without a dictionary
+	dictionaryMax = 1 << 20 // bytes; a column with more distinct text continues without a dictionary
 )
 
 // parquetTable writes row groups to one file after the other.

@@ -218,7 +218,8 @@ func (t *Table) Release(key uint64, queue uint16, most uint32) bool {
 // Traps returns the number of hosts that are traps.
 func (t *Table) Traps() int64 { return t.traps.Load() }
 
-// maxSaved bounds the hosts in a checkpoint, at savedBytes each: 3 MiB. The others begin anew after a restart.
+// maxSaved bounds the hosts in a checkpoint, at savedBytes each: 3 MiB. The others start over after a
+// restart.
 const (
 	maxSaved   = 1 << 18
 	savedBytes = 12

@@ -96,7 +96,8 @@ func options(walkers, urls int) walk.Options {
 	return walk.Options{Walkers: walkers, URLs: urls, Jump: walk.DefaultJump, Bytes: 1 << 30, Seed: [2]uint64{*seedFlag, 9}}
 }
 
-// TestSaved: a walk that is saved and loaded at any time goes on as if nothing had been; each URL is wished once.
+// TestSaved: a walk that is saved and loaded at any time continues as if nothing had been; each URL is wished
+// once.
 func TestSaved(t *testing.T) {
 	t.Parallel()
 	g := powerLaw(*seedFlag, 500)
@@ -214,7 +215,7 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// TestDamage: changed bytes are found, or give a walk that goes on without a panic.
+// TestDamage: changed bytes are found, or give a walk that continues without a panic.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	g := powerLaw(*seedFlag, 60)

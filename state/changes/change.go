@@ -30,7 +30,7 @@ const (
 	OpReload     Op = "reload"      // read the files of rules, blacklist, sites and trusted PLDs again, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
 	OpStop       Op = "stop"        // stop cleanly, once
-	opSettings   Op = "settings"    // the journal began anew with these settings
+	opSettings   Op = "settings"    // the journal started over with these settings
 )
 
 // undoes has the opposite of each kind that has one.
@@ -56,7 +56,7 @@ type Change struct {
 	PLD         string    `json:"pld,omitempty"`
 	Budget      uint32    `json:"budget,omitempty"` // pages
 	Function    *Function `json:"function,omitempty"`
-	Anew        bool      `json:"anew,omitempty"` // of budgets and OpReload: place the URLs of BEAST anew, as OpFunction does
+	Anew        bool      `json:"anew,omitempty"` // of budgets and OpReload: place the URLs of BEAST again, as OpFunction does
 	Priority    *Priority `json:"priority,omitempty"`
 	Seeds       []string  `json:"seeds,omitempty"`
 	Count       int       `json:"count,omitempty"` // number of Seeds
@@ -74,7 +74,7 @@ type Settings struct {
 	Blocked     []string           `json:"blocked"`    // rules of a blacklist: "- pld example.com"
 	Budgets     map[string]uint32  `json:"budgets"`    // pages, by PLD
 	Function    *Function          `json:"function,omitempty"`
-	// FunctionSeq is the last change after which the URLs of BEAST are placed anew; 0 for none.
+	// FunctionSeq is the last change after which the URLs of BEAST are placed again; 0 for none.
 	FunctionSeq int64     `json:"functionSeq,omitempty"`
 	Priority    *Priority `json:"priority,omitempty"`
 	PrioritySeq int64     `json:"prioritySeq,omitempty"` // change that set or cleared Priority; 0 for none

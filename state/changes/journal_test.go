@@ -155,7 +155,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestCompact: a journal that begins anew has the same settings, the last changes, and the seeds that have
+// TestCompact: a journal that starts over has the same settings, the last changes, and the seeds that have
 // not been fed.
 func TestCompact(t *testing.T) {
 	fsys := memfs.New(1)

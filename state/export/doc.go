@@ -13,7 +13,7 @@
 // Site makes the report of a site from the same sources, by sorting what is known of each URL and each link by the
 // key of the URL (site.go).
 //
-// Index and WACZ are no tables: they are made anew by each Run, and have their names when they are complete.
+// Index and WACZ are no tables: they are made again by each Run, and have their names when they are complete.
 //
 // A repeated Run with the same checkpoint and options keeps finished parts. It makes all rows again, in the
 // same order, and writes only the rest. With another checkpoint it replaces the table.

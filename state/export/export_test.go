@@ -27,7 +27,7 @@ func exportedURLs(t *testing.T, fs disk.FS, dir string) (urls []string) {
 }
 
 // TestExportFullDisk: an export to a full disk ends with a clear error and whole parts. With more room it
-// goes on, and its rows are the pages of the web.
+// continues, and its rows are the pages of the web.
 func TestExportFullDisk(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		web := testworld.SmallWeb(t, nil)

@@ -245,7 +245,7 @@ func (p *pageJoin) next() error {
 	return nil
 }
 
-// logRow writes a row of the log alone, and goes on.
+// logRow writes a row of the log alone, and continues.
 func (p *pageJoin) logRow() error {
 	p.withoutIndex++
 	if err := p.emit(nil, &p.logged); err != nil {

@@ -30,7 +30,7 @@ const WorkerBytes = workerBytes
 const maxAttempts = 3
 
 // Live makes parts while the crawl runs: of the WARC files that have their final names, which never change. The parts are
-// those that Run would make, in the same directory, so either goes on after the other.
+// those that Run would make, in the same directory, so either continues after the other.
 type Live struct {
 	job
 	opt  LiveOptions

@@ -26,7 +26,7 @@
 //
 // Records are appended and never synced, except when a file is complete. A process that is killed loses
 // nothing, a power cut the last seconds. Open cuts off a torn tail. Damage ends a file's records there; Read
-// goes on with the next file and reports it.
+// continues with the next file and reports it.
 //
 // # Concurrency and cost
 //

@@ -344,7 +344,8 @@ func TestThinning(t *testing.T) {
 	}
 }
 
-// TestCutAtEveryByte: of a file cut at any byte, all whole records must be read, and the next run must go on.
+// TestCutAtEveryByte: of a file cut at any byte, all whole records must be read, and the next run must
+// continue.
 func TestCutAtEveryByte(t *testing.T) {
 	whole := memfs.New(1)
 	w := opened(t, whole, MinBytes)
@@ -428,7 +429,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// TestFullDisk: while no write succeeds, each call must return an error, and the history must go on after.
+// TestFullDisk: while no write succeeds, each call must return an error, and the history must continue after.
 func TestFullDisk(t *testing.T) {
 	mem := memfs.New(1)
 	full := false

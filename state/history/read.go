@@ -39,7 +39,7 @@ type Data struct {
 	Damage []error
 }
 
-// listings bounds how often Read begins anew because a Writer replaced a file meanwhile.
+// listings bounds how often Read starts over because a Writer replaced a file meanwhile.
 const listings = 100
 
 // Read reads a part of the history in a directory. One that does not exist is empty.

@@ -155,8 +155,8 @@ func (w *Shadow) seal() ([]byte, error) {
 	return append([]byte(head), body...), nil
 }
 
-// copyRefs copies the tails that a structure's state refers to into the new tail files. If the caller goes on after
-// damage, an unreadable tail becomes empty.
+// copyRefs copies the tails that a structure's state refers to into the new tail files. If the caller
+// continues after damage, an unreadable tail becomes empty.
 func (w *Shadow) copyRefs(part json.RawMessage) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(part))
 	d.UseNumber()

@@ -141,7 +141,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestPieces: a text is longer than a piece, where positions begin anew.
+// TestPieces: a text is longer than a piece, where positions start over.
 func TestPieces(t *testing.T) {
 	var e Encoder
 	src := bytes.Repeat(page(12, 100_003), maxPiece/100_003+2)

@@ -31,7 +31,7 @@ func (c *crawl) pages(t time.Time) float64 {
 	}
 	total := meanRate * t.Sub(c.first).Seconds()
 	if c.scenario == "trouble" {
-		// The outage began some minutes before the server, and goes on.
+		// The outage began some minutes before the server, and continues.
 		began := c.began.Add(30*time.Hour - 25*time.Minute)
 		if lost := t.Sub(began).Seconds(); lost > 0 {
 			total -= lost * (meanRate - 310)
