@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl"
-	"drumbeat/exchange"
 	"drumbeat/internal/human"
 )
 
@@ -29,19 +29,19 @@ type NodeOf struct {
 
 // Cluster is the state of all nodes of a cluster, as this node sees it.
 type Cluster struct {
-	Time     time.Time         `json:"time"`
-	Self     NodeOf            `json:"self" doc:"This node."`
-	Nodes    []ClusterNode     `json:"nodes"`
-	Overview exchange.Overview `json:"overview"`
-	Pairs    []Pair            `json:"pairs" doc:"The exchange of this node with each other one."`
+	Time     time.Time        `json:"time"`
+	Self     NodeOf           `json:"self" doc:"This node."`
+	Nodes    []ClusterNode    `json:"nodes"`
+	Overview cluster.Overview `json:"overview"`
+	Pairs    []Pair           `json:"pairs" doc:"The exchange of this node with each other one."`
 }
 
 // ClusterNode is a node of a cluster.
 type ClusterNode struct {
-	Node   int              `json:"node"`
-	Heard  bool             `json:"heard" doc:"It said something in the last minute, or that it has ended."`
-	Age    float64          `json:"age" doc:"Seconds since it said it, by the clocks of both machines; 0 if it never did."`
-	Status *exchange.Status `json:"status,omitempty" doc:"What it said last; missing if it never said anything."`
+	Node   int             `json:"node"`
+	Heard  bool            `json:"heard" doc:"It said something in the last minute, or that it has ended."`
+	Age    float64         `json:"age" doc:"Seconds since it said it, by the clocks of both machines; 0 if it never did."`
+	Status *cluster.Status `json:"status,omitempty" doc:"What it said last; missing if it never said anything."`
 }
 
 // Pair is the exchange of this node with another one. Records are links and edges between PLDs.
@@ -85,7 +85,7 @@ func (s *Server) cluster() (*Cluster, error) {
 		return nil, err
 	}
 	now := time.Now()
-	out := &Cluster{Time: now.UTC(), Self: *nodeOf(snap), Overview: exchange.Summarize(list, now), Pairs: []Pair{}}
+	out := &Cluster{Time: now.UTC(), Self: *nodeOf(snap), Overview: cluster.Summarize(list, now), Pairs: []Pair{}}
 	for node, st := range list {
 		n := ClusterNode{Node: node, Status: st}
 		if st != nil {

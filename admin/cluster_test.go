@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"drumbeat/admin/web"
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/crawl"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 )
 
 // inCluster makes a crawl node 0 of several, and returns the connections of the others.
-func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Transport) {
+func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []cluster.Transport) {
 	t.Helper()
 	net := mem.New(mem.Options{})
 	weights := make([]float64, nodes)
 	for i := range weights {
 		weights[i] = 1
 	}
-	table, err := exchange.NewTable(weights)
+	table, err := cluster.NewTable(weights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Tra
 // fullest one, and the exchange with each other node.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
-	var others []exchange.Transport
+	var others []cluster.Transport
 	r := newRig(t, func(o *crawl.Options, adm *Options) {
 		others = inCluster(t, o, 3)
 		o.Host, adm.Page = "here.test", web.Handler()
@@ -55,16 +55,16 @@ func TestClusterPage(t *testing.T) {
 	if code != http.StatusOK || !bytes.Contains(page, []byte(`id="nodes"`)) {
 		t.Errorf("/cluster: %d %.200s", code, page)
 	}
-	said := &exchange.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9, DiskLimit: 10, Config: "x",
-		Leases: &exchange.LeaseStatus{Held: 4, URLs: 7}}
+	said := &cluster.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9, DiskLimit: 10, Config: "x",
+		Leases: &cluster.LeaseStatus{Held: 4, URLs: 7}}
 	data, err := said.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := others[0].Put(t.Context(), exchange.BucketCrawl, exchange.StatusKey(1), data); err != nil {
+	if _, err := others[0].Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(1), data); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := others[1].Put(t.Context(), exchange.BucketCrawl, exchange.StatusKey(2), []byte(`{"node":1}`)); err != nil {
+	if _, err := others[1].Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(2), []byte(`{"node":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	var c Cluster

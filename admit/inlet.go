@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
+	"drumbeat/cluster"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -13,7 +13,7 @@ import (
 
 // Inlet turns the records of a message of another node into tuples for URLseen, edges for STAR and names. The
 // sender has judged the links by its rules. Inlet checks that this node owns them and that they are what a crawl
-// writes. One goroutine uses it. It implements exchange.Sink.
+// writes. One goroutine uses it. It implements cluster.Sink.
 type Inlet struct {
 	p      *Policy
 	Tuples []drum.Tuple
@@ -42,18 +42,18 @@ func (in *Inlet) Reset() {
 // Link takes a record of URLseen. It keeps record until Reset.
 func (in *Inlet) Link(record []byte) (key uint64, err error) {
 	if err := in.rec.Decode(record); err != nil {
-		return 0, fmt.Errorf("crawl: %w: %w", exchange.ErrMessage, err)
+		return 0, fmt.Errorf("crawl: %w: %w", cluster.ErrMessage, err)
 	}
 	url := in.rec.URL
 	host := weburl.Split(url).Host
 	if len(host) == 0 {
-		return 0, fmt.Errorf("crawl: %w: a URL without a host: %.80q", exchange.ErrMessage, url)
+		return 0, fmt.Errorf("crawl: %w: a URL without a host: %.80q", cluster.ErrMessage, url)
 	}
 	if !bytes.Equal(host, in.last) {
 		pld := in.p.Suffixes.PLDBytes(host)
 		pldKey := in.p.Hasher.PLDKey(pld)
 		if node := in.p.owner(pldKey); node != in.p.Node {
-			return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", exchange.ErrMessage, url, node)
+			return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", cluster.ErrMessage, url, node)
 		}
 		name := weburl.TrimDot(host) // as in Saved.HostKey
 		in.last, in.pld = host, pldKey
@@ -72,10 +72,10 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 func (in *Inlet) Edge(from, to []byte) error {
 	e := star.Edge{From: in.p.Hasher.PLDKey(from), To: in.p.Hasher.PLDKey(to)}
 	if node := in.p.owner(e.To); node != in.p.Node {
-		return fmt.Errorf("crawl: %w: an edge to %.80q, which belongs to node %d", exchange.ErrMessage, to, node)
+		return fmt.Errorf("crawl: %w: an edge to %.80q, which belongs to node %d", cluster.ErrMessage, to, node)
 	}
 	if len(from) > state.MaxNameBytes-1 || len(to) > state.MaxNameBytes-1 {
-		return fmt.Errorf("crawl: %w: a PLD of %d bytes", exchange.ErrMessage, max(len(from), len(to)))
+		return fmt.Errorf("crawl: %w: a PLD of %d bytes", cluster.ErrMessage, max(len(from), len(to)))
 	}
 	in.namePLD(e.From, from)
 	in.namePLD(e.To, to)
@@ -92,7 +92,7 @@ func (in *Inlet) Scope(key uint64) error {
 // Pages takes a number of pages.
 func (in *Inlet) Pages(n int64) error {
 	if in.Lent+n < 0 {
-		return fmt.Errorf("crawl: %w: too many pages", exchange.ErrMessage)
+		return fmt.Errorf("crawl: %w: too many pages", cluster.ErrMessage)
 	}
 	in.Lent += n
 	return nil

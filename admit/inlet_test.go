@@ -4,11 +4,11 @@ import (
 	"errors"
 	"testing"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/weburl"
 )
 
-// FuzzInlet: a record from another node is taken, or refused with exchange.ErrMessage.
+// FuzzInlet: a record from another node is taken, or refused with cluster.ErrMessage.
 func FuzzInlet(f *testing.F) {
 	for _, url := range []string{"http://a.test/", "http://./", "http://../", "http://a./", "http:///", "http://co.uk./", "http://127.0.0.1/", "x"} {
 		f.Add((&weburl.Record{URL: []byte(url)}).Append(nil))
@@ -18,7 +18,7 @@ func FuzzInlet(f *testing.F) {
 		in := NewInlet(p)
 		for range 2 { // the second time the host is known
 			if _, err := in.Link(record); err != nil {
-				if !errors.Is(err, exchange.ErrMessage) || len(in.Tuples) > 0 {
+				if !errors.Is(err, cluster.ErrMessage) || len(in.Tuples) > 0 {
 					t.Fatalf("%q: %v, %d tuples", record, err, len(in.Tuples))
 				}
 			} else if len(in.Tuples) == 0 {

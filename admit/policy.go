@@ -3,7 +3,7 @@ package admit
 import (
 	"sync/atomic"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/sites"
 	"drumbeat/internal/urlrule"
@@ -35,7 +35,7 @@ type Policy struct {
 	Traced, Cached bool
 
 	// Table says which node owns a PLD, and Node is this one; Table is nil in a crawl of one node.
-	Table *exchange.Table
+	Table *cluster.Table
 	Node  int
 }
 

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/nats"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange"
-	"drumbeat/exchange/nats"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/simweb"
 )
@@ -252,7 +252,7 @@ func (f *fleet) check(limits outsideLimits) {
 // brokerProcess is the process of startBroker. It ends with its standard input.
 func brokerProcess(dir, listen string) {
 	e, err := nats.Open(nats.Options{Crawl: "broker", Observe: true, Embed: &nats.Embed{Dir: dir, Listen: listen,
-		StoreBytes: exchange.BrokerDisk(fleetNodes, fleetStream, exchange.DefaultLeasesBytes), Sync: time.Minute}}) // kill -9 loses nothing of the system's
+		StoreBytes: cluster.BrokerDisk(fleetNodes, fleetStream, cluster.DefaultLeasesBytes), Sync: time.Minute}}) // kill -9 loses nothing of the system's
 	if err == nil {
 		_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it, too
 		err = e.Close()

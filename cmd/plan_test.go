@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/exchange"
 )
 
 // TestPlanIsTheCrawls: plan and crawl make the same plan from the same flags.
@@ -19,11 +19,11 @@ func TestPlanIsTheCrawls(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := t.TempDir() + "/cluster.json"
-	cluster, err := exchange.NewFile([]float64{1, 1, 1})
+	made, err := cluster.NewFile([]float64{1, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := cluster.Encode()
+	data, err := made.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

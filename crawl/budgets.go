@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/trapscore"
 	"drumbeat/star"
@@ -295,7 +295,7 @@ func (o *Options) budgetShare() float64 {
 	if o.Cluster == nil {
 		return 0
 	}
-	return float64(o.Cluster.Table.Share(o.Cluster.Node)) / exchange.Slots
+	return float64(o.Cluster.Table.Share(o.Cluster.Node)) / cluster.Slots
 }
 
 // checkFunction reports why a budget function cannot be used; nil is that of the options.

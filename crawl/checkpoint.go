@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/internal/health"
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/walk"
@@ -43,12 +43,12 @@ type moment struct {
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
-	intake   *exchange.Intake // nil in a crawl of one node, like outs
-	reading  uint64           // the connection to the engine whose numbers intake has; 0: of an earlier run
-	outs     []int64          // records added to each outbox
-	full     int64            // the limit of pages that all nodes together have reached
-	idle     bool             // the node has nothing left to do but to wait for others
-	written  int64            // bytes written; set after it has been saved
+	intake   *cluster.Intake // nil in a crawl of one node, like outs
+	reading  uint64          // the connection to the engine whose numbers intake has; 0: of an earlier run
+	outs     []int64         // records added to each outbox
+	full     int64           // the limit of pages that all nodes together have reached
+	idle     bool            // the node has nothing left to do but to wait for others
+	written  int64           // bytes written; set after it has been saved
 }
 
 // checkpointer writes checkpoints. Its goroutine is "checkpoint".

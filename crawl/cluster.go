@@ -9,22 +9,22 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
+	"drumbeat/cluster/lease"
 	"drumbeat/crawl/strategy"
-	"drumbeat/exchange"
-	"drumbeat/exchange/lease"
 	"drumbeat/queue"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
-// Cluster makes a crawl one of several nodes, which exchange links (package exchange). All nodes have the
+// Cluster makes a crawl one of several nodes, which exchange links (package cluster). All nodes have the
 // same Crawl, Secret and Table, and agree on all options that decide which URLs are fetched.
 type Cluster struct {
 	Node      int
-	Table     *exchange.Table
+	Table     *cluster.Table
 	Crawl     uint64 // identifies the crawl of the cluster
 	Secret    weburl.Secret
-	Transport exchange.Transport // Run does not close it
+	Transport cluster.Transport // Run does not close it
 	// Reconfigure replaces the cluster's configuration, which nodes compare at their start, by that of this
 	// node.
 	Reconfigure bool
@@ -79,12 +79,12 @@ type clusterStage struct {
 	*engine
 	leases      *leaseStage
 	node, nodes int
-	outboxes    []*exchange.Outbox // by node; nil for this one
-	publishers  []*exchange.Publisher
-	intake      exchange.Intake // guarded by the transaction lock
-	reading     uint64          // exchange.State.Connects when the stream was read from the beginning; the same lock
-	inlet       *admit.Inlet    // of the goroutine "intake"
-	decoder     exchange.Decoder
+	outboxes    []*cluster.Outbox // by node; nil for this one
+	publishers  []*cluster.Publisher
+	intake      cluster.Intake // guarded by the transaction lock
+	reading     uint64         // cluster.State.Connects when the stream was read from the beginning; the same lock
+	inlet       *admit.Inlet   // of the goroutine "intake"
+	decoder     cluster.Decoder
 	quarantine  *queue.Queue   // unreadable messages; read by the goroutine "intake"
 	quarantined []atomic.Int64 // of these, those of each node
 	stuck       []bool         // by node: the quarantine has no room for its next message; of the goroutine "intake"
@@ -94,22 +94,22 @@ type clusterStage struct {
 	listed      chan struct{} // closed when the broker's marks are known
 	marksListed sync.Once     // closes it
 
-	marks       []atomic.Pointer[exchange.Mark] // the last one read, by node
-	idle        atomic.Bool                     // this node only waits for others
-	began       uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
-	round       int64                           // intake.Round; fixed before the goroutines start
-	promised    atomic.Bool                     // this node has agreed to the end; changes under markMu
-	endWait     time.Time                       // since when this node has waited for one that has ended; of the goroutine "watch"
-	rejoined    time.Time                       // when this node started if the crawl was over then
-	awaitLogged time.Time                       // when the awaited nodes were last logged; of the goroutine "watch"
+	marks       []atomic.Pointer[cluster.Mark] // the last one read, by node
+	idle        atomic.Bool                    // this node only waits for others
+	began       uint64                         // number of the checkpoint that this run continues; 0 for a new crawl
+	round       int64                          // intake.Round; fixed before the goroutines start
+	promised    atomic.Bool                    // this node has agreed to the end; changes under markMu
+	endWait     time.Time                      // since when this node has waited for one that has ended; of the goroutine "watch"
+	rejoined    time.Time                      // when this node started if the crawl was over then
+	awaitLogged time.Time                      // when the awaited nodes were last logged; of the goroutine "watch"
 	wakeMark    signal
 	wakeEarly   signal
 
 	markMu sync.Mutex // guards the fields below
-	mark   *exchange.Mark
+	mark   *cluster.Mark
 	agreement
-	marked         exchange.Intake // of the checkpoint of mark
-	markedConn     uint64          // connection of the sequences in marked; 0: of an earlier run
+	marked         cluster.Intake // of the checkpoint of mark
+	markedConn     uint64         // connection of the sequences in marked; 0: of an earlier run
 	resendRequests []uint64
 	lastRequests   []resendRequest
 
@@ -122,17 +122,17 @@ type clusterStage struct {
 	spent         atomic.Bool  // last result of spentHere
 	abandoned     []bool       // by node; fixed before the goroutines start
 
-	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
-	agreed, replacing bool             // compared successfully; this node writes its own
-	warned            string           // digest of the last configuration with a warning
-	reloads           atomic.Int64     // reloads of rules that config lacks
+	config            *cluster.Config // of this node. This and the next line are of the goroutine "config", before that of Run
+	agreed, replacing bool            // compared successfully; this node writes its own
+	warned            string          // digest of the last configuration with a warning
+	reloads           atomic.Int64    // reloads of rules that config lacks
 	wakeConfig        signal
-	configNow         atomic.Pointer[exchange.Config] // config, for other goroutines
+	configNow         atomic.Pointer[cluster.Config] // config, for other goroutines
 
-	statuses []atomic.Pointer[exchange.Status] // the last one read, by node
-	progress []progressOf                      // by node; guarded by markMu
-	taken    []atomic.Int64                    // records taken from each node
-	takenTo  []atomic.Uint64                   // number of the last message taken from each node
+	statuses []atomic.Pointer[cluster.Status] // the last one read, by node
+	progress []progressOf                     // by node; guarded by markMu
+	taken    []atomic.Int64                   // records taken from each node
+	takenTo  []atomic.Uint64                  // number of the last message taken from each node
 
 	seen         *seenStage
 	requests     *robotsRequests
@@ -164,20 +164,20 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	s.node, s.nodes = c.Node, c.Table.Nodes()
 	crawl := c.Crawl
 	if m := s.Manifest; m != nil && m.Intake != nil {
-		crawl = exchange.CrawlKey(crawl, m.Intake.Incarnation)
+		crawl = cluster.CrawlKey(crawl, m.Intake.Incarnation)
 	}
-	s.outboxes = make([]*exchange.Outbox, s.nodes)
-	s.publishers = make([]*exchange.Publisher, s.nodes)
-	s.marks = make([]atomic.Pointer[exchange.Mark], s.nodes)
-	s.statuses, s.progress = make([]atomic.Pointer[exchange.Status], s.nodes), make([]progressOf, s.nodes)
+	s.outboxes = make([]*cluster.Outbox, s.nodes)
+	s.publishers = make([]*cluster.Publisher, s.nodes)
+	s.marks = make([]atomic.Pointer[cluster.Mark], s.nodes)
+	s.statuses, s.progress = make([]atomic.Pointer[cluster.Status], s.nodes), make([]progressOf, s.nodes)
 	for node := range s.nodes {
 		if node == s.node {
 			continue
 		}
 		name := state.OutboxName(node)
 		q := opt(name)
-		all = append(all, row(name, &s.outboxes[node], func(st *exchange.OutboxState) (*exchange.Outbox, error) {
-			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl, From: s.node, To: node,
+		all = append(all, row(name, &s.outboxes[node], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
+			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl, From: s.node, To: node,
 				BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
@@ -196,7 +196,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	s.resendRequests, s.lastRequests = make([]uint64, s.nodes), make([]resendRequest, s.nodes)
 	s.quarantined, s.stuck, s.doubts = make([]atomic.Int64, s.nodes), make([]bool, s.nodes), newDoubts(s.nodes)
 	s.disowns = make([]bool, s.nodes)
-	s.intake = exchange.Intake{Taken: make([]exchange.Taken, s.nodes)}
+	s.intake = cluster.Intake{Taken: make([]cluster.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
 		if len(m.Intake.Taken) != s.nodes {
 			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(m.Intake.Taken), s.nodes, state.ErrIncompatible)
@@ -219,7 +219,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		if o == nil || s.abandoned[node] {
 			continue
 		}
-		p := exchange.NewPublisher()
+		p := cluster.NewPublisher()
 		p.Outbox, p.Transport, p.ResendAfter, p.Ready = o, s.opt.Cluster.Transport, s.resendAfter(), s.listed
 		p.Doubt = s.doubtTotals
 		p.Waits = func(err error, pause time.Duration) {

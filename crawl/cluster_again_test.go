@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )

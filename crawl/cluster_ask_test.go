@@ -7,21 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/robots"
 )
 
 // killedAnswerer is an engine whose node is killed when it is first asked for a robots.txt.
 type killedAnswerer struct {
-	exchange.Transport
+	cluster.Transport
 	once sync.Once
 	cut  func()
 }
 
-// Answer is that of exchange.Engine.
+// Answer is that of cluster.Engine.
 func (k *killedAnswerer) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	if kind != robotsAskKind {
 		return k.Transport.Answer(kind, f)
@@ -40,14 +40,14 @@ func (k *killedAnswerer) Answer(kind string, f func(ctx context.Context, from in
 
 // timedAsks is an engine that notes how long requests for a robots.txt wait.
 type timedAsks struct {
-	exchange.Transport
+	cluster.Transport
 	mu       sync.Mutex // guards the fields below
 	longest  time.Duration
 	answered int
 	failures int // answers that say that the site has failed
 }
 
-// Ask is that of exchange.Engine.
+// Ask is that of cluster.Engine.
 func (a *timedAsks) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	begun := time.Now()
 	answer, err := a.Transport.Ask(ctx, to, kind, data)
@@ -97,12 +97,12 @@ func TestClusterAskedNodeKilled(t *testing.T) {
 
 // stoppedAnswerer is an engine whose node is told to stop when it is first asked for a robots.txt.
 type stoppedAnswerer struct {
-	exchange.Transport
+	cluster.Transport
 	once sync.Once
 	stop func()
 }
 
-// Answer is that of exchange.Engine.
+// Answer is that of cluster.Engine.
 func (s *stoppedAnswerer) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	return s.Transport.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
 		if kind == robotsAskKind {

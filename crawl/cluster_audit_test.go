@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
 	"drumbeat/state"
@@ -29,7 +29,7 @@ import (
 
 // stoppedCluster runs three nodes on one file system, and stops them one after the other, so that records stand in
 // outboxes. early is a copy of the files from the time when the first node had stopped.
-func stoppedCluster(t *testing.T, change ...func(c *cluster)) (c *cluster, fs, early *memfs.FS) {
+func stoppedCluster(t *testing.T, change ...func(c *testCluster)) (c *testCluster, fs, early *memfs.FS) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 4000, 0 })
 	fs = memfs.New(*seedFlag)
@@ -63,9 +63,9 @@ func stoppedCluster(t *testing.T, change ...func(c *cluster)) (c *cluster, fs, e
 }
 
 // writeFile writes the file of the cluster, for explain.
-func (c *cluster) writeFile(fs disk.FS) {
+func (c *testCluster) writeFile(fs disk.FS) {
 	c.t.Helper()
-	data, err := (&exchange.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}).Encode()
+	data, err := (&cluster.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}).Encode()
 	if err == nil {
 		err = disk.WriteFileAtomic(fs, "cluster.json", data)
 	}
@@ -75,7 +75,7 @@ func (c *cluster) writeFile(fs disk.FS) {
 }
 
 // audit audits all nodes on a file system.
-func (c *cluster) audit(fs disk.FS, deep bool) (*audit.ClusterReport, error) {
+func (c *testCluster) audit(fs disk.FS, deep bool) (*audit.ClusterReport, error) {
 	opt := audit.ClusterOptions{Options: audit.Options{FS: fs}, Deep: deep, Table: c.options[0].Cluster.Table}
 	for i := range c.options {
 		opt.Dirs = append(opt.Dirs, c.options[i].Dirs...)
@@ -85,7 +85,7 @@ func (c *cluster) audit(fs disk.FS, deep bool) (*audit.ClusterReport, error) {
 }
 
 // replace replaces the directories of a node by those on another file system.
-func (c *cluster) replace(node int, to, from *memfs.FS) {
+func (c *testCluster) replace(node int, to, from *memfs.FS) {
 	c.t.Helper()
 	for _, dir := range c.options[node].Dirs {
 		old, err := repair.FilesIn(to, dir, true)
@@ -119,13 +119,13 @@ func (c *cluster) replace(node int, to, from *memfs.FS) {
 }
 
 // outboxFile returns a file of the outbox of a node for another one.
-func (c *cluster) outboxFile(fs disk.FS, from, to int) string {
+func (c *testCluster) outboxFile(fs disk.FS, from, to int) string {
 	c.t.Helper()
 	set, m, err := lastManifest(fs, c.options[from].Dirs)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	st, err := state.Part[exchange.OutboxState](m, state.OutboxName(to))
+	st, err := state.Part[cluster.OutboxState](m, state.OutboxName(to))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func (c *cluster) outboxFile(fs disk.FS, from, to int) string {
 }
 
 // fullOutbox returns a pair of nodes of which the outbox has a file.
-func (c *cluster) fullOutbox(fs disk.FS) (from, to int, file string) {
+func (c *testCluster) fullOutbox(fs disk.FS) (from, to int, file string) {
 	c.t.Helper()
 	for from := range c.options {
 		for to := range c.options {
@@ -232,7 +232,7 @@ func TestClusterAudit(t *testing.T) {
 }
 
 // auditFiles compares the audits as JSON.
-func (c *cluster) auditFiles(fs, early *memfs.FS) {
+func (c *testCluster) auditFiles(fs, early *memfs.FS) {
 	c.t.Helper()
 	nodes := []audit.Node{c.auditNode(fs, 2), c.auditNode(fs, 0), c.auditNode(fs, 1)}
 	rep, err := audit.CompareNodes(nodes)
@@ -254,7 +254,7 @@ func (c *cluster) auditFiles(fs, early *memfs.FS) {
 }
 
 // auditNode returns the audit of a node, by way of JSON.
-func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
+func (c *testCluster) auditNode(fs disk.FS, number int) audit.Node {
 	c.t.Helper()
 	n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(c.auditJSON(fs, number)))
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
 }
 
 // auditJSON returns the JSON of the audit of a node.
-func (c *cluster) auditJSON(fs disk.FS, number int) []byte {
+func (c *testCluster) auditJSON(fs disk.FS, number int) []byte {
 	c.t.Helper()
 	rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Dirs})
 	if err != nil {
@@ -278,7 +278,7 @@ func (c *cluster) auditJSON(fs disk.FS, number int) []byte {
 }
 
 // flip changes a byte in the middle of a file.
-func (c *cluster) flip(fs disk.FS, name string) {
+func (c *testCluster) flip(fs disk.FS, name string) {
 	c.t.Helper()
 	data, err := disk.ReadFile(fs, name)
 	if err == nil {
@@ -291,7 +291,7 @@ func (c *cluster) flip(fs disk.FS, name string) {
 }
 
 // tamper changes the manifest of a node.
-func (c *cluster) tamper(fs disk.FS, node int, change func(m *state.Manifest)) {
+func (c *testCluster) tamper(fs disk.FS, node int, change func(m *state.Manifest)) {
 	c.t.Helper()
 	tamper(c.t, fs, &c.options[node], func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error {
 		change(m)
@@ -300,7 +300,7 @@ func (c *cluster) tamper(fs disk.FS, node int, change func(m *state.Manifest)) {
 }
 
 // copyKey copies a key of one node's URLseen to that of another.
-func (c *cluster) copyKey(fs disk.FS, from, to int) {
+func (c *testCluster) copyKey(fs disk.FS, from, to int) {
 	c.t.Helper()
 	set, m, err := lastManifest(fs, c.options[from].Dirs)
 	if err != nil {
@@ -323,7 +323,7 @@ func (c *cluster) copyKey(fs disk.FS, from, to int) {
 }
 
 // moveURL gives the oldest record of a place of node 0 a URL of another node.
-func (c *cluster) moveURL(fs *memfs.FS) {
+func (c *testCluster) moveURL(fs *memfs.FS) {
 	c.t.Helper()
 	foreign := []byte(web404(c, 1))
 	fault := func(data []byte, add func([]byte) error) error {
@@ -361,7 +361,7 @@ func TestClusterSetBack(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			switch lost {
 			case "its own mark":
-				if err := c.engines[0].Delete(ctx, exchange.BucketCrawl, exchange.MarkKey(1), 0); err != nil {
+				if err := c.engines[0].Delete(ctx, cluster.BucketCrawl, cluster.MarkKey(1), 0); err != nil {
 					t.Fatal(err)
 				}
 			case "all marks":
@@ -380,7 +380,7 @@ func TestClusterSetBack(t *testing.T) {
 			}
 			wg.Wait()
 			cancel()
-			var back *exchange.SetBackError
+			var back *cluster.SetBackError
 			if err := errors.Join(errs...); !errors.As(err, &back) || back.Back != 1 && back.Back != -1 ||
 				!strings.Contains(err.Error(), "node 1") {
 				t.Errorf("%s lost: %v", lost, err)
@@ -391,7 +391,7 @@ func TestClusterSetBack(t *testing.T) {
 }
 
 // compare compares the nodes' audits of what look returns for the file system of each.
-func (c *cluster) compare(look func(fs *memfs.FS) disk.FS) (*audit.ClusterReport, error) {
+func (c *testCluster) compare(look func(fs *memfs.FS) disk.FS) (*audit.ClusterReport, error) {
 	var nodes []audit.Node
 	for i := range c.options {
 		rep, err := audit.Balance(audit.Options{FS: look(c.options[i].FS.(*memfs.FS)), Dirs: c.options[i].Dirs})
@@ -468,11 +468,11 @@ func TestExplainOtherNode(t *testing.T) {
 				if other == node {
 					continue
 				}
-				st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
+				st, err := state.Part[cluster.OutboxState](m, state.OutboxName(other))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := exchange.EachLink(set, state.OutboxName(other), st, func(data []byte, in string, number uint64) error {
+				if err := cluster.EachLink(set, state.OutboxName(other), st, func(data []byte, in string, number uint64) error {
 					var rec weburl.Record
 					if err := rec.Decode(data); err != nil {
 						return err
@@ -502,13 +502,13 @@ func TestExplainOtherNode(t *testing.T) {
 			for _, rep := range reports[:len(reports)-1] {
 				w := want[rep.URL]
 				if rep.Place != explain.PlaceOtherNode || rep.Node == nil || *rep.Node != owner[rep.URL] || rep.Outbox == nil || *rep.Outbox != *w ||
-					!strings.Contains(rep.Why[1], fmt.Sprint("message ", w.Message)) && w.Where != exchange.InOpen {
+					!strings.Contains(rep.Why[1], fmt.Sprint("message ", w.Message)) && w.Where != cluster.InOpen {
 					t.Fatalf("node %d: %s: %+v, want %+v", node, rep.URL, rep, w)
 				}
 				where[w.Where]++
 			}
 		}
-		if where[exchange.InSent] == 0 || where[exchange.InPending] == 0 {
+		if where[cluster.InSent] == 0 || where[cluster.InPending] == 0 {
 			t.Errorf("links stood in %v only", where)
 		}
 		t.Log(where)
@@ -516,7 +516,7 @@ func TestExplainOtherNode(t *testing.T) {
 }
 
 // web404 returns a URL of a node to which nothing leads.
-func web404(c *cluster, node int) string {
+func web404(c *testCluster, node int) string {
 	h := weburl.NewHasher(c.options[0].Cluster.Secret)
 	for i := 0; ; i++ {
 		host := fmt.Sprintf("nowhere%d.com", i)

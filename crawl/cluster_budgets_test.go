@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
 	"drumbeat/state"
@@ -21,7 +21,7 @@ type nodeBudgets struct {
 	most   []float64 // by node, the largest budget
 }
 
-func (c *cluster) budgets() *nodeBudgets {
+func (c *testCluster) budgets() *nodeBudgets {
 	c.t.Helper()
 	all := &nodeBudgets{}
 	for node := range c.options {

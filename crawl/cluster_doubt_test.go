@@ -10,36 +10,36 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )
 
 // falseMarks are marks of node 1 of three that cannot be true, or that must not make others drop or believe anything.
-var falseMarks = map[string]func(m *exchange.Mark){
-	"more taken than was sent": func(m *exchange.Mark) {
+var falseMarks = map[string]func(m *cluster.Mark){
+	"more taken than was sent": func(m *cluster.Mark) {
 		for i := range m.Taken {
 			m.Taken[i].Number += 1000
 		}
 	},
-	"more records than were sent": func(m *exchange.Mark) {
+	"more records than were sent": func(m *cluster.Mark) {
 		for i := range m.Taken {
 			m.Taken[i].Totals.Links.N += 1000
 		}
 	},
-	"other records":      func(m *exchange.Mark) { m.Taken[0].Totals.Links.Lo++ },
-	"more dropped":       func(m *exchange.Mark) { m.Gone[0] += 1000 },
-	"another life":       func(m *exchange.Mark) { m.Incarnation++ },
-	"another table":      func(m *exchange.Mark) { m.Table++ },
-	"moved slots":        func(m *exchange.Mark) { m.Moves, m.Table = m.Moves+1, m.Table+1 },
-	"all given up":       func(m *exchange.Mark) { m.Abandoned = []int{0, 2} },
-	"a late checkpoint":  func(m *exchange.Mark) { m.Checkpoint = math.MaxUint64 },
-	"an old checkpoint":  func(m *exchange.Mark) { m.Checkpoint = 0 },
-	"a late round":       func(m *exchange.Mark) { m.Round = 1 << 62 },
-	"negative records":   func(m *exchange.Mark) { m.Out[0] = -1 },
-	"too few nodes":      func(m *exchange.Mark) { m.Taken = m.Taken[:2] },
-	"the mark of a node": func(m *exchange.Mark) { m.Node = 0 },
+	"other records":      func(m *cluster.Mark) { m.Taken[0].Totals.Links.Lo++ },
+	"more dropped":       func(m *cluster.Mark) { m.Gone[0] += 1000 },
+	"another life":       func(m *cluster.Mark) { m.Incarnation++ },
+	"another table":      func(m *cluster.Mark) { m.Table++ },
+	"moved slots":        func(m *cluster.Mark) { m.Moves, m.Table = m.Moves+1, m.Table+1 },
+	"all given up":       func(m *cluster.Mark) { m.Abandoned = []int{0, 2} },
+	"a late checkpoint":  func(m *cluster.Mark) { m.Checkpoint = math.MaxUint64 },
+	"an old checkpoint":  func(m *cluster.Mark) { m.Checkpoint = 0 },
+	"a late round":       func(m *cluster.Mark) { m.Round = 1 << 62 },
+	"negative records":   func(m *cluster.Mark) { m.Out[0] = -1 },
+	"too few nodes":      func(m *cluster.Mark) { m.Taken = m.Taken[:2] },
+	"the mark of a node": func(m *cluster.Mark) { m.Node = 0 },
 }
 
 // TestClusterForgedMark: one false mark of a node, of whatever kind, is refused, counted and told. All nodes end as without it,
@@ -79,21 +79,21 @@ func TestClusterForgedMark(t *testing.T) {
 }
 
 // forgeMark changes the mark of node 1 once, when it has taken something of node 0 and dropped something for it.
-func forgeMark(ctx context.Context, c *cluster, forge func(m *exchange.Mark)) bool {
+func forgeMark(ctx context.Context, c *testCluster, forge func(m *cluster.Mark)) bool {
 	e := c.engines[2]
 	for sleep(ctx, 100*time.Millisecond) {
-		v, err := e.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(1))
+		v, err := e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(1))
 		if err != nil {
 			continue
 		}
-		m, err := exchange.DecodeMark(v.Key, v.Data, 3)
+		m, err := cluster.DecodeMark(v.Key, v.Data, 3)
 		if err != nil || m.Taken[0].Number == 0 {
 			continue
 		}
 		forge(m)
 		data, err := m.Encode()
 		if err == nil {
-			_, err = e.Put(ctx, exchange.BucketCrawl, exchange.MarkKey(1), data)
+			_, err = e.Put(ctx, cluster.BucketCrawl, cluster.MarkKey(1), data)
 		}
 		return err == nil
 	}
@@ -141,7 +141,7 @@ func TestClusterForgedMessage(t *testing.T) {
 		c := newCluster(t, web, 2, mem.Faults{}, func(node int, o *Options) {
 			if node == 0 {
 				e := &rewriter{Transport: o.Cluster.Transport.(*mem.Transport), seen: map[uint64]bool{}}
-				e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
+				e.change = func(_ int, h *cluster.Header, msg []byte) []byte {
 					if int(h.Number) == len(good)+1 {
 						good = append(good, append([]byte(nil), msg...))
 					}
@@ -156,15 +156,15 @@ func TestClusterForgedMessage(t *testing.T) {
 		defer n.close()
 		s := n.cluster
 		last := s.intake.Taken[0]
-		s.intake.Taken[0] = exchange.Taken{}
-		h, err := exchange.ReadHeader(good[0])
+		s.intake.Taken[0] = cluster.Taken{}
+		h, err := cluster.ReadHeader(good[0])
 		if err != nil || last.Number == 0 {
 			t.Fatal(err, last)
 		}
 		bad := append([]byte(nil), good[0]...)
 		bad[24]++ // of the totals before it
 		binary.LittleEndian.PutUint64(bad[len(bad)-8:], xxhash.Sum64(bad[:len(bad)-8]))
-		take := func(data []byte) error { return s.take(&exchange.Message{Seq: 1, From: 0, Data: data}) }
+		take := func(data []byte) error { return s.take(&cluster.Message{Seq: 1, From: 0, Data: data}) }
 		for range 3 {
 			if err := take(bad); err != nil {
 				t.Fatalf("one false message: %v", err)
@@ -176,12 +176,12 @@ func TestClusterForgedMessage(t *testing.T) {
 		if _, messages := s.doubts.counts(0); messages != 3 {
 			t.Errorf("%d messages were refused", messages)
 		}
-		s.intake.Taken[0] = exchange.Taken{}
+		s.intake.Taken[0] = cluster.Taken{}
 		for try := 0; err == nil && try < 10; try++ {
 			err = take(bad)
 			time.Sleep(doubtFor / 3)
 		}
-		var back *exchange.SetBackError
+		var back *cluster.SetBackError
 		if !errors.As(err, &back) || s.counter(state.CountLinksTaken) == 0 {
 			t.Errorf("a false message again and again: %v", err)
 		}

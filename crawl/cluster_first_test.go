@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -23,7 +23,7 @@ import (
 
 // giveUpCluster runs three nodes until lost returns; then node 2 loses its disks. The others run for the rest
 // of 30 seconds.
-func giveUpCluster(t *testing.T, change func(o *Options), lost func(c *cluster)) *cluster {
+func giveUpCluster(t *testing.T, change func(o *Options), lost func(c *testCluster)) *testCluster {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
@@ -45,7 +45,7 @@ func giveUpCluster(t *testing.T, change func(o *Options), lost func(c *cluster))
 }
 
 // together runs all nodes for a time. change may change the options of a node, and check gets its result.
-func (c *cluster) together(d time.Duration, change func(node int, o *Options), check func(node int, res *Result, err error)) {
+func (c *testCluster) together(d time.Duration, change func(node int, o *Options), check func(node int, res *Result, err error)) {
 	c.t.Helper()
 	var wg sync.WaitGroup
 	results, errs := make([]*Result, len(c.options)), make([]error, len(c.options))
@@ -64,7 +64,7 @@ func (c *cluster) together(d time.Duration, change func(node int, o *Options), c
 
 // checkAbandoned checks the nodes that are left, all but the last one: each has fetched each URL that its seeds and pages of these
 // nodes lead to, once if once is set, and their accounts balance with what was dropped.
-func (c *cluster) checkGivenUp(once bool) {
+func (c *testCluster) checkGivenUp(once bool) {
 	c.t.Helper()
 	lost := len(c.options) - 1
 	h := weburl.NewHasher(c.options[0].Cluster.Secret)
@@ -123,7 +123,7 @@ func TestClusterGiveUp(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := giveUpCluster(t, func(*Options) {}, func(*cluster) { time.Sleep(8 * time.Second) })
+		c := giveUpCluster(t, func(*Options) {}, func(*testCluster) { time.Sleep(8 * time.Second) })
 		defer c.close()
 		pair := func(change func(node int, o *Options), check func(node int, res *Result, err error)) {
 			t.Helper()
@@ -182,7 +182,7 @@ func TestClusterGiveUp(t *testing.T) {
 }
 
 // explainGivenUp asks a node that has given up node 2 for a URL of that node.
-func (c *cluster) explainGivenUp() {
+func (c *testCluster) explainGivenUp() {
 	c.t.Helper()
 	o := &c.options[0]
 	e, err := explain.NewExplainer(explain.Options{FS: o.FS, Dirs: o.Dirs})
@@ -210,7 +210,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 		c := giveUpCluster(t, func(o *Options) {
 			// With leases, nodes fetch in turn: one may spend or lend all before another one begins.
 			o.MaxPages, o.Cluster.Politeness = limit, PolitenessShare
-		}, func(c *cluster) {
+		}, func(c *testCluster) {
 			for c.requested(2) < before && sleep(t.Context(), 100*time.Millisecond) {
 			}
 		})
@@ -312,7 +312,7 @@ func TestGivenUpRefused(t *testing.T) {
 		{4, nil, ""}, {4, []int{1}, ""}, {4, []int{3, 1, 3}, ""}, {4, []int{0}, "itself"}, {4, []int{1, 0}, "itself"},
 		{4, []int{4}, "0 to 3"}, {4, []int{-1}, "0 to 3"}, {4, []int{1, 2, 3}, ""}, {2, []int{1}, ""}, {1, []int{1}, "0 to 0"},
 	} {
-		table, err := exchange.NewTable(slices.Repeat([]float64{1}, c.nodes))
+		table, err := cluster.NewTable(slices.Repeat([]float64{1}, c.nodes))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/s2"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )
@@ -22,7 +22,7 @@ import (
 // rewriter is the engine of a node whose messages are changed on their way: to the same bytes each time, as a resend is.
 type rewriter struct {
 	*mem.Transport
-	change func(to int, h *exchange.Header, msg []byte) []byte // nil: unchanged
+	change func(to int, h *cluster.Header, msg []byte) []byte // nil: unchanged
 
 	mu      sync.Mutex // guards the fields below
 	changed [][]byte   // the messages as they were sent, each once
@@ -31,7 +31,7 @@ type rewriter struct {
 }
 
 func (e *rewriter) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
-	h, err := exchange.ReadHeader(data)
+	h, err := cluster.ReadHeader(data)
 	if err == nil {
 		if changed := e.change(to, &h, data); changed != nil {
 			e.mu.Lock()
@@ -96,7 +96,7 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 	c := newCluster(t, web, 2, mem.Faults{Delay: 5 * time.Millisecond}, func(node int, o *Options) {
 		if o.CheckpointEvery = 5 * time.Second; node == 0 {
 			e = &rewriter{Transport: o.Cluster.Transport.(*mem.Transport), seen: map[uint64]bool{}}
-			e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
+			e.change = func(_ int, h *cluster.Header, msg []byte) []byte {
 				if h.Number != 1 {
 					return nil
 				}
@@ -113,7 +113,7 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 			t.Errorf("node %d stopped: %s", node, r[node].Stop)
 		}
 	}
-	h, err := exchange.ReadHeader(e.changed[0])
+	h, err := cluster.ReadHeader(e.changed[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestClusterQuarantineFull(t *testing.T) {
 			o.CheckpointEvery = 5 * time.Second
 			if o.quarantineBytes = 1; node == 0 {
 				e = &rewriter{Transport: o.Cluster.Transport.(*mem.Transport), seen: map[uint64]bool{}}
-				e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
+				e.change = func(_ int, h *cluster.Header, msg []byte) []byte {
 					if h.Number != 1 {
 						return nil
 					}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
@@ -25,7 +25,7 @@ func TestClusterRepair(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c, fs, _ := stoppedCluster(t, func(c *cluster) {
+		c, fs, _ := stoppedCluster(t, func(c *testCluster) {
 			// Node 0 does not hear that others have taken what it has sent.
 			c.options[0].Cluster.Transport = &deafEngine{c.options[0].Cluster.Transport, time.Now().Add(5 * time.Second)}
 		})
@@ -84,24 +84,24 @@ func TestClusterRepair(t *testing.T) {
 
 // deafEngine delivers no marks after a time.
 type deafEngine struct {
-	exchange.Transport
+	cluster.Transport
 	after time.Time
 }
 
-func (e *deafEngine) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
+func (e *deafEngine) Watch(ctx context.Context, b cluster.Bucket, pattern string) (cluster.Watcher, error) {
 	w, err := e.Transport.Watch(ctx, b, pattern)
-	if err != nil || pattern != exchange.MarkPattern {
+	if err != nil || pattern != cluster.MarkPattern {
 		return w, err
 	}
 	return &deafWatcher{w, e.after}, nil
 }
 
 type deafWatcher struct {
-	exchange.Watcher
+	cluster.Watcher
 	after time.Time
 }
 
-func (w *deafWatcher) Next(ctx context.Context) (exchange.Value, bool, error) {
+func (w *deafWatcher) Next(ctx context.Context) (cluster.Value, bool, error) {
 	for {
 		v, ok, err := w.Watcher.Next(ctx)
 		if err != nil || time.Now().Before(w.after) {
@@ -111,13 +111,13 @@ func (w *deafWatcher) Next(ctx context.Context) (exchange.Value, bool, error) {
 }
 
 // hurtSent changes a byte of the oldest message that a node has sent to another. It returns the file, "" if there is none.
-func (c *cluster) hurtSent(fs disk.FS, from, to int) string {
+func (c *testCluster) hurtSent(fs disk.FS, from, to int) string {
 	c.t.Helper()
 	set, m, err := lastManifest(fs, c.options[from].Dirs)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	st, err := state.Part[exchange.OutboxState](m, state.OutboxName(to))
+	st, err := state.Part[cluster.OutboxState](m, state.OutboxName(to))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (c *cluster) hurtSent(fs disk.FS, from, to int) string {
 }
 
 // wantRefused requires that repair has refused an outbox with an error that names the file, and has changed nothing.
-func (c *cluster) wantRefused(fs disk.FS, node int, err error, file string) {
+func (c *testCluster) wantRefused(fs disk.FS, node int, err error, file string) {
 	c.t.Helper()
 	var damage *disk.CorruptError
 	if !errors.Is(err, repair.ErrOutbox) || !errors.As(err, &damage) || damage.Path != file || !strings.Contains(err.Error(), "--taken") {
@@ -153,7 +153,7 @@ func (c *cluster) wantRefused(fs disk.FS, node int, err error, file string) {
 }
 
 // dropOpen repairs an outbox whose open message is lost.
-func (c *cluster) dropOpen(whole *memfs.FS) {
+func (c *testCluster) dropOpen(whole *memfs.FS) {
 	c.t.Helper()
 	fs := whole.Fork(1)
 	h := weburl.NewHasher(c.options[0].Cluster.Secret)
@@ -161,7 +161,7 @@ func (c *cluster) dropOpen(whole *memfs.FS) {
 	raw := rec.Append(nil)
 	open := append(binary.AppendUvarint([]byte{'L'}, uint64(len(raw))), raw...)
 	tamper(c.t, fs, &c.options[0], func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-		st, err := state.Part[exchange.OutboxState](m, state.OutboxName(1))
+		st, err := state.Part[cluster.OutboxState](m, state.OutboxName(1))
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (c *cluster) dropOpen(whole *memfs.FS) {
 }
 
 // sent returns what all nodes have sent.
-func (c *cluster) sent(fs disk.FS) exchange.Totals {
+func (c *testCluster) sent(fs disk.FS) cluster.Totals {
 	c.t.Helper()
 	rep, err := c.audit(fs, false)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -23,12 +23,12 @@ import (
 )
 
 // file returns the file of the cluster. Its number of the crawl is that of the nodes.
-func (c *cluster) file() *exchange.File {
-	return &exchange.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
+func (c *testCluster) file() *cluster.File {
+	return &cluster.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
 }
 
 // setBackCluster runs three nodes, copies the directories of node back at some time, and stops all of them later.
-func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)) *cluster {
+func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)) *testCluster {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x6261636b))
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
@@ -61,7 +61,7 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 }
 
 // audits returns the audits of all nodes, in order.
-func (c *cluster) audits() (nodes []audit.Node) {
+func (c *testCluster) audits() (nodes []audit.Node) {
 	c.t.Helper()
 	for node := range c.options {
 		nodes = append(nodes, c.auditNode(c.options[node].FS, node))
@@ -70,14 +70,14 @@ func (c *cluster) audits() (nodes []audit.Node) {
 }
 
 // resync resyncs one node.
-func (c *cluster) resync(node, back int, others ...audit.Node) (*repair.Report, error) {
+func (c *testCluster) resync(node, back int, others ...audit.Node) (*repair.Report, error) {
 	o := &c.options[node]
 	return repair.Resync(repair.ResyncOptions{Back: back, File: c.file(),
 		Options: repair.Options{Options: audit.Options{FS: o.FS, Dirs: o.Dirs, RAMBytes: 1 << 20}, Others: others}})
 }
 
 // resyncAll resyncs all nodes after one was set back. It returns what was lost.
-func (c *cluster) resyncAll(back int) (lost exchange.Totals) {
+func (c *testCluster) resyncAll(back int) (lost cluster.Totals) {
 	c.t.Helper()
 	rep, err := c.resync(back, back, c.audits()...)
 	if err != nil {
@@ -151,7 +151,7 @@ func TestClusterResync(t *testing.T) {
 }
 
 // finish runs all nodes to the end of the crawl; node late begins some time after the others.
-func (c *cluster) finish(late int, after time.Duration) {
+func (c *testCluster) finish(late int, after time.Duration) {
 	c.t.Helper()
 	var wg sync.WaitGroup
 	for node := range c.options {
@@ -168,7 +168,7 @@ func (c *cluster) finish(late int, after time.Duration) {
 }
 
 // refusedResync requires that a resync is refused.
-func (c *cluster) refusedResync(what string, node int, says string, resync func() error) {
+func (c *testCluster) refusedResync(what string, node int, says string, resync func() error) {
 	c.t.Helper()
 	before, err := json.Marshal(c.auditNode(c.options[node].FS, node))
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *cluster) refusedResync(what string, node int, says string, resync func(
 }
 
 // refuseResync tries what must be refused before node back is resynced.
-func (c *cluster) refuseResync(back int) {
+func (c *testCluster) refuseResync(back int) {
 	c.t.Helper()
 	x, y := (back+1)%3, (back+2)%3
 	all := c.audits()
@@ -210,7 +210,7 @@ func (c *cluster) refuseResync(back int) {
 	}
 	c.refusedResync("another file", back, "table of owners", func() error {
 		o := &c.options[back]
-		_, err := repair.Resync(repair.ResyncOptions{Back: back, File: &exchange.File{Crawl: file.Crawl, Secret: file.Secret, Table: moved},
+		_, err := repair.Resync(repair.ResyncOptions{Back: back, File: &cluster.File{Crawl: file.Crawl, Secret: file.Secret, Table: moved},
 			Options: repair.Options{Options: audit.Options{FS: o.FS, Dirs: o.Dirs, RAMBytes: 1 << 20}, Others: all}})
 		return err
 	})
@@ -219,7 +219,7 @@ func (c *cluster) refuseResync(back int) {
 // checkResynced checks the end of a crawl after a resync. URLs of node back were fetched at most so many times, others once; 0: any
 // URL may have been fetched again. It returns how many URLs were fetched again, and how many were not
 // found again.
-func (c *cluster) checkResynced(back, times int, lost exchange.Totals) (again, missing int64) {
+func (c *testCluster) checkResynced(back, times int, lost cluster.Totals) (again, missing int64) {
 	c.t.Helper()
 	h := weburl.NewHasher(c.options[0].Cluster.Secret)
 	plds := map[string]int{}
@@ -295,7 +295,7 @@ func TestClusterResyncDamagedAudits(t *testing.T) {
 			switch {
 			case err == nil:
 				results["taken"]++
-			case errors.Is(err, state.ErrIncompatible), errors.Is(err, exchange.ErrMessage):
+			case errors.Is(err, state.ErrIncompatible), errors.Is(err, cluster.ErrMessage):
 				results["refused"]++
 			default:
 				t.Errorf("%v\n%s", err, data)

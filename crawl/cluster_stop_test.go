@@ -11,7 +11,7 @@ import (
 const anyNode = -1
 
 // requested returns how many URLs of a node's sites, by the table that it starts with, the web has had requests for.
-func (c *cluster) requested(node int) (n int) {
+func (c *testCluster) requested(node int) (n int) {
 	c.t.Helper()
 	if c.suffixes == nil {
 		c.suffixes = weburl.NewSuffixes(false)
@@ -32,7 +32,7 @@ func (c *cluster) requested(node int) (n int) {
 }
 
 // fetched calls then once the web has had requests for n more URLs of a node's sites, or ctx ends.
-func (c *cluster) fetched(ctx context.Context, node, n int, then func()) {
+func (c *testCluster) fetched(ctx context.Context, node, n int, then func()) {
 	n += c.requested(node)
 	go func() {
 		for c.requested(node) < n && sleep(ctx, 100*time.Millisecond) {
@@ -42,14 +42,14 @@ func (c *cluster) fetched(ctx context.Context, node, n int, then func()) {
 }
 
 // stopAfter runs all nodes until they have fetched n URLs, and stops them in order.
-func (c *cluster) stopAfter(n int) {
+func (c *testCluster) stopAfter(n int) {
 	c.t.Helper()
 	c.stopNodeAfter(anyNode, n)
 }
 
 // stopNodeAfter runs all nodes until one of them has fetched n URLs, and stops all in order. Where nodes
 // lease networks from one another, one may fetch hundreds of URLs before another one fetches its first.
-func (c *cluster) stopNodeAfter(node, n int) {
+func (c *testCluster) stopNodeAfter(node, n int) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
 	defer cancel()

@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
-// cluster is a crawl of several nodes in one bubble.
-type cluster struct {
+// testCluster is a crawl of several nodes in one bubble.
+type testCluster struct {
 	t       *testing.T
 	net     *mem.Net
 	web     *simweb.Web
@@ -37,7 +37,7 @@ type cluster struct {
 }
 
 // start runs a node once.
-func (c *cluster) start(ctx context.Context, node int, o Options) (*Result, error) {
+func (c *testCluster) start(ctx context.Context, node int, o Options) (*Result, error) {
 	if c.over != nil {
 		o.FS = c.over(node, o.FS)
 	}
@@ -47,14 +47,14 @@ func (c *cluster) start(ctx context.Context, node int, o Options) (*Result, erro
 	return Run(ctx, o)
 }
 
-func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(node int, o *Options)) *cluster {
+func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(node int, o *Options)) *testCluster {
 	t.Helper()
-	c := &cluster{t: t, web: web, net: mem.New(mem.Options{Seed: *seedFlag, Faults: faults})}
+	c := &testCluster{t: t, web: web, net: mem.New(mem.Options{Seed: *seedFlag, Faults: faults})}
 	weights := make([]float64, nodes)
 	for i := range weights {
 		weights[i] = 1
 	}
-	table, err := exchange.NewTable(weights)
+	table, err := cluster.NewTable(weights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, cha
 }
 
 // run runs all nodes until they end. If one fails, or runs for longer than a day, all stop: the others would wait for it.
-func (c *cluster) run(ctx context.Context) []*Result {
+func (c *testCluster) run(ctx context.Context) []*Result {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 24*time.Hour)
 	defer cancel()
@@ -96,7 +96,7 @@ func (c *cluster) run(ctx context.Context) []*Result {
 }
 
 // close closes the engines.
-func (c *cluster) close() {
+func (c *testCluster) close() {
 	for _, e := range c.engines {
 		if err := e.Close(); err != nil {
 			c.t.Error(err)
@@ -105,7 +105,7 @@ func (c *cluster) close() {
 }
 
 // check compares the web's log with what one node would fetch, and audits all nodes.
-func (c *cluster) check(results []*Result) {
+func (c *testCluster) check(results []*Result) {
 	c.t.Helper()
 	checkFetched(c.t, c.web, &c.options[0])
 	var sent, taken, edgesSent, edgesTaken int64
@@ -127,7 +127,7 @@ func (c *cluster) check(results []*Result) {
 }
 
 // edges returns the edges between PLDs that the nodes have, by key: all have the same secret.
-func (c *cluster) edges() map[star.Edge]bool {
+func (c *testCluster) edges() map[star.Edge]bool {
 	c.t.Helper()
 	all := map[star.Edge]bool{}
 	for node := range c.options {
@@ -244,7 +244,7 @@ func atRandom(rng *rand.Rand, n int) cutting {
 }
 
 // lives runs all nodes until they end, and cuts them off.
-func (c *cluster) lives(how cutting, kills *int) {
+func (c *testCluster) lives(how cutting, kills *int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var running atomic.Int64 // nodes that have not ended
@@ -317,7 +317,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 const clusterTime = 2 * time.Hour
 
 // checkCuts checks a cluster whose nodes were cut off. It returns how many URLs were fetched more than once.
-func (c *cluster) checkCuts() (doubled int) {
+func (c *testCluster) checkCuts() (doubled int) {
 	c.t.Helper()
 	snap, want := c.web.Log().Snapshot(), c.web.Expected("drumbeat")
 	for url := range want.FetchedURLs() {

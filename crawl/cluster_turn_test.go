@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 )
 
@@ -123,7 +123,7 @@ func (p cutPoint) crawl(t *testing.T, seed uint64) (operations, calls int) {
 
 // brokenCalls is an engine that cuts its node off at a call.
 type brokenCalls struct {
-	exchange.Transport
+	cluster.Transport
 	at    int // call; 0: at none
 	after bool
 	cut   func()
@@ -160,56 +160,56 @@ func (b *brokenCalls) end() {
 	b.cut()
 }
 
-// Publish is that of exchange.Engine.
+// Publish is that of cluster.Engine.
 func (b *brokenCalls) Publish(ctx context.Context, to, from int, id string, data []byte) (result <-chan error) {
 	b.call("publish", func() { result = b.Transport.Publish(ctx, to, from, id, data) })
 	return result
 }
 
-// Purge is that of exchange.Engine.
+// Purge is that of cluster.Engine.
 func (b *brokenCalls) Purge(ctx context.Context, to int, below uint64) (err error) {
 	b.call("purge", func() { err = b.Transport.Purge(ctx, to, below) })
 	return err
 }
 
-// Put is that of exchange.Engine.
-func (b *brokenCalls) Put(ctx context.Context, bucket exchange.Bucket, key string, data []byte) (revision uint64, err error) {
+// Put is that of cluster.Engine.
+func (b *brokenCalls) Put(ctx context.Context, bucket cluster.Bucket, key string, data []byte) (revision uint64, err error) {
 	b.call("put "+firstToken(key), func() { revision, err = b.Transport.Put(ctx, bucket, key, data) })
 	return revision, err
 }
 
-// Create is that of exchange.Engine.
-func (b *brokenCalls) Create(ctx context.Context, bucket exchange.Bucket, key string, data []byte) (revision uint64, err error) {
+// Create is that of cluster.Engine.
+func (b *brokenCalls) Create(ctx context.Context, bucket cluster.Bucket, key string, data []byte) (revision uint64, err error) {
 	b.call("create "+firstToken(key), func() { revision, err = b.Transport.Create(ctx, bucket, key, data) })
 	return revision, err
 }
 
-// Update is that of exchange.Engine.
-func (b *brokenCalls) Update(ctx context.Context, bucket exchange.Bucket, key string, data []byte, rev uint64) (revision uint64, err error) {
+// Update is that of cluster.Engine.
+func (b *brokenCalls) Update(ctx context.Context, bucket cluster.Bucket, key string, data []byte, rev uint64) (revision uint64, err error) {
 	b.call("update "+firstToken(key), func() { revision, err = b.Transport.Update(ctx, bucket, key, data, rev) })
 	return revision, err
 }
 
-// Delete is that of exchange.Engine.
-func (b *brokenCalls) Delete(ctx context.Context, bucket exchange.Bucket, key string, revision uint64) (err error) {
+// Delete is that of cluster.Engine.
+func (b *brokenCalls) Delete(ctx context.Context, bucket cluster.Bucket, key string, revision uint64) (err error) {
 	b.call("delete "+firstToken(key), func() { err = b.Transport.Delete(ctx, bucket, key, revision) })
 	return err
 }
 
-// Ask is that of exchange.Engine.
+// Ask is that of cluster.Engine.
 func (b *brokenCalls) Ask(ctx context.Context, to int, kind string, data []byte) (answer []byte, err error) {
 	b.call("ask for "+kind, func() { answer, err = b.Transport.Ask(ctx, to, kind, data) })
 	return answer, err
 }
 
-// Tell is that of exchange.Engine.
+// Tell is that of cluster.Engine.
 func (b *brokenCalls) Tell(ctx context.Context, to int, kind string, data []byte) (err error) {
 	b.call("tell "+kind, func() { err = b.Transport.Tell(ctx, to, kind, data) })
 	return err
 }
 
-// Read is that of exchange.Engine.
-func (b *brokenCalls) Read(ctx context.Context, to int, seq uint64) (r exchange.Reader, err error) {
+// Read is that of cluster.Engine.
+func (b *brokenCalls) Read(ctx context.Context, to int, seq uint64) (r cluster.Reader, err error) {
 	b.call("read", func() { r, err = b.Transport.Read(ctx, to, seq) })
 	if err != nil {
 		return nil, err
@@ -218,13 +218,13 @@ func (b *brokenCalls) Read(ctx context.Context, to int, seq uint64) (r exchange.
 }
 
 type brokenReader struct {
-	exchange.Reader
+	cluster.Reader
 	b    *brokenCalls
 	took bool // a message, with the last call
 }
 
-// Next is that of exchange.Reader. The node has processed a message when it asks for the next one.
-func (r *brokenReader) Next(ctx context.Context) (m exchange.Message, err error) {
+// Next is that of cluster.Reader. The node has processed a message when it asks for the next one.
+func (r *brokenReader) Next(ctx context.Context) (m cluster.Message, err error) {
 	if r.took {
 		r.b.call("message processed", func() {})
 	}

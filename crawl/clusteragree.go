@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 )
 
-// The end of a crawl of several nodes needs two steps (exchange.Over has the proof). First all nodes are
+// The end of a crawl of several nodes needs two steps (cluster.Over has the proof). First all nodes are
 // idle, and all sent messages are taken. A node that reads this from the marks agrees: its mark says so, and
 // the node begins no work on its own. Due deferred URLs and the operator's seeds wait. The node withdraws its
 // agreement only when it reads that another node has more work, or has withdrawn. When all nodes have agreed
@@ -57,7 +57,7 @@ func (s *clusterStage) pausing() time.Duration {
 func newTerm() uint64 { return rand.Uint64() | 1 } // 0: a mark of a version without agreements
 
 // put puts the agreement into a mark. markMu must be held.
-func (a *agreement) put(m *exchange.Mark) { m.Term, m.Agreed = a.term, slices.Clone(a.terms) }
+func (a *agreement) put(m *cluster.Mark) { m.Term, m.Agreed = a.term, slices.Clone(a.terms) }
 
 // quiet reports whether this node has agreed to the end, and so begins no work on its own.
 func (s *clusterStage) quiet() bool { return s.on() && s.promised.Load() }
@@ -70,7 +70,7 @@ func (s *clusterStage) agreeToEnd() {
 	}
 	marks := s.lastMarks()
 	mine := marks[s.node]
-	if mine == nil || !slices.Equal(mine.Out, s.outCounts()) || !exchange.Quiet(marks, s.withoutMarks(marks)) {
+	if mine == nil || !slices.Equal(mine.Out, s.outCounts()) || !cluster.Quiet(marks, s.withoutMarks(marks)) {
 		return
 	}
 	for node := range marks { // a checkpoint may have been followed by a message
@@ -79,7 +79,7 @@ func (s *clusterStage) agreeToEnd() {
 		}
 	}
 	s.markMu.Lock()
-	s.agreement.terms = exchange.Terms(marks)
+	s.agreement.terms = cluster.Terms(marks)
 	s.agreement.terms[s.node] = s.agreement.term
 	s.promised.Store(true)
 	s.markMu.Unlock()
@@ -102,7 +102,7 @@ func (s *clusterStage) withdraw() {
 }
 
 // checkAgreement withdraws the agreement if the mark of another node differs from the agreed state.
-func (s *clusterStage) checkAgreement(m *exchange.Mark) {
+func (s *clusterStage) checkAgreement(m *cluster.Mark) {
 	s.markMu.Lock()
 	changed := s.promised.Load() && (!m.Idle || m.Term != s.agreement.terms[m.Node])
 	s.markMu.Unlock()
@@ -111,8 +111,8 @@ func (s *clusterStage) checkAgreement(m *exchange.Mark) {
 	}
 }
 
-func (s *clusterStage) lastMarks() []*exchange.Mark {
-	marks := make([]*exchange.Mark, s.nodes)
+func (s *clusterStage) lastMarks() []*cluster.Mark {
+	marks := make([]*cluster.Mark, s.nodes)
 	for node := range marks {
 		marks[node] = s.marks[node].Load()
 	}
@@ -121,7 +121,7 @@ func (s *clusterStage) lastMarks() []*exchange.Mark {
 
 // withoutMarks returns the nodes that do not count at the end: abandoned nodes, and nodes that have ended and
 // whose marks the broker has lost since.
-func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
+func (s *clusterStage) withoutMarks(marks []*cluster.Mark) []bool {
 	without := slices.Clone(s.abandoned)
 	for node := range marks {
 		if marks[node] != nil || s.rejoined.IsZero() || s.outboxes[node] == nil {
@@ -139,7 +139,7 @@ func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
 const endLogEvery = 5 * time.Minute
 
 // logWait logs that a node has ended with untaken messages of this one, and must be started again.
-func (s *clusterStage) logWait(m *exchange.Mark, records int64) {
+func (s *clusterStage) logWait(m *cluster.Mark, records int64) {
 	now := time.Now()
 	if s.endWait.IsZero() {
 		s.endWait = now

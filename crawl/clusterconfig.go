@@ -11,8 +11,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 )
 
@@ -113,7 +113,7 @@ const maxConfigLine = 4 << 10
 func (s *clusterStage) configure() error {
 	lines, err := s.configLines()
 	if err == nil {
-		s.config = exchange.NewConfig(lines)
+		s.config = cluster.NewConfig(lines)
 		s.configNow.Store(s.config)
 	}
 	return err
@@ -138,7 +138,7 @@ func (s *clusterStage) agree(ctx context.Context) error {
 		if errors.Is(err, state.ErrIncompatible) {
 			return err
 		}
-		if errors.Is(err, exchange.ErrExists) || errors.Is(err, exchange.ErrChanged) { // another node was first
+		if errors.Is(err, cluster.ErrExists) || errors.Is(err, cluster.ErrChanged) { // another node was first
 			continue
 		}
 		if !sleep(ctx, transportRetry) {
@@ -188,11 +188,11 @@ func (s *clusterStage) reloaded() {
 // it if this node reconfigures. Before the first success, a difference is an error; later it is a warning.
 func (s *clusterStage) compareConfig(ctx context.Context) error {
 	e := s.opt.Cluster.Transport
-	v, err := e.Get(ctx, exchange.BucketCrawl, exchange.ConfigKey)
-	if errors.Is(err, exchange.ErrNotFound) {
+	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.ConfigKey)
+	if errors.Is(err, cluster.ErrNotFound) {
 		data, err := s.config.Encode()
 		if err == nil {
-			_, err = e.Create(ctx, exchange.BucketCrawl, exchange.ConfigKey, data)
+			_, err = e.Create(ctx, cluster.BucketCrawl, cluster.ConfigKey, data)
 		}
 		if err == nil {
 			s.agreed, s.replacing = true, false
@@ -202,7 +202,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	other, err := exchange.DecodeConfig(v.Data)
+	other, err := cluster.DecodeConfig(v.Data)
 	var missed, ahead bool
 	if err == nil {
 		if missed, ahead, err = s.checkAbandoned(other); err != nil {
@@ -219,7 +219,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	case !missed && (s.replacing || !s.agreed && s.opt.Cluster.Reconfigure || ahead):
 		data, err := s.config.Encode()
 		if err == nil {
-			_, err = e.Update(ctx, exchange.BucketCrawl, exchange.ConfigKey, data, v.Revision)
+			_, err = e.Update(ctx, cluster.BucketCrawl, cluster.ConfigKey, data, v.Revision)
 		}
 		if err == nil {
 			s.agreed, s.replacing = true, false

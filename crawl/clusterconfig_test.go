@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )
 
 // configCluster is two nodes with a blacklist on each one's disk.
-func configCluster(t *testing.T) *cluster {
+func configCluster(t *testing.T) *testCluster {
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
 	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 		o.Blacklist = []string{"blacklist"}
@@ -28,7 +28,7 @@ func configCluster(t *testing.T) *cluster {
 }
 
 // blacklist writes the blacklist of a node.
-func (c *cluster) blacklist(node int, text string) {
+func (c *testCluster) blacklist(node int, text string) {
 	c.t.Helper()
 	if err := disk.WriteFileAtomic(c.options[node].FS, "blacklist", []byte(text)); err != nil {
 		c.t.Fatal(err)
@@ -36,13 +36,13 @@ func (c *cluster) blacklist(node int, text string) {
 }
 
 // shared returns the lines of the configuration in the bucket.
-func (c *cluster) shared() []string {
+func (c *testCluster) shared() []string {
 	c.t.Helper()
-	v, err := c.engines[0].Get(c.t.Context(), exchange.BucketCrawl, exchange.ConfigKey)
+	v, err := c.engines[0].Get(c.t.Context(), cluster.BucketCrawl, cluster.ConfigKey)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	config, err := exchange.DecodeConfig(v.Data)
+	config, err := cluster.DecodeConfig(v.Data)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestClusterConfigAway(t *testing.T) {
 		go func() { _, err := Run(ctx, c.options[0]); first <- err }()
 		sleep(ctx, 10*time.Second)
 		want := strings.Join(c.shared(), "\n")
-		if err := c.engines[0].Delete(ctx, exchange.BucketCrawl, exchange.ConfigKey, 0); err != nil {
+		if err := c.engines[0].Delete(ctx, cluster.BucketCrawl, cluster.ConfigKey, 0); err != nil {
 			t.Fatal(err)
 		}
 		sleep(ctx, 2*configEvery)
@@ -221,9 +221,9 @@ func TestClusterConfigDamaged(t *testing.T) {
 		damaged := make(chan error, 1)
 		go func() {
 			time.Sleep(5 * time.Second)
-			v, err := c.engines[0].Get(t.Context(), exchange.BucketCrawl, exchange.ConfigKey)
+			v, err := c.engines[0].Get(t.Context(), cluster.BucketCrawl, cluster.ConfigKey)
 			if err == nil {
-				_, err = c.engines[0].Update(t.Context(), exchange.BucketCrawl, exchange.ConfigKey, []byte("{"), v.Revision)
+				_, err = c.engines[0].Update(t.Context(), cluster.BucketCrawl, cluster.ConfigKey, []byte("{"), v.Revision)
 			}
 			damaged <- err
 		}()

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/state"
 )
 
@@ -128,8 +128,8 @@ func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err er
 	return nil
 }
 
-// doubtTotals is exchange.Publisher.Doubt.
-func (s *clusterStage) doubtTotals(m *exchange.Mark, err error) error {
+// doubtTotals is cluster.Publisher.Doubt.
+func (s *clusterStage) doubtTotals(m *cluster.Mark, err error) error {
 	if err != nil {
 		return s.doubted(m.Node, doubtTotals, m.Revision, err)
 	}
@@ -138,7 +138,7 @@ func (s *clusterStage) doubtTotals(m *exchange.Mark, err error) error {
 }
 
 // judgeMark decides whether to take a mark of another node. The error is final.
-func (s *clusterStage) judgeMark(m *exchange.Mark) (take bool, _ error) {
+func (s *clusterStage) judgeMark(m *cluster.Mark) (take bool, _ error) {
 	switch {
 	case m.Node == s.node: // this node needs no mark of its own
 		return false, nil
@@ -163,7 +163,7 @@ func (s *clusterStage) judgeMark(m *exchange.Mark) (take bool, _ error) {
 }
 
 // checkMark returns an error if the crawl cannot continue with the mark of another node.
-func (s *clusterStage) checkMark(m *exchange.Mark) error {
+func (s *clusterStage) checkMark(m *cluster.Mark) error {
 	switch {
 	case m.Incarnation > s.incarnationOf(m.Node):
 		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this node, too, with the audit of "+
@@ -192,7 +192,7 @@ func (s *clusterStage) incarnationOf(node int) uint64 {
 }
 
 // checkGone returns an error if another node has dropped messages that this one has not taken.
-func (s *clusterStage) checkGone(m *exchange.Mark) error {
+func (s *clusterStage) checkGone(m *cluster.Mark) error {
 	err := m.CheckGone(s.node, s.takenTo[m.Node].Load())
 	if err != nil && s.began == 0 {
 		return s.errEmpty()

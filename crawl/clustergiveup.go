@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/robots"
 	"drumbeat/state"
 )
@@ -62,7 +62,7 @@ func (s *clusterStage) abandonedLine() []string {
 	if err != nil {
 		panic("BUG: crawl: numbers cannot be encoded: " + err.Error())
 	}
-	return []string{exchange.AbandonedName + ": " + string(text)}
+	return []string{cluster.AbandonedName + ": " + string(text)}
 }
 
 // dropAbandoned empties the outboxes for abandoned nodes. No other goroutine of the stage runs yet.
@@ -112,7 +112,7 @@ func (s *clusterStage) disowned() bool { return s.disowners.Load() > 0 }
 // checkAbandoned compares the abandoned nodes of the cluster's configuration with those of this node. missed:
 // the cluster has abandoned nodes that this one awaits. ahead: this one has abandoned more, and the broker
 // has lost that configuration, or an abandoned node has written its own; then this node replaces it.
-func (s *clusterStage) checkAbandoned(other *exchange.Config) (missed, ahead bool, _ error) {
+func (s *clusterStage) checkAbandoned(other *cluster.Config) (missed, ahead bool, _ error) {
 	theirs := other.Abandoned()
 	if slices.Contains(theirs, s.node) {
 		return false, false, s.errAbandoned()
@@ -121,7 +121,7 @@ func (s *clusterStage) checkAbandoned(other *exchange.Config) (missed, ahead boo
 		in := slices.Contains(theirs, node)
 		missed, ahead = missed || in && !gone, ahead || gone && !in && s.outboxes[node].Abandoned()
 	}
-	return missed, ahead && (s.agreed || other.SameBut(s.config, exchange.AbandonedName)), nil
+	return missed, ahead && (s.agreed || other.SameBut(s.config, cluster.AbandonedName)), nil
 }
 
 // lostRobots is the outcome of a robots.txt that redirects to a host of an abandoned node: its rules are

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/state"
 )
 
@@ -55,7 +55,7 @@ func (s *clusterStage) readStream(ctx context.Context) error {
 const transportRetry = time.Second
 
 // takeAll takes messages until the reader ends.
-func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
+func (s *clusterStage) takeAll(ctx context.Context, r cluster.Reader) error {
 	for {
 		for s.space.pausing() != "" {
 			if !sleep(ctx, spaceEvery) {
@@ -78,51 +78,51 @@ func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 // take takes one message. It refuses bytes that no node of this crawl has sent, and messages that disagree
 // with earlier ones. If the records of a node's next message are unreadable, it puts the message into the
 // quarantine.
-func (s *clusterStage) take(msg *exchange.Message) error {
-	h, err := exchange.ReadHeader(msg.Data)
-	verdict := exchange.Skip
+func (s *clusterStage) take(msg *cluster.Message) error {
+	h, err := cluster.ReadHeader(msg.Data)
+	verdict := cluster.Skip
 	if err == nil && h.From != msg.From {
-		err = fmt.Errorf("crawl: %w: node %d has sent a message of node %d", exchange.ErrMessage, msg.From, h.From)
+		err = fmt.Errorf("crawl: %w: node %d has sent a message of node %d", cluster.ErrMessage, msg.From, h.From)
 	}
 	if err == nil {
 		s.txLock.RLock()
 		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)
 		s.txLock.RUnlock()
 	}
-	if err == nil && verdict == exchange.Take {
+	if err == nil && verdict == cluster.Take {
 		s.inlet.Reset()
-		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, exchange.ErrMessage) {
+		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, cluster.ErrMessage) {
 			return s.quarantineMessage(msg, &h, err)
 		}
 	}
-	back := (*exchange.SetBackError)(nil)
+	back := (*cluster.SetBackError)(nil)
 	switch {
 	case errors.As(err, &back):
 		if err := s.doubted(h.From, doubtMessage, 0, err); err != nil {
 			return err
 		}
 		s.requestResend(h.From)
-	case errors.Is(err, exchange.ErrMessage):
+	case errors.Is(err, cluster.ErrMessage):
 		if s.doubts.refuse(msg.From, logUnreadable, false) {
 			s.opt.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
 		}
 		s.requestResend(msg.From)
-		verdict = exchange.Skip
+		verdict = cluster.Skip
 	case err != nil:
 		return err
-	case verdict == exchange.Hole && !s.stuck[h.From]:
+	case verdict == cluster.Hole && !s.stuck[h.From]:
 		s.requestResend(h.From)
-	case verdict == exchange.Take:
+	case verdict == cluster.Take:
 		s.doubts.clear(h.From, doubtMessage)
 		s.stuck[h.From] = false
 	}
-	if verdict == exchange.Take && s.inlet.Lent > 0 {
+	if verdict == cluster.Take && s.inlet.Lent > 0 {
 		defer s.dispatcher.morePages()
 	}
 	return s.transact(func(tx *transaction) error {
 		s.testHook("intake")
 		s.intake.Seq = msg.Seq
-		if verdict != exchange.Take {
+		if verdict != cluster.Take {
 			tx.nothing = true
 			return nil
 		}
@@ -132,9 +132,9 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 }
 
 // noteTaken notes a taken message. It is part of a transaction.
-func (s *clusterStage) noteTaken(h *exchange.Header) {
+func (s *clusterStage) noteTaken(h *cluster.Header) {
 	s.withdraw() // in the transaction, so that agreeToEnd cannot come between
-	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+	s.intake.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}
 	s.taken[h.From].Store(h.After.Records())
 	s.takenTo[h.From].Store(h.Number)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/internal/pace"
 	"drumbeat/state"
 )
@@ -30,10 +30,10 @@ func (c *Cluster) slotsBefore() (before, own int64) {
 	return before, int64(c.Table.Share(c.Node))
 }
 
-// slotsPart returns n·slots/exchange.Slots, rounded down. n is not negative.
+// slotsPart returns n·slots/cluster.Slots, rounded down. n is not negative.
 func slotsPart(n, slots int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(slots))
-	part, _ := bits.Div64(hi, lo, exchange.Slots)
+	part, _ := bits.Div64(hi, lo, cluster.Slots)
 	return int64(part)
 }
 
@@ -59,7 +59,7 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 }
 
 // lastNumber returns the number of the last message of an outbox, which may still be open.
-func lastNumber(o *exchange.Outbox) uint64 {
+func lastNumber(o *cluster.Outbox) uint64 {
 	f := o.Figures()
 	if f.OpenBytes > 0 {
 		return f.Last + 1
@@ -76,7 +76,7 @@ func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
 		return all
 	}
 	c := o.Cluster
-	own, of := max(1, c.Table.Share(c.Node)), exchange.Slots
+	own, of := max(1, c.Table.Share(c.Node)), cluster.Slots
 	for node := range c.Table.Nodes() {
 		if slices.Contains(c.Abandoned, node) {
 			of -= c.Table.Share(node)
@@ -120,7 +120,7 @@ func (s *clusterStage) pagesReached() bool {
 // endPages tells the other nodes that the limit is reached, and waits until they have found the same.
 func (s *clusterStage) endPages(ctx context.Context) {
 	if s.on() {
-		s.conclude(ctx, func(*exchange.Mark) {}, func(m *exchange.Mark) bool { return m.Done || m.Full >= s.opt.MaxPages })
+		s.conclude(ctx, func(*cluster.Mark) {}, func(m *cluster.Mark) bool { return m.Done || m.Full >= s.opt.MaxPages })
 	}
 }
 

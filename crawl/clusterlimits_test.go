@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -24,7 +24,7 @@ func TestClusterShares(t *testing.T) {
 		for i := range weights {
 			weights[i] = 0.1 + rng.Float64()
 		}
-		table, err := exchange.NewTable(weights)
+		table, err := cluster.NewTable(weights)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestClusterShares(t *testing.T) {
 				c := &Cluster{Node: node, Table: table}
 				before, own := c.slotsBefore()
 				part := slotsPart(n, before+own) - slotsPart(n, before)
-				if want := float64(n) * float64(own) / exchange.Slots; math.Abs(float64(part)-want) > 1+want/1e9 {
+				if want := float64(n) * float64(own) / cluster.Slots; math.Abs(float64(part)-want) > 1+want/1e9 {
 					t.Fatalf("node %d of %v: %d of %d pages, want %.0f", node, weights, part, n, want)
 				}
 				sum += part
@@ -51,7 +51,7 @@ func TestClusterShares(t *testing.T) {
 }
 
 // pages returns how many pages each node has fetched by its last checkpoint, and their sum.
-func (c *cluster) pages() (by []int64, sum int64) {
+func (c *testCluster) pages() (by []int64, sum int64) {
 	c.t.Helper()
 	for node := range c.options {
 		o := &c.options[node]

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/state"
 )
 
@@ -83,17 +83,17 @@ func (s *clusterStage) end(ctx context.Context) {
 	if !s.on() {
 		return
 	}
-	told := func(m *exchange.Mark) bool { return m.Done }
-	s.conclude(ctx, func(m *exchange.Mark) {
+	told := func(m *cluster.Mark) bool { return m.Done }
+	s.conclude(ctx, func(m *cluster.Mark) {
 		if m.Done = true; m.Agreed == nil { // another node found it over: name the agreed terms
-			m.Agreed = exchange.Terms(s.lastMarks())
+			m.Agreed = cluster.Terms(s.lastMarks())
 			m.Agreed[s.node] = m.Term
 		}
 	}, told)
 }
 
 // conclude changes the last mark, writes it, and waits until the marks of all nodes have the change.
-func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mark), told func(m *exchange.Mark) bool) {
+func (s *clusterStage) conclude(ctx context.Context, change func(m *cluster.Mark), told func(m *cluster.Mark) bool) {
 	s.markMu.Lock()
 	mark := *s.mark
 	mark.ResendRequests = slices.Clone(s.resendRequests)
@@ -119,16 +119,16 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 
 // awaitEnd waits until the other nodes have found the crawl over, or ctx ends: the broker may run in this
 // process.
-func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark) bool) {
+func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *cluster.Mark) bool) {
 	for node := 0; node < s.nodes; {
 		if s.abandoned[node] {
 			node++
 			continue
 		}
-		v, err := s.opt.Cluster.Transport.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node))
+		v, err := s.opt.Cluster.Transport.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
 		if err == nil {
-			var m *exchange.Mark
-			if m, err = exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && told(m) {
+			var m *cluster.Mark
+			if m, err = cluster.DecodeMark(v.Key, v.Data, s.nodes); err == nil && told(m) {
 				node++
 				continue
 			}
@@ -148,8 +148,8 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 		return
 	}
 	table := s.opt.Cluster.Table
-	mark := &exchange.Mark{Node: s.node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(), Moves: table.Moves(),
-		Reads: exchange.MessageVersion, Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages],
+	mark := &cluster.Mark{Node: s.node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(), Moves: table.Moves(),
+		Reads: cluster.MessageVersion, Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages],
 		Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.goneNumbers(), Abandoned: s.abandonedNodes()}
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedConn = mark, *m.intake, m.reading
@@ -165,7 +165,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		s.markMu.Lock()
-		var mark exchange.Mark
+		var mark cluster.Mark
 		have, covered, in := s.mark != nil, s.marked, s.markedConn
 		if have {
 			mark = *s.mark
@@ -193,18 +193,18 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 // the node has lost its directories. If the mark is of a later checkpoint, the node was set back.
 func (s *clusterStage) checkOwn(ctx context.Context) error {
 	for ctx.Err() == nil {
-		v, err := s.opt.Cluster.Transport.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
+		v, err := s.opt.Cluster.Transport.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(s.node))
 		switch {
 		case err == nil && s.began == 0:
 			return s.errEmpty()
 		case err == nil:
-			m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
+			m, err := cluster.DecodeMark(v.Key, v.Data, s.nodes)
 			if err != nil {
 				s.opt.Log.Error("the mark of this node is refused", "error", err)
 				return nil
 			}
 			return m.CheckOwn(s.intake.Incarnation, s.began)
-		case errors.Is(err, exchange.ErrNotFound):
+		case errors.Is(err, cluster.ErrNotFound):
 			return nil
 		}
 		sleep(ctx, transportRetry)
@@ -220,13 +220,13 @@ func (s *clusterStage) errEmpty() error {
 }
 
 // putMark writes a mark, and purges the stream up to seq, a sequence of that connection.
-func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, connection uint64) error {
+func (s *clusterStage) putMark(ctx context.Context, mark *cluster.Mark, seq, connection uint64) error {
 	data, err := mark.Encode()
 	if err != nil {
 		return err
 	}
 	e := s.opt.Cluster.Transport
-	if _, err := e.Put(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node), data); err != nil {
+	if _, err := e.Put(ctx, cluster.BucketCrawl, cluster.MarkKey(s.node), data); err != nil {
 		return err
 	}
 	s.marks[s.node].Store(mark)
@@ -240,7 +240,7 @@ func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, co
 // watchMarks follows the marks of the other nodes.
 func (s *clusterStage) watchMarks(ctx context.Context) error {
 	for ctx.Err() == nil {
-		w, err := s.opt.Cluster.Transport.Watch(ctx, exchange.BucketCrawl, exchange.MarkPattern)
+		w, err := s.opt.Cluster.Transport.Watch(ctx, cluster.BucketCrawl, cluster.MarkPattern)
 		if err != nil {
 			sleep(ctx, transportRetry)
 			continue
@@ -255,7 +255,7 @@ func (s *clusterStage) watchMarks(ctx context.Context) error {
 	return nil
 }
 
-func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) error {
+func (s *clusterStage) followMarks(ctx context.Context, w cluster.Watcher) error {
 	for {
 		v, ok, err := w.Next(ctx)
 		if err != nil {
@@ -267,9 +267,9 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		if !ok || v.Deleted {
 			continue
 		}
-		m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
+		m, err := cluster.DecodeMark(v.Key, v.Data, s.nodes)
 		if err != nil {
-			if s.doubts.refuse(exchange.MarkNode(v.Key), logUnreadable, true) {
+			if s.doubts.refuse(cluster.MarkNode(v.Key), logUnreadable, true) {
 				s.opt.Log.Error("a mark of another node is refused", "error", err)
 			}
 			continue
@@ -310,7 +310,7 @@ func (s *clusterStage) concluded() bool {
 			return false
 		}
 	}
-	if exchange.EndedWith(marks, s.abandoned, s.node, s.term()) {
+	if cluster.EndedWith(marks, s.abandoned, s.node, s.term()) {
 		return true
 	}
 	if s.rejoining() > 0 {
@@ -319,7 +319,7 @@ func (s *clusterStage) concluded() bool {
 	}
 	s.endWait = time.Time{}
 	without := s.withoutMarks(marks)
-	return exchange.Over(marks, without, s.round)
+	return cluster.Over(marks, without, s.round)
 }
 
 // Bounds of early checkpoints: a record can be published only after one.

@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
 	"drumbeat/state"
@@ -31,7 +31,7 @@ import (
 const clusterFile = "cluster/file.json"
 
 // movable is a cluster whose nodes have one file system, and a file of the cluster there.
-func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) (*cluster, *memfs.FS) {
+func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) (*testCluster, *memfs.FS) {
 	t.Helper()
 	fs := memfs.New(*seedFlag)
 	c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
@@ -41,7 +41,7 @@ func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) 
 			change(o)
 		}
 	})
-	f := exchange.File{Crawl: "000102030405060708090a0b0c0d0e0f", Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
+	f := cluster.File{Crawl: "000102030405060708090a0b0c0d0e0f", Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
 	data, err := f.Encode()
 	if err == nil {
 		err = fs.MkdirAll("cluster")
@@ -59,7 +59,7 @@ func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) 
 }
 
 // reopen replaces the engines, as new processes have them.
-func (c *cluster) reopen() {
+func (c *testCluster) reopen() {
 	for i := range c.engines {
 		if err := c.engines[i].Close(); err != nil {
 			c.t.Fatal(err)
@@ -72,7 +72,7 @@ func (c *cluster) reopen() {
 }
 
 // moving returns the options of a move.
-func (c *cluster) moving(fs disk.FS, first, last, from, to int) slotmove.Options {
+func (c *testCluster) moving(fs disk.FS, first, last, from, to int) slotmove.Options {
 	opt := slotmove.Options{FS: fs, File: clusterFile, First: first, Last: last, From: from, To: to, RAMBytes: 16 << 20}
 	for i := range c.options {
 		opt.Nodes = append(opt.Nodes, slotmove.Node{FS: fs, Dirs: c.options[i].Dirs})
@@ -81,13 +81,13 @@ func (c *cluster) moving(fs disk.FS, first, last, from, to int) slotmove.Options
 }
 
 // follow gives the nodes the table of the cluster's file.
-func (c *cluster) follow(fs disk.FS) {
+func (c *testCluster) follow(fs disk.FS) {
 	c.t.Helper()
 	data, err := disk.ReadFile(fs, clusterFile)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	f, err := exchange.DecodeFile(data)
+	f, err := cluster.DecodeFile(data)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -115,10 +115,10 @@ func TestClusterMove(t *testing.T) {
 			defer c.close()
 			if nodes > 1 {
 				c.stopNodeAfter(0, 30) // nodes may fetch in turn: what moves must have URLs that ended
-				c.moved(fs, 0, exchange.Slots-1, 0, 1)
+				c.moved(fs, 0, cluster.Slots-1, 0, 1)
 				c.foreignFound(fs)
 				c.stopNodeAfter(1, 30)
-				c.moved(fs, exchange.Slots/4, exchange.Slots-1, -1, 2)
+				c.moved(fs, cluster.Slots/4, cluster.Slots-1, -1, 2)
 				c.repaired(fs)
 			}
 			c.check(c.run(t.Context()))
@@ -141,7 +141,7 @@ func TestClusterMove(t *testing.T) {
 
 // repaired repairs nodes after moves: there is nothing to do, unless URLseen of a node is damaged. Then the keys of URLs that
 // ended on other nodes are lost with the damage, and the node is balanced nevertheless.
-func (c *cluster) repaired(fs *memfs.FS) {
+func (c *testCluster) repaired(fs *memfs.FS) {
 	c.t.Helper()
 	for i := range c.options {
 		rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: c.options[i].Dirs}})
@@ -160,13 +160,13 @@ func (c *cluster) repaired(fs *memfs.FS) {
 	c.t.Logf("repair: %d may be fetched again; %v", rep.Unseen, rep.Actions)
 	checkDeep(c.t, &o)
 	checkBalanced(c.t, fs, o.Dirs)
-	if _, err := slotmove.Run(c.moving(fs, 0, exchange.Slots/2, -1, 0)); err == nil || !strings.Contains(err.Error(), "repairs have lost") {
+	if _, err := slotmove.Run(c.moving(fs, 0, cluster.Slots/2, -1, 0)); err == nil || !strings.Contains(err.Error(), "repairs have lost") {
 		c.t.Errorf("a move after that repair: %v", err)
 	}
 }
 
 // moved moves slots, and audits all nodes.
-func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
+func (c *testCluster) moved(fs disk.FS, first, last, from, to int) {
 	c.t.Helper()
 	before := *c.options[0].Cluster.Table
 	rep, err := slotmove.Run(c.moving(fs, first, last, from, to))
@@ -275,7 +275,7 @@ func TestClusterMoveCuts(t *testing.T) {
 }
 
 // accounts returns the accounts of all nodes.
-func (c *cluster) accounts(fs disk.FS) (all []state.Accounts) {
+func (c *testCluster) accounts(fs disk.FS) (all []state.Accounts) {
 	c.t.Helper()
 	for i := range c.options {
 		set, m, err := lastManifest(fs, c.options[i].Dirs)
@@ -345,12 +345,12 @@ func TestClusterMovePlaces(t *testing.T) {
 				fs = left
 				from := rng.IntN(nodes)
 				to := (from + 1 + rng.IntN(nodes-1)) % nodes
-				first := rng.IntN(exchange.Slots)
+				first := rng.IntN(cluster.Slots)
 				_, was, err := lastManifest(fs, c.options[from].Dirs)
 				if err != nil || was == nil {
 					t.Fatal(was, err)
 				}
-				rep, err := slotmove.Run(c.moving(fs, first, first+rng.IntN(exchange.Slots-first), from, to))
+				rep, err := slotmove.Run(c.moving(fs, first, first+rng.IntN(cluster.Slots-first), from, to))
 				if err != nil {
 					t.Logf("seed %d: %v", seed, err) // a message is not whole, or no slot would move
 					for i := range c.options {
@@ -391,7 +391,7 @@ func TestClusterMovePlaces(t *testing.T) {
 
 // killAfter runs all nodes until they have fetched n URLs, and kills them. It returns the file system that they leave. If they
 // end before, it returns nil: those that are allowed have had all their URLs fetched.
-func (c *cluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
+func (c *testCluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
 	c.t.Helper()
 	killed := make(chan *memfs.FS, 1)
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -495,7 +495,7 @@ func TestClusterMoveRefused(t *testing.T) {
 			{"quota exceeded", func(fs *memfs.FS, _ *slotmove.Options) { fs.SetQuota(10_000) }},
 		} {
 			fs := base.Fork(1)
-			o := c.moving(fs, 0, exchange.Slots-1, 0, 1)
+			o := c.moving(fs, 0, cluster.Slots-1, 0, 1)
 			x.change(fs, &o)
 			if rep, err := slotmove.Run(o); err == nil || !strings.Contains(err.Error(), x.why) {
 				t.Errorf("want an error about %q: %v, %+v", x.why, err, rep)

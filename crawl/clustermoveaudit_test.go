@@ -4,9 +4,9 @@ import (
 	"errors"
 	"strings"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	slotmove "drumbeat/state/move"
 	"drumbeat/state/repair"
@@ -17,7 +17,7 @@ import (
 
 // foreignFound: a response of another node's URL that did not end before a move is found, since the account of those that did
 // lacks it.
-func (c *cluster) foreignFound(fs *memfs.FS) {
+func (c *testCluster) foreignFound(fs *memfs.FS) {
 	c.t.Helper()
 	fs = fs.Fork(1)
 	set, m, err := lastManifest(fs, c.options[0].Dirs)
@@ -38,7 +38,7 @@ func (c *cluster) foreignFound(fs *memfs.FS) {
 }
 
 // auditedTogether audits the nodes together, after slots have moved: what ended before is history of its node.
-func (c *cluster) auditedTogether(fs disk.FS) {
+func (c *testCluster) auditedTogether(fs disk.FS) {
 	c.t.Helper()
 	rep, err := c.audit(fs, true)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *cluster) auditedTogether(fs disk.FS) {
 }
 
 // damageSeen damages the cache of a node's URLseen, and returns the number of changed places.
-func (c *cluster) damageSeen(fs *memfs.FS, dirs []string) int {
+func (c *testCluster) damageSeen(fs *memfs.FS, dirs []string) int {
 	c.t.Helper()
 	damaged := 0
 	for _, dir := range dirs {
@@ -83,10 +83,10 @@ func (c *cluster) damageSeen(fs *memfs.FS, dirs []string) int {
 }
 
 // auditedAfter: a node that was damaged while a move was interrupted is found by the audit after the move.
-func (c *cluster) auditedAfter(base *memfs.FS) {
+func (c *testCluster) auditedAfter(base *memfs.FS) {
 	c.t.Helper()
 	whole := base.Fork(1)
-	o, before := c.moving(whole, 0, exchange.Slots-1, 0, 1), whole.Ops() // node 2 neither gives nor gets slots
+	o, before := c.moving(whole, 0, cluster.Slots-1, 0, 1), whole.Ops() // node 2 neither gives nor gets slots
 	if _, err := slotmove.Run(o); err != nil {
 		c.t.Fatal(err)
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -26,7 +26,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 		c, fs := movable(t, web, 2, func(o *Options) { o.StockTarget = 20 }) // links wait: no pass runs early
 		defer c.close()
 		from, unstreamed := c.stopInPass(fs)
-		rep, err := slotmove.Run(c.moving(fs, 0, exchange.Slots/2, from, 1-from))
+		rep, err := slotmove.Run(c.moving(fs, 0, cluster.Slots/2, from, 1-from))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestClusterPartlyMerged(t *testing.T) {
 }
 
 // largest returns the node with the most unique URLs.
-func (c *cluster) largest(fs disk.FS) (node int) {
+func (c *testCluster) largest(fs disk.FS) (node int) {
 	all := c.accounts(fs)
 	for i := range all {
 		if all[i].Unique.N > all[node].Unique.N {
@@ -75,7 +75,7 @@ func (c *cluster) largest(fs disk.FS) (node int) {
 // stopInPass runs and stops the cluster until a pass over URLseen of the node with the most unique URLs, killed in its middle, leaves
 // unique URLs whose texts are not emitted. It returns the node and how many. When a pass begins is the scheduler's choice, so any one
 // stop may find too few links that wait, or none that is unique.
-func (c *cluster) stopInPass(fs *memfs.FS) (node int, unstreamed int64) {
+func (c *testCluster) stopInPass(fs *memfs.FS) (node int, unstreamed int64) {
 	const buckets = 3 // merged of those in which links wait
 	for pages := 200; ; pages = 20 {
 		c.stopAfter(pages)

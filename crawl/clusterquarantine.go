@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"errors"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/state"
 )
 
@@ -21,7 +21,7 @@ import (
 const quarantineMost = 256 << 20
 
 // quarantineMessage puts a message that is unreadable, because of why, into the quarantine.
-func (s *clusterStage) quarantineMessage(msg *exchange.Message, h *exchange.Header, why error) error {
+func (s *clusterStage) quarantineMessage(msg *cluster.Message, h *cluster.Header, why error) error {
 	_, used := s.quarantine.Len()
 	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.quarantineBytes, quarantineMost)
 	s.stuck[h.From] = full
@@ -68,12 +68,12 @@ func (s *clusterStage) retryQuarantine() error {
 			return err
 		}
 		data := bytes.Clone(msg)
-		h, bad := exchange.ReadHeader(data)
+		h, bad := cluster.ReadHeader(data)
 		if bad == nil {
 			s.inlet.Reset()
 			bad = s.decoder.Records(data, &h, s.inlet)
 		}
-		if bad != nil && !errors.Is(bad, exchange.ErrMessage) {
+		if bad != nil && !errors.Is(bad, cluster.ErrMessage) {
 			return bad
 		}
 		if err := s.transact(func(tx *transaction) error {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 )
 
 // A node that starts after the end of the crawl begins another round. One of the others may have more work,
@@ -89,14 +89,14 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	var err error
 	round := s.intake.Round
 	for node := 0; node < s.nodes; {
-		var v exchange.Value
-		if v, err = s.opt.Cluster.Transport.Get(limited, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
-			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
+		var v cluster.Value
+		if v, err = s.opt.Cluster.Transport.Get(limited, cluster.BucketCrawl, cluster.MarkKey(node)); err == nil {
+			if m, err := cluster.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
 				s.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
 			} else if m.Done {
 				round = max(round, m.Round)
 			}
-		} else if !errors.Is(err, exchange.ErrNotFound) {
+		} else if !errors.Is(err, cluster.ErrNotFound) {
 			if !sleep(limited, transportRetry) {
 				break
 			}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -71,9 +71,9 @@ func (s *clusterStage) noteProgressOf(now time.Time) {
 }
 
 // status returns the status of the node. pagesPerSecond is the rate since the last status.
-func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
+func (s *clusterStage) status(pagesPerSecond float64) *cluster.Status {
 	sn := s.look()
-	st := &exchange.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Host), Version: cut(s.opt.Version),
+	st := &cluster.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Host), Version: cut(s.opt.Version),
 		Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond, PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle,
 		Waits: cut(sn.Waiting), Paused: sn.Paused, DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects,
@@ -91,7 +91,7 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 		st.Refused += p.RefusedMessages + p.RefusedMarks
 	}
 	if l := &sn.Cluster.Leases; l.On {
-		st.Leases = &exchange.LeaseStatus{Held: l.Held, Wanted: l.Wanted, Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs,
+		st.Leases = &cluster.LeaseStatus{Held: l.Held, Wanted: l.Wanted, Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs,
 			Taken: l.Taken, HandedOver: l.HandedOver, Lost: l.Lost, Resting: l.Resting, Starting: l.Starting}
 	}
 	return st
@@ -115,15 +115,15 @@ func (s *clusterStage) publishStatus(ctx context.Context) error {
 		if err := s.putStatus(ctx, s.status(rate)); err != nil {
 			s.opt.Log.Debug("writing the status waits", "error", err)
 		}
-		sleep(ctx, exchange.StatusEvery)
+		sleep(ctx, cluster.StatusEvery)
 	}
 	return nil
 }
 
-func (s *clusterStage) putStatus(ctx context.Context, st *exchange.Status) error {
+func (s *clusterStage) putStatus(ctx context.Context, st *cluster.Status) error {
 	data, err := st.Encode()
 	if err == nil {
-		_, err = s.opt.Cluster.Transport.Put(ctx, exchange.BucketCrawl, exchange.StatusKey(s.node), data)
+		_, err = s.opt.Cluster.Transport.Put(ctx, cluster.BucketCrawl, cluster.StatusKey(s.node), data)
 	}
 	return err
 }
@@ -151,14 +151,14 @@ const endStatusTimeout = 2 * time.Second
 // watchStatus follows the statuses of all nodes.
 func (s *clusterStage) watchStatus(ctx context.Context) error {
 	for ctx.Err() == nil {
-		w, err := s.opt.Cluster.Transport.Watch(ctx, exchange.BucketCrawl, exchange.StatusPattern)
+		w, err := s.opt.Cluster.Transport.Watch(ctx, cluster.BucketCrawl, cluster.StatusPattern)
 		for err == nil {
-			var v exchange.Value
+			var v cluster.Value
 			var ok bool
 			if v, ok, err = w.Next(ctx); err != nil || !ok || v.Deleted {
 				continue
 			}
-			st, bad := exchange.DecodeStatus(v.Key, v.Data, s.nodes)
+			st, bad := cluster.DecodeStatus(v.Key, v.Data, s.nodes)
 			if bad != nil {
 				s.opt.Log.Debug("a status is refused", "error", bad)
 				continue
@@ -177,7 +177,7 @@ func (s *clusterStage) watchStatus(ctx context.Context) error {
 var ErrOneNode = errors.New("crawl: this crawl has one node only")
 
 // Cluster returns the number of this node, and the last status of each node; nil for a node that has not reported.
-func (k *Control) Cluster() (node int, list []*exchange.Status, err error) {
+func (k *Control) Cluster() (node int, list []*cluster.Status, err error) {
 	err = k.with(func(c *crawler) error {
 		s := c.cluster
 		if !s.on() {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/simweb"
 )
 
@@ -29,13 +29,13 @@ func TestClusterStatus(t *testing.T) {
 		for node := range c.options {
 			go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
 		}
-		overview := func(node int) ([]*exchange.Status, exchange.Overview) {
+		overview := func(node int) ([]*cluster.Status, cluster.Overview) {
 			t.Helper()
 			self, list, err := c.options[node].Control.Cluster()
 			if err != nil || self != node || len(list) != 3 {
 				t.Fatalf("node %d, %d statuses, %v", self, len(list), err)
 			}
-			return list, exchange.Summarize(list, time.Now())
+			return list, cluster.Summarize(list, time.Now())
 		}
 		sleep(ctx, 25*time.Second)
 		list, o := overview(0)
@@ -76,11 +76,11 @@ func TestClusterStatus(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		v, err := c.engines[0].Get(t.Context(), exchange.BucketCrawl, exchange.StatusKey(1))
+		v, err := c.engines[0].Get(t.Context(), cluster.BucketCrawl, cluster.StatusKey(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st, err := exchange.DecodeStatus(v.Key, v.Data, 3); err != nil || st.Ended != StopCancelled {
+		if st, err := cluster.DecodeStatus(v.Key, v.Data, 3); err != nil || st.Ended != StopCancelled {
 			t.Errorf("node 1 says at its end: %+v, %v", st, err)
 		}
 	})
@@ -103,7 +103,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		for node := range c.options {
 			go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
 		}
-		at := func(when string, node int, waits string, ok func(l *exchange.LeaseStatus) bool) {
+		at := func(when string, node int, waits string, ok func(l *cluster.LeaseStatus) bool) {
 			t.Helper()
 			_, list, err := c.options[node].Control.Cluster()
 			s, err2 := c.options[node].Control.Exact()
@@ -121,7 +121,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		}
 		<-c.options[0].Control.Started()
 		sleep(ctx, 200*time.Millisecond)
-		at("at the start", 0, "must read this node's heartbeats for 3s from its start", func(l *exchange.LeaseStatus) bool {
+		at("at the start", 0, "must read this node's heartbeats for 3s from its start", func(l *cluster.LeaseStatus) bool {
 			return l.Starting && l.Resting && l.Held == 0
 		})
 		var wanted, urls, handed int64
@@ -138,7 +138,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		if wanted == 0 || urls == 0 || handed == 0 {
 			t.Errorf("%d networks were waited for with %d URLs, %d handed over", wanted, urls, handed)
 		}
-		at("after a minute", 0, "", func(l *exchange.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
+		at("after a minute", 0, "", func(l *cluster.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
 		c.net.Cut(1)
 		sleep(ctx, 90*time.Second)
 		if s, err := c.options[1].Control.Exact(); err != nil || !s.Cluster.Leases.Resting || s.Cluster.Leases.Starting ||
@@ -147,18 +147,18 @@ func TestClusterLeaseStatus(t *testing.T) {
 		}
 		c.net.Heal(1)
 		sleep(ctx, 30*time.Second)
-		at("back", 1, "", func(l *exchange.LeaseStatus) bool { return !l.Resting && l.Held+l.Wanted > 0 })
+		at("back", 1, "", func(l *cluster.LeaseStatus) bool { return !l.Resting && l.Held+l.Wanted > 0 })
 		cancel()
 		for range 2 {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
 		}
-		v, err := c.engines[0].Get(t.Context(), exchange.BucketCrawl, exchange.StatusKey(1))
+		v, err := c.engines[0].Get(t.Context(), cluster.BucketCrawl, cluster.StatusKey(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st, err := exchange.DecodeStatus(v.Key, v.Data, 2); err != nil || st.Leases == nil || st.Leases.Held != 0 || st.Leases.Taken == 0 {
+		if st, err := cluster.DecodeStatus(v.Key, v.Data, 2); err != nil || st.Leases == nil || st.Leases.Held != 0 || st.Leases.Taken == 0 {
 			t.Errorf("node 1 says at its end: %+v, %v", st, err)
 		}
 	})

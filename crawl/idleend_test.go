@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/disk/memfs"
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
 	"drumbeat/weburl"
 )
 
@@ -28,7 +28,7 @@ func TestIdleEnd(t *testing.T) {
 }
 
 func idleEnd(t *testing.T, n int) {
-	table, err := exchange.NewTable([]float64{1, 1})
+	table, err := cluster.NewTable([]float64{1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/exchange/lease"
+	"drumbeat/cluster/lease"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )

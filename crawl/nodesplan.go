@@ -6,12 +6,12 @@ import (
 	"runtime"
 	"slices"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 )
 
 // PlannedCluster describes a cluster of equal nodes for a plan. It cannot crawl.
 func PlannedCluster(nodes int) (*Cluster, error) {
-	t, err := exchange.NewTable(slices.Repeat([]float64{1}, nodes))
+	t, err := cluster.NewTable(slices.Repeat([]float64{1}, nodes))
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (o *Options) nodes() int {
 func (o *Options) exchangeRAM() int64 {
 	n := o.BrokerRAM
 	if o.nodes() > 1 {
-		n += int64(o.nodes()-1)*exchange.OutboxRAM(o.QueueBlockBytes) + exchange.CodecRAM(runtime.GOMAXPROCS(0))
+		n += int64(o.nodes()-1)*cluster.OutboxRAM(o.QueueBlockBytes) + cluster.CodecRAM(runtime.GOMAXPROCS(0))
 	}
 	return n
 }
@@ -46,7 +46,7 @@ type NodesInput struct {
 	// StreamBytes is what the broker may hold for a node. Replicas is the number of its copies; 0 means 1.
 	StreamBytes int64
 	Replicas    int
-	// LeasesBytes is what the broker may hold for leases of networks; 0 means exchange.DefaultLeasesBytes.
+	// LeasesBytes is what the broker may hold for leases of networks; 0 means cluster.DefaultLeasesBytes.
 	LeasesBytes int64
 }
 
@@ -100,23 +100,23 @@ func (p *Plan) Nodes(o *Options, f *Forecast, in NodesInput) NodesForecast {
 	if nodes == 1 {
 		return n
 	}
-	n.LargestShare = exchange.LargestShare(nodes)
+	n.LargestShare = cluster.LargestShare(nodes)
 	n.Rate = f.Rate / n.LargestShare // nodes with less are done earlier, or crawl slower
 	peers, every := float64(nodes-1), o.CheckpointEvery.Seconds()
 	n.LinksPerPage = f.Load.Misses * f.Load.LinksPerPage * in.LinksAway * (1 - n.LargestShare)
-	pair := exchange.TrafficOf(f.Rate * n.LinksPerPage * every / peers)
+	pair := cluster.TrafficOf(f.Rate * n.LinksPerPage * every / peers)
 	n.SentBytes = pair.Bytes * peers / every
-	n.OutboxRAM = int64(peers) * exchange.OutboxRAM(o.QueueBlockBytes)
+	n.OutboxRAM = int64(peers) * cluster.OutboxRAM(o.QueueBlockBytes)
 	n.OutboxDiskBytes = amount(2 * every * n.SentBytes)
 	n.BrokerMessages, n.BrokerBytes = pair.Messages*peers*float64(nodes)/every, n.SentBytes*float64(nodes)
 	n.BrokerCopies = n.BrokerBytes * float64(max(1, in.Replicas)-1)
-	n.MarksBytes = float64(nodes) * float64(nodes) * float64(exchange.MarkBytes(nodes)) / every
+	n.MarksBytes = float64(nodes) * float64(nodes) * float64(cluster.MarkBytes(nodes)) / every
 	n.StreamFill = amount(every * n.SentBytes)
-	n.LeaseRoom = cmp.Or(in.LeasesBytes, exchange.DefaultLeasesBytes)
+	n.LeaseRoom = cmp.Or(in.LeasesBytes, cluster.DefaultLeasesBytes)
 	n.Leases = min(int64(nodes)*(p.PoliteBytes/politeHostBytes), mostNetworks)
-	n.LeaseBytes = n.Leases * exchange.LeaseBytes
+	n.LeaseBytes = n.Leases * cluster.LeaseBytes
 	if o.BrokerRAM > 0 {
-		n.BrokerDiskBytes = exchange.BrokerDisk(nodes, in.StreamBytes, n.LeaseRoom)
+		n.BrokerDiskBytes = cluster.BrokerDisk(nodes, in.StreamBytes, n.LeaseRoom)
 	}
 	n.warn(o, in)
 	return n
@@ -135,7 +135,7 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 	if n.StreamFill > in.StreamBytes/2 {
 		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.", bytesText(n.StreamFill), bytesText(in.StreamBytes))
 	}
-	if float64(n.LeaseBytes) > exchange.LeaseRoom*float64(n.LeaseRoom) {
+	if float64(n.LeaseBytes) > cluster.LeaseRoom*float64(n.LeaseRoom) {
 		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger --cluster-leases.",
 			bytesText(n.LeaseBytes), bytesText(n.LeaseRoom))
 	}

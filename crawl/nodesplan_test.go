@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 )
 
 // planOf plans a node of a cluster, with a broker in its process or without.
@@ -37,9 +37,9 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 	for _, c := range []struct {
 		nodes  int
 		broker int64
-	}{{2, 0}, {4, exchange.BrokerRAM}, {1000, 0}} {
+	}{{2, 0}, {4, cluster.BrokerRAM}, {1000, 0}} {
 		o, p, _ := planOf(t, c.nodes, c.broker)
-		want := c.broker + int64(c.nodes-1)*exchange.OutboxRAM(o.QueueBlockBytes)
+		want := c.broker + int64(c.nodes-1)*cluster.OutboxRAM(o.QueueBlockBytes)
 		if got := p.ExchangeBytes - want; got < 512<<10 || got > 64<<20 {
 			t.Errorf("%+v: %d bytes for the exchange, want %d and some more for messages", c, p.ExchangeBytes, want)
 		}
@@ -61,7 +61,7 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = MakePlan(&Options{Dirs: []string{"d"}, RAMBytes: 300 << 20, Connections: 500, Cluster: c, BrokerRAM: exchange.BrokerRAM})
+	_, err = MakePlan(&Options{Dirs: []string{"d"}, RAMBytes: 300 << 20, Connections: 500, Cluster: c, BrokerRAM: cluster.BrokerRAM})
 	if err == nil || !strings.Contains(err.Error(), "for the exchange with other nodes") {
 		t.Errorf("a broker in 300 MiB: got %v", err)
 	}
@@ -90,8 +90,8 @@ func TestPlanNodes(t *testing.T) {
 		if n.LinksPerPage >= most || n.LinksPerPage < most*0.45 {
 			t.Errorf("%d nodes: a page sends %v links, of %v to other PLDs", nodes, n.LinksPerPage, most)
 		}
-		if n.Leases <= last.Leases && n.Leases < mostNetworks || n.LeaseBytes != n.Leases*exchange.LeaseBytes ||
-			n.LeaseRoom != exchange.DefaultLeasesBytes {
+		if n.Leases <= last.Leases && n.Leases < mostNetworks || n.LeaseBytes != n.Leases*cluster.LeaseBytes ||
+			n.LeaseRoom != cluster.DefaultLeasesBytes {
 			t.Errorf("%d nodes: leases %+v", nodes, n)
 		}
 		has := func(part string) bool {
@@ -102,12 +102,12 @@ func TestPlanNodes(t *testing.T) {
 		}
 		last = n
 	}
-	o, p, f := planOf(t, 8, exchange.BrokerRAM)
+	o, p, f := planOf(t, 8, cluster.BrokerRAM)
 	n := p.Nodes(o, &f, NodesInput{StreamBytes: 1 << 20})
-	if n.BrokerDiskBytes != exchange.BrokerDisk(8, 1<<20, exchange.DefaultLeasesBytes) || len(n.Warnings) != 3 {
+	if n.BrokerDiskBytes != cluster.BrokerDisk(8, 1<<20, cluster.DefaultLeasesBytes) || len(n.Warnings) != 3 {
 		t.Errorf("a broker in one of 8 nodes: %+v", n)
 	}
-	if _, err := PlannedCluster(exchange.MaxNodes + 1); err == nil {
+	if _, err := PlannedCluster(cluster.MaxNodes + 1); err == nil {
 		t.Error("too many nodes: no error")
 	}
 }

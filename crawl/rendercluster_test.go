@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/exchange"
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/render"
 	"drumbeat/weburl"
 )
@@ -17,7 +17,7 @@ func TestRenderCluster(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
 		o := w.options(t, "http://a.test/")
-		table, err := exchange.NewTable([]float64{1, 1})
+		table, err := cluster.NewTable([]float64{1, 1})
 		if err != nil {
 			t.Fatal(err)
 		}

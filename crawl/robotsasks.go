@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/internal/bug"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -126,7 +126,7 @@ func (q *robotsRequests) answerRobots(ctx context.Context) error {
 
 func encodeRobots(a *robotsAnswer) []byte {
 	data, err := json.Marshal(a)
-	if err != nil || len(data) > exchange.MaxMessageBytes {
+	if err != nil || len(data) > cluster.MaxMessageBytes {
 		panic("BUG: crawl: a robots.txt's outcome cannot be encoded") // its body has 500 KiB
 	}
 	return data

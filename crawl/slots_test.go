@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/exchange/mem"
+	"drumbeat/cluster/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"

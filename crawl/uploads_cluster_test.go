@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster/mem"
 	"drumbeat/disk"
-	"drumbeat/exchange/mem"
 	"drumbeat/internal/objstore/objtest"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -41,7 +41,7 @@ func urlsOfObjects(t *testing.T, b *objtest.Bucket) map[string]int {
 
 // storedCluster is a cluster whose nodes have one object store.
 type storedCluster struct {
-	*cluster
+	*testCluster
 	bucket *objtest.Bucket
 	finals []*finals
 }
@@ -52,7 +52,7 @@ func newStoredCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Fault
 	for range nodes {
 		s.finals = append(s.finals, newFinals(nil))
 	}
-	s.cluster = newCluster(t, web, nodes, faults, func(_ int, o *Options) {
+	s.testCluster = newCluster(t, web, nodes, faults, func(_ int, o *Options) {
 		withStore(o, s.bucket)
 		change(o)
 	})

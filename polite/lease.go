@@ -8,7 +8,7 @@ import (
 )
 
 // With Options.Leased several crawlers share the networks. A crawler visits a network only between Hold and
-// Release; the caller ensures that no other crawler holds it then. In a cluster, package exchange/lease is
+// Release; the caller ensures that no other crawler holds it then. In a cluster, package cluster/lease is
 // the caller.
 
 // Holding describes a network that another crawler may have visited until now.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/internal/objstore"
 )
 
@@ -69,8 +69,8 @@ type Manifest struct {
 	Store    *Store                     `json:"store,omitempty"`   // the object store of finished output
 	Uploads  []objstore.Upload          `json:"uploads,omitempty"` // uploads under way
 
-	Intake *exchange.Intake `json:"intake,omitempty"` // what a node of a cluster has taken from the others
-	Full   int64            `json:"full,omitempty"`   // the limit of pages that all nodes together have reached
+	Intake *cluster.Intake `json:"intake,omitempty"` // what a node of a cluster has taken from the others
+	Full   int64           `json:"full,omitempty"`   // the limit of pages that all nodes together have reached
 	// PageSlots are the slots of the nodes before this one, and of this one, when the crawl began: its part of the limit of
 	// pages, which slots that move do not change.
 	PageSlots *[2]int64 `json:"page_slots,omitempty"`
@@ -87,7 +87,7 @@ type Frozen struct {
 	Walk        bool   `json:"walk,omitempty"`  // the crawl is a random walk
 	Nodes       int    `json:"nodes,omitempty"` // of the cluster; 0 for one node
 	Node        int    `json:"node,omitempty"`  // of them, this one
-	Table       uint64 `json:"table,omitempty"` // exchange.Table.Sum
+	Table       uint64 `json:"table,omitempty"` // cluster.Table.Sum
 	Slots       Slots  `json:"slots,omitzero"`  // those that this node owns; its keys have slots (weburl.Hasher.WithSlots)
 }
 

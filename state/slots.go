@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/weburl"
 )
 
@@ -12,7 +12,7 @@ import (
 type Slots [weburl.Slots / 8]byte
 
 // SlotsOf returns the slots that a node owns.
-func SlotsOf(t *exchange.Table, node int) (s Slots) {
+func SlotsOf(t *cluster.Table, node int) (s Slots) {
 	for slot := range weburl.Slots {
 		if t.OwnerOf(slot) == node {
 			s[slot/8] |= 1 << (slot % 8)

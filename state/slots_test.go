@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"testing"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/weburl"
 )
 
 // TestSlots: the nodes of a table own each slot once, and a set of slots survives its text.
 func TestSlots(t *testing.T) {
-	table, err := exchange.NewTable([]float64{1, 2, 1})
+	table, err := cluster.NewTable([]float64{1, 2, 1})
 	if err != nil {
 		t.Fatal(err)
 	}

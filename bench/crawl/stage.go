@@ -70,7 +70,7 @@ var stageRules = []stageRule{
 	{"drumbeat/dnscache.", stageDNS},
 	{"drumbeat/robots.", stageRobots},
 	{"drumbeat/polite.", stagePolite},
-	{"drumbeat/exchange/lease.", stagePolite},
+	{"drumbeat/cluster/lease.", stagePolite},
 	{"drumbeat/crawl.(*dispatcher).nextGrant", stagePolite},
 	{"drumbeat/warc.", stageStore},
 	{"drumbeat/warc/outfile.", stageStore},

@@ -12,9 +12,9 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/bench/links"
+	nodes "drumbeat/cluster"
+	"drumbeat/cluster/nats"
 	"drumbeat/disk"
-	nodes "drumbeat/exchange"
-	"drumbeat/exchange/nats"
 	"drumbeat/internal/cputime"
 	"drumbeat/weburl"
 )

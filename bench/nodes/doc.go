@@ -13,11 +13,11 @@
 //
 // # The nodes
 //
-// The owner of a PLD is that of exchange.Table, from a random key. A node fetches at most Rate pages in a second, from
+// The owner of a PLD is that of cluster.Table, from a random key. A node fetches at most Rate pages in a second, from
 // hosts whose delay is over. A cache of recent links (2^16 of a node, direct-mapped) stands in front of URLseen and of
 // the outboxes. A link to another node is published at the next checkpoint of its sender, arrives a second later, and
 // stays in the outbox until a checkpoint of its receiver. A node with few URLs makes checkpoints early, as package crawl
-// does. Messages have the sizes of exchange.TrafficOf, marks that of exchange.MarkBytes.
+// does. Messages have the sizes of cluster.TrafficOf, marks that of cluster.MarkBytes.
 //
 // Left out: robots.txt, budgets, failures, passes of DRUM, leases of networks, and the broker's own limits.
 //

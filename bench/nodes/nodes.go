@@ -7,7 +7,7 @@ import (
 
 	"drumbeat/bench/measure"
 	"drumbeat/bench/report"
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 )
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
@@ -40,7 +40,7 @@ func (o *Options) Complete() error {
 	measure.Default(&o.Checkpoint, time.Minute)
 	need, faults := measure.Faults("nodes")
 	need(o.URLs >= 10_000 && o.URLs <= 1<<30, "%d URLs, want 1e4 to 2^30", o.URLs)
-	need(o.Nodes >= 2 && o.Nodes <= exchange.MaxNodes, "%d nodes, want 2 to %d", o.Nodes, exchange.MaxNodes)
+	need(o.Nodes >= 2 && o.Nodes <= cluster.MaxNodes, "%d nodes, want 2 to %d", o.Nodes, cluster.MaxNodes)
 	need(o.PLDURLs >= 2 && o.PLDURLs <= o.URLs/100, "%d URLs in a PLD, want 2 to a hundredth of all", o.PLDURLs)
 	need(o.Exponent > 1, "exponent %v, want more than 1", o.Exponent)
 	need(o.Huge > 0 && o.Huge < 1, "a PLD with the share %v, want more than 0, less than 1", o.Huge)
@@ -95,7 +95,7 @@ func (o *Options) balances() (list []balance, _ error) {
 	for i := range weights {
 		weights[i] = 1
 	}
-	table, err := exchange.NewTable(weights)
+	table, err := cluster.NewTable(weights)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 )
 
 const (
@@ -52,7 +52,7 @@ type node struct {
 type sim struct {
 	o      *Options
 	web    *web
-	table  *exchange.Table
+	table  *cluster.Table
 	owner  []uint16 // of PLDs
 	seen   []uint64 // a bit for each URL
 	next   []uint32 // the URL after each in its host's queue
@@ -98,7 +98,7 @@ func newSim(o *Options, size []uint32) (*sim, error) {
 	for i := range weights {
 		weights[i] = 1
 	}
-	table, err := exchange.NewTable(weights)
+	table, err := cluster.NewTable(weights)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func newSim(o *Options, size []uint32) (*sim, error) {
 }
 
 // owners returns the owners of PLDs with random keys.
-func owners(table *exchange.Table, plds int, seed uint64) []uint16 {
+func owners(table *cluster.Table, plds int, seed uint64) []uint16 {
 	rng := rand.New(rand.NewPCG(seed, 0x6b657973))
 	list := make([]uint16, plds)
 	for pld := range list {
@@ -291,7 +291,7 @@ func (s *sim) maybeCheckpoint(i int) {
 	}
 	n.checkpoint = s.second
 	s.res.Checkpoints++
-	s.res.MarkBytes += float64(exchange.MarkBytes(len(s.nodes))) * float64(len(s.nodes))
+	s.res.MarkBytes += float64(cluster.MarkBytes(len(s.nodes))) * float64(len(s.nodes))
 	for from, bytes := range s.covering[i] { // its mark releases what it has taken
 		s.nodes[from].held -= bytes
 		s.covering[i][from] = 0
@@ -300,7 +300,7 @@ func (s *sim) maybeCheckpoint(i int) {
 		if len(links) == 0 {
 			continue
 		}
-		t := exchange.TrafficOf(float64(len(links)))
+		t := cluster.TrafficOf(float64(len(links)))
 		s.res.Messages += int64(t.Messages + 0.5)
 		s.res.Bytes += t.Bytes
 		n.held += t.Bytes

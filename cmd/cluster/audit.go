@@ -5,10 +5,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state/audit"
 )
 
@@ -117,7 +117,7 @@ type sumsJSON struct {
 }
 
 func reportOf(rep *audit.ClusterReport) reportJSON {
-	sums := func(t exchange.Totals) sumsJSON { return sumsJSON{Links: t.Links.N, Edges: t.Edges.N} }
+	sums := func(t cluster.Totals) sumsJSON { return sumsJSON{Links: t.Links.N, Edges: t.Edges.N} }
 	j := reportJSON{Balanced: rep.Balanced(), Nodes: []int{}, Missing: append([]int{}, rep.Missing...), Pairs: rep.Pairs, Sent: sums(rep.Out),
 		Taken: sums(rep.Taken), Waiting: sums(rep.Above), GivenUp: rep.Abandoned, Dropped: sums(rep.Dropped), Lost: sums(rep.Lost), Damaged: rep.Damaged, Wrong: rep.BadCount, Bad: append([]string{}, rep.Bad...)}
 	for i := range rep.Nodes {

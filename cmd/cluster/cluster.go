@@ -1,6 +1,6 @@
 // Package cluster is the command cluster, which prepares a crawl of several nodes, and divides it again.
 //
-// cluster init makes the file that all nodes share (exchange.File): who owns which PLDs, and the secret of the
+// cluster init makes the file that all nodes share (cluster.File): who owns which PLDs, and the secret of the
 // crawl. It is copied to each node. cluster show prints what is in it, but for the secret.
 //
 // cluster move gives slots of some nodes to another (package state/move), with all nodes stopped, and replaces the file.
@@ -13,7 +13,7 @@
 // with directories and a share of RAM of its own, and a node moves to another machine with its directories.
 //
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to the broker,
-// changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster seed makes a file. cluster permissions prints what the broker
+// changes nothing there, and prints what the nodes say of themselves (cluster.Status). cluster seed makes a file. cluster permissions prints what the broker
 // must allow. The others connect to nothing. The package starts no goroutine.
 //
 // cluster audit compares the accounts of the stopped nodes (package state/audit), from their directories, which it
@@ -32,9 +32,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 )
 
 // Command is the table of cluster's commands.
@@ -57,8 +57,8 @@ type initCmd struct {
 
 // Run makes the file.
 func (c *initCmd) Run(a *term.App) error {
-	if c.Nodes < 1 || c.Nodes > exchange.MaxNodes {
-		return term.Usage(fmt.Errorf("--nodes %d: must be between 1 and %d", c.Nodes, exchange.MaxNodes))
+	if c.Nodes < 1 || c.Nodes > cluster.MaxNodes {
+		return term.Usage(fmt.Errorf("--nodes %d: must be between 1 and %d", c.Nodes, cluster.MaxNodes))
 	}
 	weights := c.Weight
 	if len(weights) == 0 {
@@ -72,7 +72,7 @@ func (c *initCmd) Run(a *term.App) error {
 	if _, err := os.Lstat(c.File); c.Keep && err == nil {
 		return c.keep(a)
 	}
-	f, err := exchange.NewFile(weights)
+	f, err := cluster.NewFile(weights)
 	if err != nil {
 		return term.Usage(err)
 	}
@@ -131,19 +131,19 @@ func (c *showCmd) Run(a *term.App) error {
 	}
 	fmt.Fprintf(a.Stdout, "crawl %s, %d nodes\n", f.Crawl, f.Table.Nodes())
 	for node := range f.Table.Nodes() {
-		fmt.Fprintf(a.Stdout, "node %d: %d of %d slots, %.1f %%\n", node, f.Table.Share(node), exchange.Slots,
-			100*float64(f.Table.Share(node))/exchange.Slots)
+		fmt.Fprintf(a.Stdout, "node %d: %d of %d slots, %.1f %%\n", node, f.Table.Share(node), cluster.Slots,
+			100*float64(f.Table.Share(node))/cluster.Slots)
 	}
 	return nil
 }
 
 // read reads a file of a cluster.
-func read(name string) (*exchange.File, error) {
+func read(name string) (*cluster.File, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, term.Usage(err)
 	}
-	f, err := exchange.DecodeFile(data)
+	f, err := cluster.DecodeFile(data)
 	if err != nil {
 		return nil, term.Usage(fmt.Errorf("%s: %w", name, err))
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange"
 )
 
 // TestInit: init makes a file that show reads, replaces none, and refuses impossible numbers; show refuses a damaged one.
@@ -32,7 +32,7 @@ func TestInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := exchange.DecodeFile(data)
+	f, err := cluster.DecodeFile(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestInit(t *testing.T) {
 	for i := 0; i < len(data); i += 97 {
 		damaged := bytes.Clone(data)
 		damaged[i] ^= 1
-		if again, err := exchange.DecodeFile(damaged); err == nil && (again.Secret != f.Secret || again.Table.Sum() != f.Table.Sum()) {
+		if again, err := cluster.DecodeFile(damaged); err == nil && (again.Secret != f.Secret || again.Table.Sum() != f.Table.Sum()) {
 			t.Errorf("byte %d changed without notice", i)
 		}
 	}

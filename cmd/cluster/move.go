@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange"
 	slotmove "drumbeat/state/move"
 )
 
@@ -48,8 +48,8 @@ func (c *moveCmd) Run(a *term.App) error {
 	if opt.First, err = strconv.Atoi(from); err == nil {
 		opt.Last, err = strconv.Atoi(to)
 	}
-	if err != nil || opt.First < 0 || opt.First > opt.Last || opt.Last >= exchange.Slots {
-		return term.Usage(fmt.Errorf("--slots %s: want a range of 0-%d", c.Slots, exchange.Slots-1))
+	if err != nil || opt.First < 0 || opt.First > opt.Last || opt.Last >= cluster.Slots {
+		return term.Usage(fmt.Errorf("--slots %s: want a range of 0-%d", c.Slots, cluster.Slots-1))
 	}
 	f, err := read(c.File)
 	if err != nil {
@@ -85,7 +85,7 @@ func printMove(w io.Writer, file string, rep *slotmove.Report) error {
 		fmt.Fprintf(&b, "; took %d messages of other nodes\n", n.Messages)
 	}
 	for node := range rep.Table.Nodes() {
-		fmt.Fprintf(&b, "node %d owns %d of %d slots\n", node, rep.Table.Share(node), exchange.Slots)
+		fmt.Fprintf(&b, "node %d owns %d of %d slots\n", node, rep.Table.Share(node), cluster.Slots)
 	}
 	fmt.Fprintf(&b, "next: copy %s to each node, then start all\n", file)
 	_, err := io.WriteString(w, b.String())

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange"
 	slotmove "drumbeat/state/move"
 )
 
@@ -53,9 +53,9 @@ func TestMoveArguments(t *testing.T) {
 
 // TestPrintMove: the text names each node that gave or got slots, and the share of all.
 func TestPrintMove(t *testing.T) {
-	table, err := exchange.NewTable([]float64{1, 1})
+	table, err := cluster.NewTable([]float64{1, 1})
 	if err == nil {
-		table, err = table.Move(0, exchange.Slots-1, 0, 1)
+		table, err = table.Move(0, cluster.Slots-1, 0, 1)
 	}
 	if err != nil {
 		t.Fatal(err)

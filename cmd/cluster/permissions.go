@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"drumbeat/cluster/nats"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange/nats"
 )
 
 type permissionsCmd struct {

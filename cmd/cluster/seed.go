@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	"drumbeat/cluster/nats"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange/nats"
 )
 
 type seedCmd struct {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster/nats"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange/nats"
 )
 
 // TestSeed: a seed that cluster seed makes opens an embedded broker, is for its owner alone, and is not replaced.

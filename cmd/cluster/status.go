@@ -12,9 +12,9 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/nats"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange"
-	"drumbeat/exchange/nats"
 	"drumbeat/internal/human"
 )
 
@@ -29,7 +29,7 @@ type connectFlags struct {
 }
 
 // connect returns a connection that makes nothing at the broker.
-func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.Transport, error) {
+func (c *connectFlags) connect(f *cluster.File, warn func(text string)) (*nats.Transport, error) {
 	opt := nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], URLs: c.Cluster, CA: c.CA, Cert: c.Cert, Key: c.Key, Creds: c.Creds, Seed: c.Seed,
 		Observe: true, Warn: warn}
 	if err := opt.Validate(); err != nil {
@@ -50,11 +50,11 @@ type statusCmd struct {
 
 // report is what cluster status prints as JSON.
 type report struct {
-	Crawl    string             `json:"crawl"`
-	Time     time.Time          `json:"time"`
-	Overview exchange.Overview  `json:"overview"`
-	Nodes    []*exchange.Status `json:"nodes"`   // by node; null if a node never said anything
-	Streams  []nats.StreamInfo  `json:"streams"` // by node
+	Crawl    string            `json:"crawl"`
+	Time     time.Time         `json:"time"`
+	Overview cluster.Overview  `json:"overview"`
+	Nodes    []*cluster.Status `json:"nodes"`   // by node; null if a node never said anything
+	Streams  []nats.StreamInfo `json:"streams"` // by node
 }
 
 // statusPatience is how long cluster status waits for the broker.
@@ -85,19 +85,19 @@ func (c *statusCmd) Run(a *term.App) error {
 }
 
 // look reads the statuses and the figures of the streams.
-func look(ctx context.Context, e *nats.Transport, f *exchange.File) (*report, error) {
+func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, error) {
 	nodes := f.Table.Nodes()
-	r := &report{Crawl: f.Crawl, Time: time.Now().UTC(), Nodes: make([]*exchange.Status, nodes)}
-	values, err := e.Values(ctx, exchange.BucketCrawl, exchange.StatusPattern)
+	r := &report{Crawl: f.Crawl, Time: time.Now().UTC(), Nodes: make([]*cluster.Status, nodes)}
+	values, err := e.Values(ctx, cluster.BucketCrawl, cluster.StatusPattern)
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range values {
-		if st, err := exchange.DecodeStatus(v.Key, v.Data, nodes); err == nil { // a strange one counts as none
+		if st, err := cluster.DecodeStatus(v.Key, v.Data, nodes); err == nil { // a strange one counts as none
 			r.Nodes[st.Node] = st
 		}
 	}
-	r.Overview = exchange.Summarize(r.Nodes, r.Time)
+	r.Overview = cluster.Summarize(r.Nodes, r.Time)
 	for node := range nodes {
 		info, err := e.StreamInfo(ctx, node)
 		if err != nil {
@@ -205,7 +205,7 @@ func (r *report) printLeases(out io.Writer) error {
 const maxWait = 100 * 365 * 24 * 3600
 
 // stateText says what a node does.
-func stateText(st *exchange.Status, now time.Time) string {
+func stateText(st *cluster.Status, now time.Time) string {
 	waits := term.PlainText(st.Waits)
 	switch {
 	case st.Ended != "":

@@ -14,9 +14,9 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/nats"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange"
-	"drumbeat/exchange/nats"
 )
 
 // TestStatus: status prints what nodes have said, names those that were not heard of, and makes nothing at the broker. A broker that
@@ -34,7 +34,7 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
-		StoreBytes: exchange.BrokerDisk(3, nats.DefaultStreamBytes, exchange.DefaultLeasesBytes), Sync: time.Minute}})
+		StoreBytes: cluster.BrokerDisk(3, nats.DefaultStreamBytes, cluster.DefaultLeasesBytes), Sync: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +55,9 @@ func TestStatus(t *testing.T) {
 	if text := status(false); strings.Count(text, "never heard of") != 3 || strings.Count(text, "\tnone\n")+strings.Count(text, " none\n") != 3 {
 		t.Errorf("an empty broker: %s", text)
 	}
-	for _, st := range []exchange.Status{
+	for _, st := range []cluster.Status{
 		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Pages: 1234, PagesPerSecond: 5.5, Waits: "new links", DiskUsed: 1, DiskLimit: 4, Waiting: 7,
-			WaitingBytes: 2000, Slowest: 2, Checkpoint: 9, Leases: &exchange.LeaseStatus{Held: 1200, Wanted: 3, Longest: 75, URLs: 45, Taken: 6789,
+			WaitingBytes: 2000, Slowest: 2, Checkpoint: 9, Leases: &cluster.LeaseStatus{Held: 1200, Wanted: 3, Longest: 75, URLs: 45, Taken: 6789,
 				HandedOver: 10, Lost: 2, Resting: true, Starting: true}},
 		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4},
 	} {
@@ -65,7 +65,7 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Put(t.Context(), exchange.BucketCrawl, exchange.StatusKey(st.Node), data); err != nil {
+		if _, err := e.Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(st.Node), data); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"time"
 
+	"drumbeat/cluster"
+	"drumbeat/cluster/lease"
+	"drumbeat/cluster/nats"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/exchange"
-	"drumbeat/exchange/lease"
-	"drumbeat/exchange/nats"
 )
 
 // clusterFlags make the crawl one node of several.
@@ -67,8 +67,8 @@ func (c *clusterFlags) check() error {
 		return errors.New("--cluster embed takes no other servers")
 	case c.ClusterSync < 0:
 		return fmt.Errorf("--cluster-sync %v is negative", c.ClusterSync)
-	case c.ClusterLeases < exchange.LeastLeasesBytes:
-		return fmt.Errorf("--cluster-leases %v is less than %v", c.ClusterLeases, flags.Size(exchange.LeastLeasesBytes))
+	case c.ClusterLeases < cluster.LeastLeasesBytes:
+		return fmt.Errorf("--cluster-leases %v is less than %v", c.ClusterLeases, flags.Size(cluster.LeastLeasesBytes))
 	case c.ClusterLease < lease.LeastTTL || c.ClusterLease > lease.MostTTL:
 		return fmt.Errorf("--cluster-lease %v is not in %v to %v", c.ClusterLease, lease.LeastTTL, lease.MostTTL)
 	}
@@ -97,7 +97,7 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	f, err := exchange.DecodeFile(data)
+	f, err := cluster.DecodeFile(data)
 	if err != nil {
 		return term.Usage(fmt.Errorf("%s: %w", c.ClusterFile, err))
 	}
@@ -134,7 +134,7 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 	if c.embeds() {
 		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
 			Key: c.ClusterKey, Sync: c.ClusterSync,
-			StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
+			StoreBytes: cluster.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
 			Routes:     c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
 	} else {
 		opt.URLs, opt.Cert, opt.Key = c.Cluster, c.ClusterCert, c.ClusterKey

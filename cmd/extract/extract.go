@@ -2,7 +2,7 @@
 // table, from the WARC files.
 //
 // Command is the table of its flags. Package state/extract reads the last checkpoint of the crawl, which may be
-// running, and makes one part for each WARC file, several at a time; package internal/extract has the method.
+// running, and makes one part for each WARC file, several at a time; package internal/maintext has the method.
 // Nothing in the directories of the crawl is locked or changed. A repeated command makes only the parts that are
 // missing or that were made of a WARC file that has grown since.
 //

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 )
 
@@ -48,7 +48,7 @@ type Planned struct {
 func (p *Planned) Load() crawl.Load {
 	pages := float64(p.Pages)
 	if p.Nodes > 1 {
-		pages *= exchange.LargestShare(p.Nodes)
+		pages *= cluster.LargestShare(p.Nodes)
 	}
 	return crawl.Load{Pages: pages, LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
 		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses), PageBytes: float64(p.PageBytes),
@@ -71,8 +71,8 @@ func (p *Planned) Check() error {
 	if n := p.QueuesMax; n > 1<<20 || n&(n-1) != 0 {
 		return fmt.Errorf("--queues-max %d: must be a power of 2 up to %d", n, 1<<20)
 	}
-	if p.Nodes < 1 || p.Nodes > exchange.MaxNodes {
-		return fmt.Errorf("--nodes %d: must be between 1 and %d", p.Nodes, exchange.MaxNodes)
+	if p.Nodes < 1 || p.Nodes > cluster.MaxNodes {
+		return fmt.Errorf("--nodes %d: must be between 1 and %d", p.Nodes, cluster.MaxNodes)
 	}
 	if p.Nodes == 1 && len(p.Cluster) > 0 {
 		return errors.New("--cluster needs --nodes of 2 or more")
@@ -124,12 +124,12 @@ func (p *Planned) embeds() bool { return len(p.Cluster) > 0 && p.Cluster[0] == "
 // SetBroker sets RAM and disk aside for a broker in the process of a node. o.Cluster is set.
 func SetBroker(o *crawl.Options, stream, leases Size) error {
 	nodes := o.Cluster.Table.Nodes()
-	store := exchange.BrokerDisk(nodes, int64(stream), int64(leases))
+	store := cluster.BrokerDisk(nodes, int64(stream), int64(leases))
 	if store > o.DiskBytes/2 {
 		return term.Usage(fmt.Errorf("--cluster-stream %v for each of %d nodes is %v, more than half of --disk %v", stream,
 			nodes, Size(store), Size(o.DiskBytes)))
 	}
-	o.BrokerRAM = exchange.BrokerRAM + exchange.LeaseIndexRAM(nodes, o.RAMBytes, int64(leases))
+	o.BrokerRAM = cluster.BrokerRAM + cluster.LeaseIndexRAM(nodes, o.RAMBytes, int64(leases))
 	o.DiskBytes -= store
 	return nil
 }

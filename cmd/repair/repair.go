@@ -31,11 +31,11 @@ import (
 	"os"
 	"strings"
 
+	"drumbeat/cluster"
 	auditcmd "drumbeat/cmd/audit"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
 )
@@ -91,7 +91,7 @@ func (c *Command) repair(opt repair.Options) (*repair.Report, error) {
 	if err != nil {
 		return nil, term.Usage(err)
 	}
-	f, err := exchange.DecodeFile(data)
+	f, err := cluster.DecodeFile(data)
 	if err != nil {
 		return nil, term.Usage(fmt.Errorf("%s: %w", c.ClusterFile, err))
 	}

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/cmd/term"
-	"drumbeat/exchange"
 )
 
 // TestResyncFlags: --resync and --cluster-file go together, and the file must be that of a cluster.
 func TestResyncFlags(t *testing.T) {
 	dir := t.TempDir()
 	file, text := filepath.Join(dir, "cluster.json"), filepath.Join(dir, "text")
-	f, err := exchange.NewFile([]float64{1, 1})
+	f, err := cluster.NewFile([]float64{1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}

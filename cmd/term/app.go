@@ -28,9 +28,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/internal/bug"
 )
 
@@ -130,7 +130,7 @@ func (a *App) Fail(err error) int {
 // advice returns what to do about an error, to be printed after it; "" if there is nothing to say.
 func advice(err error) string {
 	var added *crawl.NewDirectoryError
-	var back *exchange.SetBackError
+	var back *cluster.SetBackError
 	var limit *crawl.LimitError
 	var failed *crawl.DiskError
 	switch {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"syscall"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/internal/scope"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -79,7 +79,7 @@ func ExitCode(err error) int {
 	var end *Ended
 	var input usageError
 	var damage *disk.CorruptError
-	var back *exchange.SetBackError
+	var back *cluster.SetBackError
 	var rules *scope.Faults
 	switch {
 	case errors.As(err, &end):

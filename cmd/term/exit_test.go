@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"drumbeat/cluster"
 	"drumbeat/crawl"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 )
 
@@ -24,7 +24,7 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}), 3},
 		{fmt.Errorf("write: %w", syscall.EDQUOT), 3},
 		{fmt.Errorf("x: %w", disk.ErrLocked), 4}, {fmt.Errorf("x: %w", state.ErrIncompatible), 4}, {fmt.Errorf("x: %w", state.ErrMoving), 5}, {fmt.Errorf("x: %w", state.ErrExists), 4},
-		{fmt.Errorf("x: %w", &disk.CorruptError{Path: "x"}), 5}, {fmt.Errorf("x: %w", &exchange.SetBackError{Why: "x"}), 5},
+		{fmt.Errorf("x: %w", &disk.CorruptError{Path: "x"}), 5}, {fmt.Errorf("x: %w", &cluster.SetBackError{Why: "x"}), 5},
 		{errors.Join(fmt.Errorf("x: %w", state.ErrIncompatible), &disk.CorruptError{Path: "x"}), 5},
 		{errors.Join(errors.New("x"), end), 1}, {errors.Join(end, errors.Join(nil, fmt.Errorf("x: %w", syscall.ENOSPC))), 3}, {errors.Join(nil, end), 15},
 	} {

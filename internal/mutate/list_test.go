@@ -136,9 +136,9 @@ var mutants = []mutant{
 	{name: "segment-not-cut", file: "queue/files.go", edits: []edit{{"		err = f.Truncate(s.Size)\n", ""}}},
 
 	// What crosses between nodes.
-	{name: "published-before-durable", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
+	{name: "published-before-durable", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"h.Number, h.Number <= durable, nil", "h.Number, h.Number <= durable || true, nil"}}},
-	{name: "dropped-when-published", file: "exchange/outbox.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+	{name: "dropped-when-published", file: "cluster/outbox.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	if err := o.sent.Append(msg); err != nil {\n		return err\n	}\n",
 			"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	_ = msg\n"}}},
 	// The mutant writes the mark itself: it must not wait for another goroutine, because the lock of checkpoints stops a bubble.
@@ -155,9 +155,9 @@ var mutants = []mutant{
 `}}},
 	// That the two are not one transaction shows if a checkpoint comes between them, so the mutant waits for one.
 	{name: "taken-outside-of-transaction", file: intakeFile, pkg: "./crawl", test: "TestClusterCutsInTurn|TestClusterCuts$", edits: []edit{
-		{"	return s.transact(func(tx *transaction) error {\n		s.testHook(\"intake\")\n", `	if verdict == exchange.Take {
+		{"	return s.transact(func(tx *transaction) error {\n		s.testHook(\"intake\")\n", `	if verdict == cluster.Take {
 		if err := s.transact(func(tx *transaction) error {
-			s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+			s.intake.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}
 			return nil
 		}); err != nil {
 			return err
@@ -166,18 +166,18 @@ var mutants = []mutant{
 	}
 	return s.transact(func(tx *transaction) error {
 		s.testHook("intake")
-`}, {"	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}\n	s.taken", "	s.taken"}}},
+`}, {"	s.intake.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}\n	s.taken", "	s.taken"}}},
 	{name: "skipped-by-sequence", file: intakeFile, pkg: "./crawl", test: "TestClusterCuts$", edits: []edit{
-		{"		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)\n", `		verdict = exchange.Take
+		{"		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)\n", `		verdict = cluster.Take
 		if msg.Seq <= s.intake.Seq {
-			verdict = exchange.Skip
+			verdict = cluster.Skip
 		}
 `}}},
 	{name: "edge-to-the-owner-of-its-source", file: "admit/batch.go", pkg: "./crawl", test: "TestCluster$", edits: []edit{
 		{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
-	{name: "gap-overlooked", file: "exchange/mark.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
+	{name: "gap-overlooked", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},
-	{name: "taken-again", file: "exchange/mark.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
+	{name: "taken-again", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
 	{name: "intake-not-saved", file: checkpointFile, pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"Intake: mo.intake,", "Intake: nil,"}}},
@@ -186,29 +186,29 @@ var mutants = []mutant{
 		{"	n.next = max(n.next, at+max(int64(s.opt.ServerDelay), s.netWindow))\n", ""}}},
 	{name: "rests-not-handed-over", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
 		{"	if n.restUntil > at {\n", "	if false {\n"}}},
-	{name: "handed-over-with-requests-to-begin", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestNodes|TestFaults", edits: []edit{
+	{name: "handed-over-with-requests-to-begin", file: "cluster/lease/steps.go", pkg: "./cluster/lease", test: "TestNodes|TestFaults", edits: []edit{
 		{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endTimeout) {\n", "	if state.Pending < 0 {\n"}}},
-	{name: "leases-kept-without-beats", file: "exchange/lease/heartbeats.go", pkg: "./exchange/lease", test: "TestSilent", edits: []edit{
+	{name: "leases-kept-without-beats", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestSilent", edits: []edit{
 		{"return l.heartbeats.heard.Load() && ", "return l.heartbeats.heard.Load() || "}}},
-	{name: "brought-rests-not-kept", file: "exchange/lease/value.go", pkg: "./exchange/lease", test: "TestRestsOutliveKills", edits: []edit{
+	{name: "brought-rests-not-kept", file: "cluster/lease/value.go", pkg: "./cluster/lease", test: "TestRestsOutliveKills", edits: []edit{
 		{"	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}\n", "	next := value{Node: node, Run: run, Open: v.Open}\n"}}},
-	{name: "leases-not-claimed-again", file: "exchange/lease/heartbeats.go", pkg: "./exchange/lease", test: "TestFaults", edits: []edit{
+	{name: "leases-not-claimed-again", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestFaults", edits: []edit{
 		{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
-	{name: "leases-opened-early", file: "exchange/lease/heartbeats.go", pkg: "./exchange/lease", test: "TestLoss", edits: []edit{
+	{name: "leases-opened-early", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestLoss", edits: []edit{
 		{"n.since >= sureHeartbeats, ", "n.since >= 0, "}}},
-	{name: "late-hand-over-accepted", file: "exchange/lease/lease.go", pkg: "./exchange/lease", test: "TestLateHandOver", edits: []edit{
+	{name: "late-hand-over-accepted", file: "cluster/lease/lease.go", pkg: "./cluster/lease", test: "TestLateHandOver", edits: []edit{
 		{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
-	{name: "loss-seen-in-newer-leases", file: "exchange/lease/heartbeats.go", pkg: "./exchange/lease", test: "TestLateLast", edits: []edit{
+	{name: "loss-seen-in-newer-leases", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestLateLast", edits: []edit{
 		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
-	{name: "silence-ends-now", file: "exchange/lease/heartbeats.go", pkg: "./exchange/lease", test: "TestFrozen", edits: []edit{
+	{name: "silence-ends-now", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestFrozen", edits: []edit{
 		{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
-	{name: "lost-lease-to-be-claimed", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestLostLease", edits: []edit{
+	{name: "lost-lease-to-be-claimed", file: "cluster/lease/steps.go", pkg: "./cluster/lease", test: "TestLostLease", edits: []edit{
 		{"	l.enter(e, gone)\n	l.noteOverdue(e.net)\n	l.settle(e)\n", "	l.enter(e, gone)\n	l.noteOverdue(e.net)\n"}}},
-	{name: "large-bodies-not-told", file: "exchange/lease/open.go", pkg: "./exchange/lease", test: "TestLargeBodies", edits: []edit{
+	{name: "large-bodies-not-told", file: "cluster/lease/open.go", pkg: "./cluster/lease", test: "TestLargeBodies", edits: []edit{
 		{"	for ctx.Err() == nil {\n", "	for false {\n"}}},
-	{name: "hanging-node-asked", file: "exchange/lease/heartbeats.go", pkg: "./exchange/lease", test: "TestHangingNode", edits: []edit{
+	{name: "hanging-node-asked", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestHangingNode", edits: []edit{
 		{"b.l.now()-n.last >= aliveHeartbeats*b.every()\n}", "b.l.now() < 0\n}"}}},
-	{name: "leases-of-the-living-collected", file: "exchange/lease/room.go", pkg: "./exchange/lease", test: "TestCollect", edits: []edit{
+	{name: "leases-of-the-living-collected", file: "cluster/lease/room.go", pkg: "./cluster/lease", test: "TestCollect", edits: []edit{
 		{"return n.heartbeat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
 	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl", test: "TestNoTimerHoldsURLs", edits: []edit{
 		{"	for b.kept.Load() {\n		b.wakeBeast.raise()\n		<-b.moved\n	}\n",
@@ -225,8 +225,8 @@ var mutants = []mutant{
 		{"	if s.rejoining() > 0 {\n		s.log", "	if false {\n		s.log"}}},
 	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterOldEnd", edits: []edit{
 		{"m.Taken[s.node].Totals.Records(); left != 0 {", "m.Taken[s.node].Totals.Records(); left < 0 {"}}},
-	{name: "end-of-an-earlier-round", file: "exchange/mark.go", pkg: "./exchange", test: "TestOver", edits: []edit{
+	{name: "end-of-an-earlier-round", file: "cluster/mark.go", pkg: "./cluster", test: "TestOver", edits: []edit{
 		{" && m.Round >= round", ""}}},
-	{name: "open-message-not-saved", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
+	{name: "open-message-not-saved", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
 }

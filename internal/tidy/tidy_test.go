@@ -81,12 +81,12 @@ var layers = map[string]layer{
 	"internal/urlrule":           {10, []string{"weburl"}},
 	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
 	"internal/response":          {11, []string{"disk", "internal/httphead", "warc"}},
-	"internal/extract":           {12, []string{"internal/mimetype", "internal/pagetext", "parse", "weburl"}},
+	"internal/maintext":          {12, []string{"internal/mimetype", "internal/pagetext", "parse", "weburl"}},
 
-	"exchange":            {11, []string{"disk", "queue", "weburl"}},
-	"exchange/enginetest": {12, []string{"exchange"}},                        // for tests
-	"exchange/mem":        {13, []string{"exchange", "exchange/enginetest"}}, // for tests
-	"exchange/nats":       {13, []string{"exchange", "exchange/enginetest", "internal/cputime"}},
+	"cluster":               {11, []string{"disk", "queue", "weburl"}},
+	"cluster/transporttest": {12, []string{"cluster"}},                          // for tests
+	"cluster/mem":           {13, []string{"cluster", "cluster/transporttest"}}, // for tests
+	"cluster/nats":          {13, []string{"cluster", "cluster/transporttest", "internal/cputime"}},
 
 	"internal/trapscore": {12, []string{"internal/simhash"}},
 
@@ -95,11 +95,11 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"exchange/lease": {21, []string{"exchange", "exchange/nats", "internal/cputime", "internal/list", "polite"}}, // exchange/nats for a benchmark
+	"cluster/lease": {21, []string{"cluster", "cluster/nats", "internal/cputime", "internal/list", "polite"}}, // cluster/nats for a benchmark
 
-	"state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
+	"state": {25, []string{"disk", "drum", "cluster", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit", "internal/walk"}},
-	"admit": {26, []string{"disk", "drum", "exchange", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
+	"admit": {26, []string{"disk", "drum", "cluster", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
 		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "state"}},
 	"state/changes":  {10, []string{"disk"}},
 	"crawl/strategy": {10, []string{"weburl"}},
@@ -126,7 +126,7 @@ var layers = map[string]layer{
 	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
 	"state/report":       {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk", "internal/human"}},
 
-	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "state/snapshot", "state/audit", "state/changes", "state/explain", "state/history", "state", "disk", "exchange", "fetch",
+	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "state/snapshot", "state/audit", "state/changes", "state/explain", "state/history", "state", "disk", "cluster", "fetch",
 		"internal/bug", "internal/ports", "internal/human", "star"}},
 
 	"bench/report":       {0, nil},
@@ -146,21 +146,21 @@ var layers = map[string]layer{
 		"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "exchange"}},
+	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "cluster"}},
 	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "state", "disk", "internal/cputime",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl", "state/audit", "state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "admit", "state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
+	"cmd/term": {42, []string{"crawl", "state/audit", "state", "disk", "cluster", "internal/bug", "internal/scope", "internal/human"}},
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "admit", "state", "disk", "cluster", "fetch", "internal/pace", "internal/profile",
 		"internal/nat64", "internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
-	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk", "exchange"}},
+	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk", "cluster"}},
 	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "state/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk"}},
-	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "exchange", "exchange/nats", "internal/human"}},
+	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "cluster", "cluster/nats", "internal/human"}},
 	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
@@ -175,7 +175,7 @@ var layers = map[string]layer{
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
-		"internal/walk", "exchange", "exchange/lease", "exchange/nats"}},
+		"internal/walk", "cluster", "cluster/lease", "cluster/nats"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "state", "disk", "dnscache", "fetch",
 		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb", "internal/human", "weburl"}},
 	"cmd/bench": {49, []string{"*"}},
@@ -211,10 +211,10 @@ var layers = map[string]layer{
 
 // testHelpers are packages that the tests of any package may import.
 var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworld", "internal/cmdtest", "internal/simweb", "internal/damage", "disk",
-	"disk/memfs", "bench/links", "exchange/mem", "internal/objstore/objtest"}
+	"disk/memfs", "bench/links", "cluster/mem", "internal/objstore/objtest"}
 
 // named are packages that "*" does not include.
-var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs", "exchange/enginetest", "exchange/mem", "internal/bug", "internal/cmdtest", "internal/damage",
+var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs", "cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage",
 	"internal/bareloop", "internal/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/state"
 )
 
@@ -57,16 +57,16 @@ type ClusterReport struct {
 	Abandoned []int  // nodes that others have abandoned
 	// Out, Taken and Above are sums over all compared pairs: records sent, records taken, and untaken records
 	// in outboxes.
-	Out, Taken, Above exchange.Totals
-	Dropped           exchange.Totals // records dropped for abandoned nodes. Out includes them; Taken includes the records these nodes had taken, by their senders' count
-	Lost              exchange.Totals // of Taken, the records that a set-back receiver lost, by its resync
+	Out, Taken, Above cluster.Totals
+	Dropped           cluster.Totals // records dropped for abandoned nodes. Out includes them; Taken includes the records these nodes had taken, by their senders' count
+	Lost              cluster.Totals // of Taken, the records that a set-back receiver lost, by its resync
 	Pairs             int
 	// Bad describes the discrepancies, the first maxBad of BadCount.
 	Bad      []string
 	BadCount int
 	// Back is the first sign of a node that was set back to an older copy. Damaged says whether a node is
 	// damaged.
-	Back    *exchange.SetBackError
+	Back    *cluster.SetBackError
 	Damaged bool
 	Deep    *ClusterDeep // of AuditDirs with Deep
 }
@@ -153,7 +153,7 @@ func (c *Cluster) pair(other int) *Pair {
 }
 
 // addAbandoned adds the records that a node has sent to an abandoned one.
-func (r *ClusterReport) addAbandoned(s *exchange.Sent, to int) {
+func (r *ClusterReport) addAbandoned(s *cluster.Sent, to int) {
 	if !slices.Contains(r.Abandoned, to) {
 		r.Abandoned = append(r.Abandoned, to)
 		slices.Sort(r.Abandoned)
@@ -167,7 +167,7 @@ func (r *ClusterReport) addAbandoned(s *exchange.Sent, to int) {
 func (c *Cluster) Pair(other int) *Pair { return c.pair(other) }
 
 // TakenFrom returns the records that a node has taken from another.
-func (c *Cluster) TakenFrom(other int) exchange.Taken { return c.pair(other).Taken }
+func (c *Cluster) TakenFrom(other int) cluster.Taken { return c.pair(other).Taken }
 
 // pair compares the records that node from sent, by sent, with those that node to took, by received.
 func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
@@ -176,7 +176,7 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 	r.Out.Add(sent.Sent.Out)
 	r.Taken.Add(received.Taken.Totals)
 	r.Lost.Add(received.Lost)
-	var back *exchange.SetBackError
+	var back *cluster.SetBackError
 	if errors.As(err, &back) && r.Back == nil {
 		r.Back = back
 	}
@@ -201,7 +201,7 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\ttaken for good\tin outboxes\tlinks taken\tedges sent\ttaken for good\tin outboxes\tedges taken\t\n")
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		var out, gone, files, taken exchange.Totals
+		var out, gone, files, taken cluster.Totals
 		for i := range n.Cluster.Pairs {
 			p := &n.Cluster.Pairs[i]
 			out.Add(p.Sent.Out)

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -26,7 +26,7 @@ type ClusterOptions struct {
 	// Deep audits each node as Deep does, and compares URLs and keys. It takes no Others.
 	Deep bool
 	// Table maps PLDs to their owners, for Deep.
-	Table *exchange.Table
+	Table *cluster.Table
 }
 
 // ClusterDeep is the part of a deep audit that only clusters have.
@@ -235,7 +235,7 @@ func (n *openNode) tell(bad []string, found *ClusterReport) {
 
 // deep runs Deep and checks the owners of all URLs. Ended URLs stay on their node when slots move; the audit
 // of each node compares their number with state.Accounts.Moved.
-func (n *openNode) deep(table *exchange.Table, deep *ClusterDeep, found *ClusterReport) (_ *DeepReport, err error) {
+func (n *openNode) deep(table *cluster.Table, deep *ClusterDeep, found *ClusterReport) (_ *DeepReport, err error) {
 	x, err := NewScanner(n.saved, n.m, &n.opt)
 	if err != nil {
 		return nil, err

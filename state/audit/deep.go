@@ -8,8 +8,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/internal/crawllog"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -148,7 +148,7 @@ type Scanner struct {
 	// LostTexts counts lost texts of links that URLseen had not checked or not passed on.
 	LostTexts int64
 	// Outboxes are the contents of the outboxes of a node of a cluster, by the other node.
-	Outboxes map[int]*exchange.OutboxFound
+	Outboxes map[int]*cluster.OutboxFound
 	cluster  *Cluster
 	Stored   []StoredFile // those of the list of objects
 	// URL, if set, is called with the URL of each record, and of each response and line of the crawl log: with ended.

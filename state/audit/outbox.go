@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -16,7 +16,7 @@ import (
 // audit, which ReadNode reads.
 type Cluster struct {
 	Node, Nodes int
-	Table       uint64 // exchange.Table.Sum
+	Table       uint64 // cluster.Table.Sum
 	Secret      uint64 // keyed hash of a constant: equal for nodes of one crawl
 	Incarnation uint64 // how often the node was resynced
 	Pairs       []Pair // one for each other node
@@ -25,12 +25,12 @@ type Cluster struct {
 // Pair is the account of a node's exchange with one other node.
 type Pair struct {
 	Node int // the other one
-	Sent exchange.Sent
+	Sent cluster.Sent
 	// Files are the records in the outbox. They are Sent.Out less Sent.Gone, unless the outbox is damaged.
-	Files       exchange.Totals
-	Taken       exchange.Taken
-	Lost        exchange.Totals // of Taken, the records lost when this node was set back
-	Incarnation uint64          // of the other node; this one takes messages of this incarnation
+	Files       cluster.Totals
+	Taken       cluster.Taken
+	Lost        cluster.Totals // of Taken, the records lost when this node was set back
+	Incarnation uint64         // of the other node; this one takes messages of this incarnation
 }
 
 // clusterOf returns the Cluster of a manifest, without Files; nil for a crawl of one node.
@@ -51,18 +51,18 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		var lost exchange.Totals
+		var lost cluster.Totals
 		if node < len(m.Intake.Lost) {
 			lost = m.Intake.Lost[node]
 		}
 		c.Pairs = append(c.Pairs, Pair{Node: node, Taken: m.Intake.Taken[node], Lost: lost, Incarnation: m.Intake.IncarnationOf(node),
-			Sent: exchange.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, Abandoned: st.Abandoned, Last: st.Last, GoneNumber: st.Taken}})
+			Sent: cluster.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, Abandoned: st.Abandoned, Last: st.Last, GoneNumber: st.Taken}})
 	}
 	return c, nil
 }
 
-func outboxState(m *state.Manifest, node int) (*exchange.OutboxState, error) {
-	st, err := state.Part[exchange.OutboxState](m, state.OutboxName(node))
+func outboxState(m *state.Manifest, node int) (*cluster.OutboxState, error) {
+	st, err := state.Part[cluster.OutboxState](m, state.OutboxName(node))
 	if err == nil && st == nil {
 		err = state.Incompatible("crawl: the manifest has no state of the outbox for node %d", node)
 	}
@@ -70,12 +70,12 @@ func outboxState(m *state.Manifest, node int) (*exchange.OutboxState, error) {
 }
 
 // scanOutbox reads the outbox of a pair, and sets its Files and Sums.
-func (p *Pair) scan(r *state.Saved, m *state.Manifest, damaged func(error) error) (*exchange.OutboxFound, error) {
+func (p *Pair) scan(r *state.Saved, m *state.Manifest, damaged func(error) error) (*cluster.OutboxFound, error) {
 	st, err := outboxState(m, p.Node)
 	if err != nil {
 		return nil, err
 	}
-	found, err := exchange.ScanOutbox(exchange.OutboxScan{Set: r.Set, Name: state.OutboxName(p.Node), From: m.Frozen.Node, To: p.Node,
+	found, err := cluster.ScanOutbox(cluster.OutboxScan{Set: r.Set, Name: state.OutboxName(p.Node), From: m.Frozen.Node, To: p.Node,
 		State: st, Damaged: damaged, LinkKey: func(record []byte) (uint64, error) {
 			var rec weburl.Record
 			if err := rec.Decode(record); err != nil {
@@ -110,7 +110,7 @@ func (x *Scanner) scanOutboxes() error {
 	if err != nil || c == nil {
 		return err
 	}
-	x.Outboxes = map[int]*exchange.OutboxFound{}
+	x.Outboxes = map[int]*cluster.OutboxFound{}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		x.Begin(state.OutboxName(p.Node))
@@ -128,7 +128,7 @@ func (x *Scanner) scanOutboxes() error {
 
 // quarantined checks an unreadable message of another node.
 func (x *Scanner) quarantined(msg []byte) error {
-	if _, err := exchange.ReadHeader(msg); err != nil {
+	if _, err := cluster.ReadHeader(msg); err != nil {
 		x.lost(1)
 		return x.damage(err)
 	}
@@ -158,7 +158,7 @@ func (c *Cluster) Write(w io.Writer) error {
 }
 
 // dropped returns the records dropped because their nodes were abandoned.
-func (c *Cluster) dropped() (dropped exchange.Totals) {
+func (c *Cluster) dropped() (dropped cluster.Totals) {
 	for i := range c.Pairs {
 		dropped.Add(c.Pairs[i].Sent.Dropped)
 	}
@@ -210,12 +210,12 @@ type totalsJSON struct {
 	EdgeKeys string `json:"edge_keys"`
 }
 
-func totalsForm(t exchange.Totals) totalsJSON {
+func totalsForm(t cluster.Totals) totalsJSON {
 	keys := func(s weburl.Sum) string { return fmt.Sprintf("%016x%016x", s.Hi, s.Lo) }
 	return totalsJSON{Links: t.Links.N, LinkKeys: keys(t.Links), Edges: t.Edges.N, EdgeKeys: keys(t.Edges)}
 }
 
-func (f *totalsJSON) totals() (t exchange.Totals, err error) {
+func (f *totalsJSON) totals() (t cluster.Totals, err error) {
 	for _, s := range [...]struct {
 		sum  *weburl.Sum
 		n    int64
@@ -244,8 +244,8 @@ func (c *Cluster) MarshalJSON() ([]byte, error) {
 		s := &p.Sent
 		form.Pairs = append(form.Pairs, pairJSON{Node: p.Node, Out: totalsForm(s.Out), Gone: totalsForm(s.Gone), Files: totalsForm(p.Files),
 			Taken: totalsForm(p.Taken.Totals), OutNumber: s.Last, GoneNumber: s.GoneNumber, TakenNumber: p.Taken.Number,
-			Sums: exchange.AppendSums(nil, s.Sums), GivenUp: s.Abandoned, Incarnation: p.Incarnation})
-		if p.Lost != (exchange.Totals{}) {
+			Sums: cluster.AppendSums(nil, s.Sums), GivenUp: s.Abandoned, Incarnation: p.Incarnation})
+		if p.Lost != (cluster.Totals{}) {
 			form.Pairs[i].Lost = totalsForm(p.Lost)
 		}
 		if s.Abandoned {
@@ -261,11 +261,11 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &form); err != nil {
 		return err
 	}
-	if form.Nodes < 1 || form.Nodes > exchange.MaxNodes || form.Node < 0 || form.Node >= form.Nodes || len(form.Pairs) != form.Nodes-1 {
+	if form.Nodes < 1 || form.Nodes > cluster.MaxNodes || form.Node < 0 || form.Node >= form.Nodes || len(form.Pairs) != form.Nodes-1 {
 		return fmt.Errorf("node %d of %d with %d others", form.Node, form.Nodes, len(form.Pairs))
 	}
 	*c = Cluster{Node: form.Node, Nodes: form.Nodes, Incarnation: form.Incarnation}
-	err := exchange.CheckIncarnation(form.Incarnation)
+	err := cluster.CheckIncarnation(form.Incarnation)
 	if err != nil {
 		return err
 	}
@@ -292,16 +292,16 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 }
 
 func (f *pairJSON) pair() (p Pair, err error) {
-	p = Pair{Node: f.Node, Incarnation: f.Incarnation, Taken: exchange.Taken{Number: f.TakenNumber}, Sent: exchange.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
+	p = Pair{Node: f.Node, Incarnation: f.Incarnation, Taken: cluster.Taken{Number: f.TakenNumber}, Sent: cluster.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
 	for _, s := range [...]struct {
-		to   *exchange.Totals
+		to   *cluster.Totals
 		form *totalsJSON
 	}{{&p.Sent.Out, &f.Out}, {&p.Sent.Gone, &f.Gone}, {&p.Files, &f.Files}, {&p.Taken.Totals, &f.Taken}} {
 		if *s.to, err = s.form.totals(); err != nil {
 			return p, err
 		}
 	}
-	if err = exchange.CheckIncarnation(f.Incarnation); err != nil {
+	if err = cluster.CheckIncarnation(f.Incarnation); err != nil {
 		return p, err
 	}
 	if f.Lost != (totalsJSON{}) {
@@ -314,7 +314,7 @@ func (f *pairJSON) pair() (p Pair, err error) {
 			return p, err
 		}
 	}
-	if p.Sent.Sums, err = exchange.ParseSums(f.Sums); err != nil {
+	if p.Sent.Sums, err = cluster.ParseSums(f.Sums); err != nil {
 		return p, err
 	}
 	n := uint64(len(p.Sent.Sums)) // 0 if the outbox was too damaged

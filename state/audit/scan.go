@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/health"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -511,7 +511,7 @@ func (x *Scanner) unnamed() error {
 		if !strings.HasPrefix(name, state.OutboxPrefix) {
 			continue
 		}
-		st, err := state.Part[exchange.OutboxState](x.Manifest, name)
+		st, err := state.Part[cluster.OutboxState](x.Manifest, name)
 		if err != nil {
 			return err
 		}

@@ -3,15 +3,15 @@ package explain
 import (
 	"fmt"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
 // OutboxReport says where a link stands that is on its way to another node.
 type OutboxReport struct {
-	Where   string `json:"where"`   // exchange.InOpen, InPending or InSent
+	Where   string `json:"where"`   // cluster.InOpen, InPending or InSent
 	Message uint64 `json:"message"` // its number
 }
 
@@ -24,7 +24,7 @@ func (v *view) readOwners(run *state.LastRun) error {
 	if err != nil {
 		return nil // it may be on another machine
 	}
-	f, err := exchange.DecodeFile(data)
+	f, err := cluster.DecodeFile(data)
 	if err == nil && f.Table.Sum() == v.m.Frozen.Table {
 		v.owners = f.Table
 	}
@@ -32,8 +32,8 @@ func (v *view) readOwners(run *state.LastRun) error {
 }
 
 // outbox returns the state of the outbox for a node; nil if there is none.
-func (v *view) outbox(node int) *exchange.OutboxState {
-	st, err := state.Part[exchange.OutboxState](v.m, state.OutboxName(node))
+func (v *view) outbox(node int) *cluster.OutboxState {
+	st, err := state.Part[cluster.OutboxState](v.m, state.OutboxName(node))
 	if err != nil || st == nil || st.Pending == nil || st.Sent == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (v *view) findOwners(reports []*URLReport) {
 		}
 		damages := new([]string)
 		damaged := v.damaged(damages)
-		_ = damaged(exchange.EachLink(v.r.Set, state.OutboxName(node), st, func(record []byte, where string, number uint64) error {
+		_ = damaged(cluster.EachLink(v.r.Set, state.OutboxName(node), st, func(record []byte, where string, number uint64) error {
 			var rec weburl.Record
 			if err := rec.Decode(record); err != nil {
 				return err
@@ -100,9 +100,9 @@ func (v *view) whyOther(rep *URLReport) []string {
 		return append(why, "the outbox is not readable as a whole")
 	case o == nil:
 		return append(why, fmt.Sprintf("no link to it waits here: node %d has all that this node has found", *rep.Node))
-	case o.Where == exchange.InOpen:
+	case o.Where == cluster.InOpen:
 		return append(why, "a link to it stands in the outbox, in no message yet: the next checkpoint ends the message")
-	case o.Where == exchange.InPending:
+	case o.Where == cluster.InPending:
 		return append(why, fmt.Sprintf("a link to it stands in the outbox, in message %d, which is not published yet", o.Message))
 	default:
 		return append(why, fmt.Sprintf("a link to it stands in the outbox, in message %d, which is published; node %d has not said that it "+

@@ -8,9 +8,9 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/health"
 	"drumbeat/internal/sites"
@@ -51,13 +51,13 @@ type view struct {
 	traps        map[uint64]trapscore.Score // by key of the host; nil until read
 	hostDelays   map[uint64]time.Time
 	serverDelays map[netip.Addr]time.Time
-	scopeFault   string          // why the scope is unknown
-	sites        *sites.Set      // settings of sites; nil for none
-	siteFault    string          // why they are unknown
-	owners       *exchange.Table // of a cluster; nil if there is none, or it is unknown
-	vanished     bool            // a file that the manifest names does not exist
-	logCut       bool            // the older part of the crawl log was not read
-	hurt         []string        // damage found for any answer; a URL that was not found may be there
+	scopeFault   string         // why the scope is unknown
+	sites        *sites.Set     // settings of sites; nil for none
+	siteFault    string         // why they are unknown
+	owners       *cluster.Table // of a cluster; nil if there is none, or it is unknown
+	vanished     bool           // a file that the manifest names does not exist
+	logCut       bool           // the older part of the crawl log was not read
+	hurt         []string       // damage found for any answer; a URL that was not found may be there
 }
 
 // openExplainView reads the manifest and the states that every answer needs. It neither locks nor writes.

@@ -6,7 +6,7 @@
 //
 // Run reads one checkpoint of a crawl, which may be running (state.Reader), and makes one part for each WARC file.
 // It has a row or record for each stored response with a status of 200 to 299 that is HTML, in the order of the
-// file. Package internal/extract says what is in it. Of the others the report has counts: revisits (their text is
+// file. Package internal/maintext says what is in it. Of the others the report has counts: revisits (their text is
 // that of the record to which they refer), other statuses, and other types. A record that is damaged is counted,
 // named in Report.Damage and left out. WARC files without an index, and those moved away, are left out, with a note.
 //

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"drumbeat/internal/bug"
-	"drumbeat/internal/extract"
+	"drumbeat/internal/maintext"
 	"drumbeat/internal/pagetext"
 	"drumbeat/internal/response"
 	"drumbeat/internal/tabular"
@@ -30,7 +30,7 @@ const sniffBytes = 1445
 
 // page adds a page to a part. Damage of its record is a *disk.CorruptError.
 func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) error {
-	return withDoc(data, x, counts, func(rec *warc.StoredRecord, resp *response.Response, doc *extract.Doc) error {
+	return withDoc(data, x, counts, func(rec *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
 		for _, tag := range resp.Fields("X-Robots-Tag") {
 			doc.NoIndex = doc.NoIndex || parse.ParseRobotsTag([]byte(tag), j.agent).NoIndex
 		}
@@ -54,8 +54,8 @@ func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
 		return "", nil
 	}
 	var counts Counts
-	err = withDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *extract.Doc) error {
-		code, _ = extract.Language(doc.Main)
+	err = withDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+		code, _ = maintext.Language(doc.Main)
 		return nil
 	})
 	return code, err
@@ -68,7 +68,7 @@ func HasPage(x *warc.Indexed) bool {
 
 // withDoc reads a record and calls use if it is a page; otherwise it counts what it is.
 func withDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
-	use func(*warc.StoredRecord, *response.Response, *extract.Doc) error) error {
+	use func(*warc.StoredRecord, *response.Response, *maintext.Doc) error) error {
 	rec, err := data.Record(x)
 	if err != nil {
 		return err
@@ -85,9 +85,9 @@ func withDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
 		counts.OtherType++
 		return resp.SkipBody()
 	}
-	var doc *extract.Doc
+	var doc *maintext.Doc
 	failed := bug.Contained(func() (err error) {
-		doc, err = extract.HTML(body, kind, x.URL)
+		doc, err = maintext.HTML(body, kind, x.URL)
 		return err
 	})
 	if err := resp.End(body.err); err != nil {
@@ -156,7 +156,7 @@ func (s *sink) close() error {
 func (s *sink) has(f Field) bool { return slices.Contains(s.fields, f) }
 
 // add adds a page. It tells whether the page or its text was cut.
-func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *extract.Doc) (truncated bool, err error) {
+func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *maintext.Doc) (truncated bool, err error) {
 	text := d.Main
 	if s.full {
 		text = d.Text
@@ -171,7 +171,7 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *extr
 	v := append(s.row[:0], tabular.Str(x.URL), tabular.At(x.Time), tabular.Int(int64(x.Status)), tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")),
 		tabular.StrOrNull(d.Charset), tabular.Truth(d.CharsetGuessed), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset), tabular.Int(x.Length))
 	if s.has(Lang) {
-		code, sure := extract.Language(d.Main)
+		code, sure := maintext.Language(d.Main)
 		v = append(v, tabular.Str(code), tabular.Float(math.Round(sure*100)/100), tabular.StrOrNull(d.Declared))
 	}
 	if s.has(Meta) {
@@ -200,14 +200,14 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *extr
 }
 
 // addWET adds a record: the title as a line, then the text. The visible text has the title already.
-func (s *sink) addWET(x *warc.Indexed, rec *warc.StoredRecord, d *extract.Doc, text []byte) error {
+func (s *sink) addWET(x *warc.Indexed, rec *warc.StoredRecord, d *maintext.Doc, text []byte) error {
 	if !s.full && d.Title != "" {
 		s.text = append(append(append(s.text[:0], d.Title...), '\n'), text...)
 		text = s.text
 	}
 	c := &warc.Conversion{URL: x.URL, Date: x.Time, RefersTo: rec.Get("WARC-Record-ID"), Text: text}
 	if s.has(Lang) {
-		if code, _ := extract.Language(d.Main); code != extract.Undetermined {
+		if code, _ := maintext.Language(d.Main); code != maintext.Undetermined {
 			c.Languages = code
 		}
 	}

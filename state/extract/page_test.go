@@ -8,18 +8,18 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"drumbeat/internal/extract"
+	"drumbeat/internal/maintext"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
 )
 
 // TestLargestRow: a page with everything at its bound makes a row, whose text is cut between two characters.
 func TestLargestRow(t *testing.T) {
-	value := strings.Repeat("v", extract.MaxValue)
-	doc := &extract.Doc{Title: value, Description: value, Canonical: value, Author: value, Published: value, Declared: value,
-		Main: bytes.Repeat([]byte("語"), extract.MaxPage/3)}
-	for range extract.MaxJSONLD {
-		doc.JSONLD = append(doc.JSONLD, json.RawMessage(`"`+strings.Repeat("j", extract.MaxJSONLDBytes/extract.MaxJSONLD-2)+`"`))
+	value := strings.Repeat("v", maintext.MaxValue)
+	doc := &maintext.Doc{Title: value, Description: value, Canonical: value, Author: value, Published: value, Declared: value,
+		Main: bytes.Repeat([]byte("語"), maintext.MaxPage/3)}
+	for range maintext.MaxJSONLD {
+		doc.JSONLD = append(doc.JSONLD, json.RawMessage(`"`+strings.Repeat("j", maintext.MaxJSONLDBytes/maintext.MaxJSONLD-2)+`"`))
 	}
 	for _, format := range []tabular.Format{tabular.JSONL, tabular.Parquet, tabular.CSV} {
 		var out bytes.Buffer
@@ -47,7 +47,7 @@ func TestLargestRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		var items []string
-		if err := json.Unmarshal([]byte(row.LD), &items); err != nil || len(items) != extract.MaxJSONLD {
+		if err := json.Unmarshal([]byte(row.LD), &items); err != nil || len(items) != maintext.MaxJSONLD {
 			t.Errorf("%d items of JSON-LD, %v", len(items), err)
 		}
 		if n := len(row.Text); n > maxRowText || n <= maxRowText-utf8.UTFMax || strings.Trim(row.Text, "語") != "" || row.Title != value {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/queue"
 	"drumbeat/star"
 	"drumbeat/state"
@@ -16,7 +16,7 @@ import (
 )
 
 // belongs returns an error if the directories are not those of this node of the cluster, at a table.
-func (n *node) belongs(f *exchange.File, table *exchange.Table) error {
+func (n *node) belongs(f *cluster.File, table *cluster.Table) error {
 	fr := &n.m.Frozen
 	switch {
 	case fr.Nodes != table.Nodes() || fr.Node != n.number:
@@ -37,7 +37,7 @@ func (m *mover) check() error {
 		n.owns = state.SlotsOf(m.next.Table, n.number)
 		n.loads = map[int]bool{}
 	}
-	for slot := range exchange.Slots {
+	for slot := range cluster.Slots {
 		if from, to := m.file.Table.OwnerOf(slot), m.next.Table.OwnerOf(slot); from != to {
 			m.nodes[from].gives, m.nodes[to].gets = true, true
 			m.nodes[to].loads[from] = true
@@ -90,7 +90,7 @@ func (n *node) check() error {
 		return err
 	}
 	for other := range m.Frozen.Nodes {
-		st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
+		st, err := state.Part[cluster.OutboxState](m, state.OutboxName(other))
 		if err == nil && st != nil && st.Abandoned {
 			return refuse("it has abandoned node %d, whose slots are lost", other)
 		}

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"path"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
@@ -33,7 +33,7 @@ type Node struct {
 // Report is the result of Run.
 type Report struct {
 	Finished bool // an earlier move was finished; nothing else was done
-	Table    *exchange.Table
+	Table    *cluster.Table
 	Nodes    []NodeReport
 }
 
@@ -77,7 +77,7 @@ func Run(opt Options) (rep *Report, err error) {
 		if err != nil {
 			return nil, err
 		}
-		next = &exchange.File{Crawl: f.Crawl, Secret: f.Secret, Table: table}
+		next = &cluster.File{Crawl: f.Crawl, Secret: f.Secret, Table: table}
 	}
 	m := &mover{opt: &opt, file: f, next: next, rep: &Report{Finished: committed, Table: next.Table}}
 	defer func() { err = errors.Join(err, m.close()) }()
@@ -102,12 +102,12 @@ func Run(opt Options) (rep *Report, err error) {
 }
 
 // readFile reads the file of a cluster.
-func readFile(fsys disk.FS, name string) (*exchange.File, error) {
+func readFile(fsys disk.FS, name string) (*cluster.File, error) {
 	data, err := disk.ReadFile(fsys, name)
 	if err != nil {
 		return nil, fmt.Errorf("move: read %s: %w", name, err)
 	}
-	f, err := exchange.DecodeFile(data)
+	f, err := cluster.DecodeFile(data)
 	if err != nil {
 		return nil, fmt.Errorf("move: %s: %w", name, err)
 	}
@@ -117,8 +117,8 @@ func readFile(fsys disk.FS, name string) (*exchange.File, error) {
 // mover is the state of one Run.
 type mover struct {
 	opt   *Options
-	file  *exchange.File
-	next  *exchange.File
+	file  *cluster.File
+	next  *cluster.File
 	nodes []*node
 	rep   *Report
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"drumbeat/cluster"
 	"drumbeat/drum"
-	"drumbeat/exchange"
 	"drumbeat/internal/health"
 	"drumbeat/robots"
 	"drumbeat/star"
@@ -38,7 +38,7 @@ type node struct {
 	parts         map[uint64]uint8 // of the budget, by traps of this node before
 
 	scopes   []uint64 // keys of sites from messages
-	taken    map[int]exchange.Taken
+	taken    map[int]cluster.Taken
 	messages int64
 	links    int64 // records of these messages
 	lent     int64 // pages that they lend

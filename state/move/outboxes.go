@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"drumbeat/admit"
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/star"
 	"drumbeat/state"
 )
@@ -16,9 +16,9 @@ func (m *mover) outboxes(n *node) error {
 	if !n.gives {
 		return nil
 	}
-	dec := new(exchange.Decoder)
+	dec := new(cluster.Decoder)
 	inlet := admit.NewInlet(&admit.Policy{Hasher: n.saved.Hasher, Suffixes: n.saved.Suffixes, Table: m.file.Table, Node: n.number})
-	n.taken = map[int]exchange.Taken{}
+	n.taken = map[int]cluster.Taken{}
 	for _, from := range m.nodes {
 		if from == n {
 			continue
@@ -31,9 +31,9 @@ func (m *mover) outboxes(n *node) error {
 }
 
 // outbox takes the messages of one node for another.
-func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *exchange.Decoder) error {
+func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder) error {
 	name := fmt.Sprint(state.OutboxPrefix, to.number)
-	st, err := state.Part[exchange.OutboxState](from.m, name)
+	st, err := state.Part[cluster.OutboxState](from.m, name)
 	if err != nil {
 		return err
 	}
@@ -42,15 +42,15 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *exchange.Decoder
 	}
 	taken := to.m.Intake.Taken[from.number]
 	if taken.Number > st.Last {
-		return exchange.Unsent(from.number, to.number, taken.Number, st.Last)
+		return cluster.Unsent(from.number, to.number, taken.Number, st.Last)
 	}
 	if st.Open.Len > 0 {
 		return fmt.Errorf("node %d has begun a message for it: start node %d and stop it in order: %w", from.number, from.number,
 			state.ErrIncompatible)
 	}
 	sum, count := taken.Totals, uint64(0)
-	if err := exchange.EachUntaken(from.saved.Set, name, st, taken.Number, func(h *exchange.Header, msg []byte) error {
-		if h.Crawl != exchange.CrawlKey(m.file.Key(), from.m.Intake.Incarnation) || h.From != from.number || h.To != to.number {
+	if err := cluster.EachUntaken(from.saved.Set, name, st, taken.Number, func(h *cluster.Header, msg []byte) error {
+		if h.Crawl != cluster.CrawlKey(m.file.Key(), from.m.Intake.Incarnation) || h.From != from.number || h.To != to.number {
 			return fmt.Errorf("outbox of node %d: a message from node %d to node %d, crawl %016x", from.number, h.From, h.To, h.Crawl)
 		}
 		inlet.Reset()
@@ -71,7 +71,7 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *exchange.Decoder
 			st.Last-taken.Number, errors.Join(state.ErrIncompatible))
 	}
 	if count > 0 {
-		to.taken[from.number] = exchange.Taken{Number: st.Last, Totals: st.Whole}
+		to.taken[from.number] = cluster.Taken{Number: st.Last, Totals: st.Whole}
 		to.messages += int64(count)
 	}
 	return nil

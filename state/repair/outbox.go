@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -16,8 +16,8 @@ var ErrOutbox = errors.New("an outbox can't be repaired")
 // outboxRepair is the repair of one outbox.
 type outboxRepair struct {
 	pair     *audit.Pair
-	taken    *exchange.Taken // drop all messages up to this one; nil: none
-	openLost bool            // drop the records of the open message
+	taken    *cluster.Taken // drop all messages up to this one; nil: none
+	openLost bool           // drop the records of the open message
 }
 
 // decideOutboxes decides what to do with damaged outboxes. It returns an error if a lost message is not
@@ -68,7 +68,7 @@ func (w *repair) do(format string, args ...any) {
 
 // takenBy returns the messages of this node that the other node of a pair has made durable, by its audit; nil
 // without an audit.
-func (w *repair) takenBy(c *audit.Cluster, p *audit.Pair) (*exchange.Taken, error) {
+func (w *repair) takenBy(c *audit.Cluster, p *audit.Pair) (*cluster.Taken, error) {
 	for i := range w.opt.Others {
 		n := &w.opt.Others[i]
 		if n.Cluster.Node != p.Node {
@@ -103,10 +103,10 @@ func (w *repair) refuse(p *audit.Pair, format string, args ...any) error {
 }
 
 // openRecords returns the records of the open message by the accounts.
-func (w *repair) openRecords(p *audit.Pair) exchange.Totals {
-	st, err := state.Part[exchange.OutboxState](w.Manifest, state.OutboxName(p.Node))
+func (w *repair) openRecords(p *audit.Pair) cluster.Totals {
+	st, err := state.Part[cluster.OutboxState](w.Manifest, state.OutboxName(p.Node))
 	if err != nil || st == nil {
-		return exchange.Totals{}
+		return cluster.Totals{}
 	}
 	lost := st.Out
 	lost.Sub(st.Whole)
@@ -118,7 +118,7 @@ func (w *repair) remakeOutboxes() error {
 	for i := range w.outboxes {
 		o := &w.outboxes[i]
 		name := state.OutboxName(o.pair.Node)
-		err := RemakePart(w.Shadow, name, func(old, next *exchange.OutboxState) (err error) {
+		err := RemakePart(w.Shadow, name, func(old, next *cluster.OutboxState) (err error) {
 			if o.openLost {
 				lost := w.openRecords(o.pair)
 				next.Open, next.Out = disk.Ref{}, old.Whole
@@ -130,7 +130,7 @@ func (w *repair) remakeOutboxes() error {
 				return nil
 			}
 			keep := func(msg []byte) bool {
-				h, err := exchange.ReadHeader(msg)
+				h, err := cluster.ReadHeader(msg)
 				return err == nil && h.Number > o.taken.Number
 			}
 			if next.Pending, err = w.RemakeQueue(name+"/pending", old.Pending, keep); err != nil {

@@ -2,7 +2,7 @@ package repair
 
 import (
 	"drumbeat/beast"
-	"drumbeat/exchange"
+	"drumbeat/cluster"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/state"
@@ -95,7 +95,7 @@ func validObject(rec []byte) bool {
 }
 
 func validMessage(rec []byte) bool {
-	_, err := exchange.ReadHeader(rec)
+	_, err := cluster.ReadHeader(rec)
 	return err == nil
 }
 

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
-	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/weburl"
@@ -17,7 +17,7 @@ import (
 // on that node, with the audits of all others, then on each other node, with the audit of the first after its
 // resync. All nodes are stopped.
 //
-// The restored node starts a new incarnation (exchange.CrawlKey). Its messages to each node are numbered from
+// The restored node starts a new incarnation (cluster.CrawlKey). Its messages to each node are numbered from
 // the last one that this node has taken, so no record in its outboxes is lost. It takes the messages that the
 // others still have. Messages that they dropped, because the lost directories had them, are lost and counted.
 // The other nodes note the new incarnation, and ignore messages and marks of the old one.
@@ -28,8 +28,8 @@ var ErrResync = errors.New("not resynced")
 // ResyncOptions name the restored node. Options.Others holds the audits that Resync needs.
 type ResyncOptions struct {
 	Options
-	Back int            // the node that was set back
-	File *exchange.File // of the cluster
+	Back int           // the node that was set back
+	File *cluster.File // of the cluster
 }
 
 // Resync does the part of the node in Options.Dirs.
@@ -90,8 +90,8 @@ type resync struct {
 	opt   *Options
 	out   *Report
 
-	intake exchange.Intake        // the next one
-	starts map[int]exchange.Taken // by node: the position after which the next messages are numbered
+	intake cluster.Intake        // the next one
+	starts map[int]cluster.Taken // by node: the position after which the next messages are numbered
 }
 
 func (w *resync) do(format string, args ...any) {
@@ -151,8 +151,8 @@ func (w *resync) openIntake() {
 	w.intake = *w.m.Intake
 	w.intake.Taken = slices.Clone(w.intake.Taken)
 	w.intake.Incarnations = append(slices.Clone(w.intake.Incarnations), make([]uint64, n-len(w.intake.Incarnations))...)
-	w.intake.Lost = append(slices.Clone(w.intake.Lost), make([]exchange.Totals, n-len(w.intake.Lost))...)
-	w.starts = map[int]exchange.Taken{}
+	w.intake.Lost = append(slices.Clone(w.intake.Lost), make([]cluster.Totals, n-len(w.intake.Lost))...)
+	w.starts = map[int]cluster.Taken{}
 }
 
 // check compares the messages from one node to another with those taken there.
@@ -164,7 +164,7 @@ func check(from, to *audit.Cluster) error {
 // planPair decides the actions of the restored node c for node o. broken says that their accounts contradict
 // each other.
 func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
-	var backError *exchange.SetBackError
+	var backError *cluster.SetBackError
 	sent, taken := check(c, o), check(o, c)
 	for _, err := range []error{sent, taken} {
 		if err != nil && !errors.As(err, &backError) {
@@ -191,7 +191,7 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 			"dropped them", there.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
 		w.out.Links += lost.Links.N
 		w.intake.Lost[o.Node].Add(lost)
-		*ours = exchange.Taken{Number: there.Sent.GoneNumber, Totals: there.Sent.Gone}
+		*ours = cluster.Taken{Number: there.Sent.GoneNumber, Totals: there.Sent.Gone}
 	}
 	return sent != nil || taken != nil || there.Incarnation > c.Incarnation, nil
 }
@@ -251,19 +251,19 @@ func (w *resync) run() error {
 // renumber rebuilds the outbox for a node, with numbers that follow the last message taken there.
 func (w *resync) renumber(shadow *Shadow, node int) error {
 	name := state.OutboxName(node)
-	return RemakePart(shadow, name, func(old, next *exchange.OutboxState) (err error) {
+	return RemakePart(shadow, name, func(old, next *cluster.OutboxState) (err error) {
 		start := w.starts[node]
 		shadow.replace(name + "/pending")
 		shadow.replace(name + "/sent")
-		key := exchange.CrawlKey(w.crawl, w.intake.Incarnation)
-		o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key, From: w.back, To: node,
-			BlockBytes: repairBlockBytes}, &exchange.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
+		key := cluster.CrawlKey(w.crawl, w.intake.Incarnation)
+		o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key, From: w.back, To: node,
+			BlockBytes: repairBlockBytes}, &cluster.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
 			Whole: start.Totals, Gone: start.Totals})
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, o.Close()) }()
-		if _, err := exchange.Renumber(w.saved.Set, name, old, o, func(record []byte) (uint64, error) {
+		if _, err := cluster.Renumber(w.saved.Set, name, old, o, func(record []byte) (uint64, error) {
 			var rec weburl.Record
 			if err := rec.Decode(record); err != nil {
 				return 0, err

@@ -1,0 +1,100 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drumbeat/cluster/mem"
+	"drumbeat/polite"
+)
+
+// TestTwice: of two processes for one node the later one is refused, and one that follows a kill is not.
+func TestTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, nodes, _ := testNodes(t, *seedFlag, 2, 100, mem.Faults{})
+		ctx, cancel := context.WithCancel(t.Context())
+		n := nodes[0]
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := n.live(ctx, false); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(20 * time.Second)
+		twin := nodes[1]
+		twin.number, twin.run = 0, 100
+		if err := twin.live(t.Context(), false); !errors.Is(err, ErrTwice) {
+			t.Errorf("another process for node 0: %v", err)
+		}
+		cancel()
+		all.Wait()
+		twin.run, twin.items = 200, map[*polite.Item]bool{}
+		if err := twin.live(t.Context(), false); err != nil {
+			t.Errorf("after a kill: %v", err)
+		}
+	})
+}
+
+// TestStart: a process rests for three heartbeats after its start, and for three more if the process before it was killed. Its
+// figures say that it starts, and later, when it was silent for long, that it rests.
+func TestStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := mem.New(mem.Options{})
+		run := uint64(0)
+		rests := func(end bool, during func(l *Leases)) time.Duration {
+			t.Helper()
+			run++
+			transport := net.Transport(0)
+			defer transport.Close()
+			l := New(Options{Transport: transport, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
+				Longest: longest, New: run == 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- l.Run(ctx) }()
+			begun := time.Now()
+			for !l.MayFetch() && time.Since(begun) < time.Hour {
+				if f := l.Figures(); !f.Resting || !f.Starting {
+					t.Errorf("at the start: %+v", f)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			took := time.Since(begun)
+			if f := l.Figures(); f.Resting || f.Starting {
+				t.Errorf("after the start: %+v", f)
+			}
+			if during != nil {
+				during(l)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if end {
+				if err := l.End(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			return took
+		}
+		beat := time.Minute / heartbeatsPerTTL
+		first := rests(true, nil)
+		ended := rests(false, nil)
+		killed := rests(false, func(l *Leases) {
+			net.Cut(0)
+			time.Sleep(2 * time.Minute)
+			if f := l.Figures(); !f.Resting || f.Starting {
+				t.Errorf("silent for long: %+v", f)
+			}
+			net.Heal(0)
+		})
+		for i, is := range []time.Duration{first, ended, killed - 3*beat} {
+			if is < 3*beat || is > 4*beat {
+				t.Errorf("start %d took %v, a heartbeat takes %v", i, is, beat)
+			}
+		}
+	})
+}
