@@ -10,19 +10,19 @@ import (
 	"drumbeat/queue"
 )
 
-// sealBytes is the size of the records after which a message ends. A message is one record of a queue and one
-// message of the transport: smaller ones cost the broker more, larger ones delay the first link.
+// sealBytes is the size of the records at which a message ends. A message is one record of a queue and one
+// message of the transport. Smaller messages cost the broker more; larger ones delay the first link.
 const sealBytes = 128 << 10
 
 // Outbox keeps the records for one other node until that node has made them durable. It has three parts:
 //
 //   - the open message in RAM, to which records are added;
-//   - the queue pending, of whole messages that were not given to the transport yet;
+//   - the queue pending, of whole messages that the transport does not have yet;
 //   - the queue sent, of published messages that no durable checkpoint of the receiver covers yet.
 //
-// Messages have numbers from 1. A message is published only once a durable manifest covers it, so its number
-// never means anything else, whatever crashes. If the receiver misses messages, or the transport has lost some,
-// Resend goes through the queue sent and keeps the order.
+// Messages have numbers from 1. A message is published only after a durable manifest covers it, so no crash
+// can give its number to another message. If the receiver misses messages, or the transport lost some, the
+// publisher resends the whole queue sent, in order.
 //
 // Add… and Flush are safe for concurrent use. The methods of the publisher (Next to Dropped) are for one
 // goroutine. Calls that change the outbox belong in a transaction of the caller, so that none runs during
@@ -219,7 +219,7 @@ func (o *Outbox) Next() (msg []byte, number uint64, ok bool, err error) {
 	return o.peek(o.pending, o.Durable())
 }
 
-// Published notes that the transport has got the message that Next returned. It need not have acknowledged it.
+// Published notes that the message returned by Next was handed to the transport, acknowledged or not.
 func (o *Outbox) Published() error {
 	msg, ok, err := o.pending.Peek()
 	if err != nil || !ok {
@@ -240,8 +240,8 @@ func (o *Outbox) Oldest() (msg []byte, number uint64, ok bool, err error) {
 	return o.peek(o.sent, o.Durable())
 }
 
-// Resent notes that the transport has got the message that Oldest returned once more. The message becomes the
-// last of those that were published: whoever resends goes through all of them, so that their order is kept.
+// Resent notes that the message returned by Oldest was handed to the transport again. The message moves to
+// the end of the published messages. A resend covers all of them, so their order is kept.
 func (o *Outbox) Resent() error {
 	msg, ok, err := o.sent.Peek()
 	if err != nil || !ok {

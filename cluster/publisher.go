@@ -13,13 +13,13 @@ import (
 // Publisher publishes the messages of one outbox, drops those that the receiver has made durable, and resends
 // after a gap. Run is its only goroutine.
 //
-// At most window messages are on their way to the transport at once.
+// At most window messages await their acknowledgement.
 type Publisher struct {
 	Outbox    *Outbox
 	Transport Transport
 	// Transact runs f in a transaction of the crawl.
 	Transact func(f func() error) error
-	// Waits is told of an error of the transport, after which Run pauses and tries again.
+	// Waits receives an error of the transport; Run then pauses and tries again.
 	Waits func(err error, pause time.Duration)
 	// ResendAfter is the time without progress of the receiver after which Run resends all untaken messages.
 	// It doubles with each resend without progress, up to mostResendAfter times ResendAfter.
@@ -40,7 +40,7 @@ type Publisher struct {
 	connects       uint64 // State.Connects when the last resend began
 
 	flight  []inFlight // the oldest first; of Run
-	failed  bool       // the transport did not take a message of flight
+	failed  bool       // the transport refused a message of flight
 	retries uint64
 	excused bool // a retry may fill the gap that the receiver saw; until it has taken more
 
@@ -51,7 +51,7 @@ type Publisher struct {
 // 340,000 links/s to one node. The messages take up to 1 MiB of RAM, usually a quarter of that.
 const window = 8
 
-// inFlight is a message that was given to the transport. It stands in the queue sent.
+// inFlight is a message handed to the transport. It is in the queue sent.
 type inFlight struct {
 	number uint64
 	data   []byte
@@ -91,13 +91,13 @@ func (p *Publisher) Figures() (published, resends int64) { return p.published.Lo
 // Held reports whether Run publishes nothing because the receiver cannot read messages of this version.
 func (p *Publisher) Held() bool { return p.held.Load() }
 
-// Run publishes until ctx ends. It waits for a transport that is away as long as it takes. The error is that of a
+// Run publishes until ctx ends. It waits for an unreachable transport without limit. The error is that of a
 // queue, or a *SetBackError.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.awaitReady(ctx)
 	pause := time.Duration(0)
 	p.connects = p.Transport.State().Connects
-	resend := true // the transport may have lost what was published before this process began
+	resend := true // the transport may have lost messages of an earlier process
 	progress := time.Now()
 	for ctx.Err() == nil {
 		if pause > 0 {
@@ -254,7 +254,7 @@ func (p *Publisher) order() error {
 	return nil
 }
 
-// resendAll sends all messages again that were given to the transport and that the receiver has not taken for good.
+// resendAll resends all published messages that the receiver has not made durable.
 func (p *Publisher) resendAll(ctx context.Context) (more bool, err error) {
 	p.land() // the queue sent has all of them
 	if err := p.order(); err != nil {
@@ -288,7 +288,7 @@ func (p *Publisher) resendAll(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// publish gives one message to the transport, or waits for the oldest of those in flight; more says that there may be
+// publish hands one message to the transport, or waits for the oldest in flight; more says that there may be
 // another.
 func (p *Publisher) publish(ctx context.Context) (more bool, _ error) {
 	if p.failed {
@@ -314,7 +314,7 @@ func (p *Publisher) publish(ctx context.Context) (more bool, _ error) {
 	return true, nil
 }
 
-// retry gives all messages in flight to the transport again, and waits for it. So they keep their order.
+// retry hands all messages in flight to the transport again, in order, and waits for the results.
 func (p *Publisher) retry(ctx context.Context) (more bool, _ error) {
 	p.failed = false
 	p.retries++
@@ -332,15 +332,16 @@ func (p *Publisher) retry(ctx context.Context) (more bool, _ error) {
 	return true, nil
 }
 
-// send gives a message to the transport. again tells a message that is sent again from the first one: the transport may
-// remember that one, and have lost it.
+// send hands a message to the transport. resend marks a resend: the transport must not drop it as a
+// duplicate, since it may have lost the original.
 func (p *Publisher) send(ctx context.Context, data []byte, number uint64, resend string) {
 	from, to := p.Outbox.opt.From, p.Outbox.opt.To
 	result := p.Transport.Publish(ctx, to, from, fmt.Sprintf("%d-%d%s", from, number, resend), data)
 	p.flight = append(p.flight, inFlight{number, data, result})
 }
 
-// arrive waits until the transport has the oldest message in flight. After an error all stay in flight.
+// arrive waits until the transport has acknowledged the oldest message in flight. After an error all stay in
+// flight.
 func (p *Publisher) arrive() error {
 	m := &p.flight[0]
 	if err := <-m.result; err != nil {

@@ -8,7 +8,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestGiveUp: an outbox whose receiver was given up drops what it has and all that is added, counts it, and its audit
+// TestGiveUp: an outbox whose receiver was abandoned drops what it has and all that is added, counts it, and its audit
 // balances, over a restart; a state that contradicts that is found.
 func TestGiveUp(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestGiveUp(t *testing.T) {
 	for what, change := range map[string]func(st *OutboxState){
 		"other totals":   func(st *OutboxState) { st.Dropped.Links.Lo++ },
 		"another number": func(st *OutboxState) { st.Last++ },
-		"not given up":   func(st *OutboxState) { st.Abandoned = false },
+		"not abandoned":  func(st *OutboxState) { st.Abandoned = false },
 		"an open one":    func(st *OutboxState) { st.Open = disk.Ref{Len: 1} },
 	} {
 		was := *b.st
@@ -111,7 +111,7 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// TestOverGivenUp: a node that was given up does not count at the end of the crawl.
+// TestOverGivenUp: a node that was abandoned does not count at the end of the crawl.
 func TestOverGivenUp(t *testing.T) {
 	t.Parallel()
 	mark := func(node int) *Mark {
@@ -120,7 +120,7 @@ func TestOverGivenUp(t *testing.T) {
 	a, b, gone := mark(0), mark(1), []bool{false, false, true}
 	a.Out[2], b.Taken[2].Totals.Links.N = 9, 7
 	if Over([]*Mark{a, b, nil}, nil, 0) || !Over([]*Mark{a, b, nil}, gone, 0) {
-		t.Error("without the mark of a node that was given up")
+		t.Error("without the mark of a node that was abandoned")
 	}
 	if a.Out[1] = 1; Over([]*Mark{a, b, nil}, gone, 0) {
 		t.Error("a record is on its way")

@@ -39,12 +39,12 @@ func TestStatusForms(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a node that one of the others has given up is not missing, and a node that is not there cannot be.
+// TestGivenUp: a node that one of the others has abandoned is not missing, and a node that is not there cannot be.
 func TestGivenUp(t *testing.T) {
 	now := time.Now()
 	list := []*Status{{Time: now, Abandoned: []int{2}}, {Node: 1, Time: now, Abandoned: []int{2}}, nil, {Node: 3, Time: now.Add(-time.Hour)}}
 	if o := Summarize(list, now); !reflect.DeepEqual(o.Abandoned, []int{2}) || !reflect.DeepEqual(o.Missing, []int{3}) {
-		t.Errorf("given up %v, missing %v", o.Abandoned, o.Missing)
+		t.Errorf("abandoned %v, missing %v", o.Abandoned, o.Missing)
 	}
 	for _, form := range []string{`{"node":1,"givenUp":[2]}`, `{"node":1,"givenUp":[-1]}`} {
 		if st, err := DecodeStatus(StatusKey(1), []byte(form), 2); err == nil {

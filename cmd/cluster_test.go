@@ -181,7 +181,7 @@ func checkClusterAudit(t *testing.T, dir, file string, nodes int) {
 	}
 	for _, args := range [][]string{append([]string{"--deep", "--cluster-file=" + file}, dirs...), files, append([]string{files[0]}, dirs[1:]...)} {
 		out, _ := wantExit(t, term.ExitDone, "", append([]string{"cluster", "audit"}, args...)...)
-		if !strings.Contains(out, "3 of 3 nodes, 6 pairs: balanced") || !strings.Contains(out, " 0 and 0 stand in outboxes") {
+		if !strings.Contains(out, "3 of 3 nodes, 6 pairs: balanced") || !strings.Contains(out, " 0 and 0 are in outboxes") {
 			t.Errorf("cluster audit %v: %s", args, out)
 		}
 	}

@@ -79,7 +79,7 @@ func TestClusterGiveUp(t *testing.T) {
 	f.start(1, giveUp...)
 	back := f.start(lost, join(f.listen)...)
 	f.processes[lost] = nil
-	if <-back.ended; back.ProcessState.ExitCode() != term.ExitDirectory || !strings.Contains(back.said.String(), "given up") {
+	if <-back.ended; back.ProcessState.ExitCode() != term.ExitDirectory || !strings.Contains(back.said.String(), "abandoned") {
 		t.Errorf("the lost node: %v: %s", back.err, back.said.String())
 	}
 	if !f.wait() {

@@ -104,7 +104,7 @@ func TestClusterMove(t *testing.T) {
 	run(requests() + 150)
 	audit("stopped again", "of URLs that ended before their slots moved")
 	run(0)
-	audit("at the end", "of URLs that ended before their slots moved", " 0 and 0 stand in outboxes")
+	audit("at the end", "of URLs that ended before their slots moved", " 0 and 0 are in outboxes")
 	snap, want, wrong := web.Log().Snapshot(), web.Expected("drumbeat"), 0
 	for url := range want.FetchedURLs() {
 		if snap.Fetches[url] != 1 {

@@ -73,7 +73,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if text := strings.Join(rep.Bad, "; "); rep.Balanced() || !strings.Contains(text, place.String()+":") {
+					if text := strings.Join(rep.Bad, "; "); rep.Balanced() || !strings.Contains(text, place.Text()+":") {
 						t.Errorf("one record of %s %s: audit reports %q", place, name, text)
 					}
 				}

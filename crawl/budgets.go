@@ -179,8 +179,8 @@ func (b *budgetStage) overPart(rec *weburl.Record) bool {
 
 // overPin reports whether a URL in a queue of BEAST is to be placed again, because its PLD's budget has been
 // fixed to less than the URL was placed with. STAR then gives it the new budget, so this happens once. A
-// larger one would have to bring URLs forward, which only placing all of BEAST anew can
-// (changes.Change.Anew).
+// larger one would have to bring URLs forward, which only a new placing of all of BEAST can
+// (changes.OpFunction).
 func (b *budgetStage) overPin(rec *weburl.Record) bool {
 	if !b.operator.pins() || b.opt.Admission.Scope != state.ScopeAll {
 		return false
@@ -253,7 +253,7 @@ func (b *budgetStage) replaceAll(ctx context.Context) error {
 			account.Sleep(ctx, replaceEvery)
 			return nil
 		}
-		b.opt.Observe.Log.Info("budgets or priorities changed: queued URLs are placed anew", "urls", moved)
+		b.opt.Observe.Log.Info("budgets or priorities changed: queued URLs are placed again", "urls", moved)
 		return nil
 	}
 	data, ok, err := b.beast.MovedPeek()

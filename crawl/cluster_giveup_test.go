@@ -164,7 +164,7 @@ func TestClusterGiveUp(t *testing.T) {
 		change(1, nil, true)
 		refused("a node that waits for node 2", "give it the same --give-up-node")
 		change(2, nil, true)
-		refused("the node that was given up", "have given up node 2")
+		refused("the node that was given up", "have abandoned node 2")
 		c.explainGivenUp()
 		c.net.Wipe()
 		c.together(20*time.Hour, func(node int, o *Options) {
@@ -173,7 +173,7 @@ func TestClusterGiveUp(t *testing.T) {
 			}
 		}, func(node int, res *Result, err error) {
 			switch {
-			case node == 2 && (!errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "have given up node 2")):
+			case node == 2 && (!errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "have abandoned node 2")):
 				t.Errorf("the node that was given up, with a broker that knows nothing: %v", err)
 			case node < 2 && (err != nil || res.Stop != StopDone):
 				t.Errorf("node %d: %v, %+v", node, err, res)
@@ -196,7 +196,7 @@ func (c *testCluster) explainGivenUp() {
 		c.t.Fatal(err)
 	}
 	for i, want := range []bool{true, false} {
-		if rep := reports[i]; rep.GivenUp != want || strings.Contains(strings.Join(rep.Why, "\n"), "node 2 was given up") != want {
+		if rep := reports[i]; rep.GivenUp != want || strings.Contains(strings.Join(rep.Why, "\n"), "node 2 was abandoned") != want {
 			c.t.Errorf("%+v", rep)
 		}
 	}

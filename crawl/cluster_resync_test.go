@@ -135,7 +135,7 @@ func TestClusterResync(t *testing.T) {
 			case 1: // nodes are killed
 				times = 0
 				c.lives(atRandom(rand.New(rand.NewPCG(seed, 2)), 3), &kills)
-			default: // the others start first, and see the mark of the lost life
+			default: // the others start first, and see the mark of the lost incarnation
 				c.finish(back, time.Minute)
 			}
 			a, m := c.checkResynced(back, times, lost)

@@ -471,7 +471,7 @@ func TestClusterMoveRefused(t *testing.T) {
 			}},
 			{"add up to 1, not 0", edit(func(m *state.Manifest) { m.Accounts.Moved.Add(1) })},
 			{"set back", edit(func(m *state.Manifest) { m.Intake.Taken[1].Number += 100 })},
-			{"another table", edit(func(m *state.Manifest) { m.Frozen.Table++ })},
+			{"a table of owners that differs", edit(func(m *state.Manifest) { m.Frozen.Table++ })},
 			{"no cluster", edit(func(m *state.Manifest) { m.Frozen.Nodes, m.Frozen.Node = 0, 0 })},
 			{"holds node 1 of 2", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes[0], o.Nodes[1] = o.Nodes[1], o.Nodes[0] }},
 			{"directories of 1 nodes", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes = o.Nodes[:1] }},

@@ -9,7 +9,7 @@ import (
 )
 
 // Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Admission.Reload does, and counts
-// what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
+// what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With replace the URLs
 // that BEAST holds are placed again, by the budgets that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, replace bool) (r Reloaded, made changes.Change, err error) {
 	err = k.changing(func(c *crawler, late *account.LateLog) error {

@@ -167,7 +167,7 @@ type Reloaded struct {
 	Sites string // describes the settings of sites now in force
 	// Terms is the number of hosts and PLDs with URLs in RAM whose delays or connections changed, Evicted that of URLs in
 	// RAM that went back to disk because their host has fewer connections, Budgets that of PLDs whose fixed budget
-	// changed. Cut counts exchanges that ended, and Swept URLs that left RAM, because of the blacklist. Anew is the
+	// changed. Cut counts exchanges that ended, and Swept URLs that left RAM, because of the blacklist. Replaced is the
 	// number of URLs of BEAST that are placed again.
 	Terms, Evicted, Budgets, Cut, Swept int
 	// Priorities is the number of tables of sites whose priority is new, another one or gone.

@@ -27,12 +27,24 @@ const (
 	NumPlaces
 )
 
-// PlaceNames are the names that users see, by place.
+// PlaceNames are the names of places in JSON, metrics, logs of changes and exported tables. Text has Place.Text.
 var PlaceNames = [NumPlaces]string{"unstreamed", "star", "beast", "failed", "robotscheck", "awaitrobots", "ready",
 	"ram", "deferred", "fetched", "refused", "held", "content"}
 
-// String returns the name that users see.
+// String returns the name of PlaceNames.
 func (p Place) String() string { return PlaceNames[p] }
+
+// Text returns the name in text for people.
+func (p Place) Text() string { return PlaceText(PlaceNames[p]) }
+
+// PlaceText returns the name in text of a place, given its name of PlaceNames. They differ for QF only: early releases called
+// its place "failed", and programs read that name.
+func PlaceText(name string) string {
+	if name == PlaceOverBudget.String() {
+		return "over-budget"
+	}
+	return name
+}
 
 // Reason says why a URL was refused or deferred. The numbers are in URL records: append only.
 type Reason uint8

@@ -53,7 +53,7 @@ func TestAppearance(t *testing.T) {
 	}
 }
 
-// TestClusterPage looks at the page about all nodes: what each does, the networks they visit in turn, a node that was given up, and
+// TestClusterPage looks at the page about all nodes: what each does, the networks they visit in turn, a node that was abandoned, and
 // one that is silent.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
@@ -65,8 +65,8 @@ func TestClusterPage(t *testing.T) {
 		view            view
 		theme           string
 	}{
-		{"healthy", "Node 3 given up", phone, "dark"},
-		{"healthy", "Node 3 given up", laptop, "light"},
+		{"healthy", "Node 3 abandoned", phone, "dark"},
+		{"healthy", "Node 3 abandoned", laptop, "light"},
 		{"trouble", "Nodes 2, 3 not heard of", laptop, "dark"},
 	} {
 		p := open(ctx, t, c, look.view, look.theme, "cluster-"+look.scenario, base+"/"+look.scenario+"/cluster")
@@ -78,7 +78,7 @@ func TestClusterPage(t *testing.T) {
 			p.until("a node rests", "document.querySelector('#leases .badge').textContent === 'yes'")
 			p.until("the broker is away", "document.querySelector('#broker-text').textContent.includes('Without the broker')")
 		} else {
-			p.until("a node was given up", "document.querySelector('#nodes tr:last-child .badge').textContent === 'given up'")
+			p.until("a node was abandoned", "document.querySelector('#nodes tr:last-child .badge').textContent === 'abandoned'")
 		}
 		p.save("-page", true)
 		p.measure()

@@ -221,7 +221,7 @@ func (n *iced) look(what string, d time.Duration) {
 }
 
 // TestFrozenTaker: node 1 wants the network that node 0 visits, and is frozen for longer than TTL at any moment while it asks
-// for it: the holder's beats wait in its connection.
+// for it: the holder's heartbeats wait in its connection.
 func TestFrozenTaker(t *testing.T) {
 	step := 7
 	if *longFlag {

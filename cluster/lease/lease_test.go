@@ -302,7 +302,7 @@ func testTurns(t *testing.T, seed uint64) {
 		v, err := e.Get(t.Context(), cluster.BucketNet, heartbeatKey(i))
 		var b heartbeat
 		if err != nil || json.Unmarshal(v.Data, &b) != nil || !b.Ended {
-			t.Errorf("node %d: beat %s, %v", i, v.Data, err)
+			t.Errorf("node %d: heartbeat %s, %v", i, v.Data, err)
 		}
 	}
 }

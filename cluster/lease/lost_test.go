@@ -59,14 +59,14 @@ func TestLostLease(t *testing.T) {
 			if _, err := e1.Put(ctx, cluster.BucketNet, netKey(polite.Network(addr)), encode(lease)); err != nil {
 				t.Fatal(err)
 			}
-			beats := func() uint64 { v, _ := e1.Get(ctx, cluster.BucketNet, heartbeatKey(0)); return v.Revision }
+			heartbeats := func() uint64 { v, _ := e1.Get(ctx, cluster.BucketNet, heartbeatKey(0)); return v.Revision }
 			l.heartbeats.lost() // as after a new connection
 			time.Sleep(2 * time.Second)
 			for range 6 {
-				was := beats()
+				was := heartbeats()
 				time.Sleep(20 * time.Second)
-				if beats() == was || !l.MayFetch() {
-					t.Errorf("%s: beats in 20 s: %v, may fetch: %v", c.name, beats() != was, l.MayFetch())
+				if heartbeats() == was || !l.MayFetch() {
+					t.Errorf("%s: heartbeats in 20 s: %v, may fetch: %v", c.name, heartbeats() != was, l.MayFetch())
 				}
 			}
 			if is := stageOf(l, addr); is != gone || s.Lease(time.Now(), addr).Held {

@@ -16,16 +16,16 @@ import (
 	"drumbeat/polite"
 )
 
-// leasesIn returns the number of leases that a broker has, and the beats.
-func leasesIn(net *mem.Net) (leases, beats int) {
+// leasesIn returns the number of leases that a broker has, and the heartbeats.
+func leasesIn(net *mem.Net) (leases, heartbeats int) {
 	for key := range net.Values(cluster.BucketNet) {
 		if strings.HasPrefix(key, cluster.LeasePrefix) {
 			leases++
 		} else {
-			beats++
+			heartbeats++
 		}
 	}
-	return leases, beats
+	return leases, heartbeats
 }
 
 // TestFullRoom: the broker has room for a few leases only, many networks are wanted, and some of them by all nodes. All are
@@ -73,14 +73,14 @@ func TestFullRoom(t *testing.T) {
 		if web.visits != 300 || refused[0]+refused[1]+refused[2] == 0 || most < 8 || most > 16 {
 			t.Errorf("%d visits, %d leases at most, refused %v, told %v", web.visits, most, refused, told)
 		}
-		if leases, beats := leasesIn(net); leases > 0 || beats != 3 {
-			t.Errorf("after the end of all, the broker has %d leases and %d beats", leases, beats)
+		if leases, heartbeats := leasesIn(net); leases > 0 || heartbeats != 3 {
+			t.Errorf("after the end of all, the broker has %d leases and %d heartbeats", leases, heartbeats)
 		}
 	})
 }
 
 // TestBrimfulRoom: nothing at all fits into the bucket any more. Leases that are there are still handed over and given back,
-// and beats continue, since they need no more room than before.
+// and heartbeats continue, since they need no more room than before.
 func TestBrimfulRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, nodes, web := testNodes(t, *seedFlag, 2, 200, mem.Faults{})

@@ -39,7 +39,7 @@ func TestTwice(t *testing.T) {
 	})
 }
 
-// TestStart: a process rests for three beats after its start, and for three more if the process before it was killed. Its
+// TestStart: a process rests for three heartbeats after its start, and for three more if the process before it was killed. Its
 // figures say that it starts, and later, when it was silent for long, that it rests.
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestStart(t *testing.T) {
 		})
 		for i, is := range []time.Duration{first, ended, killed - 3*beat} {
 			if is < 3*beat || is > 4*beat {
-				t.Errorf("start %d took %v, a beat takes %v", i, is, beat)
+				t.Errorf("start %d took %v, a heartbeat takes %v", i, is, beat)
 			}
 		}
 	})

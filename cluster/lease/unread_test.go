@@ -14,12 +14,12 @@ import (
 	"drumbeat/polite"
 )
 
-// TestUnreadable: a lease that cannot be decoded is another's for TTL, and then replaced. One that names a node that beats is that
-// node's as long as it beats.
+// TestUnreadable: a lease that cannot be decoded is another's for TTL, and then replaced. One that names a running node is that
+// node's while it runs.
 func TestUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		data string
-		kept bool // node 1 beats and is named
+		kept bool // node 1 runs and is named
 	}{
 		{"", false}, {"{", false}, {"\x00\xff", false}, {`{"node":"one"}`, false}, {`{"node":99}`, false}, {`{"node":-7,"run":1}`, false},
 		{`{"run":3,"open":[{"n":1e99}]}`, false}, {`{"node":0,"run":9,"wait":[{"node":-5}]}`, false},

@@ -11,7 +11,7 @@ import (
 	"drumbeat/polite"
 )
 
-// TestYoung: nodes that begin a new crawl together fetch after some quick beats. If one is missing, has begun long before, or
+// TestYoung: nodes that begin a new crawl together fetch after some quick heartbeats. If one is missing, has begun long before, or
 // continues a crawl, the others rest for as long as safety needs, and no longer.
 func TestYoung(t *testing.T) {
 	const beat = time.Minute / heartbeatsPerTTL

@@ -32,7 +32,7 @@ func fullLeases(t *testing.T) (*Transport, []uint64) {
 func leaseKey(i int) string { return fmt.Sprintf("net.%06x", i) }
 
 // TestLeaseRoom: in a bucket of leases without room for another one, each lease can be given back, handed over with a longer
-// value, and taken, beats grow, and new nodes begin to beat. What is given back leaves nothing.
+// value, and taken, heartbeats grow, and new nodes begin to send heartbeats. What is given back leaves nothing.
 func TestLeaseRoom(t *testing.T) {
 	e, revs := fullLeases(t)
 	ctx := t.Context()
@@ -55,10 +55,10 @@ func TestLeaseRoom(t *testing.T) {
 	}
 	beat, err := e.Create(ctx, cluster.BucketNet, "beat.7", []byte(`{"run":1234567890123456789,"count":9}`))
 	if err != nil {
-		t.Fatalf("the first beat of a node: %v", err)
+		t.Fatalf("the first heartbeat of a node: %v", err)
 	}
 	if _, err := e.Update(ctx, cluster.BucketNet, "beat.7", []byte(`{"run":1234567890123456789,"count":10}`), beat); err != nil {
-		t.Errorf("a beat with a digit more: %v", err)
+		t.Errorf("a heartbeat with a digit more: %v", err)
 	}
 	for i, rev := range revs[:100] {
 		hand := fmt.Appendf(nil, `{"node":2,"run":1234567890123456789,"wait":[{"node":1,"run":1234567890123456789,"wait":%d}]}`, i)

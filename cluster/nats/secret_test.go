@@ -84,7 +84,7 @@ func TestOpenServer(t *testing.T) {
 	warned := make(chan string, 100)
 	node := open(t, Options{Node: 1, Secret: testSecret, URLs: []string{"nats://" + listen}, retry: 20 * time.Millisecond,
 		Warn: func(text string) {
-			if strings.Contains(text, "asks for no credentials") {
+			if strings.Contains(text, "requires no credentials") {
 				warned <- text
 			}
 		}})

@@ -22,7 +22,7 @@ func progressFields(s *crawl.Snapshot) []any {
 		"p", fmt.Sprintf("%.3f", s.UniqueShare)}
 	for i, name := range crawl.PlaceNames() {
 		if n := s.Place(state.Place(i)); n > 0 {
-			fields = append(fields, name, n)
+			fields = append(fields, state.PlaceText(name), n)
 		}
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
@@ -62,7 +62,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	places := func(from, to state.Place) string {
 		var parts []string
 		for p := from; p <= to; p++ {
-			parts = append(parts, fmt.Sprintf("%s %s", p, n(s.Place(p))))
+			parts = append(parts, p.Text()+" "+n(s.Place(p)))
 		}
 		return strings.Join(parts, "  ")
 	}

@@ -271,7 +271,7 @@ func statusText(status [6]int64) string {
 			if i == 0 {
 				name = "other"
 			}
-			parts = append(parts, name+" "+humanize.Comma(n))
+			parts = append(parts, state.PlaceText(name)+" "+humanize.Comma(n))
 		}
 	}
 	if parts == nil {
@@ -294,7 +294,7 @@ func waitingText(s *crawl.Snapshot) string {
 	for i, name := range crawl.PlaceNames() {
 		p := state.Place(i)
 		if n := s.Place(p); n > 0 && p != state.PlaceFetched && p != state.PlaceRefused {
-			parts = append(parts, name+" "+humanize.Comma(n))
+			parts = append(parts, state.PlaceText(name)+" "+humanize.Comma(n))
 		}
 	}
 	text := strings.Join(parts, ", ")

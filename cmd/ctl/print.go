@@ -19,6 +19,7 @@ import (
 	"drumbeat/cmd/explain"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
+	"drumbeat/state"
 )
 
 // printer returns a function that decodes an answer and prints it.
@@ -43,11 +44,11 @@ func (statusCmd) Run(a *term.App, w *Where) error {
 
 func printStatus(out io.Writer, s *admin.Status) {
 	row := func(name, format string, args ...any) { fmt.Fprintf(out, name+"\t"+format+"\n", args...) }
-	state := s.State
+	now := s.State
 	if s.Reason != "" {
-		state += " (" + s.Reason + ")"
+		now += " (" + s.Reason + ")"
 	}
-	row("state", "%s, for %s (%s in all runs)", state, human.Seconds(s.Elapsed), human.Seconds(s.Active))
+	row("state", "%s, for %s (%s in all runs)", now, human.Seconds(s.Elapsed), human.Seconds(s.Active))
 	row("started", "%s", startText(s))
 	if len(s.Health.Problems) == 0 {
 		row("health", "%s", s.Health.Text)
@@ -64,7 +65,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs), count(s.Hosts))
 	for _, p := range s.Places {
 		if p.URLs > 0 {
-			row("  "+p.Name, "%s", count(p.URLs))
+			row("  "+state.PlaceText(p.Name), "%s", count(p.URLs))
 		}
 	}
 	if len(s.Refused) > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
+	"drumbeat/state"
 	"drumbeat/state/explain"
 )
 
@@ -108,7 +109,7 @@ func (p *printer) url(r *explain.URLReport) {
 	if r.URL != r.Asked {
 		p.field("url", "%s", r.URL)
 	}
-	p.field("place", "%s", r.Place)
+	p.field("place", "%s", state.PlaceText(r.Place))
 	p.list("why", r.Why)
 	if e := r.Ended; e != nil {
 		p.ended(e)

@@ -34,7 +34,7 @@ type History struct {
 
 	// Only the goroutine uses the fields below, and end after it.
 	w      *history.Writer
-	told   bool // an error has been logged since the last sample
+	logged bool // an error has been logged since the last sample
 	sample []history.Value
 	thinAt time.Time
 }
@@ -174,7 +174,7 @@ func (h *History) write(sample bool) {
 	})
 	err := h.w.Append(s.Time, h.sample)
 	if h.note(err, 1); err == nil {
-		h.told = false
+		h.logged = false
 	}
 	if s.Time.Sub(h.thinAt) >= thinEvery {
 		h.thinAt = s.Time
@@ -188,8 +188,8 @@ func (h *History) note(err error, lost int64) {
 		return
 	}
 	h.errors.Add(lost)
-	if !h.told {
-		h.told = true
+	if !h.logged {
+		h.logged = true
 		h.opt.Log.Warn("the history of figures loses samples; the crawl continues", "error", err)
 	}
 }

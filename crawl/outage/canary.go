@@ -221,7 +221,7 @@ func (o *Watch) canaryAnswered(again bool, source uint64) bool {
 	switch {
 	case len(list) == 0 && silent && !fresh: // watchOutages asks the others at once
 		if o.net.declare(now) {
-			o.tellOutage("network", &o.net)
+			o.logOutage("network", &o.net)
 		}
 		return false
 	case len(list) == 0 && len(o.opt.References) == 0:

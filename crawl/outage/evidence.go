@@ -89,10 +89,10 @@ func (o *Watch) seekEvidence(ctx context.Context, list []canary, silent bool) (a
 		return asked + looked
 	}
 	if o.net.declare(time.Now()) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 	if named && o.net.answeredByNames(time.Now(), time.Now()) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 	return asked + looked
 }
@@ -108,7 +108,7 @@ func (o *Watch) Anticipate(addr netip.Addr) {
 // proved notes that a canary or a reference has answered.
 func (o *Watch) proved() {
 	if o.net.answered(time.Now()) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 }
 
@@ -173,7 +173,7 @@ func (o *Watch) watchNameServer(server netip.Addr, began time.Time) {
 	}
 	o.named.Store(began.UnixNano())
 	if o.net.answeredByNames(time.Now(), began) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 }
 

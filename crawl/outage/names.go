@@ -196,7 +196,7 @@ func (o *Watch) askNames(ctx context.Context, but string) namesAnswer {
 		return namesSilent
 	}
 	if answer == namesWork && o.dns.answered(time.Now()) || answer == namesLie && o.dns.declare(time.Now()) {
-		o.tellOutage("name servers", &o.dns)
+		o.logOutage("name servers", &o.dns)
 	}
 	return answer
 }

@@ -174,7 +174,7 @@ func (o *Watch) WatchExchange(try *probe, addr netip.Addr, parts weburl.Parts, e
 		got = outcomeNone
 	}
 	if o.net.end(try, now, o.Source(addr), got, is, blind) {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 }
 
@@ -214,12 +214,12 @@ func (o *Watch) watchLookup(try *probe, pld uint64, kind LookupKind, err error) 
 		o.nameCanaries.first(absent)
 	}
 	if o.dns.end(try, time.Now(), pld, got, kind&LookupAgain == 0, false) {
-		o.tellOutage("name servers", &o.dns)
+		o.logOutage("name servers", &o.dns)
 	}
 }
 
-// tellOutage logs the start or the end of an outage and wakes the stages concerned.
-func (o *Watch) tellOutage(what string, m *monitor) {
+// logOutage logs the start or the end of an outage and wakes the stages concerned.
+func (o *Watch) logOutage(what string, m *monitor) {
 	m.mu.Lock()
 	down, since, partial, told := m.down, m.since, m.partial, m.told
 	m.told = down || partial
@@ -315,7 +315,7 @@ func (o *Watch) Slowed() bool { return o.net.isDown() || o.dns.isDown() }
 func (o *Watch) InOutage() bool {
 	net, over := o.net.doubts(time.Now())
 	if over {
-		o.tellOutage("network", &o.net)
+		o.logOutage("network", &o.net)
 	}
 	return o.NamesInDoubt() || net
 }
@@ -324,7 +324,7 @@ func (o *Watch) InOutage() bool {
 func (o *Watch) NamesInDoubt() bool {
 	dns, over := o.dns.doubts(time.Now())
 	if over {
-		o.tellOutage("name servers", &o.dns)
+		o.logOutage("name servers", &o.dns)
 	}
 	return dns || o.net.isDown()
 }

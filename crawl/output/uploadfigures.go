@@ -13,8 +13,8 @@ func (u *Uploads) noteFault(err error) (log bool, f snapshot.Uploads) {
 	defer u.mu.Unlock()
 	u.figures.Faults++
 	u.figures.Failing = err.Error()
-	if log = now.Sub(u.told) >= uploadLogEvery; log {
-		u.told = now
+	if log = now.Sub(u.loggedAt) >= uploadLogEvery; log {
+		u.loggedAt = now
 	}
 	u.bound()
 	return log, u.figures
@@ -27,7 +27,7 @@ func (u *Uploads) noteStored(v *volume, bytes int64) (again bool) {
 	u.figures.Files++
 	u.figures.Bytes += bytes
 	if v.failed = 0; u.figures.Failing != "" && !u.failing() {
-		u.figures.Failing, u.told = "", time.Time{}
+		u.figures.Failing, u.loggedAt = "", time.Time{}
 		return true
 	}
 	return false

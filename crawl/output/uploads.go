@@ -74,7 +74,7 @@ type Uploads struct {
 	finished int64              // output files that had been finished when the directories were listed
 	uploads  map[string]objstore.Upload
 	figures  snapshot.Uploads
-	told     time.Time
+	loggedAt time.Time
 	foreign  error // another object has the name of a file: the crawl ends
 }
 

@@ -188,25 +188,25 @@ var mutants = []mutant{
 		{"	if n.restUntil > at {\n", "	if false {\n"}}},
 	{name: "handed-over-with-requests-to-begin", file: "cluster/lease/steps.go", pkg: "./cluster/lease", test: "TestNodes|TestFaults", edits: []edit{
 		{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endTimeout) {\n", "	if state.Pending < 0 {\n"}}},
-	{name: "leases-kept-without-beats", file: "cluster/lease/beats.go", pkg: "./cluster/lease", test: "TestSilent", edits: []edit{
+	{name: "leases-kept-without-beats", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestSilent", edits: []edit{
 		{"return l.heartbeats.heard.Load() && ", "return l.heartbeats.heard.Load() || "}}},
 	{name: "brought-rests-not-kept", file: "cluster/lease/value.go", pkg: "./cluster/lease", test: "TestRestsOutliveKills", edits: []edit{
 		{"	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}\n", "	next := value{Node: node, Run: run, Open: v.Open}\n"}}},
-	{name: "leases-not-claimed-again", file: "cluster/lease/beats.go", pkg: "./cluster/lease", test: "TestFaults", edits: []edit{
+	{name: "leases-not-claimed-again", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestFaults", edits: []edit{
 		{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
-	{name: "leases-opened-early", file: "cluster/lease/beats.go", pkg: "./cluster/lease", test: "TestLoss", edits: []edit{
+	{name: "leases-opened-early", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestLoss", edits: []edit{
 		{"n.since >= sureHeartbeats, ", "n.since >= 0, "}}},
 	{name: "late-hand-over-accepted", file: "cluster/lease/lease.go", pkg: "./cluster/lease", test: "TestLateHandOver", edits: []edit{
 		{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
-	{name: "loss-seen-in-newer-leases", file: "cluster/lease/beats.go", pkg: "./cluster/lease", test: "TestLateLast", edits: []edit{
+	{name: "loss-seen-in-newer-leases", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestLateLast", edits: []edit{
 		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
-	{name: "silence-ends-now", file: "cluster/lease/beats.go", pkg: "./cluster/lease", test: "TestFrozen", edits: []edit{
+	{name: "silence-ends-now", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestFrozen", edits: []edit{
 		{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
 	{name: "lost-lease-to-be-claimed", file: "cluster/lease/steps.go", pkg: "./cluster/lease", test: "TestLostLease", edits: []edit{
 		{"	l.enter(e, gone)\n	l.noteOverdue(e.net)\n	l.settle(e)\n", "	l.enter(e, gone)\n	l.noteOverdue(e.net)\n"}}},
 	{name: "large-bodies-not-told", file: "cluster/lease/open.go", pkg: "./cluster/lease", test: "TestLargeBodies", edits: []edit{
 		{"	for ctx.Err() == nil {\n", "	for false {\n"}}},
-	{name: "hanging-node-asked", file: "cluster/lease/beats.go", pkg: "./cluster/lease", test: "TestHangingNode", edits: []edit{
+	{name: "hanging-node-asked", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestHangingNode", edits: []edit{
 		{"b.l.now()-n.last >= aliveHeartbeats*b.every()\n}", "b.l.now() < 0\n}"}}},
 	{name: "leases-of-the-living-collected", file: "cluster/lease/room.go", pkg: "./cluster/lease", test: "TestCollect", edits: []edit{
 		{"return n.heartbeat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},

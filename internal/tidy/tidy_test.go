@@ -179,7 +179,7 @@ var layers = map[string]layer{
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "state/explain", "state", "disk",
 		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human", "weburl"}},
-	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state/explain", "internal/bug", "internal/human"}},
+	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state", "state/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/output", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",

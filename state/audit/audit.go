@@ -52,15 +52,16 @@ func (a *Report) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "place\tURLs in files\tURLs in account\tkey sum\t\t\n")
 	row := func(r *Row) {
-		state := "ok"
+		verdict := "ok"
 		if !r.OK() {
-			state = "DIFFERS"
+			verdict = "DIFFERS"
 		}
 		files := fmt.Sprint(r.Files.N)
 		if r.Ended {
-			files, state = "-", ""
+			files, verdict = "-", ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", r.Place, files, r.Account.N, r.Account.Hi, r.Account.Lo, state)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", state.PlaceText(r.Place), files, r.Account.N, r.Account.Hi, r.Account.Lo,
+			verdict)
 	}
 	for i := range a.Rows {
 		row(&a.Rows[i])
@@ -276,7 +277,7 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 		rep.Placed.Merge(row.Files)
 		if !row.OK() {
 			rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the files hold %d URLs, the account says %d%s",
-				p, row.Files.N, row.Account.N, sameNumber(row.Files, row.Account)))
+				p.Text(), row.Files.N, row.Account.N, sameNumber(row.Files, row.Account)))
 		}
 		rep.Rows = append(rep.Rows, row)
 	}

@@ -198,5 +198,5 @@ func tagName(tag uint8) string {
 	case tagLogRefused:
 		return "log:refused"
 	}
-	return state.Place(tag).String()
+	return state.Place(tag).Text()
 }

@@ -318,7 +318,7 @@ func (w *Waiting) text() string {
 	for p := range state.NumPlaces {
 		if n := w.Places[p.String()]; n > 0 {
 			waiting += n
-			parts = append(parts, fmt.Sprintf("%s %d", p, n))
+			parts = append(parts, fmt.Sprintf("%s %d", p.Text(), n))
 		}
 	}
 	if waiting == 0 {

@@ -111,7 +111,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		}
 		return why
 	}
-	return say("in place %s", rep.Place)
+	return say("in place %s", state.PlaceText(rep.Place))
 }
 
 func (v *view) whyUnseen(rep *URLReport) []string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/internal/human"
+	"drumbeat/state"
 )
 
 // page is HTML in the making.
@@ -194,6 +196,15 @@ func (r *Report) topHTML(p *page) {
 	}
 }
 
+// placesText returns counts of places with their names in text.
+func placesText(list []Count) []Count {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Name = state.PlaceText(list[i].Name)
+	}
+	return list
+}
+
 func (r *Report) countsHTML(p *page) {
 	for _, t := range []struct {
 		title, name, of string
@@ -203,7 +214,7 @@ func (r *Report) countsHTML(p *page) {
 		{"Requests without a final response", "reason", "requests", r.Failed},
 		{"Refused URLs", "reason", "URLs", r.Refused},
 		{"Deferred URLs", "reason", "URLs", r.Deferred},
-		{"URLs by place", "place", "URLs", r.Places},
+		{"URLs by place", "place", "URLs", placesText(r.Places)},
 	} {
 		if len(t.list) == 0 {
 			continue

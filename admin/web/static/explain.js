@@ -5,7 +5,7 @@ import { frame, open } from "./dialogs.js";
 import { bytes, clock, count, duration, instant, NONE, sentence, utc } from "./format.js";
 import { get } from "./live.js";
 import { facts } from "./structures.js";
-import { PLACES, REASONS, TERMS } from "./words.js";
+import { PLACES, placeText, REASONS, TERMS } from "./words.js";
 
 const PLACE_WORDS = {
   ...PLACES,
@@ -92,7 +92,7 @@ function ofURL(r) {
   const e = r.ended;
   return [
     part("The URL", [
-      ["Place", r.place, PLACE_WORDS[r.place]],
+      ["Place", r.place && placeText(r.place), PLACE_WORDS[r.place]],
       ["Known", r.seen ? "yes" : "no"],
       ["Queue", q && "Q(" + q.number + "), " + count(q.ahead) + " ahead", TERMS.queue],
       ["Due", at(r.due), null, full(r.due)],
@@ -156,7 +156,7 @@ function ofHost(r) {
     ]),
     part(
       "Its URLs by place",
-      pairs(r.places).map(([name, n]) => [name, count(n), PLACES[name]]),
+      pairs(r.places).map(([name, n]) => [placeText(name), count(n), PLACES[name]]),
     ),
     part(
       "Deferred by reason",

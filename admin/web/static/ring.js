@@ -3,7 +3,7 @@
 import { attr, byID, el, svg, sync, text } from "./dom.js";
 import { compact, count, fixed, NONE } from "./format.js";
 import { counts } from "./overview.js";
-import { PLACE_NAMES, PLACES } from "./words.js";
+import { PLACE_NAMES, PLACES, placeText } from "./words.js";
 
 const plus = (n) => (n === null ? NONE : (n > 0 ? "+" : n < 0 ? "−" : "") + compact(Math.abs(n)));
 
@@ -32,7 +32,7 @@ const NODES = {
   unstreamed: { title: "URLseen", name: "unstreamed", kind: "place" },
   star: { title: "STAR", name: "star", kind: "place" },
   beast: { title: "BEAST", name: "beast", kind: "place" },
-  failed: { title: "QF", name: "failed", kind: "place" },
+  failed: { title: "QF", name: "over-budget", kind: "place" },
   robotscheck: { title: "RobotsCache", name: "robotscheck", kind: "place" },
   awaitrobots: { title: "QR", name: "awaitrobots", kind: "place" },
   deferred: { title: "Calendar", name: "deferred", kind: "place" },
@@ -257,7 +257,7 @@ export class Ring {
         el(
           "tr",
           {},
-          el("th", { scope: "row", text: name }),
+          el("th", { scope: "row", text: placeText(name) }),
           el("td", { class: "n" }),
           el("td", { class: "n" }),
           el("td", { class: "wrap", text: PLACES[name] }),

@@ -15,6 +15,9 @@ export const PLACES = {
   held: "URLs that this run's own flags forbid (--ports, --allow-net). A run with other flags tries them.",
 };
 
+// placeText returns the name of a place in text (state.PlaceText).
+export const placeText = (name) => (name === "failed" ? "over-budget" : name);
+
 export const PLACE_NAMES = Object.keys(PLACES);
 export const ENDED = new Set(["fetched", "refused", "held"]);
 

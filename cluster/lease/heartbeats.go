@@ -29,8 +29,8 @@ const (
 // heartheartbeats are the heartbeats of all nodes.
 type heartbeats struct {
 	l       *Leases
-	rev     uint64        // of the own beat
-	count   uint64        // of the own beat
+	rev     uint64        // of this node's heartbeat
+	count   uint64        // of this node's heartbeat
 	sent    atomic.Int64  // when this node's last acknowledged heartbeat was sent; 0: none
 	highest atomic.Uint64 // revision that the bucket has given
 	guarded atomic.Bool   // new leases are not opened
@@ -56,7 +56,7 @@ type heartbeats struct {
 type seen struct {
 	known     bool // it has sent a heartbeat
 	heartbeat heartbeat
-	rev       uint64        // of beat
+	rev       uint64        // of heartbeat
 	last      time.Duration // when it changed, or when watching began
 	since     int           // least number of heartbeats since the event
 

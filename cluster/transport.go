@@ -4,17 +4,17 @@
 // cluster/nats implements it over NATS JetStream, cluster/mem in memory for tests, with faults.
 // cluster/transporttest holds the tests of the contract.
 //
-// An transport carries; it is not trusted to keep. The promises of a crawl rest on the directories of its nodes
-// alone. An transport may:
+// A transport carries; it is not trusted to keep. The promises of a crawl rest on the directories of its
+// nodes alone. A transport may:
 //
 //   - lose messages that it acknowledged: single ones, the newest of a stream, or all of them;
 //   - lose values that it acknowledged, and return older ones: with replicas, Get and Watch may lag;
 //   - put a message into a stream more than once, even if Publish reports an error;
 //   - take any time, and be unreachable for any time.
 //
-// An transport may not change or invent bytes. Apart from repetitions, it may not show the messages of one sender
-// to one stream in another order than that of their Publish calls. Whoever reads still checks all bytes: they
-// come from outside.
+// A transport must not change or invent bytes. Apart from repetitions, it must deliver the messages of one
+// sender in one stream in the order of their Publish calls. Readers still check all bytes, because other
+// programs may write them.
 package cluster
 
 import (
@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// Bounds of what a transport takes. NATS limits a message with its header to 1 MiB by default.
+// Bounds of a transport. NATS limits a message with its header to 1 MiB by default.
 const (
 	MaxMessageBytes = 1<<20 - 4096 // data of a message, request or answer
 	MaxValueBytes   = 1<<20 - 4096 // a value
@@ -57,10 +57,10 @@ type Transport interface {
 	// ErrFull, ErrTooLarge, ErrClosed, or that of ctx. It is buffered, so the caller need not receive.
 	//
 	// Messages with the same to and from stand in the stream in the order of the calls. If one of them fails,
-	// later ones may still arrive. Publish blocks while MaxInFlight messages have no result. id helps the
-	// transport to drop repetitions, "" does not; it may drop a message only if one with its id is in the
-	// stream, or was purged from it. So messages with the same id must be equal. data must not be changed
-	// before the result is there.
+	// later ones may still arrive. Publish blocks while MaxInFlight messages have no result. A transport uses
+	// id to drop repetitions; "" disables this. It may drop a message only if the stream holds or held one
+	// with the same id, so messages with the same id must be equal. Do not change data before the result
+	// arrives.
 	Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error
 
 	// Read returns a Reader for the messages of node to's stream with a sequence of seq or more (seq 0 or 1:
@@ -112,7 +112,7 @@ type Transport interface {
 	Close() error
 }
 
-// Bounds of concurrency in one transport.
+// Bounds of concurrency in one Transport.
 const (
 	MaxInFlight = 256 // messages without a result
 	MaxAnswers  = 64  // requests being answered, of one kind

@@ -1,0 +1,54 @@
+package tidy
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	// unwanted are words that comments and pages do without: "continues", "again", "starts over", "alternately" say the same.
+	unwanted = regexp.MustCompile(`(?i)\b(goes on|go on|going on|anew|in vain|by turns)\b`)
+	// wordsLater are files that still have some, and pages that are made from other files.
+	wordsLater = regexp.MustCompile(
+		`^(cmd/flags/|cmd/crawl/|bench/|docs/FLAGS\.md|crawl/(plan|outages|space|output|upload|account)\w*\.go|internal/tidy/words_test)`)
+	quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
+)
+
+// TestWords: comments and pages use none of the unwanted words, except in quotes.
+func TestWords(t *testing.T) {
+	check := func(name, text string) {
+		if wordsLater.MatchString(name) {
+			return
+		}
+		text = quoted.ReplaceAllString(strings.Join(strings.Fields(text), " "), "")
+		for _, at := range unwanted.FindAllStringIndex(text, -1) {
+			t.Errorf("%s: …%s…: do without %q (CONTRIBUTING, \"A term\")", name,
+				text[max(0, at[0]-40):min(len(text), at[1]+20)], text[at[0]:at[1]])
+		}
+	}
+	if unwanted.FindString("The crawl goes on.") == "" || unwanted.FindString("It continues.") != "" {
+		t.Fatal("the words are not found")
+	}
+	_, list := sources(t)
+	for _, s := range list {
+		for _, group := range s.syntax.Comments {
+			check(s.name, group.Text())
+		}
+	}
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/formats/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no pages for %s: %v", pattern, err)
+		}
+		for _, name := range found {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(strings.TrimPrefix(filepath.ToSlash(name), root+"/"), string(text))
+		}
+	}
+}
