@@ -6,7 +6,7 @@ FUZZTIME ?= 1m
 export CGO_ENABLED ?= 0
 
 # Packages that own goroutines, or are called from many.
-CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl ./state/audit ./state/explain ./state/export ./state/repair ./cmd/...
+CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl/... ./state/audit ./state/explain ./state/export ./state/repair ./cmd/...
 
 .PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags release reproduce supply ci
 

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,12 +24,25 @@ import (
 	"drumbeat/crawl/account"
 )
 
+// goroot returns the directory of Go, which a test that was built with -trimpath does not know.
+func goroot(t *testing.T) string {
+	t.Helper()
+	if dir := build.Default.GOROOT; dir != "" {
+		return dir
+	}
+	dir, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(dir))
+}
+
 // functionNames returns the functions of a package with their names in a profile.
 func functionNames(t *testing.T, path string) (names []string) {
 	t.Helper()
 	dir, ok := strings.CutPrefix(path, "drumbeat")
 	if dir = filepath.Join("../..", dir); !ok {
-		dir = filepath.Join(build.Default.GOROOT, "src", path)
+		dir = filepath.Join(goroot(t), "src", path)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(files) == 0 {
@@ -94,7 +108,7 @@ func TestStages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var started []string
-	for _, m := range regexp.MustCompile(`c\.start\(ctx, "(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`c\.Start\(ctx, "(\w+)"`).FindAllStringSubmatch(string(text), -1) {
 		if m[1] != "dispatch" {
 			started = append(started, m[1])
 		}
