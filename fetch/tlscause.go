@@ -31,7 +31,13 @@ func (e *Error) unreadable() bool {
 
 // unreadableKey is the key, among the verdicts, of a server with such a certificate.
 func unreadableKey(k idleKey) [16]byte {
-	sum := sha256.Sum256(fmt.Appendf(nil, "unreadable %s %v %v", k.host, k.addr, k.proxy))
+	var room [128]byte
+	b := append(append(room[:0], "unreadable "...), k.host...)
+	b = k.addr.AppendTo(append(b, ' '))
+	if k.proxy != (Proxy{}) {
+		b = fmt.Appendf(b, " %v", k.proxy)
+	}
+	sum := sha256.Sum256(b)
 	return [16]byte(sum[:])
 }
 

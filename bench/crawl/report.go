@@ -12,7 +12,7 @@ import (
 // The targets of bench crawl: CPU of the crawler's process per page, and pages/s compared with the bare loop.
 const (
 	crawlMostHTTP    = 330. // µs
-	crawlMostHTTPS   = 800.
+	crawlMostHTTPS   = 350.
 	crawlLeastOfBare = 0.30
 )
 
