@@ -96,7 +96,8 @@ package() {
 	local version=${VERSION#v}
 	printf 'drumbeat (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- %s  %s\n' "${version/-/\~}" \
 		"$MAINTAINER" "$(date -Rud "@$SOURCE_DATE_EPOCH")" >"$STAGE/changelog" # nfpm makes the same version
-	cp CHANGELOG.md "$tmp"/completion.* "$STAGE"
+	scripts/changelog.sh >"$STAGE/CHANGELOG.md"
+	cp "$tmp"/completion.* "$STAGE"
 	gzip -9n "$STAGE"/{changelog,CHANGELOG.md,NOTICES,drumbeat.1}
 	"$tmp/nfpm" package --packager deb --config packaging/deb/nfpm.yaml --target dist
 }
