@@ -299,7 +299,7 @@ type Delay struct {
 // Budget is a budget of a PLD.
 type Budget struct {
 	Budget uint32 `json:"budget" doc:"Pages a queue."`
-	Anew   bool   `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one anew, so that a larger budget brings those of the PLD forward. A smaller one holds for queued URLs anyway."`
+	Anew   bool   `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one again, so that a larger budget brings those of the PLD forward. A smaller one holds for queued URLs anyway."`
 }
 
 // Function is a budget function.
@@ -318,7 +318,7 @@ type Priority struct {
 // FunctionSet says that the budget function or the priority was changed.
 type FunctionSet struct {
 	Change Change `json:"change"`
-	Moves  int64  `json:"moves" doc:"URLs in BEAST's queues when the change was made; they are placed anew."`
+	Moves  int64  `json:"moves" doc:"URLs in BEAST's queues when the change was made; they are placed again."`
 }
 
 // Rule is a rule of a blacklist.
@@ -373,7 +373,7 @@ type Enqueued struct {
 
 // Reload reads files again.
 type Reload struct {
-	Anew bool `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one anew, by the budgets that the sites have then."`
+	Anew bool `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one again, by the budgets that the sites have then."`
 }
 
 // Reloaded says what a reload changed.
@@ -386,7 +386,7 @@ type Reloaded struct {
 	Priorities int    `json:"priorities" doc:"Tables of sites whose priority changed."`
 	Cut        int    `json:"cut" doc:"Exchanges that the blacklist ended."`
 	Swept      int    `json:"swept" doc:"URLs that left RAM because of the blacklist."`
-	Moves      int64  `json:"moves" doc:"URLs in BEAST's queues that are placed anew."`
+	Moves      int64  `json:"moves" doc:"URLs in BEAST's queues that are placed again."`
 }
 
 // LogLines are the last lines of the log.

@@ -369,14 +369,14 @@ func TestExportParts(t *testing.T) {
 	if err := os.WriteFile(target+"/.part-00002.csv.tmp", []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, said = export(term.ExitDone); !strings.Contains(said, "goes on after 2 finished parts") {
+	if _, said = export(term.ExitDone); !strings.Contains(said, "continues after 2 finished parts") {
 		t.Errorf("an interrupted table: %s", said)
 	}
 	if again := tableFiles(t, target); !maps.Equal(again, whole) {
 		t.Error("other files after resuming")
 	}
 	wantExit(t, term.ExitPages, "", append(crawl, "--max-pages=200")...)
-	if _, said = export(term.ExitDone); !strings.Contains(said, "it starts anew") || !strings.Contains(said, "parts of checkpoint ") {
+	if _, said = export(term.ExitDone); !strings.Contains(said, "it starts over") || !strings.Contains(said, "parts of checkpoint ") {
 		t.Errorf("another checkpoint: %s", said)
 	}
 	if again := tableFiles(t, target); maps.Equal(again, whole) {
@@ -410,7 +410,7 @@ func TestExportSignal(t *testing.T) {
 			cancel(term.ErrSignal)
 			return ctx, func() {}
 		}}
-	if code := flags.Run(app, new(commands), export); code != term.ExitSignal || !strings.Contains(said.String(), "goes on after") {
+	if code := flags.Run(app, new(commands), export); code != term.ExitSignal || !strings.Contains(said.String(), "continues after") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 	out, _ := wantExit(t, term.ExitDone, "", export...)

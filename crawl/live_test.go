@@ -39,7 +39,7 @@ func TestReloadBudgets(t *testing.T) {
 			return s.Count(state.CountURLsReplaced)
 		}
 		if n := replaced(); n != 0 {
-			t.Errorf("%d URLs were placed anew before the reload", n)
+			t.Errorf("%d URLs were placed again before the reload", n)
 		}
 		await := func(has func(*beast.Stats) bool) {
 			for range 600 {
@@ -62,7 +62,7 @@ func TestReloadBudgets(t *testing.T) {
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
-			t.Errorf("no URL was placed anew after %s", when)
+			t.Errorf("no URL was placed again after %s", when)
 			return after
 		}
 		placed(0, "a smaller budget")

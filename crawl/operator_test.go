@@ -298,7 +298,7 @@ func TestBudgetFunction(t *testing.T) {
 		if after := beast(); before.Beast.SpreadRecords == 0 || after.Beast.MovedRecords != 0 || after.Beast.Current <= before.Beast.Current {
 			t.Errorf("BEAST before %+v, half a minute after %+v", before.Beast, after.Beast)
 		}
-		if !strings.Contains(logged.String(), "queued URLs are placed anew") {
+		if !strings.Contains(logged.String(), "queued URLs are placed again") {
 			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
 		}
 		o.stop()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeplessClock returns CLOCK_BOOTTIME, which goes on while the machine sleeps.
+// sleeplessClock returns CLOCK_BOOTTIME, which runs while the machine sleeps.
 func sleeplessClock() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

@@ -105,7 +105,7 @@ func sayStopping(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), term.ErrSignal) {
 			fmt.Fprintln(os.Stderr, "drumbeat: the crawl stops after running fetches and a checkpoint; the "+
-				"next start goes on there")
+				"next start continues there")
 		}
 	})
 }

@@ -324,7 +324,7 @@ func printAnew(a *term.App) func(json.RawMessage) error {
 		if err := json.Unmarshal(answer, &set); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(a.Stdout, "changed; %s queued URLs are placed anew\n", count(set.Moves))
+		_, err := fmt.Fprintf(a.Stdout, "changed; %s queued URLs are placed again\n", count(set.Moves))
 		return err
 	}
 }

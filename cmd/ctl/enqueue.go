@@ -74,7 +74,7 @@ func (c reloadCmd) Run(a *term.App, w *Where) error {
 			{int64(r.Priorities), "tables of sites have another priority, for URLs that are placed from now on"},
 			{int64(r.Cut), "exchanges were cut off by the blacklist"},
 			{int64(r.Swept), "URLs left RAM because of the blacklist"},
-			{r.Moves, "queued URLs are placed anew"}} {
+			{r.Moves, "queued URLs are placed again"}} {
 			if m.n > 0 {
 				fmt.Fprintf(a.Stdout, "%s %s\n", count(m.n), m.what)
 			}

@@ -81,7 +81,7 @@ func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command goes on after the finished parts",
+	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command continues after the finished parts",
 		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 			Kind: export.Kind(c.Kind), Format: tabular.Format(c.Format), Compression: c.Compression,
 			PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM), Queued: c.Queued, CountLinks: c.CountLinks,
@@ -90,12 +90,12 @@ func (c *Command) Run(a *term.App) error {
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
-			say("%s held %s of %s; it starts anew", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"),
+			say("%s held %s of %s; it starts over", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"),
 				rep.ReplacedSource)
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:
-			say("%s goes on after %s with %s", c.Output, human.Counted(int64(rep.KeptParts), "finished part", "finished parts"),
+			say("%s continues after %s with %s", c.Output, human.Counted(int64(rep.KeptParts), "finished part", "finished parts"),
 				human.Counted(rep.Kept, "row", "rows"))
 		}
 	}

@@ -116,7 +116,7 @@ func (c *Command) Run(a *term.App) error {
 	switch {
 	case errors.Is(err, term.ErrSignal):
 		return &term.Ended{Code: term.ExitSignal,
-			Why: "stopped by a signal; the same command goes on after the complete parts"}
+			Why: "stopped by a signal; the same command continues after the complete parts"}
 	case errors.Is(err, tabular.ErrNotEmpty), errors.Is(err, extract.ErrOther):
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
 	case err != nil:

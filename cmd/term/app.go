@@ -137,8 +137,8 @@ func advice(err error) string {
 	var failed *space.DiskError
 	switch {
 	case errors.As(err, &back):
-		return "; start each node with its newest directories. If they are lost, drumbeat repair --resync lets all " +
-			"nodes go on with the older copy, and says what is lost"
+		return "; start each node with its newest directories. If they are lost, drumbeat repair --resync readmits " +
+			"all nodes with the older copy, and says what is lost"
 	case errors.As(err, &added) && added.Out:
 		return fmt.Sprintf("\n  more disk for WARC files: --add-out %s", PlainText(added.New))
 	case errors.As(err, &added):

@@ -356,7 +356,7 @@ export class Controls {
         this.make({
           title: "Use the budget function of the flags?",
           action: "Use it",
-          lines: ["URLs in BEAST's queues after the current one are placed anew."],
+          lines: ["URLs in BEAST's queues after the current one are placed again."],
           change: () => send("DELETE", "budget"),
           done: () => "The budget function of the flags is in force.",
         }),
@@ -389,12 +389,12 @@ export class Controls {
               count(Number(v.default)) +
               " to " +
               count(Number(v.max)) +
-              " URLs a queue. URLs in BEAST's queues after the current one are placed anew.",
+              " URLs a queue. URLs in BEAST's queues after the current one are placed again.",
           ],
           change: () => send("PUT", "budget", { function: v.function, default: Number(v.default), max: Number(v.max) }),
           done: (a) =>
             "The budget function is in force" +
-            ((a.moves ?? a.moved) === undefined ? "." : "; " + count(a.moves ?? a.moved) + " URLs are placed anew."),
+            ((a.moves ?? a.moved) === undefined ? "." : "; " + count(a.moves ?? a.moved) + " URLs are placed again."),
         }),
       (this.functionNow = el("p", { class: "sub", text: " " })),
     );
@@ -410,7 +410,7 @@ export class Controls {
         this.make({
           title: "Use the priority of the flags?",
           action: "Use it",
-          lines: ["URLs in BEAST's queues after the current one are placed anew."],
+          lines: ["URLs in BEAST's queues after the current one are placed again."],
           change: () => send("DELETE", "priority"),
           done: () => "The priority of the flags is in force.",
         }),
@@ -448,11 +448,11 @@ export class Controls {
             PRIORITIES[v.priority] +
               ", with " +
               (weights.length ? "weights " + weights.join(" ") : "the weights of the flags") +
-              ". URLs in BEAST's queues after the current one are placed anew.",
+              ". URLs in BEAST's queues after the current one are placed again.",
           ],
           change: () => send("PUT", "priority", weights.length ? { priority: v.priority, weights } : { priority: v.priority }),
           done: (a) =>
-            "The priority is in force" + (a.moves === undefined ? "." : "; " + count(a.moves) + " URLs are placed anew."),
+            "The priority is in force" + (a.moves === undefined ? "." : "; " + count(a.moves) + " URLs are placed again."),
         });
       },
       (this.priorityNow = el("p", { class: "sub", text: " " })),
