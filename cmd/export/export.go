@@ -95,7 +95,8 @@ func (c *Command) Run(a *term.App) error {
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:
-			say("%s continues after %s with %s", c.Output, human.Counted(int64(rep.KeptParts), "finished part", "finished parts"),
+			say("%s continues after %s with %s", c.Output,
+				human.Counted(int64(rep.KeptParts), "finished part", "finished parts"),
 				human.Counted(rep.Kept, "row", "rows"))
 		}
 	}
