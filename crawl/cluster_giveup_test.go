@@ -268,7 +268,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
 				o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
-				o.Cluster.LeaseTTL = time.Minute // for which a lease waits that the lost node held
+				o.Cluster.LeaseTTL = lease.LeastTTL // for which a lease waits that the lost node held, between two losses at the broker
 			})
 			defer c.close()
 			chaos, stop := context.WithCancel(t.Context())

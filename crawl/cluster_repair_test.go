@@ -56,7 +56,7 @@ func TestClusterRepair(t *testing.T) {
 					tried["refused"]++
 					continue
 				}
-				if err != nil || len(rep.Actions) != 1 || !strings.Contains(rep.Actions[0], "has them for good") {
+				if err != nil || len(rep.Actions) != 1 || !strings.Contains(rep.Actions[0], "has made them durable") {
 					t.Fatalf("node %d: %v, %+v", from, err, rep)
 				}
 				if rep, err := c.audit(hurt, true); err != nil || !rep.Balanced() {

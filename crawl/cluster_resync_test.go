@@ -209,7 +209,7 @@ func (c *testCluster) refuseResync(back int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.refusedResync("another file", back, "table of owners", func() error {
+	c.refusedResync("another file", back, "tables of owners", func() error {
 		o := &c.options[back]
 		_, err := repair.Resync(repair.ResyncOptions{Back: back, File: &cluster.File{Crawl: file.Crawl, Secret: file.Secret, Table: moved},
 			Options: repair.Options{Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}, Others: all}})

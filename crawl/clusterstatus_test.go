@@ -123,7 +123,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		}
 		<-c.options[0].Observe.Control.Started()
 		account.Sleep(ctx, 200*time.Millisecond)
-		at("at the start", 0, "must hear of this one, for 3s from its start", func(l *cluster.LeaseStatus) bool {
+		at("at the start", 0, "must read this node's heartbeats for 3s from its start", func(l *cluster.LeaseStatus) bool {
 			return l.Starting && l.Resting && l.Held == 0
 		})
 		var wanted, urls, handed int64

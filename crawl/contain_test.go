@@ -90,7 +90,7 @@ func (h *outsideOfTransactions) Handle(_ context.Context, rec slog.Record) error
 	var buf [64]uintptr
 	for frames := runtime.CallersFrames(buf[:runtime.Callers(2, buf[:])]); ; {
 		f, more := frames.Next()
-		if strings.HasSuffix(f.Function, "(*engine).transact") {
+		if strings.HasSuffix(f.Function, "(*Run).Transact") {
 			h.within = append(h.within, rec.Message)
 		}
 		if !more {

@@ -147,13 +147,13 @@ func (c *Options) drumDisk() int64 {
 }
 
 // Upper bounds of the crawl's files, in bytes. A stored page takes a part of its size, as gzip of level 1
-// compresses the flat web's text, and the heads of its records. A URL takes 34 in a queue, 5 for its key and up to 14 for
-// replaced keys, 5 in URLseen's buckets and 5 elsewhere, by crawls of 2·10⁷ and 4·10⁷ URLs, and a fifth is margin.
-// While few are known, most wait in STAR's buckets, which --ram bounds: 3.2 GB with 1 GiB.
+// compresses the flat web's text, and the heads of its records. A crawl of 10⁸ URLs took 43 a URL beside those that waited in
+// STAR's buckets: 19 in BEAST's queues and QF, 5 for its key and 10 for replaced keys, 5 in URLseen's buckets, 4 elsewhere. A fifth is
+// margin. While few are known, most wait in STAR's buckets, which --ram bounds: 3.2 GB with 1 GiB.
 const (
 	crawlStoredShare = 0.5
 	crawlPageBytes   = 2000
-	crawlURLBytes    = 75
+	crawlURLBytes    = 52
 	crawlStarBytes   = 110 // a URL
 	crawlStarMost    = 4   // times --ram
 )
