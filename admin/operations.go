@@ -109,7 +109,7 @@ var operations = []Operation{
 	{Method: "PUT", Path: "/api/v1/plds/{pld}/budget", ID: "setBudget", Summary: "Fix the budget of a PLD.", Change: true,
 		Params: []Param{pldParam}, Body: Budget{}, Result: Change{}, handle: (*Server).setBudget},
 	{Method: "DELETE", Path: "/api/v1/plds/{pld}/budget", ID: "clearBudget", Summary: "Give a PLD the budget of its in-degree.", Change: true,
-		Params: []Param{pldParam, {Name: "anew", In: "query", Summary: "true places all URLs in BEAST's queues after the current one again.",
+		Params: []Param{pldParam, {Name: "anew", In: "query", Summary: "true: BEAST places all URLs of its later queues again.",
 			Enum: yesOrNo}}, Result: Change{}, handle: (*Server).clearBudget},
 	{Method: "PUT", Path: "/api/v1/budget", ID: "setFunction", Change: true,
 		Summary: "Change the budget function. URLs in BEAST's queues after the current one are placed again.",

@@ -299,7 +299,7 @@ type Delay struct {
 // Budget is a budget of a PLD.
 type Budget struct {
 	Budget uint32 `json:"budget" doc:"Pages a queue."`
-	Anew   bool   `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one again, so that a larger budget brings those of the PLD forward. A smaller one holds for queued URLs anyway."`
+	Anew   bool   `json:"anew,omitempty" doc:"Place the URLs of BEAST's later queues again: a larger budget brings those of the PLD forward. A smaller one holds for queued URLs anyway."`
 }
 
 // Function is a budget function.
@@ -373,7 +373,7 @@ type Enqueued struct {
 
 // Reload reads files again.
 type Reload struct {
-	Anew bool `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one again, by the budgets that the sites have then."`
+	Anew bool `json:"anew,omitempty" doc:"Place the URLs of BEAST's later queues again, by the sites' new budgets."`
 }
 
 // Reloaded says what a reload changed.

@@ -95,14 +95,13 @@ type (
 
 // Types of some options.
 type (
-	BudgetPolicy  = options.BudgetPolicy
-	BodyCap       = options.BodyCap
-	WhenFull      = options.WhenFull
-	Resolver      = options.Resolver
-	FreshResolver = options.FreshResolver
-	Fetcher       = options.Fetcher
-	Lookup        = resolve.Lookup
-	LookupError   = resolve.Error
+	BudgetPolicy = options.BudgetPolicy
+	BodyCap      = options.BodyCap
+	WhenFull     = options.WhenFull
+	Resolver     = options.Resolver
+	Fetcher      = options.Fetcher
+	Lookup       = resolve.Lookup
+	LookupError  = resolve.Error
 )
 
 // Values of some options.
@@ -112,9 +111,6 @@ const (
 	NoRedirects      = options.NoRedirects
 	DefaultBackoff   = options.DefaultBackoff
 	MaxSitesAtOnce   = options.MaxSitesAtOnce
-	WhenFullPause    = options.WhenFullPause
-	WhenFullDrain    = options.WhenFullDrain
-	WhenFullStop     = options.WhenFullStop
 )
 
 func (o *Options) defaults() {

@@ -281,7 +281,7 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 		case <-r.browser.Done():
 			r.browser.Close()
 			r.browser, r.since = nil, time.Now()
-			r.opt.Observe.Log.Warn("the browser is gone: pages wait for it, and the crawl goes on", "browser", r.opt.Render.Endpoint)
+			r.opt.Observe.Log.Warn("the browser is gone: pages wait for it, and the crawl continues", "browser", r.opt.Render.Endpoint)
 			if r.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
 				return account.WakeAfter // the crawl has failed
 			}
@@ -313,7 +313,7 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 	r.retry = min(max(renderRetry, 2*r.retry), renderRetryMost)
 	r.retryAt = time.Now().Add(r.retry)
 	if r.attempts++; r.attempts&(r.attempts-1) == 0 { // the first, second, fourth, …
-		r.opt.Observe.Log.Warn("no connection to the browser: pages wait for it, and the crawl goes on", "error", err,
+		r.opt.Observe.Log.Warn("no connection to the browser: pages wait for it, and the crawl continues", "error", err,
 			"attempt", r.attempts, "next", r.retry)
 	}
 	return r.retry

@@ -379,7 +379,7 @@ func TestObjectStoreLeft(t *testing.T) {
 			t.Fatalf("stopped: %v, %d objects", err, len(b.Objects()))
 		}
 		b.Before = nil
-		// URLs may be due again by now, so that the crawl goes on.
+		// URLs may be due again by now, so that the crawl continues.
 		if res, err = Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) || res.Snapshot.Uploads.Waiting != 0 {
 			t.Fatalf("again: %v, %+v", err, res.Snapshot.Uploads)
 		}
@@ -390,7 +390,7 @@ func TestObjectStoreLeft(t *testing.T) {
 }
 
 // TestObjectStoreForeign: another object of a file's name ends the crawl with a clear error and a checkpoint. When it is gone,
-// the crawl goes on.
+// the crawl continues.
 func TestObjectStoreForeign(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func TestMonitor(t *testing.T) {
 				got = outcomeBad
 			}
 			if note(m, i, got) {
-				t.Fatalf("outage after %d outcomes of which one tenth failed", i)
+				t.Fatalf("outage after %d outcomes, one tenth of them failures", i)
 			}
 		}
 		if m.mean < 0.05 || m.mean > 0.15 {

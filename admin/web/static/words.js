@@ -34,7 +34,7 @@ export const TERMS = {
   slots: "The connections that --connections allows, by what each does or waits for.",
   pause: "How long a checkpoint stopped every change of the crawl's state.",
   stall: "The longest transaction while a checkpoint ran.",
-  checkpoint: "A durable snapshot of the whole crawl. After a crash the crawl goes on from it.",
+  checkpoint: "A durable snapshot of the whole crawl. After a crash the crawl continues from it.",
   pld: "Pay-level domain: a public suffix and one more label, such as example.co.uk.",
   indegree: "The number of other domains that link to this one.",
   budget: "URLs of the domain that may enter each queue of BEAST.",
