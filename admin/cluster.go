@@ -94,8 +94,8 @@ func (s *Server) cluster() (*Cluster, error) {
 		out.Nodes = append(out.Nodes, n)
 	}
 	for _, p := range snap.Cluster.Pairs {
-		out.Pairs = append(out.Pairs, Pair{p.Node, p.Added, p.Waiting, p.WaitingBytes, p.Stalled.Seconds(), p.Published, p.Resends, p.Taken, p.Holes,
-			p.Quarantined, p.RefusedMessages, p.RefusedMarks, p.Held})
+		out.Pairs = append(out.Pairs, Pair{p.Node, p.Added, p.Waiting, p.WaitingBytes, p.Stalled.Seconds(), p.Published,
+			p.Resends, p.Taken, p.Holes, p.Quarantined, p.RefusedMessages, p.RefusedMarks, p.Held})
 	}
 	return out, nil
 }

@@ -8,9 +8,8 @@
 //
 // While no crawl runs, the metrics of the crawl are missing and drumbeat_up is 0.
 //
-// The library writes the text formats and negotiates them.
-// Its registry checks each scrape for consistency. A Handler is safe for concurrent use. It answers
-// at most maxScrapes requests at a time, with 503 beyond.
+// The library writes the text formats and negotiates them. Its registry checks each scrape for consistency. A
+// Handler is safe for concurrent use. It answers at most maxScrapes requests at a time, with 503 beyond.
 //
 // A scrape takes a millisecond or so of CPU and allocates 400 KB (BenchmarkScrape).
 package prom
@@ -51,8 +50,9 @@ type collector struct {
 
 func newCollector(version string, read func() (*snapshot.Snapshot, error)) *collector {
 	c := &collector{read: read, version: version, descs: map[string]*prometheus.Desc{},
-		up:   prometheus.NewDesc(prefix+"up", "Whether a crawl runs: 1 or 0", nil, nil),
-		info: prometheus.NewDesc(prefix+"build_info", "Version of the crawler; the value is always 1", []string{"version"}, nil)}
+		up: prometheus.NewDesc(prefix+"up", "Whether a crawl runs: 1 or 0", nil, nil),
+		info: prometheus.NewDesc(prefix+"build_info", "Version of the crawler; the value is always 1",
+			[]string{"version"}, nil)}
 	for _, m := range metrics.All() {
 		var labels []string
 		if m.Label != "" {

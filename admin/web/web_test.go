@@ -89,7 +89,8 @@ func TestElementsExist(t *testing.T) {
 			continue
 		}
 		for _, m := range regexp.MustCompile(`byID\("([^"]+)"\)`).FindAllStringSubmatch(read(t, name), -1) {
-			if has := ids[m[1]] > 0; name != "static/cluster.js" && !has || name == "static/cluster.js" && inCluster[m[1]] == 0 {
+			if has := ids[m[1]] > 0; name != "static/cluster.js" && !has ||
+				name == "static/cluster.js" && inCluster[m[1]] == 0 {
 				t.Errorf("%s: no element %s", name, m[1])
 			}
 		}
@@ -133,14 +134,14 @@ func TestNothingInlineOrOutside(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	want := map[string]string{"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+	want := map[string]string{"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'none'; object-src 'none'",
 		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
-		"Cache-Control": "no-cache",
-		"Vary":          "Accept-Encoding"}
+		"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 	mediaTypes := map[string]string{"/": "text/html; charset=utf-8",
-		"/index.html": "text/html; charset=utf-8", "/cluster": "text/html; charset=utf-8", "/app.css": "text/css; charset=utf-8",
-		"/app.js": "text/javascript; charset=utf-8", "/favicon.svg": "image/svg+xml",
-		"/vendor/uplot.LICENSE.txt": "text/plain; charset=utf-8"}
+		"/index.html": "text/html; charset=utf-8", "/cluster": "text/html; charset=utf-8",
+		"/app.css": "text/css; charset=utf-8", "/app.js": "text/javascript; charset=utf-8",
+		"/favicon.svg": "image/svg+xml", "/vendor/uplot.LICENSE.txt": "text/plain; charset=utf-8"}
 	for name, mediaType := range mediaTypes {
 		w := get(t, name)
 		if got := w.Header().Get("Content-Type"); got != mediaType {
@@ -158,8 +159,7 @@ func TestHeaders(t *testing.T) {
 func TestCodings(t *testing.T) {
 	plain, packed := get(t, "/app.js"), get(t, "/app.js", "Accept-Encoding", "br, gzip;q=0.8")
 	if plain.Header().Get("Content-Encoding") != "" || packed.Header().Get("Content-Encoding") != "gzip" {
-		t.Fatalf("codings %q and %q", plain.Header().Get("Content-Encoding"),
-			packed.Header().Get("Content-Encoding"))
+		t.Fatalf("codings %q and %q", plain.Header().Get("Content-Encoding"), packed.Header().Get("Content-Encoding"))
 	}
 	z, err := gzip.NewReader(packed.Body)
 	if err != nil {
