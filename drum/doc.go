@@ -44,17 +44,19 @@
 // # Concurrency
 //
 // Add may be called by many goroutines, also during a pass and from within Emit. The goroutine that fills a
-// buffer writes it. One Pass runs at a time. With Options.Workers above 1, a Pass merges buckets in up to that
-// number of goroutines. Then it reads the text logs of all directories at once, with a goroutine for each to
-// read, and Workers or one for each to decode. They end with the pass. Within a round, reading, sorting and writing do not overlap.
+// buffer writes it. One Pass runs at a time. With Options.Workers above 1, a Pass merges buckets in up to
+// that number of goroutines. Then it reads the text logs of all directories at once, with a goroutine for
+// each to read, and Workers or one for each to decode. They end with the pass. Within a round, reading,
+// sorting and writing do not overlap.
 //
 // # Memory and disk
 //
 // Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each worker
-// 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after
-// the merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or an
-// eighth of BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker, whose
-// last round was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory. Disk holds the pending tuples, the cache twice, and the buffers' content twice.
+// 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after the
+// merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or an eighth of
+// BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker, whose last round
+// was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory. Disk holds
+// the pending tuples, the cache twice, and the buffers' content twice.
 //
 // # Files
 //
