@@ -204,8 +204,10 @@ func TestProxyFaults(t *testing.T) {
 	}{
 		{"no proxy there", Proxy{Addr: dead}, KindProxy},
 		{"no SOCKS5 there", Proxy{Kind: ProxySOCKS5, Addr: dead}, KindProxy},
-		{"bad credentials", Proxy{Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob", Password: "s3cret"}, KindProxy},
-		{"bad credentials", Proxy{Kind: ProxySOCKS5, Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob", Password: "s3cret"}, KindProxy},
+		{"bad credentials", Proxy{Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob", Password: "s3cret"},
+			KindProxy},
+		{"bad credentials", Proxy{Kind: ProxySOCKS5, Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob",
+			Password: "s3cret"}, KindProxy},
 		{"403", Proxy{Addr: startProxy(t, "", 403).addr}, KindProxy},
 		{"502", Proxy{Addr: startProxy(t, "", 502).addr}, KindUnreachable},
 		{"504", Proxy{Addr: startProxy(t, "", 504).addr}, KindTimeout},
