@@ -60,8 +60,8 @@ func (a *Report) Write(w io.Writer) error {
 		if r.Ended {
 			files, verdict = "-", ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", state.PlaceText(r.Place), files, r.Account.N, r.Account.Hi, r.Account.Lo,
-			verdict)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", state.PlaceText(r.Place), files, r.Account.N,
+			r.Account.Hi, r.Account.Lo, verdict)
 	}
 	for i := range a.Rows {
 		row(&a.Rows[i])
@@ -178,7 +178,8 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 		return r, nil, err
 	}
 	if m == nil {
-		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit", opt.Dirs[0])
+		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit",
+			opt.Dirs[0])
 	}
 	r.HideRemote, r.OpenStore = opt.remote().hide(), opt.OpenStore
 	if err := r.Take(match, m, opt.Out); err != nil {

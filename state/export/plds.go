@@ -17,8 +17,10 @@ func pldTable() table {
 	return table{
 		columns: []tabular.Column{
 			{Name: "pld", Type: tabular.String},
-			{Name: "indegree", Type: tabular.Int64},                     // PLDs that link to it, as STAR has counted them
-			{Name: "rank", Type: tabular.Int64, Nullable: true},         // by in-degree, or supporters, of the top ranks
+			// PLDs that link to it, as STAR has counted them.
+			{Name: "indegree", Type: tabular.Int64},
+			// By in-degree, or supporters, of the top ranks.
+			{Name: "rank", Type: tabular.Int64, Nullable: true},
 			{Name: "budget", Type: tabular.Int64, Nullable: true},       // pages; null if budgets are off
 			{Name: "placed", Type: tabular.Int64},                       // URLs that BEAST took
 			{Name: "pages", Type: tabular.Int64},                        // responses
@@ -103,9 +105,9 @@ func fillPLDs(j *job) error {
 				return err
 			}
 		}
-		row := []tabular.Value{tabular.Text(names.value[1:]), tabular.Int(int64(p.Indegree)), tabular.Null, tabular.Null,
-			tabular.Int(int64(p.Placed)), tabular.Int(int64(p.Fetched)), tabular.Int(int64(p.Bytes)),
-			unixOrNull(int64(p.FirstSeen)), tabular.Null, tabular.Null, tabular.Null}
+		row := []tabular.Value{tabular.Text(names.value[1:]), tabular.Int(int64(p.Indegree)),
+			tabular.Null, tabular.Null, tabular.Int(int64(p.Placed)), tabular.Int(int64(p.Fetched)),
+			tabular.Int(int64(p.Bytes)), unixOrNull(int64(p.FirstSeen)), tabular.Null, tabular.Null, tabular.Null}
 		if p.Support.Known() {
 			row[9], row[10] = tabular.Float(p.Support.Supporters()), tabular.Float(p.Support.Standing())
 		}

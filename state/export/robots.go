@@ -19,7 +19,8 @@ import (
 func robotsTable() table {
 	return table{
 		columns: []tabular.Column{
-			{Name: "origin", Type: tabular.String, Nullable: true}, // without a default port; null if no name has its key
+			// Without a default port; null if no name has its key.
+			{Name: "origin", Type: tabular.String, Nullable: true},
 			{Name: "state", Type: tabular.String, Few: true},
 			{Name: "stale", Type: tabular.Bool},
 			{Name: "fetched", Type: tabular.Time, Nullable: true},
@@ -80,14 +81,15 @@ func fillRobots(j *job) error {
 		if d := h.CrawlDelay(); d > 0 {
 			delay = tabular.Float(d.Seconds())
 		}
-		return j.write(origin, tabular.Str(h.State.String()), tabular.Truth(h.Stale), timeOrNull(h.Fetched), timeOrNull(h.Expires),
-			tabular.Int(int64(h.Failures)), delay)
+		return j.write(origin, tabular.Str(h.State.String()), tabular.Truth(h.Stale), timeOrNull(h.Fetched),
+			timeOrNull(h.Expires), tabular.Int(int64(h.Failures)), delay)
 	}
 	j.meter.Set(state.NameRobotsCache)
 	cache, err := j.scanned(func(fn func(uint64, []byte) error) error {
-		_, err := drum.ScanState(j.Set, state.NameRobotsCache, st.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
-			return fn(uint64(key), value)
-		}})
+		_, err := drum.ScanState(j.Set, state.NameRobotsCache, st.Cache(),
+			drum.Scan{Entry: func(key drum.Key, value []byte) error {
+				return fn(uint64(key), value)
+			}})
 		return err
 	})
 	if err != nil {
