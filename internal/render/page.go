@@ -84,14 +84,16 @@ type fetched struct {
 }
 
 func newPage(b *Browser, session, frame string, p *Page, f Fetcher, l *Limits) *page {
-	return &page{b: b, session: session, frame: frame, page: p, fetcher: f, limits: l, events: make(chan event, maxEvents),
-		flooded: make(chan struct{}), came: make(chan fetched), checked: make(chan message, 1)}
+	return &page{b: b, session: session, frame: frame, page: p, fetcher: f, limits: l,
+		events: make(chan event, maxEvents), flooded: make(chan struct{}), came: make(chan fetched),
+		checked: make(chan message, 1)}
 }
 
 // note receives an event. It never blocks.
 func (t *page) note(e event) {
 	switch e.method {
-	case "Fetch.requestPaused", "Page.frameNavigated", "Page.domContentEventFired", "Page.javascriptDialogOpening", "Inspector.targetCrashed":
+	case "Fetch.requestPaused", "Page.frameNavigated", "Page.domContentEventFired", "Page.javascriptDialogOpening",
+		"Inspector.targetCrashed":
 	default:
 		return
 	}
@@ -129,7 +131,8 @@ func (t *page) forget() {
 // tick is how often the time of a page is looked at.
 const tick = 50 * time.Millisecond
 
-// busyAfter is how often a page with requests under way is asked for an answer, and without which time it counts as busy.
+// busyAfter is how often a page with requests under way is asked for an answer, and without which time it
+// counts as busy.
 const busyAfter = time.Second
 
 // render loads the page and waits until it is to be taken.
@@ -277,9 +280,11 @@ func (t *page) request(req *paused) error {
 	if req.ResourceType == "Document" && req.FrameID == t.frame {
 		if !t.answered {
 			t.answered = true
-			return t.fulfill(req.RequestID, &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}, policy)
+			return t.fulfill(req.RequestID,
+				&Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}, policy)
 		}
-		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL && !slices.Contains(t.r.Went, url) {
+		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL &&
+			!slices.Contains(t.r.Went, url) {
 			t.r.Went = append(t.r.Went, url)
 		}
 		return t.refuse(req.RequestID, "Aborted") // the page stays
@@ -330,8 +335,9 @@ func (t *page) fail(id, reason string) error {
 
 // passed are the header fields that a page sees. Others could set cookies, start downloads or requests, or name an
 // encoding or a length that no longer holds.
-var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-Policy", "Location", "X-Content-Type-Options",
-	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
+var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-Policy", "Location",
+	"X-Content-Type-Options", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
+	"Access-Control-Expose-Headers"}
 
 // policy joins the policies of the page itself. Chromium enforces it on the page and on the frames that the page makes,
 // so it holds where a page undoes guard. It forbids sockets and workers, and what would be refused anyway.

@@ -53,18 +53,20 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 				}
 			}
 		},
-		8: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff}); drain(c) }, // 16 MiB ServerHello
+		// 16 MiB ServerHello.
+		8: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff}); drain(c) },
 	}
 	n := 0
 	host := func(f func(c net.Conn)) {
 		name := w.hostileName("tls-stalls", n)
 		n++
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"}, accept: func(c net.Conn, port uint16) bool {
-			if port == 443 {
-				f(c)
-			}
-			return true
-		}})
+		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
+			accept: func(c net.Conn, port uint16) bool {
+				if port == 443 {
+					f(c)
+				}
+				return true
+			}})
 	}
 	for _, f := range stages {
 		host(f)
@@ -96,10 +98,14 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 func tlsChains(w *Web, add func(hostileHost)) {
 	for i, f := range [...]func(a *authority, name string) *tls.Certificate{
 		func(a *authority, name string) *tls.Certificate {
-			return a.issue(func(t *x509.Certificate) { t.DNSNames, t.NotAfter = []string{name}, t.NotBefore.AddDate(0, 0, 1) })
+			return a.issue(func(t *x509.Certificate) {
+				t.DNSNames, t.NotAfter = []string{name}, t.NotBefore.AddDate(0, 0, 1)
+			})
 		},
 		func(a *authority, name string) *tls.Certificate {
-			return a.issue(func(t *x509.Certificate) { t.DNSNames, t.NotBefore = []string{name}, t.NotAfter.AddDate(0, 0, -1) })
+			return a.issue(func(t *x509.Certificate) {
+				t.DNSNames, t.NotBefore = []string{name}, t.NotAfter.AddDate(0, 0, -1)
+			})
 		},
 		func(a *authority, _ string) *tls.Certificate {
 			return a.issue(func(t *x509.Certificate) { t.DNSNames = []string{"other.test"} })
@@ -127,12 +133,13 @@ func tlsChains(w *Web, add func(hostileHost)) {
 	} {
 		name := w.hostileName("tls-chains", i)
 		cert := sync.OnceValue(func() *tls.Certificate { return f(w.authority(), name) })
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"}, accept: func(c net.Conn, port uint16) bool {
-			if port == 443 {
-				answerOnce(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert()}}))
-			}
-			return true
-		}})
+		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
+			accept: func(c net.Conn, port uint16) bool {
+				if port == 443 {
+					answerOnce(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert()}}))
+				}
+				return true
+			}})
 	}
 }
 
@@ -146,7 +153,8 @@ func answerOnce(c net.Conn) {
 		io.WriteString(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		return
 	}
-	io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9\r\nConnection: close\r\n\r\n<html>tls")
+	io.WriteString(c,
+		"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9\r\nConnection: close\r\n\r\n<html>tls")
 }
 
 // issue signs a certificate after change has modified it; nil means no change.
@@ -172,7 +180,8 @@ func (a *authority) sign(t, parent *x509.Certificate) []byte {
 
 func (a *authority) selfSigned(name string) *tls.Certificate {
 	from, to := validity()
-	t := &x509.Certificate{SerialNumber: big.NewInt(8), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: from, NotAfter: to}
+	t := &x509.Certificate{SerialNumber: big.NewInt(8), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: from, NotAfter: to}
 	return &tls.Certificate{Certificate: [][]byte{a.sign(t, t)}, PrivateKey: a.key}
 }
 
@@ -181,11 +190,12 @@ func (a *authority) selfSigned(name string) *tls.Certificate {
 func (a *authority) maze(name string, n int) *tls.Certificate {
 	from, to := validity()
 	ca := func(serial int) *x509.Certificate {
-		return &x509.Certificate{SerialNumber: big.NewInt(int64(serial)), Subject: pkix.Name{CommonName: "maze"}, NotBefore: from, NotAfter: to,
-			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		return &x509.Certificate{SerialNumber: big.NewInt(int64(serial)), Subject: pkix.Name{CommonName: "maze"},
+			NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	}
 	first := ca(1)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(9), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: from, NotAfter: to}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(9), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name}, NotBefore: from, NotAfter: to}
 	c := &tls.Certificate{Certificate: [][]byte{a.sign(leaf, first)}, PrivateKey: a.key}
 	for i := range n {
 		c.Certificate = append(c.Certificate, a.sign(ca(i+2), first))
