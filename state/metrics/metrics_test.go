@@ -165,7 +165,7 @@ func TestNames(t *testing.T) {
 		if len(m.Help) < 4 || strings.HasSuffix(m.Help, ".") || m.Help[:1] != strings.ToUpper(m.Help[:1]) {
 			t.Errorf("%s: help %q", m.Name, m.Help)
 		}
-		if (m.Kind == Histogram) != (m.each == nil) || m.Kind == Histogram && m.Label != "" {
+		if m.Kind == Histogram && (m.each != nil || m.Label != "") {
 			t.Errorf("%s has values of the wrong kind", m.Name)
 		}
 	}

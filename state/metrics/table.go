@@ -3,15 +3,18 @@ package metrics
 import (
 	"slices"
 	"strconv"
-	"time"
 
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
 
 // table is made once and does not change.
-var table = slices.Concat(counters(), byCoding(), byVerdict(), totals(), gauges(), cluster(), structures(),
-	dirTotals(), histograms())
+var table = slices.Concat(describe("", ofCrawl(&snap{})), describe("", ofStructures(&snap{})),
+	describe("", ofCluster(&snap{})), describe("dir", ofDir(&snapshot.Dir{})),
+	describe("node", ofPair(&snapshot.Pair{})), counters(), byCoding(), byVerdict(), byLabel(), histograms())
+
+// dirMetrics is the number of metrics of a directory.
+var dirMetrics = len(ofDir(&snapshot.Dir{}))
 
 type (
 	snap = snapshot.Snapshot
@@ -235,11 +238,6 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountLinksDuplicate: {help: "Links not taken because the body of their page was seen before"},
 }
 
-// one returns the function each of a metric without a label.
-func one(v func(s *snap) float64) func(*snap, emit) {
-	return func(s *snap, f emit) { f("", v(s)) }
-}
-
 // byName returns the function each of a metric whose values a map holds.
 func byName(m func(s *snap) map[string]int64, kept func(name string) bool) func(*snap, emit) {
 	return func(s *snap, f emit) {
@@ -260,88 +258,8 @@ func every(string) bool { return true }
 
 func refused(s *snap) map[string]int64 { return s.Refused }
 
-// totals returns the other counters.
-func totals() []Metric {
-	return []Metric{
-		{Name: "unique_urls_total", Help: "URLs found", each: one(func(s *snap) float64 { return float64(s.Unique) })},
-		{Name: "responses_total", Label: "code", Help: "Responses that ended a URL by status code, 0 for invalid ones",
-			each: func(s *snap, f emit) {
-				for code, n := range s.Codes {
-					if n != 0 {
-						f(strconv.Itoa(code), float64(n))
-					}
-				}
-			}},
-		{Name: "attempts_failed_total", Label: "reason", Help: "Requests for URLs without a final response by reason",
-			each: byName(func(s *snap) map[string]int64 { return s.Failed }, every)},
-		{Name: "refused_total", Label: "reason", Help: "URLs refused by reason",
-			each: byName(refused, func(name string) bool { return !holds(name) })},
-		{Name: "runs_total", Help: "Starts of the program",
-			each: one(func(s *snap) float64 { return float64(s.Runs) })},
-		{Name: "active_seconds_total", Unit: "seconds", Help: "Time in which the crawl ran",
-			each: one(func(s *snap) float64 { return s.Active.Seconds() })},
-		{Name: "beast_scans_total", Help: "Scans of the failed queue of BEAST",
-			each: one(func(s *snap) float64 { return float64(s.Scans) })},
-		{Name: "disk_read_bytes_total", Unit: "bytes", Help: "Bytes read from disk, of this run",
-			each: one(func(s *snap) float64 { return float64(s.DiskRead) })},
-		{Name: "disk_written_bytes_total", Unit: "bytes", Help: "Bytes written to disk, of this run",
-			each: one(func(s *snap) float64 { return float64(s.DiskWritten) })},
-		{Name: "urlseen_passes_total", Help: "Passes of URLseen, of this run",
-			each: one(func(s *snap) float64 { return float64(s.URLSeenPasses) })},
-		{Name: "urlseen_full_passes_total", Help: "Passes over full buckets of URLseen, of this run",
-			each: one(func(s *snap) float64 { return float64(s.URLSeenFullPasses) })},
-		{Name: "slot_samples_total", Help: "Samples of the use of connection slots, of this run",
-			each: one(func(s *snap) float64 { return float64(s.Slots.Samples) })},
-		{Name: "starved_slot_samples_total",
-			Help: "Samples with no URL in RAM while BEAST held more than the target of the stock, of this run",
-			each: one(func(s *snap) float64 { return float64(s.Slots.Starved) })},
-		{Name: "slots_sampled_total", Label: "use",
-			Help: "Connection slots by use, summed over the samples of this run",
-			each: func(s *snap, f emit) {
-				for _, u := range snapshot.SlotUses() {
-					f(u.String(), float64(s.Slots.Use[u]))
-				}
-			}},
-		{Name: "adaptive_delay_steps_total",
-			Help: "Steps by which hosts are visited sooner (--adaptive-delay), of this run",
-			each: one(func(s *snap) float64 { return float64(s.DelaySteps) })},
-		{Name: "adaptive_delay_resets_total",
-			Help: "Hosts that returned to their base delay after a sign of strain, of this run",
-			each: one(func(s *snap) float64 { return float64(s.DelayResets) })},
-		{Name: "history_errors_total", Help: "Samples that the history lost, of this run",
-			each: one(func(s *snap) float64 { return float64(s.HistoryErrors) })},
-	}
-}
-
-// unix returns a time in Unix seconds, 0 for the zero time.
-func unix(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMilli()) / 1000
-}
-
-func flag(on bool) float64 {
-	if on {
-		return 1
-	}
-	return 0
-}
-
-// gauge returns a gauge without a label.
-func gauge(name, unit, help string, v func(s *snap) float64) Metric {
-	return Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, each: one(v)}
-}
-
-// mean returns a gauge without a label whose values are not integers.
-func mean(name, unit, help string, v func(s *snap) float64) Metric {
-	m := gauge(name, unit, help, v)
-	m.fraction = true
-	return m
-}
-
-// gauges returns the gauges of the crawl.
-func gauges() []Metric {
+// byLabel returns the other metrics with a label.
+func byLabel() []Metric {
 	return []Metric{
 		{Name: "urls", Label: "place", Kind: Gauge, Help: "URLs by place", each: func(s *snap, f emit) {
 			for p, n := range s.Places {
@@ -352,30 +270,25 @@ func gauges() []Metric {
 			each: byName(func(s *snap) map[string]int64 { return s.Deferred }, every)},
 		{Name: "held_urls", Label: "reason", Kind: Gauge, Help: "URLs that the flags forbid by reason",
 			each: byName(refused, holds)},
-		gauge("deferred_late_seconds", "seconds",
-			"How long the deferred URL that is due first has been due; 0 if none is due",
-			func(s *snap) float64 { return s.DeferredLate.Seconds() }),
-		gauge("visits_late_seconds", "seconds",
-			"How long the visit that is due first has been due (--recrawl); 0 if none is due",
-			func(s *snap) float64 { return s.VisitsLate.Seconds() }),
-		gauge("run_seconds", "seconds", "Time since the start of this run",
-			func(s *snap) float64 { return s.Elapsed.Seconds() }),
-		mean("unique_ratio", "", "Unique URLs for each link that passed all filters, the paper's p",
-			func(s *snap) float64 { return s.UniqueShare }),
-		mean("peak_pages_per_second", "", "Highest mean of pages a second over ten minutes",
-			func(s *snap) float64 { return s.Peak.Pages }),
-		mean("peak_received_bytes_per_second", "", "Highest mean of bytes received a second over ten minutes",
-			func(s *snap) float64 { return s.Peak.Bits / 8 }),
-		gauge("hosts", "", "Distinct hosts found, estimated", func(s *snap) float64 { return float64(s.Hosts) }),
-		gauge("servers", "", "Distinct addresses resolved, estimated",
-			func(s *snap) float64 { return float64(s.Servers) }),
-		gauge("hosts_answered", "", "Distinct hosts that answered, estimated",
-			func(s *snap) float64 { return float64(s.HostsAnswered) }),
-		gauge("servers_answered", "", "Distinct addresses that answered, estimated",
-			func(s *snap) float64 { return float64(s.ServersAnswered) }),
-		gauge("plds_answered", "", "Distinct PLDs that answered, estimated",
-			func(s *snap) float64 { return float64(s.PLDsAnswered) }),
-		gauge("plds", "", "Nodes of the PLD graph", func(s *snap) float64 { return float64(s.PLDs) }),
+		{Name: "refused_total", Label: "reason", Help: "URLs refused by reason",
+			each: byName(refused, func(name string) bool { return !holds(name) })},
+		{Name: "attempts_failed_total", Label: "reason", Help: "Requests for URLs without a final response by reason",
+			each: byName(func(s *snap) map[string]int64 { return s.Failed }, every)},
+		{Name: "responses_total", Label: "code", Help: "Responses that ended a URL by status code, 0 for invalid ones",
+			each: func(s *snap, f emit) {
+				for code, n := range s.Codes {
+					if n != 0 {
+						f(strconv.Itoa(code), float64(n))
+					}
+				}
+			}},
+		{Name: "slots_sampled_total", Label: "use",
+			Help: "Connection slots by use, summed over the samples of this run",
+			each: func(s *snap, f emit) {
+				for _, u := range snapshot.SlotUses() {
+					f(u.String(), float64(s.Slots.Use[u]))
+				}
+			}},
 		{Name: "pld_responses_below", Label: "share", Kind: Gauge,
 			Help: "Power of two that this share of the visited PLDs has fewer responses than, estimated",
 			each: func(s *snap, f emit) {
@@ -383,79 +296,10 @@ func gauges() []Metric {
 					f(strconv.FormatFloat(share, 'g', -1, 64), float64(s.PLDPages[i]))
 				}
 			}},
-		gauge("pld_edges", "", "Edges of the PLD graph", func(s *snap) float64 { return float64(s.Edges) }),
-		gauge("supporters_computed_timestamp_seconds", "seconds",
-			"Unix time of the last computation for --budget supporters; 0 before the first",
-			func(s *snap) float64 {
-				if s.Supporters.IsZero() {
-					return 0
-				}
-				return float64(s.Supporters.Unix())
-			}),
-		gauge("supporters_computation_seconds", "seconds", "Duration of the last computation for --budget supporters",
-			func(s *snap) float64 { return s.SupportersTook.Seconds() }),
-		gauge("trap_hosts", "", "Hosts that may use only a part of their PLD's budget (--trap-score)",
-			func(s *snap) float64 { return float64(s.TrapHosts) }),
-		gauge("store_objects", "", "Files in the object store as of the last checkpoint (--out s3://…)",
-			func(s *snap) float64 { return float64(s.Uploads.Objects) }),
-		gauge("store_files", "", "Files that the object store took in this run",
-			func(s *snap) float64 { return float64(s.Uploads.Files) }),
-		gauge("store_bytes", "bytes", "Bytes of them", func(s *snap) float64 { return float64(s.Uploads.Bytes) }),
-		gauge("store_waiting_files", "", "Finished WARC files and logs that wait for the object store",
-			func(s *snap) float64 { return float64(s.Uploads.Waiting) }),
-		gauge("store_waiting_bytes", "bytes", "Bytes of them; fetching rests above --spool",
-			func(s *snap) float64 { return float64(s.Uploads.WaitingBytes) }),
-		gauge("store_failing", "", "1 while the object store does not take a file",
-			func(s *snap) float64 { return float64(min(1, len(s.Uploads.Failing))) }),
-		gauge("store_faults", "", "Failed attempts to put a file into the object store in this run",
-			func(s *snap) float64 { return float64(s.Uploads.Faults) }),
-		gauge("texts_parts", "", "Parts of texts made in this run (--extract)",
-			func(s *snap) float64 { return float64(s.Texts.Parts) }),
-		gauge("texts_pages", "", "Pages in these parts", func(s *snap) float64 { return float64(s.Texts.Pages) }),
-		gauge("texts_waiting_files", "", "Finished WARC files without a part of texts (--extract)",
-			func(s *snap) float64 { return float64(s.Texts.Waiting) }),
-		gauge("texts_faults", "", "Failed attempts at parts of texts and damaged records in this run",
-			func(s *snap) float64 { return float64(s.Texts.Faults) }),
-		gauge("hosts_in_ram", "", "Hosts with URLs in RAM or remembered delays",
-			func(s *snap) float64 { return float64(s.HostsInRAM) }),
-		gauge("adaptive_delay_hosts", "",
-			"Hosts in RAM that are visited sooner than at their base delay (--adaptive-delay)",
-			func(s *snap) float64 { return float64(s.AdaptedHosts) }),
-		gauge("least_host_gap_seconds", "seconds",
-			"Smallest time from the end of an exchange with a host to the next request to it, of this run; 0 before "+
-				"the second request",
-			func(s *snap) float64 { return s.LeastHostGap.Seconds() }),
-		gauge("least_server_gap_seconds", "seconds",
-			"Smallest time between the starts of two requests to an address, of this run; 0 before the second request",
-			func(s *snap) float64 { return s.LeastServerGap.Seconds() }),
-		gauge("exchanges", "", "Exchanges under way", func(s *snap) float64 { return float64(s.InFlight) }),
-		gauge("connections_limit", "", "Connections allowed now",
-			func(s *snap) float64 { return float64(s.Connections) }),
-		gauge("robots_exchanges", "", "Requests for robots.txt under way",
-			func(s *snap) float64 { return float64(s.RobotsInFlight) }),
-		gauge("robots_queued", "", "Requests for robots.txt that wait",
-			func(s *snap) float64 { return float64(s.RobotsQueued) }),
-		gauge("beast_queue", "", "Number of the current queue of BEAST",
-			func(s *snap) float64 { return float64(s.Queue) }),
-		gauge("beast_horizon", "", "Number of queues of BEAST ahead of the current one",
-			func(s *snap) float64 { return float64(s.Horizon) }),
-		gauge("paused", "", "1 while fetching pauses for the operator or for disk space",
-			func(s *snap) float64 { return flag(s.Paused) }),
-		gauge("asks_for_br", "", "1 while requests ask for br by the choice of --accept-encoding auto",
-			func(s *snap) float64 { return flag(s.AsksForBrotli) }),
-		gauge("outage", "", "1 while the network or the name servers fail",
-			func(s *snap) float64 { return flag(s.Outage) }),
-		gauge("checkpoint_timestamp_seconds", "seconds", "Unix time of the last checkpoint of this run",
-			func(s *snap) float64 { return unix(s.Checkpoint.When) }),
-		gauge("saved_timestamp_seconds", "seconds",
-			"Unix time at which the crawl last had the state of the last checkpoint",
-			func(s *snap) float64 { return unix(s.Saved) }),
-		gauge("checkpoint_interval_seconds", "seconds", "Interval of checkpoints",
-			func(s *snap) float64 { return s.CheckpointEvery.Seconds() }),
-		gauge("checkpoint_bytes", "bytes", "Bytes that the last checkpoint wrote",
-			func(s *snap) float64 { return float64(s.Checkpoint.Bytes) }),
-		gauge("checkpoint_slowest_transaction_seconds", "seconds", "Longest transaction during the last checkpoint",
-			func(s *snap) float64 { return s.Checkpoint.Stall.Seconds() }),
+		{Name: "ram_planned_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "RAM by structure, by the plan",
+			each: parts(func(s *snap) *snapshot.Space { return &s.RAM })},
+		{Name: "disk_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "Disk space by structure",
+			each: parts(func(s *snap) *snapshot.Space { return &s.Disk })},
 	}
 }
 
@@ -465,80 +309,6 @@ func parts(of func(s *snap) *snapshot.Space) func(*snap, emit) {
 		for _, p := range of(s).Parts {
 			f(p.Name, float64(p.Bytes))
 		}
-	}
-}
-
-// dirs returns a gauge by directory.
-func dirs(name, unit, help string, v func(d *snapshot.Dir) int64) Metric {
-	return Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, Label: "dir", each: func(s *snap, f emit) {
-		for i := range s.Dirs {
-			f(s.Dirs[i].Path, float64(v(&s.Dirs[i])))
-		}
-	}}
-}
-
-// dirTotals returns the counters by directory.
-func dirTotals() (list []Metric) {
-	for _, row := range []struct {
-		name, unit, help string
-		v                func(d *snapshot.Dir) float64
-	}{
-		{"read_bytes", "bytes", "Bytes read from a directory",
-			func(d *snapshot.Dir) float64 { return float64(d.ReadBytes) }},
-		{"written_bytes", "bytes", "Bytes written to a directory",
-			func(d *snapshot.Dir) float64 { return float64(d.WrittenBytes) }},
-		{"reading_seconds", "seconds", "Time in which a read of a directory was under way",
-			func(d *snapshot.Dir) float64 { return d.Reading.Seconds() }},
-		{"writing_seconds", "seconds", "Time in which a write or sync of a directory was under way",
-			func(d *snapshot.Dir) float64 { return d.Writing.Seconds() }},
-		{"busy_seconds", "seconds", "Time in which a read, write or sync of a directory was under way",
-			func(d *snapshot.Dir) float64 { return d.Busy.Seconds() }},
-	} {
-		list = append(list,
-			Metric{Name: "dir_" + row.name + "_total", Unit: row.unit, Help: row.help + ", of this run", Label: "dir",
-				each: func(s *snap, f emit) {
-					for i := range s.Dirs {
-						f(s.Dirs[i].Path, row.v(&s.Dirs[i]))
-					}
-				}})
-	}
-	return list
-}
-
-// structures returns the gauges of the structures, RAM and disk.
-func structures() []Metric {
-	return []Metric{
-		gauge("urlseen_keys", "", "Keys in URLseen", func(s *snap) float64 { return float64(s.URLSeenKeys) }),
-		mean("urlseen_link_io_bytes", "bytes", "Disk I/O of URLseen for each link, measured",
-			func(s *snap) float64 { return s.Seen.Bytes }),
-		mean("urlseen_link_io_predicted_bytes", "bytes", "Disk I/O of URLseen for each link, predicted",
-			func(s *snap) float64 { return s.Seen.Predicted }),
-		mean("disk_pages_per_second", "", "Pages a second that the disks allow, measured",
-			func(s *snap) float64 { return s.Seen.DiskRate }),
-		mean("disk_predicted_pages_per_second", "", "Pages a second that the disks allow, predicted",
-			func(s *snap) float64 { return s.Seen.PredictedDiskRate }),
-		gauge("ram_limit_bytes", "bytes", "Limit of the RAM of the process",
-			func(s *snap) float64 { return float64(s.RAM.Limit) }),
-		gauge("ram_used_bytes", "bytes", "Resident memory of the process",
-			func(s *snap) float64 { return float64(s.RAM.Used) }),
-		{Name: "ram_planned_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "RAM by structure, by the plan",
-			each: parts(func(s *snap) *snapshot.Space { return &s.RAM })},
-		gauge("disk_limit_bytes", "bytes", "Limit of the crawl's files",
-			func(s *snap) float64 { return float64(s.Disk.Limit) }),
-		gauge("disk_used_bytes", "bytes", "Size of the crawl's files",
-			func(s *snap) float64 { return float64(s.Disk.Used) }),
-		{Name: "disk_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "Disk space by structure",
-			each: parts(func(s *snap) *snapshot.Space { return &s.Disk })},
-		dirs("dir_free_bytes", "bytes", "Free space of the file system of a directory",
-			func(d *snapshot.Dir) int64 { return d.Free }),
-		dirs("dir_size_bytes", "bytes", "Size of the file system of a directory",
-			func(d *snapshot.Dir) int64 { return d.Total }),
-		dirs("dir_free_files", "", "Files that the file system of a directory can still create",
-			func(d *snapshot.Dir) int64 { return d.FreeFiles }),
-		dirs("dir_keep_free_bytes", "bytes", "Free space of a directory below which fetching pauses",
-			func(d *snapshot.Dir) int64 { return d.KeepFree }),
-		dirs("dir_slow", "", "1 while the disk of a directory is far slower than the others, otherwise 0",
-			func(d *snapshot.Dir) int64 { return int64(flag(d.Slow != "")) }),
 	}
 }
 
