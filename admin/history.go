@@ -20,7 +20,7 @@ type History struct {
 	To     time.Time           `json:"to"`
 	Step   float64             `json:"step" doc:"Seconds between two points."`
 	Times  []float64           `json:"times" doc:"Unix seconds of the samples."`
-	Series map[string][]number `json:"series" doc:"By name, one value for each time; null where the run had no such series. Counters are totals."`
+	Series map[string][]number `json:"series" doc:"By name, a value for each time; null where the run has none."`
 	Events []HistoryEvent      `json:"events"`
 	Damage []string            `json:"damage" doc:"Files that could not be read to their ends."`
 }

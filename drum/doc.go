@@ -21,8 +21,8 @@
 //   - A store that only asks whether a key was seen may keep aux in one log per directory, in order of
 //     arrival, instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number
 //     of files, texts are coded as differences to those before (textcode.go), and unique tuples come out in
-//     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. A round of few new keys does not rewrite the part:
-//     they stay in RAM and in the state for a while (late.go).
+//     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. After a
+//     round of few new keys, they stay in RAM and in the state for a while, without a new part (late.go).
 //   - Sorting takes 16 bytes per tuple, and 72 KiB for each worker. The paper takes H + P = 12 per tuple, and also
 //     has to restore the order of arrival.
 //   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded

@@ -132,7 +132,8 @@ func TestHTTP2Again(t *testing.T) {
 		kind   Kind   // of the errors
 		conns  int64
 	}{
-		"kept":                 {always(func(f *frames) { f.page("page"); f.request(); f.page("next") }), "page next", 0, 1},
+		"kept": {always(func(f *frames) { f.page("page"); f.request(); f.page("next") }),
+			"page next", 0, 1},
 		"refused, first":       {first(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
 		"refused, late":        {late(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
 		"refused, always":      {always(reset(http2.ErrCodeRefusedStream)), "- -", KindReset, 4},

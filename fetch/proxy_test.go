@@ -79,7 +79,8 @@ func (p *testProxy) connect(r *bufio.Reader, w io.Writer) (to string, ok bool) {
 	if err != nil || req.Method != "CONNECT" {
 		return "", false
 	}
-	user, password, _ := (&http.Request{Header: http.Header{"Authorization": req.Header["Proxy-Authorization"]}}).BasicAuth()
+	as := &http.Request{Header: http.Header{"Authorization": req.Header["Proxy-Authorization"]}}
+	user, password, _ := as.BasicAuth()
 	switch {
 	case p.user != "" && user+":"+password != p.user:
 		io.WriteString(w, "HTTP/1.1 407 Who?\r\nContent-Length: 2\r\n\r\nno")

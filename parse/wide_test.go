@@ -50,7 +50,8 @@ var widePieces = strings.Split(
 		"<script>|</script>|<style>|</style>|<strong>|<title>|</title>|<iframe "+
 		"src=\"11\">|</iframe>|<svg>|</svg>|<math>|</math>|"+
 		"<form action=\"14\">|<FORM "+
-		"ACTION=15>|</form>|<font>|<frameset>|<template>|<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|<noframes>|</noframes>|<frame src=\"12\">|<plaintext|<!--|-->|<!|<?|</|"+
+		"ACTION=15>|</form>|<font>|<frameset>|<template>|<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|"+
+		"<noframes>|</noframes>|<frame src=\"12\">|<plaintext|<!--|-->|<!|<?|</|"+
 		"<|>|=|\"|'| |/|\n|\x00|\xff|\x0b|\f|&|x|a|<p title=\"|\">|\" "+
 		"|=\"|=\"\"|=\"'\"|=\">\"|=\"<\"|<x=\"|<x\"=\"|<p =\"|<p/=\"|<p a=b=\"|<p a b=\"|"+
 		"\"=\"|<p a=\"b\"c=\"d\">|<p a=\"b\"=\"d>\">|<p a= \"b\">|<p a =\"b\">|<p a='\"'>|<p a=b'\">|<p a=b\">|</p "+

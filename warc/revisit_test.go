@@ -14,21 +14,24 @@ import (
 	"drumbeat/disk/memfs"
 )
 
+// revisitCases are the cases of TestRevisit.
+var revisitCases = []struct {
+	name string
+	opt  Options
+	body string
+	mime string
+}{
+	{"plain", Options{}, strings.Repeat("<p>text</p>", 300), "text/html"},
+	{"short", Options{Level: 6}, "short", `odd"\type`},
+	{"encoded", Options{}, "\x1f\x8b" + strings.Repeat("z", 3000), "text/html"},
+	{"zstd", Options{Format: Zstd}, strings.Repeat("<p>text</p>", 300), "text/html"},
+	{"odd head", Options{}, strings.Repeat("x", 2000), "text/html; \xff"},
+}
+
 // TestRevisit: a capture that waited as bytes becomes a revisit record with the HTTP head and without the body.
 // Request and metadata stay, the index line has the type warc/revisit, and verification agrees.
 func TestRevisit(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		opt  Options
-		body string
-		mime string
-	}{
-		{"plain", Options{}, strings.Repeat("<p>text</p>", 300), "text/html"},
-		{"short", Options{Level: 6}, "short", `odd"\type`},
-		{"encoded", Options{}, "\x1f\x8b" + strings.Repeat("z", 3000), "text/html"},
-		{"zstd", Options{Format: Zstd}, strings.Repeat("<p>text</p>", 300), "text/html"},
-		{"odd head", Options{}, strings.Repeat("x", 2000), "text/html; \xff"},
-	} {
+	for _, tt := range revisitCases {
 		t.Run(tt.name, func(t *testing.T) {
 			fs := memfs.New(1)
 			opt := tt.opt

@@ -267,7 +267,8 @@ func element(selector string) string { return "document.querySelector(" + quote(
 
 // aimScript scrolls to the element e, waits until two frames show it at one place, and returns the middle of
 // it. over is what is in front of it. From then on, window.__aim says what the mouse did to it.
-const aimScript = `const box = () => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height].join(" "); };
+const aimScript = `
+  const box = () => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height].join(" "); };
   for (let was = "", frames = 0; frames < 100; frames++) {
     e.scrollIntoView({ block: "center", behavior: "instant" });
     await new Promise((done) => requestAnimationFrame(done));

@@ -1,5 +1,7 @@
 // Package prom serves the metrics of a running crawl to Prometheus, at /metrics of the admin server.
 //
+// # Contract
+//
 // A collector visits the table of package state/metrics for each scrape, so that /metrics, the history and
 // the status show the same numbers. Names get the prefix drumbeat_. Histograms are classic ones with the
 // buckets of the table. The collectors of the Go runtime and of the process come with them. No metric has a

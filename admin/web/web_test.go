@@ -113,11 +113,12 @@ func idsOf(t *testing.T, page string) map[string]int {
 // would turn text into HTML.
 func TestNothingInlineOrOutside(t *testing.T) {
 	for what, pattern := range map[string]string{
-		"an inline script":          `(?i)<script(?:\s+type="[^"]*")?\s*>`,
-		"an inline style":           `(?i)<style|\sstyle="`,
-		"an inline handler":         `(?i)<[^>]*\son[a-z]+="`,
-		"an address outside":        `(?i)(?:href|src|url\(|import|from)\s*[=(]?\s*["']?(?:https?:)?//`,
-		"HTML from text":            `innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment`,
+		"an inline script":   `(?i)<script(?:\s+type="[^"]*")?\s*>`,
+		"an inline style":    `(?i)<style|\sstyle="`,
+		"an inline handler":  `(?i)<[^>]*\son[a-z]+="`,
+		"an address outside": `(?i)(?:href|src|url\(|import|from)\s*[=(]?\s*["']?(?:https?:)?//`,
+		"HTML from text": `innerHTML|outerHTML|insertAdjacentHTML|` +
+			`document\.write|DOMParser|createContextualFragment`,
 		"code from text":            `\beval\(|new Function|javascript:`,
 		"the host of a registry":    `(?i)npmjs|jsdelivr|unpkg|cdnjs|registry\.`,
 		"a style attribute by name": `setAttribute\("style"`,

@@ -17,23 +17,27 @@ import (
 	"time"
 )
 
+// drain reads until the client closes.
+func drain(c net.Conn) { io.Copy(io.Discard, c) }
+
+// drip writes a byte a second.
+func drip(c net.Conn, p []byte) {
+	for _, b := range p {
+		if _, err := c.Write([]byte{b}); err != nil {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	drain(c)
+}
+
 // tlsStalls: https hosts that stop, babble or trickle at each stage of a handshake and after it.
 func tlsStalls(w *Web, add func(hostileHost)) {
-	drain := func(c net.Conn) { io.Copy(io.Discard, c) } // until the client closes
 	hello := func(c net.Conn) { c.Read(make([]byte, 4096)) }
-	trickle := func(c net.Conn, p []byte) {
-		for _, b := range p {
-			if _, err := c.Write([]byte{b}); err != nil {
-				return
-			}
-			time.Sleep(time.Second)
-		}
-		drain(c)
-	}
 	stages := []func(c net.Conn){
 		0: func(c net.Conn) { hello(c); drain(c) },                            // no answer
 		1: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3}); drain(c) }, // half of a record header
-		2: func(c net.Conn) { hello(c); trickle(c, append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 300)...)) },
+		2: func(c net.Conn) { hello(c); drip(c, append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 300)...)) },
 		3: func(c net.Conn) { hello(c); c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) },                // a fatal alert
 		4: func(c net.Conn) { hello(c) },                                                        // end of connection
 		5: func(c net.Conn) { hello(c); io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, // not TLS at all
@@ -83,7 +87,7 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 	secure(func(c *tls.Conn) { drain(c) })
 	secure(func(c *tls.Conn) {
 		c.Read(make([]byte, 4096))
-		trickle(c, []byte("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 300)))
+		drip(c, []byte("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 300)))
 	})
 	secure(func(c *tls.Conn) {
 		c.Read(make([]byte, 4096))

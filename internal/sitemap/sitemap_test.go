@@ -120,7 +120,8 @@ func TestRead(t *testing.T) {
 			body: "http://h/1\nhttp://h/" + strings.Repeat("x", 100_000) + "\nhttp://h/2\n", form: List,
 			urls: "http://h/1 http://h/2", faults: 1},
 		{name: "RSS 2.0",
-			body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image><item><link>http://h/1</link><guid>http://h/g</guid></item>" +
+			body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image>" +
+				"<item><link>http://h/1</link><guid>http://h/g</guid></item>" +
 				"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>",
 			form: RSS, urls: "http://h/1 http://h/?a&b"},
 		{name: "RSS 1.0", body: "<rdf:RDF><channel><link>http://h/</link></channel><item " +

@@ -201,6 +201,26 @@ func get(t *testing.T, client *http.Client, url string) string {
 	return text
 }
 
+// serveCases are the cases of TestServe.
+var serveCases = map[string]string{
+	"http://a.test/":                 "200 [2] home",
+	"http://a.test/robots.txt":       "200 [] User-agent: *",
+	"http://a.test/chunked":          "200 [] abcde",
+	"http://a.test/unframed":         "200 [] to the end",
+	"http://a.test/cut":              "200 [] the begin unexpected EOF",
+	"http://a.test/moved":            "301 [] ",
+	"http://a.test/gone":             "410 [] gone",
+	"http://a.test/large":            "200 [] " + strings.Repeat("0123456789", large/10),
+	"http://b.test/copy":             "203 [3] home",
+	"http://b.test/lost":             "502 [] Bad Gateway\n",
+	"https://b.test:8443/s?q=~":      "200 [] secret",
+	"http://a.test/not-stored":       "404 [] Not Found\n",
+	"https://a.test/":                "404 [] Not Found\n",
+	"http://b.test/robots.txt":       "404 [] Not Found\n",
+	"http://c.test/":                 "no answer",
+	"http://a.test/../../etc/passwd": "404 [] Not Found\n",
+}
+
 // TestServe: each URL has the answer that was stored last, in gz and zst files, with and without an index.
 func TestServe(t *testing.T) {
 	for _, suffix := range []string{gzSuffix, zstSuffix} {
@@ -213,24 +233,7 @@ func TestServe(t *testing.T) {
 				}
 				var log bytes.Buffer
 				w, client := served(t, Options{Dirs: []string{dir}, Seeds: true, Requests: &log})
-				for url, want := range map[string]string{
-					"http://a.test/":                 "200 [2] home",
-					"http://a.test/robots.txt":       "200 [] User-agent: *",
-					"http://a.test/chunked":          "200 [] abcde",
-					"http://a.test/unframed":         "200 [] to the end",
-					"http://a.test/cut":              "200 [] the begin unexpected EOF",
-					"http://a.test/moved":            "301 [] ",
-					"http://a.test/gone":             "410 [] gone",
-					"http://a.test/large":            "200 [] " + strings.Repeat("0123456789", large/10),
-					"http://b.test/copy":             "203 [3] home",
-					"http://b.test/lost":             "502 [] Bad Gateway\n",
-					"https://b.test:8443/s?q=~":      "200 [] secret",
-					"http://a.test/not-stored":       "404 [] Not Found\n",
-					"https://a.test/":                "404 [] Not Found\n",
-					"http://b.test/robots.txt":       "404 [] Not Found\n",
-					"http://c.test/":                 "no answer",
-					"http://a.test/../../etc/passwd": "404 [] Not Found\n",
-				} {
+				for url, want := range serveCases {
 					if got := get(t, client, url); got != want {
 						t.Errorf("%s: got %.80q, want %.80q", url, got, want)
 					}

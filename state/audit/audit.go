@@ -341,39 +341,8 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 	}, nil); err != nil {
 		return err
 	}
-	cache, err := state.Part[drum.State](m, state.NameRobotsCache)
-	if err != nil {
+	if err := auditDrums(r, m, add); err != nil {
 		return err
-	}
-	check := add(state.PlaceRobotsCheck)
-	tuple := func(t drum.Tuple) error {
-		if t.Op != drum.Check {
-			return nil
-		}
-		return check(t.Value)
-	}
-	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
-		return err
-	}
-	contents, err := state.Part[drum.State](m, state.NameContent)
-	if err != nil {
-		return err
-	}
-	if contents != nil {
-		inContent := add(state.PlaceContent)
-		page := func(t drum.Tuple) error {
-			if t.Op != drum.CheckUpdate {
-				return nil
-			}
-			var wait state.Waiting
-			if err := wait.Decode(t.Aux); err != nil {
-				return err
-			}
-			return inContent(wait.Record)
-		}
-		if _, err := drum.ScanState(r.Set, state.NameContent, contents.Waiting(), drum.Scan{Tuple: page}); err != nil {
-			return err
-		}
 	}
 	for _, q := range state.URLQueues {
 		st, err := state.Part[queue.State](m, q.Name)
@@ -398,4 +367,39 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 		return err
 	}
 	return state.EachRecord("URLs in RAM", ram, add(state.PlaceRAM))
+}
+
+// auditDrums passes the records that wait in RobotsCache and in the store of contents to the functions of their places.
+func auditDrums(r *state.Saved, m *state.Manifest, add func(state.Place) func([]byte) error) error {
+	cache, err := state.Part[drum.State](m, state.NameRobotsCache)
+	if err != nil {
+		return err
+	}
+	check := add(state.PlaceRobotsCheck)
+	tuple := func(t drum.Tuple) error {
+		if t.Op != drum.Check {
+			return nil
+		}
+		return check(t.Value)
+	}
+	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
+		return err
+	}
+	contents, err := state.Part[drum.State](m, state.NameContent)
+	if err != nil || contents == nil {
+		return err
+	}
+	inContent := add(state.PlaceContent)
+	page := func(t drum.Tuple) error {
+		if t.Op != drum.CheckUpdate {
+			return nil
+		}
+		var wait state.Waiting
+		if err := wait.Decode(t.Aux); err != nil {
+			return err
+		}
+		return inContent(wait.Record)
+	}
+	_, err = drum.ScanState(r.Set, state.NameContent, contents.Waiting(), drum.Scan{Tuple: page})
+	return err
 }

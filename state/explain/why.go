@@ -86,9 +86,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		}
 		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
-		return say(
-			"held by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix tries it again",
-			v.reasonText(rep.Record.Reason))
+		return say("held by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix tries "+
+			"it again", v.reasonText(rep.Record.Reason))
 	case state.PlaceContent.String():
 		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
 	case state.PlaceFetched.String():

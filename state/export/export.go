@@ -100,6 +100,8 @@ type job struct {
 	sorts  int
 	calls  int
 	noted  bool // by noteAbsent
+	// unnamed is the number of origins without a name.
+	unnamed int
 }
 
 // table is what Run needs to know of a kind.

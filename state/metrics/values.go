@@ -15,7 +15,7 @@ type value struct {
 	v          any // an integer, a float64 for fractions, a bool for 0 or 1, a time or a duration in seconds
 }
 
-// ofCrawl returns the values of the crawl and of its outputs.
+// ofCrawl returns the values of the crawl.
 func ofCrawl(s *snap) []value {
 	return []value{
 		{"unique_urls_total", "URLs found", s.Unique},
@@ -54,17 +54,6 @@ func ofCrawl(s *snap) []value {
 		{"supporters_computation_seconds", "Duration of the last computation for --budget supporters",
 			s.SupportersTook},
 		{"trap_hosts", "Hosts that may use only a part of their PLD's budget (--trap-score)", s.TrapHosts},
-		{"store_objects", "Files in the object store as of the last checkpoint (--out s3://…)", s.Uploads.Objects},
-		{"store_files", "Files that the object store took in this run", s.Uploads.Files},
-		{"store_bytes", "Bytes of them", s.Uploads.Bytes},
-		{"store_waiting_files", "Finished WARC files and logs that wait for the object store", s.Uploads.Waiting},
-		{"store_waiting_bytes", "Bytes of them; fetching rests above --spool", s.Uploads.WaitingBytes},
-		{"store_failing", "1 while the object store does not take a file", min(1, len(s.Uploads.Failing))},
-		{"store_faults", "Failed attempts to put a file into the object store in this run", s.Uploads.Faults},
-		{"texts_parts", "Parts of texts made in this run (--extract)", s.Texts.Parts},
-		{"texts_pages", "Pages in these parts", s.Texts.Pages},
-		{"texts_waiting_files", "Finished WARC files without a part of texts (--extract)", s.Texts.Waiting},
-		{"texts_faults", "Failed attempts at parts of texts and damaged records in this run", s.Texts.Faults},
 		{"hosts_in_ram", "Hosts with URLs in RAM or remembered delays", s.HostsInRAM},
 		{"adaptive_delay_hosts", "Hosts in RAM that are visited sooner than at their base delay (--adaptive-delay)",
 			s.AdaptedHosts},
@@ -90,7 +79,7 @@ func ofCrawl(s *snap) []value {
 	}
 }
 
-// ofStructures returns the values of the structures, RAM and disk.
+// ofStructures returns the values of the structures, RAM, disk and outputs.
 func ofStructures(s *snap) []value {
 	return []value{
 		{"urlseen_keys", "Keys in URLseen", s.URLSeenKeys},
@@ -102,6 +91,17 @@ func ofStructures(s *snap) []value {
 		{"ram_used_bytes", "Resident memory of the process", s.RAM.Used},
 		{"disk_limit_bytes", "Limit of the crawl's files", s.Disk.Limit},
 		{"disk_used_bytes", "Size of the crawl's files", s.Disk.Used},
+		{"store_objects", "Files in the object store as of the last checkpoint (--out s3://…)", s.Uploads.Objects},
+		{"store_files", "Files that the object store took in this run", s.Uploads.Files},
+		{"store_bytes", "Bytes of them", s.Uploads.Bytes},
+		{"store_waiting_files", "Finished WARC files and logs that wait for the object store", s.Uploads.Waiting},
+		{"store_waiting_bytes", "Bytes of them; fetching rests above --spool", s.Uploads.WaitingBytes},
+		{"store_failing", "1 while the object store does not take a file", min(1, len(s.Uploads.Failing))},
+		{"store_faults", "Failed attempts to put a file into the object store in this run", s.Uploads.Faults},
+		{"texts_parts", "Parts of texts made in this run (--extract)", s.Texts.Parts},
+		{"texts_pages", "Pages in these parts", s.Texts.Pages},
+		{"texts_waiting_files", "Finished WARC files without a part of texts (--extract)", s.Texts.Waiting},
+		{"texts_faults", "Failed attempts at parts of texts and damaged records in this run", s.Texts.Faults},
 	}
 }
 

@@ -303,6 +303,16 @@ func (w *repair) decide() {
 		w.rebuild[state.NameRobotsRequested] = true
 	}
 	w.rebuild[state.NameWalk] = w.rebuild[state.NameWalk] || w.rebuild[state.NameWalkLog] // they are one walk
+	w.decideKeys(do)
+	w.decideOutput(do)
+	w.decideStore(do)
+	if len(w.out.Actions) == 0 && !w.Report.Report.Balanced() {
+		do("recompute the accounts")
+	}
+}
+
+// decideKeys compares URLseen with the URLs in places and outputs, and adds the actions for lost URLs and keys.
+func (w *repair) decideKeys(do func(string, ...any)) {
 	k, acc := &w.Report.Keys, &w.Manifest.Accounts
 	fetched := acc.Places[state.PlaceFetched]
 	fetched.Remove(w.FetchedOrdered)
@@ -339,11 +349,6 @@ func (w *repair) decide() {
 	}
 	if w.out.Forgotten > 0 || w.unseen > 0 || w.rebuild[state.NameURLSeen] {
 		w.rebuild[state.NameURLSeen] = true
-	}
-	w.decideOutput(do)
-	w.decideStore(do)
-	if len(w.out.Actions) == 0 && !w.Report.Report.Balanced() {
-		do("recompute the accounts")
 	}
 }
 
