@@ -49,7 +49,8 @@ func TestExplainPace(t *testing.T) {
 				}
 				explained++
 				if p := x.Host.Pace; p != nil {
-					stepped = stepped || p.Steps > 0 && p.Steps <= p.AllSteps && p.Delay < 0.05 && p.Delay > 0 && p.Answer > 0
+					stepped = stepped || p.Steps > 0 && p.Steps <= p.AllSteps && p.Delay < 0.05 &&
+						p.Delay > 0 && p.Answer > 0
 				}
 			}
 			return stepped || !on && explained > 50

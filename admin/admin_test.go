@@ -64,7 +64,8 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := fetch.New(fetch.Options{Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080)})
+	client, err := fetch.New(fetch.Options{Dial: web.Dial,
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 			Linger: time.Second},
 		Politeness: crawl.PolitenessOptions{HostDelay: 50 * time.Millisecond, HostDelayMin: 20 * time.Millisecond},
 		Output:     crawl.OutputOptions{Store: true}, Order: crawl.OrderOptions{Lanes: 2}}
-	adm := Options{Control: opt.Observe.Control, Addr: "127.0.0.1:0", Dirs: opt.Disk.Dirs, Version: "test", Agent: "drumbeat", Log: r.tail}
+	adm := Options{Control: opt.Observe.Control, Addr: "127.0.0.1:0", Dirs: opt.Disk.Dirs, Version: "test",
+		Agent: "drumbeat", Log: r.tail}
 	if change != nil {
 		change(&opt, &adm)
 	}
@@ -211,19 +213,25 @@ func (r *rig) examples() map[string][2]string {
 	pld := host[strings.Index(host, ".")+1:]
 	return map[string][2]string{
 		"status": {"/api/v1/status"}, "structures": {"/api/v1/structures"}, "slots": {"/api/v1/slots"},
-		"hosts": {"/api/v1/hosts?sort=trouble&limit=10"}, "host": {"/api/v1/hosts/" + host}, "plds": {"/api/v1/plds?limit=10"},
-		"pld": {"/api/v1/plds/" + pld}, "explain": {"/api/v1/explain?url=http://" + host + ":8080/"}, "limits": {"/api/v1/limits"},
-		"log": {"/api/v1/log?lines=5"}, "changes": {"/api/v1/changes"}, "pause": {"/api/v1/pause"}, "resume": {"/api/v1/resume"},
-		"checkpoint": {"/api/v1/checkpoint"}, "drain": {"/api/v1/drain", `{"on":true}`},
-		"setLimits": {"/api/v1/limits", `{"rate":"100"}`}, "setDelay": {"/api/v1/hosts/" + host + "/delay", `{"delay":2.5}`},
-		"clearDelay": {"/api/v1/hosts/" + host + "/delay"}, "addSeeds": {"/api/v1/seeds", `{"seeds":["http://` + host + `:8080/new","::"]}`},
-		"enqueue": {"/api/v1/enqueue", `{"urls":["http://` + host + `:8080/newer","::"]}`}, "reload": {"/api/v1/reload", `{}`},
-		"block": {"/api/v1/blocks", `{"rule":"host never.example"}`}, "unblock": {"/api/v1/blocks?rule=-%20host%20never.example"},
-		"setBudget": {"/api/v1/plds/" + pld + "/budget", `{"budget":50}`}, "clearBudget": {"/api/v1/plds/" + pld + "/budget"},
-		"setFunction": {"/api/v1/budget", `{"function":"equal","default":20,"max":20}`}, "clearFunction": {"/api/v1/budget"},
-		"setPriority": {"/api/v1/priority", `{"priority":"depth","weights":[3,1]}`}, "clearPriority": {"/api/v1/priority"},
-		"history": {"/api/v1/history?metrics=pages_total,urls"}, "stop": {"/api/v1/stop"},
-		"cluster": {"/api/v1/cluster"},
+		"hosts": {"/api/v1/hosts?sort=trouble&limit=10"}, "host": {"/api/v1/hosts/" + host},
+		"plds": {"/api/v1/plds?limit=10"}, "pld": {"/api/v1/plds/" + pld},
+		"explain": {"/api/v1/explain?url=http://" + host + ":8080/"}, "limits": {"/api/v1/limits"},
+		"log": {"/api/v1/log?lines=5"}, "changes": {"/api/v1/changes"}, "pause": {"/api/v1/pause"},
+		"resume": {"/api/v1/resume"}, "checkpoint": {"/api/v1/checkpoint"}, "drain": {"/api/v1/drain", `{"on":true}`},
+		"setLimits":  {"/api/v1/limits", `{"rate":"100"}`},
+		"setDelay":   {"/api/v1/hosts/" + host + "/delay", `{"delay":2.5}`},
+		"clearDelay": {"/api/v1/hosts/" + host + "/delay"},
+		"addSeeds":   {"/api/v1/seeds", `{"seeds":["http://` + host + `:8080/new","::"]}`},
+		"enqueue":    {"/api/v1/enqueue", `{"urls":["http://` + host + `:8080/newer","::"]}`},
+		"reload":     {"/api/v1/reload", `{}`}, "block": {"/api/v1/blocks", `{"rule":"host never.example"}`},
+		"unblock":       {"/api/v1/blocks?rule=-%20host%20never.example"},
+		"setBudget":     {"/api/v1/plds/" + pld + "/budget", `{"budget":50}`},
+		"clearBudget":   {"/api/v1/plds/" + pld + "/budget"},
+		"setFunction":   {"/api/v1/budget", `{"function":"equal","default":20,"max":20}`},
+		"clearFunction": {"/api/v1/budget"},
+		"setPriority":   {"/api/v1/priority", `{"priority":"depth","weights":[3,1]}`},
+		"clearPriority": {"/api/v1/priority"}, "history": {"/api/v1/history?metrics=pages_total,urls"},
+		"stop": {"/api/v1/stop"}, "cluster": {"/api/v1/cluster"},
 	}
 }
 
@@ -406,7 +414,8 @@ func TestGuard(t *testing.T) {
 		{"plain", nil, http.StatusOK},
 		{"localhost", func(q *http.Request) { q.Host = "localhost:7878" }, http.StatusOK},
 		{"DNS rebinding", func(q *http.Request) { q.Host = "evil.example:7878" }, http.StatusMisdirectedRequest},
-		{"another origin", func(q *http.Request) { q.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
+		{"another origin", func(q *http.Request) { q.Header.Set("Origin", "https://evil.example") },
+			http.StatusForbidden},
 		{"no origin", func(q *http.Request) { q.Header.Set("Origin", "null") }, http.StatusForbidden},
 		{"own origin", func(q *http.Request) { q.Header.Set("Origin", r.url) }, http.StatusOK},
 		{"another site", func(q *http.Request) { q.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
@@ -428,8 +437,9 @@ func TestGuard(t *testing.T) {
 	if code, _ := r.ask("POST", "/api/v1/pause", "", fromElsewhere); code != http.StatusForbidden {
 		t.Errorf("the token from another origin: %d", code)
 	}
-	for path, want := range map[string]int{"/nothing": http.StatusNotFound, "/api/v1/pause": http.StatusMethodNotAllowed,
-		"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/openapi.json": http.StatusOK} {
+	for path, want := range map[string]int{"/nothing": http.StatusNotFound,
+		"/api/v1/pause": http.StatusMethodNotAllowed, "/healthz": http.StatusOK, "/readyz": http.StatusOK,
+		"/openapi.json": http.StatusOK} {
 		if code, body := r.ask("GET", path, "", nil); code != want {
 			t.Errorf("GET %s: %d %s, want %d", path, code, body, want)
 		}
@@ -438,7 +448,8 @@ func TestGuard(t *testing.T) {
 
 // TestOpenAddress: an address that is not loopback needs TLS or an explicit word, and the token for reading.
 func TestOpenAddress(t *testing.T) {
-	if _, err := Listen(Options{Control: new(crawl.Control), Addr: "0.0.0.0:0", Dirs: []string{t.TempDir()}}); err == nil {
+	if _, err := Listen(Options{Control: new(crawl.Control), Addr: "0.0.0.0:0",
+		Dirs: []string{t.TempDir()}}); err == nil {
 		t.Error("an open address without TLS was accepted")
 	}
 	r := newRig(t, func(_ *crawl.Options, a *Options) { a.Addr, a.Plain = "0.0.0.0:0", true })
@@ -482,8 +493,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestHostileRequests: a thousand (with -long ten thousand) damaged, oversized, slow and unauthorized requests change nothing and
-// hold nothing.
+// TestHostileRequests: a thousand (with -long ten thousand) damaged, oversized, slow and unauthorized
+// requests change nothing and hold nothing.
 func TestHostileRequests(t *testing.T) {
 	r := newRig(t, nil)
 	r.ask("POST", "/api/v1/pause", "", r.withToken)
@@ -510,18 +521,21 @@ func TestHostileRequests(t *testing.T) {
 	if *longRuns {
 		requests = 10_000
 	}
-	paths := []string{"/", "/api/v1/", "/nothing/../../etc/passwd", "/api/v1/hosts/" + strings.Repeat("a", 3000), "/api/v1/explain?url=%00%ff"}
+	paths := []string{"/", "/api/v1/", "/nothing/../../etc/passwd", "/api/v1/hosts/" + strings.Repeat("a", 3000),
+		"/api/v1/explain?url=%00%ff"}
 	for _, op := range operations {
 		paths = append(paths, strings.NewReplacer("{host}", "a.example", "{pld}", "%2e%2e").Replace(op.Path))
 	}
 	methods := []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "X"}
-	bodies := []string{"", "{", `{"on":1}`, `[]`, strings.Repeat("[", 10_000), `{"seeds":["http://a.example/"]}`, "\x00\xff"}
+	bodies := []string{"", "{", `{"on":1}`, `[]`, strings.Repeat("[", 10_000),
+		`{"seeds":["http://a.example/"]}`, "\x00\xff"}
 	for i := range requests {
 		var req bytes.Buffer
 		method, path := methods[rng.IntN(len(methods))], paths[rng.IntN(len(paths))]
 		body := bodies[rng.IntN(len(bodies))]
 		host := []string{addr, "evil.example", "", "[::1", strings.Repeat("h", 500)}[rng.IntN(5)]
-		fmt.Fprintf(&req, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n", method, path, host, len(body))
+		fmt.Fprintf(&req, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n", method, path,
+			host, len(body))
 		switch rng.IntN(6) {
 		case 0:
 			req.WriteString("Authorization: Bearer " + strings.Repeat("f", rng.IntN(100)) + "\r\n")

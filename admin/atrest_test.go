@@ -35,7 +35,8 @@ func TestMetricsAreTheStatus(t *testing.T) {
 		faults = nil
 		want := func(series string, n int64) {
 			if v, err := strconv.ParseFloat(got["drumbeat_"+series], 64); err != nil || int64(v) != n {
-				faults = append(faults, series+" is "+got["drumbeat_"+series]+", the status has "+strconv.FormatInt(n, 10))
+				faults = append(faults, series+" is "+got["drumbeat_"+series]+", the status has "+
+					strconv.FormatInt(n, 10))
 			}
 		}
 		for _, p := range s.Places {

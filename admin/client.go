@@ -37,7 +37,9 @@ const maxAnswer = 64 << 20
 // other end, each side learns from the kernel.
 func NewClient(dir string) *Client {
 	c := &Client{url: "http://localhost", local: true}
-	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, dir) },
+	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialSocket(ctx, dir)
+	},
 		MaxIdleConns: 1}
 	c.http.CheckRedirect = noRedirect
 	return c
@@ -48,7 +50,8 @@ func NewClient(dir string) *Client {
 // servers that are not on a loopback address, which need it, and by TLS, also with other requests.
 func NewRemote(server, token string) (*Client, error) {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
+		u.Fragment != "" || u.User != nil {
 		return nil, fmt.Errorf("admin: %q is no address of a server: want one such as http://127.0.0.1:7878", server)
 	}
 	addr, err := netip.ParseAddr(u.Hostname())

@@ -40,7 +40,7 @@ type Cluster struct {
 type ClusterNode struct {
 	Node   int             `json:"node"`
 	Heard  bool            `json:"heard" doc:"It said something in the last minute, or that it has ended."`
-	Age    float64         `json:"age" doc:"Seconds since it said it, by the clocks of both machines; 0 if it never did."`
+	Age    float64         `json:"age" doc:"Seconds since its last status, by two clocks; 0 without one."`
 	Status *cluster.Status `json:"status,omitempty" doc:"What it said last; missing if it never said anything."`
 }
 
@@ -59,7 +59,7 @@ type Pair struct {
 	Quarantined     int64 `json:"quarantined" doc:"Messages of it that this version cannot read, kept in quarantine."`
 	RefusedMessages int64 `json:"refusedMessages" doc:"Messages of it that were refused, in this run."`
 	RefusedMarks    int64 `json:"refusedMarks" doc:"Marks of it that were refused, in this run."`
-	Held            bool  `json:"held" doc:"Nothing is sent to it, because it does not read the messages of this version."`
+	Held            bool  `json:"held" doc:"Nothing is sent to it, because it cannot read messages of this version."`
 }
 
 // nodeOf returns which node a crawl is, nil for a crawl of one node.
@@ -94,8 +94,8 @@ func (s *Server) cluster() (*Cluster, error) {
 		out.Nodes = append(out.Nodes, n)
 	}
 	for _, p := range snap.Cluster.Pairs {
-		out.Pairs = append(out.Pairs, Pair{p.Node, p.Added, p.Waiting, p.WaitingBytes, p.Stalled.Seconds(), p.Published, p.Resends, p.Taken, p.Holes,
-			p.Quarantined, p.RefusedMessages, p.RefusedMarks, p.Held})
+		out.Pairs = append(out.Pairs, Pair{p.Node, p.Added, p.Waiting, p.WaitingBytes, p.Stalled.Seconds(), p.Published,
+			p.Resends, p.Taken, p.Holes, p.Quarantined, p.RefusedMessages, p.RefusedMarks, p.Held})
 	}
 	return out, nil
 }

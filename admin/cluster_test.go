@@ -42,8 +42,8 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []cluster.Tran
 	return others
 }
 
-// TestClusterPage: the page /cluster and what it shows: all nodes by what they say of themselves, those that were not heard of, the
-// fullest one, and the exchange with each other node.
+// TestClusterPage: the page /cluster and what it shows: all nodes by what they say of themselves, those that
+// were not heard of, the fullest one, and the exchange with each other node.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
 	var others []cluster.Transport
@@ -55,8 +55,8 @@ func TestClusterPage(t *testing.T) {
 	if code != http.StatusOK || !bytes.Contains(page, []byte(`id="nodes"`)) {
 		t.Errorf("/cluster: %d %.200s", code, page)
 	}
-	said := &cluster.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9, DiskLimit: 10, Config: "x",
-		Leases: &cluster.LeaseStatus{Held: 4, URLs: 7}}
+	said := &cluster.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9,
+		DiskLimit: 10, Config: "x", Leases: &cluster.LeaseStatus{Held: 4, URLs: 7}}
 	data, err := said.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -64,30 +64,34 @@ func TestClusterPage(t *testing.T) {
 	if _, err := others[0].Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(1), data); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := others[1].Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(2), []byte(`{"node":1}`)); err != nil {
+	if _, err := others[1].Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(2),
+		[]byte(`{"node":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	var c Cluster
 	r.await("the statuses of two nodes", func() bool {
 		c = Cluster{}
 		code, body := r.ask("GET", "/api/v1/cluster", "", nil)
-		return code == http.StatusOK && json.Unmarshal(body, &c) == nil && len(c.Nodes) == 3 && c.Nodes[0].Heard && c.Nodes[1].Heard &&
-			len(c.Pairs) == 2 && c.Pairs[0].Waiting+c.Pairs[1].Waiting > 0
+		return code == http.StatusOK && json.Unmarshal(body, &c) == nil && len(c.Nodes) == 3 && c.Nodes[0].Heard &&
+			c.Nodes[1].Heard && len(c.Pairs) == 2 && c.Pairs[0].Waiting+c.Pairs[1].Waiting > 0
 	})
 	if n := c.Nodes[0]; n.Status.Host != "here.test" || n.Status.DiskLimit == 0 {
 		t.Errorf("this node: %+v", n.Status)
 	}
-	if n := c.Nodes[1]; n.Status.Leases == nil || *n.Status.Leases != *said.Leases || c.Nodes[0].Status.Leases == nil || n.Status.Host != said.Host || n.Status.PagesPerSecond != 2.5 || n.Age < 0 || n.Age > 60 {
+	if n := c.Nodes[1]; n.Status.Leases == nil || *n.Status.Leases != *said.Leases || c.Nodes[0].Status.Leases == nil ||
+		n.Status.Host != said.Host || n.Status.PagesPerSecond != 2.5 || n.Age < 0 || n.Age > 60 {
 		t.Errorf("node 1: %+v %+v", n, n.Status)
 	}
-	if o := c.Overview; c.Nodes[2].Heard || !slices.Equal(o.Missing, []int{2}) || o.Fullest != 1 || o.FullestShare != 0.9 || o.Configs != 2 {
+	if o := c.Overview; c.Nodes[2].Heard || !slices.Equal(o.Missing, []int{2}) || o.Fullest != 1 ||
+		o.FullestShare != 0.9 || o.Configs != 2 {
 		t.Errorf("overview %+v", c.Overview)
 	}
 	if s := c.Self; s.Node != 0 || s.Nodes != 3 || !s.Broker.Connected || c.Pairs[0].Node != 1 || c.Pairs[1].Node != 2 {
 		t.Errorf("this node %+v, pairs %+v", s, c.Pairs)
 	}
 	var st Status
-	if _, body := r.ask("GET", "/api/v1/status", "", nil); json.Unmarshal(body, &st) != nil || st.Cluster == nil || st.Cluster.Nodes != 3 {
+	if _, body := r.ask("GET", "/api/v1/status", "", nil); json.Unmarshal(body, &st) != nil || st.Cluster == nil ||
+		st.Cluster.Nodes != 3 {
 		t.Errorf("status: %+v", st.Cluster)
 	}
 }
@@ -96,7 +100,8 @@ func TestClusterPage(t *testing.T) {
 func TestClusterOfOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	if code, body := r.ask("GET", "/api/v1/cluster", "", nil); code != http.StatusNotFound || !bytes.Contains(body, []byte("one node")) {
+	if code, body := r.ask("GET", "/api/v1/cluster", "", nil); code != http.StatusNotFound ||
+		!bytes.Contains(body, []byte("one node")) {
 		t.Errorf("%d %s", code, body)
 	}
 }

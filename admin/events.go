@@ -17,7 +17,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	case streams <- struct{}{}:
 		defer func() { <-streams }()
 	default:
-		writeProblem(w, problem(http.StatusTooManyRequests, fmt.Sprintf("%d event streams are open, which is the limit", maxStreams)))
+		writeProblem(w, problem(http.StatusTooManyRequests,
+			fmt.Sprintf("%d event streams are open, which is the limit", maxStreams)))
 		return
 	}
 	out := http.NewResponseController(w)

@@ -102,7 +102,8 @@ func (g *gate) least(of func(*conn) bool) (victim *conn) {
 		return 3
 	}
 	for k := range g.open {
-		if r := rank(k); r < 3 && of(k) && (victim == nil || r < rank(victim) || r == rank(victim) && k.since < victim.since) {
+		if r := rank(k); r < 3 && of(k) &&
+			(victim == nil || r < rank(victim) || r == rank(victim) && k.since < victim.since) {
 			victim = k
 		}
 	}

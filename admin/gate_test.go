@@ -41,7 +41,8 @@ func (p *pipes) dial(peer string) net.Conn {
 	return ours
 }
 
-// gateRig is an HTTP server behind two gates, as that of a crawl: one for TCP, one for the socket. /wait answers after a minute.
+// gateRig is an HTTP server behind two gates, as that of a crawl: one for TCP, one for the socket. /wait
+// answers after a minute.
 type gateRig struct {
 	t           *testing.T
 	tcp, socket *pipes
@@ -121,8 +122,8 @@ var holders = map[string]string{
 	"another proto": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
 
-// TestHeldConnections: whoever holds connections without the token, from one address or from many, keeps nobody out: not
-// another address, not a browser at the same one, not the socket.
+// TestHeldConnections: whoever holds connections without the token, from one address or from many, keeps
+// nobody out: not another address, not a browser at the same one, not the socket.
 func TestHeldConnections(t *testing.T) {
 	for name, text := range holders {
 		for _, many := range []bool{false, true} {
@@ -170,8 +171,8 @@ func TestIdleTime(t *testing.T) {
 	})
 }
 
-// TestBusyOperatorStays: a flood closes no connection on which a request with the token is answered. When such connections have
-// all places, a new one is refused.
+// TestBusyOperatorStays: a flood closes no connection on which a request with the token is answered. When
+// such connections have all places, a new one is refused.
 func TestBusyOperatorStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newGateRig(t)

@@ -26,7 +26,8 @@ func (s *Server) guard(r *http.Request, change bool) error {
 // guardSite refuses requests by a name that another site may have given to this address (DNS rebinding).
 func (s *Server) guardSite(r *http.Request) error {
 	if !s.hostAllowed(r.Host) {
-		return problem(http.StatusMisdirectedRequest, "the name in Host is not this server's: use its IP address or localhost")
+		return problem(http.StatusMisdirectedRequest,
+			"the name in Host is not this server's: use its IP address or localhost")
 	}
 	return nil
 }

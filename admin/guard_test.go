@@ -17,16 +17,16 @@ func fetchHeaders(site, mode, dest string) func(*http.Request) {
 	}
 }
 
-// TestCrossSite: a link on another site may open the dashboard's pages in a tab, and nothing else: no API, no file of the
-// page, no frame, no prefetch, no form.
+// TestCrossSite: a link on another site may open the dashboard's pages in a tab, and nothing else: no API, no
+// file of the page, no frame, no prefetch, no form.
 func TestCrossSite(t *testing.T) {
 	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	r := newRig(t, func(_ *crawl.Options, a *Options) {
 		a.Page = page
 		a.Handlers = map[string]http.Handler{"GET /metrics": page}
 	})
-	for _, path := range []string{"/", "/cluster", "/app.js", "/api/v1/status", "/api/v1/explain?url=a.example", "/api/v1/events", "/openapi.json", "/metrics",
-		"/healthz", "/readyz", "/nothing", "//", "/cluster/"} {
+	for _, path := range []string{"/", "/cluster", "/app.js", "/api/v1/status", "/api/v1/explain?url=a.example",
+		"/api/v1/events", "/openapi.json", "/metrics", "/healthz", "/readyz", "/nothing", "//", "/cluster/"} {
 		want := http.StatusForbidden
 		if path == "/" || path == "/cluster" {
 			want = http.StatusOK
@@ -34,18 +34,24 @@ func TestCrossSite(t *testing.T) {
 		if code, body := r.ask("GET", path, "", fetchHeaders("cross-site", "navigate", "document")); code != want {
 			t.Errorf("a link to %s: %d %s, want %d", path, code, body, want)
 		}
-		for _, kind := range [][3]string{{"cross-site", "navigate", "iframe"}, {"cross-site", "navigate", "frame"}, {"cross-site", "navigate", "embed"},
-			{"cross-site", "navigate", "object"}, {"cross-site", "navigate", ""}, {"cross-site", "no-cors", "script"}, {"cross-site", "no-cors", "document"},
-			{"same-site", "navigate", "iframe"}, {"same-site", "cors", "empty"}, {"new-kind", "navigate", "iframe"}} {
-			if code, body := r.ask("GET", path, "", fetchHeaders(kind[0], kind[1], kind[2])); code != http.StatusForbidden {
+		for _, kind := range [][3]string{{"cross-site", "navigate", "iframe"}, {"cross-site", "navigate", "frame"},
+			{"cross-site", "navigate", "embed"}, {"cross-site", "navigate", "object"}, {"cross-site", "navigate", ""},
+			{"cross-site", "no-cors", "script"}, {"cross-site", "no-cors", "document"}, {"same-site", "navigate",
+				"iframe"}, {"same-site", "cors", "empty"}, {"new-kind", "navigate", "iframe"}} {
+			if code, body := r.ask("GET", path, "",
+				fetchHeaders(kind[0], kind[1], kind[2])); code != http.StatusForbidden {
 				t.Errorf("%s as %q: %d %s", path, kind, code, body)
 			}
 		}
 	}
-	if code, _ := r.ask("POST", "/api/v1/pause", "", func(q *http.Request) { r.withToken(q); fetchHeaders("cross-site", "navigate", "document")(q) }); code != http.StatusForbidden {
+	if code, _ := r.ask("POST", "/api/v1/pause", "", func(q *http.Request) {
+		r.withToken(q)
+		fetchHeaders("cross-site", "navigate", "document")(q)
+	}); code != http.StatusForbidden {
 		t.Errorf("a form elsewhere: %d", code)
 	}
-	for path, set := range map[string]func(*http.Request){"/": nil, "/api/v1/status": nil, "/nothing": nil, "/healthz": nil, "/api/v1/hosts": fetchHeaders("cross-site", "cors", "empty")} {
+	for path, set := range map[string]func(*http.Request){"/": nil, "/api/v1/status": nil, "/nothing": nil,
+		"/healthz": nil, "/api/v1/hosts": fetchHeaders("cross-site", "cors", "empty")} {
 		resp, err := http.DefaultClient.Do(request(r, path, set))
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +59,8 @@ func TestCrossSite(t *testing.T) {
 		if err := resp.Body.Close(); err != nil {
 			t.Error(err)
 		}
-		for name, want := range map[string]string{"X-Frame-Options": "DENY", "Content-Security-Policy": "frame-ancestors 'none'",
+		for name, want := range map[string]string{"X-Frame-Options": "DENY",
+			"Content-Security-Policy":      "frame-ancestors 'none'",
 			"Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff"} {
 			if got := resp.Header.Get(name); !strings.Contains(got, want) {
 				t.Errorf("%s: %s is %q", path, name, got)

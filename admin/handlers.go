@@ -39,7 +39,8 @@ func intParam(r *http.Request, name string, def, most int) (int, error) {
 func choice(r *http.Request, name string, words []string) (string, error) {
 	text := cmp.Or(r.URL.Query().Get(name), words[0])
 	if !slices.Contains(words, text) {
-		return "", problem(http.StatusBadRequest, fmt.Sprintf("%s is %q: want %s", name, text, strings.Join(words, ", ")))
+		return "", problem(http.StatusBadRequest,
+			fmt.Sprintf("%s is %q: want %s", name, text, strings.Join(words, ", ")))
 	}
 	return text, nil
 }
@@ -261,7 +262,8 @@ func (s *Server) reload(r *http.Request) (any, error) {
 		return nil, err
 	}
 	re, made, err := s.opt.Control.Reload(r.Context(), who(r), in.Anew)
-	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept, re.Replaced}, err
+	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept,
+		re.Replaced}, err
 }
 
 func (s *Server) changes(r *http.Request) (any, error) {
@@ -310,8 +312,9 @@ func (s *Server) structures() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := Structures{Beast: Beast{Current: int64(in.Beast.Current), Horizon: int64(in.Beast.Horizon), Failed: in.Beast.OverBudgetRecords,
-		Scanning: in.Beast.Scanning, Scans: in.Beast.Scans, Queues: []BeastQueue{}, Priority: in.Priority}}
+	out := Structures{Beast: Beast{Current: int64(in.Beast.Current), Horizon: int64(in.Beast.Horizon),
+		Failed: in.Beast.OverBudgetRecords, Scanning: in.Beast.Scanning, Scans: in.Beast.Scans, Queues: []BeastQueue{},
+		Priority: in.Priority}}
 	for i := range in.Lanes {
 		l := BeastLane{Weight: 1, Current: int64(in.Lanes[i].Current), Failed: in.Lanes[i].OverBudgetRecords,
 			URLs: in.Lanes[i].CurrentRecords + in.Lanes[i].SpreadRecords + in.Lanes[i].MovedRecords}
@@ -322,10 +325,11 @@ func (s *Server) structures() (any, error) {
 	}
 	for i := range in.Drums {
 		d := &in.Drums[i]
-		row := Drum{Name: d.Name, Buckets: d.Buckets, Keys: d.Stats.Keys, Pending: d.Stats.Tuples, PendingBytes: d.Stats.TupleBytes,
-			FullBuckets: d.Stats.FullBuckets, Running: d.Running, Passes: d.Stats.Passes, LastPass: d.Stats.LastPass.Seconds(),
-			NextPass: d.Stats.PredictedEarly.Seconds(), DiskBytes: drumBytes(d), IOBytes: d.Stats.IOBytes(),
-			TupleIO: d.TupleIO, PredictedIO: d.PredictedIO, Fill: []float64{}}
+		row := Drum{Name: d.Name, Buckets: d.Buckets, Keys: d.Stats.Keys, Pending: d.Stats.Tuples,
+			PendingBytes: d.Stats.TupleBytes, FullBuckets: d.Stats.FullBuckets, Running: d.Running,
+			Passes: d.Stats.Passes, LastPass: d.Stats.LastPass.Seconds(), NextPass: d.Stats.PredictedEarly.Seconds(),
+			DiskBytes: drumBytes(d), IOBytes: d.Stats.IOBytes(), TupleIO: d.TupleIO, PredictedIO: d.PredictedIO,
+			Fill: []float64{}}
 		if i == 0 {
 			row.Fill = fills
 			for _, f := range fills {

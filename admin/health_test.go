@@ -9,7 +9,8 @@ import (
 // TestSlowDiskIsAProblem: a slow disk is one problem, whatever the number of its directories.
 func TestSlowDiskIsAProblem(t *testing.T) {
 	const slow = "directories /d3, /d4 (device 8:48) transfer 11 MB/s, the others 140 MB/s"
-	s := &Status{State: "running", Disk: DiskUse{Dirs: []Directory{{Path: "/d1"}, {Path: "/d3", Slow: slow}, {Path: "/d4", Slow: slow}}}}
+	s := &Status{State: "running",
+		Disk: DiskUse{Dirs: []Directory{{Path: "/d1"}, {Path: "/d3", Slow: slow}, {Path: "/d4", Slow: slow}}}}
 	want := Trouble{"warn", "disk", "Directories /d3, /d4 (device 8:48) transfer 11 MB/s, the others 140 MB/s."}
 	if h := healthOf(s, new(crawl.Control)); h.Level != "warn" || len(h.Problems) != 1 || h.Problems[0] != want {
 		t.Errorf("got %+v", h)

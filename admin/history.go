@@ -20,7 +20,7 @@ type History struct {
 	To     time.Time           `json:"to"`
 	Step   float64             `json:"step" doc:"Seconds between two points."`
 	Times  []float64           `json:"times" doc:"Unix seconds of the samples."`
-	Series map[string][]number `json:"series" doc:"By name, one value for each time; null where the run had no such series. Counters are totals."`
+	Series map[string][]number `json:"series" doc:"By name, a value for each time; null where the run has none."`
 	Events []HistoryEvent      `json:"events"`
 	Damage []string            `json:"damage" doc:"Files that could not be read to their ends."`
 }
@@ -79,17 +79,19 @@ func (s *Server) history(r *http.Request) (any, error) {
 	}
 	names := splitNames(r.URL.Query().Get("metrics"))
 	if len(names) == 0 || len(names) > maxMetrics {
-		return nil, problem(http.StatusBadRequest, fmt.Sprintf("metrics has %d names: want 1 to %d, separated by commas", len(names), maxMetrics))
+		return nil, problem(http.StatusBadRequest,
+			fmt.Sprintf("metrics has %d names: want 1 to %d, separated by commas", len(names), maxMetrics))
 	}
 	if !from.Before(to) {
 		return nil, problem(http.StatusBadRequest, "from is not before to")
 	}
-	data, err := history.Read(disk.OS(), filepath.Join(s.opt.Dirs[0], state.HistoryName), history.Query{From: from, To: to, Points: points, Names: names})
+	data, err := history.Read(disk.OS(), filepath.Join(s.opt.Dirs[0], state.HistoryName),
+		history.Query{From: from, To: to, Points: points, Names: names})
 	if err != nil {
 		return nil, err
 	}
-	out := &History{From: from.UTC(), To: to.UTC(), Step: data.Step.Seconds(), Times: []float64{}, Series: map[string][]number{},
-		Events: []HistoryEvent{}, Damage: []string{}}
+	out := &History{From: from.UTC(), To: to.UTC(), Step: data.Step.Seconds(), Times: []float64{},
+		Series: map[string][]number{}, Events: []HistoryEvent{}, Damage: []string{}}
 	for _, at := range data.Times {
 		out.Times = append(out.Times, float64(at.UnixMilli())/1000)
 	}

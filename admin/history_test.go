@@ -18,7 +18,8 @@ func TestHistoryNames(t *testing.T) {
 	nan := math.NaN()
 	data := &history.Data{Times: make([]time.Time, 3), Series: map[string][]float64{
 		`b{c="x"}`: {1, nan, nan}, `b{c="y"}`: {2, 5, nan}, "bc": {100, 100, 100}}}
-	for name, want := range map[string]string{"b": "[3,5,null]", `b{c="y"}`: "[2,5,null]", "bc": "[100,100,100]", "none": "[null,null,null]"} {
+	for name, want := range map[string]string{"b": "[3,5,null]", `b{c="y"}`: "[2,5,null]", "bc": "[100,100,100]",
+		"none": "[null,null,null]"} {
 		if got, err := json.Marshal(seriesOf(data, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v; want %s", name, got, err, want)
 		}

@@ -25,14 +25,17 @@ func OpenAPI(version string) map[string]any {
 		at[strings.ToLower(op.Method)] = op.describe(schemas)
 	}
 	paths["/api/v1/events"] = object{"get": object{"operationId": "events",
-		"summary":   "Server-sent events: status each second, log for each new line, change after each change.",
-		"responses": object{"200": object{"description": "The events.", "content": object{"text/event-stream": object{}}}}}}
+		"summary": "Server-sent events: status each second, log for each new line, change after each change.",
+		"responses": object{"200": object{"description": "The events.",
+			"content": object{"text/event-stream": object{}}}}}}
 	problems := schemaOf(reflect.TypeFor[Problem](), schemas)
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "drumbeat admin", "version": version,
-			"description": "Watch and steer a running crawl. Changes by TCP need the token of the file admin-token in the crawl's first directory, which is new at each start; requests by the Unix socket admin.sock there need none.",
-			"license":     object{"name": "see the file LICENSE"}},
+			"description": "Watch and steer a running crawl. Changes by TCP need the token of the file admin-token " +
+				"in the crawl's first directory, which is new at each start; requests by the Unix socket " +
+				"admin.sock there need none.",
+			"license": object{"name": "see the file LICENSE"}},
 		"servers": []any{object{"url": "/"}},
 		"paths":   paths,
 		"components": object{
@@ -62,7 +65,8 @@ func (op *Operation) describe(schemas object) object {
 		if p.Enum != nil {
 			schema["enum"] = p.Enum
 		}
-		params = append(params, object{"name": p.Name, "in": p.In, "description": p.Summary, "required": p.Required, "schema": schema})
+		params = append(params,
+			object{"name": p.Name, "in": p.In, "description": p.Summary, "required": p.Required, "schema": schema})
 	}
 	if params != nil {
 		out["parameters"] = params

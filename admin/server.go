@@ -173,8 +173,8 @@ func (s *Server) listen() error {
 	}
 	s.loopback = strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 	if !s.loopback && s.opt.CertFile == "" && !s.opt.Plain {
-		return fmt.Errorf("admin: %s is not a loopback address: the token would travel unencrypted; give --admin-cert and --admin-key, or --admin-plain",
-			s.opt.Addr)
+		return fmt.Errorf("admin: %s is not a loopback address: the token would travel unencrypted; give "+
+			"--admin-cert and --admin-key, or --admin-plain", s.opt.Addr)
 	}
 	for try := range portsTried + 1 {
 		at := int(port) + try
@@ -272,11 +272,12 @@ func (s *Server) openSocket() (l net.Listener, name string) {
 	}
 	abstract, bad := listenAbstract()
 	if bad != nil {
-		s.opt.Warn("there is no Unix socket: drumbeat ctl needs --url, and --token-file for changes", "directory", dir, "cause", errors.Join(err, bad))
+		s.opt.Warn("there is no Unix socket: drumbeat ctl needs --url, and --token-file for changes", "directory", dir,
+			"cause", errors.Join(err, bad))
 		return nil, ""
 	}
-	s.opt.Warn("the directory cannot hold a Unix socket: drumbeat ctl uses one without a file, which containers and network namespaces do not share",
-		"directory", dir, "cause", err)
+	s.opt.Warn("the directory cannot hold a Unix socket: drumbeat ctl uses one without a file, which containers and "+
+		"network namespaces do not share", "directory", dir, "cause", err)
 	return abstract, abstract.Addr().String()
 }
 
@@ -358,14 +359,16 @@ func (s *Server) contain(h http.Handler) http.Handler {
 				}
 				stack := make([]byte, 8<<10)
 				stack = stack[:runtime.Stack(stack, false)]
-				s.opt.Log.Add(time.Now(), "ERROR", fmt.Sprintf("a bug in this program, please report it: the admin server panicked: %v\n%s", v, stack))
+				s.opt.Log.Add(time.Now(), "ERROR",
+					fmt.Sprintf("a bug in this program, please report it: the admin server panicked: %v\n%s", v, stack))
 				writeProblem(w, problem(http.StatusInternalServerError, "a bug in this program: see the log"))
 			}
 		}()
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("X-Frame-Options", "DENY")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // the dashboard has its own
+		// The dashboard has its own.
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.ServeHTTP(w, r)
 	})

@@ -134,7 +134,8 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT):
-		return nil, fmt.Errorf("%w: nothing listens at %s: the crawl was killed, or is about to start", ErrNoServer, name)
+		return nil, fmt.Errorf("%w: nothing listens at %s: the crawl was killed, or is about to start",
+			ErrNoServer, name)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("admin: only the crawl's user (%d) and root may use %s", owner, name)
 	case err != nil:
@@ -142,7 +143,8 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	}
 	uid, err := peerUID(conn.(*net.UnixConn))
 	if err == nil && uid != owner && !mayAsk(uid) {
-		err = fmt.Errorf("the process that listens there has the user %d, neither the directory's owner (%d) nor root: nothing was sent", uid, owner)
+		err = fmt.Errorf("the process that listens there has the user %d, neither the directory's owner (%d) nor "+
+			"root: nothing was sent", uid, owner)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("admin: %s: %w", name, err), conn.Close())
@@ -162,7 +164,8 @@ func socketPath(d *os.File, dir string) (path string, owner uint32, err error) {
 	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK:
 		return inDir(d, SocketName), owner, nil
 	case err == nil: // a link could lead to another program
-		return "", 0, fmt.Errorf("admin: %s is not a socket; the next start of the crawl replaces it", filepath.Join(dir, SocketName))
+		return "", 0, fmt.Errorf("admin: %s is not a socket; the next start of the crawl replaces it",
+			filepath.Join(dir, SocketName))
 	case !errors.Is(err, unix.ENOENT):
 		return "", 0, &fs.PathError{Op: "stat", Path: filepath.Join(dir, SocketName), Err: err}
 	}
@@ -176,6 +179,7 @@ func socketPath(d *os.File, dir string) (path string, owner uint32, err error) {
 	case strings.HasPrefix(at.Socket, abstractPrefix):
 		return at.Socket, owner, nil
 	}
-	return "", 0, fmt.Errorf("%w: %s has no socket. If the crawl at %s is the one you mean, add --url %[3]s, and --token-file for changes",
+	return "", 0, fmt.Errorf(
+		"%w: %s has no socket. If the crawl at %s is the one you mean, add --url %[3]s, and --token-file for changes",
 		ErrNoServer, dir, at.URL)
 }

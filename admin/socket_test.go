@@ -39,8 +39,8 @@ func asUser(t *testing.T, uid int, f func()) {
 	<-done
 }
 
-// TestSocket: the client reads and changes by the socket, without a token, which it never sends. The socket has mode 0600
-// and goes with the crawl.
+// TestSocket: the client reads and changes by the socket, without a token, which it never sends. The socket
+// has mode 0600 and goes with the crawl.
 func TestSocket(t *testing.T) {
 	r := newRig(t, nil)
 	c := NewClient(r.dir)
@@ -98,7 +98,8 @@ func TestTokenIsNew(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(r.dir, TokenName)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if code, body := r.ask("POST", "/api/v1/pause", "", nil); code != http.StatusUnauthorized || strings.Contains(string(body), r.dir) {
+	if code, body := r.ask("POST", "/api/v1/pause", "", nil); code != http.StatusUnauthorized ||
+		strings.Contains(string(body), r.dir) {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, _ := r.ask("POST", "/api/v1/pause", "", r.withToken); code != http.StatusOK {
@@ -106,8 +107,8 @@ func TestTokenIsNew(t *testing.T) {
 	}
 }
 
-// TestStaleSocket: what a killed crawl has left at the socket's names is replaced, and so is what others planted there: a
-// file, links to a file and to a foreign socket. Nothing is followed.
+// TestStaleSocket: what a killed crawl has left at the socket's names is replaced, and so is what others
+// planted there: a file, links to a file and to a foreign socket. Nothing is followed.
 func TestStaleSocket(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other")
 	foreign, err := net.Listen("unix", other)
@@ -141,7 +142,8 @@ func TestStaleSocket(t *testing.T) {
 			if err := f(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			if conn, err := dialSocket(t.Context(), dir); err == nil || what == "link to another" && name == SocketName && !strings.Contains(err.Error(), "not a socket") {
+			if conn, err := dialSocket(t.Context(), dir); err == nil || what == "link to another" &&
+				name == SocketName && !strings.Contains(err.Error(), "not a socket") {
 				t.Errorf("%s: connected before the crawl listens: %v, %v", what, conn, err)
 			}
 			l, err := listenSocket(dir)
@@ -171,7 +173,8 @@ func TestStaleSocket(t *testing.T) {
 	}
 }
 
-// TestTwoCrawls: each directory's socket leads to its own crawl, and the end of an earlier server leaves a later one's alone.
+// TestTwoCrawls: each directory's socket leads to its own crawl, and the end of an earlier server leaves a
+// later one's alone.
 func TestTwoCrawls(t *testing.T) {
 	a, b := newRig(t, nil), newRig(t, nil)
 	for _, r := range []*rig{a, b} {
@@ -207,8 +210,8 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-// TestNoSocketInDirectory: where a directory cannot hold a socket, the server warns and takes one without a file, and the client
-// finds it.
+// TestNoSocketInDirectory: where a directory cannot hold a socket, the server warns and takes one without a
+// file, and the client finds it.
 func TestNoSocketInDirectory(t *testing.T) {
 	var warned []string
 	r := newRig(t, nil).again(func(a *Options) {
@@ -273,7 +276,8 @@ func TestForeignServer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, AddressName), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewClient(dir).Do(context.Background(), http.MethodPost, "/api/v1/pause", nil); err == nil || !strings.Contains(err.Error(), "nothing was sent") {
+	if _, err := NewClient(dir).Do(context.Background(), http.MethodPost, "/api/v1/pause", nil); err == nil ||
+		!strings.Contains(err.Error(), "nothing was sent") {
 		t.Errorf("a foreign server: %v", err)
 	}
 	if n := <-got; n != 0 {
@@ -290,8 +294,9 @@ func TestReadToken(t *testing.T) {
 		text string
 		mode os.FileMode
 		ok   bool
-	}{{good + "\n", 0o600, true}, {good, 0o400, true}, {good, 0o640, false}, {good, 0o604, false}, {"short", 0o600, false}, {good + "\x00", 0o600, false},
-		{strings.Repeat("t", 600), 0o600, false}, {good + "\nmore", 0o600, false}} {
+	}{{good + "\n", 0o600, true}, {good, 0o400, true}, {good, 0o640, false}, {good, 0o604, false},
+		{"short", 0o600, false}, {good + "\x00", 0o600, false}, {strings.Repeat("t", 600), 0o600, false},
+		{good + "\nmore", 0o600, false}} {
 		if err := os.WriteFile(name(i), []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +323,8 @@ func TestReadToken(t *testing.T) {
 			t.Error("a foreign file was accepted")
 		}
 	}
-	if _, err := Listen(Options{Control: new(crawl.Control), Addr: "127.0.0.1:0", Dirs: []string{t.TempDir()}, TokenFile: name(2)}); err == nil {
+	if _, err := Listen(Options{Control: new(crawl.Control), Addr: "127.0.0.1:0", Dirs: []string{t.TempDir()},
+		TokenFile: name(2)}); err == nil {
 		t.Error("the server took the token of a file that others may read")
 	}
 }
@@ -327,7 +333,8 @@ func TestReadToken(t *testing.T) {
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	victim, name := filepath.Join(dir, "victim"), filepath.Join(dir, "name")
-	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o644), os.Symlink(victim, name+".tmp"), os.Symlink(victim, name)); err != nil {
+	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o644), os.Symlink(victim, name+".tmp"),
+		os.Symlink(victim, name)); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeFile(name, []byte("new"), 0o600); err != nil {
@@ -340,8 +347,8 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// TestResumedAfterKill: a process that took the port of a killed crawl gets no request of the client, and its address is not
-// where the resumed crawl says that it is.
+// TestResumedAfterKill: a process that took the port of a killed crawl gets no request of the client, and its
+// address is not where the resumed crawl says that it is.
 func TestResumedAfterKill(t *testing.T) {
 	r := newRig(t, nil)
 	r.stop()

@@ -68,9 +68,9 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 		Connections:  Connections{snap.Connections, snap.InFlight, snap.RobotsInFlight},
 		DeferredLate: snap.DeferredLate.Seconds(), VisitsLate: snap.VisitsLate.Seconds(),
 		Unique: snap.Unique, UniqueShare: snap.UniqueShare, PLDs: snap.PLDs, Hosts: snap.Hosts, Servers: snap.Servers,
-		Refused: snap.Refused, Deferred: snap.Deferred, Counters: map[string]int64{}, Codes: map[string]int64{}, Failures: snap.Failed,
-		Checkpoint: checkpointOf(&snap.Checkpoint),
-		Model:      Model{snap.Seen.Bytes, snap.Seen.Predicted, "bytes of disk I/O a link"}}
+		Refused: snap.Refused, Deferred: snap.Deferred, Counters: map[string]int64{}, Codes: map[string]int64{},
+		Failures: snap.Failed, Checkpoint: checkpointOf(&snap.Checkpoint),
+		Model: Model{snap.Seen.Bytes, snap.Seen.Predicted, "bytes of disk I/O a link"}}
 	if !snap.Began.IsZero() {
 		out.CrawlStarted = snap.Began.UTC()
 	}
@@ -93,7 +93,8 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 // space adds RAM and disk.
 func space(out *Status, snap *crawl.Snapshot) {
 	out.RAM = Memory{Limit: snap.RAM.Limit, Used: residentBytes(), Parts: partsOf(snap.RAM.Parts)}
-	out.Disk = DiskUse{Limit: snap.Disk.Limit, Used: snap.Disk.Used, Parts: partsOf(snap.Disk.Parts), Dirs: []Directory{}}
+	out.Disk = DiskUse{Limit: snap.Disk.Limit, Used: snap.Disk.Used, Parts: partsOf(snap.Disk.Parts),
+		Dirs: []Directory{}}
 	for _, dir := range snap.Dirs {
 		out.Disk.Dirs = append(out.Disk.Dirs, Directory{Path: dir.Path, Free: dir.Free, Size: dir.Total,
 			FreeFiles: dir.FreeFiles, KeepFree: dir.KeepFree, Device: dir.Device, Read: dir.ReadBytes,
@@ -188,7 +189,8 @@ func healthOf(s *Status, control *crawl.Control) Health {
 		if d.KeepFree > 0 && d.Free < 2*d.KeepFree {
 			add("warn", "disk", "%s runs low on space.", d.Path)
 		}
-		if text := sentence(d.Slow); text != "" && !slices.ContainsFunc(h.Problems, func(p Trouble) bool { return p.Text == text }) {
+		if text := sentence(d.Slow); text != "" &&
+			!slices.ContainsFunc(h.Problems, func(p Trouble) bool { return p.Text == text }) {
 			add("warn", "disk", "%s", text) // once for all directories of a device
 		}
 	}

@@ -59,15 +59,18 @@ func ReadToken(name string) (string, error) {
 	case !mayAsk(st.Uid):
 		return "", fmt.Errorf("%s belongs to the user %d: a token's file must be yours or root's", name, st.Uid)
 	case st.Mode&0o077 != 0:
-		return "", fmt.Errorf("%s has the mode %#o: others than its owner may use it; chmod 600 it", name, st.Mode&0o7777)
+		return "", fmt.Errorf("%s has the mode %#o: others than its owner may use it; chmod 600 it", name,
+			st.Mode&0o7777)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, 2*mostToken))
 	if err != nil {
 		return "", err
 	}
 	token := strings.TrimSpace(string(data))
-	if len(token) < leastToken || len(token) > mostToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s holds no token: want %d to %d printable ASCII characters without spaces", name, leastToken, mostToken)
+	if len(token) < leastToken || len(token) > mostToken ||
+		strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s holds no token: want %d to %d printable ASCII characters without spaces", name,
+			leastToken, mostToken)
 	}
 	return token, nil
 }

@@ -10,8 +10,8 @@ import (
 // Status is the state of the crawl.
 type Status struct {
 	Time         time.Time        `json:"time" doc:"When this was measured."`
-	State        string           `json:"state" doc:"running, paused, draining, stopping, or finished: the crawl has ended and the process is about to end."`
-	Reason       string           `json:"reason,omitempty" doc:"Why the crawl has finished: done, stopped, page limit, time limit, disk limit, drained, or an error."`
+	State        string           `json:"state" doc:"running, paused, draining, stopping or finished."`
+	Reason       string           `json:"reason,omitempty" doc:"Why it finished: done, stopped, a limit, an error."`
 	Version      string           `json:"version"`
 	Crawl        string           `json:"crawl" doc:"Identity of the crawl."`
 	Agent        string           `json:"agent" doc:"Product token of User-Agent."`
@@ -20,18 +20,18 @@ type Status struct {
 	PID          int              `json:"pid"`
 	Dirs         []string         `json:"dirs"`
 	Started      time.Time        `json:"started" doc:"Start of this run."`
-	CrawlStarted time.Time        `json:"crawlStarted,omitzero" doc:"Start of the first run; missing in crawls of older versions."`
+	CrawlStarted time.Time        `json:"crawlStarted,omitzero" doc:"Start of the first run; missing in older crawls."`
 	Elapsed      float64          `json:"elapsed" doc:"Seconds of this run."`
 	Active       float64          `json:"active" doc:"Seconds of all runs."`
 	Health       Health           `json:"health"`
-	Waiting      string           `json:"waiting" doc:"What fetching waits for; empty if nearly all connections are busy."`
+	Waiting      string           `json:"waiting" doc:"What fetching waits for; empty if connections are busy."`
 	Limits       string           `json:"limits" doc:"Speed limits in force; empty for none."`
 	Rates        Rates            `json:"rates"`
 	Connections  Connections      `json:"connections"`
-	DeferredLate float64          `json:"deferredLate" doc:"How long the deferred URL that is due first has been due, in seconds; 0 if none is due."`
-	VisitsLate   float64          `json:"visitsLate" doc:"How long the visit that is due first has been due, in seconds; 0 if none is due."`
+	DeferredLate float64          `json:"deferredLate" doc:"Seconds since the first deferred URL was due; 0: none is."`
+	VisitsLate   float64          `json:"visitsLate" doc:"Seconds since the first visit was due; 0 if none is."`
 	Unique       int64            `json:"unique" doc:"URLs found."`
-	UniqueShare  float64          `json:"uniqueShare" doc:"The paper's p: URLs found for each link that passed all filters."`
+	UniqueShare  float64          `json:"uniqueShare" doc:"The paper's p: new URLs for each link past all filters."`
 	PLDs         int64            `json:"plds"`
 	Hosts        int64            `json:"hosts" doc:"Distinct hosts, estimated."`
 	Servers      int64            `json:"servers" doc:"Distinct addresses, estimated."`
@@ -183,7 +183,7 @@ type Beast struct {
 	Scanning bool         `json:"scanning" doc:"QF is being read."`
 	Scans    int64        `json:"scans"`
 	Priority string       `json:"priority" doc:"Which URLs go first, as in --priority, or the --strategy."`
-	Lanes    []BeastLane  `json:"lanes" doc:"One, or those of --lanes. The fields beside are the sums of all lanes, and the largest numbers."`
+	Lanes    []BeastLane  `json:"lanes" doc:"The other fields are sums or maxima of all lanes."`
 }
 
 // BeastLane is one of BEAST's lanes.
@@ -265,12 +265,12 @@ type Limits struct {
 	Connections    string            `json:"connections"`
 	ConnectionsNow int               `json:"connectionsNow"`
 	Slots          int               `json:"slots" doc:"--connections: the most that a change can allow."`
-	Changed        *changes.Settings `json:"changed" doc:"What the operator has changed; empty fields have the flags' values."`
+	Changed        *changes.Settings `json:"changed" doc:"Changes of the operator; empty fields: the flags' values."`
 }
 
 // LimitChange are limits to put in force.
 type LimitChange struct {
-	Rate        *string `json:"rate,omitempty" doc:"Schedule as in --rate; empty for the flag's value, missing to keep it."`
+	Rate        *string `json:"rate,omitempty" doc:"Schedule as in --rate; empty: the flag's; missing: keep it."`
 	Bandwidth   *string `json:"bandwidth,omitempty"`
 	Connections *string `json:"connections,omitempty"`
 }
@@ -299,7 +299,7 @@ type Delay struct {
 // Budget is a budget of a PLD.
 type Budget struct {
 	Budget uint32 `json:"budget" doc:"Pages a queue."`
-	Anew   bool   `json:"anew,omitempty" doc:"Place the URLs of BEAST's later queues again: a larger budget brings those of the PLD forward. A smaller one holds for queued URLs anyway."`
+	Anew   bool   `json:"anew,omitempty" doc:"Place the URLs of BEAST's later queues again, by the new budget."`
 }
 
 // Function is a budget function.
@@ -312,7 +312,7 @@ type Function struct {
 // Priority says which URLs go first.
 type Priority struct {
 	Priority string   `json:"priority" doc:"As in --priority: none, depth, indegree, hook or sitemap."`
-	Weights  []uint32 `json:"weights,omitempty" doc:"Weights of the lanes, as in --lane-weights. Default: those of the flags."`
+	Weights  []uint32 `json:"weights,omitempty" doc:"Weights of the lanes, as in --lane-weights, the default."`
 }
 
 // FunctionSet says that the budget function or the priority was changed.
@@ -329,7 +329,7 @@ type Rule struct {
 // Unblocked says that a rule was removed.
 type Unblocked struct {
 	Change
-	Refused int64 `json:"refused" doc:"URLs that the blacklist, with all its rules, has refused in this crawl. They stay refused."`
+	Refused int64 `json:"refused" doc:"URLs that the blacklist has refused in this crawl, for good."`
 }
 
 // Seeds are seeds to add.
@@ -366,7 +366,7 @@ type EnqueueTaken struct {
 type Enqueued struct {
 	Line    string  `json:"line" doc:"As it was given."`
 	URL     string  `json:"url,omitempty" doc:"As the crawl spells it."`
-	Refused string  `json:"refused,omitempty" doc:"Why the crawl does not take it. What robots.txt says is not known yet."`
+	Refused string  `json:"refused,omitempty" doc:"Why the crawl does not take it, robots.txt apart."`
 	Wait    float64 `json:"wait" doc:"Estimated seconds until the request, in a crawl that is not paused."`
 	Because string  `json:"because,omitempty" doc:"What it waits for."`
 }
@@ -381,7 +381,7 @@ type Reloaded struct {
 	Change     Change `json:"change"`
 	Sites      string `json:"sites,omitempty" doc:"The settings of sites now in force."`
 	Terms      int    `json:"terms" doc:"Hosts and PLDs with URLs in RAM whose delays or connections changed."`
-	Evicted    int    `json:"evicted" doc:"URLs in RAM that went back to disk, because their host has fewer connections."`
+	Evicted    int    `json:"evicted" doc:"URLs that left RAM, as their host has fewer connections."`
 	Budgets    int    `json:"budgets" doc:"PLDs whose fixed budget changed."`
 	Priorities int    `json:"priorities" doc:"Tables of sites whose priority changed."`
 	Cut        int    `json:"cut" doc:"Exchanges that the blacklist ended."`

@@ -156,8 +156,7 @@ func (b *Batch) Add(url []byte) {
 	}
 }
 
-// AssetHops is how much deeper than a page its parts may be: a style sheet, its import, and an image of
-// that.
+// AssetHops is how much deeper than a page its parts may be: a style sheet, its import, and an image of that.
 const AssetHops = 3
 
 // AddAsset adds a link to a part of the page, such as an image.
@@ -344,8 +343,9 @@ func (b *Batch) addEdge(to *Site) {
 		if to.node != b.p.Node {
 			from := len(b.awayNames) // if it grows, earlier names keep the old array
 			b.awayNames = append(b.awayNames, to.pldName()...)
-			b.Away = append(b.Away, AwayEdge{Node: to.node, Edge: star.Edge{From: b.fromPLD, To: to.pld}, From: b.fromPLDName,
-				To: b.awayNames[from:len(b.awayNames):len(b.awayNames)]})
+			b.Away = append(b.Away,
+				AwayEdge{Node: to.node, Edge: star.Edge{From: b.fromPLD, To: to.pld}, From: b.fromPLDName,
+					To: b.awayNames[from:len(b.awayNames):len(b.awayNames)]})
 			return
 		}
 		b.Edges = append(b.Edges, star.Edge{From: b.fromPLD, To: to.pld})
@@ -376,7 +376,8 @@ func (b *Batch) Discard(why state.Counter) {
 	b.Counts[why] += int64(len(b.Keys)) + b.Again
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
 	b.Again, b.Traced, b.fresh, b.dates, b.scores, b.vias = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], nil, 0
-	b.Edges, b.nodes, b.Away, b.awayNames, b.Extended = b.Edges[:0], b.nodes[:0], b.Away[:0], b.awayNames[:0], b.Extended[:0]
+	b.Edges, b.nodes, b.Away, b.awayNames, b.Extended = b.Edges[:0], b.nodes[:0], b.Away[:0],
+		b.awayNames[:0], b.Extended[:0]
 	clear(b.plds)
 	b.Names.Reset()
 	b.sites.reset()

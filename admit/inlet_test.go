@@ -10,7 +10,8 @@ import (
 
 // FuzzInlet: a record from another node is taken, or refused with cluster.ErrMessage.
 func FuzzInlet(f *testing.F) {
-	for _, url := range []string{"http://a.test/", "http://./", "http://../", "http://a./", "http:///", "http://co.uk./", "http://127.0.0.1/", "x"} {
+	for _, url := range []string{"http://a.test/", "http://./", "http://../", "http://a./", "http:///",
+		"http://co.uk./", "http://127.0.0.1/", "x"} {
 		f.Add((&weburl.Record{URL: []byte(url)}).Append(nil))
 	}
 	p := &Policy{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}

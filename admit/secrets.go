@@ -15,8 +15,8 @@ func (b *Batch) elsewhere() string {
 	return "redirect from another site to a URL whose requests have secrets (links, --sites)"
 }
 
-// foreign reports whether requests for a URL have secrets, and the URL was found on another site than that which they are
-// for. Of a redirect, the redirecting URL must have been found on the site as well.
+// foreign reports whether requests for a URL have secrets, and the URL was found on another site than that
+// which they are for. Of a redirect, the redirecting URL must have been found on the site as well.
 func (b *Batch) foreign(url []byte) bool {
 	if !b.settings.HasSecrets() {
 		return false

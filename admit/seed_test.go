@@ -64,8 +64,7 @@ func TestParseSeedForms(t *testing.T) {
 	} {
 		url, bare, err := ParseSeed(c.line)
 		if url != c.url || bare != c.bare || (err != nil) != c.bad {
-			t.Errorf("ParseSeed(%q) = %q, %t, %v; want %q, %t, error %t",
-				c.line, url, bare, err, c.url, c.bare, c.bad)
+			t.Errorf("ParseSeed(%q) = %q, %t, %v; want %q, %t, error %t", c.line, url, bare, err, c.url, c.bare, c.bad)
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 // maxTrustedFaults is the number of faults that ReadTrusted lists one by one.
 const maxTrustedFaults = 100
 
-// ReadTrusted reads a file of PLDs that are trusted, and returns their keys, ascending; nil without a name. A line is as
-// that of a seed file: a URL, a host or a PLD, and comments; its PLD counts. pldKey returns the key of a host's PLD. Errors
-// name the lines with faults. There must be from 1 to star.MostSeeds PLDs.
+// ReadTrusted reads a file of PLDs that are trusted, and returns their keys, ascending; nil without a name. A
+// line is as that of a seed file: a URL, a host or a PLD, and comments; its PLD counts. pldKey returns the
+// key of a host's PLD. Errors name the lines with faults. There must be from 1 to star.MostSeeds PLDs.
 func ReadTrusted(fsys disk.FS, name string, pldKey func(host []byte) uint64) (_ []uint64, err error) {
 	if name == "" {
 		return nil, nil

@@ -51,8 +51,7 @@ func (o *Options) Validate() error {
 }
 
 func (o *Options) queue(name string) queue.Options {
-	return queue.Options{Set: o.Set, Name: name, SegmentBytes: o.SegmentBytes, BlockBytes: o.BlockBytes,
-		Pool: o.pool}
+	return queue.Options{Set: o.Set, Name: name, SegmentBytes: o.SegmentBytes, BlockBytes: o.BlockBytes, Pool: o.pool}
 }
 
 // Beast is the set of queues. The package comment lists the rules for concurrent calls.

@@ -38,8 +38,7 @@ type model struct {
 	moved []string // records that Replace took out of their queues
 }
 
-// fill counts the records of a PLD put into a queue. budget is the largest budget in force when one was
-// put.
+// fill counts the records of a PLD put into a queue. budget is the largest budget in force when one was put.
 type fill struct{ records, budget int }
 
 type ledger struct {

@@ -29,8 +29,9 @@ type State struct {
 	Queues   []QueueState `json:",omitempty"` // by number
 	Moved    []QueueState `json:",omitempty"` // queues that Replace took out of use, by number
 	Failed   []QueueState // generations of QF in use, oldest first
-	More     []State      `json:",omitempty"` // in version 2: the lanes after the first, whose state the other fields are
-	Turns    *TurnsState  `json:",omitempty"` // in version 2: whose turn it is
+	// In version 2: the lanes after the first, whose state the other fields are.
+	More  []State     `json:",omitempty"`
+	Turns *TurnsState `json:",omitempty"` // in version 2: whose turn it is
 }
 
 // maxStateNumber bounds the numbers in a state so that sums cannot overflow.
@@ -156,8 +157,8 @@ func (b *Beast) Freeze() *Frozen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := &Frozen{b: b, retired: b.retired, state: State{V: stateVersion,
-		Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch.Load(),
-		Floor: b.floor.load(), Scanning: b.old != nil}}
+		Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans,
+		Epoch: b.epoch.Load(), Floor: b.floor.load(), Scanning: b.old != nil}}
 	b.retired = nil
 	for n := range b.queues {
 		f.state.Queues = append(f.state.Queues, QueueState{N: int64(n)})

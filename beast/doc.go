@@ -34,11 +34,12 @@
 //
 // # Lanes
 //
-// Lanes are up to 8 Beasts that share the budgets: lane l, of weight w_l, has w_l/Σw of each PLD's budget in its queues,
-// and of the records read. In a round each lane reads one queue, so a PLD gets no more than its budget in a round, in
-// whatever lanes its URLs are. (Lanes that went on alone would give a PLD that is alone in a lane the lane's whole share:
-// priorities that sites set themselves, as in sitemaps, would buy it.) A lane without records gives its turns away. Each
-// lane has its own horizon, QF and scans, so Theorem 7 holds in each: see Model.RateBound.
+// Lanes are up to 8 Beasts that share the budgets: lane l, of weight w_l, has w_l/Σw of each PLD's budget in
+// its queues, and of the records read. In a round each lane reads one queue, so a PLD gets no more than its
+// budget in a round, in whatever lanes its URLs are. (Lanes that went on alone would give a PLD that is alone
+// in a lane the lane's whole share: priorities that sites set themselves, as in sitemaps, would buy it.) A
+// lane without records gives its turns away. Each lane has its own horizon, QF and scans, so Theorem 7 holds
+// in each: see Model.RateBound.
 //
 // # Departures
 //
@@ -48,13 +49,12 @@
 //
 // # Contract
 //
-// No URL is discarded. Of each PLD, a queue holds at most the largest budget in force while it was filled, and
-// at most the largest part of one beside it.
-// Records of a queue come out in the order of Append. If Place and Append of a record both happen between
-// Pin and the release of the pin, s does not reach its number in between. An appended record is part of the
-// next checkpoint. The checkpoint protocol (Freeze, Save, Commit) is that of package queue. Each number and
-// each generation of QF is a queue. It is created when first used, and destroyed once it has been read to
-// its end and a checkpoint without it is durable.
+// No URL is discarded. Of each PLD, a queue holds at most the largest budget in force while it was filled,
+// and at most the largest part of one beside it. Records of a queue come out in the order of Append. If Place
+// and Append of a record both happen between Pin and the release of the pin, s does not reach its number in
+// between. An appended record is part of the next checkpoint. The checkpoint protocol (Freeze, Save, Commit)
+// is that of package queue. Each number and each generation of QF is a queue. It is created when first used,
+// and destroyed once it has been read to its end and a checkpoint without it is durable.
 //
 // # Concurrency
 //
@@ -64,9 +64,10 @@
 //
 // # Memory and disk
 //
-// RAM of each lane: up to h+3 tail buffers, which grow on demand to at most BlockBytes each, and two read buffers. Disk:
-// the records, compressed by package queue.
+// RAM of each lane: up to h+3 tail buffers, which grow on demand to at most BlockBytes each, and two read
+// buffers. Disk: the records, compressed by package queue.
 //
-// The files are those of package queue under state/<Name>/q<number> and state/<Name>/failed<generation>. Lane 1 and
-// further ones have names <Name>-1 and so on. The state of one lane is that of a Beast, version 1; of several, version 2.
+// The files are those of package queue under state/<Name>/q<number> and state/<Name>/failed<generation>. Lane
+// 1 and further ones have names <Name>-1 and so on. The state of one lane is that of a Beast, version 1; of
+// several, version 2.
 package beast

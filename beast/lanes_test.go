@@ -26,7 +26,8 @@ type laneRig struct {
 
 func openLanes(t *testing.T, fs disk.FS, turns beast.Turns, st *beast.State) *laneRig {
 	t.Helper()
-	r := &laneRig{t: t, opt: beast.Options{Set: disk.Set{FS: fs, Paths: []string{"a", "b"}}, QueuesMax: 64, BlockBytes: 512},
+	r := &laneRig{t: t,
+		opt:   beast.Options{Set: disk.Set{FS: fs, Paths: []string{"a", "b"}}, QueuesMax: 64, BlockBytes: 512},
 		turns: turns, ledgers: map[string]*[beast.MaxLanes]beast.Ledger{}}
 	var err error
 	if r.l, err = beast.OpenLanes(r.opt, turns, st); err != nil {
@@ -98,8 +99,9 @@ func TestShare(t *testing.T) {
 		budget  uint32
 		want    []uint32
 	}{
-		{nil, 10, []uint32{10}}, {[]uint32{8, 4, 2, 1}, 10, []uint32{5, 3, 1, 1}}, {[]uint32{8, 4, 2, 1}, 0, []uint32{0, 0, 0, 0}},
-		{[]uint32{8, 4, 2, 1}, 1, []uint32{1, 1, 1, 1}}, {[]uint32{8, 4, 2, 1}, 15000, []uint32{8000, 4000, 2000, 1000}},
+		{nil, 10, []uint32{10}}, {[]uint32{8, 4, 2, 1}, 10, []uint32{5, 3, 1, 1}},
+		{[]uint32{8, 4, 2, 1}, 0, []uint32{0, 0, 0, 0}}, {[]uint32{8, 4, 2, 1}, 1, []uint32{1, 1, 1, 1}},
+		{[]uint32{8, 4, 2, 1}, 15000, []uint32{8000, 4000, 2000, 1000}},
 		{[]uint32{1, 1, 1}, beast.Unbounded, []uint32{beast.Unbounded, beast.Unbounded, beast.Unbounded}},
 		{[]uint32{65536, 1}, 1<<24 - 1, []uint32{16776959, 256}},
 	} {
@@ -216,8 +218,8 @@ func TestLanesProperty(t *testing.T) {
 			}
 			key := fmt.Sprint(pld, lane, n)
 			if filled[key]++; filled[key] > turns.Share(lane, budgets[pld]) {
-				t.Fatalf("seed %d: queue %d of lane %d has %d URLs of %s, whose share is %d of %d", seed, n, lane, filled[key], pld,
-					turns.Share(lane, budgets[pld]), budgets[pld])
+				t.Fatalf("seed %d: queue %d of lane %d has %d URLs of %s, whose share is %d of %d", seed, n, lane,
+					filled[key], pld, turns.Share(lane, budgets[pld]), budgets[pld])
 			}
 		}
 		put, taken := 0, map[string]int{}
@@ -233,7 +235,8 @@ func TestLanesProperty(t *testing.T) {
 				taken[name]++
 				key := fmt.Sprint(pld, r.l.Round())
 				if given[key]++; given[key] > inRound(&turns, budgets[pld]) {
-					t.Fatalf("seed %d: %d URLs of %s in round %d, budget %d", seed, given[key], pld, r.l.Round(), budgets[pld])
+					t.Fatalf("seed %d: %d URLs of %s in round %d, budget %d", seed, given[key], pld,
+						r.l.Round(), budgets[pld])
 				}
 			}
 			if r.l.ScanDue() || !ok && put == 600 {
@@ -369,11 +372,15 @@ func TestLanesState(t *testing.T) {
 	}, nil); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("scan: %v, %v", got, err)
 	}
-	if files := strings.Join(beast.Files(r.opt.Set, "beast", st), " "); !strings.Contains(files, "/beast-2/") || !strings.Contains(files, "/beast/") {
+	if files := strings.Join(beast.Files(r.opt.Set, "beast", st), " "); !strings.Contains(files, "/beast-2/") ||
+		!strings.Contains(files, "/beast/") {
 		t.Errorf("files %s", files)
 	}
 	names := 0
-	if err := beast.EachQueue("beast", st, func(_ string, _ beast.Number, q *queue.State) (*queue.State, error) { names++; return q, nil }); err != nil || names < 6 {
+	if err := beast.EachQueue("beast", st, func(_ string, _ beast.Number, q *queue.State) (*queue.State, error) {
+		names++
+		return q, nil
+	}); err != nil || names < 6 {
 		t.Error(err)
 	}
 	moved, ok := r.l.Replace(5)
@@ -387,7 +394,8 @@ func TestLanesState(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(*beast.State){
 		"version": func(s *beast.State) { s.V = 1 }, "turns": func(s *beast.State) { s.Turns = nil },
-		"epoch": func(s *beast.State) { s.More[0].Epoch = 9 }, "nested": func(s *beast.State) { s.More[0].More = make([]beast.State, 1) },
+		"epoch":   func(s *beast.State) { s.More[0].Epoch = 9 },
+		"nested":  func(s *beast.State) { s.More[0].More = make([]beast.State, 1) },
 		"credits": func(s *beast.State) { s.Turns.Credits[0] = 1 << 40 },
 	} {
 		bad := *st

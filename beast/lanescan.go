@@ -85,7 +85,8 @@ func (l *Lanes) EndScan() error {
 // Stats returns the counters of all lanes together: sums of what they hold, and the largest of their numbers.
 func (l *Lanes) Stats() (s Stats) {
 	for _, of := range l.LaneStats() {
-		s.Current, s.Horizon, s.LastScan = max(s.Current, of.Current), max(s.Horizon, of.Horizon), max(s.LastScan, of.LastScan)
+		s.Current, s.Horizon, s.LastScan = max(s.Current, of.Current), max(s.Horizon, of.Horizon),
+			max(s.LastScan, of.LastScan)
 		s.Scans += of.Scans
 		s.Scanning = s.Scanning || of.Scanning
 		s.Queues += of.Queues

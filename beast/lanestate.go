@@ -24,7 +24,8 @@ func (st *State) Lanes() ([]*State, error) {
 		return nil, fmt.Errorf("state has version %d and %d lanes, want %d", st.V, len(lanes), lanesVersion)
 	case len(lanes) > MaxLanes:
 		return nil, fmt.Errorf("state has %d lanes: want at most %d", len(lanes), MaxLanes)
-	case t == nil || t.Round < 0 || t.Round > maxStateNumber || len(t.Open) != len(lanes) || len(t.Credits) != len(lanes):
+	case t == nil || t.Round < 0 || t.Round > maxStateNumber || len(t.Open) != len(lanes) ||
+		len(t.Credits) != len(lanes):
 		return nil, errors.New("state has no valid turns of its lanes")
 	}
 	for i, lane := range lanes {

@@ -160,7 +160,8 @@ func TestFilesGo(t *testing.T) {
 
 func TestLedgerCoding(t *testing.T) {
 	ledger := func(next beast.Number, used uint32, epoch uint16, partNext beast.Number, partUsed uint32) beast.Ledger {
-		return beast.Ledger{Fill: beast.Fill{Next: next, Used: used}, Part: beast.Fill{Next: partNext, Used: partUsed}, Epoch: epoch}
+		return beast.Ledger{Fill: beast.Fill{Next: next, Used: used},
+			Part: beast.Fill{Next: partNext, Used: partUsed}, Epoch: epoch}
 	}
 	const last = 1<<40 - 1
 	for _, test := range []struct {

@@ -7,10 +7,11 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestPlaceTogether: two PLDs share each queue of the lane; one that finds no queue below the horizon keeps its ledger; one
-// whose queue has been reached gets another.
+// TestPlaceTogether: two PLDs share each queue of the lane; one that finds no queue below the horizon keeps
+// its ledger; one whose queue has been reached gets another.
 func TestPlaceTogether(t *testing.T) {
-	l, err := OpenLanes(Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}}, Turns{Weights: []uint32{2, 1}, Free: true}, nil)
+	l, err := OpenLanes(Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}},
+		Turns{Weights: []uint32{2, 1}, Free: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

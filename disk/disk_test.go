@@ -170,8 +170,8 @@ func TestMatchIdentities(t *testing.T) {
 	}
 }
 
-// TestLabelCrash stops Label at every operation while it makes directories, and while it adds some. The next run must always
-// succeed.
+// TestLabelCrash stops Label at every operation while it makes directories, and while it adds some. The next
+// run must always succeed.
 func TestLabelCrash(t *testing.T) {
 	paths := []string{"a", "b", "c", "d"}
 	for seed := *seedFlag; seed < *seedFlag+40; seed++ {
@@ -182,7 +182,8 @@ func TestLabelCrash(t *testing.T) {
 	}
 }
 
-// labelCrash stops Label at an operation while it adds directories to those that are there. It returns false if Label has fewer.
+// labelCrash stops Label at an operation while it adds directories to those that are there. It returns false
+// if Label has fewer.
 func labelCrash(t *testing.T, seed uint64, n int, paths []string, old int) bool {
 	t.Helper()
 	m := memfs.New(seed)

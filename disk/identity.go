@@ -161,7 +161,8 @@ func checkEmpty(fsys FS, dir string) error {
 	}
 	for _, name := range names {
 		if name != lockFileName && name != identityFileName+tempSuffix && name != "lost+found" {
-			return fmt.Errorf("%s is not a directory of drumbeat: it has no %s and is not empty (it holds %s)", dir, identityFileName, name)
+			return fmt.Errorf("%s is not a directory of drumbeat: it has no %s and is not empty (it holds %s)", dir,
+				identityFileName, name)
 		}
 	}
 	return nil

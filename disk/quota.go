@@ -19,8 +19,8 @@ const quotaBlock = 4096
 // quotaDepth limits the depth of directories in which Count looks.
 const quotaDepth = 8
 
-// ErrQuota is the error of an operation that would exceed the limit of a Quota. It is a syscall.ENOSPC, but does not say
-// that no space is left on the device, which has some.
+// ErrQuota is the error of an operation that would exceed the limit of a Quota. It is a syscall.ENOSPC, but
+// does not say that no space is left on the device, which has some.
 var ErrQuota error = quotaError{}
 
 type quotaError struct{}

@@ -153,7 +153,8 @@ func TestQuotaSeesOthers(t *testing.T) {
 	used(7 * 4096)
 	do(errors.Join(mem.Remove(other), mem.Remove("d/broker")))
 	used(4096)
-	if err := disk.WriteFileAtomic(q, "d/b", make([]byte, 1<<20)); !errors.Is(err, disk.ErrQuota) || !errors.Is(err, syscall.ENOSPC) {
+	if err := disk.WriteFileAtomic(q, "d/b", make([]byte, 1<<20)); !errors.Is(err, disk.ErrQuota) ||
+		!errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a file beyond the limit: %v", err)
 	}
 }

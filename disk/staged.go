@@ -11,9 +11,10 @@ import (
 // stagedBytes is the size of a write of a Staged.
 const stagedBytes = 256 << 10
 
-// Staged is a file that has its name only when it is complete: until then its name begins with a dot and ends with
-// .tmp, so no pattern of finished files matches it. It is an io.Writer with a buffer. End and then Rename it, or Abort it; Abort after Rename does nothing. It belongs to one
-// goroutine, and only one of a name may be open.
+// Staged is a file that has its name only when it is complete: until then its name begins with a dot and ends
+// with .tmp, so no pattern of finished files matches it. It is an io.Writer with a buffer. End and then
+// Rename it, or Abort it; Abort after Rename does nothing. It belongs to one goroutine, and only one of a
+// name may be open.
 type Staged struct {
 	fsys       FS
 	file       File // nil once it is closed

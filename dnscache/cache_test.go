@@ -123,8 +123,7 @@ func TestCacheMemory(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// TestInProcess runs in virtual time over net.Pipe: retries after 1, 2 and 4 s, the failure's memory of
-// 30 s.
+// TestInProcess runs in virtual time over net.Pipe: retries after 1, 2 and 4 s, the failure's memory of 30 s.
 func TestInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
@@ -154,7 +153,8 @@ func TestInProcess(t *testing.T) {
 			}()
 			return client, nil
 		}
-		r, err := New(Options{Family: Family4, Dial: dial, Servers: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.53:53")}})
+		r, err := New(Options{Family: Family4, Dial: dial,
+			Servers: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.53:53")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,8 +237,7 @@ func checkReply(t *testing.T, msg []byte, q *question) {
 		rep.alias = want.alias
 	}
 	same := rep.kind == want.kind && rep.truncated == want.truncated && rep.noEDNS == want.noEDNS &&
-		rep.alias == want.alias &&
-		rep.ttl == want.ttl && slices.Equal(rep.addrs, want.addrs)
+		rep.alias == want.alias && rep.ttl == want.ttl && slices.Equal(rep.addrs, want.addrs)
 	if !same || (err == nil) != (libErr == nil) {
 		t.Fatalf("%x: got %+v, %v; the library has %+v, %v", msg, rep, err, want, libErr)
 	}
@@ -282,8 +281,7 @@ func startBare(b *testing.B) netip.AddrPort {
 	return pc.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
-// BenchmarkLookup measures whole lookups over loopback, the server's share included, and hits in the
-// cache.
+// BenchmarkLookup measures whole lookups over loopback, the server's share included, and hits in the cache.
 func BenchmarkLookup(b *testing.B) {
 	addr := startBare(b)
 	for _, par := range []int{1, 100, 1000} {

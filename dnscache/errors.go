@@ -33,8 +33,7 @@ const (
 
 // String returns the kind's name for logs and counters, in lower case with hyphens.
 func (k Kind) String() string {
-	names := [...]string{"", "nxdomain", "no-data", "servfail", "refused", "timeout", "chain",
-		"bad-name", "busy"}
+	names := [...]string{"", "nxdomain", "no-data", "servfail", "refused", "timeout", "chain", "bad-name", "busy"}
 	if int(k) < len(names) {
 		return names[k]
 	}

@@ -16,13 +16,14 @@ import (
 func TestLowerCasingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mixed atomic.Int64
-		r, _ := pipeResolver(t, Options{Family: Family4, MixCase: true, FailureTTL: NoFailureCache}, func(req *dns.Msg, _ bool) *dns.Msg {
-			name := req.Question[0].Name
-			if req.Question[0].Name = strings.ToLower(name); req.Question[0].Name != name {
-				mixed.Add(1)
-			}
-			return replyTo(req, 0, rr(t, "%s 300 IN A 192.0.2.1", req.Question[0].Name))
-		}, nil)
+		r, _ := pipeResolver(t, Options{Family: Family4, MixCase: true, FailureTTL: NoFailureCache},
+			func(req *dns.Msg, _ bool) *dns.Msg {
+				name := req.Question[0].Name
+				if req.Question[0].Name = strings.ToLower(name); req.Question[0].Name != name {
+					mixed.Add(1)
+				}
+				return replyTo(req, 0, rr(t, "%s 300 IN A 192.0.2.1", req.Question[0].Name))
+			}, nil)
 		look := func(n int) string {
 			return lookup(t, r, fmt.Sprintf("a-name-of-more-letters-than-luck-can-draw-alike-%d.test", n))
 		}
@@ -58,7 +59,8 @@ func TestForgedCase(t *testing.T) {
 	})
 	r := newResolver(t, Options{Family: Family4, MixCase: true}, &fake{addr: addr})
 	for i := range lookups {
-		if got := lookup(t, r, fmt.Sprintf("a-name-of-more-letters-than-luck-can-draw-alike-%d.test", i)); got != "192.0.2.1" {
+		if got := lookup(t, r,
+			fmt.Sprintf("a-name-of-more-letters-than-luck-can-draw-alike-%d.test", i)); got != "192.0.2.1" {
 			t.Errorf("lookup %d: got %s", i, got)
 		}
 	}

@@ -254,8 +254,8 @@ func TestThousandsOfRecords(t *testing.T) {
 			m := replyTo(req, 0)
 			m.Compress = true
 			for i := range 4000 {
-				m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: req.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 300},
-					A: net.IPv4(10, 0, byte(i>>8), byte(i))})
+				m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: req.Question[0].Name, Rrtype: dns.TypeA,
+					Class: dns.ClassINET, Ttl: 300}, A: net.IPv4(10, 0, byte(i>>8), byte(i))})
 			}
 			b := packed(t, m)
 			c.Write(binary.BigEndian.AppendUint16(nil, uint16(len(b))))
@@ -383,12 +383,13 @@ func TestStallingTCP(t *testing.T) {
 // answered at once.
 func TestSilentPLD(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _ := pipeResolver(t, Options{Family: Family4, MaxInFlight: 64, MaxWaitingPerPLD: 100}, func(req *dns.Msg, _ bool) *dns.Msg {
-			if strings.HasSuffix(req.Question[0].Name, ".silent.test.") {
-				return nil
-			}
-			return replyTo(req, 0, rr(t, "%s 300 IN A 192.0.2.1", req.Question[0].Name))
-		}, nil)
+		r, _ := pipeResolver(t, Options{Family: Family4, MaxInFlight: 64, MaxWaitingPerPLD: 100},
+			func(req *dns.Msg, _ bool) *dns.Msg {
+				if strings.HasSuffix(req.Question[0].Name, ".silent.test.") {
+					return nil
+				}
+				return replyTo(req, 0, rr(t, "%s 300 IN A 192.0.2.1", req.Question[0].Name))
+			}, nil)
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		kinds := map[Kind]int{}

@@ -102,7 +102,8 @@ func TestReadingCosts(t *testing.T) {
 	if err := m.Unpack(q.append(nil, 1)); err != nil {
 		t.Fatal(err)
 	}
-	reply := packed(t, replyTo(&m, 0, rr(t, "www.example.test. 60 IN CNAME b.test."), rr(t, "b.test. 60 IN A 192.0.2.1")))
+	reply := packed(t,
+		replyTo(&m, 0, rr(t, "www.example.test. 60 IN CNAME b.test."), rr(t, "b.test. 60 IN A 192.0.2.1")))
 	buf, space := make([]byte, 0, questionBytes), make([]netip.Addr, 0, 4)
 	n := testing.AllocsPerRun(100, func() {
 		buf = q.append(buf[:0], 2)
@@ -147,9 +148,8 @@ func BenchmarkMessages(b *testing.B) {
 	})
 }
 
-// TestHostileReply: a reply of maximum size takes bounded memory, where the library would unpack 24 MB. A
-// bad EDNS0 option, a record of another class and bytes after the last record do not make an address
-// unreadable.
+// TestHostileReply: a reply of maximum size takes bounded memory, where the library would unpack 24 MB. A bad
+// EDNS0 option, a record of another class and bytes after the last record do not make an address unreadable.
 func TestHostileReply(t *testing.T) {
 	q := newQuestion("a.test", typeA, true, false)
 	var req dns.Msg

@@ -12,8 +12,7 @@ import (
 
 // Answer is the result of a lookup.
 type Answer struct {
-	// Addrs are the addresses, IPv4 first, in the order of the reply; never empty. The caller owns the
-	// slice.
+	// Addrs are the addresses, IPv4 first, in the order of the reply; never empty. The caller owns the slice.
 	Addrs []netip.Addr
 	// Expires is when to look them up again.
 	Expires time.Time
@@ -148,10 +147,9 @@ func (r *Resolver) Close() error {
 	return nil
 }
 
-// Lookup returns the addresses of host. The error is an *Error if the host has none, else the cause of ctx
-// or ErrClosed. pldKey names the host's PLD, whose lookups are bounded; "" means the host itself. If ctx
-// ends after the question was sent, the lookup continues for the cache. IP literals are returned as they
-// are.
+// Lookup returns the addresses of host. The error is an *Error if the host has none, else the cause of ctx or
+// ErrClosed. pldKey names the host's PLD, whose lookups are bounded; "" means the host itself. If ctx ends
+// after the question was sent, the lookup continues for the cache. IP literals are returned as they are.
 func (r *Resolver) Lookup(ctx context.Context, host, pldKey string) (Answer, error) {
 	return r.lookup(ctx, host, pldKey, false)
 }

@@ -78,9 +78,9 @@ func TestLookup(t *testing.T) {
 func TestTTLs(t *testing.T) {
 	f := startFake(t, zone(t, testZone))
 	r := newResolver(t, Options{Family: Family4}, f)
-	for host, want := range map[string]time.Duration{"a.test": 200 * time.Second, "c.test": time.Minute, "short.test": time.Minute,
-		"long.test": 24 * time.Hour, "nx.test": 10 * time.Minute, "none.test": 10 * time.Minute,
-		"sf.test": 30 * time.Second} {
+	for host, want := range map[string]time.Duration{"a.test": 200 * time.Second, "c.test": time.Minute,
+		"short.test": time.Minute, "long.test": 24 * time.Hour, "nx.test": 10 * time.Minute,
+		"none.test": 10 * time.Minute, "sf.test": 30 * time.Second} {
 		a, err := r.Lookup(t.Context(), host, "")
 		expires := a.Expires
 		var e *Error
@@ -350,7 +350,8 @@ func TestMany(t *testing.T) {
 	for w := range 200 {
 		wg.Go(func() {
 			for i := w; i < n; i += 200 {
-				if got, want := lookup(t, r, fmt.Sprintf("h%d.test", i)), fmt.Sprintf("10.0.%d.%d", i>>8, i&255); got != want {
+				if got, want := lookup(t, r, fmt.Sprintf("h%d.test", i)),
+					fmt.Sprintf("10.0.%d.%d", i>>8, i&255); got != want {
 					wrong.Add(1)
 				}
 			}

@@ -30,8 +30,7 @@ const bufferSlack = 2 * pageBytes
 // and the kernel would then block all writers.
 const syncBytes = 32 << 20
 
-// bufferFile is the file of one directory. Freeze and Save, which never overlap, own all fields except
-// live.
+// bufferFile is the file of one directory. Freeze and Save, which never overlap, own all fields except live.
 type bufferFile struct {
 	dir     int
 	gen     uint64 // 0: no file yet
@@ -351,8 +350,7 @@ func (b *savedBuffer) add(e *bufferEntry, get func(n int) []byte, name string, o
 	n := len(b.bytes())
 	if e.kind != b.kind || e.from != n || int64(n+len(e.bytes)) > b.want || b.want > limit {
 		return corrupt(name, off, fmt.Sprintf("%s of filling %d from byte %d, up to %d bytes", b.kind, e.fill, n,
-			b.want),
-			fmt.Sprintf("%s from byte %d, %d bytes", e.kind, e.from, len(e.bytes)))
+			b.want), fmt.Sprintf("%s from byte %d, %d bytes", e.kind, e.from, len(e.bytes)))
 	}
 	if b.buf == nil {
 		b.buf, b.base = get(int(b.want)), e.base

@@ -21,8 +21,8 @@
 //   - A store that only asks whether a key was seen may keep aux in one log per directory, in order of
 //     arrival, instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number
 //     of files, texts are coded as differences to those before (textcode.go), and unique tuples come out in
-//     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. A round of few new keys does not rewrite the part:
-//     they stay in RAM and in the state for a while (late.go).
+//     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. After a
+//     round of few new keys, they stay in RAM and in the state for a while, without a new part (late.go).
 //   - Sorting takes 16 bytes per tuple, and 72 KiB for each worker. The paper takes H + P = 12 per tuple, and also
 //     has to restore the order of arrival.
 //   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded
@@ -44,17 +44,19 @@
 // # Concurrency
 //
 // Add may be called by many goroutines, also during a pass and from within Emit. The goroutine that fills a
-// buffer writes it. One Pass runs at a time. With Options.Workers above 1, a Pass merges buckets in up to that
-// number of goroutines. Then it reads the text logs of all directories at once, with a goroutine for each to
-// read, and Workers or one for each to decode. They end with the pass. Within a round, reading, sorting and writing do not overlap.
+// buffer writes it. One Pass runs at a time. With Options.Workers above 1, a Pass merges buckets in up to
+// that number of goroutines. Then it reads the text logs of all directories at once, with a goroutine for
+// each to read, and Workers or one for each to decode. They end with the pass. Within a round, reading,
+// sorting and writing do not overlap.
 //
 // # Memory and disk
 //
 // Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each worker
-// 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after
-// the merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or an
-// eighth of BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker, whose
-// last round was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory. Disk holds the pending tuples, the cache twice, and the buffers' content twice.
+// 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after the
+// merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or an eighth of
+// BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker, whose last round
+// was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory. Disk holds
+// the pending tuples, the cache twice, and the buffers' content twice.
 //
 // # Files
 //

@@ -175,8 +175,7 @@ func Open(opt Options, st *State) (*Drum, error) {
 // shiftOf returns the right shift that turns a key into the number of one of k buckets.
 func shiftOf(k int) uint { return uint(64 - bits.Len(uint(k-1))) }
 
-// Close frees the memory. Tuples in RAM that no checkpoint has saved are lost. No other call may be
-// running.
+// Close frees the memory. Tuples in RAM that no checkpoint has saved are lost. No other call may be running.
 func (d *Drum) Close() error {
 	if !d.fail(ErrClosed) && d.failed() == ErrClosed {
 		return ErrClosed

@@ -27,8 +27,7 @@ func cacheName(gen uint64) string { return fmt.Sprintf("cache-%010d", gen) }
 // uniqueName returns the name of a file with lists of numbers in the text logs.
 func uniqueName(gen uint64) string { return fmt.Sprintf("unique-%010d", gen) }
 
-// path returns the path of a file of the store in directory dir, or with name "" the store's directory
-// there.
+// path returns the path of a file of the store in directory dir, or with name "" the store's directory there.
 func (o *Options) path(dir int, name string) string {
 	if name == "" {
 		return o.Set.Path(dir, stateDirName, o.Name)

@@ -52,8 +52,8 @@ type files struct {
 	doomed  []doomedFile
 	bytes   int64 // of installed parts
 
-	// The files that are in RAM, also if they are on disk, with the RAM that they take, and the disk space of those that
-	// are not saved (ramfile.go).
+	// The files that are in RAM, also if they are on disk, with the RAM that they take, and the disk space of
+	// those that are not saved (ramfile.go).
 	ram           map[uint64]*ramFile
 	held, unsaved int64
 }
@@ -194,8 +194,7 @@ func (fs *files) space() (live, dead, doomed int64) {
 	return live, dead, doomed
 }
 
-// maxCacheFiles is the number of cache files per directory and worker above which passes combine small
-// ones.
+// maxCacheFiles is the number of cache files per directory and worker above which passes combine small ones.
 const maxCacheFiles = 32
 
 // sparse returns the generations of the cache files whose parts should be copied to a new file. If replaced
@@ -296,8 +295,7 @@ func cut(fsys disk.FS, name string, size int64) error {
 
 // checkPart verifies that a part has a possible range and directory.
 func checkPart(p part, dirs int) error {
-	if p.dir < 0 || p.dir >= dirs || p.off < pageBytes || p.size <= 0 || p.keys <= 0 ||
-		p.off > math.MaxInt64-p.size {
+	if p.dir < 0 || p.dir >= dirs || p.off < pageBytes || p.size <= 0 || p.keys <= 0 || p.off > math.MaxInt64-p.size {
 		return fmt.Errorf("invalid part %+v with %d directories", p, dirs)
 	}
 	return nil

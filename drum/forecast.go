@@ -84,8 +84,7 @@ func (o Options) Cost(in CostInput) Cost {
 	return c
 }
 
-// spilled returns the bytes on disk of the keys and aux of t tuples. key and aux are the bytes of one
-// record.
+// spilled returns the bytes on disk of the keys and aux of t tuples. key and aux are the bytes of one record.
 func (o *Options) spilled(t, key, aux, ratio float64) (keys, texts float64) {
 	k := float64(o.Buckets)
 	each := max(0, t/k)

@@ -15,7 +15,8 @@ func TestPassCost(t *testing.T) {
 	for _, batch := range []int{3, 200, 20_000} {
 		rng := rand.New(rand.NewPCG(uint64(batch), 1))
 		opt := Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s", Buckets: 32, BufferBytes: 4096,
-			BucketBytes: 256 << 10, ValueBytes: 16, MaxValueBytes: 16, Codec: Rice, Emit: func([]Result) error { return nil },
+			BucketBytes: 256 << 10, ValueBytes: 16, MaxValueBytes: 16, Codec: Rice,
+			Emit: func([]Result) error { return nil },
 			Apply: func(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
 				for i := range run {
 					if run[i].Op&Update != 0 {

@@ -56,8 +56,7 @@ func TestCostMeasured(t *testing.T) {
 	const n, text = 400_000, 96
 	for name, o := range map[string]Options{
 		"paper": {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Raw},
-		"ours": {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Rice,
-			Aux: AuxLog},
+		"ours":  {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Rice, Aux: AuxLog},
 		"by disk": {Buckets: 8, BufferBytes: 8192, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw,
 			DiskBytes: 4 << 20},
 		"many, ours": {Buckets: 128, BufferBytes: 4096, BucketBytes: 32 << 10, Op: CheckUpdate, Codec: Rice,

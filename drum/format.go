@@ -81,9 +81,8 @@ import (
 //	40+n   8    checksum  xxhash64 of bytes [0, 40+n)
 //
 // Raw keys take 8 bytes each. Rice codes all keys but the first, which is in the header, as d = key -
-// previous key - 1. First come the low `parameter` bits of each d, packed from the lowest bit of each byte
-// on and padded to a whole byte. Then come, for each d, d >> parameter zero bits and a one bit, packed
-// likewise.
+// previous key - 1. First come the low `parameter` bits of each d, packed from the lowest bit of each byte on
+// and padded to a whole byte. Then come, for each d, d >> parameter zero bits and a one bit, packed likewise.
 
 const (
 	pageBytes     = 4096

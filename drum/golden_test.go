@@ -362,8 +362,7 @@ func TestReadCompressedBlock(t *testing.T) {
 func TestKeysLeaveOutTheBucket(t *testing.T) {
 	for _, c := range []struct{ buckets, bytes int }{{1, 8}, {128, 8}, {256, 7}, {512, 7}, {1 << 16, 6}} {
 		opt := Options{Name: "g", Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Op: CheckUpdate,
-			Aux: AuxLog, Codec: Rice,
-			Buckets: c.buckets, BufferBytes: 4096, BucketBytes: 64 << 10}
+			Aux: AuxLog, Codec: Rice, Buckets: c.buckets, BufferBytes: 4096, BucketBytes: 64 << 10}
 		emitted := 0
 		opt.Emit = func(rs []Result) error { emitted += len(rs); return nil }
 		d, err := Open(opt, nil)

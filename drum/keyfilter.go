@@ -34,7 +34,8 @@ const (
 )
 
 // filterSalts make eight bit numbers of the lower half of a key: odd numbers without pattern.
-var filterSalts = [8]uint32{0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f, 0x165667b1, 0xd3a2646d, 0xfd7046c5, 0xb55a4f09}
+var filterSalts = [8]uint32{0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f, 0x165667b1, 0xd3a2646d,
+	0xfd7046c5, 0xb55a4f09}
 
 // NewKeyFilter returns an empty filter of the given size, rounded down to whole cache lines but at least one.
 // It takes RAM as it is touched.

@@ -35,7 +35,8 @@ func TestKeyFilter(t *testing.T) {
 		}
 		t.Logf("%.1f bits a key: %.4f", tt.bitsPerKey, float64(wrong)/probes)
 		if share := float64(wrong) / probes; share > tt.most {
-			t.Errorf("with %.1f bits a key, %.3f of new keys are taken for known, want at most %.3f", tt.bitsPerKey, share, tt.most)
+			t.Errorf("with %.1f bits a key, %.3f of new keys are taken for known, want at most %.3f", tt.bitsPerKey,
+				share, tt.most)
 		}
 	}
 	for _, k := range keys {

@@ -2,10 +2,10 @@ package drum
 
 import "slices"
 
-// Late keys. A pass of a small crawl has a tuple or two for a bucket, and rewriting the bucket's part for a key costs
-// pages. So a store with text logs keeps up to fewKeys keys a bucket beside its part, in RAM and in the state, as long as
-// all buckets have at most maxFewKeys. They are entries of the cache like those in the part: whoever reads the part
-// merges them in, and the next part has them.
+// Late keys. A pass of a small crawl has a tuple or two for a bucket, and rewriting the bucket's part for a
+// key costs pages. So a store with text logs keeps up to fewKeys keys a bucket beside its part, in RAM and in
+// the state, as long as all buckets have at most maxFewKeys. They are entries of the cache like those in the
+// part: whoever reads the part merges them in, and the next part has them.
 
 // Bounds of the late keys: of one bucket, and of all. A state in the manifest has 21 bytes for each.
 const (
@@ -16,8 +16,7 @@ const (
 // holds reports whether the keys of the round that are new can become late keys of its bucket.
 func (p *pass) holds(b *bucket) bool {
 	n := len(p.round.entries)
-	return p.d.opt.logged() && b.part.gen != 0 && len(b.late)+n <= fewKeys &&
-		int(p.d.lateKeys.Load())+n <= maxFewKeys
+	return p.d.opt.logged() && b.part.gen != 0 && len(b.late)+n <= fewKeys && int(p.d.lateKeys.Load())+n <= maxFewKeys
 }
 
 // withLate returns the late keys of a bucket together with those held back by a merge. The slices do not share memory,

@@ -9,8 +9,9 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestLateKeys: a store that gets a key at a time, with a pass for each, writes much less than a page a key, and has all
-// keys at each checkpoint, which is also the state of an earlier version once there are no late keys.
+// TestLateKeys: a store that gets a key at a time, with a pass for each, writes much less than a page a key,
+// and has all keys at each checkpoint, which is also the state of an earlier version once there are no late
+// keys.
 func TestLateKeys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 1))
 	opt := small(kinds["log"])
@@ -38,7 +39,8 @@ func TestLateKeys(t *testing.T) {
 				late += len(st.Parts[j].Late)
 			}
 			if late == 0 || int64(late) != w.d.lateKeys.Load() || st.Keys() != w.d.Keys() {
-				t.Errorf("%d late keys, the store has %d; %d keys, the store has %d", late, w.d.lateKeys.Load(), st.Keys(), w.d.Keys())
+				t.Errorf("%d late keys, the store has %d; %d keys, the store has %d", late, w.d.lateKeys.Load(),
+					st.Keys(), w.d.Keys())
 			}
 			for _, key := range keys {
 				if _, found, err := Lookup(w.set, opt.Name, st, key); err != nil || !found {

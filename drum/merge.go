@@ -132,8 +132,7 @@ func (m *merge) startWriting() error {
 	return nil
 }
 
-// change carries out the decision of Apply about the entry key. If found, the entry is next in the old
-// part.
+// change carries out the decision of Apply about the entry key. If found, the entry is next in the old part.
 func (m *merge) change(key uint64, found bool, action Action, value []byte) error {
 	if action == Keep || action == Expunge && !found {
 		if found {

@@ -11,8 +11,7 @@ import (
 
 // Load describes the stream of links that passes a URL check.
 type Load struct {
-	// Known is U, the number of entries before the first link. Links is n = l N, the number of links to
-	// come.
+	// Known is U, the number of entries before the first link. Links is n = l N, the number of links to come.
 	Known, Links float64
 	// UniqueFraction is p; URLBytes is b, the text of a link; KeyBytes is H; PointerBytes is P, the RAM
 	// that a key takes besides itself: 8 in this implementation, 4 in the paper.
@@ -34,8 +33,7 @@ func (l Load) Polybot(ram, compressed float64) float64 {
 	return 2*file*(l.URLBytes+4*l.PointerBytes)/(l.URLBytes*ram) + l.UniqueFraction
 }
 
-// MercatorBLimit returns the bytes of I/O per squared link of the batch disk check as n grows: equation
-// (5).
+// MercatorBLimit returns the bytes of I/O per squared link of the batch disk check as n grows: equation (5).
 func (l Load) MercatorBLimit(ram float64) float64 {
 	return 2 * (l.KeyBytes + l.PointerBytes) * l.UniqueFraction * l.KeyBytes / ram
 }
@@ -113,8 +111,7 @@ type PlanInput struct {
 	// BufferBytes is M, by default 256 KiB. ReadChunkBytes is delta, by default 32 MiB or the most that R
 	// allows.
 	BufferBytes, ReadChunkBytes float64
-	// Rounds is c, the number of buckets in RAM at once: Options.Workers. The default is 1, as in the
-	// paper.
+	// Rounds is c, the number of buckets in RAM at once: Options.Workers. The default is 1, as in the paper.
 	Rounds float64
 }
 

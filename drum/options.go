@@ -65,8 +65,7 @@ type Options struct {
 	LogBytes int
 	// PackTexts says which blocks of a text log are compressed; default PackWhereDisksBind.
 	PackTexts PackMode
-	// SpanBytes is the maximum size of the bitmap used to stream a text log; default 32 MiB, for 2^28
-	// tuples.
+	// SpanBytes is the maximum size of the bitmap used to stream a text log; default 32 MiB, for 2^28 tuples.
 	SpanBytes int
 	// CompressAux compresses the blocks of aux with s2. Text of URLs shrinks to about a quarter.
 	CompressAux bool
@@ -233,7 +232,8 @@ func (o Options) FullTuples() int64 {
 
 // RAMBytes returns the maximum memory of a Drum with these options outside the Go heap: 2k buffers of M for
 // intake, and for each worker two for the bucket being merged, r for a round, delta for reading and the
-// buffers of the merge. Files of parts in RAM, which are in the Go heap, are included. Copies of buffers that fill up between Freeze and Save come on top.
+// buffers of the merge. Files of parts in RAM, which are in the Go heap, are included. Copies of buffers that
+// fill up between Freeze and Save come on top.
 func (o Options) RAMBytes() int64 {
 	_ = o.complete()
 	m, workers, logs := int64(o.BufferBytes), int64(o.Workers), int64(0)

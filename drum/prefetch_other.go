@@ -4,8 +4,7 @@ package drum
 
 import "math/bits"
 
-// prefetchBuckets loads from the buckets of keys, so that they are in the CPU's cache when they are
-// searched.
+// prefetchBuckets loads from the buckets of keys, so that they are in the CPU's cache when they are searched.
 func prefetchBuckets(buckets []cuckooBucket, keys []Key) {
 	for _, key := range keys {
 		i, _ := bits.Mul64(uint64(key), uint64(len(buckets)))

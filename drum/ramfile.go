@@ -348,7 +348,8 @@ func (rf *ramFile) ReadAt(p []byte, off int64) (n int, err error) {
 	}
 	for ; n < len(p); i++ {
 		at := off + int64(n)
-		if i < 0 || i >= len(rf.extents) || at < rf.extents[i].off || at >= rf.extents[i].off+int64(len(rf.extents[i].bytes)) {
+		if i < 0 || i >= len(rf.extents) || at < rf.extents[i].off ||
+			at >= rf.extents[i].off+int64(len(rf.extents[i].bytes)) {
 			return n, io.EOF
 		}
 		n += copy(p[n:], rf.extents[i].bytes[at-rf.extents[i].off:])

@@ -45,7 +45,8 @@ func checkRAM(t testing.TB, d *Drum) {
 		bytes += d.buckets[i].part.size
 	}
 	if held != fs.held || unsaved != fs.unsaved || bytes != fs.bytes {
-		t.Errorf("%d bytes held, %d unsaved, %d in parts; counted %d, %d, %d", held, unsaved, bytes, fs.held, fs.unsaved, fs.bytes)
+		t.Errorf("%d bytes held, %d unsaved, %d in parts; counted %d, %d, %d", held, unsaved, bytes, fs.held,
+			fs.unsaved, fs.bytes)
 	}
 	if fs.held > d.opt.cacheRAM() || fs.unsaved > d.opt.unsavedBytes() {
 		t.Errorf("%d bytes held of %d, %d unsaved of %d", fs.held, d.opt.cacheRAM(), fs.unsaved, d.opt.unsavedBytes())
@@ -149,7 +150,8 @@ func TestLargePassesLeaveRAM(t *testing.T) {
 	pass(1000, 6000, "22222222") // 96 KB
 	s := w.d.Stats()
 	if n := cacheFiles(); n != 1 || s.CacheWritten < s.LiveBytes || len(w.d.files.ram) != 0 {
-		t.Fatalf("6000 keys: %d files, %d bytes written of %d, %d files in RAM", n, s.CacheWritten, s.LiveBytes, len(w.d.files.ram))
+		t.Fatalf("6000 keys: %d files, %d bytes written of %d, %d files in RAM", n, s.CacheWritten, s.LiveBytes,
+			len(w.d.files.ram))
 	}
 	must(t, w.checkpoint(nil))
 	pass(0, 6000, "33333333")

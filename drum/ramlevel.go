@@ -9,10 +9,9 @@ import (
 	"drumbeat/disk"
 )
 
-// Sizes of levels. The first level fits into a CPU's second-level cache and into one huge page. Each next
-// one is eight times as large, up to the full size, which is at least four times its predecessor, so that
-// the memory of the last but one is a small overhead. A cache of 1 GiB has levels of 2, 16, 128 and 1024
-// MiB.
+// Sizes of levels. The first level fits into a CPU's second-level cache and into one huge page. Each next one
+// is eight times as large, up to the full size, which is at least four times its predecessor, so that the
+// memory of the last but one is a small overhead. A cache of 1 GiB has levels of 2, 16, 128 and 1024 MiB.
 const (
 	firstBuckets = 2 << 20 / cuckooBucketBytes
 	levelGrowth  = 8

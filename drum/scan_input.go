@@ -305,7 +305,8 @@ func (s *scanner) eachText(ls *LogState, r *blockReader, span *bitmap) error {
 		s.found.Texts++
 		if text == nil {
 			if unique {
-				return s.report(corrupt(r.path(), r.off, fmt.Sprintf("text number %d", r.base+i), "a text that is left out"))
+				return s.report(corrupt(r.path(), r.off, fmt.Sprintf("text number %d", r.base+i),
+					"a text that is left out"))
 			}
 			continue
 		}

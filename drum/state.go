@@ -268,7 +268,8 @@ func (f *Frozen) freezeLogs() {
 	}
 	for i := range t.uniques {
 		u := &t.uniques[i] // the pass may change its off and seen at any time
-		f.st.Uniques = append(f.st.Uniques, UniqueState{PartState: u.part.state(u.bucket), Log: u.log, Numbers: u.numbers})
+		f.st.Uniques = append(f.st.Uniques,
+			UniqueState{PartState: u.part.state(u.bucket), Log: u.log, Numbers: u.numbers})
 	}
 }
 
@@ -289,8 +290,9 @@ func (s *stream) state(at cursor) StreamState {
 }
 
 // Save appends the unsaved content of buffers at the frozen moment to the files of saved buffers, writes the
-// files of parts that are only in RAM, and returns the State. It may run concurrently with Add and Pass. The State is valid once the caller has
-// synced all directories and made it durable. Save adds the bytes written to tails, which may be nil.
+// files of parts that are only in RAM, and returns the State. It may run concurrently with Add and Pass. The
+// State is valid once the caller has synced all directories and made it durable. Save adds the bytes written
+// to tails, which may be nil.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	if err := f.d.failed(); err != nil {
 		return nil, err

@@ -26,7 +26,8 @@ type Stats struct {
 	// CacheBytes is the size of the cache, without the unused ends of pages.
 	CacheBytes int64
 	// Bytes on disk: in the bucket files of open inputs (with all text logs) and of sealed inputs, in live
-	// parts and in replaced parts of cache files, where those in RAM count as on disk. DoomedBytes are in files that the next Commit deletes.
+	// parts and in replaced parts of cache files, where those in RAM count as on disk. DoomedBytes are in
+	// files that the next Commit deletes.
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
 	// RoundPeakBytes is the peak RAM of a pass for the tuples of its rounds: the sum of its workers' peaks.
 	RoundPeakBytes int64
@@ -95,7 +96,8 @@ func (c *counters) passed(d time.Duration, bytes int64, predicted float64) {
 const (
 	// firstRate is the speed assumed before the first measurement, in bytes/s: that of a single disk.
 	firstRate = 150e6
-	// roundTime is the fixed cost of a round, for a few system calls. ramRoundTime is that of a round over parts in RAM.
+	// roundTime is the fixed cost of a round, for a few system calls. ramRoundTime is that of a round over
+	// parts in RAM.
 	roundTime    = 50 * time.Microsecond
 	ramRoundTime = 5 * time.Microsecond
 )

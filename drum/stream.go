@@ -75,8 +75,7 @@ type bufferPool struct {
 	made int
 }
 
-// get returns an empty buffer with capacity for n bytes of payload. The capacity is at least the pool's
-// size.
+// get returns an empty buffer with capacity for n bytes of payload. The capacity is at least the pool's size.
 func (p *bufferPool) get(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()

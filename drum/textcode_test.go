@@ -15,7 +15,8 @@ import (
 // TestTexts: texts of all lengths and likenesses, some of them left out, are read as they were written.
 func TestTexts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 0))
-	parts := []string{"", "a", "http://", "www.example.org/", strings.Repeat("section/", 40), "index.html", "\x00\x01", "\xff\xff\xff"}
+	parts := []string{"", "a", "http://", "www.example.org/", strings.Repeat("section/", 40), "index.html", "\x00\x01",
+		"\xff\xff\xff"}
 	var texts [][]byte
 	var block, prev []byte
 	for range 5000 {
@@ -86,8 +87,8 @@ func FuzzTexts(f *testing.F) {
 // TestTextsOfLargerBuffers: texts that were written with larger buffers than those of this run are emitted whole.
 func TestTextsOfLargerBuffers(t *testing.T) {
 	var emitted []int
-	opt := Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s", Buckets: 2, Op: CheckUpdate, Codec: Rice, Aux: AuxLog,
-		BufferBytes: 64 << 10, LogBytes: 64 << 10, BucketBytes: 1 << 20,
+	opt := Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s", Buckets: 2, Op: CheckUpdate,
+		Codec: Rice, Aux: AuxLog, BufferBytes: 64 << 10, LogBytes: 64 << 10, BucketBytes: 1 << 20,
 		Emit: func(results []Result) error {
 			for _, r := range results {
 				emitted = append(emitted, len(r.Aux))

@@ -153,7 +153,8 @@ func (p *pass) streamBlock(s *logStream, block *textBlock) error {
 			continue
 		}
 		if text == nil {
-			return corrupt(s.r.r.path(), block.off, fmt.Sprintf("text number %d", block.base+uint64(i)), "a text that is left out")
+			return corrupt(s.r.r.path(), block.off, fmt.Sprintf("text number %d", block.base+uint64(i)),
+				"a text that is left out")
 		}
 		if d.opt.Emit == nil {
 			p.emitted++
@@ -195,8 +196,7 @@ func (p *pass) buildSpan(s *logStream, lo, end uint64) error {
 	}
 	most := 8 * uint64(max(8, o.SpanBytes/p.d.dirs()))
 	m.lo, m.hi = lo, max(end, min(s.log.next, lo+most))
-	// The next span starts with the block that does not end in this one. A block has at most LogBytes
-	// texts.
+	// The next span starts with the block that does not end in this one. A block has at most LogBytes texts.
 	m.kept = max(lo, m.hi-min(m.hi, uint64(o.LogBytes)))
 	words := int((m.hi - m.lo + 63) / 64)
 	m.words = grow(m.words, words)[:words]

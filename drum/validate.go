@@ -65,7 +65,8 @@ func (st *State) check(dirs int) error {
 	}
 	for i := range st.Uniques {
 		us := &st.Uniques[i]
-		need((us.inState() || one(&us.PartState)) && logs[inputSlot{number: us.Log, sealed: true}], "an invalid list %+v", *us)
+		need((us.inState() || one(&us.PartState)) && logs[inputSlot{number: us.Log, sealed: true}],
+			"an invalid list %+v", *us)
 	}
 	need(st.Fills < maxStateGen, "filling %d", st.Fills)
 	files := map[int]bool{}
@@ -105,8 +106,7 @@ func (ps *PartState) possible(st *State, dirs int) bool {
 func (is *InputState) possible(st *State, dirs int) bool {
 	return is.Bucket >= 0 && is.Bucket < st.Buckets && is.Dir >= 0 && is.Dir < dirs &&
 		is.Tuples > 0 && is.Tuples < maxStateTuples && is.Values >= 0 && is.Values < maxStateBytes &&
-		is.Bytes >= 0 && is.Bytes < maxStateBytes &&
-		is.Keys.possible(st, is.Sealed) && is.Aux.possible(st, is.Sealed)
+		is.Bytes >= 0 && is.Bytes < maxStateBytes && is.Keys.possible(st, is.Sealed) && is.Aux.possible(st, is.Sealed)
 }
 
 // possible reports whether a text log can exist.

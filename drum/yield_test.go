@@ -38,8 +38,8 @@ func TestYield(t *testing.T) {
 	var pausers sync.WaitGroup
 	pause := true
 	paused := make(chan int) // the tuples emitted when Pause returned
-	opt := Options{Name: "yield", Buckets: 2, BufferBytes: 4096, ValueBytes: -1, MaxValueBytes: 48, BucketBytes: 1 << 20,
-		Codec: Rice, Apply: ownValue, Yield: true, Emit: func(rs []Result) error {
+	opt := Options{Name: "yield", Buckets: 2, BufferBytes: 4096, ValueBytes: -1, MaxValueBytes: 48,
+		BucketBytes: 1 << 20, Codec: Rice, Apply: ownValue, Yield: true, Emit: func(rs []Result) error {
 			for i := range rs {
 				emitted = append(emitted, verdict{string(rs[i].Aux), rs[i].New})
 			}

@@ -156,7 +156,8 @@ func BenchmarkHTTPS(b *testing.B) {
 				var resp Response
 				bench(b, func() error {
 					err := c.Do(b.Context(), req, &resp)
-					if err == nil && (resp.Kept != kept || (resp.Proto == ProtoHTTP2) != on || len(resp.Body) != 24576) {
+					if err == nil && (resp.Kept != kept || (resp.Proto == ProtoHTTP2) != on ||
+						len(resp.Body) != 24576) {
 						b.Fatalf("kept %v, %s, %d bytes", resp.Kept, resp.Proto, len(resp.Body))
 					}
 					return err

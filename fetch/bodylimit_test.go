@@ -91,7 +91,8 @@ func TestBodyLimit(t *testing.T) {
 					if asked == 1 {
 						return lc.first
 					}
-					if !strings.HasPrefix(strings.Repeat("0123456789abcdef", 200), string(begin[:min(len(begin), 3000)])) || len(begin) < LookBytes*3/4 {
+					if !strings.HasPrefix(strings.Repeat("0123456789abcdef", 200),
+						string(begin[:min(len(begin), 3000)])) || len(begin) < LookBytes*3/4 {
 						t.Errorf("asked again with %d bytes: %.50q", len(begin), begin)
 					}
 					return lc.second
@@ -103,8 +104,7 @@ func TestBodyLimit(t *testing.T) {
 				if string(resp.Body) != lc.want || resp.Truncated != lc.cut ||
 					resp.Flaws&FlawBodyRefused != lc.marks || asked != lc.asked {
 					t.Errorf("got %d bytes, %q, marks %b, asked %d times; want %d, %q, %b, %d", len(resp.Body),
-						resp.Truncated, resp.Flaws,
-						asked, len(lc.want), lc.cut, lc.marks, lc.asked)
+						resp.Truncated, resp.Flaws, asked, len(lc.want), lc.cut, lc.marks, lc.asked)
 				}
 				if resp.Kept != lc.kept && lc.name != "look at one that ends early" &&
 					!strings.Contains(lc.name, "until the end") {
@@ -124,7 +124,9 @@ func TestBodyLimitOfDecoded(t *testing.T) {
 	bomb := encode(t, "gzip", strings.Repeat("x", 4<<20))
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, Options{Limits: Limits{BodyBytes: 1 << 20, DecodedBytes: 4 << 20, Ratio: Unlimited},
-			Dial: pipeDial(func(conn net.Conn, _ string) { io.WriteString(conn, ok200+"Content-Encoding: gzip\r\n\r\n"+bomb) })})
+			Dial: pipeDial(func(conn net.Conn, _ string) {
+				io.WriteString(conn, ok200+"Content-Encoding: gzip\r\n\r\n"+bomb)
+			})})
 		for limit, want := range map[int64]int{0: 4 << 20, 512 << 10: 2 << 20, 8 << 10: RatioFloorBytes} {
 			req := testRequest()
 			req.BodyLimit = func(*Response, []byte) int64 { return limit }

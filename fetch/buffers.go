@@ -10,8 +10,7 @@ const (
 	// pages. firstTLSBytes is the first buffer with TLS, whose connection has buffers of its own.
 	firstBufferBytes = 16 << 10
 	firstTLSBytes    = 4 << 10
-	// keepBufferBytes is the largest buffer that a Response keeps over Reset. Larger ones return to the
-	// pool.
+	// keepBufferBytes is the largest buffer that a Response keeps over Reset. Larger ones return to the pool.
 	keepBufferBytes = 16 << 10
 	// keepFields is how many fields of a head a Response keeps room for over Reset: 16 KiB.
 	keepFields = keepBufferBytes / 12
@@ -102,9 +101,9 @@ func (b *responseBuffers) release() {
 	}
 }
 
-// Reset empties r and releases its spool. It keeps buffers of up to 16 KiB and returns larger ones to the client's pool and budget,
-// so an idle Response holds little memory. Slices taken from r become invalid. If Options.BufferBytes is
-// set, call Reset on each Response that is not used again.
+// Reset empties r and releases its spool. It keeps buffers of up to 16 KiB and returns larger ones to the
+// client's pool and budget, so an idle Response holds little memory. Slices taken from r become invalid. If
+// Options.BufferBytes is set, call Reset on each Response that is not used again.
 func (r *Response) Reset() {
 	r.dropSpool()
 	if r.Undecoded() {

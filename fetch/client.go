@@ -217,8 +217,9 @@ func (r *Request) valid() bool {
 	if r.PathQuery != "" && r.PathQuery[0] != '/' {
 		return false
 	}
-	return r.Proxy.valid() && validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) && validValue(r.AcceptLanguage) &&
-		validValue(r.AcceptEncoding) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince) && validFields(r.Fields)
+	return r.Proxy.valid() && validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) &&
+		validValue(r.AcceptLanguage) && validValue(r.AcceptEncoding) && validValue(r.IfNoneMatch) &&
+		validValue(r.IfModifiedSince) && validFields(r.Fields)
 }
 
 // validValue reports whether s is a valid header value.

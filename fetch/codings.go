@@ -27,9 +27,8 @@ func ParseCodings(list string) (header string, err error) {
 	return strings.Join(names, ", "), nil
 }
 
-// SetAcceptEncoding replaces Options.AcceptEncoding in all requests that are written from now on. It fails
-// if the value holds control characters. It is safe for concurrent use, and a request costs no more than
-// before.
+// SetAcceptEncoding replaces Options.AcceptEncoding in all requests that are written from now on. It fails if
+// the value holds control characters. It is safe for concurrent use, and a request costs no more than before.
 func (c *Client) SetAcceptEncoding(header string) error {
 	if !validValue(header) {
 		return fmt.Errorf("fetch: Accept-Encoding %q holds control characters", header)

@@ -136,7 +136,8 @@ func TestSwitchAllocs(t *testing.T) {
 	}
 }
 
-var pagesFlag = flag.String("pages", "", "directories of HTML files for BenchmarkDecode, with commas between; a made page if empty")
+var pagesFlag = flag.String("pages", "",
+	"directories of HTML files for BenchmarkDecode, with commas between; a made page if empty")
 
 // BenchmarkDecode decodes pages of 20 to 40 KB as the client does, by coding and quality of the encoder. It
 // reports CPU time of the process and the mean size received.
@@ -149,8 +150,10 @@ func BenchmarkDecode(b *testing.B) {
 	}{
 		{codingGzip, "gzip/level=6", func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, 6) }},
 		{codingGzip, "gzip/level=9", func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, 9) }},
-		{codingBrotli, "br/quality=5", func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriterLevel(w, 5), nil }},
-		{codingBrotli, "br/quality=11", func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriterLevel(w, 11), nil }},
+		{codingBrotli, "br/quality=5",
+			func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriterLevel(w, 5), nil }},
+		{codingBrotli, "br/quality=11",
+			func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriterLevel(w, 11), nil }},
 		{codingZstd, "zstd/level=3", zstdAt(zstd.SpeedDefault)},
 		{codingZstd, "zstd/level=11", zstdAt(zstd.SpeedBestCompression)},
 	} {

@@ -17,9 +17,8 @@ import (
 // maxWindow bounds the window of zstd in bytes, as RFC 8878 recommends for the web.
 const maxWindow = 8 << 20
 
-// decoders lends decompressors. They own no goroutines, so the garbage collector frees them completely.
-// slots bounds the number of br and zstd decoders that run at once, because each holds a window of up to 16
-// MiB.
+// decoders lends decompressors. They own no goroutines, so the garbage collector frees them completely. slots
+// bounds the number of br and zstd decoders that run at once, because each holds a window of up to 16 MiB.
 type decoders struct {
 	inflate, brotli, zstd *sync.Pool
 	slots                 chan struct{}

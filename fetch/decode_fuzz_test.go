@@ -38,7 +38,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	const small, large = 1 << 10, 1 << 16
 	newClient := func(limit int) *Client {
-		return newTestClient(f, Options{Dial: dial, Limits: Limits{BodyBytes: 1 << 16, DecodedBytes: limit, Ratio: Unlimited}})
+		return newTestClient(f,
+			Options{Dial: dial, Limits: Limits{BodyBytes: 1 << 16, DecodedBytes: limit, Ratio: Unlimited}})
 	}
 	c1, c2 := newClient(small), newClient(large)
 	f.Fuzz(func(t *testing.T, kind byte, payload []byte, raw bool) {

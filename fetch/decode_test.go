@@ -104,7 +104,8 @@ func TestDecode(t *testing.T) {
 func TestDecodeLater(t *testing.T) {
 	text := strings.Repeat("the quick brown fox ", 5000)
 	packed := encode(t, "gzip", text)
-	reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(packed), packed)
+	reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s",
+		len(packed), packed)
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, Options{Dial: pipeDial(func(conn net.Conn, _ string) {
 			for err := error(nil); err == nil; readRequest(conn) {
@@ -119,14 +120,17 @@ func TestDecodeLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !first.Kept || !first.Undecoded() || first.Body != nil || string(first.PayloadRaw) != packed {
-			t.Errorf("kept %v, undecoded %v, body %d, payload %d bytes", first.Kept, first.Undecoded(), len(first.Body), len(first.PayloadRaw))
+			t.Errorf("kept %v, undecoded %v, body %d, payload %d bytes", first.Kept, first.Undecoded(), len(first.Body),
+				len(first.PayloadRaw))
 		}
 		if err := c.Do(t.Context(), req, &second); err != nil || !second.Reused {
 			t.Errorf("second: %v, reused %v", err, second.Reused)
 		}
 		for range 2 { // the second time Decode has nothing to do
-			if err := first.Decode(t.Context()); err != nil || string(first.Body) != text || first.Encoding != "gzip" || first.Undecoded() {
-				t.Errorf("decoded: %v, %d bytes, %q, undecoded %v", err, len(first.Body), first.Encoding, first.Undecoded())
+			if err := first.Decode(t.Context()); err != nil || string(first.Body) != text || first.Encoding != "gzip" ||
+				first.Undecoded() {
+				t.Errorf("decoded: %v, %d bytes, %q, undecoded %v", err, len(first.Body), first.Encoding,
+					first.Undecoded())
 			}
 		}
 		second.Reset()
@@ -146,9 +150,10 @@ func TestDecodeLaterWithoutMemory(t *testing.T) {
 	packed := encode(t, "gzip", strings.Repeat("x", 1<<20))
 	limits := Limits{BodyBytes: 64 << 10, DecodedBytes: 2 << 20, Ratio: Unlimited}
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestClient(t, Options{Limits: limits, BufferBytes: limits.MemoryBytes(), Dial: pipeDial(func(conn net.Conn, _ string) {
-			io.WriteString(conn, ok200+"Content-Encoding: gzip\r\n\r\n"+packed)
-		})})
+		c := newTestClient(t,
+			Options{Limits: limits, BufferBytes: limits.MemoryBytes(), Dial: pipeDial(func(conn net.Conn, _ string) {
+				io.WriteString(conn, ok200+"Content-Encoding: gzip\r\n\r\n"+packed)
+			})})
 		req := testRequest()
 		var holds, resp Response
 		if err := c.Do(t.Context(), req, &holds); err != nil {
@@ -161,7 +166,8 @@ func TestDecodeLaterWithoutMemory(t *testing.T) {
 		began := time.Now()
 		err := resp.Decode(t.Context())
 		var fe *Error
-		if !errors.As(err, &fe) || !fe.Ours() || fe.Host != req.Host || resp.Raw != nil || resp.Status != 0 || time.Since(began) > memoryWait {
+		if !errors.As(err, &fe) || !fe.Ours() || fe.Host != req.Host || resp.Raw != nil || resp.Status != 0 ||
+			time.Since(began) > memoryWait {
 			t.Errorf("%v after %v, status %d, %d bytes", err, time.Since(began), resp.Status, len(resp.Raw))
 		}
 		holds.Reset()

@@ -1,10 +1,10 @@
 // Package fetch makes one HTTP exchange with a site at a given address, within hard limits.
 //
-// It is the fetch of a crawling thread in the paper's Fig. 2 and sections III.B and VII.A, without any policy: it does not
-// retry, follow redirects, resolve names, read robots.txt or keep delays. The caller holds a grant for
-// exactly one address (package polite), and Do connects to no other. Do checks the address against private,
-// local and other special ranges just before it connects, so forged DNS answers cannot lead the crawler into
-// its own network.
+// It is the fetch of a crawling thread in the paper's Fig. 2 and sections III.B and VII.A, without any
+// policy: it does not retry, follow redirects, resolve names, read robots.txt or keep delays. The caller
+// holds a grant for exactly one address (package polite), and Do connects to no other. Do checks the address
+// against private, local and other special ranges just before it connects, so forged DNS answers cannot lead
+// the crawler into its own network.
 //
 // Beyond the paper, which is from 2007, the package has TLS with a recorded certificate verdict, content
 // codings, and limits on everything that a site could abuse since.
@@ -21,9 +21,9 @@
 // The request head carries the path byte for byte. It is assembled from pieces that the codec encoded once
 // (request.go); SetAcceptEncoding replaces them at any time. All bytes from the final status line on go into
 // one buffer that grows as they arrive: Response.Raw, the content of a WARC record. head.go normalizes and
-// parses the head in one pass; package httphead, which readers of records share, finds its end and its fields. The body reader follows the framing through the buffer to find the end of the
-// body. The payload is unchunked and decoded after the connection has been closed or returned to the idle
-// pool.
+// parses the head in one pass; package httphead, which readers of records share, finds its end and its
+// fields. The body reader follows the framing through the buffer to find the end of the body. The payload is
+// unchunked and decoded after the connection has been closed or returned to the idle pool.
 //
 // Request.KeepAlive says that another request to the same host will follow soon. The connection is then
 // kept, unless the reply leaves any doubt about its end, and the next request to the same scheme, host and
@@ -80,13 +80,12 @@
 //
 // # Ambiguous framing
 //
-// RFC 9112 asks a client to close a connection when it is unsure where a response ends. Do keeps a
-// connection only if the body arrived whole with no bytes after it, was framed by exactly one length or one
-// chunked coding, and had a faultless head, and if the connection then stays silent until the next request.
-// So bytes after a response, a response before its request, or framing that two readers interpret
-// differently can at worst spoil the page of the requested URL, never the page of the next request or of
-// another host. Within a page Do interprets such forms as follows (sections of RFC 9112; desync_test.go has
-// the bytes):
+// RFC 9112 asks a client to close a connection when it is unsure where a response ends. Do keeps a connection
+// only if the body arrived whole with no bytes after it, was framed by exactly one length or one chunked
+// coding, and had a faultless head, and if the connection then stays silent until the next request. So bytes
+// after a response, a response before its request, or framing that two readers interpret differently can at
+// worst spoil the page of the requested URL, never the page of the next request or of another host. Within a
+// page Do interprets such forms as follows (sections of RFC 9112; desync_test.go has the bytes):
 //
 //	Content-Lengths that differ (6.3, 5)   the largest counts, FlawLengths; RFC 9112 would discard the page
 //	Content-Length with chunked (6.3, 3)   chunked counts
@@ -132,11 +131,10 @@
 // N Responses, idle or not, thus take at most 80 KiB N + BufferBytes + 32 MiB, plus garbage not yet
 // collected, whatever the sites send.
 //
-// The session cache takes about 3 KiB an entry, at most 30 KiB, because sessions with long chains or
-// tickets are not cached. The verdict cache takes about 100 bytes an entry. Each of the Options.IdleConns
-// idle connections takes a descriptor and 1 KiB, or about 40 KiB with TLS, and with HTTP/2 up to 10 KiB
-// more; it holds no response and no buffer. A head by HTTP/2 takes up to 2 HeaderBytes more while it is
-// received.
+// The session cache takes about 3 KiB an entry, at most 30 KiB, because sessions with long chains or tickets
+// are not cached. The verdict cache takes about 100 bytes an entry. Each of the Options.IdleConns idle
+// connections takes a descriptor and 1 KiB, or about 40 KiB with TLS, and with HTTP/2 up to 10 KiB more; it
+// holds no response and no buffer. A head by HTTP/2 takes up to 2 HeaderBytes more while it is received.
 //
 // The package itself reads and writes no files.
 package fetch

@@ -121,12 +121,13 @@ func TestBadRequests(t *testing.T) {
 }
 
 func TestForbiddenAddressIsNotDialled(t *testing.T) {
-	c := newTestClient(t, Options{AllowNets: []netip.Prefix{}, Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
-		t.Error("dialled")
-		return nil, errors.ErrUnsupported
-	}})
-	for addr, kind := range map[string]Kind{"127.0.0.1:80": KindForbiddenAddress, "[::ffff:10.0.0.1]:80": KindForbiddenAddress,
-		"8.8.8.8:25": KindForbiddenPort} {
+	c := newTestClient(t,
+		Options{AllowNets: []netip.Prefix{}, Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
+			t.Error("dialled")
+			return nil, errors.ErrUnsupported
+		}})
+	for addr, kind := range map[string]Kind{"127.0.0.1:80": KindForbiddenAddress,
+		"[::ffff:10.0.0.1]:80": KindForbiddenAddress, "8.8.8.8:25": KindForbiddenPort} {
 		req := testRequest()
 		req.Addr = netip.MustParseAddrPort(addr)
 		req.Port = req.Addr.Port()
@@ -142,16 +143,19 @@ func TestPublicAddr(t *testing.T) {
 	no := "0.0.0.0 0.1.2.3 10.1.2.3 100.64.0.1 100.100.100.200 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1 " +
 		"172.31.255.255 192.0.0.192 192.0.2.1 192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.7 " +
 		"203.0.113.9 224.0.0.1 239.1.1.1 240.0.0.1 255.255.255.255 168.63.129.16 :: ::1 ::ffff:127.0.0.1 " +
-		"::ffff:192.168.0.1 ::127.0.0.1 ::8.8.8.8 64:ff9b::8.8.8.8 64:ff9b::a00:1 64:ff9b:1::1 100::1 2001::1 2001:2::1 " +
-		"2001:10::1 2001:db8::1 2002:7f00:1:: 2002:808:808:: 3fff::1 fc00::1 fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 " +
+		"::ffff:192.168.0.1 ::127.0.0.1 ::8.8.8.8 64:ff9b::8.8.8.8 64:ff9b::a00:1 64:ff9b:1::1 100::1 " +
+		"2001::1 2001:2::1 " +
+		"2001:10::1 2001:db8::1 2002:7f00:1:: 2002:808:808:: 3fff::1 fc00::1 fd00:ec2::254 fe80::1 " +
+		"fe80::1%eth0 fec0::1 " +
 		"ff02::1 5f00::1 4000::1 2600::1%x"
 	for s := range strings.FieldsSeq(no) {
 		if PublicAddr(netip.MustParseAddr(s)) {
 			t.Errorf("%s is public", s)
 		}
 	}
-	for s := range strings.FieldsSeq("1.1.1.1 8.8.8.8 172.15.0.1 172.32.0.1 100.63.0.1 100.128.0.1 198.20.0.1 223.255.255.1 " +
-		"::ffff:8.8.8.8 2600::1 2a00:1450::1 2001:4860::1 2003::1") {
+	for s := range strings.FieldsSeq(
+		"1.1.1.1 8.8.8.8 172.15.0.1 172.32.0.1 100.63.0.1 100.128.0.1 198.20.0.1 223.255.255.1 " +
+			"::ffff:8.8.8.8 2600::1 2a00:1450::1 2001:4860::1 2003::1") {
 		if !PublicAddr(netip.MustParseAddr(s)) {
 			t.Errorf("%s isn't public", s)
 		}
@@ -162,10 +166,11 @@ func TestPublicAddr(t *testing.T) {
 }
 
 func TestAllowedNets(t *testing.T) {
-	rules := addrRules{allow: prefixes("127.0.0.0/8", "64:ff9b::/96", "2002::/16", "fd00::/8"), own: func(netip.Addr) bool { return false }}
-	for s, want := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "fd00::1": true,
-		"64:ff9b::8.8.8.8": true, "64:ff9b::10.0.0.1": false, "64:ff9b::127.0.0.1": true, "2002:808:808::": true,
-		"2002:a00:1::": false, "fe80::1": false, "fd00::1%x": false, "8.8.8.8": true} {
+	rules := addrRules{allow: prefixes("127.0.0.0/8", "64:ff9b::/96", "2002::/16", "fd00::/8"),
+		own: func(netip.Addr) bool { return false }}
+	for s, want := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false,
+		"fd00::1": true, "64:ff9b::8.8.8.8": true, "64:ff9b::10.0.0.1": false, "64:ff9b::127.0.0.1": true,
+		"2002:808:808::": true, "2002:a00:1::": false, "fe80::1": false, "fd00::1%x": false, "8.8.8.8": true} {
 		if got := rules.refusal(netip.MustParseAddr(s)).Why == ""; got != want {
 			t.Errorf("%s: got %v, want %v", s, got, want)
 		}
@@ -414,10 +419,12 @@ func TestTLSFaults(t *testing.T) {
 		handle func(net.Conn)
 		kind   Kind
 	}{
-		"not tls":  {func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, KindTLS},
-		"closed":   {func(conn net.Conn) { conn.Read(make([]byte, 4096)) }, KindTLS},
-		"silent":   {func(conn net.Conn) { io.Copy(io.Discard, conn) }, KindTimeout},
-		"old only": {func(conn net.Conn) { tls.Server(conn, &tls.Config{MaxVersion: tls.VersionTLS11}).Handshake() }, KindTLS},
+		"not tls": {func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, KindTLS},
+		"closed":  {func(conn net.Conn) { conn.Read(make([]byte, 4096)) }, KindTLS},
+		"silent":  {func(conn net.Conn) { io.Copy(io.Discard, conn) }, KindTimeout},
+		"old only": {func(conn net.Conn) {
+			tls.Server(conn, &tls.Config{MaxVersion: tls.VersionTLS11}).Handshake()
+		}, KindTLS},
 	} {
 		c, req := loopbackClient(t, listen(t, tt.handle), Options{Limits: Limits{TLS: 50 * time.Millisecond}})
 		req.Scheme = "https"

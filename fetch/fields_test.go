@@ -20,7 +20,8 @@ func TestFields(t *testing.T) {
 		})})
 		req := testRequest()
 		req.UserAgent = agent
-		req.Fields = []Field{{Name: "X-One", Value: "1"}, {Name: "Authorization", Value: "Bearer t0ps3cret", Secret: true}, {Name: "X-Two", Value: ""}}
+		req.Fields = []Field{{Name: "X-One", Value: "1"},
+			{Name: "Authorization", Value: "Bearer t0ps3cret", Secret: true}, {Name: "X-Two", Value: ""}}
 		var resp Response
 		if err := c.Do(context.Background(), req, &resp); err != nil {
 			t.Fatal(err)
@@ -55,7 +56,8 @@ func TestFieldsHTTP2(t *testing.T) {
 		if want := "HTTP/2.0 Bearer t0ps3cret 1"; got[i] != want {
 			t.Errorf("the server received %q, want %q", got[i], want)
 		}
-		if bytes.Contains(resp.RequestHead, []byte("t0ps3cret")) || !bytes.HasSuffix(resp.RequestHead, []byte("\r\nX-One: 1\r\nAuthorization: [redacted]\r\n\r\n")) {
+		if bytes.Contains(resp.RequestHead, []byte("t0ps3cret")) ||
+			!bytes.HasSuffix(resp.RequestHead, []byte("\r\nX-One: 1\r\nAuthorization: [redacted]\r\n\r\n")) {
 			t.Errorf("RequestHead is %q", resp.RequestHead)
 		}
 	}
@@ -67,7 +69,8 @@ func TestFieldsHTTP2(t *testing.T) {
 // TestBadFields: a field that would change the head's form is refused.
 func TestBadFields(t *testing.T) {
 	c := newTestClient(t, Options{})
-	for _, f := range []Field{{Name: ""}, {Name: "A B"}, {Name: "A:"}, {Name: "A\r\nB"}, {Name: "A", Value: "b\r\nC: d"}, {Name: "A", Value: "\x00"}} {
+	for _, f := range []Field{{Name: ""}, {Name: "A B"}, {Name: "A:"}, {Name: "A\r\nB"},
+		{Name: "A", Value: "b\r\nC: d"}, {Name: "A", Value: "\x00"}} {
 		req := testRequest()
 		req.Fields = []Field{f}
 		var resp Response

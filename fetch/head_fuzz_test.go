@@ -20,7 +20,9 @@ func FuzzHead(f *testing.F) {
 			f.Add([]byte(o.reply[:end]))
 		}
 	}
-	f.Add([]byte("HTTP/1.1 200 OK\r\nLink: a\r\nX:\r\nlink: \x01b\r\n c\r\nContent-Length: 5,6\r\nContent-Encoding: gzip\r\ncontent-encoding: br\r\n\r\n"))
+	f.Add(
+		[]byte("HTTP/1.1 200 OK\r\nLink: a\r\nX:\r\nlink: \x01b\r\n c\r\nContent-Length: 5,6\r\nContent-Encoding: " +
+			"gzip\r\ncontent-encoding: br\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var resp Response
 		var fr framing
@@ -38,14 +40,16 @@ func FuzzHead(f *testing.F) {
 			mended = append(append(append(mended, name...), ": "...), h.text[f.value:f.end]...)
 			mended = append(mended, "\r\n"...)
 			switch {
-			case httphead.Is([]byte(name), "server"), httphead.Is([]byte(name), "set-cookie"), httphead.Is([]byte(name), "connection"):
+			case httphead.Is([]byte(name), "server"), httphead.Is([]byte(name), "set-cookie"),
+				httphead.Is([]byte(name), "connection"):
 			default:
 				names = append(names, name)
 			}
 		}
 		var codec fasthttp.ResponseHeader
 		codec.SetNoDefaultContentType(true)
-		if err := codec.Read(bufio.NewReaderSize(bytes.NewReader(append(mended, "\r\n"...)), 2*maxHeaderBytes)); err != nil {
+		if err := codec.Read(bufio.NewReaderSize(bytes.NewReader(append(mended, "\r\n"...)),
+			2*maxHeaderBytes)); err != nil {
 			t.Fatalf("%q: mended to %q: %v", in, mended, err)
 		}
 		for _, name := range names {

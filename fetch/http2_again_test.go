@@ -48,7 +48,8 @@ func (f *frames) head(end bool, list ...string) {
 	}
 	block := b.Bytes()
 	n := min(len(block), frameBytes)
-	f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.next, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: end})
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.next, BlockFragment: block[:n], EndHeaders: n == len(block),
+		EndStream: end})
 	for block = block[n:]; len(block) > 0; block = block[n:] {
 		n = min(len(block), frameBytes)
 		f.WriteContinuation(f.next, n == len(block), block[:n])
@@ -69,7 +70,8 @@ func listenFrames(t testing.TB, handle func(f *frames, n int64)) (netip.AddrPort
 	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
 	conns := new(atomic.Int64)
 	return listen(t, func(conn net.Conn) {
-		s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"}})
+		s := tls.Server(conn,
+			&tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"}})
 		defer s.Close()
 		n := conns.Add(1)
 		if s.Handshake() != nil {
@@ -147,27 +149,23 @@ func TestHTTP2Again(t *testing.T) {
 		"HTTP/1.1, by goodbye": {always(goAway(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
 		"goodbye behind a page": {always(func(f *frames) {
 			f.page("page")
-			f.WriteGoAway(f.next, http2.ErrCodeNo,
-				nil)
+			f.WriteGoAway(f.next, http2.ErrCodeNo, nil)
 			f.request()
 		}), "page page", 0, 2},
 		"goodbye before a page": {always(func(f *frames) {
-			f.WriteGoAway(f.next, http2.ErrCodeNo,
-				nil)
+			f.WriteGoAway(f.next, http2.ErrCodeNo, nil)
 			f.page("page")
 			f.request()
 		}), "page page", 0, 2},
 		"reset behind a page": {always(func(f *frames) {
 			f.page("page")
-			f.WriteRSTStream(f.next,
-				0)
+			f.WriteRSTStream(f.next, 0)
 			f.request()
 			f.page("next")
 		}), "page next", 0, 1},
 		"a ping between": {always(func(f *frames) {
 			f.page("page")
-			f.WritePing(false,
-				[8]byte{})
+			f.WritePing(false, [8]byte{})
 			f.request()
 			f.page("next")
 		}), "page next", 0, 1},
@@ -201,7 +199,8 @@ func TestHTTP2Again(t *testing.T) {
 func TestHTTP2Dropped(t *testing.T) {
 	addr, conns := listenFrames(t, func(f *frames, _ int64) {
 		for f.request() {
-			f.head(false, ":status", "200", "upgrade", "h2", "transfer-encoding", "chunked", "connection", "close", "a", "b")
+			f.head(false, ":status", "200", "upgrade", "h2", "transfer-encoding", "chunked", "connection",
+				"close", "a", "b")
 			f.WriteData(f.next, true, []byte("4\r\npage"))
 		}
 	})
@@ -289,8 +288,7 @@ func TestHTTP2Hostile(t *testing.T) {
 		}},
 		"silence": {serve: func(*frames) {}, kind: KindTimeout, stage: StageFirstByte},
 		"half a head": {serve: func(f *frames) {
-			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
-				BlockFragment: []byte{0x88}})
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x88}})
 		}, kind: KindTimeout, stage: StageFirstByte},
 		"interim replies": {serve: func(f *frames) {
 			for range 20 {
@@ -304,8 +302,7 @@ func TestHTTP2Hostile(t *testing.T) {
 		"an invalid head": {serve: func(f *frames) { f.head(true, ":status", "200", "Name", "x") },
 			kind: KindBadHead, stage: StageHead},
 		"a large head": {serve: func(f *frames) {
-			f.head(true, ":status", "200", "name",
-				strings.Repeat("x", 17000))
+			f.head(true, ":status", "200", "name", strings.Repeat("x", 17000))
 		}, kind: KindHeadTooLarge, stage: StageHead},
 		"pings without end": {serve: func(f *frames) {
 			for f.WritePing(false, [8]byte{}) == nil {

@@ -122,8 +122,9 @@ func TestHTTP2(t *testing.T) {
 		err := c.Do(t.Context(), req, &resp)
 		if err != nil || resp.Status != tt.status || string(resp.Body) != tt.body || resp.Proto != ProtoHTTP2 ||
 			resp.Truncated != NotTruncated || resp.Flaws != tt.marks || !resp.Kept || resp.Reused != (i > 0) {
-			t.Errorf("%.20s: got %v, %d %.20q (%d bytes), %s, %q, marks %b, kept %v, reused %v", tt.path, err, resp.Status,
-				resp.Body, len(resp.Body), resp.Proto, resp.Truncated, resp.Flaws, resp.Kept, resp.Reused)
+			t.Errorf("%.20s: got %v, %d %.20q (%d bytes), %s, %q, marks %b, kept %v, reused %v", tt.path,
+				err, resp.Status, resp.Body, len(resp.Body), resp.Proto, resp.Truncated, resp.Flaws,
+				resp.Kept, resp.Reused)
 		}
 		if resp.BytesRead < int64(len(resp.Raw)) || resp.BytesWritten < 10 || resp.FirstByte <= 0 {
 			t.Errorf("%.20s: %d bytes read, %d written, %v", tt.path, resp.BytesRead, resp.BytesWritten, resp.FirstByte)
@@ -144,7 +145,8 @@ func TestHTTP2Record(t *testing.T) {
 		t.Fatal(err, resp.Kept)
 	}
 	want := "HTTP/2.0 example.org /cookies?a=%zz&b map[Accept:[text/html,application/xhtml+xml,*/*;q=0.8] " +
-		"Accept-Encoding:[gzip] Accept-Language:[de] From:[a@example.org] If-None-Match:[\"tag\"] User-Agent:[drumbeat/1]]"
+		"Accept-Encoding:[gzip] Accept-Language:[de] From:[a@example.org] If-None-Match:[\"tag\"] " +
+		"User-Agent:[drumbeat/1]]"
 	if string(resp.Body) != want {
 		t.Errorf("the server saw %s\nwant %s", resp.Body, want)
 	}
@@ -205,7 +207,8 @@ func TestHTTP2Limits(t *testing.T) {
 		{path: "/page?n=3000000", spool: true, bytes: 3000000, kept: true},
 		{path: "/page?n=5000000", spool: true, bytes: 4 << 20, trunc: TruncatedLength},
 		{path: "/flushes?n=300000", spool: true, bytes: 1988890, kept: true},
-		{path: "/page?n=5000", limit: func(*Response, []byte) int64 { return 1000 }, bytes: 1000, trunc: TruncatedLength},
+		{path: "/page?n=5000", limit: func(*Response, []byte) int64 { return 1000 }, bytes: 1000,
+			trunc: TruncatedLength},
 		{path: "/page?n=5000", limit: func(*Response, []byte) int64 { return NoBody }, trunc: TruncatedLength,
 			refused: true},
 		{path: "/nothing", limit: func(*Response, []byte) int64 { return NoBody }, kept: true},
@@ -232,8 +235,8 @@ func TestHTTP2Limits(t *testing.T) {
 		if refused := resp.Flaws&FlawBodyRefused != 0; err != nil || n != tt.bytes || resp.Truncated != tt.trunc ||
 			resp.Kept != tt.kept || refused != tt.refused || (resp.Spill != nil) != tt.spool ||
 			spool.Len() != len(spool.Bytes()) {
-			t.Errorf("%s: got %v, %d bytes, %q, kept %v, refused %v; want %+v", tt.path, err, n, resp.Truncated, resp.Kept,
-				refused, tt)
+			t.Errorf("%s: got %v, %d bytes, %q, kept %v, refused %v; want %+v", tt.path, err, n,
+				resp.Truncated, resp.Kept, refused, tt)
 		}
 		resp.Reset()
 	}

@@ -17,12 +17,10 @@ import (
 const (
 	// defaultIdle bounds idle connections. With TLS each takes about 40 KiB, for a few seconds.
 	defaultIdle = 1024
-	// serverMargin is subtracted from the server's keep-alive time so that the request still arrives in
-	// time.
+	// serverMargin is subtracted from the server's keep-alive time so that the request still arrives in time.
 	serverMargin = time.Second
-	// spoilt lists the marks of replies whose end two readers may locate differently, or whose connection
-	// has ended. RFC 9112 (6.3, 9.6) wants such connections closed. Oddities of the content coding do not
-	// matter.
+	// spoilt lists the marks of replies whose end two readers may locate differently, or whose connection has
+	// ended. RFC 9112 (6.3, 9.6) wants such connections closed. Oddities of the content coding do not matter.
 	spoilt = FlawRepaired | FlawBareLF | FlawHeadCut | FlawLengths | FlawEarly | FlawExcess | FlawCloseDelimited |
 		FlawNotChunked | FlawBadChunk
 )
@@ -40,8 +38,7 @@ func (x *exchange) key() idleKey {
 	if x.req.Lane > 0 {
 		host += "#" + strconv.Itoa(int(x.req.Lane)) // no host has this sign
 	}
-	return idleKey{https: x.req.Scheme == "https", host: host, addr: x.resp.Remote,
-		proxy: x.proxyKey()}
+	return idleKey{https: x.req.Scheme == "https", host: host, addr: x.resp.Remote, proxy: x.proxyKey()}
 }
 
 // idlePool holds connections between exchanges. It owns no goroutine: a timer closes expired connections and

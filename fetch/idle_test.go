@@ -102,8 +102,9 @@ func TestReuse(t *testing.T) {
 // TestIdleExpires: connections are closed when their time or the server's is over, and by Close. No timer
 // and no map entry remains.
 func TestIdleExpires(t *testing.T) {
-	for said, want := range map[string]time.Duration{"": 10 * time.Second, "Keep-Alive: timeout=5, max=100\r\n": 4 * time.Second,
-		"Keep-Alive: timeout=60\r\n": 10 * time.Second, "Keep-Alive: timeout=1\r\n": 0, "Keep-Alive: max=0\r\n": 0,
+	for said, want := range map[string]time.Duration{"": 10 * time.Second,
+		"Keep-Alive: timeout=5, max=100\r\n": 4 * time.Second, "Keep-Alive: timeout=60\r\n": 10 * time.Second,
+		"Keep-Alive: timeout=1\r\n": 0, "Keep-Alive: max=0\r\n": 0,
 		"Keep-Alive: timeout=99999999999999999999\r\n": 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &staying{reply: always(ok200 + said + "Content-Length: 5\r\n\r\nhello")}
@@ -345,8 +346,7 @@ func TestStale(t *testing.T) {
 			if s.dials.Load() != tt.dials || s.requests.Load() != tt.requests || writes != tt.writes ||
 				err == nil && (resp.Reused || resp.BytesWritten != int64(len(resp.RequestHead))) {
 				t.Errorf("%s: %d dials, %d requests, %d writes, reused %v, %d bytes", tt.name, s.dials.Load(),
-					s.requests.Load(),
-					writes, resp.Reused, resp.BytesWritten)
+					s.requests.Load(), writes, resp.Reused, resp.BytesWritten)
 			}
 			c.Close()
 		})
@@ -420,7 +420,8 @@ func TestCancelledIsNotKept(t *testing.T) {
 }
 
 // stayTLS serves requests on each connection until it is closed, over TLS if cfg is set. reply may close it.
-func stayTLS(t testing.TB, cfg *tls.Config, reply func(conn net.Conn, n int)) (addr netip.AddrPort, dials *atomic.Int64) {
+func stayTLS(t testing.TB, cfg *tls.Config, reply func(conn net.Conn, n int)) (addr netip.AddrPort,
+	dials *atomic.Int64) {
 	dials = new(atomic.Int64)
 	return listen(t, func(conn net.Conn) {
 		dials.Add(1)

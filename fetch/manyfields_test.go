@@ -23,27 +23,30 @@ func TestFieldsCountWhereverTheyStand(t *testing.T) {
 		marks              Flaws
 		closes             bool
 	}{
-		"length":            {lines: "Content-Length: 23\r\n", body: page},
-		"chunks":            {lines: chunked, body: "17\r\n" + page + "\r\n0\r\n\r\n"},
-		"chunks, trailers":  {lines: chunked, body: "17\r\n" + page + "\r\n0\r\n" + cookies + "\r\n"},
-		"chunks and length": {lines: "Content-Length: 5\r\n" + chunked, body: "17\r\n" + page + "\r\n0\r\n\r\n", closes: true},
+		"length":           {lines: "Content-Length: 23\r\n", body: page},
+		"chunks":           {lines: chunked, body: "17\r\n" + page + "\r\n0\r\n\r\n"},
+		"chunks, trailers": {lines: chunked, body: "17\r\n" + page + "\r\n0\r\n" + cookies + "\r\n"},
+		"chunks and length": {lines: "Content-Length: 5\r\n" + chunked,
+			body: "17\r\n" + page + "\r\n0\r\n\r\n", closes: true},
 		"equal lengths": {lines: "Content-Length: 23\r\n" + cookies + "Content-Length: 23\r\n", body: page,
 			marks: FlawRepaired, closes: true},
-		"other lengths": {lines: "Content-Length: 23\r\n" + cookies + "Content-Length: 3\r\n", body: page, marks: FlawLengths,
-			closes: true},
+		"other lengths": {lines: "Content-Length: 23\r\n" + cookies + "Content-Length: 3\r\n", body: page,
+			marks: FlawLengths, closes: true},
 		"close":         {lines: "Content-Length: 23\r\nConnection: close\r\n", body: page, closes: true},
 		"folded length": {lines: "Content-Length:\r\n 23\r\n", body: page, marks: FlawRepaired, closes: true},
 		"location":      {lines: "Location: /next\r\nContent-Length: 23\r\n", body: page, field: "Location: /next"},
 		"type": {lines: "Content-Type: text/html\r\nContent-Length: 23\r\n", body: page,
 			field: "Content-Type: text/html"},
-		"robots": {lines: "X-Robots-Tag: noindex\r\nContent-Length: 23\r\n", body: page, field: "X-Robots-Tag: noindex"},
+		"robots": {lines: "X-Robots-Tag: noindex\r\nContent-Length: 23\r\n", body: page,
+			field: "X-Robots-Tag: noindex"},
 		"coding": {lines: "Content-Encoding: identity\r\nContent-Length: 23\r\n", body: page,
 			field: "Content-Encoding: identity"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dials := 0
-				reply := "HTTP/1.1 103 Early Hints\r\n" + cookies + "\r\n" + ok200 + cookies + tt.lines + "\r\n" + tt.body
+				reply := "HTTP/1.1 103 Early Hints\r\n" + cookies + "\r\n" + ok200 + cookies + tt.lines +
+					"\r\n" + tt.body
 				c := newTestClient(t, Options{Dial: countedDial(&dials, reply), IdleConns: 4})
 				r := testRequest()
 				r.KeepAlive = 1 << 40
@@ -52,9 +55,10 @@ func TestFieldsCountWhereverTheyStand(t *testing.T) {
 					if err := c.Do(t.Context(), r, &resp); err != nil {
 						t.Fatal(err)
 					}
-					if string(resp.Body) != page || resp.Truncated != NotTruncated || resp.Flaws&^FlawInterim != tt.marks {
-						t.Errorf("got %q, truncated %q, marks %b; want %q, whole, %b", resp.Body, resp.Truncated, resp.Flaws,
-							page, tt.marks)
+					if string(resp.Body) != page || resp.Truncated != NotTruncated ||
+						resp.Flaws&^FlawInterim != tt.marks {
+						t.Errorf("got %q, truncated %q, marks %b; want %q, whole, %b", resp.Body,
+							resp.Truncated, resp.Flaws, page, tt.marks)
 					}
 					n := 0
 					resp.EachHeader("Set-Cookie", func([]byte) bool { n++; return true })

@@ -78,12 +78,10 @@ func oddReplies() []odd {
 	return []odd{
 		{name: "plain", reply: ok200 + "Content-Length: 5\r\n\r\nhello⏹", code: 200, body: "hello"},
 		{name: "empty body", reply: ok200 + "Content-Length: 0\r\n\r\n⏹", code: 200},
-		{name: "close delimited", reply: ok200 + "\r\nhello", code: 200, body: "hello",
-			marks: FlawCloseDelimited},
+		{name: "close delimited", reply: ok200 + "\r\nhello", code: 200, body: "hello", marks: FlawCloseDelimited},
 		{name: "byte by byte", reply: "H⏸T⏸TP/1.1 20⏸0 OK\r⏸\n⏸\r⏸\nhe⏸llo", code: 200, body: "hello",
 			marks: FlawCloseDelimited},
-		{name: "http/1.0", reply: "HTTP/1.0 200 OK\r\n\r\nhello", code: 200, body: "hello",
-			marks: FlawCloseDelimited},
+		{name: "http/1.0", reply: "HTTP/1.0 200 OK\r\n\r\nhello", code: 200, body: "hello", marks: FlawCloseDelimited},
 		{name: "http/2 in clear words", reply: "HTTP/2 200\r\nContent-Length: 2\r\n\r\nhi⏹", code: 200, body: "hi"},
 		{name: "lower case", reply: "http/1.1 200 ok\r\nContent-Length: 2\r\n\r\nhi⏹", code: 200, body: "hi"},
 		{name: "no reason", reply: "HTTP/1.1 404\r\nContent-Length: 2\r\n\r\nno⏹", code: 404, body: "no"},
@@ -141,7 +139,8 @@ func oddReplies() []odd {
 			body: "hello"},
 		{name: "padded sizes", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n0005  \r\nhello\r\n000\r\n\r\n⏹",
 			code: 200, body: "hello"},
-		{name: "trailers", reply: ok200 + "Trailer: X\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n⏹",
+		{name: "trailers", reply: ok200 +
+			"Trailer: X\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n⏹",
 			code: 200, body: "hello"},
 		{name: "last chunk, then silence", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n⏹",
 			code: 200, body: "hello", long: 2 * time.Second},
@@ -159,14 +158,18 @@ func oddReplies() []odd {
 			"fffffffffffffffff\r\nxx", code: 200, body: "hello", trunc: TruncatedUnspecified, marks: FlawBadChunk},
 		{name: "chunked isn't", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n<html>hello", code: 200,
 			trunc: TruncatedUnspecified, marks: FlawBadChunk | FlawNotChunked},
-		{name: "first chunk size is no number", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n⏹",
+		{name: "first chunk size is no number", reply: ok200 +
+			"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n⏹",
 			code: 200, trunc: TruncatedUnspecified, marks: FlawBadChunk | FlawNotChunked},
-		{name: "first chunk size is negative", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n⏹",
+		{name: "first chunk size is negative", reply: ok200 +
+			"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n⏹",
 			code: 200, trunc: TruncatedUnspecified, marks: FlawBadChunk | FlawNotChunked},
-		{name: "first chunk size is missing", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n⏹",
+		{name: "first chunk size is missing", reply: ok200 +
+			"Transfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n⏹",
 			code: 200, trunc: TruncatedUnspecified, marks: FlawBadChunk | FlawNotChunked},
-		{name: "chunk size is missing", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n\r\nhello\r\n0\r\n\r\n⏹",
-			code: 200, body: "hi", trunc: TruncatedUnspecified, marks: FlawBadChunk},
+		{name: "chunk size is missing",
+			reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n\r\nhello\r\n0\r\n\r\n⏹", code: 200,
+			body: "hi", trunc: TruncatedUnspecified, marks: FlawBadChunk},
 		{name: "identity", reply: ok200 + "Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi⏹", code: 200,
 			body: "hi"},
 		{name: "twice chunked", reply: ok200 + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" +
@@ -175,8 +178,8 @@ func oddReplies() []odd {
 		{name: "304", reply: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n⏹", code: 304},
 		{name: "100 first", reply: "HTTP/1.1 100 Continue\r\n\r\n" + ok200 + "Content-Length: 2\r\n\r\nhi⏹",
 			code: 200, body: "hi", marks: FlawInterim},
-		{name: "103 apart", reply: "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n⏸" + ok200 + "Content-Length: 2\r\n\r\nhi⏹",
-			code: 200, body: "hi", marks: FlawInterim},
+		{name: "103 apart", reply: "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n⏸" + ok200 +
+			"Content-Length: 2\r\n\r\nhi⏹", code: 200, body: "hi", marks: FlawInterim},
 		{name: "endless 100", reply: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 50), kind: KindHeadTooLarge,
 			stage: StageHead},
 		{name: "101", reply: "HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n⏹", kind: KindBadHead, stage: StageHead},
@@ -200,8 +203,8 @@ func oddReplies() []odd {
 			trunc: TruncatedTime, long: 10 * time.Second},
 		{name: "head cut early", reply: "HTT", kind: KindBadHead, stage: StageHead},
 		{name: "huge head", reply: ok200 + "X: " + big + "\r\n\r\n", kind: KindHeadTooLarge, stage: StageHead},
-		{name: "many lines", reply: ok200 + strings.Repeat("A: b\r\n", maxHeaderLines-1) + "Content-Length: 2\r\n\r\nhi⏹",
-			code: 200, body: "hi"},
+		{name: "many lines", reply: ok200 + strings.Repeat("A: b\r\n", maxHeaderLines-1) +
+			"Content-Length: 2\r\n\r\nhi⏹", code: 200, body: "hi"},
 		{name: "too many lines", reply: ok200 + "Content-Length: 2\r\n" + strings.Repeat("A: b\r\n", maxHeaderLines) +
 			"\r\nhi⏹", kind: KindHeadTooLarge, stage: StageHead},
 		{name: "too many lines in an interim head", reply: "HTTP/1.1 103 Early Hints\r\n" +

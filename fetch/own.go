@@ -49,7 +49,8 @@ func (o *ownNets) refresh(now time.Time) error {
 		err = fmt.Errorf("%d networks; at most %d are kept", len(set.nets), maxOwn)
 	}
 	if old := o.known.Load(); err != nil && old != nil {
-		set = &ownSet{nets: old.nets, v4: old.v4, v6: old.v6} // for another minute, for instance if descriptors are short
+		// For another minute, for instance if descriptors are short.
+		set = &ownSet{nets: old.nets, v4: old.v4, v6: old.v6}
 	}
 	set.until = now.Add(ownFor)
 	o.known.Store(set)

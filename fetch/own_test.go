@@ -23,7 +23,10 @@ func TestOwnNetworks(t *testing.T) {
 		second := prefixes("2600:0:0:7::1/64", "::ffff:8.8.5.1/120", "10.0.0.1/8")
 		list, fault, asked := first, error(nil), 0
 		open := func(allow ...netip.Prefix) *Client {
-			c, err := New(Options{AllowNets: allow, OwnNets: func() ([]netip.Prefix, error) { asked++; return list, fault }})
+			c, err := New(Options{AllowNets: allow, OwnNets: func() ([]netip.Prefix, error) {
+				asked++
+				return list, fault
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +59,8 @@ func TestOwnNetworks(t *testing.T) {
 		if asked != 3 {
 			t.Errorf("asked %d times in two minutes, want 3", asked)
 		}
-		if _, err := New(Options{OwnNets: func() ([]netip.Prefix, error) { return nil, fault }}); !errors.Is(err, fault) {
+		if _, err := New(Options{OwnNets: func() ([]netip.Prefix, error) { return nil, fault }}); !errors.Is(err,
+			fault) {
 			t.Errorf("got %v, want %v", err, fault)
 		}
 		fault, list = nil, append(slices.Clone(first), second...)

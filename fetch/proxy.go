@@ -95,7 +95,8 @@ func (x *exchange) openHTTP(c *conn, p *Proxy) error {
 	to := x.resp.Remote.String()
 	head := "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n"
 	if p.User != "" {
-		head += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(p.User+":"+p.Password)) + "\r\n"
+		head += "Proxy-Authorization: Basic " +
+			base64.StdEncoding.EncodeToString([]byte(p.User+":"+p.Password)) + "\r\n"
 	}
 	if _, err := c.Write([]byte(head + "\r\n")); err != nil {
 		return err

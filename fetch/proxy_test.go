@@ -79,7 +79,8 @@ func (p *testProxy) connect(r *bufio.Reader, w io.Writer) (to string, ok bool) {
 	if err != nil || req.Method != "CONNECT" {
 		return "", false
 	}
-	user, password, _ := (&http.Request{Header: http.Header{"Authorization": req.Header["Proxy-Authorization"]}}).BasicAuth()
+	as := &http.Request{Header: http.Header{"Authorization": req.Header["Proxy-Authorization"]}}
+	user, password, _ := as.BasicAuth()
 	switch {
 	case p.user != "" && user+":"+password != p.user:
 		io.WriteString(w, "HTTP/1.1 407 Who?\r\nContent-Length: 2\r\n\r\nno")
@@ -204,8 +205,10 @@ func TestProxyFaults(t *testing.T) {
 	}{
 		{"no proxy there", Proxy{Addr: dead}, KindProxy},
 		{"no SOCKS5 there", Proxy{Kind: ProxySOCKS5, Addr: dead}, KindProxy},
-		{"bad credentials", Proxy{Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob", Password: "s3cret"}, KindProxy},
-		{"bad credentials", Proxy{Kind: ProxySOCKS5, Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob", Password: "s3cret"}, KindProxy},
+		{"bad credentials", Proxy{Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob", Password: "s3cret"},
+			KindProxy},
+		{"bad credentials", Proxy{Kind: ProxySOCKS5, Addr: startProxy(t, "bob:hunter2", 0).addr, User: "bob",
+			Password: "s3cret"}, KindProxy},
 		{"403", Proxy{Addr: startProxy(t, "", 403).addr}, KindProxy},
 		{"502", Proxy{Addr: startProxy(t, "", 502).addr}, KindUnreachable},
 		{"504", Proxy{Addr: startProxy(t, "", 504).addr}, KindTimeout},

@@ -8,8 +8,7 @@ import (
 )
 
 // template is the head of a client's requests as fasthttp's codec encodes it, split where requests differ.
-// Nearly all requests differ only in path and host, and joining the pieces takes a tenth of the codec's
-// time.
+// Nearly all requests differ only in path and host, and joining the pieces takes a tenth of the codec's time.
 type template struct {
 	line []byte // from the end of the path to the host
 	rest []byte // from the end of the host to the conditional headers
@@ -30,7 +29,8 @@ func (c *Client) newTemplate(codings string) *template {
 	if codings == "" {
 		codings = gzipOnly
 	}
-	head := c.encodeRequest(nil, &Request{Scheme: "http", Host: "host", PathQuery: "/", KeepAlive: 1, AcceptEncoding: codings})
+	head := c.encodeRequest(nil,
+		&Request{Scheme: "http", Host: "host", PathQuery: "/", KeepAlive: 1, AcceptEncoding: codings})
 	line, rest, ok := bytes.Cut(bytes.TrimPrefix(head, []byte("GET /")), []byte(hostLine+"host\r\n"))
 	if !ok || !bytes.HasSuffix(rest, []byte("\r\n")) {
 		panic("BUG: fetch: the codec's request can't be cut: " + string(head))

@@ -28,8 +28,7 @@ func TestTemplate(t *testing.T) {
 		c := newTestClient(t, Options{UserAgent: text(), From: text(), Accept: text(), AcceptLanguage: text(),
 			AcceptEncoding: []string{"", "identity", "gzip, br"}[rnd.IntN(3)]})
 		r := Request{Scheme: []string{"http", "https"}[rnd.IntN(2)], Host: some("aZ09.-:[]%!"), Addr: testAddr,
-			IfNoneMatch:     text(),
-			IfModifiedSince: text()}
+			IfNoneMatch: text(), IfModifiedSince: text()}
 		if rnd.IntN(2) == 0 {
 			r.PathQuery = "/" + strings.ReplaceAll(text(), " ", "")
 		}

@@ -119,7 +119,8 @@ func TestSpoolEqualsRAM(t *testing.T) {
 		begin := min(len(want.RawBody), SpoolBegin, len(got.RawBody))
 		if !bytes.Equal(spool.Bytes(), want.RawBody) || !bytes.Equal(got.RawBody, want.RawBody[:begin]) ||
 			len(got.RawBody) < min(held, SpoolBegin) || !bytes.HasPrefix(want.PayloadRaw, got.PayloadRaw) {
-			t.Errorf("seed %d: %d bytes spooled of %d, %d in RAM", seed, spool.Len(), len(want.RawBody), len(got.RawBody))
+			t.Errorf("seed %d: %d bytes spooled of %d, %d in RAM", seed, spool.Len(), len(want.RawBody),
+				len(got.RawBody))
 		}
 		if got.Reset(); spool.released != 1 || got.Spill != nil {
 			t.Errorf("seed %d: released %d times", seed, spool.released)
@@ -220,7 +221,8 @@ func TestSpoolTakesItsTime(t *testing.T) {
 			if !stalls && (resp.Truncated != NotTruncated || spool.Len() != size) {
 				t.Errorf("%d bytes, %q", spool.Len(), resp.Truncated)
 			}
-			if half := 512*time.Second + 2*time.Minute; stalls && (resp.Truncated != TruncatedTime || resp.Total > half+SpoolStepTime) {
+			if half := 512*time.Second + 2*time.Minute; stalls &&
+				(resp.Truncated != TruncatedTime || resp.Total > half+SpoolStepTime) {
 				t.Errorf("stalled: %q after %v", resp.Truncated, resp.Total)
 			}
 			time.Sleep(2 * time.Hour) // lets the server end

@@ -97,35 +97,40 @@ func oddCerts() map[string]func(c *oddCert) {
 	}
 	const oidEC, oidRSA = "\x06\x07\x2a\x86\x48\xce\x3d\x02\x01", "\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01"
 	return map[string]func(c *oddCert){
-		"an empty serial number":         func(c *oddCert) { c.serial = "\x02\x00" },
-		"a padded serial number":         func(c *oddCert) { c.serial = "\x02\x02\x00\x07" },
-		"no serial number":               func(c *oddCert) { c.serial = "" },
-		"version 9":                      func(c *oddCert) { c.version = "\xa0\x03\x02\x01\x08" },
-		"a negative version":             func(c *oddCert) { c.version = "\xa0\x03\x02\x01\xff" },
-		"two signature algorithms":       func(c *oddCert) { c.outer = der(0x30, "\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x03") },
-		"data after the certificate":     func(c *oddCert) { c.after = "\x00\x00" },
-		"a BER length":                   func(c *oddCert) { c.issuer = "\x30\x81" + c.issuer[1:] },
-		"an indefinite length":           func(c *oddCert) { c.issuer = "\x30\x80" + c.issuer[2:] + "\x00\x00" },
-		"no signature":                   func(c *oddCert) { c.signature = "" },
-		"a signature of bits":            func(c *oddCert) { c.signature = der(0x03, "\x09", "x") },
-		"an @ in a PrintableString":      name(0x13, "ex@mple"),
-		"an _ in a PrintableString":      name(0x13, "ex_mple"),
-		"bad UTF-8":                      name(0x0c, "ex\xffmple"),
-		"latin1 in an IA5String":         name(0x16, "ex\xe4mple"),
-		"half a BMPString":               name(0x1e, "abc"),
-		"a UniversalString":              name(0x1c, "\x00\x00\x00a"),
-		"a VideotexString":               name(0x15, "a"),
-		"letters in a NumericString":     name(0x12, "a"),
-		"a name without attributes":      func(c *oddCert) { c.subject = der(0x30, der(0x31, der(0x30, oidCommonName))) },
-		"a time without zone":            when(der(0x17, "2001010000")),
-		"a time with fractions":          when(der(0x18, "20200101000000.5Z")),
-		"a month 13":                     when(der(0x17, "201301000000Z")),
-		"a time as text":                 when(der(0x0c, "200101000000Z")),
-		"a latin1 DNS name":              san(der(0x82, "ex\xe4mple.org")),
-		"an address of 5 bytes":          san(der(0x87, "12345")),
-		"a bad URI":                      san(der(0x86, "http://[")),
-		"a SAN that is text":             ext(extension(oidSAN, der(0x0c, "example.org"))),
-		"duplicate extensions":           ext(extension(oidUsage, "\x03\x02\x05\xa0"), extension(oidUsage, "\x03\x02\x05\xa0")),
+		"an empty serial number": func(c *oddCert) { c.serial = "\x02\x00" },
+		"a padded serial number": func(c *oddCert) { c.serial = "\x02\x02\x00\x07" },
+		"no serial number":       func(c *oddCert) { c.serial = "" },
+		"version 9":              func(c *oddCert) { c.version = "\xa0\x03\x02\x01\x08" },
+		"a negative version":     func(c *oddCert) { c.version = "\xa0\x03\x02\x01\xff" },
+		"two signature algorithms": func(c *oddCert) {
+			c.outer = der(0x30, "\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x03")
+		},
+		"data after the certificate": func(c *oddCert) { c.after = "\x00\x00" },
+		"a BER length":               func(c *oddCert) { c.issuer = "\x30\x81" + c.issuer[1:] },
+		"an indefinite length":       func(c *oddCert) { c.issuer = "\x30\x80" + c.issuer[2:] + "\x00\x00" },
+		"no signature":               func(c *oddCert) { c.signature = "" },
+		"a signature of bits":        func(c *oddCert) { c.signature = der(0x03, "\x09", "x") },
+		"an @ in a PrintableString":  name(0x13, "ex@mple"),
+		"an _ in a PrintableString":  name(0x13, "ex_mple"),
+		"bad UTF-8":                  name(0x0c, "ex\xffmple"),
+		"latin1 in an IA5String":     name(0x16, "ex\xe4mple"),
+		"half a BMPString":           name(0x1e, "abc"),
+		"a UniversalString":          name(0x1c, "\x00\x00\x00a"),
+		"a VideotexString":           name(0x15, "a"),
+		"letters in a NumericString": name(0x12, "a"),
+		"a name without attributes": func(c *oddCert) {
+			c.subject = der(0x30, der(0x31, der(0x30, oidCommonName)))
+		},
+		"a time without zone":   when(der(0x17, "2001010000")),
+		"a time with fractions": when(der(0x18, "20200101000000.5Z")),
+		"a month 13":            when(der(0x17, "201301000000Z")),
+		"a time as text":        when(der(0x0c, "200101000000Z")),
+		"a latin1 DNS name":     san(der(0x82, "ex\xe4mple.org")),
+		"an address of 5 bytes": san(der(0x87, "12345")),
+		"a bad URI":             san(der(0x86, "http://[")),
+		"a SAN that is text":    ext(extension(oidSAN, der(0x0c, "example.org"))),
+		"duplicate extensions": ext(extension(oidUsage, "\x03\x02\x05\xa0"),
+			extension(oidUsage, "\x03\x02\x05\xa0")),
 		"a BOOLEAN of 1":                 ext(extension(oidBasic, der(0x30, "\x01\x01\x01"))),
 		"bad basic constraints":          ext(extension(oidBasic, "x")),
 		"a bad key usage":                ext(extension(oidUsage, "x")),
@@ -232,7 +237,9 @@ func TestUnreadableHTTP2(t *testing.T) {
 	odd.serial = "\x02\x00"
 	chain := tls.Certificate{Certificate: [][]byte{good.der(), odd.der()}, PrivateKey: key}
 	server := &http.Server{
-		Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto+r.URL.Path) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, r.Proto+r.URL.Path)
+		}),
 		ErrorLog:  log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{ClientAuth: tls.RequestClientCert, Certificates: []tls.Certificate{chain}},
 	}
@@ -277,7 +284,8 @@ func TestUnreadableChanges(t *testing.T) {
 				Certificates: []tls.Certificate{{Certificate: [][]byte{good.der()}, PrivateKey: key}}}
 		}
 		var resp Response
-		if err := c.Do(t.Context(), req, &resp); (err != nil) != (want == "fails") || err == nil && resp.TLSVerdict != want {
+		if err := c.Do(t.Context(), req, &resp); (err != nil) != (want == "fails") ||
+			err == nil && resp.TLSVerdict != want {
 			t.Errorf("request %d: %v, verdict %q, want %q", i, err, resp.TLSVerdict, want)
 		}
 	}

@@ -21,7 +21,8 @@ type gcmSuite struct {
 
 var gcmSuites = [...]gcmSuite{
 	{[2]uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, 16, sha256.New},
-	{[2]uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384}, 32, sha512.New384},
+	{[2]uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384}, 32,
+		sha512.New384},
 }
 
 // Sizes of AES-GCM in TLS 1.2 (RFC 5288, 3), and of verify_data (RFC 5246, 7.4.9).

@@ -264,7 +264,8 @@ func (s *tlsState) verdict(chain []*x509.Certificate, name string, now time.Time
 	return v
 }
 
-// leastRSABits is the size of RSA keys below which a certificate is not good. go.mod lets the library take smaller keys.
+// leastRSABits is the size of RSA keys below which a certificate is not good. go.mod lets the library take
+// smaller keys.
 const leastRSABits = 1024
 
 // judge verifies a chain as a browser does, but without revocation.

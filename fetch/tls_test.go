@@ -38,7 +38,8 @@ func TestVerdictIsRemembered(t *testing.T) {
 	addr := listenTLS(t, &tls.Config{Certificates: []tls.Certificate{*cert}})
 	for _, require := range []bool{false, true} {
 		for _, sessions := range []int{-1, 10} {
-			c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Roots: roots, Require: require, Sessions: sessions}})
+			c, req := loopbackClient(t, addr,
+				Options{TLS: TLSOptions{Roots: roots, Require: require, Sessions: sessions}})
 			req.Scheme = "https"
 			for i, step := range []struct {
 				host, verdict string
@@ -104,7 +105,8 @@ func TestHeavySessions(t *testing.T) {
 		"usual": {light, 100, tls.VersionTLS13, true}, "usual, 1.2": {light, 100, tls.VersionTLS12, true},
 		"long ticket":      {light, sessionTicketBytes, tls.VersionTLS13, false},
 		"long ticket, 1.2": {light, sessionTicketBytes, tls.VersionTLS12, false},
-		"long chain":       {heavy, 100, tls.VersionTLS13, false}, "long chain, 1.2": {heavy, 100, tls.VersionTLS12, false},
+		"long chain":       {heavy, 100, tls.VersionTLS13, false},
+		"long chain, 1.2":  {heavy, 100, tls.VersionTLS12, false},
 	} {
 		addr := listenTLS(t, &tls.Config{Certificates: []tls.Certificate{*tt.cert}, MaxVersion: tt.version,
 			WrapSession: ticket(tt.ticket), UnwrapSession: open(tt.ticket)})
@@ -147,11 +149,12 @@ func TestLastFlight(t *testing.T) {
 			s.Close()
 		})
 		var writes atomic.Int64
-		c, req := loopbackClient(t, addr, Options{Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-			var d net.Dialer
-			conn, err := d.DialContext(ctx, "tcp", addr.String())
-			return countedConn{conn, &writes}, err
-		}})
+		c, req := loopbackClient(t, addr,
+			Options{Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+				var d net.Dialer
+				conn, err := d.DialContext(ctx, "tcp", addr.String())
+				return countedConn{conn, &writes}, err
+			}})
 		req.Scheme = "https"
 		for i, want := range []int64{tt.full, tt.resumed} {
 			var resp Response

@@ -25,8 +25,8 @@ import (
 func oldCert(t *testing.T, key crypto.Signer, change func(c *x509.Certificate), from, to string) tls.Certificate {
 	t.Helper()
 	now := time.Now()
-	c := &x509.Certificate{SerialNumber: new(big.Int).SetBytes([]byte("\x7fabcdefg")), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		Subject: pkix.Name{CommonName: "example"}, DNSNames: []string{"example.org"}}
+	c := &x509.Certificate{SerialNumber: new(big.Int).SetBytes([]byte("\x7fabcdefg")), NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(time.Hour), Subject: pkix.Name{CommonName: "example"}, DNSNames: []string{"example.org"}}
 	if change != nil {
 		change(c)
 	}
@@ -68,7 +68,8 @@ func oldServers(t *testing.T) (list []oldServer) {
 		list = append(list, oldServer{name, cfg, verdict, cause, legacy})
 	}
 	cert := func(name, verdict, cause string, key crypto.Signer, change func(c *x509.Certificate), from, to string) {
-		add(name, verdict, cause, false, &tls.Config{Certificates: []tls.Certificate{oldCert(t, key, change, from, to)}})
+		add(name, verdict, cause, false,
+			&tls.Config{Certificates: []tls.Certificate{oldCert(t, key, change, from, to)}})
 	}
 	past := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	twice := func(c *x509.Certificate) {
@@ -77,27 +78,36 @@ func oldServers(t *testing.T) (list []oldServer) {
 	}
 	cert("self-signed", VerdictSelfSigned, "", ec, nil, "", "")
 	cert("expired", VerdictExpired, "", ec, past, "", "")
-	cert("another name", VerdictName, "", ec, func(c *x509.Certificate) { c.DNSNames = []string{"example.com"} }, "", "")
-	cert("an address", VerdictName, "", ec, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, []net.IP{{127, 0, 0, 1}} }, "", "")
-	cert("CN alone", VerdictName, "", ec, func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "example.org" }, "", "")
+	cert("another name", VerdictName, "", ec,
+		func(c *x509.Certificate) { c.DNSNames = []string{"example.com"} }, "", "")
+	cert("an address", VerdictName, "", ec,
+		func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, []net.IP{{127, 0, 0, 1}} }, "", "")
+	cert("CN alone", VerdictName, "", ec,
+		func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "example.org" }, "", "")
 	cert("negative serial", VerdictSelfSigned, "", ec, nil, "\x7fabcdefg", "\xffabcdefg")
 	cert("duplicate extensions", VerdictInvalid, "", ec, twice, "", "")
 	cert("bad text", VerdictInvalid, "", ec, nil, "example\x30", "ex@mple\x30")
 	cert("bad length", VerdictInvalid, "", ec, nil, "\x02\x08\x7fabcdefg", "\x02\x88\x7fabcdefg")
-	add("RSA, 512 bits", VerdictInvalid, "", false, &tls.Config{Certificates: []tls.Certificate{oldCert(t, rsaKey(t, 512), nil, "", "")},
-		MaxVersion: tls.VersionTLS12}) // TLS 1.3 has no signature that fits into 512 bits
+	add("RSA, 512 bits", VerdictInvalid, "", false,
+		&tls.Config{Certificates: []tls.Certificate{oldCert(t, rsaKey(t, 512), nil, "", "")},
+			MaxVersion: tls.VersionTLS12}) // TLS 1.3 has no signature that fits into 512 bits
 	cert("RSA, 1024 bits", VerdictSelfSigned, "", rsaKey(t, 1024), nil, "", "")
-	add("TLS 1.0", VerdictSelfSigned, "version", true, &tls.Config{Certificates: []tls.Certificate{rsaCert}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10})
-	add("TLS 1.1", VerdictSelfSigned, "version", true, &tls.Config{Certificates: []tls.Certificate{rsaCert}, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11})
-	for _, suite := range []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA, tls.TLS_RSA_WITH_RC4_128_SHA} {
-		add(tls.CipherSuiteName(suite), VerdictSelfSigned, "handshake failure", true, &tls.Config{Certificates: []tls.Certificate{rsaCert},
-			CipherSuites: []uint16{suite}, MaxVersion: tls.VersionTLS12})
+	add("TLS 1.0", VerdictSelfSigned, "version", true, &tls.Config{Certificates: []tls.Certificate{rsaCert},
+		MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10})
+	add("TLS 1.1", VerdictSelfSigned, "version", true, &tls.Config{Certificates: []tls.Certificate{rsaCert},
+		MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11})
+	for _, suite := range []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA,
+		tls.TLS_RSA_WITH_RC4_128_SHA} {
+		add(tls.CipherSuiteName(suite), VerdictSelfSigned, "handshake failure", true,
+			&tls.Config{Certificates: []tls.Certificate{rsaCert},
+				CipherSuites: []uint16{suite}, MaxVersion: tls.VersionTLS12})
 	}
 	return list
 }
 
-// TestOldWeb: bad certificates are fetched and judged; where the handshake fails, the error says why. Servers of old versions
-// and suites need TLSOptions.Old. No request that needs a good certificate reaches any of them.
+// TestOldWeb: bad certificates are fetched and judged; where the handshake fails, the error says why. Servers
+// of old versions and suites need TLSOptions.Old. No request that needs a good certificate reaches any of
+// them.
 func TestOldWeb(t *testing.T) {
 	for _, server := range oldServers(t) {
 		addr := listenTLS(t, server.cfg)
@@ -114,7 +124,8 @@ func TestOldWeb(t *testing.T) {
 					t.Errorf("%s: a request that needs a good certificate was sent", server.name)
 				case verified:
 				case works && (err != nil || resp.TLSVerdict != server.verdict || string(resp.Body) != "hi"):
-					t.Errorf("%s, old %v: %v, verdict %q, want %q", server.name, old, err, resp.TLSVerdict, server.verdict)
+					t.Errorf("%s, old %v: %v, verdict %q, want %q", server.name, old, err, resp.TLSVerdict,
+						server.verdict)
 				case !works && (fe == nil || fe.Kind != KindTLS || !strings.Contains(fe.TLSCause(), server.cause)):
 					t.Errorf("%s, old %v: %v, want a cause with %q", server.name, old, err, server.cause)
 				}
@@ -126,11 +137,12 @@ func TestOldWeb(t *testing.T) {
 // TestNoTLS: a server that speaks no TLS, ends the connection, or sends an alert is named as that.
 func TestNoTLS(t *testing.T) {
 	for answer, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n":      "no TLS: ",
-		"":                                      "connection closed during the handshake",
-		"\x15\x03\x01\x00\x02\x02\x28":          "alert of the server: handshake failure",
-		"\x15\x03\x03\x00\x02\x02\x46":          "alert of the server: protocol version not supported",
-		"\x15\x03\x09\x00\x02\x02\x28":          "alert of the server: handshake failure", // an odd version of the record
+		"HTTP/1.1 400 Bad Request\r\n\r\n": "no TLS: ",
+		"":                                 "connection closed during the handshake",
+		"\x15\x03\x01\x00\x02\x02\x28":     "alert of the server: handshake failure",
+		"\x15\x03\x03\x00\x02\x02\x46":     "alert of the server: protocol version not supported",
+		// An odd version of the record.
+		"\x15\x03\x09\x00\x02\x02\x28":          "alert of the server: handshake failure",
 		"\x16\x03\x01\x00\x04\x02\x00\x00\x00":  "",
 		"\x16\x09\x09\xff\xff" + "\x00\x00\x00": "no TLS: ",
 		"SSH-2.0-OpenSSH_9.6\r\n":               "no TLS: ",
@@ -144,18 +156,20 @@ func TestNoTLS(t *testing.T) {
 		req.Scheme = "https"
 		err := c.Do(t.Context(), req, new(Response))
 		var fe *Error
-		if !errors.As(err, &fe) || fe.Kind != KindTLS || !strings.HasPrefix(fe.TLSCause(), want) || fe.TLSCause() == "" {
+		if !errors.As(err, &fe) || fe.Kind != KindTLS || !strings.HasPrefix(fe.TLSCause(), want) ||
+			fe.TLSCause() == "" {
 			t.Errorf("%q: %v, want a cause %q", answer, err, want)
 		}
 	}
 }
 
-// TestOffer: what a client offers in a handshake, number by number. If it fails with another version of Go, decide what the
-// crawl shall offer, and state it here and in tlslists.go.
+// TestOffer: what a client offers in a handshake, number by number. If it fails with another version of Go,
+// decide what the crawl shall offer, and state it here and in tlslists.go.
 func TestOffer(t *testing.T) {
 	tls13 := []uint16{0x1301, 0x1302, 0x1303}
 	modern := []uint16{0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0xc009, 0xc013, 0xc00a, 0xc014}
-	old := append(slices.Clone(modern), 0xc023, 0xc027, 0x9c, 0x9d, 0x3c, 0x2f, 0x35, 0xc012, 0x0a, 0xc007, 0xc011, 0x05)
+	old := append(slices.Clone(modern), 0xc023, 0xc027, 0x9c, 0x9d, 0x3c, 0x2f, 0x35, 0xc012, 0x0a,
+		0xc007, 0xc011, 0x05)
 	for _, test := range []struct {
 		old              bool
 		suites, versions []uint16
@@ -171,8 +185,10 @@ func TestOffer(t *testing.T) {
 		if err := c.Do(t.Context(), req, new(Response)); err != nil {
 			t.Fatal(err)
 		}
-		sorted := func(a []uint16) []uint16 { a = slices.Clone(a); slices.Sort(a); return a } // hardware decides about the order
-		if got, want := sorted(hello.CipherSuites), sorted(append(slices.Clone(test.suites), tls13...)); !slices.Equal(got, want) {
+		// Hardware decides about the order.
+		sorted := func(a []uint16) []uint16 { a = slices.Clone(a); slices.Sort(a); return a }
+		if got, want := sorted(hello.CipherSuites),
+			sorted(append(slices.Clone(test.suites), tls13...)); !slices.Equal(got, want) {
 			t.Errorf("suites %#x, want %#x", got, want)
 		}
 		if !slices.Equal(hello.SupportedVersions, test.versions) {

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestVerified: a request that needs a good certificate is not sent to a server with a bad one, neither on a new connection
-// nor on one that a request without that need has opened, by HTTP/1.1 and HTTP/2, with and without a resumed session.
+// TestVerified: a request that needs a good certificate is not sent to a server with a bad one, neither on a
+// new connection nor on one that a request without that need has opened, by HTTP/1.1 and HTTP/2, with and
+// without a resumed session.
 func TestVerified(t *testing.T) {
 	soon := time.Now().Add(24 * time.Hour)
 	ca := testCert(t, nil, soon)

@@ -13,10 +13,10 @@ func (p *Parser) position(b []byte, i int) uint32 {
 	return uint32(cap(p.source) - cap(b) + i)
 }
 
-// Anchor returns the rel attribute and the text of a link of the page parsed last, whose body must not have changed.
-// It needs Options.Anchors. rel is known of <a>, <area> and <link> outside SVG. The text is that of <a>, up to </a>, the next
-// <a> or 64 KiB: in UTF-8, with white space collapsed, and at most most bytes. It has no alternative texts of images.
-// Both are valid until the next call.
+// Anchor returns the rel attribute and the text of a link of the page parsed last, whose body must not have
+// changed. It needs Options.Anchors. rel is known of <a>, <area> and <link> outside SVG. The text is that of
+// <a>, up to </a>, the next <a> or 64 KiB: in UTF-8, with white space collapsed, and at most most bytes. It
+// has no alternative texts of images. Both are valid until the next call.
 func (x *Extractor) Anchor(l *Link, most int) (rel, text []byte) {
 	if l.at == 0 {
 		return nil, nil
@@ -60,8 +60,9 @@ func (a *anchorText) tag(name []byte, _ bool) bool {
 
 // inline reports whether an element is part of a line, so that no white space surrounds its text.
 func inline(name []byte) bool {
-	for _, known := range [...]string{"b", "i", "u", "s", "em", "strong", "span", "font", "small", "big", "sub", "sup", "code", "tt",
-		"abbr", "mark", "wbr", "bdi", "bdo", "q", "cite", "kbd", "var", "ins", "del", "ruby", "rt", "rb", "rp", "script", "style"} {
+	for _, known := range [...]string{"b", "i", "u", "s", "em", "strong", "span", "font", "small", "big", "sub",
+		"sup", "code", "tt", "abbr", "mark", "wbr", "bdi", "bdo", "q", "cite", "kbd", "var", "ins", "del", "ruby", "rt",
+		"rb", "rp", "script", "style"} {
 		if isFold(name, known) {
 			return true
 		}

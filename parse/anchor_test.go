@@ -18,7 +18,8 @@ func anchors(t *testing.T, opt Options, contentType string, body []byte) (list [
 	x := NewExtractor(opt, weburl.Options{})
 	if _, err := x.Extract([]byte("http://a.test/"), body, contentType, func(url []byte, l *Link) {
 		rel, text := x.Anchor(l, 40)
-		list = append(list, fmt.Sprintf("%s %s [%s] %s", bytes.TrimPrefix(url, []byte("http://a.test/")), l.Tag, rel, text))
+		list = append(list,
+			fmt.Sprintf("%s %s [%s] %s", bytes.TrimPrefix(url, []byte("http://a.test/")), l.Tag, rel, text))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func TestAnchor(t *testing.T) {
 		{`<a href=1><img src=x alt=no></a>`, "1 a []"},
 		{`<a href=1>unclosed`, "1 a [] unclosed"},
 		{`<a href=1>unclosed<p`, "1 a [] unclosed"},
-		{`<a href=1>0123456789 0123456789 0123456789 0123456789</a>`, "1 a [] 0123456789 0123456789 0123456789 0123456"},
+		{`<a href=1>0123456789 0123456789 0123456789 0123456789</a>`,
+			"1 a [] 0123456789 0123456789 0123456789 0123456"},
 		{`<a href=1>ééééééééééééééééééééé</a>`, "1 a [] éééééééééééééééééééé"},
 		{"<a href=1>a\x00b\xff\xfec</a>", "1 a [] a\ufffdbc"},
 		{`<area href=1 rel=x alt=no><a>no link</a>`, "1 area [x]"},
@@ -68,7 +70,8 @@ func TestAnchorEncodings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for contentType, body := range map[string]string{"text/html; charset=utf-8": page, "text/html; charset=latin1": latin, "text/html": wide,
+	for contentType, body := range map[string]string{"text/html; charset=utf-8": page,
+		"text/html; charset=latin1": latin, "text/html": wide,
 		"text/html; charset=": "<meta charset=windows-1252>" + latin} {
 		if got := anchors(t, Options{}, contentType, []byte(body)); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %q", contentType, got, want)
@@ -85,13 +88,15 @@ func FuzzAnchor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		var want, got []string
 		url := []byte("http://a.test/")
-		if _, err := plain.Extract(url, body, contentType, func(u []byte, _ *Link) { want = append(want, string(u)) }); err != nil {
+		if _, err := plain.Extract(url, body, contentType,
+			func(u []byte, _ *Link) { want = append(want, string(u)) }); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := with.Extract(url, body, contentType, func(u []byte, l *Link) {
 			got = append(got, string(u))
 			rel, text := with.Anchor(l, 100)
-			if len(rel) > 100 || len(text) > 100 || bytes.ContainsAny(text, "\n\t\r") || !bytes.Equal(bytes.TrimSpace(text), text) {
+			if len(rel) > 100 || len(text) > 100 || bytes.ContainsAny(text, "\n\t\r") ||
+				!bytes.Equal(bytes.TrimSpace(text), text) {
 				t.Errorf("rel %q, text %q", rel, text)
 			}
 		}); err != nil {

@@ -13,26 +13,33 @@ func TestAssets(t *testing.T) {
 		{`<img src=1 srcset="2, 3 2x,4 100w" alt=x><img src=""><img src=" "><img src=#x><img SRC=5 src=6>`,
 			"img:1 img:2 img:3 img:4 img:5"},
 		{`<picture><source srcset="1 1x,2 2x" media="(x)"><img src=3></picture>`, "source:1 source:2 img:3"},
-		{`<video src=1 poster=2><source src=3><track src=4></video><audio src=5></audio><embed src=6><object data=7></object>`,
+		{`<video src=1 poster=2><source src=3><track src=4></video><audio src=5></audio><embed src=6>` +
+			`<object data=7></object>`,
 			"video:1 video:2 source:3 track:4 audio:5 embed:6 object:7"},
 		{`<input type=IMAGE src=1><input src=2><input type=text src=3>`, "input:1"},
 		{`<script src=1>"<img src=2>"</script><script>url(3)</script>`, "script:1"},
 		{`<link rel=stylesheet href=1><link rel="shortcut icon" href=2><link rel=next href=3><link rel=search href=4>` +
-			`<link rel=preload as=image href=5 imagesrcset="6 1x, 7 2x"><link rel=manifest href=8><link rel=modulepreload href=9>`,
+			`<link rel=preload as=image href=5 imagesrcset="6 1x, 7 2x"><link rel=manifest href=8><link ` +
+			`rel=modulepreload href=9>`,
 			"link:1 link:2 link:3 link:6 link:7 link:5 link:8 link:9"},
-		{`<body background=1><table background=2><tbody background=3><tr background=4><td background=5><th background=6></table><p background=7>`,
+		{`<body background=1><table background=2><tbody background=3><tr background=4><td background=5><th ` +
+			`background=6></table><p background=7>`,
 			"background:1 background:2 background:3 background:4 background:5 background:6"},
 		{`<body style="a:url(1)"><body style="a:url(2)" background=3><body background=4>`, "css:1 background:3"},
 		{`<a href=1 style="a:url(2)"><img src=3></a><a
 			href=4>`, "css:2 a:1 img:3 a:4"},
-		{`<style>@import "1"; a { b: url( '2' ), url(3) } /* url(4) */</style><style><!-- a{b:url(5)} --></style>`, "css:1 css:2 css:3 css:5"},
+		{`<style>@import "1"; a { b: url( '2' ), url(3) } /* url(4) */</style><style><!-- a{b:url(5)} --></style>`,
+			"css:1 css:2 css:3 css:5"},
 		{`<p style='a:url("1&amp;2&#41;")' style="a:url(3)">`, "css:1&2)"},
-		{`<svg><image href=1 xlink:href=2 /><image xlink:href=3 /><use href=#x /><use xlink:href="4#x"/><feImage href=5 /><script href=6></script>` +
+		{`<svg><image href=1 xlink:href=2 /><image xlink:href=3 /><use href=#x /><use xlink:href="4#x"/><feImage ` +
+			`href=5 /><script href=6></script>` +
 			`<style>a{b:url(7)}<![CDATA[a{b:url(8)}]]>a{b:url(9&amp;)}</style><rect style="fill:url(10)"/></svg>`,
 			"image:1 image:3 use:4#x image:5 script:6 css:7 css:8 css:9& css:10"},
 		{`<svg><img src=1><image src=2></svg><image src=3>`, "img:1 img:2 img:3"},
-		{`<noscript><img src=1></noscript><template><img src=2></template><!-- <img src=3> --><textarea><img src=4></textarea>`, "img:1 img:2"},
-		{`<form action=1><form action=2 method=get></form><form action=3 method=POST></form><form method=dialog action=4></form><form></form>` +
+		{`<noscript><img src=1></noscript><template><img src=2></template><!-- <img src=3> --><textarea><img src=4>` +
+			`</textarea>`, "img:1 img:2"},
+		{`<form action=1><form action=2 method=get></form><form action=3 method=POST></form><form method=dialog ` +
+			`action=4></form><form></form>` +
 			`<form action=""></form><form action=5 method=x></form>`, "form:1 form:2 form:5"},
 		{`<frameset style="a:url(1)"><frame src=2 style="a:url(3)"></frameset>`, "css:1 css:3 frame:2"},
 		{`<img src=1`, ""},
@@ -42,13 +49,15 @@ func TestAssets(t *testing.T) {
 		if got := links(parsePage(Options{Assets: true, Forms: true}, test.body)); got != test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", test.body, got, test.want)
 		}
-		if d := assetDifference([]byte(test.body), "text/html; charset=utf-8", !strings.Contains(test.body, "<form action=2")); d != "" {
+		if d := assetDifference([]byte(test.body), "text/html; charset=utf-8",
+			!strings.Contains(test.body, "<form action=2")); d != "" {
 			t.Errorf("%s: %s", test.body, d)
 		}
 	}
 	page := parsePage(Options{Assets: true, Forms: true},
 		`<a href=1><img src=2><link rel=icon href=3><link rel=next href=4><form action=5 rel=nofollow>`)
-	for i, want := range []Link{{Tag: A}, {Tag: Img, Asset: true}, {Tag: LinkTag, Rel: RelOther, Asset: true}, {Tag: LinkTag, Rel: RelNext}, {Tag: Form, NoFollow: true}} {
+	for i, want := range []Link{{Tag: A}, {Tag: Img, Asset: true}, {Tag: LinkTag, Rel: RelOther, Asset: true},
+		{Tag: LinkTag, Rel: RelNext}, {Tag: Form, NoFollow: true}} {
 		got := page.Links[i]
 		got.Ref, got.Rel = nil, got.Rel&^RelAsset
 		if want.Tag == Form {
@@ -58,7 +67,8 @@ func TestAssets(t *testing.T) {
 			t.Errorf("link %d: got %+v, want %+v", i, got, want)
 		}
 	}
-	if got := links(parsePage(Options{}, `<form action=1><img src=2><link rel=stylesheet href=3><style>@import "4"</style><a href=5>`)); got != "a:5" {
+	if got := links(parsePage(Options{},
+		`<form action=1><img src=2><link rel=stylesheet href=3><style>@import "4"</style><a href=5>`)); got != "a:5" {
 		t.Errorf("by default: got %s, want a:5", got)
 	}
 }
@@ -67,7 +77,8 @@ func TestAssets(t *testing.T) {
 func TestFormsBehindPlainTags(t *testing.T) {
 	body := strings.Repeat("<p class=\"x\">text</p>", 50)
 	want := strings.Repeat("form:1 ", 20)
-	if got := links(parsePage(Options{Forms: true}, strings.Repeat(body+"<form class=\"y\" action=\"1\"></form>", 20))); got+" " != want {
+	if got := links(parsePage(Options{Forms: true},
+		strings.Repeat(body+"<form class=\"y\" action=\"1\"></form>", 20))); got+" " != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -148,7 +159,8 @@ func TestCSS(t *testing.T) {
 // TestInlineCSSCharset: the text of <style> is in the page's encoding, in which a byte of a character may
 // look like an escape.
 func TestInlineCSSCharset(t *testing.T) {
-	for _, body := range []string{"<style>a{b:url(\x83\x5c)}</style>", "<p style='a:url(\x83\x5c)'>", "<svg><style><![CDATA[a{b:url(\x83\x5c)}]]></style>"} {
+	for _, body := range []string{"<style>a{b:url(\x83\x5c)}</style>", "<p style='a:url(\x83\x5c)'>",
+		"<svg><style><![CDATA[a{b:url(\x83\x5c)}]]></style>"} {
 		page := new(Page)
 		NewParser(Options{Assets: true}).Parse([]byte(body), "text/html; charset=shift_jis", page)
 		if got := links(page); got != "css:ソ" {
@@ -158,7 +170,8 @@ func TestInlineCSSCharset(t *testing.T) {
 }
 
 func FuzzCSS(f *testing.F) {
-	for _, s := range []string{"@import 'x'; a{b:url( \"y\" )}", `\75rl(a\)b)/*`, "@namespace url(x);<!-- 1url(x) -->url(z\\", "'a\\\r\nb\n' url(c'd)"} {
+	for _, s := range []string{"@import 'x'; a{b:url( \"y\" )}", `\75rl(a\)b)/*`,
+		"@namespace url(x);<!-- 1url(x) -->url(z\\", "'a\\\r\nb\n' url(c'd)"} {
 		f.Add([]byte(s), "text/css; charset=utf-8")
 	}
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
@@ -225,7 +238,8 @@ func TestQueryCharsets(t *testing.T) {
 		{"x-user-defined", "<a href='?\xE9'>", "?%E9"},
 	} {
 		got := ""
-		if _, err := x.Extract([]byte("http://h/"), []byte(test.body), "text/html; charset="+test.charset, func(url []byte, _ *Link) { got += string(url) }); err != nil ||
+		if _, err := x.Extract([]byte("http://h/"), []byte(test.body), "text/html; charset="+test.charset,
+			func(url []byte, _ *Link) { got += string(url) }); err != nil ||
 			got != "http://h/"+test.want {
 			t.Errorf("%s: got %s, %v, want %s", test.charset, got, err, test.want)
 		}

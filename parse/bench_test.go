@@ -13,24 +13,31 @@ import (
 // samplePage returns a page of about 25 kB with 59 links, the paper's means.
 func samplePage() []byte {
 	var b bytes.Buffer
-	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A page &amp; its title</title>\n" +
-		"<link rel=\"stylesheet\" href=\"/css/main.css?v=12\"><link rel=\"canonical\" href=\"https://www.example.com/page\">\n" +
-		"<style>body { margin: 0 } a > b { color: red }</style>\n<script>var a = 1 < 2; if (a) { document.write('<a href=\"x\">') }</script>\n" +
-		"</head><body class=\"page two-columns\" id=\"top\">\n<!-- a comment with <a href=\"hidden\"> in it -->\n")
+	b.WriteString(
+		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A page &amp; its title</title>\n" +
+			"<link rel=\"stylesheet\" href=\"/css/main.css?v=12\"><link rel=\"canonical\" " +
+			"href=\"https://www.example.com/page\">\n" +
+			"<style>body { margin: 0 } a > b { color: red }</style>\n<script>var a = 1 < 2; if (a) { " +
+			"document.write('<a href=\"x\">') }</script>\n" +
+			"</head><body class=\"page two-columns\" id=\"top\">\n<!-- a comment with <a href=\"hidden\"> in it -->\n")
 	for i := range 59 {
-		fmt.Fprintf(&b, "<div class=\"item item-%d\" data-id=\"%d\"><h2 class=\"title\">Heading number %d</h2>\n", i, i*77, i)
+		fmt.Fprintf(&b, "<div class=\"item item-%d\" data-id=\"%d\"><h2 class=\"title\">Heading number %d</h2>\n", i,
+			i*77, i)
 		switch i % 4 {
 		case 0:
 			fmt.Fprintf(&b, "<a class=\"more\" href=\"/articles/2024/%d/some-title-of-an-article.html\">", i)
 		case 1:
-			fmt.Fprintf(&b, "<a href=\"https://www.example.org/page.php?id=%d&amp;lang=en\" rel=\"nofollow noopener\" target=_blank>", i)
+			fmt.Fprintf(&b, "<a href=\"https://www.example.org/page.php?id=%d&amp;lang=en\" rel=\"nofollow "+
+				"noopener\" target=_blank>", i)
 		case 2:
 			fmt.Fprintf(&b, "<a href='../relative/%d' title='It is a \"title\"'>", i)
 		default:
 			fmt.Fprintf(&b, "<a href=\"#section-%d\">", i)
 		}
-		b.WriteString("<img src=\"/img/thumb.jpg\" alt=\"\" width=\"120\" height=\"90\"> read on</a>\n<p>Some words of text that go on for a while, " +
-			"with <b>bold</b> and <em>other</em> words in between,<br> so that the ratio of text to markup is what it is on the web.</p>\n</div>\n")
+		b.WriteString("<img src=\"/img/thumb.jpg\" alt=\"\" width=\"120\" height=\"90\"> read on</a>\n<p>Some words " +
+			"of text that go on for a while, " +
+			"with <b>bold</b> and <em>other</em> words in between,<br> so that the ratio of text to markup is what " +
+			"it is on the web.</p>\n</div>\n")
 	}
 	b.WriteString("</body></html>\n")
 	return b.Bytes()

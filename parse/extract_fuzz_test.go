@@ -55,7 +55,8 @@ func FuzzExtract(f *testing.F) {
 		if emitted != counts.Links || counts.Links+counts.Invalid+counts.OtherScheme > maxLinks {
 			t.Fatalf("%d links, %+v", emitted, counts)
 		}
-		if sum := counts.Links + counts.Invalid + counts.OtherScheme + counts.TooLong + counts.Dropped; sum > int64(bytes.Count(body, []byte("<")))+
+		if sum := counts.Links + counts.Invalid + counts.OtherScheme + counts.TooLong +
+			counts.Dropped; sum > int64(bytes.Count(body, []byte("<")))+
 			int64(bytes.Count(body, []byte{0x3c, 0})) && x == plain && len(x.Page().Charset) > 0 &&
 			x.Page().Charset == "utf-8" {
 			t.Fatalf("%d links of %q", sum, body)

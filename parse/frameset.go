@@ -157,7 +157,8 @@ func isOfHead(name []byte) bool {
 // forbidsFrameset reports whether the named element makes the tree builder ignore a later <frameset>.
 func forbidsFrameset(name []byte) bool {
 	for _, s := range [...]string{"body", "br", "img", "image", "table", "li", "dd", "dt", "pre", "listing",
-		"hr", "button", "area", "embed", "keygen", "wbr", "applet", "marquee", "object", "input", "textarea", "xmp", "iframe", "select"} {
+		"hr", "button", "area", "embed", "keygen", "wbr", "applet", "marquee", "object", "input", "textarea", "xmp",
+		"iframe", "select"} {
 		if isFold(name, s) {
 			return true
 		}

@@ -136,10 +136,10 @@ func ParseRefresh(value []byte) (ref []byte) { return parseRefresh(value) }
 
 // ParseRobots parses the directives of a robots meta.
 //
-// They are separated by commas, on many pages by spaces. It keeps noindex, nofollow, noarchive and none, which means the first two. all, index and
-// follow have no effect: of contradictory directives the most restrictive counts, also across metas and
-// headers, as Google documents. Directives with a value (max-image-preview: none; unavailable_after: a date
-// with commas) have other meanings.
+// They are separated by commas, on many pages by spaces. It keeps noindex, nofollow, noarchive and none,
+// which means the first two. all, index and follow have no effect: of contradictory directives the most
+// restrictive counts, also across metas and headers, as Google documents. Directives with a value
+// (max-image-preview: none; unavailable_after: a date with commas) have other meanings.
 func ParseRobots(value []byte) Robots {
 	var r Robots
 	for len(value) > 0 {

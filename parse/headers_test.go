@@ -23,15 +23,17 @@ func linkLine(value string) string {
 // TestLinkHeader has the examples of RFC 8288 and variants seen on servers.
 func TestLinkHeader(t *testing.T) {
 	for value, want := range map[string]string{
-		`<http://example.com/TheBook/chapter2>; rel="previous"; title="previous chapter"`: "http://example.com/TheBook/chapter2=2",
-		`</>; rel="http://example.net/foo"`:                                               "/=16",
-		`</terms>; rel="copyright"; anchor="#foo"`:                                        "",
-		`</TheBook/chapter2>; rel="previous"; title*=UTF-8'de'letztes%20Kapitel, </TheBook/chapter4>; rel="next"; title*=UTF-8'de'x`: "/TheBook/chapter2=2 /TheBook/chapter4=1",
-		`<http://example.org/>; rel="start http://example.net/relation/other"`:                                                       "http://example.org/=16",
-		`<a>; rel="next", <b>; rel=prev`:                   "a=1 b=2",
-		`<a,b;c>; title="x, <y>; rel=next"; rel=canonical`: "a,b;c=4",
-		`<a>;rel=next;rel=prev`:                            "a=1",
-		`<a>;rel=preload;as=style, <b>; rel="icon"`:        "a=48 b=48",
+		`<http://example.com/TheBook/chapter2>; rel="previous"; title="previous chapter"`: "http://example.com/" +
+			"TheBook/chapter2=2",
+		`</>; rel="http://example.net/foo"`:        "/=16",
+		`</terms>; rel="copyright"; anchor="#foo"`: "",
+		`</TheBook/chapter2>; rel="previous"; title*=UTF-8'de'letztes%20Kapitel, </TheBook/chapter4>; rel="next"; ` +
+			`title*=UTF-8'de'x`: "/TheBook/chapter2=2 /TheBook/chapter4=1",
+		`<http://example.org/>; rel="start http://example.net/relation/other"`: "http://example.org/=16",
+		`<a>; rel="next", <b>; rel=prev`:                                       "a=1 b=2",
+		`<a,b;c>; title="x, <y>; rel=next"; rel=canonical`:                     "a,b;c=4",
+		`<a>;rel=next;rel=prev`:                                                "a=1",
+		`<a>;rel=preload;as=style, <b>; rel="icon"`:                            "a=48 b=48",
 		`<a>`:                                  "a=0",
 		`<>;rel=next`:                          "=1",
 		`<a> ; REL = "Next NoFollow"`:          "a=1!",
@@ -104,15 +106,17 @@ func TestSniff(t *testing.T) {
 			t.Errorf("%.40q: got %t", body, got)
 		}
 	}
-	for body, want := range map[string]bool{"<!doctype html>": true, "\n<HTML >": true, "<head>": true, "<body>": true, "<title>": true,
-		"<!-- -->": false, "<p>": false, "<a href=x>": false, "<script>": false, "x<html>": false, "<html": false} {
+	for body, want := range map[string]bool{"<!doctype html>": true, "\n<HTML >": true, "<head>": true, "<body>": true,
+		"<title>": true, "<!-- -->": false, "<p>": false, "<a href=x>": false, "<script>": false, "x<html>": false,
+		"<html": false} {
 		if got := SniffDocument([]byte(body)); got != want {
 			t.Errorf("%q as a document: got %t", body, got)
 		}
 	}
 	const ns = `xmlns="http://www.w3.org/1999/xhtml"`
 	for body, want := range map[string]bool{
-		"<html " + ns + ">": true, "\uFEFF<?xml version='1.0'?>\n<!-- <rss> --><!DOCTYPE html [<!ENTITY x '>'>]>\n<html lang='x' " + ns + "/>": true,
+		"<html " + ns + ">": true, "\uFEFF<?xml version='1.0'?>\n<!-- <rss> --><!DOCTYPE html [<!ENTITY x " +
+			"'>'>]>\n<html lang='x' " + ns + "/>": true,
 		"<html>": false, "<rss " + ns + ">": false, "<h:html xmlns:h='http://www.w3.org/1999/xhtml'>": false,
 		"<HTML " + ns + ">": false,
 		"<html xmlns='x'>":  false, "<!DOCTYPE html [": false, "<?xml": false, "": false, "<html " + ns[:20]: false,
@@ -137,7 +141,8 @@ func TestXHTML(t *testing.T) {
 }
 
 func FuzzLinkHeader(f *testing.F) {
-	for _, s := range []string{`<a>; rel="next", <b>;rel=prev`, `<a,b;c>; title="x, <y>; rel=next"; rel=canonical`, `x"<a>\"", <b>;anchor=c`, `<a>;rel="n\e`} {
+	for _, s := range []string{`<a>; rel="next", <b>;rel=prev`, `<a,b;c>; title="x, <y>; rel=next"; rel=canonical`,
+		`x"<a>\"", <b>;anchor=c`, `<a>;rel="n\e`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -154,7 +159,8 @@ func FuzzLinkHeader(f *testing.F) {
 }
 
 func FuzzRobotsTag(f *testing.F) {
-	for _, s := range []string{"noindex, nofollow", "otherbot: noindex, drumbeat: none", "unavailable_after: Wed, 25 Jun 2010 15:00:00 GMT", "*: none"} {
+	for _, s := range []string{"noindex, nofollow", "otherbot: noindex, drumbeat: none",
+		"unavailable_after: Wed, 25 Jun 2010 15:00:00 GMT", "*: none"} {
 		f.Add([]byte(s), "drumbeat")
 	}
 	f.Fuzz(func(t *testing.T, value []byte, agent string) {

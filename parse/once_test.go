@@ -15,7 +15,8 @@ func compareOnce(t *testing.T, x *Extractor, page string, body []byte, contentTy
 	t.Helper()
 	line := func(url []byte, l *Link) string { return fmt.Sprintf("%s %v %v", url, l.NoFollow, l.Asset) }
 	var want, got, emitted []string
-	counts, err := x.Extract([]byte(page), body, contentType, func(url []byte, l *Link) { want = append(want, line(url, l)) })
+	counts, err := x.Extract([]byte(page), body, contentType,
+		func(url []byte, l *Link) { want = append(want, line(url, l)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,8 @@ func compareOnce(t *testing.T, x *Extractor, page string, body []byte, contentTy
 func TestExtractOnce(t *testing.T) {
 	const seed = 11
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	pieces := strings.Split("#|#a|#b c| |&#9;|&#10;|a|b|?|?x|/|//|..|http:|//h|mailto:|%2e|&#252;|http://[|:|&#0;|"+strings.Repeat("long/", 500), "|")
+	pieces := strings.Split("#|#a|#b c| |&#9;|&#10;|a|b|?|?x|/|//|..|http:|//h|mailto:|%2e|&#252;|http://[|:|&#0;|"+
+		strings.Repeat("long/", 500), "|")
 	x := NewExtractor(Options{Assets: true}, weburl.Options{})
 	known := 0
 	for i := range 2000 {
@@ -92,7 +94,8 @@ func TestExtractOnceAllocs(t *testing.T) {
 }
 
 func FuzzExtractOnce(f *testing.F) {
-	f.Add([]byte("<a href=x><a href=x#y><a href='x #y'><a href='x '><a href=' x'><a href=#><a href=''><base href=/>"), "text/html; charset=utf-8")
+	f.Add([]byte("<a href=x><a href=x#y><a href='x #y'><a href='x '><a href=' x'><a href=#><a href=''><base href=/>"),
+		"text/html; charset=utf-8")
 	x := NewExtractor(Options{Assets: true, Forms: true}, weburl.Options{})
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		if len(body) <= 1<<16 {

@@ -36,9 +36,12 @@ func TestLinks(t *testing.T) {
 			"link:2 link:3 link:4 link:5"},
 		{`<meta http-equiv=Refresh content="5; url=1">`, "meta:1"},
 		{`<noscript><a href=1></noscript><template><a href=2></template>`, "a:1 a:2"},
-		{`<script>"<a href=1>"</script><style><a href=2></style><title><a href=3></title><textarea><a href=4></textarea>` +
-			`<xmp><a href=5></xmp><noembed><a href=6></noembed><noframes><a href=7></noframes><a href=8><plaintext><a href=9>`, "a:8"},
-		{`<!-- <a href=1> --><!--><a href=2><!---><a href=3><!-- --!><a href=4><!-- -- ><a href=5>--><a href=6>`, "a:2 a:3 a:4 a:6"},
+		{`<script>"<a href=1>"</script><style><a href=2></style><title><a href=3></title><textarea><a ` +
+			`href=4></textarea>` +
+			`<xmp><a href=5></xmp><noembed><a href=6></noembed><noframes><a href=7></noframes><a href=8><plaintext>` +
+			`<a href=9>`, "a:8"},
+		{`<!-- <a href=1> --><!--><a href=2><!---><a href=3><!-- --!><a href=4><!-- -- ><a href=5>--><a href=6>`,
+			"a:2 a:3 a:4 a:6"},
 		{`<!doctype "<a href=1>"><? <a href=2>?><a href=3></ <a href=4>><a href=5></><a href=6>`, `a:3 a:5 a:6`},
 		{`<![CDATA[<a href=1>]]><svg><![CDATA[<a href=2>]]></svg>`, ""},
 		{`<script><!--<script></script><a href=1>--></script><a href=2>`, "a:2"},
@@ -73,10 +76,13 @@ func TestLinks(t *testing.T) {
 // TestFrameset: in a page of frames only frames are links; in a page with a body they are not.
 func TestFrameset(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
-		{"<frameset><frame src=1><frame SRC='2'/><frameset><frame src=3></frameset><frame src=4></frameset><frame src=5><a href=6>",
+		{"<frameset><frame src=1><frame SRC='2'/><frameset><frame src=3></frameset><frame " +
+			"src=4></frameset><frame src=5><a href=6>",
 			"frame:1 frame:2 frame:3 frame:4"},
-		{"<link rel=next href=1><title>x</title><script>x<y</script><!-- x --><frameset><iframe src=2></iframe><a href=3><frame src=4>", "link:1 frame:4"},
-		{"<p><a href=1></a> <input type=HIDDEN><noscript> </noscript><frameset><frame src=2><noframes><a href=3></noframes>", "frame:2"},
+		{"<link rel=next href=1><title>x</title><script>x<y</script><!-- x --><frameset><iframe src=2></iframe><a " +
+			"href=3><frame src=4>", "link:1 frame:4"},
+		{"<p><a href=1></a> <input type=HIDDEN><noscript> </noscript><frameset><frame src=2><noframes><a " +
+			"href=3></noframes>", "frame:2"},
 		{"<p>x<frameset><frame src=1></frameset><a href=2>", "a:2"},
 		{"<body><frameset><frame src=1></frameset><a href=2>", "a:2"},
 		{"<input><frameset><frame src=1><a href=2>", "a:2"},
@@ -87,9 +93,11 @@ func TestFrameset(t *testing.T) {
 		{"\x00<!doctype html>\x00<frameset><frame src=1></frameset>", "frame:1"},
 		{"< <frameset><frame src=1></frameset><a href=2>", "a:2"},
 		{"<frameset><p title='<frame src=1>'><!-- <frame src=2> --><frame src=3", ""},
-		{"<template><col><a href=1></template><a href=2><template>x<!-- <p> --></b><col><template></template><a href=3></template><a href=4>", "a:2 a:4"},
+		{"<template><col><a href=1></template><a href=2><template>x<!-- <p> --></b><col><template></template><a " +
+			"href=3></template><a href=4>", "a:2 a:4"},
 		{"<template><col><a href=1>", ""},
-		{"<math><mi><mglyph><iframe src=1><a href=2></iframe></mglyph><iframe src=3></iframe></mi><iframe src=4></iframe></math>", "a:2 iframe:3"},
+		{"<math><mi><mglyph><iframe src=1><a href=2></iframe></mglyph><iframe src=3></iframe></mi><iframe " +
+			"src=4></iframe></math>", "a:2 iframe:3"},
 	} {
 		if got := links(parsePage(Options{}, test.body)); got != test.want {
 			t.Errorf("%q:\ngot  %s\nwant %s", test.body, got, test.want)
@@ -125,7 +133,8 @@ func TestReferences(t *testing.T) {
 }
 
 func TestRelAndOptions(t *testing.T) {
-	body := `<a href=1 rel="noopener NoFollow"><a href=2 rel=next><link rel="alternate nofollow" href=3><link rel=icon href=4>` +
+	body := `<a href=1 rel="noopener NoFollow"><a href=2 rel=next><link rel="alternate nofollow" href=3><link ` +
+		`rel=icon href=4>` +
 		`<iframe src=5></iframe><link rel=canonical href=6><link rel=canonical href=7>`
 	page := parsePage(Options{}, body)
 	if l := page.Links[0]; !l.NoFollow || l.Rel != RelOther {
@@ -161,7 +170,8 @@ func TestRobotsMeta(t *testing.T) {
 		{`<META NAME=ROBOTS CONTENT=NONE>`, Robots{NoIndex: true, NoFollow: true}},
 		{`<meta name=robots content="noarchive, none">`, Robots{true, true, true}},
 		{`<meta name=drumbeat content=NoArchive>`, Robots{NoArchive: true}},
-		{`<meta name=robots content="nofollow"><meta name=robots content="noindex">`, Robots{NoIndex: true, NoFollow: true}},
+		{`<meta name=robots content="nofollow"><meta name=robots content="noindex">`,
+			Robots{NoIndex: true, NoFollow: true}},
 		{`<meta name=drumbeat content="nofollow">`, Robots{NoFollow: true}},
 		{`<meta name=otherbot content="nofollow">`, Robots{}},
 		{`<meta name=robots content="index,follow,max-snippet:-1">`, Robots{}},
@@ -186,7 +196,8 @@ func TestRefresh(t *testing.T) {
 		"  1.5.2;url=x": "x", ".5;url=x": "x",
 		"0;urlx": "urlx", "0;url": "url", "0;u=x": "u=x", "0;'x'y": "x", "0;url=''": "", "0\turl=x": "x",
 		"0 ; ;url=x": ";url=x",
-		"":           "-", "0": "-", "0;": "-", "0; ": "-", "x;url=x": "-", ";url=x": "-", "-1;url=x": "-", "0url=x": "-",
+		"":           "-", "0": "-", "0;": "-", "0; ": "-", "x;url=x": "-", ";url=x": "-",
+		"-1;url=x": "-", "0url=x": "-",
 	} {
 		got := "-"
 		if url := parseRefresh([]byte(content)); url != nil {
@@ -233,9 +244,9 @@ func TestPageKeepsLittle(t *testing.T) {
 // leaves room for a busy machine and the race detector; quadratic code would take minutes.
 func TestHostilePagesAreLinear(t *testing.T) {
 	p, all, page := NewParser(Options{Agent: "x"}), NewParser(Options{Assets: true, Forms: true}), new(Page)
-	for _, part := range []string{"<", "<a", "<a ", "<a href='", "<a href=\"&", "<!--", "<!-- --", "<!---!>", "<script><!--", "<script>", "</script", "<svg>",
-		"<svg><title>", "<math><annotation-xml>", "<![CDATA[", "<title>", "</title", "<textarea><", "<iframe ",
-		"&", "<a href=&a;", "<a href=&#", "=",
+	for _, part := range []string{"<", "<a", "<a ", "<a href='", "<a href=\"&", "<!--", "<!-- --", "<!---!>",
+		"<script><!--", "<script>", "</script", "<svg>", "<svg><title>", "<math><annotation-xml>", "<![CDATA[",
+		"<title>", "</title", "<textarea><", "<iframe ", "&", "<a href=&a;", "<a href=&#", "=",
 		"<a x=y ", " x", "<base href=", "<meta http-equiv=refresh content='0;url=", "<div><table>", "<b><i>",
 		"\x00", "<?", "</", "<a href=x>", "<a rel=' x x x' href=y>",
 		"<frameset>", "<frameset></frameset>x<frameset>", "<template>", "<template><col>", "<template></b>",
@@ -319,7 +330,8 @@ func TestCharsets(t *testing.T) {
 	for range 2 { // the second time with warm caches
 		for _, test := range tests {
 			got := ""
-			_, err := x.Extract([]byte("http://h/"), []byte(test.body), test.header, func(url []byte, l *Link) { got += string(url) })
+			_, err := x.Extract([]byte("http://h/"), []byte(test.body), test.header,
+				func(url []byte, l *Link) { got += string(url) })
 			if want := "http://h/" + test.want; err != nil || got != want || x.Page().Charset != test.charset {
 				t.Errorf("%s: got %s in %s, %v, want %s in %s", test.name, got, x.Page().Charset, err, want,
 					test.charset)

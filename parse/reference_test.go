@@ -106,24 +106,38 @@ func knownToDiffer(body []byte) bool {
 
 func TestRandomPagesAgainstReference(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(*seedFlag, 0))
-	pieces := strings.Split("<a href=1>|<a href='2'>|<a href=\"3\" rel=nofollow>|<a href=4/>|<a  HREF = 5 >|<a x=y/href=6>|<a href=7 href=8>|"+
-		"<a href>|<a href=>|<a href=''>|<a =href=9>|<a \"href=10\">|<a href=\"11|<a href='12|</a>|</a href=13>|<area href=14>|"+
-		"<link rel=next href=15>|<link href=16 rel='Canonical X'>|<link href=17>|<link rel=alternate href=>|<base href=18>|<base>|"+
-		"<iframe src=19>|</iframe>|<iframe src=20 />|<meta http-equiv=refresh content='1;url=21'>|<meta name=robots content=none>|"+
-		"<meta name=drumbeat content='noindex,x'>|<!--|-->|--!>|<!-->|<!--->|<!|<!>|<?|>|<|</|</>|<!doctype html>|<![CDATA[|]]>|"+
-		"<script>|</script>|<script|<SCRIPT >|</scripty>|</script x='>'>|<!--<script>|-|--|<style>|</style>|<title>|</title>|</TITLE\n>|"+
-		"<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|<noframes>|</noframes>|<noscript>|</noscript>|<table>|<tr>|<td>|"+
-		"</table>|<select>|<option>|</select>|<p>|<div class=\"x y\">|</div>|<b>|</b>|<form>|<input type=hidden>|<h1>|<li>|<body>|</body>|"+
-		"<html>|</html>|<head>|</head>|<button>|<caption>|<colgroup>|<object>|<br/>|<nobr>|<textarea/>|<ruby>|<rt>|<hr>|<plaintext>|"+
+	pieces := strings.Split("<a href=1>|<a href='2'>|<a href=\"3\" rel=nofollow>|<a href=4/>|<a  HREF = 5 >|<a "+
+		"x=y/href=6>|<a href=7 href=8>|"+
+		"<a href>|<a href=>|<a href=''>|<a =href=9>|<a \"href=10\">|<a href=\"11|<a href='12|</a>|</a "+
+		"href=13>|<area href=14>|"+
+		"<link rel=next href=15>|<link href=16 rel='Canonical X'>|<link href=17>|<link rel=alternate "+
+		"href=>|<base href=18>|<base>|"+
+		"<iframe src=19>|</iframe>|<iframe src=20 />|<meta http-equiv=refresh content='1;url=21'>|<meta "+
+		"name=robots content=none>|"+
+		"<meta name=drumbeat content='noindex,x'>|<!--|-->|--!>|<!-->|<!--->|<!|<!>|<?|>|<|</|</>|<!doctype "+
+		"html>|<![CDATA[|]]>|"+
+		"<script>|</script>|<script|<SCRIPT >|</scripty>|</script "+
+		"x='>'>|<!--<script>|-|--|<style>|</style>|<title>|</title>|</TITLE\n>|"+
+		"<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|<noframes>|</noframes>|<noscript>|</noscript>|"+
+		"<table>|<tr>|<td>|"+
+		"</table>|<select>|<option>|</select>|<p>|<div class=\"x y\">|</div>|<b>|</b>|<form>|<input "+
+		"type=hidden>|<h1>|<li>|<body>|</body>|"+
+		"<html>|</html>|<head>|</head>|<button>|<caption>|<colgroup>|<object>|<br/>|<nobr>|<textarea/>|<ruby>|<rt>|"+
+		"<hr>|<plaintext>|"+
 		"<frameset>|<frameset>|</frameset>|<frame src=23>|<template>|</template>|</br>|"+
 		"text|a|\x00|\r|\r\n|\n|\t|\f| |=|'|\"|/|&amp;|&|&copy|&copy;|&copy=|&notit;|&#38;|&#x26|&#0;|&#128;|;|"+
-		"<img src=30>|<img SRCSET='31 1x, 32'>|<source src=33 srcset=34,>|<video src=35 poster=36>|<audio src=37>|<track src=38>|<embed src=39>|"+
-		"<object data=40>|<input type=image src=41>|<input src=42>|<script src=43></script>|<td background=44>|<body background=45>|"+
-		"<p style='x:url(46)'>|<style>@import url(47);x{y:url('48')}</style>|<a style=\"x:url(&quot;49&quot;)\" href=50>|<link rel=icon href=51>|"+
-		"<link rel=preload imagesrcset='52,53 2x'>|<form action=54>|<form action=55 method=POST>|<form action=56 method=x>|</form>|"+
+		"<img src=30>|<img SRCSET='31 1x, 32'>|<source src=33 srcset=34,>|<video src=35 poster=36>|<audio "+
+		"src=37>|<track src=38>|<embed src=39>|"+
+		"<object data=40>|<input type=image src=41>|<input src=42>|<script src=43></script>|<td "+
+		"background=44>|<body background=45>|"+
+		"<p style='x:url(46)'>|<style>@import url(47);x{y:url('48')}</style>|<a style=\"x:url(&quot;49&quot;)\" "+
+		"href=50>|<link rel=icon href=51>|"+
+		"<link rel=preload imagesrcset='52,53 2x'>|<form action=54>|<form action=55 method=POST>|<form action=56 "+
+		"method=x>|</form>|"+
 		"<img src=''>|<img src=#57>|<div style=''>|<image src=58>|"+
 		"<a href='&amp;&copy;&copy=&notin;&notit;&amp&ampx&#65;&#x41&#xD800;&#9999999999;&#;&#x;&;&fjlig;&semi;&gt'>|"+
-		"<a href=&quot;x>|<a href='\r\n\x00\r'>|<a href=\xff>|<a\x00href=1>|<a\x00 href=22>|<ahref=23>|<a/href=24>|<a href=a\"b'c=d>", "|")
+		"<a href=&quot;x>|<a href='\r\n\x00\r'>|<a href=\xff>|<a\x00href=1>|<a\x00 "+
+		"href=22>|<ahref=23>|<a/href=24>|<a href=a\"b'c=d>", "|")
 	pieces = append(pieces, "|")
 	for i := range *pagesFlag {
 		var b bytes.Buffer
@@ -181,8 +195,10 @@ func FuzzScanAgainstReference(f *testing.F) {
 		"<!--><a href='&amp;&copy=1'>--!><a href=\"\r\n\x00\">",
 		"<table><tr><td><a href=x><select><a href=y></select></table>",
 		"<noscript><iframe src=x></iframe><meta http-equiv=refresh content='0, URL = \"x\"'></noscript>",
-		"<img src=a srcset='b 1x, c,d 2x' style='x:url(e)'><style>@import 'f';</style><form action=g><input type=image src=h></form>",
-		"<body background=a><video src=b poster=c><source src=d><object data=e><script src=f></script><link rel=preload imagesrcset='g, h' href=i>",
+		"<img src=a srcset='b 1x, c,d 2x' style='x:url(e)'><style>@import 'f';</style><form action=g><input " +
+			"type=image src=h></form>",
+		"<body background=a><video src=b poster=c><source src=d><object data=e><script src=f></script><link " +
+			"rel=preload imagesrcset='g, h' href=i>",
 		"<textarea></textarea ><base href=//x><link rel=next href=y><xmp></XMP/><plaintext><a href=z>",
 	} {
 		f.Add([]byte(body))

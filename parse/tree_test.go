@@ -123,8 +123,7 @@ func (r *reference) element(n *html.Node) {
 	}
 }
 
-// assetsOf lists the HTML elements that name parts of the page, and their attributes. A srcset names
-// several.
+// assetsOf lists the HTML elements that name parts of the page, and their attributes. A srcset names several.
 var assetsOf = map[string]struct {
 	tag   Tag
 	attrs []string

@@ -27,9 +27,8 @@ package parse
 // wideBlock is the number of bytes that skipWide examines: 64, and those after a '<' at their end.
 const wideBlock = 68
 
-// wideNames describes the first, second and fourth bytes of the names of relevant elements, in classes. A
-// few other names match too. Bytes are looked up by their lower four bits, first bytes also by their upper
-// four.
+// wideNames describes the first, second and fourth bytes of the names of relevant elements, in classes. A few
+// other names match too. Bytes are looked up by their lower four bits, first bytes also by their upper four.
 var wideNames = [8]struct{ first, second, fourth string }{
 	{first: "a", second: "\t\n\f\r />r"}, // a, area
 	{first: "bm", second: "a"},           // base, math

@@ -24,7 +24,8 @@ func checkWide(t *testing.T, body []byte) {
 	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", Forms: len(body)%2 == 0}
 	a, b := NewParser(opt), scalar(opt)
 	for _, before := range [...]int{0, 1, 31, 61, 62, 63} {
-		for _, after := range [...]string{"", strings.Repeat(" ", 2*wideBlock), ` x='"'>` + strings.Repeat("<a href=x><p>'", wideBlock)} {
+		for _, after := range [...]string{"", strings.Repeat(" ", 2*wideBlock),
+			` x='"'>` + strings.Repeat("<a href=x><p>'", wideBlock)} {
 			text := []byte(strings.Repeat("x", before) + string(body) + after)
 			var got, want Page
 			a.Parse(text, "text/html; charset=utf-8", &got)
@@ -40,14 +41,23 @@ func checkWide(t *testing.T, body []byte) {
 }
 
 // widePieces are pieces of plain tags, and pieces that make tags not plain.
-var widePieces = strings.Split("<p>|</p>|<b|<div class=\"x\">|<td width=5>|<img src=\"y\" alt=\"\">|<h1 id='z'>|<br/>|<br />|text|"+
-	"<a href=\"1\">|<a href=\"2\" title=\"<a href='3'>\">|<a\nhref=4>|<A HREF=\"5\">|<a>|</a>|<ab href=6>|<area href=\"7\">|"+
-	"<base href=\"8\">|<link rel=\"next\" href=\"9\">|<LINK REL=\"next\" HREF=\"10\">|<li>|<lik>|<meta name=\"robots\" content=\"none\">|"+
-	"<script>|</script>|<style>|</style>|<strong>|<title>|</title>|<iframe src=\"11\">|</iframe>|<svg>|</svg>|<math>|</math>|"+
-	"<form action=\"14\">|<FORM ACTION=15>|</form>|<font>|<frameset>|<template>|<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|<noframes>|</noframes>|<frame src=\"12\">|<plaintext|<!--|-->|<!|<?|</|"+
-	"<|>|=|\"|'| |/|\n|\x00|\xff|\x0b|\f|&|x|a|<p title=\"|\">|\" |=\"|=\"\"|=\"'\"|=\">\"|=\"<\"|<x=\"|<x\"=\"|<p =\"|<p/=\"|<p a=b=\"|<p a b=\"|"+
-	"\"=\"|<p a=\"b\"c=\"d\">|<p a=\"b\"=\"d>\">|<p a= \"b\">|<p a =\"b\">|<p a='\"'>|<p a=b'\">|<p a=b\">|</p a=\"|</p=\"|<1|<é|<pé>|"+
-	"0123456789012345678901234567890123456789|<p \" a=\"|<p =\" a=\"|<x=\" a=\"|<p onclick=\"if (a < b && b > c) { x('<a href=13>') }\">", "|")
+var widePieces = strings.Split(
+	"<p>|</p>|<b|<div class=\"x\">|<td width=5>|<img src=\"y\" alt=\"\">|<h1 id='z'>|<br/>|<br />|text|"+
+		"<a href=\"1\">|<a href=\"2\" title=\"<a href='3'>\">|<a\nhref=4>|<A HREF=\"5\">|<a>|</a>|<ab "+
+		"href=6>|<area href=\"7\">|"+
+		"<base href=\"8\">|<link rel=\"next\" href=\"9\">|<LINK REL=\"next\" HREF=\"10\">|<li>|<lik>|<meta "+
+		"name=\"robots\" content=\"none\">|"+
+		"<script>|</script>|<style>|</style>|<strong>|<title>|</title>|<iframe "+
+		"src=\"11\">|</iframe>|<svg>|</svg>|<math>|</math>|"+
+		"<form action=\"14\">|<FORM "+
+		"ACTION=15>|</form>|<font>|<frameset>|<template>|<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|"+
+		"<noframes>|</noframes>|<frame src=\"12\">|<plaintext|<!--|-->|<!|<?|</|"+
+		"<|>|=|\"|'| |/|\n|\x00|\xff|\x0b|\f|&|x|a|<p title=\"|\">|\" "+
+		"|=\"|=\"\"|=\"'\"|=\">\"|=\"<\"|<x=\"|<x\"=\"|<p =\"|<p/=\"|<p a=b=\"|<p a b=\"|"+
+		"\"=\"|<p a=\"b\"c=\"d\">|<p a=\"b\"=\"d>\">|<p a= \"b\">|<p a =\"b\">|<p a='\"'>|<p a=b'\">|<p a=b\">|</p "+
+		"a=\"|</p=\"|<1|<é|<pé>|"+
+		"0123456789012345678901234567890123456789|<p \" a=\"|<p =\" a=\"|<x=\" a=\"|<p onclick=\"if (a < b && b > c) "+
+		"{ x('<a href=13>') }\">", "|")
 
 // TestWideAgainstScalar: with skipWide the scanner finds what it finds without.
 func TestWideAgainstScalar(t *testing.T) {
@@ -114,7 +124,8 @@ func TestWideStops(t *testing.T) {
 		t.Skip("this processor has no wide scanner")
 	}
 	tail := strings.Repeat(" ", wideBlock)
-	for name := range strings.FieldsSeq("a area base link meta math svg frame iframe script style title textarea xmp noembed noframes plaintext !-- ? 1 /1") {
+	for name := range strings.FieldsSeq("a area base link meta math svg frame iframe script style title textarea xmp " +
+		"noembed noframes plaintext !-- ? 1 /1") {
 		for _, name := range []string{name, strings.ToUpper(name)} {
 			for before := range 64 {
 				body := strings.Repeat("x", before) + "<" + name
@@ -124,7 +135,8 @@ func TestWideStops(t *testing.T) {
 			}
 		}
 	}
-	for name := range strings.FieldsSeq("p div li strong span td tr b i br h1 ul dl code em pre img /a /script /title /p") {
+	for name := range strings.FieldsSeq(
+		"p div li strong span td tr b i br h1 ul dl code em pre img /a /script /title /p") {
 		body := "> <" + name + ` class="a='>'"` + ` x="">`
 		body = strings.ReplaceAll(body, "'>'", "''")
 		if got := skipWide([]byte(body+tail), 0, wideTable); got < len(body) {

@@ -23,8 +23,7 @@ type sealed struct {
 // full. After a failed write every Append fails with the same error. It is safe for concurrent use.
 func (q *Queue) Append(rec []byte) error {
 	if len(rec) > MaxRecord {
-		return fmt.Errorf("queue: append to %s: %w: %d bytes, at most %d", q.opt.Name, ErrTooLong, len(rec),
-			MaxRecord)
+		return fmt.Errorf("queue: append to %s: %w: %d bytes, at most %d", q.opt.Name, ErrTooLong, len(rec), MaxRecord)
 	}
 	need := recordBytes(len(rec))
 	q.wmu.Lock()

@@ -103,8 +103,7 @@ func BenchmarkBlock(b *testing.B) {
 		host, parent := rng.IntN(1000), rng.Uint64()
 		for range 1 + rng.IntN(12) {
 			rec := fmt.Appendf(nil, "https://www.host-%x.org/section-%d/%x/%x.html?id=%d\x02\x03%016x%d", host*7919,
-				host%7,
-				rng.IntN(1<<16), rng.IntN(1<<24), records*31, parent, page/100)
+				host%7, rng.IntN(1<<16), rng.IntN(1<<24), records*31, parent, page/100)
 			raw = appendRecord(raw, rec)
 			records++
 		}

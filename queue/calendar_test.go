@@ -418,8 +418,7 @@ func TestCalendarFailedWriteIsFinal(t *testing.T) {
 	}
 }
 
-// TestCalendarZeroAllocs checks that Append, Peek and Advance allocate nothing while the slots stay the
-// same.
+// TestCalendarZeroAllocs checks that Append, Peek and Advance allocate nothing while the slots stay the same.
 func TestCalendarZeroAllocs(t *testing.T) {
 	set, err := newSet(memfs.New(1))
 	must(t, err)

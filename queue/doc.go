@@ -16,8 +16,7 @@
 //
 // A Calendar has a Queue for each slot of due times. It rounds a due time up to a multiple of the largest
 // power of two seconds that is at most a quarter of the delay, and at least 1 s. So no record is early, and
-// none is late by more than 1 s or a quarter of its delay. There are about a hundred slots whatever the
-// load.
+// none is late by more than 1 s or a quarter of its delay. There are about a hundred slots whatever the load.
 //
 // # Contract
 //

@@ -164,8 +164,7 @@ func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockH
 	case h.sequence != sequence:
 		return h, corrupt(fmt.Sprintf("block %d", sequence), fmt.Sprintf("block %d", h.sequence))
 	case h.raw == 0 || h.raw > maxRawBytes || h.stored > h.raw || h.records == 0 || h.records > h.raw:
-		return h, corrupt("valid lengths",
-			fmt.Sprintf("raw %d, stored %d, records %d", h.raw, h.stored, h.records))
+		return h, corrupt("valid lengths", fmt.Sprintf("raw %d, stored %d, records %d", h.raw, h.stored, h.records))
 	case h.codec > codecDelta || h.codec == codecRaw && h.raw != h.stored:
 		return h, corrupt("a known codec", fmt.Sprintf("%d (raw %d, stored %d)", h.codec, h.raw, h.stored))
 	}

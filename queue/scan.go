@@ -7,11 +7,10 @@ import (
 	"drumbeat/disk"
 )
 
-// Scan calls fn for each unread record of queue name in state st, in order, and changes nothing. rec is
-// valid during the call. An error of fn ends the scan. Scan verifies checksums and counts. It passes each
-// error to damaged and continues after the damaged part. If damaged is nil, the first damage, a
-// *disk.CorruptError, ends the scan. Scan returns the number of records of the state that it could not
-// read.
+// Scan calls fn for each unread record of queue name in state st, in order, and changes nothing. rec is valid
+// during the call. An error of fn ends the scan. Scan verifies checksums and counts. It passes each error to
+// damaged and continues after the damaged part. If damaged is nil, the first damage, a *disk.CorruptError,
+// ends the scan. Scan returns the number of records of the state that it could not read.
 func Scan(
 	set disk.Set, name string, st *State, fn func(rec []byte) error, damaged func(error) error,
 ) (lost int64, err error) {

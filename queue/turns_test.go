@@ -80,8 +80,7 @@ func TestAppendersGoOn(t *testing.T) {
 	})
 }
 
-// TestFailureInTurn checks that after a failed write the blocks behind it, the reader and all appenders
-// fail.
+// TestFailureInTurn checks that after a failed write the blocks behind it, the reader and all appenders fail.
 func TestFailureInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")

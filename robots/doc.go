@@ -10,9 +10,8 @@
 // All code here is stateless. Package crawl connects it to the tables and queues of the paper's section IV.C
 // (RobotsCache, RobotsRequested, QR, QD).
 //
-// The paper only says that robots.txt is obeyed. The semantics are those of RFC 9309 and, where it is
-// silent, of Google's published parser: parse.go has lines and groups, pattern.go comparison, outcome.go
-// failures.
+// The paper only says that robots.txt is obeyed. The semantics are those of RFC 9309 and, where it is silent,
+// of Google's published parser: parse.go has lines and groups, pattern.go comparison, outcome.go failures.
 //
 // # Spelling
 //
@@ -34,9 +33,8 @@
 // The RFC takes precedence: escaped unreserved characters are decoded (2.2.2; Google compares them as
 // spelled), a URL that is not encoded is encoded (Google leaves this to the caller), and delimiters in a
 // query may have either spelling. UTF-16 files with a byte order mark are read. The agent may be followed by
-// "/" and a version. An agent that is not a product token because of digits or other letters ("bot2",
-// "Löwe") is compared with the first word of a User-agent line, not with the token at the beginning of that
-// word.
+// "/" and a version. An agent that is not a product token because of digits or other letters ("bot2", "Löwe")
+// is compared with the first word of a User-agent line, not with the token at the beginning of that word.
 //
 // # Differences from public suites
 //

@@ -104,8 +104,7 @@ var verdictCases = []verdictCase{
 	{"php", "user-agent: FooBot\ndisallow: /\nallow: /*.php\n", "FooBot",
 		"/filename.php /folder/filename.php /folder/filename.php?parameters //folder/any.php.file.html " +
 			"/filename.php/ /index?f=filename.php/", "/bar /php/ /index?php /windows.PHP"},
-	{"php end", "user-agent: FooBot\ndisallow: /\nallow: /*.php$\n", "FooBot",
-		"/filename.php /folder/filename.php",
+	{"php end", "user-agent: FooBot\ndisallow: /\nallow: /*.php$\n", "FooBot", "/filename.php /folder/filename.php",
 		"/bar /filename.php?parameters /filename.php/ /filename.php5 /php/ /filename?php /aaaphpaaa //windows.PHP"},
 	{"fish php", "user-agent: FooBot\ndisallow: /\nallow: /fish*.php\n", "FooBot",
 		"/fish.php /fishheads/catfish.php?parameters", "/bar /Fish.PHP"},

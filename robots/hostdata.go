@@ -321,8 +321,8 @@ func (h *HostData) Decode(b []byte) error {
 		h.Rules = d.b
 	}
 	switch {
-	case d.bad, state >= byte(len(stateNames)), flags&^hostFlags != 0, flags != h.flags(), len(h.TLS) > MaxTLSText, len(d.b) > MaxEncoded,
-		h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
+	case d.bad, state >= byte(len(stateNames)), flags&^hostFlags != 0, flags != h.flags(), len(h.TLS) > MaxTLSText,
+		len(d.b) > MaxEncoded, h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
 		h.State != StateRules && len(d.b) > 0, (n == 0) != h.AddrExpires.IsZero():
 		*h = HostData{}
 		return fmt.Errorf("robots: decode host data: bad coding of %d bytes", len(b))
@@ -375,8 +375,8 @@ func (h *HostData) VerdictExpires() time.Time {
 // Summary returns the small part of h.
 func (h *HostData) Summary() Summary {
 	return Summary{
-		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: h.VerdictExpires(),
-		Health: h.Health, addrs: h.addrs, naddrs: h.naddrs,
+		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires,
+		VerdictExpires: h.VerdictExpires(), Health: h.Health, addrs: h.addrs, naddrs: h.naddrs,
 	}
 }
 

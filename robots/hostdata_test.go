@@ -92,8 +92,7 @@ func TestOutcome(t *testing.T) {
 		if h.State != c.state || h.Stale != c.stale || h.Failures != c.failures ||
 			!h.Expires.Equal(c.expires) || retry != c.retry {
 			t.Errorf("%s: got %v stale %v, %d failures, expires %v, retry in %v; want %v %v %d %v %v", c.name,
-				h.State, h.Stale,
-				h.Failures, h.Expires, retry, c.state, c.stale, c.failures, c.expires, c.retry)
+				h.State, h.Stale, h.Failures, h.Expires, retry, c.state, c.stale, c.failures, c.expires, c.retry)
 		}
 		var back HostData
 		if err := back.Decode(h.Append(nil)); err != nil || !reflect.DeepEqual(back, h) {
@@ -164,8 +163,7 @@ func sample() HostData {
 
 func sampleHealth() health.State {
 	return health.State{Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Place: 7, Wide: true,
-		Why:  health.Failing,
-		Last: health.TooFast, Status: 503, At: day, Until: day.Add(time.Hour)}
+		Why: health.Failing, Last: health.TooFast, Status: 503, At: day, Until: day.Add(time.Hour)}
 }
 
 const goldenHealth = "\x15\x01\x52\x02\x04\x07\x03\x01\x02\x00\xf7\x03\xc0\x8f\x86\xd8\x06\xd0\xab\x86\xd8\x06"
@@ -286,8 +284,7 @@ func TestGoldenHostData(t *testing.T) {
 	}
 	s := h.Summary()
 	// A stale copy's verdict ends at its retry.
-	want = "\x02\x03\x02" + "\xb8\x17" + "\x02" + "\xfc\x8f\x86\xd8\x06" + "\xd0\xab\x86\xd8\x06" +
-		goldenHealth +
+	want = "\x02\x03\x02" + "\xb8\x17" + "\x02" + "\xfc\x8f\x86\xd8\x06" + "\xd0\xab\x86\xd8\x06" + goldenHealth +
 		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02"
 	if got := s.Append(nil); string(got) != want {
 		t.Errorf("summary: got %q\nwant %q", got, want)

@@ -132,7 +132,8 @@ func naiveSplit(line string) (name, value string) {
 	return "", ""
 }
 
-var naiveNames = regexp.MustCompile(`^(?:(user-agent|useragent|user agent)|(disallow|dissallow|dissalow|disalow|diasllow|disallaw)|(allow))`)
+var naiveNames = regexp.MustCompile(
+	`^(?:(user-agent|useragent|user agent)|(disallow|dissallow|dissalow|disalow|diasllow|disallaw)|(allow))`)
 
 func naiveName(name string) string {
 	switch m := naiveNames.FindStringSubmatch(naiveLower(name)); {
@@ -232,7 +233,8 @@ func naiveFold(path string) string {
 	if !ok {
 		return path
 	}
-	return before + "?" + strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%5B", "[", "%5D", "]", "%40", "@").Replace(query)
+	return before + "?" + strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%5B", "[", "%5D", "]", "%40",
+		"@").Replace(query)
 }
 
 // FuzzNaive: any file, agent and path have the naive verdict or, where a limit has cut something, a stricter
@@ -245,7 +247,8 @@ func FuzzNaive(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte, agent, path string) {
-		if bytes.HasPrefix(file, []byte("\xff\xfe")) || bytes.HasPrefix(file, []byte("\xfe\xff")) || len(file) > 1<<14 || len(path) > 2048 {
+		if bytes.HasPrefix(file, []byte("\xff\xfe")) || bytes.HasPrefix(file, []byte("\xfe\xff")) ||
+			len(file) > 1<<14 || len(path) > 2048 {
 			return
 		}
 		r := Parse(file, agent)

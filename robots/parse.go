@@ -216,8 +216,7 @@ func (p *parser) rule(value []byte, allow bool) {
 		return // "Disallow:" only ends the list of names
 	}
 	if allow && p.long && bytes.IndexByte(value, '*') >= 0 {
-		// The lost end could be important. Without wildcards a pattern is a prefix, so a cut one is
-		// harmless.
+		// The lost end could be important. Without wildcards a pattern is a prefix, so a cut one is harmless.
 		p.cut.Long++
 		return
 	}

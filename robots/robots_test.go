@@ -38,7 +38,8 @@ func TestCrawlDelay(t *testing.T) {
 			t.Errorf("Crawl-delay %q: got %v, want %v", c.value, r.CrawlDelay, c.want)
 		}
 	}
-	file := "Crawl-delay: 99\nUser-agent: slow\nCrawl-delay: 60\nUser-agent: *\nCrawl-delay: 2\nCrawl-delay: 3\nDisallow: /\n"
+	file := "Crawl-delay: 99\nUser-agent: slow\nCrawl-delay: 60\nUser-agent: *\nCrawl-delay: " +
+		"2\nCrawl-delay: 3\nDisallow: /\n"
 	for agent, want := range map[string]time.Duration{"slow": time.Minute, "other": 3 * time.Second} {
 		if got := Parse([]byte(file), agent).CrawlDelay; got != want {
 			t.Errorf("agent %s: got delay %v, want %v", agent, got, want)
@@ -242,7 +243,8 @@ func TestBoundsAreCounted(t *testing.T) {
 	if allowed, _ := r.Match([]byte("/x/" + long)); allowed {
 		t.Error("shortened rule doesn't match")
 	}
-	r = Parse([]byte("User-agent: *\nDisallow: /no\nAllow: /"+strings.Repeat("*", maxLine)+"zz\nAllow: /no/"+strings.Repeat("a", maxLine)), "x")
+	r = Parse([]byte("User-agent: *\nDisallow: /no\nAllow: /"+strings.Repeat("*", maxLine)+"zz\nAllow: /no/"+
+		strings.Repeat("a", maxLine)), "x")
 	if no, _ := r.Match([]byte("/no/1")); no || r.Cut.Long != 1 || len(r.list) != 2 {
 		t.Errorf("cut lines: got cut %+v, %d rules, allowed %v", r.Cut, len(r.list), no)
 	}

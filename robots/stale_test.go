@@ -13,7 +13,8 @@ func TestStaleCopyLooksUpAddresses(t *testing.T) {
 	at := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	h := Outcome(&HostData{}, &Fetched{Status: 200, Addrs: at, AddrExpires: now.Add(time.Hour)}, "x", now)
 	now = now.Add(25 * time.Hour)
-	h = Outcome(&h, &Fetched{Status: 503, RetryAfter: 12 * time.Hour, Addrs: at, AddrExpires: now.Add(time.Hour)}, "x", now)
+	h = Outcome(&h, &Fetched{Status: 503, RetryAfter: 12 * time.Hour, Addrs: at, AddrExpires: now.Add(time.Hour)}, "x",
+		now)
 	if d, _ := h.Decide([]byte("/"), now.Add(time.Minute)); d != Allow || !h.Stale {
 		t.Errorf("with addresses: %v, stale %v", d, h.Stale)
 	}

@@ -91,7 +91,8 @@ func TestAddAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkSmallPass is a pass over the checks of some pages, of PLDs spread over all buckets of a larger store's shape.
+// BenchmarkSmallPass is a pass over the checks of some pages, of PLDs spread over all buckets of a larger
+// store's shape.
 func BenchmarkSmallPass(b *testing.B) {
 	const plds, checks, buckets = 400, 600, 128
 	s, err := star.Open(star.Options{

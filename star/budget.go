@@ -32,7 +32,8 @@ func ParseFunction(name string) (Function, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular, inverse, proportional or supporters", name)
+	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular, inverse, proportional or supporters",
+		name)
 }
 
 func (f Function) String() string {
@@ -86,8 +87,7 @@ func (b *Budgets) Validate() error {
 		errs = append(errs, fmt.Errorf("budget function %d", b.Function))
 	}
 	if b.Default > MaxBudget || b.Max > MaxBudget {
-		errs = append(errs, fmt.Errorf("budgets of %d and %d pages: want at most %d", b.Default, b.Max,
-			MaxBudget))
+		errs = append(errs, fmt.Errorf("budgets of %d and %d pages: want at most %d", b.Default, b.Max, MaxBudget))
 	}
 	if b.Max != 0 && b.Max < b.Default {
 		errs = append(errs, fmt.Errorf("largest budget %d: want at least the default %d", b.Max, b.Default))

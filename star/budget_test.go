@@ -99,7 +99,8 @@ func TestOtherFunctions(t *testing.T) {
 		{Equal, degrees, 9, 10}, {Equal, degrees, 0, 10},
 		{Popular, degrees, 9, 30}, {Popular, degrees, 5, 30}, {Popular, degrees, 3, 0}, {Popular, degrees, 0, 0},
 		{Popular, nil, 0, 10}, {Popular, []uint32{1, 1, 1, 1}, 1, 10},
-		{Proportional, degrees, 0, 10}, {Proportional, degrees, 2, 10}, {Proportional, degrees, 5, 17}, {Proportional, degrees, 9, 30}, {Proportional, degrees, 1 << 31, 30}, {Proportional, nil, 5, 10},
+		{Proportional, degrees, 0, 10}, {Proportional, degrees, 2, 10}, {Proportional, degrees, 5, 17},
+		{Proportional, degrees, 9, 30}, {Proportional, degrees, 1 << 31, 30}, {Proportional, nil, 5, 10},
 		{Inverse, degrees, 0, 30}, {Inverse, degrees, 2, 10}, {Inverse, degrees, 1000, 1},
 	} {
 		c := newCurve(completed(t, Budgets{Function: tc.f, QueuePages: Unscaled}), 300, tc.degrees)

@@ -283,7 +283,8 @@ func (e Edge) Tuple() drum.Tuple {
 // Tuple returns the tuple of the indegree drum for a check.
 func (c *CheckTuple) Tuple() drum.Tuple {
 	var buf [2]byte
-	return drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: append([]byte(nil), checkValue(c, &buf)...), Aux: c.Aux}
+	return drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate,
+		Value: append([]byte(nil), checkValue(c, &buf)...), Aux: c.Aux}
 }
 
 // Arrived converts the record of a PLD for another Star. The PLD starts there with an empty ledger.

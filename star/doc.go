@@ -17,14 +17,14 @@
 // # Departures
 //
 // The paper keeps in-degree, budget and the hashes of all neighbours in one record, so a check of a popular
-// PLD rewrites megabytes. Two drums give the same in-degree. The paper's constants (K = 10,000 of 33
-// million PLDs share budgets up to 10,000 pages) are upper bounds here. With V PLDs known, K = V/100, and
-// the top budget is V·B0/100, limited to the range from B0 to the maximum. All budgets are scaled up until
-// V default budgets add up to QueuePages, so that small crawls do not scan QF all the time. PLDs of equal
-// in-degree get equal budgets: the lowest of their ranks. PLDs tied with rank K+1 get B0. If several Stars share a crawl, K is this
-// one's share of that of all, and V in the top budget is the number of all PLDs (Budgets.Share). Only Refresh
-// changes the function; the owner calls it when BEAST moves to another queue, or after SetBudgets. A growing in-degree counts at
-// once.
+// PLD rewrites megabytes. Two drums give the same in-degree. The paper's constants (K = 10,000 of 33 million
+// PLDs share budgets up to 10,000 pages) are upper bounds here. With V PLDs known, K = V/100, and the top
+// budget is V·B0/100, limited to the range from B0 to the maximum. All budgets are scaled up until V default
+// budgets add up to QueuePages, so that small crawls do not scan QF all the time. PLDs of equal in-degree get
+// equal budgets: the lowest of their ranks. PLDs tied with rank K+1 get B0. If several Stars share a crawl, K
+// is this one's share of that of all, and V in the top budget is the number of all PLDs (Budgets.Share). Only
+// Refresh changes the function; the owner calls it when BEAST moves to another queue, or after SetBudgets. A
+// growing in-degree counts at once.
 //
 // # Contract
 //
@@ -41,9 +41,8 @@
 //
 // # Memory and disk
 //
-// RAM: two drums, Recent, and 40 bytes for each ranked PLD: Ranks+1 by in-degree, 1000 by
-// pages and 1000 by bytes. Disk: about (64-log2 E)/8+8.2 bytes for
-// each of E edges, 40 + 8 bytes for each PLD, and the buckets.
+// RAM: two drums, Recent, and 40 bytes for each ranked PLD: Ranks+1 by in-degree, 1000 by pages and 1000 by
+// bytes. Disk: about (64-log2 E)/8+8.2 bytes for each of E edges, 40 + 8 bytes for each PLD, and the buckets.
 //
 // The files are those of package drum under state/<Name>-edges and state/<Name>-indegree. The rankings are
 // in the checkpoint's tail.

@@ -294,9 +294,10 @@ func spearman(a, b []float64) float64 {
 	return xy / math.Sqrt(max(1, xx*yy))
 }
 
-// TestFarmGraphs: budgets by supporters give a farm at most 5 % of the sum of budgets, with 5 expired PLDs or a fifth of
-// the seeds at most 7 % in the worst of the webs, and honest PLDs nearly the default budget. Of farms with more than a
-// fifth of the seeds, or whose in-links or expired PLDs are more than 2 % of the honest PLDs, the share is measured only.
+// TestFarmGraphs: budgets by supporters give a farm at most 5 % of the sum of budgets, with 5 expired PLDs or
+// a fifth of the seeds at most 7 % in the worst of the webs, and honest PLDs nearly the default budget. Of
+// farms with more than a fifth of the seeds, or whose in-links or expired PLDs are more than 2 % of the
+// honest PLDs, the share is measured only.
 func TestFarmGraphs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -305,8 +306,8 @@ func TestFarmGraphs(t *testing.T) {
 	seeds, all := []uint64{max(1, *seedFlag)}, []farmEntry{{old: 5}, {seeds: 20, bought: 5}}
 	if *longFlag {
 		seeds = []uint64{1, 2, 3}
-		all = []farmEntry{{bought: 5}, {bought: 20}, {doors: 5}, {doors: 20}, {old: 1}, {old: 5}, {old: 20}, {seeds: 10},
-			{seeds: 20}, {seeds: 20, bought: 5}, {seeds: 25, bought: 5}, {seeds: 40}}
+		all = []farmEntry{{bought: 5}, {bought: 20}, {doors: 5}, {doors: 20}, {old: 1}, {old: 5},
+			{old: 20}, {seeds: 10}, {seeds: 20}, {seeds: 20, bought: 5}, {seeds: 25, bought: 5}, {seeds: 40}}
 	}
 	for web, w := range farmWebs {
 		t.Run(w.name, func(t *testing.T) {

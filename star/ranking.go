@@ -130,9 +130,9 @@ func (r *ranking) sorted() []Ranked {
 	return s
 }
 
-// Encoding of the ranking by in-degree in the tail, little-endian: 4 bytes with the number of PLDs; for each, by descending in-degree,
-// 8 bytes key and 4 bytes in-degree; 4 bytes with the number of in-degrees of the current budget function;
-// 4 bytes for each of them, descending.
+// Encoding of the ranking by in-degree in the tail, little-endian: 4 bytes with the number of PLDs; for each,
+// by descending in-degree, 8 bytes key and 4 bytes in-degree; 4 bytes with the number of in-degrees of the
+// current budget function; 4 bytes for each of them, descending.
 
 func appendRanking(dst []byte, ranked []Ranked, degrees []uint32) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(ranked)))

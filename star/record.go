@@ -169,8 +169,7 @@ func appendFetched(dst []byte, pages uint32, bytes uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, bytes)
 }
 
-// apply adds an update tuple's value to the record. The drum verifies checksums, so any other form is a
-// bug.
+// apply adds an update tuple's value to the record. The drum verifies checksums, so any other form is a bug.
 func (p *PLD) apply(value []byte) {
 	switch {
 	case len(value) == 5 && value[0] == updateEdges:

@@ -26,8 +26,8 @@ import (
 
 const (
 	voteRounds = 3
-	// Up to 512 seeds vote: their votes are a matrix of 1 MiB. Of more seeds 64 vote, those with the lowest keys: 16 MiB
-	// of votes for 65,536 seeds.
+	// Up to 512 seeds vote: their votes are a matrix of 1 MiB. Of more seeds 64 vote, those with the lowest
+	// keys: 16 MiB of votes for 65,536 seeds.
 	mostVoters, fewVoters = 512, 64
 	// MostVoteBytes bounds the RAM of votes, and of the keys of seeds and trusted PLDs with their shares and
 	// scores.

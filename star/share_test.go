@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// TestBudgetsOfShares: Stars that share the PLDs of a crawl give each PLD about the budget of one Star that has them all,
-// whether the number of PLDs, the most ranks or the largest budget decides.
+// TestBudgetsOfShares: Stars that share the PLDs of a crawl give each PLD about the budget of one Star that
+// has them all, whether the number of PLDs, the most ranks or the largest budget decides.
 //
-// The bound: of the r-1 PLDs above one of rank r, a Star with share p has Binomial(r-1, p), so the budget's distance from the
-// top one, as a part of the range from top to default, has the standard deviation √((r-1)p(1-p))/(pK), at most √((1-p)/(pK)).
-// The largest of all deviations is that of a random walk of K steps: above 4.5 standard deviations of its end with a probability
-// of 1.4e-5. The number of a Star's PLDs varies, too, by √((1-p)/(pV)), a tenth of that, and ranks are whole numbers: 1/(pK).
+// The bound: of the r-1 PLDs above one of rank r, a Star with share p has Binomial(r-1, p), so the budget's
+// distance from the top one, as a part of the range from top to default, has the standard deviation
+// √((r-1)p(1-p))/(pK), at most √((1-p)/(pK)). The largest of all deviations is that of a random walk of K
+// steps: above 4.5 standard deviations of its end with a probability of 1.4e-5. The number of a Star's PLDs
+// varies, too, by √((1-p)/(pV)), a tenth of that, and ranks are whole numbers: 1/(pK).
 func TestBudgetsOfShares(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -58,10 +59,12 @@ func TestBudgetsOfShares(t *testing.T) {
 				off := math.Abs(float64(got)-float64(one)) / (whole.top - float64(b.Default))
 				most, squares = max(most, off), squares+off*off
 			}
-			t.Logf("%s, %d PLDs, %d ranks, top budget %.0f, %d Stars: mean square deviation %.3f of the range, largest %.3f, bound %.3f; budgets above the default add up to %.3f of those of one",
+			t.Logf("%s, %d PLDs, %d ranks, top budget %.0f, %d Stars: mean square deviation %.3f of the range, "+
+				"largest %.3f, bound %.3f; budgets above the default add up to %.3f of those of one",
 				tc.name, tc.plds, whole.k, whole.top, n, math.Sqrt(squares/ranked), most, bound, sum/sumWhole)
 			if most > bound || math.Abs(sum/sumWhole-1) > bound {
-				t.Errorf("%s, %d Stars: budgets deviate by up to %.3f of the range, want at most %.3f; sum %.3f", tc.name, n, most, bound, sum/sumWhole)
+				t.Errorf("%s, %d Stars: budgets deviate by up to %.3f of the range, want at most %.3f; sum %.3f",
+					tc.name, n, most, bound, sum/sumWhole)
 			}
 		}
 	}

@@ -40,8 +40,8 @@ type Options struct {
 	// the ledger that the PLD has in the lane. part and lane are those of the CheckTuple. budget is in pages per
 	// queue; it is scaled up in small crawls, but not for URLs with a part. Place is called within rounds.
 	Place func(ledger *[LedgerBytes]byte, budget uint32, part, lane uint8) int64
-	// Lane, if set, chooses the lane of a URL when it is placed, from that of its CheckTuple, the record of its PLD, and the
-	// largest in-degree of all PLDs. It is called within rounds.
+	// Lane, if set, chooses the lane of a URL when it is placed, from that of its CheckTuple, the record of
+	// its PLD, and the largest in-degree of all PLDs. It is called within rounds.
 	Lane func(lane uint8, p *PLD, largest uint32) uint8
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
@@ -165,8 +165,8 @@ func (s *Star) indegreeOptions() drum.Options {
 	return drum.Options{
 		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
 		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
-		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytesOf(s.opt.Lanes), Each: true, Codec: drum.Rice,
-		RoundTuples: roundChecks, Apply: s.apply,
+		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytesOf(s.opt.Lanes), Each: true,
+		Codec: drum.Rice, RoundTuples: roundChecks, Apply: s.apply,
 		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
 		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },
 	}
@@ -181,7 +181,8 @@ const roundChecks = 1 << 15
 func (o Options) RAMBytes() int64 {
 	_ = o.Budgets.complete()
 	s := Star{opt: o}
-	return s.edgesOptions().RAMBytes() + s.indegreeOptions().RAMBytes() + 40*int64(o.Budgets.Ranks+1+mostRanked*int(numOrders-1))
+	return s.edgesOptions().RAMBytes() + s.indegreeOptions().RAMBytes() +
+		40*int64(o.Budgets.Ranks+1+mostRanked*int(numOrders-1))
 }
 
 // AddEdges adds the links between PLDs of a page. It skips links within a PLD.
@@ -257,7 +258,8 @@ func (s *Star) Check(checks []CheckTuple) error {
 			if int(c.Lane) >= s.opt.Lanes {
 				panic(fmt.Sprintf("BUG: star: check for lane %d of %d", c.Lane, s.opt.Lanes))
 			}
-			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: checkValue(c, &values[i]), Aux: c.Aux}
+			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate,
+				Value: checkValue(c, &values[i]), Aux: c.Aux}
 		}
 		if err := s.indegree.Add(tuples[:n]); err != nil {
 			return err

@@ -159,8 +159,7 @@ func (r *rig) pin() func() {
 	}
 }
 
-// emit checks that the answers of a PLD come in order of arrival, once, with the number that Place
-// returned.
+// emit checks that the answers of a PLD come in order of arrival, once, with the number that Place returned.
 func (r *rig) emit(placed []star.Placed) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -324,7 +323,8 @@ func (r *rig) walkChecks() {
 			return nil
 		})
 		must(r.t, err)
-		if known.Merged.Fetched < known.Record.Fetched || known.Waiting == 0 && !reflect.DeepEqual(known.Merged, known.Record) {
+		if known.Merged.Fetched < known.Record.Fetched ||
+			known.Waiting == 0 && !reflect.DeepEqual(known.Merged, known.Record) {
 			r.t.Errorf("LookUp of PLD %x: %+v", pld, known)
 		}
 	}
@@ -405,14 +405,16 @@ func (r *rig) checkTops(degrees map[uint64]uint32, st *star.State) {
 		}
 		for i, p := range top {
 			if p.Value != all[p.PLD] || i < len(want) && p.Value != want[i] {
-				r.t.Errorf("order %d, rank %d: PLD %x has %d, got %d, want %d", order, i+1, p.PLD, all[p.PLD], p.Value, want[i])
+				r.t.Errorf("order %d, rank %d: PLD %x has %d, got %d, want %d", order, i+1, p.PLD, all[p.PLD],
+					p.Value, want[i])
 			}
 		}
 	}
 	_, tops, err := star.MakeRankings(r.opt.Set, "pld", st, 20)
 	saved, bad := disk.ReadTail(r.opt.Set, st.Tops)
 	if err != nil || bad != nil || !bytes.Equal(tops, saved) {
-		r.t.Errorf("MakeRankings: %v, %v; got %d bytes, want the %d bytes of the checkpoint", err, bad, len(tops), len(saved))
+		r.t.Errorf("MakeRankings: %v, %v; got %d bytes, want the %d bytes of the checkpoint", err, bad,
+			len(tops), len(saved))
 	}
 }
 
@@ -490,8 +492,7 @@ func (r *rig) work() error {
 	return err
 }
 
-// One PLD has 90 % of the tuples. Rounds must stay within BucketBytes, and nothing may be lost or
-// reordered.
+// One PLD has 90 % of the tuples. Rounds must stay within BucketBytes, and nothing may be lost or reordered.
 func TestSkew(t *testing.T) {
 	r := newRig(t, 1, 1, 50)
 	for range 20_000 / 100 {
@@ -505,7 +506,8 @@ func TestSkew(t *testing.T) {
 			r.m.checks[r.next] = pld
 			r.m.order[pld] = append(r.m.order[pld], r.next)
 			r.m.seen[pld] = true
-			checks = append(checks, star.CheckTuple{PLD: pld, Part: testPart(r.next), Aux: binary.LittleEndian.AppendUint32(nil, r.next)})
+			checks = append(checks,
+				star.CheckTuple{PLD: pld, Part: testPart(r.next), Aux: binary.LittleEndian.AppendUint32(nil, r.next)})
 			r.next++
 		}
 		r.mu.Unlock()

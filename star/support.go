@@ -135,8 +135,8 @@ func (c *curve) supported(key uint64, s Support, turn uint32, spare bool) (nomin
 	return max(nominal, 1), pages
 }
 
-// MostSeeds is the number of PLDs of seeds that are kept, and the most of SupportOptions.Trusted: half a MiB. Of more, those with the lowest keys are kept,
-// a uniform sample.
+// MostSeeds is the number of PLDs of seeds that are kept, and the most of SupportOptions.Trusted: half a MiB.
+// Of more, those with the lowest keys are kept, a uniform sample.
 const MostSeeds = 1 << 16
 
 // support is a Star's data about supporters outside the PLD records.

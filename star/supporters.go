@@ -44,8 +44,8 @@ import (
 // The unit is chosen so that PLDs with standing 1 hold unitShare of all trust. The average would not work as
 // the unit: a farm with endless PLDs lowers it at will.
 //
-// The cost: edges sorted by origin, and once more when they get weights; then each step reads them and sorts a number for
-// each edge by target.
+// The cost: edges sorted by origin, and once more when they get weights; then each step reads them and sorts
+// a number for each edge by target.
 
 const (
 	unitShare = 0.95
@@ -79,8 +79,8 @@ type SupportOptions struct {
 	// RAMBytes is the RAM for sorting, at least LeastSupportRAM.
 	RAMBytes int64
 	Ranks    int // number of Codes minus one
-	// Trusted are keys of PLDs, ascending, at most MostSeeds. Trust begins at those among them that the state knows, instead of
-	// at the seeds. None means the seeds.
+	// Trusted are keys of PLDs, ascending, at most MostSeeds. Trust begins at those among them that the state
+	// knows, instead of at the seeds. None means the seeds.
 	Trusted []uint64
 	// Update takes the Supports that differ from those of the state, some hundred a call, by ascending key.
 	Update func([]SupportUpdate) error
@@ -110,8 +110,8 @@ type supportSum struct {
 	depth  int
 	// damping is the part of its trust that a PLD passes on.
 	damping float64
-	// edges has records of origin, target and w of the target (float32), totals of PLD and its W (float64), trust of PLD
-	// and trust (float64). Numbers are big-endian.
+	// edges has records of origin, target and w of the target (float32), totals of PLD and its W (float64),
+	// trust of PLD and trust (float64). Numbers are big-endian.
 	edges, totals, trust *extsort.Sorter
 	sorters              int
 	calls                int
@@ -195,8 +195,8 @@ func (c *supportSum) sorter() *extsort.Sorter {
 
 func (c *supportSum) sorterDir(n int) string { return fmt.Sprintf("%s/sort%d", c.Dir, n) }
 
-// mostSorters is the number of sorters of a computation: of edges, totals and trust for each round, of votes, of edges by
-// target and supporters, and two for each step.
+// mostSorters is the number of sorters of a computation: of edges, totals and trust for each round, of votes,
+// of edges by target and supporters, and two for each step.
 const mostSorters = 2*(mostDepth+1+roughSteps+3*mostDepth+3) + 13
 
 // clear removes the files of a killed process.
@@ -288,7 +288,8 @@ func (c *supportSum) weigh() (err error) {
 	defer func() { err = errors.Join(err, byTarget.Close(), supporters.Close()) }()
 	trust, edges := newSorted(c.trust), newSorted(c.edges)
 	var rec []byte
-	for err = errors.Join(trust.begin(), edges.begin()); err == nil && edges.ok; err = errors.Join(edges.next(), c.alive()) {
+	for err = errors.Join(trust.begin(), edges.begin()); err == nil &&
+		edges.ok; err = errors.Join(edges.next(), c.alive()) {
 		t, err := trust.at(edges.key)
 		if err != nil {
 			return err

@@ -19,8 +19,10 @@ import (
 func BenchmarkSupporters(b *testing.B) {
 	const plds, edges = 200_000, 2_000_000
 	set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}
-	s, err := star.Open(star.Options{Set: set, Edges: drum.Options{Buckets: 16}, Indegree: drum.Options{Buckets: 16, BucketBytes: 8 << 20},
-		Place: func(*[16]byte, uint32, uint8, uint8) int64 { return 1 }, Emit: func([]star.Placed) error { return nil }}, nil)
+	s, err := star.Open(star.Options{Set: set, Edges: drum.Options{Buckets: 16},
+		Indegree: drum.Options{Buckets: 16, BucketBytes: 8 << 20}, Place: func(*[16]byte, uint32, uint8, uint8) int64 {
+			return 1
+		}, Emit: func([]star.Placed) error { return nil }}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -63,8 +65,10 @@ func BenchmarkSupporters(b *testing.B) {
 func benchSupporters(b *testing.B, set disk.Set, st *star.State, ram int64) {
 	began, before, n := time.Now(), ioBytes(b), 0.
 	for b.Loop() {
-		r, err := star.ComputeSupport(context.Background(), star.SupportOptions{Set: set, Name: "pld", State: st, FS: set.FS,
-			Dir: set.Path(0, "tmp"), RAMBytes: ram, Ranks: 10_000, Update: func([]star.SupportUpdate) error { return nil }})
+		r, err := star.ComputeSupport(context.Background(),
+			star.SupportOptions{Set: set, Name: "pld", State: st, FS: set.FS,
+				Dir: set.Path(0, "tmp"), RAMBytes: ram, Ranks: 10_000,
+				Update: func([]star.SupportUpdate) error { return nil }})
 		if err != nil {
 			b.Fatal(err)
 		}

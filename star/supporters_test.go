@@ -136,7 +136,8 @@ func exactShares(edges []star.Edge, seeds []uint64) map[uint64]float64 {
 }
 
 // exactTrust computes trust that gets steps links from the seeds. The trust of a PLD goes to others by their weights.
-func exactTrust(edges []star.Edge, seeds map[uint64]float64, steps int, damping float64, weights map[uint64]float64) map[uint64]float64 {
+func exactTrust(edges []star.Edge, seeds map[uint64]float64, steps int, damping float64,
+	weights map[uint64]float64) map[uint64]float64 {
 	total := map[uint64]float64{}
 	for _, e := range edges {
 		total[e.From] += weights[e.To]
@@ -173,13 +174,14 @@ func (r *rig) state() *star.State {
 // compute computes supporters from the last checkpoint. After stop updates, if not 0, it fails.
 func (r *rig) compute(stop int) (*star.SupportRanks, error) {
 	n := 0
-	return star.ComputeSupport(r.t.Context(), star.SupportOptions{Set: r.opt.Set, Name: "pld", State: r.state(), FS: r.opt.Set.FS,
-		Dir: "/d0/tmp", RAMBytes: star.LeastSupportRAM, Ranks: 100, Update: func(u []star.SupportUpdate) error {
-			if n += len(u); stop > 0 && n > stop {
-				return errStopped
-			}
-			return r.s.SetSupport(u)
-		}})
+	return star.ComputeSupport(r.t.Context(),
+		star.SupportOptions{Set: r.opt.Set, Name: "pld", State: r.state(), FS: r.opt.Set.FS,
+			Dir: "/d0/tmp", RAMBytes: star.LeastSupportRAM, Ranks: 100, Update: func(u []star.SupportUpdate) error {
+				if n += len(u); stop > 0 && n > stop {
+					return errStopped
+				}
+				return r.s.SetSupport(u)
+			}})
 }
 
 var errStopped = errors.New("stopped")
@@ -190,7 +192,8 @@ func (r *rig) graph(n int, rng *rand.Rand) (edges map[star.Edge]bool, seeds []ui
 	var list []star.Edge
 	for range n {
 		// Squares make some PLDs popular.
-		e := star.Edge{From: r.plds[rng.IntN(len(r.plds))], To: r.plds[int(math.Pow(rng.Float64(), 2)*float64(len(r.plds)))]}
+		e := star.Edge{From: r.plds[rng.IntN(len(r.plds))],
+			To: r.plds[int(math.Pow(rng.Float64(), 2)*float64(len(r.plds)))]}
 		if e.From != e.To {
 			edges[e] = true
 		}
@@ -424,7 +427,8 @@ func TestNewcomers(t *testing.T) {
 		return placed[false], placed[true]
 	}
 	if newcomers, others := ask(); newcomers != 400/32 || others != 5000 {
-		t.Errorf("after 400 fetched pages newcomers got %d pages, want %d; a known one got %d of 5000", newcomers, 400/32, others)
+		t.Errorf("after 400 fetched pages newcomers got %d pages, want %d; a known one got %d of 5000", newcomers,
+			400/32, others)
 	}
 	if err := r.s.Fetched(r.plds[0], 3200, 1); err != nil {
 		t.Fatal(err)
@@ -448,8 +452,10 @@ func TestTrusted(t *testing.T) {
 	edges, _ := r.graph(3000, rng)
 	compute := func(trusted ...uint64) error {
 		slices.Sort(trusted)
-		ranks, err := star.ComputeSupport(t.Context(), star.SupportOptions{Set: r.opt.Set, Name: "pld", State: r.state(),
-			FS: r.opt.Set.FS, Dir: "/d0/tmp", RAMBytes: star.LeastSupportRAM, Ranks: 100, Update: r.s.SetSupport, Trusted: trusted})
+		ranks, err := star.ComputeSupport(t.Context(),
+			star.SupportOptions{Set: r.opt.Set, Name: "pld", State: r.state(),
+				FS: r.opt.Set.FS, Dir: "/d0/tmp", RAMBytes: star.LeastSupportRAM, Ranks: 100, Update: r.s.SetSupport,
+				Trusted: trusted})
 		if err == nil {
 			r.s.Computed(ranks)
 		}

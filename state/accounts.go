@@ -13,8 +13,9 @@ type Accounts struct {
 	Unique weburl.Sum `json:"unique"`
 	Orders weburl.Sum `json:"orders,omitzero"` // second records of URLs, which the operator has enqueued
 	Names  weburl.Sum `json:"names"`           // merged names of hosts and PLDs
-	// Moved are the URLs that ended on this node of a cluster and whose slots were moved to others, minus those that ended
-	// on others and whose slots were moved here: Unique, Orders and Moved together are the sum of Places.
+	// Moved are the URLs that ended on this node of a cluster and whose slots were moved to others, minus
+	// those that ended on others and whose slots were moved here: Unique, Orders and Moved together are the
+	// sum of Places.
 	Moved    weburl.Sum            `json:"moved,omitzero"`
 	Places   [NumPlaces]weburl.Sum `json:"places"`
 	Refused  [NumReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
@@ -28,8 +29,8 @@ type Accounts struct {
 
 // Parsed returns the number of links found in pages, those included that are no URL of http or https.
 func (s *Accounts) Parsed() int64 {
-	return s.Counters[CountLinks] + s.Counters[CountLinksInvalid] + s.Counters[CountLinksScheme] + s.Counters[CountLinksTooLong] +
-		s.Counters[CountLinksNoFollow]
+	return s.Counters[CountLinks] + s.Counters[CountLinksInvalid] + s.Counters[CountLinksScheme] +
+		s.Counters[CountLinksTooLong] + s.Counters[CountLinksNoFollow]
 }
 
 // Checked returns the number of links that passed all filters: those that the RAM cache held and those sent to

@@ -10,9 +10,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// numCopies is the number of copies of the manifest and of the secret, one in each of the first
-// directories, or fewer if there are fewer directories. These are the two files that can't be rebuilt from
-// others.
+// numCopies is the number of copies of the manifest and of the secret, one in each of the first directories,
+// or fewer if there are fewer directories. These are the two files that can't be rebuilt from others.
 //
 // The copy in the first directory counts. If it is damaged or missing, the manifest with the highest
 // generation counts, and the secret that matches the manifest's check.

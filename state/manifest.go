@@ -27,9 +27,8 @@ const (
 	ManifestMagic = "drumbeat-manifest"
 	manifestMajor = 2
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
-	// 5: version 2 of what visits found; 6: Orders; 7: lanes of
-	// BEAST, and scores in URL records; 8: keys of all orders; 9: Walk; 10: Store, Uploads, the queue of objects,
-	// Intake and outboxes; 11: the quarantine.
+	// 5: version 2 of what visits found; 6: Orders; 7: lanes of BEAST, and scores in URL records; 8: keys of
+	// all orders; 9: Walk; 10: Store, Uploads, the queue of objects, Intake and outboxes; 11: the quarantine.
 	manifestAdded = 11
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
@@ -50,10 +49,11 @@ type Manifest struct {
 	Runs   int      `json:"runs"`          // starts of the program
 	Run    *LastRun `json:"run,omitempty"` // options of the last run, for explain
 
-	Accounts Accounts                   `json:"accounts"`
-	Seeds    Seeds                      `json:"seeds"`
-	Held     Held                       `json:"held"`
-	Changes  int64                      `json:"changes"`           // the last change of the operator whose seeds were fed
+	Accounts Accounts `json:"accounts"`
+	Seeds    Seeds    `json:"seeds"`
+	Held     Held     `json:"held"`
+	// The last change of the operator whose seeds were fed.
+	Changes  int64                      `json:"changes"`
 	Margin   float64                    `json:"margin,omitzero"`   // of package revisit, in seconds
 	Parts    map[string]json.RawMessage `json:"parts"`             // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`               // URL records in RAM: uvarint length, record
@@ -71,8 +71,8 @@ type Manifest struct {
 
 	Intake *cluster.Intake `json:"intake,omitempty"` // what a node of a cluster has taken from the others
 	Full   int64           `json:"full,omitempty"`   // the limit of pages that all nodes together have reached
-	// PageSlots are the slots of the nodes before this one, and of this one, when the crawl began: its part of the limit of
-	// pages, which slots that move do not change.
+	// PageSlots are the slots of the nodes before this one, and of this one, when the crawl began: its part
+	// of the limit of pages, which slots that move do not change.
 	PageSlots *[2]int64 `json:"page_slots,omitempty"`
 }
 
@@ -88,11 +88,11 @@ type Frozen struct {
 	Nodes       int    `json:"nodes,omitempty"` // of the cluster; 0 for one node
 	Node        int    `json:"node,omitempty"`  // of them, this one
 	Table       uint64 `json:"table,omitempty"` // cluster.Table.Sum
-	Slots       Slots  `json:"slots,omitzero"`  // those that this node owns; its keys have slots (weburl.Hasher.WithSlots)
+	// Those that this node owns; its keys have slots (weburl.Hasher.WithSlots).
+	Slots Slots `json:"slots,omitzero"`
 }
 
-// EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON
-// body.
+// EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON body.
 func EncodeManifest(m *Manifest) ([]byte, error) {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -152,8 +152,7 @@ func checkVersion(path, version string) error {
 	}
 	if n > uint64(manifestMinor) {
 		return fmt.Errorf("crawl: a newer program wrote manifest %s (format version %s, this program reads %s); "+
-			"use that program: %w",
-			path, version, ManifestVersion, ErrIncompatible)
+			"use that program: %w", path, version, ManifestVersion, ErrIncompatible)
 	}
 	return nil
 }

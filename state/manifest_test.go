@@ -25,13 +25,15 @@ func TestManifestVersions(t *testing.T) {
 		fmt.Sprintf("%d.0%d", manifestMajor, manifestMinor):  "has format version",
 		fmt.Sprintf("%d.-1", manifestMajor):                  "has format version",
 	} {
-		data := append(fmt.Appendf(nil, "%s %s %d %016x\n", ManifestMagic, version, len(body), ManifestSum(version, body)), body...)
+		data := append(fmt.Appendf(nil, "%s %s %d %016x\n", ManifestMagic, version, len(body),
+			ManifestSum(version, body)), body...)
 		m, err := DecodeManifest("d0/M", data)
 		if want == "" {
 			if err != nil || m.Gen != 7 {
 				t.Errorf("%s: %v", version, err)
 			}
-		} else if !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "d0/M") {
+		} else if !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "d0/M") {
 			t.Errorf("%s: got %v, want %q", version, err, want)
 		}
 	}

@@ -53,7 +53,8 @@ const (
 // LogPrefixes begin the names of the crawl log, the seed log and the robots log.
 var LogPrefixes = [...]string{"crawl", "seeds", "robots"}
 
-// OutboxPrefix is the beginning of the names of the outboxes of a node of a cluster; the number of the other node follows.
+// OutboxPrefix is the beginning of the names of the outboxes of a node of a cluster; the number of the other
+// node follows.
 const OutboxPrefix = "outbox/"
 
 // OutboxName returns the name of the outbox for a node.

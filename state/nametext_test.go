@@ -17,11 +17,13 @@ func TestNameForm(t *testing.T) {
 	if want := []byte("\x07www.a.co.uk"); !bytes.Equal(host, want) {
 		t.Errorf("got %q, want %q", host, want)
 	}
-	if pld, name, err := CheckName(h, drum.Key(h.HostKey([]byte("www.a.co.uk"))), host); err != nil || string(pld) != "a.co.uk" || string(name) != "www.a.co.uk" {
+	if pld, name, err := CheckName(h, drum.Key(h.HostKey([]byte("www.a.co.uk"))), host); err != nil ||
+		string(pld) != "a.co.uk" || string(name) != "www.a.co.uk" {
 		t.Errorf("got %q, %q, %v", pld, name, err)
 	}
 	pld := AppendName(nil, 0, []byte("a.co.uk"))
-	if name, host, err := CheckName(h, drum.Key(h.PLDKey([]byte("a.co.uk"))), pld); err != nil || string(name) != "a.co.uk" || host != nil {
+	if name, host, err := CheckName(h, drum.Key(h.PLDKey([]byte("a.co.uk"))), pld); err != nil ||
+		string(name) != "a.co.uk" || host != nil {
 		t.Errorf("got %q, %q, %v", name, host, err)
 	}
 	if _, _, err := CheckName(h, 1, pld); err == nil {

@@ -12,24 +12,26 @@ import (
 	"drumbeat/queue"
 )
 
-// Store is the object store of a crawl's finished output, in the manifest. Only the place and the node decide the keys; the
-// rest is how the last run reached it.
+// Store is the object store of a crawl's finished output, in the manifest. Only the place and the node decide
+// the keys; the rest is how the last run reached it.
 type Store struct {
 	objstore.Place
-	// Node is part of the keys: the node's number when the crawl got its store; 0 without a cluster, and in earlier versions.
+	// Node is part of the keys: the node's number when the crawl got its store; 0 without a cluster, and in
+	// earlier versions.
 	Node int `json:"node"`
 }
 
 // Key returns the key of a file of the crawl.
 func (s *Store) Key(crawl, file string) string { return s.Place.Key(crawl, s.Node, file) }
 
-// Object is an output file that is in the object store: a record of the queue NameObjects, which only grows. Once a durable
-// manifest covers the record, the local file may be removed.
+// Object is an output file that is in the object store: a record of the queue NameObjects, which only grows.
+// Once a durable manifest covers the record, the local file may be removed.
 type Object struct {
-	V      int    `json:"v"`             // 1
-	Dir    int    `json:"dir"`           // number of its directory
-	Log    bool   `json:"log,omitempty"` // in the log directory of a state directory, else in warc of an output directory
-	File   string `json:"file"`          // name without directory
+	V   int `json:"v"`   // 1
+	Dir int `json:"dir"` // number of its directory
+	// In the log directory of a state directory, else in warc of an output directory.
+	Log    bool   `json:"log,omitempty"`
+	File   string `json:"file"` // name without directory
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	CRC    string `json:"crc64nvme"` // base64 of the big-endian sum, as in S3
@@ -86,8 +88,8 @@ func (o *Object) Path(state, out disk.Set) string {
 	return set.Path(o.Dir, sub, o.File)
 }
 
-// remote opens the crawl's files in the object store: the local files that are no longer here are read there. Damaged records
-// of the queue of objects are left out; an audit reports them.
+// remote opens the crawl's files in the object store: the local files that are no longer here are read there.
+// Damaged records of the queue of objects are left out; an audit reports them.
 func (s *Saved) remote(m *Manifest) error {
 	if m.Store == nil {
 		return nil
@@ -120,8 +122,8 @@ func (s *Saved) remote(m *Manifest) error {
 	return nil
 }
 
-// RemoteFailed returns the error for which files in the object store could not be read; nil if there was none. What was read
-// before may look damaged.
+// RemoteFailed returns the error for which files in the object store could not be read; nil if there was
+// none. What was read before may look damaged.
 func (s *Saved) RemoteFailed() error {
 	if s.overlay == nil {
 		return nil
@@ -147,8 +149,8 @@ func (s *Saved) Ignore(path string) {
 	}
 }
 
-// ReadRemote returns directories of state of a crawl in which the logs that are in its object store are read there. all are its
-// directories by number.
+// ReadRemote returns directories of state of a crawl in which the logs that are in its object store are read
+// there. all are its directories by number.
 func ReadRemote(all disk.Set, m *Manifest) (disk.FS, error) {
 	s := &Saved{Set: all, Manifest: m}
 	err := s.remote(m)

@@ -12,7 +12,8 @@ import (
 func TestObjectRecord(t *testing.T) {
 	t.Parallel()
 	o := Object{Dir: 1, Log: true, File: "crawl-1.jsonl.zst", Size: 9, SHA256: "ab", CRC: "rosUhgp5mIg=", Time: 5}
-	const text = `{"v":1,"dir":1,"log":true,"file":"crawl-1.jsonl.zst","size":9,"sha256":"ab","crc64nvme":"rosUhgp5mIg=","time":5}`
+	const text = `{"v":1,"dir":1,"log":true,"file":"crawl-1.jsonl.zst","size":9,"sha256":"ab",` +
+		`"crc64nvme":"rosUhgp5mIg=","time":5}`
 	rec, err := o.Append(nil)
 	if err != nil || string(rec) != text {
 		t.Fatalf("%s, %v", rec, err)
@@ -31,8 +32,9 @@ func TestObjectRecord(t *testing.T) {
 	if err := got.Decode([]byte(strings.Replace(text, `"v":1`, `"v":2`, 1))); !errors.Is(err, ErrIncompatible) {
 		t.Errorf("another version: %v", err)
 	}
-	for _, bad := range []string{"", "x", "{}", `{"v":1}`, `{"v":1,"file":"a/b"}`, `{"v":1,"file":".."}`, `{"v":1,"file":"a","size":-1}`,
-		`{"v":1,"file":"a","dir":-1}`, `{"v":1,"file":"a\\\\b"}`, `{"v":1,"file":"a\\u009bb"}`} {
+	for _, bad := range []string{"", "x", "{}", `{"v":1}`, `{"v":1,"file":"a/b"}`, `{"v":1,"file":".."}`,
+		`{"v":1,"file":"a","size":-1}`, `{"v":1,"file":"a","dir":-1}`, `{"v":1,"file":"a\\\\b"}`,
+		`{"v":1,"file":"a\\u009bb"}`} {
 		if err := got.Decode([]byte(bad)); err == nil {
 			t.Errorf("%s: no error", bad)
 		}

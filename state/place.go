@@ -37,8 +37,8 @@ func (p Place) String() string { return PlaceNames[p] }
 // Text returns the name in text for people.
 func (p Place) Text() string { return PlaceText(PlaceNames[p]) }
 
-// PlaceText returns the name in text of a place, given its name of PlaceNames. They differ for QF only: early releases called
-// its place "failed", and programs read that name.
+// PlaceText returns the name in text of a place, given its name of PlaceNames. They differ for QF only: early
+// releases called its place "failed", and programs read that name.
 func PlaceText(name string) string {
 	if name == PlaceOverBudget.String() {
 		return "over-budget"
@@ -270,7 +270,8 @@ const (
 )
 
 // TLSVerdicts are the verdicts that have counters, as labels of metrics.
-var TLSVerdicts = [...]string{"expired", "not-yet-valid", "name-mismatch", "self-signed", "unknown-authority", "invalid"}
+var TLSVerdicts = [...]string{"expired", "not-yet-valid", "name-mismatch", "self-signed",
+	"unknown-authority", "invalid"}
 
 // TLSBadOf returns the counter of exchanges with a verdict; ok is false if the verdict is a good one, or none.
 func TLSBadOf(verdict string) (c Counter, ok bool) {
@@ -286,8 +287,7 @@ func TLSBadOf(verdict string) (c Counter, ok bool) {
 var counterNames = [NumCounters]string{
 	"links", "links_invalid", "links_scheme", "links_too_long", "links_scope", "links_depth",
 	"links_filtered", "links_cached", "links_checked", "edges", "seeds", "seeds_bad", "attempts",
-	"responses", "pages", "redirects", "received_bytes", "decoded_bytes", "robots_attempts",
-	"robots_received_bytes",
+	"responses", "pages", "redirects", "received_bytes", "decoded_bytes", "robots_attempts", "robots_received_bytes",
 	"lookups", "lookup_failures", "retries", "deferrals", "truncated", "checkpoints", "fetch_millis",
 	"seed_pages", "links_dropped", "links_port", "links_draining", "decode_cut", "unconfirmed",
 	"links_no_follow", "links_extension", "links_path_depth", "links_repeated", "links_params",
@@ -299,20 +299,18 @@ var counterNames = [NumCounters]string{
 	"robots_status_3xx", "robots_status_4xx", "robots_status_5xx",
 	"urls_placed", "urls_over_budget", "urls_scanned", "urls_replaced", "urls_released",
 	"urls_unknown", "urls_answered", "urls_allowed", "urls_admitted", "urls_due", "urls_denied",
-	"bodies_spooled", "spooled_bytes",
-	"responses_gzip", "responses_deflate", "responses_br", "responses_zstd",
+	"bodies_spooled", "spooled_bytes", "responses_gzip", "responses_deflate", "responses_br", "responses_zstd",
 	"received_bytes_gzip", "received_bytes_deflate", "received_bytes_br", "received_bytes_zstd",
 	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd",
 	"responses_http2", "duplicates", "revisits", "revisits_body_bytes", "content_large", "links_duplicate",
 	"no_archive", "heads_stored", "omitted",
-	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts", "hook_wait_micros",
-	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls",
-	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone",
-	"urls_enqueued",
-	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
-	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
-	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent", "pages_borrowed",
-	"links_given_up", "edges_given_up", "urls_sized", "url_bytes", "record_bytes", "links_foreign",
+	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts",
+	"hook_wait_micros", "hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls",
+	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone", "urls_enqueued",
+	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped",
+	"render_requests", "render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
+	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent",
+	"pages_borrowed", "links_given_up", "edges_given_up", "urls_sized", "url_bytes", "record_bytes", "links_foreign",
 	"tls_expired", "tls_not_yet_valid", "tls_name_mismatch", "tls_self_signed", "tls_unknown_authority", "tls_invalid"}
 
 // Codings are the content codings that have counters, by their names in HTTP.

@@ -2,8 +2,8 @@ package state
 
 import "testing"
 
-// TestPlaceText: in text QF is "over-budget"; JSON, metrics and exports keep "failed", which programs read. All other places
-// have one name.
+// TestPlaceText: in text QF is "over-budget"; JSON, metrics and exports keep "failed", which programs read.
+// All other places have one name.
 func TestPlaceText(t *testing.T) {
 	for p := range Place(NumPlaces) {
 		want := p.String()

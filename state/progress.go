@@ -72,8 +72,8 @@ func (s *Saved) StartProgress(tell func(Progress), every time.Duration, parts ..
 // Set sets Progress.What. It is safe for concurrent use.
 func (p *ProgressMeter) Set(what string) { p.what.Store(&what) }
 
-// Add adds n to Progress.Done, which from its first call on is the sum of these numbers. Readers call it that read some bytes
-// of the files several times, or not at all. It is safe for concurrent use, and with a nil p.
+// Add adds n to Progress.Done, which from its first call on is the sum of these numbers. Readers call it that
+// read some bytes of the files several times, or not at all. It is safe for concurrent use, and with a nil p.
 func (p *ProgressMeter) Add(n int64) {
 	if p != nil {
 		p.counts.Store(true)

@@ -21,10 +21,12 @@ func TestRenderTask(t *testing.T) {
 	}
 	var back RenderTask
 	var read weburl.Record
-	if err := back.Decode(got, &read); err != nil || !reflect.DeepEqual(back, task) || string(read.URL) != "http://a.test/" || read.Depth != 3 {
+	if err := back.Decode(got, &read); err != nil || !reflect.DeepEqual(back, task) ||
+		string(read.URL) != "http://a.test/" || read.Depth != 3 {
 		t.Errorf("decoded %+v of %+v: %v", back, read, err)
 	}
-	for _, bad := range [][]byte{nil, {2, 0, 0}, {1, 4, 0}, got[:5], append([]byte{1, 0, 0, 255, 255, 255, 255, 127}, got...)} {
+	for _, bad := range [][]byte{nil, {2, 0, 0}, {1, 4, 0}, got[:5],
+		append([]byte{1, 0, 0, 255, 255, 255, 255, 127}, got...)} {
 		if back.Decode(bad, &read) == nil {
 			t.Errorf("no error for %x", bad)
 		}

@@ -28,8 +28,9 @@ type Saved struct {
 	SeparateOut bool // the output has separate directories
 	Locks       []io.Closer
 
-	// Objects are the crawl's files in the object store, set by Take. HideRemote, set before, says which of them are not read
-	// when the local file is gone; nil: none. OpenStore, set before, opens the store; nil: by S3.
+	// Objects are the crawl's files in the object store, set by Take. HideRemote, set before, says which of
+	// them are not read when the local file is gone; nil: none. OpenStore, set before, opens the store; nil:
+	// by S3.
 	Objects    []Object
 	HideRemote func(*Object) bool
 	OpenStore  func(objstore.Place) (objstore.Bucket, error)

@@ -39,7 +39,8 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%s: no error", bad)
 		}
 	}
-	if data, err := json.Marshal(Frozen{}); err != nil || json.Unmarshal(data, &back) != nil || !(Frozen{}).Slots.IsZero() {
+	if data, err := json.Marshal(Frozen{}); err != nil || json.Unmarshal(data, &back) != nil ||
+		!(Frozen{}).Slots.IsZero() {
 		t.Errorf("no slots: %s, %v", data, err)
 	}
 }

@@ -13,7 +13,8 @@ func TestConversions(t *testing.T) {
 	in := []Conversion{
 		{URL: "http://a.test/", Date: date, RefersTo: "<urn:uuid:1>", Languages: "eng,deu", Text: []byte("short\n")},
 		{URL: "http://a.test/ü\r\nX: y", Date: date, RefersTo: "<urn:uuid:2>\r\nX: y", Text: nil},
-		{URL: "http://a.test/long", Date: date.Add(time.Hour), RefersTo: "<urn:uuid:3>", Languages: "zho", Text: bytes.Repeat([]byte("长文本 "), 20000)},
+		{URL: "http://a.test/long", Date: date.Add(time.Hour), RefersTo: "<urn:uuid:3>", Languages: "zho",
+			Text: bytes.Repeat([]byte("长文本 "), 20000)},
 	}
 	var out bytes.Buffer
 	c, err := NewConversions(&out, "x.warc.wet.gz", []Field{{"software", "test"}}, date)
@@ -29,20 +30,24 @@ func TestConversions(t *testing.T) {
 		t.Errorf("%d bytes, want %d", c.Bytes(), out.Len())
 	}
 	var got []*Record
-	if err := Read(bytes.NewReader(out.Bytes()), 1<<20, func(r *Record) error { got = append(got, r); return nil }); err != nil {
+	if err := Read(bytes.NewReader(out.Bytes()), 1<<20,
+		func(r *Record) error { got = append(got, r); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 1+len(in) {
 		t.Fatalf("%d records", len(got))
 	}
-	if info := got[0]; info.Type() != "warcinfo" || info.Get("WARC-Filename") != "x.warc.wet.gz" || !strings.Contains(string(info.Block), "software: test\r\n") {
+	if info := got[0]; info.Type() != "warcinfo" || info.Get("WARC-Filename") != "x.warc.wet.gz" ||
+		!strings.Contains(string(info.Block), "software: test\r\n") {
 		t.Errorf("warcinfo: %+v %s", info.Fields, info.Block)
 	}
 	for i, want := range in {
 		r := got[i+1]
-		if r.Type() != "conversion" || r.Get("Content-Type") != "text/plain" || r.Get("WARC-Date") != want.Date.Format(dateFormat) ||
-			r.Get("WARC-Identified-Content-Language") != want.Languages || r.Get("X") != "" || !bytes.Equal(r.Block, want.Text) ||
-			r.Get("WARC-Block-Digest") != sha1Of(want.Text) || !strings.HasPrefix(r.Get("WARC-Refers-To"), want.RefersTo[:12]) {
+		if r.Type() != "conversion" || r.Get("Content-Type") != "text/plain" ||
+			r.Get("WARC-Date") != want.Date.Format(dateFormat) ||
+			r.Get("WARC-Identified-Content-Language") != want.Languages || r.Get("X") != "" ||
+			!bytes.Equal(r.Block, want.Text) || r.Get("WARC-Block-Digest") != sha1Of(want.Text) ||
+			!strings.HasPrefix(r.Get("WARC-Refers-To"), want.RefersTo[:12]) {
 			t.Errorf("record %d: %+v, block of %d bytes", i, r.Fields, len(r.Block))
 		}
 	}

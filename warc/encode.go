@@ -78,9 +78,8 @@ type Encoder struct {
 	flate       *flate.Writer   // of the other levels; nil until first used
 	out         memory          // destination of flate
 
-	// Of the exchange: its URL escaped for header lines, and the same in lower case; its date for headers
-	// and for the index, and the second they belong to; the id of the response record; the digest of the
-	// payload.
+	// Of the exchange: its URL escaped for header lines, and the same in lower case; its date for headers and
+	// for the index, and the second they belong to; the id of the response record; the digest of the payload.
 	url, lower  []byte
 	date, stamp []byte
 	dateOf      int64

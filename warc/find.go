@@ -233,7 +233,8 @@ func (x *indexFile) withPrefix(prefix []byte, fn func(text []byte) error) error 
 			// Damage must not mislead the search.
 			text, _, _ = bytes.Cut(text, []byte{'\n'})
 			if !isIndexLine(text) || bytes.Compare(text, low) < 0 || high != nil && bytes.Compare(text, high) > 0 {
-				return &disk.CorruptError{Path: x.path, Offset: at, Want: "a line in order", Got: fmt.Sprintf("%.60q", text)}
+				return &disk.CorruptError{Path: x.path, Offset: at, Want: "a line in order",
+					Got: fmt.Sprintf("%.60q", text)}
 			}
 			if bytes.Compare(text, prefix) < 0 {
 				lo, low = at, text

@@ -30,8 +30,9 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 			url = fmt.Sprintf("http://h%d.test/%s", i%7, strings.Repeat("y", 5000+i))
 		}
 		var p Prepared
-		if err := enc.Prepare(&p, &Exchange{URL: []byte(url), Date: time.Unix(1e9+int64(i), 0), Status: 200 + i%3, MIME: "text/html",
-			Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("x")}); err != nil {
+		if err := enc.Prepare(&p,
+			&Exchange{URL: []byte(url), Date: time.Unix(1e9+int64(i), 0), Status: 200 + i%3, MIME: "text/html",
+				Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 		loc, err := w.Append(&p, time.Unix(1e9+int64(i), 0))
@@ -83,16 +84,19 @@ func TestFind(t *testing.T) {
 			t.Fatalf("%.60s: found %d times, %v", url, found, err)
 		}
 		host := 0
-		if err := FindHost(opt, st, url, 1<<20, func(u string) bool { host++; return u == url }, damaged); err != nil || host == 0 {
+		if err := FindHost(opt, st, url, 1<<20, func(u string) bool { host++; return u == url }, damaged); err != nil ||
+			host == 0 {
 			t.Fatalf("FindHost %.60s: %d, %v", url, host, err)
 		}
 	}
 	got := map[string]bool{}
-	if err := Find(opt, st, all, func(x *Indexed) error { got[x.URL] = true; return nil }, damaged); err != nil || len(got) != len(at) {
+	if err := Find(opt, st, all, func(x *Indexed) error { got[x.URL] = true; return nil }, damaged); err != nil ||
+		len(got) != len(at) {
 		t.Errorf("%d of %d URLs found together, %v", len(got), len(at), err)
 	}
 	enough := 0
-	if err := FindHost(opt, st, "http://h1.test/", 2000, func(string) bool { enough++; return false }, damaged); err != nil || enough > 200 {
+	if err := FindHost(opt, st, "http://h1.test/", 2000, func(string) bool { enough++; return false },
+		damaged); err != nil || enough > 200 {
 		t.Errorf("FindHost reads %d URLs with a bound of 2000 bytes a file, %v", enough, err)
 	}
 	all1, err := opt.Set.FS.List("d0/warc")
@@ -130,8 +134,9 @@ func TestFindReadsLittle(t *testing.T) {
 	}
 	var text []byte
 	for i := range 50_000 {
-		text = fmt.Appendf(text, "test,h)/%06d 20260101000000 {\"url\": \"http://h.test/%06d\", \"mime\": \"unk\", \"status\": \"200\", "+
-			"\"digest\": \"sha1:x\", \"length\": \"1\", \"offset\": \"%d\", \"filename\": \"f\"}\n", i, i, i)
+		text = fmt.Appendf(text,
+			"test,h)/%06d 20260101000000 {\"url\": \"http://h.test/%06d\", \"mime\": \"unk\", \"status\": \"200\", "+
+				"\"digest\": \"sha1:x\", \"length\": \"1\", \"offset\": \"%d\", \"filename\": \"f\"}\n", i, i, i)
 	}
 	if _, err := f.WriteAt(text, 0); err != nil {
 		t.Fatal(err)
@@ -157,11 +162,12 @@ func TestFindReadsLittle(t *testing.T) {
 
 // TestIndexNamesFiles: an index that names a file elsewhere is damaged, for all that read its lines.
 func TestIndexNamesFiles(t *testing.T) {
-	for name, good := range map[string]bool{"a.warc.gz": true, "..a.warc.gz": true, "": false, ".": false, "..": false, "../a.warc.gz": false,
-		"/etc/passwd": false, "a/b.warc.gz": false, `..\\a.warc.gz`: false, `a\u0000.warc.gz`: false, `a\n.warc.gz`: false,
-		`a\u009b.warc.gz`: false} {
-		line := fmt.Sprintf("test,h)/ 20260101000000 {\"url\": \"http://h.test/\", \"mime\": \"unk\", \"status\": \"200\", "+
-			"\"digest\": \"sha1:x\", \"length\": \"1\", \"offset\": \"0\", \"filename\": \"%s\"}\n", name)
+	for name, good := range map[string]bool{"a.warc.gz": true, "..a.warc.gz": true, "": false, ".": false, "..": false,
+		"../a.warc.gz": false, "/etc/passwd": false, "a/b.warc.gz": false, `..\\a.warc.gz`: false,
+		`a\u0000.warc.gz`: false, `a\n.warc.gz`: false, `a\u009b.warc.gz`: false} {
+		line := fmt.Sprintf(
+			"test,h)/ 20260101000000 {\"url\": \"http://h.test/\", \"mime\": \"unk\", \"status\": \"200\", "+
+				"\"digest\": \"sha1:x\", \"length\": \"1\", \"offset\": \"0\", \"filename\": \"%s\"}\n", name)
 		if x, err := (&indexFile{}).parse([]byte(line)); good != (err == nil) || good && x.File != name {
 			t.Errorf("%s: %+v, %v", line, x, err)
 		}

@@ -105,7 +105,8 @@ func verify(opt Options, st *State) (captures []string, damages []error, err err
 	_, err = VerifyFiles(opt, st, Verify{
 		MaxBlock: 1 << 20,
 		Capture: func(c *Capture) error {
-			captures = append(captures, fmt.Sprintf("%s %d %d %s %d %s", c.File, c.Offset, c.Length, c.URL, c.Status, c.Digest))
+			captures = append(captures,
+				fmt.Sprintf("%s %d %d %s %d %s", c.File, c.Offset, c.Length, c.URL, c.Status, c.Digest))
 			return nil
 		},
 		Damaged: func(err error) error { damages = append(damages, err); return nil },
@@ -166,7 +167,8 @@ func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
 	if len(damages) == 0 && !slices.Equal(captures, s.captures) {
 		t.Fatalf("nothing said of %v, but %d captures, want %d", changed, len(captures), len(s.captures))
 	}
-	if len(damages) > 0 && !slices.ContainsFunc(changed, func(file string) bool { return mentions(errors.Join(damages...), file) }) {
+	if len(damages) > 0 &&
+		!slices.ContainsFunc(changed, func(file string) bool { return mentions(errors.Join(damages...), file) }) {
 		t.Fatalf("%v mention none of %v", damages, changed)
 	}
 }
@@ -195,7 +197,8 @@ func FuzzIndexLine(f *testing.F) {
 		line := indexLine(x)
 		f.Add(string(line), "http://a.example/ \n\x00\xff\"\\", "text/html", "/x")
 	}
-	f.Add("com,example)/ 20260101000000 {\"url\": \"\\ud800\", \"filename\": \"f\", \"offset\": \"9223372036854775807\"}\n", "", "", "")
+	f.Add("com,example)/ 20260101000000 {\"url\": \"\\ud800\", \"filename\": \"f\", \"offset\": "+
+		"\"9223372036854775807\"}\n", "", "", "")
 	f.Fuzz(func(t *testing.T, text, url, mime, redirect string) {
 		at, l, err := parseLine(text, "f")
 		if err == nil {

@@ -19,10 +19,11 @@ type Stored struct {
 	data outfile.StreamContent
 }
 
-// FindAll calls fn for each capture of a canonical URL that an index lists, robots.txt exchanges included, the
-// newest files first. It reads final indexes as Find does: the number of reads grows with the logarithm of
-// an index's size, and with the number of indexes. It reads the others completely, in pieces, and final ones in
-// which the search meets damage. It passes unreadable data to damaged and continues. noIndex receives the WARC files whose index was moved away.
+// FindAll calls fn for each capture of a canonical URL that an index lists, robots.txt exchanges included,
+// the newest files first. It reads final indexes as Find does: the number of reads grows with the logarithm
+// of an index's size, and with the number of indexes. It reads the others completely, in pieces, and final
+// ones in which the search meets damage. It passes unreadable data to damaged and continues. noIndex receives
+// the WARC files whose index was moved away.
 func FindAll(opt Options, st *State, url string, fn func(*Stored) error, noIndex func(path string),
 	damaged func(error) error) error {
 	key := append(appendSURT(nil, []byte(url)), ' ')

@@ -72,12 +72,15 @@ func page(bodyBytes int, encoded bool) *Exchange {
 	x := &Exchange{
 		URL: []byte("http://www.quince.test/library/concurrent.futures.html"), Date: when,
 		IP: netip.MustParseAddr("127.0.0.11"),
-		Request: []byte("GET /library/concurrent.futures.html HTTP/1.1\r\nUser-Agent: drumbeat/0.1.0 (+you@example.org)\r\n" +
-			"Host: www.quince.test\r\nFrom: you@example.org\r\nAccept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" +
-			"Accept-Encoding: gzip\r\nConnection: close\r\n\r\n"),
-		Head: []byte("HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Sun, 22 Nov 2026 08:20:45 GMT\r\nContent-Type: text/html\r\n" +
-			"Last-Modified: Wed, 07 Oct 2026 12:35:07 GMT\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n" +
-			"ETag: W/\"6ac63c7b-32d3\"\r\nContent-Encoding: gzip\r\n\r\n"),
+		Request: []byte(
+			"GET /library/concurrent.futures.html HTTP/1.1\r\nUser-Agent: drumbeat/0.1.0 (+you@example.org)\r\n" +
+				"Host: www.quince.test\r\nFrom: you@example.org\r\nAccept: " +
+				"text/html,application/xhtml+xml,*/*;q=0.8\r\n" +
+				"Accept-Encoding: gzip\r\nConnection: close\r\n\r\n"),
+		Head: []byte(
+			"HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Sun, 22 Nov 2026 08:20:45 GMT\r\nContent-Type: text/html\r\n" +
+				"Last-Modified: Wed, 07 Oct 2026 12:35:07 GMT\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n" +
+				"ETag: W/\"6ac63c7b-32d3\"\r\nContent-Encoding: gzip\r\n\r\n"),
 		Chunked: true, Encoded: encoded, Protocols: []string{"http/1.1"}, Status: 200, MIME: "text/html",
 		Meta: []Field{{"fetchTimeMs", "24"}, {"depth", "3"}},
 	}
@@ -390,8 +393,9 @@ func BenchmarkFormats(b *testing.B) {
 		format Format
 		level  int
 		dict   []byte
-	}{{"gz/fast", Gzip, LevelFast, nil}, {"gz/6", Gzip, 6, nil}, {"zst/fast", Zstd, LevelFast, nil}, {"zst/3", Zstd, 3, nil},
-		{"zst/6", Zstd, 6, nil}, {"zst/fast/dict", Zstd, LevelFast, dict}, {"zst/3/dict", Zstd, 3, dict}} {
+	}{{"gz/fast", Gzip, LevelFast, nil}, {"gz/6", Gzip, 6, nil}, {"zst/fast", Zstd, LevelFast, nil},
+		{"zst/3", Zstd, 3, nil}, {"zst/6", Zstd, 6, nil}, {"zst/fast/dict", Zstd, LevelFast, dict},
+		{"zst/3/dict", Zstd, 3, dict}} {
 		for i, pages := range [][]*Exchange{plain, coded} {
 			b.Run(c.name+[]string{"/identity", "/gzip"}[i], func(b *testing.B) {
 				if strings.HasSuffix(c.name, "dict") && dict == nil {

@@ -40,11 +40,12 @@ func TestDistinctKeys(t *testing.T) {
 
 // TestIndexRepeatsKeys: a line with a repeated key is damage for all that read lines, and for audit.
 func TestIndexRepeatsKeys(t *testing.T) {
-	const line = `test,h)/ 20260101000000 {"url": "http://h.test/", "mime": "unk", "status": "200", "digest": "sha1:x", ` +
+	const line = `test,h)/ 20260101000000 {"url": "http://h.test/", "mime": "unk", "status": "200", ` +
+		`"digest": "sha1:x", ` +
 		`"length": "10", "offset": "20", "filename": "a.warc.gz"%s}` + "\n"
-	for more, good := range map[string]bool{"": true, `, "x": "y"`: true, `, "offset": "20"`: false, `, "Length": "5"`: false,
-		`, "STATUS": "404"`: false, `, "url": "http://other.test/"`: false, `, "d\u0069gest": "sha1:y"`: false,
-		`, "x": "1", "X": "2"`: false, `, "filename": "b.warc.gz"`: false} {
+	for more, good := range map[string]bool{"": true, `, "x": "y"`: true, `, "offset": "20"`: false,
+		`, "Length": "5"`: false, `, "STATUS": "404"`: false, `, "url": "http://other.test/"`: false,
+		`, "d\u0069gest": "sha1:y"`: false, `, "x": "1", "X": "2"`: false, `, "filename": "b.warc.gz"`: false} {
 		text := fmt.Sprintf(line, more)
 		if x, err := (&indexFile{}).parse([]byte(text)); good != (err == nil) {
 			t.Errorf("%s: %+v, %v", more, x, err)

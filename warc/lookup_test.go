@@ -22,11 +22,11 @@ func TestGoldenLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	block := "20261121224305\nwww.example.org.\t300\tIN\tA\t192.0.2.7\nwww.example.org.\t300\tIN\tAAAA\t2001:db8::7\n"
-	want := "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: dns:www.example.org\r\nWARC-Date: 2026-11-21T22:43:05Z\r\n" +
+	want := "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: dns:www.example.org\r\nWARC-Date: " +
+		"2026-11-21T22:43:05Z\r\n" +
 		"WARC-Record-ID: <urn:uuid:f0f1f2f3-f4f5-46f7-b8f9-fafbfcfdfeff>\r\nWARC-IP-Address: 192.0.2.53\r\n" +
 		"WARC-Payload-Digest: " + sha(block) + "\r\nWARC-Block-Digest: " + sha(block) +
-		"\r\nContent-Type: text/dns\r\n" +
-		fmt.Sprintf("Content-Length: %d\r\n\r\n%s\r\n\r\n", len(block), block)
+		"\r\nContent-Type: text/dns\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n%s\r\n\r\n", len(block), block)
 	if got := gunzip(t, p.buf); len(got) != 1 || got[0] != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n======\n"), want)
 	}
@@ -34,7 +34,8 @@ func TestGoldenLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := "dns:www.example.org 20261121224305 {\"url\": \"dns:www.example.org\", \"mime\": \"text/dns\", \"status\": \"200\", \"digest\": \"" +
+	line := "dns:www.example.org 20261121224305 {\"url\": \"dns:www.example.org\", \"mime\": \"text/dns\", " +
+		"\"status\": \"200\", \"digest\": \"" +
 		sha(block) + fmt.Sprintf("\", \"length\": \"%d\", \"offset\": \"%d\", ", loc.Length, loc.Offset) +
 		"\"filename\": \"DRUMBEAT-20261121224305678-00000-crawler-1.warc.gz\"}\n"
 	if string(p.index) != line {
@@ -71,11 +72,13 @@ func TestKinds(t *testing.T) {
 	st := checkpointed(t, w, opt)
 	found := 0
 	url := string(sampleExchange().URL)
-	if err := Find(opt, st, []string{url}, func(x *Indexed) error { found++; return nil }, func(err error) error { return err }); err != nil || found != 1 {
+	if err := Find(opt, st, []string{url}, func(x *Indexed) error { found++; return nil },
+		func(err error) error { return err }); err != nil || found != 1 {
 		t.Errorf("%d found, %v", found, err)
 	}
 	found = 0
-	if err := FindHost(opt, st, url, 1<<20, func(string) bool { found++; return false }, func(err error) error { return err }); err != nil || found != 1 {
+	if err := FindHost(opt, st, url, 1<<20, func(string) bool { found++; return false },
+		func(err error) error { return err }); err != nil || found != 1 {
 		t.Errorf("%d found of the host, %v", found, err)
 	}
 }

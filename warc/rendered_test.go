@@ -27,14 +27,16 @@ func TestRendered(t *testing.T) {
 		for _, size := range []int{0, 100, smallBody + 1, 100_000} {
 			html := strings.Repeat("<p>é\x00x", size/6)
 			target := []byte(url + strings.Repeat("x", len(want)))
-			if err := e.Prepare(&p, &Exchange{URL: target, Date: at, Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("body"), Status: 200}); err != nil {
+			if err := e.Prepare(&p, &Exchange{URL: target, Date: at, Head: []byte("HTTP/1.1 200 OK\r\n\r\n"),
+				Body: []byte("body"), Status: 200}); err != nil {
 				t.Fatal(err)
 			}
 			of := e.ResponseID()
 			if _, err := w.Append(&p, at); err != nil {
 				t.Fatal(err)
 			}
-			if err := e.PrepareRendered(&p, &Rendered{URL: target, Date: at.Add(time.Second), Of: of, HTML: []byte(html), Truncated: "time"}); err != nil {
+			if err := e.PrepareRendered(&p, &Rendered{URL: target, Date: at.Add(time.Second), Of: of,
+				HTML: []byte(html), Truncated: "time"}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := w.Append(&p, at); err != nil {
@@ -57,7 +59,8 @@ func TestRendered(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds := map[string]int{}
-		if _, err := VerifyFiles(opt, st, Verify{Capture: func(c *Capture) error { kinds[c.Kind]++; return nil }}); err != nil {
+		if _, err := VerifyFiles(opt, st,
+			Verify{Capture: func(c *Capture) error { kinds[c.Kind]++; return nil }}); err != nil {
 			t.Error(err)
 		}
 		if kinds[KindPage] != 4 || kinds[KindRendered] != 4 {
@@ -71,7 +74,8 @@ func TestRendered(t *testing.T) {
 				ids[target] = r.Get("WARC-Record-ID")
 			case "resource":
 				target = strings.TrimPrefix(target, RenderedPrefix)
-				if string(r.Block) != want[target] || r.Get("WARC-Concurrent-To") != ids[target] || r.Get("WARC-Truncated") != "time" {
+				if string(r.Block) != want[target] || r.Get("WARC-Concurrent-To") != ids[target] ||
+					r.Get("WARC-Truncated") != "time" {
 					t.Errorf("%s: %d bytes, of %s", target, len(r.Block), r.Get("WARC-Concurrent-To"))
 				}
 				delete(want, target)
@@ -81,7 +85,8 @@ func TestRendered(t *testing.T) {
 			t.Errorf("%d rendered pages are missing, %v", len(want), err)
 		}
 		lines := 0
-		if err := FindAll(opt, st, url, func(*Stored) error { lines++; return nil }, func(string) {}, func(err error) error { return err }); err != nil || lines != 1 {
+		if err := FindAll(opt, st, url, func(*Stored) error { lines++; return nil }, func(string) {},
+			func(err error) error { return err }); err != nil || lines != 1 {
 			t.Errorf("%d captures of the URL, %v", lines, err)
 		}
 	}

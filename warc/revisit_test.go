@@ -14,21 +14,24 @@ import (
 	"drumbeat/disk/memfs"
 )
 
+// revisitCases are the cases of TestRevisit.
+var revisitCases = []struct {
+	name string
+	opt  Options
+	body string
+	mime string
+}{
+	{"plain", Options{}, strings.Repeat("<p>text</p>", 300), "text/html"},
+	{"short", Options{Level: 6}, "short", `odd"\type`},
+	{"encoded", Options{}, "\x1f\x8b" + strings.Repeat("z", 3000), "text/html"},
+	{"zstd", Options{Format: Zstd}, strings.Repeat("<p>text</p>", 300), "text/html"},
+	{"odd head", Options{}, strings.Repeat("x", 2000), "text/html; \xff"},
+}
+
 // TestRevisit: a capture that waited as bytes becomes a revisit record with the HTTP head and without the body.
 // Request and metadata stay, the index line has the type warc/revisit, and verification agrees.
 func TestRevisit(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		opt  Options
-		body string
-		mime string
-	}{
-		{"plain", Options{}, strings.Repeat("<p>text</p>", 300), "text/html"},
-		{"short", Options{Level: 6}, "short", `odd"\type`},
-		{"encoded", Options{}, "\x1f\x8b" + strings.Repeat("z", 3000), "text/html"},
-		{"zstd", Options{Format: Zstd}, strings.Repeat("<p>text</p>", 300), "text/html"},
-		{"odd head", Options{}, strings.Repeat("x", 2000), "text/html; \xff"},
-	} {
+	for _, tt := range revisitCases {
 		t.Run(tt.name, func(t *testing.T) {
 			fs := memfs.New(1)
 			opt := tt.opt
@@ -42,8 +45,8 @@ func TestRevisit(t *testing.T) {
 			x := &Exchange{URL: []byte("http://b.test/é?mime"), Date: date, IP: netip.MustParseAddr("192.0.2.1"),
 				Request: []byte("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"),
 				Head:    []byte("HTTP/1.1 200 OK\r\nContent-Type: " + tt.mime + "\r\n\r\n"), Body: []byte(tt.body),
-				Encoded: strings.HasPrefix(tt.body, "\x1f"), Protocols: []string{"http/1.1"}, Status: 200, MIME: tt.mime,
-				Meta: []Field{{"depth", "1"}}}
+				Encoded: strings.HasPrefix(tt.body, "\x1f"), Protocols: []string{"http/1.1"},
+				Status: 200, MIME: tt.mime, Meta: []Field{{"depth", "1"}}}
 			var p, q Prepared
 			e := w.NewEncoder()
 			if err := e.Prepare(&p, x); err != nil {
@@ -59,7 +62,8 @@ func TestRevisit(t *testing.T) {
 			}
 			for _, c := range []*Prepared{&p, &q} { // the second as a revisit
 				if c == &q {
-					if err := w.NewEncoder().Revisit(c, Original{URL: []byte("http://a.test/ö"), Date: date}); err != nil {
+					if err := w.NewEncoder().Revisit(c,
+						Original{URL: []byte("http://a.test/ö"), Date: date}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -90,8 +94,8 @@ func TestRevisit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sum.Captures != 2 || sum.Records != 7 || len(captures) != 2 || captures[0].Revisit || !captures[1].Revisit ||
-				captures[0].Digest != captures[1].Digest || captures[1].Status != 200 {
+			if sum.Captures != 2 || sum.Records != 7 || len(captures) != 2 || captures[0].Revisit ||
+				!captures[1].Revisit || captures[0].Digest != captures[1].Digest || captures[1].Status != 200 {
 				t.Errorf("%+v, %+v", sum, captures)
 			}
 			err = Walk(opt, st, 1<<20, func(_ string, r *Record) error {
@@ -112,10 +116,12 @@ func TestRevisit(t *testing.T) {
 				}
 				return nil
 			})
-			if want := "warcinfo request response metadata request revisit metadata"; err != nil || strings.Join(got, " ") != want {
+			if want := "warcinfo request response metadata request revisit metadata"; err != nil ||
+				strings.Join(got, " ") != want {
 				t.Errorf("got %v, %v, want %s", got, err, want)
 			}
-			if !strings.Contains(string(q.index), `"mime": "warc/revisit", "status": "200", "digest": "`+captures[0].Digest) {
+			if !strings.Contains(string(q.index), `"mime": "warc/revisit", "status": "200", "digest": "`+
+				captures[0].Digest) {
 				t.Errorf("index line %s", q.index)
 			}
 		})
@@ -128,7 +134,8 @@ func FuzzPrepared(f *testing.F) {
 	w.opt.defaults()
 	var p Prepared
 	e := w.NewEncoder()
-	if err := e.Prepare(&p, &Exchange{URL: []byte("http://a.test/"), Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("body"), Status: 200}); err != nil {
+	if err := e.Prepare(&p, &Exchange{URL: []byte("http://a.test/"), Head: []byte("HTTP/1.1 200 OK\r\n\r\n"),
+		Body: []byte("body"), Status: 200}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(p.AppendBinary(nil))
@@ -147,8 +154,9 @@ func FuzzPrepared(f *testing.F) {
 func TestPrepareRevisit(t *testing.T) {
 	w := &Writer{}
 	w.opt.defaults()
-	x := &Exchange{URL: []byte("http://b.test/"), Date: time.Unix(1e9, 0), Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Status: 200, MIME: "text/html",
-		Body: []byte(strings.Repeat("body", 100)), Meta: []Field{{"depth", "1"}}, Request: []byte("GET / HTTP/1.1\r\n\r\n")}
+	x := &Exchange{URL: []byte("http://b.test/"), Date: time.Unix(1e9, 0), Head: []byte("HTTP/1.1 200 OK\r\n\r\n"),
+		Status: 200, MIME: "text/html", Body: []byte(strings.Repeat("body", 100)), Meta: []Field{{"depth", "1"}},
+		Request: []byte("GET / HTTP/1.1\r\n\r\n")}
 	of := Original{URL: []byte("http://a.test/"), Date: time.Unix(9e8, 0)}
 	var late, early Prepared
 	e := w.NewEncoder()

@@ -202,7 +202,8 @@ func testStreamLeavesNothingBehind(t *testing.T, format func(*Options)) {
 	if _, err := w.Append(prepared(t, e, sampleExchange()), when); err != nil {
 		t.Fatal(err)
 	}
-	if sum, err := VerifyFiles(opt, saved(t, w, opt), Verify{}); err != nil || sum.Captures != 1 || sum.AbsentFiles != 0 {
+	if sum, err := VerifyFiles(opt, saved(t, w, opt), Verify{}); err != nil || sum.Captures != 1 ||
+		sum.AbsentFiles != 0 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
@@ -261,7 +262,8 @@ func testStreamMemory(t *testing.T, format func(*Options)) {
 
 // FuzzChunks: eachChunk and copyChunks agree on every body.
 func FuzzChunks(f *testing.F) {
-	for _, s := range []string{"", "5\r\nabcde\r\n0\r\n\r\n", "5;x\nabcde\n3", "2\r\nabX", "2\r\nabXY", "-1\r\n", "zz"} {
+	for _, s := range []string{"", "5\r\nabcde\r\n0\r\n\r\n", "5;x\nabcde\n3", "2\r\nabX", "2\r\nabXY",
+		"-1\r\n", "zz"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

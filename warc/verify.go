@@ -267,7 +267,9 @@ func fixedType(kind string) string {
 }
 
 // indexObject is the JSON object of an index line.
-type indexObject struct{ URL, MIME, Status, Digest, Redirect, Truncated, Simhash, Type, Length, Offset, Filename string }
+type indexObject struct {
+	URL, MIME, Status, Digest, Redirect, Truncated, Simhash, Type, Length, Offset, Filename string
+}
 
 // append appends the line with these fields, in the form of appendIndexHead and appendIndexTail.
 func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {

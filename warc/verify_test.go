@@ -93,8 +93,7 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 	}
 	sum, urls, damages := verify()
 	if len(damages) > 0 || sum.Captures != 110 || sum.Lines != 110 || len(urls) != 110 ||
-		sum.Records != 210+sum.Files/2 ||
-		kinds[KindPage] != 75 || kinds[KindRobots] != 25 || kinds[KindDNS] != 10 ||
+		sum.Records != 210+sum.Files/2 || kinds[KindPage] != 75 || kinds[KindRobots] != 25 || kinds[KindDNS] != 10 ||
 		sum.AbsentFiles != 0 || sum.AbsentIndexes != 0 {
 		t.Fatalf("whole files: %+v, %d URLs, %q", sum, len(urls), damages)
 	}

@@ -25,8 +25,8 @@ func WalkIndexes(opt Options, st *State, fn func(x *Index) error) error {
 	return walkIndexes(&opt, &st.Files, func(string) bool { return false }, fn)
 }
 
-// WalkFinal is WalkIndexes for the WARC files that have their final names, which needs no state and may be called while a
-// Writer adds others. It leaves out the files whose names skip reports.
+// WalkFinal is WalkIndexes for the WARC files that have their final names, which needs no state and may be
+// called while a Writer adds others. It leaves out the files whose names skip reports.
 func WalkFinal(opt Options, skip func(name string) bool, fn func(x *Index) error) error {
 	opt.defaults()
 	return walkIndexes(&opt, outfile.NoState(), skip, fn)

@@ -40,11 +40,13 @@ func (c *counting) Read(p []byte) (int, error) {
 var testDict = func() []byte {
 	var contents [][]byte
 	for n := range 20 {
-		contents = append(contents, fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: http://h%d.example/%d"+
-			"\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\nHTTP/1.1 200 OK\r\npage %d ", n%17, n, n*n, n))
+		contents = append(contents,
+			fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: http://h%d.example/%d"+
+				"\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\nHTTP/1.1 200 "+
+				"OK\r\npage %d ", n%17, n, n*n, n))
 	}
-	dict, err := zstd.BuildDict(zstd.BuildDictOptions{ID: 77_777, Contents: contents, History: slices.Concat(contents...),
-		Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedDefault})
+	dict, err := zstd.BuildDict(zstd.BuildDictOptions{ID: 77_777, Contents: contents,
+		History: slices.Concat(contents...), Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedDefault})
 	if err != nil {
 		panic(err)
 	}
@@ -401,7 +403,8 @@ func FuzzRead(f *testing.F) {
 }
 
 func BenchmarkPrepare(b *testing.B) {
-	words := strings.Fields("the of and <a href=\"/x\"> page <div class=\"c\"> crawler </div> link text 12 347 more words here")
+	words := strings.Fields(
+		"the of and <a href=\"/x\"> page <div class=\"c\"> crawler </div> link text 12 347 more words here")
 	rng := rand.New(rand.NewPCG(1, 2))
 	var body []byte
 	for len(body) < 25000 {

@@ -155,7 +155,8 @@ const (
 func (o *Options) outfile() outfile.Options {
 	return outfile.Options{
 		Set: o.Set, State: o.State, Sub: subdir, Prefix: o.Prefix, BufferBytes: o.BufferBytes, Mode: o.Mode,
-		Streams: []outfile.Stream{{Suffix: gzSuffix, Forms: []string{zstSuffix}, Form: int(o.Format)}, {Suffix: indexSuffix, Finish: sortLines}},
+		Streams: []outfile.Stream{{Suffix: gzSuffix, Forms: []string{zstSuffix}, Form: int(o.Format)},
+			{Suffix: indexSuffix, Finish: sortLines}},
 		Name: func(serial uint64, now time.Time) string {
 			now = now.UTC()
 			return fmt.Sprintf("%s-%s%03d-%05d-%s", o.Prefix, now.Format(stamp14), now.Nanosecond()/1e6, serial,
@@ -361,8 +362,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &State{V: stateVersion, Files: *st, Counts: f.counts}, nil
 }
 
-// Commit gives the files that the durable state covers completely their final names, and sorts their
-// indexes.
+// Commit gives the files that the durable state covers completely their final names, and sorts their indexes.
 func (f *Frozen) Commit() error {
 	if err := f.files.Commit(); err != nil {
 		return fmt.Errorf("warc: commit: %w", err)

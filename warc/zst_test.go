@@ -115,13 +115,15 @@ func TestReadDict(t *testing.T) {
 		err  string
 	}{
 		"good": {testDict, ""}, "empty": {nil, "empty file"}, "text": {[]byte("<html>"), "not a dictionary"},
-		"cut": {testDict[:20], "dictionary"}, "no number": {append([]byte(dictMagic+"\x00\x00\x00\x00"), testDict[8:]...), "number"},
+		"cut":       {testDict[:20], "dictionary"},
+		"no number": {append([]byte(dictMagic+"\x00\x00\x00\x00"), testDict[8:]...), "number"},
 	} {
 		if err := disk.WriteFileAtomic(mem, "/"+name, c.data); err != nil {
 			t.Fatal(err)
 		}
 		dict, err := ReadDict(mem, "/"+name)
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || err == nil && !bytes.Equal(dict, c.data) {
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) ||
+			err == nil && !bytes.Equal(dict, c.data) {
 			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}
 	}

@@ -2,10 +2,9 @@ package weburl
 
 import "bytes"
 
-// FoldEscapes normalizes the percent-escapes in path and query of a canonical URL in place (RFC 3986,
-// 6.2.2.1 and 6.2.2.2). It converts hex digits to upper case and decodes escapes of unreserved characters
-// (letters, digits, - . _ ~). Other escapes stay, since %2F differs from /, and so does a % that begins no
-// escape.
+// FoldEscapes normalizes the percent-escapes in path and query of a canonical URL in place (RFC 3986, 6.2.2.1
+// and 6.2.2.2). It converts hex digits to upper case and decodes escapes of unreserved characters (letters,
+// digits, - . _ ~). Other escapes stay, since %2F differs from /, and so does a % that begins no escape.
 //
 // An escape stays where decoding it would complete such a %: %%341 stays, because it does not mean %41. So
 // FoldEscapes is idempotent, and no segment becomes "." or "..": a canonical URL has none in any spelling

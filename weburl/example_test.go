@@ -9,7 +9,8 @@ import (
 
 // The canonical form is the URL standard's, without fragment and user.
 func ExampleCanonical() {
-	for _, s := range []string{"HTTP://user@Example.ORG:80/a/../b?q=ü#top", "https://bücher.example", "ftp://example.org/"} {
+	for _, s := range []string{"HTTP://user@Example.ORG:80/a/../b?q=ü#top", "https://bücher.example",
+		"ftp://example.org/"} {
 		url, err := weburl.Canonical(s)
 		if err != nil {
 			fmt.Println(s, "is left out:", err)

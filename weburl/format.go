@@ -48,7 +48,8 @@ const (
 // FlagSitemapPart accompanies FlagSitemap: a sitemap index named the URL, so it cannot be an index itself.
 const FlagSitemapPart uint8 = 1 << 7
 
-// Layout of a record, version 3, or 4 if it has visits, or 5 if it has a score. Varints are those of encoding/binary in their shortest form.
+// Layout of a record, version 3, or 4 if it has visits, or 5 if it has a score. Varints are those of
+// encoding/binary in their shortest form.
 //
 //	offset  size    field     meaning
 //	0       1..     url       its bytes, all above 0x20: the version ends it

@@ -61,11 +61,12 @@ func TestRecordGolden(t *testing.T) {
 			0,    // mask
 			0, 0, // depth, found
 		}},
-		{"scored and visited", Record{URL: []byte("http://a/"), Score: 1, Visits: []byte{3, 5}, Depth: 2, Found: 3}, []byte{
-			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
-			5, 1, 2, 3, 5, // version, score, visits
-			0, 2, 6, // mask, depth, found
-		}},
+		{"scored and visited", Record{URL: []byte("http://a/"), Score: 1, Visits: []byte{3, 5}, Depth: 2, Found: 3},
+			[]byte{
+				'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
+				5, 1, 2, 3, 5, // version, score, visits
+				0, 2, 6, // mask, depth, found
+			}},
 	}
 	for _, test := range tests {
 		got := test.rec.Append([]byte("prefix"))[6:]

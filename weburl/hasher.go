@@ -64,7 +64,8 @@ func NewHasher(secret Secret) *Hasher {
 	}
 	return &Hasher{
 		url: derive("url"), host: derive("host"), origin: derive("origin"), pld: derive("pld"),
-		server: derive("server"), content: derive("content"), body: derive("body").k0, plainBody: derive("plain body").k0,
+		server: derive("server"), content: derive("content"), body: derive("body").k0,
+		plainBody: derive("plain body").k0,
 	}
 }
 

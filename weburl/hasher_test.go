@@ -62,7 +62,8 @@ func TestHasherKindsAndSecrets(t *testing.T) {
 	b := []byte("example.com")
 	seen := map[uint64]string{}
 	for _, h := range []*Hasher{h, other} {
-		for i, key := range []uint64{h.URLKey(b), h.HostKey(b), h.OriginKey(b), h.PLDKey(b), h.ServerKey(b), h.ContentKey(b)} {
+		for i, key := range []uint64{h.URLKey(b), h.HostKey(b), h.OriginKey(b), h.PLDKey(b), h.ServerKey(b),
+			h.ContentKey(b)} {
 			if was, ok := seen[key]; ok {
 				t.Errorf("kinds %s and %d share a key", was, i)
 			}
@@ -129,9 +130,10 @@ func TestBodyKey(t *testing.T) {
 	h, other := NewHasher(Secret{1}), NewHasher(Secret{2})
 	body := bytes.Repeat([]byte("body "), 1000)
 	key := h.BodyKey(body, false)
-	if key != NewHasher(Secret{1}).BodyKey(body, false) || key == other.BodyKey(body, false) || key == h.BodyKey(body[1:], false) ||
-		key == h.BodyKey(body, true) {
-		t.Errorf("keys %x, %x, %x, plain %x", key, other.BodyKey(body, false), h.BodyKey(body[1:], false), h.BodyKey(body, true))
+	if key != NewHasher(Secret{1}).BodyKey(body, false) || key == other.BodyKey(body, false) ||
+		key == h.BodyKey(body[1:], false) || key == h.BodyKey(body, true) {
+		t.Errorf("keys %x, %x, %x, plain %x", key, other.BodyKey(body, false), h.BodyKey(body[1:], false),
+			h.BodyKey(body, true))
 	}
 	if n := testing.AllocsPerRun(10, func() { h.BodyKey(body, true) }); n > 0 {
 		t.Errorf("%v allocations", n)

@@ -322,13 +322,13 @@ func TestIsPlain(t *testing.T) {
 	base, _ := NewBase([]byte("http://www.example.com/dir/page.html?x=1"))
 	r := NewResolver(Options{})
 	for ref, want := range map[string]bool{
-		"": true, "#top": true, "# a b": true, "?a=b": true, "a.html": true, "a/b.c/d#e": true, "a?b=c&d#e": true, "/": true, "/a:b": true,
-		"../": true, "./a": true, "../../a.html": true, "http://www.example.com/a": true, "https://a-b.example": true,
-		"http://a_b.example/c?d": true, "h": true, "http": true,
-		"..": false, "a/../b": false, "a/.b": false, "/./a": false, "%2e/": false, "a b": false, " a": false, "\u00FC": false, "?'": false,
-		"//h": false, "/\\h": false, "a\\b": false, "a:b": false, "mailto:x": false, "http:a": false, "HTTP://h/": false,
-		"http://H/": false, "http://h:80/": false, "http://1.2.3.4/": false, "http://xn--a/": true, "http://a./": false, "http://u@h/": false,
-		"http://h?x": false, "http://[::1]/": false,
+		"": true, "#top": true, "# a b": true, "?a=b": true, "a.html": true, "a/b.c/d#e": true, "a?b=c&d#e": true,
+		"/": true, "/a:b": true, "../": true, "./a": true, "../../a.html": true, "http://www.example.com/a": true,
+		"https://a-b.example": true, "http://a_b.example/c?d": true, "h": true, "http": true,
+		"..": false, "a/../b": false, "a/.b": false, "/./a": false, "%2e/": false, "a b": false, " a": false,
+		"\u00FC": false, "?'": false, "//h": false, "/\\h": false, "a\\b": false, "a:b": false, "mailto:x": false,
+		"http:a": false, "HTTP://h/": false, "http://H/": false, "http://h:80/": false, "http://1.2.3.4/": false,
+		"http://xn--a/": true, "http://a./": false, "http://u@h/": false, "http://h?x": false, "http://[::1]/": false,
 	} {
 		if got := r.IsPlain(base, []byte(ref)); got != want {
 			t.Errorf("%q: got %v, want %v", ref, got, want)
@@ -343,9 +343,10 @@ func TestResolveAllocs(t *testing.T) {
 	r := NewResolver(Options{})
 	base, _ := NewBase([]byte("http://www.example.com/dir/page.html?x=1"))
 	buf := make([]byte, 0, 4096)
-	refs := [][]byte{[]byte("other.html"), []byte("../up/./x?y=z#f"), []byte("/abs/%7Euser/a b"), []byte("//cdn.Example.org/x"),
-		[]byte("https://user@example.org:8443/x"), []byte(" /tab\tbed "), []byte("/\u00FCber?\u00FCber"), []byte("http://10.0.0.1/"),
-		[]byte("javascript:void(0)"), []byte("#top"), []byte("http://b\u00FCcher.example/")}
+	refs := [][]byte{[]byte("other.html"), []byte("../up/./x?y=z#f"), []byte("/abs/%7Euser/a b"),
+		[]byte("//cdn.Example.org/x"), []byte("https://user@example.org:8443/x"), []byte(" /tab\tbed "),
+		[]byte("/\u00FCber?\u00FCber"), []byte("http://10.0.0.1/"), []byte("javascript:void(0)"), []byte("#top"),
+		[]byte("http://b\u00FCcher.example/")}
 	for _, ref := range refs {
 		r.AppendResolve(buf, base, ref) // the first unusual host fills the cache
 		if n := testing.AllocsPerRun(100, func() { r.AppendResolve(buf, base, ref) }); n != 0 {
@@ -358,7 +359,8 @@ func TestResolveAllocs(t *testing.T) {
 func TestLinearTime(t *testing.T) {
 	r := NewResolver(Options{})
 	base, _ := NewBase([]byte("http://example.com/a/b"))
-	for _, part := range []string{"/", "../", "a/../", "@", "%2e%2e/", "\u00E9", "\xFF", "[", "a", "http:", "\\", "?", "\t", "xn--", "1."} {
+	for _, part := range []string{"/", "../", "a/../", "@", "%2e%2e/", "\u00E9", "\xFF", "[", "a", "http:", "\\", "?",
+		"\t", "xn--", "1."} {
 		long := strings.Repeat(part, 256<<10/len(part))
 		for _, prefix := range []string{"", "/", "//", "//x/", "http://", "?", "#"} {
 			r.AppendResolve(nil, base, []byte(prefix+long))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSlotKeys pins keys with slots, which are on disk, and compares them with those without: they differ in the bits of
-// the slot alone, which is that of the PLD.
+// TestSlotKeys pins keys with slots, which are on disk, and compares them with those without: they differ in
+// the bits of the slot alone, which is that of the PLD.
 func TestSlotKeys(t *testing.T) {
 	plain := NewHasher(testSecret())
 	h := plain.WithSlots(NewSuffixes(true))
@@ -20,7 +20,8 @@ func TestSlotKeys(t *testing.T) {
 		{"example.co.uk", "a.example.co.uk", "http://a.example.co.uk/", 0x3c1},
 		{"192.0.2.1", "192.0.2.1", "http://192.0.2.1/", 0x166},
 	} {
-		if slot := Slot(h.PLDKey([]byte(x.pld))); slot != x.slot || h.PLDKey([]byte(x.pld)) != plain.PLDKey([]byte(x.pld)) {
+		if slot := Slot(h.PLDKey([]byte(x.pld))); slot != x.slot ||
+			h.PLDKey([]byte(x.pld)) != plain.PLDKey([]byte(x.pld)) {
 			t.Errorf("slot of %s: got %#x, want %#x", x.pld, slot, x.slot)
 		}
 		if got, want := h.URLKeyOf([]byte(x.url), h.PLDKey([]byte(x.pld))), h.URLKey([]byte(x.url)); got != want {
@@ -33,7 +34,8 @@ func TestSlotKeys(t *testing.T) {
 			"origin": {h.OriginKey(origin), plain.OriginKey(origin)},
 		} {
 			if got := SlotOf(keys[0]); got != x.slot || (keys[0]^keys[1])&^0x0fff0000 != 0 {
-				t.Errorf("key of the %s of %s: got %#x with slot %#x, want %#x with slot %#x", what, x.url, keys[0], got, keys[1], x.slot)
+				t.Errorf("key of the %s of %s: got %#x with slot %#x, want %#x with slot %#x", what, x.url, keys[0],
+					got, keys[1], x.slot)
 			}
 		}
 	}

@@ -56,8 +56,8 @@ func TestPLD(t *testing.T) {
 			t.Errorf("PLDBytes(%q): got %q, want %q", test.host, got, test.icann)
 		}
 	}
-	for host, want := range map[string]bool{"com": true, "co.uk": true, "x.ck": true, "www.ck": false, "example.com": false,
-		"com.": true, "1.2.3.4": false, "": false, "github.io": false} {
+	for host, want := range map[string]bool{"com": true, "co.uk": true, "x.ck": true, "www.ck": false,
+		"example.com": false, "com.": true, "1.2.3.4": false, "": false, "github.io": false} {
 		if got := icann.IsSuffix(host); got != want {
 			t.Errorf("IsSuffix(%q): got %v, want %v", host, got, want)
 		}

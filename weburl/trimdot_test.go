@@ -8,7 +8,8 @@ import (
 // TestTrimDot: a host without its dot ends with its PLD, also if it has nothing but dots, which are canonical hosts.
 func TestTrimDot(t *testing.T) {
 	s := NewSuffixes(false)
-	for _, host := range []string{".", "..", "...", "a", "a.", "a.test", "a.test.", "b.a.co.uk.", "co.uk.", "127.0.0.1", "127.0.0.1."} {
+	for _, host := range []string{".", "..", "...", "a", "a.", "a.test", "a.test.", "b.a.co.uk.", "co.uk.", "127.0.0.1",
+		"127.0.0.1."} {
 		if _, err := Canonical("http://" + host + "/"); err != nil {
 			continue
 		}

@@ -8,8 +8,7 @@ import (
 )
 
 // WHATWG returns the href that the URL standard defines for ref relative to base, for any scheme, with user
-// and fragment, for display. base may be empty. It is slow, unlike a Resolver, and rejects input over 64
-// KiB.
+// and fragment, for display. base may be empty. It is slow, unlike a Resolver, and rejects input over 64 KiB.
 func WHATWG(base, ref string) (href string, err error) {
 	const limit = 64 << 10
 	if len(base)+len(ref) > limit {
@@ -67,8 +66,7 @@ func newStandardParser() *standardParser {
 	p := new(standardParser)
 	p.parser = url.NewParser(
 		// The standard added '^' after the library's last release.
-		url.WithPathPercentEncodeSet(url.PathPercentEncodeSet.Set('^')),
-		url.WithPreParseHostFunc(p.host))
+		url.WithPathPercentEncodeSet(url.PathPercentEncodeSet.Set('^')), url.WithPreParseHostFunc(p.host))
 	return p
 }
 

@@ -79,10 +79,14 @@ func TestResolveTableAgainstStandard(t *testing.T) {
 func TestResolveAgainstStandard(t *testing.T) {
 	const seed = 3
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	pieces := strings.Split("/|//|\\|?|#|:|@|.|..|%2e|%2E.|http|https|http:|HTTPS://|a|b.c|EXAMPLE.com|[::1]|[|]|1|0x|08|256|%41|%|%zz|"+
-		"\u00FC|\u0416|\xFF| |\t|\n|\x00|\x7F|\"|'|<|>|^|`|{|}|80|443|:80|65536|xn--|xn--bcher-kva|_|-|+|&|=|~|\u3002|\u00AD|;|,|!", "|")
+	pieces := strings.Split(
+		"/|//|\\|?|#|:|@|.|..|%2e|%2E.|http|https|http:|HTTPS://|a|b.c|EXAMPLE.com|[::1]|[|]|1|0x|08|256|%41|%|%zz|"+
+			"\u00FC|\u0416|\xFF| "+
+			"|\t|\n|\x00|\x7F|\"|'|<|>|^|`|{|}|80|443|:80|65536|xn--|xn--bcher-kva|_|-|+|&|=|~|\u3002|\u00AD|;|,|!",
+		"|")
 	pieces = append(pieces, "|")
-	bases := []string{"", "http://example.com/a/b?c#d", "https://h:8/x/", "http://[::1]/", "http://1.2.3.4", "http://\u00FC/%2e/\u00FC"}
+	bases := []string{"", "http://example.com/a/b?c#d", "https://h:8/x/", "http://[::1]/", "http://1.2.3.4",
+		"http://\u00FC/%2e/\u00FC"}
 	r := NewResolver(Options{})
 	var b strings.Builder
 	for range 100_000 {

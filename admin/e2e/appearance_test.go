@@ -53,8 +53,8 @@ func TestAppearance(t *testing.T) {
 	}
 }
 
-// TestClusterPage looks at the page about all nodes: what each does, the networks they visit in turn, a node that was abandoned, and
-// one that is silent.
+// TestClusterPage looks at the page about all nodes: what each does, the networks they visit in turn, a node
+// that was abandoned, and one that is silent.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
@@ -71,14 +71,18 @@ func TestClusterPage(t *testing.T) {
 	} {
 		p := open(ctx, t, c, look.view, look.theme, "cluster-"+look.scenario, base+"/"+look.scenario+"/cluster")
 		p.until("the page shows the nodes", "document.querySelectorAll('#nodes tr').length === 4")
-		p.until("the page says: "+look.shows, "document.querySelector('#cluster-text').textContent.includes("+quote(look.shows)+")")
-		p.until("the page shows leases", "!document.querySelector('#leases-card').hidden && document.querySelectorAll('#leases tr').length === 3")
+		p.until("the page says: "+look.shows, "document.querySelector('#cluster-text').textContent.includes("+
+			quote(look.shows)+")")
+		p.until("the page shows leases",
+			"!document.querySelector('#leases-card').hidden && document.querySelectorAll('#leases tr').length === 3")
 		p.until("the page shows the pairs", "document.querySelectorAll('#pairs tr').length === 3")
 		if look.scenario == "trouble" {
 			p.until("a node rests", "document.querySelector('#leases .badge').textContent === 'yes'")
-			p.until("the broker is away", "document.querySelector('#broker-text').textContent.includes('Without the broker')")
+			p.until("the broker is away",
+				"document.querySelector('#broker-text').textContent.includes('Without the broker')")
 		} else {
-			p.until("a node was abandoned", "document.querySelector('#nodes tr:last-child .badge').textContent === 'abandoned'")
+			p.until("a node was abandoned",
+				"document.querySelector('#nodes tr:last-child .badge').textContent === 'abandoned'")
 		}
 		p.save("-page", true)
 		p.measure()

@@ -12,7 +12,8 @@ const (
 )
 
 // overflowScript finds elements that reach beyond the right edge, where nothing scrolls.
-const overflowScript = `({ wide: document.documentElement.scrollWidth, shift: window.__shift, shifts: window.__shifts.slice(0, 8),
+const overflowScript = `({
+  wide: document.documentElement.scrollWidth, shift: window.__shift, shifts: window.__shifts.slice(0, 8),
   over: [...document.querySelectorAll("main *, header *")]
     .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, .sections, .lines, .hidden, svg"))
     .slice(0, 5).map((e) => e.id || e.className || e.nodeName) })`

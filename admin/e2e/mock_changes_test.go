@@ -22,8 +22,7 @@ func (c *crawl) limits() object {
 	changed := object{}
 	_ = json.Unmarshal(now, &changed)
 	return object{"rate": or(c.settings.Rate, "none"), "bandwidth": or(c.settings.Bandwidth, "none"),
-		"connections": or(c.settings.Connections, "2000"), "connectionsNow": 2000, "slots": 2000,
-		"changed": changed}
+		"connections": or(c.settings.Connections, "2000"), "connectionsNow": 2000, "slots": 2000, "changed": changed}
 }
 
 func (c *crawl) listChanges() object {
@@ -56,7 +55,8 @@ func (c *crawl) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header.Get("Authorization") != "Bearer "+mockToken {
-		problem{http.StatusUnauthorized, "this needs the token; it is in the file admin-token of the crawl's first directory, new at each start"}.write(w)
+		problem{http.StatusUnauthorized, "this needs the token; it is in the file admin-token of the crawl's first " +
+			"directory, new at each start"}.write(w)
 		return
 	}
 	body := object{}

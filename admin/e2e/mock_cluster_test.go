@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// cluster is the state of a cluster of four nodes. In the scenario "healthy" node 3 was given up; in "trouble" node 2 is silent
-// and the broker away.
+// cluster is the state of a cluster of four nodes. In the scenario "healthy" node 3 was given up; in
+// "trouble" node 2 is silent and the broker away.
 func (c *crawl) cluster(now time.Time) any {
 	if c.scenario == "new" || c.scenario == "finished" {
 		return problem{http.StatusNotFound, "this crawl has one node only"}
@@ -14,19 +14,21 @@ func (c *crawl) cluster(now time.Time) any {
 	trouble := c.scenario == "trouble"
 	node := func(n int, host string, pages int64, more object) object {
 		status := object{"node": n, "host": host, "pages": pages, "pagesPerSecond": 812.5, "queued": 90 * pages,
-			"diskUsed": 300e9 + float64(n)*1e11, "diskLimit": 1e12, "checkpoint": 4711, "saved": stamp(now.Add(-40 * time.Second)),
-			"waiting": 52_000, "waitingBytes": 4_100_000,
-			"leases": object{"held": 21_000, "wanted": 310, "longest": 12, "urls": 9_400, "taken": 88_000, "handedOver": 61_000, "lost": 2}}
+			"diskUsed": 300e9 + float64(n)*1e11, "diskLimit": 1e12, "checkpoint": 4711,
+			"saved": stamp(now.Add(-40 * time.Second)), "waiting": 52_000, "waitingBytes": 4_100_000,
+			"leases": object{"held": 21_000, "wanted": 310, "longest": 12, "urls": 9_400, "taken": 88_000,
+				"handedOver": 61_000, "lost": 2}}
 		for name, value := range more {
 			status[name] = value
 		}
 		return object{"node": n, "heard": true, "age": 4, "status": status}
 	}
-	nodes := []object{node(0, "crawl-a.example", 31_000_000, object{"waits": "politeness: --host-delay (81 % of the hosts)"}),
-		node(1, "crawl-b.example", 29_500_000, object{"waiting": 0, "waitingBytes": 0}), node(2, "crawl-c.example", 30_100_000, nil),
-		{"node": 3, "heard": false, "age": 0}}
-	overview := object{"pages": 90_600_000, "pagesPerSecond": 2437.5, "queued": 8_154_000_000, "waiting": 104_000, "missing": []int{}, "fullest": 2,
-		"fullestShare": 0.5, "configs": 1, "givenUp": []int{3}}
+	nodes := []object{node(0, "crawl-a.example", 31_000_000,
+		object{"waits": "politeness: --host-delay (81 % of the hosts)"}),
+		node(1, "crawl-b.example", 29_500_000, object{"waiting": 0, "waitingBytes": 0}),
+		node(2, "crawl-c.example", 30_100_000, nil), {"node": 3, "heard": false, "age": 0}}
+	overview := object{"pages": 90_600_000, "pagesPerSecond": 2437.5, "queued": 8_154_000_000, "waiting": 104_000,
+		"missing": []int{}, "fullest": 2, "fullestShare": 0.5, "configs": 1, "givenUp": []int{3}}
 	broker := object{"connected": true, "since": stamp(now.Add(-26 * time.Hour)), "connects": 1}
 	if trouble {
 		nodes[2]["heard"], nodes[2]["age"] = false, 700
@@ -36,8 +38,9 @@ func (c *crawl) cluster(now time.Time) any {
 	}
 	var pairs []object
 	for n := 1; n < 4; n++ {
-		pairs = append(pairs, object{"node": n, "added": 310_000_000, "waiting": 26_000, "waitingBytes": 2_050_000, "stalled": 0, "published": 1_200_000,
-			"resends": n - 1, "taken": 298_000_000, "holes": 0})
+		pairs = append(pairs, object{"node": n, "added": 310_000_000, "waiting": 26_000, "waitingBytes": 2_050_000,
+			"stalled": 0, "published": 1_200_000, "resends": n - 1, "taken": 298_000_000, "holes": 0})
 	}
-	return object{"time": stamp(now), "self": object{"node": 0, "nodes": 4, "broker": broker}, "nodes": nodes, "overview": overview, "pairs": pairs}
+	return object{"time": stamp(now), "self": object{"node": 0, "nodes": 4, "broker": broker}, "nodes": nodes,
+		"overview": overview, "pairs": pairs}
 }

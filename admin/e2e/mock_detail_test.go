@@ -31,8 +31,7 @@ func (c *crawl) structures(t time.Time) object {
 		keys := int64(d.keys * scale)
 		drum := object{"name": d.name, "buckets": d.buckets, "keys": keys,
 			"pending": int64(level * float64(keys) / 9), "pendingBytes": int64(level * float64(keys) * 4),
-			"full": level * 0.94,
-			"fill": []float64{}, "fullBuckets": int64(level * 12),
+			"full": level * 0.94, "fill": []float64{}, "fullBuckets": int64(level * 12),
 			"running": level > 0.93 && d.name == "urlseen",
 			"passes":  int(t.Sub(c.began).Seconds() / 600), "lastPassSeconds": 171.3, "nextPassSeconds": 160.2,
 			"diskBytes": keys * 9, "ioBytes": keys * 44, "tupleIOBytes": 77.2, "predictedTupleIOBytes": 75.9}
@@ -66,8 +65,7 @@ func (c *crawl) structures(t time.Time) object {
 }
 
 func (c *crawl) slots(t time.Time) object {
-	names := []string{"exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns",
-		"robots.txt",
+	names := []string{"exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt",
 		"disk", "deferred", "space or outage", "new links"}
 	shares := []float64{0.88, 0.04, 0.01, 0, 0.05, 0.01, 0, 0, 0.01, 0, 0, 0}
 	switch c.scenario {
@@ -90,7 +88,8 @@ func (c *crawl) hosts(t time.Time) object {
 	list := []object{}
 	states := []string{"backs off until %s: back-off; 7 failures in a row; last: timeout at %s",
 		"backs off until %s: Retry-After; 1 failures in a row; last: too fast (status 429) at %s",
-		"not welcome for good; backs off until %s: not welcome; 12 refusals without a page; last: challenge (status 403) at %s",
+		"not welcome for good; backs off until %s: not welcome; 12 refusals without a page; last: challenge " +
+			"(status 403) at %s",
 		"backs off until %s: failing; 21 failures in a row; 2 long back-offs; last: unreachable at %s",
 		"given up for good; backs off until %s: failing; 40 failures in a row; 3 long back-offs; last: hang-up at %s"}
 	n := 50
@@ -110,16 +109,14 @@ func (c *crawl) hosts(t time.Time) object {
 		}
 		list = append(list, object{"host": name, "key": fmt.Sprintf("%016x", 0x9e3779b97f4a7c15*uint64(i+1)),
 			"state": fmt.Sprintf(states[i%len(states)], until.UTC().Format(time.RFC3339),
-				at.UTC().Format(time.RFC3339)),
-			"until": stamp(until), "at": stamp(at), "inRam": i % 4})
+				at.UTC().Format(time.RFC3339)), "until": stamp(until), "at": stamp(at), "inRam": i % 4})
 	}
 	return object{"hosts": list}
 }
 
 func (c *crawl) plds(sort string) object {
 	list := []object{}
-	names := []string{"example.com", "wordpress.example", "gov.example", "microsoft.example",
-		"blog-host.example.co.uk",
+	names := []string{"example.com", "wordpress.example", "gov.example", "microsoft.example", "blog-host.example.co.uk",
 		"news.example", "university.example", "example.org", "photo.example", "wiki.example"}
 	n := 50
 	if c.scenario == "new" {
@@ -136,8 +133,7 @@ func (c *crawl) plds(sort string) object {
 		degree := 2_948_085 / (i + 1)
 		pages := 400_000 / (1 + i%7)
 		list = append(list, object{"rank": i + 1, "pld": name, "key": fmt.Sprintf("%016x",
-			0x9e3779b97f4a7c15*uint64(i+1)),
-			"indegree": degree, "budget": min(10_000, degree/200+10), "pages": pages,
+			0x9e3779b97f4a7c15*uint64(i+1)), "indegree": degree, "budget": min(10_000, degree/200+10), "pages": pages,
 			"bytes":  int64(pages) * 24_000,
 			"placed": pages * 3, "pinned": name == "example.org" && c.scenario == "trouble"})
 	}
@@ -150,35 +146,29 @@ func (c *crawl) explain(asked string) any {
 		return problem{400, fmt.Sprintf("%q is no URL, host, PLD or address", asked)}
 	}
 	now := time.Now()
-	asOf := object{"crawl": "5f1d93ac22e07b41", "checkpoint": 28_411,
-		"time":        stamp(now.Add(-40 * time.Second)),
+	asOf := object{"crawl": "5f1d93ac22e07b41", "checkpoint": 28_411, "time": stamp(now.Add(-40 * time.Second)),
 		"age_seconds": 40.2, "state": "running", "bytes_read": 1_204_331}
 	site := object{"pld": "example.com", "known": true, "indegree": 2_948_085, "rank": 1, "ranks": 1000,
 		"first_seen": stamp(c.first), "placed": 1_200_000, "fetched": 400_000, "bytes": int64(9.6e9),
-		"budget":     10_000,
-		"next_queue": 431, "used": 812, "checks_waiting": 1290}
+		"budget": 10_000, "next_queue": 431, "used": 812, "checks_waiting": 1290}
 	origin := object{"origin": "https://www.example.com", "state": "rules",
 		"fetched": stamp(now.Add(-20 * time.Hour)),
-		"expires": stamp(now.Add(4 * time.Hour)), "addresses": []string{"192.0.2.17", "2001:db8::17"},
-		"rules": 14,
+		"expires": stamp(now.Add(4 * time.Hour)), "addresses": []string{"192.0.2.17", "2001:db8::17"}, "rules": 14,
 		"delay": 40.0, "delay_why": "--host-delay"}
 	host, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(asked, "https://"), "http://"), "/")
 	if !strings.Contains(asked, "/") {
 		return object{"host": object{"asked": asked, "host": host, "as_of": asOf, "site": site,
 			"origins":  []object{origin},
 			"places":   object{"beast": 12_033, "deferred": 411, "fetched": 9120, "failed": 88_120},
-			"deferred": object{"host-backlog": 411},
-			"next_due": stamp(now.Add(17 * time.Minute)), "stored": 9120,
+			"deferred": object{"host-backlog": 411}, "next_due": stamp(now.Add(17 * time.Minute)), "stored": 9120,
 			"delays": []object{{"who": "host " + host, "until": stamp(now.Add(3 * time.Minute))}},
 			"why": []string{"The host has 12,033 URLs in BEAST, the first of them in queue 413.",
 				"Its robots.txt has 14 rules for this agent."}}}
 	}
 	return object{"url": object{"asked": asked, "url": asked, "host": host, "pld": "example.com",
-		"key":   "8be1f00a73c9d41e",
-		"as_of": asOf, "seen": true, "place": "beast",
+		"key": "8be1f00a73c9d41e", "as_of": asOf, "seen": true, "place": "beast",
 		"why": []string{"The URL waits in queue Q(431) of BEAST; the crawl reads Q(412).",
-			"Its PLD has a budget of 10,000 pages a queue; 19 queues come first.",
-			"robots.txt allows /" + path + "."},
+			"Its PLD has a budget of 10,000 pages a queue; 19 queues come first.", "robots.txt allows /" + path + "."},
 		"queue": object{"number": 431, "current": 412, "ahead": 19, "horizon": 64},
 		"record": object{"found": stamp(now.Add(-50 * time.Hour)), "depth": 4,
 			"parent_url": "https://www.example.com/<b>parent</b>", "budget": 10_000},

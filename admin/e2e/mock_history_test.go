@@ -46,8 +46,7 @@ func (c *crawl) history(r *http.Request) any {
 			if g[0] < 48*time.Hour {
 				what = "stop"
 			}
-			events = append(events, object{"time": stamp(now.Add(-g[0])), "what": what,
-				"text": what + " of the run"},
+			events = append(events, object{"time": stamp(now.Add(-g[0])), "what": what, "text": what + " of the run"},
 				object{"time": stamp(now.Add(-g[1])), "what": "start", "text": "the crawl resumes"})
 		}
 		for m := 1; m <= 60; m++ {
@@ -112,8 +111,7 @@ func (c *crawl) metric(name string, t, now time.Time) any {
 
 // log returns n lines of a log up to a time.
 func (c *crawl) log(t time.Time, n int) []object {
-	texts := []struct{ level, text string }{{"INFO",
-		"checkpoint 28411: 412 MB in 2.3 s, pause 2.1 ms, stall 6.4 ms"},
+	texts := []struct{ level, text string }{{"INFO", "checkpoint 28411: 412 MB in 2.3 s, pause 2.1 ms, stall 6.4 ms"},
 		{"INFO", "urlseen: pass 812 over 4,096 buckets began"}, {"INFO",
 			"urlseen: pass 812 ended after 171 s: 31,204,882 unique URLs"},
 		{"WARN", "names: the cache is full; 1.2 % of lookups miss"}, {"INFO", "BEAST reads queue 412"}}

@@ -81,8 +81,7 @@ func (c *crawl) api() http.Handler {
 	mux := http.NewServeMux()
 	get := func(path string, f func(r *http.Request) any) {
 		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			c.answer(w, r,
-				f(r))
+			c.answer(w, r, f(r))
 		})
 	}
 	get("status", func(*http.Request) any { return c.status(time.Now()) })

@@ -86,26 +86,25 @@ func (c *crawl) status(t time.Time) object {
 		"rates": object{"pages": rate, "bits": rate * 25e3 * 8, "links": rate * 52, "responses": rate * 1.14,
 			"errors": rate * 0.021},
 		"connections": object{"limit": 2000, "busy": busy, "robots": busy / 40}, "unique": unique,
-		"uniqueShare": 0.1034, "plds": int64(pages / 29), "hosts": int64(pages / 12),
-		"servers": int64(pages / 61),
-		"places":  places, "counters": c.counters(pages), "codes": codes(pages),
+		"uniqueShare": 0.1034, "plds": int64(pages / 29), "hosts": int64(pages / 12), "servers": int64(pages / 61),
+		"places": places, "counters": c.counters(pages), "codes": codes(pages),
 		"refused": object{"robots": int64(pages * 0.041), "no-such-host": int64(pages * 0.017),
 			"timeout": int64(pages * 0.009), "not-welcome": int64(pages * 0.006),
 			"connect-failure": int64(pages * 0.004),
 			"host-given-up":   int64(pages * 0.002), "forbidden-address": int64(pages * 0.0004),
 			"forbidden-port": int64(1204)},
 		"deferred": object{"host-backlog": int64(6_100_000), "host-backoff": int64(1_800_000),
-			"unconfirmed": int64(700_000), "too-many-requests": int64(500_000),
-			"await-robots": int64(300_000)},
+			"unconfirmed": int64(700_000), "too-many-requests": int64(500_000), "await-robots": int64(300_000)},
 		"failures": object{"timeout": int64(pages * 0.011), "reset": int64(pages * 0.004),
-			"connect-failure": int64(pages * 0.005),
-			"tls":             int64(pages * 0.001)},
+			"connect-failure": int64(pages * 0.005), "tls": int64(pages * 0.001)},
 		"ram": ram(0.86), "disk": c.disk(pages), "checkpoint": object{"number": int(t.Sub(c.first).Minutes()),
 			"time": stamp(t.Truncate(time.Minute)), "pause": 0.0021, "stall": 0.0064, "total": 2.31,
 			"bytes": 412_000_000, "longestPause": 0.0093, "longestStall": 0.0412},
 		"model": object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O a link"},
 		"health": object{"level": "ok",
-			"text": "The crawl is healthy. It waits for politeness: 161,204 of 180,377 hosts wait for --host-delay.", "problems": []object{}}}
+			"text": "The crawl is healthy. It waits for politeness: 161,204 of 180,377 hosts wait " +
+				"for --host-delay.",
+			"problems": []object{}}}
 	c.adapt(out, t)
 	if paused {
 		out["state"], out["waiting"] = "paused", "paused by the operator"
@@ -142,18 +141,17 @@ func (c *crawl) adapt(out object, t time.Time) {
 		out["health"] = object{"level": "ok",
 			"text": "The crawl has finished: every URL is fetched, refused or held.", "problems": []object{}}
 	case "trouble":
-		outage := "network: known servers do not answer since " + t.Add(-25*time.Minute).UTC().Format("15:04:05 MST") + "; one request in 94s, failures are not counted"
+		outage := "network: known servers do not answer since " + t.Add(-25*time.Minute).UTC().Format("15:04:05 MST") +
+			"; one request in 94s, failures are not counted"
 		out["waiting"] = outage
 		out["limits"] = "--bandwidth 800M until 06:00"
 		checkpoint := out["checkpoint"].(object)
 		checkpoint["time"], checkpoint["longestStall"] = stamp(t.Add(-13*time.Minute-7*time.Second)), 4.81
 		out["ram"] = ram(1.04)
 		out["rates"].(object)["errors"] = 214.2
-		out["health"] = object{"level": "bad",
-			"text": "The network or the name servers fail: " + outage + ".",
+		out["health"] = object{"level": "bad", "text": "The network or the name servers fail: " + outage + ".",
 			"problems": []object{
-				{"level": "bad", "what": "network",
-					"text": "The network or the name servers fail: " + outage + "."},
+				{"level": "bad", "what": "network", "text": "The network or the name servers fail: " + outage + "."},
 				{"level": "bad", "what": "checkpoint", "text": "The last checkpoint is 13m7s old."},
 				{"level": "warn", "what": "disk", "text": "/data2/crawl runs low on space."},
 				{"level": "warn", "what": "memory", "text": "The process uses more RAM than --ram."}}}
@@ -163,8 +161,7 @@ func (c *crawl) adapt(out object, t time.Time) {
 func (c *crawl) counters(pages float64) object {
 	n := func(f float64) int64 { return int64(pages * f) }
 	return object{"links": n(52), "links_checked": n(9.4), "links_cached": n(38), "links_scope": n(2.1),
-		"links_blocked":  n(0.01),
-		"links_filtered": n(0.8), "edges": n(0.29), "seeds": 1_200_000, "attempts": n(1.19),
+		"links_blocked": n(0.01), "links_filtered": n(0.8), "edges": n(0.29), "seeds": 1_200_000, "attempts": n(1.19),
 		"responses": n(1.14), "pages": n(1),
 		"redirects": n(0.09), "received_bytes": n(25_000), "decoded_bytes": n(96_000),
 		"robots_attempts":       n(0.071),
@@ -179,8 +176,7 @@ func (c *crawl) counters(pages float64) object {
 
 func codes(pages float64) object {
 	out := object{}
-	for code, share := range map[string]float64{"200": 1.0, "301": 0.05, "302": 0.036, "304": 0.0001,
-		"307": 0.001,
+	for code, share := range map[string]float64{"200": 1.0, "301": 0.05, "302": 0.036, "304": 0.0001, "307": 0.001,
 		"308": 0.003, "400": 0.002, "403": 0.011, "404": 0.031, "410": 0.002, "429": 0.0009, "500": 0.002,
 		"502": 0.0008, "503": 0.0017} {
 		if n := int64(pages * share); n > 0 {

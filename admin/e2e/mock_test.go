@@ -34,7 +34,8 @@ func TestAnswers(t *testing.T) {
 			"history?metrics=pages_total", "log", "cluster", "changes"} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest("GET", "/"+scenario+"/api/v1/"+op, nil))
-			if want := scenario != "down" && (op != "cluster" || scenario == "healthy" || scenario == "trouble"); (w.Code == http.StatusOK) != want || !json.Valid(w.Body.Bytes()) {
+			if want := scenario != "down" && (op != "cluster" || scenario == "healthy" ||
+				scenario == "trouble"); (w.Code == http.StatusOK) != want || !json.Valid(w.Body.Bytes()) {
 				t.Errorf("%s %s: status %d, %.80s", scenario, op, w.Code, w.Body)
 			}
 		}

@@ -80,7 +80,8 @@ func pause(d *demo, p *page) {
 	confirm(p, "Pause")
 	p.until("the page asks for the token", "document.querySelector('dialog[open] input[type=password]')")
 	var gap float64
-	p.run("((d) => d.querySelector('.buttons').getBoundingClientRect().top - d.querySelector('input').getBoundingClientRect().bottom)"+
+	p.run("((d) => d.querySelector('.buttons').getBoundingClientRect().top - "+
+		"d.querySelector('input').getBoundingClientRect().bottom)"+
 		"(document.querySelector('dialog[open] input[type=password]').closest('dialog'))", &gap)
 	if gap < 8 {
 		p.t.Errorf("the button is %.0f pixels below the field of the token, want 8 or more", gap)
@@ -89,8 +90,8 @@ func pause(d *demo, p *page) {
 	p.axe("document")          // with both dialogs
 	p.tolerate(`api/v1/pause`) // Chromium logs the answer 401
 	enterToken(p, strings.Repeat("0", len(d.token())))
-	p.until("the page says that the token is wrong",
-		"document.querySelector('dialog[open] input[type=password]')?.closest('dialog').textContent.includes('is not the one')")
+	p.until("the page says that the token is wrong", "document.querySelector('dialog[open] "+
+		"input[type=password]')?.closest('dialog').textContent.includes('is not the one')")
 	p.save("-wrong-token", false)
 	pressed := time.Now()
 	enterToken(p, d.token())
@@ -163,11 +164,13 @@ func block(d *demo, p *page) (pld string) {
 	p.click("document.querySelector('#control-cards input[name=value]').form.querySelector('.buttons button')")
 	confirm(p, "Block")
 	p.until("the page lists the block",
-		"[...document.querySelectorAll('#control-cards .inforce li')].some((e) => e.textContent.includes("+quote("pld "+pld)+"))")
+		"[...document.querySelectorAll('#control-cards .inforce li')].some((e) => e.textContent.includes("+
+			quote("pld "+pld)+"))")
 	blocked := time.Now()
 	refused := func() int {
-		return p.number(`[...document.querySelectorAll("#refused li")].find((e) => e.textContent.startsWith("blocked"))` +
-			`?.querySelector("b")?.title`)
+		return p.number(
+			`[...document.querySelectorAll("#refused li")].find((e) => e.textContent.startsWith("blocked"))` +
+				`?.querySelector("b")?.title`)
 	}
 	p.wait("queued URLs of the blocked PLD are refused", 30*time.Second, func() bool { return refused() > 0 })
 	p.save("-blocked", true)

@@ -198,8 +198,7 @@ func (p *page) run(expression string, result any) {
 			Exception struct{ Description string }
 		}
 	}
-	p.must("Runtime.evaluate",
-		object{"expression": expression, "awaitPromise": true, "returnByValue": true}, &answer)
+	p.must("Runtime.evaluate", object{"expression": expression, "awaitPromise": true, "returnByValue": true}, &answer)
 	if e := answer.ExceptionDetails; e != nil {
 		p.t.Fatalf("%s: %.200s: %s %s", p.label, expression, e.Text, e.Exception.Description)
 	}
@@ -266,9 +265,10 @@ func button(selector, words string) string {
 // element is an expression for the first element of a selector.
 func element(selector string) string { return "document.querySelector(" + quote(selector) + ")" }
 
-// aimScript scrolls to the element e, waits until two frames show it at one place, and returns the middle of it. over is
-// what is in front of it. From then on, window.__aim says what the mouse did to it.
-const aimScript = `const box = () => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height].join(" "); };
+// aimScript scrolls to the element e, waits until two frames show it at one place, and returns the middle of
+// it. over is what is in front of it. From then on, window.__aim says what the mouse did to it.
+const aimScript = `
+  const box = () => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height].join(" "); };
   for (let was = "", frames = 0; frames < 100; frames++) {
     e.scrollIntoView({ block: "center", behavior: "instant" });
     await new Promise((done) => requestAnimationFrame(done));
@@ -344,7 +344,8 @@ func (p *page) press(key string, code int) {
 	} else if len(key) > 1 {
 		text = ""
 	}
-	p.must("Input.dispatchKeyEvent", object{"type": "keyDown", "key": key, "windowsVirtualKeyCode": code, "text": text}, nil)
+	p.must("Input.dispatchKeyEvent",
+		object{"type": "keyDown", "key": key, "windowsVirtualKeyCode": code, "text": text}, nil)
 	p.must("Input.dispatchKeyEvent", object{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}, nil)
 }
 

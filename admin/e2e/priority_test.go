@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestPriority changes the priority by its form: the page sends no weights that are no numbers, shows the error of the server,
-// what is in force, and the change in the list; the button of the flags ends it.
+// TestPriority changes the priority by its form: the page sends no weights that are no numbers, shows the
+// error of the server, what is in force, and the change in the list; the button of the flags ends it.
 func TestPriority(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
@@ -19,25 +19,29 @@ func TestPriority(t *testing.T) {
 		p.click(form + ".querySelector('.buttons button')")
 	}
 	inForce := func(words string) {
-		p.until("in force: "+words, form+".closest('.card').querySelector('.sub').textContent === "+quote("In force: "+words+"."))
+		p.until("in force: "+words, form+".closest('.card').querySelector('.sub').textContent === "+
+			quote("In force: "+words+"."))
 	}
 	p.run(form+".scrollIntoView(), 0", nil) // what is not visible is not asked for
 	inForce("the priority of the flags")
 	set("8 x")
-	p.until("a weight that is no number is refused", "document.querySelector('#toasts').textContent.includes('whole number')")
+	p.until("a weight that is no number is refused",
+		"document.querySelector('#toasts').textContent.includes('whole number')")
 	p.run(form+".elements.priority.value = 'depth', 0", nil)
 	set("3 1")
 	p.tolerate("422|401")
 	confirm(p, "Change")
 	p.until("a token is wanted", "document.querySelector('dialog[open] input[type=password]')")
 	enterToken(p, mockToken)
-	p.until("the error of the server is shown", "document.querySelector('dialog.question .error').textContent.includes('want 4 weights')")
+	p.until("the error of the server is shown",
+		"document.querySelector('dialog.question .error').textContent.includes('want 4 weights')")
 	p.click(button("dialog.question[open]", "Cancel"))
 	set("8 4 2 1")
 	confirm(p, "Change")
 	inForce("depth, weights 8 4 2 1")
 	p.run("document.querySelector('#changes').scrollIntoView(), 0", nil)
-	p.until("the change is in the list", "document.querySelector('#changes').textContent.includes('depth, weights 8 4 2 1')")
+	p.until("the change is in the list",
+		"document.querySelector('#changes').textContent.includes('depth, weights 8 4 2 1')")
 	p.click("[..." + form + ".querySelectorAll('button')].find((b) => b.textContent === 'Back to the flags')")
 	confirm(p, "Use it")
 	inForce("the priority of the flags")

@@ -1,5 +1,7 @@
 // Package prom serves the metrics of a running crawl to Prometheus, at /metrics of the admin server.
 //
+// # Contract
+//
 // A collector visits the table of package state/metrics for each scrape, so that /metrics, the history and
 // the status show the same numbers. Names get the prefix drumbeat_. Histograms are classic ones with the
 // buckets of the table. The collectors of the Go runtime and of the process come with them. No metric has a
@@ -8,9 +10,8 @@
 //
 // While no crawl runs, the metrics of the crawl are missing and drumbeat_up is 0.
 //
-// The library writes the text formats and negotiates them.
-// Its registry checks each scrape for consistency. A Handler is safe for concurrent use. It answers
-// at most maxScrapes requests at a time, with 503 beyond.
+// The library writes the text formats and negotiates them. Its registry checks each scrape for consistency. A
+// Handler is safe for concurrent use. It answers at most maxScrapes requests at a time, with 503 beyond.
 //
 // A scrape takes a millisecond or so of CPU and allocates 400 KB (BenchmarkScrape).
 package prom
@@ -51,8 +52,9 @@ type collector struct {
 
 func newCollector(version string, read func() (*snapshot.Snapshot, error)) *collector {
 	c := &collector{read: read, version: version, descs: map[string]*prometheus.Desc{},
-		up:   prometheus.NewDesc(prefix+"up", "Whether a crawl runs: 1 or 0", nil, nil),
-		info: prometheus.NewDesc(prefix+"build_info", "Version of the crawler; the value is always 1", []string{"version"}, nil)}
+		up: prometheus.NewDesc(prefix+"up", "Whether a crawl runs: 1 or 0", nil, nil),
+		info: prometheus.NewDesc(prefix+"build_info", "Version of the crawler; the value is always 1",
+			[]string{"version"}, nil)}
 	for _, m := range metrics.All() {
 		var labels []string
 		if m.Label != "" {

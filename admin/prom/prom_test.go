@@ -28,7 +28,8 @@ func scrape(t *testing.T, read func() (*snapshot.Snapshot, error)) []byte {
 }
 
 func someSnapshot() *snapshot.Snapshot {
-	s := &snapshot.Snapshot{Refused: map[string]int64{"robots": 7}, Deferred: map[string]int64{"timeout": 1}, Failed: map[string]int64{"reset": 2}}
+	s := &snapshot.Snapshot{Refused: map[string]int64{"robots": 7}, Deferred: map[string]int64{"timeout": 1},
+		Failed: map[string]int64{"reset": 2}}
 	s.Codes[200], s.Codes[404] = 12, 3
 	var h histogram.Histogram
 	for i := range 50 {

@@ -32,8 +32,7 @@ type file struct {
 }
 
 // Handler returns a handler that serves the dashboard at "/", and its page about the nodes of a cluster at
-// "/cluster". It panics if the embedded files cannot be read,
-// which is a bug of the build.
+// "/cluster". It panics if the embedded files cannot be read, which is a bug of the build.
 func Handler() http.Handler {
 	served := map[string]*file{}
 	err := fs.WalkDir(files, "static", func(name string, d fs.DirEntry, err error) error {

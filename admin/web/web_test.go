@@ -89,7 +89,8 @@ func TestElementsExist(t *testing.T) {
 			continue
 		}
 		for _, m := range regexp.MustCompile(`byID\("([^"]+)"\)`).FindAllStringSubmatch(read(t, name), -1) {
-			if has := ids[m[1]] > 0; name != "static/cluster.js" && !has || name == "static/cluster.js" && inCluster[m[1]] == 0 {
+			if has := ids[m[1]] > 0; name != "static/cluster.js" && !has ||
+				name == "static/cluster.js" && inCluster[m[1]] == 0 {
 				t.Errorf("%s: no element %s", name, m[1])
 			}
 		}
@@ -112,11 +113,12 @@ func idsOf(t *testing.T, page string) map[string]int {
 // would turn text into HTML.
 func TestNothingInlineOrOutside(t *testing.T) {
 	for what, pattern := range map[string]string{
-		"an inline script":          `(?i)<script(?:\s+type="[^"]*")?\s*>`,
-		"an inline style":           `(?i)<style|\sstyle="`,
-		"an inline handler":         `(?i)<[^>]*\son[a-z]+="`,
-		"an address outside":        `(?i)(?:href|src|url\(|import|from)\s*[=(]?\s*["']?(?:https?:)?//`,
-		"HTML from text":            `innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment`,
+		"an inline script":   `(?i)<script(?:\s+type="[^"]*")?\s*>`,
+		"an inline style":    `(?i)<style|\sstyle="`,
+		"an inline handler":  `(?i)<[^>]*\son[a-z]+="`,
+		"an address outside": `(?i)(?:href|src|url\(|import|from)\s*[=(]?\s*["']?(?:https?:)?//`,
+		"HTML from text": `innerHTML|outerHTML|insertAdjacentHTML|` +
+			`document\.write|DOMParser|createContextualFragment`,
 		"code from text":            `\beval\(|new Function|javascript:`,
 		"the host of a registry":    `(?i)npmjs|jsdelivr|unpkg|cdnjs|registry\.`,
 		"a style attribute by name": `setAttribute\("style"`,
@@ -133,14 +135,14 @@ func TestNothingInlineOrOutside(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	want := map[string]string{"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+	want := map[string]string{"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'none'; object-src 'none'",
 		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
-		"Cache-Control": "no-cache",
-		"Vary":          "Accept-Encoding"}
+		"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 	mediaTypes := map[string]string{"/": "text/html; charset=utf-8",
-		"/index.html": "text/html; charset=utf-8", "/cluster": "text/html; charset=utf-8", "/app.css": "text/css; charset=utf-8",
-		"/app.js": "text/javascript; charset=utf-8", "/favicon.svg": "image/svg+xml",
-		"/vendor/uplot.LICENSE.txt": "text/plain; charset=utf-8"}
+		"/index.html": "text/html; charset=utf-8", "/cluster": "text/html; charset=utf-8",
+		"/app.css": "text/css; charset=utf-8", "/app.js": "text/javascript; charset=utf-8",
+		"/favicon.svg": "image/svg+xml", "/vendor/uplot.LICENSE.txt": "text/plain; charset=utf-8"}
 	for name, mediaType := range mediaTypes {
 		w := get(t, name)
 		if got := w.Header().Get("Content-Type"); got != mediaType {
@@ -158,8 +160,7 @@ func TestHeaders(t *testing.T) {
 func TestCodings(t *testing.T) {
 	plain, packed := get(t, "/app.js"), get(t, "/app.js", "Accept-Encoding", "br, gzip;q=0.8")
 	if plain.Header().Get("Content-Encoding") != "" || packed.Header().Get("Content-Encoding") != "gzip" {
-		t.Fatalf("codings %q and %q", plain.Header().Get("Content-Encoding"),
-			packed.Header().Get("Content-Encoding"))
+		t.Fatalf("codings %q and %q", plain.Header().Get("Content-Encoding"), packed.Header().Get("Content-Encoding"))
 	}
 	z, err := gzip.NewReader(packed.Body)
 	if err != nil {

@@ -21,8 +21,7 @@ type memNode struct {
 	// Of a directory: the current names, and those certain to exist after a power cut.
 	names, durable map[string]*memNode
 
-	// Of a file: blocks of memBlockBytes each. nil is a block of zeros, as is any block missing before
-	// size.
+	// Of a file: blocks of memBlockBytes each. nil is a block of zeros, as is any block missing before size.
 	blocks            [][]byte
 	size, durableSize int64
 	// old holds the durable content of each block changed since the last sync. nil is a block of zeros.

@@ -12,9 +12,8 @@ import (
 	"drumbeat/disk"
 )
 
-// TestMemForkIsApart forks a file system before each of many random operations. Later operations on one
-// must not show in the other, and a crash of a fork must leave the same as a crash of another fork of that
-// moment.
+// TestMemForkIsApart forks a file system before each of many random operations. Later operations on one must
+// not show in the other, and a crash of a fork must leave the same as a crash of another fork of that moment.
 func TestMemForkIsApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seedFlag, 5))
 	t.Logf("seed %d", *seedFlag)

@@ -16,8 +16,7 @@
 // What a Crash leaves depends only on the seed and the order of calls. All methods are safe for concurrent
 // use. An FS writes nothing to disk and starts no goroutines. HeldBytes returns the RAM that it takes.
 //
-// Tests of any package may import this package. A test of internal/tidy keeps production code from doing
-// so.
+// Tests of any package may import this package. A test of internal/tidy keeps production code from doing so.
 package memfs
 
 import (
@@ -74,8 +73,7 @@ func New(seed uint64) *FS {
 	}
 }
 
-// Ops returns the number of mutating operations so far: create, write, truncate, sync, rename, remove,
-// mkdir.
+// Ops returns the number of mutating operations so far: create, write, truncate, sync, rename, remove, mkdir.
 func (m *FS) Ops() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -67,7 +67,8 @@ func (s *server) head(end bool, list ...string) {
 		EndStream: end})
 }
 
-const testRequest = "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test\r\nX-Other: 1\r\nConnection: close\r\n\r\n"
+const testRequest = "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test\r\nX-Other: " +
+	"1\r\nConnection: close\r\n\r\n"
 
 const ok = "HTTP/1.1 200 OK\r\n"
 
@@ -157,7 +158,8 @@ func forms() map[string]struct {
 			s.WriteData(1, true, []byte("ge"))
 		}), text: ok + "\r\npage"},
 		"connection-specific fields": {serve: first(func(s *server) {
-			s.head(true, ":status", "200", "connection", "close", "upgrade", "h2", "transfer-encoding", "chunked", "a", "b")
+			s.head(true, ":status", "200", "connection", "close", "upgrade", "h2", "transfer-encoding",
+				"chunked", "a", "b")
 		}), text: ok + "a: b\r\n\r\n"},
 		"whole, then a reset": {serve: begun(func(s *server) {
 			s.WriteData(1, true, []byte("page"))
@@ -179,15 +181,16 @@ func forms() map[string]struct {
 		"refused": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeRefusedStream) }),
 			err: "code 7", kind: Refused},
 		"wants HTTP/1.1": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeHTTP11Required) }),
-			err:  "code 13",
-			kind: NeedsHTTP1},
-		"wants HTTP/1.1 everywhere": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil) }),
 			err: "code 13", kind: NeedsHTTP1},
-		"reset": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeInternal) }), err: "code 2", kind: Reset},
+		"wants HTTP/1.1 everywhere": {serve: first(func(s *server) {
+			s.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil)
+		}),
+			err: "code 13", kind: NeedsHTTP1},
+		"reset": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeInternal) }),
+			err: "code 2", kind: Reset},
 		"reset in the body": {serve: begun(func(s *server) {
 			s.WriteData(1, false, x(3))
-			s.WriteRSTStream(1,
-				http2.ErrCodeCancel)
+			s.WriteRSTStream(1, http2.ErrCodeCancel)
 		}),
 			text: ok + "\r\nxxx", err: "code 8", kind: Reset},
 		"going away": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeNo, nil) }), err: "GOAWAY",
@@ -239,12 +242,10 @@ func forms() map[string]struct {
 			}
 		}), err: "limit", kind: HeadTooLarge},
 		"a long name": {serve: first(func(s *server) {
-			s.head(true, ":status", "200",
-				strings.Repeat("n", 9000), "v")
+			s.head(true, ":status", "200", strings.Repeat("n", 9000), "v")
 		}), err: "limit", kind: HeadTooLarge},
 		"too much data": {serve: many(5, func(s *server) {
-			s.WriteDataPadded(1, false, x(16000),
-				make([]byte, 255))
+			s.WriteDataPadded(1, false, x(16000), make([]byte, 255))
 		}), text: ok + "\r\n" + strings.Repeat("x", 80000)},
 		"a frame too long": {serve: begun(func(s *server) { s.WriteData(1, true, x(maxFrame+1)) }),
 			text: ok + "\r\n", err: "too long"},
@@ -287,8 +288,7 @@ func forms() map[string]struct {
 		"a short priority":        raw(http2.FramePriority, 0, 1, 4),
 		"padding without length":  raw(http2.FrameData, http2.FlagDataPadded, 1, 0),
 		"padding beyond": {serve: begun(func(s *server) {
-			s.WriteRawFrame(http2.FrameData, http2.FlagDataPadded, 1,
-				[]byte{2, 0})
+			s.WriteRawFrame(http2.FrameData, http2.FlagDataPadded, 1, []byte{2, 0})
 		}),
 			text: ok + "\r\n", err: "padding"},
 		"no room for a priority": {serve: first(func(s *server) {
@@ -324,8 +324,8 @@ func TestForms(t *testing.T) {
 			var he *Error
 			if f.err == "" && err != nil || f.err != "" && (err == nil || !strings.Contains(err.Error(), f.err)) ||
 				errors.As(err, &he) && he.Kind != f.kind || text != f.text {
-				t.Errorf("%s, pieces of %d: got %.60q (%d bytes), %v; want %.60q (%d bytes), %q, kind %d", name, piece, text,
-					len(text), err, f.text, len(f.text), f.err, f.kind)
+				t.Errorf("%s, pieces of %d: got %.60q (%d bytes), %v; want %.60q (%d bytes), %q, kind %d",
+					name, piece, text, len(text), err, f.text, len(f.text), f.err, f.kind)
 			}
 			if c.Ended() != (f.err == "") || c.Reusable() && f.err != "" {
 				t.Errorf("%s: ended %v, reusable %v", name, c.Ended(), c.Reusable())

@@ -180,8 +180,8 @@ var staticNames = [...]struct {
 	{"if-modified-since", 40}, {"if-none-match", 41}, {"user-agent", 58},
 }
 
-// neverIndexed marks a literal field that no proxy may put into a table either (RFC 7541, 6.2.3 and 7.1.3). All fields have
-// it but those that every request of a crawler has: the others may be secret.
+// neverIndexed marks a literal field that no proxy may put into a table either (RFC 7541, 6.2.3 and 7.1.3).
+// All fields have it but those that every request of a crawler has: the others may be secret.
 const neverIndexed = 0x10
 
 func appendNamed(dst, name, value []byte) []byte {

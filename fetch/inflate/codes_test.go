@@ -153,7 +153,8 @@ func TestSymbolsWithoutMeaning(t *testing.T) {
 		}
 		compare(t, Raw, z)
 	}
-	for _, z := range []string{"\x07", "\x01\x05\x00\xfb\xff", "\x01\x05\x00\xfa\xffhello", "\x01\x05\x00\xfa\xffhell", "\x01\x05\x00\xfb\xffhello"} {
+	for _, z := range []string{"\x07", "\x01\x05\x00\xfb\xff", "\x01\x05\x00\xfa\xffhello", "\x01\x05\x00\xfa\xffhell",
+		"\x01\x05\x00\xfb\xffhello"} {
 		compare(t, Raw, []byte(z))
 	}
 }

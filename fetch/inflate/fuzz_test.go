@@ -12,7 +12,8 @@ import (
 // at once and in pieces of any size. Small pieces take the careful loop, so this also compares it with the
 // fast one. The output of encoders is decoded to the original.
 func FuzzDecode(f *testing.F) {
-	text := []byte("the quick brown fox jumps over the lazy dog, the quick brown fox; the quick brown dog, the lazy fox")
+	text := []byte(
+		"the quick brown fox jumps over the lazy dog, the quick brown fox; the quick brown dog, the lazy fox")
 	f.Add(text, byte(0), uint16(7), uint16(0), byte(0))
 	f.Add(text, byte(1), uint16(300), uint16(40), byte(3))
 	f.Add(bytes.Repeat(text, 20), byte(17), uint16(1000), uint16(0), byte(0))

@@ -160,7 +160,8 @@ func buildSecond(table []uint32, root, code, most int, count [maxWidth + 1]int, 
 					free = free<<1 - count[root+width]
 				}
 				end += 1 << width
-				table[prefix] = uint32(begin)<<valueShift | isSpecial | isLink | uint32(width)<<widthShift | uint32(root)
+				table[prefix] = uint32(begin)<<valueShift | isSpecial | isLink |
+					uint32(width)<<widthShift | uint32(root)
 			}
 			e := symbols[next[0]] + uint32(n-root)<<widthShift + uint32(n-root)
 			next = next[1:]

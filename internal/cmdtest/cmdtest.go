@@ -156,10 +156,11 @@ func SmallWeb(t testing.TB, change func(*simweb.Options)) (*simweb.Web, []string
 			t.Error(err)
 		}
 	})
-	args := []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=5ms", "--server-delay=1ms", "--network-rate=0",
-		"--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", // short after a 5xx
-		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
-		"--resolver=" + server.DNSAddrs()[0].String()}
+	args := []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=5ms",
+		// Short after a 5xx.
+		"--server-delay=1ms", "--network-rate=0", "--network-connections=0", "--host-delay-factor=0", "--backoff=50ms",
+		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--crawl-log=all",
+		"--skip-extensions=none", "--accept=*/*", "--resolver=" + server.DNSAddrs()[0].String()}
 	for _, p := range []int{80, 8080} {
 		args = append(args, fmt.Sprintf("--map-port=%d=%d", p, server.HTTPPort()))
 	}
@@ -215,5 +216,5 @@ func File(t *testing.T, name, text string) string {
 }
 
 // OwnServer are the flags for a quick crawl of a server on loopback.
-var OwnServer = []string{"crawl", "--contact=me@example.org", "--scope=host", "--host-delay=0s", "--server-delay=0s", "--pld-delay=0s",
-	"--linger=0s", "--ram=128MiB", "--connections=8", "--log-level=warn", "--resolver=127.0.0.1:9"}
+var OwnServer = []string{"crawl", "--contact=me@example.org", "--scope=host", "--host-delay=0s", "--server-delay=0s",
+	"--pld-delay=0s", "--linger=0s", "--ram=128MiB", "--connections=8", "--log-level=warn", "--resolver=127.0.0.1:9"}

@@ -2,9 +2,10 @@ package cookies
 
 import "hash/maphash"
 
-// Many sites set a cookie by a redirect that leads, at once or by way of others, back to the URL that was asked. A crawl asks
-// for each URL once, so it would never see the page. The jar therefore remembers the last URLs that redirected, and the
-// cookies with which they were asked: a URL to which a redirect leads is asked again if its cookies are others now.
+// Many sites set a cookie by a redirect that leads, at once or by way of others, back to the URL that was
+// asked. A crawl asks for each URL once, so it would never see the page. The jar therefore remembers the last
+// URLs that redirected, and the cookies with which they were asked: a URL to which a redirect leads is asked
+// again if its cookies are others now.
 
 const (
 	// maxRedirected bounds the URLs that a jar remembers, 32 bytes each.

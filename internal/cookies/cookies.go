@@ -16,11 +16,10 @@
 //
 // # Bounds
 //
-// A cookie has at most MaxCookieBytes, a Jar MaxCookies and MaxJarBytes, a response MaxPerResponse. A Jar also
-// remembers the last 256 URLs that redirected. All jars of a Store together have at most the bytes given to
-// NewStore. If others have used them up, a Jar makes room among
-// its own cookies, or drops the new one. The accounts count a cookie that has expired until
-// it is the oldest.
+// A cookie has at most MaxCookieBytes, a Jar MaxCookies and MaxJarBytes, a response MaxPerResponse. A Jar
+// also remembers the last 256 URLs that redirected. All jars of a Store together have at most the bytes given
+// to NewStore. If others have used them up, a Jar makes room among its own cookies, or drops the new one. The
+// accounts count a cookie that has expired until it is the oldest.
 //
 // # Concurrency, memory, files
 //
@@ -241,8 +240,8 @@ func (j *Jar) forget(at *list.Element) {
 	j.store.used.Add(-e.bytes)
 }
 
-// fitDomain writes the domain of a cookie as the library reads it; "" is the host alone. It returns false for a cookie that
-// the library refuses: such a cookie must not change the accounts of one that it keeps.
+// fitDomain writes the domain of a cookie as the library reads it; "" is the host alone. It returns false for
+// a cookie that the library refuses: such a cookie must not change the accounts of one that it keeps.
 func (j *Jar) fitDomain(u *url.URL, c *http.Cookie) bool {
 	if c.Domain == "" {
 		return true

@@ -32,13 +32,15 @@ func TestCookies(t *testing.T) {
 			}
 		}
 		want("http://www.a.example/", "")
-		take("http://www.a.example/x/y", "host=1", "all=2; Domain=a.example; Path=/", "deep=3; Path=/x/deep", "no cookie", "bad=1; Domain=b.example")
+		take("http://www.a.example/x/y", "host=1", "all=2; Domain=a.example; Path=/", "deep=3; Path=/x/deep",
+			"no cookie", "bad=1; Domain=b.example")
 		want("http://www.a.example/", "all=2")
 		want("http://www.a.example/x/z?q", "host=1; all=2")
 		want("http://www.a.example:8080/x/deep/", "deep=3; host=1; all=2")
 		want("http://other.a.example/x/", "all=2")
 		want("http://b.example/", "")
-		take("https://www.a.example/", "safe=4; Secure; Path=/", "short=5; Max-Age=60; Path=/", "all=6; Domain=a.example; Path=/")
+		take("https://www.a.example/", "safe=4; Secure; Path=/", "short=5; Max-Age=60; Path=/",
+			"all=6; Domain=a.example; Path=/")
 		want("http://www.a.example/", "all=6; short=5")
 		want("https://www.a.example/", "all=6; safe=4; short=5")
 		time.Sleep(61 * time.Second)
@@ -95,7 +97,8 @@ func TestBounds(t *testing.T) {
 			line += "; Max-Age=0"
 		}
 		j.Take(u, []string{line})
-		if n := len(j.jar.Cookies(urlOf(u))); n > MaxCookies || j.order.Len() > MaxCookies || j.bytes > MaxJarBytes || s.Used() > most {
+		if n := len(j.jar.Cookies(urlOf(u))); n > MaxCookies || j.order.Len() > MaxCookies || j.bytes > MaxJarBytes ||
+			s.Used() > most {
 			t.Fatalf("step %d: %d cookies, %d known, %d bytes, %d in all jars", i, n, j.order.Len(), j.bytes, s.Used())
 		}
 		if got := len(j.Header(u)); got > MaxHeaderBytes+2 {
@@ -113,7 +116,8 @@ func TestBounds(t *testing.T) {
 	for i := range 1000 {
 		j.Take(partsOf("http://a.example/"), []string{fmt.Sprintf("n%d=1", i)})
 	}
-	if got := j.Header(partsOf("http://a.example/")); !strings.Contains(got, "n999=1") || !strings.Contains(got, "n800=1") || strings.Contains(got, "n799=1") {
+	if got := j.Header(partsOf("http://a.example/")); !strings.Contains(got, "n999=1") ||
+		!strings.Contains(got, "n800=1") || strings.Contains(got, "n799=1") {
 		t.Errorf("the newest %d are not there: %s", MaxCookies, got)
 	}
 }
@@ -131,7 +135,8 @@ func TestOverhead(t *testing.T) {
 	before, used := heap(), s.Used()
 	for j := range 50 {
 		for i := range MaxCookies {
-			s.Jar(fmt.Sprint(j)).Take(partsOf(fmt.Sprintf("http://h%d.a%d.example/some/path/", i, i)), []string{fmt.Sprintf("session%d=0123456789abcdef", i)})
+			s.Jar(fmt.Sprint(j)).Take(partsOf(fmt.Sprintf("http://h%d.a%d.example/some/path/", i, i)),
+				[]string{fmt.Sprintf("session%d=0123456789abcdef", i)})
 		}
 	}
 	took, counted := heap()-before, s.Used()-used
@@ -176,15 +181,18 @@ func TestRefusedCookies(t *testing.T) {
 		s := NewStore(1 << 30)
 		j := s.Jar("a")
 		for i := range 2 * MaxCookies {
-			j.Take(partsOf(fmt.Sprintf("http://%s/p%d/x", test.host, i)), []string{"c=v; Domain=" + test.host, "c=; Max-Age=0; Domain=" + test.domain,
-				"d=v", "d=v; Domain=" + test.domain, "e=v; Domain=a.example", "e=; Max-Age=0; Domain=" + test.domain})
+			j.Take(partsOf(fmt.Sprintf("http://%s/p%d/x", test.host, i)),
+				[]string{"c=v; Domain=" + test.host, "c=; Max-Age=0; Domain=" + test.domain,
+					"d=v", "d=v; Domain=" + test.domain, "e=v; Domain=a.example",
+					"e=; Max-Age=0; Domain=" + test.domain})
 		}
 		kept := 0
 		for i := range 2 * MaxCookies {
 			kept += len(j.jar.Cookies(urlOf(partsOf(fmt.Sprintf("http://%s/p%d/x", test.host, i)))))
 		}
 		if kept > j.order.Len() {
-			t.Errorf("%s, Domain=%s: the library keeps %d cookies, the accounts have %d", test.host, test.domain, kept, j.order.Len())
+			t.Errorf("%s, Domain=%s: the library keeps %d cookies, the accounts have %d", test.host, test.domain,
+				kept, j.order.Len())
 		}
 	}
 }

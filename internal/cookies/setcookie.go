@@ -12,13 +12,14 @@ import (
 // maxAge bounds Max-Age in seconds, ten years: the library adds it to the time.
 const maxAge = 10 * 365 * 24 * 3600
 
-// parseSetCookie parses the value of a Set-Cookie header (RFC 6265, 5.2); ok is false if it is to be ignored. Value has the
-// quotes that it came with.
+// parseSetCookie parses the value of a Set-Cookie header (RFC 6265, 5.2); ok is false if it is to be ignored.
+// Value has the quotes that it came with.
 func parseSetCookie(line string) (c http.Cookie, ok bool) {
 	pair, rest, _ := strings.Cut(line, ";")
 	name, value, has := strings.Cut(pair, "=")
 	c.Name, c.Value = trimBlanks(name), trimBlanks(value)
-	if !has || c.Name == "" || strings.ContainsFunc(c.Name+c.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+	if !has || c.Name == "" ||
+		strings.ContainsFunc(c.Name+c.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		return c, false
 	}
 	for rest != "" {
@@ -54,8 +55,8 @@ func parseSetCookie(line string) (c http.Cookie, ok bool) {
 
 func trimBlanks(s string) string { return strings.Trim(s, " \t") }
 
-// mayBeSet reports whether a site may set a cookie from a page that came by HTTPS, or not: a secure one only by HTTPS, and
-// names with a prefix only as the prefix promises (RFC 6265bis, 4.1.3).
+// mayBeSet reports whether a site may set a cookie from a page that came by HTTPS, or not: a secure one only
+// by HTTPS, and names with a prefix only as the prefix promises (RFC 6265bis, 4.1.3).
 func mayBeSet(c *http.Cookie, https bool) bool {
 	name := strings.ToLower(c.Name)
 	switch {
@@ -88,8 +89,8 @@ func parseMaxAge(s string) (n int, ok bool) {
 	return n, true
 }
 
-// parseDate parses a date as RFC 6265 (5.1.1) says: it takes the first time, day, month and year among the tokens, whatever
-// their order and all else around them.
+// parseDate parses a date as RFC 6265 (5.1.1) says: it takes the first time, day, month and year among the
+// tokens, whatever their order and all else around them.
 func parseDate(s string) (t time.Time, ok bool) {
 	var clock [3]int
 	var month time.Month
@@ -105,7 +106,8 @@ func parseDate(s string) (t time.Time, ok bool) {
 			continue
 		}
 		if month == 0 && len(token) >= 3 {
-			if i := strings.Index("janfebmaraprmayjunjulaugsepoctnovdec", strings.ToLower(token[:3])); i >= 0 && i%3 == 0 {
+			if i := strings.Index("janfebmaraprmayjunjulaugsepoctnovdec", strings.ToLower(token[:3])); i >= 0 &&
+				i%3 == 0 {
 				month = time.Month(1 + i/3)
 				continue
 			}

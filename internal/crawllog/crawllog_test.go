@@ -42,10 +42,14 @@ func sample() Entry {
 
 func TestGoldenLine(t *testing.T) {
 	e := sample()
-	want := `{"ts":"2026-11-21T22:43:05.678Z","url":"https://example.org/a?b=\"c\"","key":"0000000000000def","status":200,"reason":"r",` +
-		`"truncated":"length","page":true,"bytes":12345,"depth":3,"via":"https://example.org/via","parent":"0000000000000abc","ip":"192.0.2.7","ms":87,"attempts":1,` +
-		`"mime":"text/html","charset":"windows-1252","robots":"noindex","canonical":"https://example.org/c","refresh":"https://example.org/r",` +
-		`"redirect":"https://example.org/d","dropped":"too-many-redirects","tls":"self-signed","file":"DRUMBEAT-1.warc.gz","offset":99,"duplicate_of":"https://example.org/e",` +
+	want := `{"ts":"2026-11-21T22:43:05.678Z","url":"https://example.org/a?b=\"c\"","key":"0000000000000def",` +
+		`"status":200,"reason":"r",` +
+		`"truncated":"length","page":true,"bytes":12345,"depth":3,"via":"https://example.org/via",` +
+		`"parent":"0000000000000abc","ip":"192.0.2.7","ms":87,"attempts":1,` +
+		`"mime":"text/html","charset":"windows-1252","robots":"noindex","canonical":"https://example.org/c",` +
+		`"refresh":"https://example.org/r",` +
+		`"redirect":"https://example.org/d","dropped":"too-many-redirects","tls":"self-signed",` +
+		`"file":"DRUMBEAT-1.warc.gz","offset":99,"duplicate_of":"https://example.org/e",` +
 		`"score":0.25,"fields":"{\"a\":\"b\"}"}` + "\n"
 	if got := string(e.Append(nil)); got != want {
 		t.Errorf("got  %swant %s", got, want)
@@ -67,15 +71,18 @@ func TestGoldenLine(t *testing.T) {
 // TestFieldsWhole: fields are written whole or not at all, and the longest line fits.
 func TestFieldsWhole(t *testing.T) {
 	long := strings.Repeat("\u2028", 5000)
-	e := Entry{Time: when, URL: long, Reason: long, Truncated: long, Via: long, MIME: long, Charset: long, Robots: long, Canonical: long,
-		Refresh: long, Redirect: long, Dropped: long, TLS: long, File: long, DuplicateOf: long, Key: 1 << 63, Parent: 1 << 63,
-		Status: math.MaxInt, Bytes: math.MinInt64, Depth: math.MinInt, Attempts: math.MinInt, Offset: math.MinInt64,
-		Elapsed: math.MinInt64, IP: netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666"), Scored: true, Score: -1.0 / 3e300}
-	for _, fields := range []string{`{"a":"` + strings.Repeat(`\"`, 508) + `"}`, `{"a":"` + strings.Repeat("\u2028", 338) + `"}`} {
+	e := Entry{Time: when, URL: long, Reason: long, Truncated: long, Via: long, MIME: long, Charset: long, Robots: long,
+		Canonical: long, Refresh: long, Redirect: long, Dropped: long, TLS: long, File: long, DuplicateOf: long,
+		Key: 1 << 63, Parent: 1 << 63, Status: math.MaxInt, Bytes: math.MinInt64, Depth: math.MinInt,
+		Attempts: math.MinInt, Offset: math.MinInt64, Elapsed: math.MinInt64,
+		IP: netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666"), Scored: true, Score: -1.0 / 3e300}
+	for _, fields := range []string{`{"a":"` + strings.Repeat(`\"`, 508) + `"}`,
+		`{"a":"` + strings.Repeat("\u2028", 338) + `"}`} {
 		e.Fields = fields
 		line := e.Append(nil)
 		var back Entry
-		if err := json.Unmarshal(line, &back); err != nil || back.Fields != fields || back.Score != e.Score || len(line) > MaxLine {
+		if err := json.Unmarshal(line, &back); err != nil || back.Fields != fields || back.Score != e.Score ||
+			len(line) > MaxLine {
 			t.Errorf("line of %d bytes, %v, fields %.100q", len(line), err, back.Fields)
 		}
 		e.Fields = fields + strings.Repeat(" ", 10)

@@ -76,8 +76,8 @@ type Entry struct {
 	Score  float64
 	Scored bool
 	Fields string
-	// TLS says what is wrong with TLS: the verdict on a certificate that is not good, or why the handshake failed; "" for
-	// a good certificate and without TLS.
+	// TLS says what is wrong with TLS: the verdict on a certificate that is not good, or why the handshake
+	// failed; "" for a good certificate and without TLS.
 	TLS string
 }
 

@@ -51,9 +51,10 @@ func TestFields(t *testing.T) {
 		}
 		same(t, &f, &want)
 	}
-	for _, text := range []string{"", "{", "{}", "null", `{"ts":1}`, `{"url":"http://x/"}`, `{"ts":"x","url":"http://x/"}`,
-		`{"ts":"2026-11-21T22:43:05Z","status":"200"}`, `{"ts":"2026-11-21T22:43:05Z","url":"a\"}`,
-		`{"ts":"2026-11-21T22:43:05Z","url":"a"`, `{"ts":"2026-11-21T22:43:05Z","status":1e999}`, "\x00"} {
+	for _, text := range []string{"", "{", "{}", "null", `{"ts":1}`, `{"url":"http://x/"}`,
+		`{"ts":"x","url":"http://x/"}`, `{"ts":"2026-11-21T22:43:05Z","status":"200"}`,
+		`{"ts":"2026-11-21T22:43:05Z","url":"a\"}`, `{"ts":"2026-11-21T22:43:05Z","url":"a"`,
+		`{"ts":"2026-11-21T22:43:05Z","status":1e999}`, "\x00"} {
 		if err := f.Parse([]byte(text)); err == nil {
 			t.Errorf("%q: no error, got %+v", text, f)
 		}
@@ -64,7 +65,8 @@ func TestFields(t *testing.T) {
 func FuzzFields(f *testing.F) {
 	f.Add("https://example.org/", "robots", "http://via/", 200, int64(5), []byte("{}"))
 	f.Add("\xff\x00\"\\\u2028ü", "\n", "\\\\\"", -1, int64(-7), []byte(`{"ts":"2026-11-21T22:43:05Z","via":"\\\""}`))
-	f.Add(strings.Repeat(`\`, 99), `"`, strings.Repeat("ü", 500), 0, int64(1)<<62, []byte(`{"ts":"2026-11-21T22:43:05Z","status":-0}`))
+	f.Add(strings.Repeat(`\`, 99), `"`, strings.Repeat("ü", 500), 0, int64(1)<<62,
+		[]byte(`{"ts":"2026-11-21T22:43:05Z","status":-0}`))
 	f.Fuzz(func(t *testing.T, url, reason, via string, status int, size int64, other []byte) {
 		e := Entry{Time: when, URL: url, Reason: reason, Via: via, Status: status % 1e9, Bytes: size >> 6,
 			Elapsed: time.Duration(size>>1) / time.Millisecond * time.Millisecond}

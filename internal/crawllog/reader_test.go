@@ -180,7 +180,8 @@ func TestSkipCovered(t *testing.T) {
 		}
 		f.poll()
 		if len(f.got) != 3000 || f.got[0] != 3001 || f.got[2999] != 6000 || len(f.damage) > 0 || f.wound > 0 {
-			t.Errorf("rolled %v: got %d entries, %v, damage %v, rewound %d", rolled, len(f.got), f.got[:min(3, len(f.got))], f.damage, f.wound)
+			t.Errorf("rolled %v: got %d entries, %v, damage %v, rewound %d", rolled, len(f.got),
+				f.got[:min(3, len(f.got))], f.damage, f.wound)
 		}
 		c.log.Close()
 	}
@@ -213,7 +214,8 @@ func TestUnwanted(t *testing.T) {
 		}
 		return nil
 	})
-	for _, x := range []struct{ from, to int }{{0, 0}, {3 * 3600, 0}, {0, 3600}, {3 * 3600, 3*3600 + 1800}, {9 * 3600, 0}} {
+	for _, x := range []struct{ from, to int }{{0, 0}, {3 * 3600, 0}, {0, 3600}, {3 * 3600, 3*3600 + 1800},
+		{9 * 3600, 0}} {
 		clear(opened)
 		f := newFollower(c)
 		if x.from > 0 {

@@ -11,8 +11,7 @@ import (
 )
 
 // TestScanGoesOnBehindDamage: Scan returns all entries of an undamaged log. With a wrong byte anywhere it
-// reports damage and returns the entries of the other frames; it never returns an entry that was not
-// written.
+// reports damage and returns the entries of the other frames; it never returns an entry that was not written.
 func TestScanGoesOnBehindDamage(t *testing.T) {
 	mem := memfs.New(1)
 	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 70_000, BlockBytes: minBlock}

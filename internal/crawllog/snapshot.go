@@ -20,7 +20,8 @@ type Snapshot struct {
 	// Damage is what the state names and the disk lacks. A crawl that made a checkpoint meanwhile has deleted
 	// the tail file: take the snapshot again with the new state.
 	Damage []error
-	// Absent is the number of files that are not there, of all Of that the state covers: they were moved away, or are lost.
+	// Absent is the number of files that are not there, of all Of that the state covers: they were moved
+	// away, or are lost.
 	Absent, Of int64
 
 	opt   Options

@@ -184,7 +184,8 @@ func (s *Sorter) prepare() (err error) {
 			}
 		}
 	}
-	s.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(blockBytes))
+	s.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(blockBytes))
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,8 @@ func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 // TestSort sorts in RAM, with one merge, and with merges in steps.
 func TestSort(t *testing.T) {
 	r := random(t)
-	for _, c := range []struct{ n, max, minRuns int }{{0, 10, 0}, {1, 10, 0}, {10_000, 30, 0}, {100_000, 300, 2}, {1500, 50_000, 5}} {
+	for _, c := range []struct{ n, max, minRuns int }{{0, 10, 0}, {1, 10, 0}, {10_000, 30, 0}, {100_000, 300, 2},
+		{1500, 50_000, 5}} {
 		if testing.Short() && c.n*c.max > 50_000_000 {
 			continue
 		}

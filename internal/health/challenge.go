@@ -30,8 +30,7 @@ var marks = [...]mark{
 	// page (403) names.
 	{vendor: "akamai", text: "sec-if-cpt-container"},
 	{vendor: "akamai", text: "errors.edgesuite.net"},
-	// DataDome: documented: its 403 and 401 have x-dd-b; the page loads its script from
-	// captcha-delivery.com.
+	// DataDome: documented: its 403 and 401 have x-dd-b; the page loads its script from captcha-delivery.com.
 	{vendor: "datadome", header: "X-Dd-B"},
 	{vendor: "datadome", text: "captcha-delivery.com"},
 	// PerimeterX, now HUMAN: documented: the element of its block page, and its title.
@@ -69,9 +68,8 @@ const challengeBody = 16 << 10
 // small.
 const ChallengePage = 4 << 10
 
-// Challenged returns the vendor whose challenge or block page a response is, "" if it is none. header
-// returns the value of a field, nil without one. Ordinary pages and 404 cost almost nothing. 429 is
-// never one.
+// Challenged returns the vendor whose challenge or block page a response is, "" if it is none. header returns
+// the value of a field, nil without one. Ordinary pages and 404 cost almost nothing. 429 is never one.
 func Challenged(status int, header func(name string) []byte, body []byte) string {
 	page := false
 	switch status {
@@ -121,9 +119,9 @@ func titleOf(body []byte) []byte {
 	}
 }
 
-// KindOf returns the kind of a response that is not a challenge. It alone says which statuses ask for fewer requests (429, 503)
-// and which are failures: a page, robots.txt, a sitemap, a rendered page, a visit of a recrawl and an outage ask it. A status
-// above 599 is invalid and counts as a server error (RFC 9110, 15).
+// KindOf returns the kind of a response that is not a challenge. It alone says which statuses ask for fewer
+// requests (429, 503) and which are failures: a page, robots.txt, a sitemap, a rendered page, a visit of a
+// recrawl and an outage ask it. A status above 599 is invalid and counts as a server error (RFC 9110, 15).
 func KindOf(status int) Kind {
 	switch {
 	case status == 429, status == 503:

@@ -151,8 +151,7 @@ type Policy struct {
 	// Rests is the number of long back-offs without a success after which a host is given up; 0: never give
 	// up.
 	Rests int
-	// Refusals is the number of refusals without a page in between that makes a run; 0: refusals don't
-	// count.
+	// Refusals is the number of refusals without a page in between that makes a run; 0: refusals don't count.
 	Refusals int
 	// Unwelcome are the back-offs after the first and the second run. The third run ends the host.
 	Unwelcome [2]time.Duration
@@ -211,9 +210,8 @@ const ClockSlack = time.Hour
 // FromTheFuture reports whether s was stored while the clock was ahead.
 func (s *State) FromTheFuture(now time.Time) bool { return s.At.After(now.Add(ClockSlack)) }
 
-// Mend corrects a state that was stored while the clock was ahead: it counts as stored now, and its
-// back-off starts now instead of ending at a time of the wrong clock. Mend returns false if s needs no
-// correction.
+// Mend corrects a state that was stored while the clock was ahead: it counts as stored now, and its back-off
+// starts now instead of ending at a time of the wrong clock. Mend returns false if s needs no correction.
 func (s *State) Mend(now time.Time) bool {
 	if !s.FromTheFuture(now) {
 		return false

@@ -28,8 +28,10 @@ func TestTrouble(t *testing.T) {
 		{"a page after a failure: its back-off of 10 s has not ended", after(failure, page), false},
 		{"a failure", after(failure), true},
 		{"a refusal", after(Event{Kind: Refusal, Status: 403, Place: RootPlace}), true},
-		{"an answer after a refusal", after(Event{Kind: Refusal, Status: 403, Place: RootPlace}, Event{Kind: Answer, Status: 404}), true},
-		{"a page after a failure with a long back-off", after(Event{Kind: TooFast, Status: 503, RetryAfter: time.Hour}, page), true},
+		{"an answer after a refusal",
+			after(Event{Kind: Refusal, Status: 403, Place: RootPlace}, Event{Kind: Answer, Status: 404}), true},
+		{"a page after a failure with a long back-off",
+			after(Event{Kind: TooFast, Status: 503, RetryAfter: time.Hour}, page), true},
 		{"given up", &State{End: GivenUp, Last: Page}, true},
 	} {
 		if got := c.s.Trouble(now); got != c.want {

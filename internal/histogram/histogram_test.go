@@ -27,7 +27,8 @@ func TestBounds(t *testing.T) {
 	if Bound(0) != 1<<First || Bound(Buckets-2) != 1<<Last || Bound(Buckets-1) != math.MaxInt64 {
 		t.Errorf("bounds %v, %v and %v", Bound(0), Bound(Buckets-2), Bound(Buckets-1))
 	}
-	for d, want := range map[time.Duration]int{0: 0, 1<<First - 1: 0, 1 << Last: Buckets - 1, math.MaxInt64: Buckets - 1} {
+	for d, want := range map[time.Duration]int{0: 0, 1<<First - 1: 0, 1 << Last: Buckets - 1,
+		math.MaxInt64: Buckets - 1} {
 		if got := bucketOf(d); got != want {
 			t.Errorf("%v: got bucket %d, want %d", d, got, want)
 		}

@@ -137,11 +137,13 @@ func answer(mode string, n int, r *Request, hang func()) {
 		}
 		say(`{"id":%d}`, r.ID)
 	default:
-		fields, err := json.Marshal(map[string]any{"mime": r.MIME, "body": len(r.Body), "text": r.Text, "pid": os.Getpid()})
+		fields, err := json.Marshal(map[string]any{"mime": r.MIME, "body": len(r.Body), "text": r.Text,
+			"pid": os.Getpid()})
 		if err != nil {
 			panic(err)
 		}
-		say(`{"id":%d,"keep":false,"follow":false,"score":0.25,"links":["/a",%q],"fields":%s,"more":1}`, r.ID, r.URL+"b", fields)
+		say(`{"id":%d,"keep":false,"follow":false,"score":0.25,"links":["/a",%q],"fields":%s,"more":1}`, r.ID,
+			r.URL+"b", fields)
 	}
 }
 
@@ -220,8 +222,9 @@ func TestAnswers(t *testing.T) {
 			if err := json.Unmarshal(a.Fields, &f); err != nil {
 				t.Error(err)
 			}
-			if a.Keep || a.Follow || !a.Scored || a.Score != 0.25 || !slices.Equal(a.Links, []string{"/a", r.URL + "b"}) ||
-				f.MIME != "text/html" || f.Text != "a\nb\"\ufffd" || f.Body != len(body) {
+			if a.Keep || a.Follow || !a.Scored || a.Score != 0.25 ||
+				!slices.Equal(a.Links, []string{"/a", r.URL + "b"}) || f.MIME != "text/html" ||
+				f.Text != "a\nb\"\ufffd" || f.Body != len(body) {
 				t.Errorf("request %d: %+v, fields %s", i, a, a.Fields)
 			}
 			mu.Lock()
@@ -287,7 +290,8 @@ func TestBadProcesses(t *testing.T) {
 
 // TestBadStart: a command that does not greet fails the start, with a reason.
 func TestBadStart(t *testing.T) {
-	for mode, want := range map[string]string{"exits": errEnded.Error(), "mute": errTimeout.Error(), "old": "version 0"} {
+	for mode, want := range map[string]string{"exits": errEnded.Error(), "mute": errTimeout.Error(),
+		"old": "version 0"} {
 		opt := Options{}
 		if mode == "mute" {
 			opt.startTimeout = 100 * time.Millisecond
@@ -297,7 +301,8 @@ func TestBadStart(t *testing.T) {
 		}
 	}
 	says := Options{Command: []string{"/bin/sh", "-c", "echo starts >&2; echo no such script >&2; exit 2"}}
-	if _, err := Open(t.Context(), says); !errors.Is(err, errEnded) || !strings.HasSuffix(err.Error(), `standard error: "no such script"`) {
+	if _, err := Open(t.Context(), says); !errors.Is(err, errEnded) ||
+		!strings.HasSuffix(err.Error(), `standard error: "no such script"`) {
 		t.Errorf("a process that says why it ends: %v", err)
 	}
 	if _, err := Open(t.Context(), Options{Command: []string{"/nowhere/hook"}}); !errors.Is(err, os.ErrNotExist) {
@@ -427,11 +432,12 @@ func TestParseAnswer(t *testing.T) {
 	for line, want := range map[string]Answer{
 		`{"id":7}`: kept,
 		`{"id":7,"keep":null,"follow":null,"links":null,"score":null,"fields":null}`: kept,
-		`{"id":7,"fields":{}}`:                                   kept,
-		`{"id":7,"keep":false}`:                                  {Follow: true},
-		`{"id":7,"follow":false}`:                                {Keep: true},
-		`{"id":7,"score":0}`:                                     {Keep: true, Follow: true, Scored: true},
-		"{\"id\":7,\"fields\": { \"a\" : [1,\t\"x\\n\"] }}\r":    {Keep: true, Follow: true, Fields: []byte(`{"a":[1,"x\n"]}`)},
+		`{"id":7,"fields":{}}`:    kept,
+		`{"id":7,"keep":false}`:   {Follow: true},
+		`{"id":7,"follow":false}`: {Keep: true},
+		`{"id":7,"score":0}`:      {Keep: true, Follow: true, Scored: true},
+		"{\"id\":7,\"fields\": { \"a\" : [1,\t\"x\\n\"] }}\r": {Keep: true, Follow: true,
+			Fields: []byte(`{"a":[1,"x\n"]}`)},
 		`{"id":7,"links":["a"],"other":{"keep":false},"keep":1}`: {},
 	} {
 		a, err := parseAnswer([]byte(line), 7)
@@ -441,8 +447,8 @@ func TestParseAnswer(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || a.Keep != want.Keep || a.Follow != want.Follow || a.Score != want.Score || a.Scored != want.Scored ||
-			len(a.Links) != 0 || string(a.Fields) != string(want.Fields) {
+		if err != nil || a.Keep != want.Keep || a.Follow != want.Follow || a.Score != want.Score ||
+			a.Scored != want.Scored || len(a.Links) != 0 || string(a.Fields) != string(want.Fields) {
 			t.Errorf("%s: got %+v, %v", line, a, err)
 		}
 	}
@@ -451,14 +457,15 @@ func TestParseAnswer(t *testing.T) {
 		t.Errorf("%d links: %v", MaxLinks, err)
 	}
 	var over *limitError
-	for _, line := range []string{strings.Replace(links, `"a"]`, `"a","a"]`, 1), `{"id":7,"score":-0.1}`, `{"id":7,"score":1.01}`,
-		`{"id":7,"fields":[]}`, `{"id":7,"fields":"x"}`, "{\"id\":7,\"fields\":{\"a\":\"\xff\"}}",
-		`{"id":7,"fields":{"a":"` + strings.Repeat("x", MaxFields) + `"}}`} {
+	for _, line := range []string{strings.Replace(links, `"a"]`, `"a","a"]`, 1), `{"id":7,"score":-0.1}`,
+		`{"id":7,"score":1.01}`, `{"id":7,"fields":[]}`, `{"id":7,"fields":"x"}`,
+		"{\"id\":7,\"fields\":{\"a\":\"\xff\"}}", `{"id":7,"fields":{"a":"` + strings.Repeat("x", MaxFields) + `"}}`} {
 		if _, err := parseAnswer([]byte(line), 7); !errors.As(err, &over) {
 			t.Errorf("%.40s: %v", line, err)
 		}
 	}
-	for _, line := range []string{"", "{}", "[]", "null", `{"id":8}`, `{"id":"7"}`, `{"id":7}{`, `{"id":7,"links":[1]}`, `{"id":7,"score":1e999}`} {
+	for _, line := range []string{"", "{}", "[]", "null", `{"id":8}`, `{"id":"7"}`, `{"id":7}{`, `{"id":7,"links":[1]}`,
+		`{"id":7,"score":1e999}`} {
 		if _, err := parseAnswer([]byte(line), 7); err == nil || errors.As(err, &over) {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -472,7 +479,8 @@ func FuzzParseAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(a.Links) > MaxLinks || len(a.Fields) > MaxFields || a.Score < 0 || a.Score > 1 || bytes.ContainsAny(a.Fields, "\n\r") {
+		if len(a.Links) > MaxLinks || len(a.Fields) > MaxFields || a.Score < 0 || a.Score > 1 ||
+			bytes.ContainsAny(a.Fields, "\n\r") {
 			t.Errorf("%q: %+v", line, a)
 		}
 	})

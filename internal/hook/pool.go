@@ -42,7 +42,8 @@ type Options struct {
 	Timeout   time.Duration // of an answer
 	BodyBytes int           // most bytes of Request.Body and Request.Text
 	Program   string        // name and version of this program, for the greeting
-	// Env returns the environment of a process that starts; nil: that of this process. It must be safe for concurrent use.
+	// Env returns the environment of a process that starts; nil: that of this process. It must be safe for
+	// concurrent use.
 	Env func() []string
 	// Note receives what happens to the processes, as package log/slog has it; warn says that it is a fault. It
 	// may be called from several goroutines, at most about ten times a second.

@@ -50,7 +50,8 @@ func (p *Pool) starter() {
 // start starts a process and waits for its greeting.
 func (p *Pool) start() (*process, error) {
 	x := &process{pool: p, cmd: exec.Command(p.opt.Command[0], p.opt.Command[1:]...), lines: make(chan []byte),
-		quit: make(chan struct{}), exited: make(chan struct{}), heard: make(chan struct{}), timer: time.NewTimer(p.opt.startTimeout)}
+		quit: make(chan struct{}), exited: make(chan struct{}), heard: make(chan struct{}),
+		timer: time.NewTimer(p.opt.startTimeout)}
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if p.opt.Env != nil {
 		x.cmd.Env = p.opt.Env()

@@ -98,7 +98,8 @@ func parseGreeting(line []byte) (w Wants, _ error) {
 		case PartLinks:
 			w.Links = true
 		default:
-			return w, fmt.Errorf("it wants %.100q, want %q, %q, %q or %q", part, PartHeaders, PartBody, PartText, PartLinks)
+			return w, fmt.Errorf("it wants %.100q, want %q, %q, %q or %q", part, PartHeaders, PartBody,
+				PartText, PartLinks)
 		}
 	}
 	return w, nil

@@ -10,11 +10,13 @@ func TestDuration(t *testing.T) {
 	const day = 24 * time.Hour
 	for d, want := range map[time.Duration]string{
 		0: "0 s", 7: "7 ns", 1500: "1.5 µs", 120 * time.Microsecond: "120 µs", 999_499: "999 µs", 999_600: "1 ms",
-		12345 * time.Microsecond: "12.3 ms", 50 * time.Millisecond: "50 ms", 999_499 * time.Microsecond: "999 ms", 999_600 * time.Microsecond: "1 s",
-		7 * time.Second: "7 s", 7349 * time.Millisecond: "7.3 s", 9949 * time.Millisecond: "9.9 s", 9951 * time.Millisecond: "10 s",
-		59_700 * time.Millisecond: "1 min", 90 * time.Second: "1 min 30 s", 13*time.Minute + 7*time.Second: "13 min 7 s",
-		time.Hour: "1 h", time.Hour + 7*time.Second: "1 h", 2*time.Hour + 5*time.Minute + 59*time.Second: "2 h 5 min",
-		2*day + 4*time.Hour: "2 d 4 h", 120*day + 4*time.Hour: "120 d", -90 * time.Second: "-1 min 30 s", math.MaxInt64: "106751 d",
+		12345 * time.Microsecond: "12.3 ms", 50 * time.Millisecond: "50 ms", 999_499 * time.Microsecond: "999 ms",
+		999_600 * time.Microsecond: "1 s", 7 * time.Second: "7 s", 7349 * time.Millisecond: "7.3 s",
+		9949 * time.Millisecond: "9.9 s", 9951 * time.Millisecond: "10 s", 59_700 * time.Millisecond: "1 min",
+		90 * time.Second: "1 min 30 s", 13*time.Minute + 7*time.Second: "13 min 7 s", time.Hour: "1 h",
+		time.Hour + 7*time.Second: "1 h", 2*time.Hour + 5*time.Minute + 59*time.Second: "2 h 5 min", 2*day +
+			4*time.Hour: "2 d 4 h", 120*day + 4*time.Hour: "120 d", -90 * time.Second: "-1 min 30 s",
+		math.MaxInt64: "106751 d",
 		math.MinInt64: "-106751 d",
 	} {
 		if got := Duration(d); got != want {

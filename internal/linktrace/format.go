@@ -63,7 +63,8 @@ type moment struct{ time, pages, delay int64 }
 func (h head) bytes(size int64) int64 { return size + 8*int64(h.keys) + blockSum }
 
 func decodeHead(b []byte) head {
-	h := head{keys: binary.LittleEndian.Uint32(b), generation: binary.LittleEndian.Uint32(b[4:]), first: binary.LittleEndian.Uint64(b[8:])}
+	h := head{keys: binary.LittleEndian.Uint32(b), generation: binary.LittleEndian.Uint32(b[4:]),
+		first: binary.LittleEndian.Uint64(b[8:])}
 	if len(b) == blockHead {
 		field := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
 		h.at = moment{field(16), field(24), field(32)}

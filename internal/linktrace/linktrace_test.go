@@ -104,7 +104,8 @@ func TestTrace(t *testing.T) {
 func TestGolden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the time is 2000-01-01
 		fs := newFS(t)
-		w, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20, HostDelay: 40 * time.Second, Pages: func() int64 { return 258 }})
+		w, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20, HostDelay: 40 * time.Second,
+			Pages: func() int64 { return 258 }})
 		must(t, err)
 		w.Add([]drum.Key{0x0102030405060708, 0, 0xffffffffffffffff})
 		must(t, w.Close())
@@ -115,7 +116,8 @@ func TestGolden(t *testing.T) {
 		n, _ := f.ReadAt(got, 0)
 		want := "drumbeatltrc\x02\x00\x00\x00" + strings.Repeat("\x00", 16) + "\x8a\x9e\x9d\xc8\xce\xd9\xf0\xc2" +
 			"\x03\x00\x00\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 8) +
-			"\x00\xac\xcf\x6a\xdc\x00\x00\x00" + "\x02\x01\x00\x00\x00\x00\x00\x00" + "\x40\x9c\x00\x00\x00\x00\x00\x00" +
+			"\x00\xac\xcf\x6a\xdc\x00\x00\x00" + "\x02\x01\x00\x00\x00\x00\x00\x00" +
+			"\x40\x9c\x00\x00\x00\x00\x00\x00" +
 			"\x08\x07\x06\x05\x04\x03\x02\x01" + strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8)
 		sum := xxhash.Sum64String(want[disk.HeaderBytes:])
 		for i := range 8 {
@@ -131,7 +133,8 @@ func TestGolden(t *testing.T) {
 func TestOldVersion(t *testing.T) {
 	old := "drumbeatltrc\x01\x00\x00\x00" + strings.Repeat("\x00", 16) + "\xd0\x7b\x0a\x82\xf9\x4c\xa9\x82" +
 		"\x03\x00\x00\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 8) +
-		"\x08\x07\x06\x05\x04\x03\x02\x01" + strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8) + "\xab\xe9\xa2\xe5\x3e\x81\xb7\xd4"
+		"\x08\x07\x06\x05\x04\x03\x02\x01" + strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8) +
+		"\xab\xe9\xa2\xe5\x3e\x81\xb7\xd4"
 	fs := newFS(t)
 	f, err := fs.Create(traceName)
 	must(t, err)
@@ -139,10 +142,12 @@ func TestOldVersion(t *testing.T) {
 	must(t, errors.Join(err, f.Close()))
 	keys, sum, err := readAll(fs, 2)
 	must(t, err)
-	if pages, links := sum.Rates(); !slices.Equal(keys, []uint64{0x0102030405060708, 0, 0xffffffffffffffff}) || pages != 0 || links != 0 {
+	if pages, links := sum.Rates(); !slices.Equal(keys, []uint64{0x0102030405060708, 0, 0xffffffffffffffff}) ||
+		pages != 0 || links != 0 {
 		t.Errorf("got %x, %v pages/s, %v links a page", keys, pages, links)
 	}
-	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20}); err == nil || !strings.Contains(err.Error(), "format version 1") {
+	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20}); err == nil ||
+		!strings.Contains(err.Error(), "format version 1") {
 		t.Errorf("appending to it: %v", err)
 	}
 }
@@ -152,7 +157,8 @@ func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs, pages := newFS(t), int64(0)
 		for range 2 {
-			w, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 30, HostDelay: time.Second, Pages: func() int64 { return pages }})
+			w, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 30, HostDelay: time.Second,
+				Pages: func() int64 { return pages }})
 			must(t, err)
 			for range 3000 {
 				pages++
@@ -165,7 +171,8 @@ func TestRates(t *testing.T) {
 		}
 		_, sum, err := readAll(fs, 1<<16)
 		must(t, err)
-		if rate, links := sum.Rates(); math.Abs(rate-100) > 1 || math.Abs(links-40) > 0.4 || sum.HostDelay != time.Second {
+		if rate, links := sum.Rates(); math.Abs(rate-100) > 1 || math.Abs(links-40) > 0.4 ||
+			sum.HostDelay != time.Second {
 			t.Errorf("%v pages/s, %v links a page, delay %v; want 100, 40, 1s", rate, links, sum.HostDelay)
 		}
 	})

@@ -214,7 +214,8 @@ func (r *reader) endScript() {
 	}
 	r.ld = false
 	var line bytes.Buffer
-	if len(r.doc.JSONLD) == MaxJSONLD || r.ldBytes+len(r.script) > MaxJSONLDBytes || json.Compact(&line, r.script) != nil || line.Len() == 0 {
+	if len(r.doc.JSONLD) == MaxJSONLD || r.ldBytes+len(r.script) > MaxJSONLDBytes ||
+		json.Compact(&line, r.script) != nil || line.Len() == 0 {
 		r.doc.DroppedJSONLD++
 		return
 	}

@@ -51,18 +51,22 @@ func doc(t testing.TB, page, contentType string) *Doc {
 // TestHead: what the head says.
 func TestHead(t *testing.T) {
 	d := doc(t, read(t, "testdata/article.html"), "text/html")
-	got := fmt.Sprint(d.Title, "|", d.Description, "|", d.Canonical, "|", d.Author, "|", d.Published, "|", d.Declared, "|", d.Charset,
-		"|", languageOf(d), "|", d.NoIndex, d.Whole, d.Truncated)
-	want := "Harbour wall to reopen in May — Coast Weekly|The harbour wall of Easthaven reopens after a year of repairs." +
+	got := fmt.Sprint(d.Title, "|", d.Description, "|", d.Canonical, "|", d.Author, "|", d.Published, "|", d.Declared,
+		"|", d.Charset, "|", languageOf(d), "|", d.NoIndex, d.Whole, d.Truncated)
+	want := "Harbour wall to reopen in May — Coast Weekly|The harbour wall of Easthaven reopens after a " +
+		"year of repairs." +
 		"|http://a.test/news/harbour-wall?ref=1|Ann Lewis|2026-04-11T09:30:00Z|en-GB|utf-8|eng|false false false"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if len(d.JSONLD) != 1 || string(d.JSONLD[0]) != `{"@context":"https://schema.org","@type":"NewsArticle","headline":"Harbour wall to reopen in May"}` {
+	if len(d.JSONLD) != 1 ||
+		string(d.JSONLD[0]) != `{"@context":"https://schema.org","@type":"NewsArticle","headline":"Harbour wall `+
+			`to reopen in May"}` {
 		t.Errorf("JSON-LD %s", d.JSONLD)
 	}
 	d = doc(t, read(t, "testdata/product.html"), "text/html; charset=utf-8")
-	if d.Description != "Kanne aus Steingut" || len(d.JSONLD) != 1 || d.DroppedJSONLD != 1 || languageOf(d) != "deu" || d.Declared != "de" {
+	if d.Description != "Kanne aus Steingut" || len(d.JSONLD) != 1 || d.DroppedJSONLD != 1 || languageOf(d) != "deu" ||
+		d.Declared != "de" {
 		t.Errorf("%+v", d)
 	}
 	d = doc(t, read(t, "testdata/chinese.html"), "text/html")
@@ -83,15 +87,18 @@ func TestHead(t *testing.T) {
 			t.Errorf("%s: %q, want %q", page, got, want)
 		}
 	}
-	for page, want := range map[string]bool{`<meta name=ROBOTS content="nofollow, NoIndex">`: true, `<meta name=robots content=all>`: false} {
+	for page, want := range map[string]bool{`<meta name=ROBOTS content="nofollow, NoIndex">`: true,
+		`<meta name=robots content=all>`: false} {
 		if doc(t, page, "").NoIndex != want {
 			t.Error(page)
 		}
 	}
-	if d = doc(t, "<meta property=og:title content=x><svg><title>icon</title></svg><p>y", ""); d.Title != "icon" && d.Title != "x" {
+	if d = doc(t, "<meta property=og:title content=x><svg><title>icon</title></svg><p>y", ""); d.Title != "icon" &&
+		d.Title != "x" {
 		t.Errorf("title %q", d.Title)
 	}
-	if d = doc(t, "<title>"+strings.Repeat("é", MaxValue)+"</title>", "text/html; charset=utf-8"); len(d.Title) > MaxValue ||
+	if d = doc(t, "<title>"+strings.Repeat("é", MaxValue)+"</title>",
+		"text/html; charset=utf-8"); len(d.Title) > MaxValue ||
 		len(d.Title) < MaxValue-utf8.UTFMax || !utf8.ValidString(d.Title) {
 		t.Errorf("title of %d bytes", len(d.Title))
 	}
@@ -125,7 +132,8 @@ func TestJSONLD(t *testing.T) {
 
 // TestMarks: an element that is boilerplate ends where it ends, whatever is nested wrongly.
 func TestMarks(t *testing.T) {
-	long := "These are more than sixteen words, so that the paragraph is main text wherever it stands without a mark on it."
+	long := "These are more than sixteen words, so that the paragraph is main text wherever it stands " +
+		"without a mark on it."
 	for page, want := range map[string]bool{
 		"<nav><p>%s</nav>":                               false,
 		"<nav><nav></nav><p>%s</nav>":                    false,
@@ -140,8 +148,10 @@ func TestMarks(t *testing.T) {
 		"<div role=main class=content><p>%s":             true,
 		"<ul class=menu><li>%s</ul>":                     false,
 	} {
-		page = fmt.Sprintf(page, long) + "<p>Other text of the page that is long enough to be the main text, so that it is not taken as a whole."
-		if d := doc(t, page, ""); strings.Contains(string(d.Main), long) != want || !strings.Contains(string(d.Text), long) || d.Whole {
+		page = fmt.Sprintf(page, long) +
+			"<p>Other text of the page that is long enough to be the main text, so that it is not taken as a whole."
+		if d := doc(t, page, ""); strings.Contains(string(d.Main), long) != want ||
+			!strings.Contains(string(d.Text), long) || d.Whole {
 			t.Errorf("%s\nmain: %s", page, d.Main)
 		}
 	}
@@ -173,7 +183,8 @@ func TestContent(t *testing.T) {
 
 // TestLinksWithinText: links within a text, however they are nested, do not end it.
 func TestLinksWithinText(t *testing.T) {
-	const long = "<p>These are more than sixteen words, so that the paragraph is main text wherever it stands on the page."
+	const long = "<p>These are more than sixteen words, so that the paragraph is main text wherever it " +
+		"stands on the page."
 	const behind = "<p>This paragraph stands behind the links and has fewer than forty words."
 	const links = "<li><a href=/1>The first of the links</a><li><a href=/2>The second of the links</a>"
 	for name, page := range map[string]string{
@@ -181,24 +192,27 @@ func TestLinksWithinText(t *testing.T) {
 		"nested lists":   long + "<div><ul><li><ul>" + links + "</ul></ul></div>" + behind,
 		"table":          long + "<table><tr><td><table><tr><td><ul>" + links + "</ul></table></table>" + behind,
 		"with a heading": long + "<div><h3>Related</h3><ul>" + links + "</ul></div>" + behind,
-		"twice":          long + "<ul>" + links + "</ul><p>A short line.<ul>" + links + "</ul>" + long + "<ul>" + links + "</ul>" + behind,
-		"and more":       long + "<ul>" + links + "</ul>" + behind + behind,
+		"twice": long + "<ul>" + links + "</ul><p>A short line.<ul>" + links + "</ul>" + long + "<ul>" +
+			links + "</ul>" + behind,
+		"and more": long + "<ul>" + links + "</ul>" + behind + behind,
 	} {
-		d := doc(t, "<body><ul>"+links+"</ul><p>Not the text, but a few words in front of it all."+page+"<ul>"+links+"</ul>", "")
+		d := doc(t, "<body><ul>"+links+"</ul><p>Not the text, but a few words in front of it all."+page+"<ul>"+
+			links+"</ul>", "")
 		main := string(d.Main)
 		if d.Whole || !strings.Contains(main, "stands behind the links") || strings.Contains(main, "of the links") {
 			t.Errorf("%s: main text\n%s", name, main)
 		}
 	}
-	if d := doc(t, "<ul>"+links+"</ul>"+behind+"<ul>"+links+"</ul>"+long+long, ""); strings.Contains(string(d.Main), "behind") {
+	if d := doc(t, "<ul>"+links+"</ul>"+behind+"<ul>"+links+"</ul>"+long+long,
+		""); strings.Contains(string(d.Main), "behind") {
 		t.Errorf("a paragraph between links that no text precedes: main text\n%s", d.Main)
 	}
 }
 
 // TestWords: words are counted in all scripts, with links and without.
 func TestWords(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "--- * ": 0, "It's a well-known fact.": 4, "3,5 kg": 3, "Ёлка и дом": 3, "新的港口": 2,
-		"港口 wall": 2, "กขคง": 1, "한국어 문장": 2} {
+	for text, want := range map[string]int{"": 0, "--- * ": 0, "It's a well-known fact.": 4, "3,5 kg": 3,
+		"Ёлка и дом": 3, "新的港口": 2, "港口 wall": 2, "กขคง": 1, "한국어 문장": 2} {
 		var b block
 		b.count([]byte(text), true)
 		if b.words != want || b.linked != want {
@@ -214,10 +228,12 @@ func TestWords(t *testing.T) {
 // TestBounds: errors of the reader are returned, and long pages are cut.
 func TestBounds(t *testing.T) {
 	broken := errors.New("broken")
-	if _, err := HTML(io.MultiReader(strings.NewReader(strings.Repeat("<p>x", 3000)), iotest.ErrReader(broken)), "", pageURL); !errors.Is(err, broken) {
+	if _, err := HTML(io.MultiReader(strings.NewReader(strings.Repeat("<p>x", 3000)), iotest.ErrReader(broken)), "",
+		pageURL); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if d := doc(t, strings.Repeat("<p>many words ", MaxPage/14+1)+"<p>end", ""); !d.Truncated || bytes.Contains(d.Text, []byte("end")) {
+	if d := doc(t, strings.Repeat("<p>many words ", MaxPage/14+1)+"<p>end", ""); !d.Truncated ||
+		bytes.Contains(d.Text, []byte("end")) {
 		t.Errorf("a long page: %t, %d bytes", d.Truncated, len(d.Text))
 	}
 	if d := doc(t, strings.Repeat("<div>", 1<<20)+"deep", ""); string(d.Main) != "deep\n" {
@@ -228,28 +244,34 @@ func TestBounds(t *testing.T) {
 // TestLanguage: languages of all kinds of scripts, mixed texts, and texts too short to tell.
 func TestLanguage(t *testing.T) {
 	for text, want := range map[string]string{
-		"The committee met on Tuesday to discuss the new harbour wall, which the storm had damaged in the spring.":        "eng",
-		"Der Ausschuss traf sich am Dienstag, um über die neue Hafenmauer zu sprechen, die der Sturm beschädigt hatte.":   "deu",
-		"Le comité s'est réuni mardi pour discuter du nouveau mur du port, que la tempête avait endommagé au printemps.":  "fra",
-		"El comité se reunió el martes para hablar del nuevo muro del puerto, que la tormenta había dañado en primavera.": "spa",
-		"Комитет собрался во вторник, чтобы обсудить новую портовую стену, которую шторм повредил весной.":                "rus",
-		"اجتمعت اللجنة يوم الثلاثاء لمناقشة جدار الميناء الجديد الذي ألحقت به العاصفة أضرارا في الربيع.":                  "arb",
-		"समिति की बैठक मंगलवार को बंदरगाह की नई दीवार पर चर्चा करने के लिए हुई।":                                          "hin",
-		"คณะกรรมการประชุมเมื่อวันอังคารเพื่อหารือเกี่ยวกับกำแพงท่าเรือใหม่":                                               "tha",
-		"Η επιτροπή συνεδρίασε την Τρίτη για το νέο τείχος του λιμανιού.":                                                 "ell",
-		"委員会は火曜日に、春の嵐で損傷した新しい港の壁について話し合うために集まった。":                                                                         "jpn",
-		"東京都知事選挙管理委員会発表資料（平成二十八年度）の一覧":                                                                                    "jpn",
+		"The committee met on Tuesday to discuss the new harbour wall, which the storm had damaged in " +
+			"the spring.": "eng",
+		"Der Ausschuss traf sich am Dienstag, um über die neue Hafenmauer zu sprechen, die der Sturm " +
+			"beschädigt hatte.": "deu",
+		"Le comité s'est réuni mardi pour discuter du nouveau mur du port, que la tempête avait endommagé au " +
+			"printemps.": "fra",
+		"El comité se reunió el martes para hablar del nuevo muro del puerto, que la tormenta había dañado en " +
+			"primavera.": "spa",
+		"Комитет собрался во вторник, чтобы обсудить новую портовую стену, которую шторм повредил весной.": "rus",
+		"اجتمعت اللجنة يوم الثلاثاء لمناقشة جدار الميناء الجديد الذي ألحقت به العاصفة أضرارا في الربيع.":   "arb",
+		"समिति की बैठक मंगलवार को बंदरगाह की नई दीवार पर चर्चा करने के लिए हुई।":                           "hin",
+		"คณะกรรมการประชุมเมื่อวันอังคารเพื่อหารือเกี่ยวกับกำแพงท่าเรือใหม่":                                "tha",
+		"Η επιτροπή συνεδρίασε την Τρίτη για το νέο τείχος του λιμανιού.":                                  "ell",
+		"委員会は火曜日に、春の嵐で損傷した新しい港の壁について話し合うために集まった。":                                                          "jpn",
+		"東京都知事選挙管理委員会発表資料（平成二十八年度）の一覧":                                                                     "jpn",
 		"委员会星期二开会讨论新的港口围墙。":                                                "zho",
 		"委员会 (Harbour Wall Committee, Easthaven) 星期二开会讨论新的港口围墙，春天的风暴损坏了它。": "zho",
 		"위원회는 화요일에 모여 봄 폭풍으로 손상된 새 항구 벽에 대해 논의했다.":                         "kor",
-		"": Undetermined, "Home": Undetermined, "Contact us": Undetermined, "12 34 56 99 EUR 17:30": Undetermined, "港口": Undetermined,
-		"xq zzt kkv wwq pfft grmbl brrt xq zzt": Undetermined,
+		"": Undetermined, "Home": Undetermined, "Contact us": Undetermined, "12 34 56 99 EUR 17:30": Undetermined,
+		"港口": Undetermined, "xq zzt kkv wwq pfft grmbl brrt xq zzt": Undetermined,
 	} {
-		if got, sure := Language([]byte(text)); got != want || (got == Undetermined) != (sure < leastConfidence) || sure > 1 {
+		if got, sure := Language([]byte(text)); got != want ||
+			(got == Undetermined) != (sure < leastConfidence) || sure > 1 {
 			t.Errorf("%q: %s %.2f, want %s", text, got, sure, want)
 		}
 	}
-	long := []byte(strings.Repeat("Die Hafenmauer wird im Mai wieder für alle geöffnet, sagt der Ausschuss über die Größe. ", 4000))
+	long := []byte(strings.Repeat(
+		"Die Hafenmauer wird im Mai wieder für alle geöffnet, sagt der Ausschuss über die Größe. ", 4000))
 	for cut := range 8 { // pieces begin within characters
 		if got, _ := Language(long[cut : len(long)-cut]); got != "deu" || !utf8.ValidString(sampleOf(long[cut+1:])) {
 			t.Errorf("a long text: %s", got)

@@ -57,9 +57,10 @@ var roles = map[string]bool{"navigation": true, "contentinfo": true, "complement
 	"alertdialog": true, "search": true, "menu": true, "menubar": true, "banner": true}
 
 // names are words in an id or a class that name boilerplate. A word is what stands between '-', '_' and spaces.
-var names = map[string]bool{"nav": true, "navbar": true, "navigation": true, "menu": true, "footer": true, "sidebar": true,
-	"breadcrumb": true, "breadcrumbs": true, "cookie": true, "cookies": true, "consent": true, "gdpr": true, "cookiebanner": true,
-	"advert": true, "advertisement": true, "ads": true, "newsletter": true, "pagination": true, "pager": true}
+var names = map[string]bool{"nav": true, "navbar": true, "navigation": true, "menu": true, "footer": true,
+	"sidebar": true, "breadcrumb": true, "breadcrumbs": true, "cookie": true, "cookies": true, "consent": true,
+	"gdpr": true, "cookiebanner": true, "advert": true, "advertisement": true, "ads": true, "newsletter": true,
+	"pagination": true, "pager": true}
 
 // maxNames bounds how much of an id or a class is read, in bytes.
 const maxNames = 512
@@ -84,7 +85,8 @@ func isMark(t *pagetext.Token) bool {
 			}
 		case "id", "class":
 			words := bytes.ToLower(value[:min(len(value), maxNames)])
-			for word := range bytes.FieldsFuncSeq(words, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '\n' || r == '\t' }) {
+			for word := range bytes.FieldsFuncSeq(words,
+				func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '\n' || r == '\t' }) {
 				if names[string(word)] {
 					return true
 				}

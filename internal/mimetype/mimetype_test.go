@@ -17,7 +17,8 @@ var latin1 = func() string {
 
 const (
 	punctuation = "!#$%&'*+-.^_`|~0123456789"
-	long        = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+	long        = "01234567890123456789012345678901234567890123456789012345678901234" +
+		"56789012345678901234567890123456789012345678901234567890123456789"
 )
 
 // TestExtract: the published cases of the Fetch standard's algorithm (web-platform-tests, fetch/content-type), which
@@ -55,7 +56,8 @@ func TestExtract(t *testing.T) {
 		{[]string{`text/javascript;"`, "x/x"}, "text/javascript"},
 		{[]string{"text/javascript", "error"}, "text/javascript"},
 		{[]string{"text/javascript;charset=windows-1252", "x/x", "text/javascript"}, "text/javascript"},
-		{[]string{"text/javascript;charset=windows-1252", "error", "text/javascript"}, "text/javascript;charset=windows-1252"},
+		{[]string{"text/javascript;charset=windows-1252", "error", "text/javascript"},
+			"text/javascript;charset=windows-1252"},
 
 		{nil, ""},
 		{[]string{"*/*"}, ""},
@@ -77,59 +79,61 @@ func TestExtract(t *testing.T) {
 
 // TestParse: the published cases of the MIME Sniffing standard's parser (web-platform-tests, mimesniff/mime-types).
 func TestParse(t *testing.T) {
-	all := " !\\\"" + "#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\\\]^_`abcdefghijklmnopqrstuvwxyz{|}~" + latin1
+	all := " !\\\"" +
+		"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\\\]^_`abcdefghijklmnopqrstuvwxyz{|}~" + latin1
 	upper, small := "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvxyz"
 	low := strings.ToLower(upper)
 	token := punctuation + upper + small
 	for in, want := range map[string]string{
-		"text/html;charset=gbk":                         "text/html;charset=gbk",
-		"TEXT/HTML;CHARSET=GBK":                         "text/html;charset=GBK",
-		"text/html;charset=gbk(":                        `text/html;charset="gbk("`,
-		"text/html;x=(;charset=gbk":                     `text/html;x="(";charset=gbk`,
-		"text/html;charset=gbk;charset=windows-1255":    "text/html;charset=gbk",
-		"text/html;charset =gbk":                        "text/html",
-		"text/html ;charset=gbk":                        "text/html;charset=gbk",
-		"text/html; charset=gbk":                        "text/html;charset=gbk",
-		"text/html;charset= gbk":                        `text/html;charset=" gbk"`,
-		"text/html;charset='gbk'":                       "text/html;charset='gbk'",
-		"text/html;charset='gbk":                        "text/html;charset='gbk",
-		"text/html;charset=gbk'":                        "text/html;charset=gbk'",
-		"text/html;test;charset=gbk":                    "text/html;charset=gbk",
-		"text/html;test=;charset=gbk":                   "text/html;charset=gbk",
-		"text/html;';charset=gbk":                       "text/html;charset=gbk",
-		`text/html;";charset=gbk`:                       "text/html;charset=gbk",
-		"text/html ; ; charset=gbk":                     "text/html;charset=gbk",
-		"text/html;;;;charset=gbk":                      "text/html;charset=gbk",
-		`text/html;charset="gbk"`:                       "text/html;charset=gbk",
-		`text/html;charset="gbk`:                        "text/html;charset=gbk",
-		`text/html;charset=gbk"`:                        `text/html;charset="gbk\""`,
-		`text/html;charset=" gbk"`:                      `text/html;charset=" gbk"`,
-		`text/html;charset="\ gbk"`:                     `text/html;charset=" gbk"`,
-		`text/html;charset="\g\b\k"`:                    "text/html;charset=gbk",
-		`text/html;charset="gbk"x`:                      "text/html;charset=gbk",
-		`text/html;charset="gbk"x;charset=utf-8;a=b`:    "text/html;charset=gbk;a=b",
-		`text/html;charset="";charset=GBK`:              `text/html;charset=""`,
-		"text/html;charset={gbk}":                       `text/html;charset="{gbk}"`,
-		"text/html;" + long + "=x;charset=gbk":          "text/html;" + long + "=x;charset=gbk",
-		long + "/" + long:                               long + "/" + long,
-		token + "/" + token + ";" + token + "=" + token: punctuation + low + small + "/" + punctuation + low + small + ";" + punctuation + low + small + "=" + token,
-		`x/x;x="` + all + `"`:                           `x/x;x="` + all + `"`,
-		"x/x;test":                                      "x/x",
-		`x/x;test="\`:                                   `x/x;test="\\"`,
-		"text/html;test=\xFF;charset=gbk":               "text/html;test=\"\xFF\";charset=gbk",
-		"":                                              "",
-		"\t":                                            "",
-		"bogus":                                         "",
-		"bogus/":                                        "",
-		"bogus/ ":                                       "",
-		"bogus/bogus/;":                                 "",
-		"</>":                                           "",
-		"(/)":                                           "",
-		"text/html(;doesnot=matter":                     "",
-		"{/}":                                           "",
-		"\u0100/\u0100":                                 "",
-		"x/x\x00":                                       "",
-		"x/x;y=\x7f;z=1":                                "x/x;z=1",
+		"text/html;charset=gbk":                      "text/html;charset=gbk",
+		"TEXT/HTML;CHARSET=GBK":                      "text/html;charset=GBK",
+		"text/html;charset=gbk(":                     `text/html;charset="gbk("`,
+		"text/html;x=(;charset=gbk":                  `text/html;x="(";charset=gbk`,
+		"text/html;charset=gbk;charset=windows-1255": "text/html;charset=gbk",
+		"text/html;charset =gbk":                     "text/html",
+		"text/html ;charset=gbk":                     "text/html;charset=gbk",
+		"text/html; charset=gbk":                     "text/html;charset=gbk",
+		"text/html;charset= gbk":                     `text/html;charset=" gbk"`,
+		"text/html;charset='gbk'":                    "text/html;charset='gbk'",
+		"text/html;charset='gbk":                     "text/html;charset='gbk",
+		"text/html;charset=gbk'":                     "text/html;charset=gbk'",
+		"text/html;test;charset=gbk":                 "text/html;charset=gbk",
+		"text/html;test=;charset=gbk":                "text/html;charset=gbk",
+		"text/html;';charset=gbk":                    "text/html;charset=gbk",
+		`text/html;";charset=gbk`:                    "text/html;charset=gbk",
+		"text/html ; ; charset=gbk":                  "text/html;charset=gbk",
+		"text/html;;;;charset=gbk":                   "text/html;charset=gbk",
+		`text/html;charset="gbk"`:                    "text/html;charset=gbk",
+		`text/html;charset="gbk`:                     "text/html;charset=gbk",
+		`text/html;charset=gbk"`:                     `text/html;charset="gbk\""`,
+		`text/html;charset=" gbk"`:                   `text/html;charset=" gbk"`,
+		`text/html;charset="\ gbk"`:                  `text/html;charset=" gbk"`,
+		`text/html;charset="\g\b\k"`:                 "text/html;charset=gbk",
+		`text/html;charset="gbk"x`:                   "text/html;charset=gbk",
+		`text/html;charset="gbk"x;charset=utf-8;a=b`: "text/html;charset=gbk;a=b",
+		`text/html;charset="";charset=GBK`:           `text/html;charset=""`,
+		"text/html;charset={gbk}":                    `text/html;charset="{gbk}"`,
+		"text/html;" + long + "=x;charset=gbk":       "text/html;" + long + "=x;charset=gbk",
+		long + "/" + long:                            long + "/" + long,
+		token + "/" + token + ";" + token + "=" + token: punctuation + low + small + "/" + punctuation + low + small +
+			";" + punctuation + low + small + "=" + token,
+		`x/x;x="` + all + `"`:             `x/x;x="` + all + `"`,
+		"x/x;test":                        "x/x",
+		`x/x;test="\`:                     `x/x;test="\\"`,
+		"text/html;test=\xFF;charset=gbk": "text/html;test=\"\xFF\";charset=gbk",
+		"":                                "",
+		"\t":                              "",
+		"bogus":                           "",
+		"bogus/":                          "",
+		"bogus/ ":                         "",
+		"bogus/bogus/;":                   "",
+		"</>":                             "",
+		"(/)":                             "",
+		"text/html(;doesnot=matter":       "",
+		"{/}":                             "",
+		"\u0100/\u0100":                   "",
+		"x/x\x00":                         "",
+		"x/x;y=\x7f;z=1":                  "x/x;z=1",
 	} {
 		got := Parse(in).String()
 		if got != want {

@@ -36,42 +36,56 @@ var mutants = []mutant{
 	{name: "checkpoint-syncs-one-disk", file: checkpointFile, edits: []edit{{"range dirs {", "range dirs[:1] {"}}},
 	{name: "sync-not-awaited", file: checkpointFile, pkg: "./crawl", test: "TestSyncAll", edits: []edit{
 		{"	wg.Wait()\n	return errors.Join(errs...)\n", "	return errors.Join(errs...)\n"}}},
-	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"slices.Concat(dirs, k.Out.Paths)", "slices.Concat(dirs)"}}},
-	{name: "found-manifest-not-synced", file: "state/copies.go", edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
-		`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
+	{name: "output-not-synced", file: checkpointFile,
+		edits: []edit{{"slices.Concat(dirs, k.Out.Paths)", "slices.Concat(dirs)"}}},
+	{name: "found-manifest-not-synced", file: "state/copies.go",
+		edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
+			`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
 
-	{name: "change-not-synced", file: "state/changes/journal.go", ci: true, pkg: "./state/changes", test: "TestSurvivesCrash",
-		edits: []edit{{"		err = j.file.Sync()\n", "		err = nil\n"}}},
+	{name: "change-not-synced", file: "state/changes/journal.go", ci: true, pkg: "./state/changes",
+		test: "TestSurvivesCrash", edits: []edit{{"		err = j.file.Sync()\n", "		err = nil\n"}}},
 	{name: "moved-queue-not-saved", file: "beast/checkpoint.go", pkg: "./beast", test: "TestModel",
-		edits: []edit{{"	for _, m := range b.moved {\n		f.state", "	for _, m := range b.moved[:0] {\n		f.state"}}},
+		edits: []edit{{"	for _, m := range b.moved {\n		f.state",
+			"	for _, m := range b.moved[:0] {\n		f.state"}}},
 
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
-		{"	if err := syncAll(k.Set.FS, dirs); err != nil {\n", "	if err := syncAll(k.Set.FS, dirs[:0]); err != nil {\n"},
-		{"	k.gen = gen\n", "	if err := syncAll(k.Set.FS, k.Set.Paths); err != nil {\n		return err\n	}\n	k.gen = gen\n"}}},
+		{"	if err := syncAll(k.Set.FS, dirs); err != nil {\n",
+			"	if err := syncAll(k.Set.FS, dirs[:0]); err != nil {\n"},
+		{"	k.gen = gen\n", "	if err := syncAll(k.Set.FS, k.Set.Paths); err != nil {\n		return " +
+			"err\n	}\n	k.gen = gen\n"}}},
 	{name: "commit-before-manifest", file: checkpointFile, ci: true, edits: []edit{
-		{"	data, err := state.EncodeManifest(m)\n", "	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
-		{"	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
+		{"	data, err := state.EncodeManifest(m)\n",
+			"	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return " +
+				"err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
+		{"	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts {\n",
+			"	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
 	{name: "tails-removed-before-manifest", file: checkpointFile, edits: []edit{
-		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(k.Set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := state.EncodeManifest(m)\n"}}},
-	{name: "drum-file-deleted-early", file: "drum/files.go", edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
+		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(k.Set, func(g uint64) bool { " +
+			"return g == gen }); err != nil {\n		return err\n	}\n	data, err := " +
+			"state.EncodeManifest(m)\n"}}},
+	{name: "drum-file-deleted-early", file: "drum/files.go",
+		edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
 	{name: "buffers-deleted-early", file: "drum/state.go", edits: []edit{
-		{"			f.doomed = append(f.doomed, doomedFile{name: d.opt.path(dir, buffersName(bf.gen)), size: bf.written})\n",
+		{"			f.doomed = append(f.doomed, doomedFile{name: d.opt.path(dir, buffersName(bf.gen)), " +
+			"size: bf.written})\n",
 			"			_ = d.fs().Remove(d.opt.path(dir, buffersName(bf.gen)))\n"}}},
 	{name: "buffers-half-saved", file: "drum/state.go", edits: []edit{
 		{"		s.saved = fb.n - bucketHeaderBytes\n", "		s.saved = cap(s.buf)\n"}}},
-	{name: "segment-deleted-early", file: "queue/peek.go", edits: []edit{{"	q.retired = append(q.retired, q.segments[0])\n",
-		"	_ = q.opt.Set.FS.Remove(segmentPath(q.opt.Set, q.opt.Name, q.segments[0]))\n"}}},
-	{name: "beast-queue-deleted-early", file: "beast/beast.go", edits: []edit{{"		b.retired = append(b.retired, q)\n",
-		"		_ = q.Destroy()\n"}}},
-	{name: "failed-queue-deleted-early", file: "beast/scan.go", edits: []edit{{"	b.retired = append(b.retired, b.old)\n",
-		"	_ = b.old.Destroy()\n"}}},
+	{name: "segment-deleted-early", file: "queue/peek.go",
+		edits: []edit{{"	q.retired = append(q.retired, q.segments[0])\n",
+			"	_ = q.opt.Set.FS.Remove(segmentPath(q.opt.Set, q.opt.Name, q.segments[0]))\n"}}},
+	{name: "beast-queue-deleted-early", file: "beast/beast.go",
+		edits: []edit{{"		b.retired = append(b.retired, q)\n", "		_ = q.Destroy()\n"}}},
+	{name: "failed-queue-deleted-early", file: "beast/scan.go",
+		edits: []edit{{"	b.retired = append(b.retired, b.old)\n", "	_ = b.old.Destroy()\n"}}},
 	{name: "slot-deleted-early", file: "queue/calendar.go", edits: []edit{{"		c.dead = append(c.dead, s)\n",
 		"		_ = s.queue.Destroy()\n"}}},
 
 	// Cursors that advance too early.
 	{name: "queue-cursor-ahead", file: "queue/freeze.go", edits: []edit{
-		{"			f.st.Offset, f.st.Block, f.st.Skip = q.headOff, q.headSeq, q.headRead\n", "			_ = q.headRead\n"}}},
+		{"			f.st.Offset, f.st.Block, f.st.Skip = q.headOff, q.headSeq, q.headRead\n",
+			"			_ = q.headRead\n"}}},
 	{name: "queue-skips-one-more", file: "queue/freeze.go", edits: []edit{
 		{"= q.headOff, q.headSeq, q.headRead\n", "= q.headOff, q.headSeq, q.headRead+1\n"}}},
 	{name: "queue-head-not-saved", file: "queue/freeze.go", edits: []edit{
@@ -80,68 +94,110 @@ var mutants = []mutant{
 		{"tails.Write(f.st.NextDir, f.tail)", "tails.Write(f.st.NextDir, f.tail[:0])"}}},
 	{name: "beast-reader-ahead", file: "crawl/budgets.go", edits: []edit{
 		{"		if err := b.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n",
-			"		b.beast.Advance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n"},
-		{"			b.beast.Advance()\n			b.stock.NoteFresh()\n			return nil\n", "			b.stock.NoteFresh()\n			return nil\n"}}},
+			"		b.beast.Advance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) " +
+				"error {\n			rec := weburl.Record{}\n"},
+		{"			b.beast.Advance()\n			b.stock.NoteFresh()\n			return nil\n",
+			"			b.stock.NoteFresh()\n			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/scans.go", edits: []edit{
 		{"		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome(",
-			"		b.beast.ScanAdvance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome("},
+			"		b.beast.ScanAdvance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx " +
+				"*account.Tx) error { return b.scanSome("},
 		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
 	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
-		{"	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
-			"	d.deferred.Advance(class)\n	d.Hook(\"ahead\")\n	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs"},
+		{"	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
+			"rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
+			"	d.deferred.Advance(class)\n	d.Hook(\"ahead\")\n	return d.Transact(func(tx *account.Tx) error " +
+				"{\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil " +
+				"{\n			return fmt.Errorf(\"crawl: record from deferred URLs"},
 		{"		d.deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
-	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
-	{name: "removed-before-the-manifest", file: "crawl/output/uploads.go", pkg: "./crawl", test: "TestObjectStoreKilled", edits: []edit{
-		{"if v.state == volumeNamed && (v.log", "if v.state != volumeWaits && (v.log"}}},
-	{name: "uploads-left-open", file: "internal/objstore/upload.go", pkg: "./internal/objstore", test: "TestPutKilled", edits: []edit{
-		{"range old {", "range old[:0] {"}}},
+	{name: "seeds-cursor-ahead", file: "crawl/seeds.go",
+		edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
+	{name: "removed-before-the-manifest", file: "crawl/output/uploads.go", pkg: "./crawl",
+		test: "TestObjectStoreKilled", edits: []edit{
+			{"if v.state == volumeNamed && (v.log", "if v.state != volumeWaits && (v.log"}}},
+	{name: "uploads-left-open", file: "internal/objstore/upload.go", pkg: "./internal/objstore",
+		test: "TestPutKilled", edits: []edit{
+			{"range old {", "range old[:0] {"}}},
 
 	// State that is only in RAM.
 	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"k.polite.Snapshot()", "nil"}}},
-	{name: "ram-not-restored", file: runFile, edits: []edit{{`state.EachRecord("URLs in RAM", ram,`, `state.EachRecord("URLs in RAM", ram[:0],`}}},
-	{name: "robots-jobs-not-saved", file: "crawl/robotsrequests.go", edits: []edit{{"m.jobs = q.robotsJobs.snapshot()", "m.jobs = nil"}}},
-	{name: "robots-jobs-not-restored", file: "crawl/robotsrequests.go", edits: []edit{{`state.EachRecord("robots requests in RAM", jobs,`,
-		`state.EachRecord("robots requests in RAM", jobs[:0],`}}},
-	{name: "releases-not-restored", file: "crawl/robotsrequests.go", edits: []edit{{"	q.waiting.restore(n, q.robotsJobs.issued())\n", "	_ = n\n"}}},
+	{name: "ram-not-restored", file: runFile,
+		edits: []edit{{`state.EachRecord("URLs in RAM", ram,`, `state.EachRecord("URLs in RAM", ram[:0],`}}},
+	{name: "robots-jobs-not-saved", file: "crawl/robotsrequests.go",
+		edits: []edit{{"m.jobs = q.robotsJobs.snapshot()", "m.jobs = nil"}}},
+	{name: "robots-jobs-not-restored", file: "crawl/robotsrequests.go",
+		edits: []edit{{`state.EachRecord("robots requests in RAM", jobs,`,
+			`state.EachRecord("robots requests in RAM", jobs[:0],`}}},
+	{name: "releases-not-restored", file: "crawl/robotsrequests.go",
+		edits: []edit{{"	q.waiting.restore(n, q.robotsJobs.issued())\n", "	_ = n\n"}}},
 	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"k.polite.Delays(time.Now())", "nil"}}},
-	{name: "delays-not-restored", file: "crawl/dispatcher.go", edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
-	{name: "visits-forgotten", file: "crawl/dispatcher.go", edits: []edit{{"opt.Visited = time.Now()", "opt.Visited = time.Time{}"}}},
-	{name: "star-checks-forgotten", file: "star/checkpoint.go", edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
-	{name: "log-lines-not-saved", file: "internal/crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
-	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
+	{name: "delays-not-restored", file: "crawl/dispatcher.go",
+		edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
+	{name: "visits-forgotten", file: "crawl/dispatcher.go",
+		edits: []edit{{"opt.Visited = time.Now()", "opt.Visited = time.Time{}"}}},
+	{name: "star-checks-forgotten", file: "star/checkpoint.go",
+		edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
+	{name: "log-lines-not-saved", file: "internal/crawllog/log.go",
+		edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
+	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go",
+		edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
 
 	// Transactions that are not atomic. The test hook "ahead" of some mutants lets other goroutines run.
-	{name: "transaction-without-lock", file: "crawl/account/transaction.go", edits: []edit{{"	r.TxLock.RLock()\n	defer r.TxLock.RUnlock()\n", ""}}},
-	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
-	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
+	{name: "transaction-without-lock", file: "crawl/account/transaction.go",
+		edits: []edit{{"	r.TxLock.RLock()\n	defer r.TxLock.RUnlock()\n", ""}}},
+	{name: "accounts-of-later", file: checkpointFile,
+		edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
+	{name: "no-pause", file: checkpointFile,
+		edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{"	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Output.Store && !waits {\n			at, err = p.storeRecords(w, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if p.opt.Output.Store {\n		var err error\n		if at, err = p.storeRecords(w, now); err != nil {\n			return err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		if p.opt.Output.Store && !waits {\n"}}},
+		{
+			"	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, " +
+				"g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return " +
+				"err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, " +
+				"is)\n		if err != nil {\n			return err\n		}\n		var at " +
+				"warc.Location\n		if p.opt.Output.Store && !waits {\n			at, err = p.storeRecords(w, " +
+				"now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if p.opt.Output.Store {\n		var err error\n		if at, err = " +
+				"p.storeRecords(w, now); err != nil {\n			return " +
+				"err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx " +
+				"*account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, " +
+				"page.event)\n		if err != nil {\n			return " +
+				"err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, " +
+				"is)\n		if err != nil {\n			return err\n		}\n		if " +
+				"p.opt.Output.Store && !waits {\n"}}},
 	{name: "stream-attached-at-once", file: "warc/stream.go", pkg: "./warc", test: "TestCrashes", edits: []edit{
 		{"	return s, nil\n", "	return s, files.Attach()\n"},
 		{"	if err := s.files.Attach(); err != nil {\n", "	if err := error(nil); err != nil {\n"}}},
 
 	// Omitted steps of recovery.
-	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
-		"			if err := cut(f, want.Size); false && err != nil {\n"}, {"		err = f.Truncate(want)\n", ""}}},
+	{name: "output-not-cut", file: "warc/outfile/store.go",
+		edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
+			"			if err := cut(f, want.Size); false && err != nil {\n"},
+			{"		err = f.Truncate(want)\n", ""}}},
 	{name: "content-filter-empty", file: "crawl/contentfill.go", edits: []edit{{"\t\t\tc.filter.Add(key)\n", ""}}},
 	{name: "output-not-cleared", file: "warc/outfile/store.go", edits: []edit{{"|| named[name] ||", "|| true ||"}}},
 	{name: "spools-not-cleared", file: "crawl/spool.go", pkg: "./crawl", test: "TestLargeBodyIsCut", edits: []edit{
 		{"range s.Out.Paths {", "range s.Out.Paths[:0] {"}}},
-	{name: "drum-not-cleared", file: "drum/files.go", edits: []edit{{"if _, ok := want[name]; !ok {", "if _, ok := want[name]; false && !ok {"}}},
-	{name: "slots-not-cleared", file: "queue/calendar.go", edits: []edit{{"		if keep[name] {\n", "		if keep[name] || true {\n"}}},
-	{name: "queues-not-cleared", file: "beast/checkpoint.go", edits: []edit{{"if !named[name] {", "if false && !named[name] {"}}},
+	{name: "drum-not-cleared", file: "drum/files.go",
+		edits: []edit{{"if _, ok := want[name]; !ok {", "if _, ok := want[name]; false && !ok {"}}},
+	{name: "slots-not-cleared", file: "queue/calendar.go",
+		edits: []edit{{"		if keep[name] {\n", "		if keep[name] || true {\n"}}},
+	{name: "queues-not-cleared", file: "beast/checkpoint.go",
+		edits: []edit{{"if !named[name] {", "if false && !named[name] {"}}},
 	{name: "segment-not-cut", file: "queue/files.go", edits: []edit{{"		err = f.Truncate(s.Size)\n", ""}}},
 
 	// What crosses between nodes.
 	{name: "published-before-durable", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"h.Number, h.Number <= durable, nil", "h.Number, h.Number <= durable || true, nil"}}},
 	{name: "dropped-when-published", file: "cluster/outbox.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
-		{"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	if err := o.sent.Append(msg); err != nil {\n		return err\n	}\n",
-			"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	_ = msg\n"}}},
-	// The mutant writes the mark itself: it must not wait for another goroutine, because the lock of checkpoints stops a bubble.
+		{"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, " +
+			"errNoMessage)\n	}\n	if err := o.sent.Append(msg); err != nil {\n		return err\n	}\n",
+			"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, " +
+				"errNoMessage)\n	}\n	_ = msg\n"}}},
+	// The mutant writes the mark itself: it must not wait for another goroutine, because the lock of
+	// checkpoints stops a bubble.
 	{name: "mark-before-manifest", file: checkpointFile, pkg: "./crawl", test: "TestClusterCutsInTurn", edits: []edit{
 		{"	if err := k.saveMoment(m, clean, done); err != nil {\n", `	if c := k.cluster; c.on() && k.gen > 0 {
 		c.noteMark(k.gen+1, m)
@@ -154,8 +210,10 @@ var mutants = []mutant{
 	if err := k.saveMoment(m, clean, done); err != nil {
 `}}},
 	// That the two are not one transaction shows if a checkpoint comes between them, so the mutant waits for one.
-	{name: "taken-outside-of-transaction", file: intakeFile, pkg: "./crawl", test: "TestClusterCutsInTurn|TestClusterCuts$", edits: []edit{
-		{"	return s.Transact(func(tx *account.Tx) error {\n		s.Hook(\"intake\")\n", `	if verdict == cluster.Take {
+	{name: "taken-outside-of-transaction", file: intakeFile, pkg: "./crawl",
+		test: "TestClusterCutsInTurn|TestClusterCuts$", edits: []edit{
+			{"	return s.Transact(func(tx *account.Tx) error {\n		s.Hook(\"intake\")\n",
+				`	if verdict == cluster.Take {
 		if err := s.Transact(func(tx *account.Tx) error {
 			s.intake.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}
 			return nil
@@ -173,8 +231,9 @@ var mutants = []mutant{
 			verdict = cluster.Skip
 		}
 `}}},
-	{name: "edge-to-the-owner-of-its-source", file: "admit/batch.go", pkg: "./crawl", test: "TestCluster$", edits: []edit{
-		{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
+	{name: "edge-to-the-owner-of-its-source", file: "admit/batch.go", pkg: "./crawl",
+		test: "TestCluster$", edits: []edit{
+			{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
 	{name: "gap-overlooked", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},
 	{name: "taken-again", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
@@ -186,45 +245,67 @@ var mutants = []mutant{
 		{"	n.next = max(n.next, at+max(int64(s.opt.ServerDelay), s.netWindow))\n", ""}}},
 	{name: "rests-not-handed-over", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
 		{"	if n.restUntil > at {\n", "	if false {\n"}}},
-	{name: "handed-over-with-requests-to-begin", file: "cluster/lease/steps.go", pkg: "./cluster/lease", test: "TestNodes|TestFaults", edits: []edit{
-		{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endTimeout) {\n", "	if state.Pending < 0 {\n"}}},
-	{name: "leases-kept-without-beats", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestSilent", edits: []edit{
-		{"return l.heartbeats.heard.Load() && ", "return l.heartbeats.heard.Load() || "}}},
-	{name: "brought-rests-not-kept", file: "cluster/lease/value.go", pkg: "./cluster/lease", test: "TestRestsOutliveKills", edits: []edit{
-		{"	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}\n", "	next := value{Node: node, Run: run, Open: v.Open}\n"}}},
-	{name: "leases-not-claimed-again", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestFaults", edits: []edit{
-		{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
-	{name: "leases-opened-early", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestLoss", edits: []edit{
-		{"n.since >= sureHeartbeats, ", "n.since >= 0, "}}},
-	{name: "late-hand-over-accepted", file: "cluster/lease/lease.go", pkg: "./cluster/lease", test: "TestLateHandOver", edits: []edit{
-		{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
-	{name: "loss-seen-in-newer-leases", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestLateLast", edits: []edit{
-		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
-	{name: "silence-ends-now", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestFrozen", edits: []edit{
-		{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
-	{name: "lost-lease-to-be-claimed", file: "cluster/lease/steps.go", pkg: "./cluster/lease", test: "TestLostLease", edits: []edit{
-		{"	l.enter(e, gone)\n	l.noteOverdue(e.net)\n	l.settle(e)\n", "	l.enter(e, gone)\n	l.noteOverdue(e.net)\n"}}},
-	{name: "large-bodies-not-told", file: "cluster/lease/open.go", pkg: "./cluster/lease", test: "TestLargeBodies", edits: []edit{
-		{"	for ctx.Err() == nil {\n", "	for false {\n"}}},
-	{name: "hanging-node-asked", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease", test: "TestHangingNode", edits: []edit{
-		{"b.l.now()-n.last >= aliveHeartbeats*b.every()\n}", "b.l.now() < 0\n}"}}},
-	{name: "leases-of-the-living-collected", file: "cluster/lease/room.go", pkg: "./cluster/lease", test: "TestCollect", edits: []edit{
-		{"return n.heartbeat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
-	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl", test: "TestNoTimerHoldsURLs", edits: []edit{
-		{"	for b.kept.Load() {\n		b.wakeBeast.Raise()\n		<-b.moved\n	}\n",
-			"	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready {\n		time.Sleep(5 * time.Millisecond)\n	}\n"}}},
-	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl", test: "TestGlutSlowsNoOther", edits: []edit{
-		{"		if !glutted {\n", "		if !glutted || true {\n"}}},
-	{name: "false-mark-ends-a-node", file: "crawl/clusterdoubt.go", pkg: "./crawl", test: "TestClusterForgedMark", edits: []edit{
-		{"return false, s.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
-	{name: "unreadable-message-dropped", file: "crawl/clusterquarantine.go", pkg: "./crawl", test: "TestClusterQuarantine$", edits: []edit{
-		{"return s.quarantine.Append(msg.Data)", "return nil"}}},
+	{name: "handed-over-with-requests-to-begin", file: "cluster/lease/steps.go", pkg: "./cluster/lease",
+		test: "TestNodes|TestFaults", edits: []edit{
+			{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endTimeout) {\n",
+				"	if state.Pending < 0 {\n"}}},
+	{name: "leases-kept-without-beats", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
+		test: "TestSilent", edits: []edit{
+			{"return l.heartbeats.heard.Load() && ", "return l.heartbeats.heard.Load() || "}}},
+	{name: "brought-rests-not-kept", file: "cluster/lease/value.go", pkg: "./cluster/lease",
+		test: "TestRestsOutliveKills", edits: []edit{
+			{"	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}\n",
+				"	next := value{Node: node, Run: run, Open: v.Open}\n"}}},
+	{name: "leases-not-claimed-again", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
+		test: "TestFaults", edits: []edit{
+			{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
+	{name: "leases-opened-early", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
+		test: "TestLoss", edits: []edit{
+			{"n.since >= sureHeartbeats, ", "n.since >= 0, "}}},
+	{name: "late-hand-over-accepted", file: "cluster/lease/lease.go", pkg: "./cluster/lease",
+		test: "TestLateHandOver", edits: []edit{
+			{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
+	{name: "loss-seen-in-newer-leases", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
+		test: "TestLateLast", edits: []edit{
+			{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
+	{name: "silence-ends-now", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
+		test: "TestFrozen", edits: []edit{
+			{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
+	{name: "lost-lease-to-be-claimed", file: "cluster/lease/steps.go", pkg: "./cluster/lease",
+		test: "TestLostLease", edits: []edit{
+			{"	l.enter(e, gone)\n	l.noteOverdue(e.net)\n	l.settle(e)\n",
+				"	l.enter(e, gone)\n	l.noteOverdue(e.net)\n"}}},
+	{name: "large-bodies-not-told", file: "cluster/lease/open.go", pkg: "./cluster/lease",
+		test: "TestLargeBodies", edits: []edit{
+			{"	for ctx.Err() == nil {\n", "	for false {\n"}}},
+	{name: "hanging-node-asked", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
+		test: "TestHangingNode", edits: []edit{
+			{"b.l.now()-n.last >= aliveHeartbeats*b.every()\n}", "b.l.now() < 0\n}"}}},
+	{name: "leases-of-the-living-collected", file: "cluster/lease/room.go", pkg: "./cluster/lease",
+		test: "TestCollect", edits: []edit{
+			{"return n.heartbeat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
+	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl",
+		test: "TestNoTimerHoldsURLs", edits: []edit{
+			{"	for b.kept.Load() {\n		b.wakeBeast.Raise()\n		<-b.moved\n	}\n",
+				"	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready {\n		time.Sleep(5 * " +
+					"time.Millisecond)\n	}\n"}}},
+	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl",
+		test: "TestGlutSlowsNoOther", edits: []edit{
+			{"		if !glutted {\n", "		if !glutted || true {\n"}}},
+	{name: "false-mark-ends-a-node", file: "crawl/clusterdoubt.go", pkg: "./crawl",
+		test: "TestClusterForgedMark", edits: []edit{
+			{"return false, s.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
+	{name: "unreadable-message-dropped", file: "crawl/clusterquarantine.go", pkg: "./crawl",
+		test: "TestClusterQuarantine$", edits: []edit{
+			{"return s.quarantine.Append(msg.Data)", "return nil"}}},
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
-	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
-		{"	if s.rejoining() > 0 {\n		s.log", "	if false {\n		s.log"}}},
-	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterOldEnd", edits: []edit{
-		{"m.Taken[s.node].Totals.Records(); left != 0 {", "m.Taken[s.node].Totals.Records(); left < 0 {"}}},
+	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl",
+		test: "TestClusterGoesOn", edits: []edit{
+			{"	if s.rejoining() > 0 {\n		s.log", "	if false {\n		s.log"}}},
+	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl",
+		test: "TestClusterOldEnd", edits: []edit{
+			{"m.Taken[s.node].Totals.Records(); left != 0 {", "m.Taken[s.node].Totals.Records(); left < 0 {"}}},
 	{name: "end-of-an-earlier-round", file: "cluster/mark.go", pkg: "./cluster", test: "TestOver", edits: []edit{
 		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{

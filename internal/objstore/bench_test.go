@@ -75,12 +75,14 @@ func BenchmarkSum(b *testing.B) {
 	}
 }
 
-// BenchmarkPut puts a file into versitygw, whose own CPU time does not count: by plain HTTP, where the signature of each part
-// has its SHA-256, and by TLS, where it has not. With sums=yes the sums are computed as well, as for each file of a crawl.
+// BenchmarkPut puts a file into versitygw, whose own CPU time does not count: by plain HTTP, where the
+// signature of each part has its SHA-256, and by TLS, where it has not. With sums=yes the sums are computed
+// as well, as for each file of a crawl.
 func BenchmarkPut(b *testing.B) {
 	const n = 64 << 20
 	f := benchFile(b, n)
-	for name, serve := range map[string]func(testing.TB) *objtest.Server{"http": objtest.Serve, "tls": objtest.ServeTLS} {
+	for name, serve := range map[string]func(testing.TB) *objtest.Server{"http": objtest.Serve,
+		"tls": objtest.ServeTLS} {
 		for _, withSums := range []bool{false, true} {
 			b.Run(fmt.Sprintf("by=%s/sums=%v", name, withSums), func(b *testing.B) {
 				s := serve(b)
@@ -102,7 +104,8 @@ func BenchmarkPut(b *testing.B) {
 							b.Fatal(err)
 						}
 					}
-					if err := u.Put(b.Context(), fmt.Sprint("bench/", i), f, sums, objstore.Upload{}, func(objstore.Upload) {}); err != nil {
+					if err := u.Put(b.Context(), fmt.Sprint("bench/", i), f, sums, objstore.Upload{},
+						func(objstore.Upload) {}); err != nil {
 						b.Fatal(err)
 					}
 				}

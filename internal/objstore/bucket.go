@@ -23,8 +23,8 @@ var (
 // Bucket is a bucket of an object store. Implementations are safe for concurrent use. An error of a call that changes
 // something leaves open whether it was changed.
 type Bucket interface {
-	// Check returns an error that wraps ErrDenied if objects whose keys begin with prefix cannot be put. Other errors may
-	// pass with time.
+	// Check returns an error that wraps ErrDenied if objects whose keys begin with prefix cannot be put.
+	// Other errors may pass with time.
 	Check(ctx context.Context, prefix string) error
 	// Head describes an object.
 	Head(ctx context.Context, key string) (*Object, error)

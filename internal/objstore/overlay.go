@@ -44,10 +44,11 @@ func (o *Overlay) Failed() error {
 	return nil
 }
 
-// NewOverlay returns a file system over fsys with some files of the store. open is called when one is first read; its result
-// is kept.
+// NewOverlay returns a file system over fsys with some files of the store. open is called when one is first
+// read; its result is kept.
 func NewOverlay(fsys disk.FS, files []Remote, open func() (Bucket, error)) *Overlay {
-	o := &Overlay{FS: fsys, open: sync.OnceValues(open), files: make(map[string]Remote, len(files)), dirs: map[string][]string{}}
+	o := &Overlay{FS: fsys, open: sync.OnceValues(open), files: make(map[string]Remote, len(files)),
+		dirs: map[string][]string{}}
 	for _, f := range files {
 		if _, twice := o.files[f.Path]; !twice {
 			o.dirs[path.Dir(f.Path)] = append(o.dirs[path.Dir(f.Path)], path.Base(f.Path))
@@ -158,7 +159,8 @@ func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// fetch reads a window that begins at off, of at least need bytes if there are as many and they are no more than a window.
+// fetch reads a window that begins at off, of at least need bytes if there are as many and they are no more
+// than a window.
 func (f *remoteFile) fetch(off int64, need int) error {
 	if off != f.off+int64(len(f.window)) || f.next == 0 {
 		f.next = leastWindow

@@ -34,7 +34,8 @@ func TestOverlay(t *testing.T) {
 		b.Set("k/here", []byte("remote"))
 		opened := 0
 		o := objstore.NewOverlay(mem, []objstore.Remote{{Path: "d/warc/there", Key: "k/there", Size: int64(len(data))},
-			{Path: "d/warc/here", Key: "k/here", Size: 6}, {Path: "d/warc/lost", Key: "k/lost", Size: 9}, {Path: "d/log/x", Key: "k/there", Size: 3}},
+			{Path: "d/warc/here", Key: "k/here", Size: 6}, {Path: "d/warc/lost", Key: "k/lost", Size: 9},
+			{Path: "d/log/x", Key: "k/there", Size: 3}},
 			func() (objstore.Bucket, error) { opened++; return b, nil })
 		if names, err := o.List("d/warc"); err != nil || !slices.Equal(names, []string{"here", "lost", "there"}) {
 			t.Errorf("names %q, %v", names, err)
@@ -69,7 +70,8 @@ func TestOverlay(t *testing.T) {
 		for range 200 {
 			p, off := make([]byte, r.IntN(5000)), r.IntN(len(data)+100)
 			k, err := f.ReadAt(p, int64(off))
-			if want := data[min(off, len(data)):min(off+len(p), len(data))]; !bytes.Equal(p[:k], want) || (err != nil) != (k < len(p)) {
+			if want := data[min(off, len(data)):min(off+len(p), len(data))]; !bytes.Equal(p[:k], want) ||
+				(err != nil) != (k < len(p)) {
 				t.Fatalf("%d bytes at %d: %d, %v", len(p), off, k, err)
 			}
 		}
@@ -86,7 +88,8 @@ func TestOverlay(t *testing.T) {
 		b.Before = func(string, string) error { return fmt.Errorf("no route to host") }
 		for try := range 2 {
 			before := len(b.Calls())
-			if _, err := disk.ReadFile(o, "d/warc/there"); err == nil || !strings.Contains(err.Error(), "no route") || o.Failed() == nil {
+			if _, err := disk.ReadFile(o, "d/warc/there"); err == nil || !strings.Contains(err.Error(), "no route") ||
+				o.Failed() == nil {
 				t.Errorf("away: %v, %v", err, o.Failed())
 			}
 			if n := len(b.Calls()) - before; (n == 0) != (try == 1) { // the second time at once
@@ -109,7 +112,8 @@ func TestOverlayIgnore(t *testing.T) {
 		}
 	}
 	b.Set("k/both", []byte("whole"))
-	o := objstore.NewOverlay(mem, []objstore.Remote{{Path: "d/warc/both", Key: "k/both", Size: 5}}, func() (objstore.Bucket, error) { return b, nil })
+	o := objstore.NewOverlay(mem, []objstore.Remote{{Path: "d/warc/both", Key: "k/both", Size: 5}},
+		func() (objstore.Bucket, error) { return b, nil })
 	o.Ignore("d/warc/both")
 	o.Ignore("d/warc/alone")
 	if names, err := o.List("d/warc"); err != nil || !slices.Equal(names, []string{"both", "other"}) {

@@ -69,5 +69,6 @@ func (p Place) CheckEndpoint() error {
 	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("endpoint %s is plain HTTP beyond loopback: bytes and object names would travel in the clear", p.Endpoint)
+	return fmt.Errorf("endpoint %s is plain HTTP beyond loopback: bytes and object names would travel in the clear",
+		p.Endpoint)
 }

@@ -94,7 +94,8 @@ func sort(err error) error {
 		err = fmt.Errorf("%w: %w", ErrNoUpload, err)
 	case code == "NoSuchBucket", status == http.StatusForbidden, status == http.StatusUnauthorized:
 		err = fmt.Errorf("%w: %w", ErrDenied, err)
-	case status == http.StatusMovedPermanently || status == http.StatusBadRequest && code == "AuthorizationHeaderMalformed":
+	case status == http.StatusMovedPermanently || status == http.StatusBadRequest &&
+		code == "AuthorizationHeaderMalformed":
 		err = fmt.Errorf("%w: the bucket is in another region: %w", ErrDenied, err)
 	case code == "NoSuchKey", code == "NotFound", status == http.StatusNotFound:
 		err = fmt.Errorf("%w: %w", ErrNotExist, err)
@@ -134,7 +135,8 @@ func (b *s3Bucket) Check(ctx context.Context, prefix string) error {
 
 // Head implements Bucket.
 func (b *s3Bucket) Head(ctx context.Context, key string) (*Object, error) {
-	h, err := b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key, ChecksumMode: types.ChecksumModeEnabled})
+	h, err := b.client.HeadObject(ctx,
+		&s3.HeadObjectInput{Bucket: &b.name, Key: &key, ChecksumMode: types.ChecksumModeEnabled})
 	if err != nil {
 		return nil, sort(err)
 	}
@@ -178,8 +180,10 @@ func (b *s3Bucket) Uploads(ctx context.Context, key string) (ids []string, err e
 
 // PutPart implements Bucket.
 func (b *s3Bucket) PutPart(ctx context.Context, key, id string, part Part, body io.ReadSeeker) (string, error) {
-	out, err := b.client.UploadPart(ctx, &s3.UploadPartInput{Bucket: &b.name, Key: &key, UploadId: &id, PartNumber: &part.Number,
-		ContentLength: &part.Size, ChecksumAlgorithm: types.ChecksumAlgorithmCrc64nvme, ChecksumCRC64NVME: &part.CRC, Body: body}, b.parts...)
+	out, err := b.client.UploadPart(ctx,
+		&s3.UploadPartInput{Bucket: &b.name, Key: &key, UploadId: &id, PartNumber: &part.Number,
+			ContentLength: &part.Size, ChecksumAlgorithm: types.ChecksumAlgorithmCrc64nvme,
+			ChecksumCRC64NVME: &part.CRC, Body: body}, b.parts...)
 	if err != nil {
 		return "", sort(err)
 	}
@@ -224,7 +228,8 @@ func (b *s3Bucket) Complete(ctx context.Context, key, id string, parts []Part, s
 
 // Abort implements Bucket.
 func (b *s3Bucket) Abort(ctx context.Context, key, id string) error {
-	_, err := b.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &b.name, Key: &key, UploadId: &id})
+	_, err := b.client.AbortMultipartUpload(ctx,
+		&s3.AbortMultipartUploadInput{Bucket: &b.name, Key: &key, UploadId: &id})
 	if err = sort(err); errors.Is(err, ErrNoUpload) {
 		return nil
 	}

@@ -76,7 +76,8 @@ func (u *Uploader) Sum(ctx context.Context, file io.ReaderAt, size int64) (*Sums
 // Put brings a file to the state there. sums are those of Sum, was is the last Upload that was noted for the
 // file, or the zero value, and note receives it whenever it changes. After an error other than ErrForeign the
 // caller may try again.
-func (u *Uploader) Put(ctx context.Context, key string, file io.ReaderAt, sums *Sums, was Upload, note func(Upload)) error {
+func (u *Uploader) Put(ctx context.Context, key string, file io.ReaderAt, sums *Sums, was Upload,
+	note func(Upload)) error {
 	if there, err := u.there(ctx, key, sums); there || err != nil && !(u.Replace && errors.Is(err, ErrForeign)) {
 		return err
 	}

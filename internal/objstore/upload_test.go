@@ -68,8 +68,8 @@ func TestPut(t *testing.T) {
 
 var errKilled = errors.New("killed")
 
-// TestPutKilled kills the process before and after each call of the store, with and without the note of the upload since,
-// and puts the file again.
+// TestPutKilled kills the process before and after each call of the store, with and without the note of the
+// upload since, and puts the file again.
 func TestPutKilled(t *testing.T) {
 	t.Parallel()
 	data := file(350)
@@ -110,7 +110,8 @@ func TestPutKilled(t *testing.T) {
 					t.Fatalf("killed at %d, %s (answered %v, noted %v): %v", at, calls[at], answered, noted, err)
 				}
 				check(t, b, data)
-				if noted && strings.HasPrefix(calls[at], "PutPart") && slices.Contains(b.Calls()[before:], "Create "+key) {
+				if noted && strings.HasPrefix(calls[at], "PutPart") &&
+					slices.Contains(b.Calls()[before:], "Create "+key) {
 					t.Errorf("killed at %d: the upload began anew, although its id was known", at)
 				}
 			}
@@ -178,7 +179,8 @@ func TestForeign(t *testing.T) {
 	for _, other := range [][]byte{file(249), file(251), append(file(249), 0), {}} {
 		b := &objtest.Bucket{}
 		b.Set(key, other)
-		if err := put(t, uploaderOf(b), data, new(objstore.Upload)); !errors.Is(err, objstore.ErrForeign) || !strings.Contains(err.Error(), key) {
+		if err := put(t, uploaderOf(b), data, new(objstore.Upload)); !errors.Is(err, objstore.ErrForeign) ||
+			!strings.Contains(err.Error(), key) {
 			t.Fatalf("got %v", err)
 		}
 		if got := b.Objects()[key]; !bytes.Equal(got, other) {
@@ -301,7 +303,8 @@ func TestPutStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.Put(ctx, key, bytes.NewReader(data), sums, objstore.Upload{}, func(objstore.Upload) {}); !errors.Is(err, context.Canceled) {
+	if err := u.Put(ctx, key, bytes.NewReader(data), sums, objstore.Upload{}, func(objstore.Upload) {}); !errors.Is(err,
+		context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	if len(b.Objects()) != 0 || b.Pending() != 1 {
@@ -311,7 +314,8 @@ func TestPutStopped(t *testing.T) {
 
 func TestPlace(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "s3:", "s3://", "s3:///x", "http://b/x", "s3://b/a//c", "s3://b/../c", "s3://u@b/x", "s3://b:1/x", "s3://b/x?y"} {
+	for _, text := range []string{"", "s3:", "s3://", "s3:///x", "http://b/x", "s3://b/a//c", "s3://b/../c",
+		"s3://u@b/x", "s3://b:1/x", "s3://b/x?y"} {
 		if p, err := objstore.ParsePlace(text); err == nil {
 			t.Errorf("%q is %+v", text, p)
 		}
@@ -323,9 +327,10 @@ func TestPlace(t *testing.T) {
 	if p, err = objstore.ParsePlace("s3://b"); err != nil || p.String() != "s3://b" || p.Key("c1", 2, "f") != "c1/2/f" {
 		t.Fatalf("%v, %v", p, err)
 	}
-	for endpoint, ok := range map[string]bool{"https://s3.example": true, "http://127.0.0.1:9000": true, "http://[::1]:9000": true,
-		"http://localhost": true, "http://s3.example": false, "http://10.0.0.1": false, "s3.example": false, "ftp://x": false,
-		"https://me:secret@x": false, "https://x/y": false, "https://x?y": false} {
+	for endpoint, ok := range map[string]bool{"https://s3.example": true, "http://127.0.0.1:9000": true,
+		"http://[::1]:9000": true, "http://localhost": true, "http://s3.example": false, "http://10.0.0.1": false,
+		"s3.example": false, "ftp://x": false, "https://me:secret@x": false, "https://x/y": false,
+		"https://x?y": false} {
 		p.Endpoint = endpoint
 		if err := p.CheckEndpoint(); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("endpoint %s: %v", endpoint, err)

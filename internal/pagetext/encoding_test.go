@@ -14,7 +14,8 @@ import (
 var guessable = []struct{ text, encodings string }{
 	{"図書館は毎週月曜日に休みます。駅から歩いて十分ほどの静かな場所にあり、新しい雑誌や新聞もそろっています。", "shift_jis euc-jp iso-2022-jp"},
 	{"ホームページへようこそ。このサイトはリンクフリーです。おといあわせはメールでどうぞ。", "shift_jis euc-jp"},
-	{"Городская библиотека открыта каждый день, кроме понедельника. Читатели могут взять домой пять книг на две недели.",
+	{"Городская библиотека открыта каждый день, кроме понедельника. Читатели могут взять домой пять " +
+		"книг на две недели.",
 		"windows-1251 koi8-r iso-8859-5"},
 	{"Добро пожаловать на наш сайт! Новости компании, каталог товаров и контакты.", "windows-1251 koi8-r"},
 	{"Градската библиотека е отворена всеки ден без понеделник. Читателите могат да вземат пет книги за две седмици.",
@@ -31,14 +32,19 @@ var guessable = []struct{ text, encodings string }{
 		"iso-8859-2 windows-1250"},
 	{"Η δημοτική βιβλιοθήκη είναι ανοιχτή κάθε μέρα εκτός από τη Δευτέρα. Οι αναγνώστες δανείζονται πέντε βιβλία.",
 		"iso-8859-7"},
-	{"Şehir kütüphanesi pazartesi dışında her gün açıktır. Okurlar iki hafta için en çok beş kitap alabilir.", "windows-1254"},
+	{"Şehir kütüphanesi pazartesi dışında her gün açıktır. Okurlar iki hafta için en çok beş kitap alabilir.",
+		"windows-1254"},
 	{"הספרייה העירונית פתוחה בכל יום חוץ מיום שני. הקוראים יכולים לשאול עד חמישה ספרים לשבועיים.", "windows-1255"},
 	{"المكتبة البلدية مفتوحة كل يوم ما عدا يوم الاثنين. يستطيع القراء استعارة خمسة كتب لمدة أسبوعين.", "windows-1256"},
-	{"Die Stadtbücherei ist täglich außer montags geöffnet. Leser dürfen höchstens fünf Bücher ausleihen.", "windows-1252"},
-	{"La bibliothèque municipale est ouverte tous les jours sauf le lundi. Les lecteurs empruntent jusqu’à cinq livres.",
+	{"Die Stadtbücherei ist täglich außer montags geöffnet. Leser dürfen höchstens fünf Bücher ausleihen.",
 		"windows-1252"},
-	{"La biblioteca municipal está abierta todos los días salvo el lunes. ¡Niños y adultos son bienvenidos!", "windows-1252"},
-	{"The city library is open every day except Monday – “quiet please” – © 2004 Café Library. It’s free.", "windows-1252"},
+	{"La bibliothèque municipale est ouverte tous les jours sauf le lundi. Les lecteurs empruntent " +
+		"jusqu’à cinq livres.",
+		"windows-1252"},
+	{"La biblioteca municipal está abierta todos los días salvo el lunes. ¡Niños y adultos son bienvenidos!",
+		"windows-1252"},
+	{"The city library is open every day except Monday – “quiet please” – © 2004 Café Library. It’s free.",
+		"windows-1252"},
 	{"Über uns: Bücher für alle.", "windows-1252"},
 	{"Société française de café", "windows-1252"},
 }
@@ -51,8 +57,9 @@ func TestGuessedEncodings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, err := enc.NewEncoder().String("<html><title>x</title><script>var s = 1</script><div><a href=/>Home</a> " +
-				"<a href=/news>News</a></div><p class=main>" + tt.text + "</p>")
+			body, err := enc.NewEncoder().String(
+				"<html><title>x</title><script>var s = 1</script><div><a href=/>Home</a> " +
+					"<a href=/news>News</a></div><p class=main>" + tt.text + "</p>")
 			if err != nil {
 				t.Fatalf("%.30q in %s: %v", tt.text, name, err)
 			}
@@ -66,7 +73,8 @@ func TestGuessedEncodings(t *testing.T) {
 			if err != nil || !e.Guessed || !strings.Contains(text.String(), tt.text) {
 				t.Errorf("%s: got %+v, %v, %.60q; want it guessed, and %.60q", name, e, err, text.String(), tt.text)
 			}
-			e, err = Walk(strings.NewReader(body), "text/html, text/html; charset="+name, func(*Token) error { return nil })
+			e, err = Walk(strings.NewReader(body), "text/html, text/html; charset="+name,
+				func(*Token) error { return nil })
 			if want, _ := htmlindex.Name(enc); err != nil || e.Name != want || e.Guessed {
 				t.Errorf("%s in the header: got %+v, %v", name, e, err)
 			}
@@ -113,10 +121,12 @@ func TestNothingToGuess(t *testing.T) {
 // TestReaderKeepsErrors: the text before an error is read, and then the error.
 func TestReaderKeepsErrors(t *testing.T) {
 	broken := errors.New("broken")
-	for _, begin := range []string{"", "a", "\xEF\xBB\xBF", "\xEF\xBB\xBFabc", "<p>ol\xe9 ol\xe9", strings.Repeat("x", 100_000)} {
+	for _, begin := range []string{"", "a", "\xEF\xBB\xBF", "\xEF\xBB\xBFabc", "<p>ol\xe9 ol\xe9",
+		strings.Repeat("x", 100_000)} {
 		r, _ := NewReader(io.MultiReader(strings.NewReader(begin), iotest.ErrReader(broken)), "text/html")
 		got, err := io.ReadAll(iotest.OneByteReader(r))
-		if want := strings.ReplaceAll(strings.TrimPrefix(begin, "\xEF\xBB\xBF"), "\xe9", "é"); err != broken || string(got) != want {
+		if want := strings.ReplaceAll(strings.TrimPrefix(begin, "\xEF\xBB\xBF"), "\xe9", "é"); err != broken ||
+			string(got) != want {
 			t.Errorf("%.20q: got %.20q, %v", begin, got, err)
 		}
 	}

@@ -11,9 +11,10 @@
 // in ISO-8859-2 are recognized; those of Thai and Vietnamese are not. Such an encoding is marked as guessed.
 // The text is UTF-8; bytes that make no character become U+FFFD.
 //
-// Write streams: its memory is that of the longest text node or tag, at most maxToken, and 64 KiB. A longer one is an error,
-// and so is an error of the reader or the writer. There are no others: every sequence of bytes is a page.
-// Write is made of two parts, which package extract uses too: Walk reads the tokens, and Lines joins the text.
+// Write streams: its memory is that of the longest text node or tag, at most maxToken, and 64 KiB. A longer
+// one is an error, and so is an error of the reader or the writer. There are no others: every sequence of
+// bytes is a page. Write is made of two parts, which package extract uses too: Walk reads the tokens, and
+// Lines joins the text.
 //
 // IsHTML tells which types are HTML. A missing type counts as HTML, as in the crawl.
 //
@@ -51,12 +52,13 @@ var hidden = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Templa
 // block are the elements that begin and end a line.
 var block = map[atom.Atom]bool{
 	atom.Address: true, atom.Article: true, atom.Aside: true, atom.Blockquote: true, atom.Body: true, atom.Br: true,
-	atom.Caption: true, atom.Dd: true, atom.Details: true, atom.Dialog: true, atom.Div: true, atom.Dl: true, atom.Dt: true,
-	atom.Fieldset: true, atom.Figcaption: true, atom.Figure: true, atom.Footer: true, atom.Form: true, atom.H1: true,
-	atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true, atom.Head: true, atom.Header: true,
-	atom.Hr: true, atom.Html: true, atom.Legend: true, atom.Li: true, atom.Main: true, atom.Nav: true, atom.Ol: true,
-	atom.Option: true, atom.P: true, atom.Pre: true, atom.Section: true, atom.Summary: true, atom.Table: true,
-	atom.Tbody: true, atom.Tfoot: true, atom.Thead: true, atom.Title: true, atom.Tr: true, atom.Ul: true,
+	atom.Caption: true, atom.Dd: true, atom.Details: true, atom.Dialog: true, atom.Div: true,
+	atom.Dl: true, atom.Dt: true, atom.Fieldset: true, atom.Figcaption: true, atom.Figure: true, atom.Footer: true,
+	atom.Form: true, atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true,
+	atom.Head: true, atom.Header: true, atom.Hr: true, atom.Html: true, atom.Legend: true, atom.Li: true,
+	atom.Main: true, atom.Nav: true, atom.Ol: true, atom.Option: true, atom.P: true, atom.Pre: true, atom.Section: true,
+	atom.Summary: true, atom.Table: true, atom.Tbody: true, atom.Tfoot: true, atom.Thead: true, atom.Title: true,
+	atom.Tr: true, atom.Ul: true,
 }
 
 // Token is a tag or the text between two tags. It is valid until Walk passes the next one.

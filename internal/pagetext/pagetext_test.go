@@ -47,14 +47,15 @@ func TestWrite(t *testing.T) {
 		t.Error("a text node that is too long: no error")
 	}
 	broken := errors.New("broken")
-	if err := Write(bufio.NewWriter(&b), io.MultiReader(strings.NewReader(strings.Repeat("a ", 5000)), iotest.ErrReader(broken)), ""); !errors.Is(err, broken) {
+	if err := Write(bufio.NewWriter(&b), io.MultiReader(strings.NewReader(strings.Repeat("a ", 5000)),
+		iotest.ErrReader(broken)), ""); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestIsHTML(t *testing.T) {
-	for kind, want := range map[string]bool{"": true, "text/html": true, "Text/HTML; charset=x": true, "text/html;;": true,
-		"application/xhtml+xml": true, "text/plain": false, "image/png; a=b": false} {
+	for kind, want := range map[string]bool{"": true, "text/html": true, "Text/HTML; charset=x": true,
+		"text/html;;": true, "application/xhtml+xml": true, "text/plain": false, "image/png; a=b": false} {
 		if IsHTML(kind) != want {
 			t.Errorf("%q: got %t", kind, !want)
 		}

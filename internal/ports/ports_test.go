@@ -19,7 +19,8 @@ func TestSet(t *testing.T) {
 			t.Errorf("Parse(%q) = %q, %v, want %q", c.text, s, err, c.want)
 		}
 	}
-	for _, bad := range []string{"0", "80,", ",", "80,x", "9-8", "0-5", "65536", "80;90", "1-2-3", "-", strings.Repeat("9", 99)} {
+	for _, bad := range []string{"0", "80,", ",", "80,x", "9-8", "0-5", "65536", "80;90", "1-2-3", "-",
+		strings.Repeat("9", 99)} {
 		if s, err := Parse(bad); err == nil || len(err.Error()) > 150 {
 			t.Errorf("Parse(%q) = %q, %v, want a short error", bad, s, err)
 		}
@@ -63,7 +64,8 @@ func TestJSON(t *testing.T) {
 	type doc struct {
 		Ports Set `json:"ports,omitzero"`
 	}
-	for text, s := range map[string]Set{`{}`: {}, `{"ports":"80,443,8000-8099"}`: New(append(Of(80, 443), Range{8000, 8099})...)} {
+	for text, s := range map[string]Set{`{}`: {},
+		`{"ports":"80,443,8000-8099"}`: New(append(Of(80, 443), Range{8000, 8099})...)} {
 		if b, err := json.Marshal(doc{s}); err != nil || string(b) != text {
 			t.Errorf("%v: %s, %v, want %s", s, b, err, text)
 		}

@@ -91,15 +91,16 @@ func (g *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Fetch implements Fetcher: it alone may reach the target.
 func (g *target) Fetch(ctx context.Context, url string) (*Response, error) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+g.port)
-		if err == nil {
-			g.mu.Lock()
-			g.ours[c.LocalAddr().String()] = true
-			g.mu.Unlock()
-		}
-		return c, err
-	}}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+g.port)
+			if err == nil {
+				g.mu.Lock()
+				g.ours[c.LocalAddr().String()] = true
+				g.mu.Unlock()
+			}
+			return c, err
+		}}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -236,8 +237,9 @@ func (p *proxyLog) list() []string {
 	return slices.Sorted(maps.Keys(p.tried))
 }
 
-// TestRenderBypass: a page that tries everything reaches a site by the Fetcher alone, also without guard. What Fetch does
-// not stop ends at the dead proxy. Chromium's own log of its network has no other connection, datagram or lookup.
+// TestRenderBypass: a page that tries everything reaches a site by the Fetcher alone, also without guard.
+// What Fetch does not stop ends at the dead proxy. Chromium's own log of its network has no other connection,
+// datagram or lookup.
 func TestRenderBypass(t *testing.T) {
 	netlog := t.TempDir() + "/net.json"
 	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0", append(Flags(), "--log-net-log="+netlog)))
@@ -247,14 +249,17 @@ func TestRenderBypass(t *testing.T) {
 		tried, proxy := newProxyLog(t)
 		allowed = append(allowed, strings.TrimPrefix(proxy, "http://"))
 		limits := testLimits()
-		limits.Proxy, limits.bare, limits.Quiet, limits.Time, limits.Requests = proxy, bare, 3*time.Second, 20*time.Second, 100
-		r, err := b.Render(t.Context(), &Page{URL: "http://127.0.0.1:" + g.port + "/page", Header: http.Header{"Content-Type": {"text/html; charset=utf-8"},
-			"Content-Security-Policy": {"font-src 'none'; report-uri http://127.0.0.1:" + g.port + "/csp-report"}},
+		limits.Proxy, limits.bare, limits.Quiet, limits.Time, limits.Requests = proxy, bare, 3*time.Second,
+			20*time.Second, 100
+		r, err := b.Render(t.Context(), &Page{URL: "http://127.0.0.1:" + g.port + "/page",
+			Header: http.Header{"Content-Type": {"text/html; charset=utf-8"},
+				"Content-Security-Policy": {"font-src 'none'; report-uri http://127.0.0.1:" + g.port + "/csp-report"}},
 			Body: []byte(strings.ReplaceAll(everything, "PORT", g.port))}, g, limits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("without guard %v: %d requests to the Fetcher, %d refused, to the dead proxy %q", bare, r.Asked, r.Refused, tried.list())
+		t.Logf("without guard %v: %d requests to the Fetcher, %d refused, to the dead proxy %q", bare, r.Asked,
+			r.Refused, tried.list())
 		if came := g.strangers(); len(came) > 0 || r.Asked < 5 {
 			t.Errorf("without guard %v: %d requests, and past the Fetcher came %q", bare, r.Asked, came)
 		}
@@ -274,29 +279,32 @@ func TestRenderBypass(t *testing.T) {
 		event, at, _ := strings.Cut(what, " ")
 		switch {
 		case event == "TCP_CONNECT_ATTEMPT" && slices.Contains(allowed, at):
-		case event == "HOST_RESOLVER_MANAGER_REQUEST" && (at == "~notfound" || strings.HasPrefix(at, "127.0.0.1:")): // need no DNS
+		// Need no DNS.
+		case event == "HOST_RESOLVER_MANAGER_REQUEST" && (at == "~notfound" || strings.HasPrefix(at, "127.0.0.1:")):
 		default:
 			t.Errorf("Chromium: %s", what)
 		}
 	}
 }
 
-// TestRenderBypassControl: without flags, proxy and Fetch, the same page reaches the site in all of these ways, which so
-// do not escape newTarget.
+// TestRenderBypassControl: without flags, proxy and Fetch, the same page reaches the site in all of these
+// ways, which so do not escape newTarget.
 func TestRenderBypassControl(t *testing.T) {
-	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0", []string{"--host-resolver-rules=MAP * 127.0.0.1", "--disable-background-networking"})
+	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0",
+		[]string{"--host-resolver-rules=MAP * 127.0.0.1", "--disable-background-networking"})
 	b, err := connect(t.Context(), c.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
 	g := newTarget(t)
-	if err := b.call(t.Context(), "", "Target.createTarget", object{"url": "http://127.0.0.1:" + g.port + "/page"}, nil); err != nil {
+	if err := b.call(t.Context(), "", "Target.createTarget", object{"url": "http://127.0.0.1:" + g.port + "/page"},
+		nil); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"/image.png", "/script.js", "/frame.html", "/from-frame", "/socket", "/sandbox-socket", "/empty-socket", "/worker.js",
-		"/service.js", "/rules-prefetch.html", "/beacon", "/ping", "/manifest.json", "/video.mp4", "/events", "/download.bin", "/xhr",
-		`"\x00\x01\x00\x00!\x12`} // STUN
+	want := []string{"/image.png", "/script.js", "/frame.html", "/from-frame", "/socket", "/sandbox-socket",
+		"/empty-socket", "/worker.js", "/service.js", "/rules-prefetch.html", "/beacon", "/ping", "/manifest.json",
+		"/video.mp4", "/events", "/download.bin", "/xhr", `"\x00\x01\x00\x00!\x12`} // STUN
 	var came string
 	for began := time.Now(); len(want) > 0 && time.Since(began) < time.Minute; <-time.After(50 * time.Millisecond) {
 		came = strings.Join(g.strangers(), " ")

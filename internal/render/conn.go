@@ -78,8 +78,8 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Dial connects to the browser at an endpoint, for which ParseEndpoint has the form. It is an error if the browser lacks
-// one of Flags. Close ends the connection.
+// Dial connects to the browser at an endpoint, for which ParseEndpoint has the form. It is an error if the
+// browser lacks one of Flags. Close ends the connection.
 func Dial(ctx context.Context, endpoint string) (*Browser, error) {
 	b, err := connect(ctx, endpoint)
 	if err != nil {
@@ -98,7 +98,8 @@ func connect(ctx context.Context, endpoint string) (*Browser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("render: %s: %w", endpoint, err)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy, whatever the environment says
+	// No proxy, whatever the environment says.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	if u.Path == "" || u.Path == "/" {
 		if u.Path, err = browserPath(ctx, client, *u); err != nil {
 			return nil, fmt.Errorf("render: ask %s for its DevTools: %w", endpoint, err)
@@ -110,7 +111,8 @@ func connect(ctx context.Context, endpoint string) (*Browser, error) {
 	}
 	conn.SetReadLimit(-1) // read bounds each message, and skips larger ones
 	running, stop := context.WithCancel(context.Background())
-	b := &Browser{conn: conn, done: make(chan struct{}), stop: stop, calls: map[int]chan message{}, sessions: map[string]*page{}}
+	b := &Browser{conn: conn, done: make(chan struct{}), stop: stop, calls: map[int]chan message{},
+		sessions: map[string]*page{}}
 	go b.read(running)
 	var version struct{ Product string }
 	if err := b.call(ctx, "", "Browser.getVersion", nil, &version); err != nil {

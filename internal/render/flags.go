@@ -34,7 +34,8 @@ func (b *Browser) checkFlags(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("render: the browser may reach the network by itself: start it with %s (docs/RENDERING.md)", strings.Join(missing, " "))
+	return fmt.Errorf("render: the browser may reach the network by itself: start it with %s (docs/RENDERING.md)",
+		strings.Join(missing, " "))
 }
 
 // missingFlags returns the fences that a command line lacks. Of flags that come twice, Chromium takes the last one.

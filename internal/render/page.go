@@ -84,14 +84,16 @@ type fetched struct {
 }
 
 func newPage(b *Browser, session, frame string, p *Page, f Fetcher, l *Limits) *page {
-	return &page{b: b, session: session, frame: frame, page: p, fetcher: f, limits: l, events: make(chan event, maxEvents),
-		flooded: make(chan struct{}), came: make(chan fetched), checked: make(chan message, 1)}
+	return &page{b: b, session: session, frame: frame, page: p, fetcher: f, limits: l,
+		events: make(chan event, maxEvents), flooded: make(chan struct{}), came: make(chan fetched),
+		checked: make(chan message, 1)}
 }
 
 // note receives an event. It never blocks.
 func (t *page) note(e event) {
 	switch e.method {
-	case "Fetch.requestPaused", "Page.frameNavigated", "Page.domContentEventFired", "Page.javascriptDialogOpening", "Inspector.targetCrashed":
+	case "Fetch.requestPaused", "Page.frameNavigated", "Page.domContentEventFired", "Page.javascriptDialogOpening",
+		"Inspector.targetCrashed":
 	default:
 		return
 	}
@@ -129,8 +131,45 @@ func (t *page) forget() {
 // tick is how often the time of a page is looked at.
 const tick = 50 * time.Millisecond
 
-// busyAfter is how often a page with requests under way is asked for an answer, and without which time it counts as busy.
+// busyAfter is how often a page with requests under way is asked for an answer, and without which time it
+// counts as busy.
 const busyAfter = time.Second
+
+// waits are the times of a page that loads.
+type waits struct {
+	began, now time.Time
+	own, quiet time.Duration // without a request under way, or while a script runs
+	busy       time.Duration // without an answer to a check while requests are under way
+	checked    time.Time     // time of the last such check
+}
+
+// passTime adds the time since its last call to w, and checks the page or ends it (true) if it is time.
+func (t *page) passTime(w *waits) (end bool, err error) {
+	d := time.Since(w.now)
+	w.now = w.now.Add(d)
+	if t.underWay == 0 {
+		w.own, w.quiet = w.own+d, w.quiet+d
+	} else if w.busy += d; !t.checking {
+		w.busy = 0
+	} else if w.busy > busyAfter { // a script runs, whatever the page waits for
+		w.own += d
+	}
+	switch {
+	case w.own >= t.limits.Time || w.now.Sub(w.began) >= t.limits.Longest:
+		return t.cut(TimeLimit), nil
+	case t.r.Refused > 4*t.limits.Requests+maxEvents: // it does nothing else
+		return t.cut(RequestCut), nil
+	case t.underWay > 0 && t.answered && !t.checking:
+		if w.now.Sub(w.checked) < busyAfter {
+			return false, nil
+		}
+		w.checked = w.now
+		return false, t.check()
+	case t.shown && t.underWay == 0 && w.quiet >= t.limits.Quiet*time.Duration(1+t.checks) && !t.checking:
+		return false, t.check()
+	}
+	return false, nil
+}
 
 // render loads the page and waits until it is to be taken.
 func (t *page) render(ctx context.Context) (*Result, error) {
@@ -141,10 +180,7 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 	if _, err := t.b.send(t.session, "Page.navigate", object{"url": t.page.URL}, nil); err != nil {
 		return nil, err
 	}
-	began, now := time.Now(), time.Now()
-	var own, quiet time.Duration // without a request under way, or while a script runs
-	var busy time.Duration       // without an answer to a check while requests are under way
-	var checked time.Time        // time of the last such check
+	w := waits{began: time.Now(), now: time.Now()}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for end := false; !end; {
@@ -160,48 +196,25 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 			if err := t.handle(e); err != nil {
 				return nil, err
 			}
-			quiet = 0
+			w.quiet = 0
 		case a := <-t.came:
 			t.underWay--
 			if err := t.answer(a); err != nil {
 				return nil, err
 			}
-			quiet = 0
+			w.quiet = 0
 		case <-t.checked:
 			t.checking = false
-			if t.underWay > 0 || quiet < t.limits.Quiet { // it only showed that the page's scripts pause
+			if t.underWay > 0 || w.quiet < t.limits.Quiet { // it only showed that the page's scripts pause
 				continue
 			}
 			if t.checks++; t.parsed || t.checks >= mostChecks {
 				end = true
 			}
 		case <-ticker.C:
-			d := time.Since(now)
-			now = now.Add(d)
-			if t.underWay == 0 {
-				own, quiet = own+d, quiet+d
-			} else if busy += d; !t.checking {
-				busy = 0
-			} else if busy > busyAfter { // a script runs, whatever the page waits for
-				own += d
-			}
-			switch {
-			case own >= t.limits.Time || now.Sub(began) >= t.limits.Longest:
-				end = t.cut(TimeLimit)
-			case t.r.Refused > 4*t.limits.Requests+maxEvents: // it does nothing else
-				end = t.cut(RequestCut)
-			case t.underWay > 0 && t.answered && !t.checking:
-				if now.Sub(checked) < busyAfter {
-					break
-				}
-				checked = now
-				if err := t.check(); err != nil {
-					return nil, err
-				}
-			case t.shown && t.underWay == 0 && quiet >= t.limits.Quiet*time.Duration(1+t.checks) && !t.checking:
-				if err := t.check(); err != nil {
-					return nil, err
-				}
+			var err error
+			if end, err = t.passTime(&w); err != nil {
+				return nil, err
 			}
 		}
 		t.ask(fetching, &fetches)
@@ -277,9 +290,11 @@ func (t *page) request(req *paused) error {
 	if req.ResourceType == "Document" && req.FrameID == t.frame {
 		if !t.answered {
 			t.answered = true
-			return t.fulfill(req.RequestID, &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}, policy)
+			return t.fulfill(req.RequestID,
+				&Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}, policy)
 		}
-		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL && !slices.Contains(t.r.Went, url) {
+		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL &&
+			!slices.Contains(t.r.Went, url) {
 			t.r.Went = append(t.r.Went, url)
 		}
 		return t.refuse(req.RequestID, "Aborted") // the page stays
@@ -330,8 +345,9 @@ func (t *page) fail(id, reason string) error {
 
 // passed are the header fields that a page sees. Others could set cookies, start downloads or requests, or name an
 // encoding or a length that no longer holds.
-var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-Policy", "Location", "X-Content-Type-Options",
-	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
+var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-Policy", "Location",
+	"X-Content-Type-Options", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
+	"Access-Control-Expose-Headers"}
 
 // policy joins the policies of the page itself. Chromium enforces it on the page and on the frames that the page makes,
 // so it holds where a page undoes guard. It forbids sockets and workers, and what would be refused anyway.

@@ -134,7 +134,8 @@ func (b *Browser) Render(ctx context.Context, p *Page, f Fetcher, l *Limits) (_ 
 		return nil, err
 	}
 	var attached struct{ SessionID string }
-	if err := b.call(ctx, "", "Target.attachToTarget", object{"targetId": target.TargetID, "flatten": true}, &attached); err != nil {
+	if err := b.call(ctx, "", "Target.attachToTarget", object{"targetId": target.TargetID, "flatten": true},
+		&attached); err != nil {
 		return nil, err
 	}
 	tab := newPage(b, attached.SessionID, target.TargetID, p, f, l)
@@ -224,7 +225,8 @@ func (t *page) readDOM(ctx context.Context, r *Result, patience time.Duration) e
 		return err
 	}
 	var dom struct{ ObjectID string }
-	if err := t.evaluate(ctx, patience, "Runtime.evaluate", object{"contextId": world.ExecutionContextID, "expression": `(() => {
+	if err := t.evaluate(ctx, patience, "Runtime.evaluate",
+		object{"contextId": world.ExecutionContextID, "expression": `(() => {
   const d = document.doctype, root = document.documentElement;
   return {html: (d ? "<!DOCTYPE " + d.name + ">\n" : "") + (root ? root.outerHTML : ""), base: document.baseURI};
 })()`}, &dom, nil); err != nil {
@@ -242,8 +244,9 @@ func (t *page) readDOM(ctx context.Context, r *Result, patience time.Duration) e
   if ((this.html.charCodeAt(next - 1) & 0xfc00) === 0xd800) next--;
   return {HTML: this.html.slice(%d, next), Base: this.base.slice(0, %d), Next: next < this.html.length ? next : -1};
 }`, at+piece, at, maxURL)
-		if err := t.evaluate(ctx, patience, "Runtime.callFunctionOn", object{"objectId": dom.ObjectID, "functionDeclaration": function,
-			"returnByValue": true}, nil, &got); err != nil {
+		if err := t.evaluate(ctx, patience, "Runtime.callFunctionOn",
+			object{"objectId": dom.ObjectID, "functionDeclaration": function,
+				"returnByValue": true}, nil, &got); err != nil {
 			return err
 		}
 		r.Base, at = got.Base, got.Next

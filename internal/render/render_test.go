@@ -59,8 +59,8 @@ func script(text string) *Response {
 }
 
 func testLimits() *Limits {
-	return &Limits{Agent: "drumbeat/test", Time: 5 * time.Second, Longest: 20 * time.Second, Quiet: 300 * time.Millisecond,
-		Requests: 20, AtOnce: 4, Bytes: 1 << 20, DOM: 1 << 20}
+	return &Limits{Agent: "drumbeat/test", Time: 5 * time.Second, Longest: 20 * time.Second,
+		Quiet: 300 * time.Millisecond, Requests: 20, AtOnce: 4, Bytes: 1 << 20, DOM: 1 << 20}
 }
 
 func dialed(t *testing.T, c *rendertest.Chromium) *Browser {
@@ -98,12 +98,14 @@ if (navigator.serviceWorker) document.body.append("HAS-serviceWorker");
 open("http://inside.test/popup"); alert(1);
 fetch("/posted", {method: "POST", body: "x"}).catch(() => document.body.append("post refused"));
 fetch("/moved").then(r => r.text()).then(x => document.body.append(x));`),
-		"http://a.test/data.json": {200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"link": "made-by-script"}`)},
-		"http://a.test/moved":     {302, http.Header{"Location": {"http://a.test/target"}}, nil},
-		"http://a.test/target":    {200, http.Header{"Content-Type": {"text/plain"}}, []byte("redirect followed")},
+		"http://a.test/data.json": {200, http.Header{"Content-Type": {"application/json"}},
+			[]byte(`{"link": "made-by-script"}`)},
+		"http://a.test/moved":  {302, http.Header{"Location": {"http://a.test/target"}}, nil},
+		"http://a.test/target": {200, http.Header{"Content-Type": {"text/plain"}}, []byte("redirect followed")},
 	}}
 	began := time.Now()
-	r, err := b.Render(t.Context(), htmlPage(`<script src="/app.js"></script><img src="/i.png"><iframe src="http://b.test/frame"></iframe>
+	r, err := b.Render(t.Context(),
+		htmlPage(`<script src="/app.js"></script><img src="/i.png"><iframe src="http://b.test/frame"></iframe>
 <iframe sandbox="allow-scripts" srcdoc="<script src='http://b.test/in-frame.js'></script>"></iframe>
 <link rel=stylesheet href=s.css><link rel=dns-prefetch href=//p.test><link rel=preconnect href=http://p.test><link rel=prefetch href=/next>
 <script type=speculationrules>{"prerender":[{"urls":["/pre"]}],"prefetch":[{"urls":["/pre2"]}]}</script>
@@ -114,7 +116,8 @@ fetch("/moved").then(r => r.text()).then(x => document.body.append(x));`),
 	}
 	t.Logf("%v: asked %d, refused %d", time.Since(began), r.Asked, r.Refused)
 	html := string(r.HTML)
-	for _, want := range []string{"<!DOCTYPE html>\n<html>", `href="made-by-script"`, "drumbeat/test", "post refused", "redirect followed"} {
+	for _, want := range []string{"<!DOCTYPE html>\n<html>", `href="made-by-script"`, "drumbeat/test", "post refused",
+		"redirect followed"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the DOM lacks %q: %s", want, html)
 		}
@@ -122,7 +125,8 @@ fetch("/moved").then(r => r.text()).then(x => document.body.append(x));`),
 	if strings.Contains(html, "HAS-") {
 		t.Errorf("a way around Fetch is left: %s", html)
 	}
-	want := []string{"http://a.test/app.js", "http://a.test/data.json", "http://a.test/moved", "http://a.test/target", "http://b.test/in-frame.js"}
+	want := []string{"http://a.test/app.js", "http://a.test/data.json", "http://a.test/moved", "http://a.test/target",
+		"http://b.test/in-frame.js"}
 	if got := s.requests(); !slices.Equal(got, want) || r.Asked != len(want) {
 		t.Errorf("requests %q (%d), want %q", got, r.Asked, want)
 	}
@@ -140,20 +144,27 @@ func TestRenderLimits(t *testing.T) {
 		end        End
 		most       time.Duration
 	}{
-		{"endless script", `before<script>while (true) {}</script>`, func(l *Limits) { l.Time = time.Second }, TimeLimit, 15 * time.Second},
-		{"endless later script", `<p id=p>before</p><script>setTimeout(() => { while (true) p.append("x".repeat(0)) }, 10)</script>`,
+		{"endless script", `before<script>while (true) {}</script>`, func(l *Limits) { l.Time = time.Second },
+			TimeLimit, 15 * time.Second},
+		{"endless later script",
+			`<p id=p>before</p><script>setTimeout(() => { while (true) p.append("x".repeat(0)) }, 10)</script>`,
 			func(l *Limits) { l.Time = time.Second }, TimeLimit, 15 * time.Second},
 		{"endless timers", `before<script>setInterval(() => fetch("data:,x"), 10)</script>`,
 			func(l *Limits) { l.Time = time.Second; l.Quiet = time.Minute }, TimeLimit, 8 * time.Second},
-		{"many requests", `before<script>for (let i = 0; i < 10000; i++) fetch("/r" + i).catch(() => {})</script>`, func(*Limits) {}, RequestCut, 20 * time.Second},
-		{"many bytes", `before<script src=/big></script><script src=/big2></script>`, func(l *Limits) { l.Bytes = 1500 }, ByteLimit, 15 * time.Second},
-		{"large DOM", `before<script>document.body.append("x".repeat(1e6))</script>`, func(l *Limits) { l.DOM = 3000 }, DOMTooLarge, 15 * time.Second},
-		{"large message", `before<script>document.title = "x".repeat(4e7)</script>`, func(l *Limits) { l.DOM = 600 }, DOMTooLarge, 15 * time.Second},
+		{"many requests", `before<script>for (let i = 0; i < 10000; i++) fetch("/r" + i).catch(() => {})</script>`,
+			func(*Limits) {}, RequestCut, 20 * time.Second},
+		{"many bytes", `before<script src=/big></script><script src=/big2></script>`,
+			func(l *Limits) { l.Bytes = 1500 }, ByteLimit, 15 * time.Second},
+		{"large DOM", `before<script>document.body.append("x".repeat(1e6))</script>`, func(l *Limits) { l.DOM = 3000 },
+			DOMTooLarge, 15 * time.Second},
+		{"large message", `before<script>document.title = "x".repeat(4e7)</script>`, func(l *Limits) { l.DOM = 600 },
+			DOMTooLarge, 15 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limits := testLimits()
 			c.change(limits)
-			s := &site{files: map[string]*Response{"http://a.test/big": script("/*" + strings.Repeat("x", 1000) + "*/")}}
+			s := &site{
+				files: map[string]*Response{"http://a.test/big": script("/*" + strings.Repeat("x", 1000) + "*/")}}
 			s.files["http://a.test/big2"] = s.files["http://a.test/big"]
 			began := time.Now()
 			r, err := b.Render(t.Context(), htmlPage(c.body), s, limits)
@@ -186,8 +197,8 @@ func TestRenderBusy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); r.End != TimeLimit || !strings.Contains(string(r.HTML), "before") || took > 12*time.Second ||
-			longest < time.Minute && took < longest {
+		if took := time.Since(began); r.End != TimeLimit || !strings.Contains(string(r.HTML), "before") ||
+			took > 12*time.Second || longest < time.Minute && took < longest {
 			t.Errorf("%s: %v after %v: %s", body, r.End, took, r.HTML)
 		}
 	}
@@ -217,11 +228,13 @@ func TestRenderPieces(t *testing.T) {
 		limits := testLimits()
 		limits.DOM = 4 << 20
 		text := pad + strings.Repeat("😀", 3*piece/2) + "end"
-		r, err := b.Render(t.Context(), htmlPage(`<p id=p></p><script>p.textContent = "`+pad+`" + "😀".repeat(`+fmt.Sprint(3*piece/2)+`) + "end"</script>`), &site{}, limits)
+		r, err := b.Render(t.Context(), htmlPage(`<p id=p></p><script>p.textContent = "`+pad+`" + "😀".repeat(`+
+			fmt.Sprint(3*piece/2)+`) + "end"</script>`), &site{}, limits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(r.HTML), `<p id="p">`+text+`</p>`) || !strings.HasSuffix(string(r.HTML), "</html>") || r.End != Quiet {
+		if !strings.Contains(string(r.HTML), `<p id="p">`+text+`</p>`) ||
+			!strings.HasSuffix(string(r.HTML), "</html>") || r.End != Quiet {
 			t.Errorf("pad %q: %d bytes, %v: %.200q", pad, len(r.HTML), r.End, r.HTML)
 		}
 	}
@@ -237,10 +250,14 @@ func TestRenderFlood(t *testing.T) {
 	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags()))
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	for name, flood := range map[string]string{
-		"requests":       `const q = "x".repeat(8000); for (let i = 0; i < 20000; i++) fetch("/" + i + q).catch(() => {})`,
-		"data":           `const q = "data:," + "x".repeat(400000); for (let i = 0; i < 300; i++) fetch(q + i).catch(() => {})`,
-		"posts":          `const q = "x".repeat(480000); for (let i = 0; i < 300; i++) fetch("/" + i, {method: "POST", body: q}).catch(() => {})`,
-		"huge addresses": `const q = "/?" + "x".repeat(1900000); for (let i = 0; i < 100; i++) fetch(q + i).catch(() => {})`,
+		"requests": `const q = "x".repeat(8000); for (let i = 0; i < 20000; i++) fetch("/" + i + ` +
+			`q).catch(() => {})`,
+		"data": `const q = "data:," + "x".repeat(400000); for (let i = 0; i < 300; i++) fetch(q + ` +
+			`i).catch(() => {})`,
+		"posts": `const q = "x".repeat(480000); for (let i = 0; i < 300; i++) fetch("/" + i, {method: ` +
+			`"POST", body: q}).catch(() => {})`,
+		"huge addresses": `const q = "/?" + "x".repeat(1900000); for (let i = 0; i < 100; i++) fetch(q + ` +
+			`i).catch(() => {})`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits := testLimits()
@@ -274,7 +291,8 @@ func TestRenderFlood(t *testing.T) {
 			if r == nil {
 				r = new(Result)
 			}
-			t.Logf("%.1f MiB above %.1f MiB; asked %d, refused %d, end %v, %v", float64(most-base)/(1<<20), float64(base)/(1<<20), r.Asked, r.Refused, r.End, err)
+			t.Logf("%.1f MiB above %.1f MiB; asked %d, refused %d, end %v, %v", float64(most-base)/(1<<20),
+				float64(base)/(1<<20), r.Asked, r.Refused, r.End, err)
 			bound := RAM + TabRAM + uint64(limits.Bytes) + uint64(limits.DOM)
 			if most > base+bound+bound/4 { // with garbage that was not collected yet
 				t.Errorf("it took %d bytes, RAM and TabRAM are %d", most-base, RAM+TabRAM)
@@ -307,20 +325,24 @@ func TestRenderLost(t *testing.T) {
 	if _, err := Dial(t.Context(), c.URL); err == nil {
 		t.Error("connected to a browser that was killed")
 	}
-	again := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), strings.TrimPrefix(c.URL, "ws://127.0.0.1:"), Flags()))
-	if r, err := again.Render(t.Context(), htmlPage("x"), s, testLimits()); err != nil || !strings.Contains(string(r.HTML), "x") {
+	again := dialed(t,
+		rendertest.Start(t, os.Getenv("CHROMIUM"), strings.TrimPrefix(c.URL, "ws://127.0.0.1:"), Flags()))
+	if r, err := again.Render(t.Context(), htmlPage("x"), s, testLimits()); err != nil ||
+		!strings.Contains(string(r.HTML), "x") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
 // TestEndpoint checks the forms of an address.
 func TestEndpoint(t *testing.T) {
-	for _, good := range []string{"ws://127.0.0.1:9222", "ws://[::1]:9222/", "wss://browser.example/devtools/browser/1"} {
+	for _, good := range []string{"ws://127.0.0.1:9222", "ws://[::1]:9222/",
+		"wss://browser.example/devtools/browser/1"} {
 		if _, err := ParseEndpoint(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "127.0.0.1:9222", "http://127.0.0.1:9222", "ws://", "ws://u:p@h", "ws://h?x", "ws://h#x", "ws://%zz"} {
+	for _, bad := range []string{"", "127.0.0.1:9222", "http://127.0.0.1:9222", "ws://", "ws://u:p@h", "ws://h?x",
+		"ws://h#x", "ws://%zz"} {
 		if _, err := ParseEndpoint(bad); err == nil {
 			t.Errorf("%s: no error", bad)
 		}

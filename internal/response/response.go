@@ -50,13 +50,13 @@ type Response struct {
 	zstds   []*lazy
 }
 
-// Open reads the head of the response in a record, which may be that of a revisit. A rendered page gets a head of its
-// Content-Type alone. warn receives what the server
-// sent wrong.
+// Open reads the head of the response in a record, which may be that of a revisit. A rendered page gets a
+// head of its Content-Type alone. warn receives what the server sent wrong.
 func Open(r *warc.StoredRecord, warn func(string)) (*Response, error) {
 	block := bufio.NewReaderSize(r, 64<<10)
 	if r.Type() == "resource" { // it has no head
-		b := &Response{Head: []byte("Content-Type: " + r.Get("Content-Type") + "\r\n\r\n"), record: r, block: block, sum: sha1.New(), warn: warn}
+		b := &Response{Head: []byte("Content-Type: " + r.Get("Content-Type") + "\r\n\r\n"), record: r, block: block,
+			sum: sha1.New(), warn: warn}
 		b.payload = io.TeeReader(block, b.sum)
 		b.Body = b.payload
 		return b, nil
@@ -177,7 +177,8 @@ func (b *Response) End(err error) error {
 	}
 	got, want := warc.PayloadDigest(sum.Sum(nil)), b.record.Get("WARC-Payload-Digest")
 	if want != "" && got != want {
-		return &disk.CorruptError{Path: b.record.Path(), Offset: b.record.Offset, Want: "a payload with digest " + want, Got: got}
+		return &disk.CorruptError{Path: b.record.Path(), Offset: b.record.Offset,
+			Want: "a payload with digest " + want, Got: got}
 	}
 	switch {
 	case invalid:
@@ -193,7 +194,8 @@ func (b *Response) End(err error) error {
 func (b *Response) truncated() error {
 	if why := b.record.Get("WARC-Truncated"); why != "" {
 		if why == "unspecified" { // of drumbeat's own records, those that lack their body on purpose
-			b.warn("the crawl stored the head without the body, as the page asks (--noarchive, --noindex), or only its beginning")
+			b.warn("the crawl stored the head without the body, as the page asks (--noarchive, --noindex), or " +
+				"only its beginning")
 		} else {
 			b.warn("the crawl stored only the beginning of the body (" + why + ")")
 		}
@@ -245,7 +247,8 @@ func (l *lazy) open() (io.Reader, error) {
 		return brotli.NewReader(l.from), nil
 	case "zstd":
 		if bytes.HasPrefix(start, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
-			return zstd.NewReader(l.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+			return zstd.NewReader(l.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxWindow(maxWindow))
 		}
 	}
 	return l.from, nil

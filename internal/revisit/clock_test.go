@@ -10,7 +10,8 @@ import (
 func TestClockWasAhead(t *testing.T) {
 	p := policy()
 	now := time.Unix(1_700_000_000, 0)
-	for _, ahead := range []time.Duration{time.Minute, clockSlack, 2 * clockSlack, 24 * time.Hour, 365 * 24 * time.Hour} {
+	for _, ahead := range []time.Duration{time.Minute, clockSlack, 2 * clockSlack, 24 * time.Hour,
+		365 * 24 * time.Hour} {
 		for name, again := range map[string]func(h *History) time.Duration{
 			"changed":   func(h *History) time.Duration { return visit(p, h, &Outcome{At: now, Body: 2}) },
 			"unchanged": func(h *History) time.Duration { return visit(p, h, &Outcome{At: now, Same: true}) },
@@ -21,7 +22,8 @@ func TestClockWasAhead(t *testing.T) {
 			visit(p, &h, &Outcome{At: now.Add(ahead), Body: 1})
 			want := again(&h)
 			if got := h.Due().Sub(now); got > want+clockSlack+time.Second || got < want-time.Second {
-				t.Errorf("ahead by %v, then %s: due in %v, want %v and at most %v more", ahead, name, got, want, clockSlack)
+				t.Errorf("ahead by %v, then %s: due in %v, want %v and at most %v more", ahead, name, got,
+					want, clockSlack)
 			}
 		}
 	}

@@ -104,7 +104,8 @@ func TestFresh(t *testing.T) {
 	p := policy()
 	var h History
 	p.Note(&h, &Outcome{At: time.Unix(1e9, 0), Body: 1})
-	for fresh, want := range map[time.Duration]time.Duration{0: 7 * day, day: 7 * day, 10 * day: 10 * day, 500 * day: 30 * day} {
+	for fresh, want := range map[time.Duration]time.Duration{0: 7 * day, day: 7 * day, 10 * day: 10 * day,
+		500 * day: 30 * day} {
 		if wait, _ := p.Next(&h, fresh); wait != want {
 			t.Errorf("fresh for %v: visited after %v, want %v", fresh, wait, want)
 		}
@@ -165,7 +166,8 @@ func TestBeliefIsBayes(t *testing.T) {
 			got := b.changed(seconds)
 			gotMean, gotSquare := got.Shape/got.Scale, got.Shape*(got.Shape+1)/(got.Scale*got.Scale)
 			if math.Abs(gotMean-mean) > 0.01*mean || math.Abs(gotSquare-square) > 0.02*square {
-				t.Errorf("%+v, changed within %v: mean %g, want %g, square %g, want %g", b, seconds, gotMean, mean, gotSquare, square)
+				t.Errorf("%+v, changed within %v: mean %g, want %g, square %g, want %g", b, seconds, gotMean, mean,
+					gotSquare, square)
 			}
 			gain := b.gain(seconds)
 			var want, sum float64
@@ -182,8 +184,8 @@ func TestBeliefIsBayes(t *testing.T) {
 			if want /= sum; math.Abs(gain-want) > 0.01*want+1e-9*seconds {
 				t.Errorf("%+v, visits each %v s: gain %g, want %g", b, seconds, gain, want)
 			}
-			if i := b.intervalOf(gain, seconds/1000, seconds*1000); math.Abs(i-seconds) > 0.02*seconds && gain > 1e-6*seconds &&
-				b.gain(i) != gain && b.gain(seconds*1.01) > gain*1.0001 {
+			if i := b.intervalOf(gain, seconds/1000, seconds*1000); math.Abs(i-seconds) > 0.02*seconds &&
+				gain > 1e-6*seconds && b.gain(i) != gain && b.gain(seconds*1.01) > gain*1.0001 {
 				t.Errorf("%+v: interval %g for the gain of %g", b, i, seconds)
 			}
 		}
@@ -248,7 +250,8 @@ func TestModified(t *testing.T) {
 		}
 		return h.Belief.Scale / h.Belief.Shape
 	}
-	if never, now := mean(""), mean(date(time.Second)); never != now || mean("yesterday") != never || mean(date(-day)) != never {
+	if never, now := mean(""), mean(date(time.Second)); never != now || mean("yesterday") != never ||
+		mean(date(-day)) != never {
 		t.Errorf("dates that say nothing: %g, %g, %g, %g", never, now, mean("yesterday"), mean(date(-day)))
 	}
 	if old, young := mean(date(3000*day)), mean(date(time.Hour)); old < 10*young {
@@ -305,8 +308,8 @@ func TestGone(t *testing.T) {
 
 // TestHistoryGolden: the coding is the documented one, and version 1 is still read.
 func TestHistoryGolden(t *testing.T) {
-	h := History{Last: 300, Interval: 60, Visits: 2, Belief: Belief{0.5, 2}, Body: 0x0102030405060708, Captured: 299, Missing: 1,
-		ETag: `"a"`, Modified: "b"}
+	h := History{Last: 300, Interval: 60, Visits: 2, Belief: Belief{0.5, 2}, Body: 0x0102030405060708,
+		Captured: 299, Missing: 1, ETag: `"a"`, Modified: "b"}
 	want := "\x02\x2f\xac\x02\x3c\x02\x80\x04\x00\x00\x00\x40\x08\x07\x06\x05\x04\x03\x02\x01\x02\x01\x03\"a\"\x01b"
 	if got := string(h.Append(nil)); got != want {
 		t.Errorf("got % x, want % x", got, want)
@@ -316,16 +319,18 @@ func TestHistoryGolden(t *testing.T) {
 		t.Errorf("got % x", got)
 	}
 	old := "\x01\xac\x02\x3c\x02\x01\x82\x01\x08\x07\x06\x05\x04\x03\x02\x01\x81\x01\x01\x03\"a\"\x01b"
-	if err := h.Decode([]byte(old)); err != nil || h.Last != 300 || h.Interval != 60 || h.Visits != 2 || h.Captured != 129 ||
-		h.Missing != 1 || h.ETag != `"a"` || h.Modified != "b" || h.Belief.Shape <= 0 {
+	if err := h.Decode([]byte(old)); err != nil || h.Last != 300 || h.Interval != 60 || h.Visits != 2 ||
+		h.Captured != 129 || h.Missing != 1 || h.ETag != `"a"` || h.Modified != "b" || h.Belief.Shape <= 0 {
 		t.Errorf("version 1: %+v, %v", h, err)
 	}
 	h = History{Listed: 300}
-	if got := string(h.Append(nil)); got != "\x03\xac\x02" || Visited([]byte(got)) || !Visited([]byte(want)) || Visited(nil) {
+	if got := string(h.Append(nil)); got != "\x03\xac\x02" || Visited([]byte(got)) ||
+		!Visited([]byte(want)) || Visited(nil) {
 		t.Errorf("of a sitemap: % x", got)
 	}
-	for _, bad := range []string{"\x03", "\x03\x00", "\x04", want[:len(want)-1], want + "x", "\x02\x2f\x00" + want[4:], "\x02\x6f" + want[2:],
-		"\x02\x3f" + want[2:], old[:len(old)-1], "\x01\x00" + old[3:], "\x01\xac\x02\x3c\x01\x02" + old[6:]} {
+	for _, bad := range []string{"\x03", "\x03\x00", "\x04", want[:len(want)-1], want + "x", "\x02\x2f\x00" + want[4:],
+		"\x02\x6f" + want[2:], "\x02\x3f" + want[2:], old[:len(old)-1], "\x01\x00" + old[3:],
+		"\x01\xac\x02\x3c\x01\x02" + old[6:]} {
 		var h History
 		if err := h.Decode([]byte(bad)); !errors.Is(err, ErrHistory) {
 			t.Errorf("% x: %v", bad, err)
@@ -354,8 +359,8 @@ func TestValidate(t *testing.T) {
 
 // FuzzHistory: any bytes are a History with exactly that coding, or an older one, or are refused.
 func FuzzHistory(f *testing.F) {
-	h := History{Last: 1e9, Interval: 3600, Visits: 5, Belief: Belief{2, 1e6}, Body: 7, Captured: 1e9 - 5, ETag: `W/"x"`,
-		Modified: "Tue, 15 Nov 1994 12:45:26 GMT"}
+	h := History{Last: 1e9, Interval: 3600, Visits: 5, Belief: Belief{2, 1e6}, Body: 7,
+		Captured: 1e9 - 5, ETag: `W/"x"`, Modified: "Tue, 15 Nov 1994 12:45:26 GMT"}
 	f.Add(h.Append(nil))
 	h.Modified = "some day"
 	f.Add(h.Append(nil))

@@ -123,8 +123,7 @@ func TestNoRules(t *testing.T) {
 func TestBlacklist(t *testing.T) {
 	s := mustParse(t, Blacklist,
 		"+ net 192.0.2.64/28", "- net 192.0.2.0/24", "- net 198.51.100.7", "- net 2001:db8::/32",
-		"- host a.example", "- pld b.example",
-		"+ net 10.1.2.0/24", "- net 10.0.0.0/8", "+ net 10.1.0.0/16")
+		"- host a.example", "- pld b.example", "+ net 10.1.2.0/24", "- net 10.0.0.0/8", "+ net 10.1.0.0/16")
 	for addr, want := range map[string]Ruling{
 		"192.0.2.1": Exclude, "192.0.2.64": Include, "192.0.2.80": Exclude, "192.0.3.1": Undecided,
 		"198.51.100.7": Exclude,

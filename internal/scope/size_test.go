@@ -24,7 +24,8 @@ func manyHosts(n int) []byte {
 func withPrefixes(text []byte) []byte {
 	b := bytes.NewBuffer(bytes.Clone(text))
 	for i := range 1000 {
-		fmt.Fprintf(b, "- host *.below%d.example\n- pld spam%d.example\n- prefix https://www.docs%d.example/private/\n- surt (example,docs%d,)/a/\n",
+		fmt.Fprintf(b, "- host *.below%d.example\n- pld spam%d.example\n- prefix "+
+			"https://www.docs%d.example/private/\n- surt (example,docs%d,)/a/\n",
 			i, i, i%200, i)
 	}
 	return b.Bytes()

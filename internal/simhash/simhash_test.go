@@ -81,8 +81,8 @@ func TestGolden(t *testing.T) {
 func TestWhatCounts(t *testing.T) {
 	base := strings.Join(prose(rand.New(rand.NewPCG(2, 2)), 200), " ")
 	want, _ := sum(base)
-	for _, text := range []string{strings.ToUpper(base), base + " 2026-11-24 12:30", "42 " + base, base + "&nbsp;&#x20;",
-		strings.ReplaceAll(base, " ", ",\n ")} {
+	for _, text := range []string{strings.ToUpper(base), base + " 2026-11-24 12:30", "42 " + base,
+		base + "&nbsp;&#x20;", strings.ReplaceAll(base, " ", ",\n ")} {
 		if got, ok := sum(text); !ok || got != want {
 			t.Errorf("%.60q: got %x, want %x", text, got, want)
 		}

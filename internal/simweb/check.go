@@ -136,8 +136,7 @@ func (l *Log) Requests() []Request {
 	return l.requests()
 }
 
-// Fetches returns the number of requests for each URL of the graph and of the spam PLD, without robots
-// rules.
+// Fetches returns the number of requests for each URL of the graph and of the spam PLD, without robots rules.
 func (l *Log) Fetches() map[string]int { return l.Snapshot().Fetches }
 
 // Totals returns the numbers of requests, of accepted and of open connections. It is cheap.

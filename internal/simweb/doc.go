@@ -16,10 +16,9 @@
 //     more pages each.
 //
 // Links of an HTML page, in document order: (1) the host's tree, page i to pages 4i+1 to 4i+4; (2) on roots
-// of trunk hosts, the roots of trunk hosts 4i+1 to 4i+4, a share of the roots of barren and of dead hosts,
-// on host 0 the big host's, on chosen hosts (the first of each of the first Spam.InLinks PLDs) one spam
-// root; (3) 0 to 2*LinksPerPage-2 drawn ones, uniformly many. With u uniform and new each time, a drawn link
-// is:
+// of trunk hosts, the roots of trunk hosts 4i+1 to 4i+4, a share of the roots of barren and of dead hosts, on
+// host 0 the big host's, on chosen hosts (the first of each of the first Spam.InLinks PLDs) one spam root;
+// (3) 0 to 2*LinksPerPage-2 drawn ones, uniformly many. With u uniform and new each time, a drawn link is:
 //
 //   - with share Link.Duplicate, an earlier link of the page again;
 //   - else with 1 - Link.Cross, a uniform page of the same host;

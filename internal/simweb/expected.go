@@ -6,8 +6,7 @@ import (
 )
 
 // Expected is the result of a correct crawl of the web: the URLs that it fetches, those that robots.txt
-// forbids, and those on dead hosts. It is immutable. No set contains URLs of the spam PLD, which are
-// endless.
+// forbids, and those on dead hosts. It is immutable. No set contains URLs of the spam PLD, which are endless.
 type Expected struct {
 	w       *Web
 	fetched bitset

@@ -18,7 +18,8 @@ import (
 )
 
 func flatOptions() FlatOptions {
-	return FlatOptions{Seed: 7, Hosts: 2000, Roots: 1000, NewHosts: 0.1, PLDs: 600, Addrs: 40, PageBytes: 25_000, Links: 59, New: 6.5}
+	return FlatOptions{Seed: 7, Hosts: 2000, Roots: 1000, NewHosts: 0.1, PLDs: 600, Addrs: 40, PageBytes: 25_000,
+		Links: 59, New: 6.5}
 }
 
 func newFlat(t *testing.T, opt FlatOptions) *Flat {
@@ -106,7 +107,8 @@ func TestFlatPages(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%.0f bytes, %.2f links, %.2f new a page; %d other hosts", float64(size)/pages, float64(links)/pages, float64(fresh)/pages, len(hosts))
+	t.Logf("%.0f bytes, %.2f links, %.2f new a page; %d other hosts", float64(size)/pages, float64(links)/pages,
+		float64(fresh)/pages, len(hosts))
 	if got := float64(size) / pages; math.Abs(got/25_000-1) > 0.05 {
 		t.Errorf("pages of %.0f bytes on average, want 25,000", got)
 	}
@@ -123,7 +125,8 @@ func TestFlatPages(t *testing.T) {
 
 func TestFlatNames(t *testing.T) {
 	f := newFlat(t, flatOptions())
-	for _, name := range []string{"", "h", "h1", "h1.test", "h2000.x-1.test", "x1.y.test", "h99999999999999999999.x.test"} {
+	for _, name := range []string{"", "h", "h1", "h1.test", "h2000.x-1.test", "x1.y.test",
+		"h99999999999999999999.x.test"} {
 		if host, ok := f.HostOf([]byte(name)); ok {
 			t.Errorf("%q is host %d", name, host)
 		}
@@ -134,8 +137,11 @@ func TestFlatNames(t *testing.T) {
 		}
 	}
 	for _, bad := range []func(o *FlatOptions){
-		func(o *FlatOptions) { o.Hosts = 0 }, func(o *FlatOptions) { o.Roots = 0 }, func(o *FlatOptions) { o.NewHosts = 2 }, func(o *FlatOptions) { o.PLDs = 2001 }, func(o *FlatOptions) { o.Addrs = 0 },
-		func(o *FlatOptions) { o.New = 1 }, func(o *FlatOptions) { o.New = 60 }, func(o *FlatOptions) { o.PageBytes = 9000 },
+		func(o *FlatOptions) { o.Hosts = 0 }, func(o *FlatOptions) { o.Roots = 0 }, func(o *FlatOptions) {
+			o.NewHosts = 2
+		}, func(o *FlatOptions) { o.PLDs = 2001 }, func(o *FlatOptions) { o.Addrs = 0 },
+		func(o *FlatOptions) { o.New = 1 }, func(o *FlatOptions) { o.New = 60 },
+		func(o *FlatOptions) { o.PageBytes = 9000 },
 		func(o *FlatOptions) { o.Links = 1 }, func(o *FlatOptions) { o.New = math.NaN() },
 	} {
 		o := flatOptions()
@@ -165,12 +171,14 @@ func TestFlatServer(t *testing.T) {
 			}
 			roots.AddCert(root)
 		}
-		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			name, _, _ := net.SplitHostPort(addr)
-			host, _ := f.HostOf([]byte(name))
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", net.JoinHostPort(f.AddrOf(host).String(), (&url.URL{Host: addr}).Port()))
-		}}
+		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
+			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+				name, _, _ := net.SplitHostPort(addr)
+				host, _ := f.HostOf([]byte(name))
+				var d net.Dialer
+				return d.DialContext(ctx, "tcp",
+					net.JoinHostPort(f.AddrOf(host).String(), (&url.URL{Host: addr}).Port()))
+			}}
 		dial := tr.DialContext
 		tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			name, _, _ := net.SplitHostPort(addr)

@@ -31,8 +31,10 @@ func flatWord(n uint64) string { return flatWords[n&255] }
 var flatWords = makeFlatWords()
 
 func makeFlatWords() (words [256]string) {
-	first := [...]string{"ba", "cor", "del", "fi", "gran", "hu", "li", "mor", "na", "per", "qui", "ro", "sta", "ter", "vi", "wa"}
-	second := [...]string{"ble", "den", "gol", "ker", "lis", "mu", "nor", "pa", "ring", "son", "t", "ter", "ver", "x", "yon", "za"}
+	first := [...]string{"ba", "cor", "del", "fi", "gran", "hu", "li", "mor", "na", "per", "qui", "ro", "sta",
+		"ter", "vi", "wa"}
+	second := [...]string{"ble", "den", "gol", "ker", "lis", "mu", "nor", "pa", "ring", "son", "t", "ter", "ver",
+		"x", "yon", "za"}
 	for i := range words {
 		words[i] = first[i%16] + second[i/16]
 	}
@@ -100,7 +102,8 @@ func (f *Flat) fillerBytes() float64 {
 	for i := range uint64(pages) {
 		h := hash(i, f.opt.Seed, 5)
 		p.list = p.list[:0]
-		f.links(FlatPage{uint32(h % uint64(f.opt.Hosts)), h >> 32 % 10_000}, func(to FlatPage, same bool) { p.addLink(f, to, same) })
+		f.links(FlatPage{uint32(h % uint64(f.opt.Hosts)), h >> 32 % 10_000},
+			func(to FlatPage, same bool) { p.addLink(f, to, same) })
 		n += len(p.list)
 	}
 	fixed := len(flatHead) + len(flatTail) + flatGroups*(len(flatListStart)+len(flatListEnd))
@@ -125,7 +128,8 @@ func appendFiller(dst []byte, n int, r *rng) []byte {
 		case 2:
 			dst = append(dst, "<img src=\"/i/"...)
 			dst = strconv.AppendUint(dst, x>>16&0xffff, 10)
-			dst = append(append(append(dst, ".png\" alt=\""...), flatWord(x)...), "\" width=\"120\" height=\"80\">\n"...)
+			dst = append(append(append(dst, ".png\" alt=\""...), flatWord(x)...),
+				"\" width=\"120\" height=\"80\">\n"...)
 		case 3:
 			dst = append(append(appendWords(append(dst, "<!-- "...), 3, r), "-->"...), '\n')
 		case 4:
@@ -164,8 +168,7 @@ const (
 	flatListEnd   = "</ul>\n"
 )
 
-// addLink appends the element of a link to the list. Links on the page's host are paths, except one in
-// eight.
+// addLink appends the element of a link to the list. Links on the page's host are paths, except one in eight.
 func (p *FlatPainter) addLink(f *Flat, to FlatPage, same bool) {
 	p.words = p.words*golden + to.Index + 1
 	w := p.words >> 32
@@ -259,5 +262,6 @@ func (o *flatOut) end() []byte {
 }
 
 // flatRobots is the robots.txt of every host. Its rules match no page.
-const flatRobots = "User-agent: *\nDisallow: /cgi-bin/\nDisallow: /search\nDisallow: /*?session=\nAllow: /search/about\n\n" +
+const flatRobots = "User-agent: *\nDisallow: /cgi-bin/\nDisallow: /search\nDisallow: /*?session=\nAllow: " +
+	"/search/about\n\n" +
 	"User-agent: badbot\nDisallow: /\n"

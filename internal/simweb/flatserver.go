@@ -52,7 +52,8 @@ func (f *Flat) Start() (*FlatServer, error) {
 		if s.ca, err = newAuthority(nil); err != nil {
 			return fail(err)
 		}
-		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: s.certificate}
+		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+			GetCertificate: s.certificate}
 	}
 	var listeners []net.Listener
 	for range portTries {
@@ -92,7 +93,8 @@ func (s *FlatServer) RootDER() []byte {
 
 // Counts returns the counts so far.
 func (s *FlatServer) Counts() FlatCounts {
-	return FlatCounts{Pages: s.pages.Load(), Robots: s.robots.Load(), Other: s.other.Load(), Lookups: s.lookups.Load(), Conns: s.conns.Load()}
+	return FlatCounts{Pages: s.pages.Load(), Robots: s.robots.Load(), Other: s.other.Load(), Lookups: s.lookups.Load(),
+		Conns: s.conns.Load()}
 }
 
 // Close closes all connections and waits for every goroutine.
@@ -257,10 +259,12 @@ func (x *FlatSession) Answer(head []byte) (response []byte, what FlatAnswer) {
 // appendFlatHead appends the head of a response, about 300 bytes, like a typical server's.
 func appendFlatHead(dst []byte, status, ctype string, length int, gzip, more bool) []byte {
 	dst = append(append(dst, "HTTP/1.1 "...), status...)
-	dst = append(append(dst, "\r\nServer: simweb/1.0 (flat)\r\nDate: Sun, 22 Nov 2026 08:00:00 GMT\r\nContent-Type: "...), ctype...)
+	dst = append(append(dst,
+		"\r\nServer: simweb/1.0 (flat)\r\nDate: Sun, 22 Nov 2026 08:00:00 GMT\r\nContent-Type: "...), ctype...)
 	dst = strconv.AppendInt(append(dst, "\r\nContent-Length: "...), int64(length), 10)
-	dst = append(dst, "\r\nLast-Modified: Sat, 21 Nov 2026 21:14:04 GMT\r\nETag: \"6740a1cc-61a8\"\r\nVary: Accept-Encoding\r\n"+
-		"Cache-Control: max-age=600\r\nX-Content-Type-Options: nosniff\r\n"...)
+	dst = append(dst,
+		"\r\nLast-Modified: Sat, 21 Nov 2026 21:14:04 GMT\r\nETag: \"6740a1cc-61a8\"\r\nVary: Accept-Encoding\r\n"+
+			"Cache-Control: max-age=600\r\nX-Content-Type-Options: nosniff\r\n"...)
 	if gzip {
 		dst = append(dst, "Content-Encoding: gzip\r\n"...)
 	}

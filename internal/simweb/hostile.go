@@ -145,7 +145,8 @@ func (w *Web) makeHostile() error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("simweb: no hostile scenario %q; there are %s", name, strings.Join(HostileScenarios(), ", "))
+			return fmt.Errorf("simweb: no hostile scenario %q; there are %s", name,
+				strings.Join(HostileScenarios(), ", "))
 		}
 	}
 	return nil

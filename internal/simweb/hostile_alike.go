@@ -37,7 +37,8 @@ func alike(w *Web, add func(hostileHost)) {
 
 // framed returns a page with the frame that all pages of a site share, some 100 words.
 func framed(site uint64, text string, refs []string) string {
-	return links(refs...) + "<p>" + words(site, 60) + "</p><main>" + text + "</main><footer>" + words(site+100, 40) + "</footer>"
+	return links(refs...) + "<p>" + words(site, 60) + "</p><main>" + text + "</main><footer>" +
+		words(site+100, 40) + "</footer>"
 }
 
 // words returns n words, drawn by seed.

@@ -85,25 +85,20 @@ func endlessBody(w *Web, add func(hostileHost)) {
 	body := func(head, piece string) func(s *session, q *wish) bool {
 		return func(s *session, q *wish) bool { return s.flood(htmlHead+head+"\r\n", piece) }
 	}
-	addEach(w, add, "endless-body",
-		body("Content-Length: 9223372036854775807\r\n", text),
-		body("Transfer-Encoding: chunked\r\n", "4000\r\n"+text+"\r\n"),
-		body("", text),
+	addEach(w, add, "endless-body", body("Content-Length: 9223372036854775807\r\n", text),
+		body("Transfer-Encoding: chunked\r\n", "4000\r\n"+text+"\r\n"), body("", text),
 		body("Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX: y", "\r\nX: "+text))
 }
 
-// endlessHead: an endless header line, endless header lines, endless interim responses, endless blank
-// lines.
+// endlessHead: an endless header line, endless header lines, endless interim responses, endless blank lines.
 func endlessHead(w *Web, add func(hostileHost)) {
 	long := strings.Repeat("x", 8<<10)
 	head := func(start, piece string) func(s *session, q *wish) bool {
 		return func(s *session, q *wish) bool { return s.flood(start, piece) }
 	}
-	addEach(w, add, "endless-head",
-		head("HTTP/1.1 200 OK\r\nX: ", long),
+	addEach(w, add, "endless-head", head("HTTP/1.1 200 OK\r\nX: ", long),
 		head("HTTP/1.1 200 OK\r\n", strings.Repeat("A: b\r\n", 1000)),
-		head("", "HTTP/1.1 103 Early Hints\r\nLink: <"+long+">\r\n\r\n"),
-		head("", strings.Repeat("\r\n", 1000)))
+		head("", "HTTP/1.1 103 Early Hints\r\nLink: <"+long+">\r\n\r\n"), head("", strings.Repeat("\r\n", 1000)))
 }
 
 // trickle: one byte per second in the head and in the body, silence before the head and in the body, and an
@@ -155,7 +150,8 @@ func redirects(w *Web, add func(hostileHost)) {
 	for i := range 5 {
 		seeds := []string{}
 		if i == 0 {
-			for _, p := range [...]string{"/self", "/two", "/chain/0", "/ftp", "/script", "/long", "/endless", "/nowhere"} {
+			for _, p := range [...]string{"/self", "/two", "/chain/0", "/ftp", "/script", "/long",
+				"/endless", "/nowhere"} {
 				seeds = append(seeds, "http://"+name(0)+p)
 			}
 		}
@@ -230,7 +226,8 @@ func desync(w *Web, add func(hostileHost)) {
 			return htmlHead + length(5) + "Transfer-Encoding: chunked\r\n\r\n" + chunk(b, "") + "0\r\n\r\n" + forged
 		},
 		func(b string) string {
-			return htmlHead + "Transfer-Encoding: chunked\r\n" + length(3) + "\r\n" + chunk(b, ";x=\"\r") + "0;y\r\nZ: 1\r\n\r\n" + forged
+			return htmlHead + "Transfer-Encoding: chunked\r\n" + length(3) + "\r\n" + chunk(b, ";x=\"\r") +
+				"0;y\r\nZ: 1\r\n\r\n" + forged
 		},
 		func(b string) string {
 			return strings.ReplaceAll(htmlHead+"Transfer-Encoding: chunked\r\n\r\n", "\r\n", "\n") +
@@ -278,7 +275,8 @@ func desync(w *Web, add func(hostileHost)) {
 	early := w.hostileName("desync", len(forms))
 	silent := func(s *session, q *wish) bool { return s.hold("") }
 	add(hostileHost{name: early, accept: func(conn net.Conn, _ uint16) bool {
-		go io.WriteString(conn, strings.Replace(forged, "forged", "first!", 1)) // the goroutine ends with the connection
+		// The goroutine ends with the connection.
+		go io.WriteString(conn, strings.Replace(forged, "forged", "first!", 1))
 		return false
 	}, serve: silent, robots: silent})
 }

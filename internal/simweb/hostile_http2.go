@@ -51,17 +51,20 @@ func badHTTP2(w *Web, add func(hostileHost)) {
 			s.send(frame(1, 4, s.stream, "\x88") + frame(0, 0, s.stream, "half") + frame(0, 1, s.stream+2, "forged"))
 		},
 		14: func(s *frameServer) { // RST_STREAM within the body
-			s.send(frame(1, 4, s.stream, "\x88") + frame(0, 0, s.stream, "half") + frame(3, 0, s.stream, "\x00\x00\x00\x02"))
+			s.send(frame(1, 4, s.stream, "\x88") + frame(0, 0, s.stream, "half") +
+				frame(3, 0, s.stream, "\x00\x00\x00\x02"))
 		},
 	} {
 		name := w.hostileName("bad-http2", i)
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"}, accept: func(c net.Conn, port uint16) bool {
-			if port == 443 {
-				t := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*leaf()}, NextProtos: []string{"h2"}})
-				(&frameServer{conn: t}).serve(f)
-			}
-			return true
-		}})
+		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
+			accept: func(c net.Conn, port uint16) bool {
+				if port == 443 {
+					t := tls.Server(c,
+						&tls.Config{Certificates: []tls.Certificate{*leaf()}, NextProtos: []string{"h2"}})
+					(&frameServer{conn: t}).serve(f)
+				}
+				return true
+			}})
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 // nameScenarios are hosts with misbehaving names or certificates, or endless URLs.
 func nameScenarios() []scenario {
 	return []scenario{
-		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments}, {"wildcard-dns", wildcardDNS},
-		{"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm}, {"star-farm", starFarm},
-		{"chain-farm", chainFarm}, {"ring-farm", ringFarm}, {"colliding-urls", collidingURLs},
-		{"dns-slow", dnsSlow}, {"dns-silent", dnsSilent}, {"dns-inside", dnsInside}, {"dns-many", dnsMany}, {"dns-victim", dnsVictim},
-		{"tls-stalls", tlsStalls}, {"tls-chains", tlsChains},
+		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments},
+		{"wildcard-dns", wildcardDNS}, {"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm},
+		{"star-farm", starFarm}, {"chain-farm", chainFarm}, {"ring-farm", ringFarm}, {"colliding-urls", collidingURLs},
+		{"dns-slow", dnsSlow}, {"dns-silent", dnsSilent}, {"dns-inside", dnsInside}, {"dns-many", dnsMany},
+		{"dns-victim", dnsVictim}, {"tls-stalls", tlsStalls}, {"tls-chains", tlsChains},
 	}
 }
 
@@ -54,7 +54,8 @@ func calendar(w *Web, add func(hostileHost)) {
 			day = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 		}
 		var refs []string
-		for _, d := range [][3]int{{0, 0, 1}, {0, 0, -1}, {0, 0, 7}, {0, 0, -7}, {0, 1, 0}, {0, -1, 0}, {1, 0, 0}, {-1, 0, 0}} {
+		for _, d := range [][3]int{{0, 0, 1}, {0, 0, -1}, {0, 0, 7}, {0, 0, -7}, {0, 1, 0}, {0, -1, 0},
+			{1, 0, 0}, {-1, 0, 0}} {
 			refs = append(refs, day.AddDate(d[0], d[1], d[2]).Format("/2006/01/02"))
 		}
 		return s.page(q, links(refs...))
@@ -76,7 +77,8 @@ func sessionIDs(w *Web, add func(hostileHost)) {
 // repeatedSegments: relative links on pages that answer under any path, so paths grow forever.
 func repeatedSegments(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("repeated-segments", 0), serve: func(s *session, q *wish) bool {
-		return s.page(q, links("about/", "en/", "../about/en/", "./en/about/index.php/", "?p="+strconv.Itoa(len(q.path))))
+		return s.page(q,
+			links("about/", "en/", "../about/en/", "./en/about/index.php/", "?p="+strconv.Itoa(len(q.path))))
 	}})
 }
 
@@ -245,7 +247,9 @@ func collidingURLs(w *Web, add func(hostileHost)) {
 func dnsSlow(w *Web, add func(hostileHost)) {
 	for i := range 20 {
 		addr := deadAddr(hostileNet, 100+i%5)
-		add(hostileHost{name: w.hostileName("dns-slow", i), serve: func(s *session, q *wish) bool { return s.page(q, links("/a", "/b")) },
+		add(hostileHost{name: w.hostileName("dns-slow", i), serve: func(s *session, q *wish) bool {
+			return s.page(q, links("/a", "/b"))
+		},
 			resolve: func(string) names { return names{v4: []netip.Addr{addr}, wait: 4 * time.Second} }, addr: addr})
 		w.hostile.own(addr)
 	}
@@ -254,12 +258,15 @@ func dnsSlow(w *Web, add func(hostileHost)) {
 // dnsSilent: a PLD with two hundred names, and forty PLDs with one name each, whose name servers never
 // answer; the caller gives up after 7 s.
 func dnsSilent(w *Web, add func(hostileHost)) {
-	add(silent(w.hostileName("dns-silent", 0), 200, func(i int) string { return fmt.Sprintf("http://h%d.%s/", i, w.hostileName("dns-silent", 0)) }))
+	add(silent(w.hostileName("dns-silent", 0), 200, func(i int) string {
+		return fmt.Sprintf("http://h%d.%s/", i, w.hostileName("dns-silent", 0))
+	}))
 	add(silent("silent", 40, func(i int) string { return fmt.Sprintf("http://www.p%d.silent/", i) }))
 }
 
 func silent(name string, n int, seed func(i int) string) hostileHost {
-	h := hostileHost{name: name, wild: true, resolve: func(string) names { return names{fail: DNSTimeout, wait: 7 * time.Second} }}
+	h := hostileHost{name: name, wild: true,
+		resolve: func(string) names { return names{fail: DNSTimeout, wait: 7 * time.Second} }}
 	for i := range n {
 		h.seeds = append(h.seeds, seed(i))
 	}
@@ -269,13 +276,17 @@ func silent(name string, n int, seed func(i int) string) hostileHost {
 // dnsInside: names that resolve to private networks, alone and mixed with an address of their own. The
 // latter serve pages.
 func dnsInside(w *Web, add func(hostileHost)) {
-	inside := []string{"10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255",
-		"198.18.0.1", "192.0.2.1"}
+	inside := []string{"10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+		"255.255.255.255", "198.18.0.1", "192.0.2.1"}
 	for i, text := range inside {
 		a := netip.MustParseAddr(text)
-		add(hostileHost{name: w.hostileName("dns-inside", i), resolve: func(string) names { return names{v4: []netip.Addr{a}} }})
+		add(hostileHost{name: w.hostileName("dns-inside", i), resolve: func(string) names {
+			return names{v4: []netip.Addr{a}}
+		}})
 		own := deadAddr(hostileNet, 110+i)
-		add(hostileHost{name: w.hostileName("dns-mixed", i), addr: own, serve: func(s *session, q *wish) bool { return s.page(q, "<html>x") },
+		add(hostileHost{name: w.hostileName("dns-mixed", i), addr: own, serve: func(s *session, q *wish) bool {
+			return s.page(q, "<html>x")
+		},
 			resolve: func(string) names { return names{v4: []netip.Addr{a, own, a}} }})
 		w.hostile.own(own)
 	}
@@ -306,7 +317,9 @@ func dnsVictim(w *Web, add func(hostileHost)) {
 	if len(w.hosts) > 0 {
 		victim.v4 = w.hosts[0].addrs
 	}
-	add(hostileHost{name: name, wild: true, resolve: func(string) names { return victim }, serve: func(s *session, q *wish) bool {
+	add(hostileHost{name: name, wild: true, resolve: func(string) names {
+		return victim
+	}, serve: func(s *session, q *wish) bool {
 		r := rng(pathNumber(w.opt.Seed, []byte(q.host+string(q.path))))
 		var refs []string
 		for range 5 {

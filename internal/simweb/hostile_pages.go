@@ -124,7 +124,8 @@ func hugePages(w *Web, add func(hostileHost)) {
 		b.WriteString(strings.Repeat("<div>", 60_000) + "<a href=/after>" + strings.Repeat("</div>", 60_000))
 	})
 	page(4, func(b *strings.Builder) {
-		b.WriteString(strings.Repeat("<svg><desc>", 30_000) + "<a href=/after>" + strings.Repeat("</desc></svg>", 30_000))
+		b.WriteString(strings.Repeat("<svg><desc>", 30_000) + "<a href=/after>" +
+			strings.Repeat("</desc></svg>", 30_000))
 	})
 	page(5, func(b *strings.Builder) {
 		b.WriteString("<a href=/before><p " + strings.Repeat("x", 1<<20*scale))

@@ -57,7 +57,8 @@ func robotsPatterns(w *Web, add func(hostileHost)) {
 	var many, groups strings.Builder
 	for i := range 5000 {
 		many.WriteString("Disallow: /" + strings.Repeat("a*", i%200+1) + "b" + strconv.Itoa(i) + "$\n")
-		groups.WriteString("User-agent: bot" + strconv.Itoa(i) + "\nUser-agent: *\nDisallow: /*" + strconv.Itoa(i) + "*a*b$\n")
+		groups.WriteString("User-agent: bot" + strconv.Itoa(i) + "\nUser-agent: *\nDisallow: /*" +
+			strconv.Itoa(i) + "*a*b$\n")
 	}
 	for i, rules := range []string{
 		"Disallow: /" + strings.Repeat("*a", 500) + "b\nDisallow: " + strings.Repeat("/*", 2000) + "x$\n",

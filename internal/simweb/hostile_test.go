@@ -41,8 +41,7 @@ func TestHostileHostsAreApart(t *testing.T) {
 	}
 }
 
-// TestHostileBytesAreCounted: an endless body ends when the client closes, and the log counts the bytes
-// sent.
+// TestHostileBytesAreCounted: an endless body ends when the client closes, and the log counts the bytes sent.
 func TestHostileBytesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := hostileWeb(t, "endless-body")

@@ -17,23 +17,27 @@ import (
 	"time"
 )
 
+// drain reads until the client closes.
+func drain(c net.Conn) { io.Copy(io.Discard, c) }
+
+// drip writes a byte a second.
+func drip(c net.Conn, p []byte) {
+	for _, b := range p {
+		if _, err := c.Write([]byte{b}); err != nil {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	drain(c)
+}
+
 // tlsStalls: https hosts that stop, babble or trickle at each stage of a handshake and after it.
 func tlsStalls(w *Web, add func(hostileHost)) {
-	drain := func(c net.Conn) { io.Copy(io.Discard, c) } // until the client closes
 	hello := func(c net.Conn) { c.Read(make([]byte, 4096)) }
-	trickle := func(c net.Conn, p []byte) {
-		for _, b := range p {
-			if _, err := c.Write([]byte{b}); err != nil {
-				return
-			}
-			time.Sleep(time.Second)
-		}
-		drain(c)
-	}
 	stages := []func(c net.Conn){
 		0: func(c net.Conn) { hello(c); drain(c) },                            // no answer
 		1: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3}); drain(c) }, // half of a record header
-		2: func(c net.Conn) { hello(c); trickle(c, append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 300)...)) },
+		2: func(c net.Conn) { hello(c); drip(c, append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 300)...)) },
 		3: func(c net.Conn) { hello(c); c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) },                // a fatal alert
 		4: func(c net.Conn) { hello(c) },                                                        // end of connection
 		5: func(c net.Conn) { hello(c); io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, // not TLS at all
@@ -53,18 +57,20 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 				}
 			}
 		},
-		8: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff}); drain(c) }, // 16 MiB ServerHello
+		// 16 MiB ServerHello.
+		8: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff}); drain(c) },
 	}
 	n := 0
 	host := func(f func(c net.Conn)) {
 		name := w.hostileName("tls-stalls", n)
 		n++
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"}, accept: func(c net.Conn, port uint16) bool {
-			if port == 443 {
-				f(c)
-			}
-			return true
-		}})
+		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
+			accept: func(c net.Conn, port uint16) bool {
+				if port == 443 {
+					f(c)
+				}
+				return true
+			}})
 	}
 	for _, f := range stages {
 		host(f)
@@ -81,7 +87,7 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 	secure(func(c *tls.Conn) { drain(c) })
 	secure(func(c *tls.Conn) {
 		c.Read(make([]byte, 4096))
-		trickle(c, []byte("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 300)))
+		drip(c, []byte("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 300)))
 	})
 	secure(func(c *tls.Conn) {
 		c.Read(make([]byte, 4096))
@@ -96,10 +102,14 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 func tlsChains(w *Web, add func(hostileHost)) {
 	for i, f := range [...]func(a *authority, name string) *tls.Certificate{
 		func(a *authority, name string) *tls.Certificate {
-			return a.issue(func(t *x509.Certificate) { t.DNSNames, t.NotAfter = []string{name}, t.NotBefore.AddDate(0, 0, 1) })
+			return a.issue(func(t *x509.Certificate) {
+				t.DNSNames, t.NotAfter = []string{name}, t.NotBefore.AddDate(0, 0, 1)
+			})
 		},
 		func(a *authority, name string) *tls.Certificate {
-			return a.issue(func(t *x509.Certificate) { t.DNSNames, t.NotBefore = []string{name}, t.NotAfter.AddDate(0, 0, -1) })
+			return a.issue(func(t *x509.Certificate) {
+				t.DNSNames, t.NotBefore = []string{name}, t.NotAfter.AddDate(0, 0, -1)
+			})
 		},
 		func(a *authority, _ string) *tls.Certificate {
 			return a.issue(func(t *x509.Certificate) { t.DNSNames = []string{"other.test"} })
@@ -127,12 +137,13 @@ func tlsChains(w *Web, add func(hostileHost)) {
 	} {
 		name := w.hostileName("tls-chains", i)
 		cert := sync.OnceValue(func() *tls.Certificate { return f(w.authority(), name) })
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"}, accept: func(c net.Conn, port uint16) bool {
-			if port == 443 {
-				answerOnce(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert()}}))
-			}
-			return true
-		}})
+		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
+			accept: func(c net.Conn, port uint16) bool {
+				if port == 443 {
+					answerOnce(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert()}}))
+				}
+				return true
+			}})
 	}
 }
 
@@ -146,7 +157,8 @@ func answerOnce(c net.Conn) {
 		io.WriteString(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		return
 	}
-	io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9\r\nConnection: close\r\n\r\n<html>tls")
+	io.WriteString(c,
+		"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9\r\nConnection: close\r\n\r\n<html>tls")
 }
 
 // issue signs a certificate after change has modified it; nil means no change.
@@ -172,7 +184,8 @@ func (a *authority) sign(t, parent *x509.Certificate) []byte {
 
 func (a *authority) selfSigned(name string) *tls.Certificate {
 	from, to := validity()
-	t := &x509.Certificate{SerialNumber: big.NewInt(8), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: from, NotAfter: to}
+	t := &x509.Certificate{SerialNumber: big.NewInt(8), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: from, NotAfter: to}
 	return &tls.Certificate{Certificate: [][]byte{a.sign(t, t)}, PrivateKey: a.key}
 }
 
@@ -181,11 +194,12 @@ func (a *authority) selfSigned(name string) *tls.Certificate {
 func (a *authority) maze(name string, n int) *tls.Certificate {
 	from, to := validity()
 	ca := func(serial int) *x509.Certificate {
-		return &x509.Certificate{SerialNumber: big.NewInt(int64(serial)), Subject: pkix.Name{CommonName: "maze"}, NotBefore: from, NotAfter: to,
-			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		return &x509.Certificate{SerialNumber: big.NewInt(int64(serial)), Subject: pkix.Name{CommonName: "maze"},
+			NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	}
 	first := ca(1)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(9), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: from, NotAfter: to}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(9), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name}, NotBefore: from, NotAfter: to}
 	c := &tls.Certificate{Certificate: [][]byte{a.sign(leaf, first)}, PrivateKey: a.key}
 	for i := range n {
 		c.Certificate = append(c.Certificate, a.sign(ca(i+2), first))

@@ -292,7 +292,8 @@ func TestGapsOfHostileHosts(t *testing.T) {
 		want  string
 	}{
 		{"left, noticed late", 20 * time.Millisecond, 30 * time.Millisecond, 0, 10 * time.Millisecond, ""},
-		{"left, too soon", 20 * time.Millisecond, 23 * time.Millisecond, 0, 3 * time.Millisecond, "asked again 3ms after"},
+		{"left, too soon", 20 * time.Millisecond, 23 * time.Millisecond, 0, 3 * time.Millisecond,
+			"asked again 3ms after"},
 		{"both open", 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 0, "2 connections"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

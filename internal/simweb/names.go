@@ -43,8 +43,7 @@ var formParts = [numForms][2]string{
 	{"f", ".pdf"}, {"f", ".png"}, {"f", ".json"}, {"f", ".txt"},
 }
 
-// shape draws the directory and form of an index of a live host. They depend only on the index and its
-// kind.
+// shape draws the directory and form of an index of a live host. They depend only on the index and its kind.
 func shape(h *host, page uint32, k Kind) (dir, form int) {
 	x := hash(h.key, uint64(page), saltPath)
 	dir = pick(x&0xff, [8]uint64{62, 51, 46, 26, 20, 15, 20, 16})

@@ -23,7 +23,8 @@ type Options struct {
 	IPv6Addrs    []netip.Addr // addresses of hosts drawn by IPv6; empty means ::1
 	Suffixes     []string     // public suffixes of the PLDs; empty means invented one-label suffixes
 	SeedURLs     int          // roots among Seeds(); 0 means 1
-	// Skew is how unequal the in-links of PLDs are, 1 to 3: PLD p of n gets them with density (p/n)^(2^-Skew - 1). 0 means 3.
+	// Skew is how unequal the in-links of PLDs are, 1 to 3: PLD p of n gets them with density (p/n)^(2^-Skew
+	// - 1). 0 means 3.
 	Skew int
 	// Communities is the number of groups of PLDs; nine of ten links between ordinary hosts stay in a group. 0 means 1.
 	Communities int
@@ -206,8 +207,7 @@ func (o *Options) Validate() error {
 		bad("option FirstIP %s is no IPv4 address", o.FirstIP)
 	}
 	p := &o.Page
-	sum := p.NotFound + p.ServerError + p.Redirect + p.RedirectCross + p.RedirectChain + p.RedirectLoop +
-		p.NonHTML
+	sum := p.NotFound + p.ServerError + p.Redirect + p.RedirectCross + p.RedirectChain + p.RedirectLoop + p.NonHTML
 	if sum > 0.75 {
 		bad("shares in Page sum to %.2f, more than 0.75", sum)
 	}

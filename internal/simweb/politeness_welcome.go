@@ -16,7 +16,8 @@ func welcomeScenarios() []scenario {
 		{"welcome-refusing", steady(403, "", "<title>Forbidden</title>")},
 		{"welcome-challenges", challenges},
 		{"welcome-hang-ups", func(w *Web, add func(hostileHost)) {
-			addSite(w, add, "welcome-hang-ups", 0, func(s *session, _ *wish, _ int) bool { abort(s.conn); return false })
+			addSite(w, add, "welcome-hang-ups", 0,
+				func(s *session, _ *wish, _ int) bool { abort(s.conn); return false })
 		}},
 		{"welcome-directory", forbiddenDirectory},
 		{"welcome-retry-after", retryAfter},
@@ -43,7 +44,8 @@ const PatienceAsked = 30 * time.Minute
 
 // addSite adds a host whose answer may depend on the number of previous requests, except those for robots
 // rules.
-func addSite(w *Web, add func(hostileHost), scenario string, i int, serve func(s *session, q *wish, n int) bool, seeds ...string) {
+func addSite(w *Web, add func(hostileHost), scenario string, i int, serve func(s *session, q *wish, n int) bool,
+	seeds ...string) {
 	name := w.hostileName(scenario, i)
 	if seeds == nil {
 		for k := range welcomeURLs {
@@ -64,7 +66,8 @@ func addSite(w *Web, add func(hostileHost), scenario string, i int, serve func(s
 // status sends a whole response; header has complete lines.
 func (s *session) status(code int, header, body string) bool {
 	s.code = code
-	return s.reply("HTTP/1.1 "+strconv.Itoa(code)+" "+http.StatusText(code)+"\r\nContent-Type: text/html\r\n"+header, body)
+	return s.reply("HTTP/1.1 "+strconv.Itoa(code)+" "+http.StatusText(code)+
+		"\r\nContent-Type: text/html\r\n"+header, body)
 }
 
 // steady is a scenario of one host with always the same answer.
@@ -85,7 +88,8 @@ func challenges(w *Web, add func(hostileHost)) {
 		{202, "X-Amzn-Waf-Action: challenge\r\n", ""},
 		{200, "", `<html><iframe src="/_Incapsula_Resource?CWUDNSAI=9">Request unsuccessful.</iframe></html>`},
 	} {
-		addSite(w, add, "welcome-challenges", i, func(s *session, _ *wish, _ int) bool { return s.status(c.code, c.header, c.body) })
+		addSite(w, add, "welcome-challenges", i,
+			func(s *session, _ *wish, _ int) bool { return s.status(c.code, c.header, c.body) })
 	}
 }
 
@@ -98,7 +102,8 @@ func few(w *Web, add func(hostileHost)) {
 		for k := range seeds {
 			seeds[k] = "http://" + name + "/" + strconv.Itoa(k)
 		}
-		addSite(w, add, "welcome-few", i, func(s *session, _ *wish, _ int) bool { return s.status(code, "", "") }, seeds...)
+		addSite(w, add, "welcome-few", i,
+			func(s *session, _ *wish, _ int) bool { return s.status(code, "", "") }, seeds...)
 	}
 }
 

@@ -47,8 +47,7 @@ type Server struct {
 	err      error
 }
 
-// Start starts the servers. They stop when ctx ends; the caller must still call Close, which waits for
-// them.
+// Start starts the servers. They stop when ctx ends; the caller must still call Close, which waits for them.
 func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	s := &Server{w: w, requests: opt.Requests, accepts: NewConns()}
 	var err error
@@ -57,7 +56,8 @@ func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	}
 	for i := 0; err == nil && i < max(1, opt.DNSServers); i++ {
 		var n *nameServer
-		if n, err = startNameServer(opt.DNSPort, &badNetwork{names: w, opt: opt, stop: s.accepts.Stopped()}); err == nil {
+		if n, err = startNameServer(opt.DNSPort,
+			&badNetwork{names: w, opt: opt, stop: s.accepts.Stopped()}); err == nil {
 			s.names = append(s.names, n)
 		}
 		opt.DNSPort = 0

@@ -501,8 +501,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	}
 }
 
-// TestClientThatGivesUp: a client that gives up on a slow host and returns doesn't count as two
-// connections.
+// TestClientThatGivesUp: a client that gives up on a slow host and returns doesn't count as two connections.
 func TestClientThatGivesUp(t *testing.T) {
 	o := plain(3)
 	o.SlowHosts, o.SlowDelay = 1, time.Minute
@@ -526,8 +525,7 @@ func TestClientThatGivesUp(t *testing.T) {
 	}
 }
 
-// TestLateNames: answers are late by DNSDelay, and every DNSLossEvery-th query gets none; TCP loses
-// nothing.
+// TestLateNames: answers are late by DNSDelay, and every DNSLossEvery-th query gets none; TCP loses nothing.
 func TestLateNames(t *testing.T) {
 	o := Defaults(1)
 	o.Pages, o.Hosts, o.PLDs, o.IPs = 50, 10, 5, 2

@@ -72,10 +72,13 @@ func TestRead(t *testing.T) {
 			urls: "http://h/1"},
 		{name: "prefixes", body: `<s:urlset xmlns:s="x"><s:url><s:loc>http://h/1</s:loc></s:url></s:urlset>`,
 			form: URLSet, urls: "http://h/1"},
-		{name: "images and videos", body: urlset("http://h/1</loc><image:image><image:loc>http://i/1</image:loc></image:image><loc>http://h/2"), form: URLSet,
-			urls: "http://h/1 http://h/2"},
-		{name: "sitemap in a urlset", body: "<urlset><sitemap><loc>http://h/1</loc></sitemap><url><loc>http://h/2</loc></url></urlset>", form: URLSet, urls: "http://h/2"},
-		{name: "index", body: "<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap><sitemap><loc>http://h/2.xml.gz</loc></sitemap></sitemapindex>",
+		{name: "images and videos",
+			body: urlset("http://h/1</loc><image:image><image:loc>http://i/1</image:loc></image:image><loc>http://h/2"),
+			form: URLSet, urls: "http://h/1 http://h/2"},
+		{name: "sitemap in a urlset", body: "<urlset><sitemap><loc>http://h/1</loc></sitemap><url><loc>http://h/2</" +
+			"loc></url></urlset>", form: URLSet, urls: "http://h/2"},
+		{name: "index", body: "<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap><sitemap><loc>http://h/" +
+			"2.xml.gz</loc></sitemap></sitemapindex>",
 			form: Index, urls: "http://h/1.xml http://h/2.xml.gz"},
 		{name: "references", body: urlset("http://h/?a=1&amp;b=2&#38;c&#x3d;3&apos;&quot;&lt;&gt;"), form: URLSet,
 			urls: `http://h/?a=1&b=2&c=3'"<>`},
@@ -102,38 +105,55 @@ func TestRead(t *testing.T) {
 			err: ErrTag},
 		{name: "too deep", body: "<urlset>" + strings.Repeat("<a>", 1000), form: URLSet, err: ErrDeep},
 		{name: "entities", body: `<!DOCTYPE urlset [<!ENTITY a "b">]>` + urlset("http://h/&a;"), err: ErrDTD},
-		{name: "late entities", body: "<urlset><!DOCTYPE urlset [<!ENTITY a 'b'>]><url><loc>&a;</loc></url></urlset>", form: URLSet, err: ErrDTD},
+		{name: "late entities", body: "<urlset><!DOCTYPE urlset [<!ENTITY a 'b'>]><url><loc>&a;</loc></url></urlset>",
+			form: URLSet, err: ErrDTD},
 		{name: "document type without declarations",
 			body: `<!DOCTYPE urlset SYSTEM "http://h/x.dtd">` + urlset("http://h/1"), form: URLSet, urls: "http://h/1"},
 		{name: "HTML", body: "<!DOCTYPE html><html><body><urlset><url><loc>http://h/1</loc></url></urlset>",
 			err: ErrForm},
 		{name: "nothing", body: "", err: ErrForm},
 		{name: "text", body: "hello, world\n", err: ErrForm},
-		{name: "list", body: "http://h/1\r\n\n  HTTPS://h/2 \rhttp://h/3\nno URL\nhttp://h/ 4\nftp://h/5\nhttp://h/6", form: List,
-			urls: "http://h/1 HTTPS://h/2 http://h/3 http://h/6", faults: 3},
+		{name: "list", body: "http://h/1\r\n\n  HTTPS://h/2 \rhttp://h/3\nno URL\nhttp://h/ 4\nftp://h/5\nhttp://h/6",
+			form: List, urls: "http://h/1 HTTPS://h/2 http://h/3 http://h/6", faults: 3},
 		{name: "list with BOM", body: "\xef\xbb\xbfhttp://h/ü\n", form: List, urls: "http://h/ü"},
 		{name: "list with a long line",
 			body: "http://h/1\nhttp://h/" + strings.Repeat("x", 100_000) + "\nhttp://h/2\n", form: List,
 			urls: "http://h/1 http://h/2", faults: 1},
-		{name: "RSS 2.0", body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image><item><link>http://h/1</link><guid>http://h/g</guid></item>" +
-			"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>",
+		{name: "RSS 2.0",
+			body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image>" +
+				"<item><link>http://h/1</link><guid>http://h/g</guid></item>" +
+				"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>",
 			form: RSS, urls: "http://h/1 http://h/?a&b"},
-		{name: "RSS 1.0", body: "<rdf:RDF><channel><link>http://h/</link></channel><item rdf:about='x'><link>http://h/1</link></item></rdf:RDF>", form: RSS, urls: "http://h/1"},
-		{name: "Atom", body: `<feed><link href="http://h/"/><entry><link href="http://h/1"/><link rel='self' href='http://h/s'/><link rel="alternate" href="http://h/2?a&amp;b" />` +
-			`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom,
+		{name: "RSS 1.0", body: "<rdf:RDF><channel><link>http://h/</link></channel><item " +
+			"rdf:about='x'><link>http://h/1</link></item></rdf:RDF>", form: RSS, urls: "http://h/1"},
+		{name: "Atom",
+			body: `<feed><link href="http://h/"/><entry><link href="http://h/1"/><link rel='self' href='http://h/s'/>` +
+				`<link rel="alternate" href="http://h/2?a&amp;b" />` +
+				`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom,
 			urls: "http://h/1 http://h/2?a&b"},
-		{name: "RSS guid", body: rss("<guid>http://h/1</guid>", "<guid isPermaLink='true'>http://h/2</guid>", "<guid isPermaLink=\"false\">http://h/3</guid>",
-			"<guid isPermaLink='FALSE'>http://h/3</guid>", "<guid>a name</guid>", "<guid>http://h/4</guid><link></link>", "<guid>http://h/g</guid><link>http://h/5</link>",
-			"<link>http://h/6</link><guid>http://h/g</guid>", "<title>none</title>", "<guid><![CDATA[ HTTP://h/7?a&b ]]></guid>", "<guid isPermaLink=''>http://h/8</guid>",
-			"<guid>http://h/9</guid><source><link>http://h/s</link></source>", "<guid/>", "<guid>http://h/&nbsp;</guid>"),
-			form: RSS, urls: "http://h/1 http://h/2 http://h/4 http://h/5 http://h/6 HTTP://h/7?a&b http://h/8 http://h/9"},
+		{name: "RSS guid", body: rss("<guid>http://h/1</guid>", "<guid isPermaLink='true'>http://h/2</guid>",
+			"<guid isPermaLink=\"false\">http://h/3</guid>", "<guid isPermaLink='FALSE'>http://h/3</guid>",
+			"<guid>a name</guid>", "<guid>http://h/4</guid><link></link>",
+			"<guid>http://h/g</guid><link>http://h/5</link>", "<link>http://h/6</link><guid>http://h/g</guid>",
+			"<title>none</title>", "<guid><![CDATA[ HTTP://h/7?a&b ]]></guid>",
+			"<guid isPermaLink=''>http://h/8</guid>", "<guid>http://h/9</guid><source><link>http://h/s</link></source>",
+			"<guid/>", "<guid>http://h/&nbsp;</guid>"),
+			form: RSS,
+			urls: "http://h/1 http://h/2 http://h/4 http://h/5 http://h/6 HTTP://h/7?a&b http://h/8 http://h/9"},
 		{name: "guid outside of an item", body: "<rss><channel><guid>http://h/1</guid></channel></rss>", form: RSS},
 		{name: "relative links", body: rss("<link>/1</link>", "<link>2?a&amp;b</link>"), form: RSS, urls: "/1 2?a&b"},
-		{name: "xml:base", body: `<feed xml:base="http://h/a/"><entry><link href="1"/></entry><entry xml:base='b/&#x63;/'><link href="2"/><link xml:base="d/" href="3"/>` +
-			`<link xml:base="d/" href="4"></link><link href="5"/></entry><entry xml:base='x/'/><entry><link href="6"/></entry></feed>`, form: Atom,
-			urls: "http://h/a/|1 http://h/a/|b/c/|2 http://h/a/|b/c/|d/|3 http://h/a/|b/c/|d/|4 http://h/a/|b/c/|5 http://h/a/|6"},
-		{name: "xml:base in RSS", body: `<rss xml:base="http://h/"><channel xml:base="a/"><item><link>1</link></item></channel></rss>`, form: RSS, urls: "http://h/|a/|1"},
-		{name: "xml:base in a sitemap", body: `<urlset xml:base="http://h/"><url><loc>http://h/1</loc></url></urlset>`, form: URLSet, urls: "http://h/1"},
+		{name: "xml:base",
+			body: `<feed xml:base="http://h/a/"><entry><link href="1"/></entry><entry xml:base='b/&#x63;/'><link ` +
+				`href="2"/><link xml:base="d/" href="3"/>` +
+				`<link xml:base="d/" href="4"></link><link href="5"/></entry><entry xml:base='x/'/><entry><link ` +
+				`href="6"/></entry></feed>`, form: Atom,
+			urls: "http://h/a/|1 http://h/a/|b/c/|2 http://h/a/|b/c/|d/|3 http://h/a/|b/c/|d/|4 " +
+				"http://h/a/|b/c/|5 http://h/a/|6"},
+		{name: "xml:base in RSS",
+			body: `<rss xml:base="http://h/"><channel xml:base="a/"><item><link>1</link></item></channel></rss>`,
+			form: RSS, urls: "http://h/|a/|1"},
+		{name: "xml:base in a sitemap", body: `<urlset xml:base="http://h/"><url><loc>http://h/1</loc></url></urlset>`,
+			form: URLSet, urls: "http://h/1"},
 		{name: "UTF-8 BOM", body: "\xef\xbb\xbf" + urlset("http://h/ü"), form: URLSet, urls: "http://h/ü"},
 		{name: "UTF-16LE", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.UseBOM), form: URLSet,
 			urls: "http://h/ü"},
@@ -158,8 +178,7 @@ func TestRead(t *testing.T) {
 			}
 			if !errors.Is(err, c.err) || urls != c.urls || sum.Form != c.form || sum.Faults != c.faults {
 				t.Errorf("%s packed %d times: got %v %q, %d faults, %v; want %v %q, %d, %v", c.name, layers,
-					sum.Form, urls, sum.Faults, err,
-					c.form, c.urls, c.faults, c.err)
+					sum.Form, urls, sum.Faults, err, c.form, c.urls, c.faults, c.err)
 			}
 			if f := Sniff(body); layers > 0 && f != Packed || layers == 0 && f != c.form {
 				t.Errorf("%s packed %d times: Sniff says %v", c.name, layers, f)
@@ -175,8 +194,8 @@ func TestRead(t *testing.T) {
 func TestDates(t *testing.T) {
 	entry := func(inner string) string { return "<url>" + inner + "</url>" }
 	loc := func(n int) string { return fmt.Sprintf("<loc>http://h/%d</loc>", n) }
-	dates := []string{"2024-05-06T07:08:09Z", " 2024-05-06T09:08:09.5+02:00\n", "2024-05-06", "2024-05-06T07:08Z", "2024-05", "2024",
-		"yesterday", "", strings.Repeat("2", 10_000)}
+	dates := []string{"2024-05-06T07:08:09Z", " 2024-05-06T09:08:09.5+02:00\n", "2024-05-06", "2024-05-06T07:08Z",
+		"2024-05", "2024", "yesterday", "", strings.Repeat("2", 10_000)}
 	body := "<urlset>"
 	for i, d := range dates {
 		body += entry(loc(2*i)+"<lastmod>"+d+"</lastmod>") + entry("<lastmod>"+d+"</lastmod>"+loc(2*i+1))
@@ -194,9 +213,10 @@ func TestDates(t *testing.T) {
 		t.Fatal(sum, err)
 	}
 	want := map[string]int64{"http://h/100": time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC).Unix()}
-	for i, at := range []time.Time{time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC), time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC),
-		time.Date(2024, 5, 6, 0, 0, 0, 0, time.UTC), time.Date(2024, 5, 6, 7, 8, 0, 0, time.UTC),
-		time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	for i, at := range []time.Time{time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC),
+		time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC), time.Date(2024, 5, 6, 0, 0, 0, 0, time.UTC),
+		time.Date(2024, 5, 6, 7, 8, 0, 0, time.UTC), time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		want[fmt.Sprintf("http://h/%d", 2*i)], want[fmt.Sprintf("http://h/%d", 2*i+1)] = at.Unix(), at.Unix()
 	}
 	if !maps.Equal(got, want) {
@@ -229,8 +249,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("as long as allowed: got %q, %v", urls, err)
 	}
 	stop := errors.New("stop")
-	if sum, err := Read([]byte(exact), Options{}, func(Entry) error { return stop }); err != stop ||
-		sum.URLs != 1 {
+	if sum, err := Read([]byte(exact), Options{}, func(Entry) error { return stop }); err != stop || sum.URLs != 1 {
 		t.Errorf("got %+v, %v", sum, err)
 	}
 }
@@ -355,7 +374,8 @@ func BenchmarkRead(b *testing.B) {
 	var s strings.Builder
 	s.WriteString("<urlset" + ns + ">")
 	for i := range 5000 {
-		fmt.Fprintf(&s, "<url>\n  <loc>http://www.example.org/section/article-%d.html?a=1&amp;b=2</loc>\n  <lastmod>2026-01-01T00:00:00Z</lastmod>\n  <changefreq>daily</changefreq>\n</url>\n", i)
+		fmt.Fprintf(&s, "<url>\n  <loc>http://www.example.org/section/article-%d.html?a=1&amp;b=2</loc>\n  "+
+			"<lastmod>2026-01-01T00:00:00Z</lastmod>\n  <changefreq>daily</changefreq>\n</url>\n", i)
 	}
 	s.WriteString("</urlset>")
 	body := []byte(s.String())
@@ -363,8 +383,7 @@ func BenchmarkRead(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if sum, err := Read(body, Options{}, func(Entry) error { return nil }); err != nil ||
-				sum.URLs != 5000 {
+			if sum, err := Read(body, Options{}, func(Entry) error { return nil }); err != nil || sum.URLs != 5000 {
 				b.Fatal(sum, err)
 			}
 		}

@@ -45,11 +45,13 @@ func TestLookupEqualsModel(t *testing.T) {
 		var rules []entry
 		known := map[string]bool{}
 		for range 1 + rnd.IntN(12) {
-			e := entry{text: "(" + pick("org,", "org,a,", "org,a,b,", "org,a,b,c,", "net,x,", "org,b,"), secure: rnd.IntN(4) == 0}
+			e := entry{text: "(" + pick("org,", "org,a,", "org,a,b,", "org,a,b,c,", "net,x,", "org,b,"),
+				secure: rnd.IntN(4) == 0}
 			if rnd.IntN(2) == 0 {
 				e.text += pick(")", ":8080)") + pick("", "/", "/d", "/d/", "/d/e", "/D/e/f", "/e")
 			}
-			line := "surt = \"" + map[bool]string{true: "https://", false: pick("http://", "")}[e.secure] + e.text + "\""
+			line := "surt = \"" + map[bool]string{true: "https://", false: pick("http://", "")}[e.secure] + e.text +
+				"\""
 			if !e.secure && rnd.IntN(5) == 0 {
 				e.host = pick("a.org", "b.a.org", "x.net")
 				line, e.text = "host = \""+e.host+"\"", e.host
@@ -65,7 +67,8 @@ func TestLookupEqualsModel(t *testing.T) {
 		}
 		s := mustParse(t, text.String())
 		for range 100 {
-			url := pick("http", "https") + "://" + pick("org", "a.org", "b.a.org", "c.b.a.org", "d.c.b.a.org", "x.net", "b.org") +
+			url := pick("http", "https") + "://" +
+				pick("org", "a.org", "b.a.org", "c.b.a.org", "d.c.b.a.org", "x.net", "b.org") +
 				pick("", ":8080", ":99") + pick("/", "/d", "/d/", "/D/e", "/d/e/f", "/e/x", "/dd")
 			scheme, surt := surtOf(url)
 			best, length := -1, -1
@@ -149,7 +152,8 @@ func manySites(n int) []byte {
 // TestLookupAllocatesNothing: a look-up allocates nothing.
 func TestLookupAllocatesNothing(t *testing.T) {
 	s := mustParse(t, string(manySites(1000)))
-	for _, url := range []string{"http://www.site4.example/docs/x", "https://a.b.site8.example/x", "http://other.example/"} {
+	for _, url := range []string{"http://www.site4.example/docs/x", "https://a.b.site8.example/x",
+		"http://other.example/"} {
 		if got := testing.AllocsPerRun(100, func() { s.LookupURL([]byte(url)) }); got > 0 {
 			t.Errorf("%s: %v allocations", url, got)
 		}
@@ -161,7 +165,8 @@ func BenchmarkLookup(b *testing.B) {
 	for _, n := range []int{100, MaxRules} {
 		s := mustParse(b, string(manySites(n)))
 		rnd := rand.New(rand.NewPCG(1, 1))
-		for _, kind := range []string{"http://www.site%d.example/docs/page.html", "http://www.shop.site%d.example/page.html", "http://www.other%d.example/page.html"} {
+		for _, kind := range []string{"http://www.site%d.example/docs/page.html",
+			"http://www.shop.site%d.example/page.html", "http://www.other%d.example/page.html"} {
 			parts := make([]weburl.Parts, 4096)
 			for i := range parts {
 				parts[i] = weburl.Split(fmt.Appendf(nil, kind, rnd.IntN(n)/4*4))

@@ -59,8 +59,8 @@ type described struct {
 
 // Parse compiles the text of a file. The error joins all faults.
 func Parse(name string, text []byte, opt Options) (*Set, error) {
-	p := &parser{Options: opt, name: name, suffixes: opt.Suffixes, keepEscapes: opt.KeepEscapes, jars: map[string]bool{},
-		budgets:  map[string]uint32{},
+	p := &parser{Options: opt, name: name, suffixes: opt.Suffixes, keepEscapes: opt.KeepEscapes,
+		jars: map[string]bool{}, budgets: map[string]uint32{},
 		resolver: weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: !opt.KeepEscapes})}
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("%s: has %d bytes; the limit is %d", name, len(text), MaxBytes)
@@ -304,7 +304,8 @@ func (p *parser) compile(rules []rule) *Set {
 			}
 			return 0
 		}
-		return cmp.Or(n, cmp.Compare(x.port, y.port), strings.Compare(x.path, y.path), cmp.Compare(secure(x), secure(y)))
+		return cmp.Or(n, cmp.Compare(x.port, y.port), strings.Compare(x.path, y.path),
+			cmp.Compare(secure(x), secure(y)))
 	})
 	s := &Set{name: p.name, plain: p.table(order, false), jars: p.jars, budgets: p.budgets}
 	for i := range rules {

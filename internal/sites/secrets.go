@@ -63,8 +63,9 @@ func (p *parser) checkSecrets(r *rule, s *Site) {
 	if r.secret == "" || r.target.secure || s.Has&HasInsecure != 0 {
 		return
 	}
-	p.fault(r.line, "%s: %s is secret, and by HTTP anybody on the way can read it: set insecure = true to send it by HTTP too, "+
-		"insecure = false to send it by HTTPS alone, or use surt = \"https://(…\"", r.text, r.secret)
+	p.fault(r.line,
+		"%s: %s is secret, and by HTTP anybody on the way can read it: set insecure = true to send it by HTTP too, "+
+			"insecure = false to send it by HTTPS alone, or use surt = \"https://(…\"", r.text, r.secret)
 }
 
 // separate drops the secrets of tables that do not name the port of s, and splits off the fields that are not secret.
@@ -116,9 +117,10 @@ func (s *Site) SendsTo(url *weburl.Parts) bool {
 // Guards reports whether requests for a URL have secrets only if the site itself or the operator named the URL.
 func (s *Site) Guards(url *weburl.Parts) bool { return !s.AnyLinks && s.SendsTo(url) }
 
-// Found reports whether a URL of the site that was found at via counts as found on the site: via has the same host, or,
-// if the table is for a domain, a host of that domain; the default port or that of the URL; and HTTPS unless Insecure is
-// set, since anybody on the way can change a page that comes by HTTP. A redirect from HTTP to the same URL by HTTPS counts.
+// Found reports whether a URL of the site that was found at via counts as found on the site: via has the same
+// host, or, if the table is for a domain, a host of that domain; the default port or that of the URL; and
+// HTTPS unless Insecure is set, since anybody on the way can change a page that comes by HTTP. A redirect
+// from HTTP to the same URL by HTTPS counts.
 func (s *Site) Found(url, via *weburl.Parts) bool {
 	host, from := trimDot(url.Host), trimDot(via.Host)
 	same := bytes.Equal(host, from)
@@ -139,7 +141,8 @@ func (s *Site) hasHost(host []byte) bool {
 		}
 		t := &s.rule.target
 		domain := t.host
-		return t.form == domainForm && !t.suffix && len(host) >= len(domain) && string(host[len(host)-len(domain):]) == domain &&
+		return t.form == domainForm && !t.suffix && len(host) >= len(domain) &&
+			string(host[len(host)-len(domain):]) == domain &&
 			(len(host) == len(domain) || host[len(host)-len(domain)-1] == '.')
 	}
 	return false

@@ -208,7 +208,8 @@ func (s *Set) Priorities() map[string]int {
 	return s.priorities
 }
 
-// Extracts reports whether the texts of the page of a canonical URL are extracted: unless its site says extract = false.
+// Extracts reports whether the texts of the page of a canonical URL are extracted: unless its site says
+// extract = false.
 func (s *Set) Extracts(url []byte) bool {
 	site := s.LookupURL(url)
 	return site == nil || site.Has&HasExtract == 0 || site.Extract

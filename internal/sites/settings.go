@@ -334,7 +334,8 @@ func (p *parser) secret(r *rule, value any, what string) (secret, ref string, er
 		return "", "", fmt.Errorf(`want "env:NAME" or "file:PATH", which stand for %s, and never a secret itself`, what)
 	case r.target.suffix:
 		return "", "", fmt.Errorf("%s is a public suffix with many owners, so no secret is sent there", r.target.host)
-	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' || env && c == '=' }) || len(name) > 1024:
+	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' || env && c == '=' }) ||
+		len(name) > 1024:
 		return "", "", errors.New("want env: or file: and a name of printable ASCII")
 	case p.Env == nil && p.File == nil:
 		return "", ref, nil
@@ -372,12 +373,12 @@ var forbidden = map[string]string{
 	"accept-encoding": "use --accept-encoding", "from": "use --from",
 	"host": "it follows from the URL", "connection": "the crawler needs it", "keep-alive": "the crawler needs it",
 	"proxy-connection": "the crawler needs it", "transfer-encoding": "requests have no body",
-	"content-length": "requests have no body", "content-type": "requests have no body", "expect": "requests have no body",
-	"te": "the crawler needs it", "trailer": "requests have no body", "upgrade": "the crawler needs it",
-	"http2-settings": "the crawler needs it", "range": "the crawler stores whole responses",
-	"if-range": "the crawler stores whole responses", "if-none-match": "the crawler needs it",
-	"if-modified-since": "the crawler needs it", "if-match": "the crawler needs it",
-	"if-unmodified-since": "the crawler needs it",
+	"content-length": "requests have no body", "content-type": "requests have no body",
+	"expect": "requests have no body", "te": "the crawler needs it", "trailer": "requests have no body",
+	"upgrade": "the crawler needs it", "http2-settings": "the crawler needs it",
+	"range": "the crawler stores whole responses", "if-range": "the crawler stores whole responses",
+	"if-none-match": "the crawler needs it", "if-modified-since": "the crawler needs it",
+	"if-match": "the crawler needs it", "if-unmodified-since": "the crawler needs it",
 }
 
 // headers sets the headers of a rule.

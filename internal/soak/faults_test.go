@@ -109,7 +109,9 @@ func (s *soak) diskLimit() {
 // pauses waits until the crawl logs that it pauses for lack of space.
 func (s *soak) pauses() {
 	s.t.Helper()
-	if !s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), "fetching pauses until there is room") }) {
+	if !s.waitFor(time.Minute, func() bool {
+		return strings.Contains(s.p.tail.text(), "fetching pauses until there is room")
+	}) {
 		s.ends(alive) // done
 	}
 }

@@ -108,7 +108,8 @@ func (s *soak) start(more ...string) {
 	if s.descriptorLimit > 0 {
 		args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, s.descriptorLimit)}, args...)
 	}
-	p := &process{cmd: exec.Command(args[0], args[1:]...), tail: &tail{}, done: make(chan struct{}), sampled: make(chan []sample, 1)}
+	p := &process{cmd: exec.Command(args[0], args[1:]...), tail: &tail{}, done: make(chan struct{}),
+		sampled: make(chan []sample, 1)}
 	p.cmd.Stderr = p.tail
 	p.requestsBefore, _, _ = s.web.Log().Totals()
 	p.began = time.Now()
@@ -192,7 +193,8 @@ func (s *soak) ends(mayBeKilled bool, codes ...int) {
 		ok = mayBeKilled && (ws.Signal() == syscall.SIGKILL || ws.Signal() == syscall.SIGINT)
 	}
 	s.outcomes[how]++
-	if text := strings.TrimSpace(p.tail.text()); ws.ExitStatus() == term.ExitFailure || ws.ExitStatus() == term.ExitDiskFull {
+	if text := strings.TrimSpace(p.tail.text()); ws.ExitStatus() == term.ExitFailure ||
+		ws.ExitStatus() == term.ExitDiskFull {
 		s.t.Logf("%s: %s", how, text[strings.LastIndexByte(text, '\n')+1:])
 	}
 	s.done = s.done || how == "exit code 0"
@@ -250,7 +252,8 @@ func (s *soak) recorded() map[string]int {
 	urls := map[string]int{}
 	for _, path := range paths {
 		must(s, warc.ReadFile(set.FS, path, 1<<30, func(rec *warc.Record) error {
-			if uri := rec.Get("WARC-Target-URI"); rec.IsCapture() && rec.Get("WARC-Resource-Type") == "" && !strings.HasPrefix(uri, "dns:") {
+			if uri := rec.Get("WARC-Target-URI"); rec.IsCapture() && rec.Get("WARC-Resource-Type") == "" &&
+				!strings.HasPrefix(uri, "dns:") {
 				urls[uri]++
 			}
 			return nil

@@ -21,7 +21,8 @@ import (
 
 var (
 	longRuns = flag.Bool("long", false, "run the long forms")
-	soakFor  = flag.Duration("soak", 0, "length of TestSoak (0: 6s, or 1m with -long); from 1m on, as root, it mounts file systems")
+	soakFor  = flag.Duration("soak", 0,
+		"length of TestSoak (0: 6s, or 1m with -long); from 1m on, as root, it mounts file systems")
 	soakSeed = flag.Uint64("seed", 1, "seed of TestSoak")
 )
 
@@ -106,7 +107,8 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	s := newSoak(t)
-	t.Logf("seed %d, %v, unit %v, mounts: %t, throttle: %t", *soakSeed, *soakFor, s.unit, s.disks.mounted, s.disks.throttle != "")
+	t.Logf("seed %d, %v, unit %v, mounts: %t, throttle: %t", *soakSeed, *soakFor, s.unit, s.disks.mounted,
+		s.disks.throttle != "")
 	began := time.Now()
 	faultsEnd := began.Add(*soakFor * 2 / 3)
 	for first := true; first || time.Now().Before(faultsEnd); first = false { // each fault at least once
@@ -125,7 +127,8 @@ func TestSoak(t *testing.T) {
 }
 
 func newSoak(t *testing.T) *soak {
-	s := &soak{t: t, rng: rand.New(rand.NewPCG(*soakSeed, 3)), tmp: t.TempDir(), injected: map[string]int{}, outcomes: map[string]int{}}
+	s := &soak{t: t, rng: rand.New(rand.NewPCG(*soakSeed, 3)), tmp: t.TempDir(), injected: map[string]int{},
+		outcomes: map[string]int{}}
 	s.unit = min(max(*soakFor/400, 150*time.Millisecond), 2*time.Second)
 	s.pages = int(min(max(soakFor.Seconds()*25, 600), 20_000))
 	s.bin = filepath.Join(s.tmp, "drumbeat")
@@ -168,11 +171,13 @@ func (s *soak) newCrawl(pages int) {
 			s.t.Error(err)
 		}
 	})
-	s.flags = []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=20ms", "--host-delay-min=10ms",
-		"--server-delay=20ms", "--server-delay-min=10ms", "--network-rate=0", "--network-connections=50", "--host-delay-factor=0", "--linger=300ms", fmt.Sprintf("--ram=%dMiB", soakRAM), "--connections=64", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
-		"--checkpoint-every=" + (s.unit / 2).String(), "--resolver=" + server.DNSAddrs()[0].String(), "--seeds=" + cmdtest.SeedFile(s.t, web),
-		fmt.Sprintf("--map-port=80=%d", server.HTTPPort()), fmt.Sprintf("--map-port=8080=%d", server.HTTPPort()),
-		fmt.Sprintf("--map-port=443=%d", server.HTTPSPort())}
+	s.flags = []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=20ms",
+		"--host-delay-min=10ms", "--server-delay=20ms", "--server-delay-min=10ms", "--network-rate=0",
+		"--network-connections=50", "--host-delay-factor=0", "--linger=300ms", fmt.Sprintf("--ram=%dMiB", soakRAM),
+		"--connections=64", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
+		"--checkpoint-every=" + (s.unit / 2).String(), "--resolver=" + server.DNSAddrs()[0].String(), "--seeds=" +
+			cmdtest.SeedFile(s.t, web), fmt.Sprintf("--map-port=80=%d", server.HTTPPort()),
+		fmt.Sprintf("--map-port=8080=%d", server.HTTPPort()), fmt.Sprintf("--map-port=443=%d", server.HTTPSPort())}
 	s.dirs = s.disks.directories(s.t, s.crawls)
 }
 
@@ -343,8 +348,8 @@ func (s *soak) flat() {
 			continue
 		}
 		first, last, most := median(c.values[:n/4]), median(c.values[n-n/4:]), slices.Max(c.values)
-		s.t.Logf("%s: %d samples, least %d, most %d; median of the first quarter %d, of the last %d", c.what, n, slices.Min(c.values), most,
-			first, last)
+		s.t.Logf("%s: %d samples, least %d, most %d; median of the first quarter %d, of the last %d", c.what, n,
+			slices.Min(c.values), most, first, last)
 		if n >= steadySamples && last > first+first/4+c.slack {
 			s.t.Errorf("%s grew from %d to %d", c.what, first, last)
 		}
@@ -377,9 +382,10 @@ func (s *soak) report(took time.Duration) {
 	for _, name := range slices.Sorted(maps.Keys(s.outcomes)) {
 		fmt.Fprintf(&b, "  %4d  %s\n", s.outcomes[name], name)
 	}
-	s.t.Logf("soak of %v: %d faults, %d starts, %d crawls; compared %d URLs with %d records, %d fetches were repeated; %d audits;\n"+
-		"longest time from a start to the first request %v\n%s", took.Round(time.Second), total, s.starts, s.crawls, s.urls, s.records,
-		s.repeated, s.audits, s.longest.Round(time.Millisecond), b.String())
+	s.t.Logf("soak of %v: %d faults, %d starts, %d crawls; compared %d URLs with %d records, %d fetches were "+
+		"repeated; %d audits;\n"+
+		"longest time from a start to the first request %v\n%s", took.Round(time.Second), total, s.starts, s.crawls,
+		s.urls, s.records, s.repeated, s.audits, s.longest.Round(time.Millisecond), b.String())
 }
 
 // run runs the command to its end and returns its output.

@@ -61,7 +61,8 @@ func findFiles(fsys disk.FS, dirs []string, refused func(path, why string)) (lis
 	}
 	switch {
 	case len(list) == 0:
-		return nil, fmt.Errorf("storedweb: open %s: %w in it or in its directory %s", strings.Join(dirs, ", "), ErrNoFiles, subdir)
+		return nil, fmt.Errorf("storedweb: open %s: %w in it or in its directory %s", strings.Join(dirs, ", "),
+			ErrNoFiles, subdir)
 	case len(list) > maxFiles:
 		return nil, fmt.Errorf("storedweb: %d WARC files, at most %d are possible", len(list), maxFiles)
 	}
@@ -69,7 +70,8 @@ func findFiles(fsys disk.FS, dirs []string, refused func(path, why string)) (lis
 }
 
 // appendFiles appends the WARC files among the names in a directory.
-func appendFiles(list []file, fsys disk.FS, dir string, names []string, refused func(path, why string)) ([]file, error) {
+func appendFiles(list []file, fsys disk.FS, dir string, names []string,
+	refused func(path, why string)) ([]file, error) {
 	has := make(map[string]bool, len(names))
 	for _, name := range names {
 		has[name] = true
@@ -83,7 +85,8 @@ func appendFiles(list []file, fsys disk.FS, dir string, names []string, refused 
 		full := path.Join(dir, name)
 		if !ok {
 			if strings.HasSuffix(final, plainSuffix) {
-				refused(full, "it is not compressed; compress each record by itself, for instance with warcio recompress")
+				refused(full,
+					"it is not compressed; compress each record by itself, for instance with warcio recompress")
 			}
 			continue
 		}

@@ -133,7 +133,8 @@ func (s *slot) capture(key, digest string) (e entry, rec *warc.Record, err error
 				return false, nil
 			}
 		default:
-			return false, fmt.Errorf("%s: a %.20q record at %d, want a response", s.w.files[x.file].path, got.Type(), x.offset)
+			return false, fmt.Errorf("%s: a %.20q record at %d, want a response", s.w.files[x.file].path,
+				got.Type(), x.offset)
 		}
 		if digest != "" && got.Get("WARC-Payload-Digest") != digest {
 			return false, nil

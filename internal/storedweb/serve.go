@@ -207,8 +207,8 @@ func (s *session) send(x *slot, r *reply) bool {
 // refuse answers with a status of this server.
 func (s *session) refuse(status int, end bool) bool {
 	text := http.StatusText(status) + "\n"
-	head := "HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status) + "\r\nContent-Type: text/plain\r\nContent-Length: " +
-		strconv.Itoa(len(text)) + "\r\n"
+	head := "HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status) +
+		"\r\nContent-Type: text/plain\r\nContent-Length: " + strconv.Itoa(len(text)) + "\r\n"
 	if end {
 		head += "Connection: close\r\n"
 	}

@@ -32,7 +32,8 @@ type record struct {
 }
 
 func (r record) text(n int) string {
-	return fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Target-URI: %s\r\nWARC-Date: %s\r\nWARC-Record-ID: <urn:uuid:%032d>\r\n%sContent-Length: %d\r\n\r\n%s\r\n\r\n",
+	return fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Target-URI: %s\r\nWARC-Date: %s\r\nWARC-Record-ID: "+
+		"<urn:uuid:%032d>\r\n%sContent-Length: %d\r\n\r\n%s\r\n\r\n",
 		r.kind, r.url, r.date, n, r.fields, len(r.block), r.block)
 }
 
@@ -50,20 +51,32 @@ const (
 // stored is a small stored crawl.
 func stored() []record {
 	return []record{
-		{"response", "http://a.test/", older, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\nold", ""},
-		{"response", "http://a.test/", newer, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Own: 2\r\nContent-Length: 4\r\n\r\nhome", sum("home") + "WARC-IP-Address: 192.0.2.7\r\n"},
+		{"response", "http://a.test/", older,
+			"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\nold", ""},
+		{"response", "http://a.test/", newer, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Own: " +
+			"2\r\nContent-Length: 4\r\n\r\nhome", sum("home") + "WARC-IP-Address: 192.0.2.7\r\n"},
 		{"metadata", "http://a.test/", newer, "depth: 0\r\nfetchTimeMs: 7\r\n", ""},
-		{"response", "http://a.test/robots.txt", newer, "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nUser-agent: *", "WARC-Resource-Type: robots\r\n"},
-		{"response", "http://a.test/chunked", newer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", ""},
+		{"response", "http://a.test/robots.txt", newer, "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nUser-agent: *",
+			"WARC-Resource-Type: robots\r\n"},
+		{"response", "http://a.test/chunked", newer,
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", ""},
 		{"metadata", "http://a.test/chunked", newer, "via: http://a.test/\r\ndepth: 1\r\n", ""},
-		{"response", "http://a.test/unframed", newer, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nto the end", ""},
-		{"response", "http://a.test/cut", newer, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nthe begin", "WARC-Truncated: length\r\n"},
-		{"response", "http://a.test/moved", newer, "HTTP/1.1 301 Moved\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", ""},
+		{"response", "http://a.test/unframed", newer,
+			"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nto the end", ""},
+		{"response", "http://a.test/cut", newer, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nthe begin",
+			"WARC-Truncated: length\r\n"},
+		{"response", "http://a.test/moved", newer,
+			"HTTP/1.1 301 Moved\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", ""},
 		{"response", "http://a.test/gone", newer, "HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone", ""},
-		{"response", "http://a.test/large", newer, "HTTP/1.1 200 OK\r\nContent-Length: " + fmt.Sprint(large) + "\r\n\r\n" + strings.Repeat("0123456789", large/10), ""},
-		{"revisit", "http://b.test/copy", newer, "HTTP/1.1 203 Copy\r\nX-Own: 3\r\n\r\n", sum("home") + "WARC-IP-Address: 192.0.2.7\r\nWARC-Refers-To-Target-URI: http://a.test/\r\nWARC-Refers-To-Date: " + newer + "\r\n"},
-		{"revisit", "http://b.test/lost", newer, "HTTP/1.1 200 OK\r\n\r\n", sum("lost") + "WARC-IP-Address: 192.0.2.7\r\nWARC-Refers-To-Target-URI: http://a.test/lost\r\n"},
-		{"response", "https://b.test:8443/s?q=%7e", newer, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret", "WARC-IP-Address: 192.0.2.7\r\n"},
+		{"response", "http://a.test/large", newer, "HTTP/1.1 200 OK\r\nContent-Length: " + fmt.Sprint(large) +
+			"\r\n\r\n" + strings.Repeat("0123456789", large/10), ""},
+		{"revisit", "http://b.test/copy", newer, "HTTP/1.1 203 Copy\r\nX-Own: 3\r\n\r\n", sum("home") +
+			"WARC-IP-Address: 192.0.2.7\r\nWARC-Refers-To-Target-URI: http://a.test/\r\nWARC-Refers-To-Date: " +
+			newer + "\r\n"},
+		{"revisit", "http://b.test/lost", newer, "HTTP/1.1 200 OK\r\n\r\n", sum("lost") +
+			"WARC-IP-Address: 192.0.2.7\r\nWARC-Refers-To-Target-URI: http://a.test/lost\r\n"},
+		{"response", "https://b.test:8443/s?q=%7e", newer, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret",
+			"WARC-IP-Address: 192.0.2.7\r\n"},
 		{"response", "dns:a.test", newer, "20261121100000\na.test. 60 IN A 192.0.2.7\na.test. 90 IN A 192.0.2.8\n", ""},
 	}
 }
@@ -126,8 +139,10 @@ func index(t *testing.T, name string, records []record, offsets []int64) {
 			}
 			return c
 		}, r.date)
-		lines = append(lines, fmt.Sprintf(`%s %s {"url": "%s", "mime": "%s", "status": "%s", "digest": "sha1:AAAA", "length": "%d", "offset": "%d", "filename": "%s"%s}`+"\n",
-			r.url, stamp, r.url, mime, status, offsets[i+1]-offsets[i], offsets[i], filepath.Base(name), kind))
+		lines = append(lines,
+			fmt.Sprintf(`%s %s {"url": "%s", "mime": "%s", "status": "%s", "digest": "sha1:AAAA", "length": "%d", `+
+				`"offset": "%d", "filename": "%s"%s}`+"\n",
+				r.url, stamp, r.url, mime, status, offsets[i+1]-offsets[i], offsets[i], filepath.Base(name), kind))
 	}
 	slices.Sort(lines)
 	stem := strings.TrimSuffix(strings.TrimSuffix(name, gzSuffix), zstSuffix)
@@ -153,7 +168,8 @@ func served(t *testing.T, o Options) (*Web, *http.Client) {
 		t.Fatal(err)
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{RootCAs: w.Authority().Pool()},
+		Transport: &http.Transport{DisableCompression: true,
+			TLSClientConfig: &tls.Config{RootCAs: w.Authority().Pool()},
 			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 				host, _, err := net.SplitHostPort(addr)
 				if err != nil {
@@ -185,6 +201,26 @@ func get(t *testing.T, client *http.Client, url string) string {
 	return text
 }
 
+// serveCases are the cases of TestServe.
+var serveCases = map[string]string{
+	"http://a.test/":                 "200 [2] home",
+	"http://a.test/robots.txt":       "200 [] User-agent: *",
+	"http://a.test/chunked":          "200 [] abcde",
+	"http://a.test/unframed":         "200 [] to the end",
+	"http://a.test/cut":              "200 [] the begin unexpected EOF",
+	"http://a.test/moved":            "301 [] ",
+	"http://a.test/gone":             "410 [] gone",
+	"http://a.test/large":            "200 [] " + strings.Repeat("0123456789", large/10),
+	"http://b.test/copy":             "203 [3] home",
+	"http://b.test/lost":             "502 [] Bad Gateway\n",
+	"https://b.test:8443/s?q=~":      "200 [] secret",
+	"http://a.test/not-stored":       "404 [] Not Found\n",
+	"https://a.test/":                "404 [] Not Found\n",
+	"http://b.test/robots.txt":       "404 [] Not Found\n",
+	"http://c.test/":                 "no answer",
+	"http://a.test/../../etc/passwd": "404 [] Not Found\n",
+}
+
 // TestServe: each URL has the answer that was stored last, in gz and zst files, with and without an index.
 func TestServe(t *testing.T) {
 	for _, suffix := range []string{gzSuffix, zstSuffix} {
@@ -197,24 +233,7 @@ func TestServe(t *testing.T) {
 				}
 				var log bytes.Buffer
 				w, client := served(t, Options{Dirs: []string{dir}, Seeds: true, Requests: &log})
-				for url, want := range map[string]string{
-					"http://a.test/":                 "200 [2] home",
-					"http://a.test/robots.txt":       "200 [] User-agent: *",
-					"http://a.test/chunked":          "200 [] abcde",
-					"http://a.test/unframed":         "200 [] to the end",
-					"http://a.test/cut":              "200 [] the begin unexpected EOF",
-					"http://a.test/moved":            "301 [] ",
-					"http://a.test/gone":             "410 [] gone",
-					"http://a.test/large":            "200 [] " + strings.Repeat("0123456789", large/10),
-					"http://b.test/copy":             "203 [3] home",
-					"http://b.test/lost":             "502 [] Bad Gateway\n",
-					"https://b.test:8443/s?q=~":      "200 [] secret",
-					"http://a.test/not-stored":       "404 [] Not Found\n",
-					"https://a.test/":                "404 [] Not Found\n",
-					"http://b.test/robots.txt":       "404 [] Not Found\n",
-					"http://c.test/":                 "no answer",
-					"http://a.test/../../etc/passwd": "404 [] Not Found\n",
-				} {
+				for url, want := range serveCases {
 					if got := get(t, client, url); got != want {
 						t.Errorf("%s: got %.80q, want %.80q", url, got, want)
 					}
@@ -224,7 +243,8 @@ func TestServe(t *testing.T) {
 					t.Errorf("HEAD: %v, %d bytes", err, resp.ContentLength)
 				}
 				resp.Body.Close()
-				if resp, err = client.Post("http://a.test/", "text/plain", strings.NewReader("x")); err != nil || resp.StatusCode != http.StatusMethodNotAllowed {
+				if resp, err = client.Post("http://a.test/", "text/plain", strings.NewReader("x")); err != nil ||
+					resp.StatusCode != http.StatusMethodNotAllowed {
 					t.Errorf("POST: %v, %v", resp, err)
 				} else {
 					resp.Body.Close()
@@ -233,10 +253,12 @@ func TestServe(t *testing.T) {
 				if c, err = w.Counts(); err != nil {
 					t.Fatal(err)
 				}
-				if f.Files != 1 || f.Read != map[bool]int{true: 0, false: 1}[indexed] || f.URLs != 10 || f.Robots != 1 || f.Hosts != 2 || f.Seeds != 1 || f.DamagedCount != 0 {
+				if f.Files != 1 || f.Read != map[bool]int{true: 0, false: 1}[indexed] || f.URLs != 10 ||
+					f.Robots != 1 || f.Hosts != 2 || f.Seeds != 1 || f.DamagedCount != 0 {
 					t.Errorf("found %+v", f)
 				}
-				if c.Served != 11 || c.Revisits != 1 || c.NotStored != 3 || c.NoRobots != 1 || c.Damaged != 1 || c.NoName != 1 || c.Unused != 0 {
+				if c.Served != 11 || c.Revisits != 1 || c.NotStored != 3 || c.NoRobots != 1 || c.Damaged != 1 ||
+					c.NoName != 1 || c.Unused != 0 {
 					t.Errorf("%+v", c)
 				}
 				if seeds, err := os.ReadFile(w.SeedFile()); err != nil || string(seeds) != "http://a.test/\n" {
@@ -248,7 +270,8 @@ func TestServe(t *testing.T) {
 				// Hosts that shared a server share one; the TTL is the stored one.
 				a, ttl := w.resolve("a.test")
 				b, _ := w.resolve("b.test")
-				if len(a) != 2 || ttl.Seconds() != 60 || len(b) != 1 || a[0] != b[0] || a[0] == a[1] || !a[0].IsLoopback() || !a[1].IsLoopback() {
+				if len(a) != 2 || ttl.Seconds() != 60 || len(b) != 1 || a[0] != b[0] || a[0] == a[1] ||
+					!a[0].IsLoopback() || !a[1].IsLoopback() {
 					t.Errorf("a.test %v for %v, b.test %v", a, ttl, b)
 				}
 			})
@@ -271,12 +294,14 @@ func TestDamaged(t *testing.T) {
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir+"/y"+gzSuffix, []record{{"response", "http://y.test/", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny", ""}})
+	write(t, dir+"/y"+gzSuffix,
+		[]record{{"response", "http://y.test/", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny", ""}})
 	if err := os.WriteFile(dir+"/y"+indexSuffix, []byte("no index\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	early := write(t, dir+"/z"+gzSuffix+openSuffix, []record{{"response", "http://z.test/", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nz", ""},
-		{"response", "http://z.test/2", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nz", ""}})
+	early := write(t, dir+"/z"+gzSuffix+openSuffix,
+		[]record{{"response", "http://z.test/", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nz", ""},
+			{"response", "http://z.test/2", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nz", ""}})
 	if err := os.Truncate(dir+"/z"+gzSuffix+openSuffix, early[1]+20); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +309,8 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, client := served(t, Options{Dirs: []string{dir}})
-	for url, want := range map[string]string{"http://a.test/gone": "502 [] Bad Gateway\n", "http://a.test/": "200 [2] home", "http://y.test/": "200 [] y",
+	for url, want := range map[string]string{"http://a.test/gone": "502 [] Bad Gateway\n",
+		"http://a.test/": "200 [2] home", "http://y.test/": "200 [] y",
 		"http://z.test/": "200 [] z", "http://z.test/2": "404 [] Not Found\n"} {
 		if got := get(t, client, url); got != want {
 			t.Errorf("%s: got %q, want %q", url, got, want)
@@ -296,7 +322,8 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%q is not in %q", want, f.Damaged)
 		}
 	}
-	if c, err := w.Counts(); err != nil || c.Damaged != 1 || len(c.DamagedList) != 1 || c.Unused == 0 || len(c.UnusedList) == 0 {
+	if c, err := w.Counts(); err != nil || c.Damaged != 1 || len(c.DamagedList) != 1 || c.Unused == 0 ||
+		len(c.UnusedList) == 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -304,7 +331,8 @@ func TestDamaged(t *testing.T) {
 // TestOpenErrors: what is no stored crawl is said.
 func TestOpenErrors(t *testing.T) {
 	open := func(dir string) error {
-		w, err := Open(t.Context(), Options{FS: disk.OS(), Dirs: []string{dir}, Scratch: t.TempDir(), RAMBytes: 4 << 20})
+		w, err := Open(t.Context(),
+			Options{FS: disk.OS(), Dirs: []string{dir}, Scratch: t.TempDir(), RAMBytes: 4 << 20})
 		if err == nil {
 			err = w.Close()
 		}
@@ -330,7 +358,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(ctx, Options{FS: disk.OS(), Dirs: []string{dir}, Scratch: t.TempDir(), RAMBytes: 4 << 20}); !errors.Is(err, context.Canceled) {
+	if _, err := Open(ctx, Options{FS: disk.OS(), Dirs: []string{dir}, Scratch: t.TempDir(),
+		RAMBytes: 4 << 20}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled Open: %v", err)
 	}
 }

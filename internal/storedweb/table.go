@@ -54,8 +54,9 @@ func (e *entry) append(dst []byte) []byte {
 func (e *entry) decode(b []byte) {
 	tag := binary.BigEndian.Uint32(b[12:])
 	*e = entry{
-		hash: binary.BigEndian.Uint64(b), date: ^binary.BigEndian.Uint32(b[8:]), kind: kind(tag >> 24), file: tag & (1<<24 - 1),
-		offset: int64(binary.BigEndian.Uint64(b[16:])), length: int64(binary.BigEndian.Uint64(b[24:]) >> 8),
+		hash: binary.BigEndian.Uint64(b), date: ^binary.BigEndian.Uint32(b[8:]), kind: kind(tag >> 24),
+		file: tag & (1<<24 - 1), offset: int64(binary.BigEndian.Uint64(b[16:])),
+		length: int64(binary.BigEndian.Uint64(b[24:]) >> 8),
 	}
 }
 

@@ -71,14 +71,15 @@ func Open(ctx context.Context, opt Options) (*Web, error) {
 	if w.files, err = findFiles(opt.FS, opt.Dirs, damage.add); err != nil {
 		return nil, err
 	}
-	x := &indexer{fs: opt.FS, files: w.files, damage: damage,
-		maker: &maker{seed: maphash.MakeSeed(), sorter: extsort.New(extsort.Options{FS: opt.FS, Dir: path.Join(opt.Scratch, "sort"), RAMBytes: opt.RAMBytes})}}
+	x := &indexer{fs: opt.FS, files: w.files, damage: damage, maker: &maker{seed: maphash.MakeSeed(),
+		sorter: extsort.New(extsort.Options{FS: opt.FS, Dir: path.Join(opt.Scratch, "sort"), RAMBytes: opt.RAMBytes})}}
 	err = w.index(ctx, x)
 	if err = errors.Join(err, x.sorter.Close()); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	w.found = x.found
-	w.found.Files, w.found.URLs, w.found.Robots, w.found.Hosts = len(w.files), w.table.urls, w.table.robots, w.table.hosts
+	w.found.Files, w.found.URLs, w.found.Robots, w.found.Hosts = len(w.files), w.table.urls,
+		w.table.robots, w.table.hosts
 	w.found.DamagedCount, w.found.Damaged = damage.get()
 	for p := 1; p < 1<<16; p++ {
 		if x.maker.ports[p/64]&(1<<(p%64)) != 0 {

@@ -204,7 +204,8 @@ func TestOtherContent(t *testing.T) {
 func TestUnfinished(t *testing.T) {
 	for _, format := range []Format{Parquet, CSV, JSONL, TSV} {
 		fsys := memfs.New(1)
-		opt := Options{FS: fsys, Dir: "t", Format: format, Columns: []Column{{Name: "url", Type: String}}, Kind: "pages", Source: "1"}
+		opt := Options{FS: fsys, Dir: "t", Format: format, Columns: []Column{{Name: "url", Type: String}},
+			Kind: "pages", Source: "1"}
 		w, err := Create(opt)
 		if err != nil {
 			t.Fatal(err)
@@ -240,7 +241,8 @@ func TestOtherSource(t *testing.T) {
 	r := random(t)
 	for i, source := range []string{"1", "2"} {
 		rows := makeRows(r, 3000/(i+1))
-		w, err := Create(Options{FS: fsys, Dir: "t", Format: JSONL, Columns: columns, Source: source, PartBytes: 100_000})
+		w, err := Create(Options{FS: fsys, Dir: "t", Format: JSONL, Columns: columns, Source: source,
+			PartBytes: 100_000})
 		if err != nil {
 			t.Fatal(err)
 		}

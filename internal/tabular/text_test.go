@@ -12,9 +12,11 @@ import (
 
 // TestForms spells lines by hand.
 func TestForms(t *testing.T) {
-	cols := []Column{{Name: "s", Type: String, Nullable: true}, {Name: "f", Type: Float64, Nullable: true}, {Name: "t", Type: Time}}
+	cols := []Column{{Name: "s", Type: String, Nullable: true}, {Name: "f", Type: Float64, Nullable: true},
+		{Name: "t", Type: Time}}
 	at := At(time.Date(2026, 11, 21, 22, 43, 5, 678_999_999, time.UTC))
-	rows := [][]Value{{Str("a \"b\",\n\\\x1f\xffé"), Float(math.Inf(1)), at}, {Null, Null, at}, {Str(""), Float(1e21), at}}
+	rows := [][]Value{{Str("a \"b\",\n\\\x1f\xffé"), Float(math.Inf(1)), at}, {Null, Null, at},
+		{Str(""), Float(1e21), at}}
 	for format, want := range map[Format]string{
 		CSV: "s,f,t\n" + "\"a \"\"b\"\",\n\\\x1f\uFFFDé\",+Inf,2026-11-21T22:43:05.678Z\n" +
 			",,2026-11-21T22:43:05.678Z\n\"\",1e+21,2026-11-21T22:43:05.678Z\n",
@@ -51,7 +53,8 @@ func TestTSV(t *testing.T) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 	for _, bad := range []string{"a\tb", "a\n", "\r"} {
-		if w, err := NewStream(&out, Options{Format: TSV, Columns: cols}); err != nil || w.Write([]Value{Int(1), Str(bad)}) == nil {
+		if w, err := NewStream(&out, Options{Format: TSV, Columns: cols}); err != nil ||
+			w.Write([]Value{Int(1), Str(bad)}) == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}

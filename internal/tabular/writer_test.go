@@ -56,8 +56,9 @@ func makeRows(r *rand.Rand, n int) (rows [][]Value) {
 		}
 		at := time.UnixMilli(r.Int64N(4e12) - 1e12)
 		rows = append(rows, []Value{
-			Str(fmt.Sprint(i, texts[r.IntN(len(texts))], strings.Repeat("x", r.IntN(50)))), or(Str(texts[r.IntN(len(texts))])),
-			Int(r.Int64() - r.Int64()), or(Int(int64(i))), or(Float(r.NormFloat64())), or(Truth(r.IntN(2) == 0)), At(at), or(At(at))})
+			Str(fmt.Sprint(i, texts[r.IntN(len(texts))], strings.Repeat("x", r.IntN(50)))),
+			or(Str(texts[r.IntN(len(texts))])), Int(r.Int64() - r.Int64()), or(Int(int64(i))),
+			or(Float(r.NormFloat64())), or(Truth(r.IntN(2) == 0)), At(at), or(At(at))})
 	}
 	return rows
 }
@@ -329,8 +330,8 @@ func TestStream(t *testing.T) {
 
 // TestBadUse refuses columns and rows that make no table.
 func TestBadUse(t *testing.T) {
-	for _, c := range [][]Column{nil, {{Name: "", Type: Int64}}, {{Name: "a,b", Type: Int64}}, {{Name: "1", Type: Int64}},
-		{{Name: "a", Type: "date"}}, {{Name: "a", Type: Int64}, {Name: "a", Type: Int64}}} {
+	for _, c := range [][]Column{nil, {{Name: "", Type: Int64}}, {{Name: "a,b", Type: Int64}},
+		{{Name: "1", Type: Int64}}, {{Name: "a", Type: "date"}}, {{Name: "a", Type: Int64}, {Name: "a", Type: Int64}}} {
 		if _, err := NewStream(io.Discard, Options{Format: CSV, Columns: c}); err == nil {
 			t.Errorf("%v is accepted", c)
 		}
@@ -342,7 +343,8 @@ func TestBadUse(t *testing.T) {
 		}
 	}
 	two := []Column{{Name: "a", Type: Int64}, {Name: "b", Type: String, Nullable: true}}
-	for _, row := range [][]Value{{Int(1)}, {Null, Null}, {Int(1), Int(1)}, {Int(1), Str(strings.Repeat("x", MaxRowBytes))}} {
+	for _, row := range [][]Value{{Int(1)}, {Null, Null}, {Int(1), Int(1)},
+		{Int(1), Str(strings.Repeat("x", MaxRowBytes))}} {
 		var out bytes.Buffer
 		w, err := NewStream(&out, Options{Format: CSV, Columns: two})
 		if err != nil {

@@ -46,20 +46,23 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestChangelogFiles: scripts/changelog.sh leaves out a file without a kind, and a file of another form breaks its list.
+// TestChangelogFiles: scripts/changelog.sh leaves out a file without a kind, and a file of another form
+// breaks its list.
 func TestChangelogFiles(t *testing.T) {
 	files, err := filepath.Glob("../../changelog/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, form := regexp.MustCompile(`^[a-z0-9-]+\.md$`), regexp.MustCompile(`^(Security|Removed|Changed|New|Faster|Fixed): \S[^\n]*\n(\S[^\n]*\n)*$`)
+	name, form := regexp.MustCompile(`^[a-z0-9-]+\.md$`),
+		regexp.MustCompile(`^(Security|Removed|Changed|New|Faster|Fixed): \S[^\n]*\n(\S[^\n]*\n)*$`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !name.MatchString(filepath.Base(file)) || !form.Match(text) {
-			t.Errorf("%s: want changelog/NAME.md in small letters, with a kind, a colon and lines of text without blank ones", file)
+			t.Errorf("%s: want changelog/NAME.md in small letters, with a kind, a colon and lines of text "+
+				"without blank ones", file)
 		}
 	}
 }

@@ -62,8 +62,8 @@ func (g graph) edges() int {
 	return n
 }
 
-// typeName returns the name of a pointer's struct type with its package: "crawl.T" or, of a room, "crawl/room.T"; "" for
-// other expressions.
+// typeName returns the name of a pointer's struct type with its package: "crawl.T" or, of a room,
+// "crawl/room.T"; "" for other expressions.
 func typeName(pkg string, e ast.Expr) string {
 	star, ok := e.(*ast.StarExpr)
 	if !ok {
@@ -80,8 +80,9 @@ func typeName(pkg string, e ast.Expr) string {
 	return ""
 }
 
-// crawlGraphs returns which stage holds which as a concrete type, which package of crawl imports which, and the comments of types. A stage is a
-// struct of these packages to which the crawler has a pointer, or which embeds *engine.
+// crawlGraphs returns which stage holds which as a concrete type, which package of crawl imports which, and
+// the comments of types. A stage is a struct of these packages to which the crawler has a pointer, or which
+// embeds *engine.
 func crawlGraphs(t *testing.T) (stages, packages graph, comments map[string]string) {
 	t.Helper()
 	_, all := sources(t)

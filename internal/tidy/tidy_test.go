@@ -42,18 +42,19 @@ var layers = map[string]layer{
 	"internal/ports": {0, nil},
 	"internal/nat64": {0, nil},
 
-	"fetch/inflate":      {0, nil},
-	"fetch/h2":           {0, nil},
-	"internal/bug":       {0, nil},
-	"internal/list":      {0, nil},
-	"internal/httphead":  {0, nil},
-	"internal/mimetype":  {0, nil},
-	"internal/human":     {0, nil},
-	"internal/cputime":   {0, nil},
-	"internal/revisit":   {0, nil},
-	"internal/extsort":   {5, []string{"disk"}},
-	"internal/tabular":   {5, []string{"disk"}},
-	"fetch":              {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate", "internal/httphead", "internal/nat64", "internal/pace", "internal/ports"}},
+	"fetch/inflate":     {0, nil},
+	"fetch/h2":          {0, nil},
+	"internal/bug":      {0, nil},
+	"internal/list":     {0, nil},
+	"internal/httphead": {0, nil},
+	"internal/mimetype": {0, nil},
+	"internal/human":    {0, nil},
+	"internal/cputime":  {0, nil},
+	"internal/revisit":  {0, nil},
+	"internal/extsort":  {5, []string{"disk"}},
+	"internal/tabular":  {5, []string{"disk"}},
+	"fetch": {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate",
+		"internal/httphead", "internal/nat64", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
 	"internal/objstore":  {5, []string{"disk", "internal/cputime"}}, // internal/cputime only in its tests
 
@@ -95,12 +96,14 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"cluster/lease": {21, []string{"cluster", "cluster/nats", "internal/cputime", "internal/list", "polite"}}, // cluster/nats for a benchmark
+	// cluster/nats for a benchmark.
+	"cluster/lease": {21, []string{"cluster", "cluster/nats", "internal/cputime", "internal/list", "polite"}},
 
-	"state": {25, []string{"disk", "drum", "cluster", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
-		"internal/urlrule", "internal/revisit", "internal/walk"}},
-	"admit": {26, []string{"disk", "drum", "cluster", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
-		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "state"}},
+	"state": {25, []string{"disk", "drum", "cluster", "queue", "warc", "weburl", "internal/bug", "internal/objstore",
+		"internal/ports", "internal/urlrule", "internal/revisit", "internal/walk"}},
+	"admit": {26,
+		[]string{"disk", "drum", "cluster", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
+			"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "state"}},
 	"state/changes":  {10, []string{"disk"}},
 	"crawl/strategy": {10, []string{"weburl"}},
 	"state/metrics":  {27, []string{"state/snapshot", "state", "internal/histogram"}},
@@ -114,29 +117,39 @@ var layers = map[string]layer{
 	"state/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
-	"crawl/observe":  {28, []string{"crawl/account", "disk", "internal/cputime", "internal/pace", "polite", "state", "state/changes", "state/history", "state/metrics", "state/snapshot"}},
-	"crawl/output":   {29, []string{"crawl/account", "crawl/plan", "crawl/resolve", "crawl/space", "disk", "fetch", "internal/crawllog", "internal/human", "internal/mimetype", "internal/objstore", "internal/tabular", "queue", "state", "state/extract", "state/snapshot", "warc", "warc/outfile", "weburl"}},
-	"crawl/space":    {28, []string{"crawl/account", "crawl/options", "crawl/plan", "disk", "internal/human", "state"}},
-	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/health", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
-	"crawl/pass":     {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
-	"crawl/stock":    {28, []string{"crawl/account", "polite", "state"}},
-	"crawl/plan":     {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
-	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
-	"crawl/options": {26, []string{"crawl/resolve", "disk", "fetch", "internal/pace", "internal/ports", "internal/urlrule",
-		"internal/walk", "parse", "polite", "state", "warc"}},
+	"crawl/observe": {28, []string{"crawl/account", "disk", "internal/cputime", "internal/pace", "polite", "state",
+		"state/changes", "state/history", "state/metrics", "state/snapshot"}},
+	"crawl/output": {29,
+		[]string{"crawl/account", "crawl/plan", "crawl/resolve", "crawl/space", "disk", "fetch", "internal/crawllog",
+			"internal/human", "internal/mimetype", "internal/objstore", "internal/tabular", "queue", "state",
+			"state/extract", "state/snapshot", "warc", "warc/outfile", "weburl"}},
+	"crawl/space": {28, []string{"crawl/account", "crawl/options", "crawl/plan", "disk", "internal/human", "state"}},
+	"crawl/outage": {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/health",
+		"internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
+	"crawl/pass":    {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
+	"crawl/stock":   {28, []string{"crawl/account", "polite", "state"}},
+	"crawl/plan":    {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
+	"crawl/account": {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
+	"crawl/options": {26,
+		[]string{"crawl/resolve", "disk", "fetch", "internal/pace", "internal/ports", "internal/urlrule",
+			"internal/walk", "parse", "polite", "state", "warc"}},
 
 	// For tests: the webs and checks below crawl, and the crawls above it.
-	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "internal/crawllog", "internal/simweb", "queue", "robots",
-		"star", "state", "state/audit", "state/explain", "state/repair", "weburl"}},
-	"crawl/crawltest": {31, []string{"crawl", "crawl/testworld", "disk", "disk/memfs", "fetch", "internal/ports", "internal/simweb", "state"}},
+	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "internal/crawllog",
+		"internal/simweb", "queue", "robots", "star", "state", "state/audit", "state/explain",
+		"state/repair", "weburl"}},
+	"crawl/crawltest": {31, []string{"crawl", "crawl/testworld", "disk", "disk/memfs", "fetch", "internal/ports",
+		"internal/simweb", "state"}},
 
-	"admin/prom":   {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
-	"admin/web":    {0, nil},
-	"admin/e2e":    {43, []string{"admin/web", "cmd/term"}}, // for tests
-	"state/report": {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk", "internal/human"}},
+	"admin/prom": {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
+	"admin/web":  {0, nil},
+	"admin/e2e":  {43, []string{"admin/web", "cmd/term"}}, // for tests
+	"state/report": {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk",
+		"internal/human"}},
 
-	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "state/snapshot", "state/audit", "state/changes", "state/explain", "state/history", "state", "disk", "cluster", "fetch",
-		"internal/bug", "internal/ports", "internal/human", "star"}},
+	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "state/snapshot", "state/audit", "state/changes",
+		"state/explain", "state/history", "state", "disk", "cluster", "fetch", "internal/bug", "internal/ports",
+		"internal/human", "star"}},
 
 	"bench/report":       {0, nil},
 	"bench/links":        {0, nil},
@@ -149,43 +162,61 @@ var layers = map[string]layer{
 	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
 	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
 	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "internal/cputime", "drum"}},
-	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
-		"drum"}},
-	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
-		"queue", "weburl"}},
+	"bench/drum": {30,
+		[]string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
+			"drum"}},
+	"bench/queue": {30,
+		[]string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
+			"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
-	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/account", "state", "disk", "internal/cputime",
-		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
+	"bench/budget": {30,
+		[]string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
+	"bench/crawl": {40,
+		[]string{"bench/measure", "bench/report", "crawl", "crawl/account", "state", "disk", "internal/cputime",
+			"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug", "internal/scope", "internal/human"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "cluster", "fetch", "internal/pace", "internal/profile",
-		"internal/nat64", "internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
-	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
-	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk", "cluster"}},
-	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
-	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "state/report"}},
-	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk"}},
-	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "cluster", "cluster/nats", "internal/human"}},
-	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "internal/human", "star"}},
+	"cmd/term": {42, []string{"crawl", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug",
+		"internal/scope", "internal/human"}},
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "cluster", "fetch",
+		"internal/pace", "internal/profile", "internal/nat64", "internal/scope", "internal/sites", "internal/urlrule",
+		"parse", "weburl", "internal/human"}},
+	"cmd/audit": {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
+	"cmd/repair": {47,
+		[]string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk", "cluster"}},
+	"cmd/get": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/pagetext", "internal/response",
+		"warc", "weburl"}},
+	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "state/report"}},
+	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk"}},
+	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "cluster",
+		"cluster/nats", "internal/human"}},
+	"cmd/plan": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan",
+		"internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
-	"cmd/export":  {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human", "internal/tabular"}},
-	"cmd/extract": {46, []string{"cmd/flags", "cmd/term", "state/extract", "state", "disk", "internal/human", "internal/tabular"}},
+	"cmd/export": {46,
+		[]string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human", "internal/tabular"}},
+	"cmd/extract": {46,
+		[]string{"cmd/flags", "cmd/term", "state/extract", "state", "disk", "internal/human", "internal/tabular"}},
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots", "internal/human"}},
 	"cmd/table":   {46, []string{"cmd/flags", "cmd/term"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "state/explain", "state", "disk",
 		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
-	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human", "weburl"}},
-	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state", "state/explain", "internal/bug", "internal/human"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/output", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
-		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
-		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
-		"internal/walk", "cluster", "cluster/lease", "cluster/nats"}},
+	"cmd/log": {46,
+		[]string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human", "weburl"}},
+	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state", "state/explain", "internal/bug",
+		"internal/human"}},
+	"cmd/crawl": {46,
+		[]string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/output",
+			"crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy",
+			"disk", "dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore",
+			"internal/pace", "internal/ports", "internal/render", "internal/scope", "internal/sites",
+			"internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human",
+			"internal/revisit", "internal/walk", "cluster", "cluster/lease", "cluster/nats"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "state", "disk", "dnscache", "fetch",
-		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb", "internal/human", "weburl"}},
+		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb",
+		"internal/human", "weburl"}},
 	"cmd/bench": {49, []string{"*"}},
 
 	// For tests: commands run within a test, and from outside.
@@ -195,13 +226,14 @@ var layers = map[string]layer{
 	"cmd": {50, []string{"*", "internal/simweb"}},
 	".":   {60, []string{"cmd"}},
 
-	"bench/docweb":       {5, []string{"internal/simweb"}},
-	"internal/simweb":    {0, nil},
-	"internal/storedweb": {12, []string{"disk", "internal/extsort", "internal/ports", "internal/simweb", "warc", "weburl"}},
-	"internal/tidy":      {0, nil},
-	"internal/mutate":    {0, nil},
-	"internal/profile":   {0, nil},
-	"internal/damage":    {5, []string{"disk", "disk/memfs"}}, // for tests
+	"bench/docweb":    {5, []string{"internal/simweb"}},
+	"internal/simweb": {0, nil},
+	"internal/storedweb": {12,
+		[]string{"disk", "internal/extsort", "internal/ports", "internal/simweb", "warc", "weburl"}},
+	"internal/tidy":    {0, nil},
+	"internal/mutate":  {0, nil},
+	"internal/profile": {0, nil},
+	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
 
 	// Examples for users to copy, so they import nothing of the module.
 	"examples/hooks/words": {0, nil},
@@ -213,17 +245,20 @@ var layers = map[string]layer{
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
 	// A separate command, which shares no code with the crawler; it runs the bare loop.
-	"bench/realweb": {16, []string{"bench/report", "bench/bareloop", "bench/docweb", "internal/cputime", "internal/simweb"}},
+	"bench/realweb": {16,
+		[]string{"bench/report", "bench/bareloop", "bench/docweb", "internal/cputime", "internal/simweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
-var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworld", "internal/cmdtest", "internal/simweb", "internal/damage", "disk",
-	"disk/memfs", "bench/links", "cluster/mem", "internal/objstore/objtest"}
+var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworld", "internal/cmdtest",
+	"internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links", "cluster/mem",
+	"internal/objstore/objtest"}
 
 // named are packages that "*" does not include.
-var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs", "cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage",
-	"bench/bareloop", "bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb", "internal/simweb",
-	"internal/soak", "internal/tidy"}
+var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs",
+	"cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage", "bench/bareloop",
+	"bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb",
+	"internal/simweb", "internal/soak", "internal/tidy"}
 
 type source struct {
 	name   string // path from the root
@@ -286,8 +321,8 @@ func allowed(from, to string, test bool) bool {
 	return slices.Contains(l.imports, "*") && known && below.height < l.height && !slices.Contains(named, to)
 }
 
-// afterCrawl reports whether a source is an external test of a tool for a crawl at rest, and to is such a tool, or crawl:
-// these tests make crawls, and use one tool on the result of another.
+// afterCrawl reports whether a source is an external test of a tool for a crawl at rest, and to is such a
+// tool, or crawl: these tests make crawls, and use one tool on the result of another.
 func afterCrawl(s *source, to string) bool {
 	return strings.HasPrefix(s.pkg, "state/") && strings.HasSuffix(s.syntax.Name.Name, "_test") &&
 		(to == "crawl" || strings.HasPrefix(to, "state/"))
@@ -368,12 +403,14 @@ func TestMiekgStaysInside(t *testing.T) {
 	}
 }
 
-// TestHealthAloneKnows429: a rule for status 429 or 503 in a second place would sooner or later differ from health.KindOf.
+// TestHealthAloneKnows429: a rule for status 429 or 503 in a second place would sooner or later differ from
+// health.KindOf.
 func TestHealthAloneKnows429(t *testing.T) {
 	fset, all := sources(t)
 	for i := range all {
 		file := &all[i]
-		client := file.pkg == "crawl" || file.pkg == "robots" || strings.HasPrefix(file.pkg, "crawl/") && file.pkg != "crawl/testworld"
+		client := file.pkg == "crawl" || file.pkg == "robots" ||
+			strings.HasPrefix(file.pkg, "crawl/") && file.pkg != "crawl/testworld"
 		if file.test || !client {
 			continue
 		}
@@ -479,47 +516,6 @@ func TestFormatted(t *testing.T) {
 	for _, s := range list {
 		if want, err := format.Source(s.text); err != nil || !bytes.Equal(want, s.text) {
 			t.Errorf("%s is not formatted (%v)", s.name, err)
-		}
-	}
-}
-
-// TestSizes lists what exceeds the advised sizes. It fails only for lines over 120 characters in cmd, outside of tests.
-func TestSizes(t *testing.T) {
-	fset, list := sources(t)
-	for _, s := range list {
-		if bytes.HasPrefix(s.text, []byte("//tidy:long ")) {
-			continue
-		}
-		lines := bytes.Split(s.text, []byte("\n"))
-		most := 500
-		if s.test {
-			most = 800
-		}
-		if len(lines) > most {
-			t.Logf("%s has %d lines, want at most %d", s.name, len(lines), most)
-		}
-		wide, first := 0, 0
-		for i, line := range lines {
-			if n := len([]rune(string(line))); n > 120 {
-				wide++
-				first = cmp.Or(first, i+1)
-			}
-		}
-		if wide > 0 {
-			log := t.Logf
-			if strings.HasPrefix(s.name, "cmd/") && !s.test {
-				log = t.Errorf
-			}
-			log("%s:%d: %d lines are over 120 characters", s.name, first, wide)
-		}
-		for _, d := range s.syntax.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > 70 && !s.test {
-				t.Logf("%s: %s has %d lines, want at most 70", fset.Position(f.Pos()), f.Name.Name, n)
-			}
 		}
 	}
 }

@@ -9,11 +9,13 @@ import (
 )
 
 var (
-	// unwanted are words that comments and pages do without: "continues", "again", "starts over", "alternately" say the same.
+	// unwanted are words that comments and pages do without: "continues", "again", "starts over",
+	// "alternately" say the same.
 	unwanted = regexp.MustCompile(`(?i)\b(goes on|go on|going on|anew|in vain|by turns)\b`)
 	// wordsLater are files that still have some, and pages that are made from other files.
 	wordsLater = regexp.MustCompile(
-		`^(cmd/flags/|cmd/crawl/|bench/|docs/FLAGS\.md|crawl/(plan|outages|space|output|upload|account)\w*\.go|internal/tidy/words_test)`)
+		`^(cmd/flags/|cmd/crawl/|bench/|docs/FLAGS\.md|` +
+			`crawl/(plan|outages|space|output|upload|account)\w*\.go|internal/tidy/words_test)`)
 	quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 )
 

@@ -1,5 +1,5 @@
-// Package urllist reads the URLs of lists that archives and crawlers write: one URL a line, CDX files, and CDXJ files, each
-// of them also compressed by gzip (in any number of members, as ZipNum indexes are).
+// Package urllist reads the URLs of lists that archives and crawlers write: one URL a line, CDX files, and
+// CDXJ files, each of them also compressed by gzip (in any number of members, as ZipNum indexes are).
 //
 // The form is that of each line, so lists can be concatenated:
 //
@@ -8,11 +8,12 @@
 //	SURT 20240102030405 URL ...          CDX with at least seven fields
 //	fields by the last " CDX ..." line   CDX with the URL in the field "a"
 //
-// Empty lines, comments, headers and pywb's "!" lines have no URL. Lines whose URL is not of HTTP (dns:, urn:), and lines of
-// no known form, are skipped and counted. URLs are passed on as they are; whoever reads them checks them.
+// Empty lines, comments, headers and pywb's "!" lines have no URL. Lines whose URL is not of HTTP (dns:,
+// urn:), and lines of no known form, are skipped and counted. URLs are passed on as they are; whoever reads
+// them checks them.
 //
-// A Reader holds one line of at most MaxLine bytes in RAM. Damaged gzip data is an error. The package does no I/O of its
-// own and starts no goroutines.
+// A Reader holds one line of at most MaxLine bytes in RAM. Damaged gzip data is an error. The package does no
+// I/O of its own and starts no goroutines.
 package urllist
 
 import (

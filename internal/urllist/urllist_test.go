@@ -33,7 +33,8 @@ func TestReader(t *testing.T) {
 		w.Write([]byte(half))
 		w.Close()
 	}
-	for name, text := range map[string]string{"text": list, "gzip": packed.String(), "no end of line": list + "http://end.test/"} {
+	for name, text := range map[string]string{"text": list, "gzip": packed.String(),
+		"no end of line": list + "http://end.test/"} {
 		r, err := NewReader(strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +51,8 @@ func TestReader(t *testing.T) {
 			t.Errorf("%s: %d lines skipped, want 5", name, r.Skipped)
 		}
 	}
-	for name, text := range map[string]string{"cut gzip": packed.String()[:packed.Len()-9], "no gzip": "\x1f\x8bxxxxxxxxxxxxxxxx"} {
+	for name, text := range map[string]string{"cut gzip": packed.String()[:packed.Len()-9],
+		"no gzip": "\x1f\x8bxxxxxxxxxxxxxxxx"} {
 		r, err := NewReader(strings.NewReader(text))
 		if err == nil {
 			_, err = io.ReadAll(r)

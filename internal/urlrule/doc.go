@@ -19,11 +19,10 @@
 // # Judging
 //
 // A URL is refused for the extension of its last path segment, for the number of its path segments, for a
-// segment that occurs too often in the path (a cycle repeats each of its segments), or for the number of
-// its parameters. The command line has the defaults. They are based on the paths of 204,968 files of one
-// machine: the deepest had 18 segments, 33 had a segment three times, none had one four times. Heritrix
-// refuses two immediate repetitions and more than 20 segments; Nutch refuses the third occurrence of a
-// segment.
+// segment that occurs too often in the path (a cycle repeats each of its segments), or for the number of its
+// parameters. The command line has the defaults. They are based on the paths of 204,968 files of one machine:
+// the deepest had 18 segments, 33 had a segment three times, none had one four times. Heritrix refuses two
+// immediate repetitions and more than 20 segments; Nutch refuses the third occurrence of a segment.
 //
 // # Concurrency, memory
 //

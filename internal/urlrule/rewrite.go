@@ -125,8 +125,7 @@ func (r *Rules) strips(part []byte) bool {
 
 var equals = []byte("=") // read-only
 
-// foldPrefix reports whether name starts with prefix, ignoring case. prefix is in lower case and not
-// longer.
+// foldPrefix reports whether name starts with prefix, ignoring case. prefix is in lower case and not longer.
 func foldPrefix(name []byte, prefix string) bool {
 	for i := range len(prefix) {
 		c := name[i]

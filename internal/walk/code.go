@@ -288,7 +288,8 @@ func (l *Loader) Walk(walkers []byte) (*Walk, error) {
 	w.rng = rand.New(w.src)
 	steps, nodes := int64(r.number(1<<62)), int(r.number(1<<32))
 	if !r.bad && (steps != w.steps || nodes != len(w.nodes)) {
-		return nil, fmt.Errorf("%w: %d steps and %d URLs, %d and %d in its log", ErrDamaged, steps, nodes, w.steps, len(w.nodes))
+		return nil, fmt.Errorf("%w: %d steps and %d URLs, %d and %d in its log", ErrDamaged, steps, nodes,
+			w.steps, len(w.nodes))
 	}
 	w.readWalkers(r)
 	if r.bad || len(r.rest) > 0 {

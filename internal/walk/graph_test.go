@@ -40,8 +40,8 @@ func (g *graph) link(from, to uint32, known map[uint32]bool) {
 	}
 }
 
-// powerLaw returns a web of n pages with 10 links each in the mean. The targets of most links follow a power law; a tree
-// makes all pages reachable.
+// powerLaw returns a web of n pages with 10 links each in the mean. The targets of most links follow a power
+// law; a tree makes all pages reachable.
 func powerLaw(seed uint64, n int) *graph {
 	r := rand.New(rand.NewPCG(seed, 3))
 	g := &graph{seeds: []uint32{0}}

@@ -36,7 +36,8 @@ func (w *Walk) Sample() []Sampled {
 		if n.state != Page {
 			continue
 		}
-		s := Sampled{URL: n.url, Status: int(n.status), Visits: int(n.visits), Links: len(n.links), Linked: linked[i], Chance: 1}
+		s := Sampled{URL: n.url, Status: int(n.status), Visits: int(n.visits), Links: len(n.links),
+			Linked: linked[i], Chance: 1}
 		if !n.seed {
 			s.Chance = -math.Expm1(missed[i])
 		}

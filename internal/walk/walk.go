@@ -111,7 +111,8 @@ type Walk struct {
 
 // New returns a walk that has not begun. The options must be valid.
 func New(opt Options) *Walk {
-	w := &Walk{opt: opt, src: rand.NewPCG(opt.Seed[0], opt.Seed[1]), byKey: map[uint64]uint32{}, hostOf: map[uint64]uint32{}}
+	w := &Walk{opt: opt, src: rand.NewPCG(opt.Seed[0], opt.Seed[1]), byKey: map[uint64]uint32{},
+		hostOf: map[uint64]uint32{}}
 	w.rng = rand.New(w.src)
 	for i := range min(opt.Walkers, max(1, opt.URLs/URLsPerWalker)) {
 		w.at = append(w.at, none)

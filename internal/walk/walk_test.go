@@ -13,13 +13,15 @@ import (
 	"drumbeat/internal/walk"
 )
 
-// TestUniform: in the sample of a walk that has visited three quarters of a web, each class of pages by in-degree has within
-// 5 % of its share in the web, if that is at least a twentieth; and the sum of the weights is near the number of pages.
+// TestUniform: in the sample of a walk that has visited three quarters of a web, each class of pages by
+// in-degree has within 5 % of its share in the web, if that is at least a twentieth; and the sum of the
+// weights is near the number of pages.
 func TestUniform(t *testing.T) {
 	t.Parallel()
 	for run := range *runsFlag {
 		seed := *seedFlag + uint64(run)
-		for name, g := range map[string]*graph{"power law": powerLaw(seed, 30_000), "simweb": simGraph(t, seed, 30_000)} {
+		for name, g := range map[string]*graph{"power law": powerLaw(seed, 30_000),
+			"simweb": simGraph(t, seed, 30_000)} {
 			pages := 0
 			truth := g.shares(func(int) float64 { pages += 1; return 1 })
 			w := g.run(walk.Options{Walkers: 100, URLs: len(g.urls) * 3 / 4, Jump: walk.DefaultJump, Bytes: 1 << 30,
@@ -39,13 +41,14 @@ func TestUniform(t *testing.T) {
 			f := w.Figures()
 			logged := 0
 			_ = w.TakeLog(func(rec []byte) error { logged += len(rec); return nil })
-			t.Logf("%s, seed %d: %d of %d URLs visited, %d steps; %.0f pages estimated; log %d bytes, walkers %d, memory %d", name, seed,
+			t.Logf("%s, seed %d: %d of %d URLs visited, %d steps; %.0f pages estimated; log %d bytes, walkers %d, "+
+				"memory %d", name, seed,
 				f.Visited, len(g.urls), f.Steps, sum, logged, len(w.Freeze().Append(nil)), f.Bytes)
 			worst, before := 0.0, 0.0
 			for c := range truth {
 				if truth[c] >= 0.01 {
-					t.Logf("  in-degree %6d and more: %4.1f %% of the pages, %+5.1f %% as visited, %+5.1f %% in the sample", 1<<c>>1,
-						100*truth[c], 100*(raw[c]/truth[c]-1), 100*(got[c]/truth[c]-1))
+					t.Logf("  in-degree %6d and more: %4.1f %% of the pages, %+5.1f %% as visited, %+5.1f %% in "+
+						"the sample", 1<<c>>1, 100*truth[c], 100*(raw[c]/truth[c]-1), 100*(got[c]/truth[c]-1))
 				}
 				if truth[c] >= 0.05 {
 					worst, before = max(worst, math.Abs(got[c]/truth[c]-1)), max(before, math.Abs(raw[c]/truth[c]-1))
@@ -55,7 +58,8 @@ func TestUniform(t *testing.T) {
 				t.Errorf("%s, seed %d: a class is off by %.1f %%", name, seed, 100*worst)
 			}
 			if before < 0.05 {
-				t.Errorf("%s, seed %d: as visited, no class is off by more than %.1f %%: nothing to correct", name, seed, 100*before)
+				t.Errorf("%s, seed %d: as visited, no class is off by more than %.1f %%: nothing to correct", name,
+					seed, 100*before)
 			}
 		}
 	}
@@ -93,7 +97,8 @@ func (s *saved) loadWith(opt walk.Options, walkers []byte) (*walk.Walk, error) {
 }
 
 func options(walkers, urls int) walk.Options {
-	return walk.Options{Walkers: walkers, URLs: urls, Jump: walk.DefaultJump, Bytes: 1 << 30, Seed: [2]uint64{*seedFlag, 9}}
+	return walk.Options{Walkers: walkers, URLs: urls, Jump: walk.DefaultJump, Bytes: 1 << 30,
+		Seed: [2]uint64{*seedFlag, 9}}
 }
 
 // TestSaved: a walk that is saved and loaded at any time continues as if nothing had been; each URL is wished
@@ -154,8 +159,9 @@ func TestBounds(t *testing.T) {
 	if f := g.run(opt).Figures(); f.Visited >= 100 || f.Bytes > 5000+30*200 {
 		t.Errorf("a walk in 5,000 bytes: %+v", f)
 	}
-	for _, bad := range []walk.Options{options(0, 1), options(walk.MaxWalkers+1, 1), options(1, 0), options(1, walk.MaxURLs+1),
-		{Walkers: 1, URLs: 1, Jump: math.NaN(), Bytes: 1}, {Walkers: 1, URLs: 1, Bytes: 1}, {Walkers: 1, URLs: 1, Jump: 0.5}} {
+	for _, bad := range []walk.Options{options(0, 1), options(walk.MaxWalkers+1, 1), options(1, 0),
+		options(1, walk.MaxURLs+1), {Walkers: 1, URLs: 1, Jump: math.NaN(), Bytes: 1}, {Walkers: 1, URLs: 1, Bytes: 1},
+		{Walkers: 1, URLs: 1, Jump: 0.5}} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is valid", bad)
 		}
@@ -276,11 +282,12 @@ func TestGolden(t *testing.T) {
 	want := []string{
 		"\x01\x11\x00\x00\x00\x00\x00\x00\x00\x22\x00\x00\x00\x00\x00\x00\x00http://a/", // seen: keys, URL
 		"\x01\x33\x00\x00\x00\x00\x00\x00\x00\x44\x00\x00\x00\x00\x00\x00\x00http://b/",
-		"\x02\x00\x07\xc8\x01\x01\x02\x04\x01", // known: URL 0; page and seed, status, depth, redirects, flags, a link to URL 1
-		"\x03\x01",                             // a jump to URL 0
-		"\x03\x01",                             // the other walker's
-		"\x03\x00\x00",                         // link 0 of URL 0 was followed
-		"\x04\x01",                             // URL 1 is given up
+		// Known: URL 0; page and seed, status, depth, redirects, flags, a link to URL 1.
+		"\x02\x00\x07\xc8\x01\x01\x02\x04\x01",
+		"\x03\x01",     // a jump to URL 0
+		"\x03\x01",     // the other walker's
+		"\x03\x00\x00", // link 0 of URL 0 was followed
+		"\x04\x01",     // URL 1 is given up
 	}
 	if got := strings.Split(string(bytes.Join(log, []byte("|"))), "|"); !slices.Equal(got, want) {
 		t.Errorf("the log is\n%q, want\n%q", got, want)

@@ -60,8 +60,8 @@ func (a *Report) Write(w io.Writer) error {
 		if r.Ended {
 			files, verdict = "-", ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", state.PlaceText(r.Place), files, r.Account.N, r.Account.Hi, r.Account.Lo,
-			verdict)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", state.PlaceText(r.Place), files, r.Account.N,
+			r.Account.Hi, r.Account.Lo, verdict)
 	}
 	for i := range a.Rows {
 		row(&a.Rows[i])
@@ -178,7 +178,8 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 		return r, nil, err
 	}
 	if m == nil {
-		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit", opt.Dirs[0])
+		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit",
+			opt.Dirs[0])
 	}
 	r.HideRemote, r.OpenStore = opt.remote().hide(), opt.OpenStore
 	if err := r.Take(match, m, opt.Out); err != nil {
@@ -340,39 +341,8 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 	}, nil); err != nil {
 		return err
 	}
-	cache, err := state.Part[drum.State](m, state.NameRobotsCache)
-	if err != nil {
+	if err := auditDrums(r, m, add); err != nil {
 		return err
-	}
-	check := add(state.PlaceRobotsCheck)
-	tuple := func(t drum.Tuple) error {
-		if t.Op != drum.Check {
-			return nil
-		}
-		return check(t.Value)
-	}
-	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
-		return err
-	}
-	contents, err := state.Part[drum.State](m, state.NameContent)
-	if err != nil {
-		return err
-	}
-	if contents != nil {
-		inContent := add(state.PlaceContent)
-		page := func(t drum.Tuple) error {
-			if t.Op != drum.CheckUpdate {
-				return nil
-			}
-			var wait state.Waiting
-			if err := wait.Decode(t.Aux); err != nil {
-				return err
-			}
-			return inContent(wait.Record)
-		}
-		if _, err := drum.ScanState(r.Set, state.NameContent, contents.Waiting(), drum.Scan{Tuple: page}); err != nil {
-			return err
-		}
 	}
 	for _, q := range state.URLQueues {
 		st, err := state.Part[queue.State](m, q.Name)
@@ -397,4 +367,39 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 		return err
 	}
 	return state.EachRecord("URLs in RAM", ram, add(state.PlaceRAM))
+}
+
+// auditDrums passes the records that wait in RobotsCache and in the store of contents to the functions of their places.
+func auditDrums(r *state.Saved, m *state.Manifest, add func(state.Place) func([]byte) error) error {
+	cache, err := state.Part[drum.State](m, state.NameRobotsCache)
+	if err != nil {
+		return err
+	}
+	check := add(state.PlaceRobotsCheck)
+	tuple := func(t drum.Tuple) error {
+		if t.Op != drum.Check {
+			return nil
+		}
+		return check(t.Value)
+	}
+	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
+		return err
+	}
+	contents, err := state.Part[drum.State](m, state.NameContent)
+	if err != nil || contents == nil {
+		return err
+	}
+	inContent := add(state.PlaceContent)
+	page := func(t drum.Tuple) error {
+		if t.Op != drum.CheckUpdate {
+			return nil
+		}
+		var wait state.Waiting
+		if err := wait.Decode(t.Aux); err != nil {
+			return err
+		}
+		return inContent(wait.Record)
+	}
+	_, err = drum.ScanState(r.Set, state.NameContent, contents.Waiting(), drum.Scan{Tuple: page})
+	return err
 }

@@ -58,9 +58,11 @@ type ClusterReport struct {
 	// Out, Taken and Above are sums over all compared pairs: records sent, records taken, and untaken records
 	// in outboxes.
 	Out, Taken, Above cluster.Totals
-	Dropped           cluster.Totals // records dropped for abandoned nodes. Out includes them; Taken includes the records these nodes had taken, by their senders' count
-	Lost              cluster.Totals // of Taken, the records that a set-back receiver lost, by its resync
-	Pairs             int
+	// Records dropped for abandoned nodes. Out includes them; Taken includes the records these nodes had
+	// taken, by their senders' count.
+	Dropped cluster.Totals
+	Lost    cluster.Totals // of Taken, the records that a set-back receiver lost, by its resync
+	Pairs   int
 	// Bad describes the discrepancies, the first maxBad of BadCount.
 	Bad      []string
 	BadCount int
@@ -99,9 +101,11 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 		c := n.Cluster
 		switch {
 		case c.Secret != first.Cluster.Secret:
-			return nil, state.Incompatible("crawl: %s and %s are of two crawls: their secrets differ", first.Name, n.Name)
+			return nil, state.Incompatible("crawl: %s and %s are of two crawls: their secrets differ",
+				first.Name, n.Name)
 		case c.Nodes != first.Cluster.Nodes:
-			return nil, state.Incompatible("crawl: %s is of a cluster of %d nodes, %s of one of %d", first.Name, first.Cluster.Nodes, n.Name, c.Nodes)
+			return nil, state.Incompatible("crawl: %s is of a cluster of %d nodes, %s of one of %d", first.Name,
+				first.Cluster.Nodes, n.Name, c.Nodes)
 		case c.Table != first.Cluster.Table:
 			return nil, state.Incompatible("crawl: node %d (%s) and node %d (%s) have different tables of owners",
 				first.Cluster.Node, first.Name, c.Node, n.Name)
@@ -128,8 +132,8 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 			} else if from != to && sender != nil && receiver != nil {
 				rep.pair(sender.Cluster.pair(to), receiver.Cluster.pair(from), from, to)
 				if l := receiver.Cluster.pair(from).Incarnation; l != sender.Cluster.Incarnation {
-					rep.bad("node %d has the incarnation %d, and node %d takes messages of its incarnation %d: run drumbeat repair --resync %[1]d on node %[3]d",
-						from, sender.Cluster.Incarnation, to, l)
+					rep.bad("node %d has the incarnation %d, and node %d takes messages of its incarnation %d: run "+
+						"drumbeat repair --resync %[1]d on node %[3]d", from, sender.Cluster.Incarnation, to, l)
 				}
 			}
 		}
@@ -138,8 +142,8 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	all.Add(rep.Above)
 	all.Add(rep.Dropped)
 	if rep.Out != all && rep.Balanced() {
-		rep.bad("%d links and %d edges were sent, %d and %d were taken or are in outboxes", rep.Out.Links.N, rep.Out.Edges.N, all.Links.N,
-			all.Edges.N)
+		rep.bad("%d links and %d edges were sent, %d and %d were taken or are in outboxes", rep.Out.Links.N,
+			rep.Out.Edges.N, all.Links.N, all.Edges.N)
 	}
 	return rep, nil
 }
@@ -190,15 +194,16 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 	found.Sub(received.Taken.Totals)
 	r.Above.Add(found)
 	if found != above {
-		r.bad("node %d has sent %d links and %d edges to node %d that were not taken, its outbox has %d and %d of them", from,
-			above.Links.N, above.Edges.N, to, found.Links.N, found.Edges.N)
+		r.bad("node %d has sent %d links and %d edges to node %d that were not taken, its outbox has %d and %d of them",
+			from, above.Links.N, above.Edges.N, to, found.Links.N, found.Edges.N)
 	}
 }
 
 // Write prints the report.
 func (r *ClusterReport) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\ttaken for good\tin outboxes\tlinks taken\tedges sent\ttaken for good\tin outboxes\tedges taken\t\n")
+	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\ttaken for good\tin outboxes\tlinks taken\tedges sent\ttaken for "+
+		"good\tin outboxes\tedges taken\t\n")
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		var out, gone, files, taken cluster.Totals
@@ -209,17 +214,18 @@ func (r *ClusterReport) Write(w io.Writer) error {
 			files.Add(p.Files)
 			taken.Add(p.Taken.Totals)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", n.Cluster.Node, n.Checkpoint, out.Links.N, gone.Links.N, files.Links.N,
-			taken.Links.N, out.Edges.N, gone.Edges.N, files.Edges.N, taken.Edges.N)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", n.Cluster.Node, n.Checkpoint, out.Links.N,
+			gone.Links.N, files.Links.N, taken.Links.N, out.Edges.N, gone.Edges.N, files.Edges.N, taken.Edges.N)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if d := r.Deep; d != nil {
-		fmt.Fprintf(w, "%d URLs of records, responses and logs are of their nodes' slots, %d are not; %d keys of URLseen, %d on two nodes\n",
-			d.Own, d.Foreign, d.Keys, d.Twice)
+		fmt.Fprintf(w, "%d URLs of records, responses and logs are of their nodes' slots, %d are not; %d keys of "+
+			"URLseen, %d on two nodes\n", d.Own, d.Foreign, d.Keys, d.Twice)
 		if d.History > 0 {
-			fmt.Fprintf(w, "%d responses and lines of logs are of URLs that ended before their slots moved to other nodes\n", d.History)
+			fmt.Fprintf(w, "%d responses and lines of logs are of URLs that ended before their slots moved to "+
+				"other nodes\n", d.History)
 		}
 	}
 	for _, why := range r.Bad {
@@ -236,10 +242,12 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	}
 	verdict := "NOT balanced"
 	if r.Balanced() {
-		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d are in outboxes", r.Out.Links.N,
+		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d are in "+
+			"outboxes", r.Out.Links.N,
 			r.Out.Edges.N, r.Taken.Links.N, r.Taken.Edges.N, r.Above.Links.N, r.Above.Edges.N)
 		if r.Lost.Records() > 0 {
-			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N, r.Lost.Edges.N)
+			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N,
+				r.Lost.Edges.N)
 		}
 		if len(r.Abandoned) > 0 {
 			verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)

@@ -62,7 +62,8 @@ func AuditDirs(opt ClusterOptions) (rep *ClusterReport, err error) {
 	if opt.Deep {
 		for _, n := range all {
 			if n.cluster.Table != opt.Table.Sum() {
-				return nil, state.Incompatible("crawl: node %d (%s) has a table of owners that differs from the file of the cluster",
+				return nil, state.Incompatible(
+					"crawl: node %d (%s) has a table of owners that differs from the file of the cluster",
 					n.cluster.Node, n.name())
 			}
 		}
@@ -159,7 +160,8 @@ func (o *ClusterOptions) groups() ([]Options, error) {
 	}
 	for i := range groups {
 		if len(groups[i].Dirs) == 0 {
-			return nil, state.Incompatible("crawl: %s holds output, and no directory with the state of its node was given", groups[i].Out[0])
+			return nil, state.Incompatible(
+				"crawl: %s holds output, and no directory with the state of its node was given", groups[i].Out[0])
 		}
 	}
 	return groups, nil
@@ -305,8 +307,8 @@ func compareSeen(all []*openNode, deep *ClusterDeep, found *ClusterReport) error
 			}
 			if h != least {
 				deep.Twice++
-				found.bad("node %d (%s) and node %d (%s) both have the key %016x in URLseen: its URL counts on both", least.node.cluster.Node,
-					least.node.name(), h.node.cluster.Node, h.node.name(), uint64(key))
+				found.bad("node %d (%s) and node %d (%s) both have the key %016x in URLseen: its URL counts on both",
+					least.node.cluster.Node, least.node.name(), h.node.cluster.Node, h.node.name(), uint64(key))
 			}
 			if err := h.advance(); err != nil {
 				return err

@@ -78,13 +78,13 @@ type OutputReport struct {
 	Checked  bool // false if the output's directories were not given
 	WARC     warc.Verified
 	LogLines int64
-	// Robots and DNS count the records of robots.txt files and of DNS answers in the WARC files and
-	// indexes, as does Rendered for rendered pages. RobotsStored, DNSStored and RenderedStored are the accounts of them.
+	// Robots and DNS count the records of robots.txt files and of DNS answers in the WARC files and indexes,
+	// as does Rendered for rendered pages. RobotsStored, DNSStored and RenderedStored are the accounts of
+	// them.
 	Robots, DNS, RobotsStored, DNSStored int64
 	Rendered, RenderedStored             int64
 	// StoredAll means that output and crawl log name every fetched URL. RefusedAll means that the crawl log
-	// names every refused URL. With both, the key of every ended URL is known, not only their number and
-	// sum.
+	// names every refused URL. With both, the key of every ended URL is known, not only their number and sum.
 	StoredAll, RefusedAll bool
 	// Remote is about files in an object store.
 	Remote   RemoteReport
@@ -399,7 +399,8 @@ func (x *Scanner) conclude() {
 	moved := x.Away
 	moved.Remove(x.nowhere)
 	if out.StoredAll && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
-		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs ended here before their slots "+
+		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs ended here "+
+			"before their slots "+
 			"moved; the account of moved URLs says %d", k.Nowhere, x.Away.N, x.Manifest.Accounts.Moved.N)
 	}
 	if out.Disagree > 0 {

@@ -31,7 +31,8 @@ func TestDeepAudit(t *testing.T) {
 			if !rep.Balanced() || rep.Keys.Nowhere+rep.Keys.NotSeen+rep.Keys.Twice > 0 {
 				t.Fatalf("%+v\n%+v\n%v\n%+v", rep.Bad, rep.Keys, rep.Damages, rep.Output)
 			}
-			if o := rep.Output; !o.StoredAll || !o.RefusedAll || o.WARC.AbsentFiles+o.WARC.AbsentIndexes > 0 || o.WARC.Captures == 0 {
+			if o := rep.Output; !o.StoredAll || !o.RefusedAll || o.WARC.AbsentFiles+o.WARC.AbsentIndexes > 0 ||
+				o.WARC.Captures == 0 {
 				t.Errorf("output: %+v", o)
 			}
 			opt.Limits.MaxPages = 0
@@ -88,7 +89,8 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 			if _, err := f.WriteAt(b, 5000); err != nil {
 				t.Fatal(err)
 			}
-			if rep := testworld.Deep(t, fs, opt.Disk.Dirs); rep.Balanced() != (i == 1) || i == 0 && rep.Damages[0].File != "d0/warc/"+name {
+			if rep := testworld.Deep(t, fs, opt.Disk.Dirs); rep.Balanced() != (i == 1) ||
+				i == 0 && rep.Damages[0].File != "d0/warc/"+name {
 				t.Errorf("wrong bytes in %s: %v, %v", name, rep.Damages, rep.Bad)
 			}
 		}
@@ -124,12 +126,14 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 				return err
 			}
 			_, name := star.Stores(state.NameStar)
-			d, err := drum.Open(drum.Options{Set: set, Name: name, Buckets: st.Indegree.Buckets, ValueBytes: st.Indegree.ValueBytes}, st.Indegree)
+			d, err := drum.Open(drum.Options{Set: set, Name: name, Buckets: st.Indegree.Buckets,
+				ValueBytes: st.Indegree.ValueBytes}, st.Indegree)
 			if err != nil {
 				return err
 			}
 			rec := weburl.Record{URL: []byte("http://u1.github.io/")}
-			if err := d.Add([]drum.Tuple{{Key: drum.Key(r.Hasher.PLDKey([]byte("u1.github.io"))), Op: drum.CheckUpdate, Aux: rec.Append(nil)}}); err != nil {
+			if err := d.Add([]drum.Tuple{{Key: drum.Key(r.Hasher.PLDKey([]byte("u1.github.io"))), Op: drum.CheckUpdate,
+				Aux: rec.Append(nil)}}); err != nil {
 				return err
 			}
 			if st.Indegree, err = d.Freeze().Save(tails); err != nil {

@@ -160,7 +160,8 @@ func visited(entries []TaggedKey, live, refused, ended int) ([]TaggedKey, int) {
 	if live+refused == 0 {
 		return entries, min(ended, 1)
 	}
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e TaggedKey) bool { return e.Tag == tagStored || e.Tag == tagLogFetched })
+	entries = slices.DeleteFunc(slices.Clone(entries),
+		func(e TaggedKey) bool { return e.Tag == tagStored || e.Tag == tagLogFetched })
 	return entries, refused
 }
 

@@ -1,5 +1,4 @@
-// Package audit checks a stopped crawl: every unique URL is in exactly one place, and every file is
-// readable.
+// Package audit checks a stopped crawl: every unique URL is in exactly one place, and every file is readable.
 //
 // Run and Balance read the state. For each place they compare the number and key sum of its URLs with the
 // crawl's accounts, and they compare all places together with URLseen. Deep reads every file of state and
@@ -8,9 +7,9 @@
 // after it. ForgetMissing removes missing directories from the crawl if they hold nothing of it. ReadGraph
 // reads the names of hosts and PLDs and the edges between PLDs.
 //
-// A node of a cluster has a Cluster in its report: the accounts of its exchange with the others, compared with its outboxes.
-// CompareNodes compares those of several nodes, AuditDirs reads the nodes' directories for it. ReadNode reads the JSON
-// of an audit.
+// A node of a cluster has a Cluster in its report: the accounts of its exchange with the others, compared
+// with its outboxes. CompareNodes compares those of several nodes, AuditDirs reads the nodes' directories for
+// it. ReadNode reads the JSON of an audit.
 //
 // All of them lock the crawl's directories and so refuse a running crawl (disk.ErrLocked). They change
 // nothing of the crawl, except that ForgetMissing writes identities. Options.RAMBytes limits memory; the

@@ -40,9 +40,11 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		return nil, nil
 	}
 	if m.Intake == nil || len(m.Intake.Taken) != f.Nodes {
-		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of the messages it has taken", f.Node, f.Nodes)
+		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of the messages it has taken",
+			f.Node, f.Nodes)
 	}
-	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck, Incarnation: m.Intake.Incarnation}
+	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck,
+		Incarnation: m.Intake.Incarnation}
 	for node := range f.Nodes {
 		if node == f.Node {
 			continue
@@ -55,8 +57,10 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		if node < len(m.Intake.Lost) {
 			lost = m.Intake.Lost[node]
 		}
-		c.Pairs = append(c.Pairs, Pair{Node: node, Taken: m.Intake.Taken[node], Lost: lost, Incarnation: m.Intake.IncarnationOf(node),
-			Sent: cluster.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, Abandoned: st.Abandoned, Last: st.Last, GoneNumber: st.Taken}})
+		c.Pairs = append(c.Pairs,
+			Pair{Node: node, Taken: m.Intake.Taken[node], Lost: lost, Incarnation: m.Intake.IncarnationOf(node),
+				Sent: cluster.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, Abandoned: st.Abandoned,
+					Last: st.Last, GoneNumber: st.Taken}})
 	}
 	return c, nil
 }
@@ -75,8 +79,8 @@ func (p *Pair) scan(r *state.Saved, m *state.Manifest, damaged func(error) error
 	if err != nil {
 		return nil, err
 	}
-	found, err := cluster.ScanOutbox(cluster.OutboxScan{Set: r.Set, Name: state.OutboxName(p.Node), From: m.Frozen.Node, To: p.Node,
-		State: st, Damaged: damaged, LinkKey: func(record []byte) (uint64, error) {
+	found, err := cluster.ScanOutbox(cluster.OutboxScan{Set: r.Set, Name: state.OutboxName(p.Node),
+		From: m.Frozen.Node, To: p.Node, State: st, Damaged: damaged, LinkKey: func(record []byte) (uint64, error) {
 			var rec weburl.Record
 			if err := rec.Decode(record); err != nil {
 				return 0, err
@@ -139,7 +143,8 @@ func (x *Scanner) quarantined(msg []byte) error {
 // Write prints the accounts of the exchange.
 func (c *Cluster) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node %d with node\tlinks sent\ttaken for good\tin outbox\tlinks taken\tedges sent\ttaken for good\tin outbox\tedges taken\t\n", c.Node)
+	fmt.Fprintf(t, "node %d with node\tlinks sent\ttaken for good\tin outbox\tlinks taken\tedges sent\ttaken for "+
+		"good\tin outbox\tedges taken\t\n", c.Node)
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent
@@ -151,7 +156,8 @@ func (c *Cluster) Write(w io.Writer) error {
 	}
 	for i := range c.Pairs {
 		if p := &c.Pairs[i]; p.Sent.Abandoned {
-			fmt.Fprintf(w, "node %d was abandoned: %d links and %d edges for it were dropped\n", p.Node, p.Sent.Dropped.Links.N, p.Sent.Dropped.Edges.N)
+			fmt.Fprintf(w, "node %d was abandoned: %d links and %d edges for it were dropped\n", p.Node,
+				p.Sent.Dropped.Links.N, p.Sent.Dropped.Edges.N)
 		}
 	}
 	return nil
@@ -171,9 +177,11 @@ func (c *Cluster) check(m *state.Manifest, rep *Report) {
 		return
 	}
 	count, dropped := &m.Accounts.Counters, c.dropped()
-	if links, edges := count[state.CountLinksAbandoned], count[state.CountEdgesAbandoned]; links != dropped.Links.N || edges != dropped.Edges.N {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("outboxes: %d links and %d edges were dropped because their nodes were abandoned, by the counters "+
-			"%d and %d", dropped.Links.N, dropped.Edges.N, links, edges))
+	if links, edges := count[state.CountLinksAbandoned], count[state.CountEdgesAbandoned]; links != dropped.Links.N ||
+		edges != dropped.Edges.N {
+		rep.Bad = append(rep.Bad, fmt.Sprintf(
+			"outboxes: %d links and %d edges were dropped because their nodes were abandoned, by the counters "+
+				"%d and %d", dropped.Links.N, dropped.Edges.N, links, edges))
 	}
 }
 
@@ -237,14 +245,16 @@ func (f *totalsJSON) totals() (t cluster.Totals, err error) {
 
 // MarshalJSON implements json.Marshaler.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
-	form := clusterJSON{Node: c.Node, Nodes: c.Nodes, Table: fmt.Sprintf("%016x", c.Table), Secret: fmt.Sprintf("%016x", c.Secret),
-		Incarnation: c.Incarnation}
+	form := clusterJSON{Node: c.Node, Nodes: c.Nodes, Table: fmt.Sprintf("%016x", c.Table),
+		Secret: fmt.Sprintf("%016x", c.Secret), Incarnation: c.Incarnation}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent
-		form.Pairs = append(form.Pairs, pairJSON{Node: p.Node, Out: totalsForm(s.Out), Gone: totalsForm(s.Gone), Files: totalsForm(p.Files),
-			Taken: totalsForm(p.Taken.Totals), OutNumber: s.Last, GoneNumber: s.GoneNumber, TakenNumber: p.Taken.Number,
-			Sums: cluster.AppendSums(nil, s.Sums), GivenUp: s.Abandoned, Incarnation: p.Incarnation})
+		form.Pairs = append(form.Pairs,
+			pairJSON{Node: p.Node, Out: totalsForm(s.Out), Gone: totalsForm(s.Gone), Files: totalsForm(p.Files),
+				Taken: totalsForm(p.Taken.Totals), OutNumber: s.Last, GoneNumber: s.GoneNumber,
+				TakenNumber: p.Taken.Number, Sums: cluster.AppendSums(nil, s.Sums), GivenUp: s.Abandoned,
+				Incarnation: p.Incarnation})
 		if p.Lost != (cluster.Totals{}) {
 			form.Pairs[i].Lost = totalsForm(p.Lost)
 		}
@@ -261,7 +271,8 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &form); err != nil {
 		return err
 	}
-	if form.Nodes < 1 || form.Nodes > cluster.MaxNodes || form.Node < 0 || form.Node >= form.Nodes || len(form.Pairs) != form.Nodes-1 {
+	if form.Nodes < 1 || form.Nodes > cluster.MaxNodes || form.Node < 0 || form.Node >= form.Nodes ||
+		len(form.Pairs) != form.Nodes-1 {
 		return fmt.Errorf("node %d of %d with %d others", form.Node, form.Nodes, len(form.Pairs))
 	}
 	*c = Cluster{Node: form.Node, Nodes: form.Nodes, Incarnation: form.Incarnation}
@@ -292,7 +303,8 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 }
 
 func (f *pairJSON) pair() (p Pair, err error) {
-	p = Pair{Node: f.Node, Incarnation: f.Incarnation, Taken: cluster.Taken{Number: f.TakenNumber}, Sent: cluster.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
+	p = Pair{Node: f.Node, Incarnation: f.Incarnation, Taken: cluster.Taken{Number: f.TakenNumber},
+		Sent: cluster.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
 	for _, s := range [...]struct {
 		to   *cluster.Totals
 		form *totalsJSON

@@ -22,7 +22,8 @@ type Remote string
 
 // These are the values of Options.Remote.
 const (
-	RemoteHead Remote = "head" // ask the store for size and checksums of each object, and read logs and indexes; the default
+	// Ask the store for size and checksums of each object, and read logs and indexes; the default.
+	RemoteHead Remote = "head"
 	RemoteRead Remote = "read" // also read every record of WARC files there
 	RemoteOff  Remote = "off"  // do not use the store
 )
@@ -106,7 +107,8 @@ func (x *Scanner) objects() error {
 		if f.There != FileUnknown {
 			out.Checked++
 		}
-		if f.Data() && out.Mode != RemoteRead && (f.Here == FileMissing || f.Here == FileDamaged && f.There == FileWhole) {
+		if f.Data() && out.Mode != RemoteRead &&
+			(f.Here == FileMissing || f.Here == FileDamaged && f.There == FileWhole) {
 			out.Unread++
 		}
 		for _, err := range []error{f.here, f.there} {
@@ -191,7 +193,8 @@ func (x *Scanner) ask(ctx context.Context, b objstore.Bucket, f *StoredFile) err
 	at := objstore.Scheme + x.Manifest.Store.Bucket + "/" + key
 	found, err := b.Head(ctx, key)
 	if errors.Is(err, objstore.ErrNotExist) {
-		f.There, f.there = FileMissing, &disk.CorruptError{Path: at, Want: fmt.Sprintf("an object of %d bytes", f.Size), Got: "none"}
+		f.There, f.there = FileMissing,
+			&disk.CorruptError{Path: at, Want: fmt.Sprintf("an object of %d bytes", f.Size), Got: "none"}
 		return nil
 	}
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 
 // scanState reads every structure except the cache of URLseen.
 func (x *Scanner) scanState() error {
-	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanContent, x.scanBeast, x.scanRobots, x.scanQueues,
-		x.scanCalendars, x.scanOutboxes, x.scanRAM, x.scanIdentity} {
+	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanContent, x.scanBeast,
+		x.scanRobots, x.scanQueues, x.scanCalendars, x.scanOutboxes, x.scanRAM, x.scanIdentity} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -199,14 +199,15 @@ func (x *Scanner) scanBeast() error {
 	if err != nil {
 		return err
 	}
-	lost, lostFailed, err := beast.Scan(x.Saved.Set, state.NameBeast, st, func(_ int, n beast.Number, rec []byte) error {
-		p := state.PlaceBeast
-		if n == beast.OverBudget {
-			p = state.PlaceOverBudget
-		}
-		_, err := x.record(p, rec)
-		return err
-	}, x.damage)
+	lost, lostFailed, err := beast.Scan(x.Saved.Set, state.NameBeast, st,
+		func(_ int, n beast.Number, rec []byte) error {
+			p := state.PlaceBeast
+			if n == beast.OverBudget {
+				p = state.PlaceOverBudget
+			}
+			_, err := x.record(p, rec)
+			return err
+		}, x.damage)
 	x.lost(lost + lostFailed)
 	return err
 }
@@ -296,7 +297,8 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
-	if st, err := state.Part[queue.State](x.Manifest, state.NameRender); err != nil || st != nil { // new in this release
+	// New in this release.
+	if st, err := state.Part[queue.State](x.Manifest, state.NameRender); err != nil || st != nil {
 		if err := scan(state.NameRender, x.renderTask); err != nil {
 			return err
 		}
@@ -316,7 +318,8 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
-	if st, err := state.Part[queue.State](x.Manifest, state.NameQuarantine); err != nil || st != nil { // since 11, in clusters
+	// Since 11, in clusters.
+	if st, err := state.Part[queue.State](x.Manifest, state.NameQuarantine); err != nil || st != nil {
 		if err := scan(state.NameQuarantine, x.quarantined); err != nil {
 			return err
 		}
@@ -480,7 +483,8 @@ func (x *Scanner) unnamed() error {
 	named[x.Saved.Set.Path(0, state.ChangesName)] = true
 	add(state.CopyPaths(x.Saved.Set, state.ManifestName))
 	add(state.CopyPaths(x.Saved.Set, state.SecretName))
-	drums := []string{state.NameURLSeen, state.NameNames, state.NameContent, state.NameRobotsCache, state.NameRobotsRequested}
+	drums := []string{state.NameURLSeen, state.NameNames, state.NameContent, state.NameRobotsCache,
+		state.NameRobotsRequested}
 	for _, name := range drums {
 		if st, err := state.Part[drum.State](x.Manifest, name); err != nil {
 			return err

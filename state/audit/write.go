@@ -56,8 +56,7 @@ func (d *DeepReport) Write(w io.Writer) error {
 	if d.DamageCount > 0 {
 		fmt.Fprintf(w, "%d damaged pieces: see drumbeat repair --dry-run\n", d.DamageCount)
 	}
-	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n",
-		humanize.IBytes(uint64(d.Bytes)), human.Duration(d.Elapsed),
+	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", humanize.IBytes(uint64(d.Bytes)), human.Duration(d.Elapsed),
 		humanize.IBytes(uint64(float64(d.Bytes)/max(d.Elapsed.Seconds(), 1e-3))))
 	return err
 }

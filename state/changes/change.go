@@ -56,11 +56,12 @@ type Change struct {
 	PLD         string    `json:"pld,omitempty"`
 	Budget      uint32    `json:"budget,omitempty"` // pages
 	Function    *Function `json:"function,omitempty"`
-	Anew        bool      `json:"anew,omitempty"` // of budgets and OpReload: place the URLs of BEAST again, as OpFunction does
-	Priority    *Priority `json:"priority,omitempty"`
-	Seeds       []string  `json:"seeds,omitempty"`
-	Count       int       `json:"count,omitempty"` // number of Seeds
-	Settings    *Settings `json:"settings,omitempty"`
+	// Of budgets and OpReload: place the URLs of BEAST again, as OpFunction does.
+	Anew     bool      `json:"anew,omitempty"`
+	Priority *Priority `json:"priority,omitempty"`
+	Seeds    []string  `json:"seeds,omitempty"`
+	Count    int       `json:"count,omitempty"` // number of Seeds
+	Settings *Settings `json:"settings,omitempty"`
 }
 
 // Settings are the changes in force. A zero field is the value of the flag.

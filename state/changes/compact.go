@@ -30,18 +30,23 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	text := fmt.Sprintf("the journal of changes has room for %d more bytes, and this change takes %d", max(0, e.Room), e.Need)
+	text := fmt.Sprintf("the journal of changes has room for %d more bytes, and this change takes %d",
+		max(0, e.Room), e.Need)
 	if !e.Lines {
-		return text + "; unlike seeds, changes in force keep their room: write rules into a file of --blacklist or --rules " +
+		return text +
+			"; unlike seeds, changes in force keep their room: write rules into a file of --blacklist or --rules " +
 			"(SIGHUP reads it), and host delays and budgets into that of --sites; then start the crawl again"
 	}
 	if e.Waiting+e.Unsaved == 0 {
-		return text + "; no seeds or URLs wait in it, so changes in force take its room: give fewer lines in one change, " +
+		return text +
+			"; no seeds or URLs wait in it, so changes in force take its room: give fewer lines in one change, " +
 			"or the lines to --seeds at the next start"
 	}
-	return text + fmt.Sprintf("; it keeps %d bytes of seeds and enqueued URLs: of %d changes that the crawl has yet to feed, and of "+
-		"%d that it has fed since its last checkpoint. A change leaves at the first checkpoint after it has been fed. "+
-		"Give fewer lines now, or the same ones later (`drumbeat ctl checkpoint` makes a checkpoint at once)",
+	return text + fmt.Sprintf(
+		"; it keeps %d bytes of seeds and enqueued URLs: of %d changes that the crawl has yet to feed, and of "+
+			"%d that it has fed since its last checkpoint. A change leaves at the first checkpoint after "+
+			"it has been fed. "+
+			"Give fewer lines now, or the same ones later (`drumbeat ctl checkpoint` makes a checkpoint at once)",
 		e.LineSize, e.Waiting, e.Unsaved)
 }
 

@@ -112,7 +112,8 @@ func TestFullOfBlocks(t *testing.T) {
 	var full *FullError
 	for ; full == nil; n++ {
 		rule := fmt.Sprintf("- host %0*d", maxText-100, n)
-		if _, err := j.Append(Change{Op: OpBlock, Rule: rule}, testTime); err != nil && !errors.As(err, &full) || n > 1000 {
+		if _, err := j.Append(Change{Op: OpBlock, Rule: rule}, testTime); err != nil &&
+			!errors.As(err, &full) || n > 1000 {
 			t.Fatal(n, err)
 		}
 	}
@@ -205,15 +206,16 @@ func TestTidyCuts(t *testing.T) {
 	}
 }
 
-// TestTidyFails: a disk that takes no copy leaves the journal in use until the next checkpoint. If the new file may have
-// the name and may not, the journal takes no further change, but feeds its seeds.
+// TestTidyFails: a disk that takes no copy leaves the journal in use until the next checkpoint. If the new
+// file may have the name and may not, the journal takes no further change, but feeds its seeds.
 func TestTidyFails(t *testing.T) {
 	for _, test := range []struct {
 		op   memfs.Op
 		name string
 		goes bool
 	}{{memfs.OpCreate, "create", true}, {memfs.OpWrite, "write", true}, {memfs.OpSync, "sync", true},
-		{memfs.OpRename, "rename", false}, {memfs.OpSyncDir, "sync of the directory", false}, {memfs.OpOpen, "open", false}} {
+		{memfs.OpRename, "rename", false}, {memfs.OpSyncDir, "sync of the directory", false},
+		{memfs.OpOpen, "open", false}} {
 		t.Run(test.name, func(t *testing.T) {
 			var fail bool
 			mem := memfs.New(1)

@@ -316,7 +316,8 @@ func (j *Journal) NextSeeds() (c *Change, ok bool, err error) {
 		return nil, false, fmt.Errorf("changes: read %s: %w", j.name, err)
 	}
 	if c, err = decode(line); err != nil || c.Seq != ref.seq {
-		return nil, false, &disk.CorruptError{Path: j.name, Offset: ref.offset, Want: fmt.Sprintf("change %d", ref.seq), Got: fmt.Sprint(err)}
+		return nil, false, &disk.CorruptError{Path: j.name, Offset: ref.offset, Want: fmt.Sprintf("change %d", ref.seq),
+			Got: fmt.Sprint(err)}
 	}
 	return c, true, nil
 }

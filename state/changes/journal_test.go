@@ -53,9 +53,10 @@ func toJSON(v any) string {
 func TestUndo(t *testing.T) {
 	j := newJournal(t, memfs.New(1), 0)
 	before := toJSON(j.Settings())
-	for _, c := range []Change{{Op: OpPause}, {Op: OpDrain}, {Op: OpLimits, Rate: "5", Bandwidth: "1Mbit", Connections: "7"},
-		{Op: OpHostDelay, Host: "a.example", Delay: 5}, {Op: OpBlock, Rule: "- pld b.example"},
-		{Op: OpBudget, PLD: "c.example", Budget: 500}, {Op: OpFunction, Function: &Function{"linear", 5, 50}}} {
+	for _, c := range []Change{{Op: OpPause}, {Op: OpDrain},
+		{Op: OpLimits, Rate: "5", Bandwidth: "1Mbit", Connections: "7"}, {Op: OpHostDelay, Host: "a.example", Delay: 5},
+		{Op: OpBlock, Rule: "- pld b.example"}, {Op: OpBudget, PLD: "c.example", Budget: 500},
+		{Op: OpFunction, Function: &Function{"linear", 5, 50}}} {
 		add(t, j, c)
 		during := toJSON(j.Settings())
 		add(t, j, Change{Op: c.Op.Undo(), Host: c.Host, Rule: c.Rule, PLD: c.PLD})
@@ -204,9 +205,9 @@ func TestCompact(t *testing.T) {
 func TestRefused(t *testing.T) {
 	j := newJournal(t, memfs.New(1), 0)
 	for _, c := range []Change{{}, {Op: "reboot"}, {Op: OpHostDelay, Host: "a", Delay: -1}, {Op: OpHostDelay, Delay: 1},
-		{Op: OpHostDelay, Host: "a\nb", Delay: 1}, {Op: OpUnblock, Rule: "- pld a"}, {Op: OpBlock}, {Op: OpBudget, PLD: "a"},
-		{Op: OpSeeds}, {Op: OpSeeds, Seeds: []string{strings.Repeat("a", MaxSeedBytes)}}, {Op: opSettings},
-		{Op: OpPause, Who: strings.Repeat("a", maxText+1)}} {
+		{Op: OpHostDelay, Host: "a\nb", Delay: 1}, {Op: OpUnblock, Rule: "- pld a"}, {Op: OpBlock},
+		{Op: OpBudget, PLD: "a"}, {Op: OpSeeds}, {Op: OpSeeds, Seeds: []string{strings.Repeat("a", MaxSeedBytes)}},
+		{Op: opSettings}, {Op: OpPause, Who: strings.Repeat("a", maxText+1)}} {
 		if _, err := j.Append(c, testTime); !IsRefused(err) {
 			t.Errorf("%+.100v: error %v", c, err)
 		}

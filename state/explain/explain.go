@@ -222,15 +222,17 @@ type URLReport struct {
 	// Place is one of the crawl's places, or unseen, link (found; URLseen has not checked it), ended
 	// (fetched or refused; no file says which), not-scanned (seen; Fast), unknown (an unreadable file
 	// may hold it), or other-node (Node).
-	Place   string        `json:"place"`
-	Why     []string      `json:"why"`
-	Node    *int          `json:"node,omitempty"`     // the node of the cluster to which the URL belongs, if it is another one
-	GivenUp bool          `json:"given_up,omitempty"` // Node was given up: links to the URL are dropped
-	Outbox  *OutboxReport `json:"outbox,omitempty"`   // where a link to the URL stands in the outbox for Node, if one does
-	Queue   *QueueReport  `json:"queue,omitempty"`
-	Due     time.Time     `json:"due,omitzero"` // when a deferred URL returns
-	Record  *RecordReport `json:"record,omitempty"`
-	Ended   *EndedReport  `json:"ended,omitempty"`
+	Place string   `json:"place"`
+	Why   []string `json:"why"`
+	// The node of the cluster to which the URL belongs, if it is another one.
+	Node    *int `json:"node,omitempty"`
+	GivenUp bool `json:"given_up,omitempty"` // Node was given up: links to the URL are dropped
+	// Where a link to the URL stands in the outbox for Node, if one does.
+	Outbox *OutboxReport `json:"outbox,omitempty"`
+	Queue  *QueueReport  `json:"queue,omitempty"`
+	Due    time.Time     `json:"due,omitzero"` // when a deferred URL returns
+	Record *RecordReport `json:"record,omitempty"`
+	Ended  *EndedReport  `json:"ended,omitempty"`
 
 	Link *LinkReport `json:"link,omitempty"`
 	// Settings are those of --sites; nil for none.

@@ -77,8 +77,10 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *crawl.Options, urls []string, d
 		for i, rep := range reports {
 			checkpoints[rep.AsOf.Checkpoint] = true
 			now := explainStage(rep)
-			if now < stage[i] || rep.Place == explain.PlaceUnknown || rep.Place == explain.PlaceEnded || len(rep.Damage) > 0 {
-				t.Errorf("checkpoint %d: %s: place %s after stage %d: %v %v", rep.AsOf.Checkpoint, rep.URL, rep.Place, stage[i], rep.Why, rep.Damage)
+			if now < stage[i] || rep.Place == explain.PlaceUnknown || rep.Place == explain.PlaceEnded ||
+				len(rep.Damage) > 0 {
+				t.Errorf("checkpoint %d: %s: place %s after stage %d: %v %v", rep.AsOf.Checkpoint, rep.URL, rep.Place,
+					stage[i], rep.Why, rep.Damage)
 				return len(checkpoints)
 			}
 			stage[i] = max(stage[i], now)
@@ -130,7 +132,8 @@ func TestExplainRunningCrawl(t *testing.T) {
 		opt := crawltest.SimOptions(t, web, disk.OS())
 		crawltest.AtOnce(&opt)
 		opt.Disk.Dirs = []string{t.TempDir(), t.TempDir()}
-		opt.Disk.CheckpointEvery, opt.Order.StockTarget, opt.Limits.MaxPages, opt.Output.WARCFileBytes = 10*time.Millisecond, 60, 150, 100_000
+		opt.Disk.CheckpointEvery, opt.Order.StockTarget, opt.Limits.MaxPages, opt.Output.WARCFileBytes = 10*
+			time.Millisecond, 60, 150, 100_000
 		watched(t, disk.OS(), opt, some(web), func() {}, 1)
 	})
 }
@@ -174,7 +177,8 @@ func TestExplainBeginsAnew(t *testing.T) {
 		for _, moved := range []bool{true, false} {
 			fsys := &movedOn{FS: mem, move: func() {
 				if moved {
-					testworld.Tamper(t, mem, opt.Disk.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Gen++; return nil })
+					testworld.Tamper(t, mem, opt.Disk.Dirs,
+						func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Gen++; return nil })
 				}
 			}}
 			x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Disk.Dirs})
@@ -248,7 +252,8 @@ func TestExplainDamage(t *testing.T) {
 					found++
 				}
 				if rep.Place != tr.Place(rep.URL) && (rep.Place != explain.PlaceUnknown || len(rep.Damage) == 0) {
-					t.Errorf("%s damaged: %s: place %s, want %s; damage %v", name, rep.URL, rep.Place, tr.Place(rep.URL), rep.Damage)
+					t.Errorf("%s damaged: %s: place %s, want %s; damage %v", name, rep.URL, rep.Place,
+						tr.Place(rep.URL), rep.Damage)
 				}
 			}
 			_ = hosts
@@ -339,7 +344,8 @@ func TestExplainWrongDirectories(t *testing.T) {
 			if err == nil {
 				_, err = x.URLs([]string{"http://a.test/"})
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || c.dirs != nil && !errors.Is(err, state.ErrIncompatible) {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				c.dirs != nil && !errors.Is(err, state.ErrIncompatible) {
 				t.Errorf("%v: %v, want %q", c.dirs, err, c.want)
 			}
 		}
@@ -360,7 +366,8 @@ func TestExplainWrongDirectories(t *testing.T) {
 			t.Errorf("a bare host is %s", reports[3].URL)
 		}
 		// The manifest of an older program has no options of the last run.
-		testworld.Tamper(t, mem, opt.Disk.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
+		testworld.Tamper(t, mem, opt.Disk.Dirs,
+			func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
 		reports, err = x.URLs([]string{"http://a.test/"})
 		if err != nil || !strings.Contains(reports[0].Link.Why, "older version") || reports[0].Robots.DelayWhy == "" {
 			t.Errorf("without options of the last run: %+v, %v", reports, err)
@@ -368,7 +375,8 @@ func TestExplainWrongDirectories(t *testing.T) {
 		if err := errors.Join(mem.Remove("d0/"+state.ManifestName), mem.Remove("d1/"+state.ManifestName)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = x.URLs([]string{"http://a.test/"}); err == nil || !strings.Contains(err.Error(), "without a checkpoint") {
+		if _, err = x.URLs([]string{"http://a.test/"}); err == nil ||
+			!strings.Contains(err.Error(), "without a checkpoint") {
 			t.Errorf("no manifest: %v", err)
 		}
 	})
@@ -391,7 +399,8 @@ func TestExplainLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt := crawltest.WebOptions(t, web, mem)
-		opt.Admission.Seeds, opt.Admission.SeedLines, opt.Admission.Scope, opt.Limits.MaxDepth = "in/seeds", nil, state.ScopePLD, 3
+		opt.Admission.Seeds, opt.Admission.SeedLines, opt.Admission.Scope, opt.Limits.MaxDepth = "in/seeds", nil,
+			state.ScopePLD, 3
 		opt.Network.Ports = ports.New(append(ports.Of(80, 443), ports.Range{First: 8000, Last: 8099})...)
 		opt.Admission.MaxURLBytes, opt.Politeness.MaxCrawlDelay = 100, 5*time.Second
 		crawltest.MustRun(t, t.Context(), opt)
@@ -400,9 +409,12 @@ func TestExplainLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for url, want := range map[string]string{
-			"http://two.site.test/":                           "taken, if the page is less than 3 links from a seed (--max-depth)",
-			"http://two.site.test:8099/":                      "taken, if the page is less than 3 links from a seed (--max-depth)",
-			"http://two.site.test:8100/":                      "dropped: connections to its port are not allowed (--ports): port 8100",
+			"http://two.site.test/": "taken, if the page is less than 3 links from a " +
+				"seed (--max-depth)",
+			"http://two.site.test:8099/": "taken, if the page is less than 3 links from a " +
+				"seed (--max-depth)",
+			"http://two.site.test:8100/": "dropped: connections to its port are not allowed " +
+				"(--ports): port 8100",
 			"http://other.test/":                              "dropped: outside of --scope",
 			"http://two.site.test/" + strings.Repeat("x", 80): "dropped: 101 bytes, more than 100",
 		} {
@@ -416,16 +428,17 @@ func TestExplainLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		no, yes := reports[0], reports[1]
-		if no.Place != "refused" || no.Verdict.Rule != "Disallow: /no*x" || no.Record.ParentURL != "http://one.site.test/" ||
-			!strings.Contains(no.Why[0], "/no*x") {
+		if no.Place != "refused" || no.Verdict.Rule != "Disallow: /no*x" ||
+			no.Record.ParentURL != "http://one.site.test/" || !strings.Contains(no.Why[0], "/no*x") {
 			t.Errorf("forbidden: %+v, verdict %+v, record %+v", no, no.Verdict, no.Record)
 		}
-		if yes.Place != "fetched" || yes.Verdict.Rule != "Allow: /" || !yes.Robots.OwnGroup || yes.Robots.CrawlDelay != 7 ||
-			yes.Robots.Delay != 40 {
+		if yes.Place != "fetched" || yes.Verdict.Rule != "Allow: /" || !yes.Robots.OwnGroup ||
+			yes.Robots.CrawlDelay != 7 || yes.Robots.Delay != 40 {
 			t.Errorf("allowed: %+v, verdict %+v, robots %+v", yes, yes.Verdict, yes.Robots)
 		}
 		rules, err := x.Robots([]string{"one.site.test", "http://one.site.test/nothing/x"})
-		if err != nil || rules[0].Robots.State != "none" || rules[1].Verdict.Allowed || !bytes.Contains([]byte(rules[1].Text), []byte("Disallow: /no*x\n")) {
+		if err != nil || rules[0].Robots.State != "none" || rules[1].Verdict.Allowed ||
+			!bytes.Contains([]byte(rules[1].Text), []byte("Disallow: /no*x\n")) {
 			t.Errorf("robots: %+v %+v, %v", rules[0].Robots, rules[1], err)
 		}
 	})
@@ -462,7 +475,8 @@ func TestExplainTrouble(t *testing.T) {
 			seeds = append(seeds, testworld.URLs(name, 1, 12)...)
 		}
 		opt := crawltest.WebOptions(t, web, mem, seeds...)
-		opt.Politeness.HostDelay, opt.Health.HostRefusals, opt.Health.HostFailures, opt.Health.HostRests = time.Second, 5, 10, 5
+		opt.Politeness.HostDelay, opt.Health.HostRefusals, opt.Health.HostFailures, opt.Health.HostRests = time.Second,
+			5, 10, 5
 		crawltest.MustRun(t, t.Context(), opt)
 		testworld.CheckBalanced(t, mem, opt.Disk.Dirs)
 		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
@@ -484,18 +498,21 @@ func TestExplainTrouble(t *testing.T) {
 				t.Errorf("%s: place %s, want %s", rep.URL, rep.Place, want)
 			}
 			why := strings.Join(rep.Why, "; ")
-			wants := map[string][2]string{"closed": {"deferred", "the host refused us several times"}, "busy": {"deferred", "backs off until"},
-				"ill": {"deferred", "robots.txt is unreachable"}, "good": {"fetched", "fetched"}}
+			wants := map[string][2]string{"closed": {"deferred", "the host refused us several times"},
+				"busy": {"deferred", "backs off until"}, "ill": {"deferred", "robots.txt is unreachable"},
+				"good": {"fetched", "fetched"}}
 			if w, ok := wants[name]; ok && rep.Place == w[0] && !strings.Contains(why, w[1]) {
 				t.Errorf("%s: %s: %s, want %q", rep.URL, rep.Place, why, w[1])
 			}
 			if rep.Place == "deferred" && (name == "closed" || name == "busy") {
-				if h := rep.Robots.Health; h == nil || !h.Until.After(time.Now()) || !strings.Contains(why, "no requests to its host") || rep.Verdict.Decision != "back-off" {
+				if h := rep.Robots.Health; h == nil || !h.Until.After(time.Now()) ||
+					!strings.Contains(why, "no requests to its host") || rep.Verdict.Decision != "back-off" {
 					t.Errorf("%s: health %+v, verdict %+v: %s", rep.URL, h, rep.Verdict, why)
 				}
 			}
 		}
-		for name, place := range map[string]string{"closed": "deferred", "busy": "deferred", "ill": "deferred", "good": "fetched"} {
+		for name, place := range map[string]string{"closed": "deferred", "busy": "deferred", "ill": "deferred",
+			"good": "fetched"} {
 			if places[name][place] == 0 {
 				t.Errorf("%s: places %v, want some %s", name, places[name], place)
 			}
@@ -504,10 +521,12 @@ func TestExplainTrouble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: backs off until") || h.Deferred["not-welcome"] == 0 || h.NextDue.IsZero() {
+		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: backs off until") ||
+			h.Deferred["not-welcome"] == 0 || h.NextDue.IsZero() {
 			t.Errorf("host: %+v", h)
 		}
-		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt is unreachable") || h.Deferred["robots-unavailable"] == 0 {
+		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt is unreachable") ||
+			h.Deferred["robots-unavailable"] == 0 {
 			t.Errorf("host: %+v", h)
 		}
 	})

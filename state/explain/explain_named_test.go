@@ -61,7 +61,8 @@ func TestExplainNotStored(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if why := strings.Join(reports[0].Why, "\n"); !strings.Contains(why, "its response is not stored: the page asks for that") {
+			if why := strings.Join(reports[0].Why, "\n"); !strings.Contains(why,
+				"its response is not stored: the page asks for that") {
 				t.Errorf("%v: %s", log, why)
 			}
 		})

@@ -71,7 +71,8 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *crawl.Opti
 		at := tr.Places[url]
 		switch rep.Place {
 		case "beast":
-			if rep.Queue == nil || rep.Queue.Number != int64(at.Queue) || rep.Queue.Ahead != rep.Queue.Number-rep.Queue.Current || rep.Queue.Ahead < 0 {
+			if rep.Queue == nil || rep.Queue.Number != int64(at.Queue) ||
+				rep.Queue.Ahead != rep.Queue.Number-rep.Queue.Current || rep.Queue.Ahead < 0 {
 				t.Errorf("%s: in queue %+v, want %d", url, rep.Queue, at.Queue)
 			}
 		case "deferred":
@@ -82,19 +83,22 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *crawl.Opti
 			if snap.Fetches[url] == 0 {
 				t.Errorf("%s: reported as fetched, but the web got no request", url)
 			}
-			if e := tr.Ended[url]; rep.Ended.Status != e.Status || rep.Ended.File != e.File || rep.Ended.Offset != e.Offset {
+			if e := tr.Ended[url]; rep.Ended.Status != e.Status || rep.Ended.File != e.File ||
+				rep.Ended.Offset != e.Offset {
 				t.Errorf("%s: ended %+v, the log has %+v", url, rep.Ended, e)
 			}
 		case "refused":
 			checkRefused(t, web, w, rep, tr.Ended[url])
 		}
-		if rep.Record != nil && rep.Record.ParentURL != "" && fmt.Sprintf("%016x", tr.Hasher.URLKey([]byte(rep.Record.ParentURL))) != rep.Record.Parent {
+		if rep.Record != nil && rep.Record.ParentURL != "" &&
+			fmt.Sprintf("%016x", tr.Hasher.URLKey([]byte(rep.Record.ParentURL))) != rep.Record.Parent {
 			t.Errorf("%s: parent %s doesn't have the key %s", url, rep.Record.ParentURL, rep.Record.Parent)
 		}
 		if e := tr.Ended[url]; e != nil && (rep.Record == nil || rep.Record.ParentURL != e.Via) {
 			t.Errorf("%s: found on %+v, the log has %q", url, rep.Record, e.Via)
 		}
-		if rep.AsOf.State == state.StateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
+		if rep.AsOf.State == state.StateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil ||
+			rep.Link == nil || !rep.Link.Taken {
 			t.Errorf("%s: %+v, link %+v", url, rep.AsOf, rep.Link)
 		}
 	}
@@ -178,8 +182,9 @@ func checkHosts(t *testing.T, x *explain.Explainer, tr *testworld.Truth, urls []
 		t.Fatal(err)
 	}
 	for i, rep := range reports {
-		if rep.Host != asked[i] || len(rep.Damage) > 0 || len(rep.Why) == 0 || rep.Stored == nil || *rep.Stored != stored[rep.Host] ||
-			len(want[rep.Host])+len(rep.Places) > 0 && !maps.Equal(rep.Places, want[rep.Host]) {
+		if rep.Host != asked[i] || len(rep.Damage) > 0 || len(rep.Why) == 0 || rep.Stored == nil ||
+			*rep.Stored != stored[rep.Host] || len(want[rep.Host])+len(rep.Places) > 0 &&
+			!maps.Equal(rep.Places, want[rep.Host]) {
 			t.Errorf("%s: %v, want %v, and %d stored: %+v", asked[i], rep.Places, want[asked[i]], stored[asked[i]], rep)
 		}
 		queued := int64(0)
@@ -210,7 +215,8 @@ func TestExplainEveryURL(t *testing.T) {
 				fs := memfs.New(*testworld.Seed + uint64(round))
 				opt := crawltest.SimOptions(t, web, fs)
 				w := &robotsWitness{Fetcher: opt.Network.Fetcher, files: map[string]string{}}
-				opt.Network.Fetcher, opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Output.WARCFileBytes = w, crawl.Unlimited, 40, 100_000
+				opt.Network.Fetcher, opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Output.WARCFileBytes = w,
+					crawl.Unlimited, 40, 100_000
 				opt.Budgets.Default = 2
 				if round%2 == 0 {
 					opt.Limits.MaxPages = int64(1 + rng.IntN(200))

@@ -97,8 +97,8 @@ func (e *Explainer) Figures(top int) (f *Figures, err error) {
 // figures returns what the manifest has.
 func (v *view) figures(ranked []star.Ranked) *Figures {
 	f := &Figures{AsOf: v.asOf, Accounts: v.m.Accounts, Active: time.Duration(v.m.Active) * time.Millisecond,
-		Runs: v.m.Runs, Run: v.run, PLDs: v.star.Indegree.Keys(), Edges: v.star.Edges.Keys(), URLSeenKeys: v.seen.Keys(),
-		URLSeenBytes: v.seen.Bytes()}
+		Runs: v.m.Runs, Run: v.run, PLDs: v.star.Indegree.Keys(), Edges: v.star.Edges.Keys(),
+		URLSeenKeys: v.seen.Keys(), URLSeenBytes: v.seen.Bytes()}
 	for _, r := range ranked {
 		f.Top = append(f.Top, TopPLD{Indegree: uint32(r.Value)})
 	}

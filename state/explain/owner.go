@@ -71,17 +71,18 @@ func (v *view) findOwners(reports []*URLReport) {
 		}
 		damages := new([]string)
 		damaged := v.damaged(damages)
-		_ = damaged(cluster.EachLink(v.r.Set, state.OutboxName(node), st, func(record []byte, where string, number uint64) error {
-			var rec weburl.Record
-			if err := rec.Decode(record); err != nil {
-				return err
-			}
-			if rep := urls[string(rec.URL)]; rep != nil && rep.Outbox == nil {
-				rep.Outbox = &OutboxReport{Where: where, Message: number}
-				rep.record(&rec)
-			}
-			return nil
-		}, damaged))
+		_ = damaged(cluster.EachLink(v.r.Set, state.OutboxName(node), st,
+			func(record []byte, where string, number uint64) error {
+				var rec weburl.Record
+				if err := rec.Decode(record); err != nil {
+					return err
+				}
+				if rep := urls[string(rec.URL)]; rep != nil && rep.Outbox == nil {
+					rep.Outbox = &OutboxReport{Where: where, Message: number}
+					rep.record(&rec)
+				}
+				return nil
+			}, damaged))
 		for _, rep := range urls {
 			rep.Damage = append(rep.Damage, *damages...)
 		}
@@ -90,7 +91,8 @@ func (v *view) findOwners(reports []*URLReport) {
 
 // whyOther explains what became of a URL of another node here.
 func (v *view) whyOther(rep *URLReport) []string {
-	why := []string{fmt.Sprintf("%s belongs to node %d, which alone fetches its URLs: ask the directories of that node", rep.PLD, *rep.Node)}
+	why := []string{fmt.Sprintf("%s belongs to node %d, which alone fetches its URLs: ask the directories of that node",
+		rep.PLD, *rep.Node)}
 	switch o := rep.Outbox; {
 	case rep.GivenUp:
 		return append(why, fmt.Sprintf("node %d was abandoned (--give-up-node): links to it are dropped", *rep.Node))
@@ -103,9 +105,11 @@ func (v *view) whyOther(rep *URLReport) []string {
 	case o.Where == cluster.InOpen:
 		return append(why, "a link to it stands in the outbox, in no message yet: the next checkpoint ends the message")
 	case o.Where == cluster.InPending:
-		return append(why, fmt.Sprintf("a link to it stands in the outbox, in message %d, which is not published yet", o.Message))
+		return append(why,
+			fmt.Sprintf("a link to it stands in the outbox, in message %d, which is not published yet", o.Message))
 	default:
-		return append(why, fmt.Sprintf("a link to it stands in the outbox, in message %d, which is published; node %d has not said that it "+
-			"has it for good", o.Message, *rep.Node))
+		return append(why, fmt.Sprintf(
+			"a link to it stands in the outbox, in message %d, which is published; node %d has not said that it "+
+				"has it for good", o.Message, *rep.Node))
 	}
 }

@@ -237,13 +237,17 @@ func (v *view) concludeSite(rep *SiteReport) {
 	case s.Newcomer:
 		say("supporters have not been computed since it was found, so its budget is a 32nd of the default")
 	case s.BySupporters && s.Standing < 1:
-		say("it has %.3g %% of the standing that the default budget takes, so it has as much of that budget", 100*s.Standing)
+		say("it has %.3g %% of the standing that the default budget takes, so it has as much of that budget",
+			100*s.Standing)
 	case s.BySupporters && s.Rank > 0:
-		say("its supporters, %.1f, are the %s of the %d top ranks, so its budget is %d pages", s.Supporters, ordinal(s.Rank), s.Ranks, s.Budget)
+		say("its supporters, %.1f, are the %s of the %d top ranks, so its budget is %d pages", s.Supporters,
+			ordinal(s.Rank), s.Ranks, s.Budget)
 	case s.BySupporters:
-		say("its supporters, %.1f, are below the top ranks, so it has the default budget, %d pages", s.Supporters, s.Budget)
+		say("its supporters, %.1f, are below the top ranks, so it has the default budget, %d pages",
+			s.Supporters, s.Budget)
 	case s.Rank > 0:
-		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %d pages", s.Indegree, ordinal(s.Rank), s.Ranks, s.Budget)
+		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %d pages", s.Indegree, ordinal(s.Rank),
+			s.Ranks, s.Budget)
 	case s.Budget > 0 && s.Indegree == 0:
 		say("no PLD links to it, so it has the default budget, %d pages", s.Budget)
 	case s.Budget > 0:
@@ -252,7 +256,8 @@ func (v *view) concludeSite(rep *SiteReport) {
 		say("budgets are off, because --scope is not all")
 	}
 	if s.PerQueue > s.Budget {
-		say("the crawl is small, so each queue of BEAST takes more of its URLs than that, %d; the budget sets its delays only", s.PerQueue)
+		say("the crawl is small, so each queue of BEAST takes more of its URLs than that, %d; the budget sets its "+
+			"delays only", s.PerQueue)
 	}
 	if v.opt.Fast {
 		say("its URLs were not counted, nor the PLDs that link to it (--fast)")

@@ -199,8 +199,8 @@ func (f *finder) take(at Spot, data []byte) error {
 
 func (v *view) queueReport(lane int, n beast.Number) *QueueReport {
 	st := v.laneState(lane)
-	return &QueueReport{Lane: lane, Lanes: v.lanes(), Number: int64(n), Current: int64(st.Current), Ahead: int64(n - st.Current),
-		Horizon: int64(st.Horizon)}
+	return &QueueReport{Lane: lane, Lanes: v.lanes(), Number: int64(n), Current: int64(st.Current),
+		Ahead: int64(n - st.Current), Horizon: int64(st.Horizon)}
 }
 
 // lanes returns the number of lanes of BEAST.

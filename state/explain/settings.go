@@ -101,13 +101,15 @@ func (v *view) delaysFor(host []byte) *delays {
 			d.least = sites.Gap(site.HostRate)
 		}
 		if site.PLDRate > 0 {
-			d.pldFull, d.pldLeast, d.pldWhy = sites.Gap(site.PLDRate), sites.Gap(site.PLDRate), "the rate of its PLD (--sites)"
+			d.pldFull, d.pldLeast, d.pldWhy = sites.Gap(site.PLDRate), sites.Gap(site.PLDRate),
+				"the rate of its PLD (--sites)"
 		}
 	}
 	if own, changed := v.changed.HostDelays[string(host)]; changed {
 		d.fixed = true
 		d.opt.HostDelay = time.Duration(own * float64(time.Second))
-		d.opt.HostDelayMin, d.hostWhy, d.least = d.opt.HostDelay, "the delay that the operator gave this host (ctl delay)", 0
+		d.opt.HostDelayMin, d.hostWhy, d.least = d.opt.HostDelay,
+			"the delay that the operator gave this host (ctl delay)", 0
 	}
 	return d
 }
@@ -152,7 +154,8 @@ func (v *view) delay(rep *OriginReport, crawlDelay time.Duration, budget uint32)
 		why         string
 		full, least time.Duration
 	}{{"--server-delay", millis(run.ServerDelay), millis(run.ServerDelayMin)}, {d.pldWhy, d.pldFull, d.pldLeast}} {
-		o := polite.Options{HostDelay: other.full, HostDelayMin: min(other.least, other.full), DefaultBudget: run.BudgetDefault}
+		o := polite.Options{HostDelay: other.full, HostDelayMin: min(other.least, other.full),
+			DefaultBudget: run.BudgetDefault}
 		if most := o.DelayAfter(budget, 0, polite.Result{}); most.Seconds() > rep.Delay {
 			rep.Delay = most.Seconds()
 			rep.DelayWhy = fmt.Sprintf("%s, which is longer than the host's own %s", other.why, human.Duration(asked))

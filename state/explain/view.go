@@ -78,7 +78,8 @@ func (v *view) open() error {
 	if err := v.states(); err != nil {
 		return err
 	}
-	v.asOf = AsOf{Crawl: m.Crawl, Checkpoint: m.Gen, Time: time.Unix(m.Time, 0).UTC(), State: v.Activity(), Done: m.Done}
+	v.asOf = AsOf{Crawl: m.Crawl, Checkpoint: m.Gen, Time: time.Unix(m.Time, 0).UTC(),
+		State: v.Activity(), Done: m.Done}
 	v.asOf.AgeSeconds = max(0, v.now.Sub(v.asOf.Time).Seconds())
 	return v.useLastRun()
 }

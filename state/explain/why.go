@@ -68,7 +68,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		return v.whyBeast(rep)
 	case state.PlaceOverBudget.String():
 		return say("over budget: %s; BEAST reads QF again at queue %d (it is at %d), or when nothing else is left",
-			v.budgetText(rep), v.laneState(rep.lane).LastScan+v.laneState(rep.lane).Horizon, v.laneState(rep.lane).Current)
+			v.budgetText(rep), v.laneState(rep.lane).LastScan+v.laneState(rep.lane).Horizon,
+			v.laneState(rep.lane).Current)
 	case state.PlaceRobotsCheck.String():
 		return say("released by BEAST or due again; RobotsCache's next merge checks it against robots.txt")
 	case state.PlaceAwaitRobots.String():
@@ -85,13 +86,14 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		}
 		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
-		return say("held by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix tries it again",
-			v.reasonText(rep.Record.Reason))
+		return say("held by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix tries "+
+			"it again", v.reasonText(rep.Record.Reason))
 	case state.PlaceContent.String():
 		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
 	case state.PlaceFetched.String():
 		why := say("fetched %s", v.when(rep.Ended.Time))
-		if run := v.m.Run; rep.Ended.Source == "log" && rep.Ended.File == "" && rep.Ended.Status > 0 && run != nil && run.Store {
+		if run := v.m.Run; rep.Ended.Source == "log" && rep.Ended.File == "" && rep.Ended.Status > 0 &&
+			run != nil && run.Store {
 			why = append(why, whyNotStored)
 		}
 		if rep.Ended.Dropped == admit.TooManyRedirects {
@@ -160,7 +162,8 @@ func (v *view) askingText(o *OriginReport) string {
 }
 
 // whyNotStored lists what keeps a response out of the indexes of a crawl that stores pages.
-const whyNotStored = "its response is not stored: the page asks for that (--noarchive drop, --noindex drop), the hook answered " +
+const whyNotStored = "its response is not stored: the page asks for that (--noarchive drop, --noindex drop), " +
+	"the hook answered " +
 	"keep: false, or --store leaves it out; the metadata record of the page says which (stored)"
 
 // whyEnded explains a seen URL that is in no queue and in no file of the output.
@@ -202,8 +205,7 @@ func (v *view) whyRobots(rep *URLReport) (why []string) {
 		why = append(why, fmt.Sprintf("robots.txt forbids it: %q", d.Rule))
 	case o.State == "unreachable":
 		why = append(why, fmt.Sprintf(
-			"robots.txt is unreachable (%s): nothing is fetched; next request from %s",
-			o.failed(), v.when(o.RetryAt)))
+			"robots.txt is unreachable (%s): nothing is fetched; next request from %s", o.failed(), v.when(o.RetryAt)))
 	case o.State == "no host" || o.State == "forbidden":
 		why = append(why, fmt.Sprintf("the host can't be reached: %s, until %s", o.State, v.when(o.Expires)))
 	case o.Stale:

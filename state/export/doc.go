@@ -1,6 +1,6 @@
-// Package export writes what a crawl found as tables, for programs that analyse it: PLDs and the edges between
-// them, hosts, stored pages and their links, refusals, waiting URLs and the state of robots.txt. The paper's analysis of its
-// crawl (sections II and VII) needs such tables.
+// Package export writes what a crawl found as tables, for programs that analyse it: PLDs and the edges
+// between them, hosts, stored pages and their links, refusals, waiting URLs and the state of robots.txt. The
+// paper's analysis of its crawl (sections II and VII) needs such tables.
 //
 // # Contract
 //
@@ -21,12 +21,13 @@
 // # How tables are made
 //
 // Drums give names, PLDs and origins in the order of their keys; what waits in their buckets is sorted and
-// merged with that. Edges are sorted twice, to find the name of each end (edges.go); their links are counted in the
-// stored pages (linkcounts.go). Pages are a merge join of the crawl log, sorted by file and offset, with the index of
-// each WARC file (pages.go). Near-duplicates come from the indexes, which Index merges by sorting, and whose hashes
-// are sorted ten times (nearduplicates.go). Links are read from the stored pages, in the order of the WARC files;
-// what is to be read, and the body of each revisit, comes from a sort of the indexes by digest (links.go). The sample of a
-// random walk is computed in RAM from the walk in the checkpoint (sample.go), which takes as much as it took in the crawl.
+// merged with that. Edges are sorted twice, to find the name of each end (edges.go); their links are counted
+// in the stored pages (linkcounts.go). Pages are a merge join of the crawl log, sorted by file and offset,
+// with the index of each WARC file (pages.go). Near-duplicates come from the indexes, which Index merges by
+// sorting, and whose hashes are sorted ten times (nearduplicates.go). Links are read from the stored pages,
+// in the order of the WARC files; what is to be read, and the body of each revisit, comes from a sort of the
+// indexes by digest (links.go). The sample of a random walk is computed in RAM from the walk in the
+// checkpoint (sample.go), which takes as much as it took in the crawl.
 //
 // # Memory, disk, concurrency
 //

@@ -31,7 +31,8 @@ const (
 	Sample   Kind = "sample"
 )
 
-// Arc is a format of PLDEdges and Links alone: arcs as numbers of nodes, and the names of nodes, as WebGraph reads them.
+// Arc is a format of PLDEdges and Links alone: arcs as numbers of nodes, and the names of nodes, as WebGraph
+// reads them.
 const Arc tabular.Format = "arc"
 
 // Options say what to export, and where to.
@@ -99,6 +100,8 @@ type job struct {
 	sorts  int
 	calls  int
 	noted  bool // by noteAbsent
+	// unnamed is the number of origins without a name.
+	unnamed int
 }
 
 // table is what Run needs to know of a kind.
@@ -185,8 +188,9 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 			return j.report, err
 		}
 	}
-	return nil, fmt.Errorf("export: %s: the crawl made a new checkpoint each of the %d times that its files were opened",
-		opt.Dirs[0], maxTries)
+	return nil,
+		fmt.Errorf("export: %s: the crawl made a new checkpoint each of the %d times that its files were opened",
+			opt.Dirs[0], maxTries)
 }
 
 // lock takes the directory for sorting, so that no other export writes to the same target.
@@ -375,7 +379,8 @@ func (j *job) sorter() *extsort.Sorter { return j.sorterOf(4) }
 // sorterOf is sorter for a fraction of the RAM, down to an eighth.
 func (j *job) sorterOf(part int64) *extsort.Sorter {
 	j.sorts++
-	s := extsort.New(extsort.Options{FS: j.opt.FS, Dir: fmt.Sprintf("%s/%d", j.opt.TempDir, j.sorts), RAMBytes: j.opt.RAMBytes / part})
+	s := extsort.New(extsort.Options{FS: j.opt.FS, Dir: fmt.Sprintf("%s/%d", j.opt.TempDir, j.sorts),
+		RAMBytes: j.opt.RAMBytes / part})
 	j.ends = append(j.ends, s.Close)
 	return s
 }

@@ -36,8 +36,8 @@ func TestExportFullDisk(t *testing.T) {
 		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "table", TempDir: "table.tmp",
-			PartBytes: 50_000}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "table",
+			TempDir: "table.tmp", PartBytes: 50_000}
 		full := 0
 		for room := int64(80_000); ; room += 80_000 {
 			fs.SetCapacity(fs.Used() + room)
@@ -76,10 +76,12 @@ func TestWACZFullDisk(t *testing.T) {
 		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(fs.MkdirAll("out"), disk.WriteFileAtomic(fs, "out/site.wacz", []byte("earlier"))); err != nil {
+		if err := errors.Join(fs.MkdirAll("out"),
+			disk.WriteFileAtomic(fs, "out/site.wacz", []byte("earlier"))); err != nil {
 			t.Fatal(err)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.WACZ, Target: "out/site.wacz", TempDir: "out/site.wacz.tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.WACZ, Target: "out/site.wacz",
+			TempDir: "out/site.wacz.tmp"}
 		names := func() string {
 			list, err := fs.List("out")
 			if err != nil {
@@ -100,7 +102,8 @@ func TestWACZFullDisk(t *testing.T) {
 			if full++; !errors.Is(err, syscall.ENOSPC) {
 				t.Fatal(err)
 			}
-			if data, err := disk.ReadFile(fs, x.Target); err != nil || string(data) != "earlier" || names() != "site.wacz" {
+			if data, err := disk.ReadFile(fs, x.Target); err != nil || string(data) != "earlier" ||
+				names() != "site.wacz" {
 				t.Fatalf("%d bytes of room leave %s; the earlier file has %d bytes, %v", room, names(), len(data), err)
 			}
 		}
@@ -122,7 +125,8 @@ func TestExportStops(t *testing.T) {
 		for _, kind := range []export.Kind{export.Pages, export.PLDEdges} {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(errStop)
-			_, err := export.Run(ctx, export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.CSV, Target: "t-" + string(kind), TempDir: "tmp"})
+			_, err := export.Run(ctx, export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.CSV,
+				Target: "t-" + string(kind), TempDir: "tmp"})
 			if !errors.Is(err, errStop) {
 				t.Errorf("%s: %v", kind, err)
 			}

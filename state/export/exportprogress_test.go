@@ -20,7 +20,8 @@ func TestExportProgress(t *testing.T) {
 		opt.Output.Store, opt.Output.ArchiveRobots = true, false
 		crawltest.MustRun(t, t.Context(), opt)
 		for _, x := range []export.Options{
-			{Kind: export.Links, Format: tabular.CSV}, {Kind: export.PLDEdges, Format: tabular.CSV, CountLinks: true}, {Kind: export.WACZ},
+			{Kind: export.Links, Format: tabular.CSV}, {Kind: export.PLDEdges, Format: tabular.CSV, CountLinks: true},
+			{Kind: export.WACZ},
 		} {
 			var last state.Progress
 			x.FS, x.Dirs, x.Target, x.TempDir = fs, opt.Disk.Dirs, "t-"+string(x.Kind), "tmp"

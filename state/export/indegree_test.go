@@ -23,8 +23,10 @@ func TestExportLinkCounts(t *testing.T) {
 			case path == "/robots.txt":
 				return testworld.NoRobots
 			case host == "a.test" && path == "/":
-				return testworld.Answer{200, "", "<html><a href=/x>x</a><a href=/y>y</a><a href=http://b.test/>b</a><a href=http://w.b.test/>b</a>" +
-					"<a href=http://b.test/ rel=nofollow>b</a><a href=http://c.test/ rel=nofollow>c</a><a href=/moved>m</a>"}
+				return testworld.Answer{200, "", "<html><a href=/x>x</a><a href=/y>y</a><a " +
+					"href=http://b.test/>b</a><a href=http://w.b.test/>b</a>" +
+					"<a href=http://b.test/ rel=nofollow>b</a><a href=http://c.test/ rel=nofollow>c</a><a " +
+					"href=/moved>m</a>"}
 			case path == "/moved":
 				return testworld.Answer{301, "Location: http://b.test/\r\n", ""}
 			case path == "/x", path == "/y": // equal bodies
@@ -37,8 +39,8 @@ func TestExportLinkCounts(t *testing.T) {
 		opt.Output.Store = true
 		crawltest.MustRun(t, t.Context(), opt)
 		for _, counted := range []bool{false, true} {
-			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: counted,
-				Target: "edges", TempDir: "tmp"} // the second replaces the first
+			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL,
+				CountLinks: counted, Target: "edges", TempDir: "tmp"} // the second replaces the first
 			rep, err := export.Run(t.Context(), x)
 			if err != nil {
 				t.Fatal(err)

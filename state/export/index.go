@@ -20,9 +20,9 @@ import (
 	"drumbeat/warc"
 )
 
-// Index is not a table: the lines of the indexes of all WARC files as one index, in the order of bytes (LC_ALL=C
-// sort), for replay tools. Its formats are CDXJ, ZipNum and CDX. Keys of hosts that are addresses are as replay tools make
-// them (appendReplayKey).
+// Index is not a table: the lines of the indexes of all WARC files as one index, in the order of bytes
+// (LC_ALL=C sort), for replay tools. Its formats are CDXJ, ZipNum and CDX. Keys of hosts that are addresses
+// are as replay tools make them (appendReplayKey).
 const Index Kind = "index"
 
 // Formats of Index.
@@ -67,8 +67,8 @@ func (j *job) noteAbsent() error {
 	}
 	absent, of, err := warc.AbsentIndexes(j.WARCFiles(), st)
 	if err == nil && absent > 0 {
-		j.note("the indexes of %s of the crawl's %s WARC files are not there (moved away, or lost): what they list is missing",
-			humanize.Comma(absent), humanize.Comma(of))
+		j.note("the indexes of %s of the crawl's %s WARC files are not there (moved away, or lost): what "+
+			"they list is missing", humanize.Comma(absent), humanize.Comma(of))
 	}
 	return err
 }

@@ -72,7 +72,8 @@ func (p *pageJoin) languages(x *warc.Index, pages []storedPage) error {
 
 // languageOf returns the language of the page at an offset; "" if there is none.
 func languageOf(pages []storedPage, offset int64) string {
-	i, ok := slices.BinarySearchFunc(pages, offset, func(p storedPage, o int64) int { return cmp.Compare(p.at.Offset, o) })
+	i, ok := slices.BinarySearchFunc(pages, offset,
+		func(p storedPage, o int64) int { return cmp.Compare(p.at.Offset, o) })
 	if !ok {
 		return ""
 	}

@@ -17,15 +17,17 @@ import (
 func TestLinkCounts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 50 {
-		j := &job{ctx: t.Context(), report: new(Report), opt: &Options{FS: memfs.New(1), TempDir: "tmp"}, Reader: &state.Reader{
-			Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}}
+		j := &job{ctx: t.Context(), report: new(Report), opt: &Options{FS: memfs.New(1), TempDir: "tmp"},
+			Reader: &state.Reader{
+				Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}}
 		key := func(pld int) uint64 { return j.Hasher.PLDKey(fmt.Appendf(nil, "site%d.example", pld)) }
 		c := newLinkCounts(j, 1+r.IntN(20))
 		want := map[[2]uint64]uint64{} // target, source
 		plds := 1 + r.IntN(6)
 		for range r.IntN(300) {
 			from, to := r.IntN(plds), r.IntN(plds)
-			row := linkRow{from: fmt.Appendf(nil, "http://www.site%d.example/%d", from, r.IntN(3)), to: fmt.Appendf(nil, "https://site%d.example:81/", to)}
+			row := linkRow{from: fmt.Appendf(nil, "http://www.site%d.example/%d", from, r.IntN(3)),
+				to: fmt.Appendf(nil, "https://site%d.example:81/", to)}
 			if err := c.add(&row); err != nil {
 				t.Fatal(err)
 			}

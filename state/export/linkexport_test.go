@@ -28,7 +28,8 @@ const day = 24 * time.Hour
 // the report.
 func exportedLinks(t *testing.T, fs disk.FS, opt *crawl.Options, target string) ([]string, *export.Report) {
 	t.Helper()
-	x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, Kind: export.Links, Format: tabular.JSONL, Target: target, TempDir: "tmp"}
+	x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, Kind: export.Links, Format: tabular.JSONL,
+		Target: target, TempDir: "tmp"}
 	rep, err := export.Run(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
@@ -55,21 +56,27 @@ func TestExportLinks(t *testing.T) {
 				return testworld.NoRobots
 			case "/":
 				return testworld.Answer{200, "Link: </next>; rel=next; title=x, </style>; rel=stylesheet\r\n",
-					"<html><base href=/dir/><a href=one rel='nofollow me'>The <b>first</b>\n one</a><a href=../moved>moved</a><a href=one>again</a>" +
-						"<link rel='canonical' href=/><link rel=stylesheet href=style><img src=image><iframe src=/frame></iframe>" +
-						"<form action=/search></form><a href=mailto:x@a.test>no</a><a href='http://b.test/%7Ex#y'>&amp;</a><a href=/text>t</a><a href=/gone>g</a>"}
+					"<html><base href=/dir/><a href=one rel='nofollow me'>The <b>first</b>\n one</a><a " +
+						"href=../moved>moved</a><a href=one>again</a>" +
+						"<link rel='canonical' href=/><link rel=stylesheet href=style><img src=image><iframe " +
+						"src=/frame></iframe>" +
+						"<form action=/search></form><a href=mailto:x@a.test>no</a><a " +
+						"href='http://b.test/%7Ex#y'>&amp;</a><a href=/text>t</a><a href=/gone>g</a>"}
 			case "/moved":
 				return testworld.Answer{302, "Location: dir/../two\r\n", "<html><a href=/no>no</a>"}
 			case "/two":
-				return testworld.Answer{200, "Refresh: 5; url=three\r\n", "<html><meta http-equiv=refresh content='0; url=four'>"}
+				return testworld.Answer{200, "Refresh: 5; url=three\r\n",
+					"<html><meta http-equiv=refresh content='0; url=four'>"}
 			case "/gone":
 				return testworld.Answer{410, "", "<html><a href=/no>no</a>"}
 			}
 			return testworld.Answer{200, "", "<html>"}
 		}, Raw: func(c net.Conn, _, path string) bool {
-			body := map[string]string{"/text": "<!doctype html><html><a href=/sniffed>s</a>", "/sniffed": "<a href=/no>text</a>"}[path]
+			body := map[string]string{"/text": "<!doctype html><html><a href=/sniffed>s</a>",
+				"/sniffed": "<a href=/no>text</a>"}[path]
 			if body != "" {
-				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: "+
+					"close\r\n\r\n%s", len(body), body)
 			}
 			return body != ""
 		}}
@@ -131,9 +138,11 @@ func TestExportLinksOfMirrors(t *testing.T) {
 				got[l]++
 			}
 			if !maps.Equal(got, want) || len(rep.Notes) > 0 {
-				t.Errorf("%v: %d rows, %d different ones, want %d; notes %q", format, len(list), len(got), len(want), rep.Notes)
+				t.Errorf("%v: %d rows, %d different ones, want %d; notes %q", format, len(list), len(got),
+					len(want), rep.Notes)
 			}
-			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Links, Format: export.Arc, Target: "graph", TempDir: "tmp"}
+			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Links, Format: export.Arc, Target: "graph",
+				TempDir: "tmp"}
 			if _, err := export.Run(t.Context(), x); err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +216,9 @@ func TestExportLinksOfManyMirrors(t *testing.T) {
 		}}
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
-		opt.Output.Store, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = true, 20*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
+		opt.Output.Store, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = true, 20*time.Millisecond, 10*time.Millisecond, time.Millisecond,
+			time.Millisecond
 		crawltest.MustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
 		ends := 0
@@ -217,7 +228,8 @@ func TestExportLinksOfManyMirrors(t *testing.T) {
 			}
 		}
 		if ends != pages+1 || len(got) != 2*pages+1 || rep.Damaged != 0 || len(rep.Notes) > 0 {
-			t.Errorf("%d links, %d to the end, want %d; %d damaged, notes %q", len(got), ends, pages+1, rep.Damaged, rep.Notes)
+			t.Errorf("%d links, %d to the end, want %d; %d damaged, notes %q", len(got), ends, pages+1,
+				rep.Damaged, rep.Notes)
 		}
 	})
 }
@@ -248,7 +260,8 @@ func TestExportLinksDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages",
+			TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
@@ -262,15 +275,19 @@ func TestExportLinksDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, rep := exportedLinks(t, fs, &opt, "damaged")
-		if rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 record is damaged") || len(got) != len(whole)-1 {
-			t.Errorf("damaged record: %d links of %d, %d damaged, notes %q", len(got), len(whole), rep.Damaged, rep.Notes)
+		if rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 record is damaged") ||
+			len(got) != len(whole)-1 {
+			t.Errorf("damaged record: %d links of %d, %d damaged, notes %q", len(got), len(whole),
+				rep.Damaged, rep.Notes)
 		}
 		if err := fs.Rename(files[1], "elsewhere"); err != nil {
 			t.Fatal(err)
 		}
 		got, rep = exportedLinks(t, fs, &opt, "moved")
-		if rep.Damaged != 0 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "moved away") || len(got) < 10 || len(got) > len(whole)-3 {
-			t.Errorf("file moved away: %d links of %d, %d damaged, notes %q", len(got), len(whole), rep.Damaged, rep.Notes)
+		if rep.Damaged != 0 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "moved away") || len(got) < 10 ||
+			len(got) > len(whole)-3 {
+			t.Errorf("file moved away: %d links of %d, %d damaged, notes %q", len(got), len(whole),
+				rep.Damaged, rep.Notes)
 		}
 	})
 }
@@ -296,7 +313,8 @@ func TestExportLinksOfVisits(t *testing.T) {
 				return testworld.NoRobots, true
 			case "/":
 				if age < 3 {
-					return testworld.Answer{200, "", "<html><a href=same>s</a><a href=turns>s</a><a href=tagged>s</a><a href=gone>s</a><a href=moves>s</a>" +
+					return testworld.Answer{200, "", "<html><a href=same>s</a><a href=turns>s</a><a " +
+						"href=tagged>s</a><a href=gone>s</a><a href=moves>s</a>" +
 						"<a href=twin>s</a><a href=http://c.test/>s</a>"}, true
 				}
 				return testworld.Answer{200, "", "<html><a href=same>s</a><a href=new>s</a>"}, true
@@ -345,15 +363,18 @@ func TestExportLinksOfVisits(t *testing.T) {
 		if !slices.Equal(got, want) || len(rep.Notes) > 0 {
 			t.Errorf("got\n%s\nwant\n%s\nnotes %q", strings.Join(got, "\n"), strings.Join(want, "\n"), rep.Notes)
 		}
-		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 100)
+		site, err := export.Site(t.Context(),
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Missing are /gone, and /t, /new, /v0, /v1, /no, which never were.
-		if statuses := map[int]int64{200: 5, 301: 1, 404: 6}; !maps.Equal(site.Statuses, statuses) || site.Pages != 5 || site.Links != 7 {
+		if statuses := map[int]int64{200: 5, 301: 1, 404: 6}; !maps.Equal(site.Statuses, statuses) || site.Pages != 5 ||
+			site.Links != 7 {
 			t.Errorf("%d pages, %d links, statuses %v, want %v", site.Pages, site.Links, site.Statuses, statuses)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: true, Target: "edges", TempDir: "tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: true,
+			Target: "edges", TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}

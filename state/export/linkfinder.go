@@ -102,7 +102,8 @@ func (f *linkFinder) links(url []byte, kind string, resp *response.Response) err
 		return fmt.Errorf("export: links of %s: %w", url, err)
 	}
 	if f.titles {
-		f.row(url, nil, elementTitle, nil, []byte(pageTitle(bytes.NewReader(f.body[:min(len(f.body), titleBytes)]), kind)))
+		f.row(url, nil, elementTitle, nil,
+			[]byte(pageTitle(bytes.NewReader(f.body[:min(len(f.body), titleBytes)]), kind)))
 	}
 	f.x.Each(func(to []byte, l *parse.Link) {
 		rel, text := f.x.Anchor(l, maxAnchor)

@@ -63,7 +63,8 @@ func fillLinks(j *job) error {
 		if len(r.text) > 0 {
 			text = tabular.Text(r.text)
 		}
-		return j.write(tabular.Text(r.from), tabular.Text(r.to), tabular.Text(r.element), rel, tabular.Truth(hasNoFollow(r.rel)), text)
+		return j.write(tabular.Text(r.from), tabular.Text(r.to), tabular.Text(r.element), rel,
+			tabular.Truth(hasNoFollow(r.rel)), text)
 	})
 }
 
@@ -112,7 +113,8 @@ const (
 // eachLink calls each for each link. What it gets is valid during the call. With titles, it also gets a row
 // for each page, with its title as text and without a target.
 func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
-	l := &linkScan{j: j, each: each, titles: titles, pages: j.sorter(), opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}
+	l := &linkScan{j: j, each: each, titles: titles, pages: j.sorter(),
+		opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}
 	if run := j.Manifest.Run; run != nil {
 		l.opt.MaxBytes = run.MaxURLBytes
 	}
@@ -142,7 +144,8 @@ func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
 		n               int64
 		one, many, lost string
 	}{
-		{int64(l.moved), "page is in a WARC file that was", "pages are in WARC files that were", "moved away: links are missing"},
+		{int64(l.moved), "page is in a WARC file that was", "pages are in WARC files that were",
+			"moved away: links are missing"},
 		{l.orphans, "page is a revisit", "pages are revisits", "of a body that is in no index: links are missing"},
 		{l.cut, "page has", "pages have", "more than 16 MiB: links further on are missing"},
 	} {
@@ -151,7 +154,8 @@ func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
 		}
 	}
 	if j.report.Damaged > 0 {
-		j.note("%s damaged: links are missing; the first: %v", human.Counted(int64(j.report.Damaged), "record is", "records are"), l.damage)
+		j.note("%s damaged: links are missing; the first: %v",
+			human.Counted(int64(j.report.Damaged), "record is", "records are"), l.damage)
 	}
 	return nil
 }
@@ -296,7 +300,8 @@ func (l *linkScan) join(byDigest *extsort.Sorter) error {
 			url = url[1:]
 			if len(body) == 0 {
 				if body, wanted = append(body, at[:placeBytes+8]...), isPage; !last {
-					former = append(append(append(former, at[:placeBytes]...), pageFormer), at[placeBytes:placeBytes+8]...)
+					former = append(append(append(former, at[:placeBytes]...), pageFormer),
+						at[placeBytes:placeBytes+8]...)
 					former = append(former, url...)
 				}
 			}
@@ -453,7 +458,8 @@ func (l *linkScan) job() (*linkJob, error) {
 		if err := l.advance(); err != nil {
 			return nil, err
 		}
-		if l.next == nil || !bytes.Equal(l.next[:placeBytes], body) || l.next[placeBytes] == pageRedirect || len(job.urls) == maxSharers {
+		if l.next == nil || !bytes.Equal(l.next[:placeBytes], body) || l.next[placeBytes] == pageRedirect ||
+			len(job.urls) == maxSharers {
 			return job, nil
 		}
 	}

@@ -34,8 +34,8 @@ func refusedTable() table {
 				if e.Status != 0 {
 					status = tabular.Int(int64(e.Status))
 				}
-				return j.write(tabular.Str(e.URL), tabular.Str(e.Reason), tabular.At(e.Time), status, tabular.Int(int64(e.Depth)),
-					tabular.StrOrNull(e.Via), tabular.Int(int64(e.Attempts)))
+				return j.write(tabular.Str(e.URL), tabular.Str(e.Reason), tabular.At(e.Time), status,
+					tabular.Int(int64(e.Depth)), tabular.StrOrNull(e.Via), tabular.Int(int64(e.Attempts)))
 			})
 		},
 		logs:  []string{logDir},
@@ -74,7 +74,8 @@ func (j *job) scanLog(l logOf, fn func(e *crawllog.Entry) error) error {
 	}
 	sum, err := crawllog.Scan(j.logOptions(l), st, fn, func(err error) error { return err })
 	if sum.Absent > 0 {
-		j.note("%s of the crawl's %s files of the %s log are not there (moved away, or lost): what they have is missing",
+		j.note(
+			"%s of the crawl's %s files of the %s log are not there (moved away, or lost): what they have is missing",
 			humanize.Comma(sum.Absent), humanize.Comma(sum.Of), l.prefix)
 	}
 	return err

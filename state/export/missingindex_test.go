@@ -40,8 +40,9 @@ func TestExportWithoutIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, x := range []export.Options{
-				{Kind: export.Links, Format: tabular.CSV}, {Kind: export.Links, Format: export.Arc}, {Kind: export.Near, Format: tabular.CSV},
-				{Kind: export.PLDEdges, Format: tabular.CSV, CountLinks: true}, {Kind: export.Index, Format: export.CDXJ}, {Kind: export.WACZ},
+				{Kind: export.Links, Format: tabular.CSV}, {Kind: export.Links, Format: export.Arc},
+				{Kind: export.Near, Format: tabular.CSV}, {Kind: export.PLDEdges, Format: tabular.CSV,
+					CountLinks: true}, {Kind: export.Index, Format: export.CDXJ}, {Kind: export.WACZ},
 			} {
 				x.FS, x.Dirs, x.Target, x.TempDir = fsys, opt.Disk.Dirs, "t-"+string(x.Kind)+string(x.Format), "tmp"
 				_, err := export.Run(t.Context(), x)
@@ -51,7 +52,8 @@ func TestExportWithoutIndex(t *testing.T) {
 					}
 					continue
 				}
-				if err == nil || !strings.Contains(err.Error(), data) || !strings.Contains(err.Error(), "move back its .cdxj") {
+				if err == nil || !strings.Contains(err.Error(), data) ||
+					!strings.Contains(err.Error(), "move back its .cdxj") {
 					t.Errorf("%s: %v", x.Target, err)
 				}
 				if list, err := fsys.List(x.Target); !errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +90,8 @@ func TestExportAbsent(t *testing.T) {
 					}
 				}
 			}
-			for kind, subs := range map[export.Kind][]string{export.Links: {"warc"}, export.Near: {"warc"}, export.Index: {"warc"},
-				export.WACZ: {"warc"}, export.Refused: {"log"}, export.Pages: {"warc", "log"}} {
+			for kind, subs := range map[export.Kind][]string{export.Links: {"warc"}, export.Near: {"warc"},
+				export.Index: {"warc"}, export.WACZ: {"warc"}, export.Refused: {"log"}, export.Pages: {"warc", "log"}} {
 				x := export.Options{FS: fsys, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.CSV,
 					Target: fmt.Sprintf("t-%s-%v", kind, gone), TempDir: "tmp"}
 				if kind == export.Index {
@@ -102,7 +104,8 @@ func TestExportAbsent(t *testing.T) {
 				said := strings.Join(rep.Notes, "\n")
 				for sub, n := range files {
 					// What is small and not final yet is in the checkpoint, where an export finds it.
-					want := map[string]string{"warc": "the indexes of %d of the crawl's", "log": "%d of the crawl's 1 files of the crawl log"}[sub]
+					want := map[string]string{"warc": "the indexes of %d of the crawl's",
+						"log": "%d of the crawl's 1 files of the crawl log"}[sub]
 					if strings.Contains(said, fmt.Sprintf(want, n)) != (gone && slices.Contains(subs, sub)) {
 						t.Errorf("%s, files gone: %v: %s: notes %q", kind, gone, sub, rep.Notes)
 					}

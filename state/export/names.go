@@ -145,12 +145,13 @@ func (j *job) names() (*cursor, error) {
 		return nil, err
 	}
 	merged, err := j.scanned(func(fn func(uint64, []byte) error) error {
-		_, err := drum.ScanState(j.Set, state.NameNames, st.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
-			if err := check(key, value); err != nil {
-				return err
-			}
-			return fn(uint64(key), value)
-		}})
+		_, err := drum.ScanState(j.Set, state.NameNames, st.Cache(),
+			drum.Scan{Entry: func(key drum.Key, value []byte) error {
+				if err := check(key, value); err != nil {
+					return err
+				}
+				return fn(uint64(key), value)
+			}})
 		return err
 	})
 	if err != nil {

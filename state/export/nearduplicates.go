@@ -54,8 +54,9 @@ func nearTable() table {
 // indexFiles returns the files of WARC files that are not final, with their indexes.
 func indexFiles(j *job) ([]string, error) {
 	if j.Out.Len() == 0 {
-		return nil, fmt.Errorf("export: the indexes are in the output directories of the crawl: name them with --out: %w",
-			state.ErrIncompatible)
+		return nil,
+			fmt.Errorf("export: the indexes are in the output directories of the crawl: name them with --out: %w",
+				state.ErrIncompatible)
 	}
 	st, err := part[warc.State](j, state.NameWARC)
 	if err != nil {

@@ -30,8 +30,9 @@ func pageTable() table {
 			{Name: "fetch_redirect", Type: tabular.String, Nullable: true},
 			{Name: "content_digest", Type: tabular.String, Nullable: true}, // SHA-1 in Base32
 			{Name: "content_mime_type", Type: tabular.String, Nullable: true, Few: true},
-			{Name: "content_charset", Type: tabular.String, Nullable: true, Few: true},   // of the log
-			{Name: "content_languages", Type: tabular.String, Nullable: true, Few: true}, // with Options.Languages; ISO 639-3
+			{Name: "content_charset", Type: tabular.String, Nullable: true, Few: true}, // of the log
+			// With Options.Languages; ISO 639-3.
+			{Name: "content_languages", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "content_truncated", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "warc_filename", Type: tabular.String, Few: true},
 			{Name: "warc_record_offset", Type: tabular.Int64},
@@ -200,8 +201,8 @@ func (p *pageJoin) sortLog() error {
 			return err
 		}
 		l.numbers = [...]int64{numTime: e.Time.UnixMilli(), numStatus: int64(e.Status), numOffset: e.Offset,
-			numDepth: int64(e.Depth), numMillis: e.Elapsed.Milliseconds(), numBytes: e.Bytes, numAttempts: int64(e.Attempts),
-			numNumbers - 1: 0}
+			numDepth: int64(e.Depth), numMillis: e.Elapsed.Milliseconds(), numBytes: e.Bytes,
+			numAttempts: int64(e.Attempts), numNumbers - 1: 0}
 		if e.Scored {
 			l.numbers[numScored], l.numbers[numScore] = 1, int64(math.Float64bits(e.Score))
 		}

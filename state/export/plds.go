@@ -17,8 +17,10 @@ func pldTable() table {
 	return table{
 		columns: []tabular.Column{
 			{Name: "pld", Type: tabular.String},
-			{Name: "indegree", Type: tabular.Int64},                     // PLDs that link to it, as STAR has counted them
-			{Name: "rank", Type: tabular.Int64, Nullable: true},         // by in-degree, or supporters, of the top ranks
+			// PLDs that link to it, as STAR has counted them.
+			{Name: "indegree", Type: tabular.Int64},
+			// By in-degree, or supporters, of the top ranks.
+			{Name: "rank", Type: tabular.Int64, Nullable: true},
 			{Name: "budget", Type: tabular.Int64, Nullable: true},       // pages; null if budgets are off
 			{Name: "placed", Type: tabular.Int64},                       // URLs that BEAST took
 			{Name: "pages", Type: tabular.Int64},                        // responses
@@ -97,18 +99,13 @@ func fillPLDs(j *job) error {
 		if _, err := updates.seek(names.key); err != nil {
 			return err
 		}
-		for updates.ok && updates.key == names.key {
+		for ; updates.ok && updates.key == names.key && err == nil; err = updates.next() {
 			p.Update(updates.value)
-			if err := updates.next(); err != nil {
-				return err
-			}
 		}
-		row := []tabular.Value{tabular.Text(names.value[1:]), tabular.Int(int64(p.Indegree)), tabular.Null, tabular.Null,
-			tabular.Int(int64(p.Placed)), tabular.Int(int64(p.Fetched)), tabular.Int(int64(p.Bytes)),
-			unixOrNull(int64(p.FirstSeen)), tabular.Null, tabular.Null, tabular.Null}
-		if p.Support.Known() {
-			row[9], row[10] = tabular.Float(p.Support.Supporters()), tabular.Float(p.Support.Standing())
+		if err != nil {
+			return err
 		}
+		row := pldRow(names.value[1:], &p)
 		if budget != nil {
 			now := budget(&p)
 			if now.Rank > 0 && now.Rank <= now.Ranks {
@@ -131,6 +128,17 @@ func fillPLDs(j *job) error {
 		}
 	}
 	return err
+}
+
+// pldRow returns the row of a PLD without its rank, its budget and its queued URLs.
+func pldRow(name []byte, p *star.PLD) []tabular.Value {
+	row := []tabular.Value{tabular.Text(name), tabular.Int(int64(p.Indegree)), tabular.Null, tabular.Null,
+		tabular.Int(int64(p.Placed)), tabular.Int(int64(p.Fetched)), tabular.Int(int64(p.Bytes)),
+		unixOrNull(int64(p.FirstSeen)), tabular.Null, tabular.Null, tabular.Null}
+	if p.Support.Known() {
+		row[9], row[10] = tabular.Float(p.Support.Supporters()), tabular.Float(p.Support.Standing())
+	}
+	return row
 }
 
 // budgets returns the budget function in force and the operator's budgets by PLD; nil if budgets are off.

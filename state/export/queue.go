@@ -57,8 +57,8 @@ func queueTable() table {
 				if via = r.AppendVia(via[:0]); len(via) > 0 {
 					from = tabular.Text(via)
 				}
-				return j.write(tabular.Text(r.URL), tabular.Str(at.place.String()), number, lane, due, unixOrNull(r.Found),
-					tabular.Int(int64(r.Depth)), from, tabular.Int(int64(r.Attempts)),
+				return j.write(tabular.Text(r.URL), tabular.Str(at.place.String()), number, lane, due,
+					unixOrNull(r.Found), tabular.Int(int64(r.Depth)), from, tabular.Int(int64(r.Attempts)),
 					tabular.StrOrNull(state.Reason(r.Reason).String()))
 			})
 		},
@@ -189,7 +189,8 @@ func (j *job) inQueues(visit func(at spot, data []byte) error) error {
 		if err != nil {
 			return err
 		}
-		_, err = queue.Scan(j.Set, q.Name, st, func(data []byte) error { return visit(spot{place: q.Place}, data) }, nil)
+		_, err = queue.Scan(j.Set, q.Name, st,
+			func(data []byte) error { return visit(spot{place: q.Place}, data) }, nil)
 		if err != nil {
 			return err
 		}
@@ -209,5 +210,6 @@ func (j *job) inQueues(visit func(at spot, data []byte) error) error {
 	if err != nil {
 		return err
 	}
-	return state.EachRecord("URLs in RAM", ram, func(data []byte) error { return visit(spot{place: state.PlaceRAM}, data) })
+	return state.EachRecord("URLs in RAM", ram,
+		func(data []byte) error { return visit(spot{place: state.PlaceRAM}, data) })
 }

@@ -19,7 +19,8 @@ import (
 func robotsTable() table {
 	return table{
 		columns: []tabular.Column{
-			{Name: "origin", Type: tabular.String, Nullable: true}, // without a default port; null if no name has its key
+			// Without a default port; null if no name has its key.
+			{Name: "origin", Type: tabular.String, Nullable: true},
 			{Name: "state", Type: tabular.String, Few: true},
 			{Name: "stale", Type: tabular.Bool},
 			{Name: "fetched", Type: tabular.Time, Nullable: true},
@@ -63,31 +64,12 @@ func fillRobots(j *job) error {
 		agent = run.Agent
 	}
 	now := j.report.Time.Add(time.Second) // the manifest has whole seconds
-	unnamed := 0
-	row := func(key uint64, h *robots.HostData) error {
-		if h.State == robots.StateNone && h.Fetched.IsZero() && h.Failures == 0 {
-			return nil // known only for the health of its host or its pages
-		}
-		origin := tabular.Null
-		if known, err := origins.seek(key); err != nil {
-			return err
-		} else if known {
-			origin = tabular.Text(origins.value)
-		} else {
-			unnamed++
-		}
-		delay := tabular.Null
-		if d := h.CrawlDelay(); d > 0 {
-			delay = tabular.Float(d.Seconds())
-		}
-		return j.write(origin, tabular.Str(h.State.String()), tabular.Truth(h.Stale), timeOrNull(h.Fetched), timeOrNull(h.Expires),
-			tabular.Int(int64(h.Failures)), delay)
-	}
 	j.meter.Set(state.NameRobotsCache)
 	cache, err := j.scanned(func(fn func(uint64, []byte) error) error {
-		_, err := drum.ScanState(j.Set, state.NameRobotsCache, st.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
-			return fn(uint64(key), value)
-		}})
+		_, err := drum.ScanState(j.Set, state.NameRobotsCache, st.Cache(),
+			drum.Scan{Entry: func(key drum.Key, value []byte) error {
+				return fn(uint64(key), value)
+			}})
 		return err
 	})
 	if err != nil {
@@ -116,14 +98,34 @@ func fillRobots(j *job) error {
 				return err
 			}
 		}
-		if err := row(key, &h); err != nil {
+		if err := j.writeRobots(key, &h, origins); err != nil {
 			return err
 		}
 	}
-	if unnamed > 0 {
-		j.note("%d origins have no name: the log of robots.txt requests, or a part of it, is not there", unnamed)
+	if j.unnamed > 0 {
+		j.note("%d origins have no name: the log of robots.txt requests, or a part of it, is not there", j.unnamed)
 	}
 	return nil
+}
+
+// writeRobots writes the row of an origin.
+func (j *job) writeRobots(key uint64, h *robots.HostData, origins *cursor) error {
+	if h.State == robots.StateNone && h.Fetched.IsZero() && h.Failures == 0 {
+		return nil // known only for the health of its host or its pages
+	}
+	origin, delay := tabular.Null, tabular.Null
+	if known, err := origins.seek(key); err != nil {
+		return err
+	} else if known {
+		origin = tabular.Text(origins.value)
+	} else {
+		j.unnamed++
+	}
+	if d := h.CrawlDelay(); d > 0 {
+		delay = tabular.Float(d.Seconds())
+	}
+	return j.write(origin, tabular.Str(h.State.String()), tabular.Truth(h.Stale), timeOrNull(h.Fetched),
+		timeOrNull(h.Expires), tabular.Int(int64(h.Failures)), delay)
 }
 
 // robotsUpdates returns a cursor over the updates of origins that wait for their merge, in their order.

@@ -42,13 +42,15 @@ func sampleTable() table {
 }
 
 func fillSample(j *job) error {
-	w, err := state.LoadWalk(j.Set, j.Manifest, walk.Options{Walkers: 1, URLs: 1, Jump: walk.DefaultJump, Bytes: math.MaxInt64})
+	w, err := state.LoadWalk(j.Set, j.Manifest,
+		walk.Options{Walkers: 1, URLs: 1, Jump: walk.DefaultJump, Bytes: math.MaxInt64})
 	if err != nil {
 		return err
 	}
 	for _, s := range w.Sample() {
-		if err := j.write(tabular.Text([]byte(s.URL)), tabular.Int(int64(s.Status)), tabular.Float(s.Weight), tabular.Float(s.Chance),
-			tabular.Int(int64(s.Visits)), tabular.Int(int64(s.Links)), tabular.Int(int64(s.Linked))); err != nil {
+		if err := j.write(tabular.Text([]byte(s.URL)), tabular.Int(int64(s.Status)), tabular.Float(s.Weight),
+			tabular.Float(s.Chance), tabular.Int(int64(s.Visits)), tabular.Int(int64(s.Links)),
+			tabular.Int(int64(s.Linked))); err != nil {
 			return err
 		}
 	}

@@ -79,11 +79,13 @@ func TestNearDuplicates(t *testing.T) {
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
 		opt.Output.Store, opt.Output.Simhash = true, true
 		crawltest.MustRun(t, t.Context(), opt)
-		if rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out}); err != nil || !rep.Balanced() || !rep.Output.StoredAll {
+		if rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out}); err != nil ||
+			!rep.Balanced() || !rep.Output.StoredAll {
 			t.Fatalf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
 		}
 		rows := func(kind export.Kind) []map[string]any {
-			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.JSONL, Target: "t-" + string(kind), TempDir: "tmp"}
+			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.JSONL,
+				Target: "t-" + string(kind), TempDir: "tmp"}
 			if _, err := export.Run(t.Context(), x); err != nil {
 				t.Fatal(err)
 			}
@@ -154,8 +156,8 @@ func TestNearDuplicates(t *testing.T) {
 			t.Errorf("%d rows, want %d", len(got), len(want))
 		}
 		if calendar != 7 || mirror != 7 || edited < 8 {
-			t.Errorf("%d rows of the calendar, %d of the mirror, want 7; %d of articles, %d of them similar", calendar, mirror,
-				article, edited)
+			t.Errorf("%d rows of the calendar, %d of the mirror, want 7; %d of articles, %d of them similar",
+				calendar, mirror, article, edited)
 		}
 	})
 }

@@ -95,7 +95,9 @@ func (f *Finding) add(r SiteRow) {
 
 // cut keeps the first rows.
 func (f *Finding) cut() {
-	slices.SortFunc(f.Rows, func(a, b SiteRow) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.URL, b.URL)) })
+	slices.SortFunc(f.Rows, func(a, b SiteRow) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.URL, b.URL))
+	})
 	f.Rows = slices.Clip(f.Rows[:min(len(f.Rows), f.most)])
 }
 
@@ -114,7 +116,8 @@ type siteScan struct {
 	cut       bool  // there were more redirects
 	unjudged  int64 // pages without links to them, of which the log does not say whether they are seeds
 
-	broken, blocked, redirected, chains, elsewhere, badCanonical, same, similar, orphans, slow, large, untitled, retitled *Finding
+	broken, blocked, redirected, chains, elsewhere, badCanonical, same, similar, orphans, slow, large, untitled,
+	retitled *Finding
 }
 
 // hop is a redirect.
@@ -178,7 +181,8 @@ func (s *siteScan) run(most int) error {
 	}
 	s.urls, s.titles, s.digests = s.j.sorterOf(8), s.j.sorterOf(16), s.j.sorterOf(16)
 	s.texts = &nearJoin{j: s.j, pages: s.j.sorterOf(16), window: make([]uint64, 0, 2*nearWindow)}
-	for _, step := range []func() error{s.pages, s.refusals, s.links, s.joinURLs, s.joinTitles, s.joinDigests, s.joinTexts} {
+	for _, step := range []func() error{s.pages, s.refusals, s.links, s.joinURLs, s.joinTitles,
+		s.joinDigests, s.joinTexts} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -187,7 +191,8 @@ func (s *siteScan) run(most int) error {
 		return fmt.Errorf("export: %s: %w", s.rep.Site, ErrNoSite)
 	}
 	if s.unjudged > 0 {
-		s.j.note("pages without links to them that may be seeds, as the log does not say: %d; --crawl-log all tells", s.unjudged)
+		s.j.note("pages without links to them that may be seeds, as the log does not say: %d; --crawl-log all tells",
+			s.unjudged)
 	}
 	s.findChains()
 	for _, f := range s.rep.Findings {

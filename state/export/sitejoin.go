@@ -102,7 +102,8 @@ func (s *siteScan) judge(t *target) {
 		s.unjudged++
 	}
 	if t.canonicals > 0 && (t.status != 200 || t.reason != "") {
-		s.badCanonical.add(SiteRow{URL: t.url, Detail: why, Count: t.canonicals, From: t.canonical, weight: t.canonicals})
+		s.badCanonical.add(SiteRow{URL: t.url, Detail: why, Count: t.canonicals, From: t.canonical,
+			weight: t.canonicals})
 	}
 }
 
@@ -110,8 +111,9 @@ const reasonRobots = "robots"
 
 // brokenReason reports whether a URL that was refused for this reason is broken for people too.
 func brokenReason(reason string) bool {
-	for _, r := range []state.Reason{state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout, state.ReasonReset,
-		state.ReasonTLS, state.ReasonCertificate, state.ReasonBadResponse, state.ReasonHeadTooLarge, state.ReasonServerError} {
+	for _, r := range []state.Reason{state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout,
+		state.ReasonReset, state.ReasonTLS, state.ReasonCertificate, state.ReasonBadResponse, state.ReasonHeadTooLarge,
+		state.ReasonServerError} {
 		if reason == r.String() {
 			return true
 		}
@@ -119,8 +121,8 @@ func brokenReason(reason string) bool {
 	return false
 }
 
-// groups calls fn for each group of records of a sorter with equal keys: the first ones, and their number. Equal records
-// count once: a page that was visited again has one for each capture.
+// groups calls fn for each group of records of a sorter with equal keys: the first ones, and their number.
+// Equal records count once: a page that was visited again has one for each capture.
 func (s *siteScan) groups(from *extsort.Sorter, name string, fn func(first [][]byte, n int64)) error {
 	s.j.meter.Set(name)
 	c, err := sorted(from)
@@ -238,7 +240,8 @@ func (s *siteScan) findChains() {
 			}
 		}
 		if hops := len(path) - 1; hops > 1 || loop {
-			row := SiteRow{URL: first.url, Detail: strings.Join(path[1:], " → "), Count: int64(hops), weight: int64(hops)}
+			row := SiteRow{URL: first.url, Detail: strings.Join(path[1:], " → "), Count: int64(hops),
+				weight: int64(hops)}
 			if loop {
 				row.Detail += " (a loop)"
 			}

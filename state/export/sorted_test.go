@@ -45,7 +45,8 @@ func nearRows(t *testing.T, hashes []uint64) (map[[2]string]int, []string) {
 	j := testJob(t, memfs.New(1), "/d", tabular.JSONL)
 	var out bytes.Buffer
 	var err error
-	if j.rows, err = tabular.NewStream(&out, tabular.Options{Format: tabular.JSONL, Columns: nearTable().columns}); err != nil {
+	if j.rows, err = tabular.NewStream(&out,
+		tabular.Options{Format: tabular.JSONL, Columns: nearTable().columns}); err != nil {
 		t.Fatal(err)
 	}
 	n := newNearJoin(j)
@@ -161,9 +162,11 @@ func TestNearBounds(t *testing.T) {
 
 // testLine returns a line of an index.
 func testLine(i int) string {
-	return fmt.Sprintf(`org,example,h%05d)/a/page-%d 20261124101152 {"url": "http://h%05d.example.org/a/page-%d", "mime": "text/html", `+
+	return fmt.Sprintf(`org,example,h%05d)/a/page-%d 20261124101152 {"url": "http://h%05d.example.org/a/page-%d", `+
+		`"mime": "text/html", `+
 		`"status": "200", "digest": "sha1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "length": "%d", "offset": "%d", `+
-		`"filename": "DRUMBEAT-20261124100000000-00000-host.warc.gz"}`, i*7919%50_000, i, i*7919%50_000, i, 4000+i%3000, i)
+		`"filename": "DRUMBEAT-20261124100000000-00000-host.warc.gz"}`, i*7919%50_000, i, i*7919%50_000, i,
+		4000+i%3000, i)
 }
 
 // writeLines writes an index of n lines.
@@ -192,7 +195,8 @@ func readIndex(t *testing.T, fsys disk.FS, dir string) (lines []string, members 
 	for line := range strings.Lines(read(idxName)) {
 		var offset, length, number int
 		f := strings.Split(line, "\t")
-		if n, err := fmt.Sscan(strings.Join(f[2:], " "), &offset, &length, &number); n != 3 || offset != at || number != members+1 {
+		if n, err := fmt.Sscan(strings.Join(f[2:], " "), &offset, &length, &number); n != 3 || offset != at ||
+			number != members+1 {
 			t.Fatalf("line %q of the summary at %d: %v", line, at, err)
 		}
 		z, err := gzip.NewReader(strings.NewReader(zip[offset : offset+length]))
@@ -240,7 +244,8 @@ func TestZipNum(t *testing.T) {
 			t.Errorf("full disk: %v", err)
 		}
 		again, _ := readIndex(t, fsys, j.opt.Target)
-		if after, err := fsys.List(j.opt.Target); err != nil || !slices.Equal(after, files) || !slices.Equal(again, got) {
+		if after, err := fsys.List(j.opt.Target); err != nil || !slices.Equal(after, files) ||
+			!slices.Equal(again, got) {
 			t.Errorf("after a full disk: %v, %v, %d lines; want %v, %d", after, err, len(again), files, len(got))
 		}
 	}
@@ -307,7 +312,8 @@ func BenchmarkNear(b *testing.B) {
 		j.opt.RAMBytes = defaultRAMBytes
 		rng := rand.New(rand.NewPCG(1, 4))
 		var err error
-		if j.rows, err = tabular.NewStream(io.Discard, tabular.Options{Format: tabular.CSV, Columns: nearTable().columns}); err != nil {
+		if j.rows, err = tabular.NewStream(io.Discard,
+			tabular.Options{Format: tabular.CSV, Columns: nearTable().columns}); err != nil {
 			b.Fatal(err)
 		}
 		join, last := newNearJoin(j), uint64(0)
@@ -317,7 +323,8 @@ func BenchmarkNear(b *testing.B) {
 			} else {
 				last = rng.Uint64()
 			}
-			if err := join.add(last, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", fmt.Sprintf("http://h%d.example.org/a/page-%d", i%9973, i)); err != nil {
+			if err := join.add(last, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+				fmt.Sprintf("http://h%d.example.org/a/page-%d", i%9973, i)); err != nil {
 				b.Fatal(err)
 			}
 		}

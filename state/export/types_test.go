@@ -36,25 +36,28 @@ func TestCombinedTypes(t *testing.T) {
 	pages := map[string]struct{ head, body, mime, charset string }{
 		"twice":   {"Content-Type: text/html, text/html; charset=koi8-r", link("twice"), "text/html", "koi8-r"},
 		"inherit": {"Content-Type: text/html; charset=koi8-r, text/html", link("inherit"), "text/html", "koi8-r"},
-		"lines":   {"Content-Type: text/plain\r\nX: y\r\nContent-Type: text/html;charset=koi8-r", link("lines"), "text/html", "koi8-r"},
-		"any":     {"Content-Type: text/html;charset=koi8-r, */*", link("any"), "text/html", "koi8-r"},
-		"quoted":  {`Content-Type: text/html;x=",image/png";charset=koi8-r`, link("quoted"), "text/html", "koi8-r"},
-		"other":   {"Content-Type: text/html;charset=koi8-r, image/png", link("other"), "image/png", ""},
-		"bogus":   {"Content-Type: html", link("bogus"), "", "windows-1252"},
-		"folded":  {"Content-Type:\r\n text/html;\r\n\tcharset=koi8-r", link("folded"), "text/html", "koi8-r"},
-		"le":      {"Content-Type: text/html", wide(false, fmt.Sprintf(declared, "le")), "text/html", "utf-16le"},
-		"be":      {"Content-Type: text/html", wide(true, fmt.Sprintf(declared, "be")), "text/html", "utf-16be"},
+		"lines": {"Content-Type: text/plain\r\nX: y\r\nContent-Type: text/html;charset=koi8-r", link("lines"),
+			"text/html", "koi8-r"},
+		"any":    {"Content-Type: text/html;charset=koi8-r, */*", link("any"), "text/html", "koi8-r"},
+		"quoted": {`Content-Type: text/html;x=",image/png";charset=koi8-r`, link("quoted"), "text/html", "koi8-r"},
+		"other":  {"Content-Type: text/html;charset=koi8-r, image/png", link("other"), "image/png", ""},
+		"bogus":  {"Content-Type: html", link("bogus"), "", "windows-1252"},
+		"folded": {"Content-Type:\r\n text/html;\r\n\tcharset=koi8-r", link("folded"), "text/html", "koi8-r"},
+		"le":     {"Content-Type: text/html", wide(false, fmt.Sprintf(declared, "le")), "text/html", "utf-16le"},
+		"be":     {"Content-Type: text/html", wide(true, fmt.Sprintf(declared, "be")), "text/html", "utf-16be"},
 		"ascii": {"Content-Type: text/html", `<?xml version="1.0" encoding="koi8-r"?>` + link("ascii"), "text/html",
 			"koi8-r"},
 	}
 	testworld.InBubble(t, func(t *testing.T) {
-		w := testworld.Web{Serve: func(string, string) testworld.Answer { return testworld.NoRobots }, Raw: func(c net.Conn, _, path string) bool {
-			p, ok := pages[strings.TrimPrefix(path, "/")]
-			if ok {
-				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n%s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", p.head, len(p.body), p.body)
-			}
-			return ok
-		}}
+		w := testworld.Web{Serve: func(string, string) testworld.Answer { return testworld.NoRobots },
+			Raw: func(c net.Conn, _, path string) bool {
+				p, ok := pages[strings.TrimPrefix(path, "/")]
+				if ok {
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n%s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", p.head,
+						len(p.body), p.body)
+				}
+				return ok
+			}}
 		var seeds []string
 		for name := range pages {
 			seeds = append(seeds, "http://a.test/"+name)
@@ -63,7 +66,8 @@ func TestCombinedTypes(t *testing.T) {
 		opt := crawltest.WebOptions(t, &w, fs, seeds...)
 		opt.Output.Store = true
 		crawltest.MustRun(t, t.Context(), opt)
-		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages",
+			TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +75,8 @@ func TestCombinedTypes(t *testing.T) {
 		for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 			name := strings.TrimPrefix(r["url"].(string), "http://a.test/")
 			if _, ok := pages[name]; ok {
-				got[name] = fmt.Sprint(r["content_mime_type"], r["content_charset"], len(w.Got("a.test", "/"+name+".to")))
+				got[name] = fmt.Sprint(r["content_mime_type"], r["content_charset"],
+					len(w.Got("a.test", "/"+name+".to")))
 			}
 		}
 		null := map[string]any{"": nil}

@@ -72,7 +72,8 @@ func (j *job) wacz() (err error) {
 		}
 	}
 	p.zip = zip.NewWriter(p.out)
-	for _, write := range []func() error{p.archive, func() error { return p.index(lines) }, p.describe, p.zip.Close, p.out.End, p.out.Rename} {
+	for _, write := range []func() error{p.archive, func() error { return p.index(lines) }, p.describe, p.zip.Close,
+		p.out.End, p.out.Rename} {
 		if err := write(); err != nil {
 			return err
 		}
@@ -168,7 +169,8 @@ func (p *pack) archive() error {
 		return err
 	}
 	p.j.meter.Set("WARC files")
-	if _, err := io.WriteString(p.pages, `{"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}`+"\n"); err != nil {
+	if _, err := io.WriteString(p.pages, `{"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}`+
+		"\n"); err != nil {
 		return err
 	}
 	moved := 0
@@ -183,12 +185,14 @@ func (p *pack) archive() error {
 		}
 		defer func() { _ = data.Close() }() // it was read
 		if !strings.HasSuffix(data.File, ".gz") {
-			return fmt.Errorf("export: %s is compressed by Zstandard, which WACZ does not allow: crawl with --warc-format gz, or use index", data.File)
+			return fmt.Errorf("export: %s is compressed by Zstandard, which WACZ does not allow: crawl with "+
+				"--warc-format gz, or use index", data.File)
 		}
 		if _, err := p.add("archive/"+data.File, zip.Store, func(w io.Writer) error {
 			n, err := io.Copy(io.MultiWriter(w, counting{p.j.meter}), data.Reader())
 			if err == nil && n < data.Size() {
-				err = &disk.CorruptError{Path: data.File, Offset: n, Want: fmt.Sprintf("%d bytes", data.Size()), Got: fmt.Sprintf("%d bytes", n)}
+				err = &disk.CorruptError{Path: data.File, Offset: n, Want: fmt.Sprintf("%d bytes", data.Size()),
+					Got: fmt.Sprintf("%d bytes", n)}
 			}
 			return err
 		}); err != nil {
@@ -236,7 +240,8 @@ func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 			continue
 		}
 		p.j.report.Rows++
-		page := waczPage{ID: fmt.Sprintf("p%d", p.j.report.Rows), URL: c.URL, TS: c.Time.UTC().Format(time.RFC3339), Title: title}
+		page := waczPage{ID: fmt.Sprintf("p%d", p.j.report.Rows), URL: c.URL,
+			TS: c.Time.UTC().Format(time.RFC3339), Title: title}
 		if p.first.TS == "" || page.TS < p.first.TS {
 			p.first = page
 		}
@@ -361,7 +366,8 @@ func (p *pack) describe() error {
 			MainURL   string     `json:"mainPageUrl,omitempty"`
 			MainDate  string     `json:"mainPageDate,omitempty"`
 			Resources []resource `json:"resources"`
-		}{"data-package", waczVersion, "crawl " + p.j.report.Crawl, "drumbeat", p.j.report.Time.Format(time.RFC3339), p.first.URL, p.first.TS, p.list})
+		}{"data-package", waczVersion, "crawl " + p.j.report.Crawl, "drumbeat", p.j.report.Time.Format(time.RFC3339),
+			p.first.URL, p.first.TS, p.list})
 	})
 	if err != nil {
 		return err

@@ -20,7 +20,8 @@ func TestExportDamagedRecord(t *testing.T) {
 		opt.Output.Store = true
 		crawltest.MustRun(t, t.Context(), opt)
 		wacz := func() *export.Report {
-			rep, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.WACZ, Target: "site.wacz", TempDir: "tmp"})
+			rep, err := export.Run(t.Context(),
+				export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.WACZ, Target: "site.wacz", TempDir: "tmp"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,8 +30,9 @@ func TestExportDamagedRecord(t *testing.T) {
 		if rep := wacz(); rep.Damaged != 0 || len(rep.Notes) > 0 {
 			t.Errorf("without damage: %d damaged, notes %q", rep.Damaged, rep.Notes)
 		}
-		if _, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL,
-			Target: "pages", TempDir: "tmp"}); err != nil {
+		if _, err := export.Run(t.Context(),
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL,
+				Target: "pages", TempDir: "tmp"}); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range testworld.ExportedRows(t, fs, "pages") {
@@ -47,10 +49,12 @@ func TestExportDamagedRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if rep := wacz(); rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 record is damaged") {
+		if rep := wacz(); rep.Damaged != 1 || len(rep.Notes) != 1 ||
+			!strings.Contains(rep.Notes[0], "1 record is damaged") {
 			t.Errorf("%d damaged, notes %q", rep.Damaged, rep.Notes)
 		}
-		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "m0.test", 10)
+		site, err := export.Site(t.Context(),
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "m0.test", 10)
 		if err != nil || site.Damaged != 1 || len(site.Notes) == 0 {
 			t.Errorf("%v, %d damaged, notes %q", err, site.Damaged, site.Notes)
 		}

@@ -1,6 +1,7 @@
-// Package extract writes the texts of a crawl's HTML pages for indexers: as WET (conversion records of WARC 1.1), or
-// as tables with title, main text, language, description, canonical URL and JSON-LD of each page. The paper's crawler
-// leaves that to others. This package works from the WARC files: Run when the crawl has stored them, Live while it runs.
+// Package extract writes the texts of a crawl's HTML pages for indexers: as WET (conversion records of WARC
+// 1.1), or as tables with title, main text, language, description, canonical URL and JSON-LD of each page.
+// The paper's crawler leaves that to others. This package works from the WARC files: Run when the crawl has
+// stored them, Live while it runs.
 //
 // # Contract
 //
@@ -18,8 +19,9 @@
 // names the crawl and the options; a Run with others is refused (ErrOther). Run locks the directory of the parts. It
 // takes no lock of the crawl and changes nothing in its directories.
 //
-// A Live makes the same parts of the WARC files with final names, which it finds by name, without a checkpoint. It locks
-// the directory of the parts from OpenLive to Close. It keeps the name of each WARC file in RAM, some 100 bytes a file.
+// A Live makes the same parts of the WARC files with final names, which it finds by name, without a
+// checkpoint. It locks the directory of the parts from OpenLive to Close. It keeps the name of each WARC file
+// in RAM, some 100 bytes a file.
 //
 // # Concurrency and memory
 //

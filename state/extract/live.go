@@ -29,8 +29,8 @@ const WorkerBytes = workerBytes
 // maxAttempts is how often a Live tries to make a part.
 const maxAttempts = 3
 
-// Live makes parts while the crawl runs: of the WARC files that have their final names, which never change. The parts are
-// those that Run would make, in the same directory, so either continues after the other.
+// Live makes parts while the crawl runs: of the WARC files that have their final names, which never change.
+// The parts are those that Run would make, in the same directory, so either continues after the other.
 type Live struct {
 	job
 	opt  LiveOptions
@@ -78,8 +78,9 @@ func (l *Live) Fault() {
 	l.progress.Faults++
 }
 
-// Pass makes the parts that are missing. A WARC file of which no part can be made is told to Failed, and tried again in the
-// next two Passes. Pass ends early if ctx ends or Options.Room returns an error. One Pass at a time.
+// Pass makes the parts that are missing. A WARC file of which no part can be made is told to Failed, and
+// tried again in the next two Passes. Pass ends early if ctx ends or Options.Room returns an error. One Pass
+// at a time.
 func (l *Live) Pass(ctx context.Context) error {
 	if err := l.countWaiting(); err != nil {
 		return err

@@ -168,8 +168,10 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 	if len(text) > maxRowText {
 		text, truncated = cut(text, maxRowText), true
 	}
-	v := append(s.row[:0], tabular.Str(x.URL), tabular.At(x.Time), tabular.Int(int64(x.Status)), tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")),
-		tabular.StrOrNull(d.Charset), tabular.Truth(d.CharsetGuessed), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset), tabular.Int(x.Length))
+	v := append(s.row[:0], tabular.Str(x.URL), tabular.At(x.Time), tabular.Int(int64(x.Status)),
+		tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")), tabular.StrOrNull(d.Charset),
+		tabular.Truth(d.CharsetGuessed), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset),
+		tabular.Int(x.Length))
 	if s.has(Lang) {
 		code, sure := maintext.Language(d.Main)
 		v = append(v, tabular.Str(code), tabular.Float(math.Round(sure*100)/100), tabular.StrOrNull(d.Declared))
@@ -256,7 +258,8 @@ func Columns(fields []Field) []tabular.Column {
 			tabular.Column{Name: "json_ld_dropped", Type: tabular.Int64})
 	}
 	if slices.Contains(fields, Text) {
-		columns = append(columns, tabular.Column{Name: "text", Type: tabular.String}, tabular.Column{Name: "text_whole", Type: tabular.Bool})
+		columns = append(columns, tabular.Column{Name: "text", Type: tabular.String},
+			tabular.Column{Name: "text_whole", Type: tabular.Bool})
 	}
 	return columns
 }

@@ -16,10 +16,11 @@ import (
 // TestLargestRow: a page with everything at its bound makes a row, whose text is cut between two characters.
 func TestLargestRow(t *testing.T) {
 	value := strings.Repeat("v", maintext.MaxValue)
-	doc := &maintext.Doc{Title: value, Description: value, Canonical: value, Author: value, Published: value, Declared: value,
-		Main: bytes.Repeat([]byte("語"), maintext.MaxPage/3)}
+	doc := &maintext.Doc{Title: value, Description: value, Canonical: value, Author: value, Published: value,
+		Declared: value, Main: bytes.Repeat([]byte("語"), maintext.MaxPage/3)}
 	for range maintext.MaxJSONLD {
-		doc.JSONLD = append(doc.JSONLD, json.RawMessage(`"`+strings.Repeat("j", maintext.MaxJSONLDBytes/maintext.MaxJSONLD-2)+`"`))
+		doc.JSONLD = append(doc.JSONLD,
+			json.RawMessage(`"`+strings.Repeat("j", maintext.MaxJSONLDBytes/maintext.MaxJSONLD-2)+`"`))
 	}
 	for _, format := range []tabular.Format{tabular.JSONL, tabular.Parquet, tabular.CSV} {
 		var out bytes.Buffer
@@ -50,7 +51,8 @@ func TestLargestRow(t *testing.T) {
 		if err := json.Unmarshal([]byte(row.LD), &items); err != nil || len(items) != maintext.MaxJSONLD {
 			t.Errorf("%d items of JSON-LD, %v", len(items), err)
 		}
-		if n := len(row.Text); n > maxRowText || n <= maxRowText-utf8.UTFMax || strings.Trim(row.Text, "語") != "" || row.Title != value {
+		if n := len(row.Text); n > maxRowText || n <= maxRowText-utf8.UTFMax || strings.Trim(row.Text, "語") != "" ||
+			row.Title != value {
 			t.Errorf("a text of %d bytes", n)
 		}
 	}

@@ -68,8 +68,8 @@ func (j *job) checkTarget() error {
 	fsys, dir := j.opt.FS, j.opt.Target
 	fields := slices.Clone(j.opt.Fields)
 	slices.Sort(fields)
-	want := table{Version: formatVersion, Method: method, Crawl: j.report.Crawl, Format: j.opt.Format, Fields: slices.Compact(fields),
-		FullText: j.opt.FullText}
+	want := table{Version: formatVersion, Method: method, Crawl: j.report.Crawl, Format: j.opt.Format,
+		Fields: slices.Compact(fields), FullText: j.opt.FullText}
 	data, err := disk.ReadFile(fsys, dir+"/"+tableName)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, err := fsys.List(dir)
@@ -93,7 +93,8 @@ func (j *job) checkTarget() error {
 	if reflect.DeepEqual(got, want) {
 		return nil
 	}
-	return fmt.Errorf("extract: %s: %w: %s; want %s: name another directory, or delete this one", dir, ErrOther, got, want)
+	return fmt.Errorf("extract: %s: %w: %s; want %s: name another directory, or delete this one", dir,
+		ErrOther, got, want)
 }
 
 // String describes the parts of a directory.
@@ -102,7 +103,8 @@ func (t table) String() string {
 	if t.FullText {
 		full = ", full text"
 	}
-	return fmt.Sprintf("crawl %s, %s of %s%s (version %d.%d)", t.Crawl, t.Format, fmt.Sprint(t.Fields), full, t.Version, t.Method)
+	return fmt.Sprintf("crawl %s, %s of %s%s (version %d.%d)", t.Crawl, t.Format, fmt.Sprint(t.Fields), full,
+		t.Version, t.Method)
 }
 
 // writeJSON makes a small file durable in the target.
@@ -140,7 +142,8 @@ func (j *job) volume(x *warc.Index) (_ *volume, err error) {
 	data, err := x.Data(j.files)
 	if errors.Is(err, warc.ErrMoved) {
 		j.mu.Lock()
-		j.report.Notes = append(j.report.Notes, fmt.Sprintf("the WARC file of %s was moved away: its pages are left out", x.Name))
+		j.report.Notes = append(j.report.Notes,
+			fmt.Sprintf("the WARC file of %s was moved away: its pages are left out", x.Name))
 		j.mu.Unlock()
 		return nil, nil
 	}
@@ -193,8 +196,8 @@ func (j *job) complete(volume string, data *warc.Data) *summary {
 		return nil
 	}
 	var s summary
-	if json.Unmarshal(text, &s) != nil || s.Version != formatVersion || s.File != data.File || s.Source != data.Size() ||
-		s.Part != j.partName(volume) || s.Damaged > 0 {
+	if json.Unmarshal(text, &s) != nil || s.Version != formatVersion || s.File != data.File ||
+		s.Source != data.Size() || s.Part != j.partName(volume) || s.Damaged > 0 {
 		return nil
 	}
 	if size, err := j.opt.FS.Size(j.opt.Target + "/" + s.Part); err != nil || size != s.Bytes {
@@ -205,7 +208,8 @@ func (j *job) complete(volume string, data *warc.Data) *summary {
 
 // part makes the part of a WARC file.
 func (j *job) part(ctx context.Context, v *volume) error {
-	s := &summary{Version: formatVersion, File: v.data.File, Source: v.data.Size(), Part: j.partName(v.name), Counts: v.counts}
+	s := &summary{Version: formatVersion, File: v.data.File, Source: v.data.Size(), Part: j.partName(v.name),
+		Counts: v.counts}
 	if j.stream != nil {
 		err := j.pages(ctx, v, j.stream, &s.Counts)
 		j.finished(s, false)

@@ -80,8 +80,8 @@ type Options struct {
 	Compression string
 	RAMBytes    int64  // 0: 256 MiB; a worker for each 64 MiB, at most as many as CPUs
 	Software    string // for the warcinfo record of WET
-	// Sites is a file with settings of sites (package sites): pages of sites with extract = false are left out. Only Run
-	// reads it, before Take, which it sets.
+	// Sites is a file with settings of sites (package sites): pages of sites with extract = false are left
+	// out. Only Run reads it, before Take, which it sets.
 	Sites string
 	// Take, if set, tells whether the page of a canonical URL is extracted. It is called by several goroutines.
 	Take func(url []byte) bool
@@ -99,9 +99,10 @@ type Counts struct {
 	OtherStatus int64 `json:"other_status"`       // not 200 to 299
 	OtherType   int64 `json:"other_type"`         // not HTML
 	Excluded    int64 `json:"excluded,omitempty"` // by Options.Take
-	Truncated   int64 `json:"truncated"`          // pages that are longer than what was stored or read, or than a row may be
-	Failed      int64 `json:"failed"`             // a page that cannot be read as HTML
-	Damaged     int64 `json:"damaged"`            // records
+	// Pages that are longer than what was stored or read, or than a row may be.
+	Truncated int64 `json:"truncated"`
+	Failed    int64 `json:"failed"`  // a page that cannot be read as HTML
+	Damaged   int64 `json:"damaged"` // records
 }
 
 func (c *Counts) add(d Counts) {
@@ -179,8 +180,9 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 			return j.report, err
 		}
 	}
-	return nil, fmt.Errorf("extract: %s: the crawl made a new checkpoint each of the %d times that its files were opened",
-		opt.Dirs[0], maxTries)
+	return nil,
+		fmt.Errorf("extract: %s: the crawl made a new checkpoint each of the %d times that its files were opened",
+			opt.Dirs[0], maxTries)
 }
 
 // complete sets defaults and checks the fields.
@@ -211,7 +213,8 @@ func open(opt *Options) (*job, error) {
 	if m.Run != nil {
 		j.agent = m.Run.Agent
 	}
-	set, err := admit.ReadSettings(opt.FS, opt.Sites, sites.Options{Suffixes: r.Suffixes, KeepEscapes: m.Frozen.KeepEscapes})
+	set, err := admit.ReadSettings(opt.FS, opt.Sites,
+		sites.Options{Suffixes: r.Suffixes, KeepEscapes: m.Frozen.KeepEscapes})
 	if err == nil && set != nil {
 		opt.Take = set.Extracts
 	}
@@ -228,7 +231,8 @@ func open(opt *Options) (*job, error) {
 // pin keeps the files that the crawl may rename readable, and the list of the others as it is.
 func (j *job) pin() error {
 	if j.Out.Len() == 0 {
-		return fmt.Errorf("extract: the WARC files are in the output directories of the crawl: name them with --out: %w",
+		return fmt.Errorf(
+			"extract: the WARC files are in the output directories of the crawl: name them with --out: %w",
 			state.ErrIncompatible)
 	}
 	st, err := j.warcState()
@@ -240,8 +244,9 @@ func (j *job) pin() error {
 		files = append(files, outfile.OpenFiles(j.files.Files(), v)...)
 	}
 	if !j.Pin(files) {
-		j.report.Notes = append(j.report.Notes, "the crawl has more open files than this process may have (ulimit -n); "+
-			"the extraction fails if the crawl renames one of them meanwhile")
+		j.report.Notes = append(j.report.Notes,
+			"the crawl has more open files than this process may have (ulimit -n); "+
+				"the extraction fails if the crawl renames one of them meanwhile")
 	}
 	for dir := range j.Out.Paths {
 		if err := j.PinList(j.Out.Path(dir, "warc")); err != nil {
@@ -337,7 +342,8 @@ func (j *job) parts(ctx context.Context, st *warc.State) error {
 	return err
 }
 
-// needIndexes returns an error if a WARC file is there without its index, and notes how many were moved away or are lost.
+// needIndexes returns an error if a WARC file is there without its index, and notes how many were moved away
+// or are lost.
 func (j *job) needIndexes(st *warc.State) error {
 	files, err := warc.WithoutIndex(j.files, st)
 	if err != nil {
@@ -349,8 +355,9 @@ func (j *job) needIndexes(st *warc.State) error {
 	}
 	absent, of, err := warc.AbsentIndexes(j.files, st)
 	if err == nil && absent > 0 {
-		j.report.Notes = append(j.report.Notes, fmt.Sprintf("the indexes of %d of the crawl's %d WARC files are not there (moved away, or lost): "+
-			"the texts of their pages are missing", absent, of))
+		j.report.Notes = append(j.report.Notes,
+			fmt.Sprintf("the indexes of %d of the crawl's %d WARC files are not there (moved away, or lost): "+
+				"the texts of their pages are missing", absent, of))
 	}
 	return err
 }

@@ -47,7 +47,8 @@ func FuzzRead(f *testing.F) {
 		must(t, err)
 		var got *Data
 		used := damage.Allocated(func() {
-			got, err = Read(fsys, "d/history", Query{From: began.AddDate(-300, 0, 0), To: began.AddDate(300, 0, 0), Points: 100})
+			got, err = Read(fsys, "d/history",
+				Query{From: began.AddDate(-300, 0, 0), To: began.AddDate(300, 0, 0), Points: 100})
 		})
 		if err != nil {
 			return
@@ -141,7 +142,8 @@ func BenchmarkReadYear(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		data, err := Read(fsys, "d/history", Query{From: began, To: end, Points: 1000, Names: []string{"series_7_total", "series_100_total"}})
+		data, err := Read(fsys, "d/history",
+			Query{From: began, To: end, Points: 1000, Names: []string{"series_7_total", "series_100_total"}})
 		if err != nil || len(data.Times) != 1000 {
 			b.Fatal(err, len(data.Times))
 		}

@@ -77,7 +77,8 @@ func all(t testing.TB, fsys disk.FS) *Data {
 // points reads one series with a point for each second of a span of n seconds.
 func points(t testing.TB, fsys disk.FS, n int, name string) *Data {
 	t.Helper()
-	data, err := Read(fsys, "d/history", Query{From: began, To: began.Add(time.Duration(n) * time.Second), Points: n, Names: []string{name}})
+	data, err := Read(fsys, "d/history",
+		Query{From: began, To: began.Add(time.Duration(n) * time.Second), Points: n, Names: []string{name}})
 	must(t, err)
 	return data
 }
@@ -92,7 +93,8 @@ func TestFormat(t *testing.T) {
 	must(t, w.Close())
 	data, err := disk.ReadFile(fsys, "d/history/00000001-00000001-00.hist")
 	must(t, err)
-	header := "6472756d62656174" + "68697374" + "01000000" + "0100000000000000" + "0000000000000000" // magic, kind, version, number, place
+	// Magic, kind, version, number, place.
+	header := "6472756d62656174" + "68697374" + "01000000" + "0100000000000000" + "0000000000000000"
 	if got := hex.EncodeToString(data[:disk.HeaderBytes-8]); got != header {
 		t.Errorf("header %s, want %s", got, header)
 	}
@@ -115,8 +117,9 @@ func TestFormat(t *testing.T) {
 		t.Errorf("records\n%x, want\n%x", rest, hand)
 	}
 	d := all(t, fsys)
-	if len(d.Times) != 2 || !slices.Equal(d.Series["a"], []float64{3, 3}) || !slices.Equal(d.Series["b"], []float64{-0.5, 0}) ||
-		!math.IsNaN(d.Series["c"][0]) || d.Series["c"][1] != 1 || len(d.Events) != 1 || d.Events[0] != (Event{began, "start", "v1"}) {
+	if len(d.Times) != 2 || !slices.Equal(d.Series["a"], []float64{3, 3}) ||
+		!slices.Equal(d.Series["b"], []float64{-0.5, 0}) || !math.IsNaN(d.Series["c"][0]) || d.Series["c"][1] != 1 ||
+		len(d.Events) != 1 || d.Events[0] != (Event{began, "start", "v1"}) {
 		t.Errorf("got %+v", d)
 	}
 }
@@ -214,25 +217,31 @@ func TestQuery(t *testing.T) {
 	w := opened(t, fsys, MinBytes)
 	for i := range 60 {
 		at := began.Add(time.Duration(i) * 10 * time.Second)
-		must(t, w.Append(at, []Value{{Name: "n", V: float64(i)}, {Name: `codes{code="200"}`, V: 1}, {Name: `codes{code="404"}`, V: 2}}))
+		must(t, w.Append(at,
+			[]Value{{Name: "n", V: float64(i)}, {Name: `codes{code="200"}`, V: 1}, {Name: `codes{code="404"}`, V: 2}}))
 		must(t, w.Event(Event{at, "tick", fmt.Sprint(i)}))
 	}
-	data, err := Read(fsys, "d/history", Query{From: began.Add(100 * time.Second), To: began.Add(400 * time.Second), Points: 3, Names: []string{"n", "codes"}})
+	data, err := Read(fsys, "d/history", Query{From: began.Add(100 * time.Second), To: began.Add(400 * time.Second),
+		Points: 3, Names: []string{"n", "codes"}})
 	must(t, err)
-	if !slices.Equal(data.Series["n"], []float64{19, 29, 39}) || len(data.Series) != 3 || data.Step != 100*time.Second || len(data.Events) != 30 {
+	if !slices.Equal(data.Series["n"], []float64{19, 29, 39}) || len(data.Series) != 3 ||
+		data.Step != 100*time.Second || len(data.Events) != 30 {
 		t.Errorf("got %+v", data)
 	}
-	data, err = Read(fsys, "d/history", Query{From: began, To: began.Add(time.Hour), Names: []string{`codes{code="404"}`}})
+	data, err = Read(fsys, "d/history",
+		Query{From: began, To: began.Add(time.Hour), Names: []string{`codes{code="404"}`}})
 	must(t, err)
 	if len(data.Series) != 1 || len(data.Times) != 60 {
 		t.Errorf("got %+v", data)
 	}
-	for _, q := range []Query{{From: began, To: began}, {From: began, To: began.Add(1), Points: -1}, {From: began, To: began.Add(1), Points: MaxPoints + 1}} {
+	for _, q := range []Query{{From: began, To: began}, {From: began, To: began.Add(1), Points: -1},
+		{From: began, To: began.Add(1), Points: MaxPoints + 1}} {
 		if _, err := Read(fsys, "d/history", q); err == nil {
 			t.Errorf("%+v was accepted", q)
 		}
 	}
-	if first, last, err := Span(fsys, "d/history"); err != nil || !first.Equal(began) || !last.Equal(began.Add(590*time.Second)) {
+	if first, last, err := Span(fsys, "d/history"); err != nil || !first.Equal(began) ||
+		!last.Equal(began.Add(590*time.Second)) {
 		t.Errorf("span %v to %v, %v", first, last, err)
 	}
 	if first, last, err := Span(fsys, "nowhere"); err != nil || !first.IsZero() || !last.IsZero() {
@@ -294,7 +303,8 @@ func TestAges(t *testing.T) {
 		data, err := Read(fsys, "d/history", Query{From: now.Add(-from), To: now.Add(-to)})
 		must(t, err)
 		for i, at := range data.Times {
-			if want := math.Floor(at.Sub(began).Seconds() / step.Seconds()); data.Series["n"][i] != want || data.Series["x"][i] != math.Mod(want, 7) {
+			if want := math.Floor(at.Sub(began).Seconds() / step.Seconds()); data.Series["n"][i] != want ||
+				data.Series["x"][i] != math.Mod(want, 7) {
 				t.Fatalf("at %v: %v, want %v", at, data.Series["n"][i], want)
 			}
 		}
@@ -313,7 +323,8 @@ func TestAges(t *testing.T) {
 	if d := all(t, fsys); len(d.Events) != 1 || d.Events[0].Text != "first" {
 		t.Errorf("events %+v", d.Events)
 	}
-	t.Logf("%d files with %d bytes; a day has %d samples after 500 days, %d after %d years", len(names), w.Bytes(), n, first/2, years)
+	t.Logf("%d files with %d bytes; a day has %d samples after 500 days, %d after %d years", len(names), w.Bytes(), n,
+		first/2, years)
 	if len(names) > 200 {
 		t.Errorf("%d files", len(names))
 	}
@@ -481,7 +492,8 @@ func TestReadBesideWriter(t *testing.T) {
 	for range 2 {
 		readers.Go(func() {
 			for n := 0; ; n++ {
-				data, err := Read(fsys, "d/history", Query{From: began, To: began.AddDate(1, 0, 0), Names: []string{"n"}})
+				data, err := Read(fsys, "d/history",
+					Query{From: began, To: began.AddDate(1, 0, 0), Names: []string{"n"}})
 				if err != nil || len(data.Damage) > 0 {
 					t.Errorf("read %d: %v, damage %v", n, err, data != nil && len(data.Damage) > 0)
 					return

@@ -167,7 +167,8 @@ func (t *thinner) file(d *decoder) {
 	changed := -1
 	for {
 		it := d.next(&ev)
-		if t.held && (it != itemSample || d.changed != changed || floor(d.last, t.interval) != floor(t.ms, t.interval)) {
+		if t.held && (it != itemSample || d.changed != changed ||
+			floor(d.last, t.interval) != floor(t.ms, t.interval)) {
 			t.flush()
 		}
 		switch it {

@@ -32,7 +32,7 @@ type Metric struct {
 	Kind  Kind
 	Label string // name of the label; "" for a metric without one
 
-	each     func(s *snapshot.Snapshot, f func(label string, v float64)) // of counters and gauges
+	each     func(s *snapshot.Snapshot, f func(label string, v float64)) // nil for values and histograms
 	times    snapshot.Time                                               // of histograms
 	fraction bool                                                        // values are not integers
 }
@@ -42,8 +42,25 @@ func All() []Metric { return table[:] }
 
 // Each calls f for each value of the counters and gauges.
 func Each(s *snapshot.Snapshot, f func(m *Metric, label string, v float64)) {
-	for i := range table {
-		if m := &table[i]; m.Kind != Histogram {
+	rows := table // begins with those of values
+	visit := func(label string, values []value) {
+		for i, v := range values {
+			f(&rows[i], label, number(v.v))
+		}
+	}
+	for _, values := range [...][]value{ofCrawl(s), ofStructures(s), ofCluster(s)} {
+		visit("", values)
+		rows = rows[len(values):]
+	}
+	for i := range s.Dirs {
+		visit(s.Dirs[i].Path, ofDir(&s.Dirs[i]))
+	}
+	rows = rows[dirMetrics:]
+	for i := range s.Cluster.Pairs {
+		visit(strconv.Itoa(s.Cluster.Pairs[i].Node), ofPair(&s.Cluster.Pairs[i]))
+	}
+	for i := range rows {
+		if m := &rows[i]; m.each != nil {
 			m.each(s, func(label string, v float64) { f(m, label, v) })
 		}
 	}

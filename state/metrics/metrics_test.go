@@ -94,7 +94,8 @@ func TestEverythingHasAMetric(t *testing.T) {
 		want(name+"_total", float64(s.Counters[c])*scale)
 	}
 	for class, label := range []string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} {
-		want(`robots_responses_total{class="`+label+`"}`, float64(s.Counters[state.CountRobotsStatusOther+state.Counter(class)]))
+		want(`robots_responses_total{class="`+label+`"}`,
+			float64(s.Counters[state.CountRobotsStatusOther+state.Counter(class)]))
 	}
 	for i, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 		for name, first := range map[string]state.Counter{"responses": state.CountCoded,
@@ -123,8 +124,9 @@ func TestEverythingHasAMetric(t *testing.T) {
 	want("adaptive_delay_steps_total", 30)
 	want("adaptive_delay_resets_total", 4)
 	want("adaptive_delay_hosts", 5)
-	for name, v := range map[string]float64{"dir_free_bytes": 1, "dir_read_bytes_total": 5, "dir_written_bytes_total": 6,
-		"dir_reading_seconds_total": 7, "dir_writing_seconds_total": 8, "dir_busy_seconds_total": 9, "dir_slow": 1} {
+	for name, v := range map[string]float64{"dir_free_bytes": 1, "dir_read_bytes_total": 5,
+		"dir_written_bytes_total": 6, "dir_reading_seconds_total": 7, "dir_writing_seconds_total": 8,
+		"dir_busy_seconds_total": 9, "dir_slow": 1} {
 		want(name+`{dir="/a \"b\\"}`, v)
 	}
 	n := 0
@@ -163,7 +165,7 @@ func TestNames(t *testing.T) {
 		if len(m.Help) < 4 || strings.HasSuffix(m.Help, ".") || m.Help[:1] != strings.ToUpper(m.Help[:1]) {
 			t.Errorf("%s: help %q", m.Name, m.Help)
 		}
-		if (m.Kind == Histogram) != (m.each == nil) || m.Kind == Histogram && m.Label != "" {
+		if m.Kind == Histogram && (m.each != nil || m.Label != "") {
 			t.Errorf("%s has values of the wrong kind", m.Name)
 		}
 	}

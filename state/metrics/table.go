@@ -3,14 +3,18 @@ package metrics
 import (
 	"slices"
 	"strconv"
-	"time"
 
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
 
 // table is made once and does not change.
-var table = slices.Concat(counters(), byCoding(), byVerdict(), totals(), gauges(), cluster(), structures(), dirTotals(), histograms())
+var table = slices.Concat(describe("", ofCrawl(&snap{})), describe("", ofStructures(&snap{})),
+	describe("", ofCluster(&snap{})), describe("dir", ofDir(&snapshot.Dir{})),
+	describe("node", ofPair(&snapshot.Pair{})), counters(), byCoding(), byVerdict(), byLabel(), histograms())
+
+// dirMetrics is the number of metrics of a directory.
+var dirMetrics = len(ofDir(&snapshot.Dir{}))
 
 type (
 	snap = snapshot.Snapshot
@@ -60,8 +64,10 @@ func byCoding() (list []Metric) {
 		name, help, unit string
 	}{
 		{state.CountCoded, "coded_responses_total", "Responses with a compressed body by content coding", ""},
-		{state.CountBytesCoded, "coded_received_bytes_total", "Bytes of compressed bodies as received by content coding", "bytes"},
-		{state.CountBytesUncoded, "coded_decoded_bytes_total", "Bytes of compressed bodies after decoding by content coding", "bytes"},
+		{state.CountBytesCoded, "coded_received_bytes_total",
+			"Bytes of compressed bodies as received by content coding", "bytes"},
+		{state.CountBytesUncoded, "coded_decoded_bytes_total",
+			"Bytes of compressed bodies after decoding by content coding", "bytes"},
 	} {
 		list = append(list, Metric{Name: row.name, Help: row.help, Unit: row.unit, Label: "coding",
 			each: func(s *snap, f emit) {
@@ -75,8 +81,8 @@ func byCoding() (list []Metric) {
 
 // byVerdict returns the metric of the counters by verdict on certificates.
 func byVerdict() []Metric {
-	return []Metric{{Name: "tls_bad_total", Label: "verdict", Help: "Exchanges with servers whose certificate is not good by verdict",
-		each: func(s *snap, f emit) {
+	return []Metric{{Name: "tls_bad_total", Label: "verdict",
+		Help: "Exchanges with servers whose certificate is not good by verdict", each: func(s *snap, f emit) {
 			for i, verdict := range state.TLSVerdicts {
 				f(verdict, float64(s.Count(state.CountTLSBad+state.Counter(i))))
 			}
@@ -90,33 +96,34 @@ type counterRow struct {
 }
 
 var counterRows = [state.NumCounters]counterRow{
-	state.CountLinks:             {help: "Links parsed that are URLs of http or https"},
-	state.CountLinksInvalid:      {help: "Links that are no URL"},
-	state.CountLinksScheme:       {help: "Links with a scheme other than http and https"},
-	state.CountLinksTooLong:      {help: "Links over the length limit"},
-	state.CountLinksScope:        {help: "Links outside of the scope"},
-	state.CountLinksDepth:        {help: "Links beyond the depth limit"},
-	state.CountLinksFiltered:     {help: "Links that a filter or nofollow dropped"},
-	state.CountLinksCached:       {help: "Links found in the RAM cache"},
-	state.CountLinksChecked:      {help: "Links sent to URLseen"},
-	state.CountEdges:             {help: "Links between PLDs sent to STAR"},
-	state.CountSeeds:             {help: "Seed lines read"},
-	state.CountSeedsBad:          {help: "Seed lines refused"},
-	state.CountAttempts:          {help: "Requests for URLs that ended"},
-	state.CountResponses:         {help: "Responses that ended a URL", name: "final_responses"},
-	state.CountPages:             {help: "Responses with status 200 and an HTML type"},
-	state.CountRedirects:         {help: "Redirects with a target"},
-	state.CountBytesWire:         {help: "Bytes received in final responses for URLs", unit: "bytes"},
-	state.CountBytesBody:         {help: "Bytes of their decoded bodies", unit: "bytes"},
-	state.CountRobotsAttempts:    {help: "Requests for robots.txt"},
-	state.CountRobotsBytes:       {help: "Bytes received for robots.txt", unit: "bytes"},
-	state.CountLookups:           {help: "DNS lookups"},
-	state.CountLookupFailures:    {help: "DNS lookups without an address"},
-	state.CountRetries:           {help: "Failed requests that are tried again"},
-	state.CountDeferrals:         {help: "URLs deferred, each time counted"},
-	state.CountTruncated:         {help: "Bodies cut at a limit or by the server"},
-	state.CountCheckpoints:       {help: "Durable checkpoints"},
-	state.CountFetchMillis:       {help: "Time of exchanges with a final response", unit: "seconds", name: "fetch_seconds", scale: 1e-3},
+	state.CountLinks:          {help: "Links parsed that are URLs of http or https"},
+	state.CountLinksInvalid:   {help: "Links that are no URL"},
+	state.CountLinksScheme:    {help: "Links with a scheme other than http and https"},
+	state.CountLinksTooLong:   {help: "Links over the length limit"},
+	state.CountLinksScope:     {help: "Links outside of the scope"},
+	state.CountLinksDepth:     {help: "Links beyond the depth limit"},
+	state.CountLinksFiltered:  {help: "Links that a filter or nofollow dropped"},
+	state.CountLinksCached:    {help: "Links found in the RAM cache"},
+	state.CountLinksChecked:   {help: "Links sent to URLseen"},
+	state.CountEdges:          {help: "Links between PLDs sent to STAR"},
+	state.CountSeeds:          {help: "Seed lines read"},
+	state.CountSeedsBad:       {help: "Seed lines refused"},
+	state.CountAttempts:       {help: "Requests for URLs that ended"},
+	state.CountResponses:      {help: "Responses that ended a URL", name: "final_responses"},
+	state.CountPages:          {help: "Responses with status 200 and an HTML type"},
+	state.CountRedirects:      {help: "Redirects with a target"},
+	state.CountBytesWire:      {help: "Bytes received in final responses for URLs", unit: "bytes"},
+	state.CountBytesBody:      {help: "Bytes of their decoded bodies", unit: "bytes"},
+	state.CountRobotsAttempts: {help: "Requests for robots.txt"},
+	state.CountRobotsBytes:    {help: "Bytes received for robots.txt", unit: "bytes"},
+	state.CountLookups:        {help: "DNS lookups"},
+	state.CountLookupFailures: {help: "DNS lookups without an address"},
+	state.CountRetries:        {help: "Failed requests that are tried again"},
+	state.CountDeferrals:      {help: "URLs deferred, each time counted"},
+	state.CountTruncated:      {help: "Bodies cut at a limit or by the server"},
+	state.CountCheckpoints:    {help: "Durable checkpoints"},
+	state.CountFetchMillis: {help: "Time of exchanges with a final response", unit: "seconds",
+		name: "fetch_seconds", scale: 1e-3},
 	state.CountSeedPages:         {help: "Seeds that led to a page"},
 	state.CountLinksDropped:      {help: "Links beyond the limit of one page"},
 	state.CountLinksPort:         {help: "Links to ports that are not allowed"},
@@ -157,75 +164,78 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountURLsPlaced:        {help: "URLs that STAR placed in queues of BEAST"},
 	state.CountURLsOver:          {help: "URLs that STAR put into QF because they were over budget"},
 	state.CountURLsScanned:       {help: "URLs that went from QF back to STAR"},
-	state.CountURLsReplaced:      {help: "URLs that went from BEAST back to STAR after a change of the budget function"},
-	state.CountURLsReleased:      {help: "URLs that BEAST released to RobotsCache"},
-	state.CountURLsUnknown:       {help: "URLs that went from RobotsCache to QR to wait for robots.txt or addresses"},
-	state.CountURLsAnswered:      {help: "URLs that went from QR back to RobotsCache"},
-	state.CountURLsAllowed:       {help: "URLs that RobotsCache allowed"},
-	state.CountURLsAdmitted:      {help: "URLs admitted into RAM"},
-	state.CountURLsDue:           {help: "Deferred URLs that went back to RobotsCache"},
-	state.CountURLsDenied:        {help: "URLs that RobotsCache refused or set aside"},
-	state.CountSpooled:           {help: "Bodies too large for RAM that were stored from a file"},
-	state.CountBytesSpooled:      {help: "Bytes of these bodies as received", unit: "bytes"},
-	state.CountHTTP2:             {help: "Responses for URLs over HTTP/2", name: "http2_responses"},
-	state.CountDuplicates:        {help: "Responses whose body was seen before, as far as bodies were compared", name: "duplicate_responses"},
-	state.CountRevisits:          {help: "Duplicate responses stored as revisit records"},
-	state.CountBytesRevisits:     {help: "Decoded bytes of the bodies that revisit records leave out", unit: "bytes"},
-	state.CountContentLarge:      {help: "Responses too large to wait for the comparison of their body, stored without it"},
-	state.CountNoArchive:         {help: "Responses that ask archives not to keep them"},
-	state.CountHeadsStored:       {help: "Responses stored without their body, because they ask for it"},
-	state.CountOmitted:           {help: "Responses not stored, because they ask for it"},
-	state.CountHookAnswers:       {help: "Pages that the hook answered for"},
-	state.CountHookTimeouts:      {help: "Pages for which the hook gave no answer in time"},
-	state.CountHookFailures:      {help: "Pages for which the hook ended or broke the protocol"},
-	state.CountHookRefused:       {help: "Answers of the hook over a limit, treated as none"},
-	state.CountHookUnasked:       {help: "Pages that no process of the hook was free for"},
-	state.CountHookRestarts:      {help: "Processes of the hook that were replaced"},
-	state.CountHookMicros:        {help: "Time that pages waited for the hook", unit: "seconds", name: "hook_wait_seconds", scale: 1e-6},
-	state.CountHookDropped:       {help: "Responses not stored because the hook said so"},
-	state.CountHookUnfollowed:    {help: "Pages whose own links were not taken because the hook said so"},
-	state.CountHookLinks:         {help: "Links that the hook added"},
-	state.CountLinksHook:         {help: "Links of pages that the hook said not to take"},
-	state.CountRepeated:          {help: "Pages whose text is nearly that of an earlier page of the host (--trap-score)"},
-	state.CountTrapURLs:          {help: "Unique URLs of hosts that may use only a part of their PLD's budget (--trap-score)"},
-	state.CountScheduled:         {help: "Next visits of URLs that were scheduled (--recrawl)"},
-	state.CountVisits:            {help: "Responses of URLs that were visited before (--recrawl)"},
-	state.CountUnchanged:         {help: "Of these, responses with an unchanged page"},
-	state.CountNotModified:       {help: "Of these, responses with status 304"},
-	state.CountGone:              {help: "URLs that are not visited any more, because visits found no page (--recrawl)"},
-	state.CountEnqueued:          {help: "URLs that the operator has enqueued (ctl enqueue)"},
-	state.CountRenderWanted:      {help: "Pages that a rule of --render-rules says to render"},
-	state.CountRendered:          {help: "Pages that the browser rendered"},
-	state.CountRenderedCut:       {help: "Of these, pages taken at a limit: time, requests, bytes, size"},
-	state.CountRenderedStored:    {help: "Rendered pages in WARC files"},
-	state.CountRenderFailed:      {help: "Pages stored without rendering because the browser failed or was gone"},
-	state.CountRenderSkipped:     {help: "Pages stored without rendering because they are too large or the queue was full"},
-	state.CountRenderRequests:    {help: "Requests made for rendered pages, robots.txt apart"},
-	state.CountRenderCached:      {help: "Requests of rendered pages answered from RAM"},
-	state.CountRenderRefused:     {help: "Requests of rendered pages that were not made"},
-	state.CountRenderBytes:       {help: "Bytes received for rendered pages", unit: "bytes"},
-	state.CountRenderLinks:       {help: "Links found in rendered pages, also those of the page itself"},
-	state.CountRenderLost:        {help: "Connections to the browser that ended"},
-	state.CountLinksWalk:         {help: "Links kept for the random walk, which follows some of them"},
-	state.CountLinksSent:         {help: "Links sent to the nodes that own them"},
-	state.CountLinksTaken:        {help: "Links taken from other nodes"},
-	state.CountEdgesSent:         {help: "PLD-PLD edges sent to the nodes that own their second PLD"},
-	state.CountEdgesTaken:        {help: "PLD-PLD edges taken from other nodes"},
-	state.CountSeedsElsewhere:    {help: "Seeds that other nodes own"},
-	state.CountPagesLent:         {help: "Pages of --max-pages that other nodes may fetch instead of this one"},
-	state.CountPagesBorrowed:     {help: "Pages of --max-pages that this node may fetch instead of others"},
-	state.CountLinksAbandoned:    {help: "Links sent that were dropped because their owner was abandoned (--give-up-node)"},
-	state.CountEdgesAbandoned:    {help: "PLD-PLD edges sent that were dropped because the owner of their second PLD was given up"},
-	state.CountURLsSized:         {help: "Unique URLs whose sizes url_bytes_total and record_bytes_total count"},
-	state.CountURLBytes:          {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},
-	state.CountRecordBytes:       {help: "Bytes of the records of unique URLs", unit: "bytes"},
-	state.CountLinksForeign:      {help: "Links found on other sites to URLs whose requests have secrets (--sites)"},
-	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
-}
-
-// one returns the function each of a metric without a label.
-func one(v func(s *snap) float64) func(*snap, emit) {
-	return func(s *snap, f emit) { f("", v(s)) }
+	state.CountURLsReplaced: {
+		help: "URLs that went from BEAST back to STAR after a change of the budget function"},
+	state.CountURLsReleased: {help: "URLs that BEAST released to RobotsCache"},
+	state.CountURLsUnknown:  {help: "URLs that went from RobotsCache to QR to wait for robots.txt or addresses"},
+	state.CountURLsAnswered: {help: "URLs that went from QR back to RobotsCache"},
+	state.CountURLsAllowed:  {help: "URLs that RobotsCache allowed"},
+	state.CountURLsAdmitted: {help: "URLs admitted into RAM"},
+	state.CountURLsDue:      {help: "Deferred URLs that went back to RobotsCache"},
+	state.CountURLsDenied:   {help: "URLs that RobotsCache refused or set aside"},
+	state.CountSpooled:      {help: "Bodies too large for RAM that were stored from a file"},
+	state.CountBytesSpooled: {help: "Bytes of these bodies as received", unit: "bytes"},
+	state.CountHTTP2:        {help: "Responses for URLs over HTTP/2", name: "http2_responses"},
+	state.CountDuplicates: {help: "Responses whose body was seen before, as far as bodies were compared",
+		name: "duplicate_responses"},
+	state.CountRevisits:      {help: "Duplicate responses stored as revisit records"},
+	state.CountBytesRevisits: {help: "Decoded bytes of the bodies that revisit records leave out", unit: "bytes"},
+	state.CountContentLarge: {
+		help: "Responses too large to wait for the comparison of their body, stored without it"},
+	state.CountNoArchive:    {help: "Responses that ask archives not to keep them"},
+	state.CountHeadsStored:  {help: "Responses stored without their body, because they ask for it"},
+	state.CountOmitted:      {help: "Responses not stored, because they ask for it"},
+	state.CountHookAnswers:  {help: "Pages that the hook answered for"},
+	state.CountHookTimeouts: {help: "Pages for which the hook gave no answer in time"},
+	state.CountHookFailures: {help: "Pages for which the hook ended or broke the protocol"},
+	state.CountHookRefused:  {help: "Answers of the hook over a limit, treated as none"},
+	state.CountHookUnasked:  {help: "Pages that no process of the hook was free for"},
+	state.CountHookRestarts: {help: "Processes of the hook that were replaced"},
+	state.CountHookMicros: {help: "Time that pages waited for the hook", unit: "seconds",
+		name: "hook_wait_seconds", scale: 1e-6},
+	state.CountHookDropped:    {help: "Responses not stored because the hook said so"},
+	state.CountHookUnfollowed: {help: "Pages whose own links were not taken because the hook said so"},
+	state.CountHookLinks:      {help: "Links that the hook added"},
+	state.CountLinksHook:      {help: "Links of pages that the hook said not to take"},
+	state.CountRepeated:       {help: "Pages whose text is nearly that of an earlier page of the host (--trap-score)"},
+	state.CountTrapURLs: {
+		help: "Unique URLs of hosts that may use only a part of their PLD's budget (--trap-score)"},
+	state.CountScheduled:      {help: "Next visits of URLs that were scheduled (--recrawl)"},
+	state.CountVisits:         {help: "Responses of URLs that were visited before (--recrawl)"},
+	state.CountUnchanged:      {help: "Of these, responses with an unchanged page"},
+	state.CountNotModified:    {help: "Of these, responses with status 304"},
+	state.CountGone:           {help: "URLs that are not visited any more, because visits found no page (--recrawl)"},
+	state.CountEnqueued:       {help: "URLs that the operator has enqueued (ctl enqueue)"},
+	state.CountRenderWanted:   {help: "Pages that a rule of --render-rules says to render"},
+	state.CountRendered:       {help: "Pages that the browser rendered"},
+	state.CountRenderedCut:    {help: "Of these, pages taken at a limit: time, requests, bytes, size"},
+	state.CountRenderedStored: {help: "Rendered pages in WARC files"},
+	state.CountRenderFailed:   {help: "Pages stored without rendering because the browser failed or was gone"},
+	state.CountRenderSkipped: {
+		help: "Pages stored without rendering because they are too large or the queue was full"},
+	state.CountRenderRequests: {help: "Requests made for rendered pages, robots.txt apart"},
+	state.CountRenderCached:   {help: "Requests of rendered pages answered from RAM"},
+	state.CountRenderRefused:  {help: "Requests of rendered pages that were not made"},
+	state.CountRenderBytes:    {help: "Bytes received for rendered pages", unit: "bytes"},
+	state.CountRenderLinks:    {help: "Links found in rendered pages, also those of the page itself"},
+	state.CountRenderLost:     {help: "Connections to the browser that ended"},
+	state.CountLinksWalk:      {help: "Links kept for the random walk, which follows some of them"},
+	state.CountLinksSent:      {help: "Links sent to the nodes that own them"},
+	state.CountLinksTaken:     {help: "Links taken from other nodes"},
+	state.CountEdgesSent:      {help: "PLD-PLD edges sent to the nodes that own their second PLD"},
+	state.CountEdgesTaken:     {help: "PLD-PLD edges taken from other nodes"},
+	state.CountSeedsElsewhere: {help: "Seeds that other nodes own"},
+	state.CountPagesLent:      {help: "Pages of --max-pages that other nodes may fetch instead of this one"},
+	state.CountPagesBorrowed:  {help: "Pages of --max-pages that this node may fetch instead of others"},
+	state.CountLinksAbandoned: {
+		help: "Links sent that were dropped because their owner was abandoned (--give-up-node)"},
+	state.CountEdgesAbandoned: {
+		help: "PLD-PLD edges sent that were dropped because the owner of their second PLD was given up"},
+	state.CountURLsSized:      {help: "Unique URLs whose sizes url_bytes_total and record_bytes_total count"},
+	state.CountURLBytes:       {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},
+	state.CountRecordBytes:    {help: "Bytes of the records of unique URLs", unit: "bytes"},
+	state.CountLinksForeign:   {help: "Links found on other sites to URLs whose requests have secrets (--sites)"},
+	state.CountLinksDuplicate: {help: "Links not taken because the body of their page was seen before"},
 }
 
 // byName returns the function each of a metric whose values a map holds.
@@ -248,84 +258,8 @@ func every(string) bool { return true }
 
 func refused(s *snap) map[string]int64 { return s.Refused }
 
-// totals returns the other counters.
-func totals() []Metric {
-	return []Metric{
-		{Name: "unique_urls_total", Help: "URLs found", each: one(func(s *snap) float64 { return float64(s.Unique) })},
-		{Name: "responses_total", Label: "code", Help: "Responses that ended a URL by status code, 0 for invalid ones",
-			each: func(s *snap, f emit) {
-				for code, n := range s.Codes {
-					if n != 0 {
-						f(strconv.Itoa(code), float64(n))
-					}
-				}
-			}},
-		{Name: "attempts_failed_total", Label: "reason", Help: "Requests for URLs without a final response by reason",
-			each: byName(func(s *snap) map[string]int64 { return s.Failed }, every)},
-		{Name: "refused_total", Label: "reason", Help: "URLs refused by reason",
-			each: byName(refused, func(name string) bool { return !holds(name) })},
-		{Name: "runs_total", Help: "Starts of the program", each: one(func(s *snap) float64 { return float64(s.Runs) })},
-		{Name: "active_seconds_total", Unit: "seconds", Help: "Time in which the crawl ran",
-			each: one(func(s *snap) float64 { return s.Active.Seconds() })},
-		{Name: "beast_scans_total", Help: "Scans of the failed queue of BEAST",
-			each: one(func(s *snap) float64 { return float64(s.Scans) })},
-		{Name: "disk_read_bytes_total", Unit: "bytes", Help: "Bytes read from disk, of this run",
-			each: one(func(s *snap) float64 { return float64(s.DiskRead) })},
-		{Name: "disk_written_bytes_total", Unit: "bytes", Help: "Bytes written to disk, of this run",
-			each: one(func(s *snap) float64 { return float64(s.DiskWritten) })},
-		{Name: "urlseen_passes_total", Help: "Passes of URLseen, of this run",
-			each: one(func(s *snap) float64 { return float64(s.URLSeenPasses) })},
-		{Name: "urlseen_full_passes_total", Help: "Passes over full buckets of URLseen, of this run",
-			each: one(func(s *snap) float64 { return float64(s.URLSeenFullPasses) })},
-		{Name: "slot_samples_total", Help: "Samples of the use of connection slots, of this run",
-			each: one(func(s *snap) float64 { return float64(s.Slots.Samples) })},
-		{Name: "starved_slot_samples_total", Help: "Samples with no URL in RAM while BEAST held more than the target of the stock, of this run",
-			each: one(func(s *snap) float64 { return float64(s.Slots.Starved) })},
-		{Name: "slots_sampled_total", Label: "use",
-			Help: "Connection slots by use, summed over the samples of this run",
-			each: func(s *snap, f emit) {
-				for _, u := range snapshot.SlotUses() {
-					f(u.String(), float64(s.Slots.Use[u]))
-				}
-			}},
-		{Name: "adaptive_delay_steps_total", Help: "Steps by which hosts are visited sooner (--adaptive-delay), of this run",
-			each: one(func(s *snap) float64 { return float64(s.DelaySteps) })},
-		{Name: "adaptive_delay_resets_total", Help: "Hosts that returned to their base delay after a sign of strain, of this run",
-			each: one(func(s *snap) float64 { return float64(s.DelayResets) })},
-		{Name: "history_errors_total", Help: "Samples that the history lost, of this run",
-			each: one(func(s *snap) float64 { return float64(s.HistoryErrors) })},
-	}
-}
-
-// unix returns a time in Unix seconds, 0 for the zero time.
-func unix(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMilli()) / 1000
-}
-
-func flag(on bool) float64 {
-	if on {
-		return 1
-	}
-	return 0
-}
-
-// gauge returns a gauge without a label.
-func gauge(name, unit, help string, v func(s *snap) float64) Metric {
-	return Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, each: one(v)}
-}
-
-// mean returns a gauge without a label whose values are not integers.
-func mean(name, unit, help string, v func(s *snap) float64) Metric {
-	m := gauge(name, unit, help, v)
-	m.fraction = true
-	return m
-}
-
-// gauges returns the gauges of the crawl.
-func gauges() []Metric {
+// byLabel returns the other metrics with a label.
+func byLabel() []Metric {
 	return []Metric{
 		{Name: "urls", Label: "place", Kind: Gauge, Help: "URLs by place", each: func(s *snap, f emit) {
 			for p, n := range s.Places {
@@ -336,73 +270,36 @@ func gauges() []Metric {
 			each: byName(func(s *snap) map[string]int64 { return s.Deferred }, every)},
 		{Name: "held_urls", Label: "reason", Kind: Gauge, Help: "URLs that the flags forbid by reason",
 			each: byName(refused, holds)},
-		gauge("deferred_late_seconds", "seconds", "How long the deferred URL that is due first has been due; 0 if none is due",
-			func(s *snap) float64 { return s.DeferredLate.Seconds() }),
-		gauge("visits_late_seconds", "seconds", "How long the visit that is due first has been due (--recrawl); 0 if none is due",
-			func(s *snap) float64 { return s.VisitsLate.Seconds() }),
-		gauge("run_seconds", "seconds", "Time since the start of this run", func(s *snap) float64 { return s.Elapsed.Seconds() }),
-		mean("unique_ratio", "", "Unique URLs for each link that passed all filters, the paper's p", func(s *snap) float64 { return s.UniqueShare }),
-		mean("peak_pages_per_second", "", "Highest mean of pages a second over ten minutes", func(s *snap) float64 { return s.Peak.Pages }),
-		mean("peak_received_bytes_per_second", "", "Highest mean of bytes received a second over ten minutes",
-			func(s *snap) float64 { return s.Peak.Bits / 8 }),
-		gauge("hosts", "", "Distinct hosts found, estimated", func(s *snap) float64 { return float64(s.Hosts) }),
-		gauge("servers", "", "Distinct addresses resolved, estimated", func(s *snap) float64 { return float64(s.Servers) }),
-		gauge("hosts_answered", "", "Distinct hosts that answered, estimated", func(s *snap) float64 { return float64(s.HostsAnswered) }),
-		gauge("servers_answered", "", "Distinct addresses that answered, estimated", func(s *snap) float64 { return float64(s.ServersAnswered) }),
-		gauge("plds_answered", "", "Distinct PLDs that answered, estimated", func(s *snap) float64 { return float64(s.PLDsAnswered) }),
-		gauge("plds", "", "Nodes of the PLD graph", func(s *snap) float64 { return float64(s.PLDs) }),
+		{Name: "refused_total", Label: "reason", Help: "URLs refused by reason",
+			each: byName(refused, func(name string) bool { return !holds(name) })},
+		{Name: "attempts_failed_total", Label: "reason", Help: "Requests for URLs without a final response by reason",
+			each: byName(func(s *snap) map[string]int64 { return s.Failed }, every)},
+		{Name: "responses_total", Label: "code", Help: "Responses that ended a URL by status code, 0 for invalid ones",
+			each: func(s *snap, f emit) {
+				for code, n := range s.Codes {
+					if n != 0 {
+						f(strconv.Itoa(code), float64(n))
+					}
+				}
+			}},
+		{Name: "slots_sampled_total", Label: "use",
+			Help: "Connection slots by use, summed over the samples of this run",
+			each: func(s *snap, f emit) {
+				for _, u := range snapshot.SlotUses() {
+					f(u.String(), float64(s.Slots.Use[u]))
+				}
+			}},
 		{Name: "pld_responses_below", Label: "share", Kind: Gauge,
-			Help: "Power of two that this share of the visited PLDs has fewer responses than, estimated", each: func(s *snap, f emit) {
+			Help: "Power of two that this share of the visited PLDs has fewer responses than, estimated",
+			each: func(s *snap, f emit) {
 				for i, share := range snapshot.PLDShares {
 					f(strconv.FormatFloat(share, 'g', -1, 64), float64(s.PLDPages[i]))
 				}
 			}},
-		gauge("pld_edges", "", "Edges of the PLD graph", func(s *snap) float64 { return float64(s.Edges) }),
-		gauge("supporters_computed_timestamp_seconds", "seconds", "Unix time of the last computation for --budget supporters; 0 before the first",
-			func(s *snap) float64 {
-				if s.Supporters.IsZero() {
-					return 0
-				}
-				return float64(s.Supporters.Unix())
-			}),
-		gauge("supporters_computation_seconds", "seconds", "Duration of the last computation for --budget supporters",
-			func(s *snap) float64 { return s.SupportersTook.Seconds() }),
-		gauge("trap_hosts", "", "Hosts that may use only a part of their PLD's budget (--trap-score)", func(s *snap) float64 { return float64(s.TrapHosts) }),
-		gauge("store_objects", "", "Files in the object store as of the last checkpoint (--out s3://…)", func(s *snap) float64 { return float64(s.Uploads.Objects) }),
-		gauge("store_files", "", "Files that the object store took in this run", func(s *snap) float64 { return float64(s.Uploads.Files) }),
-		gauge("store_bytes", "bytes", "Bytes of them", func(s *snap) float64 { return float64(s.Uploads.Bytes) }),
-		gauge("store_waiting_files", "", "Finished WARC files and logs that wait for the object store", func(s *snap) float64 { return float64(s.Uploads.Waiting) }),
-		gauge("store_waiting_bytes", "bytes", "Bytes of them; fetching rests above --spool", func(s *snap) float64 { return float64(s.Uploads.WaitingBytes) }),
-		gauge("store_failing", "", "1 while the object store does not take a file", func(s *snap) float64 { return float64(min(1, len(s.Uploads.Failing))) }),
-		gauge("store_faults", "", "Failed attempts to put a file into the object store in this run", func(s *snap) float64 { return float64(s.Uploads.Faults) }),
-		gauge("texts_parts", "", "Parts of texts made in this run (--extract)", func(s *snap) float64 { return float64(s.Texts.Parts) }),
-		gauge("texts_pages", "", "Pages in these parts", func(s *snap) float64 { return float64(s.Texts.Pages) }),
-		gauge("texts_waiting_files", "", "Finished WARC files without a part of texts (--extract)", func(s *snap) float64 { return float64(s.Texts.Waiting) }),
-		gauge("texts_faults", "", "Failed attempts at parts of texts and damaged records in this run", func(s *snap) float64 { return float64(s.Texts.Faults) }),
-		gauge("hosts_in_ram", "", "Hosts with URLs in RAM or remembered delays", func(s *snap) float64 { return float64(s.HostsInRAM) }),
-		gauge("adaptive_delay_hosts", "", "Hosts in RAM that are visited sooner than at their base delay (--adaptive-delay)",
-			func(s *snap) float64 { return float64(s.AdaptedHosts) }),
-		gauge("least_host_gap_seconds", "seconds", "Smallest time from the end of an exchange with a host to the next request to it, of this run; 0 before the second request",
-			func(s *snap) float64 { return s.LeastHostGap.Seconds() }),
-		gauge("least_server_gap_seconds", "seconds", "Smallest time between the starts of two requests to an address, of this run; 0 before the second request",
-			func(s *snap) float64 { return s.LeastServerGap.Seconds() }),
-		gauge("exchanges", "", "Exchanges under way", func(s *snap) float64 { return float64(s.InFlight) }),
-		gauge("connections_limit", "", "Connections allowed now", func(s *snap) float64 { return float64(s.Connections) }),
-		gauge("robots_exchanges", "", "Requests for robots.txt under way", func(s *snap) float64 { return float64(s.RobotsInFlight) }),
-		gauge("robots_queued", "", "Requests for robots.txt that wait", func(s *snap) float64 { return float64(s.RobotsQueued) }),
-		gauge("beast_queue", "", "Number of the current queue of BEAST", func(s *snap) float64 { return float64(s.Queue) }),
-		gauge("beast_horizon", "", "Number of queues of BEAST ahead of the current one", func(s *snap) float64 { return float64(s.Horizon) }),
-		gauge("paused", "", "1 while fetching pauses for the operator or for disk space", func(s *snap) float64 { return flag(s.Paused) }),
-		gauge("asks_for_br", "", "1 while requests ask for br by the choice of --accept-encoding auto", func(s *snap) float64 { return flag(s.AsksForBrotli) }),
-		gauge("outage", "", "1 while the network or the name servers fail", func(s *snap) float64 { return flag(s.Outage) }),
-		gauge("checkpoint_timestamp_seconds", "seconds", "Unix time of the last checkpoint of this run",
-			func(s *snap) float64 { return unix(s.Checkpoint.When) }),
-		gauge("saved_timestamp_seconds", "seconds", "Unix time at which the crawl last had the state of the last checkpoint",
-			func(s *snap) float64 { return unix(s.Saved) }),
-		gauge("checkpoint_interval_seconds", "seconds", "Interval of checkpoints", func(s *snap) float64 { return s.CheckpointEvery.Seconds() }),
-		gauge("checkpoint_bytes", "bytes", "Bytes that the last checkpoint wrote", func(s *snap) float64 { return float64(s.Checkpoint.Bytes) }),
-		gauge("checkpoint_slowest_transaction_seconds", "seconds", "Longest transaction during the last checkpoint",
-			func(s *snap) float64 { return s.Checkpoint.Stall.Seconds() }),
+		{Name: "ram_planned_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "RAM by structure, by the plan",
+			each: parts(func(s *snap) *snapshot.Space { return &s.RAM })},
+		{Name: "disk_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "Disk space by structure",
+			each: parts(func(s *snap) *snapshot.Space { return &s.Disk })},
 	}
 }
 
@@ -412,70 +309,6 @@ func parts(of func(s *snap) *snapshot.Space) func(*snap, emit) {
 		for _, p := range of(s).Parts {
 			f(p.Name, float64(p.Bytes))
 		}
-	}
-}
-
-// dirs returns a gauge by directory.
-func dirs(name, unit, help string, v func(d *snapshot.Dir) int64) Metric {
-	return Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, Label: "dir", each: func(s *snap, f emit) {
-		for i := range s.Dirs {
-			f(s.Dirs[i].Path, float64(v(&s.Dirs[i])))
-		}
-	}}
-}
-
-// dirTotals returns the counters by directory.
-func dirTotals() (list []Metric) {
-	for _, row := range []struct {
-		name, unit, help string
-		v                func(d *snapshot.Dir) float64
-	}{
-		{"read_bytes", "bytes", "Bytes read from a directory",
-			func(d *snapshot.Dir) float64 { return float64(d.ReadBytes) }},
-		{"written_bytes", "bytes", "Bytes written to a directory",
-			func(d *snapshot.Dir) float64 { return float64(d.WrittenBytes) }},
-		{"reading_seconds", "seconds", "Time in which a read of a directory was under way",
-			func(d *snapshot.Dir) float64 { return d.Reading.Seconds() }},
-		{"writing_seconds", "seconds", "Time in which a write or sync of a directory was under way",
-			func(d *snapshot.Dir) float64 { return d.Writing.Seconds() }},
-		{"busy_seconds", "seconds", "Time in which a read, write or sync of a directory was under way",
-			func(d *snapshot.Dir) float64 { return d.Busy.Seconds() }},
-	} {
-		list = append(list, Metric{Name: "dir_" + row.name + "_total", Unit: row.unit, Help: row.help + ", of this run", Label: "dir",
-			each: func(s *snap, f emit) {
-				for i := range s.Dirs {
-					f(s.Dirs[i].Path, row.v(&s.Dirs[i]))
-				}
-			}})
-	}
-	return list
-}
-
-// structures returns the gauges of the structures, RAM and disk.
-func structures() []Metric {
-	return []Metric{
-		gauge("urlseen_keys", "", "Keys in URLseen", func(s *snap) float64 { return float64(s.URLSeenKeys) }),
-		mean("urlseen_link_io_bytes", "bytes", "Disk I/O of URLseen for each link, measured", func(s *snap) float64 { return s.Seen.Bytes }),
-		mean("urlseen_link_io_predicted_bytes", "bytes", "Disk I/O of URLseen for each link, predicted",
-			func(s *snap) float64 { return s.Seen.Predicted }),
-		mean("disk_pages_per_second", "", "Pages a second that the disks allow, measured", func(s *snap) float64 { return s.Seen.DiskRate }),
-		mean("disk_predicted_pages_per_second", "", "Pages a second that the disks allow, predicted",
-			func(s *snap) float64 { return s.Seen.PredictedDiskRate }),
-		gauge("ram_limit_bytes", "bytes", "Limit of the RAM of the process", func(s *snap) float64 { return float64(s.RAM.Limit) }),
-		gauge("ram_used_bytes", "bytes", "Resident memory of the process", func(s *snap) float64 { return float64(s.RAM.Used) }),
-		{Name: "ram_planned_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "RAM by structure, by the plan",
-			each: parts(func(s *snap) *snapshot.Space { return &s.RAM })},
-		gauge("disk_limit_bytes", "bytes", "Limit of the crawl's files", func(s *snap) float64 { return float64(s.Disk.Limit) }),
-		gauge("disk_used_bytes", "bytes", "Size of the crawl's files", func(s *snap) float64 { return float64(s.Disk.Used) }),
-		{Name: "disk_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "Disk space by structure",
-			each: parts(func(s *snap) *snapshot.Space { return &s.Disk })},
-		dirs("dir_free_bytes", "bytes", "Free space of the file system of a directory", func(d *snapshot.Dir) int64 { return d.Free }),
-		dirs("dir_size_bytes", "bytes", "Size of the file system of a directory", func(d *snapshot.Dir) int64 { return d.Total }),
-		dirs("dir_free_files", "", "Files that the file system of a directory can still create", func(d *snapshot.Dir) int64 { return d.FreeFiles }),
-		dirs("dir_keep_free_bytes", "bytes", "Free space of a directory below which fetching pauses",
-			func(d *snapshot.Dir) int64 { return d.KeepFree }),
-		dirs("dir_slow", "", "1 while the disk of a directory is far slower than the others, otherwise 0",
-			func(d *snapshot.Dir) int64 { return int64(flag(d.Slow != "")) }),
 	}
 }
 

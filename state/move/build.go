@@ -66,7 +66,8 @@ var errStop = errors.New("stop")
 
 // entries returns the entries of a store that take accepts, in the order of keys, with take's value. It sets
 // fault if it ends early.
-func entries(set disk.Set, name string, st *drum.State, take func(drum.Key, []byte) ([]byte, bool, error), fault *error) iter.Seq[entry] {
+func entries(set disk.Set, name string, st *drum.State, take func(drum.Key, []byte) ([]byte, bool, error),
+	fault *error) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		_, err := drum.ScanState(set, name, st.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
 			value, ok, err := take(key, value)
@@ -202,7 +203,8 @@ func (m *mover) save(n *node) error {
 			return errors.Join(err, d.Close())
 		}
 	}
-	for i, name := range map[int]string{storeSeen: state.NameURLSeen, storeNames: state.NameNames, storeRobots: state.NameRobotsCache} {
+	for i, name := range map[int]string{storeSeen: state.NameURLSeen, storeNames: state.NameNames,
+		storeRobots: state.NameRobotsCache} {
 		data, err := json.Marshal(states[i])
 		if err != nil {
 			return err
@@ -247,8 +249,9 @@ func (m *mover) save(n *node) error {
 	}
 	ended := a.Moved
 	ended.Remove(n.m.Accounts.Moved)
-	m.rep.Nodes = append(m.rep.Nodes, NodeReport{Node: n.number, Unique: a.Unique.N, UniqueBefore: n.m.Accounts.Unique.N,
-		Waiting: n.waiting, Ended: ended.N, Messages: n.messages})
+	m.rep.Nodes = append(m.rep.Nodes,
+		NodeReport{Node: n.number, Unique: a.Unique.N, UniqueBefore: n.m.Accounts.Unique.N,
+			Waiting: n.waiting, Ended: ended.N, Messages: n.messages})
 	return nil
 }
 

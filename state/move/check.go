@@ -20,13 +20,16 @@ func (n *node) belongs(f *cluster.File, table *cluster.Table) error {
 	fr := &n.m.Frozen
 	switch {
 	case fr.Nodes != table.Nodes() || fr.Node != n.number:
-		return fmt.Errorf("%s holds node %d of %d (0 of 0: no cluster): %w", n.saved.Set.Path(0), fr.Node, fr.Nodes, state.ErrIncompatible)
+		return fmt.Errorf("%s holds node %d of %d (0 of 0: no cluster): %w", n.saved.Set.Path(0), fr.Node, fr.Nodes,
+			state.ErrIncompatible)
 	case fr.Table != table.Sum() || fr.Slots != state.SlotsOf(table, n.number):
-		return fmt.Errorf("%s has a table of owners that differs from the cluster's file: %w", n.saved.Set.Path(0), state.ErrIncompatible)
+		return fmt.Errorf("%s has a table of owners that differs from the cluster's file: %w", n.saved.Set.Path(0),
+			state.ErrIncompatible)
 	}
 	secret, err := n.saved.OpenSecret(n.m)
 	if err == nil && secret != f.Secret {
-		err = fmt.Errorf("%s has a secret that differs from the cluster's: %w", n.saved.Set.Path(0), state.ErrIncompatible)
+		err = fmt.Errorf("%s has a secret that differs from the cluster's: %w", n.saved.Set.Path(0),
+			state.ErrIncompatible)
 	}
 	return err
 }
@@ -48,9 +51,10 @@ func (m *mover) check() error {
 		moved.Merge(n.m.Accounts.Moved)
 	}
 	if moved != (weburl.Sum{}) {
-		return fmt.Errorf("move: repairs have lost URLs that ended on other nodes than their owners, or records of them: the accounts of moved "+
-			"URLs add up to %d, not 0. Slots that return to such a node would not balance there, so none move any more: %w", moved.N,
-			state.ErrIncompatible)
+		return fmt.Errorf("move: repairs have lost URLs that ended on other nodes than their owners, or records of "+
+			"them: the accounts of moved "+
+			"URLs add up to %d, not 0. Slots that return to such a node would not balance there, so none move any "+
+			"more: %w", moved.N, state.ErrIncompatible)
 	}
 	for _, n := range m.nodes {
 		if !n.gives && !n.gets {
@@ -79,7 +83,8 @@ func (n *node) check() error {
 	}
 	rendering := m.Renders.Len > 0
 	if renders != nil && !rendering {
-		if _, err := queue.Scan(n.saved.Set, state.NameRender, renders, func([]byte) error { return errSome }, nil); errors.Is(err, errSome) {
+		if _, err := queue.Scan(n.saved.Set, state.NameRender, renders, func([]byte) error { return errSome },
+			nil); errors.Is(err, errSome) {
 			rendering = true
 		} else if err != nil {
 			return err
@@ -97,7 +102,8 @@ func (n *node) check() error {
 	}
 	switch {
 	case quarantine != nil && quarantine.Records > 0:
-		return refuse("%d messages of other nodes are in its quarantine: start a version that reads them, and stop it", quarantine.Records)
+		return refuse("%d messages of other nodes are in its quarantine: start a version that reads them, and stop it",
+			quarantine.Records)
 	case m.Done != "":
 		return refuse("its crawl is over")
 	case m.Frozen.Lanes > 1:
@@ -109,7 +115,8 @@ func (n *node) check() error {
 	case a.Counters[state.CountEnqueued] > 0 || a.Orders.N > 0 || m.Orders.Len > 0:
 		return refuse("slots of crawls with enqueued URLs do not move")
 	case a.Places[state.PlaceContent].N > 0:
-		return refuse("%d pages wait for the store of contents: start it and stop it again", a.Places[state.PlaceContent].N)
+		return refuse("%d pages wait for the store of contents: start it and stop it again",
+			a.Places[state.PlaceContent].N)
 	case rendering:
 		return refuse("pages wait for the browser: start it until there are none, and stop it")
 	case m.Intake == nil || len(m.Intake.Taken) != m.Frozen.Nodes:
@@ -123,7 +130,8 @@ func (n *node) check() error {
 		return err
 	}
 	if len(set.HostDelays)+len(set.Budgets)+len(set.Blocked) > 0 {
-		return refuse("the operator has set delays of hosts, budgets of PLDs or a blacklist there, which do not move: take them back, " +
+		return refuse("the operator has set delays of hosts, budgets of PLDs or a blacklist there, which do not " +
+			"move: take them back, " +
 			"and set them again after the move")
 	}
 	return nil
@@ -149,9 +157,11 @@ func (m *mover) audit() error {
 	if n := rep.BadCount - min(len(rep.Bad), auditExamples); n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	err = fmt.Errorf("%s%s; run drumbeat cluster audit", strings.Join(rep.Bad[:min(len(rep.Bad), auditExamples)], "; "), more)
+	err = fmt.Errorf("%s%s; run drumbeat cluster audit",
+		strings.Join(rep.Bad[:min(len(rep.Bad), auditExamples)], "; "), more)
 	if rep.Damaged {
-		err = fmt.Errorf("%w: %w", err, &disk.CorruptError{Path: m.opt.File, Want: "undamaged nodes", Got: "a damaged one"})
+		err = fmt.Errorf("%w: %w", err,
+			&disk.CorruptError{Path: m.opt.File, Want: "undamaged nodes", Got: "a damaged one"})
 	}
 	return err
 }
@@ -183,8 +193,9 @@ func (n *node) checkSums() error {
 		case state.PlaceFetched, state.PlaceRefused, state.PlaceUnstreamed:
 		default:
 			if n.before[p] != n.m.Accounts.Places[p] {
-				return fmt.Errorf("move: node %d: %s holds %d URLs, the account says %d; run drumbeat audit: %w", n.number, p, n.before[p].N,
-					n.m.Accounts.Places[p].N, &disk.CorruptError{Path: n.saved.Set.Path(0), Want: "a balanced crawl", Got: "one that is not"})
+				return fmt.Errorf("move: node %d: %s holds %d URLs, the account says %d; run drumbeat audit: %w",
+					n.number, p, n.before[p].N, n.m.Accounts.Places[p].N, &disk.CorruptError{Path: n.saved.Set.Path(0),
+						Want: "a balanced crawl", Got: "one that is not"})
 			}
 		}
 	}

@@ -3,11 +3,15 @@
 // Run reads the directories of all nodes, and writes the next state of each beside the old one
 // (repair.Shadow). A node's state of a PLD goes to the owner of its slot by the next table:
 //
-//   - keys of URLseen, which hold their slot (weburl.SlotOf), and links that wait for it, including those in outboxes for a node that gives slots, which count as taken;
-//   - unique URLs, from all places. Moved URLs go to the check of STAR of their new node, whatever their place, because queue numbers, due times and verdicts belong to one node. The health of their hosts moves too, so they wait again if necessary;
+//   - keys of URLseen, which hold their slot (weburl.SlotOf), and links that wait for it, including those in
+//     outboxes for a node that gives slots, which count as taken;
+//   - unique URLs, from all places. Moved URLs go to the check of STAR of their new node, whatever their
+//     place, because queue numbers, due times and verdicts belong to one node. The health of their hosts
+//     moves too, so they wait again if necessary;
 //   - in-degrees of PLDs, and the edges to them; a PLD's ledger is reset;
 //   - entries of RobotsCache, the health of hosts, delays of hosts and trap scores;
-//   - names of hosts. Names of PLDs are copied, since edges may name them at both nodes, and so are the delays of servers.
+//   - names of hosts. Names of PLDs are copied, since edges may name them at both nodes, and so are the
+//     delays of servers.
 //
 // Pages, logs and counters stay where they are. The URLs that have ended count as moved in the accounts
 // (state.Accounts.Moved), at both ends. Requests for robots.txt of moved origins are dropped; the new node makes them.
@@ -25,6 +29,7 @@
 // compared before the commit: unique URLs, ended ones, names, records between nodes. A difference ends the
 // move before any change, except a difference found by the last audit.
 //
-// Memory: Options.RAMBytes for the buffers of the new stores, one record, one message. Disk: a second copy of the stores of
-// the nodes that give or get slots, in their own directories; deleted at the end. Run starts no goroutine.
+// Memory: Options.RAMBytes for the buffers of the new stores, one record, one message. Disk: a second copy of
+// the stores of the nodes that give or get slots, in their own directories; deleted at the end. Run starts no
+// goroutine.
 package move

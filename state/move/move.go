@@ -70,7 +70,8 @@ func Run(opt Options) (rep *Report, err error) {
 		return nil, err
 	}
 	if n := f.Table.Nodes(); len(opt.Nodes) != n {
-		return nil, fmt.Errorf("move: directories of %d nodes are given, the cluster has %d: %w", len(opt.Nodes), n, state.ErrIncompatible)
+		return nil, fmt.Errorf("move: directories of %d nodes are given, the cluster has %d: %w", len(opt.Nodes), n,
+			state.ErrIncompatible)
 	}
 	if !committed {
 		table, err := f.Table.Move(opt.First, opt.Last, opt.From, opt.To)

@@ -74,7 +74,8 @@ func (n *node) old() (all [numStores]*drum.State, err error) {
 		return all, err
 	}
 	all[storeEdges], all[storeIndegree] = stars.Edges, stars.Indegree
-	for i, name := range map[int]string{storeSeen: state.NameURLSeen, storeNames: state.NameNames, storeRobots: state.NameRobotsCache} {
+	for i, name := range map[int]string{storeSeen: state.NameURLSeen, storeNames: state.NameNames,
+		storeRobots: state.NameRobotsCache} {
 		if all[i], err = state.Part[drum.State](n.m, name); err != nil {
 			return all, err
 		}
@@ -108,7 +109,8 @@ func (n *node) ownsKey(key uint64) bool { return n.owns.HasKey(key) }
 // arrive passes a URL to the check of STAR. part is that of its host; again says that it had a queue.
 func (n *node) arrive(key uint64, rec *weburl.Record, part uint8, again bool) error {
 	rec.Extra, rec.Reason = nil, 0
-	check := star.CheckTuple{PLD: n.saved.PLDKey(weburl.Split(rec.URL).Host), Part: part, Again: again, Aux: rec.Append(nil)}
+	check := star.CheckTuple{PLD: n.saved.PLDKey(weburl.Split(rec.URL).Host), Part: part, Again: again,
+		Aux: rec.Append(nil)}
 	n.checks++
 	n.after[state.PlaceStar].Add(key)
 	return n.add(storeIndegree, check.Tuple())

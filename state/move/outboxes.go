@@ -17,7 +17,8 @@ func (m *mover) outboxes(n *node) error {
 		return nil
 	}
 	dec := new(cluster.Decoder)
-	inlet := admit.NewInlet(&admit.Policy{Hasher: n.saved.Hasher, Suffixes: n.saved.Suffixes, Table: m.file.Table, Node: n.number})
+	inlet := admit.NewInlet(&admit.Policy{Hasher: n.saved.Hasher, Suffixes: n.saved.Suffixes, Table: m.file.Table,
+		Node: n.number})
 	n.taken = map[int]cluster.Taken{}
 	for _, from := range m.nodes {
 		if from == n {
@@ -45,13 +46,15 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder)
 		return cluster.Unsent(from.number, to.number, taken.Number, st.Last)
 	}
 	if st.Open.Len > 0 {
-		return fmt.Errorf("node %d has begun a message for it: start node %d and stop it in order: %w", from.number, from.number,
-			state.ErrIncompatible)
+		return fmt.Errorf("node %d has begun a message for it: start node %d and stop it in order: %w",
+			from.number, from.number, state.ErrIncompatible)
 	}
 	sum, count := taken.Totals, uint64(0)
 	if err := cluster.EachUntaken(from.saved.Set, name, st, taken.Number, func(h *cluster.Header, msg []byte) error {
-		if h.Crawl != cluster.CrawlKey(m.file.Key(), from.m.Intake.Incarnation) || h.From != from.number || h.To != to.number {
-			return fmt.Errorf("outbox of node %d: a message from node %d to node %d, crawl %016x", from.number, h.From, h.To, h.Crawl)
+		if h.Crawl != cluster.CrawlKey(m.file.Key(), from.m.Intake.Incarnation) || h.From != from.number ||
+			h.To != to.number {
+			return fmt.Errorf("outbox of node %d: a message from node %d to node %d, crawl %016x", from.number,
+				h.From, h.To, h.Crawl)
 		}
 		inlet.Reset()
 		if err := dec.Records(msg, h, inlet); err != nil {
@@ -67,8 +70,8 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder)
 		return err
 	}
 	if count != st.Last-taken.Number || sum != st.Whole {
-		return fmt.Errorf("the outbox of node %d has %d messages from number %d on, want %d: %w", from.number, count, taken.Number+1,
-			st.Last-taken.Number, errors.Join(state.ErrIncompatible))
+		return fmt.Errorf("the outbox of node %d has %d messages from number %d on, want %d: %w", from.number, count,
+			taken.Number+1, st.Last-taken.Number, errors.Join(state.ErrIncompatible))
 	}
 	if count > 0 {
 		to.taken[from.number] = cluster.Taken{Number: st.Last, Totals: st.Whole}

@@ -211,7 +211,8 @@ func (m *mover) places(n *node) error {
 }
 
 // urlQueue rewrites a queue of URLs without the moving ones. A node that gives no slots keeps its queues.
-func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State, noted func(keep bool)) (*queue.State, error) {
+func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State,
+	noted func(keep bool)) (*queue.State, error) {
 	var failed error
 	keep := func(rec []byte) bool {
 		if failed != nil {
@@ -239,24 +240,27 @@ func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State, n
 func (m *mover) beast(n *node) error {
 	return repair.RemakePart(n.shadow, state.NameBeast, func(old, next *beast.State) error {
 		olds := map[string]*queue.State{}
-		if err := beast.EachQueue(state.NameBeast, old, func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
-			olds[name] = q
-			return q, nil
-		}); err != nil {
+		if err := beast.EachQueue(state.NameBeast, old,
+			func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
+				olds[name] = q
+				return q, nil
+			}); err != nil {
 			return err
 		}
-		return beast.EachQueue(state.NameBeast, next, func(name string, number beast.Number, copied *queue.State) (*queue.State, error) {
-			p := state.PlaceBeast
-			if number == beast.OverBudget {
-				p = state.PlaceOverBudget
-			}
-			return m.queue(n, name, p, olds[name], copied, nil)
-		})
+		return beast.EachQueue(state.NameBeast, next,
+			func(name string, number beast.Number, copied *queue.State) (*queue.State, error) {
+				p := state.PlaceBeast
+				if number == beast.OverBudget {
+					p = state.PlaceOverBudget
+				}
+				return m.queue(n, name, p, olds[name], copied, nil)
+			})
 	})
 }
 
 // queue is urlQueue; a kept queue has the state with copied tails.
-func (m *mover) queue(n *node, name string, p state.Place, old, copied *queue.State, noted func(keep bool)) (*queue.State, error) {
+func (m *mover) queue(n *node, name string, p state.Place, old, copied *queue.State,
+	noted func(keep bool)) (*queue.State, error) {
 	st, err := m.urlQueue(n, name, p, old, noted)
 	if err == nil && !n.gives {
 		st = copied
@@ -359,10 +363,12 @@ func (m *mover) inRAM(n *node) error {
 		return tails.Write(0, state.DumpRecords(recs))
 	}
 	var err error
-	if next.RAM, err = kept("URLs in RAM", n.m.RAM, func(rec []byte) (bool, error) { return m.place(n, state.PlaceRAM, rec) }); err != nil {
+	if next.RAM, err = kept("URLs in RAM", n.m.RAM,
+		func(rec []byte) (bool, error) { return m.place(n, state.PlaceRAM, rec) }); err != nil {
 		return err
 	}
-	if next.Jobs, err = kept("robots requests", n.m.Jobs, func(rec []byte) (bool, error) { return n.ownsJob(rec), nil }); err != nil {
+	if next.Jobs, err = kept("robots requests", n.m.Jobs,
+		func(rec []byte) (bool, error) { return n.ownsJob(rec), nil }); err != nil {
 		return err
 	}
 	for _, s := range []struct {
@@ -397,12 +403,13 @@ func (m *mover) requested(n *node) error {
 			return err
 		})
 		if err == nil {
-			_, err = drum.ScanState(n.saved.Set, state.NameRobotsRequested, old.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
-				if !n.ownsKey(uint64(t.Key)) {
-					return nil
-				}
-				return d.Add([]drum.Tuple{t})
-			}})
+			_, err = drum.ScanState(n.saved.Set, state.NameRobotsRequested, old.Waiting(),
+				drum.Scan{Tuple: func(t drum.Tuple) error {
+					if !n.ownsKey(uint64(t.Key)) {
+						return nil
+					}
+					return d.Add([]drum.Tuple{t})
+				}})
 		}
 		if err != nil {
 			return err

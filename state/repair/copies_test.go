@@ -35,16 +35,19 @@ func TestCopiesTakeTheirPlace(t *testing.T) {
 				if rep, err := audit.Run(mem, opt.Disk.Dirs); err != nil || !rep.Balanced() {
 					t.Errorf("%s %s: audit: %v", path, how, err)
 				}
-				if rep := testworld.Deep(t, mem, opt.Disk.Dirs); !slices.ContainsFunc(rep.Damages, func(d audit.Damage) bool { return strings.Contains(d.File+d.Got, path) }) {
+				if rep := testworld.Deep(t, mem, opt.Disk.Dirs); !slices.ContainsFunc(rep.Damages,
+					func(d audit.Damage) bool { return strings.Contains(d.File+d.Got, path) }) {
 					t.Errorf("%s %s: audit reports damages %+v", path, how, rep.Damages)
 				}
-				if x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs, Fast: true}); err != nil {
+				if x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs,
+					Fast: true}); err != nil {
 					t.Errorf("%s %s: explain: %v", path, how, err)
 				} else if _, err := x.URLs([]string{"http://a.test/"}); err != nil {
 					t.Errorf("%s %s: explain: %v", path, how, err)
 				}
 				repaired, resumed := mem.Fork(1), mem.Fork(1)
-				if rep, err := testworld.Repair(t, repaired, opt.Disk.Dirs, nil); err != nil || len(rep.Actions) != 1 || rep.Links+rep.Forgotten+rep.Unnamed > 0 {
+				if rep, err := testworld.Repair(t, repaired, opt.Disk.Dirs, nil); err != nil || len(rep.Actions) != 1 ||
+					rep.Links+rep.Forgotten+rep.Unnamed > 0 {
 					t.Errorf("%s %s: repair: %v, %+v", path, how, err, rep)
 				}
 				again := opt

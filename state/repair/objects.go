@@ -41,8 +41,9 @@ func (w *repair) decideStore(do func(string, ...any)) {
 	}
 	for _, row := range w.Report.Structures {
 		if left := row.Damages - mended; row.Name == audit.NameStore && left > 0 {
-			w.out.Left = append(w.out.Left, fmt.Sprintf("%s: %d damaged or missing files have no whole copy, here or there; "+
-				"if you have copies, put them into the directory warc or log, and repair again", row.Name, left))
+			w.out.Left = append(w.out.Left,
+				fmt.Sprintf("%s: %d damaged or missing files have no whole copy, here or there; "+
+					"if you have copies, put them into the directory warc or log, and repair again", row.Name, left))
 		}
 	}
 }
@@ -87,7 +88,8 @@ func (w *repair) putAgain(b objstore.Bucket, f *audit.StoredFile) error {
 	if sums.SHA256 != f.SHA256 {
 		return &disk.CorruptError{Path: f.Path, Want: f.SHA256, Got: sums.SHA256}
 	}
-	return u.Put(ctx, w.Manifest.Store.Key(w.Manifest.Crawl, f.File), file, sums, objstore.Upload{}, func(objstore.Upload) {})
+	return u.Put(ctx, w.Manifest.Store.Key(w.Manifest.Crawl, f.File), file, sums, objstore.Upload{},
+		func(objstore.Upload) {})
 }
 
 // fetchChunk is the size of the pieces in which a file is copied from the store.

@@ -65,8 +65,8 @@ func (w *repair) remakeQueues() error {
 	for _, q := range []struct {
 		name  string
 		valid func(rec []byte) bool
-	}{{state.NameRender, validTask}, {state.NameOrdered, validOrdered}, {state.NameObjects, validObject}, {state.NameRobotsFetch, validJob},
-		{state.NameQuarantine, validMessage},
+	}{{state.NameRender, validTask}, {state.NameOrdered, validOrdered}, {state.NameObjects, validObject},
+		{state.NameRobotsFetch, validJob}, {state.NameQuarantine, validMessage},
 		{state.NameWalkLog, func([]byte) bool { return false }}} { // each record builds on all before it
 		if !w.rebuild[q.name] {
 			continue

@@ -40,8 +40,7 @@ type Report struct {
 	Aside string
 }
 
-// Nothing reports whether the crawl needs no repair.
-// Nothing is true when there was nothing to do.
+// Nothing reports whether the crawl needs no repair. Nothing is true when there was nothing to do.
 func (r *Report) Nothing() bool { return len(r.Actions) == 0 }
 
 // Options say which crawl Run repairs, and how.
@@ -279,7 +278,8 @@ func (w *repair) decide() {
 			w.out.Left = append(w.out.Left, left)
 			continue
 		}
-		if strings.HasPrefix(s.Name, state.OutboxPrefix) || s.Name == audit.NameStore { // see decideOutboxes and decideStore
+		// See decideOutboxes and decideStore.
+		if strings.HasPrefix(s.Name, state.OutboxPrefix) || s.Name == audit.NameStore {
 			continue
 		}
 		w.rebuild[s.Name] = true
@@ -303,6 +303,16 @@ func (w *repair) decide() {
 		w.rebuild[state.NameRobotsRequested] = true
 	}
 	w.rebuild[state.NameWalk] = w.rebuild[state.NameWalk] || w.rebuild[state.NameWalkLog] // they are one walk
+	w.decideKeys(do)
+	w.decideOutput(do)
+	w.decideStore(do)
+	if len(w.out.Actions) == 0 && !w.Report.Report.Balanced() {
+		do("recompute the accounts")
+	}
+}
+
+// decideKeys compares URLseen with the URLs in places and outputs, and adds the actions for lost URLs and keys.
+func (w *repair) decideKeys(do func(string, ...any)) {
 	k, acc := &w.Report.Keys, &w.Manifest.Accounts
 	fetched := acc.Places[state.PlaceFetched]
 	fetched.Remove(w.FetchedOrdered)
@@ -340,11 +350,6 @@ func (w *repair) decide() {
 	if w.out.Forgotten > 0 || w.unseen > 0 || w.rebuild[state.NameURLSeen] {
 		w.rebuild[state.NameURLSeen] = true
 	}
-	w.decideOutput(do)
-	w.decideStore(do)
-	if len(w.out.Actions) == 0 && !w.Report.Report.Balanced() {
-		do("recompute the accounts")
-	}
 }
 
 // decideOutput adds the actions for output files that the crawl can't open.
@@ -374,7 +379,8 @@ func meaning(name string) string {
 	case state.NameNames:
 		return "; these hosts and PLDs get their names again when a link leads to them"
 	case state.NameContent:
-		return "; pages that waited for the check of their content are fetched again, and known bodies may be stored again"
+		return "; pages that waited for the check of their content are fetched again, and known bodies " +
+			"may be stored again"
 	case state.NameRobotsCache, state.NameRobotsRequested, state.NameRobotsFetch, state.NameRobotsDeferred,
 		state.NameJobs:
 		return "; robots.txt is requested again"
@@ -409,8 +415,9 @@ func (w *repair) run() error {
 	if w.Shadow, err = newShadow(w.Saved, w.Manifest, w.opt.RAMBytes, ignore); err != nil {
 		return err
 	}
-	for _, f := range []func() error{w.mendStored, w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent, w.remakeBeast, w.remakeRobots,
-		w.remakeQueues, w.remakeCalendars, w.remakeOutboxes, w.remakeRAM, w.dropVolumes, w.writeLost} {
+	for _, f := range []func() error{w.mendStored, w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent,
+		w.remakeBeast, w.remakeRobots, w.remakeQueues, w.remakeCalendars, w.remakeOutboxes, w.remakeRAM,
+		w.dropVolumes, w.writeLost} {
 		if err := f(); err != nil {
 			return err
 		}

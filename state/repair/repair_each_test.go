@@ -102,7 +102,8 @@ func TestRepairEachKindOfFile(t *testing.T) {
 	})
 }
 
-func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options, what string, files []string, how string) {
+func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options, what string,
+	files []string, how string) {
 	t.Helper()
 	mem := fs.Fork(1)
 	testworld.Hurt(t, rng, mem, files, how)
@@ -127,7 +128,8 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options
 	check := func(when string) {
 		after := testworld.Deep(t, mem, opt.Disk.Dirs)
 		outOnly := !slices.ContainsFunc(after.Damages, func(d audit.Damage) bool {
-			return d.Structure != state.NameWARC && d.Structure != state.NameCrawlLog && d.Structure != state.NameSeedLog && d.Structure != state.NameRobotsLog
+			return d.Structure != state.NameWARC && d.Structure != state.NameCrawlLog &&
+				d.Structure != state.NameSeedLog && d.Structure != state.NameRobotsLog
 		})
 		if !after.Balanced() && !(outOnly && len(rep.Left) > 0 && after.Report.Balanced()) {
 			t.Errorf("%s: %s: %q, %v, %+v; %q", what, when, after.Bad, after.Damages, after.Keys, rep.Actions)
@@ -141,5 +143,6 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options
 		return
 	}
 	check("at the end")
-	t.Log(what, len(rep.Actions), rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, res.Snapshot.Place(state.PlaceFetched), fmt.Sprint(rep.Left))
+	t.Log(what, len(rep.Actions), rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen,
+		res.Snapshot.Place(state.PlaceFetched), fmt.Sprint(rep.Left))
 }

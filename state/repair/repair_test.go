@@ -46,7 +46,8 @@ func TestRepair(t *testing.T) {
 			web := testworld.SmallWeb(t, nil)
 			fs := memfs.New(*testworld.Seed)
 			opt := crawltest.SimOptions(t, web, fs)
-			opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxPages = crawl.Unlimited, 100, int64(50+rng.IntN(300))
+			opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxPages = crawl.Unlimited, 100,
+				int64(50+rng.IntN(300))
 			if _, err := crawl.Run(t.Context(), opt); err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +56,8 @@ func TestRepair(t *testing.T) {
 			})
 			most := 300
 			// One round in ten hits needed data; about one in four of the others does too.
-			if queues := testworld.StateFiles(t, fs, opt.Disk.Dirs, func(p string) bool { return strings.Contains(p, "/beast/") }); i%10 == 0 && len(queues) > 0 {
+			if queues := testworld.StateFiles(t, fs, opt.Disk.Dirs,
+				func(p string) bool { return strings.Contains(p, "/beast/") }); i%10 == 0 && len(queues) > 0 {
 				files, most, needed = queues, 1<<20, true
 			}
 			var hit []string
@@ -73,7 +75,8 @@ func TestRepair(t *testing.T) {
 			}
 			forgotten += rep.Forgotten
 			if after := testworld.Deep(t, fs, opt.Disk.Dirs); !after.Balanced() {
-				t.Fatalf("round %d: damage to %q: after the repair: %q, %v\nactions: %q", i, hit, after.Bad, after.Damages, rep.Actions)
+				t.Fatalf("round %d: damage to %q: after the repair: %q, %v\nactions: %q", i, hit, after.Bad,
+					after.Damages, rep.Actions)
 			}
 			// Hosts whose robots.txt failed recover.
 			opt.Limits.MaxPages, opt.Budgets.QueuePages, opt.Limits.Linger = 0, 0, 6*time.Hour
@@ -86,8 +89,8 @@ func TestRepair(t *testing.T) {
 			lost := rep.Forgotten + rep.Unnamed + rep.Links
 			missing += want - n
 			if lost == 0 && n < want || n < want && rep.Nothing() || len(twice) > int(rep.Unseen) {
-				t.Errorf("round %d: damage to %q: fetched %d of %d URLs, %d twice; %d lost, %q; %s, %v", i, hit, n, want, len(twice), lost, rep.Actions,
-					res.Stop, res.Snapshot.Deferred)
+				t.Errorf("round %d: damage to %q: fetched %d of %d URLs, %d twice; %d lost, %q; %s, %v", i, hit, n,
+					want, len(twice), lost, rep.Actions, res.Stop, res.Snapshot.Deferred)
 			}
 			if after := testworld.Deep(t, fs, opt.Disk.Dirs); !after.Balanced() {
 				t.Errorf("round %d: damage to %q: at the end: %q, %v", i, hit, after.Bad, after.Damages)
@@ -170,7 +173,8 @@ func TestRepairCutOff(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*testworld.Seed, 5))
 		damage := func() {
 			for _, part := range []string{"/beast/", "/urlseen/", "/later/"} {
-				files := testworld.StateFiles(t, fs, opt.Disk.Dirs, func(p string) bool { return strings.Contains(p, part) })
+				files := testworld.StateFiles(t, fs, opt.Disk.Dirs,
+					func(p string) bool { return strings.Contains(p, part) })
 				if len(files) > 0 {
 					testworld.Spoil(t, rng, fs, files[rng.IntN(len(files))], 100)
 				}
@@ -241,14 +245,16 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 			for _, dir := range opt.Disk.Dirs { // damage the copies too
 				testworld.Spoil(t, rand.New(rand.NewPCG(1, 1)), mem, dir+"/"+name, 20)
 			}
-			if _, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil); err == nil || !strings.Contains(err.Error(), "repair is impossible") {
+			if _, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil); err == nil ||
+				!strings.Contains(err.Error(), "repair is impossible") {
 				t.Errorf("damage to %s: %v", name, err)
 			}
 		}
 		mem := fs.Fork(*testworld.Seed)
 		testworld.Spoil(t, rand.New(rand.NewPCG(1, 1)), mem, "d0/"+state.SuffixesName, 1<<20)
 		rep, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil)
-		if err != nil || !slices.ContainsFunc(rep.Actions, func(s string) bool { return strings.Contains(s, "suffix") }) {
+		if err != nil ||
+			!slices.ContainsFunc(rep.Actions, func(s string) bool { return strings.Contains(s, "suffix") }) {
 			t.Errorf("damage to the suffix list: %v, %+v", err, rep)
 		}
 	})
@@ -275,7 +281,8 @@ func TestRepairWithoutOutput(t *testing.T) {
 		for round := 0; round < 5 && (unnamed == 0 || unseen == 0); round++ {
 			for _, part := range []string{"/tails-", "/beast/", "/urlseen/cache"} {
 				mem := fs.Fork(1)
-				for _, name := range testworld.StateFiles(t, mem, opt.Disk.Dirs, func(p string) bool { return strings.Contains(p, part) }) {
+				for _, name := range testworld.StateFiles(t, mem, opt.Disk.Dirs,
+					func(p string) bool { return strings.Contains(p, part) }) {
 					testworld.Spoil(t, rng, mem, name, 1<<20)
 				}
 				rep, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil)
@@ -283,7 +290,8 @@ func TestRepairWithoutOutput(t *testing.T) {
 					t.Fatal(err)
 				}
 				if rep.Forgotten > 0 {
-					t.Errorf("damage to %s: %d URLs forgotten, although nothing records which ended", part, rep.Forgotten)
+					t.Errorf("damage to %s: %d URLs forgotten, although nothing records which ended",
+						part, rep.Forgotten)
 				}
 				unnamed, unseen = unnamed+rep.Unnamed, unseen+rep.Unseen
 				if after := testworld.Deep(t, mem, opt.Disk.Dirs); !after.Balanced() {

@@ -46,7 +46,8 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	if r != nil {
 		defer func() { err = errors.Join(err, r.Unlock()) }()
 	}
-	if err != nil || rep.Finished { // the earlier one was this resync, or a repair, which requires a new audit of the node
+	// The earlier one was this resync, or a repair, which requires a new audit of the node.
+	if err != nil || rep.Finished {
 		return rep, err
 	}
 	found, err := audit.BalanceSaved(r, m)
@@ -56,15 +57,17 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	case found.Cluster == nil:
 		return nil, refuseResync("the directories are not those of a cluster's node")
 	case !found.Balanced():
-		return nil, refuseResync("the node's own audit does not balance: %v; repair it first, without --resync", found.Bad)
+		return nil, refuseResync("the node's own audit does not balance: %v; repair it first, without --resync",
+			found.Bad)
 	case found.Cluster.Table != all.File.Table.Sum() || found.Cluster.Nodes != all.File.Table.Nodes():
-		return nil, refuseResync("the file of the cluster does not belong to the directories: the tables of owners differ")
+		return nil,
+			refuseResync("the file of the cluster does not belong to the directories: the tables of owners differ")
 	case back < 0 || back >= found.Cluster.Nodes:
 		return nil, refuseResync("there is no node %d: the nodes are 0 to %d", back, found.Cluster.Nodes-1)
 	}
 	rep.Deep.Report = *found
-	w := &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster}, back: back,
-		crawl: all.File.Key(), saved: r, m: m, opt: &opt, out: rep}
+	w := &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster},
+		back: back, crawl: all.File.Key(), saved: r, m: m, opt: &opt, out: rep}
 	if w.own.Cluster.Node == back {
 		err = w.planBack()
 	} else {
@@ -116,7 +119,8 @@ func (w *resync) planBack() error {
 	w.openIntake()
 	broken := false
 	for node := range c.Nodes {
-		if node == w.back || slices.Contains(all.Abandoned, node) { // also by others, after the copy of this node was made
+		// Also by others, after the copy of this node was made.
+		if node == w.back || slices.Contains(all.Abandoned, node) {
 			continue
 		}
 		o := others[node]
@@ -131,13 +135,15 @@ func (w *resync) planBack() error {
 		for other := node + 1; other < c.Nodes; other++ {
 			if o2 := others[other]; o2 != nil && other != w.back {
 				if err := errors.Join(check(o, o2), check(o2, o)); err != nil {
-					return refuseResync("nodes %d and %d do not fit together without node %d: %v", node, other, w.back, err)
+					return refuseResync("nodes %d and %d do not fit together without node %d: %v", node,
+						other, w.back, err)
 				}
 			}
 		}
 	}
 	if !broken {
-		return refuseResync("the accounts of node %d and the others fit together, so it needs no resync; if only the broker's mark of it "+
+		return refuseResync("the accounts of node %d and the others fit together, so it needs no resync; if only the "+
+			"broker's mark of it "+
 			"is of a later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
 	}
 	w.intake.Incarnation++
@@ -182,12 +188,14 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 	if taken != nil {
 		ours := &w.intake.Taken[o.Node]
 		if there.Sent.GoneNumber <= ours.Number {
-			return false, refuseResync("node %d has taken %d messages of node %d, which has them otherwise: node %[3]d was set back, or both "+
-				"were: %v", c.Node, ours.Number, o.Node, taken)
+			return false, refuseResync(
+				"node %d has taken %d messages of node %d, which has them otherwise: node %[3]d was set back, or both "+
+					"were: %v", c.Node, ours.Number, o.Node, taken)
 		}
 		lost := there.Sent.Gone
 		lost.Sub(ours.Totals)
-		w.do("continue after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, because node %[2]d has "+
+		w.do("continue after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, "+
+			"because node %[2]d has "+
 			"dropped them", there.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
 		w.out.Links += lost.Links.N
 		w.intake.Lost[o.Node].Add(lost)
@@ -212,12 +220,13 @@ func (w *resync) planOther() error {
 	case o == nil:
 		return refuseResync("the audit of node %d after its resync is needed (--taken)", w.back)
 	case o.Incarnation <= c.Pair(w.back).Incarnation:
-		return refuseResync("node %d has the incarnation %d by its audit, and this node knows its incarnation %d: resync node %[1]d first, and give its audit "+
+		return refuseResync("node %d has the incarnation %d by its audit, and this node knows its incarnation %d: "+
+			"resync node %[1]d first, and give its audit "+
 			"after that", w.back, o.Incarnation, c.Pair(w.back).Incarnation)
 	}
 	if err := errors.Join(check(o, c), check(c, o)); err != nil {
-		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has no node run since? %v",
-			w.back, err)
+		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has "+
+			"no node run since? %v", w.back, err)
 	}
 	w.openIntake()
 	w.intake.Incarnations[w.back] = o.Incarnation
@@ -256,9 +265,10 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 		shadow.replace(name + "/pending")
 		shadow.replace(name + "/sent")
 		key := cluster.CrawlKey(w.crawl, w.intake.Incarnation)
-		o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key, From: w.back, To: node,
-			BlockBytes: repairBlockBytes}, &cluster.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
-			Whole: start.Totals, Gone: start.Totals})
+		o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key,
+			From: w.back, To: node, BlockBytes: repairBlockBytes},
+			&cluster.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
+				Whole: start.Totals, Gone: start.Totals})
 		if err != nil {
 			return err
 		}

@@ -142,7 +142,8 @@ func (c *Chart) svg(p *page) {
 		p.raw(fmt.Sprintf(`<path class="grid" d="M%.1f %dV%d"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>`,
 			at, top, chartHeight-below, at, chartHeight-below+16, tickText(v)))
 	}
-	p.raw(fmt.Sprintf(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+chartWidth-right)/2, chartHeight-6, escape(c.X)))
+	p.raw(fmt.Sprintf(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+chartWidth-right)/2,
+		chartHeight-6, escape(c.X)))
 	p.raw(fmt.Sprintf(`<text transform="translate(14 %d) rotate(-90)" text-anchor="middle">%s</text>`,
 		(top+chartHeight-below)/2, escape(c.Y)))
 	for i, l := range c.Lines {

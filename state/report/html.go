@@ -68,7 +68,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	title := "Report of crawl " + r.AsOf.Crawl
 	p.raw(`<!doctype html><html lang="en"><head><meta charset="utf-8">` +
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">` +
-		`<meta name="viewport" content="width=device-width"><title>` + escape(title) + "</title><style>" + style + "</style></head><body>\n")
+		`<meta name="viewport" content="width=device-width"><title>` + escape(title) + "</title><style>" + style +
+		"</style></head><body>\n")
 	p.tag("h1", title)
 	p.tag("p", r.introduction())
 	for _, text := range r.Incomplete {
@@ -92,14 +93,16 @@ func (r *Report) WriteHTML(w io.Writer) error {
 
 // introduction says what the report is about.
 func (r *Report) introduction() string {
-	text := fmt.Sprintf("As of checkpoint %d of %s. The crawl is %s", r.AsOf.Checkpoint, timeText(r.AsOf.Time), r.AsOf.State)
+	text := fmt.Sprintf("As of checkpoint %d of %s. The crawl is %s", r.AsOf.Checkpoint,
+		timeText(r.AsOf.Time), r.AsOf.State)
 	if r.AsOf.Done != "" {
 		text += " (" + r.AsOf.Done + ")"
 	}
 	text += "."
 	if o := r.Options; o != nil {
-		text += fmt.Sprintf(" Agent %s, scope %s, budgets by function %s (default %d, maximum %d pages), delay of %s to a host and %s to a server.",
-			o.Agent, o.Scope, o.Budget, o.BudgetDefault, o.BudgetMax, human.Duration(time.Duration(o.HostDelay)*time.Millisecond),
+		text += fmt.Sprintf(" Agent %s, scope %s, budgets by function %s (default %d, maximum %d pages), delay of %s "+
+			"to a host and %s to a server.", o.Agent, o.Scope, o.Budget, o.BudgetDefault, o.BudgetMax,
+			human.Duration(time.Duration(o.HostDelay)*time.Millisecond),
 			human.Duration(time.Duration(o.ServerDelay)*time.Millisecond))
 	}
 	return text
@@ -155,7 +158,8 @@ func (r *Report) hoursHTML(p *page) {
 	p.tag("h2", "What limited the speed")
 	var rows [][]string
 	for _, h := range r.Hours {
-		rows = append(rows, []string{h.From.Format("2006-01-02 15:04"), humanize.Comma(int64(h.Pages)), Rate.text(h.Rate), h.Text})
+		rows = append(rows,
+			[]string{h.From.Format("2006-01-02 15:04"), humanize.Comma(int64(h.Pages)), Rate.text(h.Rate), h.Text})
 	}
 	p.raw(`<div class="text">`)
 	p.table([]string{"from (UTC)", "pages", "pages/s", ""}, rows)
@@ -174,13 +178,13 @@ func (r *Report) topHTML(p *page) {
 		if name == "" {
 			name = "(name not merged yet)"
 		}
-		rows = append(rows, []string{strconv.Itoa(i+1) + "  " + name, humanize.Comma(int64(t.Indegree)), humanize.Comma(int64(t.Fetched)),
-			humanize.Bytes(t.Bytes)})
+		rows = append(rows, []string{strconv.Itoa(i+1) + "  " + name, humanize.Comma(int64(t.Indegree)),
+			humanize.Comma(int64(t.Fetched)), humanize.Bytes(t.Bytes)})
 	}
 	p.table([]string{"PLD", "in-degree", "responses", "received"}, rows)
 	if r.Most90 > 0 {
-		p.tag("p", fmt.Sprintf("90 %% of the visited PLDs contributed fewer than %s responses each, 99 %% fewer than %s (powers of two).",
-			humanize.Comma(r.Most90), humanize.Comma(r.Most99)))
+		p.tag("p", fmt.Sprintf("90 %% of the visited PLDs contributed fewer than %s responses each, 99 %% fewer than "+
+			"%s (powers of two).", humanize.Comma(r.Most90), humanize.Comma(r.Most99)))
 	}
 	if len(r.Degrees) > 0 {
 		rows = nil
@@ -189,8 +193,9 @@ func (r *Report) topHTML(p *page) {
 			if d.Visited > 0 {
 				mean = Mean.text(float64(d.Fetched) / float64(d.Visited))
 			}
-			rows = append(rows, []string{humanize.Comma(int64(d.From)), humanize.Comma(d.PLDs), humanize.Comma(d.Visited),
-				humanize.Comma(d.Fetched), mean})
+			rows = append(rows,
+				[]string{humanize.Comma(int64(d.From)), humanize.Comma(d.PLDs), humanize.Comma(d.Visited),
+					humanize.Comma(d.Fetched), mean})
 		}
 		p.table([]string{"in-degree from", "PLDs", "visited", "responses", "for each visited"}, rows)
 	}

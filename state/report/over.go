@@ -48,10 +48,11 @@ func readOver(fsys disk.FS, dir string) (*over, error) {
 	points = min(max(points, 1), maxIntervals)
 	o.data, err = history.Read(fsys, dir, history.Query{From: first, To: last.Add(time.Millisecond), Points: points,
 		Names: []string{"active_seconds_total", "pages_total", "received_bytes_total", "robots_received_bytes_total",
-			"links_cached_total", "links_checked_total", "unique_urls_total", "hosts", "servers", "hosts_answered", "servers_answered",
-			"plds_answered", "slot_samples_total", "slots_sampled_total",
-			"beast_queue", "beast_horizon", "urls", "pld_responses_below", "urlseen_link_io_bytes", "urlseen_link_io_predicted_bytes",
-			"ram_used_bytes", "disk_used_bytes", "least_host_gap_seconds", "least_server_gap_seconds"}})
+			"links_cached_total", "links_checked_total", "unique_urls_total", "hosts", "servers", "hosts_answered",
+			"servers_answered", "plds_answered", "slot_samples_total", "slots_sampled_total",
+			"beast_queue", "beast_horizon", "urls", "pld_responses_below", "urlseen_link_io_bytes",
+			"urlseen_link_io_predicted_bytes", "ram_used_bytes", "disk_used_bytes", "least_host_gap_seconds",
+			"least_server_gap_seconds"}})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,8 @@ func (r *Report) overTime(o *over, f *explain.Figures) {
 		r.Incomplete = append(r.Incomplete, "A file of the history is damaged: "+err.Error())
 	}
 	if len(o.data.Times) < 2 {
-		r.Incomplete = append(r.Incomplete, "Nothing over time: the crawl has no history (--history-bytes), or only one sample.")
+		r.Incomplete = append(r.Incomplete,
+			"Nothing over time: the crawl has no history (--history-bytes), or only one sample.")
 		r.addDegrees(f)
 		return
 	}
@@ -121,14 +123,18 @@ func (r *Report) overTime(o *over, f *explain.Figures) {
 	r.Charts = append(r.Charts, o.rates()...)
 	r.Charts = append(r.Charts, o.uniqueness())
 	r.addDegrees(f)
-	r.Charts = append(r.Charts, o.lines("beast", "Queues of BEAST", "number of the queue", "beast_queue", "beast_horizon")...)
-	r.Charts = append(r.Charts, o.lines("queued", "URLs in the queues of BEAST", "URLs", `urls{place="beast"}`, `urls{place="failed"}`)...)
-	r.Charts = append(r.Charts, o.lines("pld-responses", "Responses that a share of the visited PLDs has fewer than (powers of two)", "responses",
+	r.Charts = append(r.Charts,
+		o.lines("beast", "Queues of BEAST", "number of the queue", "beast_queue", "beast_horizon")...)
+	r.Charts = append(r.Charts,
+		o.lines("queued", "URLs in the queues of BEAST", "URLs", `urls{place="beast"}`, `urls{place="failed"}`)...)
+	r.Charts = append(r.Charts, o.lines("pld-responses",
+		"Responses that a share of the visited PLDs has fewer than (powers of two)", "responses",
 		`pld_responses_below{share="0.5"}`, `pld_responses_below{share="0.9"}`, `pld_responses_below{share="0.99"}`,
 		`pld_responses_below{share="0.999"}`)...)
 	r.Charts = append(r.Charts, o.lines("io", "Disk I/O of URLseen for each link", "bytes", "urlseen_link_io_bytes",
 		"urlseen_link_io_predicted_bytes")...)
-	r.Charts = append(r.Charts, o.lines("space", "RAM and disk in use", "bytes", "ram_used_bytes", "disk_used_bytes")...)
+	r.Charts = append(r.Charts,
+		o.lines("space", "RAM and disk in use", "bytes", "ram_used_bytes", "disk_used_bytes")...)
 }
 
 // unit returns the unit of time for the axes of charts and its length in seconds.
@@ -169,8 +175,10 @@ func (o *over) rates() []Chart {
 	}
 	mean := "means of " + human.Duration(o.data.Step)
 	return []Chart{
-		{Name: "pages", Title: "Pages a second, " + mean + " (figure 6)", X: o.axis(), Y: "pages/s", Lines: []Line{pages}},
-		{Name: "traffic", Title: "Download rate, " + mean + " (figure 6)", X: o.axis(), Y: "Mbit/s", Lines: []Line{bits}},
+		{Name: "pages", Title: "Pages a second, " + mean + " (figure 6)", X: o.axis(), Y: "pages/s",
+			Lines: []Line{pages}},
+		{Name: "traffic", Title: "Download rate, " + mean + " (figure 6)", X: o.axis(), Y: "Mbit/s",
+			Lines: []Line{bits}},
 	}
 }
 
@@ -186,7 +194,8 @@ func (o *over) uniqueness() Chart {
 			all.add(x, min(1, o.at("unique_urls_total", i)/links))
 		}
 	}
-	return Chart{Name: "p", Title: "Probability p that a link leads to a new URL (figure 7a)", X: "pages", Y: "p", Lines: []Line{now, all}}
+	return Chart{Name: "p", Title: "Probability p that a link leads to a new URL (figure 7a)", X: "pages", Y: "p",
+		Lines: []Line{now, all}}
 }
 
 // addDegrees adds the chart of figure 7(b): the mean number of responses from the PLDs of an in-degree.
@@ -199,8 +208,9 @@ func (r *Report) addDegrees(f *explain.Figures) {
 	}
 	if len(visited.Points) > 0 {
 		visited.Name = "visited PLDs"
-		r.Charts = append(r.Charts, Chart{Name: "degrees", Title: "Responses from a visited PLD by its in-degree (figure 7b)",
-			X: "in-degree", Y: "responses", LogX: true, LogY: true, Lines: []Line{visited}})
+		r.Charts = append(r.Charts,
+			Chart{Name: "degrees", Title: "Responses from a visited PLD by its in-degree (figure 7b)",
+				X: "in-degree", Y: "responses", LogX: true, LogY: true, Lines: []Line{visited}})
 	}
 }
 

@@ -69,7 +69,8 @@ func Make(opt Options) (*Report, error) {
 	r.counts(&f.Accounts)
 	r.Summary = summary(f, over)
 	if r.Most90, r.Most99 = most(f.Pages, 0.9), most(f.Pages, 0.99); opt.Fast {
-		r.Incomplete = append(r.Incomplete, "The pages by in-degree are left out: --fast does not read the records of all PLDs.")
+		r.Incomplete = append(r.Incomplete,
+			"The pages by in-degree are left out: --fast does not read the records of all PLDs.")
 	}
 	r.overTime(over, f)
 	return r, nil

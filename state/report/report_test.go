@@ -45,10 +45,14 @@ func written(t *testing.T, hours int) disk.FS {
 			merges += 1000
 		}
 		samples += 100
-		if err := w.Append(at, []history.Value{{Name: "active_seconds_total", V: active, Fraction: true}, {Name: "pages_total", V: 10 * active},
-			{Name: "received_bytes_total", V: 1e5 * active}, {Name: "links_total", V: 200 * active}, {Name: "links_cached_total", V: 60 * active}, {Name: "links_checked_total", V: 40 * active}, {Name: "unique_urls_total", V: 11 * active},
-			{Name: "hosts", V: 77}, {Name: "beast_queue", V: float64(i / 100)}, {Name: `urls{place="beast"}`, V: float64(i)}, {Name: `slots_sampled_total{use="politeness"}`, V: polite},
-			{Name: `slots_sampled_total{use="disk"}`, V: merges}, {Name: "slot_samples_total", V: samples}}); err != nil {
+		if err := w.Append(at, []history.Value{{Name: "active_seconds_total", V: active, Fraction: true},
+			{Name: "pages_total", V: 10 * active}, {Name: "received_bytes_total", V: 1e5 * active},
+			{Name: "links_total", V: 200 * active}, {Name: "links_cached_total", V: 60 * active},
+			{Name: "links_checked_total", V: 40 * active}, {Name: "unique_urls_total", V: 11 * active},
+			{Name: "hosts", V: 77}, {Name: "beast_queue", V: float64(i / 100)},
+			{Name: `urls{place="beast"}`, V: float64(i)}, {Name: `slots_sampled_total{use="politeness"}`, V: polite},
+			{Name: `slots_sampled_total{use="disk"}`, V: merges},
+			{Name: "slot_samples_total", V: samples}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,17 +69,21 @@ func made(t *testing.T, fsys disk.FS) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &explain.Figures{AsOf: explain.AsOf{Crawl: "<b>", Checkpoint: 7, Time: began, State: "stopped"}, Active: time.Hour, Runs: 2,
-		Run: &state.LastRun{Agent: "a&b"}, PLDs: 12, Top: []explain.TopPLD{{PLD: "x<y'z\".example", Indegree: 5, Fetched: 6}, {}},
-		Degrees: []explain.DegreeClass{{From: 0, PLDs: 9}, {From: 1, PLDs: 3, Visited: 2, Fetched: 20}, {From: 4, PLDs: 1, Visited: 1, Fetched: 500}}}
+	f := &explain.Figures{AsOf: explain.AsOf{Crawl: "<b>", Checkpoint: 7, Time: began, State: "stopped"},
+		Active: time.Hour, Runs: 2, Run: &state.LastRun{Agent: "a&b"}, PLDs: 12,
+		Top: []explain.TopPLD{{PLD: "x<y'z\".example", Indegree: 5, Fetched: 6}, {}},
+		Degrees: []explain.DegreeClass{{From: 0, PLDs: 9}, {From: 1, PLDs: 3, Visited: 2, Fetched: 20},
+			{From: 4, PLDs: 1, Visited: 1, Fetched: 500}}}
 	a := &f.Accounts
-	a.Counters[state.CountPages], a.Counters[state.CountLinks], a.Unique.N, a.Codes[200], a.Codes[404] = 36_000, 720_000, 39_600, 36_000, 5
+	a.Counters[state.CountPages], a.Counters[state.CountLinks], a.Unique.N, a.Codes[200], a.Codes[404] = 36_000,
+		720_000, 39_600, 36_000, 5
 	a.Counters[state.CountLinksCached], a.Counters[state.CountLinksChecked] = 200_000, 160_000
 	a.Failed[state.ReasonTimeout], a.Refused[state.ReasonRobots] = 3, 4
 	for n := range int64(40) {
 		f.Queues = append(f.Queues, explain.QueueFigure{Number: n, URLs: 10 * n})
 	}
-	r := &Report{Made: began, AsOf: f.AsOf, Options: f.Run, Top: f.Top, Degrees: f.Degrees, Queues: f.Queues, Summary: summary(f, o)}
+	r := &Report{Made: began, AsOf: f.AsOf, Options: f.Run, Top: f.Top, Degrees: f.Degrees, Queues: f.Queues,
+		Summary: summary(f, o)}
 	r.counts(a)
 	r.overTime(o, f)
 	return r
@@ -99,8 +107,9 @@ func TestOverTime(t *testing.T) {
 	if want := []string{"pages", "traffic", "p", "degrees", "beast", "queued"}; !slices.Equal(names, want) {
 		t.Errorf("charts %v, want %v", names, want)
 	}
-	if len(r.Hours) != 5 || !strings.HasPrefix(r.Hours[0].Text, "The delays of hosts") || !strings.HasPrefix(r.Hours[1].Text, "Merges on disk") ||
-		r.Hours[1].Uses[0] != (Use{"disk", 1}) || math.Abs(r.Hours[1].Rate-10) > 0.1 || math.Abs(r.Hours[1].Pages-36_000) > 200 {
+	if len(r.Hours) != 5 || !strings.HasPrefix(r.Hours[0].Text, "The delays of hosts") ||
+		!strings.HasPrefix(r.Hours[1].Text, "Merges on disk") || r.Hours[1].Uses[0] != (Use{"disk", 1}) ||
+		math.Abs(r.Hours[1].Rate-10) > 0.1 || math.Abs(r.Hours[1].Pages-36_000) > 200 {
 		t.Errorf("hours %+v", r.Hours)
 	}
 	if len(r.Events) != 1 || len(r.Incomplete) > 0 {
@@ -110,7 +119,8 @@ func TestOverTime(t *testing.T) {
 		i := slices.IndexFunc(r.Summary, func(f Figure) bool { return f.Key == key })
 		return r.Summary[i].Value
 	}
-	if find("pages_per_second") != 10 || find("p") != 0.11 || find("hosts") != 77 || find("servers") != unknown || find("peak_pages_per_second") != unknown {
+	if find("pages_per_second") != 10 || find("p") != 0.11 || find("hosts") != 77 || find("servers") != unknown ||
+		find("peak_pages_per_second") != unknown {
 		t.Errorf("summary %+v", r.Summary)
 	}
 	if n := len(made(t, written(t, 100)).Hours); n == 0 || n > maxHours {
@@ -136,13 +146,15 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, bad := range []string{"<script", "src=", "href=", "url(", "@import", "<gap>", "<b>", "x<y", "NaN", "Inf", "%!"} {
+	for _, bad := range []string{"<script", "src=", "href=", "url(", "@import", "<gap>", "<b>", "x<y",
+		"NaN", "Inf", "%!"} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page has %q", bad)
 		}
 	}
-	for _, want := range []string{"x&lt;y&#39;z&#34;.example", "&lt;script&gt;alert", "Report of crawl &lt;b&gt;", "a&amp;b", "8 more", "figure 7a",
-		"6,380,051,942", "36,000", "(name not merged yet)", "unknown", "default-src 'none'"} {
+	for _, want := range []string{"x&lt;y&#39;z&#34;.example", "&lt;script&gt;alert", "Report of crawl &lt;b&gt;",
+		"a&amp;b", "8 more", "figure 7a", "6,380,051,942", "36,000", "(name not merged yet)", "unknown",
+		"default-src 'none'"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -223,8 +235,9 @@ func TestUnits(t *testing.T) {
 		unit Unit
 		v    float64
 		want string
-	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "143 TB"}, {Bits, 319e6, "319.0 Mbit/s"}, {Rate, 1789, "1,789"}, {Rate, 35.58, "35.6"},
-		{Seconds, 41.27 * 86400, "41.27 days"}, {Seconds, 75.2, "1 min 15 s"}, {Mean, 0.107, "0.107"}, {Share, 0.5, "50.0 %"}, {Number, unknown, "unknown"}} {
+	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "143 TB"}, {Bits, 319e6, "319.0 Mbit/s"}, {Rate, 1789, "1,789"},
+		{Rate, 35.58, "35.6"}, {Seconds, 41.27 * 86400, "41.27 days"}, {Seconds, 75.2, "1 min 15 s"},
+		{Mean, 0.107, "0.107"}, {Share, 0.5, "50.0 %"}, {Number, unknown, "unknown"}} {
 		if got := c.unit.text(c.v); got != c.want {
 			t.Errorf("%v %s: got %q, want %q", c.v, c.unit, got, c.want)
 		}
@@ -237,7 +250,8 @@ func TestMost(t *testing.T) {
 	for i := 5; i < len(below); i++ {
 		below[i] = 100
 	}
-	if m90, m99, none := most(below, 0.9), most(below, 0.99), most([33]int64{}, 0.9); m90 != 8 || m99 != 16 || none != 0 {
+	if m90, m99, none := most(below, 0.9), most(below, 0.99), most([33]int64{}, 0.9); m90 != 8 ||
+		m99 != 16 || none != 0 {
 		t.Errorf("got %d, %d and %d", m90, m99, none)
 	}
 }

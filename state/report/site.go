@@ -27,11 +27,11 @@ func WriteSiteHTML(w io.Writer, r *export.SiteReport) error {
 	title := "Report of " + r.Site
 	p.raw(`<!doctype html><html lang="en"><head><meta charset="utf-8">` +
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">` +
-		`<meta name="referrer" content="no-referrer"><meta name="viewport" content="width=device-width"><title>` + escape(title) +
-		"</title><style>" + siteStyle + "</style></head><body>\n")
+		`<meta name="referrer" content="no-referrer"><meta name="viewport" content="width=device-width"><title>` +
+		escape(title) + "</title><style>" + siteStyle + "</style></head><body>\n")
 	p.tag("h1", title)
-	p.tag("p", fmt.Sprintf("%s pages with %s links, as of checkpoint %d of crawl %s, %s.", humanize.Comma(r.Pages), humanize.Comma(r.Links),
-		r.Checkpoint, r.Crawl, timeText(r.Time)))
+	p.tag("p", fmt.Sprintf("%s pages with %s links, as of checkpoint %d of crawl %s, %s.", humanize.Comma(r.Pages),
+		humanize.Comma(r.Links), r.Checkpoint, r.Crawl, timeText(r.Time)))
 	for _, note := range r.Notes {
 		p.raw(`<p class="note">` + escape(note) + "</p>\n")
 	}

@@ -14,10 +14,11 @@ import (
 // hostileSite is a report with texts that would be markup if they were not quoted.
 func hostileSite() *export.SiteReport {
 	const bad = `"><script>alert('x')</script>&amp;`
-	return &export.SiteReport{Site: "a.test" + bad, Statuses: map[int]int64{200: 2000}, Refused: map[string]int64{bad: 1}, Notes: []string{bad},
-		Findings: []*export.Finding{
+	return &export.SiteReport{Site: "a.test" + bad, Statuses: map[int]int64{200: 2000},
+		Refused: map[string]int64{bad: 1}, Notes: []string{bad}, Findings: []*export.Finding{
 			{Kind: "broken-link", Title: bad, Total: 300, Rows: []export.SiteRow{
-				{URL: "http://a.test/?" + bad, Detail: bad, Count: 7, From: []export.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
+				{URL: "http://a.test/?" + bad, Detail: bad, Count: 7,
+					From: []export.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
 			{Kind: "slow", Title: "nothing"},
 		}}
 }
@@ -50,7 +51,8 @@ func TestSiteHTML(t *testing.T) {
 	if len(hrefs) != 2 || !strings.HasPrefix(hrefs[0], "http://a.test/?") || hrefs[1] != "https://b.test/" {
 		t.Errorf("links %q", hrefs)
 	}
-	for _, want := range []string{"The first 1 of them", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000", "nothing: 0"} {
+	for _, want := range []string{"The first 1 of them", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000",
+		"nothing: 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the text", want)
 		}
@@ -65,15 +67,17 @@ func TestSiteCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(rows) != 4 || rows[1][4] != "https://b.test/" || rows[1][5] != r.Site[len("a.test"):] || rows[3][0] != "slow" || rows[3][4] != "" {
+	if err != nil || len(rows) != 4 || rows[1][4] != "https://b.test/" || rows[1][5] != r.Site[len("a.test"):] ||
+		rows[3][0] != "slow" || rows[3][4] != "" {
 		t.Errorf("%q, %v", rows, err)
 	}
 }
 
 // TestSiteOthers: the pages of a group that are not listed are counted without the row's own.
 func TestSiteOthers(t *testing.T) {
-	r := &export.SiteReport{Site: "a.test", Findings: []*export.Finding{{Kind: "duplicate", Title: "same", Total: 1, Rows: []export.SiteRow{
-		{URL: "http://a.test/1", Count: 2, From: []export.Source{{URL: "http://a.test/2"}}}}}}}
+	r := &export.SiteReport{Site: "a.test",
+		Findings: []*export.Finding{{Kind: "duplicate", Title: "same", Total: 1, Rows: []export.SiteRow{
+			{URL: "http://a.test/1", Count: 2, From: []export.Source{{URL: "http://a.test/2"}}}}}}}
 	for others, want := range map[int64]string{1: "", 3: "and 2 more"} {
 		r.Findings[0].Rows[0].Count = 1 + others
 		var b bytes.Buffer
@@ -90,10 +94,11 @@ func TestSiteOthers(t *testing.T) {
 func TestSheetCell(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "text": "text", "a=b": "a=b", "-5": "-5", "+1.5e3": "+1.5e3", "https://x.test/": "https://x.test/",
-		`=HYPERLINK("http://evil","x")`: `'=HYPERLINK("http://evil","x")`, "-2+3": "'-2+3", "+cmd|'/C calc'!A0": "'+cmd|'/C calc'!A0",
-		"@SUM(A1)": "'@SUM(A1)", "\t=1+1": "' =1+1", "\r@x": "' @x", "  =x": "'  =x", "＝1": "'＝1", "|x": "'|x", "a; =x;b": "a; '=x;b",
-		`x;=HYPERLINK("http://evil")`: `x;'=HYPERLINK("http://evil")`, `x;"=1+1"`: `x;"'=1+1"`, "x;\t\"-1": `x; "'-1`, "a;＝1;＠b;|c": "a;'＝1;'＠b;'|c",
-		"a;b=c": "a;b=c", "a=b;c": "a=b;c",
+		`=HYPERLINK("http://evil","x")`: `'=HYPERLINK("http://evil","x")`, "-2+3": "'-2+3",
+		"+cmd|'/C calc'!A0": "'+cmd|'/C calc'!A0", "@SUM(A1)": "'@SUM(A1)", "\t=1+1": "' =1+1", "\r@x": "' @x",
+		"  =x": "'  =x", "＝1": "'＝1", "|x": "'|x", "a; =x;b": "a; '=x;b",
+		`x;=HYPERLINK("http://evil")`: `x;'=HYPERLINK("http://evil")`, `x;"=1+1"`: `x;"'=1+1"`, "x;\t\"-1": `x; "'-1`,
+		"a;＝1;＠b;|c": "a;'＝1;'＠b;'|c", "a;b=c": "a;b=c", "a=b;c": "a=b;c",
 		"a\x1b]0;title\a\u009bb\u202ec\x00": "a ]0;title  b c ", "bad \xff": "bad \ufffd",
 	} {
 		if got := sheetCell(in); got != want {

@@ -17,10 +17,12 @@ import (
 // page returns HTML-like text of about n bytes.
 func page(seed uint64, n int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	words := bytes.Fields([]byte("the of and crawler visits pages hosts link budget page queue parse 2024 index section"))
+	words := bytes.Fields(
+		[]byte("the of and crawler visits pages hosts link budget page queue parse 2024 index section"))
 	b := []byte("<!DOCTYPE html>\n<html><head><title>A page</title></head><body>\n")
 	for len(b) < n {
-		b = fmt.Appendf(b, "<div class=\"item\"><a href=\"/articles/%d/title.html\">Heading %d</a><p>", rng.IntN(1e6), rng.IntN(1e3))
+		b = fmt.Appendf(b, "<div class=\"item\"><a href=\"/articles/%d/title.html\">Heading %d</a><p>",
+			rng.IntN(1e6), rng.IntN(1e3))
 		for range rng.IntN(12) {
 			b = append(append(b, words[rng.IntN(len(words))]...), ' ')
 		}
@@ -68,7 +70,8 @@ func cases() map[string][]byte {
 		"noise": noise(1, 200000), "noise of 100 bytes": noise(2, 100),
 		"noise, then text": append(noise(3, 100000), page(4, 100000)...),
 	}
-	for _, n := range []int{margin - 1, margin, margin + 1, maxBlock - 1, maxBlock, maxBlock + 1, 2 * maxBlock, 2*maxBlock + 1} {
+	for _, n := range []int{margin - 1, margin, margin + 1, maxBlock - 1, maxBlock, maxBlock + 1, 2 * maxBlock,
+		2*maxBlock + 1} {
 		c[fmt.Sprintf("page of %d bytes", n)] = page(5, n)
 		c[fmt.Sprintf("noise of %d bytes", n)] = noise(5, n)
 	}
@@ -290,7 +293,8 @@ func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		src  []byte
-	}{{"page=1KB", page(1, 1<<10)}, {"page=30KB", page(1, 30000)}, {"page=1MB", page(1, 1<<20)}, {"noise=30KB", noise(1, 30000)}} {
+	}{{"page=1KB", page(1, 1<<10)}, {"page=30KB", page(1, 30000)}, {"page=1MB", page(1, 1<<20)},
+		{"noise=30KB", noise(1, 30000)}} {
 		b.Run(c.name, func(b *testing.B) {
 			var e Encoder
 			var dst []byte

@@ -41,7 +41,8 @@ func (st *State) check(opt *Options) error {
 		ok := v.Dir >= 0 && v.Dir < opt.Set.Len() && len(v.Streams) == len(opt.Streams) && opt.owns(v.Name) &&
 			!names[v.Name] && !serials[v.Serial] && v.Serial < st.Serial
 		for i, s := range v.Streams {
-			ok = ok && s.Form >= 0 && s.Form <= len(opt.Streams[i].Forms) && s.Size >= 0 && s.Size < maxStreamBytes && (!v.Closed || s.Tail.Len == 0)
+			ok = ok && s.Form >= 0 && s.Form <= len(opt.Streams[i].Forms) && s.Size >= 0 && s.Size < maxStreamBytes &&
+				(!v.Closed || s.Tail.Len == 0)
 		}
 		if !ok {
 			return fmt.Errorf("state has an invalid volume %+v", *v)

@@ -92,8 +92,8 @@ func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, e
 	return StreamContent{Path: final, Size: size, Changed: opt.Streams[i].Finish != nil, Suffix: suffix}, nil
 }
 
-// Absent returns how many files of a stream are not there, of all that st covers: they were moved away, or are lost. all is
-// what List returned for st.
+// Absent returns how many files of a stream are not there, of all that st covers: they were moved away, or
+// are lost. all is what List returned for st.
 func Absent(all []Content, st *State, stream int) (absent, of int64) {
 	there := int64(0)
 	for i := range all {

@@ -1,14 +1,17 @@
-// Package objtest is a bucket in RAM, for tests. It keeps the rules of S3 that package objstore depends on: parts by number,
-// checksums of parts and objects, an upload that ends with Complete, and Complete that leaves an existing object.
+// Package objtest is a bucket in RAM, for tests. It keeps the rules of S3 that package objstore depends on:
+// parts by number, checksums of parts and objects, an upload that ends with Complete, and Complete that
+// leaves an existing object.
 //
-// Faults are made by Bucket.Before and Bucket.After, which see each call: an error of Before means that the request did not
-// arrive, one of After that it was done and the answer was lost. They may also wait, or change the bucket by its methods.
+// Faults are made by Bucket.Before and Bucket.After, which see each call: an error of Before means that the
+// request did not arrive, one of After that it was done and the answer was lost. They may also wait, or
+// change the bucket by its methods.
 //
-// A fault may be a lost request, a lost answer, a refusal, or a wait. What S3 may do besides is in Bucket itself: NoSums makes
-// it forget checksums, Set puts the object of another program, Remove loses one, and a second Complete finds no upload.
+// A fault may be a lost request, a lost answer, a refusal, or a wait. What S3 may do besides is in Bucket
+// itself: NoSums makes it forget checksums, Set puts the object of another program, Remove loses one, and a
+// second Complete finds no upload.
 //
-// Serve starts a real server instead, versitygw, if the machine has it; scripts/versitygw.sh installs it. The test that asks
-// for it is skipped otherwise. ServeMinIO does the same with minio, if it is there.
+// Serve starts a real server instead, versitygw, if the machine has it; scripts/versitygw.sh installs it. The
+// test that asks for it is skipped otherwise. ServeMinIO does the same with minio, if it is there.
 //
 // What the fake cannot tell is whether a store does as S3 documents; that is what the real server is for: it checks
 // signatures, sums of bodies and of objects, and keeps parts on disk over its own restart (Server.Stop, Server.Start).
@@ -195,7 +198,8 @@ func (b *Bucket) upload(key, id string) (*upload, error) {
 }
 
 // PutPart implements objstore.Bucket.
-func (b *Bucket) PutPart(ctx context.Context, key, id string, p objstore.Part, body io.ReadSeeker) (etag string, err error) {
+func (b *Bucket) PutPart(ctx context.Context, key, id string, p objstore.Part,
+	body io.ReadSeeker) (etag string, err error) {
 	data, err := io.ReadAll(body)
 	if err != nil {
 		return "", err
@@ -236,7 +240,8 @@ func (b *Bucket) Parts(ctx context.Context, key, id string) (parts []objstore.Pa
 }
 
 // Complete implements objstore.Bucket.
-func (b *Bucket) Complete(ctx context.Context, key, id string, parts []objstore.Part, sums *objstore.Sums, replace bool) error {
+func (b *Bucket) Complete(ctx context.Context, key, id string, parts []objstore.Part, sums *objstore.Sums,
+	replace bool) error {
 	return b.call(ctx, "Complete", key, func() error {
 		u, err := b.upload(key, id)
 		if err != nil {

@@ -25,8 +25,9 @@ import (
 )
 
 // Credentials of the server, as variables of the environment.
-var Credentials = [...]string{"AWS_ACCESS_KEY_ID=drumbeat", "AWS_SECRET_ACCESS_KEY=drumbeat-secret", "AWS_REGION=us-east-1",
-	"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/nonexistent", "AWS_SHARED_CREDENTIALS_FILE=/nonexistent"}
+var Credentials = [...]string{"AWS_ACCESS_KEY_ID=drumbeat", "AWS_SECRET_ACCESS_KEY=drumbeat-secret",
+	"AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/nonexistent",
+	"AWS_SHARED_CREDENTIALS_FILE=/nonexistent"}
 
 // BucketName is the bucket of a Server.
 const BucketName = "pages"
@@ -108,14 +109,15 @@ func newServer(tb testing.TB, bin string) *Server {
 	}
 	_, s.port, _ = net.SplitHostPort(l.Addr().String())
 	l.Close() // the server takes the port
-	s.Place = objstore.Place{Bucket: BucketName, Prefix: "some/crawls", Endpoint: "http://127.0.0.1:" + s.port, PathStyle: true}
+	s.Place = objstore.Place{Bucket: BucketName, Prefix: "some/crawls", Endpoint: "http://127.0.0.1:" + s.port,
+		PathStyle: true}
 	s.client = s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String(s.Endpoint), UsePathStyle: true,
 		Credentials: credentials.NewStaticCredentialsProvider("drumbeat", "drumbeat-secret", "")})
 	return s
 }
 
-// ServeMinIO starts a MinIO, or skips the test if the machine has none. It is another program, which is run and never linked.
-// Its disk has another form, so tests of damage there need Serve.
+// ServeMinIO starts a MinIO, or skips the test if the machine has none. It is another program, which is run
+// and never linked. Its disk has another form, so tests of damage there need Serve.
 func ServeMinIO(tb testing.TB) *Server {
 	tb.Helper()
 	s := newServer(tb, program(tb, "minio"))
@@ -135,10 +137,13 @@ func (s *Server) Start(tb testing.TB) {
 	if strings.HasPrefix(s.Endpoint, "https:") {
 		args = append(args, "--cert", filepath.Join(s.dir, "cert"), "--key", filepath.Join(s.dir, "key"))
 	}
-	s.cmd = exec.Command(s.bin, append(args, "posix", "--sidecar", filepath.Join(s.dir, "sidecar"), filepath.Join(s.dir, "data"))...)
+	s.cmd = exec.Command(s.bin,
+		append(args, "posix", "--sidecar", filepath.Join(s.dir, "sidecar"), filepath.Join(s.dir, "data"))...)
 	if s.minio {
-		s.cmd = exec.Command(s.bin, "server", "--quiet", "--address", "127.0.0.1:"+s.port, "--console-address", "127.0.0.1:0", filepath.Join(s.dir, "minio"))
-		s.cmd.Env = append(s.cmd.Environ(), "MINIO_ROOT_USER=drumbeat", "MINIO_ROOT_PASSWORD=drumbeat-secret", "MINIO_UPDATE=off", "MINIO_BROWSER=off")
+		s.cmd = exec.Command(s.bin, "server", "--quiet", "--address", "127.0.0.1:"+s.port, "--console-address",
+			"127.0.0.1:0", filepath.Join(s.dir, "minio"))
+		s.cmd.Env = append(s.cmd.Environ(), "MINIO_ROOT_USER=drumbeat", "MINIO_ROOT_PASSWORD=drumbeat-secret",
+			"MINIO_UPDATE=off", "MINIO_BROWSER=off")
 	}
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -216,7 +221,8 @@ func (s *Server) Remove(tb testing.TB, key string) {
 func (s *Server) Pending(tb testing.TB, keys iter.Seq[string]) (pending []string) {
 	tb.Helper()
 	for key := range keys {
-		list, err := s.client.ListMultipartUploads(tb.Context(), &s3.ListMultipartUploadsInput{Bucket: &s.Bucket, Prefix: &key})
+		list, err := s.client.ListMultipartUploads(tb.Context(),
+			&s3.ListMultipartUploadsInput{Bucket: &s.Bucket, Prefix: &key})
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -50,8 +50,8 @@ func Start(t *testing.T, name, port string, flags []string) *Chromium {
 		t.Fatalf("there is no Chromium: %v", err)
 	}
 	profile := t.TempDir()
-	args := []string{"--headless=new", "--remote-debugging-port=" + port, "--user-data-dir=" + profile, "--no-first-run",
-		"--disable-gpu", "--disable-dev-shm-usage"}
+	args := []string{"--headless=new", "--remote-debugging-port=" + port, "--user-data-dir=" + profile,
+		"--no-first-run", "--disable-gpu", "--disable-dev-shm-usage"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--no-sandbox")
 	}
