@@ -37,7 +37,7 @@
 #   --least-nostore X  at least X times the pages/s of the bare loop, both without store; not for discover
 #   --most-cpu X       at most X times the CPU time per page of the bare loop
 #   --most-bad X       for discover: the bad hosts may cost this share of the pages/s, such as 0.05
-#   --out DIR          for race: also put the report into DIR, as text and JSON (go run ./bench/lab/plot)
+#   --out DIR          for race: also put the report into DIR, as text and JSON
 #   --kills N          kill -9 drumbeat so often on the way and let it resume (0)
 #   --keep DIR         work in DIR and leave it there; else all files go
 #   --no-warcio        don't read the WARC files with warcio (no npm needed)

@@ -10,7 +10,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/internal/cputime"
 )
 
@@ -89,12 +89,12 @@ type beastResult struct {
 
 // Measure crawls a virtual web with BEAST and with the naive scheme. It calls progress at most a few times
 // a second.
-func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *result.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
 	}
 	b.progress = progress
-	r := report.New("beast", "Budget enforcement: disk rate against crawl size")
+	r := result.New("beast", "Budget enforcement: disk rate against crawl size")
 	scratch, err := measure.NewScratch("beast", b.Dirs, b.diskBytes())
 	if err != nil {
 		return nil, err

@@ -234,8 +234,8 @@ func TestRunBeast(t *testing.T) {
 			t.Errorf("%s", c)
 		}
 	}
-	if len(r.Checks) < 15 || len(r.Tables) != 4 || len(told) == 0 || len(r.Figures) != 1 || len(r.Figures[0].Series) != 7 {
-		t.Errorf("got %d checks, %q, %d figures", len(r.Checks), told, len(r.Figures))
+	if len(r.Checks) < 15 || len(r.Tables) != 4 || len(told) == 0 {
+		t.Errorf("got %d checks, %q", len(r.Checks), told)
 	}
 	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends",
 		"with 1 lane and with 4", "4 lanes: BEAST as text")

@@ -3,7 +3,7 @@ package budget
 import (
 	"fmt"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // lanesMargin is by how much a URL may cost more with several lanes than with one, in bytes of text. A scan reads the QF
@@ -24,8 +24,8 @@ func (m *moved) withStar(urlBytes float64) float64 {
 }
 
 // reportLanes compares one lane with several in the last stages that end before the numbers of URLs.
-func (res *beastResult) reportLanes(b *Beast, r *report.Report) {
-	t := report.Table{
+func (res *beastResult) reportLanes(b *Beast, r *result.Report) {
+	t := result.Table{
 		Title: fmt.Sprintf("Lanes: bytes a URL found, in the same stages with 1 lane and with %d", b.Lanes),
 		Head: []string{"URLs", "queues", "lanes", "pages", "BEAST text", "2b(2-1/L)", "ratio", "+STAR text", "2b(4-3/L)", "ratio",
 			"disk", "disk:1 lane"},
@@ -47,16 +47,16 @@ func (res *beastResult) reportLanes(b *Beast, r *report.Report) {
 			if c.stage == several {
 				worst[0], worst[1] = max(worst[0], ratio), max(worst[1], wholeRatio)
 			}
-			t.Add(report.Number(float64(c.endURLs)), fmt.Sprint(c.queues), fmt.Sprint(c.beast.Len()), report.Number(float64(c.endPages)),
-				report.Number(text), report.Number(c.bound(mean)), fmt.Sprintf("%.3f", ratio), report.Number(whole),
-				report.Number(c.withStar(mean)), fmt.Sprintf("%.3f", wholeRatio), report.Number(disk),
+			t.Add(result.Number(float64(c.endURLs)), fmt.Sprint(c.queues), fmt.Sprint(c.beast.Len()), result.Number(float64(c.endPages)),
+				result.Number(text), result.Number(c.bound(mean)), fmt.Sprintf("%.3f", ratio), result.Number(whole),
+				result.Number(c.withStar(mean)), fmt.Sprintf("%.3f", wholeRatio), result.Number(disk),
 				fmt.Sprintf("%.3f", disk/one.perURL(one.wholeDisk())))
 		}
 		more = several.perURL(several.beastRaw()) / one.perURL(one.beastRaw())
 	}
 	last := b.URLs[len(b.URLs)-1]
 	r.Tables = append(r.Tables, t)
-	costs := report.Table{Title: fmt.Sprintf("Lanes: cost of the whole crawl to %s URLs", report.Power(float64(last))),
+	costs := result.Table{Title: fmt.Sprintf("Lanes: cost of the whole crawl to %s URLs", result.Power(float64(last))),
 		Head:  []string{"lanes", "CPU", "a URL", "live heap", "scans of QF"},
 		Notes: []string{"CPU time is that of the process, so it has that of the generator of URLs."}}
 	for _, c := range []*beastCrawl{res.crawl, res.lanes} {
@@ -68,10 +68,10 @@ func (res *beastResult) reportLanes(b *Beast, r *report.Report) {
 	k := res.lanes
 	name := func(format string) string { return fmt.Sprintf(format, b.Lanes) }
 	r.Checks = append(r.Checks,
-		report.AtMost(name("%d lanes: records lost or doubled"), float64(k.in.wrong(k.out, k.left)), 0, "records"),
-		report.AtMost(name("%d lanes: pages beyond a PLD's budget in a round"), float64(k.exceeded), 0, "pages"),
-		report.AtMost(name("%d lanes: BEAST as text, share of Theorem 7's bound"), worst[0], 1, "x"),
-		report.AtMost(name("%d lanes: BEAST and STAR as text, share of the bound"), worst[1], 1, "x"),
-		report.AtMost(name("%d lanes: bytes a URL as text, compared with one lane"),
+		result.AtMost(name("%d lanes: records lost or doubled"), float64(k.in.wrong(k.out, k.left)), 0, "records"),
+		result.AtMost(name("%d lanes: pages beyond a PLD's budget in a round"), float64(k.exceeded), 0, "pages"),
+		result.AtMost(name("%d lanes: BEAST as text, share of Theorem 7's bound"), worst[0], 1, "x"),
+		result.AtMost(name("%d lanes: BEAST and STAR as text, share of the bound"), worst[1], 1, "x"),
+		result.AtMost(name("%d lanes: bytes a URL as text, compared with one lane"),
 			more, 1+lanesMargin, "x"))
 }

@@ -13,7 +13,7 @@ import (
 	"drumbeat/bench/baselines"
 	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // Options holds the parameters of Measure: check+update of links by DRUM in several forms and by other
@@ -145,7 +145,7 @@ type drumBench struct {
 }
 
 // Measure runs each measurement in a process of its own if Command names one.
-func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *result.Report, err error) {
 	if err := d.Complete(); err != nil {
 		return nil, err
 	}
@@ -186,12 +186,12 @@ type drumSet struct {
 // measureAll measures all methods once with u known keys.
 func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *drumSet) error {
 	for _, m := range b.Methods {
-		run, err := b.one(ctx, b.job(m, u), fmt.Sprintf("%s, %s keys, %d/%d", m, report.Power(float64(u)), repeat+1, b.Repeats))
+		run, err := b.one(ctx, b.job(m, u), fmt.Sprintf("%s, %s keys, %d/%d", m, result.Power(float64(u)), repeat+1, b.Repeats))
 		if err != nil {
 			return err
 		}
 		if run.Skipped != "" {
-			set.skipped = append(set.skipped, fmt.Sprintf("%s with %s keys was not measured: %s", m, report.Power(float64(u)), run.Skipped))
+			set.skipped = append(set.skipped, fmt.Sprintf("%s with %s keys was not measured: %s", m, result.Power(float64(u)), run.Skipped))
 			continue
 		}
 		set.runs = append(set.runs, run)

@@ -14,8 +14,6 @@
 // cpu-ns/op is the CPU time of this process; servers are separate processes. -corpus takes directories of
 // HTML files instead of generated pages; then a test also compares all URLs of those files with
 // the results of libraries.
-//
-// Command bench/lab/plot draws the figures of the reports that drumbeat bench --out saves.
 package main
 
 import (

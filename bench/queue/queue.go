@@ -10,7 +10,7 @@ import (
 
 	benchdisk "drumbeat/bench/disk"
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
@@ -108,8 +108,8 @@ type queueMeasure struct {
 }
 
 // of computes a figure for every repeat.
-func (m *queueMeasure) of(f func(s queueSample) float64) report.Sample {
-	return report.Of(m.samples, f)
+func (m *queueMeasure) of(f func(s queueSample) float64) result.Sample {
+	return result.Of(m.samples, f)
 }
 
 // Figures of a sample.
@@ -163,12 +163,12 @@ type diskKey struct {
 }
 
 // Measure checks ctx about every thousand records. It leaves nothing on disk.
-func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *result.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
 	}
 	b.progress = progress
-	rep := report.New("queue", "Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
+	rep := result.New("queue", "Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
 	r := &queueRun{opt: b, random: map[int]*queueRecords{}, disk: map[diskKey][]float64{}}
 	// Appending and reading at once has twice the bytes on disk.
 	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 3*b.Bytes); err != nil {
@@ -251,7 +251,7 @@ func (r *queueRun) repeat(ctx context.Context, repeat int) error {
 		way := urls
 		way.block = block
 		if block != b.BlockBytes {
-			add("URLs in blocks of "+report.BinaryBytes(block), func() error { return r.appendRead(ctx, way) })
+			add("URLs in blocks of "+result.BinaryBytes(block), func() error { return r.appendRead(ctx, way) })
 		}
 	}
 	return steps[len(steps)-1]

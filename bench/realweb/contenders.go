@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // Names of the contenders.
@@ -24,7 +24,7 @@ var contenders = []string{wget2Name, bareName, bareNoStoreName, drumbeatName, no
 var crawlers = []string{wget2Name, drumbeatName, noStoreName}
 
 // ratios adds the ratios of medians to the report.
-func (r *trials) ratios(rep *report.Report) {
+func (r *trials) ratios(rep *result.Report) {
 	r.runs.ratios(rep, "Race", (*trial).rate, (*trial).cpuMillis, []ratio{{drumbeatName, wget2Name, r.LeastWget2, 0},
 		{drumbeatName, bareName, r.LeastBare, r.MostCPU}, {noStoreName, bareName, 0, 0},
 		{noStoreName, bareNoStoreName, r.LeastNoStore, 0}})

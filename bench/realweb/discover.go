@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"drumbeat/bench/docweb"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // Contenders with bad hosts beside.
@@ -74,7 +74,7 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 	if err := d.all(ctx); err != nil {
 		return err
 	}
-	rep := report.New("discover", "drumbeat, wget2 and a bare loop fetch a web that the crawlers find from its seeds")
+	rep := result.New("discover", "drumbeat, wget2 and a bare loop fetch a web that the crawlers find from its seeds")
 	d.report(rep, f)
 	return finish(rep, c.Out, c.Check)
 }

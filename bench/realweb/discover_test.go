@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"drumbeat/bench/docweb"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // reader walks a web of docweb by HTTP with other parsers than drumbeat's.
@@ -240,7 +240,7 @@ func TestDiscoverReport(t *testing.T) {
 		expect: s.Web().Expected(1),
 		runs:   runs[*discoverTrial]{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
 	half.slots = map[string]float64{"politeness": 0.75, "disk": 0.25}
-	rep := report.New("discover", "test")
+	rep := result.New("discover", "test")
 	d.report(rep, s.Web().Figures())
 	failed := 0
 	for _, c := range rep.Checks {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/internal/cputime"
 )
 
@@ -23,7 +23,7 @@ type raceFlags struct {
 	Pairs     int           `default:"5" help:"Number of trials of each contender, alternately."`
 	Limit     time.Duration `default:"5m" help:"Maximum duration of a trial."`
 	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
-	Out       string        `help:"Also write the report to this directory, as text and JSON; go run ./bench/lab/plot draws its figure."`
+	Out       string        `help:"Also write the report to this directory, as text and JSON."`
 	LeastBare float64       `help:"Target: at least N times the pages/s of the bare loop."`
 	MostCPU   float64       `name:"most-cpu" help:"Target: at most N times the CPU per page of the bare loop."`
 }
@@ -73,7 +73,7 @@ func (f *raceFlags) wget2(seeds, library, names string, hosts int, dir string, f
 }
 
 // describe puts the command lines of the contenders and the version of wget2 into a report.
-func (f *raceFlags) describe(rep *report.Report, contenders []string, work string, command func(name string) *exec.Cmd) {
+func (f *raceFlags) describe(rep *result.Report, contenders []string, work string, command func(name string) *exec.Cmd) {
 	for _, name := range contenders {
 		cmd := command(name)
 		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), work, "WEB"))
@@ -193,7 +193,7 @@ func (s *servers) cpu() (sum time.Duration) {
 type runs[T any] map[string][]T
 
 func (r runs[T]) median(name string, figure func(T) float64) float64 {
-	return report.Of(r[name], figure).Median()
+	return result.Of(r[name], figure).Median()
 }
 
 func (r runs[T]) last(name string) T { return r[name][len(r[name])-1] }
@@ -205,8 +205,8 @@ type column[T any] struct {
 }
 
 // medians returns a table with a row for each contender.
-func (r runs[T]) medians(title string, contenders []string, columns []column[T]) report.Table {
-	t := report.Table{Title: title, Head: []string{"contender"}}
+func (r runs[T]) medians(title string, contenders []string, columns []column[T]) result.Table {
+	t := result.Table{Title: title, Head: []string{"contender"}}
 	for _, c := range columns {
 		t.Head = append(t.Head, c.head)
 	}
@@ -221,10 +221,10 @@ func (r runs[T]) medians(title string, contenders []string, columns []column[T])
 }
 
 // spread inserts the least and the largest pages/s after the first column of medians.
-func (r runs[T]) spread(t *report.Table, rate func(T) float64) {
+func (r runs[T]) spread(t *result.Table, rate func(T) float64) {
 	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
 	for i, row := range t.Rows {
-		t.Rows[i] = slices.Insert(row, 1, report.Of(r[row[0]], rate).Spread())
+		t.Rows[i] = slices.Insert(row, 1, result.Of(r[row[0]], rate).Spread())
 	}
 }
 
@@ -236,8 +236,8 @@ type ratio struct {
 
 // ratios adds the ratios of medians to a report, of those pairs that have run: a table, a line for each, and
 // the checks.
-func (r runs[T]) ratios(rep *report.Report, benchmark string, rate, cpu func(T) float64, list []ratio) {
-	t := report.Table{Title: "ratios of the medians", Head: []string{"ratio", "pages/s", "CPU per page"}}
+func (r runs[T]) ratios(rep *result.Report, benchmark string, rate, cpu func(T) float64, list []ratio) {
+	t := result.Table{Title: "ratios of the medians", Head: []string{"ratio", "pages/s", "CPU per page"}}
 	for _, q := range list {
 		if len(r[q.over]) == 0 || len(r[q.under]) == 0 {
 			continue
@@ -245,38 +245,15 @@ func (r runs[T]) ratios(rep *report.Report, benchmark string, rate, cpu func(T) 
 		rates, cpus := r.median(q.over, rate)/r.median(q.under, rate), r.median(q.over, cpu)/r.median(q.under, cpu)
 		t.Add(q.over+"/"+q.under, fmt.Sprintf("%.2f", rates), fmt.Sprintf("%.2f", cpus))
 		rep.Add("Benchmark"+benchmark+"Ratio/over="+q.over+"/under="+q.under, 1,
-			report.Metric{Value: rates, Unit: "pages/s-ratio"}, report.Metric{Value: cpus, Unit: "cpu-ratio"})
+			result.Metric{Value: rates, Unit: "pages/s-ratio"}, result.Metric{Value: cpus, Unit: "cpu-ratio"})
 		if q.leastRate > 0 {
-			rep.Checks = append(rep.Checks, report.AtLeast("pages/s of "+q.over+" over "+q.under, rates, q.leastRate, "x"))
+			rep.Checks = append(rep.Checks, result.AtLeast("pages/s of "+q.over+" over "+q.under, rates, q.leastRate, "x"))
 		}
 		if q.mostCPU > 0 {
-			rep.Checks = append(rep.Checks, report.AtMost("CPU per page of "+q.over+" over "+q.under, cpus, q.mostCPU, "x"))
+			rep.Checks = append(rep.Checks, result.AtMost("CPU per page of "+q.over+" over "+q.under, cpus, q.mostCPU, "x"))
 		}
 	}
 	if len(t.Rows) > 0 {
 		rep.Tables = append(rep.Tables, t)
 	}
-}
-
-// figureStep is the width of a point of the figure.
-const figureStep = 250 * time.Millisecond
-
-// figure plots the pages/s over time in the last trials, whose pages ended at ends before span was over.
-func (r runs[T]) figure(contenders []string, of func(T) (ends []time.Duration, span time.Duration)) report.Figure {
-	f := report.Figure{Name: "rate", Title: "Pages answered, last trial of each", X: "seconds from start", Y: "pages/s"}
-	for _, name := range contenders {
-		ends, span := of(r.last(name))
-		counts := make([]float64, int(span/figureStep)+1)
-		for _, at := range ends {
-			if i := int(at / figureStep); i >= 0 && i < len(counts) {
-				counts[i]++
-			}
-		}
-		s := report.Series{Name: name}
-		for i, n := range counts {
-			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(), Y: n / figureStep.Seconds()})
-		}
-		f.Series = append(f.Series, s)
-	}
-	return f
 }

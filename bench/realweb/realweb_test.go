@@ -111,8 +111,8 @@ func TestRefreshTarget(t *testing.T) {
 	}
 }
 
-// result is the output of a crawl without faults.
-func result(k *walk) ([]capture, *requests) {
+// flawless is the output of a crawl without faults.
+func flawless(k *walk) ([]capture, *requests) {
 	var list []capture
 	log := &requests{byURL: map[string]int{}, hosts: map[string]visits{}}
 	for u, a := range k.fetched {
@@ -162,7 +162,7 @@ func TestComparisonFinds(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, log := result(k)
+			list, log := flawless(k)
 			found := &comparison{walk: k, captured: map[string]capture{}}
 			list = c.spoil(list, log)
 			found.captures(list)

@@ -7,13 +7,12 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // report fills rep from the trials.
-func (r *trials) report(rep *report.Report, k *walk) {
+func (r *trials) report(rep *result.Report, k *walk) {
 	bytes, plain := int64(0), int64(0)
 	sums := map[string]int64{}
 	for u := range r.pages {
@@ -43,8 +42,6 @@ func (r *trials) report(rep *report.Report, k *walk) {
 	rep.Tables = append(rep.Tables, r.table())
 	r.ratios(rep)
 	rep.Tables = append(rep.Tables, r.found(k))
-	rep.Figures = append(rep.Figures, r.runs.figure([]string{wget2Name, drumbeatName, bareName},
-		func(l *trial) ([]time.Duration, time.Duration) { return l.ends, l.wall }))
 	missing, extra := 0, 0
 	for _, l := range slices.Concat(r.runs[drumbeatName], r.runs[noStoreName]) {
 		m, e := r.compare(l)
@@ -52,8 +49,8 @@ func (r *trials) report(rep *report.Report, k *walk) {
 		e = slices.DeleteFunc(e, func(u string) bool { return c.whyExtra(u) != noneFound })
 		missing, extra = max(missing, len(m)), max(extra, len(e))
 	}
-	rep.Checks = append(rep.Checks, report.AtMost("pages of the walk that drumbeat missed", float64(missing), 0, "pages"),
-		report.AtMost("pages beyond the walk that drumbeat fetched", float64(extra), 0, "pages"))
+	rep.Checks = append(rep.Checks, result.AtMost("pages of the walk that drumbeat missed", float64(missing), 0, "pages"),
+		result.AtMost("pages beyond the walk that drumbeat fetched", float64(extra), 0, "pages"))
 	differ := 0
 	want := r.pagesOf(drumbeatName)
 	for _, name := range contenders {
@@ -61,18 +58,18 @@ func (r *trials) report(rep *report.Report, k *walk) {
 			differ++
 		}
 	}
-	rep.Checks = append(rep.Checks, report.AtMost("contenders that fetched other pages than drumbeat", float64(differ), 0, "contenders"))
+	rep.Checks = append(rep.Checks, result.AtMost("contenders that fetched other pages than drumbeat", float64(differ), 0, "contenders"))
 }
 
-func metrics(l *trial) []report.Metric {
-	return []report.Metric{{Value: float64(l.wall.Nanoseconds()) / float64(len(l.log.pages)), Unit: "ns/op"},
+func metrics(l *trial) []result.Metric {
+	return []result.Metric{{Value: float64(l.wall.Nanoseconds()) / float64(len(l.log.pages)), Unit: "ns/op"},
 		{Value: l.rate(), Unit: "pages/s"}, {Value: l.perPage(l.cpu), Unit: "cpu-us/page"},
 		{Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"}, {Value: 100 * l.idle, Unit: "idle-%"},
 		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}}
 }
 
 // table returns the medians.
-func (r *trials) table() report.Table {
+func (r *trials) table() result.Table {
 	t := r.runs.medians("medians", contenders, []column[*trial]{
 		{"pages/s", "%.0f", (*trial).rate},
 		{"CPU ms/page", "%.3f", (*trial).cpuMillis},
@@ -90,8 +87,8 @@ func (r *trials) table() report.Table {
 }
 
 // found compares the pages of each crawler with the walk.
-func (r *trials) found(k *walk) report.Table {
-	t := report.Table{Title: fmt.Sprintf("pages found; the walk has %d", len(r.pages)),
+func (r *trials) found(k *walk) result.Table {
+	t := result.Table{Title: fmt.Sprintf("pages found; the walk has %d", len(r.pages)),
 		Head: []string{"contender", "pages", "missed", "beyond the walk", "explained", "requests", "doubled"}}
 	var examples []string
 	c := comparison{walk: k}

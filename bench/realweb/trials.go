@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // Webs that differ in more than their packages.
@@ -43,7 +43,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	r := &trials{raceCmd: &c, runs: runs[*trial]{}, began: time.Now()}
-	rep := report.New("race", "drumbeat, wget2 and a bare loop fetch the same static web of real HTML")
+	rep := result.New("race", "drumbeat, wget2 and a bare loop fetch the same static web of real HTML")
 	if r.web, err = newTrialWeb(ctx, &c); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 }
 
 // finish prints a report, saves it to out if that is set, and with check returns an error if a figure misses its target.
-func finish(rep *report.Report, out string, check bool) error {
+func finish(rep *result.Report, out string, check bool) error {
 	if err := rep.Write(os.Stdout); err != nil {
 		return err
 	}

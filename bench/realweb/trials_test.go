@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/internal/simweb"
 )
 
@@ -179,7 +179,7 @@ func TestRatios(t *testing.T) {
 		noStoreName:     {run(100, time.Second/16, time.Second/8)},
 		bareNoStoreName: {run(100, time.Second/16, time.Second/8)},
 	}}
-	rep := report.New("race", "test")
+	rep := result.New("race", "test")
 	r.ratios(rep)
 	want := [][]string{{"drumbeat/wget2", "4.00", "0.50"}, {"drumbeat/bare", "0.50", "2.00"},
 		{"drumbeat-nostore/bare", "2.00", "0.50"}, {"drumbeat-nostore/bare-nostore", "1.00", "1.00"}}

@@ -34,7 +34,7 @@ import (
 	"drumbeat/bench/measure"
 	"drumbeat/bench/model"
 	"drumbeat/bench/queue"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	crawlcmd "drumbeat/cmd/crawl"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -79,14 +79,14 @@ type output struct {
 // measure runs a measurement, which a signal stops, prints its report, and saves and checks it as the flags
 // say.
 func (o *output) measure(a *term.App,
-	run func(ctx context.Context, progress func(string)) (*report.Report, error)) error {
+	run func(ctx context.Context, progress func(string)) (*result.Report, error)) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
 	progress := func(what string) { fmt.Fprintln(a.Stderr, what) }
 	if o.Quiet {
 		progress = func(string) {}
 	}
-	var r *report.Report
+	var r *result.Report
 	err := o.Profiled(func() (err error) {
 		r, err = run(ctx, progress)
 		return err
@@ -118,7 +118,7 @@ func (o *output) measure(a *term.App,
 type benchmark[O any, P interface {
 	*O
 	Complete() error
-	Measure(ctx context.Context, progress func(what string)) (*report.Report, error)
+	Measure(ctx context.Context, progress func(what string)) (*result.Report, error)
 }] struct {
 	Options O `embed:""`
 	output
@@ -144,7 +144,7 @@ func (c *modelCmd) Run(a *term.App) error {
 	if err := c.Options.Validate(); err != nil {
 		return term.Usage(err)
 	}
-	return c.measure(a, func(context.Context, func(string)) (*report.Report, error) { return c.Options.Report() })
+	return c.measure(a, func(context.Context, func(string)) (*result.Report, error) { return c.Options.Report() })
 }
 
 // drumCmd measures in processes of their own.

@@ -138,25 +138,24 @@ var layers = map[string]layer{
 	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "state/snapshot", "state/audit", "state/changes", "state/explain", "state/history", "state", "disk", "cluster", "fetch",
 		"internal/bug", "internal/ports", "internal/human", "star"}},
 
-	"bench/report":       {0, nil},
+	"bench/result":       {0, nil},
 	"bench/links":        {0, nil},
 	"internal/linktrace": {15, []string{"internal/bug", "disk", "drum"}},
-	"bench/measure":      {5, []string{"bench/report", "disk"}},
+	"bench/measure":      {5, []string{"bench/result", "disk"}},
 	"bench/baselines":    {15, []string{"disk", "drum"}},
-	"bench/lab/plot":     {15, []string{"bench/report"}},
 	"bench/lab/pebble":   {20, []string{"bench/baselines", "disk"}},
 	"bench/lab/mercator": {20, []string{"bench/baselines", "disk", "drum"}},
-	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
-	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
-	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "internal/cputime", "drum"}},
-	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
+	"bench/benchtest":    {1, []string{"bench/result"}}, // for tests
+	"bench/model":        {30, []string{"beast", "bench/result", "drum"}},
+	"bench/disk":         {20, []string{"bench/measure", "bench/result", "disk", "internal/cputime", "drum"}},
+	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/result", "disk", "internal/cputime",
 		"drum"}},
-	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
+	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/result", "disk", "internal/cputime",
 		"queue", "weburl"}},
-	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
-	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
-	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/account", "state", "disk", "internal/cputime",
+	"bench/cache":      {35, []string{"bench/measure", "bench/result", "disk", "drum", "internal/linktrace"}},
+	"bench/checkpoint": {30, []string{"bench/measure", "bench/result", "disk", "drum"}},
+	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime", "drum", "queue", "star"}},
+	"bench/crawl": {40, []string{"bench/measure", "bench/result", "crawl", "crawl/account", "state", "disk", "internal/cputime",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
@@ -169,8 +168,8 @@ var layers = map[string]layer{
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "state/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk"}},
 	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "cluster", "cluster/nats", "internal/human"}},
-	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "internal/human", "star"}},
-	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit",
+	"cmd/plan":    {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "internal/human", "star"}},
+	"cmd/doctor": {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
 	"cmd/export":  {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human", "internal/tabular"}},
 	"cmd/extract": {46, []string{"cmd/flags", "cmd/term", "state/extract", "state", "disk", "internal/human", "internal/tabular"}},
@@ -213,7 +212,7 @@ var layers = map[string]layer{
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
 	// A separate command, which shares no code with the crawler; it runs the bare loop.
-	"bench/realweb": {16, []string{"bench/report", "bench/bareloop", "bench/docweb", "internal/cputime", "internal/simweb"}},
+	"bench/realweb": {16, []string{"bench/result", "bench/bareloop", "bench/docweb", "internal/cputime", "internal/simweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
