@@ -43,10 +43,8 @@ type Options struct {
 
 	// Methods are the names of all methods to measure; nil means those of Forms and Against.
 	Methods []string `kong:"-"`
-	// Others are methods in addition to the forms and baselines.Methods.
-	Others []baselines.Method `kong:"-"`
-	// Command is the command line of a program that calls Child with the same others. If it is empty,
-	// everything runs in this process.
+	// Command is the command line of a program that calls Child. If it is empty, everything runs in this
+	// process.
 	Command []string `kong:"-"`
 }
 
@@ -111,15 +109,15 @@ func (d *Options) names() (names []string) {
 	for _, f := range drumForms() {
 		names = append(names, f.name)
 	}
-	for _, m := range append(baselines.Methods(), d.Others...) {
+	for _, m := range baselines.Methods() {
 		names = append(names, m.Name)
 	}
 	return names
 }
 
 // find finds a method that isn't a form of DRUM.
-func find(name string, others []baselines.Method) (baselines.Method, bool) {
-	for _, m := range append(baselines.Methods(), others...) {
+func find(name string) (baselines.Method, bool) {
+	for _, m := range baselines.Methods() {
 		if m.Name == name {
 			return m, true
 		}
@@ -227,12 +225,12 @@ const (
 	verdictDisk  = 20e6
 )
 
-// verdicts compares the verdicts of all exact methods with the truth, link by link: aux is the link's
+// verdicts compares the verdicts of the methods with the truth, link by link: aux is the link's
 // number.
 func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 	for _, m := range b.Methods {
-		if m == formCached || m == baselines.Bloom {
-			continue // links that hit the cache have no number, and a Bloom filter errs
+		if m == formCached {
+			continue // links that hit the cache have no number
 		}
 		job := b.job(m, verdictKnown)
 		job.Links, job.RAMBytes, job.DiskBytes, job.CacheBytes, job.Numbered = verdictLinks, verdictRAM, verdictDisk, 1<<20, true
@@ -252,9 +250,8 @@ func (b *drumBench) job(method string, u int64) *drumJob {
 	job := &drumJob{
 		Method: method, Dirs: b.dirs, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, CacheBytes: b.CacheBytes,
 		BufferBytes: b.BufferBytes, Workers: b.Workers, Adders: b.Adders, Stream: b.stream(u), URLs: b.URLs, Links: b.Links,
-		others: b.Others,
 	}
-	if _, ok := find(method, b.Others); ok {
+	if _, ok := find(method); ok {
 		job.MaxTime, job.LoadTime = b.BaselineTime, loadTimes*b.BaselineTime
 	}
 	return job
@@ -274,7 +271,7 @@ func (b *drumBench) one(ctx context.Context, job *drumJob, what string) (run *Re
 			most = 0
 		}
 		run, err = job.spawn(ctx, b.Command, most, progress)
-		if _, ok := find(job.Method, b.Others); ok && errors.Is(err, measure.ErrMemory) {
+		if _, ok := find(job.Method); ok && errors.Is(err, measure.ErrMemory) {
 			run, err = &Result{Method: job.Method, Known: job.Stream.Known, Skipped: err.Error()}, nil
 		}
 	}

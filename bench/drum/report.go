@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"drumbeat/bench/baselines"
 	"drumbeat/bench/result"
 )
 
@@ -250,7 +249,7 @@ func (b *drumBench) check(r *result.Report, g *drumGroup) {
 	name := fmt.Sprintf("%s, %s keys: ", g.method, result.Power(float64(g.known)))
 	form, isForm := findForm(g.method)
 	for _, run := range g.runs {
-		if run.TruthKnown && g.method != baselines.Bloom && !run.Right {
+		if run.TruthKnown && !run.Right {
 			r.Checks = append(r.Checks, result.Within(name+"new URLs found, each once", float64(run.Found), float64(run.Fresh), 0, "URLs"))
 		}
 	}
@@ -321,20 +320,6 @@ func (b *drumBench) checkLine(r *result.Report, all []drumGroup) {
 // checkPairs adds the checks that compare two runs.
 func (b *drumBench) checkPairs(r *result.Report, all []drumGroup, set *drumSet) {
 	b.checkLine(r, all)
-	for i := range all {
-		ours := &all[i]
-		if ours.method != formOurs {
-			continue
-		}
-		for j := range all {
-			g := &all[j]
-			m, _ := find(g.method, b.Others)
-			if m.Target > 0 && g.known == ours.known && ours.known >= targetKeys {
-				r.Checks = append(r.Checks, result.AtLeast(fmt.Sprintf("ours against %s, %s keys: speed", g.method, result.Power(float64(g.known))),
-					ours.median((*Result).rate)/g.median((*Result).rate), m.Target, "times"))
-			}
-		}
-	}
 	for i, run := range set.skewed {
 		r.Checks = append(r.Checks, result.AtLeast(fmt.Sprintf("one key with %.0f %% of the tuples, %s keys: speed", 100*skewShare,
 			result.Power(float64(run.Known))), run.rate()/set.even[i].rate(), 0.5, "of the uniform one"))

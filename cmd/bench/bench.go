@@ -1,5 +1,5 @@
 // Package bench is the command bench: the flags of each benchmark, and what all have in common. The
-// measurements themselves are the packages below drumbeat/bench. What compares libraries is in bench/lab.
+// measurements themselves are the packages below drumbeat/bench.
 //
 // The options of a benchmark are its flags, so their struct has the tags; benchmark is the command of each.
 // output has what all share: --out, --check, --quiet and --profile, the context that a signal cancels, and
@@ -24,7 +24,6 @@ import (
 	"strings"
 	"syscall"
 
-	"drumbeat/bench/baselines"
 	"drumbeat/bench/budget"
 	"drumbeat/bench/cache"
 	"drumbeat/bench/checkpoint"
@@ -61,11 +60,6 @@ type Command struct {
 	CrawlServer crawlServerCmd `cmd:"" hidden:""`
 
 	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:""`
-}
-
-// Use adds methods to those of bench drum.
-func (c *Command) Use(others []baselines.Method) {
-	c.Drum.Options.Others, c.DrumChild.others = others, others
 }
 
 // output has the options that measurements share.
@@ -180,15 +174,15 @@ func (c *crawlCmd) Run(a *term.App) (err error) {
 
 // The processes that a benchmark starts from its own executable end with their input.
 type (
-	drumChildCmd   struct{ others []baselines.Method }
+	drumChildCmd   struct{}
 	crawlServerCmd struct{}
 )
 
 // Run reads a job and writes what was measured, or the error.
-func (c *drumChildCmd) Run(a *term.App) error {
+func (*drumChildCmd) Run(a *term.App) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
-	if err := drum.Child(ctx, a.Stdin, a.Stdout, c.others...); err != nil {
+	if err := drum.Child(ctx, a.Stdin, a.Stdout); err != nil {
 		return &term.Ended{Code: term.ExitFailure, Why: err.Error(), Quiet: true}
 	}
 	return nil

@@ -142,9 +142,7 @@ var layers = map[string]layer{
 	"bench/links":        {0, nil},
 	"internal/linktrace": {15, []string{"internal/bug", "disk", "drum"}},
 	"bench/measure":      {5, []string{"bench/result", "disk"}},
-	"bench/baselines":    {15, []string{"disk", "drum"}},
-	"bench/lab/pebble":   {20, []string{"bench/baselines", "disk"}},
-	"bench/lab/mercator": {20, []string{"bench/baselines", "disk", "drum"}},
+	"bench/baselines":    {20, []string{"disk", "drum"}},
 	"bench/benchtest":    {1, []string{"bench/result"}}, // for tests
 	"bench/model":        {30, []string{"beast", "bench/result", "drum"}},
 	"bench/disk":         {20, []string{"bench/measure", "bench/result", "disk", "internal/cputime", "drum"}},
@@ -206,7 +204,6 @@ var layers = map[string]layer{
 	"examples/hooks/words": {0, nil},
 
 	// A separate command that compares libraries.
-	"bench/lab": {50, []string{"*"}},
 
 	// The yardstick of speed.
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
@@ -352,10 +349,10 @@ func TestLayersPage(t *testing.T) {
 }
 
 // dnsSpeakers are the packages that may import the DNS library.
-var dnsSpeakers = []string{"dnscache", "internal/simweb", "bench/lab"}
+var dnsSpeakers = []string{"dnscache", "internal/simweb"}
 
-// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made
-// for tests, and of bench/lab, which measures it.
+// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, and of the servers made
+// for tests.
 func TestMiekgStaysInside(t *testing.T) {
 	_, list := sources(t)
 	for _, s := range list {
