@@ -4,7 +4,6 @@
 # npm's warcio. Exit code 0: no difference that isn't explained.
 #
 #   scripts/realweb.sh [crawl]   all of it
-#   scripts/realweb.sh check     the walk against nginx alone, without drumbeat
 #   scripts/realweb.sh serve     leave the web running, 10 minutes unless --minutes says otherwise
 #   scripts/realweb.sh race      fetch a larger web, of plain HTTP, alternately with wget2, drumbeat and a bare loop,
 #                                and compare their speed and CPU time. The crawlers find its hosts from one seed; it is
@@ -44,7 +43,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 
 command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes pairs=5 race=() extra=()
 race_web=
-case ${1-} in crawl | check | serve | race) command=$1; shift ;; esac
+case ${1-} in crawl | serve | race) command=$1; shift ;; esac
 while (($#)); do
 	case $1 in
 	--) shift; for flag in "$@"; do extra+=("--flags=$flag"); done; break ;;
@@ -137,10 +136,10 @@ if [[ $race_web && $command == serve ]]; then
 	run "$work/bin/realweb" discover-serve --web "$race_web" --minutes "$minutes" "${race[@]}"
 	exit
 fi
-case $command in
-serve) run "$work/bin/realweb" serve "${web[@]}" --minutes "$minutes"; exit ;;
-check) run "$work/bin/realweb" check "${web[@]}"; exit ;;
-esac
+if [[ $command == serve ]]; then
+	run "$work/bin/realweb" serve "${web[@]}" --minutes "$minutes"
+	exit
+fi
 
 go build -o "$work/bin/drumbeat" .
 if [[ $command == race ]]; then

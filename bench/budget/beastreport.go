@@ -32,9 +32,6 @@ func (res *beastResult) report(b *Beast, r *result.Report) {
 	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", b.PagesPerSecond)
 	res.lines(b, r)
 	r.Tables = append(r.Tables, res.table(b, m))
-	if res.lanes != nil {
-		res.reportLanes(b, r)
-	}
 	if res.naive != nil {
 		r.Tables = append(r.Tables, res.naiveTable(b, m))
 	}

@@ -174,8 +174,6 @@ func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 // drumSet holds all results.
 type drumSet struct {
 	runs []*Result
-	// skewed and even are the pairs of runs of the skewed case.
-	even, skewed []*Result
 	// numbered are the runs with verdicts compared link by link.
 	numbered []*Result
 	skipped  []string
@@ -193,28 +191,9 @@ func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *dr
 			continue
 		}
 		set.runs = append(set.runs, run)
-		if m != formEach || b.URLs != "" {
-			continue
-		}
-		for _, skew := range []float64{0, skewShare} {
-			job := b.job(m, u)
-			job.Stream.UniqueShare, job.Skew = 1-skewShare, skew
-			run, err := b.one(ctx, job, fmt.Sprintf("%s, one key with %.0f %% of all tuples", m, 100*skew))
-			if err != nil {
-				return err
-			}
-			if skew == 0 {
-				set.even = append(set.even, run)
-			} else {
-				set.skewed = append(set.skewed, run)
-			}
-		}
 	}
 	return nil
 }
-
-// skewShare is the share of tuples with the same key in the skewed case.
-const skewShare = 0.9
 
 // verdictLinks and verdictKnown are the sizes at which verdicts are compared link by link, with verdictRAM
 // as R: enough for several passes.

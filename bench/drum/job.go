@@ -32,8 +32,6 @@ type drumJob struct {
 	MaxTime time.Duration
 	// LoadTime bounds the time to load the known keys; 0 means no limit.
 	LoadTime time.Duration
-	// Skew is the share of links to one URL.
-	Skew float64
 	// Numbered makes the aux of each link its number in the stream, to compare verdicts link by link.
 	Numbered bool
 

@@ -91,18 +91,13 @@ func (b *drumBench) report(set *drumSet) *result.Report {
 		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=%s", result.Power(float64(run.Known)), result.BinaryBytes(int(b.RAMBytes)), run.Method),
 			run.Links, run.metrics(b.DiskBytes)...)
 	}
-	for i, run := range set.skewed {
-		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=each/skew=0.9", result.Power(float64(run.Known)), result.BinaryBytes(int(b.RAMBytes))),
-			run.Links, run.metrics(b.DiskBytes)...)
-		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=each/skew=0", result.Power(float64(run.Known)), result.BinaryBytes(int(b.RAMBytes))),
-			set.even[i].Links, set.even[i].metrics(b.DiskBytes)...)
-	}
 	all := groups(set.runs)
 	r.Tables = append(r.Tables, b.speedTable(all), b.diskTable(all), verdictTable(all, set.numbered))
 	for i := range all {
 		b.check(r, &all[i])
 	}
-	b.checkPairs(r, all, set)
+	b.checkLine(r, all)
+	b.checkNumbered(r, set)
 	r.Notes = append(r.Notes, set.skipped...)
 	return r
 }
@@ -317,13 +312,8 @@ func (b *drumBench) checkLine(r *result.Report, all []drumGroup) {
 		result.Power(float64(most)), slope), last.nanos, line[0].nanos+slope*(last.bytes-line[0].bytes), 0.2, "ns/link"))
 }
 
-// checkPairs adds the checks that compare two runs.
-func (b *drumBench) checkPairs(r *result.Report, all []drumGroup, set *drumSet) {
-	b.checkLine(r, all)
-	for i, run := range set.skewed {
-		r.Checks = append(r.Checks, result.AtLeast(fmt.Sprintf("one key with %.0f %% of the tuples, %s keys: speed", 100*skewShare,
-			result.Power(float64(run.Known))), run.rate()/set.even[i].rate(), 0.5, "of the uniform one"))
-	}
+// checkNumbered adds the check of verdicts link by link.
+func (b *drumBench) checkNumbered(r *result.Report, set *drumSet) {
 	wrong := 0
 	for _, run := range set.numbered {
 		if !run.Right {

@@ -16,7 +16,7 @@
 //
 // model.go predicts nginx's responses from the files. links.go takes links from the tree of
 // golang.org/x/net/html and resolves them with nlnwa/whatwg-url; walk.go follows them from the hub, by the
-// rules that package parse states for drumbeat. "check" compares the prediction with nginx, by net/http.
+// rules that package parse states for drumbeat.
 //
 // # The comparison
 //
