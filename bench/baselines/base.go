@@ -142,25 +142,6 @@ func (b *base) emit(links []Link, fresh []bool) error {
 	return b.fail("emit", b.o.Emit(first, links, fresh))
 }
 
-// answer accepts links for a store that has their verdicts immediately. insert sets the verdicts of a few
-// links.
-func (b *base) answer(links []Link, insert func(links []Link, fresh []bool) error) error {
-	if err := b.checkLinks(links); err != nil {
-		return err
-	}
-	for len(links) > 0 {
-		n := min(len(links), emitLinks)
-		if err := insert(links[:n], b.fresh[:n]); err != nil {
-			return b.fail("add", err)
-		}
-		if err := b.emit(links[:n], b.fresh[:n]); err != nil {
-			return err
-		}
-		links = links[n:]
-	}
-	return nil
-}
-
 // put adds a link to the batch for Emit. link.Text must stay valid until the batch is emitted.
 func (b *base) put(link Link, fresh bool) error {
 	b.links = append(b.links, link)

@@ -9,9 +9,9 @@ import (
 
 // The methods.
 const (
+	MercatorA = "mercator-a"
 	MercatorB = "mercator-b"
 	Polybot   = "polybot"
-	Bloom     = "bloom"
 )
 
 // ErrClosed is returned by calls after Close.
@@ -86,8 +86,7 @@ type Stats struct {
 	// MergeBytes and MergeKeys are the total sizes of all versions of that file that merges read and wrote.
 	// Their quotient is H for Mercator-B and bq for Polybot.
 	MergeBytes, MergeKeys int64
-	// FileBytes is the current size of the file of known keys, or of all files of an Index; 0 if there are
-	// none.
+	// FileBytes is the current size of the file of known keys; 0 if there is none.
 	FileBytes int64
 	// RAMBytes is the total size of all buffers, tables and caches.
 	RAMBytes int64
@@ -102,8 +101,6 @@ type Method struct {
 	// chunks in sequence, so the page cache would cost RAM within the same limit and a second copy of each
 	// byte, without benefit.
 	PastCache bool
-	// Target is the speed that DRUM must reach, as a multiple of this method's; 0 means no target.
-	Target float64
 }
 
 // Methods returns the methods of this package, in the paper's order.
@@ -112,7 +109,7 @@ func Methods() []Method {
 		return Method{Name: name, PastCache: past, Open: func(o Options) (Store, error) { return openAs(name, o, open) }}
 	}
 	return []Method{
-		method(MercatorB, true, openMercatorB), method(Polybot, true, openPolybot), method(Bloom, false, openBloom),
+		method(MercatorA, false, openMercatorA), method(MercatorB, true, openMercatorB), method(Polybot, true, openPolybot),
 	}
 }
 

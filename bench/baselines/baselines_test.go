@@ -98,61 +98,22 @@ func (w *truth) emit(first int64, links []Link, fresh []bool) error {
 	return nil
 }
 
-// Names returns the names of the methods and "mapped", a map behind NewBatched.
+// Names returns the names of the methods.
 func Names() (names []string) {
-	for _, m := range testMethods() {
+	for _, m := range Methods() {
 		names = append(names, m.Name)
 	}
 	return names
 }
 
-func testMethods() []Method {
-	return append(Methods(), Method{Name: mapped, Open: func(o Options) (Store, error) {
-		return NewBatched(mapped, o, o.RAMBytes-2*emitBytes, func() (Index, error) { return mapIndex{}, nil })
-	}})
-}
-
 // Open opens a store of the named method.
 func Open(name string, o Options) (Store, error) {
-	for _, m := range testMethods() {
+	for _, m := range Methods() {
 		if m.Name == name {
 			return m.Open(o)
 		}
 	}
 	panic(name)
-}
-
-const mapped = "mapped"
-
-// mapIndex is an Index in a map.
-type mapIndex map[uint64]bool
-
-func (m mapIndex) Load(keys []uint64) error {
-	for _, k := range keys {
-		m[k] = true
-	}
-	return nil
-}
-
-func (m mapIndex) Check(ctx context.Context, b Batch) error {
-	for i := range b.Len() {
-		if i > 0 && b.Key(i) < b.Key(i-1) {
-			return errors.New("the batch isn't sorted")
-		}
-		if !m[b.Key(i)] {
-			b.SetFresh(i)
-		}
-		m[b.Key(i)] = true
-	}
-	return ctx.Err()
-}
-
-func (m mapIndex) Stats(*Stats) {}
-func (m mapIndex) Close() error { return nil }
-
-// exact returns the names of the methods without errors.
-func exact() []string {
-	return slices.DeleteFunc(Names(), func(n string) bool { return n == Bloom })
 }
 
 // openTest opens a store with small batches on fsys.
@@ -173,14 +134,14 @@ func shrink(s Store, n int) {
 	case *polybot:
 		s.allocate(64)
 		s.texts = s.texts[:0:n]
-	case *batched:
+	case *mercatorA:
 		s.batch = s.batch[:0:min(n, cap(s.batch))]
 	}
 }
 
 // TestVerdicts: random links in batches of random sizes, with flushes, get the same verdicts as from a map.
 func TestVerdicts(t *testing.T) {
-	for _, name := range exact() {
+	for _, name := range Names() {
 		for _, batch := range []int{1, 7, 1000, 15000} {
 			t.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(t *testing.T) {
 				rng := newRand(t)

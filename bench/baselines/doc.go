@@ -1,14 +1,13 @@
 // Package baselines holds the methods of check+update with which DRUM is compared. They answer the same
 // stream of links through one interface, Store, with the same RAM, on the same file system:
 //
+//   - mercator-a: Mercator of 1999. It looks hashes up by seeks in a sorted file.
 //   - mercator-b: Mercator of 2001, equation (1). It sorts a batch of hashes with pointers and merges it
 //     with the sorted file of all hashes; text waits in a file in order of arrival.
 //   - polybot: equation (2). It sorts the text of a batch in RAM and merges it with the sorted text of all
 //     URLs, which is stored without common prefixes.
-//   - bloom: a Bloom filter that fills the RAM. It is fast and loses URLs.
 //
-// All except bloom give DRUM's answers, link by link. NewBatched makes a Store of any other store of keys,
-// an Index; bench/lab uses that to compare Pebble.
+// All give DRUM's answers, link by link.
 //
 // # Departures from the papers
 //
@@ -16,6 +15,10 @@
 // crash. The merging methods have one batch in all of the RAM instead of two halves, which doubles m of
 // Theorem 1 but makes the caller wait for a merge. During a merge, goroutines read and write ahead in a few
 // chunks of 1 MiB. They bypass the page cache if the FS is disk.Direct; see PastCache.
+//
+// Mercator-A: links of many pages are resolved together, which saves seeks. Up to 16 look-ups run at once,
+// enough for the queue of a solid-state disk. Mercator kept the recent keys unsorted on disk, too; a merge
+// sorts them here.
 //
 // Mercator-B: H is 8. The pointer has 8 bytes and contains the length of the text, so the text has no
 // headers.
@@ -41,6 +44,8 @@
 // # Memory and disk
 //
 // RAMBytes bounds the total size of all buffers, see Stats.RAMBytes. The runtime, stacks and the overhead
-// of Go's heap come on top. Files are in a directory of their own, which Close removes: the sorted file,
-// twice during a merge, and the text of a batch.
+// of Go's heap come on top. Mercator-A gives a quarter to the cache of popular keys, a quarter to waiting links
+// with their texts, a quarter to recent keys at 64 bytes each in a map, and the rest to merges and to the first
+// keys of blocks, 16 bytes for 341 known keys. Files are in a directory of their own, which Close removes: the
+// sorted file, twice during a merge, and the text of a batch.
 package baselines

@@ -25,8 +25,8 @@ func TestOpenRefuses(t *testing.T) {
 		{MercatorB, func(o *Options) { o.FS = nil }, "want a file system"},
 		{MercatorB, func(o *Options) { o.Dir = "" }, "want a file system"},
 		{MercatorB, func(o *Options) { o.Emit = nil }, "want a file system"},
-		{mapped, func(o *Options) { o.RAMBytes = MinRAMBytes - 1 }, "RAM of"},
-		{Bloom, func(o *Options) { o.RAMBytes = MaxRAMBytes + 1 }, "RAM of"},
+		{MercatorA, func(o *Options) { o.RAMBytes = MinRAMBytes - 1 }, "RAM of"},
+		{Polybot, func(o *Options) { o.RAMBytes = MaxRAMBytes + 1 }, "RAM of"},
 	} {
 		o := good
 		c.change(&o)
@@ -268,45 +268,29 @@ func TestCloseEarly(t *testing.T) {
 	}
 }
 
-// TestBloom: no known link is reported as new, and the share of lost new links is small enough.
-func TestBloom(t *testing.T) {
-	for _, c := range []struct {
-		bitsPerKey int
-		most       float64 // largest share lost, of the last tenth
-	}{{10, .012}, {20, .0003}} {
-		var verdicts []bool
-		s := openTest(t, Bloom, memfs.New(1), func(_ int64, _ []Link, fresh []bool) error {
-			verdicts = append(verdicts, fresh...)
-			return nil
-		})
-		n := MinRAMBytes * 8 / c.bitsPerKey
-		add := func(from, to int) (fresh int) {
-			links := make([]Link, 0, to-from)
-			var key [8]byte
-			for i := from; i < to; i++ {
-				key = [8]byte{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}
-				links = append(links, Link{xxhash.Sum64(key[:]), key[:1]})
-			}
-			verdicts = verdicts[:0]
-			if err := s.Add(links); err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range verdicts {
-				if f {
-					fresh++
-				}
-			}
-			return fresh
-		}
-		add(0, n-n/10)
-		lost := 1 - float64(add(n-n/10, n))/float64(n/10)
-		t.Logf("%d bits a key: %.5f lost", c.bitsPerKey, lost)
-		if lost > c.most || lost == 0 {
-			t.Errorf("%d bits a key: %.5f lost, want at most %.5f", c.bitsPerKey, lost, c.most)
-		}
-		if again := add(0, n); again != 0 {
-			t.Errorf("%d bits a key: %d known links called new", c.bitsPerKey, again)
-		}
-		closeFault(t, s)
+// TestMercatorALoad: keys without a text are known by their number, and survive merges.
+func TestMercatorALoad(t *testing.T) {
+	mem := memfs.New(1)
+	w := newTruth(t)
+	s := openTest(t, MercatorA, mem, w.emit)
+	keys := sortedKeys(30_000)
+	if err := errors.Join(s.Load(keys[:9_000]), s.Load(keys[9_000:])); err != nil {
+		t.Fatal(err)
 	}
+	for n := 0; n < 60_000; n += 1000 {
+		links := make([]Link, 1000)
+		for i := range links {
+			links[i] = link((n + i) % 40_000)
+		}
+		w.add(links)
+		if err := s.Add(links); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush(t, s, w)
+	st := s.Stats()
+	if st.Known != 30_000+int64(len(w.seen)) || st.Merges < 2 || st.FileBytes < siteKeyBytes*30_000 {
+		t.Errorf("%+v, want %d known and some merges", st, 30_000+len(w.seen))
+	}
+	closeTest(t, s, MercatorA, mem)
 }

@@ -139,12 +139,11 @@ func heldBytes(t *testing.T, s Store) int64 {
 		held(&s.base)
 		buffers(s.bufs)
 		sum += int64(cap(s.texts))*textRefBytes + int64(cap(s.arena)) + int64(cap(s.old))
-	case *batched:
+	case *mercatorA: // with the room of its maps
 		held(&s.base)
-		sum += int64(cap(s.batch))*pairBytes + int64(cap(s.arena))
-	case *bloomFilter:
-		held(&s.base)
-		sum += int64(len(s.blocks)) * 64
+		buffers(s.bufs)
+		sum += s.o.RAMBytes/4 + int64(s.most)*recentBytes + int64(s.blocks)*firstBytes +
+			int64(cap(s.batch))*siteLinkBytes + 4*int64(cap(s.order)) + int64(cap(s.arena))
 	default:
 		t.Fatalf("store %T", s)
 	}

@@ -3,15 +3,12 @@ package budget
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"runtime"
 	"slices"
 
 	"drumbeat/beast"
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
-	"drumbeat/internal/cputime"
+	"drumbeat/bench/result"
 )
 
 // Beast holds the parameters of the measurement of budget enforcement: virtual crawls in virtual time. Its
@@ -27,8 +24,6 @@ type Beast struct {
 	URLBytes       int     `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B"`
 	PagesPerSecond float64 `type:"count" placeholder:"N" default:"3100"`
 	Spam           float64 `type:"fraction" placeholder:"SHARE" default:"0.2"`
-
-	Lanes int `type:"count" placeholder:"K" default:"1"`
 
 	Compress bool
 
@@ -47,7 +42,6 @@ func (b *Beast) Complete() error {
 	}
 	measure.Default(&b.PLDs, measure.Quick(b.Quick, 200, 2000))
 	measure.Default(&b.Budget, 10)
-	measure.Default(&b.Lanes, 1)
 	measure.Default(&b.URLBytes, 110)
 	measure.Default(&b.UniquePerPage, 6.5)
 	measure.Default(&b.PagesPerSecond, 3100)
@@ -57,7 +51,6 @@ func (b *Beast) Complete() error {
 	need(*b.NaiveURLs >= 0, "%d URLs through the naive scheme", *b.NaiveURLs)
 	need(b.PLDs >= 1 && b.PLDs <= 1<<28, "%d PLDs: want 1 to 2^28", b.PLDs)
 	need(b.Budget >= 1 && b.Budget <= 10_000, "budget %d: want 1 to 10,000", b.Budget)
-	need(b.Lanes >= 1 && b.Lanes <= beast.MaxLanes, "%d lanes: want 1 to %d", b.Lanes, beast.MaxLanes)
 	need(b.URLBytes >= leastURLBytes && b.URLBytes <= 512, "URLs of %d bytes: want %d to 512", b.URLBytes, leastURLBytes)
 	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "%g unique URLs per page: want more than 1, at most 1000", b.UniquePerPage)
 	need(b.PagesPerSecond > 0 && b.PagesPerSecond <= 1e9, "%g pages a second", b.PagesPerSecond)
@@ -83,18 +76,17 @@ func (b *Beast) diskBytes() int64 {
 type beastResult struct {
 	web   *budgetWeb
 	crawl *beastCrawl
-	lanes *beastCrawl // with several lanes; nil if b.Lanes is 1
 	naive *naiveCrawl // nil if the naive scheme was skipped
 }
 
 // Measure crawls a virtual web with BEAST and with the naive scheme. It calls progress at most a few times
 // a second.
-func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *result.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
 	}
 	b.progress = progress
-	r := report.New("beast", "Budget enforcement: disk rate against crawl size")
+	r := result.New("beast", "Budget enforcement: disk rate against crawl size")
 	scratch, err := measure.NewScratch("beast", b.Dirs, b.diskBytes())
 	if err != nil {
 		return nil, err
@@ -126,42 +118,18 @@ func (res *beastResult) crawls(ctx context.Context, b *Beast, scratch *measure.S
 			return err
 		}
 	}
-	if res.crawl, err = runBeast(ctx, b, scratch, res.web, 1); err != nil || b.Lanes == 1 {
-		return err
-	}
-	res.lanes, err = runBeast(ctx, b, scratch, newBudgetWeb(b), b.Lanes)
-	return err
-}
-
-// runBeast crawls a web with a number of lanes.
-func runBeast(ctx context.Context, b *Beast, scratch *measure.Scratch, web *budgetWeb, lanes int) (*beastCrawl, error) {
 	set, err := scratch.Set()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	before := liveHeap()
-	c, err := openBeastCrawl(ctx, b, set, web, lanes)
-	if err != nil {
-		return nil, err
+	if res.crawl, err = openBeastCrawl(ctx, b, set, res.web); err != nil {
+		return err
 	}
-	what := "BEAST"
-	if lanes > 1 {
-		what = fmt.Sprintf("BEAST, %d lanes", lanes)
-	}
-	last, tell, began := b.URLs[len(b.URLs)-1], measure.EverySecond(b.progress), cputime.Process()
-	err = c.run(ctx, last, func(c *beastCrawl) {
-		tell("%s: %d of %d URLs, %d pages crawled, %d scans of QF", what, c.now.urls, last, c.now.pages, len(c.stages))
+	last, tell := b.URLs[len(b.URLs)-1], measure.EverySecond(b.progress)
+	err = res.crawl.run(ctx, last, func(c *beastCrawl) {
+		tell("BEAST: %d of %d URLs, %d pages crawled, %d scans of QF", c.now.urls, last, c.now.pages, len(c.stages))
 	})
-	c.cpu, c.heap = cputime.Process()-began, liveHeap()-before
-	return c, errors.Join(err, c.close())
-}
-
-// liveHeap returns the bytes of live objects on the Go heap.
-func liveHeap() int64 {
-	runtime.GC()
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
-	return int64(s.HeapAlloc)
+	return errors.Join(err, res.crawl.close())
 }
 
 // perPage returns the given bytes per page of the stage.

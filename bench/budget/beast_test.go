@@ -122,7 +122,7 @@ type modelLedger struct{ next, used int64 }
 func TestBeastModel(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 100, UniquePerPage: 3.5, Spam: 0.3, URLs: []int64{1.5e5}})
 	ctx := context.Background()
-	c, err := openBeastCrawl(ctx, &b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b), 1)
+	c, err := openBeastCrawl(ctx, &b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestRunBeast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: new(int64(1e5)), Lanes: 4})
+	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: new(int64(1e5))})
 	var told []string
 	progress := func(what string) { told = append(told, what) }
 	r, err := b.Measure(context.Background(), progress)
@@ -234,11 +234,10 @@ func TestRunBeast(t *testing.T) {
 			t.Errorf("%s", c)
 		}
 	}
-	if len(r.Checks) < 15 || len(r.Tables) != 4 || len(told) == 0 || len(r.Figures) != 1 || len(r.Figures[0].Series) != 7 {
-		t.Errorf("got %d checks, %q, %d figures", len(r.Checks), told, len(r.Figures))
+	if len(r.Checks) < 15 || len(r.Tables) != 2 || len(told) == 0 {
+		t.Errorf("got %d checks, %q", len(r.Checks), told)
 	}
-	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends",
-		"with 1 lane and with 4", "4 lanes: BEAST as text")
+	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends")
 	benchtest.Empty(t, b.Dirs[0])
 }
 
@@ -332,10 +331,10 @@ func TestBudgetWeb(t *testing.T) {
 
 func TestBeastValidate(t *testing.T) {
 	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: new(int64(-1)), PLDs: -1, Budget: 20_000, URLBytes: 10, UniquePerPage: 1,
-		PagesPerSecond: -1, Spam: 1, Lanes: 9}
+		PagesPerSecond: -1, Spam: 1}
 	err := bad.Complete()
-	if err == nil || strings.Count(err.Error(), "\n") != 8 {
-		t.Errorf("got %v, want 9 faults", err)
+	if err == nil || strings.Count(err.Error(), "\n") != 7 {
+		t.Errorf("got %v, want 8 faults", err)
 	}
 	if _, err := (Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}).Measure(context.Background(), nil); err == nil ||
 		!strings.Contains(err.Error(), "free") {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -85,8 +84,7 @@ type beastCrawl struct {
 	opt        *Beast
 	web        *budgetWeb
 	star       *star.Star
-	beast      *beast.Lanes
-	allowed    []uint32 // pages that each PLD may have in a round of all lanes
+	beast      *beast.Beast
 	set        disk.Set
 	queueMeter *disk.Meter
 	starMeter  *disk.Meter
@@ -105,35 +103,21 @@ type beastCrawl struct {
 	exceeded int64    // pages beyond a budget
 	batch    []star.CheckTuple
 	arena    []byte
-	left     tally        // records in the queues at the end
-	scanned  beast.Number // round of the last scan; 0: none yet
-	cpu      time.Duration
-	heap     int64 // live at the end, in bytes
+	left     tally // records in the queues at the end
 }
 
-// openBeastCrawl creates the stores, with a number of lanes, and gives the PLDs their in-degrees.
-func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb, lanes int) (c *beastCrawl, err error) {
+// openBeastCrawl creates the stores and gives the PLDs their in-degrees.
+func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb) (c *beastCrawl, err error) {
 	c = &beastCrawl{opt: o, web: web, set: set, links: linkCount{perPage: o.UniquePerPage}, given: make([]uint32, len(web.budgets)),
 		queueMeter: disk.NewMeter(set.FS), starMeter: disk.NewMeter(set.FS), tailMeter: disk.NewMeter(set.FS)}
 	on := func(m *disk.Meter) disk.Set { return disk.Set{FS: m, Paths: set.Paths} }
-	var turns beast.Turns
-	for i := range lanes {
-		turns.Weights = append(turns.Weights, 1<<(lanes-1-i)) // as by default in a crawl
-	}
-	for _, budget := range web.budgets {
-		sum := uint32(0)
-		for lane := range lanes {
-			sum += turns.Share(lane, budget)
-		}
-		c.allowed = append(c.allowed, sum)
-	}
-	if c.beast, err = beast.OpenLanes(beast.Options{Set: on(c.queueMeter), BlockBytes: beastBlockBytes}, turns, nil); err != nil {
+	if c.beast, err = beast.Open(beast.Options{Set: on(c.queueMeter), BlockBytes: beastBlockBytes}, nil); err != nil {
 		return nil, err
 	}
 	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes,
 		CompressAux: o.Compress}
 	c.star, err = star.Open(star.Options{
-		Set: on(c.starMeter), Edges: d, Indegree: d, Budgets: starBudgets(o.Budget), Lanes: lanes,
+		Set: on(c.starMeter), Edges: d, Indegree: d, Budgets: starBudgets(o.Budget),
 		Place: c.place, Emit: c.placed, Pin: c.beast.Pin,
 	}, nil)
 	if err != nil {
@@ -181,9 +165,9 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 func (c *beastCrawl) close() error { return errors.Join(c.star.Close(), c.beast.Close()) }
 
 // place is the function that STAR calls for each URL.
-func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32, _, lane uint8) int64 {
+func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32, _, _ uint8) int64 {
 	l := beast.DecodeLedger(ledger)
-	n := c.beast.Place(int(lane), &l, pages)
+	n := c.beast.Place(&l, pages)
 	l.Encode(ledger)
 	return int64(n)
 }
@@ -199,7 +183,7 @@ func (c *beastCrawl) placed(placed []star.Placed) error {
 		} else {
 			c.now.queueRaw += size
 		}
-		if err := c.beast.Append(int(p.Lane), beast.Number(p.Number), p.Aux); err != nil {
+		if err := c.beast.Append(beast.Number(p.Number), p.Aux); err != nil {
 			return err
 		}
 	}
@@ -213,22 +197,12 @@ const checkBatch = 256
 func (c *beastCrawl) check(ctx context.Context, rec []byte) error {
 	at := len(c.arena)
 	c.arena = append(c.arena, rec...)
-	c.batch = append(c.batch, star.CheckTuple{PLD: pldKey(recordPLD(rec)), Lane: c.laneOf(rec),
-		Aux: c.arena[at:len(c.arena):len(c.arena)]})
+	c.batch = append(c.batch, star.CheckTuple{PLD: pldKey(recordPLD(rec)), Aux: c.arena[at:len(c.arena):len(c.arena)]})
 	c.now.checkRaw += int64(len(rec))
 	if len(c.batch) < checkBatch {
 		return nil
 	}
 	return c.flush(ctx)
-}
-
-// laneOf spreads the URLs over the lanes evenly, in the order of their records' hashes.
-func (c *beastCrawl) laneOf(rec []byte) uint8 {
-	lanes := c.beast.Len()
-	if lanes == 1 {
-		return 0
-	}
-	return uint8(xxhash.Sum64(rec) % uint64(lanes))
 }
 
 // flush sends the batch to STAR and merges full buckets.
@@ -305,7 +279,7 @@ func (c *beastCrawl) next(ctx context.Context) (ok bool, err error) {
 	c.out.add(rec)
 	c.now.pages++
 	c.now.queueRaw += int64(len(rec))
-	if c.given[x]++; c.given[x] > c.allowed[x] {
+	if c.given[x]++; c.given[x] > c.web.budgets[x] {
 		c.exceeded++
 	}
 	if int(x) >= len(c.web.budgets)-c.web.spammers {
@@ -333,7 +307,7 @@ func (c *beastCrawl) peek(ctx context.Context) (rec []byte, ok bool, err error) 
 		if err != nil {
 			return nil, false, err
 		}
-		if s := c.beast.Round(); s != c.current {
+		if s := c.beast.Current(); s != c.current {
 			c.current = s
 			clear(c.given)
 		}
@@ -394,14 +368,8 @@ func (c *beastCrawl) count() moved {
 	return c.now
 }
 
-// endStage ends a stage, unless another lane has begun its scan in this round or the one before: lanes move together, so
-// their scans are due at one time.
+// endStage ends a stage.
 func (c *beastCrawl) endStage() {
-	round := c.beast.Round()
-	if c.beast.Len() > 1 && len(c.stages) > 0 && round-c.scanned <= 1 {
-		return
-	}
-	c.scanned = round
 	m := c.count()
 	st := c.beast.Stats()
 	s := stage{moved: m.less(c.began), endPages: m.pages, endURLs: m.urls, queues: int64(st.Horizon), failed: st.OverBudgetRecords,

@@ -2,10 +2,9 @@ package budget
 
 import (
 	"fmt"
-	"math"
 
 	"drumbeat/beast"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // The targets of Beast.Measure. A disk rate is flat if it varies by at most flatRatio over the stages of
@@ -21,7 +20,7 @@ const (
 )
 
 // report fills in r.
-func (res *beastResult) report(b *Beast, r *report.Report) {
+func (res *beastResult) report(b *Beast, r *result.Report) {
 	c := res.crawl
 	mean := float64(c.in.bytes) / float64(c.in.n)
 	m := b.model(res.web, mean)
@@ -33,13 +32,9 @@ func (res *beastResult) report(b *Beast, r *report.Report) {
 	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", b.PagesPerSecond)
 	res.lines(b, r)
 	r.Tables = append(r.Tables, res.table(b, m))
-	if res.lanes != nil {
-		res.reportLanes(b, r)
-	}
 	if res.naive != nil {
 		r.Tables = append(r.Tables, res.naiveTable(b, m))
 	}
-	r.Figures = append(r.Figures, res.figure(b, m))
 	r.Checks = append(r.Checks, res.checks(b, m)...)
 	r.Notes = append(r.Notes,
 		"As text: what the theorems count, every record at its full length each time it is put into a queue or taken out of one.",
@@ -47,17 +42,17 @@ func (res *beastResult) report(b *Beast, r *report.Report) {
 		"Checkpoints are excluded. They come at fixed times and save buffers, which are large relative to the small queues of this crawl.")
 }
 
-func (res *beastResult) lines(b *Beast, r *report.Report) {
+func (res *beastResult) lines(b *Beast, r *result.Report) {
 	add := func(scheme string, urls int64, s *stage, raw, disk int64) {
-		r.Add(fmt.Sprintf("BenchmarkBeast/scheme=%s/urls=%s", scheme, report.Power(float64(urls))), s.pages,
-			report.Metric{Value: s.perPage(raw), Unit: "text-B/page"}, report.Metric{Value: s.perPage(disk), Unit: "io-B/page"},
-			report.Metric{Value: b.PagesPerSecond * s.perPage(raw) / 1e6, Unit: "text-MB/s"},
-			report.Metric{Value: b.PagesPerSecond * s.perPage(disk) / 1e6, Unit: "io-MB/s"},
-			report.Metric{Value: float64(s.endPages), Unit: "pages"}, report.Metric{Value: float64(s.queues), Unit: "queues"})
+		r.Add(fmt.Sprintf("BenchmarkBeast/scheme=%s/urls=%s", scheme, result.Power(float64(urls))), s.pages,
+			result.Metric{Value: s.perPage(raw), Unit: "text-B/page"}, result.Metric{Value: s.perPage(disk), Unit: "io-B/page"},
+			result.Metric{Value: b.PagesPerSecond * s.perPage(raw) / 1e6, Unit: "text-MB/s"},
+			result.Metric{Value: b.PagesPerSecond * s.perPage(disk) / 1e6, Unit: "io-MB/s"},
+			result.Metric{Value: float64(s.endPages), Unit: "pages"}, result.Metric{Value: float64(s.queues), Unit: "queues"})
 	}
 	for _, urls := range b.URLs {
 		if s := last(res.crawl.stages, urls); s == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("A crawl of %s URLs is too small: within %[1]s URLs no stage ends.", report.Power(float64(urls))))
+			r.Notes = append(r.Notes, fmt.Sprintf("A crawl of %s URLs is too small: within %[1]s URLs no stage ends.", result.Power(float64(urls))))
 		} else {
 			add("beast", urls, s, s.beastRaw(), s.queueDisk)
 			add("beast+star", urls, s, s.wholeRaw(), s.wholeDisk())
@@ -71,82 +66,49 @@ func (res *beastResult) lines(b *Beast, r *report.Report) {
 }
 
 // mb returns bytes per page as MB/s at S.
-func (b *Beast) mb(perPage float64) string { return report.Number(b.PagesPerSecond * perPage / 1e6) }
+func (b *Beast) mb(perPage float64) string { return result.Number(b.PagesPerSecond * perPage / 1e6) }
 
-func (res *beastResult) table(b *Beast, m beast.Model) report.Table {
-	t := report.Table{
+func (res *beastResult) table(b *Beast, m beast.Model) result.Table {
+	t := result.Table{
 		Title: fmt.Sprintf("BEAST: MB/s needed at %g pages/s, stage by stage (one scan of QF to the next)", b.PagesPerSecond),
 		Head: []string{"N pages", "URLs", "queues", "in QF", "spam pages", "BEAST text", "Theorem 7", "disk", "+STAR text", "bound",
 			"disk", "text:disk", "checkpoints"},
 		Notes: []string{fmt.Sprintf("Bounds for any N: 2Sb(2L-1) = %s, with STAR 2Sb(4L-3) = %s MB/s. %g of the links are spam.",
-			report.Number(m.RateBound()/1e6), report.Number(m.RateBoundWithStar()/1e6), b.Spam)},
+			result.Number(m.RateBound()/1e6), result.Number(m.RateBoundWithStar()/1e6), b.Spam)},
 	}
 	for i := range res.crawl.stages {
 		s := &res.crawl.stages[i]
 		n := float64(s.endPages)
-		t.Add(report.Number(n), report.Number(float64(s.endURLs)), fmt.Sprint(s.queues), report.Number(float64(s.failed)),
+		t.Add(result.Number(n), result.Number(float64(s.endURLs)), fmt.Sprint(s.queues), result.Number(float64(s.failed)),
 			fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
-			b.mb(s.perPage(s.beastRaw())), report.Number(m.Rate(n)/1e6), b.mb(s.perPage(s.queueDisk)),
-			b.mb(s.perPage(s.wholeRaw())), report.Number(m.RateBoundWithStar()/1e6), b.mb(s.perPage(s.wholeDisk())),
+			b.mb(s.perPage(s.beastRaw())), result.Number(m.Rate(n)/1e6), b.mb(s.perPage(s.queueDisk)),
+			b.mb(s.perPage(s.wholeRaw())), result.Number(m.RateBoundWithStar()/1e6), b.mb(s.perPage(s.wholeDisk())),
 			fmt.Sprintf("%.2f", float64(s.wholeRaw())/float64(s.wholeDisk())), b.mb(s.perPage(s.saved)))
 	}
 	return t
 }
 
-func (res *beastResult) naiveTable(b *Beast, m beast.Model) report.Table {
-	t := report.Table{
+func (res *beastResult) naiveTable(b *Beast, m beast.Model) result.Table {
+	t := result.Table{
 		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, pass by pass", b.PagesPerSecond),
 		Head:  []string{"N pages", "URLs", "in QF", "spam pages", "text", "Theorem 6", "disk"},
 	}
 	stages := res.naive.stages
 	for i := range stages {
 		if s := &stages[i]; i&(i+1) == 0 || i == len(stages)-1 { // passes 1, 2, 4, 8 …
-			t.Add(report.Number(float64(s.endPages)), report.Number(float64(s.endURLs)), report.Number(float64(s.failed)),
+			t.Add(result.Number(float64(s.endPages)), result.Number(float64(s.endURLs)), result.Number(float64(s.failed)),
 				fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)), b.mb(s.perPage(s.beastRaw())),
-				report.Number(m.NaiveRate(float64(s.endPages))/1e6), b.mb(s.perPage(s.queueDisk)))
+				result.Number(m.NaiveRate(float64(s.endPages))/1e6), b.mb(s.perPage(s.queueDisk)))
 		}
 	}
 	return t
 }
 
-func (res *beastResult) figure(b *Beast, m beast.Model) report.Figure {
-	f := report.Figure{Name: "rate", Title: fmt.Sprintf("Disk rate for budget enforcement at %g pages/s", b.PagesPerSecond),
-		X: "pages crawled (N)", Y: "MB/s", LogX: true, LogY: true}
-	points := func(stages []stage, bytes func(*stage) int64) (p []report.Point) {
-		for i := range stages {
-			s := &stages[i]
-			p = append(p, report.Point{X: float64(s.endPages), Y: b.PagesPerSecond * s.perPage(bytes(s)) / 1e6})
-		}
-		return p
-	}
-	end := float64(res.crawl.now.pages)
-	model := func(rate func(n float64) float64) (p []report.Point) {
-		for n := float64(res.web.sum); n < end*1.01; n *= math.Pow(end/float64(res.web.sum), 1.0/32) {
-			p = append(p, report.Point{X: n, Y: rate(n) / 1e6})
-			if end <= float64(res.web.sum) {
-				break
-			}
-		}
-		return p
-	}
-	if res.naive != nil {
-		f.Series = append(f.Series, report.Series{Name: "naive, as text", Points: points(res.naive.stages, (*stage).beastRaw)})
-	}
-	f.Series = append(f.Series,
-		report.Series{Name: "Theorem 6", Model: true, Points: model(m.NaiveRate)},
-		report.Series{Name: "BEAST, as text", Points: points(res.crawl.stages, (*stage).beastRaw)},
-		report.Series{Name: "Theorem 7", Model: true, Points: model(m.Rate)},
-		report.Series{Name: "BEAST and STAR, as text", Points: points(res.crawl.stages, (*stage).wholeRaw)},
-		report.Series{Name: "2Sb(4L-3)", Model: true, Points: model(func(float64) float64 { return m.RateBoundWithStar() })},
-		report.Series{Name: "BEAST and STAR, on disk", Points: points(res.crawl.stages, (*stage).wholeDisk)})
-	return f
-}
-
-func (res *beastResult) checks(b *Beast, m beast.Model) []report.Check {
+func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 	c := res.crawl
-	list := []report.Check{
-		report.AtMost("BEAST: records lost or doubled", float64(c.in.wrong(c.out, c.left)), 0, "records"),
-		report.AtMost("BEAST: pages beyond a PLD's budget in a queue", float64(c.exceeded), 0, "pages"),
+	list := []result.Check{
+		result.AtMost("BEAST: records lost or doubled", float64(c.in.wrong(c.out, c.left)), 0, "records"),
+		result.AtMost("BEAST: pages beyond a PLD's budget in a queue", float64(c.exceeded), 0, "pages"),
 	}
 	var beastMost, wholeMost, diskMost float64
 	var flat, flatDisk []float64
@@ -165,23 +127,23 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []report.Check {
 	}
 	mb := b.PagesPerSecond / 1e6
 	list = append(list,
-		report.AtMost("BEAST: largest rate as text, 2Sb(2L-1)", beastMost*mb, m.RateBound()/1e6, "MB/s"),
-		report.AtMost("BEAST and STAR: largest rate as text, 2Sb(4L-3)", wholeMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
-		report.AtMost("BEAST and STAR: largest rate on disk, 2Sb(4L-3)", diskMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
-		report.AtLeast("stages in the test for flatness", float64(len(flat)), 2, "stages"),
-		report.AtMost("flat in N: ratio of the largest to the smallest rate, as text", spread(flat), flatRatio, "x"),
-		report.AtMost("flat in N: ratio of the largest to the smallest rate, on disk", spread(flatDisk), flatRatio, "x"))
+		result.AtMost("BEAST: largest rate as text, 2Sb(2L-1)", beastMost*mb, m.RateBound()/1e6, "MB/s"),
+		result.AtMost("BEAST and STAR: largest rate as text, 2Sb(4L-3)", wholeMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
+		result.AtMost("BEAST and STAR: largest rate on disk, 2Sb(4L-3)", diskMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
+		result.AtLeast("stages in the test for flatness", float64(len(flat)), 2, "stages"),
+		result.AtMost("flat in N: ratio of the largest to the smallest rate, as text", spread(flat), flatRatio, "x"),
+		result.AtMost("flat in N: ratio of the largest to the smallest rate, on disk", spread(flatDisk), flatRatio, "x"))
 	if res.naive != nil {
 		list = append(list, res.naiveChecks(b, m)...)
 	}
 	return list
 }
 
-func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []report.Check {
+func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []result.Check {
 	n := res.naive
-	list := []report.Check{
-		report.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.rest)), 0, "records"),
-		report.AtMost("naive: pages beyond a PLD's budget in a pass", float64(n.exceeded), 0, "pages"),
+	list := []result.Check{
+		result.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.rest)), 0, "records"),
+		result.AtMost("naive: pages beyond a PLD's budget in a pass", float64(n.exceeded), 0, "pages"),
 	}
 	if len(n.stages) < naivePasses {
 		return list
@@ -191,7 +153,7 @@ func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []report.Check {
 	rate := func(s *stage) float64 { return b.PagesPerSecond * s.perPage(s.beastRaw()) / 1e6 }
 	slope := (rate(end) - rate(half)) / float64(end.endPages-half.endPages) * 1e6
 	return append(list,
-		report.Within("naive: last rate as text, Theorem 6", rate(end), m.NaiveRate(float64(end.endPages))/1e6, naiveMargin, "MB/s"),
-		report.Within("naive: growth per million pages, Theorem 6", slope, 2*b.PagesPerSecond*m.URLBytes*(m.UniquePerPage-1)/
+		result.Within("naive: last rate as text, Theorem 6", rate(end), m.NaiveRate(float64(end.endPages))/1e6, naiveMargin, "MB/s"),
+		result.Within("naive: growth per million pages, Theorem 6", slope, 2*b.PagesPerSecond*m.URLBytes*(m.UniquePerPage-1)/
 			float64(res.web.sum), naiveMargin, "MB/s"))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/cputime"
@@ -107,7 +107,6 @@ type starRun struct {
 	wrongBudgets    int64   // URLs whose budget differs from F
 	rss             int64   // peak RSS minus the RSS before the stores were opened
 	ram             int64   // the bound that the options give
-	steps           []report.Point
 	star            *star.Star
 	opt             *Star
 	web             *starWeb
@@ -120,11 +119,11 @@ type starRun struct {
 }
 
 // Measure measures every case.
-func (o Star) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+func (o Star) Measure(ctx context.Context, progress func(what string)) (_ *result.Report, err error) {
 	if err := o.Complete(); err != nil {
 		return nil, err
 	}
-	r := report.New("star", "STAR: links between PLDs in, in-degrees exact, budgets out")
+	r := result.New("star", "STAR: links between PLDs in, in-degrees exact, budgets out")
 	scratch, err := measure.NewScratch("star", o.Dirs, o.diskBytes())
 	if err != nil {
 		return nil, err
@@ -242,16 +241,12 @@ func (r *starRun) nextChecks(done int64) {
 	}
 }
 
-// starSteps is the number of steps in the figure.
-const starSteps = 32
-
 // updates sends all links, and merges until all are counted.
 func (r *starRun) updates(ctx context.Context) error {
 	n := r.web.links / checkBatch * checkBatch
 	if rest := r.web.links - n; rest > 0 {
-		n += checkBatch // the generator goes on with repeats
+		n += checkBatch // the generator continues with repeats
 	}
-	step := max(1, n/starSteps/checkBatch) * checkBatch
 	began, cpu := time.Now(), cputime.Process()
 	for done := int64(0); done < n; done += checkBatch {
 		r.nextEdges()
@@ -261,14 +256,10 @@ func (r *starRun) updates(ctx context.Context) error {
 		if err := r.merge(ctx); err != nil {
 			return err
 		}
-		if done%step == 0 && done > 0 {
-			r.steps = append(r.steps, report.Point{X: float64(done) / 1e6, Y: time.Since(began).Seconds()})
-		}
 	}
 	if _, err := r.star.PassAll(ctx); err != nil {
 		return err
 	}
-	r.steps = append(r.steps, report.Point{X: float64(n) / 1e6, Y: time.Since(began).Seconds()})
 	r.update = r.phase(n, began, cpu, r.perLink)
 	edges, _ := r.star.Stats()
 	r.bits = 8 * float64(edges.LiveBytes) / float64(edges.Keys)

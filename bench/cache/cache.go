@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/drum"
 )
 
@@ -108,12 +108,12 @@ type cacheSize struct {
 }
 
 // Measure measures speeds and hit rates.
-func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+func (c Options) Measure(ctx context.Context, progress func(what string)) (*result.Report, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
 	}
 	c.progress = progress
-	r := report.New("cache", "RAM cache in front of URLseen: hit rates, speed, bytes per entry")
+	r := result.New("cache", "RAM cache in front of URLseen: hit rates, speed, bytes per entry")
 	res := &cacheResult{}
 	var sizes []cacheSize
 	if c.Trace != "" {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // The targets.
@@ -34,27 +34,26 @@ func (res *cacheResult) sizes() []cacheSize {
 }
 
 // report fills in r.
-func (res *cacheResult) report(c *Options, r *report.Report) {
+func (res *cacheResult) report(c *Options, r *result.Report) {
 	res.settings(c, r)
 	for _, h := range res.rates {
 		r.Add(fmt.Sprintf("BenchmarkCacheHits/policy=%s/entries=%d", strings.ReplaceAll(h.policy, " ", "-"), h.size.entries), h.links,
-			report.Metric{Value: 100 * h.share(), Unit: "hit-%"}, report.Metric{Value: 100 * h.cold, Unit: "cold-hit-%"},
-			report.Metric{Value: 100 * (1 - h.share()), Unit: "miss-%"})
+			result.Metric{Value: 100 * h.share(), Unit: "hit-%"}, result.Metric{Value: 100 * h.cold, Unit: "cold-hit-%"},
+			result.Metric{Value: 100 * (1 - h.share()), Unit: "miss-%"})
 	}
 	res.speedLines(r)
 	r.Tables = append(r.Tables, res.tableIV(c), res.speedTable())
-	r.Figures = append(r.Figures, res.figure(c))
 	s := &res.speed
 	r.Checks = append(r.Checks,
-		report.AtLeast(fmt.Sprintf("new keys on one core, %d entries", s.entries), s.fresh.Median()/1e6, cacheRateTarget/1e6, "M/s"),
-		report.AtLeast(fmt.Sprintf("crawl-like keys on one core, %d entries", s.entries), s.crawl.Median()/1e6, cacheRateTarget/1e6, "M/s"),
-		report.AtMost("RAM per entry", s.bytes, cacheBytesTarget, "B"))
+		result.AtLeast(fmt.Sprintf("new keys on one core, %d entries", s.entries), s.fresh.Median()/1e6, cacheRateTarget/1e6, "M/s"),
+		result.AtLeast(fmt.Sprintf("crawl-like keys on one core, %d entries", s.entries), s.crawl.Median()/1e6, cacheRateTarget/1e6, "M/s"),
+		result.AtMost("RAM per entry", s.bytes, cacheBytesTarget, "B"))
 	if at, loss := res.worst(true); !math.IsNaN(loss) {
 		of := "worst size"
 		if res.tabled() {
 			of = "worst of the sizes of Table IV"
 		}
-		r.Checks = append(r.Checks, report.AtMost(fmt.Sprintf("points of hit rate below exact LRU, %s (%d entries)", of, at), loss, cacheLossTarget, "points"))
+		r.Checks = append(r.Checks, result.AtMost(fmt.Sprintf("points of hit rate below exact LRU, %s (%d entries)", of, at), loss, cacheLossTarget, "points"))
 	}
 	if at, loss := res.worst(false); loss > cacheLossTarget {
 		r.Notes = append(r.Notes, fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: at the edge where LRU's own rate falls, "+
@@ -67,7 +66,7 @@ func (res *cacheResult) report(c *Options, r *report.Report) {
 	r.Notes = append(r.Notes, "Rates are per second of CPU time of the thread, so that other load on the machine matters little; all cores: also of wall time.")
 }
 
-func (res *cacheResult) settings(c *Options, r *report.Report) {
+func (res *cacheResult) settings(c *Options, r *result.Report) {
 	r.Set("method", "section V.A: %d links are skipped (N0), the next 5E fill the empty cache, of the 5E after that the hits are counted", res.from)
 	if c.Trace != "" {
 		r.Set("links", "%d of a crawl's trace, %d generations: %s", res.links, res.generations, c.Trace)
@@ -108,8 +107,8 @@ func (res *cacheResult) worst(printed bool) (entries int, loss float64) {
 	return entries, loss
 }
 
-func (res *cacheResult) tableIV(c *Options) report.Table {
-	t := report.Table{Title: "Table IV: hit rates", Head: []string{"entries", "E/tau_h l S"}}
+func (res *cacheResult) tableIV(c *Options) result.Table {
+	t := result.Table{Title: "Table IV: hit rates", Head: []string{"entries", "E/tau_h l S"}}
 	for _, p := range policies() {
 		t.Head = append(t.Head, p.name)
 	}
@@ -139,23 +138,23 @@ func (res *cacheResult) tableIV(c *Options) report.Table {
 }
 
 // mega formats a rate and its spread in M/s.
-func mega(s report.Sample) []string {
-	scaled := make(report.Sample, len(s))
+func mega(s result.Sample) []string {
+	scaled := make(result.Sample, len(s))
 	for i, v := range s {
 		scaled[i] = v / 1e6
 	}
-	return []string{report.Number(scaled.Median()), scaled.Spread()}
+	return []string{result.Number(scaled.Median()), scaled.Spread()}
 }
 
-func (res *cacheResult) speedTable() report.Table {
+func (res *cacheResult) speedTable() result.Table {
 	s := &res.speed
-	t := report.Table{Title: fmt.Sprintf("Speed of ours: %d entries, %.2f B of RAM each", s.entries, s.bytes),
+	t := result.Table{Title: fmt.Sprintf("Speed of ours: %d entries, %.2f B of RAM each", s.entries, s.bytes),
 		Head: []string{"keys", "cores", "M/s of CPU", "spread", "M/s of wall", "spread"}}
 	for _, row := range []struct {
 		name  string
 		cores int
-		cpu   report.Sample
-		wall  report.Sample
+		cpu   result.Sample
+		wall  result.Sample
 	}{
 		{"new, pages of 59", 1, s.fresh, nil},
 		{fmt.Sprintf("crawl-like, pages of 59, %.0f %% hits", 100*s.crawlHits), 1, s.crawl, nil},
@@ -173,53 +172,22 @@ func (res *cacheResult) speedTable() report.Table {
 	return t
 }
 
-func (res *cacheResult) speedLines(r *report.Report) {
+func (res *cacheResult) speedLines(r *result.Report) {
 	s := &res.speed
-	add := func(name string, cores int, keys int64, rates report.Sample, more ...report.Metric) {
+	add := func(name string, cores int, keys int64, rates result.Sample, more ...result.Metric) {
 		for i, v := range rates {
-			metrics := []report.Metric{{Value: 1e9 / v, Unit: "ns/op"}, {Value: v / 1e6, Unit: "M-keys/cpu-s"}, {Value: s.bytes, Unit: "B/entry"}}
+			metrics := []result.Metric{{Value: 1e9 / v, Unit: "ns/op"}, {Value: v / 1e6, Unit: "M-keys/cpu-s"}, {Value: s.bytes, Unit: "B/entry"}}
 			if i < len(s.all) && cores > 1 {
-				metrics = append(metrics, report.Metric{Value: s.all[i] / 1e6, Unit: "M-keys/s"})
+				metrics = append(metrics, result.Metric{Value: s.all[i] / 1e6, Unit: "M-keys/s"})
 			}
 			r.Add(fmt.Sprintf("BenchmarkCache/links=%s/entries=%d/cores=%d", name, s.entries, cores), keys, append(metrics, more...)...)
 		}
 	}
 	const keys = speedRounds * speedKeys
 	add("new", 1, keys, s.fresh)
-	add("crawl", 1, keys, s.crawl, report.Metric{Value: 100 * s.crawlHits, Unit: "hit-%"})
+	add("crawl", 1, keys, s.crawl, result.Metric{Value: 100 * s.crawlHits, Unit: "hit-%"})
 	add("new/batch=1", 1, keys/4, s.single)
 	if s.threads > 1 {
 		add("new", s.threads, int64(s.threads)*keys, s.allCPU)
 	}
-}
-
-func (res *cacheResult) figure(c *Options) report.Figure {
-	f := report.Figure{Name: "misses", Title: "Links that miss the cache, by its size", X: "entries", Y: "share of links that miss, %", LogX: true}
-	for _, p := range policies() {
-		s := report.Series{Name: p.name}
-		for _, size := range res.sizes() {
-			s.Points = append(s.Points, report.Point{X: float64(size.entries), Y: 100 * (1 - res.rate(p.name, size.entries).share())})
-		}
-		f.Series = append(f.Series, s)
-	}
-	if c.Trace != "" || len(c.Sizes) > 0 {
-		return f
-	}
-	for _, column := range []struct {
-		name string
-		of   func(i int) string
-	}{{"paper's LRU, N0 = 1B, scaled", func(i int) string { return paperIV[i].one }}, {"the same at 4B", func(i int) string { return paperIV[i].four }}} {
-		s := report.Series{Name: column.name, Model: true}
-		for _, size := range res.sizes() {
-			var hits float64
-			if size.printed >= 0 {
-				if _, err := fmt.Sscan(column.of(size.printed), &hits); err != nil {
-					panic("BUG: bench: Table IV has " + column.of(size.printed))
-				}
-				s.Points = append(s.Points, report.Point{X: float64(size.entries), Y: 100 - hits})
-			}
-		}
-		f.Series = append(f.Series, s)
-	}
-	return f
 }

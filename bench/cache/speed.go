@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/drum"
 )
 
@@ -30,10 +30,10 @@ type cacheSpeeds struct {
 	entries int64
 	// Keys per second of CPU time of one thread: new keys in batches, keys of the crawl-like stream in
 	// batches, and new keys one by one. hits are those of the stream.
-	fresh, crawl, single report.Sample
+	fresh, crawl, single result.Sample
 	crawlHits            float64
 	// all is keys per second of wall time with one thread per CPU; allCPU is per second of CPU time.
-	all, allCPU report.Sample
+	all, allCPU result.Sample
 	threads     int
 	// bytes is the RAM per entry, from the resident memory of the process.
 	bytes float64
@@ -136,7 +136,7 @@ func feedBatches(cache *drum.RAMCache, batch []drum.Key, seen []bool, one bool) 
 // repeat measures one thread once. In the first call the stream fills the cache.
 func (s *cacheSpeeds) repeat(c *Options, first bool, stream, fresh keySource,
 	feed func(keySource, bool) (time.Duration, int64, error)) error {
-	measure := func(to *report.Sample, source keySource, one bool, warm, rounds int64) (hits float64, err error) {
+	measure := func(to *result.Sample, source keySource, one bool, warm, rounds int64) (hits float64, err error) {
 		var took time.Duration
 		var sum int64
 		for i := -warm; i < rounds; i++ {
@@ -209,7 +209,7 @@ func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round 
 
 // fitsRAM returns an error if the entries take more than three quarters of the machine's RAM.
 func fitsRAM(what string, entries, entryBytes int64) error {
-	if have := report.ThisMachine().RAMBytes; have > 0 && entries > have/4*3/entryBytes {
+	if have := result.ThisMachine().RAMBytes; have > 0 && entries > have/4*3/entryBytes {
 		return fmt.Errorf("bench: cache: %s with %d entries takes %d MB, too much for %d MB of RAM: want fewer entries",
 			what, entries, entries/1e6*entryBytes, have/1e6)
 	}

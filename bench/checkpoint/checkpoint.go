@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/disk"
 	"drumbeat/drum"
 )
@@ -102,7 +102,7 @@ type checkpointRun struct {
 const leastBuffer = 4096
 
 // Measure fills the buffers, makes a first checkpoint, and then Count more while tuples come in.
-func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+func (c Options) Measure(ctx context.Context, progress func(what string)) (*result.Report, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func measureCheckpoints(ctx context.Context, c Options) (list []Checkpointed, er
 		return nil, fmt.Errorf("bench: checkpoint: %w", err)
 	}
 	defer func() { err = errors.Join(err, r.d.Close()) }()
-	c.progress("fill buffers of " + report.BinaryBytes(int(c.BufferBytes)))
+	c.progress("fill buffers of " + result.BinaryBytes(int(c.BufferBytes)))
 	if err := r.fill(ctx); err != nil {
 		return nil, err
 	}
@@ -320,50 +320,42 @@ func (r *checkpointRun) held() (sum int64, err error) {
 }
 
 // report makes the report of the checkpoints.
-func (c *Options) report(checkpoints []Checkpointed) *report.Report {
-	r := report.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples come in")
+func (c *Options) report(checkpoints []Checkpointed) *result.Report {
+	r := result.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples come in")
 	r.SetDirs(c.Dirs)
-	r.Set("buffers", "%s in %d buckets", report.BinaryBytes(int(c.BufferBytes)), c.Buckets)
+	r.Set("buffers", "%s in %d buckets", result.BinaryBytes(int(c.BufferBytes)), c.Buckets)
 	r.Set("rate", "%d tuples/s, a checkpoint every %v", c.Rate, c.Every)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-	t := report.Table{
+	t := result.Table{
 		Title: "Checkpoints, ms and MB; no. 0 saves full buffers",
 		Head:  []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "came in", "written", "held"},
 		Notes: []string{"pause: time in which no batch could be added; stall: longest time to add a batch during the checkpoint; quiet: the same between checkpoints."},
 	}
-	stalls := report.Figure{Name: "time", Title: "Time of a checkpoint", X: "number", Y: "ms", LogY: true}
-	written := report.Figure{Name: "bytes", Title: "Bytes that a checkpoint writes", X: "number", Y: "MB"}
 	for i, p := range checkpoints {
-		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", report.BinaryBytes(int(c.BufferBytes)), c.Buckets, i)
+		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", result.BinaryBytes(int(c.BufferBytes)), c.Buckets, i)
 		spans := []struct {
 			unit string
 			v    time.Duration
 		}{{"wait-ms", p.Wait}, {"pause-ms", p.Pause}, {"save-ms", p.Save}, {"sync-ms", p.Sync}, {"manifest-ms", p.Manifest},
 			{"stall-ms", p.Stall}, {"quiet-ms", p.Quiet}}
-		metrics := []report.Metric{{Value: float64(p.Total.Nanoseconds()), Unit: "ns/op"}}
-		row := []string{strconv.Itoa(i), report.Number(ms(p.Total))}
+		metrics := []result.Metric{{Value: float64(p.Total.Nanoseconds()), Unit: "ns/op"}}
+		row := []string{strconv.Itoa(i), result.Number(ms(p.Total))}
 		for _, s := range spans {
-			metrics = append(metrics, report.Metric{Value: ms(s.v), Unit: s.unit})
-			row = append(row, report.Number(ms(s.v)))
+			metrics = append(metrics, result.Metric{Value: ms(s.v), Unit: s.unit})
+			row = append(row, result.Number(ms(s.v)))
 		}
 		for _, b := range []struct {
 			unit string
 			v    int64
 		}{{"added-B", p.Added}, {"written-B", p.Written}, {"manifest-B", p.ManifestBytes}, {"held-B", p.Held}} {
-			metrics = append(metrics, report.Metric{Value: float64(b.v), Unit: b.unit})
+			metrics = append(metrics, result.Metric{Value: float64(b.v), Unit: b.unit})
 			if b.unit != "manifest-B" {
-				row = append(row, report.Number(float64(b.v)/1e6))
+				row = append(row, result.Number(float64(b.v)/1e6))
 			}
 		}
 		r.Add(name, 1, metrics...)
 		t.Add(row...)
-		x := float64(i)
-		stalls.Add("total", x, ms(p.Total))
-		stalls.Add("pause", x, ms(p.Pause))
-		stalls.Add("longest stall of a batch", x, ms(p.Stall))
-		written.Add("came in", x, float64(p.Added)/1e6)
-		written.Add("written", x, float64(p.Written)/1e6)
 	}
-	r.Tables, r.Figures = []report.Table{t}, []report.Figure{stalls, written}
+	r.Tables = []result.Table{t}
 	return r
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
@@ -174,14 +174,14 @@ func (c *Options) room(hasPages, hasURLs int64) error {
 		}
 		if part := need / float64(len(c.Dirs)); float64(free) < part {
 			return fmt.Errorf("bench: crawl: %s has %s free, %s may be needed: take another directory, fewer pages, or store none",
-				dir, report.DecimalBytes(float64(free)), report.DecimalBytes(part))
+				dir, result.DecimalBytes(float64(free)), result.DecimalBytes(part))
 		}
 	}
 	return nil
 }
 
 // Measure measures each repeat against a server of its own.
-func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+func (c Options) Measure(ctx context.Context, progress func(what string)) (*result.Report, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ type crawlBench struct {
 }
 
 // resume continues a crawl, or begins one that can be continued, and removes its files if it is over.
-func (b *crawlBench) resume(ctx context.Context) (r *report.Report, err error) {
+func (b *crawlBench) resume(ctx context.Context) (r *result.Report, err error) {
 	if b.saved, err = b.openResumed(); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/crawl"
 )
 
@@ -17,16 +17,15 @@ const (
 )
 
 // report combines the runs.
-func (b *crawlBench) report() *report.Report {
-	r := report.New("crawl", "the whole crawler against a web of known size, and where its CPU goes")
+func (b *crawlBench) report() *result.Report {
+	r := result.New("crawl", "the whole crawler against a web of known size, and where its CPU goes")
 	b.settings(r)
 	for _, run := range append(b.bare[:len(b.bare):len(b.bare)], b.whole...) {
 		r.Add(b.lineName(run), run.Pages, b.metrics(run)...)
 	}
 	r.Tables = append(r.Tables, b.rateTable(), b.stageTable(), b.slotTable())
 	if b.Growth {
-		t, figures := b.growth()
-		r.Tables, r.Figures = append(r.Tables, t, b.seenTable(), b.sizeTable()), append(r.Figures, figures...)
+		r.Tables = append(r.Tables, b.growth(), b.seenTable(), b.sizeTable())
 	}
 	if b.Resume {
 		r.Tables = append(r.Tables, b.partTable())
@@ -36,7 +35,7 @@ func (b *crawlBench) report() *report.Report {
 	return r
 }
 
-func (b *crawlBench) settings(r *report.Report) {
+func (b *crawlBench) settings(r *result.Report) {
 	w := &b.web
 	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new, %v to new hosts; gzip %v, https %v, seed %d", w.Hosts, w.PLDs,
 		w.Addrs, w.PageBytes, w.Links, w.New, w.NewHosts, w.Gzip, w.HTTPS, w.Seed)
@@ -48,9 +47,9 @@ func (b *crawlBench) settings(r *report.Report) {
 		how = "none: responses are made in this process"
 	}
 	r.Set("transport", "%s", how)
-	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections, report.DecimalBytes(float64(b.RAMBytes)), b.store)
+	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections, result.DecimalBytes(float64(b.RAMBytes)), b.store)
 	if d := b.drumDisk(); d > 0 {
-		r.Set("drum-disk", "%s for links that wait for URLseen", report.DecimalBytes(float64(d)))
+		r.Set("drum-disk", "%s for links that wait for URLseen", result.DecimalBytes(float64(d)))
 	}
 	r.SetDirs(b.Dirs)
 }
@@ -68,36 +67,36 @@ func (b *crawlBench) lineName(run *Result) string {
 }
 
 // metrics returns the metrics of a run, in the order of its line.
-func (b *crawlBench) metrics(run *Result) []report.Metric {
-	list := []report.Metric{
+func (b *crawlBench) metrics(run *Result) []result.Metric {
+	list := []result.Metric{
 		{Value: float64(run.Wall.Nanoseconds()) / float64(max(1, run.Pages)), Unit: "ns/op"},
 		{Value: run.rate(), Unit: "pages/s"},
 		{Value: float64(run.BytesBody) / 1e6 / run.Wall.Seconds(), Unit: "MB/s"},
 		{Value: run.perPage(run.CPU), Unit: "cpu-us/page"},
 	}
 	if !b.inProcess {
-		list = append(list, report.Metric{Value: run.serverPerPage(), Unit: "server-us/page"})
+		list = append(list, result.Metric{Value: run.serverPerPage(), Unit: "server-us/page"})
 	}
 	if run.Form == "crawl" {
-		list = append(list, report.Metric{Value: float64(run.Links) / run.Wall.Seconds(), Unit: "links/s"},
-			report.Metric{Value: float64(run.PeakRSS) / (1 << 20), Unit: "rss-MiB"})
+		list = append(list, result.Metric{Value: float64(run.Links) / run.Wall.Seconds(), Unit: "links/s"},
+			result.Metric{Value: float64(run.PeakRSS) / (1 << 20), Unit: "rss-MiB"})
 	}
 	return list
 }
 
 // median returns the median of a figure over runs.
 func median(runs []*Result, f func(*Result) float64) float64 {
-	return report.Of(runs, f).Median()
+	return result.Of(runs, f).Median()
 }
 
-func (b *crawlBench) rateTable() report.Table {
-	t := report.Table{Title: "Pages/s, and the CPU of the crawler's process (medians)",
+func (b *crawlBench) rateTable() result.Table {
+	t := result.Table{Title: "Pages/s, and the CPU of the crawler's process (medians)",
 		Head: []string{"form", "pages", "pages/s", "MB/s", "us/page", "server us/page", "new/page", "links/page", "robots.txt/page", "disk B/page"}}
 	for _, runs := range [][]*Result{b.bare, b.whole} {
 		if len(runs) == 0 {
 			continue
 		}
-		number := func(f func(*Result) float64) string { return report.Number(median(runs, f)) }
+		number := func(f func(*Result) float64) string { return result.Number(median(runs, f)) }
 		per := func(f func(*Result) int64) string {
 			return number(func(r *Result) float64 { return float64(f(r)) / float64(max(1, r.Pages)) })
 		}
@@ -128,23 +127,23 @@ func (b *crawlBench) rateTable() report.Table {
 }
 
 // stageTable is the CPU by stage.
-func (b *crawlBench) stageTable() report.Table {
-	t := report.Table{Title: "CPU of a page by stage, us (medians): parts of a CPU profile times the CPU of a page", Head: []string{"stage", "crawl", "%"}}
+func (b *crawlBench) stageTable() result.Table {
+	t := result.Table{Title: "CPU of a page by stage, us (medians): parts of a CPU profile times the CPU of a page", Head: []string{"stage", "crawl", "%"}}
 	if len(b.bare) > 0 {
 		t.Head = append(t.Head, "bare loop")
 	}
 	for s := range numStages {
 		at := func(r *Result) float64 { return r.Stages.share(s) * r.perPage(r.CPU) }
-		row := []string{s.String(), report.Number(median(b.whole, at)),
+		row := []string{s.String(), result.Number(median(b.whole, at)),
 			strconv.FormatFloat(100*median(b.whole, func(r *Result) float64 { return r.Stages.share(s) }), 'f', 1, 64)}
 		if len(b.bare) > 0 {
-			row = append(row, report.Number(median(b.bare, at)))
+			row = append(row, result.Number(median(b.bare, at)))
 		}
 		t.Add(row...)
 	}
-	row := []string{"all", report.Number(median(b.whole, func(r *Result) float64 { return r.perPage(r.CPU) })), "100.0"}
+	row := []string{"all", result.Number(median(b.whole, func(r *Result) float64 { return r.perPage(r.CPU) })), "100.0"}
 	if len(b.bare) > 0 {
-		row = append(row, report.Number(median(b.bare, func(r *Result) float64 { return r.perPage(r.CPU) })))
+		row = append(row, result.Number(median(b.bare, func(r *Result) float64 { return r.perPage(r.CPU) })))
 	}
 	t.Add(row...)
 	last := b.whole[len(b.whole)-1]
@@ -155,11 +154,11 @@ func (b *crawlBench) stageTable() report.Table {
 }
 
 // slotTable is the use of connection slots.
-func (b *crawlBench) slotTable() report.Table {
-	t := report.Table{Title: "Connection slots: what they did or waited for", Head: []string{"use", "slots", "%"}}
+func (b *crawlBench) slotTable() result.Table {
+	t := result.Table{Title: "Connection slots: what they did or waited for", Head: []string{"use", "slots", "%"}}
 	for _, u := range crawl.SlotUses() {
 		mean := median(b.whole, func(r *Result) float64 { return r.Slots.Mean(u) })
-		t.Add(u.String(), report.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
+		t.Add(u.String(), result.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
 	}
 	last := b.whole[len(b.whole)-1]
 	t.Notes = append(t.Notes, fmt.Sprintf("%d samples, 10 ms apart; %.1f %% of them without a URL in RAM while BEAST held more than the target of the stock. Without delays politeness still allows only one connection per host at a time.",
@@ -167,7 +166,7 @@ func (b *crawlBench) slotTable() report.Table {
 	return t
 }
 
-func (b *crawlBench) checks() (list []report.Check) {
+func (b *crawlBench) checks() (list []result.Check) {
 	cpu := median(b.whole, func(r *Result) float64 { return r.perPage(r.CPU) })
 	switch {
 	case b.inProcess:
@@ -176,16 +175,16 @@ func (b *crawlBench) checks() (list []report.Check) {
 		if b.KeepAlive > 0 {
 			way = "kept connections"
 		}
-		list = append(list, report.AtMost("CPU of the crawler for a page, HTTPS, "+way, cpu, crawlMostHTTPS, "us"))
+		list = append(list, result.AtMost("CPU of the crawler for a page, HTTPS, "+way, cpu, crawlMostHTTPS, "us"))
 	default:
-		list = append(list, report.AtMost("CPU of the crawler for a page, HTTP (aim: 160)", cpu, crawlMostHTTP, "us"))
+		list = append(list, result.AtMost("CPU of the crawler for a page, HTTP (aim: 160)", cpu, crawlMostHTTP, "us"))
 	}
 	if len(b.bare) > 0 && b.KeepAlive == 0 { // with kept connections the bare loop's task is easier
-		var ratio report.Sample
+		var ratio result.Sample
 		for i, run := range b.whole {
 			ratio = append(ratio, run.rate()/b.bare[i].rate())
 		}
-		list = append(list, report.AtLeast("pages/s / the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
+		list = append(list, result.AtLeast("pages/s / the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
 	}
 	if b.Growth {
 		list = append(list, b.growthChecks()...)
@@ -196,7 +195,7 @@ func (b *crawlBench) checks() (list []report.Check) {
 func (b *crawlBench) notes() (list []string) {
 	run := b.whole[len(b.whole)-1]
 	list = append(list, fmt.Sprintf("The crawl fetched %s pages of %s hosts in %s PLDs and has seen %s URLs; URLseen made %d passes, BEAST %d scans. It ended: %s.",
-		report.Number(float64(run.AllPages)), report.Number(float64(run.Hosts)), report.Number(float64(run.PLDs)), report.Number(float64(run.AllUnique)),
+		result.Number(float64(run.AllPages)), result.Number(float64(run.Hosts)), result.Number(float64(run.PLDs)), result.Number(float64(run.AllUnique)),
 		run.Passes, run.Scans, run.Stop))
 	if b.Resume && !run.Over {
 		list = append(list, "The crawl is not over: run the same command again to continue it.")

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/crawl"
 	"drumbeat/state"
 )
@@ -98,21 +98,21 @@ func (r *Result) sizeAt(i int, n float64) float64 {
 }
 
 // sizeTable is the table of bytes a URL.
-func (b *crawlBench) sizeTable() report.Table {
+func (b *crawlBench) sizeTable() result.Table {
 	run := b.whole[len(b.whole)-1]
 	unique := float64(max(1, run.AllUnique))
-	t := report.Table{Title: "Disk at the end, by structure", Head: []string{"structure", "MB", "B/URL seen", "records that wait", "GB at 1e9 URLs", "GB at 41e9 URLs"}}
+	t := result.Table{Title: "Disk at the end, by structure", Head: []string{"structure", "MB", "B/URL seen", "records that wait", "GB at 1e9 URLs", "GB at 41e9 URLs"}}
 	var billion, paper float64
 	for i, p := range run.Sizes {
 		atBillion, atPaper := run.sizeAt(i, 1e9), run.sizeAt(i, paperUnique)
-		t.Add(p.Name, report.Number(float64(p.Bytes)/1e6), report.Number(float64(p.Bytes)/unique), report.Number(float64(p.Records)),
-			report.Number(atBillion/1e9), report.Number(atPaper/1e9))
+		t.Add(p.Name, result.Number(float64(p.Bytes)/1e6), result.Number(float64(p.Bytes)/unique), result.Number(float64(p.Records)),
+			result.Number(atBillion/1e9), result.Number(atPaper/1e9))
 		billion, paper = billion+atBillion, paper+atPaper
 	}
 	all := float64(run.Sizes.sum())
-	t.Add("all", report.Number(all/1e6), report.Number(all/unique), "", report.Number(billion/1e9), report.Number(paper/1e9))
+	t.Add("all", result.Number(all/1e6), result.Number(all/unique), "", result.Number(billion/1e9), result.Number(paper/1e9))
 	peak := float64(max(run.PeakDisk, run.Sizes.sum()))
-	t.Add("most at once", report.Number(peak/1e6), report.Number(peak/unique), "", report.Number(peak/max(1, all)*billion/1e9), report.Number(peak/max(1, all)*paper/1e9))
+	t.Add("most at once", result.Number(peak/1e6), result.Number(peak/unique), "", result.Number(peak/max(1, all)*billion/1e9), result.Number(peak/max(1, all)*paper/1e9))
 	t.Notes = append(t.Notes, "BEAST's bytes are divided by records. Parts that a drum holds in RAM count as on disk, so small crawls take less than the sum.",
 		fmt.Sprintf("At more URLs: in proportion, with keys of %.1f bits at 41e9 for %.1f here, all URLs that are not fetched in BEAST, and what waits in", keyBits(paperUnique), keyBits(unique)),
 		"drums other than URLseen as here, since --ram bounds it. URLseen's buckets follow --drum-disk.")
@@ -140,14 +140,14 @@ func (s *seenSums) add(o *seenSums) {
 }
 
 // seenTable compares the I/O of URLseen with its prediction.
-func (b *crawlBench) seenTable() report.Table {
+func (b *crawlBench) seenTable() result.Table {
 	s := &b.whole[len(b.whole)-1].Seen
 	n, text := float64(max(1, s.Links)), max(1, s.Text)
-	t := report.Table{Title: "URLseen: disk traffic of a link that reaches it, and alpha",
+	t := result.Table{Title: "URLseen: disk traffic of a link that reaches it, and alpha",
 		Head: []string{"links", "passes", "B of text", "text ratio", "B", "B predicted", "B if full", "alpha", "alpha predicted", "alpha if full"}}
-	t.Add(report.Number(float64(s.Links)), report.Number(float64(s.Passes)), report.Number(s.Text/n), report.Number(s.Text/max(1, s.Stored)),
-		report.Number(s.Moved/n), report.Number(s.Model/n), report.Number(s.Fully/n),
-		report.Number(s.Moved/text), report.Number(s.Model/text), report.Number(s.Fully/text))
+	t.Add(result.Number(float64(s.Links)), result.Number(float64(s.Passes)), result.Number(s.Text/n), result.Number(s.Text/max(1, s.Stored)),
+		result.Number(s.Moved/n), result.Number(s.Model/n), result.Number(s.Fully/n),
+		result.Number(s.Moved/text), result.Number(s.Model/text), result.Number(s.Fully/text))
 	t.Notes = append(t.Notes, "Predicted: the model of package drum for the passes as they were. If full: had each pass been of full buckets, as in a large crawl.",
 		"Passes whose work a kill has lost are in these sums.")
 	return t

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/crawl"
 	"drumbeat/internal/cputime"
 	"drumbeat/state"
@@ -115,7 +115,7 @@ func (w *crawlWatcher) say(s *crawl.Snapshot, rss int64) {
 		return
 	}
 	w.b.progress(fmt.Sprintf("%d pages, %.2f M URLs seen, %.0f pages/s, RSS %s; slots: %s", pages, float64(s.Unique)/1e6,
-		float64(pages-w.pages)/since.Seconds(), report.DecimalBytes(float64(rss)), s.Slots.Sub(w.slots)))
+		float64(pages-w.pages)/since.Seconds(), result.DecimalBytes(float64(rss)), s.Slots.Sub(w.slots)))
 	w.said, w.pages, w.slots = now, pages, s.Slots
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/cputime"
@@ -67,7 +67,7 @@ type speed struct {
 }
 
 // rates returns the bytes/s of all repeats.
-func (s *speed) rates() (r report.Sample) {
+func (s *speed) rates() (r result.Sample) {
 	for i, span := range s.spans {
 		r = append(r, float64(s.bytes[i])/max(span, 1).Seconds())
 	}
@@ -156,13 +156,13 @@ func (d *Options) ways(direct bool) (list []way) {
 
 // Measure checks ctx between chunks and calls progress before each measurement. It removes all its files;
 // it joins an error of the removal to its own.
-func (d Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+func (d Options) Measure(ctx context.Context, progress func(what string)) (*result.Report, error) {
 	if err := d.Complete(); err != nil {
 		return nil, err
 	}
 	d.progress = progress
 	r := &diskRun{opt: d, bytes: d.Bytes}
-	out := report.New("disk", "sequential I/O of the directories")
+	out := result.New("disk", "sequential I/O of the directories")
 	targets, err := r.openTargets()
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (r *diskRun) measureGroup(ctx context.Context, g group, repeat int, limit t
 	for i, w := range ways {
 		if int64(w.chunk)*int64(w.streams) > r.bytes {
 			r.note(fmt.Sprintf("%d streams of %s blocks were skipped: %s have no room for one block each.",
-				w.streams, report.BinaryBytes(w.chunk), report.BinaryBytes(int(r.bytes))))
+				w.streams, result.BinaryBytes(w.chunk), result.BinaryBytes(int(r.bytes))))
 			continue
 		}
 		if w.op == opWrite { // the other operations use the files written last
@@ -280,5 +280,5 @@ func (d Options) pages(bandwidth float64) float64 {
 
 // String formats a way for the names of benchmarks.
 func (w way) String() string {
-	return fmt.Sprintf("op=%s/chunk=%s/streams=%d/direct=%v/prealloc=%v", w.op, report.BinaryBytes(w.chunk), w.streams, w.direct, w.prealloc)
+	return fmt.Sprintf("op=%s/chunk=%s/streams=%d/direct=%v/prealloc=%v", w.op, result.BinaryBytes(w.chunk), w.streams, w.direct, w.prealloc)
 }

@@ -4,36 +4,29 @@ import (
 	"fmt"
 	"slices"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // fill adds the results to a report.
-func (r *diskRun) fill(out *report.Report) {
+func (r *diskRun) fill(out *result.Report) {
 	d := &r.opt
 	out.SetDirs(d.Dirs)
-	out.Set("bytes", "%s per measurement and directory", report.BinaryBytes(int(r.bytes)))
+	out.Set("bytes", "%s per measurement and directory", result.BinaryBytes(int(r.bytes)))
 	out.Set("repeats", "%d", d.Repeats)
 	r.lines(out)
 	out.Tables = append(out.Tables, r.oneFile(), r.manyFiles())
-	for _, g := range r.groups() {
-		for _, many := range []bool{false, true} {
-			if f := r.figure(g, many); f.Series != nil {
-				out.Figures = append(out.Figures, f)
-			}
-		}
-	}
 	out.Notes = append(r.verdicts(), r.notes...)
 }
 
 // lines adds one line per measurement; one operation is one chunk.
-func (r *diskRun) lines(out *report.Report) {
+func (r *diskRun) lines(out *result.Report) {
 	for _, s := range r.speeds {
 		for i, span := range s.spans {
 			n := s.bytes[i] / int64(s.chunk)
 			out.Add("BenchmarkDisk/"+s.way.String()+"/dir="+s.group, n,
-				report.Metric{Value: float64(span.Nanoseconds()) / float64(n), Unit: "ns/op"},
-				report.Metric{Value: float64(s.bytes[i]) / span.Seconds() / 1e6, Unit: "MB/s"},
-				report.Metric{Value: s.cpu[i].Seconds() * 1e12 / float64(s.bytes[i]), Unit: "cpu-ms/GB"})
+				result.Metric{Value: float64(span.Nanoseconds()) / float64(n), Unit: "ns/op"},
+				result.Metric{Value: float64(s.bytes[i]) / span.Seconds() / 1e6, Unit: "MB/s"},
+				result.Metric{Value: s.cpu[i].Seconds() * 1e12 / float64(s.bytes[i]), Unit: "cpu-ms/GB"})
 		}
 	}
 }
@@ -65,13 +58,13 @@ func mbps(s *speed) []string {
 	if len(rates) == 0 {
 		return []string{"-", ""}
 	}
-	return []string{report.Number(rates.Median() / 1e6), fmt.Sprintf("%.0f-%.0f", slices.Min(rates)/1e6, slices.Max(rates)/1e6)}
+	return []string{result.Number(rates.Median() / 1e6), fmt.Sprintf("%.0f-%.0f", slices.Min(rates)/1e6, slices.Max(rates)/1e6)}
 }
 
 // oneFile is the table of single files.
-func (r *diskRun) oneFile() report.Table {
+func (r *diskRun) oneFile() result.Table {
 	d := &r.opt
-	t := report.Table{
+	t := result.Table{
 		Title: fmt.Sprintf("One file at a time, MB/s, medians of %d (least-most)", d.Repeats),
 		Head: []string{"directory", "direct", "chunk", "write", "spread", "preallocated", "spread", "read", "spread", "mixed", "spread",
 			"W", "pages/s"},
@@ -83,20 +76,20 @@ func (r *diskRun) oneFile() report.Table {
 		}
 		reserved := s.way
 		reserved.prealloc = true
-		row := []string{s.group, fmt.Sprint(s.direct), report.BinaryBytes(s.chunk)}
+		row := []string{s.group, fmt.Sprint(s.direct), result.BinaryBytes(s.chunk)}
 		for _, v := range []way{s.way, reserved, s.with(opRead), s.with(opMixed)} {
 			row = append(row, mbps(r.find(v, s.group))...)
 		}
 		w := r.bandwidth(s.way, s.group)
-		t.Add(append(row, report.Number(w/1e6), report.Number(d.pages(w)))...)
+		t.Add(append(row, result.Number(w/1e6), result.Number(d.pages(w)))...)
 	}
 	return t
 }
 
 // manyFiles is the table of k files.
-func (r *diskRun) manyFiles() report.Table {
+func (r *diskRun) manyFiles() result.Table {
 	d := &r.opt
-	t := report.Table{
+	t := result.Table{
 		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d (least-most)", d.Repeats),
 		Head:  []string{"directory", "direct", "preallocated", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
 		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced at the end, unlike in a pass."},
@@ -105,10 +98,10 @@ func (r *diskRun) manyFiles() report.Table {
 		if s.streams == 1 || s.op != opWrite {
 			continue
 		}
-		row := []string{s.group, fmt.Sprint(s.direct), fmt.Sprint(s.prealloc), fmt.Sprint(s.streams), report.BinaryBytes(s.chunk)}
+		row := []string{s.group, fmt.Sprint(s.direct), fmt.Sprint(s.prealloc), fmt.Sprint(s.streams), result.BinaryBytes(s.chunk)}
 		row = append(append(row, mbps(s)...), mbps(r.find(s.with(opRead), s.group))...)
 		w := r.bandwidth(s.way, s.group)
-		t.Add(append(row, report.Number(w/1e6), report.Number(d.pages(w)))...)
+		t.Add(append(row, result.Number(w/1e6), result.Number(d.pages(w)))...)
 	}
 	return t
 }
@@ -138,7 +131,7 @@ func (r *diskRun) verdicts() []string {
 				files = fmt.Sprintf("%d files", best.streams)
 			}
 			notes = append(notes, fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s; %.0f %% of a core to write, %.0f %% to read.",
-				g, files, report.Number(w/1e6), report.BinaryBytes(best.chunk), best.direct, report.Number(d.pages(w)),
+				g, files, result.Number(w/1e6), result.BinaryBytes(best.chunk), best.direct, result.Number(d.pages(w)),
 				100*best.cores(), 100*r.find(best.with(opRead), g).cores()))
 		}
 	}
@@ -147,31 +140,9 @@ func (r *diskRun) verdicts() []string {
 
 // cores returns the number of busy CPUs during the measurement.
 func (s *speed) cores() float64 {
-	var share report.Sample
+	var share result.Sample
 	for i, cpu := range s.cpu {
 		share = append(share, cpu.Seconds()/max(s.spans[i], 1).Seconds())
 	}
 	return share.Median()
-}
-
-// figure draws speed against chunk size for a group.
-func (r *diskRun) figure(group string, many bool) report.Figure {
-	f := report.Figure{Name: "dir" + group, Title: "Sequential I/O of one file, directory " + group, X: "bytes a read or write", Y: "MB/s", LogX: true}
-	if many {
-		f.Name, f.Title = f.Name+"-files", "k files alternately, directory "+group
-	}
-	for _, s := range r.speeds {
-		if s.group != group || s.prealloc || many != (s.streams > 1) {
-			continue
-		}
-		name := s.op
-		if many {
-			name += fmt.Sprintf(", k=%d", s.streams)
-		}
-		if s.direct {
-			name += ", O_DIRECT"
-		}
-		f.Add(name, float64(s.chunk), s.rate()/1e6)
-	}
-	return f
 }

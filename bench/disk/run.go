@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/disk"
 )
 
@@ -432,7 +432,7 @@ func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) 
 	if fits < r.bytes {
 		r.bytes = max(2*largest, fits/(2*largest)*(2*largest))
 		r.note(fmt.Sprintf("Reduced from %s to %s per measurement, for a duration of about %v.",
-			report.BinaryBytes(int(r.opt.Bytes)), report.BinaryBytes(int(r.bytes)), r.opt.Budget))
+			result.BinaryBytes(int(r.opt.Bytes)), result.BinaryBytes(int(r.bytes)), r.opt.Budget))
 	}
 	return nil
 }

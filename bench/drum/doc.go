@@ -3,8 +3,7 @@
 //
 // Each method runs in a process of its own (Child) with memory, page cache included, limited to 1.25 R + 64
 // MiB. The report has speed, bytes on disk compared with Theorems 1 and 2 at the actual k, r and M, bits
-// per key, RAM, open files, and whether the answers are right. A caller with further methods, such as
-// bench/lab with Pebble, names them in Options.Others and passes them to Child.
+// per key, RAM, open files, and whether the answers are right.
 //
 // The times exclude the generator. It makes links in lots of a few pages; then all goroutines add them at
 // once. The clock runs from the start of adding to the end of the last goroutine, and during passes, which

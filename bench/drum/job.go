@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"drumbeat/bench/baselines"
 	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
 	"drumbeat/disk"
@@ -33,13 +32,10 @@ type drumJob struct {
 	MaxTime time.Duration
 	// LoadTime bounds the time to load the known keys; 0 means no limit.
 	LoadTime time.Duration
-	// Skew is the share of links to one URL.
-	Skew float64
 	// Numbered makes the aux of each link its number in the stream, to compare verdicts link by link.
 	Numbered bool
 
-	others []baselines.Method // additional methods, set in the process that opens them
-	fs     disk.FS            // nil: the operating system's, past the page cache where a method gains from that
+	fs disk.FS // nil: the operating system's, past the page cache where a method gains from that
 }
 
 // Result is the result of one measurement.
@@ -103,14 +99,12 @@ func (r *Result) rate() float64 { return float64(r.Links) / r.measured().Seconds
 // io returns the bytes read and written per link.
 func (r *Result) io() float64 { return float64(r.ReadBytes+r.WrittenBytes) / float64(r.Links) }
 
-// Child is the counterpart of a measurement in a process of its own; others are the additional methods. It
-// sets the garbage collector's limits for the process.
-func Child(ctx context.Context, in io.Reader, out io.Writer, others ...baselines.Method) error {
+// Child is the counterpart of a measurement in a process of its own. It sets the garbage collector's limits for the process.
+func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	return measure.Child(in, out, func(job *drumJob, progress func(string)) (*Result, error) {
 		// DRUM's tuples are outside the Go heap. A method's Go heap must not grow up to the limit.
 		debug.SetGCPercent(50)
 		debug.SetMemoryLimit(job.RAMBytes + 32<<20)
-		job.others = others
 		return runDrumJob(ctx, job, progress)
 	})
 }

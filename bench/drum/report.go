@@ -1,12 +1,12 @@
 package drum
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
-	"drumbeat/bench/baselines"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // bitsPerKey returns the size of the cache on disk per key, or 0 without a cache.
@@ -29,9 +29,9 @@ func (r *Result) textRatio() float64 {
 }
 
 // metrics returns the metrics of a run, in the order of its line.
-func (r *Result) metrics(diskBytes int64) []report.Metric {
+func (r *Result) metrics(diskBytes int64) []result.Metric {
 	n := float64(r.Links)
-	list := []report.Metric{
+	list := []result.Metric{
 		{Value: float64(r.measured().Nanoseconds()) / n, Unit: "ns/op"},
 		{Value: r.rate(), Unit: "links/s"},
 		{Value: n / r.CPU.Seconds(), Unit: "links/cpu-s"},
@@ -40,20 +40,20 @@ func (r *Result) metrics(diskBytes int64) []report.Metric {
 		{Value: float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes), Unit: "alpha"},
 	}
 	if want := r.predicted(diskBytes); want > 0 {
-		list = append(list, report.Metric{Value: want, Unit: "theorem-B/link"})
+		list = append(list, result.Metric{Value: want, Unit: "theorem-B/link"})
 	}
 	if bits := r.bitsPerKey(); bits > 0 {
-		list = append(list, report.Metric{Value: bits, Unit: "bits/key"})
+		list = append(list, result.Metric{Value: bits, Unit: "bits/key"})
 	}
 	if ratio := r.textRatio(); ratio > 0 {
-		list = append(list, report.Metric{Value: ratio, Unit: "text-ratio"})
+		list = append(list, result.Metric{Value: ratio, Unit: "text-ratio"})
 	}
 	return append(list,
-		report.Metric{Value: float64(r.PeakRSS) / (1 << 20), Unit: "rss-MiB"},
-		report.Metric{Value: float64(r.PeakFiles), Unit: "files"},
-		report.Metric{Value: float64(r.Allocs) / n, Unit: "allocs/link"},
-		report.Metric{Value: float64(r.Misses) / n, Unit: "misses/link"},
-		report.Metric{Value: float64(r.Passes), Unit: "passes"},
+		result.Metric{Value: float64(r.PeakRSS) / (1 << 20), Unit: "rss-MiB"},
+		result.Metric{Value: float64(r.PeakFiles), Unit: "files"},
+		result.Metric{Value: float64(r.Allocs) / n, Unit: "allocs/link"},
+		result.Metric{Value: float64(r.Misses) / n, Unit: "misses/link"},
+		result.Metric{Value: float64(r.Passes), Unit: "passes"},
 	)
 }
 
@@ -64,8 +64,8 @@ type drumGroup struct {
 	runs   []*Result
 }
 
-func (g *drumGroup) sample(f func(*Result) float64) report.Sample {
-	return report.Of(g.runs, f)
+func (g *drumGroup) sample(f func(*Result) float64) result.Sample {
+	return result.Of(g.runs, f)
 }
 
 func (g *drumGroup) median(f func(*Result) float64) float64 { return g.sample(f).Median() }
@@ -83,44 +83,36 @@ func groups(runs []*Result) (list []drumGroup) {
 	return list
 }
 
-// report makes tables, checks and figures.
-func (b *drumBench) report(set *drumSet) *report.Report {
-	r := report.New("drum", "check+update of links: DRUM in its forms, and other methods")
+// report makes tables and checks.
+func (b *drumBench) report(set *drumSet) *result.Report {
+	r := result.New("drum", "check+update of links: DRUM in its forms, and other methods")
 	b.settings(r, set)
 	for _, run := range set.runs {
-		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=%s", report.Power(float64(run.Known)), report.BinaryBytes(int(b.RAMBytes)), run.Method),
+		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=%s", result.Power(float64(run.Known)), result.BinaryBytes(int(b.RAMBytes)), run.Method),
 			run.Links, run.metrics(b.DiskBytes)...)
-	}
-	for i, run := range set.skewed {
-		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=each/skew=0.9", report.Power(float64(run.Known)), report.BinaryBytes(int(b.RAMBytes))),
-			run.Links, run.metrics(b.DiskBytes)...)
-		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=each/skew=0", report.Power(float64(run.Known)), report.BinaryBytes(int(b.RAMBytes))),
-			set.even[i].Links, set.even[i].metrics(b.DiskBytes)...)
 	}
 	all := groups(set.runs)
 	r.Tables = append(r.Tables, b.speedTable(all), b.diskTable(all), verdictTable(all, set.numbered))
-	if len(b.Known) > 1 { // one point makes no curve
-		r.Figures = append(r.Figures, b.ioFigure(all), b.speedFigure(all))
-	}
 	for i := range all {
 		b.check(r, &all[i])
 	}
-	b.checkPairs(r, all, set)
+	b.checkLine(r, all)
+	b.checkNumbered(r, set)
 	r.Notes = append(r.Notes, set.skipped...)
 	return r
 }
 
-func (b *drumBench) settings(r *report.Report, set *drumSet) {
+func (b *drumBench) settings(r *result.Report, set *drumSet) {
 	switch {
 	case b.URLs == "":
-		r.Set("links", "%s: %.4f of them new, %.2f not recent", report.Power(float64(b.Links)), b.UniqueShare, b.Misses)
+		r.Set("links", "%s: %.4f of them new, %.2f not recent", result.Power(float64(b.Links)), b.UniqueShare, b.Misses)
 	case b.Links > 0:
-		r.Set("links", "%s of %s, over and over on other hosts", report.Power(float64(b.Links)), b.URLs)
+		r.Set("links", "%s of %s, over and over on other hosts", result.Power(float64(b.Links)), b.URLs)
 	default:
 		r.Set("links", "those of %s", b.URLs)
 	}
-	r.Set("ram", "R = %s", report.BinaryBytes(int(b.RAMBytes)))
-	r.Set("disk", "D = %s waiting", report.DecimalBytes(float64(b.DiskBytes)))
+	r.Set("ram", "R = %s", result.BinaryBytes(int(b.RAMBytes)))
+	r.Set("disk", "D = %s waiting", result.DecimalBytes(float64(b.DiskBytes)))
 	r.SetDirs(b.Dirs)
 	if len(set.runs) == 0 {
 		return
@@ -135,18 +127,18 @@ func (b *drumBench) settings(r *report.Report, set *drumSet) {
 	if first.Unlimited != "" {
 		r.Set("memory", "the page cache is NOT limited: %s", first.Unlimited)
 	} else {
-		r.Set("memory", "each method in a cgroup of %s, page cache included", report.BinaryBytes(int(first.LimitBytes)))
+		r.Set("memory", "each method in a cgroup of %s, page cache included", result.BinaryBytes(int(first.LimitBytes)))
 	}
 	for _, run := range set.runs {
 		if run.Buckets > 0 && run.Known == first.Known {
 			r.Set("plan-"+run.Method, "k=%d M=%s r=%s of RAM, %.3g links a pass at most, %s planned", run.Buckets,
-				report.BinaryBytes(int(run.BufferBytes)), report.BinaryBytes(int(run.RoundBytes)), run.Batch, report.BinaryBytes(int(run.PlannedRAM)))
+				result.BinaryBytes(int(run.BufferBytes)), result.BinaryBytes(int(run.RoundBytes)), run.Batch, result.BinaryBytes(int(run.PlannedRAM)))
 		}
 	}
 }
 
-func (b *drumBench) speedTable(all []drumGroup) report.Table {
-	t := report.Table{
+func (b *drumBench) speedTable(all []drumGroup) result.Table {
+	t := result.Table{
 		Title: "Speed: time within the method, text included (all: with the generator and the waiting for it)",
 		Head: []string{"method", "keys", "links", "M links/s", "spread", "all M/s", "CPU ns/link", "add ns", "pass ns", "sync ns", "passes",
 			"RSS MiB", "planned", "files", "allocs/link"},
@@ -155,24 +147,24 @@ func (b *drumBench) speedTable(all []drumGroup) report.Table {
 	for i := range all {
 		g := &all[i]
 		ns := func(f func(*Result) float64) string {
-			return report.Number(g.median(func(r *Result) float64 { return f(r) / float64(r.Links) }))
+			return result.Number(g.median(func(r *Result) float64 { return f(r) / float64(r.Links) }))
 		}
 		rate := g.sample(func(r *Result) float64 { return r.rate() / 1e6 })
 		last := g.runs[len(g.runs)-1]
-		t.Add(g.method, report.Power(float64(g.known)), report.Power(float64(last.Links)), report.Number(rate.Median()), rate.Spread(),
-			report.Number(g.median(func(r *Result) float64 { return float64(r.Links) / r.Total.Seconds() / 1e6 })),
+		t.Add(g.method, result.Power(float64(g.known)), result.Power(float64(last.Links)), result.Number(rate.Median()), rate.Spread(),
+			result.Number(g.median(func(r *Result) float64 { return float64(r.Links) / r.Total.Seconds() / 1e6 })),
 			ns(func(r *Result) float64 { return float64(r.CPU) }), ns(func(r *Result) float64 { return float64(r.Adding) }),
 			ns(func(r *Result) float64 { return float64(r.Passing) }), ns(func(r *Result) float64 { return float64(r.Syncing) }),
 			fmt.Sprint(last.Passes),
-			report.Number(g.median(func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) })),
-			report.Number(float64(last.PlannedRAM)/(1<<20)), fmt.Sprint(last.PeakFiles),
+			result.Number(g.median(func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) })),
+			result.Number(float64(last.PlannedRAM)/(1<<20)), fmt.Sprint(last.PeakFiles),
 			fmt.Sprintf("%.5f", g.median(func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) })))
 	}
 	return t
 }
 
-func (b *drumBench) diskTable(all []drumGroup) report.Table {
-	t := report.Table{
+func (b *drumBench) diskTable(all []drumGroup) result.Table {
+	t := result.Table{
 		Title: "Disk: bytes read and written per link, and the value of Theorem 1 or 2 for the paper's form at the same k, r, M and D",
 		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha", "misses", "bits/key", "bound",
 			"text ratio", "peak on disk"},
@@ -183,38 +175,38 @@ func (b *drumBench) diskTable(all []drumGroup) report.Table {
 		g := &all[i]
 		m := func(f func(*Result) float64) float64 { return g.median(f) }
 		per := func(f func(*Result) float64) string {
-			return report.Number(m(func(r *Result) float64 { return f(r) / float64(r.Links) }))
+			return result.Number(m(func(r *Result) float64 { return f(r) / float64(r.Links) }))
 		}
 		want := m(func(r *Result) float64 { return r.predicted(b.DiskBytes) })
 		io := m((*Result).io)
 		theorem, ratio := "", ""
 		if want > 0 {
-			theorem, ratio = report.Number(want), report.Number(io/want)
+			theorem, ratio = result.Number(want), result.Number(io/want)
 		}
 		model := ""
 		if v := m(func(r *Result) float64 { return r.Model }); v > 0 {
-			model = report.Number(v)
+			model = result.Number(v)
 		}
 		bits, bound := "", ""
 		if v := m((*Result).bitsPerKey); v > 0 {
-			bits, bound = report.Number(v), report.Number(m(func(r *Result) float64 { return entropyBits(r.Keys) }))
+			bits, bound = result.Number(v), result.Number(m(func(r *Result) float64 { return entropyBits(r.Keys) }))
 		}
 		text := ""
 		if v := m((*Result).textRatio); v > 0 {
-			text = report.Number(v)
+			text = result.Number(v)
 		}
-		t.Add(g.method, report.Power(float64(g.known)), report.Number(io), per(func(r *Result) float64 { return float64(r.ReadBytes) }),
+		t.Add(g.method, result.Power(float64(g.known)), result.Number(io), per(func(r *Result) float64 { return float64(r.ReadBytes) }),
 			per(func(r *Result) float64 { return float64(r.WrittenBytes) }), per(func(r *Result) float64 { return float64(r.QueueBytes) }),
-			theorem, ratio, model, report.Number(m(func(r *Result) float64 { return float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes) })),
-			report.Number(m(func(r *Result) float64 { return float64(r.Misses) / float64(r.Links) })), bits, bound, text,
-			report.DecimalBytes(m(func(r *Result) float64 { return float64(r.PeakDisk) })))
+			theorem, ratio, model, result.Number(m(func(r *Result) float64 { return float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes) })),
+			result.Number(m(func(r *Result) float64 { return float64(r.Misses) / float64(r.Links) })), bits, bound, text,
+			result.DecimalBytes(m(func(r *Result) float64 { return float64(r.PeakDisk) })))
 	}
 	return t
 }
 
 // verdictTable shows which methods were right.
-func verdictTable(all []drumGroup, numbered []*Result) report.Table {
-	t := report.Table{Title: "Verdicts", Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
+func verdictTable(all []drumGroup, numbered []*Result) result.Table {
+	t := result.Table{Title: "Verdicts", Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
 	add := func(r *Result, how string) {
 		verdict := "unknown"
 		switch {
@@ -223,7 +215,7 @@ func verdictTable(all []drumGroup, numbered []*Result) report.Table {
 		case r.TruthKnown:
 			verdict = "WRONG, by " + how
 		}
-		t.Add(r.Method, report.Power(float64(r.Known)), report.Power(float64(r.Links)), fmt.Sprint(r.Fresh), fmt.Sprint(r.Found),
+		t.Add(r.Method, result.Power(float64(r.Known)), result.Power(float64(r.Links)), fmt.Sprint(r.Fresh), fmt.Sprint(r.Found),
 			fmt.Sprint(r.Fresh-r.Found), verdict)
 	}
 	for i := range all {
@@ -233,41 +225,6 @@ func verdictTable(all []drumGroup, numbered []*Result) report.Table {
 		add(r, "number of each link")
 	}
 	return t
-}
-
-func (b *drumBench) ioFigure(all []drumGroup) report.Figure {
-	f := report.Figure{Name: "io", Title: fmt.Sprintf("I/O of check+update, R = %s", report.BinaryBytes(int(b.RAMBytes))),
-		X: "known keys U", Y: "B/link", LogX: true, LogY: true}
-	return b.figure(f, all, (*Result).io, true)
-}
-
-func (b *drumBench) speedFigure(all []drumGroup) report.Figure {
-	f := report.Figure{Name: "speed", Title: fmt.Sprintf("Speed of check+update, R = %s", report.BinaryBytes(int(b.RAMBytes))),
-		X: "known keys U", Y: "links/s", LogX: true, LogY: true}
-	return b.figure(f, all, (*Result).rate, false)
-}
-
-// figure draws medians against U, and the theorem for DRUM.
-func (b *drumBench) figure(f report.Figure, all []drumGroup, y func(*Result) float64, model bool) report.Figure {
-	for _, m := range b.Methods {
-		s := report.Series{Name: m}
-		theory := report.Series{Name: m + " by the theorem", Model: true}
-		for i := range all {
-			if g := &all[i]; g.method == m {
-				x := max(1, float64(g.known))
-				s.Points = append(s.Points, report.Point{X: x, Y: g.median(y)})
-				if want := g.median(func(r *Result) float64 { return r.predicted(b.DiskBytes) }); want > 0 {
-					theory.Points = append(theory.Points, report.Point{X: x, Y: want})
-				}
-			}
-		}
-		report.SortPoints(s.Points)
-		report.SortPoints(theory.Points)
-		if f.Series = append(f.Series, s); model && (m == formPlain || m == baselines.MercatorB || m == baselines.Polybot) {
-			f.Series = append(f.Series, theory)
-		}
-	}
-	return f
 }
 
 // The targets, and the sizes from which on they apply.
@@ -283,19 +240,19 @@ const (
 )
 
 // check adds the checks of one group.
-func (b *drumBench) check(r *report.Report, g *drumGroup) {
-	name := fmt.Sprintf("%s, %s keys: ", g.method, report.Power(float64(g.known)))
+func (b *drumBench) check(r *result.Report, g *drumGroup) {
+	name := fmt.Sprintf("%s, %s keys: ", g.method, result.Power(float64(g.known)))
 	form, isForm := findForm(g.method)
 	for _, run := range g.runs {
-		if run.TruthKnown && g.method != baselines.Bloom && !run.Right {
-			r.Checks = append(r.Checks, report.Within(name+"new URLs found, each once", float64(run.Found), float64(run.Fresh), 0, "URLs"))
+		if run.TruthKnown && !run.Right {
+			r.Checks = append(r.Checks, result.Within(name+"new URLs found, each once", float64(run.Found), float64(run.Fresh), 0, "URLs"))
 		}
 	}
 	if !isForm {
 		return
 	}
 	most := func(what string, f func(*Result) float64, limit float64, unit string) {
-		r.Checks = append(r.Checks, report.AtMost(name+what, g.median(f), limit, unit))
+		r.Checks = append(r.Checks, result.AtMost(name+what, g.median(f), limit, unit))
 	}
 	most("RAM of this process", func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) }, float64(limitBytes(b.RAMBytes))/(1<<20), "MiB")
 	most("RAM by the store's own plan", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) }, float64(b.RAMBytes)/(1<<20), "MiB")
@@ -303,24 +260,24 @@ func (b *drumBench) check(r *report.Report, g *drumGroup) {
 	most("allocations", func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) }, mostAllocs, "a link")
 	big := g.known >= targetKeys && b.Links >= targetKeys
 	if form.codec != 1 && big {
-		r.Checks = append(r.Checks, report.Within(name+"size of a key", g.median((*Result).bitsPerKey),
+		r.Checks = append(r.Checks, result.Within(name+"size of a key", g.median((*Result).bitsPerKey),
 			g.median(func(r *Result) float64 { return entropyBits(r.Keys) }), targetBitsShare, "bits"))
 	}
 	if big && (g.method == formOurs || g.method == formLog || g.method == formCached) {
 		b.checkIO(r, g, name)
 	}
 	if big && (g.method == formOurs || g.method == formCached) {
-		r.Checks = append(r.Checks, report.AtLeast(name+"speed", g.median((*Result).rate)/1e6, targetRate/1e6, "M links/s"))
+		r.Checks = append(r.Checks, result.AtLeast(name+"speed", g.median((*Result).rate)/1e6, targetRate/1e6, "M links/s"))
 	}
 	if g.method == formPlain {
-		r.Checks = append(r.Checks, report.Within(name+"I/O against Theorem 2", g.median((*Result).io),
+		r.Checks = append(r.Checks, result.Within(name+"I/O against Theorem 2", g.median((*Result).io),
 			g.median(func(r *Result) float64 { return r.predicted(b.DiskBytes) }), 0.05, "B/link"))
 	}
 }
 
 // checkIO adds the checks of I/O. The targets are for a text ratio of 4:1; for another ratio they change by
 // the difference in text.
-func (b *drumBench) checkIO(r *report.Report, g *drumGroup, name string) {
+func (b *drumBench) checkIO(r *result.Report, g *drumGroup, name string) {
 	target := float64(targetIO)
 	if g.method == formCached {
 		target = targetCachedIO
@@ -329,53 +286,34 @@ func (b *drumBench) checkIO(r *report.Report, g *drumGroup, name string) {
 	moved := g.median(func(r *Result) float64 {
 		return 2 * float64(r.MissBytes) / float64(r.Links) * (1/ratio - 1.0/targetTextRatio)
 	})
-	r.Checks = append(r.Checks, report.AtMost(fmt.Sprintf("%sI/O, for which %.0f B at a text ratio of 4:1 are %.1f at the %.2f:1 here",
+	r.Checks = append(r.Checks, result.AtMost(fmt.Sprintf("%sI/O, for which %.0f B at a text ratio of 4:1 are %.1f at the %.2f:1 here",
 		name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
 }
 
 // checkLine predicts the time at the largest U from the two smallest: a constant cost of CPU and disk per
 // link, plus a cost per byte of the model that grows with U.
-func (b *drumBench) checkLine(r *report.Report, all []drumGroup) {
-	var line []report.Point
+func (b *drumBench) checkLine(r *result.Report, all []drumGroup) {
+	var line []struct{ bytes, nanos float64 }
 	var most int64
 	for i := range all {
 		if g := &all[i]; g.method == formOurs {
-			line = append(line, report.Point{X: g.median(func(r *Result) float64 { return r.Model }),
-				Y: g.median(func(r *Result) float64 { return float64(r.measured().Nanoseconds()) / float64(r.Links) })})
+			line = append(line, struct{ bytes, nanos float64 }{g.median(func(r *Result) float64 { return r.Model }),
+				g.median(func(r *Result) float64 { return float64(r.measured().Nanoseconds()) / float64(r.Links) })})
 			most = max(most, g.known)
 		}
 	}
-	report.SortPoints(line)
-	if len(line) < 3 || line[1].X <= line[0].X {
+	slices.SortFunc(line, func(a, b struct{ bytes, nanos float64 }) int { return cmp.Compare(a.bytes, b.bytes) })
+	if len(line) < 3 || line[1].bytes <= line[0].bytes {
 		return
 	}
 	last := line[len(line)-1]
-	slope := (line[1].Y - line[0].Y) / (line[1].X - line[0].X)
-	r.Checks = append(r.Checks, report.Within(fmt.Sprintf("ours, %s keys: time against the line through the two smallest U (%.2f ns a byte)",
-		report.Power(float64(most)), slope), last.Y, line[0].Y+slope*(last.X-line[0].X), 0.2, "ns/link"))
+	slope := (line[1].nanos - line[0].nanos) / (line[1].bytes - line[0].bytes)
+	r.Checks = append(r.Checks, result.Within(fmt.Sprintf("ours, %s keys: time against the line through the two smallest U (%.2f ns a byte)",
+		result.Power(float64(most)), slope), last.nanos, line[0].nanos+slope*(last.bytes-line[0].bytes), 0.2, "ns/link"))
 }
 
-// checkPairs adds the checks that compare two runs.
-func (b *drumBench) checkPairs(r *report.Report, all []drumGroup, set *drumSet) {
-	b.checkLine(r, all)
-	for i := range all {
-		ours := &all[i]
-		if ours.method != formOurs {
-			continue
-		}
-		for j := range all {
-			g := &all[j]
-			m, _ := find(g.method, b.Others)
-			if m.Target > 0 && g.known == ours.known && ours.known >= targetKeys {
-				r.Checks = append(r.Checks, report.AtLeast(fmt.Sprintf("ours against %s, %s keys: speed", g.method, report.Power(float64(g.known))),
-					ours.median((*Result).rate)/g.median((*Result).rate), m.Target, "times"))
-			}
-		}
-	}
-	for i, run := range set.skewed {
-		r.Checks = append(r.Checks, report.AtLeast(fmt.Sprintf("one key with %.0f %% of the tuples, %s keys: speed", 100*skewShare,
-			report.Power(float64(run.Known))), run.rate()/set.even[i].rate(), 0.5, "of the uniform one"))
-	}
+// checkNumbered adds the check of verdicts link by link.
+func (b *drumBench) checkNumbered(r *result.Report, set *drumSet) {
 	wrong := 0
 	for _, run := range set.numbered {
 		if !run.Right {
@@ -383,6 +321,6 @@ func (b *drumBench) checkPairs(r *report.Report, all []drumGroup, set *drumSet) 
 		}
 	}
 	if len(set.numbered) > 0 {
-		r.Checks = append(r.Checks, report.AtMost("methods whose verdicts differ from the truth link by link", float64(wrong), 0, "methods"))
+		r.Checks = append(r.Checks, result.AtMost("methods whose verdicts differ from the truth link by link", float64(wrong), 0, "methods"))
 	}
 }

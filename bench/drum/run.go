@@ -44,7 +44,7 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Re
 	open := &openFS{FS: job.fs}
 	if open.FS == nil {
 		open.FS = disk.OS()
-		if method, _ := find(job.Method, job.others); form.direct || method.PastCache {
+		if method, _ := find(job.Method); form.direct || method.PastCache {
 			open.FS = disk.Direct()
 		}
 	}

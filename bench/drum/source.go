@@ -25,17 +25,13 @@ type drumSource struct {
 	job    *drumJob
 	stream *links.Stream
 	file   *links.Reader
-	skewed uint64 // state of the random numbers for Skew
 
 	links, fresh, textBytes int64
 	verdict                 verdict // of the fresh links
-	// hot is the text of the one URL of a skewed stream; hotSeen means that a link to it has occurred.
-	hot     []byte
-	hotSeen bool
 }
 
 func newDrumSource(job *drumJob) (*drumSource, error) {
-	s := &drumSource{job: job, hot: []byte("https://www.example.org/the-one-page/that-everybody/links-to.html")}
+	s := &drumSource{job: job}
 	var err error
 	switch {
 	case job.URLs != "" && job.Links > 0:
@@ -51,9 +47,6 @@ func newDrumSource(job *drumJob) (*drumSource, error) {
 	return s, nil
 }
 
-// hotKey is the key of the one URL of a skewed stream; another URL has it only by chance.
-const hotKey = 0x5bd1e9955bd1e995
-
 // next fills b with at most n links. If links are numbered it appends the numbers to the texts.
 func (s *drumSource) next(b *links.Batch, n int) error {
 	if s.file != nil {
@@ -63,7 +56,6 @@ func (s *drumSource) next(b *links.Batch, n int) error {
 	} else {
 		s.stream.Next(b, n)
 	}
-	s.skew(b)
 	for i, text := range b.Texts {
 		s.textBytes += int64(len(text))
 		if b.Fresh != nil && b.Fresh[i] {
@@ -77,23 +69,6 @@ func (s *drumSource) next(b *links.Batch, n int) error {
 	}
 	s.links += int64(len(b.Keys))
 	return nil
-}
-
-// skew redirects a share of the links, only repeated ones, to the one URL. So the truth about other URLs
-// stays the same.
-func (s *drumSource) skew(b *links.Batch) {
-	if s.job.Skew == 0 || b.Fresh == nil {
-		return
-	}
-	share := uint64(min(1, s.job.Skew/(1-s.job.Stream.UniqueShare)) * 65536)
-	for i, fresh := range b.Fresh {
-		s.skewed = s.skewed*6364136223846793005 + 1442695040888963407
-		if fresh || s.skewed>>48 >= share {
-			continue
-		}
-		b.Keys[i], b.Texts[i], b.Fresh[i] = hotKey, s.hot, !s.hotSeen
-		s.hotSeen = true
-	}
 }
 
 func (s *drumSource) close() {

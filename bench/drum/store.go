@@ -406,7 +406,7 @@ func openChecker(job *drumJob, fs disk.FS, queue *drumQueue) (checker, error) {
 	if form, ok := findForm(job.Method); ok {
 		return openDrumStore(job, form, fs, queue)
 	}
-	m, ok := find(job.Method, job.others)
+	m, ok := find(job.Method)
 	if !ok {
 		return nil, fmt.Errorf("bench: drum: no method %q", job.Method)
 	}

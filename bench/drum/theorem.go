@@ -7,7 +7,7 @@ import (
 
 	"drumbeat/bench/baselines"
 	"drumbeat/bench/links"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/disk"
 )
 
@@ -144,16 +144,13 @@ func (b *drumBench) meanBatch(job *drumJob) (float64, error) {
 }
 
 // theorem measures the points.
-func (b *drumBench) theorem(ctx context.Context) (*report.Report, error) {
-	r := report.New("drum-theorem", "DRUM's plain form against Theorem 2, Mercator-B and Polybot against Theorem 1")
-	t := report.Table{
+func (b *drumBench) theorem(ctx context.Context) (*result.Report, error) {
+	r := result.New("drum-theorem", "DRUM's plain form against Theorem 2, Mercator-B and Polybot against Theorem 1")
+	t := result.Table{
 		Title: "bytes read and written per link: measured, and by the theorem at the actual k, r and M",
 		Head: []string{"method", "limit", "R", "D", "k", "M", "links/pass", "U", "n", "quadratic", "measured", "theorem", "ratio",
 			"in buffers"},
 	}
-	drumFigure := report.Figure{Name: "theorem2", Title: "DRUM, plain form, against Theorem 2", X: "known keys for a link of a pass (U/m)",
-		Y: "B/link", LogY: true, Series: []report.Series{{Name: "limited by R"}, {Name: "limited by D"},
-			{Name: "Theorem 2", Model: true}}}
 	for _, forBaselines := range []bool{false, true} {
 		for _, p := range theoremPoints(forBaselines) {
 			run, err := b.theoremRun(ctx, &p)
@@ -167,27 +164,17 @@ func (b *drumBench) theorem(ctx context.Context) (*report.Report, error) {
 			run.Links, run.Misses = run.Merged, run.Merged // only links that took part in passes
 			want := run.predicted(p.disk)
 			name := fmt.Sprintf("%s limited by %s, quadratic term %s of the others", p.method, p.limitedBy, quadraticName(p.factor))
-			r.Checks = append(r.Checks, report.Within(name+", B/link against the theorem", run.io(), want, 0.05, "B/link"))
+			r.Checks = append(r.Checks, result.Within(name+", B/link against the theorem", run.io(), want, 0.05, "B/link"))
 			r.Add(fmt.Sprintf("BenchmarkTheorem/method=%s/limit=%s/quadratic=%g", p.method, p.limitedBy, p.factor), run.Links,
-				report.Metric{Value: float64(run.measured().Nanoseconds()) / float64(run.Links), Unit: "ns/op"},
-				report.Metric{Value: run.io(), Unit: "io-B/link"}, report.Metric{Value: want, Unit: "theorem-B/link"})
-			t.Add(p.method, p.limitedBy, report.DecimalBytes(float64(p.ram)), report.DecimalBytes(float64(p.disk)),
-				fmt.Sprint(run.Buckets), fmt.Sprint(run.BufferBytes), report.Number(float64(run.Merged)/float64(run.Passes)),
-				report.Power(float64(run.Known)), report.Power(float64(run.Links)), quadraticName(p.factor),
-				report.Number(run.io()), report.Number(want), report.Number(run.io()/want), fmt.Sprint(run.Buckets*2))
-			if !forBaselines {
-				x := float64(run.Known) / run.Batch
-				i := 0
-				if p.disk > 0 {
-					i, x = 1, float64(run.Known)*(meanURL+8)/float64(p.disk)
-				}
-				drumFigure.Series[i].Points = append(drumFigure.Series[i].Points, report.Point{X: x, Y: run.io()})
-				drumFigure.Series[2].Points = append(drumFigure.Series[2].Points, report.Point{X: x, Y: want})
-			}
+				result.Metric{Value: float64(run.measured().Nanoseconds()) / float64(run.Links), Unit: "ns/op"},
+				result.Metric{Value: run.io(), Unit: "io-B/link"}, result.Metric{Value: want, Unit: "theorem-B/link"})
+			t.Add(p.method, p.limitedBy, result.DecimalBytes(float64(p.ram)), result.DecimalBytes(float64(p.disk)),
+				fmt.Sprint(run.Buckets), fmt.Sprint(run.BufferBytes), result.Number(float64(run.Merged)/float64(run.Passes)),
+				result.Power(float64(run.Known)), result.Power(float64(run.Links)), quadraticName(p.factor),
+				result.Number(run.io()), result.Number(want), result.Number(run.io()/want), fmt.Sprint(run.Buckets*2))
 		}
 	}
-	report.SortPoints(drumFigure.Series[2].Points)
-	r.Tables, r.Figures = []report.Table{t}, []report.Figure{drumFigure}
+	r.Tables = []result.Table{t}
 	r.Notes = append(r.Notes,
 		"The theorem is for a whole number of passes. The tuples that are in a bucket's buffer when a pass begins are merged",
 		"from RAM and never written; the paper doesn't model that. The texts of new URLs are appended to a queue (p).")
@@ -198,7 +185,7 @@ func quadraticName(factor float64) string {
 	if factor == 0 {
 		return "none"
 	}
-	return report.Number(factor) + "x"
+	return result.Number(factor) + "x"
 }
 
 // theoremRun measures one point; it chooses U for the factor.

@@ -226,11 +226,6 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// CPU returns the CPU time of the process after Close.
-func (s *Server) CPU() time.Duration {
-	return s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
-}
-
 // oneRead is a reader of a few bytes for which os/exec starts no goroutine that it waits for.
 type oneRead struct{ b []byte }
 

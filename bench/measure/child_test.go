@@ -80,8 +80,8 @@ func TestServer(t *testing.T) {
 			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 	}
-	if err := s.Close(); err != nil || s.CPU() <= 0 {
-		t.Errorf("got %v, CPU %v", err, s.CPU())
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 	if _, err := Start(t.Context(), command, testJob{"fail"}, &hello); err == nil || !strings.Contains(err.Error(), "can't serve") {
 		t.Errorf("got %v", err)

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/disk"
 )
 
@@ -53,7 +53,7 @@ func NewScratch(name string, dirs []string, bytes int64) (*Scratch, error) {
 	}
 	if free < bytes {
 		return nil, fmt.Errorf("bench: %s: %s free, this may take %s: take another directory, or measure less: %w", name,
-			report.DecimalBytes(float64(free)), report.DecimalBytes(float64(bytes)), unix.ENOSPC)
+			result.DecimalBytes(float64(free)), result.DecimalBytes(float64(bytes)), unix.ENOSPC)
 	}
 	return s, nil
 }

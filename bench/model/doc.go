@@ -12,7 +12,7 @@
 // # Use
 //
 // Paper returns the paper's parameters. A Model's Validate returns what can't be computed; its Report
-// returns tables and figures.
+// returns tables.
 //
 // # Concurrency and memory
 //

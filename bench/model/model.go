@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/drum"
 )
 
@@ -110,7 +110,7 @@ func (m Model) Validate() error {
 	for _, ram := range m.ScaledRAMBytes {
 		if ram <= m.CacheBytes || ram/max(m.CacheStepBytes, 1) > maxCacheSteps {
 			fault("RAM of %s: want more than the cache of %s, and at most %.0f steps of it",
-				report.DecimalBytes(ram), report.DecimalBytes(m.CacheBytes), maxCacheSteps)
+				result.DecimalBytes(ram), result.DecimalBytes(m.CacheBytes), maxCacheSteps)
 		}
 	}
 	return errors.Join(append(faults, m.Curve.validate())...)

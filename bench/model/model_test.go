@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -71,7 +71,7 @@ func TestPaperAgrees(t *testing.T) {
 
 // TestModelCheck: a formula with another result fails its check.
 func TestModelCheck(t *testing.T) {
-	m := modelTable{name: "II", Table: report.Table{Title: "Table II: x"}}
+	m := modelTable{name: "II", Table: result.Table{Title: "Table II: x"}}
 	for i, want := range []bool{true, true, false} {
 		m.cells([][]string{{"2.26", "", "3.3"}}, 0, i, "x", 2.267)
 		if got := m.check().OK(); got != want {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // The printed numbers of the paper's tables, row by row.
@@ -66,22 +66,22 @@ const disagrees = " !"
 
 // modelTable is a table during its construction.
 type modelTable struct {
-	report.Table
+	result.Table
 	// name is the paper's name of the table, unit the unit of its numbers.
 	name, unit string
 	// printed is the number of printed numbers shown, differ the number of those that differ from the
 	// formulas, and known the expected value of differ.
 	printed, differ, known int
-	lines                  []report.Line
+	lines                  []result.Line
 }
 
 // cells returns a computed number and, if paper isn't nil, the printed one. of describes the number in
 // key=value parts.
 func (t *modelTable) cells(paper [][]string, row, column int, of string, v float64) []string {
 	name := "BenchmarkModel/table=" + t.name + "/" + strings.ReplaceAll(of, " ", "")
-	t.lines = append(t.lines, report.Line{Name: name, N: 1, Metrics: []report.Metric{{Value: v, Unit: t.unit}}})
+	t.lines = append(t.lines, result.Line{Name: name, N: 1, Metrics: []result.Metric{{Value: v, Unit: t.unit}}})
 	if paper == nil {
-		return []string{report.Number(v)}
+		return []string{result.Number(v)}
 	}
 	p := paper[row][column]
 	if p != "" {
@@ -91,13 +91,13 @@ func (t *modelTable) cells(paper [][]string, row, column int, of string, v float
 			p += disagrees
 		}
 	}
-	return []string{report.Number(v), p}
+	return []string{result.Number(v), p}
 }
 
 // check compares the printed numbers with the computed ones, except for known differences.
-func (t *modelTable) check() report.Check {
+func (t *modelTable) check() result.Check {
 	title, _, _ := strings.Cut(t.Title, ":")
-	return report.AtLeast(fmt.Sprintf("%s: printed numbers that the formulas give, of %d", title, t.printed),
+	return result.AtLeast(fmt.Sprintf("%s: printed numbers that the formulas give, of %d", title, t.printed),
 		float64(t.printed-t.differ), float64(t.printed-t.known), "numbers")
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/drum"
 )
 
@@ -24,15 +24,15 @@ const textCompressed = 5
 
 // row names the benchmark line of a method for N pages.
 func row(pages float64, method string) string {
-	return "pages=" + report.Power(pages) + "/method=" + method
+	return "pages=" + result.Power(pages) + "/method=" + method
 }
 
 // asymptotes returns equations (5) and (6), and the lower bounds of alpha.
 func (m Model) asymptotes() *modelTable {
 	paper := m.beside(paperAsymptotes)
 	l := m.load(m.Pages[0], 1)
-	t := &modelTable{name: "asymptotes", unit: "times", Table: report.Table{
-		Title: fmt.Sprintf("Equations (5) and (6): I/O per squared link as n grows, for R = %s; least alpha", report.DecimalBytes(m.RAMBytes)),
+	t := &modelTable{name: "asymptotes", unit: "times", Table: result.Table{
+		Title: fmt.Sprintf("Equations (5) and (6): I/O per squared link as n grows, for R = %s; least alpha", result.DecimalBytes(m.RAMBytes)),
 		Head:  append([]string{"method", "bytes/n²"}, head(paper, "", "over Mercator-B", "least alpha")[1:]...),
 	}}
 	base := l.MercatorBLimit(m.RAMBytes)
@@ -54,8 +54,8 @@ func (m Model) asymptotes() *modelTable {
 
 func (m Model) tableII() *modelTable {
 	paper := m.beside(paperII)
-	t := &modelTable{name: "II", unit: "alpha", Table: report.Table{
-		Title: fmt.Sprintf("Table II: alpha(n, R) for R = %s, D = %s", report.DecimalBytes(m.RAMBytes), report.DecimalBytes(m.DiskBytes)),
+	t := &modelTable{name: "II", unit: "alpha", Table: result.Table{
+		Title: fmt.Sprintf("Table II: alpha(n, R) for R = %s, D = %s", result.DecimalBytes(m.RAMBytes), result.DecimalBytes(m.DiskBytes)),
 		Head:  head(paper, "pages N", "Mercator-B", fmt.Sprintf("Polybot bq=%v", m.CompressedBytes), "DRUM"),
 	}}
 	if paper != nil {
@@ -65,12 +65,12 @@ func (m Model) tableII() *modelTable {
 	}
 	for i, n := range m.Pages {
 		l := m.load(n, 1)
-		cells := []string{report.Power(n)}
+		cells := []string{result.Power(n)}
 		for j, by := range m.fixed() {
 			cells = append(cells, t.cells(paper, i, j, row(n, by.name), by.alpha(l, m.RAMBytes))...)
 		}
 		if paper != nil {
-			cells = append(cells, report.Number(l.Polybot(m.RAMBytes, textCompressed)))
+			cells = append(cells, result.Number(l.Polybot(m.RAMBytes, textCompressed)))
 		}
 		t.Add(cells...)
 	}
@@ -80,10 +80,10 @@ func (m Model) tableII() *modelTable {
 func (m Model) equation17() *modelTable {
 	paper := m.beside([][]string{{"4.39"}, {"17"}})
 	t := &modelTable{name: "eq17", unit: "TB", known: 2,
-		Table: report.Table{Title: "Equation (17): the disk space that matches R", Head: head(paper, "R", "D_opt, TB")}}
+		Table: result.Table{Title: "Equation (17): the disk space that matches R", Head: head(paper, "R", "D_opt, TB")}}
 	for i, ram := range []float64{m.RAMBytes, 2 * m.RAMBytes} {
 		v := m.load(0, 1).OptimalDisk(ram, m.BufferBytes) / 1e12
-		t.Add(append([]string{report.DecimalBytes(ram)}, t.cells(paper, i, 0, "ram="+report.DecimalBytes(ram), v)...)...)
+		t.Add(append([]string{result.DecimalBytes(ram)}, t.cells(paper, i, 0, "ram="+result.DecimalBytes(ram), v)...)...)
 	}
 	if paper != nil {
 		const binary = 1 << 30
@@ -101,7 +101,7 @@ func (m Model) columns() []string {
 	var names []string
 	for _, ram := range m.ScaledRAMBytes {
 		for _, by := range m.scaled() {
-			names = append(names, by.name+" "+report.DecimalBytes(ram))
+			names = append(names, by.name+" "+result.DecimalBytes(ram))
 		}
 	}
 	return names
@@ -112,7 +112,7 @@ func (m Model) overheads(t *modelTable, paper [][]string, pi, cache float64) {
 	names := m.columns()
 	t.Head = head(paper, "pages N", names...)
 	for i, n := range m.Pages {
-		cells := []string{report.Power(n)}
+		cells := []string{result.Power(n)}
 		column := 0
 		for _, ram := range m.ScaledRAMBytes {
 			for _, by := range m.scaled() {
@@ -126,16 +126,16 @@ func (m Model) overheads(t *modelTable, paper [][]string, pi, cache float64) {
 
 func (m Model) tableIII() *modelTable {
 	t := &modelTable{name: "III", unit: "alpha",
-		Table: report.Table{Title: "Table III: alpha(n, R) for D(n) = max(pHn, " + report.DecimalBytes(m.LeastDiskBytes) + ")"}}
+		Table: result.Table{Title: "Table III: alpha(n, R) for D(n) = max(pHn, " + result.DecimalBytes(m.LeastDiskBytes) + ")"}}
 	m.overheads(t, m.beside(paperIII), 1, 0)
 	return t
 }
 
 func (m Model) tableVI() *modelTable {
-	t := &modelTable{name: "VI", unit: "alpha", Table: report.Table{
-		Title: fmt.Sprintf("Table VI: alpha(pi n, R - c) for pi = %v, c = %s", m.Misses, report.DecimalBytes(m.CacheBytes))}}
+	t := &modelTable{name: "VI", unit: "alpha", Table: result.Table{
+		Title: fmt.Sprintf("Table VI: alpha(pi n, R - c) for pi = %v, c = %s", m.Misses, result.DecimalBytes(m.CacheBytes))}}
 	m.overheads(t, m.beside(paperVI), m.Misses, m.CacheBytes)
-	t.Notes = []string{"D(n) is that of the links behind the cache: max(pH pi n, " + report.DecimalBytes(m.LeastDiskBytes) + ")."}
+	t.Notes = []string{"D(n) is that of the links behind the cache: max(pH pi n, " + result.DecimalBytes(m.LeastDiskBytes) + ")."}
 	return t
 }
 
@@ -144,8 +144,8 @@ func (m Model) theorem3() *modelTable {
 	paper := m.beside(paperSpeed)
 	n, ram := m.Pages[len(m.Pages)-1], m.ScaledRAMBytes[len(m.ScaledRAMBytes)-1]
 	l := m.load(n, 1)
-	t := &modelTable{name: "theorem3", unit: "pages/s", Table: report.Table{
-		Title: fmt.Sprintf("Theorem 3: pages/s for W = %s/s, R = %s, N = %s", report.DecimalBytes(m.Bandwidth), report.DecimalBytes(ram), report.Power(n)),
+	t := &modelTable{name: "theorem3", unit: "pages/s", Table: result.Table{
+		Title: fmt.Sprintf("Theorem 3: pages/s for W = %s/s, R = %s, N = %s", result.DecimalBytes(m.Bandwidth), result.DecimalBytes(ram), result.Power(n)),
 		Head:  head(paper, "method", "S_disk", "DRUM is faster by"),
 	}}
 	base := m.scaledDRUM(l, ram)
@@ -163,8 +163,8 @@ func (m Model) theorem3() *modelTable {
 
 func (m Model) tableV() *modelTable {
 	paper := m.beside(paperV)
-	t := &modelTable{name: "V", unit: "pages/s", Table: report.Table{
-		Title: fmt.Sprintf("Table V: pages/s by equation (21) for S_max = %s", report.Number(m.MaxRate)),
+	t := &modelTable{name: "V", unit: "pages/s", Table: result.Table{
+		Title: fmt.Sprintf("Table V: pages/s by equation (21) for S_max = %s", result.Number(m.MaxRate)),
 		Head:  head(paper, "mu, URLs/s", "S_cache"),
 	}}
 	if paper != nil {
@@ -172,7 +172,7 @@ func (m Model) tableV() *modelTable {
 	}
 	for i, speed := range m.CacheSpeeds {
 		v := drum.CacheRate(speed, m.MaxRate, m.LinksPerPage)
-		cells := append([]string{report.Power(speed)}, t.cells(paper, i, 0, "mu="+report.Power(speed), v)...)
+		cells := append([]string{result.Power(speed)}, t.cells(paper, i, 0, "mu="+result.Power(speed), v)...)
 		if paper != nil {
 			cells = append(cells, cacheNames[i])
 		}
@@ -183,7 +183,7 @@ func (m Model) tableV() *modelTable {
 
 func (m Model) tableVII(curve MissCurve, fits bool) *modelTable {
 	t := &modelTable{name: "VII", unit: "pages/s",
-		Table: report.Table{Title: "Table VII: pages/s with the best cache size c, by Theorem 5, pi = " + curve.String()}}
+		Table: result.Table{Title: "Table VII: pages/s with the best cache size c, by Theorem 5, pi = " + curve.String()}}
 	paper := m.beside(paperVII)
 	names := m.columns()
 	t.Head = []string{"pages N"}
@@ -191,18 +191,18 @@ func (m Model) tableVII(curve MissCurve, fits bool) *modelTable {
 		t.Head = append(append(t.Head, head(paper, "", name)[1:]...), "c")
 	}
 	for i, n := range m.Pages {
-		cells := []string{report.Power(n)}
+		cells := []string{result.Power(n)}
 		column := 0
 		for _, ram := range m.ScaledRAMBytes {
 			for _, by := range m.scaled() {
 				rate, cache := m.best(by, n, ram, curve)
-				cells = append(append(cells, t.cells(paper, i, column, row(n, names[column]), rate)...), report.DecimalBytes(cache))
+				cells = append(append(cells, t.cells(paper, i, column, row(n, names[column]), rate)...), result.DecimalBytes(cache))
 				column++
 			}
 		}
 		t.Add(cells...)
 	}
-	t.Notes = []string{"pi is FACTOR:MISSES from c = FACTOR gamma tau_h l S on; c in steps of " + report.DecimalBytes(m.CacheStepBytes) + "."}
+	t.Notes = []string{"pi is FACTOR:MISSES from c = FACTOR gamma tau_h l S on; c in steps of " + result.DecimalBytes(m.CacheStepBytes) + "."}
 	switch {
 	case fits:
 		t.known = 2
@@ -249,9 +249,9 @@ func (m Model) optimum(by method, pages, ram float64) (b bestRates) {
 
 // figure3 is the table behind Figure 3.
 func (m Model) figure3() *modelTable {
-	t := &modelTable{name: "fig3", unit: "pages/s", Table: report.Table{
+	t := &modelTable{name: "fig3", unit: "pages/s", Table: result.Table{
 		Title: fmt.Sprintf("Figure 3: the best cache, max over c of min(S_cache, S_hybrid), for S_max = %s, mu = %s URLs/s",
-			report.Number(m.MaxRate), report.Power(slices.Max(m.CacheSpeeds))),
+			result.Number(m.MaxRate), result.Power(slices.Max(m.CacheSpeeds))),
 		Head: []string{"pages N", "method", "R", "S_disk", "max S_hybrid", "at c", "S_opt", "c_opt", "limited by"},
 		Notes: []string{"S_disk is the disk's rate without a cache, S_max the CPU's. Where the smaller of them isn't surpassed with a cache, c_opt = 0.",
 			"The paper's own figure has made-up functions; these are those of Theorems 4 and 5 with pi = " + m.Curve.String() + "."},
@@ -263,10 +263,10 @@ func (m Model) figure3() *modelTable {
 			for _, by := range m.scaled() {
 				rate, cache := m.best(by, n, ram, m.Curve)
 				best := m.optimum(by, n, ram)
-				cells := []string{report.Power(n), by.name, report.DecimalBytes(ram), report.Number(m.hybrid(by, n, ram, 0, m.Curve)),
-					report.Number(rate), report.DecimalBytes(cache)}
+				cells := []string{result.Power(n), by.name, result.DecimalBytes(ram), result.Number(m.hybrid(by, n, ram, 0, m.Curve)),
+					result.Number(rate), result.DecimalBytes(cache)}
 				cells = append(cells, t.cells(nil, 0, 0, row(n, names[column]), best.rate)...)
-				t.Add(append(cells, report.DecimalBytes(best.cache), best.by)...)
+				t.Add(append(cells, result.DecimalBytes(best.cache), best.by)...)
 				column++
 			}
 		}
@@ -277,20 +277,20 @@ func (m Model) figure3() *modelTable {
 func (m Model) theorems67() *modelTable {
 	paper := m.beside(paperBeast)
 	b := m.beast()
-	t := &modelTable{name: "theorems67", unit: "MB/s", Table: report.Table{
+	t := &modelTable{name: "theorems67", unit: "MB/s", Table: result.Table{
 		Title: fmt.Sprintf("Theorems 6 and 7: MB/s for budgets, V = %s, E[B] = %v, L = %v, S = %s",
-			report.Power(b.PLDs), b.MeanBudget, b.UniquePerPage, report.Number(b.PagesPerSecond)),
+			result.Power(b.PLDs), b.MeanBudget, b.UniquePerPage, result.Number(b.PagesPerSecond)),
 		Head: head(paper, "pages N", "naive", "bound of BEAST", "queues j"),
 		Notes: []string{fmt.Sprintf("Ours moves URLs through STAR's buckets once more a scan: its bound is 2Sb(4L-3) = %s MB/s.",
-			report.Number(b.RateBoundWithStar()/1e6))},
+			result.Number(b.RateBoundWithStar()/1e6))},
 	}}
 	t.Head = append(t.Head, "BEAST at N")
 	for i, n := range m.BeastPages {
-		cells := append([]string{report.Power(n)}, t.cells(paper, i, 0, row(n, "naive"), b.NaiveRate(n)/1e6)...)
+		cells := append([]string{result.Power(n)}, t.cells(paper, i, 0, row(n, "naive"), b.NaiveRate(n)/1e6)...)
 		cells = append(cells, t.cells(paper, i, 1, row(n, "bound"), b.RateBound()/1e6)...)
 		cells = append(cells, t.cells(paper, i, 2, row(n, "queues"), b.Queues(n))...)
 		t.lines[len(t.lines)-1].Metrics[0].Unit = "queues"
-		t.Add(append(cells, report.Number(b.Rate(n)/1e6))...)
+		t.Add(append(cells, result.Number(b.Rate(n)/1e6))...)
 	}
 	return t
 }

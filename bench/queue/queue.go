@@ -10,7 +10,7 @@ import (
 
 	benchdisk "drumbeat/bench/disk"
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
@@ -22,8 +22,6 @@ type Options struct {
 	Appenders   int      `type:"count" placeholder:"N"`
 	Queues      int      `type:"count" placeholder:"N" default:"64"`
 	RecordBytes int      `name:"record" type:"size" placeholder:"SIZE" default:"100B"`
-	Sizes       []int    `type:"size" placeholder:"SIZE"`
-	Blocks      []int    `type:"size" placeholder:"SIZE"`
 	Repeats     int      `name:"repeat" type:"count" placeholder:"N"`
 	Seed        uint64   `type:"count" placeholder:"N" default:"1"`
 	Quick       bool
@@ -52,22 +50,15 @@ func (b *Options) Complete() error {
 	measure.Default(&b.Queues, 64)
 	measure.Default(&b.RecordBytes, 100)
 	measure.Default(&b.Repeats, measure.Quick(b.Quick, 1, 3))
-	measure.DefaultList(&b.Sizes, measure.Quick(b.Quick, []int{32, 1024}, []int{16, 32, 64, 128, 256, 1024, 4096}))
-	measure.DefaultList(&b.Blocks, measure.Quick(b.Quick, []int{64 << 10, 1 << 20},
-		[]int{32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20}))
 	need, faults := measure.Faults("queue")
 	need(len(b.Dirs) > 0, "no directory")
 	for i, dir := range b.Dirs {
 		need(!slices.Contains(b.Dirs[:i], dir), "directory %s is given twice", dir)
 	}
-	for _, block := range append(slices.Clone(b.Blocks), b.BlockBytes) {
-		need(block >= leastQueueBlock && block <= mostQueueBlock && block%blockAlign == 0,
-			"block of %d bytes: want a multiple of %d from %d to %d", block, blockAlign, leastQueueBlock, mostQueueBlock)
-		need(b.Bytes >= 2*int64(block), "%d bytes of records: want two blocks of %d at least", b.Bytes, block)
-	}
-	for _, size := range append(slices.Clone(b.Sizes), b.RecordBytes) {
-		need(size >= 8 && size <= mostRecordBytes, "records of %d bytes: want 8 to %d", size, mostRecordBytes)
-	}
+	need(b.BlockBytes >= leastQueueBlock && b.BlockBytes <= mostQueueBlock && b.BlockBytes%blockAlign == 0,
+		"block of %d bytes: want a multiple of %d from %d to %d", b.BlockBytes, blockAlign, leastQueueBlock, mostQueueBlock)
+	need(b.Bytes >= 2*int64(b.BlockBytes), "%d bytes of records: want two blocks of %d at least", b.Bytes, b.BlockBytes)
+	need(b.RecordBytes >= 8 && b.RecordBytes <= mostRecordBytes, "records of %d bytes: want 8 to %d", b.RecordBytes, mostRecordBytes)
 	need(b.Appenders >= 1 && b.Appenders <= 1000, "%d appenders: want 1 to 1000", b.Appenders)
 	need(b.Queues >= 1 && b.Queues <= 10000, "%d queues: want 1 to 10000", b.Queues)
 	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
@@ -108,8 +99,8 @@ type queueMeasure struct {
 }
 
 // of computes a figure for every repeat.
-func (m *queueMeasure) of(f func(s queueSample) float64) report.Sample {
-	return report.Of(m.samples, f)
+func (m *queueMeasure) of(f func(s queueSample) float64) result.Sample {
+	return result.Of(m.samples, f)
 }
 
 // Figures of a sample.
@@ -148,7 +139,7 @@ type queueRun struct {
 	scratch  *measure.Scratch
 	probe    *benchdisk.Probe
 	urls     *queueRecords
-	random   map[int]*queueRecords // by length
+	random   *queueRecords
 	measures []*queueMeasure       // in order of the first measurement
 	disk     map[diskKey][]float64 // bytes/s of all repeats
 	notes    []string
@@ -163,13 +154,13 @@ type diskKey struct {
 }
 
 // Measure checks ctx about every thousand records. It leaves nothing on disk.
-func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *result.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
 	}
 	b.progress = progress
-	rep := report.New("queue", "Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
-	r := &queueRun{opt: b, random: map[int]*queueRecords{}, disk: map[diskKey][]float64{}}
+	rep := result.New("queue", "Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
+	r := &queueRun{opt: b, disk: map[diskKey][]float64{}}
 	// Appending and reading at once has twice the bytes on disk.
 	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 3*b.Bytes); err != nil {
 		return nil, err
@@ -195,12 +186,8 @@ func (r *queueRun) prepare(ctx context.Context) (err error) {
 	if r.urls, err = urlRecords(ctx, b); err != nil {
 		return err
 	}
-	for _, size := range append(slices.Clone(b.Sizes), b.RecordBytes) {
-		if r.random[size] == nil {
-			r.random[size] = randomRecords(b.Seed, size, b.pool(randomPool))
-		}
-	}
-	if r.probe, err = benchdisk.NewProbe(b.Dirs, max(b.BlockBytes, slices.Max(b.Blocks))); err != nil {
+	r.random = randomRecords(b.Seed, b.RecordBytes, b.pool(randomPool))
+	if r.probe, err = benchdisk.NewProbe(b.Dirs, b.BlockBytes); err != nil {
 		return err
 	}
 	r.notes = r.probe.Notes
@@ -240,20 +227,6 @@ func (r *queueRun) repeat(ctx context.Context, repeat int) error {
 	later := urls
 	later.due = len(calendarDelays())
 	add(fmt.Sprintf("a calendar of %d slots", later.due), func() error { return r.calendar(ctx, later) })
-	for _, size := range b.Sizes {
-		way := plain
-		way.record = size
-		if size != b.RecordBytes {
-			add(fmt.Sprintf("records of %d bytes", size), func() error { return r.appendRead(ctx, way) })
-		}
-	}
-	for _, block := range b.Blocks {
-		way := urls
-		way.block = block
-		if block != b.BlockBytes {
-			add("URLs in blocks of "+report.BinaryBytes(block), func() error { return r.appendRead(ctx, way) })
-		}
-	}
 	return steps[len(steps)-1]
 }
 

@@ -5,11 +5,11 @@ import (
 	"math"
 
 	benchdisk "drumbeat/bench/disk"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // report fills in rep.
-func (r *queueRun) report(rep *report.Report) {
+func (r *queueRun) report(rep *result.Report) {
 	b := r.opt
 	source := "package links, in order of arrival"
 	if b.URLs != "" {
@@ -18,11 +18,10 @@ func (r *queueRun) report(rep *report.Report) {
 	rep.SetDirs(b.Dirs)
 	rep.Set("urls", "%s: %.1f B of text on average, %.1f B as records (with referrer, depth, time, budget)", source,
 		float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
-	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named", report.BinaryBytes(int(b.Bytes)),
-		report.BinaryBytes(b.BlockBytes))
+	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named", result.BinaryBytes(int(b.Bytes)),
+		result.BinaryBytes(b.BlockBytes))
 	r.lines(rep)
 	rep.Tables = append(rep.Tables, r.diskTable(), r.table())
-	rep.Figures = append(rep.Figures, r.recordFigure(), r.blockFigure(), r.bytesFigure())
 	rep.Checks = r.checks()
 	rep.Notes = append(rep.Notes, r.notes...)
 	rep.Notes = append(rep.Notes,
@@ -38,53 +37,53 @@ func (m *queueMeasure) name() string {
 	if m.record > 0 {
 		kind = fmt.Sprintf("%s-%dB", m.kind, m.record)
 	}
-	s := fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/appenders=%d/queues=%d", m.op, kind, report.BinaryBytes(m.block), m.appenders, m.queues)
+	s := fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/appenders=%d/queues=%d", m.op, kind, result.BinaryBytes(m.block), m.appenders, m.queues)
 	if m.due > 0 {
-		s = fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/slots=%d", m.op, kind, report.BinaryBytes(m.block), m.due)
+		s = fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/slots=%d", m.op, kind, result.BinaryBytes(m.block), m.due)
 	}
 	return s
 }
 
-func (r *queueRun) lines(rep *report.Report) {
+func (r *queueRun) lines(rep *result.Report) {
 	for _, op := range []string{benchdisk.Write, benchdisk.Read, benchdisk.Mixed} {
 		for _, direct := range []bool{false, true} {
 			for _, rate := range r.disk[diskKey{op, r.opt.BlockBytes, direct}] {
-				rep.Add(fmt.Sprintf("BenchmarkQueueDisk/op=%s/chunk=%s/direct=%v", op, report.BinaryBytes(r.opt.BlockBytes), direct), 1,
-					report.Metric{Value: rate / 1e6, Unit: "MB/s"})
+				rep.Add(fmt.Sprintf("BenchmarkQueueDisk/op=%s/chunk=%s/direct=%v", op, result.BinaryBytes(r.opt.BlockBytes), direct), 1,
+					result.Metric{Value: rate / 1e6, Unit: "MB/s"})
 			}
 		}
 	}
 	for _, m := range r.measures {
 		for _, s := range m.samples {
 			rep.Add(m.name(), s.records,
-				report.Metric{Value: s.nanos(), Unit: "ns/op"}, report.Metric{Value: s.cpuNanos(), Unit: "cpu-ns/op"},
-				report.Metric{Value: 1e9 / s.nanos(), Unit: "records/s"},
-				report.Metric{Value: s.rawRate() / 1e6, Unit: "raw-MB/s"}, report.Metric{Value: s.storedRate() / 1e6, Unit: "stored-MB/s"},
-				report.Metric{Value: s.perRecord(), Unit: "stored-B/op"}, report.Metric{Value: s.ratio(), Unit: "ratio"},
-				report.Metric{Value: 100 * s.rawShare(), Unit: "raw-%disk"}, report.Metric{Value: 100 * s.storedShare(), Unit: "stored-%disk"},
-				report.Metric{Value: float64(s.rss) / (1 << 20), Unit: "MiB"}, report.Metric{Value: float64(s.wrong), Unit: "wrong"})
+				result.Metric{Value: s.nanos(), Unit: "ns/op"}, result.Metric{Value: s.cpuNanos(), Unit: "cpu-ns/op"},
+				result.Metric{Value: 1e9 / s.nanos(), Unit: "records/s"},
+				result.Metric{Value: s.rawRate() / 1e6, Unit: "raw-MB/s"}, result.Metric{Value: s.storedRate() / 1e6, Unit: "stored-MB/s"},
+				result.Metric{Value: s.perRecord(), Unit: "stored-B/op"}, result.Metric{Value: s.ratio(), Unit: "ratio"},
+				result.Metric{Value: 100 * s.rawShare(), Unit: "raw-%disk"}, result.Metric{Value: 100 * s.storedShare(), Unit: "stored-%disk"},
+				result.Metric{Value: float64(s.rss) / (1 << 20), Unit: "MiB"}, result.Metric{Value: float64(s.wrong), Unit: "wrong"})
 		}
 	}
 }
 
 // diskTable is the table of the bare disk.
-func (r *queueRun) diskTable() report.Table {
-	t := report.Table{
-		Title: fmt.Sprintf("The disk alone, MB/s in chunks of %s, one file at a time, medians of %d", report.BinaryBytes(r.opt.BlockBytes), r.opt.Repeats),
+func (r *queueRun) diskTable() result.Table {
+	t := result.Table{
+		Title: fmt.Sprintf("The disk alone, MB/s in chunks of %s, one file at a time, medians of %d", result.BinaryBytes(r.opt.BlockBytes), r.opt.Repeats),
 		Head:  []string{"direct", benchdisk.Write, "spread", benchdisk.Read, "spread", benchdisk.Mixed, "spread"},
 		Notes: []string{"Writes are synced; files are dropped from the page cache before they are read. mixed: read one file while writing another."},
 	}
 	for _, direct := range []bool{false, true} {
 		row := []string{fmt.Sprint(direct)}
 		for _, op := range []string{benchdisk.Write, benchdisk.Read, benchdisk.Mixed} {
-			var sample report.Sample
+			var sample result.Sample
 			for _, v := range r.disk[diskKey{op, r.opt.BlockBytes, direct}] {
 				sample = append(sample, v/1e6)
 			}
 			if sample == nil {
 				continue
 			}
-			row = append(row, report.Number(sample.Median()), sample.Spread())
+			row = append(row, result.Number(sample.Median()), sample.Spread())
 		}
 		if len(row) > 1 {
 			t.Add(row...)
@@ -93,8 +92,8 @@ func (r *queueRun) diskTable() report.Table {
 	return t
 }
 
-func (r *queueRun) table() report.Table {
-	t := report.Table{
+func (r *queueRun) table() result.Table {
+	t := result.Table{
 		Title: fmt.Sprintf("Queues, medians of %d", r.opt.Repeats),
 		Head: []string{"operation", "records", "B", "block", "appenders", "queues", "M records/s", "spread", "CPU ns", "raw MB/s",
 			"% of disk", "stored MB/s", "% of disk", "B stored", "ratio", "RSS MiB", "wrong"},
@@ -104,15 +103,15 @@ func (r *queueRun) table() report.Table {
 			"B stored: per record in a block; records in the queues' tail buffers are not on disk.",
 		},
 	}
-	median := func(m *queueMeasure, f func(s queueSample) float64) string { return report.Number(m.of(f).Median()) }
+	median := func(m *queueMeasure, f func(s queueSample) float64) string { return result.Number(m.of(f).Median()) }
 	for _, m := range r.measures {
 		queues := fmt.Sprint(m.queues)
 		if m.due > 0 {
 			queues = fmt.Sprintf("%d c", m.due)
 		}
 		rate := m.of(func(s queueSample) float64 { return 1e3 / s.nanos() })
-		t.Add(m.op, m.kind, median(m, queueSample.rawPerRecord), report.BinaryBytes(m.block), fmt.Sprint(m.appenders), queues,
-			report.Number(rate.Median()), rate.Spread(), median(m, queueSample.cpuNanos),
+		t.Add(m.op, m.kind, median(m, queueSample.rawPerRecord), result.BinaryBytes(m.block), fmt.Sprint(m.appenders), queues,
+			result.Number(rate.Median()), rate.Spread(), median(m, queueSample.cpuNanos),
 			median(m, func(s queueSample) float64 { return s.rawRate() / 1e6 }),
 			median(m, func(s queueSample) float64 { return 100 * s.rawShare() }),
 			median(m, func(s queueSample) float64 { return s.storedRate() / 1e6 }),
@@ -125,81 +124,6 @@ func (r *queueRun) table() report.Table {
 	return t
 }
 
-// points returns the medians of a figure for the measurements that fit.
-func (r *queueRun) points(fit func(m *queueMeasure) bool, x func(m *queueMeasure) float64, y func(s queueSample) float64) (p []report.Point) {
-	for _, m := range r.measures {
-		if fit(m) {
-			p = append(p, report.Point{X: x(m), Y: m.of(y).Median()})
-		}
-	}
-	report.SortPoints(p)
-	return p
-}
-
-// level is a horizontal line of the disk's speed over the points of another series.
-func (r *queueRun) level(op string, over []report.Point) report.Series {
-	s := report.Series{Name: "disk, " + op, Model: true}
-	rate := report.Sample{}
-	for i := range r.opt.Repeats {
-		best := 0.0
-		for _, direct := range []bool{false, true} {
-			if v := r.disk[diskKey{op, r.opt.BlockBytes, direct}]; i < len(v) {
-				best = max(best, v[i])
-			}
-		}
-		rate = append(rate, best/1e6)
-	}
-	for _, p := range over {
-		s.Points = append(s.Points, report.Point{X: p.X, Y: rate.Median()})
-	}
-	return s
-}
-
-// recordFigure draws the speed against the length of incompressible records.
-func (r *queueRun) recordFigure() report.Figure {
-	f := report.Figure{Name: "records", Title: "Queue: records that don't compress", X: "bytes of a record", Y: "MB/s on disk", LogX: true}
-	for _, op := range []string{opAppend, benchdisk.Read} {
-		p := r.points(func(m *queueMeasure) bool { return m.op == op && m.kind == kindRandom && m.block == r.opt.BlockBytes },
-			func(m *queueMeasure) float64 { return float64(m.record) },
-			func(s queueSample) float64 { return s.storedRate() / 1e6 })
-		f.Series = append(f.Series, report.Series{Name: op, Points: p})
-	}
-	f.Series = append(f.Series, r.level(benchdisk.Write, f.Series[0].Points), r.level(benchdisk.Read, f.Series[0].Points))
-	return f
-}
-
-// ofBlocks selects the measurements of the figures against block size.
-func ofBlocks(op string) func(m *queueMeasure) bool {
-	return func(m *queueMeasure) bool {
-		return m.op == op && m.kind == kindURL && m.queues == 1 && m.due == 0 && m.appenders == 1
-	}
-}
-
-func blockKiB(m *queueMeasure) float64 { return float64(m.block) / 1024 }
-
-// blockFigure draws the speed of URL records against the block size.
-func (r *queueRun) blockFigure() report.Figure {
-	f := report.Figure{Name: "blocks", Title: "Queue: URL records, one appender or reader", X: "KiB of a block before compression", Y: "raw MB/s", LogX: true}
-	for _, op := range []string{opAppend, benchdisk.Read} {
-		f.Series = append(f.Series, report.Series{Name: op,
-			Points: r.points(ofBlocks(op), blockKiB, func(s queueSample) float64 { return s.rawRate() / 1e6 })})
-	}
-	f.Series = append(f.Series, r.level(benchdisk.Write, f.Series[0].Points), r.level(benchdisk.Read, f.Series[0].Points))
-	return f
-}
-
-// bytesFigure draws the bytes on disk per queued URL.
-func (r *queueRun) bytesFigure() report.Figure {
-	f := report.Figure{Name: "bytes", Title: "Queue: bytes on disk of a queued URL", X: "KiB of a block before compression", Y: "B/URL", LogX: true}
-	p := r.points(ofBlocks(opAppend), blockKiB, queueSample.perRecord)
-	target := report.Series{Name: "target", Model: true}
-	for _, q := range p {
-		target.Points = append(target.Points, report.Point{X: q.X, Y: queueURLBytes})
-	}
-	f.Series = []report.Series{{Name: "with parent, depth, time, budget", Points: p}, target}
-	return f
-}
-
 // find returns the median of a figure, or NaN if it was not measured.
 func (r *queueRun) find(way queueWay, f func(s queueSample) float64) float64 {
 	for _, m := range r.measures {
@@ -210,13 +134,13 @@ func (r *queueRun) find(way queueWay, f func(s queueSample) float64) float64 {
 	return math.NaN()
 }
 
-func (r *queueRun) checks() (checks []report.Check) {
+func (r *queueRun) checks() (checks []result.Check) {
 	b := r.opt
 	plain := queueWay{kind: kindRandom, record: b.RecordBytes, block: b.BlockBytes, appenders: 1, queues: 1}
 	urls := queueWay{kind: kindURL, block: b.BlockBytes, appenders: 1, queues: 1}
 	share := func(way queueWay, op, what string, f func(s queueSample) float64) {
 		way.op = op
-		checks = append(checks, report.AtLeast(op+what, 100*r.find(way, f), 100*queueShare, "% of the disk's"))
+		checks = append(checks, result.AtLeast(op+what, 100*r.find(way, f), 100*queueShare, "% of the disk's"))
 	}
 	share(plain, opAppend, ", records that don't compress, bytes on disk", queueSample.storedShare)
 	share(plain, benchdisk.Read, ", records that don't compress, bytes on disk", queueSample.storedShare)
@@ -231,6 +155,6 @@ func (r *queueRun) checks() (checks []report.Check) {
 			wrong += s.wrong
 		}
 	}
-	return append(checks, report.AtMost("a queued URL on disk", r.find(urls, queueSample.perRecord), queueURLBytes, "B"),
-		report.AtMost("records lost, doubled, reordered or changed", float64(wrong), 0, ""))
+	return append(checks, result.AtMost("a queued URL on disk", r.find(urls, queueSample.perRecord), queueURLBytes, "B"),
+		result.AtMost("records lost, doubled, reordered or changed", float64(wrong), 0, ""))
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
-	"slices"
 	stdsync "sync"
 	"time"
 
@@ -73,7 +72,7 @@ func (p *queueRecords) mean() float64 { return float64(len(p.data)) / float64(le
 // pool returns the bytes of records to make: those of a measurement, at most most, but more than a block
 // holds.
 func (b *Options) pool(most int64) int {
-	return int(max(min(most, b.Bytes), 2*int64(max(b.BlockBytes, slices.Max(append(b.Blocks, b.BlockBytes))))))
+	return int(max(min(most, b.Bytes), 2*int64(b.BlockBytes)))
 }
 
 // randomRecords returns incompressible records.
@@ -191,7 +190,7 @@ func (r *queueRun) rig(way queueWay) (*queueRig, error) {
 	}
 	g := &queueRig{r: r, way: way, recs: r.urls, meter: disk.NewMeter(disk.OS())}
 	if way.kind == kindRandom {
-		g.recs = r.random[way.record]
+		g.recs = r.random
 	}
 	g.n = max(1, int(float64(r.opt.Bytes)/g.recs.mean()))
 	g.set = disk.Set{FS: g.meter, Paths: set.Paths}

@@ -13,13 +13,7 @@ import (
 	"time"
 
 	"drumbeat/bench/docweb"
-	"drumbeat/bench/report"
-)
-
-// Contenders with bad hosts beside.
-const (
-	listsName = "drumbeat-lists" // with the pages that link to the bad hosts, whose names do not exist
-	badName   = "drumbeat-bad"   // with the bad hosts
+	"drumbeat/bench/result"
 )
 
 // discoverCmd is the command discover.
@@ -39,8 +33,8 @@ type discovery struct {
 	*discoverCmd
 	*discoverServers
 	expect *docweb.Expected
-	runs   runs[*discoverTrial] // by contender
-	absent string               // why there is no wget2; "": it is there, or nobody wants it
+	runs   runs   // by contender
+	absent string // why there is no wget2; "": it is there, or nobody wants it
 }
 
 // Run is the command discover.
@@ -49,7 +43,7 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	began := time.Now()
-	d := &discovery{discoverCmd: &c, runs: runs[*discoverTrial]{}}
+	d := &discovery{discoverCmd: &c, runs: runs{}}
 	if c.Work, err = filepath.Abs(c.Work); err != nil {
 		return err
 	}
@@ -74,9 +68,20 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 	if err := d.all(ctx); err != nil {
 		return err
 	}
-	rep := report.New("discover", "drumbeat, wget2 and a bare loop fetch a web that the crawlers find from its seeds")
+	rep := result.New("discover", "drumbeat, wget2 and a bare loop fetch a web that the crawlers find from its seeds")
 	d.report(rep, f)
-	return finish(rep, c.Out, c.Check)
+	if err := rep.Write(os.Stdout); err != nil {
+		return err
+	}
+	if c.Out != "" {
+		if _, err := rep.Save(c.Out); err != nil {
+			return err
+		}
+	}
+	if c.Check {
+		return rep.Err()
+	}
+	return nil
 }
 
 // choose fills the list of contenders, and leaves out wget2 where it is not installed.

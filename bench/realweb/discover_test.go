@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ import (
 	"time"
 
 	"drumbeat/bench/docweb"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
+	"drumbeat/internal/simweb"
 )
 
 // reader walks a web of docweb by HTTP with other parsers than drumbeat's.
@@ -162,8 +164,8 @@ func TestDiscoverWalk(t *testing.T) {
 }
 
 // trialOf makes a trial from the number of pages in each quarter of a second.
-func trialOf(quarters ...int) *discoverTrial {
-	l := new(discoverTrial)
+func trialOf(quarters ...int) *trial {
+	l := new(trial)
 	for i, n := range quarters {
 		for k := range n {
 			l.Ends = append(l.Ends, time.Duration(i)*time.Second/4+time.Duration(k))
@@ -232,15 +234,21 @@ func TestDiscoverReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	dns, err := simweb.StartNameServer(0, func(string) ([]netip.Addr, time.Duration) { return nil, 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dns.Close()
 	bad := trialOf(40, 40, 40, 40)
 	bad.Missing, bad.MissedOf = 1, []string{"http://a.test/x"}
 	half := trialOf(20, 20, 20, 20)
 	d := &discovery{discoverCmd: &discoverCmd{discoverFlags: discoverFlags{Web: webSmall, Seeds: 1},
-		Contenders: []string{bareName, drumbeatName}, raceFlags: raceFlags{Pairs: 3, LeastBare: 0.75}}, discoverServers: &discoverServers{web: s.Web(), server: s, dns: noNames(t)},
-		expect: s.Web().Expected(1),
-		runs:   runs[*discoverTrial]{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
+		Contenders: []string{bareName, drumbeatName}, raceFlags: raceFlags{Pairs: 3, LeastBare: 0.75}},
+		discoverServers: &discoverServers{web: s.Web(), server: s, dns: dns},
+		expect:          s.Web().Expected(1),
+		runs:            runs{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
 	half.slots = map[string]float64{"politeness": 0.75, "disk": 0.25}
-	rep := report.New("discover", "test")
+	rep := result.New("discover", "test")
 	d.report(rep, s.Web().Figures())
 	failed := 0
 	for _, c := range rep.Checks {

@@ -5,14 +5,13 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"drumbeat/bench/docweb"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 )
 
 // report fills rep from the trials.
-func (d *discovery) report(rep *report.Report, f docweb.Figures) {
+func (d *discovery) report(rep *result.Report, f docweb.Figures) {
 	rep.Command = fmt.Sprintf("scripts/realweb.sh race --web %s --seeds %d --pairs %d", d.Web, d.Seeds, d.Pairs)
 	if d.BadHosts {
 		rep.Command += " --bad-hosts"
@@ -36,28 +35,26 @@ func (d *discovery) report(rep *report.Report, f docweb.Figures) {
 	if t := d.slotTable(); len(t.Rows) > 0 {
 		rep.Tables = append(rep.Tables, t)
 	}
-	rep.Figures = append(rep.Figures, d.runs.figure(d.Contenders,
-		func(l *discoverTrial) ([]time.Duration, time.Duration) { return l.Ends, l.span() }))
 	d.ratios(rep)
 	for _, name := range d.Contenders {
 		if !isDrumbeat(name) {
 			continue
 		}
-		most := func(figure func(*discoverTrial) float64) float64 {
-			return slices.Max(append(report.Of(d.runs[name], figure), 0))
+		most := func(figure func(*trial) float64) float64 {
+			return slices.Max(append(result.Of(d.runs[name], figure), 0))
 		}
 		rep.Checks = append(rep.Checks,
-			report.AtMost("pages that "+name+" missed", most(func(l *discoverTrial) float64 { return float64(l.Missing) }),
+			result.AtMost("pages that "+name+" missed", most(func(l *trial) float64 { return float64(l.Missing) }),
 				0, "pages"),
-			report.AtMost("pages that "+name+" fetched twice",
-				most(func(l *discoverTrial) float64 { return float64(l.Twice) }), 0, "pages"),
-			report.AtMost("pages that "+name+" should not have fetched",
-				most(func(l *discoverTrial) float64 { return float64(l.Extra) }), 0, "pages"))
+			result.AtMost("pages that "+name+" fetched twice",
+				most(func(l *trial) float64 { return float64(l.Twice) }), 0, "pages"),
+			result.AtMost("pages that "+name+" should not have fetched",
+				most(func(l *trial) float64 { return float64(l.Extra) }), 0, "pages"))
 	}
 }
 
-func (d *discovery) metrics(l *discoverTrial) []report.Metric {
-	return []report.Metric{{Value: float64(l.span().Nanoseconds()) / float64(max(l.Pages, 1)), Unit: "ns/op"},
+func (d *discovery) metrics(l *trial) []result.Metric {
+	return []result.Metric{{Value: float64(l.span().Nanoseconds()) / float64(max(l.Pages, 1)), Unit: "ns/op"},
 		{Value: l.rate(), Unit: "pages/s"},
 		{Value: l.cpuMicros(), Unit: "cpu-us/page"}, {Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"},
 		{Value: 100 * l.idle, Unit: "idle-%"},
@@ -66,27 +63,30 @@ func (d *discovery) metrics(l *discoverTrial) []report.Metric {
 		{Value: 100 * l.worst(), Unit: "worst-second-%"}, {Value: 100 * l.slowShare(), Unit: "slow-seconds-%"}}
 }
 
-func (d *discovery) table() report.Table {
-	t := d.runs.medians("medians", d.Contenders, []column[*discoverTrial]{
-		{"pages/s", "%.0f", (*discoverTrial).rate},
-		{"CPU us/page", "%.0f", (*discoverTrial).cpuMicros},
-		{"server's CPU", "%.0f", func(l *discoverTrial) float64 { return l.perPage(l.serverCPU) }},
-		{"CPUs idle", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.idle }},
-		{"RSS MB", "%.0f", func(l *discoverTrial) float64 { return float64(l.rssBytes) / 1e6 }},
-		{"last page s", "%.2f", func(l *discoverTrial) float64 { return l.span().Seconds() }},
-		{"end s", "%.2f", func(l *discoverTrial) float64 { return l.wall.Seconds() }},
+func (d *discovery) table() result.Table {
+	t := d.runs.medians("medians", d.Contenders, []column{
+		{"pages/s", "%.0f", (*trial).rate},
+		{"CPU us/page", "%.0f", (*trial).cpuMicros},
+		{"server's CPU", "%.0f", func(l *trial) float64 { return l.perPage(l.serverCPU) }},
+		{"CPUs idle", "%.0f %%", func(l *trial) float64 { return 100 * l.idle }},
+		{"RSS MB", "%.0f", func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }},
+		{"last page s", "%.2f", func(l *trial) float64 { return l.span().Seconds() }},
+		{"end s", "%.2f", func(l *trial) float64 { return l.wall.Seconds() }},
 	})
-	d.runs.spread(&t, (*discoverTrial).rate)
+	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
+	for i, row := range t.Rows {
+		t.Rows[i] = slices.Insert(row, 1, result.Of(d.runs[row[0]], (*trial).rate).Spread())
+	}
 	t.Notes = []string{"pages/s: from the start of the process to its last page; CPU: of the whole process, with its end."}
 	return t
 }
 
-func (d *discovery) startTable() report.Table {
-	t := d.runs.medians("start and stalls, medians", d.Contenders, []column[*discoverTrial]{
-		{"first answer s", "%.2f", func(l *discoverTrial) float64 { return l.First.Seconds() }},
-		{"100 pages after s", "%.2f", func(l *discoverTrial) float64 { return l.hundredth().Seconds() }},
-		{"worst second", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.worst() }},
-		{"slow seconds", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.slowShare() }},
+func (d *discovery) startTable() result.Table {
+	t := d.runs.medians("start and stalls, medians", d.Contenders, []column{
+		{"first answer s", "%.2f", func(l *trial) float64 { return l.First.Seconds() }},
+		{"100 pages after s", "%.2f", func(l *trial) float64 { return l.hundredth().Seconds() }},
+		{"worst second", "%.0f %%", func(l *trial) float64 { return 100 * l.worst() }},
+		{"slow seconds", "%.0f %%", func(l *trial) float64 { return 100 * l.slowShare() }},
 	})
 	t.Notes = []string{"100 pages: from the first answer. Worst second: its pages as a share of the mean, " +
 		"of whole seconds after the second one.", "slow seconds: the share of those below half of the mean."}
@@ -94,8 +94,8 @@ func (d *discovery) startTable() report.Table {
 }
 
 // secondsTable has the pages of each second of the last trials.
-func (d *discovery) secondsTable() report.Table {
-	t := report.Table{Title: "pages in each second, last trial", Head: []string{"contender", "pages"}}
+func (d *discovery) secondsTable() result.Table {
+	t := result.Table{Title: "pages in each second, last trial", Head: []string{"contender", "pages"}}
 	for _, name := range d.Contenders {
 		l := d.runs.last(name)
 		t.Add(name, strings.Trim(fmt.Sprint(l.seconds()), "[]"))
@@ -104,11 +104,11 @@ func (d *discovery) secondsTable() report.Table {
 }
 
 // found compares the pages of each contender with those that it must fetch; the worst trial counts.
-func (d *discovery) found() report.Table {
-	t := report.Table{Title: fmt.Sprintf("pages by the server's log; %d are to be fetched", d.expect.Pages),
+func (d *discovery) found() result.Table {
+	t := result.Table{Title: fmt.Sprintf("pages by the server's log; %d are to be fetched", d.expect.Pages),
 		Head: []string{"contender", "pages", "missing", "twice", "beyond", "404", "301", "others"}}
 	for _, name := range d.Contenders {
-		l := slices.MaxFunc(d.runs[name], func(a, b *discoverTrial) int {
+		l := slices.MaxFunc(d.runs[name], func(a, b *trial) int {
 			return a.Missing + a.Twice +
 				a.Extra - b.Missing - b.Twice - b.Extra
 		})
@@ -127,8 +127,8 @@ func (d *discovery) found() report.Table {
 }
 
 // slotTable has the use of drumbeat's connection slots.
-func (d *discovery) slotTable() report.Table {
-	t := report.Table{Title: "use of connection slots, last trial, by the crawler's own figures",
+func (d *discovery) slotTable() result.Table {
+	t := result.Table{Title: "use of connection slots, last trial, by the crawler's own figures",
 		Head: []string{"contender", "share"}}
 	for _, name := range d.Contenders {
 		if l := d.runs.last(name); len(l.slots) > 0 {
@@ -139,12 +139,13 @@ func (d *discovery) slotTable() report.Table {
 }
 
 // ratios adds the ratios of medians to the report.
-func (d *discovery) ratios(rep *report.Report) {
+func (d *discovery) ratios(rep *result.Report) {
 	leastBad := 0.0
 	if d.MostBad > 0 {
 		leastBad = 1 - d.MostBad
 	}
-	d.runs.ratios(rep, "Discover", (*discoverTrial).rate, (*discoverTrial).cpuMicros, []ratio{
-		{drumbeatName, wget2Name, d.LeastWget2, 0}, {drumbeatName, bareName, d.LeastBare, d.MostCPU}, {noStoreName, bareNoStoreName, 0, 0}, {listsName, drumbeatName, 0, 0},
+	d.runs.ratios(rep, []ratio{
+		{drumbeatName, wget2Name, d.LeastWget2, 0}, {drumbeatName, bareName, d.LeastBare, d.MostCPU},
+		{noStoreName, bareNoStoreName, 0, 0}, {listsName, drumbeatName, 0, 0},
 		{badName, listsName, leastBad, 0}})
 }

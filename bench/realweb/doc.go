@@ -16,7 +16,7 @@
 //
 // model.go predicts nginx's responses from the files. links.go takes links from the tree of
 // golang.org/x/net/html and resolves them with nlnwa/whatwg-url; walk.go follows them from the hub, by the
-// rules that package parse states for drumbeat. "check" compares the prediction with nginx, by net/http.
+// rules that package parse states for drumbeat.
 //
 // # The comparison
 //
@@ -27,18 +27,11 @@
 //
 // # Trials
 //
-// "race" fetches a larger web alternately with the contenders (contenders.go): wget2, drumbeat with and
-// without its page store, and the bare loop (bench/bareloop) likewise, and compares medians (trials.go).
-// The bare loop fetches the URLs that a first, untimed crawl requested.
-//
-// The web leaves out HTTPS, the hub and compression by the server, which would cost all the same and hide the
-// difference. All hosts are seeds, and the crawlers stay on them. Links lead to no other existing host. The
-// requests in nginx's log are compared with the walk.
-//
-// "discover" does so with a generated web (bench/docweb), whose hosts the crawlers find on the way from one
-// seed. Its server is in this process, and its log is what the pages are compared with (discover.go,
-// discovertrial.go, discoverreport.go). The bare loop fetches the list of what must be found. race.go has what
-// both races share.
+// "discover" fetches a generated web (bench/docweb), whose hosts the crawlers find on the way from one seed,
+// alternately with the contenders (race.go): wget2, drumbeat with and without its page store, and the bare loop
+// (bench/bareloop) likewise, and compares medians. The server is in this process, and its log is what the pages
+// are compared with (discover.go, discovertrial.go, discoverreport.go). The bare loop fetches the list of what
+// must be found.
 //
 // # Processes
 //

@@ -15,9 +15,7 @@ import (
 // cli is the table of commands.
 type cli struct {
 	Serve         serveCmd         `cmd:"" help:"Serve the web for experiments."`
-	Check         checkCmd         `cmd:"" help:"Compare nginx's responses with the walk's predictions."`
 	Crawl         crawlCmd         `cmd:"" help:"Crawl the web with drumbeat and compare the result with the walk."`
-	Race          raceCmd          `cmd:"" help:"Crawl a larger web alternately with wget2 and drumbeat, and compare their speed."`
 	Discover      discoverCmd      `cmd:"" help:"Crawl a web that is found from its seeds alternately with wget2 and drumbeat, and compare their speed."`
 	DiscoverServe discoverServeCmd `cmd:"" help:"Serve the web of discover for experiments."`
 	Floor         floorCmd         `cmd:"" hidden:"" help:"Run the bare loop over a list of URLs, for race."`
@@ -35,10 +33,6 @@ type webFlags struct {
 type serveCmd struct {
 	webFlags
 	Minutes int `default:"10" help:"Serve for N minutes."`
-}
-
-type checkCmd struct {
-	webFlags
 }
 
 func main() {

@@ -11,11 +11,21 @@ import (
 	"syscall"
 	"time"
 
-	"drumbeat/bench/report"
-	"drumbeat/internal/cputime"
+	"drumbeat/bench/result"
 )
 
-// raceFlags are what both races take.
+// Names of the contenders.
+const (
+	wget2Name       = "wget2"
+	drumbeatName    = "drumbeat"
+	noStoreName     = "drumbeat-nostore" // drumbeat --store none
+	bareName        = "bare"             // the bare loop
+	bareNoStoreName = "bare-nostore"     // the bare loop without WARC files
+	listsName       = "drumbeat-lists"   // with the pages that link to the bad hosts, whose names do not exist
+	badName         = "drumbeat-bad"     // with the bad hosts
+)
+
+// raceFlags are what a race takes.
 type raceFlags struct {
 	Work      string        `required:"" help:"Directory for the web, inputs, logs and crawls; must exist."`
 	Drumbeat  string        `required:"" help:"Binary of drumbeat."`
@@ -23,7 +33,7 @@ type raceFlags struct {
 	Pairs     int           `default:"5" help:"Number of trials of each contender, alternately."`
 	Limit     time.Duration `default:"5m" help:"Maximum duration of a trial."`
 	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
-	Out       string        `help:"Also write the report to this directory, as text and JSON; go run ./bench/lab/plot draws its figure."`
+	Out       string        `help:"Also write the report to this directory, as text and JSON."`
 	LeastBare float64       `help:"Target: at least N times the pages/s of the bare loop."`
 	MostCPU   float64       `name:"most-cpu" help:"Target: at most N times the CPU per page of the bare loop."`
 }
@@ -59,7 +69,7 @@ const wget2Threads = 16
 const wget2Ignores = "img,script,link/href,video,audio,source,embed,object,input,body/background," +
 	"table/background,td/background"
 
-// wget2 returns the command line of wget2, with flags that differ between the races. library is
+// wget2 returns the command line of wget2, with further flags. library is
 // libnss_wrapper.so, names the file of its names, at most hosts of them, and dir is for wget2's own files.
 func (f *raceFlags) wget2(seeds, library, names string, hosts int, dir string, flags ...string) *exec.Cmd {
 	args := append([]string{"--quiet", "--input-file", seeds, "--recursive", "--level=inf",
@@ -73,7 +83,7 @@ func (f *raceFlags) wget2(seeds, library, names string, hosts int, dir string, f
 }
 
 // describe puts the command lines of the contenders and the version of wget2 into a report.
-func (f *raceFlags) describe(rep *report.Report, contenders []string, work string, command func(name string) *exec.Cmd) {
+func (f *raceFlags) describe(rep *result.Report, contenders []string, work string, command func(name string) *exec.Cmd) {
 	for _, name := range contenders {
 		cmd := command(name)
 		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), work, "WEB"))
@@ -177,36 +187,24 @@ func machineTicks() (idle, all int64) {
 	return idle, all
 }
 
-// cpu returns the CPU time of nginx's processes.
-func (s *servers) cpu() (sum time.Duration) {
-	pid := s.nginx.Process.Pid
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for _, p := range strings.Fields(string(children)) {
-		pid, _ := strconv.Atoi(p)
-		used, _ := cputime.Of(pid) // 0 if it has ended
-		sum += used
-	}
-	return sum
-}
-
 // runs are the trials of the contenders.
-type runs[T any] map[string][]T
+type runs map[string][]*trial
 
-func (r runs[T]) median(name string, figure func(T) float64) float64 {
-	return report.Of(r[name], figure).Median()
+func (r runs) median(name string, figure func(*trial) float64) float64 {
+	return result.Of(r[name], figure).Median()
 }
 
-func (r runs[T]) last(name string) T { return r[name][len(r[name])-1] }
+func (r runs) last(name string) *trial { return r[name][len(r[name])-1] }
 
 // column is a column of medians.
-type column[T any] struct {
+type column struct {
 	head, format string
-	figure       func(T) float64
+	figure       func(*trial) float64
 }
 
 // medians returns a table with a row for each contender.
-func (r runs[T]) medians(title string, contenders []string, columns []column[T]) report.Table {
-	t := report.Table{Title: title, Head: []string{"contender"}}
+func (r runs) medians(title string, contenders []string, columns []column) result.Table {
+	t := result.Table{Title: title, Head: []string{"contender"}}
 	for _, c := range columns {
 		t.Head = append(t.Head, c.head)
 	}
@@ -220,14 +218,6 @@ func (r runs[T]) medians(title string, contenders []string, columns []column[T])
 	return t
 }
 
-// spread inserts the least and the largest pages/s after the first column of medians.
-func (r runs[T]) spread(t *report.Table, rate func(T) float64) {
-	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
-	for i, row := range t.Rows {
-		t.Rows[i] = slices.Insert(row, 1, report.Of(r[row[0]], rate).Spread())
-	}
-}
-
 // ratio is a pair of contenders whose medians are compared. 0: no target.
 type ratio struct {
 	over, under        string
@@ -236,21 +226,22 @@ type ratio struct {
 
 // ratios adds the ratios of medians to a report, of those pairs that have run: a table, a line for each, and
 // the checks.
-func (r runs[T]) ratios(rep *report.Report, benchmark string, rate, cpu func(T) float64, list []ratio) {
-	t := report.Table{Title: "ratios of the medians", Head: []string{"ratio", "pages/s", "CPU per page"}}
+func (r runs) ratios(rep *result.Report, list []ratio) {
+	t := result.Table{Title: "ratios of the medians", Head: []string{"ratio", "pages/s", "CPU per page"}}
 	for _, q := range list {
 		if len(r[q.over]) == 0 || len(r[q.under]) == 0 {
 			continue
 		}
-		rates, cpus := r.median(q.over, rate)/r.median(q.under, rate), r.median(q.over, cpu)/r.median(q.under, cpu)
+		rates := r.median(q.over, (*trial).rate) / r.median(q.under, (*trial).rate)
+		cpus := r.median(q.over, (*trial).cpuMicros) / r.median(q.under, (*trial).cpuMicros)
 		t.Add(q.over+"/"+q.under, fmt.Sprintf("%.2f", rates), fmt.Sprintf("%.2f", cpus))
-		rep.Add("Benchmark"+benchmark+"Ratio/over="+q.over+"/under="+q.under, 1,
-			report.Metric{Value: rates, Unit: "pages/s-ratio"}, report.Metric{Value: cpus, Unit: "cpu-ratio"})
+		rep.Add("BenchmarkDiscoverRatio/over="+q.over+"/under="+q.under, 1,
+			result.Metric{Value: rates, Unit: "pages/s-ratio"}, result.Metric{Value: cpus, Unit: "cpu-ratio"})
 		if q.leastRate > 0 {
-			rep.Checks = append(rep.Checks, report.AtLeast("pages/s of "+q.over+" over "+q.under, rates, q.leastRate, "x"))
+			rep.Checks = append(rep.Checks, result.AtLeast("pages/s of "+q.over+" over "+q.under, rates, q.leastRate, "x"))
 		}
 		if q.mostCPU > 0 {
-			rep.Checks = append(rep.Checks, report.AtMost("CPU per page of "+q.over+" over "+q.under, cpus, q.mostCPU, "x"))
+			rep.Checks = append(rep.Checks, result.AtMost("CPU per page of "+q.over+" over "+q.under, cpus, q.mostCPU, "x"))
 		}
 	}
 	if len(t.Rows) > 0 {
@@ -258,25 +249,4 @@ func (r runs[T]) ratios(rep *report.Report, benchmark string, rate, cpu func(T) 
 	}
 }
 
-// figureStep is the width of a point of the figure.
-const figureStep = 250 * time.Millisecond
-
-// figure plots the pages/s over time in the last trials, whose pages ended at ends before span was over.
-func (r runs[T]) figure(contenders []string, of func(T) (ends []time.Duration, span time.Duration)) report.Figure {
-	f := report.Figure{Name: "rate", Title: "Pages answered, last trial of each", X: "seconds from start", Y: "pages/s"}
-	for _, name := range contenders {
-		ends, span := of(r.last(name))
-		counts := make([]float64, int(span/figureStep)+1)
-		for _, at := range ends {
-			if i := int(at / figureStep); i >= 0 && i < len(counts) {
-				counts[i]++
-			}
-		}
-		s := report.Series{Name: name}
-		for i, n := range counts {
-			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(), Y: n / figureStep.Seconds()})
-		}
-		f.Series = append(f.Series, s)
-	}
-	return f
-}
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -111,8 +111,8 @@ func TestRefreshTarget(t *testing.T) {
 	}
 }
 
-// result is the output of a crawl without faults.
-func result(k *walk) ([]capture, *requests) {
+// flawless is the output of a crawl without faults.
+func flawless(k *walk) ([]capture, *requests) {
 	var list []capture
 	log := &requests{byURL: map[string]int{}, hosts: map[string]visits{}}
 	for u, a := range k.fetched {
@@ -162,7 +162,7 @@ func TestComparisonFinds(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, log := result(k)
+			list, log := flawless(k)
 			found := &comparison{walk: k, captured: map[string]capture{}}
 			list = c.spoil(list, log)
 			found.captures(list)
@@ -184,5 +184,26 @@ func TestGaps(t *testing.T) {
 	v := visits{{30, 40}, {10, 20}, {41, 50}}
 	if least, overlaps := v.gaps(); least != 1 || overlaps != 0 {
 		t.Errorf("got least gap %d and %d overlaps, want 1 and 0", least, overlaps)
+	}
+}
+
+func TestRequestsOfALog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "access.log")
+	text := `10.500 0.001 http a.test 200 100 GET text/html /b.html
+10.400 0.000 http a.test 200 100 GET text/html /
+10.600 0.000 http a.test 200 100 GET text/html /b.html
+10.700 0.000 http a.test 404 100 GET text/html /c.html
+10.800 0.000 http a.test 200 100 GET text/plain /robots.txt
+10.900 0.000 http a.test 301 100 GET - /with space
+`
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readRequests(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.byURL["http://a.test/b.html"] != 2 || r.byURL["http://a.test/with space"] != 1 {
+		t.Errorf("got requests %v", r.byURL)
 	}
 }

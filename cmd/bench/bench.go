@@ -1,5 +1,5 @@
 // Package bench is the command bench: the flags of each benchmark, and what all have in common. The
-// measurements themselves are the packages below drumbeat/bench. What compares libraries is in bench/lab.
+// measurements themselves are the packages below drumbeat/bench.
 //
 // The options of a benchmark are its flags, so their struct has the tags; benchmark is the command of each.
 // output has what all share: --out, --check, --quiet and --profile, the context that a signal cancels, and
@@ -24,7 +24,6 @@ import (
 	"strings"
 	"syscall"
 
-	"drumbeat/bench/baselines"
 	"drumbeat/bench/budget"
 	"drumbeat/bench/cache"
 	"drumbeat/bench/checkpoint"
@@ -34,7 +33,7 @@ import (
 	"drumbeat/bench/measure"
 	"drumbeat/bench/model"
 	"drumbeat/bench/queue"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	crawlcmd "drumbeat/cmd/crawl"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -63,11 +62,6 @@ type Command struct {
 	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:""`
 }
 
-// Use adds methods to those of bench drum.
-func (c *Command) Use(others []baselines.Method) {
-	c.Drum.Options.Others, c.DrumChild.others = others, others
-}
-
 // output has the options that measurements share.
 type output struct {
 	Out   string `placeholder:"DIR"`
@@ -79,14 +73,14 @@ type output struct {
 // measure runs a measurement, which a signal stops, prints its report, and saves and checks it as the flags
 // say.
 func (o *output) measure(a *term.App,
-	run func(ctx context.Context, progress func(string)) (*report.Report, error)) error {
+	run func(ctx context.Context, progress func(string)) (*result.Report, error)) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
 	progress := func(what string) { fmt.Fprintln(a.Stderr, what) }
 	if o.Quiet {
 		progress = func(string) {}
 	}
-	var r *report.Report
+	var r *result.Report
 	err := o.Profiled(func() (err error) {
 		r, err = run(ctx, progress)
 		return err
@@ -118,7 +112,7 @@ func (o *output) measure(a *term.App,
 type benchmark[O any, P interface {
 	*O
 	Complete() error
-	Measure(ctx context.Context, progress func(what string)) (*report.Report, error)
+	Measure(ctx context.Context, progress func(what string)) (*result.Report, error)
 }] struct {
 	Options O `embed:""`
 	output
@@ -144,7 +138,7 @@ func (c *modelCmd) Run(a *term.App) error {
 	if err := c.Options.Validate(); err != nil {
 		return term.Usage(err)
 	}
-	return c.measure(a, func(context.Context, func(string)) (*report.Report, error) { return c.Options.Report() })
+	return c.measure(a, func(context.Context, func(string)) (*result.Report, error) { return c.Options.Report() })
 }
 
 // drumCmd measures in processes of their own.
@@ -180,15 +174,15 @@ func (c *crawlCmd) Run(a *term.App) (err error) {
 
 // The processes that a benchmark starts from its own executable end with their input.
 type (
-	drumChildCmd   struct{ others []baselines.Method }
+	drumChildCmd   struct{}
 	crawlServerCmd struct{}
 )
 
 // Run reads a job and writes what was measured, or the error.
-func (c *drumChildCmd) Run(a *term.App) error {
+func (*drumChildCmd) Run(a *term.App) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
-	if err := drum.Child(ctx, a.Stdin, a.Stdout, c.others...); err != nil {
+	if err := drum.Child(ctx, a.Stdin, a.Stdout); err != nil {
 		return &term.Ended{Code: term.ExitFailure, Why: err.Error(), Quiet: true}
 	}
 	return nil

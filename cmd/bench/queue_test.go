@@ -12,7 +12,7 @@ import (
 // TestBenchQueueCommand: exit codes and output for good and bad flags.
 func TestBenchQueueCommand(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
-	small := []string{"bench", "queue", "--dir=" + dir, "--size=100KiB", "--block=8KiB", "--sizes=50B", "--blocks=16KiB", "--queues=2",
+	small := []string{"bench", "queue", "--dir=" + dir, "--size=100KiB", "--block=8KiB", "--queues=2",
 		"--repeat=1", "--quiet"}
 	for _, c := range []struct {
 		args []string

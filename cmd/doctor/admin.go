@@ -17,18 +17,18 @@ import (
 
 // checkAdmin: the admin server needs its port. On a loopback address the crawl takes the next free port, on
 // others it does not start. The check opens the port for a moment.
-func checkAdmin(ctx context.Context, e *env) []result {
-	r := result{Check: "admin port"}
+func checkAdmin(ctx context.Context, e *env) []finding {
+	r := finding{Check: "admin port"}
 	if e.admin.Off() {
 		r.Now = "--admin none"
-		return []result{r}
+		return []finding{r}
 	}
 	r.Need = e.admin.Admin + ", free"
 	host, port, err := net.SplitHostPort(e.admin.Admin)
 	if err != nil {
 		r.Now = "not HOST:PORT"
 		r.at(fail, true, "--admin HOST:PORT, such as --admin 127.0.0.1:7878")
-		return []result{r}
+		return []finding{r}
 	}
 	addr, err := netip.ParseAddr(host)
 	loopback := strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
@@ -52,7 +52,7 @@ func checkAdmin(ctx context.Context, e *env) []result {
 			"need the port", "--admin with another port", see)
 		r.at(fail, !loopback, "--admin with another port", see)
 	}
-	return []result{r}
+	return []finding{r}
 }
 
 // holder names who answers at the address of the admin server: a crawl, or something else.

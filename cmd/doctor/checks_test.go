@@ -17,7 +17,7 @@ import (
 // bad is a case of a check.
 type bad struct {
 	name   string
-	check  func(context.Context, *env) []result
+	check  func(context.Context, *env) []finding
 	files  map[string]string
 	change func(*env)
 	want   status
@@ -26,7 +26,7 @@ type bad struct {
 }
 
 // worst returns the result with the worst status.
-func worst(list []result) (w result) {
+func worst(list []finding) (w finding) {
 	for _, r := range list {
 		if w.Check == "" || r.Status > w.Status {
 			w = r

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/cmd/term"
 )
 
@@ -53,9 +53,9 @@ func (e *env) places() (list []place, err error) {
 }
 
 // checkDirectories: each directory exists or can be created, and a file can be written there.
-func checkDirectories(_ context.Context, e *env) (list []result) {
+func checkDirectories(_ context.Context, e *env) (list []finding) {
 	for _, dir := range slices.Concat(e.need.Dirs, e.need.Outs) {
-		r := result{Check: "directory " + dir, Now: "writable", Need: "a writable directory"}
+		r := finding{Check: "directory " + dir, Now: "writable", Need: "a writable directory"}
 		existing, err := term.ExistingParent(dir)
 		var info fs.FileInfo
 		if err == nil {
@@ -159,14 +159,14 @@ func kindOf(magic uint32) kind {
 }
 
 // checkFileSystems: type and mount options of each directory's file system.
-func checkFileSystems(_ context.Context, e *env) (list []result) {
+func checkFileSystems(_ context.Context, e *env) (list []finding) {
 	places, err := e.places()
 	if err != nil {
 		return cannot("file system", err)
 	}
 	for _, p := range places {
 		k := kindOf(uint32(p.st.Type))
-		r := result{Check: "file system of " + p.path, Now: k.name, Need: "local, on disk"}
+		r := finding{Check: "file system of " + p.path, Now: k.name, Need: "local, on disk"}
 		if disk, spins := e.disk(p.dev); disk != "" {
 			r.Now += " on " + disk
 			if spins {
@@ -220,7 +220,7 @@ func (e *env) mountPoint(file string) string {
 }
 
 // checkDevices: each --dir has its own disk, and so has each --out.
-func checkDevices(_ context.Context, e *env) []result {
+func checkDevices(_ context.Context, e *env) []finding {
 	places, err := e.places()
 	if err != nil {
 		return cannot("devices", err)
@@ -238,13 +238,14 @@ func checkDevices(_ context.Context, e *env) []result {
 			shared = append(shared, key)
 		}
 	}
-	r := result{Check: "devices", Now: fmt.Sprintf("%d directories on %s", len(places), plural(int64(len(disks)), "disk")),
+	r := finding{Check: "devices",
+		Now:  fmt.Sprintf("%d directories on %s", len(places), plural(int64(len(disks)), "disk")),
 		Need: "a disk for each"}
 	for _, key := range shared {
 		r.Now += fmt.Sprintf("; %s on %s", strings.Join(disks[key], ", "), key)
 	}
 	r.at(warn, len(shared) > 0, "one --dir for each disk, --out on a disk of its own or left out")
-	return []result{r}
+	return []finding{r}
 }
 
 // fileSystem is what the directories on one file system need together.
@@ -277,18 +278,18 @@ func (e *env) fileSystems() (list []*fileSystem, err error) {
 }
 
 // checkSpace compares bytes and inodes of each file system with the plan's forecast.
-func checkSpace(_ context.Context, e *env) (list []result) {
+func checkSpace(_ context.Context, e *env) (list []finding) {
 	e.say("drumbeat doctor: adding up the files of the directories")
 	systems, err := e.fileSystems()
 	if err != nil {
 		return cannot("disk space", err)
 	}
 	n := e.need
-	pages := report.Rough(n.Pages)
-	smaller := fmt.Sprintf("plan for at most %s pages (--pages)", report.Rough(n.MostPages))
+	pages := result.Rough(n.Pages)
+	smaller := fmt.Sprintf("plan for at most %s pages (--pages)", result.Rough(n.MostPages))
 	for _, f := range systems {
 		free := int64(f.st.Bavail) * f.st.Bsize
-		r := result{Check: "space for " + f.paths, Now: sizeText(free) + " free",
+		r := finding{Check: "space for " + f.paths, Now: sizeText(free) + " free",
 			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", sizeText(f.need), pages, sizeText(n.KeepFreeBytes))}
 		if f.held > 0 {
 			r.Now += ", " + sizeText(f.held) + " held"
@@ -297,7 +298,7 @@ func checkSpace(_ context.Context, e *env) (list []result) {
 			"a larger disk")
 		r.at(fail, free+f.held < f.need, smaller, "more or larger disks: --dir, --out",
 			"move finished WARC files away during the crawl (docs/GUIDE.md)")
-		inodes := result{Check: "inodes for " + f.paths, Now: comma(int64(f.st.Ffree)) + " free", Need: comma(n.Inodes)}
+		inodes := finding{Check: "inodes for " + f.paths, Now: comma(int64(f.st.Ffree)) + " free", Need: comma(n.Inodes)}
 		if f.st.Files == 0 { // btrfs and others have no limit
 			inodes.Now = "no limit"
 		} else {
@@ -308,7 +309,7 @@ func checkSpace(_ context.Context, e *env) (list []result) {
 	}
 	if n.Disk > 0 {
 		need := n.StateBytes + n.OutputBytes
-		r := result{Check: "--disk", Now: sizeText(n.Disk), Need: sizeText(need) + " for " + pages + " pages"}
+		r := finding{Check: "--disk", Now: sizeText(n.Disk), Need: sizeText(need) + " for " + pages + " pages"}
 		r.at(fail, n.Disk < need, smaller, "a larger --disk")
 		list = append(list, r)
 	}
@@ -319,13 +320,13 @@ func checkSpace(_ context.Context, e *env) (list []result) {
 const speedTime = 2500 * time.Millisecond
 
 // checkSpeed measures all directories at once, since a crawl uses them so.
-func checkSpeed(ctx context.Context, e *env) (list []result) {
+func checkSpeed(ctx context.Context, e *env) (list []finding) {
 	places, err := e.places()
 	if err != nil {
 		return cannot("disk speed", err)
 	}
 	if e.diskTest == 0 {
-		return []result{{Check: "disk speed", Now: "not measured: --disk-test 0", Status: unknown}}
+		return []finding{{Check: "disk speed", Now: "not measured: --disk-test 0", Status: unknown}}
 	}
 	var dirs []string
 	for _, p := range places {
@@ -346,7 +347,7 @@ func checkSpeed(ctx context.Context, e *env) (list []result) {
 		if p.out {
 			got = v.Write
 		}
-		r := result{Check: "speed of " + p.path, Now: fmt.Sprintf("writes %s, reads %s", speed(v.Write), speed(v.Read)),
+		r := finding{Check: "speed of " + p.path, Now: fmt.Sprintf("writes %s, reads %s", speed(v.Write), speed(v.Read)),
 			Need: fmt.Sprintf("%s for %s pages/s", speed(need), number(e.need.Rate))}
 		if !v.Direct {
 			r.Now += " (page cache)"

@@ -34,18 +34,18 @@ const (
 )
 
 // checkNameServers asks all servers at the same time.
-func checkNameServers(ctx context.Context, e *env) []result {
+func checkNameServers(ctx context.Context, e *env) []finding {
 	const name = "name server"
 	switch {
 	case e.skipNetwork:
-		return []result{{Check: name, Now: "not asked: --no-network", Status: unknown}}
+		return []finding{{Check: name, Now: "not asked: --no-network", Status: unknown}}
 	case e.noServers != nil:
-		return []result{{Check: name, Now: e.noServers.Error(), Need: "a resolver", Status: fail,
+		return []finding{{Check: name, Now: e.noServers.Error(), Need: "a resolver", Status: fail,
 			Fix: []string{"--resolver ADDRESS, or a line \"nameserver ADDRESS\" in /etc/resolv.conf"}}}
 	}
 	servers := e.servers[:min(len(e.servers), maxServers)]
 	e.say(fmt.Sprintf("drumbeat doctor: asking %s, at most %d queries", plural(int64(len(servers)), name), e.queries))
-	lists := make([][]result, len(servers))
+	lists := make([][]finding, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {
 		wg.Go(func() {
@@ -66,7 +66,7 @@ type server struct {
 }
 
 // askServer measures one server with at most queries questions.
-func askServer(ctx context.Context, e *env, addr netip.AddrPort, queries int64) []result {
+func askServer(ctx context.Context, e *env, addr netip.AddrPort, queries int64) []finding {
 	s := &server{env: e, addr: addr}
 	s.left.Store(queries)
 	family := dnscache.Family4 // one question for each name
@@ -83,9 +83,9 @@ func askServer(ctx context.Context, e *env, addr netip.AddrPort, queries int64) 
 	defer s.dns.Close()
 	first := s.latency(ctx)
 	if first.Status == fail {
-		return []result{first}
+		return []finding{first}
 	}
-	list := append([]result{first}, s.overTCP(ctx)...)
+	list := append([]finding{first}, s.overTCP(ctx)...)
 	return append(list, s.falseNames(ctx), s.burst(ctx))
 }
 
@@ -129,7 +129,7 @@ func answered(err error) bool {
 }
 
 // latency asks for some names, a few at a time.
-func (s *server) latency(ctx context.Context) result {
+func (s *server) latency(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, latencyTime)
 	defer cancel()
 	names := s.names[:min(len(s.names), latencyNames, int(s.left.Load())/2)]
@@ -154,7 +154,7 @@ func (s *server) latency(ctx context.Context) result {
 		}
 		return len(times) > 0 || asked < latencyAtOnce
 	})
-	r := result{Check: s.label(""), Need: fmt.Sprintf("answers, 90 %% within %v", slowReply)}
+	r := finding{Check: s.label(""), Need: fmt.Sprintf("answers, 90 %% within %v", slowReply)}
 	if len(times) == 0 {
 		r.Now = "no answer"
 		if last != nil {
@@ -194,7 +194,7 @@ func (s *server) each(names []string, atOnce int, f func(name string) bool) {
 }
 
 // overTCP returns a warning if the server takes no TCP connection: long answers need one.
-func (s *server) overTCP(ctx context.Context) []result {
+func (s *server) overTCP(ctx context.Context) []finding {
 	ctx, cancel := context.WithTimeout(ctx, falseTime)
 	defer cancel()
 	var d net.Dialer
@@ -203,16 +203,16 @@ func (s *server) overTCP(ctx context.Context) []result {
 		conn.Close()
 		return nil
 	}
-	return []result{{Check: s.label(", TCP"), Now: err.Error(), Need: "a connection, for long answers", Status: warn,
+	return []finding{{Check: s.label(", TCP"), Now: err.Error(), Need: "a connection, for long answers", Status: warn,
 		Fix: []string{"open the TCP port of the server as well"}}}
 }
 
 // falseNames asks for a random top-level domain and a random name in .com.
-func (s *server) falseNames(ctx context.Context) result {
+func (s *server) falseNames(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, falseTime)
 	defer cancel()
 	random := func() string { return "x" + strings.ToLower(rand.Text()[:falseLabelSize]) }
-	r := result{Check: s.label(", false names"), Now: "NXDOMAIN", Need: "NXDOMAIN"}
+	r := finding{Check: s.label(", false names"), Now: "NXDOMAIN", Need: "NXDOMAIN"}
 	for _, name := range []string{"www." + random(), "www." + random() + ".com"} {
 		a, err := s.dns.LookupFresh(ctx, name, name)
 		var de *dnscache.Error
@@ -240,7 +240,7 @@ func shorten(name string) string { return strings.Replace(name, name[8:4+1+false
 
 // burst asks as fast as the server answers, with the queries that are left. If there are few names, it
 // repeats them, and the answers come from the server's cache.
-func (s *server) burst(ctx context.Context) result {
+func (s *server) burst(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, burstTime)
 	defer cancel()
 	n := max(0, int(s.left.Load()))
@@ -273,7 +273,7 @@ func (s *server) burst(ctx context.Context) result {
 	if len(fresh) < n/2 {
 		from = fmt.Sprintf(" for %s, cached there", plural(int64(len(fresh)), "name"))
 	}
-	r := result{Check: s.label(", lookups/s"),
+	r := finding{Check: s.label(", lookups/s"),
 		Now:  fmt.Sprintf("about %s (%s%s)", number(twoDigits(perSecond)), plural(good.Load(), "answer"), from),
 		Need: fmt.Sprintf("%s for %s pages/s", number(s.need.Lookups), number(s.need.Rate))}
 	r.at(warn, perSecond < s.need.Lookups, "a faster resolver, or several: --resolver A --resolver B")

@@ -71,11 +71,11 @@ func reply(query []byte, answer func(name string) (dnsmessage.RCode, bool)) []by
 }
 
 // askOne runs the check with one server and returns the result of each row, by the end of its name.
-func askOne(t *testing.T, addr netip.AddrPort, names ...string) map[string]result {
+func askOne(t *testing.T, addr netip.AddrPort, names ...string) map[string]finding {
 	t.Helper()
 	e := newMachine(t, nil)
 	e.skipNetwork, e.servers, e.names, e.panicked = false, []netip.AddrPort{addr}, names, func(string, any, []byte) {}
-	rows := map[string]result{}
+	rows := map[string]finding{}
 	for _, r := range checkNameServers(t.Context(), e) {
 		rows[strings.TrimPrefix(r.Check, "name server "+addr.String())] = r
 	}

@@ -131,11 +131,11 @@ func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		hang := check{"hangs", short, func(context.Context, *env) []result {
+		hang := check{"hangs", short, func(context.Context, *env) []finding {
 			<-release
 			return nil
 		}}
-		fine := check{"fine", short, func(context.Context, *env) []result { return []result{{Check: "fine"}} }}
+		fine := check{"fine", short, func(context.Context, *env) []finding { return []finding{{Check: "fine"}} }}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*short)
 		defer cancel()
 		got := run(ctx, nil, []check{hang, fine, hang, fine})
@@ -155,7 +155,7 @@ func TestDeadline(t *testing.T) {
 func TestTable(t *testing.T) {
 	n := &needs{Pages: 1e9, Connections: 2000, RAMBytes: 4 << 30, StateBytes: 1e12, Rate: 1000, Requests: 1200}
 	var out bytes.Buffer
-	err := newReport(n, []result{{Check: "a", Now: "1", Need: "2"}, {Check: "bcd", Status: warn, Now: "333", Need: "4", Fix: []string{"sysctl -w x=1"}},
+	err := newReport(n, []finding{{Check: "a", Now: "1", Need: "2"}, {Check: "bcd", Status: warn, Now: "333", Need: "4", Fix: []string{"sysctl -w x=1"}},
 		{Check: "e", Status: fail, Now: "5", Fix: []string{"f", "g"}}, {Check: "h", Status: unknown, Now: "why"}}).write(&out)
 	want := `1e9 pages, 2,000 connections, 4.0 GiB of RAM, 1.0 TB of disk: up to 1,000 pages/s, 1,200 requests/s
 
@@ -174,7 +174,7 @@ To keep a sysctl after a restart, write its NAME=VALUE to /etc/sysctl.d/90-drumb
 	if err != nil || out.String() != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), want)
 	}
-	if got := newReport(n, []result{{Check: "a"}, {Check: "b"}}).line(); got != "All 2 checks are ok." {
+	if got := newReport(n, []finding{{Check: "a"}, {Check: "b"}}).line(); got != "All 2 checks are ok." {
 		t.Errorf("got %q", got)
 	}
 }

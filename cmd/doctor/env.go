@@ -106,7 +106,7 @@ func cause(err error) error {
 type check struct {
 	name  string
 	limit time.Duration // deadline of the check
-	run   func(ctx context.Context, e *env) []result
+	run   func(ctx context.Context, e *env) []finding
 }
 
 // short is the deadline of checks that only read some files.
@@ -143,10 +143,10 @@ func checks() []check {
 const grace = 500 * time.Millisecond
 
 // run makes the checks one after the other. A check without a result by its deadline is unknown.
-func run(ctx context.Context, e *env, list []check) (all []result) {
+func run(ctx context.Context, e *env, list []check) (all []finding) {
 	for _, c := range list {
 		if ctx.Err() != nil {
-			all = append(all, result{Check: c.name, Now: "not checked: --deadline has passed", Status: unknown})
+			all = append(all, finding{Check: c.name, Now: "not checked: --deadline has passed", Status: unknown})
 			continue
 		}
 		all = append(all, runOne(ctx, e, c)...)
@@ -154,10 +154,10 @@ func run(ctx context.Context, e *env, list []check) (all []result) {
 	return all
 }
 
-func runOne(ctx context.Context, e *env, c check) []result {
+func runOne(ctx context.Context, e *env, c check) []finding {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	done := make(chan []result, 1)
+	done := make(chan []finding, 1)
 	go func() {
 		defer bug.Fatal()
 		done <- c.run(ctx, e)
@@ -173,6 +173,6 @@ func runOne(ctx context.Context, e *env, c check) []result {
 	case r := <-done:
 		return r
 	case <-late.C:
-		return []result{{Check: c.name, Now: "no result in time", Status: unknown}}
+		return []finding{{Check: c.name, Now: "no result in time", Status: unknown}}
 	}
 }

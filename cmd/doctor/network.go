@@ -13,23 +13,23 @@ import (
 
 // checkPorts: the kernel gives one local port to connections to different servers. So the crawl itself needs
 // few; a translator of addresses (NAT) in between may need one for each connection.
-func checkPorts(_ context.Context, e *env) []result {
+func checkPorts(_ context.Context, e *env) []finding {
 	span, err := e.numbers("proc/sys/net/ipv4/ip_local_port_range", 2)
 	if err != nil {
 		return cannot("ports", err)
 	}
 	most := e.need.Connections + e.need.Idle
-	r := result{Check: "ports", Now: fmt.Sprintf("%s: %d to %d", comma(span[1]-span[0]+1), span[0], span[1]),
+	r := finding{Check: "ports", Now: fmt.Sprintf("%s: %d to %d", comma(span[1]-span[0]+1), span[0], span[1]),
 		Need: comma(most) + ", one for each connection"}
 	r.at(warn, span[1]-span[0]+1 < most, `sysctl -w net.ipv4.ip_local_port_range="1024 65535"`)
-	return []result{r}
+	return []finding{r}
 }
 
 // tcpTimeWait is the time in seconds for which Linux keeps a closed connection.
 const tcpTimeWait = 60
 
 // checkTimeWait: beyond the limit the kernel forgets closed connections early, and says so in its log.
-func checkTimeWait(_ context.Context, e *env) []result {
+func checkTimeWait(_ context.Context, e *env) []finding {
 	most, err := e.number("proc/sys/net/ipv4/tcp_max_tw_buckets")
 	if err != nil {
 		return cannot("TIME_WAIT", err)
@@ -39,19 +39,19 @@ func checkTimeWait(_ context.Context, e *env) []result {
 		return cannot("TIME_WAIT", err)
 	}
 	need := int64(e.need.Requests * tcpTimeWait)
-	r := result{Check: "TIME_WAIT", Now: fmt.Sprintf("%s sockets, tcp_tw_reuse=%d", comma(most), reuse),
+	r := finding{Check: "TIME_WAIT", Now: fmt.Sprintf("%s sockets, tcp_tw_reuse=%d", comma(most), reuse),
 		Need: fmt.Sprintf("%s: %s/s for %d s", comma(need), number(e.need.Requests), tcpTimeWait)}
 	r.at(warn, most < need, fmt.Sprintf("sysctl -w net.ipv4.tcp_max_tw_buckets=%d", power(need)))
-	return []result{r}
+	return []finding{r}
 }
 
 // checkConntrack: a full table drops packets, so that sites seem to be dead. It does not count those who
 // share the host of a container or a firewall in between.
-func checkConntrack(_ context.Context, e *env) []result {
+func checkConntrack(_ context.Context, e *env) []finding {
 	const dir = "proc/sys/net/netfilter/nf_conntrack_"
 	most, err := e.number(dir + "max")
 	if errors.Is(err, fs.ErrNotExist) {
-		return []result{{Check: "conntrack", Now: "not loaded", Need: "nothing"}}
+		return []finding{{Check: "conntrack", Now: "not loaded", Need: "nothing"}}
 	}
 	if err != nil {
 		return cannot("conntrack", err)
@@ -66,7 +66,7 @@ func checkConntrack(_ context.Context, e *env) []result {
 	}
 	open := e.need.Connections + e.need.Idle
 	need := used + open + int64(e.need.Requests*float64(wait))
-	r := result{Check: "conntrack", Now: fmt.Sprintf("%s entries, %s used", comma(most), comma(used)),
+	r := finding{Check: "conntrack", Now: fmt.Sprintf("%s entries, %s used", comma(most), comma(used)),
 		Need: fmt.Sprintf("%s: %s open, %s/s for %d s", comma(need), comma(used+open), number(e.need.Requests), wait)}
 	fix := []string{fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d", power(need))}
 	if wait > 30 {
@@ -74,7 +74,7 @@ func checkConntrack(_ context.Context, e *env) []result {
 	}
 	r.at(fail, most < used+open, fix[0])
 	r.at(warn, most < need, fix...)
-	return []result{r}
+	return []finding{r}
 }
 
 // Flags of a route in /proc/net: it is in use, and it refuses.
@@ -90,10 +90,10 @@ func usable(flags string) bool {
 }
 
 // checkIPv4 looks for a default route.
-func checkIPv4(_ context.Context, e *env) []result {
-	r := result{Check: "IPv4", Now: "not used: --ip 6"}
+func checkIPv4(_ context.Context, e *env) []finding {
+	r := finding{Check: "IPv4", Now: "not used: --ip 6"}
 	if e.family == "6" {
-		return []result{r}
+		return []finding{r}
 	}
 	text, err := e.text("proc/net/route")
 	if err != nil {
@@ -103,19 +103,19 @@ func checkIPv4(_ context.Context, e *env) []result {
 	for line := range strings.Lines(text) { // interface, destination, gateway, flags, …, mask
 		if f := strings.Fields(line); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" && usable(f[3]) {
 			r.Now = "default route by " + f[0]
-			return []result{r}
+			return []finding{r}
 		}
 	}
 	r.at(warn, true, "ip route add default via GATEWAY")
-	return []result{r}
+	return []finding{r}
 }
 
 // checkIPv6 looks for a default route and a public address. Without IPv6 in the kernel the files are
 // missing.
-func checkIPv6(_ context.Context, e *env) []result {
-	r := result{Check: "IPv6", Now: "not used: --ip 4"}
+func checkIPv6(_ context.Context, e *env) []finding {
+	r := finding{Check: "IPv6", Now: "not used: --ip 4"}
 	if e.family == "4" {
-		return []result{r}
+		return []finding{r}
 	}
 	route, err := e.ipv6Route()
 	if err != nil {
@@ -138,7 +138,7 @@ func checkIPv6(_ context.Context, e *env) []result {
 	default:
 		r.Now = address + ", default route by " + route
 	}
-	return []result{r}
+	return []finding{r}
 }
 
 // ipv6Route returns the interface of a default route; "" if there is none.

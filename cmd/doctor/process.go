@@ -15,7 +15,7 @@ import (
 )
 
 // checkKernel: docs/CONTRACT.md names Linux 5.8, from which sync reports every write-back error.
-func checkKernel(_ context.Context, e *env) []result {
+func checkKernel(_ context.Context, e *env) []finding {
 	text, err := e.text("proc/sys/kernel/osrelease")
 	if err != nil {
 		return cannot("kernel", err)
@@ -24,9 +24,9 @@ func checkKernel(_ context.Context, e *env) []result {
 	if n, _ := fmt.Sscanf(text, "%d.%d", &major, &minor); n != 2 {
 		return cannot("kernel", fmt.Errorf("%q is not a version", text))
 	}
-	r := result{Check: "kernel", Now: "Linux " + text, Need: "5.8 or later"}
+	r := finding{Check: "kernel", Now: "Linux " + text, Need: "5.8 or later"}
 	r.at(warn, major < 5 || major == 5 && minor < 8, "upgrade the kernel; docs/CONTRACT.md says what older ones miss")
-	return []result{r}
+	return []finding{r}
 }
 
 // limit returns the soft and the hard limit of a line of /proc/self/limits; math.MaxInt64 is unlimited.
@@ -56,7 +56,7 @@ func (e *env) limit(name string) (soft, hard int64, err error) {
 }
 
 // checkOpenFiles: the Go runtime has raised the soft limit to the hard one.
-func checkOpenFiles(_ context.Context, e *env) []result {
+func checkOpenFiles(_ context.Context, e *env) []finding {
 	soft, hard, err := e.limit("Max open files")
 	if err != nil {
 		return cannot("open files", err)
@@ -64,7 +64,7 @@ func checkOpenFiles(_ context.Context, e *env) []result {
 	n := e.need
 	least := n.Connections + n.Files
 	most := least + n.Idle
-	r := result{Check: "open files", Now: fmt.Sprintf("soft %s, hard %s", comma(soft), comma(hard)),
+	r := finding{Check: "open files", Now: fmt.Sprintf("soft %s, hard %s", comma(soft), comma(hard)),
 		Need: fmt.Sprintf("%s: %s connections, %s files, %s idle",
 			comma(most), comma(n.Connections), comma(n.Files), comma(n.Idle))}
 	want := power(most)
@@ -73,25 +73,25 @@ func checkOpenFiles(_ context.Context, e *env) []result {
 		fmt.Sprintf("USER - nofile %d (in /etc/security/limits.conf, then log in again)", want)}
 	r.at(fail, soft < least, fix...)
 	r.at(warn, soft < most, fix...)
-	return []result{r}
+	return []finding{r}
 }
 
 // checkSystemFiles: the limit of all processes together, which is huge unless somebody set it.
-func checkSystemFiles(_ context.Context, e *env) []result {
+func checkSystemFiles(_ context.Context, e *env) []finding {
 	list, err := e.numbers("proc/sys/fs/file-nr", 3) // open, free, limit
 	if err != nil {
 		return cannot("fs.file-max", err)
 	}
 	most := e.need.Connections + e.need.Files + e.need.Idle
 	used, limit := list[0]-list[1], list[2]
-	r := result{Check: "fs.file-max", Now: fmt.Sprintf("%s, %s open", comma(limit), comma(used)),
+	r := finding{Check: "fs.file-max", Now: fmt.Sprintf("%s, %s open", comma(limit), comma(used)),
 		Need: comma(most) + " for the crawl"}
 	r.at(fail, limit-used < most, fmt.Sprintf("sysctl -w fs.file-max=%d", power(used+2*most)))
-	return []result{r}
+	return []finding{r}
 }
 
 // checkProcessLimits: limits that are unlimited by default, and that end the crawl late.
-func checkProcessLimits(_ context.Context, e *env) []result {
+func checkProcessLimits(_ context.Context, e *env) []finding {
 	files, _, err1 := e.limit("Max file size")
 	space, _, err2 := e.limit("Max address space")
 	if err := errors.Join(err1, err2); err != nil {
@@ -99,13 +99,13 @@ func checkProcessLimits(_ context.Context, e *env) []result {
 	}
 	const fixFiles = "ulimit -f unlimited, or LimitFSIZE=infinity in the systemd unit"
 	const fixSpace = "ulimit -v unlimited, or LimitAS=infinity in the systemd unit"
-	r := result{Check: "process limits", Need: "unlimited",
+	r := finding{Check: "process limits", Need: "unlimited",
 		Now: "file size " + sizeLimit(files) + ", address space " + sizeLimit(space)}
 	r.at(fail, files < min(e.need.LargestFile, warcFile), fixFiles)
 	r.at(fail, space < e.need.RAMBytes, fixSpace)
 	r.at(warn, files < math.MaxInt64, fixFiles)
 	r.at(warn, space < math.MaxInt64, fixSpace)
-	return []result{r}
+	return []finding{r}
 }
 
 // warcFile is the size that every crawl's WARC files reach, with a margin for the last record.
@@ -122,14 +122,14 @@ func sizeLimit(n int64) string {
 const coreRate = 1000
 
 // checkCPU compares processors, less the quota of the cgroup, with the planned rate.
-func checkCPU(_ context.Context, e *env) []result {
+func checkCPU(_ context.Context, e *env) []finding {
 	cores, now := float64(e.cpus), plural(int64(e.cpus), "core")
 	if quota := e.cpuQuota(); quota > 0 && quota < cores {
 		cores = quota
 		now += fmt.Sprintf(", cgroup allows %.3g", quota)
 	}
 	needed := e.need.Rate / coreRate
-	r := result{Check: "CPU", Need: fmt.Sprintf("%.2g for %s pages/s", max(0.1, needed), number(e.need.Rate))}
+	r := finding{Check: "CPU", Need: fmt.Sprintf("%.2g for %s pages/s", max(0.1, needed), number(e.need.Rate))}
 	fix := []string{fmt.Sprintf("--max-rate %d, to plan for these", int(cores*coreRate))}
 	if cores < float64(e.cpus) {
 		fix = append(fix, fmt.Sprintf("CPUQuota=%.0f%% in the systemd unit, --cpus of the container", 100*math.Ceil(needed)))
@@ -141,7 +141,7 @@ func checkCPU(_ context.Context, e *env) []result {
 		r.at(warn, err == nil && load > cores/2, "other programs use the CPUs: stop them, or expect fewer pages/s")
 	}
 	r.Now = now
-	return []result{r}
+	return []finding{r}
 }
 
 // cpuQuota returns the least number of CPUs that the cgroups of the process allow; 0: no quota.
@@ -190,7 +190,7 @@ func (e *env) memory(names ...string) ([]int64, error) {
 }
 
 // checkRAM: --ram bounds the process without the kernel's memory for sockets and its page cache.
-func checkRAM(_ context.Context, e *env) []result {
+func checkRAM(_ context.Context, e *env) []finding {
 	m, err := e.memory("MemTotal", "MemAvailable")
 	if err != nil {
 		return cannot("RAM", err)
@@ -203,38 +203,38 @@ func checkRAM(_ context.Context, e *env) []result {
 		now += ", cgroup allows " + term.BytesOf(limit)
 		raise = []string{"MemoryMax= in the systemd unit, or --memory of the container: a larger limit"}
 	}
-	r := result{Check: "RAM", Now: now, Need: term.BytesOf(ram) + " and room for the kernel"}
+	r := finding{Check: "RAM", Now: now, Need: term.BytesOf(ram) + " and room for the kernel"}
 	lower := func(n int64) string { return "--ram " + strconv.FormatInt(max(n>>20, 1), 10) + "MiB" }
 	r.at(fail, ram > total, append(raise, lower(total/2))...)
 	r.at(warn, ram > available, "stop programs that hold RAM, or "+lower(available/10*9))
 	r.at(warn, ram > total/10*9, append(raise, lower(total/10*9))...)
-	return []result{r}
+	return []finding{r}
 }
 
 // checkSwap: a crawl whose RAM is swapped out is slow. Swap space as such does no harm.
-func checkSwap(_ context.Context, e *env) []result {
+func checkSwap(_ context.Context, e *env) []finding {
 	m, err := e.memory("SwapTotal", "SwapFree")
 	if err != nil {
 		return cannot("swap", err)
 	}
 	used := m[0] - m[1]
-	r := result{Check: "swap", Now: "none", Need: "none in use"}
+	r := finding{Check: "swap", Now: "none", Need: "none in use"}
 	if m[0] > 0 {
 		r.Now = fmt.Sprintf("%s, %s in use", term.BytesOf(m[0]), term.BytesOf(used))
 	}
 	r.at(warn, used > m[0]/4, "swapoff -a && swapon -a, if RAM suffices; sysctl -w vm.swappiness=1")
-	return []result{r}
+	return []finding{r}
 }
 
 // checkOvercommit: with vm.overcommit_memory=2 the kernel refuses memory beyond a sum, used or not.
-func checkOvercommit(_ context.Context, e *env) []result {
+func checkOvercommit(_ context.Context, e *env) []finding {
 	mode, err := e.number("proc/sys/vm/overcommit_memory")
 	if err != nil {
 		return cannot("overcommit", err)
 	}
-	r := result{Check: "overcommit", Now: "vm.overcommit_memory=" + strconv.FormatInt(mode, 10), Need: "0 or 1"}
+	r := finding{Check: "overcommit", Now: "vm.overcommit_memory=" + strconv.FormatInt(mode, 10), Need: "0 or 1"}
 	if mode != 2 {
-		return []result{r}
+		return []finding{r}
 	}
 	m, err := e.memory("CommitLimit", "Committed_AS")
 	if err != nil {
@@ -244,7 +244,7 @@ func checkOvercommit(_ context.Context, e *env) []result {
 	r.Now += ", " + term.BytesOf(left) + " left"
 	r.at(fail, left < e.need.RAMBytes, "sysctl -w vm.overcommit_memory=0")
 	r.at(warn, true, "sysctl -w vm.overcommit_memory=0")
-	return []result{r}
+	return []finding{r}
 }
 
 // mostStep is the step of the clock during the checks that is reported.
@@ -254,11 +254,11 @@ const mostStep = 50 * time.Millisecond
 var builtAfter = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // checkClock: certificates, WARC dates and Retry-After need the time. The crawl copes with steps.
-func checkClock(_ context.Context, e *env) []result {
+func checkClock(_ context.Context, e *env) []finding {
 	now, wall, mono := e.elapsed()
 	var tx unix.Timex
 	state, err := e.adjtimex(&tx)
-	r := result{Check: "clock", Need: "synchronized, no steps"}
+	r := finding{Check: "clock", Need: "synchronized, no steps"}
 	sync := "timedatectl set-ntp true (systemd-timesyncd), or install chrony"
 	switch {
 	case err != nil:
@@ -278,5 +278,5 @@ func checkClock(_ context.Context, e *env) []result {
 		r.Now += ", it is " + now.UTC().Format(time.DateOnly)
 		r.at(fail, true, "date -s TIME, then "+sync)
 	}
-	return []result{r}
+	return []finding{r}
 }

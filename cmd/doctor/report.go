@@ -9,7 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/cmd/term"
 )
 
@@ -36,7 +36,7 @@ var marks = [...]struct {
 func (s status) MarshalText() ([]byte, error) { return []byte(marks[s].text), nil }
 
 // result is what a check found.
-type result struct {
+type finding struct {
 	Check  string `json:"check"`
 	Status status `json:"status"`
 	// Now is what the machine has, Need what the crawl needs.
@@ -47,27 +47,27 @@ type result struct {
 }
 
 // at sets the status and how to mend it, if cond holds and the status is not worse already.
-func (r *result) at(s status, cond bool, fix ...string) {
+func (r *finding) at(s status, cond bool, fix ...string) {
 	if cond && s > r.Status {
 		r.Status, r.Fix = s, fix
 	}
 }
 
 // cannot returns the result of a check that could not be made.
-func cannot(name string, err error) []result {
-	return []result{{Check: name, Status: unknown, Now: err.Error()}}
+func cannot(name string, err error) []finding {
+	return []finding{{Check: name, Status: unknown, Now: err.Error()}}
 }
 
 // summary is the output of the command.
 type summary struct {
-	Need     *needs   `json:"need"`
-	Checks   []result `json:"checks"`
-	Problems int      `json:"problems"`
-	Warnings int      `json:"warnings"`
-	Unknown  int      `json:"unknown"`
+	Need     *needs    `json:"need"`
+	Checks   []finding `json:"checks"`
+	Problems int       `json:"problems"`
+	Warnings int       `json:"warnings"`
+	Unknown  int       `json:"unknown"`
 }
 
-func newReport(need *needs, results []result) *summary {
+func newReport(need *needs, results []finding) *summary {
 	s := &summary{Need: need, Checks: results}
 	for _, r := range results {
 		switch r.Status {
@@ -89,11 +89,11 @@ const maxCell = 44
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
 	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
-		report.Rough(n.Pages), comma(n.Connections), term.BytesOf(n.RAMBytes), sizeText(n.StateBytes+n.OutputBytes),
+		result.Rough(n.Pages), comma(n.Connections), term.BytesOf(n.RAMBytes), sizeText(n.StateBytes+n.OutputBytes),
 		number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
-	head := result{Check: "check", Now: "now", Need: "needed"}
+	head := finding{Check: "check", Now: "now", Need: "needed"}
 	var mark, check, now int
 	for _, r := range append(s.Checks, head) {
 		mark = max(mark, len(marks[r.Status].text))
@@ -102,7 +102,7 @@ func (s *summary) write(w io.Writer) error {
 			now = max(now, min(maxCell, width(r.Now)))
 		}
 	}
-	line := func(colour term.Colour, text string, r result) error {
+	line := func(colour term.Colour, text string, r finding) error {
 		rest := "  " + pad(r.Check, check) + "  " + r.Now
 		if r.Need != "" {
 			rest = "  " + pad(r.Check, check) + "  " + pad(r.Now, now) + "  " + r.Need

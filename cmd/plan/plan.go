@@ -29,7 +29,7 @@ import (
 	"syscall"
 
 	benchdisk "drumbeat/bench/disk"
-	"drumbeat/bench/report"
+	"drumbeat/bench/result"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
@@ -109,7 +109,7 @@ func (c *Command) Run(a *term.App) error {
 	}
 	if err == nil && !f.Fits {
 		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit", flags.Size(p.DiskBytes),
-			report.Rough(f.Load.Pages), report.DecimalBytes(float64(f.DiskBytes)), report.Rough(p.MostPages)))
+			result.Rough(f.Load.Pages), result.DecimalBytes(float64(f.DiskBytes)), result.Rough(p.MostPages)))
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func measureDisks(a *term.App, dirs []string) (float64, error) {
 // write prints the plan in words and tables.
 func (p *planned) write(w io.Writer) error {
 	f := &p.Forecast
-	b := func(n int64) string { return report.DecimalBytes(float64(n)) }
+	b := func(n int64) string { return result.DecimalBytes(float64(n)) }
 	s := &p.URLSeen
 	where := "one directory"
 	if p.Dirs > 1 {
@@ -155,11 +155,11 @@ func (p *planned) write(w io.Writer) error {
 		"  I/O %.1f bytes per link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, by the paper (eq. 14) %.2f\n"+
 		"  %s links per pass, %.0f passes\n"+
 		"  %.2g expected collisions (n²/2^65): new URLs that count as seen\n\n",
-		report.Rough(f.Load.Pages), report.Rough(f.Links), report.Rough(f.Checked), report.Rough(f.Unique),
+		result.Rough(f.Load.Pages), result.Rough(f.Links), result.Rough(f.Checked), result.Rough(f.Unique),
 		flags.Size(p.RAMBytes), flags.Size(p.DiskBytes), where, p.Connections,
 		s.Buckets, flags.Size(s.BufferBytes), flags.Size(s.BucketBytes), max(1, s.Workers), flags.Size(s.ChunkBytes),
 		b(p.URLSeenDiskBytes), f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten,
-		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, report.Rough(f.Cost.PassTuples),
+		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, result.Rough(f.Cost.PassTuples),
 		math.Ceil(f.Cost.Passes), f.Collisions)
 	if err != nil {
 		return err
@@ -167,13 +167,13 @@ func (p *planned) write(w io.Writer) error {
 	ram := amounts("RAM", p.RAM, p.RAMBytes)
 	ram.Notes = []string{"The last four are the Go heap. --ram limits the sum."}
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
-	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", report.Rough(p.MostPages)),
+	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", result.Rough(p.MostPages)),
 		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, "+
-			"and %s of the Go heap;", report.DecimalBytes(float64(f.SupportersDiskBytes)),
-			report.DecimalBytes(float64(p.SupportersRAM))),
-		fmt.Sprintf("a computation reads and writes about %s.", report.DecimalBytes(float64(f.SupportersBytes)))}
+			"and %s of the Go heap;", result.DecimalBytes(float64(f.SupportersDiskBytes)),
+			result.DecimalBytes(float64(p.SupportersRAM))),
+		fmt.Sprintf("a computation reads and writes about %s.", result.DecimalBytes(float64(f.SupportersBytes)))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))
-	for _, t := range []report.Table{ram, used, pageIO} {
+	for _, t := range []result.Table{ram, used, pageIO} {
 		if err := t.Write(w); err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func (p *planned) write(w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, "Pages/s: disks of %s/s allow %s (%s for URLseen alone), CPU and network %s.\n"+
 		"Limited by %s: %s at %s pages/s. Politeness is another limit: hosts / delay.\n",
-		report.DecimalBytes(f.Load.DiskRate), report.Number(f.DiskRate), report.Number(f.SeenRate),
-		report.Number(f.Load.MaxRate), limit, days(f.Seconds), report.Number(f.Rate))
+		result.DecimalBytes(f.Load.DiskRate), result.Number(f.DiskRate), result.Number(f.SeenRate),
+		result.Number(f.Load.MaxRate), limit, days(f.Seconds), result.Number(f.Rate))
 	if err != nil || p.Nodes == nil {
 		return err
 	}
@@ -194,19 +194,19 @@ func (p *planned) write(w io.Writer) error {
 
 // writeNodes prints what the nodes exchange.
 func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
-	b := func(n float64) string { return report.DecimalBytes(n) }
+	b := func(n float64) string { return result.DecimalBytes(n) }
 	lines := []string{
-		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, report.Number(n.Rate), days(n.Seconds)),
+		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, result.Number(n.Rate), days(n.Seconds)),
 		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, "+
-			"%s/s out and as much in", n.LinksPerPage, report.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
+			"%s/s out and as much in", n.LinksPerPage, result.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
 		fmt.Sprintf("  outboxes of a node: %s of RAM, %s of disk; %s more an hour while the broker is away",
 			b(float64(n.OutboxRAM)), b(float64(n.OutboxDiskBytes)), b(3600*n.SentBytes)),
 		fmt.Sprintf("  broker: %s messages/s, %s/s in and as much out, %s/s of marks out, %s in a node's "+
-			"stream between checkpoints", report.Number(n.BrokerMessages), b(n.BrokerBytes), b(n.MarksBytes),
+			"stream between checkpoints", result.Number(n.BrokerMessages), b(n.BrokerBytes), b(n.MarksBytes),
 			b(float64(n.StreamFill)))}
 	if n.Leases > 0 {
 		lines = append(lines, fmt.Sprintf("  leases of networks: at most %s, of the hosts in RAM; %s in the broker, of %s",
-			report.Number(float64(n.Leases)), b(float64(n.LeaseBytes)), b(float64(n.LeaseRoom))))
+			result.Number(float64(n.Leases)), b(float64(n.LeaseBytes)), b(float64(n.LeaseRoom))))
 	}
 	if n.BrokerCopies > 0 {
 		lines = append(lines, fmt.Sprintf("  between its servers: %s/s of copies", b(n.BrokerCopies)))
@@ -224,10 +224,10 @@ func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 }
 
 // amounts returns a table of parts and their sum.
-func amounts(title string, parts []plan.Amount, sum int64) report.Table {
-	t := report.Table{Title: title, Head: []string{"part", "size", "share", ""}}
+func amounts(title string, parts []plan.Amount, sum int64) result.Table {
+	t := result.Table{Title: title, Head: []string{"part", "size", "share", ""}}
 	for _, p := range append(parts, plan.Amount{Name: "total", Bytes: sum}) {
-		t.Add(p.Name, report.DecimalBytes(float64(p.Bytes)),
+		t.Add(p.Name, result.DecimalBytes(float64(p.Bytes)),
 			fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
 	}
 	return t

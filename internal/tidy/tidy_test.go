@@ -151,29 +151,26 @@ var layers = map[string]layer{
 		"state/explain", "state/history", "state", "disk", "cluster", "fetch", "internal/bug", "internal/ports",
 		"internal/human", "star"}},
 
-	"bench/report":       {0, nil},
+	"bench/result":       {0, nil},
 	"bench/links":        {0, nil},
 	"internal/linktrace": {15, []string{"internal/bug", "disk", "drum"}},
-	"bench/measure":      {5, []string{"bench/report", "disk"}},
-	"bench/baselines":    {15, []string{"disk", "drum"}},
-	"bench/lab/plot":     {15, []string{"bench/report"}},
-	"bench/lab/pebble":   {20, []string{"bench/baselines", "disk"}},
-	"bench/lab/mercator": {20, []string{"bench/baselines", "disk", "drum"}},
-	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
-	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
-	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "internal/cputime", "drum"}},
+	"bench/measure":      {5, []string{"bench/result", "disk"}},
+	"bench/baselines":    {20, []string{"disk", "drum"}},
+	"bench/benchtest":    {1, []string{"bench/result"}}, // for tests
+	"bench/model":        {30, []string{"beast", "bench/result", "drum"}},
+	"bench/disk":         {20, []string{"bench/measure", "bench/result", "disk", "internal/cputime", "drum"}},
 	"bench/drum": {30,
-		[]string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
+		[]string{"bench/baselines", "bench/links", "bench/measure", "bench/result", "disk", "internal/cputime",
 			"drum"}},
 	"bench/queue": {30,
-		[]string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
+		[]string{"bench/disk", "bench/links", "bench/measure", "bench/result", "disk", "internal/cputime",
 			"queue", "weburl"}},
-	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
-	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
+	"bench/cache":      {35, []string{"bench/measure", "bench/result", "disk", "drum", "internal/linktrace"}},
+	"bench/checkpoint": {30, []string{"bench/measure", "bench/result", "disk", "drum"}},
 	"bench/budget": {30,
-		[]string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
+		[]string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime", "drum", "queue", "star"}},
 	"bench/crawl": {40,
-		[]string{"bench/measure", "bench/report", "crawl", "crawl/account", "state", "disk", "internal/cputime",
+		[]string{"bench/measure", "bench/result", "crawl", "crawl/account", "state", "disk", "internal/cputime",
 			"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
@@ -191,9 +188,9 @@ var layers = map[string]layer{
 	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk"}},
 	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "cluster",
 		"cluster/nats", "internal/human"}},
-	"cmd/plan": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan",
+	"cmd/plan": {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/plan",
 		"internal/human", "star"}},
-	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit",
+	"cmd/doctor": {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
 	"cmd/export": {46,
 		[]string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human", "internal/tabular"}},
@@ -239,14 +236,13 @@ var layers = map[string]layer{
 	"examples/hooks/words": {0, nil},
 
 	// A separate command that compares libraries.
-	"bench/lab": {50, []string{"*"}},
 
 	// The yardstick of speed.
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
 	// A separate command, which shares no code with the crawler; it runs the bare loop.
 	"bench/realweb": {16,
-		[]string{"bench/report", "bench/bareloop", "bench/docweb", "internal/cputime", "internal/simweb"}},
+		[]string{"bench/result", "bench/bareloop", "bench/docweb", "internal/cputime", "internal/simweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
@@ -388,10 +384,10 @@ func TestLayersPage(t *testing.T) {
 }
 
 // dnsSpeakers are the packages that may import the DNS library.
-var dnsSpeakers = []string{"dnscache", "internal/simweb", "bench/lab"}
+var dnsSpeakers = []string{"dnscache", "internal/simweb"}
 
-// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made
-// for tests, and of bench/lab, which measures it.
+// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, and of the servers made
+// for tests.
 func TestMiekgStaysInside(t *testing.T) {
 	_, list := sources(t)
 	for _, s := range list {

@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"encoding/json"
@@ -27,7 +27,6 @@ type Report struct {
 	Settings []Setting `json:"settings,omitempty"`
 	Lines    []Line    `json:"lines"`
 	Tables   []Table   `json:"tables,omitempty"`
-	Figures  []Figure  `json:"figures,omitempty"`
 	Checks   []Check   `json:"checks,omitempty"`
 	// Notes are printed at the end, one per line.
 	Notes []string `json:"notes,omitempty"`

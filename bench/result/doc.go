@@ -1,6 +1,6 @@
-// Package report holds and shows the results of benchmarks: lines for benchstat, tables for people, checks
-// against stated targets, and figures. Benchmarks fill in a Report. Write prints it; Save stores it in a
-// directory as text and as JSON, from which command bench/lab draws the figures.
+// Package result holds and shows the results of benchmarks: lines for benchstat, tables for people, and
+// checks against stated targets. Benchmarks fill in a Report. Write prints it; Save stores it in a directory
+// as text and as JSON.
 //
 // # Form of the lines
 //
@@ -17,4 +17,4 @@
 //
 // This package starts no goroutines and keeps no state; a Report is for one goroutine. Its size is that of
 // its lines.
-package report
+package result
