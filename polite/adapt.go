@@ -63,7 +63,7 @@ type Adapted struct {
 func (s *Scheduler) Adapted() Adapted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.adapted
+	return s.lanes.adapted
 }
 
 // Pace describes the delay of a host.
@@ -80,7 +80,7 @@ const AllSteps = adaptSteps
 func (s *Scheduler) PaceOf(host uint64) (p Pace, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.hosts[host]
+	h := s.lanes.hosts[host]
 	if h == nil || !h.visited || !s.opt.Adaptive {
 		return Pace{}, false
 	}
@@ -91,24 +91,24 @@ func (s *Scheduler) PaceOf(host uint64) (p Pace, ok bool) {
 func (h *host) meanAnswer() time.Duration { return time.Duration(h.answer) * time.Microsecond }
 
 // adapt takes a step or resets the host after an exchange.
-func (s *Scheduler) adapt(h *host, it *Item, r Result) {
-	if _, own := s.own[it.Host]; own || h.terms.fixed() {
+func (ls *lanes) adapt(h *host, it *Item, r Result) {
+	if _, own := ls.own[it.Host]; own || h.terms.fixed() {
 		return
 	}
-	base, mean := s.opt.plainDelay(it.Budget), h.meanAnswer()
+	base, mean := ls.opt.plainDelay(it.Budget), h.meanAnswer()
 	slow := 3*mean + answerNoise
 	switch {
 	case r.Sign == Strain, r.Backoff > 0, r.ServerBackoff > 0,
 		r.Sign == Clean && h.answer > 0 && r.Elapsed > slow:
 		if h.steps > 0 {
-			s.adapted.Resets++
+			ls.adapted.Resets++
 		}
-		s.setSteps(h, 0)
+		ls.setSteps(h, 0)
 	case r.Sign == Clean && h.answer > 0 && r.Elapsed <= mean*3/2+answerNoise && h.steps < adaptSteps &&
-		base > s.opt.HostDelayMin:
-		if float64(s.opt.stepped(base, h.steps+1)) >= s.opt.ResponseFactor*float64(mean) {
-			s.adapted.Steps++
-			s.setSteps(h, h.steps+1)
+		base > ls.opt.HostDelayMin:
+		if float64(ls.opt.stepped(base, h.steps+1)) >= ls.opt.ResponseFactor*float64(mean) {
+			ls.adapted.Steps++
+			ls.setSteps(h, h.steps+1)
 		}
 	}
 	if r.Sign != Clean {
@@ -124,11 +124,11 @@ func (s *Scheduler) adapt(h *host, it *Item, r Result) {
 }
 
 // setSteps sets k.
-func (s *Scheduler) setSteps(h *host, k uint8) {
+func (ls *lanes) setSteps(h *host, k uint8) {
 	if k > 0 && h.steps == 0 {
-		s.adapted.Hosts++
+		ls.adapted.Hosts++
 	} else if k == 0 && h.steps > 0 {
-		s.adapted.Hosts--
+		ls.adapted.Hosts--
 	}
 	h.steps = k
 }
@@ -150,12 +150,12 @@ func (o *Options) adaptedTo(base time.Duration, h *host, k uint8) time.Duration 
 // in RAM and never be visited sooner. An item that was never deferred assumes clean and quick answers all the
 // way. Each earlier deferral doubles the least delay that it assumes, so a host that does not keep up with that
 // costs at most log2(b/m) further deferrals of a URL. spacing is the time between visits today.
-func (s *Scheduler) ramp(h *host, it *Item, n float64, spacing int64) float64 {
-	if _, own := s.own[it.Host]; own || !s.opt.Adaptive || it.Terms.fixed() {
+func (ls *lanes) ramp(h *host, it *Item, n float64, spacing int64) float64 {
+	if _, own := ls.own[it.Host]; own || !ls.opt.Adaptive || it.Terms.fixed() {
 		return n * float64(spacing)
 	}
-	base := s.opt.plainDelay(it.Budget)
-	least := max(s.opt.HostDelayMin, base>>6, time.Millisecond) << min(it.Waits, 8)
+	base := ls.opt.plainDelay(it.Budget)
+	least := max(ls.opt.HostDelayMin, base>>6, time.Millisecond) << min(it.Waits, 8)
 	least = min(least, time.Duration(spacing))
 	crawlDelay := max(it.CrawlDelay, h.crawlDelay)
 	answer := Result{Elapsed: max(h.usual, h.meanAnswer())}
@@ -165,7 +165,7 @@ func (s *Scheduler) ramp(h *host, it *Item, n float64, spacing int64) float64 {
 		if k >= adaptSteps {
 			k, visits = adaptSteps, n
 		}
-		d := s.opt.delayAfter(s.opt.adaptedTo(base, h, k), crawlDelay, answer, it.Terms) + h.usual
+		d := ls.opt.delayAfter(ls.opt.adaptedTo(base, h, k), crawlDelay, answer, it.Terms) + h.usual
 		total += visits * float64(max(d, least))
 		n -= visits
 	}

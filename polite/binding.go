@@ -29,7 +29,7 @@ func (s *Scheduler) Binding(now time.Time) (b Binding, of, all int) {
 	defer s.mu.Unlock()
 	at := s.at(now)
 	var counts [numBindings]int
-	for _, h := range s.lines[:min(len(s.lines), maxBindings)] {
+	for _, h := range s.lanes.queued[:min(len(s.lanes.queued), maxBindings)] {
 		if h.busy {
 			continue
 		}
@@ -55,7 +55,7 @@ func (s *Scheduler) binds(h *host, now int64) Binding {
 			kind, last = k, at
 		}
 	}
-	if due := s.dueAt(h); h.notBefore >= due {
+	if due := s.opt.dueAt(h); h.notBefore >= due {
 		later(BindsBackoff, due)
 	} else {
 		later(h.cause, due)
@@ -95,13 +95,13 @@ func (s *Scheduler) binds(h *host, now int64) Binding {
 }
 
 // causeOf returns the constraint that determined the delay after an exchange.
-func (s *Scheduler) causeOf(h *host, crawlDelay time.Duration, r Result) Binding {
+func (o *settings) causeOf(h *host, crawlDelay time.Duration, r Result) Binding {
 	switch {
 	case h.base <= h.plain:
 		return BindsHost
 	case r.Backoff >= h.base:
 		return BindsBackoff
-	case min(max(crawlDelay, r.CrawlDelay), s.opt.MaxCrawlDelay) >= h.base:
+	case min(max(crawlDelay, r.CrawlDelay), o.MaxCrawlDelay) >= h.base:
 		return BindsCrawlDelay
 	}
 	return BindsAnswer

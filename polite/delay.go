@@ -30,23 +30,46 @@ func (o *Options) plainDelay(budget uint32) time.Duration {
 	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 }
 
-// plainDelayOf returns the delay that SetHostDelay gave to a host, else that of its terms, else plainDelay, adapted if h
+// plainDelay returns the delay that SetHostDelay gave to a host, else that of its terms, else that of its budget, adapted if h
 // is not nil.
-func (s *Scheduler) plainDelayOf(host uint64, h *host, budget uint32, t *Terms) time.Duration {
-	d, ok := s.own[host]
+func (ls *lanes) plainDelay(host uint64, h *host, budget uint32, t *Terms) time.Duration {
+	d, ok := ls.own[host]
 	switch {
 	case ok:
 		return t.together(d)
 	case t.fixed():
 		return max(t.HostDelay, t.together(t.HostLeast))
 	}
-	if d = s.opt.plainDelay(budget); h != nil && h.steps > 0 {
-		d = s.opt.adaptedTo(d, h, h.steps)
+	if d = ls.opt.plainDelay(budget); h != nil && h.steps > 0 {
+		d = ls.opt.adaptedTo(d, h, h.steps)
 	}
 	if t != nil {
 		d = max(d, t.together(t.HostLeast))
 	}
 	return d
+}
+
+// setDelay sets the delay of a host after an exchange, and its cause.
+func (ls *lanes) setDelay(h *host, key uint64, budget uint32, crawlDelay time.Duration, r Result) {
+	h.plain = ls.plainDelay(key, h, budget, h.terms)
+	h.base = ls.opt.delayAfter(h.plain, crawlDelay, r, h.terms)
+	h.cause = ls.opt.causeOf(h, crawlDelay, r)
+}
+
+// visited notes the end of an exchange for an item of the host, and sets the delay.
+func (ls *lanes) visited(h *host, it *Item, r Result, now int64) {
+	h.busy, h.visited = false, true
+	h.end, h.elapsed = now, r.Elapsed
+	if r.Elapsed > 0 {
+		h.usual += (r.Elapsed - h.usual) / 8
+	}
+	if r.CrawlDelay > 0 {
+		h.crawlDelay = r.CrawlDelay
+	}
+	if ls.opt.Adaptive {
+		ls.adapt(h, it, r)
+	}
+	ls.setDelay(h, it.Host, it.Budget, max(it.CrawlDelay, h.crawlDelay), r)
 }
 
 // SetHostDelay replaces τh·B0/Bx of a host by d; a negative d restores it. Crawl-delays, slow answers and
@@ -56,16 +79,13 @@ func (s *Scheduler) SetHostDelay(key uint64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d < 0 {
-		delete(s.own, key)
+		delete(s.lanes.own, key)
 	} else {
-		if s.own == nil {
-			s.own = map[uint64]time.Duration{}
-		}
-		s.own[key] = d
+		s.lanes.own[key] = d
 	}
-	s.eachLane(key, func(h *host) {
-		s.setSteps(h, 0)
-		s.setTerms(h, key, h.terms)
+	s.lanes.each(key, func(h *host) {
+		s.lanes.setSteps(h, 0)
+		s.heaps.setTerms(h, key, h.terms)
 	})
 }
 
@@ -78,30 +98,38 @@ func scale(full, least time.Duration, b0, budget float64) time.Duration {
 }
 
 // serverDelay returns the server's τs·B0/(mean budget of its items).
-func (s *Scheduler) serverDelay(v *server) int64 {
+func (o *settings) serverDelay(v *server) int64 {
 	mean := 0.0
 	if v.items > 0 {
 		mean = float64(v.budgets) / float64(v.items)
 	}
-	return int64(scale(s.opt.ServerDelay, s.opt.ServerDelayMin, float64(s.opt.DefaultBudget), mean))
+	return int64(scale(o.ServerDelay, o.ServerDelayMin, float64(o.DefaultBudget), mean))
+}
+
+// pldDelay returns the PLD's delay from start to start: that of its terms, or scaled by its budget.
+func (o *settings) pldDelay(p *pld) int64 {
+	if p.terms != nil && p.terms.PLDDelay >= 0 {
+		return int64(p.terms.PLDDelay)
+	}
+	return int64(scale(o.PLDDelay, o.PLDDelayMin, float64(o.DefaultBudget), float64(p.budget)))
 }
 
 // budgetOf returns the item's budget for means. Unscaled items count as B0.
-func (s *Scheduler) budgetOf(it *Item) int64 {
+func (o *settings) budgetOf(it *Item) int64 {
 	if it.Budget == 0 {
-		return int64(s.opt.DefaultBudget)
+		return int64(o.DefaultBudget)
 	}
 	return int64(it.Budget)
 }
 
 // dueAt returns the earliest time of the host's next visit.
-func (s *Scheduler) dueAt(h *host) int64 {
+func (o *settings) dueAt(h *host) int64 {
 	if !h.visited {
 		return h.notBefore
 	}
 	d := h.base
 	if it := h.front(); it != nil && !h.terms.own() {
-		d = max(d, min(it.CrawlDelay, s.opt.MaxCrawlDelay))
+		d = max(d, min(it.CrawlDelay, o.MaxCrawlDelay))
 	}
 	return max(h.notBefore, h.end+int64(d))
 }
@@ -109,15 +137,15 @@ func (s *Scheduler) dueAt(h *host) int64 {
 // leastSpacing is about the time of the quickest exchange.
 const leastSpacing = 250 * time.Microsecond
 
-// hostSpacing estimates the time between grants of a host, for shares and deferrals. It is at least leastSpacing. A
+// spacing estimates the time between grants of a host, for shares and deferrals. It is at least leastSpacing. A
 // host without any delay also counts as that: its response time then mostly reflects the load of this
 // machine, and a URL sent to disk because of it would return long after its host has run out of URLs.
-func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
+func (ls *lanes) spacing(h *host, it *Item) int64 {
 	usual, crawlDelay, t := time.Duration(0), it.CrawlDelay, it.Terms
 	if h != nil {
 		usual, crawlDelay, t = h.usual, max(crawlDelay, h.crawlDelay), h.terms
 	}
-	d := s.opt.delayAfter(s.plainDelayOf(it.Host, h, it.Budget, t), crawlDelay, Result{Elapsed: usual}, t)
+	d := ls.opt.delayAfter(ls.plainDelay(it.Host, h, it.Budget, t), crawlDelay, Result{Elapsed: usual}, t)
 	if d > 0 {
 		d += usual
 	}

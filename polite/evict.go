@@ -28,7 +28,7 @@ func (s *Scheduler) evictLater(now time.Time, over time.Duration, n int, keepFir
 	limit := at + int64(max(over, 0))
 	var q []evictable
 	kept := func(h *host) bool { return keepFirst && h.pages.Back() == h.lastFirst } // its pages are First items
-	for _, h := range s.lines {
+	for _, h := range s.lanes.queued {
 		if e := s.evictable(h, at); e.left > 0 && e.when > limit && !kept(h) {
 			q = append(q, e)
 		}
@@ -58,7 +58,7 @@ func (s *Scheduler) EvictHost(now time.Time, key uint64, over time.Duration) []*
 	defer s.tell(at)
 	limit := at + int64(max(over, 0))
 	var out []*Item
-	s.eachLane(key, func(h *host) {
+	s.lanes.each(key, func(h *host) {
 		for e := s.evictable(h, at); e.left > 0 && e.when > limit; {
 			out = append(out, s.takeLast(&e, at))
 		}
@@ -75,16 +75,16 @@ func (s *Scheduler) evictable(h *host, now int64) evictable {
 	}
 	last := h.pages.Back()
 	p := last.pld
-	e.step = max(s.hostSpacing(h, last), int64(p.hosts)*s.pldDelay(p))
-	e.when = max(now, s.dueAt(h)) + int64(h.len()-1)*e.step
+	e.step = max(s.lanes.spacing(h, last), int64(p.hosts)*s.opt.pldDelay(p))
+	e.when = max(now, s.opt.dueAt(h)) + int64(h.len()-1)*e.step
 	if h.busy {
 		e.when += e.step
 	}
 	if v := h.waiting; v != nil {
-		e.when = max(e.when, v.when+int64(v.line.Len()-1)*s.serverDelay(v))
+		e.when = max(e.when, v.when+int64(v.line.Len()-1)*s.opt.serverDelay(v))
 	}
 	if p := h.pausing; p != nil {
-		e.when = max(e.when, p.next+int64(p.line.Len()-1)*s.pldDelay(p))
+		e.when = max(e.when, p.next+int64(p.line.Len()-1)*s.opt.pldDelay(p))
 	}
 	return e
 }
@@ -93,8 +93,7 @@ func (s *Scheduler) evictable(h *host, now int64) evictable {
 func (s *Scheduler) takeLast(e *evictable, now int64) *Item {
 	it := e.host.pages.Back()
 	it.Due = s.time(min(e.when, now+int64(s.opt.MaxDefer)))
-	s.dequeue(it, now)
-	s.unlink(it, now)
+	s.withdraw(it, now)
 	e.left--
 	e.when -= e.step
 	return it
@@ -116,4 +115,50 @@ func siftDown(q []evictable, i int) {
 		q[i], q[c] = q[c], q[i]
 		i = c
 	}
+}
+
+// EvictItems removes and returns those of the given items that are still queued, except robots items, for
+// instance because they may no longer be requested. It sets their Due to now. Items are identified by
+// pointer.
+func (s *Scheduler) EvictItems(now time.Time, items []*Item) (out []*Item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	defer s.tell(at)
+	for _, it := range items {
+		if it.host == nil || it.Robots {
+			continue
+		}
+		s.withdraw(it, at)
+		it.Due = now
+		out = append(out, it)
+	}
+	return out
+}
+
+// EvictUnheld removes and returns the pages of hosts that have waited for an unheld network for longer than
+// over. It sets their Due to now+over. left is the number of queued items of all other hosts that wait for
+// such a network.
+func (s *Scheduler) EvictUnheld(now time.Time, over time.Duration) (out []*Item, left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	for i := len(s.lanes.queued) - 1; i >= 0; i-- { // a host without items leaves the lines
+		h := s.lanes.queued[i]
+		v := h.waiting
+		if v == nil || v.net == nil || v.net.held {
+			continue
+		}
+		if at-v.net.wantedAt < int64(over) {
+			left += h.len()
+			continue
+		}
+		for it := h.pages.Back(); it != nil; it = h.pages.Back() {
+			it.Due = now.Add(over)
+			s.withdraw(it, at)
+			out = append(out, it)
+		}
+	}
+	s.tell(at)
+	return out, left
 }

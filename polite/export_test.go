@@ -4,5 +4,5 @@ package polite
 func (s *Scheduler) Gates() (plds, networks int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.plds), len(s.nets)
+	return len(s.heaps.plds.table), len(s.nets.table)
 }

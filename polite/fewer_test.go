@@ -116,13 +116,13 @@ func TestCrowdedForgotten(t *testing.T) {
 		s.Done(now, g, Result{})
 	}
 	s.SetTerms(now, terms(1), terms(1))
-	if len(s.crowded) != 1 {
-		t.Fatalf("%d crowded hosts", len(s.crowded))
+	if len(s.lanes.crowded) != 1 {
+		t.Fatalf("%d crowded hosts", len(s.lanes.crowded))
 	}
 	now = now.Add(time.Hour)
 	s.Next(now)
 	s.SetTerms(now, nil, nil)
-	if len(s.crowded) != 0 {
-		t.Errorf("%d crowded hosts after an hour without visits", len(s.crowded))
+	if len(s.lanes.crowded) != 0 {
+		t.Errorf("%d crowded hosts after an hour without visits", len(s.lanes.crowded))
 	}
 }

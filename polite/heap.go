@@ -15,43 +15,61 @@ type node struct {
 func (n *node) before(m *node) bool { return n.when < m.when || n.when == m.when && n.seq < m.seq }
 
 // heap is a binary min-heap of nodes that know their position.
-type heap []*node
+type heap struct {
+	nodes []*node
+	seq   uint64 // of the latest node
+}
 
-func (h heap) top() *node {
-	if len(h) == 0 {
+func (h *heap) top() *node {
+	if len(h.nodes) == 0 {
 		return nil
 	}
-	return h[0]
+	return h.nodes[0]
 }
 
 func (h *heap) push(n *node) {
 	if n.in != nil {
 		panic("BUG: polite: node is in a heap already")
 	}
-	n.in = h
-	*h = append(*h, n)
-	h.up(len(*h) - 1)
+	h.seq++
+	n.in, n.seq = h, h.seq
+	h.nodes = append(h.nodes, n)
+	h.up(len(h.nodes) - 1)
 }
 
 func (h *heap) remove(n *node) {
 	if n.in != h {
 		panic("BUG: polite: node is not in this heap")
 	}
-	i, old := n.pos, *h
-	last := len(old) - 1
-	moved := old[last]
-	old[last] = nil
-	*h = old[:last]
+	i, last := n.pos, len(h.nodes)-1
+	moved := h.nodes[last]
+	h.nodes[last] = nil
+	h.nodes = h.nodes[:last]
 	n.in = nil
 	if i == last {
 		return
 	}
-	(*h)[i] = moved
+	h.nodes[i] = moved
 	h.down(i)
 	h.up(moved.pos)
 }
 
-func (h heap) up(i int) {
+// hang moves a node to the heap want at the given time, or to no heap if want is nil.
+func hang(n *node, want *heap, when int64) {
+	if n.in == want && (want == nil || n.when == when) {
+		return
+	}
+	if n.in != nil {
+		n.in.remove(n)
+	}
+	if want != nil {
+		n.when = when
+		want.push(n)
+	}
+}
+
+func (hp *heap) up(i int) {
+	h := hp.nodes
 	n := h[i]
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -66,7 +84,8 @@ func (h heap) up(i int) {
 	n.pos = i
 }
 
-func (h heap) down(i int) {
+func (hp *heap) down(i int) {
+	h := hp.nodes
 	n := h[i]
 	for {
 		c := 2*i + 1

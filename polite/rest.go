@@ -22,17 +22,17 @@ func (s *Scheduler) Delays(now time.Time) []Delay {
 	defer s.mu.Unlock()
 	at, wall := s.at(now), now.Round(0) // the wall clock may have been set since New
 	longer := func(h *host) (due int64, is bool) {
-		due = s.dueAt(h) // the node's time may be later: moveDue keeps hosts whose delay has adapted
+		due = s.opt.dueAt(h) // the node's time may be later: moveDue keeps hosts whose delay has adapted
 		return due, due > at && (!h.visited || due > h.end+int64(h.plain))
 	}
 	count := 0
-	for _, n := range s.hostHeap {
+	for _, n := range s.heaps.hosts.nodes {
 		if _, is := longer(n.host); is {
 			count++
 		}
 	}
 	out := make([]Delay, 0, count)
-	for _, n := range s.hostHeap {
+	for _, n := range s.heaps.hosts.nodes {
 		if due, is := longer(n.host); is {
 			out = append(out, Delay{Host: n.host.key, Until: wall.Add(time.Duration(due - at))})
 		}
@@ -42,7 +42,7 @@ func (s *Scheduler) Delays(now time.Time) []Delay {
 			out = append(out, Delay{Host: h.key, Until: wall.Add(time.Duration(h.notBefore - at))})
 		}
 	}
-	for _, v := range s.servers {
+	for _, v := range s.heaps.servers.table {
 		if v.rest > at {
 			out = append(out, Delay{Server: v.key.addr(), Until: wall.Add(time.Duration(v.rest - at))})
 		}
@@ -67,63 +67,10 @@ func (s *Scheduler) Restore(now time.Time, ds []Delay) {
 			continue
 		}
 		if d.Server.IsValid() {
-			s.restoreServer(serverOf(d.Server), at, at+int64(left))
+			s.heaps.servers.restore(serverOf(d.Server), at, at+int64(left))
 		} else {
-			s.restoreHost(d.Host, at, at+int64(left))
+			s.heaps.restoreHost(d.Host, at, at+int64(left))
 		}
 	}
 	s.tell(at)
-}
-
-func (s *Scheduler) restoreHost(key uint64, now, until int64) {
-	h := s.hosts[key]
-	if h == nil {
-		if len(s.hosts) >= s.opt.MaxHosts {
-			return
-		}
-		h = s.newHost(key, now)
-	}
-	s.restHost(h, now, until)
-}
-
-// restHost blocks visits of the host until the given time.
-func (s *Scheduler) restHost(h *host, now, until int64) {
-	h.notBefore = max(h.notBefore, until)
-	s.leave(h, now)
-	if !h.busy {
-		s.schedule(h)
-	}
-}
-
-func (s *Scheduler) restoreServer(k serverKey, now, until int64) {
-	v := s.servers[k]
-	if v == nil {
-		if len(s.servers) >= s.opt.MaxHosts+maxAddrs-1 {
-			return
-		}
-		v = s.newServer(k, now)
-	}
-	s.restServer(v, now, until)
-	v.setRest(until)
-}
-
-// setRest notes a back-off of the server.
-func (v *server) setRest(until int64) {
-	v.rest = max(v.rest, until)
-	if v.net != nil {
-		v.net.restUntil = max(v.net.restUntil, until)
-	}
-}
-
-// restServer blocks visits of the server until the given time, which is a back-off if it exceeds the plain
-// delay.
-func (s *Scheduler) restServer(v *server, now, until int64) {
-	if v.in != nil {
-		v.in.remove(&v.node)
-	}
-	v.setWhen(until)
-	if until-now > s.serverDelay(v) {
-		v.setRest(until)
-	}
-	s.place(v, now)
 }

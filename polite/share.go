@@ -62,19 +62,19 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 	if it.First {
 		return 0, None
 	}
-	h := s.hosts[it.key()]
-	spacing := s.hostSpacing(h, it)
+	h := s.lanes.hosts[it.key()]
+	spacing := s.lanes.spacing(h, it)
 	if h != nil && !it.Robots && h.pages.Len() >= s.limit(s.opt.MaxPerHost, spacing) {
 		n := float64(h.pages.Len()) + s.nextSlot(spreadKey{HostShare, serverKey{lo: h.key}}, now, spacing, it)
-		return s.later(max(now, s.dueAt(h)), s.ramp(h, it, n, spacing), now), HostShare
+		return s.later(max(now, s.opt.dueAt(h)), s.lanes.ramp(h, it, n, spacing), now), HostShare
 	}
-	if p := s.plds[it.PLD]; p != nil {
-		apart := max(spacing/int64(max(p.hosts, 1)), int64(leastSpacing), s.pldDelay(p))
+	if p := s.heaps.plds.table[it.PLD]; p != nil {
+		apart := max(spacing/int64(max(p.hosts, 1)), int64(leastSpacing), s.opt.pldDelay(p))
 		why, n, limit := PLDShare, p.items, s.limit(s.opt.MaxPerPLD, spacing)
-		if s.gatePLDs {
-			limit = s.gateLimit(s.opt.MaxPerPLD, s.pldDelay(p))
+		if s.heaps.plds.gated {
+			limit = s.gateLimit(s.opt.MaxPerPLD, s.opt.pldDelay(p))
 			if it.Robots {
-				why, n, limit = RobotsShare, p.robots, s.robotsLimit(s.pldDelay(p))
+				why, n, limit = RobotsShare, p.robots, s.robotsLimit(s.opt.pldDelay(p))
 			}
 		}
 		key := spreadKey{PLDShare, serverKey{lo: it.PLD}}
@@ -120,10 +120,10 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 	var lease *network
 	for _, a := range it.Addrs[:min(len(it.Addrs), maxAddrs)] {
 		k := serverOf(a)
-		v := s.servers[k]
+		v := s.heaps.servers.table[k]
 		roomy := v == nil || !s.overServer(v, it.Robots)
-		n := s.nets[k.network()]
-		taken := !it.Robots && s.overLease(n, now)
+		n := s.nets.table[k.network()]
+		taken := !it.Robots && s.nets.overLease(n, now)
 		if roomy && !taken && (n == nil || !s.overNetwork(n, it.Robots)) {
 			return 0, None
 		}
@@ -137,10 +137,10 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		}
 	}
 	if lease != nil {
-		return s.deferTo(spreadKey{LeaseShare, lease.key}, now, now+int64(leaseWait)/2, max(s.netApart, int64(time.Millisecond)), it), LeaseShare
+		return s.deferTo(spreadKey{LeaseShare, lease.key}, now, now+int64(leaseWait)/2, max(s.nets.apart, int64(time.Millisecond)), it), LeaseShare
 	}
 	if net != nil {
-		key, apart, ahead := net.key, max(s.netApart, int64(leastSpacing)), net.items
+		key, apart, ahead := net.key, max(s.nets.apart, int64(leastSpacing)), net.items
 		if it.Robots {
 			key.lo |= 1 // a separate line; no network has this bit
 			ahead = net.robots
@@ -149,7 +149,7 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		return s.deferTo(spreadKey{NetworkShare, key}, now, from, apart, it), NetworkShare
 	}
 	why = ServerShare
-	apart := max(s.serverDelay(first), int64(leastSpacing))
+	apart := max(s.opt.serverDelay(first), int64(leastSpacing))
 	ahead := first.items
 	if it.Robots { // a robots item waits only for the hosts in line
 		why, ahead = RobotsShare, max(first.line.Len(), first.robots)
@@ -161,20 +161,20 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 // overServer reports whether a server has reached its share of items, or of robots items.
 func (s *Scheduler) overServer(v *server, robots bool) bool {
 	if robots {
-		return v.robots >= s.robotsLimit(s.serverDelay(v))
+		return v.robots >= s.robotsLimit(s.opt.serverDelay(v))
 	}
-	return v.items >= s.limit(s.opt.MaxPerServer, s.serverDelay(v))
+	return v.items >= s.limit(s.opt.MaxPerServer, s.opt.serverDelay(v))
 }
 
 // overNetwork is overServer for a network. Without a rate there is no basis for a share.
 func (s *Scheduler) overNetwork(n *network, robots bool) bool {
 	switch {
-	case s.netApart == 0:
+	case s.nets.apart == 0:
 		return false
 	case robots:
-		return n.robots >= s.robotsLimit(s.netApart)
+		return n.robots >= s.robotsLimit(s.nets.apart)
 	}
-	return n.items >= s.gateLimit(s.opt.MaxPerServer, s.netApart)
+	return n.items >= s.gateLimit(s.opt.MaxPerServer, s.nets.apart)
 }
 
 // deferTo returns the time of the next slot of the owner's spread, starting at from.
@@ -223,12 +223,12 @@ func (s *Scheduler) sweepSpreads(now int64) {
 func (s *Scheduler) Glutted(now time.Time, key uint64, ahead time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.hosts[key]
+	h := s.lanes.hosts[key]
 	if h == nil || h.pages.Len() == 0 {
 		return false
 	}
 	it := h.pages.Back()
-	spacing := s.hostSpacing(h, it)
+	spacing := s.lanes.spacing(h, it)
 	if h.pages.Len() < s.limit(s.opt.MaxPerHost, spacing) {
 		return false
 	}
@@ -238,5 +238,5 @@ func (s *Scheduler) Glutted(now time.Time, key uint64, ahead time.Duration) bool
 			n += sp.cursor[i].waiting(s.at(now), sp.cursor[i].spacing)
 		}
 	}
-	return s.ramp(h, it, n, spacing) > float64(ahead)
+	return s.lanes.ramp(h, it, n, spacing) > float64(ahead)
 }

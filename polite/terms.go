@@ -19,6 +19,9 @@ type Terms struct {
 	Own bool
 }
 
+// MaxLanes is the largest number of lanes of a host.
+const MaxLanes = 16
+
 // together returns the delay of each lane so that all together have the delay d.
 func (t *Terms) together(d time.Duration) time.Duration {
 	if t != nil && t.Lanes > 1 {
@@ -27,24 +30,20 @@ func (t *Terms) together(d time.Duration) time.Duration {
 	return d
 }
 
-// MaxLanes is the largest number of lanes of a host.
-const MaxLanes = 16
-
-// key returns the key of the item's lane.
-func (it *Item) key() uint64 { return laneKey(it.Host, it.Lane) }
-
-func laneKey(host uint64, lane uint8) uint64 { return host ^ uint64(lane)*0x9e3779b97f4a7c15 }
-
-// eachLane calls f for each lane of a host in the table.
-func (s *Scheduler) eachLane(key uint64, f func(h *host)) {
-	if h := s.hosts[key]; h != nil {
-		f(h)
+// pldDelay returns the delay of a PLD; negative for none.
+func (t *Terms) pldDelay() time.Duration {
+	if t == nil {
+		return -1
 	}
-	for lane := uint8(1); s.lanes && lane < MaxLanes; lane++ {
-		if h := s.hosts[laneKey(key, lane)]; h != nil {
-			f(h)
-		}
+	return max(t.PLDDelay, -1)
+}
+
+// connections returns the number of lanes.
+func (t *Terms) connections() int {
+	if t == nil {
+		return 1
 	}
+	return max(t.Lanes, 1)
 }
 
 // same reports whether both say the same.
@@ -65,11 +64,11 @@ func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (chan
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	for key := range s.crowded { // forget hosts that were not visited again and whose lanes have left the table
-		s.crowd(key, at)
+	for key := range s.lanes.crowded { // forget hosts that were not visited again and whose lanes have left the table
+		s.heaps.crowd(key, at)
 	}
 	for key, t := range plds {
-		if p := s.plds[key]; p != nil {
+		if p := s.heaps.plds.table[key]; p != nil {
 			if !p.terms.same(t) && p.terms.pldDelay() != t.pldDelay() {
 				changed++
 			}
@@ -78,118 +77,94 @@ func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (chan
 	}
 	for key, t := range hosts {
 		other := false
-		s.eachLane(key, func(h *host) {
+		s.lanes.each(key, func(h *host) {
 			other = other || !h.terms.same(t)
-			s.setTerms(h, key, t)
+			s.heaps.setTerms(h, key, t)
 		})
 		if other {
 			changed++
-			s.fewer(key, t.connections(), at)
+			s.heaps.fewer(key, t.connections(), at)
 		}
 	}
 	s.tell(at)
 	return changed
 }
 
-// pldDelay returns the delay of a PLD; negative for none.
-func (t *Terms) pldDelay() time.Duration {
-	if t == nil {
-		return -1
-	}
-	return max(t.PLDDelay, -1)
-}
-
-// connections returns the number of lanes.
-func (t *Terms) connections() int {
-	if t == nil {
-		return 1
-	}
-	return max(t.Lanes, 1)
-}
-
 // fewer notes that a host has n lanes now. If the table has more, crowd keeps their flights to n.
-func (s *Scheduler) fewer(key uint64, n int, at int64) {
-	if !s.lanes {
+func (hs *heaps) fewer(key uint64, n int, at int64) {
+	if !hs.lanes.several {
 		return
 	}
-	delete(s.crowded, key)
-	if s.beyond(key, n) {
-		if s.crowded == nil {
-			s.crowded = map[uint64]int{}
-		}
-		s.crowded[key] = n
+	delete(hs.lanes.crowded, key)
+	if hs.lanes.beyond(key, n) {
+		hs.lanes.crowded[key] = n
 	} else {
 		n = MaxLanes
 	}
-	s.stopLanes(key, n, at)
-}
-
-// beyond reports whether the table has lanes of a host with numbers from n on.
-func (s *Scheduler) beyond(key uint64, n int) bool {
-	for lane := n; lane < MaxLanes; lane++ {
-		if s.hosts[laneKey(key, uint8(lane))] != nil {
-			return true
-		}
-	}
-	return false
+	hs.stopLanes(key, n, at)
 }
 
 // crowd stops or releases the lanes of a host that had more of them than now. Call it after each begin and end of a
 // flight, and when a lane gets its first item.
-func (s *Scheduler) crowd(key uint64, at int64) {
-	n, ok := s.crowded[key]
+func (hs *heaps) crowd(key uint64, at int64) {
+	n, ok := hs.lanes.crowded[key]
 	if !ok {
 		return
 	}
-	if !s.beyond(key, n) {
-		delete(s.crowded, key)
+	if !hs.lanes.beyond(key, n) {
+		delete(hs.lanes.crowded, key)
 		n = MaxLanes
 	}
-	s.stopLanes(key, n, at)
+	hs.stopLanes(key, n, at)
 }
 
 // stopLanes stops the lanes of a host that are not in flight if n or more are, else it releases them.
-func (s *Scheduler) stopLanes(key uint64, n int, at int64) {
+func (hs *heaps) stopLanes(key uint64, n int, at int64) {
 	busy := 0
-	s.eachLane(key, func(h *host) {
+	hs.lanes.each(key, func(h *host) {
 		if h.busy {
 			busy++
 		}
 	})
-	s.eachLane(key, func(h *host) {
+	hs.lanes.each(key, func(h *host) {
 		switch {
 		case h.busy:
 		case busy >= n && !h.stopped:
-			s.leave(h, at)
+			hs.leave(h, at)
 			h.stopped, h.urgent = true, false
-			s.unschedule(h)
+			hs.unschedule(h)
 		case busy < n && h.stopped:
 			h.stopped = false
-			s.schedule(h)
-			s.setTerms(h, key, h.terms) // they may have changed while it was not in the heap
+			hs.schedule(h)
+			hs.setTerms(h, key, h.terms) // they may have changed while it was not in the heap
 		}
 	})
 }
 
 // setTerms replaces the terms of one lane of a host.
-func (s *Scheduler) setTerms(h *host, key uint64, t *Terms) {
-	if h.terms = t; t.fixed() {
-		s.setSteps(h, 0)
+func (hs *heaps) setTerms(h *host, key uint64, t *Terms) {
+	if hs.lanes.setTerms(h, key, t) {
+		hs.schedule(h)
 	}
-	if !h.visited || h.in != &s.hostHeap {
-		return
+}
+
+// setTerms replaces the terms of one lane of a host. It reports whether the host is in its delay, which may have changed.
+func (ls *lanes) setTerms(h *host, key uint64, t *Terms) bool {
+	if h.terms = t; t.fixed() {
+		ls.setSteps(h, 0)
+	}
+	if !h.visited || h.in == nil {
+		return false
 	}
 	budget, crawlDelay := uint32(0), h.crawlDelay
 	if it := h.front(); it != nil {
 		budget, crawlDelay = it.Budget, max(crawlDelay, it.CrawlDelay)
 	}
-	h.plain = s.plainDelayOf(key, h, budget, t)
 	if h.cause == BindsBackoff {
+		h.plain = ls.plainDelay(key, h, budget, t)
 		h.base = max(h.base, h.plain)
 	} else {
-		r := Result{Elapsed: h.elapsed}
-		h.base = s.opt.delayAfter(h.plain, crawlDelay, r, t)
-		h.cause = s.causeOf(h, crawlDelay, r)
+		ls.setDelay(h, key, budget, crawlDelay, Result{Elapsed: h.elapsed})
 	}
-	s.schedule(h)
+	return true
 }

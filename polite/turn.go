@@ -17,12 +17,12 @@ func (s *Scheduler) Turn(now time.Time, key, pld uint64, lane uint8, terms *Term
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	h := s.hosts[laneKey(key, lane)]
+	h := s.lanes.hosts[laneKey(key, lane)]
 	item := &Item{Host: key, PLD: pld, Lane: lane, Terms: terms}
 	if h == nil {
-		t := Turn{Step: s.plainDelayOf(key, nil, 0, terms)}
-		if s.hasVisited {
-			t.later(BindsHost, s.visited+int64(t.Step)-at)
+		t := Turn{Step: s.lanes.plainDelay(key, nil, 0, terms)}
+		if s.opt.hasVisited {
+			t.later(BindsHost, s.opt.visited+int64(t.Step)-at)
 		}
 		s.turnOfPLD(&t, pld, at)
 		return t
@@ -31,10 +31,10 @@ func (s *Scheduler) Turn(now time.Time, key, pld uint64, lane uint8, terms *Term
 	if front := h.front(); front != nil {
 		item = front
 	}
-	t.Step = time.Duration(s.hostSpacing(h, item))
+	t.Step = time.Duration(s.lanes.spacing(h, item))
 	if h.busy {
 		t.later(BindsHost, int64(h.usual+t.Step))
-	} else if due := s.dueAt(h); h.notBefore >= due {
+	} else if due := s.opt.dueAt(h); h.notBefore >= due {
 		t.later(BindsBackoff, due-at)
 	} else {
 		t.later(h.cause, due-at)
@@ -64,7 +64,7 @@ func (s *Scheduler) Turn(now time.Time, key, pld uint64, lane uint8, terms *Term
 
 // turnOfPLD is the part of Turn that concerns the PLD.
 func (s *Scheduler) turnOfPLD(t *Turn, key uint64, at int64) {
-	if p := s.plds[key]; p != nil && s.gatePLDs {
+	if p := s.heaps.plds.table[key]; p != nil && s.heaps.plds.gated {
 		t.later(BindsPLD, p.next-at)
 	}
 }
