@@ -83,6 +83,9 @@ func TestBashCompletion(t *testing.T) {
 		{[]string{"crawl", "--dir", "=", "se"}, "sets"}, {[]string{"crawl", "--agent", ""}, ""}, {[]string{"crawl", "--sitemaps", "--max-t"}, "--max-time"},
 		{[]string{"audit", "--de"}, "--deep"}, {[]string{"audit", "s"}, "sets"}, {[]string{"bench", "crawl", "--tra"}, "--transport"},
 		{[]string{"explain", "url", "--ba"}, "--base"}, {[]string{"config", "p"}, "plan"}, {[]string{"completion", ""}, "bash,fish,zsh"}, {[]string{"ctl", "block", ""}, "host,net,pld"},
+		{[]string{"crawl", "--guards", "de"}, "depth="}, {[]string{"crawl", "--guards", "=", "depth", "=", "3,par"}, "3,params="},
+		{[]string{"crawl", "--canonical", "escapes", "="}, "fold,keep"}, {[]string{"crawl", "--canonical", "=", "sort,escapes", "=", "k"}, "keep"},
+		{[]string{"crawl", "--canonical", "sort,sl"}, "sort,slashes"}, {[]string{"crawl", "--canonical", "=", "sort", "--dra"}, "--drain"},
 		{[]string{"bench", "drum-c"}, ""}, {[]string{"crawl", "--map"}, ""},
 	} {
 		if got := complete(c.words...); got != c.want {

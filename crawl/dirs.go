@@ -280,7 +280,7 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 	}
 	if was.KeepEscapes != k.frozen.KeepEscapes {
 		word := map[bool]string{false: "fold", true: "keep"}
-		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[k.frozen.KeepEscapes]))
+		list = append(list, fmt.Sprintf("--canonical escapes was %s, is %s", word[was.KeepEscapes], word[k.frozen.KeepEscapes]))
 	}
 	if was.Walk != k.frozen.Walk {
 		list = append(list, fmt.Sprintf("a random walk (--strategy %s) was %v, is %v", strategy.RandomWalk, was.Walk, k.frozen.Walk))

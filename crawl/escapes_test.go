@@ -59,7 +59,7 @@ func TestEscapesAreFolded(t *testing.T) {
 			checkBalanced(t, mem, opt.Disk.Dirs)
 			checkEscapesExplained(t, mem, &opt)
 			opt.Admission.KeepEscapes = !keep
-			if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "--escapes was ") {
+			if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "--canonical escapes was ") {
 				t.Errorf("resumed with another spelling: got %v, want %v", err, state.ErrIncompatible)
 			}
 		}

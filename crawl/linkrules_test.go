@@ -222,7 +222,7 @@ func teeming(_, path string) answer {
 	return answer{200, "", b.String()}
 }
 
-// TestMaxPagesPerPLD: the crawl must request at most --max-pages-per-pld URLs of a PLD, whatever its hosts,
+// TestMaxPagesPerPLD: the crawl must request at most --max-pages pld URLs of a PLD, whatever its hosts,
 // budgets and scope. It must refuse the rest, once each, and fetch other PLDs as usual.
 func TestMaxPagesPerPLD(t *testing.T) {
 	for _, scope := range []state.Scope{state.ScopeAll, state.ScopePLD, state.ScopeHost} {

@@ -460,7 +460,7 @@ func TestRobotsAskForPatience(t *testing.T) {
 	})
 }
 
-// TestMaxPagesPerHost: the crawl must fetch exactly --max-pages-per-host URLs of an origin, whatever it
+// TestMaxPagesPerHost: the crawl must fetch exactly --max-pages host URLs of an origin, whatever it
 // defers or checks again.
 func TestMaxPagesPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -415,7 +415,7 @@ func TestRecrawlOverdue(t *testing.T) {
 	})
 }
 
-// TestRecrawlWithinLimits: visits do not count for --max-pages-per-pld and --max-pages-per-host, which bound
+// TestRecrawlWithinLimits: visits do not count for --max-pages pld and --max-pages host, which bound
 // URLs.
 func TestRecrawlWithinLimits(t *testing.T) {
 	notShort(t)

@@ -76,8 +76,8 @@ const (
 	ReasonNotWelcome   // the host refused us several times
 	ReasonHostBackoff  // the host failed many times in a row
 	ReasonHostGivenUp  // the host failed again after its long back-offs
-	ReasonHostPages    // the host reached --max-pages-per-host
-	ReasonPLDPages     // the PLD reached --max-pages-per-pld
+	ReasonHostPages    // the host reached --max-pages host
+	ReasonPLDPages     // the PLD reached --max-pages pld
 	ReasonBlocked      // the blacklist names host, PLD or network
 	ReasonInternal     // a panic of this program on its response or its robots.txt
 	ReasonRevisit      // fetched; deferred until its next visit

@@ -53,7 +53,7 @@ host-delay = 0
 archive-dns = false
 `)
 	c := parsed(t, "--config", file)
-	if !slices.Equal(c.Dir, []string{"/a,b", `/c\`}) || len(c.Ports) != 2 || len(c.Accept) != 2 || c.MaxPages != 1e6 ||
+	if !slices.Equal(c.Dir, []string{"/a,b", `/c\`}) || len(c.Ports) != 2 || len(c.Accept) != 2 || c.MaxPages.All != 1e6 ||
 		*c.NetworkRate != 0.5 || c.Rate.String() != "20" || *c.RAM != 1<<30 || c.MaxBody.Most() != 20<<20 || *c.HostDelay != 0 || c.ArchiveDNS {
 		t.Errorf("got %+v", c)
 	}
@@ -77,7 +77,7 @@ func TestBadConfig(t *testing.T) {
 		"drain = 2026-01-01":     "drain: want true or false, not a date",
 		"max-pages = true":       "max-pages: want a number or a string, not a boolean",
 		"max-pages = inf":        "max-pages: want a number",
-		"max-pages = -5":         "is negative",
+		"max-pages = -5":         "want a whole number",
 		"host-delay = 5":         "missing unit",
 		"scope = \"site\"":       `scope: "site" is not one of all, pld, host`,
 		"preset = \"x\"":         "preset: ",

@@ -16,12 +16,19 @@ import (
 
 // limitFlags end a crawl.
 type limitFlags struct {
-	MaxPages       flags.Count   `group:"limits" common:"" placeholder:"N" default:"0"`
+	MaxPages       maxPages      `group:"limits" common:"" type:"parts" placeholder:"N,PARTS"`
 	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h"`
 	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
 	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s"`
 	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N"`
 	Linger         time.Duration `group:"limits" placeholder:"DURATION" default:"1m"`
+}
+
+// maxPages bounds the pages of a crawl, and the URLs of a host and a PLD.
+type maxPages struct {
+	All  flags.Count `part:"" default:"0"`
+	Host flags.Count `part:"host" default:"0" most:"1e12"`
+	PLD  flags.Count `part:"pld" default:"0" most:"4e9"`
 }
 
 func (c *limitFlags) checkReferences() error {
@@ -47,7 +54,7 @@ func (c *limitFlags) references() (urls []string) {
 }
 
 func (c *limitFlags) apply(o *crawl.LimitsOptions) {
-	o.MaxPages, o.MaxTime, o.Linger = int64(c.MaxPages), c.MaxTime, c.Linger
+	o.MaxPages, o.MaxTime, o.Linger = int64(c.MaxPages.All), c.MaxTime, c.Linger
 	o.OutagePatience, o.References = c.OutagePatience, c.references()
 	if o.MaxDepth = crawl.Unlimited; c.MaxDepth != nil {
 		o.MaxDepth = int(*c.MaxDepth)

@@ -44,6 +44,7 @@ func (c *Command) Options() crawl.Options {
 	c.outputFlags.apply(&o.Output)
 	o.Observe = crawl.ObserveOptions{HistoryBytes: int64(c.HistoryBytes), TraceLinks: c.TraceLinks,
 		TraceLimit: int64(c.TraceLimit), TimeZone: c.TimeZone.Location}
+	o.Admission.MaxPagesPerPLD, o.Health.MaxPagesPerHost = uint32(c.MaxPages.PLD), int64(c.MaxPages.Host)
 	o.Health.Retries, o.Links.Sitemaps, o.Identity.Host = int(c.Retries), c.Sitemaps, HostName()
 	o.Extract = c.extractFlags.options(&o.Disk)
 	return o
@@ -64,12 +65,12 @@ func (c *Command) applyAdmission(o *crawl.AdmissionOptions) {
 // readRules reads the files of rules, of sites' settings and of trusted PLDs, so a fault in them ends the command
 // before it writes anything.
 func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, error) {
-	scoping, err1 := c.RuleFiles.Read(c.PrivateSuffixes, c.Escapes == "keep")
+	scoping, err1 := c.RuleFiles.Read(c.PrivateSuffixes, c.Canonical.Keep())
 	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes),
-		KeepEscapes: c.Escapes == "keep", Agent: c.Agent, Contact: c.Contact, Env: env})
+		KeepEscapes: c.Canonical.Keep(), Agent: c.Agent, Contact: c.Contact, Env: env})
 	scoping.Sites = settings
 	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes),
-		c.RenderRules, c.Escapes == "keep")
+		c.RenderRules, c.Canonical.Keep())
 	suffixes := weburl.NewSuffixes(c.PrivateSuffixes)
 	_, err4 := admit.ReadTrusted(disk.OS(), c.Trusted,
 		func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })

@@ -218,7 +218,7 @@ const (
 // knew at its last checkpoint, one with --max-pages for these pages; only others are planned for a billion
 // pages.
 func (c *Command) ramFor(most int64, why *string) int64 {
-	pages := float64(c.MaxPages)
+	pages := float64(c.MaxPages.All)
 	if c.Scope != "all" {
 		pages = float64(crawl.KnownURLs(disk.OS(), flags.Clean(c.dirs())))
 	} else if pages == 0 {
@@ -230,7 +230,7 @@ func (c *Command) ramFor(most int64, why *string) int64 {
 	}
 	*why = fmt.Sprintf("for --scope %s; --ram gives more", c.Scope)
 	if c.Scope == "all" {
-		*why = fmt.Sprintf("for --max-pages %d; --ram gives more", c.MaxPages)
+		*why = fmt.Sprintf("for --max-pages %d; --ram gives more", c.MaxPages.All)
 	}
 	return int64(ram) >> 20 << 20
 }

@@ -292,7 +292,7 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 		p.field("health", "%s", o.Health.Text)
 	}
 	if o.Pages > 0 {
-		p.field("pages", "%d admitted (--max-pages-per-host)", o.Pages)
+		p.field("pages", "%d admitted (--max-pages host)", o.Pages)
 	}
 	if len(o.Addresses) > 0 {
 		p.field("address", "%s, until %s", strings.Join(o.Addresses, " "), p.when(o.AddrExpires))

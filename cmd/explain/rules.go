@@ -143,7 +143,7 @@ type urlQuestion struct {
 }
 
 // urlAnswer has either an error, with the href if the URL standard yields one, or all other fields. URL is
-// what a crawl with --escapes fold would queue.
+// what a crawl with --canonical escapes=fold would queue.
 type urlAnswer struct {
 	Href  string `json:"href,omitempty"`
 	URL   string `json:"url,omitempty"`

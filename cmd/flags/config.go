@@ -164,7 +164,8 @@ func tomlValue(flag *kong.Flag, texts []string) string {
 	var parts []string
 	for _, text := range texts {
 		kind := valueKind(flag)
-		if !flag.IsBool() && (kind == reflect.String || kind == reflect.Struct || !bareNumber.MatchString(text)) {
+		words := kind == reflect.String || kind == reflect.Struct && len(partsOf(flag.Target.Type())) == 0
+		if !flag.IsBool() && (words || !bareNumber.MatchString(text)) {
 			text = tomlString(text)
 		}
 		parts = append(parts, text)

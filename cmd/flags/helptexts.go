@@ -24,6 +24,9 @@ import (
 //	--dir
 //	    The text of the flag.
 //
+//	--guards depth
+//	    The text of a part of a flag (parts.go).
+//
 //	<url>
 //	    The text of the argument.
 //
@@ -136,11 +139,30 @@ func visitHelp(node *kong.Node, command string, f func(help, detail *string, key
 	for _, flag := range node.Flags {
 		name := "--" + flag.Name
 		f(&flag.Help, nil, helpKey{command, name}, helpKey{above, name}, helpKey{"", name})
+		visitParts(flag, func(text *string, part string) {
+			name := name + " " + part
+			f(text, nil, helpKey{command, name}, helpKey{above, name}, helpKey{"", name})
+		})
 	}
 	for _, child := range node.Children {
 		path := strings.TrimSpace(command + " " + child.Name)
 		f(&child.Help, &child.Detail, helpKey{path, ""})
 		visitHelp(child, path, f)
+	}
+}
+
+// visitParts calls f with the text of each part of a flag, and adds those that f sets to the flag's help.
+func visitParts(flag *kong.Flag, f func(text *string, part string)) {
+	head := " Parts:"
+	for _, p := range partsOf(flag.Target.Type()) {
+		text := ""
+		if p.name != "" {
+			f(&text, p.name)
+		}
+		if text != "" || p.name == "" && !strings.Contains(flag.Help, head) {
+			flag.Help += head + " " + p.help(text)
+			head = ""
+		}
 	}
 }
 
@@ -154,13 +176,15 @@ func CheckHelp(app *kong.Application) error {
 	unused := maps.Clone(texts)
 	var missing []string
 	visitHelp(app.Node, "", func(help, _ *string, keys ...helpKey) {
+		found := *help != ""
 		for _, key := range keys {
 			if _, ok := texts[key]; ok {
 				delete(unused, key)
+				found = true
 				break
 			}
 		}
-		if *help == "" {
+		if !found {
 			missing = append(missing, strings.TrimSpace(keys[0].command+" "+keys[0].name))
 		}
 	})

@@ -8,12 +8,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// numbers are the mappers of the tags type:"count", type:"size" and type:"fraction". With them a package
-// that doesn't know this one declares its flags as plain numbers.
+// numbers are the mappers of the tags type:"count", type:"size" and type:"fraction", with which a package that
+// doesn't know this one declares its flags as plain numbers, and of type:"parts" (parts.go).
 var numbers = []kong.Option{
 	kong.NamedMapper("count", kong.MapperFunc(decodeNumber[Count])),
 	kong.NamedMapper("size", kong.MapperFunc(decodeNumber[Size])),
 	kong.NamedMapper("fraction", kong.MapperFunc(decodeNumber[Fraction])),
+	kong.NamedMapper("parts", kong.MapperFunc(decodeParts)),
 }
 
 // decodeNumber reads a T into a number of any kind, a pointer to one, or a list of them with commas between.

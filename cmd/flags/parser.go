@@ -104,6 +104,7 @@ func nameEnvironment(k *kong.Kong) error {
 				if command.Name == "explain" && slices.Contains(explainOwn[:], flag.Name) {
 					name = "DRUMBEAT_EXPLAIN_" + strings.TrimPrefix(name, prefix)
 				}
+				defaultParts(flag)
 				flag.Envs = []string{name}
 				flag.Tag.Envs = flag.Envs
 			}
@@ -118,6 +119,9 @@ var explainOwn = [...]string{"dir", "out", "json", "fast"}
 
 // HelpWithDefault returns a flag's help followed by its default, unless the help has it already.
 func HelpWithDefault(v *kong.Value) string {
+	if len(partsOf(v.Target.Type())) > 0 { // each part names its default
+		return v.Help
+	}
 	if v.HasDefault && v.Default != "" && v.Name != "help" && !v.IsBool() && !strings.Contains(v.Help, v.Default+":") {
 		return v.Help + " Default: " + v.Default + "."
 	}
@@ -136,6 +140,9 @@ func valueTexts(v reflect.Value) []string {
 	}
 	if v.Kind() != reflect.Slice {
 		text := fmt.Sprint(v.Interface())
+		if len(partsOf(v.Type())) > 0 {
+			text = formatParts(v, defaultsOf(v.Type()))
+		}
 		if text == "" {
 			return nil
 		}

@@ -39,7 +39,7 @@ var presets = map[string][]presetValue{
 }
 
 // siteValues turn budgets off, since --scope host does, and find pages without links. The traps' limits
-// (--max-path-depth, --max-params and others) stay.
+// (--guards) stay.
 var siteValues = []presetValue{
 	{"scope", "host"},
 	{"sitemaps", "true"},

@@ -2,6 +2,7 @@ package flags
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
@@ -77,7 +78,7 @@ func Template(out io.Writer, command *kong.Node) error {
 			}
 			texts := defaultTexts(flag)
 			if len(texts) == 0 {
-				texts = []string{flag.PlaceHolder}
+				texts = []string{cmp.Or(flag.Default, flag.PlaceHolder)}
 			}
 			fmt.Fprintf(&b, "#%s = %s\n", flag.Name, tomlValue(flag, texts))
 		}

@@ -39,12 +39,12 @@ func Run(a *term.App, table any, args []string) (code int) {
 	case len(args) > 0 && args[0] == "help":
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	if err := term.CheckEnvironment(parser); err != nil {
+	if err := term.CheckEnvironment(parser, movedVariable); err != nil {
 		return a.Fail(term.Usage(err))
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return a.Fail(term.Usage(err))
+		return a.Fail(term.Usage(explainMoved(err)))
 	}
 	return a.Fail(kctx.Run(a))
 }

@@ -96,6 +96,9 @@ func (s *Settings) loadFile(ctx *kong.Context, command *kong.Node, name string) 
 	for _, e := range entries {
 		at := fmt.Sprintf("%s:%d", name, e.line)
 		flag := flagNamed(command, e.key)
+		if to := movedTo(e.key); flag == nil && to != "" && flagNamed(command, "preset") != nil {
+			return fmt.Errorf("%s: %s: %s", at, e.key, to) // also of a crawl's file for plan and bot-page
+		}
 		if flag == nil && flagNamed(command, "preset") != nil &&
 			flagNamed(commandNamed(ctx.Model.Node, "crawl"), e.key) != nil {
 			continue // plan and bot-page read the file of a crawl
@@ -154,6 +157,9 @@ func unknownKey(app, command *kong.Node, key string) string {
 		if !flag.Hidden {
 			names = append(names, flag.Name)
 		}
+	}
+	if to := movedTo(key); to != "" && hasMoved(command, to) {
+		return key + ": " + to
 	}
 	text := fmt.Sprintf("%s is not a flag of %s", key, command.Name)
 	if like := term.Nearest(key, names); like != "" {

@@ -2,7 +2,6 @@ package flags
 
 import (
 	"fmt"
-	"math"
 
 	"drumbeat/crawl"
 	"drumbeat/internal/urlrule"
@@ -10,34 +9,32 @@ import (
 
 // URLRules holds the flags that decide which URLs are equal, and which links to drop by their spelling.
 type URLRules struct {
-	Escapes         string `group:"urls" enum:"fold,keep" default:"fold"`
-	StripParams     string `group:"urls" placeholder:"LIST"`
-	SortQuery       bool   `group:"urls"`
-	CollapseSlashes bool   `group:"urls"`
-	SkipExtensions  string `group:"urls" placeholder:"LIST" default:"default"`
-	MaxURLLength    Count  `group:"urls" name:"max-url-length" placeholder:"BYTES" default:"2083"`
-	MaxPathDepth    Count  `group:"urls" placeholder:"N" default:"32"`
-	MaxRepeats      Count  `group:"urls" placeholder:"N" default:"3"`
-	MaxParams       Count  `group:"urls" placeholder:"N" default:"32"`
-	MaxPagesPerPLD  Count  `group:"urls" name:"max-pages-per-pld" placeholder:"N" default:"0"`
+	Canonical      canonical `group:"urls" type:"parts" placeholder:"PARTS"`
+	StripParams    string    `group:"urls" placeholder:"LIST"`
+	SkipExtensions string    `group:"urls" placeholder:"LIST" default:"default"`
+	Guards         guards    `group:"urls" type:"parts" placeholder:"PARTS"`
 }
 
-// maxURLLength bounds --max-url-length: records of URLs must fit into the buffers of the smallest crawl.
-const maxURLLength = 3500
+// canonical says which spellings are one URL.
+type canonical struct {
+	Escapes string `part:"escapes" enum:"fold,keep" default:"fold"`
+	Sort    bool   `part:"sort"`
+	Slashes bool   `part:"slashes"`
+}
+
+// Keep reports whether escapes stay as pages spell them.
+func (c canonical) Keep() bool { return c.Escapes == "keep" }
+
+// guards bound the spelling of links. Records of URLs of 3500 bytes fit into the buffers of the smallest crawl.
+type guards struct {
+	Depth   Count `part:"depth" default:"32" most:"3500"`
+	Repeats Count `part:"repeats" default:"3" most:"3500"`
+	Params  Count `part:"params" default:"32" most:"3500"`
+	Length  Count `part:"length" default:"2083" least:"100" most:"3500" placeholder:"BYTES"`
+}
 
 // Check returns the first fault.
 func (u *URLRules) Check() error {
-	for _, n := range []struct {
-		flag        string
-		v           Count
-		least, most int64
-	}{{"max-url-length", u.MaxURLLength, 100, maxURLLength}, {"max-path-depth", u.MaxPathDepth, 0, maxURLLength},
-		{"max-repeats", u.MaxRepeats, 0, maxURLLength}, {"max-params", u.MaxParams, 0, maxURLLength},
-		{"max-pages-per-pld", u.MaxPagesPerPLD, 0, math.MaxUint32 - 1}} {
-		if int64(n.v) < n.least || int64(n.v) > n.most {
-			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
-		}
-	}
 	if _, err := urlrule.ParseParams(u.StripParams); err != nil {
 		return fmt.Errorf("--strip-params: %w", err)
 	}
@@ -51,9 +48,8 @@ func (u *URLRules) Check() error {
 func (u *URLRules) Apply(o *crawl.AdmissionOptions) {
 	params, _ := urlrule.ParseParams(u.StripParams)
 	extensions, _ := urlrule.ParseExtensions(u.SkipExtensions)
-	o.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
-		SkipExtensions: extensions, MaxPathDepth: int(u.MaxPathDepth), MaxRepeats: int(u.MaxRepeats),
-		MaxParams: int(u.MaxParams)}
-	o.KeepEscapes = u.Escapes == "keep"
-	o.MaxURLBytes, o.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
+	g := &u.Guards
+	o.URLRules = urlrule.Options{StripParams: params, SortQuery: u.Canonical.Sort, CollapseSlashes: u.Canonical.Slashes,
+		SkipExtensions: extensions, MaxPathDepth: int(g.Depth), MaxRepeats: int(g.Repeats), MaxParams: int(g.Params)}
+	o.KeepEscapes, o.MaxURLBytes = u.Canonical.Keep(), int(g.Length)
 }

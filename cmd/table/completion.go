@@ -42,6 +42,7 @@ type flag struct {
 // complete is what a value may be: one of words, a file, a directory, or anything.
 type complete struct {
 	words    []string
+	parts    bool // the value is a list of words, with commas between
 	takes    bool // false for a flag that is on or off
 	file     bool
 	dir      bool
@@ -90,6 +91,8 @@ func completeValue(v *kong.Value, placeholder string) complete {
 		whatever: strings.ToLower(placeholder)}
 	if v.Enum != "" {
 		c.words = v.EnumSlice()
+	} else if c.words = flags.PartWords(v); c.words != nil {
+		c.parts = true
 	}
 	return c
 }
@@ -107,7 +110,7 @@ func (c *bashCases) add(n node) {
 		switch {
 		case f.value.words != nil:
 			c.words = append(c.words,
-				fmt.Sprintf("\t%s) words=%q ;;\n", pattern(n.path, f.name), strings.Join(f.value.words, " ")))
+				fmt.Sprintf("\t%s) %s=%q ;;\n", pattern(n.path, f.name), bashList(f.value), strings.Join(f.value.words, " ")))
 		case f.value.dir:
 			c.dirs = append(c.dirs, pattern(n.path, f.name))
 		case f.value.file:
@@ -134,6 +137,14 @@ func (c *bashCases) add(n node) {
 		strings.TrimSpace(arguments), kind))
 }
 
+// bashList names the script's variable for the words of a value.
+func bashList(c complete) string {
+	if c.parts {
+		return "parts"
+	}
+	return "words"
+}
+
 // bash returns a script for bash 4 or later.
 func bash(list []node) []byte {
 	var c bashCases
@@ -143,19 +154,18 @@ func bash(list []node) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# Completion of drumbeat for bash 4 or later: source <(drumbeat completion bash)
 _drumbeat() {
-	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} path= flag= flags= words= kind= i
+	local cur=${COMP_WORDS[COMP_CWORD]} path= flag= flags= words= parts= kind= value i
 	COMPREPLY=()
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case "$path ${COMP_WORDS[i]}" in
 		%s) path="${path:+$path }${COMP_WORDS[i]}" ;;
 		esac
 	done
-	if [[ $cur == = ]]; then # bash splits words at =
-		flag=$prev cur=
-	elif [[ $prev == = ]]; then
-		flag=${COMP_WORDS[COMP_CWORD-2]}
-	elif [[ $cur != -* ]]; then
-		flag=$prev
+	if [[ $cur != -* ]]; then # bash splits words at =
+		for ((i = COMP_CWORD - 1; i > 0; i--)); do # back to the flag, over the parts of its value
+			[[ ${COMP_WORDS[i]} != --* && (${COMP_WORDS[i]} == = || ${COMP_WORDS[i+1]} == =) ]] || break
+		done
+		flag=${COMP_WORDS[i]} cur=${cur#=}
 	fi
 	case "$path $flag" in
 %s	%s) kind=-d ;;
@@ -169,6 +179,13 @@ _drumbeat() {
 	fi
 	if [[ -z $flag && $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur")
+	elif [[ -n $parts ]]; then
+		compopt -o nospace 2>/dev/null
+		printf -v value %%s "${COMP_WORDS[@]:i+1:COMP_CWORD-i}"
+		value=${value#=} value=${value##*,}
+		for i in $parts; do
+			[[ $i != "$value"* ]] || COMPREPLY+=("$cur${i:${#value}}")
+		done
 	elif [[ -n $kind ]]; then
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen "$kind" -- "$cur")
@@ -190,6 +207,8 @@ func zsh(list []node) []byte {
 	escape := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, ":", `\:`)
 	action := func(c complete) string {
 		switch {
+		case c.parts:
+			return zshParts(c.words)
 		case c.words != nil:
 			return "(" + strings.Join(c.words, " ") + ")"
 		case c.dir:
@@ -240,6 +259,30 @@ func zsh(list []node) []byte {
 	return b.Bytes()
 }
 
+// zshParts returns the action that completes the parts of a flag's value, such as escapes=fold, escapes=keep and sort.
+func zshParts(words []string) string {
+	var names []string
+	values := map[string]string{}
+	for _, word := range words {
+		name, value, valued := strings.Cut(word, "=")
+		if valued {
+			name += `\:value`
+			values[name] += " " + value
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	action := "_values -s , parts"
+	for _, name := range names {
+		action += " " + name
+		if list := strings.TrimSpace(values[name]); list != "" {
+			action += `\:"(` + list + `)"`
+		}
+	}
+	return action
+}
+
 // fish returns a script for fish.
 func fish(list []node) []byte {
 	quote := strings.NewReplacer(`\`, `\\`, "'", `\'`)
@@ -279,6 +322,8 @@ complete -c drumbeat -f
 // fishValue returns the options of complete for a value.
 func fishValue(c complete) string {
 	switch {
+	case c.parts:
+		return ` -x -a '(__fish_complete_list , "string split \" \" \"` + strings.Join(c.words, " ") + `\"")'`
 	case c.words != nil:
 		return " -x -a '" + strings.Join(c.words, " ") + "'"
 	case c.dir:

@@ -20,8 +20,8 @@ var ownVariables = [...]string{"DRUMBEAT_FUZZ", "DRUMBEAT_LONG", ChildMode, "DRU
 const ChildMode = "DRUMBEAT_TEST_CHILD"
 
 // CheckEnvironment refuses a variable that sets no flag, so a misspelt variable is an error like a misspelt
-// flag.
-func CheckEnvironment(parser *kong.Kong) error {
+// flag. moved says where the flag of a variable is today, "" for one that never was.
+func CheckEnvironment(parser *kong.Kong, moved func(name string) string) error {
 	var names []string
 	for _, command := range parser.Model.Children {
 		for _, node := range append([]*kong.Node{command}, command.Children...) {
@@ -35,6 +35,9 @@ func CheckEnvironment(parser *kong.Kong) error {
 		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(names, name) ||
 			slices.Contains(ownVariables[:], name) {
 			continue
+		}
+		if to := moved(name); to != "" {
+			return fmt.Errorf("environment: %s: %s", name, to)
 		}
 		text := fmt.Sprintf("environment: %s sets no flag", name)
 		if like := Nearest(name, names); like != "" {

@@ -166,7 +166,7 @@ type OriginReport struct {
 	WaitingAnswers int64 `json:"waiting_answers,omitempty"`
 	WaitingURLs    int64 `json:"waiting_urls,omitempty"`
 	// FailingSince is the time of the first of Failures. Pages counts admitted URLs; only
-	// --max-pages-per-host counts them.
+	// --max-pages host counts them.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Pages        int64     `json:"pages,omitempty"`
 	// Health is the health of the host over all its origins; nil if the host is healthy.

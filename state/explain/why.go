@@ -246,8 +246,8 @@ var reasonTexts = [state.NumReasons]string{
 	state.ReasonHostBackoff:       "the host failed many times in a row and backs off",
 	state.ReasonHostGivenUp:       "the host failed again after its long back-offs and was given up",
 	state.ReasonDepth:             "it is more links away from a seed than its site allows (max-depth in --sites)",
-	state.ReasonHostPages:         "the host reached --max-pages-per-host",
-	state.ReasonPLDPages:          "the PLD reached --max-pages-per-pld",
+	state.ReasonHostPages:         "the host reached --max-pages host",
+	state.ReasonPLDPages:          "the PLD reached --max-pages pld",
 	state.ReasonBlocked:           "the blacklist names host, PLD or network",
 	state.ReasonInternal:          "it made drumbeat panic, which is a bug; the run's log has the stack",
 }

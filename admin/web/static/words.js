@@ -87,8 +87,8 @@ export const REASONS = {
   "host-backoff": "The host failed many times in a row.",
   "host-given-up": "The host failed again after its long back-offs.",
   "too-deep": "It is more links away from a seed than its site allows (max-depth in --sites).",
-  "host-pages": "The host reached --max-pages-per-host.",
-  "pld-pages": "The domain reached --max-pages-per-pld.",
+  "host-pages": "The host reached --max-pages host.",
+  "pld-pages": "The domain reached --max-pages pld.",
   blocked: "The blacklist names its host, domain or network.",
   "internal-error": "A bug of this program. Please report it.",
 };

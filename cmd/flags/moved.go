@@ -1,0 +1,61 @@
+package flags
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Moved maps the flags of crawl that earlier releases had to their place today: a flag with the part, as it is
+// written, or a sentence for a flag that is gone. No old name works; this is the text of the errors.
+var Moved = map[string]string{
+	"max-path-depth":     "--guards depth=N",
+	"max-repeats":        "--guards repeats=N",
+	"max-params":         "--guards params=N",
+	"max-url-length":     "--guards length=BYTES",
+	"escapes":            "--canonical escapes=keep",
+	"sort-query":         "--canonical sort",
+	"collapse-slashes":   "--canonical slashes",
+	"max-pages-per-host": "--max-pages host=N",
+	"max-pages-per-pld":  "--max-pages pld=N",
+}
+
+// movedTo says where a flag of an earlier release is today; "" if there was none.
+func movedTo(name string) string {
+	to, ok := Moved[strings.TrimPrefix(name, "no-")]
+	switch {
+	case !ok:
+		return ""
+	case strings.HasPrefix(to, "--"):
+		return "this flag is " + to + " now"
+	}
+	return "this flag is gone: " + to
+}
+
+// movedVariable does the same for the name of an environment variable.
+func movedVariable(name string) string {
+	return movedTo(strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "DRUMBEAT_"), "_", "-")))
+}
+
+// explainMoved returns the parser's error for args, with a hint if it is a flag that has moved.
+func explainMoved(err error) error {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	_, name, unknown := strings.Cut(err.Error(), "unknown flag --")
+	name, _, _ = strings.Cut(name, ",")
+	to := movedTo(name)
+	if !unknown || to == "" || !hasMoved(parse.Context.Selected(), to) {
+		return err
+	}
+	return errors.New("--" + name + ": " + to)
+}
+
+// hasMoved reports whether the command has the flag that a text of movedTo names.
+func hasMoved(command *kong.Node, to string) bool {
+	_, name, named := strings.Cut(to, "--")
+	name, _, _ = strings.Cut(name, " ")
+	return command != nil && (flagNamed(command, name) != nil || !named && command.Name == "crawl")
+}
