@@ -3,11 +3,30 @@ package crawl
 import (
 	"context"
 	"net/url"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"drumbeat/crawl/account"
 	"drumbeat/weburl"
 )
+
+// await waits until ok returns true, for an hour of virtual time at most. Which node has its turn at a network first
+// is not determined, so a test of running nodes must not expect something at a certain time. state is for the error.
+func await(t *testing.T, what string, ok func() (done bool, state any)) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(500 * time.Millisecond) {
+		synctest.Wait()
+		done, state := ok()
+		if done {
+			t.Logf("after %v: %s", time.Since(began), what)
+			return
+		}
+		if time.Since(began) > time.Hour {
+			t.Fatalf("not within an hour: %s: %+v", what, state)
+		}
+	}
+}
 
 const anyNode = -1
 

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
 	"drumbeat/internal/simweb"
-	"drumbeat/state/snapshot"
 )
 
 // TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a minute, and its
@@ -22,16 +20,19 @@ func TestClusterStatus(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 6000, 0 })
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
 		c := newCluster(t, web, 3, mem.Faults{}, func(node int, o *Options) {
 			o.Cluster.LeaseTTL = lease.LeastTTL
-			o.Observe.Control, o.Identity.Host, o.Politeness.ServerDelay = &Control{}, string(rune('a'+node)), 500*time.Millisecond
+			o.Observe.Control, o.Identity.Host, o.Politeness.ServerDelay = &Control{}, string(rune('a'+node)), 2*time.Second
 		})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 3)
 		for node := range c.options {
 			go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
+		}
+		for node := range c.options {
+			<-c.options[node].Observe.Control.Started()
 		}
 		overview := func(node int) ([]*cluster.Status, cluster.Overview) {
 			t.Helper()
@@ -41,51 +42,41 @@ func TestClusterStatus(t *testing.T) {
 			}
 			return list, cluster.Summarize(list, time.Now())
 		}
-		// Which node visits which network first depends on who asks for its lease first: a node whose few networks others visit has
-		// its first page after they have given them back.
-		began := func() bool {
+		exact := func(node int) *Snapshot {
+			t.Helper()
+			s, err := c.options[node].Observe.Control.Exact()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		await(t, "each node says that it has fetched pages, and node 2 has links that node 0 has not stored", func() (bool, any) {
 			list, o := overview(0)
-			return o.Pages > 0 && o.PagesPerSecond > 0 && !slices.ContainsFunc(list, func(st *cluster.Status) bool { return st == nil || st.Pages == 0 })
-		}
-		for range 36 {
-			if account.Sleep(ctx, 5*time.Second); began() {
-				break
+			ok := len(o.Missing) == 0 && o.Configs == 1 && o.PagesPerSecond > 0
+			for node, st := range list {
+				ok = ok && st != nil && st.Host == string(rune('a'+node)) && st.Pages > 0 && st.DiskLimit > 0
 			}
-		}
-		list, o := overview(0)
-		if len(o.Missing) != 0 || o.Configs != 1 || o.Pages == 0 || o.PagesPerSecond == 0 {
-			t.Errorf("after the first pages: %+v", o)
-		}
-		for node, st := range list {
-			if st == nil || st.Host != string(rune('a'+node)) || st.Pages == 0 || st.DiskLimit == 0 {
-				t.Errorf("node %d: %+v", node, st)
-			}
-		}
+			s := exact(2)
+			return ok && len(s.Cluster.Pairs) == 2 && s.Cluster.Pairs[0].Waiting > 0, o
+		})
 		c.net.Cut(2)
 		account.Sleep(ctx, 75*time.Second)
 		if _, o := overview(0); !slices.Equal(o.Missing, []int{2}) {
 			t.Errorf("with node 2 cut off: %+v", o)
 		}
-		s, err := c.options[2].Observe.Control.Exact()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := exact(2)
 		if cl := &s.Cluster; cl.Connected || s.Time.Sub(cl.Since) < 70*time.Second || len(cl.Pairs) != 2 {
 			t.Errorf("node 2 says %+v", cl)
 		}
-		stalled := slices.MaxFunc(s.Cluster.Pairs, func(a, b snapshot.Pair) int { return cmp.Compare(a.Stalled, b.Stalled) })
-		if records, bytes, _ := s.Cluster.Waiting(); records == 0 || bytes == 0 || stalled.Waiting == 0 || stalled.Stalled < 30*time.Second {
+		if records, bytes, _ := s.Cluster.Waiting(); records == 0 || bytes == 0 || s.Cluster.Pairs[0].Stalled < 30*time.Second {
 			t.Errorf("node 2 keeps %d records in %d bytes: %+v", records, bytes, s.Cluster.Pairs)
 		}
 		c.net.Heal(2)
-		account.Sleep(ctx, 75*time.Second)
-		if _, o := overview(0); len(o.Missing) != 0 {
-			t.Errorf("with node 2 back: %+v", o)
-		}
-		if s, err := c.options[2].Observe.Control.Exact(); err != nil || !s.Cluster.Connected ||
-			!slices.ContainsFunc(s.Cluster.Pairs, func(p snapshot.Pair) bool { return p.Taken > 0 }) {
-			t.Errorf("node 2 says %+v, %v", s.Cluster, err)
-		}
+		await(t, "node 2 is back, and has taken links of node 0", func() (bool, any) {
+			_, o := overview(0)
+			s := exact(2)
+			return len(o.Missing) == 0 && s.Cluster.Connected && s.Cluster.Pairs[0].Taken > 0, s.Cluster
+		})
 		cancel()
 		for range 3 {
 			if err := <-ended; err != nil {
@@ -140,21 +131,25 @@ func TestClusterLeaseStatus(t *testing.T) {
 		at("at the start", 0, "must read this node's heartbeats for 3s from its start", func(l *cluster.LeaseStatus) bool {
 			return l.Starting && l.Resting && l.Held == 0
 		})
-		var wanted, urls, handed int64
-		for range 6 {
-			account.Sleep(ctx, 10*time.Second)
-			_, list, err := c.options[0].Observe.Control.Cluster()
-			if err != nil {
-				t.Fatal(err)
+		leases := func(node int) *cluster.LeaseStatus {
+			t.Helper()
+			_, list, err := c.options[node].Observe.Control.Cluster()
+			if err != nil || list[node] == nil || list[node].Leases == nil {
+				t.Fatalf("node %d: %+v, %v", node, list, err)
 			}
-			for _, st := range list {
-				wanted, urls, handed = wanted+int64(st.Leases.Wanted), urls+st.Leases.URLs, max(handed, st.Leases.HandedOver)
+			return list[node].Leases
+		}
+		var wanted, urls, handed bool
+		await(t, "both nodes have visited networks, waited for some with URLs, and handed some over", func() (bool, any) {
+			both := true
+			for node := range c.options {
+				l := leases(node)
+				wanted, urls, handed = wanted || l.Wanted > 0, urls || l.URLs > 0, handed || l.HandedOver > 0
+				both = both && !l.Starting && !l.Resting && l.Taken > 0
 			}
-		}
-		if wanted == 0 || urls == 0 || handed == 0 {
-			t.Errorf("%d networks were waited for with %d URLs, %d handed over", wanted, urls, handed)
-		}
-		at("after a minute", 0, "", func(l *cluster.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
+			return wanted && urls && handed && both, leases(0)
+		})
+		at("after a while", 0, "", func(l *cluster.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
 		c.net.Cut(1)
 		account.Sleep(ctx, 90*time.Second)
 		if s, err := c.options[1].Observe.Control.Exact(); err != nil || !s.Cluster.Leases.Resting || s.Cluster.Leases.Starting ||
@@ -162,8 +157,14 @@ func TestClusterLeaseStatus(t *testing.T) {
 			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Waiting, err)
 		}
 		c.net.Heal(1)
-		account.Sleep(ctx, 30*time.Second)
-		at("back", 1, "", func(l *cluster.LeaseStatus) bool { return !l.Resting && l.Held+l.Wanted > 0 })
+		await(t, "node 1 is back, and has or wants networks", func() (bool, any) {
+			s, err := c.options[1].Observe.Control.Exact()
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := leases(1)
+			return s.Cluster.Connected && !s.Cluster.Leases.Resting && !l.Resting && l.Held+l.Wanted > 0, s.Cluster.Leases
+		})
 		cancel()
 		for range 2 {
 			if err := <-ended; err != nil {
