@@ -45,6 +45,7 @@ type crawler struct {
 	check        *robotsCheck
 	requests     *robotsRequests
 	dispatcher   *dispatcher
+	fetcher      *fetcher
 	pages        *pageStage
 	content      *contentStage
 	render       *renderStage
@@ -76,7 +77,7 @@ type crawler struct {
 func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
-	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
+	c.dispatcher, c.fetcher, c.pages, c.deferrals = newDispatcher(e), &fetcher{engine: e}, &pageStage{engine: e}, newDeferrals(e)
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -100,22 +101,22 @@ func (c *crawler) wire() {
 	c.check.passes = c.passes
 	c.check.requests, c.check.space, c.check.stock = c.requests, c.space, c.stock
 	c.requests.check, c.requests.deferrals, c.requests.health = c.check, c.deferrals, c.health
-	c.requests.outages, c.requests.output, c.requests.pages = c.outages, c.output, c.pages
+	c.requests.outages, c.requests.output, c.requests.fetcher = c.outages, c.output, c.fetcher
 	c.requests.passes, c.requests.seen, c.requests.space = c.passes, c.seen, c.space
 	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health = c.check, c.deferrals, c.health
 	c.dispatcher.outages = c.outages
 	c.dispatcher.output, c.dispatcher.pages = c.output, c.pages
 	c.dispatcher.space, c.dispatcher.stock = c.space, c.stock
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
-	c.pages.content, c.pages.dispatcher = c.content, c.dispatcher
+	c.pages.content, c.pages.dispatcher, c.pages.fetcher = c.content, c.dispatcher, c.fetcher
 	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
 	c.content.deferrals = c.deferrals
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.pages.spills, c.spills.space, c.pages.space = c.spills, c.space, c.space
+	c.fetcher.outages, c.fetcher.spills, c.spills.space, c.pages.space = c.outages, c.spills, c.space, c.space
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output
-	c.render.pages, c.render.requests, c.render.seen, c.render.space = c.pages, c.requests, c.seen, c.space
+	c.render.fetcher, c.render.requests, c.render.seen, c.render.space = c.fetcher, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay, StockLow: c.stock.Low,

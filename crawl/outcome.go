@@ -38,14 +38,12 @@ const (
 // is processed.
 type pageStage struct {
 	*engine
-	accept func(*fetch.Response, []byte) int64 // decides which bodies are read; nil reads all
-	spool  func(int64) (fetch.Spill, error)    // opens a spool; nil if pages are not stored
-
 	budgets    *budgetStage
 	check      *robotsCheck
 	content    *contentStage
 	deferrals  *deferrals
 	dispatcher *dispatcher
+	fetcher    *fetcher
 	health     *hostHealth
 	operator   *operator
 	outages    *outage.Watch
@@ -53,7 +51,6 @@ type pageStage struct {
 	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
-	spills     *spills
 	walk       *walkStage
 }
 
@@ -114,13 +111,13 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if err != nil {
 		return nil, err
 	}
-	err = p.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known, p.sourceOf(rec))
+	err = p.fetcher.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known, p.fetcher.sourceOf(rec))
 	if ctx.Err() != nil {
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}
 	result := &page.result
 	*result = ending{Result: polite.Result{Elapsed: answerTime(resp, err), Sign: p.opt.signOf(resp, err),
-		Kept: p.keptFor(g, resp)}, sent: resp.BytesWritten, link: linkOf(resp, err)}
+		Kept: p.fetcher.keptFor(g, resp)}, sent: resp.BytesWritten, link: linkOf(resp, err)}
 	if errors.Is(err, errBlocked) {
 		return nil, p.settle(g, result, func(tx *account.Tx) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}

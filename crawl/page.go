@@ -266,7 +266,8 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		}
 		meta.robots.Add(page.Robots)
 		meta.setCanonical(w.parser, page.Canonical)
-		counts = p.takeLinks(w, meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow)
+		all := p.opt.Links.IgnoreNofollow
+		counts = w.takeLinks(meta.robots.NoFollow && !all, all)
 	}
 	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
@@ -275,11 +276,11 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	return nil
 }
 
-// takeLinks adds the links of the page that was parsed last; held means that none is to be followed.
-func (p *pageStage) takeLinks(w *pageWorker, held bool) parse.Counts {
+// takeLinks adds the links of the page that was parsed last. all takes those with nofollow, too; held means that none is to be followed.
+func (w *pageWorker) takeLinks(held, all bool) parse.Counts {
 	return w.parser.Once(func(url []byte, l *parse.Link) {
 		switch {
-		case held || l.NoFollow && !p.opt.Links.IgnoreNofollow:
+		case held || l.NoFollow && !all:
 			w.links.NoFollow()
 		case l.Tag == parse.Meta:
 			w.meta.setRefresh(url)
@@ -333,15 +334,6 @@ func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.
 		}
 	}
 	return nil
-}
-
-func (p *pageStage) resolveRedirect(base string, location []byte) (string, error) {
-	b, err := weburl.NewBase([]byte(base))
-	if err != nil {
-		return "", err
-	}
-	url, err := weburl.NewResolver(weburl.Options{MaxBytes: p.opt.Admission.MaxURLBytes}).AppendResolve(nil, b, location)
-	return string(url), err
 }
 
 // deeper returns the depth of the links of a page at depth. It stays at the largest value that a record can

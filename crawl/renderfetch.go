@@ -221,11 +221,11 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 	limits := r.opt.Network.FetchLimits
 	most := int(r.opt.Render.PageBytes)
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
-	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	err := r.fetcher.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	r.LogBug(string(parts.Host)+string(parts.Path), err)
 	r.workers.plds.leave(g.Item.PLD)
 	r.workers.free()
-	result := polite.Result{Elapsed: answerTime(resp, err), Sign: r.opt.signOf(resp, err), Kept: r.pages.keptFor(g, resp)}
+	result := polite.Result{Elapsed: answerTime(resp, err), Sign: r.opt.signOf(resp, err), Kept: r.fetcher.keptFor(g, resp)}
 	switch {
 	case err != nil && ctx.Err() != nil: // the page has ended: that says nothing about the host
 	case err != nil:

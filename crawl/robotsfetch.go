@@ -274,7 +274,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 		}
 		var next string
 		err = bug.Contained(func() (err error) {
-			next, err = q.pages.resolveRedirect(url, location)
+			next, err = q.fetcher.resolveRedirect(url, location)
 			return err
 		})
 		q.LogBug(url, err)
@@ -393,10 +393,10 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	limits := q.opt.Network.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
 	limits.Ratio = fetch.Unlimited
-	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	err := q.fetcher.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	q.LogBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()
-	result := polite.Result{Elapsed: answerTime(resp, err), Sign: q.opt.signOf(resp, err), Kept: q.pages.keptFor(g, resp)}
+	result := polite.Result{Elapsed: answerTime(resp, err), Sign: q.opt.signOf(resp, err), Kept: q.fetcher.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help

@@ -45,10 +45,10 @@ type robotsRequests struct {
 	check     *robotsCheck
 	cluster   *clusterStage
 	deferrals *deferrals
+	fetcher   *fetcher
 	health    *hostHealth
 	outages   *outage.Watch
 	output    *output.Writer
-	pages     *pageStage
 	passes    *pass.Runner
 	seen      *seenStage
 	space     *space.Keeper

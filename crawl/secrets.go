@@ -18,8 +18,8 @@ import (
 type source []byte
 
 // sourceOf returns where the URL of a record was found.
-func (p *pageStage) sourceOf(rec *weburl.Record) source {
-	if !p.sites.Load().HasSecrets() || admit.Named(rec) || p.orders.waits(p.Hasher.URLKey(rec.URL)) {
+func (f *fetcher) sourceOf(rec *weburl.Record) source {
+	if !f.sites.Load().HasSecrets() || admit.Named(rec) || f.orders.waits(f.Hasher.URLKey(rec.URL)) {
 		return nil
 	}
 	return rec.AppendVia(nil)

@@ -65,7 +65,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
-		to, err := q.pages.resolveRedirect(url, []byte(line)) // should be absolute, but is not always
+		to, err := q.fetcher.resolveRedirect(url, []byte(line)) // should be absolute, but is not always
 		if err != nil {
 			b.named = append(b.named, namedSitemap{line, true})
 			continue
