@@ -14,11 +14,19 @@ import (
 
 // storeRecords adds the records of a response. It is part of the transaction that ends the URL.
 func (p *pageStage) storeRecords(w *pageWorker, now time.Time) (warc.Location, error) {
+	var at warc.Location
+	var err error
 	if s := w.streamed; s != nil {
 		w.streamed = nil
-		return p.output.Attach(s)
+		at, err = p.output.Attach(s)
+	} else {
+		at, err = p.output.Append(&w.prepared, now)
 	}
-	return p.output.Append(&w.prepared, now)
+	if err == nil && at.File != w.file {
+		w.file = at.File
+		p.Hook("roll")
+	}
+	return at, err
 }
 
 // logFetched writes a response to the crawl log. It is part of a transaction.

@@ -193,7 +193,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // readSitemap fills the worker's batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.
-func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
+func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) {
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
