@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -47,7 +48,7 @@ type crawler struct {
 	dispatcher   *dispatcher
 	fetcher      *fetcher
 	pages        *pageStage
-	content      *contentStage
+	content      *contents.Store
 	render       *renderStage
 	walk         *walkStage
 	cluster      *clusterStage
@@ -78,7 +79,7 @@ func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.fetcher, c.pages, c.deferrals = newDispatcher(e), &fetcher{engine: e}, &pageStage{engine: e}, newDeferrals(e)
-	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
+	c.render, c.walk = newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
@@ -109,8 +110,6 @@ func (c *crawler) wire() {
 	c.dispatcher.space, c.dispatcher.stock = c.space, c.stock
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
 	c.pages.content, c.pages.dispatcher, c.pages.fetcher = c.content, c.dispatcher, c.fetcher
-	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
-	c.content.deferrals = c.deferrals
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.fetcher.outages, c.fetcher.spills, c.spills.space, c.pages.space = c.outages, c.spills, c.space, c.space
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
@@ -164,7 +163,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "urlseen", c.seen.mergeSeen)
 	c.Start(ctx, "star", c.budgets.mergeStar)
 	c.Start(ctx, "names", c.seen.mergeNames)
-	c.Start(ctx, "content", c.content.mergeContent)
+	c.Start(ctx, "content", c.content.Run)
 	c.Start(ctx, "render", c.render.run)
 	c.Start(ctx, "walk", c.walk.run)
 	c.cluster.start()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -53,9 +54,9 @@ type Options struct {
 
 // openedOptions are what Run opens, for all rounds of a run.
 type openedOptions struct {
-	limit  *space.Limit  // holds Limits.DiskBytes
-	filled *filledFilter // the filter of contents
-	asker  asker         // what Hook opens. Tests set it instead.
+	limit  *space.Limit     // holds Limits.DiskBytes
+	filled *contents.Filter // the filter of contents
+	asker  asker            // what Hook opens. Tests set it instead.
 }
 
 // testOptions are for tests only.

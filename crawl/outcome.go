@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -40,7 +41,7 @@ type pageStage struct {
 	*engine
 	budgets    *budgetStage
 	check      *robotsCheck
-	content    *contentStage
+	content    *contents.Store
 	deferrals  *deferrals
 	dispatcher *dispatcher
 	fetcher    *fetcher

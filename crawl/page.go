@@ -10,9 +10,11 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/crawllog"
 	"drumbeat/parse"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -83,7 +85,8 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 		return err
 	}
 	page.result.rest(v)
-	waits, err := p.content.send(tx, w, rec, resp, is)
+	waits, err := p.content.Send(tx, &w.body, &contents.Page{Rec: rec, Resp: resp, Links: w.links, Records: &w.prepared, Visited: w.visit.apply,
+		Log: func() *crawllog.Entry { return p.fetchedEntry(w, rec, resp, is.body != contentOther) }})
 	if err != nil {
 		return err
 	}
@@ -125,7 +128,7 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 // to the browser.
 func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is found, waits bool) error {
 	rec, resp := &page.rec, page.resp
-	takes := p.content.takesLinks(w, rec, waits)
+	takes := p.content.TakesLinks(&w.body, rec, waits)
 	if p.walk.on() {
 		if err := p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
 			return err
@@ -205,7 +208,8 @@ func (p *pageStage) judge(ctx context.Context, w *pageWorker, rec *weburl.Record
 		}
 	}
 	p.askArchive(w)
-	if err := p.content.look(w, rec, resp, is); err != nil || !p.opt.Output.Store {
+	whole := w.stores == state.ArchiveKeep && !is.sitemap && resp.Flaws&decodeCut == 0
+	if err := p.content.Look(&w.body, rec, resp, whole); err != nil || !p.opt.Output.Store {
 		return err
 	}
 	return p.prepare(ctx, w, rec, resp)

@@ -41,16 +41,12 @@ func (p *pageStage) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 }
 
 // fetchedEntry returns the line of the crawl log for a response, without its position; nil for none.
-func (e *engine) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
+func (p *pageStage) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
 	good := resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == ""
-	if e.opt.Output.CrawlLog == state.LogOff || e.opt.Output.CrawlLog == state.LogErrors && good {
+	if p.opt.Output.CrawlLog == state.LogOff || p.opt.Output.CrawlLog == state.LogErrors && good {
 		return nil
 	}
-	of := ""
-	if w.body.known {
-		of = string(w.body.first.url)
-	}
-	return &crawllog.Entry{DuplicateOf: of, Time: resp.Start, URL: string(rec.URL), Key: e.Hasher.URLKey(rec.URL),
+	return &crawllog.Entry{DuplicateOf: w.body.DuplicateOf(), Time: resp.Start, URL: string(rec.URL), Key: p.Hasher.URLKey(rec.URL),
 		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
 		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: output.MIMEType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -40,8 +41,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes), new(filledFilter)
-	defer opt.opened.filled.close()
+	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes), new(contents.Filter)
+	defer opt.opened.filled.Close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {
@@ -171,7 +172,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if why == StopDone {
 		done = why
 	}
-	if err := c.content.finish(); err != nil {
+	if err := c.content.Finish(); err != nil {
 		return nil, err
 	}
 	if err := c.output.Finish(); err != nil {
@@ -391,7 +392,7 @@ func (c *crawler) close() error {
 	var errs []error
 	errs = append(errs, c.checkpointer.closeAll())
 	c.seen.close()
-	c.content.close()
+	c.content.Close()
 	c.budgets.close()
 	c.dispatcher.closeLimits()
 	errs = append(errs, c.seeds.close(), c.operator.close())

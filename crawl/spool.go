@@ -169,15 +169,8 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 		}
 		return nil
 	}
-	if b := &w.body; b.known {
-		of := warc.Original{URL: b.first.url, Date: b.first.date}
-		if b.plain && b.first.digest != ([20]byte{}) { // the key is of the payload, whose digest is known unless it was not stored
-			x.Digest = &b.first.digest
-		}
-		var err error
-		if b.known, err = w.encoder.PrepareRevisit(&w.prepared, x, of, b.first.digest); err != nil || b.known {
-			return err
-		}
+	if done, err := w.body.PrepareRevisit(w.encoder, &w.prepared, x); err != nil || done {
+		return err
 	}
 	if resp.Spill == nil || w.stores != state.ArchiveKeep {
 		if err := w.encoder.Prepare(&w.prepared, x); err != nil {

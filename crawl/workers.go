@@ -7,8 +7,8 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/output"
-	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
 	"drumbeat/parse"
@@ -49,11 +49,7 @@ type pageWorker struct {
 	file     string         // that holds the last record
 	stores   state.Archive  // what is stored of the response
 	visit    pageVisit
-
-	// Of contentStage: the tuple, its value and aux, and a part of aux.
-	body                body
-	tuple               [1]drum.Tuple
-	value, aux, capture []byte
+	body     contents.Body
 }
 
 func newWorkers(e *engine, o *output.Writer, connections int) *workers {
@@ -81,15 +77,10 @@ func newPageWorker(e *engine, o *output.Writer) *pageWorker {
 		parser: parse.NewExtractor(opt, e.links.URLOptions())}
 }
 
-// keepAux bounds the memory that a worker keeps for contentStage.
-const keepAux = 1 << 20
-
 // release empties the worker for the next page.
 func (w *pageWorker) release() {
 	w.prepared.Release()
-	if cap(w.aux) > keepAux {
-		w.aux, w.capture = nil, nil
-	}
+	w.body.Release()
 	if w.streamed != nil {
 		_ = w.streamed.Discard() // the next Open deletes what is left
 		w.streamed = nil
