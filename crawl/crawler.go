@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -46,7 +47,7 @@ type crawler struct {
 	check        *robotsCheck
 	requests     *robotsRequests
 	dispatcher   *dispatcher
-	fetcher      *fetcher
+	fetcher      *fetcher.Fetcher
 	pages        *pageStage
 	content      *contents.Store
 	render       *renderStage
@@ -59,7 +60,6 @@ type crawler struct {
 	health       *hostHealth
 	outages      *outage.Watch
 	space        *space.Keeper
-	spills       *spills
 	output       *output.Writer
 	checkpointer *checkpointer
 	slotMeter    *observe.SlotMeter
@@ -78,13 +78,13 @@ type crawler struct {
 func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
-	c.dispatcher, c.fetcher, c.pages, c.deferrals = newDispatcher(e), &fetcher{engine: e}, &pageStage{engine: e}, newDeferrals(e)
+	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.render, c.walk = newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
-	c.spills = newSpills(e)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
+	c.wireFetcher()
 	c.checkpointer = &checkpointer{engine: e}
 	c.wireOutput()
 	c.operator = newOperator(e)
@@ -111,7 +111,7 @@ func (c *crawler) wire() {
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
 	c.pages.content, c.pages.dispatcher, c.pages.fetcher = c.content, c.dispatcher, c.fetcher
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.fetcher.outages, c.fetcher.spills, c.spills.space, c.pages.space = c.outages, c.spills, c.space, c.space
+	c.pages.space, c.dispatcher.fetcher = c.space, c.fetcher
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output

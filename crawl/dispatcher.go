@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -40,6 +41,7 @@ type dispatcher struct {
 
 	check     *robotsCheck
 	deferrals *deferrals
+	fetcher   *fetcher.Fetcher
 	health    *hostHealth
 	operator  *operator
 	outages   *outage.Watch
@@ -116,7 +118,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 // openWorkers creates the workers and limits of fetching.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.output.Open()
-	d.workers = newWorkers(d.engine, d.output, d.opt.Network.Connections)
+	d.workers = newWorkers(d.engine, d.output, d.fetcher.UnderWay, d.opt.Network.Connections)
 	d.openLimits()
 	return nil
 }
@@ -461,7 +463,7 @@ func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 		return nil
 	}
 	d.limits.rate.Take(now)
-	d.limits.bandwidth.Take(now, grantKind(g))
+	d.limits.bandwidth.Take(now, fetcher.GrantKind(g))
 	d.outages.Take(now)
 	if !g.Item.Robots {
 		d.workers.inFlight.Add(1)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -133,7 +134,7 @@ func (o *Options) Validate() error {
 		&o.Politeness, &o.Health, &o.Order, &o.Output, &o.Observe} {
 		faults = append(faults, group.Validate())
 	}
-	faults = append(faults, o.Cluster.validate(o), CheckBodies(o.Network.Accept, o.Network.BodyCaps))
+	faults = append(faults, o.Cluster.validate(o), fetcher.CheckBodies(o.Network.Accept, o.Network.BodyCaps))
 	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf("crawl: "+format, args...)) }
 	if n := len(o.Limits.References); n > outage.MaxReferences {
 		bad("%d references given, want at most %d", n, outage.MaxReferences)

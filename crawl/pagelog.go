@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -52,7 +53,7 @@ func (p *pageStage) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.
 		MIME: output.MIMEType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
-		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields), TLS: badTLS(resp.TLSVerdict, nil)}
+		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields), TLS: fetcher.BadTLS(resp.TLSVerdict, nil)}
 }
 
 // logSeedsEnd logs a seed whose response is not a page.

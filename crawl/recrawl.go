@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -97,7 +98,7 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	if at, known := w.body.CapturedAt(rec.URL); known && v.history.Captured > 0 && o.Body != 0 {
 		v.history.Captured = at
 	}
-	fresh, _ := freshness(resp, time.Now())
+	fresh, _ := fetcher.Freshness(resp, time.Now())
 	next, _ := policy.Next(&v.history, fresh)
 	if policy.Kind == revisit.Optimal && !v.first {
 		elapsed := time.Duration(v.history.Last-last) * time.Second

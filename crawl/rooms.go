@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -137,6 +138,15 @@ func (e *engine) outputOptions() output.Options {
 	return output.Options{Store: o.Output.Store, ArchiveRobots: o.Output.ArchiveRobots, ArchiveDNS: o.Output.ArchiveDNS, CrawlLog: o.Output.CrawlLog, RollEvery: o.Output.RollEvery,
 		Contact: o.Identity.Contact, UserAgent: o.Identity.UserAgent, Version: o.Identity.Version, IgnoreNofollow: o.Links.IgnoreNofollow, Plan: &e.plan,
 		WARC: warc.Options{Host: o.Identity.Host, Mode: o.Output.OutMode, FileBytes: o.Output.WARCFileBytes, Format: o.Output.WARCFormat, Dict: o.Output.WARCDict, Level: o.Output.WARCLevel}}
+}
+
+// wireFetcher creates the fetcher.
+func (c *crawler) wireFetcher() {
+	o := &c.opt
+	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: &c.sites, Sitemaps: o.Links.Sitemaps,
+		Assets: o.Links.Assets, Store: o.Output.Store, AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes,
+		MaxURLBytes: o.Admission.MaxURLBytes}, c.outages, c.space)
+	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules, Ordered: c.orders.waits})
 }
 
 // wireOutput creates the output, the store of contents, the uploads and the extraction.

@@ -130,8 +130,8 @@ var mutants = []mutant{
 		"			if err := cut(f, want.Size); false && err != nil {\n"}, {"		err = f.Truncate(want)\n", ""}}},
 	{name: "content-filter-empty", file: "crawl/contents/fill.go", edits: []edit{{"\t\t\tc.filter.Add(key)\n", ""}}},
 	{name: "output-not-cleared", file: "warc/outfile/store.go", edits: []edit{{"|| named[name] ||", "|| true ||"}}},
-	{name: "spools-not-cleared", file: "crawl/spool.go", pkg: "./crawl", test: "TestLargeBodyIsCut", edits: []edit{
-		{"range s.Out.Paths {", "range s.Out.Paths[:0] {"}}},
+	{name: "spools-not-cleared", file: "crawl/fetcher/spool.go", pkg: "./crawl", test: "TestLargeBodyIsCut", edits: []edit{
+		{"range s.saved.Out.Paths {", "range s.saved.Out.Paths[:0] {"}}},
 	{name: "drum-not-cleared", file: "drum/files.go", edits: []edit{{"if _, ok := want[name]; !ok {", "if _, ok := want[name]; false && !ok {"}}},
 	{name: "slots-not-cleared", file: "queue/calendar.go", edits: []edit{{"		if keep[name] {\n", "		if keep[name] || true {\n"}}},
 	{name: "queues-not-cleared", file: "beast/checkpoint.go", edits: []edit{{"if !named[name] {", "if false && !named[name] {"}}},

@@ -120,6 +120,7 @@ var layers = map[string]layer{
 	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/health", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
 	"crawl/pass":     {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
 	"crawl/contents": {30, []string{"admit", "crawl/account", "crawl/output", "crawl/pass", "crawl/plan", "crawl/space", "disk", "drum", "fetch", "internal/bug", "internal/crawllog", "internal/human", "internal/revisit", "state", "warc", "weburl"}},
+	"crawl/fetcher":  {30, []string{"admit", "crawl/account", "crawl/options", "crawl/outage", "crawl/output", "crawl/space", "disk", "fetch", "internal/bug", "internal/cookies", "internal/health", "internal/pace", "internal/revisit", "internal/sitemap", "internal/sites", "parse", "polite", "robots", "state", "state/snapshot", "weburl"}},
 	"crawl/stock":    {28, []string{"crawl/account", "polite", "state"}},
 	"crawl/plan":     {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
@@ -162,7 +163,7 @@ var layers = map[string]layer{
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug", "internal/scope", "internal/human"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "cluster", "fetch", "internal/pace", "internal/profile",
+	"cmd/flags": {44, []string{"crawl/fetcher", "cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "cluster", "fetch", "internal/pace", "internal/profile",
 		"internal/nat64", "internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
 	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk", "cluster"}},
@@ -181,7 +182,7 @@ var layers = map[string]layer{
 		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state", "state/explain", "internal/bug", "internal/human"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/output", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
+	"cmd/crawl": {46, []string{"crawl/fetcher", "admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/output", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
 		"internal/walk", "cluster", "cluster/lease", "cluster/nats"}},
