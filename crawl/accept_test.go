@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 )
@@ -70,7 +71,7 @@ func TestBodiesByType(t *testing.T) {
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 		atOnce(&opt)
-		opt.Network.Accept = []string{AcceptHTML, "application/pdf"}
+		opt.Network.Accept = []string{fetcher.AcceptHTML, "application/pdf"}
 		opt.Network.BodyCaps = []BodyCap{{Type: "*/*", Bytes: 1 << 20}, {Type: "application/*", Bytes: 32 * kib}, {Type: "application/pdf", Bytes: 96 * kib}}
 		res := mustRun(t, t.Context(), opt)
 		mu.Lock() // a server goroutine may still be running
@@ -128,7 +129,7 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 		for _, on := range []bool{true, false} {
 			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/map.xml")
 			atOnce(&opt)
-			opt.Network.Accept, opt.Links.Sitemaps, opt.Links.SitemapBytes = []string{AcceptHTML}, on, 1<<20
+			opt.Network.Accept, opt.Links.Sitemaps, opt.Links.SitemapBytes = []string{fetcher.AcceptHTML}, on, 1<<20
 			mustRun(t, t.Context(), opt)
 			if got := len(w.Got("a.test", "/far")); got != 1 {
 				t.Errorf("with sitemaps %v: the URL in the sitemap was requested %d times, want 1", on, got)
@@ -140,14 +141,14 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 // TestAcceptorFaults: CheckBodies must refuse invalid types and caps.
 func TestAcceptorFaults(t *testing.T) {
 	for _, bad := range []string{"", "html5", "text", "text/", "/html", "*/html", "te xt/html", "text/html;q=1", "text/*x", "text/html,text/plain"} {
-		if CheckBodies([]string{bad}, nil) == nil || CheckBodies(nil, []BodyCap{{Type: bad, Bytes: 1}}) == nil {
+		if fetcher.CheckBodies([]string{bad}, nil) == nil || fetcher.CheckBodies(nil, []BodyCap{{Type: bad, Bytes: 1}}) == nil {
 			t.Errorf("type %q was accepted", bad)
 		}
 	}
-	if CheckBodies(nil, []BodyCap{{Type: "text/html"}}) == nil {
+	if fetcher.CheckBodies(nil, []BodyCap{{Type: "text/html"}}) == nil {
 		t.Error("a cap of 0 was accepted")
 	}
-	if err := CheckBodies([]string{"HTML", "text/*", "*/*", "application/vnd.ms-excel"}, nil); err != nil {
+	if err := fetcher.CheckBodies([]string{"HTML", "text/*", "*/*", "application/vnd.ms-excel"}, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -158,12 +159,12 @@ func TestAcceptHeader(t *testing.T) {
 	for want, accept := range map[string][]string{
 		pages: {"html"}, "text/html,application/xhtml+xml,application/pdf;q=0.9,image/*;q=0.9,*/*;q=0.8": {"html", "application/PDF", " image/*"},
 	} {
-		if got := AcceptHeader(accept); got != want {
+		if got := fetcher.AcceptHeader(accept); got != want {
 			t.Errorf("%q: got %s, want %s", accept, got, want)
 		}
 	}
 	for _, accept := range [][]string{nil, {"*/*"}, {"text/html", "application/xhtml+xml"}} {
-		if got := AcceptHeader(accept); got != pages {
+		if got := fetcher.AcceptHeader(accept); got != pages {
 			t.Errorf("%q: got %s, want %s", accept, got, pages)
 		}
 	}

@@ -1,34 +1,14 @@
 package crawl
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/fetch"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
-
-// cookieOf returns the Cookie header of a request; "" for none.
-func cookieOf(req *fetch.Request) string {
-	for _, f := range req.Fields {
-		if strings.EqualFold(f.Name, "Cookie") {
-			return f.Value
-		}
-	}
-	return ""
-}
-
-// urlOf returns the canonical URL with these parts.
-func urlOf(p *weburl.Parts) []byte {
-	url := append(append(append([]byte(nil), p.Scheme...), "://"...), p.Host...)
-	if p.Port != 80 && string(p.Scheme) == "http" || p.Port != 443 && string(p.Scheme) == "https" {
-		url = strconv.AppendUint(append(url, ':'), uint64(p.Port), 10)
-	}
-	return append(url, p.Path...)
-}
 
 // askAgain makes the crawl ask once more for the target of a redirect that was asked before, if the site's cookies have
 // changed since (cookies.Jar.Again). It is part of the transaction that ends rec, the redirecting URL. The request has the
@@ -45,9 +25,9 @@ func (p *pageStage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) 
 		return nil
 	}
 	var req fetch.Request
-	jar := p.dress(&req, site, &parts, rec.URL)
+	jar := p.fetcher.Dress(&req, site, &parts, rec.URL)
 	key, host := p.Hasher.URLKey(target), p.HostKey(parts.Host)
-	if jar == nil || p.orders.room() == 0 || !jar.Again(key, cookieOf(&req)) || !p.orders.begin(key, host) {
+	if jar == nil || p.orders.room() == 0 || !jar.Again(key, fetcher.CookieOf(&req)) || !p.orders.begin(key, host) {
 		return nil
 	}
 	if err := p.operator.noteOrdered(key); err != nil {

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -45,8 +47,9 @@ type crawler struct {
 	check        *robotsCheck
 	requests     *robotsRequests
 	dispatcher   *dispatcher
+	fetcher      *fetcher.Fetcher
 	pages        *pageStage
-	content      *contentStage
+	content      *contents.Store
 	render       *renderStage
 	walk         *walkStage
 	cluster      *clusterStage
@@ -57,7 +60,6 @@ type crawler struct {
 	health       *hostHealth
 	outages      *outage.Watch
 	space        *space.Keeper
-	spills       *spills
 	output       *output.Writer
 	checkpointer *checkpointer
 	slotMeter    *observe.SlotMeter
@@ -77,12 +79,12 @@ func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
-	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
+	c.render, c.walk = newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
-	c.spills = newSpills(e)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
+	c.wireFetcher()
 	c.checkpointer = &checkpointer{engine: e}
 	c.wireOutput()
 	c.operator = newOperator(e)
@@ -100,22 +102,20 @@ func (c *crawler) wire() {
 	c.check.passes = c.passes
 	c.check.requests, c.check.space, c.check.stock = c.requests, c.space, c.stock
 	c.requests.check, c.requests.deferrals, c.requests.health = c.check, c.deferrals, c.health
-	c.requests.outages, c.requests.output, c.requests.pages = c.outages, c.output, c.pages
+	c.requests.outages, c.requests.output, c.requests.fetcher = c.outages, c.output, c.fetcher
 	c.requests.passes, c.requests.seen, c.requests.space = c.passes, c.seen, c.space
 	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health = c.check, c.deferrals, c.health
 	c.dispatcher.outages = c.outages
 	c.dispatcher.output, c.dispatcher.pages = c.output, c.pages
 	c.dispatcher.space, c.dispatcher.stock = c.space, c.stock
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
-	c.pages.content, c.pages.dispatcher = c.content, c.dispatcher
-	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
-	c.content.deferrals = c.deferrals
+	c.pages.content, c.pages.dispatcher, c.pages.fetcher = c.content, c.dispatcher, c.fetcher
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.pages.spills, c.spills.space, c.pages.space = c.spills, c.space, c.space
+	c.pages.space, c.dispatcher.fetcher = c.space, c.fetcher
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output
-	c.render.pages, c.render.requests, c.render.seen, c.render.space = c.pages, c.requests, c.seen, c.space
+	c.render.fetcher, c.render.requests, c.render.seen, c.render.space = c.fetcher, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay, StockLow: c.stock.Low,
@@ -163,7 +163,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "urlseen", c.seen.mergeSeen)
 	c.Start(ctx, "star", c.budgets.mergeStar)
 	c.Start(ctx, "names", c.seen.mergeNames)
-	c.Start(ctx, "content", c.content.mergeContent)
+	c.Start(ctx, "content", c.content.Run)
 	c.Start(ctx, "render", c.render.run)
 	c.Start(ctx, "walk", c.walk.run)
 	c.cluster.start()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -40,11 +41,12 @@ type dispatcher struct {
 
 	check     *robotsCheck
 	deferrals *deferrals
+	fetcher   *fetcher.Fetcher
 	health    *hostHealth
 	operator  *operator
 	outages   *outage.Watch
 	output    *output.Writer
-	pages     *pageStage
+	pages     visitor
 	leases    *leaseStage
 	space     *space.Keeper
 	stock     *stock.Keeper
@@ -52,6 +54,14 @@ type dispatcher struct {
 	pageLimit func() int64 // with Options.Limits.MaxPages, the pages that this node may fetch
 	disowned  func() bool  // clusterStage.disowned: nothing may be fetched
 	lackURLs  func()       // told that connections are idle because no URL in RAM is due
+}
+
+// visitor visits the URLs of grants. pageStage is the implementation.
+type visitor interface {
+	// fetchOne processes a granted URL. After landed, a storer calls ended; next is the grant of another URL, or nil.
+	fetchOne(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, err error)
+	// ended ends the processing of a granted URL.
+	ended(err error)
 }
 
 func newDispatcher(e *engine) *dispatcher {
@@ -105,12 +115,12 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 	d.polite = polite.New(opt, time.Now())
 }
 
-// openWorkers creates the workers and limits of fetching and the rule for accepted bodies.
+// openWorkers creates the workers and limits of fetching.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.output.Open()
-	d.workers = newWorkers(d.engine, d.output, d.opt.Network.Connections)
+	d.workers = newWorkers(d.engine, d.output, d.fetcher.UnderWay, d.opt.Network.Connections)
 	d.openLimits()
-	return d.pages.openAccept()
+	return nil
 }
 
 // restoreDelays restores the long delays of hosts and servers.
@@ -453,7 +463,7 @@ func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 		return nil
 	}
 	d.limits.rate.Take(now)
-	d.limits.bandwidth.Take(now, grantKind(g))
+	d.limits.bandwidth.Take(now, fetcher.GrantKind(g))
 	d.outages.Take(now)
 	if !g.Item.Robots {
 		d.workers.inFlight.Add(1)

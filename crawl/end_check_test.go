@@ -15,6 +15,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/crawl/contents"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
@@ -283,7 +284,7 @@ func responseURL(rec *warc.Record) []string {
 		return []string{url, revisitRecord + rec.Get("WARC-Payload-Digest")}
 	}
 	if resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec.Block)), nil); err == nil && rec.Get("WARC-Truncated") == "" {
-		if n, err := io.Copy(io.Discard, resp.Body); err == nil && n >= leastContent {
+		if n, err := io.Copy(io.Discard, resp.Body); err == nil && n >= contents.Least {
 			return []string{url, bodyRecord + rec.Get("WARC-Payload-Digest")}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
-	"drumbeat/internal/cookies"
 	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/sites"
@@ -30,7 +29,6 @@ type engine struct {
 	sites       atomic.Pointer[sites.Set]         // settings of some sites; nil for none. A reload replaces it
 	siteBudgets atomic.Pointer[map[uint64]uint32] // of PLDs with settings, by key
 	margin      revisit.Margin                    // what a visit must gain; kept in the manifest
-	cookies     *cookies.Store                    // of sites with settings; nil without Options.Admission.Sites
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM

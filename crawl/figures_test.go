@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
@@ -176,9 +177,9 @@ func BenchmarkFiguresOfAPage(b *testing.B) {
 		Total: 30 * time.Millisecond, TLSVersion: tls.VersionTLS13, BytesWritten: 200, Encoding: "gzip"}
 	b.ReportAllocs()
 	for b.Loop() {
-		timeExchange(&ts, resp, nil)
+		fetcher.TimeExchange(&ts, resp, nil)
 		tx.Count(state.CountBytesSent, resp.BytesWritten)
-		linkOf(resp, nil).count(tx)
+		fetcher.LinkOf(resp, nil).Count(tx)
 		tx.Response(resp.Status)
 		tx.Count(state.CountCompressed, 1)
 		tx.Count(state.CountBytesCompressed, 1000)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -118,7 +119,7 @@ func eventOf(rec *weburl.Record, resp *fetch.Response) health.Event {
 	}
 	switch e.Kind {
 	case health.TooFast, health.ServerError:
-		e.RetryAfter = retryAfter(resp, time.Now())
+		e.RetryAfter = fetcher.RetryAfter(resp, time.Now())
 	case health.Refusal:
 		e.Place = health.PlaceOf(string(weburl.Split(rec.URL).Path))
 	}
@@ -219,7 +220,7 @@ type ending struct {
 	polite.Result
 	health health.Verdict
 	sent   int64 // bytes
-	link   link
+	link   fetcher.Link
 }
 
 // rest sets the back-off of the verdict.

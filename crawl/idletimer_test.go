@@ -51,7 +51,7 @@ func (m *idleMeter) watch(c *crawler, done <-chan struct{}) {
 // idleWith returns where the URLs are that c could fetch, or make ready to be fetched, while it fetches nothing; "" if it
 // fetches, or has no such URL.
 func (c *crawler) idleWith() (where string) {
-	if c.workers.exchanges.Load() > 0 || c.requests.UnderWay() > 0 {
+	if c.fetcher.UnderWay() > 0 || c.requests.UnderWay() > 0 {
 		return ""
 	}
 	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRobotsCheck, state.PlaceAwaitRobots,

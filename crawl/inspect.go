@@ -65,7 +65,7 @@ func (c *crawler) inspect() *Structures {
 		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {partEdges, edges, p.Edges},
 		{partIndegree, indegree, p.Indegree}, {state.NameRobotsCache, c.check.robotsCache.Stats(), p.RobotsCache},
 		{state.NameRobotsRequested, c.requests.robotsRequested.Stats(), p.RobotsRequested},
-		{state.NameNames, c.seen.names.Stats(), p.Names}, {state.NameContent, c.content.content.Stats(), p.Content},
+		{state.NameNames, c.seen.names.Stats(), p.Names}, {state.NameContent, c.content.Drum.Stats(), p.Content},
 	} {
 		info := DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets, Running: d.stats.SealedBuckets > 0}
 		if n := float64(d.stats.Merged); n > 0 {

@@ -2,9 +2,8 @@ package crawl
 
 import (
 	"context"
-	"net/http"
-	"time"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -20,9 +19,6 @@ import (
 // landed page is in RAM until its transaction.
 
 const (
-	// landAhead is how soon the host's next page must be due. Handing a page over costs a switch of
-	// goroutines.
-	landAhead = time.Millisecond
 	// landedPerParser and landedBytes bound the responses that wait for a parser. A page above either bound
 	// occupies its host and its connection slot until it is stored, which slows the fetchers down.
 	landedPerParser = 4
@@ -40,21 +36,12 @@ type arrival struct {
 	result ending
 }
 
-// mayLand reports whether the page of a grant may land.
-func mayLand(g *polite.Grant) bool { return g.Again > 0 && g.Again <= landAhead }
-
-// decodesLater reports whether the body of a page that may land is decoded by store, after the next request
-// has left. The body of any other response may be that of a challenge, after which the host must rest.
-func decodesLater(resp *fetch.Response) bool {
-	return resp.Status == http.StatusOK && len(resp.PayloadRaw) > health.ChallengePage && resp.Spill == nil
-}
-
 // land hands a page over to a storer if its host waits for its next page. It returns false if it did not.
 // The page belongs to the storer afterwards. The caller is to fetch the page of the grant that follows, if
 // there is one.
 func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next *polite.Grant) {
 	g, resp := page.grant, page.resp
-	if !mayLand(g) || resp.Spill != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
+	if !fetcher.MayLand(g) || resp.Spill != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
 		return false, nil
 	}
 	// The transaction may give a host in trouble a back-off, which its next page must await.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/internal/pace"
 	"drumbeat/polite"
 )
@@ -88,7 +89,7 @@ func (d *dispatcher) setLimits(rate, bandwidth, connections pace.Schedule) {
 func (d *dispatcher) Allowed(now time.Time) int { return d.limits.connections(now) }
 
 // Exchanges returns the number of exchanges under way, for pages and robots.txt.
-func (d *dispatcher) Exchanges() int64 { return d.workers.exchanges.Load() }
+func (d *dispatcher) Exchanges() int64 { return d.fetcher.UnderWay() }
 
 // Hungry reports whether many connections are idle because no URL in RAM is due.
 func (d *dispatcher) Hungry() bool { return d.workers.hungry() }
@@ -138,18 +139,10 @@ func (l *limits) heldBy(now time.Time) string {
 	return limitNames[l.held.Load()]
 }
 
-// grantKind returns what a grant is for.
-func grantKind(g *polite.Grant) pace.Kind {
-	if g.Item.Robots {
-		return pace.Robots
-	}
-	return pace.Page
-}
-
 // dropGrant ends a grant for which nothing was sent. It does not count as a visit or against a limit.
 func (d *dispatcher) dropGrant(now time.Time, g *polite.Grant) {
 	d.limits.rate.Give(now)
-	d.limits.bandwidth.Give(now, grantKind(g))
+	d.limits.bandwidth.Give(now, fetcher.GrantKind(g))
 	d.polite.Drop(now, g)
 }
 

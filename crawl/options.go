@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/contents"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -53,9 +55,9 @@ type Options struct {
 
 // openedOptions are what Run opens, for all rounds of a run.
 type openedOptions struct {
-	limit  *space.Limit  // holds Limits.DiskBytes
-	filled *filledFilter // the filter of contents
-	asker  asker         // what Hook opens. Tests set it instead.
+	limit  *space.Limit     // holds Limits.DiskBytes
+	filled *contents.Filter // the filter of contents
+	asker  asker            // what Hook opens. Tests set it instead.
 }
 
 // testOptions are for tests only.
@@ -132,7 +134,7 @@ func (o *Options) Validate() error {
 		&o.Politeness, &o.Health, &o.Order, &o.Output, &o.Observe} {
 		faults = append(faults, group.Validate())
 	}
-	faults = append(faults, o.Cluster.validate(o), CheckBodies(o.Network.Accept, o.Network.BodyCaps))
+	faults = append(faults, o.Cluster.validate(o), fetcher.CheckBodies(o.Network.Accept, o.Network.BodyCaps))
 	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf("crawl: "+format, args...)) }
 	if n := len(o.Limits.References); n > outage.MaxReferences {
 		bad("%d references given, want at most %d", n, outage.MaxReferences)

@@ -1,16 +1,16 @@
 package crawl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -25,8 +25,6 @@ import (
 
 // Package health and the host's Retry-After determine the back-off of a host after a failed exchange.
 const (
-	// maxRetryAfter limits the back-off that a site can request with Retry-After.
-	maxRetryAfter = health.MaxRetryAfter
 	// ourFaultPause is the wait of a URL after a fault on our side, which does not count against its host.
 	ourFaultPause = 5 * time.Second
 	// maxOurFaults limits the number of such waits for a URL. After that its failures count as the site's.
@@ -38,14 +36,12 @@ const (
 // is processed.
 type pageStage struct {
 	*engine
-	accept func(*fetch.Response, []byte) int64 // decides which bodies are read; nil reads all
-	spool  func(int64) (fetch.Spill, error)    // opens a spool; nil if pages are not stored
-
 	budgets    *budgetStage
 	check      *robotsCheck
-	content    *contentStage
+	content    *contents.Store
 	deferrals  *deferrals
 	dispatcher *dispatcher
+	fetcher    *fetcher.Fetcher
 	health     *hostHealth
 	operator   *operator
 	outages    *outage.Watch
@@ -53,7 +49,6 @@ type pageStage struct {
 	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
-	spills     *spills
 	walk       *walkStage
 }
 
@@ -114,14 +109,13 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if err != nil {
 		return nil, err
 	}
-	err = p.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known, p.sourceOf(rec))
+	err = p.fetcher.Exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known, p.fetcher.SourceOf(rec))
 	if ctx.Err() != nil {
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}
 	result := &page.result
-	*result = ending{Result: polite.Result{Elapsed: answerTime(resp, err), Sign: p.opt.signOf(resp, err),
-		Kept: p.keptFor(g, resp)}, sent: resp.BytesWritten, link: linkOf(resp, err)}
-	if errors.Is(err, errBlocked) {
+	*result = ending{Result: p.fetcher.Result(g, resp, err), sent: resp.BytesWritten, link: fetcher.LinkOf(resp, err)}
+	if errors.Is(err, fetcher.ErrBlocked) {
 		return nil, p.settle(g, result, func(tx *account.Tx) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}
 	if panicked := bug.As(err); panicked != nil {
@@ -208,8 +202,8 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	if !errors.As(err, &fe) {
 		return err
 	}
-	var spoolErr *spillError
-	if errors.As(err, &spoolErr) && !spoolErr.passes() {
+	var spoolErr *fetcher.SpoolError
+	if errors.As(err, &spoolErr) && !spoolErr.Passes() {
 		return err
 	}
 	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
@@ -231,7 +225,7 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < p.opt.Health.Retries {
 		return p.retry(g, rec, sum, failureOf(fe), why, result)
 	}
-	tls := badTLS(result.link.verdict, err)
+	tls := fetcher.BadTLS(result.link.Verdict, err)
 	return p.settle(g, result, func(tx *account.Tx) error {
 		tx.AttemptFailed(why)
 		tx.TLS = tls
@@ -298,7 +292,7 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *account.T
 			return err
 		}
 		tx.Count(state.CountBytesSent, result.sent)
-		result.link.count(tx)
+		result.link.Count(tx)
 		p.polite.Done(time.Now(), g, result.Result)
 		if result.Backoff >= health.Short {
 			if err := p.health.clearHost(tx, g.Item.Host, result.health); err != nil {
@@ -310,22 +304,6 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *account.T
 		p.check.wake(tx)
 		return nil
 	})
-}
-
-// retryAfter parses the Retry-After header (RFC 9110 10.2.3): seconds or a date. It returns 0 if there is
-// none.
-func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
-	v := string(bytes.TrimSpace(resp.Header("Retry-After")))
-	if v == "" {
-		return 0
-	}
-	if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-		return max(0, min(time.Duration(min(n, 1<<31))*time.Second, maxRetryAfter))
-	}
-	if t, err := http.ParseTime(v); err == nil {
-		return max(0, min(t.Sub(now), maxRetryAfter))
-	}
-	return 0
 }
 
 // unconfirmed defers a URL for another attempt after a failure that may be ours. Nothing counts against its

@@ -10,9 +10,11 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/crawllog"
 	"drumbeat/parse"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -31,12 +33,8 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			}
 			return err
 		})
-		if bug := bug.As(err); bug != nil {
-			return p.endByBug(g, rec, bug, result)
-		} else if err != nil && ctx.Err() != nil {
-			return nil // stays in RAM, as below
-		} else if err != nil {
-			return p.exchangeFailed(g, rec, &page.sum, err, result)
+		if err != nil {
+			return p.unread(ctx, page, err)
 		}
 	}
 	parsers := p.workers.parsers
@@ -54,104 +52,129 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		parsers <- w
 	}()
 	now := time.Now()
-	key := p.Hasher.URLKey(rec.URL)
-	var is found
-	w.visit = pageVisit{}
-	err := bug.Contained(func() (err error) {
-		if is, err = p.read(ctx, w, rec, resp, key, now); err == nil {
-			w.visit, err = p.noteVisit(w, rec, resp)
+	is, err := p.read(ctx, w, page, now)
+	if err != nil {
+		if bug.As(err) != nil {
+			w = newPageWorker(p.engine, p.output) // the old one may be in any state
 		}
-		return err
-	})
-	if bug := bug.As(err); bug != nil {
-		w = newPageWorker(p.engine, p.output) // the old one may be in any state
-		return p.endByBug(g, rec, bug, result)
-	} else if err != nil && ctx.Err() != nil {
-		return nil // stays in RAM: the last checkpoint has it
-	} else if err != nil {
-		return p.exchangeFailed(g, rec, &page.sum, err, result)
+		return p.unread(ctx, page, err)
 	}
 	if w.streamed == nil && !p.fits(w) { // a large body has reserved its space
 		return p.deferForRoom(page)
 	}
-	renders := p.render.wants(w, rec, is)
-	err = p.settle(g, result, func(tx *account.Tx) error {
-		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)
-		if err != nil {
-			return err
-		}
-		result.rest(v)
-		waits, err := p.content.send(tx, w, rec, resp, is)
-		if err != nil {
-			return err
-		}
-		var at warc.Location
-		if p.opt.Output.Store && !waits {
-			at, err = p.storeRecords(w, now)
-			if err != nil {
-				return err
-			}
-			if at.File != w.file {
-				w.file = at.File
-				p.Hook("roll")
-			}
-		}
-		if p.walk.on() {
-			if err := p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
-				return err
-			}
-		} else if !p.content.takesLinks(w, rec, waits) {
-			countLinks(w.links, tx)
-			if !waits {
-				tx.Count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
-			}
-		} else if err := p.seen.sendLinks(w.links, tx); err != nil {
-			return err
-		}
-		if renders {
-			if err := p.render.add(tx, w, rec, resp, !p.content.takesLinks(w, rec, waits)); err != nil {
-				return err
-			}
-		}
-		if !is.sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0 {
-			tx.Count(state.CountSitemapFaults, 1) // no sitemap at this URL
-		}
-		p.countResponse(tx, rec, resp, is.page)
-		p.sketches.addAnswer(weburl.Split(rec.URL).Host, g.Item.PLD, resp.Remote.Addr())
-		w.visit.count(tx)
-		if err := p.budgets.fetched(g.Item.PLD, resp.RawBytes()); err != nil {
-			return err
-		}
-		if rec.Flags&weburl.FlagSeed != 0 {
-			p.logSeedsEnd(w, rec, resp, key, is.page)
-		}
-		if waits { // the rest follows with the verdict
-			tx.Move(key, state.PlaceRAM, state.PlaceContent)
-			p.orders.stored(key)
-			return nil
-		}
-		if err := p.logFetched(w, rec, resp, is.body != contentOther, at); err != nil {
-			return err
-		}
-		w.visit.apply(rec)
-		if err := p.deferrals.endVisit(tx, rec, state.PlaceRAM); err != nil || !output.IsRedirect(resp) {
-			return err
-		}
-		return p.askAgain(tx, rec, w.meta.redirect)
-	})
+	err = p.settle(g, result, func(tx *account.Tx) error { return p.commit(tx, w, page, is, now) })
 	p.NoteProgress()
 	return err
 }
 
-// found describes the content of a response.
-type found struct {
-	body          content
-	page, sitemap bool
+// unread ends a URL whose response could not be read.
+func (p *pageStage) unread(ctx context.Context, page *arrival, err error) error {
+	if panicked := bug.As(err); panicked != nil {
+		return p.endByBug(page.grant, &page.rec, panicked, &page.result)
+	} else if ctx.Err() != nil {
+		return nil // stays in RAM: the last checkpoint has it
+	}
+	return p.exchangeFailed(page.grant, &page.rec, &page.sum, err, &page.result)
 }
 
-// read fills w with what the response contains: links, metadata and the records to store.
-func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response,
-	key uint64, now time.Time) (is found, _ error) {
+// commit ends a page, or gives it to the store of contents. It is the transaction of the page.
+func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is found, now time.Time) error {
+	rec, resp := &page.rec, page.resp
+	v, err := p.health.noteHost(tx, page.grant.Item.Host, rec, &page.sum.Health, page.event)
+	if err != nil {
+		return err
+	}
+	page.result.rest(v)
+	waits, err := p.content.Send(tx, &w.body, &contents.Page{Rec: rec, Resp: resp, Links: w.links, Records: &w.prepared, Visited: w.visit.apply,
+		Log: func() *crawllog.Entry { return p.fetchedEntry(w, rec, resp, is.body != contentOther) }})
+	if err != nil {
+		return err
+	}
+	var at warc.Location
+	if p.opt.Output.Store && !waits {
+		if at, err = p.storeRecords(w, now); err != nil {
+			return err
+		}
+	}
+	if err := p.commitLinks(tx, w, page, is, waits); err != nil {
+		return err
+	}
+	p.countResponse(tx, rec, resp, is)
+	p.sketches.addAnswer(weburl.Split(rec.URL).Host, page.grant.Item.PLD, resp.Remote.Addr())
+	w.visit.count(tx)
+	if err := p.budgets.fetched(page.grant.Item.PLD, resp.RawBytes()); err != nil {
+		return err
+	}
+	key := p.Hasher.URLKey(rec.URL)
+	if rec.Flags&weburl.FlagSeed != 0 {
+		p.logSeedsEnd(w, rec, resp, key, is.page)
+	}
+	if waits { // the rest follows with the verdict
+		tx.Move(key, state.PlaceRAM, state.PlaceContent)
+		p.orders.stored(key)
+		return nil
+	}
+	if err := p.logFetched(w, rec, resp, is.body != contentOther, at); err != nil {
+		return err
+	}
+	w.visit.apply(rec)
+	if err := p.deferrals.endVisit(tx, rec, state.PlaceRAM); err != nil || !output.IsRedirect(resp) {
+		return err
+	}
+	return p.askAgain(tx, rec, w.meta.redirect)
+}
+
+// commitLinks sends the links of a page to URLseen or to the walk, unless they wait for the verdict on its body, and the page
+// to the browser.
+func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is found, waits bool) error {
+	rec, resp := &page.rec, page.resp
+	takes := p.content.TakesLinks(&w.body, rec, waits)
+	if p.walk.on() {
+		if err := p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
+			return err
+		}
+	} else if !takes {
+		countLinks(w.links, tx)
+		if !waits {
+			tx.Count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
+		}
+	} else if err := p.seen.sendLinks(w.links, tx); err != nil {
+		return err
+	}
+	if !is.rendered {
+		return nil
+	}
+	return p.render.add(tx, w, rec, resp, !takes)
+}
+
+// found describes the content of a response.
+type found struct {
+	body              content
+	page, sitemap     bool
+	mislaid, rendered bool // no sitemap, although it was named as one; to be rendered
+}
+
+// read fills w with what the response contains: links, metadata, the visit and the records to store.
+func (p *pageStage) read(ctx context.Context, w *pageWorker, page *arrival, now time.Time) (is found, _ error) {
+	rec, resp := &page.rec, page.resp
+	w.visit = pageVisit{}
+	err := bug.Contained(func() (err error) {
+		if is, err = p.find(w, rec, resp, now); err != nil {
+			return err
+		}
+		if err = p.judge(ctx, w, rec, resp, is); err != nil {
+			return err
+		}
+		w.visit, err = p.noteVisit(w, rec, resp)
+		is.mislaid = !is.sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0
+		is.rendered = p.render.wants(w, rec, is)
+		return err
+	})
+	return is, err
+}
+
+// find fills w with the links and the metadata of the response.
+func (p *pageStage) find(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) (is found, _ error) {
 	if p.opt.tests.reading != nil {
 		p.opt.tests.reading("page", rec.URL)
 	}
@@ -163,8 +186,8 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Flaws&fetch.FlawNotChunked == 0
 	if is.sitemap {
 		w.meta.start(resp, p.opt.Identity.Agent)
-		p.readSitemap(w, rec, resp, key, now)
-	} else if err := p.findLinks(w, rec, resp, key, body, now); err != nil {
+		p.readSitemap(w, rec, resp, now)
+	} else if err := p.findLinks(w, rec, resp, body, now); err != nil {
 		return is, err
 	}
 	p.scoreLinks(w, rec, resp)
@@ -174,19 +197,25 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
+	return is, nil
+}
+
+// judge asks the hook about the response, decides how much of it is stored, and prepares its records.
+func (p *pageStage) judge(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) error {
 	if p.opt.opened.asker != nil && !is.sitemap && !output.IsRedirect(resp) {
 		if err := p.askHook(ctx, w, rec, resp); err != nil {
-			return is, err
+			return err
 		}
 	}
 	p.askArchive(w)
-	if err := p.content.look(w, rec, resp, is); err != nil || !p.opt.Output.Store {
-		return is, err
+	whole := w.stores == state.ArchiveKeep && !is.sitemap && resp.Flaws&decodeCut == 0
+	if err := p.content.Look(&w.body, rec, resp, whole); err != nil || !p.opt.Output.Store {
+		return err
 	}
-	return is, p.prepare(ctx, w, rec, resp)
+	return p.prepare(ctx, w, rec, resp)
 }
 
-func (p *pageStage) countResponse(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, page bool) {
+func (p *pageStage) countResponse(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, is found) {
 	tx.Count(state.CountAttempts, 1)
 	tx.Count(state.CountResponses, 1)
 	tx.Count(state.CountBytesWire, resp.BytesRead)
@@ -210,7 +239,10 @@ func (p *pageStage) countResponse(tx *account.Tx, rec *weburl.Record, resp *fetc
 			tx.Count(state.CountBytesUncoded+coding, int64(len(resp.Body)))
 		}
 	}
-	if page {
+	if is.mislaid {
+		tx.Count(state.CountSitemapFaults, 1) // no sitemap at this URL
+	}
+	if is.page {
 		tx.Count(state.CountPages, 1)
 		tx.Count(state.CountBytesPages, int64(len(resp.Body)))
 		if rec.Flags&weburl.FlagSeed != 0 {
@@ -235,12 +267,11 @@ const decodeCut = fetch.FlawDecodedLimit | fetch.FlawRatioLimit | fetch.FlawDeco
 
 // findLinks adds the links of a response to w.links: those of the page and its headers, or the target of a
 // redirect. It stores the metadata of the response in w.meta.
-func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content,
-	now time.Time) error {
+func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, body content, now time.Time) error {
 	meta := &w.meta
 	meta.start(resp, p.opt.Identity.Agent)
 	if output.IsRedirect(resp) {
-		return p.redirectLink(w, rec, resp, key, now)
+		return p.redirectLink(w, rec, resp, now)
 	}
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	// The links of an error page are the same on all error pages of a site, or a trap.
@@ -266,7 +297,8 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		}
 		meta.robots.Add(page.Robots)
 		meta.setCanonical(w.parser, page.Canonical)
-		counts = p.takeLinks(w, meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow)
+		all := p.opt.Links.IgnoreNofollow
+		counts = w.takeLinks(meta.robots.NoFollow && !all, all)
 	}
 	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
@@ -275,11 +307,11 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	return nil
 }
 
-// takeLinks adds the links of the page that was parsed last; held means that none is to be followed.
-func (p *pageStage) takeLinks(w *pageWorker, held bool) parse.Counts {
+// takeLinks adds the links of the page that was parsed last. all takes those with nofollow, too; held means that none is to be followed.
+func (w *pageWorker) takeLinks(held, all bool) parse.Counts {
 	return w.parser.Once(func(url []byte, l *parse.Link) {
 		switch {
-		case held || l.NoFollow && !p.opt.Links.IgnoreNofollow:
+		case held || l.NoFollow && !all:
 			w.links.NoFollow()
 		case l.Tag == parse.Meta:
 			w.meta.setRefresh(url)
@@ -301,8 +333,7 @@ func countParsed(b *admit.Batch, c *parse.Counts) {
 }
 
 // redirectLink does the work of findLinks for a redirect.
-func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64,
-	now time.Time) error {
+func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) error {
 	flags := weburl.FlagRedirect
 	depth := deeper(rec.Depth)
 	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops {
@@ -333,15 +364,6 @@ func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.
 		}
 	}
 	return nil
-}
-
-func (p *pageStage) resolveRedirect(base string, location []byte) (string, error) {
-	b, err := weburl.NewBase([]byte(base))
-	if err != nil {
-		return "", err
-	}
-	url, err := weburl.NewResolver(weburl.Options{MaxBytes: p.opt.Admission.MaxURLBytes}).AppendResolve(nil, b, location)
-	return string(url), err
 }
 
 // deeper returns the depth of the links of a page at depth. It stays at the largest value that a record can

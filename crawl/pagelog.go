@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -14,11 +15,19 @@ import (
 
 // storeRecords adds the records of a response. It is part of the transaction that ends the URL.
 func (p *pageStage) storeRecords(w *pageWorker, now time.Time) (warc.Location, error) {
+	var at warc.Location
+	var err error
 	if s := w.streamed; s != nil {
 		w.streamed = nil
-		return p.output.Attach(s)
+		at, err = p.output.Attach(s)
+	} else {
+		at, err = p.output.Append(&w.prepared, now)
 	}
-	return p.output.Append(&w.prepared, now)
+	if err == nil && at.File != w.file {
+		w.file = at.File
+		p.Hook("roll")
+	}
+	return at, err
 }
 
 // logFetched writes a response to the crawl log. It is part of a transaction.
@@ -33,22 +42,18 @@ func (p *pageStage) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 }
 
 // fetchedEntry returns the line of the crawl log for a response, without its position; nil for none.
-func (e *engine) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
+func (p *pageStage) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
 	good := resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == ""
-	if e.opt.Output.CrawlLog == state.LogOff || e.opt.Output.CrawlLog == state.LogErrors && good {
+	if p.opt.Output.CrawlLog == state.LogOff || p.opt.Output.CrawlLog == state.LogErrors && good {
 		return nil
 	}
-	of := ""
-	if w.body.known {
-		of = string(w.body.first.url)
-	}
-	return &crawllog.Entry{DuplicateOf: of, Time: resp.Start, URL: string(rec.URL), Key: e.Hasher.URLKey(rec.URL),
+	return &crawllog.Entry{DuplicateOf: w.body.DuplicateOf(), Time: resp.Start, URL: string(rec.URL), Key: p.Hasher.URLKey(rec.URL),
 		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
 		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: output.MIMEType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
-		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields), TLS: badTLS(resp.TLSVerdict, nil)}
+		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields), TLS: fetcher.BadTLS(resp.TLSVerdict, nil)}
 }
 
 // logSeedsEnd logs a seed whose response is not a page.

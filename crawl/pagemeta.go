@@ -1,10 +1,10 @@
 package crawl
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
@@ -177,15 +177,10 @@ func (p *pageStage) kindOf(resp *fetch.Response) (body content, sniffed bool) {
 		return contentHTML, false
 	case mime == "text/css" && p.opt.Links.Assets:
 		return contentCSS, false
-	case looksLikePage(resp, mime, resp.Body):
+	case fetcher.LooksLikePage(resp, mime, resp.Body):
 		return contentHTML, true
 	}
 	return contentOther, false
-}
-
-func isNoSniff(resp *fetch.Response) bool {
-	first, _, _ := bytes.Cut(resp.Header("X-Content-Type-Options"), []byte(","))
-	return bytes.EqualFold(bytes.TrimSpace(first), []byte("nosniff"))
 }
 
 func boolCount(b bool) int {

@@ -36,7 +36,7 @@ func (o *Options) CheckStores(plan *Plan) error {
 	}
 	queues := beast.Options{Set: c.Set, QueuesMax: o.Budgets.QueuesMax}
 	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(),
-		c.seen.namesStore().Check(), c.content.store().Check(), stars.Budgets.Validate(), queues.Validate())
+		c.seen.namesStore().Check(), c.content.DrumOptions().Check(), stars.Budgets.Validate(), queues.Validate())
 }
 
 // PlannedCluster describes a cluster of equal nodes for a plan. It cannot crawl.

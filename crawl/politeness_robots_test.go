@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
@@ -478,7 +479,7 @@ func TestRobotsLife(t *testing.T) {
 				Addr: netip.AddrPortFrom(ownAddr("a.test"), 80)}, &resp); err != nil {
 				t.Fatal(err)
 			}
-			if life, said := freshness(&resp, now); life != c.life || said != c.said {
+			if life, said := fetcher.Freshness(&resp, now); life != c.life || said != c.said {
 				t.Errorf("%q: got %v, %v, want %v, %v", c.header, life, said, c.life, c.said)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -217,7 +218,7 @@ func TestReloadWhileExchangesBegin(t *testing.T) {
 		for range cap(results) {
 			go func() {
 				<-start
-				ctx, _, err := f.enter(context.Background(), host, addr)
+				ctx, _, err := f.Enter(context.Background(), host, addr)
 				if err != nil {
 					ctx = nil
 				}
@@ -228,11 +229,11 @@ func TestReloadWhileExchangesBegin(t *testing.T) {
 		f.Blacklist.Store(black)
 		f.cutOff()
 		for range cap(results) {
-			if ctx := <-results; ctx != nil && context.Cause(ctx) != errBlocked {
+			if ctx := <-results; ctx != nil && context.Cause(ctx) != fetcher.ErrBlocked {
 				t.Fatal("an exchange with a listed host continues")
 			}
 		}
-		if _, _, err := f.enter(t.Context(), host, addr); err != errBlocked {
+		if _, _, err := f.Enter(t.Context(), host, addr); err != fetcher.ErrBlocked {
 			t.Fatalf("got %v", err)
 		}
 	}

@@ -1,13 +1,13 @@
 package crawl
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"net/http"
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -95,10 +95,10 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	}
 	last := v.history.Last
 	changed := policy.Note(&v.history, &o)
-	if w.body.known && v.history.Captured > 0 && o.Body != 0 {
-		v.history.Captured = capturedAt(rec.URL, &w.body.first)
+	if at, known := w.body.CapturedAt(rec.URL); known && v.history.Captured > 0 && o.Body != 0 {
+		v.history.Captured = at
 	}
-	fresh, _ := freshness(resp, time.Now())
+	fresh, _ := fetcher.Freshness(resp, time.Now())
 	next, _ := policy.Next(&v.history, fresh)
 	if policy.Kind == revisit.Optimal && !v.first {
 		elapsed := time.Duration(v.history.Last-last) * time.Second
@@ -106,29 +106,6 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	}
 	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
 	return v, nil
-}
-
-// capturedAt is History.Captured of a URL whose body became a revisit record that refers to a first capture:
-// 0 if that is of another URL.
-func capturedAt(url []byte, first *bodyValue) int64 {
-	if !bytes.Equal(url, first.url) {
-		return 0
-	}
-	return max(1, first.date.Unix())
-}
-
-// becameRevisit notes in a URL's record that its body, which had waited, became a revisit record.
-func becameRevisit(rec *weburl.Record, first *bodyValue) error {
-	if !revisit.Visited(rec.Visits) {
-		return nil
-	}
-	h, err := visitsOf(rec)
-	if err != nil {
-		return err
-	}
-	h.Captured = capturedAt(rec.URL, first)
-	rec.Visits = h.Append(nil)
-	return nil
 }
 
 // apply puts the visit into the URL's record, and renews the fields that are about one visit.

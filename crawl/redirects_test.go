@@ -50,7 +50,7 @@ func TestCountersOfARecord(t *testing.T) {
 		{"maximum depth", weburl.Record{Depth: math.MaxUint16}, 0, 1, math.MaxUint16},
 	} {
 		test.rec.URL = []byte("http://a.test/")
-		if err := c.pages.redirectLink(w, &test.rec, resp, 1, time.Now()); err != nil {
+		if err := c.pages.redirectLink(w, &test.rec, resp, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		got := w.links.Rec

@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -129,10 +130,10 @@ type renderStage struct {
 	attempts int
 
 	dispatcher *dispatcher
+	fetcher    *fetcher.Fetcher
 	health     *hostHealth
 	outages    *outage.Watch
 	output     *output.Writer
-	pages      *pageStage
 	requests   *robotsRequests
 	seen       *seenStage
 	space      *space.Keeper
@@ -380,7 +381,7 @@ func (r *renderStage) renderPage(ctx context.Context, b browser, seq int64, data
 	if t.Policy != "" {
 		header.Set("Content-Security-Policy", t.Policy)
 	}
-	f := &pageFetcher{r: r, page: rec.URL, from: r.pages.sourceOf(&rec)}
+	f := &pageFetcher{r: r, page: rec.URL, from: r.fetcher.SourceOf(&rec)}
 	began := time.Now()
 	result, err := b.Render(ctx, &render.Page{URL: string(rec.URL), Header: header, Body: t.Body}, f, &render.Limits{
 		Agent: r.opt.Identity.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: renderQuiet, Requests: o.Requests, AtOnce: renderAtOnce,
@@ -480,7 +481,7 @@ func (r *renderStage) read(w *pageWorker, t *state.RenderTask, rec *weburl.Recor
 	}
 	w.meta.robots.Add(w.parser.Page().Robots)
 	held := t.NoFollow || w.meta.robots.NoFollow && !r.opt.Links.IgnoreNofollow
-	counts := r.pages.takeLinks(w, held)
+	counts := w.takeLinks(held, r.opt.Links.IgnoreNofollow)
 	for _, url := range result.Went {
 		if url := w.parser.Resolve([]byte(url), &counts); url == nil {
 			continue

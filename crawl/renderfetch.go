@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/render"
@@ -44,8 +45,8 @@ const (
 // pageFetcher answers the requests of one page. It implements render.Fetcher.
 type pageFetcher struct {
 	r               *renderStage
-	page            []byte // its URL
-	from            source // where that was found
+	page            []byte         // its URL
+	from            fetcher.Source // where that was found
 	cached, refused atomic.Int64
 	received        atomic.Int64 // bytes of the bodies of its requests
 }
@@ -66,7 +67,7 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 		f.refused.Add(1)
 		return nil, err
 	}
-	from := source(f.page)
+	from := fetcher.Source(f.page)
 	if canonical == string(f.page) {
 		from = f.from
 	}
@@ -83,7 +84,7 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 }
 
 // fetchFor makes a request of a page, if it may be made.
-func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64, from source) (*render.Response, error) {
+func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64, from fetcher.Source) (*render.Response, error) {
 	parts := weburl.Split([]byte(url))
 	if !r.links.Ports.Contains(parts.Port) || r.rules.BlockedHost(parts.Host) {
 		return nil, errRenderRefused
@@ -137,14 +138,14 @@ func reusable(a *render.Response) bool {
 }
 
 // dressOf returns a hash of what the settings of its site add to a request now: headers, credentials, cookies. 0 is nothing.
-func (r *renderStage) dressOf(url string, from source) uint64 {
+func (r *renderStage) dressOf(url string, from fetcher.Source) uint64 {
 	parts := weburl.Split([]byte(url))
 	site := r.siteOf(&parts)
 	if site == nil {
 		return 0
 	}
 	var req fetch.Request
-	r.dress(&req, site, &parts, from)
+	r.fetcher.Dress(&req, site, &parts, from)
 	var h maphash.Hash
 	h.SetSeed(r.cache.seed)
 	add := func(text string) { _, _ = h.WriteString(strconv.Itoa(len(text)) + " " + text) } // it never fails
@@ -217,28 +218,28 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 
 // exchange does the exchange of a grant, and ends the grant.
 func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
-	from source) error {
+	from fetcher.Source) error {
 	limits := r.opt.Network.FetchLimits
 	most := int(r.opt.Render.PageBytes)
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
-	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	err := r.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	r.LogBug(string(parts.Host)+string(parts.Path), err)
 	r.workers.plds.leave(g.Item.PLD)
 	r.workers.free()
-	result := polite.Result{Elapsed: answerTime(resp, err), Sign: r.opt.signOf(resp, err), Kept: r.pages.keptFor(g, resp)}
+	result := r.fetcher.Result(g, resp, err)
 	switch {
 	case err != nil && ctx.Err() != nil: // the page has ended: that says nothing about the host
 	case err != nil:
 		result.Backoff = robotsBackoff
 	case health.KindOf(resp.Status) == health.TooFast:
-		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
+		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), politeBackoff))
 	}
 	r.polite.Done(time.Now(), g, result)
 	if failed := r.Transact(func(tx *account.Tx) error {
 		tx.Count(state.CountRenderRequests, 1)
 		tx.Count(state.CountRenderBytes, resp.BytesRead)
 		tx.Count(state.CountBytesSent, resp.BytesWritten)
-		linkOf(resp, err).count(tx)
+		fetcher.LinkOf(resp, err).Count(tx)
 		if result.Backoff >= health.Short {
 			return r.health.clearHost(tx, g.Item.Host, health.Verdict{})
 		}

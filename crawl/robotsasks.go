@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/cluster"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/internal/bug"
 	"drumbeat/polite"
@@ -152,7 +153,7 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	var f robots.Fetched
 	var doubt bool
 	if panicked := bug.Contained(func() (err error) {
-		doubt, err = q.follow(ctx, &robots.Job{Tries: outage.ConfirmTries}, url, nil, ask.Hop, foreign, resp, &f)
+		doubt, err = q.follow(ctx, &robots.Job{Tries: outage.ConfirmTries}, url, nil, ask.Hop, fetcher.Foreign, resp, &f)
 		return err
 	}); panicked != nil {
 		var late *deferredError
@@ -193,5 +194,5 @@ func (q *robotsRequests) AskNow(ctx context.Context, what, url string, addrs []n
 	resp := q.workers.response()
 	defer q.workers.release(resp)
 	err = q.getGranted(ctx, g, url, nil, resp, nil)
-	return !errors.Is(err, errBlocked), resp.TLSVerdict, err
+	return !errors.Is(err, fetcher.ErrBlocked), resp.TLSVerdict, err
 }

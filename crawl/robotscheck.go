@@ -369,7 +369,7 @@ func (k *robotsCheck) openMerger() {
 		Cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		Early: func() bool {
 			return k.orders.anyUrgent() || k.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
-				k.workers.exchanges.Load() < int64(k.opt.Network.Connections)/2 || k.stock.Aim().Idle
+				k.dispatcher.Exchanges() < int64(k.opt.Network.Connections)/2 || k.stock.Aim().Idle
 		},
 		Starving: k.passes.StarvingForVerdicts,
 		Idle: func() bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
@@ -225,7 +226,7 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 }
 
 // follow is getRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each further redirect.
-func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int, from source,
+func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int, from fetcher.Source,
 	resp *fetch.Response, f *robots.Fetched) (doubt bool, err error) {
 	for ; ; hop++ {
 		if hop > robots.MaxHops {
@@ -240,7 +241,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 		}
 		err := q.getThrough(ctx, url, from, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
 		if hop == 0 || err != nil {
-			f.TLS = badTLS(resp.TLSVerdict, err)
+			f.TLS = fetcher.BadTLS(resp.TLSVerdict, err)
 		}
 		if err != nil {
 			var late *deferredError
@@ -274,7 +275,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 		}
 		var next string
 		err = bug.Contained(func() (err error) {
-			next, err = q.pages.resolveRedirect(url, location)
+			next, err = q.fetcher.ResolveRedirect(url, location)
 			return err
 		})
 		q.LogBug(url, err)
@@ -282,7 +283,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
-		url, addrs, from = next, nil, from.hopped(job, url)
+		url, addrs, from = next, nil, from.Hopped(job, url)
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
 		doubt = outage.CutOff(resp)
@@ -290,8 +291,8 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 		return doubt, nil
 	}
 	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
-	f.RetryAfter = retryAfter(resp, time.Now())
-	f.MaxAge, f.HasMaxAge = freshness(resp, time.Now())
+	f.RetryAfter = fetcher.RetryAfter(resp, time.Now())
+	f.MaxAge, f.HasMaxAge = fetcher.Freshness(resp, time.Now())
 	return doubt, nil
 }
 
@@ -354,7 +355,7 @@ func robotsFailure(err error) robots.Kind {
 // getThrough waits for a grant of the host and the server, and does one exchange for the rules of host
 // rulesOf. waits is the number of deferrals so far: it keeps requests that return as a batch ahead of those
 // deferred after them.
-func (q *robotsRequests) getThrough(ctx context.Context, url string, from source, addrs []netip.Addr, resp *fetch.Response,
+func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr, resp *fetch.Response,
 	rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
 	if err := q.health.mayAsk(parts.Host); err != nil {
@@ -387,20 +388,20 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from source
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
-func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, from source, resp *fetch.Response,
+func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, from fetcher.Source, resp *fetch.Response,
 	rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
 	limits := q.opt.Network.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
 	limits.Ratio = fetch.Unlimited
-	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	err := q.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	q.LogBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()
-	result := polite.Result{Elapsed: answerTime(resp, err), Sign: q.opt.signOf(resp, err), Kept: q.pages.keptFor(g, resp)}
+	result := q.fetcher.Result(g, resp, err)
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help
-		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
+		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), politeBackoff))
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.workers.enterRobots(ctx) {
 		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that
 		// another host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its
@@ -432,7 +433,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 		tx.Count(state.CountRobotsAttempts, 1)
 		tx.Count(state.CountRobotsBytes, resp.BytesRead)
 		tx.Count(state.CountRobotsBytesSent, resp.BytesWritten)
-		linkOf(resp, err).count(tx)
+		fetcher.LinkOf(resp, err).Count(tx)
 		if err != nil {
 			tx.Count(state.CountRobotsFailed, 1)
 		} else {

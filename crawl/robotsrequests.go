@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
@@ -45,10 +46,10 @@ type robotsRequests struct {
 	check     *robotsCheck
 	cluster   *clusterStage
 	deferrals *deferrals
+	fetcher   *fetcher.Fetcher
 	health    *hostHealth
 	outages   *outage.Watch
 	output    *output.Writer
-	pages     *pageStage
 	passes    *pass.Runner
 	seen      *seenStage
 	space     *space.Keeper
@@ -354,4 +355,12 @@ func (q *robotsRequests) forgetRequested(_ drum.Key, value []byte) bool {
 	}
 	last := time.Unix(int64(binary.LittleEndian.Uint64(value)), 0)
 	return time.Unix(q.requestedNow.Load(), 0).Sub(last) >= max(q.opt.Health.RobotsForget, 2*requestLost*time.Second)
+}
+
+// robotsClass returns the counter of responses for robots.txt with a status.
+func robotsClass(status int) state.Counter {
+	if class := status / 100; class >= 1 && class <= 5 {
+		return state.CountRobotsStatusOther + state.Counter(class)
+	}
+	return state.CountRobotsStatusOther
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"drumbeat/crawl/contents"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -24,9 +26,6 @@ func (s *seenStage) BufferedBytes() int64 {
 }
 
 // BufferedBytes implements space.Store.
-func (c *contentStage) BufferedBytes() int64 { return c.plan.Content.BufferedIn(c.content) }
-
-// BufferedBytes implements space.Store.
 func (k *robotsCheck) BufferedBytes() int64 { return k.plan.RobotsCache.BufferedIn(k.robotsCache) }
 
 // BufferedBytes implements space.Store.
@@ -45,9 +44,6 @@ func (b *budgetStage) BufferedBytes() int64 {
 
 // UnsavedBytes implements space.Store.
 func (s *seenStage) UnsavedBytes() int64 { return unsavedIn(s.urlSeen) + unsavedIn(s.names) }
-
-// UnsavedBytes implements space.Store.
-func (c *contentStage) UnsavedBytes() int64 { return unsavedIn(c.content) }
 
 // UnsavedBytes implements space.Store.
 func (k *robotsCheck) UnsavedBytes() int64 { return unsavedIn(k.robotsCache) }
@@ -144,10 +140,22 @@ func (e *engine) outputOptions() output.Options {
 		WARC: warc.Options{Host: o.Identity.Host, Mode: o.Output.OutMode, FileBytes: o.Output.WARCFileBytes, Format: o.Output.WARCFormat, Dict: o.Output.WARCDict, Level: o.Output.WARCLevel}}
 }
 
-// wireOutput creates the output, the uploads and the extraction.
+// wireFetcher creates the fetcher.
+func (c *crawler) wireFetcher() {
+	o := &c.opt
+	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: &c.sites, Sitemaps: o.Links.Sitemaps,
+		Assets: o.Links.Assets, Store: o.Output.Store, AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes,
+		MaxURLBytes: o.Admission.MaxURLBytes}, c.outages, c.space)
+	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules, Ordered: c.orders.waits})
+}
+
+// wireOutput creates the output, the store of contents, the uploads and the extraction.
 func (c *crawler) wireOutput() {
 	o := &c.opt
 	c.output = output.New(c.Run, c.Saved, c.outputOptions())
+	c.content = contents.New(c.Run, c.Saved, contents.Options{Log: o.Observe.Log, Seen: o.Output.ContentSeen, Store: o.Output.Store, Plan: &c.plan,
+		Filter: o.opened.filled}, c.output, c.passes, c.space)
+	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld, EndVisit: c.deferrals.endVisit})
 	u := output.UploadOptions{Log: o.Observe.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
 	if o.Cluster != nil {
 		u.Node = o.Cluster.Node

@@ -11,14 +11,11 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/internal/scope"
 	"drumbeat/polite"
 	"drumbeat/weburl"
 )
-
-// errBlocked reports that an exchange was not begun, or was cut off, because its host or address is
-// blacklisted.
-var errBlocked = errors.New("crawl: the blacklist names the host or its address")
 
 // rulesInForce holds the scope rules and the blacklist. A reload replaces them while the crawl runs.
 //
@@ -107,9 +104,9 @@ func (e *engine) reloadTrusted(late *account.LateLog) {
 	late.Add(e.opt.Observe.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
 }
 
-// enter registers an exchange. The exchange runs under the returned context, which ends if its host or
+// Enter implements fetcher.Rules: it registers an exchange. The exchange runs under the returned context, which ends if its host or
 // address is blacklisted later. If err is nil, the caller must call leave.
-func (f *rulesInForce) enter(ctx context.Context, host []byte,
+func (f *rulesInForce) Enter(ctx context.Context, host []byte,
 	addr netip.Addr) (_ context.Context, leave func(), err error) {
 	if !f.guarded {
 		return ctx, func() {}, nil
@@ -127,7 +124,7 @@ func (f *rulesInForce) enter(ctx context.Context, host []byte,
 	}
 	if f.BlockedHost(host) || f.BlockedAddr(addr) {
 		leave()
-		return nil, nil, errBlocked
+		return nil, nil, fetcher.ErrBlocked
 	}
 	return ctx, leave, nil
 }
@@ -138,7 +135,7 @@ func (f *rulesInForce) cutOff() (n int) {
 	defer f.mu.Unlock()
 	for x := range f.exchanges { // at most one for each connection
 		if f.BlockedHost(x.host) || f.BlockedAddr(x.addr) {
-			x.cut(errBlocked)
+			x.cut(fetcher.ErrBlocked)
 			n++
 		}
 	}

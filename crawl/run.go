@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -40,8 +41,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes), new(filledFilter)
-	defer opt.opened.filled.close()
+	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes), new(contents.Filter)
+	defer opt.opened.filled.Close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {
@@ -171,7 +172,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if why == StopDone {
 		done = why
 	}
-	if err := c.content.finish(); err != nil {
+	if err := c.content.Finish(); err != nil {
 		return nil, err
 	}
 	if err := c.output.Finish(); err != nil {
@@ -269,9 +270,6 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.openStructures(m); err != nil {
 		return nil, err
 	}
-	if err = c.spills.clean(); err != nil {
-		return nil, err
-	}
 	if err = c.uploads.Restore(m); err != nil {
 		return nil, err
 	}
@@ -287,7 +285,7 @@ func newCrawler(opt Options) *crawler {
 // openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.open, c.cluster.open, c.leases.open, c.dispatcher.openWorkers, c.operator.restore} {
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.open, c.cluster.open, c.leases.open, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
 		if err := f(m); err != nil {
 			return err
 		}
@@ -391,7 +389,7 @@ func (c *crawler) close() error {
 	var errs []error
 	errs = append(errs, c.checkpointer.closeAll())
 	c.seen.close()
-	c.content.close()
+	c.content.Close()
 	c.budgets.close()
 	c.dispatcher.closeLimits()
 	errs = append(errs, c.seeds.close(), c.operator.close())

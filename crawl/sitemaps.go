@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
@@ -65,7 +66,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
-		to, err := q.pages.resolveRedirect(url, []byte(line)) // should be absolute, but is not always
+		to, err := q.fetcher.ResolveRedirect(url, []byte(line)) // should be absolute, but is not always
 		if err != nil {
 			b.named = append(b.named, namedSitemap{line, true})
 			continue
@@ -180,12 +181,7 @@ func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
 	if output.MIMEType(resp) == "text/html" || resp.Body[0] != '<' && resp.Body[0] != 0xef {
 		return false
 	}
-	return isSitemapProper(resp.Body)
-}
-
-func isSitemapProper(body []byte) bool {
-	form := sitemap.Sniff(body)
-	return form == sitemap.URLSet || form == sitemap.Index
+	return fetcher.IsSitemap(resp.Body)
 }
 
 // errPart ends the reading of an index that another index named.
@@ -193,7 +189,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // readSitemap fills the worker's batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.
-func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
+func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) {
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}

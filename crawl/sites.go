@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/fetch"
-	"drumbeat/internal/cookies"
 	"drumbeat/internal/sites"
 	"drumbeat/polite"
 	"drumbeat/state"
@@ -110,7 +107,7 @@ func (d *dispatcher) openSites() error {
 	d.warnOfLanes(set, &late)
 	late.Tell()
 	if d.opt.Admission.Sites != "" {
-		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
+		d.fetcher.OpenCookies(d.plan.HeapBytes / cookiesShare)
 	}
 	return err
 }
@@ -131,7 +128,7 @@ func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *account
 	old, err := d.newTerms(ctx, set, r)
 	r.Priorities = otherPriorities(old.Priorities(), set.Priorities())
 	d.warnOfLanes(set, late)
-	d.cookies.Keep(set.Jars())
+	d.fetcher.KeepCookies(set.Jars())
 	r.Sites = set.Stats().String()
 	late.Add(d.opt.Observe.Log.Info, "settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
 		"hosts_and_plds_with_other_terms", r.Terms, "urls_evicted", r.Evicted, "budgets_changed", r.Budgets,
@@ -145,46 +142,6 @@ func (e *engine) siteOf(parts *weburl.Parts) *sites.Site {
 		return set.Lookup(parts)
 	}
 	return nil
-}
-
-// dress sets the headers and the proxy of a site's requests. A redirect leads to a request of its own, so credentials never
-// reach another site. Without the right to secrets, the request has the rest. It returns the jar for the cookies of the
-// response, nil for none.
-func (e *engine) dress(req *fetch.Request, site *sites.Site, parts *weburl.Parts, from source) *cookies.Jar {
-	req.UserAgent, req.Accept, req.AcceptLanguage = site.UserAgent, site.Accept, site.AcceptLanguage
-	req.Fields, req.Proxy = site.OpenFields, site.Proxy
-	if !from.mayHaveSecrets(site, parts) {
-		return nil
-	}
-	req.Fields, req.Verified = site.Fields, !site.AnyCertificate
-	if site.Cookies == "" {
-		return nil
-	}
-	jar := e.cookies.Jar(site.Cookies)
-	text := jar.Header(parts)
-	if text == "" {
-		return jar
-	}
-	fields := make([]fetch.Field, 0, len(site.Fields)+1)
-	for _, f := range site.Fields {
-		if strings.EqualFold(f.Name, "Cookie") {
-			text = f.Value + "; " + text
-			continue
-		}
-		fields = append(fields, f)
-	}
-	req.Fields = append(fields, fetch.Field{Name: "Cookie", Value: text, Secret: true})
-	return jar
-}
-
-// takeCookies puts the cookies of a response into its site's jar.
-func takeCookies(jar *cookies.Jar, parts *weburl.Parts, resp *fetch.Response) {
-	var lines []string
-	resp.EachHeader("Set-Cookie", func(value []byte) bool {
-		lines = append(lines, string(value))
-		return len(lines) < cookies.MaxPerResponse
-	})
-	jar.Take(parts, lines)
 }
 
 // tooDeep reports whether a queued URL is beyond the depth that the settings of its site allow now: they may have changed

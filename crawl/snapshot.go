@@ -50,7 +50,7 @@ func (c *crawler) snapshot() *Snapshot {
 			s.Failed[state.Reason(i).String()] = a.Failed[i]
 		}
 	}
-	s.InFlight = int(c.workers.exchanges.Load())
+	s.InFlight = int(c.fetcher.UnderWay())
 	s.RobotsQueued = c.requests.queued()
 	s.UniqueShare = a.UniqueShare()
 	c.sketches.show(s)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/fetcher"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -92,7 +93,7 @@ func storedBlock(t *testing.T, fs disk.FS, dirs []string, url string) []byte {
 func noSpools(t *testing.T, fs disk.FS, dirs []string) {
 	t.Helper()
 	for _, dir := range dirs {
-		if names, err := fs.List(dir + "/" + spillDir); err == nil && len(names) > 0 {
+		if names, err := fs.List(dir + "/" + fetcher.SpoolDir); err == nil && len(names) > 0 {
 			t.Errorf("spools are left in %s: %q", dir, names)
 		}
 	}
@@ -169,7 +170,7 @@ func TestLargeBodyIsCut(t *testing.T) {
 			fs = fs.Crash()
 		}
 		for _, dir := range []string{"d0", "d1"} {
-			if names, err := fs.List(dir + "/" + spillDir); err == nil {
+			if names, err := fs.List(dir + "/" + fetcher.SpoolDir); err == nil {
 				spooled += len(names)
 			}
 		}

@@ -118,7 +118,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	}
 	err = c.checkpointer.openAll(append(outboxes, []*structure{
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
-		drums(state.NameContent, &c.content.content, c.content.store()),
+		drums(state.NameContent, &c.content.Drum, c.content.DrumOptions()),
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
 		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
 		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
@@ -153,6 +153,5 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	c.budgets.openMerger()
 	c.requests.openMerger()
 	c.passes.SetMergers([]*pass.Merger{c.seen.merges, c.budgets.merges, c.check.merges, c.requests.merges})
-	c.content.openMerger()
-	return c.content.fill(m)
+	return c.content.Open(m)
 }

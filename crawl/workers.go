@@ -7,8 +7,8 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/output"
-	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
 	"drumbeat/parse"
@@ -32,7 +32,7 @@ type workers struct {
 	landing   chan struct{}        // one for each landed page; see landed.go
 	landed    chan *arrival        // to idle storers; closed when no more pages come
 	inFlight  atomic.Int64         // granted URLs that have not ended: pages that may still arrive
-	exchanges atomic.Int64         // exchanges under way, including robots.txt
+	exchanges func() int64         // the number of exchanges under way, including robots.txt
 	freed     account.Signal       // raised when a slot becomes free; nil if no stage waits for one
 }
 
@@ -49,16 +49,13 @@ type pageWorker struct {
 	file     string         // that holds the last record
 	stores   state.Archive  // what is stored of the response
 	visit    pageVisit
-
-	// Of contentStage: the tuple, its value and aux, and a part of aux.
-	body                body
-	tuple               [1]drum.Tuple
-	value, aux, capture []byte
+	body     contents.Body
 }
 
-func newWorkers(e *engine, o *output.Writer, connections int) *workers {
+func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections int) *workers {
 	parsers := runtime.GOMAXPROCS(0) + 1
 	w := &workers{
+		exchanges: exchanges,
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
@@ -81,15 +78,10 @@ func newPageWorker(e *engine, o *output.Writer) *pageWorker {
 		parser: parse.NewExtractor(opt, e.links.URLOptions())}
 }
 
-// keepAux bounds the memory that a worker keeps for contentStage.
-const keepAux = 1 << 20
-
 // release empties the worker for the next page.
 func (w *pageWorker) release() {
 	w.prepared.Release()
-	if cap(w.aux) > keepAux {
-		w.aux, w.capture = nil, nil
-	}
+	w.body.Release()
 	if w.streamed != nil {
 		_ = w.streamed.Discard() // the next Open deletes what is left
 		w.streamed = nil
@@ -132,7 +124,7 @@ func (w *workers) leaveRobots() { <-w.robots }
 // hungry reports whether more than half of the connections are idle because no URL in RAM is due, and more than half of
 // the parsers are idle as well: busy processors have no use for more hosts.
 func (w *workers) hungry() bool {
-	return w.dry.Load() && w.exchanges.Load() < int64(cap(w.slots)+1)/2 && 2*len(w.parsers) >= cap(w.parsers)
+	return w.dry.Load() && w.exchanges() < int64(cap(w.slots)+1)/2 && 2*len(w.parsers) >= cap(w.parsers)
 }
 
 // starved reports whether all connections are idle because no URL in RAM is due.

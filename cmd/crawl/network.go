@@ -13,6 +13,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/fetcher"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
 	"drumbeat/internal/pace"
@@ -59,7 +60,7 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 			Family: family, MixCase: true, Panicked: panicked},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
-			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept),
+			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: fetcher.AcceptHeader(c.Accept),
 			AcceptEncoding: c.AcceptEncoding.Header, AllowNets: flags.Prefixes(c.AllowNet),
 			NAT64: flags.NAT64Prefixes(c.NAT64Prefix), Ports: c.Ports,
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter,

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/fetcher"
 )
 
 // bodySizes is the value of --max-body: one size for all types, and exceptions for some, such as
@@ -103,7 +104,7 @@ func (f *Bodies) Check() error {
 	if err := f.MaxBody.check(); err != nil {
 		return err
 	}
-	if err := crawl.CheckBodies(f.Accept, f.MaxBody.caps()); err != nil {
+	if err := fetcher.CheckBodies(f.Accept, f.MaxBody.caps()); err != nil {
 		return fmt.Errorf("--accept, --max-body: %w", err)
 	}
 	return nil

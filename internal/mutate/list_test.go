@@ -152,21 +152,13 @@ var mutants = []mutant{
 	{name: "no-pause", file: checkpointFile,
 		edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{
-			"	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, " +
-				"g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return " +
-				"err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, " +
-				"is)\n		if err != nil {\n			return err\n		}\n		var at " +
-				"warc.Location\n		if p.opt.Output.Store && !waits {\n			at, err = p.storeRecords(w, " +
-				"now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if p.opt.Output.Store {\n		var err error\n		if at, err = " +
-				"p.storeRecords(w, now); err != nil {\n			return " +
-				"err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx " +
-				"*account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, " +
-				"page.event)\n		if err != nil {\n			return " +
-				"err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, " +
-				"is)\n		if err != nil {\n			return err\n		}\n		if " +
-				"p.opt.Output.Store && !waits {\n"}}},
+		{"	err = p.settle(g, result, func(tx *account.Tx) error { return p.commit(tx, w, page, is, now) })\n",
+			"	var at warc.Location\n	if p.opt.Output.Store {\n		if at, err = p.storeRecords(w, now); err " +
+				"!= nil {\n			return err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = " +
+				"p.settle(g, result, func(tx *account.Tx) error { return p.commit(tx, w, page, is, now, at) })\n"},
+		{"page *arrival, is found, now time.Time) error {\n",
+			"page *arrival, is found, now time.Time, at warc.Location) error {\n"},
+		{"	var at warc.Location\n	if p.opt.Output.Store && !waits {\n", "	if false {\n"}}},
 	{name: "stream-attached-at-once", file: "warc/stream.go", pkg: "./warc", test: "TestCrashes", edits: []edit{
 		{"	return s, nil\n", "	return s, files.Attach()\n"},
 		{"	if err := s.files.Attach(); err != nil {\n", "	if err := error(nil); err != nil {\n"}}},
@@ -176,10 +168,11 @@ var mutants = []mutant{
 		edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
 			"			if err := cut(f, want.Size); false && err != nil {\n"},
 			{"		err = f.Truncate(want)\n", ""}}},
-	{name: "content-filter-empty", file: "crawl/contentfill.go", edits: []edit{{"\t\t\tc.filter.Add(key)\n", ""}}},
+	{name: "content-filter-empty", file: "crawl/contents/fill.go", edits: []edit{{"\t\t\tc.filter.Add(key)\n", ""}}},
 	{name: "output-not-cleared", file: "warc/outfile/store.go", edits: []edit{{"|| named[name] ||", "|| true ||"}}},
-	{name: "spools-not-cleared", file: "crawl/spool.go", pkg: "./crawl", test: "TestLargeBodyIsCut", edits: []edit{
-		{"range s.Out.Paths {", "range s.Out.Paths[:0] {"}}},
+	{name: "spools-not-cleared", file: "crawl/fetcher/spool.go", pkg: "./crawl",
+		test: "TestLargeBodyIsCut", edits: []edit{
+			{"range s.saved.Out.Paths {", "range s.saved.Out.Paths[:0] {"}}},
 	{name: "drum-not-cleared", file: "drum/files.go",
 		edits: []edit{{"if _, ok := want[name]; !ok {", "if _, ok := want[name]; false && !ok {"}}},
 	{name: "slots-not-cleared", file: "queue/calendar.go",

@@ -1,4 +1,4 @@
-package crawl
+package contents
 
 import (
 	"errors"
@@ -31,51 +31,52 @@ const (
 	fillStep = 1 << 12
 )
 
-// filledFilter is the filter across the rounds of a run. A round that returns to the last checkpoint finds all keys of
+// Filter is the filter across the rounds of a run. A round that returns to the last checkpoint finds all keys of
 // that in it: each key was there when the first round began, or was added to the filter before it was added to the
 // store. Keys that were added since only make some pages wait.
-type filledFilter struct {
+type Filter struct {
 	filter *drum.KeyFilter
 	crawl  string // its ID; "" if the filter is not filled
 	size   int64
 }
 
-func (f *filledFilter) close() {
+// Close frees the memory of the filter.
+func (f *Filter) Close() {
 	if f.filter != nil {
 		f.filter.Close()
 	}
-	*f = filledFilter{}
+	*f = Filter{}
 }
 
 // fill makes the filter, and adds the keys of the store to it unless an earlier round has. If the filter is too small
 // to tell many new keys apart, the crawl does without, rather than read the whole store.
-func (c *contentStage) fill(m *state.Manifest) error {
+func (c *Store) fill(m *state.Manifest) error {
 	st, err := state.Part[drum.State](m, state.NameContent)
 	if err != nil {
 		return err
 	}
-	if c.opt.Output.ContentSeen == state.ContentOff {
+	if c.opt.Seen == state.ContentOff {
 		return c.checkForm(st)
 	}
-	c.recent = newRecentBodies(c.plan.ContentFilterBytes / recentShare)
-	size := c.plan.ContentFilterBytes - c.plan.ContentFilterBytes/recentShare
-	if c.opt.opened.filled == nil {
-		c.opt.opened.filled, c.ownsFilter = new(filledFilter), true
+	c.recent = newRecentBodies(c.opt.Plan.ContentFilterBytes / recentShare)
+	size := c.opt.Plan.ContentFilterBytes - c.opt.Plan.ContentFilterBytes/recentShare
+	if c.opt.Filter == nil {
+		c.opt.Filter, c.ownsFilter = new(Filter), true
 	}
-	kept := c.opt.opened.filled
-	waiting, _ := c.content.Pending() // most are keys of their own
-	bodies := c.content.Keys() + waiting
+	kept := c.opt.Filter
+	waiting, _ := c.Drum.Pending() // most are keys of their own
+	bodies := c.Drum.Keys() + waiting
 	switch {
 	case bodies > size*8/leastFilterBits:
-		kept.close()
-		c.opt.Observe.Log.Info("bodies are compared on disk alone: the filter in RAM would be too small", "bodies", bodies,
+		kept.Close()
+		c.opt.Log.Info("bodies are compared on disk alone: the filter in RAM would be too small", "bodies", bodies,
 			"filter", human.Bytes(size))
 		return c.checkForm(st)
-	case kept.crawl == c.CrawlID && kept.size == size:
+	case kept.crawl == c.saved.CrawlID && kept.size == size:
 		c.filter = kept.filter
 		return nil
 	}
-	kept.close()
+	kept.Close()
 	kept.filter = drum.NewKeyFilter(size)
 	c.filter = kept.filter
 	if st != nil {
@@ -83,7 +84,7 @@ func (c *contentStage) fill(m *state.Manifest) error {
 			return err
 		}
 	}
-	kept.crawl, kept.size = c.CrawlID, size
+	kept.crawl, kept.size = c.saved.CrawlID, size
 	return nil
 }
 
@@ -92,11 +93,11 @@ var errFormKnown = errors.New("form is known")
 
 // checkForm checks the form of the pages that wait, by the first that has records: they have one form, as no run
 // accepts pages of another. It reads nothing else of the store.
-func (c *contentStage) checkForm(st *drum.State) error {
+func (c *Store) checkForm(st *drum.State) error {
 	if st == nil {
 		return nil
 	}
-	_, err := drum.ScanState(c.Set, state.NameContent, st.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
+	_, err := drum.ScanState(c.saved.Set, state.NameContent, st.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
 		known, err := c.checkWaiting(&t)
 		if err == nil && known {
 			err = errFormKnown
@@ -110,7 +111,7 @@ func (c *contentStage) checkForm(st *drum.State) error {
 }
 
 // checkWaiting checks a page that waits. known means that it has records, in the form of the run.
-func (c *contentStage) checkWaiting(t *drum.Tuple) (known bool, _ error) {
+func (c *Store) checkWaiting(t *drum.Tuple) (known bool, _ error) {
 	if t.Op != drum.CheckUpdate {
 		return false, nil
 	}
@@ -128,7 +129,7 @@ func (c *contentStage) checkWaiting(t *drum.Tuple) (known bool, _ error) {
 }
 
 // readKeys adds the keys of the store to the filter, from all directories at once.
-func (c *contentStage) readKeys(st *drum.State) error {
+func (c *Store) readKeys(st *drum.State) error {
 	bytes, keys, began := st.Bytes(), st.Keys(), time.Now()
 	for i := range st.Inputs {
 		bytes += st.Inputs[i].Bytes
@@ -136,7 +137,7 @@ func (c *contentStage) readKeys(st *drum.State) error {
 	if bytes == 0 {
 		return nil
 	}
-	c.opt.Observe.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes), "directories", c.Set.Len())
+	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes), "directories", c.saved.Set.Len())
 	var done atomic.Int64
 	ended, told := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -147,13 +148,13 @@ func (c *contentStage) readKeys(st *drum.State) error {
 		for {
 			select {
 			case <-every.C:
-				c.opt.Observe.Log.Info("reading the store of contents", "done", done.Load(), "bodies", keys)
+				c.opt.Log.Info("reading the store of contents", "done", done.Load(), "bodies", keys)
 			case <-ended:
 				return
 			}
 		}
 	}()
-	errs := make([]error, c.Set.Len())
+	errs := make([]error, c.saved.Set.Len())
 	var readers sync.WaitGroup
 	slots := make(chan struct{}, fillReaders)
 	for dir := range errs {
@@ -171,16 +172,16 @@ func (c *contentStage) readKeys(st *drum.State) error {
 		return fmt.Errorf("crawl: open the store of contents: %w", err)
 	}
 	took := time.Since(began)
-	c.opt.Observe.Log.Info("the store of contents was read", "bodies", keys, "took", took.Round(time.Millisecond),
+	c.opt.Log.Info("the store of contents was read", "bodies", keys, "took", took.Round(time.Millisecond),
 		"rate", human.Bytes(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
 	return nil
 }
 
 // readDirectory adds the keys of one directory, and counts them in done.
-func (c *contentStage) readDirectory(st *drum.State, done *atomic.Int64) error {
-	c.Hook("fill")
+func (c *Store) readDirectory(st *drum.State, done *atomic.Int64) error {
+	c.run.Hook("fill")
 	n := 0
-	_, err := drum.ScanState(c.Set, state.NameContent, st, drum.Scan{
+	_, err := drum.ScanState(c.saved.Set, state.NameContent, st, drum.Scan{
 		Entry: func(key drum.Key, _ []byte) error {
 			c.filter.Add(key)
 			if n++; n%fillStep == 0 {
@@ -198,10 +199,10 @@ func (c *contentStage) readDirectory(st *drum.State, done *atomic.Int64) error {
 	return err
 }
 
-// close frees the memory in front of the store, but for a filter that Run keeps.
-func (c *contentStage) close() {
+// Close frees the memory in front of the store, but for a filter that Run keeps.
+func (c *Store) Close() {
 	if c.ownsFilter {
-		c.opt.opened.filled.close()
+		c.opt.Filter.Close()
 	}
 	if c.recent != nil {
 		c.recent.close()

@@ -1,4 +1,4 @@
-package crawl
+package fetcher
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"drumbeat/state/snapshot"
 )
 
-// timeExchange counts the stages of an exchange.
-func timeExchange(t *account.Times, resp *fetch.Response, err error) {
+// TimeExchange counts the stages of an exchange.
+func TimeExchange(t *account.Times, resp *fetch.Response, err error) {
 	reached := fetch.StageBody
 	if err != nil {
 		reached = stageOf(err)
@@ -36,10 +36,10 @@ func stageOf(err error) fetch.Stage {
 	return fetch.StagePrepare
 }
 
-// link is the connection of an exchange.
-type link struct {
+// Link is the connection of an exchange.
+type Link struct {
 	use     linkUse
-	verdict string // on the certificate; "" without TLS
+	Verdict string // on the certificate; "" without TLS
 }
 
 type linkUse uint8
@@ -50,9 +50,9 @@ const (
 	linkReused
 )
 
-// linkOf returns the connection of an exchange with its error, nil for none.
-func linkOf(resp *fetch.Response, err error) link {
-	l := link{verdict: resp.TLSVerdict}
+// LinkOf returns the connection of an exchange with its error, nil for none.
+func LinkOf(resp *fetch.Response, err error) Link {
+	l := Link{Verdict: resp.TLSVerdict}
 	switch {
 	case resp.Reused:
 		l.use = linkReused
@@ -62,9 +62,9 @@ func linkOf(resp *fetch.Response, err error) link {
 	return l
 }
 
-// count counts the connection.
-func (l link) count(tx *account.Tx) {
-	if c, bad := state.TLSBadOf(l.verdict); bad {
+// Count counts the connection.
+func (l Link) Count(tx *account.Tx) {
+	if c, bad := state.TLSBadOf(l.Verdict); bad {
 		tx.Count(c, 1)
 	}
 	switch l.use {
@@ -75,9 +75,9 @@ func (l link) count(tx *account.Tx) {
 	}
 }
 
-// badTLS says what is wrong with the TLS of an exchange with its error: the verdict on a certificate that is not good, or
+// BadTLS says what is wrong with the TLS of an exchange with its error: the verdict on a certificate that is not good, or
 // why the handshake failed. It is "" if nothing is.
-func badTLS(verdict string, err error) string {
+func BadTLS(verdict string, err error) string {
 	var fe *fetch.Error
 	if errors.As(err, &fe) && fe.Kind == fetch.KindTLS {
 		return fe.TLSCause()
@@ -86,12 +86,4 @@ func badTLS(verdict string, err error) string {
 		return verdict
 	}
 	return ""
-}
-
-// robotsClass returns the counter of responses for robots.txt with a status.
-func robotsClass(status int) state.Counter {
-	if class := status / 100; class >= 1 && class <= 5 {
-		return state.CountRobotsStatusOther + state.Counter(class)
-	}
-	return state.CountRobotsStatusOther
 }

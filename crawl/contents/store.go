@@ -1,4 +1,22 @@
-package crawl
+// Package contents is a room of the running crawl: the store of contents, which tells whether the body of a page was seen
+// before, under any URL.
+//
+// Of the pages with one body the first is stored; each later one becomes a revisit record or, with state.ContentSkip, gives no
+// links.
+//
+// # Contract
+//
+// Look and Send take a page that was read; Send is part of the page's transaction. A page whose verdict needs the disk waits
+// in the store, and ends in a transaction of its own.
+//
+// # Concurrency
+//
+// A Store is safe for concurrent use. One goroutine, in Run, does its passes; they store the pages that waited.
+//
+// # Memory and disk
+//
+// The plan bounds its RAM and its disk (docs/formats/content.md): 85 bytes a body, and the pages that wait.
+package contents
 
 import (
 	"bytes"
@@ -7,7 +25,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +39,6 @@ import (
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
-	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -29,9 +46,9 @@ import (
 
 // Limits of what is compared.
 const (
-	// leastContent is the length in bytes of the shortest body that is compared: a revisit record of a shorter
+	// Least is the length in bytes of the shortest body that is compared: a revisit record of a shorter
 	// one is no shorter than the response.
-	leastContent = 256
+	Least = 256
 	// maxContentURL is the length of the longest URL that a revisit record refers to. Responses of longer URLs
 	// are not compared, because each value in the store has a URL.
 	maxContentURL = state.MaxContentValue - plan.ContentHead
@@ -47,7 +64,7 @@ const (
 	contentLastPass = 10 * time.Second
 )
 
-// contentStage is the store of contents (content seen, Heydon and Najork's "Mercator", section 3.4). It tells
+// Store is the store of contents (content seen, Heydon and Najork's "Mercator", section 3.4). It tells
 // whether the body of a page was stored before, under any URL. Like URLseen it is a drum, so an answer costs no
 // seek, and comes with a pass. A page whose body is certainly new, by a filter in RAM, does not wait: it is
 // stored at once, and only its key and its URL go to the drum. Any other page waits in the drum, as a tuple's
@@ -55,10 +72,13 @@ const (
 //
 // Producers: the page workers (send). Consumer: its own goroutine "content", which runs the passes; their
 // emission (end) stores the pages.
-type contentStage struct {
-	*engine
-	content *drum.Drum
-	filter  *drum.KeyFilter // nil: each page may be known
+type Store struct {
+	run    *account.Run
+	saved  *state.Saved
+	opt    Options
+	others Others
+	Drum   *drum.Drum      // the owner opens and closes it
+	filter *drum.KeyFilter // nil: each page may be known
 	// ownsFilter is set if no run keeps the filter.
 	ownsFilter bool
 	recent     *recentBodies // nil with ContentOff
@@ -68,7 +88,7 @@ type contentStage struct {
 
 	merges      *pass.Merger
 	wakeContent account.Signal
-	passEnded   atomic.Int64 // engine.uptime, ns
+	passEnded   atomic.Int64 // account.Run.Uptime, ns
 	passTook    atomic.Int64 // ns
 
 	// Of a round's apply and end, whose calls do not overlap. firsts are the values for the pages of a round
@@ -77,20 +97,41 @@ type contentStage struct {
 	encoder  *warc.Encoder
 	prepared warc.Prepared
 
-	deferrals *deferrals
-	output    *output.Writer
-	passes    *pass.Runner
-	seen      *seenStage
-	space     *space.Keeper
+	output *output.Writer
+	passes *pass.Runner
+	space  *space.Keeper
 }
 
-func newContentStage(e *engine) *contentStage {
-	return &contentStage{engine: e, wakeContent: e.PulsedSignal()}
+// Options are the options of a Store.
+type Options struct {
+	Log    *slog.Logger
+	Seen   state.ContentSeen
+	Store  bool // pages are stored
+	Plan   *plan.Plan
+	Filter *Filter // of all rounds of a run; nil: the Store makes its own
 }
 
-func (c *contentStage) store() drum.Options {
-	o := c.plan.Content.Shaped(plan.ContentShape())
-	o.Set, o.Name, o.DiskBytes, o.Reserve = c.Set, state.NameContent, c.plan.ContentDiskBytes, c.reserve
+// Others are the stages that a Store calls. Their functions are part of a transaction.
+type Others struct {
+	// HeldLinks encodes the links of a page that waits. SendHeld sends them, or counts them as not taken.
+	HeldLinks func(b *admit.Batch) []byte
+	SendHeld  func(tx *account.Tx, held []byte, take bool) error
+	// EndVisit ends a URL that has its final response.
+	EndVisit func(tx *account.Tx, rec *weburl.Record, from state.Place) error
+}
+
+// New returns a Store. Wire must give it the other stages before a run.
+func New(run *account.Run, saved *state.Saved, opt Options, w *output.Writer, p *pass.Runner, k *space.Keeper) *Store {
+	return &Store{run: run, saved: saved, opt: opt, output: w, passes: p, space: k, wakeContent: run.PulsedSignal()}
+}
+
+// Wire gives the Store the stages that it calls.
+func (c *Store) Wire(others Others) { c.others = others }
+
+// DrumOptions returns the options of Drum.
+func (c *Store) DrumOptions() drum.Options {
+	o := c.opt.Plan.Content.Shaped(plan.ContentShape())
+	o.Set, o.Name, o.DiskBytes, o.Reserve = c.saved.Set, state.NameContent, c.opt.Plan.ContentDiskBytes, c.reserve
 	o.Apply, o.BeginRound = c.apply, func() { c.firsts = c.firsts[:0] }
 	o.Yield = true
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.Op == drum.CheckUpdate }, c.emitSeen
@@ -98,9 +139,9 @@ func (c *contentStage) store() drum.Options {
 }
 
 // reserve reserves space for a round, and refuses it if its pages do not fit into the output directories.
-func (c *contentStage) reserve(need int64) (func(), error) {
-	_, waiting := c.content.Pending()
-	if err := c.space.OutputRoom(2 * waiting / int64(c.plan.Content.Buckets)); err != nil {
+func (c *Store) reserve(need int64) (func(), error) {
+	_, waiting := c.Drum.Pending()
+	if err := c.space.OutputRoom(2 * waiting / int64(c.opt.Plan.Content.Buckets)); err != nil {
 		return nil, err
 	}
 	return c.space.Reserve(need)
@@ -116,7 +157,7 @@ func (c *contentStage) reserve(need int64) (func(), error) {
 // emission that has yielded: the page is the first one. (Two pages with one URL, second and body are equal as well. Then
 // the body is stored twice.) A page that waits gets its position in firsts, plus one. If
 // firsts is full, the page gets 0, and is stored as if its body were new.
-func (c *contentStage) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
+func (c *Store) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
 	first, action, at := old, drum.Keep, 0
 	for i := range run {
 		switch {
@@ -126,7 +167,7 @@ func (c *contentStage) apply(_ drum.Key, old []byte, exists bool, run []drum.Ite
 		case run[i].Op != drum.CheckUpdate:
 		case i == 0 && bytes.Equal(old, run[i].Value):
 			run[i].New = true
-		case at == 0 && int64(len(c.firsts)+len(first)) > c.plan.Content.BucketBytes:
+		case at == 0 && int64(len(c.firsts)+len(first)) > c.opt.Plan.Content.BucketBytes:
 		default:
 			if at == 0 {
 				at = len(c.firsts) + 1
@@ -143,135 +184,94 @@ func (c *contentStage) apply(_ drum.Key, old []byte, exists bool, run []drum.Ite
 }
 
 // first returns the value at a position that apply gave.
-func (c *contentStage) first(at uint64) []byte {
+func (c *Store) first(at uint64) []byte {
 	b := c.firsts[at-1:]
 	return b[2:][:binary.LittleEndian.Uint16(b)]
 }
 
-// bodyValue is the value of a body: the page that has it. Encoding: digest, Unix seconds (4 bytes, little-endian),
-// URL.
-type bodyValue struct {
-	digest [20]byte // of the payload, for a page that is stored
-	date   time.Time
-	url    []byte
-}
-
-func (v *bodyValue) append(dst []byte) []byte {
-	dst = append(dst, v.digest[:]...)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(v.date.Unix()))
-	return append(dst, v.url...)
-}
-
-var errContent = errors.New("crawl: damaged value in the store of contents")
-
-func (v *bodyValue) decode(b []byte) error {
-	if len(b) <= plan.ContentHead {
-		return errContent
-	}
-	copy(v.digest[:], b)
-	v.date = time.Unix(int64(binary.LittleEndian.Uint32(b[20:])), 0)
-	v.url = b[plan.ContentHead:]
-	return nil
-}
-
-// comparable reports whether the body of a response is compared.
-func (c *contentStage) comparable(w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
-	return c.opt.Output.ContentSeen != state.ContentOff && w.stores == state.ArchiveKeep && resp.Spill == nil && w.streamed == nil && !is.sitemap &&
-		len(resp.Body) >= leastContent && resp.Truncated == fetch.NotTruncated && resp.Flaws&decodeCut == 0 &&
-		len(rec.URL) <= maxContentURL
-}
-
-// body is what a worker knows of a page's body.
-type body struct {
-	compared bool // key is set
-	plain    bool // the payload is the body: it came without content coding
-	key      drum.Key
-	first    bodyValue // the page that had it first, if known
-	known    bool
-	value    []byte // memory of first.url
-}
-
-// look fills in w.body: the key of a body that is compared, and the page that had it lately. That page's
-// transaction has begun, so a checkpoint that has this page has that one too.
-func (c *contentStage) look(w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) error {
-	b := &w.body
-	b.compared, b.known = c.comparable(w, rec, resp, is), false
+// Look finds the key of a body that is compared, and the page that had it lately. That page's transaction has begun, so a
+// checkpoint that has this page has that one too. whole says that the response is to be stored as it came, and was decoded
+// to its end.
+func (c *Store) Look(b *Body, rec *weburl.Record, resp *fetch.Response, whole bool) error {
+	b.known = false
+	b.compared = c.opt.Seen != state.ContentOff && whole && resp.Spill == nil && len(resp.Body) >= Least &&
+		resp.Truncated == fetch.NotTruncated && len(rec.URL) <= maxContentURL
 	if !b.compared {
 		return nil
 	}
 	b.plain = len(resp.Header("Content-Encoding")) == 0
-	b.key = drum.Key(c.Hasher.BodyKey(resp.Body, b.plain))
+	b.key = drum.Key(c.saved.Hasher.BodyKey(resp.Body, b.plain))
 	if b.value, b.known = c.recent.get(b.value[:0], b.key); b.known {
 		return b.first.decode(b.value)
 	}
 	return nil
 }
 
-// send tells the store of a page. It is part of the page's transaction. waits means that the store has the page
+// Send tells the store of a page. It is part of the page's transaction. waits means that the store has the page
 // and will end it.
-func (c *contentStage) send(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) (waits bool, _ error) {
-	if !w.body.compared {
+func (c *Store) Send(tx *account.Tx, b *Body, p *Page) (waits bool, _ error) {
+	if !b.compared {
 		return false, nil
 	}
-	if w.body.known { // the store has the body
+	if b.known { // the store has the body
 		tx.Count(state.CountDuplicates, 1)
-		if c.opt.Output.Store {
+		if c.opt.Store {
 			tx.Count(state.CountRevisits, 1)
-			tx.Count(state.CountBytesRevisits, int64(len(resp.Body)))
+			tx.Count(state.CountBytesRevisits, int64(len(p.Resp.Body)))
 		}
 		return false, nil
 	}
-	v := bodyValue{date: resp.Start, url: rec.URL}
-	if c.opt.Output.Store {
+	v := bodyValue{date: p.Resp.Start, url: p.Rec.URL}
+	if c.opt.Store {
 		var err error
-		if v.digest, err = w.prepared.Digest(); err != nil {
+		if v.digest, err = p.Records.Digest(); err != nil {
 			return false, err
 		}
 	}
-	w.value = v.append(w.value[:0])
-	t := &w.tuple[0]
-	*t = drum.Tuple{Key: w.body.key, Op: drum.Update, Value: w.value}
+	b.own = v.append(b.own[:0])
+	t := &b.tuple[0]
+	*t = drum.Tuple{Key: b.key, Op: drum.Update, Value: b.own}
 	mu := &c.order[t.Key>>56]
 	mu.Lock()
 	defer mu.Unlock()
 	if c.filter == nil || c.filter.Add(t.Key) {
-		if waits = c.wrap(tx, w, rec, resp, is); waits {
-			t.Op, t.Aux = drum.CheckUpdate, w.aux
+		if waits = c.wrap(tx, b, p); waits {
+			t.Op, t.Aux = drum.CheckUpdate, b.aux
 			tx.Wake(c.merges)
 		}
 	} else {
-		c.recent.put(t.Key, w.value)
+		c.recent.put(t.Key, b.own)
 	}
-	return waits, c.content.Add(w.tuple[:])
+	return waits, c.Drum.Add(b.tuple[:])
 }
 
-// takesLinks reports whether the links of a page are sent in its transaction.
-func (c *contentStage) takesLinks(w *pageWorker, rec *weburl.Record, waits bool) bool {
-	return !(waits || w.body.known) || !c.holdsLinks(rec)
+// TakesLinks reports whether the links of a page are sent in its transaction.
+func (c *Store) TakesLinks(b *Body, rec *weburl.Record, waits bool) bool {
+	return !(waits || b.known) || !c.holdsLinks(rec)
 }
 
-// wrap puts what is needed to end the page into w.aux. It reports whether the store can hold it; otherwise the
+// wrap puts what is needed to end the page into b.aux. It reports whether the store can hold it; otherwise the
 // page is stored at once, and its body perhaps a second time.
-func (c *contentStage) wrap(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
+func (c *Store) wrap(tx *account.Tx, b *Body, p *Page) bool {
 	var wait state.Waiting
-	waiting := *rec
-	w.visit.apply(&waiting)
-	wait.Record, wait.Size = waiting.Append(nil), uint64(len(resp.Body))
-	if c.opt.Output.Store {
-		wait.Form, wait.Capture = c.output.Form(), w.prepared.AppendBinary(w.capture[:0])
-		w.capture = wait.Capture
+	waiting := *p.Rec
+	p.Visited(&waiting)
+	wait.Record, wait.Size = waiting.Append(nil), uint64(len(p.Resp.Body))
+	if c.opt.Store {
+		wait.Form, wait.Capture = c.output.Form(), p.Records.AppendBinary(b.capture[:0])
+		b.capture = wait.Capture
 	}
-	if e := c.fetchedEntry(w, rec, resp, is.body != contentOther); e != nil {
+	if e := p.Log(); e != nil {
 		wait.Log = e.Append(nil)
 	}
-	if c.holdsLinks(rec) {
-		wait.Links = c.seen.heldLinks(w.links)
+	if c.holdsLinks(p.Rec) {
+		wait.Links = c.others.HeldLinks(p.Links)
 	}
-	if len(wait.Capture)+len(wait.Log)+len(wait.Links)+len(wait.Record) > c.plan.Content.BufferBytes-contentSlack {
+	if len(wait.Capture)+len(wait.Log)+len(wait.Links)+len(wait.Record) > c.opt.Plan.Content.BufferBytes-contentSlack {
 		tx.Count(state.CountContentLarge, 1)
 		return false
 	}
-	w.aux = wait.Append(w.aux[:0])
+	b.aux = wait.Append(b.aux[:0])
 	return true
 }
 
@@ -280,13 +280,13 @@ const contentSlack = 256
 
 // holdsLinks reports whether the links of a page that waits are sent with the verdict. Those of seeds are sent
 // at once: an operator asked for them.
-func (c *contentStage) holdsLinks(rec *weburl.Record) bool {
-	return c.opt.Output.ContentSeen == state.ContentSkip && rec.Flags&weburl.FlagSeed == 0
+func (c *Store) holdsLinks(rec *weburl.Record) bool {
+	return c.opt.Seen == state.ContentSkip && rec.Flags&weburl.FlagSeed == 0
 }
 
 // emitSeen ends pages whose verdict has come.
-func (c *contentStage) emitSeen(results []drum.Result) error {
-	c.Hook("content")
+func (c *Store) emitSeen(results []drum.Result) error {
+	c.run.Hook("content")
 	for i := range results {
 		if err := c.end(&results[i]); err != nil {
 			return err
@@ -296,7 +296,7 @@ func (c *contentStage) emitSeen(results []drum.Result) error {
 }
 
 // end stores a page that has waited, in a transaction of its own: pages are large.
-func (c *contentStage) end(res *drum.Result) error {
+func (c *Store) end(res *drum.Result) error {
 	var wait state.Waiting
 	if err := wait.Decode(res.Aux); err != nil {
 		return err
@@ -329,8 +329,8 @@ func (c *contentStage) end(res *drum.Result) error {
 	} else if c.recent != nil && res.New {
 		c.recent.put(res.Key, res.Value)
 	}
-	return c.Transact(func(tx *account.Tx) error {
-		if err := c.deferrals.endVisit(tx, &rec, state.PlaceContent); err != nil {
+	return c.run.Transact(func(tx *account.Tx) error {
+		if err := c.others.EndVisit(tx, &rec, state.PlaceContent); err != nil {
 			return err
 		}
 		if known {
@@ -348,7 +348,7 @@ func (c *contentStage) end(res *drum.Result) error {
 			}
 		}
 		if len(wait.Links) > 0 {
-			if err := c.seen.sendHeld(tx, wait.Links, !known); err != nil {
+			if err := c.others.SendHeld(tx, wait.Links, !known); err != nil {
 				return err
 			}
 		}
@@ -369,7 +369,7 @@ func (c *contentStage) end(res *drum.Result) error {
 
 // capture decodes the records of a page. If its body was stored before, the response becomes a revisit record. A body
 // that was stored in another coding is stored again, since readers take it with the headers of this response.
-func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue) (revisit bool, _ error) {
+func (c *Store) capture(wait *state.Waiting, known bool, first *bodyValue) (revisit bool, _ error) {
 	if form := c.output.Form(); wait.Form != form {
 		return false, errContentForm
 	}
@@ -398,109 +398,60 @@ var errContentForm = fmt.Errorf("pages that wait for the check of their content 
 	state.ErrIncompatible)
 
 // due reports whether an early pass is due.
-func (c *contentStage) due() bool {
+func (c *Store) due() bool {
 	if c.passes.NothingLeft() {
 		return true
 	}
 	wait := max(contentEvery, contentDuty*time.Duration(c.passTook.Load()))
-	return c.Uptime()-time.Duration(c.passEnded.Load()) >= wait
+	return c.run.Uptime()-time.Duration(c.passEnded.Load()) >= wait
 }
 
-func (c *contentStage) waiting() int64 { return c.Accounts.In(state.PlaceContent) }
+func (c *Store) waiting() int64 { return c.run.Accounts.In(state.PlaceContent) }
 
-func (c *contentStage) pass(ctx context.Context, early bool) (int, error) {
+func (c *Store) pass(ctx context.Context, early bool) (int, error) {
 	began := time.Now()
-	n, err := c.content.Pass(ctx, early)
+	n, err := c.Drum.Pass(ctx, early)
 	c.passTook.Store(int64(time.Since(began)))
-	c.passEnded.Store(int64(c.Uptime()))
+	c.passEnded.Store(int64(c.run.Uptime()))
 	return n, err
 }
 
-func (c *contentStage) openMerger() {
-	c.passEnded.Store(int64(c.Uptime()))
+// Open makes the Store ready for a run, once Drum is open.
+func (c *Store) Open(m *state.Manifest) error {
+	c.passEnded.Store(int64(c.run.Uptime()))
 	c.merges = &pass.Merger{
-		Passes: c.passes, Name: state.NameContent, Pass: c.pass, Full: c.content.Full, Pending: c.waiting, Keys: c.content.Keys,
-		Bytes: pass.PendingBytes(c.content),
-		Cost:  func() time.Duration { return c.content.Stats().PredictedEarly },
+		Passes: c.passes, Name: state.NameContent, Pass: c.pass, Full: c.Drum.Full, Pending: c.waiting, Keys: c.Drum.Keys,
+		Bytes: pass.PendingBytes(c.Drum),
+		Cost:  func() time.Duration { return c.Drum.Stats().PredictedEarly },
 		Early: c.due, Starving: func() bool { return false }, Wake: c.wakeContent,
 	}
+	return c.fill(m)
 }
 
-func (c *contentStage) mergeContent(ctx context.Context) error {
+// Run runs the passes of the store until ctx ends.
+func (c *Store) Run(ctx context.Context) error {
 	return c.passes.Run(ctx, c.merges)
 }
 
-// finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next run
+// Finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next run
 // ends them.
-func (c *contentStage) finish() error {
-	if c.waiting() == 0 || c.content.Stats().PredictedEarly > contentLastPass {
+func (c *Store) Finish() error {
+	if c.waiting() == 0 || c.Drum.Stats().PredictedEarly > contentLastPass {
 		return nil
 	}
-	if _, err := c.content.Pass(context.Background(), true); err != nil && !errors.Is(err, space.ErrNoRoom) {
+	if _, err := c.Drum.Pass(context.Background(), true); err != nil && !errors.Is(err, space.ErrNoRoom) {
 		return err
 	}
 	return nil
 }
 
-// heldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges. Their
-// counters are those of the page's transaction.
-func (s *seenStage) heldLinks(b *admit.Batch) []byte {
-	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
-	clear(b.Seen)
-	b.Code()
-	if len(b.Tuples)+len(b.Edges) == 0 {
-		return nil
-	}
-	text := func(t *drum.Tuple) []byte { return t.Aux }
-	dst := state.AppendTuples(nil, b.Tuples, text)
-	dst = state.AppendTuples(dst, b.Names.Tuples, func(t *drum.Tuple) []byte { return t.Value })
-	for _, e := range b.Edges {
-		dst = binary.LittleEndian.AppendUint64(dst, e.From)
-		dst = binary.LittleEndian.AppendUint64(dst, e.To)
-	}
-	return dst
-}
+// BufferedBytes implements space.Store.
+func (c *Store) BufferedBytes() int64 { return c.opt.Plan.Content.BufferedIn(c.Drum) }
 
-// sendHeld sends links of heldLinks if take is true, and counts them as not taken otherwise.
-func (s *seenStage) sendHeld(tx *account.Tx, held []byte, take bool) error {
-	var links, names []drum.Tuple
-	rest, err := state.EachTuple(held, func(key drum.Key, text []byte) {
-		links = append(links, drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: text})
-	})
-	if err != nil {
-		return err
+// UnsavedBytes implements space.Store.
+func (c *Store) UnsavedBytes() int64 {
+	if c.Drum == nil {
+		return 0
 	}
-	if !take {
-		tx.Count(state.CountLinksDuplicate, int64(len(links)))
-		return nil
-	}
-	if s.drains() {
-		tx.Count(state.CountLinksDraining, int64(len(links)))
-		return nil
-	}
-	if rest, err = state.EachTuple(rest, func(key drum.Key, text []byte) {
-		names = append(names, drum.Tuple{Key: key, Op: drum.CheckUpdate, Value: text})
-	}); err != nil {
-		return err
-	}
-	if len(links) > 0 {
-		if err := s.urlSeen.Add(links); err != nil {
-			return err
-		}
-		tx.Count(state.CountLinksChecked, int64(len(links)))
-		s.seenMeter.added.Add(int64(len(links)))
-		tx.Wake(s.merges)
-	}
-	if err := s.sendNames(&admit.Names{Tuples: names}, tx); err != nil {
-		return err
-	}
-	var edges []star.Edge
-	for ; len(rest) >= 16; rest = rest[16:] {
-		edges = append(edges, star.Edge{From: binary.LittleEndian.Uint64(rest), To: binary.LittleEndian.Uint64(rest[8:])})
-	}
-	if len(edges) == 0 {
-		return nil
-	}
-	tx.Count(state.CountEdges, int64(len(edges)))
-	return s.budgets.addEdges(edges)
+	return c.Drum.UnsavedBytes()
 }

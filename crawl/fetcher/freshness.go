@@ -1,4 +1,4 @@
-package crawl
+package fetcher
 
 import (
 	"bytes"
@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/health"
 )
 
-// freshness returns how long a response stays fresh in a private cache (RFC
+// Freshness returns how long a response stays fresh in a private cache (RFC
 // 9111): max-age, or Expires minus Date, each minus Age. It returns 0 for no-store, no-cache and expired
 // responses. It ignores s-maxage, which is for shared caches, and must-revalidate, since RFC 9309 2.4
 // allows an old copy while the site is unreachable. said is false if the headers give no lifetime.
 //
 // robots.Outcome limits the lifetime to MinLifetime … Lifetime: RFC 9309 allows no copy older than a day,
 // and a request for each URL would burden the site more than rules that are an hour old.
-func freshness(resp *fetch.Response, now time.Time) (lifetime time.Duration, known bool) {
+func Freshness(resp *fetch.Response, now time.Time) (lifetime time.Duration, known bool) {
 	control := false
 	resp.EachHeader("Cache-Control", func(value []byte) bool {
 		for part := range bytes.SplitSeq(value, []byte(",")) {
@@ -72,4 +73,20 @@ func deltaSeconds(v []byte) (time.Duration, bool) {
 		n = 1 << 31
 	}
 	return time.Duration(n) * time.Second, true
+}
+
+// RetryAfter parses the Retry-After header (RFC 9110 10.2.3): seconds or a date. It returns 0 if there is
+// none.
+func RetryAfter(resp *fetch.Response, now time.Time) time.Duration {
+	v := string(bytes.TrimSpace(resp.Header("Retry-After")))
+	if v == "" {
+		return 0
+	}
+	if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+		return max(0, min(time.Duration(min(n, 1<<31))*time.Second, health.MaxRetryAfter))
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, min(t.Sub(now), health.MaxRetryAfter))
+	}
+	return 0
 }

@@ -1,4 +1,4 @@
-package crawl
+package contents
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package crawl
+package fetcher
 
 import (
 	"errors"
@@ -26,10 +26,10 @@ func answerTime(resp *fetch.Response, err error) time.Duration {
 // failures other than ours, 429 and 5xx, refusals, a request to wait, and a body that did not arrive in full. A
 // failure counts before it is confirmed: to be slower for a while costs little. The verdict of package health
 // adds a back-off, which is strain as well.
-func (o *Options) signOf(resp *fetch.Response, err error) polite.Sign {
+func (f *Fetcher) signOf(resp *fetch.Response, err error) polite.Sign {
 	var fe *fetch.Error
 	switch {
-	case !o.Politeness.AdaptiveDelay:
+	case !f.opt.AdaptiveDelay:
 		return polite.Unclear
 	case err == nil && (!health.KindOf(resp.Status).Good() || outage.CutOff(resp) ||
 		resp.Truncated == fetch.TruncatedTime || resp.Header("Retry-After") != nil):

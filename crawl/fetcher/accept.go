@@ -1,12 +1,16 @@
-package crawl
+package fetcher
 
 import (
+	"bytes"
+
 	"errors"
 	"fmt"
 	"strings"
 
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
+	"drumbeat/internal/sitemap"
 	"drumbeat/parse"
 )
 
@@ -34,7 +38,7 @@ func assetTypes() []string {
 		"application/octet-stream"}
 }
 
-func newAcceptor(accept []string, caps []BodyCap) (*acceptor, error) {
+func newAcceptor(accept []string, caps []options.BodyCap) (*acceptor, error) {
 	a := &acceptor{}
 	var faults []error
 	for _, text := range accept {
@@ -58,7 +62,7 @@ func newAcceptor(accept []string, caps []BodyCap) (*acceptor, error) {
 }
 
 // CheckBodies returns the errors in Options.Network.Accept and Options.Network.BodyCaps.
-func CheckBodies(accept []string, caps []BodyCap) error {
+func CheckBodies(accept []string, caps []options.BodyCap) error {
 	_, err := newAcceptor(accept, caps)
 	return err
 }
@@ -105,7 +109,7 @@ func (a *acceptor) limit(resp *fetch.Response, begin []byte) int64 {
 			return fetch.NoBody
 		case begin == nil && len(resp.Header("Content-Encoding")) == 0:
 			return fetch.LookFirst
-		case begin != nil && !looksLikePage(resp, mime, begin) && !(a.sitemaps && isSitemapProper(begin)):
+		case begin != nil && !LooksLikePage(resp, mime, begin) && !(a.sitemaps && IsSitemap(begin)):
 			return fetch.NoBody
 		}
 	}
@@ -127,7 +131,7 @@ func (a *acceptor) accepts(mime string) bool {
 	return len(a.patterns) == 0
 }
 
-// maybePage reports whether looksLikePage can return true for a type.
+// maybePage reports whether LooksLikePage can return true for a type.
 func maybePage(mime string) bool {
 	switch mime {
 	case "application/xml", "text/xml", "text/plain", "application/octet-stream",
@@ -137,9 +141,9 @@ func maybePage(mime string) bool {
 	return false
 }
 
-// looksLikePage reports whether the bytes of a body with another type, or none, are those of a page. It
+// LooksLikePage reports whether the bytes of a body with another type, or none, are those of a page. It
 // respects X-Content-Type-Options: nosniff.
-func looksLikePage(resp *fetch.Response, mime string, body []byte) bool {
+func LooksLikePage(resp *fetch.Response, mime string, body []byte) bool {
 	return parse.SniffPage(mime, body, func() bool { return isNoSniff(resp) })
 }
 
@@ -156,4 +160,15 @@ func AcceptHeader(accept []string) string {
 		}
 	}
 	return strings.Join(append(append([]string{"text/html", "application/xhtml+xml"}, types...), "*/*;q=0.8"), ",")
+}
+
+func isNoSniff(resp *fetch.Response) bool {
+	first, _, _ := bytes.Cut(resp.Header("X-Content-Type-Options"), []byte(","))
+	return bytes.EqualFold(bytes.TrimSpace(first), []byte("nosniff"))
+}
+
+// IsSitemap reports whether a body is a sitemap in XML, or an index of them.
+func IsSitemap(body []byte) bool {
+	form := sitemap.Sniff(body)
+	return form == sitemap.URLSet || form == sitemap.Index
 }

@@ -1,0 +1,75 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/drum"
+	"drumbeat/star"
+	"drumbeat/state"
+)
+
+// HeldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges. Their
+// counters are those of the page's transaction.
+func (s *seenStage) HeldLinks(b *admit.Batch) []byte {
+	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
+	clear(b.Seen)
+	b.Code()
+	if len(b.Tuples)+len(b.Edges) == 0 {
+		return nil
+	}
+	text := func(t *drum.Tuple) []byte { return t.Aux }
+	dst := state.AppendTuples(nil, b.Tuples, text)
+	dst = state.AppendTuples(dst, b.Names.Tuples, func(t *drum.Tuple) []byte { return t.Value })
+	for _, e := range b.Edges {
+		dst = binary.LittleEndian.AppendUint64(dst, e.From)
+		dst = binary.LittleEndian.AppendUint64(dst, e.To)
+	}
+	return dst
+}
+
+// SendHeld sends links of HeldLinks if take is true, and counts them as not taken otherwise.
+func (s *seenStage) SendHeld(tx *account.Tx, held []byte, take bool) error {
+	var links, names []drum.Tuple
+	rest, err := state.EachTuple(held, func(key drum.Key, text []byte) {
+		links = append(links, drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: text})
+	})
+	if err != nil {
+		return err
+	}
+	if !take {
+		tx.Count(state.CountLinksDuplicate, int64(len(links)))
+		return nil
+	}
+	if s.drains() {
+		tx.Count(state.CountLinksDraining, int64(len(links)))
+		return nil
+	}
+	if rest, err = state.EachTuple(rest, func(key drum.Key, text []byte) {
+		names = append(names, drum.Tuple{Key: key, Op: drum.CheckUpdate, Value: text})
+	}); err != nil {
+		return err
+	}
+	if len(links) > 0 {
+		if err := s.urlSeen.Add(links); err != nil {
+			return err
+		}
+		tx.Count(state.CountLinksChecked, int64(len(links)))
+		s.seenMeter.added.Add(int64(len(links)))
+		tx.Wake(s.merges)
+	}
+	if err := s.sendNames(&admit.Names{Tuples: names}, tx); err != nil {
+		return err
+	}
+	var edges []star.Edge
+	for ; len(rest) >= 16; rest = rest[16:] {
+		edges = append(edges, star.Edge{From: binary.LittleEndian.Uint64(rest), To: binary.LittleEndian.Uint64(rest[8:])})
+	}
+	if len(edges) == 0 {
+		return nil
+	}
+	tx.Count(state.CountEdges, int64(len(edges)))
+	return s.budgets.addEdges(edges)
+}
