@@ -113,8 +113,8 @@ func TestEnvironment(t *testing.T) {
 		cmdtest.Parse(t, &c, args...)
 		return c
 	}
-	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay != 7*time.Second || c.MaxPages.All != 6 {
-		t.Errorf("got %v and %d, want 7s and 6", *c.HostDelay, c.MaxPages.All)
+	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay.Usual != 7*time.Second || c.MaxPages.All != 6 {
+		t.Errorf("got %v and %d, want 7s and 6", *c.HostDelay.Usual, c.MaxPages.All)
 	}
 	if c := parse("demo"); c.Demo.HostDelay != 10*time.Millisecond {
 		t.Errorf("demo: got %v, want 10ms", c.Demo.HostDelay)

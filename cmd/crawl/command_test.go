@@ -50,15 +50,15 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--budget-queue=-1"}, "budget-queue"},
 		{[]string{"--guards=length=10"}, "--guards: length=10: want a whole number, 100 to 3500, as in length=2083"},
 		{[]string{"--guards=repeats=1e9"}, "--guards: repeats=1e9: want a whole number, at most 3500, as in repeats=3"},
-		{[]string{"--timeout=1"}, "missing unit in duration"},
-		{[]string{"--host-delay=-1s"}, "--host-delay -1s is negative"},
-		{[]string{"--host-delay=1s", "--host-delay-min=2s"}, "--host-delay-min 2s is more than --host-delay 1s"},
+		{[]string{"--timeout=1"}, "want a duration"},
+		{[]string{"--host-delay=-1s"}, "--host-delay: -1s: want a duration"},
+		{[]string{"--host-delay=1s,min=2s"}, "--host-delay: min=2s is more than 1s"},
 		{[]string{"--contact="}, "--contact is missing"},
 		{[]string{"--contact=a\nb"}, "is not allowed in a header"},
 		{[]string{"--agent=my bot"}, "letters, - and _ only"},
 		{[]string{"--agent=bot2"}, "letters, - and _ only"},
 		{[]string{"--agent=IrlBot"}, "IRLbot was another crawler"},
-		{[]string{"--tls=maybe"}, `--tls must be one of "record","require"`},
+		{[]string{"--tls=maybe"}, `--tls: maybe: want record or require, as in record`},
 		{[]string{"--scope=site"}, "--scope must be one of"},
 		{[]string{"--warc-level=0"}, `--warc-level must be one of "fast","1"`},
 		{[]string{"--ip=5"}, "--ip must be one of"},
@@ -154,14 +154,14 @@ func TestPrintConfig(t *testing.T) {
 	file := cmdtest.File(t, "c.toml", "contact = \"a@example.org\"\nresolver = [\"192.0.2.1\", \"[2001:db8::1]:5353\"]\n")
 	out, errs := wantExit(t, term.ExitDone, "", "crawl", "--seeds=-", "--config="+file, "--preset=survey", `--dir=a \d"ir`, "--dir=b\\,c",
 		"--ram=300MiB", "--disk=5GB", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host", "--drum-buffer=64KiB", "--max-depth=0",
-		"--cache-ram=0", "--max-pages=1e6", "--no-archive-dns", "--max-redirects=20", "--print-config")
+		"--cache-ram=0", "--max-pages=1e6", "--store=none,dns=off", "--max-redirects=20", "--print-config")
 	if errs != "" {
 		t.Errorf("got %q on standard error", errs)
 	}
-	for _, want := range []string{"# host-delay = \"2s\"  # computed", "max-depth = 0  # command line", "cache-ram = \"0B\"  # command line",
+	for _, want := range []string{"# host-delay = \"2s,min=1s\"  # computed", "max-depth = 0  # command line", "cache-ram = \"0B\"  # command line",
 		`dir = ["a \\d\"ir", "b,c"]  # command line`, `resolver = ["192.0.2.1:53", "[2001:db8::1]:5353"]  # ` + file + ":2",
-		`contact = "a@example.org"  # ` + file + ":1", `store = "none"  # preset survey`, `connections = "77"  # command line`,
-		"max-pages = 1000000  # command line", "archive-dns = false  # command line"} {
+		`contact = "a@example.org"  # ` + file + ":1", `connections = "77"  # command line`,
+		"max-pages = 1000000  # command line", "store = \"none,dns=off\"  # command line"} {
 		if !strings.Contains(out, want+"\n") {
 			t.Errorf("lacks %s:\n%s", want, out)
 		}

@@ -42,6 +42,8 @@ func (c *Command) Options() crawl.Options {
 	c.resourceFlags.apply(&o.Limits, &o.Disk)
 	c.Drum.Apply(&o.Drum)
 	c.outputFlags.apply(&o.Output)
+	meta := &c.RobotsMeta.RobotsMeta
+	o.Output.NoArchive, o.Output.NoIndex = state.Archive(meta.NoArchive), state.Archive(meta.NoIndex)
 	o.Observe = crawl.ObserveOptions{HistoryBytes: int64(c.HistoryBytes), TraceLinks: c.TraceLinks,
 		TraceLimit: int64(c.TraceLimit), TimeZone: c.TimeZone.Location}
 	o.Admission.MaxPagesPerPLD, o.Health.MaxPagesPerHost = uint32(c.MaxPages.PLD), int64(c.MaxPages.Host)

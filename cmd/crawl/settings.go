@@ -42,16 +42,11 @@ func (c *Command) checkDelays() error {
 		flag    string
 		v       *time.Duration
 		nonzero bool
-	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false},
-		{"robots-forget", &c.RobotsForget, false}, {"host-delay", c.HostDelay, false},
-		{"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
-		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false},
-		{"pld-delay-min", c.PLDDelayMin, false},
+	}{{"robots-wait", &c.RobotsWait, false},
 		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false},
 		{"outage-patience", &c.OutagePatience, false}, {"linger", &c.Linger, false},
 		{"checkpoint-every", &c.CheckpointEvery, true}, {"roll-every", &c.RollEvery, false},
-		{"connect-timeout", &c.ConnectTimeout, true},
-		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
+	} {
 		switch {
 		case d.v == nil:
 		case *d.v < 0:
@@ -85,7 +80,7 @@ func (c *Command) checkNumbers() error {
 	for _, s := range []struct {
 		flag string
 		v    *flags.Size
-	}{{"ram", c.RAM}, {"disk", c.Disk}, {"sitemap-body", c.SitemapBody}} {
+	}{{"ram", c.RAM}, {"disk", c.Disk}} {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
@@ -149,14 +144,14 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 	if who := c.Who.Complete(); who != "" {
 		note("WARNING: %s", who)
 	}
-	if c.HostDelay == nil {
-		c.HostDelay = new(flags.DefaultHostDelay)
+	if c.HostDelay.Usual == nil {
+		c.HostDelay.Usual = new(flags.DefaultHostDelay)
 		if c.Scope != "all" {
-			*c.HostDelay = 2 * time.Second
+			*c.HostDelay.Usual = 2 * time.Second
 		}
 	}
 	if c.Scope != "all" {
-		note("scope %s: budgets are off, the delay between requests to a host is %s", c.Scope, human.Duration(*c.HostDelay))
+		note("scope %s: budgets are off, the delay between requests to a host is %s", c.Scope, human.Duration(*c.HostDelay.Usual))
 	}
 	if err := c.Delays.Complete(); err != nil {
 		return nil, term.Usage(err)
@@ -235,11 +230,11 @@ func (c *Command) ramFor(most int64, why *string) int64 {
 	return int64(ram) >> 20 << 20
 }
 
-// defaultSitemapBody is the default of --sitemap-body if RAM suffices. 50,000 URLs, the limit of a sitemap,
+// defaultSitemapBody is the default of the part sitemap of --max-body if RAM suffices. 50,000 URLs, the limit of a sitemap,
 // take half of it.
 const defaultSitemapBody = 10 << 20
 
-// maxSitemapBody bounds --sitemap-body, in bytes: RAM holds a sitemap as a whole.
+// maxSitemapBody bounds this part, in bytes: RAM holds a sitemap as a whole.
 const maxSitemapBody = 1 << 30
 
 // sitemapBytes returns the maximum size of a sitemap. It must fit into the part of the bodies' RAM that a
@@ -250,12 +245,11 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		l := crawl.SitemapLimits(limits, int(n))
 		return l.MemoryBytes() <= room
 	}
-	if c.SitemapBody != nil {
-		if n := int64(*c.SitemapBody); n <= maxSitemapBody && fits(n) {
+	if c.MaxBody.Sitemap != nil {
+		if n := int64(*c.MaxBody.Sitemap); n <= maxSitemapBody && fits(n) {
 			return int(n), nil
 		}
-		return 0, fmt.Errorf("--sitemap-body %v is too large for --ram: one body may take %v; raise --ram or lower "+
-			"--sitemap-body", *c.SitemapBody, flags.Size(room))
+		return 0, fmt.Errorf("--max-body: sitemap=%v is too large for --ram: one body may take %v; raise --ram or lower it", *c.MaxBody.Sitemap, flags.Size(room))
 	}
 	n := int64(defaultSitemapBody)
 	held := int64(limits.HeldBytes)

@@ -22,7 +22,7 @@ type Planned struct {
 	URLBytes     Size     `group:"what" name:"url-bytes" placeholder:"SIZE" default:"110B"`
 	TextRatio    Fraction `group:"what" placeholder:"N" default:"4"`
 	Misses       Fraction `group:"what" placeholder:"SHARE" default:"0"`
-	Store        string   `group:"what" common:"" enum:"warc,none" default:"warc"`
+	Store        Store    `group:"what" common:"" type:"parts" placeholder:"KIND"`
 	PageBytes    Size     `group:"what" common:"" placeholder:"SIZE" default:"6kB"`
 	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors"`
 
@@ -43,6 +43,13 @@ type Planned struct {
 	DiskRate    *Size        `group:"machine" common:"" placeholder:"SIZE"`
 	MaxRate     *Count       `group:"machine" common:"" placeholder:"N"`
 	Drum
+}
+
+// Store says what is stored of the responses, and of what else.
+type Store struct {
+	Kind   string `part:"" enum:"warc,none" default:"warc"`
+	Robots bool   `part:"robots" default:"on"`
+	DNS    bool   `part:"dns" default:"on"`
 }
 
 // Load returns the properties of the web and the machine that the flags set, for the largest node of several.
@@ -112,7 +119,7 @@ func (p *Planned) Options() (crawl.Options, error) {
 		Limits:  crawl.LimitsOptions{RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk)},
 		Network: crawl.NetworkOptions{Connections: int(p.Connections.Most())},
 		Budgets: crawl.BudgetsOptions{QueuesMax: int(p.QueuesMax)},
-		Output:  crawl.OutputOptions{Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
+		Output:  crawl.OutputOptions{Store: p.Store.Kind == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
 	p.Drum.Apply(&o.Drum)
 	if p.Nodes == 1 {
 		return o, nil
