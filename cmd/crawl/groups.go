@@ -103,20 +103,24 @@ func (f *netFlags) apply(o *crawl.NetworkOptions) {
 
 // budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
 type budgetFlags struct {
-	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper"`
-	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10"`
-	BudgetQueue   flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
-	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
-	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000"`
-	Trusted       string      `group:"budget" placeholder:"FILE"`
-	TrapScore     string      `group:"budget" enum:"off,on" default:"off"`
-	QueuesMax     flags.Count `group:"budget" placeholder:"N" default:"1024"`
+	Budget budget `group:"budget" type:"parts" placeholder:"POLICY"`
+}
+
+type budget struct {
+	Policy  string      `part:"" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper"`
+	Default flags.Count `part:"default" default:"10" least:"1" most:"16777215" placeholder:"PAGES"`
+	Queue   flags.Count `part:"queue" default:"10000" most:"1e9" placeholder:"PAGES"`
+	Max     flags.Count `part:"max" default:"10000" least:"1" most:"16777215" placeholder:"PAGES"`
+	Ranks   flags.Count `part:"ranks" default:"10000" least:"1" most:"1048576" placeholder:"PLDS"`
+	Trusted string      `part:"trusted" placeholder:"FILE"`
+	Traps   bool        `part:"traps"`
 }
 
 func (c *budgetFlags) apply(o *crawl.BudgetsOptions) {
-	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(c.Budget), uint32(c.BudgetDefault), uint32(c.BudgetMax)
-	o.Ranks, o.QueuesMax, o.Trusted, o.TrapScore = int(c.BudgetRanks), int(c.QueuesMax), c.Trusted, c.TrapScore == "on"
-	if o.QueuePages = int64(c.BudgetQueue); o.QueuePages == 0 {
+	b := &c.Budget
+	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(b.Policy), uint32(b.Default), uint32(b.Max)
+	o.Ranks, o.Trusted, o.TrapScore = int(b.Ranks), b.Trusted, b.Traps
+	if o.QueuePages = int64(b.Queue); o.QueuePages == 0 {
 		o.QueuePages = crawl.Unlimited
 	}
 }
@@ -141,18 +145,13 @@ func (c *resourceFlags) apply(limits *crawl.LimitsOptions, o *crawl.DiskOptions)
 
 // outputFlags say what is stored, and how.
 type outputFlags struct {
-	Store       flags.Store `group:"output" type:"parts" placeholder:"KIND"`
-	ContentSeen string      `group:"output" enum:"off,record,skip" default:"record"`
-	Simhash     bool        `group:"output"`
-	WARCFormat  string      `group:"output" name:"warc-format" enum:"gz,zst" default:"gz"`
-	WARCDict    string      `group:"output" name:"warc-dict" placeholder:"FILE|none" default:"none"`
-
-	WARCLevel string `group:"output" name:"warc-level" enum:"fast,1,2,3,4,5,6,7,8,9" placeholder:"LEVEL" default:"fast"`
-
+	Store           flags.Store   `group:"output" type:"parts" placeholder:"KIND"`
+	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
+	Simhash         bool          `group:"output"`
+	WARC            warcForm      `group:"output" name:"warc" type:"parts" placeholder:"FORMAT"`
 	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
 	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors"`
 	TraceLinks      string        `group:"output" placeholder:"FILE"`
-	TraceLimit      flags.Size    `group:"output" placeholder:"SIZE" default:"8GiB"`
 	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s"`
 	RollEvery       time.Duration `group:"output" placeholder:"DURATION" default:"1h"`
 	PrivateSuffixes bool          `group:"output"`
@@ -162,12 +161,19 @@ func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	o.Store, o.ContentSeen, o.Simhash = c.Store.Kind == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
 	o.RollEvery, o.ArchiveRobots, o.ArchiveDNS, o.OutMode = c.RollEvery, c.Store.Robots, c.Store.DNS, c.OutMode.Wide()
 	o.CrawlLog, o.WARCFormat, o.WARCLevel = state.LogLevel(c.CrawlLog), warc.Gzip, warc.LevelFast
-	if c.WARCFormat == "zst" {
+	if c.WARC.Format == "zst" {
 		o.WARCFormat = warc.Zstd
 	}
-	if c.WARCLevel != "fast" { // a digit: Kong has checked it
-		o.WARCLevel = int(c.WARCLevel[0] - '0')
+	if c.WARC.Level != "fast" { // a digit: the parser has checked it
+		o.WARCLevel = int(c.WARC.Level[0] - '0')
 	}
+}
+
+// warcForm is the compression of WARC files.
+type warcForm struct {
+	Format string `part:"" enum:"gz,zst" default:"gz"`
+	Level  string `part:"level" enum:"fast,1,2,3,4,5,6,7,8,9" default:"fast"`
+	Dict   string `part:"dict" placeholder:"FILE"`
 }
 
 // reportFlags select what is printed.

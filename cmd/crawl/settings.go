@@ -16,8 +16,6 @@ import (
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
 	"drumbeat/internal/human"
-	"drumbeat/internal/linktrace"
-	"drumbeat/star"
 	"drumbeat/state/history"
 )
 
@@ -65,17 +63,15 @@ func (c *Command) checkNumbers() error {
 		flag        string
 		v           flags.Count
 		least, most int64
-	}{{"budget-default", c.BudgetDefault, 1, star.MaxBudget},
-		{"budget-max", c.BudgetMax, int64(c.BudgetDefault), star.MaxBudget}, {"budget-ranks", c.BudgetRanks, 1, 1 << 20},
-		{"budget-queue", c.BudgetQueue, 0, 1e9}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
+	}{{"retries", c.Retries, 0, 200},
 		{"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", flags.OrZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
-	if n := c.QueuesMax; n&(n-1) != 0 {
-		return fmt.Errorf("--queues-max %d: must be a power of 2", n)
+	if b := &c.Budget; b.Max < b.Default {
+		return fmt.Errorf("--budget: max=%d is less than default=%d", b.Max, b.Default)
 	}
 	for _, s := range []struct {
 		flag string
@@ -87,9 +83,6 @@ func (c *Command) checkNumbers() error {
 	}
 	if c.HistoryBytes != 0 && c.HistoryBytes < history.MinBytes {
 		return fmt.Errorf("--history-bytes %v: must be 0 or at least %v", c.HistoryBytes, flags.Size(history.MinBytes))
-	}
-	if c.TraceLinks != "" && c.TraceLimit < linktrace.MinLimitBytes {
-		return fmt.Errorf("--trace-limit %v: must be at least %v", c.TraceLimit, flags.Size(linktrace.MinLimitBytes))
 	}
 	if err := errors.Join(c.Delays.CheckRates(), c.Health.Check()); err != nil {
 		return err

@@ -89,13 +89,13 @@ func TestPorts(t *testing.T) {
 // TestZeroIsNotDefault: a flag for which 0 has a meaning keeps the value 0.
 func TestZeroIsNotDefault(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
-	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0", "--cache-ram=0")
+	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0", "--drum=cache=0")
 	notes, err := c.Complete(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *c.HostDelay.Usual != 0 || *c.HostDelay.Least != 0 || *c.ServerDelay.Usual != 0 || *c.ServerDelay.Least != 0 || c.Retries != 0 ||
-		*c.MaxDepth != 0 || c.Linger != 0 || *c.CacheRAM != 0 || *c.PLDDelay.Usual != 0 || *c.NetworkRate != 0 || *c.NetworkConnections != 0 ||
+		*c.MaxDepth != 0 || c.Linger != 0 || *c.Geometry.Cache != 0 || *c.PLDDelay.Usual != 0 || *c.NetworkRate != 0 || *c.NetworkConnections != 0 ||
 		*c.HostDelayFactor != 0 {
 		t.Errorf("got %+v, want zeros", c)
 	}
@@ -179,7 +179,7 @@ func TestReferenceFlag(t *testing.T) {
 // TestCrawlReserves: the number of reserved descriptors follows from the flags.
 func TestCrawlReserves(t *testing.T) {
 	m := term.Machine{Descriptors: 1024}
-	c := parseCrawl(t, "--dir", "a", "--dir", "b", "--drum-workers", "64", "--direct-io")
+	c := parseCrawl(t, "--dir", "a", "--dir", "b", "--drum", "workers=64", "--direct-io")
 	if n, _ := c.reserve(m).Connections(10_000); n != 1024-(64+2*(2*(3*64+8)+6)) {
 		t.Errorf("64 workers, 2 directories: %d connections", n)
 	}

@@ -125,6 +125,6 @@ func (d *Delays) CheckRates() error {
 func (d *Delays) Apply(o *crawl.PolitenessOptions) {
 	*o = crawl.PolitenessOptions{HostDelay: *d.HostDelay.Usual, HostDelayMin: *d.HostDelay.Least,
 		ServerDelay: *d.ServerDelay.Usual, ServerDelayMin: *d.ServerDelay.Least, PLDDelay: *d.PLDDelay.Usual,
-		PLDDelayMin: *d.PLDDelay.Least, NetworkRate: *d.NetworkRate, NetworkConnections: int(*d.NetworkConnections), MaxCrawlDelay: d.MaxCrawlDelay, HostDelayFactor: *d.HostDelayFactor,
-		AdaptiveDelay: d.AdaptiveDelay}
+		PLDDelayMin: *d.PLDDelay.Least, NetworkRate: *d.NetworkRate, NetworkConnections: int(*d.NetworkConnections),
+		MaxCrawlDelay: d.MaxCrawlDelay, HostDelayFactor: *d.HostDelayFactor, AdaptiveDelay: d.AdaptiveDelay}
 }

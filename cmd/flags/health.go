@@ -27,8 +27,8 @@ type giveUp struct {
 	Refusals Count `part:"refusals" default:"10" most:"10000"`
 }
 
-// robotsForget is the time for which a host is remembered that nothing asks for. The paper expunges such hosts, without a
-// figure; 30 days are a season of crawling, and as long as RobotsWait.
+// robotsForget is the time for which a host is remembered that nothing asks for. The paper expunges such hosts, but
+// has no figure; 30 days are as long as the default of RobotsWait.
 const robotsForget = 720 * time.Hour
 
 // Check returns the first fault. It does not check for negative durations: the crawl command does, for all

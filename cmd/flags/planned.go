@@ -39,7 +39,6 @@ type Planned struct {
 	Disk        *Size        `group:"machine" common:"" placeholder:"SIZE"`
 	KeepFree    *Size        `group:"machine" common:"" placeholder:"SIZE"`
 	Connections *Connections `group:"machine" placeholder:"N"`
-	QueuesMax   Count        `group:"machine" placeholder:"N" default:"1024"`
 	DiskRate    *Size        `group:"machine" common:"" placeholder:"SIZE"`
 	MaxRate     *Count       `group:"machine" common:"" placeholder:"N"`
 	Drum
@@ -72,14 +71,10 @@ func (p *Planned) Check() error {
 		{"url-bytes", p.URLBytes == 0}, {"text-ratio", p.TextRatio == 0}, {"page-bytes", p.PageBytes == 0},
 		{"disk-rate", p.DiskRate != nil && *p.DiskRate == 0},
 		{"max-rate", p.MaxRate != nil && *p.MaxRate == 0}, {"ram", p.RAM != nil && *p.RAM == 0},
-		{"disk", p.Disk != nil && *p.Disk == 0},
-		{"queues-max", p.QueuesMax == 0}} {
+		{"disk", p.Disk != nil && *p.Disk == 0}} {
 		if f.zero {
 			return fmt.Errorf("--%s can't be 0", f.flag)
 		}
-	}
-	if n := p.QueuesMax; n > 1<<20 || n&(n-1) != 0 {
-		return fmt.Errorf("--queues-max %d: must be a power of 2 up to %d", n, 1<<20)
 	}
 	if p.Nodes < 1 || p.Nodes > cluster.MaxNodes {
 		return fmt.Errorf("--nodes %d: must be between 1 and %d", p.Nodes, cluster.MaxNodes)
@@ -118,7 +113,6 @@ func (p *Planned) Options() (crawl.Options, error) {
 		KeepFree: int64(OrZero(p.KeepFree))},
 		Limits:  crawl.LimitsOptions{RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk)},
 		Network: crawl.NetworkOptions{Connections: int(p.Connections.Most())},
-		Budgets: crawl.BudgetsOptions{QueuesMax: int(p.QueuesMax)},
 		Output:  crawl.OutputOptions{Store: p.Store.Kind == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
 	p.Drum.Apply(&o.Drum)
 	if p.Nodes == 1 {
