@@ -54,7 +54,8 @@ func (h *hookFlags) options() *hook.Options {
 	if err != nil {
 		return nil
 	}
-	return &hook.Options{Command: words, Procs: h.procs(), Timeout: h.HookLimits.Timeout, BodyBytes: int(h.HookLimits.Body)}
+	l := &h.HookLimits
+	return &hook.Options{Command: words, Procs: h.procs(), Timeout: l.Timeout, BodyBytes: int(l.Body)}
 }
 
 // hookFiles is the number of descriptors of a process of the hook.

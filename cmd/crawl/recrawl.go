@@ -21,8 +21,8 @@ type revisits struct {
 	Longest time.Duration `part:"max" default:"720h" least:"1s" most:"1440h"`
 }
 
-// goneVisits is the number of visits in a row without a page (404, 410 and other statuses from 400 to 499) after which it
-// is given up: one such answer can be a mistake of the site, the second comes an interval later.
+// goneVisits is the number of visits in a row without a page (404, 410 and other statuses from 400 to 499) after
+// which it is given up: one such answer can be a mistake of the site, the second comes an interval later.
 const goneVisits = 2
 
 // policy returns the policy of the flags; nil without --recrawl.

@@ -144,7 +144,8 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 		}
 	}
 	if c.Scope != "all" {
-		note("scope %s: budgets are off, the delay between requests to a host is %s", c.Scope, human.Duration(*c.HostDelay.Usual))
+		note("scope %s: budgets are off, the delay between requests to a host is %s", c.Scope,
+			human.Duration(*c.HostDelay.Usual))
 	}
 	if err := c.Delays.Complete(); err != nil {
 		return nil, term.Usage(err)
@@ -223,8 +224,8 @@ func (c *Command) ramFor(most int64, why *string) int64 {
 	return int64(ram) >> 20 << 20
 }
 
-// defaultSitemapBody is the default of the part sitemap of --max-body if RAM suffices. 50,000 URLs, the limit of a sitemap,
-// take half of it.
+// defaultSitemapBody is the default of the part sitemap of --max-body if RAM suffices. 50,000 URLs, the limit of a
+// sitemap, take half of it.
 const defaultSitemapBody = 10 << 20
 
 // maxSitemapBody bounds this part, in bytes: RAM holds a sitemap as a whole.
@@ -242,7 +243,8 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		if n := int64(*c.MaxBody.Sitemap); n <= maxSitemapBody && fits(n) {
 			return int(n), nil
 		}
-		return 0, fmt.Errorf("--max-body: sitemap=%v is too large for --ram: one body may take %v; raise --ram or lower it", *c.MaxBody.Sitemap, flags.Size(room))
+		return 0, fmt.Errorf("--max-body: sitemap=%v is too large for --ram: one body may take %v; raise --ram or lower it",
+			*c.MaxBody.Sitemap, flags.Size(room))
 	}
 	n := int64(defaultSitemapBody)
 	held := int64(limits.HeldBytes)
