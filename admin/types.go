@@ -183,7 +183,7 @@ type Beast struct {
 	Scanning bool         `json:"scanning" doc:"QF is being read."`
 	Scans    int64        `json:"scans"`
 	Priority string       `json:"priority" doc:"Which URLs go first, as in --priority, or the --strategy."`
-	Lanes    []BeastLane  `json:"lanes" doc:"The other fields are sums or maxima of all lanes."`
+	Lanes    []BeastLane  `json:"lanes" doc:"One, or those of --priority lanes. The fields beside are the sums of all lanes, and the largest numbers."`
 }
 
 // BeastLane is one of BEAST's lanes.
@@ -305,14 +305,14 @@ type Budget struct {
 // Function is a budget function.
 type Function struct {
 	Function string `json:"function" doc:"As in --budget: paper, equal, popular, inverse, proportional or supporters."`
-	Default  uint32 `json:"default" doc:"Pages a queue, as in --budget-default."`
-	Max      uint32 `json:"max" doc:"Pages a queue, as in --budget-max."`
+	Default  uint32 `json:"default" doc:"Pages a queue, as in --budget default."`
+	Max      uint32 `json:"max" doc:"Pages a queue, as in --budget max."`
 }
 
 // Priority says which URLs go first.
 type Priority struct {
 	Priority string   `json:"priority" doc:"As in --priority: none, depth, indegree, hook or sitemap."`
-	Weights  []uint32 `json:"weights,omitempty" doc:"Weights of the lanes, as in --lane-weights, the default."`
+	Weights  []uint32 `json:"weights,omitempty" doc:"Weights of the lanes, as in --priority weights. Default: those of the flags."`
 }
 
 // FunctionSet says that the budget function or the priority was changed.

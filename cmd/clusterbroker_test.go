@@ -32,7 +32,7 @@ func brokerFleet(t *testing.T) (f *fleet, requests int) {
 		o.LinksPerPage = 40      // short ways to all pages: a link to another node's waits for a checkpoint
 		o.Robots.ServerError = 0 // would be waited for
 	})
-	f = newFleet(t, web, webArgs, "--host-delay=50ms", "--pld-delay=50ms", "--pld-delay-min=50ms", "--server-delay=50ms",
+	f = newFleet(t, web, webArgs, "--host-delay=50ms", "--pld-delay=50ms,min=50ms", "--server-delay=50ms",
 		"--network-rate=60", "--network-connections=8", "--cluster-lease=5s")
 	f.startBroker()
 	for node := range fleetNodes {

@@ -156,12 +156,12 @@ func TestMoreMachine(t *testing.T) {
 	}
 }
 
-// TestDepth: --max-depth=0 fetches only the seeds; --no-archive-robots and --no-archive-dns store only
+// TestDepth: --max-depth=0 fetches only the seeds; --store robots=off,dns=off stores only
 // pages.
 func TestDepth(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/c"
-	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-depth=0", "--no-archive-robots", "--no-archive-dns")...)
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-depth=0", "--store=robots=off,dns=off")...)
 	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "(0 robots.txt files, 0 DNS answers)") {
 		t.Errorf("with nothing but pages to be stored, the audit says:\n%s", out)
 	}

@@ -132,10 +132,10 @@ func TestCacheSizeOfOwnCrawl(t *testing.T) {
 func TestBudgetsAsGiven(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	for flag, want := range map[string]string{"--budget-queue=10000": ", 1000 pages per queue", "--budget-queue=0": ", 10 pages per queue"} {
+	for flag, want := range map[string]string{"--budget=queue=10000": ", 1000 pages per queue", "--budget=queue=0": ", 10 pages per queue"} {
 		dir := t.TempDir() + "/c"
 		wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=20", "--plds=10", "--ram=256MiB", "--connections=64", "--dir="+dir,
-			"--", "--budget-default=10", flag)
+			"--", flag)
 		if out, _ := wantExit(t, term.ExitDone, "", "explain", "pld", "--dir="+dir, "site0.test"); !strings.Contains(out, want) {
 			t.Errorf("%s: explain pld prints %q, want %q", flag, out, want)
 		}

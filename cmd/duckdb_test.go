@@ -28,7 +28,7 @@ func TestDuckDB(t *testing.T) {
 		wantExit(t, term.ExitDone, "", append(args, "--dir="+tmp+"/d", "-o", tmp+"/"+args[1])...)
 	}
 	wantExit(t, term.ExitDone, "", "extract", "--dir="+tmp+"/d", "-o", tmp+"/texts")
-	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--strategy=random-walk", "--walk-urls=100", "--dir="+tmp+"/walk")...)
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--strategy=random-walk,urls=100", "--dir="+tmp+"/walk")...)
 	wantExit(t, term.ExitDone, "", "export", "sample", "--dir="+tmp+"/walk", "-o", tmp+"/sample")
 	truth := web.Expected("drumbeat")
 	fetched, links, bodies := 0, 0, map[string]int{}

@@ -28,6 +28,11 @@ large numbers as 1e6 or 1_000_000. An environment variable can set each flag: ` 
 those of log with ` + "`DRUMBEAT_LOG_`" + `, and those of explain's --dir, --out, --json and --fast with
 ` + "`DRUMBEAT_EXPLAIN_`" + `. For --config and --preset see GUIDE, "Configuration". The command line takes
 precedence. A bad value ends the command with one line on standard error and exit code 2.
+
+A flag with parts has several values that answer one question: ` + "`--host-delay 40s,min=1s`" + `,
+` + "`--canonical escapes=keep,sort`" + `. Commas separate them; ` + "`\\,`" + ` is a comma in a value. A value without a name comes
+first, if the flag has one. The name of a switch alone turns it on, ` + "`sort=off`" + ` turns it off. A part that is left out has its
+default, whatever a file or a preset says: the whole value of a flag comes from one place.
 `
 
 // flagsPage returns the text of docs/FLAGS.md.
@@ -113,8 +118,8 @@ func TestEnvironment(t *testing.T) {
 		cmdtest.Parse(t, &c, args...)
 		return c
 	}
-	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay != 7*time.Second || c.MaxPages.All != 6 {
-		t.Errorf("got %v and %d, want 7s and 6", *c.HostDelay, c.MaxPages.All)
+	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay.Usual != 7*time.Second || c.MaxPages.All != 6 {
+		t.Errorf("got %v and %d, want 7s and 6", *c.HostDelay.Usual, c.MaxPages.All)
 	}
 	if c := parse("demo"); c.Demo.HostDelay != 10*time.Millisecond {
 		t.Errorf("demo: got %v, want 10ms", c.Demo.HostDelay)

@@ -40,7 +40,7 @@ func hookSite(t *testing.T) (flags []string, site string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append([]string{s.URL + "/", "--allow-net=127.0.0.1/32", "--ports=" + u.Port(), "--crawl-log=all", "--hook-timeout=1m"},
+	return append([]string{s.URL + "/", "--allow-net=127.0.0.1/32", "--ports=" + u.Port(), "--crawl-log=all", "--hook-limits=timeout=1m"},
 		cmdtest.OwnServer[1:]...), s.URL
 }
 
@@ -101,7 +101,7 @@ func TestGuideHook(t *testing.T) {
 	flags, site := hookSite(t)
 	dir := filepath.Join(t.TempDir(), "thin")
 	hook := python(t, cmdtest.File(t, "thin.py", program.String()))
-	wantExit(t, term.ExitDone, "", append([]string{"crawl", "--dir=" + dir, "--hook=" + hook, "--hook-procs=3"}, flags...)...)
+	wantExit(t, term.ExitDone, "", append([]string{"crawl", "--dir=" + dir, "--hook=" + hook, "--hook-limits=timeout=1m,procs=3"}, flags...)...)
 	rows, _ := wantExit(t, term.ExitDone, "", "export", "pages", "--dir="+dir, "--format=jsonl", "-o", "-")
 	if strings.Count(rows, "\n") != 1 || !strings.Contains(rows, site+"/wind") || !strings.Contains(rows, `{\"words\":65}`) {
 		t.Errorf("stored: %s", rows)
@@ -116,14 +116,14 @@ func TestGuideHook(t *testing.T) {
 func TestHookFlags(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{
-		"--hook=/nowhere/hook": "no such file",
-		"--hook='x":            "quote",
-		"--hook= ":             "no program",
-		"--hook-procs=0":       "--hook-procs 0",
-		"--hook-procs=257":     "between 1 and 256",
-		"--hook-timeout=0s":    "--hook-timeout",
-		"--hook-body=0":        "--hook-body",
-		"--hook-body=1GiB":     "between 1 and 64MiB",
+		"--hook=/nowhere/hook":     "no such file",
+		"--hook='x":                "quote",
+		"--hook= ":                 "no program",
+		"--hook-limits=procs=0":    "procs=0: want",
+		"--hook-limits=procs=257":  "1 to 256",
+		"--hook-limits=timeout=0s": "timeout=0s: want",
+		"--hook-limits=body=0":     "body=0: want",
+		"--hook-limits=body=1GiB":  "1B to 64MiB",
 	} {
 		dir := filepath.Join(t.TempDir(), "none")
 		_, errs := wantExit(t, term.ExitUsage, "", "crawl", "http://127.0.0.1/", "--contact=a@example.org", "--dir="+dir, flag)

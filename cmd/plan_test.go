@@ -36,9 +36,9 @@ func TestPlanIsTheCrawls(t *testing.T) {
 		{"--ram=1GiB", "--disk=100GB"},
 		{"--ram=96MiB", "--disk=10GB", "--connections=100"},
 		{"--ram=300GiB", "--disk=80TB", "--dir=/a", "--dir=/b", "--dir=/c"},
-		{"--ram=4GiB", "--disk=1TB", "--drum-buckets=64", "--drum-bucket=128MiB", "--drum-buffer=64KiB", "--drum-chunk=8MiB", "--drum-disk=40GB", "--drum-workers=3"},
-		{"--ram=4GiB", "--disk=1TB", "--cache-ram=0", "--keep-free=1GB", "--queues-max=64"},
-		{"--ram=4GiB", "--disk=1TB", "--cache-ram=100MB"},
+		{"--ram=4GiB", "--disk=1TB", "--drum=buckets=64,merge=128MiB,buffer=64KiB,chunk=8MiB,disk=40GB,workers=3"},
+		{"--ram=4GiB", "--disk=1TB", "--drum=cache=0", "--keep-free=1GB"},
+		{"--ram=4GiB", "--disk=1TB", "--drum=cache=100MB"},
 	} {
 		var c, p commands
 		crawled, planned := given, given

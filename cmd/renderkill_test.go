@@ -103,7 +103,7 @@ func TestRenderKill(t *testing.T) {
 	s := newScripted(t, pages)
 	dir := filepath.Join(t.TempDir(), "c")
 	args := append(cmdtest.OwnServer, "--dir", dir, "--allow-net=127.0.0.1", "--ports="+s.url[strings.LastIndex(s.url, ":")+1:],
-		"--checkpoint-every=1s", "--render="+c.URL, "--render-rules="+cmdtest.File(t, "rules", "+ regex /r[0-9]\n"), "--render-bytes=1MiB", "--render-cache=1MiB",
+		"--checkpoint-every=1s", "--render="+c.URL, "--render-rules="+cmdtest.File(t, "rules", "+ regex /r[0-9]\n"), "--render-limits=bytes=1MiB,cache=1MiB",
 		s.url+"/")
 	limit := time.After(3 * time.Minute)
 	for _, until := range []int{1, pages / 2} { // pages with the browser, in all runs, until the next kill

@@ -76,8 +76,7 @@ func TestBashCompletion(t *testing.T) {
 		want  string
 	}{
 		{[]string{"cr"}, "crawl"}, {[]string{"help", "ex"}, "explain,export,extract"}, {[]string{"explain", ""}, "host,links,pld,robots,scope,url"},
-		{[]string{"crawl", "--host-delay-"}, "--host-delay-factor,--host-delay-min"},
-		{[]string{"crawl", "--no-archive"}, "--no-archive-dns,--no-archive-robots"},
+		{[]string{"crawl", "--host-delay-"}, "--host-delay-factor"},
 		{[]string{"crawl", "--scope", ""}, "all,host,pld"}, {[]string{"crawl", "--scope", "=", "p"}, "pld"}, {[]string{"crawl", "--scope", "="}, "all,host,pld"},
 		{[]string{"crawl", "--preset", "=", "s"}, "site,survey"}, {[]string{"crawl", "--seeds", "se"}, "sedan,seeds 1.txt,sets"},
 		{[]string{"crawl", "--dir", "=", "se"}, "sets"}, {[]string{"crawl", "--agent", ""}, ""}, {[]string{"crawl", "--sitemaps", "--max-t"}, "--max-time"},

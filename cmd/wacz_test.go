@@ -162,8 +162,8 @@ func TestWACZ(t *testing.T) {
 		}
 	}
 	zst := tmp + "/z"
-	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+zst, "--max-pages=20", "--warc-format=zst")...)
-	if _, said := wantExit(t, term.ExitFailure, "", "export", "wacz", "--dir="+zst, "-o", tmp+"/z.wacz"); !strings.Contains(said, "--warc-format gz") {
+	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+zst, "--max-pages=20", "--warc=zst")...)
+	if _, said := wantExit(t, term.ExitFailure, "", "export", "wacz", "--dir="+zst, "-o", tmp+"/z.wacz"); !strings.Contains(said, "--warc gz") {
 		t.Errorf("zst: %q", said)
 	}
 	if left, err := filepath.Glob(tmp + "/*z.wacz*"); err != nil || len(left) > 0 {

@@ -13,7 +13,7 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// TestWARCFormats: a crawl that changes --warc-format and --warc-dict with each run has files of all forms.
+// TestWARCFormats: a crawl that changes the form and the dictionary of --warc with each run has files of all forms.
 // audit, explain and repair read them all.
 func TestWARCFormats(t *testing.T) {
 	notShort(t)
@@ -35,10 +35,10 @@ func TestWARCFormats(t *testing.T) {
 	}
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
 	for _, bad := range []struct{ args, want string }{
-		{"--warc-dict=" + dict, "--warc-dict is for --warc-format zst"},
-		{"--warc-format=zst --warc-dict=" + dict + "x", "no such file"},
-		{"--warc-format=zst --warc-dict=" + cmdtest.SeedFile(t, web), "not a dictionary"},
-		{"--warc-format=xz", `must be one of "gz","zst"`},
+		{"--warc=dict=" + dict, "is for zst"},
+		{"--warc=zst,dict=" + dict + "x", "no such file"},
+		{"--warc=zst,dict=" + cmdtest.SeedFile(t, web), "not a dictionary"},
+		{"--warc=xz", `want gz or zst`},
 	} {
 		if _, errs := wantExit(t, term.ExitUsage, "", append(flags, strings.Fields(bad.args)...)...); !strings.Contains(errs, bad.want) {
 			t.Errorf("%s: got %s, want %q", bad.args, errs, bad.want)
@@ -56,12 +56,12 @@ func TestWARCFormats(t *testing.T) {
 		t.Errorf("%d gz files and %d zst files, want only gz", gz, zst)
 	}
 	gz := files(".warc.gz")
-	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=80", "--warc-format=zst", "--warc-dict="+dict)...)
-	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=120", "--warc-format=zst", "--warc-level=9")...)
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=80", "--warc=zst,dict="+dict)...)
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=120", "--warc=zst,level=9")...)
 	if more, zst := files(".warc.gz"), files(".warc.zst"); more != gz || zst < 2 {
 		t.Errorf("%d gz files and %d zst files, want %d and at least 2", more, zst, gz)
 	}
-	out, _ := wantExit(t, term.ExitDone, "", append(flags, "--warc-format=zst", "--warc-dict="+dict)...)
+	out, _ := wantExit(t, term.ExitDone, "", append(flags, "--warc=zst,dict="+dict)...)
 	if !strings.Contains(out, "/warc/*.warc.zst") {
 		t.Errorf("the summary does not name the files:\n%s", out)
 	}

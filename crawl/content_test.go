@@ -163,7 +163,7 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 			t.Fatal("in no checkpoint a page has waited")
 		}
 		opt.Disk.FS, opt.Output.WARCFormat, opt.tests.hook = image, 1, nil
-		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "--warc-format") {
+		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "--warc") {
 			t.Errorf("got %v, want an error about the format", err)
 		}
 		opt.Output.WARCFormat = 0

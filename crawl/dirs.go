@@ -295,7 +295,7 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 		list = append(list, "the keys have no slots: a development version began the crawl")
 	}
 	if was.Lanes != k.frozen.Lanes {
-		list = append(list, fmt.Sprintf("the number of lanes (--lanes) was %d, is %d", max(1, was.Lanes), k.opt.Order.Lanes))
+		list = append(list, fmt.Sprintf("the number of lanes (--priority lanes) was %d, is %d", max(1, was.Lanes), k.opt.Order.Lanes))
 	}
 	return strings.Join(list, "; ")
 }

@@ -95,7 +95,7 @@ func (e *engine) fixLanes(m *state.Manifest) error {
 	}
 	_, err := e.opt.strategyOf(e.opt.Order.Lanes, nil)
 	if err != nil && m != nil && max(1, m.Frozen.Lanes) == 1 {
-		err = fmt.Errorf("%w; the number of lanes is fixed when a crawl begins (--lanes or --priority), and this one has 1", err)
+		err = fmt.Errorf("%w; the number of lanes is fixed when a crawl begins (--priority), and this one has 1", err)
 	}
 	if err != nil {
 		return fmt.Errorf("crawl: %w", err)
@@ -186,7 +186,7 @@ func (b *budgetStage) checkPriority(p *changes.Priority) error {
 		err = fmt.Errorf("%s is fixed when a crawl begins: it decides which links are followed", strategy.RandomWalk)
 	}
 	if err != nil && b.opt.Order.Lanes == 1 {
-		err = errors.New("this crawl was begun with one lane (--lanes), which cannot change")
+		err = errors.New("this crawl was begun with one lane (--priority lanes), which cannot change")
 	}
 	return err
 }

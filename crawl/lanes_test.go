@@ -310,7 +310,7 @@ func TestPriorityChanges(t *testing.T) {
 		checkFetched(t, o.web, &o.opt)
 		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 		o.opt.Order.Lanes = 2
-		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "--lanes) was 3, is 2") {
+		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "--priority lanes) was 3, is 2") {
 			t.Errorf("another number of lanes: %v", err)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"drumbeat/warc"
 )
 
-// Pages can ask archives not to keep them, with the directives noarchive and noindex. --noarchive and --noindex say
+// Pages can ask archives not to keep them, with the directives noarchive and noindex. --robots-meta says
 // whether the crawl does as they ask. What it leaves out is documented by a line of the metadata record. The URL is
 // fetched like any other, and nofollow alone decides about its links. A hook can leave out a page, too (hook.go).
 

@@ -191,7 +191,7 @@ func TestPageMetadataIsKept(t *testing.T) {
 	})
 }
 
-// TestAssetDepth: with --assets the crawl must fetch the assets of the deepest pages and up to three levels
+// TestAssetDepth: with --follow assets the crawl must fetch the assets of the deepest pages and up to three levels
 // of imports below them, and must not follow the links of an embedded page.
 func TestAssetDepth(t *testing.T) {
 	const html, css = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n"

@@ -95,7 +95,7 @@ func otherPriorities(a, b map[string]int) (n int) {
 // warnOfLanes tells late that priorities have no effect in a crawl with one lane.
 func (d *dispatcher) warnOfLanes(set *sites.Set, late *account.LateLog) {
 	if n := len(set.Priorities()); n > 0 && d.opt.Order.Lanes == 1 {
-		late.Add(d.opt.Observe.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
+		late.Add(d.opt.Observe.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--priority lanes)", "tables", n)
 	}
 }
 

@@ -62,7 +62,7 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 				b.opt.Observe.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
 			}
 		case errors.Is(err, star.ErrNoTrusted):
-			b.opt.Observe.Log.Warn("the budgets stay as they are, because the crawl has found none of the PLDs of --trusted yet")
+			b.opt.Observe.Log.Warn("the budgets stay as they are, because the crawl has found none of the PLDs of --budget trusted yet")
 		case err != nil:
 			b.opt.Observe.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
 		case r.Edges == 0: // trust would not get beyond the seeds

@@ -47,7 +47,7 @@ type Command struct {
 	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form"`
 	flags.Delays
 	flags.Health
-	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey"`
+	flags.RobotsMeta
 	flags.Sources
 }
 
@@ -96,8 +96,8 @@ func (c *Command) check() error {
 		return errors.New("give either --serve or --out, not both")
 	}
 	c.Who.Complete()
-	if c.HostDelay == nil {
-		c.HostDelay = new(flags.DefaultHostDelay)
+	if c.HostDelay.Usual == nil {
+		c.HostDelay.Usual = new(flags.DefaultHostDelay)
 	}
 	return c.Delays.Complete()
 }

@@ -47,15 +47,15 @@ func TestBotPage(t *testing.T) {
 	say := []string{"ops@example.org", "To learn how the web is linked.", "Survey-Bot/" + term.Version() + " (+ops@example.org)",
 		"User-agent: Survey-Bot\n", "Disallow: /\n", "Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403",
 		"At least 7 s pass", "never below 3 s", "up to 1 min", "192.0.2.0/28", "2001:db8::/48", time.Now().UTC().Format("2006-")}
-	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s", "--host-delay-min=3s", "--max-crawl-delay=60s")...)
+	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s,min=3s", "--max-crawl-delay=60s")...)
 	wantIn(t, "the page", strings.ReplaceAll(page, "&#43;", "+"), append(say, `<a href="mailto:ops@example.org">`)...)
 	checkPage(t, page)
-	text, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s", "--host-delay-min=3s", "--max-crawl-delay=60s", "--text")...)
+	text, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s,min=3s", "--max-crawl-delay=60s", "--text")...)
 	wantIn(t, "the text", strings.ReplaceAll(text, "\n    ", "\n"), say...)
 	if strings.Contains(text, "<") {
 		t.Errorf("the text has marks:\n%s", text)
 	}
-	own, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=0", "--server-delay=0", "--nofollow=ignore", "--contact=https://example.org/?a=1&b=2", "--from=none")...)
+	own, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=0", "--server-delay=0", "--robots-meta=nofollow=ignore", "--contact=https://example.org/?a=1&b=2", "--from=none")...)
 	wantIn(t, "the page", own, "Not in this crawl: nofollow", `<a href="https://example.org/?a=1&amp;b=2">`)
 	if strings.Contains(own, "How often") || strings.Contains(own, "<dt>From</dt>") {
 		t.Errorf("there are no delays and there is no From:\n%s", own)
@@ -188,7 +188,7 @@ func TestBotPageFile(t *testing.T) {
 		{[]string{"bot-page", "--purpose=x"}, "--contact is missing"}, {[]string{"bot-page", "--contact=a@example.org"}, "--purpose is missing"},
 		{[]string{"bot-page", "--contact=a@example.org", "--purpose=x", "--json"}, "none are given"},
 		{botPageArgs("--json", "--text"), "can't be used together"}, {botPageArgs("--serve=:0", "--out=x"), "not both"},
-		{botPageArgs("--agent=bot 1"), "product token"}, {botPageArgs("--host-delay=1s", "--host-delay-min=2s"), "is more than"},
+		{botPageArgs("--agent=bot 1"), "product token"}, {botPageArgs("--host-delay=1s,min=2s"), "is more than"},
 		{botPageArgs("--serve=999.1.1.1:80"), "--serve"},
 	} {
 		if _, errs := wantExit(t, term.ExitUsage, "", c.args...); !strings.Contains(errs, c.want) {

@@ -69,7 +69,7 @@ func (c *Command) page(now time.Time) *botPage {
 func (c *Command) nofollow() string {
 	const what = "nofollow and none in robots meta elements and the X-Robots-Tag header, for all crawlers or for our " +
 		"token, and rel=nofollow on links"
-	if c.Nofollow == "ignore" {
+	if c.RobotsMeta.RobotsMeta.Nofollow == "ignore" {
 		return "Not in this crawl: " + what + ". We record them with the page, like noindex; use robots.txt instead."
 	}
 	return what + ": we do not follow such links. We record noindex with the page."
@@ -78,24 +78,24 @@ func (c *Command) nofollow() string {
 // limits describes the delays in force.
 func (c *Command) limits() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	if d := *c.HostDelay; d > 0 {
+	if d := *c.HostDelay.Usual; d > 0 {
 		add("At least %s pass between requests to a host; less for sites that many others link to, but never below %s.",
-			human.Duration(d), human.Duration(*c.HostDelayMin))
+			human.Duration(d), human.Duration(*c.HostDelay.Least))
 	}
 	if f := *c.HostDelayFactor; f > 0 {
 		add("We wait at least %v times the last response time before the next request to a host.", f)
 	}
 	if c.AdaptiveDelay {
 		add("A host that answers quickly and without errors is visited sooner by and by, never below %s. At the first slow "+
-			"answer, error or request to wait we are as slow as before.", human.Duration(*c.HostDelayMin))
+			"answer, error or request to wait we are as slow as before.", human.Duration(*c.HostDelay.Least))
 	}
-	if d := *c.PLDDelay; d > 0 {
+	if d := *c.PLDDelay.Usual; d > 0 {
 		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link "+
-			"to, but never below %s.", human.Duration(d), human.Duration(*c.PLDDelayMin))
+			"to, but never below %s.", human.Duration(d), human.Duration(*c.PLDDelay.Least))
 	}
-	if d := c.ServerDelay; d > 0 {
+	if d := *c.ServerDelay.Usual; d > 0 {
 		add("At least %s pass between requests to an IP address; less for addresses of such sites, but never below %s.",
-			human.Duration(d), human.Duration(*c.ServerDelayMin))
+			human.Duration(d), human.Duration(*c.ServerDelay.Least))
 	}
 	if n := *c.NetworkRate; n > 0 {
 		add("We send at most %v requests per second to a network (an IPv4 /24 or IPv6 /48).", n)
@@ -110,13 +110,13 @@ func (c *Command) limits() (list []string) {
 func (c *Command) refusals() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	add("After a 429, 503 or other 5xx, a timeout or a broken connection, we send no request to the host for %s, twice "+
-		"as long after each further one, up to %s.", human.Duration(c.Backoff), human.Duration(c.BackoffMax))
-	if c.HostFailures > 0 {
-		add("After %d consecutive failures we back off for hours, with one request between.", c.HostFailures)
+		"as long after each further one, up to %s.", human.Duration(c.Backoff.First), human.Duration(c.Backoff.Most))
+	if c.GiveUp.Failures > 0 {
+		add("After %d consecutive failures we back off for hours, with one request between.", c.GiveUp.Failures)
 	}
-	if c.HostRefusals > 0 {
+	if c.GiveUp.Refusals > 0 {
 		add("After %d responses of 401 or 403 without a page between (a challenge page counts as 3) we back off for a day, "+
-			"then for a week, then forever. We do not change our name or address to get around a refusal.", c.HostRefusals)
+			"then for a week, then forever. We do not change our name or address to get around a refusal.", c.GiveUp.Refusals)
 	}
 	return list
 }

@@ -47,8 +47,7 @@ type Command struct {
 
 	flags.RuleFiles
 
-	Sitemaps    bool        `group:"what" common:""`
-	SitemapBody *flags.Size `group:"what" placeholder:"SIZE"`
+	Sitemaps bool `group:"what" common:""`
 
 	limitFlags
 	flags.URLRules
@@ -117,7 +116,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		return err
 	}
 	view.Say(rules.String())
-	stop, err := c.openCluster(&opt, c.Timeout, func(text string) { view.log.Warn("cluster: " + text) })
+	stop, err := c.openCluster(&opt, c.Timeout.All, func(text string) { view.log.Warn("cluster: " + text) })
 	if err != nil {
 		return err
 	}

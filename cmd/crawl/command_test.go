@@ -47,20 +47,20 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
 		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},
 		{[]string{"--skip-extensions=tar.gz"}, `extension "tar.gz": want 1 to 8`},
-		{[]string{"--budget-queue=-1"}, "budget-queue"},
+		{[]string{"--budget=queue=-1"}, "queue=-1: want"},
 		{[]string{"--guards=length=10"}, "--guards: length=10: want a whole number, 100 to 3500, as in length=2083"},
 		{[]string{"--guards=repeats=1e9"}, "--guards: repeats=1e9: want a whole number, at most 3500, as in repeats=3"},
-		{[]string{"--timeout=1"}, "missing unit in duration"},
-		{[]string{"--host-delay=-1s"}, "--host-delay -1s is negative"},
-		{[]string{"--host-delay=1s", "--host-delay-min=2s"}, "--host-delay-min 2s is more than --host-delay 1s"},
+		{[]string{"--timeout=1"}, "want a duration"},
+		{[]string{"--host-delay=-1s"}, "--host-delay: -1s: want a duration"},
+		{[]string{"--host-delay=1s,min=2s"}, "--host-delay: min=2s is more than 1s"},
 		{[]string{"--contact="}, "--contact is missing"},
 		{[]string{"--contact=a\nb"}, "is not allowed in a header"},
 		{[]string{"--agent=my bot"}, "letters, - and _ only"},
 		{[]string{"--agent=bot2"}, "letters, - and _ only"},
 		{[]string{"--agent=IrlBot"}, "IRLbot was another crawler"},
-		{[]string{"--tls=maybe"}, `--tls must be one of "record","require"`},
+		{[]string{"--tls=maybe"}, `--tls: maybe: want record or require, as in record`},
 		{[]string{"--scope=site"}, "--scope must be one of"},
-		{[]string{"--warc-level=0"}, `--warc-level must be one of "fast","1"`},
+		{[]string{"--warc=level=0"}, `--warc: level=0: want fast, 1`},
 		{[]string{"--ip=5"}, "--ip must be one of"},
 		{[]string{"--accept-encoding=gzip,lzw"}, `content coding "lzw" is none of gzip, br, zstd, deflate, identity; give a list of these, or auto alone`},
 		{[]string{"--accept-encoding=auto,br"}, `content coding "auto" is none of`},
@@ -69,20 +69,18 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--allow-net=127.0.0.1/8"}, "did you mean 127.0.0.0/8"},
 		{[]string{"--resolver=example"}, "is not an address such as"},
 		{[]string{"--max-pages=-1"}, "want a whole number"},
-		{[]string{"--budget-default=0"}, "--budget-default 0: must be between 1 and"},
-		{[]string{"--budget-max=5"}, "--budget-max 5: must be between 10 and"},
-		{[]string{"--drum-buckets=3"}, "must be a power of 2"},
+		{[]string{"--budget=default=0"}, "default=0: want a whole number, 1 to"},
+		{[]string{"--budget=max=5"}, "max=5 is less than default=10"},
+		{[]string{"--drum=buckets=3"}, "want a power of 2"},
 		{[]string{"--connections=0"}, "can't be 0"},
 		{[]string{"--dir=a", "--dir=a"}, "directory a is given twice"},
 		{[]string{"--seeds=no-such-file"}, "no-such-file"},
 		{[]string{"extra"}, "not both"},
-		{[]string{"--queues-max=1000"}, "--queues-max 1000: must be a power of 2"},
-		{[]string{"--budget-ranks=2000000"}, "--budget-ranks 2000000: must be between 1 and 1048576"},
-		{[]string{"--budget-max=20000000"}, "--budget-max 20000000: must be between 10 and 16777215"},
-		{[]string{"--drum-chunk=1"}, "--drum-chunk 1B: must be between"},
-		{[]string{"--drum-bucket=1"}, "want room for one tuple or more"},
-		{[]string{"--drum-bucket=5GiB"}, "--drum-bucket 5GiB: must be less than 4GiB"},
-		{[]string{"--trace-links=x", "--trace-limit=1"}, "--trace-limit 1B: must be at least"},
+		{[]string{"--budget=ranks=2000000"}, "ranks=2000000: want a whole number, 1 to 1048576"},
+		{[]string{"--budget=max=20000000"}, "max=20000000: want a whole number, 1 to 16777215"},
+		{[]string{"--drum=chunk=1"}, "chunk=1: want a size, 4KiB to"},
+		{[]string{"--drum=merge=1"}, "want room for one tuple or more"},
+		{[]string{"--drum=merge=5GiB"}, "merge=5GiB: want a size, 1B to 4095MiB"},
 		{[]string{"--history-bytes=1"}, "--history-bytes 1B: must be 0 or at least 1MiB"},
 		{[]string{"--summary=/no/such/place"}, "--summary: stat /no/such"},
 	} {
@@ -153,15 +151,15 @@ func TestOneSite(t *testing.T) {
 func TestPrintConfig(t *testing.T) {
 	file := cmdtest.File(t, "c.toml", "contact = \"a@example.org\"\nresolver = [\"192.0.2.1\", \"[2001:db8::1]:5353\"]\n")
 	out, errs := wantExit(t, term.ExitDone, "", "crawl", "--seeds=-", "--config="+file, "--preset=survey", `--dir=a \d"ir`, "--dir=b\\,c",
-		"--ram=300MiB", "--disk=5GB", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host", "--drum-buffer=64KiB", "--max-depth=0",
-		"--cache-ram=0", "--max-pages=1e6", "--no-archive-dns", "--max-redirects=20", "--print-config")
+		"--ram=300MiB", "--disk=5GB", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host", "--drum=buffer=64KiB,cache=0", "--max-depth=0",
+		"--max-pages=1e6", "--store=none,dns=off", "--max-redirects=20", "--print-config")
 	if errs != "" {
 		t.Errorf("got %q on standard error", errs)
 	}
-	for _, want := range []string{"# host-delay = \"2s\"  # computed", "max-depth = 0  # command line", "cache-ram = \"0B\"  # command line",
+	for _, want := range []string{"# host-delay = \"2s,min=1s\"  # computed", "max-depth = 0  # command line", `drum = "buffer=64KiB,cache=0B"  # command line`,
 		`dir = ["a \\d\"ir", "b,c"]  # command line`, `resolver = ["192.0.2.1:53", "[2001:db8::1]:5353"]  # ` + file + ":2",
-		`contact = "a@example.org"  # ` + file + ":1", `store = "none"  # preset survey`, `connections = "77"  # command line`,
-		"max-pages = 1000000  # command line", "archive-dns = false  # command line"} {
+		`contact = "a@example.org"  # ` + file + ":1", `connections = "77"  # command line`,
+		"max-pages = 1000000  # command line", "store = \"none,dns=off\"  # command line"} {
 		if !strings.Contains(out, want+"\n") {
 			t.Errorf("lacks %s:\n%s", want, out)
 		}
@@ -348,7 +346,7 @@ func TestOutMode(t *testing.T) {
 	}
 }
 
-// TestWARCLevel: a crawl may resume with another --warc-level, which applies to the pages from then on.
+// TestWARCLevel: a crawl may resume with another level of --warc, which applies to the pages from then on.
 func TestWARCLevel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -357,7 +355,7 @@ func TestWARCLevel(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web))
 	var size []int64
-	for _, second := range []string{"--warc-level=fast", "--warc-level=9"} {
+	for _, second := range []string{"--warc=level=fast", "--warc=level=9"} {
 		dir := filepath.Join(t.TempDir(), "crawl")
 		wantExit(t, term.ExitPages, "", append(flags, "--dir", dir, "--max-pages=5")...)
 		wantExit(t, term.ExitDone, "", append(flags, "--dir", dir, second)...)

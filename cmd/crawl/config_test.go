@@ -25,17 +25,17 @@ func TestPrecedence(t *testing.T) {
 	t.Setenv("DRUMBEAT_HOST_DELAY", "6s")
 	t.Setenv("DRUMBEAT_SERVER_DELAY", "7s")
 	c := parsed(t, "--config", file, "--host-delay=8s")
-	if *c.HostDelay != 8*time.Second || c.ServerDelay != 7*time.Second || c.Linger != 5*time.Second || *c.NetworkRate != 20 ||
+	if *c.HostDelay.Usual != 8*time.Second || *c.ServerDelay.Usual != 7*time.Second || c.Linger != 5*time.Second || *c.NetworkRate != 20 ||
 		c.Retries != 3 || !c.Drain || c.Scope != "host" {
-		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay, c.ServerDelay, c.Linger, *c.NetworkRate, c.Retries, c.Drain, c.Scope)
+		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay.Usual, *c.ServerDelay.Usual, c.Linger, *c.NetworkRate, c.Retries, c.Drain, c.Scope)
 	}
 	if c = parsed(t, "--config", file, "--preset=none"); c.Scope != "all" || c.NetworkRate != nil || c.Linger != 5*time.Second {
 		t.Errorf("--preset=none: got scope %s, rate %v", c.Scope, c.NetworkRate)
 	}
 	t.Setenv("DRUMBEAT_PRESET", "survey")
 	t.Setenv("DRUMBEAT_CONFIG", file)
-	if c = parsed(t); c.Store != "none" || c.Scope != "all" || c.Linger != 5*time.Second {
-		t.Errorf("DRUMBEAT_PRESET, DRUMBEAT_CONFIG: got store %s, scope %s, linger %v", c.Store, c.Scope, c.Linger)
+	if c = parsed(t); c.Store.Kind != "none" || c.Scope != "all" || c.Linger != 5*time.Second {
+		t.Errorf("DRUMBEAT_PRESET, DRUMBEAT_CONFIG: got store %s, scope %s, linger %v", c.Store.Kind, c.Scope, c.Linger)
 	}
 }
 
@@ -50,11 +50,11 @@ rate = 20
 ram = 1073741824
 max-body = "2MiB,application/pdf=20MiB"
 host-delay = 0
-archive-dns = false
+store = "dns=off"
 `)
 	c := parsed(t, "--config", file)
 	if !slices.Equal(c.Dir, []string{"/a,b", `/c\`}) || len(c.Ports) != 2 || len(c.Accept) != 2 || c.MaxPages.All != 1e6 ||
-		*c.NetworkRate != 0.5 || c.Rate.String() != "20" || *c.RAM != 1<<30 || c.MaxBody.Most() != 20<<20 || *c.HostDelay != 0 || c.ArchiveDNS {
+		*c.NetworkRate != 0.5 || c.Rate.String() != "20" || *c.RAM != 1<<30 || c.MaxBody.Most() != 20<<20 || *c.HostDelay.Usual != 0 || c.Store.DNS {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -78,7 +78,7 @@ func TestBadConfig(t *testing.T) {
 		"max-pages = true":       "max-pages: want a number or a string, not a boolean",
 		"max-pages = inf":        "max-pages: want a number",
 		"max-pages = -5":         "want a whole number",
-		"host-delay = 5":         "missing unit",
+		"host-delay = 5":         "want a duration",
 		"scope = \"site\"":       `scope: "site" is not one of all, pld, host`,
 		"preset = \"x\"":         "preset: ",
 		"ports = [80, \"x\"]":    `ports: "x" is neither a port`,
@@ -111,7 +111,7 @@ func TestPresets(t *testing.T) {
 		if reflect.DeepEqual(c, base) {
 			t.Errorf("%s changes nothing", name)
 		}
-		if c.Nofollow != "obey" || c.Agent != base.Agent || !reflect.DeepEqual(c.Health, base.Health) || len(c.AllowNet)+len(c.Ports) > 0 {
+		if c.RobotsMeta.RobotsMeta.Nofollow != "obey" || c.Agent != base.Agent || !reflect.DeepEqual(c.Health, base.Health) || len(c.AllowNet)+len(c.Ports) > 0 {
 			t.Errorf("%s weakens politeness: %+v", name, c)
 		}
 		if name != "own-site" && !reflect.DeepEqual(c.Delays, base.Delays) {
@@ -121,7 +121,7 @@ func TestPresets(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1024}
 	c := parseCrawl(t, "--preset=own-site")
 	notes, err := c.Complete(m)
-	if err != nil || *c.HostDelayMin < 100*time.Millisecond || *c.ServerDelayMin < 100*time.Millisecond || *c.PLDDelay < 100*time.Millisecond ||
+	if err != nil || *c.HostDelay.Least < 100*time.Millisecond || *c.ServerDelay.Least < 100*time.Millisecond || *c.PLDDelay.Usual < 100*time.Millisecond ||
 		*c.NetworkRate > 20 || *c.NetworkConnections == 0 || *c.HostDelayFactor < 2 || c.MaxCrawlDelay != base.MaxCrawlDelay {
 		t.Errorf("own-site is faster than it says: %+v, %v", c.Delays, err)
 	}

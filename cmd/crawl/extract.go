@@ -35,7 +35,7 @@ func (c *Command) checkExtract() error {
 		return fmt.Errorf("--extract-workers %d: must be between 1 and %d", f.ExtractWorkers, mostExtractWorkers)
 	case len(f.Extract) == 0 && f.ExtractDir != "":
 		return errors.New("--extract-dir needs --extract")
-	case len(f.Extract) > 0 && c.Store != "warc":
+	case len(f.Extract) > 0 && c.Store.Kind != "warc":
 		return errors.New("--extract needs --store warc: it reads the WARC files")
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 
 // limitFlags end a crawl.
 type limitFlags struct {
-	MaxPages       maxPages      `group:"limits" common:"" type:"parts" placeholder:"N,PARTS"`
+	MaxPages       maxPages      `group:"limits" common:"" type:"parts" placeholder:"N"`
 	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h"`
 	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
 	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s"`
@@ -63,25 +63,35 @@ func (c *limitFlags) apply(o *crawl.LimitsOptions) {
 
 // netFlags configure DNS and connections.
 type netFlags struct {
-	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT"`
-	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0"`
-	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR"`
-	NAT64Prefix      []flags.NAT64      `group:"net" name:"nat64-prefix" placeholder:"PREFIX"`
-	Ports            []ports.Range      `group:"net" common:"" placeholder:"PORTS"`
-	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto"`
-	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record"`
-	TLSLegacy        bool               `group:"net" name:"tls-legacy"`
-	HTTP2            string             `group:"net" name:"http2" enum:"on,off" default:"on"`
-	Connections      *flags.Connections `group:"net" common:"" placeholder:"N"`
-	Rate             flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none"`
-	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none"`
-	AcceptEncoding   flags.Codings      `group:"net" placeholder:"LIST" default:"gzip"`
-	TimeZone         flags.TimeZone     `group:"net" placeholder:"NAME"`
-	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s"`
-	ConnectTimeout   time.Duration      `group:"net" placeholder:"DURATION" default:"10s"`
-	FirstByteTimeout time.Duration      `group:"net" placeholder:"DURATION" default:"20s"`
-	Timeout          time.Duration      `group:"net" placeholder:"DURATION" default:"60s"`
-	MapPort          []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B"`
+	Resolver       []flags.ServerAddr `group:"net" placeholder:"HOST:PORT"`
+	DNSRate        flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0"`
+	AllowNet       []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR"`
+	NAT64Prefix    []flags.NAT64      `group:"net" name:"nat64-prefix" placeholder:"PREFIX"`
+	Ports          []ports.Range      `group:"net" common:"" placeholder:"PORTS"`
+	IP             string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto"`
+	TLS            certificates       `group:"net" name:"tls" type:"parts" placeholder:"VERDICT"`
+	HTTP2          string             `group:"net" name:"http2" enum:"on,off" default:"on"`
+	Connections    *flags.Connections `group:"net" common:"" placeholder:"N"`
+	Rate           flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none"`
+	Bandwidth      flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none"`
+	AcceptEncoding flags.Codings      `group:"net" placeholder:"LIST" default:"gzip"`
+	TimeZone       flags.TimeZone     `group:"net" placeholder:"NAME"`
+	KeepAlive      time.Duration      `group:"net" placeholder:"DURATION" default:"15s"`
+	Timeout        timeouts           `group:"net" type:"parts" placeholder:"DURATION"`
+	MapPort        []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B"`
+}
+
+// certificates says what a bad certificate means, and whether old servers are served.
+type certificates struct {
+	Bad    string `part:"" enum:"record,require" default:"record"`
+	Legacy bool   `part:"legacy"`
+}
+
+// timeouts bound a request, its connect (and TLS handshake), and the wait for its first byte.
+type timeouts struct {
+	All       time.Duration `part:"" default:"60s" least:"1ms"`
+	Connect   time.Duration `part:"connect" default:"10s" least:"1ms"`
+	FirstByte time.Duration `part:"first-byte" default:"20s" least:"1ms"`
 }
 
 func (f *netFlags) apply(o *crawl.NetworkOptions) {
@@ -93,20 +103,24 @@ func (f *netFlags) apply(o *crawl.NetworkOptions) {
 
 // budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
 type budgetFlags struct {
-	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper"`
-	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10"`
-	BudgetQueue   flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
-	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000"`
-	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000"`
-	Trusted       string      `group:"budget" placeholder:"FILE"`
-	TrapScore     string      `group:"budget" enum:"off,on" default:"off"`
-	QueuesMax     flags.Count `group:"budget" placeholder:"N" default:"1024"`
+	Budget budget `group:"budget" type:"parts" placeholder:"POLICY"`
+}
+
+type budget struct {
+	Policy  string      `part:"" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper"`
+	Default flags.Count `part:"default" default:"10" least:"1" most:"16777215" placeholder:"PAGES"`
+	Queue   flags.Count `part:"queue" default:"10000" most:"1e9" placeholder:"PAGES"`
+	Max     flags.Count `part:"max" default:"10000" least:"1" most:"16777215" placeholder:"PAGES"`
+	Ranks   flags.Count `part:"ranks" default:"10000" least:"1" most:"1048576" placeholder:"PLDS"`
+	Trusted string      `part:"trusted" placeholder:"FILE"`
+	Traps   bool        `part:"traps"`
 }
 
 func (c *budgetFlags) apply(o *crawl.BudgetsOptions) {
-	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(c.Budget), uint32(c.BudgetDefault), uint32(c.BudgetMax)
-	o.Ranks, o.QueuesMax, o.Trusted, o.TrapScore = int(c.BudgetRanks), int(c.QueuesMax), c.Trusted, c.TrapScore == "on"
-	if o.QueuePages = int64(c.BudgetQueue); o.QueuePages == 0 {
+	b := &c.Budget
+	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(b.Policy), uint32(b.Default), uint32(b.Max)
+	o.Ranks, o.Trusted, o.TrapScore = int(b.Ranks), b.Trusted, b.Traps
+	if o.QueuePages = int64(b.Queue); o.QueuePages == 0 {
 		o.QueuePages = crawl.Unlimited
 	}
 }
@@ -131,38 +145,35 @@ func (c *resourceFlags) apply(limits *crawl.LimitsOptions, o *crawl.DiskOptions)
 
 // outputFlags say what is stored, and how.
 type outputFlags struct {
-	Store       string `group:"output" enum:"warc,none" default:"warc"`
-	ContentSeen string `group:"output" enum:"off,record,skip" default:"record"`
-	NoArchive   string `group:"output" name:"noarchive" enum:"keep,headers,drop" default:"keep"`
-	NoIndex     string `group:"output" name:"noindex" enum:"keep,drop" default:"keep"`
-	Simhash     bool   `group:"output"`
-	WARCFormat  string `group:"output" name:"warc-format" enum:"gz,zst" default:"gz"`
-	WARCDict    string `group:"output" name:"warc-dict" placeholder:"FILE|none" default:"none"`
-
-	WARCLevel string `group:"output" name:"warc-level" enum:"fast,1,2,3,4,5,6,7,8,9" placeholder:"LEVEL" default:"fast"`
-
+	Store           flags.Store   `group:"output" type:"parts" placeholder:"KIND"`
+	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
+	Simhash         bool          `group:"output"`
+	WARC            warcForm      `group:"output" name:"warc" type:"parts" placeholder:"FORMAT"`
 	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
-	ArchiveRobots   bool          `group:"output" negatable:"" default:"true"`
-	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true"`
 	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors"`
 	TraceLinks      string        `group:"output" placeholder:"FILE"`
-	TraceLimit      flags.Size    `group:"output" placeholder:"SIZE" default:"8GiB"`
 	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s"`
 	RollEvery       time.Duration `group:"output" placeholder:"DURATION" default:"1h"`
 	PrivateSuffixes bool          `group:"output"`
 }
 
 func (c *outputFlags) apply(o *crawl.OutputOptions) {
-	o.Store, o.ContentSeen, o.Simhash = c.Store == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
-	o.NoArchive, o.NoIndex = state.Archive(c.NoArchive), state.Archive(c.NoIndex)
-	o.RollEvery, o.ArchiveRobots, o.ArchiveDNS, o.OutMode = c.RollEvery, c.ArchiveRobots, c.ArchiveDNS, c.OutMode.Wide()
+	o.Store, o.ContentSeen, o.Simhash = c.Store.Kind == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
+	o.RollEvery, o.ArchiveRobots, o.ArchiveDNS, o.OutMode = c.RollEvery, c.Store.Robots, c.Store.DNS, c.OutMode.Wide()
 	o.CrawlLog, o.WARCFormat, o.WARCLevel = state.LogLevel(c.CrawlLog), warc.Gzip, warc.LevelFast
-	if c.WARCFormat == "zst" {
+	if c.WARC.Format == "zst" {
 		o.WARCFormat = warc.Zstd
 	}
-	if c.WARCLevel != "fast" { // a digit: Kong has checked it
-		o.WARCLevel = int(c.WARCLevel[0] - '0')
+	if c.WARC.Level != "fast" { // a digit: the parser has checked it
+		o.WARCLevel = int(c.WARC.Level[0] - '0')
 	}
+}
+
+// warcForm is the compression of WARC files.
+type warcForm struct {
+	Format string `part:"" enum:"gz,zst" default:"gz"`
+	Level  string `part:"level" enum:"fast,1,2,3,4,5,6,7,8,9" default:"fast"`
+	Dict   string `part:"dict" placeholder:"FILE"`
 }
 
 // reportFlags select what is printed.

@@ -11,25 +11,20 @@ import (
 
 // hookFlags set the program that is asked about each page.
 type hookFlags struct {
-	Hook        string        `group:"hook" placeholder:"CMD"`
-	HookProcs   *flags.Count  `group:"hook" placeholder:"N"`
-	HookTimeout time.Duration `group:"hook" placeholder:"DURATION" default:"5s"`
-	HookBody    flags.Size    `group:"hook" placeholder:"SIZE" default:"1MiB"`
+	Hook       string     `group:"hook" placeholder:"CMD"`
+	HookLimits hookLimits `group:"hook" type:"parts" placeholder:"PARTS"`
 }
 
-// mostHookBody bounds --hook-body, in bytes: RAM holds several copies.
-const mostHookBody = 64 << 20
+// hookLimits bound the processes; RAM holds several copies of a body.
+type hookLimits struct {
+	Procs   *flags.Count  `part:"procs" least:"1" most:"256" example:"2"`
+	Timeout time.Duration `part:"timeout" default:"5s" least:"1ms"`
+	Body    flags.Size    `part:"body" default:"1MiB" least:"1B" most:"64MiB"`
+}
 
 // check returns the first fault of the flags.
 func (h *hookFlags) check() error {
-	switch {
-	case h.HookTimeout < time.Millisecond:
-		return fmt.Errorf("--hook-timeout %v: must be at least 1ms", h.HookTimeout)
-	case h.HookProcs != nil && (*h.HookProcs < 1 || *h.HookProcs > hook.MaxProcs):
-		return fmt.Errorf("--hook-procs %d: must be between 1 and %d", *h.HookProcs, hook.MaxProcs)
-	case h.HookBody < 1 || h.HookBody > mostHookBody:
-		return fmt.Errorf("--hook-body %v: must be between 1 and %v", h.HookBody, flags.Size(mostHookBody))
-	case h.Hook == "":
+	if h.Hook == "" {
 		return nil
 	}
 	words, err := hook.Words(h.Hook)
@@ -47,10 +42,10 @@ func (h *hookFlags) procs() int {
 	switch {
 	case h.Hook == "":
 		return 0
-	case h.HookProcs == nil:
+	case h.HookLimits.Procs == nil:
 		return hook.DefaultProcs()
 	}
-	return int(*h.HookProcs)
+	return int(*h.HookLimits.Procs)
 }
 
 // options returns the options of the hook, nil without --hook. The flags must be checked.
@@ -59,7 +54,8 @@ func (h *hookFlags) options() *hook.Options {
 	if err != nil {
 		return nil
 	}
-	return &hook.Options{Command: words, Procs: h.procs(), Timeout: h.HookTimeout, BodyBytes: int(h.HookBody)}
+	l := &h.HookLimits
+	return &hook.Options{Command: words, Procs: h.procs(), Timeout: l.Timeout, BodyBytes: int(l.Body)}
 }
 
 // hookFiles is the number of descriptors of a process of the hook.

@@ -56,7 +56,7 @@ func TestWalkFlags(t *testing.T) {
 		ok            bool
 	}{{1, 1, 0.9, true}, {10_000, 10_000_000, 0.01, true}, {0, 1, 0.1, false}, {10_001, 1, 0.1, false}, {1, 0, 0.1, false},
 		{1, 10_000_001, 0.1, false}, {1, 1, 0, false}, {1, 1, 0.91, false}, {-1, 1, 0.1, false}} {
-		p := priorityFlags{Strategy: "random-walk", Priority: "none", SitesAtOnce: 1, Walkers: c.walkers, WalkURLs: c.urls, WalkJump: c.jump}
+		p := priorityFlags{Strategy: order{Name: "random-walk", Walkers: c.walkers, URLs: c.urls, Jump: c.jump}, Priority: priority{Name: "none"}}
 		if err := p.check(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -43,8 +43,8 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 		servers = append(servers, s.AddrPort)
 	}
 	limits := heldLimits(int(c.MaxBody.Most()), plan.BodyBytes/2)
-	limits.Connect, limits.TLS, limits.FirstByte = c.ConnectTimeout, c.ConnectTimeout, c.FirstByteTimeout
-	limits.Total = c.Timeout
+	limits.Connect, limits.TLS, limits.FirstByte = c.Timeout.Connect, c.Timeout.Connect, c.Timeout.FirstByte
+	limits.Total = c.Timeout.All
 	bodies := max(plan.BodyBytes, limits.MemoryBytes())
 	if bodies > plan.HeapBytes/2 {
 		return nil, term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; "+
@@ -64,7 +64,7 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 			AcceptEncoding: c.AcceptEncoding.Header, AllowNets: flags.Prefixes(c.AllowNet),
 			NAT64: flags.NAT64Prefixes(c.NAT64Prefix), Ports: c.Ports,
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter,
-			TLS: fetch.TLSOptions{Require: c.TLS == "require", Old: c.TLSLegacy}, HTTP2: c.HTTP2 == "on",
+			TLS: fetch.TLSOptions{Require: c.TLS.Bad == "require", Old: c.TLS.Legacy}, HTTP2: c.HTTP2 == "on",
 		})
 }
 

@@ -42,8 +42,10 @@ func (c *Command) Options() crawl.Options {
 	c.resourceFlags.apply(&o.Limits, &o.Disk)
 	c.Drum.Apply(&o.Drum)
 	c.outputFlags.apply(&o.Output)
+	meta := &c.RobotsMeta.RobotsMeta
+	o.Output.NoArchive, o.Output.NoIndex = state.Archive(meta.NoArchive), state.Archive(meta.NoIndex)
 	o.Observe = crawl.ObserveOptions{HistoryBytes: int64(c.HistoryBytes), TraceLinks: c.TraceLinks,
-		TraceLimit: int64(c.TraceLimit), TimeZone: c.TimeZone.Location}
+		TimeZone: c.TimeZone.Location}
 	o.Admission.MaxPagesPerPLD, o.Health.MaxPagesPerHost = uint32(c.MaxPages.PLD), int64(c.MaxPages.Host)
 	o.Health.Retries, o.Links.Sitemaps, o.Identity.Host = int(c.Retries), c.Sitemaps, HostName()
 	o.Extract = c.extractFlags.options(&o.Disk)
@@ -72,22 +74,22 @@ func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, err
 	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes),
 		c.RenderRules, c.Canonical.Keep())
 	suffixes := weburl.NewSuffixes(c.PrivateSuffixes)
-	_, err4 := admit.ReadTrusted(disk.OS(), c.Trusted,
+	_, err4 := admit.ReadTrusted(disk.OS(), c.Budget.Trusted,
 		func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })
 	return scoping, errors.Join(err1, err2, err3, err4)
 }
 
-// readDict reads the file of --warc-dict, before the command writes anything.
+// readDict reads the file of the dictionary, before the command writes anything.
 func (c *outputFlags) readDict() ([]byte, error) {
 	switch {
-	case c.WARCDict == "none":
+	case c.WARC.Dict == "":
 		return nil, nil
-	case c.WARCFormat != "zst":
-		return nil, fmt.Errorf("--warc-dict is for --warc-format zst")
+	case c.WARC.Format != "zst":
+		return nil, fmt.Errorf("--warc: dict=%s is for zst", c.WARC.Dict)
 	}
-	dict, err := warc.ReadDict(disk.OS(), c.WARCDict)
+	dict, err := warc.ReadDict(disk.OS(), c.WARC.Dict)
 	if err != nil {
-		return nil, fmt.Errorf("--warc-dict: %w", err)
+		return nil, fmt.Errorf("--warc: dict: %w", err)
 	}
 	return dict, nil
 }

@@ -11,20 +11,31 @@ import (
 
 // priorityFlags say in which order URLs are fetched.
 type priorityFlags struct {
-	Strategy    string        `group:"budget" placeholder:"NAME" enum:"${strategies}" default:"irlbot"`
-	SitesAtOnce flags.Count   `group:"budget" placeholder:"N" default:"64"`
-	Walkers     flags.Count   `group:"budget" placeholder:"N" default:"1000"`
-	WalkURLs    flags.Count   `name:"walk-urls" group:"budget" placeholder:"N" default:"10000"`
-	WalkJump    float64       `name:"walk-jump" group:"budget" placeholder:"P" default:"0.142857"`
-	Known       string        `group:"budget" placeholder:"FILE"`
-	Priority    string        `group:"budget" enum:"none,depth,indegree,hook,sitemap" default:"none"`
-	Lanes       flags.Count   `group:"budget" placeholder:"N" default:"0"`
-	LaneWeights []flags.Count `group:"budget" placeholder:"N"`
+	Strategy order    `group:"budget" type:"parts" placeholder:"NAME"`
+	Known    string   `group:"budget" placeholder:"FILE"`
+	Priority priority `group:"budget" type:"parts" placeholder:"NAME"`
+}
+
+// order is the strategy, with the numbers of site-by-site and random-walk (package walk bounds them, too).
+type order struct {
+	Name string `part:"" enum:"irlbot,breadth-first,focused,best-first,site-by-site,snapshot,random-walk" default:"irlbot"`
+
+	Sites   flags.Count `part:"sites" default:"64" least:"1" most:"1048576"`
+	Walkers flags.Count `part:"walkers" default:"1000" least:"1" most:"10000"`
+	URLs    flags.Count `part:"urls" default:"10000" least:"1" most:"10000000"`
+	Jump    float64     `part:"jump" default:"0.142857" most:"0.9" placeholder:"P"`
+}
+
+// priority is the order within the budgets, with the lanes for it.
+type priority struct {
+	Name    string        `part:"" enum:"none,depth,indegree,hook,sitemap" default:"none"`
+	Lanes   flags.Count   `part:"lanes" default:"0" most:"8"`
+	Weights []flags.Count `part:"weights" least:"1" most:"65536" placeholder:"N:N:..." example:"8:4:2:1"`
 }
 
 // weights returns the weights of the lanes.
 func (p *priorityFlags) weights() (w []uint32) {
-	for _, n := range p.LaneWeights {
+	for _, n := range p.Priority.Weights {
 		w = append(w, uint32(n))
 	}
 	return w
@@ -32,50 +43,38 @@ func (p *priorityFlags) weights() (w []uint32) {
 
 // check returns the first fault of the flags.
 func (p *priorityFlags) check() error {
-	if p.Lanes < 0 || p.Lanes > strategy.MaxLanes {
-		return fmt.Errorf("--lanes %d: must be between 0 and %d", p.Lanes, strategy.MaxLanes)
-	}
-	if p.Known != "" && p.Strategy == crawl.DefaultStrategy {
-		p.Strategy = strategy.Snapshot
+	if p.Known != "" && p.Strategy.Name == crawl.DefaultStrategy {
+		p.Strategy.Name = strategy.Snapshot
 	}
 	switch {
-	case p.Known != "" && p.Strategy != strategy.Snapshot:
-		return fmt.Errorf("--known follows no links, so it takes no --strategy %s", p.Strategy)
-	case p.Strategy != crawl.DefaultStrategy && p.Priority != crawl.DefaultPriority:
-		return fmt.Errorf("--strategy %s has priorities of its own: leave out --priority %s", p.Strategy, p.Priority)
-	case p.SitesAtOnce < 1 || p.SitesAtOnce > crawl.MaxSitesAtOnce:
-		return fmt.Errorf("--sites-at-once %d: must be between 1 and %d", p.SitesAtOnce, crawl.MaxSitesAtOnce)
+	case p.Known != "" && p.Strategy.Name != strategy.Snapshot:
+		return fmt.Errorf("--known follows no links, so it takes no --strategy %s", p.Strategy.Name)
+	case p.Strategy.Name != crawl.DefaultStrategy && p.Priority.Name != crawl.DefaultPriority:
+		return fmt.Errorf("--strategy %s has priorities of its own: leave out --priority %s", p.Strategy.Name,
+			p.Priority.Name)
 	}
 	w := p.walk()
-	if w.Bytes = 1; w.Validate() != nil && p.Strategy == strategy.RandomWalk {
-		return fmt.Errorf("--walkers, --walk-urls or --walk-jump: %w", w.Validate())
+	if w.Bytes = 1; w.Validate() != nil && p.Strategy.Name == strategy.RandomWalk {
+		return fmt.Errorf("--strategy random-walk: %w", w.Validate())
 	}
-	if p.Lanes == 1 && p.Priority != crawl.DefaultPriority {
-		return fmt.Errorf("--priority %s needs more than one of --lanes", p.Priority)
+	if p.Priority.Lanes == 1 && p.Priority.Name != crawl.DefaultPriority {
+		return fmt.Errorf("--priority %s needs more than one of its lanes", p.Priority.Name)
 	}
-	for _, w := range p.LaneWeights {
-		if w < 1 || w > maxLaneWeight {
-			return fmt.Errorf("--lane-weights: %d: must be between 1 and %d", w, maxLaneWeight)
-		}
-	}
-	if n := len(p.LaneWeights); n > 0 && p.Lanes != 0 && n != int(p.Lanes) {
-		return fmt.Errorf("--lane-weights: %d weights for %d lanes", n, p.Lanes)
+	if n := len(p.Priority.Weights); n > 0 && p.Priority.Lanes != 0 && n != int(p.Priority.Lanes) {
+		return fmt.Errorf("--priority: weights has %d for %d lanes", n, p.Priority.Lanes)
 	}
 	return nil
 }
 
 // walk returns the options of a random walk.
 func (p *priorityFlags) walk() walk.Options {
-	return walk.Options{Walkers: int(p.Walkers), URLs: int(p.WalkURLs), Jump: p.WalkJump}
+	return walk.Options{Walkers: int(p.Strategy.Walkers), URLs: int(p.Strategy.URLs), Jump: p.Strategy.Jump}
 }
 
-// maxLaneWeight is beast.MaxWeight.
-const maxLaneWeight = 1 << 16
-
 func (p *priorityFlags) apply(o *crawl.OrderOptions) {
-	o.Strategy, o.SitesAtOnce, o.Walk = p.Strategy, int(p.SitesAtOnce), p.walk()
-	o.Priority, o.Lanes, o.LaneWeights = p.Priority, int(p.Lanes), p.weights()
-	if o.Lanes == 0 && len(o.LaneWeights) > 0 && p.Priority != crawl.DefaultPriority {
+	o.Strategy, o.SitesAtOnce, o.Walk = p.Strategy.Name, int(p.Strategy.Sites), p.walk()
+	o.Priority, o.Lanes, o.LaneWeights = p.Priority.Name, int(p.Priority.Lanes), p.weights()
+	if o.Lanes == 0 && len(o.LaneWeights) > 0 && p.Priority.Name != crawl.DefaultPriority {
 		o.Lanes = len(o.LaneWeights)
 	}
 }

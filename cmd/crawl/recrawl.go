@@ -1,46 +1,50 @@
 package crawl
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/internal/revisit"
 )
 
 // recrawlFlags say when pages are visited again.
 type recrawlFlags struct {
-	Recrawl        bool          `group:"recrawl" common:""`
-	RevisitPolicy  string        `group:"recrawl" enum:"proportional,uniform,optimal" default:"proportional"`
-	RevisitDefault time.Duration `group:"recrawl" placeholder:"DURATION" default:"168h"`
-	RevisitMin     time.Duration `group:"recrawl" placeholder:"DURATION" default:"1h"`
-	RevisitMax     time.Duration `group:"recrawl" placeholder:"DURATION" default:"720h"`
-	RevisitGone    flags.Count   `group:"recrawl" placeholder:"N" default:"2"`
+	Recrawl bool     `group:"recrawl" common:""`
+	Revisit revisits `group:"recrawl" type:"parts" placeholder:"POLICY"`
 }
+
+// revisits say how a page's interval follows from its changes.
+type revisits struct {
+	Policy  string        `part:"" enum:"proportional,uniform,optimal" default:"proportional"`
+	Default time.Duration `part:"default" default:"168h" least:"1s" most:"1440h"`
+	Least   time.Duration `part:"min" default:"1h" least:"1s" most:"1440h"`
+	Longest time.Duration `part:"max" default:"720h" least:"1s" most:"1440h"`
+}
+
+// goneVisits is the number of visits in a row without a page (404, 410 and other statuses from 400 to 499) after
+// which it is given up: one such answer can be a mistake of the site, the second comes an interval later.
+const goneVisits = 2
 
 // policy returns the policy of the flags; nil without --recrawl.
 func (r *recrawlFlags) policy() *revisit.Policy {
 	if !r.Recrawl {
 		return nil
 	}
-	kind := map[string]revisit.Kind{"uniform": revisit.Uniform, "optimal": revisit.Optimal}[r.RevisitPolicy]
-	return &revisit.Policy{Least: r.RevisitMin, Longest: r.RevisitMax, Default: r.RevisitDefault, Kind: kind,
-		Gone: int(r.RevisitGone)}
+	p := r.values()
+	return &p
+}
+
+func (r *recrawlFlags) values() revisit.Policy {
+	v := &r.Revisit
+	kind := map[string]revisit.Kind{"uniform": revisit.Uniform, "optimal": revisit.Optimal}[v.Policy]
+	return revisit.Policy{Least: v.Least, Longest: v.Longest, Default: v.Default, Kind: kind, Gone: goneVisits}
 }
 
 // check returns the first fault of the flags.
 func (r *recrawlFlags) check() error {
-	p := revisit.Policy{Least: r.RevisitMin, Longest: r.RevisitMax, Default: r.RevisitDefault, Gone: int(r.RevisitGone)}
-	switch err := p.Validate(); {
-	case errors.Is(err, revisit.ErrLeast):
-		return fmt.Errorf("--revisit-min: %w", err)
-	case errors.Is(err, revisit.ErrLongest):
-		return fmt.Errorf("--revisit-max: %w", err)
-	case errors.Is(err, revisit.ErrDefault):
-		return fmt.Errorf("--revisit-default: %w", err)
-	case err != nil:
-		return fmt.Errorf("--revisit-gone: %w", err)
+	p := r.values()
+	if err := p.Validate(); err != nil {
+		return fmt.Errorf("--revisit: %w", err)
 	}
 	return nil
 }

@@ -10,8 +10,7 @@ import (
 func TestRenderClusterFlags(t *testing.T) {
 	for _, broker := range []string{"", "embed", "nats://127.0.0.1:4222"} {
 		var c Command
-		c.renderFlags = renderFlags{Render: "ws://127.0.0.1:9222", RenderRules: []string{"rules"}, RenderTabs: 2, RenderTime: time.Second,
-			RenderLongest: time.Minute, RenderRequests: 10, RenderBytes: 1 << 20, RenderQueue: 1 << 30, RenderCache: 1 << 20}
+		c.renderFlags = renderFlags{Render: "ws://127.0.0.1:9222", RenderRules: []string{"rules"}, RenderLimits: renderLimits{Time: time.Second, Longest: time.Minute}}
 		if broker != "" {
 			c.Cluster = []string{broker}
 		}

@@ -16,8 +16,6 @@ import (
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
 	"drumbeat/internal/human"
-	"drumbeat/internal/linktrace"
-	"drumbeat/star"
 	"drumbeat/state/history"
 )
 
@@ -42,16 +40,11 @@ func (c *Command) checkDelays() error {
 		flag    string
 		v       *time.Duration
 		nonzero bool
-	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false},
-		{"robots-forget", &c.RobotsForget, false}, {"host-delay", c.HostDelay, false},
-		{"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
-		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false},
-		{"pld-delay-min", c.PLDDelayMin, false},
+	}{{"robots-wait", &c.RobotsWait, false},
 		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false},
 		{"outage-patience", &c.OutagePatience, false}, {"linger", &c.Linger, false},
 		{"checkpoint-every", &c.CheckpointEvery, true}, {"roll-every", &c.RollEvery, false},
-		{"connect-timeout", &c.ConnectTimeout, true},
-		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
+	} {
 		switch {
 		case d.v == nil:
 		case *d.v < 0:
@@ -70,31 +63,26 @@ func (c *Command) checkNumbers() error {
 		flag        string
 		v           flags.Count
 		least, most int64
-	}{{"budget-default", c.BudgetDefault, 1, star.MaxBudget},
-		{"budget-max", c.BudgetMax, int64(c.BudgetDefault), star.MaxBudget}, {"budget-ranks", c.BudgetRanks, 1, 1 << 20},
-		{"budget-queue", c.BudgetQueue, 0, 1e9}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
+	}{{"retries", c.Retries, 0, 200},
 		{"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", flags.OrZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
-	if n := c.QueuesMax; n&(n-1) != 0 {
-		return fmt.Errorf("--queues-max %d: must be a power of 2", n)
+	if b := &c.Budget; b.Max < b.Default {
+		return fmt.Errorf("--budget: max=%d is less than default=%d", b.Max, b.Default)
 	}
 	for _, s := range []struct {
 		flag string
 		v    *flags.Size
-	}{{"ram", c.RAM}, {"disk", c.Disk}, {"sitemap-body", c.SitemapBody}} {
+	}{{"ram", c.RAM}, {"disk", c.Disk}} {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
 	}
 	if c.HistoryBytes != 0 && c.HistoryBytes < history.MinBytes {
 		return fmt.Errorf("--history-bytes %v: must be 0 or at least %v", c.HistoryBytes, flags.Size(history.MinBytes))
-	}
-	if c.TraceLinks != "" && c.TraceLimit < linktrace.MinLimitBytes {
-		return fmt.Errorf("--trace-limit %v: must be at least %v", c.TraceLimit, flags.Size(linktrace.MinLimitBytes))
 	}
 	if err := errors.Join(c.Delays.CheckRates(), c.Health.Check()); err != nil {
 		return err
@@ -149,14 +137,15 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 	if who := c.Who.Complete(); who != "" {
 		note("WARNING: %s", who)
 	}
-	if c.HostDelay == nil {
-		c.HostDelay = new(flags.DefaultHostDelay)
+	if c.HostDelay.Usual == nil {
+		c.HostDelay.Usual = new(flags.DefaultHostDelay)
 		if c.Scope != "all" {
-			*c.HostDelay = 2 * time.Second
+			*c.HostDelay.Usual = 2 * time.Second
 		}
 	}
 	if c.Scope != "all" {
-		note("scope %s: budgets are off, the delay between requests to a host is %s", c.Scope, human.Duration(*c.HostDelay))
+		note("scope %s: budgets are off, the delay between requests to a host is %s", c.Scope,
+			human.Duration(*c.HostDelay.Usual))
 	}
 	if err := c.Delays.Complete(); err != nil {
 		return nil, term.Usage(err)
@@ -235,11 +224,11 @@ func (c *Command) ramFor(most int64, why *string) int64 {
 	return int64(ram) >> 20 << 20
 }
 
-// defaultSitemapBody is the default of --sitemap-body if RAM suffices. 50,000 URLs, the limit of a sitemap,
-// take half of it.
+// defaultSitemapBody is the default of the part sitemap of --max-body if RAM suffices. 50,000 URLs, the limit of a
+// sitemap, take half of it.
 const defaultSitemapBody = 10 << 20
 
-// maxSitemapBody bounds --sitemap-body, in bytes: RAM holds a sitemap as a whole.
+// maxSitemapBody bounds this part, in bytes: RAM holds a sitemap as a whole.
 const maxSitemapBody = 1 << 30
 
 // sitemapBytes returns the maximum size of a sitemap. It must fit into the part of the bodies' RAM that a
@@ -250,12 +239,12 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		l := crawl.SitemapLimits(limits, int(n))
 		return l.MemoryBytes() <= room
 	}
-	if c.SitemapBody != nil {
-		if n := int64(*c.SitemapBody); n <= maxSitemapBody && fits(n) {
+	if c.MaxBody.Sitemap != nil {
+		if n := int64(*c.MaxBody.Sitemap); n <= maxSitemapBody && fits(n) {
 			return int(n), nil
 		}
-		return 0, fmt.Errorf("--sitemap-body %v is too large for --ram: one body may take %v; raise --ram or lower "+
-			"--sitemap-body", *c.SitemapBody, flags.Size(room))
+		return 0, fmt.Errorf("--max-body: sitemap=%v is too large for --ram: one body may take %v; raise --ram or lower it",
+			*c.MaxBody.Sitemap, flags.Size(room))
 	}
 	n := int64(defaultSitemapBody)
 	held := int64(limits.HeldBytes)

@@ -89,13 +89,13 @@ func TestPorts(t *testing.T) {
 // TestZeroIsNotDefault: a flag for which 0 has a meaning keeps the value 0.
 func TestZeroIsNotDefault(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
-	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0", "--cache-ram=0")
+	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0", "--drum=cache=0")
 	notes, err := c.Complete(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *c.HostDelay != 0 || *c.HostDelayMin != 0 || c.ServerDelay != 0 || *c.ServerDelayMin != 0 || c.Retries != 0 ||
-		*c.MaxDepth != 0 || c.Linger != 0 || *c.CacheRAM != 0 || *c.PLDDelay != 0 || *c.NetworkRate != 0 || *c.NetworkConnections != 0 ||
+	if *c.HostDelay.Usual != 0 || *c.HostDelay.Least != 0 || *c.ServerDelay.Usual != 0 || *c.ServerDelay.Least != 0 || c.Retries != 0 ||
+		*c.MaxDepth != 0 || c.Linger != 0 || *c.Geometry.Cache != 0 || *c.PLDDelay.Usual != 0 || *c.NetworkRate != 0 || *c.NetworkConnections != 0 ||
 		*c.HostDelayFactor != 0 {
 		t.Errorf("got %+v, want zeros", c)
 	}
@@ -117,7 +117,7 @@ func TestAdaptiveDelayFlag(t *testing.T) {
 		{[]string{"--adaptive-delay", "--scope=host"}, true, ""},
 		{[]string{"--adaptive-delay", "--host-delay-factor=0"}, false, "needs --host-delay-factor above 0"},
 		{[]string{"--adaptive-delay", "--host-delay=0"}, false, "needs --host-delay-factor above 0"},
-		{[]string{"--adaptive-delay", "--host-delay-min=40s"}, false, "both are 40 s"},
+		{[]string{"--adaptive-delay", "--host-delay=min=40s"}, false, "both are 40 s"},
 	} {
 		cmd := parseCrawl(t, c.args...)
 		_, err := cmd.Complete(m)
@@ -179,7 +179,7 @@ func TestReferenceFlag(t *testing.T) {
 // TestCrawlReserves: the number of reserved descriptors follows from the flags.
 func TestCrawlReserves(t *testing.T) {
 	m := term.Machine{Descriptors: 1024}
-	c := parseCrawl(t, "--dir", "a", "--dir", "b", "--drum-workers", "64", "--direct-io")
+	c := parseCrawl(t, "--dir", "a", "--dir", "b", "--drum", "workers=64", "--direct-io")
 	if n, _ := c.reserve(m).Connections(10_000); n != 1024-(64+2*(2*(3*64+8)+6)) {
 		t.Errorf("64 workers, 2 directories: %d connections", n)
 	}
@@ -193,13 +193,13 @@ func TestComputedDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *c.HostDelay != 40*time.Second || *c.HostDelayMin != time.Second || c.ServerDelay != time.Second ||
-		*c.ServerDelayMin != 200*time.Millisecond || *c.RAM != 1<<33 || c.Connections.Most() != 768 || *c.Disk <= 0 {
-		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay, *c.HostDelayMin, c.ServerDelay, *c.ServerDelayMin, *c.RAM, *c.Connections, *c.Disk)
+	if *c.HostDelay.Usual != 40*time.Second || *c.HostDelay.Least != time.Second || *c.ServerDelay.Usual != time.Second ||
+		*c.ServerDelay.Least != 200*time.Millisecond || *c.RAM != 1<<33 || c.Connections.Most() != 768 || *c.Disk <= 0 {
+		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay.Usual, *c.HostDelay.Least, *c.ServerDelay.Usual, *c.ServerDelay.Least, *c.RAM, *c.Connections, *c.Disk)
 	}
-	if *c.PLDDelay != 500*time.Millisecond || *c.PLDDelayMin != 20*time.Millisecond || *c.NetworkRate != 10 || *c.NetworkConnections != 20 ||
+	if *c.PLDDelay.Usual != 500*time.Millisecond || *c.PLDDelay.Least != 20*time.Millisecond || *c.NetworkRate != 10 || *c.NetworkConnections != 20 ||
 		*c.HostDelayFactor != 10 || c.MaxCrawlDelay != 300*time.Second {
-		t.Errorf("got %v %v %v %v %v %v", *c.PLDDelay, *c.PLDDelayMin, *c.NetworkRate, *c.NetworkConnections, *c.HostDelayFactor, c.MaxCrawlDelay)
+		t.Errorf("got %v %v %v %v %v %v", *c.PLDDelay.Usual, *c.PLDDelay.Least, *c.NetworkRate, *c.NetworkConnections, *c.HostDelayFactor, c.MaxCrawlDelay)
 	}
 	said := strings.Join(notes, "\n")
 	if !strings.Contains(said, "lowered from 2000 to 768") || !strings.Contains(said, "half of physical memory") || strings.Contains(said, "WARNING") {
@@ -207,13 +207,13 @@ func TestComputedDefaults(t *testing.T) {
 	}
 	for _, scope := range []string{"host", "pld"} {
 		c = parseCrawl(t, "--scope="+scope)
-		if notes, err = c.Complete(m); err != nil || *c.HostDelay != 2*time.Second || !strings.Contains(strings.Join(notes, "\n"), "budgets are off") {
-			t.Errorf("scope %s: got %v, %q, %v", scope, *c.HostDelay, notes, err)
+		if notes, err = c.Complete(m); err != nil || *c.HostDelay.Usual != 2*time.Second || !strings.Contains(strings.Join(notes, "\n"), "budgets are off") {
+			t.Errorf("scope %s: got %v, %q, %v", scope, *c.HostDelay.Usual, notes, err)
 		}
 	}
 	c = parseCrawl(t, "--scope=host", "--host-delay=30s")
-	if _, err = c.Complete(m); err != nil || *c.HostDelay != 30*time.Second {
-		t.Errorf("got %v, %v, want 30s", *c.HostDelay, err)
+	if _, err = c.Complete(m); err != nil || *c.HostDelay.Usual != 30*time.Second {
+		t.Errorf("got %v, %v, want 30s", *c.HostDelay.Usual, err)
 	}
 }
 

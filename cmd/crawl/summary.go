@@ -244,7 +244,7 @@ func renderText(s *crawl.Snapshot) string {
 	left := s.Count(state.CountRenderWanted) - s.Count(state.CountRendered) - s.Count(state.CountRenderFailed) -
 		s.Count(state.CountRenderSkipped)
 	return fmt.Sprintf("%s of %s pages, %s of them cut at a limit; %s without the browser, %s too large or over "+
-		"--render-queue, %s wait; %s requests, %s from RAM, %s refused; browser lost %s times", n(state.CountRendered),
+		"--render-limits queue, %s wait; %s requests, %s from RAM, %s refused; browser lost %s times", n(state.CountRendered),
 		n(state.CountRenderWanted), n(state.CountRenderedCut), n(state.CountRenderFailed), n(state.CountRenderSkipped),
 		humanize.Comma(left), n(state.CountRenderRequests), n(state.CountRenderCached), n(state.CountRenderRefused),
 		n(state.CountRenderLost))

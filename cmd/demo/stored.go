@@ -225,16 +225,14 @@ func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, er
 		"--resolver=127.0.0.1:53", "--crawl-log=all", "--pld-delay=0", "--network-rate=0", "--network-connections=0",
 		"--host-delay-factor=0"}
 	for _, d := range []struct {
-		flag  string
-		value time.Duration
-	}{{"host-delay", plain.Politeness.HostDelay}, {"host-delay-min", plain.Politeness.HostDelayMin},
-		{"server-delay", plain.Politeness.ServerDelay}, {"server-delay-min", plain.Politeness.ServerDelayMin},
-		{"backoff", plain.Health.Backoff}, {"backoff-max", plain.Health.BackoffMax}, {"linger", plain.Limits.Linger},
-		{"max-time", plain.Limits.MaxTime}, {"checkpoint-every", plain.Disk.CheckpointEvery}} {
-		if d.value < time.Millisecond { // crawl refuses less
-			d.value = 0
-		}
-		base = append(base, fmt.Sprintf("--%s=%v", d.flag, d.value))
+		format string
+		values []any
+	}{{"host-delay=%v,min=%v", []any{allowed(plain.Politeness.HostDelay), allowed(plain.Politeness.HostDelayMin)}},
+		{"server-delay=%v,min=%v", []any{allowed(plain.Politeness.ServerDelay), allowed(plain.Politeness.ServerDelayMin)}},
+		{"backoff=%v,max=%v", []any{plain.Health.Backoff, plain.Health.BackoffMax}},
+		{"linger=%v", []any{plain.Limits.Linger}}, {"max-time=%v", []any{plain.Limits.MaxTime}},
+		{"checkpoint-every=%v", []any{plain.Disk.CheckpointEvery}}} {
+		base = append(base, fmt.Sprintf("--"+d.format, d.values...))
 	}
 	for _, n := range []struct {
 		flag  string
@@ -249,6 +247,14 @@ func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, er
 	}
 	opt.Network.Connections = plain.Network.Connections
 	return *opt, nil
+}
+
+// allowed returns a delay that crawl accepts: 0 or at least a millisecond.
+func allowed(d time.Duration) time.Duration {
+	if d < time.Millisecond {
+		return 0
+	}
+	return d
 }
 
 // damageOf returns the end of a crawl whose web was damaged: it lacks pages, so figures from it are not to be trusted.

@@ -112,7 +112,7 @@ func TestNeedsFollowFlags(t *testing.T) {
 	if both, _ := plain.share(false); out != n.OutputBytes || rate != 6000*n.Rate || state+out != both {
 		t.Errorf("got %d and %d, want the sum %d", state, out, both)
 	}
-	if direct := needOf(func(c *Command) { c.DirectIO, c.DrumWorkers = true, 64 }); direct.Files <= plain.Files {
+	if direct := needOf(func(c *Command) { c.DirectIO, c.Geometry.Workers = true, 64 }); direct.Files <= plain.Files {
 		t.Errorf("got %d files with direct I/O, %d without", direct.Files, plain.Files)
 	}
 }

@@ -232,7 +232,7 @@ func (p *printer) trap(t *explain.TrapReport) {
 	}
 	text := fmt.Sprintf("%d of the last %d pages of the host repeat earlier ones", t.Repeated, t.Pages)
 	if t.Part > 0 {
-		text += fmt.Sprintf(": score %.2f; its URLs get %d/16 of the PLD's budget (--trap-score)", t.Score, t.Part)
+		text += fmt.Sprintf(": score %.2f; its URLs get %d/16 of the PLD's budget (--budget traps)", t.Score, t.Part)
 	}
 	p.field("trap", "%s", text)
 }

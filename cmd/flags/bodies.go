@@ -9,10 +9,11 @@ import (
 )
 
 // bodySizes is the value of --max-body: one size for all types, and exceptions for some, such as
-// "2MiB,application/pdf=20MiB,image/*=5MiB".
+// "2MiB,application/pdf=20MiB,image/*=5MiB". A sitemap is an exception of its own: "sitemap=10MiB".
 type bodySizes struct {
-	all   Size
-	types []bodySize
+	all     Size
+	types   []bodySize
+	Sitemap *Size // nil: from --ram
 }
 
 type bodySize struct {
@@ -33,6 +34,8 @@ func (b *bodySizes) UnmarshalText(text []byte) error {
 			return err
 		}
 		switch {
+		case pattern == "sitemap" && b.Sitemap == nil:
+			b.Sitemap = &s
 		case typed:
 			b.types = append(b.types, bodySize{strings.TrimSpace(pattern), s})
 		case b.all != 0:
@@ -41,7 +44,7 @@ func (b *bodySizes) UnmarshalText(text []byte) error {
 			b.all = s
 		}
 	}
-	if b.all == 0 && len(b.types) > 0 {
+	if b.all == 0 && (len(b.types) > 0 || b.Sitemap != nil) {
 		return fmt.Errorf("%q has no size for all other types; begin the list with one, such as 2MiB", text)
 	}
 	return nil
@@ -52,6 +55,9 @@ func (b bodySizes) String() string {
 	list := []string{b.all.String()}
 	for _, t := range b.types {
 		list = append(list, t.pattern+"="+t.most.String())
+	}
+	if b.Sitemap != nil {
+		list = append(list, "sitemap="+b.Sitemap.String())
 	}
 	return strings.Join(list, ",")
 }
@@ -74,6 +80,9 @@ func (b bodySizes) check() error {
 		if t.most == 0 {
 			return fmt.Errorf("--max-body %s=0: remove the type from --accept instead", t.pattern)
 		}
+	}
+	if b.Sitemap != nil && *b.Sitemap == 0 {
+		return fmt.Errorf("--max-body: sitemap=0: want a size above 0, or leave out --sitemaps")
 	}
 	if b.Most() > MaxBodyLimit {
 		return fmt.Errorf("--max-body %v: at most %v", b.Most(), Size(MaxBodyLimit))

@@ -12,12 +12,9 @@ import (
 
 // Delays holds the flags that limit the requests to a host, a PLD, a server and a network.
 type Delays struct {
-	HostDelay      *time.Duration `group:"politeness" common:"" placeholder:"DURATION"`
-	HostDelayMin   *time.Duration `group:"politeness" placeholder:"DURATION"`
-	ServerDelay    time.Duration  `group:"politeness" placeholder:"DURATION" default:"1s"`
-	ServerDelayMin *time.Duration `group:"politeness" placeholder:"DURATION"`
-	PLDDelay       *time.Duration `group:"politeness" name:"pld-delay" placeholder:"DURATION"`
-	PLDDelayMin    *time.Duration `group:"politeness" name:"pld-delay-min" placeholder:"DURATION"`
+	HostDelay   Interval `group:"politeness" common:"" type:"parts" placeholder:"DURATION"`
+	ServerDelay Interval `group:"politeness" type:"parts" placeholder:"DURATION"`
+	PLDDelay    Interval `group:"politeness" name:"pld-delay" type:"parts" placeholder:"DURATION"`
 
 	NetworkRate        *float64      `group:"politeness" placeholder:"N"`
 	NetworkConnections *Count        `group:"politeness" placeholder:"N"`
@@ -26,25 +23,44 @@ type Delays struct {
 	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"300s"`
 }
 
+// Interval is a delay between requests, of which a larger budget gets a part. Complete sets what is nil.
+type Interval struct {
+	Usual *time.Duration `part:""`
+	Least *time.Duration `part:"min"` // at any budget
+}
+
+// complete sets a minimum that is not given, and refuses one above the delay.
+func (i *Interval) complete(flag string, least time.Duration) error {
+	if i.Least == nil {
+		i.Least = new(min(least, *i.Usual))
+	}
+	if *i.Least > *i.Usual {
+		return fmt.Errorf("--%s: min=%v is more than %v", flag, *i.Least, *i.Usual)
+	}
+	return nil
+}
+
 // DefaultHostDelay is the default of --host-delay, as in the paper.
 const DefaultHostDelay = 40 * time.Second
 
-// Complete computes the defaults that depend on other delays. HostDelay must be set.
+// Complete computes the defaults that depend on other delays. HostDelay.Usual must be set.
 func (d *Delays) Complete() (err error) {
-	if d.HostDelayMin, err = leastDelay("host-delay", d.HostDelayMin, *d.HostDelay, time.Second); err != nil {
+	if err = d.HostDelay.complete("host-delay", time.Second); err != nil {
 		return err
 	}
-	if d.ServerDelayMin, err = leastDelay("server-delay", d.ServerDelayMin, d.ServerDelay,
-		200*time.Millisecond); err != nil {
+	if d.ServerDelay.Usual == nil {
+		d.ServerDelay.Usual = new(time.Second)
+	}
+	if err = d.ServerDelay.complete("server-delay", 200*time.Millisecond); err != nil {
 		return err
 	}
-	if d.PLDDelay == nil {
-		d.PLDDelay = new(min(500*time.Millisecond, *d.HostDelay))
+	if d.PLDDelay.Usual == nil {
+		d.PLDDelay.Usual = new(min(500*time.Millisecond, *d.HostDelay.Usual))
 	}
-	if d.PLDDelayMin, err = leastDelay("pld-delay", d.PLDDelayMin, *d.PLDDelay, 20*time.Millisecond); err != nil {
+	if err = d.PLDDelay.complete("pld-delay", 20*time.Millisecond); err != nil {
 		return err
 	}
-	own := d.ServerDelay == 0 // the operator crawls his own servers
+	own := *d.ServerDelay.Usual == 0 // the operator crawls his own servers
 	if d.NetworkRate == nil {
 		d.NetworkRate = new(float64)
 		if !own {
@@ -59,16 +75,16 @@ func (d *Delays) Complete() (err error) {
 	}
 	if d.HostDelayFactor == nil {
 		d.HostDelayFactor = new(float64)
-		if *d.HostDelay > 0 {
+		if *d.HostDelay.Usual > 0 {
 			*d.HostDelayFactor = 10
 		}
 	}
 	switch {
 	case d.AdaptiveDelay && *d.HostDelayFactor == 0:
 		return errors.New("--adaptive-delay needs --host-delay-factor above 0, which keeps visits of slow hosts apart")
-	case d.AdaptiveDelay && *d.HostDelayMin == *d.HostDelay:
-		return fmt.Errorf("--adaptive-delay needs --host-delay-min below --host-delay; both are %s",
-			human.Duration(*d.HostDelay))
+	case d.AdaptiveDelay && *d.HostDelay.Least == *d.HostDelay.Usual:
+		return fmt.Errorf("--adaptive-delay needs a min below --host-delay; both are %s",
+			human.Duration(*d.HostDelay.Usual))
 	}
 	return nil
 }
@@ -76,13 +92,13 @@ func (d *Delays) Complete() (err error) {
 // Rude lists the settings that are too fast for other people's sites; "" if there are none.
 func (d *Delays) Rude() string {
 	var what []string
-	if *d.HostDelayMin < time.Second {
-		what = append(what, fmt.Sprintf("a delay of %s between requests to a host", human.Duration(*d.HostDelayMin)))
+	if *d.HostDelay.Least < time.Second {
+		what = append(what, fmt.Sprintf("a delay of %s between requests to a host", human.Duration(*d.HostDelay.Least)))
 	}
-	if d.ServerDelay == 0 || *d.ServerDelayMin < 100*time.Millisecond {
-		what = append(what, fmt.Sprintf("a delay of %s between requests to an address", human.Duration(*d.ServerDelayMin)))
+	if *d.ServerDelay.Usual == 0 || *d.ServerDelay.Least < 100*time.Millisecond {
+		what = append(what, fmt.Sprintf("a delay of %s between requests to an address", human.Duration(*d.ServerDelay.Least)))
 	}
-	if *d.PLDDelay == 0 {
+	if *d.PLDDelay.Usual == 0 {
 		what = append(what, "no delay between requests to a PLD")
 	}
 	if r := *d.NetworkRate; r == 0 || r > 100 {
@@ -107,20 +123,8 @@ func (d *Delays) CheckRates() error {
 
 // Apply sets a crawl's options; Complete has been called.
 func (d *Delays) Apply(o *crawl.PolitenessOptions) {
-	*o = crawl.PolitenessOptions{HostDelay: *d.HostDelay, HostDelayMin: *d.HostDelayMin, ServerDelay: d.ServerDelay,
-		ServerDelayMin: *d.ServerDelayMin, PLDDelay: *d.PLDDelay, PLDDelayMin: *d.PLDDelayMin, NetworkRate: *d.NetworkRate,
-		NetworkConnections: int(*d.NetworkConnections), MaxCrawlDelay: d.MaxCrawlDelay, HostDelayFactor: *d.HostDelayFactor,
-		AdaptiveDelay: d.AdaptiveDelay}
-}
-
-// leastDelay returns a minimum delay: the one given, which must not exceed full, or else standard, or full
-// if that is less.
-func leastDelay(flag string, given *time.Duration, full, standard time.Duration) (*time.Duration, error) {
-	if given == nil {
-		return new(min(standard, full)), nil
-	}
-	if *given > full {
-		return nil, fmt.Errorf("--%s-min %v is more than --%s %v", flag, *given, flag, full)
-	}
-	return given, nil
+	*o = crawl.PolitenessOptions{HostDelay: *d.HostDelay.Usual, HostDelayMin: *d.HostDelay.Least,
+		ServerDelay: *d.ServerDelay.Usual, ServerDelayMin: *d.ServerDelay.Least, PLDDelay: *d.PLDDelay.Usual,
+		PLDDelayMin: *d.PLDDelay.Least, NetworkRate: *d.NetworkRate, NetworkConnections: int(*d.NetworkConnections),
+		MaxCrawlDelay: d.MaxCrawlDelay, HostDelayFactor: *d.HostDelayFactor, AdaptiveDelay: d.AdaptiveDelay}
 }

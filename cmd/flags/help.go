@@ -140,7 +140,8 @@ func (b *brief) flags(flags []*kong.Flag) {
 			b.out.WriteString(head)
 			head = ""
 			def := ""
-			if flag.HasDefault && !flag.IsBool() && flag.Default != "0" && flag.Default != "0s" && flag.Default != "none" {
+			plain := flag.HasDefault && !flag.IsBool() && !strings.Contains(flag.Default, "=")
+			if plain && flag.Default != "0" && flag.Default != "0s" && flag.Default != "none" {
 				def = flag.Default
 			}
 			b.row(flagName(flag), flag.Help, def)

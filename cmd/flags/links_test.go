@@ -1,30 +1,29 @@
 package flags
 
 import (
-	"strings"
+	"reflect"
 	"testing"
 
 	"drumbeat/crawl"
 	"drumbeat/parse"
 )
 
-func TestLinkFlags(t *testing.T) {
-	for given, want := range map[string]parse.Rel{
-		"next,prev,canonical": parse.DefaultRels, "none": parse.NoRels, "alternate": parse.RelAlternate, " next , other": parse.RelNext | parse.RelOther,
+// TestFollow: the kinds of links that --follow names, and those that it has by default.
+func TestFollow(t *testing.T) {
+	for given, want := range map[string]crawl.LinksOptions{
+		"next": {Rels: parse.DefaultRels}, "next=off,prev=off,canonical=off": {Rels: parse.NoRels},
+		"alternate,assets":          {Rels: parse.DefaultRels | parse.RelAlternate, Assets: true},
+		"canonical=off,other,forms": {Rels: parse.RelNext | parse.RelPrev | parse.RelOther, Forms: true},
 	} {
-		l := Links{Nofollow: "ignore", LinkRels: given, Assets: true, Forms: true}
+		v := defaultsOf(reflect.TypeFor[follow]())
+		if err := setParts(v, given); err != nil {
+			t.Fatal(err)
+		}
+		l := Links{Follow: v.Interface().(follow)}
 		var o crawl.LinksOptions
-		if err := l.Check(); err != nil {
-			t.Errorf("%q: %v", given, err)
-		}
-		if l.Apply(&o); o.Rels != want || !o.IgnoreNofollow || !o.Assets || !o.Forms {
-			t.Errorf("%q: got %+v", given, o.Rels)
-		}
-	}
-	for _, given := range []string{"", "nxt", "next,,prev", "none,next", "stylesheet"} {
-		l := Links{LinkRels: given}
-		if err := l.Check(); err == nil || !strings.Contains(err.Error(), "--link-rels") {
-			t.Errorf("%q: got %v", given, err)
+		l.Apply(&o)
+		if o.Rels != want.Rels || o.Forms != want.Forms || o.Assets != want.Assets {
+			t.Errorf("%s: got %+v, want %+v", given, o, want)
 		}
 	}
 }

@@ -41,9 +41,6 @@ const DefaultAgent = "drumbeat"
 // defaultDir is the default of --dir.
 const defaultDir = "drumbeat-crawl"
 
-// strategies are the values of --strategy (package crawl/strategy).
-const strategies = "irlbot,breadth-first,focused,best-first,site-by-site,snapshot,random-walk"
-
 // Groups are the headings of -h and docs/FLAGS.md, in order.
 var Groups = [...]kong.Group{
 	{Key: "what", Title: "Crawl"},
@@ -70,7 +67,7 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.WithBeforeResolve(settings.load),
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper."),
-		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent, "strategies": strategies},
+		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent},
 		kong.PostBuild(nameEnvironment),
 		kong.PostBuild(addHelp),
 		kong.ExplicitGroups(Groups[:]),

@@ -22,7 +22,7 @@ type Planned struct {
 	URLBytes     Size     `group:"what" name:"url-bytes" placeholder:"SIZE" default:"110B"`
 	TextRatio    Fraction `group:"what" placeholder:"N" default:"4"`
 	Misses       Fraction `group:"what" placeholder:"SHARE" default:"0"`
-	Store        string   `group:"what" common:"" enum:"warc,none" default:"warc"`
+	Store        Store    `group:"what" common:"" type:"parts" placeholder:"KIND"`
 	PageBytes    Size     `group:"what" common:"" placeholder:"SIZE" default:"6kB"`
 	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors"`
 
@@ -39,10 +39,16 @@ type Planned struct {
 	Disk        *Size        `group:"machine" common:"" placeholder:"SIZE"`
 	KeepFree    *Size        `group:"machine" common:"" placeholder:"SIZE"`
 	Connections *Connections `group:"machine" placeholder:"N"`
-	QueuesMax   Count        `group:"machine" placeholder:"N" default:"1024"`
 	DiskRate    *Size        `group:"machine" common:"" placeholder:"SIZE"`
 	MaxRate     *Count       `group:"machine" common:"" placeholder:"N"`
 	Drum
+}
+
+// Store says what is stored of the responses, and of what else.
+type Store struct {
+	Kind   string `part:"" enum:"warc,none" default:"warc"`
+	Robots bool   `part:"robots" default:"on"`
+	DNS    bool   `part:"dns" default:"on"`
 }
 
 // Load returns the properties of the web and the machine that the flags set, for the largest node of several.
@@ -65,14 +71,10 @@ func (p *Planned) Check() error {
 		{"url-bytes", p.URLBytes == 0}, {"text-ratio", p.TextRatio == 0}, {"page-bytes", p.PageBytes == 0},
 		{"disk-rate", p.DiskRate != nil && *p.DiskRate == 0},
 		{"max-rate", p.MaxRate != nil && *p.MaxRate == 0}, {"ram", p.RAM != nil && *p.RAM == 0},
-		{"disk", p.Disk != nil && *p.Disk == 0},
-		{"queues-max", p.QueuesMax == 0}} {
+		{"disk", p.Disk != nil && *p.Disk == 0}} {
 		if f.zero {
 			return fmt.Errorf("--%s can't be 0", f.flag)
 		}
-	}
-	if n := p.QueuesMax; n > 1<<20 || n&(n-1) != 0 {
-		return fmt.Errorf("--queues-max %d: must be a power of 2 up to %d", n, 1<<20)
 	}
 	if p.Nodes < 1 || p.Nodes > cluster.MaxNodes {
 		return fmt.Errorf("--nodes %d: must be between 1 and %d", p.Nodes, cluster.MaxNodes)
@@ -111,8 +113,7 @@ func (p *Planned) Options() (crawl.Options, error) {
 		KeepFree: int64(OrZero(p.KeepFree))},
 		Limits:  crawl.LimitsOptions{RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk)},
 		Network: crawl.NetworkOptions{Connections: int(p.Connections.Most())},
-		Budgets: crawl.BudgetsOptions{QueuesMax: int(p.QueuesMax)},
-		Output:  crawl.OutputOptions{Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
+		Output:  crawl.OutputOptions{Store: p.Store.Kind == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
 	p.Drum.Apply(&o.Drum)
 	if p.Nodes == 1 {
 		return o, nil

@@ -16,22 +16,19 @@ var presets = map[string][]presetValue{
 	},
 	// Everything that a site shows, for replay. WARC is the default.
 	"archive": {
-		{"accept", "*/*"},           // bodies of all types
-		{"skip-extensions", "none"}, // links to all types
-		{"assets", "true"},          // images, scripts and style sheets, without which a page cannot be shown
-		{"sitemaps", "true"},        // pages without links to them
-		{"link-rels", "next,prev,canonical,alternate"},
-		{"max-body", "20MiB"},      // most documents and images; video is cut and marked
-		{"timeout", "5m"},          // such a body takes longer than the default allows
-		{"archive-robots", "true"}, // the rules under which each page was fetched
-		{"archive-dns", "true"},    // the addresses from which it came
-		{"crawl-log", "all"},       // also what was refused, and why
+		{"accept", "*/*"},              // bodies of all types
+		{"skip-extensions", "none"},    // links to all types
+		{"sitemaps", "true"},           // pages without links to them
+		{"follow", "alternate,assets"}, // also scripts and style sheets, without which a page cannot be shown
+		{"max-body", "20MiB"},          // most documents and images; video is cut and marked
+		{"timeout", "5m"},              // such a body takes longer than the default allows
+		{"crawl-log", "all"},           // also what was refused, and why
 	},
 	// All pages of one or a few given sites.
 	"site": siteValues,
 	// The same, on a server of the operator's own.
 	"own-site": append(siteValues[:len(siteValues):len(siteValues)],
-		presetValue{"host-delay", OwnSiteDelay}, // --host-delay-min and --pld-delay follow from it
+		presetValue{"host-delay", OwnSiteDelay}, // its minimum and --pld-delay follow from it
 		presetValue{"server-delay", OwnSiteDelay},
 		presetValue{"network-rate", OwnSiteRate},
 		presetValue{"host-delay-factor", "2"}, // a slow server gets two thirds of the time to itself
@@ -43,7 +40,7 @@ var presets = map[string][]presetValue{
 var siteValues = []presetValue{
 	{"scope", "host"},
 	{"sitemaps", "true"},
-	{"link-rels", "next,prev,canonical,alternate"},
+	{"follow", "alternate"},
 	{"linger", "10m"},    // give a site that restarts time to come back
 	{"crawl-log", "all"}, // one site's log is small, and explain then knows every URL
 }

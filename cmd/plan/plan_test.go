@@ -11,7 +11,7 @@ import (
 )
 
 // planMachine are flags that make the plan independent of the machine.
-var planMachine = []string{"--ram=16GiB", "--disk=8TB", "--connections=2000", "--max-rate=4000", "--disk-rate=500MB", "--drum-workers=2", "--dir=/a", "--dir=/b"}
+var planMachine = []string{"--ram=16GiB", "--disk=8TB", "--connections=2000", "--max-rate=4000", "--disk-rate=500MB", "--drum=workers=2", "--dir=/a", "--dir=/b"}
 
 // TestPlanGolden: the output of plan for one machine, and for four.
 func TestPlanGolden(t *testing.T) {
@@ -48,9 +48,9 @@ func TestPlanCommand(t *testing.T) {
 	}{
 		{[]string{"--pages=1e9", "--disk=1TB"}, term.ExitUsage, "--disk 1TB is too little: 1e9 pages take"},
 		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2000 connections; the least that works is"},
-		{[]string{"--drum-bucket=8GiB"}, term.ExitUsage, "must be less than 4GiB"},
-		{[]string{"--drum-buckets=100"}, term.ExitUsage, "power of 2"},
-		{[]string{"--drum-buffer=1000"}, term.ExitUsage, "multiple of 4KiB"},
+		{[]string{"--drum=merge=8GiB"}, term.ExitUsage, "1B to 4095MiB"},
+		{[]string{"--drum=buckets=100"}, term.ExitUsage, "power of 2"},
+		{[]string{"--drum=buffer=5000"}, term.ExitUsage, "multiple of 4KiB"},
 		{[]string{"--unique=1.5"}, term.ExitUsage, "at most 1"},
 		{[]string{"--pages=0"}, term.ExitUsage, "--pages can't be 0"},
 		{[]string{"--measure"}, term.ExitUsage, "exclude each other"},
@@ -62,7 +62,7 @@ func TestPlanCommand(t *testing.T) {
 		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage, "for the exchange with other nodes; the least that works is"},
 		{[]string{"--nodes=8", "--cluster=embed", "--cluster-stream=64MiB"}, 0, "use a larger --cluster-stream"},
 		{[]string{"--nodes=1000", "--pages=1e10"}, 0, "The marks of the nodes take more"},
-		{[]string{"--store=none", "--pages=1e10", "--cache-ram=0"}, 0, "1e10 pages"},
+		{[]string{"--store=none", "--pages=1e10", "--drum=cache=0"}, 0, "1e10 pages"},
 	} {
 		var out bytes.Buffer
 		a := &term.App{Stdout: &out, Stderr: &out}

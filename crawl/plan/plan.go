@@ -233,7 +233,7 @@ func Make(o Options) (Plan, error) {
 	}
 	if p.HeapBytes < leastHeap {
 		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s;"+
-			" at least %s are needed: use more RAM, or smaller --drum-… and --cache-ram",
+			" at least %s are needed: use more RAM, or smaller parts of --drum",
 			humanize.IBytes(uint64(p.RAMBytes)), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes), human.Bytes(leastHeap))
 	}
 	if o.SupportersRAM > 0 {

@@ -194,8 +194,8 @@ func (b *Response) End(err error) error {
 func (b *Response) truncated() error {
 	if why := b.record.Get("WARC-Truncated"); why != "" {
 		if why == "unspecified" { // of drumbeat's own records, those that lack their body on purpose
-			b.warn("the crawl stored the head without the body, as the page asks (--noarchive, --noindex), or " +
-				"only its beginning")
+			b.warn(
+				"the crawl stored the head without the body, as the page asks (--robots-meta), or only its beginning")
 		} else {
 			b.warn("the crawl stored only the beginning of the body (" + why + ")")
 		}

@@ -171,13 +171,13 @@ func (s *soak) newCrawl(pages int) {
 			s.t.Error(err)
 		}
 	})
-	s.flags = []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=20ms",
-		"--host-delay-min=10ms", "--server-delay=20ms", "--server-delay-min=10ms", "--network-rate=0",
-		"--network-connections=50", "--host-delay-factor=0", "--linger=300ms", fmt.Sprintf("--ram=%dMiB", soakRAM),
-		"--connections=64", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
-		"--checkpoint-every=" + (s.unit / 2).String(), "--resolver=" + server.DNSAddrs()[0].String(), "--seeds=" +
-			cmdtest.SeedFile(s.t, web), fmt.Sprintf("--map-port=80=%d", server.HTTPPort()),
-		fmt.Sprintf("--map-port=8080=%d", server.HTTPPort()), fmt.Sprintf("--map-port=443=%d", server.HTTPSPort())}
+	s.flags = []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=20ms,min=10ms",
+		"--server-delay=20ms,min=10ms", "--network-rate=0", "--network-connections=50", "--host-delay-factor=0",
+		"--linger=300ms", fmt.Sprintf("--ram=%dMiB", soakRAM), "--connections=64", "--crawl-log=all",
+		"--skip-extensions=none", "--accept=*/*", "--checkpoint-every=" + (s.unit / 2).String(),
+		"--resolver=" + server.DNSAddrs()[0].String(), "--seeds=" + cmdtest.SeedFile(s.t, web),
+		fmt.Sprintf("--map-port=80=%d", server.HTTPPort()), fmt.Sprintf("--map-port=8080=%d", server.HTTPPort()),
+		fmt.Sprintf("--map-port=443=%d", server.HTTPSPort())}
 	s.dirs = s.disks.directories(s.t, s.crawls)
 }
 

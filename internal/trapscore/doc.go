@@ -1,6 +1,6 @@
 // Package trapscore finds hosts whose pages say the same again and again: calendars without end, shops that sort
 // one list in a hundred ways, mirrors of themselves. The crawl gives their URLs a small part of the budget that
-// their PLD has (option --trap-score, package star).
+// their PLD has (option --budget traps, package star).
 //
 // STAR trusts PLDs. A PLD with many in-links gets a large budget, and one endless host below it may spend all
 // of it. The IRLbot paper leaves reputation below the PLD to future work (section VIII.B). A trap score is one

@@ -90,8 +90,8 @@ type Priority struct {
 // Function is a budget function F(d) with its bounds.
 type Function struct {
 	Name    string `json:"name"`    // as in --budget
-	Default uint32 `json:"default"` // pages, as in --budget-default
-	Max     uint32 `json:"max"`     // pages, as in --budget-max
+	Default uint32 `json:"default"` // pages, as in --budget default
+	Max     uint32 `json:"max"`     // pages, as in --budget max
 }
 
 // These bound the settings, because they are in RAM and the host delays are looked up for each request.

@@ -264,7 +264,7 @@ type RobotsReport struct {
 // PaceReport is the adapted delay of a host (--adaptive-delay).
 type PaceReport struct {
 	Delay    float64 `json:"delay"` // seconds from the last exchange to the next
-	Steps    int     `json:"steps"` // taken from the base delay to --host-delay-min, of AllSteps
+	Steps    int     `json:"steps"` // taken from the base delay to --host-delay min, of AllSteps
 	AllSteps int     `json:"all_steps"`
 	Answer   float64 `json:"answer,omitempty"` // mean answer time in seconds
 }

@@ -185,8 +185,8 @@ func (p *pack) archive() error {
 		}
 		defer func() { _ = data.Close() }() // it was read
 		if !strings.HasSuffix(data.File, ".gz") {
-			return fmt.Errorf("export: %s is compressed by Zstandard, which WACZ does not allow: crawl with "+
-				"--warc-format gz, or use index", data.File)
+			return fmt.Errorf("export: %s is compressed by Zstandard, which WACZ does not allow: crawl with --warc "+
+				"gz, or use index", data.File)
 		}
 		if _, err := p.add("archive/"+data.File, zip.Store, func(w io.Writer) error {
 			n, err := io.Copy(io.MultiWriter(w, counting{p.j.meter}), data.Reader())

@@ -53,7 +53,7 @@ func ofCrawl(s *snap) []value {
 			"Unix time of the last computation for --budget supporters; 0 before the first", s.Supporters},
 		{"supporters_computation_seconds", "Duration of the last computation for --budget supporters",
 			s.SupportersTook},
-		{"trap_hosts", "Hosts that may use only a part of their PLD's budget (--trap-score)", s.TrapHosts},
+		{"trap_hosts", "Hosts that may use only a part of their PLD's budget (--budget traps)", s.TrapHosts},
 		{"hosts_in_ram", "Hosts with URLs in RAM or remembered delays", s.HostsInRAM},
 		{"adaptive_delay_hosts", "Hosts in RAM that are visited sooner than at their base delay (--adaptive-delay)",
 			s.AdaptedHosts},

@@ -107,7 +107,7 @@ func (n *node) check() error {
 	case m.Done != "":
 		return refuse("its crawl is over")
 	case m.Frozen.Lanes > 1:
-		return refuse("slots of crawls with several lanes (--lanes) do not move")
+		return refuse("slots of crawls with several lanes (--priority lanes) do not move")
 	case m.Frozen.Walk || stars == nil || stars.Support != nil:
 		return refuse("slots of random walks and of crawls with --budget supporters do not move")
 	case a.Counters[state.CountScheduled] > 0:

@@ -9,7 +9,7 @@
 // It imports nothing of drumbeat, so it can be copied and changed. docs/formats/hook.md has the protocol: the
 // first line in either direction is a greeting, then each page is a line of JSON on standard input, and the answer
 // is a line of JSON with the same id on standard output. A hook gets one page at a time; drumbeat runs several
-// processes (--hook-procs). It writes nothing else to standard output. What it writes to standard error goes to
+// processes (--hook-limits procs). It writes nothing else to standard output. What it writes to standard error goes to
 // the log of the crawl.
 //
 // A hook ends when its standard input ends. It may keep state between pages, but drumbeat may kill and start it
