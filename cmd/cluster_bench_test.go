@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/cputime"
 	"drumbeat/internal/simweb"
 )
 
@@ -122,16 +123,10 @@ func benchCluster(b *testing.B, networks, nodes int) {
 	}
 }
 
-// cpuTime returns the CPU time of a process, user and system, in steps of 10 ms.
 func cpuTime(b *testing.B, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	d, err := cputime.Of(pid)
 	if err != nil {
 		b.Fatal(err)
 	}
-	var user, system int64 // the 12th and the 13th field after the command in parentheses
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if _, err := fmt.Sscan(string(fields[11])+" "+string(fields[12]), &user, &system); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return d
 }

@@ -75,10 +75,12 @@ func paperBudgets(plds, b0 int) (budgets, degrees []uint32) {
 	return budgets, degrees
 }
 
-// pldKey returns the key of a PLD. It is a bijection (the finalizer of splitmix64) that spreads the keys
-// evenly.
-func pldKey(n uint32) uint64 {
-	x := (uint64(n) + 1) * 0x9e3779b97f4a7c15
+// pldKey returns the key of a PLD. It is a bijection (with the finalizer of splitmix64) that spreads the
+// keys evenly.
+func pldKey(n uint32) uint64 { return mix((uint64(n) + 1) * 0x9e3779b97f4a7c15) }
+
+// mix is a bijection of 64 bits with results that look random.
+func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31

@@ -203,13 +203,6 @@ func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error)
 	return rss, err
 }
 
-// pldKey64 is pldKey for 64-bit numbers.
-func pldKey64(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // generate measures the cost of a copy of the generator alone.
 func (r *starRun) generate(ctx context.Context) error {
 	full := r.web
@@ -231,7 +224,7 @@ func (r *starRun) generate(ctx context.Context) error {
 func (r *starRun) nextEdges() {
 	for i := range r.edges {
 		from, to := r.web.next()
-		r.edges[i] = star.Edge{From: pldKey64(from + 1<<40), To: pldKey(to)}
+		r.edges[i] = star.Edge{From: mix(from + 1<<40), To: pldKey(to)}
 	}
 }
 

@@ -257,7 +257,8 @@ var paperIV = []struct {
 // paperSpan is IRLbot's peak of tau_h l S in section V.A.
 const paperSpan = 7.3e6
 
-// betweenSizes are additional points of the figure, in units of tau_h l S.
+// betweenSizes are sizes between those of Table IV, in units of tau_h l S: at 0.8 LRU just fails to hold the
+// links of a host delay.
 var betweenSizes = []float64{0.14, 0.3, 0.8, 1, 1.35, 1.7, 4.5, 25}
 
 // streamRates measures with the generated stream. Section V.A seeks to N0 in the trace and counts the next

@@ -63,7 +63,7 @@ func (res *cacheResult) report(c *Options, r *result.Report) {
 		r.Notes = append(r.Notes, "The cache size of equation 24 for this crawl, with the RAM and the bandwidth of the paper unless you give yours "+
 			"(--column-ram, --bandwidth): "+next)
 	}
-	r.Notes = append(r.Notes, "Rates are per second of CPU time of the thread, so that other load on the machine matters little; all cores: also of wall time.")
+	r.Notes = append(r.Notes, "Rates are per second of CPU time of the thread, so that other load on the machine matters little.")
 }
 
 func (res *cacheResult) settings(c *Options, r *result.Report) {
@@ -149,45 +149,21 @@ func mega(s result.Sample) []string {
 func (res *cacheResult) speedTable() result.Table {
 	s := &res.speed
 	t := result.Table{Title: fmt.Sprintf("Speed of ours: %d entries, %.2f B of RAM each", s.entries, s.bytes),
-		Head: []string{"keys", "cores", "M/s of CPU", "spread", "M/s of wall", "spread"}}
-	for _, row := range []struct {
-		name  string
-		cores int
-		cpu   result.Sample
-		wall  result.Sample
-	}{
-		{"new, pages of 59", 1, s.fresh, nil},
-		{fmt.Sprintf("crawl-like, pages of 59, %.0f %% hits", 100*s.crawlHits), 1, s.crawl, nil},
-		{"new, one by one", 1, s.single, nil},
-		{"new, pages of 59", s.threads, s.allCPU, s.all},
-	} {
-		cells := append([]string{row.name, fmt.Sprint(row.cores)}, mega(row.cpu)...)
-		if row.wall == nil {
-			cells = append(cells, "", "")
-		} else {
-			cells = append(cells, mega(row.wall)...)
-		}
-		t.Add(cells...)
-	}
+		Head: []string{"keys", "M/s of CPU", "spread"}}
+	t.Add(append([]string{"new, pages of 59"}, mega(s.fresh)...)...)
+	t.Add(append([]string{fmt.Sprintf("crawl-like, pages of 59, %.0f %% hits", 100*s.crawlHits)}, mega(s.crawl)...)...)
 	return t
 }
 
 func (res *cacheResult) speedLines(r *result.Report) {
 	s := &res.speed
-	add := func(name string, cores int, keys int64, rates result.Sample, more ...result.Metric) {
-		for i, v := range rates {
+	add := func(name string, rates result.Sample, more ...result.Metric) {
+		for _, v := range rates {
 			metrics := []result.Metric{{Value: 1e9 / v, Unit: "ns/op"}, {Value: v / 1e6, Unit: "M-keys/cpu-s"}, {Value: s.bytes, Unit: "B/entry"}}
-			if i < len(s.all) && cores > 1 {
-				metrics = append(metrics, result.Metric{Value: s.all[i] / 1e6, Unit: "M-keys/s"})
-			}
-			r.Add(fmt.Sprintf("BenchmarkCache/links=%s/entries=%d/cores=%d", name, s.entries, cores), keys, append(metrics, more...)...)
+			r.Add(fmt.Sprintf("BenchmarkCache/links=%s/entries=%d/cores=1", name, s.entries), speedRounds*speedKeys,
+				append(metrics, more...)...)
 		}
 	}
-	const keys = speedRounds * speedKeys
-	add("new", 1, keys, s.fresh)
-	add("crawl", 1, keys, s.crawl, result.Metric{Value: 100 * s.crawlHits, Unit: "hit-%"})
-	add("new/batch=1", 1, keys/4, s.single)
-	if s.threads > 1 {
-		add("new", s.threads, int64(s.threads)*keys, s.allCPU)
-	}
+	add("new", s.fresh)
+	add("crawl", s.crawl, result.Metric{Value: 100 * s.crawlHits, Unit: "hit-%"})
 }

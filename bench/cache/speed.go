@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	gosync "sync"
 	"time"
 
 	"drumbeat/bench/measure"
@@ -28,13 +27,9 @@ const (
 // cacheSpeeds holds the speeds of our cache.
 type cacheSpeeds struct {
 	entries int64
-	// Keys per second of CPU time of one thread: new keys in batches, keys of the crawl-like stream in
-	// batches, and new keys one by one. hits are those of the stream.
-	fresh, crawl, single result.Sample
-	crawlHits            float64
-	// all is keys per second of wall time with one thread per CPU; allCPU is per second of CPU time.
-	all, allCPU result.Sample
-	threads     int
+	// Keys per second of CPU time of one thread: new keys, and keys of the crawl-like stream, with its hits.
+	fresh, crawl result.Sample
+	crawlHits    float64
 	// bytes is the RAM per entry, from the resident memory of the process.
 	bytes float64
 }
@@ -59,7 +54,6 @@ func residentBytes() int64 {
 // speeds measures our cache.
 func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	s := &res.speed
-	s.threads = runtime.GOMAXPROCS(0)
 	if err := fitsRAM("the cache whose speed is measured", c.Entries, 8); err != nil {
 		return err
 	}
@@ -72,8 +66,8 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	cache := drum.NewRAMCache(8 * c.Entries)
 	defer cache.Close()
 	s.entries = cache.Entries()
-	// feed reads keys and sends them in batches. It returns the CPU time of the sending, and the hits.
-	feed := func(source keySource, one bool) (time.Duration, int64, error) {
+	// feed reads keys and sends them in batches of a page. It returns the CPU time of the sending, and the hits.
+	feed := func(source keySource) (time.Duration, int64, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, 0, err
 		}
@@ -84,7 +78,9 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 			batch[i] = drum.Key(k)
 		}
 		start := measure.ThreadTime()
-		feedBatches(cache, batch, seen, one)
+		for i := 0; i < speedKeys; i += pageLinks {
+			cache.TestAndSetBatch(batch[i:i+pageLinks], seen[i:i+pageLinks])
+		}
 		took := measure.ThreadTime() - start
 		hits := int64(0)
 		for _, h := range seen {
@@ -98,7 +94,7 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	defer runtime.UnlockOSThread()
 	fresh := &freshKeys{}
 	for n := int64(0); n < 2*c.Entries; n += speedKeys {
-		if _, _, err := feed(fresh, false); err != nil {
+		if _, _, err := feed(fresh); err != nil {
 			return err
 		}
 	}
@@ -113,34 +109,18 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 		if err := s.repeat(c, n == 0, stream, fresh, feed); err != nil {
 			return err
 		}
-		if err := s.together(ctx, cache, uint64(n)); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-// feedBatches sends keys in batches of a page, or one by one.
-func feedBatches(cache *drum.RAMCache, batch []drum.Key, seen []bool, one bool) {
-	if one {
-		for i, k := range batch {
-			seen[i] = cache.TestAndSet(k)
-		}
-		return
-	}
-	for i := 0; i+pageLinks <= len(batch); i += pageLinks {
-		cache.TestAndSetBatch(batch[i:i+pageLinks], seen[i:i+pageLinks])
-	}
-}
-
 // repeat measures one thread once. In the first call the stream fills the cache.
 func (s *cacheSpeeds) repeat(c *Options, first bool, stream, fresh keySource,
-	feed func(keySource, bool) (time.Duration, int64, error)) error {
-	measure := func(to *result.Sample, source keySource, one bool, warm, rounds int64) (hits float64, err error) {
+	feed func(keySource) (time.Duration, int64, error)) error {
+	measure := func(to *result.Sample, source keySource, warm, rounds int64) (hits float64, err error) {
 		var took time.Duration
 		var sum int64
 		for i := -warm; i < rounds; i++ {
-			t, n, err := feed(source, one)
+			t, n, err := feed(source)
 			if err != nil {
 				return 0, err
 			}
@@ -156,55 +136,11 @@ func (s *cacheSpeeds) repeat(c *Options, first bool, stream, fresh keySource,
 	if first {
 		warm *= 3
 	}
-	if s.crawlHits, err = measure(&s.crawl, stream, false, warm, speedRounds); err != nil {
+	if s.crawlHits, err = measure(&s.crawl, stream, warm, speedRounds); err != nil {
 		return err
 	}
-	if _, err = measure(&s.fresh, fresh, false, 1, speedRounds); err != nil {
-		return err
-	}
-	_, err = measure(&s.single, fresh, true, 0, speedRounds/4)
+	_, err = measure(&s.fresh, fresh, 1, speedRounds)
 	return err
-}
-
-// together measures one thread per CPU at the same time, with new keys.
-func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round uint64) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	wall, cpu := make([]time.Duration, s.threads), make([]time.Duration, s.threads)
-	begin := make(chan struct{})
-	var ready, done gosync.WaitGroup
-	ready.Add(s.threads)
-	for t := range s.threads {
-		done.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			fresh := freshKeys{1<<62 | round<<48 | uint64(t)<<32}
-			keys, batch, seen := make([]uint64, speedKeys), make([]drum.Key, speedKeys), make([]bool, speedKeys)
-			ready.Done()
-			<-begin
-			for range speedRounds {
-				_, _ = fresh.read(keys) // never fails
-				for i, k := range keys {
-					batch[i] = drum.Key(k)
-				}
-				start, startCPU := time.Now(), measure.ThreadTime()
-				feedBatches(cache, batch, seen, false)
-				cpu[t] += measure.ThreadTime() - startCPU
-				wall[t] += time.Since(start)
-			}
-		})
-	}
-	ready.Wait()
-	close(begin)
-	done.Wait()
-	var all, perCPU float64
-	for t := range s.threads {
-		all += speedRounds * speedKeys / wall[t].Seconds()
-		perCPU += speedRounds * speedKeys / cpu[t].Seconds() / float64(s.threads)
-	}
-	s.all, s.allCPU = append(s.all, all), append(s.allCPU, perCPU)
-	return nil
 }
 
 // fitsRAM returns an error if the entries take more than three quarters of the machine's RAM.

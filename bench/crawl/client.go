@@ -129,10 +129,7 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 		})
 	}
 	w := window{b: b, server: server, client: client, name: fmt.Sprintf("bare-%d", n)}
-	sample := func() (s windowSample) {
-		s.pages, s.responses, s.bytesBody = pages.Load(), pages.Load(), bytes.Load()
-		return s
-	}
+	sample := func() windowCounts { return windowCounts{Pages: pages.Load(), BytesBody: bytes.Load()} }
 	err := w.wait(ctx, bareWarm)
 	if err == nil {
 		err = w.open(sample())

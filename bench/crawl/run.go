@@ -23,13 +23,11 @@ type Result struct {
 	Form string // crawl, or bare
 
 	// In the measured time:
-	Pages, Responses, Robots, Lookups, Links, LinksChecked, Unique int64
-	BytesWire, BytesBody, DiskRead, DiskWritten                    int64
-	Wall, CPU, ServerCPU                                           time.Duration
-	ServerPages                                                    int64
-	Wires                                                          wireCounts
-	Stages                                                         stageTimes
-	Slots                                                          crawl.Slots
+	windowCounts
+	Wall, CPU, ServerCPU time.Duration
+	ServerPages          int64
+	Wires                wireCounts
+	Stages               stageTimes
 
 	// In the whole crawl:
 	Stop                             string // why it ended
@@ -56,19 +54,20 @@ func (r *Result) serverPerPage() float64 {
 	return float64(r.ServerCPU.Nanoseconds()) / 1e3 / float64(max(1, r.ServerPages))
 }
 
-// windowSample is the state at the beginning or end of the measured time.
-type windowSample struct {
-	pages, responses, robots, lookups, links, checked, unique, bytesWire, bytesBody, diskRead, diskWritten int64
-	slots                                                                                                  crawl.Slots
+// windowCounts are counters at the beginning or end of the measured time, or their differences.
+type windowCounts struct {
+	Pages, Robots, Links, BytesBody, DiskRead, DiskWritten int64
+	Slots                                                  crawl.Slots
 }
 
-func sampleOf(s *crawl.Snapshot) windowSample {
-	return windowSample{
-		pages: s.Count(state.CountPages), responses: s.Count(state.CountResponses), robots: s.Count(state.CountRobotsAttempts),
-		lookups: s.Count(state.CountLookups), links: s.Count(state.CountLinks), checked: s.Count(state.CountLinksChecked),
-		unique: s.Unique, bytesWire: s.Count(state.CountBytesWire), bytesBody: s.Count(state.CountBytesBody),
-		diskRead: s.DiskRead, diskWritten: s.DiskWritten, slots: s.Slots,
-	}
+func countsOf(s *crawl.Snapshot) windowCounts {
+	return windowCounts{s.Count(state.CountPages), s.Count(state.CountRobotsAttempts), s.Count(state.CountLinks),
+		s.Count(state.CountBytesBody), s.DiskRead, s.DiskWritten, s.Slots}
+}
+
+func (c windowCounts) sub(d windowCounts) windowCounts {
+	return windowCounts{c.Pages - d.Pages, c.Robots - d.Robots, c.Links - d.Links, c.BytesBody - d.BytesBody,
+		c.DiskRead - d.DiskRead, c.DiskWritten - d.DiskWritten, c.Slots.Sub(d.Slots)}
 }
 
 // window measures the time between open and shut: CPU of this process and of the server, and a CPU profile.
@@ -81,7 +80,7 @@ type window struct {
 	began, ended   time.Time
 	cpu, cpuEnd    time.Duration
 	serv, servEnd  crawlServerState
-	first, last    windowSample
+	first, last    windowCounts
 	wires          wireCounts // counts at open; after shut, the difference
 	profile        bytes.Buffer
 	profiling, end bool
@@ -95,7 +94,7 @@ func (w *window) serverState() (s crawlServerState, err error) {
 }
 
 // open begins the measured time.
-func (w *window) open(s windowSample) (err error) {
+func (w *window) open(s windowCounts) (err error) {
 	if w.serv, err = w.serverState(); err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (w *window) open(s windowSample) (err error) {
 }
 
 // shut ends the measured time; later calls do nothing.
-func (w *window) shut(s windowSample) (err error) {
+func (w *window) shut(s windowCounts) (err error) {
 	if w.end || !w.profiling {
 		return nil
 	}
@@ -133,14 +132,8 @@ func (w *window) result(form string) (*Result, error) {
 	if !w.end {
 		return nil, errors.New("bench: crawl: it ended before the measured time had begun: ask for more pages or more time")
 	}
-	f, l := &w.first, &w.last
-	r := &Result{
-		Form: form, Pages: l.pages - f.pages, Responses: l.responses - f.responses, Robots: l.robots - f.robots,
-		Lookups: l.lookups - f.lookups, Links: l.links - f.links, LinksChecked: l.checked - f.checked, Unique: l.unique - f.unique,
-		BytesWire: l.bytesWire - f.bytesWire, BytesBody: l.bytesBody - f.bytesBody, DiskRead: l.diskRead - f.diskRead,
-		DiskWritten: l.diskWritten - f.diskWritten, Wall: w.ended.Sub(w.began), CPU: w.cpuEnd - w.cpu,
-		ServerCPU: w.servEnd.CPU - w.serv.CPU, ServerPages: w.servEnd.Pages - w.serv.Pages, Wires: w.wires, Slots: l.slots.Sub(f.slots),
-	}
+	r := &Result{Form: form, windowCounts: w.last.sub(w.first), Wall: w.ended.Sub(w.began), CPU: w.cpuEnd - w.cpu,
+		ServerCPU: w.servEnd.CPU - w.serv.CPU, ServerPages: w.servEnd.Pages - w.serv.Pages, Wires: w.wires}
 	if dir := w.b.Profiles; dir != "" {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, fmt.Errorf("bench: crawl: %w", err)
@@ -186,7 +179,7 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 		return nil, errors.Join(err, w.ended("failed: "+err.Error()))
 	}
 	w.finish(&res.Snapshot, res.Stop) // the crawl may have ended by itself
-	if err := errors.Join(w.fault, w.shut(sampleOf(&res.Snapshot))); err != nil {
+	if err := errors.Join(w.fault, w.shut(countsOf(&res.Snapshot))); err != nil {
 		return nil, err
 	}
 	if err := told.Err(); err != nil {

@@ -89,7 +89,7 @@ func (w *crawlWatcher) look(s *crawl.Snapshot) {
 	}
 	w.seen = sumsOf(&s.Seen)
 	if !w.profiling && max(share, float64(time.Since(w.start))/float64(w.b.Duration)) >= 1./crawlWarm {
-		if err := w.open(sampleOf(s)); err != nil {
+		if err := w.open(countsOf(s)); err != nil {
 			w.stop(err)
 			return
 		}
@@ -101,7 +101,7 @@ func (w *crawlWatcher) look(s *crawl.Snapshot) {
 		}
 	}
 	if share >= 1 {
-		w.stop(w.shut(sampleOf(s)))
+		w.stop(w.shut(countsOf(s)))
 		return
 	}
 	w.say(s, p.RSS)
@@ -145,7 +145,7 @@ func (w *crawlWatcher) finish(s *crawl.Snapshot, stop string) {
 		w.course.append(w.point(s))
 	}
 	if w.b.saved != nil && !w.profiling && w.fault == nil {
-		w.fault = w.open(sampleOf(s))
+		w.fault = w.open(countsOf(s))
 	}
 	w.over = w.over || stop == crawl.StopDone
 }

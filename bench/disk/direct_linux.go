@@ -7,63 +7,27 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"drumbeat/disk"
 )
 
 // errNoDirect means that a file system doesn't support O_DIRECT.
 var errNoDirect = errors.New("no O_DIRECT")
 
-// directFile is a file opened with O_DIRECT: offsets, lengths and addresses are multiples of align.
-type directFile struct{ *os.File }
-
-// openDirect opens a file with O_DIRECT. Package disk doesn't provide that because the crawler doesn't use
-// it.
-func openDirect(name string, create bool) (disk.File, error) {
-	flag := os.O_RDWR | unix.O_DIRECT
-	if create {
-		flag |= os.O_CREATE | os.O_EXCL
-	}
-	f, err := os.OpenFile(name, flag, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return directFile{f}, nil
-}
-
-// Size implements disk.File.
-func (f directFile) Size() (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
-// Preallocate implements disk.File. It isn't needed: files are created through package disk, which reserves
-// their space.
-func (directFile) Preallocate(int64, int64) error { return errors.ErrUnsupported }
-
-// tryDirect writes and reads one block. It returns errNoDirect if O_DIRECT doesn't work.
+// tryDirect writes one block with O_DIRECT. It returns errNoDirect if that doesn't work.
 func (t *target) tryDirect() (err error) {
-	wrap := func(err error) error {
-		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP) {
-			return fmt.Errorf("%w: %w", errNoDirect, err)
-		}
-		return fmt.Errorf("bench: disk: try O_DIRECT: %w", err)
-	}
 	defer func() { err = errors.Join(err, t.remove()) }()
-	t.made = append(t.made, "a")
-	f, err := openDirect(t.path("a"), true)
-	if err != nil {
-		return wrap(err)
+	if err := t.create("a"); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.WriteAt(t.buf[:align], 0); err != nil {
-		return wrap(err)
+	f, err := os.OpenFile(t.path("a"), os.O_RDWR|unix.O_DIRECT, 0)
+	if err == nil {
+		_, err = f.WriteAt(t.buf[:align], 0)
+		err = errors.Join(err, f.Close())
 	}
-	if _, err := f.ReadAt(t.in[:align], 0); err != nil {
-		return wrap(err)
+	switch {
+	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EOPNOTSUPP):
+		return fmt.Errorf("%w: %w", errNoDirect, err)
+	case err != nil:
+		return fmt.Errorf("bench: disk: try O_DIRECT: %w", err)
 	}
 	return nil
 }

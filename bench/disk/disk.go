@@ -51,8 +51,7 @@ type way struct {
 	// op is write, read or mixed; chunk the size of one access; streams the number of files.
 	op             string
 	chunk, streams int
-	// direct bypasses the page cache; prealloc reserves space in advance.
-	direct, prealloc bool
+	direct         bool // bypasses the page cache
 }
 
 // speed holds the measurements of one way in a group of directories.
@@ -125,9 +124,8 @@ const (
 )
 
 // ways returns the measurements of a group in one repeat, in order. It doesn't combine every size with
-// every property, which would be 200 measurements. One file: write, read and mixed for each chunk, with and
-// without O_DIRECT, and one more write into reserved space. k files: write and read for each k and block,
-// with and without O_DIRECT, and for the largest block also into reserved space.
+// every number of files. One file: write, read and mixed for each chunk, with and without O_DIRECT. k files:
+// write and read for each k and block, with and without O_DIRECT.
 func (d *Options) ways(direct bool) (list []way) {
 	cases := []bool{false, true}
 	if !direct {
@@ -136,18 +134,14 @@ func (d *Options) ways(direct bool) (list []way) {
 	for _, chunk := range d.Chunks {
 		for _, direct := range cases {
 			for _, op := range []string{opWrite, opRead, opMixed} {
-				list = append(list, way{op, chunk, 1, direct, false})
+				list = append(list, way{op, chunk, 1, direct})
 			}
-			list = append(list, way{opWrite, chunk, 1, direct, true})
 		}
 	}
 	for _, k := range d.Streams {
 		for _, block := range d.Blocks {
 			for _, direct := range cases {
-				list = append(list, way{opWrite, block, k, direct, false}, way{opRead, block, k, direct, false})
-				if block == slices.Max(d.Blocks) {
-					list = append(list, way{opWrite, block, k, direct, true}, way{opRead, block, k, direct, true})
-				}
+				list = append(list, way{opWrite, block, k, direct}, way{opRead, block, k, direct})
 			}
 		}
 	}
@@ -167,11 +161,7 @@ func (d Options) Measure(ctx context.Context, progress func(what string)) (*resu
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		for _, t := range targets {
-			t.free()
-		}
-	}()
+	defer group{targets: targets}.free()
 	groups := make([]group, 0, len(targets)+1)
 	for i, t := range targets {
 		groups = append(groups, group{strconv.Itoa(i), []*target{t}})
@@ -280,5 +270,5 @@ func (d Options) pages(bandwidth float64) float64 {
 
 // String formats a way for the names of benchmarks.
 func (w way) String() string {
-	return fmt.Sprintf("op=%s/chunk=%s/streams=%d/direct=%v/prealloc=%v", w.op, result.BinaryBytes(w.chunk), w.streams, w.direct, w.prealloc)
+	return fmt.Sprintf("op=%s/chunk=%s/streams=%d/direct=%v", w.op, result.BinaryBytes(w.chunk), w.streams, w.direct)
 }

@@ -46,10 +46,10 @@ func TestDisk(t *testing.T) {
 	if want := 3 * len(d.ways(direct)) * d.Repeats; len(r.Lines) != want {
 		t.Errorf("got %d lines, want %d", len(r.Lines), want)
 	}
-	if len(d.ways(true)) != 2*2*4+2*(2+4) || len(d.ways(false)) != 2*4+2+4 {
+	if len(d.ways(true)) != 2*2*3+2*(2+2) || len(d.ways(false)) != 2*3+2+2 {
 		t.Errorf("got %d and %d ways", len(d.ways(true)), len(d.ways(false)))
 	}
-	line := regexp.MustCompile(`^BenchmarkDisk/op=(write|read|mixed)/chunk=(4|8|16)KiB/streams=[13]/direct=(true|false)/prealloc=(true|false)/dir=(0|1|all) `)
+	line := regexp.MustCompile(`^BenchmarkDisk/op=(write|read|mixed)/chunk=(4|8|16)KiB/streams=[13]/direct=(true|false)/dir=(0|1|all) `)
 	for _, l := range r.Lines {
 		chunk, files, want := 16<<10, 1, int64(64<<10)
 		switch {

@@ -2,15 +2,13 @@
 //
 // It writes and reads one file in sequence, in chunks of several sizes, and reads one file while it writes
 // another. It writes k files alternately, one block each, and reads them one after the other. It measures
-// through the page cache and with O_DIRECT, with and without reserved space, each directory alone and all
-// at once. Rate measures only W, in a few seconds. A Probe measures disks alongside another measurement.
+// through the page cache and with O_DIRECT, each directory alone and all at once. Rate measures only W, in a few seconds. A Probe measures disks alongside another measurement.
 //
 // # Departures from the paper
 //
 // Like the paper, this package takes the mean of the read and the write speed as W. It also prints the
 // mixed speed, which a disk with heads or a shared channel keeps below that mean. The paper reserves the
-// space of all buckets in advance. This package measures with and without; drum reserves a few blocks at a
-// time as files grow.
+// space of all buckets in advance; drum reserves a few blocks at a time as files grow.
 //
 // # Contract
 //

@@ -58,8 +58,4 @@ func (p *Probe) Rates(ctx context.Context, ops []string, chunk int, bytes int64,
 }
 
 // Close frees the buffers.
-func (p *Probe) Close() {
-	for _, t := range p.all.targets {
-		t.free()
-	}
-}
+func (p *Probe) Close() { p.all.free() }

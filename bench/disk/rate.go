@@ -20,35 +20,8 @@ const (
 // together, with O_DIRECT where possible. It takes at most 10 s and 128 MiB per directory, and leaves no
 // files.
 func Rate(ctx context.Context, dirs []string) (w float64, err error) {
-	d := Options{Dirs: distinct(dirs), Bytes: diskRateBytes, Chunks: []int{probeChunk}, Streams: []int{2}, Blocks: []int{probeChunk},
-		Alpha: 1, URLBytes: 1, LinksPerPage: 1, Share: 1}
-	if err := d.Complete(); err != nil {
-		return 0, err
-	}
-	r := &diskRun{opt: d, bytes: d.Bytes}
-	targets, err := r.openTargets()
-	if err != nil {
-		return 0, err
-	}
-	all := group{"all", targets}
-	defer func() {
-		err = errors.Join(err, all.remove())
-		for _, t := range targets {
-			t.free()
-		}
-	}()
-	if err := r.room(targets); err != nil {
-		return 0, err
-	}
-	for _, op := range []string{opWrite, opRead} {
-		s := setting{way: way{op: op, chunk: probeChunk, streams: 1, direct: all.direct()}, bytes: diskRateBytes, limit: diskRateTime}
-		n, span, err := all.startAll(ctx, s)
-		if err != nil {
-			return 0, err
-		}
-		w += float64(n) / span.Seconds() / 2
-	}
-	return w, nil
+	v := speedOf(ctx, distinct(dirs), diskRateBytes, diskRateTime)
+	return (v.Write + v.Read) / 2, v.Err
 }
 
 // Speed is the speed of one directory in bytes/s.
@@ -66,7 +39,7 @@ func Speeds(ctx context.Context, dirs []string, bytes int64, limit time.Duration
 	speeds, done := make([]Speed, len(dirs)), make(chan struct{}, len(dirs))
 	for i, dir := range dirs {
 		go func() {
-			speeds[i] = speedOf(ctx, dir, bytes, limit)
+			speeds[i] = speedOf(ctx, []string{dir}, bytes, limit)
 			done <- struct{}{}
 		}()
 	}
@@ -76,30 +49,30 @@ func Speeds(ctx context.Context, dirs []string, bytes int64, limit time.Duration
 	return speeds
 }
 
-func speedOf(ctx context.Context, dir string, bytes int64, limit time.Duration) (v Speed) {
-	r := &diskRun{opt: Options{FS: disk.OS(), Dirs: []string{dir}, Chunks: []int{probeChunk}, Blocks: []int{probeChunk}}, bytes: bytes}
+// speedOf measures directories together.
+func speedOf(ctx context.Context, dirs []string, bytes int64, limit time.Duration) (v Speed) {
+	r := &diskRun{opt: Options{FS: disk.OS(), Dirs: dirs, Chunks: []int{probeChunk}, Blocks: []int{probeChunk}}, bytes: bytes}
 	targets, err := r.openTargets()
 	if err != nil {
 		return Speed{Err: err}
 	}
-	t := targets[0]
+	all := group{"all", targets}
 	defer func() {
-		v.Err = errors.Join(v.Err, t.remove())
-		t.free()
+		v.Err = errors.Join(v.Err, all.remove())
+		all.free()
 	}()
 	if err := r.room(targets); err != nil {
 		return Speed{Err: err}
 	}
-	v.Direct = t.direct
+	v.Direct = all.direct()
 	for _, m := range []struct {
 		op   string
 		rate *float64
 	}{{opWrite, &v.Write}, {opRead, &v.Read}} {
-		s := setting{way: way{op: m.op, chunk: probeChunk, streams: 1, direct: t.direct}, bytes: max(bytes, 2*probeChunk), limit: limit}
-		n, span, err := t.do(ctx, s)
+		s := setting{way: way{op: m.op, chunk: probeChunk, streams: 1, direct: v.Direct}, bytes: max(bytes, 2*probeChunk), limit: limit}
+		n, span, err := all.startAll(ctx, s)
 		if err != nil {
-			v.Err = err
-			return v
+			return Speed{Err: err}
 		}
 		*m.rate = float64(n) / max(span, 1).Seconds()
 	}

@@ -66,18 +66,16 @@ func (r *diskRun) oneFile() result.Table {
 	d := &r.opt
 	t := result.Table{
 		Title: fmt.Sprintf("One file at a time, MB/s, medians of %d (least-most)", d.Repeats),
-		Head: []string{"directory", "direct", "chunk", "write", "spread", "preallocated", "spread", "read", "spread", "mixed", "spread",
+		Head: []string{"directory", "direct", "chunk", "write", "spread", "read", "spread", "mixed", "spread",
 			"W", "pages/s"},
 		Notes: []string{"mixed reads one file and writes another at the same time, as a pass does with the cache: bytes of both. Writes end with a sync."},
 	}
 	for _, s := range r.speeds {
-		if s.streams > 1 || s.op != opWrite || s.prealloc {
+		if s.streams > 1 || s.op != opWrite {
 			continue
 		}
-		reserved := s.way
-		reserved.prealloc = true
 		row := []string{s.group, fmt.Sprint(s.direct), result.BinaryBytes(s.chunk)}
-		for _, v := range []way{s.way, reserved, s.with(opRead), s.with(opMixed)} {
+		for _, v := range []way{s.way, s.with(opRead), s.with(opMixed)} {
 			row = append(row, mbps(r.find(v, s.group))...)
 		}
 		w := r.bandwidth(s.way, s.group)
@@ -91,14 +89,14 @@ func (r *diskRun) manyFiles() result.Table {
 	d := &r.opt
 	t := result.Table{
 		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d (least-most)", d.Repeats),
-		Head:  []string{"directory", "direct", "preallocated", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
+		Head:  []string{"directory", "direct", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
 		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced at the end, unlike in a pass."},
 	}
 	for _, s := range r.speeds {
 		if s.streams == 1 || s.op != opWrite {
 			continue
 		}
-		row := []string{s.group, fmt.Sprint(s.direct), fmt.Sprint(s.prealloc), fmt.Sprint(s.streams), result.BinaryBytes(s.chunk)}
+		row := []string{s.group, fmt.Sprint(s.direct), fmt.Sprint(s.streams), result.BinaryBytes(s.chunk)}
 		row = append(append(row, mbps(s)...), mbps(r.find(s.with(opRead), s.group))...)
 		w := r.bandwidth(s.way, s.group)
 		t.Add(append(row, result.Number(w/1e6), result.Number(d.pages(w)))...)
@@ -116,7 +114,7 @@ func (r *diskRun) verdicts() []string {
 		for _, many := range []bool{false, true} {
 			var best *speed
 			for _, s := range r.speeds {
-				if s.group != g || s.op != opWrite || s.prealloc || many != (s.streams > 1) {
+				if s.group != g || s.op != opWrite || many != (s.streams > 1) {
 					continue
 				}
 				if best == nil || r.bandwidth(s.way, g) > r.bandwidth(best.way, g) {

@@ -37,9 +37,7 @@ func (r *diskRun) openTargets() ([]*target, error) {
 	largest := max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks))
 	var targets []*target
 	fail := func(err error) ([]*target, error) {
-		for _, t := range targets {
-			t.free()
-		}
+		group{targets: targets}.free()
 		return nil, err
 	}
 	real := disk.IsOS(r.opt.FS)
@@ -85,13 +83,14 @@ func (t *target) path(file string) string { return path.Join(t.dir, t.base(file)
 
 // open opens one of the files for writing or reading.
 func (t *target) open(file string, write, direct bool) (f disk.File, err error) {
-	switch {
-	case direct:
-		f, err = openDirect(t.path(file), false)
-	case write:
-		f, err = t.fs.Open(t.path(file))
-	default:
-		f, err = t.fs.OpenRead(t.path(file))
+	from := t.fs
+	if direct {
+		from = disk.Direct()
+	}
+	if write {
+		f, err = from.Open(t.path(file))
+	} else {
+		f, err = from.OpenRead(t.path(file))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bench: disk: %w", err)
@@ -99,15 +98,12 @@ func (t *target) open(file string, write, direct bool) (f disk.File, err error) 
 	return f, nil
 }
 
-// create creates an empty file, and reserves the given bytes for it if not 0.
-func (t *target) create(file string, reserve int64) error {
+// create creates an empty file.
+func (t *target) create(file string) error {
 	t.made = append(t.made, file)
 	f, err := t.fs.Create(t.path(file))
 	if err == nil {
-		if reserve > 0 {
-			err = f.Preallocate(0, reserve)
-		}
-		err = errors.Join(err, f.Close())
+		err = f.Close()
 	}
 	if err != nil {
 		return fmt.Errorf("bench: disk: create %s: %w", t.path(file), err)
@@ -175,12 +171,8 @@ func (t *target) do(ctx context.Context, s setting) (int64, time.Duration, error
 // drum does with its buckets.
 func (t *target) write(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
 	names := s.files()
-	reserve := int64(0)
-	if s.prealloc {
-		reserve = s.fileBytes()
-	}
 	for _, name := range names {
-		if err := t.create(name, reserve); err != nil {
+		if err := t.create(name); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -271,7 +263,7 @@ func (t *target) readOne(ctx context.Context, s setting, i int, size int64, star
 // mixed reads the first half of file a while it writes an equal amount to file b, as a pass reads the old
 // cache file and writes the new one.
 func (t *target) mixed(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
-	if err := errors.Join(t.drop(s), t.create("b", 0)); err != nil {
+	if err := errors.Join(t.drop(s), t.create("b")); err != nil {
 		return 0, 0, err
 	}
 	half := t.size / 2
@@ -357,6 +349,12 @@ type group struct {
 // direct reports whether all of them support O_DIRECT.
 func (g group) direct() bool {
 	return !slices.ContainsFunc(g.targets, func(t *target) bool { return !t.direct })
+}
+
+func (g group) free() {
+	for _, t := range g.targets {
+		t.free()
+	}
 }
 
 func (g group) remove() (err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -52,35 +53,26 @@ const portTries = 100
 
 // listen listens on all addresses, and sets o.Port to the port.
 func listen(o *Options) (list []net.Listener, err error) {
-	addrs := min(o.Addrs, o.Hosts)
+	hosts := min(o.Addrs, o.Hosts)
 	if o.Bad {
-		addrs = o.Addrs + badHosts
+		hosts = o.Addrs + badHosts
+	}
+	var addrs []netip.Addr
+	for i := range hosts {
+		addrs = append(addrs, address(i))
 	}
 	for try := range portTries {
 		port := o.Port
 		if port > 0 {
 			port += try
 		}
-		list = nil
-		for i := 0; i < addrs && err == nil; i++ {
-			var l net.Listener
-			if l, err = net.Listen("tcp", net.JoinHostPort(address(i).String(), strconv.Itoa(port))); err == nil {
-				port = l.Addr().(*net.TCPAddr).Port
-				list = append(list, l)
-			}
-		}
-		if err == nil {
-			o.Port = port
+		var got uint16
+		if list, got, err = simweb.ListenAll(addrs, uint16(port)); err == nil {
+			o.Port = int(got)
 			return list, nil
 		}
-		for _, l := range list {
-			l.Close()
-		}
-		if try < portTries-1 {
-			err = nil
-		}
 	}
-	return nil, fmt.Errorf("docweb: find a port that is free on %d addresses: %w", addrs, err)
+	return nil, fmt.Errorf("docweb: find a port that is free on %d addresses: %w", hosts, err)
 }
 
 // Web returns the web.

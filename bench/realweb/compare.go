@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/net/html"
 )
@@ -43,7 +42,7 @@ func (c *comparison) add(why class, url, what string, args ...any) {
 
 // evaluate compares the crawl with the walk and prints the differences. Its error has the number of
 // unexplained ones.
-func (c crawlCmd) evaluate(k *walk, s *servers, u *usage) error {
+func (c crawlCmd) evaluate(k *walk, s *servers, kills int) error {
 	captures, err := readIndex(s.web.path("crawl"))
 	if err != nil {
 		return err
@@ -52,10 +51,11 @@ func (c crawlCmd) evaluate(k *walk, s *servers, u *usage) error {
 	if err != nil {
 		return err
 	}
-	found := &comparison{walk: k, kills: u.runs - 1, captured: map[string]capture{}}
+	found := &comparison{walk: k, kills: kills, captured: map[string]capture{}}
 	found.captures(captures)
 	found.requests(log)
-	printFigures(k, s, u, captures, log)
+	fmt.Printf("%d captures, %d requests for names, %d of them for names that do not exist\n", len(captures), s.asked.all.Load(),
+		s.asked.denied.Load())
 	return found.print(s.web.path("differences.tsv"))
 }
 
@@ -218,40 +218,6 @@ func (c *comparison) writeAll(name string) error {
 		fmt.Fprintf(&text, "%s\t%s\t%s\n", cmp.Or(string(d.class), "unexplained"), d.url, d.what)
 	}
 	return os.WriteFile(name, []byte(text.String()), 0o644)
-}
-
-// printFigures prints the figures of the crawl.
-func printFigures(k *walk, s *servers, u *usage, captures []capture, log *requests) {
-	pages, perPage := 0, time.Duration(0)
-	for _, x := range captures {
-		if x.Status == "200" && x.MIME == mimes[".html"] {
-			pages++
-		}
-	}
-	if pages > 0 {
-		perPage = u.cpu / time.Duration(pages)
-	}
-	wall, gap := u.wall.Seconds(), time.Duration(1<<62)
-	for _, v := range log.hosts {
-		least, _ := v.gaps()
-		gap = min(gap, least)
-	}
-	seen := len(k.fetched) + len(k.left)
-	fmt.Println("figures:")
-	if u.runs > 1 {
-		fmt.Printf("  runs               %d; times and CPU are totals\n", u.runs)
-	}
-	fmt.Printf("  pages              %d (%d responses)\n", pages, len(captures))
-	fmt.Printf("  wall time          %.1f s from start to exit; %.1f s from first to last request\n",
-		wall, (log.last - log.first).Seconds())
-	fmt.Printf("  pages/s            %.0f by wall time\n", float64(pages)/wall)
-	fmt.Printf("  MB/s               %.1f received (gzip), %.1f MB in all\n", float64(log.bytesSent)/1e6/wall, float64(log.bytesSent)/1e6)
-	fmt.Printf("  CPU                %.1f s, %v per page; peak RSS %.0f MiB\n",
-		u.cpu.Seconds(), perPage.Round(time.Microsecond), float64(u.rssBytes)/(1<<20))
-	fmt.Printf("  links              %d, %.0f per page; unique share p = %.4f\n", k.links, float64(k.links)/float64(k.pages),
-		float64(seen)/float64(k.links))
-	fmt.Printf("  least gap          %v between requests to a host, in nginx's log (to 1 ms)\n", gap)
-	fmt.Printf("  DNS                %d queries, %d for names that do not exist\n", s.asked.all.Load(), s.asked.denied.Load())
 }
 
 // files returns all pages that the walk has parsed.

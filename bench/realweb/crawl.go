@@ -48,7 +48,7 @@ func (c crawlCmd) Run(ctx context.Context) (err error) {
 	if err := k.writeExpected(w.path("expected.ndjson")); err != nil {
 		return err
 	}
-	u, err := c.crawl(ctx, s)
+	kills, err := c.crawl(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -56,16 +56,16 @@ func (c crawlCmd) Run(ctx context.Context) (err error) {
 	if err := s.close(); err != nil {
 		return err
 	}
-	return c.evaluate(k, s, u)
+	return c.evaluate(k, s, kills)
 }
 
-// crawl runs drumbeat to its end, and first kills it Kills times.
-func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
+// crawl runs drumbeat to its end, and first kills it Kills times. It returns the number of kills.
+func (c crawlCmd) crawl(ctx context.Context, s *servers) (kills int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Limit)
 	defer cancel()
 	seeds := s.web.path("seeds.txt")
 	if err := os.WriteFile(seeds, []byte(s.web.seed()+"\n"), 0o644); err != nil {
-		return nil, err
+		return 0, err
 	}
 	args := append([]string{"crawl", "--seeds", seeds, "--dir", s.web.path("crawl"), "--contact", "realweb@example.org",
 		"--host-delay", c.HostDelay.String(), "--pld-delay", "0s", "--host-delay-factor", "0", "--server-delay", "0s", "--linger", "1s", "--crawl-log", "all",
@@ -75,26 +75,25 @@ func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
 		args = append(args, "--checkpoint-every", "1s")
 	}
 	args = append(args, c.Flags...)
-	u := new(usage)
 	for i := range c.Kills {
 		life := time.Duration(float64(c.KillAfter) * (0.5 + rand.Float64()))
-		ended, err := c.runOnce(ctx, u, args, life)
+		ended, err := c.runOnce(ctx, args, life)
 		if err != nil {
-			return nil, err
+			return i, err
 		}
 		if ended {
 			fmt.Printf("the crawl was over after %d kills\n", i)
-			return u, nil
+			return i, nil
 		}
 		fmt.Printf("killed after %v\n", life.Round(time.Millisecond))
 	}
-	_, err := c.runOnce(ctx, u, args, 0)
-	return u, err
+	_, err = c.runOnce(ctx, args, 0)
+	return c.Kills, err
 }
 
 // runOnce runs drumbeat as a child that dies with this process, and kills it after life unless that is 0. It
-// adds its usage to u, and reports whether drumbeat ended by itself.
-func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life time.Duration) (ended bool, err error) {
+// reports whether drumbeat ended by itself.
+func (c crawlCmd) runOnce(ctx context.Context, args []string, life time.Duration) (ended bool, err error) {
 	cmd := exec.CommandContext(ctx, c.Drumbeat, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(cmd.Environ(), "SSL_CERT_FILE="+filepath.Join(c.Work, "ca.pem"))
@@ -102,7 +101,6 @@ func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life tim
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	fmt.Println("\n$ " + strings.Join(cmd.Args, " "))
-	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return false, fmt.Errorf("realweb: start drumbeat: %w", err)
 	}
@@ -111,7 +109,6 @@ func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life tim
 	}
 	err = cmd.Wait()
 	fmt.Println()
-	u.add(cmd.ProcessState, time.Since(began))
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
 	case ctx.Err() != nil:
@@ -122,23 +119,6 @@ func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life tim
 		return false, fmt.Errorf("realweb: drumbeat: %w", err)
 	}
 	return true, nil
-}
-
-// usage is the resources that drumbeat used.
-type usage struct {
-	wall     time.Duration
-	cpu      time.Duration // user and system
-	rssBytes int64
-	runs     int
-}
-
-func (u *usage) add(p *os.ProcessState, wall time.Duration) {
-	u.runs++
-	u.wall += wall
-	u.cpu += p.UserTime() + p.SystemTime()
-	if r, ok := p.SysUsage().(*syscall.Rusage); ok {
-		u.rssBytes = max(u.rssBytes, r.Maxrss<<10)
-	}
 }
 
 // capture is a line of the CDXJ index.

@@ -57,7 +57,7 @@ func (f *Flat) Start() (*FlatServer, error) {
 	}
 	var listeners []net.Listener
 	for range portTries {
-		if listeners, s.port, err = listenAll(f.Addrs(), 0); err == nil {
+		if listeners, s.port, err = ListenAll(f.Addrs(), 0); err == nil {
 			break
 		}
 	}

@@ -126,7 +126,7 @@ func (s *Server) listen(port uint16, secure *tls.Config) (uint16, error) {
 	for range portTries {
 		var list []net.Listener
 		var got uint16
-		if list, got, err = listenAll(addrs, port); err != nil {
+		if list, got, err = ListenAll(addrs, port); err != nil {
 			if port != 0 {
 				break
 			}
@@ -140,7 +140,8 @@ func (s *Server) listen(port uint16, secure *tls.Config) (uint16, error) {
 	return 0, err
 }
 
-func listenAll(addrs []netip.Addr, port uint16) ([]net.Listener, uint16, error) {
+// ListenAll listens on one TCP port of all addresses, and returns the port; 0 is one that is free on all.
+func ListenAll(addrs []netip.Addr, port uint16) ([]net.Listener, uint16, error) {
 	lc := net.ListenConfig{KeepAlive: -1}
 	var list []net.Listener
 	for _, a := range addrs {
