@@ -100,9 +100,7 @@ func begun(f func(s *server)) func(s *server) {
 }
 
 // first serves after the settings.
-func first(f func(s *server)) func(s *server) {
-	return func(s *server) { s.WriteSettings(); f(s) }
-}
+func first(f func(s *server)) func(s *server) { return func(s *server) { s.WriteSettings(); f(s) } }
 
 func many(n int, f func(s *server)) func(s *server) {
 	return begun(func(s *server) {
