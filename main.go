@@ -11,6 +11,4 @@ import (
 	"drumbeat/cmd"
 )
 
-func main() {
-	os.Exit(cmd.Main(os.Args[1:]))
-}
+func main() { os.Exit(cmd.Main(os.Args[1:])) }

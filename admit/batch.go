@@ -89,9 +89,7 @@ type verdict int32
 const verdictNoFollow verdict = -1 << 31
 
 // NewBatch returns an empty batch. The caller must call Start for each page.
-func NewBatch(p *Policy) *Batch {
-	return &Batch{p: p, plds: make(map[uint64]struct{})}
-}
+func NewBatch(p *Policy) *Batch { return &Batch{p: p, plds: make(map[uint64]struct{})} }
 
 // Start begins the batch of a page. depth and flags are those of the links. via is the URL on which they
 // are found: the page's, or that of a robots.txt. pageURL is the source of edges; empty for none.

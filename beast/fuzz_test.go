@@ -76,9 +76,7 @@ func walked(set disk.Set, st *beast.State) (records []string, err error) {
 // FuzzFiles damages the files and the state of a Beast. With damaged files, the result must be the original
 // data or an error that names the file. With damaged states, there must be no panic, no large allocation
 // and no endless loop.
-func FuzzFiles(f *testing.F) {
-	damage.Fuzz(f, newSoundBeast(f).check)
-}
+func FuzzFiles(f *testing.F) { damage.Fuzz(f, newSoundBeast(f).check) }
 
 // TestStates applies every edit that damage.Edit offers to the state, one at a time; without -long some of
 // them.

@@ -21,39 +21,7 @@ func FuzzForged(f *testing.F) {
 	if err := req.Unpack(question); err != nil {
 		f.Fatal(err)
 	}
-	made := new(dns.Msg)
-	made.SetReply(&req)
-	for _, text := range []string{
-		"www.example.test. 60 IN CNAME a.example.test.", "a.example.test. 60 IN CNAME www.example.test.",
-		"a.example.test. 5 IN A 192.0.2.1", "evil.test. 5 IN A 192.0.2.66", "a.example.test. 5 IN AAAA 2001:db8::1",
-	} {
-		rr, err := dns.NewRR(text)
-		if err != nil {
-			f.Fatal(err)
-		}
-		made.Answer = append(made.Answer, rr)
-	}
-	for n := range len(made.Answer) + 1 {
-		m := *made
-		m.Answer = m.Answer[:n]
-		m.Compress = n%2 == 0
-		b, err := m.Pack()
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, true)
-		f.Add(b[:len(b)*2/3], true)
-	}
-	loop := append(make([]byte, 12), 0xc0, 12, 0, 1, 0, 1) // a name that points to itself
-	binary.BigEndian.PutUint16(loop[2:], 0x8180)
-	binary.BigEndian.PutUint16(loop[4:], 1)
-	f.Add(loop, false)
-	counts := append([]byte(nil), question...)
-	counts[2] |= 0x80
-	for i := 6; i < 12; i++ {
-		counts[i] = 0xff
-	}
-	f.Add(counts, true)
+	addForged(f, question, &req)
 	f.Fuzz(func(t *testing.T, msg []byte, ours bool) {
 		if len(msg) > 64<<10 {
 			return
@@ -87,6 +55,43 @@ func FuzzForged(f *testing.F) {
 			}
 		}
 	})
+}
+
+// addForged adds replies to a question, whole and cut, and two that are damaged.
+func addForged(f *testing.F, question []byte, req *dns.Msg) {
+	made := new(dns.Msg)
+	made.SetReply(req)
+	for _, text := range []string{
+		"www.example.test. 60 IN CNAME a.example.test.", "a.example.test. 60 IN CNAME www.example.test.",
+		"a.example.test. 5 IN A 192.0.2.1", "evil.test. 5 IN A 192.0.2.66", "a.example.test. 5 IN AAAA 2001:db8::1",
+	} {
+		rr, err := dns.NewRR(text)
+		if err != nil {
+			f.Fatal(err)
+		}
+		made.Answer = append(made.Answer, rr)
+	}
+	for n := range len(made.Answer) + 1 {
+		m := *made
+		m.Answer = m.Answer[:n]
+		m.Compress = n%2 == 0
+		b, err := m.Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, true)
+		f.Add(b[:len(b)*2/3], true)
+	}
+	loop := append(make([]byte, 12), 0xc0, 12, 0, 1, 0, 1) // a name that points to itself
+	binary.BigEndian.PutUint16(loop[2:], 0x8180)
+	binary.BigEndian.PutUint16(loop[4:], 1)
+	f.Add(loop, false)
+	counts := append([]byte(nil), question...)
+	counts[2] |= 0x80
+	for i := 6; i < 12; i++ {
+		counts[i] = 0xff
+	}
+	f.Add(counts, true)
 }
 
 // reachable is a slow second reading of messages that the library can read. It reports whether aliases lead

@@ -206,9 +206,7 @@ func (d *Drum) releaseBuffers() {
 }
 
 // fail stores err as the final error if there is none yet, and reports whether it did.
-func (d *Drum) fail(err error) bool {
-	return d.failure.CompareAndSwap(nil, &failure{err})
-}
+func (d *Drum) fail(err error) bool { return d.failure.CompareAndSwap(nil, &failure{err}) }
 
 // failed returns the final error, or nil.
 func (d *Drum) failed() error {

@@ -267,6 +267,32 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// goldenTexts is the text log of TestGoldenTextLog.
+const goldenTexts = `
+	64424b54 0100 04 00                # magic dBKT, version 1, text log, not compressed
+	00000000 06000000                  # directory 0, 6 records
+	0100000000000000 0000000000000000  # generation 1, first is number 0
+	17000000 17000000
+	343c71b2bea6c0ea
+	01 00 04 61622e63                  # 0 bytes of the text before, 4 bytes, 0 of the text before
+	02 02 01 64                        # 1 byte, 1 byte, 2 bytes: ad.c
+	01 00 01 78  01 00 00  01 00 01 64 # x, an empty text, d
+	00                                 # left out
+	56fb576ad08e5109
+	`
+
+// goldenKeys is the file of the keys of bucket 1.
+const goldenKeys = `
+	64424b54 0100 01 00
+	01000000 02000000
+	0300000000000000 0100000000000000  # first is number 1
+	12000000 12000000
+	4f4d332cdffd7811
+	0100000000000080 00                # key, number + 0
+	0100000000000080 04                # key, number + 2, as a signed varint
+	5fec4df0e3b4ab16
+	`
+
 func TestGoldenTextLog(t *testing.T) {
 	var d *Drum
 	var fsys disk.FS
@@ -310,28 +336,8 @@ func TestGoldenTextLog(t *testing.T) {
 	must(t, d.Add([]Tuple{{Key: 0x11, Op: CheckUpdate, Aux: []byte("y")}})) // its key waits
 	must(t, d.flush(&d.texts.logs[0].s))
 	flushAll(t, d)
-	sameBytes(t, fsys, "d/state/g/text-0000000-0000000001", `
-		64424b54 0100 04 00                # magic dBKT, version 1, text log, not compressed
-		00000000 06000000                  # directory 0, 6 records
-		0100000000000000 0000000000000000  # generation 1, first is number 0
-		17000000 17000000
-		343c71b2bea6c0ea
-		01 00 04 61622e63                  # 0 bytes of the text before, 4 bytes, 0 of the text before
-		02 02 01 64                        # 1 byte, 1 byte, 2 bytes: ad.c
-		01 00 01 78  01 00 00  01 00 01 64 # x, an empty text, d
-		00                                 # left out
-		56fb576ad08e5109
-	`)
-	sameBytes(t, fsys, "d/state/g/keys-0000001-0000000003", `
-		64424b54 0100 01 00
-		01000000 02000000
-		0300000000000000 0100000000000000  # first is number 1
-		12000000 12000000
-		4f4d332cdffd7811
-		0100000000000080 00                # key, number + 0
-		0100000000000080 04                # key, number + 2, as a signed varint
-		5fec4df0e3b4ab16
-	`)
+	sameBytes(t, fsys, "d/state/g/text-0000000-0000000001", goldenTexts)
+	sameBytes(t, fsys, "d/state/g/keys-0000001-0000000003", goldenKeys)
 	_, err := d.Pass(context.Background(), true)
 	must(t, err)
 	if emitted != "ab.c;ad.c;d;" {

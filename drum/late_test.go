@@ -57,19 +57,7 @@ func TestLateKeys(t *testing.T) {
 	if written > n*pageBytes/4 {
 		t.Errorf("%d bytes written of the cache for %d keys, want at most a quarter of a page each", written, n)
 	}
-	for i := range w.d.buckets { // more keys in a round than may be late
-		ts := make([]Tuple, fewKeys+1)
-		for j := range ts {
-			ts[j] = Tuple{Key: Key(i)<<w.d.shift | Key(rng.Uint64()>>2), Op: CheckUpdate}
-		}
-		must(t, w.add(ts))
-	}
-	_, err := w.d.Pass(context.Background(), true)
-	must(t, err)
-	must(t, w.checkpoint(nil))
-	if late := w.d.lateKeys.Load(); late != 0 {
-		t.Errorf("%d late keys after large rounds", late)
-	}
+	w.manyLate(t, rng)
 	m := w.durable()
 	m.State.V = leastStateVersion
 	must(t, w.d.Close())
@@ -83,6 +71,23 @@ func TestLateKeys(t *testing.T) {
 	must(t, d.Close())
 	must(t, w.open())
 	must(t, w.finish())
+}
+
+// manyLate adds more keys in a round than may be late.
+func (w *world) manyLate(t *testing.T, rng *rand.Rand) {
+	for i := range w.d.buckets {
+		ts := make([]Tuple, fewKeys+1)
+		for j := range ts {
+			ts[j] = Tuple{Key: Key(i)<<w.d.shift | Key(rng.Uint64()>>2), Op: CheckUpdate}
+		}
+		must(t, w.add(ts))
+	}
+	_, err := w.d.Pass(context.Background(), true)
+	must(t, err)
+	must(t, w.checkpoint(nil))
+	if late := w.d.lateKeys.Load(); late != 0 {
+		t.Errorf("%d late keys after large rounds", late)
+	}
 }
 
 // TestLateKeysAreFew: late keys are bounded in a bucket and in all.

@@ -220,9 +220,7 @@ func (o *Options) TupleBytes(n int) int64 {
 // fullBytes returns the size at which a bucket is full: 1/32 less than the size of a round. The margin is
 // for tuples that arrive before the merge starts. Otherwise they would need another round, which reads and
 // writes the whole part again.
-func (o *Options) fullBytes() int64 {
-	return max(1, o.BucketBytes-o.BucketBytes/32-valueOffsetBytes)
-}
+func (o *Options) fullBytes() int64 { return max(1, o.BucketBytes-o.BucketBytes/32-valueOffsetBytes) }
 
 // FullTuples returns the number of tuples without values that make a bucket full: r in tuples.
 func (o Options) FullTuples() int64 {

@@ -25,18 +25,45 @@ func ownValue(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte) 
 	return append(dst, old...), action
 }
 
+// verdict is an emitted result.
+type verdict struct {
+	aux string
+	new bool
+}
+
+// addNumbered adds tuples with texts of their own, and returns which of the texts have new keys.
+func addNumbered(t *testing.T, d *Drum, tuples, keys int) map[string]bool {
+	t.Helper()
+	want, seen := map[string]bool{}, map[Key]bool{}
+	for i := range tuples {
+		key := Key(uint64(i*i%keys+1) * 0x9e3779b97f4a7c15)
+		text := fmt.Sprintf("tuple %d %030d", i, i)
+		want[text], seen[key] = !seen[key], true
+		must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate, Value: []byte(text), Aux: []byte(text)}}))
+	}
+	return want
+}
+
+// checkVerdicts: all tuples were emitted, with these verdicts.
+func checkVerdicts(t *testing.T, what string, got []verdict, want map[string]bool, tuples int) {
+	t.Helper()
+	if len(got) != tuples {
+		t.Errorf("%s: %d of %d tuples emitted", what, len(got), tuples)
+	}
+	for _, v := range got {
+		if w, ok := want[v.aux]; !ok || w != v.new {
+			t.Fatalf("%s: %q has new %v", what, v.aux, v.new)
+		}
+	}
+}
+
 // TestYield: an emission must let each Pause through after one batch. A store that is restored from the state taken
 // then must emit the rest of the round with the verdicts of the round, and so must the store that continues.
 func TestYield(t *testing.T) {
 	const tuples, keys = 3000, 1100 // one batch has 512, a block of aux 100
-	type verdict struct {
-		aux string
-		new bool
-	}
-	var d *Drum
 	var emitted []verdict
-	var pausers sync.WaitGroup
-	pause := true
+	var pausers, passing sync.WaitGroup
+	pause, d := true, (*Drum)(nil)
 	paused := make(chan int) // the tuples emitted when Pause returned
 	opt := Options{Name: "yield", Buckets: 2, BufferBytes: 4096, ValueBytes: -1, MaxValueBytes: 48,
 		BucketBytes: 1 << 20, Codec: Rice, Apply: ownValue, Yield: true, Emit: func(rs []Result) error {
@@ -60,31 +87,12 @@ func TestYield(t *testing.T) {
 	opt.Set = disk.Set{FS: mem, Paths: []string{"a", "b"}}
 	d, err := Open(opt, nil)
 	must(t, err)
-	want, seen := map[string]bool{}, map[Key]bool{}
-	for i := range tuples {
-		key := Key(uint64(i*i%keys+1) * 0x9e3779b97f4a7c15)
-		text := fmt.Sprintf("tuple %d %030d", i, i)
-		want[text], seen[key] = !seen[key], true
-		must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate, Value: []byte(text), Aux: []byte(text)}}))
-	}
-	check := func(what string, got []verdict) {
-		t.Helper()
-		if len(got) != tuples {
-			t.Errorf("%s: %d of %d tuples emitted", what, len(got), tuples)
-		}
-		for _, v := range got {
-			if w, ok := want[v.aux]; !ok || w != v.new {
-				t.Fatalf("%s: %q has new %v", what, v.aux, v.new)
-			}
-		}
-	}
-	var passing sync.WaitGroup
+	want := addNumbered(t, d, tuples, keys)
 	var states []*State
 	var images []*memfs.FS
 	var befores []int
 	passing.Go(func() {
-		_, err := d.Pass(context.Background(), true)
-		if err != nil {
+		if _, err := d.Pass(context.Background(), true); err != nil {
 			t.Error(err)
 		}
 		pausers.Wait()
@@ -104,7 +112,7 @@ func TestYield(t *testing.T) {
 		d.Resume()
 	}
 	passing.Wait()
-	check("the store that continued", emitted)
+	checkVerdicts(t, "the store that continued", emitted, want, tuples)
 	must(t, d.Close())
 	if len(states) < 8 || befores[0] > batchResults {
 		t.Errorf("%d pauses, the first after %d tuples", len(states), befores[0])
@@ -117,7 +125,7 @@ func TestYield(t *testing.T) {
 		must(t, err)
 		_, err = d.Pass(context.Background(), true)
 		must(t, err)
-		check(fmt.Sprintf("restored after %d", befores[i]), emitted)
+		checkVerdicts(t, fmt.Sprintf("restored after %d", befores[i]), emitted, want, tuples)
 		must(t, d.Close())
 	}
 }

@@ -43,12 +43,9 @@ func TestParseCodings(t *testing.T) {
 	}
 }
 
-// TestSetAcceptEncoding switches the codings between requests, on new and kept connections and while other
-// requests run: each request has one of the values whole, and the last one once no Set follows.
-func TestSetAcceptEncoding(t *testing.T) {
-	var mu sync.Mutex
-	asked := map[string]int{}
-	addr := listen(t, func(conn net.Conn) {
+// listenCodings starts a server that reports the field Accept-Encoding of each request.
+func listenCodings(t *testing.T, asked func(value string)) netip.AddrPort {
+	return listen(t, func(conn net.Conn) {
 		for {
 			head := readRequest(conn)
 			if head == "" {
@@ -56,14 +53,24 @@ func TestSetAcceptEncoding(t *testing.T) {
 			}
 			_, rest, _ := strings.Cut(head, "\r\nAccept-Encoding: ")
 			value, _, _ := strings.Cut(rest, "\r\n")
-			mu.Lock()
-			asked[value]++
-			mu.Unlock()
+			asked(value)
 			io.WriteString(conn, ok200+"Content-Length: 2\r\n\r\nhi")
 			if strings.Contains(head, "Connection: close") {
 				return
 			}
 		}
+	})
+}
+
+// TestSetAcceptEncoding switches the codings between requests, on new and kept connections and while other
+// requests run: each request has one of the values whole, and the last one once no Set follows.
+func TestSetAcceptEncoding(t *testing.T) {
+	var mu sync.Mutex
+	asked := map[string]int{}
+	addr := listenCodings(t, func(value string) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[value]++
 	})
 	c, req := loopbackClient(t, addr, Options{})
 	defer c.Close()

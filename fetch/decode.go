@@ -52,9 +52,7 @@ const (
 	codingUnknown
 )
 
-func (c coding) String() string {
-	return [...]string{"", "gzip", "deflate", "br", "zstd", ""}[c]
-}
+func (c coding) String() string { return [...]string{"", "gzip", "deflate", "br", "zstd", ""}[c] }
 
 func codingOf(name []byte) coding {
 	switch {

@@ -33,7 +33,7 @@ func (s *script) SetDeadline(t time.Time) error { return nil }
 // FuzzReply replies with any bytes: no panic, no endless loop, the same result however the bytes are split
 // into reads, and all limits hold.
 func FuzzReply(f *testing.F) {
-	for _, o := range oddReplies() {
+	for _, o := range oddReplies {
 		if len(o.reply) < 4<<10 {
 			f.Add([]byte(o.reply), 7)
 		}

@@ -15,7 +15,7 @@ import (
 // Exceptions: it takes the last of repeated Server lines and rewrites Set-Cookie and Connection, which this
 // package does not use.
 func FuzzHead(f *testing.F) {
-	for _, o := range oddReplies() {
+	for _, o := range oddReplies {
 		if end, _ := httphead.End([]byte(o.reply), 0); end > 0 && end < 4<<10 {
 			f.Add([]byte(o.reply[:end]))
 		}

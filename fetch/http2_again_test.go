@@ -92,78 +92,85 @@ func listenFrames(t testing.TB, handle func(f *frames, n int64)) (netip.AddrPort
 	}), conns
 }
 
+// late ends the second request of the first connection.
+func late(end func(f *frames)) func(f *frames, n int64) {
+	return func(f *frames, n int64) {
+		for i := 0; f.request(); i++ {
+			if n == 1 && i == 1 {
+				end(f)
+				return
+			}
+			f.page("page")
+		}
+	}
+}
+
+// early ends the first request of the first connection.
+func early(end func(f *frames)) func(f *frames, n int64) {
+	return func(f *frames, n int64) {
+		for f.request() {
+			if n == 1 {
+				end(f)
+				return
+			}
+			f.page("page")
+		}
+	}
+}
+
+func eachTime(end func(f *frames)) func(f *frames, n int64) {
+	return func(f *frames, n int64) { f.request(); end(f) }
+}
+
+func reset(code http2.ErrCode) func(f *frames) {
+	return func(f *frames) { f.WriteRSTStream(f.next, code); io.Copy(io.Discard, f.conn) }
+}
+
+func goAway(code http2.ErrCode) func(f *frames) {
+	return func(f *frames) { f.WriteGoAway(f.next-1, code, nil); io.Copy(io.Discard, f.conn) }
+}
+
 // TestHTTP2Again: a request that the server says it has not processed is sent once more on a new connection;
 // after a complaint, or a second refusal, it is not.
 func TestHTTP2Again(t *testing.T) {
-	late := func(end func(f *frames)) func(f *frames, n int64) { // the second request of the first connection
-		return func(f *frames, n int64) {
-			for i := 0; f.request(); i++ {
-				if n == 1 && i == 1 {
-					end(f)
-					return
-				}
-				f.page("page")
-			}
-		}
-	}
-	first := func(end func(f *frames)) func(f *frames, n int64) { // the first connection
-		return func(f *frames, n int64) {
-			for f.request() {
-				if n == 1 {
-					end(f)
-					return
-				}
-				f.page("page")
-			}
-		}
-	}
-	always := func(end func(f *frames)) func(f *frames, n int64) {
-		return func(f *frames, n int64) { f.request(); end(f) }
-	}
-	reset := func(code http2.ErrCode) func(f *frames) {
-		return func(f *frames) { f.WriteRSTStream(f.next, code); io.Copy(io.Discard, f.conn) }
-	}
-	goAway := func(code http2.ErrCode) func(f *frames) {
-		return func(f *frames) { f.WriteGoAway(f.next-1, code, nil); io.Copy(io.Discard, f.conn) }
-	}
 	for name, tt := range map[string]struct {
 		handle func(f *frames, n int64)
 		bodies string // of two requests
 		kind   Kind   // of the errors
 		conns  int64
 	}{
-		"kept": {always(func(f *frames) { f.page("page"); f.request(); f.page("next") }),
+		"kept": {eachTime(func(f *frames) { f.page("page"); f.request(); f.page("next") }),
 			"page next", 0, 1},
-		"refused, first":       {first(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
+		"refused, first":       {early(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
 		"refused, late":        {late(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
-		"refused, always":      {always(reset(http2.ErrCodeRefusedStream)), "- -", KindReset, 4},
-		"reset":                {first(reset(http2.ErrCodeInternal)), "- page", KindReset, 2},
+		"refused, always":      {eachTime(reset(http2.ErrCodeRefusedStream)), "- -", KindReset, 4},
+		"reset":                {early(reset(http2.ErrCodeInternal)), "- page", KindReset, 2},
 		"reset, late":          {late(reset(http2.ErrCodeInternal)), "page -", KindReset, 1},
-		"going away, first":    {first(goAway(http2.ErrCodeNo)), "page page", 0, 2},
+		"going away, first":    {early(goAway(http2.ErrCodeNo)), "page page", 0, 2},
 		"going away, late":     {late(goAway(http2.ErrCodeNo)), "page page", 0, 2},
-		"going away, always":   {always(goAway(http2.ErrCodeNo)), "- -", KindReset, 4},
+		"going away, always":   {eachTime(goAway(http2.ErrCodeNo)), "- -", KindReset, 4},
 		"calm down":            {late(goAway(http2.ErrCodeEnhanceYourCalm)), "page -", KindReset, 1},
 		"closed, late":         {late(func(*frames) {}), "page page", 0, 2},
-		"closed, first":        {first(func(*frames) {}), "- page", KindEmptyReply, 2},
-		"HTTP/1.1":             {always(reset(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
-		"HTTP/1.1, by goodbye": {always(goAway(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
-		"goodbye behind a page": {always(func(f *frames) {
+		"closed, first":        {early(func(*frames) {}), "- page", KindEmptyReply, 2},
+		"HTTP/1.1":             {eachTime(reset(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
+		"HTTP/1.1, by goodbye": {eachTime(goAway(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
+		"goodbye behind a page": {eachTime(func(f *frames) {
 			f.page("page")
 			f.WriteGoAway(f.next, http2.ErrCodeNo, nil)
 			f.request()
 		}), "page page", 0, 2},
-		"goodbye before a page": {always(func(f *frames) {
+		"goodbye before a page": {eachTime(func(f *frames) {
 			f.WriteGoAway(f.next, http2.ErrCodeNo, nil)
 			f.page("page")
 			f.request()
 		}), "page page", 0, 2},
-		"reset behind a page": {always(func(f *frames) {
+		"reset behind a page": {eachTime(func(f *frames) {
 			f.page("page")
 			f.WriteRSTStream(f.next, 0)
 			f.request()
 			f.page("next")
 		}), "page next", 0, 1},
-		"a ping between": {always(func(f *frames) {
+		"a ping between": {eachTime(func(f *frames) {
 			f.page("page")
 			f.WritePing(false, [8]byte{})
 			f.request()
@@ -217,100 +224,104 @@ func TestHTTP2Dropped(t *testing.T) {
 	}
 }
 
+// manyFields are more header fields than a page has.
+var manyFields = slices.Repeat([]string{"x", "y"}, 300)
+
+// http2HostileCases are the cases of TestHTTP2Hostile.
+var http2HostileCases = map[string]struct {
+	serve func(f *frames)
+	body  string
+	trunc Reason
+	marks Flaws
+	kind  Kind
+	stage Stage
+}{
+	"data beyond the length": {serve: func(f *frames) {
+		f.head(false, ":status", "200", "content-length", "4")
+		f.WriteData(1, true, []byte("pagepage"))
+	}, body: "page", marks: FlawExcess},
+	"a length behind 300 fields": {serve: func(f *frames) {
+		f.head(false, append(append([]string{":status", "200"}, manyFields...), "content-length", "4")...)
+		f.WriteData(1, false, []byte("page"))
+	}, body: "page"},
+	"trailers of 300 fields": {serve: func(f *frames) {
+		f.head(false, ":status", "200")
+		f.WriteData(1, false, []byte("page"))
+		f.WriteGoAway(1, http2.ErrCodeNo, nil) // nothing else would end the connection
+		f.head(true, manyFields...)
+	}, body: "page"},
+	"a head of 5001 fields": {serve: func(f *frames) {
+		f.head(true, append([]string{":status", "200"}, slices.Repeat([]string{"a", ""}, maxHeaderLines+1)...)...)
+	}, kind: KindHeadTooLarge, stage: StageHead},
+	"data below the length": {serve: func(f *frames) {
+		f.head(false, ":status", "200", "content-length", "9")
+		f.WriteData(1, true, []byte("page"))
+	}, body: "page", trunc: TruncatedDisconnect},
+	"no end behind the length": {serve: func(f *frames) {
+		f.head(false, ":status", "200", "content-length", "4")
+		f.WriteData(1, false, []byte("page"))
+	}, body: "page"},
+	"no end": {serve: func(f *frames) {
+		f.head(false, ":status", "200")
+		f.WriteData(1, false, []byte("page"))
+	}, body: "page", trunc: TruncatedTime},
+	"closed within": {serve: func(f *frames) {
+		f.head(false, ":status", "200")
+		f.WriteData(1, false, []byte("page"))
+		f.conn.Close()
+	}, body: "page", trunc: TruncatedDisconnect},
+	"reset within": {serve: func(f *frames) {
+		f.head(false, ":status", "200")
+		f.WriteData(1, false, []byte("page"))
+		f.WriteRSTStream(1, http2.ErrCodeInternal)
+	}, body: "page", trunc: TruncatedDisconnect},
+	"another stream within": {serve: func(f *frames) {
+		f.head(false, ":status", "200")
+		f.WriteData(1, false, []byte("page"))
+		f.WriteData(3, true, []byte("forged"))
+	}, body: "page", trunc: TruncatedUnspecified},
+	"a head twice": {serve: func(f *frames) {
+		f.head(false, ":status", "200")
+		f.WriteData(1, false, []byte("page"))
+		f.head(false, ":status", "200")
+	}, body: "page", trunc: TruncatedUnspecified},
+	"body of 304": {serve: func(f *frames) {
+		f.head(false, ":status", "304", "content-length", "4")
+		f.WriteData(1, true, []byte("page"))
+	}},
+	"silence": {serve: func(*frames) {}, kind: KindTimeout, stage: StageFirstByte},
+	"half a head": {serve: func(f *frames) {
+		f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x88}})
+	}, kind: KindTimeout, stage: StageFirstByte},
+	"interim replies": {serve: func(f *frames) {
+		for range 20 {
+			f.head(false, ":status", "103")
+		}
+	}, kind: KindHeadTooLarge, stage: StageHead},
+	"an upgrade": {serve: func(f *frames) { f.head(false, ":status", "101") }, kind: KindBadHead, stage: StageHead},
+	"a push": {serve: func(f *frames) {
+		f.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
+	}, kind: KindBadHead, stage: StageHead},
+	"an invalid head": {serve: func(f *frames) { f.head(true, ":status", "200", "Name", "x") },
+		kind: KindBadHead, stage: StageHead},
+	"a large head": {serve: func(f *frames) {
+		f.head(true, ":status", "200", "name", strings.Repeat("x", 17000))
+	}, kind: KindHeadTooLarge, stage: StageHead},
+	"pings without end": {serve: func(f *frames) {
+		for f.WritePing(false, [8]byte{}) == nil {
+		}
+	}, kind: KindBadHead, stage: StageHead},
+	"not HTTP/2": {serve: func(f *frames) { io.WriteString(f.conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
+		kind: KindBadHead, stage: StageHead},
+}
+
 // TestHTTP2Hostile: what a bad server sends ends in the response or the error that it would have by
 // HTTP/1.1, and its connection is closed.
 func TestHTTP2Hostile(t *testing.T) {
-	fields := slices.Repeat([]string{"x", "y"}, 300)
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	hold := func(f *frames) { io.Copy(io.Discard, f.conn) }
-	for name, tt := range map[string]struct {
-		serve func(f *frames)
-		body  string
-		trunc Reason
-		marks Flaws
-		kind  Kind
-		stage Stage
-	}{
-		"data beyond the length": {serve: func(f *frames) {
-			f.head(false, ":status", "200", "content-length", "4")
-			f.WriteData(1, true, []byte("pagepage"))
-		}, body: "page", marks: FlawExcess},
-		"a length behind 300 fields": {serve: func(f *frames) {
-			f.head(false, append(append([]string{":status", "200"}, fields...), "content-length", "4")...)
-			f.WriteData(1, false, []byte("page"))
-		}, body: "page"},
-		"trailers of 300 fields": {serve: func(f *frames) {
-			f.head(false, ":status", "200")
-			f.WriteData(1, false, []byte("page"))
-			f.WriteGoAway(1, http2.ErrCodeNo, nil) // nothing else would end the connection
-			f.head(true, fields...)
-		}, body: "page"},
-		"a head of 5001 fields": {serve: func(f *frames) {
-			f.head(true, append([]string{":status", "200"}, slices.Repeat([]string{"a", ""}, maxHeaderLines+1)...)...)
-		}, kind: KindHeadTooLarge, stage: StageHead},
-		"data below the length": {serve: func(f *frames) {
-			f.head(false, ":status", "200", "content-length", "9")
-			f.WriteData(1, true, []byte("page"))
-		}, body: "page", trunc: TruncatedDisconnect},
-		"no end behind the length": {serve: func(f *frames) {
-			f.head(false, ":status", "200", "content-length", "4")
-			f.WriteData(1, false, []byte("page"))
-		}, body: "page"},
-		"no end": {serve: func(f *frames) {
-			f.head(false, ":status", "200")
-			f.WriteData(1, false, []byte("page"))
-		}, body: "page", trunc: TruncatedTime},
-		"closed within": {serve: func(f *frames) {
-			f.head(false, ":status", "200")
-			f.WriteData(1, false, []byte("page"))
-			f.conn.Close()
-		}, body: "page", trunc: TruncatedDisconnect},
-		"reset within": {serve: func(f *frames) {
-			f.head(false, ":status", "200")
-			f.WriteData(1, false, []byte("page"))
-			f.WriteRSTStream(1, http2.ErrCodeInternal)
-		}, body: "page", trunc: TruncatedDisconnect},
-		"another stream within": {serve: func(f *frames) {
-			f.head(false, ":status", "200")
-			f.WriteData(1, false, []byte("page"))
-			f.WriteData(3, true, []byte("forged"))
-		}, body: "page", trunc: TruncatedUnspecified},
-		"a head twice": {serve: func(f *frames) {
-			f.head(false, ":status", "200")
-			f.WriteData(1, false, []byte("page"))
-			f.head(false, ":status", "200")
-		}, body: "page", trunc: TruncatedUnspecified},
-		"body of 304": {serve: func(f *frames) {
-			f.head(false, ":status", "304", "content-length", "4")
-			f.WriteData(1, true, []byte("page"))
-		}},
-		"silence": {serve: func(*frames) {}, kind: KindTimeout, stage: StageFirstByte},
-		"half a head": {serve: func(f *frames) {
-			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x88}})
-		}, kind: KindTimeout, stage: StageFirstByte},
-		"interim replies": {serve: func(f *frames) {
-			for range 20 {
-				f.head(false, ":status", "103")
-			}
-		}, kind: KindHeadTooLarge, stage: StageHead},
-		"an upgrade": {serve: func(f *frames) { f.head(false, ":status", "101") }, kind: KindBadHead, stage: StageHead},
-		"a push": {serve: func(f *frames) {
-			f.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
-		}, kind: KindBadHead, stage: StageHead},
-		"an invalid head": {serve: func(f *frames) { f.head(true, ":status", "200", "Name", "x") },
-			kind: KindBadHead, stage: StageHead},
-		"a large head": {serve: func(f *frames) {
-			f.head(true, ":status", "200", "name", strings.Repeat("x", 17000))
-		}, kind: KindHeadTooLarge, stage: StageHead},
-		"pings without end": {serve: func(f *frames) {
-			for f.WritePing(false, [8]byte{}) == nil {
-			}
-		}, kind: KindBadHead, stage: StageHead},
-		"not HTTP/2": {serve: func(f *frames) { io.WriteString(f.conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
-			kind: KindBadHead, stage: StageHead},
-	} {
+	for name, tt := range http2HostileCases {
 		addr, conns := listenFrames(t, func(f *frames, n int64) {
 			if f.request(); n > 1 {
 				f.page("next")
@@ -318,7 +329,7 @@ func TestHTTP2Hostile(t *testing.T) {
 				return
 			}
 			go tt.serve(f)
-			hold(f)
+			io.Copy(io.Discard, f.conn)
 		})
 		lim := Limits{HeaderBytes: 8192}
 		if tt.kind == KindTimeout {

@@ -251,7 +251,7 @@ func TestNotReused(t *testing.T) {
 		"304 with a body":      "HTTP/1.1 304 No\r\n\r\nhello",
 		"too long":             ok200 + "Content-Length: 2000\r\n\r\n" + strings.Repeat("x", 2000),
 	}
-	for _, d := range desyncs() {
+	for _, d := range desyncs {
 		replies["desync: "+d.name] = d.reply
 	}
 	for name, reply := range replies {

@@ -74,9 +74,7 @@ type lease struct {
 }
 
 // beyond returns how much more of the budget n more bytes would take.
-func (l *lease) beyond(n int) int64 {
-	return max(0, l.held+int64(n)-FreeBufferBytes) - l.charged
-}
+func (l *lease) beyond(n int) int64 { return max(0, l.held+int64(n)-FreeBufferBytes) - l.charged }
 
 // try takes n bytes if they are available at once.
 func (l *lease) try(n int) bool {

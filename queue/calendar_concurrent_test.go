@@ -12,6 +12,29 @@ import (
 	"drumbeat/disk/memfs"
 )
 
+// saveCalendar makes a checkpoint of a calendar and reads it.
+func saveCalendar(set disk.Set, c *Calendar, gen uint64) error {
+	f := c.Freeze()
+	tails, err := disk.CreateTails(set, gen)
+	if err != nil {
+		return err
+	}
+	m := &manifest{Gen: gen}
+	if m.Calendar, err = f.Save(tails); err != nil {
+		return err
+	}
+	if err := tails.Close(); err != nil {
+		return err
+	}
+	if err := writeManifest(set, m); err != nil {
+		return err
+	}
+	if err := walkSlots(set, "later", m.Calendar, func(int64, []byte) error { return nil }); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
 // TestCalendarConcurrent runs appenders, the reader and checkpoints concurrently while the reader advances
 // the clock. Each record must come out once and none early. When all are out, the next checkpoint must
 // leave no file.
@@ -43,41 +66,15 @@ func TestCalendarConcurrent(t *testing.T) {
 			}
 		})
 	}
-	save := func(gen uint64) error {
-		f := c.Freeze()
-		tails, err := disk.CreateTails(set, gen)
-		if err != nil {
-			return err
-		}
-		m := &manifest{Gen: gen}
-		if m.Calendar, err = f.Save(tails); err != nil {
-			return err
-		}
-		if err := tails.Close(); err != nil {
-			return err
-		}
-		if err := writeManifest(set, m); err != nil {
-			return err
-		}
-		if err := walkSlots(set, "later", m.Calendar, func(int64, []byte) error { return nil }); err != nil {
-			return err
-		}
-		return f.Commit()
-	}
-	stop, gen := make(chan struct{}), uint64(0)
+	var stop atomic.Bool
+	gen := uint64(0)
 	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				gen++
-				if err := save(gen); err != nil {
-					t.Error(err)
-					return
-				}
-				runtime.Gosched()
+		for !stop.Load() && !t.Failed() {
+			gen++
+			if err := saveCalendar(set, c, gen); err != nil {
+				t.Error(err)
 			}
+			runtime.Gosched()
 		}
 	})
 	seen := map[int]bool{}
@@ -100,12 +97,12 @@ func TestCalendarConcurrent(t *testing.T) {
 		seen[i] = true
 		c.Advance(Usual)
 	}
-	close(stop)
+	stop.Store(true)
 	wg.Wait()
 	if _, ok, err := c.Peek(now().Add(time.Minute), Usual); ok || err != nil {
 		t.Errorf("at the end: %v, %v", ok, err)
 	}
-	must(t, save(gen+1))
+	must(t, saveCalendar(set, c, gen+1))
 	if names, err := Names(set, "later"); len(names) > 0 || err != nil {
 		t.Errorf("left after the last checkpoint: %v, %v", names, err)
 	}

@@ -15,9 +15,7 @@ const (
 )
 
 // queueDir returns the directory of queue name's segments in directory dir.
-func queueDir(set disk.Set, dir int, name string) string {
-	return set.Path(dir, stateDirName, name)
-}
+func queueDir(set disk.Set, dir int, name string) string { return set.Path(dir, stateDirName, name) }
 
 func segmentPath(set disk.Set, name string, s Segment) string {
 	return path.Join(queueDir(set, s.Dir, name), segmentName(s.Number))

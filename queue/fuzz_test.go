@@ -73,9 +73,7 @@ func newSound(f testing.TB) *sound {
 // FuzzFiles damages files and states of a queue and a calendar. With damaged files, Scan and the readers
 // must return the original records or an error that names the file. With damaged states, they must end
 // without a panic or a large allocation.
-func FuzzFiles(f *testing.F) {
-	damage.Fuzz(f, newSound(f).check)
-}
+func FuzzFiles(f *testing.F) { damage.Fuzz(f, newSound(f).check) }
 
 // TestStates applies every edit that damage.Edit offers to the states, one at a time.
 func TestStates(t *testing.T) {

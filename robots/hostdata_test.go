@@ -20,70 +20,76 @@ func addrs(list ...string) (as []netip.Addr) {
 	return as
 }
 
+var (
+	goodRules = HostData{State: StateRules, Fetched: day.Add(-25 * time.Hour), Expires: day.Add(-time.Hour),
+		Rules: Parse([]byte("User-agent: *\nDisallow: /x\n"), "me").Append(nil)}
+	noFile = HostData{State: StateNoFile, Fetched: goodRules.Fetched, Expires: goodRules.Expires}
+	down   = HostData{State: StateUnreachable, Failures: 3, RetryAt: day.Add(-time.Second)}
+)
+
+func answer(status int) Fetched { return Fetched{Status: status} }
+
+// outcomeCases are the cases of TestOutcome.
+var outcomeCases = []struct {
+	name     string
+	prev     HostData
+	f        Fetched
+	state    State
+	stale    bool
+	failures int
+	expires  time.Time
+	retry    time.Duration // from day
+}{
+	{"200", HostData{}, Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n")}, StateRules,
+		false, 0, day.Add(Lifetime), 0},
+	{"200 after failures", down, answer(200), StateRules, false, 0, day.Add(Lifetime), 0},
+	{"204", HostData{}, answer(204), StateRules, false, 0, day.Add(Lifetime), 0},
+	{"short max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true}, StateRules, false, 0,
+		day.Add(time.Hour), 0},
+	{"max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true, MaxAge: 5 * time.Hour}, StateRules, false,
+		0, day.Add(5 * time.Hour), 0},
+	{"long max-age", HostData{}, Fetched{Status: 404, HasMaxAge: true, MaxAge: 500 * time.Hour},
+		StateNoFile, false, 0, day.Add(Lifetime), 0},
+	{"404", goodRules, answer(404), StateNoFile, false, 0, day.Add(Lifetime), 0},
+	{"401", HostData{}, answer(401), StateNoFile, false, 0, day.Add(Lifetime), 0},
+	{"403", HostData{}, answer(403), StateNoFile, false, 0, day.Add(Lifetime), 0},
+	{"410", HostData{}, answer(410), StateNoFile, false, 0, day.Add(Lifetime), 0},
+	{"300", HostData{}, answer(300), StateNoFile, false, 0, day.Add(Lifetime), 0},
+	{"304 with a copy", goodRules, answer(304), StateRules, false, 0, day.Add(Lifetime), 0},
+	{"304 without", HostData{}, answer(304), StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"429", HostData{}, answer(429), StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"429 with Retry-After", HostData{}, Fetched{Status: 429, RetryAfter: time.Hour}, StateUnreachable,
+		false, 1, time.Time{}, time.Hour},
+	{"endless Retry-After", HostData{}, Fetched{Status: 503, RetryAfter: 1 << 60}, StateUnreachable, false,
+		1, time.Time{}, Lifetime},
+	{"500", HostData{}, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"503 again", down, answer(503), StateUnreachable, false, 4, time.Time{}, 8 * time.Minute},
+	{"999", HostData{}, answer(999), StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"0", HostData{}, answer(0), StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"network", HostData{}, Fetched{Kind: NetworkFailure}, StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"dns", HostData{}, Fetched{Kind: DNSFailure}, StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"500 with a copy", goodRules, answer(500), StateRules, true, 1, goodRules.Fetched.Add(MaxStale), time.Minute},
+	{"network with a copy", goodRules, Fetched{Kind: NetworkFailure}, StateRules, true, 1,
+		goodRules.Fetched.Add(MaxStale), time.Minute},
+	{"network where no file was", noFile, Fetched{Kind: NetworkFailure}, StateNoFile, true, 1,
+		goodRules.Fetched.Add(MaxStale), time.Minute},
+	{"copy too old", HostData{State: StateRules, Fetched: day.Add(-MaxStale), Expires: goodRules.Expires,
+		Rules: goodRules.Rules}, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
+	{"no such host", HostData{}, Fetched{Kind: NoSuchHost, Vouched: true}, StateNoHost, false, 1,
+		day.Add(NoHostTime), 0},
+	{"forbidden address", HostData{}, Fetched{Kind: ForbiddenAddress, Vouched: true}, StateForbidden, false,
+		1, day.Add(NoHostTime), 0},
+	{"no such host any more", goodRules, Fetched{Kind: NoSuchHost, Vouched: true}, StateRules, true, 1,
+		goodRules.Fetched.Add(MaxStale), MissingLeast},
+	{"no such host, not vouched for", HostData{}, Fetched{Kind: NoSuchHost}, StateUnreachable, false, 1,
+		time.Time{}, MissingLeast},
+	{"too many redirects", HostData{}, Fetched{Kind: TooManyRedirects}, StateNoFile, false, 0,
+		day.Add(Lifetime), 0},
+	{"bad redirect", HostData{}, Fetched{Kind: BadRedirect}, StateNoFile, false, 0, day.Add(Lifetime), 0},
+}
+
 func TestOutcome(t *testing.T) {
-	rules := Parse([]byte("User-agent: *\nDisallow: /x\n"), "me").Append(nil)
-	good := HostData{State: StateRules, Fetched: day.Add(-25 * time.Hour), Expires: day.Add(-time.Hour), Rules: rules}
-	noFile := HostData{State: StateNoFile, Fetched: good.Fetched, Expires: good.Expires}
-	old := good
-	old.Fetched = day.Add(-MaxStale)
-	down := HostData{State: StateUnreachable, Failures: 3, RetryAt: day.Add(-time.Second)}
-	staleUntil := good.Fetched.Add(MaxStale)
-	answer := func(status int) Fetched { return Fetched{Status: status} }
-	for _, c := range []struct {
-		name     string
-		prev     HostData
-		f        Fetched
-		state    State
-		stale    bool
-		failures int
-		expires  time.Time
-		retry    time.Duration // from day
-	}{
-		{"200", HostData{}, Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n")}, StateRules,
-			false, 0, day.Add(Lifetime), 0},
-		{"200 after failures", down, answer(200), StateRules, false, 0, day.Add(Lifetime), 0},
-		{"204", HostData{}, answer(204), StateRules, false, 0, day.Add(Lifetime), 0},
-		{"short max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true}, StateRules, false, 0,
-			day.Add(time.Hour), 0},
-		{"max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true, MaxAge: 5 * time.Hour}, StateRules, false,
-			0, day.Add(5 * time.Hour), 0},
-		{"long max-age", HostData{}, Fetched{Status: 404, HasMaxAge: true, MaxAge: 500 * time.Hour},
-			StateNoFile, false, 0, day.Add(Lifetime), 0},
-		{"404", good, answer(404), StateNoFile, false, 0, day.Add(Lifetime), 0},
-		{"401", HostData{}, answer(401), StateNoFile, false, 0, day.Add(Lifetime), 0},
-		{"403", HostData{}, answer(403), StateNoFile, false, 0, day.Add(Lifetime), 0},
-		{"410", HostData{}, answer(410), StateNoFile, false, 0, day.Add(Lifetime), 0},
-		{"300", HostData{}, answer(300), StateNoFile, false, 0, day.Add(Lifetime), 0},
-		{"304 with a copy", good, answer(304), StateRules, false, 0, day.Add(Lifetime), 0},
-		{"304 without", HostData{}, answer(304), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"429", HostData{}, answer(429), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"429 with Retry-After", HostData{}, Fetched{Status: 429, RetryAfter: time.Hour}, StateUnreachable,
-			false, 1, time.Time{}, time.Hour},
-		{"endless Retry-After", HostData{}, Fetched{Status: 503, RetryAfter: 1 << 60}, StateUnreachable, false,
-			1, time.Time{}, Lifetime},
-		{"500", HostData{}, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"503 again", down, answer(503), StateUnreachable, false, 4, time.Time{}, 8 * time.Minute},
-		{"999", HostData{}, answer(999), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"0", HostData{}, answer(0), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"network", HostData{}, Fetched{Kind: NetworkFailure}, StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"dns", HostData{}, Fetched{Kind: DNSFailure}, StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"500 with a copy", good, answer(500), StateRules, true, 1, staleUntil, time.Minute},
-		{"network with a copy", good, Fetched{Kind: NetworkFailure}, StateRules, true, 1, staleUntil, time.Minute},
-		{"network where no file was", noFile, Fetched{Kind: NetworkFailure}, StateNoFile, true, 1, staleUntil,
-			time.Minute},
-		{"copy too old", old, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"no such host", HostData{}, Fetched{Kind: NoSuchHost, Vouched: true}, StateNoHost, false, 1,
-			day.Add(NoHostTime), 0},
-		{"forbidden address", HostData{}, Fetched{Kind: ForbiddenAddress, Vouched: true}, StateForbidden, false,
-			1, day.Add(NoHostTime), 0},
-		{"no such host any more", good, Fetched{Kind: NoSuchHost, Vouched: true}, StateRules, true, 1,
-			good.Fetched.Add(MaxStale), MissingLeast},
-		{"no such host, not vouched for", HostData{}, Fetched{Kind: NoSuchHost}, StateUnreachable, false, 1,
-			time.Time{}, MissingLeast},
-		{"too many redirects", HostData{}, Fetched{Kind: TooManyRedirects}, StateNoFile, false, 0,
-			day.Add(Lifetime), 0},
-		{"bad redirect", HostData{}, Fetched{Kind: BadRedirect}, StateNoFile, false, 0, day.Add(Lifetime), 0},
-	} {
+	for _, c := range outcomeCases {
 		h := Outcome(&c.prev, &c.f, "me", day.Add(300*time.Millisecond))
 		retry := time.Duration(0)
 		if !h.RetryAt.IsZero() {

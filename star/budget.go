@@ -179,9 +179,7 @@ func (c *curve) budgets(d uint32) (nominal, pages uint32) {
 	return c.compute(d)
 }
 
-func (c *curve) compute(d uint32) (nominal, pages uint32) {
-	return c.rounded(c.nominal(d))
-}
+func (c *curve) compute(d uint32) (nominal, pages uint32) { return c.rounded(c.nominal(d)) }
 
 // rounded returns a budget and the pages per queue, in whole pages.
 func (c *curve) rounded(f float64) (nominal, pages uint32) {

@@ -192,9 +192,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 }
 
 // Commit deletes the files that no manifest names. Call it once the manifest with the saved state is durable.
-func (f *Frozen) Commit() error {
-	return errors.Join(f.edges.Commit(), f.indegree.Commit())
-}
+func (f *Frozen) Commit() error { return errors.Join(f.edges.Commit(), f.indegree.Commit()) }
 
 // Close frees the memory. Data that no checkpoint has saved is lost.
 func (s *Star) Close() error {

@@ -95,9 +95,7 @@ func walked(set disk.Set, st *star.State) (items []string, err error) {
 // FuzzFiles damages the files and the state of a Star. With damaged files, the result must be the original
 // data or an error that names the file. With damaged states, there must be no panic, no large allocation
 // and no endless loop.
-func FuzzFiles(f *testing.F) {
-	damage.Fuzz(f, newSoundStar(f).check)
-}
+func FuzzFiles(f *testing.F) { damage.Fuzz(f, newSoundStar(f).check) }
 
 // TestStates applies every edit that damage.Edit offers to the state, one at a time; without -long some of
 // them.

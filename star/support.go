@@ -33,9 +33,7 @@ func newSupport(standing, supporters float64) Support {
 func (s Support) Known() bool { return s > 0 }
 
 // Standing returns the share, from 0 to 1, of the trust that standing takes. It is 1 for each PLD with standing.
-func (s Support) Standing() float64 {
-	return min(1, float64(max(s, 1)-1)/(standingCode-1))
-}
+func (s Support) Standing() float64 { return min(1, float64(max(s, 1)-1)/(standingCode-1)) }
 
 // Supporters returns the number of PLDs that link to a PLD with standing, each counted by its own standing.
 // It is 0 for a PLD without standing. The coding has an error of 0.02 %, and the figure changes only if a computation

@@ -143,9 +143,7 @@ func (s *Saved) PLDKey(host []byte) uint64 { return s.Hasher.PLDKey(s.Suffixes.P
 
 // HostKey returns the key of a host for politeness. It is the same for all schemes and ports, and with or
 // without a final dot.
-func (s *Saved) HostKey(host []byte) uint64 {
-	return s.Hasher.HostKey(weburl.TrimDot(host))
-}
+func (s *Saved) HostKey(host []byte) uint64 { return s.Hasher.HostKey(weburl.TrimDot(host)) }
 
 // RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished, and ErrMoving if a
 // move of slots is.

@@ -98,9 +98,7 @@ func appendJSON[T string | []byte](dst []byte, s T) []byte {
 // appendSURT appends the sort key of a canonical http(s) URL as the usual index tools define it: no scheme,
 // no "www.", host labels reversed, no default port, lower case, query parameters sorted, no trailing "/".
 // Unlike those tools it keeps session ids. A URL of another form is its own key, in lower case.
-func appendSURT(dst, url []byte) []byte {
-	return appendKey(dst, appendLower(nil, appendURL(nil, url)))
-}
+func appendSURT(dst, url []byte) []byte { return appendKey(dst, appendLower(nil, appendURL(nil, url))) }
 
 // appendLower appends s with ASCII letters in lower case.
 func appendLower(dst, s []byte) []byte {

@@ -142,9 +142,7 @@ func (p *Prepared) Release() {
 }
 
 // NewEncoder returns an Encoder with the Writer's options.
-func (w *Writer) NewEncoder() *Encoder {
-	return newEncoder(&w.opt, w.zst)
-}
+func (w *Writer) NewEncoder() *Encoder { return newEncoder(&w.opt, w.zst) }
 
 func newEncoder(opt *Options, zst *zstFormat) *Encoder {
 	e := &Encoder{random: opt.Random, zst: zst, level: opt.Level, blockDigest: opt.BlockDigest, sha: sha1.New(),

@@ -117,14 +117,10 @@ func verify(opt Options, st *State) (captures []string, damages []error, err err
 // FuzzFiles damages WARC files, indexes, tails and the state. With damaged files, either damage is reported
 // for a file of the same volume or all captures are unchanged; no capture appears that was not written. With
 // a damaged state, reading ends without a panic or a large allocation.
-func FuzzFiles(f *testing.F) {
-	damage.Fuzz(f, newSoundFiles(f, gzOptions).check)
-}
+func FuzzFiles(f *testing.F) { damage.Fuzz(f, newSoundFiles(f, gzOptions).check) }
 
 // FuzzZstFiles is FuzzFiles with zst files that have a dictionary.
-func FuzzZstFiles(f *testing.F) {
-	damage.Fuzz(f, newSoundFiles(f, zstOptions).check)
-}
+func FuzzZstFiles(f *testing.F) { damage.Fuzz(f, newSoundFiles(f, zstOptions).check) }
 
 // TestStates applies each edit of damage.Edit to the state, one at a time; without -long only some.
 func TestStates(t *testing.T) {

@@ -347,14 +347,12 @@ var (
 	dictFlag  = flag.String("dict", "", "dictionary for BenchmarkFormats")
 )
 
-// BenchmarkFormats stores the HTML files of -pages that have 5 to 30 KB, one after the other, as they are and
-// as a server would send them in gzip coding.
-func BenchmarkFormats(b *testing.B) {
+// formatPages returns the pages of -pages, as they are and in gzip coding.
+func formatPages(b *testing.B) (plain, coded []*Exchange) {
 	names, err := filepath.Glob(*pagesFlag)
 	if err != nil {
 		b.Fatal(err)
 	}
-	var plain, coded []*Exchange
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -379,11 +377,19 @@ func BenchmarkFormats(b *testing.B) {
 			}
 		}
 	}
+	return plain, coded
+}
+
+// BenchmarkFormats stores the HTML files of -pages that have 5 to 30 KB, one after the other, as they are and
+// as a server would send them in gzip coding.
+func BenchmarkFormats(b *testing.B) {
+	plain, coded := formatPages(b)
 	if len(plain) == 0 {
 		b.Skip("no -pages")
 	}
 	var dict []byte
 	if *dictFlag != "" {
+		var err error
 		if dict, err = ReadDict(disk.OS(), *dictFlag); err != nil {
 			b.Fatal(err)
 		}

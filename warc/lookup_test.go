@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
 
@@ -69,7 +68,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("kind %q: got %s, %v", kind, p.index, err)
 		}
 	}
-	st := checkpointed(t, w, opt)
+	st := saved(t, w, opt)
 	found := 0
 	url := string(sampleExchange().URL)
 	if err := Find(opt, st, []string{url}, func(x *Indexed) error { found++; return nil },
@@ -81,28 +80,4 @@ func TestKinds(t *testing.T) {
 		func(err error) error { return err }); err != nil || found != 1 {
 		t.Errorf("%d found of the host, %v", found, err)
 	}
-}
-
-// checkpointed closes the files and returns the state of a committed checkpoint.
-func checkpointed(t *testing.T, w *Writer, opt Options) *State {
-	t.Helper()
-	if err := w.Roll(); err != nil {
-		t.Fatal(err)
-	}
-	tails, err := disk.CreateTails(opt.State, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := w.Freeze()
-	st, err := f.Save(tails)
-	if err == nil {
-		err = tails.Close()
-	}
-	if err == nil {
-		err = f.Commit()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st
 }

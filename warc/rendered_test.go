@@ -47,17 +47,7 @@ func TestRendered(t *testing.T) {
 		if e.PrepareRendered(&p, &Rendered{URL: []byte(url)}) == nil {
 			t.Error("no error without a response")
 		}
-		tails, err := disk.CreateTails(set, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		st, err := w.Freeze().Save(tails)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tails.Close(); err != nil {
-			t.Fatal(err)
-		}
+		st := checkpointOf(t, w, opt)
 		kinds := map[string]int{}
 		if _, err := VerifyFiles(opt, st,
 			Verify{Capture: func(c *Capture) error { kinds[c.Kind]++; return nil }}); err != nil {

@@ -2,7 +2,6 @@ package warc
 
 import (
 	"bytes"
-	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -28,6 +27,31 @@ var revisitCases = []struct {
 	{"odd head", Options{}, strings.Repeat("x", 2000), "text/html; \xff"},
 }
 
+func testExchange(mime, text string) *Exchange {
+	date := time.Date(2026, 11, 24, 1, 2, 3, 0, time.UTC)
+	return &Exchange{URL: []byte("http://b.test/é?mime"), Date: date, IP: netip.MustParseAddr("192.0.2.1"),
+		Request: []byte("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"),
+		Head:    []byte("HTTP/1.1 200 OK\r\nContent-Type: " + mime + "\r\n\r\n"), Body: []byte(text),
+		Encoded: strings.HasPrefix(text, "\x1f"), Protocols: []string{"http/1.1"},
+		Status: 200, MIME: mime, Meta: []Field{{"depth", "1"}}}
+}
+
+// checkRevisit compares a revisit record with its exchange.
+func checkRevisit(t *testing.T, r *Record, x *Exchange, digest string) {
+	t.Helper()
+	if !bytes.Equal(r.Block, x.Head) {
+		t.Errorf("the block is %q, want %q", r.Block, x.Head)
+	}
+	for name, want := range map[string]string{"WARC-Profile": profileIdentical,
+		"WARC-Refers-To-Target-URI": "http://a.test/%C3%B6", "WARC-Refers-To-Date": "2026-11-24T01:02:03Z",
+		"WARC-Target-URI": "http://b.test/%C3%A9?mime", "WARC-Payload-Digest": digest,
+		"WARC-IP-Address": "192.0.2.1", "Content-Type": "application/http; msgtype=response"} {
+		if r.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, r.Get(name), want)
+		}
+	}
+}
+
 // TestRevisit: a capture that waited as bytes becomes a revisit record with the HTTP head and without the body.
 // Request and metadata stay, the index line has the type warc/revisit, and verification agrees.
 func TestRevisit(t *testing.T) {
@@ -41,19 +65,12 @@ func TestRevisit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			date := time.Date(2026, 11, 24, 1, 2, 3, 0, time.UTC)
-			x := &Exchange{URL: []byte("http://b.test/é?mime"), Date: date, IP: netip.MustParseAddr("192.0.2.1"),
-				Request: []byte("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"),
-				Head:    []byte("HTTP/1.1 200 OK\r\nContent-Type: " + tt.mime + "\r\n\r\n"), Body: []byte(tt.body),
-				Encoded: strings.HasPrefix(tt.body, "\x1f"), Protocols: []string{"http/1.1"},
-				Status: 200, MIME: tt.mime, Meta: []Field{{"depth", "1"}}}
+			x := testExchange(tt.mime, tt.body)
 			var p, q Prepared
-			e := w.NewEncoder()
-			if err := e.Prepare(&p, x); err != nil {
+			if err := w.NewEncoder().Prepare(&p, x); err != nil {
 				t.Fatal(err)
 			}
-			digest, err := p.Digest()
-			if err != nil || "sha1:"+fmt.Sprintf("%x", digest) == "" {
+			if digest, err := p.Digest(); err != nil || len(digest) == 0 {
 				t.Fatal(digest, err)
 			}
 			data := p.AppendBinary([]byte("before"))[len("before"):]
@@ -63,29 +80,18 @@ func TestRevisit(t *testing.T) {
 			for _, c := range []*Prepared{&p, &q} { // the second as a revisit
 				if c == &q {
 					if err := w.NewEncoder().Revisit(c,
-						Original{URL: []byte("http://a.test/ö"), Date: date}); err != nil {
+						Original{URL: []byte("http://a.test/ö"), Date: x.Date}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if _, err := w.Append(c, date); err != nil {
+				if _, err := w.Append(c, x.Date); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if err := w.Roll(); err != nil {
 				t.Fatal(err)
 			}
-			f := w.Freeze()
-			tails, err := disk.CreateTails(opt.State, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			st, err := f.Save(tails)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := tails.Close(); err != nil {
-				t.Fatal(err)
-			}
+			_, st := uncommitted(t, w, opt)
 			var got []string
 			var captures []Capture
 			sum, err := VerifyFiles(opt, st, Verify{MaxBlock: 1 << 20,
@@ -103,17 +109,7 @@ func TestRevisit(t *testing.T) {
 				if r.Type() != "revisit" {
 					return nil
 				}
-				if !bytes.Equal(r.Block, x.Head) {
-					t.Errorf("the block is %q, want %q", r.Block, x.Head)
-				}
-				for name, want := range map[string]string{"WARC-Profile": profileIdentical,
-					"WARC-Refers-To-Target-URI": "http://a.test/%C3%B6", "WARC-Refers-To-Date": "2026-11-24T01:02:03Z",
-					"WARC-Target-URI": "http://b.test/%C3%A9?mime", "WARC-Payload-Digest": captures[0].Digest,
-					"WARC-IP-Address": "192.0.2.1", "Content-Type": "application/http; msgtype=response"} {
-					if r.Get(name) != want {
-						t.Errorf("%s: %q, want %q", name, r.Get(name), want)
-					}
-				}
+				checkRevisit(t, r, x, captures[0].Digest)
 				return nil
 			})
 			if want := "warcinfo request response metadata request revisit metadata"; err != nil ||

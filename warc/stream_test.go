@@ -30,16 +30,32 @@ func saved(t *testing.T, w *Writer, opt Options) *State {
 	if err := w.Roll(); err != nil {
 		t.Fatal(err)
 	}
+	return checkpointOf(t, w, opt)
+}
+
+// checkpointOf returns the state of a committed checkpoint, with open files.
+func checkpointOf(t *testing.T, w *Writer, opt Options) *State {
+	t.Helper()
+	f, st := uncommitted(t, w, opt)
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// uncommitted saves a checkpoint and does not commit it.
+func uncommitted(t *testing.T, w *Writer, opt Options) (*Frozen, *State) {
+	t.Helper()
 	f := w.Freeze()
 	tails, err := disk.CreateTails(opt.State, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	st, err := f.Save(tails)
-	if err := errors.Join(err, tails.Close(), f.Commit()); err != nil {
+	if err := errors.Join(err, tails.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return st
+	return f, st
 }
 
 // TestStreamEqualsPrepare: the records and the index line of a streamed capture are those of a prepared one,

@@ -23,16 +23,9 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 	eachFormat(t, testVerifyFindsWhatDoesNotAgree)
 }
 
-func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
-	mem := memfs.New(1)
-	set := disk.Set{FS: mem, Paths: []string{"d"}}
-	opt := Options{Set: set, State: set, FileBytes: 20_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
-	format(&opt)
-	w, err := Open(opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	enc, rng := w.NewEncoder(), rand.New(rand.NewPCG(1, 1))
+// fillForVerify writes 100 exchanges and 10 lookups.
+func fillForVerify(t *testing.T, w *Writer, rng *rand.Rand) {
+	enc := w.NewEncoder()
 	for i := range 100 {
 		body := strings.Repeat(fmt.Sprintf("page %d ", i), 1+rng.IntN(200))
 		x := &Exchange{
@@ -63,21 +56,48 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 			t.Fatal(err)
 		}
 	}
-	tails, err := disk.CreateTails(set, 1)
+}
+
+// flipBit calls damaged while one bit of a file is inverted, if that changes its text. known is the size of
+// an open file.
+func flipBit(t *testing.T, mem *memfs.FS, name string, rng *rand.Rand, known int64, damaged func(what string)) {
+	file, err := mem.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := w.Freeze()
-	st, err := f.Save(tails)
+	size, _ := file.Size()
+	off, old := rng.Int64N(size), []byte{0}
+	if _, err := file.ReadAt(old, off); err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasSuffix(name, openSuffixOfTest) && off >= known {
+		return
+	}
+	write := func(b byte) {
+		if _, err := file.WriteAt([]byte{b}, off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := textOf(mem, name)
+	write(old[0] ^ byte(1<<rng.IntN(8)))
+	if textOf(mem, name) != was {
+		damaged(fmt.Sprintf("%s at %d", name, off))
+	}
+	write(old[0])
+}
+
+func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
+	mem := memfs.New(1)
+	set := disk.Set{FS: mem, Paths: []string{"d"}}
+	opt := Options{Set: set, State: set, FileBytes: 20_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
+	format(&opt)
+	w, err := Open(opt, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tails.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	fillForVerify(t, w, rng)
+	st := checkpointOf(t, w, opt)
 	kinds := map[string]int{}
 	verify := func() (Verified, map[string]bool, []string) {
 		urls, damages := map[string]bool{}, []string(nil)
@@ -106,29 +126,11 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 	}
 	for range 60 {
 		name := "d/warc/" + names[rng.IntN(len(names))]
-		file, err := mem.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		size, _ := file.Size()
-		off, old := rng.Int64N(size), []byte{0}
-		if _, err := file.ReadAt(old, off); err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(name, openSuffixOfTest) && off >= sizeOf(st, name) {
-			continue
-		}
-		write := func(b byte) {
-			if _, err := file.WriteAt([]byte{b}, off); err != nil {
-				t.Fatal(err)
+		flipBit(t, mem, name, rng, sizeOf(st, name), func(what string) {
+			if _, urls, damages := verify(); len(damages) == 0 {
+				t.Errorf("%s: nothing said; %d URLs", what, len(urls))
 			}
-		}
-		was := textOf(mem, name)
-		write(old[0] ^ byte(1<<rng.IntN(8)))
-		if _, urls, damages := verify(); len(damages) == 0 && textOf(mem, name) != was {
-			t.Errorf("%s at %d: nothing said; %d URLs", name, off, len(urls))
-		}
-		write(old[0])
+		})
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, openSuffixOfTest) {

@@ -85,9 +85,7 @@ func AbsentIndexes(opt Options, st *State) (absent, of int64, err error) {
 }
 
 // Lines calls fn with each line, in the order of the file, valid during the call.
-func (i *Index) Lines(fn func(line []byte) error) error {
-	return i.x.lines(0, fn)
-}
+func (i *Index) Lines(fn func(line []byte) error) error { return i.x.lines(0, fn) }
 
 // Parse parses a line, and also returns the SURT key at its beginning.
 func (i *Index) Parse(line []byte) (surt []byte, x *Indexed, err error) {

@@ -45,9 +45,7 @@ const (
 )
 
 // keep decides whether one item survives.
-func (f fate) keep(rng *rand.Rand) bool {
-	return f == keepAll || f >= mixed && rng.IntN(2) == 0
-}
+func (f fate) keep(rng *rand.Rand) bool { return f == keepAll || f >= mixed && rng.IntN(2) == 0 }
 
 // Kill returns the file system as another process finds it after kill -9: everything written is there, but
 // no more durable than before. The old FS then fails every call with ErrCrashed.

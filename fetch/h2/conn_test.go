@@ -86,239 +86,239 @@ func run(serve func(s *server), piece int) (text string, c *Conn, p *peer, err e
 	return string(b), c, p, err
 }
 
-// forms are exchanges with good and bad servers.
-func forms() map[string]struct {
+// form is an exchange with a good or a bad server.
+type form struct {
 	serve func(s *server)
 	text  string // what Read returns
 	err   string // part of the error; "" for none
 	kind  Kind
-} {
-	type form = struct {
-		serve func(s *server)
-		text  string
-		err   string
-		kind  Kind
-	}
-	begun := func(f func(s *server)) func(s *server) { // after the settings and the head
-		return func(s *server) { s.WriteSettings(); s.head(false, ":status", "200"); f(s) }
-	}
-	first := func(f func(s *server)) func(s *server) { // after the settings
-		return func(s *server) { s.WriteSettings(); f(s) }
-	}
-	many := func(n int, f func(s *server)) func(s *server) {
-		return begun(func(s *server) {
-			for range n {
-				f(s)
-			}
-			s.WriteData(1, true, nil)
-		})
-	}
-	bad := func(list ...string) form {
-		return form{serve: first(func(s *server) { s.head(true, list...) }), err: "HTTP/2: ", kind: Malformed}
-	}
-	raw := func(kind http2.FrameType, flags http2.Flags, stream uint32, n int) form {
-		return form{serve: begun(func(s *server) { s.WriteRawFrame(kind, flags, stream, make([]byte, n)) }),
-			text: ok + "\r\n", err: "HTTP/2: ", kind: Malformed}
-	}
-	x := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
-	return map[string]form{
-		"a page": {serve: begun(func(s *server) { s.WriteData(1, true, []byte("page")) }), text: ok + "\r\npage"},
-		"a head alone": {serve: first(func(s *server) { s.head(true, ":status", "204", "a", "b") }),
-			text: "HTTP/1.1 204 No Content\r\na: b\r\n\r\n"},
-		"an unknown status": {serve: first(func(s *server) { s.head(true, ":status", "299") }),
-			text: "HTTP/1.1 299 \r\n\r\n"},
-		"interim replies": {serve: first(func(s *server) {
-			s.head(false, ":status", "103", "link", "x")
-			s.head(true, ":status", "200")
-		}), text: "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + ok + "\r\n"},
-		"padding": {serve: begun(func(s *server) {
-			s.WriteDataPadded(1, false, []byte("pa"), make([]byte, 200))
-			s.WriteDataPadded(1, true, []byte("ge"), make([]byte, 255))
-		}), text: ok + "\r\npage"},
-		"padded head with a priority, in pieces": {serve: first(func(s *server) {
-			b := s.fields(":status", "200", "a", "b", "c", "d")
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: b[:3], EndStream: true, PadLength: 9,
-				Priority: http2.PriorityParam{StreamDep: 5, Weight: 3}})
+}
+
+// begun serves after the settings and the head.
+func begun(f func(s *server)) func(s *server) {
+	return func(s *server) { s.WriteSettings(); s.head(false, ":status", "200"); f(s) }
+}
+
+// first serves after the settings.
+func first(f func(s *server)) func(s *server) { return func(s *server) { s.WriteSettings(); f(s) } }
+
+func many(n int, f func(s *server)) func(s *server) {
+	return begun(func(s *server) {
+		for range n {
+			f(s)
+		}
+		s.WriteData(1, true, nil)
+	})
+}
+
+func bad(list ...string) form {
+	return form{serve: first(func(s *server) { s.head(true, list...) }), err: "HTTP/2: ", kind: Malformed}
+}
+
+func raw(kind http2.FrameType, flags http2.Flags, stream uint32, n int) form {
+	return form{serve: begun(func(s *server) { s.WriteRawFrame(kind, flags, stream, make([]byte, n)) }),
+		text: ok + "\r\n", err: "HTTP/2: ", kind: Malformed}
+}
+
+func x(n int) []byte { return bytes.Repeat([]byte("x"), n) }
+
+var forms = map[string]form{
+	"a page": {serve: begun(func(s *server) { s.WriteData(1, true, []byte("page")) }), text: ok + "\r\npage"},
+	"a head alone": {serve: first(func(s *server) { s.head(true, ":status", "204", "a", "b") }),
+		text: "HTTP/1.1 204 No Content\r\na: b\r\n\r\n"},
+	"an unknown status": {serve: first(func(s *server) { s.head(true, ":status", "299") }),
+		text: "HTTP/1.1 299 \r\n\r\n"},
+	"interim replies": {serve: first(func(s *server) {
+		s.head(false, ":status", "103", "link", "x")
+		s.head(true, ":status", "200")
+	}), text: "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + ok + "\r\n"},
+	"padding": {serve: begun(func(s *server) {
+		s.WriteDataPadded(1, false, []byte("pa"), make([]byte, 200))
+		s.WriteDataPadded(1, true, []byte("ge"), make([]byte, 255))
+	}), text: ok + "\r\npage"},
+	"padded head with a priority, in pieces": {serve: first(func(s *server) {
+		b := s.fields(":status", "200", "a", "b", "c", "d")
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: b[:3], EndStream: true, PadLength: 9,
+			Priority: http2.PriorityParam{StreamDep: 5, Weight: 3}})
+		s.WriteContinuation(1, false, nil)
+		s.WriteContinuation(1, true, b[3:])
+	}), text: ok + "a: b\r\nc: d\r\n\r\n"},
+	"trailers": {serve: begun(func(s *server) {
+		s.WriteData(1, false, []byte("page"))
+		s.head(true, "sum", "1")
+	}), text: ok + "\r\npage"},
+	"frames between": {serve: begun(func(s *server) {
+		s.WriteData(1, false, []byte("pa"))
+		s.WritePing(false, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
+		s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 7})
+		s.WriteWindowUpdate(0, 1<<31-1)
+		s.WriteWindowUpdate(1, 1<<31-1)
+		s.WritePriority(3, http2.PriorityParam{StreamDep: 1})
+		s.WriteRawFrame(99, 0xff, 77, x(100))
+		s.WriteGoAway(1, http2.ErrCodeNo, []byte("bye"))
+		s.WriteData(1, true, []byte("ge"))
+	}), text: ok + "\r\npage"},
+	"connection-specific fields": {serve: first(func(s *server) {
+		s.head(true, ":status", "200", "connection", "close", "upgrade", "h2", "transfer-encoding",
+			"chunked", "a", "b")
+	}), text: ok + "a: b\r\n\r\n"},
+	"whole, then a reset": {serve: begun(func(s *server) {
+		s.WriteData(1, true, []byte("page"))
+		s.WriteRSTStream(1, http2.ErrCodeNo)
+	}), text: ok + "\r\npage"},
+
+	"HTTP/1.1": {serve: func(s *server) { s.buf.WriteString("HTTP/1.1 400 Bad Request\r\n\r\n") },
+		err: "not HTTP/2"},
+	"no settings":   {serve: func(s *server) { s.head(true, ":status", "200") }, err: "first frame"},
+	"only an ack":   {serve: func(s *server) { s.WriteSettingsAck() }, err: "first frame"},
+	"nothing":       {serve: func(*server) {}, err: "unexpected EOF"},
+	"no reply":      {serve: first(func(*server) {}), err: "unexpected EOF"},
+	"half a header": {serve: first(func(s *server) { s.buf.WriteString("\x00\x00") }), err: "unexpected EOF"},
+	"half a body": {serve: begun(func(s *server) { s.WriteData(1, false, x(9)) }), text: ok + "\r\nxxxxxxxxx",
+		err: "unexpected EOF"},
+	"half a frame": {serve: begun(func(s *server) { s.WriteData(1, true, x(9)); s.buf.Truncate(s.buf.Len() - 4) }),
+		text: ok + "\r\nxxxxx", err: "unexpected EOF"},
+
+	"refused": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeRefusedStream) }),
+		err: "code 7", kind: Refused},
+	"wants HTTP/1.1": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeHTTP11Required) }),
+		err: "code 13", kind: NeedsHTTP1},
+	"wants HTTP/1.1 everywhere": {serve: first(func(s *server) {
+		s.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil)
+	}),
+		err: "code 13", kind: NeedsHTTP1},
+	"reset": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeInternal) }),
+		err: "code 2", kind: Reset},
+	"reset in the body": {serve: begun(func(s *server) {
+		s.WriteData(1, false, x(3))
+		s.WriteRSTStream(1, http2.ErrCodeCancel)
+	}),
+		text: ok + "\r\nxxx", err: "code 8", kind: Reset},
+	"going away": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeNo, nil) }), err: "GOAWAY",
+		kind: Refused},
+	"calm down": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil) }),
+		err: "code 11", kind: Reset},
+	"a push": {serve: begun(func(s *server) {
+		s.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
+	}), text: ok + "\r\n", err: "PUSH_PROMISE"},
+	"late head": {serve: begun(func(s *server) { s.head(false, ":status", "200") }), text: ok + "\r\n",
+		err: "HEADERS within"},
+	"early data": {serve: first(func(s *server) { s.WriteData(1, true, x(1)) }), err: "DATA before"},
+	"final 100":  {serve: first(func(s *server) { s.head(true, ":status", "100") }), err: "interim"},
+	"stray block": {serve: begun(func(s *server) { s.WriteContinuation(1, true, nil) }), text: ok + "\r\n",
+		err: "CONTINUATION"},
+	"a block broken off": {serve: first(func(s *server) {
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
+		s.WritePing(false, [8]byte{})
+	}), err: "interrupted"},
+	"a block of another": {serve: first(func(s *server) {
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
+		s.WriteContinuation(3, true, nil)
+	}), err: "interrupted"},
+	"half a field": {serve: first(func(s *server) {
+		b := s.fields(":status", "200", "name", "value")
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: b[:len(b)-2], EndHeaders: true})
+	}), err: "decoded"},
+	"a bad index": {serve: first(func(s *server) {
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0x7f}, EndHeaders: true})
+	}), err: "decoded"},
+	"a large table": {serve: first(func(s *server) {
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x3f, 0xe1, 0xff, 0x7f, 0x88},
+			EndHeaders: true})
+	}), err: "decoded"},
+	"a header bomb": {serve: first(func(s *server) {
+		b := s.fields(":status", "200", "bomb", strings.Repeat("b", 1000))
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
+			BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true})
+	}), err: "limit", kind: HeadTooLarge},
+	"a bomb of trailers": {serve: begun(func(s *server) {
+		b := s.fields("bomb", strings.Repeat("b", 1000))
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
+			BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true, EndStream: true})
+	}), text: ok + "\r\n", err: "limit", kind: HeadTooLarge},
+	"an endless head": {serve: first(func(s *server) {
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
+		for range 100 {
+			s.WriteContinuation(1, false, x(100))
+		}
+	}), err: "limit", kind: HeadTooLarge},
+	"a long name": {serve: first(func(s *server) {
+		s.head(true, ":status", "200", strings.Repeat("n", 9000), "v")
+	}), err: "limit", kind: HeadTooLarge},
+	"too much data": {serve: many(5, func(s *server) {
+		s.WriteDataPadded(1, false, x(16000), make([]byte, 255))
+	}), text: ok + "\r\n" + strings.Repeat("x", 80000)},
+	"a frame too long": {serve: begun(func(s *server) { s.WriteData(1, true, x(maxFrame+1)) }),
+		text: ok + "\r\n", err: "too long"},
+	"many empty frames": {serve: many(9000, func(s *server) { s.WriteData(1, false, nil) }), text: ok + "\r\n",
+		err: "too many"},
+	"many pings": {serve: many(9000, func(s *server) { s.WritePing(false, [8]byte{}) }),
+		text: ok + "\r\n", err: "too many"},
+	"many settings": {serve: many(9000, func(s *server) { s.WriteSettings() }), text: ok + "\r\n", err: "too many"},
+	"many windows": {serve: many(9000, func(s *server) { s.WriteWindowUpdate(0, 1) }), text: ok + "\r\n",
+		err: "too many"},
+	"many priorities": {serve: many(9000, func(s *server) { s.WritePriority(3, http2.PriorityParam{}) }),
+		text: ok + "\r\n", err: "too many"},
+	"many resets": {serve: many(9000, func(s *server) { s.WriteGoAway(1, 0, nil) }), text: ok + "\r\n",
+		err: "too many"},
+	"many unknowns": {serve: many(9, func(s *server) { s.WriteRawFrame(42, 0, 1, x(16000)) }),
+		text: ok + "\r\n", err: "too many"},
+	"empty pieces of a head": {serve: first(func(s *server) {
+		s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
+		for range 9000 {
 			s.WriteContinuation(1, false, nil)
-			s.WriteContinuation(1, true, b[3:])
-		}), text: ok + "a: b\r\nc: d\r\n\r\n"},
-		"trailers": {serve: begun(func(s *server) {
-			s.WriteData(1, false, []byte("page"))
-			s.head(true, "sum", "1")
-		}), text: ok + "\r\npage"},
-		"frames between": {serve: begun(func(s *server) {
-			s.WriteData(1, false, []byte("pa"))
-			s.WritePing(false, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
-			s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 7})
-			s.WriteWindowUpdate(0, 1<<31-1)
-			s.WriteWindowUpdate(1, 1<<31-1)
-			s.WritePriority(3, http2.PriorityParam{StreamDep: 1})
-			s.WriteRawFrame(99, 0xff, 77, x(100))
-			s.WriteGoAway(1, http2.ErrCodeNo, []byte("bye"))
-			s.WriteData(1, true, []byte("ge"))
-		}), text: ok + "\r\npage"},
-		"connection-specific fields": {serve: first(func(s *server) {
-			s.head(true, ":status", "200", "connection", "close", "upgrade", "h2", "transfer-encoding",
-				"chunked", "a", "b")
-		}), text: ok + "a: b\r\n\r\n"},
-		"whole, then a reset": {serve: begun(func(s *server) {
-			s.WriteData(1, true, []byte("page"))
-			s.WriteRSTStream(1, http2.ErrCodeNo)
-		}), text: ok + "\r\npage"},
+		}
+	}), err: "too many"},
 
-		"HTTP/1.1": {serve: func(s *server) { s.buf.WriteString("HTTP/1.1 400 Bad Request\r\n\r\n") },
-			err: "not HTTP/2"},
-		"no settings":   {serve: func(s *server) { s.head(true, ":status", "200") }, err: "first frame"},
-		"only an ack":   {serve: func(s *server) { s.WriteSettingsAck() }, err: "first frame"},
-		"nothing":       {serve: func(*server) {}, err: "unexpected EOF"},
-		"no reply":      {serve: first(func(*server) {}), err: "unexpected EOF"},
-		"half a header": {serve: first(func(s *server) { s.buf.WriteString("\x00\x00") }), err: "unexpected EOF"},
-		"half a body": {serve: begun(func(s *server) { s.WriteData(1, false, x(9)) }), text: ok + "\r\nxxxxxxxxx",
-			err: "unexpected EOF"},
-		"half a frame": {serve: begun(func(s *server) { s.WriteData(1, true, x(9)); s.buf.Truncate(s.buf.Len() - 4) }),
-			text: ok + "\r\nxxxxx", err: "unexpected EOF"},
+	"data of another stream": {serve: begun(func(s *server) { s.WriteData(3, true, x(1)) }), text: ok + "\r\n",
+		err: "not open"},
+	"data of no stream":       raw(http2.FrameData, 0, 0, 4),
+	"head of another stream":  raw(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 2, 4),
+	"reset of another stream": raw(http2.FrameRSTStream, 0, 3, 4),
+	"reset of no stream":      raw(http2.FrameRSTStream, 0, 0, 4),
+	"a short reset":           raw(http2.FrameRSTStream, 0, 1, 3),
+	"settings of a stream":    raw(http2.FrameSettings, 0, 1, 6),
+	"odd settings":            raw(http2.FrameSettings, 0, 0, 7),
+	"an ack with settings":    raw(http2.FrameSettings, http2.FlagSettingsAck, 0, 6),
+	"a ping of a stream":      raw(http2.FramePing, 0, 1, 8),
+	"a short ping":            raw(http2.FramePing, 0, 0, 7),
+	"a short goodbye":         raw(http2.FrameGoAway, 0, 0, 7),
+	"goodbye of a stream":     raw(http2.FrameGoAway, 0, 1, 8),
+	"a window of 0":           raw(http2.FrameWindowUpdate, 0, 0, 4),
+	"a short window":          raw(http2.FrameWindowUpdate, 0, 0, 3),
+	"a short priority":        raw(http2.FramePriority, 0, 1, 4),
+	"padding without length":  raw(http2.FrameData, http2.FlagDataPadded, 1, 0),
+	"padding beyond": {serve: begun(func(s *server) {
+		s.WriteRawFrame(http2.FrameData, http2.FlagDataPadded, 1, []byte{2, 0})
+	}),
+		text: ok + "\r\n", err: "padding"},
+	"no room for a priority": {serve: first(func(s *server) {
+		s.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersPriority, 1, []byte{1})
+	}), err: "priority"},
 
-		"refused": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeRefusedStream) }),
-			err: "code 7", kind: Refused},
-		"wants HTTP/1.1": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeHTTP11Required) }),
-			err: "code 13", kind: NeedsHTTP1},
-		"wants HTTP/1.1 everywhere": {serve: first(func(s *server) {
-			s.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil)
-		}),
-			err: "code 13", kind: NeedsHTTP1},
-		"reset": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeInternal) }),
-			err: "code 2", kind: Reset},
-		"reset in the body": {serve: begun(func(s *server) {
-			s.WriteData(1, false, x(3))
-			s.WriteRSTStream(1, http2.ErrCodeCancel)
-		}),
-			text: ok + "\r\nxxx", err: "code 8", kind: Reset},
-		"going away": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeNo, nil) }), err: "GOAWAY",
-			kind: Refused},
-		"calm down": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil) }),
-			err: "code 11", kind: Reset},
-		"a push": {serve: begun(func(s *server) {
-			s.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
-		}), text: ok + "\r\n", err: "PUSH_PROMISE"},
-		"late head": {serve: begun(func(s *server) { s.head(false, ":status", "200") }), text: ok + "\r\n",
-			err: "HEADERS within"},
-		"early data": {serve: first(func(s *server) { s.WriteData(1, true, x(1)) }), err: "DATA before"},
-		"final 100":  {serve: first(func(s *server) { s.head(true, ":status", "100") }), err: "interim"},
-		"stray block": {serve: begun(func(s *server) { s.WriteContinuation(1, true, nil) }), text: ok + "\r\n",
-			err: "CONTINUATION"},
-		"a block broken off": {serve: first(func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
-			s.WritePing(false, [8]byte{})
-		}), err: "interrupted"},
-		"a block of another": {serve: first(func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
-			s.WriteContinuation(3, true, nil)
-		}), err: "interrupted"},
-		"half a field": {serve: first(func(s *server) {
-			b := s.fields(":status", "200", "name", "value")
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: b[:len(b)-2], EndHeaders: true})
-		}), err: "decoded"},
-		"a bad index": {serve: first(func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0x7f}, EndHeaders: true})
-		}), err: "decoded"},
-		"a large table": {serve: first(func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x3f, 0xe1, 0xff, 0x7f, 0x88},
-				EndHeaders: true})
-		}), err: "decoded"},
-		"a header bomb": {serve: first(func(s *server) {
-			b := s.fields(":status", "200", "bomb", strings.Repeat("b", 1000))
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
-				BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true})
-		}), err: "limit", kind: HeadTooLarge},
-		"a bomb of trailers": {serve: begun(func(s *server) {
-			b := s.fields("bomb", strings.Repeat("b", 1000))
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
-				BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true, EndStream: true})
-		}), text: ok + "\r\n", err: "limit", kind: HeadTooLarge},
-		"an endless head": {serve: first(func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
-			for range 100 {
-				s.WriteContinuation(1, false, x(100))
-			}
-		}), err: "limit", kind: HeadTooLarge},
-		"a long name": {serve: first(func(s *server) {
-			s.head(true, ":status", "200", strings.Repeat("n", 9000), "v")
-		}), err: "limit", kind: HeadTooLarge},
-		"too much data": {serve: many(5, func(s *server) {
-			s.WriteDataPadded(1, false, x(16000), make([]byte, 255))
-		}), text: ok + "\r\n" + strings.Repeat("x", 80000)},
-		"a frame too long": {serve: begun(func(s *server) { s.WriteData(1, true, x(maxFrame+1)) }),
-			text: ok + "\r\n", err: "too long"},
-		"many empty frames": {serve: many(9000, func(s *server) { s.WriteData(1, false, nil) }), text: ok + "\r\n",
-			err: "too many"},
-		"many pings": {serve: many(9000, func(s *server) { s.WritePing(false, [8]byte{}) }),
-			text: ok + "\r\n", err: "too many"},
-		"many settings": {serve: many(9000, func(s *server) { s.WriteSettings() }), text: ok + "\r\n", err: "too many"},
-		"many windows": {serve: many(9000, func(s *server) { s.WriteWindowUpdate(0, 1) }), text: ok + "\r\n",
-			err: "too many"},
-		"many priorities": {serve: many(9000, func(s *server) { s.WritePriority(3, http2.PriorityParam{}) }),
-			text: ok + "\r\n", err: "too many"},
-		"many resets": {serve: many(9000, func(s *server) { s.WriteGoAway(1, 0, nil) }), text: ok + "\r\n",
-			err: "too many"},
-		"many unknowns": {serve: many(9, func(s *server) { s.WriteRawFrame(42, 0, 1, x(16000)) }),
-			text: ok + "\r\n", err: "too many"},
-		"empty pieces of a head": {serve: first(func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
-			for range 9000 {
-				s.WriteContinuation(1, false, nil)
-			}
-		}), err: "too many"},
-
-		"data of another stream": {serve: begun(func(s *server) { s.WriteData(3, true, x(1)) }), text: ok + "\r\n",
-			err: "not open"},
-		"data of no stream":       raw(http2.FrameData, 0, 0, 4),
-		"head of another stream":  raw(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 2, 4),
-		"reset of another stream": raw(http2.FrameRSTStream, 0, 3, 4),
-		"reset of no stream":      raw(http2.FrameRSTStream, 0, 0, 4),
-		"a short reset":           raw(http2.FrameRSTStream, 0, 1, 3),
-		"settings of a stream":    raw(http2.FrameSettings, 0, 1, 6),
-		"odd settings":            raw(http2.FrameSettings, 0, 0, 7),
-		"an ack with settings":    raw(http2.FrameSettings, http2.FlagSettingsAck, 0, 6),
-		"a ping of a stream":      raw(http2.FramePing, 0, 1, 8),
-		"a short ping":            raw(http2.FramePing, 0, 0, 7),
-		"a short goodbye":         raw(http2.FrameGoAway, 0, 0, 7),
-		"goodbye of a stream":     raw(http2.FrameGoAway, 0, 1, 8),
-		"a window of 0":           raw(http2.FrameWindowUpdate, 0, 0, 4),
-		"a short window":          raw(http2.FrameWindowUpdate, 0, 0, 3),
-		"a short priority":        raw(http2.FramePriority, 0, 1, 4),
-		"padding without length":  raw(http2.FrameData, http2.FlagDataPadded, 1, 0),
-		"padding beyond": {serve: begun(func(s *server) {
-			s.WriteRawFrame(http2.FrameData, http2.FlagDataPadded, 1, []byte{2, 0})
-		}),
-			text: ok + "\r\n", err: "padding"},
-		"no room for a priority": {serve: first(func(s *server) {
-			s.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersPriority, 1, []byte{1})
-		}), err: "priority"},
-
-		"no status":         bad("a", "b"),
-		"a late status":     bad("a", "b", ":status", "200"),
-		"two statuses":      bad(":status", "200", ":status", "200"),
-		"a request's field": bad(":status", "200", ":path", "/"),
-		"a short status":    bad(":status", "20"),
-		"a signed status":   bad(":status", "+20"),
-		"status 099":        bad(":status", "099"),
-		"status 65536":      bad(":status", "65736"),
-		"upper case":        bad(":status", "200", "Server", "x"),
-		"no name":           bad(":status", "200", "", "x"),
-		"a blank in a name": bad(":status", "200", "a b", "x"),
-		"a colon in a name": bad(":status", "200", "a:b", "x"),
-		"bytes in a name":   bad(":status", "200", "\xe4", "x"),
-		"CR in a value":     bad(":status", "200", "a", "b\rc: d"),
-		"LF in a value":     bad(":status", "200", "a", "b\nc: d"),
-		"NUL in a value":    bad(":status", "200", "a", "b\x00"),
-		"status in trailers": {serve: begun(func(s *server) { s.head(true, ":status", "200") }), text: ok + "\r\n",
-			err: "pseudo"},
-	}
+	"no status":         bad("a", "b"),
+	"a late status":     bad("a", "b", ":status", "200"),
+	"two statuses":      bad(":status", "200", ":status", "200"),
+	"a request's field": bad(":status", "200", ":path", "/"),
+	"a short status":    bad(":status", "20"),
+	"a signed status":   bad(":status", "+20"),
+	"status 099":        bad(":status", "099"),
+	"status 65536":      bad(":status", "65736"),
+	"upper case":        bad(":status", "200", "Server", "x"),
+	"no name":           bad(":status", "200", "", "x"),
+	"a blank in a name": bad(":status", "200", "a b", "x"),
+	"a colon in a name": bad(":status", "200", "a:b", "x"),
+	"bytes in a name":   bad(":status", "200", "\xe4", "x"),
+	"CR in a value":     bad(":status", "200", "a", "b\rc: d"),
+	"LF in a value":     bad(":status", "200", "a", "b\nc: d"),
+	"NUL in a value":    bad(":status", "200", "a", "b\x00"),
+	"status in trailers": {serve: begun(func(s *server) { s.head(true, ":status", "200") }), text: ok + "\r\n",
+		err: "pseudo"},
 }
 
 // TestForms: each form of a reply is read to the same text and error, in whatever pieces its bytes come.
 func TestForms(t *testing.T) {
-	for name, f := range forms() {
+	for name, f := range forms {
 		for _, piece := range []int{1 << 20, 1, 7, 1000} {
 			text, c, p, err := run(f.serve, piece)
 			var he *Error
@@ -510,7 +510,7 @@ func TestQuiet(t *testing.T) {
 // FuzzH2 replies with any bytes: no panic, no endless loop, the same result however the bytes are split, all
 // limits hold, and a head is one that HTTP/1.1 allows.
 func FuzzH2(f *testing.F) {
-	for _, form := range forms() {
+	for _, form := range forms {
 		s := newServer()
 		form.serve(s)
 		if s.buf.Len() < 4<<10 {

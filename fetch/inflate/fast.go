@@ -146,13 +146,9 @@ func (d *Decoder) fast(out []byte, op, room int) (int, error) {
 
 // Slices with constant length and capacity need only one bounds check.
 
-func load(p []byte, i int) uint64 {
-	return binary.LittleEndian.Uint64(p[i : i+8 : i+8])
-}
+func load(p []byte, i int) uint64 { return binary.LittleEndian.Uint64(p[i : i+8 : i+8]) }
 
-func store(p []byte, i int, v uint64) {
-	binary.LittleEndian.PutUint64(p[i:i+8:i+8], v)
-}
+func store(p []byte, i int, v uint64) { binary.LittleEndian.PutUint64(p[i:i+8:i+8], v) }
 
 func copy16(p []byte, to, from int) {
 	*(*[16]byte)(p[to : to+16 : to+16]) = *(*[16]byte)(p[from : from+16 : from+16])

@@ -74,9 +74,7 @@ func walked(opt Options, st *State) (entries []string, err error) {
 
 // FuzzFiles damages the files and the state of a log. Damaged files: an error, or the written entries.
 // Damaged states: no panic, no large allocation, no endless loop.
-func FuzzFiles(f *testing.F) {
-	damage.Fuzz(f, newSoundLog(f).check)
-}
+func FuzzFiles(f *testing.F) { damage.Fuzz(f, newSoundLog(f).check) }
 
 // TestStates applies each single step of damage.Edit to the state; without -long only some of them.
 func TestStates(t *testing.T) {

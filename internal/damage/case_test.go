@@ -19,10 +19,8 @@ type failing struct {
 	said string
 }
 
-func (f *failing) Helper() {}
-func (f *failing) Fatalf(format string, args ...any) {
-	f.said += fmt.Sprintf(format, args...)
-}
+func (f *failing) Helper()                           {}
+func (f *failing) Fatalf(format string, args ...any) { f.said += fmt.Sprintf(format, args...) }
 
 func newSample(t *testing.T, allocBytes uint64) *Case[sample] {
 	mem, err := Files{"d/f": []byte("written")}.Write("d")

@@ -49,35 +49,7 @@ func TestOverlay(t *testing.T) {
 		if size, err := o.Size("d/warc/there"); err != nil || size != int64(len(data)) || opened > 0 {
 			t.Errorf("size %d, %v", size, err)
 		}
-		r, n := rand.New(rand.NewPCG(3, 3)), 0
-		b.Before = func(string, string) error {
-			if n++; r.IntN(3) == 0 {
-				return errors.New("503")
-			}
-			return nil
-		}
-		f, err := o.OpenRead("d/warc/there")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(io.NewSectionReader(f, 0, 2_000_000))
-		if err != nil || !bytes.Equal(got, data) {
-			t.Fatalf("in order: %d bytes, %v", len(got), err)
-		}
-		if n > 12 {
-			t.Errorf("%d requests for 1 MB in order", n)
-		}
-		for range 200 {
-			p, off := make([]byte, r.IntN(5000)), r.IntN(len(data)+100)
-			k, err := f.ReadAt(p, int64(off))
-			if want := data[min(off, len(data)):min(off+len(p), len(data))]; !bytes.Equal(p[:k], want) ||
-				(err != nil) != (k < len(p)) {
-				t.Fatalf("%d bytes at %d: %d, %v", len(p), off, k, err)
-			}
-		}
-		if err := errors.Join(f.Close(), o.Failed()); err != nil {
-			t.Error(err)
-		}
+		readFailing(t, o, b, data)
 		b.Before = nil
 		if _, err := disk.ReadFile(o, "d/warc/lost"); !errors.Is(err, objstore.ErrNotExist) || o.Failed() != nil {
 			t.Errorf("a lost object: %v, %v", err, o.Failed())
@@ -97,6 +69,40 @@ func TestOverlay(t *testing.T) {
 			}
 		}
 	})
+}
+
+// readFailing reads a file in order and at random from a store where one in three requests fails.
+func readFailing(t *testing.T, o *objstore.Overlay, b *objtest.Bucket, data []byte) {
+	t.Helper()
+	r, n := rand.New(rand.NewPCG(3, 3)), 0
+	b.Before = func(string, string) error {
+		if n++; r.IntN(3) == 0 {
+			return errors.New("503")
+		}
+		return nil
+	}
+	f, err := o.OpenRead("d/warc/there")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(io.NewSectionReader(f, 0, 2_000_000))
+	if err != nil || !bytes.Equal(got, data) {
+		t.Fatalf("in order: %d bytes, %v", len(got), err)
+	}
+	if n > 12 {
+		t.Errorf("%d requests for 1 MB in order", n)
+	}
+	for range 200 {
+		p, off := make([]byte, r.IntN(5000)), r.IntN(len(data)+100)
+		k, err := f.ReadAt(p, int64(off))
+		if want := data[min(off, len(data)):min(off+len(p), len(data))]; !bytes.Equal(p[:k], want) ||
+			(err != nil) != (k < len(p)) {
+			t.Fatalf("%d bytes at %d: %d, %v", len(p), off, k, err)
+		}
+	}
+	if err := errors.Join(f.Close(), o.Failed()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestOverlayIgnore: a file that is to be ignored is read in the store, or is not there if the store has none.

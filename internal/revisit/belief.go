@@ -28,9 +28,7 @@ const (
 )
 
 // prior is the belief that a page changes about once in a time.
-func prior(once time.Duration) Belief {
-	return Belief{priorShape, priorShape * once.Seconds()}
-}
+func prior(once time.Duration) Belief { return Belief{priorShape, priorShape * once.Seconds()} }
 
 // known returns b, or the prior of an unknown page.
 func (b Belief) known(once time.Duration) Belief {

@@ -15,9 +15,7 @@ var seed = flag.Int64("seed", 1, "seed of random tests")
 
 const day = 24 * time.Hour
 
-func policy() Policy {
-	return Policy{Least: time.Hour, Longest: 30 * day, Default: 7 * day, Gone: 2}
-}
+func policy() Policy { return Policy{Least: time.Hour, Longest: 30 * day, Default: 7 * day, Gone: 2} }
 
 // visits simulates a page that changes at random, on average once in mean, for the given time. It returns the
 // visits, those that found a change, and the share of the time during which the last visit's body was the

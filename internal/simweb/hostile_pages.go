@@ -44,9 +44,7 @@ func zipped(p []byte) []byte {
 }
 
 // gzipBomb returns 500 gzip members of 1 MiB.
-func gzipBomb() []byte {
-	return bytes.Repeat(zipped(bytes.Repeat([]byte{' '}, bombPiece)), 500)
-}
+func gzipBomb() []byte { return bytes.Repeat(zipped(bytes.Repeat([]byte{' '}, bombPiece)), 500) }
 
 // deflateBomb repeats a flushed block: its back-references are valid at any position.
 func deflateBomb() []byte {

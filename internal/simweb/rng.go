@@ -12,9 +12,7 @@ func mix(x uint64) uint64 {
 const golden = 0x9e3779b97f4a7c15
 
 // hash mixes a key with a number and a salt, which separates uses.
-func hash(key, n, salt uint64) uint64 {
-	return mix(mix(key+n*golden) + salt*0xd1342543de82ef95)
-}
+func hash(key, n, salt uint64) uint64 { return mix(mix(key+n*golden) + salt*0xd1342543de82ef95) }
 
 // Salts, one for each drawn property.
 const (

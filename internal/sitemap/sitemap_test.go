@@ -58,116 +58,121 @@ func readAll(body []byte, opt Options) (string, Summary, error) {
 	return strings.Join(urls, " "), sum, err
 }
 
+const latinSet = `<?xml version='1.0' encoding='ISO-8859-1'?><urlset><url><loc>http://h/` + "\xe9" +
+	`</loc></url></urlset>`
+
+// readCases are the cases of TestRead.
+var readCases = []struct {
+	name, body string
+	form       Form
+	urls       string
+	faults     int
+	err        error
+}{
+	{name: "urlset", body: urlset("http://h/1", " \n http://h/2\t"), form: URLSet, urls: "http://h/1 http://h/2"},
+	{name: "no declaration", body: "<urlset><url><loc>http://h/1</loc></url></urlset>", form: URLSet,
+		urls: "http://h/1"},
+	{name: "prefixes", body: `<s:urlset xmlns:s="x"><s:url><s:loc>http://h/1</s:loc></s:url></s:urlset>`,
+		form: URLSet, urls: "http://h/1"},
+	{name: "images and videos",
+		body: urlset("http://h/1</loc><image:image><image:loc>http://i/1</image:loc></image:image><loc>http://h/2"),
+		form: URLSet, urls: "http://h/1 http://h/2"},
+	{name: "sitemap in a urlset", body: "<urlset><sitemap><loc>http://h/1</loc></sitemap><url><loc>http://h/2</" +
+		"loc></url></urlset>", form: URLSet, urls: "http://h/2"},
+	{name: "index", body: "<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap><sitemap><loc>http://h/" +
+		"2.xml.gz</loc></sitemap></sitemapindex>",
+		form: Index, urls: "http://h/1.xml http://h/2.xml.gz"},
+	{name: "references", body: urlset("http://h/?a=1&amp;b=2&#38;c&#x3d;3&apos;&quot;&lt;&gt;"), form: URLSet,
+		urls: `http://h/?a=1&b=2&c=3'"<>`},
+	{name: "unknown reference", body: urlset("http://h/&nbsp;", "http://h/&", "http://h/&#0;",
+		"http://h/&#x110000;", "http://h/2"), form: URLSet, urls: "http://h/2", faults: 4},
+	{name: "CDATA and comments", body: urlset("<![CDATA[http://h/?a&amp;b]]>", "http://h/<!-- x -->2",
+		"<![CDATA[http://h/]]]>3"), form: URLSet,
+		urls: "http://h/?a&amp;b http://h/2 http://h/]3"},
+	{name: "comments anywhere", body: "<!-- a --><?x y?><!-- - -- > -->" + urlset("http://h/1") + "<!-- b -->",
+		form: URLSet, urls: "http://h/1"},
+	{name: "empty ones", body: urlset("", " ", "http://h/1") + "<url/>", form: URLSet, urls: "http://h/1"},
+	{name: "empty root", body: "<urlset/>", form: URLSet},
+	{name: "tags that don't match",
+		body: "<urlset><url><loc>http://h/1</url></loc><url><loc>http://h/2</loc></url></urlset>", form: URLSet,
+		urls: "http://h/1 http://h/2"},
+	{name: "quotes with >", body: `<urlset a=">" b='>"'><url x="<loc>"><loc>http://h/1</loc></url></urlset>`,
+		form: URLSet, urls: "http://h/1"},
+	{name: "broken off", body: "<urlset><url><loc>http://h/1</loc></url><url><loc>http://h/2</l", form: URLSet,
+		urls: "http://h/1", err: ErrBroken},
+	{name: "broken off in a comment", body: "<urlset><!-- ", form: URLSet, err: ErrBroken},
+	{name: "too long a loc", body: urlset("http://h/"+strings.Repeat("a", MaxLoc), "http://h/1"), form: URLSet,
+		urls: "http://h/1", faults: 1},
+	{name: "too long a tag", body: `<urlset><url x="` + strings.Repeat("a", maxTag) + `">`, form: URLSet,
+		err: ErrTag},
+	{name: "too deep", body: "<urlset>" + strings.Repeat("<a>", 1000), form: URLSet, err: ErrDeep},
+	{name: "entities", body: `<!DOCTYPE urlset [<!ENTITY a "b">]>` + urlset("http://h/&a;"), err: ErrDTD},
+	{name: "late entities", body: "<urlset><!DOCTYPE urlset [<!ENTITY a 'b'>]><url><loc>&a;</loc></url></urlset>",
+		form: URLSet, err: ErrDTD},
+	{name: "document type without declarations",
+		body: `<!DOCTYPE urlset SYSTEM "http://h/x.dtd">` + urlset("http://h/1"), form: URLSet, urls: "http://h/1"},
+	{name: "HTML", body: "<!DOCTYPE html><html><body><urlset><url><loc>http://h/1</loc></url></urlset>",
+		err: ErrForm},
+	{name: "nothing", body: "", err: ErrForm},
+	{name: "text", body: "hello, world\n", err: ErrForm},
+	{name: "list", body: "http://h/1\r\n\n  HTTPS://h/2 \rhttp://h/3\nno URL\nhttp://h/ 4\nftp://h/5\nhttp://h/6",
+		form: List, urls: "http://h/1 HTTPS://h/2 http://h/3 http://h/6", faults: 3},
+	{name: "list with BOM", body: "\xef\xbb\xbfhttp://h/ü\n", form: List, urls: "http://h/ü"},
+	{name: "list with a long line",
+		body: "http://h/1\nhttp://h/" + strings.Repeat("x", 100_000) + "\nhttp://h/2\n", form: List,
+		urls: "http://h/1 http://h/2", faults: 1},
+	{name: "RSS 2.0",
+		body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image>" +
+			"<item><link>http://h/1</link><guid>http://h/g</guid></item>" +
+			"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>",
+		form: RSS, urls: "http://h/1 http://h/?a&b"},
+	{name: "RSS 1.0", body: "<rdf:RDF><channel><link>http://h/</link></channel><item " +
+		"rdf:about='x'><link>http://h/1</link></item></rdf:RDF>", form: RSS, urls: "http://h/1"},
+	{name: "Atom",
+		body: `<feed><link href="http://h/"/><entry><link href="http://h/1"/><link rel='self' href='http://h/s'/>` +
+			`<link rel="alternate" href="http://h/2?a&amp;b" />` +
+			`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom,
+		urls: "http://h/1 http://h/2?a&b"},
+	{name: "RSS guid", body: rss("<guid>http://h/1</guid>", "<guid isPermaLink='true'>http://h/2</guid>",
+		"<guid isPermaLink=\"false\">http://h/3</guid>", "<guid isPermaLink='FALSE'>http://h/3</guid>",
+		"<guid>a name</guid>", "<guid>http://h/4</guid><link></link>",
+		"<guid>http://h/g</guid><link>http://h/5</link>", "<link>http://h/6</link><guid>http://h/g</guid>",
+		"<title>none</title>", "<guid><![CDATA[ HTTP://h/7?a&b ]]></guid>",
+		"<guid isPermaLink=''>http://h/8</guid>", "<guid>http://h/9</guid><source><link>http://h/s</link></source>",
+		"<guid/>", "<guid>http://h/&nbsp;</guid>"),
+		form: RSS,
+		urls: "http://h/1 http://h/2 http://h/4 http://h/5 http://h/6 HTTP://h/7?a&b http://h/8 http://h/9"},
+	{name: "guid outside of an item", body: "<rss><channel><guid>http://h/1</guid></channel></rss>", form: RSS},
+	{name: "relative links", body: rss("<link>/1</link>", "<link>2?a&amp;b</link>"), form: RSS, urls: "/1 2?a&b"},
+	{name: "xml:base",
+		body: `<feed xml:base="http://h/a/"><entry><link href="1"/></entry><entry xml:base='b/&#x63;/'><link ` +
+			`href="2"/><link xml:base="d/" href="3"/>` +
+			`<link xml:base="d/" href="4"></link><link href="5"/></entry><entry xml:base='x/'/><entry><link ` +
+			`href="6"/></entry></feed>`, form: Atom,
+		urls: "http://h/a/|1 http://h/a/|b/c/|2 http://h/a/|b/c/|d/|3 http://h/a/|b/c/|d/|4 " +
+			"http://h/a/|b/c/|5 http://h/a/|6"},
+	{name: "xml:base in RSS",
+		body: `<rss xml:base="http://h/"><channel xml:base="a/"><item><link>1</link></item></channel></rss>`,
+		form: RSS, urls: "http://h/|a/|1"},
+	{name: "xml:base in a sitemap", body: `<urlset xml:base="http://h/"><url><loc>http://h/1</loc></url></urlset>`,
+		form: URLSet, urls: "http://h/1"},
+	{name: "UTF-8 BOM", body: "\xef\xbb\xbf" + urlset("http://h/ü"), form: URLSet, urls: "http://h/ü"},
+	{name: "UTF-16LE", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.UseBOM), form: URLSet,
+		urls: "http://h/ü"},
+	{name: "UTF-16BE", body: wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM), form: URLSet,
+		urls: "http://h/ü"},
+	{name: "UTF-16 without BOM", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.IgnoreBOM),
+		form: URLSet, urls: "http://h/ü"},
+	{name: "Latin-1", body: latinSet, form: URLSet, urls: "http://h/é"},
+	{name: "said to be UTF-16, but isn't", body: strings.Replace(urlset("http://h/1"), "UTF-8", "UTF-16", 1),
+		form: URLSet, urls: "http://h/1"},
+	{name: "unknown encoding", body: strings.Replace(urlset("http://h/1"), "UTF-8", "x-klingon", 1),
+		form: URLSet, urls: "http://h/1"},
+	{name: "not UTF-8", body: urlset("http://h/\xff"), form: URLSet, urls: "http://h/\xff"},
+}
+
 func TestRead(t *testing.T) {
-	latin := `<?xml version='1.0' encoding='ISO-8859-1'?><urlset><url><loc>http://h/` + "\xe9" + `</loc></url></urlset>`
-	for _, c := range []struct {
-		name, body string
-		form       Form
-		urls       string
-		faults     int
-		err        error
-	}{
-		{name: "urlset", body: urlset("http://h/1", " \n http://h/2\t"), form: URLSet, urls: "http://h/1 http://h/2"},
-		{name: "no declaration", body: "<urlset><url><loc>http://h/1</loc></url></urlset>", form: URLSet,
-			urls: "http://h/1"},
-		{name: "prefixes", body: `<s:urlset xmlns:s="x"><s:url><s:loc>http://h/1</s:loc></s:url></s:urlset>`,
-			form: URLSet, urls: "http://h/1"},
-		{name: "images and videos",
-			body: urlset("http://h/1</loc><image:image><image:loc>http://i/1</image:loc></image:image><loc>http://h/2"),
-			form: URLSet, urls: "http://h/1 http://h/2"},
-		{name: "sitemap in a urlset", body: "<urlset><sitemap><loc>http://h/1</loc></sitemap><url><loc>http://h/2</" +
-			"loc></url></urlset>", form: URLSet, urls: "http://h/2"},
-		{name: "index", body: "<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap><sitemap><loc>http://h/" +
-			"2.xml.gz</loc></sitemap></sitemapindex>",
-			form: Index, urls: "http://h/1.xml http://h/2.xml.gz"},
-		{name: "references", body: urlset("http://h/?a=1&amp;b=2&#38;c&#x3d;3&apos;&quot;&lt;&gt;"), form: URLSet,
-			urls: `http://h/?a=1&b=2&c=3'"<>`},
-		{name: "unknown reference", body: urlset("http://h/&nbsp;", "http://h/&", "http://h/&#0;",
-			"http://h/&#x110000;", "http://h/2"), form: URLSet, urls: "http://h/2", faults: 4},
-		{name: "CDATA and comments", body: urlset("<![CDATA[http://h/?a&amp;b]]>", "http://h/<!-- x -->2",
-			"<![CDATA[http://h/]]]>3"), form: URLSet,
-			urls: "http://h/?a&amp;b http://h/2 http://h/]3"},
-		{name: "comments anywhere", body: "<!-- a --><?x y?><!-- - -- > -->" + urlset("http://h/1") + "<!-- b -->",
-			form: URLSet, urls: "http://h/1"},
-		{name: "empty ones", body: urlset("", " ", "http://h/1") + "<url/>", form: URLSet, urls: "http://h/1"},
-		{name: "empty root", body: "<urlset/>", form: URLSet},
-		{name: "tags that don't match",
-			body: "<urlset><url><loc>http://h/1</url></loc><url><loc>http://h/2</loc></url></urlset>", form: URLSet,
-			urls: "http://h/1 http://h/2"},
-		{name: "quotes with >", body: `<urlset a=">" b='>"'><url x="<loc>"><loc>http://h/1</loc></url></urlset>`,
-			form: URLSet, urls: "http://h/1"},
-		{name: "broken off", body: "<urlset><url><loc>http://h/1</loc></url><url><loc>http://h/2</l", form: URLSet,
-			urls: "http://h/1", err: ErrBroken},
-		{name: "broken off in a comment", body: "<urlset><!-- ", form: URLSet, err: ErrBroken},
-		{name: "too long a loc", body: urlset("http://h/"+strings.Repeat("a", MaxLoc), "http://h/1"), form: URLSet,
-			urls: "http://h/1", faults: 1},
-		{name: "too long a tag", body: `<urlset><url x="` + strings.Repeat("a", maxTag) + `">`, form: URLSet,
-			err: ErrTag},
-		{name: "too deep", body: "<urlset>" + strings.Repeat("<a>", 1000), form: URLSet, err: ErrDeep},
-		{name: "entities", body: `<!DOCTYPE urlset [<!ENTITY a "b">]>` + urlset("http://h/&a;"), err: ErrDTD},
-		{name: "late entities", body: "<urlset><!DOCTYPE urlset [<!ENTITY a 'b'>]><url><loc>&a;</loc></url></urlset>",
-			form: URLSet, err: ErrDTD},
-		{name: "document type without declarations",
-			body: `<!DOCTYPE urlset SYSTEM "http://h/x.dtd">` + urlset("http://h/1"), form: URLSet, urls: "http://h/1"},
-		{name: "HTML", body: "<!DOCTYPE html><html><body><urlset><url><loc>http://h/1</loc></url></urlset>",
-			err: ErrForm},
-		{name: "nothing", body: "", err: ErrForm},
-		{name: "text", body: "hello, world\n", err: ErrForm},
-		{name: "list", body: "http://h/1\r\n\n  HTTPS://h/2 \rhttp://h/3\nno URL\nhttp://h/ 4\nftp://h/5\nhttp://h/6",
-			form: List, urls: "http://h/1 HTTPS://h/2 http://h/3 http://h/6", faults: 3},
-		{name: "list with BOM", body: "\xef\xbb\xbfhttp://h/ü\n", form: List, urls: "http://h/ü"},
-		{name: "list with a long line",
-			body: "http://h/1\nhttp://h/" + strings.Repeat("x", 100_000) + "\nhttp://h/2\n", form: List,
-			urls: "http://h/1 http://h/2", faults: 1},
-		{name: "RSS 2.0",
-			body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image>" +
-				"<item><link>http://h/1</link><guid>http://h/g</guid></item>" +
-				"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>",
-			form: RSS, urls: "http://h/1 http://h/?a&b"},
-		{name: "RSS 1.0", body: "<rdf:RDF><channel><link>http://h/</link></channel><item " +
-			"rdf:about='x'><link>http://h/1</link></item></rdf:RDF>", form: RSS, urls: "http://h/1"},
-		{name: "Atom",
-			body: `<feed><link href="http://h/"/><entry><link href="http://h/1"/><link rel='self' href='http://h/s'/>` +
-				`<link rel="alternate" href="http://h/2?a&amp;b" />` +
-				`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom,
-			urls: "http://h/1 http://h/2?a&b"},
-		{name: "RSS guid", body: rss("<guid>http://h/1</guid>", "<guid isPermaLink='true'>http://h/2</guid>",
-			"<guid isPermaLink=\"false\">http://h/3</guid>", "<guid isPermaLink='FALSE'>http://h/3</guid>",
-			"<guid>a name</guid>", "<guid>http://h/4</guid><link></link>",
-			"<guid>http://h/g</guid><link>http://h/5</link>", "<link>http://h/6</link><guid>http://h/g</guid>",
-			"<title>none</title>", "<guid><![CDATA[ HTTP://h/7?a&b ]]></guid>",
-			"<guid isPermaLink=''>http://h/8</guid>", "<guid>http://h/9</guid><source><link>http://h/s</link></source>",
-			"<guid/>", "<guid>http://h/&nbsp;</guid>"),
-			form: RSS,
-			urls: "http://h/1 http://h/2 http://h/4 http://h/5 http://h/6 HTTP://h/7?a&b http://h/8 http://h/9"},
-		{name: "guid outside of an item", body: "<rss><channel><guid>http://h/1</guid></channel></rss>", form: RSS},
-		{name: "relative links", body: rss("<link>/1</link>", "<link>2?a&amp;b</link>"), form: RSS, urls: "/1 2?a&b"},
-		{name: "xml:base",
-			body: `<feed xml:base="http://h/a/"><entry><link href="1"/></entry><entry xml:base='b/&#x63;/'><link ` +
-				`href="2"/><link xml:base="d/" href="3"/>` +
-				`<link xml:base="d/" href="4"></link><link href="5"/></entry><entry xml:base='x/'/><entry><link ` +
-				`href="6"/></entry></feed>`, form: Atom,
-			urls: "http://h/a/|1 http://h/a/|b/c/|2 http://h/a/|b/c/|d/|3 http://h/a/|b/c/|d/|4 " +
-				"http://h/a/|b/c/|5 http://h/a/|6"},
-		{name: "xml:base in RSS",
-			body: `<rss xml:base="http://h/"><channel xml:base="a/"><item><link>1</link></item></channel></rss>`,
-			form: RSS, urls: "http://h/|a/|1"},
-		{name: "xml:base in a sitemap", body: `<urlset xml:base="http://h/"><url><loc>http://h/1</loc></url></urlset>`,
-			form: URLSet, urls: "http://h/1"},
-		{name: "UTF-8 BOM", body: "\xef\xbb\xbf" + urlset("http://h/ü"), form: URLSet, urls: "http://h/ü"},
-		{name: "UTF-16LE", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.UseBOM), form: URLSet,
-			urls: "http://h/ü"},
-		{name: "UTF-16BE", body: wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM), form: URLSet,
-			urls: "http://h/ü"},
-		{name: "UTF-16 without BOM", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.IgnoreBOM),
-			form: URLSet, urls: "http://h/ü"},
-		{name: "Latin-1", body: latin, form: URLSet, urls: "http://h/é"},
-		{name: "said to be UTF-16, but isn't", body: strings.Replace(urlset("http://h/1"), "UTF-8", "UTF-16", 1),
-			form: URLSet, urls: "http://h/1"},
-		{name: "unknown encoding", body: strings.Replace(urlset("http://h/1"), "UTF-8", "x-klingon", 1),
-			form: URLSet, urls: "http://h/1"},
-		{name: "not UTF-8", body: urlset("http://h/\xff"), form: URLSet, urls: "http://h/\xff"},
-	} {
+	for _, c := range readCases {
 		for layers, body := 0, []byte(c.body); layers <= 3; layers, body = layers+1, packed(body) {
 			urls, sum, err := readAll(body, Options{})
 			if layers > maxLayers {
@@ -185,7 +190,7 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
-	if urls, _, err := readAll([]byte(strings.Replace(latin, "encoding='ISO-8859-1'", "", 1)),
+	if urls, _, err := readAll([]byte(strings.Replace(latinSet, "encoding='ISO-8859-1'", "", 1)),
 		Options{ContentType: "text/xml; charset=windows-1252"}); urls != "http://h/é" {
 		t.Errorf("charset of the header: got %q, %v", urls, err)
 	}

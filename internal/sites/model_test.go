@@ -28,6 +28,38 @@ func surtOf(url string) (scheme, surt string) {
 	return scheme, strings.ToLower(surt + ")/" + path)
 }
 
+// entry is a rule: a SURT prefix, or a host.
+type entry struct {
+	text   string
+	secure bool
+	host   string
+}
+
+// longest returns the index of the rule that decides for a URL, or -1.
+func longest(rules []entry, scheme, surt string) int {
+	best, length := -1, -1
+	for i, r := range rules {
+		n, ok := 2*len(r.text), strings.HasPrefix(surt, r.text)
+		if r.host != "" {
+			_, host := surtOf("http://" + r.host + "/")
+			host = strings.TrimSuffix(host, ")/")
+			// Longer than the domain, shorter than the host with the end of its authority.
+			n, ok = 2*len(host)+1, strings.HasPrefix(surt, host+")") || strings.HasPrefix(surt, host+":")
+		}
+		if r.secure {
+			n++
+			ok = ok && scheme == "https"
+		}
+		if r.secure && r.text[len(r.text)-1] == ',' {
+			n-- // a host is longer than a domain for https
+		}
+		if ok && (n > length || n == length && r.secure) {
+			best, length = i, n
+		}
+	}
+	return best
+}
+
 // TestLookupEqualsModel: the deciding rule is the longest SURT prefix of the URL, as plain text. A rule for
 // https alone is longer than the same for both.
 func TestLookupEqualsModel(t *testing.T) {
@@ -36,11 +68,6 @@ func TestLookupEqualsModel(t *testing.T) {
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
 	found := 0
 	for range 300 {
-		type entry struct {
-			text   string
-			secure bool
-			host   string
-		}
 		var text strings.Builder
 		var rules []entry
 		known := map[string]bool{}
@@ -71,26 +98,7 @@ func TestLookupEqualsModel(t *testing.T) {
 				pick("org", "a.org", "b.a.org", "c.b.a.org", "d.c.b.a.org", "x.net", "b.org") +
 				pick("", ":8080", ":99") + pick("/", "/d", "/d/", "/D/e", "/d/e/f", "/e/x", "/dd")
 			scheme, surt := surtOf(url)
-			best, length := -1, -1
-			for i, r := range rules {
-				n, ok := 2*len(r.text), strings.HasPrefix(surt, r.text)
-				if r.host != "" {
-					_, host := surtOf("http://" + r.host + "/")
-					host = strings.TrimSuffix(host, ")/")
-					// Longer than the domain, shorter than the host with the end of its authority.
-					n, ok = 2*len(host)+1, strings.HasPrefix(surt, host+")") || strings.HasPrefix(surt, host+":")
-				}
-				if r.secure {
-					n++
-					ok = ok && scheme == "https"
-				}
-				if r.secure && r.text[len(r.text)-1] == ',' {
-					n-- // a host is longer than a domain for https
-				}
-				if ok && (n > length || n == length && r.secure) {
-					best, length = i, n
-				}
-			}
+			best := longest(rules, scheme, surt)
 			got := -1
 			if site := s.LookupURL([]byte(url)); site != nil {
 				got = site.MaxDepth

@@ -268,9 +268,7 @@ func (w *Writer) save() error {
 	return disk.WriteFileAtomic(w.opt.FS, w.opt.Dir+"/"+progressName, append(data, '\n'))
 }
 
-func (w *Writer) partName(i int) string {
-	return fmt.Sprintf("%s%05d.%s", partPrefix, i, w.opt.Format)
-}
+func (w *Writer) partName(i int) string { return fmt.Sprintf("%s%05d.%s", partPrefix, i, w.opt.Format) }
 
 // Resumed returns what Create found.
 func (w *Writer) Resumed() Resumed { return w.resumed }

@@ -124,9 +124,7 @@ type Options struct {
 // Run reads the files of a stopped crawl and compares the number and key sum of URLseen with those of all
 // places. It takes only the sums of ended URLs from the accounts. It locks the directories and changes
 // nothing. The error is damage in a file (*disk.CorruptError) or a directory that can't be read.
-func Run(fsys disk.FS, dirs []string) (*Report, error) {
-	return Balance(Options{FS: fsys, Dirs: dirs})
-}
+func Run(fsys disk.FS, dirs []string) (*Report, error) { return Balance(Options{FS: fsys, Dirs: dirs}) }
 
 // Balance is Run with options.
 func Balance(opt Options) (rep *Report, err error) {

@@ -444,31 +444,36 @@ func TestExplainLinks(t *testing.T) {
 	})
 }
 
+// troubleWeb has hosts that refuse, that are busy, whose robots.txt fails, and that have no address.
+func troubleWeb() *testworld.Web {
+	return &testworld.Web{
+		Serve: func(host, path string) testworld.Answer {
+			switch {
+			case path == "/robots.txt" && strings.HasPrefix(host, "ill"):
+				return testworld.Answer{500, "", ""}
+			case path == "/robots.txt":
+				return testworld.NoRobots
+			case strings.HasPrefix(host, "closed"):
+				return testworld.Answer{403, "", "go away"}
+			case strings.HasPrefix(host, "busy"):
+				return testworld.Answer{429, "Retry-After: 7200\r\n", ""}
+			}
+			return testworld.Answer{200, "", "<html>x"}
+		},
+		Lookup: func(host string) (string, error) {
+			if strings.HasPrefix(host, "none") {
+				return "", errors.New("no such name")
+			}
+			return "", nil
+		},
+	}
+}
+
 // TestExplainTrouble: for hosts that refuse, that send Retry-After, whose robots.txt is unreachable, or
 // whose name doesn't exist, explain must say how the crawl treats them and until when.
 func TestExplainTrouble(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
-		web := &testworld.Web{
-			Serve: func(host, path string) testworld.Answer {
-				switch {
-				case path == "/robots.txt" && strings.HasPrefix(host, "ill"):
-					return testworld.Answer{500, "", ""}
-				case path == "/robots.txt":
-					return testworld.NoRobots
-				case strings.HasPrefix(host, "closed"):
-					return testworld.Answer{403, "", "go away"}
-				case strings.HasPrefix(host, "busy"):
-					return testworld.Answer{429, "Retry-After: 7200\r\n", ""}
-				}
-				return testworld.Answer{200, "", "<html>x"}
-			},
-			Lookup: func(host string) (string, error) {
-				if strings.HasPrefix(host, "none") {
-					return "", errors.New("no such name")
-				}
-				return "", nil
-			},
-		}
+		web := troubleWeb()
 		mem := memfs.New(1)
 		var seeds []string
 		for _, name := range []string{"closed", "busy", "ill", "none", "good"} {

@@ -154,9 +154,7 @@ func (v *view) scannedFiles() []string {
 	return append(names, beast.Files(set, state.NameBeast, v.beast)...)
 }
 
-func (v *view) logOptions() crawllog.Options {
-	return crawllog.Options{Set: v.r.Set, Prefix: "crawl"}
-}
+func (v *view) logOptions() crawllog.Options { return crawllog.Options{Set: v.r.Set, Prefix: "crawl"} }
 
 // readDelays reads the back-offs in the checkpoint, once.
 func (v *view) readDelays() error {

@@ -292,57 +292,62 @@ func TestExportLinksDamaged(t *testing.T) {
 	})
 }
 
+// visitedWeb has pages that change, come back, move and go from day to day.
+func visitedWeb() *testworld.Web {
+	began := time.Now()
+	text := strings.Repeat("text ", 100)
+	return &testworld.Web{Reply: func(req *http.Request) (testworld.Answer, bool) {
+		if req.Host != "a.test" {
+			return testworld.NoRobots, true
+		}
+		age := time.Since(began) / day
+		link := func(to string) testworld.Answer {
+			return testworld.Answer{200, "", "<html>" + req.RequestURI + text + "<a href=" + to + ">l</a>"}
+		}
+		switch req.RequestURI {
+		case "/robots.txt":
+			return testworld.NoRobots, true
+		case "/":
+			if age < 3 {
+				return testworld.Answer{200, "", "<html><a href=same>s</a><a href=turns>s</a><a " +
+					"href=tagged>s</a><a href=gone>s</a><a href=moves>s</a>" +
+					"<a href=twin>s</a><a href=http://c.test/>s</a>"}, true
+			}
+			return testworld.Answer{200, "", "<html><a href=same>s</a><a href=new>s</a>"}, true
+		case "/same":
+			return link("http://b.test/"), true
+		case "/twin": // has the body that /turns had
+			return testworld.Answer{200, "", "<html>/turns" + text + "<a href=/v1>l</a>"}, true
+		case "/turns": // 0, 1, 0
+			return link(fmt.Sprintf("/v%d", age/2%2)), true
+		case "/tagged":
+			if a := link("/t"); req.Header.Get("If-None-Match") == "" {
+				a.Header = "ETag: \"x\"\r\n"
+				return a, true
+			}
+			return testworld.Answer{304, "ETag: \"x\"\r\n", ""}, true
+		case "/gone":
+			if age > 4 {
+				return testworld.Answer{404, "", "<html>"}, true
+			}
+			return link("/no"), true
+		case "/moves":
+			if age > 2 {
+				return testworld.Answer{301, "Location: /same\r\n", ""}, true
+			}
+			return link("/no"), true
+		}
+		return testworld.Answer{404, "", "<html>"}, true
+	}}
+}
+
 // TestExportLinksOfVisits: of a URL that was visited several times the links are those of the last capture:
 // of its own body, of an earlier one that came back or was confirmed by a 304, or of none. So are its status
 // in the site's report, and the counts of links.
 func TestExportLinksOfVisits(t *testing.T) {
 	testworld.NotShort(t)
 	testworld.InBubble(t, func(t *testing.T) {
-		began := time.Now()
-		text := strings.Repeat("text ", 100)
-		web := &testworld.Web{Reply: func(req *http.Request) (testworld.Answer, bool) {
-			if req.Host != "a.test" {
-				return testworld.NoRobots, true
-			}
-			age := time.Since(began) / day
-			link := func(to string) testworld.Answer {
-				return testworld.Answer{200, "", "<html>" + req.RequestURI + text + "<a href=" + to + ">l</a>"}
-			}
-			switch req.RequestURI {
-			case "/robots.txt":
-				return testworld.NoRobots, true
-			case "/":
-				if age < 3 {
-					return testworld.Answer{200, "", "<html><a href=same>s</a><a href=turns>s</a><a " +
-						"href=tagged>s</a><a href=gone>s</a><a href=moves>s</a>" +
-						"<a href=twin>s</a><a href=http://c.test/>s</a>"}, true
-				}
-				return testworld.Answer{200, "", "<html><a href=same>s</a><a href=new>s</a>"}, true
-			case "/same":
-				return link("http://b.test/"), true
-			case "/twin": // has the body that /turns had
-				return testworld.Answer{200, "", "<html>/turns" + text + "<a href=/v1>l</a>"}, true
-			case "/turns": // 0, 1, 0
-				return link(fmt.Sprintf("/v%d", age/2%2)), true
-			case "/tagged":
-				if a := link("/t"); req.Header.Get("If-None-Match") == "" {
-					a.Header = "ETag: \"x\"\r\n"
-					return a, true
-				}
-				return testworld.Answer{304, "ETag: \"x\"\r\n", ""}, true
-			case "/gone":
-				if age > 4 {
-					return testworld.Answer{404, "", "<html>"}, true
-				}
-				return link("/no"), true
-			case "/moves":
-				if age > 2 {
-					return testworld.Answer{301, "Location: /same\r\n", ""}, true
-				}
-				return link("/no"), true
-			}
-			return testworld.Answer{404, "", "<html>"}, true
-		}}
+		web := visitedWeb()
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
 		opt.Output.Store, opt.Output.CrawlLog, opt.Output.WARCFileBytes = true, state.LogAll, 4000

@@ -107,14 +107,7 @@ func fillPLDs(j *job) error {
 		}
 		row := pldRow(names.value[1:], &p)
 		if budget != nil {
-			now := budget(&p)
-			if now.Rank > 0 && now.Rank <= now.Ranks {
-				row[2] = tabular.Int(int64(now.Rank))
-			}
-			if b, ok := pinned[string(names.value[1:])]; ok {
-				now.Nominal = b
-			}
-			row[3] = tabular.Int(int64(now.Nominal))
+			row[2], row[3] = budgetOf(budget(&p), names.value[1:], pinned)
 		}
 		if queued != nil {
 			n, err := countKey(queued, names.key)
@@ -139,6 +132,18 @@ func pldRow(name []byte, p *star.PLD) []tabular.Value {
 		row[9], row[10] = tabular.Float(p.Support.Supporters()), tabular.Float(p.Support.Standing())
 	}
 	return row
+}
+
+// budgetOf returns the rank of a PLD and its budget, which the operator may have fixed.
+func budgetOf(now star.BudgetNow, name []byte, pinned map[string]uint32) (rank, pages tabular.Value) {
+	rank = tabular.Null
+	if now.Rank > 0 && now.Rank <= now.Ranks {
+		rank = tabular.Int(int64(now.Rank))
+	}
+	if b, ok := pinned[string(name)]; ok {
+		now.Nominal = b
+	}
+	return rank, tabular.Int(int64(now.Nominal))
 }
 
 // budgets returns the budget function in force and the operator's budgets by PLD; nil if budgets are off.

@@ -70,6 +70,47 @@ func sscan(s, form string, into ...any) bool {
 	return err == nil && n == len(into)
 }
 
+// hashesOf returns the simhashes of pages by URL, and checks them.
+func hashesOf(t *testing.T, web *testworld.Web, rows []map[string]any) map[string]uint64 {
+	t.Helper()
+	hashes := map[string]uint64{}
+	for _, r := range rows {
+		url := r["url"].(string)
+		var s simhash.Sketch
+		parse.EachText([]byte(web.Serve("a.test", strings.TrimPrefix(url, "http://a.test")).Body), false, s.Add)
+		want, _ := s.Sum()
+		text, _ := r["simhash"].(string)
+		got, err := strconv.ParseUint("0"+text, 16, 64)
+		if err != nil || got != want {
+			t.Errorf("%s: simhash %q, want %x", url, text, want)
+		}
+		if got != 0 {
+			hashes[url] = got
+		}
+	}
+	return hashes
+}
+
+// nearPairs compares each page with each. first has the representative of the pages with one hash, if there
+// are several.
+func nearPairs(hashes map[string]uint64, first map[uint64]string) map[[2]string]int {
+	for url, h := range hashes {
+		if first[h] == "" {
+			first[h] = url // the only one
+		}
+	}
+	want := map[[2]string]int{}
+	for a, h := range hashes {
+		for b, h2 := range hashes {
+			d := simhash.Distance(h, h2)
+			if d == 0 && b == first[h] && a != b || d > 0 && d <= 3 && first[h] == a && first[h2] == b {
+				want[[2]string{min(a, b), max(a, b)}] = d
+			}
+		}
+	}
+	return want
+}
+
 // TestNearDuplicates: each stored page has the simhash of its body, and the export has the pairs that a
 // comparison of each with each finds, among them no pages of a wiki with the same frame.
 func TestNearDuplicates(t *testing.T) {
@@ -91,21 +132,7 @@ func TestNearDuplicates(t *testing.T) {
 			}
 			return testworld.ExportedRows(t, fs, x.Target)
 		}
-		hashes := map[string]uint64{}
-		for _, r := range rows(export.Pages) {
-			url := r["url"].(string)
-			var s simhash.Sketch
-			parse.EachText([]byte(web.Serve("a.test", strings.TrimPrefix(url, "http://a.test")).Body), false, s.Add)
-			want, _ := s.Sum()
-			text, _ := r["simhash"].(string)
-			got, err := strconv.ParseUint("0"+text, 16, 64)
-			if err != nil || got != want {
-				t.Errorf("%s: simhash %q, want %x", url, text, want)
-			}
-			if got != 0 {
-				hashes[url] = got
-			}
-		}
+		hashes := hashesOf(t, web, rows(export.Pages))
 		if len(hashes) != 8*7 {
 			t.Errorf("%d pages with a hash, want 56", len(hashes))
 		}
@@ -138,20 +165,7 @@ func TestNearDuplicates(t *testing.T) {
 				}
 			}
 		}
-		for url, h := range hashes {
-			if first[h] == "" {
-				first[h] = url // the only one
-			}
-		}
-		want := map[[2]string]int{}
-		for a, h := range hashes {
-			for b, h2 := range hashes {
-				d := simhash.Distance(h, h2)
-				if d == 0 && b == first[h] && a != b || d > 0 && d <= 3 && first[h] == a && first[h2] == b {
-					want[[2]string{min(a, b), max(a, b)}] = d
-				}
-			}
-		}
+		want := nearPairs(hashes, first)
 		if !maps.Equal(got, want) {
 			t.Errorf("%d rows, want %d", len(got), len(want))
 		}

@@ -60,16 +60,8 @@ func seriesOf(t *testing.T, s *snapshot.Snapshot) map[string]float64 {
 	return all
 }
 
-// TestEverythingHasAMetric: each counter, place, reason, use of a slot, time and code must be in the table.
-func TestEverythingHasAMetric(t *testing.T) {
-	s := full()
-	all := seriesOf(t, s)
-	want := func(name string, v float64) {
-		t.Helper()
-		if got, ok := all[name]; !ok || got != v {
-			t.Errorf("%s is %v (%t), want %v", name, got, ok, v)
-		}
-	}
+// wantCounters calls want for the series of the counters.
+func wantCounters(s *snapshot.Snapshot, want func(name string, v float64)) {
 	for c := range state.NumCounters {
 		if c >= state.CountRobotsStatusOther && c <= state.CountRobotsStatus5xx {
 			continue
@@ -93,6 +85,19 @@ func TestEverythingHasAMetric(t *testing.T) {
 		}
 		want(name+"_total", float64(s.Counters[c])*scale)
 	}
+}
+
+// TestEverythingHasAMetric: each counter, place, reason, use of a slot, time and code must be in the table.
+func TestEverythingHasAMetric(t *testing.T) {
+	s := full()
+	all := seriesOf(t, s)
+	want := func(name string, v float64) {
+		t.Helper()
+		if got, ok := all[name]; !ok || got != v {
+			t.Errorf("%s is %v (%t), want %v", name, got, ok, v)
+		}
+	}
+	wantCounters(s, want)
 	for class, label := range []string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} {
 		want(`robots_responses_total{class="`+label+`"}`,
 			float64(s.Counters[state.CountRobotsStatusOther+state.Counter(class)]))

@@ -95,9 +95,7 @@ func (o *over) least(name string) float64 {
 
 // gain returns by how much a total grew from the sample before i to i. After a crash it may step back, which
 // counts as no progress; a total of a run starts over at 0.
-func (o *over) gain(name string, i int) float64 {
-	return max(0, o.at(name, i)-o.at(name, i-1))
-}
+func (o *over) gain(name string, i int) float64 { return max(0, o.at(name, i)-o.at(name, i-1)) }
 
 // gainOfRun is gain for a total that begins at 0 with each run.
 func (o *over) gainOfRun(name string, i int) float64 {

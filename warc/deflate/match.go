@@ -64,6 +64,49 @@ func (e *Encoder) literal(n uint32, b uint8) {
 	e.put(n, uint64(b)|loneLiteral)
 }
 
+// probe returns the most recent position with the hash of v, and takes down s in its place.
+func (e *Encoder) probe(v uint64, s uint32) uint32 {
+	at := &e.heads[hash(v)]
+	c := *at
+	*at = s
+	return c
+}
+
+// copies adds the tokens of a match of l bytes at distance d.
+func (e *Encoder) copies(n, l, d uint32) uint32 {
+	symbol := distanceSymbol(d-1) & 31
+	extra := (d - 1) & (1<<(distanceExtra[symbol]&31) - 1)
+	copies := uint64(symbol+distIndex)<<32 | uint64(extra)<<extraShift | lengthIndex
+	n = (n + 1) &^ 1
+	for {
+		part := l
+		if l > maxMatch {
+			part = min(maxMatch, l-leastMatch)
+		}
+		e.put(n, copies|uint64(part-minLength))
+		n += 2
+		e.lengths[uint8(part-minLength)]++
+		e.distances[symbol]++
+		if l -= part; l == 0 {
+			break
+		}
+	}
+	return n
+}
+
+// finish adds literals and the end of the block.
+func (e *Encoder) finish(rest []byte, n uint32) {
+	for _, b := range rest {
+		e.literal(n, b)
+		n++
+	}
+	e.count = int(n+1) &^ 1
+	e.literals[endOfBlock]++
+	for i, f := range e.lengths[:] {
+		e.literals[firstLength+int(lengthSymbols[i])] += f
+	}
+}
+
 // match divides src[from:to] into tokens and counts their symbols. At each position it tries the most recent
 // text with the same hash, and takes the match if there is one.
 //
@@ -82,9 +125,7 @@ search:
 		for {
 			// One load serves three positions.
 			v := load(src, s)
-			h := hash(v)
-			c = e.heads[h]
-			e.heads[h] = s
+			c = e.probe(v, s)
 			if uint32(v) == load32(src, c) && s-c-1 < window {
 				break
 			}
@@ -92,9 +133,7 @@ search:
 			n++
 			s++
 			v >>= 8
-			h = hash(v)
-			c = e.heads[h]
-			e.heads[h] = s
+			c = e.probe(v, s)
 			if uint32(v) == load32(src, c) && s-c-1 < window {
 				break
 			}
@@ -102,9 +141,7 @@ search:
 			n++
 			s++
 			v >>= 8
-			h = hash(v)
-			c = e.heads[h]
-			e.heads[h] = s
+			c = e.probe(v, s)
 			if uint32(v) == load32(src, c) && s-c-1 < window {
 				break
 			}
@@ -135,38 +172,14 @@ search:
 		e.heads[hash(v)] = s + 1
 		e.heads[hash(v>>8)] = s + 2
 		s += l
-		symbol := distanceSymbol(d-1) & 31
-		extra := (d - 1) & (1<<(distanceExtra[symbol]&31) - 1)
-		copies := uint64(symbol+distIndex)<<32 | uint64(extra)<<extraShift | lengthIndex
-		n = (n + 1) &^ 1
-		for {
-			part := l
-			if l > maxMatch {
-				part = min(maxMatch, l-leastMatch)
-			}
-			e.put(n, copies|uint64(part-minLength))
-			n += 2
-			e.lengths[uint8(part-minLength)]++
-			e.distances[symbol]++
-			if l -= part; l == 0 {
-				break
-			}
-		}
+		n = e.copies(n, l, d)
 		if s+margin <= end {
 			v = load(src, s-2)
 			e.heads[hash(v)] = s - 2
 			e.heads[hash(v>>8)] = s - 1
 		}
 	}
-	for _, b := range src[s:] {
-		e.literal(n, b)
-		n++
-	}
-	e.count = int(n+1) &^ 1
-	e.literals[endOfBlock]++
-	for i, f := range e.lengths[:] {
-		e.literals[firstLength+int(lengthSymbols[i])] += f
-	}
+	e.finish(src[s:], n)
 }
 
 // extend returns the length of the match of src[s:] with src[c:], of which l bytes are known to match.
