@@ -183,7 +183,7 @@ type Beast struct {
 	Scanning bool         `json:"scanning" doc:"QF is being read."`
 	Scans    int64        `json:"scans"`
 	Priority string       `json:"priority" doc:"Which URLs go first, as in --priority, or the --strategy."`
-	Lanes    []BeastLane  `json:"lanes" doc:"One, or those of --priority lanes. The fields beside are the sums of all lanes, and the largest numbers."`
+	Lanes    []BeastLane  `json:"lanes" doc:"The other fields are sums or maxima of all lanes."`
 }
 
 // BeastLane is one of BEAST's lanes.
@@ -312,7 +312,7 @@ type Function struct {
 // Priority says which URLs go first.
 type Priority struct {
 	Priority string   `json:"priority" doc:"As in --priority: none, depth, indegree, hook or sitemap."`
-	Weights  []uint32 `json:"weights,omitempty" doc:"Weights of the lanes, as in --priority weights. Default: those of the flags."`
+	Weights  []uint32 `json:"weights,omitempty" doc:"As in --priority weights, the default."`
 }
 
 // FunctionSet says that the budget function or the priority was changed.
