@@ -145,23 +145,14 @@ func TestClusterSilent(t *testing.T) {
 	if wrong > 0 {
 		t.Errorf("%d of %d URLs were not fetched once", wrong, want.Fetched)
 	}
-	byAddr := map[string][]time.Duration{}
-	for _, q := range snap.Requests {
-		byAddr[q.IP.String()] = append(byAddr[q.IP.String()], q.Start)
-	}
-	early, least := 0, delay
-	for _, starts := range byAddr {
-		slices.Sort(starts)
-		for i := 1; i < len(starts); i++ {
-			// Under load a request may arrive late, and so be followed early.
-			if gap := starts[i] - starts[i-1]; gap < delay/2 {
-				early, least = early+1, min(least, gap)
-			}
-		}
-	}
-	t.Logf("%d requests to %d addresses; %d came early, the earliest after %v", len(snap.Requests), len(byAddr), early, least)
-	if early > len(byAddr) {
-		t.Errorf("%d requests came less than %v after the one before, the earliest after %v", early, delay/2, least)
+	// Two nodes that visit an address at once for the 3 s by which each is silent longer than the lease get ahead by 3 s. A loaded
+	// machine may hold up a request, so that it is followed early, and each request that a frozen process was about to send takes
+	// the delay of one.
+	o := outside{limits: outsideLimits{address: delay, late: 2 * time.Second}, log: snap, pld: web.PLD}
+	o.gaps()
+	t.Logf("%d requests to %s", len(snap.Requests), o.places)
+	for _, fault := range o.faults {
+		t.Error(fault)
 	}
 }
 

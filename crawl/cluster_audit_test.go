@@ -30,7 +30,7 @@ import (
 )
 
 // stoppedCluster runs three nodes on one file system, and stops them one after the other, so that records stand in
-// outboxes. early is a copy of the files from the time when the first node had stopped.
+// outboxes: the first once each node has fetched URLs, each later one once it has fetched more. early is a copy of the files from the time when the first node had stopped.
 func stoppedCluster(t *testing.T, change ...func(c *testCluster)) (c *testCluster, fs, early *memfs.FS) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 4000, 0 })
@@ -45,10 +45,11 @@ func stoppedCluster(t *testing.T, change ...func(c *testCluster)) (c *testCluste
 		f(c)
 	}
 	var wg sync.WaitGroup
+	var stops []context.CancelFunc
 	for node := range c.options {
+		ctx, stop := context.WithCancel(t.Context())
+		stops = append(stops, stop)
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(10+10*node)*time.Second)
-			defer cancel()
 			if res, err := Run(ctx, c.options[node]); err != nil || res.Stop == StopDone {
 				t.Errorf("node %d: %v, %+v", node, err, res)
 			}
@@ -56,6 +57,20 @@ func stoppedCluster(t *testing.T, change ...func(c *testCluster)) (c *testCluste
 				early = fs.Fork(*seedFlag)
 			}
 		})
+	}
+	time.Sleep(5 * time.Second)
+	var before []int
+	for node := range stops {
+		before = append(before, c.requested(node))
+	}
+	for node, stop := range stops {
+		time.Sleep(5 * time.Second)
+		for _, of := range []int{0, 1, 2}[node:] {
+			c.awaitRequests(of, before[of]+20)
+			before[of] = c.requested(of)
+		}
+		time.Sleep(5 * time.Second)
+		stop()
 	}
 	wg.Wait()
 	if t.Failed() {

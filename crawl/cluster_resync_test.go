@@ -2,18 +2,21 @@ package crawl
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"drumbeat/cluster"
 	"drumbeat/cluster/lease"
 	"drumbeat/cluster/mem"
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -28,7 +31,8 @@ func (c *testCluster) file() *cluster.File {
 	return &cluster.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
 }
 
-// setBackCluster runs three nodes, copies the directories of node back at some time, and stops all of them later.
+// setBackCluster runs three nodes, copies the directories of node back at some time, and stops all of them later, once that
+// node has fetched more: which node has its turn at a network first is not determined.
 func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)) *testCluster {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x6261636b))
@@ -40,24 +44,35 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 	for node := range c.options {
 		c.options[node].Cluster.Crawl = c.file().Key()
 	}
-	copied := make(chan *memfs.FS, 1)
-	c.together(time.Duration(20+rng.IntN(20))*time.Second, func(node int, o *Options) {
-		if node == (back+1)%3 { // messages of the life that is lost stay in its stream
-			o.Limits.MaxTime -= 6 * time.Second
+	const least = 20 // URLs of node back, before the copy and after it
+	var copied atomic.Pointer[memfs.FS]
+	var before atomic.Int64 // URLs it had fetched then
+	fs, after := c.options[back].Disk.FS.(*memfs.FS), time.Duration(7+rng.IntN(10))*time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		if account.Sleep(ctx, after) {
+			c.fetched(ctx, back, least-c.requested(back), func() {
+				before.Store(int64(c.requested(back)))
+				copied.Store(fs.Fork(seed).Crash())
+			})
 		}
-		if node == back {
-			fs := o.Disk.FS.(*memfs.FS)
-			go func() {
-				time.Sleep(time.Duration(7+rng.IntN(10)) * time.Second)
-				copied <- fs.Fork(seed).Crash()
-			}()
+	}()
+	for runs := 0; copied.Load() == nil || c.requested(back) < int(before.Load())+least; runs++ {
+		if runs == 20 {
+			t.Fatalf("node %d has fetched %d URLs, %d of them before the copy", back, c.requested(back), before.Load())
 		}
-	}, func(node int, res *Result, err error) {
-		if err != nil || res.Stop != StopTime {
-			t.Fatalf("node %d: %v, %+v", node, err, res)
-		}
-	})
-	c.options[back].Disk.FS = <-copied
+		c.together(time.Duration(20+rng.IntN(20))*time.Second, func(node int, o *Options) {
+			if node == (back+1)%3 { // messages of the life that is lost stay in its stream
+				o.Limits.MaxTime -= 6 * time.Second
+			}
+		}, func(node int, res *Result, err error) {
+			if err != nil || res.Stop != StopTime {
+				t.Fatalf("node %d: %v, %+v", node, err, res)
+			}
+		})
+	}
+	c.options[back].Disk.FS = copied.Load()
 	return c
 }
 

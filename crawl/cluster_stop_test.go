@@ -51,6 +51,17 @@ func (c *testCluster) requested(node int) (n int) {
 	return n
 }
 
+// awaitRequests waits, for up to an hour of virtual time, until the web has had requests for n URLs of a node's sites.
+func (c *testCluster) awaitRequests(node, n int) {
+	c.t.Helper()
+	for began := time.Now(); c.requested(node) < n; time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > time.Hour {
+			c.t.Errorf("node %d has fetched %d URLs in an hour, want %d", node, c.requested(node), n)
+			return
+		}
+	}
+}
+
 // fetched calls then once the web has had requests for n more URLs of a node's sites, or ctx ends.
 func (c *testCluster) fetched(ctx context.Context, node, n int, then func()) {
 	n += c.requested(node)

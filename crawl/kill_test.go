@@ -177,6 +177,7 @@ type killTest struct {
 	calm      func() // ends what trouble began
 
 	pages, rounds           int // URLs of each crawl's web; rounds so far
+	more                    int // extra rounds so far
 	places                  map[string]bool
 	met, killed             bool // whether a child met the trouble; whether one was killed
 	full                    int  // children that found too little disk space at their start
@@ -402,15 +403,15 @@ func (k *killTest) kill(rounds, first int) {
 	var work []int // requests answered after each round
 	// On a busy machine a child may not reach a place in any round. Each extra round for it gives the child
 	// more time.
-	for round, more, ended := 0, 0, 0; round < rounds || more < 10 && len(k.missing()) > 0; round++ {
+	for round, ended := 0, 0; round < rounds || k.more < 10 && len(k.missing()) > 0; round++ {
 		place, limit := killPlaces[(first+round)%len(killPlaces)], placeLimit
 		if round >= rounds {
-			more++
-			place, limit = k.missing()[0], time.Duration(1+more)*placeLimit
+			k.more++
+			place, limit = k.missing()[0], time.Duration(1+k.more)*placeLimit
 		}
 		k.places[place] = true
 		if place == "random" {
-			limit = time.Duration(50+k.rng.IntN(1200)) * time.Millisecond
+			limit = time.Duration(1+k.more) * time.Duration(50+k.rng.IntN(1200)) * time.Millisecond
 		}
 		k.prepare(place, round)
 		switch got := k.run(limit); got {

@@ -50,7 +50,10 @@ func (k *killTest) trouble() {
 	job := &k.job
 	if now := time.Now(); now.After(job.Window.Until) {
 		from := now
-		if k.world != noNames || k.rounds > 0 { // this trouble must come while the child looks names up
+		switch { // the trouble of noNames must come while the child looks names up, at its start
+		case k.world == noNames && k.rounds > 0 && !k.met: // a child may take longer to start
+			from = now.Add(time.Duration(k.rng.IntN(300*(1+k.more))) * time.Millisecond)
+		case k.world != noNames || k.rounds > 0:
 			from = now.Add(time.Duration(100+k.rng.IntN(1000)) * time.Millisecond)
 		}
 		job.Window = window{from, from.Add(time.Duration(300+k.rng.IntN(1200)) * time.Millisecond)}
