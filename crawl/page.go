@@ -129,8 +129,9 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is found, waits bool) error {
 	rec, resp := &page.rec, page.resp
 	takes := p.content.TakesLinks(&w.body, rec, waits)
-	if p.walk.on() {
-		if err := p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
+	if p.walk.On() {
+		countLinks(w.links, tx)
+		if err := p.walk.Fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
 			return err
 		}
 	} else if !takes {

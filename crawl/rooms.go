@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/walkers"
 	"drumbeat/drum"
 	"drumbeat/polite"
 	"drumbeat/state/extract"
@@ -147,6 +148,13 @@ func (c *crawler) wireFetcher() {
 		Assets: o.Links.Assets, Store: o.Output.Store, AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes,
 		MaxURLBytes: o.Admission.MaxURLBytes}, c.outages, c.space)
 	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules, Ordered: c.orders.waits})
+}
+
+// wireWalk creates the leader of the random walk.
+func (c *crawler) wireWalk() {
+	o := &c.opt
+	c.walk = walkers.New(c.Run, c.Saved, walkers.Options{Log: o.Observe.Log, Walks: o.walks(), Walk: o.walkOptions(0), Plan: &c.plan, Links: c.links}, c.space)
+	c.walk.Wire(walkers.Others{SendLinks: c.seen.sendLinks, Drains: c.drains})
 }
 
 // wireOutput creates the output, the store of contents, the uploads and the extraction.

@@ -121,6 +121,7 @@ var layers = map[string]layer{
 	"crawl/pass":     {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
 	"crawl/contents": {30, []string{"admit", "crawl/account", "crawl/output", "crawl/pass", "crawl/plan", "crawl/space", "disk", "drum", "fetch", "internal/bug", "internal/crawllog", "internal/human", "internal/revisit", "state", "warc", "weburl"}},
 	"crawl/fetcher":  {30, []string{"admit", "crawl/account", "crawl/options", "crawl/outage", "crawl/output", "crawl/space", "disk", "fetch", "internal/bug", "internal/cookies", "internal/health", "internal/pace", "internal/revisit", "internal/sitemap", "internal/sites", "parse", "polite", "robots", "state", "state/snapshot", "weburl"}},
+	"crawl/walkers":  {29, []string{"admit", "crawl/account", "crawl/plan", "crawl/space", "internal/walk", "queue", "state", "weburl"}},
 	"crawl/stock":    {28, []string{"crawl/account", "polite", "state"}},
 	"crawl/plan":     {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
