@@ -15,8 +15,8 @@ import (
 	"drumbeat/state"
 )
 
-// TestOwnBodyIsNew: a page whose emission was put off, after its value had entered the store, is still the first page
-// with its body. Later ones are not.
+// TestOwnBodyIsNew: a page whose emission was put off, after its value had entered the store, is still the
+// first page with its body. Later ones are not.
 func TestOwnBodyIsNew(t *testing.T) {
 	p := &plan.Plan{}
 	p.Content.BucketBytes = 1 << 20
@@ -60,8 +60,8 @@ func TestOwnBodyIsNew(t *testing.T) {
 	}
 }
 
-// TestRecentBodies: the table returns the last value of a key or none, also of keys that share a set; a body that is
-// asked for stays while others of its set come once.
+// TestRecentBodies: the table returns the last value of a key or none, also of keys that share a set; a body
+// that is asked for stays while others of its set come once.
 func TestRecentBodies(t *testing.T) {
 	r := newRecentBodies(8 * recentSet)
 	defer r.close()

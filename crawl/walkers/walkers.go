@@ -1,10 +1,12 @@
-// Package walkers is a room of the running crawl: it leads the walkers of the strategy random-walk (package internal/walk).
+// Package walkers is a room of the running crawl: it leads the walkers of the strategy random-walk (package
+// internal/walk).
 //
 // # Contract
 //
-// Fetched and Refused tell the walk what became of a URL, in the transaction that ends the URL; Deferred lets walkers give up a URL
-// that is late. A URL where a walker stops is sent to URLseen in the transaction of the step, so each URL is unique and in one place
-// as in any crawl, and a checkpoint (Freeze) has the walk and the URLs of the same moment.
+// Fetched and Refused tell the walk what became of a URL, in the transaction that ends the URL; Deferred lets
+// walkers give up a URL that is late. A URL where a walker stops is sent to URLseen in the transaction of the
+// step, so each URL is unique and in one place as in any crawl, and a checkpoint (Freeze) has the walk and
+// the URLs of the same moment.
 //
 // # Concurrency
 //
@@ -48,7 +50,7 @@ type Leader struct {
 	space  *space.Keeper
 	mu     sync.Mutex   // guards walk, and the order of Log; above the locks of queues only
 	walk   *walk.Walk   // nil with other strategies; the pointer does not change while stages run
-	Log    *queue.Queue // what the walk saw and did, from its begin on; the owner opens it, and nobody reads it while stages run
+	Log    *queue.Queue // what the walk saw and did; the owner opens it, and nobody reads it while stages run
 	wake   account.Signal
 	batch  *admit.Batch // of the goroutine
 	logged bool         // that the walk has ended
