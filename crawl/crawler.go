@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/walkers"
 	"drumbeat/polite"
 	"drumbeat/state"
 )
@@ -51,7 +52,7 @@ type crawler struct {
 	pages        *pageStage
 	content      *contents.Store
 	render       *renderStage
-	walk         *walkStage
+	walk         *walkers.Leader
 	cluster      *clusterStage
 	leases       *leaseStage
 	deferrals    *deferrals
@@ -79,12 +80,13 @@ func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
-	c.render, c.walk = newRenderStage(e), newWalkStage(e)
+	c.render = newRenderStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
+	c.wireWalk()
 	c.checkpointer = &checkpointer{engine: e}
 	c.wireOutput()
 	c.operator = newOperator(e)
@@ -113,7 +115,6 @@ func (c *crawler) wire() {
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.pages.space, c.dispatcher.fetcher = c.space, c.fetcher
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
-	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output
 	c.render.fetcher, c.render.requests, c.render.seen, c.render.space = c.fetcher, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
@@ -134,7 +135,7 @@ func (c *crawler) wire() {
 	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
-		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze,
+		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
 		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
@@ -165,7 +166,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "names", c.seen.mergeNames)
 	c.Start(ctx, "content", c.content.Run)
 	c.Start(ctx, "render", c.render.run)
-	c.Start(ctx, "walk", c.walk.run)
+	c.Start(ctx, "walk", c.walk.Run)
 	c.cluster.start()
 	c.leases.start(ctx)
 	c.Start(ctx, "beast", c.budgets.readBeast)

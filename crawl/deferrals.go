@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/walkers"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -39,7 +40,7 @@ type deferrals struct {
 	seen    *seenStage
 	space   *space.Keeper
 	stock   *stock.Keeper
-	walk    *walkStage
+	walk    *walkers.Leader
 	quiet   func() bool // clusterStage.quiet: nothing may come back
 }
 
@@ -132,7 +133,7 @@ func (d *deferrals) hold(tx *account.Tx, rec *weburl.Record, from state.Place, w
 		return nil
 	}
 	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceHeld, why, state.Reason(rec.Reason))
-	if err := d.walk.refused(tx, rec.URL); err != nil {
+	if err := d.walk.Refused(tx, rec.URL); err != nil {
 		return err
 	}
 	d.NoteProgress()
@@ -187,7 +188,7 @@ func (d *deferrals) deferURL(tx *account.Tx, rec *weburl.Record, from state.Plac
 	why state.Reason) error {
 	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceDeferred, why, state.Reason(rec.Reason))
 	tx.Count(state.CountDeferrals, 1)
-	if err := d.walk.deferred(tx, rec.URL, due, why); err != nil {
+	if err := d.walk.Deferred(tx, rec.URL, due, why); err != nil {
 		return err
 	}
 	if d.orders.any() {
@@ -336,7 +337,7 @@ func (d *deferrals) refuse(tx *account.Tx, rec *weburl.Record, from state.Place,
 		return nil
 	}
 	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceRefused, why, state.Reason(rec.Reason))
-	if err := d.walk.refused(tx, rec.URL); err != nil {
+	if err := d.walk.Refused(tx, rec.URL); err != nil {
 		return err
 	}
 	d.NoteProgress()

@@ -58,7 +58,8 @@ type dispatcher struct {
 
 // visitor visits the URLs of grants. pageStage is the implementation.
 type visitor interface {
-	// fetchOne processes a granted URL. After landed, a storer calls ended; next is the grant of another URL, or nil.
+	// fetchOne processes a granted URL. After landed, a storer calls ended; next is the grant of another URL,
+	// or nil.
 	fetchOne(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, err error)
 	// ended ends the processing of a granted URL.
 	ended(err error)

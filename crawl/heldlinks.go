@@ -11,8 +11,8 @@ import (
 	"drumbeat/state"
 )
 
-// HeldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges. Their
-// counters are those of the page's transaction.
+// HeldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges.
+// Their counters are those of the page's transaction.
 func (s *seenStage) HeldLinks(b *admit.Batch) []byte {
 	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
 	clear(b.Seen)

@@ -87,7 +87,7 @@ func (c *crawler) inspect() *Structures {
 		{"robotsdeferred", c.requests.robotsDeferred}, {state.NameReady, c.dispatcher.ready},
 		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
 		{state.NameRender, c.render.queue}, {state.NameOrdered, c.operator.ordered}, {state.NameObjects, c.uploads.Objects},
-		{state.NameWalkLog, c.walk.log},
+		{state.NameWalkLog, c.walk.Log},
 	} {
 		records, bytes := q.q.Len()
 		s.Queues = append(s.Queues, QueueInfo{q.name, records, bytes, q.q.DiskBytes()})

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/sites"
+	"drumbeat/internal/walk"
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/changes"
@@ -208,4 +209,13 @@ func (b *budgetStage) newPriority() error {
 func (e *engine) checkOf(rec *weburl.Record, aux []byte) star.CheckTuple {
 	host := weburl.Split(rec.URL).Host
 	return star.CheckTuple{PLD: e.PLDKey(host), Part: e.partOf(host), Lane: e.laneOf(rec), Aux: aux}
+}
+
+// walks reports whether the crawl is a random walk.
+func (o *Options) walks() bool { return o.Order.Strategy == strategy.RandomWalk }
+
+// walkOptions returns the options of the walk, for bytes of memory.
+func (o *Options) walkOptions(bytes int64) walk.Options {
+	return walk.Options{Walkers: cmp.Or(o.Order.Walk.Walkers, walk.DefaultWalkers), URLs: cmp.Or(o.Order.Walk.URLs, walk.DefaultURLs),
+		Jump: cmp.Or(o.Order.Walk.Jump, walk.DefaultJump), Bytes: bytes}
 }

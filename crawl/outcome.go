@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/walkers"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -49,7 +50,7 @@ type pageStage struct {
 	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
-	walk       *walkStage
+	walk       *walkers.Leader
 }
 
 // fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed

@@ -85,8 +85,8 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 		return err
 	}
 	page.result.rest(v)
-	waits, err := p.content.Send(tx, &w.body, &contents.Page{Rec: rec, Resp: resp, Links: w.links, Records: &w.prepared, Visited: w.visit.apply,
-		Log: func() *crawllog.Entry { return p.fetchedEntry(w, rec, resp, is.body != contentOther) }})
+	waits, err := p.content.Send(tx, &w.body, &contents.Page{Rec: rec, Resp: resp, Links: w.links, Records: &w.prepared,
+		Visited: w.visit.apply, Log: func() *crawllog.Entry { return p.fetchedEntry(w, rec, resp, is.body != contentOther) }})
 	if err != nil {
 		return err
 	}
@@ -124,13 +124,14 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 	return p.askAgain(tx, rec, w.meta.redirect)
 }
 
-// commitLinks sends the links of a page to URLseen or to the walk, unless they wait for the verdict on its body, and the page
-// to the browser.
+// commitLinks sends the links of a page to URLseen or to the walk, unless they wait for the verdict on its
+// body, and the page to the browser.
 func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is found, waits bool) error {
 	rec, resp := &page.rec, page.resp
 	takes := p.content.TakesLinks(&w.body, rec, waits)
-	if p.walk.on() {
-		if err := p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
+	if p.walk.On() {
+		countLinks(w.links, tx)
+		if err := p.walk.Fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
 			return err
 		}
 	} else if !takes {
@@ -201,7 +202,8 @@ func (p *pageStage) find(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 }
 
 // judge asks the hook about the response, decides how much of it is stored, and prepares its records.
-func (p *pageStage) judge(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) error {
+func (p *pageStage) judge(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response,
+	is found) error {
 	if p.opt.opened.asker != nil && !is.sitemap && !output.IsRedirect(resp) {
 		if err := p.askHook(ctx, w, rec, resp); err != nil {
 			return err
@@ -267,7 +269,8 @@ const decodeCut = fetch.FlawDecodedLimit | fetch.FlawRatioLimit | fetch.FlawDeco
 
 // findLinks adds the links of a response to w.links: those of the page and its headers, or the target of a
 // redirect. It stores the metadata of the response in w.meta.
-func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, body content, now time.Time) error {
+func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, body content,
+	now time.Time) error {
 	meta := &w.meta
 	meta.start(resp, p.opt.Identity.Agent)
 	if output.IsRedirect(resp) {
@@ -307,7 +310,8 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	return nil
 }
 
-// takeLinks adds the links of the page that was parsed last. all takes those with nofollow, too; held means that none is to be followed.
+// takeLinks adds the links of the page that was parsed last. all takes those with nofollow, too; held means
+// that none is to be followed.
 func (w *pageWorker) takeLinks(held, all bool) parse.Counts {
 	return w.parser.Once(func(url []byte, l *parse.Link) {
 		switch {

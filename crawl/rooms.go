@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/walkers"
 	"drumbeat/drum"
 	"drumbeat/polite"
 	"drumbeat/state/extract"
@@ -143,19 +144,29 @@ func (e *engine) outputOptions() output.Options {
 // wireFetcher creates the fetcher.
 func (c *crawler) wireFetcher() {
 	o := &c.opt
-	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: &c.sites, Sitemaps: o.Links.Sitemaps,
-		Assets: o.Links.Assets, Store: o.Output.Store, AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes,
-		MaxURLBytes: o.Admission.MaxURLBytes}, c.outages, c.space)
-	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules, Ordered: c.orders.waits})
+	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: &c.sites,
+		Sitemaps: o.Links.Sitemaps, Assets: o.Links.Assets, Store: o.Output.Store,
+		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes}, c.outages, c.space)
+	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules,
+		Ordered: c.orders.waits})
+}
+
+// wireWalk creates the leader of the random walk.
+func (c *crawler) wireWalk() {
+	o := &c.opt
+	c.walk = walkers.New(c.Run, c.Saved, walkers.Options{Log: o.Observe.Log, Walks: o.walks(), Walk: o.walkOptions(0),
+		Plan: &c.plan, Links: c.links}, c.space)
+	c.walk.Wire(walkers.Others{SendLinks: c.seen.sendLinks, Drains: c.drains})
 }
 
 // wireOutput creates the output, the store of contents, the uploads and the extraction.
 func (c *crawler) wireOutput() {
 	o := &c.opt
 	c.output = output.New(c.Run, c.Saved, c.outputOptions())
-	c.content = contents.New(c.Run, c.Saved, contents.Options{Log: o.Observe.Log, Seen: o.Output.ContentSeen, Store: o.Output.Store, Plan: &c.plan,
-		Filter: o.opened.filled}, c.output, c.passes, c.space)
-	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld, EndVisit: c.deferrals.endVisit})
+	c.content = contents.New(c.Run, c.Saved, contents.Options{Log: o.Observe.Log, Seen: o.Output.ContentSeen,
+		Store: o.Output.Store, Plan: &c.plan, Filter: o.opened.filled}, c.output, c.passes, c.space)
+	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld,
+		EndVisit: c.deferrals.endVisit})
 	u := output.UploadOptions{Log: o.Observe.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
 	if o.Cluster != nil {
 		u.Node = o.Cluster.Node

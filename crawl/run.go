@@ -285,7 +285,7 @@ func newCrawler(opt Options) *crawler {
 // openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.open, c.cluster.open, c.leases.open, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.cluster.open, c.leases.open, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
 		if err := f(m); err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameRender, &c.render.queue),
 		fifo(state.NameOrdered, &c.operator.ordered),
 		fifo(state.NameObjects, &c.uploads.Objects),
-		fifo(state.NameWalkLog, &c.walk.log),
+		fifo(state.NameWalkLog, &c.walk.Log),
 		calendar(state.NameDeferred, &c.deferrals.deferred),
 		row(state.NameWARC, &c.output.WARC, func(st *warc.State) (*warc.Writer, error) {
 			return warc.Open(c.output.WARCOptions(), st)

@@ -85,7 +85,8 @@ func (b *Body) DuplicateOf() string {
 	return string(b.first.url)
 }
 
-// CapturedAt returns revisit.History.Captured of a URL with the body, if its record refers to a known first page.
+// CapturedAt returns revisit.History.Captured of a URL with the body, if its record refers to a known first
+// page.
 func (b *Body) CapturedAt(url []byte) (at int64, known bool) {
 	if !b.known {
 		return 0, false
@@ -99,7 +100,8 @@ func (b *Body) PrepareRevisit(e *warc.Encoder, dst *warc.Prepared, x *warc.Excha
 		return false, nil
 	}
 	of := warc.Original{URL: b.first.url, Date: b.first.date}
-	if b.plain && b.first.digest != ([20]byte{}) { // the key is of the payload, whose digest is known unless it was not stored
+	// The key is of the payload, whose digest is known unless it was not stored.
+	if b.plain && b.first.digest != ([20]byte{}) {
 		x.Digest = &b.first.digest
 	}
 	b.known, err = e.PrepareRevisit(dst, x, of, b.first.digest)

@@ -31,9 +31,9 @@ const (
 	fillStep = 1 << 12
 )
 
-// Filter is the filter across the rounds of a run. A round that returns to the last checkpoint finds all keys of
-// that in it: each key was there when the first round began, or was added to the filter before it was added to the
-// store. Keys that were added since only make some pages wait.
+// Filter is the filter across the rounds of a run. A round that returns to the last checkpoint finds all keys
+// of that in it: each key was there when the first round began, or was added to the filter before it was
+// added to the store. Keys that were added since only make some pages wait.
 type Filter struct {
 	filter *drum.KeyFilter
 	crawl  string // its ID; "" if the filter is not filled
@@ -137,7 +137,8 @@ func (c *Store) readKeys(st *drum.State) error {
 	if bytes == 0 {
 		return nil
 	}
-	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes), "directories", c.saved.Set.Len())
+	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes),
+		"directories", c.saved.Set.Len())
 	var done atomic.Int64
 	ended, told := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -1,17 +1,18 @@
-// Package contents is a room of the running crawl: the store of contents, which tells whether the body of a page was seen
-// before, under any URL.
+// Package contents is a room of the running crawl: the store of contents, which tells whether the body of a
+// page was seen before, under any URL.
 //
-// Of the pages with one body the first is stored; each later one becomes a revisit record or, with state.ContentSkip, gives no
-// links.
+// Of the pages with one body the first is stored; each later one becomes a revisit record or, with
+// state.ContentSkip, gives no links.
 //
 // # Contract
 //
-// Look and Send take a page that was read; Send is part of the page's transaction. A page whose verdict needs the disk waits
-// in the store, and ends in a transaction of its own.
+// Look and Send take a page that was read; Send is part of the page's transaction. A page whose verdict needs
+// the disk waits in the store, and ends in a transaction of its own.
 //
 // # Concurrency
 //
-// A Store is safe for concurrent use. One goroutine, in Run, does its passes; they store the pages that waited.
+// A Store is safe for concurrent use. One goroutine, in Run, does its passes; they store the pages that
+// waited.
 //
 // # Memory and disk
 //
@@ -157,7 +158,8 @@ func (c *Store) reserve(need int64) (func(), error) {
 // emission that has yielded: the page is the first one. (Two pages with one URL, second and body are equal as well. Then
 // the body is stored twice.) A page that waits gets its position in firsts, plus one. If
 // firsts is full, the page gets 0, and is stored as if its body were new.
-func (c *Store) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
+func (c *Store) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
+	dst []byte) ([]byte, drum.Action) {
 	first, action, at := old, drum.Keep, 0
 	for i := range run {
 		switch {
@@ -189,9 +191,9 @@ func (c *Store) first(at uint64) []byte {
 	return b[2:][:binary.LittleEndian.Uint16(b)]
 }
 
-// Look finds the key of a body that is compared, and the page that had it lately. That page's transaction has begun, so a
-// checkpoint that has this page has that one too. whole says that the response is to be stored as it came, and was decoded
-// to its end.
+// Look finds the key of a body that is compared, and the page that had it lately. That page's transaction has
+// begun, so a checkpoint that has this page has that one too. whole says that the response is to be stored as
+// it came, and was decoded to its end.
 func (c *Store) Look(b *Body, rec *weburl.Record, resp *fetch.Response, whole bool) error {
 	b.known = false
 	b.compared = c.opt.Seen != state.ContentOff && whole && resp.Spill == nil && len(resp.Body) >= Least &&
@@ -207,8 +209,8 @@ func (c *Store) Look(b *Body, rec *weburl.Record, resp *fetch.Response, whole bo
 	return nil
 }
 
-// Send tells the store of a page. It is part of the page's transaction. waits means that the store has the page
-// and will end it.
+// Send tells the store of a page. It is part of the page's transaction. waits means that the store has the
+// page and will end it.
 func (c *Store) Send(tx *account.Tx, b *Body, p *Page) (waits bool, _ error) {
 	if !b.compared {
 		return false, nil
@@ -250,8 +252,8 @@ func (c *Store) TakesLinks(b *Body, rec *weburl.Record, waits bool) bool {
 	return !(waits || b.known) || !c.holdsLinks(rec)
 }
 
-// wrap puts what is needed to end the page into b.aux. It reports whether the store can hold it; otherwise the
-// page is stored at once, and its body perhaps a second time.
+// wrap puts what is needed to end the page into b.aux. It reports whether the store can hold it; otherwise
+// the page is stored at once, and its body perhaps a second time.
 func (c *Store) wrap(tx *account.Tx, b *Body, p *Page) bool {
 	var wait state.Waiting
 	waiting := *p.Rec
@@ -433,8 +435,8 @@ func (c *Store) Run(ctx context.Context) error {
 	return c.passes.Run(ctx, c.merges)
 }
 
-// Finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next run
-// ends them.
+// Finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next
+// run ends them.
 func (c *Store) Finish() error {
 	if c.waiting() == 0 || c.Drum.Stats().PredictedEarly > contentLastPass {
 		return nil

@@ -1,14 +1,15 @@
-// Package fetcher is a room of the running crawl: it does one exchange, for pages, for robots.txt and for the requests of rendered
-// pages.
+// Package fetcher is a room of the running crawl: it does one exchange, for pages, for robots.txt and for the
+// requests of rendered pages.
 //
-// It decides what a request carries (the settings of its site, with secrets only if its source may have them), whose bodies are
-// read, and where large ones go; it counts times and tells the watch for outages of each end.
+// It decides what a request carries (the settings of its site, with secrets only if its source may have
+// them), whose bodies are read, and where large ones go; it counts times and tells the watch for outages of
+// each end.
 //
 // # Contract
 //
-// The caller has a grant of package polite for the address, and ends it with Result. An exchange with a blacklisted host or
-// address does not begin, and one under way is cut off (ErrBlocked). A body above fetch.Limits.HeldBytes goes to a file, its
-// spool, which no checkpoint names.
+// The caller has a grant of package polite for the address, and ends it with Result. An exchange with a
+// blacklisted host or address does not begin, and one under way is cut off (ErrBlocked). A body above
+// fetch.Limits.HeldBytes goes to a file, its spool, which no checkpoint names.
 //
 // # Concurrency
 //

@@ -30,10 +30,12 @@ import (
 	"drumbeat/weburl"
 )
 
-// ErrBlocked reports that an exchange was not begun, or was cut off, because its host or address is blacklisted.
+// ErrBlocked reports that an exchange was not begun, or was cut off, because its host or address is
+// blacklisted.
 var ErrBlocked = errors.New("crawl: the blacklist names the host or its address")
 
-// Fetcher does the exchanges of pages, robots.txt and rendering, in the goroutines of those who ask. A grant is theirs to end.
+// Fetcher does the exchanges of pages, robots.txt and rendering, in the goroutines of those who ask. A grant
+// is theirs to end.
 type Fetcher struct {
 	run    *account.Run
 	saved  *state.Saved
@@ -68,8 +70,8 @@ type Heaps interface {
 
 // Rules forbid hosts and addresses.
 type Rules interface {
-	// Enter begins an exchange, under a context that ends with ErrBlocked as its cause if a later blacklist forbids it. It
-	// returns ErrBlocked if the blacklist does now. The caller calls leave at the end.
+	// Enter begins an exchange, under a context that ends with ErrBlocked as its cause if a later blacklist
+	// forbids it. It returns ErrBlocked if the blacklist does now. The caller calls leave at the end.
 	Enter(ctx context.Context, host []byte, addr netip.Addr) (_ context.Context, leave func(), err error)
 }
 
@@ -83,7 +85,8 @@ type Others struct {
 // New returns a Fetcher. Wire must give it the other stages before a run.
 func New(run *account.Run, saved *state.Saved, opt Options, watch *outage.Watch, k *space.Keeper) *Fetcher {
 	return &Fetcher{run: run, saved: saved, opt: opt, outages: watch,
-		spools: &spools{run: run, saved: saved, log: opt.Log, diskBytes: opt.DiskBytes, space: k, slots: make(chan struct{}, maxSpools)}}
+		spools: &spools{run: run, saved: saved, log: opt.Log, diskBytes: opt.DiskBytes, space: k,
+			slots: make(chan struct{}, maxSpools)}}
 }
 
 // Wire gives the Fetcher the stages that it calls.
@@ -179,8 +182,8 @@ func (f *Fetcher) keepAlive(g *polite.Grant) time.Duration {
 	return min(2*g.Again+time.Second, f.opt.Network.KeepAlive)
 }
 
-// Result returns what an exchange means for package polite: how long the site took, the Sign, and how long the grant's
-// connection stays open; 0 if it is closed.
+// Result returns what an exchange means for package polite: how long the site took, the Sign, and how long
+// the grant's connection stays open; 0 if it is closed.
 func (f *Fetcher) Result(g *polite.Grant, resp *fetch.Response, err error) polite.Result {
 	r := polite.Result{Elapsed: answerTime(resp, err), Sign: f.signOf(resp, err)}
 	if resp.Kept {
@@ -207,7 +210,8 @@ func GrantKind(g *polite.Grant) pace.Kind {
 	return pace.Page
 }
 
-// landAhead is how soon the host's next page must be due for a page to land. Handing a page over costs a switch of goroutines.
+// landAhead is how soon the host's next page must be due for a page to land. Handing a page over costs a
+// switch of goroutines.
 const landAhead = time.Millisecond
 
 // MayLand reports whether the page of a grant may land.

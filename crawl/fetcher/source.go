@@ -38,8 +38,8 @@ func (from Source) mayHaveSecrets(site *sites.Site, parts *weburl.Parts) bool {
 	return site.Found(parts, &via)
 }
 
-// Hopped returns the Source of the request to which url redirected, in a chain of redirects of a robots.txt. Once the chain
-// has left the host of the robots.txt, all that follows was found where it went to.
+// Hopped returns the Source of the request to which url redirected, in a chain of redirects of a robots.txt.
+// Once the chain has left the host of the robots.txt, all that follows was found where it went to.
 func (from Source) Hopped(job *robots.Job, url string) Source {
 	if from != nil && !bytes.Equal(weburl.Split(from).Host, weburl.Split(job.Origin).Host) {
 		return from
@@ -47,12 +47,13 @@ func (from Source) Hopped(job *robots.Job, url string) Source {
 	return Source(url)
 }
 
-// Foreign is the Source of requests that another node of a cluster asks for, whose robots.txt redirects to this one.
+// Foreign is the Source of requests that another node of a cluster asks for, whose robots.txt redirects to
+// this one.
 var Foreign = Source("https://./")
 
-// Dress sets the headers and the proxy of a site's requests. A redirect leads to a request of its own, so credentials never
-// reach another site. Without the right to secrets, the request has the rest. It returns the jar for the cookies of the
-// response, nil for none.
+// Dress sets the headers and the proxy of a site's requests. A redirect leads to a request of its own, so
+// credentials never reach another site. Without the right to secrets, the request has the rest. It returns
+// the jar for the cookies of the response, nil for none.
 func (f *Fetcher) Dress(req *fetch.Request, site *sites.Site, parts *weburl.Parts, from Source) *cookies.Jar {
 	req.UserAgent, req.Accept, req.AcceptLanguage = site.UserAgent, site.Accept, site.AcceptLanguage
 	req.Fields, req.Proxy = site.OpenFields, site.Proxy

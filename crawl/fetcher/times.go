@@ -75,8 +75,8 @@ func (l Link) Count(tx *account.Tx) {
 	}
 }
 
-// BadTLS says what is wrong with the TLS of an exchange with its error: the verdict on a certificate that is not good, or
-// why the handshake failed. It is "" if nothing is.
+// BadTLS says what is wrong with the TLS of an exchange with its error: the verdict on a certificate that is
+// not good, or why the handshake failed. It is "" if nothing is.
 func BadTLS(verdict string, err error) string {
 	var fe *fetch.Error
 	if errors.As(err, &fe) && fe.Kind == fetch.KindTLS {
