@@ -119,6 +119,7 @@ var layers = map[string]layer{
 	"crawl/space":    {28, []string{"crawl/account", "crawl/options", "crawl/plan", "disk", "internal/human", "state"}},
 	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/health", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
 	"crawl/pass":     {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
+	"crawl/node":     {28, []string{"cluster/lease", "crawl/account", "polite", "state", "state/snapshot"}},
 	"crawl/stock":    {28, []string{"crawl/account", "polite", "state"}},
 	"crawl/plan":     {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
