@@ -12,6 +12,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/node"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
 	"drumbeat/queue"
@@ -76,7 +77,7 @@ func (c *Cluster) validate(o *Options) error {
 // it. Received messages are taken in order, in transactions. Nothing depends on the broker's memory.
 type clusterStage struct {
 	*engine
-	leases      *leaseStage
+	leases      *node.Leases
 	node, nodes int
 	outboxes    []*cluster.Outbox // by node; nil for this one
 	publishers  []*cluster.Publisher

@@ -1,13 +1,16 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 	"slices"
 	"time"
 
 	"drumbeat/cluster"
+	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/node"
 	"drumbeat/internal/pace"
 	"drumbeat/state"
 )
@@ -69,6 +72,24 @@ func lastNumber(o *cluster.Outbox) uint64 {
 
 // slotsOfPages returns state.Manifest.PageSlots; nil for a crawl of one node.
 func (s *clusterStage) slotsOfPages() *[2]int64 { return s.pageSlots }
+
+// DefaultLeaseTTL is Cluster.LeaseTTL if that is 0.
+const DefaultLeaseTTL = 10 * time.Minute
+
+func (c *Cluster) leaseTTL() time.Duration { return cmp.Or(c.LeaseTTL, DefaultLeaseTTL) }
+
+// leases reports whether nodes visit networks in turn: then all gaps and limits hold over all nodes.
+func (o *Options) leases() bool { return o.Cluster != nil && o.Cluster.Table.Nodes() > 1 }
+
+// leaseOptions returns the options of the leases.
+func (o *Options) leaseOptions() node.LeaseOptions {
+	if !o.leases() {
+		return node.LeaseOptions{}
+	}
+	c := o.Cluster
+	return node.LeaseOptions{Log: o.Observe.Log, Lease: lease.Options{Transport: c.Transport, Node: c.Node, Nodes: c.Table.Nodes(),
+		TTL: c.leaseTTL(), Longest: c.Longest, Clock: c.Clock}}
+}
 
 // rateOf returns the node's share of a rate over all nodes.
 func (o *Options) rateOf(all pace.Schedule) pace.Schedule {

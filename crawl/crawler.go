@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -54,7 +55,7 @@ type crawler struct {
 	render       *renderStage
 	walk         *walkers.Leader
 	cluster      *clusterStage
-	leases       *leaseStage
+	leases       *node.Leases
 	deferrals    *deferrals
 	passes       *pass.Runner
 	stock        *stock.Keeper
@@ -81,7 +82,7 @@ func (c *crawler) wire() {
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.render = newRenderStage(e)
-	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
+	c.cluster, c.leases = newClusterStage(e), node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
@@ -153,8 +154,10 @@ func (c *crawler) wire() {
 	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
 	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
 	c.checkpointer.uploads = c.uploads
-	c.leases.deferrals, c.dispatcher.leases, c.cluster.leases = c.deferrals, c.leases, c.leases
-	c.leases.dispatcher = c.dispatcher
+	c.dispatcher.leases, c.cluster.leases = c.leases, c.leases
+	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages, Evicted: func(tx *account.Tx, items []*polite.Item) error {
+		return c.deferrals.evicted(tx, items, state.ReasonNetworkLease)
+	}})
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.cluster.disowned
 }
 
@@ -168,7 +171,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "render", c.render.run)
 	c.Start(ctx, "walk", c.walk.Run)
 	c.cluster.start()
-	c.leases.start(ctx)
+	c.leases.Start(ctx)
 	c.Start(ctx, "beast", c.budgets.readBeast)
 	c.Start(ctx, "scan", c.budgets.scanOverBudget)
 	c.Start(ctx, "supporters", c.budgets.computeSupporters)

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/node"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -47,7 +48,7 @@ type dispatcher struct {
 	outages   *outage.Watch
 	output    *output.Writer
 	pages     visitor
-	leases    *leaseStage
+	leases    *node.Leases
 	space     *space.Keeper
 	stock     *stock.Keeper
 	reloaded  func()       // told of each reload
@@ -482,7 +483,7 @@ func (d *dispatcher) endGrants() {
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
 func (d *dispatcher) mayFetch() bool {
-	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.Pausing() != "" || !d.outages.MayTry(time.Now()) {
+	if d.ended || !d.leases.MayFetch() || d.disowned() || d.space.Pausing() != "" || !d.outages.MayTry(time.Now()) {
 		return false
 	}
 	if d.opt.Limits.MaxPages <= 0 {

@@ -70,7 +70,7 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	}
 	limited, cancel := context.WithTimeout(ctx, robotsAskFor)
 	defer cancel()
-	stop := context.AfterFunc(s.leases.processContext(owner), cancel) // a process that was killed does not answer
+	stop := context.AfterFunc(s.leases.ProcessContext(owner), cancel) // a process that was killed does not answer
 	defer stop()
 	data, err = s.opt.Cluster.Transport.Ask(limited, owner, robotsAskKind, data)
 	if ctx.Err() != nil {
@@ -173,7 +173,7 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 }
 
 // noRequests reports whether requests for a robots.txt cannot begin yet.
-func (s *clusterStage) noRequests() bool { return s.leases.noRequests() }
+func (s *clusterStage) noRequests() bool { return s.leases.NoRequests() }
 
 // AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;
 // verdict is that on its certificate.

@@ -181,7 +181,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
 		return nil, err
 	}
-	c.leases.end(ctx)
+	c.leases.End(ctx)
 	c.cluster.publishEnd(ctx, why)
 	if done != "" {
 		c.cluster.end(ctx)
@@ -282,10 +282,15 @@ func newCrawler(opt Options) *crawler {
 	return c
 }
 
+func (c *crawler) openLeases(m *state.Manifest) error {
+	c.leases.Open(c.polite, m == nil)
+	return nil
+}
+
 // openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.cluster.open, c.leases.open, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.cluster.open, c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
 		if err := f(m); err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (c *crawler) snapshot() *Snapshot {
 	c.extraction.Show(s)
 	c.uploads.Show(s)
 	c.cluster.show(s)
-	c.leases.show(s)
+	c.leases.Show(s)
 	if c.traps != nil {
 		s.TrapHosts = c.traps.Traps()
 	}
@@ -101,7 +101,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := c.outages.Text(); why != "" {
 		return why
 	}
-	if why := c.leases.why(); why != "" {
+	if why := c.leases.Why(); why != "" {
 		return why
 	}
 	if c.cluster.disowned() {

@@ -137,6 +137,7 @@ var layers = map[string]layer{
 			"internal/sitemap", "internal/sites", "parse", "polite", "robots", "state", "state/snapshot", "weburl"}},
 	"crawl/walkers": {29,
 		[]string{"admit", "crawl/account", "crawl/plan", "crawl/space", "internal/walk", "queue", "state", "weburl"}},
+	"crawl/node":    {28, []string{"cluster/lease", "crawl/account", "polite", "state", "state/snapshot"}},
 	"crawl/stock":   {28, []string{"crawl/account", "polite", "state"}},
 	"crawl/plan":    {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account": {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
