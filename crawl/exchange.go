@@ -42,7 +42,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
-		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g), Lane: g.Item.Lane,
+		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g), Connection: g.Item.Connection,
 	}
 	req.IfNoneMatch, req.IfModifiedSince = known.Validators()
 	var jar *cookies.Jar
