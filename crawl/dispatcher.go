@@ -246,7 +246,7 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.Politeness.MaxCrawlDelay), Waits: rec.Waits,
-		Terms: d.terms(host), Lane: d.lane(host, rec.URL), First: d.orders.any() && d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
+		Terms: d.terms(host), Connection: d.connection(host, rec.URL), First: d.orders.any() && d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
 // admit offers an item to polite, with the terms and the connection that its site has now.
@@ -257,7 +257,7 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 	d.admitting.RLock()
 	defer d.admitting.RUnlock()
 	host := weburl.Split(url).Host
-	item.Terms, item.Lane = d.terms(host), d.lane(host, url)
+	item.Terms, item.Connection = d.terms(host), d.connection(host, url)
 	return d.polite.Admit(now, item)
 }
 

@@ -173,7 +173,7 @@ func (e *engine) terms(host []byte) *polite.Terms {
 	if site == nil || site.Has&(sites.HasDelay|sites.HasRate|sites.HasOwner) == 0 {
 		return nil
 	}
-	t := &polite.Terms{HostDelay: -1, PLDDelay: -1, Own: site.Owner, Lanes: site.Connections}
+	t := &polite.Terms{HostDelay: -1, PLDDelay: -1, Own: site.Owner, Connections: site.Connections}
 	if site.Has&sites.HasDelay != 0 {
 		t.HostDelay = site.Delay
 	}
@@ -188,8 +188,8 @@ func (e *engine) terms(host []byte) *polite.Terms {
 	return t
 }
 
-// lane returns which of its host's connections a URL uses: 0 except on sites with several.
-func (e *engine) lane(host, url []byte) uint8 {
+// connection returns which of its host's connections a URL uses: 0 except on sites with several.
+func (e *engine) connection(host, url []byte) uint8 {
 	if n := e.connections(host); n > 1 {
 		return uint8(e.Hasher.URLKey(url) % uint64(n))
 	}
@@ -242,7 +242,7 @@ func (d *dispatcher) swapSites(set *sites.Set, r *Reloaded) (old *sites.Set, bey
 			continue
 		}
 		_, done := hosts[item.Host]
-		if done && item.Lane == 0 {
+		if done && item.Connection == 0 {
 			continue
 		}
 		var rec weburl.Record
@@ -250,7 +250,7 @@ func (d *dispatcher) swapSites(set *sites.Set, r *Reloaded) (old *sites.Set, bey
 			return old, nil, fmt.Errorf("crawl: record in RAM: %w", err)
 		}
 		host := weburl.Split(rec.URL).Host
-		if int(item.Lane) >= d.connections(host) {
+		if int(item.Connection) >= d.connections(host) {
 			beyond = append(beyond, item)
 		}
 		if !done {

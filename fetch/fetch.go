@@ -39,9 +39,9 @@ type Request struct {
 	Fields []Field
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" omits them.
 	IfNoneMatch, IfModifiedSince string
-	// Lane numbers the connections to a host, if the caller opens several at once: each lane keeps one idle
-	// connection.
-	Lane uint8
+	// Connection numbers the connections to a host, if the caller opens several at once. For each number, one is left open
+	// for the next request.
+	Connection uint8
 	// Proxy connects to Addr in place of this machine; nil: none.
 	Proxy *Proxy
 	// BeforeWrite, if set, is called on an established connection just before the request is written. The

@@ -35,8 +35,8 @@ type idleKey struct {
 
 func (x *exchange) key() idleKey {
 	host := strings.TrimSuffix(x.req.Host, ".")
-	if x.req.Lane > 0 {
-		host += "#" + strconv.Itoa(int(x.req.Lane)) // no host has this sign
+	if x.req.Connection > 0 {
+		host += "#" + strconv.Itoa(int(x.req.Connection)) // no host has this sign
 	}
 	return idleKey{https: x.req.Scheme == "https", host: host, addr: x.resp.Remote, proxy: x.proxyKey()}
 }

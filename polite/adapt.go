@@ -63,7 +63,7 @@ type Adapted struct {
 func (s *Scheduler) Adapted() Adapted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lanes.adapted
+	return s.hosts.adapted
 }
 
 // Pace describes the delay of a host.
@@ -80,7 +80,7 @@ const AllSteps = adaptSteps
 func (s *Scheduler) PaceOf(host uint64) (p Pace, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.lanes.hosts[host]
+	h := s.hosts.table[host]
 	if h == nil || !h.visited || !s.opt.Adaptive {
 		return Pace{}, false
 	}
@@ -91,24 +91,24 @@ func (s *Scheduler) PaceOf(host uint64) (p Pace, ok bool) {
 func (h *host) meanAnswer() time.Duration { return time.Duration(h.answer) * time.Microsecond }
 
 // adapt takes a step or resets the host after an exchange.
-func (ls *lanes) adapt(h *host, it *Item, r Result) {
-	if _, own := ls.own[it.Host]; own || h.terms.fixed() {
+func (ht *hosts) adapt(h *host, it *Item, r Result) {
+	if _, own := ht.own[it.Host]; own || h.terms.fixed() {
 		return
 	}
-	base, mean := ls.opt.plainDelay(it.Budget), h.meanAnswer()
+	base, mean := ht.opt.plainDelay(it.Budget), h.meanAnswer()
 	slow := 3*mean + answerNoise
 	switch {
 	case r.Sign == Strain, r.Backoff > 0, r.ServerBackoff > 0,
 		r.Sign == Clean && h.answer > 0 && r.Elapsed > slow:
 		if h.steps > 0 {
-			ls.adapted.Resets++
+			ht.adapted.Resets++
 		}
-		ls.setSteps(h, 0)
+		ht.setSteps(h, 0)
 	case r.Sign == Clean && h.answer > 0 && r.Elapsed <= mean*3/2+answerNoise && h.steps < adaptSteps &&
-		base > ls.opt.HostDelayMin:
-		if float64(ls.opt.stepped(base, h.steps+1)) >= ls.opt.ResponseFactor*float64(mean) {
-			ls.adapted.Steps++
-			ls.setSteps(h, h.steps+1)
+		base > ht.opt.HostDelayMin:
+		if float64(ht.opt.stepped(base, h.steps+1)) >= ht.opt.ResponseFactor*float64(mean) {
+			ht.adapted.Steps++
+			ht.setSteps(h, h.steps+1)
 		}
 	}
 	if r.Sign != Clean {
@@ -124,11 +124,11 @@ func (ls *lanes) adapt(h *host, it *Item, r Result) {
 }
 
 // setSteps sets k.
-func (ls *lanes) setSteps(h *host, k uint8) {
+func (ht *hosts) setSteps(h *host, k uint8) {
 	if k > 0 && h.steps == 0 {
-		ls.adapted.Hosts++
+		ht.adapted.Hosts++
 	} else if k == 0 && h.steps > 0 {
-		ls.adapted.Hosts--
+		ht.adapted.Hosts--
 	}
 	h.steps = k
 }
@@ -150,12 +150,12 @@ func (o *Options) adaptedTo(base time.Duration, h *host, k uint8) time.Duration 
 // in RAM and never be visited sooner. An item that was never deferred assumes clean and quick answers all the
 // way. Each earlier deferral doubles the least delay that it assumes, so a host that does not keep up with that
 // costs at most log2(b/m) further deferrals of a URL. spacing is the time between visits today.
-func (ls *lanes) ramp(h *host, it *Item, n float64, spacing int64) float64 {
-	if _, own := ls.own[it.Host]; own || !ls.opt.Adaptive || it.Terms.fixed() {
+func (ht *hosts) ramp(h *host, it *Item, n float64, spacing int64) float64 {
+	if _, own := ht.own[it.Host]; own || !ht.opt.Adaptive || it.Terms.fixed() {
 		return n * float64(spacing)
 	}
-	base := ls.opt.plainDelay(it.Budget)
-	least := max(ls.opt.HostDelayMin, base>>6, time.Millisecond) << min(it.Waits, 8)
+	base := ht.opt.plainDelay(it.Budget)
+	least := max(ht.opt.HostDelayMin, base>>6, time.Millisecond) << min(it.Waits, 8)
 	least = min(least, time.Duration(spacing))
 	crawlDelay := max(it.CrawlDelay, h.crawlDelay)
 	answer := Result{Elapsed: max(h.usual, h.meanAnswer())}
@@ -165,7 +165,7 @@ func (ls *lanes) ramp(h *host, it *Item, n float64, spacing int64) float64 {
 		if k >= adaptSteps {
 			k, visits = adaptSteps, n
 		}
-		d := ls.opt.delayAfter(ls.opt.adaptedTo(base, h, k), crawlDelay, answer, it.Terms) + h.usual
+		d := ht.opt.delayAfter(ht.opt.adaptedTo(base, h, k), crawlDelay, answer, it.Terms) + h.usual
 		total += visits * float64(max(d, least))
 		n -= visits
 	}

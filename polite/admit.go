@@ -50,17 +50,17 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 		return Verdict{Kind: Full}
 	}
 	if s.tableFull(it) {
-		s.heaps.moveDue(at, len(s.heaps.hosts.nodes))
+		s.heaps.moveDue(at, len(s.heaps.delayed.nodes))
 		if s.tableFull(it) {
 			return Verdict{Kind: Full}
 		}
 	}
-	s.lanes.several = s.lanes.several || it.Lane > 0
-	h := s.lanes.hosts[it.key()]
+	s.hosts.several = s.hosts.several || it.Connection > 0
+	h := s.hosts.table[it.key()]
 	if h == nil {
-		h = s.lanes.add(it.key(), at)
-		if it.Terms != nil && it.Terms.Lanes > 1 {
-			s.lanes.each(it.Host, func(lane *host) { h.notBefore = max(h.notBefore, lane.notBefore) })
+		h = s.hosts.add(it.key(), at)
+		if it.Terms != nil && it.Terms.Connections > 1 {
+			s.hosts.each(it.Host, func(other *host) { h.notBefore = max(h.notBefore, other.notBefore) })
 		}
 	}
 	if h.terms.same(it.Terms) {
@@ -70,7 +70,7 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	}
 	if s.opt.hasVisited && !h.visited {
 		h.visited, h.end = true, s.opt.visited
-		s.lanes.setDelay(h, it.Host, it.Budget, it.CrawlDelay, Result{})
+		s.hosts.setDelay(h, it.Host, it.Budget, it.CrawlDelay, Result{})
 	}
 	if it.CrawlDelay > 0 {
 		// It also separates requests that do not know it, such as for a robots.txt of another host
@@ -100,7 +100,7 @@ func (s *Scheduler) free(it *Item, at int64) {
 // tableFull reports whether the item needs an entry in a full table. An item may add up to three servers
 // beyond the bound.
 func (s *Scheduler) tableFull(it *Item) bool {
-	if s.lanes.hosts[it.key()] == nil && len(s.lanes.hosts) >= s.opt.MaxHosts {
+	if s.hosts.table[it.key()] == nil && len(s.hosts.table) >= s.opt.MaxHosts {
 		return true
 	}
 	plds, servers := s.heaps.plds.table, s.heaps.servers.table

@@ -29,7 +29,7 @@ func (s *Scheduler) Binding(now time.Time) (b Binding, of, all int) {
 	defer s.mu.Unlock()
 	at := s.at(now)
 	var counts [numBindings]int
-	for _, h := range s.lanes.queued[:min(len(s.lanes.queued), maxBindings)] {
+	for _, h := range s.hosts.queued[:min(len(s.hosts.queued), maxBindings)] {
 		if h.busy {
 			continue
 		}

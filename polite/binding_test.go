@@ -1,7 +1,6 @@
 package polite
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 )
@@ -17,26 +16,24 @@ func TestBinding(t *testing.T) {
 		want   Binding
 	}{
 		{"host", Options{HostDelay: 2 * second, HostDelayMin: second, ServerDelay: second}, 0, Result{}, BindsHost},
-		{"server", Options{HostDelay: second / 10, HostDelayMin: second / 10, ServerDelay: second}, 0, Result{},
-			BindsServer},
+		{"server", Options{HostDelay: second / 10, ServerDelay: second}, 0, Result{}, BindsServer},
 		{"pld", Options{HostDelay: second / 10, HostDelayMin: second / 10, PLDDelay: second}, 0, Result{}, BindsPLD},
-		{"network", Options{HostDelay: second / 10, HostDelayMin: second / 10, NetworkRate: 0.5}, 0, Result{},
-			BindsNetwork},
+		{"network", Options{HostDelay: second / 10, NetworkRate: 0.5}, 0, Result{}, BindsNetwork},
 		{"crawl-delay", Options{HostDelay: second, HostDelayMin: second, MaxCrawlDelay: 10 * second},
 			5 * second, Result{}, BindsCrawlDelay},
 		{"answer", Options{HostDelay: second, HostDelayMin: second, MaxCrawlDelay: 10 * second, ResponseFactor: 10}, 0,
 			Result{Elapsed: second / 2}, BindsAnswer},
 		{"backoff", Options{HostDelay: second, HostDelayMin: second}, 0, Result{Backoff: 10 * second}, BindsBackoff},
 		{"server's backoff", Options{HostDelay: second, HostDelayMin: second, ServerDelay: second}, 0,
-			Result{ServerBackoff: 10 * second},
-			BindsBackoff},
+			Result{ServerBackoff: 10 * second}, BindsBackoff},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Unix(1e9, 0)
 			s := New(c.opt, now)
-			addrs := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 			for range 2 {
-				if v := s.Admit(now, &Item{Host: 1, PLD: 1, Addrs: addrs, CrawlDelay: c.crawl}); v.Kind != Admitted {
+				it := firstItem(1, 1, false)
+				it.CrawlDelay = c.crawl
+				if v := s.Admit(now, it); v.Kind != Admitted {
 					t.Fatal(v)
 				}
 			}

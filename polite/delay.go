@@ -30,18 +30,18 @@ func (o *Options) plainDelay(budget uint32) time.Duration {
 	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 }
 
-// plainDelay returns the delay that SetHostDelay gave to a host, else that of its terms, else that of its budget, adapted if h
-// is not nil.
-func (ls *lanes) plainDelay(host uint64, h *host, budget uint32, t *Terms) time.Duration {
-	d, ok := ls.own[host]
+// plainDelay returns the delay that SetHostDelay gave to a host, else that of its terms, else that of its budget, adapted
+// if h is not nil.
+func (ht *hosts) plainDelay(host uint64, h *host, budget uint32, t *Terms) time.Duration {
+	d, ok := ht.own[host]
 	switch {
 	case ok:
 		return t.together(d)
 	case t.fixed():
 		return max(t.HostDelay, t.together(t.HostLeast))
 	}
-	if d = ls.opt.plainDelay(budget); h != nil && h.steps > 0 {
-		d = ls.opt.adaptedTo(d, h, h.steps)
+	if d = ht.opt.plainDelay(budget); h != nil && h.steps > 0 {
+		d = ht.opt.adaptedTo(d, h, h.steps)
 	}
 	if t != nil {
 		d = max(d, t.together(t.HostLeast))
@@ -50,14 +50,14 @@ func (ls *lanes) plainDelay(host uint64, h *host, budget uint32, t *Terms) time.
 }
 
 // setDelay sets the delay of a host after an exchange, and its cause.
-func (ls *lanes) setDelay(h *host, key uint64, budget uint32, crawlDelay time.Duration, r Result) {
-	h.plain = ls.plainDelay(key, h, budget, h.terms)
-	h.base = ls.opt.delayAfter(h.plain, crawlDelay, r, h.terms)
-	h.cause = ls.opt.causeOf(h, crawlDelay, r)
+func (ht *hosts) setDelay(h *host, key uint64, budget uint32, crawlDelay time.Duration, r Result) {
+	h.plain = ht.plainDelay(key, h, budget, h.terms)
+	h.base = ht.opt.delayAfter(h.plain, crawlDelay, r, h.terms)
+	h.cause = ht.opt.causeOf(h, crawlDelay, r)
 }
 
 // visited notes the end of an exchange for an item of the host, and sets the delay.
-func (ls *lanes) visited(h *host, it *Item, r Result, now int64) {
+func (ht *hosts) visited(h *host, it *Item, r Result, now int64) {
 	h.busy, h.visited = false, true
 	h.end, h.elapsed = now, r.Elapsed
 	if r.Elapsed > 0 {
@@ -66,10 +66,10 @@ func (ls *lanes) visited(h *host, it *Item, r Result, now int64) {
 	if r.CrawlDelay > 0 {
 		h.crawlDelay = r.CrawlDelay
 	}
-	if ls.opt.Adaptive {
-		ls.adapt(h, it, r)
+	if ht.opt.Adaptive {
+		ht.adapt(h, it, r)
 	}
-	ls.setDelay(h, it.Host, it.Budget, max(it.CrawlDelay, h.crawlDelay), r)
+	ht.setDelay(h, it.Host, it.Budget, max(it.CrawlDelay, h.crawlDelay), r)
 }
 
 // SetHostDelay replaces τh·B0/Bx of a host by d; a negative d restores it. Crawl-delays, slow answers and
@@ -79,12 +79,12 @@ func (s *Scheduler) SetHostDelay(key uint64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d < 0 {
-		delete(s.lanes.own, key)
+		delete(s.hosts.own, key)
 	} else {
-		s.lanes.own[key] = d
+		s.hosts.own[key] = d
 	}
-	s.lanes.each(key, func(h *host) {
-		s.lanes.setSteps(h, 0)
+	s.hosts.each(key, func(h *host) {
+		s.hosts.setSteps(h, 0)
 		s.heaps.setTerms(h, key, h.terms)
 	})
 }
@@ -140,12 +140,12 @@ const leastSpacing = 250 * time.Microsecond
 // spacing estimates the time between grants of a host, for shares and deferrals. It is at least leastSpacing. A
 // host without any delay also counts as that: its response time then mostly reflects the load of this
 // machine, and a URL sent to disk because of it would return long after its host has run out of URLs.
-func (ls *lanes) spacing(h *host, it *Item) int64 {
+func (ht *hosts) spacing(h *host, it *Item) int64 {
 	usual, crawlDelay, t := time.Duration(0), it.CrawlDelay, it.Terms
 	if h != nil {
 		usual, crawlDelay, t = h.usual, max(crawlDelay, h.crawlDelay), h.terms
 	}
-	d := ls.opt.delayAfter(ls.plainDelay(it.Host, h, it.Budget, t), crawlDelay, Result{Elapsed: usual}, t)
+	d := ht.opt.delayAfter(ht.plainDelay(it.Host, h, it.Budget, t), crawlDelay, Result{Elapsed: usual}, t)
 	if d > 0 {
 		d += usual
 	}

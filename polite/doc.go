@@ -31,8 +31,8 @@
 // starves: hosts, servers and networks are served in the order in which they became ready.
 //
 // Terms. An item may carry Terms, delays that replace those of Options for its host and its PLD. The latest item
-// decides. A host of the operator's may have several lanes: see Terms. SetTerms replaces them for all items in RAM, so
-// a change by the operator binds the next visit.
+// decides. A host of the operator's may have several connections: see Terms. SetTerms replaces them for all items in
+// RAM, so a change by the operator binds the next visit.
 //
 // First. An item with First goes before the other pages of its host, behind earlier First items and robots.txt, and
 // needs no share. When its host is due, the host goes to the front of the line of its PLD and of its server, and the
@@ -61,10 +61,27 @@
 // Restart. Plain delays need no record: with Options.Visited, hosts, PLDs, servers and networks count as
 // visited at the restart. Delays returns longer delays, and Restore of the next run sets them.
 //
-// Concurrency. All methods are safe for concurrent use. They hold one mutex for O(log n), except
-// EvictLater, EvictForFirst, EvictUnheld, Each and Snapshot for O(items), and Delays and Restore for O(table entries). The package has
-// no goroutines and no clock: callers pass now, which should have a monotonic reading. Ready and Room are
-// channels of capacity one, for one receiver each.
+// Parts. A Scheduler keeps the items in RAM, their shares and the flights, and has three parts:
+//
+//   - hosts: the hosts with their connections, terms and delays; adapt.go, delay.go and terms.go belong to them;
+//   - networks: the limits, the open connections and the leases of networks;
+//   - heaps: who is due when. They are the hosts in their delay, the servers and the PLDs by time, and the lines in
+//     which hosts wait that are due.
+//
+// Calls go down only: from the Scheduler to the heaps, from both to hosts and networks. These two know nobody above
+// them, nor each other (TestPartsPointDown). So these hold whenever no method runs (TestInvariants):
+//
+//   - A host is at one place: in the heap of delays, in the line of its PLD or of a server, in flight, or stopped.
+//   - A queued item is in the line of its host. Each item in RAM counts once for its PLD, for each of its servers, and
+//     for the network of each of these.
+//   - A server is in the line of its network, in one heap or in none, as place says; likewise PLDs and networks.
+//   - The items of networks without lease add up to networks.unheld.
+//
+// Concurrency. All methods are safe for concurrent use. They hold one mutex for O(log n), except EvictLater,
+// EvictForFirst, EvictUnheld, Each and Snapshot for O(items), and Delays and Restore for O(table entries). A mutex for
+// each part would gain nothing: Admit, Next, Started and Done all change hosts, heaps and networks together, and would
+// have to take all three. The package has no goroutines and no clock: callers pass now, which should have a monotonic
+// reading. Ready and Room are channels of capacity one, for one receiver each.
 //
 // Memory. There are at most MaxItems items (Rec + ItemOverhead bytes each) and MaxHosts entries in each of
 // the tables of hosts (336 bytes), servers (256), PLDs (208), networks (376, and 8 for each start in the

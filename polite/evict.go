@@ -28,7 +28,7 @@ func (s *Scheduler) evictLater(now time.Time, over time.Duration, n int, keepFir
 	limit := at + int64(max(over, 0))
 	var q []evictable
 	kept := func(h *host) bool { return keepFirst && h.pages.Back() == h.lastFirst } // its pages are First items
-	for _, h := range s.lanes.queued {
+	for _, h := range s.hosts.queued {
 		if e := s.evictable(h, at); e.left > 0 && e.when > limit && !kept(h) {
 			q = append(q, e)
 		}
@@ -58,7 +58,7 @@ func (s *Scheduler) EvictHost(now time.Time, key uint64, over time.Duration) []*
 	defer s.tell(at)
 	limit := at + int64(max(over, 0))
 	var out []*Item
-	s.lanes.each(key, func(h *host) {
+	s.hosts.each(key, func(h *host) {
 		for e := s.evictable(h, at); e.left > 0 && e.when > limit; {
 			out = append(out, s.takeLast(&e, at))
 		}
@@ -75,7 +75,7 @@ func (s *Scheduler) evictable(h *host, now int64) evictable {
 	}
 	last := h.pages.Back()
 	p := last.pld
-	e.step = max(s.lanes.spacing(h, last), int64(p.hosts)*s.opt.pldDelay(p))
+	e.step = max(s.hosts.spacing(h, last), int64(p.hosts)*s.opt.pldDelay(p))
 	e.when = max(now, s.opt.dueAt(h)) + int64(h.len()-1)*e.step
 	if h.busy {
 		e.when += e.step
@@ -143,8 +143,8 @@ func (s *Scheduler) EvictUnheld(now time.Time, over time.Duration) (out []*Item,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	for i := len(s.lanes.queued) - 1; i >= 0; i-- { // a host without items leaves the lines
-		h := s.lanes.queued[i]
+	for i := len(s.hosts.queued) - 1; i >= 0; i-- { // a host without items leaves the lines
+		h := s.hosts.queued[i]
 		v := h.waiting
 		if v == nil || v.net == nil || v.net.held {
 			continue

@@ -98,7 +98,7 @@ func (s *Scheduler) grant(h *host, v *server, now int64) *Grant {
 		if g.keeps = v.net != nil; g.keeps {
 			v.net.keeps++
 		}
-		g.Again = time.Duration(max(s.lanes.spacing(h, next), int64(it.pld.hosts)*s.opt.pldDelay(it.pld)))
+		g.Again = time.Duration(max(s.hosts.spacing(h, next), int64(it.pld.hosts)*s.opt.pldDelay(it.pld)))
 	}
 	s.flights = append(s.flights, g)
 	s.heaps.crowd(it.Host, now)
@@ -182,10 +182,10 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	}
 	if r.Backoff > 0 {
 		h.notBefore = max(h.notBefore, at+int64(r.Backoff)) // whatever becomes of the delay meanwhile
-		if s.lanes.several {
-			s.lanes.each(g.Item.Host, func(lane *host) {
-				if lane != h {
-					s.heaps.restHost(lane, at, at+int64(r.Backoff))
+		if s.hosts.several {
+			s.hosts.each(g.Item.Host, func(other *host) {
+				if other != h {
+					s.heaps.restHost(other, at, at+int64(r.Backoff))
 				}
 			})
 		}
@@ -195,10 +195,10 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	}
 	s.land(g, at)
 	h.kept, h.hasKept = v.key, r.Kept > 0
-	s.lanes.visited(h, g.Item, r, at)
+	s.hosts.visited(h, g.Item, r, at)
 	s.heaps.schedule(h)
 	s.heaps.crowd(g.Item.Host, at)
-	s.peak.note(s.lanes.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))
+	s.peak.note(s.hosts.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))
 }
 
 // Drop ends a grant for which nothing was sent. It does not count as a visit: host, PLD, server and network

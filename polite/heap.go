@@ -27,6 +27,14 @@ func (h *heap) top() *node {
 	return h.nodes[0]
 }
 
+// when returns the time of the top; Forever if the heap is empty.
+func (h *heap) when() int64 {
+	if len(h.nodes) == 0 {
+		return int64(Forever)
+	}
+	return h.nodes[0].when
+}
+
 func (h *heap) push(n *node) {
 	if n.in != nil {
 		panic("BUG: polite: node is in a heap already")

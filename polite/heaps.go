@@ -6,16 +6,16 @@ import "time"
 // wait for each other.
 type heaps struct {
 	opt     *settings
-	lanes   *lanes
+	hosts   *hosts
 	nets    *networks
-	hosts   heap // hosts in their delay, including idle ones, which are dropped afterwards
+	delayed heap // hosts in their delay, including idle ones, which are dropped afterwards
 	servers servers
 	plds    plds
 	room    chan struct{}
 }
 
-func (hs *heaps) init(opt *settings, lanes *lanes, nets *networks) {
-	hs.opt, hs.lanes, hs.nets, hs.room = opt, lanes, nets, make(chan struct{}, 1)
+func (hs *heaps) init(opt *settings, hosts *hosts, nets *networks) {
+	hs.opt, hs.hosts, hs.nets, hs.room = opt, hosts, nets, make(chan struct{}, 1)
 	hs.servers = servers{opt: opt, nets: nets, room: hs.room, table: map[serverKey]*server{}}
 	hs.plds = plds{opt: opt, gated: opt.PLDDelay > 0 || opt.UseTerms, table: map[uint64]*pld{}}
 }
@@ -27,9 +27,9 @@ func (hs *heaps) schedule(h *host) {
 		return
 	}
 	h.when = hs.opt.dueAt(h)
-	hs.hosts.push(&h.node)
+	hs.delayed.push(&h.node)
 	rest := time.Duration(h.when - h.end)
-	hs.lanes.rest(h, h.visited && rest > 0 && rest <= max(hs.opt.HostDelay, hs.opt.MaxCrawlDelay))
+	hs.hosts.rest(h, h.visited && rest > 0 && rest <= max(hs.opt.HostDelay, hs.opt.MaxCrawlDelay))
 }
 
 // unschedule removes a host from the host heap, if it is there.
@@ -37,14 +37,14 @@ func (hs *heaps) unschedule(h *host) {
 	if h.in != nil {
 		h.in.remove(&h.node)
 	}
-	hs.lanes.rest(h, false)
+	hs.hosts.rest(h, false)
 }
 
 // moveDue moves up to n hosts whose delay has passed to the line of a server or of their PLD, and drops idle
 // entries; more says that some are left.
 func (hs *heaps) moveDue(now int64, n int) (more bool) {
 	for ; ; n-- {
-		t := hs.hosts.top()
+		t := hs.delayed.top()
 		if t == nil || t.when > now {
 			break
 		}
@@ -56,10 +56,10 @@ func (hs *heaps) moveDue(now int64, n int) (more bool) {
 		if h.len() == 0 {
 			if keep := h.end + adaptedKept*int64(hs.opt.HostDelay); h.steps > 0 && keep > now {
 				h.when = keep
-				hs.hosts.push(&h.node)
+				hs.delayed.push(&h.node)
 				continue
 			}
-			hs.lanes.drop(h)
+			hs.hosts.drop(h)
 			signal(hs.room)
 			continue
 		}
@@ -84,16 +84,19 @@ func (hs *heaps) dropIdle(now int64) {
 	}
 }
 
+// earliest returns the time at which something is due first; Forever if nothing is scheduled.
+func (hs *heaps) earliest() int64 {
+	return min(hs.delayed.when(), hs.servers.due.when(), hs.servers.first.when(), hs.servers.idle.when(),
+		hs.plds.due.when(), hs.plds.idle.when(), hs.nets.due.when(), hs.nets.idle.when())
+}
+
 // wait returns the time until something is due; Forever if nothing is scheduled.
 func (hs *heaps) wait(now int64) time.Duration {
-	w := Forever
-	for _, h := range [...]*heap{&hs.hosts, &hs.servers.due, &hs.servers.first, &hs.servers.idle, &hs.plds.due, &hs.nets.due,
-		&hs.plds.idle, &hs.nets.idle} {
-		if n := h.top(); n != nil {
-			w = min(w, max(time.Duration(n.when-now), 0))
-		}
+	at := hs.earliest()
+	if at == int64(Forever) {
+		return Forever
 	}
-	return w
+	return max(time.Duration(at-now), 0)
 }
 
 // arrive moves a host whose delay has passed to its PLD's line or, if the PLD is ready, to a server's line.
@@ -302,12 +305,12 @@ func (hs *heaps) restHost(h *host, now, until int64) {
 
 // restoreHost is restHost by key. It ignores hosts that do not fit into the table.
 func (hs *heaps) restoreHost(key uint64, now, until int64) {
-	h := hs.lanes.hosts[key]
+	h := hs.hosts.table[key]
 	if h == nil {
-		if len(hs.lanes.hosts) >= hs.opt.MaxHosts {
+		if len(hs.hosts.table) >= hs.opt.MaxHosts {
 			return
 		}
-		h = hs.lanes.add(key, now)
+		h = hs.hosts.add(key, now)
 	}
 	hs.restHost(h, now, until)
 }

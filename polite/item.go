@@ -23,7 +23,7 @@ type Item struct {
 	First      bool          // goes before all but delays and limits; see the package comment, "First"
 	Waits      uint8         // number of earlier deferrals of this item
 	Due        time.Time     // when to offer the item again; set by a deferral or an eviction
-	Lane       uint8         // below MaxLanes: the lane of its host; see Terms
+	Connection uint8         // of its host, below MaxConnections; see Terms
 	Terms      *Terms        // of its host and its PLD, until SetTerms or a later item has others; nil: none
 
 	itemLink
@@ -37,10 +37,12 @@ type Item struct {
 // bytes returns the item's size in Bytes.
 func (it *Item) bytes() int64 { return int64(len(it.Rec)) + 24*int64(len(it.Addrs)) + ItemOverhead }
 
-// key returns the key of the item's lane.
-func (it *Item) key() uint64 { return laneKey(it.Host, it.Lane) }
+// key returns the key of the item's connection.
+func (it *Item) key() uint64 { return connectionKey(it.Host, it.Connection) }
 
-func laneKey(host uint64, lane uint8) uint64 { return host ^ uint64(lane)*0x9e3779b97f4a7c15 }
+func connectionKey(host uint64, connection uint8) uint64 {
+	return host ^ uint64(connection)*0x9e3779b97f4a7c15
+}
 
 // names reports whether v is one of the item's servers.
 func (it *Item) names(v *server) bool {
@@ -74,12 +76,13 @@ const (
 	PLDShare            // the PLD has
 	RobotsShare         // all servers of the robots item, or its PLD, have their share of robots items
 	NetworkShare        // the networks of all servers of the item have
-	LeaseShare          // other crawlers visit all its networks, and the items that wait for such networks have their share
+	LeaseShare          // other crawlers visit all its networks, and what waits for such networks has its share
 )
 
 // String returns the reason's name for logs and tables.
 func (r Reason) String() string {
-	return [...]string{"none", "host share", "server share", "pld share", "robots share", "network share", "lease share"}[r]
+	return [...]string{"none", "host share", "server share", "pld share", "robots share", "network share",
+		"lease share"}[r]
 }
 
 // Kind is the kind of a Verdict.

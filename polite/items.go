@@ -75,13 +75,13 @@ func (hs *heaps) enqueue(h *host, it *Item, now int64) {
 		}
 		return
 	}
-	hs.lanes.join(h)
+	hs.hosts.join(h)
 	it.pld.hosts++
 	if !h.busy {
 		hs.schedule(h)
 		hs.crowd(it.Host, now)
 	}
-	hs.lanes.setBare(h)
+	hs.hosts.setBare(h)
 }
 
 // dequeue removes the item from its host's line, and an empty host from the lists of hosts with items.
@@ -102,14 +102,14 @@ func (hs *heaps) dequeue(it *Item, now int64) {
 	if h.len() > 0 {
 		return
 	}
-	hs.lanes.quit(h)
+	hs.hosts.quit(h)
 	it.pld.hosts--
 	if h.waiting != nil || h.pausing != nil {
 		hs.leave(h, now)
 		hs.schedule(h)
 	}
 	h.urgent = false
-	hs.lanes.setBare(h)
+	hs.hosts.setBare(h)
 }
 
 // granted counts a grant at its server, PLD and network.

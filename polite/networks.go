@@ -17,7 +17,7 @@ type network struct {
 	flights int       // grants that have not ended
 	pending int       // grants whose request has not started
 	next    int64     // no grant before, so that grants spread over the window
-	starts  []int64   // of requests within the window; at most Scheduler.netBurst
+	starts  []int64   // of requests within the window; at most networks.burst
 	keeps   int       // flights that may leave their connection open
 	idle    []idleConn
 	stuck   bool // all servers in line have too many flights: one must end first

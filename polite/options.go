@@ -51,7 +51,8 @@ type Options struct {
 	// disk in few large lots. Default 0: none.
 	IdleAhead time.Duration
 	IdleItems int
-	// CrowdedItems is the number of items from which quick hosts keep only those of the next seconds in RAM. Default 0: none.
+	// CrowdedItems is the number of items from which quick hosts keep only those of the next seconds in RAM. Default 0:
+	// none.
 	CrowdedItems int
 	MaxDefer     time.Duration // upper bound of a deferral; default 59 days
 

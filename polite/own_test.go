@@ -33,30 +33,22 @@ func TestSetHostDelay(t *testing.T) {
 		admit(t, s, t0, item(1, 1, v4(1)))
 	}
 	at := visit(t, s, t0, polite.Result{})
-	gap := func(r polite.Result) time.Duration {
+	want := func(r polite.Result, gap time.Duration, what string) {
 		t.Helper()
-		last := at
-		at = visit(t, s, at.Add(ms(10)), r)
-		return at.Sub(last).Round(time.Second)
+		wantGaps(t, what, gaps(t, s, &at, 1, r), gap)
 	}
-	want := func(got, want time.Duration, what string) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: a gap of %v, want %v", what, got, want)
-		}
-	}
-	want(gap(polite.Result{}), 40*time.Second, "the default")
+	want(polite.Result{}, 40*time.Second, "the default")
 	s.SetHostDelay(1, 100*time.Second)
-	want(gap(polite.Result{}), 100*time.Second, "a longer delay, set while the host is in its delay")
+	want(polite.Result{}, 100*time.Second, "a longer delay, set while the host is in its delay")
 	s.SetHostDelay(1, 5*time.Second)
-	want(gap(polite.Result{}), 5*time.Second, "a shorter delay, set while the host is in its delay")
-	want(gap(polite.Result{}), 5*time.Second, "a shorter delay")
-	want(gap(polite.Result{CrawlDelay: 20 * time.Second}), 5*time.Second, "before the Crawl-delay is known")
-	want(gap(polite.Result{Backoff: time.Minute}), 20*time.Second, "with a Crawl-delay of 20 s")
-	want(gap(polite.Result{CrawlDelay: time.Nanosecond}), time.Minute, "after a failure")
+	want(polite.Result{}, 5*time.Second, "a shorter delay, set while the host is in its delay")
+	want(polite.Result{}, 5*time.Second, "a shorter delay")
+	want(polite.Result{CrawlDelay: 20 * time.Second}, 5*time.Second, "before the Crawl-delay is known")
+	want(polite.Result{Backoff: time.Minute}, 20*time.Second, "with a Crawl-delay of 20 s")
+	want(polite.Result{CrawlDelay: time.Nanosecond}, time.Minute, "after a failure")
 	s.SetHostDelay(1, -1)
-	gap(polite.Result{})
-	want(gap(polite.Result{}), 40*time.Second, "the default again")
+	gaps(t, s, &at, 1, polite.Result{})
+	want(polite.Result{}, 40*time.Second, "the default again")
 }
 
 // TestGaps: the smallest gaps count from the end of an exchange with a host, and from start to start at an
@@ -80,9 +72,8 @@ func TestGaps(t *testing.T) {
 		t.Errorf("after a second visit to a host: %v", g)
 	}
 	s.SetHostDelay(1, 100*time.Second)
-	at = visit(t, s, at.Add(ms(10)), polite.Result{})
+	visit(t, s, at.Add(ms(10)), polite.Result{})
 	if g := s.Gaps(); g.Host != 40*time.Second || g.Server != time.Second {
 		t.Errorf("a longer gap: %v", g)
 	}
-	_ = at
 }

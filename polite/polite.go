@@ -30,11 +30,11 @@ type Scheduler struct {
 	base  time.Time // internal times are nanoseconds since base
 	ready chan struct{}
 
-	mu      sync.Mutex // guards the fields below; not held during I/O or callbacks, except Each's
-	lanes   lanes
+	mu      sync.Mutex // guards all below; not held during I/O or callbacks, except Each's. See "Parts".
+	hosts   hosts
 	nets    networks
 	heaps   heaps
-	spreads map[spreadKey]*spread
+	spreads spreads
 	flights []*Grant
 	landed  []*Grant // ended exchanges whose items are still in RAM
 	items   int      // queued and in flight
@@ -51,13 +51,14 @@ func New(opt Options, now time.Time) *Scheduler {
 	}
 	opt.setDefaults()
 	s := &Scheduler{opt: settings{Options: opt}, base: now, ready: make(chan struct{}, 1),
-		spreads: map[spreadKey]*spread{}, gaps: Gaps{Forever, Forever}}
+		gaps: Gaps{Forever, Forever}}
 	if !opt.Visited.IsZero() {
 		s.opt.visited, s.opt.hasVisited = s.at(opt.Visited), true
 	}
-	s.lanes.init(&s.opt)
+	s.spreads = spreads{&s.opt, map[spreadKey]*spread{}}
+	s.hosts.init(&s.opt)
 	s.nets.init(&s.opt)
-	s.heaps.init(&s.opt, &s.lanes, &s.nets)
+	s.heaps.init(&s.opt, &s.hosts, &s.nets)
 	return s
 }
 
@@ -81,7 +82,7 @@ func signal(c chan struct{}) {
 
 // tell signals Ready if the caller of Next was told to wait too long.
 func (s *Scheduler) tell(at int64) {
-	if wait := s.heaps.wait(at); wait != Forever && at+int64(wait) < s.told {
+	if at < s.told && s.heaps.earliest() < s.told {
 		signal(s.ready)
 	}
 }
@@ -109,15 +110,16 @@ func (s *Scheduler) TableBytes() int64 {
 }
 
 func (s *Scheduler) tableBytes() int64 {
-	return int64(len(s.lanes.hosts))*hostBytes + int64(len(s.heaps.servers.table))*serverBytes + int64(len(s.heaps.plds.table))*pldBytes +
-		int64(len(s.nets.table))*networkBytes + int64(len(s.spreads))*spreadBytes
+	return int64(len(s.hosts.table))*hostBytes + int64(len(s.heaps.servers.table))*serverBytes +
+		int64(len(s.heaps.plds.table))*pldBytes + int64(len(s.nets.table))*networkBytes +
+		int64(len(s.spreads.lines))*spreadBytes
 }
 
 // Tables returns the numbers of entries of the host and server tables.
 func (s *Scheduler) Tables() (hosts, servers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.lanes.hosts), len(s.heaps.servers.table)
+	return len(s.hosts.table), len(s.heaps.servers.table)
 }
 
 // Each calls f for every item, queued or in flight, under the lock. f must be short, do no I/O and not call
@@ -130,7 +132,7 @@ func (s *Scheduler) Each(f func(*Item)) {
 			f(g.Item)
 		}
 	}
-	for _, h := range s.lanes.queued {
+	for _, h := range s.hosts.queued {
 		for _, l := range []*itemLine{&h.robots, &h.pages} {
 			for it := l.Front(); it != nil; it = l.Next(it) {
 				f(it)

@@ -210,18 +210,22 @@ func TestVisited(t *testing.T) {
 	}
 }
 
-func TestCrawlDelayAfterRobots(t *testing.T) {
+// TestCrawlDelayHoldsForRobotsRequests: the first page waits for its Crawl-delay after robots.txt. A robots request
+// redirected from another host keeps that Crawl-delay, known only to pages, from those before and after it.
+func TestCrawlDelayHoldsForRobotsRequests(t *testing.T) {
 	s := polite.New(polite.Options{HostDelay: time.Second, HostDelayMin: time.Second}, t0)
-	r := item(1, 1, v4(1))
-	r.Robots = true
-	admit(t, s, t0, r)
-	g, _ := s.Next(t0)
-	s.Done(t0, g, polite.Result{})
-	p := item(1, 1, v4(1))
-	p.CrawlDelay = 10 * time.Second
-	admit(t, s, t0, p)
-	if _, w := s.Next(t0); w != 10*time.Second {
-		t.Errorf("wait: got %v, want the page's crawl delay", w)
+	at := t0
+	for i, robots := range []bool{true, false, true, false, true, true} {
+		it := item(1, 1, v4(1))
+		if it.Robots = robots; !robots {
+			it.CrawlDelay = 10 * time.Second
+		}
+		admit(t, s, at, it)
+		got := visit(t, s, at, polite.Result{})
+		if want := at.Add(10 * time.Second); i > 0 && !got.Equal(want) {
+			t.Errorf("request %d was granted %v after the last, want 10s", i, got.Sub(at))
+		}
+		at = got.Add(ms(10))
 	}
 }
 

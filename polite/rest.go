@@ -26,13 +26,13 @@ func (s *Scheduler) Delays(now time.Time) []Delay {
 		return due, due > at && (!h.visited || due > h.end+int64(h.plain))
 	}
 	count := 0
-	for _, n := range s.heaps.hosts.nodes {
+	for _, n := range s.heaps.delayed.nodes {
 		if _, is := longer(n.host); is {
 			count++
 		}
 	}
 	out := make([]Delay, 0, count)
-	for _, n := range s.heaps.hosts.nodes {
+	for _, n := range s.heaps.delayed.nodes {
 		if due, is := longer(n.host); is {
 			out = append(out, Delay{Host: n.host.key, Until: wall.Add(time.Duration(due - at))})
 		}

@@ -39,21 +39,6 @@ func done(t *testing.T, s *polite.Scheduler, now time.Time, r polite.Result) {
 	s.Done(now, g, r)
 }
 
-// firstGrant returns the time from now to the next grant.
-func firstGrant(t *testing.T, s *polite.Scheduler, now time.Time) time.Duration {
-	t.Helper()
-	for at := now; ; {
-		g, w := s.Next(at)
-		if g != nil {
-			return at.Sub(now)
-		}
-		if w == polite.Forever {
-			t.Fatal("nothing is scheduled")
-		}
-		at = at.Add(w)
-	}
-}
-
 func TestDelaysRestored(t *testing.T) {
 	slow := item(3, 3, v4(3))
 	slow.CrawlDelay = 100 * time.Second
@@ -86,7 +71,7 @@ func TestDelaysRestored(t *testing.T) {
 		again := *c.item
 		again.CrawlDelay = 0
 		admit(t, s, now, &again)
-		if got := firstGrant(t, s, now); got != c.want {
+		if got := visit(t, s, now, polite.Result{}).Sub(now); got != c.want {
 			t.Errorf("%s: granted after %v, want %v", c.name, got, c.want)
 		}
 	}

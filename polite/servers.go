@@ -38,7 +38,7 @@ func (k serverKey) network() serverKey {
 func Network(a netip.Addr) netip.Addr { return serverOf(a).network().addr() }
 
 // server is an IP address with items or a delay that has not passed. node.when is the earliest time of its
-// next visit. It is in the server heap (or firstHeap) if hosts wait and it is not held, or in its network's line if it
+// next visit. It is in the heap due (or first) if hosts wait and it is not held, or in its network's line if it
 // became ready before the network; in the idle heap if it has no items; and otherwise in no heap.
 type server struct {
 	node
@@ -167,7 +167,8 @@ func (vs *servers) rest(v *server, now, until int64) {
 	vs.place(v, now)
 }
 
-// restore applies a back-off of an earlier run or of another crawler. It ignores servers that do not fit into the table.
+// restore applies a back-off of an earlier run or of another crawler. It ignores servers that do not fit into the
+// table.
 func (vs *servers) restore(k serverKey, now, until int64) {
 	v := vs.table[k]
 	if v == nil {

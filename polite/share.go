@@ -2,40 +2,11 @@ package polite
 
 import "time"
 
-// A spread gives each deferred item of an owner its own time, one spacing apart. It has a cursor for each
-// number of past deferrals. Items that return as a batch must not queue at the far end, and the slot that
-// kept their batch was as long as the time to the next one.
-type spread struct {
-	cursor [8]backlog
-}
-
-// backlog is a virtual queue: n items have a slot, and one is served each spacing. It stores a number rather
-// than a time, so that one slow response does not make a host appear slow for as long as the queue would
-// then have taken.
-type backlog struct {
-	n       float64
-	at      int64 // time of n
-	spacing int64
-}
-
-// waiting returns n at a later time.
-func (l *backlog) waiting(now, spacing int64) float64 {
-	if l.spacing == 0 {
-		return 0
-	}
-	return max(0, l.n-float64(now-l.at)/float64(spacing))
-}
-
-type spreadKey struct {
-	kind Reason
-	key  serverKey // of a server; for a host or a PLD lo is its key
-}
-
 // robotsAhead is the time for which robots items of one server are kept in RAM, if that exceeds their share.
 const robotsAhead = 4 * time.Second
 
-// From Options.CrowdedItems on, an owner keeps what can be sent within crowdedAhead, or crowdedShare items: RAM is to have
-// room for other hosts. What waits on disk may return two seconds late.
+// From Options.CrowdedItems on, an owner keeps what can be sent within crowdedAhead, or crowdedShare items: RAM is to
+// have room for other hosts. What waits on disk may return two seconds late.
 const (
 	crowdedAhead = 4 * time.Second
 	crowdedShare = 64
@@ -62,11 +33,11 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 	if it.First {
 		return 0, None
 	}
-	h := s.lanes.hosts[it.key()]
-	spacing := s.lanes.spacing(h, it)
+	h := s.hosts.table[it.key()]
+	spacing := s.hosts.spacing(h, it)
 	if h != nil && !it.Robots && h.pages.Len() >= s.limit(s.opt.MaxPerHost, spacing) {
-		n := float64(h.pages.Len()) + s.nextSlot(spreadKey{HostShare, serverKey{lo: h.key}}, now, spacing, it)
-		return s.later(max(now, s.opt.dueAt(h)), s.lanes.ramp(h, it, n, spacing), now), HostShare
+		n := float64(h.pages.Len()) + s.spreads.nextSlot(spreadKey{HostShare, serverKey{lo: h.key}}, now, spacing, it)
+		return s.spreads.later(max(now, s.opt.dueAt(h)), s.hosts.ramp(h, it, n, spacing), now), HostShare
 	}
 	if p := s.heaps.plds.table[it.PLD]; p != nil {
 		apart := max(spacing/int64(max(p.hosts, 1)), int64(leastSpacing), s.opt.pldDelay(p))
@@ -82,7 +53,7 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 			key.key.hi = 1 // a separate line
 		}
 		if n >= limit {
-			return s.deferTo(key, now, now+int64(n)*apart, apart, it), why
+			return s.spreads.deferTo(key, now, now+int64(n)*apart, apart, it), why
 		}
 	}
 	return s.overServers(now, it)
@@ -137,7 +108,8 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		}
 	}
 	if lease != nil {
-		return s.deferTo(spreadKey{LeaseShare, lease.key}, now, now+int64(leaseWait)/2, max(s.nets.apart, int64(time.Millisecond)), it), LeaseShare
+		from, apart := now+int64(leaseWait)/2, max(s.nets.apart, int64(time.Millisecond))
+		return s.spreads.deferTo(spreadKey{LeaseShare, lease.key}, now, from, apart, it), LeaseShare
 	}
 	if net != nil {
 		key, apart, ahead := net.key, max(s.nets.apart, int64(leastSpacing)), net.items
@@ -146,7 +118,7 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 			ahead = net.robots
 		}
 		from := max(now, net.next) + int64(ahead)*apart
-		return s.deferTo(spreadKey{NetworkShare, key}, now, from, apart, it), NetworkShare
+		return s.spreads.deferTo(spreadKey{NetworkShare, key}, now, from, apart, it), NetworkShare
 	}
 	why = ServerShare
 	apart := max(s.opt.serverDelay(first), int64(leastSpacing))
@@ -155,7 +127,7 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		why, ahead = RobotsShare, max(first.line.Len(), first.robots)
 	}
 	from := max(now, first.when) + int64(ahead)*apart
-	return s.deferTo(spreadKey{why, first.key}, now, from, apart, it), why
+	return s.spreads.deferTo(spreadKey{why, first.key}, now, from, apart, it), why
 }
 
 // overServer reports whether a server has reached its share of items, or of robots items.
@@ -177,66 +149,25 @@ func (s *Scheduler) overNetwork(n *network, robots bool) bool {
 	return n.items >= s.gateLimit(s.opt.MaxPerServer, s.nets.apart)
 }
 
-// deferTo returns the time of the next slot of the owner's spread, starting at from.
-func (s *Scheduler) deferTo(k spreadKey, now, from, spacing int64, it *Item) int64 {
-	return s.later(from, s.nextSlot(k, now, spacing, it)*float64(spacing), now)
-}
-
-// later returns the time after from, at most MaxDefer from now.
-func (s *Scheduler) later(from int64, after float64, now int64) int64 {
-	return int64(min(float64(from)+after, float64(now+int64(s.opt.MaxDefer))))
-}
-
-// nextSlot takes the next slot of the owner's spread and returns its number.
-func (s *Scheduler) nextSlot(k spreadKey, now, spacing int64, it *Item) float64 {
-	sp := s.spreads[k]
-	if sp == nil {
-		s.sweepSpreads(now)
-		sp = &spread{}
-		s.spreads[k] = sp
-	}
-	c := &sp.cursor[min(int(it.Waits), len(sp.cursor)-1)]
-	n := c.waiting(now, spacing) + 1
-	*c = backlog{n, now, spacing}
-	return n
-}
-
-// sweepSpreads examines three random lines. It drops those that are over, and any if there are too many.
-func (s *Scheduler) sweepSpreads(now int64) {
-	looked := 0
-	for k, sp := range s.spreads {
-		over := true
-		for _, c := range sp.cursor {
-			over = over && c.waiting(now, c.spacing) == 0
-		}
-		if over || len(s.spreads) >= s.opt.MaxHosts {
-			delete(s.spreads, k)
-		}
-		if looked++; looked == 3 {
-			return
-		}
-	}
-}
-
-// Glutted reports whether a host has its share of items in RAM and, with those that it was deferred for, more than it can
-// be sent within ahead. Another item of it would wait at least that long.
+// Glutted reports whether a host has its share of items in RAM and, with those that it was deferred for, more than it
+// can be sent within ahead. Another item of it would wait at least that long.
 func (s *Scheduler) Glutted(now time.Time, key uint64, ahead time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.lanes.hosts[key]
+	h := s.hosts.table[key]
 	if h == nil || h.pages.Len() == 0 {
 		return false
 	}
 	it := h.pages.Back()
-	spacing := s.lanes.spacing(h, it)
+	spacing := s.hosts.spacing(h, it)
 	if h.pages.Len() < s.limit(s.opt.MaxPerHost, spacing) {
 		return false
 	}
 	n := float64(h.pages.Len())
-	if sp := s.spreads[spreadKey{HostShare, serverKey{lo: h.key}}]; sp != nil {
+	if sp := s.spreads.lines[spreadKey{HostShare, serverKey{lo: h.key}}]; sp != nil {
 		for i := range sp.cursor {
 			n += sp.cursor[i].waiting(s.at(now), sp.cursor[i].spacing)
 		}
 	}
-	return s.lanes.ramp(h, it, n, spacing) > float64(ahead)
+	return s.hosts.ramp(h, it, n, spacing) > float64(ahead)
 }

@@ -5,27 +5,27 @@ import "time"
 // Terms are delays that replace those of Options for the hosts of a site. They are immutable. A nil *Terms
 // replaces nothing.
 //
-// A host with several connections has as many lanes, numbered from 0. A lane is a host of its own: it has one
-// connection, its own delay and its own share of RAM. A back-off, and the limits of servers, PLDs and networks,
-// hold for all lanes together. The caller decides which item goes to which lane; robots items go to lane 0.
+// A host may have several connections, numbered from 0. Each is scheduled as a host of its own, with its own delay and
+// its own share of RAM. A back-off, and the limits of servers, PLDs and networks, hold for all of them together. The
+// caller decides which item goes to which connection; robots items go to connection 0.
 type Terms struct {
 	HostDelay time.Duration // replaces τh·B0/Bx of a host; negative: does not
 	HostLeast time.Duration // lower bound of the delay of a host
 	PLDDelay  time.Duration // replaces the delay of a PLD; negative: does not
-	// Lanes is the number of a host's lanes; 0 is 1. HostLeast and a delay of SetHostDelay are those of all of them
-	// together.
-	Lanes int
+	// Connections to a host, at most MaxConnections; 0 is 1. HostLeast and a delay of SetHostDelay are those of all of
+	// them together.
+	Connections int
 	// Own says that the site is the operator's: the Crawl-delay and ResponseFactor do not apply. Back-offs do.
 	Own bool
 }
 
-// MaxLanes is the largest number of lanes of a host.
-const MaxLanes = 16
+// MaxConnections is the largest number of connections to a host.
+const MaxConnections = 16
 
-// together returns the delay of each lane so that all together have the delay d.
+// together returns the delay of each connection so that all together have the delay d.
 func (t *Terms) together(d time.Duration) time.Duration {
-	if t != nil && t.Lanes > 1 {
-		return d * time.Duration(t.Lanes)
+	if t != nil && t.Connections > 1 {
+		return d * time.Duration(t.Connections)
 	}
 	return d
 }
@@ -38,12 +38,12 @@ func (t *Terms) pldDelay() time.Duration {
 	return max(t.PLDDelay, -1)
 }
 
-// connections returns the number of lanes.
+// connections returns the number of connections.
 func (t *Terms) connections() int {
 	if t == nil {
 		return 1
 	}
-	return max(t.Lanes, 1)
+	return max(t.Connections, 1)
 }
 
 // same reports whether both say the same.
@@ -57,14 +57,14 @@ func (t *Terms) own() bool { return t != nil && t.Own }
 func (t *Terms) fixed() bool { return t != nil && t.HostDelay >= 0 }
 
 // SetTerms replaces the terms of hosts and PLDs in RAM, by their keys. A host that is in its delay gets the new
-// one at once, but not before the end of a back-off; a PLD gets it with its next visit. If a host has fewer lanes than
-// before, a flight begins only while fewer than so many of all its lanes are in flight; the caller evicts the items of
-// the lanes that are gone. SetTerms returns the number of hosts and PLDs whose terms have changed.
+// one at once, but not before the end of a back-off; a PLD gets it with its next visit. If a host has fewer connections
+// than before, a flight begins only while fewer than so many of all its connections are in flight; the caller evicts the
+// items of the connections that are gone. SetTerms returns the number of hosts and PLDs whose terms have changed.
 func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (changed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	for key := range s.lanes.crowded { // forget hosts that were not visited again and whose lanes have left the table
+	for key := range s.hosts.crowded { // forget those not visited again whose connections have left the table
 		s.heaps.crowd(key, at)
 	}
 	for key, t := range plds {
@@ -77,7 +77,7 @@ func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (chan
 	}
 	for key, t := range hosts {
 		other := false
-		s.lanes.each(key, func(h *host) {
+		s.hosts.each(key, func(h *host) {
 			other = other || !h.terms.same(t)
 			s.heaps.setTerms(h, key, t)
 		})
@@ -90,43 +90,43 @@ func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (chan
 	return changed
 }
 
-// fewer notes that a host has n lanes now. If the table has more, crowd keeps their flights to n.
+// fewer notes that a host has n connections now. If the table has more, crowd keeps their flights to n.
 func (hs *heaps) fewer(key uint64, n int, at int64) {
-	if !hs.lanes.several {
+	if !hs.hosts.several {
 		return
 	}
-	delete(hs.lanes.crowded, key)
-	if hs.lanes.beyond(key, n) {
-		hs.lanes.crowded[key] = n
+	delete(hs.hosts.crowded, key)
+	if hs.hosts.beyond(key, n) {
+		hs.hosts.crowded[key] = n
 	} else {
-		n = MaxLanes
+		n = MaxConnections
 	}
-	hs.stopLanes(key, n, at)
+	hs.stop(key, n, at)
 }
 
-// crowd stops or releases the lanes of a host that had more of them than now. Call it after each begin and end of a
-// flight, and when a lane gets its first item.
+// crowd stops or releases the connections of a host that had more of them than now. Call it after each begin and end of
+// a flight, and when a connection gets its first item.
 func (hs *heaps) crowd(key uint64, at int64) {
-	n, ok := hs.lanes.crowded[key]
+	n, ok := hs.hosts.crowded[key]
 	if !ok {
 		return
 	}
-	if !hs.lanes.beyond(key, n) {
-		delete(hs.lanes.crowded, key)
-		n = MaxLanes
+	if !hs.hosts.beyond(key, n) {
+		delete(hs.hosts.crowded, key)
+		n = MaxConnections
 	}
-	hs.stopLanes(key, n, at)
+	hs.stop(key, n, at)
 }
 
-// stopLanes stops the lanes of a host that are not in flight if n or more are, else it releases them.
-func (hs *heaps) stopLanes(key uint64, n int, at int64) {
+// stop stops the connections of a host that are not in flight if n or more are, else it releases them.
+func (hs *heaps) stop(key uint64, n int, at int64) {
 	busy := 0
-	hs.lanes.each(key, func(h *host) {
+	hs.hosts.each(key, func(h *host) {
 		if h.busy {
 			busy++
 		}
 	})
-	hs.lanes.each(key, func(h *host) {
+	hs.hosts.each(key, func(h *host) {
 		switch {
 		case h.busy:
 		case busy >= n && !h.stopped:
@@ -141,17 +141,18 @@ func (hs *heaps) stopLanes(key uint64, n int, at int64) {
 	})
 }
 
-// setTerms replaces the terms of one lane of a host.
+// setTerms replaces the terms of one connection of a host.
 func (hs *heaps) setTerms(h *host, key uint64, t *Terms) {
-	if hs.lanes.setTerms(h, key, t) {
+	if hs.hosts.setTerms(h, key, t) {
 		hs.schedule(h)
 	}
 }
 
-// setTerms replaces the terms of one lane of a host. It reports whether the host is in its delay, which may have changed.
-func (ls *lanes) setTerms(h *host, key uint64, t *Terms) bool {
+// setTerms replaces the terms of one connection of a host. It reports whether the host is in its delay, which may have
+// changed.
+func (ht *hosts) setTerms(h *host, key uint64, t *Terms) bool {
 	if h.terms = t; t.fixed() {
-		ls.setSteps(h, 0)
+		ht.setSteps(h, 0)
 	}
 	if !h.visited || h.in == nil {
 		return false
@@ -161,10 +162,10 @@ func (ls *lanes) setTerms(h *host, key uint64, t *Terms) bool {
 		budget, crawlDelay = it.Budget, max(crawlDelay, it.CrawlDelay)
 	}
 	if h.cause == BindsBackoff {
-		h.plain = ls.plainDelay(key, h, budget, t)
+		h.plain = ht.plainDelay(key, h, budget, t)
 		h.base = max(h.base, h.plain)
 	} else {
-		ls.setDelay(h, key, budget, crawlDelay, Result{Elapsed: h.elapsed})
+		ht.setDelay(h, key, budget, crawlDelay, Result{Elapsed: h.elapsed})
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package polite_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,11 +21,8 @@ func gaps(t *testing.T, s *polite.Scheduler, at *time.Time, n int, r polite.Resu
 
 func wantGaps(t *testing.T, what string, got []time.Duration, want ...time.Duration) {
 	t.Helper()
-	for i := range want {
-		if i >= len(got) || got[i] != want[i] {
-			t.Errorf("%s: gaps of %v, want %v", what, got, want)
-			return
-		}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: gaps of %v, want %v", what, got, want)
 	}
 }
 
@@ -106,14 +104,14 @@ func TestSetTerms(t *testing.T) {
 	wantGaps(t, "with SetHostDelay", gaps(t, s, &at, 2, polite.Result{}), 25*time.Second, 25*time.Second)
 }
 
-// lanes returns a scheduler without delays of servers, and terms and items of an operator's host with n lanes.
-func lanes(n int) (s *polite.Scheduler, its func(lane int) *polite.Item) {
+// connections returns a scheduler without delays of servers, and terms and items of an operator's host with n connections.
+func connections(n int) (s *polite.Scheduler, its func(connection int) *polite.Item) {
 	opt := paper()
 	opt.ServerDelay, opt.PLDDelay = time.Millisecond, 0
-	own := &polite.Terms{HostDelay: time.Second, PLDDelay: 0, Own: true, Lanes: n}
-	return polite.New(opt, t0), func(lane int) *polite.Item {
+	own := &polite.Terms{HostDelay: time.Second, PLDDelay: 0, Own: true, Connections: n}
+	return polite.New(opt, t0), func(connection int) *polite.Item {
 		it := item(1, 1, v4(1))
-		it.Lane, it.Terms = uint8(lane), own
+		it.Connection, it.Terms = uint8(connection), own
 		return it
 	}
 }
@@ -129,31 +127,31 @@ func grant(t *testing.T, s *polite.Scheduler, at time.Time) *polite.Grant {
 	return g
 }
 
-// TestLanesOfLater: a back-off must hold for a lane whose first item comes later, and for all lanes after a restart.
-func TestLanesOfLater(t *testing.T) {
-	s, its := lanes(4)
+// TestConnectionsOfLater: a back-off must hold for a connection whose first item comes later, and for all connections after a restart.
+func TestConnectionsOfLater(t *testing.T) {
+	s, its := connections(4)
 	admit(t, s, t0, its(0))
 	s.Done(t0, grant(t, s, t0), polite.Result{Backoff: time.Hour})
 	admit(t, s, t0.Add(ms(100)), its(2))
 	if g, _ := s.Next(t0.Add(59 * time.Minute)); g != nil {
-		t.Error("a lane whose item came during the back-off is visited in it")
+		t.Error("a connection whose item came during the back-off is visited in it")
 	}
-	again, _ := lanes(4)
+	again, _ := connections(4)
 	again.Restore(t0, s.Delays(t0))
-	for lane := range 4 {
-		admit(t, again, t0, its(lane))
-		admit(t, again, t0, its(lane))
+	for connection := range 4 {
+		admit(t, again, t0, its(connection))
+		admit(t, again, t0, its(connection))
 	}
 	at := t0.Add(2 * time.Hour)
 	again.Done(at, grant(t, again, at), polite.Result{Backoff: time.Hour})
 	if g, _ := again.Next(at.Add(59 * time.Minute)); g != nil {
-		t.Errorf("after a restart, lane %d is visited during a back-off", g.Item.Lane)
+		t.Errorf("after a restart, connection %d is visited during a back-off", g.Item.Connection)
 	}
 }
 
-// TestEvictHostOfLanes: the pages of all lanes leave RAM.
-func TestEvictHostOfLanes(t *testing.T) {
-	s, its := lanes(4)
+// TestEvictHostOfConnections: the pages of all connections leave RAM.
+func TestEvictHostOfConnections(t *testing.T) {
+	s, its := connections(4)
 	for i := range 8 {
 		admit(t, s, t0, its(i%4))
 	}
@@ -192,25 +190,25 @@ func TestNewTerms(t *testing.T) {
 	s.Done(t0.Add(time.Minute), grant(t, s, t0.Add(time.Minute)), polite.Result{})
 }
 
-// TestLanesBackOff: a back-off after one lane's request must hold for all lanes, also for one that is in flight.
-func TestLanesBackOff(t *testing.T) {
+// TestConnectionsBackOff: a back-off after one connection's request must hold for all connections, also for one that is in flight.
+func TestConnectionsBackOff(t *testing.T) {
 	s := polite.New(paper(), t0)
-	own := &polite.Terms{HostDelay: time.Second, PLDDelay: -1, Own: true, Lanes: 3}
+	own := &polite.Terms{HostDelay: time.Second, PLDDelay: -1, Own: true, Connections: 3}
 	for i := range 30 {
 		it := item(1, 1, v4(1))
-		it.Lane, it.Terms = uint8(i%3), own
+		it.Connection, it.Terms = uint8(i%3), own
 		admit(t, s, t0, it)
 	}
 	var grants []*polite.Grant
 	at := t0
-	for range 2 { // the third lane waits for the server
+	for range 2 { // the third connection waits for the server
 		g, wait := s.Next(at)
 		for g == nil && wait != polite.Forever {
 			at = at.Add(wait)
 			g, wait = s.Next(at)
 		}
 		if g == nil {
-			t.Fatal("no second lane")
+			t.Fatal("no second connection")
 		}
 		s.Started(at, g)
 		grants = append(grants, g)
@@ -218,19 +216,19 @@ func TestLanesBackOff(t *testing.T) {
 	s.Done(at, grants[0], polite.Result{Backoff: time.Hour})
 	s.Done(at.Add(ms(10)), grants[1], polite.Result{})
 	if got := visit(t, s, at.Add(ms(20)), polite.Result{}).Sub(at); got < time.Hour {
-		t.Errorf("another lane is visited %v after a back-off of 1h began", got)
+		t.Errorf("another connection is visited %v after a back-off of 1h began", got)
 	}
 }
 
-// TestLanes: lanes of a host have a connection and a delay each; SetHostDelay and SetTerms concern them all, and
+// TestConnections: connections of a host have a connection and a delay each; SetHostDelay and SetTerms concern them all, and
 // the server's delay holds for them together.
-func TestLanes(t *testing.T) {
+func TestConnections(t *testing.T) {
 	opt := paper()
 	s := polite.New(opt, t0)
-	own := &polite.Terms{HostDelay: 10 * time.Second, PLDDelay: -1, Own: true, Lanes: 3}
+	own := &polite.Terms{HostDelay: 10 * time.Second, PLDDelay: -1, Own: true, Connections: 3}
 	for i := range 30 {
 		it := item(1, 1, v4(1))
-		it.Lane, it.Terms = uint8(i%3), own
+		it.Connection, it.Terms = uint8(i%3), own
 		admit(t, s, t0, it)
 	}
 	var grants []*polite.Grant
@@ -242,22 +240,22 @@ func TestLanes(t *testing.T) {
 			g, wait = s.Next(at)
 		}
 		if g == nil {
-			t.Fatalf("only %d lanes are granted at once", len(grants))
+			t.Fatalf("only %d connections are granted at once", len(grants))
 		}
 		s.Started(at, g)
 		grants = append(grants, g)
 	}
 	if got := at.Sub(t0); got != 2*time.Second {
-		t.Errorf("three lanes started within %v, want the server's delay between them", got)
+		t.Errorf("three connections started within %v, want the server's delay between them", got)
 	}
 	if g, _ := s.Next(at.Add(time.Hour)); g != nil {
-		t.Errorf("a fourth connection, of lane %d", g.Item.Lane)
+		t.Errorf("a fourth connection, of connection %d", g.Item.Connection)
 	}
 	for _, g := range grants {
 		s.Done(at, g, polite.Result{})
 	}
 	at = visit(t, s, at.Add(ms(10)), polite.Result{})
-	wantGaps(t, "three lanes", gaps(t, s, &at, 3, polite.Result{}), time.Second, time.Second, 8*time.Second)
+	wantGaps(t, "three connections", gaps(t, s, &at, 3, polite.Result{}), time.Second, time.Second, 8*time.Second)
 	s.SetHostDelay(1, 100*time.Second)
 	next := visit(t, s, at.Add(ms(10)), polite.Result{})
 	if got := next.Sub(at); got < 290*time.Second {

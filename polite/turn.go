@@ -7,20 +7,20 @@ type Turn struct {
 	Wait  time.Duration // until that visit
 	Step  time.Duration // between two visits of the host, as far as is known
 	Why   Binding       // the constraint that Wait is due to; BindsNothing if there is none
-	InRAM bool          // the host has items, or its last delay has not passed; else Wait and Step are those of a new host
+	InRAM bool          // the host has items or is in its delay; else Wait and Step are those of a new host
 }
 
 // Turn estimates when a First item of a host, admitted now, would be granted: behind the host's robots items and First
 // items, after its delay, and when one of its servers and its PLD may be visited. What others do meanwhile at the same
-// server, PLD or network is not known and may delay it. lane and terms are those of the item.
-func (s *Scheduler) Turn(now time.Time, key, pld uint64, lane uint8, terms *Terms) Turn {
+// server, PLD or network is not known and may delay it. connection and terms are those of the item.
+func (s *Scheduler) Turn(now time.Time, key, pld uint64, connection uint8, terms *Terms) Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	h := s.lanes.hosts[laneKey(key, lane)]
-	item := &Item{Host: key, PLD: pld, Lane: lane, Terms: terms}
+	h := s.hosts.table[connectionKey(key, connection)]
+	item := &Item{Host: key, PLD: pld, Connection: connection, Terms: terms}
 	if h == nil {
-		t := Turn{Step: s.lanes.plainDelay(key, nil, 0, terms)}
+		t := Turn{Step: s.hosts.plainDelay(key, nil, 0, terms)}
 		if s.opt.hasVisited {
 			t.later(BindsHost, s.opt.visited+int64(t.Step)-at)
 		}
@@ -31,7 +31,7 @@ func (s *Scheduler) Turn(now time.Time, key, pld uint64, lane uint8, terms *Term
 	if front := h.front(); front != nil {
 		item = front
 	}
-	t.Step = time.Duration(s.lanes.spacing(h, item))
+	t.Step = time.Duration(s.hosts.spacing(h, item))
 	if h.busy {
 		t.later(BindsHost, int64(h.usual+t.Step))
 	} else if due := s.opt.dueAt(h); h.notBefore >= due {

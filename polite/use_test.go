@@ -1,7 +1,6 @@
 package polite_test
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 
@@ -11,14 +10,9 @@ import (
 // TestUse: Bare counts the hosts in their delay or in flight without queued items, wherever their items
 // went. Peak outlasts times in which hosts were idle for lack of items.
 func TestUse(t *testing.T) {
-	now := time.Unix(1e9, 0)
+	now := t0
 	s := polite.New(polite.Options{HostDelay: 40 * time.Second}, now)
-	admit := func(host uint64) {
-		t.Helper()
-		if v := s.Admit(now, &polite.Item{Host: host, PLD: host, Addrs: []netip.Addr{v4(int(host))}}); v.Kind != polite.Admitted {
-			t.Fatalf("%+v", v)
-		}
-	}
+	add := func(host int) { admit(t, s, now, item(host, host, v4(host))) }
 	use := func(when string, resting, peak, hosts, bare int) {
 		t.Helper()
 		u := s.Use()
@@ -43,27 +37,27 @@ func TestUse(t *testing.T) {
 			s.Done(now, g, polite.Result{})
 		}
 	}
-	for _, h := range []uint64{1, 2, 3, 3} {
-		admit(h)
+	for _, h := range []int{1, 2, 3, 3} {
+		add(h)
 	}
 	use("queued", 0, 0, 3, 0)
 	gs := visit(3)
 	use("visited", 3, 3, 1, 2)
 	done(gs)
 	use("at rest", 3, 3, 1, 2)
-	admit(2)
+	add(2)
 	use("another item", 3, 3, 2, 1)
 	if got := s.EvictLater(now, 0, 9); len(got) != 2 {
 		t.Fatalf("%d evicted", len(got))
 	}
 	use("evicted", 3, 3, 0, 3)
-	admit(1)
+	add(1)
 	now = now.Add(41 * time.Second)
 	gs = visit(1)
 	use("two are idle", 1, 3, 0, 1)
 	done(gs)
 	for range 8 {
-		admit(1)
+		add(1)
 		now = now.Add(41 * time.Second)
 		done(visit(1))
 	}

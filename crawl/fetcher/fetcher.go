@@ -121,7 +121,7 @@ func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Pa
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
-		BeforeWrite: func() { f.others.Heaps().Started(time.Now(), g) }, KeepAlive: f.keepAlive(g), Lane: g.Item.Lane,
+		BeforeWrite: func() { f.others.Heaps().Started(time.Now(), g) }, KeepAlive: f.keepAlive(g), Connection: g.Item.Connection,
 	}
 	req.IfNoneMatch, req.IfModifiedSince = known.Validators()
 	var jar *cookies.Jar

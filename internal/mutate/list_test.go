@@ -235,7 +235,7 @@ var mutants = []mutant{
 		{"Intake: mo.intake,", "Intake: nil,"}}},
 	// Leases of networks.
 	{name: "holder-without-delay", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
-		{"	n.next = max(n.next, at+max(int64(s.opt.ServerDelay), s.netWindow))\n", ""}}},
+		{"	n.next = max(n.next, now+max(int64(ns.opt.ServerDelay), ns.window))\n", ""}}},
 	{name: "rests-not-handed-over", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
 		{"	if n.restUntil > at {\n", "	if false {\n"}}},
 	{name: "handed-over-with-requests-to-begin", file: "cluster/lease/steps.go", pkg: "./cluster/lease",

@@ -26,10 +26,10 @@ type host struct {
 	key           uint64
 	robots, pages itemLine
 	lastFirst     *Item // the last First item of pages, all of which are at its front; nil: none
-	lineIndex     int   // index in lanes.queued + 1; 0: no queued items
+	lineIndex     int   // index in hosts.queued + 1; 0: no queued items
 	busy          bool
-	resting       bool          // counted in lanes.resting
-	bare          bool          // counted in lanes.bare
+	resting       bool          // counted in hosts.resting
+	bare          bool          // counted in hosts.bare
 	notBefore     int64         // no visit before, regardless of end and base
 	visited       bool          // end, base and plain are valid
 	end           int64         // end of the last exchange
@@ -46,7 +46,7 @@ type host struct {
 	kept          serverKey     // server of the connection that the last exchange left open, if hasKept
 	hasKept       bool
 
-	stopped bool    // a lane that must wait for the end of other lanes' flights; in no heap and no line (crowd)
+	stopped bool    // waits for the end of its host's other connections' flights; in no heap and no line (crowd)
 	urgent  bool    // was ready at a server before its PLD was: next time it goes to the front
 	waiting *server // the server in whose line it is
 	pausing *pld    // the PLD in whose line it is
@@ -64,14 +64,14 @@ func (h *host) front() *Item {
 // first reports whether the host's next item takes precedence over other hosts.
 func (h *host) first() bool { it := h.front(); return it != nil && it.First }
 
-// lanes are the hosts in RAM with their terms and delays. A host of several lanes has an entry for each. They know
-// neither lines nor heaps: their owner tells them when a host enters one.
-type lanes struct {
+// hosts are the hosts in RAM with their terms and delays. A host with several connections has an entry for each. They
+// know neither lines nor heaps: the caller schedules a host whose delay they have changed.
+type hosts struct {
 	opt     *settings
-	hosts   map[uint64]*host         // by Item.key
+	table   map[uint64]*host         // by Item.key
 	own     map[uint64]time.Duration // delays of SetHostDelay, by host
-	several bool                     // items of a lane other than 0 have been admitted
-	crowded map[uint64]int           // hosts that had more lanes: how many may be in flight at once (crowd)
+	several bool                     // a host has had several connections
+	crowded map[uint64]int           // by key: flights allowed for a host that had more connections (crowd)
 	queued  []*host                  // hosts with queued items
 	filled  int64                    // see Use.Filled
 	resting int                      // hosts in the usual delay after a visit
@@ -79,67 +79,68 @@ type lanes struct {
 	adapted Adapted
 }
 
-func (ls *lanes) init(opt *settings) {
-	*ls = lanes{opt: opt, hosts: map[uint64]*host{}, own: map[uint64]time.Duration{}, crowded: map[uint64]int{}}
+func (ht *hosts) init(opt *settings) {
+	*ht = hosts{opt: opt, table: map[uint64]*host{}, own: map[uint64]time.Duration{}, crowded: map[uint64]int{}}
 }
 
 // join adds a host to those with queued items.
-func (ls *lanes) join(h *host) {
-	ls.queued = append(ls.queued, h)
-	ls.filled++
-	h.lineIndex = len(ls.queued)
+func (ht *hosts) join(h *host) {
+	ht.queued = append(ht.queued, h)
+	ht.filled++
+	h.lineIndex = len(ht.queued)
 }
 
 // quit undoes join.
-func (ls *lanes) quit(h *host) {
-	end := len(ls.queued) - 1
-	last := ls.queued[end]
-	ls.queued[h.lineIndex-1], last.lineIndex = last, h.lineIndex
-	ls.queued[end] = nil
-	ls.queued = ls.queued[:end]
+func (ht *hosts) quit(h *host) {
+	end := len(ht.queued) - 1
+	last := ht.queued[end]
+	ht.queued[h.lineIndex-1], last.lineIndex = last, h.lineIndex
+	ht.queued[end] = nil
+	ht.queued = ht.queued[:end]
 	h.lineIndex = 0
 }
 
 // drop forgets a host without items.
-func (ls *lanes) drop(h *host) {
-	ls.setSteps(h, 0)
-	delete(ls.hosts, h.key)
+func (ht *hosts) drop(h *host) {
+	ht.setSteps(h, 0)
+	delete(ht.table, h.key)
 }
 
 // rest updates whether resting counts the host.
-func (ls *lanes) rest(h *host, resting bool) {
+func (ht *hosts) rest(h *host, resting bool) {
 	if resting && !h.resting {
-		ls.resting++
+		ht.resting++
 	} else if !resting && h.resting {
-		ls.resting--
+		ht.resting--
 	}
 	h.resting = resting
-	ls.setBare(h)
+	ht.setBare(h)
 }
 
-func (ls *lanes) add(key uint64, now int64) *host {
+// add adds a host to the table.
+func (ht *hosts) add(key uint64, now int64) *host {
 	h := &host{key: key, notBefore: now}
 	h.node.host = h
-	ls.hosts[key] = h
+	ht.table[key] = h
 	return h
 }
 
-// each calls f for each lane of a host in the table.
-func (ls *lanes) each(key uint64, f func(h *host)) {
-	if h := ls.hosts[key]; h != nil {
+// each calls f for each connection of a host in the table.
+func (ht *hosts) each(key uint64, f func(h *host)) {
+	if h := ht.table[key]; h != nil {
 		f(h)
 	}
-	for lane := uint8(1); ls.several && lane < MaxLanes; lane++ {
-		if h := ls.hosts[laneKey(key, lane)]; h != nil {
+	for connection := uint8(1); ht.several && connection < MaxConnections; connection++ {
+		if h := ht.table[connectionKey(key, connection)]; h != nil {
 			f(h)
 		}
 	}
 }
 
-// beyond reports whether the table has lanes of a host with numbers from n on.
-func (ls *lanes) beyond(key uint64, n int) bool {
-	for lane := n; lane < MaxLanes; lane++ {
-		if ls.hosts[laneKey(key, uint8(lane))] != nil {
+// beyond reports whether the table has connections of a host with numbers from n on.
+func (ht *hosts) beyond(key uint64, n int) bool {
+	for connection := n; connection < MaxConnections; connection++ {
+		if ht.table[connectionKey(key, uint8(connection))] != nil {
 			return true
 		}
 	}
@@ -147,12 +148,12 @@ func (ls *lanes) beyond(key uint64, n int) bool {
 }
 
 // setBare updates whether bare counts the host.
-func (ls *lanes) setBare(h *host) {
+func (ht *hosts) setBare(h *host) {
 	bare := h.len() == 0 && (h.resting || h.busy)
 	if bare && !h.bare {
-		ls.bare++
+		ht.bare++
 	} else if !bare && h.bare {
-		ls.bare--
+		ht.bare--
 	}
 	h.bare = bare
 }
