@@ -299,9 +299,7 @@ func sources(t *testing.T) (*token.FileSet, []source) {
 		list = append(list, source{rel, path.Dir(rel), strings.HasSuffix(rel, "_test.go"), text, syntax})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(list) < 10 {
 		t.Fatalf("found only %d Go files", len(list))
 	}
@@ -365,9 +363,7 @@ func TestImportTable(t *testing.T) {
 // TestLayersPage: the table in docs/ARCHITECTURE.md has each package with its height, in their order.
 func TestLayersPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Layers\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var got, want []string
@@ -523,9 +519,7 @@ func TestFormatted(t *testing.T) {
 // TestFormatPages: docs/FORMATS.md links to every page of docs/formats, and to no missing one.
 func TestFormatPages(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join(root, "docs/FORMATS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pages, err := filepath.Glob(filepath.Join(root, "docs/formats/*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages in docs/formats: %v", err)
