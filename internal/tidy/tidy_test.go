@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -268,12 +269,21 @@ type source struct {
 	syntax *ast.File
 }
 
-// sources parses every Go file of the module.
+// sources returns every Go file of the module, which the first test parses for all.
 func sources(t *testing.T) (*token.FileSet, []source) {
 	t.Helper()
-	fset := token.NewFileSet()
-	var list []source
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	list, err := parsed()
+	must(t, err)
+	if len(list) < 10 {
+		t.Fatalf("found only %d Go files", len(list))
+	}
+	return fset, list
+}
+
+var fset = token.NewFileSet()
+
+var parsed = sync.OnceValues(func() (list []source, err error) {
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -299,12 +309,8 @@ func sources(t *testing.T) (*token.FileSet, []source) {
 		list = append(list, source{rel, path.Dir(rel), strings.HasSuffix(rel, "_test.go"), text, syntax})
 		return nil
 	})
-	must(t, err)
-	if len(list) < 10 {
-		t.Fatalf("found only %d Go files", len(list))
-	}
-	return fset, list
-}
+	return list, err
+})
 
 // allowed reports whether from may import to.
 func allowed(from, to string, test bool) bool {
