@@ -72,14 +72,10 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	o := simweb.Defaults(1)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LogRequests, o.HTTPS = 10, 30, 4000, 20, 100_000, 0
 	web, err := simweb.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, err := fetch.New(fetch.Options{Dial: web.Dial,
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &rig{t: t, web: web, tail: new(Tail)}
 	opt := rigOptions(t, web, client)
 	adm := Options{Control: opt.Observe.Control, Addr: "127.0.0.1:0", Dirs: opt.Disk.Dirs, Version: "test",
@@ -89,9 +85,7 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	}
 	r.dir = opt.Disk.Dirs[0]
 	s, err := Listen(adm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.url, r.moved = s.URL(), s.Moved()
 	ctx, cancel := context.WithCancel(t.Context())
 	served, crawled := make(chan error, 1), make(chan error, 1)
@@ -254,7 +248,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s: the test has no example", op.ID)
 			continue
 		}
-		if op.Change {
+		if op.Changes() {
 			if code, body := r.ask(op.Method, ex[0], ex[1], nil); code != http.StatusUnauthorized {
 				t.Errorf("%s without token: %d %s", op.ID, code, body)
 			}
@@ -468,9 +462,7 @@ func TestOpenAddress(t *testing.T) {
 func TestEvents(t *testing.T) {
 	r := newRig(t, nil)
 	resp, err := http.Get(r.url + "/api/v1/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
@@ -499,9 +491,7 @@ func TestEvents(t *testing.T) {
 // resolve.
 func TestWellKnownNames(t *testing.T) {
 	doc, err := json.Marshal(OpenAPI("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seen := map[string]bool{}
 	for _, op := range operations {
 		if seen[op.ID] || op.Summary == "" || op.Result == nil {
@@ -517,9 +507,7 @@ func TestWellKnownNames(t *testing.T) {
 	var v struct {
 		Components struct{ Schemas map[string]any }
 	}
-	if err := json.Unmarshal(doc, &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(doc, &v))
 	for _, part := range strings.Split(string(doc), `"$ref":"#/components/schemas/`)[1:] {
 		name, _, _ := strings.Cut(part, `"`)
 		if v.Components.Schemas[name] == nil {

@@ -23,9 +23,7 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []cluster.Tran
 		weights[i] = 1
 	}
 	table, err := cluster.NewTable(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for node := range nodes {
 		e := net.Transport(node)
 		t.Cleanup(func() {
@@ -58,9 +56,7 @@ func TestClusterPage(t *testing.T) {
 	said := &cluster.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9,
 		DiskLimit: 10, Config: "x", Leases: &cluster.LeaseStatus{Held: 4, URLs: 7}}
 	data, err := said.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := others[0].Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(1), data); err != nil {
 		t.Fatal(err)
 	}

@@ -53,9 +53,7 @@ func TestCrossSite(t *testing.T) {
 	for path, set := range map[string]func(*http.Request){"/": nil, "/api/v1/status": nil, "/nothing": nil,
 		"/healthz": nil, "/api/v1/hosts": fetchHeaders("cross-site", "cors", "empty")} {
 		resp, err := http.DefaultClient.Do(request(r, path, set))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := resp.Body.Close(); err != nil {
 			t.Error(err)
 		}

@@ -20,3 +20,11 @@ func TestSlowDiskIsAProblem(t *testing.T) {
 		t.Errorf("without it: got %+v", h)
 	}
 }
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -46,9 +46,7 @@ func TestHostileRequests(t *testing.T) {
 	var slow []net.Conn
 	for i := range 200 { // connections that send a few bytes and wait
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if i%2 == 0 {
 			_, _ = c.Write([]byte("POST /api/v1/stop HTTP/1.1\r\nHost: 127"))
 		}

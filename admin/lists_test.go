@@ -64,9 +64,7 @@ func TestLastWord(t *testing.T) {
 		t.Errorf("started %v, crawl started %v", s.Started, s.CrawlStarted)
 	}
 	resp, err := http.Get(r.url + "/api/v1/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	r.await("the end", func() bool {
 		code, body := r.ask("GET", "/api/v1/status", "", nil)
@@ -95,9 +93,7 @@ func TestLastWord(t *testing.T) {
 // TestDashboardFlows: each counter that the dashboard shows on an edge exists.
 func TestDashboardFlows(t *testing.T) {
 	text, err := os.ReadFile("web/static/ring.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known := map[string]bool{}
 	for c := range state.NumCounters {
 		known[c.String()] = true

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -53,7 +54,7 @@ func (op *Operation) describe(schemas object) object {
 		"200": object{"description": "Done.",
 			"content": object{"application/json": object{"schema": schemaOf(reflect.TypeOf(op.Result), schemas)}}},
 		"default": object{"$ref": "#/components/responses/problem"}}}
-	if op.Change {
+	if op.Changes() {
 		out["security"] = []any{object{"token": []string{}}}
 	}
 	var params []any
@@ -66,7 +67,8 @@ func (op *Operation) describe(schemas object) object {
 			schema["enum"] = p.Enum
 		}
 		params = append(params,
-			object{"name": p.Name, "in": p.In, "description": p.Summary, "required": p.Required, "schema": schema})
+			object{"name": p.Name, "in": cmp.Or(p.In, "query"), "description": p.Summary, "required": p.Required,
+				"schema": schema})
 	}
 	if params != nil {
 		out["parameters"] = params

@@ -11,16 +11,18 @@ type Operation struct {
 	Method, Path string // as in http.ServeMux
 	ID           string // of the OpenAPI description
 	Summary      string
-	Change       bool // needs the token
 	Params       []Param
 	Body         any // a value of the type of the body; nil for none
 	Result       any // a value of the type of the result
 	handle       func(*Server, *http.Request) (any, error)
 }
 
+// Changes reports whether an operation changes the crawl, and so needs the token.
+func (o *Operation) Changes() bool { return o.Method != http.MethodGet }
+
 // Param is a parameter of an operation.
 type Param struct {
-	Name, In, Summary string // In is path or query
+	Name, In, Summary string // In is path; "" for query
 	Required          bool
 	Integer           bool
 	Enum              []string
@@ -29,7 +31,7 @@ type Param struct {
 var (
 	hostParam  = Param{Name: "host", In: "path", Summary: "Name of a host.", Required: true}
 	pldParam   = Param{Name: "pld", In: "path", Summary: "A PLD.", Required: true}
-	limitParam = Param{Name: "limit", In: "query", Summary: "Maximum number of entries; default 50.", Integer: true}
+	limitParam = Param{Name: "limit", Summary: "Maximum number of entries; default 50.", Integer: true}
 )
 
 // yesOrNo are the values of a parameter that is a switch; the first one is the default.
@@ -47,31 +49,31 @@ var operations = []Operation{
 	{Method: "GET", Path: "/api/v1/slots", ID: "slots", Summary: "Use of connection slots.", Result: Slots{},
 		handle: func(s *Server, _ *http.Request) (any, error) { return s.slots() }},
 	{Method: "GET", Path: "/api/v1/hosts", ID: "hosts", Summary: "Hosts with URLs in RAM, or in trouble.",
-		Result: Hosts{}, Params: []Param{{Name: "sort", In: "query", Summary: "inram (default) or trouble.",
-			Enum: hostOrders}, limitParam}, handle: (*Server).hosts},
+		Result: Hosts{}, Params: []Param{{Name: "sort", Summary: "inram (default) or trouble.", Enum: hostOrders},
+			limitParam}, handle: (*Server).hosts},
 	{Method: "GET", Path: "/api/v1/hosts/{host}", ID: "host", Summary: "What the crawl knows about a host.",
 		Result: Explanation{}, Params: []Param{hostParam},
 		handle: func(s *Server, r *http.Request) (any, error) { return s.explainHost(r, r.PathValue("host")) }},
 	{Method: "GET", Path: "/api/v1/plds", ID: "plds", Summary: "PLDs with the largest in-degrees, pages or bytes.",
-		Result: PLDs{}, Params: []Param{{Name: "sort", In: "query", Summary: "indegree (default), pages or bytes.",
-			Enum: pldOrders}, limitParam}, handle: (*Server).plds},
+		Result: PLDs{}, Params: []Param{{Name: "sort", Summary: "indegree (default), pages or bytes.", Enum: pldOrders},
+			limitParam}, handle: (*Server).plds},
 	{Method: "GET", Path: "/api/v1/plds/{pld}", ID: "pld", Summary: "What the crawl knows about a PLD.",
 		Result: Explanation{}, Params: []Param{pldParam},
 		handle: func(s *Server, r *http.Request) (any, error) { return s.explainHost(r, r.PathValue("pld")) }},
 	{Method: "GET", Path: "/api/v1/explain", ID: "explain", Summary: "Explain a URL, a host, a PLD or an address.",
-		Result: Explanation{}, Params: []Param{{Name: "url", In: "query", Summary: "What to explain.", Required: true}},
+		Result: Explanation{}, Params: []Param{{Name: "url", Summary: "What to explain.", Required: true}},
 		handle: (*Server).explain},
 	{Method: "GET", Path: "/api/v1/limits", ID: "limits", Summary: "Limits and changes in force.", Result: Limits{},
 		handle: func(s *Server, _ *http.Request) (any, error) { return s.limits() }},
 	{Method: "GET", Path: "/api/v1/history", ID: "history", Summary: "Metrics over time, restarts included.",
-		Result: History{}, Params: []Param{{Name: "metrics", In: "query",
+		Result: History{},
+		Params: []Param{{Name: "metrics",
 			Summary: "Names as at /metrics without the prefix drumbeat_, separated by commas.", Required: true},
-			{Name: "from", In: "query", Summary: "RFC 3339; default an hour before to."},
-			{Name: "to", In: "query", Summary: "RFC 3339; default now."},
-			{Name: "points", In: "query", Summary: "Maximum number of points; default 600.", Integer: true}},
-		handle: (*Server).history},
+			{Name: "from", Summary: "RFC 3339; default an hour before to."},
+			{Name: "to", Summary: "RFC 3339; default now."}, {Name: "points",
+				Summary: "Maximum number of points; default 600.", Integer: true}}, handle: (*Server).history},
 	{Method: "GET", Path: "/api/v1/log", ID: "log", Summary: "Last lines of the log.", Result: LogLines{},
-		Params: []Param{{Name: "lines", In: "query", Summary: "Maximum number of lines; default 200.", Integer: true}},
+		Params: []Param{{Name: "lines", Summary: "Maximum number of lines; default 200.", Integer: true}},
 		handle: func(s *Server, r *http.Request) (any, error) {
 			n, err := intParam(r, "lines", 200, tailLines)
 			return LogLines{append([]Line{}, s.opt.Log.Last(n)...)}, err
@@ -79,63 +81,55 @@ var operations = []Operation{
 	{Method: "GET", Path: "/api/v1/changes", ID: "changes", Summary: "Last changes of the operator, newest first.",
 		Result: Changes{}, Params: []Param{limitParam}, handle: (*Server).changes},
 
-	{Method: "POST", Path: "/api/v1/pause", ID: "pause", Summary: "Start no further requests.", Change: true,
-		Result: Change{}, handle: simple(changes.OpPause)},
-	{Method: "POST", Path: "/api/v1/resume", ID: "resume", Summary: "Continue after a pause.", Change: true,
-		Result: Change{}, handle: simple(changes.OpResume)},
-	{Method: "POST", Path: "/api/v1/checkpoint", ID: "checkpoint", Summary: "Write a checkpoint now.", Change: true,
-		Result: Change{}, handle: simple(changes.OpCheckpoint)},
-	{Method: "POST", Path: "/api/v1/enqueue", ID: "enqueue", Change: true,
+	{Method: "POST", Path: "/api/v1/pause", ID: "pause", Summary: "Start no further requests.", Result: Change{},
+		handle: simple(changes.OpPause)},
+	{Method: "POST", Path: "/api/v1/resume", ID: "resume", Summary: "Continue after a pause.", Result: Change{},
+		handle: simple(changes.OpResume)},
+	{Method: "POST", Path: "/api/v1/checkpoint", ID: "checkpoint", Summary: "Write a checkpoint now.", Result: Change{},
+		handle: simple(changes.OpCheckpoint)},
+	{Method: "POST", Path: "/api/v1/enqueue", ID: "enqueue",
 		Summary: "Fetch URLs before all others, as soon as politeness allows, also those that were fetched before.",
 		Body:    Enqueue{}, Result: EnqueueTaken{}, handle: (*Server).enqueue},
-	{Method: "POST", Path: "/api/v1/reload", ID: "reload", Change: true,
+	{Method: "POST", Path: "/api/v1/reload", ID: "reload",
 		Summary: "Read the files of rules, blacklist, sites and trusted PLDs again, as on SIGHUP. After an error in " +
-			"one nothing changes.",
-		Body: Reload{}, Result: Reloaded{}, handle: (*Server).reload},
-	{Method: "POST", Path: "/api/v1/drain", ID: "drain",
-		Summary: "Queue no new links, or queue them again.", Change: true, Body: Drain{}, Result: Change{},
-		handle: (*Server).drain},
-	{Method: "POST", Path: "/api/v1/stop", ID: "stop", Summary: "Stop cleanly.", Change: true, Result: Change{},
+			"one nothing changes.", Body: Reload{}, Result: Reloaded{}, handle: (*Server).reload},
+	{Method: "POST", Path: "/api/v1/drain", ID: "drain", Summary: "Queue no new links, or queue them again.",
+		Body: Drain{}, Result: Change{}, handle: (*Server).drain},
+	{Method: "POST", Path: "/api/v1/stop", ID: "stop", Summary: "Stop cleanly.", Result: Change{},
 		handle: simple(changes.OpStop)},
-	{Method: "PUT", Path: "/api/v1/limits", ID: "setLimits", Summary: "Change limits of speed.", Change: true,
-		Body: LimitChange{}, Result: Change{}, handle: (*Server).setLimits},
-	{Method: "PUT", Path: "/api/v1/hosts/{host}/delay", ID: "setDelay",
-		Summary: "Give a host a delay of its own.", Change: true, Params: []Param{hostParam}, Body: Delay{},
-		Result: Change{}, handle: (*Server).setDelay},
-	{Method: "DELETE", Path: "/api/v1/hosts/{host}/delay", ID: "clearDelay",
-		Summary: "Give a host the usual delay.", Change: true, Params: []Param{hostParam}, Result: Change{},
-		handle: func(s *Server, r *http.Request) (any, error) {
+	{Method: "PUT", Path: "/api/v1/limits", ID: "setLimits", Summary: "Change limits of speed.", Body: LimitChange{},
+		Result: Change{}, handle: (*Server).setLimits},
+	{Method: "PUT", Path: "/api/v1/hosts/{host}/delay", ID: "setDelay", Summary: "Give a host a delay of its own.",
+		Params: []Param{hostParam}, Body: Delay{}, Result: Change{}, handle: (*Server).setDelay},
+	{Method: "DELETE", Path: "/api/v1/hosts/{host}/delay", ID: "clearDelay", Summary: "Give a host the usual delay.",
+		Params: []Param{hostParam}, Result: Change{}, handle: func(s *Server, r *http.Request) (any, error) {
 			return s.make(r, changes.Change{Op: changes.OpHostNormal, Host: r.PathValue("host")})
 		}},
-	{Method: "POST", Path: "/api/v1/seeds", ID: "addSeeds",
-		Summary: "Add seeds. A body of text/plain has one a line.", Change: true, Body: Seeds{}, Result: SeedsTaken{},
-		handle: (*Server).addSeeds},
-	{Method: "POST", Path: "/api/v1/blocks", ID: "block", Summary: "Block a host, a PLD or a network.", Change: true,
-		Body: Rule{}, Result: Change{}, handle: (*Server).block},
+	{Method: "POST", Path: "/api/v1/seeds", ID: "addSeeds", Summary: "Add seeds. A body of text/plain has one a line.",
+		Body: Seeds{}, Result: SeedsTaken{}, handle: (*Server).addSeeds},
+	{Method: "POST", Path: "/api/v1/blocks", ID: "block", Summary: "Block a host, a PLD or a network.", Body: Rule{},
+		Result: Change{}, handle: (*Server).block},
 	{Method: "DELETE", Path: "/api/v1/blocks", ID: "unblock",
-		Summary: "Undo a block. URLs that were refused meanwhile stay refused.", Change: true,
-		Params: []Param{{Name: "rule", In: "query", Summary: "The rule, as it was given.", Required: true}},
-		Result: Unblocked{}, handle: (*Server).unblock},
-	{Method: "PUT", Path: "/api/v1/plds/{pld}/budget", ID: "setBudget",
-		Summary: "Fix the budget of a PLD.", Change: true, Params: []Param{pldParam}, Body: Budget{}, Result: Change{},
-		handle: (*Server).setBudget},
+		Summary: "Undo a block. URLs that were refused meanwhile stay refused.",
+		Params:  []Param{{Name: "rule", Summary: "The rule, as it was given.", Required: true}}, Result: Unblocked{},
+		handle: (*Server).unblock},
+	{Method: "PUT", Path: "/api/v1/plds/{pld}/budget", ID: "setBudget", Summary: "Fix the budget of a PLD.",
+		Params: []Param{pldParam}, Body: Budget{}, Result: Change{}, handle: (*Server).setBudget},
 	{Method: "DELETE", Path: "/api/v1/plds/{pld}/budget", ID: "clearBudget",
-		Summary: "Give a PLD the budget of its in-degree.", Change: true, Params: []Param{pldParam,
-			{Name: "anew", In: "query", Summary: "true: BEAST places all URLs of its later queues again.",
-				Enum: yesOrNo}}, Result: Change{}, handle: (*Server).clearBudget},
-	{Method: "PUT", Path: "/api/v1/budget", ID: "setFunction", Change: true,
+		Summary: "Give a PLD the budget of its in-degree.",
+		Params: []Param{pldParam, {Name: "anew", Summary: "true: BEAST places all URLs of its later queues again.",
+			Enum: yesOrNo}}, Result: Change{}, handle: (*Server).clearBudget},
+	{Method: "PUT", Path: "/api/v1/budget", ID: "setFunction",
 		Summary: "Change the budget function. URLs in BEAST's queues after the current one are placed again.",
 		Body:    Function{}, Result: FunctionSet{}, handle: (*Server).setFunction},
 	{Method: "DELETE", Path: "/api/v1/budget", ID: "clearFunction",
-		Summary: "Use the budget function of the flags again.", Change: true, Result: FunctionSet{},
+		Summary: "Use the budget function of the flags again.", Result: FunctionSet{},
 		handle: func(s *Server, r *http.Request) (any, error) { return s.makeFunction(r, nil) }},
-	{Method: "PUT", Path: "/api/v1/priority", ID: "setPriority", Change: true,
+	{Method: "PUT", Path: "/api/v1/priority", ID: "setPriority",
 		Summary: "Change which URLs go first. URLs in BEAST's queues after the current ones are placed again. Needs " +
-			"a crawl with several lanes.",
-		Body: Priority{}, Result: FunctionSet{}, handle: (*Server).setPriority},
-	{Method: "DELETE", Path: "/api/v1/priority", ID: "clearPriority",
-		Summary: "Use the priority of the flags again.", Change: true, Result: FunctionSet{},
-		handle: func(s *Server, r *http.Request) (any, error) { return s.makePriority(r, nil) }},
+			"a crawl with several lanes.", Body: Priority{}, Result: FunctionSet{}, handle: (*Server).setPriority},
+	{Method: "DELETE", Path: "/api/v1/priority", ID: "clearPriority", Summary: "Use the priority of the flags again.",
+		Result: FunctionSet{}, handle: func(s *Server, r *http.Request) (any, error) { return s.makePriority(r, nil) }},
 }
 
 // simple returns the handler of a change without parameters.

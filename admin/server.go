@@ -292,7 +292,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for i := range operations {
 		op := &operations[i]
-		mux.Handle(op.Method+" "+op.Path, s.guarded(op.Change, s.operation(op)))
+		mux.Handle(op.Method+" "+op.Path, s.guarded(op.Changes(), s.operation(op)))
 	}
 	mux.Handle("GET /api/v1/events", s.guarded(false, http.HandlerFunc(s.events)))
 	mux.Handle("GET /openapi.json", s.guarded(false, http.HandlerFunc(s.openAPI)))

@@ -112,14 +112,10 @@ func TestTokenIsNew(t *testing.T) {
 func TestStaleSocket(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other")
 	foreign, err := net.Listen("unix", other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer foreign.Close()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("precious"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("precious"), 0o644))
 	plant := map[string]func(string) error{
 		"nothing": func(string) error { return nil },
 		"stale": func(name string) error {
@@ -139,9 +135,7 @@ func TestStaleSocket(t *testing.T) {
 	for what, f := range plant {
 		for _, name := range []string{SocketName, SocketName + ".tmp"} {
 			dir := t.TempDir()
-			if err := f(filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f(filepath.Join(dir, name)))
 			if conn, err := dialSocket(t.Context(), dir); err == nil || what == "link to another" &&
 				name == SocketName && !strings.Contains(err.Error(), "not a socket") {
 				t.Errorf("%s: connected before the crawl listens: %v, %v", what, conn, err)
@@ -201,9 +195,7 @@ func TestLongPath(t *testing.T) {
 	for range 5 {
 		dir = filepath.Join(dir, strings.Repeat("d", 100))
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o700))
 	r := newRig(t, func(o *crawl.Options, a *Options) { o.Disk.Dirs, a.Dirs = []string{dir}, []string{dir} })
 	if _, err := Get[Status](t.Context(), NewClient(r.dir), "/api/v1/status"); err != nil {
 		t.Error(err)
@@ -270,12 +262,8 @@ func TestForeignServer(t *testing.T) {
 		got <- n
 	}()
 	text, err := json.Marshal(Address{URL: "http://127.0.0.1:1", Socket: l.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, AddressName), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, AddressName), text, 0o600))
 	if _, err := NewClient(dir).Do(context.Background(), http.MethodPost, "/api/v1/pause", nil); err == nil ||
 		!strings.Contains(err.Error(), "nothing was sent") {
 		t.Errorf("a foreign server: %v", err)
@@ -297,28 +285,20 @@ func TestReadToken(t *testing.T) {
 	}{{good + "\n", 0o600, true}, {good, 0o400, true}, {good, 0o640, false}, {good, 0o604, false},
 		{"short", 0o600, false}, {good + "\x00", 0o600, false}, {strings.Repeat("t", 600), 0o600, false},
 		{good + "\nmore", 0o600, false}} {
-		if err := os.WriteFile(name(i), []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(name(i), c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name(i), []byte(c.text), 0o600))
+		must(t, os.Chmod(name(i), c.mode))
 		if token, err := ReadToken(name(i)); (err == nil) != c.ok || c.ok && token != good {
 			t.Errorf("%+v: %q, %v", c, token, err)
 		}
 	}
-	if err := errors.Join(os.Symlink(name(0), name(20)), unix.Mkfifo(name(21), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Symlink(name(0), name(20)), unix.Mkfifo(name(21), 0o600)))
 	for _, i := range []int{20, 21, 22} {
 		if _, err := ReadToken(name(i)); err == nil {
 			t.Errorf("file %d was accepted", i)
 		}
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(name(0), 65534, -1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(name(0), 65534, -1))
 		if _, err := ReadToken(name(0)); err == nil {
 			t.Error("a foreign file was accepted")
 		}
@@ -337,9 +317,7 @@ func TestWriteFile(t *testing.T) {
 		os.Symlink(victim, name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFile(name, []byte("new"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeFile(name, []byte("new"), 0o600))
 	data, err := os.ReadFile(victim)
 	info, err2 := os.Lstat(name)
 	if err != nil || err2 != nil || string(data) != "precious" || info.Mode() != 0o600 {
@@ -356,17 +334,11 @@ func TestResumedAfterKill(t *testing.T) {
 	squatter := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	defer squatter.Close()
 	text, err := json.Marshal(Address{URL: squatter.URL, Socket: SocketName, PID: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := net.Listen("unix", filepath.Join(r.dir, SocketName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := errors.Join(l.Close(), os.WriteFile(filepath.Join(r.dir, AddressName), text, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(l.Close(), os.WriteFile(filepath.Join(r.dir, AddressName), text, 0o644)))
 	if _, err := NewClient(r.dir).Do(t.Context(), http.MethodPost, "/api/v1/pause", nil); !errors.Is(err, ErrNoServer) {
 		t.Errorf("before the restart: %v", err)
 	}

@@ -171,13 +171,9 @@ func newRig(t *testing.T, seed uint64, dirs int) *rig {
 	r.opt.Set.FS, r.opt.QueuesMax = r.mem, 1024
 	for i := range dirs {
 		name := fmt.Sprintf("/d%d", i)
-		if err := r.mem.MkdirAll(name + "/state"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.mem.MkdirAll(name+"/state"))
 		r.opt.Set.Paths = append(r.opt.Set.Paths, name)
-		if err := r.mem.SyncFS(name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.mem.SyncFS(name))
 	}
 	r.open()
 	return r
@@ -513,7 +509,7 @@ func (r *rig) drain() {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,7 @@ import (
 
 func BenchmarkPlace(b *testing.B) {
 	bst, err := beast.Open(beast.Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer bst.Close()
 	defer bst.Pin()()
 	var coded [beast.LedgerBytes]byte
@@ -28,18 +26,14 @@ func BenchmarkAppend(b *testing.B) {
 	fs := disk.OS()
 	dir := b.TempDir()
 	bst, err := beast.Open(beast.Options{Set: disk.Set{FS: fs, Paths: []string{dir}}}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer bst.Close()
 	rec := []byte(record(1, 1, 110))
 	b.SetBytes(int64(len(rec)))
 	b.ReportAllocs()
 	n := beast.Number(1)
 	for b.Loop() {
-		if err := bst.Append(n, rec); err != nil {
-			b.Fatal(err)
-		}
+		must(b, bst.Append(n, rec))
 		n = n%16 + 1
 	}
 }

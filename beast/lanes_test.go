@@ -353,9 +353,7 @@ func TestOneLane(t *testing.T) {
 	}
 	_ = r.l.Close()
 	b, err := beast.Open(r.opt, st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer b.Close()
 	if rec, ok, err := b.Peek(); !ok || err != nil || string(rec) != "a.test 0 0" {
 		t.Errorf("first record %q, %t, %v", rec, ok, err)

@@ -14,9 +14,7 @@ func TestDirect(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	name := path.Join(t.TempDir(), "f")
 	f, err := Direct().Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	const size = 64 << 10
 	want := make([]byte, size)
 	memory := Alloc(2 * size)
@@ -57,17 +55,13 @@ func TestDirect(t *testing.T) {
 	if f.(*directFile).direct == nil {
 		t.Logf("%s has no O_DIRECT", name)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, f.Close())
 	if _, err := f.ReadAt(memory[:DirectAlign], 0); err == nil {
 		t.Error("read after Close")
 	}
 	// Another open sees the same bytes. A file opened for reading cannot be written.
 	f, err = Direct().OpenRead(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer f.Close()
 	if n, err := f.ReadAt(memory[:end], 0); n != end || err != nil || !bytes.Equal(memory[:end], want[:end]) {
 		t.Errorf("got %d of %d bytes, %v", n, end, err)

@@ -10,9 +10,7 @@ var HoldsLock = holdsLock
 func MustCreate(t *testing.T, fsys FS, name string) File {
 	t.Helper()
 	f, err := fsys.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return f
 }
 
@@ -23,7 +21,7 @@ func MustWrite(t *testing.T, f File, p []byte, off int64) {
 	}
 }
 
-func Must(t *testing.T, err error) {
+func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -33,8 +31,6 @@ func Must(t *testing.T, err error) {
 func Content(t *testing.T, fsys FS, name string) []byte {
 	t.Helper()
 	b, err := ReadFile(fsys, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return b
 }

@@ -85,13 +85,9 @@ func FuzzHeader(f *testing.F) {
 			b = h.Append(nil)
 		}
 		mem := memfs.New(1)
-		if err := disk.WriteFileAtomic(mem, "x", b); err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, disk.WriteFileAtomic(mem, "x", b))
 		file, err := mem.OpenRead("x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, err)
 		same := bytes.HasPrefix(b, want.Append(nil))
 		if err := disk.CheckHeader(file, want); (err == nil) != same {
 			t.Fatalf("%x: %v", b, err)
@@ -123,16 +119,12 @@ func FuzzIdentity(f *testing.F) {
 		mem := memfs.New(1)
 		err := errors.Join(mem.MkdirAll("x"), mem.MkdirAll("y"), disk.WriteFileAtomic(mem, "x/drumbeat-dir.json", data),
 			disk.WriteIdentity(mem, "y", ids[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, err)
 		id, err := disk.ReadIdentity(mem, "x")
 		if err != nil {
 			return
 		}
-		if err := disk.WriteIdentity(mem, "x", id); err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, disk.WriteIdentity(mem, "x", id))
 		if again, err := disk.ReadIdentity(mem, "x"); err != nil || again != id {
 			t.Fatalf("%+v becomes %+v, %v", id, again, err)
 		}

@@ -12,9 +12,7 @@ import (
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
 	mem := memfs.New(1)
-	if err := mem.MkdirAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	disk.Must(t, mem.MkdirAll(dir))
 	for name, fsys := range map[string]disk.FS{"os": disk.OS(), "mem": mem} {
 		want := func(held bool) {
 			t.Helper()
@@ -24,13 +22,9 @@ func TestLocked(t *testing.T) {
 		}
 		want(false)
 		l, err := fsys.Lock(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, err)
 		want(true)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, l.Close())
 		want(false)
 		if l, err = fsys.Lock(dir); err != nil {
 			t.Errorf("%s: the lock can't be taken after Locked: %v", name, err)

@@ -21,9 +21,7 @@ func TestQuotaHoldsExactly(t *testing.T) {
 	dir := t.TempDir()
 	const limit = 1 << 20
 	q := disk.NewQuota(disk.OS(), disk.QuotaOptions{Dirs: []string{dir}, Limit: limit})
-	if err := q.Count(); err != nil {
-		t.Fatal(err)
-	}
+	disk.Must(t, q.Count())
 	var wg sync.WaitGroup
 	full := make([]int, 4)
 	for g := range full {
@@ -49,9 +47,7 @@ func TestQuotaHoldsExactly(t *testing.T) {
 	}
 	checkQuota(t, q, dir)
 	again := disk.NewQuota(disk.OS(), disk.QuotaOptions{Dirs: []string{dir}, Limit: limit})
-	if err := errors.Join(again.Count(), q.Count()); err != nil {
-		t.Fatal(err)
-	}
+	disk.Must(t, errors.Join(again.Count(), q.Count()))
 	if again.Used() != q.Used() {
 		t.Errorf("a new count finds %d bytes, the running one %d", again.Used(), q.Used())
 	}
@@ -108,9 +104,7 @@ func checkQuota(t *testing.T, q *disk.Quota, dir string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	disk.Must(t, err)
 	if used := q.Used(); used < sum-4096*files || used > sum+4096*files {
 		t.Errorf("%d bytes are counted, %d files take %d", used, files, sum)
 	}
@@ -124,18 +118,14 @@ func TestQuotaSeesOthers(t *testing.T) {
 		Final: func(name string) bool { return name == "d/a.warc" }})
 	used := func(want int64) {
 		t.Helper()
-		if err := q.Count(); err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, q.Count())
 		if q.Used() != want {
 			t.Fatalf("%d bytes are used, want %d", q.Used(), want)
 		}
 	}
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		disk.Must(t, err)
 	}
 	do(q.MkdirAll("d"))
 	used(4096)
@@ -163,17 +153,11 @@ func TestQuotaSeesOthers(t *testing.T) {
 func TestQuotaStartsAboveItsLimit(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
-	if err := os.WriteFile(name, make([]byte, 100_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	disk.Must(t, os.WriteFile(name, make([]byte, 100_000), 0o600))
 	q := disk.NewQuota(disk.OS(), disk.QuotaOptions{Dirs: []string{dir}, Limit: 50_000})
-	if err := q.Count(); err != nil {
-		t.Fatal(err)
-	}
+	disk.Must(t, q.Count())
 	f, err := q.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	disk.Must(t, err)
 	defer f.Close()
 	if _, err := f.WriteAt(make([]byte, 10), 99_990); err != nil {
 		t.Errorf("overwrite: %v", err)
@@ -196,9 +180,7 @@ func BenchmarkQuotaWrite(b *testing.B) {
 		b.Run(fmt.Sprintf("grows=%v", grows), func(b *testing.B) {
 			q := disk.NewQuota(nullFS{memfs.New(1)}, disk.QuotaOptions{Dirs: []string{"d"}, Limit: 1 << 62})
 			f, err := q.Create("d/f")
-			if err != nil {
-				b.Fatal(err)
-			}
+			disk.Must(b, err)
 			off, p := int64(0), make([]byte, 4096)
 			for b.Loop() {
 				if _, err := f.WriteAt(p, off); err != nil {

@@ -155,9 +155,7 @@ func TestInProcess(t *testing.T) {
 		}
 		r, err := New(Options{Family: Family4, Dial: dial,
 			Servers: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.53:53")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Close()
 		for range 2 {
 			if got := lookup(t, r, "a.test"); got != "timeout" || time.Since(begin) != 7*time.Second {
@@ -254,9 +252,7 @@ func cut(key string) (string, uint16, bool) {
 // startBare is a name server that does as little as it can: it returns the question with one address.
 func startBare(b *testing.B) netip.AddrPort {
 	pc, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { pc.Close() })
 	pc.SetReadBuffer(4 << 20)
 	go func() {
@@ -287,9 +283,7 @@ func BenchmarkLookup(b *testing.B) {
 	for _, par := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("cached=no/flying=%d", par), func(b *testing.B) {
 			r, err := New(Options{Family: Family4, Servers: []netip.AddrPort{addr}})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer r.Close()
 			var next, failed atomic.Int64
 			b.ReportAllocs()
@@ -308,9 +302,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 	b.Run("cached=yes", func(b *testing.B) {
 		r, err := New(Options{Family: Family4, Servers: []netip.AddrPort{addr}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		defer r.Close()
 		b.ReportAllocs()
 		for b.Loop() {

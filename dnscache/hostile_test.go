@@ -26,9 +26,7 @@ func rawServer(t *testing.T, reply func(req *dns.Msg, packet []byte) (own, forei
 	conns := [2]*net.UDPConn{}
 	for i := range conns {
 		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { c.Close() })
 		conns[i] = c
 	}
@@ -91,9 +89,7 @@ func TestFlood(t *testing.T) {
 		return append(own, packed(t, good)), foreign
 	})
 	r, err := New(Options{Servers: []netip.AddrPort{addr}, Family: Family4, Sockets: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	for i := range 10 {
 		host := fmt.Sprintf("a%d.test", i)
@@ -220,9 +216,7 @@ func pipeResolver(t *testing.T, opt Options, answer answerer, tcp func(net.Conn)
 		return near, nil
 	}
 	r, err := New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)

@@ -99,9 +99,7 @@ func TestMixedCase(t *testing.T) {
 func TestReadingCosts(t *testing.T) {
 	q := newQuestion("www.example.test", typeA, true, true)
 	var m dns.Msg
-	if err := m.Unpack(q.append(nil, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Unpack(q.append(nil, 1)))
 	reply := packed(t,
 		replyTo(&m, 0, rr(t, "www.example.test. 60 IN CNAME b.test."), rr(t, "b.test. 60 IN A 192.0.2.1")))
 	buf, space := make([]byte, 0, questionBytes), make([]netip.Addr, 0, 4)
@@ -123,9 +121,7 @@ func TestReadingCosts(t *testing.T) {
 func BenchmarkMessages(b *testing.B) {
 	q := newQuestion("www.example.test", typeA, true, true)
 	var m dns.Msg
-	if err := m.Unpack(q.append(nil, 1)); err != nil {
-		b.Fatal(err)
-	}
+	must(b, m.Unpack(q.append(nil, 1)))
 	r, _ := replyTo(&m, 0, rr(b, "www.example.test. 60 IN A 192.0.2.1")).Pack()
 	buf, space := make([]byte, 0, questionBytes), make([]netip.Addr, 0, 4)
 	b.Run("pack", func(b *testing.B) {
@@ -153,9 +149,7 @@ func BenchmarkMessages(b *testing.B) {
 func TestHostileReply(t *testing.T) {
 	q := newQuestion("a.test", typeA, true, false)
 	var req dns.Msg
-	if err := req.Unpack(q.append(nil, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, req.Unpack(q.append(nil, 0)))
 	good := rr(t, "a.test. 60 IN A 192.0.2.1")
 	other := rr(t, "a.test. 60 CH A 198.51.100.66")
 	m := replyTo(&req, 0, other, good)

@@ -30,9 +30,7 @@ func startFake(t testing.TB, answer answerer) *fake {
 	t.Helper()
 	f := &fake{seen: make(map[string]int)}
 	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.addr = pc.LocalAddr().(*net.UDPAddr).AddrPort()
 	l, err := net.Listen("tcp4", f.addr.String())
 	if err != nil {
@@ -72,9 +70,7 @@ func (f *fake) asked(key string) int {
 
 func rr(t testing.TB, format string, args ...any) dns.RR {
 	r, err := dns.NewRR(fmt.Sprintf(format, args...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -122,9 +118,7 @@ func newResolver(t testing.TB, opt Options, fakes ...*fake) *Resolver {
 		opt.Timeouts = []time.Duration{500 * time.Millisecond, time.Second, 4 * time.Second}
 	}
 	r, err := New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }

@@ -26,9 +26,7 @@ func TestPassCost(t *testing.T) {
 				return dst, Keep
 			}}
 		d, err := Open(opt, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		value := make([]byte, 16)
 		add := func(n int, known uint64) {
 			for range n {
@@ -39,9 +37,7 @@ func TestPassCost(t *testing.T) {
 					binary.LittleEndian.PutUint64(value, rng.Uint64())
 					tuple = Tuple{Key: key, Op: Update, Value: value}
 				}
-				if err := d.Add([]Tuple{tuple}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Add([]Tuple{tuple}))
 			}
 			if _, err := d.Pass(t.Context(), true); err != nil {
 				t.Fatal(err)
@@ -58,8 +54,6 @@ func TestPassCost(t *testing.T) {
 		if moved < 0.85*predicted || moved > 1.15*predicted {
 			t.Errorf("%d tuples a pass: %.0f bytes, predicted %.0f", batch, moved, predicted)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 	}
 }

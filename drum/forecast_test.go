@@ -18,9 +18,7 @@ func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stat
 	o.Emit = func([]Result) error { return nil } // without Emit aux is not read
 	o.Set, o.Name = disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, "s"
 	d, err := Open(o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(uint64(n), 7))
 	aux, known := make([]byte, text), []Key(nil)
@@ -35,9 +33,7 @@ func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stat
 		for at := 0; at+8 <= text; at += 8 {
 			binary.LittleEndian.PutUint64(aux[at:], rng.Uint64())
 		}
-		if err := d.Add([]Tuple{{Key: key, Op: CheckUpdate, Aux: aux}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate, Aux: aux}}))
 		if d.Full() || i == n-1 {
 			if _, err := d.Pass(t.Context(), i == n-1); err != nil {
 				t.Fatal(err)
@@ -100,16 +96,12 @@ func TestCostSmallPasses(t *testing.T) {
 	o := Options{Buckets: 64, BufferBytes: 4096, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw,
 		Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s"}
 	d, err := Open(o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(1, 7))
 	pass := func(n int) {
 		for range n {
-			if err := d.Add([]Tuple{{Key: Key(rng.Uint64()), Op: CheckUpdate}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Add([]Tuple{{Key: Key(rng.Uint64()), Op: CheckUpdate}}))
 		}
 		if _, err := d.Pass(t.Context(), true); err != nil {
 			t.Fatal(err)
@@ -140,9 +132,7 @@ func TestCostTheorem2(t *testing.T) {
 		{Known: 0, Links: 59e7, UniqueFraction: 1. / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 8},
 	} {
 		p, err := PlanInput{Load: l, RAMBytes: 4e9, DiskBytes: 500e9}.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o := Options{Buckets: p.Buckets, BufferBytes: int(p.BufferBytes), BucketBytes: int64(p.RoundBytes),
 			Op: CheckUpdate, Codec: Raw}
 		c := o.Cost(CostInput{Known: l.Known, Tuples: l.Links, UniqueFraction: l.UniqueFraction, AuxBytes: l.URLBytes})

@@ -21,9 +21,7 @@ func unhex(t *testing.T, text string) []byte {
 		digits.WriteString(strings.Join(strings.Fields(line), ""))
 	}
 	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 

@@ -14,9 +14,7 @@ func TestTakeNumbered(t *testing.T) {
 		Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "x", Op: CheckUpdate, Aux: AuxLog, Buckets: 256,
 		BufferBytes: 64 << 10, BucketBytes: 64 << 10, DiskBytes: 1e6,
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	const bucket = 200
 	b := &d.buckets[bucket]
@@ -26,9 +24,7 @@ func TestTakeNumbered(t *testing.T) {
 		b.mu.Lock()
 		_, err := d.appendNumbered(b, Key(bucket<<56|number), number)
 		b.mu.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := &b.open.keys
 		r := round{opt: &d.opt}
 		r.prepare(b.open, 0)

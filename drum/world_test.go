@@ -260,9 +260,7 @@ func (w *world) checkCache(cache map[Key]string) {
 		n++
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n != len(cache) || int64(n) != w.d.Keys() {
 		t.Fatalf("cache: got %d keys, counter %d, want %d", n, w.d.Keys(), len(cache))
 	}

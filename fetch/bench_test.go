@@ -35,9 +35,7 @@ func TestAllocs(t *testing.T) {
 	req, ctx := testRequest(), t.Context()
 	var resp Response
 	n := testing.AllocsPerRun(100, func() {
-		if err := c.Do(ctx, req, &resp); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(ctx, req, &resp))
 	})
 	t.Logf("%.1f allocations", n)
 	if n > 10 {
@@ -91,9 +89,7 @@ func bench(b *testing.B, do func() error) {
 	b.SetBytes(int64(len(benchPage)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := do(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, do())
 	}
 }
 

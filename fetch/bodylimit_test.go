@@ -98,9 +98,7 @@ func TestBodyLimit(t *testing.T) {
 					return lc.second
 				}
 				var resp Response
-				if err := c.Do(t.Context(), req, &resp); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.Do(t.Context(), req, &resp))
 				if string(resp.Body) != lc.want || resp.Truncated != lc.cut ||
 					resp.Flaws&FlawBodyRefused != lc.marks || asked != lc.asked {
 					t.Errorf("got %d bytes, %q, marks %b, asked %d times; want %d, %q, %b, %d", len(resp.Body),

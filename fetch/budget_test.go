@@ -121,9 +121,7 @@ func TestMemoryIsOurFault(t *testing.T) {
 		c := newTestClient(t, Options{BufferBytes: limits.MemoryBytes(), Limits: limits,
 			Dial: pipeDial(func(conn net.Conn, _ string) { io.WriteString(conn, ok200+"\r\n"+page) })})
 		var first, second, third Response
-		if err := c.Do(t.Context(), testRequest(), &first); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), testRequest(), &first))
 		begin := time.Now()
 		err := c.Do(t.Context(), testRequest(), &second)
 		var fe *Error
@@ -141,9 +139,7 @@ func TestMemoryIsOurFault(t *testing.T) {
 		<-done
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.Do(t.Context(), testRequest(), &first); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), testRequest(), &first))
 		if err := c.Do(ctx, testRequest(), &second); !errors.As(err, &fe) || fe.Kind != KindCanceled {
 			t.Errorf("got %v, want canceled", err)
 		}

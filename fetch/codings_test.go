@@ -80,9 +80,7 @@ func TestSetAcceptEncoding(t *testing.T) {
 		for _, keep := range []time.Duration{0, time.Minute, time.Minute, 0} {
 			r := *req
 			r.KeepAlive = keep
-			if err := c.Do(t.Context(), &r, &resp); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(t.Context(), &r, &resp))
 			if !bytes.Contains(resp.RequestHead, []byte("\r\nAccept-Encoding: "+want+"\r\n")) {
 				t.Errorf("request\n%swant %s", resp.RequestHead, want)
 			}
@@ -90,9 +88,7 @@ func TestSetAcceptEncoding(t *testing.T) {
 	}
 	set := func(header string) {
 		t.Helper()
-		if err := c.SetAcceptEncoding(header); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetAcceptEncoding(header))
 	}
 	ask("gzip")
 	set("gzip, br, zstd")
@@ -134,9 +130,7 @@ func TestSetAcceptEncoding(t *testing.T) {
 func TestSwitchAllocs(t *testing.T) {
 	conn := new(script)
 	c := newTestClient(t, Options{Dial: func(context.Context, netip.AddrPort) (net.Conn, error) { return conn, nil }})
-	if err := c.SetAcceptEncoding("gzip, br, zstd"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetAcceptEncoding("gzip, br, zstd"))
 	req, head := testRequest(), make([]byte, 0, 4096)
 	if n := testing.AllocsPerRun(100, func() { head = c.appendRequest(head[:0], req) }); n != 0 {
 		t.Errorf("%.1f allocations a request head", n)
@@ -170,13 +164,9 @@ func BenchmarkDecode(b *testing.B) {
 			for _, p := range pages {
 				var z bytes.Buffer
 				w, err := by.open(&z)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				w.Write(p)
-				if err := w.Close(); err != nil {
-					b.Fatal(err)
-				}
+				must(b, w.Close())
 				packed, received, decoded = append(packed, z.Bytes()), received+z.Len(), decoded+len(p)
 			}
 			c := newTestClient(b, Options{})
@@ -232,9 +222,7 @@ func benchPages(b *testing.B) (pages [][]byte) {
 	}
 	for i := range min(most, len(names)) {
 		p, err := os.ReadFile(names[i*len(names)/min(most, len(names))])
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		pages = append(pages, p)
 	}
 	return pages

@@ -131,16 +131,12 @@ func FuzzDesync(f *testing.F) {
 		first, want := wholeReply(body, form)
 		var alone, both Response
 		reply, piece = first, 1<<20
-		if err := c.Do(t.Context(), testRequest(), &alone); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), testRequest(), &alone))
 		if !bytes.Equal(alone.Body, want) || alone.Truncated != NotTruncated {
 			t.Fatalf("%q: got %q, truncated %v", first, alone.Body, alone.Truncated)
 		}
 		reply, piece = append(bytes.Clone(first), behind...), cut&1023+1
-		if err := c.Do(t.Context(), testRequest(), &both); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), testRequest(), &both))
 		if both.Status != alone.Status || !bytes.Equal(both.Raw, alone.Raw) || !bytes.Equal(both.Body, alone.Body) ||
 			both.Truncated != alone.Truncated || both.Flaws&^FlawExcess != alone.Flaws {
 			t.Fatalf("%q then %q: got %q %b, alone %q %b", first, behind, both.Raw, both.Flaws, alone.Raw, alone.Flaws)

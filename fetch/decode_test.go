@@ -36,9 +36,7 @@ func encode(t testing.TB, coding, s string) string {
 		w, _ = zstd.NewWriter(&b)
 	}
 	io.WriteString(w, s)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.String()
 }
 
@@ -116,9 +114,7 @@ func TestDecodeLater(t *testing.T) {
 		req := testRequest()
 		req.KeepAlive, req.DecodeLater = time.Minute, true
 		var first, second Response
-		if err := c.Do(t.Context(), req, &first); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), req, &first))
 		if !first.Kept || !first.Undecoded() || first.Body != nil || string(first.PayloadRaw) != packed {
 			t.Errorf("kept %v, undecoded %v, body %d, payload %d bytes", first.Kept, first.Undecoded(), len(first.Body),
 				len(first.PayloadRaw))
@@ -156,13 +152,9 @@ func TestDecodeLaterWithoutMemory(t *testing.T) {
 			})})
 		req := testRequest()
 		var holds, resp Response
-		if err := c.Do(t.Context(), req, &holds); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), req, &holds))
 		req.DecodeLater = true
-		if err := c.Do(t.Context(), req, &resp); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), req, &resp))
 		began := time.Now()
 		err := resp.Decode(t.Context())
 		var fe *Error
@@ -185,9 +177,7 @@ func reply1(t *testing.T, reply string, lim Limits) *Response {
 	o := odd{reply: reply}
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, Options{Limits: lim, Dial: pipeDial(func(conn net.Conn, _ string) { o.serve(conn, "") })})
-		if err := c.Do(t.Context(), testRequest(), resp); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), testRequest(), resp))
 	})
 	return resp
 }

@@ -28,9 +28,7 @@ import (
 func listen(t testing.TB, handle func(net.Conn)) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -79,9 +77,7 @@ func TestRequestHead(t *testing.T) {
 	req.PathQuery, req.Port = "/a//b/../c%7e/%zz?q=ä&#x", 8080
 	req.IfNoneMatch = `"tag"`
 	var resp Response
-	if err := c.Do(t.Context(), req, &resp); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Do(t.Context(), req, &resp))
 	want := "GET /a//b/../c%7e/%zz?q=ä&#x HTTP/1.1\r\nUser-Agent: drumbeat/1\r\nHost: example.org:8080\r\n" +
 		"From: a@example.org\r\nAccept: text/html,application/xhtml+xml,*/*;q=0.8\r\nAccept-Encoding: gzip\r\n" +
 		"If-None-Match: \"tag\"\r\nConnection: close\r\n\r\n"
@@ -203,9 +199,7 @@ func TestLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newTestClient(t, Options{Dial: pipeDial(o.serve), Limits: Limits{BodyBytes: tt.limit}})
 				var resp Response
-				if err := c.Do(t.Context(), testRequest(), &resp); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.Do(t.Context(), testRequest(), &resp))
 				if len(resp.RawBody) != tt.want || len(resp.Body) != tt.payload || resp.Truncated != tt.trunc {
 					t.Errorf("got %d bytes raw, %d, %q; want %d, %d, %q", len(resp.RawBody), len(resp.Body),
 						resp.Truncated, tt.want, tt.payload, tt.trunc)
@@ -243,9 +237,7 @@ func TestMinRate(t *testing.T) {
 			}
 			c := newTestClient(t, Options{Dial: pipeDial(serve), Limits: Limits{MinRate: tt.rate}})
 			var resp Response
-			if err := c.Do(t.Context(), testRequest(), &resp); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(t.Context(), testRequest(), &resp))
 			if resp.Truncated != tt.trunc || resp.Total != tt.took {
 				t.Errorf("rate %d: %q after %v with %d bytes, want %q after %v", tt.rate, resp.Truncated, resp.Total,
 					len(resp.Body), tt.trunc, tt.took)
@@ -320,9 +312,7 @@ func TestRouteFaults(t *testing.T) {
 
 func TestRefusedAndReset(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	addr := l.Addr().(*net.TCPAddr).AddrPort()
 	l.Close()
 	c, req := loopbackClient(t, addr, Options{})
@@ -351,9 +341,7 @@ func TestRefusedAndReset(t *testing.T) {
 func testCert(t testing.TB, parent *tls.Certificate, notAfter time.Time, names ...string) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: names, NotAfter: notAfter,
 		Subject: pkix.Name{CommonName: "test " + strings.Join(names, " ")}, NotBefore: notAfter.Add(-48 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, BasicConstraintsValid: true,
@@ -363,13 +351,9 @@ func testCert(t testing.TB, parent *tls.Certificate, notAfter time.Time, names .
 		sign, signer = parent.Leaf, parent.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, sign, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 

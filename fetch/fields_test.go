@@ -23,9 +23,7 @@ func TestFields(t *testing.T) {
 		req.Fields = []Field{{Name: "X-One", Value: "1"},
 			{Name: "Authorization", Value: "Bearer t0ps3cret", Secret: true}, {Name: "X-Two", Value: ""}}
 		var resp Response
-		if err := c.Do(context.Background(), req, &resp); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(context.Background(), req, &resp))
 		const end = "Connection: close\r\nX-One: 1\r\nAuthorization: Bearer t0ps3cret\r\nX-Two: \r\n\r\n"
 		if !strings.HasSuffix(got, end) || strings.Count(got, "\r\n\r\n") != 1 {
 			t.Errorf("agent %q: sent %q", agent, got)
@@ -50,9 +48,7 @@ func TestFieldsHTTP2(t *testing.T) {
 	req.Fields = []Field{{Name: "X-One", Value: "1"}, {Name: "Authorization", Value: "Bearer t0ps3cret", Secret: true}}
 	for i := range 2 {
 		var resp Response
-		if err := c.Do(context.Background(), req, &resp); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(context.Background(), req, &resp))
 		if want := "HTTP/2.0 Bearer t0ps3cret 1"; got[i] != want {
 			t.Errorf("the server received %q, want %q", got[i], want)
 		}

@@ -109,9 +109,7 @@ func TestIdleExpires(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &staying{reply: always(ok200 + said + "Content-Length: 5\r\n\r\nhello")}
 			c := newTestClient(t, Options{Dial: s.dial})
-			if err := c.Do(t.Context(), keepRequest(), new(Response)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(t.Context(), keepRequest(), new(Response)))
 			begin := time.Now()
 			synctest.Wait() // until the server has seen what was closed at once
 			for s.open.Load() > 0 && time.Since(begin) < time.Minute {
@@ -128,12 +126,8 @@ func TestIdleExpires(t *testing.T) {
 		s := &staying{reply: always(hello)}
 		c := newTestClient(t, Options{Dial: s.dial})
 		for range 2 {
-			if err := c.Do(t.Context(), keepRequest(), new(Response)); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(t.Context(), keepRequest(), new(Response)))
+			must(t, c.Close())
 			synctest.Wait()
 			if s.open.Load() != 0 || c.Idle() != 0 {
 				t.Errorf("%d open, %d idle after Close", s.open.Load(), c.Idle())
@@ -329,9 +323,7 @@ func TestStale(t *testing.T) {
 				return hello
 			}}
 			c := newTestClient(t, Options{Dial: s.dial})
-			if err := c.Do(t.Context(), keepRequest(), new(Response)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(t.Context(), keepRequest(), new(Response)))
 			var resp Response
 			req := keepRequest()
 			writes := 0
@@ -359,9 +351,7 @@ func TestStale(t *testing.T) {
 			return ""
 		}}
 		c := newTestClient(t, Options{Dial: s.dial})
-		if err := c.Do(t.Context(), keepRequest(), new(Response)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), keepRequest(), new(Response)))
 		var fe *Error
 		if err := c.Do(t.Context(), keepRequest(), new(Response)); !errors.As(err, &fe) ||
 			fe.Kind != KindEmptyReply || s.dials.Load() != 2 {
@@ -406,9 +396,7 @@ func TestCancelledIsNotKept(t *testing.T) {
 		for range 3 {
 			ctx, cancel := context.WithCancel(t.Context())
 			var resp Response
-			if err := c.Do(ctx, keepRequest(), &resp); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(ctx, keepRequest(), &resp))
 			cancel()
 			synctest.Wait()
 			if err := c.Do(t.Context(), keepRequest(), &resp); err != nil || !resp.Reused {

@@ -52,9 +52,7 @@ func TestFieldsCountWhereverTheyStand(t *testing.T) {
 				r.KeepAlive = 1 << 40
 				for range 2 {
 					var resp Response
-					if err := c.Do(t.Context(), r, &resp); err != nil {
-						t.Fatal(err)
-					}
+					must(t, c.Do(t.Context(), r, &resp))
 					if string(resp.Body) != page || resp.Truncated != NotTruncated ||
 						resp.Flaws&^FlawInterim != tt.marks {
 						t.Errorf("got %q, truncated %q, marks %b; want %q, whole, %b", resp.Body,

@@ -24,9 +24,7 @@ func newTestClient(t testing.TB, opt Options) *Client {
 		opt.AllowNets = testNets
 	}
 	c, err := New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -267,9 +265,7 @@ func (o *odd) check(t *testing.T, resp *Response, err error) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if resp.Proto == ProtoHTTP2 {
 		t.Errorf("a reply by HTTP/1.1 counts as one by HTTP/2")
 	}

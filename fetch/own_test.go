@@ -27,9 +27,7 @@ func TestOwnNetworks(t *testing.T) {
 				asked++
 				return list, fault
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return c
 		}
 		c := open()
@@ -151,13 +149,9 @@ func TestNAT64(t *testing.T) {
 		"2a00:3:5:8::/96", "fd00:64::/96", "64:ff9b:1:fffe::/96")
 	allow := prefixes("10.1.0.0/16", "64:ff9b:1::/48", "64:ff9b::/96")
 	with, err := New(Options{OwnNets: own, AllowNets: allow, NAT64: list})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	without, err := New(Options{OwnNets: own, AllowNets: allow})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for v4, want := range map[string]bool{"8.8.8.8": true, "10.0.0.1": false, "10.1.0.1": true, "127.0.0.1": false,
 		"169.254.169.254": false, "9.9.9.1": false, "168.63.129.16": false, "0.0.0.0": false} {
 		for _, p := range append(list, wellKnown) {

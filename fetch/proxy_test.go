@@ -141,9 +141,7 @@ func TestProxy(t *testing.T) {
 				} else {
 					s := &http.Server{Handler: http.HandlerFunc(handle)}
 					l, err := net.Listen("tcp", "127.0.0.1:0")
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					go s.Serve(l)
 					t.Cleanup(func() { s.Close() })
 					addr = l.Addr().(*net.TCPAddr).AddrPort()
@@ -155,9 +153,7 @@ func TestProxy(t *testing.T) {
 				get := func() {
 					t.Helper()
 					var resp Response
-					if err := c.Do(t.Context(), req, &resp); err != nil {
-						t.Fatal(err)
-					}
+					must(t, c.Do(t.Context(), req, &resp))
 					if got := string(resp.Body); got != "example.org " || resp.Remote != addr {
 						t.Errorf("got %q from %v", got, resp.Remote)
 					}

@@ -49,3 +49,11 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("%d valid requests", tried)
 	}
 }
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -153,9 +153,7 @@ func TestSpoolLength(t *testing.T) {
 					req.Spool = spool.open
 				}
 				var resp Response
-				if err := cl.Do(t.Context(), req, &resp); err != nil {
-					t.Fatal(err)
-				}
+				must(t, cl.Do(t.Context(), req, &resp))
 				if spooled && spool.length != c.want {
 					t.Errorf("%.60q: length %d, want %d", c.reply, spool.length, c.want)
 				}
@@ -215,9 +213,7 @@ func TestSpoolTakesItsTime(t *testing.T) {
 			req := testRequest()
 			req.Spool = spool.open
 			var resp Response
-			if err := c.Do(t.Context(), req, &resp); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(t.Context(), req, &resp))
 			if !stalls && (resp.Truncated != NotTruncated || spool.Len() != size) {
 				t.Errorf("%d bytes, %q", spool.Len(), resp.Truncated)
 			}

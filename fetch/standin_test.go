@@ -59,9 +59,7 @@ func extension(oid, value string) string { return der(0x30, oid, der(0x04, value
 // goodCert is one that crypto/x509 parses.
 func goodCert(t *testing.T, key crypto.Signer) oddCert {
 	spki, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := commonName(0x13, "example.org")
 	return oddCert{version: "\xa0\x03\x02\x01\x02", serial: "\x02\x01\x07", inner: der(0x30, oidECDSA), issuer: name,
 		validity: validity(der(0x17, "200101000000Z"), der(0x18, "20500101000000Z")), subject: name, key: string(spki),
@@ -156,9 +154,7 @@ func oddCerts() map[string]func(c *oddCert) {
 // server that speaks only TLS 1.3 is not reached; the error says what is wrong with the certificate.
 func TestUnreadableCertificates(t *testing.T) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keys := []crypto.Signer{ec}
 	if !testing.Short() {
 		keys = append(keys, rsaKey(t, 2048))
@@ -230,9 +226,7 @@ func checkCause(t *testing.T, name string, c *Client, req *Request) {
 // certificate, and with a chain in which only the second certificate cannot be parsed.
 func TestUnreadableHTTP2(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	good, odd := goodCert(t, key), goodCert(t, key)
 	odd.serial = "\x02\x00"
 	chain := tls.Certificate{Certificate: [][]byte{good.der(), odd.der()}, PrivateKey: key}
@@ -244,9 +238,7 @@ func TestUnreadableHTTP2(t *testing.T) {
 		TLSConfig: &tls.Config{ClientAuth: tls.RequestClientCert, Certificates: []tls.Certificate{chain}},
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go server.ServeTLS(l, "", "")
 	defer server.Close()
 	c, req := loopbackClient(t, l.Addr().(*net.TCPAddr).AddrPort(), Options{HTTP2: true})
@@ -267,9 +259,7 @@ func TestUnreadableHTTP2(t *testing.T) {
 // TestUnreadableChanges: a server that was remembered and then has a good certificate, but no TLS 1.2, fails once.
 func TestUnreadableChanges(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	good, odd := goodCert(t, key), goodCert(t, key)
 	odd.serial = "\x02\x00"
 	cfg := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{odd.der()}, PrivateKey: key}}}

@@ -20,9 +20,7 @@ import (
 func throttledClient(t *testing.T, wait time.Duration) *Client {
 	t.Helper()
 	s, err := pace.Parse("64kbit", pace.Bits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := New(Options{
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Limiter: pace.NewBandwidth(s, time.Now()),
 		Limits: Limits{Total: 20 * time.Second, FirstByte: 5 * time.Second, MinRate: 4000, Grace: time.Second},
@@ -43,9 +41,7 @@ func throttledClient(t *testing.T, wait time.Duration) *Client {
 			return near, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }

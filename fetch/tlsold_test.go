@@ -31,9 +31,7 @@ func oldCert(t *testing.T, key crypto.Signer, change func(c *x509.Certificate), 
 		change(c)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if from != "" && bytes.Count(der, []byte(from)) == 0 {
 		t.Fatalf("the certificate has no %q", from)
 	}
@@ -43,9 +41,7 @@ func oldCert(t *testing.T, key crypto.Signer, change func(c *x509.Certificate), 
 func rsaKey(t *testing.T, bits int) crypto.Signer {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 
@@ -60,9 +56,7 @@ type oldServer struct {
 
 func oldServers(t *testing.T) (list []oldServer) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rsaCert := oldCert(t, rsaKey(t, 2048), nil, "", "")
 	add := func(name, verdict, cause string, legacy bool, cfg *tls.Config) {
 		list = append(list, oldServer{name, cfg, verdict, cause, legacy})
@@ -182,9 +176,7 @@ func TestOffer(t *testing.T) {
 		}})
 		c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Old: test.old}})
 		req.Scheme = "https"
-		if err := c.Do(t.Context(), req, new(Response)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Do(t.Context(), req, new(Response)))
 		// Hardware decides about the order.
 		sorted := func(a []uint16) []uint16 { a = slices.Clone(a); slices.Sort(a); return a }
 		if got, want := sorted(hello.CipherSuites),

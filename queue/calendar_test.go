@@ -426,9 +426,7 @@ func TestCalendarZeroAllocs(t *testing.T) {
 	must(t, err)
 	rec, due := make([]byte, 100), epoch.Add(time.Minute)
 	got := testing.AllocsPerRun(10000, func() {
-		if err := c.Append(epoch, due, Usual, rec); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Append(epoch, due, Usual, rec))
 		if _, ok, err := c.Peek(due.Add(time.Minute), Usual); !ok || err != nil {
 			t.Fatal(ok, err)
 		}

@@ -151,9 +151,7 @@ func TestZeroAllocs(t *testing.T) {
 	rec := make([]byte, 100)
 	transfer := func(lag int) func() {
 		return func() {
-			if err := q.Append(rec); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Append(rec))
 			if n, _ := q.Len(); int(n) <= lag {
 				return
 			}

@@ -25,9 +25,7 @@ func BenchmarkCheck(b *testing.B) {
 				Place:    func(ledger *[16]byte, _ uint32, _, _ uint8) int64 { ledger[0]++; return 1 },
 				Emit:     func([]star.Placed) error { return nil },
 			}, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer s.Close()
 			rng := rand.New(rand.NewPCG(1, 1))
 			batch := make([]star.CheckTuple, 256)
@@ -40,9 +38,7 @@ func BenchmarkCheck(b *testing.B) {
 				for i := range batch {
 					batch[i].PLD = uint64(rng.IntN(plds)+1) * 0x9e3779b97f4a7c15
 				}
-				if err := s.Check(batch); err != nil {
-					b.Fatal(err)
-				}
+				must(b, s.Check(batch))
 				n += len(batch)
 				if s.Full() {
 					if _, err := s.Pass(context.Background(), false); err != nil {
@@ -66,9 +62,7 @@ func TestAddAllocatesNothing(t *testing.T) {
 		Place: func(*[16]byte, uint32, uint8, uint8) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	edges, checks := make([]star.Edge, 150), make([]star.CheckTuple, 150)
 	for i := range edges {
@@ -76,12 +70,8 @@ func TestAddAllocatesNothing(t *testing.T) {
 		checks[i] = star.CheckTuple{PLD: uint64(i) << 56, Aux: []byte("url")}
 	}
 	add := func() {
-		if err := s.AddEdges(edges); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Check(checks); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.AddEdges(edges))
+		must(t, s.Check(checks))
 	}
 	if n := testing.AllocsPerRun(20, add); n > 0 {
 		t.Errorf("got %g allocations for a page, want none", n)
@@ -102,9 +92,7 @@ func BenchmarkSmallPass(b *testing.B) {
 		Place:    func(ledger *[16]byte, _ uint32, _, _ uint8) int64 { ledger[0]++; return 1 },
 		Emit:     func([]star.Placed) error { return nil },
 	}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer s.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	batch := make([]star.CheckTuple, checks)
@@ -112,9 +100,7 @@ func BenchmarkSmallPass(b *testing.B) {
 		for i := range batch {
 			batch[i] = star.CheckTuple{PLD: uint64(rng.IntN(plds)+1) * 0x9e3779b97f4a7c15, Aux: make([]byte, 110)}
 		}
-		if err := s.Check(batch); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.Check(batch))
 		if _, err := s.Pass(b.Context(), true); err != nil {
 			b.Fatal(err)
 		}

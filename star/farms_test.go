@@ -221,36 +221,24 @@ func (g *farmGraph) budgets(t *testing.T) (b farmBudgets) {
 				}
 			}
 		}
-		if err := r.s.Fetched(key(i), 1, 1000); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.s.Fetched(key(i), 1, 1000))
 	}
 	for _, s := range g.seeds {
 		r.s.Trust([]uint64{key(s)})
 	}
-	if err := r.s.AddEdges(list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.s.AddEdges(list))
 	if _, err := r.s.PassAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.checkpoint(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.checkpoint(0))
 	ranks, err := r.compute(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.s.Computed(ranks)
 	all := r.records()
 	r.s.Refresh()
-	if err := r.checkpoint(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.checkpoint(0))
 	of, err := star.BudgetsOf(r.opt.Set, r.state(), r.opt.Budgets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var farm, honest float64
 	order := make([]float64, g.honest)
 	for i := range g.links {

@@ -19,18 +19,14 @@ func TestPassAll(t *testing.T) {
 		Place: func(*[16]byte, uint32, uint8, uint8) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	ctx, from := context.Background(), uint64(10)
 	add := func(n int) {
 		t.Helper()
 		for range n {
 			from++
-			if err := s.AddEdges([]star.Edge{{From: from * 0x9e3779b97f4a7c15, To: 7}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.AddEdges([]star.Edge{{From: from * 0x9e3779b97f4a7c15, To: 7}}))
 		}
 	}
 	degree := func(want uint64) {

@@ -96,9 +96,7 @@ func newRig(t *testing.T, seed uint64, dirs, plds int) *rig {
 	r.saved = r.m.clone()
 	for i := range dirs {
 		name := fmt.Sprintf("/d%d", i)
-		if err := errors.Join(r.mem.MkdirAll(name+"/state"), r.mem.SyncFS(name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(r.mem.MkdirAll(name+"/state"), r.mem.SyncFS(name)))
 		r.opt.Set.Paths = append(r.opt.Set.Paths, name)
 	}
 	for range plds {
@@ -418,7 +416,7 @@ func (r *rig) checkTops(degrees map[uint64]uint32, st *star.State) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -23,9 +23,7 @@ func BenchmarkSupporters(b *testing.B) {
 		Indegree: drum.Options{Buckets: 16, BucketBytes: 8 << 20}, Place: func(*[16]byte, uint32, uint8, uint8) int64 {
 			return 1
 		}, Emit: func([]star.Placed) error { return nil }}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer s.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	key := func(n int) uint64 { return uint64(n+1) * 0x9e3779b97f4a7c15 }
@@ -34,9 +32,7 @@ func BenchmarkSupporters(b *testing.B) {
 	for range edges {
 		to := plds * math.Pow(rng.Float64(), 6.64)
 		if batch = append(batch, star.Edge{From: key(rng.IntN(plds)), To: key(int(to))}); len(batch) == cap(batch) {
-			if err := s.AddEdges(batch); err != nil {
-				b.Fatal(err)
-			}
+			must(b, s.AddEdges(batch))
 			batch = batch[:0]
 		}
 	}
@@ -47,16 +43,10 @@ func BenchmarkSupporters(b *testing.B) {
 	frozen := s.Freeze()
 	s.Resume()
 	tails, err := disk.CreateTails(set, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	st, err := frozen.Save(tails)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := tails.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, tails.Close())
 	for _, ram := range []int64{star.LeastSupportRAM, 64 << 20} {
 		b.Run(fmt.Sprintf("ram=%dMiB", ram>>20), func(b *testing.B) { benchSupporters(b, set, st, ram) })
 	}
@@ -69,9 +59,7 @@ func benchSupporters(b *testing.B, set disk.Set, st *star.State, ram int64) {
 			star.SupportOptions{Set: set, Name: "pld", State: st, FS: set.FS,
 				Dir: set.Path(0, "tmp"), RAMBytes: ram, Ranks: 10_000,
 				Update: func([]star.SupportUpdate) error { return nil }})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		n += float64(r.Edges)
 	}
 	b.ReportMetric(float64(time.Since(began).Nanoseconds())/n, "ns/edge")

@@ -265,9 +265,7 @@ func TestSupporters(t *testing.T) {
 			r, rng := supportRig(t, c.plds)
 			edges, seeds := r.graph(c.edges, rng)
 			ranks, err := r.compute(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if ranks.Edges != int64(len(edges)) || ranks.PLDs != int64(c.plds) {
 				t.Errorf("%d edges, %d PLDs, want %d, %d", ranks.Edges, ranks.PLDs, len(edges), c.plds)
 			}
@@ -344,9 +342,7 @@ func TestSupportersCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		if saved {
-			if err := r.checkpoint(0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.checkpoint(0))
 		}
 		r.reopen(r.mem.Crash())
 		if r.s.LastComputed().Time != 0 || r.s.Trusted() != 5 {
@@ -370,9 +366,7 @@ func TestSupportersCrash(t *testing.T) {
 // TestNoSeeds: without seeds trust begins nowhere.
 func TestNoSeeds(t *testing.T) {
 	r, _ := supportRig(t, 10)
-	if err := r.checkpoint(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.checkpoint(0))
 	if _, err := r.compute(0); !errors.Is(err, star.ErrNoSeeds) {
 		t.Errorf("got %v", err)
 	}
@@ -408,18 +402,14 @@ func TestNewcomers(t *testing.T) {
 		known[pld] = true
 	}
 	ranks, err := r.compute(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.s.Computed(ranks)
 	r.records()
 	r.s.Refresh()
 	ask := func() (newcomers, others int) {
 		clear(placed)
 		for range 5000 {
-			if err := r.s.Check([]star.CheckTuple{{PLD: rng.Uint64()}, {PLD: r.plds[0]}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.s.Check([]star.CheckTuple{{PLD: rng.Uint64()}, {PLD: r.plds[0]}}))
 		}
 		if _, err := r.s.PassAll(t.Context()); err != nil {
 			t.Fatal(err)
@@ -430,9 +420,7 @@ func TestNewcomers(t *testing.T) {
 		t.Errorf("after 400 fetched pages newcomers got %d pages, want %d; a known one got %d of 5000", newcomers,
 			400/32, others)
 	}
-	if err := r.s.Fetched(r.plds[0], 3200, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.s.Fetched(r.plds[0], 3200, 1))
 	room = false
 	ask()
 	room = true
@@ -465,9 +453,7 @@ func TestTrusted(t *testing.T) {
 		t.Errorf("trusted PLDs that the crawl does not know: %v", err)
 	}
 	trusted := r.plds[200:206]
-	if err := compute(append([]uint64{1, 2, 3, 4, 5, 6, 7}, trusted...)...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, compute(append([]uint64{1, 2, 3, 4, 5, 6, 7}, trusted...)...))
 	standing, _ := exactSupport(edges, trusted)
 	for pld, s := range r.records() {
 		if got, want := s.Standing(), standing[pld]; math.Abs(got-want) > 0.002 {

@@ -18,13 +18,9 @@ func TestConversions(t *testing.T) {
 	}
 	var out bytes.Buffer
 	c, err := NewConversions(&out, "x.warc.wet.gz", []Field{{"software", "test"}}, date)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range in {
-		if err := c.Write(&in[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Write(&in[i]))
 	}
 	if c.Bytes() != int64(out.Len()) {
 		t.Errorf("%d bytes, want %d", c.Bytes(), out.Len())
@@ -53,5 +49,13 @@ func TestConversions(t *testing.T) {
 	}
 	if got[2].Get("WARC-Target-URI") != "http://a.test/%C3%BC%0D%0AX:%20y" {
 		t.Errorf("URL %q", got[2].Get("WARC-Target-URI"))
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

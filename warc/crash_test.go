@@ -359,25 +359,15 @@ func TestRoll(t *testing.T) { eachFormat(t, testRoll) }
 func testRoll(t *testing.T, set func(*Options)) {
 	c := &crashCrawl{t: t, set: set, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
-	if err := disk.WriteFileAtomic(c.mem, "/out0/warc/OTHER-1.warc.gz.open", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.add(30); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.w.Roll(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.WriteFileAtomic(c.mem, "/out0/warc/OTHER-1.warc.gz.open", []byte("x")))
+	must(t, c.add(30))
+	must(t, c.w.Roll())
 	c.quiet = true
-	if err := c.checkpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.checkpoint())
 	c.check()
 	for _, dir := range c.opt.Set.Paths {
 		names, err := c.mem.List(dir + "/warc")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			if strings.HasSuffix(name, ".open") && !strings.HasPrefix(name, "OTHER") {
 				t.Errorf("%s/warc/%s is not final", dir, name)
@@ -411,9 +401,7 @@ func testFailStop(t *testing.T, set func(*Options)) {
 	}
 	frozen := c.w.Freeze()
 	tails, err := disk.CreateTails(c.opt.State, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := frozen.Save(tails); err == nil {
 		t.Error("save after a failed write: no error")
 	}
@@ -450,23 +438,15 @@ func testConcurrent(t *testing.T, set func(*Options)) {
 		frozen := c.w.Freeze()
 		lock.Unlock()
 		tails, err := disk.CreateTails(c.opt.State, gen+1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := frozen.Save(tails); err != nil {
 			t.Fatal(err)
 		}
-		if err := tails.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := frozen.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tails.Close())
+		must(t, frozen.Commit())
 	}
 	wg.Wait()
 	c.last.Gen, c.next = 10, workers*each
-	if err := c.checkpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.checkpoint())
 	c.check()
 }

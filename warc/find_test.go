@@ -18,9 +18,7 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 	set := disk.Set{FS: mem, Paths: []string{"d0", "d1"}}
 	opt = Options{Set: set, State: set, FileBytes: 15_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
 	w, err := Open(opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	enc := w.NewEncoder()
 	at = map[string]Location{}
 	for i := range n {
@@ -36,25 +34,17 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 			t.Fatal(err)
 		}
 		loc, err := w.Append(&p, time.Unix(1e9+int64(i), 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at[url] = loc
 		if i == n-40 || i == n-1 { // files full by then become final with the second checkpoint
 			tails, err := disk.CreateTails(set, uint64(i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f := w.Freeze()
 			if st, err = f.Save(tails); err != nil {
 				t.Fatal(err)
 			}
-			if err := tails.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tails.Close())
+			must(t, f.Commit())
 		}
 	}
 	return opt, st, at
@@ -106,9 +96,7 @@ func TestFind(t *testing.T) {
 	for _, name := range all1 {
 		if strings.HasSuffix(name, indexSuffix) {
 			f, err := opt.Set.FS.Open("d0/warc/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := f.WriteAt([]byte(strings.Repeat("!", 300)), 0); err != nil {
 				t.Fatal(err)
 			}
@@ -125,13 +113,9 @@ func TestFind(t *testing.T) {
 // TestFindReadsLittle: a search of a large index reads few of its pages.
 func TestFindReadsLittle(t *testing.T) {
 	mem := memfs.New(1)
-	if err := mem.MkdirAll("d/warc"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.MkdirAll("d/warc"))
 	f, err := mem.Create("d/warc/DRUMBEAT-20260101000000000-00000-x.cdxj")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var text []byte
 	for i := range 50_000 {
 		text = fmt.Appendf(text,

@@ -152,9 +152,7 @@ func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
 	if len(edits) > 0 {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range captures {
 		if !slices.Contains(s.captures, c) {
 			t.Fatalf("capture %s was not written; damage %v", c, damages)

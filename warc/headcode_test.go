@@ -141,9 +141,7 @@ func readable(t *testing.T, e *Encoder, size int, encoded bool, head string) []b
 	x := page(size, encoded)
 	x.Head, x.Body = append([]byte("HTTP/1.1 200 OK\r\n"+head), x.Head[17:]...), x.Body[:size]
 	var p Prepared
-	if err := e.Prepare(&p, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Prepare(&p, x))
 	var dict []byte
 	if e.zst != nil {
 		dict = e.zst.dict
@@ -168,9 +166,7 @@ func readers(t *testing.T, file, dict []byte, want int) {
 	}
 	if len(dict) > 0 {
 		name := filepath.Join(t.TempDir(), "dict")
-		if err := os.WriteFile(name, dict, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, dict, 0o600))
 		command = append(command, "-D", name)
 	}
 	if path, err := exec.LookPath(command[0]); err == nil {
@@ -195,9 +191,7 @@ func TestLevelsShrink(t *testing.T) {
 		opt := testOptions(memfs.New(1), 1)
 		opt.Level = level
 		var p Prepared
-		if err := open(t, opt, nil).NewEncoder().Prepare(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		must(t, open(t, opt, nil).NewEncoder().Prepare(&p, x))
 		size[level] = float64(p.response.length)
 	}
 	if size[LevelFast] > 1.03*size[1] || size[9] > size[LevelFast] {
@@ -210,15 +204,11 @@ func TestHeadBytes(t *testing.T) {
 	e := open(t, testOptions(memfs.New(1), 1), nil).NewEncoder()
 	var p Prepared
 	x := page(5400, true)
-	if err := e.Prepare(&p, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Prepare(&p, x))
 	var best bytes.Buffer
 	for i, text := range gunzip(t, p.buf) {
 		zw, err := gzip.NewWriterLevel(&best, gzip.BestCompression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if i == 1 {
 			text = text[:len(text)-len(x.Body)]
 		}
@@ -244,9 +234,7 @@ func testPrepareAllocatesNothing(t *testing.T, format func(*Options)) {
 	var p Prepared
 	n := testing.AllocsPerRun(200, func() {
 		x.Date = x.Date.Add(time.Second)
-		if err := e.Prepare(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Prepare(&p, x))
 	})
 	if n > 0 {
 		t.Errorf("%v allocations", n)
@@ -265,16 +253,12 @@ func BenchmarkPage(b *testing.B) {
 			opt := testOptions(memfs.New(1), 1)
 			opt.Level, opt.Random = c.level, nil
 			w, err := Open(opt, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			e, x := w.NewEncoder(), page(c.bytes, c.encoded)
 			var p Prepared
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := e.Prepare(&p, x); err != nil {
-					b.Fatal(err)
-				}
+				must(b, e.Prepare(&p, x))
 			}
 			b.ReportMetric(float64(len(p.buf)), "stored-B/op")
 		})
@@ -350,14 +334,10 @@ var (
 // formatPages returns the pages of -pages, as they are and in gzip coding.
 func formatPages(b *testing.B) (plain, coded []*Exchange) {
 	names, err := filepath.Glob(*pagesFlag)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for _, name := range names {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		if len(data) < 5_000 || len(data) > 30_000 {
 			continue
 		}
@@ -410,17 +390,13 @@ func BenchmarkFormats(b *testing.B) {
 				opt := testOptions(memfs.New(1), 1)
 				opt.Format, opt.Level, opt.Dict, opt.Random = c.format, c.level, c.dict, nil
 				w, err := Open(opt, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				e := w.NewEncoder()
 				var p Prepared
 				stored, n := 0, 0
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := e.Prepare(&p, pages[n%len(pages)]); err != nil {
-						b.Fatal(err)
-					}
+					must(b, e.Prepare(&p, pages[n%len(pages)]))
 					if n++; n <= len(pages) {
 						stored += len(p.buf)
 					}

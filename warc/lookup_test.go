@@ -17,9 +17,7 @@ func TestGoldenLookup(t *testing.T) {
 	var p Prepared
 	x := &Lookup{Host: "www.example.org", Date: when, Server: netip.MustParseAddr("192.0.2.53"), TTL: 300 * time.Second,
 		Addrs: []netip.Addr{netip.MustParseAddr("::ffff:192.0.2.7"), netip.MustParseAddr("2001:db8::7")}}
-	if err := e.PrepareLookup(&p, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.PrepareLookup(&p, x))
 	block := "20261121224305\nwww.example.org.\t300\tIN\tA\t192.0.2.7\nwww.example.org.\t300\tIN\tAAAA\t2001:db8::7\n"
 	want := "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: dns:www.example.org\r\nWARC-Date: " +
 		"2026-11-21T22:43:05Z\r\n" +
@@ -30,9 +28,7 @@ func TestGoldenLookup(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n======\n"), want)
 	}
 	loc, err := w.Append(&p, when)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line := "dns:www.example.org 20261121224305 {\"url\": \"dns:www.example.org\", \"mime\": \"text/dns\", " +
 		"\"status\": \"200\", \"digest\": \"" +
 		sha(block) + fmt.Sprintf("\", \"length\": \"%d\", \"offset\": \"%d\", ", loc.Length, loc.Offset) +
@@ -57,9 +53,7 @@ func TestKinds(t *testing.T) {
 		x := sampleExchange()
 		x.Kind = kind
 		var p Prepared
-		if err := e.Prepare(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Prepare(&p, x))
 		field, member := "WARC-Truncated: length\r\nWARC-Resource-Type: robots\r\nContent-Type: ",
 			`"truncated": "length", "type": "robots", "length"`
 		if marked := kind == KindRobots; strings.Contains(gunzip(t, p.buf)[1], field) != marked {

@@ -16,9 +16,7 @@ func TestRendered(t *testing.T) {
 		set := disk.Set{FS: memfs.New(1), Paths: []string{"d0"}}
 		opt := Options{Set: set, State: set, Format: format}
 		w, err := Open(opt, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e := w.NewEncoder()
 		var p Prepared
 		const url = "http://a.test/Page?B"

@@ -62,21 +62,15 @@ func TestRevisit(t *testing.T) {
 			opt.Set = disk.Set{FS: fs, Paths: []string{"out"}}
 			opt.State = disk.Set{FS: fs, Paths: []string{"state"}}
 			w, err := Open(opt, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			x := testExchange(tt.mime, tt.body)
 			var p, q Prepared
-			if err := w.NewEncoder().Prepare(&p, x); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.NewEncoder().Prepare(&p, x))
 			if digest, err := p.Digest(); err != nil || len(digest) == 0 {
 				t.Fatal(digest, err)
 			}
 			data := p.AppendBinary([]byte("before"))[len("before"):]
-			if err := q.UnmarshalBinary(data); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.UnmarshalBinary(data))
 			for _, c := range []*Prepared{&p, &q} { // the second as a revisit
 				if c == &q {
 					if err := w.NewEncoder().Revisit(c,
@@ -88,18 +82,14 @@ func TestRevisit(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := w.Roll(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Roll())
 			_, st := uncommitted(t, w, opt)
 			var got []string
 			var captures []Capture
 			sum, err := VerifyFiles(opt, st, Verify{MaxBlock: 1 << 20,
 				Capture: func(c *Capture) error { captures = append(captures, *c); return nil },
 				Damaged: func(err error) error { t.Error(err); return nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if sum.Captures != 2 || sum.Records != 7 || len(captures) != 2 || captures[0].Revisit ||
 				!captures[1].Revisit || captures[0].Digest != captures[1].Digest || captures[1].Status != 200 {
 				t.Errorf("%+v, %+v", sum, captures)
@@ -156,16 +146,10 @@ func TestPrepareRevisit(t *testing.T) {
 	of := Original{URL: []byte("http://a.test/"), Date: time.Unix(9e8, 0)}
 	var late, early Prepared
 	e := w.NewEncoder()
-	if err := e.Prepare(&late, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Prepare(&late, x))
 	digest, err := late.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Revisit(&late, of); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, e.Revisit(&late, of))
 	if same, err := e.PrepareRevisit(&early, x, of, [digestRaw]byte{}); same || err != nil || early.Bytes() > 0 {
 		t.Errorf("another digest: %v, %v, %d bytes", same, err, early.Bytes())
 	}

@@ -27,9 +27,7 @@ func large(x *Exchange) *Exchange {
 // saved makes everything in w final and returns the state.
 func saved(t *testing.T, w *Writer, opt Options) *State {
 	t.Helper()
-	if err := w.Roll(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Roll())
 	return checkpointOf(t, w, opt)
 }
 
@@ -37,9 +35,7 @@ func saved(t *testing.T, w *Writer, opt Options) *State {
 func checkpointOf(t *testing.T, w *Writer, opt Options) *State {
 	t.Helper()
 	f, st := uncommitted(t, w, opt)
-	if err := f.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Commit())
 	return st
 }
 
@@ -48,13 +44,9 @@ func uncommitted(t *testing.T, w *Writer, opt Options) (*Frozen, *State) {
 	t.Helper()
 	f := w.Freeze()
 	tails, err := disk.CreateTails(opt.State, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st, err := f.Save(tails)
-	if err := errors.Join(err, tails.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, tails.Close()))
 	return f, st
 }
 
@@ -89,23 +81,15 @@ func testStreamEqualsPrepare(t *testing.T, format func(*Options)) {
 			x := sampleExchange()
 			change(x)
 			var p Prepared
-			if err := e.Prepare(&p, x); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.Prepare(&p, x))
 			want := texts(t, p.buf, opt.Dict)
 			s, err := w.Stream(t.Context(), e, large(x), when)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			loc, err := w.Attach(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			st := saved(t, w, opt)
 			data, err := disk.ReadFile(opt.Set.FS, "/out0/warc/"+loc.File)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := texts(t, data, opt.Dict)
 			if len(got) != 1+len(want) {
 				t.Fatalf("%d records, want %d and a warcinfo", len(got), len(want))
@@ -148,24 +132,16 @@ func testVerifyLarge(t *testing.T, format func(*Options)) {
 		x.Body = bytes.Repeat(x.Body, 30) // longer than wholeBytes
 	}
 	s, err := w.Stream(t.Context(), w.NewEncoder(), large(x), when)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	loc, err := w.Attach(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st := saved(t, w, opt)
 	name := "/out0/warc/" + loc.File
 	data, err := disk.ReadFile(mem, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := textOf(mem, name) // bits between blocks do not change it
 	f, err := mem.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for at := range data {
 		f.WriteAt([]byte{data[at] ^ 4}, int64(at))
 		if _, err := VerifyFiles(opt, st, Verify{MaxBlock: 100}); err == nil && textOf(mem, name) != text {
@@ -204,12 +180,8 @@ func testStreamLeavesNothingBehind(t *testing.T, format func(*Options)) {
 	}
 	mem.SetCapacity(1 << 30)
 	s, err := w.Stream(t.Context(), e, large(x), when)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Discard(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Discard())
 	for _, dir := range opt.Set.Paths {
 		if names, err := mem.List(dir + "/warc"); err != nil || len(names) > 0 {
 			t.Errorf("left in %s: %q, %v", dir, names, err)
@@ -227,9 +199,7 @@ func testStreamLeavesNothingBehind(t *testing.T, format func(*Options)) {
 func prepared(t *testing.T, e *Encoder, x *Exchange) *Prepared {
 	t.Helper()
 	p := new(Prepared)
-	if err := e.Prepare(p, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Prepare(p, x))
 	return p
 }
 
@@ -262,14 +232,10 @@ func testStreamMemory(t *testing.T, format func(*Options)) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		s, err := w.Stream(t.Context(), e, x, when)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		runtime.ReadMemStats(&after)
 		took = append(took, after.TotalAlloc-before.TotalAlloc)
-		if err := s.Discard(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Discard())
 	}
 	if most := slices.Max(took[1:]); most > took[1]+64<<10 {
 		t.Errorf("%d bytes of memory for 64 MiB, %d for 1 MiB", most, took[1])

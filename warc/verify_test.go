@@ -39,9 +39,7 @@ func fillForVerify(t *testing.T, w *Writer, rng *rand.Rand) {
 			x.Body, x.Chunked = fmt.Appendf(nil, "%x\r\n%s\r\n0\r\n\r\n", len(body), body), true
 		}
 		var p Prepared
-		if err := enc.Prepare(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		must(t, enc.Prepare(&p, x))
 		if _, err := w.Append(&p, time.Unix(1e9, 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -62,9 +60,7 @@ func fillForVerify(t *testing.T, w *Writer, rng *rand.Rand) {
 // an open file.
 func flipBit(t *testing.T, mem *memfs.FS, name string, rng *rand.Rand, known int64, damaged func(what string)) {
 	file, err := mem.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	size, _ := file.Size()
 	off, old := rng.Int64N(size), []byte{0}
 	if _, err := file.ReadAt(old, off); err != nil {
@@ -92,9 +88,7 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 	opt := Options{Set: set, State: set, FileBytes: 20_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
 	format(&opt)
 	w, err := Open(opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 1))
 	fillForVerify(t, w, rng)
 	st := checkpointOf(t, w, opt)
@@ -106,9 +100,7 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 			Capture: func(c *Capture) error { urls[c.URL] = true; kinds[c.Kind]++; return nil },
 			Damaged: func(err error) error { damages = append(damages, err.Error()); return nil },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return sum, urls, damages
 	}
 	sum, urls, damages := verify()
@@ -118,12 +110,8 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 		t.Fatalf("whole files: %+v, %d URLs, %q", sum, len(urls), damages)
 	}
 	names, err := mem.List("d/warc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mem.MkdirAll("away"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, mem.MkdirAll("away"))
 	for range 60 {
 		name := "d/warc/" + names[rng.IntN(len(names))]
 		flipBit(t, mem, name, rng, sizeOf(st, name), func(what string) {
@@ -136,16 +124,12 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 		if strings.HasSuffix(name, openSuffixOfTest) {
 			continue
 		}
-		if err := mem.Rename("d/warc/"+name, "away/"+name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mem.Rename("d/warc/"+name, "away/"+name))
 		sum, _, damages := verify()
 		if len(damages) > 0 || sum.AbsentFiles+sum.AbsentIndexes != 1 {
 			t.Errorf("%s moved away: %+v, %q", name, sum, damages)
 		}
-		if err := mem.Rename("away/"+name, "d/warc/"+name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mem.Rename("away/"+name, "d/warc/"+name))
 	}
 }
 

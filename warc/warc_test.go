@@ -82,13 +82,9 @@ func texts(t *testing.T, data, dict []byte) []string {
 		opt = append(opt, zstd.WithDecoderDicts(dict))
 	}
 	z, err := zstd.NewReader(nil, opt...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := z.DecodeAll(data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return split(t, string(all))
 }
 
@@ -121,9 +117,7 @@ func testOptions(fs disk.FS, dirs int) Options {
 func open(t *testing.T, opt Options, st *State) *Writer {
 	t.Helper()
 	w, err := Open(opt, st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -143,14 +137,10 @@ func gunzip(t *testing.T, data []byte) (members []string) {
 	r := bytes.NewReader(data)
 	for r.Len() > 0 {
 		zr, err := gzip.NewReader(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		zr.Multistream(false)
 		text, err := io.ReadAll(zr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		members = append(members, string(text))
 	}
 	return members
@@ -166,9 +156,7 @@ func TestGoldenRecords(t *testing.T) {
 	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
 	var p Prepared
-	if err := e.Prepare(&p, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Prepare(&p, x))
 	common := "WARC-Target-URI: https://www.example.org/a/?b=2&a=1\r\nWARC-Date: 2026-11-21T22:43:05Z\r\n"
 	want := []string{
 		"WARC/1.1\r\nWARC-Type: request\r\n" + common +
@@ -199,18 +187,14 @@ func TestGoldenRecords(t *testing.T) {
 	}
 	e.blockDigest = true
 	var full Prepared
-	if err := e.Prepare(&full, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Prepare(&full, x))
 	line := "WARC-Block-Digest: " + sha(string(x.Head)+string(x.Body)) +
 		"\r\nContent-Type: application/http; msgtype=response\r\n"
 	if text := gunzip(t, full.buf)[1]; !strings.Contains(text, "WARC-Truncated: length\r\n"+line) {
 		t.Errorf("with block digests: got %s, want %s", text, line)
 	}
 	loc, err := w.Append(&p, when)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line = "org,example)/a?a=1&b=2 20261121224305 {\"url\": \"https://www.example.org/a/?b=2&a=1\", " +
 		"\"mime\": \"text/html\", \"status\": \"200\", \"digest\": \"" + sha("<p>hello</p>") +
 		"\", \"truncated\": \"length\", " +
@@ -235,9 +219,7 @@ func TestStoredBodies(t *testing.T) {
 		}
 		x.Encoded = true
 		var p Prepared
-		if err := e.Prepare(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Prepare(&p, x))
 		text := gunzip(t, p.buf)[1]
 		if !strings.HasSuffix(text, "\r\n\r\n"+string(x.Body)+"\r\n\r\n") {
 			t.Errorf("%d bytes: body is not in the record", n)
@@ -263,9 +245,7 @@ func TestNoForgedLines(t *testing.T) {
 	opt.Host = "h\r\n/../x"
 	w := open(t, opt, nil)
 	var p Prepared
-	if err := w.NewEncoder().Prepare(&p, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.NewEncoder().Prepare(&p, x))
 	loc, err := w.Append(&p, when)
 	if err != nil || strings.ContainsAny(loc.File, "/\r\n") {
 		t.Fatalf("got file %q, %v", loc.File, err)
@@ -345,9 +325,7 @@ func testReadRefusesDamage(t *testing.T, format func(*Options)) {
 	format(&opt)
 	w := open(t, opt, nil)
 	var p Prepared
-	if err := w.NewEncoder().Prepare(&p, sampleExchange()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.NewEncoder().Prepare(&p, sampleExchange()))
 	nothing := func(*Record) error { return nil }
 	first := 0
 	if w.zst != nil {
@@ -416,18 +394,14 @@ func BenchmarkPrepare(b *testing.B) {
 				opt := testOptions(memfs.New(1), 1)
 				opt.Level = level
 				w, err := Open(opt, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				e, x := w.NewEncoder(), sampleExchange()
 				x.Body, x.Encoded = body, stored
 				var p Prepared
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := e.Prepare(&p, x); err != nil {
-						b.Fatal(err)
-					}
+					must(b, e.Prepare(&p, x))
 				}
 				b.ReportMetric(float64(len(p.buf)), "stored-B/op")
 			})
@@ -455,9 +429,7 @@ func TestReleasedMemory(t *testing.T) {
 	for _, size := range []int{100, 2 << 20} {
 		x := sampleExchange()
 		x.Body = make([]byte, size)
-		if err := e.Prepare(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Prepare(&p, x))
 		p.buf = slices.Grow(p.buf, size)
 		p.Release()
 		if kept := cap(p.buf); (kept > 0) != (size <= keepPrepared) || p.Bytes() != 0 {

@@ -46,9 +46,7 @@ func TestGoldenFrame(t *testing.T) {
 	head := w.head("name", when)
 	packed := head[8:][:binary.LittleEndian.Uint32(head[4:])]
 	z, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer z.Close()
 	got, err := z.DecodeAll(packed, nil)
 	if string(head[:4]) != "\x5d\x2a\x4d\x18" || err != nil || !bytes.Equal(got, testDict) {
@@ -65,15 +63,11 @@ func TestForeignZst(t *testing.T) {
 	other := slices.Clone(testDict)
 	other[4]++ // its number
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var half []byte
 	for _, text := range []string{texts(t, some, nil)[0][:300], texts(t, some, nil)[0][300:]} {
 		w, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		half = w.EncodeAll([]byte(text), half)
 	}
 	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
@@ -118,9 +112,7 @@ func TestReadDict(t *testing.T) {
 		"cut":       {testDict[:20], "dictionary"},
 		"no number": {append([]byte(dictMagic+"\x00\x00\x00\x00"), testDict[8:]...), "number"},
 	} {
-		if err := disk.WriteFileAtomic(mem, "/"+name, c.data); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(mem, "/"+name, c.data))
 		dict, err := ReadDict(mem, "/"+name)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) ||
 			err == nil && !bytes.Equal(dict, c.data) {

@@ -39,9 +39,7 @@ func TestFoldEscapes(t *testing.T) {
 		{"http://a.test?%7e", "/?~"},
 	} {
 		base, err := NewBase([]byte("http://a.test/d/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := r.AppendResolve([]byte("dst%41"), base, []byte(test.ref))
 		if want := "dst%41http://a.test" + test.want; err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", test.ref, got, err, want)
@@ -63,9 +61,7 @@ func TestEachOctetsEscape(t *testing.T) {
 			var urls []string
 			for _, spelling := range []string{"%%%02x", "%%%02X"} {
 				url, err := r.AppendResolve(nil, nil, fmt.Appendf(nil, form, fmt.Sprintf(spelling, c)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				urls = append(urls, string(url))
 			}
 			want := fmt.Sprintf(form, fmt.Sprintf("%%%02X", c))
@@ -94,9 +90,7 @@ func FuzzFoldEscapes(f *testing.F) {
 			return
 		}
 		base, err := NewBase(canonical)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		kept, err := plain.AppendResolve(nil, base, []byte(ref))
 		folded, err2 := folding.AppendResolve(nil, base, []byte(ref))
 		if (err == nil) != (err2 == nil) {

@@ -202,9 +202,7 @@ func TestVia(t *testing.T) {
 		}
 		rec.SetVia([]byte(c.via), key)
 		var back Record
-		if err := back.Decode(rec.Append(nil)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, back.Decode(rec.Append(nil)))
 		if got := string(back.AppendVia(nil)); string(back.Via) != c.kept || got != c.want ||
 			h.ParentKey(&back) != key {
 			t.Errorf("%s on %s: kept %q, got %q with key %x, want %q, %q, %x", c.url, c.via, back.Via, got,

@@ -18,9 +18,7 @@ func testSecret() Secret {
 
 func TestSecretText(t *testing.T) {
 	s, err := NewSecret()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if other, _ := NewSecret(); other == s {
 		t.Fatal("two secrets are equal")
 	}

@@ -275,9 +275,7 @@ func TestQueryEncoding(t *testing.T) {
 	r := NewResolver(Options{})
 	for _, test := range tests {
 		base, err := NewBase([]byte("http://example.com/a/c"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		base.Query = test.enc
 		got, err := r.AppendResolve(nil, base, []byte(test.ref))
 		if want := "http://example.com/a/" + test.want; err != nil || string(got) != want {

@@ -95,9 +95,7 @@ func TestSuffixesCopy(t *testing.T) {
 	text := b.String()
 	for _, private := range []bool{false, true} {
 		back, err := parseSuffixes([]byte(text), private) // LoadSuffixes knows this text
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if want := NewSuffixes(private).Digest(); back.Digest() != want {
 			t.Errorf("private %v: digest of the copy: got %s, want %s", private, back.Digest(), want)
 		}
@@ -114,9 +112,7 @@ func TestSuffixesCopy(t *testing.T) {
 func TestLoadSuffixes(t *testing.T) {
 	s, err := LoadSuffixes([]byte("// comment\n\ncom\nCO.uk trailing words\n*.ck\n!www.ck\n公司.cn\t// x\n"+
 		"// ===BEGIN PRIVATE DOMAINS===\ngithub.io\n// ===END PRIVATE DOMAINS===\n"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for host, want := range map[string]string{"a.b.co.uk": "b.co.uk", "a.b.xn--55qx5d.cn": "b.xn--55qx5d.cn",
 		"a.b.github.io": "b.github.io", "a.b.c.ck": "b.c.ck", "a.b.uk": "b.uk"} {
 		if got := s.PLD(host); got != want {

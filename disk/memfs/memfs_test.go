@@ -18,9 +18,7 @@ var seedFlag = flag.Uint64("seed", 1, "seed of the random tests")
 func mustCreate(t *testing.T, fsys disk.FS, name string) disk.File {
 	t.Helper()
 	f, err := fsys.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -31,7 +29,7 @@ func mustWrite(t *testing.T, f disk.File, p []byte, off int64) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -41,9 +39,7 @@ func must(t *testing.T, err error) {
 func content(t *testing.T, fsys disk.FS, name string) []byte {
 	t.Helper()
 	b, err := disk.ReadFile(fsys, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -284,9 +280,7 @@ func TestMemMount(t *testing.T) {
 func TestHeldBytes(t *testing.T) {
 	m := New(1)
 	f, err := m.Create("f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := func(blocks int64) {
 		t.Helper()
 		if got := m.HeldBytes(); got != blocks*memBlockBytes {
@@ -298,12 +292,8 @@ func TestHeldBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(3)
-	if err := errors.Join(m.SyncFS("."), m.Remove("f")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(m.SyncFS("."), m.Remove("f")))
 	want(3)
-	if err := errors.Join(f.Close(), m.SyncFS(".")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Close(), m.SyncFS(".")))
 	want(0)
 }

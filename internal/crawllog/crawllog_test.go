@@ -302,20 +302,12 @@ func TestCrashes(t *testing.T) {
 func TestRotation(t *testing.T) {
 	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
-	if err := c.add(5000); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.log.Roll(when); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.checkpoint(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.add(5000))
+	must(t, c.log.Roll(when))
+	must(t, c.checkpoint(0))
 	c.check()
 	names, err := c.mem.List("/out/log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		size, err := c.mem.Size("/out/log/" + name)
 		if err != nil || size > 100_000 || strings.HasSuffix(name, ".open") {
@@ -346,9 +338,7 @@ func TestFailStop(t *testing.T) {
 	}
 	frozen := c.log.Freeze()
 	tails, err := disk.CreateTails(c.opt.State, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := frozen.Save(tails); err == nil {
 		t.Error("save after a failed write: no error")
 	}
@@ -365,9 +355,7 @@ func BenchmarkAppend(b *testing.B) {
 	mem := memfs.New(1)
 	l, err := Open(Options{Set: disk.Set{FS: mem, Paths: []string{"/out"}},
 		State: disk.Set{FS: mem, Paths: []string{"/state"}}}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	e := sample()
 	rng := rand.New(rand.NewPCG(1, 1))
 	urls := make([]string, 4096)
@@ -379,9 +367,7 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		e.URL, e.Bytes, e.Offset = urls[n%len(urls)], int64(n*7919%100000), int64(n)*9000
 		n++
-		if err := l.Append(&e); err != nil {
-			b.Fatal(err)
-		}
+		must(b, l.Append(&e))
 	}
 	lane := l.files.Acquire()
 	b.ReportMetric(float64(lane.Size(0))/float64(n), "stored-B/op")

@@ -43,9 +43,7 @@ func TestFields(t *testing.T) {
 		`{"ts":"2026-11-21T22:43:05Z","url":"http://x/","bytes":12345678901234567}`,
 	} {
 		var want Entry
-		if err := json.Unmarshal([]byte(text), &want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(text), &want))
 		if err := f.Parse([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -73,9 +71,7 @@ func FuzzFields(f *testing.F) {
 		line := e.Append(nil)
 		line = line[:len(line)-1]
 		var want Entry
-		if err := json.Unmarshal(line, &want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(line, &want))
 		var got Fields
 		if err := got.quick(line); err != nil {
 			t.Fatalf("%s: %v", line, err)
@@ -95,8 +91,6 @@ func BenchmarkFields(b *testing.B) {
 	b.ReportAllocs()
 	var f Fields
 	for b.Loop() {
-		if err := f.Parse(line); err != nil {
-			b.Fatal(err)
-		}
+		must(b, f.Parse(line))
 	}
 }

@@ -14,20 +14,12 @@ import (
 func saved(t *testing.T, l *Log, set disk.Set) *State {
 	t.Helper()
 	tails, err := disk.CreateTails(set, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := l.Freeze()
 	st, err := f.Save(tails)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tails.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, tails.Close())
+	must(t, f.Commit())
 	return st
 }
 
@@ -37,18 +29,14 @@ func TestFind(t *testing.T) {
 	mem := memfs.New(1)
 	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 20_000, BlockBytes: minBlock}
 	l, err := Open(opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const n = 5000
 	urlOf := func(i int) string {
 		return fmt.Sprintf("http://h%d.test/%x?\"q\\=é%d", i%9, uint64(i)*0x9e3779b97f4a7c15, i)
 	}
 	for i := range n {
 		e := Entry{Time: time.Unix(1e9+int64(i), 0), URL: urlOf(i), Reason: "robots", MIME: urlOf(i + 1)}
-		if err := l.Append(&e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append(&e))
 	}
 	st := saved(t, l, opt.Set)
 	wrong := func(err error) error { return err }
@@ -76,5 +64,13 @@ func TestFind(t *testing.T) {
 	cut, err = Find(opt, st, urls, 1<<30, func(e *Entry) error { first = e.URL; return io.EOF }, wrong)
 	if err != nil || cut || first != urlOf(n-2) && first != urlOf(n-1) {
 		t.Errorf("the first entry is %s, cut %v, %v", first, cut, err)
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -16,26 +16,20 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 	mem := memfs.New(1)
 	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 70_000, BlockBytes: minBlock}
 	l, err := Open(opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const n = 6000
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
 		e := Entry{Time: time.Unix(1e9, 0),
 			URL: fmt.Sprintf("http://h.test/%d/%x%x%x", i, rng.Uint64(), rng.Uint64(), rng.Uint64()), Status: 200}
-		if err := l.Append(&e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append(&e))
 	}
 	st := saved(t, l, opt.Set)
 	scan := func() (map[string]bool, []error) {
 		urls, damages := map[string]bool{}, []error(nil)
 		_, err := Scan(opt, st, func(e *Entry) error { urls[e.URL] = true; return nil },
 			func(err error) error { damages = append(damages, err); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return urls, damages
 	}
 	whole, damages := scan()
@@ -49,9 +43,7 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 	for range 20 {
 		name := "d/log/" + names[rng.IntN(len(names))]
 		file, err := mem.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		size, _ := file.Size()
 		off, old := rng.Int64N(size), []byte{0}
 		if _, err := file.ReadAt(old, off); err != nil {

@@ -78,17 +78,13 @@ func TestSort(t *testing.T) {
 		fsys := memfs.New(1)
 		s := New(Options{FS: fsys, Dir: "sort", RAMBytes: 1})
 		got, err := sorted(s, list, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := slices.Clone(list)
 		slices.SortFunc(want, bytes.Compare)
 		if !same(got, want) {
 			t.Errorf("%d records of up to %d bytes: wrong order", c.n, c.max)
 		}
-		if err := s.Rewind(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Rewind())
 		for i := range want {
 			if rec, err := s.Next(); err != nil || !bytes.Equal(rec, want[i]) {
 				t.Fatalf("record %d after Rewind: %v, %v", i, rec, err)
@@ -97,9 +93,7 @@ func TestSort(t *testing.T) {
 		if s.made < c.minRuns || s.N() != int64(c.n) {
 			t.Errorf("%d records of up to %d bytes: %d runs, N %d", c.n, c.max, s.made, s.N())
 		}
-		if err := errors.Join(s.Close(), s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(s.Close(), s.Close()))
 		if names, err := fsys.List("sort"); err == nil {
 			t.Errorf("left: %q", names)
 		}
@@ -122,9 +116,7 @@ func TestLeftRuns(t *testing.T) {
 	if err != nil || len(got) != len(list) {
 		t.Fatal(len(got), err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	if names, err := fsys.List("sort"); err == nil {
 		t.Errorf("left: %q", names)
 	}
@@ -145,9 +137,7 @@ func TestDamagedRun(t *testing.T) {
 			f := s.runs[r.IntN(len(s.runs))]
 			at := f.off + r.Int64N(f.size-f.off) // the first block is read
 			var b [1]byte
-			if err := disk.ReadFull(f.f, b[:], at); err != nil {
-				t.Fatal(err)
-			}
+			must(t, disk.ReadFull(f.f, b[:], at))
 			b[0] ^= 1 << r.IntN(8)
 			if _, err := f.f.WriteAt(b[:], at); err != nil {
 				t.Fatal(err)
@@ -157,9 +147,7 @@ func TestDamagedRun(t *testing.T) {
 		if !errors.As(err, &damage) {
 			t.Errorf("damage is not found: %v", err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 }
 
@@ -186,9 +174,7 @@ func TestFailures(t *testing.T) {
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("operation %d: %v", failAt, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		if names, err := inner.List("sort"); err == nil && len(names) > 0 {
 			t.Errorf("operation %d: left: %q", failAt, names)
 		}
@@ -203,13 +189,9 @@ func BenchmarkSort(b *testing.B) {
 		for i := range rec {
 			rec[i] = byte(r.Uint32())
 		}
-		if err := s.Add(rec); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.Add(rec))
 	}
-	if err := s.Sort(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, s.Sort())
 	for {
 		if rec, err := s.Next(); err != nil {
 			b.Fatal(err)
@@ -217,7 +199,13 @@ func BenchmarkSort(b *testing.B) {
 			break
 		}
 	}
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
+	must(b, s.Close())
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -169,9 +169,7 @@ func (n *notes) text() string {
 func open(t *testing.T, mode string, opt Options) (*Pool, *notes, error) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Setenv(modeVar, mode)
 	n := new(notes)
 	opt.Command, opt.Note = []string{self}, n.add
@@ -188,9 +186,7 @@ func open(t *testing.T, mode string, opt Options) (*Pool, *notes, error) {
 func mustOpen(t *testing.T, mode string, opt Options) (*Pool, *notes) {
 	t.Helper()
 	p, n, err := open(t, mode, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(p.Close)
 	return p, n
 }
@@ -263,9 +259,7 @@ func TestBadProcesses(t *testing.T) {
 				opt.Timeout = 2 * time.Second
 			}
 			p, n, err := open(t, mode, opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := ""
 			for len(got) < len(tt.want) {
 				a, outcome := p.Ask(t.Context(), &Request{URL: "http://a.test/"})
@@ -363,9 +357,7 @@ func TestCancel(t *testing.T) {
 func TestEnd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	p, _, err := open(t, "stays "+file, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, o := p.Ask(t.Context(), &Request{URL: "http://a.test/"}); o != Answered {
 		t.Fatalf("outcome %d", o)
 	}
@@ -379,40 +371,28 @@ func TestEnd(t *testing.T) {
 func readPID(t *testing.T, file string) int {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := strconv.Atoi(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pid
 }
 
 // TestOrphans: kill -9 of the program ends its hooks, even one that ignores the end of its input.
 func TestOrphans(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "pid")
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), modeVar+"=owner "+file)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "outcome 0\n" {
 		t.Errorf("the program said %q, %v", line, err)
 	}
 	pid := readPID(t, file)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {
 		t.Error("the program was not killed")
 	}
@@ -507,16 +487,12 @@ func TestWords(t *testing.T) {
 // BenchmarkAsk measures a request with a body, to a hook that does nothing.
 func BenchmarkAsk(b *testing.B) {
 	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Setenv(modeVar, "third-party")
 	for _, size := range []int{0, 16 << 10, 256 << 10} {
 		b.Run(fmt.Sprintf("body=%dKiB", size>>10), func(b *testing.B) {
 			p, err := Open(b.Context(), Options{Command: []string{self}, Procs: 1})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer p.Close()
 			body := make([]byte, size)
 			b.ReportAllocs()
@@ -526,5 +502,13 @@ func BenchmarkAsk(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

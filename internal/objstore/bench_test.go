@@ -66,9 +66,7 @@ func BenchmarkSum(b *testing.B) {
 			b.SetBytes(n)
 			began := cputime.Process()
 			for b.Loop() {
-				if err := parts[part](); err != nil {
-					b.Fatal(err)
-				}
+				must(b, parts[part]())
 			}
 			perGB(b, began, n)
 		})
@@ -88,14 +86,10 @@ func BenchmarkPut(b *testing.B) {
 				s := serve(b)
 				s.Setenv(b)
 				bucket, err := objstore.OpenS3(b.Context(), s.Place)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				u := &objstore.Uploader{Bucket: bucket}
 				sums, err := u.Sum(b.Context(), f, n)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				b.SetBytes(n)
 				began := cputime.Process()
 				for i := 0; b.Loop(); i++ {

@@ -23,12 +23,8 @@ func TestOverlay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mem, b := memfs.New(1), &objtest.Bucket{}
-		if err := mem.MkdirAll("d/warc"); err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.WriteFileAtomic(mem, "d/warc/here", []byte("local")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mem.MkdirAll("d/warc"))
+		must(t, disk.WriteFileAtomic(mem, "d/warc/here", []byte("local")))
 		data := file(1_000_000)
 		b.Set("k/there", data)
 		b.Set("k/here", []byte("remote"))
@@ -82,9 +78,7 @@ func readFailing(t *testing.T, o *objstore.Overlay, b *objtest.Bucket, data []by
 		return nil
 	}
 	f, err := o.OpenRead("d/warc/there")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := io.ReadAll(io.NewSectionReader(f, 0, 2_000_000))
 	if err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("in order: %d bytes, %v", len(got), err)
@@ -109,13 +103,9 @@ func readFailing(t *testing.T, o *objstore.Overlay, b *objtest.Bucket, data []by
 func TestOverlayIgnore(t *testing.T) {
 	t.Parallel()
 	mem, b := memfs.New(1), &objtest.Bucket{}
-	if err := mem.MkdirAll("d/warc"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.MkdirAll("d/warc"))
 	for _, name := range []string{"d/warc/alone", "d/warc/both", "d/warc/other"} {
-		if err := disk.WriteFileAtomic(mem, name, []byte("damaged")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(mem, name, []byte("damaged")))
 	}
 	b.Set("k/both", []byte("whole"))
 	o := objstore.NewOverlay(mem, []objstore.Remote{{Path: "d/warc/both", Key: "k/both", Size: 5}},

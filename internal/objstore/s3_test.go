@@ -37,9 +37,7 @@ func TestS3TLS(t *testing.T) {
 	s := objtest.Serve(t)
 	s.Setenv(t)
 	target, err := url.Parse(s.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unsigned := 0
 	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		if r.In.Method == http.MethodPut && r.In.Header.Get("X-Amz-Content-Sha256") == "UNSIGNED-PAYLOAD" {
@@ -51,9 +49,7 @@ func TestS3TLS(t *testing.T) {
 	defer proxy.Close()
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
-	if err := os.WriteFile(bundle, cert, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bundle, cert, 0o600))
 	t.Setenv("AWS_CA_BUNDLE", bundle)
 	s.Endpoint = proxy.URL
 	checkS3(t, s)
@@ -65,12 +61,8 @@ func TestS3TLS(t *testing.T) {
 func checkS3(t *testing.T, s *objtest.Server) {
 	t.Helper()
 	b, err := objstore.OpenS3(t.Context(), s.Place)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Check(t.Context(), "some/crawls/c/0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, b.Check(t.Context(), "some/crawls/c/0"))
 	data := file(11 << 20)
 	u := &objstore.Uploader{Bucket: b, PartBytes: 5 << 20, InFlight: 1}
 	var was objstore.Upload
@@ -83,27 +75,19 @@ func checkS3(t *testing.T, s *objtest.Server) {
 	if err != nil || len(parts) != 2 || parts[0].CRC == "" {
 		t.Fatalf("parts of the half upload: %+v, %v", parts, err)
 	}
-	if err := put(t, u, data, &was); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(t, u, data, &was))
 	if ids, err := b.Uploads(t.Context(), key); err != nil || len(ids) != 0 {
 		t.Fatalf("uploads %q, %v", ids, err)
 	}
 	whole, err := b.Get(t.Context(), key, 0, int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := io.ReadAll(whole); err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 	whole.Close()
-	if err := put(t, u, data, new(objstore.Upload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(t, u, data, new(objstore.Upload)))
 	r, err := b.Get(t.Context(), key, 6<<20, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := io.ReadAll(r)
 	r.Close()
 	if err != nil || !bytes.Equal(got, data[6<<20:6<<20+1000]) {

@@ -86,3 +86,11 @@ func TestNeverCompletes(t *testing.T) {
 		t.Errorf("%d uploads begun in 100 attempts", creates)
 	}
 }
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

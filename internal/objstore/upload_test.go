@@ -33,9 +33,7 @@ func uploaderOf(b objstore.Bucket) *objstore.Uploader {
 func put(t *testing.T, u *objstore.Uploader, data []byte, was *objstore.Upload) error {
 	t.Helper()
 	sums, err := u.Sum(t.Context(), bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u.Put(t.Context(), key, bytes.NewReader(data), sums, *was, func(now objstore.Upload) { *was = now })
 }
 
@@ -74,9 +72,7 @@ func TestPutKilled(t *testing.T) {
 	t.Parallel()
 	data := file(350)
 	full := &objtest.Bucket{}
-	if err := put(t, uploaderOf(full), data, new(objstore.Upload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(t, uploaderOf(full), data, new(objstore.Upload)))
 	calls := full.Calls()
 	for at := range calls {
 		for _, answered := range []bool{false, true} {
@@ -166,9 +162,7 @@ func TestPutTogether(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	fail = false
-	if err := put(t, u, data, &was); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(t, u, data, &was))
 	check(t, b, data)
 }
 
@@ -202,9 +196,7 @@ func TestForeign(t *testing.T) {
 	}
 	same := &objtest.Bucket{} // the same bytes, put by another program
 	same.Set(key, data)
-	if err := put(t, uploaderOf(same), data, new(objstore.Upload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(t, uploaderOf(same), data, new(objstore.Upload)))
 	unknown := &objtest.Bucket{NoSums: true} // nothing says that they are the same
 	unknown.Set(key, data)
 	if err := put(t, uploaderOf(unknown), data, new(objstore.Upload)); !errors.Is(err, objstore.ErrForeign) {
@@ -220,9 +212,7 @@ func TestReplace(t *testing.T) {
 	full.Set(key, other)
 	u := uploaderOf(full)
 	u.Replace = true
-	if err := put(t, u, data, new(objstore.Upload)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(t, u, data, new(objstore.Upload)))
 	check(t, full, data)
 	for at, call := range full.Calls() {
 		n := 0
@@ -267,18 +257,14 @@ func TestWrongChecksum(t *testing.T) {
 	data, b := file(250), &objtest.Bucket{}
 	u := uploaderOf(b)
 	sums, err := u.Sum(t.Context(), bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var was objstore.Upload
 	note := func(now objstore.Upload) { was = now }
 	err = u.Put(t.Context(), key, changing{bytes.NewReader(data)}, sums, was, note)
 	if err == nil || !strings.Contains(err.Error(), "part 2") || len(b.Objects()) != 0 {
 		t.Fatalf("got %v", err)
 	}
-	if err := u.Put(t.Context(), key, bytes.NewReader(data), sums, was, note); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.Put(t.Context(), key, bytes.NewReader(data), sums, was, note))
 	check(t, b, data)
 	damaged := bytes.Clone(data)
 	damaged[7] ^= 1
@@ -300,9 +286,7 @@ func TestPutStopped(t *testing.T) {
 	}}
 	data, u := file(1000), uploaderOf(b)
 	sums, err := u.Sum(ctx, bytes.NewReader(data), 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := u.Put(ctx, key, bytes.NewReader(data), sums, objstore.Upload{}, func(objstore.Upload) {}); !errors.Is(err,
 		context.Canceled) {
 		t.Fatalf("got %v", err)
@@ -347,9 +331,7 @@ func TestCRC(t *testing.T) {
 	t.Parallel()
 	text := []byte("123456789")
 	s, err := (&objstore.Uploader{}).Sum(t.Context(), bytes.NewReader(text), int64(len(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := "rosUhgp5mIg="; s.CRC != want || s.Parts[0] != want { // 0xae8b14860a799888
 		t.Errorf("CRC %s, want %s", s.CRC, want)
 	}

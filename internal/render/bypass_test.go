@@ -33,14 +33,10 @@ func newTarget(t *testing.T) *target {
 	t.Helper()
 	g := &target{ours: map[string]bool{}, came: map[string]string{}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, g.port, _ = net.SplitHostPort(l.Addr().String())
 	u, err := net.ListenPacket("udp", "127.0.0.1:"+g.port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _, _ = l.Close(), u.Close() })
 	go func() {
 		for buf := make([]byte, 2000); ; {
@@ -207,9 +203,7 @@ type proxyLog struct {
 func newProxyLog(t *testing.T) (*proxyLog, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	p := &proxyLog{tried: map[string]int{}}
 	go func() {
@@ -255,9 +249,7 @@ func TestRenderBypass(t *testing.T) {
 			Header: http.Header{"Content-Type": {"text/html; charset=utf-8"},
 				"Content-Security-Policy": {"font-src 'none'; report-uri http://127.0.0.1:" + g.port + "/csp-report"}},
 			Body: []byte(strings.ReplaceAll(everything, "PORT", g.port))}, g, limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Logf("without guard %v: %d requests to the Fetcher, %d refused, to the dead proxy %q", bare, r.Asked,
 			r.Refused, tried.list())
 		if came := g.strangers(); len(came) > 0 || r.Asked < 5 {
@@ -293,9 +285,7 @@ func TestRenderBypassControl(t *testing.T) {
 	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0",
 		[]string{"--host-resolver-rules=MAP * 127.0.0.1", "--disable-background-networking"})
 	b, err := connect(t.Context(), c.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(b.Close)
 	g := newTarget(t)
 	if err := b.call(t.Context(), "", "Target.createTarget", object{"url": "http://127.0.0.1:" + g.port + "/page"},
@@ -363,9 +353,7 @@ func netLog(t *testing.T, name string) (found []string) {
 // TestRenderFlags: a browser without the fences is not used. docs/RENDERING.md has them all.
 func TestRenderFlags(t *testing.T) {
 	page, err := os.ReadFile("../../docs/RENDERING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range Flags() {
 		if !strings.Contains(string(page), " "+f) && !strings.Contains(string(page), " '"+f+"'") {
 			t.Errorf("docs/RENDERING.md lacks %s", f)

@@ -66,9 +66,7 @@ func testLimits() *Limits {
 func dialed(t *testing.T, c *rendertest.Chromium) *Browser {
 	t.Helper()
 	b, err := Dial(t.Context(), c.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -111,9 +109,7 @@ fetch("/moved").then(r => r.text()).then(x => document.body.append(x));`),
 <script type=speculationrules>{"prerender":[{"urls":["/pre"]}],"prefetch":[{"urls":["/pre2"]}]}</script>
 <script src="ftp://a.test/x.js"></script><form action="/f" method=post id=f></form><a download href=/d id=d>d</a>
 <script>f.submit(); d.click()</script>`), s, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%v: asked %d, refused %d", time.Since(began), r.Asked, r.Refused)
 	html := string(r.HTML)
 	for _, want := range []string{"<!DOCTYPE html>\n<html>", `href="made-by-script"`, "drumbeat/test", "post refused",
@@ -168,9 +164,7 @@ func TestRenderLimits(t *testing.T) {
 			s.files["http://a.test/big2"] = s.files["http://a.test/big"]
 			began := time.Now()
 			r, err := b.Render(t.Context(), htmlPage(c.body), s, limits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			took := time.Since(began)
 			t.Logf("%v, %d requests, %d refused, %d bytes, %v", took, r.Asked, r.Refused, len(r.HTML), r.End)
 			if r.End != c.end || took > c.most || r.Asked > limits.Requests || len(r.HTML) > limits.DOM {
@@ -194,9 +188,7 @@ func TestRenderBusy(t *testing.T) {
 		limits.Time, limits.Longest = time.Second, longest
 		began := time.Now()
 		r, err := b.Render(t.Context(), htmlPage(body), &site{hold: make(chan struct{}, 1)}, limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if took := time.Since(began); r.End != TimeLimit || !strings.Contains(string(r.HTML), "before") ||
 			took > 12*time.Second || longest < time.Minute && took < longest {
 			t.Errorf("%s: %v after %v: %s", body, r.End, took, r.HTML)
@@ -230,9 +222,7 @@ func TestRenderPieces(t *testing.T) {
 		text := pad + strings.Repeat("😀", 3*piece/2) + "end"
 		r, err := b.Render(t.Context(), htmlPage(`<p id=p></p><script>p.textContent = "`+pad+`" + "😀".repeat(`+
 			fmt.Sprint(3*piece/2)+`) + "end"</script>`), &site{}, limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.Contains(string(r.HTML), `<p id="p">`+text+`</p>`) ||
 			!strings.HasSuffix(string(r.HTML), "</html>") || r.End != Quiet {
 			t.Errorf("pad %q: %d bytes, %v: %.200q", pad, len(r.HTML), r.End, r.HTML)
@@ -346,5 +336,13 @@ func TestEndpoint(t *testing.T) {
 		if _, err := ParseEndpoint(bad); err == nil {
 			t.Errorf("%s: no error", bad)
 		}
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -71,9 +71,7 @@ func BenchmarkSession(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				q, err := s.parseHead([]byte(raw[i%len(raw)]))
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				a := s.p.answer(&q.request)
 				run := s.log.begin(q.host, a, &q.request)
 				s.frame(a, &q)
@@ -107,9 +105,7 @@ func BenchmarkServer(b *testing.B) {
 					b.Fatal(err)
 				}
 				resp, err := http.ReadResponse(r, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 					b.Fatal(err)
 				}
@@ -134,9 +130,7 @@ func BenchmarkStart(b *testing.B) {
 	w := mustNew(b, Defaults(1))
 	for b.Loop() {
 		s, err := w.Start(context.Background(), ServerOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		s.Close()
 	}
 }

@@ -25,9 +25,7 @@ func flatOptions() FlatOptions {
 func newFlat(t *testing.T, opt FlatOptions) *Flat {
 	t.Helper()
 	f, err := NewFlat(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -35,13 +33,9 @@ func newFlat(t *testing.T, opt FlatOptions) *Flat {
 func hrefs(t *testing.T, base string, body []byte) (urls []string) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode || n.Data != "a" {
 			continue
@@ -78,9 +72,7 @@ func TestFlatPages(t *testing.T) {
 		for _, u := range hrefs(t, base, body) {
 			links++
 			at, err := url.Parse(u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			host, ok := f.HostOf([]byte(at.Host))
 			to, known := f.PageOf(host, []byte(at.Path))
 			if again := string(f.AppendURL(nil, to)); !ok || !known || again != u {
@@ -99,9 +91,7 @@ func TestFlatPages(t *testing.T) {
 		}
 		if n%50 == 0 {
 			z, err := gzip.NewReader(bytes.NewReader(p.AppendPage(nil, f, page, true)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if plain, err := io.ReadAll(z); err != nil || !bytes.Equal(plain, body) {
 				t.Fatalf("page %s: gzip's form has %d bytes, %v, the plain one %d", base, len(plain), err, len(body))
 			}
@@ -160,15 +150,11 @@ func TestFlatServer(t *testing.T) {
 		opt.HTTPS, opt.Gzip = secure, true
 		f := newFlat(t, opt)
 		s, err := f.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		roots := x509.NewCertPool()
 		if secure {
 			root, err := x509.ParseCertificate(s.RootDER())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			roots.AddCert(root)
 		}
 		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
@@ -189,9 +175,7 @@ func TestFlatServer(t *testing.T) {
 		for i := range uint64(pages) {
 			page := FlatPage{uint32(i % 3 * 333), i}
 			res, err := (&http.Client{Transport: tr}).Get(string(f.AppendURL(nil, page)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			body, err := io.ReadAll(res.Body)
 			res.Body.Close()
 			if err != nil || res.StatusCode != 200 || !bytes.Equal(body, p.AppendPage(nil, f, page, false)) {
@@ -222,9 +206,7 @@ func portText(port uint16) string { return (&net.TCPAddr{Port: int(port)}).Strin
 
 func BenchmarkFlatPage(b *testing.B) {
 	f, err := NewFlat(flatOptions())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	var p FlatPainter
 	var page []byte
 	for _, gz := range []bool{false, true} {

@@ -56,15 +56,11 @@ func badHTTP2(w *Web, add func(hostileHost)) {
 		},
 	} {
 		name := w.hostileName("bad-http2", i)
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
-			accept: func(c net.Conn, port uint16) bool {
-				if port == 443 {
-					t := tls.Server(c,
-						&tls.Config{Certificates: []tls.Certificate{*leaf()}, NextProtos: []string{"h2"}})
-					(&frameServer{conn: t}).serve(f)
-				}
-				return true
-			}})
+		add(overTLS(name, func(c net.Conn) {
+			t := tls.Server(c,
+				&tls.Config{Certificates: []tls.Certificate{*leaf()}, NextProtos: []string{"h2"}})
+			(&frameServer{conn: t}).serve(f)
+		}))
 	}
 }
 

@@ -12,9 +12,7 @@ import (
 func hostileWeb(t *testing.T, names ...string) *Web {
 	t.Helper()
 	w, err := New(Options{Seed: 1, PLDs: 1, Hosts: 2, Pages: 4, LinksPerPage: 2, Hostile: names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -47,9 +45,7 @@ func TestHostileBytesAreCounted(t *testing.T) {
 		w := hostileWeb(t, "endless-body")
 		name := w.hostileName("endless-body", 0)
 		addrs, err := w.LookupHost(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var conn net.Conn
 		if conn, err = w.Dial(t.Context(), netip.AddrPortFrom(addrs[0], 80)); err != nil {
 			t.Fatal(err)
@@ -70,4 +66,12 @@ func TestHostileBytesAreCounted(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -17,6 +17,17 @@ import (
 	"time"
 )
 
+// overTLS returns a host of https whose connections serve has from their first byte.
+func overTLS(name string, serve func(c net.Conn)) hostileHost {
+	return hostileHost{name: name, seeds: []string{"https://" + name + "/"},
+		accept: func(c net.Conn, port uint16) bool {
+			if port == 443 {
+				serve(c)
+			}
+			return true
+		}}
+}
+
 // drain reads until the client closes.
 func drain(c net.Conn) { io.Copy(io.Discard, c) }
 
@@ -64,13 +75,7 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 	host := func(f func(c net.Conn)) {
 		name := w.hostileName("tls-stalls", n)
 		n++
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
-			accept: func(c net.Conn, port uint16) bool {
-				if port == 443 {
-					f(c)
-				}
-				return true
-			}})
+		add(overTLS(name, f))
 	}
 	for _, f := range stages {
 		host(f)
@@ -137,13 +142,9 @@ func tlsChains(w *Web, add func(hostileHost)) {
 	} {
 		name := w.hostileName("tls-chains", i)
 		cert := sync.OnceValue(func() *tls.Certificate { return f(w.authority(), name) })
-		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"},
-			accept: func(c net.Conn, port uint16) bool {
-				if port == 443 {
-					answerOnce(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert()}}))
-				}
-				return true
-			}})
+		add(overTLS(name, func(c net.Conn) {
+			answerOnce(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert()}}))
+		}))
 	}
 }
 

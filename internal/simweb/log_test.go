@@ -220,14 +220,10 @@ func TestSpamIsEndlessAndKnownFromFewPLDs(t *testing.T) {
 			t.Fatalf("%s: got %v %+v", queue[i], ok, p)
 		}
 		found, err := htmlLinks(queue[i], p.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, u := range found {
 			n, err := w.parseURL(u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if n.host != w.spam {
 				other++
 				if n.page != 0 || !e.fetched.has(w.number(n)) {

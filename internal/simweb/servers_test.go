@@ -129,9 +129,7 @@ func TestNameServerRefusesAndInvents(t *testing.T) {
 	for _, name := range []string{"s0", "s77", "s4294967295", "anything"} {
 		name += "." + w.SpamPLD()
 		r, err := ask(name, dns.TypeA, "udp")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, _ := answers(r); len(got) != 1 || !slices.Contains(w.spamIP, got[0]) {
 			t.Errorf("%s: got %v, want one of %v", name, got, w.spamIP)
 		}
@@ -158,9 +156,7 @@ func TestLookupErrorsAreTyped(t *testing.T) {
 	dial := func(kind hostKind) (time.Duration, error) {
 		h := hostOf(t, w, func(h *host) bool { return h.kind == kind })
 		addrs, err := w.LookupHost(h.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		start := time.Now()
@@ -312,9 +308,7 @@ func TestOutageOverSockets(t *testing.T) {
 		_, err = http.ReadResponse(bufio.NewReader(c), nil)
 		return err
 	}
-	if err := ask(10 * time.Second); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ask(10*time.Second))
 	w.SetOutage(Outage{All: true})
 	if err := ask(10 * time.Second); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("outage: got %v, want a broken connection", err)
@@ -337,21 +331,15 @@ func TestServerSpeaksHTTP(t *testing.T) {
 	s := mustStart(t, w, ServerOptions{})
 	h := &w.hosts[0]
 	c, err := net.Dial("tcp", s.Map(netip.AddrPortFrom(h.addrs[0], 80)).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	r := bufio.NewReader(c)
 	read := func(method string) *http.Response {
 		t.Helper()
 		resp, err := http.ReadResponse(r, &http.Request{Method: method})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if resp.StatusCode == 200 && method == "GET" && len(body) == 0 {
 			t.Error("got an empty page")
 		}
@@ -382,9 +370,7 @@ func TestServerSpeaksHTTP(t *testing.T) {
 		"GET / HTTP/1.1\r\n" + strings.Repeat("x", maxHeadBytes+1),
 	} {
 		c, err := net.Dial("tcp", s.Map(netip.AddrPortFrom(h.addrs[0], 80)).String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		io.WriteString(c, bad)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || resp.StatusCode != 400 {
@@ -447,9 +433,7 @@ func TestSnapshotTravels(t *testing.T) {
 	tr := &http.Transport{}
 	defer tr.CloseIdleConnections()
 	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	got, err = ReadSnapshot(resp.Body)
 	if err != nil || got.Total != 3 || len(got.Requests) != 3 || got.Wrong[w.hosts[0].origin+"/trap/x"] != 1 {
@@ -472,14 +456,10 @@ func TestCloseWhileBusy(t *testing.T) {
 	w := mustNew(t, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := w.Start(ctx, ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, head := range []string{"", "GET / HTTP/1.1\r\nHost: ", "GET / HTTP/1.1\r\nHost: ", "GET / HT"} {
 		c, err := net.Dial("tcp", s.Map(netip.AddrPortFrom(w.addrs[0], 80)).String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		if i == 1 || i == 2 {
 			head += w.hosts[i-1].name + "\r\n\r\n"
@@ -510,9 +490,7 @@ func TestClientThatGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 2 {
 			c, err := w.Dial(t.Context(), netip.AddrPortFrom(slow.addrs[0], 80))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+slow.name+"\r\nConnection: close\r\n\r\n")
 			time.Sleep(20 * time.Second)
 			c.Close()
@@ -530,14 +508,10 @@ func TestLateNames(t *testing.T) {
 	o := Defaults(1)
 	o.Pages, o.Hosts, o.PLDs, o.IPs = 50, 10, 5, 2
 	w, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const delay, every = 30 * time.Millisecond, 3
 	s, err := w.Start(t.Context(), ServerOptions{DNSDelay: delay, DNSLossEvery: every})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	q := new(dns.Msg).SetQuestion("nobody.simweb.", dns.TypeA)
 	for _, network := range []string{"udp", "tcp"} {

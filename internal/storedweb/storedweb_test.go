@@ -89,9 +89,7 @@ func write(t *testing.T, name string, records []record) (offsets []int64) {
 		offsets = append(offsets, int64(b.Len()))
 		if strings.HasSuffix(name, zstSuffix) {
 			e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithSingleSegment(true))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.Write(e.EncodeAll([]byte(r.text(i)), nil))
 			continue
 		}
@@ -99,16 +97,10 @@ func write(t *testing.T, name string, records []record) (offsets []int64) {
 		if _, err := io.WriteString(z, r.text(i)); err != nil {
 			t.Fatal(err)
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, z.Close())
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must(t, os.WriteFile(name, b.Bytes(), 0o600))
 	return append(offsets, int64(b.Len()))
 }
 
@@ -146,9 +138,7 @@ func index(t *testing.T, name string, records []record, offsets []int64) {
 	}
 	slices.Sort(lines)
 	stem := strings.TrimSuffix(strings.TrimSuffix(name, gzSuffix), zstSuffix)
-	if err := os.WriteFile(stem+indexSuffix, []byte(strings.Join(lines, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(stem+indexSuffix, []byte(strings.Join(lines, "")), 0o600))
 }
 
 // served opens and starts the web of a directory.
@@ -156,17 +146,13 @@ func served(t *testing.T, o Options) (*Web, *http.Client) {
 	t.Helper()
 	o.FS, o.Scratch, o.RAMBytes = disk.OS(), t.TempDir(), 4<<20
 	w, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := w.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Start(t.Context()))
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{DisableCompression: true,
 			TLSClientConfig: &tls.Config{RootCAs: w.Authority().Pool()},
@@ -287,27 +273,17 @@ func TestDamaged(t *testing.T) {
 	offsets := write(t, name, stored())
 	index(t, name, stored(), offsets)
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data[offsets[10]-6] ^= 0xff // of the checksum of /gone
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, data, 0o600))
 	write(t, dir+"/y"+gzSuffix,
 		[]record{{"response", "http://y.test/", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny", ""}})
-	if err := os.WriteFile(dir+"/y"+indexSuffix, []byte("no index\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/y"+indexSuffix, []byte("no index\n"), 0o600))
 	early := write(t, dir+"/z"+gzSuffix+openSuffix,
 		[]record{{"response", "http://z.test/", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nz", ""},
 			{"response", "http://z.test/2", newer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nz", ""}})
-	if err := os.Truncate(dir+"/z"+gzSuffix+openSuffix, early[1]+20); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/plain"+plainSuffix, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(dir+"/z"+gzSuffix+openSuffix, early[1]+20))
+	must(t, os.WriteFile(dir+"/plain"+plainSuffix, nil, 0o600))
 	w, client := served(t, Options{Dirs: []string{dir}})
 	for url, want := range map[string]string{"http://a.test/gone": "502 [] Bad Gateway\n",
 		"http://a.test/": "200 [2] home", "http://y.test/": "200 [] y",
@@ -347,19 +323,23 @@ func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/x"+gzSuffix, stored())
 	lock, err := disk.OS().Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := open(dir); !errors.Is(err, ErrRunning) {
 		t.Errorf("a locked directory: %v", err)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Open(ctx, Options{FS: disk.OS(), Dirs: []string{dir}, Scratch: t.TempDir(),
 		RAMBytes: 4 << 20}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled Open: %v", err)
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

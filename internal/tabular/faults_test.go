@@ -57,12 +57,8 @@ func TestEveryFailure(t *testing.T) {
 			opt.FS = inner
 			checkWhole(t, inner, opt)
 			again, err := Create(opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := writeAll(again, rows); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, writeAll(again, rows))
 			if !reflect.DeepEqual(tableRows(t, inner, "t", again), wantRows(format, rows)) {
 				t.Fatalf("%s, operation %d: other rows after resuming", format, failAt)
 			}
@@ -83,9 +79,7 @@ func checkWhole(t *testing.T, fsys disk.FS, opt Options) {
 	for _, name := range names {
 		if strings.HasPrefix(name, partPrefix) {
 			data, err := disk.ReadFile(fsys, opt.Dir+"/"+name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(readRows(t, opt.Format, data)) == 0 {
 				t.Fatalf("%s has no rows", name)
 			}
@@ -118,12 +112,8 @@ func TestPowerCut(t *testing.T) {
 			opt.FS = left
 			checkWhole(t, left, opt)
 			again, err := Create(opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := writeAll(again, rows); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, writeAll(again, rows))
 			if !reflect.DeepEqual(tableRows(t, left, "t", again), wantRows(format, rows)) {
 				t.Fatalf("%s, cut after %d: other rows", format, after)
 			}
@@ -142,9 +132,7 @@ func TestFullDisk(t *testing.T) {
 		fsys.SetCapacity(60_000)
 		opt := Options{FS: fsys, Dir: "t", Format: format, Columns: columns, PartBytes: 20_000, GroupBytes: 1}
 		w, err := Create(opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := writeAll(w, rows); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("%s: %v", format, err)
 		}
@@ -160,30 +148,20 @@ func TestOtherContent(t *testing.T) {
 	fsys := memfs.New(1)
 	opt := Options{FS: fsys, Dir: "t", Format: CSV, Columns: columns, Kind: "pages", Source: "1"}
 	for _, name := range []string{"notes.txt", "part-00000.csv", "part-00000.parquet", ".hidden"} {
-		if err := fsys.MkdirAll("t"); err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.WriteFileAtomic(fsys, "t/"+name, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.MkdirAll("t"))
+		must(t, disk.WriteFileAtomic(fsys, "t/"+name, []byte("x")))
 		if _, err := Create(opt); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if names, _ := fsys.List("t"); !reflect.DeepEqual(names, []string{name}) {
 			t.Errorf("left: %q", names)
 		}
-		if err := fsys.Remove("t/" + name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.Remove("t/"+name))
 	}
 	rows := makeRows(random(t), 1000)
 	w, err := Create(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writeAll(w, rows); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, writeAll(w, rows))
 	for _, change := range []func(o *Options){
 		func(o *Options) { o.Kind = "hosts" },
 		func(o *Options) { o.Format = JSONL },
@@ -207,12 +185,8 @@ func TestUnfinished(t *testing.T) {
 		opt := Options{FS: fsys, Dir: "t", Format: format, Columns: []Column{{Name: "url", Type: String}},
 			Kind: "pages", Source: "1"}
 		w, err := Create(opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Write([]Value{Str("a")}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, w.Write([]Value{Str("a")}))
 		names, err := fsys.List("t")
 		if err != nil || len(names) != 2 {
 			t.Fatalf("%q, %v: want a part and the progress", names, err)
@@ -222,9 +196,7 @@ func TestUnfinished(t *testing.T) {
 				t.Errorf("*.%s matches the unfinished %s", format, name)
 			}
 		}
-		if err := disk.WriteFileAtomic(fsys, "t/.part-00000."+string(format), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(fsys, "t/.part-00000."+string(format), []byte("x")))
 		if w, err = Create(opt); err != nil { // as after kill -9
 			t.Fatal(err)
 		}
@@ -243,15 +215,11 @@ func TestOtherSource(t *testing.T) {
 		rows := makeRows(r, 3000/(i+1))
 		w, err := Create(Options{FS: fsys, Dir: "t", Format: JSONL, Columns: columns, Source: source,
 			PartBytes: 100_000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := w.Resumed(); i == 1 && (got.ReplacedSource != "1" || got.Replaced < 3 || got.Rows != 0) {
 			t.Errorf("%+v", got)
 		}
-		if err := writeAll(w, rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeAll(w, rows))
 		if !reflect.DeepEqual(tableRows(t, fsys, "t", w), wantRows(JSONL, rows)) {
 			t.Errorf("source %s: other rows", source)
 		}
@@ -265,30 +233,20 @@ func TestDamagedPart(t *testing.T) {
 	opt := Options{FS: fsys, Dir: "t", Format: JSONL, Columns: columns, PartBytes: 100_000}
 	for _, lost := range []bool{false, true, false} {
 		w, err := Create(opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if lost && w.Resumed().Parts != 1 {
 			t.Errorf("%+v", w.Resumed())
 		}
-		if err := writeAll(w, rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeAll(w, rows))
 		if !reflect.DeepEqual(tableRows(t, fsys, "t", w), wantRows(JSONL, rows)) {
 			t.Error("other rows")
 		}
 		f, err := fsys.Open("t/part-00001.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(f.Truncate(10), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errors.Join(f.Truncate(10), f.Close()))
 	}
 	w, err := Create(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := writeAll(w, rows[:10]); err == nil || !strings.Contains(err.Error(), "rows more than its source") {
 		t.Errorf("a source with fewer rows: %v", err)
 	}
@@ -309,9 +267,7 @@ func TestNoPermission(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o500))
 	_, err := Create(Options{FS: disk.OS(), Dir: dir + "/x", Format: CSV, Columns: columns})
 	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), dir) {
 		t.Error(err)

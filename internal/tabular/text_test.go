@@ -26,12 +26,8 @@ func TestForms(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		w, err := NewStream(&out, Options{Format: format, Columns: cols})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := writeAll(w, rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, writeAll(w, rows))
 		if out.String() != want {
 			t.Errorf("%s:\n%s\nwant\n%s", format, out.String(), want)
 		}
@@ -43,12 +39,8 @@ func TestTSV(t *testing.T) {
 	cols := []Column{{Name: "id", Type: Int64}, {Name: "name", Type: String, Nullable: true}}
 	var out bytes.Buffer
 	w, err := NewStream(&out, Options{Format: TSV, Columns: cols})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writeAll(w, [][]Value{{Int(1), Str("a \"b\xff")}, {Int(2), Null}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, writeAll(w, [][]Value{{Int(1), Str("a \"b\xff")}, {Int(2), Null}}))
 	if want := "1\ta \"b\uFFFD\n2\t\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
@@ -76,4 +68,12 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("CSV: %q, %v", records, err)
 		}
 	})
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

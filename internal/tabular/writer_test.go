@@ -78,9 +78,7 @@ func text(v Value) string {
 func parquetRows(t *testing.T, data []byte) (rows [][]string) {
 	t.Helper()
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, field := range f.Schema().Fields() {
 		c := columns[i]
 		if field.Name() != c.Name || field.Optional() != c.Nullable {
@@ -120,9 +118,7 @@ func parquetRows(t *testing.T, data []byte) (rows [][]string) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		reader.Close()
 	}
@@ -133,9 +129,7 @@ func parquetRows(t *testing.T, data []byte) (rows [][]string) {
 func csvRows(t *testing.T, data []byte) (rows [][]string) {
 	t.Helper()
 	list, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, c := range columns {
 		if list[0][i] != c.Name {
 			t.Fatalf("header %q", list[0])
@@ -150,9 +144,7 @@ func jsonRows(t *testing.T, data []byte) (rows [][]string) {
 	d.UseNumber()
 	for d.More() {
 		var m map[string]any
-		if err := d.Decode(&m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Decode(&m))
 		if len(m) != len(columns) {
 			t.Fatalf("%d fields in %v", len(m), m)
 		}
@@ -212,16 +204,12 @@ var formats = []Format{Parquet, CSV, JSONL}
 func tableRows(t *testing.T, fsys disk.FS, dir string, w *Writer) (rows [][]string) {
 	t.Helper()
 	names, err := fsys.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []string{progressName}
 	for _, p := range w.Parts() {
 		want = append(want, p.Name)
 		data, err := disk.ReadFile(fsys, dir+"/"+p.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		part := readRows(t, w.opt.Format, data)
 		if int64(len(data)) != p.Bytes || int64(len(part)) != p.Rows {
 			t.Fatalf("%v has %d bytes and %d rows", p, len(data), len(part))
@@ -258,12 +246,8 @@ func TestRoundTrip(t *testing.T) {
 			opt := Options{FS: disk.OS(), Dir: dir, Format: format, Columns: columns, Kind: "k", Source: "s",
 				Compression: compression, PartBytes: 500_000, GroupBytes: 1}
 			w, err := Create(opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := writeAll(w, rows); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, writeAll(w, rows))
 			if got := tableRows(t, opt.FS, dir, w); !reflect.DeepEqual(got, wantRows(format, rows)) {
 				t.Errorf("%s, %s: other rows", format, compression)
 			}
@@ -276,9 +260,7 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 			again, err := Create(opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if r := again.Resumed(); !r.Complete || r.Rows != int64(len(rows)) || r.Parts != len(w.Parts()) {
 				t.Errorf("a complete table is %+v", r)
 			}
@@ -295,12 +277,8 @@ func TestEmptyTable(t *testing.T) {
 		opt := Options{FS: fsys, Dir: "t", Format: format, Columns: columns}
 		for range 2 {
 			w, err := Create(opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, w.Close())
 			if rows := tableRows(t, fsys, "t", w); len(rows) != 0 || len(w.Parts()) != 1 {
 				t.Errorf("%s: %d rows, %d parts", format, len(rows), len(w.Parts()))
 			}
@@ -313,12 +291,8 @@ func TestStream(t *testing.T) {
 	for _, format := range []Format{CSV, JSONL, Parquet} {
 		var out bytes.Buffer
 		w, err := NewStream(&out, Options{Format: format, Columns: columns, GroupBytes: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := writeAll(w, rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, writeAll(w, rows))
 		if !reflect.DeepEqual(readRows(t, format, out.Bytes()), wantRows(format, rows)) {
 			t.Errorf("%s: other rows", format)
 		}
@@ -347,9 +321,7 @@ func TestBadUse(t *testing.T) {
 		{Int(1), Str(strings.Repeat("x", MaxRowBytes))}} {
 		var out bytes.Buffer
 		w, err := NewStream(&out, Options{Format: CSV, Columns: two})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if w.Write(row) == nil || w.Write([]Value{Int(1), Null}) == nil || w.Close() == nil {
 			t.Errorf("%v is accepted", row)
 		}
@@ -365,19 +337,13 @@ func BenchmarkWrite(b *testing.B) {
 		b.Run("format="+string(format), func(b *testing.B) {
 			b.ReportAllocs()
 			w, err := Create(Options{FS: disk.OS(), Dir: b.TempDir() + "/t", Format: format, Columns: columns})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			i := 0
 			for b.Loop() {
-				if err := w.Write(rows[i%len(rows)]); err != nil {
-					b.Fatal(err)
-				}
+				must(b, w.Write(rows[i%len(rows)]))
 				i++
 			}
-			if err := w.Close(); err != nil {
-				b.Fatal(err)
-			}
+			must(b, w.Close())
 		})
 	}
 }

@@ -35,9 +35,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(filepath.Join(root, page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range testName.FindAllString(string(text), -1) {
 			if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, name) }) {
 				t.Errorf("%s names %s, which does not exist", page, name)
@@ -50,16 +48,12 @@ func TestNamedTestsExist(t *testing.T) {
 // breaks its list.
 func TestChangelogFiles(t *testing.T) {
 	files, err := filepath.Glob("../../changelog/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name, form := regexp.MustCompile(`^[a-z0-9-]+\.md$`),
 		regexp.MustCompile(`^(Security|Removed|Changed|New|Faster|Fixed): \S[^\n]*\n(\S[^\n]*\n)*$`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !name.MatchString(filepath.Base(file)) || !form.Match(text) {
 			t.Errorf("%s: want changelog/NAME.md in small letters, with a kind, a colon and lines of text "+
 				"without blank ones", file)

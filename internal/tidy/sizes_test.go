@@ -109,9 +109,7 @@ func TestSizesAreFound(t *testing.T) {
 	} {
 		fset := token.NewFileSet()
 		syntax, err := parser.ParseFile(fset, "p/a_test.go", c.text, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wide, long := sizes(fset, &source{name: "p/a_test.go", text: []byte(c.text), syntax: syntax})
 		if len(wide) != c.wide || len(long) != c.long {
 			t.Errorf("%s: found %q and %q, want %d and %d", c.name, wide, long, c.wide, c.long)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -275,12 +276,21 @@ type source struct {
 	syntax *ast.File
 }
 
-// sources parses every Go file of the module.
+// sources returns every Go file of the module, which the first test parses for all.
 func sources(t *testing.T) (*token.FileSet, []source) {
 	t.Helper()
-	fset := token.NewFileSet()
-	var list []source
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	list, err := parsed()
+	must(t, err)
+	if len(list) < 10 {
+		t.Fatalf("found only %d Go files", len(list))
+	}
+	return fset, list
+}
+
+var fset = token.NewFileSet()
+
+var parsed = sync.OnceValues(func() (list []source, err error) {
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -306,14 +316,8 @@ func sources(t *testing.T) (*token.FileSet, []source) {
 		list = append(list, source{rel, path.Dir(rel), strings.HasSuffix(rel, "_test.go"), text, syntax})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list) < 10 {
-		t.Fatalf("found only %d Go files", len(list))
-	}
-	return fset, list
-}
+	return list, err
+})
 
 // allowed reports whether from may import to.
 func allowed(from, to string, test bool) bool {
@@ -372,9 +376,7 @@ func TestImportTable(t *testing.T) {
 // TestLayersPage: the table in docs/ARCHITECTURE.md has each package with its height, in their order.
 func TestLayersPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Layers\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var got, want []string
@@ -530,9 +532,7 @@ func TestFormatted(t *testing.T) {
 // TestFormatPages: docs/FORMATS.md links to every page of docs/formats, and to no missing one.
 func TestFormatPages(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join(root, "docs/FORMATS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pages, err := filepath.Glob(filepath.Join(root, "docs/formats/*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages in docs/formats: %v", err)

@@ -47,10 +47,16 @@ func TestWords(t *testing.T) {
 		}
 		for _, name := range found {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			check(strings.TrimPrefix(filepath.ToSlash(name), root+"/"), string(text))
 		}
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

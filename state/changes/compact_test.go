@@ -80,16 +80,12 @@ func TestFullOfSeeds(t *testing.T) {
 		t.Fatalf("after a restart %d more changes of seeds are accepted", n)
 	}
 	last := feed(t, again, 3)
-	if err := again.Tidy(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Tidy())
 	if n, full := fill(t, again); n != 0 || full.Waiting != most-3 || full.Unsaved != 3 {
 		t.Fatalf("before a checkpoint %d more changes of seeds are accepted: %v", n, full)
 	}
 	again.Saved(last)
-	if err := again.Tidy(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Tidy())
 	if n, _ := fill(t, again); n != 3 {
 		t.Errorf("%d changes of seeds are accepted after 3 have left", n)
 	}
@@ -162,9 +158,7 @@ func TestReserveLasts(t *testing.T) {
 func TestTidyCuts(t *testing.T) {
 	for at := 1; ; at++ {
 		fsys := memfs.New(uint64(at))
-		if err := errors.Join(fsys.MkdirAll("/d/state"), fsys.SyncDir("/"), fsys.SyncDir("/d")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(fsys.MkdirAll("/d/state"), fsys.SyncDir("/"), fsys.SyncDir("/d")))
 		j := newJournal(t, fsys, 0)
 		for range 3 {
 			add(t, j, Change{Op: OpSeeds, Seeds: mib})

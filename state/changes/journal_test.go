@@ -20,13 +20,9 @@ var testTime = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // newJournal opens a journal on a file system in RAM.
 func newJournal(t *testing.T, fsys disk.FS, fed int64) *Journal {
 	t.Helper()
-	if err := fsys.MkdirAll("/d/state"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fsys.MkdirAll("/d/state"))
 	j, err := Open(fsys, journalName, fed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	return j
 }
@@ -35,9 +31,7 @@ func newJournal(t *testing.T, fsys disk.FS, fed int64) *Journal {
 func add(t *testing.T, j *Journal, c Change) Change {
 	t.Helper()
 	c, err := j.Append(c, testTime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -61,9 +55,7 @@ func TestUndo(t *testing.T) {
 		during := toJSON(j.Settings())
 		add(t, j, Change{Op: c.Op.Undo(), Host: c.Host, Rule: c.Rule, PLD: c.PLD})
 		var s Settings
-		if err := json.Unmarshal([]byte(before), &s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(before), &s))
 		got := *j.Settings()
 		for _, m := range []any{&got, &s} { // an empty map is as good as none
 			empty(m.(*Settings))
@@ -92,12 +84,8 @@ func empty(s *Settings) {
 func TestSurvivesCrash(t *testing.T) {
 	for at := 1; ; at++ {
 		fsys := memfs.New(uint64(at))
-		if err := fsys.MkdirAll("/d/state"); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(fsys.SyncDir("/"), fsys.SyncDir("/d")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fsys.MkdirAll("/d/state"))
+		must(t, errors.Join(fsys.SyncDir("/"), fsys.SyncDir("/d")))
 		fsys.CrashAfter(at)
 		var done int64
 		j, err := Open(fsys, journalName, 0)
@@ -107,9 +95,7 @@ func TestSurvivesCrash(t *testing.T) {
 			}
 		}
 		crashed := fsys.Crash()
-		if err := crashed.MkdirAll("/d/state"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, crashed.MkdirAll("/d/state"))
 		again, openErr := Open(crashed, journalName, 0)
 		if openErr != nil {
 			t.Fatalf("cut %d: %v", at, openErr)
@@ -133,17 +119,13 @@ func TestDamage(t *testing.T) {
 		add(t, j, Change{Op: OpPause, Who: "anna"})
 	}
 	data, err := disk.ReadFile(fsys, journalName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lastLine := strings.LastIndexByte(strings.TrimRight(string(data), "\n"), '\n') + 1
 	for i := range data {
 		bad := append([]byte(nil), data...)
 		bad[i] ^= 0x40
 		other := memfs.New(2)
-		if err := errors.Join(other.MkdirAll("/d/state"), disk.WriteFileAtomic(other, journalName, bad)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(other.MkdirAll("/d/state"), disk.WriteFileAtomic(other, journalName, bad)))
 		j, err := Open(other, journalName, 0)
 		var corrupt *disk.CorruptError
 		switch {
@@ -187,9 +169,7 @@ func TestCompact(t *testing.T) {
 	var fed []string
 	for {
 		c, ok, err := again.NextSeeds()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !ok {
 			break
 		}
@@ -227,9 +207,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(header))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fsys := memfs.New(1)
-		if err := errors.Join(fsys.MkdirAll("/d/state"), disk.WriteFileAtomic(fsys, journalName, data)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(fsys.MkdirAll("/d/state"), disk.WriteFileAtomic(fsys, journalName, data)))
 		j, err := Open(fsys, journalName, 0)
 		if err != nil {
 			return
@@ -243,11 +221,17 @@ func FuzzOpen(f *testing.F) {
 			}
 			j.Fed()
 		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.Close())
 		if j, err = Open(fsys, journalName, 0); err != nil || toJSON(j.Settings()) != s {
 			t.Fatalf("opened again: %v", err)
 		}
 	})
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

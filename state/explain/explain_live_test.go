@@ -111,9 +111,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 		_, err := crawl.Run(t.Context(), opt)
 		close(done)
 		wg.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if seen < least {
 			t.Errorf("saw %d checkpoints, want at least %d", seen, least)
 		}
@@ -182,13 +180,9 @@ func TestExplainBeginsAnew(t *testing.T) {
 				}
 			}}
 			x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Disk.Dirs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			reports, err := x.URLs([]string{url})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rep := reports[0]
 			if rep.Place != place.String() {
 				t.Errorf("moved %v: place %s, want %v, damage %v", moved, rep.Place, place, rep.Damage)
@@ -236,9 +230,7 @@ func TestExplainDamage(t *testing.T) {
 			name := files[rng.IntN(len(files))]
 			undo := flipByte(t, mem, name, rng)
 			x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			reports, err := x.URLs(urls)
 			hosts, err2 := x.Hosts([]string{"nowhere.test", reports0Host(reports)})
 			if err = errors.Join(err, err2); err != nil {
@@ -275,9 +267,7 @@ func reports0Host(reports []*explain.URLReport) string {
 func filesBelow(t *testing.T, fsys disk.FS, dir string) (list []string) {
 	t.Helper()
 	names, err := fsys.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		path := dir + "/" + name
 		if _, err := fsys.List(path); err == nil {
@@ -293,13 +283,9 @@ func filesBelow(t *testing.T, fsys disk.FS, dir string) (list []string) {
 func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo func()) {
 	t.Helper()
 	f, err := fsys.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	off, old := rng.Int64N(size), []byte{0}
 	if rng.IntN(2) == 0 {
 		off = rng.Int64N(min(size, 200))
@@ -309,15 +295,11 @@ func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo fun
 			t.Fatal(err)
 		}
 	}
-	if err := disk.ReadFull(f, old, off); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.ReadFull(f, old, off))
 	put(old[0] ^ 1<<rng.IntN(8))
 	return func() {
 		put(old[0])
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 	}
 }
 
@@ -326,9 +308,7 @@ func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo fun
 func TestExplainWrongDirectories(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		mem, opt := crawltest.StoppedCrawl(t)
-		if err := mem.MkdirAll("empty"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mem.MkdirAll("empty"))
 		for _, c := range []struct {
 			dirs, out []string
 			want      string
@@ -350,13 +330,9 @@ func TestExplainWrongDirectories(t *testing.T) {
 			}
 		}
 		x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, mem), Dirs: []string{"d1", "d0"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		reports, err := x.URLs([]string{"http://a.test/", "mailto:x", "", "a.test", "http://[::1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, bad := range []bool{false, true, true, false, true} {
 			if (reports[i].Error != "") != bad {
 				t.Errorf("%q: error %q", reports[i].Asked, reports[i].Error)
@@ -372,9 +348,7 @@ func TestExplainWrongDirectories(t *testing.T) {
 		if err != nil || !strings.Contains(reports[0].Link.Why, "older version") || reports[0].Robots.DelayWhy == "" {
 			t.Errorf("without options of the last run: %+v, %v", reports, err)
 		}
-		if err := errors.Join(mem.Remove("d0/"+state.ManifestName), mem.Remove("d1/"+state.ManifestName)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(mem.Remove("d0/"+state.ManifestName), mem.Remove("d1/"+state.ManifestName)))
 		if _, err = x.URLs([]string{"http://a.test/"}); err == nil ||
 			!strings.Contains(err.Error(), "without a checkpoint") {
 			t.Errorf("no manifest: %v", err)
@@ -392,12 +366,8 @@ func TestExplainLinks(t *testing.T) {
 			return testworld.Answer{200, "", fmt.Sprintf("<a href=/a><a href=/nothing/x>%s", host)}
 		}}
 		mem := memfs.New(1)
-		if err := mem.MkdirAll("in"); err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.WriteFileAtomic(mem, "in/seeds", []byte("http://one.site.test/\n")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mem.MkdirAll("in"))
+		must(t, disk.WriteFileAtomic(mem, "in/seeds", []byte("http://one.site.test/\n")))
 		opt := crawltest.WebOptions(t, web, mem)
 		opt.Admission.Seeds, opt.Admission.SeedLines, opt.Admission.Scope, opt.Limits.MaxDepth = "in/seeds", nil,
 			state.ScopePLD, 3
@@ -405,9 +375,7 @@ func TestExplainLinks(t *testing.T) {
 		opt.Admission.MaxURLBytes, opt.Politeness.MaxCrawlDelay = 100, 5*time.Second
 		crawltest.MustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for url, want := range map[string]string{
 			"http://two.site.test/": "taken, if the page is less than 3 links from a " +
 				"seed (--max-depth)",
@@ -424,9 +392,7 @@ func TestExplainLinks(t *testing.T) {
 			}
 		}
 		reports, err := x.URLs([]string{"http://one.site.test/nothing/x", "http://one.site.test/a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		no, yes := reports[0], reports[1]
 		if no.Place != "refused" || no.Verdict.Rule != "Disallow: /no*x" ||
 			no.Record.ParentURL != "http://one.site.test/" || !strings.Contains(no.Why[0], "/no*x") {
@@ -485,13 +451,9 @@ func TestExplainTrouble(t *testing.T) {
 		crawltest.MustRun(t, t.Context(), opt)
 		testworld.CheckBalanced(t, mem, opt.Disk.Dirs)
 		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		reports, err := x.URLs(seeds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tr, places := testworld.TruthOf(t, mem, opt.Disk.Dirs), map[string]map[string]int{}
 		for _, rep := range reports {
 			name := strings.TrimSuffix(rep.Host, "0.test")
@@ -523,9 +485,7 @@ func TestExplainTrouble(t *testing.T) {
 			}
 		}
 		hosts, err := x.Hosts([]string{"closed0.test", "ill0.test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: backs off until") ||
 			h.Deferred["not-welcome"] == 0 || h.NextDue.IsZero() {
 			t.Errorf("host: %+v", h)

@@ -23,13 +23,9 @@ func TestExplainNames(t *testing.T) {
 		opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
 		crawltest.MustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		reports, err := x.Sites([]string{"b.test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names := map[string]bool{}
 		for _, l := range reports[0].Linking {
 			names[l.PLD] = true
@@ -54,17 +50,21 @@ func TestExplainNotStored(t *testing.T) {
 			opt.Output.Store, opt.Output.NoArchive, opt.Output.CrawlLog = true, state.ArchiveDrop, log
 			crawltest.MustRun(t, t.Context(), opt)
 			x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			reports, err := x.URLs([]string{"http://a.test/"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if why := strings.Join(reports[0].Why, "\n"); !strings.Contains(why,
 				"its response is not stored: the page asks for that") {
 				t.Errorf("%v: %s", log, why)
 			}
 		})
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -50,13 +50,9 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *crawl.Opti
 	tr := testworld.TruthOf(t, fsys, opt.Disk.Dirs)
 	snap := web.Log().Snapshot()
 	x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Disk.Dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reports, err := x.URLs(urls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	places := map[string]int{}
 	for i, rep := range reports {
 		url := urls[i]
@@ -137,13 +133,9 @@ func checkFast(t *testing.T, x *explain.Explainer, urls []string, full []*explai
 	opt := x.Opt
 	opt.Fast = true
 	fast, err := explain.NewExplainer(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reports, err := fast.URLs(urls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, rep := range reports {
 		want := full[i].Place
 		if full[i].Seen {
@@ -178,9 +170,7 @@ func checkHosts(t *testing.T, x *explain.Explainer, tr *testworld.Truth, urls []
 	}
 	asked := slices.Sorted(maps.Keys(hosts))
 	reports, err := x.Hosts(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, rep := range reports {
 		if rep.Host != asked[i] || len(rep.Damage) > 0 || len(rep.Why) == 0 || rep.Stored == nil ||
 			*rep.Stored != stored[rep.Host] || len(want[rep.Host])+len(rep.Places) > 0 &&

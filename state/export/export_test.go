@@ -84,9 +84,7 @@ func TestWACZFullDisk(t *testing.T) {
 			TempDir: "out/site.wacz.tmp"}
 		names := func() string {
 			list, err := fs.List("out")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return strings.Join(list, " ")
 		}
 		full := 0

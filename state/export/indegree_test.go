@@ -42,9 +42,7 @@ func TestExportLinkCounts(t *testing.T) {
 			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL,
 				CountLinks: counted, Target: "edges", TempDir: "tmp"} // the second replaces the first
 			rep, err := export.Run(t.Context(), x)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := map[string]any{}
 			for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 				got[fmt.Sprint(r["from_pld"], " ", r["to_pld"])] = r["links"]

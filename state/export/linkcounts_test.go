@@ -28,9 +28,7 @@ func TestLinkCounts(t *testing.T) {
 			from, to := r.IntN(plds), r.IntN(plds)
 			row := linkRow{from: fmt.Appendf(nil, "http://www.site%d.example/%d", from, r.IntN(3)),
 				to: fmt.Appendf(nil, "https://site%d.example:81/", to)}
-			if err := c.add(&row); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.add(&row))
 			if len(c.sums) >= c.limit {
 				t.Fatalf("%d pairs in RAM, the limit is %d", len(c.sums), c.limit)
 			}
@@ -38,9 +36,7 @@ func TestLinkCounts(t *testing.T) {
 				want[[2]uint64{key(to), key(from)}]++
 			}
 		}
-		if err := c.sort(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.sort())
 		stray := int64(0)
 		edges := slices.AppendSeq([][2]uint64{{7, 7}, {key(0), 7}}, maps.Keys(want)) // two have no links
 		slices.SortFunc(edges, func(a, b [2]uint64) int { return slices.Compare(a[:], b[:]) })

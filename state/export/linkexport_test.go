@@ -31,9 +31,7 @@ func exportedLinks(t *testing.T, fs disk.FS, opt *crawl.Options, target string) 
 	x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, Kind: export.Links, Format: tabular.JSONL,
 		Target: target, TempDir: "tmp"}
 	rep, err := export.Run(t.Context(), x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var list []string
 	for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 		rel, _ := r["rel"].(string)
@@ -168,15 +166,11 @@ func graphOf(t *testing.T, fs disk.FS, dir string) map[string]int {
 	t.Helper()
 	table := func(name string) (lines []string) {
 		names, err := fs.List(dir + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, file := range names {
 			if strings.HasPrefix(file, "part-") {
 				data, err := disk.ReadFile(fs, dir+"/"+name+"/"+file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				lines = append(lines, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")...)
 			}
 		}
@@ -245,9 +239,7 @@ func TestExportLinksDamaged(t *testing.T) {
 		whole, _ := exportedLinks(t, fs, &opt, "links")
 		var files []string
 		names, err := fs.List(opt.Disk.Dirs[0] + "/warc")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			if strings.HasSuffix(name, ".warc.gz") {
 				files = append(files, opt.Disk.Dirs[0]+"/warc/"+name)
@@ -257,9 +249,7 @@ func TestExportLinksDamaged(t *testing.T) {
 			t.Fatalf("%d files, %d links", len(files), len(whole))
 		}
 		data, err := disk.ReadFile(fs, files[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages",
 			TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
@@ -271,18 +261,14 @@ func TestExportLinksDamaged(t *testing.T) {
 				break
 			}
 		}
-		if err := disk.WriteFileAtomic(fs, files[1], data); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(fs, files[1], data))
 		got, rep := exportedLinks(t, fs, &opt, "damaged")
 		if rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 record is damaged") ||
 			len(got) != len(whole)-1 {
 			t.Errorf("damaged record: %d links of %d, %d damaged, notes %q", len(got), len(whole),
 				rep.Damaged, rep.Notes)
 		}
-		if err := fs.Rename(files[1], "elsewhere"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.Rename(files[1], "elsewhere"))
 		got, rep = exportedLinks(t, fs, &opt, "moved")
 		if rep.Damaged != 0 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "moved away") || len(got) < 10 ||
 			len(got) > len(whole)-3 {
@@ -370,9 +356,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 		}
 		site, err := export.Site(t.Context(),
 			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// Missing are /gone, and /t, /new, /v0, /v1, /no, which never were.
 		if statuses := map[int]int64{200: 5, 301: 1, 404: 6}; !maps.Equal(site.Statuses, statuses) || site.Pages != 5 ||
 			site.Links != 7 {

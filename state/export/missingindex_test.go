@@ -25,9 +25,7 @@ func TestExportWithoutIndex(t *testing.T) {
 		crawltest.MustRun(t, t.Context(), opt)
 		dir := opt.Disk.Dirs[0] + "/warc/"
 		names, err := fsys.List(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		index := ""
 		for _, name := range names {
 			if strings.HasSuffix(name, ".cdxj") {
@@ -36,9 +34,7 @@ func TestExportWithoutIndex(t *testing.T) {
 		}
 		data := strings.TrimSuffix(index, ".cdxj") + ".warc.gz"
 		for _, moved := range []string{index, data} {
-			if err := fsys.Rename(dir+moved, moved); err != nil {
-				t.Fatal(err)
-			}
+			must(t, fsys.Rename(dir+moved, moved))
 			for _, x := range []export.Options{
 				{Kind: export.Links, Format: tabular.CSV}, {Kind: export.Links, Format: export.Arc},
 				{Kind: export.Near, Format: tabular.CSV}, {Kind: export.PLDEdges, Format: tabular.CSV,
@@ -77,16 +73,12 @@ func TestExportAbsent(t *testing.T) {
 			for _, sub := range []string{"warc", "log"} {
 				dir := opt.Disk.Dirs[0] + "/" + sub + "/"
 				names, err := fsys.List(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, name := range names {
 					if !gone && (strings.HasSuffix(name, ".cdxj") || strings.HasPrefix(name, "crawl-")) {
 						files[sub]++
 					} else if gone {
-						if err := fsys.Remove(dir + name); err != nil {
-							t.Fatal(err)
-						}
+						must(t, fsys.Remove(dir+name))
 					}
 				}
 			}
@@ -98,9 +90,7 @@ func TestExportAbsent(t *testing.T) {
 					x.Format = export.CDXJ
 				}
 				rep, err := export.Run(t.Context(), x)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				said := strings.Join(rep.Notes, "\n")
 				for sub, n := range files {
 					// What is small and not final yet is in the checkpoint, where an export finds it.

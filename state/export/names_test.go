@@ -44,23 +44,17 @@ func overSorter(t *testing.T, j *job, keys []uint64) *cursor {
 	t.Helper()
 	s := j.sorter()
 	for _, k := range slices.Backward(keys) {
-		if err := s.Add(append(binary.BigEndian.AppendUint64(nil, k), byte(k))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add(append(binary.BigEndian.AppendUint64(nil, k), byte(k))))
 	}
 	c, err := sorted(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
 func (j *job) end(t *testing.T) {
 	t.Helper()
 	for _, end := range slices.Backward(j.ends) {
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, end())
 	}
 }
 
@@ -137,13 +131,9 @@ func TestPacked(t *testing.T) {
 		want.texts[i] = make([]byte, 300*i)
 	}
 	s := extsort.New(extsort.Options{FS: memfs.New(1), Dir: "tmp"})
-	if err := errors.Join(s.Add(want.append(nil)), s.Sort()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.Add(want.append(nil)), s.Sort()))
 	rec, err := s.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.read(rec); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

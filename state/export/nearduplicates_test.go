@@ -41,3 +41,11 @@ func TestTables(t *testing.T) {
 		t.Errorf("blocks cover %x", all)
 	}
 }
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -51,13 +51,9 @@ func nearRows(t *testing.T, hashes []uint64) (map[[2]string]int, []string) {
 	}
 	n := newNearJoin(j)
 	for i, h := range hashes {
-		if err := n.add(h, "digest", fmt.Sprintf("%06d", i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.add(h, "digest", fmt.Sprintf("%06d", i)))
 	}
-	if err := errors.Join(n.find(), j.rows.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(n.find(), j.rows.Close()))
 	rows := map[[2]string]int{}
 	for line := range strings.Lines(out.String()) {
 		var r struct {
@@ -65,9 +61,7 @@ func nearRows(t *testing.T, hashes []uint64) (map[[2]string]int, []string) {
 			Near     string `json:"near_url"`
 			Distance int    `json:"distance"`
 		}
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &r))
 		pair := [2]string{min(r.URL, r.Near), max(r.URL, r.Near)}
 		if _, twice := rows[pair]; twice {
 			t.Errorf("%v is there twice", pair)
@@ -148,9 +142,7 @@ func TestNearBounds(t *testing.T) {
 	for pair, d := range got {
 		a, err1 := strconv.Atoi(pair[0])
 		b, err2 := strconv.Atoi(pair[1])
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err1, err2))
 		if d > 3 || d != simhash.Distance(hashes[a], hashes[b]) {
 			t.Fatalf("row %v %d", pair, d)
 		}
@@ -174,9 +166,7 @@ func writeLines(t testing.TB, j *job, n int) error {
 	t.Helper()
 	s := j.sorterOf(2)
 	for i := range n {
-		if err := s.Add([]byte(testLine(i))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add([]byte(testLine(i))))
 	}
 	return j.writeIndex(s)
 }
@@ -186,9 +176,7 @@ func readIndex(t *testing.T, fsys disk.FS, dir string) (lines []string, members 
 	t.Helper()
 	read := func(name string) string {
 		b, err := disk.ReadFile(fsys, dir+"/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(b)
 	}
 	zip, at := read(zipName), 0
@@ -200,9 +188,7 @@ func readIndex(t *testing.T, fsys disk.FS, dir string) (lines []string, members 
 			t.Fatalf("line %q of the summary at %d: %v", line, at, err)
 		}
 		z, err := gzip.NewReader(strings.NewReader(zip[offset : offset+length]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := io.ReadAll(z)
 		if err != nil || !strings.HasPrefix(string(text), f[0]+" {") {
 			t.Fatalf("member %d: %v, begins with %.60q, want %q", members, err, text, f[0])
@@ -222,9 +208,7 @@ func TestZipNum(t *testing.T) {
 	for _, n := range []int{0, 1, zipLines, 2*zipLines + 1} {
 		fsys := memfs.New(1)
 		j := testJob(t, fsys, "/d", ZipNum)
-		if err := writeLines(t, j, n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeLines(t, j, n))
 		var want []string
 		for i := range n {
 			want = append(want, testLine(i)+"\n")
@@ -236,9 +220,7 @@ func TestZipNum(t *testing.T) {
 		}
 
 		files, err := fsys.List(j.opt.Target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fsys.SetCapacity(fsys.Used() + 30_000)
 		if err := writeLines(t, testJob(t, fsys, "/d", ZipNum), 4*zipLines); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("full disk: %v", err)
@@ -256,9 +238,7 @@ func TestZipNumCrash(t *testing.T) {
 	old, now, none := 0, 0, 0
 	for after := 1; ; after++ {
 		fsys := memfs.New(uint64(after))
-		if err := writeLines(t, testJob(t, fsys, "/d", ZipNum), 100); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeLines(t, testJob(t, fsys, "/d", ZipNum), 100))
 		fsys.CrashAfter(after)
 		j := testJob(t, fsys, "/d", ZipNum)
 		err := writeLines(t, j, zipLines+200)
@@ -295,9 +275,7 @@ func BenchmarkIndex(b *testing.B) {
 			for b.Loop() {
 				j := testJob(b, disk.OS(), filepath.ToSlash(b.TempDir()), format)
 				j.opt.RAMBytes = defaultRAMBytes
-				if err := writeLines(b, j, n); err != nil {
-					b.Fatal(err)
-				}
+				must(b, writeLines(b, j, n))
 			}
 			b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 		})
@@ -328,9 +306,7 @@ func BenchmarkNear(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := join.find(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, join.find())
 	}
 	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "pages/s")
 }

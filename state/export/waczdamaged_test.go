@@ -22,9 +22,7 @@ func TestExportDamagedRecord(t *testing.T) {
 		wacz := func() *export.Report {
 			rep, err := export.Run(t.Context(),
 				export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.WACZ, Target: "site.wacz", TempDir: "tmp"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return rep
 		}
 		if rep := wacz(); rep.Damaged != 0 || len(rep.Notes) > 0 {
@@ -41,13 +39,9 @@ func TestExportDamagedRecord(t *testing.T) {
 			}
 			name := opt.Disk.Dirs[0] + "/warc/" + r["warc_filename"].(string)
 			data, err := disk.ReadFile(fs, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			data[int(r["warc_record_offset"].(float64)+r["warc_record_length"].(float64))-12] ^= 0x40 // near the end
-			if err := disk.WriteFileAtomic(fs, name, data); err != nil {
-				t.Fatal(err)
-			}
+			must(t, disk.WriteFileAtomic(fs, name, data))
 		}
 		if rep := wacz(); rep.Damaged != 1 || len(rep.Notes) != 1 ||
 			!strings.Contains(rep.Notes[0], "1 record is damaged") {

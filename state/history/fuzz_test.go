@@ -86,9 +86,7 @@ func TestDamage(t *testing.T) {
 		w := opened(t, fsys, MinBytes) // cuts the file off there
 		must(t, w.Append(began.Add(time.Hour), []Value{{Name: "n", V: 77}}))
 		got, err := Read(fsys, "d/history", Query{From: began, To: began.AddDate(0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n := got.Series["n"]
 		for k, v := range n[:len(n)-1] {
 			if v != float64(k) {

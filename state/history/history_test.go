@@ -25,9 +25,7 @@ var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 func opened(t testing.TB, fsys disk.FS, bytes int64) *Writer {
 	t.Helper()
 	w, err := Open(Options{FS: fsys, Dir: "d/history", Bytes: bytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 

@@ -24,9 +24,7 @@ func written(t *testing.T, hours int) disk.FS {
 	t.Helper()
 	fsys := memfs.New(1)
 	w, err := history.Open(history.Options{FS: fsys, Dir: "d/history", Bytes: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	back := 0.0
 	polite, merges, samples := 0.0, 0.0, 0.0
 	for i := range hours * 360 {
@@ -34,9 +32,7 @@ func written(t *testing.T, hours int) disk.FS {
 		if i == hours*180 {
 			back = 300
 			polite, merges, samples = 0, 0, 0
-			if err := w.Event(history.Event{Time: at, What: "crash", Text: `<script>alert("1")</script>`}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Event(history.Event{Time: at, What: "crash", Text: `<script>alert("1")</script>`}))
 		}
 		active := float64(i*10) - back
 		if i < 180 {
@@ -56,9 +52,7 @@ func written(t *testing.T, hours int) disk.FS {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return fsys
 }
 
@@ -66,9 +60,7 @@ func written(t *testing.T, hours int) disk.FS {
 func made(t *testing.T, fsys disk.FS) *Report {
 	t.Helper()
 	o, err := readOver(fsys, "d")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := &explain.Figures{AsOf: explain.AsOf{Crawl: "<b>", Checkpoint: 7, Time: began, State: "stopped"},
 		Active: time.Hour, Runs: 2, Run: &state.LastRun{Agent: "a&b"}, PLDs: 12,
 		Top: []explain.TopPLD{{PLD: "x<y'z\".example", Indegree: 5, Fetched: 6}, {}},
@@ -142,9 +134,7 @@ func TestPage(t *testing.T) {
 	r := made(t, written(t, 2))
 	r.Incomplete = append(r.Incomplete, "a <gap>")
 	var b strings.Builder
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteHTML(&b))
 	page := b.String()
 	for _, bad := range []string{"<script", "src=", "href=", "url(", "@import", "<gap>", "<b>", "x<y",
 		"NaN", "Inf", "%!"} {
@@ -181,9 +171,7 @@ func TestPage(t *testing.T) {
 func TestJSON(t *testing.T) {
 	r := made(t, written(t, 2))
 	data, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var back Report
 	if err := json.Unmarshal(data, &back); err != nil || len(back.Charts) != len(r.Charts) || back.AsOf.Crawl != "<b>" {
 		t.Errorf("%v, %+v", err, back)

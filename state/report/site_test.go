@@ -26,13 +26,9 @@ func hostileSite() *export.SiteReport {
 // TestSiteHTML: no text of a site becomes markup, and only links to http and https can be followed.
 func TestSiteHTML(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteSiteHTML(&b, hostileSite()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteSiteHTML(&b, hostileSite()))
 	tree, err := html.Parse(bytes.NewReader(b.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hrefs, text := []string{}, ""
 	for n := range tree.Descendants() {
 		if n.Type == html.TextNode {
@@ -63,9 +59,7 @@ func TestSiteCSV(t *testing.T) {
 	var b bytes.Buffer
 	r := hostileSite()
 	r.Findings[1].Rows = []export.SiteRow{{URL: "http://a.test/slow", Detail: "2 s"}}
-	if err := WriteSiteCSV(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteSiteCSV(&b, r))
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != 4 || rows[1][4] != "https://b.test/" || rows[1][5] != r.Site[len("a.test"):] ||
 		rows[3][0] != "slow" || rows[3][4] != "" {
@@ -81,9 +75,7 @@ func TestSiteOthers(t *testing.T) {
 	for others, want := range map[int64]string{1: "", 3: "and 2 more"} {
 		r.Findings[0].Rows[0].Count = 1 + others
 		var b bytes.Buffer
-		if err := WriteSiteHTML(&b, r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WriteSiteHTML(&b, r))
 		if got := b.String(); strings.Contains(got, " more<") != (want != "") || !strings.Contains(got, want) {
 			t.Errorf("%d others: want %q in\n%s", others, want, got)
 		}
@@ -104,5 +96,13 @@ func TestSheetCell(t *testing.T) {
 		if got := sheetCell(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
