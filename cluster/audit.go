@@ -101,7 +101,8 @@ func (s *outboxScanner) run() error {
 	}
 	n := st.Last - st.Taken
 	if have := st.Pending.Records + st.Sent.Records; uint64(have) != n {
-		return s.wrong(fmt.Sprintf("%d messages, numbers %d to %d", n, st.Taken+1, st.Last), fmt.Sprintf("%d messages", have))
+		return s.wrong(fmt.Sprintf("%d messages, numbers %d to %d", n, st.Taken+1, st.Last),
+			fmt.Sprintf("%d messages", have))
 	}
 	if st.Abandoned {
 		return s.abandoned(n)
@@ -138,7 +139,8 @@ func (s *outboxScanner) abandoned(n uint64) error {
 	all.Add(s.State.Dropped)
 	switch {
 	case n != 0 || s.State.Open.Len != 0:
-		return s.wrong("an empty outbox for an abandoned node", fmt.Sprintf("%d messages, %d bytes of another", n, s.State.Open.Len))
+		return s.wrong("an empty outbox for an abandoned node",
+			fmt.Sprintf("%d messages, %d bytes of another", n, s.State.Open.Len))
 	case all != s.State.Out || s.State.Whole != s.State.Out:
 		return s.wrong(fmt.Sprintf("%d links and %d edges, gone or dropped", s.State.Out.Links.N, s.State.Out.Edges.N),
 			fmt.Sprintf("%d and %d, or others", all.Links.N, all.Edges.N))
@@ -183,9 +185,11 @@ func (s *outboxScanner) message(msg []byte) error {
 	i := h.Number - s.State.Taken - 1
 	switch {
 	case h.From != s.From || h.To != s.To:
-		return s.wrong(fmt.Sprintf("messages of node %d to node %d", s.From, s.To), fmt.Sprintf("%s of node %d to node %d", what, h.From, h.To))
+		return s.wrong(fmt.Sprintf("messages of node %d to node %d", s.From, s.To),
+			fmt.Sprintf("%s of node %d to node %d", what, h.From, h.To))
 	case s.found.Crawl != 0 && h.Crawl != s.found.Crawl:
-		return s.wrong(fmt.Sprintf("messages of crawl %016x", s.found.Crawl), fmt.Sprintf("%s of crawl %016x", what, h.Crawl))
+		return s.wrong(fmt.Sprintf("messages of crawl %016x", s.found.Crawl),
+			fmt.Sprintf("%s of crawl %016x", what, h.Crawl))
 	case i >= uint64(len(s.found.Sums)):
 		return s.wrong(fmt.Sprintf("messages %d to %d", s.State.Taken+1, s.State.Last), what)
 	case s.found.Sums[i] != 0:
@@ -214,7 +218,8 @@ func (s *outboxScanner) chain() error {
 			s.found.LostLast = number
 			s.found.Lost++
 		} else if last != 0 && s.before[i] != last {
-			if err := s.wrong(fmt.Sprintf("message %d to continue the sums of those before it", number), "other sums"); err != nil {
+			if err := s.wrong(fmt.Sprintf("message %d to continue the sums of those before it", number),
+				"other sums"); err != nil {
 				return err
 			}
 		}

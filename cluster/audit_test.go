@@ -18,7 +18,8 @@ func fullBox(t testing.TB) (*box, []Taken) {
 	var all []Taken
 	for m := range 12 {
 		for i := range 2000 {
-			link := fmt.Sprintf("http://host%d-%d.example/%x", i%7, m, edgeKey([]byte{byte(m)}, []byte{byte(i), byte(i >> 8)}))
+			link := fmt.Sprintf("http://host%d-%d.example/%x", i%7, m,
+				edgeKey([]byte{byte(m)}, []byte{byte(i), byte(i >> 8)}))
 			must(t, b.AddLink(keyOf(link), []byte(link)))
 		}
 		must(t, b.AddEdge([]byte("a.example"), fmt.Appendf(nil, "b%d.example", m)))
@@ -56,7 +57,8 @@ func TestScanOutbox(t *testing.T) {
 	found, err := b.scan(nil)
 	must(t, err)
 	st := b.st
-	if found.Messages != 9 || found.Lost != 0 || found.Crawl != 7 || found.Files.Links.N != 9*2000+1 || found.Files.Edges.N != 9 {
+	if found.Messages != 9 || found.Lost != 0 || found.Crawl != 7 || found.Files.Links.N != 9*2000+1 ||
+		found.Files.Edges.N != 9 {
 		t.Errorf("found %+v", found)
 	}
 	where := map[string]int{}
@@ -142,7 +144,8 @@ func TestScanOutboxFaults(t *testing.T) {
 			other := newBox(t, memfs.New(2))
 			other.fs, other.st, other.gen = b.fs, nil, 100
 			var err error
-			other.Outbox, err = OpenOutbox(OutboxOptions{Set: b.set(), Name: "outbox/2", Crawl: 7, From: 0, To: 2, BlockBytes: 4096}, nil)
+			other.Outbox, err = OpenOutbox(OutboxOptions{Set: b.set(), Name: "outbox/2", Crawl: 7, From: 0, To: 2,
+				BlockBytes: 4096}, nil)
 			must(t, err)
 			must(t, other.AddLink(1, []byte("x")))
 			other.save(true)

@@ -68,7 +68,8 @@ func DecodeConfig(data []byte) (*Config, error) {
 // Abandoned returns the abandoned nodes.
 func (c *Config) Abandoned() (nodes []int) {
 	for _, line := range c.Lines {
-		if name, value, _ := strings.Cut(line, ": "); name == AbandonedName && json.Unmarshal([]byte(value), &nodes) != nil {
+		if name, value, _ := strings.Cut(line, ": "); name == AbandonedName &&
+			json.Unmarshal([]byte(value), &nodes) != nil {
 			return nil
 		}
 	}
@@ -78,7 +79,8 @@ func (c *Config) Abandoned() (nodes []int) {
 // SameBut reports whether two configurations are equal except for the line of this name.
 func (c *Config) SameBut(o *Config, name string) bool {
 	named := func(line string) bool { return strings.HasPrefix(line, name+": ") }
-	return slices.Equal(slices.DeleteFunc(slices.Clone(c.Lines), named), slices.DeleteFunc(slices.Clone(o.Lines), named))
+	return slices.Equal(slices.DeleteFunc(slices.Clone(c.Lines), named),
+		slices.DeleteFunc(slices.Clone(o.Lines), named))
 }
 
 // Differ lists the differences between this configuration, the cluster's, and that of a node.

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestConfig: a configuration comes back as it was, bytes that differ are refused, and Differ names each line that is another,
-// missing or new.
+// TestConfig: a configuration comes back as it was, bytes that differ are refused, and Differ names each line
+// that is another, missing or new.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	c := NewConfig([]string{"depth: 3", "scope: all", "rate: none"})
@@ -30,7 +30,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	got := strings.Join(c.Differ(NewConfig([]string{"depth: 4", "rate: none", "agent: x"})), "; ")
-	if want := "depth is 4 here, 3 there; agent is x here and not set there; scope is all there and not set here"; got != want {
+	if want := "depth is 4 here, 3 there; agent is x here and not set there; scope is all there and not " +
+		"set here"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if list := c.Differ(c); list != nil {

@@ -24,14 +24,16 @@ type Mark struct {
 	Term   uint64   `json:"term,omitempty"`
 	Agreed []uint64 `json:"agreed,omitempty"`
 
-	Done      bool     `json:"done,omitempty"`     // the node has found that the crawl is over
-	Round     int64    `json:"round,omitempty"`    // Intake.Round
-	Pages     int64    `json:"pages,omitempty"`    // that the node has fetched
-	Short     bool     `json:"short,omitempty"`    // the node is short of pages of the crawl's limit; newer than the checkpoint
-	Full      int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
-	Taken     []Taken  `json:"taken"`              // by sender; this node's own is empty
-	Out       []int64  `json:"out"`                // by receiver: records that were added to the outbox
-	Gone      []uint64 `json:"gone"`               // by receiver: number of the last message dropped, because the receiver has made it durable
+	Done  bool  `json:"done,omitempty"`  // the node has found that the crawl is over
+	Round int64 `json:"round,omitempty"` // Intake.Round
+	Pages int64 `json:"pages,omitempty"` // that the node has fetched
+	// The node is short of pages of the crawl's limit; newer than the checkpoint.
+	Short bool    `json:"short,omitempty"`
+	Full  int64   `json:"full,omitempty"` // a limit of pages that the node has found to be reached
+	Taken []Taken `json:"taken"`          // by sender; this node's own is empty
+	Out   []int64 `json:"out"`            // by receiver: records that were added to the outbox
+	// By receiver: number of the last message dropped, because the receiver has made it durable.
+	Gone      []uint64 `json:"gone"`
 	Moves     int      `json:"moves,omitempty"`    // Table.Moves
 	Abandoned []int    `json:"given_up,omitempty"` // nodes that this one has abandoned
 	Spent     bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left or lent
@@ -124,8 +126,11 @@ func (m *Mark) valid(nodes int) bool {
 // its term. It withdraws only after it reads a new term of another node, or reads that another node is not
 // idle, or takes a message. Suppose that Over holds, and that nodes have ended their terms after these marks.
 // Consider the first, X.
-//   - If X read a new term of Y, it read it after the term to which it agreed, the one of Y's mark here, since terms are never reused. So Y ended its term before X: a contradiction. A node that has agreed stays idle in all marks of its term.
-//   - If X took a message, its sender Y sent it after its mark here, since all that Y had sent by then was taken. So Y sent it after the end of its term: a contradiction, too.
+//   - If X read a new term of Y, it read it after the term to which it agreed, the one of Y's mark here,
+//     since terms are never reused. So Y ended its term before X: a contradiction. A node that has agreed
+//     stays idle in all marks of its term.
+//   - If X took a message, its sender Y sent it after its mark here, since all that Y had sent by then was
+//     taken. So Y sent it after the end of its term: a contradiction, too.
 //
 // The proof fails for a process that is killed after its mark. It also fails for the mark that a node left at
 // the end of a crawl that later continues: that node may start with more work. So a node that begins a round
@@ -212,9 +217,11 @@ type Intake struct {
 	// in which the others found the crawl over.
 	Round int64 `json:"round,omitempty"`
 
-	Incarnation  uint64   `json:"life,omitempty"`  // how often this node was resynced
-	Incarnations []uint64 `json:"lives,omitempty"` // by sender: the incarnation whose messages and marks are taken; nil: all 0
-	Lost         []Totals `json:"lost,omitempty"`  // by sender: records counted in Taken that the node lost when it was set back; nil: none
+	Incarnation uint64 `json:"life,omitempty"` // how often this node was resynced
+	// By sender: the incarnation whose messages and marks are taken; nil: all 0.
+	Incarnations []uint64 `json:"lives,omitempty"`
+	// By sender: records counted in Taken that the node lost when it was set back; nil: none.
+	Lost []Totals `json:"lost,omitempty"`
 }
 
 // Verdict is the decision about a message.

@@ -335,7 +335,8 @@ func (o *Outbox) Figures() OutboxFigures {
 	sent, sentBytes := o.sent.Len()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return OutboxFigures{Added: o.out, Gone: o.gone, Dropped: o.dropped, Last: o.last, Durable: o.durable, TakenNumber: o.taken, Unpublished: pending, Sent: sent,
+	return OutboxFigures{Added: o.out, Gone: o.gone, Dropped: o.dropped, Last: o.last, Durable: o.durable,
+		TakenNumber: o.taken, Unpublished: pending, Sent: sent,
 		Bytes: pendingBytes + sentBytes + int64(len(o.open)), OpenBytes: int64(len(o.open))}
 }
 
@@ -352,7 +353,8 @@ func (o *Outbox) Freeze() *OutboxFrozen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return &OutboxFrozen{o: o, pending: o.pending.Freeze(), sent: o.sent.Freeze(), open: append([]byte(nil), o.open...),
-		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, Dropped: o.dropped, Abandoned: o.abandoned}}
+		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, Dropped: o.dropped,
+			Abandoned: o.abandoned}}
 }
 
 // Save writes the records in RAM to the tail files and returns the state for the manifest.

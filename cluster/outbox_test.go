@@ -67,7 +67,8 @@ func newBox(t testing.TB, fs *memfs.FS) *box {
 func (b *box) set() disk.Set { return disk.Set{FS: b.fs, Paths: []string{"d"}} }
 
 func (b *box) open() {
-	o, err := OpenOutbox(OutboxOptions{Set: b.set(), Name: "outbox/1", Crawl: 7, From: 0, To: 1, BlockBytes: 64 << 10}, b.st)
+	o, err := OpenOutbox(OutboxOptions{Set: b.set(), Name: "outbox/1", Crawl: 7, From: 0, To: 1, BlockBytes: 64 << 10},
+		b.st)
 	must(b.t, err)
 	b.Outbox = o
 }
@@ -95,8 +96,9 @@ func (b *box) crash() {
 	b.open()
 }
 
-// TestOutbox: a receiver gets each record once and in order, whatever is published again or lost after its acknowledgement,
-// over crashes of the sender between any two steps, and only what a checkpoint covers is published.
+// TestOutbox: a receiver gets each record once and in order, whatever is published again or lost after its
+// acknowledgement, over crashes of the sender between any two steps, and only what a checkpoint covers is
+// published.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -175,8 +177,8 @@ func TestOutbox(t *testing.T) {
 			must(t, b.Published())
 		}
 		if !slices.Equal(got.links, sent) || len(got.edges) != len(sent) || len(got.scopes) != len(sent) {
-			t.Fatalf("seed %d: %d links, %d edges and %d scopes received, want %d of each", seed, len(got.links), len(got.edges),
-				len(got.scopes), len(sent))
+			t.Fatalf("seed %d: %d links, %d edges and %d scopes received, want %d of each", seed, len(got.links),
+				len(got.edges), len(got.scopes), len(sent))
 		}
 		for all := false; !all; {
 			done, err := b.Taken(in.Taken[0].Number, in.Taken[0].Totals)
@@ -237,12 +239,13 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// TestOver: the crawl is over only if all nodes are idle and nothing is on its way, or a node has found it over in this round
-// or a later one.
+// TestOver: the crawl is over only if all nodes are idle and nothing is on its way, or a node has found it
+// over in this round or a later one.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	mark := func(node int, taken, out int64) *Mark {
-		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Gone: make([]uint64, 2), ResendRequests: make([]uint64, 2)}
+		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Gone: make([]uint64, 2),
+			ResendRequests: make([]uint64, 2)}
 		m.Taken[1-node].Totals.Links.N, m.Out[1-node] = taken, out
 		m.Term, m.Agreed = uint64(7+node), []uint64{7, 8}
 		return m
@@ -257,10 +260,11 @@ func TestOver(t *testing.T) {
 		round int64
 		want  bool
 	}{
-		{[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 0, true}, {[]*Mark{mark(0, 4, 3), nil}, 0, false}, {[]*Mark{mark(0, 4, 3), busy}, 0, false},
-		{[]*Mark{mark(0, 4, 5), mark(1, 3, 4)}, 0, false}, {[]*Mark{mark(0, 2, 3), mark(1, 3, 4)}, 0, false}, {[]*Mark{nil, done}, 0, true},
-		{[]*Mark{nil, done}, 2, true}, {[]*Mark{nil, done}, 3, false},
-		{[]*Mark{mark(0, 4, 3), other}, 0, false}, {[]*Mark{mark(0, 4, 3), alone}, 0, false}, {[]*Mark{mark(0, 4, 3), ended}, 3, true}, {[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 3, true},
+		{[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 0, true}, {[]*Mark{mark(0, 4, 3), nil}, 0, false},
+		{[]*Mark{mark(0, 4, 3), busy}, 0, false}, {[]*Mark{mark(0, 4, 5), mark(1, 3, 4)}, 0, false},
+		{[]*Mark{mark(0, 2, 3), mark(1, 3, 4)}, 0, false}, {[]*Mark{nil, done}, 0, true}, {[]*Mark{nil, done}, 2, true},
+		{[]*Mark{nil, done}, 3, false}, {[]*Mark{mark(0, 4, 3), other}, 0, false}, {[]*Mark{mark(0, 4, 3), alone}, 0,
+			false}, {[]*Mark{mark(0, 4, 3), ended}, 3, true}, {[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 3, true},
 	} {
 		if got := Over(c.marks, nil, c.round); got != c.want {
 			t.Errorf("case %d: %v", i, got)

@@ -194,7 +194,8 @@ func (p *Publisher) sleep(ctx context.Context, d time.Duration, wakes bool) {
 func (p *Publisher) gap() (found bool) {
 	if m := p.mark.Load(); m != nil {
 		if want := m.ResendRequests[p.Outbox.opt.From]; want != p.resendRequests {
-			p.resendRequests, found = want, !p.excused // a gap that no retry fills stops the receiver, which ends in a resend, too
+			// A gap that no retry fills stops the receiver, which ends in a resend, too.
+			p.resendRequests, found = want, !p.excused
 		}
 	}
 	if c := p.Transport.State().Connects; c != p.connects {

@@ -118,8 +118,8 @@ func TestPublisher(t *testing.T) {
 			cancel()
 			must(t, <-ended)
 			published, resends := p.Figures()
-			t.Logf("faults %v: %v, %d refused, %d published, %d resends, %d doubles, %d in flight at most", faults, took, e.refused, published,
-				resends, r.double, e.most)
+			t.Logf("faults %v: %v, %d refused, %d published, %d resends, %d doubles, %d in flight at most", faults,
+				took, e.refused, published, resends, r.double, e.most)
 			if e.most > window || faults < 0.1 && e.most < window {
 				t.Errorf("%d messages were in flight", e.most)
 			}
@@ -136,8 +136,8 @@ func TestPublisher(t *testing.T) {
 	}
 }
 
-// TestPublisherOlder: nothing is published before the receiver's version is known, nor while it does not read these messages, and
-// all of it once it does.
+// TestPublisherOlder: nothing is published before the receiver's version is known, nor while it does not read
+// these messages, and all of it once it does.
 func TestPublisherOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBox(t, memfs.New(1))

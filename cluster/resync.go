@@ -50,7 +50,8 @@ func CheckIncarnation(incarnation uint64) error {
 // Renumber copies the records of an outbox, whose queues are in set under name, to another outbox. It omits
 // loans of pages, since the receiver may have them, and returns their sum. Repeated links and edges do no
 // harm.
-func Renumber(set disk.Set, name string, st *OutboxState, to *Outbox, linkKey func(record []byte) (uint64, error)) (pages int64, _ error) {
+func Renumber(set disk.Set, name string, st *OutboxState, to *Outbox,
+	linkKey func(record []byte) (uint64, error)) (pages int64, _ error) {
 	var d Decoder
 	s := &renumberer{to: to, linkKey: linkKey}
 	for _, part := range [...]struct {

@@ -29,7 +29,8 @@ func TestGiveUp(t *testing.T) {
 	if _, _, ok, err := b.Next(); ok || err != nil {
 		t.Errorf("a message is left: %v", err)
 	}
-	if f := b.Figures(); f.Waiting() != 0 || f.Bytes != 0 || f.Dropped.Records() != waited+2 || b.Abandon() != (Totals{}) {
+	if f := b.Figures(); f.Waiting() != 0 || f.Bytes != 0 || f.Dropped.Records() != waited+2 ||
+		b.Abandon() != (Totals{}) {
 		t.Errorf("%+v", f)
 	}
 	if found, err := b.scan(nil); err != nil || found.Files != (Totals{}) || found.Wrong != 0 {
@@ -63,11 +64,12 @@ func TestRenumber(t *testing.T) {
 	b.save(false)
 	must(t, b.Close())
 	start := all[4]
-	next := &box{t: t, fs: memfs.New(2), st: &OutboxState{Last: 90, Taken: 90, Out: start.Totals, Whole: start.Totals, Gone: start.Totals}}
+	next := &box{t: t, fs: memfs.New(2),
+		st: &OutboxState{Last: 90, Taken: 90, Out: start.Totals, Whole: start.Totals, Gone: start.Totals}}
 	must(t, next.fs.MkdirAll("d/state"))
 	var err error
-	next.Outbox, err = OpenOutbox(OutboxOptions{Set: next.set(), Name: "outbox/1", Crawl: CrawlKey(7, 2), To: 1, BlockBytes: 64 << 10},
-		next.st)
+	next.Outbox, err = OpenOutbox(OutboxOptions{Set: next.set(), Name: "outbox/1", Crawl: CrawlKey(7, 2), To: 1,
+		BlockBytes: 64 << 10}, next.st)
 	must(t, err)
 	key := func(rec []byte) (uint64, error) { return keyOf(string(rec)), nil }
 	pages, err := Renumber(b.set(), "outbox/1", b.st, next.Outbox, key)
@@ -102,10 +104,12 @@ func TestRenumber(t *testing.T) {
 		t.Error("not all was taken")
 	}
 	for life := range uint64(5) {
-		h := Header{Crawl: CrawlKey(7, life), From: 0, To: 1, Number: in.Taken[0].Number + 1, Before: in.Taken[0].Totals}
+		h := Header{Crawl: CrawlKey(7, life), From: 0, To: 1, Number: in.Taken[0].Number + 1,
+			Before: in.Taken[0].Totals}
 		v, err := in.Judge(&h, 7, 1)
 		switch {
-		case life < 2 && (v != Skip || err != nil), life == 2 && (v != Take || err != nil), life > 2 && !errors.Is(err, ErrMessage):
+		case life < 2 && (v != Skip || err != nil), life == 2 && (v != Take || err != nil), life > 2 &&
+			!errors.Is(err, ErrMessage):
 			t.Errorf("life %d: %v, %v", life, v, err)
 		}
 	}
@@ -115,7 +119,8 @@ func TestRenumber(t *testing.T) {
 func TestOverGivenUp(t *testing.T) {
 	t.Parallel()
 	mark := func(node int) *Mark {
-		return &Mark{Node: node, Idle: true, Taken: make([]Taken, 3), Out: make([]int64, 3), Gone: make([]uint64, 3), ResendRequests: make([]uint64, 3), Agreed: make([]uint64, 3)}
+		return &Mark{Node: node, Idle: true, Taken: make([]Taken, 3), Out: make([]int64, 3), Gone: make([]uint64, 3),
+			ResendRequests: make([]uint64, 3), Agreed: make([]uint64, 3)}
 	}
 	a, b, gone := mark(0), mark(1), []bool{false, false, true}
 	a.Out[2], b.Taken[2].Totals.Links.N = 9, 7

@@ -12,7 +12,8 @@ type SetBackError struct {
 
 func (e *SetBackError) Error() string {
 	if e.Back < 0 {
-		return fmt.Sprintf("cluster: %s: node %d or node %d was set back to an older copy of its directories", e.Why, e.Node, e.Peer)
+		return fmt.Sprintf("cluster: %s: node %d or node %d was set back to an older copy of its directories", e.Why,
+			e.Node, e.Peer)
 	}
 	return fmt.Sprintf("cluster: %s: node %d was set back to an older copy of its directories", e.Why, e.Back)
 }
@@ -26,14 +27,16 @@ func Unsent(from, to int, taken, last uint64) *SetBackError {
 // disagree is the error for a message whose records differ on two nodes.
 func disagree(from, to int, number uint64) *SetBackError {
 	return &SetBackError{Node: from, Peer: to, Back: -1,
-		Why: fmt.Sprintf("message %d of node %d to node %d has other records than node %d has taken or expects", number, from, to, to)}
+		Why: fmt.Sprintf("message %d of node %d to node %d has other records than node %d has taken or expects",
+			number, from, to, to)}
 }
 
 // dropped is the error for messages that node from dropped because node to had them, and node to has not
 // taken.
 func dropped(from, to int, taken, gone uint64) *SetBackError {
 	return &SetBackError{Node: from, Peer: to, Back: to,
-		Why: fmt.Sprintf("node %d has taken %d messages of node %d, which has dropped %d, because node %d had them", to, taken, from, gone, to)}
+		Why: fmt.Sprintf("node %d has taken %d messages of node %d, which has dropped %d, because node %d had them", to,
+			taken, from, gone, to)}
 }
 
 // CheckGone returns a *SetBackError if the sender of a mark has dropped messages that a node has not taken.
@@ -53,7 +56,8 @@ func (m *Mark) CheckOwn(incarnation, checkpoint uint64) error {
 		return nil
 	}
 	return &SetBackError{Node: m.Node, Peer: -1, Back: m.Node,
-		Why: fmt.Sprintf("node %d continues at checkpoint %d, but its mark names checkpoint %d", m.Node, checkpoint, m.Checkpoint)}
+		Why: fmt.Sprintf("node %d continues at checkpoint %d, but its mark names checkpoint %d", m.Node,
+			checkpoint, m.Checkpoint)}
 }
 
 // Sent is a sender's account of its messages to one receiver.
@@ -83,7 +87,8 @@ func (s *Sent) Check(from, to int, t Taken) (above Totals, _ error) {
 		}
 		return above, nil
 	case t.Number-s.GoneNumber > uint64(len(s.Sums)):
-		return above, fmt.Errorf("cluster: node %d has no sums of message %d to node %d: %w", from, t.Number, to, ErrMessage)
+		return above, fmt.Errorf("cluster: node %d has no sums of message %d to node %d: %w", from, t.Number,
+			to, ErrMessage)
 	}
 	sum := s.Sums[t.Number-s.GoneNumber-1]
 	if sum != 0 && sum != t.Totals.hash() { // 0: lost; the audit of the sender reports it

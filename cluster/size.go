@@ -1,6 +1,7 @@
 package cluster
 
-// Sizes for plans. TestMessageBytes and TestOutboxRAM measure them, with links of 111 bytes and the pages that they are on.
+// Sizes for plans. TestMessageBytes and TestOutboxRAM measure them, with links of 111 bytes and the pages
+// that they are on.
 const (
 	// linkBytes is the compressed size of a link and its edges in a message. Each of the first earlyLinks of
 	// a message takes earlyBytes more, because the compressor has not seen its texts. messageBytes covers the

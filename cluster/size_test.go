@@ -90,7 +90,8 @@ func TestMessageBytes(t *testing.T) {
 		}
 		want := TrafficOf(float64(n))
 		messages, per := float64(o.last)/float64(times), float64(bytes)/float64(times)
-		t.Logf("%d links: %.2f messages, %.0f bytes a link; planned %.2f, %.0f", n, messages, per/float64(n), want.Messages, want.Bytes/float64(n))
+		t.Logf("%d links: %.2f messages, %.0f bytes a link; planned %.2f, %.0f", n, messages, per/float64(n),
+			want.Messages, want.Bytes/float64(n))
 		if math.Abs(messages-want.Messages) > 0.5 || per < 0.75*want.Bytes || per > 1.25*want.Bytes {
 			t.Errorf("%d links: %.2f messages of %.0f bytes, planned %+v", n, messages, per, want)
 		}
@@ -156,9 +157,11 @@ func TestOutboxRAM(t *testing.T) {
 
 // TestMarkBytes: a mark of nodes that have exchanged much has the size that plans assume.
 func TestMarkBytes(t *testing.T) {
-	big := Totals{Links: weburl.Sum{Hi: math.MaxUint64 / 3, Lo: math.MaxUint64 / 5, N: 1e9}, Edges: weburl.Sum{Hi: math.MaxUint64 / 7, Lo: math.MaxUint64 / 9, N: 1e9}}
+	big := Totals{Links: weburl.Sum{Hi: math.MaxUint64 / 3, Lo: math.MaxUint64 / 5, N: 1e9},
+		Edges: weburl.Sum{Hi: math.MaxUint64 / 7, Lo: math.MaxUint64 / 9, N: 1e9}}
 	for _, nodes := range []int{1, 4, 64, 1000, MaxNodes} {
-		m := Mark{Checkpoint: 100_000, Table: math.MaxUint64, Taken: make([]Taken, nodes), Out: make([]int64, nodes), Gone: make([]uint64, nodes), ResendRequests: make([]uint64, nodes)}
+		m := Mark{Checkpoint: 100_000, Table: math.MaxUint64, Taken: make([]Taken, nodes), Out: make([]int64, nodes),
+			Gone: make([]uint64, nodes), ResendRequests: make([]uint64, nodes)}
 		for i := range nodes {
 			m.Taken[i], m.Out[i], m.ResendRequests[i] = Taken{Number: 1e6, Totals: big}, 2e9, 3
 		}
@@ -180,8 +183,8 @@ func TestMarkBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkOutboxes measures what a checkpoint of a node with many peers costs: the end of all messages, and the outboxes'
-// part of tails and manifest. Each outbox has got its part of 40,000 links.
+// BenchmarkOutboxes measures what a checkpoint of a node with many peers costs: the end of all messages, and
+// the outboxes' part of tails and manifest. Each outbox has got its part of 40,000 links.
 func BenchmarkOutboxes(b *testing.B) {
 	for _, nodes := range []int{4, 64, 1000} {
 		b.Run(fmt.Sprint("nodes=", nodes), func(b *testing.B) {

@@ -39,7 +39,8 @@ type Status struct {
 	Abandoned    []int  `json:"givenUp,omitempty"` // nodes that it has abandoned
 
 	Quarantined int64 `json:"quarantined,omitempty"` // unreadable messages of other nodes that it keeps
-	Refused     int64 `json:"refused,omitempty"`     // messages and marks of other nodes that it has refused in this run
+	// Messages and marks of other nodes that it has refused in this run.
+	Refused int64 `json:"refused,omitempty"`
 
 	Leases *LeaseStatus `json:"leases,omitempty"` // nil: the nodes share networks, or the node is older than the field
 }
@@ -148,7 +149,8 @@ func Summarize(list []*Status, now time.Time) Overview {
 		if st.Config != "" {
 			configs[st.Config] = true
 		}
-		if share := float64(st.DiskUsed) / float64(max(1, st.DiskLimit)); st.DiskLimit > 0 && (o.Fullest < 0 || share > o.FullestShare) {
+		if share := float64(st.DiskUsed) / float64(max(1, st.DiskLimit)); st.DiskLimit > 0 &&
+			(o.Fullest < 0 || share > o.FullestShare) {
 			o.Fullest, o.FullestShare = node, share
 		}
 	}

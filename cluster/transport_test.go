@@ -9,8 +9,8 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]bool{
 		"a": true, "nodes.0": true, "net.10-0-0-0/24": true, "A_b=.c": true, strings.Repeat("x", MaxKeyBytes): true,
-		"": false, ".": false, "a.": false, ".a": false, "a..b": false, "a b": false, "a.*": false, ">": false, "ä": false,
-		"a:b": false, strings.Repeat("x", MaxKeyBytes+1): false,
+		"": false, ".": false, "a.": false, ".a": false, "a..b": false, "a b": false, "a.*": false,
+		">": false, "ä": false, "a:b": false, strings.Repeat("x", MaxKeyBytes+1): false,
 	} {
 		if got := CheckKey(key) == nil; got != want {
 			t.Errorf("CheckKey(%q) accepts: %v, want %v", key, got, want)

@@ -25,20 +25,22 @@ func TestNoAuthorsInDefaults(t *testing.T) {
 			if command.Name != "crawl" && command.Name != "bot-page" {
 				continue // other commands send no requests
 			}
-			if f.Name == "contact" && f.HasDefault || f.Name == "from" && f.HasDefault || f.Name == "user-agent" && f.HasDefault {
+			if f.Name == "contact" && f.HasDefault || f.Name == "from" && f.HasDefault ||
+				f.Name == "user-agent" && f.HasDefault {
 				t.Errorf("%s: --%s has the default %q", command.Path(), f.Name, f.Default)
 			}
 		}
 	}
 	mail := regexp.MustCompile(`[\w.+-]+@([\w-]+\.[\w.-]+)`)
 	link := regexp.MustCompile(`https?://([\w.-]+)`)
-	fine := regexp.MustCompile(`(^|\.)(example(\.(org|com|net))?|test|invalid|localhost|w3\.org|whatwg\.org|ietf\.org|sitemaps\.org|iipc\.github\.io|netpreserve\.org|bibnum\.bnf\.fr|` +
-		`publicsuffix\.org|mozilla\.org|unicode\.org|iana\.org|h|a|b|x|y)$|^[\d.]+$|^[^.]*$`)
+	fine := regexp.MustCompile(
+		`(^|\.)(example(\.(org|com|net))?|test|invalid|localhost|w3\.org|whatwg\.org|ietf\.org|sitemaps\.org|iipc\.github\.io|netpreserve\.org|bibnum\.bnf\.fr|` +
+			`publicsuffix\.org|mozilla\.org|unicode\.org|iana\.org|h|a|b|x|y)$|^[\d.]+$|^[^.]*$`)
 	fset, files := token.NewFileSet(), 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(filepath.ToSlash(path), "../")
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/") ||
-			strings.HasPrefix(name, "bench/") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			strings.HasPrefix(name, "internal/") || strings.HasPrefix(name, "bench/") {
 			return err
 		}
 		files++

@@ -25,10 +25,11 @@ var (
 	clusterRate  = flag.Float64("cluster.rate", 1500, "BenchmarkCluster: --rate for each node; 0: none")
 )
 
-// BenchmarkCluster: the CPU time that a request takes in a crawl alone, and in one of two nodes, and what the broker takes for
-// it. All of them are processes, and the web's server is none of them. They are measured for a minute, -cluster.start after their
-// start. A node has the same --rate in both, since what a process pays however few pages it has would count twice otherwise.
-// With 6000 networks a few have many hosts and most have one; with 500 all nodes visit all networks.
+// BenchmarkCluster: the CPU time that a request takes in a crawl alone, and in one of two nodes, and what the
+// broker takes for it. All of them are processes, and the web's server is none of them. They are measured for
+// a minute, -cluster.start after their start. A node has the same --rate in both, since what a process pays
+// however few pages it has would count twice otherwise. With 6000 networks a few have many hosts and most
+// have one; with 500 all nodes visit all networks.
 //
 //	go test ./cmd -run '^$' -bench BenchmarkCluster -benchtime 1x
 func BenchmarkCluster(b *testing.B) {
@@ -50,15 +51,15 @@ func benchCluster(b *testing.B, networks, nodes int) {
 		o.Page.ServerError, o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0, 0 // a crawl that waits for nothing
 	})
 	dir := b.TempDir()
-	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB", fmt.Sprintf("--connections=%d", *clusterConns),
-		"--host-delay=100ms", "--server-delay=20ms", "--pld-delay=0s", "--checkpoint-every=10s", fmt.Sprintf("--rate=%g", *clusterRate*float64(nodes)), "--linger=2s", "--admin=127.0.0.1:0"})
+	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB",
+		fmt.Sprintf("--connections=%d", *clusterConns), "--host-delay=100ms", "--server-delay=20ms", "--pld-delay=0s",
+		"--checkpoint-every=10s", fmt.Sprintf("--rate=%g", *clusterRate*float64(nodes)), "--linger=2s",
+		"--admin=127.0.0.1:0"})
 	var all sync.WaitGroup
 	start := func(cmd *exec.Cmd) int {
 		said := new(bytes.Buffer)
 		cmd.Stderr = said
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, cmd.Start())
 		all.Go(func() {
 			if err := cmd.Wait(); err != nil && b.Context().Err() == nil && cmd.ProcessState.ExitCode() != -1 {
 				b.Errorf("%v: %v: %s", cmd.Args, err, said)
@@ -73,7 +74,8 @@ func benchCluster(b *testing.B, networks, nodes int) {
 	var broker int
 	if nodes > 1 {
 		file, listen := filepath.Join(dir, "cluster.json"), brokerAddr(b)
-		if out, err := cmdtest.Child(b.Context(), "cluster", "init", fmt.Sprintf("--nodes=%d", nodes), file).CombinedOutput(); err != nil {
+		if out, err := cmdtest.Child(b.Context(), "cluster", "init", fmt.Sprintf("--nodes=%d", nodes),
+			file).CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
 		cmd := exec.CommandContext(b.Context(), os.Args[0], filepath.Join(dir, "broker"), listen)
@@ -125,8 +127,6 @@ func benchCluster(b *testing.B, networks, nodes int) {
 
 func cpuTime(b *testing.B, pid int) time.Duration {
 	d, err := cputime.Of(pid)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return d
 }

@@ -28,8 +28,8 @@ func fleetWeb(t *testing.T) (*simweb.Web, []string) {
 	})
 }
 
-// TestClusterKill: three processes crawl as one, over the broker of the first. Each is killed by kill -9 once, the broker
-// with the first. Together they fetch each URL, and each deep audit balances.
+// TestClusterKill: three processes crawl as one, over the broker of the first. Each is killed by kill -9
+// once, the broker with the first. Together they fetch each URL, and each deep audit balances.
 func TestClusterKill(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -56,20 +56,22 @@ func TestClusterKill(t *testing.T) {
 	f.check(outsideLimits{host: 20 * time.Millisecond})
 }
 
-// TestClusterRoutes: three processes, each with a server of its own, crawl as one. Each is killed by kill -9 once, with its
-// server, and the others continue.
+// TestClusterRoutes: three processes, each with a server of its own, crawl as one. Each is killed by kill -9
+// once, with its server, and the others continue.
 func TestClusterRoutes(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	web, webArgs := fleetWeb(t)
-	f := newFleet(t, web, webArgs, "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-replicas=3", "--cluster-sync=1m")
+	f := newFleet(t, web, webArgs, "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s",
+		"--cluster-replicas=3", "--cluster-sync=1m")
 	var routes, listen [fleetNodes]string
 	for node := range fleetNodes {
 		routes[node] = brokerAddr(t)
 		f.args = append(f.args, "--cluster-routes="+routes[node])
 	}
 	start := func(node int) {
-		f.start(node, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+listen[node], "--cluster-route-listen="+routes[node])
+		f.start(node, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+listen[node],
+			"--cluster-route-listen="+routes[node])
 	}
 	for node := range fleetNodes {
 		listen[node] = brokerAddr(t)
@@ -86,8 +88,8 @@ func TestClusterRoutes(t *testing.T) {
 	}
 }
 
-// TestClusterPages: three processes stop at a limit of pages that holds for all of them. A process with another option is refused
-// with exit code 4, and cluster status shows the nodes meanwhile.
+// TestClusterPages: three processes stop at a limit of pages that holds for all of them. A process with
+// another option is refused with exit code 4, and cluster status shows the nodes meanwhile.
 func TestClusterPages(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -100,12 +102,14 @@ func TestClusterPages(t *testing.T) {
 	seeds := cmdtest.SeedFile(t, web)
 	args := func(node int, more ...string) []string {
 		list := append([]string{}, webArgs...)
-		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB",
-			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=200ms", "--server-delay=1ms", "--cluster-file="+file,
-			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60", "--cluster-lease=5s",
+		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds,
+			"--disk=4GB", "--cluster-stream=64MiB", "--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0",
+			"--host-delay=200ms", "--server-delay=1ms", "--cluster-file="+file, fmt.Sprintf("--node=%d", node),
+			fmt.Sprintf("--max-pages=%d", limit), "--rate=60", "--cluster-lease=5s",
 			fmt.Sprintf("--summary=%s", filepath.Join(dir, fmt.Sprintf("%d.json", node))))
 		if node == 0 { // 256 MiB are for the broker
-			list = append(list, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+strings.TrimPrefix(broker, "nats://"))
+			list = append(list, "--ram=448MiB", "--cluster=embed",
+				"--cluster-listen="+strings.TrimPrefix(broker, "nats://"))
 		} else {
 			list = append(list, "--ram=192MiB", "--cluster="+broker)
 		}
@@ -118,9 +122,7 @@ func TestClusterPages(t *testing.T) {
 		cmd := cmdtest.Child(ctx, args(node)...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		ended.Go(func() {
 			var exit *exec.ExitError
 			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != term.ExitPages {
@@ -131,8 +133,10 @@ func TestClusterPages(t *testing.T) {
 	}
 	start(0)
 	// Its configuration is that of the cluster. It need not have a seed.
-	for said := []byte{}; !bytes.Contains(said, []byte(`"configs": 1`)) && ctx.Err() == nil; <-time.After(100 * time.Millisecond) {
-		said, _ = cmdtest.Child(ctx, "cluster", "status", file, "--cluster="+broker, "--json").Output() // fails at first
+	for said := []byte{}; !bytes.Contains(said, []byte(`"configs": 1`)) &&
+		ctx.Err() == nil; <-time.After(100 * time.Millisecond) {
+		// Fails at first.
+		said, _ = cmdtest.Child(ctx, "cluster", "status", file, "--cluster="+broker, "--json").Output()
 	}
 	refused, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
@@ -140,7 +144,8 @@ func TestClusterPages(t *testing.T) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // with its goroutines
 	said, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != term.ExitDirectory || !bytes.Contains(said, []byte("depth is 3 here, ")) {
+	if !errors.As(err, &exit) || exit.ExitCode() != term.ExitDirectory ||
+		!bytes.Contains(said, []byte("depth is 3 here, ")) {
 		t.Errorf("another depth: %v: %s", err, said)
 	}
 	start(1)
@@ -153,13 +158,9 @@ func TestClusterPages(t *testing.T) {
 	sum := int64(0)
 	for node := range nodes {
 		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%d.json", node)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var figures struct{ Pages int64 }
-		if err := json.Unmarshal(data, &figures); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(data, &figures))
 		sum += figures.Pages
 	}
 	if sum != limit {
@@ -175,13 +176,13 @@ func checkClusterAudit(t *testing.T, dir, file string, nodes int) {
 		dirs = append(dirs, filepath.Join(dir, fmt.Sprint(node)))
 		out, _ := wantExit(t, term.ExitDone, "", "audit", "--json", dirs[node])
 		files = append(files, filepath.Join(dir, fmt.Sprintf("%d.json", node)))
-		if err := os.WriteFile(files[node], []byte(out), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(files[node], []byte(out), 0o600))
 	}
-	for _, args := range [][]string{append([]string{"--deep", "--cluster-file=" + file}, dirs...), files, append([]string{files[0]}, dirs[1:]...)} {
+	for _, args := range [][]string{append([]string{"--deep", "--cluster-file=" + file}, dirs...), files,
+		append([]string{files[0]}, dirs[1:]...)} {
 		out, _ := wantExit(t, term.ExitDone, "", append([]string{"cluster", "audit"}, args...)...)
-		if !strings.Contains(out, "3 of 3 nodes, 6 pairs: balanced") || !strings.Contains(out, " 0 and 0 are in outboxes") {
+		if !strings.Contains(out, "3 of 3 nodes, 6 pairs: balanced") ||
+			!strings.Contains(out, " 0 and 0 are in outboxes") {
 			t.Errorf("cluster audit %v: %s", args, out)
 		}
 	}

@@ -41,8 +41,8 @@ func brokerFleet(t *testing.T) (f *fleet, requests int) {
 	return f, web.Expected("drumbeat").Fetched
 }
 
-// TestClusterBroker: a broker is killed by kill -9 and loses all that it has, and later is killed again. Three nodes crawl
-// on meanwhile and fetch each URL once.
+// TestClusterBroker: a broker is killed by kill -9 and loses all that it has, and later is killed again.
+// Three nodes crawl on meanwhile and fetch each URL once.
 func TestClusterBroker(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -56,8 +56,8 @@ func TestClusterBroker(t *testing.T) {
 	}
 }
 
-// TestClusterGiveUp: a node is killed and never started again. The others stop, give it up, and end without it, each with all
-// of its own URLs that do not hang on those of the lost node; it is refused from then on.
+// TestClusterGiveUp: a node is killed and never started again. The others stop, give it up, and end without
+// it, each with all of its own URLs that do not hang on those of the lost node; it is refused from then on.
 func TestClusterGiveUp(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -67,9 +67,7 @@ func TestClusterGiveUp(t *testing.T) {
 	f.kill(lost)
 	for node := range lost {
 		p := f.processes[node]
-		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(syscall.SIGTERM))
 		if <-p.ended; p.ProcessState.ExitCode() != term.ExitSignal {
 			t.Fatalf("node %d: %v: %s", node, p.err, p.said.String())
 		}
@@ -79,7 +77,8 @@ func TestClusterGiveUp(t *testing.T) {
 	f.start(1, giveUp...)
 	back := f.start(lost, join(f.listen)...)
 	f.processes[lost] = nil
-	if <-back.ended; back.ProcessState.ExitCode() != term.ExitDirectory || !strings.Contains(back.said.String(), "abandoned") {
+	if <-back.ended; back.ProcessState.ExitCode() != term.ExitDirectory ||
+		!strings.Contains(back.said.String(), "abandoned") {
 		t.Errorf("the lost node: %v: %s", back.err, back.said.String())
 	}
 	if !f.wait() {
@@ -95,8 +94,8 @@ func TestClusterGiveUp(t *testing.T) {
 	}
 }
 
-// TestClusterKillRandom: nodes and broker are killed by kill -9 at random moments. Half of the brokers lose all that they
-// have.
+// TestClusterKillRandom: nodes and broker are killed by kill -9 at random moments. Half of the brokers lose
+// all that they have.
 func TestClusterKillRandom(t *testing.T) {
 	notShort(t)
 	t.Parallel()

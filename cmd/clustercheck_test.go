@@ -19,7 +19,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// outside checks a crawl of several nodes by the web's log and the nodes' WARC files alone. It uses nothing of the crawler.
+// outside checks a crawl of several nodes by the web's log and the nodes' WARC files alone. It uses nothing
+// of the crawler.
 type outside struct {
 	limits  outsideLimits
 	log     *simweb.Snapshot
@@ -38,8 +39,8 @@ type outsideLimits struct {
 	host, pld, address time.Duration
 	rate               int // requests a second to a network
 	connections        int // to a network
-	// late is for how long a loaded machine may hold up a request between its start and the web's clock. So it may be followed
-	// early. Two nodes that visit a network at once get ahead by a second in each second.
+	// late is for how long a loaded machine may hold up a request between its start and the web's clock. So
+	// it may be followed early. Two nodes that visit a network at once get ahead by a second in each second.
 	late time.Duration
 }
 
@@ -57,8 +58,8 @@ type warcRecord struct {
 	robots, isResponse bool
 }
 
-// unprocessed is for how long a page may wait between its last byte and the node's accounts. It takes more than a second with 20
-// processes for 2 cores. It excuses only what a kill followed.
+// unprocessed is for how long a page may wait between its last byte and the node's accounts. It takes more
+// than a second with 20 processes for 2 cores. It excuses only what a kill followed.
 const unprocessed = 10 * time.Second
 
 func (o *outside) fault(format string, args ...any) {
@@ -144,8 +145,8 @@ func (o *outside) fetches(owners map[string]int) {
 		list := byURL[url]
 		for i := range list[1:] {
 			if first, again := &list[i], &list[i+1]; !o.excused(owners[url], first, again) {
-				o.fault("%s was fetched after %v and again after %v, without a kill of node %d in between", url, first.Start,
-					again.Start, owners[url])
+				o.fault("%s was fetched after %v and again after %v, without a kill of node %d in between",
+					url, first.Start, again.Start, owners[url])
 			}
 		}
 		if len(list) > 1 {
@@ -214,12 +215,14 @@ func (o *outside) starts(what string, by map[string][]simweb.Request, n int, win
 	}
 	for name, list := range by {
 		for phase := range min(n, len(list)) {
-			// If each n-th request kept the window exactly, these sums would be equal. They may grow; by limits.late they may fall.
+			// If each n-th request kept the window exactly, these sums would be equal. They may grow; by
+			// limits.late they may fall.
 			most := list[phase].Start
 			for i := phase + n; i < len(list); i += n {
 				sum := list[i].Start - time.Duration(i/n)*window
 				if sum < most-o.limits.late {
-					o.fault("%s %s: request %d came %v too early, after %v: %s", what, name, i, most-sum, list[i].Start, list[i].URL)
+					o.fault("%s %s: request %d came %v too early, after %v: %s", what, name, i, most-sum,
+						list[i].Start, list[i].URL)
 					break
 				}
 				most = max(most, sum)
@@ -332,8 +335,8 @@ func parseRecord(text []byte) (r warcRecord, err error) {
 	r.isResponse = r.kind == "response" || r.kind == "revisit"
 	if r.kind == "" || r.id == "" || r.isResponse && r.url == "" || len(block) != length+4 ||
 		!bytes.HasSuffix(block, []byte("\r\n\r\n")) {
-		return r, fmt.Errorf("%s %s of %q: %d bytes follow the head, Content-Length is %d", r.kind, r.id, r.url, len(block),
-			length)
+		return r, fmt.Errorf("%s %s of %q: %d bytes follow the head, Content-Length is %d", r.kind, r.id,
+			r.url, len(block), length)
 	}
 	return r, nil
 }

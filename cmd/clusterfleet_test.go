@@ -90,9 +90,9 @@ func newFleet(t *testing.T, web *simweb.Web, webArgs []string, more ...string) *
 	f := &fleet{t: t, web: web, dir: t.TempDir(), listen: brokerAddr(t)}
 	f.file = filepath.Join(f.dir, "cluster.json")
 	wantExit(t, term.ExitDone, "", "cluster", "init", fmt.Sprintf("--nodes=%d", fleetNodes), f.file)
-	f.args = slices.Concat(webArgs, []string{"--seeds=" + cmdtest.SeedFile(t, web), "--disk=4GB", "--checkpoint-every=1s",
-		"--linger=2s",
-		"--admin=127.0.0.1:0", fmt.Sprintf("--cluster-stream=%d", fleetStream), "--cluster-file=" + f.file}, more)
+	f.args = slices.Concat(webArgs,
+		[]string{"--seeds=" + cmdtest.SeedFile(t, web), "--disk=4GB", "--checkpoint-every=1s", "--linger=2s",
+			"--admin=127.0.0.1:0", fmt.Sprintf("--cluster-stream=%d", fleetStream), "--cluster-file=" + f.file}, more)
 	f.ctx, f.cancel = context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(f.cancel)
 	return f
@@ -252,7 +252,8 @@ func (f *fleet) check(limits outsideLimits) {
 // brokerProcess is the process of startBroker. It ends with its standard input.
 func brokerProcess(dir, listen string) {
 	e, err := nats.Open(nats.Options{Crawl: "broker", Observe: true, Embed: &nats.Embed{Dir: dir, Listen: listen,
-		StoreBytes: cluster.BrokerDisk(fleetNodes, fleetStream, cluster.DefaultLeasesBytes), Sync: time.Minute}}) // kill -9 loses nothing of the system's
+		// Kill -9 loses nothing of the system's.
+		StoreBytes: cluster.BrokerDisk(fleetNodes, fleetStream, cluster.DefaultLeasesBytes), Sync: time.Minute}})
 	if err == nil {
 		_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it, too
 		err = e.Close()
@@ -292,8 +293,8 @@ func watchCheckpoints(manifest string, ended <-chan struct{}) *checkpoints {
 	return c
 }
 
-// lastButOne returns the time of the last checkpoint but one; zero if there is none. What was done by then is in the last
-// one.
+// lastButOne returns the time of the last checkpoint but one; zero if there is none. What was done by then is
+// in the last one.
 func (c *checkpoints) lastButOne() time.Time {
 	<-c.done
 	return c.before
@@ -303,13 +304,12 @@ func (c *checkpoints) lastButOne() time.Time {
 func brokerAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000))) // below Linux's range for port 0
+		// Below Linux's range for port 0.
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000)))
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 		return l.Addr().String()
 	}
 	t.Fatal("no port is free")

@@ -44,8 +44,9 @@ func TestClusterMove(t *testing.T) {
 		var processes []*exec.Cmd
 		var said [2]bytes.Buffer
 		for node := range dirs {
-			args := append(slices.Clone(webArgs), "--dir="+dirs[node], "--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB", "--checkpoint-every=1s",
-				"--linger=2s", "--admin=127.0.0.1:0", "--host-delay=50ms", "--server-delay=1ms", "--cluster-lease=5s", "--cluster-file="+file,
+			args := append(slices.Clone(webArgs), "--dir="+dirs[node], "--seeds="+seeds, "--disk=4GB",
+				"--cluster-stream=64MiB", "--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0",
+				"--host-delay=50ms", "--server-delay=1ms", "--cluster-lease=5s", "--cluster-file="+file,
 				fmt.Sprintf("--node=%d", node))
 			if node == 0 { // 256 MiB are for the broker
 				args = append(args, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+broker)
@@ -54,9 +55,7 @@ func TestClusterMove(t *testing.T) {
 			}
 			cmd := cmdtest.Child(ctx, args...)
 			cmd.Stderr = &said[node]
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Start())
 			processes = append(processes, cmd)
 		}
 		if most > 0 {
@@ -87,7 +86,8 @@ func TestClusterMove(t *testing.T) {
 	}
 	audit := func(when string, want ...string) {
 		t.Helper()
-		out, _ := wantExit(t, term.ExitDone, "", append([]string{"cluster", "audit", "--deep", "--cluster-file=" + file}, dirs...)...)
+		out, _ := wantExit(t, term.ExitDone, "",
+			append([]string{"cluster", "audit", "--deep", "--cluster-file=" + file}, dirs...)...)
 		for _, text := range append(want, "2 of 2 nodes, 2 pairs: balanced", ", 0 are not; ", " 0 on two nodes") {
 			if !strings.Contains(out, text) {
 				t.Errorf("%s: no %q in %s", when, text, out)
@@ -96,7 +96,8 @@ func TestClusterMove(t *testing.T) {
 	}
 	run(250)
 	audit("before")
-	out, _ := wantExit(t, term.ExitDone, "", "cluster", "move", "--slots", "0-2047", "--from", "0", "--to", "1", file, dirs[0], dirs[1])
+	out, _ := wantExit(t, term.ExitDone, "", "cluster", "move", "--slots", "0-2047", "--from", "0", "--to", "1", file,
+		dirs[0], dirs[1])
 	if !strings.Contains(out, "that ended on other nodes moved here") || !strings.Contains(out, "next: copy") {
 		t.Errorf("move: %s", out)
 	}

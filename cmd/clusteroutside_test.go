@@ -14,16 +14,19 @@ import (
 
 // soundCrawl is what a check finds nothing wrong with: four URLs of two nodes, at two addresses of one network.
 func soundCrawl() *outside {
-	o := &outside{limits: outsideLimits{host: time.Second, pld: time.Second, address: time.Second, rate: 2, connections: 1, late: 100 * time.Millisecond},
+	o := &outside{limits: outsideLimits{host: time.Second, pld: time.Second, address: time.Second, rate: 2,
+		connections: 1, late: 100 * time.Millisecond},
 		log: &simweb.Snapshot{Epoch: time.Unix(1000, 0), Total: 4}, want: map[string]bool{},
 		pld: func(host string) string { return strings.TrimPrefix(host, "www.") }}
 	for i := range 4 {
 		host, ip := []string{"a.test", "b.test"}[i%2], fmt.Sprint("127.0.0.", 1+i%2)
 		url := fmt.Sprintf("http://%s/%d", host, i)
 		start := time.Duration(i) * 600 * time.Millisecond
-		o.log.Requests = append(o.log.Requests, simweb.Request{URL: url, Host: host, IP: netip.MustParseAddr(ip), Start: start, End: start + time.Millisecond})
+		o.log.Requests = append(o.log.Requests, simweb.Request{URL: url, Host: host, IP: netip.MustParseAddr(ip),
+			Start: start, End: start + time.Millisecond})
 		o.want[url] = true
-		o.records = append(o.records, warcRecord{node: i % 2, kind: "response", id: url, url: url, ip: ip, isResponse: true})
+		o.records = append(o.records,
+			warcRecord{node: i % 2, kind: "response", id: url, url: url, ip: ip, isResponse: true})
 	}
 	return o
 }
@@ -66,7 +69,8 @@ func TestOutsideCheck(t *testing.T) {
 			o.ask(3, 9*time.Second)
 			o.ask(3, 12*time.Second)
 		}, "without a kill"},
-		{"again after a kill of another", func(o *outside) { o.kills = []kill{killed}; o.ask(2, 9*time.Second) }, "without a kill"},
+		{"again after a kill of another", func(o *outside) { o.kills = []kill{killed}; o.ask(2, 9*time.Second) },
+			"without a kill"},
 		{"again, though it was saved", func(o *outside) {
 			killed := killed
 			killed.saved = at(4 * time.Second)
@@ -85,7 +89,8 @@ func TestOutsideCheck(t *testing.T) {
 			}
 			o.limits.host, o.limits.pld, o.limits.address = 0, 0, 0
 		}, "network 127.0.0.0/24"},
-		{"connections", func(o *outside) { o.log.Requests[0].End = 601 * time.Millisecond; o.limits.host = 0 }, "2 requests at once"},
+		{"connections", func(o *outside) { o.log.Requests[0].End = 601 * time.Millisecond; o.limits.host = 0 },
+			"2 requests at once"},
 	} {
 		o := soundCrawl()
 		c.change(o)
@@ -105,18 +110,18 @@ func TestParseRecords(t *testing.T) {
 		if err == nil {
 			err = z.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b.Bytes()
 	}
-	const head = "WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <a>\r\nWARC-Target-URI: http://a.test/\r\nContent-Length: 3\r\n\r\n"
+	const head = "WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <a>\r\nWARC-Target-URI: " +
+		"http://a.test/\r\nContent-Length: 3\r\n\r\n"
 	whole := pack(head + "abc\r\n\r\n")
 	list, err := parseRecords(append(bytes.Clone(whole), whole...))
 	if err != nil || len(list) != 2 || list[1].url != "http://a.test/" || !list[1].isResponse || list[1].id != "<a>" {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	for _, data := range [][]byte{whole[:len(whole)-1], pack(head + "ab\r\n\r\n"), pack(head + "abcd\r\n\r\n"), pack("WARC/1.0\r\n\r\n\r\n\r\n"), []byte("x")} {
+	for _, data := range [][]byte{whole[:len(whole)-1], pack(head + "ab\r\n\r\n"), pack(head + "abcd\r\n\r\n"),
+		pack("WARC/1.0\r\n\r\n\r\n\r\n"), []byte("x")} {
 		if list, err := parseRecords(data); err == nil {
 			t.Errorf("%d bytes: got %+v", len(data), list)
 		}

@@ -31,9 +31,7 @@ type cable struct {
 func newCable(t *testing.T, to string) (*cable, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &cable{to: to, ends: map[net.Conn]bool{}}
 	t.Cleanup(func() { l.Close(); c.cut(true) })
 	go func() {
@@ -106,15 +104,14 @@ func TestClusterSilent(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	var all sync.WaitGroup
 	start := func(node int, more ...string) *syscallProcess {
-		args := append(slices.Clone(webArgs), "--dir="+filepath.Join(dir, fmt.Sprint(node)), "--seeds="+seeds, "--disk=4GB",
-			"--cluster-stream=64MiB", "--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=200ms",
-			fmt.Sprintf("--server-delay=%v", delay), "--cluster-lease=5s", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
+		args := append(slices.Clone(webArgs), "--dir="+filepath.Join(dir, fmt.Sprint(node)),
+			"--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB", "--checkpoint-every=1s", "--linger=2s",
+			"--admin=127.0.0.1:0", "--host-delay=200ms", fmt.Sprintf("--server-delay=%v", delay), "--cluster-lease=5s",
+			"--cluster-file="+file, fmt.Sprintf("--node=%d", node))
 		cmd := cmdtest.Child(ctx, append(args, more...)...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		all.Go(func() {
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("node %d: %v: %s", node, err, said.String())
@@ -145,9 +142,9 @@ func TestClusterSilent(t *testing.T) {
 	if wrong > 0 {
 		t.Errorf("%d of %d URLs were not fetched once", wrong, want.Fetched)
 	}
-	// Two nodes that visit an address at once for the 3 s by which each is silent longer than the lease get ahead by 3 s. A loaded
-	// machine may hold up a request, so that it is followed early, and each request that a frozen process was about to send takes
-	// the delay of one.
+	// Two nodes that visit an address at once for the 3 s by which each is silent longer than the lease get
+	// ahead by 3 s. A loaded machine may hold up a request, so that it is followed early, and each request
+	// that a frozen process was about to send takes the delay of one.
 	o := outside{limits: outsideLimits{address: delay, late: 2 * time.Second}, log: snap, pld: web.PLD}
 	o.gaps()
 	t.Logf("%d requests to %s", len(snap.Requests), o.places)

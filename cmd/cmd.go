@@ -73,9 +73,7 @@ type commands struct {
 }
 
 // Main runs the command of this process and returns its exit code.
-func Main(args []string) int {
-	return flags.Run(term.Process(), new(commands), args)
-}
+func Main(args []string) int { return flags.Run(term.Process(), new(commands), args) }
 
 // versionCmd has no flags.
 type versionCmd struct{}

@@ -76,8 +76,8 @@ func TestAcceptEncoding(t *testing.T) {
 			t.Parallel()
 			site := newCodingSite(t)
 			dir := t.TempDir()
-			args := []string{"crawl", site.URL + "/", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--scope=host",
-				"--host-delay=0", "--server-delay=0", "--linger=0s", "--ram=192MiB", "--log-level=warn",
+			args := []string{"crawl", site.URL + "/", "--contact=test@example.org", "--allow-net=127.0.0.0/8",
+				"--scope=host", "--host-delay=0", "--server-delay=0", "--linger=0s", "--ram=192MiB", "--log-level=warn",
 				"--ports=" + site.URL[strings.LastIndexByte(site.URL, ':')+1:], "--resolver=127.0.0.1",
 				"--dir=" + filepath.Join(dir, "c"), "--summary=" + filepath.Join(dir, "s.json")}
 			if c.flag != "" {
@@ -90,9 +90,7 @@ func TestAcceptEncoding(t *testing.T) {
 			}
 			site.mu.Unlock()
 			file, err := os.ReadFile(filepath.Join(dir, "s.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !strings.Contains(out, c.summary) || (c.summary == "") == strings.Contains(out, "compressed  ") {
 				t.Errorf("the summary lacks %q: %s", c.summary, out)
 			}

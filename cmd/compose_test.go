@@ -45,9 +45,7 @@ const clusterDir = "docker/cluster/"
 func readCompose(t *testing.T) *composeFile {
 	t.Helper()
 	f := new(composeFile)
-	if err := yaml.Unmarshal([]byte(readPackaging(t, clusterDir+"compose.yaml")), f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(readPackaging(t, clusterDir+"compose.yaml")), f))
 	if len(f.Services) < 8 {
 		t.Fatalf("found only %d services", len(f.Services))
 	}
@@ -90,14 +88,17 @@ func TestComposeCommands(t *testing.T) {
 			file = k.ClusterFile
 		}
 		for _, url := range k.Cluster {
-			if server := strings.TrimSuffix(strings.TrimPrefix(url, "tls://"), ":4222"); f.Services[server] == nil || s.DependsOn[server].Condition != "service_healthy" {
+			if server := strings.TrimSuffix(strings.TrimPrefix(url, "tls://"), ":4222"); f.Services[server] == nil ||
+				s.DependsOn[server].Condition != "service_healthy" {
 				t.Errorf("%s: --cluster %s is no service that it waits for", name, url)
 			}
 		}
-		if len(k.Cluster) != 3 || k.ClusterReplicas != 3 || k.ClusterFile != file || !strings.HasPrefix(file, "/cluster/") {
+		if len(k.Cluster) != 3 || k.ClusterReplicas != 3 || k.ClusterFile != file ||
+			!strings.HasPrefix(file, "/cluster/") {
 			t.Errorf("%s: %q, %d replicas, file %s", name, k.Cluster, k.ClusterReplicas, k.ClusterFile)
 		}
-		for _, path := range []string{k.ClusterCA, k.ClusterCert, k.ClusterKey, s.Environment["AWS_SHARED_CREDENTIALS_FILE"]} {
+		for _, path := range []string{k.ClusterCA, k.ClusterCert, k.ClusterKey,
+			s.Environment["AWS_SHARED_CREDENTIALS_FILE"]} {
 			if !slices.Contains(s.Secrets, strings.TrimPrefix(path, "/run/secrets/")) {
 				t.Errorf("%s has no secret %s", name, path)
 			}
@@ -110,7 +111,8 @@ func TestComposeCommands(t *testing.T) {
 		t.Errorf("init makes the file of %d nodes; there are %d, and %d brokers", made, len(nodes), brokers)
 	}
 	slices.Sort(admins)
-	if want := `targets: ["` + strings.Join(admins, `", "`) + `"]`; !strings.Contains(readPackaging(t, clusterDir+"prometheus.yml"), want) {
+	if want := `targets: ["` + strings.Join(admins, `", "`) +
+		`"]`; !strings.Contains(readPackaging(t, clusterDir+"prometheus.yml"), want) {
 		t.Errorf("prometheus.yml lacks %s", want)
 	}
 }
@@ -141,7 +143,8 @@ func TestComposeFile(t *testing.T) {
 			if _, ok := f.Volumes[from]; ok {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(packaging+clusterDir, from)); err != nil || !strings.HasPrefix(from, ".") {
+			if _, err := os.Stat(filepath.Join(packaging+clusterDir, from)); err != nil ||
+				!strings.HasPrefix(from, ".") {
 				t.Errorf("%s: volume %s: %v", name, v, err)
 			}
 		}

@@ -19,9 +19,11 @@ var configured = []string{"crawl", "demo", "plan", "bot-page"}
 // examples are values of flags without a default, by placeholder, as in a configuration file.
 var examples = map[string]string{
 	"URL":  `"https://s3.example"`,
-	"FILE": `"a file"`, "DIR": `"a, \\ \" dir"`, "SIZE": `"5MiB"`, "DURATION": `"7m0s"`, "N": "7", "HOST:PORT": `"192.0.2.1:53"`, "ws://HOST:PORT": `"ws://127.0.0.1:9222"`, "CIDR": `"10.0.0.0/8"`, "PREFIX": `"64:ff9b:1::/96"`,
-	"PORT": "8053", "PORTS": `"8000-8010"`, "WHO": `"you@example.org"`, "TEXT": `"a text"`, "MAIL": `"a@example.org"`, "LIST": `"session"`, "NAME": `"Asia/Tokyo"`,
-	"ADDR": `":8080"`, "CMD": `"cat 'a b'"`, "NODE": `"2"`,
+	"FILE": `"a file"`, "DIR": `"a, \\ \" dir"`, "SIZE": `"5MiB"`, "DURATION": `"7m0s"`, "N": "7",
+	"HOST:PORT": `"192.0.2.1:53"`, "ws://HOST:PORT": `"ws://127.0.0.1:9222"`, "CIDR": `"10.0.0.0/8"`,
+	"PREFIX": `"64:ff9b:1::/96"`, "PORT": "8053", "PORTS": `"8000-8010"`, "WHO": `"you@example.org"`,
+	"TEXT": `"a text"`, "MAIL": `"a@example.org"`, "LIST": `"session"`, "NAME": `"Asia/Tokyo"`, "ADDR": `":8080"`,
+	"CMD": `"cat 'a b'"`, "NODE": `"2"`,
 }
 
 // parseConfig parses a command with a configuration file.
@@ -45,9 +47,7 @@ func TestTemplate(t *testing.T) {
 	for _, command := range configured {
 		template, _ := wantExit(t, term.ExitDone, "", "config", command)
 		base, kctx, err := parseConfig(t, command, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if same, _, err := parseConfig(t, command, template); err != nil || !reflect.DeepEqual(same, base) {
 			t.Errorf("%s: the template changes something: %v", command, err)
 		}
@@ -79,7 +79,8 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%s: with all defaults:\ngot  %+v, %v\nwant %+v", command, same, err, base)
 		}
 	}
-	if _, errs := wantExit(t, term.ExitUsage, "", "config", "audit"); !strings.Contains(errs, `must be one of "crawl","demo","plan","bot-page"`) {
+	if _, errs := wantExit(t, term.ExitUsage, "", "config", "audit"); !strings.Contains(errs,
+		`must be one of "crawl","demo","plan","bot-page"`) {
 		t.Errorf("config audit: got %q", errs)
 	}
 }
@@ -101,9 +102,7 @@ func checkExample(t *testing.T, command string, flag *kong.Flag, base commands) 
 	if _, err := kctx.Call(func(s *flags.Settings) { settings = s }); err != nil {
 		t.Fatal(err)
 	}
-	if err := settings.Print(&b, kctx.Selected()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, settings.Print(&b, kctx.Selected()))
 	if !strings.Contains(b.String(), "\n"+flag.Name+" = ") {
 		t.Errorf("%s: %s = %s: printed as\n%s", command, flag.Name, example, b.String())
 	}
@@ -118,12 +117,14 @@ func TestSharedConfig(t *testing.T) {
 	const file = "contact = \"a@example.org\"\nseeds = \"s\"\nram = \"3GiB\"\n"
 	for _, command := range []string{"crawl", "plan", "bot-page"} {
 		c, _, err := parseConfig(t, command, file)
-		if err != nil || command == "plan" && *c.Plan.RAM != 3<<30 || command == "bot-page" && c.BotPage.Contact != "a@example.org" {
+		if err != nil || command == "plan" && *c.Plan.RAM != 3<<30 ||
+			command == "bot-page" && c.BotPage.Contact != "a@example.org" {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
 	for _, command := range []string{"crawl", "demo"} {
-		if _, _, err := parseConfig(t, command, "purpose = \"x\"\n"); err == nil || !strings.Contains(err.Error(), "but of bot-page") {
+		if _, _, err := parseConfig(t, command, "purpose = \"x\"\n"); err == nil ||
+			!strings.Contains(err.Error(), "but of bot-page") {
 			t.Errorf("%s: got %v", command, err)
 		}
 	}

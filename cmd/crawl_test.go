@@ -37,18 +37,20 @@ func TestCrawlCommand(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &sum)
 	}
-	if m := &sum.Model; err != nil || sum.Pages == 0 || sum.Unique == 0 || sum.Places["fetched"] == 0 || m.Links != sum.LinksChecked ||
-		m.Bytes < 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
+	if m := &sum.Model; err != nil || sum.Pages == 0 || sum.Unique == 0 || sum.Places["fetched"] == 0 ||
+		m.Links != sum.LinksChecked || m.Bytes < 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
 		t.Errorf("--summary: %v, %s", err, data)
 	}
-	for _, want := range []string{"pages/s by wall time", "model       URLseen ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir,
-		" files finished, ", dir + "/log/crawl-"} {
+	for _, want := range []string{"pages/s by wall time", "model       URLseen ", "unique URLs",
+		dir + "/warc/*.warc.gz", "drumbeat audit " + dir, " files finished, ", dir + "/log/crawl-"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
 	}
-	replay, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "-q", "--trace", trace, "--entries=16384", "--repeat=1")
-	if links := fmt.Sprintf("links: %d of a crawl's trace, 1 generations", sum.LinksChecked+sum.LinksCached-int64(len(web.Seeds()))); !strings.Contains(replay, links) ||
+	replay, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "-q", "--trace", trace,
+		"--entries=16384", "--repeat=1")
+	if links := fmt.Sprintf("links: %d of a crawl's trace, 1 generations", sum.LinksChecked+sum.LinksCached-
+		int64(len(web.Seeds()))); !strings.Contains(replay, links) ||
 		!strings.Contains(replay, "policy=ours/entries=512") {
 		t.Errorf("bench cache --trace: got\n%s\nwant %q and hit rates", replay, links)
 	}
@@ -62,7 +64,8 @@ func TestCrawlCommand(t *testing.T) {
 	if out, _ = wantExit(t, term.ExitDone, "", "audit", dir); !strings.Contains(out, "balanced") {
 		t.Errorf("audit: %s", out)
 	}
-	if out, _ = wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") ||
+	if out, _ = wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out,
+		"keys: 0 not in URLseen") ||
 		!regexp.MustCompile(`\([1-9]\d* robots.txt files, [1-9]\d* DNS answers\)`).MatchString(out) {
 		t.Errorf("audit --deep: %s", out)
 	}
@@ -78,29 +81,24 @@ func TestCrawlCommand(t *testing.T) {
 		t.Errorf("--new: %s", errs)
 	}
 	lock, err := disk.OS().Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantExit(t, term.ExitDirectory, "", flags...)
 	wantExit(t, term.ExitDirectory, "", "audit", dir)
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 	wantExit(t, term.ExitDone, "", "repair", dir) // nothing to do
 	caches, err := filepath.Glob(filepath.Join(dir, "state", "urlseen", "cache-*"))
 	if err != nil || len(caches) == 0 {
 		t.Fatal(caches, err)
 	}
 	for _, name := range caches { // repair knows their keys from the output
-		if err := os.Truncate(name, 4096); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(name, 4096))
 	}
 	if _, errs := wantExit(t, term.ExitDamage, "", "audit", dir); !strings.Contains(errs, "drumbeat repair") {
 		t.Errorf("audit of a damaged crawl does not name the repair: %s", errs)
 	}
 	wantExit(t, term.ExitDamage, "", "audit", "--deep", dir)
-	if out, _ = wantExit(t, term.ExitFailure, "", "repair", "--dry-run", dir); !strings.Contains(out, "nothing was changed") {
+	if out, _ = wantExit(t, term.ExitFailure, "", "repair", "--dry-run", dir); !strings.Contains(out,
+		"nothing was changed") {
 		t.Errorf("repair --dry-run: %s", out)
 	}
 	if out, _ = wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
@@ -109,13 +107,9 @@ func TestCrawlCommand(t *testing.T) {
 	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
 	manifest := filepath.Join(dir, "state", "MANIFEST")
 	data, err = os.ReadFile(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(manifest, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(manifest, data, 0o600))
 	wantExit(t, term.ExitDamage, "", flags...)
 	wantExit(t, term.ExitDamage, "", "audit", dir)
 }
@@ -124,9 +118,7 @@ func TestCrawlCommand(t *testing.T) {
 func TestForeignDirectory(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("x"), 0o600))
 	wantExit(t, term.ExitDirectory, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)...)
 	wantExit(t, term.ExitDirectory, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir)...)
 	wantExit(t, term.ExitDirectory, "", "audit", dir)
@@ -156,13 +148,14 @@ func TestMoreMachine(t *testing.T) {
 	}
 }
 
-// TestDepth: --max-depth=0 fetches only the seeds; --store robots=off,dns=off stores only
-// pages.
+// TestDepth: --max-depth=0 fetches only the seeds; --store robots=off,dns=off stores only pages.
 func TestDepth(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/c"
-	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-depth=0", "--store=robots=off,dns=off")...)
-	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "(0 robots.txt files, 0 DNS answers)") {
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-depth=0",
+		"--store=robots=off,dns=off")...)
+	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out,
+		"(0 robots.txt files, 0 DNS answers)") {
 		t.Errorf("with nothing but pages to be stored, the audit says:\n%s", out)
 	}
 	seeds := web.Seeds()
@@ -179,8 +172,8 @@ func TestDemo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	requests := filepath.Join(t.TempDir(), "requests")
 	// In its own process, since the demo checks the RAM of its process.
-	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=600", "--hosts=60", "--plds=20", "--dir", dir, "--connections=64", "--ram=256MiB",
-		"--server-log", requests)
+	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=600", "--hosts=60", "--plds=20", "--dir",
+		dir, "--connections=64", "--ram=256MiB", "--server-log", requests)
 	for _, want := range []string{"least gap", "each once", "pages/s by wall time"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
@@ -188,9 +181,7 @@ func TestDemo(t *testing.T) {
 	}
 	wantExit(t, term.ExitDone, "", "audit", dir)
 	lines, err := os.ReadFile(requests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line := regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z 127\.[0-9.]+ https?://[^ /]+/[^ ]*$`)
 	if all, sound := bytes.Count(lines, []byte("\n")), len(line.FindAll(lines, -1)); all < 480 || sound != all {
 		t.Errorf("the server log has %d lines, %d of them sound", all, sound)

@@ -18,16 +18,18 @@ import (
 	"drumbeat/warc"
 )
 
-// TestCrawlExtract: what crawl --extract leaves is what extract leaves afterwards, byte for byte, and extract has nothing
-// to do after it. A crawl that was stopped or that had no --extract makes the missing parts in its next run. Sites with
-// extract = false are left out by both.
+// TestCrawlExtract: what crawl --extract leaves is what extract leaves afterwards, byte for byte, and extract
+// has nothing to do after it. A crawl that was stopped or that had no --extract makes the missing parts in
+// its next run. Sites with extract = false are left out by both.
 func TestCrawlExtract(t *testing.T) {
 	notShort(t)
-	_, dir, at, pages := crawlForTexts(t, "--extract=text,lang,meta,jsonld", "--roll-every=10ms", "--checkpoint-every=20ms")
+	_, dir, at, pages := crawlForTexts(t, "--extract=text,lang,meta,jsonld", "--roll-every=10ms",
+		"--checkpoint-every=20ms")
 	made := dir + "/o0/texts"
 	again := func(target string, more ...string) string {
 		t.Helper()
-		out, _ := wantExit(t, term.ExitDone, "", slices.Concat([]string{"extract"}, at, []string{"-o", target}, more)...)
+		out, _ := wantExit(t, term.ExitDone, "",
+			slices.Concat([]string{"extract"}, at, []string{"-o", target}, more)...)
 		return out
 	}
 	files := globbed(t, dir+"/o*/warc/*.warc.gz")
@@ -57,16 +59,16 @@ func TestCrawlExtractLater(t *testing.T) {
 	args = append(args, "--dir="+dir+"/d", "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web))
 	wantExit(t, term.ExitDone, "", args...)
 	checkLive(t, dir)
-	wet := append(slices.Clone(args), "--extract=text", "--extract-format=wet", "--extract-workers=2", "--extract-dir="+dir+"/wet")
+	wet := append(slices.Clone(args), "--extract=text", "--extract-format=wet", "--extract-workers=2",
+		"--extract-dir="+dir+"/wet")
 	out, _ := wantExit(t, term.ExitDone, "", wet...)
 	parts := globbed(t, dir+"/wet/*.wet.gz")
 	if len(parts) != len(globbed(t, dir+"/d/warc/*.warc.gz")) || !strings.Contains(out, "parts made in "+dir+"/wet") {
 		t.Fatalf("%d parts; said %s", len(parts), out)
 	}
-	if err := os.Remove(parts[0]); err != nil {
-		t.Fatal(err)
-	}
-	if out, _ = wantExit(t, term.ExitDone, "", wet...); !strings.Contains(out, "1 parts made") || len(globbed(t, dir+"/wet/*.wet.gz")) != len(parts) {
+	must(t, os.Remove(parts[0]))
+	if out, _ = wantExit(t, term.ExitDone, "", wet...); !strings.Contains(out, "1 parts made") ||
+		len(globbed(t, dir+"/wet/*.wet.gz")) != len(parts) {
 		t.Errorf("after a loss: %s", out)
 	}
 	other := append(slices.Clone(args), "--extract=lang", "--extract-dir="+dir+"/wet")
@@ -80,24 +82,21 @@ func TestCrawlExtractLater(t *testing.T) {
 	wantExit(t, term.ExitUsage, "needs --extract", append(args, "--extract-dir=x")...)
 }
 
-// checkLive: a Pass without room makes nothing and says so; a WARC file whose index is damaged is tried three times, and
-// holds up no other.
+// checkLive: a Pass without room makes nothing and says so; a WARC file whose index is damaged is tried three
+// times, and holds up no other.
 func checkLive(t *testing.T, dir string) {
 	t.Helper()
 	names := globbed(t, dir+"/d/warc/*.cdxj")
 	good := readFile(t, names[0])
-	if err := os.WriteFile(names[0], []byte(strings.Replace(good, "offset", "offzet", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(names[0], []byte(strings.Replace(good, "offset", "offzet", 1)), 0o600))
 	full := errors.New("full")
 	failed := 0
 	l, err := extract.OpenLive(extract.LiveOptions{Options: extract.Options{Format: extract.WET, Target: dir + "/live"},
 		Files: warc.Options{Set: disk.Set{FS: disk.OS(), Paths: []string{dir + "/d"}}}, Crawl: "x",
 		Room: func(int64) error { return full }, Failed: func(string, error) { failed++ }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Pass(t.Context()); len(names) > 1 && !errors.Is(err, full) || len(globbed(t, dir+"/live/*.wet.gz")) > 0 {
+	must(t, err)
+	if err := l.Pass(t.Context()); len(names) > 1 && !errors.Is(err, full) ||
+		len(globbed(t, dir+"/live/*.wet.gz")) > 0 {
 		t.Errorf("without room: %v", err)
 	}
 	full = nil
@@ -109,13 +108,12 @@ func checkLive(t *testing.T, dir string) {
 	if p := l.Progress(); failed != 3 || p.Faults != 3 || p.Waiting != 0 || p.Parts != int64(len(names)-1) {
 		t.Errorf("told %d faults of %d files, progress %+v", failed, len(names), p)
 	}
-	if _, err := extract.OpenLive(extract.LiveOptions{Options: extract.Options{Format: extract.WET, Target: dir + "/live"}, Crawl: "x"}); err == nil {
+	if _, err := extract.OpenLive(extract.LiveOptions{Options: extract.Options{Format: extract.WET,
+		Target: dir + "/live"}, Crawl: "x"}); err == nil {
 		t.Error("its directory is not locked")
 	}
 	l.Close()
-	if err := os.WriteFile(names[0], []byte(good), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(names[0], []byte(good), 0o600))
 }
 
 // TestExtractSites: pages of sites with extract = false are left out, while the crawl runs and afterwards.
@@ -127,14 +125,15 @@ func TestExtractSites(t *testing.T) {
 	host := web.Seeds()[0]
 	host = strings.Split(strings.SplitN(host, "://", 2)[1], "/")[0]
 	host, _, _ = strings.Cut(host, ":")
-	if err := os.WriteFile(sites, []byte("[[site]]\nhost = \""+host+"\"\nextract = false\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	wantExit(t, term.ExitDone, "", append(args, "--dir="+dir+"/d", "--seeds", cmdtest.SeedFile(t, web), "--sites="+sites,
-		"--extract=text", "--extract-format=jsonl", "--extract-dir="+dir+"/a")...)
+	must(t, os.WriteFile(sites, []byte("[[site]]\nhost = \""+host+"\"\nextract = false\n"), 0o600))
+	wantExit(t, term.ExitDone, "",
+		append(args, "--dir="+dir+"/d", "--seeds", cmdtest.SeedFile(t, web), "--sites="+sites,
+			"--extract=text", "--extract-format=jsonl", "--extract-dir="+dir+"/a")...)
 	run := func(more ...string) []byte {
 		t.Helper()
-		out, _ := wantExit(t, term.ExitDone, "", append([]string{"extract", "--dir=" + dir + "/d", "--fields=text", "--format=jsonl", "-o", "-"}, more...)...)
+		out, _ := wantExit(t, term.ExitDone, "",
+			append([]string{"extract", "--dir=" + dir + "/d", "--fields=text", "--format=jsonl", "-o", "-"},
+				more...)...)
 		return []byte(out)
 	}
 	var live []byte
@@ -144,6 +143,7 @@ func TestExtractSites(t *testing.T) {
 	without, all := run("--sites="+sites), run()
 	of := []byte("://" + host)
 	if !bytes.Equal(live, without) || bytes.Contains(live, of) || len(live) == 0 || !bytes.Contains(all, of) {
-		t.Errorf("%d bytes while crawling, %d afterwards, %d of all; the site is in: %v", len(live), len(without), len(all), bytes.Contains(live, of))
+		t.Errorf("%d bytes while crawling, %d afterwards, %d of all; the site is in: %v", len(live), len(without),
+			len(all), bytes.Contains(live, of))
 	}
 }

@@ -18,27 +18,20 @@ import (
 func served(t *testing.T, code int, args []string, crawlArgs ...string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(brokerAddr(t)) // the two after it are most likely free, too
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	web := cmdtest.Child(t.Context(), append([]string{"demo", "--serve=" + port, "--quiet"}, args...)...)
 	out, err := web.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	web.Stderr = os.Stderr
-	if err := web.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, web.Start())
 	lines := bufio.NewReader(out)
-	crawl := append([]string{"crawl", "--contact=test@example.org", "--dir=" + t.TempDir() + "/c", "--host-delay=5ms", "--server-delay=1ms",
-		"--network-rate=0", "--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", "--linger=200ms", "--ram=192MiB",
-		"--connections=64", "--log-level=warn", "--admin=none", "--skip-extensions=none", "--accept=*/*"}, crawlArgs...)
+	crawl := append([]string{"crawl", "--contact=test@example.org", "--dir=" + t.TempDir() + "/c", "--host-delay=5ms",
+		"--server-delay=1ms", "--network-rate=0", "--network-connections=0", "--host-delay-factor=0", "--backoff=50ms",
+		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--admin=none",
+		"--skip-extensions=none", "--accept=*/*"}, crawlArgs...)
 	for flags := ""; flags == ""; {
 		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch line = strings.TrimSpace(line); {
 		case strings.HasPrefix(line, "http"):
 			crawl = append(crawl, line)
@@ -48,13 +41,9 @@ func served(t *testing.T, code int, args []string, crawlArgs ...string) string {
 		}
 	}
 	wantExit(t, code, "", crawl...)
-	if err := web.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must(t, web.Process.Signal(os.Interrupt))
 	said, err := io.ReadAll(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := web.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -89,7 +78,8 @@ func TestDemoServeStored(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	stored := t.TempDir() + "/stored"
-	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir="+stored, "--ram=256MiB", "--connections=64")
+	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir="+stored,
+		"--ram=256MiB", "--connections=64")
 	said := served(t, term.ExitDone, []string{"--warc=" + stored})
 	if !regexp.MustCompile(`(?m)^stored: all \d+ URLs were requested$`).MatchString(said) {
 		t.Errorf("it says %q", said)
@@ -100,8 +90,9 @@ func TestDemoServeStored(t *testing.T) {
 func TestDemoCrawlFlags(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	out := cmdtest.WantExitAlone(t, term.ExitTime, "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
-		"--max-time=4s", "--host-delay=20ms", "--server-delay=2ms", "--", "--budget=supporters", "--max-depth=2")
+	out := cmdtest.WantExitAlone(t, term.ExitTime, "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30",
+		"--plds=10", "--connections=64", "--max-time=4s", "--host-delay=20ms", "--server-delay=2ms", "--",
+		"--budget=supporters", "--max-depth=2")
 	for _, want := range []string{"Hostile hosts", "check ", "that a crawl without these flags fetches"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -115,9 +106,10 @@ func TestCacheSizeOfOwnCrawl(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	trace := t.TempDir() + "/links"
-	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=3000", "--hosts=100", "--plds=30", "--ram=256MiB", "--connections=64",
-		"--", "--trace-links="+trace)
-	out, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "--quick", "--entries=65536", "--repeat=1", "--trace="+trace)
+	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=3000", "--hosts=100", "--plds=30", "--ram=256MiB",
+		"--connections=64", "--", "--trace-links="+trace)
+	out, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "--quick", "--entries=65536", "--repeat=1",
+		"--trace="+trace)
 	next := regexp.MustCompile(`drumbeat (bench model --miss-curve '([^']+)' [^\n]*)`).FindStringSubmatch(out)
 	if next == nil || strings.Contains(out, "E/tau_h l S  ?") {
 		t.Fatalf("no command and no rates in %s", out)
@@ -132,11 +124,13 @@ func TestCacheSizeOfOwnCrawl(t *testing.T) {
 func TestBudgetsAsGiven(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	for flag, want := range map[string]string{"--budget=queue=10000": ", 1000 pages per queue", "--budget=queue=0": ", 10 pages per queue"} {
+	for flag, want := range map[string]string{"--budget=queue=10000": ", 1000 pages per queue",
+		"--budget=queue=0": ", 10 pages per queue"} {
 		dir := t.TempDir() + "/c"
-		wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=20", "--plds=10", "--ram=256MiB", "--connections=64", "--dir="+dir,
-			"--", flag)
-		if out, _ := wantExit(t, term.ExitDone, "", "explain", "pld", "--dir="+dir, "site0.test"); !strings.Contains(out, want) {
+		wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=20", "--plds=10", "--ram=256MiB",
+			"--connections=64", "--dir="+dir, "--", flag)
+		if out, _ := wantExit(t, term.ExitDone, "", "explain", "pld", "--dir="+dir,
+			"site0.test"); !strings.Contains(out, want) {
 			t.Errorf("%s: explain pld prints %q, want %q", flag, out, want)
 		}
 	}

@@ -15,20 +15,23 @@ import (
 
 var duckdb = flag.String("duckdb", "", "Python with the package duckdb, for TestDuckDB; scripts/duckdb.sh sets it")
 
-// TestDuckDB: what DuckDB counts in Parquet files is what the web has, exactly, and the queries of GUIDE run as written.
+// TestDuckDB: what DuckDB counts in Parquet files is what the web has, exactly, and the queries of GUIDE run
+// as written.
 func TestDuckDB(t *testing.T) {
 	if *duckdb == "" {
 		t.Skip("-duckdb is not set")
 	}
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Page.NonHTML, o.Page.Copies = 0.3, 0.8 })
 	tmp := t.TempDir()
-	wantExit(t, term.ExitDone, "", append(flags, "--simhash", "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)
+	wantExit(t, term.ExitDone, "",
+		append(flags, "--simhash", "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)
 	for _, kind := range []string{"pages --languages", "plds", "pld-edges", "hosts", "links", "near-duplicates"} {
 		args := append([]string{"export"}, strings.Fields(kind)...)
 		wantExit(t, term.ExitDone, "", append(args, "--dir="+tmp+"/d", "-o", tmp+"/"+args[1])...)
 	}
 	wantExit(t, term.ExitDone, "", "extract", "--dir="+tmp+"/d", "-o", tmp+"/texts")
-	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--strategy=random-walk,urls=100", "--dir="+tmp+"/walk")...)
+	wantExit(t, term.ExitDone, "",
+		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--strategy=random-walk,urls=100", "--dir="+tmp+"/walk")...)
 	wantExit(t, term.ExitDone, "", "export", "sample", "--dir="+tmp+"/walk", "-o", tmp+"/sample")
 	truth := web.Expected("drumbeat")
 	fetched, links, bodies := 0, 0, map[string]int{}
@@ -67,17 +70,13 @@ func TestDuckDB(t *testing.T) {
 			"GROUP BY content_digest HAVING count(*) > 1)": duplicates,
 	} {
 		var rows [][]*int
-		if err := json.Unmarshal(queryDuckDB(t, tmp, query), &rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(queryDuckDB(t, tmp, query), &rows))
 		if got := rows[0][0]; got == nil && want != 0 || got != nil && *got != want {
 			t.Errorf("%s: %v, want %d", query, got, want)
 		}
 	}
 	guide, err := os.ReadFile("../docs/GUIDE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ran := 0
 	for i, block := range strings.Split(string(guide), "```sql\n") {
 		block, _, ok := strings.Cut(block, "```")

@@ -34,9 +34,7 @@ func listing(t *testing.T, dirs ...string) string {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return b.String()
 }
@@ -70,9 +68,7 @@ func TestExplainPLD(t *testing.T) {
 	queued := map[string]map[string]int64{} // by PLD and place
 	for _, r := range exported(t, "queue", at) {
 		u, err := url.Parse(r["url"].(string))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pld := web.PLD(u.Hostname())
 		if queued[pld] == nil {
 			queued[pld] = map[string]int64{}
@@ -130,16 +126,18 @@ func TestExplainPLD(t *testing.T) {
 	}
 	best := slices.MaxFunc(plds, func(a, b string) int { return cmp.Compare(len(linked[a]), len(linked[b])) })
 	got, _ = ask(term.ExitDone, "", "www."+best, "unknown.example")
-	for _, want := range []string{"www." + best + "\n  why       its PLD is " + best, "\n  linked by ", "top ranks", "none of its URLs wait",
-		"unknown.example\n  why       no page that was parsed links to it"} {
+	for _, want := range []string{"www." + best + "\n  why       its PLD is " + best, "\n  linked by ", "top ranks",
+		"none of its URLs wait", "unknown.example\n  why       no page that was parsed links to it"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if got, _ = ask(term.ExitDone, "", "--fast", best); !strings.Contains(got, "(--fast)") || strings.Contains(got, "linked by") {
+	if got, _ = ask(term.ExitDone, "", "--fast", best); !strings.Contains(got, "(--fast)") ||
+		strings.Contains(got, "linked by") {
 		t.Errorf("--fast: %s", got)
 	}
-	if _, errs := wantExit(t, term.ExitUsage, "", "explain", "pld", "--fast", best); !strings.Contains(errs, "--fast needs --dir") {
+	if _, errs := wantExit(t, term.ExitUsage, "", "explain", "pld", "--fast", best); !strings.Contains(errs,
+		"--fast needs --dir") {
 		t.Errorf("without --dir: %s", errs)
 	}
 	ask(term.ExitUsage, "", "not a host")
@@ -152,7 +150,8 @@ func TestExplainCrawl(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"
-	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--max-pages=40", "--dir="+a, "--dir="+b, "--out="+out)...)
+	wantExit(t, term.ExitPages, "",
+		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--max-pages=40", "--dir="+a, "--dir="+b, "--out="+out)...)
 	before := listing(t, a, b, out)
 	dirs := []string{"--dir=" + b, "--dir=" + a, "--out=" + out}
 	ask := func(code int, input string, args ...string) (string, string) {
@@ -179,8 +178,9 @@ func TestExplainCrawl(t *testing.T) {
 		t.Errorf("%d of %d URLs that the web was asked for are said to be fetched", fetched, len(urls))
 	}
 	got, _ = ask(term.ExitDone, "", append([]string{"url", "http://never.test/", urls[0]}, dirs...)...)
-	for _, want := range []string{"as of checkpoint ", "the crawl is stopped", "http://never.test/\n  place     unseen\n  why       never seen",
-		"\n  stored    DRUMBEAT-", "\n  robots    http", "\n  delay "} {
+	for _, want := range []string{"as of checkpoint ", "the crawl is stopped",
+		"http://never.test/\n  place     unseen\n  why       never seen", "\n  stored    DRUMBEAT-",
+		"\n  robots    http", "\n  delay "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -191,7 +191,8 @@ func TestExplainCrawl(t *testing.T) {
 	}
 	host := answers[explain.URLReport](t, got)[0].Host
 	got, _ = ask(term.ExitDone, "", append([]string{"host", "--json", host}, dirs...)...)
-	if r := answers[explain.HostReport](t, got); len(r) != 1 || r[0].Host != host || len(r[0].Origins) == 0 || *r[0].Stored == 0 {
+	if r := answers[explain.HostReport](t, got); len(r) != 1 || r[0].Host != host || len(r[0].Origins) == 0 ||
+		*r[0].Stored == 0 {
 		t.Errorf("host: %s", got)
 	}
 	got, _ = ask(term.ExitDone, "", append([]string{"host", host}, dirs...)...)
@@ -202,23 +203,22 @@ func TestExplainCrawl(t *testing.T) {
 	if strings.Count(got, "verdict") != 2 {
 		t.Errorf("robots: %s", got)
 	}
-	if got, _ = ask(term.ExitUsage, "", append([]string{"url", "mailto:x"}, dirs...)...); !strings.Contains(got, "not a URL") {
+	if got, _ = ask(term.ExitUsage, "",
+		append([]string{"url", "mailto:x"}, dirs...)...); !strings.Contains(got, "not a URL") {
 		t.Errorf("no URL: %s", got)
 	}
 	lock, err := disk.OS().Lock(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _ = ask(term.ExitDone, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(got, "the crawl is running") {
+	must(t, err)
+	if got, _ = ask(term.ExitDone, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(got,
+		"the crawl is running") {
 		t.Errorf("while the directory is locked: %s", got)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 	if now := listing(t, a, b, out); now != before {
 		t.Errorf("explain changed files:\n%s\nwere\n%s", now, before)
 	}
-	for dir, want := range map[string]string{a: "is missing", b: "is missing", tmp: "is not a directory of drumbeat", out: "is a directory for output"} {
+	for dir, want := range map[string]string{a: "is missing", b: "is missing", tmp: "is not a directory of drumbeat",
+		out: "is a directory for output"} {
 		if _, errs := ask(term.ExitDirectory, "", "url", urls[0], "--dir="+dir); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s, want %q", dir, errs, want)
 		}
@@ -226,15 +226,12 @@ func TestExplainCrawl(t *testing.T) {
 	for _, dir := range []string{a, b} { // the manifest and its copy
 		name := dir + "/state/MANIFEST"
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data[len(data)/2] ^= 1
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, data, 0o600))
 	}
-	if _, errs := ask(term.ExitDamage, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(errs, "MANIFEST") {
+	if _, errs := ask(term.ExitDamage, "",
+		append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(errs, "MANIFEST") {
 		t.Errorf("damaged manifest: %s", errs)
 	}
 }
@@ -247,9 +244,10 @@ func TestExplainWithoutDir(t *testing.T) {
 	if code != 0 || errs != "" || !strings.HasPrefix(out, `{"href":"http://a.test/%7e","url":"`) {
 		t.Errorf("%d, %s, %s", code, out, errs)
 	}
-	for _, args := range [][]string{{"url", "--json", "http://a.test/"}, {"url", "--fast"}, {"robots", "--out=x"}, {"host", "a.test"},
-		{"host"}, {"url", "--dir=x"}} {
-		if code, _, errs := runApp(t, "", append([]string{"explain"}, args...)...); code != term.ExitUsage || !strings.Contains(errs, "--dir") {
+	for _, args := range [][]string{{"url", "--json", "http://a.test/"}, {"url", "--fast"}, {"robots", "--out=x"},
+		{"host", "a.test"}, {"host"}, {"url", "--dir=x"}} {
+		if code, _, errs := runApp(t, "", append([]string{"explain"}, args...)...); code != term.ExitUsage ||
+			!strings.Contains(errs, "--dir") {
 			t.Errorf("%v: exit code %d, %s", args, code, errs)
 		}
 	}

@@ -18,7 +18,8 @@ func TestExportFaults(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	dir := tmp + "/d"
-	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-pages=60")...)
+	wantExit(t, term.ExitPages, "",
+		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-pages=60")...)
 	fails := func(code int, want string, args ...string) {
 		t.Helper()
 		if _, said := wantExit(t, code, "", append([]string{"export"}, args...)...); !strings.Contains(said, want) {
@@ -35,26 +36,18 @@ func TestExportFaults(t *testing.T) {
 
 	// The lock of a running crawl is no obstacle; that of another export is.
 	lock, err := disk.OS().Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, said := wantExit(t, term.ExitDone, "", "export", "hosts", at, "-o", tmp+"/running")
 	if !strings.Contains(said, "the crawl is running") {
 		t.Errorf("said %s", said)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(tmp+"/used.tmp", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
+	must(t, os.Mkdir(tmp+"/used.tmp", 0o700))
 	if lock, err = disk.OS().Lock(tmp + "/used.tmp"); err != nil {
 		t.Fatal(err)
 	}
 	fails(term.ExitDirectory, "another export uses", "hosts", at, "-o", tmp+"/used")
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 
 	// Without indexes or without the log the rows are still all there.
 	all := exported(t, "pages", at)
@@ -87,9 +80,7 @@ func TestExportFaults(t *testing.T) {
 	for _, c := range []struct{ kind, files string }{{"pages", "/log/crawl-*"}, {"pages", "/warc/*.cdxj"}} {
 		name := globbed(t, dir+c.files)[0]
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		bad := bytes.Clone(data)
 		middle := len(bad) / 2
 		if c.files == "/warc/*.cdxj" { // an index has no checksums: only JSON, not a key, can be seen to be damaged
@@ -98,26 +89,20 @@ func TestExportFaults(t *testing.T) {
 		for i := range 20 {
 			bad[middle+i] = '"'
 		}
-		if err := os.WriteFile(name, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, bad, 0o600))
 		target := tmp + "/damaged"
 		fails(term.ExitDamage, name[strings.LastIndex(name, "/")+1:], c.kind, at, "-o", target)
 		if parts := globbed(t, target+"/part-*"); len(parts) > 0 {
 			t.Errorf("parts %q", parts)
 		}
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, data, 0o600))
 	}
 }
 
 func globbed(t *testing.T, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names
 }
 
@@ -130,15 +115,11 @@ func movedAway(t *testing.T, pattern string) (back func()) {
 	}
 	away := t.TempDir()
 	for _, name := range names {
-		if err := os.Rename(name, filepath.Join(away, filepath.Base(name))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(name, filepath.Join(away, filepath.Base(name))))
 	}
 	return func() {
 		for _, name := range names {
-			if err := os.Rename(filepath.Join(away, filepath.Base(name)), name); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(filepath.Join(away, filepath.Base(name)), name))
 		}
 	}
 }

@@ -141,14 +141,11 @@ func checkPages(t *testing.T, web *simweb.Web, dir string, pages []map[string]an
 			}
 		}
 		f, err := os.Open(filepath.Join(dir, "warc", r["warc_filename"].(string)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		record := io.NewSectionReader(f, int64(r["warc_record_offset"].(float64)), int64(r["warc_record_length"].(float64)))
+		must(t, err)
+		record := io.NewSectionReader(f, int64(r["warc_record_offset"].(float64)),
+			int64(r["warc_record_length"].(float64)))
 		z, err := gzip.NewReader(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := io.ReadAll(z)
 		f.Close()
 		if err != nil || !bytes.Contains(text, []byte("\r\nWARC-Target-URI: "+url+"\r\n")) ||
@@ -207,9 +204,7 @@ func checkLinks(t *testing.T, web *simweb.Web, truth *simweb.Expected, links []m
 func hostOf(t *testing.T, ref string) string {
 	t.Helper()
 	u, err := url.Parse(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u.Hostname()
 }
 
@@ -217,13 +212,9 @@ func hostOf(t *testing.T, ref string) string {
 func anchorsOf(t *testing.T, pageURL string, page *simweb.Page) (list []string) {
 	t.Helper()
 	text, err := charset.NewReader(bytes.NewReader(page.Body), page.Type)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree, err := html.ParseWithOptions(text, html.ParseOptionEnableScripting(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var x parse.Counts
 	e := parse.NewExtractor(parse.Options{}, weburl.Options{Fold: true})
 	if err := e.Parse([]byte(pageURL), page.Body, page.Type); err != nil { // for <base> and the encoding of queries
@@ -294,9 +285,7 @@ func checkEdges(t *testing.T, web *simweb.Web, truth *simweb.Expected, at string
 	wantExit(t, term.ExitDone, "", "export", "pld-edges", "--format=arc", at, "-o", out)
 	read := func(sub string) []string {
 		data, err := os.ReadFile(out + "/" + sub + "/part-00000.tsv")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	}
 	nodes, arcs := read("nodes"), map[[2]string]bool{}
@@ -348,8 +337,9 @@ func TestExportParts(t *testing.T) {
 	wantExit(t, term.ExitPages, "", append(crawl, "--max-pages=150")...)
 	export := func(code int, args ...string) (string, string) {
 		t.Helper()
-		return wantExit(t, code, "", append([]string{"export", "pages", "--dir=" + dir, "--out=" + out, "--part-size=20KB",
-			"--format=csv", "-o", target}, args...)...)
+		return wantExit(t, code, "",
+			append([]string{"export", "pages", "--dir=" + dir, "--out=" + out, "--part-size=20KB",
+				"--format=csv", "-o", target}, args...)...)
 	}
 	_, said := export(term.ExitDone)
 	if !strings.Contains(said, "the crawl is stopped") {
@@ -363,12 +353,8 @@ func TestExportParts(t *testing.T) {
 		t.Errorf("a complete table: %s", said)
 	}
 	// As after kill -9: later parts are missing, one is half written.
-	if err := os.Remove(target + "/part-00002.csv"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(target+"/.part-00002.csv.tmp", []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(target+"/part-00002.csv"))
+	must(t, os.WriteFile(target+"/.part-00002.csv.tmp", []byte("half"), 0o600))
 	if _, said = export(term.ExitDone); !strings.Contains(said, "continues after 2 finished parts") {
 		t.Errorf("an interrupted table: %s", said)
 	}
@@ -376,7 +362,8 @@ func TestExportParts(t *testing.T) {
 		t.Error("other files after resuming")
 	}
 	wantExit(t, term.ExitPages, "", append(crawl, "--max-pages=200")...)
-	if _, said = export(term.ExitDone); !strings.Contains(said, "it starts over") || !strings.Contains(said, "parts of checkpoint ") {
+	if _, said = export(term.ExitDone); !strings.Contains(said, "it starts over") ||
+		!strings.Contains(said, "parts of checkpoint ") {
 		t.Errorf("another checkpoint: %s", said)
 	}
 	if again := tableFiles(t, target); maps.Equal(again, whole) {
@@ -385,9 +372,7 @@ func TestExportParts(t *testing.T) {
 	if _, said = export(term.ExitDirectory, "--format=jsonl"); !strings.Contains(said, "not pages as jsonl") {
 		t.Errorf("another format: %s", said)
 	}
-	if err := os.WriteFile(tmp+"/x.txt", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(tmp+"/x.txt", nil, 0o600))
 	if _, said = export(term.ExitDirectory, "-o", tmp); !strings.Contains(said, "not of this table") {
 		t.Errorf("a directory of something else: %s", said)
 	}
@@ -410,11 +395,13 @@ func TestExportSignal(t *testing.T) {
 			cancel(term.ErrSignal)
 			return ctx, func() {}
 		}}
-	if code := flags.Run(app, new(commands), export); code != term.ExitSignal || !strings.Contains(said.String(), "continues after") {
+	if code := flags.Run(app, new(commands), export); code != term.ExitSignal ||
+		!strings.Contains(said.String(), "continues after") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 	out, _ := wantExit(t, term.ExitDone, "", export...)
-	if want := fmt.Sprintf("pages: %s rows", humanize.Comma(int64(web.Expected("drumbeat").Fetched))); !strings.HasPrefix(out, want) {
+	if want := fmt.Sprintf("pages: %s rows",
+		humanize.Comma(int64(web.Expected("drumbeat").Fetched))); !strings.HasPrefix(out, want) {
 		t.Errorf("%s, want %s", out, want)
 	}
 }
@@ -424,14 +411,10 @@ func tableFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range list {
 		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files[f.Name()] = string(data)
 	}
 	return files
@@ -446,7 +429,8 @@ func TestExportBeside(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		code, _, stderr := runApp(t, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--checkpoint-every=1s")...)
+		code, _, stderr := runApp(t, "",
+			append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--checkpoint-every=1s")...)
 		if code != term.ExitDone {
 			t.Errorf("exit code %d: %s", code, stderr)
 		}

@@ -83,9 +83,7 @@ func TestExtractTruth(t *testing.T) {
 		p, _ := web.Page(url)
 		var want strings.Builder
 		w := bufio.NewWriter(&want)
-		if err := errors.Join(pagetext.Write(w, bytes.NewReader(p.Body), p.Type), w.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(pagetext.Write(w, bytes.NewReader(p.Body), p.Type), w.Flush()))
 		if r["text"] != want.String() {
 			t.Errorf("%s: text %q, want %q", url, r["text"], want.String())
 		}
@@ -95,7 +93,8 @@ func TestExtractTruth(t *testing.T) {
 		if r["title"] != nil {
 			titles++
 		}
-		for _, column := range []string{"warc_filename", "warc_record_offset", "warc_record_length", "content_digest", "content_languages"} {
+		for _, column := range []string{"warc_filename", "warc_record_offset", "warc_record_length", "content_digest",
+			"content_languages"} {
 			if r[column] != index[url][column] {
 				t.Errorf("%s: %s is %v, of pages %v", url, column, r[column], index[url][column])
 			}
@@ -122,7 +121,8 @@ func TestExtractParts(t *testing.T) {
 	target := t.TempDir() + "/wet"
 	run := func(code int, args ...string) (string, string) {
 		t.Helper()
-		return wantExit(t, code, "", slices.Concat([]string{"extract"}, at, []string{"-o", target, "--format=wet"}, args)...)
+		return wantExit(t, code, "",
+			slices.Concat([]string{"extract"}, at, []string{"-o", target, "--format=wet"}, args)...)
 	}
 	out, _ := run(term.ExitDone)
 	if !strings.Contains(out, "(0 kept)") {
@@ -136,17 +136,11 @@ func TestExtractParts(t *testing.T) {
 		return target + "/_" + strings.TrimSuffix(filepath.Base(name), ".warc.wet.gz") + ".json"
 	}
 	for _, name := range []string{names[0], summary(names[0]), summary(names[1])} {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(name))
 	}
-	if err := os.WriteFile(target+"/."+filepath.Base(names[0]), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(target+"/."+filepath.Base(names[0]), []byte("half"), 0o600))
 	kept, err := os.Stat(names[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if out, _ = run(term.ExitDone); !strings.Contains(out, fmt.Sprintf("parts (%d kept)", len(files)-2)) {
 		t.Errorf("said %s", out)
 	}
@@ -162,15 +156,15 @@ func TestExtractParts(t *testing.T) {
 		}
 	}
 	table := readFile(t, target+"/_extract.json")
-	for _, bad := range []string{strings.Replace(table, `"version": 1`, `"version": 2`, 1), strings.Replace(table, `"crawl": "`, `"crawl": "x`, 1), "{"} {
-		if err := os.WriteFile(target+"/_extract.json", []byte(bad), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, bad := range []string{strings.Replace(table, `"version": 1`, `"version": 2`, 1),
+		strings.Replace(table, `"crawl": "`, `"crawl": "x`, 1), "{"} {
+		must(t, os.WriteFile(target+"/_extract.json", []byte(bad), 0o600))
 		if _, said := run(term.ExitDirectory); !strings.Contains(said, "has other parts") {
 			t.Errorf("%s: %s", bad, said)
 		}
 	}
-	if _, said := wantExit(t, term.ExitDirectory, "", append([]string{"extract", "-o", dir}, at...)...); !strings.Contains(said, "it contains") {
+	if _, said := wantExit(t, term.ExitDirectory, "",
+		append([]string{"extract", "-o", dir}, at...)...); !strings.Contains(said, "it contains") {
 		t.Errorf("a directory of something else: %s", said)
 	}
 }
@@ -185,14 +179,13 @@ func checkWET(t *testing.T, files []string, target string, rows map[string]map[s
 			if r.Type() == "response" {
 				ids[r.Get("WARC-Record-ID")] = r.Get("WARC-Target-URI")
 			}
-			if url := r.Get("WARC-Target-URI"); r.Type() == "response" && r.Get("WARC-Resource-Type") == "" && pages[url] {
+			if url := r.Get("WARC-Target-URI"); r.Type() == "response" &&
+				r.Get("WARC-Resource-Type") == "" && pages[url] {
 				urls[url] = true
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	differ(t, "rows", setOf(maps.Keys(rows)), urls)
 	got := map[string]bool{}
@@ -222,9 +215,7 @@ func checkWET(t *testing.T, files []string, target string, rows map[string]map[s
 			got[url] = true
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	differ(t, "records", got, urls)
 }
@@ -282,22 +273,17 @@ func TestExtractFaults(t *testing.T) {
 
 	// The lock of a running crawl is no obstacle; that of another extract is.
 	lock, err := disk.OS().Lock(dir + "/d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, said := wantExit(t, term.ExitDone, "", append([]string{"extract"}, with("-o", tmp+"/t")...)...); !strings.Contains(said, "the crawl is running") {
+	must(t, err)
+	if _, said := wantExit(t, term.ExitDone, "",
+		append([]string{"extract"}, with("-o", tmp+"/t")...)...); !strings.Contains(said, "the crawl is running") {
 		t.Errorf("said %s", said)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 	if lock, err = disk.OS().Lock(tmp + "/t"); err != nil {
 		t.Fatal(err)
 	}
 	fails(term.ExitDirectory, "another extraction", with("-o", tmp+"/t")...)
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 
 	// A damaged record.
 	var row map[string]any
@@ -308,34 +294,36 @@ func TestExtractFaults(t *testing.T) {
 	data := readFile(t, name)
 	bad := []byte(data)
 	bad[int(row["warc_record_offset"].(float64))+int(row["warc_record_length"].(float64))-6] ^= 1 // its checksum
-	if err := os.WriteFile(name, bad, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, bad, 0o600))
 	out, said := wantExit(t, term.ExitDamage, "", append([]string{"extract"}, with("--format=jsonl", "-o", "-")...)...)
-	if rows := answers[map[string]any](t, out); len(rows) != len(all)-1 || !strings.Contains(said, filepath.Base(name)) {
+	if rows := answers[map[string]any](t, out); len(rows) != len(all)-1 ||
+		!strings.Contains(said, filepath.Base(name)) {
 		t.Errorf("%d rows of %d, said %s", len(rows), len(all), said)
 	}
 	fails(term.ExitDamage, "1 damaged records", with("-o", tmp+"/damaged")...)
-	if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(data), 0o600))
 	files := globbed(t, dir+"/o*/warc/*.warc.gz")
-	if out, _ := wantExit(t, term.ExitDone, "", append([]string{"extract"}, with("-o", tmp+"/damaged")...)...); !strings.Contains(out, fmt.Sprintf("(%d kept)", len(files)-1)) {
+	if out, _ := wantExit(t, term.ExitDone, "", append([]string{"extract"},
+		with("-o", tmp+"/damaged")...)...); !strings.Contains(out, fmt.Sprintf("(%d kept)", len(files)-1)) {
 		t.Errorf("said %s", out)
 	}
 
 	// Files that were moved away.
 	moved := movedAway(t, name)
-	if _, said := wantExit(t, term.ExitDone, "", append([]string{"extract"}, with("-o", tmp+"/moved")...)...); !strings.Contains(said, "was moved away") {
+	if _, said := wantExit(t, term.ExitDone, "",
+		append([]string{"extract"}, with("-o", tmp+"/moved")...)...); !strings.Contains(said, "was moved away") {
 		t.Errorf("said %s", said)
 	}
 	moved()
 	moved = movedAway(t, strings.TrimSuffix(name, ".warc.gz")+".cdxj")
-	if _, said := wantExit(t, term.ExitFailure, "", append([]string{"extract"}, with("-o", tmp+"/moved")...)...); !strings.Contains(said, "1 WARC file is without an index") {
+	if _, said := wantExit(t, term.ExitFailure, "", append([]string{"extract"},
+		with("-o", tmp+"/moved")...)...); !strings.Contains(said, "1 WARC file is without an index") {
 		t.Errorf("said %s", said)
 	}
 	both := movedAway(t, name)
-	if _, said := wantExit(t, term.ExitDone, "", append([]string{"extract"}, with("-o", tmp+"/both")...)...); !strings.Contains(said, fmt.Sprintf("the indexes of 1 of the crawl's %d WARC files are not there", len(files))) {
+	if _, said := wantExit(t, term.ExitDone, "",
+		append([]string{"extract"}, with("-o", tmp+"/both")...)...); !strings.Contains(said,
+		fmt.Sprintf("the indexes of 1 of the crawl's %d WARC files are not there", len(files))) {
 		t.Errorf("said %s", said)
 	}
 	both()
@@ -346,7 +334,8 @@ func TestExtractFaults(t *testing.T) {
 	var errs bytes.Buffer
 	app := &term.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errs,
 		StopOnSignal: func(context.Context) (context.Context, func()) { return ctx, func() {} }}
-	if code := flags.Run(app, new(commands), append([]string{"extract"}, with("-o", tmp+"/signal")...)); code != term.ExitSignal {
+	if code := flags.Run(app, new(commands),
+		append([]string{"extract"}, with("-o", tmp+"/signal")...)); code != term.ExitSignal {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
 	if left := globbed(t, tmp+"/signal/*"); len(left) != 1 {
@@ -354,8 +343,8 @@ func TestExtractFaults(t *testing.T) {
 	}
 }
 
-// TestExtractEveryFailure lets every fifth operation on the parts fail once with a full disk. Each part with a final name is
-// then whole, and the next run completes them.
+// TestExtractEveryFailure lets every fifth operation on the parts fail once with a full disk. Each part with
+// a final name is then whole, and the next run completes them.
 func TestExtractEveryFailure(t *testing.T) {
 	notShort(t)
 	_, dir, _, _ := crawlForTexts(t)
@@ -365,16 +354,12 @@ func TestExtractEveryFailure(t *testing.T) {
 	}
 	whole := t.TempDir()
 	total, err := run(whole, disk.OS())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sizes := func(target string) map[string]int64 {
 		m := map[string]int64{}
 		for _, name := range globbed(t, target+"/*.wet.gz") {
 			var n int64
-			if err := warc.ReadFile(disk.OS(), name, 0, func(*warc.Record) error { n++; return nil }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, warc.ReadFile(disk.OS(), name, 0, func(*warc.Record) error { n++; return nil }))
 			m[filepath.Base(name)] = n
 		}
 		return m

@@ -24,7 +24,8 @@ func TestDirectoriesAreAddedOnDemand(t *testing.T) {
 	flags := append(cmdtest.OwnServer, "--allow-net=127.0.0.1", "--ports="+port, url+"/", "--dir", a)
 	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=5")...)
 	_, errs := wantExit(t, term.ExitDirectory, "", append(flags, "--dir", b)...)
-	want := fmt.Sprintf("%s is a crawl of one directory; %s is new\n  more disk: --add-dir %[2]s      another crawl: --dir %[2]s alone\n", a, b)
+	want := fmt.Sprintf("%s is a crawl of one directory; %s is new\n  more disk: --add-dir %[2]s      another crawl: "+
+		"--dir %[2]s alone\n", a, b)
 	if !strings.Contains(errs, want) {
 		t.Errorf("got %q, want %q", errs, want)
 	}
@@ -39,9 +40,7 @@ func TestDirectoriesAreAddedOnDemand(t *testing.T) {
 	if got := asked(); got["/p19.html"] != 1 || got["/"] != 1 {
 		t.Errorf("asked for %v, want each page once", got)
 	}
-	if err := os.Rename(b, c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(b, c))
 	wantExit(t, term.ExitDirectory, "", "dirs", "forget", a) // it has files of the crawl
 	wantExit(t, term.ExitDone, "", "audit", c, a)
 }
@@ -56,15 +55,15 @@ func TestForgetDirectory(t *testing.T) {
 	flags := append(cmdtest.OwnServer, "--allow-net=127.0.0.1", "--ports="+port, "--dir", a, url+"/")
 	wantExit(t, term.ExitDone, "", flags...)
 	wantExit(t, term.ExitDone, "", append(flags, "--add-dir", b)...) // nothing to do: it stays empty
-	if out, _ := wantExit(t, term.ExitDone, "", "dirs", "list", a, b, tmp); strings.Count(out, "crawl  ") != 2 || !strings.Contains(out, "  none\n") {
+	if out, _ := wantExit(t, term.ExitDone, "", "dirs", "list", a, b, tmp); strings.Count(out, "crawl  ") != 2 ||
+		!strings.Contains(out, "  none\n") {
 		t.Errorf("dirs list: %s", out)
 	}
-	if err := os.RemoveAll(b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(b))
 	wantExit(t, term.ExitDirectory, "", flags...)
 	wantExit(t, term.ExitDirectory, "", "audit", a)
-	if out, _ := wantExit(t, term.ExitDone, "", "dirs", "forget", a); !strings.Contains(out, "directories removed: 1; the crawl has 1") {
+	if out, _ := wantExit(t, term.ExitDone, "", "dirs", "forget", a); !strings.Contains(out,
+		"directories removed: 1; the crawl has 1") {
 		t.Errorf("dirs forget: %s", out)
 	}
 	wantExit(t, term.ExitDone, "", "audit", "--deep", a)
@@ -77,15 +76,14 @@ func TestHangupStops(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 3)
 	port := url[strings.LastIndex(url, ":")+1:]
 	dir := filepath.Join(t.TempDir(), "c")
-	cmd := cmdtest.Child(t.Context(), append(cmdtest.OwnServer, "--host-delay=1h", "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
+	cmd := cmdtest.Child(t.Context(), append(cmdtest.OwnServer, "--host-delay=1h", "--dir", dir,
+		"--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	handled := make(chan os.Signal, 1)
 	signal.Notify(handled, syscall.SIGHUP) // nohup(1) makes the tests and their children ignore it
 	defer signal.Stop(handled)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	for asked()["/robots.txt"] == 0 { // the page is due an hour later
@@ -95,16 +93,15 @@ func TestHangupStops(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGHUP))
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
 		_ = cmd.Process.Kill()
 		<-ended
 	}
-	if code := cmd.ProcessState.ExitCode(); code != term.ExitSignal || !strings.Contains(errs.String(), "hangup: stopping") {
+	if code := cmd.ProcessState.ExitCode(); code != term.ExitSignal ||
+		!strings.Contains(errs.String(), "hangup: stopping") {
 		t.Errorf("exit code %d, %s, want %d", code, errs.String(), term.ExitSignal)
 	}
 	if out, _ := wantExit(t, term.ExitDone, "", "audit", dir); !strings.Contains(out, "balanced") {
@@ -118,7 +115,8 @@ func TestFirstWords(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--version"}, "drumbeat "}, {[]string{"help"}, "Usage: drumbeat <command>"}, {[]string{"help", "crawl"}, "--host-delay"},
+		{[]string{"--version"}, "drumbeat "}, {[]string{"help"}, "Usage: drumbeat <command>"},
+		{[]string{"help", "crawl"}, "--host-delay"},
 		{[]string{"help", "dirs", "forget"}, "Usage: drumbeat dirs forget <dir>"},
 	} {
 		if out, _ := wantExit(t, term.ExitDone, "", c.args...); !strings.Contains(out, c.want) {
@@ -127,7 +125,8 @@ func TestFirstWords(t *testing.T) {
 	}
 	out, _ := wantExit(t, term.ExitDone, "", "crawl", "-h")
 	head, _, _ := strings.Cut(out, "--contact=WHO")
-	if !strings.HasPrefix(out, "Usage: drumbeat crawl") || !strings.Contains(head, "drumbeat crawl https://example.org/ --contact you@example.org") {
+	if !strings.HasPrefix(out, "Usage: drumbeat crawl") ||
+		!strings.Contains(head, "drumbeat crawl https://example.org/ --contact you@example.org") {
 		t.Errorf("crawl -h begins with\n%s\nwant usage and examples", head)
 	}
 }
@@ -137,7 +136,8 @@ func TestFirstWords(t *testing.T) {
 func TestMisspeltVariable(t *testing.T) {
 	t.Setenv("DRUMBEAT_HOST_DELY", "1h")
 	_, errs := wantExit(t, term.ExitUsage, "", append(cmdtest.OwnServer, "example.org")...)
-	if want := "environment: DRUMBEAT_HOST_DELY sets no flag, did you mean DRUMBEAT_HOST_DELAY?\n"; !strings.HasSuffix(errs, want) {
+	if want := "environment: DRUMBEAT_HOST_DELY sets no flag, did you mean " +
+		"DRUMBEAT_HOST_DELAY?\n"; !strings.HasSuffix(errs, want) {
 		t.Errorf("got %q, want %q", errs, want)
 	}
 }
@@ -147,18 +147,15 @@ func TestMisspeltVariable(t *testing.T) {
 func TestUnusableDirectories(t *testing.T) {
 	tmp := t.TempDir()
 	file, closed := filepath.Join(tmp, "file"), filepath.Join(tmp, "closed")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(closed, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
+	must(t, os.Mkdir(closed, 0))
 	type fault struct {
 		args []string
 		want string
 	}
 	faults := []fault{
-		{[]string{"audit", tmp + "/nosuch"}, "holds no crawl"}, {[]string{"explain", "url", "--dir", tmp + "/nosuch", "http://a/"}, "holds no crawl"},
+		{[]string{"audit", tmp + "/nosuch"}, "holds no crawl"},
+		{[]string{"explain", "url", "--dir", tmp + "/nosuch", "http://a/"}, "holds no crawl"},
 		{[]string{"repair", tmp + "/nosuch"}, "holds no crawl"}, {[]string{"audit", file}, "not a directory"},
 		{append(cmdtest.OwnServer, "--dir", file, "example.org"), "not a directory"},
 	}
@@ -167,7 +164,8 @@ func TestUnusableDirectories(t *testing.T) {
 	}
 	for _, f := range faults {
 		_, errs := wantExit(t, term.ExitDirectory, "", f.args...)
-		if strings.Contains(f.want, "holds") == strings.Contains(errs, "can't be used") || !strings.Contains(errs, f.want) {
+		if strings.Contains(f.want, "holds") == strings.Contains(errs, "can't be used") ||
+			!strings.Contains(errs, f.want) {
 			t.Errorf("%v: got %q, want %q in it", f.args, errs, f.want)
 		}
 	}
@@ -179,7 +177,8 @@ func TestExplainHostWithPort(t *testing.T) {
 	url, _ := cmdtest.TinySite(t, 3)
 	port := url[strings.LastIndex(url, ":")+1:]
 	dir := filepath.Join(t.TempDir(), "c")
-	wantExit(t, term.ExitDone, "", append(cmdtest.OwnServer, "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
+	wantExit(t, term.ExitDone, "",
+		append(cmdtest.OwnServer, "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
 	for _, host := range []string{"127.0.0.1:" + port, "127.0.0.1"} {
 		out, _ := wantExit(t, term.ExitDone, "", "explain", "host", "--dir", dir, host)
 		if !strings.Contains(out, "4 responses in the indexes") || strings.Contains(out, "never requested") {

@@ -96,14 +96,10 @@ func TestFlagsPage(t *testing.T) {
 	want := flagsPage(t)
 	const name = "../docs/FLAGS.md"
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(got, []byte(want)) {
 		t.Errorf("%s differs from the tables of flags; run go test ./cmd -run TestFlagsPage -update", name)
 	}
@@ -118,7 +114,8 @@ func TestEnvironment(t *testing.T) {
 		cmdtest.Parse(t, &c, args...)
 		return c
 	}
-	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay.Usual != 7*time.Second || c.MaxPages.All != 6 {
+	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay.Usual != 7*time.Second ||
+		c.MaxPages.All != 6 {
 		t.Errorf("got %v and %d, want 7s and 6", *c.HostDelay.Usual, c.MaxPages.All)
 	}
 	if c := parse("demo"); c.Demo.HostDelay != 10*time.Millisecond {
@@ -129,7 +126,8 @@ func TestEnvironment(t *testing.T) {
 // TestNoSuchCommand: an unknown command, or one without its arguments, gets one line and exit code 2.
 func TestNoSuchCommand(t *testing.T) {
 	for _, args := range [][]string{nil, {"crawll"}, {"explain"}, {"crawl"}} {
-		if code, out, errs := runApp(t, "", args...); code != term.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 {
+		if code, out, errs := runApp(t, "", args...); code != term.ExitUsage || out != "" ||
+			strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: got %d, %q, %q, want 2 and one line", args, code, out, errs)
 		}
 	}

@@ -64,8 +64,9 @@ func TestHelpAll(t *testing.T) {
 		out, _ := wantExit(t, term.ExitDone, "", append(args, "--help-all")...)
 		text := strings.Join(strings.Fields(out), " ")
 		for _, flag := range node.Flags {
-			if !flag.Hidden && (!strings.Contains(text, "--"+flag.Name) && !strings.Contains(text, "--[no-]"+flag.Name) ||
-				!strings.Contains(text, strings.Join(strings.Fields(flag.Help), " "))) {
+			if !flag.Hidden &&
+				(!strings.Contains(text, "--"+flag.Name) && !strings.Contains(text, "--[no-]"+flag.Name) ||
+					!strings.Contains(text, strings.Join(strings.Fields(flag.Help), " "))) {
 				t.Errorf("%v --help-all lacks --%s: %s", args, flag.Name, flag.Help)
 			}
 		}

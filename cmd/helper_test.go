@@ -39,3 +39,11 @@ func wantExit(t *testing.T, code int, input string, args ...string) (stdout, std
 	t.Helper()
 	return cmdtest.WantExit[commands](t, code, input, args...)
 }
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

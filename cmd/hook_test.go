@@ -37,11 +37,9 @@ func hookSite(t *testing.T) (flags []string, site string) {
 	}))
 	t.Cleanup(s.Close)
 	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append([]string{s.URL + "/", "--allow-net=127.0.0.1/32", "--ports=" + u.Port(), "--crawl-log=all", "--hook-limits=timeout=1m"},
-		cmdtest.OwnServer[1:]...), s.URL
+	must(t, err)
+	return append([]string{s.URL + "/", "--allow-net=127.0.0.1/32", "--ports=" + u.Port(), "--crawl-log=all",
+		"--hook-limits=timeout=1m"}, cmdtest.OwnServer[1:]...), s.URL
 }
 
 // python returns the command that runs a Python program, and skips the test without Python.
@@ -59,17 +57,18 @@ func TestFocusedCrawl(t *testing.T) {
 	t.Parallel()
 	flags, site := hookSite(t)
 	example, err := filepath.Abs("../examples/hooks/focused.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := filepath.Join(t.TempDir(), "focused")
-	args := append([]string{"crawl", "--dir=" + dir, "--hook=" + python(t, example) + " --least 0.5 wind turbine"}, flags...)
+	args := append([]string{"crawl", "--dir=" + dir, "--hook=" + python(t, example) + " --least 0.5 wind turbine"},
+		flags...)
 	out, _ := wantExit(t, term.ExitDone, "", args...)
-	if want := "hook        4 pages answered for, 2 not stored, 1 not followed, 0 links added; mean wait "; !strings.Contains(out, want) {
+	if want := "hook        4 pages answered for, 2 not stored, 1 not followed, 0 links added; " +
+		"mean wait "; !strings.Contains(out, want) {
 		t.Errorf("the summary lacks %q:\n%s", want, out)
 	}
 	rows, _ := wantExit(t, term.ExitDone, "", "export", "pages", "--dir="+dir, "--format=csv", "-o", "-")
-	for _, want := range []string{site + "/wind,", ",1,\"{\"\"words\"\":[\"\"turbine\"\",\"\"wind\"\"]}\"", site + "/deep,", ",0.5,\"{\"\"words\"\":[\"\"turbine\"\"]}\""} {
+	for _, want := range []string{site + "/wind,", ",1,\"{\"\"words\"\":[\"\"turbine\"\",\"\"wind\"\"]}\"",
+		site + "/deep,", ",0.5,\"{\"\"words\"\":[\"\"turbine\"\"]}\""} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("the table lacks %q:\n%s", want, rows)
 		}
@@ -86,9 +85,7 @@ func TestFocusedCrawl(t *testing.T) {
 func TestGuideHook(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../docs/GUIDE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, text, found := strings.Cut(string(guide), "    # thin.py:")
 	text, _, ended := strings.Cut(text, "\n\n")
 	if !found || !ended {
@@ -101,9 +98,11 @@ func TestGuideHook(t *testing.T) {
 	flags, site := hookSite(t)
 	dir := filepath.Join(t.TempDir(), "thin")
 	hook := python(t, cmdtest.File(t, "thin.py", program.String()))
-	wantExit(t, term.ExitDone, "", append([]string{"crawl", "--dir=" + dir, "--hook=" + hook, "--hook-limits=timeout=1m,procs=3"}, flags...)...)
+	wantExit(t, term.ExitDone, "",
+		append([]string{"crawl", "--dir=" + dir, "--hook=" + hook, "--hook-limits=timeout=1m,procs=3"}, flags...)...)
 	rows, _ := wantExit(t, term.ExitDone, "", "export", "pages", "--dir="+dir, "--format=jsonl", "-o", "-")
-	if strings.Count(rows, "\n") != 1 || !strings.Contains(rows, site+"/wind") || !strings.Contains(rows, `{\"words\":65}`) {
+	if strings.Count(rows, "\n") != 1 || !strings.Contains(rows, site+"/wind") ||
+		!strings.Contains(rows, `{\"words\":65}`) {
 		t.Errorf("stored: %s", rows)
 	}
 	log, _ := wantExit(t, term.ExitDone, "", "log", dir, "--json")
@@ -126,7 +125,8 @@ func TestHookFlags(t *testing.T) {
 		"--hook-limits=body=1GiB":  "1B to 64MiB",
 	} {
 		dir := filepath.Join(t.TempDir(), "none")
-		_, errs := wantExit(t, term.ExitUsage, "", "crawl", "http://127.0.0.1/", "--contact=a@example.org", "--dir="+dir, flag)
+		_, errs := wantExit(t, term.ExitUsage, "", "crawl", "http://127.0.0.1/", "--contact=a@example.org",
+			"--dir="+dir, flag)
 		if !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", flag, errs)
 		}
@@ -135,7 +135,8 @@ func TestHookFlags(t *testing.T) {
 		}
 	}
 	flags, _ := hookSite(t)
-	_, errs := wantExit(t, term.ExitFailure, "", append([]string{"crawl", "--dir=" + filepath.Join(t.TempDir(), "d"), "--hook=false"}, flags...)...)
+	_, errs := wantExit(t, term.ExitFailure, "",
+		append([]string{"crawl", "--dir=" + filepath.Join(t.TempDir(), "d"), "--hook=false"}, flags...)...)
 	if !strings.Contains(errs, "its standard output") {
 		t.Errorf("a hook that ends: %s", errs)
 	}

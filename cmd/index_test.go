@@ -17,13 +17,15 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// TestIndex: the index of a crawl has each line of the indexes of its files once, in order, in both formats. A damaged index is an error, and leaves the earlier index as it was.
+// TestIndex: the index of a crawl has each line of the indexes of its files once, in order, in both formats.
+// A damaged index is an error, and leaves the earlier index as it was.
 func TestIndex(t *testing.T) {
 	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b := tmp+"/a", tmp+"/b" // the output
-	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d", "--out="+a, "--out="+b)...)
+	wantExit(t, term.ExitDone, "",
+		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d", "--out="+a, "--out="+b)...)
 	before := listing(t, tmp+"/d", a, b)
 	var want []string
 	files, err := filepath.Glob(tmp + "/*/warc/*.cdxj")
@@ -50,9 +52,7 @@ func TestIndex(t *testing.T) {
 
 	wantExit(t, term.ExitDone, "", append(args, "--format=zipnum", "-o", tmp+"/zip")...)
 	z, err := gzip.NewReader(strings.NewReader(readFile(t, tmp+"/zip/index.cdxj.gz")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text, err := io.ReadAll(z); err != nil || string(text) != plain {
 		t.Errorf("ZipNum: %d bytes, want %d, %v", len(text), len(plain), err)
 	}
@@ -64,9 +64,7 @@ func TestIndex(t *testing.T) {
 	}
 
 	damaged := readFile(t, files[0])
-	if err := os.WriteFile(files[0], []byte(strings.Replace(damaged, "offset", "offzet", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(files[0], []byte(strings.Replace(damaged, "offset", "offzet", 1)), 0o600))
 	wantExit(t, term.ExitDamage, filepath.Base(files[0]), append(args, "-o", tmp+"/index")...)
 	if readFile(t, tmp+"/index/index.cdxj") != plain {
 		t.Error("a failed run changed the index")
@@ -85,15 +83,13 @@ func TestIndex(t *testing.T) {
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
-// TestIndexCDX: each line of the CDX is read as the source of OutbackCDX reads a posted line, and then says of the
-// capture what the line of CDXJ says: pages, redirects, revisits, robots.txt exchanges and DNS answers. Lines are in the
-// order of bytes, the header first.
+// TestIndexCDX: each line of the CDX is read as the source of OutbackCDX reads a posted line, and then says
+// of the capture what the line of CDXJ says: pages, redirects, revisits, robots.txt exchanges and DNS
+// answers. Lines are in the order of bytes, the header first.
 func TestIndexCDX(t *testing.T) {
 	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
@@ -105,11 +101,9 @@ func TestIndexCDX(t *testing.T) {
 		key, rest, _ := strings.Cut(line, " ")
 		when, rest, _ := strings.Cut(rest, " ")
 		var o struct{ URL, MIME, Status, Digest, Redirect, Length, Offset, Filename string }
-		if err := json.Unmarshal([]byte(rest), &o); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, fmt.Sprint(postedCapture{key, when, o.URL, o.MIME, o.Status, strings.TrimPrefix(o.Digest, "sha1:"), cmp.Or(o.Redirect, "-"),
-			o.Length, o.Offset, o.Filename}))
+		must(t, json.Unmarshal([]byte(rest), &o))
+		want = append(want, fmt.Sprint(postedCapture{key, when, o.URL, o.MIME, o.Status,
+			strings.TrimPrefix(o.Digest, "sha1:"), cmp.Or(o.Redirect, "-"), o.Length, o.Offset, o.Filename}))
 	}
 	wantExit(t, term.ExitDone, "", "index", "--dir="+tmp+"/d", "--format=cdx", "-o", tmp+"/index")
 	text := readFile(t, tmp+"/index/index.cdx")
@@ -148,9 +142,9 @@ func TestIndexCDX(t *testing.T) {
 // postedCapture is what OutbackCDX takes from a line.
 type postedCapture struct{ key, time, url, mime, status, digest, redirect, length, offset, file string }
 
-// readPosted reads a line as OutbackCDX does (Capture.fromCdxLine of 1.x): fields divided by single blanks, a time of at most
-// 14 digits, whole numbers or "-" for status and length, a number for the offset. It takes a third field that begins with
-// "{" for CDXJ, and of a digest with colons the second part.
+// readPosted reads a line as OutbackCDX does (Capture.fromCdxLine of 1.x): fields divided by single blanks, a
+// time of at most 14 digits, whole numbers or "-" for status and length, a number for the offset. It takes a
+// third field that begins with "{" for CDXJ, and of a digest with colons the second part.
 func readPosted(t *testing.T, line string) postedCapture {
 	t.Helper()
 	f := strings.Split(line, " ")

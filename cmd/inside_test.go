@@ -23,15 +23,15 @@ func TestCrawlOverIPv6(t *testing.T) {
 	_ = l.Close()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.IPv6, o.HTTPS, o.IPs = 1, 0.2, 1 })
 	flags = append(flags, "--ip=6")
-	// The flags include --allow-net=127.0.0.0/8 only. For an IP literal a refusal needs no second DNS
-	// answer.
+	// The flags include --allow-net=127.0.0.0/8 only. For an IP literal a refusal needs no second DNS answer.
 	closed := append(flags[:len(flags):len(flags)], "--seeds=-", "--dir", filepath.Join(t.TempDir(), "closed"))
 	out, _ := wantExit(t, term.ExitNoSeed, "http://[::1]/\n", closed...)
 	if n := len(web.Log().Snapshot().Fetches); n > 0 || !strings.Contains(out, "forbidden-address") {
 		t.Errorf("%d URLs fetched from [::1], which no --allow-net names:\n%s", n, out)
 	}
 	dir := filepath.Join(t.TempDir(), "open")
-	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir, "--allow-net=::1")...)
+	wantExit(t, term.ExitDone, "",
+		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir, "--allow-net=::1")...)
 	log := web.Log().Snapshot()
 	if err := log.CheckFetched(web.Expected("drumbeat"), 1); err != nil {
 		t.Error(err)

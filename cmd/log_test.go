@@ -19,16 +19,15 @@ func TestLog(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"
-	crawl := append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+a, "--dir="+b, "--out="+out, "--checkpoint-every=1s")
+	crawl := append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+a, "--dir="+b, "--out="+out,
+		"--checkpoint-every=1s")
 	wantExit(t, term.ExitPages, "", append(crawl, "--max-pages=40")...)
 	before := listing(t, a, b, out)
 	text, _ := wantExit(t, term.ExitDone, "", "log", a, "--json", "--log=crawl,robots")
 	got := map[string]int{}
 	for line := range strings.Lines(text) {
 		var e crawllog.Entry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &e))
 		got[e.URL]++
 	}
 	missing, asked := 0, web.Log().Snapshot().Fetches
@@ -46,18 +45,12 @@ func TestLog(t *testing.T) {
 
 	follow := cmdtest.Child(t.Context(), "log", "--follow", "--since=1d", "--json", a)
 	pipe, err := follow.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, follow.Start())
 	lines := bufio.NewReader(pipe)
 	next := func() string {
 		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return line
 	}
 	seen := map[string]bool{next(): true}
@@ -71,9 +64,7 @@ func TestLog(t *testing.T) {
 		}
 		seen[line] = true
 	}
-	if err := follow.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must(t, follow.Process.Signal(os.Interrupt))
 	if rest, err := lines.ReadString(0); rest != "" {
 		t.Errorf("after all lines: %s, %v", rest, err)
 	}

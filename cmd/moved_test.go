@@ -27,7 +27,8 @@ func TestMovedFlags(t *testing.T) {
 			switch {
 			case flag == nil || !ok:
 				t.Errorf("--%s is %s, which does not exist", old, now)
-			case name != "2MiB,sitemap" && !slices.ContainsFunc(flags.PartNames(flag.Value), func(n string) bool { return n == name }):
+			case name != "2MiB,sitemap" &&
+				!slices.ContainsFunc(flags.PartNames(flag.Value), func(n string) bool { return n == name }):
 				t.Errorf("--%s is %s, but --%s has the parts %q", old, now, flag.Name, flags.PartNames(flag.Value))
 			}
 		}

@@ -30,7 +30,8 @@ var (
 
 // TestNamedFlags: each flag, each part of a flag and each variable that a page, a script or a unit names exists.
 func TestNamedFlags(t *testing.T) {
-	parts, variables := map[string][]string{"help": nil, "help-all": nil}, []string{"FUZZ", "LONG", "NIGHT", "REPRODUCE"}
+	parts, variables := map[string][]string{"help": nil, "help-all": nil},
+		[]string{"FUZZ", "LONG", "NIGHT", "REPRODUCE"}
 	var visit func(*kong.Node)
 	visit = func(node *kong.Node) {
 		for _, flag := range node.Flags {
@@ -52,13 +53,12 @@ func TestNamedFlags(t *testing.T) {
 	for name := range strings.FieldsSeq(string(list)) {
 		path := strings.TrimPrefix(name, "../")
 		if strings.HasPrefix(path, "changelog/") || path == "CHANGELOG.md" || strings.HasPrefix(path, "docs/bench/") ||
-			!strings.HasSuffix(path, ".md") && !strings.HasPrefix(path, "scripts/") && !strings.HasPrefix(path, "packaging/") {
+			!strings.HasSuffix(path, ".md") && !strings.HasPrefix(path, "scripts/") &&
+				!strings.HasPrefix(path, "packaging/") {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range flagName.FindAllStringSubmatch(string(text), -1) {
 			have, ok := parts[m[1]]
 			if !ok && !slices.Contains(strings.Fields(foreign), m[1]) {
@@ -69,7 +69,8 @@ func TestNamedFlags(t *testing.T) {
 			}
 		}
 		for _, m := range variable.FindAllStringSubmatch(string(text), -1) {
-			if !slices.Contains(variables, m[1]) && !slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, m[1]) && strings.HasSuffix(m[1], "_") }) {
+			if !slices.Contains(variables, m[1]) && !slices.ContainsFunc(variables,
+				func(v string) bool { return strings.HasPrefix(v, m[1]) && strings.HasSuffix(m[1], "_") }) {
 				t.Errorf("%s: no variable DRUMBEAT_%s", path, m[1])
 			}
 		}

@@ -15,21 +15,23 @@ import (
 	"drumbeat/internal/objstore/objtest"
 )
 
-// TestObjectStore crawls into a real server of S3. All commands that read output must give what they give when the objects
-// are copied back into the directories.
+// TestObjectStore crawls into a real server of S3. All commands that read output must give what they give
+// when the objects are copied back into the directories.
 func TestObjectStore(t *testing.T) {
 	s := objtest.Serve(t)
 	s.Setenv(t)
 	web, args := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir()
 	d := dir + "/d"
-	args = append(args, "--dir="+d, "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web), "--crawl-log=all", "--roll-every=200ms",
-		"--checkpoint-every=50ms", "--extract=text", "--extract-format=jsonl", "--extract-dir="+dir+"/live")
+	args = append(args, "--dir="+d, "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web), "--crawl-log=all",
+		"--roll-every=200ms", "--checkpoint-every=50ms", "--extract=text", "--extract-format=jsonl",
+		"--extract-dir="+dir+"/live")
 	stored := slices.Concat(args, s.Args())
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 	wantExit(t, term.ExitDirectory, "no access", stored...)
 	s.Setenv(t)
-	wantExit(t, term.ExitDirectory, "no access", slices.Concat(args, []string{"--out=s3://others/x", "--s3-endpoint=" + s.Endpoint, "--s3-path-style"})...)
+	wantExit(t, term.ExitDirectory, "no access",
+		slices.Concat(args, []string{"--out=s3://others/x", "--s3-endpoint=" + s.Endpoint, "--s3-path-style"})...)
 	out, _ := wantExit(t, term.ExitDone, "", append(stored, "--summary="+dir+"/summary")...)
 	if !strings.Contains(out, "files put in this run") || strings.Contains(out, "wait here") {
 		t.Errorf("the summary says %s", out)
@@ -55,16 +57,17 @@ func TestObjectStore(t *testing.T) {
 	var sum struct {
 		Store struct{ Files, Objects, Waiting int }
 	}
-	if err := json.Unmarshal([]byte(readFile(t, dir+"/summary")), &sum); err != nil || sum.Store.Objects != len(objects) ||
-		sum.Store.Files != len(objects) || sum.Store.Waiting != 0 {
+	if err := json.Unmarshal([]byte(readFile(t, dir+"/summary")), &sum); err != nil ||
+		sum.Store.Objects != len(objects) || sum.Store.Files != len(objects) || sum.Store.Waiting != 0 {
 		t.Errorf("summary %+v, %v; %d objects", sum, err, len(objects))
 	}
 	wantExit(t, term.ExitDirectory, "give it as --out again", args...)
 	page := firstPage(t, indexes)
 	reads := func() map[string]string {
 		all := map[string]string{}
-		for _, command := range [][]string{{"get", "--dir=" + d, page}, {"get", "--record", "--dir=" + d, page}, {"log", d},
-			{"export", "pages", "--dir=" + d, "--format=jsonl", "--languages", "-o", "-"}, {"export", "links", "--dir=" + d, "--format=jsonl", "-o", "-"},
+		for _, command := range [][]string{{"get", "--dir=" + d, page},
+			{"get", "--record", "--dir=" + d, page}, {"log", d}, {"export", "pages", "--dir=" + d, "--format=jsonl",
+				"--languages", "-o", "-"}, {"export", "links", "--dir=" + d, "--format=jsonl", "-o", "-"},
 			{"export", "refused", "--dir=" + d, "--format=jsonl", "-o", "-"}, {"index", "--dir=" + d, "-o", "-"},
 			{"extract", "--dir=" + d, "--fields=text", "--format=jsonl", "-o", "-"}} {
 			text, _ := wantExit(t, term.ExitDone, "", command...)
@@ -76,7 +79,8 @@ func TestObjectStore(t *testing.T) {
 		return all
 	}
 	remote := reads()
-	if text, _ := wantExit(t, term.ExitDone, "", "explain", "url", "--dir="+d, page); !strings.Contains(text, "fetched") {
+	if text, _ := wantExit(t, term.ExitDone, "", "explain", "url", "--dir="+d,
+		page); !strings.Contains(text, "fetched") {
 		t.Errorf("explain says %s", text)
 	}
 	checkRemoteAudits(t, s, d)
@@ -85,9 +89,7 @@ func TestObjectStore(t *testing.T) {
 		if strings.HasSuffix(key, ".jsonl.zst") {
 			sub = "/log/"
 		}
-		if err := os.WriteFile(d+sub+path.Base(key), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(d+sub+path.Base(key), data, 0o600))
 	}
 	s.Stop()
 	local := reads()
@@ -109,7 +111,8 @@ func firstPage(t *testing.T, indexes []string) string {
 	for _, name := range indexes {
 		for line := range strings.Lines(readFile(t, name)) {
 			var o struct{ URL, Status, MIME, Type string }
-			if err := json.Unmarshal([]byte(strings.SplitN(line, " ", 3)[2]), &o); err == nil && o.Status == "200" && o.MIME == "text/html" && o.Type == "" {
+			if err := json.Unmarshal([]byte(strings.SplitN(line, " ", 3)[2]), &o); err == nil && o.Status == "200" &&
+				o.MIME == "text/html" && o.Type == "" {
 				return o.URL
 			}
 		}
@@ -123,7 +126,8 @@ func checkRemoteAudits(t *testing.T, s *objtest.Server, d string) {
 	t.Helper()
 	for _, mode := range []string{"head", "read"} {
 		out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", "--remote="+mode, d)
-		if !strings.Contains(out, "balanced") || !strings.Contains(out, "fetched URLs: all keys are known; refused URLs: all keys are known") ||
+		if !strings.Contains(out, "balanced") ||
+			!strings.Contains(out, "fetched URLs: all keys are known; refused URLs: all keys are known") ||
 			strings.Contains(out, "moved away") || strings.Contains(out, "not read (--remote") != (mode == "head") {
 			t.Errorf("audit --remote %s: %s", mode, out)
 		}
@@ -149,19 +153,13 @@ func checkRemoteAudits(t *testing.T, s *objtest.Server, d string) {
 		if !strings.Contains(out, path.Base(key)) {
 			t.Errorf("a damaged object: %s", out)
 		}
-		if err := os.Rename(name, name+"-away"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(name, name+"-away"))
 		out, _ = wantExit(t, term.ExitDamage, "", "audit", "--deep", d)
 		if !strings.Contains(out, key+" at 0: want an object of") {
 			t.Errorf("a missing object: %s", out)
 		}
-		if err := os.Rename(name+"-away", name); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(name+"-away", name))
+		must(t, os.WriteFile(name, data, 0o600))
 		checkRemoteRepair(t, s, d, key, data)
 		return
 	}
@@ -174,13 +172,12 @@ func checkRemoteRepair(t *testing.T, s *objtest.Server, d, key string, data []by
 	index := strings.TrimSuffix(warc, ".warc.gz") + ".cdxj"
 	was := readFile(t, index)
 	for name, text := range map[string]string{index: "damaged", warc: string(data)} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	s.Remove(t, key)
 	wantExit(t, term.ExitDamage, "as in the object store", "audit", "--deep", d)
-	wants := []string{"fetch " + index + " from the object store: it is damaged here", "put " + warc + " into the object store again: it is missing there"}
+	wants := []string{"fetch " + index + " from the object store: it is damaged here",
+		"put " + warc + " into the object store again: it is missing there"}
 	for _, command := range []struct {
 		code int
 		args []string
@@ -195,9 +192,7 @@ func checkRemoteRepair(t *testing.T, s *objtest.Server, d, key string, data []by
 	if readFile(t, index) != was || string(s.Objects(t, key)[key]) != string(data) {
 		t.Error("repair did not mend the index and the object")
 	}
-	if err := os.Remove(warc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(warc))
 	if out, _ := wantExit(t, term.ExitDone, "", "repair", "--dry-run", d); !strings.Contains(out, "nothing to repair") {
 		t.Errorf("after the repair: %s", out)
 	}
@@ -208,7 +203,8 @@ func TestObjectStoreFlags(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "some-key-id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "some-secret")
 	dir := t.TempDir()
-	base := []string{"crawl", "https://example.org/", "--contact=you@example.org", "--dir=" + dir + "/d", "--ram=512MiB"}
+	base := []string{"crawl", "https://example.org/", "--contact=you@example.org", "--dir=" + dir + "/d",
+		"--ram=512MiB"}
 	for want, flags := range map[string][]string{
 		"need --out s3://":      {"--s3-endpoint=http://127.0.0.1:1"},
 		"one object store only": {"--out=s3://a/x", "--out=s3://b/x"},
@@ -221,8 +217,10 @@ func TestObjectStoreFlags(t *testing.T) {
 	} {
 		wantExit(t, term.ExitUsage, want, slices.Concat(base, flags)...)
 	}
-	out, _ := wantExit(t, term.ExitDone, "", slices.Concat(base, []string{"--out=s3://a/x", "--s3-endpoint=https://s3.example", "--s3-region=r", "--print-config"})...)
-	if strings.Contains(out, "some-") || !strings.Contains(out, `out = ["s3://a/x"]`) || !strings.Contains(out, "s3-endpoint") {
+	out, _ := wantExit(t, term.ExitDone, "", slices.Concat(base,
+		[]string{"--out=s3://a/x", "--s3-endpoint=https://s3.example", "--s3-region=r", "--print-config"})...)
+	if strings.Contains(out, "some-") || !strings.Contains(out, `out = ["s3://a/x"]`) ||
+		!strings.Contains(out, "s3-endpoint") {
 		t.Errorf("--print-config: %s", out)
 	}
 	if _, err := os.Stat(dir + "/d"); !os.IsNotExist(err) {

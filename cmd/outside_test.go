@@ -9,14 +9,12 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// TestOutputOutsideCrawl: commands that write files refuse a place inside the directories of the crawl, also through a link,
-// and write nothing.
+// TestOutputOutsideCrawl: commands that write files refuse a place inside the directories of the crawl, also
+// through a link, and write nothing.
 func TestOutputOutsideCrawl(t *testing.T) {
 	t.Parallel()
 	dir, tmp := t.TempDir(), t.TempDir()
-	if err := os.Symlink(dir, filepath.Join(tmp, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(dir, filepath.Join(tmp, "link")))
 	for _, in := range []string{dir, filepath.Join(tmp, "link")} {
 		for _, args := range [][]string{
 			{"report", dir, "-o", filepath.Join(in, "report.html")},
@@ -26,7 +24,8 @@ func TestOutputOutsideCrawl(t *testing.T) {
 			{"extract", "--dir", tmp + "/other", "--out", dir, "-o", in},
 			{"export", "pages", "--dir", dir, "-o", filepath.Join(in, "pages")},
 		} {
-			if code, _, stderr := runApp(t, "", args...); code != term.ExitDirectory || !strings.Contains(stderr, "a directory of the crawl: name another place") {
+			if code, _, stderr := runApp(t, "", args...); code != term.ExitDirectory ||
+				!strings.Contains(stderr, "a directory of the crawl: name another place") {
 				t.Errorf("%q: exit code %d, %s", args, code, stderr)
 			}
 		}

@@ -17,9 +17,7 @@ const packaging = "../packaging/"
 func readPackaging(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(packaging + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -68,7 +66,8 @@ func TestPackagedFlags(t *testing.T) {
 			return err
 		}
 		re := word
-		if filepath.Base(path) == "Dockerfile" || strings.Contains(path, clusterDir) || // TestComposeCommands checks its flags
+		// TestComposeCommands checks its flags.
+		if filepath.Base(path) == "Dockerfile" || strings.Contains(path, clusterDir) ||
 			strings.HasPrefix(path, packaging+"deb/") {
 			re = variable // these have flags of other programs
 		}
@@ -118,17 +117,20 @@ func TestPackagedUnits(t *testing.T) {
 	one, node := readPackaging(t, "systemd/drumbeat.service"), readPackaging(t, "systemd/drumbeat@.service")
 	_, one, _ = strings.Cut(one, "Documentation=")
 	_, rest, _ := strings.Cut(node, "Documentation=")
-	rest = strings.NewReplacer("Environment=DRUMBEAT_DIR=/var/lib/drumbeat/node-%i\n", "", "EnvironmentFile=-/etc/drumbeat/node-%i.env\n", "",
-		"cluster.env", "drumbeat.env", " --node %i", "").Replace(rest)
+	rest = strings.NewReplacer("Environment=DRUMBEAT_DIR=/var/lib/drumbeat/node-%i\n", "",
+		"EnvironmentFile=-/etc/drumbeat/node-%i.env\n", "", "cluster.env", "drumbeat.env", " --node %i",
+		"").Replace(rest)
 	if one == "" || one != rest {
 		t.Errorf("drumbeat@.service differs from drumbeat.service:\n%s", rest)
 	}
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
-	for name, text := range map[string]string{"drumbeat.service": readPackaging(t, "systemd/drumbeat.service"), "drumbeat@1.service": node} {
+	for name, text := range map[string]string{"drumbeat.service": readPackaging(t, "systemd/drumbeat.service"),
+		"drumbeat@1.service": node} {
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/usr/bin/drumbeat", "/bin/true")), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/usr/bin/drumbeat", "/bin/true")),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput() // it may exit with 0 all the same

@@ -61,11 +61,10 @@ func commandWithBug() {
 // status 2.
 func TestPanicOfAGoroutine(t *testing.T) {
 	seeds := filepath.Join(t.TempDir(), "seeds")
-	if err := os.WriteFile(seeds, []byte("http://127.0.0.1/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0], "crawl", "--seeds", seeds, "--contact=a@example.org", "--dir", filepath.Join(t.TempDir(), "c"),
-		"--resolver=192.0.2.1", "--ram=192MiB", "--allow-net=127.0.0.0/8", "--log-level=warn")
+	must(t, os.WriteFile(seeds, []byte("http://127.0.0.1/\n"), 0o600))
+	cmd := exec.Command(os.Args[0], "crawl", "--seeds", seeds, "--contact=a@example.org", "--dir",
+		filepath.Join(t.TempDir(), "c"), "--resolver=192.0.2.1", "--ram=192MiB", "--allow-net=127.0.0.0/8",
+		"--log-level=warn")
 	cmd.Env = append(os.Environ(), term.ChildMode+"=bug")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

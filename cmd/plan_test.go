@@ -15,21 +15,13 @@ import (
 // TestPlanIsTheCrawls: plan and crawl make the same plan from the same flags.
 func TestPlanIsTheCrawls(t *testing.T) {
 	seeds := t.TempDir() + "/seeds"
-	if err := os.WriteFile(seeds, []byte("http://example.org/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(seeds, []byte("http://example.org/\n"), 0o600))
 	file := t.TempDir() + "/cluster.json"
 	made, err := cluster.NewFile([]float64{1, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := made.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(file, data, 0o600))
 	for _, given := range [][]string{
 		{"--ram=4GiB", "--disk=1TB", "--cluster=embed", "--cluster-stream=2GiB"},
 		{"--ram=1GiB", "--disk=100GB", "--cluster=tls://localhost:4222"},
@@ -48,25 +40,20 @@ func TestPlanIsTheCrawls(t *testing.T) {
 		for _, parse := range []struct {
 			c    *commands
 			args []string
-		}{{&c, append([]string{"crawl", "--seeds=" + seeds, "--contact=a@example.org", "--resolver=127.0.0.1:53"}, crawled...)},
+		}{{&c, append([]string{"crawl", "--seeds=" + seeds, "--contact=a@example.org", "--resolver=127.0.0.1:53"},
+			crawled...)},
 			{&p, append([]string{"plan"}, planned...)}} {
 			cmdtest.Parse(t, parse.c, parse.args...)
 		}
 		m, err := term.ThisMachine()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := c.Crawl.Complete(m); err != nil {
 			t.Fatal(err)
 		}
 		crawlOpt := c.Crawl.Options()
-		if err := c.Crawl.ReadCluster(&crawlOpt); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Crawl.ReadCluster(&crawlOpt))
 		planOpt, err := p.Plan.Options()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, err1 := crawl.MakePlan(&crawlOpt)
 		got, err2 := crawl.MakePlan(&planOpt)
 		if err1 != nil || err2 != nil || !reflect.DeepEqual(got, want) {

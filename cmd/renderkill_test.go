@@ -78,14 +78,10 @@ func (s *scripted) seen() (n int) {
 func tabs(t *testing.T, c *rendertest.Chromium) (open []string) {
 	t.Helper()
 	resp, err := http.Get("http" + strings.TrimPrefix(c.URL, "ws") + "/json/list")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	var list []struct{ Type, URL string }
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(resp.Body).Decode(&list))
 	for _, tab := range list {
 		if tab.Type == "page" {
 			open = append(open, tab.URL)
@@ -94,25 +90,24 @@ func tabs(t *testing.T, c *rendertest.Chromium) (open []string) {
 	return open
 }
 
-// TestRenderKill: kill -9 of a crawl while Chromium has its pages. The browser drops them. After the last run each page is
-// stored as rendered once, its links are fetched, and the accounts balance.
+// TestRenderKill: kill -9 of a crawl while Chromium has its pages. The browser drops them. After the last run
+// each page is stored as rendered once, its links are fetched, and the accounts balance.
 func TestRenderKill(t *testing.T) {
 	const pages = 6
 	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0", render.Flags())
 	first := len(tabs(t, c))
 	s := newScripted(t, pages)
 	dir := filepath.Join(t.TempDir(), "c")
-	args := append(cmdtest.OwnServer, "--dir", dir, "--allow-net=127.0.0.1", "--ports="+s.url[strings.LastIndex(s.url, ":")+1:],
-		"--checkpoint-every=1s", "--render="+c.URL, "--render-rules="+cmdtest.File(t, "rules", "+ regex /r[0-9]\n"), "--render-limits=bytes=1MiB,cache=1MiB",
+	args := append(cmdtest.OwnServer, "--dir", dir, "--allow-net=127.0.0.1",
+		"--ports="+s.url[strings.LastIndex(s.url, ":")+1:], "--checkpoint-every=1s", "--render="+c.URL,
+		"--render-rules="+cmdtest.File(t, "rules", "+ regex /r[0-9]\n"), "--render-limits=bytes=1MiB,cache=1MiB",
 		s.url+"/")
 	limit := time.After(3 * time.Minute)
 	for _, until := range []int{1, pages / 2} { // pages with the browser, in all runs, until the next kill
 		cmd := cmdtest.Child(t.Context(), args...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		for s.seen() < until {
@@ -127,9 +122,7 @@ func TestRenderKill(t *testing.T) {
 		if until == 1 && len(tabs(t, c)) <= first {
 			t.Error("the browser has no page before the kill")
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Kill())
 		<-ended
 		for n := len(tabs(t, c)); n > first; n = len(tabs(t, c)) {
 			select {
@@ -150,12 +143,11 @@ func TestRenderKill(t *testing.T) {
 	}
 	stored := map[string]int{}
 	files, err := warc.Files(disk.Set{FS: disk.OS(), Paths: []string{dir}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range files {
 		if err := warc.ReadFile(disk.OS(), name, 1<<20, func(r *warc.Record) error {
-			if url, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), warc.RenderedPrefix); ok && r.Type() == "resource" {
+			if url, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), warc.RenderedPrefix); ok &&
+				r.Type() == "resource" {
 				stored[url]++
 				if !strings.Contains(string(r.Block), `<a href="/made`) {
 					t.Errorf("%s: %s", url, r.Block)
@@ -170,8 +162,10 @@ func TestRenderKill(t *testing.T) {
 	defer s.mu.Unlock()
 	for i := range pages {
 		url, seen := fmt.Sprintf("%s/r%d", s.url, i), s.asked[fmt.Sprintf("/seen?%d", i)]
-		if made := s.asked[fmt.Sprintf("/made%d", i)]; stored[url] != 1 || made < 1 || made > 3 || seen < 1 || seen > 3 {
-			t.Errorf("%s: stored as rendered %d times, rendered %d times in 3 runs, its link fetched %d times", url, stored[url], seen, made)
+		if made := s.asked[fmt.Sprintf("/made%d", i)]; stored[url] != 1 || made < 1 || made > 3 ||
+			seen < 1 || seen > 3 {
+			t.Errorf("%s: stored as rendered %d times, rendered %d times in 3 runs, its link fetched %d times", url,
+				stored[url], seen, made)
 		}
 	}
 	if len(stored) != pages {

@@ -18,30 +18,28 @@ func TestReport(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"
-	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--max-pages=40", "--dir="+a, "--dir="+b, "--out="+out)...)
+	wantExit(t, term.ExitPages, "",
+		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--max-pages=40", "--dir="+a, "--dir="+b, "--out="+out)...)
 	before := listing(t, a, b, out)
 	text, _ := wantExit(t, term.ExitDone, "", "report", b, a, "-o", tmp+"/r.json")
 	if !strings.HasPrefix(text, tmp+"/r.json: ") {
 		t.Errorf("got %q", text)
 	}
 	data, err := os.ReadFile(tmp + "/r.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var r report.Report
-	if err := json.Unmarshal(data, &r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &r))
 	values := map[string]float64{}
 	for _, f := range r.Summary {
 		values[f.Key] = f.Value
 	}
-	if values["pages"] < 40 || values["responses"] < values["pages"] || values["hosts"] <= 0 || values["unique"] == 0 || len(r.Top) == 0 ||
-		len(r.Degrees) == 0 || len(r.Codes) == 0 || len(r.Events) < 2 || r.AsOf.State != "stopped" {
+	if values["pages"] < 40 || values["responses"] < values["pages"] || values["hosts"] <= 0 || values["unique"] == 0 ||
+		len(r.Top) == 0 || len(r.Degrees) == 0 || len(r.Codes) == 0 || len(r.Events) < 2 || r.AsOf.State != "stopped" {
 		t.Errorf("report %s", data)
 	}
 	page, _ := wantExit(t, term.ExitDone, "", "report", a, b, "-o", "-", "--fast", "--top=3")
-	if !strings.HasPrefix(page, "<!doctype html>") || !strings.Contains(page, "--fast") || !strings.HasSuffix(page, "</html>\n") {
+	if !strings.HasPrefix(page, "<!doctype html>") || !strings.Contains(page, "--fast") ||
+		!strings.HasSuffix(page, "</html>\n") {
 		t.Errorf("page %s", page)
 	}
 	text, _ = wantExit(t, term.ExitDone, "", "report", a, b, "-o", "-", "--json", "--fast")
@@ -73,9 +71,7 @@ func TestReportSite(t *testing.T) {
 		}
 	}
 	var rep export.SiteReport
-	if err := json.Unmarshal([]byte(readFile(t, tmp+"/site.json")), &rep); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(readFile(t, tmp+"/site.json")), &rep))
 	want, got := map[string]bool{}, map[string]bool{}
 	truth, ours := web.Expected("drumbeat"), int64(0)
 	for url := range truth.FetchedURLs() {
@@ -111,7 +107,8 @@ func TestReportSite(t *testing.T) {
 		t.Errorf("HTML begins %.300s", html)
 	}
 	csv := readFile(t, tmp+"/site.csv")
-	if out, _ := wantExit(t, term.ExitDone, "", "report", "--site", site, "--rows=10000", "--csv", "-o", "-", dir); out != csv {
+	if out, _ := wantExit(t, term.ExitDone, "", "report", "--site", site, "--rows=10000", "--csv", "-o", "-",
+		dir); out != csv {
 		t.Errorf("standard output has %d bytes, the file %d", len(out), len(csv))
 	}
 	if after := listing(t, dir); after != before {
@@ -130,7 +127,8 @@ func TestReportSite(t *testing.T) {
 		{term.ExitFailure, "no page of this site", []string{"--site=nosuch.test", "-o", tmp + "/x.html", dir}},
 		{term.ExitDirectory, "holds no crawl", []string{"--site=a.test", "-o", tmp + "/x.html", t.TempDir()}},
 	} {
-		if _, said := wantExit(t, c.code, "", append([]string{"report"}, c.args...)...); !strings.Contains(said, c.want) {
+		if _, said := wantExit(t, c.code, "",
+			append([]string{"report"}, c.args...)...); !strings.Contains(said, c.want) {
 			t.Errorf("%q says %q, want %q", c.args, said, c.want)
 		}
 	}

@@ -34,8 +34,8 @@ func TestDemoStored(t *testing.T) {
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+first)...)
 	before := listing(t, first)
 	requests := filepath.Join(tmp, "requests")
-	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--warc="+first, "--dir="+second, "--connections=64", "--ram=256MiB",
-		"--host-delay=20ms", "--server-delay=2ms", "--server-log="+requests)
+	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--warc="+first, "--dir="+second,
+		"--connections=64", "--ram=256MiB", "--host-delay=20ms", "--server-delay=2ms", "--server-log="+requests)
 	if !strings.Contains(out, "\n  served ") || !strings.Contains(out, "URLs were requested") {
 		t.Errorf("summary:\n%s", out)
 	}
@@ -65,14 +65,17 @@ func TestDemoStored(t *testing.T) {
 		t.Errorf("the server log has %d lines", strings.Count(log, "\n"))
 	}
 	wantExit(t, term.ExitDone, "", "audit", second)
-	again := []string{"demo", "--quiet", "--warc=" + first, "--connections=64", "--ram=256MiB", "--host-delay=20ms", "--server-delay=2ms"}
-	for _, flag := range []string{"--dir=x", "--resolver=127.0.0.1:1", "--config=x", "--no-such-flag", "http://x.test/", "--linger=-1s"} {
+	again := []string{"demo", "--quiet", "--warc=" + first, "--connections=64", "--ram=256MiB", "--host-delay=20ms",
+		"--server-delay=2ms"}
+	for _, flag := range []string{"--dir=x", "--resolver=127.0.0.1:1", "--config=x", "--no-such-flag", "http://x.test/",
+		"--linger=-1s"} {
 		if _, said := wantExit(t, term.ExitUsage, "", append(again, "--", flag)...); !strings.Contains(said, "--") {
 			t.Errorf("demo -- %s says %q", flag, said)
 		}
 	}
 	third := tmp + "/third"
-	cmdtest.WantExitAlone(t, term.ExitDone, append(again, "--dir="+third, "--", "--max-depth=0", "--simhash", "--host-delay=30ms")...)
+	cmdtest.WantExitAlone(t, term.ExitDone,
+		append(again, "--dir="+third, "--", "--max-depth=0", "--simhash", "--host-delay=30ms")...)
 	seeds := storedPages(t, third)
 	if len(seeds) == 0 || len(seeds) > len(want)/2 {
 		t.Errorf("%d pages at depth 0, of %d", len(seeds), len(want))
@@ -86,9 +89,7 @@ func TestDemoStored(t *testing.T) {
 // TestDemoStoredFaults: what is no stored crawl, and flags that do not fit together, are said.
 func TestDemoStoredFaults(t *testing.T) {
 	stored := t.TempDir() + "/stored"
-	if err := errors.Join(os.MkdirAll(stored+"/warc", 0o755), os.Symlink("stored", stored+"-link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(stored+"/warc", 0o755), os.Symlink("stored", stored+"-link")))
 	for _, c := range []struct {
 		code int
 		want string
@@ -105,14 +106,16 @@ func TestDemoStoredFaults(t *testing.T) {
 		{term.ExitUsage, "the two ports after it", []string{"--serve=65534"}},
 		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "/"}},
 		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "-link"}},
-		{term.ExitUsage, "is in the stored crawl", []string{"--warc=other", "--warc=" + stored + "-link", "--dir=" + stored + "/new/one"}},
+		{term.ExitUsage, "is in the stored crawl",
+			[]string{"--warc=other", "--warc=" + stored + "-link", "--dir=" + stored + "/new/one"}},
 		{term.ExitUsage, "is in the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "-link/warc"}},
 		{term.ExitUsage, "contains the stored crawl", []string{"--warc=" + stored + "/warc", "--dir=" + stored}},
 		{term.ExitDirectory, "no WARC files", []string{"--warc=" + stored, "--dir=" + stored + "-2"}},
 		{term.ExitDirectory, "no WARC files", []string{"--warc=" + t.TempDir()}},
 		{term.ExitDirectory, "no such file or directory", []string{"--warc=" + t.TempDir() + "/none"}},
 	} {
-		if _, said := wantExit(t, c.code, "", append([]string{"demo", "--quiet"}, c.args...)...); !strings.Contains(said, c.want) {
+		if _, said := wantExit(t, c.code, "",
+			append([]string{"demo", "--quiet"}, c.args...)...); !strings.Contains(said, c.want) {
 			t.Errorf("demo %q says %q, want %q", c.args, said, c.want)
 		}
 	}
@@ -125,9 +128,10 @@ func TestDemoHostile(t *testing.T) {
 		t.Skip("under the race detector the time does not suffice")
 	}
 	t.Parallel()
-	out := cmdtest.WantExitAlone(t, term.ExitTime, "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
-		"--max-time=4s", "--host-delay=20ms", "--server-delay=2ms")
-	for _, want := range []string{"Hostile hosts", "endless-body", "calendar", "dns-silent", "tls-stalls", "fetched ", "no URL fetched twice"} {
+	out := cmdtest.WantExitAlone(t, term.ExitTime, "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30",
+		"--plds=10", "--connections=64", "--max-time=4s", "--host-delay=20ms", "--server-delay=2ms")
+	for _, want := range []string{"Hostile hosts", "endless-body", "calendar", "dns-silent", "tls-stalls", "fetched ",
+		"no URL fetched twice"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -138,8 +142,9 @@ func TestDemoHostile(t *testing.T) {
 func TestDemoFailureAtTime(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	_, said := wantExit(t, term.ExitDiskFull, "", "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
-		"--max-time=3s", "--host-delay=20ms", "--server-delay=2ms", "--server-log=/dev/full")
+	_, said := wantExit(t, term.ExitDiskFull, "", "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30",
+		"--plds=10", "--connections=64", "--max-time=3s", "--host-delay=20ms", "--server-delay=2ms",
+		"--server-log=/dev/full")
 	if !strings.Contains(said, "--server-log: ") {
 		t.Errorf("the demo says %q", said)
 	}

@@ -63,7 +63,8 @@ func (k *killer) strike(place string) bool {
 func requestKind(r *http.Request) string {
 	q := r.URL.Query()
 	switch {
-	case strings.HasSuffix(r.URL.Path, "/access-check") || strings.Count(strings.Trim(r.URL.Path, "/"), "/") == 0 && !q.Has("uploads"):
+	case strings.HasSuffix(r.URL.Path, "/access-check") || strings.Count(strings.Trim(r.URL.Path, "/"), "/") == 0 &&
+		!q.Has("uploads"):
 		return "other"
 	case r.Method == http.MethodHead:
 		return "head"
@@ -79,8 +80,9 @@ func requestKind(r *http.Request) string {
 	return "other"
 }
 
-// TestObjectStoreKill: kill -9 of the command at each kind of request to a real server, before the server has it and after it
-// has done it. At the end the objects are all files that ever got their final names, byte for byte, and the accounts balance.
+// TestObjectStoreKill: kill -9 of the command at each kind of request to a real server, before the server has
+// it and after it has done it. At the end the objects are all files that ever got their final names, byte for
+// byte, and the accounts balance.
 func TestObjectStoreKill(t *testing.T) {
 	notShort(t)
 	checkStoreKill(t, objtest.Serve(t))
@@ -95,13 +97,12 @@ func TestMinIOKill(t *testing.T) {
 func checkStoreKill(t *testing.T, s *objtest.Server) {
 	t.Helper()
 	target, err := url.Parse(s.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &killer{ReverseProxy: &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Host = r.In.Host // the signature covers it
-	}}}
+	must(t, err)
+	k := &killer{ReverseProxy: &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // the signature covers it
+		}}}
 	proxy := httptest.NewServer(k)
 	t.Cleanup(proxy.Close)
 	s.Endpoint = proxy.URL
@@ -114,8 +115,9 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 	begin := func() {
 		dir = t.TempDir()
 		crawls++
-		args = slices.Concat(base, s.Args(), []string{"--dir=" + dir + "/d", "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web), "--crawl-log=all",
-			"--roll-every=200ms", "--checkpoint-every=50ms"})
+		args = slices.Concat(base, s.Args(),
+			[]string{"--dir=" + dir + "/d", "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web), "--crawl-log=all",
+				"--roll-every=200ms", "--checkpoint-every=50ms"})
 	}
 	look := func() {
 		for _, name := range append(globbed(t, dir+"/d/warc/*"), globbed(t, dir+"/d/log/*")...) {
@@ -126,7 +128,8 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 	}
 	check := func() {
 		out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", "--remote=read", dir+"/d")
-		if !strings.Contains(out, "balanced") || !strings.Contains(out, "fetched URLs: all keys are known; refused URLs: all keys are known") {
+		if !strings.Contains(out, "balanced") ||
+			!strings.Contains(out, "fetched URLs: all keys are known; refused URLs: all keys are known") {
 			t.Errorf("audit: %s", out)
 		}
 	}
@@ -179,7 +182,8 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 		}
 	}
 	for name := range seen {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(objects)), func(key string) bool { return path.Base(key) == name }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(objects)),
+			func(key string) bool { return path.Base(key) == name }) {
 			t.Errorf("%s is not in the store", name)
 		}
 	}

@@ -49,15 +49,12 @@ func TestBashCompletion(t *testing.T) {
 	file := cmdtest.File(t, "drumbeat.bash", script)
 	dir := t.TempDir()
 	for _, name := range []string{"seeds 1.txt", "sedan"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "sets"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "sets"), 0o700))
 	complete := func(words ...string) string {
-		run := exec.Command(shell, "--norc", "-c", `. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _drumbeat; printf '%s\n' "${COMPREPLY[@]}"`,
+		run := exec.Command(shell, "--norc", "-c",
+			`. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _drumbeat; printf '%s\n' "${COMPREPLY[@]}"`,
 			"test", file, "drumbeat")
 		run.Args = append(run.Args, words...)
 		run.Dir = dir
@@ -75,17 +72,23 @@ func TestBashCompletion(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"cr"}, "crawl"}, {[]string{"help", "ex"}, "explain,export,extract"}, {[]string{"explain", ""}, "host,links,pld,robots,scope,url"},
-		{[]string{"crawl", "--host-delay-"}, "--host-delay-factor"},
-		{[]string{"crawl", "--scope", ""}, "all,host,pld"}, {[]string{"crawl", "--scope", "=", "p"}, "pld"}, {[]string{"crawl", "--scope", "="}, "all,host,pld"},
-		{[]string{"crawl", "--preset", "=", "s"}, "site,survey"}, {[]string{"crawl", "--seeds", "se"}, "sedan,seeds 1.txt,sets"},
-		{[]string{"crawl", "--dir", "=", "se"}, "sets"}, {[]string{"crawl", "--agent", ""}, ""}, {[]string{"crawl", "--sitemaps", "--max-t"}, "--max-time"},
-		{[]string{"audit", "--de"}, "--deep"}, {[]string{"audit", "s"}, "sets"}, {[]string{"bench", "crawl", "--tra"}, "--transport"},
-		{[]string{"explain", "url", "--ba"}, "--base"}, {[]string{"config", "p"}, "plan"}, {[]string{"completion", ""}, "bash,fish,zsh"}, {[]string{"ctl", "block", ""}, "host,net,pld"},
-		{[]string{"crawl", "--guards", "de"}, "depth="}, {[]string{"crawl", "--guards", "=", "depth", "=", "3,par"}, "3,params="},
-		{[]string{"crawl", "--canonical", "escapes", "="}, "fold,keep"}, {[]string{"crawl", "--canonical", "=", "sort,escapes", "=", "k"}, "keep"},
-		{[]string{"crawl", "--canonical", "sort,sl"}, "sort,slashes"}, {[]string{"crawl", "--canonical", "=", "sort", "--dra"}, "--drain"},
-		{[]string{"bench", "drum-c"}, ""}, {[]string{"crawl", "--map"}, ""},
+		{[]string{"cr"}, "crawl"}, {[]string{"help", "ex"}, "explain,export,extract"},
+		{[]string{"explain", ""}, "host,links,pld,robots,scope,url"},
+		{[]string{"crawl", "--host-delay-"}, "--host-delay-factor"}, {[]string{"crawl", "--scope", ""}, "all,host,pld"},
+		{[]string{"crawl", "--scope", "=", "p"}, "pld"}, {[]string{"crawl", "--scope", "="}, "all,host,pld"},
+		{[]string{"crawl", "--preset", "=", "s"}, "site,survey"},
+		{[]string{"crawl", "--seeds", "se"}, "sedan,seeds 1.txt,sets"}, {[]string{"crawl", "--dir", "=", "se"}, "sets"},
+		{[]string{"crawl", "--agent", ""}, ""}, {[]string{"crawl", "--sitemaps", "--max-t"}, "--max-time"},
+		{[]string{"audit", "--de"}, "--deep"}, {[]string{"audit", "s"}, "sets"},
+		{[]string{"bench", "crawl", "--tra"}, "--transport"}, {[]string{"explain", "url", "--ba"}, "--base"},
+		{[]string{"config", "p"}, "plan"}, {[]string{"completion", ""}, "bash,fish,zsh"},
+		{[]string{"ctl", "block", ""}, "host,net,pld"}, {[]string{"crawl", "--guards", "de"}, "depth="},
+		{[]string{"crawl", "--guards", "=", "depth", "=", "3,par"}, "3,params="},
+		{[]string{"crawl", "--canonical", "escapes", "="}, "fold,keep"},
+		{[]string{"crawl", "--canonical", "=", "sort,escapes", "=", "k"}, "keep"},
+		{[]string{"crawl", "--canonical", "sort,sl"}, "sort,slashes"},
+		{[]string{"crawl", "--canonical", "=", "sort", "--dra"}, "--drain"}, {[]string{"bench", "drum-c"}, ""},
+		{[]string{"crawl", "--map"}, ""},
 	} {
 		if got := complete(c.words...); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.words, got, c.want)
@@ -123,7 +126,8 @@ func TestCompletionScripts(t *testing.T) {
 			}
 		}
 		if path, err := exec.LookPath(shell); err == nil {
-			if out, err := exec.Command(path, "-n", cmdtest.File(t, "script", script)).CombinedOutput(); err != nil || len(out) > 0 {
+			if out, err := exec.Command(path, "-n", cmdtest.File(t, "script", script)).CombinedOutput(); err != nil ||
+				len(out) > 0 {
 				t.Errorf("%s -n: %v: %s", shell, err, out)
 			}
 		}
@@ -138,7 +142,8 @@ func TestManPage(t *testing.T) {
 	macros := []string{".TH", ".SH", ".SS", ".TP", ".PP", ".nf", ".fi"}
 	for line := range strings.Lines(page) {
 		macro, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(line, ".") && !slices.Contains(macros, macro) || strings.HasPrefix(line, "'") || line == "\n" {
+		if strings.HasPrefix(line, ".") && !slices.Contains(macros, macro) ||
+			strings.HasPrefix(line, "'") || line == "\n" {
 			t.Errorf("line %q", line)
 		}
 	}

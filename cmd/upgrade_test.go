@@ -74,7 +74,8 @@ func resumeFixture(t *testing.T, fixture string) {
 	web, args := upgradeWeb(t)
 	sum, err := os.ReadFile(filepath.Join(tmp, fixtureWeb))
 	if err != nil || strings.TrimSpace(string(sum)) != webSum(web) {
-		t.Fatalf("internal/simweb no longer makes the web of this fixture (%v): undo that change for these options", err)
+		t.Fatalf("internal/simweb no longer makes the web of this fixture (%v): undo that change for these options",
+			err)
 	}
 	dir := filepath.Join(tmp, "crawl")
 	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
@@ -83,9 +84,7 @@ func resumeFixture(t *testing.T, fixture string) {
 		t.Errorf("audit: %s", out)
 	}
 	before, err := os.ReadFile(filepath.Join(tmp, fixtureFetched))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := web.Log().Snapshot()
 	if n := len(log.Fetches); n < 100 {
 		t.Errorf("the resumed crawl fetched only %d URLs", n)
@@ -107,22 +106,15 @@ func writeFixture(t *testing.T, name string) {
 	web, args := upgradeWeb(t)
 	tmp := t.TempDir()
 	dir := filepath.Join(tmp, "crawl")
-	wantExit(t, term.ExitPages, "", append(args, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir, "--max-pages=180")...)
-	if err := os.RemoveAll(filepath.Join(dir, "warc")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "warc"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	wantExit(t, term.ExitPages, "",
+		append(args, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir, "--max-pages=180")...)
+	must(t, os.RemoveAll(filepath.Join(dir, "warc")))
+	must(t, os.Mkdir(filepath.Join(dir, "warc"), 0o700))
 	fetched := slices.Sorted(maps.Keys(web.Log().Snapshot().Fetches))
 	for name, text := range map[string]string{fixtureFetched: strings.Join(fetched, "\n"), fixtureWeb: webSum(web)} {
-		if err := os.WriteFile(filepath.Join(tmp, name), []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(tmp, name), []byte(text+"\n"), 0o600))
 	}
-	if err := os.WriteFile(name, pack(t, tmp), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, pack(t, tmp), 0o644))
 }
 
 // pack returns the compressed tar archive of a directory, without owners and times.
@@ -158,9 +150,7 @@ func pack(t *testing.T, dir string) []byte {
 		_, err = w.Write(data)
 		return err
 	})
-	if err = errors.Join(err, w.Close(), z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, w.Close(), z.Close()))
 	return out.Bytes()
 }
 
@@ -168,23 +158,17 @@ func pack(t *testing.T, dir string) []byte {
 func unpack(t *testing.T, name, dir string) {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := tar.NewReader(z)
 	for {
 		head, err := r.Next()
 		if err == io.EOF {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path := filepath.Join(dir, head.Name)
 		if head.Typeflag == tar.TypeDir {
 			err = os.Mkdir(path, fs.FileMode(head.Mode))
@@ -194,8 +178,6 @@ func unpack(t *testing.T, name, dir string) {
 				err = os.WriteFile(path, data, fs.FileMode(head.Mode))
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }

@@ -43,16 +43,12 @@ func TestWACZ(t *testing.T) {
 	}
 
 	z, err := zip.OpenReader(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer z.Close()
 	members := map[string][]byte{}
 	for _, f := range z.File {
 		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data, err := io.ReadAll(r)
 		if err != nil {
 			t.Fatalf("%s: %v", f.Name, err)
@@ -83,7 +79,8 @@ func TestWACZ(t *testing.T) {
 	unmarshal(members["datapackage.json"], &about)
 	var digest struct{ Path, Hash string }
 	unmarshal(members["datapackage-digest.json"], &digest)
-	if digest.Path != "datapackage.json" || digest.Hash != sum("datapackage.json") || about.Version != "1.1.1" || len(about.Resources) != len(members)-2 {
+	if digest.Path != "datapackage.json" || digest.Hash != sum("datapackage.json") || about.Version != "1.1.1" ||
+		len(about.Resources) != len(members)-2 {
 		t.Errorf("%+v, %+v, %d members", digest, about, len(members))
 	}
 	warcs := 0
@@ -157,13 +154,16 @@ func TestWACZ(t *testing.T) {
 		"a format of its own": {"--format=csv", "-o", name},
 		"give -o FILE":        {"-o", "-"},
 	} {
-		if _, said := wantExit(t, term.ExitUsage, "", append([]string{"export", "wacz", "--dir=" + dir}, args...)...); !strings.Contains(said, want) {
+		if _, said := wantExit(t, term.ExitUsage, "",
+			append([]string{"export", "wacz", "--dir=" + dir}, args...)...); !strings.Contains(said, want) {
 			t.Errorf("%q says %q", args, said)
 		}
 	}
 	zst := tmp + "/z"
-	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+zst, "--max-pages=20", "--warc=zst")...)
-	if _, said := wantExit(t, term.ExitFailure, "", "export", "wacz", "--dir="+zst, "-o", tmp+"/z.wacz"); !strings.Contains(said, "--warc gz") {
+	wantExit(t, term.ExitPages, "",
+		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+zst, "--max-pages=20", "--warc=zst")...)
+	if _, said := wantExit(t, term.ExitFailure, "", "export", "wacz", "--dir="+zst, "-o",
+		tmp+"/z.wacz"); !strings.Contains(said, "--warc gz") {
 		t.Errorf("zst: %q", said)
 	}
 	if left, err := filepath.Glob(tmp + "/*z.wacz*"); err != nil || len(left) > 0 {
@@ -174,12 +174,8 @@ func TestWACZ(t *testing.T) {
 func gunzip(t *testing.T, data []byte) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }

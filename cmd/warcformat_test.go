@@ -23,16 +23,13 @@ func TestWARCFormats(t *testing.T) {
 	dir, dict := filepath.Join(tmp, "crawl"), filepath.Join(tmp, "dict")
 	var pages [][]byte
 	for i := range 50 {
-		pages = append(pages, fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nContent-Length: %d\r\n\r\n<p>%d</p>", i*i, i))
+		pages = append(pages,
+			fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nContent-Length: %d\r\n\r\n<p>%d</p>", i*i, i))
 	}
-	made, err := zstd.BuildDict(zstd.BuildDictOptions{ID: 40_000, Contents: pages, History: []byte(strings.Repeat("WARC/1.1 ", 20)),
-		Offsets: [3]int{1, 4, 8}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dict, made, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	made, err := zstd.BuildDict(zstd.BuildDictOptions{ID: 40_000, Contents: pages,
+		History: []byte(strings.Repeat("WARC/1.1 ", 20)), Offsets: [3]int{1, 4, 8}})
+	must(t, err)
+	must(t, os.WriteFile(dict, made, 0o600))
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
 	for _, bad := range []struct{ args, want string }{
 		{"--warc=dict=" + dict, "is for zst"},
@@ -40,15 +37,14 @@ func TestWARCFormats(t *testing.T) {
 		{"--warc=zst,dict=" + cmdtest.SeedFile(t, web), "not a dictionary"},
 		{"--warc=xz", `want gz or zst`},
 	} {
-		if _, errs := wantExit(t, term.ExitUsage, "", append(flags, strings.Fields(bad.args)...)...); !strings.Contains(errs, bad.want) {
+		if _, errs := wantExit(t, term.ExitUsage, "",
+			append(flags, strings.Fields(bad.args)...)...); !strings.Contains(errs, bad.want) {
 			t.Errorf("%s: got %s, want %q", bad.args, errs, bad.want)
 		}
 	}
 	files := func(suffix string) int {
 		names, err := filepath.Glob(dir + "/warc/*" + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(names)
 	}
 	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=40")...)
@@ -68,21 +64,21 @@ func TestWARCFormats(t *testing.T) {
 	if err := web.Log().Snapshot().CheckFetched(web.Expected("drumbeat"), 1); err != nil {
 		t.Error(err)
 	}
-	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") {
+	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out,
+		"keys: 0 not in URLseen") {
 		t.Errorf("audit --deep: %s", out)
 	}
 	stored := 0
 	for _, index := range glob(t, dir+"/warc/*.cdxj") {
 		data, err := os.ReadFile(index)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := os.Stat(strings.TrimSuffix(index, ".cdxj") + ".warc.zst"); err != nil {
 			continue
 		}
 		url := ""
 		for _, field := range strings.Split(string(data), `"url": "`)[1:] {
-			if found, _, _ := strings.Cut(field, `"`); strings.HasPrefix(found, "http") && !strings.HasSuffix(found, "/robots.txt") {
+			if found, _, _ := strings.Cut(field, `"`); strings.HasPrefix(found, "http") &&
+				!strings.HasSuffix(found, "/robots.txt") {
 				url = found
 				break
 			}
@@ -99,9 +95,7 @@ func TestWARCFormats(t *testing.T) {
 		t.Errorf("%d zst files, want at least 3", stored)
 	}
 	for _, name := range glob(t, dir+"/state/urlseen/cache-*") { // repair knows their keys from the output
-		if err := os.Truncate(name, 4096); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(name, 4096))
 	}
 	if out, _ := wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
 		t.Errorf("repair: %s", out)
@@ -109,14 +103,11 @@ func TestWARCFormats(t *testing.T) {
 	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
 	name := glob(t, dir+"/warc/*.warc.zst")[0]
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, errs := wantExit(t, term.ExitDamage, "", "audit", "--deep", dir); !strings.Contains(out+errs, filepath.Base(name)) {
+	must(t, os.WriteFile(name, data, 0o600))
+	if out, errs := wantExit(t, term.ExitDamage, "", "audit", "--deep", dir); !strings.Contains(out+errs,
+		filepath.Base(name)) {
 		t.Errorf("audit --deep of a damaged file does not name it: %s %s", out, errs)
 	}
 }

@@ -64,15 +64,17 @@ func TestNoNameForAMinute(t *testing.T) {
 					opt.Limits.Linger = 4 * time.Hour
 				}
 				opt.Network.Resolver = liar{simResolver{Web: web}, func(host string) error {
-					if d := time.Since(began); d < tt.begin || d > tt.begin+time.Minute || tt.share > 0 && int(ownAddr(host).As4()[3])%tt.share == 0 {
+					if d := time.Since(began); d < tt.begin || d > tt.begin+time.Minute ||
+						tt.share > 0 && int(ownAddr(host).As4()[3])%tt.share == 0 {
 						return nil
 					}
 					return tt.err
 				}}
 				outages := countOutages(&opt)
 				res := mustRun(t, t.Context(), opt)
-				t.Logf("%v, %d outages, refused %v, deferred %v, %d unconfirmed failures", res.Snapshot.Elapsed, outages(),
-					res.Snapshot.Refused, res.Snapshot.Deferred, res.Snapshot.Count(state.CountUnconfirmed))
+				t.Logf("%v, %d outages, refused %v, deferred %v, %d unconfirmed failures",
+					res.Snapshot.Elapsed, outages(), res.Snapshot.Refused, res.Snapshot.Deferred,
+					res.Snapshot.Count(state.CountUnconfirmed))
 				checkFetchedAtLeastOnce(t, web)
 				if n := res.Snapshot.Refused["no-such-host"]; n > 0 {
 					t.Errorf("%d URLs refused as no-such-host, want 0", n)
@@ -110,7 +112,8 @@ func TestDeadNames(t *testing.T) {
 				}
 				if absent != int64(3*tt.dead) || s.Refused["forbidden-address"] != int64(tt.addrs) ||
 					len(w.Pages("")) != 3*tt.good || s.Elapsed > 10*time.Minute {
-					t.Errorf("%v: %d pages, refused %v, deferred %v", s.Elapsed, len(w.Pages("")), s.Refused, s.Deferred)
+					t.Errorf("%v: %d pages, refused %v, deferred %v", s.Elapsed, len(w.Pages("")),
+						s.Refused, s.Deferred)
 				}
 			})
 		})
@@ -141,8 +144,10 @@ func TestNameThatGoes(t *testing.T) {
 				n := len(w.Pages("gone"))
 				s := &res.Snapshot
 				t.Logf("%v: %d pages, refused %v, deferred %v", s.Elapsed, n, s.Refused, s.Deferred)
-				if tt.want > 0 && n != tt.want || n == 0 || int64(n)+s.Refused["no-such-host"] != 100 || len(w.Pages("good")) != 2100 {
-					t.Errorf("fetched %d pages of the host and %d of other hosts, refused %v", n, len(w.Pages("good")), s.Refused)
+				if tt.want > 0 && n != tt.want || n == 0 || int64(n)+s.Refused["no-such-host"] != 100 ||
+					len(w.Pages("good")) != 2100 {
+					t.Errorf("fetched %d pages of the host and %d of other hosts, refused %v", n,
+						len(w.Pages("good")), s.Refused)
 				}
 				if got := len(w.Got("gone0.test", "/robots.txt")); got > 3 {
 					t.Errorf("requested robots.txt %d times", got)
@@ -159,7 +164,8 @@ func TestRestartWithoutNames(t *testing.T) {
 		w := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, urls("a", 1, 20)...)
-		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = 2*time.Second, time.Second, 10*time.Second
+		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = 2*time.Second,
+			time.Second, 10*time.Second
 		mustRun(t, t.Context(), opt)
 		began := time.Now()
 		opt.Network.Resolver = liar{w, func(string) error {
@@ -202,8 +208,8 @@ func TestRulesBehindNoName(t *testing.T) {
 		}}
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("moved.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
-			t.Errorf("after %v: fetched %d pages under the rules, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred,
-				res.Snapshot.Refused)
+			t.Errorf("after %v: fetched %d pages under the rules, deferred %v, refused %v", res.Snapshot.Elapsed, n,
+				res.Snapshot.Deferred, res.Snapshot.Refused)
 		}
 	})
 }

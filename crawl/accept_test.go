@@ -25,13 +25,14 @@ func TestBodiesByType(t *testing.T) {
 		least, most int // bytes of the body that the server sends
 	}
 	files := map[string]file{
-		"/page":     {"200 OK\r\nContent-Type: text/html; charset=utf-8", page + "1'>", 8 * kib, 9 * kib},
-		"/xhtml":    {"200 OK\r\nContent-Type: Application/XHTML+xml", page + "2'>", 8 * kib, 9 * kib},
-		"/image":    {"200 OK\r\nContent-Type: image/png", text, 0, 0},
-		"/pdf":      {"200 OK\r\nContent-Type: application/pdf", text, 96 * kib, 96*kib + 1},
-		"/text":     {"200 OK\r\nContent-Type: text/plain", text, 1, 2*kib + 1},
-		"/hidden":   {"200 OK\r\nContent-Type: text/plain", page + "3'>", 8 * kib, 9 * kib},
-		"/nosniff":  {"200 OK\r\nX-Content-Type-Options: nosniff\r\nContent-Type: text/plain", page + "4'>", 1, 2*kib + 1},
+		"/page":   {"200 OK\r\nContent-Type: text/html; charset=utf-8", page + "1'>", 8 * kib, 9 * kib},
+		"/xhtml":  {"200 OK\r\nContent-Type: Application/XHTML+xml", page + "2'>", 8 * kib, 9 * kib},
+		"/image":  {"200 OK\r\nContent-Type: image/png", text, 0, 0},
+		"/pdf":    {"200 OK\r\nContent-Type: application/pdf", text, 96 * kib, 96*kib + 1},
+		"/text":   {"200 OK\r\nContent-Type: text/plain", text, 1, 2*kib + 1},
+		"/hidden": {"200 OK\r\nContent-Type: text/plain", page + "3'>", 8 * kib, 9 * kib},
+		"/nosniff": {"200 OK\r\nX-Content-Type-Options: nosniff\r\nContent-Type: text/plain",
+			page + "4'>", 1, 2*kib + 1},
 		"/binary":   {"200 OK\r\nContent-Type: application/octet-stream", text, 1, 2*kib + 1},
 		"/untyped":  {"200 OK", page + "5'>", 8 * kib, 9 * kib},
 		"/unknown":  {"200 OK", text, 1, 2*kib + 1},
@@ -49,7 +50,8 @@ func TestBodiesByType(t *testing.T) {
 		w.Raw = func(c net.Conn, _, path string) bool {
 			f, ok := files[path]
 			if path == "/robots.txt" { // read despite its type
-				f, ok = file{head: "200 OK\r\nContent-Type: image/png", body: "User-agent: *\nDisallow: /private\n"}, true
+				f, ok = file{head: "200 OK\r\nContent-Type: image/png", body: "User-agent: *\nDisallow: /private\n"},
+					true
 			}
 			if !ok {
 				return false
@@ -72,7 +74,8 @@ func TestBodiesByType(t *testing.T) {
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 		atOnce(&opt)
 		opt.Network.Accept = []string{fetcher.AcceptHTML, "application/pdf"}
-		opt.Network.BodyCaps = []BodyCap{{Type: "*/*", Bytes: 1 << 20}, {Type: "application/*", Bytes: 32 * kib}, {Type: "application/pdf", Bytes: 96 * kib}}
+		opt.Network.BodyCaps = []BodyCap{{Type: "*/*", Bytes: 1 << 20}, {Type: "application/*", Bytes: 32 * kib},
+			{Type: "application/pdf", Bytes: 96 * kib}}
 		res := mustRun(t, t.Context(), opt)
 		mu.Lock() // a server goroutine may still be running
 		defer mu.Unlock()
@@ -101,7 +104,8 @@ func TestBodiesByType(t *testing.T) {
 		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
 			cut[rec.Get("WARC-Target-URI")] = rec.Get("WARC-Truncated")
 		}
-		for path, want := range map[string]string{"/page": "", "/image": "length", "/chunks": "length", "/text": "length", "/hidden": "", "/pdf": "length"} {
+		for path, want := range map[string]string{"/page": "", "/image": "length", "/chunks": "length",
+			"/text": "length", "/hidden": "", "/pdf": "length"} {
 			if got, ok := cut["http://a.test"+path]; !ok || got != want {
 				t.Errorf("%s: record present: %v, truncated by %q, want %q", path, ok, got, want)
 			}
@@ -121,9 +125,11 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 			if path != "/map.xml" {
 				return false
 			}
-			body := "<?xml version='1.0'?><urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>" + strings.Repeat(" ", 10<<10) +
+			body := "<?xml version='1.0'?><urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>" +
+				strings.Repeat(" ", 10<<10) +
 				"<url><loc>http://a.test/far</loc></url></urlset>"
-			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s",
+				len(body), body)
 			return true
 		}
 		for _, on := range []bool{true, false} {
@@ -140,8 +146,10 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 
 // TestAcceptorFaults: CheckBodies must refuse invalid types and caps.
 func TestAcceptorFaults(t *testing.T) {
-	for _, bad := range []string{"", "html5", "text", "text/", "/html", "*/html", "te xt/html", "text/html;q=1", "text/*x", "text/html,text/plain"} {
-		if fetcher.CheckBodies([]string{bad}, nil) == nil || fetcher.CheckBodies(nil, []BodyCap{{Type: bad, Bytes: 1}}) == nil {
+	for _, bad := range []string{"", "html5", "text", "text/", "/html", "*/html", "te xt/html", "text/html;q=1",
+		"text/*x", "text/html,text/plain"} {
+		if fetcher.CheckBodies([]string{bad}, nil) == nil ||
+			fetcher.CheckBodies(nil, []BodyCap{{Type: bad, Bytes: 1}}) == nil {
 			t.Errorf("type %q was accepted", bad)
 		}
 	}
@@ -157,7 +165,8 @@ func TestAcceptorFaults(t *testing.T) {
 func TestAcceptHeader(t *testing.T) {
 	const pages = "text/html,application/xhtml+xml,*/*;q=0.8"
 	for want, accept := range map[string][]string{
-		pages: {"html"}, "text/html,application/xhtml+xml,application/pdf;q=0.9,image/*;q=0.9,*/*;q=0.8": {"html", "application/PDF", " image/*"},
+		pages: {"html"}, "text/html,application/xhtml+xml,application/pdf;q=0.9,image/*;q=0.9,*/*;q=0.8": {"html",
+			"application/PDF", " image/*"},
 	} {
 		if got := fetcher.AcceptHeader(accept); got != want {
 			t.Errorf("%q: got %s, want %s", accept, got, want)

@@ -40,7 +40,8 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	c.Hasher = weburl.NewHasher(secret)
 	must(c.OpenSuffixes(false, false))
 	m := &state.Manifest{Gen: 1, Crawl: "large", Parts: map[string]json.RawMessage{},
-		Frozen: state.Frozen{SecretCheck: c.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: c.Suffixes.Digest()}}
+		Frozen: state.Frozen{SecretCheck: c.Hasher.ContentKey([]byte(state.SecretCheckText)),
+			Suffixes: c.Suffixes.Digest()}}
 	tails, err := disk.CreateTails(c.Set, 1)
 	must(err)
 	b, err := beast.Open(beast.Options{Set: c.Set, Name: state.NameBeast}, nil)
@@ -59,7 +60,8 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	must(saved(m, state.NameBeast, b.Freeze(), tails))
 	must(b.Close())
 	slices.Sort(keys)
-	d, err := drum.Open(drum.Options{Set: c.Set, Name: state.NameURLSeen, Buckets: 16, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog}, nil)
+	d, err := drum.Open(drum.Options{Set: c.Set, Name: state.NameURLSeen, Buckets: 16, Op: drum.CheckUpdate,
+		Codec: drum.Rice, Aux: drum.AuxLog}, nil)
 	must(err)
 	must(d.Fill(func(add func(drum.Key, []byte) error) error {
 		for _, k := range keys {
@@ -93,11 +95,15 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 		must(saved(m, name, d.Freeze(), tails))
 		must(d.Close())
 	}
-	d, err := drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 2, Op: drum.CheckUpdate, ValueBytes: -1}, nil)
+	d, err := drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 2, Op: drum.CheckUpdate, ValueBytes: -1},
+		nil)
 	must(err)
 	must(saved(m, state.NameNames, d.Freeze(), tails))
 	must(d.Close())
-	s, err := star.Open(star.Options{Set: set, Name: state.NameStar, Place: func(*[star.LedgerBytes]byte, uint32, uint8, uint8) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
+	s, err := star.Open(star.Options{Set: set, Name: state.NameStar, Place: func(*[star.LedgerBytes]byte, uint32, uint8,
+		uint8) int64 {
+		return -1
+	}, Emit: func([]star.Placed) error { return nil }}, nil)
 	must(err)
 	must(saved(m, state.NameStar, s.Freeze(), tails))
 	must(s.Close())
@@ -114,7 +120,8 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 	w, err := warc.Open(warc.Options{Set: set, State: set}, nil)
 	must(err)
 	must(saved(m, state.NameWARC, w.Freeze(), tails))
-	for name, prefix := range map[string]string{state.NameCrawlLog: "crawl", state.NameSeedLog: "seeds", state.NameRobotsLog: "robots"} {
+	for name, prefix := range map[string]string{state.NameCrawlLog: "crawl", state.NameSeedLog: "seeds",
+		state.NameRobotsLog: "robots"} {
 		l, err := crawllog.Open(crawllog.Options{Set: set, Prefix: prefix}, nil)
 		must(err)
 		must(saved(m, name, l.Freeze(), tails))
@@ -170,8 +177,8 @@ func TestAuditsTakeBoundedRAM(t *testing.T) {
 			t.Fatalf("%s: balanced %t, %v", name, balanced, err)
 		}
 		grown := int64(peak.Load()) - int64(before.HeapInuse)
-		t.Logf("%s of %d URLs: %d MB read, %.0f MB/s, %.2g URLs/s, heap grew by %d KiB", name, n, read/1e6, float64(read)/1e6/took.Seconds(),
-			float64(n)/took.Seconds(), grown>>10)
+		t.Logf("%s of %d URLs: %d MB read, %.0f MB/s, %.2g URLs/s, heap grew by %d KiB", name, n, read/1e6,
+			float64(read)/1e6/took.Seconds(), float64(n)/took.Seconds(), grown>>10)
 		if grown > limit {
 			t.Errorf("%s of %d URLs: heap grew by %d bytes, want at most %d", name, n, grown, limit)
 		}

@@ -73,7 +73,8 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if text := strings.Join(rep.Bad, "; "); rep.Balanced() || !strings.Contains(text, place.Text()+":") {
+					if text := strings.Join(rep.Bad, "; "); rep.Balanced() ||
+						!strings.Contains(text, place.Text()+":") {
 						t.Errorf("one record of %s %s: audit reports %q", place, name, text)
 					}
 				}
@@ -81,7 +82,8 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 		}
 	})
 	t.Log(found)
-	for _, place := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceDeferred, state.PlaceRAM} {
+	for _, place := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceDeferred,
+		state.PlaceRAM} {
 		if !found[place] {
 			t.Errorf("no stopped crawl held a URL in %s", place)
 		}

@@ -60,8 +60,8 @@ func newBudgetStage(e *engine) *budgetStage {
 	return b
 }
 
-// place chooses the queue of a URL in its lane. STAR calls it for each URL of a round. part is that of partOf, lane that
-// of laneOf. A trap has its part of the budget with every scope.
+// place chooses the queue of a URL in its lane. STAR calls it for each URL of a round. part is that of
+// partOf, lane that of laneOf. A trap has its part of the budget with every scope.
 func (b *budgetStage) place(ledger *[16]byte, budget uint32, part, lane uint8) (n int64) {
 	l := beast.DecodeLedger(ledger)
 	s := b.strategy.Load()
@@ -237,8 +237,8 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 // replaceEvery is how often Replace is tried while rounds of STAR hold BEAST's pin.
 const replaceEvery = 20 * time.Millisecond
 
-// replaceAll moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has changed. After a
-// crash it continues where the last checkpoint was. One call takes one step.
+// replaceAll moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has
+// changed. After a crash it continues where the last checkpoint was. One call takes one step.
 func (b *budgetStage) replaceAll(ctx context.Context) error {
 	if epoch := b.operator.epoch(); b.beast.Epoch() != epoch {
 		var moved int64
@@ -381,8 +381,8 @@ func (b *budgetStage) RunsLow() bool {
 	return b.beast.AtEnd() || b.Accounts.In(state.PlaceBeast) < int64(b.opt.Network.Connections)
 }
 
-// BestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass would bring may
-// belong there.
+// BestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass
+// would bring may belong there.
 func (b *budgetStage) BestDry() bool { return b.strategy.Load().Free && b.beast.BestDry() }
 
 // scanning reports whether a scan of QF is in progress.
@@ -477,8 +477,7 @@ const cheapMerge = time.Second
 
 // queuePause is the longest pause of BEAST, in host delays, from the start of one queue to the start of the
 // next. During the pause each host gets its turn, the queue's URLs are fetched, and their links enter the
-// next queues. Without it a PLD with endless URLs would receive its budget as fast as BEAST can read
-// queues.
+// next queues. Without it a PLD with endless URLs would receive its budget as fast as BEAST can read queues.
 //
 // A queue that takes longer to read needs no pause. The pause also ends when hosts are idle, or when the
 // stock falls below aim.enough, because hosts would be idle next.

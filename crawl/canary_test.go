@@ -105,8 +105,8 @@ func TestBannedAtTheEnd(t *testing.T) {
 		defer cancel()
 		res := mustRun(t, ctx, opt)
 		s := &res.Snapshot
-		t.Logf("%v, %d pages, refused %v, deferred %v, unconfirmed %d, %d outages", s.Elapsed, s.Count(state.CountPages), s.Refused, s.Deferred,
-			s.Count(state.CountUnconfirmed), outages())
+		t.Logf("%v, %d pages, refused %v, deferred %v, unconfirmed %d, %d outages", s.Elapsed,
+			s.Count(state.CountPages), s.Refused, s.Deferred, s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone || s.Elapsed > 3*time.Hour {
 			t.Errorf("stopped by %q after %v", res.Stop, s.Elapsed)
 		}
@@ -118,7 +118,8 @@ func TestBannedAtTheEnd(t *testing.T) {
 			ended += n
 		}
 		if ended != 400 || len(w.Pages("small")) != 40 {
-			t.Errorf("%d of 400 URLs are accounted for, fetched %d of 40 pages of live servers", ended, len(w.Pages("small")))
+			t.Errorf("%d of 400 URLs are accounted for, fetched %d of 40 pages of live servers", ended,
+				len(w.Pages("small")))
 		}
 	})
 }
@@ -154,10 +155,11 @@ func TestFarmIsNoOutage(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		pages := w.Pages("good")
 		last := pages[len(pages)-1].At.Sub(w.Requests[0].At)
-		t.Logf("%v, last good page after %v, %d outages, refused %v, deferred %v", res.Snapshot.Elapsed, last, outages(),
-			res.Snapshot.Refused, res.Snapshot.Deferred)
+		t.Logf("%v, last good page after %v, %d outages, refused %v, deferred %v", res.Snapshot.Elapsed,
+			last, outages(), res.Snapshot.Refused, res.Snapshot.Deferred)
 		if res.Stop != StopDone || outages() > 0 || len(pages) != 400 || last > time.Minute {
-			t.Errorf("stopped by %q, %d outages, fetched %d of 400 pages of other hosts, the last after %v", res.Stop, outages(), len(pages), last)
+			t.Errorf("stopped by %q, %d outages, fetched %d of 400 pages of other hosts, the last after %v", res.Stop,
+				outages(), len(pages), last)
 		}
 	})
 }
@@ -219,8 +221,8 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 		defer cancel()
 		res := mustRun(t, ctx, opt)
 		s := &res.Snapshot
-		t.Logf("%d dead servers: %v, refused %v, deferred %v, unconfirmed %d, %d outages", len(dead), s.Elapsed, s.Refused, s.Deferred,
-			s.Count(state.CountUnconfirmed), outages())
+		t.Logf("%d dead servers: %v, refused %v, deferred %v, unconfirmed %d, %d outages", len(dead), s.Elapsed,
+			s.Refused, s.Deferred, s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q after %v", res.Stop, s.Elapsed)
 		}

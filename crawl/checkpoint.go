@@ -218,8 +218,7 @@ func (k *checkpointer) pausable() (all []pausable) {
 	return all
 }
 
-// saveMoment writes the frozen state, makes it durable, names it in the manifest and deletes replaced
-// files.
+// saveMoment writes the frozen state, makes it durable, names it in the manifest and deletes replaced files.
 func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	gen := k.gen + 1
 	waiting := k.space.WaitingBytes()
@@ -229,9 +228,9 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.FirstBegan(), Active: mo.active, Runs: k.runs, Run: k.lastRun,
-		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake, Full: mo.full, PageSlots: k.cluster.slotsOfPages(),
-		Store: k.uploads.Place(), Uploads: mo.uploads,
-		Parts: make(map[string]json.RawMessage, len(mo.parts))}
+		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin,
+		Intake: mo.intake, Full: mo.full, PageSlots: k.cluster.slotsOfPages(), Store: k.uploads.Place(),
+		Uploads: mo.uploads, Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
 		if m.Parts[p.name], err = p.save(tails); err != nil {

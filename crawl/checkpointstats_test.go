@@ -31,8 +31,9 @@ func TestCheckpointStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := res.Snapshot.Checkpoint
-		if n := res.Snapshot.Count(state.CountCheckpoints); int64(c.Number) != n || n < 3 || c.Bytes == 0 || c.When.IsZero() ||
-			c.Stall < c.Pause || c.LongestPause < c.Pause || c.LongestStall < c.Stall || c.LongestTotal < c.Total {
+		if n := res.Snapshot.Count(state.CountCheckpoints); int64(c.Number) != n || n < 3 || c.Bytes == 0 ||
+			c.When.IsZero() || c.Stall < c.Pause || c.LongestPause < c.Pause || c.LongestStall < c.Stall ||
+			c.LongestTotal < c.Total {
 			t.Errorf("after %d checkpoints: %+v", n, c)
 		}
 	})
@@ -80,15 +81,16 @@ func TestCheckpointRate(t *testing.T) {
 				with = 1
 			}
 			rates[with] = rate
-			t.Logf("pair %d, every %v: %.0f pages/s; %d checkpoints, longest pause %v, stall %v, total %v, last checkpoint wrote %d bytes", i,
+			t.Logf("pair %d, every %v: %.0f pages/s; %d checkpoints, longest pause %v, stall %v, total %v, last "+
+				"checkpoint wrote %d bytes", i,
 				every, rate, c.Number, c.LongestPause, c.LongestStall, c.LongestTotal, c.Bytes)
 		}
 		ratios = append(ratios, rates[1]/rates[0])
 	}
 	slices.Sort(ratios)
 	median := (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
-	t.Logf("rate with checkpoints every %v by rate without: median %.3f, from %.3f to %.3f, %d pairs", *rateEvery, median,
-		ratios[0], ratios[len(ratios)-1], len(ratios))
+	t.Logf("rate with checkpoints every %v by rate without: median %.3f, from %.3f to %.3f, %d pairs",
+		*rateEvery, median, ratios[0], ratios[len(ratios)-1], len(ratios))
 	if median < 0.95 {
 		t.Errorf("checkpoints cost %.1f %% of the rate, want less than 5 %%", 100*(1-median))
 	}
@@ -106,7 +108,8 @@ func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
 	}
 	opt := simOptions(t, web, disk.OS())
 	opt.Disk.Dirs = []string{t.TempDir()}
-	opt.Network.Connections, opt.Order.StockTarget, opt.Limits.MaxPages, opt.Limits.RAMBytes = 128, 4000, *ratePages, *rateRAM
+	opt.Network.Connections, opt.Order.StockTarget, opt.Limits.MaxPages, opt.Limits.RAMBytes = 128, 4000,
+		*ratePages, *rateRAM
 	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Millisecond, time.Millisecond
 	opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Millisecond, time.Millisecond
 	opt.Disk.CheckpointEvery, opt.Observe.SnapshotEvery, opt.Limits.DiskBytes = every, 100*time.Millisecond, 50<<30

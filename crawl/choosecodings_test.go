@@ -46,7 +46,8 @@ func newChoosyWeb(t *testing.T, pages int) *choosyWeb {
 			coding = "Content-Encoding: " + coding + "\r\n"
 		}
 		time.Sleep(5 * time.Second) // in a bubble
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\n\r\n%s", coding, len(page), page)
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\n\r\n%s", coding,
+			len(page), page)
 		return true
 	}
 	return w
@@ -106,7 +107,8 @@ func TestChooseCodings(t *testing.T) {
 			t.Errorf("Accept-Encoding went through %q", runs)
 		}
 		if w.served["br"] < 10 || w.served["gzip"] < 10 || res.Snapshot.AsksForBrotli {
-			t.Errorf("responses by coding: %v; at the end the crawl asks for br: %t", w.served, res.Snapshot.AsksForBrotli)
+			t.Errorf("responses by coding: %v; at the end the crawl asks for br: %t", w.served,
+				res.Snapshot.AsksForBrotli)
 		}
 		w.checkCounters(t, &res.Snapshot)
 	})
@@ -145,7 +147,8 @@ func TestSitemapsComeInGzip(t *testing.T) {
 	for i := 0; filler.Len() < 3*sitemapUnpacked; i++ {
 		fmt.Fprintf(&filler, "<!-- filler %d -->\n", i*i)
 	}
-	large := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + loc("first") + filler.String() + loc("last") + "</urlset>"
+	large := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + loc("first") + filler.String() +
+		loc("last") + "</urlset>"
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{}
 		w.Serve = func(_, path string) answer {
@@ -168,7 +171,8 @@ func TestSitemapsComeInGzip(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustRun(t, t.Context(), opt)
-		for path, codings := range map[string]string{"/": observe.CodingsWide, "/map.xml": "gzip", "/first": observe.CodingsWide, "/last": observe.CodingsWide} {
+		for path, codings := range map[string]string{"/": observe.CodingsWide, "/map.xml": "gzip",
+			"/first": observe.CodingsWide, "/last": observe.CodingsWide} {
 			if rs := w.Got("map.test", path); len(rs) != 1 || rs[0].Codings != codings {
 				t.Errorf("%s: requests %v, want one with %q", path, rs, codings)
 			}

@@ -20,12 +20,14 @@ func TestBadChunkSizes(t *testing.T) {
 				w := &tinyWeb{Serve: pagesOnly}
 				link := func(to string) string { return fmt.Sprintf("<html><a href='%s'>x</a>", to) }
 				w.Raw = func(c net.Conn, _, path string) bool {
-					head := "HTTP/1.1 200 X\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+					head := "HTTP/1.1 200 X\r\nContent-Type: text/html\r\nTransfer-Encoding: " +
+						"chunked\r\nConnection: close\r\n\r\n"
 					switch path {
 					case "/first":
 						fmt.Fprintf(c, "%s%s\r\n%s\r\n0\r\n\r\n", head, size, link("/behind-first"))
 					case "/second":
-						fmt.Fprintf(c, "%s%x\r\n%s\r\n%s\r\n%s\r\n0\r\n\r\n", head, len(link("/before")), link("/before"), size, link("/behind"))
+						fmt.Fprintf(c, "%s%x\r\n%s\r\n%s\r\n%s\r\n0\r\n\r\n", head, len(link("/before")),
+							link("/before"), size, link("/behind"))
 					default:
 						return false
 					}
@@ -34,14 +36,17 @@ func TestBadChunkSizes(t *testing.T) {
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/first", "http://a.test/second")
 				atOnce(&opt)
 				res := mustRun(t, t.Context(), opt)
-				for path, want := range map[string]int{"/first": 1, "/second": 1, "/before": 1, "/behind": 0, "/behind-first": 0} {
+				for path, want := range map[string]int{"/first": 1, "/second": 1, "/before": 1, "/behind": 0,
+					"/behind-first": 0} {
 					if got := len(w.Got("a.test", path)); got != want {
 						t.Errorf("%s was requested %d times, want %d", path, got, want)
 					}
 				}
 				s := &res.Snapshot
-				if s.Count(state.CountTruncated) != 2 || s.Count(state.CountPages) != 2 || s.Count(state.CountResponses) != 3 || s.Status[http.StatusOK/100] != 3 {
-					t.Errorf("%d truncated, %d pages, %d responses, want 2, 2, 3", s.Count(state.CountTruncated), s.Count(state.CountPages), s.Count(state.CountResponses))
+				if s.Count(state.CountTruncated) != 2 || s.Count(state.CountPages) != 2 ||
+					s.Count(state.CountResponses) != 3 || s.Status[http.StatusOK/100] != 3 {
+					t.Errorf("%d truncated, %d pages, %d responses, want 2, 2, 3", s.Count(state.CountTruncated),
+						s.Count(state.CountPages), s.Count(state.CountResponses))
 				}
 			})
 		})

@@ -30,13 +30,14 @@ func TestFlagsAfterClockWasAhead(t *testing.T) {
 		res := run(t, 8080)
 		s := &res.Snapshot
 		if n := s.Count(state.CountLookups); res.Stop != StopDone || s.Place(state.PlaceHeld) != 3 || n > 20 {
-			t.Errorf("%s after %v: %d lookups, %d URLs held, places %v", res.Stop, s.Elapsed, n, s.Place(state.PlaceHeld), s.Places)
+			t.Errorf("%s after %v: %d lookups, %d URLs held, places %v", res.Stop, s.Elapsed, n,
+				s.Place(state.PlaceHeld), s.Places)
 		}
 	})
 }
 
-// TestVerdictAfterClockWasAhead: a robots.txt that allowed URLs while the clock was ahead binds them no longer than usual
-// once the clock is right. Those that wait in Q are decided again, each once.
+// TestVerdictAfterClockWasAhead: a robots.txt that allowed URLs while the clock was ahead binds them no
+// longer than usual once the clock is right. Those that wait in Q are decided again, each once.
 func TestVerdictAfterClockWasAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{30 * time.Hour, year} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -62,8 +63,9 @@ func TestVerdictAfterClockWasAhead(t *testing.T) {
 	}
 }
 
-// TestVerdictAfterDelaysBecameShorter: a verdict lasts until the host's next visit, 28 hours with a delay of 26. A run with
-// shorter delays takes it for one of a clock that was ahead, and asks for robots.txt once more, not without end.
+// TestVerdictAfterDelaysBecameShorter: a verdict lasts until the host's next visit, 28 hours with a delay of
+// 26. A run with shorter delays takes it for one of a clock that was ahead, and asks for robots.txt once
+// more, not without end.
 func TestVerdictAfterDelaysBecameShorter(t *testing.T) {
 	notShort(t)
 	fs, web := memfs.New(*seedFlag), &tinyWeb{Serve: pagesOnly}

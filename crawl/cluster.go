@@ -94,14 +94,15 @@ type clusterStage struct {
 	listed      chan struct{} // closed when the broker's marks are known
 	marksListed sync.Once     // closes it
 
-	marks       []atomic.Pointer[cluster.Mark] // the last that were seen, by node
-	idle        atomic.Bool                    // this node only waits for others
-	began       uint64                         // number of the checkpoint that this run continues; 0 for a new crawl
-	round       int64                          // intake.Round; fixed before the goroutines start
-	promised    atomic.Bool                    // this node has agreed to the end; changes under markMu
-	endWait     time.Time                      // since when this node has waited for one that has ended; of the goroutine "watch"
-	rejoined    time.Time                      // when this node started if the crawl was over then
-	awaitLogged time.Time                      // when the awaited nodes were last logged; of the goroutine "watch"
+	marks    []atomic.Pointer[cluster.Mark] // the last that were seen, by node
+	idle     atomic.Bool                    // this node only waits for others
+	began    uint64                         // number of the checkpoint that this run continues; 0 for a new crawl
+	round    int64                          // intake.Round; fixed before the goroutines start
+	promised atomic.Bool                    // this node has agreed to the end; changes under markMu
+	// Since when this node has waited for one that has ended; of the goroutine "watch".
+	endWait     time.Time
+	rejoined    time.Time // when this node started if the crawl was over then
+	awaitLogged time.Time // when the awaited nodes were last logged; of the goroutine "watch"
 	wakeMark    account.Signal
 	wakeEarly   account.Signal
 
@@ -122,10 +123,11 @@ type clusterStage struct {
 	spent         atomic.Bool  // last result of spentHere
 	abandoned     []bool       // by node; fixed before the goroutines start
 
-	config            *cluster.Config // of this node. This and the next line are of the goroutine "config", before that of Run
-	agreed, replacing bool            // compared successfully; this node writes its own
-	warned            string          // digest of the last configuration with a warning
-	reloads           atomic.Int64    // reloads of rules that config lacks
+	// Of this node. This and the next line are of the goroutine "config", before that of Run.
+	config            *cluster.Config
+	agreed, replacing bool         // compared successfully; this node writes its own
+	warned            string       // digest of the last configuration with a warning
+	reloads           atomic.Int64 // reloads of rules that config lacks
 	wakeConfig        account.Signal
 	configNow         atomic.Pointer[cluster.Config] // config, for other goroutines
 
@@ -148,8 +150,8 @@ type clusterStage struct {
 }
 
 func newClusterStage(e *engine) *clusterStage {
-	return &clusterStage{engine: e, wakeMark: account.NewSignal(), wakeEarly: e.PulsedSignal(), wakeConfig: account.NewSignal(),
-		agreement: agreement{term: newTerm()}, listed: make(chan struct{})}
+	return &clusterStage{engine: e, wakeMark: account.NewSignal(), wakeEarly: e.PulsedSignal(),
+		wakeConfig: account.NewSignal(), agreement: agreement{term: newTerm()}, listed: make(chan struct{})}
 }
 
 // on reports whether the crawl has several nodes.
@@ -177,8 +179,8 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 		name := state.OutboxName(node)
 		q := opt(name)
 		all = append(all, row(name, &s.outboxes[node], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
-			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl, From: s.node, To: node,
-				BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
+			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl,
+				From: s.node, To: node, BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
 	return append(all, row(state.NameQuarantine, &s.quarantine, func(st *queue.State) (*queue.Queue, error) {
@@ -199,7 +201,8 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	s.intake = cluster.Intake{Taken: make([]cluster.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
 		if len(m.Intake.Taken) != s.nodes {
-			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(m.Intake.Taken), s.nodes, state.ErrIncompatible)
+			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(m.Intake.Taken), s.nodes,
+				state.ErrIncompatible)
 		}
 		s.intake = *m.Intake
 		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow undurable changes
@@ -231,7 +234,8 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.publishers[node] = p
 	}
 	if s.budgets.bySupporters() {
-		return fmt.Errorf("crawl: budgets by supporters need the links of all PLDs, which a node of a cluster lacks: %w",
+		return fmt.Errorf(
+			"crawl: budgets by supporters need the links of all PLDs, which a node of a cluster lacks: %w",
 			state.ErrIncompatible)
 	}
 	if m != nil {

@@ -16,9 +16,9 @@ import (
 	"drumbeat/state"
 )
 
-// TestClusterGoesOn: a crawl is over at once since its flags forbid all servers. Under other flags, only the nodes that hold seeds
-// back have work, and find links for the others: all fetch their part, whichever node starts last, minutes after the others. Twice
-// more, nothing is left.
+// TestClusterGoesOn: a crawl is over at once since its flags forbid all servers. Under other flags, only the
+// nodes that hold seeds back have work, and find links for the others: all fetch their part, whichever node
+// starts last, minutes after the others. Twice more, nothing is left.
 func TestClusterGoesOn(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -33,12 +33,14 @@ func TestClusterGoesOn(t *testing.T) {
 			defer c.close()
 			all := c.options[0].Network.AllowedAddr
 			for i := range c.options {
-				c.options[i].Network.Flags, c.options[i].Network.AllowedAddr = "none", func(netip.Addr) bool { return false }
+				c.options[i].Network.Flags, c.options[i].Network.AllowedAddr = "none",
+					func(netip.Addr) bool { return false }
 			}
 			for i, r := range c.run(t.Context()) {
 				o := &c.options[i]
 				o.Network.AllowedAddr, o.Cluster.Reconfigure = all, true
-				if last > 0 || r.Snapshot.Place(state.PlaceHeld) > 0 { // else its flags are those before: it has no work at all
+				// Else its flags are those before: it has no work at all.
+				if last > 0 || r.Snapshot.Place(state.PlaceHeld) > 0 {
 					o.Network.Flags = ""
 				}
 			}
@@ -69,24 +71,28 @@ func TestClusterGoesOn(t *testing.T) {
 	}
 }
 
-// TestClusterOldEnd: a node starts without knowing that the crawl was over, as after a kill before its last manifest, and has more
-// work. It does not take the end that the others have written for its own: they start minutes later and take what it has sent.
+// TestClusterOldEnd: a node starts without knowing that the crawl was over, as after a kill before its last
+// manifest, and has more work. It does not take the end that the others have written for its own: they start
+// minutes later and take what it has sent.
 func TestClusterOldEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.SeedURLs, o.Robots.RedirectHost = 30, 60, 300, 1, 0
 		})
-		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) { o.Limits.Linger = 12 * time.Hour })
+		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond},
+			func(_ int, o *Options) { o.Limits.Linger = 12 * time.Hour })
 		defer c.close()
 		all := c.options[0].Network.AllowedAddr
 		for i := range c.options {
-			c.options[i].Network.Flags, c.options[i].Network.AllowedAddr = "none", func(netip.Addr) bool { return false }
+			c.options[i].Network.Flags, c.options[i].Network.AllowedAddr = "none",
+				func(netip.Addr) bool { return false }
 		}
 		first := -1
 		for i, r := range c.run(t.Context()) {
 			o := &c.options[i]
-			if o.Network.AllowedAddr, o.Cluster.Reconfigure, o.Network.Flags = all, true, ""; r.Snapshot.Place(state.PlaceHeld) > 0 {
+			if o.Network.AllowedAddr, o.Cluster.Reconfigure, o.Network.Flags = all, true,
+				""; r.Snapshot.Place(state.PlaceHeld) > 0 {
 				first = i
 			}
 		}
@@ -117,7 +123,8 @@ func TestClusterOldEnd(t *testing.T) {
 	})
 }
 
-// TestClusterAgainAlone: a node that is started alone after the end waits for the others for an hour, and says for which.
+// TestClusterAgainAlone: a node that is started alone after the end waits for the others for an hour, and
+// says for which.
 func TestClusterAgainAlone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -136,7 +143,8 @@ func TestClusterAgainAlone(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := Run(ctx, c.options[1])
-		if took := time.Since(began); !errors.Is(err, state.ErrFinished) || took < rejoinMost || took > rejoinMost+2*time.Minute {
+		if took := time.Since(began); !errors.Is(err, state.ErrFinished) || took < rejoinMost ||
+			took > rejoinMost+2*time.Minute {
 			t.Errorf("%v after %v", err, took)
 		}
 		if !strings.Contains(log.String(), `nodes="[0 2]"`) {

@@ -23,7 +23,8 @@ type killedAnswerer struct {
 }
 
 // Answer is that of cluster.Engine.
-func (k *killedAnswerer) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+func (k *killedAnswerer) Answer(kind string,
+	f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	if kind != robotsAskKind {
 		return k.Transport.Answer(kind, f)
 	}
@@ -66,15 +67,16 @@ func (a *timedAsks) Ask(ctx context.Context, to int, kind string, data []byte) (
 	return answer, err
 }
 
-// TestClusterAskedNodeKilled: a node is killed while another one waits for its answer about a robots.txt. That one asks again soon
-// after the node is back, and does not wait for the answer as long as it might take.
+// TestClusterAskedNodeKilled: a node is killed while another one waits for its answer about a robots.txt.
+// That one asks again soon after the node is back, and does not wait for the answer as long as it might take.
 func TestClusterAskedNodeKilled(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = 20, 40, 200, 0.5, 0
 		})
-		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) { o.Disk.CheckpointEvery, o.Limits.Linger = 3*time.Second, time.Hour })
+		c := newCluster(t, web, 2, mem.Faults{},
+			func(_ int, o *Options) { o.Disk.CheckpointEvery, o.Limits.Linger = 3*time.Second, time.Hour })
 		defer c.close()
 		asks, victim := &timedAsks{Transport: c.engines[0]}, &killedAnswerer{Transport: c.engines[1]}
 		c.options[0].Cluster.Transport, c.options[1].Cluster.Transport = asks, victim
@@ -104,7 +106,8 @@ type stoppedAnswerer struct {
 }
 
 // Answer is that of cluster.Engine.
-func (s *stoppedAnswerer) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+func (s *stoppedAnswerer) Answer(kind string,
+	f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	return s.Transport.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
 		if kind == robotsAskKind {
 			s.once.Do(s.stop)
@@ -113,14 +116,15 @@ func (s *stoppedAnswerer) Answer(kind string, f func(ctx context.Context, from i
 	})
 }
 
-// TestClusterAskedNodeStops: a node is told to stop while it makes another node's request for a robots.txt. That one does not take
-// it for a failure of the site, and asks again: no site of this web fails.
+// TestClusterAskedNodeStops: a node is told to stop while it makes another node's request for a robots.txt.
+// That one does not take it for a failure of the site, and asks again: no site of this web fails.
 func TestClusterAskedNodeStops(t *testing.T) {
 	t.Parallel()
 	for seed := *seedFlag; seed < *seedFlag+4; seed++ {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
-				o.Seed, o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = seed, 20, 40, 200, 0.5, 0
+				o.Seed, o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = seed, 20,
+					40, 200, 0.5, 0
 			})
 			c := newCluster(t, web, 2, mem.Faults{}, nil)
 			defer c.close()
@@ -143,7 +147,8 @@ func TestClusterAskedNodeStops(t *testing.T) {
 			wg.Wait()
 			c.check(results)
 			if asks.answered == 0 || asks.failures > 0 {
-				t.Errorf("seed %d: %d answers, %d of them say that the site has failed", seed, asks.answered, asks.failures)
+				t.Errorf("seed %d: %d answers, %d of them say that the site has failed", seed,
+					asks.answered, asks.failures)
 			}
 		})
 	}

@@ -29,8 +29,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// stoppedCluster runs three nodes on one file system, and stops them one after the other, so that records stand in
-// outboxes: the first once each node has fetched URLs, each later one once it has fetched more. early is a copy of the files from the time when the first node had stopped.
+// stoppedCluster runs three nodes on one file system, and stops them one after the other, so that records
+// stand in outboxes: the first once each node has fetched URLs, each later one once it has fetched more.
+// early is a copy of the files from the time when the first node had stopped.
 func stoppedCluster(t *testing.T, change ...func(c *testCluster)) (c *testCluster, fs, early *memfs.FS) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 4000, 0 })
@@ -82,7 +83,8 @@ func stoppedCluster(t *testing.T, change ...func(c *testCluster)) (c *testCluste
 // writeFile writes the file of the cluster, for explain.
 func (c *testCluster) writeFile(fs disk.FS) {
 	c.t.Helper()
-	data, err := (&cluster.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}).Encode()
+	data, err := (&cluster.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3},
+		Table: c.options[0].Cluster.Table}).Encode()
 	if err == nil {
 		err = disk.WriteFileAtomic(fs, "cluster.json", data)
 	}
@@ -186,7 +188,8 @@ func TestClusterAudit(t *testing.T) {
 			if deep && (rep.Deep.Own == 0 || rep.Deep.Keys == 0 || rep.Deep.Foreign+rep.Deep.Twice > 0) {
 				t.Errorf("deep: %+v", rep.Deep)
 			}
-			t.Logf("%d links sent, %d taken, %d in outboxes; %+v", rep.Out.Links.N, rep.Taken.Links.N, rep.Above.Links.N, rep.Deep)
+			t.Logf("%d links sent, %d taken, %d in outboxes; %+v", rep.Out.Links.N, rep.Taken.Links.N,
+				rep.Above.Links.N, rep.Deep)
 		}
 		c.auditFiles(fs, early)
 		from, to, file := c.fullOutbox(fs)
@@ -198,24 +201,28 @@ func TestClusterAudit(t *testing.T) {
 			back    int // the node, -1 for none
 			says    []string
 		}{
-			{what: "a byte of an outbox", damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file}, hurt: func(fs *memfs.FS) {
-				c.flip(fs, file)
-			}},
-			{what: "a byte of an outbox, deep", deep: true, damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file},
-				hurt: func(fs *memfs.FS) { c.flip(fs, file) }},
-			{what: "a file of an outbox is missing", damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file},
+			{what: "a byte of an outbox", damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file},
 				hurt: func(fs *memfs.FS) {
+					c.flip(fs, file)
+				}},
+			{what: "a byte of an outbox, deep", deep: true, damaged: true, back: -1,
+				says: []string{fmt.Sprintf("node %d (", from), file}, hurt: func(fs *memfs.FS) { c.flip(fs, file) }},
+			{what: "a file of an outbox is missing", damaged: true, back: -1,
+				says: []string{fmt.Sprintf("node %d (", from), file}, hurt: func(fs *memfs.FS) {
 					if err := fs.Remove(file); err != nil {
 						t.Fatal(err)
 					}
 				}},
-			{what: "a node set back", back: 1, says: []string{"node 1 was set back"}, hurt: func(fs *memfs.FS) { c.replace(1, fs, early) }},
-			{what: "a URL on two nodes", deep: true, back: -1, says: []string{"node 0 (", "node 1 (", "both have the key"},
+			{what: "a node set back", back: 1, says: []string{"node 1 was set back"},
+				hurt: func(fs *memfs.FS) { c.replace(1, fs, early) }},
+			{what: "a URL on two nodes", deep: true, back: -1,
+				says: []string{"node 0 (", "node 1 (", "both have the key"},
 				hurt: func(fs *memfs.FS) { c.copyKey(fs, 1, 0) }},
 			{what: "a URL of another node", deep: true, back: -1, says: []string{"has a URL of node"}, hurt: c.moveURL},
-			{what: "other totals", back: -2, says: []string{fmt.Sprint("node ", from), fmt.Sprint("node ", to)}, hurt: func(fs *memfs.FS) {
-				c.tamper(fs, to, func(m *state.Manifest) { m.Intake.Taken[from].Totals.Links.Lo++ })
-			}},
+			{what: "other totals", back: -2, says: []string{fmt.Sprint("node ", from), fmt.Sprint("node ", to)},
+				hurt: func(fs *memfs.FS) {
+					c.tamper(fs, to, func(m *state.Manifest) { m.Intake.Taken[from].Totals.Links.Lo++ })
+				}},
 		} {
 			hurt := fs.Fork(1)
 			f.hurt(hurt)
@@ -242,7 +249,8 @@ func TestClusterAudit(t *testing.T) {
 		}
 		hurt := fs.Fork(1)
 		c.tamper(hurt, 2, func(m *state.Manifest) { m.Frozen.Table++ })
-		if _, err := c.audit(hurt, false); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "node 2 (") {
+		if _, err := c.audit(hurt, false); !errors.Is(err, state.ErrIncompatible) ||
+			!strings.Contains(err.Error(), "node 2 (") {
 			t.Errorf("another table: %v", err)
 		}
 	})
@@ -287,7 +295,8 @@ func (c *testCluster) auditJSON(fs disk.FS, number int) []byte {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	data, err := json.Marshal(map[string]any{"checkpoint": rep.Checkpoint, "balanced": rep.Balanced(), "cluster": rep.Cluster})
+	data, err := json.Marshal(map[string]any{"checkpoint": rep.Checkpoint, "balanced": rep.Balanced(),
+		"cluster": rep.Cluster})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -411,27 +420,30 @@ func TestClusterSetBack(t *testing.T) {
 func (c *testCluster) compare(look func(fs *memfs.FS) disk.FS) (*audit.ClusterReport, error) {
 	var nodes []audit.Node
 	for i := range c.options {
-		rep, err := audit.Balance(audit.Options{FS: look(c.options[i].Disk.FS.(*memfs.FS)), Dirs: c.options[i].Disk.Dirs})
+		rep, err := audit.Balance(audit.Options{FS: look(c.options[i].Disk.FS.(*memfs.FS)),
+			Dirs: c.options[i].Disk.Dirs})
 		if err != nil {
 			return nil, err
 		}
-		nodes = append(nodes, audit.Node{Name: fmt.Sprint(i), Checkpoint: rep.Checkpoint, Balanced: rep.Balanced(), Cluster: rep.Cluster})
+		nodes = append(nodes, audit.Node{Name: fmt.Sprint(i), Checkpoint: rep.Checkpoint, Balanced: rep.Balanced(),
+			Cluster: rep.Cluster})
 	}
 	return audit.CompareNodes(nodes)
 }
 
-// TestClusterAuditAnyTime: if all nodes lose their power at one moment, whatever it is, what they have on disk balances,
-// while the broker loses messages and doubles them.
+// TestClusterAuditAnyTime: if all nodes lose their power at one moment, whatever it is, what they have on
+// disk balances, while the broker loses messages and doubles them.
 func TestClusterAuditAnyTime(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seedFlag, 1))
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 500, 0 })
-		c := newCluster(t, web, 3, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
-			small(o)
-			o.Disk.CheckpointEvery = 2 * time.Second
-		})
+		c := newCluster(t, web, 3, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05},
+			func(_ int, o *Options) {
+				small(o)
+				o.Disk.CheckpointEvery = 2 * time.Second
+			})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
@@ -489,18 +501,19 @@ func TestExplainOtherNode(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := cluster.EachLink(set, state.OutboxName(other), st, func(data []byte, in string, number uint64) error {
-					var rec weburl.Record
-					if err := rec.Decode(data); err != nil {
-						return err
-					}
-					url := string(rec.URL)
-					if want[url] == nil {
-						want[url], owner[url] = &explain.OutboxReport{Where: in, Message: number}, other
-						urls = append(urls, url)
-					}
-					return nil
-				}, func(err error) error { return err }); err != nil {
+				if err := cluster.EachLink(set, state.OutboxName(other), st,
+					func(data []byte, in string, number uint64) error {
+						var rec weburl.Record
+						if err := rec.Decode(data); err != nil {
+							return err
+						}
+						url := string(rec.URL)
+						if want[url] == nil {
+							want[url], owner[url] = &explain.OutboxReport{Where: in, Message: number}, other
+							urls = append(urls, url)
+						}
+						return nil
+					}, func(err error) error { return err }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -513,12 +526,14 @@ func TestExplainOtherNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := reports[len(reports)-1]
-			if last.Node == nil || *last.Node != 1-min(node, 1) || last.Outbox != nil || !strings.Contains(last.Why[1], "no link") {
+			if last.Node == nil || *last.Node != 1-min(node, 1) || last.Outbox != nil ||
+				!strings.Contains(last.Why[1], "no link") {
 				t.Errorf("node %d: a URL without link: %+v", node, last)
 			}
 			for _, rep := range reports[:len(reports)-1] {
 				w := want[rep.URL]
-				if rep.Place != explain.PlaceOtherNode || rep.Node == nil || *rep.Node != owner[rep.URL] || rep.Outbox == nil || *rep.Outbox != *w ||
+				if rep.Place != explain.PlaceOtherNode || rep.Node == nil || *rep.Node != owner[rep.URL] ||
+					rep.Outbox == nil || *rep.Outbox != *w ||
 					!strings.Contains(rep.Why[1], fmt.Sprint("message ", w.Message)) && w.Where != cluster.InOpen {
 					t.Fatalf("node %d: %s: %+v, want %+v", node, rep.URL, rep, w)
 				}

@@ -59,10 +59,10 @@ func (c *testCluster) budgets() *nodeBudgets {
 	return all
 }
 
-// TestClusterBudgets: four nodes have the edges that one node has, so in-degrees agree, once the last ones are merged. They give
-// as large budgets to as many PLDs. The number of PLDs of a node with the share p of V varies by √((1-p)/(pV)), and the largest
-// budgets with it; ranks are whole, so each node may have one less. How much the budget of a single PLD may deviate is in
-// TestBudgetsOfShares of package star, with more ranks.
+// TestClusterBudgets: four nodes have the edges that one node has, so in-degrees agree, once the last ones
+// are merged. They give as large budgets to as many PLDs. The number of PLDs of a node with the share p of V
+// varies by √((1-p)/(pV)), and the largest budgets with it; ranks are whole, so each node may have one less.
+// How much the budget of a single PLD may deviate is in TestBudgetsOfShares of package star, with more ranks.
 func TestClusterBudgets(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -71,14 +71,15 @@ func TestClusterBudgets(t *testing.T) {
 	for _, nodes := range []int{1, 4} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
-				o.PLDs, o.Hosts, o.Pages, o.PageBytes, o.LinksPerPage, o.Robots.ServerError = 1000, 1000, 2000, 300, 20, 0
+				o.PLDs, o.Hosts, o.Pages, o.PageBytes, o.LinksPerPage, o.Robots.ServerError = 1000, 1000,
+					2000, 300, 20, 0
 			})
 			c := newCluster(t, web, nodes, mem.Faults{}, nil)
 			defer c.close()
 			c.check(c.run(t.Context()))
 			got := c.budgets()
-			t.Logf("%d nodes: %d PLDs, %d ranks, %d PLDs with more than the default budget, largest budgets %v", nodes, got.plds,
-				got.ranks, got.raised, got.most)
+			t.Logf("%d nodes: %d PLDs, %d ranks, %d PLDs with more than the default budget, largest budgets %v",
+				nodes, got.plds, got.ranks, got.raised, got.most)
 			if one == nil {
 				one, edges = got, c.edges()
 				return
@@ -93,7 +94,8 @@ func TestClusterBudgets(t *testing.T) {
 			bound := 4.5 * math.Sqrt((1-p)/(p*float64(one.plds)))
 			for node, most := range got.most {
 				if math.Abs(most/one.most[0]-1) > bound {
-					t.Errorf("node %d: the largest budget is %v, that of one node alone %v, want it within %.2f", node, most, one.most[0], bound)
+					t.Errorf("node %d: the largest budget is %v, that of one node alone %v, want it within %.2f", node,
+						most, one.most[0], bound)
 				}
 			}
 		})

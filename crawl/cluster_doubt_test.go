@@ -43,8 +43,8 @@ var falseMarks = map[string]func(m *cluster.Mark){
 	"the mark of a node": func(m *cluster.Mark) { m.Node = 0 },
 }
 
-// TestClusterForgedMark: one false mark of a node, of whatever kind, is refused, counted and told. All nodes end as without it,
-// and nothing is lost.
+// TestClusterForgedMark: one false mark of a node, of whatever kind, is refused, counted and told. All nodes
+// end as without it, and nothing is lost.
 func TestClusterForgedMark(t *testing.T) {
 	t.Parallel()
 	for name, forge := range falseMarks {
@@ -56,7 +56,8 @@ func TestClusterForgedMark(t *testing.T) {
 				web := smallWeb(t, func(o *simweb.Options) {
 					o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = 12, 24, 300, 0, 0
 				})
-				c := newCluster(t, web, 3, mem.Faults{Delay: 5 * time.Millisecond}, func(_ int, o *Options) { o.Disk.CheckpointEvery = 10 * time.Second })
+				c := newCluster(t, web, 3, mem.Faults{Delay: 5 * time.Millisecond},
+					func(_ int, o *Options) { o.Disk.CheckpointEvery = 10 * time.Second })
 				defer c.close()
 				forged := make(chan bool, 1)
 				go func() { forged <- forgeMark(t.Context(), c, forge) }()
@@ -101,8 +102,9 @@ func forgeMark(ctx context.Context, c *testCluster, forge func(m *cluster.Mark))
 	return false
 }
 
-// TestClusterDoubts: an error about another node is final once that node has shown it three times and for a minute and a half, with
-// nothing plausible between. The same mark seen again, after a new connection, does not count.
+// TestClusterDoubts: an error about another node is final once that node has shown it three times and for a
+// minute and a half, with nothing plausible between. The same mark seen again, after a new connection, does
+// not count.
 func TestClusterDoubts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -132,8 +134,8 @@ func TestClusterDoubts(t *testing.T) {
 	})
 }
 
-// TestClusterForgedMessage: a message that disagrees with those before it is refused and counted, and does not stop the node. If it
-// comes again and again, with none that is right between, the node ends.
+// TestClusterForgedMessage: a message that disagrees with those before it is refused and counted, and does
+// not stop the node. If it comes again and again, with none that is right between, the node ends.
 func TestClusterForgedMessage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"drumbeat/state"
 )
 
-// TestClusterFirstPage: three new nodes that start together fetch a page within seconds, also where the rules of half of the
-// hosts are behind a redirect to another host. If one is missing, the others rest for the time that safety needs, three beats of
-// 10 s, and their URLs then wait for nothing else.
+// TestClusterFirstPage: three new nodes that start together fetch a page within seconds, also where the rules
+// of half of the hosts are behind a redirect to another host. If one is missing, the others rest for the time
+// that safety needs, three beats of 10 s, and their URLs then wait for nothing else.
 func TestClusterFirstPage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

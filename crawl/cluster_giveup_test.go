@@ -47,7 +47,8 @@ func giveUpCluster(t *testing.T, change func(o *Options), lost func(c *testClust
 }
 
 // together runs all nodes for a time. change may change the options of a node, and check gets its result.
-func (c *testCluster) together(d time.Duration, change func(node int, o *Options), check func(node int, res *Result, err error)) {
+func (c *testCluster) together(d time.Duration, change func(node int, o *Options),
+	check func(node int, res *Result, err error)) {
 	c.t.Helper()
 	var wg sync.WaitGroup
 	results, errs := make([]*Result, len(c.options)), make([]error, len(c.options))
@@ -64,8 +65,9 @@ func (c *testCluster) together(d time.Duration, change func(node int, o *Options
 	}
 }
 
-// checkAbandoned checks the nodes that are left, all but the last one: each has fetched each URL that its seeds and pages of these
-// nodes lead to, once if once is set, and their accounts balance with what was dropped.
+// checkAbandoned checks the nodes that are left, all but the last one: each has fetched each URL that its
+// seeds and pages of these nodes lead to, once if once is set, and their accounts balance with what was
+// dropped.
 func (c *testCluster) checkGivenUp(once bool) {
 	c.t.Helper()
 	lost := len(c.options) - 1
@@ -92,7 +94,8 @@ func (c *testCluster) checkGivenUp(once bool) {
 			c.t.Errorf("fetched %d times: %s", n, url)
 		}
 	}
-	c.t.Logf("%d URLs of %d fetched, %d of which need no page of node %d; %d wrong", len(snap.Fetches), all.Fetched, reached, lost, wrong)
+	c.t.Logf("%d URLs of %d fetched, %d of which need no page of node %d; %d wrong", len(snap.Fetches), all.Fetched,
+		reached, lost, wrong)
 	if once && (reached == 0 || reached == all.Fetched) {
 		c.t.Errorf("%d of %d URLs are reached without node %d: the test shows nothing", reached, all.Fetched, lost)
 	}
@@ -109,8 +112,8 @@ func (c *testCluster) checkGivenUp(once bool) {
 		dropped += m.Accounts.Counters[state.CountLinksAbandoned]
 	}
 	rep, err := audit.CompareNodes(nodes)
-	if err != nil || !rep.Balanced() || rep.Above.Records() != 0 || !slices.Equal(rep.Abandoned, []int{lost}) || rep.Dropped.Links.N != dropped ||
-		once && dropped == 0 || !slices.Equal(rep.Missing, []int{lost}) {
+	if err != nil || !rep.Balanced() || rep.Above.Records() != 0 || !slices.Equal(rep.Abandoned, []int{lost}) ||
+		rep.Dropped.Links.N != dropped || once && dropped == 0 || !slices.Equal(rep.Missing, []int{lost}) {
 		c.t.Errorf("audit of the nodes that are left: %v, %d links dropped, %+v", err, dropped, rep)
 	}
 	nodes = append(nodes, c.auditNode(c.options[lost].Disk.FS, lost)) // its old directories
@@ -119,8 +122,8 @@ func (c *testCluster) checkGivenUp(once bool) {
 	}
 }
 
-// TestClusterGiveUp: nodes do not end without one that is lost. Once they have given it up, they fetch all that their own
-// pages lead to, and end. The lost node is refused, and so is a node that waits for it.
+// TestClusterGiveUp: nodes do not end without one that is lost. Once they have given it up, they fetch all
+// that their own pages lead to, and end. The lost node is refused, and so is a node that waits for it.
 func TestClusterGiveUp(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -142,7 +145,8 @@ func TestClusterGiveUp(t *testing.T) {
 		o := c.options[0]
 		refused := func(what, says string) {
 			t.Helper()
-			if _, err := Run(t.Context(), o); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), says) {
+			if _, err := Run(t.Context(), o); !errors.Is(err, state.ErrIncompatible) ||
+				!strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -173,7 +177,8 @@ func TestClusterGiveUp(t *testing.T) {
 			}
 		}, func(node int, res *Result, err error) {
 			switch {
-			case node == 2 && (!errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "have abandoned node 2")):
+			case node == 2 && (!errors.Is(err, state.ErrIncompatible) ||
+				!strings.Contains(err.Error(), "have abandoned node 2")):
 				t.Errorf("the node that was given up, with a broker that knows nothing: %v", err)
 			case node < 2 && (err != nil || res.Stop != StopDone):
 				t.Errorf("node %d: %v, %+v", node, err, res)
@@ -196,7 +201,8 @@ func (c *testCluster) explainGivenUp() {
 		c.t.Fatal(err)
 	}
 	for i, want := range []bool{true, false} {
-		if rep := reports[i]; rep.GivenUp != want || strings.Contains(strings.Join(rep.Why, "\n"), "node 2 was abandoned") != want {
+		if rep := reports[i]; rep.GivenUp != want ||
+			strings.Contains(strings.Join(rep.Why, "\n"), "node 2 was abandoned") != want {
 			c.t.Errorf("%+v", rep)
 		}
 	}
@@ -219,7 +225,9 @@ func TestClusterGiveUpPages(t *testing.T) {
 		defer c.close()
 		lost := c.options[2]
 		c.options = c.options[:2]
-		c.together(20*time.Hour, func(node int, o *Options) { o.Cluster.Abandoned, o.Cluster.Reconfigure = []int{2}, true },
+		c.together(20*time.Hour, func(node int, o *Options) {
+			o.Cluster.Abandoned, o.Cluster.Reconfigure = []int{2}, true
+		},
 			func(node int, res *Result, err error) {
 				if err != nil || res.Stop != StopPages {
 					t.Errorf("node %d: %v, %+v", node, err, res)
@@ -248,8 +256,8 @@ func TestClusterGiveUpPages(t *testing.T) {
 	})
 }
 
-// TestClusterGiveUpCuts: a node is lost at a random moment. The others are killed at random operations while they give it up and
-// continue, and the broker loses messages and values.
+// TestClusterGiveUpCuts: a node is lost at a random moment. The others are killed at random operations while
+// they give it up and continue, and the broker loses messages and values.
 func TestClusterGiveUpCuts(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -265,10 +273,12 @@ func TestClusterGiveUpCuts(t *testing.T) {
 				t.Fatal(err)
 			}
 			nodes := 2 + int(seed%3)
-			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
+			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,
+				NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
 				o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
-				o.Cluster.LeaseTTL = lease.LeastTTL // for which a lease waits that the lost node held, between two losses at the broker
+				// For which a lease waits that the lost node held, between two losses at the broker.
+				o.Cluster.LeaseTTL = lease.LeastTTL
 			})
 			defer c.close()
 			chaos, stop := context.WithCancel(t.Context())
@@ -311,7 +321,8 @@ func TestGivenUpRefused(t *testing.T) {
 		says    string
 	}{
 		{4, nil, ""}, {4, []int{1}, ""}, {4, []int{3, 1, 3}, ""}, {4, []int{0}, "itself"}, {4, []int{1, 0}, "itself"},
-		{4, []int{4}, "0 to 3"}, {4, []int{-1}, "0 to 3"}, {4, []int{1, 2, 3}, ""}, {2, []int{1}, ""}, {1, []int{1}, "0 to 0"},
+		{4, []int{4}, "0 to 3"}, {4, []int{-1}, "0 to 3"}, {4, []int{1, 2, 3}, ""}, {2, []int{1}, ""},
+		{1, []int{1}, "0 to 0"},
 	} {
 		table, err := cluster.NewTable(slices.Repeat([]float64{1}, c.nodes))
 		if err != nil {

@@ -19,7 +19,8 @@ import (
 	"drumbeat/state"
 )
 
-// rewriter is the engine of a node whose messages are changed on their way: to the same bytes each time, as a resend is.
+// rewriter is the engine of a node whose messages are changed on their way: to the same bytes each time, as a
+// resend is.
 type rewriter struct {
 	*mem.Transport
 	change func(to int, h *cluster.Header, msg []byte) []byte // nil: unchanged
@@ -73,9 +74,9 @@ var damages = map[string]func(raw []byte) []byte{
 	"a link twice":                       func(raw []byte) []byte { return append(raw, raw...) },
 }
 
-// TestClusterQuarantine: a message that its receiver cannot read goes into quarantine, whatever it is that cannot be read. The
-// pair moves on, nothing is asked for without end, and the cluster ends. The node keeps the message over its next start, and a
-// version that reads it takes its links.
+// TestClusterQuarantine: a message that its receiver cannot read goes into quarantine, whatever it is that
+// cannot be read. The pair moves on, nothing is asked for without end, and the cluster ends. The node keeps
+// the message over its next start, and a version that reads it takes its links.
 func TestClusterQuarantine(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -125,7 +126,8 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 	if lost := sent - taken; lost != h.After.Links.N || lost == 0 {
 		t.Errorf("%d links sent, %d taken; the message has %d", sent, taken, h.After.Links.N)
 	}
-	if rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs }); err != nil || !rep.Balanced() || rep.Above.Records() != 0 {
+	if rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs }); err != nil || !rep.Balanced() ||
+		rep.Above.Records() != 0 {
 		t.Errorf("audit of all nodes: %v, %+v", err, rep)
 	}
 	checkDeep(t, &c.options[1])
@@ -152,7 +154,8 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 		}
 		records, _ := s.quarantine.Len()
 		got := s.Counter(state.CountLinksTaken) - before
-		if want := h.After.Links.N; understood && (records != 0 || got != want) || !understood && (records != 1 || got != 0) {
+		if want := h.After.Links.N; understood && (records != 0 || got != want) ||
+			!understood && (records != 1 || got != 0) {
 			t.Errorf("understood %v: %d of %d links taken, %d messages left", understood, got, want, records)
 		}
 		if err := n.close(); err != nil {
@@ -161,8 +164,8 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 	}
 }
 
-// TestClusterQuarantineFull: a message that finds no room in quarantine waits at its sender, which is told so. Nothing of the pair
-// is lost, and it is not asked for without end.
+// TestClusterQuarantineFull: a message that finds no room in quarantine waits at its sender, which is told
+// so. Nothing of the pair is lost, and it is not asked for without end.
 func TestClusterQuarantineFull(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -204,7 +207,8 @@ func TestClusterQuarantineFull(t *testing.T) {
 		if pair.Quarantined != 0 || pair.RefusedMessages == 0 || pair.Taken != 0 || pair.Holes > 5 || e.resent > 20 {
 			t.Errorf("%+v; sent again %d times in two hours", *pair, e.resent)
 		}
-		if rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs }); err != nil || !rep.Balanced() || rep.Above.Records() == 0 {
+		if rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs }); err != nil || !rep.Balanced() ||
+			rep.Above.Records() == 0 {
 			t.Errorf("audit of all nodes: %v, %+v", err, rep)
 		}
 	})

@@ -27,7 +27,8 @@ func TestClusterRepair(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, fs, _ := stoppedCluster(t, func(c *testCluster) {
 			// Node 0 does not hear that others have taken what it has sent.
-			c.options[0].Cluster.Transport = &deafEngine{c.options[0].Cluster.Transport, time.Now().Add(5 * time.Second)}
+			c.options[0].Cluster.Transport = &deafEngine{c.options[0].Cluster.Transport,
+				time.Now().Add(5 * time.Second)}
 		})
 		c.options[0].Cluster.Transport = c.engines[0]
 		defer c.close()
@@ -109,7 +110,8 @@ func (w *deafWatcher) Next(ctx context.Context) (cluster.Value, bool, error) {
 	}
 }
 
-// hurtSent changes a byte of the oldest message that a node has sent to another. It returns the file, "" if there is none.
+// hurtSent changes a byte of the oldest message that a node has sent to another. It returns the file, "" if
+// there is none.
 func (c *testCluster) hurtSent(fs disk.FS, from, to int) string {
 	c.t.Helper()
 	set, m, err := lastManifest(fs, c.options[from].Disk.Dirs)
@@ -143,7 +145,8 @@ func (c *testCluster) hurtSent(fs disk.FS, from, to int) string {
 func (c *testCluster) wantRefused(fs disk.FS, node int, err error, file string) {
 	c.t.Helper()
 	var damage *disk.CorruptError
-	if !errors.Is(err, repair.ErrOutbox) || !errors.As(err, &damage) || damage.Path != file || !strings.Contains(err.Error(), "--taken") {
+	if !errors.Is(err, repair.ErrOutbox) || !errors.As(err, &damage) || damage.Path != file ||
+		!strings.Contains(err.Error(), "--taken") {
 		c.t.Errorf("node %d: %v", node, err)
 	}
 	if _, err := audit.Run(fs, c.options[node].Disk.Dirs); !errors.As(err, &damage) || damage.Path != file {

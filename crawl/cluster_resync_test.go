@@ -28,11 +28,12 @@ import (
 
 // file returns the file of the cluster. Its number of the crawl is that of the nodes.
 func (c *testCluster) file() *cluster.File {
-	return &cluster.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
+	return &cluster.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3},
+		Table: c.options[0].Cluster.Table}
 }
 
-// setBackCluster runs three nodes, copies the directories of node back at some time, and stops all of them later, once that
-// node has fetched more: which node has its turn at a network first is not determined.
+// setBackCluster runs three nodes, copies the directories of node back at some time, and stops all of them
+// later, once that node has fetched more: which node has its turn at a network first is not determined.
 func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)) *testCluster {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x6261636b))
@@ -89,7 +90,8 @@ func (c *testCluster) audits() (nodes []audit.Node) {
 func (c *testCluster) resync(node, back int, others ...audit.Node) (*repair.Report, error) {
 	o := &c.options[node]
 	return repair.Resync(repair.ResyncOptions{Back: back, File: c.file(),
-		Options: repair.Options{Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}, Others: others}})
+		Options: repair.Options{Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20},
+			Others: others}})
 }
 
 // resyncAll resyncs all nodes after one was set back. It returns what was lost.
@@ -133,7 +135,8 @@ func TestClusterResync(t *testing.T) {
 			c.refuseResync(back)
 			old := c.options[back].Disk.FS.(*memfs.FS).Fork(seed)
 			lost, times := c.resyncAll(back), 2
-			c.refusedResync("a second time", back, "fit together", func() error { _, err := c.resync(back, back, c.audits()...); return err })
+			c.refusedResync("a second time", back, "fit together",
+				func() error { _, err := c.resync(back, back, c.audits()...); return err })
 			switch seed % 3 {
 			case 0: // it is set back again, to the copy before the first resync
 				c.together(time.Minute, func(int, *Options) {}, func(node int, _ *Result, err error) {
@@ -160,7 +163,8 @@ func TestClusterResync(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d URLs were fetched again, %d links were lost, %d URLs were not found again; %d kills", again, lostLinks, missing, kills)
+	t.Logf("%d URLs were fetched again, %d links were lost, %d URLs were not found again; %d kills", again, lostLinks,
+		missing, kills)
 	if again == 0 || lostLinks == 0 {
 		t.Error("nothing was fetched again or lost: the test shows nothing")
 	}
@@ -193,7 +197,8 @@ func (c *testCluster) refusedResync(what string, node int, says string, resync f
 	if err := resync(); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), says) {
 		c.t.Errorf("%s: %v, want %q", what, err, says)
 	}
-	if after, err := json.Marshal(c.auditNode(c.options[node].Disk.FS, node)); err != nil || string(after) != string(before) {
+	if after, err := json.Marshal(c.auditNode(c.options[node].Disk.FS, node)); err != nil ||
+		string(after) != string(before) {
 		c.t.Errorf("%s has changed node %d", what, node)
 	}
 }
@@ -226,15 +231,17 @@ func (c *testCluster) refuseResync(back int) {
 	}
 	c.refusedResync("another file", back, "tables of owners", func() error {
 		o := &c.options[back]
-		_, err := repair.Resync(repair.ResyncOptions{Back: back, File: &cluster.File{Crawl: file.Crawl, Secret: file.Secret, Table: moved},
-			Options: repair.Options{Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}, Others: all}})
+		_, err := repair.Resync(repair.ResyncOptions{Back: back,
+			File: &cluster.File{Crawl: file.Crawl, Secret: file.Secret, Table: moved},
+			Options: repair.Options{Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20},
+				Others: all}})
 		return err
 	})
 }
 
-// checkResynced checks the end of a crawl after a resync. URLs of node back were fetched at most so many times, others once; 0: any
-// URL may have been fetched again. It returns how many URLs were fetched again, and how many were not
-// found again.
+// checkResynced checks the end of a crawl after a resync. URLs of node back were fetched at most so many
+// times, others once; 0: any URL may have been fetched again. It returns how many URLs were fetched again,
+// and how many were not found again.
 func (c *testCluster) checkResynced(back, times int, lost cluster.Totals) (again, missing int64) {
 	c.t.Helper()
 	h := weburl.NewHasher(c.options[0].Cluster.Secret)
@@ -278,8 +285,8 @@ func (c *testCluster) checkResynced(back, times int, lost cluster.Totals) (again
 	return again, missing
 }
 
-// TestClusterResyncDamagedAudits: an audit with changed bytes is refused, or taken for another one. Nothing panics, and a dry run
-// changes nothing.
+// TestClusterResyncDamagedAudits: an audit with changed bytes is refused, or taken for another one. Nothing
+// panics, and a dry run changes nothing.
 func TestClusterResyncDamagedAudits(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -306,8 +313,9 @@ func TestClusterResyncDamagedAudits(t *testing.T) {
 				continue
 			}
 			o := &c.options[1]
-			_, err = repair.Resync(repair.ResyncOptions{Back: 1, File: c.file(), Options: repair.Options{DryRun: true, Others: []audit.Node{n, all[2]},
-				Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}}})
+			_, err = repair.Resync(repair.ResyncOptions{Back: 1, File: c.file(),
+				Options: repair.Options{DryRun: true, Others: []audit.Node{n, all[2]},
+					Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}}})
 			switch {
 			case err == nil:
 				results["taken"]++

@@ -48,7 +48,8 @@ func (c *testCluster) start(ctx context.Context, node int, o Options) (*Result, 
 	return Run(ctx, o)
 }
 
-func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(node int, o *Options)) *testCluster {
+func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults,
+	change func(node int, o *Options)) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, web: web, net: mem.New(mem.Options{Seed: *seedFlag, Faults: faults})}
 	weights := make([]float64, nodes)
@@ -72,7 +73,8 @@ func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, cha
 	return c
 }
 
-// run runs all nodes until they end. If one fails, or runs for longer than a day, all stop: the others would wait for it.
+// run runs all nodes until they end. If one fails, or runs for longer than a day, all stop: the others would
+// wait for it.
 func (c *testCluster) run(ctx context.Context) []*Result {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 24*time.Hour)
@@ -118,9 +120,9 @@ func (c *testCluster) check(results []*Result) {
 		sent, taken = sent+s.Count(state.CountLinksSent), taken+s.Count(state.CountLinksTaken)
 		edgesSent, edgesTaken = edgesSent+s.Count(state.CountEdgesSent), edgesTaken+s.Count(state.CountEdgesTaken)
 		checkBalanced(c.t, c.options[node].Disk.FS, c.options[node].Disk.Dirs)
-		c.t.Logf("node %d: %d pages, %d links checked, %d sent, %d taken, %d edges, %d sent; %v", node, s.Count(state.CountPages),
-			s.Count(state.CountLinksChecked), s.Count(state.CountLinksSent), s.Count(state.CountLinksTaken), s.Count(state.CountEdges),
-			s.Count(state.CountEdgesSent), s.Elapsed)
+		c.t.Logf("node %d: %d pages, %d links checked, %d sent, %d taken, %d edges, %d sent; %v", node,
+			s.Count(state.CountPages), s.Count(state.CountLinksChecked), s.Count(state.CountLinksSent),
+			s.Count(state.CountLinksTaken), s.Count(state.CountEdges), s.Count(state.CountEdgesSent), s.Elapsed)
 	}
 	if sent != taken || edgesSent != edgesTaken || len(results) > 1 && sent == 0 {
 		c.t.Errorf("%d links sent, %d taken; %d edges sent, %d taken", sent, taken, edgesSent, edgesTaken)
@@ -197,7 +199,8 @@ func TestClusterCuts(t *testing.T) {
 				t.Fatal(err)
 			}
 			nodes := 2 + int(seed%3)
-			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
+			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,
+				NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
 				o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
 			})
@@ -272,13 +275,14 @@ func (c *testCluster) lives(how cutting, kills *int) {
 					return
 				case errors.Is(err, state.ErrFinished) || err == nil && !cut:
 					fs.CrashAfter(0)
-					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
-					// starts those again.
+					// A broker that loses all marks once some nodes have ended leaves the others waiting,
+					// until the operator starts those again.
 					for running.Add(-1); running.Load() > 0 && account.Sleep(ctx, 10*time.Minute); running.Add(-1) {
 						if running.Add(1) == 1 {
 							continue // no other node waits any more
 						}
-						if again, err := c.start(ctx, node, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != cmp.Or(c.stop, StopDone)) {
+						if again, err := c.start(ctx, node, c.options[node]); !errors.Is(err, state.ErrFinished) &&
+							(err != nil || again.Stop != cmp.Or(c.stop, StopDone)) {
 							c.t.Errorf("node %d, which has ended: %v", node, err)
 							return
 						}
@@ -345,7 +349,8 @@ func (c *testCluster) checkCuts() (doubled int) {
 		}
 		fetched += m.Accounts.Places[state.PlaceFetched].N
 		if c.t.Failed() {
-			c.t.Logf("node %d: places %+v, refused %v, deferred %v", node, m.Accounts.Places, m.Accounts.Refused, m.Accounts.Deferred)
+			c.t.Logf("node %d: places %+v, refused %v, deferred %v", node, m.Accounts.Places, m.Accounts.Refused,
+				m.Accounts.Deferred)
 		}
 		count := &m.Accounts.Counters
 		sent, taken = sent+count[state.CountLinksSent], taken+count[state.CountLinksTaken]
@@ -354,7 +359,8 @@ func (c *testCluster) checkCuts() (doubled int) {
 	if sent != taken || edgesSent != edgesTaken {
 		c.t.Errorf("%d links sent, %d taken; %d edges sent, %d taken", sent, taken, edgesSent, edgesTaken)
 	}
-	if rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs }); err != nil || !rep.Balanced() || rep.Above.Records() != 0 {
+	if rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs }); err != nil || !rep.Balanced() ||
+		rep.Above.Records() != 0 {
 		c.t.Errorf("audit of all nodes: %v, %+v", err, rep)
 	}
 	if fetched != int64(want.Fetched) {
@@ -381,8 +387,8 @@ func TestClusterGates(t *testing.T) {
 	})
 }
 
-// TestClusterFresh: a node without its directories is refused, because its number has crawled before. Marks that a run begins with
-// do not follow what it takes later and what no checkpoint has.
+// TestClusterFresh: a node without its directories is refused, because its number has crawled before. Marks
+// that a run begins with do not follow what it takes later and what no checkpoint has.
 func TestClusterFresh(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -17,9 +17,10 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestClusterCutsInTurn cuts one node of a small cluster before each of its disk operations (by default before a sample of
-// them), and before and after each of its calls of the broker: each cut in a crawl of its own, alternately by kill -9 and by
-// power cut. The node comes back, and all together fetch each URL nevertheless, and count it once.
+// TestClusterCutsInTurn cuts one node of a small cluster before each of its disk operations (by default
+// before a sample of them), and before and after each of its calls of the broker: each cut in a crawl of its
+// own, alternately by kill -9 and by power cut. The node comes back, and all together fetch each URL
+// nevertheless, and count it once.
 func TestClusterCutsInTurn(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -34,7 +35,8 @@ func TestClusterCutsInTurn(t *testing.T) {
 			victim := int(seed) % nodes
 			none := cutPoint{nodes: nodes, victim: victim}
 			disk, calls := none.crawl(t, seed)
-			t.Logf("world %d, node %d of %d: %d disk operations, %d calls of the broker", seed, victim, nodes, disk, calls)
+			t.Logf("world %d, node %d of %d: %d disk operations, %d calls of the broker", seed, victim,
+				nodes, disk, calls)
 			var points []cutPoint
 			for k := 1 + int(seed)%stride; k <= disk; k += stride {
 				points = append(points, cutPoint{nodes: nodes, victim: victim, disk: k, power: len(points)%2 == 0})
@@ -173,19 +175,22 @@ func (b *brokenCalls) Purge(ctx context.Context, to int, below uint64) (err erro
 }
 
 // Put is that of cluster.Engine.
-func (b *brokenCalls) Put(ctx context.Context, bucket cluster.Bucket, key string, data []byte) (revision uint64, err error) {
+func (b *brokenCalls) Put(ctx context.Context, bucket cluster.Bucket, key string,
+	data []byte) (revision uint64, err error) {
 	b.call("put "+firstToken(key), func() { revision, err = b.Transport.Put(ctx, bucket, key, data) })
 	return revision, err
 }
 
 // Create is that of cluster.Engine.
-func (b *brokenCalls) Create(ctx context.Context, bucket cluster.Bucket, key string, data []byte) (revision uint64, err error) {
+func (b *brokenCalls) Create(ctx context.Context, bucket cluster.Bucket, key string,
+	data []byte) (revision uint64, err error) {
 	b.call("create "+firstToken(key), func() { revision, err = b.Transport.Create(ctx, bucket, key, data) })
 	return revision, err
 }
 
 // Update is that of cluster.Engine.
-func (b *brokenCalls) Update(ctx context.Context, bucket cluster.Bucket, key string, data []byte, rev uint64) (revision uint64, err error) {
+func (b *brokenCalls) Update(ctx context.Context, bucket cluster.Bucket, key string, data []byte,
+	rev uint64) (revision uint64, err error) {
 	b.call("update "+firstToken(key), func() { revision, err = b.Transport.Update(ctx, bucket, key, data, rev) })
 	return revision, err
 }

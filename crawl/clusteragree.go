@@ -146,7 +146,8 @@ func (s *clusterStage) logWait(m *cluster.Mark, records int64) {
 	}
 	if m.Done && now.Sub(s.endWait) >= endLogEvery {
 		s.endWait = now
-		s.opt.Observe.Log.Warn("this node waits for a node that has ended without taking all messages: start that node again",
+		s.opt.Observe.Log.Warn(
+			"this node waits for a node that has ended without taking all messages: start that node again",
 			"node", m.Node, "records", records)
 	}
 }

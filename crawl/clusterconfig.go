@@ -73,7 +73,8 @@ func (s *clusterStage) configLines() ([]string, error) {
 	add("URL bytes", o.Admission.MaxURLBytes)
 	add("redirects", o.Links.MaxRedirects)
 	add("link types", o.Links.Rels)
-	add("assets, forms, nofollow ignored, sitemaps", []bool{o.Links.Assets, o.Links.Forms, o.Links.IgnoreNofollow, o.Links.Sitemaps})
+	add("assets, forms, nofollow ignored, sitemaps",
+		[]bool{o.Links.Assets, o.Links.Forms, o.Links.IgnoreNofollow, o.Links.Sitemaps})
 	add("types", o.Network.Accept)
 	add("limits of bodies", o.Network.BodyCaps)
 	add("body bytes", []int{o.Network.FetchLimits.BodyBytes, o.Network.FetchLimits.DecodedBytes, o.Links.SitemapBytes})
@@ -142,7 +143,8 @@ func (s *clusterStage) agree(ctx context.Context) error {
 			continue
 		}
 		if !account.Sleep(ctx, transportRetry) {
-			s.opt.Observe.Log.Warn("the configuration will be compared with that of the other nodes when the broker answers", "error", err)
+			s.opt.Observe.Log.Warn(
+				"the configuration will be compared with that of the other nodes when the broker answers", "error", err)
 			return s.dropAbandoned()
 		}
 	}
@@ -161,7 +163,8 @@ func (s *clusterStage) keepConfig(ctx context.Context) error {
 		if s.reloads.Swap(0) > 0 {
 			was := s.config
 			if err := s.configure(); err != nil {
-				s.opt.Observe.Log.Error("the configuration of the cluster is unchanged: the files have errors", "error", err)
+				s.opt.Observe.Log.Error("the configuration of the cluster is unchanged: the files have errors", "error",
+					err)
 			}
 			s.replacing = s.replacing || s.config.Digest != was.Digest
 		}
@@ -214,8 +217,8 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 		s.agreed, s.replacing, s.warned = true, false, ""
 		return nil
 	case missed && !s.agreed:
-		return fmt.Errorf("crawl: the cluster has abandoned nodes %v, this node %v: give it the same --give-up-node; an abandoned node cannot return: %w",
-			other.Abandoned(), s.abandonedNodes(), state.ErrIncompatible)
+		return fmt.Errorf("crawl: the cluster has abandoned nodes %v, this node %v: give it the same --give-up-node; "+
+			"an abandoned node cannot return: %w", other.Abandoned(), s.abandonedNodes(), state.ErrIncompatible)
 	case !missed && (s.replacing || !s.agreed && s.opt.Cluster.Reconfigure || ahead):
 		data, err := s.config.Encode()
 		if err == nil {
@@ -231,16 +234,19 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	case err != nil:
 		if s.warned != err.Error() {
 			s.warned = err.Error()
-			s.opt.Observe.Log.Warn("the configuration that another node has written is refused: this node continues with its own", "error", err)
+			s.opt.Observe.Log.Warn("the configuration that another node has written is refused: this node continues "+
+				"with its own", "error", err)
 		}
 		return nil
 	case !s.agreed:
-		return fmt.Errorf("crawl: the options of this node differ from those of the cluster: %s (--cluster-reconfigure makes them those of the cluster; "+
+		return fmt.Errorf("crawl: the options of this node differ from those of the cluster: %s "+
+			"(--cluster-reconfigure makes them those of the cluster; "+
 			"give them to all nodes): %w", strings.Join(other.Differ(s.config), "; "), state.ErrIncompatible)
 	}
 	if s.warned != other.Digest {
 		s.warned = other.Digest
-		s.opt.Observe.Log.Warn("the nodes have different configurations: reload the rules here or there, or start the nodes again",
+		s.opt.Observe.Log.Warn(
+			"the nodes have different configurations: reload the rules here or there, or start the nodes again",
 			"differences", strings.Join(other.Differ(s.config), "; "))
 	}
 	return nil

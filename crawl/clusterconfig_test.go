@@ -52,8 +52,27 @@ func (c *testCluster) shared() []string {
 	return config.Lines
 }
 
-// TestClusterConfig: a node with other options, seeds or rules than the first one is refused, and its error names what differs.
-// Names of files do not matter. A node that is told to replaces the configuration.
+// clusterConfigCases are the cases of TestClusterConfig.
+var clusterConfigCases = map[string]func(o *Options){
+	"depth is 3 here, ":           func(o *Options) { o.Limits.MaxDepth = 3 },
+	"networks that several nodes": func(o *Options) { o.Cluster.LeaseTTL = DefaultLeaseTTL },
+	"agent is ":                   func(o *Options) { o.Identity.Agent = "other" },
+	"server delay is ":            func(o *Options) { o.Politeness.ServerDelay++ },
+	"network rate":                func(o *Options) { o.Politeness.NetworkRate = 7 },
+	"seeds is ": func(o *Options) {
+		o.Admission.SeedLines, o.Admission.Seeds = []string{"http://other.test/"}, ""
+	},
+	"pages is 5 here, 0 there": func(o *Options) { o.Limits.MaxPages = 5 },
+	"blacklist is [] here, [":  func(o *Options) { o.Admission.Blacklist = nil },
+	"sites is [":               func(o *Options) { o.Admission.Sites = "blacklist" },
+	"URL rules is ":            func(o *Options) { o.Admission.URLRules.MaxPathDepth = 3 },
+	"limits of bodies is [{\"Type\"": func(o *Options) {
+		o.Network.BodyCaps = []BodyCap{{Type: "text/html", Bytes: 70_000}}
+	},
+}
+
+// TestClusterConfig: a node with other options, seeds or rules than the first one is refused, and its error
+// names what differs. Names of files do not matter. A node that is told to replaces the configuration.
 func TestClusterConfig(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -64,19 +83,7 @@ func TestClusterConfig(t *testing.T) {
 		if _, err := Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		for want, change := range map[string]func(o *Options){
-			"depth is 3 here, ":              func(o *Options) { o.Limits.MaxDepth = 3 },
-			"networks that several nodes":    func(o *Options) { o.Cluster.LeaseTTL = DefaultLeaseTTL },
-			"agent is ":                      func(o *Options) { o.Identity.Agent = "other" },
-			"server delay is ":               func(o *Options) { o.Politeness.ServerDelay++ },
-			"network rate":                   func(o *Options) { o.Politeness.NetworkRate = 7 },
-			"seeds is ":                      func(o *Options) { o.Admission.SeedLines, o.Admission.Seeds = []string{"http://other.test/"}, "" },
-			"pages is 5 here, 0 there":       func(o *Options) { o.Limits.MaxPages = 5 },
-			"blacklist is [] here, [":        func(o *Options) { o.Admission.Blacklist = nil },
-			"sites is [":                     func(o *Options) { o.Admission.Sites = "blacklist" },
-			"URL rules is ":                  func(o *Options) { o.Admission.URLRules.MaxPathDepth = 3 },
-			"limits of bodies is [{\"Type\"": func(o *Options) { o.Network.BodyCaps = []BodyCap{{Type: "text/html", Bytes: 70_000}} },
-		} {
+		for want, change := range clusterConfigCases {
 			o := c.options[1]
 			of := *o.Cluster
 			o.Cluster = &of
@@ -123,8 +130,8 @@ func TestClusterConfig(t *testing.T) {
 	})
 }
 
-// TestClusterConfigShare: the nodes of an older release may have shared networks by rates, not by leases. A node of this one
-// does not join them: it says what differs, and replaces the configuration if it is told to.
+// TestClusterConfigShare: the nodes of an older release may have shared networks by rates, not by leases. A
+// node of this one does not join them: it says what differs, and replaces the configuration if it is told to.
 func TestClusterConfigShare(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -164,8 +171,8 @@ func TestClusterConfigShare(t *testing.T) {
 	})
 }
 
-// TestClusterConfigAway: a node that starts while the broker is away crawls, and stops once the broker says that its options
-// differ. A configuration that the broker loses is written again.
+// TestClusterConfigAway: a node that starts while the broker is away crawls, and stops once the broker says
+// that its options differ. A configuration that the broker loses is written again.
 func TestClusterConfigAway(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -260,14 +267,16 @@ func TestClusterConfigDamaged(t *testing.T) {
 		c := configCluster(t)
 		defer c.close()
 		for node := range c.options { // they compare once a minute
-			c.options[node].Politeness.HostDelay, c.options[node].Politeness.HostDelayMin = 20*time.Second, 20*time.Second
+			c.options[node].Politeness.HostDelay, c.options[node].Politeness.HostDelayMin = 20*time.Second,
+				20*time.Second
 		}
 		damaged := make(chan error, 1)
 		go func() {
 			time.Sleep(5 * time.Second)
 			v, err := c.engines[0].Get(t.Context(), cluster.BucketCrawl, cluster.ConfigKey)
 			if err == nil {
-				_, err = c.engines[0].Update(t.Context(), cluster.BucketCrawl, cluster.ConfigKey, []byte("{"), v.Revision)
+				_, err = c.engines[0].Update(t.Context(), cluster.BucketCrawl, cluster.ConfigKey,
+					[]byte("{"), v.Revision)
 			}
 			damaged <- err
 		}()

@@ -124,7 +124,8 @@ func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err er
 		if kind == doubtMessage {
 			what = "a message"
 		}
-		s.opt.Observe.Log.Error(what+" of another node is refused; this node ends if the other one repeats it", "node", node, "error", err)
+		s.opt.Observe.Log.Error(what+" of another node is refused; this node ends if the other one repeats it", "node",
+			node, "error", err)
 	}
 	return nil
 }
@@ -157,7 +158,8 @@ func (s *clusterStage) judgeMark(m *cluster.Mark) (take bool, _ error) {
 		if err := s.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
 			return false, nil
 		}
-		s.opt.Observe.Log.Warn("the marks of another node have gone back: they are accepted", "node", m.Node, "error", err)
+		s.opt.Observe.Log.Warn("the marks of another node have gone back: they are accepted", "node",
+			m.Node, "error", err)
 	}
 	s.doubts.clear(m.Node, doubtOld)
 	return true, nil
@@ -167,10 +169,12 @@ func (s *clusterStage) judgeMark(m *cluster.Mark) (take bool, _ error) {
 func (s *clusterStage) checkMark(m *cluster.Mark) error {
 	switch {
 	case m.Incarnation > s.incarnationOf(m.Node):
-		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this node, too, with the audit of "+
+		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this "+
+			"node, too, with the audit of "+
 			"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
 	case m.Table != s.opt.Cluster.Table.Sum():
-		return fmt.Errorf("crawl: node %d and this node have different tables of owners: %w", m.Node, state.ErrIncompatible)
+		return fmt.Errorf("crawl: node %d and this node have different tables of owners: %w", m.Node,
+			state.ErrIncompatible)
 	case slices.Contains(m.Abandoned, s.node):
 		return s.errAbandoned()
 	}

@@ -77,8 +77,8 @@ func (s *clusterStage) dropAbandoned() error {
 			dropped := o.Abandon()
 			tx.Count(state.CountLinksAbandoned, dropped.Links.N)
 			tx.Count(state.CountEdgesAbandoned, dropped.Edges.N)
-			tx.Late.Add(s.opt.Observe.Log.Warn, "a node was abandoned: waiting records for it are dropped, and so are all further links to its sites", "node", node,
-				"links", dropped.Links.N, "edges", dropped.Edges.N)
+			tx.Late.Add(s.opt.Observe.Log.Warn, "a node was abandoned: waiting records for it are dropped, and so "+
+				"are all further links to its sites", "node", node, "links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {
 			return err
@@ -89,8 +89,9 @@ func (s *clusterStage) dropAbandoned() error {
 
 // errAbandoned is the error of a node that another one has abandoned.
 func (s *clusterStage) errAbandoned() error {
-	return fmt.Errorf("crawl: the other nodes have abandoned node %d (--give-up-node): they have dropped its records, so it cannot "+
-		"continue with this cluster: %w", s.node, state.ErrIncompatible)
+	return fmt.Errorf(
+		"crawl: the other nodes have abandoned node %d (--give-up-node): they have dropped its records, so it cannot "+
+			"continue with this cluster: %w", s.node, state.ErrIncompatible)
 }
 
 // noteDisowned notes whether the last mark of another node abandons this one. While a mark does, nothing is
@@ -145,8 +146,8 @@ func (s *clusterStage) spentHere(left int64) bool {
 	return true
 }
 
-// allSpent reports whether a node was given up, whose part of Options.Limits.MaxPages nobody knows, and all others have fetched
-// theirs.
+// allSpent reports whether a node was given up, whose part of Options.Limits.MaxPages nobody knows, and all
+// others have fetched theirs.
 func (s *clusterStage) allSpent() bool {
 	if !slices.Contains(s.abandoned, true) {
 		return false

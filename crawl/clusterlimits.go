@@ -19,11 +19,12 @@ import (
 //
 // Rates: each node gets its share by slots, without those of abandoned nodes.
 //
-// Pages: each node begins with its share of slots of Options.Limits.MaxPages as its allowance, and fetches no more. A node that runs
-// short says so in its mark, and others lend it of theirs: a record of the outbox carries the number. The number leaves the
-// allowance in the transaction that adds the record, and joins the other's in the transaction that takes it, as a link does. So
-// the allowances of all nodes, and what is under way, add up to the limit over all crashes, whatever the broker loses. The
-// broker's values say only who needs pages, and what the nodes have fetched.
+// Pages: each node begins with its share of slots of Options.Limits.MaxPages as its allowance, and fetches no
+// more. A node that runs short says so in its mark, and others lend it of theirs: a record of the outbox
+// carries the number. The number leaves the allowance in the transaction that adds the record, and joins the
+// other's in the transaction that takes it, as a link does. So the allowances of all nodes, and what is under
+// way, add up to the limit over all crashes, whatever the broker loses. The broker's values say only who
+// needs pages, and what the nodes have fetched.
 
 // slotsBefore returns the number of slots of the nodes before this one, and of its own.
 func (c *Cluster) slotsBefore() (before, own int64) {
@@ -87,8 +88,9 @@ func (o *Options) leaseOptions() node.LeaseOptions {
 		return node.LeaseOptions{}
 	}
 	c := o.Cluster
-	return node.LeaseOptions{Log: o.Observe.Log, Lease: lease.Options{Transport: c.Transport, Node: c.Node, Nodes: c.Table.Nodes(),
-		TTL: c.leaseTTL(), Longest: c.Longest, Clock: c.Clock}}
+	return node.LeaseOptions{Log: o.Observe.Log,
+		Lease: lease.Options{Transport: c.Transport, Node: c.Node, Nodes: c.Table.Nodes(),
+			TTL: c.leaseTTL(), Longest: c.Longest, Clock: c.Clock}}
 }
 
 // rateOf returns the node's share of a rate over all nodes.
@@ -143,7 +145,8 @@ func (s *clusterStage) pagesReached() bool {
 // endPages tells the other nodes that the limit is reached, and waits until they have found the same.
 func (s *clusterStage) endPages(ctx context.Context) {
 	if s.on() {
-		s.conclude(ctx, func(*cluster.Mark) {}, func(m *cluster.Mark) bool { return m.Done || m.Full >= s.opt.Limits.MaxPages })
+		s.conclude(ctx, func(*cluster.Mark) {},
+			func(m *cluster.Mark) bool { return m.Done || m.Full >= s.opt.Limits.MaxPages })
 	}
 }
 
@@ -169,8 +172,8 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 		rate += (float64(now-last)/pagesEvery.Seconds() - rate) / 4
 		last = now
 		need := max(1, int64(rate*pagesAhead.Seconds()))
-		busy := s.Accounts.In(state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady,
-			state.PlaceRAM) > 0
+		busy := s.Accounts.In(state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
+			state.PlaceReady, state.PlaceRAM) > 0
 		var left int64
 		s.dispatcher.pagesLeft(func(n int64) { left = n })
 		if short := busy && left < need; s.short.Swap(short) != short {
@@ -203,7 +206,8 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {
 			continue // it was short when it stopped
 		}
-		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
+		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Short &&
+			m.Taken[s.node].Number >= s.lent[node] {
 			to = append(to, node)
 		}
 	}

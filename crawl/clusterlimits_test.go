@@ -65,14 +65,15 @@ func (c *testCluster) pages() (by []int64, sum int64) {
 	return by, sum
 }
 
-// TestClusterPages: nodes stop at a limit of pages that holds for all of them together, whatever part of the web each owns. A
-// larger limit lets them continue.
+// TestClusterPages: nodes stop at a limit of pages that holds for all of them together, whatever part of the
+// web each owns. A larger limit lets them continue.
 func TestClusterPages(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 5, 20, 1200, 0 })
-		c := newCluster(t, web, 4, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) { o.Limits.MaxPages = 400 })
+		c := newCluster(t, web, 4, mem.Faults{Delay: 10 * time.Millisecond},
+			func(_ int, o *Options) { o.Limits.MaxPages = 400 })
 		defer c.close()
 		for _, limit := range []int64{400, 600} {
 			for node := range c.options {
@@ -101,8 +102,8 @@ func TestClusterPages(t *testing.T) {
 	})
 }
 
-// TestClusterPagesCuts: the limit of pages is never exceeded and always reached, while nodes are killed and the broker loses
-// messages and values.
+// TestClusterPagesCuts: the limit of pages is never exceeded and always reached, while nodes are killed and
+// the broker loses messages and values.
 func TestClusterPagesCuts(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -119,7 +120,8 @@ func TestClusterPagesCuts(t *testing.T) {
 			}
 			limit := int64(60 + rng.IntN(60))
 			nodes := 2 + int(seed%3)
-			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
+			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,
+				NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
 				o.Limits.MaxPages = limit
 			})

@@ -21,7 +21,8 @@ func (s *clusterStage) freeze(m *moment) {
 	}
 	in := s.intake
 	in.Taken = slices.Clone(in.Taken)
-	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere() || s.quiet(), s.outCounts(), s.full.Load()
+	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere() ||
+		s.quiet(), s.outCounts(), s.full.Load()
 }
 
 // outCounts returns the number of records added to each outbox.
@@ -111,7 +112,8 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *cluster.Mark
 			return
 		}
 		if !account.Sleep(ctx, transportRetry) {
-			s.opt.Observe.Log.Warn("the other nodes have not learned that the crawl is over: if they wait for this node, start it again",
+			s.opt.Observe.Log.Warn(
+				"the other nodes have not learned that the crawl is over: if they wait for this node, start it again",
 				"error", err)
 			return
 		}
@@ -149,9 +151,10 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 		return
 	}
 	table := s.opt.Cluster.Table
-	mark := &cluster.Mark{Node: s.node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(), Moves: table.Moves(),
-		Reads: cluster.MessageVersion, Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages],
-		Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.goneNumbers(), Abandoned: s.abandonedNodes()}
+	mark := &cluster.Mark{Node: s.node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(),
+		Moves: table.Moves(), Reads: cluster.MessageVersion, Idle: m.idle, Round: m.intake.Round,
+		Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs,
+		Gone: s.goneNumbers(), Abandoned: s.abandonedNodes()}
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedConn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
@@ -216,8 +219,9 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 // errEmpty is the error of a node that is known to the others, or to the broker, but whose directories are
 // empty.
 func (s *clusterStage) errEmpty() error {
-	return fmt.Errorf("crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
-		"or make another file by drumbeat cluster init for another crawl: %w", s.node, state.ErrIncompatible)
+	return fmt.Errorf(
+		"crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
+			"or make another file by drumbeat cluster init for another crawl: %w", s.node, state.ErrIncompatible)
 }
 
 // putMark writes a mark, and purges the stream up to seq, a sequence of that connection.

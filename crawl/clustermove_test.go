@@ -41,7 +41,8 @@ func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) 
 			change(o)
 		}
 	})
-	f := cluster.File{Crawl: "000102030405060708090a0b0c0d0e0f", Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
+	f := cluster.File{Crawl: "000102030405060708090a0b0c0d0e0f", Secret: weburl.Secret{1, 2, 3},
+		Table: c.options[0].Cluster.Table}
 	data, err := f.Encode()
 	if err == nil {
 		err = fs.MkdirAll("cluster")
@@ -139,8 +140,8 @@ func TestClusterMove(t *testing.T) {
 	}
 }
 
-// repaired repairs nodes after moves: there is nothing to do, unless URLseen of a node is damaged. Then the keys of URLs that
-// ended on other nodes are lost with the damage, and the node is balanced nevertheless.
+// repaired repairs nodes after moves: there is nothing to do, unless URLseen of a node is damaged. Then the
+// keys of URLs that ended on other nodes are lost with the damage, and the node is balanced nevertheless.
 func (c *testCluster) repaired(fs *memfs.FS) {
 	c.t.Helper()
 	for i := range c.options {
@@ -160,7 +161,8 @@ func (c *testCluster) repaired(fs *memfs.FS) {
 	c.t.Logf("repair: %d may be fetched again; %v", rep.Unseen, rep.Actions)
 	checkDeep(c.t, &o)
 	checkBalanced(c.t, fs, o.Disk.Dirs)
-	if _, err := slotmove.Run(c.moving(fs, 0, cluster.Slots/2, -1, 0)); err == nil || !strings.Contains(err.Error(), "repairs have lost") {
+	if _, err := slotmove.Run(c.moving(fs, 0, cluster.Slots/2, -1, 0)); err == nil ||
+		!strings.Contains(err.Error(), "repairs have lost") {
 		c.t.Errorf("a move after that repair: %v", err)
 	}
 }
@@ -185,8 +187,8 @@ func (c *testCluster) moved(fs disk.FS, first, last, from, to int) {
 		c.t.Errorf("a node with the table from before the move: %v", err)
 	}
 	c.follow(fs)
-	if t := c.options[0].Cluster.Table; t.Moves() != before.Moves()+1 || from < 0 && (t.OwnerOf(first) != to || t.OwnerOf(last) != to) ||
-		from >= 0 && t.Share(from) > 0 {
+	if t := c.options[0].Cluster.Table; t.Moves() != before.Moves()+1 ||
+		from < 0 && (t.OwnerOf(first) != to || t.OwnerOf(last) != to) || from >= 0 && t.Share(from) > 0 {
 		c.t.Errorf("after %d moves, slot %d belongs to node %d", t.Moves(), first, t.OwnerOf(first))
 	}
 	for i := range c.options {
@@ -196,9 +198,9 @@ func (c *testCluster) moved(fs disk.FS, first, last, from, to int) {
 	c.auditedTogether(fs)
 }
 
-// TestClusterMoveCuts: a move is killed, or loses its power, at random operations on the disk, and is run again until it ends.
-// The nodes then have what a move without interruption gives them. Meanwhile, nodes either start with the old file or are
-// refused.
+// TestClusterMoveCuts: a move is killed, or loses its power, at random operations on the disk, and is run
+// again until it ends. The nodes then have what a move without interruption gives them. Meanwhile, nodes
+// either start with the old file or are refused.
 func TestClusterMoveCuts(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -244,7 +246,8 @@ func TestClusterMoveCuts(t *testing.T) {
 					fs = fs.Fork(uint64(i)).Crash()
 				}
 				for j := range c.options {
-					if _, err := audit.Run(fs, c.options[j].Disk.Dirs); errors.Is(err, state.ErrMoving) || errors.Is(err, state.ErrRepairing) {
+					if _, err := audit.Run(fs, c.options[j].Disk.Dirs); errors.Is(err, state.ErrMoving) ||
+						errors.Is(err, state.ErrRepairing) {
 						refused++
 					} else if err != nil {
 						t.Fatalf("cut at %d of %d: node %d: %v", at, ops, j, err)
@@ -267,7 +270,8 @@ func TestClusterMoveCuts(t *testing.T) {
 			}
 		}
 		c.auditedAfter(base)
-		t.Logf("%d operations; %d moves were finished by the next run, %d nodes were refused meanwhile", ops, finished, refused)
+		t.Logf("%d operations; %d moves were finished by the next run, %d nodes were refused meanwhile", ops,
+			finished, refused)
 		if finished == 0 || refused == 0 {
 			t.Error("no cut was after the commit")
 		}
@@ -282,7 +286,8 @@ func (c *testCluster) accounts(fs disk.FS) (all []state.Accounts) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if names, err := fs.List(set.Path(0, "state")); err != nil || slices.Contains(names, "MOVE") || slices.Contains(names, "REPAIR") {
+		if names, err := fs.List(set.Path(0, "state")); err != nil || slices.Contains(names, "MOVE") ||
+			slices.Contains(names, "REPAIR") {
 			c.t.Errorf("after a move: %v, %v", names, err)
 		}
 		all = append(all, m.Accounts)
@@ -290,16 +295,17 @@ func (c *testCluster) accounts(fs disk.FS) (all []state.Accounts) {
 	return all
 }
 
-// TestClusterMovePlaces: nodes are killed at random times and slots move from their last checkpoints, which have URLs in all
-// places, and messages on their way. All nodes together fetch each URL nevertheless, and count it once.
+// TestClusterMovePlaces: nodes are killed at random times and slots move from their last checkpoints, which
+// have URLs in all places, and messages on their way. All nodes together fetch each URL nevertheless, and
+// count it once.
 func TestClusterMovePlaces(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	var moved [state.NumPlaces]int64
 	moves, messages := 0, int64(0)
 	unseen := func() (p state.Place, ok bool) { // a place that no moved node has had URLs in
-		for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRAM, state.PlaceDeferred,
-			state.PlaceHeld, state.PlaceFetched, state.PlaceRefused} {
+		for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRAM,
+			state.PlaceDeferred, state.PlaceHeld, state.PlaceFetched, state.PlaceRefused} {
 			if moved[p] == 0 {
 				return p, true
 			}
@@ -328,12 +334,17 @@ func TestClusterMovePlaces(t *testing.T) {
 				o.Politeness.HostDelay, o.Politeness.HostDelayMin = 500*time.Millisecond, 500*time.Millisecond
 				o.Budgets.Policy, o.Budgets.Default, o.Budgets.QueuePages = "paper", 3, 30
 				o.Limits.Linger = 12 * time.Hour // a server that was not allowed may count as unavailable for a while
-				if slow {                        // URLs of slow hosts wait on disk, and a fourth of the servers is not allowed for now
-					o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Order.StockTarget = 20*time.Second, 20*time.Second, 2000
+				// URLs of slow hosts wait on disk, and a fourth of the servers is not allowed for now.
+				if slow {
+					o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Order.StockTarget = 20*time.Second,
+						20*time.Second, 2000
 					o.Budgets.Default, o.Budgets.QueuePages, o.Disk.CheckpointEvery = 1000, 10_000, 7*time.Second
 					all := o.Network.AllowedAddr
-					o.Network.Flags, o.Network.AllowedAddr = "few", func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
-					allow = func(o *Options) { o.Network.Flags, o.Network.AllowedAddr, o.Cluster.Reconfigure = "", all, true }
+					o.Network.Flags, o.Network.AllowedAddr = "few",
+						func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
+					allow = func(o *Options) {
+						o.Network.Flags, o.Network.AllowedAddr, o.Cluster.Reconfigure = "", all, true
+					}
 				}
 			})
 			defer c.close()
@@ -389,8 +400,8 @@ func TestClusterMovePlaces(t *testing.T) {
 	}
 }
 
-// killAfter runs all nodes until they have fetched n URLs, and kills them. It returns the file system that they leave. If they
-// end before, it returns nil: those that are allowed have had all their URLs fetched.
+// killAfter runs all nodes until they have fetched n URLs, and kills them. It returns the file system that
+// they leave. If they end before, it returns nil: those that are allowed have had all their URLs fetched.
 func (c *testCluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
 	c.t.Helper()
 	killed := make(chan *memfs.FS, 1)
@@ -463,7 +474,8 @@ func TestClusterMoveRefused(t *testing.T) {
 			{"enqueued URLs", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountEnqueued] = 1 })},
 			{"store of contents", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceContent].N = 1 })},
 			{"no intake", edit(func(m *state.Manifest) { m.Intake = nil })},
-			{"audit before the move; nothing has changed: node 0", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceRAM].Add(1) })},
+			{"audit before the move; nothing has changed: node 0",
+				edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceRAM].Add(1) })},
 			{"audit before the move; nothing has changed: node", func(fs *memfs.FS, _ *slotmove.Options) {
 				if c.damageSeen(fs, dirs[1])+c.damageSeen(fs, dirs[0]) == 0 { // one of them may have two URLs only
 					t.Error("no node has merged a URL")
@@ -473,7 +485,9 @@ func TestClusterMoveRefused(t *testing.T) {
 			{"set back", edit(func(m *state.Manifest) { m.Intake.Taken[1].Number += 100 })},
 			{"a table of owners that differs", edit(func(m *state.Manifest) { m.Frozen.Table++ })},
 			{"no cluster", edit(func(m *state.Manifest) { m.Frozen.Nodes, m.Frozen.Node = 0, 0 })},
-			{"holds node 1 of 2", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes[0], o.Nodes[1] = o.Nodes[1], o.Nodes[0] }},
+			{"holds node 1 of 2", func(_ *memfs.FS, o *slotmove.Options) {
+				o.Nodes[0], o.Nodes[1] = o.Nodes[1], o.Nodes[0]
+			}},
 			{"directories of 1 nodes", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes = o.Nodes[:1] }},
 			{"another process", func(fs *memfs.FS, _ *slotmove.Options) {
 				if _, err := fs.Lock(dirs[1][0]); err != nil {

@@ -15,8 +15,8 @@ import (
 
 // Audits of nodes whose slots have moved.
 
-// foreignFound: a response of another node's URL that did not end before a move is found, since the account of those that did
-// lacks it.
+// foreignFound: a response of another node's URL that did not end before a move is found, since the account
+// of those that did lacks it.
 func (c *testCluster) foreignFound(fs *memfs.FS) {
 	c.t.Helper()
 	fs = fs.Fork(1)
@@ -32,7 +32,8 @@ func (c *testCluster) foreignFound(fs *memfs.FS) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if rep, err := c.audit(fs, true); err != nil || rep.Balanced() || !strings.Contains(strings.Join(rep.Bad, "; "), "account of moved URLs says 0") {
+	if rep, err := c.audit(fs, true); err != nil || rep.Balanced() ||
+		!strings.Contains(strings.Join(rep.Bad, "; "), "account of moved URLs says 0") {
 		c.t.Errorf("a node without the account of moved URLs: %v, %+v", err, rep)
 	}
 }
@@ -113,7 +114,8 @@ func (c *testCluster) auditedAfter(base *memfs.FS) {
 			c.t.Error("node 2 has no file of URLseen")
 		}
 		var damage *disk.CorruptError
-		if rep, err := slotmove.Run(o); rep == nil || !rep.Finished || !errors.As(err, &damage) || !strings.Contains(err.Error(), "the slots have moved; the audit") {
+		if rep, err := slotmove.Run(o); rep == nil || !rep.Finished || !errors.As(err, &damage) ||
+			!strings.Contains(err.Error(), "the slots have moved; the audit") {
 			c.t.Errorf("a node was damaged meanwhile: %v, %+v", err, rep)
 		}
 		return

@@ -16,13 +16,16 @@ import (
 	"drumbeat/state/repair"
 )
 
-// TestClusterMoveUnstreamed: slots move from a node that was killed in the middle of a pass over URLseen, after a checkpoint there:
-// unique URLs are merged, but their texts are still in the log. They move too, and each is fetched once.
+// TestClusterMoveUnstreamed: slots move from a node that was killed in the middle of a pass over URLseen,
+// after a checkpoint there: unique URLs are merged, but their texts are still in the log. They move too, and
+// each is fetched once.
 func TestClusterMoveUnstreamed(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
+		})
 		c, fs := movable(t, web, 2, func(o *Options) { o.Order.StockTarget = 20 }) // links wait: no pass runs early
 		defer c.close()
 		from, unstreamed := c.stopInPass(fs)
@@ -53,7 +56,9 @@ func TestClusterPartlyMerged(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
+		})
 		c, fs := movable(t, web, 2, func(o *Options) { o.Order.StockTarget = 20 })
 		defer c.close()
 		c.stopInPass(fs)
@@ -72,9 +77,10 @@ func (c *testCluster) largest(fs disk.FS) (node int) {
 	return node
 }
 
-// stopInPass runs and stops the cluster until a pass over URLseen of the node with the most unique URLs, killed in its middle, leaves
-// unique URLs whose texts are not emitted. It returns the node and how many. When a pass begins is the scheduler's choice, so any one
-// stop may find too few links that wait, or none that is unique.
+// stopInPass runs and stops the cluster until a pass over URLseen of the node with the most unique URLs,
+// killed in its middle, leaves unique URLs whose texts are not emitted. It returns the node and how many.
+// When a pass begins is the scheduler's choice, so any one stop may find too few links that wait, or none
+// that is unique.
 func (c *testCluster) stopInPass(fs *memfs.FS) (node int, unstreamed int64) {
 	const buckets = 3 // merged of those in which links wait
 	for pages := 200; ; pages = 20 {
@@ -98,8 +104,8 @@ func pendingBuckets(t *testing.T, fs *memfs.FS, dirs []string) int {
 	return len(partOf[drum.State](t, m, state.NameURLSeen).Inputs)
 }
 
-// partlyMerged merges some buckets of a node's URLseen, as a pass does before it is killed after a checkpoint: the texts of unique
-// URLs are not emitted yet. It returns how many.
+// partlyMerged merges some buckets of a node's URLseen, as a pass does before it is killed after a
+// checkpoint: the texts of unique URLs are not emitted yet. It returns how many.
 func partlyMerged(t *testing.T, fs *memfs.FS, dirs []string, buckets int) int64 {
 	t.Helper()
 	r, m, err := audit.Open(&audit.Options{FS: fs, Dirs: dirs})
@@ -115,8 +121,8 @@ func partlyMerged(t *testing.T, fs *memfs.FS, dirs []string, buckets int) int64 
 	}
 	st := partOf[drum.State](t, m, state.NameURLSeen)
 	enough, rounds := errors.New("enough"), 0
-	d, err := drum.Open(drum.Options{Set: r.Set, Name: state.NameURLSeen, Codec: drum.Rice, Buckets: st.Buckets, Op: st.Op, Aux: st.Aux,
-		BufferBytes: 4 << 10, BucketBytes: 64 << 10, Reserve: func(int64) (func(), error) {
+	d, err := drum.Open(drum.Options{Set: r.Set, Name: state.NameURLSeen, Codec: drum.Rice, Buckets: st.Buckets,
+		Op: st.Op, Aux: st.Aux, BufferBytes: 4 << 10, BucketBytes: 64 << 10, Reserve: func(int64) (func(), error) {
 			if rounds++; rounds > buckets {
 				return nil, enough
 			}

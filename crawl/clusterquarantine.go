@@ -39,9 +39,11 @@ func (s *clusterStage) quarantineMessage(msg *cluster.Message, h *cluster.Header
 		kind = logQuarantineFull
 	}
 	if s.doubts.refuse(h.From, kind, false) {
-		text := "a message of another node is kept in quarantine: this version cannot read it; see Quarantine in the GUIDE"
+		text := "a message of another node is kept in quarantine: this version cannot read it; see " +
+			"Quarantine in the GUIDE"
 		if full {
-			text = "the quarantine is full: a message that this version cannot read, and all later ones, wait at their node"
+			text = "the quarantine is full: a message that this version cannot read, and all later ones, " +
+				"wait at their node"
 		}
 		s.opt.Observe.Log.Error(text, "node", h.From, "message", h.Number, "links", links, "edges", edges, "error", why)
 	}
@@ -94,7 +96,8 @@ func (s *clusterStage) retryQuarantine() error {
 		}
 	}
 	if n > 0 {
-		s.opt.Observe.Log.Warn("messages in quarantine were tried again; see Quarantine in the GUIDE", "taken", taken, "still unreadable", left)
+		s.opt.Observe.Log.Warn("messages in quarantine were tried again; see Quarantine in the GUIDE", "taken", taken,
+			"still unreadable", left)
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (s *clusterStage) logAwaited() {
 		return
 	}
 	s.awaitLogged = now
-	s.opt.Observe.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start them, or stop this one; nothing is lost",
+	s.opt.Observe.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start "+
+		"them, or stop this one; nothing is lost",
 		"nodes", nodes, "at most", (rejoinMost - now.Sub(s.rejoined)).Round(time.Second))
 }
 
@@ -112,9 +113,11 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	s.intake.Round, s.rejoined = round+1, time.Now()
 	s.round = s.intake.Round
 	if err == nil {
-		s.opt.Observe.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "longest wait for the others", rejoinMost)
+		s.opt.Observe.Log.Info("the crawl was over: this node takes part again, in case another one has more work",
+			"longest wait for the others", rejoinMost)
 	} else {
-		s.opt.Observe.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, start this one again when it does", "error", err)
+		s.opt.Observe.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, "+
+			"start this one again when it does", "error", err)
 	}
 	return err == nil
 }

@@ -42,7 +42,8 @@ func (s *clusterStage) show(sn *Snapshot) {
 		}
 		f := o.Figures()
 		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
-			Taken: s.taken[node].Load(), Holes: int64(s.resendRequests[node]), Abandoned: s.abandoned[node], Dropped: f.Dropped.Records()}
+			Taken: s.taken[node].Load(), Holes: int64(s.resendRequests[node]), Abandoned: s.abandoned[node],
+			Dropped: f.Dropped.Records()}
 		if publisher := s.publishers[node]; publisher != nil {
 			p.Published, p.Resends = publisher.Figures()
 			p.Held = publisher.Held()
@@ -74,11 +75,11 @@ func (s *clusterStage) noteProgressOf(now time.Time) {
 // status returns the status of the node. pagesPerSecond is the rate since the last status.
 func (s *clusterStage) status(pagesPerSecond float64) *cluster.Status {
 	sn := s.look()
-	st := &cluster.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Identity.Host), Version: cut(s.opt.Identity.Version),
-		Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond, PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle,
-		Waits: cut(sn.Waiting), Paused: sn.Paused, DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
-		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects,
-		Abandoned: s.abandonedNodes()}
+	st := &cluster.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Identity.Host),
+		Version: cut(s.opt.Identity.Version), Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond,
+		PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle, Waits: cut(sn.Waiting), Paused: sn.Paused,
+		DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
+		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.abandonedNodes()}
 	if config := s.configNow.Load(); config != nil {
 		st.Config = config.Digest
 	}
@@ -92,8 +93,9 @@ func (s *clusterStage) status(pagesPerSecond float64) *cluster.Status {
 		st.Refused += p.RefusedMessages + p.RefusedMarks
 	}
 	if l := &sn.Cluster.Leases; l.On {
-		st.Leases = &cluster.LeaseStatus{Held: l.Held, Wanted: l.Wanted, Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs,
-			Taken: l.Taken, HandedOver: l.HandedOver, Lost: l.Lost, Resting: l.Resting, Starting: l.Starting}
+		st.Leases = &cluster.LeaseStatus{Held: l.Held, Wanted: l.Wanted,
+			Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs, Taken: l.Taken, HandedOver: l.HandedOver,
+			Lost: l.Lost, Resting: l.Resting, Starting: l.Starting}
 	}
 	return st
 }

@@ -14,16 +14,20 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a minute, and its
-// snapshot says that the broker is away and what waits for the others. A node that has ended says so.
+// TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a
+// minute, and its snapshot says that the broker is away and what waits for the others. A node that has ended
+// says so.
 func TestClusterStatus(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
+		})
 		c := newCluster(t, web, 3, mem.Faults{}, func(node int, o *Options) {
 			o.Cluster.LeaseTTL = lease.LeastTTL
-			o.Observe.Control, o.Identity.Host, o.Politeness.ServerDelay = &Control{}, string(rune('a'+node)), 2*time.Second
+			o.Observe.Control, o.Identity.Host, o.Politeness.ServerDelay = &Control{},
+				string(rune('a'+node)), 2*time.Second
 		})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -50,15 +54,16 @@ func TestClusterStatus(t *testing.T) {
 			}
 			return s
 		}
-		await(t, "each node says that it has fetched pages, and node 2 has links that node 0 has not stored", func() (bool, any) {
-			list, o := overview(0)
-			ok := len(o.Missing) == 0 && o.Configs == 1 && o.PagesPerSecond > 0
-			for node, st := range list {
-				ok = ok && st != nil && st.Host == string(rune('a'+node)) && st.Pages > 0 && st.DiskLimit > 0
-			}
-			s := exact(2)
-			return ok && len(s.Cluster.Pairs) == 2 && s.Cluster.Pairs[0].Waiting > 0, o
-		})
+		await(t, "each node says that it has fetched pages, and node 2 has links that node 0 has not stored",
+			func() (bool, any) {
+				list, o := overview(0)
+				ok := len(o.Missing) == 0 && o.Configs == 1 && o.PagesPerSecond > 0
+				for node, st := range list {
+					ok = ok && st != nil && st.Host == string(rune('a'+node)) && st.Pages > 0 && st.DiskLimit > 0
+				}
+				s := exact(2)
+				return ok && len(s.Cluster.Pairs) == 2 && s.Cluster.Pairs[0].Waiting > 0, o
+			})
 		c.net.Cut(2)
 		account.Sleep(ctx, 75*time.Second)
 		if _, o := overview(0); !slices.Equal(o.Missing, []int{2}) {
@@ -68,7 +73,8 @@ func TestClusterStatus(t *testing.T) {
 		if cl := &s.Cluster; cl.Connected || s.Time.Sub(cl.Since) < 70*time.Second || len(cl.Pairs) != 2 {
 			t.Errorf("node 2 says %+v", cl)
 		}
-		if records, bytes, _ := s.Cluster.Waiting(); records == 0 || bytes == 0 || s.Cluster.Pairs[0].Stalled < 30*time.Second {
+		if records, bytes, _ := s.Cluster.Waiting(); records == 0 || bytes == 0 ||
+			s.Cluster.Pairs[0].Stalled < 30*time.Second {
 			t.Errorf("node 2 keeps %d records in %d bytes: %+v", records, bytes, s.Cluster.Pairs)
 		}
 		c.net.Heal(2)
@@ -93,13 +99,16 @@ func TestClusterStatus(t *testing.T) {
 	})
 }
 
-// TestClusterLeaseStatus: a node says of its leases that it starts, which networks it visits and waits for, and that it rests once
-// it has been cut off for long. What fetching waits for says the same in words. At its end it holds nothing.
+// TestClusterLeaseStatus: a node says of its leases that it starts, which networks it visits and waits for,
+// and that it rests once it has been cut off for long. What fetching waits for says the same in words. At its
+// end it holds nothing.
 func TestClusterLeaseStatus(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
+		})
 		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 			o.Cluster.LeaseTTL = time.Minute
 			o.Observe.Control, o.Politeness.ServerDelay = &Control{}, 2*time.Second
@@ -128,9 +137,10 @@ func TestClusterLeaseStatus(t *testing.T) {
 		}
 		<-c.options[0].Observe.Control.Started()
 		account.Sleep(ctx, 200*time.Millisecond)
-		at("at the start", 0, "must read this node's heartbeats for 3s from its start", func(l *cluster.LeaseStatus) bool {
-			return l.Starting && l.Resting && l.Held == 0
-		})
+		at("at the start", 0, "must read this node's heartbeats for 3s from its start",
+			func(l *cluster.LeaseStatus) bool {
+				return l.Starting && l.Resting && l.Held == 0
+			})
 		leases := func(node int) *cluster.LeaseStatus {
 			t.Helper()
 			_, list, err := c.options[node].Observe.Control.Cluster()
@@ -140,20 +150,23 @@ func TestClusterLeaseStatus(t *testing.T) {
 			return list[node].Leases
 		}
 		var wanted, urls, handed bool
-		await(t, "both nodes have visited networks, waited for some with URLs, and handed some over", func() (bool, any) {
-			both := true
-			for node := range c.options {
-				l := leases(node)
-				wanted, urls, handed = wanted || l.Wanted > 0, urls || l.URLs > 0, handed || l.HandedOver > 0
-				both = both && !l.Starting && !l.Resting && l.Taken > 0
-			}
-			return wanted && urls && handed && both, leases(0)
+		await(t, "both nodes have visited networks, waited for some with URLs, and handed some over",
+			func() (bool, any) {
+				both := true
+				for node := range c.options {
+					l := leases(node)
+					wanted, urls, handed = wanted || l.Wanted > 0, urls || l.URLs > 0, handed || l.HandedOver > 0
+					both = both && !l.Starting && !l.Resting && l.Taken > 0
+				}
+				return wanted && urls && handed && both, leases(0)
+			})
+		at("after a while", 0, "", func(l *cluster.LeaseStatus) bool {
+			return !l.Starting && !l.Resting && l.Taken > 0
 		})
-		at("after a while", 0, "", func(l *cluster.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
 		c.net.Cut(1)
 		account.Sleep(ctx, 90*time.Second)
-		if s, err := c.options[1].Observe.Control.Exact(); err != nil || !s.Cluster.Leases.Resting || s.Cluster.Leases.Starting ||
-			!strings.Contains(s.Waiting, "the broker: after so long without it") {
+		if s, err := c.options[1].Observe.Control.Exact(); err != nil || !s.Cluster.Leases.Resting ||
+			s.Cluster.Leases.Starting || !strings.Contains(s.Waiting, "the broker: after so long without it") {
 			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Waiting, err)
 		}
 		c.net.Heal(1)
@@ -163,7 +176,8 @@ func TestClusterLeaseStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := leases(1)
-			return s.Cluster.Connected && !s.Cluster.Leases.Resting && !l.Resting && l.Held+l.Wanted > 0, s.Cluster.Leases
+			return s.Cluster.Connected && !s.Cluster.Leases.Resting && !l.Resting &&
+				l.Held+l.Wanted > 0, s.Cluster.Leases
 		})
 		cancel()
 		for range 2 {
@@ -175,7 +189,8 @@ func TestClusterLeaseStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st, err := cluster.DecodeStatus(v.Key, v.Data, 2); err != nil || st.Leases == nil || st.Leases.Held != 0 || st.Leases.Taken == 0 {
+		if st, err := cluster.DecodeStatus(v.Key, v.Data, 2); err != nil || st.Leases == nil || st.Leases.Held != 0 ||
+			st.Leases.Taken == 0 {
 			t.Errorf("node 1 says at its end: %+v, %v", st, err)
 		}
 	})

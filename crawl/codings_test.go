@@ -81,8 +81,8 @@ func TestCodings(t *testing.T) {
 		w.Raw = func(c net.Conn, _, path string) bool {
 			p, ok := pages[path]
 			if ok {
-				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s",
-					p.coding, len(p.payload), p.payload)
+				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: "+
+					"%s\r\nContent-Length: %d\r\n\r\n%s", p.coding, len(p.payload), p.payload)
 			}
 			return ok
 		}
@@ -112,7 +112,8 @@ func TestCodings(t *testing.T) {
 			}
 		}
 		for path, p := range pages {
-			if !strings.HasSuffix(stored[path], "\r\n\r\n"+p.payload) || !strings.Contains(stored[path], "Content-Encoding: "+p.coding+"\r\n") {
+			if !strings.HasSuffix(stored[path], "\r\n\r\n"+p.payload) ||
+				!strings.Contains(stored[path], "Content-Encoding: "+p.coding+"\r\n") {
 				t.Errorf("%s is stored as %.200q, want %d bytes as received", path, stored[path], len(p.payload))
 			}
 		}

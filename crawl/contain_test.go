@@ -112,8 +112,8 @@ func TestTransactionsWriteNoLog(t *testing.T) {
 	h.within = nil
 	run := crawlWelcome(t, func(o *Options) { o.Observe.Log = slog.New(h) }, "welcome-failing")
 	if run.res.Snapshot.Count(state.CountHostRests) == 0 || run.res.Snapshot.Count(state.CountHostsGivenUp) == 0 {
-		t.Errorf("%d back-offs, %d hosts given up: the lines under test are missing", run.res.Snapshot.Count(state.CountHostRests),
-			run.res.Snapshot.Count(state.CountHostsGivenUp))
+		t.Errorf("%d back-offs, %d hosts given up: the lines under test are missing",
+			run.res.Snapshot.Count(state.CountHostRests), run.res.Snapshot.Count(state.CountHostsGivenUp))
 	}
 	if len(h.within) > 0 {
 		t.Errorf("%d lines within a transaction: %q", len(h.within), h.within)
@@ -142,7 +142,8 @@ func TestPanicsAreContained(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			asked, res, log := crawlWithPanic(t, test.what, test.url)
-			want := slices.DeleteFunc(slices.Clone(all), func(url string) bool { return slices.Contains(test.lost, url) })
+			want := slices.DeleteFunc(slices.Clone(all),
+				func(url string) bool { return slices.Contains(test.lost, url) })
 			if !slices.Equal(asked, want) {
 				t.Errorf("requested %q, want %q", asked, want)
 			}
@@ -153,7 +154,8 @@ func TestPanicsAreContained(t *testing.T) {
 				t.Errorf("%d internal errors counted, want %d", n, test.errors)
 			}
 			host := strings.TrimSuffix(strings.TrimPrefix(test.url, "http://"), ":80")
-			if n := strings.Count(log, "panicked"); n == 0 || n > account.MaxStacks || !strings.Contains(log, host) || !strings.Contains(log, "contain_test.go") {
+			if n := strings.Count(log, "panicked"); n == 0 || n > account.MaxStacks || !strings.Contains(log, host) ||
+				!strings.Contains(log, "contain_test.go") {
 				t.Errorf("%d panics logged: %s", n, log)
 			}
 		})

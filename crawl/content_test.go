@@ -23,7 +23,8 @@ func TestContentSeen(t *testing.T) {
 	for _, tt := range []struct {
 		mode   state.ContentSeen
 		filter int64 // with 1 KiB or less, nothing is found in RAM
-	}{{"", 1 << 20}, {"", 1 << 10}, {state.ContentRecord, 64}, {state.ContentSkip, 1 << 20}, {state.ContentSkip, 64}, {state.ContentOff, 64}} {
+	}{{"", 1 << 20}, {"", 1 << 10}, {state.ContentRecord, 64}, {state.ContentSkip, 1 << 20}, {state.ContentSkip, 64},
+		{state.ContentOff, 64}} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := mirrors(hosts, pages)
@@ -39,12 +40,14 @@ func TestContentSeen(t *testing.T) {
 					}
 					records[rec.Type()]++
 					if refers := rec.Get("WARC-Refers-To-Target-URI"); rec.Type() == "revisit" && (refers == "" ||
-						refers[strings.LastIndexByte(refers, '/'):] != rec.Get("WARC-Target-URI")[len("http://m0.test"):]) {
+						refers[strings.LastIndexByte(refers, '/'):] != rec.Get(
+							"WARC-Target-URI")[len("http://m0.test"):]) {
 						t.Errorf("%s is a revisit of %q", rec.Get("WARC-Target-URI"), refers)
 					}
 				}
-				t.Logf("%v, duplicates %d, revisits %d (%d bytes), links not taken %d", records, s.Count(state.CountDuplicates),
-					s.Count(state.CountRevisits), s.Count(state.CountBytesRevisits), s.Count(state.CountLinksDuplicate))
+				t.Logf("%v, duplicates %d, revisits %d (%d bytes), links not taken %d", records,
+					s.Count(state.CountDuplicates), s.Count(state.CountRevisits), s.Count(state.CountBytesRevisits),
+					s.Count(state.CountLinksDuplicate))
 				switch tt.mode {
 				case state.ContentOff:
 					if records["response"] != 1+hosts*(pages+1) || records["revisit"] != 0 {
@@ -52,7 +55,8 @@ func TestContentSeen(t *testing.T) {
 					}
 				case state.ContentSkip:
 					// Only the first page of each mirror is fetched, or a few more of several hosts in turn.
-					if records["revisit"] < hosts-1 || records["response"] != 1+pages+1 || s.Count(state.CountLinksDuplicate) < hosts-1 {
+					if records["revisit"] < hosts-1 || records["response"] != 1+pages+1 ||
+						s.Count(state.CountLinksDuplicate) < hosts-1 {
 						t.Errorf("got %v, %d links not taken", records, s.Count(state.CountLinksDuplicate))
 					}
 				default:
@@ -60,7 +64,8 @@ func TestContentSeen(t *testing.T) {
 						t.Errorf("got %v", records)
 					}
 					if s.Count(state.CountRevisits) != (hosts-1)*pages || s.Count(state.CountBytesRevisits) == 0 {
-						t.Errorf("%d revisits, %d bytes saved", s.Count(state.CountRevisits), s.Count(state.CountBytesRevisits))
+						t.Errorf("%d revisits, %d bytes saved", s.Count(state.CountRevisits),
+							s.Count(state.CountBytesRevisits))
 					}
 				}
 				checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
@@ -105,7 +110,8 @@ func TestContentCodings(t *testing.T) {
 					if want := "sha1:" + base32.StdEncoding.EncodeToString(sum[:]); digests[url] != want {
 						t.Errorf("%s: payload %s, sent %s", url, digests[url], want)
 					}
-					if of := rec.Get("WARC-Refers-To-Target-URI"); rec.Type() == "revisit" && digests[of] != digests[url] {
+					if of := rec.Get("WARC-Refers-To-Target-URI"); rec.Type() == "revisit" &&
+						digests[of] != digests[url] {
 						t.Errorf("%s is a revisit of %s: payloads %s, %s", url, of, digests[url], digests[of])
 					}
 				}
@@ -124,11 +130,13 @@ func TestContentWaitsAreEnded(t *testing.T) {
 		w := mirrors(3, 100)
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
 		opt.Output.Store, opt.Limits.MaxPages = true, 60
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond // less than contentEvery in all
+		// Less than contentEvery in all.
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond
 		opt.tests.tune = func(p *plan.Plan) { p.ContentFilterBytes = 64 }
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Place(state.PlaceContent); n > 0 || res.Snapshot.Place(state.PlaceFetched) < 60 {
-			t.Errorf("%d pages wait for their verdict at the end, %d are fetched", n, res.Snapshot.Place(state.PlaceFetched))
+			t.Errorf("%d pages wait for their verdict at the end, %d are fetched", n,
+				res.Snapshot.Place(state.PlaceFetched))
 		}
 		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
@@ -175,7 +183,8 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 // FuzzWaiting: damaged bytes of a page in the store of contents give an error.
 func FuzzWaiting(f *testing.F) {
 	wait := state.Waiting{Record: []byte("record"), Form: 3, Capture: []byte("capture"), Log: []byte("{}"),
-		Links: state.AppendTuples(nil, []drum.Tuple{{Key: 1, Aux: []byte("link")}}, func(t *drum.Tuple) []byte { return t.Aux })}
+		Links: state.AppendTuples(nil, []drum.Tuple{{Key: 1, Aux: []byte("link")}},
+			func(t *drum.Tuple) []byte { return t.Aux })}
 	f.Add(wait.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var w state.Waiting

@@ -117,7 +117,10 @@ func (k *Control) Exact() (s *Snapshot, err error) {
 // forbids. The change returned has its number and time. The errors are *changes.RefusedError,
 // *changes.FullError, ErrNotRunning, and failures of this machine.
 func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Change, err error) {
-	err = k.changing(func(cr *crawler, late *account.LateLog) error { made, err = cr.operator.make(ctx, c, late); return err })
+	err = k.changing(func(cr *crawler, late *account.LateLog) error {
+		made, err = cr.operator.make(ctx, c, late)
+		return err
+	})
 	return made, err
 }
 

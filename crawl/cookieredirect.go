@@ -10,10 +10,11 @@ import (
 	"drumbeat/weburl"
 )
 
-// askAgain makes the crawl ask once more for the target of a redirect that was asked before, if the site's cookies have
-// changed since (cookies.Jar.Again). It is part of the transaction that ends rec, the redirecting URL. The request has the
-// form of an order (orders.go), whose record is another than that of the unique URL. It waits for robots.txt and its turn
-// like any other. Without room in the table of orders, the redirect leads nowhere, as it does on sites without cookies.
+// askAgain makes the crawl ask once more for the target of a redirect that was asked before, if the site's
+// cookies have changed since (cookies.Jar.Again). It is part of the transaction that ends rec, the
+// redirecting URL. The request has the form of an order (orders.go), whose record is another than that of the
+// unique URL. It waits for robots.txt and its turn like any other. Without room in the table of orders, the
+// redirect leads nowhere, as it does on sites without cookies.
 func (p *pageStage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) error {
 	set := p.sites.Load()
 	if set == nil || len(target) == 0 || p.links.TooFar(int(rec.Redirects)+1) {

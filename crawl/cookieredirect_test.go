@@ -9,9 +9,9 @@ import (
 	"drumbeat/state"
 )
 
-// TestCookieRedirects: a redirect that sets a cookie and leads back to its URL, at once or by way of others, is followed once
-// more with the cookie. A site that sets another cookie each time, or redirects for ever, gets a bounded number of requests.
-// Without cookies = true each URL is asked once.
+// TestCookieRedirects: a redirect that sets a cookie and leads back to its URL, at once or by way of others,
+// is followed once more with the cookie. A site that sets another cookie each time, or redirects for ever,
+// gets a bounded number of requests. Without cookies = true each URL is asked once.
 func TestCookieRedirects(t *testing.T) {
 	to := func(where, cookie string) answer {
 		a := answer{302, "Location: " + where + "\r\n", ""}
@@ -63,7 +63,8 @@ func TestCookieRedirects(t *testing.T) {
 					return serve(req.Host, req.RequestURI, req.Header.Get("Cookie")), true
 				}
 				fs := memfs.New(*seedFlag)
-				writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\nhost = 'a.test'\ninsecure = true\ncookies = %v", jar))
+				writeRules(t, fs, "sites.toml",
+					fmt.Sprintf("[[site]]\nhost = 'a.test'\ninsecure = true\ncookies = %v", jar))
 				opt := tinyOptions(t, web, fs, "http://a.test"+test.path)
 				opt.Admission.Sites = "sites.toml"
 				res := mustRun(t, t.Context(), opt)

@@ -19,8 +19,7 @@ import (
 	"drumbeat/state"
 )
 
-// crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
-// stages.
+// crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the stages.
 //
 //	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
 //	   ^                                    ^                  │ ^                ^  ^    ^              │
@@ -83,7 +82,8 @@ func (c *crawler) wire() {
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.render = newRenderStage(e)
 	c.cluster, c.leases = newClusterStage(e), node.NewLeases(e.Run, e.opt.leaseOptions())
-	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections, Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
+	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
+		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
@@ -116,12 +116,13 @@ func (c *crawler) wire() {
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.pages.space, c.dispatcher.fetcher = c.space, c.fetcher
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
-	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output
+	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health,
+		c.outages, c.output
 	c.render.fetcher, c.render.requests, c.render.seen, c.render.space = c.fetcher, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
-	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay, StockLow: c.stock.Low,
-		Filled: func() int64 { return c.polite.Use().Filled }})
+	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
+		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
 			return c.deferrals.evicted(tx, items, state.ReasonEvicted)
@@ -136,7 +137,8 @@ func (c *crawler) wire() {
 	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
-		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
+		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze,
+		func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
 		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
@@ -155,9 +157,10 @@ func (c *crawler) wire() {
 	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
 	c.checkpointer.uploads = c.uploads
 	c.dispatcher.leases, c.cluster.leases = c.leases, c.leases
-	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages, Evicted: func(tx *account.Tx, items []*polite.Item) error {
-		return c.deferrals.evicted(tx, items, state.ReasonNetworkLease)
-	}})
+	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages,
+		Evicted: func(tx *account.Tx, items []*polite.Item) error {
+			return c.deferrals.evicted(tx, items, state.ReasonNetworkLease)
+		}})
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.cluster.disowned
 }
 

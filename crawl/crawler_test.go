@@ -17,9 +17,7 @@ import (
 )
 
 // small makes buffers so small that a few hundred links fill a bucket and start a URLseen pass.
-func small(o *Options) {
-	o.Drum.BufferBytes, o.Drum.BucketBytes, o.Drum.Buckets = 4<<10, 64<<10, 16
-}
+func small(o *Options) { o.Drum.BufferBytes, o.Drum.BucketBytes, o.Drum.Buckets = 4<<10, 64<<10, 16 }
 
 // TestChainOfPages: a chain of 1000 pages, each of which links to the next, without delays takes at most a
 // minute.
@@ -32,7 +30,8 @@ func TestChainOfPages(t *testing.T) {
 		}
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Admission.Scope = state.ScopeHost
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 0, 0, 0, 0
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = 0, 0, 0, 0
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +125,8 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		}
 		checkFetched(t, web, &opt)
 		s := &res.Snapshot
-		t.Logf("%d URLseen passes (%d by size), s=%d h=%d, %d scans of QF", s.URLSeenPasses, s.URLSeenFullPasses, s.Queue, s.Horizon, s.Scans)
+		t.Logf("%d URLseen passes (%d by size), s=%d h=%d, %d scans of QF", s.URLSeenPasses, s.URLSeenFullPasses,
+			s.Queue, s.Horizon, s.Scans)
 		if want := int64(longOr(50, 15)); s.URLSeenFullPasses < want {
 			t.Errorf("%d passes of URLseen triggered by size, want at least %d", s.URLSeenFullPasses, want)
 		}
@@ -136,10 +136,13 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		c := &s.Seen
 		t.Logf("URLseen, measured and predicted: %+v", *c)
 		if c.Links != s.Count(state.CountLinksChecked) || c.Passes != s.URLSeenPasses {
-			t.Errorf("%d links merged in %d passes, want %d in %d", c.Links, c.Passes, s.Count(state.CountLinksChecked), s.URLSeenPasses)
+			t.Errorf("%d links merged in %d passes, want %d in %d", c.Links, c.Passes, s.Count(state.CountLinksChecked),
+				s.URLSeenPasses)
 		}
-		if c.URLBytes < 20 || c.URLBytes > 200 || c.TextRatio < 1 || math.Abs(c.Unique-float64(s.Unique)/float64(c.Links)) > 0.01 {
-			t.Errorf("URLs of %.1f bytes, compressed %.2f times, %.3f of them new: %+v", c.URLBytes, c.TextRatio, c.Unique, *c)
+		if c.URLBytes < 20 || c.URLBytes > 200 || c.TextRatio < 1 ||
+			math.Abs(c.Unique-float64(s.Unique)/float64(c.Links)) > 0.01 {
+			t.Errorf("URLs of %.1f bytes, compressed %.2f times, %.3f of them new: %+v", c.URLBytes,
+				c.TextRatio, c.Unique, *c)
 		}
 		// Buckets accept tuples until a merge begins; the excess needs a second round.
 		if c.Bytes < 0.8*c.Predicted || c.Bytes > 1.6*c.Predicted || c.Full <= 0 || c.Full > 1.1*c.Predicted {
@@ -163,7 +166,8 @@ func TestStockIsBounded(t *testing.T) {
 		opt.Order.StockTarget = 500
 		opt.Admission.SeedLines = nil
 		for i := range n {
-			opt.Admission.SeedLines = append(opt.Admission.SeedLines, fmt.Sprintf("http://h%d.p%d.test/%d", i%5000, i%2500, i))
+			opt.Admission.SeedLines = append(opt.Admission.SeedLines,
+				fmt.Sprintf("http://h%d.p%d.test/%d", i%5000, i%2500, i))
 		}
 		opt.Network.Resolver = hangingResolver{}
 		opt.Limits.MaxTime = 2 * time.Minute
@@ -175,9 +179,11 @@ func TestStockIsBounded(t *testing.T) {
 		if s.Unique < int64(n)/2 {
 			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
 		}
-		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceOverBudget) - s.Place(state.PlaceStar) - s.Place(state.PlaceDeferred)
+		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceOverBudget) - s.Place(state.PlaceStar) -
+			s.Place(state.PlaceDeferred)
 		if left > int64(opt.Order.StockTarget) {
-			t.Errorf("%d URLs have left BEAST, want at most the stock target %d: %v", left, opt.Order.StockTarget, s.Places)
+			t.Errorf("%d URLs have left BEAST, want at most the stock target %d: %v", left,
+				opt.Order.StockTarget, s.Places)
 		}
 	})
 }
@@ -206,7 +212,8 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 			opt.Limits.MaxPages = int64(pages)
 			for i := range 20 { // spam seeds, so that the spam links outnumber all others
 				if spam {
-					opt.Admission.SeedLines = append(opt.Admission.SeedLines, fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
+					opt.Admission.SeedLines = append(opt.Admission.SeedLines,
+						fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
 				}
 			}
 			res, err := Run(t.Context(), opt)
@@ -220,7 +227,8 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 				fetched += int64(n)
 			}
 			links = res.Snapshot.Count(state.CountLinks)
-			t.Logf("spam %t: %d of %d responses are from other PLDs, %d links parsed", spam, fetched, res.Snapshot.Count(state.CountResponses), links)
+			t.Logf("spam %t: %d of %d responses are from other PLDs, %d links parsed", spam, fetched,
+				res.Snapshot.Count(state.CountResponses), links)
 		})
 		return
 	}
@@ -256,9 +264,11 @@ func TestSpamGetsItsBudget(t *testing.T) {
 				spam += n
 			}
 		}
-		t.Logf("%d of %d responses are spam, BEAST is at queue %d", spam, res.Snapshot.Count(state.CountResponses), res.Snapshot.Queue)
+		t.Logf("%d of %d responses are spam, BEAST is at queue %d", spam, res.Snapshot.Count(state.CountResponses),
+			res.Snapshot.Queue)
 		if most := 10 * int(res.Snapshot.Queue); spam == 0 || spam > most {
-			t.Errorf("fetched %d URLs of the spam PLD from %d queues, want at least 1, at most 10 from each", spam, res.Snapshot.Queue)
+			t.Errorf("fetched %d URLs of the spam PLD from %d queues, want at least 1, at most 10 from each", spam,
+				res.Snapshot.Queue)
 		}
 	})
 }
@@ -280,7 +290,8 @@ func TestDeadHostsAreCheap(t *testing.T) {
 				o.Pages, o.Hosts, o.PLDs, o.IPs = pages, 100, 50, 50
 				o.Robots.ServerError = 0
 				if bad {
-					o.Dead = simweb.DeadHosts{NXDomain: 300, ServFail: 200, Refused: 200, ConnectTimeout: 200, Pages: 1, Links: 0.1}
+					o.Dead = simweb.DeadHosts{NXDomain: 300, ServFail: 200, Refused: 200, ConnectTimeout: 200,
+						Pages: 1, Links: 0.1}
 					o.BigPages = big
 				}
 			})
@@ -293,14 +304,15 @@ func TestDeadHostsAreCheap(t *testing.T) {
 			}
 			s := &res.Snapshot
 			bytes = float64(s.DiskRead+s.DiskWritten) / float64(s.Count(state.CountResponses))
-			t.Logf("bad %t: %.0f disk bytes per page (%d read, %d written), %v, %v, %d checkpoints, deferred %v", bad, bytes, s.DiskRead,
-				s.DiskWritten, s.Places, s.Elapsed, s.Count(state.CountCheckpoints), s.Deferred)
+			t.Logf("bad %t: %.0f disk bytes per page (%d read, %d written), %v, %v, %d checkpoints, deferred %v", bad,
+				bytes, s.DiskRead, s.DiskWritten, s.Places, s.Elapsed, s.Count(state.CountCheckpoints), s.Deferred)
 		})
 		return
 	}
 	without, with := perPage(false), perPage(true)
 	if with > most*without {
-		t.Errorf("%.0f disk bytes per fetched page with dead hosts, %.0f without: want at most %.1f times", with, without, most)
+		t.Errorf("%.0f disk bytes per fetched page with dead hosts, %.0f without: want at most %.1f times",
+			with, without, most)
 	}
 }
 
@@ -311,7 +323,8 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Dead.NXDomain = 1 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		root := web.Seeds()[0]
-		opt.Admission.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/", root + "no/such/page"}
+		opt.Admission.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/",
+			root + "no/such/page"}
 		opt.Limits.Linger = time.Minute // the second negative answer confirms that a name is gone
 		res, err := Run(t.Context(), opt)
 		if err != nil {

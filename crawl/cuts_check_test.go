@@ -62,8 +62,10 @@ func (l *life) checkCut(power bool) (faults []string) {
 	}
 	failed := l.fs.QuotaErrors() > l.quotaErrors // the crawl was about to go back to a checkpoint
 	for _, v := range l.wit.all() {
-		if !failed && v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.Disk.CheckpointEvery+l.world.lag()+time.Millisecond {
-			fault("lost %s, answered %v before the cut, although the crawl makes a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.Disk.CheckpointEvery)
+		if !failed && v.run == l.run-1 && v.final && v.end.After(since) &&
+			l.cutAt.Sub(v.end) > l.opt.Disk.CheckpointEvery+l.world.lag()+time.Millisecond {
+			fault("lost %s, answered %v before the cut, although the crawl makes a checkpoint every %v", v.url,
+				l.cutAt.Sub(v.end), l.opt.Disk.CheckpointEvery)
 		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
@@ -113,12 +115,14 @@ func (l *life) checkEnd() (faults []string) {
 	if l.result.Stop != StopDone {
 		faults = append(faults, fmt.Sprintf("the crawl ended by %q, want %q", l.result.Stop, StopDone))
 	}
-	end := endOf{fs: l.fs, dirs: l.opt.Disk.Dirs, out: l.opt.Disk.Out, trouble: l.world.trouble, walks: l.world.walks, want: l.world.want, parsed: l.parsed}
+	end := endOf{fs: l.fs, dirs: l.opt.Disk.Dirs, out: l.opt.Disk.Out, trouble: l.world.trouble, walks: l.world.walks,
+		want: l.world.want, parsed: l.parsed}
 	faults = append(faults, end.check()...)
 	l.strange = end.strange
 	for _, v := range l.wit.all() {
 		if isStranger(v.url) && !v.robots && v.covered && v.final && end.stored[v.url] != 1 {
-			faults = append(faults, fmt.Sprintf("a durable checkpoint had %s, the output has %d records, want 1", v.url, end.stored[v.url]))
+			faults = append(faults, fmt.Sprintf("a durable checkpoint had %s, the output has %d records, want 1", v.url,
+				end.stored[v.url]))
 		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
@@ -147,14 +151,14 @@ func (l *life) checkOnce() (faults []string) {
 	n, refused := ended(got, l.strange)
 	wantN, wantRefused := ended(o, w.strange)
 	if got.Unique != o.Unique || n != wantN || !maps.Equal(refused, wantRefused) {
-		faults = append(faults, fmt.Sprintf("unique %d, fetched %d, refused %v; without cuts %d, %d, %v; of these, refused URLs of strangers: %v, %v",
+		faults = append(faults, fmt.Sprintf(
+			"unique %d, fetched %d, refused %v; without cuts %d, %d, %v; of these, refused URLs of strangers: %v, %v",
 			got.Unique, n, refused, o.Unique, wantN, wantRefused, l.strange, w.strange))
 	}
 	return faults
 }
 
-// checkVisits checks all requests in order: which URLs, the delays, the back-offs, and that none is
-// repeated.
+// checkVisits checks all requests in order: which URLs, the delays, the back-offs, and that none is repeated.
 func (l *life) checkVisits() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	type place struct {
@@ -174,26 +178,30 @@ func (l *life) checkVisits() (faults []string) {
 	visits := l.wit.all()
 	for i := range visits {
 		v := &visits[i]
-		if fetched, _, _ := l.world.want.Has(v.url); !fetched && !isRobots(v.url) && !isTroubled(v.url) && !isStranger(v.url) {
+		if fetched, _, _ := l.world.want.Has(v.url); !fetched && !isRobots(v.url) && !isTroubled(v.url) &&
+			!isStranger(v.url) {
 			fault("requested %s, which must not be fetched", v.url)
 		}
 		h, s := at(hosts, v.host), at(servers, v.addr.String())
 		if h.last != nil {
 			gap := v.start.Sub(h.last.end)
 			if gap < l.opt.Politeness.HostDelayMin {
-				fault("%s: requested %v after the end of the host's previous request (runs %d, %d), want at least %v", v.url, gap, h.last.run, v.run, l.opt.Politeness.HostDelayMin)
+				fault("%s: requested %v after the end of the host's previous request (runs %d, %d), want at least %v",
+					v.url, gap, h.last.run, v.run, l.opt.Politeness.HostDelayMin)
 			}
 		}
 		// A request for another host's robots.txt that redirects to this host doesn't delay this host's
 		// next page.
 		if p := h.page; p != nil && v.start.Sub(p.end) < h.delay && !isRobots(v.url) {
-			fault("%s: requested %v after the host's previous page (runs %d, %d), Crawl-delay %v", v.url, v.start.Sub(p.end), p.run, v.run, h.delay)
+			fault("%s: requested %v after the host's previous page (runs %d, %d), Crawl-delay %v", v.url,
+				v.start.Sub(p.end), p.run, v.run, h.delay)
 		}
 		if s.last != nil && v.start.Sub(s.last.start) < l.opt.Politeness.ServerDelayMin {
 			fault("%s: requested %v after the server's previous request", v.url, v.start.Sub(s.last.start))
 		}
 		if v.start.Before(h.backoff) {
-			fault("%s: requested %v before the end of the host's back-off (run %d, canary %t)", v.url, h.backoff.Sub(v.start), v.run, v.canary)
+			fault("%s: requested %v before the end of the host's back-off (run %d, canary %t)", v.url,
+				h.backoff.Sub(v.start), v.run, v.canary)
 		}
 		h.last, s.last = v, v
 		if !isRobots(v.url) {
@@ -246,13 +254,15 @@ func (l *life) checkTroubled(visits []visit) (faults []string) {
 			if allowed := slices.DeleteFunc(slices.Clone(now), forbids); len(allowed) > 0 {
 				now = allowed
 			} else {
-				faults = append(faults, fmt.Sprintf("%s: request %d, in run %d at %v, although the host's state is %v", host, i+1, v.run, v.start, now))
+				faults = append(faults, fmt.Sprintf("%s: request %d, in run %d at %v, although the host's state is %v",
+					host, i+1, v.run, v.start, now))
 			}
 			if v.status == 0 {
 				continue
 			}
 			for k := range now {
-				now[k].Note(&policy, health.Event{Kind: health.KindOf(v.status), Status: v.status, Place: health.RootPlace}, v.end)
+				now[k].Note(&policy,
+					health.Event{Kind: health.KindOf(v.status), Status: v.status, Place: health.RootPlace}, v.end)
 			}
 			if v.covered {
 				saved = saved[:0]

@@ -130,7 +130,8 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.Health.Retries = 10 // the crawl gives up a failing host before any of its URLs
 	opt.Admission.SeedLines = append(opt.Admission.SeedLines, w.trouble.strangers()...)
 	client := w.client(t, web)
-	opt.Network.Resolver, opt.Network.AllowedAddr, opt.Network.Ports = troubledNames{opt.Network.Resolver, w.trouble}, client.AllowedAddr, client.Ports()
+	opt.Network.Resolver, opt.Network.AllowedAddr, opt.Network.Ports = troubledNames{opt.Network.Resolver, w.trouble},
+		client.AllowedAddr, client.Ports()
 	wit := &witness{inner: client, seed: w.seed, robotsIll: w.robotsIll}
 	wit.begin(0)
 	opt.Network.Fetcher = wit
@@ -166,12 +167,14 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	}
 	opt.Output.ArchiveRobots, opt.Output.ArchiveDNS = w.seed%4 < 3, w.seed%4 > 0
 	if w.seed%3 == 1 {
-		opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
+		opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.HostDelayFactor = 300*time.Millisecond,
+			50*time.Millisecond, 10
 		opt.Politeness.NetworkRate, opt.Politeness.NetworkConnections = 20, 3
 		opt.Politeness.AdaptiveDelay = w.seed%2 == 0
 	}
 	opt.tests.tune = func(p *plan.Plan) {
-		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10
+		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10,
+			1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
 		if w.seed%2 == 0 {
 			p.ContentFilterBytes = 64 // nearly all pages wait for their verdict
@@ -238,8 +241,8 @@ func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
 	l = w.undisturbed(t)
 	if n < numCutWorlds && !t.Failed() {
 		undisturbedWorlds.worlds[n] = w
-		undisturbedWorlds.lives[n] = &life{world: w, wit: &witness{visits: l.wit.visits}, steps: l.steps, result: l.result,
-			strange: l.strange}
+		undisturbedWorlds.lives[n] = &life{world: w, wit: &witness{visits: l.wit.visits}, steps: l.steps,
+			result: l.result, strange: l.strange}
 	}
 	return w, l
 }
@@ -264,16 +267,19 @@ func TestCutWorlds(t *testing.T) {
 			}
 		}
 		s := &l.result.Snapshot
-		t.Logf("world %d %s: %d operations, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by size), %d queues, "+
-			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals; refused %v", seed, w.trouble, len(l.steps), s.Elapsed,
-			len(l.wit.visits), s.Place(state.PlaceFetched), s.Count(state.CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue,
-			s.Scans, rolled, segments, slots, s.Count(state.CountRetries), s.Count(state.CountDeferrals),
-			s.Refused)
+		t.Logf("world %d %s: %d operations, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by "+
+			"size), %d queues, "+
+			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals; refused %v", seed,
+			w.trouble, len(l.steps), s.Elapsed, len(l.wit.visits), s.Place(state.PlaceFetched),
+			s.Count(state.CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue, s.Scans, rolled, segments,
+			slots, s.Count(state.CountRetries), s.Count(state.CountDeferrals), s.Refused)
 		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"]-l.strange["host-given-up"] != simweb.FewURLs {
-			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing host", seed, s.Refused)
+			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing host",
+				seed, s.Refused)
 		}
 		if (s.Count(state.CountHookDropped) > 5 && s.Count(state.CountHookLinks) > 20) != w.asksHook {
-			t.Errorf("world %d: the hook dropped %d pages and added %d links", seed, s.Count(state.CountHookDropped), s.Count(state.CountHookLinks))
+			t.Errorf("world %d: the hook dropped %d pages and added %d links", seed, s.Count(state.CountHookDropped),
+				s.Count(state.CountHookLinks))
 		}
 		if n := s.Count(state.CountSpooled); (n > s.Place(state.PlaceFetched)/4) != w.spools {
 			t.Errorf("world %d: %d bodies spooled", seed, n)
@@ -282,7 +288,8 @@ func TestCutWorlds(t *testing.T) {
 		sum.rolled, sum.segments, sum.slots = sum.rolled+rolled, sum.segments+segments, sum.slots+slots
 	}
 	if min(sum.full, sum.scans, sum.rolled, sum.segments) < numCutWorlds || sum.slots == 0 {
-		t.Errorf("seed %d: %+v in %d worlds, want on average one of each per world, and at least one slot", *seedFlag, sum, numCutWorlds)
+		t.Errorf("seed %d: %+v in %d worlds, want on average one of each per world, and at least one slot", *seedFlag,
+			sum, numCutWorlds)
 	}
 }
 
@@ -452,8 +459,9 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool
 		}
 		power := rng.IntN(3) > 0
 		step := l.fs.Last()
-		l.story = append(l.story, fmt.Sprintf("run %d: at %v operation %d: %v %s, power cut %t", l.run-1, l.cutAt.Sub(l.began), n,
-			step.Op, step.Name, power))
+		l.story = append(l.story,
+			fmt.Sprintf("run %d: at %v operation %d: %v %s, power cut %t", l.run-1, l.cutAt.Sub(l.began), n,
+				step.Op, step.Name, power))
 		count(step, power)
 		if power {
 			l.fs = l.fs.Crash()
@@ -548,6 +556,6 @@ func placeOf(name string) string {
 
 func (c *cutCount) log(t *testing.T, what string) {
 	t.Helper()
-	t.Logf("%s: %d cuts of %d crawls, %d of them power cuts, %d returns to a checkpoint for lack of space; by operation %v; by place %v",
-		what, c.cuts, c.lives, c.power, c.back, c.ops, c.places)
+	t.Logf("%s: %d cuts of %d crawls, %d of them power cuts, %d returns to a checkpoint for lack of space; by "+
+		"operation %v; by place %v", what, c.cuts, c.lives, c.power, c.back, c.ops, c.places)
 }

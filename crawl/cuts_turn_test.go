@@ -23,7 +23,8 @@ var (
 	every    = flag.Int("every", 0, "the same tests cut before 1 in N operations (0: 16; 1 with -long)")
 	oneIn    = flag.Int("finish", 40, "TestCutsInTurn resumes the crawl after 1 in N cuts")
 	imageDir = flag.String("image", "", "write the files that a failed run found to this directory")
-	replay   = flag.String("replay", "", "TestReplay resumes the crawl in this directory, written by -image; -seed is the number of its world")
+	replay   = flag.String("replay", "",
+		"TestReplay resumes the crawl in this directory, written by -image; -seed is the number of its world")
 )
 
 // TestCutsInTurn cuts a crawl before each of its operations (by default before a sample of them), once by
@@ -98,8 +99,9 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 
 // cutHere returns the life that l would have after a cut now.
 func (l *life) cutHere(s memfs.Step, fs *memfs.FS, power bool) *life {
-	c := &life{world: l.world, opt: l.opt, run: l.run + 1, began: l.began, cutAt: time.Now(), image: fs, parsed: l.parsed,
-		wit: &witness{visits: l.wit.all()}, steps: append([]memfs.Step(nil), l.steps[max(0, len(l.steps)-20):]...)}
+	c := &life{world: l.world, opt: l.opt, run: l.run + 1, began: l.began, cutAt: time.Now(), image: fs,
+		parsed: l.parsed, wit: &witness{visits: l.wit.all()},
+		steps: append([]memfs.Step(nil), l.steps[max(0, len(l.steps)-20):]...)}
 	c.hooks.Store(l.hooks.Load())
 	c.story = []string{fmt.Sprintf("cut before operation %d, %v %s, power cut %t", len(l.steps), s.Op, s.Name, power)}
 	if power {

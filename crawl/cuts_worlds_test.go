@@ -56,9 +56,7 @@ const (
 
 // sinceBubble is the virtual time since the start of a bubble. A life that continues in another bubble
 // keeps its time.
-func sinceBubble() time.Duration {
-	return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
-}
+func sinceBubble() time.Duration { return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) }
 
 // strangers are seeds on hosts outside the web whose pages have no links. Permanent trouble affects only
 // these hosts.

@@ -45,7 +45,8 @@ type deferrals struct {
 }
 
 func newDeferrals(e *engine) *deferrals {
-	return &deferrals{engine: e, wakeDeferred: e.PulsedSignal(), wakeVisits: e.PulsedSignal(), wakeHeld: e.PulsedSignal()}
+	return &deferrals{engine: e, wakeDeferred: e.PulsedSignal(), wakeVisits: e.PulsedSignal(),
+		wakeHeld: e.PulsedSignal()}
 }
 
 // goOn tells that URLs may come back again.
@@ -283,7 +284,8 @@ func (d *deferrals) readVisits(ctx context.Context) error {
 			continue
 		}
 		err := d.readDue(ctx, queue.Bulk, d.wakeVisits, func(tx *account.Tx, data []byte, rec *weburl.Record) error {
-			if state.Reason(rec.Reason) != state.ReasonRevisit { // the clock of an earlier release made its slot look like one of visits
+			// The clock of an earlier release made its slot look like one of visits.
+			if state.Reason(rec.Reason) != state.ReasonRevisit {
 				tx.Wake(d.wakeDeferred)
 				now := time.Now()
 				return d.deferred.Append(now, now, queue.Usual, data)

@@ -280,14 +280,16 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 	}
 	if was.KeepEscapes != k.frozen.KeepEscapes {
 		word := map[bool]string{false: "fold", true: "keep"}
-		list = append(list, fmt.Sprintf("--canonical escapes was %s, is %s", word[was.KeepEscapes], word[k.frozen.KeepEscapes]))
+		list = append(list,
+			fmt.Sprintf("--canonical escapes was %s, is %s", word[was.KeepEscapes], word[k.frozen.KeepEscapes]))
 	}
 	if was.Walk != k.frozen.Walk {
-		list = append(list, fmt.Sprintf("a random walk (--strategy %s) was %v, is %v", strategy.RandomWalk, was.Walk, k.frozen.Walk))
+		list = append(list,
+			fmt.Sprintf("a random walk (--strategy %s) was %v, is %v", strategy.RandomWalk, was.Walk, k.frozen.Walk))
 	}
 	if was.Nodes != k.frozen.Nodes || was.Node != k.frozen.Node {
-		list = append(list, fmt.Sprintf("the crawl was node %d of %d, is node %d of %d (0 of 0: not in a cluster)", was.Node, was.Nodes,
-			k.frozen.Node, k.frozen.Nodes))
+		list = append(list, fmt.Sprintf("the crawl was node %d of %d, is node %d of %d (0 of 0: not in a cluster)",
+			was.Node, was.Nodes, k.frozen.Node, k.frozen.Nodes))
 	}
 	if was.Table != k.frozen.Table {
 		list = append(list, "the table of owners is another")
@@ -295,7 +297,8 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 		list = append(list, "the keys have no slots: a development version began the crawl")
 	}
 	if was.Lanes != k.frozen.Lanes {
-		list = append(list, fmt.Sprintf("the number of lanes (--priority lanes) was %d, is %d", max(1, was.Lanes), k.opt.Order.Lanes))
+		list = append(list,
+			fmt.Sprintf("the number of lanes (--priority lanes) was %d, is %d", max(1, was.Lanes), k.opt.Order.Lanes))
 	}
 	return strings.Join(list, "; ")
 }

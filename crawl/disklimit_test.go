@@ -140,13 +140,16 @@ func limitCases() []limitCase {
 		{"drain", 5e6, options.WhenFullDrain, nil},
 		{"many files", 4e6, options.WhenFullStop, func(o *Options) { o.Output.WARCFileBytes = 20_000 }},
 		{"small stores", 5e6, options.WhenFullStop, small},
-		{"skip known contents", 4e6, options.WhenFullPause, func(o *Options) { o.Output.ContentSeen = state.ContentSkip }},
+		{"skip known contents", 4e6, options.WhenFullPause,
+			func(o *Options) { o.Output.ContentSeen = state.ContentSkip }},
 		{"revisits", 12e6, options.WhenFullStop, func(o *Options) {
-			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
+			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute,
+				Kind: revisit.Uniform, Gone: 3}
 		}},
 		{"history", 9e6, options.WhenFullStop, func(o *Options) {
 			o.Observe.HistoryBytes = 1 << 20
-			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
+			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute,
+				Kind: revisit.Uniform, Gone: 3}
 		}},
 	}
 	if testing.Short() {
@@ -160,9 +163,9 @@ func limitCases() []limitCase {
 	return all
 }
 
-// TestDiskLimitHolds: whatever a crawl does, its files must never take more than a small --disk. Its limit must be met in
-// an orderly way: no return to a checkpoint, and every write possible that a checkpoint needs. The same command with a
-// larger limit must fetch the rest, and no URL twice.
+// TestDiskLimitHolds: whatever a crawl does, its files must never take more than a small --disk. Its limit
+// must be met in an orderly way: no return to a checkpoint, and every write possible that a checkpoint needs.
+// The same command with a larger limit must fetch the rest, and no URL twice.
 func TestDiskLimitHolds(t *testing.T) {
 	for _, c := range limitCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -195,9 +198,10 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 		t.Errorf("the crawl returned to a checkpoint %d times", n)
 	}
 	s := &res.Snapshot
-	t.Logf("%q after %v: %d responses, %d bytes in %d files at most, %d checkpoints", res.Stop, s.Elapsed, s.Count(state.CountResponses),
-		fsys.most, fsys.at, s.Count(state.CountCheckpoints))
-	if want := map[options.WhenFull]string{options.WhenFullStop: space.StopDisk, options.WhenFullPause: StopCancelled, options.WhenFullDrain: StopCancelled}[c.full]; res.Stop != want {
+	t.Logf("%q after %v: %d responses, %d bytes in %d files at most, %d checkpoints", res.Stop, s.Elapsed,
+		s.Count(state.CountResponses), fsys.most, fsys.at, s.Count(state.CountCheckpoints))
+	if want := map[options.WhenFull]string{options.WhenFullStop: space.StopDisk, options.WhenFullPause: StopCancelled,
+		options.WhenFullDrain: StopCancelled}[c.full]; res.Stop != want {
 		t.Errorf("stopped by %q, want %q", res.Stop, want)
 	}
 	if s.Count(state.CountResponses) < 50 {
@@ -264,8 +268,8 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 	})
 }
 
-// TestSmallerDiskLimit: a crawl that is resumed with a limit below what it has must say so, fetch nothing, write nothing
-// and lose nothing, whatever it does when a disk is full.
+// TestSmallerDiskLimit: a crawl that is resumed with a limit below what it has must say so, fetch nothing,
+// write nothing and lose nothing, whatever it does when a disk is full.
 func TestSmallerDiskLimit(t *testing.T) {
 	t.Parallel()
 	for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause, options.WhenFullDrain} {
@@ -287,7 +291,8 @@ func TestSmallerDiskLimit(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			res, err := Run(ctx, opt)
-			if want := map[bool]string{true: space.StopDisk, false: StopCancelled}[full == options.WhenFullStop]; err != nil || res.Stop != want {
+			if want := map[bool]string{true: space.StopDisk,
+				false: StopCancelled}[full == options.WhenFullStop]; err != nil || res.Stop != want {
 				t.Fatalf("%s: with a smaller limit: %v, %+v, want %q", full, err, res, want)
 			}
 			if log.count("too little disk space") == 0 {
@@ -327,7 +332,8 @@ func TestDiskLimitOfLargeBodies(t *testing.T) {
 				fsys.check(t, limit)
 				stored := res.Snapshot.Place(state.PlaceFetched) > 0
 				if want := limit > 30e6; stored != want {
-					t.Errorf("%q, %d bytes: stored %v, want %v: %q, places %v", head, limit, stored, want, res.Stop, res.Snapshot.Places)
+					t.Errorf("%q, %d bytes: stored %v, want %v: %q, places %v", head, limit, stored, want, res.Stop,
+						res.Snapshot.Places)
 				}
 			}
 			noSpools(t, fsys, opt.Disk.Dirs)
@@ -348,7 +354,8 @@ func TestLeastDisk(t *testing.T) {
 				opt := simOptions(t, web, fsys)
 				opt.Disk.Dirs, opt.Disk.Out, opt.Disk.WhenFull = dirs, out, options.WhenFullStop
 				opt.Limits.DiskBytes = opt.leastDisk() - 1
-				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the least that works is "+human.Bytes(opt.leastDisk())) {
+				if _, err := Run(t.Context(), opt); err == nil ||
+					!strings.Contains(err.Error(), "the least that works is "+human.Bytes(opt.leastDisk())) {
 					t.Errorf("%v %v: a byte too little: %v", dirs, out, err)
 				}
 				opt.Limits.DiskBytes++

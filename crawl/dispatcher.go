@@ -33,9 +33,10 @@ type dispatcher struct {
 	limits limits
 
 	wakeReady, wakeDispatch account.Signal
-	reloading               sync.Mutex   // held while rules and blacklist are replaced
-	reloadingSites          sync.Mutex   // held while the settings of sites are replaced
-	admitting               sync.RWMutex // held for reading while a URL is admitted with the terms of its site; above polite
+	reloading               sync.Mutex // held while rules and blacklist are replaced
+	reloadingSites          sync.Mutex // held while the settings of sites are replaced
+	// Held for reading while a URL is admitted with the terms of its site; above polite.
+	admitting sync.RWMutex
 
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
@@ -246,7 +247,8 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.Politeness.MaxCrawlDelay), Waits: rec.Waits,
-		Terms: d.terms(host), Connection: d.connection(host, rec.URL), First: d.orders.any() && d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
+		Terms: d.terms(host), Connection: d.connection(host, rec.URL), First: d.orders.any() &&
+			d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
 // admit offers an item to polite, with the terms and the connection that its site has now.
@@ -261,12 +263,12 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 	return d.polite.Admit(now, item)
 }
 
-// roomForFirst is how many URLs, those that are due last, may leave full RAM for one that was enqueued. None of them was
-// enqueued itself: if RAM is full of such URLs, the next one waits in Q.
+// roomForFirst is how many URLs, those that are due last, may leave full RAM for one that was enqueued. None
+// of them was enqueued itself: if RAM is full of such URLs, the next one waits in Q.
 const roomForFirst = 16
 
-// admitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken is false if
-// it has to take the way of all others. It is part of a transaction.
+// admitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken
+// is false if it has to take the way of all others. It is part of a transaction.
 func (d *dispatcher) admitFirst(tx *account.Tx, rec *weburl.Record) (taken bool, _ error) {
 	item, sum, err := d.itemOf(rec.Append(nil))
 	if err != nil {

@@ -29,9 +29,9 @@
 // # Concurrency
 //
 // Run starts the goroutines of the stages (crawler.startStages), up to one fetcher for each connection, a few
-// storers of landed pages, and one goroutine for each robots.txt request. All have ended when it returns. Two crawls may run in one process. Lock order: Drum
-// gates, transaction lock, locks of the structures. Code that holds the lock of the accounts or of polite
-// takes no other lock.
+// storers of landed pages, and one goroutine for each robots.txt request. All have ended when it returns. Two
+// crawls may run in one process. Lock order: Drum gates, transaction lock, locks of the structures. Code that
+// holds the lock of the accounts or of polite takes no other lock.
 //
 // # Memory and disk
 //

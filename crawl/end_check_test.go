@@ -122,7 +122,8 @@ func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]
 		if why != "" {
 			refused[why]++
 		}
-		if _, forbidden, _ := e.want.Has(url); !isTroubled(url) && !isStranger(url) && forbidden != (why == state.ReasonRobots.String()) {
+		if _, forbidden, _ := e.want.Has(url); !isTroubled(url) && !isStranger(url) &&
+			forbidden != (why == state.ReasonRobots.String()) {
 			fault("%s ended with reason %q; forbidden by robots.txt: %t", url, why, forbidden)
 		}
 	}
@@ -134,7 +135,8 @@ func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]
 	if counted := byReason(&m.Accounts.Refused); !maps.Equal(refused, counted) {
 		fault("the crawl log has refused %v, the accounts have %v", refused, counted)
 	}
-	if n := m.Accounts.Places[state.PlaceFetched].N + m.Accounts.Places[state.PlaceRefused].N; int64(len(entries)) != n {
+	if n := m.Accounts.Places[state.PlaceFetched].N +
+		m.Accounts.Places[state.PlaceRefused].N; int64(len(entries)) != n {
 		fault("the crawl log has %d URLs, %d have ended", len(entries), n)
 	}
 	return entries, faults
@@ -164,7 +166,8 @@ func (e *endOf) checkStrangers(entries map[string][]crawllog.Entry, m *state.Man
 		case len(lines) != 1:
 			fault("%s has %d lines in the crawl log and %d records", url, len(lines), e.stored[url])
 		case e.stored[url] == 1 && lines[0].Reason == "":
-		case e.stored[url] == 0 && strings.Contains(strangerReasons[e.trouble], lines[0].Reason) && lines[0].Reason != "":
+		case e.stored[url] == 0 && strings.Contains(strangerReasons[e.trouble], lines[0].Reason) &&
+			lines[0].Reason != "":
 			e.strange[lines[0].Reason]++
 		default:
 			fault("%s ended with reason %q and %d records", url, lines[0].Reason, e.stored[url])
@@ -255,7 +258,8 @@ func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[strin
 			defer delete(urls, name)
 		}
 	}
-	for kind, c := range map[string]state.Counter{robotsRecord: state.CountRobotsStored, dnsRecord: state.CountDNSStored} {
+	for kind, c := range map[string]state.Counter{robotsRecord: state.CountRobotsStored,
+		dnsRecord: state.CountDNSStored} {
 		if n := m.Accounts.Counters[c]; err == nil && int64(urls[kind]) != n {
 			err = fmt.Errorf("the output has %d records of%s, the checkpoint counts %d", urls[kind], kind, n)
 		}
@@ -283,7 +287,8 @@ func responseURL(rec *warc.Record) []string {
 	case rec.Type() == "revisit":
 		return []string{url, revisitRecord + rec.Get("WARC-Payload-Digest")}
 	}
-	if resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec.Block)), nil); err == nil && rec.Get("WARC-Truncated") == "" {
+	if resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec.Block)), nil); err == nil &&
+		rec.Get("WARC-Truncated") == "" {
 		if n, err := io.Copy(io.Discard, resp.Body); err == nil && n >= contents.Least {
 			return []string{url, bodyRecord + rec.Get("WARC-Payload-Digest")}
 		}
@@ -371,7 +376,8 @@ func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = warc.Walk(warc.Options{Set: set, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error { return count(rec) })
+	err = warc.Walk(warc.Options{Set: set, State: set}, st, 1<<30,
+		func(_ string, rec *warc.Record) error { return count(rec) })
 	if err != nil {
 		t.Fatal(err)
 	}

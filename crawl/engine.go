@@ -16,8 +16,9 @@ import (
 	"drumbeat/state"
 )
 
-// engine holds what all stages of this package share: options, identity, the run with its transactions and accounts, and
-// the parts with their own locks that several stages use. It is safe for concurrent use once the crawl runs.
+// engine holds what all stages of this package share: options, identity, the run with its transactions and
+// accounts, and the parts with their own locks that several stages use. It is safe for concurrent use once
+// the crawl runs.
 type engine struct {
 	*state.Saved
 	*account.Run
@@ -55,7 +56,8 @@ func newEngine(opt Options) *engine {
 		limit = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes)
 	}
 	opt.Disk.FS = limit
-	e := &engine{Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out), Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
+	e := &engine{Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out),
+		Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
 		sketches: newSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.orders = newOrders()
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,

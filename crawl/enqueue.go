@@ -18,8 +18,8 @@ type Enqueued struct {
 	URL  string // as the crawl spells it; "" if Refused is set
 	// Refused says why the crawl does not take the URL; "" if it does. What robots.txt says is not known yet.
 	Refused string
-	// Wait estimates the time until the request, and Because says what it waits for. While the crawl is paused, drains, or
-	// has an outage, the request comes after that.
+	// Wait estimates the time until the request, and Because says what it waits for. While the crawl is
+	// paused, drains, or has an outage, the request comes after that.
 	Wait    time.Duration
 	Because string
 }
@@ -36,7 +36,8 @@ func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answ
 }
 
 // enqueue is Control.Enqueue. If the crawl takes none of the lines, nothing changes.
-func (o *operator) enqueue(ctx context.Context, who string, lines []string, late *account.LateLog) ([]Enqueued, changes.Change, error) {
+func (o *operator) enqueue(ctx context.Context, who string, lines []string, late *account.LateLog) ([]Enqueued,
+	changes.Change, error) {
 	c := changes.Change{Op: changes.OpEnqueue, Who: who}
 	if len(lines) > changes.MaxEnqueued {
 		return nil, c, &changes.RefusedError{Why: fmt.Sprintf("%d URLs: want at most %d in one change", len(lines),
@@ -91,14 +92,15 @@ func (o *operator) mayEnqueue(n int) error {
 	o.feeding.Lock() // each URL is either in the journal or in the table
 	defer o.feeding.Unlock()
 	if room := o.orders.room() - o.journal.Enqueued(); n > room {
-		return &changes.RefusedError{Why: fmt.Sprintf("%d URLs: %d that were enqueued wait already, and the limit is %d",
-			n, MaxOrders-room, MaxOrders)}
+		return &changes.RefusedError{
+			Why: fmt.Sprintf("%d URLs: %d that were enqueued wait already, and the limit is %d",
+				n, MaxOrders-room, MaxOrders)}
 	}
 	return nil
 }
 
-// estimate says when a URL will be fetched that is enqueued now. before has the number of URLs of the same change that go
-// before it, by host.
+// estimate says when a URL will be fetched that is enqueued now. before has the number of URLs of the same
+// change that go before it, by host.
 func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 	now := time.Now()
 	name := weburl.Split([]byte(a.URL)).Host

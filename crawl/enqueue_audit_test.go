@@ -20,7 +20,8 @@ import (
 func enqueuedCrawl(t *testing.T) (fs *memfs.FS, opt Options, again, other string) {
 	t.Helper()
 	fs = memfs.New(*seedFlag)
-	o := operate(t, smallWeb(t, nil), fs, func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
+	o := operate(t, smallWeb(t, nil), fs,
+		func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
 	o.await(120)
 	host := busiestHost(o.web)
 	fetched, _ := pagesOf(o.web, host)
@@ -54,9 +55,10 @@ func putHeld(url string) func(disk.Set, *state.Manifest, *disk.Tails) error {
 	}
 }
 
-// TestDeepAuditAfterEnqueue: an enqueued URL may have several responses, also when the table of orders has forgotten it.
-// All other URLs are audited as before: a deep audit finds a removed, doubled or changed record by its key, and a fetched
-// URL that also waits. Only if the keys that were enqueued are lost, it takes such URLs.
+// TestDeepAuditAfterEnqueue: an enqueued URL may have several responses, also when the table of orders has
+// forgotten it. All other URLs are audited as before: a deep audit finds a removed, doubled or changed record
+// by its key, and a fetched URL that also waits. Only if the keys that were enqueued are lost, it takes such
+// URLs.
 func TestDeepAuditAfterEnqueue(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -88,8 +90,8 @@ func TestDeepAuditAfterEnqueue(t *testing.T) {
 	})
 }
 
-// TestEnqueueMoreThanRAM: enqueued URLs that fill RAM do not drive each other to disk: those without room wait in Q. Other
-// URLs make room for them.
+// TestEnqueueMoreThanRAM: enqueued URLs that fill RAM do not drive each other to disk: those without room
+// wait in Q. Other URLs make room for them.
 func TestEnqueueMoreThanRAM(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -97,7 +99,8 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 		web := &tinyWeb{Serve: pagesOnly}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 30, 20)...)
 		small(&opt)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope, opt.Limits.RAMBytes = 10*time.Minute, 10*time.Minute, state.ScopePLD, plan.LeastRAM
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope, opt.Limits.RAMBytes = 10*
+			time.Minute, 10*time.Minute, state.ScopePLD, plan.LeastRAM
 		opt.Network.Connections = 1 // never idle, which would move what is due late to disk
 		o := &operated{t: t, opt: opt}
 		o.start()
@@ -116,7 +119,8 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ram, ready := s.Place(state.PlaceRAM), s.Place(state.PlaceReady); ram+ready < MaxOrders || ready == 0 {
-			t.Errorf("%d URLs in RAM and %d in Q, deferred %v: want all %d orders, more than RAM holds", ram, ready, s.Deferred, MaxOrders)
+			t.Errorf("%d URLs in RAM and %d in Q, deferred %v: want all %d orders, more than RAM holds", ram, ready,
+				s.Deferred, MaxOrders)
 		}
 		if n := s.Deferred[state.ReasonEvicted.String()]; n == 0 || n > 30*20 {
 			t.Errorf("%d URLs left RAM, want some of the %d that were not enqueued", n, 30*20)

@@ -9,12 +9,14 @@ import (
 	"drumbeat/state/changes"
 )
 
-// TestEnqueueWhileLanded enqueues URLs that wait in RAM while the parsers are slow, so that a fetched page waits for its
-// transaction and its host continues with the URL's other record. Each URL is requested once.
+// TestEnqueueWhileLanded enqueues URLs that wait in RAM while the parsers are slow, so that a fetched page
+// waits for its transaction and its host continues with the URL's other record. Each URL is requested once.
 func TestEnqueueWhileLanded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError = 2, 3, 1500, 0, 0 })
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError = 2, 3, 1500, 0, 0
+		})
 		o := operate(t, web, memfs.New(*seedFlag), func(o *Options) {
 			atOnce(o)
 			o.Budgets.QueuePages = Unlimited

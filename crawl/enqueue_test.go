@@ -20,7 +20,8 @@ import (
 // busiestHost returns the host with the most requests.
 func busiestHost(web *simweb.Web) string {
 	hosts := web.Log().Snapshot().Hosts
-	return slices.MaxFunc(slices.Sorted(maps.Keys(hosts)), func(a, b string) int { return int(hosts[a].Requests) - int(hosts[b].Requests) })
+	return slices.MaxFunc(slices.Sorted(maps.Keys(hosts)),
+		func(a, b string) int { return int(hosts[a].Requests) - int(hosts[b].Requests) })
 }
 
 // pagesOf returns URLs of a host that a crawl fetches, those that were requested already and those that were not.
@@ -77,7 +78,8 @@ func (o *operated) checkTimes(answers []Enqueued, before []int) {
 	for i, a := range answers {
 		for o.fetches(a.URL) == before[i] {
 			if time.Since(began) > a.Wait+time.Minute {
-				o.t.Fatalf("%s: no request %v after it was enqueued; the estimate was %v", a.URL, time.Since(began), a.Wait)
+				o.t.Fatalf("%s: no request %v after it was enqueued; the estimate was %v", a.URL,
+					time.Since(began), a.Wait)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -99,7 +101,8 @@ func TestEnqueue(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 3, 4, 700, 0
 			o.Page.ServerError = 0 // a failure makes the host back off, which no estimate foresees
 		})
-		o := operate(t, web, memfs.New(*seedFlag), func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
+		o := operate(t, web, memfs.New(*seedFlag),
+			func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
 		o.await(120)
 		host := busiestHost(web)
 		fetched, missing := pagesOf(web, host)
@@ -150,13 +153,15 @@ func TestEnqueueRefused(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, web, fs, urls("h", 1, 60)...)
 		small(&opt)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope = 10*time.Second,
+			10*time.Second, state.ScopePLD
 		o := &operated{t: t, opt: opt}
 		o.start()
 		time.Sleep(35 * time.Second)
 		o.make(changes.Change{Op: changes.OpBlock, Rule: "host blocked.h0.test"})
-		answers, made, err := o.opt.Observe.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/secret", "http://h0.test/new",
-			"http://other.test/", "http://blocked.h0.test/", "ftp://h0.test/", ""})
+		answers, made, err := o.opt.Observe.Control.Enqueue(t.Context(), "test",
+			[]string{"http://h0.test/secret", "http://h0.test/new",
+				"http://other.test/", "http://blocked.h0.test/", "ftp://h0.test/", ""})
 		if err != nil || made.Count != 2 {
 			t.Fatalf("%+v, %v", answers, err)
 		}
@@ -180,7 +185,8 @@ func TestEnqueueRefused(t *testing.T) {
 				waits = path
 			}
 		}
-		if a := o.enqueue("http://h0.test"+waits, "http://h0.test"+fetched)[0]; !strings.Contains(a.Because, space.PausedByOperator) {
+		if a := o.enqueue("http://h0.test"+waits, "http://h0.test"+fetched)[0]; !strings.Contains(a.Because,
+			space.PausedByOperator) {
 			t.Errorf("the answer during a pause: %+v", a)
 		}
 		many := make([]string, changes.MaxEnqueued)
@@ -192,7 +198,8 @@ func TestEnqueueRefused(t *testing.T) {
 			o.enqueue(lot...)
 			room -= len(lot)
 		}
-		if _, _, err := o.opt.Observe.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/over"}); !changes.IsRefused(err) {
+		if _, _, err := o.opt.Observe.Control.Enqueue(t.Context(), "test",
+			[]string{"http://h0.test/over"}); !changes.IsRefused(err) {
 			t.Errorf("beyond the limit: %v", err)
 		}
 		o.make(changes.Change{Op: changes.OpCheckpoint})
@@ -237,7 +244,8 @@ func TestEnqueueRecrawl(t *testing.T) {
 		web := &tinyWeb{Serve: pagesOnly}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), "http://h0.test/a", "http://h0.test/b")
 		small(&opt)
-		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour, Kind: revisit.Uniform, Gone: 3}
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour,
+			Kind: revisit.Uniform, Gone: 3}
 		o := &operated{t: t, opt: opt}
 		o.start()
 		time.Sleep(30 * time.Minute)
@@ -267,15 +275,16 @@ func TestEnqueueRecrawl(t *testing.T) {
 	})
 }
 
-// TestEnqueueThenBlock: a queued URL whose order has been fetched ends as fetched, even if its host is blocked before its
-// own record comes up.
+// TestEnqueueThenBlock: a queued URL whose order has been fetched ends as fetched, even if its host is
+// blocked before its own record comes up.
 func TestEnqueueThenBlock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{Serve: pagesOnly}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 1, 30)...)
 		small(&opt)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope = 10*time.Second,
+			10*time.Second, state.ScopePLD
 		o := &operated{t: t, opt: opt}
 		o.start()
 		time.Sleep(35 * time.Second)

@@ -18,8 +18,10 @@ func escapesWeb() *tinyWeb {
 		case "/robots.txt":
 			return answer{200, "", "User-agent: *\nDisallow: /%7Eno/\n"}
 		case "/":
-			return answer{200, "", "<html><a href='/%7Euser/%c3%a9'><a href='/~user/%C3%A9'><a href='/~user/\u00e9'><a href='/%7euser/%c3%A9#x'>" +
-				"<a href='/a%2fb'><a href='/a%2Fb'><a href='/a/b'><a href='/%7Eno/1'><a href='/~no/1'><a href='/%7Ex%63luded/1'>" +
+			return answer{200, "", "<html><a href='/%7Euser/%c3%a9'><a href='/~user/%C3%A9'><a " +
+				"href='/~user/\u00e9'><a href='/%7euser/%c3%A9#x'>" +
+				"<a href='/a%2fb'><a href='/a%2Fb'><a href='/a/b'><a href='/%7Eno/1'><a href='/~no/1'><a " +
+				"href='/%7Ex%63luded/1'>" +
 				"<a href='/moved'><a href='/q?%41=%7e'><a href='/q?A=~'>"}
 		case "/moved":
 			return answer{301, "Location: /%7euser/%C3%a9\r\n", ""}
@@ -46,8 +48,8 @@ func TestEscapesAreFolded(t *testing.T) {
 			slices.Sort(got)
 			want := []string{"/", "/a%2Fb", "/a/b", "/moved", "/q?A=~", "/~user/%C3%A9"}
 			if keep {
-				want = []string{"/", "/%7Euser/%c3%a9", "/%7Ex%63luded/1", "/%7euser/%C3%a9", "/%7euser/%c3%A9", "/a%2Fb", "/a%2fb", "/a/b", "/moved",
-					"/q?%41=%7e", "/q?A=~", "/~user/%C3%A9"}
+				want = []string{"/", "/%7Euser/%c3%a9", "/%7Ex%63luded/1", "/%7euser/%C3%a9", "/%7euser/%c3%A9",
+					"/a%2Fb", "/a%2fb", "/a/b", "/moved", "/q?%41=%7e", "/q?A=~", "/~user/%C3%A9"}
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("keep %v: requested %q, want %q", keep, got, want)
@@ -59,7 +61,8 @@ func TestEscapesAreFolded(t *testing.T) {
 			checkBalanced(t, mem, opt.Disk.Dirs)
 			checkEscapesExplained(t, mem, &opt)
 			opt.Admission.KeepEscapes = !keep
-			if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "--canonical escapes was ") {
+			if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) ||
+				!strings.Contains(err.Error(), "--canonical escapes was ") {
 				t.Errorf("resumed with another spelling: got %v, want %v", err, state.ErrIncompatible)
 			}
 		}

@@ -35,8 +35,8 @@ func endOfBan(t *testing.T, s *silence, hosts, limit int, within time.Duration) 
 	res := mustRun(t, ctx, s.opt)
 	took := time.Since(s.began)
 	all, most := s.requests()
-	t.Logf("%d hosts: %q after %v, %d requests, at most %d to one host; refused %v, deferred %v", hosts, res.Stop, took.Round(time.Minute), all, most,
-		res.Snapshot.Refused, res.Snapshot.Deferred)
+	t.Logf("%d hosts: %q after %v, %d requests, at most %d to one host; refused %v, deferred %v", hosts, res.Stop,
+		took.Round(time.Minute), all, most, res.Snapshot.Refused, res.Snapshot.Deferred)
 	if res.Stop != StopDone || took > within {
 		t.Errorf("%d hosts: stopped by %q after %v, want the end within %v", hosts, res.Stop, took, within)
 	}
@@ -91,8 +91,8 @@ func TestReferenceFails(t *testing.T) {
 	})
 }
 
-// TestNameServersAnswer: answers of public name servers show that the network works, those of forwarders do not. After an
-// outage of 5 hours in which they answered nothing has been given up.
+// TestNameServersAnswer: answers of public name servers show that the network works, those of forwarders do
+// not. After an outage of 5 hours in which they answered nothing has been given up.
 func TestNameServersAnswer(t *testing.T) {
 	public, private := netip.MustParseAddr("93.184.216.34"), netip.MustParseAddr("127.0.0.53")
 	for _, hosts := range []int{2, 12, 40} {
@@ -118,9 +118,10 @@ func TestNameServersAnswer(t *testing.T) {
 			s.opt.Network.Resolver, s.opt.Limits.OutagePatience = answering{s.web, public}, 24*time.Hour
 			time.AfterFunc(5*time.Hour, func() { s.fire.ban(false) })
 			res := mustRun(t, t.Context(), s.opt)
-			if n := res.Snapshot.Count(state.CountPages); res.Stop != StopDone || n != int64(30*hosts) || len(res.Snapshot.Refused) > 0 {
-				t.Errorf("%d hosts: %q, %d of %d pages after the outage, refused %v, deferred %v", hosts, res.Stop, n, 30*hosts, res.Snapshot.Refused,
-					res.Snapshot.Deferred)
+			if n := res.Snapshot.Count(state.CountPages); res.Stop != StopDone || n != int64(30*hosts) ||
+				len(res.Snapshot.Refused) > 0 {
+				t.Errorf("%d hosts: %q, %d of %d pages after the outage, refused %v, deferred %v", hosts, res.Stop, n,
+					30*hosts, res.Snapshot.Refused, res.Snapshot.Deferred)
 			}
 			t.Logf("%d hosts: healed after 5 h: %v", hosts, time.Since(s.began).Round(time.Minute))
 		})

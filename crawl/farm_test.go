@@ -60,7 +60,8 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs = 300, 400, int(8*pages), 400, 20
 			o.LogRequests = 1 << 16
 			o.Seed += f.seed
-			o.Skew, o.Communities, o.SeedURLs = farmWebs[f.web].skew, farmWebs[f.web].communities, cmp.Or(f.others, o.SeedURLs)
+			o.Skew, o.Communities, o.SeedURLs = farmWebs[f.web].skew, farmWebs[f.web].communities,
+				cmp.Or(f.others, o.SeedURLs)
 			if f.farm != "" {
 				o.Hostile, o.Bought, o.Expired = []string{f.farm}, f.bought, f.expired
 			}
@@ -70,8 +71,11 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 		if f.seeds > 0 {
 			opt.Admission.SeedLines = append(web.Seeds(), web.HostileSeeds()[:min(f.seeds, len(web.HostileSeeds()))]...)
 		}
-		opt.Limits.MaxPages, opt.Output.Store, opt.Output.CrawlLog, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = pages, false, state.LogOff, time.Minute, time.Hour
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 400*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
+		opt.Limits.MaxPages, opt.Output.Store, opt.Output.CrawlLog, opt.Disk.CheckpointEvery, opt.Limits.MaxTime =
+			pages, false, state.LogOff, time.Minute, time.Hour
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = 400*time.Millisecond, 10*time.Millisecond, time.Millisecond,
+			time.Millisecond
 		if f.slow {
 			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 8*time.Second, 200*time.Millisecond
 		}
@@ -83,7 +87,8 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 			t.Errorf("%s stopped by %q after %d pages", f, run.Stop, run.Snapshot.Count(state.CountPages))
 		}
 		if *verbose {
-			t.Logf("%s: %v, supporters at %v, places %v", f, run.Snapshot.Elapsed, run.Snapshot.Supporters, run.Snapshot.Places)
+			t.Logf("%s: %v, supporters at %v, places %v", f, run.Snapshot.Elapsed, run.Snapshot.Supporters,
+				run.Snapshot.Places)
 		}
 		farmed := 0
 		for _, q := range web.Log().Snapshot().Requests {
@@ -91,7 +96,8 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 			case q.Robots:
 			case q.Known:
 				res.ordinary++
-			case f.farm != "" && strings.Contains(q.URL, strings.ReplaceAll(f.farm, "-", "")) || strings.Contains(q.URL, f.farm):
+			case f.farm != "" && strings.Contains(q.URL, strings.ReplaceAll(f.farm, "-", "")) ||
+				strings.Contains(q.URL, f.farm):
 				farmed++
 			}
 		}
@@ -194,7 +200,8 @@ func TestFarms(t *testing.T) {
 			}
 			r := crawlFarm(t, pages, farmCase{farm: farm, seeds: 5}, p.set)
 			shares[farm+" "+p.name] = r.share
-			t.Logf("%-13s budgets %-6s %5.1f %% of %d pages; ordinary URLs fetched %d", farm, p.name, 100*r.share, pages, r.ordinary)
+			t.Logf("%-13s budgets %-6s %5.1f %% of %d pages; ordinary URLs fetched %d", farm, p.name, 100*r.share,
+				pages, r.ordinary)
 		}
 	}
 	// Of 400 pages 3 % are 12 ± 4. So the short form can only show that budgets have some effect.
@@ -203,13 +210,14 @@ func TestFarms(t *testing.T) {
 		most, noise = 0.05, 0.01
 	}
 	if off, on := shares["wildcard-dns off"], shares["wildcard-dns paper"]; on > most || on > off+noise {
-		t.Errorf("a PLD of endless hosts got %.1f %% of the pages with budgets and %.1f %% without, want at most %.0f %%, and no more than without",
-			100*on, 100*off, 100*most)
+		t.Errorf("a PLD of endless hosts got %.1f %% of the pages with budgets and %.1f %% without, want at most "+
+			"%.0f %%, and no more than without", 100*on, 100*off, 100*most)
 	}
 }
 
-// limit is the share of the requests that a farm must not exceed in a crawl of 4,000 pages. Budgets alone would give the farm
-// 5 % of a long crawl, but 15 % with a quarter of the seeds and 26 % with a fifteenth of the web (TestFarmGraphs in package star).
+// limit is the share of the requests that a farm must not exceed in a crawl of 4,000 pages. Budgets alone
+// would give the farm 5 % of a long crawl, but 15 % with a quarter of the seeds and 26 % with a fifteenth of
+// the web (TestFarmGraphs in package star).
 func (f farmCase) limit() float64 {
 	switch {
 	case f.expired > 5:
@@ -225,7 +233,8 @@ func (f farmCase) limit() float64 {
 // longFarmCases are the cases of the table in BENCHMARKS.
 func longFarmCases() []farmCase {
 	cases := []farmCase{{}, {web: 1}, {web: 2}}
-	ways := []farmCase{{bought: 5}, {bought: 20}, {expired: 1}, {expired: 5}, {expired: 20}, {seeds: 2}, {seeds: 5}, {seeds: 5, others: 15}}
+	ways := []farmCase{{bought: 5}, {bought: 20}, {expired: 1}, {expired: 5}, {expired: 20}, {seeds: 2}, {seeds: 5},
+		{seeds: 5, others: 15}}
 	for _, farm := range []string{"link-farm", "endless-farm", "star-farm", "chain-farm", "ring-farm"} {
 		for i, c := range ways {
 			c.farm = farm
@@ -245,8 +254,9 @@ func longFarmCases() []farmCase {
 	return cases
 }
 
-// TestFarmsBySupporters compares budgets by supporters with the paper's and with equal ones, for farms of 120 PLDs beside
-// 300 honest ones. A farm must get no more than its limit, and the order of the honest PLDs must stay. TestFarmGraphs in package star has more webs and ways in, without a crawl.
+// TestFarmsBySupporters compares budgets by supporters with the paper's and with equal ones, for farms of 120
+// PLDs beside 300 honest ones. A farm must get no more than its limit, and the order of the honest PLDs must
+// stay. TestFarmGraphs in package star has more webs and ways in, without a crawl.
 func TestFarmsBySupporters(t *testing.T) {
 	t.Parallel()
 	notShort(t)
@@ -263,7 +273,8 @@ func TestFarmsBySupporters(t *testing.T) {
 				}
 				c.slow = true
 				r := crawlFarm(t, pages, c, p.set)
-				t.Logf("%-60s budgets %-10s farm %5.1f %%, ordinary URLs %d, correlation %.3f", c, p.name, 100*r.share, r.ordinary, r.correlation)
+				t.Logf("%-60s budgets %-10s farm %5.1f %%, ordinary URLs %d, correlation %.3f", c, p.name, 100*r.share,
+					r.ordinary, r.correlation)
 				if p.name != "supporters" {
 					continue
 				}
@@ -271,14 +282,16 @@ func TestFarmsBySupporters(t *testing.T) {
 					t.Error("supporters were not computed")
 				}
 				limit := c.limit()
-				if !*longRuns && c.farm == "endless-farm" { // 4 ± 1.5 % of 2,000 pages, where the paper's budgets give it 30 to 50 %
+				// 4 ± 1.5 % of 2,000 pages, where the paper's budgets give it 30 to 50 %.
+				if !*longRuns && c.farm == "endless-farm" {
 					limit = 0.12
 				}
 				if r.share > limit {
 					t.Errorf("the farm got %.1f %% of the pages, want at most %.1f %%", 100*r.share, 100*limit)
 				}
 				if c.expired < 20 && r.correlation < least {
-					t.Errorf("supporters and in-degrees of honest PLDs have a rank correlation of %.3f, want at least %v", r.correlation, least)
+					t.Errorf("supporters and in-degrees of honest PLDs have a rank correlation of %.3f, want at "+
+						"least %v", r.correlation, least)
 				}
 			}
 		})

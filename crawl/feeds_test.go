@@ -14,10 +14,13 @@ func TestFeedLinks(t *testing.T) {
 	feeds := map[string]string{
 		"/f/rss": "<rss><channel><link>http://other.test/</link><item><guid>http://a.test/guid</guid></item>" +
 			"<item><guid isPermaLink='false'>http://a.test/no-guid</guid></item><item><link>rel</link></item>" +
-			"<item><link>/abs</link><guid>http://a.test/no-guid</guid></item><item><link>http://b.test/no-host</link></item></channel></rss>",
+			"<item><link>/abs</link><guid>http://a.test/no-guid</guid></item><item><link>http://b.test/no-host</link>" +
+			"</item></channel></rss>",
 		"/f/rdf": "<rdf:RDF><channel/><item rdf:about='x'><link>../rdf</link></item></rdf:RDF>",
-		"/f/atom": "<feed xml:base='/base/x'><entry><link href='atom'/></entry><entry xml:base='deep/'><link href='atom'/></entry>" +
-			"<entry xml:base='http://b.test/'><link href='no-host'/></entry><entry xml:base='mailto:x'><link href='no-base'/></entry></feed>",
+		"/f/atom": "<feed xml:base='/base/x'><entry><link href='atom'/></entry><entry xml:base='deep/'><link " +
+			"href='atom'/></entry>" +
+			"<entry xml:base='http://b.test/'><link href='no-host'/></entry><entry xml:base='mailto:x'><link " +
+			"href='no-base'/></entry></feed>",
 		"/f/map": "<urlset xml:base='/base/'><url><loc>no-map</loc></url><url><loc>http://a.test/f/yes</loc></url></urlset>",
 	}
 	inBubble(t, func(t *testing.T) {

@@ -49,7 +49,8 @@ func figureFaults(a *state.Accounts) (faults []string) {
 	check("URLs in QF", count(state.CountURLsOver)-count(state.CountURLsScanned), a.Places[state.PlaceOverBudget].N)
 	check("URLs in BEAST", count(state.CountURLsPlaced)-count(state.CountURLsReleased)-count(state.CountURLsReplaced),
 		a.Places[state.PlaceBeast].N)
-	check("URLs in QR", count(state.CountURLsUnknown)-count(state.CountURLsAnswered), a.Places[state.PlaceAwaitRobots].N)
+	check("URLs in QR", count(state.CountURLsUnknown)-count(state.CountURLsAnswered),
+		a.Places[state.PlaceAwaitRobots].N)
 	return faults
 }
 
@@ -82,27 +83,33 @@ func TestFigures(t *testing.T) {
 		if m.Accounts.Codes != s.Codes || s.Codes[200] <= first.Snapshot.Codes[200] || s.Runs != 2 || lines == 0 {
 			t.Errorf("the codes of the manifest and the snapshot differ, or runs %d, snapshots %d", s.Runs, lines)
 		}
-		for _, c := range []state.Counter{state.CountBytesSent, state.CountBytesPages, state.CountCompressed, state.CountBytesCompressed,
-			state.CountConnections, state.CountConnectionsReused, state.CountRobotsBytesSent, state.CountRobotsStatus2xx} {
-			robots := c == state.CountRobotsBytesSent || c == state.CountRobotsStatus2xx // the first run may have made all requests
-			if s.Count(c) < first.Snapshot.Count(c) || s.Count(c) == first.Snapshot.Count(c) && !robots || first.Snapshot.Count(c) == 0 {
+		for _, c := range []state.Counter{state.CountBytesSent, state.CountBytesPages, state.CountCompressed,
+			state.CountBytesCompressed, state.CountConnections, state.CountConnectionsReused,
+			state.CountRobotsBytesSent, state.CountRobotsStatus2xx} {
+			// The first run may have made all requests.
+			robots := c == state.CountRobotsBytesSent || c == state.CountRobotsStatus2xx
+			if s.Count(c) < first.Snapshot.Count(c) || s.Count(c) == first.Snapshot.Count(c) && !robots ||
+				first.Snapshot.Count(c) == 0 {
 				t.Errorf("%v: %d after the first run, %d after the second", c, first.Snapshot.Count(c), s.Count(c))
 			}
 		}
-		if s.Count(state.CountBytesUncompressed) <= s.Count(state.CountBytesCompressed) || s.Count(state.CountBytesPages) > s.Count(state.CountBytesBody) {
+		if s.Count(state.CountBytesUncompressed) <= s.Count(state.CountBytesCompressed) ||
+			s.Count(state.CountBytesPages) > s.Count(state.CountBytesBody) {
 			t.Errorf("bytes: %v", s.Counters)
 		}
-		for _, kind := range []snapshot.Time{snapshot.TimeLookup, snapshot.TimeConnect, snapshot.TimeTLS, snapshot.TimeFirstByte,
-			snapshot.TimeExchange, snapshot.TimePass, snapshot.TimeCheckpoint, snapshot.TimePause} {
+		for _, kind := range []snapshot.Time{snapshot.TimeLookup, snapshot.TimeConnect, snapshot.TimeTLS,
+			snapshot.TimeFirstByte, snapshot.TimeExchange, snapshot.TimePass, snapshot.TimeCheckpoint,
+			snapshot.TimePause} {
 			if s.Times[kind].Count()+first.Snapshot.Times[kind].Count() == 0 {
 				t.Errorf("no times of kind %d", kind)
 			}
 		}
-		if sized := s.Count(state.CountURLsSized); sized != s.Unique || s.Count(state.CountURLBytes) >= s.Count(state.CountRecordBytes) {
+		if sized := s.Count(state.CountURLsSized); sized != s.Unique ||
+			s.Count(state.CountURLBytes) >= s.Count(state.CountRecordBytes) {
 			t.Errorf("the sizes of %d URLs of %d are known", sized, s.Unique)
 		}
-		if s.Edges == 0 || s.PLDs == 0 || s.Saved.IsZero() || s.CheckpointEvery != opt.Disk.CheckpointEvery || len(s.Dirs) != 2 ||
-			s.RAM.Limit != opt.Limits.RAMBytes || len(s.RAM.Parts) == 0 || len(s.Disk.Parts) == 0 {
+		if s.Edges == 0 || s.PLDs == 0 || s.Saved.IsZero() || s.CheckpointEvery != opt.Disk.CheckpointEvery ||
+			len(s.Dirs) != 2 || s.RAM.Limit != opt.Limits.RAMBytes || len(s.RAM.Parts) == 0 || len(s.Disk.Parts) == 0 {
 			t.Errorf("snapshot %+v", s)
 		}
 		parts := int64(0)
@@ -134,7 +141,8 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	var old state.Accounts
-	if err := json.Unmarshal([]byte(`{"status":[0,0,5,0,0,0]}`), &old); err != nil || old.Status[2] != 5 || old.Codes != (state.Codes{}) {
+	if err := json.Unmarshal([]byte(`{"status":[0,0,5,0,0,0]}`), &old); err != nil || old.Status[2] != 5 ||
+		old.Codes != (state.Codes{}) {
 		t.Errorf("accounts of an older program: %v, %v", old.Status, err)
 	}
 	for code, want := range map[int]int{-1: 0, 0: 0, 99: 0, 100: 100, 599: 599, 999: 999, 1000: 0} {
@@ -173,8 +181,9 @@ func BenchmarkFiguresOfAPage(b *testing.B) {
 	var ts account.Times
 	var a account.Accounts
 	tx := new(account.Tx)
-	resp := &fetch.Response{Status: 200, Connect: time.Millisecond, TLS: 3 * time.Millisecond, FirstByte: 20 * time.Millisecond,
-		Total: 30 * time.Millisecond, TLSVersion: tls.VersionTLS13, BytesWritten: 200, Encoding: "gzip"}
+	resp := &fetch.Response{Status: 200, Connect: time.Millisecond, TLS: 3 * time.Millisecond,
+		FirstByte: 20 * time.Millisecond, Total: 30 * time.Millisecond, TLSVersion: tls.VersionTLS13, BytesWritten: 200,
+		Encoding: "gzip"}
 	b.ReportAllocs()
 	for b.Loop() {
 		fetcher.TimeExchange(&ts, resp, nil)
@@ -207,7 +216,8 @@ func TestSectionVIII(t *testing.T) {
 				return answer{Status: 0}
 			case host == "a.test" && path == "/":
 				// Seven links: three that a filter or the parser drops, and four to three URLs.
-				return answer{200, "", `<a href="mailto:x@y"></a><a href="http://[bad/"></a><a href="http://b.test:99/"></a>
+				return answer{200, "",
+					`<a href="mailto:x@y"></a><a href="http://[bad/"></a><a href="http://b.test:99/"></a>
 					<a href="http://b.test/x"></a><a href="http://b.test/x"></a><a href="http://dead.test/"></a><a href="/y"></a>`}
 			}
 			return answer{200, "", "x"}
@@ -221,12 +231,15 @@ func TestSectionVIII(t *testing.T) {
 		checked := s.Count(state.CountLinksCached) + s.Count(state.CountLinksChecked)
 		a := state.Accounts{Counters: s.Counters}
 		if a.Parsed() != 8 || s.Unique != 4 || checked != 5 || s.UniqueShare != 0.8 { // the seed counts, too
-			t.Errorf("%d links, %d checked, %d unique, p %v; want 8, 5, 4, 0.8", a.Parsed(), checked, s.Unique, s.UniqueShare)
+			t.Errorf("%d links, %d checked, %d unique, p %v; want 8, 5, 4, 0.8", a.Parsed(), checked,
+				s.Unique, s.UniqueShare)
 		}
 		if s.Hosts != 3 || s.HostsAnswered != 2 || s.ServersAnswered != 1 || s.PLDsAnswered != 2 {
-			t.Errorf("%d hosts, answered: %d hosts, %d addresses, %d PLDs; want 3, 2, 1, 2", s.Hosts, s.HostsAnswered, s.ServersAnswered, s.PLDsAnswered)
+			t.Errorf("%d hosts, answered: %d hosts, %d addresses, %d PLDs; want 3, 2, 1, 2", s.Hosts, s.HostsAnswered,
+				s.ServersAnswered, s.PLDsAnswered)
 		}
-		if want := int64(len("a.test/" + "a.test/y" + "b.test/x" + "dead.test/")); s.Count(state.CountURLBytes) != want {
+		if want := int64(len("a.test/" + "a.test/y" + "b.test/x" + "dead.test/")); s.Count(
+			state.CountURLBytes) != want {
 			t.Errorf("%d bytes of URLs, want %d", s.Count(state.CountURLBytes), want)
 		}
 	})

@@ -26,11 +26,13 @@ import (
 // forgeries are texts that could end a line, a field or a string, start a record, or control a terminal or
 // a path.
 var forgeries = []string{
-	"\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n", "\r\nX: y", "\nX: y", "\rX: y", "\x00", "\x00\r\n",
-	"\t", " ", "a b", "\x0b\x0c", "\x1b[2J\x1b[1;1H", "\x1b]0;title\x07", "\x9b31m", "\u009b31m", "\u2028", "\u2029", "\u0085", "\u202e", "\ufeff",
-	"\xff\xfe", "\xc0\x80", "\xed\xa0\x80", `"`, `\`, `\"`, `"}` + "\n", "{\"url\":\"http://forged.test/\"}", "\n{\"ts\":\"2020-01-01T00:00:00.000Z\",\"url\":\"x\"}\n",
-	"/../../../../etc/passwd", "..%2f..%2f", `..\..\`, "%00", "%0d%0a", "%u000a", "|sh", "$(id)", "`id`", "-rf", "~", "com,forged)/ 20200101000000 {}",
-	strings.Repeat("A", 3000), strings.Repeat("\u2028", 500), strings.Repeat("%", 500), "\x7f", "DRUMBEAT-20200101000000-00000-x.warc.gz",
+	"\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n", "\r\nX: y", "\nX: y", "\rX: y",
+	"\x00", "\x00\r\n", "\t", " ", "a b", "\x0b\x0c", "\x1b[2J\x1b[1;1H", "\x1b]0;title\x07", "\x9b31m", "\u009b31m",
+	"\u2028", "\u2029", "\u0085", "\u202e", "\ufeff", "\xff\xfe", "\xc0\x80", "\xed\xa0\x80", `"`, `\`, `\"`,
+	`"}` + "\n", "{\"url\":\"http://forged.test/\"}", "\n{\"ts\":\"2020-01-01T00:00:00.000Z\",\"url\":\"x\"}\n",
+	"/../../../../etc/passwd", "..%2f..%2f", `..\..\`, "%00", "%0d%0a", "%u000a", "|sh", "$(id)", "`id`", "-rf", "~",
+	"com,forged)/ 20200101000000 {}", strings.Repeat("A", 3000), strings.Repeat("\u2028", 500),
+	strings.Repeat("%", 500), "\x7f", "DRUMBEAT-20200101000000-00000-x.warc.gz",
 }
 
 // forgeWeb has one host per forgery. Every text of the host contains it: reason phrase, header names and
@@ -44,11 +46,13 @@ func forgeWeb() (*tinyWeb, []string) {
 		}
 		f := forgeries[i]
 		reply := func(form string, args ...any) { _, _ = fmt.Fprintf(c, form, args...) }
-		body := fmt.Sprintf(`<html><base href="/d%s/"><a href="x%s"></a><a href='/q?%s'></a><a href="http://h%s.test/"></a>`+
-			`<a href="http://f%d.test%s"></a><a href="http://x%s@f%d.test/u"></a>`, f, f, f, f, i, f, f, i)
+		body := fmt.Sprintf(
+			`<html><base href="/d%s/"><a href="x%s"></a><a href='/q?%s'></a><a href="http://h%s.test/"></a>`+
+				`<a href="http://f%d.test%s"></a><a href="http://x%s@f%d.test/u"></a>`, f, f, f, f, i, f, f, i)
 		switch path {
 		case "/robots.txt":
-			reply("HTTP/1.1 200 OK\r\nContent-Type: text/plain%s\r\n\r\nUser-agent: *\nDisallow: /no%s\nSitemap: %s\nCrawl-delay: %s\n%s: %s\n", f, f, f, f, f, f)
+			reply("HTTP/1.1 200 OK\r\nContent-Type: text/plain%s\r\n\r\nUser-agent: *\nDisallow: /no%s\nSitemap: "+
+				"%s\nCrawl-delay: %s\n%s: %s\n", f, f, f, f, f, f)
 		case "/moved":
 			reply("HTTP/1.1 302 %s\r\nLocation: /to%s\r\nContent-Length: 0\r\n\r\n", f, f)
 		case "/elsewhere":
@@ -56,7 +60,8 @@ func forgeWeb() (*tinyWeb, []string) {
 		case "/refused":
 			reply("%s %s\r\n\r\n", f, f)
 		default:
-			reply("HTTP/1.1 200 %s\r\nContent-Type: text/html%s\r\nServer: %s\r\nX%s: %s\r\nContent-Encoding: %s\r\nDate: %s\r\nSet-Cookie: %s\r\n"+
+			reply("HTTP/1.1 200 %s\r\nContent-Type: text/html%s\r\nServer: %s\r\nX%s: %s\r\nContent-Encoding: "+
+				"%s\r\nDate: %s\r\nSet-Cookie: %s\r\n"+
 				"Content-Length: %d\r\n\r\n%s", f, f, f, f, f, f, f, f, len(body), body)
 		}
 		return true
@@ -95,7 +100,8 @@ func TestNothingIsForged(t *testing.T) {
 				t.Errorf("URL %q in a WARC file is not canonical: %q, %v", url, c, err)
 			}
 			if p := weburl.Split([]byte(url)); len(w.Got(string(p.Host), string(p.Path))) != 1 {
-				t.Errorf("WARC files have %q, which was requested %d times", url, len(w.Got(string(p.Host), string(p.Path))))
+				t.Errorf("WARC files have %q, which was requested %d times", url,
+					len(w.Got(string(p.Host), string(p.Path))))
 			}
 		}
 		ended := 0
@@ -144,7 +150,8 @@ func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 				urls[r.Get("WARC-Target-URI")]++
 			case "request":
 				requests++
-				if n := bytes.Count(r.Block, []byte("\r\n\r\n")); n != 1 || !bytes.HasSuffix(r.Block, []byte("\r\n\r\n")) {
+				if n := bytes.Count(r.Block, []byte("\r\n\r\n")); n != 1 ||
+					!bytes.HasSuffix(r.Block, []byte("\r\n\r\n")) {
 					t.Errorf("%s at %d: request %q", name, r.Offset, r.Block)
 				}
 			case "warcinfo", "metadata":
@@ -192,7 +199,8 @@ func checkLog(t *testing.T, fs disk.FS, dirs []string, prefix string) (es []craw
 	}
 	lines := 0
 	for _, f := range files {
-		if err := crawllog.ReadFile(fs, f, func(e *crawllog.Entry) error { es = append(es, *e); return nil }); err != nil {
+		if err := crawllog.ReadFile(fs, f,
+			func(e *crawllog.Entry) error { es = append(es, *e); return nil }); err != nil {
 			t.Error(err)
 		}
 		dec, err := zstd.NewReader(bytes.NewReader(contentOf(t, fs, f)), zstd.WithDecoderConcurrency(1))

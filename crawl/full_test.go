@@ -225,7 +225,8 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := int64(p.QueueBlockBytes) * int64(o.Budgets.QueuesMax+plan.OpenQueueBuffers); got > max(p.QueueBytes, 6<<20) {
+		if got := int64(p.QueueBlockBytes) * int64(o.Budgets.QueuesMax+
+			plan.OpenQueueBuffers); got > max(p.QueueBytes, 6<<20) {
 			t.Errorf("RAM %d: queue buffers take %d bytes, want at most %d", ram, got, p.QueueBytes)
 		}
 	}

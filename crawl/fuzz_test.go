@@ -85,8 +85,9 @@ type states struct {
 func edit(m *state.Manifest, script []byte) error {
 	all := states{Manifest: m}
 	parts := map[string]any{
-		state.NameURLSeen: &all.URLSeen, state.NameRobotsCache: &all.Cache, state.NameStar: &all.Star, state.NameNames: &all.Names, state.NameBeast: &all.Beast,
-		state.NameAwaitRobots: &all.Queue, state.NameDeferred: &all.Later, state.NameWARC: &all.WARC, state.NameCrawlLog: &all.Log,
+		state.NameURLSeen: &all.URLSeen, state.NameRobotsCache: &all.Cache, state.NameStar: &all.Star,
+		state.NameNames: &all.Names, state.NameBeast: &all.Beast, state.NameAwaitRobots: &all.Queue,
+		state.NameDeferred: &all.Later, state.NameWARC: &all.WARC, state.NameCrawlLog: &all.Log,
 	}
 	for name, part := range parts {
 		if raw, ok := m.Parts[name]; ok {
@@ -121,10 +122,12 @@ func FuzzManifest(f *testing.F) {
 	var s soundCrawl
 	f.Add([]byte(`{}`), []byte{}, uint16(0), byte(0))
 	f.Add([]byte(`{"parts":{"urlseen":{"v":3,"buckets":9007199254740992}}}`), []byte{}, uint16(0), byte(0))
-	f.Add([]byte(`{"parts":{"beast":null,"later":[]},"accounts":{"places":[]},"ram":{"Len":-1}}`), []byte{}, uint16(0), byte(0))
+	f.Add([]byte(`{"parts":{"beast":null,"later":[]},"accounts":{"places":[]},"ram":{"Len":-1}}`), []byte{},
+		uint16(0), byte(0))
 	f.Add([]byte{}, []byte{}, uint16(20), byte(1))
 	for i := range byte(30) {
-		f.Add([]byte{}, []byte{9 * i, i % 3, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 1, 2, i, 0, 0, 0, 0, 0, 0, 0}, uint16(0), byte(0))
+		f.Add([]byte{}, []byte{9 * i, i % 3, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 1, 2, i, 0, 0, 0, 0, 0, 0, 0},
+			uint16(0), byte(0))
 	}
 	f.Fuzz(func(t *testing.T, body, script []byte, at uint16, flip byte) {
 		s.make(t)
@@ -157,7 +160,8 @@ func TestManifests(t *testing.T) {
 
 // file returns a manifest file with this body.
 func file(body []byte) []byte {
-	return append(fmt.Appendf(nil, "%s %s %d %016x\n", state.ManifestMagic, state.ManifestVersion, len(body), state.ManifestSum(state.ManifestVersion, body)), body...)
+	return append(fmt.Appendf(nil, "%s %s %d %016x\n", state.ManifestMagic, state.ManifestVersion, len(body),
+		state.ManifestSum(state.ManifestVersion, body)), body...)
 }
 
 func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte) {
@@ -259,7 +263,9 @@ func FuzzInRAM(f *testing.F) {
 			return nil
 		})
 		var hosts []health.Entry
-		if health.EachHost(b, func(key uint64, s health.State) { hosts = append(hosts, health.Entry{Key: key, State: s}) }) == nil &&
+		if health.EachHost(b, func(key uint64, s health.State) {
+			hosts = append(hosts, health.Entry{Key: key, State: s})
+		}) == nil &&
 			!bytes.Equal(health.DumpHosts(hosts), b) {
 			t.Fatalf("hosts %x encode to %x", b, health.DumpHosts(hosts))
 		}

@@ -44,8 +44,10 @@ func (g *gauges) measure(c *crawler) {
 		{Name: "content-filter", Bytes: p.ContentFilterBytes}, {Name: "url-cache", Bytes: p.CacheBytes},
 		{Name: "edge-cache", Bytes: p.EdgeCacheBytes}, {Name: "name-cache", Bytes: p.NameCacheBytes},
 		{Name: "polite", Bytes: p.PoliteBytes}, {Name: "queues", Bytes: p.QueueBytes},
-		{Name: "bodies", Bytes: p.BodyBytes}, {Name: "trap-scores", Bytes: p.TrapBytes}, {Name: "walk", Bytes: p.WalkBytes}, {Name: "supporters", Bytes: p.SupportersBytes},
-		{Name: "heap", Bytes: p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes},
+		{Name: "bodies", Bytes: p.BodyBytes}, {Name: "trap-scores", Bytes: p.TrapBytes},
+		{Name: "walk", Bytes: p.WalkBytes}, {Name: "supporters", Bytes: p.SupportersBytes},
+		{Name: "heap", Bytes: p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes -
+			p.SupportersBytes},
 	}}
 	g.disk = snapshot.Space{Limit: c.opt.Limits.DiskBytes, Used: c.space.Used()}
 	rest := g.disk.Used

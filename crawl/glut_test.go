@@ -14,8 +14,9 @@ import (
 	"drumbeat/state"
 )
 
-// besideGood is a web of one good host whose pages its budget admits in many lots, and of two bad ones: vast has
-// 20 times its number of pages, and an hour of Crawl-delay, and slow answers each request after 2 s, so that a request is always under way.
+// besideGood is a web of one good host whose pages its budget admits in many lots, and of two bad ones: vast
+// has 20 times its number of pages, and an hour of Crawl-delay, and slow answers each request after 2 s, so
+// that a request is always under way.
 type besideGood struct {
 	tinyWeb
 	pages, vast int // of the good host, and links to vast on each of its first 20 pages
@@ -106,7 +107,8 @@ func TestGlutOutlivesCuts(t *testing.T) {
 			w, fs, cuts := newBesideGood(2000, 200), memfs.New(rng.Uint64()), 0
 			for done := false; !done; {
 				opt := w.smallBudgets(t, fs)
-				opt.Disk.CheckpointEvery, opt.Output.Store, opt.Output.CrawlLog = 50*time.Millisecond, true, state.LogAll
+				opt.Disk.CheckpointEvery, opt.Output.Store, opt.Output.CrawlLog = 50*time.Millisecond,
+					true, state.LogAll
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				if done = cuts == 10; !done {
 					fs.CrashAfter(20 + rng.IntN(300))

@@ -6,5 +6,6 @@ import (
 )
 
 func init() {
-	crawl.SetHarness(crawltest.SimOptions, crawltest.WebOptions, crawltest.MustRun, crawltest.StoppedCrawl, crawltest.AtOnce)
+	crawl.SetHarness(crawltest.SimOptions, crawltest.WebOptions, crawltest.MustRun, crawltest.StoppedCrawl,
+		crawltest.AtOnce)
 }

@@ -14,7 +14,8 @@ func TestRobotsHeads(t *testing.T) {
 		const chunked = "User-agent: *\nDis\r\n8\r\nallow: /\r\n3\r\nno\n\r\n0\r\n\r\n"
 		many := strings.Repeat("Set-Cookie: a=b\r\n", 300)
 		replies := map[string]string{
-			"chunks.test /robots.txt": "HTTP/1.1 200 OK\r\n" + many + "Transfer-Encoding: chunked\r\n\r\n11\r\n" + chunked,
+			"chunks.test /robots.txt": "HTTP/1.1 200 OK\r\n" + many +
+				"Transfer-Encoding: chunked\r\n\r\n11\r\n" + chunked,
 			"coded.test /robots.txt": "HTTP/1.1 200 OK\r\n" + many + "Transfer-Encoding:\r\n chunked\r\n\r\n11\r\n" +
 				chunked,
 			"moved.test /robots.txt": "HTTP/1.1 301 Moved\r\n" + many + "Location: /rules\r\nContent-Length: 0\r\n\r\n",
@@ -54,7 +55,8 @@ func TestPageHeads(t *testing.T) {
 			case "/0":
 				_, _ = io.WriteString(c, "HTTP/1.1 302 Found\r\n"+many+"Location: /target\r\nContent-Length: 0\r\n\r\n")
 			case "/1":
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("A: b\r\n", 5000)+"Content-Length: 4\r\n\r\npage")
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("A: b\r\n", 5000)+
+					"Content-Length: 4\r\n\r\npage")
 			default:
 				return false
 			}

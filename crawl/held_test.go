@@ -33,13 +33,15 @@ func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, allow
 func TestFlagsRefuseNothingForGood(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
-		seeds := []string{"http://a.test:8080/", "http://b.test/", "c.test", "http://127.16.0.9/", "http://127.16.0.9:8080/"}
+		seeds := []string{"http://a.test:8080/", "http://b.test/", "c.test", "http://127.16.0.9/",
+			"http://127.16.0.9:8080/"}
 		opt := w.options(t, seeds...)
 		own := []netip.Prefix{ownNet}
 		w.flags(t, &opt, nil)
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
-		if s.Place(state.PlaceHeld) != 3 || s.Refused["forbidden-address"] != 3 || s.Place(state.PlaceRefused) != 0 || res.Stop != StopDone {
+		if s.Place(state.PlaceHeld) != 3 || s.Refused["forbidden-address"] != 3 || s.Place(state.PlaceRefused) != 0 ||
+			res.Stop != StopDone {
 			t.Errorf("%s: %v, refused %v: want 3 URLs held for their addresses", res.Stop, s.Places, s.Refused)
 		}
 		if len(w.dialed) > 0 || len(res.Seeds) != len(seeds) {
@@ -65,7 +67,8 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 				t.Errorf("%s was fetched %d times with --ports, want 1", host, n)
 			}
 		}
-		if s = &res.Snapshot; s.Place(state.PlaceHeld) != 0 || s.Refused["forbidden-address"]+s.Refused["forbidden-port"] != 0 {
+		if s = &res.Snapshot; s.Place(state.PlaceHeld) != 0 ||
+			s.Refused["forbidden-address"]+s.Refused["forbidden-port"] != 0 {
 			t.Errorf("%v, refused %v: want no URL held", s.Places, s.Refused)
 		}
 		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
@@ -87,7 +90,8 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 		}
 		opt := w.options(t, seeds...)
 		own := []netip.Prefix{ownNet}
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Order.StockTarget, opt.Disk.CheckpointEvery = time.Second, time.Second, 16, 2*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Order.StockTarget, opt.Disk.CheckpointEvery =
+			time.Second, time.Second, 16, 2*time.Second
 		w.flags(t, &opt, nil, 8080)
 		mustRun(t, t.Context(), opt)
 
@@ -146,11 +150,13 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		opt.Limits.MaxPages = 0
 		w.flags(t, &opt, own)
-		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) == 0 || s.Place(state.PlaceHeld) != s.Refused["forbidden-port"] {
+		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) == 0 ||
+			s.Place(state.PlaceHeld) != s.Refused["forbidden-port"] {
 			t.Errorf("%v, refused %v: want the waiting URLs of port 8080 held", s.Places, s.Refused)
 		}
 		w.flags(t, &opt, own, 8080)
-		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) != 0 || s.Place(state.PlaceFetched) != 22 {
+		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) != 0 ||
+			s.Place(state.PlaceFetched) != 22 {
 			t.Errorf("%v, refused %v: want all 22 fetched", s.Places, s.Refused)
 		}
 		for i := range 20 {

@@ -65,7 +65,8 @@ func (s *seenStage) SendHeld(tx *account.Tx, held []byte, take bool) error {
 	}
 	var edges []star.Edge
 	for ; len(rest) >= 16; rest = rest[16:] {
-		edges = append(edges, star.Edge{From: binary.LittleEndian.Uint64(rest), To: binary.LittleEndian.Uint64(rest[8:])})
+		edges = append(edges,
+			star.Edge{From: binary.LittleEndian.Uint64(rest), To: binary.LittleEndian.Uint64(rest[8:])})
 	}
 	if len(edges) == 0 {
 		return nil

@@ -21,7 +21,8 @@ import (
 // historyOf reads the history of a crawl under test.
 func historyOf(t *testing.T, fs disk.FS, names ...string) *history.Data {
 	t.Helper()
-	data, err := history.Read(fs, "d0/history", history.Query{From: time.Now().Add(-24 * time.Hour), To: time.Now().Add(time.Second), Names: names})
+	data, err := history.Read(fs, "d0/history",
+		history.Query{From: time.Now().Add(-24 * time.Hour), To: time.Now().Add(time.Second), Names: names})
 	if err != nil || len(data.Damage) > 0 {
 		t.Fatal(err, data)
 	}
@@ -35,7 +36,8 @@ func TestHistory(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
-		opt.Observe.HistoryBytes, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Identity.Version = 1<<20, 2*time.Second, time.Second, "v9"
+		opt.Observe.HistoryBytes, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Identity.Version = 1<<20,
+			2*time.Second, time.Second, "v9"
 		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)
 		defer stop()
 		if _, err := Run(ctx, opt); err != nil {
@@ -51,7 +53,8 @@ func TestHistory(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(5 * time.Second)
-			if _, err := opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "90", Who: "me"}); err != nil {
+			if _, err := opt.Observe.Control.Make(t.Context(),
+				changes.Change{Op: changes.OpLimits, Rate: "90", Who: "me"}); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -61,7 +64,8 @@ func TestHistory(t *testing.T) {
 		}
 		data := historyOf(t, mem, "pages_total", "urls", "exchange_seconds_count")
 		last := len(data.Times) - 1
-		if got, want := data.Series["pages_total"][last], float64(res.Snapshot.Count(state.CountPages)); got != want || want == 0 {
+		if got, want := data.Series["pages_total"][last], float64(res.Snapshot.Count(state.CountPages)); got != want ||
+			want == 0 {
 			t.Errorf("%v pages at the end, want %v", got, want)
 		}
 		if len(data.Series) != int(state.NumPlaces)+2 || data.Series["exchange_seconds_count"][last] == 0 {
@@ -93,7 +97,8 @@ func TestHistory(t *testing.T) {
 		}
 		data = historyOf(t, opt.Disk.FS, "pages_total")
 		n := len(before.Events)
-		if len(data.Events) != n+3 || data.Events[n].What != "crash" || !strings.Contains(data.Events[n].Text, "continues from checkpoint") {
+		if len(data.Events) != n+3 || data.Events[n].What != "crash" ||
+			!strings.Contains(data.Events[n].Text, "continues from checkpoint") {
 			t.Errorf("events after the crash: %+v", data.Events)
 		}
 		if len(data.Times) <= len(before.Times) {
@@ -116,7 +121,8 @@ func TestHistoryFaults(t *testing.T) {
 			return nil
 		})
 		opt := simOptions(t, web, fs)
-		opt.Observe.HistoryBytes, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 1<<20, 2*time.Second, time.Second
+		opt.Observe.HistoryBytes, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 1<<20,
+			2*time.Second, time.Second
 		var log bytes.Buffer
 		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
 		opt.Observe.SnapshotEvery = time.Second
@@ -130,10 +136,12 @@ func TestHistoryFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkFetched(t, web, &opt)
-		if n := strings.Count(log.String(), "the history of figures loses samples"); n != 1 || res.Snapshot.HistoryErrors < 4 {
+		if n := strings.Count(log.String(), "the history of figures loses samples"); n != 1 ||
+			res.Snapshot.HistoryErrors < 4 {
 			t.Errorf("%d log lines, %d errors", n, res.Snapshot.HistoryErrors)
 		}
-		if data := historyOf(t, mem, "history_errors_total"); len(data.Times) == 0 || data.Series["history_errors_total"][len(data.Times)-1] < 4 {
+		if data := historyOf(t, mem, "history_errors_total"); len(data.Times) == 0 ||
+			data.Series["history_errors_total"][len(data.Times)-1] < 4 {
 			t.Errorf("history %+v", data)
 		}
 	})

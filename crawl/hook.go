@@ -142,7 +142,9 @@ func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.R
 		r.Via = string(rec.AppendVia(nil))
 	}
 	if wants.Headers {
-		resp.EachField(func(name, value []byte) { r.Headers = append(r.Headers, [2]string{string(name), string(value)}) })
+		resp.EachField(func(name, value []byte) {
+			r.Headers = append(r.Headers, [2]string{string(name), string(value)})
+		})
 	}
 	cut := false
 	if wants.Body {

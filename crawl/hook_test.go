@@ -69,9 +69,7 @@ func (h *fakeHook) Ask(ctx context.Context, r *hook.Request) (*hook.Answer, hook
 }
 
 // yes is the answer of a hook without an opinion.
-func yes() (*hook.Answer, hook.Outcome) {
-	return &hook.Answer{Keep: true, Follow: true}, hook.Answered
-}
+func yes() (*hook.Answer, hook.Outcome) { return &hook.Answer{Keep: true, Follow: true}, hook.Answered }
 
 // outputWithMeta returns the kind of record that the output has of each path of http://a.test, and the fields of its
 // metadata record.
@@ -117,7 +115,8 @@ func TestHook(t *testing.T) {
 			case "/robots.txt":
 				return answer{200, "", "User-agent: *\nDisallow: /no"}
 			case "/":
-				return page("<a href=drop>d</a> <a href=drop>d</a> <a href=stop>s</a> <a href=to>t</a> <a href=gone>g</a> <a href=late>l</a>")
+				return page("<a href=drop>d</a> <a href=drop>d</a> <a href=stop>s</a> <a href=to>t</a> <a " +
+					"href=gone>g</a> <a href=late>l</a>")
 			case "/drop":
 				return page("<a href=under-drop>")
 			case "/stop":
@@ -131,13 +130,15 @@ func TestHook(t *testing.T) {
 		}}
 		w.Raw = func(c net.Conn, _, path string) bool {
 			if path == "/file" {
-				_, err := fmt.Fprintf(c, "HTTP/1.1 200 X\r\nContent-Type: text/plain; charset=iso-8859-1\r\nConnection: close\r\n\r\n%s",
+				_, err := fmt.Fprintf(c,
+					"HTTP/1.1 200 X\r\nContent-Type: text/plain; charset=iso-8859-1\r\nConnection: close\r\n\r\n%s",
 					strings.Repeat("\xfc", 1200))
 				return err == nil
 			}
 			return false
 		}
-		h := &fakeHook{wants: hook.Wants{Headers: true, Body: true, Text: true, Links: true}, think: time.Second, most: 1000}
+		h := &fakeHook{wants: hook.Wants{Headers: true, Body: true, Text: true, Links: true},
+			think: time.Second, most: 1000}
 		h.answer = func(r *hook.Request) (*hook.Answer, hook.Outcome) {
 			a, _ := yes()
 			switch strings.TrimPrefix(r.URL, "http://a.test") {
@@ -169,13 +170,15 @@ func TestHook(t *testing.T) {
 
 		kinds, meta := outputWithMeta(t, &opt)
 		want := map[string]string{"/drop": "metadata "}
-		for _, path := range []string{"/", "/under-drop", "/stop", "/to", "/there", "/gone", "/late", "/file", "/added", "/from-gone"} {
+		for _, path := range []string{"/", "/under-drop", "/stop", "/to", "/there", "/gone", "/late", "/file", "/added",
+			"/from-gone"} {
 			want[path] = "response "
 		}
 		if !maps.Equal(kinds, want) {
 			t.Errorf("output %v, want %v", kinds, want)
 		}
-		for path, fields := range map[string]string{"/drop": `stored=nothing, because the hook does not keep it;hookFields={"why":"\"x\""}`,
+		for path, fields := range map[string]string{
+			"/drop": `stored=nothing, because the hook does not keep it;hookFields={"why":"\"x\""}`,
 			"/stop": "hookScore=0.75", "/added": `hookScore=0;hookFields={"n":1}`} {
 			for pair := range strings.SplitSeq(fields, ";") {
 				name, value, _ := strings.Cut(pair, "=")
@@ -192,15 +195,18 @@ func TestHook(t *testing.T) {
 		if h.asked["http://a.test/to"] != nil || r == nil {
 			t.Fatalf("asked about %v", slices.Collect(maps.Keys(h.asked)))
 		}
-		if !slices.Contains(r.Headers, [2]string{"X-A", "b"}) || !strings.HasPrefix(string(r.Body), "<html><p>Text &amp; more") ||
-			r.Text != "Text & more\n" || r.Via != "http://a.test/" || r.Depth != 1 || r.Status != 200 || r.Truncated ||
+		if !slices.Contains(r.Headers, [2]string{"X-A", "b"}) ||
+			!strings.HasPrefix(string(r.Body), "<html><p>Text &amp; more") || r.Text != "Text & more\n" ||
+			r.Via != "http://a.test/" || r.Depth != 1 || r.Status != 200 || r.Truncated ||
 			r.Links[0] != "http://a.test/under-stop" {
 			t.Errorf("request %+v with body %q", r, r.Body)
 		}
-		if r := h.asked["http://a.test/file"]; r.MIME != "text/plain" || len(r.Body) != 1000 || r.Text != strings.Repeat("ü", 500) || !r.Truncated {
+		if r := h.asked["http://a.test/file"]; r.MIME != "text/plain" || len(r.Body) != 1000 ||
+			r.Text != strings.Repeat("ü", 500) || !r.Truncated {
 			t.Errorf("request %+v", r)
 		}
-		if r := h.asked["http://a.test/gone"]; r.Status != 404 || r.MIME != "text/html" || r.Text != "Gone\nIt is gone\n" {
+		if r := h.asked["http://a.test/gone"]; r.Status != 404 || r.MIME != "text/html" ||
+			r.Text != "Gone\nIt is gone\n" {
 			t.Errorf("request %+v", r)
 		}
 		s := &res.Snapshot
@@ -208,8 +214,9 @@ func TestHook(t *testing.T) {
 		for c := state.CountHookAnswers; c <= state.CountLinksHook; c++ {
 			got[c.String()] = s.Count(c)
 		}
-		wantCounts := map[string]int64{"hook_answers": 6, "hook_timeouts": 1, "hook_failures": 1, "hook_refused": 1, "hook_unasked": 1,
-			"hook_restarts": 10, "hook_wait_micros": 10e6, "hook_dropped": 1, "hook_unfollowed": 1, "hook_links": 7, "links_hook": 2}
+		wantCounts := map[string]int64{"hook_answers": 6, "hook_timeouts": 1, "hook_failures": 1, "hook_refused": 1,
+			"hook_unasked": 1, "hook_restarts": 10, "hook_wait_micros": 10e6, "hook_dropped": 1, "hook_unfollowed": 1,
+			"hook_links": 7, "links_hook": 2}
 		if !maps.Equal(got, wantCounts) {
 			t.Errorf("counters %v\nwant     %v", got, wantCounts)
 		}
@@ -228,8 +235,9 @@ func TestHook(t *testing.T) {
 func checkHookExport(t *testing.T, opt *Options) {
 	t.Helper()
 	var out strings.Builder
-	if _, err := export.Run(t.Context(), export.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL,
-		Stream: &out, TempDir: "tmp"}); err != nil {
+	if _, err := export.Run(t.Context(),
+		export.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL,
+			Stream: &out, TempDir: "tmp"}); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -251,7 +259,8 @@ func checkHookExport(t *testing.T, opt *Options) {
 		}
 		got[row.URL] = text
 	}
-	for url, want := range map[string]string{"http://a.test/": "", "http://a.test/stop": "0.75", "http://a.test/added": `0{"n":1}`} {
+	for url, want := range map[string]string{"http://a.test/": "", "http://a.test/stop": "0.75",
+		"http://a.test/added": `0{"n":1}`} {
 		if text, ok := got[url]; !ok || text != want {
 			t.Errorf("row of %s: %q, %t, want %q", url, text, ok, want)
 		}
@@ -290,10 +299,12 @@ func TestHookLosesNothing(t *testing.T) {
 		opt.opened.asker = h
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
-		if s.Count(state.CountHookAnswers) == 0 || s.Count(state.CountHookUnasked) == 0 || s.Count(state.CountHookDropped) == 0 {
+		if s.Count(state.CountHookAnswers) == 0 || s.Count(state.CountHookUnasked) == 0 ||
+			s.Count(state.CountHookDropped) == 0 {
 			t.Errorf("counters %v", s.Counters)
 		}
-		if most := 3 + runtime.GOMAXPROCS(0) + 1 + 1; h.together > most || h.together < 3 { // the workers, and the one for spools
+		// The workers, and the one for spools.
+		if most := 3 + runtime.GOMAXPROCS(0) + 1 + 1; h.together > most || h.together < 3 {
 			t.Errorf("%d pages were with the hook at once, want at most %d", h.together, most)
 		}
 		want := map[string]bool{}
@@ -354,8 +365,10 @@ done`
 	s := &res.Snapshot
 	kinds, _ := outputWithMeta(t, &opt)
 	answered, failed := s.Count(state.CountHookAnswers), s.Count(state.CountHookFailures)
-	if len(kinds) != 31 || answered+failed != 31 || failed < 9 || failed > 10 || s.Count(state.CountHookDropped) != answered {
-		t.Errorf("%d pages, %d answered for, %d failed, %d dropped", len(kinds), answered, failed, s.Count(state.CountHookDropped))
+	if len(kinds) != 31 || answered+failed != 31 || failed < 9 || failed > 10 ||
+		s.Count(state.CountHookDropped) != answered {
+		t.Errorf("%d pages, %d answered for, %d failed, %d dropped", len(kinds), answered, failed,
+			s.Count(state.CountHookDropped))
 	}
 	// The last failure may still be under way when the crawl ends.
 	if n := s.Count(state.CountHookRestarts); n < failed-2 || n > failed {

@@ -103,7 +103,8 @@ func (h *hostHealth) noteHost(tx *account.Tx, host uint64, rec *weburl.Record, o
 	if v.Began || v.Ended {
 		// Log at Debug only: there may be millions of hosts. The snapshot counts them.
 		s := h.hosts.Get(host, onDisk, now)
-		tx.Late.Add(h.opt.Observe.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		tx.Late.Add(h.opt.Observe.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host),
+			"state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
@@ -198,8 +199,7 @@ func (e *backoffError) Error() string {
 	return "crawl: the host backs off until " + e.until.Format(time.RFC3339)
 }
 
-// mayAsk returns a *backoffError while a host is in a back-off of at least health.Short or given
-// up.
+// mayAsk returns a *backoffError while a host is in a back-off of at least health.Short or given up.
 func (h *hostHealth) mayAsk(host []byte) error {
 	now := time.Now()
 	s := h.hosts.Get(h.HostKey(host), nil, now)
@@ -212,7 +212,8 @@ func (h *hostHealth) mayAsk(host []byte) error {
 	return nil
 }
 
-// politeBackoff limits the back-off in package polite, which has one for all origins of a host. Its tables are bounded. RobotsCache and health.Table hold longer back-offs.
+// politeBackoff limits the back-off in package polite, which has one for all origins of a host. Its tables
+// are bounded. RobotsCache and health.Table hold longer back-offs.
 const politeBackoff = time.Hour
 
 // ending is the result of an exchange for polite and for the health of the host.

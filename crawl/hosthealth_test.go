@@ -51,7 +51,8 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 			if got != robots.Allow && got != robots.Request { // a stale robots.txt is requested again
 				t.Fatalf("during the run of refusals: %v", got)
 			}
-			apply(drum.Item{Op: drum.Update, Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
+			apply(drum.Item{Op: drum.Update,
+				Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
 			c.health.hosts.Note(&c.policy, 1, nil, refusal, time.Now())
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 503})
@@ -63,7 +64,8 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 			t.Errorf("%v: on disk %v, in RAM %v", err, h.Health, c.health.hosts.Get(1, nil, time.Now()))
 		}
 		got := apply(drum.Item{Op: drum.Check, Value: coded})
-		if v := verdict(got); v.decision() != robots.Backoff || v.reason() != state.ReasonNotWelcome || !v.until().Equal(h.Health.Until) {
+		if v := verdict(got); v.decision() != robots.Backoff || v.reason() != state.ReasonNotWelcome ||
+			!v.until().Equal(h.Health.Until) {
 			t.Errorf("result %#x, want a back-off until %v", got, h.Health.Until)
 		}
 	})

@@ -51,8 +51,11 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 		})
 		fs := memfs.New(*seedFlag)
 		opt = simOptions(t, web, fs)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 600*time.Millisecond, 200*time.Millisecond, 40*time.Millisecond, 10*time.Millisecond
-		opt.Limits.MaxTime, opt.Disk.CheckpointEvery, opt.Output.CrawlLog, opt.Output.Store = trapTime, time.Minute, state.LogOff, false
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = 600*time.Millisecond, 200*time.Millisecond, 40*time.Millisecond,
+			10*time.Millisecond
+		opt.Limits.MaxTime, opt.Disk.CheckpointEvery, opt.Output.CrawlLog, opt.Output.Store = trapTime, time.Minute,
+			state.LogOff, false
 		if tune != nil {
 			tune(nil, &opt)
 		}
@@ -60,13 +63,14 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 		opt.Observe.SnapshotEvery = 10 * time.Second
 		opt.Observe.Snapshot = func(sn *Snapshot) {
 			if *verbose {
-				t.Logf("%v: %v waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", sn.Elapsed, sn.Places, sn.Waiting, sn.Deferred, sn.Refused,
-					sn.RobotsInFlight, sn.RobotsQueued, sn.Queue, sn.Horizon)
+				t.Logf("%v: %v waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", sn.Elapsed, sn.Places,
+					sn.Waiting, sn.Deferred, sn.Refused, sn.RobotsInFlight, sn.RobotsQueued, sn.Queue, sn.Horizon)
 			}
 			runtime.GC()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			run.heap, run.routines = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, uint64(fs.HeldBytes()))), max(run.routines, runtime.NumGoroutine())
+			run.heap, run.routines = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, uint64(fs.HeldBytes()))),
+				max(run.routines, runtime.NumGoroutine())
 		}
 		run.res = mustRun(t, t.Context(), opt)
 		checkBalanced(t, fs, opt.Disk.Dirs)
@@ -146,8 +150,8 @@ func TestTraps(t *testing.T) {
 	plain := crawlTraps(t, nil)
 	s := &plain.res.Snapshot
 	last := plain.ends[len(plain.ends)-1]
-	t.Logf("without: %d URLs, the last after %v, ended after %v; refused %v, deferred %v; heap %d MiB, %d goroutines", len(plain.ends), last,
-		s.Elapsed, s.Refused, s.Deferred, plain.heap>>20, plain.routines)
+	t.Logf("without: %d URLs, the last after %v, ended after %v; refused %v, deferred %v; heap %d MiB, %d goroutines",
+		len(plain.ends), last, s.Elapsed, s.Refused, s.Deferred, plain.heap>>20, plain.routines)
 	cases := trapCases()
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
@@ -172,9 +176,10 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 			}
 		}
 	}
-	t.Logf("stopped by %q after %v: other URLs %d of %d by %v, %d in total; trap: %d requests to %d hosts, %d for robots.txt; lookups %d; refused %v, deferred %v; too long %d; heap %d MiB, %d goroutines",
-		run.res.Stop, s.Elapsed, run.at(soon), len(plain.ends), soon, len(run.ends), run.hostile, run.hosts, run.robots, run.lookups, refused,
-		s.Deferred, s.Count(state.CountLinksTooLong), run.heap>>20, run.routines)
+	t.Logf("stopped by %q after %v: other URLs %d of %d by %v, %d in total; trap: %d requests to %d hosts, %d for "+
+		"robots.txt; lookups %d; refused %v, deferred %v; too long %d; heap %d MiB, %d goroutines",
+		run.res.Stop, s.Elapsed, run.at(soon), len(plain.ends), soon, len(run.ends), run.hostile, run.hosts, run.robots,
+		run.lookups, refused, s.Deferred, s.Count(state.CountLinksTooLong), run.heap>>20, run.routines)
 	if got := run.at(soon); got*10 < len(plain.ends)*9 {
 		t.Errorf("%d of %d other URLs fetched after %v, want at least 90 %%", got, len(plain.ends), soon)
 	}

@@ -117,20 +117,23 @@ func hostileCases() map[string]hostileWant {
 		farm *= 16
 	}
 	return map[string]hostileWant{
-		"endless-body":    {responses: 4, truncated: 3},
-		"endless-head":    {refused: map[string]int64{"bad-response": 1, "head-too-large": 3}},
-		"trickle":         {responses: 3, truncated: 3, refused: map[string]int64{"timeout": 2}},
-		"slow-farm":       {responses: 1 + farm, truncated: farm},
-		"bombs":           {responses: 7, undecoded: 6},
-		"huge-pages":      {responses: 27, truncated: 1},
-		"redirects":       {responses: 30, truncated: 1}, // the first 21 URLs of a chain of 30 hops
-		"robots-giant":    {responses: 15, refused: map[string]int64{"robots": 10}, never: []string{"robots-giant /no", "robots-giant /late"}},
-		"robots-patterns": {responses: 7, refused: map[string]int64{"robots": 6}, never: []string{"robots-patterns /no/"}},
-		"robots-circles":  {responses: 15},
-		"robots-broken":   {responses: 2, later: 7},
-		"desync":          {responses: 68, truncated: 10, never: []string{"desync /forged"}},
-		"bad-http2":       {responses: 5, truncated: 5, refused: map[string]int64{"bad-response": 8, "head-too-large": 2}},
-		"resets":          {responses: 4, truncated: 4, refused: map[string]int64{"bad-response": 1, "reset": 1}, later: 1},
+		"endless-body": {responses: 4, truncated: 3},
+		"endless-head": {refused: map[string]int64{"bad-response": 1, "head-too-large": 3}},
+		"trickle":      {responses: 3, truncated: 3, refused: map[string]int64{"timeout": 2}},
+		"slow-farm":    {responses: 1 + farm, truncated: farm},
+		"bombs":        {responses: 7, undecoded: 6},
+		"huge-pages":   {responses: 27, truncated: 1},
+		"redirects":    {responses: 30, truncated: 1}, // the first 21 URLs of a chain of 30 hops
+		"robots-giant": {responses: 15, refused: map[string]int64{"robots": 10},
+			never: []string{"robots-giant /no", "robots-giant /late"}},
+		"robots-patterns": {responses: 7, refused: map[string]int64{"robots": 6},
+			never: []string{"robots-patterns /no/"}},
+		"robots-circles": {responses: 15},
+		"robots-broken":  {responses: 2, later: 7},
+		"desync":         {responses: 68, truncated: 10, never: []string{"desync /forged"}},
+		"bad-http2": {responses: 5, truncated: 5,
+			refused: map[string]int64{"bad-response": 8, "head-too-large": 2}},
+		"resets": {responses: 4, truncated: 4, refused: map[string]int64{"bad-response": 1, "reset": 1}, later: 1},
 	}
 }
 
@@ -160,8 +163,8 @@ func TestHostileWebAtOnce(t *testing.T) {
 func TestHostileWeb(t *testing.T) {
 	notShort(t)
 	plain := crawlHostile(t)
-	t.Logf("without: %d URLs, done after %v, ended after %v, heap %d MiB", len(plain.snap.Fetches), plain.done, plain.elapsed,
-		plain.heap>>20)
+	t.Logf("without: %d URLs, done after %v, ended after %v, heap %d MiB", len(plain.snap.Fetches),
+		plain.done, plain.elapsed, plain.heap>>20)
 	cases := hostileCases()
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
@@ -182,16 +185,18 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 	}
 	more := func(c state.Counter) int64 { return s.Count(c) - p.Count(c) }
 	later := s.Place(state.PlaceDeferred) - p.Place(state.PlaceDeferred)
-	t.Logf("%d responses, %d truncated, refused %v, %d deferred; other hosts done after %v (without hostile hosts %v), ended after %v; heap %d MiB, bodies %d KiB"+
-		" (%d waits); links: %d dropped, %d too long", more(state.CountResponses), more(state.CountTruncated), refused, later, run.done, plain.done,
-		run.elapsed, run.heap>>20, run.memory.MostBytes>>10, run.memory.Waits, more(state.CountLinksDropped), more(state.CountLinksTooLong))
+	t.Logf("%d responses, %d truncated, refused %v, %d deferred; other hosts done after %v (without hostile hosts "+
+		"%v), ended after %v; heap %d MiB, bodies %d KiB"+
+		" (%d waits); links: %d dropped, %d too long", more(state.CountResponses), more(state.CountTruncated), refused,
+		later, run.done, plain.done, run.elapsed, run.heap>>20, run.memory.MostBytes>>10, run.memory.Waits,
+		more(state.CountLinksDropped), more(state.CountLinksTooLong))
 	if n := more(state.CountDecodeCut); n != want.undecoded {
 		t.Errorf("%d bodies truncated during decoding, want %d", n, want.undecoded)
 	}
-	if more(state.CountResponses) != want.responses || more(state.CountTruncated) != want.truncated || !maps.Equal(refused, want.refused) ||
-		later != want.later {
-		t.Errorf("got %d responses, %d truncated, refused %v, %d deferred; want %+v", more(state.CountResponses), more(state.CountTruncated), refused,
-			later, want)
+	if more(state.CountResponses) != want.responses || more(state.CountTruncated) != want.truncated ||
+		!maps.Equal(refused, want.refused) || later != want.later {
+		t.Errorf("got %d responses, %d truncated, refused %v, %d deferred; want %+v", more(state.CountResponses),
+			more(state.CountTruncated), refused, later, want)
 	}
 	// A batch of URLs that wait for robots.txt waits at most stragglers for the slowest host. Roots and the
 	// pages they link to make two batches.

@@ -72,7 +72,8 @@ func idleEnd(t *testing.T, n int) {
 		o.Disk.CheckpointEvery, o.Limits.Linger = time.Minute, 5*time.Second
 		e := net.Transport(node)
 		defer e.Close()
-		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Transport: e, LeaseTTL: time.Minute}
+		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Transport: e,
+			LeaseTTL: time.Minute}
 		wg.Go(func() {
 			r, err := Run(ctx, o)
 			if err != nil {

@@ -48,14 +48,14 @@ func (m *idleMeter) watch(c *crawler, done <-chan struct{}) {
 	}
 }
 
-// idleWith returns where the URLs are that c could fetch, or make ready to be fetched, while it fetches nothing; "" if it
-// fetches, or has no such URL.
+// idleWith returns where the URLs are that c could fetch, or make ready to be fetched, while it fetches
+// nothing; "" if it fetches, or has no such URL.
 func (c *crawler) idleWith() (where string) {
 	if c.fetcher.UnderWay() > 0 || c.requests.UnderWay() > 0 {
 		return ""
 	}
-	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
-		state.PlaceReady} {
+	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRobotsCheck,
+		state.PlaceAwaitRobots, state.PlaceReady} {
 		if c.Accounts.In(p) > 0 {
 			where += " " + p.String()
 		}
@@ -70,9 +70,9 @@ func (c *crawler) idleWith() (where string) {
 	return where
 }
 
-// TestNoTimerHoldsURLs: a crawl with default scope and budgets that finds its hosts from one seed must be idle for at most
-// 5 % of its time while it has URLs, and fetch 100 pages in 0.3 s. With pages that answer 500, hosts rest for 10 s, and
-// their URLs fill RAM meanwhile.
+// TestNoTimerHoldsURLs: a crawl with default scope and budgets that finds its hosts from one seed must be
+// idle for at most 5 % of its time while it has URLs, and fetch 100 pages in 0.3 s. With pages that answer
+// 500, hosts rest for 10 s, and their URLs fill RAM meanwhile.
 func TestNoTimerHoldsURLs(t *testing.T) {
 	for _, test := range []struct {
 		hosts  int
@@ -80,13 +80,15 @@ func TestNoTimerHoldsURLs(t *testing.T) {
 	}{{48, 0}, {400, 0}, {48, 0.01}, {400, 0.01}} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
-				o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs, o.PageBytes = test.hosts*3/4, test.hosts, 4000, test.hosts/8, 1, 600
+				o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs, o.PageBytes = test.hosts*3/4, test.hosts, 4000,
+					test.hosts/8, 1, 600
 				o.SlowHosts, o.SlowDelay, o.Page.ServerError = test.hosts, time.Millisecond, test.errors
 				o.Dead, o.Robots.ServerError, o.Robots.CrawlDelay = simweb.DeadHosts{}, 0, 0
 			})
 			opt := simOptions(t, web, memfs.New(*seedFlag))
 			atOnce(&opt)
-			opt.Network.Connections, opt.Order.StockTarget, opt.Disk.CheckpointEvery, opt.Limits.Linger = 64, 0, time.Minute, 0
+			opt.Network.Connections, opt.Order.StockTarget, opt.Disk.CheckpointEvery, opt.Limits.Linger = 64,
+				0, time.Minute, 0
 			opt.Output.CrawlLog = state.LogOff
 			var m idleMeter
 			done, ended := make(chan struct{}), make(chan struct{})

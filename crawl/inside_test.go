@@ -101,11 +101,11 @@ func (w *insideWeb) check(t *testing.T) {
 // form.
 func insideAddrs() []netip.Addr {
 	var as []netip.Addr
-	four := addrs("0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "100.100.100.200",
-		"127.0.0.1", "127.15.255.255", "127.32.0.0", "127.255.255.255", "169.254.0.0", "169.254.169.254", "169.254.255.255",
-		"172.16.0.0", "172.31.255.255", "192.0.0.0", "192.0.0.192", "192.0.0.255", "192.0.2.1", "192.88.99.1", "192.168.0.0",
-		"192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.7", "203.0.113.255", "224.0.0.1", "239.255.255.255",
-		"240.0.0.0", "255.255.255.255", "168.63.129.16")
+	four := addrs("0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255",
+		"100.100.100.200", "127.0.0.1", "127.15.255.255", "127.32.0.0", "127.255.255.255", "169.254.0.0",
+		"169.254.169.254", "169.254.255.255", "172.16.0.0", "172.31.255.255", "192.0.0.0", "192.0.0.192", "192.0.0.255",
+		"192.0.2.1", "192.88.99.1", "192.168.0.0", "192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.7",
+		"203.0.113.255", "224.0.0.1", "239.255.255.255", "240.0.0.0", "255.255.255.255", "168.63.129.16")
 	for _, a := range four {
 		b := a.As4()
 		as = append(as, a)
@@ -115,8 +115,9 @@ func insideAddrs() []netip.Addr {
 			as = append(as, netip.MustParseAddr(fmt.Sprintf(form, hi, lo)))
 		}
 	}
-	return append(as, addrs("::", "::1", "fc00::1", "fd00:ec2::254", "fd20:ce::254", "fdff:ffff::1", "fe80::1", "febf::1",
-		"fec0::1", "ff02::1", "100::1", "2001:db8::1", "2001:1::1", "2001:20::1", "3fff::1", "5f00::1")...)
+	return append(as,
+		addrs("::", "::1", "fc00::1", "fd00:ec2::254", "fd20:ce::254", "fdff:ffff::1", "fe80::1", "febf::1",
+			"fec0::1", "ff02::1", "100::1", "2001:db8::1", "2001:1::1", "2001:20::1", "3fff::1", "5f00::1")...)
 }
 
 // TestInsideIsClosedToDNS: when names resolve to forbidden addresses of every range, alone or among public
@@ -145,7 +146,8 @@ func TestInsideIsClosedToDNS(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if got := res.Snapshot.Refused["forbidden-address"]; got != int64(n) {
-			t.Errorf("refused %d URLs for their address, want %d; refused %v, deferred %v", got, n, res.Snapshot.Refused, res.Snapshot.Deferred)
+			t.Errorf("refused %d URLs for their address, want %d; refused %v, deferred %v", got, n,
+				res.Snapshot.Refused, res.Snapshot.Deferred)
 		}
 		if got := len(w.Pages("mixed")); got != n {
 			t.Errorf("fetched %d pages of hosts with a public address, want %d", got, n)
@@ -167,11 +169,12 @@ func TestInsideIsClosedToURLs(t *testing.T) {
 			bad = append(bad, "http://"+a.String()+"/")
 		}
 	}
-	bad = append(bad, "http://0x7f.1/", "http://017700000001/", "http://2130706433/", "http://0x7f000001/", "http://127.1/", "http://127.0.1/",
-		"http://0/", "http://0x0/", "http://127.0.0.1./", "http://0177.0.0.01/", "http://３２３２２３５７７７/", "http://１２７.0.0.1/",
-		"http://127%2e0%2e0%2e1/", "http://①②⑦.⓪.⓪.①/", "http://127。0。0。1/", "http://0xa9fea9fe/latest/meta-data/",
-		"https://[::ffff:169.254.169.254]/", "http://[::]/", "http://user:pw@127.0.0.1/", "http:127.0.0.1/", "//10.0.0.1/x",
-		`http:\\10.0.0.1\x`, "http://[fe80::1%25eth0]/", "http://[::1%lo]/", "http://127.0.0.1:8080/", "http://[::1]:8080/")
+	bad = append(bad, "http://0x7f.1/", "http://017700000001/", "http://2130706433/", "http://0x7f000001/",
+		"http://127.1/", "http://127.0.1/", "http://0/", "http://0x0/", "http://127.0.0.1./", "http://0177.0.0.01/",
+		"http://３２３２２３５７７７/", "http://１２７.0.0.1/", "http://127%2e0%2e0%2e1/", "http://①②⑦.⓪.⓪.①/", "http://127。0。0。1/",
+		"http://0xa9fea9fe/latest/meta-data/", "https://[::ffff:169.254.169.254]/", "http://[::]/",
+		"http://user:pw@127.0.0.1/", "http:127.0.0.1/", "//10.0.0.1/x", `http:\\10.0.0.1\x`, "http://[fe80::1%25eth0]/",
+		"http://[::1%lo]/", "http://127.0.0.1:8080/", "http://[::1]:8080/")
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
 		w.Serve = func(host, path string) answer {
@@ -199,7 +202,8 @@ func TestInsideIsClosedToURLs(t *testing.T) {
 			t.Errorf("%d requests for links.test, want %d, one per redirect", got, len(bad))
 		}
 		if got, want := len(w.Got("", "/0")), len(bad); got != want {
-			t.Errorf("fetched %d hosts whose robots.txt redirects to a forbidden address, want %d, since their own addresses are allowed", got, want)
+			t.Errorf("fetched %d hosts whose robots.txt redirects to a forbidden address, want %d, since their own "+
+				"addresses are allowed", got, want)
 		}
 		if res.Snapshot.Refused["forbidden-address"] < 50 {
 			t.Errorf("refused %v, want the addresses under forbidden-address", res.Snapshot.Refused)
@@ -257,8 +261,10 @@ func TestForbiddenPorts(t *testing.T) {
 			case path == "/redirect":
 				return answer{302, "Location: http://b.test:25/\r\n", ""}
 			case host == "a.test" && path == "/":
-				return answer{200, "", `<html><a href="http://b.test:6379/"><a href="http://c.test:0/"><a href="http://d.test:8080/">` +
-					`<a href="https://e.test:22/"><a href="http://f.test:65535/x"><a href="/redirect"><a href="http://a.test:80/2">`}
+				return answer{200, "",
+					`<html><a href="http://b.test:6379/"><a href="http://c.test:0/"><a href="http://d.test:8080/">` +
+						`<a href="https://e.test:22/"><a href="http://f.test:65535/x"><a href="/redirect"><a ` +
+						`href="http://a.test:80/2">`}
 			}
 			return pagesOnly(host, path)
 		}
@@ -279,7 +285,8 @@ func TestForbiddenPorts(t *testing.T) {
 		if n := res.Snapshot.Count(state.CountLinksPort); n != 6 {
 			t.Errorf("counted %d links to other ports, want 6", n)
 		}
-		if !slices.ContainsFunc(res.Seeds, func(s string) bool { return s == "http://seed.test:11211/: forbidden-port" }) {
+		if !slices.ContainsFunc(res.Seeds,
+			func(s string) bool { return s == "http://seed.test:11211/: forbidden-port" }) {
 			t.Errorf("seeds without yield %q: want the seed with another port among them", res.Seeds)
 		}
 		if len(w.Pages("moved.test")) != 1 {
@@ -301,7 +308,8 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		}
 		var seeds []string
 		for i := range 30 {
-			seeds = append(seeds, fmt.Sprintf("http://a%d.test:8080/%d", i%3, i), fmt.Sprintf("http://busy%d.test:8080/%d", i%3, i))
+			seeds = append(seeds, fmt.Sprintf("http://a%d.test:8080/%d", i%3, i),
+				fmt.Sprintf("http://busy%d.test:8080/%d", i%3, i))
 		}
 		opt := w.options(t, seeds...)
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 30*time.Second, 30*time.Second
@@ -319,8 +327,10 @@ func TestFewerPortsThanBefore(t *testing.T) {
 			t.Errorf("fetched %d pages after the port was disallowed, %d before", n-before, before)
 		}
 		s := &res.Snapshot
-		if got, want := s.Place(state.PlaceFetched)+s.Refused["forbidden-port"], int64(60); got != want || res.Stop != StopDone {
-			t.Errorf("%q: %d fetched, refused %v, deferred %v: want %d in total", res.Stop, s.Place(state.PlaceFetched), s.Refused, s.Deferred, want)
+		if got, want := s.Place(state.PlaceFetched)+s.Refused["forbidden-port"], int64(60); got != want ||
+			res.Stop != StopDone {
+			t.Errorf("%q: %d fetched, refused %v, deferred %v: want %d in total", res.Stop, s.Place(state.PlaceFetched),
+				s.Refused, s.Deferred, want)
 		}
 		for reason, n := range s.Deferred {
 			if n != 0 {
@@ -349,7 +359,8 @@ func TestSamePlaceByTwoNotations(t *testing.T) {
 		all := w.Got("", "")
 		for i := 1; i < len(all); i++ {
 			if gap := all[i].At.Sub(all[i-1].At); gap < 10*time.Second {
-				t.Errorf("%s%s came %v after %s%s at the same server", all[i].Host, all[i].Path, gap, all[i-1].Host, all[i-1].Path)
+				t.Errorf("%s%s came %v after %s%s at the same server", all[i].Host, all[i].Path, gap,
+					all[i-1].Host, all[i-1].Path)
 			}
 		}
 		if len(w.dialed) != 1 {
@@ -374,7 +385,8 @@ func TestFetcherIsTheLastGate(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if len(w.dialed) > 0 || res.Snapshot.Refused["forbidden-address"] != int64(len(inside)) {
-			t.Errorf("dialled %v, refused %v, deferred %v, %v, %v; want all %d refused", w.dialed, res.Snapshot.Refused, res.Snapshot.Deferred, res.Snapshot.Elapsed, res.Stop, len(inside))
+			t.Errorf("dialled %v, refused %v, deferred %v, %v, %v; want all %d refused", w.dialed, res.Snapshot.Refused,
+				res.Snapshot.Deferred, res.Snapshot.Elapsed, res.Stop, len(inside))
 		}
 	})
 }

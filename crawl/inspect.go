@@ -55,8 +55,8 @@ func (c *crawler) inspect() *Structures {
 	edges, indegree := c.budgets.star.Stats()
 	p := &c.plan
 	inForce := c.strategy.Load()
-	s := &Structures{Beast: c.budgets.beast.Stats(), Lanes: c.budgets.beast.LaneStats(), Spread: c.budgets.beast.Queues(),
-		Priority: inForce.Name, Weights: inForce.Weights}
+	s := &Structures{Beast: c.budgets.beast.Stats(), Lanes: c.budgets.beast.LaneStats(),
+		Spread: c.budgets.beast.Queues(), Priority: inForce.Name, Weights: inForce.Weights}
 	for _, d := range []struct {
 		name  string
 		stats drum.Stats
@@ -69,9 +69,11 @@ func (c *crawler) inspect() *Structures {
 	} {
 		info := DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets, Running: d.stats.SealedBuckets > 0}
 		if n := float64(d.stats.Merged); n > 0 {
-			info.TupleIO, info.PredictedIO = float64(d.stats.IOBytes()-d.stats.IntakeBytes-d.stats.SealedBytes)/n, d.stats.PredictedIO/n
+			info.TupleIO, info.PredictedIO = float64(d.stats.IOBytes()-d.stats.IntakeBytes-d.stats.SealedBytes)/n,
+				d.stats.PredictedIO/n
 		}
-		if check := c.seen.seenMeter.last.Load(); check != nil && d.name == state.NameURLSeen { // its model knows the texts
+		// Its model knows the texts.
+		if check := c.seen.seenMeter.last.Load(); check != nil && d.name == state.NameURLSeen {
 			info.TupleIO, info.PredictedIO = check.Bytes, check.Predicted
 		}
 		s.Drums = append(s.Drums, info)
@@ -86,8 +88,8 @@ func (c *crawler) inspect() *Structures {
 		{state.NameAwaitRobots, c.requests.awaitRobots}, {state.NameRobotsFetch, c.requests.robotsFetch},
 		{"robotsdeferred", c.requests.robotsDeferred}, {state.NameReady, c.dispatcher.ready},
 		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
-		{state.NameRender, c.render.queue}, {state.NameOrdered, c.operator.ordered}, {state.NameObjects, c.uploads.Objects},
-		{state.NameWalkLog, c.walk.Log},
+		{state.NameRender, c.render.queue}, {state.NameOrdered, c.operator.ordered},
+		{state.NameObjects, c.uploads.Objects}, {state.NameWalkLog, c.walk.Log},
 	} {
 		records, bytes := q.q.Len()
 		s.Queues = append(s.Queues, QueueInfo{q.name, records, bytes, q.q.DiskBytes()})

@@ -57,14 +57,16 @@ func TestKillRecrawl(t *testing.T) {
 	const pages, ip = 24, "127.77.1.9"
 	web, tmp, rng := shortLivedWeb(pages), t.TempDir(), rand.New(rand.NewPCG(*seedFlag, 77))
 	policy := &revisit.Policy{Least: 2 * time.Second, Longest: 4 * time.Second, Default: 2 * time.Second, Gone: 2}
-	job := childJob{Dirs: []string{filepath.Join(tmp, "a"), filepath.Join(tmp, "b")}, Seeds: filepath.Join(tmp, "seeds"),
-		DNS: ip + ":1", HTTP: web.Listen(t, ip), RAMBytes: 128 << 20, Small: true, Recrawl: policy}
+	job := childJob{Dirs: []string{filepath.Join(tmp, "a"), filepath.Join(tmp, "b")},
+		Seeds: filepath.Join(tmp, "seeds"), DNS: ip + ":1", HTTP: web.Listen(t, ip), RAMBytes: 128 << 20, Small: true,
+		Recrawl: policy}
 	if err := os.WriteFile(job.Seeds, []byte("http://"+ip+"/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	began, places, kills := time.Now(), []string{"urlseen", "checkpoint", "recovery", "random"}, []time.Time(nil)
 	for round := range longOr(40, 6) {
-		job.KillAt, job.KillOn, job.KillAfter = places[round%len(places)], 1+rng.IntN(6), time.Duration(rng.IntN(900))*time.Millisecond
+		job.KillAt, job.KillOn, job.KillAfter = places[round%len(places)], 1+rng.IntN(6),
+			time.Duration(rng.IntN(900))*time.Millisecond
 		limit := 4 * time.Second
 		if job.KillAt == "random" {
 			limit = time.Duration(300+rng.IntN(1500)) * time.Millisecond
@@ -111,5 +113,6 @@ func TestKillRecrawl(t *testing.T) {
 			t.Errorf("%s: %d visits, %d of them with a kill before the next, %d records", path, len(got), undone, n)
 		}
 	}
-	t.Logf("seed %d: %d kills, %d visits of %d pages in %v", *seedFlag, len(kills), visits, pages, time.Since(began).Round(time.Second))
+	t.Logf("seed %d: %d kills, %d visits of %d pages in %v", *seedFlag, len(kills), visits, pages,
+		time.Since(began).Round(time.Second))
 }

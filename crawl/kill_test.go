@@ -145,9 +145,10 @@ func (shortOfSpace) Space(string) (free, total int64, err error) { return 1 << 2
 type goResolver struct{ r *net.Resolver }
 
 func netResolver(server string) outage.Resolver {
-	return goResolver{&net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(ctx, network, server)
-	}}}
+	return goResolver{&net.Resolver{PreferGo: true,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(ctx, network, server)
+		}}}
 }
 
 func (g goResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
@@ -237,9 +238,9 @@ func (k *killTest) begin() {
 	}
 	k.strangers = startStrangers(k.t, k.world, k.server.HTTPPort())
 	dir := filepath.Join(k.tmp, fmt.Sprint(k.crawls))
-	k.job = childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, Seeds: filepath.Join(k.tmp, "seeds"),
-		DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(), HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true,
-		World: k.world, Met: filepath.Join(k.tmp, "met")}
+	k.job = childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")},
+		Seeds: filepath.Join(k.tmp, "seeds"), DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(),
+		HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true, World: k.world, Met: filepath.Join(k.tmp, "met")}
 	if k.world == walking {
 		k.job.WalkURLs = k.web.Expected("drumbeat").Fetched * 3 / 4
 	}
@@ -306,14 +307,16 @@ func (k *killTest) finish() {
 		k.checkWalked(&opt, snap)
 		return
 	}
-	end := endOf{fs: disk.OS(), dirs: k.job.Dirs, trouble: k.world, want: k.web.Expected("drumbeat"), parsed: new(sync.Map)}
+	end := endOf{fs: disk.OS(), dirs: k.job.Dirs, trouble: k.world, want: k.web.Expected("drumbeat"),
+		parsed: new(sync.Map)}
 	faults := end.check()
 	repeated, bad := checkServed(end.want, snap)
 	// The last ones, of the audit and the accounts, say the most.
 	if faults = append(bad, faults...); len(faults) > 0 {
 		k.t.Error(strings.Join(faults[max(0, len(faults)-20):], "\n"))
 	}
-	k.urls, k.records, k.repeated = k.urls+end.want.Fetched+len(k.world.strangers()), k.records+len(end.stored), k.repeated+repeated
+	k.urls, k.records, k.repeated = k.urls+end.want.Fetched+len(k.world.strangers()), k.records+len(end.stored),
+		k.repeated+repeated
 	for why, n := range end.strange {
 		k.strange[why] += n
 	}
@@ -362,10 +365,9 @@ func (k *killTest) prepare(place string, round int) {
 	}
 }
 
-// TestKill: a crawl that is killed many times, at chosen places and at random, must fetch, store and
-// account for the same as a crawl that was never killed. Each world has its own trouble, during which the
-// kills happen. Within a world one crawl follows another until all rounds are done; the worlds run in
-// parallel.
+// TestKill: a crawl that is killed many times, at chosen places and at random, must fetch, store and account
+// for the same as a crawl that was never killed. Each world has its own trouble, during which the kills
+// happen. Within a world one crawl follows another until all rounds are done; the worlds run in parallel.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	notShort(t)
@@ -383,8 +385,9 @@ func TestKill(t *testing.T) {
 	for i, world := range killWorlds {
 		worlds.Go(func() {
 			t.Run(cmp.Or(string(world), "no trouble"), func(t *testing.T) {
-				k := &killTest{t: t, sum: sum, world: world, tmp: t.TempDir(), rng: rand.New(rand.NewPCG(*seedFlag, uint64(i))),
-					pages: pages, places: map[string]bool{}, strange: map[string]int64{}}
+				k := &killTest{t: t, sum: sum, world: world, tmp: t.TempDir(),
+					rng: rand.New(rand.NewPCG(*seedFlag, uint64(i))), pages: pages, places: map[string]bool{},
+					strange: map[string]int64{}}
 				k.kill(rounds, i*rounds)
 			})
 		})
@@ -434,9 +437,10 @@ func (k *killTest) kill(rounds, first int) {
 	}
 	last := k.total() - work[len(work)-1]
 	k.finish()
-	k.t.Logf("%d rounds in %d crawls; requests answered in each tenth of the rounds: %v, in the last run: %d", len(work), k.crawls, tenths(work), last)
-	k.t.Logf("compared %d URLs with %d records in the output; %d repeated fetches; refused of strangers %v; %d starts without disk space", k.urls, k.records,
-		k.repeated, k.strange, k.full)
+	k.t.Logf("%d rounds in %d crawls; requests answered in each tenth of the rounds: %v, in the last run: %d",
+		len(work), k.crawls, tenths(work), last)
+	k.t.Logf("compared %d URLs with %d records in the output; %d repeated fetches; refused of strangers %v; %d "+
+		"starts without disk space", k.urls, k.records, k.repeated, k.strange, k.full)
 }
 
 // tenths returns the growth of a running total in each tenth of its values.

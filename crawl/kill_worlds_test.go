@@ -89,8 +89,8 @@ func (j *childJob) inTrouble(opt *Options) {
 	// These waits are to an outage of one or two seconds what the defaults are to the outages of the
 	// simulation.
 	opt.tests.tuneWaits = func(w *retryWaits) {
-		*w = retryWaits{Waits: outage.Waits{Confirm: 700 * time.Millisecond, ConfirmOutage: time.Second, Patience: 3 * time.Second},
-			ourFault: 200 * time.Millisecond}
+		*w = retryWaits{Waits: outage.Waits{Confirm: 700 * time.Millisecond, ConfirmOutage: time.Second,
+			Patience: 3 * time.Second}, ourFault: 200 * time.Millisecond}
 	}
 	switch j.World {
 	case overQuota:
@@ -108,7 +108,8 @@ func (j *childJob) inTrouble(opt *Options) {
 	case walking:
 		opt.Order.Strategy, opt.Order.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: j.WalkURLs}
 	case bannedLast, networkResets:
-		opt.Health.HostFailures, opt.Health.HostRests, opt.Health.BackoffMax, opt.Limits.Linger = 3, 1, 200*time.Millisecond, 2500*time.Millisecond
+		opt.Health.HostFailures, opt.Health.HostRests, opt.Health.BackoffMax, opt.Limits.Linger = 3, 1,
+			200*time.Millisecond, 2500*time.Millisecond
 		opt.tests.tunePolicy = func(p *health.Policy) { p.LongRest, p.LongRestMax = 500*time.Millisecond, time.Second }
 	}
 }

@@ -30,7 +30,8 @@ func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Stra
 	name, weights := cmp.Or(o.Order.Priority, DefaultPriority), o.Order.LaneWeights
 	if o.Order.Strategy != "" && o.Order.Strategy != DefaultStrategy {
 		if name != DefaultPriority {
-			return strategy.Strategy{}, fmt.Errorf("strategy %s has priorities of its own, and takes no priority %s", o.Order.Strategy, name)
+			return strategy.Strategy{}, fmt.Errorf("strategy %s has priorities of its own, and takes no priority %s",
+				o.Order.Strategy, name)
 		}
 		name = o.Order.Strategy
 	}
@@ -68,7 +69,8 @@ func (o *Options) checkScores(s *strategy.Strategy) error {
 		}
 	case strategy.IndegreeBudget:
 		if o.Admission.Scope != state.ScopeAll {
-			return fmt.Errorf("--priority %s needs budgets by in-degree, which are off, because --scope is not all", s.Name)
+			return fmt.Errorf("--priority %s needs budgets by in-degree, which are off, because --scope is not all",
+				s.Name)
 		}
 	}
 	return nil
@@ -144,8 +146,8 @@ func (b *budgetStage) siteLane(lane uint8, p *star.PLD, largest uint32) uint8 {
 	return s.SiteLane(lane, &site)
 }
 
-// The longest wait for the URLs of sites that are begun, in host delays and at least, before the next sites begin. Hosts in
-// back-off are not waited for.
+// The longest wait for the URLs of sites that are begun, in host delays and at least, before the next sites
+// begin. Hosts in back-off are not waited for.
 const (
 	sitePause      = 8
 	leastSitePause = 10 * time.Second
@@ -181,7 +183,8 @@ func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 func (b *budgetStage) checkPriority(p *changes.Priority) error {
 	s, err := b.opt.strategyOf(b.opt.Order.Lanes, p)
 	if err == nil && s.SeedsOnly != b.opt.seedsOnly() {
-		err = fmt.Errorf("%s cannot begin or end while the crawl runs: it decides which links are followed", strategy.Snapshot)
+		err = fmt.Errorf("%s cannot begin or end while the crawl runs: it decides which links are followed",
+			strategy.Snapshot)
 	}
 	if err == nil && s.Walk != b.opt.walks() {
 		err = fmt.Errorf("%s is fixed when a crawl begins: it decides which links are followed", strategy.RandomWalk)
@@ -216,6 +219,7 @@ func (o *Options) walks() bool { return o.Order.Strategy == strategy.RandomWalk 
 
 // walkOptions returns the options of the walk, for bytes of memory.
 func (o *Options) walkOptions(bytes int64) walk.Options {
-	return walk.Options{Walkers: cmp.Or(o.Order.Walk.Walkers, walk.DefaultWalkers), URLs: cmp.Or(o.Order.Walk.URLs, walk.DefaultURLs),
+	return walk.Options{Walkers: cmp.Or(o.Order.Walk.Walkers, walk.DefaultWalkers),
+		URLs: cmp.Or(o.Order.Walk.URLs, walk.DefaultURLs),
 		Jump: cmp.Or(o.Order.Walk.Jump, walk.DefaultJump), Bytes: bytes}
 }

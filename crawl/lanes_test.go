@@ -51,7 +51,8 @@ func (s *laneSite) crawl(t *testing.T, change func(*Options), act func(o *operat
 	t.Helper()
 	opt := tinyOptions(t, &s.tinyWeb, memfs.New(*seedFlag), "http://a.test/")
 	opt.Order.StockTarget, opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Max = 20, Unlimited, 15, 15
-	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin =
+		time.Second, time.Second, 0, 0
 	small(&opt)
 	opt.Drum.Buckets = 1
 	// The links of a list fill a bucket, so they are merged at once.
@@ -98,8 +99,8 @@ func (s *laneSite) pages(t *testing.T, prefix string) (n int) {
 	return n
 }
 
-// place returns the mean place of the pages with a prefix in the order of requests: of all, or of those with one of some
-// prefixes.
+// place returns the mean place of the pages with a prefix in the order of requests: of all, or of those with
+// one of some prefixes.
 func (s *laneSite) place(prefix string, among ...string) (mean float64) {
 	n, at := 0., 0.
 	for _, r := range s.Requests {
@@ -173,8 +174,8 @@ func TestPriorityHook(t *testing.T) {
 	}
 }
 
-// TestPrioritySitemap: the pages to which a sitemap gives a high priority are fetched before those with a low one that it
-// names first.
+// TestPrioritySitemap: the pages to which a sitemap gives a high priority are fetched before those with a low
+// one that it names first.
 func TestPrioritySitemap(t *testing.T) {
 	t.Parallel()
 	place := map[string]float64{}
@@ -188,7 +189,8 @@ func TestPrioritySitemap(t *testing.T) {
 				priority float64
 			}{{"bad", 0.1}, {"good", 0.9}} {
 				for i := range 5 * laneHosts {
-					fmt.Fprintf(&list, "<url><loc>http://a.test/%s/%d</loc><priority>%.1f</priority></url>", of.path, i, of.priority)
+					fmt.Fprintf(&list, "<url><loc>http://a.test/%s/%d</loc><priority>%.1f</priority></url>", of.path,
+						i, of.priority)
 				}
 			}
 			list.WriteString("</urlset>")
@@ -204,7 +206,8 @@ func TestPrioritySitemap(t *testing.T) {
 				return answer{200, "", "<html>x"}
 			}
 			s.crawl(t, func(o *Options) { // one host, because a sitemap names URLs of its own
-				o.Order.Priority, o.Links.Sitemaps, o.Politeness.HostDelay, o.Politeness.HostDelayMin = priority, true, 100*time.Millisecond, 100*time.Millisecond
+				o.Order.Priority, o.Links.Sitemaps, o.Politeness.HostDelay, o.Politeness.HostDelayMin = priority, true,
+					100*time.Millisecond, 100*time.Millisecond
 			}, nil)
 			if n := s.pages(t, ""); n != 2+10*laneHosts {
 				t.Errorf("%d pages, want %d", n, 2+10*laneHosts)
@@ -223,7 +226,8 @@ func TestPrioritySitemap(t *testing.T) {
 func TestPriorityIndegree(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	const others, slow = 300, 100 // PLDs: more than 100 make the budgets differ; pages of a chain that keeps the crawl going
+	// PLDs: more than 100 make the budgets differ; pages of a chain that keeps the crawl going.
+	const others, slow = 300, 100
 	const poor, rich = "http://poor.test/list/bad", "http://rich.test/list/good"
 	for _, lists := range [][]string{{poor, rich}, {rich, poor}} { // neither list is first by chance
 		inBubble(t, func(t *testing.T) {
@@ -264,10 +268,12 @@ func TestPriorityChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		var logged strings.Builder
-		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 1200 }), memfs.New(*seedFlag), func(o *Options) {
-			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 6, 10, Unlimited, 50, 16
-			o.Order.Lanes, o.Observe.Log = 3, slog.New(slog.NewTextHandler(&logged, nil))
-		})
+		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 1200 }),
+			memfs.New(*seedFlag), func(o *Options) {
+				o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 6,
+					10, Unlimited, 50, 16
+				o.Order.Lanes, o.Observe.Log = 3, slog.New(slog.NewTextHandler(&logged, nil))
+			})
 		o.await(300)
 		lanes := func() (n [3]int64) {
 			s, err := o.opt.Observe.Control.Structures()
@@ -282,7 +288,8 @@ func TestPriorityChanges(t *testing.T) {
 		if n := lanes(); n[0] == 0 || n[1] != 0 || n[2] != 0 {
 			t.Errorf("without a strategy the lanes have %v URLs", n)
 		}
-		o.make(changes.Change{Op: changes.OpPriority, Priority: &changes.Priority{Name: "depth", Weights: []uint32{5, 2, 1}}})
+		o.make(changes.Change{Op: changes.OpPriority,
+			Priority: &changes.Priority{Name: "depth", Weights: []uint32{5, 2, 1}}})
 		var most [3]int64 // the crawl continues and may empty a lane, so the lanes are read each second
 		for i := 0; i < 60 && (most[1] == 0 || most[2] == 0); i++ {
 			time.Sleep(time.Second)
@@ -297,7 +304,8 @@ func TestPriorityChanges(t *testing.T) {
 			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
 		}
 		for _, bad := range []changes.Priority{{Name: "best"}, {Name: "hook"}, {Name: "depth", Weights: []uint32{1}}} {
-			if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &bad}); !changes.IsRefused(err) {
+			if _, err := o.opt.Observe.Control.Make(t.Context(),
+				changes.Change{Op: changes.OpPriority, Priority: &bad}); !changes.IsRefused(err) {
 				t.Errorf("priority %+v: %v", bad, err)
 			}
 		}
@@ -310,14 +318,16 @@ func TestPriorityChanges(t *testing.T) {
 		checkFetched(t, o.web, &o.opt)
 		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 		o.opt.Order.Lanes = 2
-		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "--priority lanes) was 3, is 2") {
+		if _, err := Run(t.Context(), o.opt); err == nil ||
+			!strings.Contains(err.Error(), "--priority lanes) was 3, is 2") {
 			t.Errorf("another number of lanes: %v", err)
 		}
 	})
 	inBubble(t, func(t *testing.T) {
 		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), func(*Options) {})
 		o.await(20)
-		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||
+		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority,
+			Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||
 			!strings.Contains(err.Error(), "one lane") {
 			t.Errorf("with one lane: %v", err)
 		}

@@ -14,9 +14,9 @@ import (
 	"drumbeat/state"
 )
 
-// TestForeignFileAtTheLimit: a file of another program in the crawl's directory takes what is left of --disk. The next
-// writes are refused. The error names the limit and the use, and blames no disk; a waiting crawl continues when the file
-// is gone.
+// TestForeignFileAtTheLimit: a file of another program in the crawl's directory takes what is left of --disk.
+// The next writes are refused. The error names the limit and the use, and blames no disk; a waiting crawl
+// continues when the file is gone.
 func TestForeignFileAtTheLimit(t *testing.T) {
 	for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause} {
 		if testing.Short() && full == options.WhenFullPause {

@@ -15,8 +15,7 @@ import (
 //
 // dispatch checks them before it asks polite for a grant. So a grant never waits for a limit, and hosts and
 // servers keep their order. An unused grant is given back to the limits. For bandwidth this is only a gate,
-// which avoids opening connections that would then be throttled; fetch enforces the limit itself as it
-// reads.
+// which avoids opening connections that would then be throttled; fetch enforces the limit itself as it reads.
 type limits struct {
 	rate      *pace.Rate
 	bandwidth *pace.Bandwidth

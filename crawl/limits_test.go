@@ -96,7 +96,8 @@ func (c *countedConn) Read(p []byte) (int, error) {
 // check compares every window of 10 s with what was allowed in it: at most 5 % or slack more. Windows
 // between from and to must have at least 92 % of it, less one piece at each end. A piece is an indivisible amount, such
 // as a request or a page.
-func (s *spans) check(t *testing.T, allowed func(from, to time.Duration) float64, slack, piece float64, from, to time.Duration) {
+func (s *spans) check(t *testing.T, allowed func(from, to time.Duration) float64, slack, piece float64, from,
+	to time.Duration) {
 	t.Helper()
 	slices.SortFunc(s.list, func(a, b instant) int { return int(a.at - b.at) })
 	const window = 10 * time.Second
@@ -182,7 +183,8 @@ func TestRateIsHeld(t *testing.T) {
 					t.Errorf("waited for %v", waits)
 				}
 				for text := range limits {
-					if c.before != c.after && !strings.Contains(text, "until 00:0") || !strings.Contains(text, "pages") {
+					if c.before != c.after && !strings.Contains(text, "until 00:0") ||
+						!strings.Contains(text, "pages") {
 						t.Errorf("the description of the limits is %q", text)
 					}
 				}
@@ -204,8 +206,9 @@ func TestBandwidthIsHeld(t *testing.T) {
 		before, after    float64
 		pages, pageBytes int
 	}{
-		{"00:00-00:01 4Mbit; else 10Mbit", 500e3, 1250e3, 5000, 20e3}, {"00:00-00:01 10Mbit; else 1Mbit", 1250e3, 125e3, 5000, 20e3},
-		{"100kbit", 12500, 12500, 200, 10e3}, {"30Mbit", 3.75e6, 3.75e6, 8500, 60e3},
+		{"00:00-00:01 4Mbit; else 10Mbit", 500e3, 1250e3, 5000, 20e3},
+		{"00:00-00:01 10Mbit; else 1Mbit", 1250e3, 125e3, 5000, 20e3}, {"100kbit", 12500, 12500, 200, 10e3},
+		{"30Mbit", 3.75e6, 3.75e6, 8500, 60e3},
 	} {
 		if c.before > 2e6 && !*longRuns {
 			continue // receives half a gigabyte
@@ -222,8 +225,10 @@ func TestBandwidthIsHeld(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
 				defer cancel()
 				res := mustRun(t, ctx, opt)
-				got.check(t, twoRates(c.before, c.after), 3000, float64(c.pageBytes), 15*time.Second, res.Snapshot.Elapsed-time.Second)
-				t.Logf("%d pages in %v; waits %v; slots %v", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed, waits, res.Snapshot.Slots)
+				got.check(t, twoRates(c.before, c.after), 3000, float64(c.pageBytes), 15*time.Second,
+					res.Snapshot.Elapsed-time.Second)
+				t.Logf("%d pages in %v; waits %v; slots %v", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed,
+					waits, res.Snapshot.Slots)
 			})
 		})
 	}
@@ -284,8 +289,11 @@ func TestLimitsChangeNoOutcome(t *testing.T) {
 		web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
 		got := &spans{begin: time.Now()}
 		opt := limitedOptions(t, web, fs, schedule(t, "300kbit", pace.Bits), got)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
-		opt.Network.Rate, opt.Network.ConnectionSchedule = schedule(t, "20", pace.Pages), schedule(t, "mon-fri 9; else 11", pace.Connections)
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond,
+			5*time.Millisecond
+		opt.Network.Rate, opt.Network.ConnectionSchedule = schedule(t, "20", pace.Pages),
+			schedule(t, "mon-fri 9; else 11", pace.Connections)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		res := mustRun(t, ctx, opt)
 		cancel()
@@ -294,7 +302,9 @@ func TestLimitsChangeNoOutcome(t *testing.T) {
 			t.Fatalf("stopped by %q", res.Stop)
 		}
 		opt = limitedOptions(t, web, fs, schedule(t, "2Mbit", pace.Bits), got)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond,
+			5*time.Millisecond
 		opt.Network.Rate = schedule(t, "500", pace.Pages)
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 			t.Fatalf("stopped by %q", res.Stop)

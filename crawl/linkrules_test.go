@@ -63,8 +63,10 @@ func TestSessionsAreStripped(t *testing.T) {
 				return noRobots
 			}
 			n++
-			return answer{200, "", fmt.Sprintf("<a href='//a.test//b?PHPSESSID=%d&x=1'>1</a><a href='/b?x=1&phpsessid=%d'>2</a>"+
-				"<a href='/c;jsessionid=%d'>3</a><a href='/c;jsessionid=%d'>4</a><a href='/d?z=1&y=%%41&sid=4'>5</a>", n, n, n, n)}
+			return answer{200, "",
+				fmt.Sprintf("<a href='//a.test//b?PHPSESSID=%d&x=1'>1</a><a href='/b?x=1&phpsessid=%d'>2</a>"+
+					"<a href='/c;jsessionid=%d'>3</a><a href='/c;jsessionid=%d'>4</a><a "+
+					"href='/d?z=1&y=%%41&sid=4'>5</a>", n, n, n, n)}
 		}}
 		res := rulesCrawl(t, w, sessions, nil, "http://a.test/?PHPSESSID=7")
 		checkAsked(t, w, "/", "/b?x=1", "/c", "/d?sid=4&y=A&z=1")
@@ -94,7 +96,8 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 		}
 		res := rulesCrawl(t, w, sessions, nil, "http://a.test/a")
 		if got := asked(w); len(got) != 6 || res.Snapshot.Counters[state.CountPages] != 3 {
-			t.Errorf("fetched %d pages with the requests %q, want 3 pages with 6 requests", res.Snapshot.Counters[state.CountPages], got)
+			t.Errorf("fetched %d pages with the requests %q, want 3 pages with 6 requests",
+				res.Snapshot.Counters[state.CountPages], got)
 		}
 		if res.Snapshot.Counters[state.CountSeedPages] != 1 {
 			t.Errorf("the seed led to %d pages", res.Snapshot.Counters[state.CountSeedPages])
@@ -119,7 +122,8 @@ func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 			}
 			return answer{404, "", ""}
 		}}
-		res := rulesCrawl(t, w, urlrule.Options{StripParams: []string{"session"}}, nil, "http://b.test/", "http://a.test/a")
+		res := rulesCrawl(t, w, urlrule.Options{StripParams: []string{"session"}}, nil, "http://b.test/",
+			"http://a.test/a")
 		checkAsked(t, w, "/", "/a", "/a?PHPSESSID=2", "/login?to=a")
 		if res.Snapshot.Counters[state.CountPages] != 1 {
 			t.Errorf("%d pages, want 1", res.Snapshot.Counters[state.CountPages])
@@ -190,8 +194,8 @@ func TestTrapsEnd(t *testing.T) {
 			}
 			return answer{200, "", "<a href='" + link + "'>on</a>"}
 		}}
-		res := rulesCrawl(t, w, rules, nil, "http://depth.test/", "http://repeat.test/", "http://params.test/", "http://files.test/",
-			"http://files.test/seed.pdf", "http://seed.test/a/a/a/a/a/a/a/a/a/a")
+		res := rulesCrawl(t, w, rules, nil, "http://depth.test/", "http://repeat.test/", "http://params.test/",
+			"http://files.test/", "http://files.test/seed.pdf", "http://seed.test/a/a/a/a/a/a/a/a/a/a")
 		for host, want := range map[string]int{
 			"depth.test": 1 + 8, "repeat.test": 1 + 4, "params.test": 1 + 3, "files.test": 2, "seed.test": 1} {
 			if got := len(w.Pages(host)); got != want {
@@ -202,7 +206,8 @@ func TestTrapsEnd(t *testing.T) {
 		for _, c := range []struct {
 			counter state.Counter
 			want    int64
-		}{{state.CountLinksPathDepth, 2}, {state.CountLinksRepeated, 1}, {state.CountLinksParams, 1}, {state.CountLinksExtension, 2}} {
+		}{{state.CountLinksPathDepth, 2}, {state.CountLinksRepeated, 1}, {state.CountLinksParams, 1},
+			{state.CountLinksExtension, 2}} {
 			if got := res.Snapshot.Counters[c.counter]; got != c.want {
 				t.Errorf("counter %d: got %d, want %d", c.counter, got, c.want)
 			}
@@ -234,7 +239,8 @@ func TestMaxPagesPerPLD(t *testing.T) {
 				return pagesOnly(host, path)
 			}}
 			seeds := append(urls("b", 1, 5), "http://h0.one.test/", "http://h1.one.test/")
-			res := rulesCrawl(t, w, urlrule.Options{}, func(o *Options) { o.Admission.MaxPagesPerPLD, o.Admission.Scope = 40, scope }, seeds...)
+			res := rulesCrawl(t, w, urlrule.Options{},
+				func(o *Options) { o.Admission.MaxPagesPerPLD, o.Admission.Scope = 40, scope }, seeds...)
 			one := len(w.Pages("h"))
 			if other := len(w.Pages("b")); one != 40 || other != 5 {
 				t.Errorf("scope %s: %d pages of the PLD, want 40; %d of the other PLD, want 5", scope, one, other)
@@ -256,7 +262,8 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 		mem := memfs.New(*seedFlag)
 		opt := tinyOptions(t, &tinyWeb{Serve: teeming}, mem, "http://h0.one.test/")
 		atOnce(&opt)
-		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Admission.MaxPagesPerPLD = 500*time.Millisecond, time.Second, limit
+		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Admission.MaxPagesPerPLD = 500*time.Millisecond,
+			time.Second, limit
 		for cuts := 0; ; cuts++ {
 			if cuts < 20 {
 				mem.CrashAfter(1 + rnd.IntN(100))

@@ -32,10 +32,11 @@ func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
 	c := newCrawler(Options{Admission: AdmissionOptions{Scope: state.ScopeAll}, Limits: LimitsOptions{MaxDepth: -1}})
 	c.Saved = &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}
-	c.links = &admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1, Cached: cacheBytes > 0,
-		Sites: admit.NewSites(state.ScopeAll, c.Hasher.HostKey, nil)}
+	c.links = &admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1,
+		Cached: cacheBytes > 0, Sites: admit.NewSites(state.ScopeAll, c.Hasher.HostKey, nil)}
 	var err error
-	c.seen.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate, Emit: func([]drum.Result) error { return nil }}, nil)
+	c.seen.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate,
+		Emit: func([]drum.Result) error { return nil }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,8 @@ func linkStages(t testing.TB, cacheBytes int64) *crawler {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.budgets.star.Close() })
-	c.seen.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
+	c.seen.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate,
+		ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func TestLinkBatchRepeats(t *testing.T) {
 		for _, c := range []*crawler{plain, told} {
 			c.links.Ports = ports.New(ports.Range{First: 1, Last: 80}, ports.Range{First: 82, Last: 65535})
 			c.links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
-			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"}, MaxPathDepth: 2})
+			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"},
+				MaxPathDepth: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +95,8 @@ func TestLinkBatchRepeats(t *testing.T) {
 			b.Start(page, page, depth, 0, now)
 			first, n := map[string]int{}, 0
 			for range rnd.IntN(60) {
-				url := fmt.Sprintf("http://%c.example%d.org%s/%d", 'a'+rnd.IntN(4), rnd.IntN(4), []string{"", ":81"}[rnd.IntN(2)], rnd.IntN(20)) +
+				url := fmt.Sprintf("http://%c.example%d.org%s/%d", 'a'+rnd.IntN(4), rnd.IntN(4),
+					[]string{"", ":81"}[rnd.IntN(2)], rnd.IntN(20)) +
 					[]string{"", "", "?sid=1", "?a=1&sid=2", ".pdf", "/a/b"}[rnd.IntN(6)]
 				noFollow := rnd.IntN(5) == 0
 				if noFollow {
@@ -174,7 +178,8 @@ func TestLinkBatchRecords(t *testing.T) {
 		if i%50 == 7 {
 			rec.Flags |= weburl.FlagRefresh
 		}
-		if want := rec.Append(nil); string(b.Tuples[i].Aux) != string(want) || uint64(b.Tuples[i].Key) != c.Hasher.URLKey(url) {
+		if want := rec.Append(nil); string(b.Tuples[i].Aux) != string(want) ||
+			uint64(b.Tuples[i].Key) != c.Hasher.URLKey(url) {
 			t.Errorf("%s: got key %x and record %q, want %q", url, b.Tuples[i].Key, b.Tuples[i].Aux, want)
 		}
 	}
@@ -193,7 +198,8 @@ func TestLinkBatchRecords(t *testing.T) {
 	}
 }
 
-var linkPagesDir = flag.String("links.pages", "", "directory of HTML files for BenchmarkLinkBatch (empty: generated pages)")
+var linkPagesDir = flag.String("links.pages", "",
+	"directory of HTML files for BenchmarkLinkBatch (empty: generated pages)")
 
 // linkPages returns pages of 90 links, as in documentation: a menu, fragments of the page itself, and some
 // others.
@@ -215,8 +221,8 @@ func linkPages(b *testing.B) (pages [][]byte) {
 	for i := range 500 {
 		var page bytes.Buffer
 		for j := range 30 {
-			fmt.Fprintf(&page, "<a href='../menu/entry-%d.html'>x</a> <a href='#part-%d'>y</a> <a href='library/page-%d.html#z'>z</a>\n",
-				j%15, j, (i*31+j/3)%5000)
+			fmt.Fprintf(&page, "<a href='../menu/entry-%d.html'>x</a> <a href='#part-%d'>y</a> <a "+
+				"href='library/page-%d.html#z'>z</a>\n", j%15, j, (i*31+j/3)%5000)
 		}
 		pages = append(pages, page.Bytes())
 	}
@@ -235,7 +241,8 @@ func BenchmarkLinkBatch(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				url := fmt.Appendf(nil, "http://www.example.org/dir/page-%d.html", i%len(pages))
 				batch.Start(url, url, 1, 0, time.Unix(1e9, 0))
-				counts, err := x.ExtractOnce(url, pages[i%len(pages)], "", func(url []byte, _ *parse.Link) { batch.Add(url) }, batch.Repeat)
+				counts, err := x.ExtractOnce(url, pages[i%len(pages)], "",
+					func(url []byte, _ *parse.Link) { batch.Add(url) }, batch.Repeat)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -271,7 +278,8 @@ func TestRefreshesAreFlagged(t *testing.T) {
 	for _, page := range []struct {
 		n     int
 		fresh func(i int) bool
-	}{{4, func(i int) bool { return i == 2 }}, {40, func(i int) bool { return i%3 != 0 }}, {60, func(i int) bool { return true }}} {
+	}{{4, func(i int) bool { return i == 2 }}, {40, func(i int) bool { return i%3 != 0 }},
+		{60, func(i int) bool { return true }}} {
 		refreshPage(b, page.n, page.fresh)
 		var tx account.Tx
 		if err := c.seen.sendLinks(b, &tx); err != nil {
@@ -283,7 +291,8 @@ func TestRefreshesAreFlagged(t *testing.T) {
 			if err := rec.Decode(tuple.Aux); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := fmt.Sscanf(string(rec.URL), "http://www.example.org/%d", &i); err != nil || (rec.Flags == weburl.FlagRefresh) != page.fresh(i) {
+			if _, err := fmt.Sscanf(string(rec.URL), "http://www.example.org/%d", &i); err != nil ||
+				(rec.Flags == weburl.FlagRefresh) != page.fresh(i) {
 				t.Errorf("%s has flags %d (%v)", rec.URL, rec.Flags, err)
 			}
 		}

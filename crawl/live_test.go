@@ -13,8 +13,9 @@ import (
 	"drumbeat/state/changes"
 )
 
-// TestReloadBudgets: a smaller fixed budget holds for the URLs that BEAST holds, and a larger one brings them forward if
-// they are placed again. The answers count what changed, and the crawl fetches what an undisturbed one does.
+// TestReloadBudgets: a smaller fixed budget holds for the URLs that BEAST holds, and a larger one brings them
+// forward if they are placed again. The answers count what changed, and the crawl fetches what an undisturbed
+// one does.
 func TestReloadBudgets(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -27,8 +28,10 @@ func TestReloadBudgets(t *testing.T) {
 		}
 		pin(400)
 		o := operate(t, web, fs, func(o *Options) {
-			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3, 10, Unlimited, 50, 16
-			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml", 2*time.Second, 2*time.Second
+			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3, 10,
+				Unlimited, 50, 16
+			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml",
+				2*time.Second, 2*time.Second
 		})
 		o.await(100)
 		replaced := func() int64 {
@@ -73,7 +76,8 @@ func TestReloadBudgets(t *testing.T) {
 		await(func(s *beast.Stats) bool { return s.SpreadRecords > 20 })
 		lowered := replaced()
 		pin(300)
-		if r, _, err = o.opt.Observe.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want || r.Replaced == 0 {
+		if r, _, err = o.opt.Observe.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want ||
+			r.Replaced == 0 {
 			t.Errorf("reload: %+v, %v", r, err)
 		}
 		placed(lowered, "the reload with anew")
@@ -166,7 +170,8 @@ func TestReloadDepth(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "")
 		o := operate(t, web, fs, func(o *Options) {
-			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml", time.Second, time.Second
+			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml",
+				time.Second, time.Second
 		})
 		o.await(100)
 		writeRules(t, fs, "sites.toml", ownSites(web, 5, "max-depth = 0"))
@@ -189,7 +194,8 @@ func TestReloadDepth(t *testing.T) {
 // ownSites returns a file of sites with the same settings for the first PLDs of a web.
 func ownSites(web *simweb.Web, plds int, settings string) (text string) {
 	for _, seed := range web.Seeds()[:plds] {
-		text += fmt.Sprintf("[[site]]\npld = '%s'\n%s\n", strings.Trim(strings.TrimPrefix(seed, "http://www."), "/"), settings)
+		text += fmt.Sprintf("[[site]]\npld = '%s'\n%s\n",
+			strings.Trim(strings.TrimPrefix(seed, "http://www."), "/"), settings)
 	}
 	return text
 }

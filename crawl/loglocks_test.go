@@ -112,8 +112,10 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = \"a0.test\"\ndelay = \"5s\"\n")
 		writeRules(t, fs, "rules", "- surt (test,other,\n")
 		writeRules(t, fs, "trusted", "a0.test\n")
-		opt.Admission.Sites, opt.Admission.Rules, opt.Budgets.Trusted, opt.Observe.TraceLinks, opt.Observe.TraceLimit = "sites.toml", []string{"rules"}, "trusted", "trace", linktrace.MinLimitBytes
-		log := &lockedLog{Handler: slog.DiscardHandler, turn: make(chan struct{}, 1), lines: map[string]bool{}, held: map[string]bool{}}
+		opt.Admission.Sites, opt.Admission.Rules, opt.Budgets.Trusted, opt.Observe.TraceLinks, opt.Observe.TraceLimit =
+			"sites.toml", []string{"rules"}, "trusted", "trace", linktrace.MinLimitBytes
+		log := &lockedLog{Handler: slog.DiscardHandler, turn: make(chan struct{}, 1), lines: map[string]bool{},
+			held: map[string]bool{}}
 		opt.Observe.Log, opt.Observe.Control, opt.Politeness.HostDelay = slog.New(log), new(Control), time.Second
 		opt.Health.HostFailures = 2
 		opt.defaults()
@@ -123,8 +125,8 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		}
 		log.locks = map[string]locker{}
 		locksOf(reflect.ValueOf(c), "", map[unsafe.Pointer]bool{}, log.locks)
-		for _, name := range []string{"account.Run.TxLock", "crawl.operator.mu", "crawl.Control.mu", "crawl.checkpointer.checkpointMu", "drum.Drum.gate",
-			"polite.Scheduler.mu", "space.Keeper.mu"} {
+		for _, name := range []string{"account.Run.TxLock", "crawl.operator.mu", "crawl.Control.mu",
+			"crawl.checkpointer.checkpointMu", "drum.Drum.gate", "polite.Scheduler.mu", "space.Keeper.mu"} {
 			if log.locks[name] == nil {
 				t.Errorf("the test does not know the lock %s", name)
 			}
@@ -161,9 +163,9 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		for _, want := range []string{"the operator changed something", "rules and blacklist reloaded", "settings of sites reloaded",
-			"trusted PLDs reloaded", "checkpoint", "an enqueued URL was refused", "host in back-off or given up",
-			"trace of links has reached its limit and ends; the crawl continues"} {
+		for _, want := range []string{"the operator changed something", "rules and blacklist reloaded",
+			"settings of sites reloaded", "trusted PLDs reloaded", "checkpoint", "an enqueued URL was refused",
+			"host in back-off or given up", "trace of links has reached its limit and ends; the crawl continues"} {
 			if !log.lines[want] {
 				t.Errorf("no line %q", want)
 			}

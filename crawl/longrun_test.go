@@ -99,7 +99,8 @@ func TestScopeHost(t *testing.T) {
 			}
 		}
 		if res.Snapshot.Count(state.CountLinksScope) == 0 || want.Fetched < 3 {
-			t.Errorf("%d links outside of the scope, %d URLs inside: too few for this test", res.Snapshot.Count(state.CountLinksScope), want.Fetched)
+			t.Errorf("%d links outside of the scope, %d URLs inside: too few for this test",
+				res.Snapshot.Count(state.CountLinksScope), want.Fetched)
 		}
 	})
 }

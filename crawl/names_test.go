@@ -17,7 +17,8 @@ import (
 )
 
 // readNames returns the graph of a stopped crawl with its names. faults lists what has no name or two names.
-func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2]string]bool, faults []string, err error) {
+func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2]string]bool,
+	faults []string, err error) {
 	hosts, links = map[string]string{}, map[[2]string]bool{}
 	plds := map[uint64]string{}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -70,7 +71,8 @@ func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []stri
 		faults = append(faults, fmt.Sprintf("%d links between PLDs, want %d; or they differ", len(links), len(wanted)))
 	}
 	if wanted := want.Names(); !maps.Equal(hosts, wanted) {
-		faults = append(faults, fmt.Sprintf("%d hosts with their PLDs, want %d; or they differ", len(hosts), len(wanted)))
+		faults = append(faults,
+			fmt.Sprintf("%d hosts with their PLDs, want %d; or they differ", len(hosts), len(wanted)))
 	}
 	return faults
 }
@@ -131,9 +133,10 @@ func TestLinkBatchNames(t *testing.T) {
 		}
 		return names
 	}
-	got := send("http://www.a.example/", "http://x.b.co.uk/1", "http://x.b.co.uk/2", "http://b.co.uk/", "http://c.test.:8080/", "http://192.0.2.1/",
-		"http://d.test./")
-	want := []string{"b.co.uk ", "b.co.uk x.b.co.uk", "b.co.uk ", "b.co.uk b.co.uk", "c.test ", "192.0.2.1 ", "192.0.2.1 192.0.2.1", "d.test ", "d.test d.test"}
+	got := send("http://www.a.example/", "http://x.b.co.uk/1", "http://x.b.co.uk/2", "http://b.co.uk/",
+		"http://c.test.:8080/", "http://192.0.2.1/", "http://d.test./")
+	want := []string{"b.co.uk ", "b.co.uk x.b.co.uk", "b.co.uk ", "b.co.uk b.co.uk", "c.test ", "192.0.2.1 ",
+		"192.0.2.1 192.0.2.1", "d.test ", "d.test d.test"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

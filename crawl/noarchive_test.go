@@ -13,21 +13,26 @@ import (
 	"drumbeat/warc"
 )
 
+// noArchiveCases are the cases of TestNoArchive.
+var noArchiveCases = []struct {
+	archive, index state.Archive
+	held           int64 // bytes of a body that are held in RAM
+	want           string
+}{
+	{"", "", 0, "/:whole /index:whole /archive:whole /header:whole /other:whole /last:whole"},
+	{state.ArchiveHeaders, "", 0, "/:whole /index:whole /archive:head /header:head /other:whole /last:whole"},
+	{state.ArchiveDrop, "", 0, "/:whole /index:whole /archive:none /header:none /other:whole /last:whole"},
+	{state.ArchiveKeep, state.ArchiveDrop, 0,
+		"/:whole /index:none /archive:whole /header:none /other:whole /last:whole"},
+	{state.ArchiveHeaders, state.ArchiveDrop, 0,
+		"/:whole /index:none /archive:head /header:none /other:whole /last:whole"},
+}
+
 // TestNoArchive: of pages that ask archives not to keep them, the crawl stores what its options say, follows their
 // links, and documents what it left out. The audit balances.
 func TestNoArchive(t *testing.T) {
 	long := strings.Repeat("text ", 100)
-	for _, tt := range []struct {
-		archive, index state.Archive
-		held           int64 // bytes of a body that are held in RAM
-		want           string
-	}{
-		{"", "", 0, "/:whole /index:whole /archive:whole /header:whole /other:whole /last:whole"},
-		{state.ArchiveHeaders, "", 0, "/:whole /index:whole /archive:head /header:head /other:whole /last:whole"},
-		{state.ArchiveDrop, "", 0, "/:whole /index:whole /archive:none /header:none /other:whole /last:whole"},
-		{state.ArchiveKeep, state.ArchiveDrop, 0, "/:whole /index:none /archive:whole /header:none /other:whole /last:whole"},
-		{state.ArchiveHeaders, state.ArchiveDrop, 0, "/:whole /index:none /archive:head /header:none /other:whole /last:whole"},
-	} {
+	for _, tt := range noArchiveCases {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := &tinyWeb{Serve: func(_, path string) answer {
@@ -35,7 +40,8 @@ func TestNoArchive(t *testing.T) {
 					case "/robots.txt":
 						return noRobots
 					case "/":
-						return answer{200, "", "<html><a href=index>i</a><a href=archive>a</a><a href=header>h</a><a href=other>o</a>"}
+						return answer{200, "",
+							"<html><a href=index>i</a><a href=archive>a</a><a href=header>h</a><a href=other>o</a>"}
 					case "/index":
 						return answer{200, "", "<html><meta name=robots content=noindex>" + long}
 					case "/archive":
@@ -48,7 +54,8 @@ func TestNoArchive(t *testing.T) {
 					return answer{200, "", "<html>last"}
 				}}
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-				opt.Output.Store, opt.Output.NoArchive, opt.Output.NoIndex, opt.Identity.Agent, opt.Output.CrawlLog = true, tt.archive, tt.index, "drumbeat", state.LogOff
+				opt.Output.Store, opt.Output.NoArchive, opt.Output.NoIndex, opt.Identity.Agent, opt.Output.CrawlLog =
+					true, tt.archive, tt.index, "drumbeat", state.LogOff
 				res := mustRun(t, t.Context(), opt)
 				got := map[string]string{}
 				files, err := warc.Files(disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs})
@@ -87,8 +94,10 @@ func TestNoArchive(t *testing.T) {
 				}
 				count := func(what string) (n int64) { return int64(strings.Count(tt.want, ":"+what)) }
 				s := &res.Snapshot
-				if s.Count(state.CountNoArchive) != 2 || s.Count(state.CountHeadsStored) != count("head") || s.Count(state.CountOmitted) != count("none") {
-					t.Errorf("%d ask, %d heads, %d omitted", s.Count(state.CountNoArchive), s.Count(state.CountHeadsStored), s.Count(state.CountOmitted))
+				if s.Count(state.CountNoArchive) != 2 || s.Count(state.CountHeadsStored) != count("head") ||
+					s.Count(state.CountOmitted) != count("none") {
+					t.Errorf("%d ask, %d heads, %d omitted", s.Count(state.CountNoArchive),
+						s.Count(state.CountHeadsStored), s.Count(state.CountOmitted))
 				}
 				rep, err := audit.Deep(audit.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out})
 				if err != nil || !rep.Balanced() || !rep.Output.StoredAll {

@@ -27,8 +27,7 @@ import (
 )
 
 // operator applies the changes that the operator makes while the crawl runs, and those of earlier runs that
-// are still in force. Package changes keeps them in a journal, which is durable before a change takes
-// effect.
+// are still in force. Package changes keeps them in a journal, which is durable before a change takes effect.
 //
 // Producer: Control, from any goroutine. Its goroutine "operator" feeds further seeds.
 type operator struct {
@@ -223,7 +222,8 @@ func (o *operator) setLimits(s *changes.Settings) error {
 }
 
 // make makes a change: it checks it, makes it durable, and puts it in force. The error is a
-// *changes.RefusedError if the change cannot be made, else a failure of this machine. The caller writes the lines in late.
+// *changes.RefusedError if the change cannot be made, else a failure of this machine. The caller writes the
+// lines in late.
 func (o *operator) make(ctx context.Context, c changes.Change, late *account.LateLog) (changes.Change, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -331,7 +331,8 @@ func (o *operator) normalize(c *changes.Change) error {
 			c.Rule = "- " + c.Rule
 		}
 	case changes.OpEnqueue:
-		c.Seeds = slices.DeleteFunc(slices.Clone(c.Seeds), func(line string) bool { _, bad := o.judge(line); return bad != "" })
+		c.Seeds = slices.DeleteFunc(slices.Clone(c.Seeds),
+			func(line string) bool { _, bad := o.judge(line); return bad != "" })
 		if len(c.Seeds) == 0 {
 			err = errors.New("the crawl may fetch none of the URLs")
 		}
@@ -380,13 +381,15 @@ func (o *operator) badSeeds(lines []string) (bad [][2]string) {
 func (o *operator) feedSeeds(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := o.journal.Tidy(); err != nil {
-			o.opt.Observe.Log.Warn("the journal of changes keeps seeds that have been fed", "error", err, "retry", "after the next checkpoint")
+			o.opt.Observe.Log.Warn("the journal of changes keeps seeds that have been fed", "error", err, "retry",
+				"after the next checkpoint")
 		}
 		c, ok, err := o.journal.NextSeeds()
 		if err != nil {
 			return err
 		}
-		if why := o.space.Pausing(); !ok || o.drains() || o.quiet() || why != "" && (c.Op != changes.OpEnqueue || why != space.PausedByOperator) {
+		if why := o.space.Pausing(); !ok || o.drains() || o.quiet() ||
+			why != "" && (c.Op != changes.OpEnqueue || why != space.PausedByOperator) {
 			o.Await(ctx, o.wakeSeed, account.WakeAfter)
 			continue
 		}

@@ -196,7 +196,8 @@ func TestBlockAndUnblock(t *testing.T) {
 			t.Errorf("%d requests to %s after it was blocked", n, busiest)
 		}
 		// Links to the host are dropped, and URLs of it that are queued are refused when their turn comes.
-		if s, err := o.opt.Observe.Control.Exact(); err != nil || s.Refused["blocked"]+s.Count(state.CountLinksBlocked) == 0 {
+		if s, err := o.opt.Observe.Control.Exact(); err != nil ||
+			s.Refused["blocked"]+s.Count(state.CountLinksBlocked) == 0 {
 			t.Errorf("nothing was blocked: refused %v, %v", s.Refused, err)
 		}
 		rule.Op, rule.Rule = changes.OpUnblock, "- host "+busiest
@@ -232,11 +233,13 @@ func TestOperatorLimits(t *testing.T) {
 		if n := o.requests() - before; n < 40 {
 			t.Errorf("%d requests in 10 s without a limit", n)
 		}
-		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "fast"}); !changes.IsRefused(err) {
+		if _, err := o.opt.Observe.Control.Make(t.Context(),
+			changes.Change{Op: changes.OpLimits, Rate: "fast"}); !changes.IsRefused(err) {
 			t.Errorf("rate fast: %v", err)
 		}
 		// Without a limiter in the fetcher, a limit of bandwidth must not reach the journal: no start could obey it.
-		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Bandwidth: "1Mbit"}); !changes.IsRefused(err) {
+		if _, err := o.opt.Observe.Control.Make(t.Context(),
+			changes.Change{Op: changes.OpLimits, Bandwidth: "1Mbit"}); !changes.IsRefused(err) {
 			t.Errorf("bandwidth without a limiter: %v", err)
 		}
 		o.end()
@@ -254,7 +257,8 @@ func TestOperatorHostDelay(t *testing.T) {
 		o := operate(t, web, memfs.New(*seedFlag), nil)
 		o.await(100)
 		hosts := web.Log().Snapshot().Hosts
-		busiest := slices.MaxFunc(slices.Sorted(maps.Keys(hosts)), func(a, b string) int { return int(hosts[a].Requests) - int(hosts[b].Requests) })
+		busiest := slices.MaxFunc(slices.Sorted(maps.Keys(hosts)),
+			func(a, b string) int { return int(hosts[a].Requests) - int(hosts[b].Requests) })
 		o.make(changes.Change{Op: changes.OpHostDelay, Host: strings.ToUpper(busiest), Delay: 20})
 		time.Sleep(21 * time.Second)
 		before := web.Log().Snapshot().Hosts[busiest].Requests
@@ -280,10 +284,12 @@ func TestBudgetFunction(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		var logged strings.Builder
-		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 4000 }), memfs.New(*seedFlag), func(o *Options) {
-			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3, 10, Unlimited, 100, 16
-			o.Observe.Log = slog.New(slog.NewTextHandler(&logged, nil))
-		})
+		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 4000 }),
+			memfs.New(*seedFlag), func(o *Options) {
+				o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3,
+					10, Unlimited, 100, 16
+				o.Observe.Log = slog.New(slog.NewTextHandler(&logged, nil))
+			})
 		o.await(300)
 		beast := func() *Structures {
 			s, err := o.opt.Observe.Control.Structures()
@@ -295,7 +301,8 @@ func TestBudgetFunction(t *testing.T) {
 		before := beast()
 		o.make(changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "equal", Default: 50, Max: 50}})
 		time.Sleep(30 * time.Second)
-		if after := beast(); before.Beast.SpreadRecords == 0 || after.Beast.MovedRecords != 0 || after.Beast.Current <= before.Beast.Current {
+		if after := beast(); before.Beast.SpreadRecords == 0 || after.Beast.MovedRecords != 0 ||
+			after.Beast.Current <= before.Beast.Current {
 			t.Errorf("BEAST before %+v, half a minute after %+v", before.Beast, after.Beast)
 		}
 		if !strings.Contains(logged.String(), "queued URLs are placed again") {
@@ -305,7 +312,8 @@ func TestBudgetFunction(t *testing.T) {
 		o.end()
 		o.start()
 		o.make(changes.Change{Op: changes.OpFunction})
-		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "none"}}); !changes.IsRefused(err) {
+		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpFunction,
+			Function: &changes.Function{Name: "none"}}); !changes.IsRefused(err) {
 			t.Errorf("function none: %v", err)
 		}
 		o.end()
@@ -326,14 +334,16 @@ func TestChangesSurviveCuts(t *testing.T) {
 			seeds := web.Seeds()
 			o := &operated{t: t, web: web, opt: simOptions(t, web, mem)}
 			small(&o.opt)
-			o.opt.Admission.SeedLines, o.opt.Order.StockTarget, o.opt.Budgets.Default, o.opt.Budgets.Max = seeds[:1], 10, 2, 5
+			o.opt.Admission.SeedLines, o.opt.Order.StockTarget, o.opt.Budgets.Default, o.opt.Budgets.Max = seeds[:1],
+				10, 2, 5
 			pages := slices.Sorted(web.Expected("drumbeat").FetchedURLs())
 			var accepted sync.Map
 			reloads, moved := 0, int64(0)
 			for life := range 4 {
 				settings := func(i int) error {
 					return disk.WriteFileAtomic(mem, "sites.toml", []byte(ownSites(web, 3, fmt.Sprintf(
-						"budget = %d\ndelay = '%dms'\nowner = true\nconnections = %d\nmax-depth = %d", 1+i%4, 100+100*(i%3), 1+i%3, 3+i%9))))
+						"budget = %d\ndelay = '%dms'\nowner = true\nconnections = %d\nmax-depth = %d", 1+i%4,
+						100+100*(i%3), 1+i%3, 3+i%9))))
 				}
 				if err := settings(life); err != nil {
 					t.Fatal(err)
@@ -343,13 +353,16 @@ func TestChangesSurviveCuts(t *testing.T) {
 				o.opt.Disk.FS = mem
 				o.start()
 				for i := 0; ; i++ {
-					c := changes.Change{Op: changes.OpHostDelay, Host: fmt.Sprintf("h%d-%d.example", life, i), Delay: 1, Who: "test"}
+					c := changes.Change{Op: changes.OpHostDelay, Host: fmt.Sprintf("h%d-%d.example", life, i),
+						Delay: 1, Who: "test"}
 					if i%5 == 0 {
-						c = changes.Change{Op: changes.OpSeeds, Who: "test", Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
-							strings.TrimSuffix(strings.TrimPrefix(seeds[0], "http://"), "/"), life, i)}}
+						c = changes.Change{Op: changes.OpSeeds, Who: "test",
+							Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
+								strings.TrimSuffix(strings.TrimPrefix(seeds[0], "http://"), "/"), life, i)}}
 					}
 					if i%4 == 3 { // pages that wait, or were fetched, or are not known yet, or do not exist
-						c = changes.Change{Op: changes.OpEnqueue, Who: "test", Seeds: []string{pages[(life*31+i*7)%len(pages)]}}
+						c = changes.Change{Op: changes.OpEnqueue, Who: "test",
+							Seeds: []string{pages[(life*31+i*7)%len(pages)]}}
 						if i%8 == 7 {
 							c.Seeds[0] = fmt.Sprintf("%se%d-%d", seeds[0], life, i)
 						}

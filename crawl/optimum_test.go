@@ -94,9 +94,7 @@ func (w *changingWindow) freshness(pages int) float64 {
 	return w.fresh / float64(pages) / (w.to - w.from)
 }
 
-func (w *changingWindow) add(from, to float64) {
-	w.fresh += max(0, min(to, w.to)-max(from, w.from))
-}
+func (w *changingWindow) add(from, to float64) { w.fresh += max(0, min(to, w.to)-max(from, w.from)) }
 
 // visitedPage is a page of a changing. Times are in seconds since the start.
 type visitedPage struct {
@@ -113,7 +111,8 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		t.Fatal(err)
 	}
 	set := disk.Set{FS: fs, Paths: []string{"c"}}
-	calendar, err := queue.OpenCalendar(queue.Options{Set: set, Name: "deferred", BlockBytes: 64 << 10, SegmentBytes: 1 << 20}, nil)
+	calendar, err := queue.OpenCalendar(queue.Options{Set: set, Name: "deferred", BlockBytes: 64 << 10,
+		SegmentBytes: 1 << 20}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +231,8 @@ func TestFreshness(t *testing.T) {
 				w := &c.windows[i]
 				visits := float64(w.visits) / (w.to - w.from)
 				best := optimum(rates, visits)
-				t.Logf("alpha %.2f, %-12s months %.0f to %.0f: %5.2f visits of a page in 30 days, fresh %.4f, optimum %.4f, ratio %.3f; late by %.3f",
+				t.Logf("alpha %.2f, %-12s months %.0f to %.0f: %5.2f visits of a page in 30 days, fresh %.4f, "+
+					"optimum %.4f, ratio %.3f; late by %.3f",
 					alpha, name, w.from/month.Seconds()+1, w.to/month.Seconds(), visits/float64(pages)*month.Seconds(),
 					w.freshness(pages), best, w.freshness(pages)/best, c.late)
 			}
@@ -257,7 +257,8 @@ func TestFreshness(t *testing.T) {
 				u.freshness(pages), o.freshness(pages))
 		}
 		if d := &dated.windows[1]; d.freshness(pages) < 0.99*o.freshness(pages) {
-			t.Errorf("alpha %.2f: freshness %.3f with dates, %.3f without", alpha, d.freshness(pages), o.freshness(pages))
+			t.Errorf("alpha %.2f: freshness %.3f with dates, %.3f without", alpha, d.freshness(pages),
+				o.freshness(pages))
 		}
 		if math.Abs(float64(o.visits)/float64(u.visits)-1) > 0.1 {
 			t.Errorf("alpha %.2f: %d visits, %d with the uniform policy", alpha, o.visits, u.visits)
@@ -304,7 +305,8 @@ func TestCrawlFreshness(t *testing.T) {
 		}}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), "http://a.test/")
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
-		opt.Recrawl = &revisit.Policy{Kind: kind, Least: time.Minute, Longest: 9 * time.Hour, Default: time.Hour, Gone: 2}
+		opt.Recrawl = &revisit.Policy{Kind: kind, Least: time.Minute, Longest: 9 * time.Hour,
+			Default: time.Hour, Gone: 2}
 		for _, opt.Limits.MaxTime = range runs {
 			mustRun(t, t.Context(), opt)
 		}
@@ -349,13 +351,15 @@ func TestCrawlFreshness(t *testing.T) {
 			f, visits := crawl(t, kind)
 			best := optimum(rates, visits)
 			fresh[kind] = f
-			t.Logf("policy %d: %.2f visits of a page in an hour, fresh %.3f, optimum %.3f", kind, visits/float64(pages)*3600, f, best)
+			t.Logf("policy %d: %.2f visits of a page in an hour, fresh %.3f, optimum %.3f", kind,
+				visits/float64(pages)*3600, f, best)
 			if kind == revisit.Optimal && f < 0.9*best {
 				t.Errorf("freshness %.3f, with known rates %.3f", f, best)
 			}
 		})
 	}
 	if fresh[revisit.Optimal] < fresh[revisit.Uniform] {
-		t.Errorf("freshness %.3f with the optimal policy, %.3f with the uniform one", fresh[revisit.Optimal], fresh[revisit.Uniform])
+		t.Errorf("freshness %.3f with the optimal policy, %.3f with the uniform one", fresh[revisit.Optimal],
+			fresh[revisit.Uniform])
 	}
 }

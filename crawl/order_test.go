@@ -80,7 +80,8 @@ func (w *hostTrees) crawl(t *testing.T, dirs []string) *orderOf {
 	return o
 }
 
-// found returns when a page other than 0 was found: when the page that links to it was requested, as answers take no time.
+// found returns when a page other than 0 was found: when the page that links to it was requested, as answers
+// take no time.
 func (o *orderOf) found(w *hostTrees, host string, page int) time.Time {
 	return o.at[host][(page-1)/w.perPage]
 }
@@ -118,19 +119,22 @@ func TestOrderWithinHost(t *testing.T) {
 				}
 				swapped++
 				if n := several.passesBetween(several.found(w, host, page), several.found(w, host, later)); n >= 2 {
-					t.Errorf("three directories: %s: page %d was requested before page %d, which was found %d passes earlier",
-						host, later, page, n)
+					t.Errorf("three directories: %s: page %d was requested before page %d, which was found "+
+						"%d passes earlier", host, later, page, n)
 				}
 			}
 			for _, page := range pages[:k] {
-				if page > 0 && page < later && several.passesBetween(several.found(w, host, page), several.found(w, host, later)) >= 2 {
+				if page > 0 && page < later &&
+					several.passesBetween(several.found(w, host, page), several.found(w, host, later)) >= 2 {
 					ordered++
 				}
 			}
 		}
 	}
-	t.Logf("three directories: %d pairs of different passes in order, %d pairs of the same one swapped", ordered, swapped)
+	t.Logf("three directories: %d pairs of different passes in order, %d pairs of the same one swapped",
+		ordered, swapped)
 	if ordered < 100 || swapped == 0 {
-		t.Errorf("three directories: %d pairs of different passes, and %d swapped ones: the test shows nothing", ordered, swapped)
+		t.Errorf("three directories: %d pairs of different passes, and %d swapped ones: the test shows nothing",
+			ordered, swapped)
 	}
 }

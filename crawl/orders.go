@@ -147,8 +147,8 @@ func (o *orders) look(key uint64) (x state.Order, ok bool) {
 	return x, false
 }
 
-// adopt is look for a new unique URL. If its order waits, the order's record is that of the URL from now on. Both happen
-// at once: another transaction may be ending the order, and must know whose record it is.
+// adopt is look for a new unique URL. If its order waits, the order's record is that of the URL from now on.
+// Both happen at once: another transaction may be ending the order, and must know whose record it is.
 func (o *orders) adopt(key uint64) (x state.Order, ok bool) {
 	if !o.any() {
 		return x, false
@@ -206,7 +206,8 @@ func (o *orders) fetched(key uint64, visits []byte) (leaves bool) {
 	return o.end(key, func(x *state.Order) {
 		x.Done, x.Stored, x.Visits = true, false, slices.Clone(visits)
 		if o.ended = append(o.ended, x); len(o.ended) > 2*keptOrders { // some were begun again and again
-			o.ended = slices.DeleteFunc(o.ended, func(old *state.Order) bool { return old == x || !old.Done || o.byKey[old.Key] != old })
+			o.ended = slices.DeleteFunc(o.ended,
+				func(old *state.Order) bool { return old == x || !old.Done || o.byKey[old.Key] != old })
 			o.ended = append(slices.Compact(o.ended), x)
 		}
 	})
@@ -328,8 +329,8 @@ func (o *operator) feedOrders(tx *account.Tx, lines []string) error {
 	return o.seeds.sendBatch(tx, b)
 }
 
-// adoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched already. ok
-// is false if there is no order. It is part of a transaction.
+// adoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched
+// already. ok is false if there is no order. It is part of a transaction.
 func (d *deferrals) adoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ error) {
 	key := d.Hasher.URLKey(rec.URL)
 	order, ok := d.orders.adopt(key)
@@ -383,8 +384,8 @@ func (d *deferrals) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.
 	return true
 }
 
-// storedWait is the wait of a URL whose enqueued record waits for the verdict on its body. Passes of the store of contents
-// are at most as far apart in a small crawl.
+// storedWait is the wait of a URL whose enqueued record waits for the verdict on its body. Passes of the
+// store of contents are at most as far apart in a small crawl.
 const storedWait = 15 * time.Second
 
 // landedWait is the wait of a URL whose other record's page has landed: a hook that answers takes at most 10 s, parsers

@@ -9,8 +9,9 @@ import (
 	"drumbeat/state"
 )
 
-// TestAdoptWhileEnding: URLseen's emission finds an order while another transaction ends it. Either the order's record is
-// that of the unique URL, and stays in the crawl, or it leaves, and the emission learns that it did.
+// TestAdoptWhileEnding: URLseen's emission finds an order while another transaction ends it. Either the
+// order's record is that of the unique URL, and stays in the crawl, or it leaves, and the emission learns
+// that it did.
 func TestAdoptWhileEnding(t *testing.T) {
 	for i := range 20_000 {
 		o := newOrders()
@@ -34,8 +35,9 @@ func TestAdoptWhileEnding(t *testing.T) {
 	}
 }
 
-// TestOrdersRestored: a checkpoint keeps which orders are on their way to RAM, so that passes do not wait after a restart
-// either: those in RobotsCache and its queues, but not those that are in RAM, deferred, stored or ended.
+// TestOrdersRestored: a checkpoint keeps which orders are on their way to RAM, so that passes do not wait
+// after a restart either: those in RobotsCache and its queues, but not those that are in RAM, deferred,
+// stored or ended.
 func TestOrdersRestored(t *testing.T) {
 	t.Parallel()
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"d0"}}
@@ -69,7 +71,8 @@ func TestOrdersRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := again.urgent.Load(); n != 3 || again.ahead(7) != 2 || again.ahead(8) != 1 || again.waiting != 5 {
-		t.Errorf("%d orders are urgent, %d and %d of the hosts, %d wait; want 3, 2, 1, 5", n, again.ahead(7), again.ahead(8), again.waiting)
+		t.Errorf("%d orders are urgent, %d and %d of the hosts, %d wait; want 3, 2, 1, 5", n, again.ahead(7),
+			again.ahead(8), again.waiting)
 	}
 	again.moved(0, false)
 	if n := again.urgent.Load(); n != 2 {
@@ -78,8 +81,8 @@ func TestOrdersRestored(t *testing.T) {
 	for key := range uint64(6) {
 		want, _ := o.look(key)
 		want.Urgent = want.Urgent && key > 0
-		if got, ok := again.look(key); !ok || got.Urgent != want.Urgent || got.Stored != want.Stored || got.Done != want.Done ||
-			string(got.Visits) != string(want.Visits) {
+		if got, ok := again.look(key); !ok || got.Urgent != want.Urgent || got.Stored != want.Stored ||
+			got.Done != want.Done || string(got.Visits) != string(want.Visits) {
 			t.Errorf("order %d: %+v, want %+v", key, got, want)
 		}
 	}

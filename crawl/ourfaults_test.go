@@ -77,7 +77,8 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 						t.Errorf("%d attempts to connect to %d addresses", n, literals)
 					}
 					if n := res.Snapshot.Deferred["robots-unavailable"]; n != int64(literals) {
-						t.Errorf("refused %v, deferred %v, want %d URLs without robots.txt", res.Snapshot.Refused, res.Snapshot.Deferred, literals)
+						t.Errorf("refused %v, deferred %v, want %d URLs without robots.txt", res.Snapshot.Refused,
+							res.Snapshot.Deferred, literals)
 					}
 					t.Logf("%v, %d attempts", res.Snapshot.Elapsed, faults.Load())
 				})
@@ -106,8 +107,8 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 				defer cancel()
 				res := mustRun(t, ctx, opt)
 				if n := len(w.Pages("")); n != 270 || res.Stop != StopDone || len(res.Snapshot.Refused) > 0 {
-					t.Errorf("stopped by %q after %v, fetched %d of 270 pages, refused %v, deferred %v", res.Stop, res.Snapshot.Elapsed, n,
-						res.Snapshot.Refused, res.Snapshot.Deferred)
+					t.Errorf("stopped by %q after %v, fetched %d of 270 pages, refused %v, deferred %v", res.Stop,
+						res.Snapshot.Elapsed, n, res.Snapshot.Refused, res.Snapshot.Deferred)
 				}
 			})
 		})
@@ -136,7 +137,8 @@ func TestRulesWithoutDescriptors(t *testing.T) {
 		}}
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("new0.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
-			t.Errorf("after %v: %d pages, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred, res.Snapshot.Refused)
+			t.Errorf("after %v: %d pages, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred,
+				res.Snapshot.Refused)
 		}
 	})
 }

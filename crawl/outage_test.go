@@ -13,7 +13,8 @@ import (
 
 // outageCrawl crawls a web with an outage from begin for length. It checks that the crawl waits, continues
 // by itself, and ends as it does without an outage.
-func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *simweb.Web) simweb.Outage, change func(*Options)) *Result {
+func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *simweb.Web) simweb.Outage,
+	change func(*Options)) *Result {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	fs := memfs.New(*seedFlag)

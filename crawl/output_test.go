@@ -189,7 +189,8 @@ func TestWarcinfo(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, smallWeb(t, nil), fs)
-			opt.Limits.MaxPages, opt.Identity.Host, opt.Identity.Version, opt.Identity.UserAgent, opt.Links.IgnoreNofollow = 5, "crawler-7.example", "1.2", "drumbeat/1.2 (x)", ignore
+			opt.Limits.MaxPages, opt.Identity.Host, opt.Identity.Version, opt.Identity.UserAgent,
+				opt.Links.IgnoreNofollow = 5, "crawler-7.example", "1.2", "drumbeat/1.2 (x)", ignore
 			if _, err := Run(t.Context(), opt); err != nil {
 				t.Fatal(err)
 			}
@@ -212,9 +213,10 @@ func TestWarcinfo(t *testing.T) {
 					}
 					first = false
 					for _, line := range []string{
-						"format: WARC File Format 1.1", "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
-						"hostname: crawler-7.example", "software: drumbeat/1.2", "operator: test@example.org", "robots: " + robots,
-						"http-header-user-agent: drumbeat/1.2 (x)"} {
+						"format: WARC File Format 1.1",
+						"conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+						"hostname: crawler-7.example", "software: drumbeat/1.2", "operator: test@example.org",
+						"robots: " + robots, "http-header-user-agent: drumbeat/1.2 (x)"} {
 						if !strings.Contains(string(r.Block), line+"\r\n") {
 							t.Errorf("%s: missing %q in %q", name, line, r.Block)
 						}
@@ -238,7 +240,8 @@ type archiveWitness struct {
 
 func (w *archiveWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
 	err := w.Fetcher.Do(ctx, req, resp)
-	url, bad := weburl.Canonical(req.Scheme + "://" + net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))) + req.PathQuery)
+	url, bad := weburl.Canonical(req.Scheme + "://" +
+		net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))) + req.PathQuery)
 	if bad != nil {
 		return bad
 	}
@@ -270,7 +273,8 @@ func TestArchive(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.Output.ArchiveRobots, opt.Output.ArchiveDNS = true, true
-		wit := &archiveWitness{Fetcher: opt.Network.Fetcher, Resolver: opt.Network.Resolver, asked: map[string]int{}, cut: map[string]int{}, names: map[string]int{}}
+		wit := &archiveWitness{Fetcher: opt.Network.Fetcher, Resolver: opt.Network.Resolver, asked: map[string]int{},
+			cut: map[string]int{}, names: map[string]int{}}
 		opt.Network.Fetcher, opt.Network.Resolver = wit, wit
 		for _, span := range []time.Duration{time.Second, 3 * time.Second, time.Hour} {
 			ctx, cancel := context.WithTimeout(t.Context(), span)
@@ -280,7 +284,8 @@ func TestArchive(t *testing.T) {
 				t.Fatal(err)
 			}
 			rep := deep(t, fs, &opt)
-			if o := &rep.Output; !rep.Balanced() || o.Robots == 0 || o.Robots != o.RobotsStored || o.DNS == 0 || o.DNS != o.DNSStored {
+			if o := &rep.Output; !rep.Balanced() || o.Robots == 0 || o.Robots != o.RobotsStored || o.DNS == 0 ||
+				o.DNS != o.DNSStored {
 				t.Fatalf("%v: %q, %v, %+v", span, rep.Bad, rep.Damages, o)
 			}
 		}

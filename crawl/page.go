@@ -86,7 +86,8 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 	}
 	page.result.rest(v)
 	waits, err := p.content.Send(tx, &w.body, &contents.Page{Rec: rec, Resp: resp, Links: w.links, Records: &w.prepared,
-		Visited: w.visit.apply, Log: func() *crawllog.Entry { return p.fetchedEntry(w, rec, resp, is.body != contentOther) }})
+		Visited: w.visit.apply,
+		Log:     func() *crawllog.Entry { return p.fetchedEntry(w, rec, resp, is.body != contentOther) }})
 	if err != nil {
 		return err
 	}

@@ -47,13 +47,14 @@ func (p *pageStage) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.
 	if p.opt.Output.CrawlLog == state.LogOff || p.opt.Output.CrawlLog == state.LogErrors && good {
 		return nil
 	}
-	return &crawllog.Entry{DuplicateOf: w.body.DuplicateOf(), Time: resp.Start, URL: string(rec.URL), Key: p.Hasher.URLKey(rec.URL),
-		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
+	return &crawllog.Entry{DuplicateOf: w.body.DuplicateOf(), Time: resp.Start, URL: string(rec.URL),
+		Key: p.Hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
 		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: output.MIMEType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
-		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields), TLS: fetcher.BadTLS(resp.TLSVerdict, nil)}
+		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields),
+		TLS: fetcher.BadTLS(resp.TLSVerdict, nil)}
 }
 
 // logSeedsEnd logs a seed whose response is not a page.

@@ -90,8 +90,8 @@ func (s *pageMeta) directives() string {
 	return directives[boolCount(s.robots.NoIndex)+2*boolCount(s.robots.NoFollow)+4*boolCount(s.robots.NoArchive)]
 }
 
-var directives = [...]string{"", "noindex", "nofollow", "noindex, nofollow", "noarchive", "noindex, noarchive", "nofollow, noarchive",
-	"noindex, nofollow, noarchive"}
+var directives = [...]string{"", "noindex", "nofollow", "noindex, nofollow", "noarchive", "noindex, noarchive",
+	"nofollow, noarchive", "noindex, nofollow, noarchive"}
 
 // headerLinks adds the links of Refresh and Link headers. Their base is the URL of the response (RFC 8288,
 // 3.2).

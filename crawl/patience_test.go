@@ -73,8 +73,9 @@ func newSilence(t *testing.T, hosts int) *silence {
 // mostADay is how often a host may be asked in a day without an answer.
 const mostADay = 40
 
-// TestOutagePatience: a crawl all of whose servers drop its packets for ever knocks at each of them a few times a day, and
-// ends when its patience does. What is queued stays so, and the same command fetches it once they answer.
+// TestOutagePatience: a crawl all of whose servers drop its packets for ever knocks at each of them a few
+// times a day, and ends when its patience does. What is queued stays so, and the same command fetches it once
+// they answer.
 func TestOutagePatience(t *testing.T) {
 	for _, hosts := range []int{2, 12, 40} {
 		for _, patience := range []time.Duration{24 * time.Hour, 5 * 24 * time.Hour} {
@@ -90,10 +91,13 @@ func TestOutagePatience(t *testing.T) {
 				took := time.Since(s.began)
 				all, most := s.requests()
 				perDay := float64(most) / (took.Hours() / 24)
-				t.Logf("%d hosts, patience %v: %q after %v, %d requests, at most %.0f a host and day, refused %v, deferred %v", hosts, patience,
+				t.Logf("%d hosts, patience %v: %q after %v, %d requests, at most %.0f a host and day, refused %v, "+
+					"deferred %v", hosts, patience,
 					res.Stop, took.Round(time.Minute), all, perDay, res.Snapshot.Refused, res.Snapshot.Deferred)
-				if res.Stop != StopOutage || took < patience || took > patience+time.Hour || len(res.Snapshot.Refused) > 0 {
-					t.Errorf("%d hosts: stopped by %q after %v, want an outage of %v; refused %v", hosts, res.Stop, took, patience, res.Snapshot.Refused)
+				if res.Stop != StopOutage || took < patience || took > patience+time.Hour ||
+					len(res.Snapshot.Refused) > 0 {
+					t.Errorf("%d hosts: stopped by %q after %v, want an outage of %v; refused %v", hosts, res.Stop,
+						took, patience, res.Snapshot.Refused)
 				}
 				if perDay > mostADay {
 					t.Errorf("%d hosts: %.0f requests a day to one of them, want at most %d", hosts, perDay, mostADay)
@@ -103,16 +107,16 @@ func TestOutagePatience(t *testing.T) {
 				s.opt.Limits.MaxTime = 0
 				res = mustRun(t, ctx, s.opt)
 				if pages := res.Snapshot.Count(state.CountPages); pages != int64(30*hosts) {
-					t.Errorf("%d hosts: %d of %d pages after the silence, refused %v, deferred %v", hosts, pages, 30*hosts, res.Snapshot.Refused,
-						res.Snapshot.Deferred)
+					t.Errorf("%d hosts: %d of %d pages after the silence, refused %v, deferred %v", hosts, pages,
+						30*hosts, res.Snapshot.Refused, res.Snapshot.Deferred)
 				}
 			})
 		}
 	}
 }
 
-// TestSilenceEnds: after an outage of minutes or hours all is fetched, nothing has been given up, and all hosts are asked
-// again soon. During it, none is asked often.
+// TestSilenceEnds: after an outage of minutes or hours all is fetched, nothing has been given up, and all
+// hosts are asked again soon. During it, none is asked often.
 func TestSilenceEnds(t *testing.T) {
 	for _, hosts := range []int{2, 12, 40} {
 		for _, lasts := range []time.Duration{3 * time.Minute, time.Hour, 5 * time.Hour} {
@@ -147,19 +151,23 @@ func silenceEnds(t *testing.T, hosts int, lasts time.Duration) {
 			back[r.Host], late = true, r.At.Sub(healed)
 		}
 	}
-	t.Logf("%d hosts, an outage of %v: %d requests in it, at most %d a host, all back %v after it", hosts, lasts, all, most, late.Round(time.Second))
-	if res.Stop != StopDone || res.Snapshot.Count(state.CountPages) != int64(30*hosts) || len(res.Snapshot.Refused) > 0 {
-		t.Errorf("%d hosts, an outage of %v: %q, %d of %d pages, refused %v", hosts, lasts, res.Stop, res.Snapshot.Count(state.CountPages), 30*hosts,
-			res.Snapshot.Refused)
+	t.Logf("%d hosts, an outage of %v: %d requests in it, at most %d a host, all back %v after it", hosts, lasts, all,
+		most, late.Round(time.Second))
+	if res.Stop != StopDone || res.Snapshot.Count(state.CountPages) != int64(30*hosts) ||
+		len(res.Snapshot.Refused) > 0 {
+		t.Errorf("%d hosts, an outage of %v: %q, %d of %d pages, refused %v", hosts, lasts, res.Stop,
+			res.Snapshot.Count(state.CountPages), 30*hosts, res.Snapshot.Refused)
 	}
-	// Few hosts must not be asked often enough to notice it early: n hosts, each asked once in hostGapMost at a time of its
-	// own, leave x of it without a request with the probability (1-x)^n.
+	// Few hosts must not be asked often enough to notice it early: n hosts, each asked once in hostGapMost at
+	// a time of its own, leave x of it without a request with the probability (1-x)^n.
 	limit := min(lasts/outage.HostGapShare, outage.HostGapMost) + outage.TrickleMost
 	if hosts == 40 {
-		limit = min(lasts/outage.TrickleShare, outage.TrickleMost) + min(lasts/outage.HostGapShare, outage.HostGapMost)/3 + 3*time.Minute
+		limit = min(lasts/outage.TrickleShare, outage.TrickleMost) +
+			min(lasts/outage.HostGapShare, outage.HostGapMost)/3 + 3*time.Minute
 	}
 	if len(back) != hosts || late > limit {
-		t.Errorf("%d hosts, an outage of %v: %d were back after %v, want all after %v", hosts, lasts, len(back), late, limit)
+		t.Errorf("%d hosts, an outage of %v: %d were back after %v, want all after %v", hosts, lasts,
+			len(back), late, limit)
 	}
 	if most > mostADay {
 		t.Errorf("%d hosts, an outage of %v: %d requests to one of them, want at most %d", hosts, lasts, most, mostADay)

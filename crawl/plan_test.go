@@ -38,8 +38,9 @@ func TestPlans(t *testing.T) {
 			for _, d := range []struct {
 				plan plan.DrumPlan
 				opt  drum.Options
-			}{{p.URLSeen, c.seen.seenStore()}, {p.RobotsCache, c.check.robotsStore()}, {p.RobotsRequested, c.requests.requestedStore()},
-				{p.Edges, named(p.Edges.Geometry(nil), "e")}, {p.Indegree, named(p.Indegree.Geometry(nil), "i")}} {
+			}{{p.URLSeen, c.seen.seenStore()}, {p.RobotsCache, c.check.robotsStore()},
+				{p.RobotsRequested, c.requests.requestedStore()}, {p.Edges, named(p.Edges.Geometry(nil), "e")},
+				{p.Indegree, named(p.Indegree.Geometry(nil), "i")}} {
 				store, err := drum.Open(d.opt, nil)
 				if err != nil {
 					t.Errorf("RAM %d, disk %d: %s: %v", ram, disk, d.plan.Name, err)
@@ -47,7 +48,8 @@ func TestPlans(t *testing.T) {
 					t.Error(err)
 				}
 				if got := d.opt.RAMBytes(); d.opt.Name == d.plan.Name && got != d.plan.RAMBytes {
-					t.Errorf("RAM %d, disk %d: %s takes %d bytes, planned %d", ram, disk, d.plan.Name, got, d.plan.RAMBytes)
+					t.Errorf("RAM %d, disk %d: %s takes %d bytes, planned %d", ram, disk, d.plan.Name, got,
+						d.plan.RAMBytes)
 				}
 				if d.opt.Name == d.plan.Name {
 					sum += d.plan.RAMBytes
@@ -59,7 +61,8 @@ func TestPlans(t *testing.T) {
 			if sum > ram {
 				t.Errorf("RAM %d, disk %d: stores and caches take %d bytes", ram, disk, sum)
 			}
-			if robots := (fetch.Limits{BodyBytes: robotsBodyBytes, DecodedBytes: robotsBodyBytes}); p.BodyBytes < 4*robots.MemoryBytes() {
+			if robots := (fetch.Limits{BodyBytes: robotsBodyBytes,
+				DecodedBytes: robotsBodyBytes}); p.BodyBytes < 4*robots.MemoryBytes() {
 				t.Errorf("RAM %d, disk %d: %d bytes for bodies, too few for a robots.txt", ram, disk, p.BodyBytes)
 			}
 			parts := int64(0)

@@ -16,13 +16,17 @@ type Plan = plan.Plan
 // MakePlan divides RAM and disk according to the options. It sets their defaults.
 func MakePlan(o *Options) (plan.Plan, error) {
 	o.defaults()
-	return plan.Make(plan.Options{RAMBytes: o.Limits.RAMBytes, DiskBytes: o.Limits.DiskBytes, LeastDisk: o.leastDisk(), Dirs: o.Disk.Dirs, AllDirs: len(o.allDirs()),
-		Connections: o.Network.Connections, CompressorBytes: warc.CompressorBytes(o.Output.WARCFormat, o.Output.WARCLevel), HookProcs: o.hookProcs(), HookRAM: o.hookRAM(),
-		RenderRAM: o.renderRAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(), BrokerRAM: o.Limits.BrokerRAM, Nodes: o.nodes(),
-		Walks: o.walks(), TrapScore: o.Budgets.TrapScore, Lanes: o.newLanes(), QueuesMax: o.Budgets.QueuesMax, QueueBlockBytes: o.Budgets.QueueBlockBytes,
-		LeastStock: o.leastStock(), ContentSeen: o.Output.ContentSeen, CrawlLog: o.Output.CrawlLog, Store: o.Output.Store, KeepFree: o.Disk.KeepFree,
-		CheckpointEvery: o.Disk.CheckpointEvery, DrumBufferBytes: o.Drum.BufferBytes, DrumChunkBytes: o.Drum.ChunkBytes, DrumBuckets: o.Drum.Buckets,
-		DrumWorkers: o.Drum.Workers, DrumBucketBytes: o.Drum.BucketBytes, DrumDiskBytes: o.Drum.DiskBytes, CacheRAMBytes: o.Drum.CacheRAMBytes})
+	return plan.Make(plan.Options{RAMBytes: o.Limits.RAMBytes, DiskBytes: o.Limits.DiskBytes, LeastDisk: o.leastDisk(),
+		Dirs: o.Disk.Dirs, AllDirs: len(o.allDirs()), Connections: o.Network.Connections,
+		CompressorBytes: warc.CompressorBytes(o.Output.WARCFormat, o.Output.WARCLevel), HookProcs: o.hookProcs(),
+		HookRAM: o.hookRAM(), RenderRAM: o.renderRAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(),
+		BrokerRAM: o.Limits.BrokerRAM, Nodes: o.nodes(), Walks: o.walks(), TrapScore: o.Budgets.TrapScore,
+		Lanes: o.newLanes(), QueuesMax: o.Budgets.QueuesMax, QueueBlockBytes: o.Budgets.QueueBlockBytes,
+		LeastStock: o.leastStock(), ContentSeen: o.Output.ContentSeen, CrawlLog: o.Output.CrawlLog,
+		Store: o.Output.Store, KeepFree: o.Disk.KeepFree, CheckpointEvery: o.Disk.CheckpointEvery,
+		DrumBufferBytes: o.Drum.BufferBytes, DrumChunkBytes: o.Drum.ChunkBytes, DrumBuckets: o.Drum.Buckets,
+		DrumWorkers: o.Drum.Workers, DrumBucketBytes: o.Drum.BucketBytes, DrumDiskBytes: o.Drum.DiskBytes,
+		CacheRAMBytes: o.Drum.CacheRAMBytes})
 }
 
 // CheckStores returns the errors that opening the stores of a plan would return. It detects invalid flags

@@ -195,7 +195,8 @@ func TestAdaptiveDelaysAfterARestart(t *testing.T) {
 			adapted++
 		}
 		if gaps[first-1] < adaptiveBase || gaps[first] < adaptiveBase {
-			t.Errorf("host %d: the gaps after the restart are %v, want at least the base delay", i, gaps[first-1:first+1])
+			t.Errorf("host %d: the gaps after the restart are %v, want at least the base delay", i,
+				gaps[first-1:first+1])
 		}
 	}
 	if adapted < 3 {

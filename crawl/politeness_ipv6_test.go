@@ -46,20 +46,25 @@ func TestIPv6Owners(t *testing.T) {
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 				var mu sync.Mutex
 				dialled := map[netip.Addr]int{}
-				client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")},
-					Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-						mu.Lock()
-						dialled[addr.Addr()]++
-						mu.Unlock()
-						return w.Dial(ctx, addr)
-					}})
+				client, err := fetch.New(
+					fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")},
+						Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+							mu.Lock()
+							dialled[addr.Addr()]++
+							mu.Unlock()
+							return w.Dial(ctx, addr)
+						}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				opt.Network.Fetcher, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client, 2*time.Second, 2*time.Second
-				opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin, opt.Politeness.NetworkRate, opt.Politeness.NetworkConnections = time.Second, time.Second, 2, 20
-				if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Place(state.PlaceFetched) != hosts*pages {
-					t.Fatalf("stopped by %q, %d of %d URLs fetched", res.Stop, res.Snapshot.Place(state.PlaceFetched), hosts*pages)
+				opt.Network.Fetcher, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client,
+					2*time.Second, 2*time.Second
+				opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin, opt.Politeness.NetworkRate,
+					opt.Politeness.NetworkConnections = time.Second, time.Second, 2, 20
+				if res := mustRun(t, t.Context(), opt); res.Stop != StopDone ||
+					res.Snapshot.Place(state.PlaceFetched) != hosts*pages {
+					t.Fatalf("stopped by %q, %d of %d URLs fetched", res.Stop,
+						res.Snapshot.Place(state.PlaceFetched), hosts*pages)
 				}
 				if len(dialled) != hosts {
 					t.Errorf("%d addresses dialled, want %d: %v", len(dialled), hosts, dialled)
@@ -75,7 +80,8 @@ func TestIPv6Owners(t *testing.T) {
 				most := 0
 				for i, from := range starts {
 					if i > 0 && from.Sub(starts[i-1]) < c.apart {
-						t.Errorf("request %d: %v after the previous one, want at least %v", i, from.Sub(starts[i-1]), c.apart)
+						t.Errorf("request %d: %v after the previous one, want at least %v", i,
+							from.Sub(starts[i-1]), c.apart)
 					}
 					n := 0
 					for _, s := range starts[i:] {

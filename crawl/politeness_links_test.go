@@ -38,7 +38,8 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Network.Fetcher, opt.Network.FetchLimits, opt.Admission.SeedLines, opt.Output.CrawlLog = client, hostileLimits, web.HostileSeeds(), state.LogAll
+		opt.Network.Fetcher, opt.Network.FetchLimits, opt.Admission.SeedLines, opt.Output.CrawlLog = client,
+			hostileLimits, web.HostileSeeds(), state.LogAll
 		set(&opt)
 		res = mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
@@ -65,7 +66,8 @@ func TestLinksInEveryManner(t *testing.T) {
 	}{
 		{"default", func(*Options) {}, []string{"yes"}},
 		{"ignore nofollow", func(o *Options) { o.Links.IgnoreNofollow = true }, []string{"yes", "nofollow"}},
-		{"alternate", func(o *Options) { o.Links.Rels = parse.DefaultRels | parse.RelAlternate }, []string{"yes", "alternate"}},
+		{"alternate", func(o *Options) { o.Links.Rels = parse.DefaultRels | parse.RelAlternate },
+			[]string{"yes", "alternate"}},
 		{"assets", func(o *Options) { o.Links.Assets = true }, []string{"yes", "asset"}},
 		{"forms", func(o *Options) { o.Links.Forms = true }, []string{"yes", "form"}},
 	} {
@@ -118,12 +120,15 @@ func rawPages(w *tinyWeb, pages map[string][2]string) {
 func TestPageMetadataIsKept(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	pages := map[string][2]string{
-		"/": {ok, "<base href=/b/><link rel=canonical href=c#x><link rel=canonical href=d><meta name=robots content='NOINDEX,follow'>" +
+		"/": {ok, "<base href=/b/><link rel=canonical href=c#x><link rel=canonical href=d><meta name=robots " +
+			"content='NOINDEX,follow'>" +
 			"<meta http-equiv=refresh content='0;url=/pdf'><a href=/moved><a href=/both>"},
-		"/pdf":   {"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nX-Robots-Tag: none\r\nLink: </canon>;rel=canonical\r\n", "%PDF"},
+		"/pdf": {"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nX-Robots-Tag: none\r\nLink: " +
+			"</canon>;rel=canonical\r\n", "%PDF"},
 		"/moved": {"HTTP/1.1 301 Moved\r\nX-Robots-Tag: drumbeat: nofollow\r\nLocation: /away\r\n", ""},
-		"/both":  {ok + "Refresh: 3;/fresh\r\nLink: <http://other.test/>;rel=canonical\r\nX-Robots-Tag: otherbot: none\r\n", "<meta name=robots content=nofollow>"},
-		"/b/c":   {ok, "<link rel=canonical href='mailto:x'>"},
+		"/both": {ok + "Refresh: 3;/fresh\r\nLink: <http://other.test/>;rel=canonical\r\nX-Robots-Tag: otherbot: " +
+			"none\r\n", "<meta name=robots content=nofollow>"},
+		"/b/c": {ok, "<link rel=canonical href='mailto:x'>"},
 	}
 	want := map[string]string{
 		"/":      "robots=noindex canonical=http://keep.test/b/c refresh=http://keep.test/pdf",
@@ -153,7 +158,8 @@ func TestPageMetadataIsKept(t *testing.T) {
 				if r.Type() == "metadata" {
 					var said []string
 					for line := range strings.SplitSeq(string(r.Block), "\r\n") {
-						if name, value, _ := strings.Cut(line, ": "); slices.Contains([]string{"robots", "canonical", "refresh", "redirect"}, name) {
+						if name, value, _ := strings.Cut(line,
+							": "); slices.Contains([]string{"robots", "canonical", "refresh", "redirect"}, name) {
 							said = append(said, name+"="+value)
 						}
 					}
@@ -164,7 +170,8 @@ func TestPageMetadataIsKept(t *testing.T) {
 		}
 		note := func(e *crawllog.Entry) error {
 			var said []string
-			for _, f := range [][2]string{{"robots", e.Robots}, {"canonical", e.Canonical}, {"refresh", e.Refresh}, {"redirect", e.Redirect}} {
+			for _, f := range [][2]string{{"robots", e.Robots}, {"canonical", e.Canonical}, {"refresh", e.Refresh},
+				{"redirect", e.Redirect}} {
 				if f[1] != "" {
 					said = append(said, f[0]+"="+f[1])
 				}
@@ -196,9 +203,10 @@ func TestPageMetadataIsKept(t *testing.T) {
 func TestAssetDepth(t *testing.T) {
 	const html, css = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n"
 	pages := map[string][2]string{
-		"/":      {html, "<a href=/deep><link rel=stylesheet href=/1.css><object data=/embedded><img src=//cdn.test/i.png>"},
-		"/1.css": {css, "@import '2.css'"}, "/2.css": {css, "@import '3.css'; a{b:url(3.png)}"}, "/3.css": {css, "a{b:url(4.png)}"},
-		"/embedded": {html, "<a href=/deeper><img src=/in.png>"},
+		"/": {html,
+			"<a href=/deep><link rel=stylesheet href=/1.css><object data=/embedded><img src=//cdn.test/i.png>"},
+		"/1.css": {css, "@import '2.css'"}, "/2.css": {css, "@import '3.css'; a{b:url(3.png)}"},
+		"/3.css": {css, "a{b:url(4.png)}"}, "/embedded": {html, "<a href=/deeper><img src=/in.png>"},
 	}
 	inBubble(t, func(t *testing.T) {
 		var w tinyWeb
@@ -212,8 +220,8 @@ func TestAssetDepth(t *testing.T) {
 			got = append(got, r.Host+r.Path)
 		}
 		slices.Sort(got)
-		want := []string{"cdn.test/i.png", "depth.test/", "depth.test/1.css", "depth.test/2.css", "depth.test/3.css", "depth.test/3.png",
-			"depth.test/embedded", "depth.test/in.png"}
+		want := []string{"cdn.test/i.png", "depth.test/", "depth.test/1.css", "depth.test/2.css", "depth.test/3.css",
+			"depth.test/3.png", "depth.test/embedded", "depth.test/in.png"}
 		if !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}

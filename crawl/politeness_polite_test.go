@@ -41,16 +41,20 @@ func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 			account.Sleep(ctx, wait)
 			return web.Dial(ctx, addr)
 		},
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080), TLS: fetch.TLSOptions{Roots: web.CAPool()},
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+		TLS: fetch.TLSOptions{Roots: web.CAPool()},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	opt.Network.Fetcher, opt.Network.Connections, opt.Limits.Linger, opt.Disk.CheckpointEvery = client, 500, time.Second, time.Minute
+	opt.Network.Fetcher, opt.Network.Connections, opt.Limits.Linger, opt.Disk.CheckpointEvery = client, 500,
+		time.Second, time.Minute
 	opt.Admission.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
-	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 2*time.Second, 2*time.Second, time.Second, time.Second
-	opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.NetworkRate, opt.Politeness.NetworkConnections = 500*time.Millisecond, 500*time.Millisecond, 10, 20
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin =
+		2*time.Second, 2*time.Second, time.Second, time.Second
+	opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.NetworkRate, opt.Politeness.NetworkConnections =
+		500*time.Millisecond, 500*time.Millisecond, 10, 20
 	opt.Politeness.HostDelayFactor, opt.Politeness.MaxCrawlDelay = 10, 5*time.Minute
 	return opt
 }
@@ -113,7 +117,8 @@ func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 		addrs[q.IP.String()] = append(addrs[q.IP.String()], q)
 	}
 	for what, groups := range map[string]map[string][]simweb.Request{"PLD": plds, "address": addrs} {
-		least := map[string]time.Duration{"PLD": opt.Politeness.PLDDelayMin, "address": opt.Politeness.ServerDelayMin}[what]
+		least := map[string]time.Duration{"PLD": opt.Politeness.PLDDelayMin,
+			"address": opt.Politeness.ServerDelayMin}[what]
 		for name, rs := range groups {
 			if got := closest(rs, 1); got < least {
 				t.Errorf("%s %s: two requests within %v, want at least %v", what, name, got, least)
@@ -123,10 +128,12 @@ func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 	for name, rs := range nets {
 		burst := math.Ceil(opt.Politeness.NetworkRate)
 		if got := closest(rs, int(burst)); got.Seconds() < burst/opt.Politeness.NetworkRate {
-			t.Errorf("network %s: %v requests and one more within %v, want %v per second", name, burst, got, opt.Politeness.NetworkRate)
+			t.Errorf("network %s: %v requests and one more within %v, want %v per second", name, burst, got,
+				opt.Politeness.NetworkRate)
 		}
 		if got := crowdOf(rs); got > opt.Politeness.NetworkConnections {
-			t.Errorf("network %s: %d concurrent requests, want at most %d", name, got, opt.Politeness.NetworkConnections)
+			t.Errorf("network %s: %d concurrent requests, want at most %d", name, got,
+				opt.Politeness.NetworkConnections)
 		}
 	}
 }
@@ -196,7 +203,8 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 				t.Errorf("took %v, want at most %v plus %v", took, want, want/c.slack)
 			}
 			if run.ordinary > plain.ordinary*5/4+2*stragglers {
-				t.Errorf("the last answer of other hosts came after %v, without the scenario after %v", run.ordinary, plain.ordinary)
+				t.Errorf("the last answer of other hosts came after %v, without the scenario after %v", run.ordinary,
+					plain.ordinary)
 			}
 		})
 	}
@@ -206,8 +214,8 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 // time, or the Crawl-delay if it exceeds all other delays, up to --max-crawl-delay.
 func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 	run := crawlPolitely(t, "slow-server", "crawl-delay")
-	for host, want := range map[string]time.Duration{"www.slow-server-0.test": 20 * time.Second, "www.crawl-delay-0.test": 7 * time.Second,
-		"www.crawl-delay-1.test": 5 * time.Minute} {
+	for host, want := range map[string]time.Duration{"www.slow-server-0.test": 20 * time.Second,
+		"www.crawl-delay-0.test": 7 * time.Second, "www.crawl-delay-1.test": 5 * time.Minute} {
 		var rs []simweb.Request
 		for _, q := range run.requests {
 			if q.Host == host {
@@ -245,8 +253,10 @@ func TestGatesOutliveKills(t *testing.T) {
 		opt := politeOptions(t, web, fs)
 		opt.Disk.CheckpointEvery = 5 * time.Second
 		// The delays are much longer than a recovery, so that a forgotten visit shows.
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 20*time.Second, 20*time.Second, 10*time.Second, 10*time.Second
-		opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.NetworkRate = 5*time.Second, 5*time.Second, 0.2
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = 20*time.Second, 20*time.Second, 10*time.Second, 10*time.Second
+		opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.NetworkRate = 5*time.Second,
+			5*time.Second, 0.2
 		rng := rand.New(rand.NewPCG(*seedFlag, 2))
 		killed := 0
 		for {
@@ -290,8 +300,9 @@ func TestRobotsJobWaits(t *testing.T) {
 		{Origin: []byte("http://a.test:80"), Tries: 3, Waits: robots.MaxWaits, Depth: 500, Failing: true},
 	} {
 		var got robots.Job
-		if err := got.Decode(j.Append(nil)); err != nil || got.Tries != j.Tries || got.Waits != j.Waits || got.Depth != j.Depth ||
-			got.AddrsOnly != j.AddrsOnly || got.Failing != j.Failing || string(got.Origin) != string(j.Origin) {
+		if err := got.Decode(j.Append(nil)); err != nil || got.Tries != j.Tries || got.Waits != j.Waits ||
+			got.Depth != j.Depth || got.AddrsOnly != j.AddrsOnly || got.Failing != j.Failing ||
+			string(got.Origin) != string(j.Origin) {
 			t.Errorf("got %+v, %v, want %+v", got, err, j)
 		}
 	}

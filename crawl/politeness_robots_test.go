@@ -50,7 +50,8 @@ func (w *robotsWeb) crawl(t *testing.T, n int, change func(*Options), hosts ...s
 	fs := memfs.New(*seedFlag)
 	opt := tinyOptions(t, &w.tinyWeb, fs, seeds...)
 	opt.Network.Resolver = w
-	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Limits.Linger, opt.Politeness.MaxCrawlDelay = 2*time.Second, 2*time.Second, 48*time.Hour, 300*time.Second
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Limits.Linger, opt.Politeness.MaxCrawlDelay = 2*
+		time.Second, 2*time.Second, 48*time.Hour, 300*time.Second
 	if change != nil {
 		change(&opt)
 	}
@@ -212,8 +213,8 @@ func TestRobotsUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
 		const until = 40 * time.Minute
-		hosts := map[string]answer{"s500.test": {500, "", rules}, "s503.test": {503, "", ""}, "s599.test": {599, "", ""},
-			"s429.test": {429, "", ""}, "s304.test": {304, "", ""}}
+		hosts := map[string]answer{"s500.test": {500, "", rules}, "s503.test": {503, "", ""},
+			"s599.test": {599, "", ""}, "s429.test": {429, "", ""}, "s304.test": {304, "", ""}}
 		var names []string
 		for host, bad := range hosts {
 			names = append(names, host)
@@ -235,7 +236,8 @@ func TestRobotsRetryAfter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
 		at := w.begun.Add(3*time.Hour).UTC().Format("Mon, 02 Jan 2006 15:04:05") + " GMT"
-		for host, value := range map[string]string{"seconds.test": "7200", "date.test": at, "endless.test": "99999999", "odd.test": "soon"} {
+		for host, value := range map[string]string{"seconds.test": "7200", "date.test": at, "endless.test": "99999999",
+			"odd.test": "soon"} {
 			first := true
 			status := map[bool]int{true: 429, false: 503}[host == "seconds.test"]
 			w.robots[host] = func() answer {
@@ -247,8 +249,8 @@ func TestRobotsRetryAfter(t *testing.T) {
 			}
 		}
 		w.crawl(t, 2, nil, "seconds.test", "date.test", "endless.test", "odd.test")
-		for host, want := range map[string]time.Duration{"seconds.test": 2 * time.Hour, "date.test": 3 * time.Hour, "endless.test": 24 * time.Hour,
-			"odd.test": time.Minute} {
+		for host, want := range map[string]time.Duration{"seconds.test": 2 * time.Hour, "date.test": 3 * time.Hour,
+			"endless.test": 24 * time.Hour, "odd.test": time.Minute} {
 			tries := w.times(host, true)
 			// Long waits on disk may end late.
 			if len(tries) != 2 || tries[1] < want || tries[1] > want+want/6+5*time.Minute {
@@ -315,7 +317,8 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 			hosts = append(hosts, h)
 		}
 		w.crawl(t, 3, func(o *Options) {
-			client, err := fetch.New(fetch.Options{Dial: f.dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+			client, err := fetch.New(fetch.Options{Dial: f.dial,
+				AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -334,7 +337,8 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 				most = 30 // lookups, which the site doesn't see
 			}
 			if early < 6 || early > most || early == len(tries) {
-				t.Errorf("%s: requested at %v, want 6 to %d times before %v, and once after it", h, tries, most, f.until)
+				t.Errorf("%s: requested at %v, want 6 to %d times before %v, and once after it", h,
+					tries, most, f.until)
 			}
 			for _, at := range w.times(h, false) {
 				if at < f.until {
@@ -385,21 +389,25 @@ func TestRobotsStaleCopy(t *testing.T) {
 	})
 }
 
-// TestRobotsLifetime: the crawl must request robots.txt again after its max-age, but not within an hour,
-// and only when it has URLs of the host. Without a max-age the lifetime is one day, which is also the
-// maximum.
+// TestRobotsLifetime: the crawl must request robots.txt again after its max-age, but not within an hour, and
+// only when it has URLs of the host. Without a max-age the lifetime is one day, which is also the maximum.
 func TestRobotsLifetime(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
-		for host, header := range map[string]string{"two.test": "Cache-Control: public, max-age=7200\r\n", "none.test": "Cache-Control: no-store\r\n",
+		for host, header := range map[string]string{"two.test": "Cache-Control: public, max-age=7200\r\n",
+			"none.test":  "Cache-Control: no-store\r\n",
 			"plain.test": "", "week.test": "Cache-Control: max-age=604800\r\n"} {
-			w.robots[host] = func() answer { return answer{200, header, "User-agent: *\nDisallow: /no\nCrawl-delay: 1200\n"} }
+			w.robots[host] = func() answer {
+				return answer{200, header, "User-agent: *\nDisallow: /no\nCrawl-delay: 1200\n"}
+			}
 		}
 		// 28 hours.
-		w.crawl(t, 84, func(o *Options) { o.Politeness.MaxCrawlDelay = time.Hour }, "two.test", "none.test", "plain.test", "week.test")
+		w.crawl(t, 84, func(o *Options) { o.Politeness.MaxCrawlDelay = time.Hour }, "two.test", "none.test",
+			"plain.test", "week.test")
 		for host, want := range map[string][2]time.Duration{"two.test": {2 * time.Hour, 2*time.Hour + 45*time.Minute},
-			"none.test": {time.Hour, time.Hour + 45*time.Minute}, "plain.test": {24 * time.Hour, 25 * time.Hour}, "week.test": {24 * time.Hour, 25 * time.Hour}} {
+			"none.test": {time.Hour, time.Hour + 45*time.Minute}, "plain.test": {24 * time.Hour, 25 * time.Hour},
+			"week.test": {24 * time.Hour, 25 * time.Hour}} {
 			list := gaps(w.times(host, true))
 			if len(list) == 0 {
 				t.Errorf("%s: robots.txt was requested only once", host)
@@ -422,9 +430,10 @@ func TestCrawlDelayIsHeld(t *testing.T) {
 		for host, value := range map[string]string{"decimal.test": "2.5", "comma.test": "3,5", "huge.test": "86400"} {
 			w.robots[host] = func() answer { return answer{200, "", rules + "Crawl-delay: " + value + "\n"} }
 		}
-		w.crawl(t, 6, func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = time.Second, time.Second }, "decimal.test", "comma.test", "huge.test")
-		for host, want := range map[string]time.Duration{"decimal.test": 2500 * time.Millisecond, "comma.test": 3500 * time.Millisecond,
-			"huge.test": 300 * time.Second} {
+		w.crawl(t, 6, func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = time.Second, time.Second },
+			"decimal.test", "comma.test", "huge.test")
+		for host, want := range map[string]time.Duration{"decimal.test": 2500 * time.Millisecond,
+			"comma.test": 3500 * time.Millisecond, "huge.test": 300 * time.Second} {
 			w.wantPages(t, host, 6, false)
 			all := append(w.times(host, true), w.times(host, false)...)
 			slices.Sort(all)
@@ -470,13 +479,15 @@ func TestRobotsLife(t *testing.T) {
 			{"Expires: " + date(time.Hour) + "\r\nCache-Control: max-age=60\r\n", time.Minute, true},
 		} {
 			w := &tinyWeb{Serve: func(string, string) answer { return answer{200, c.header, "x"} }}
-			client, err := fetch.New(fetch.Options{Dial: w.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+			client, err := fetch.New(fetch.Options{Dial: w.Dial,
+				AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var resp fetch.Response
-			if err := client.Do(t.Context(), &fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/robots.txt",
-				Addr: netip.AddrPortFrom(ownAddr("a.test"), 80)}, &resp); err != nil {
+			if err := client.Do(t.Context(),
+				&fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/robots.txt",
+					Addr: netip.AddrPortFrom(ownAddr("a.test"), 80)}, &resp); err != nil {
 				t.Fatal(err)
 			}
 			if life, said := fetcher.Freshness(&resp, now); life != c.life || said != c.said {

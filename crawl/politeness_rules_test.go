@@ -50,12 +50,14 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			reload := make(chan struct{}, 1)
 			opt := tinyOptions(t, web, fs, blacklistSeeds(20)...)
 			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, 2*time.Second
-			opt.Admission.Blacklist, opt.Admission.Reload, opt.Disk.CheckpointEvery = []string{"black"}, reload, 3*time.Second
+			opt.Admission.Blacklist, opt.Admission.Reload, opt.Disk.CheckpointEvery = []string{"black"},
+				reload, 3*time.Second
 			at := time.Now().Add(12 * time.Second)
 			go func() {
 				time.Sleep(time.Until(at))
 				// Both fail after the power cut.
-				if disk.WriteFileAtomic(fs, "new", []byte(strings.Join(list, "\n"))) == nil && fs.Rename("new", "black") == nil {
+				if disk.WriteFileAtomic(fs, "new", []byte(strings.Join(list, "\n"))) == nil &&
+					fs.Rename("new", "black") == nil {
 					reload <- struct{}{}
 				}
 			}()
@@ -77,7 +79,8 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			fetched := map[string]bool{}
 			for _, r := range web.Got("", "") {
 				if listedHost(r.Host) && r.At.After(at) {
-					t.Errorf("cut at %d: %s%s was requested %v after the list came into force", cut, r.Host, r.Path, r.At.Sub(at))
+					t.Errorf("cut at %d: %s%s was requested %v after the list came into force", cut, r.Host,
+						r.Path, r.At.Sub(at))
 				}
 				fetched["http://"+r.Host+r.Path] = true
 			}
@@ -88,7 +91,8 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 				}
 			}
 			checkBalanced(t, after, opt.Disk.Dirs)
-			if rep, err := audit.Deep(audit.Options{FS: after, Dirs: opt.Disk.Dirs, RAMBytes: 1 << 20}); err != nil || !rep.Balanced() {
+			if rep, err := audit.Deep(audit.Options{FS: after, Dirs: opt.Disk.Dirs, RAMBytes: 1 << 20}); err != nil ||
+				!rep.Balanced() {
 				t.Errorf("cut at %d: deep audit: %v, %+v", cut, err, rep)
 			}
 		})
@@ -143,7 +147,8 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 		}
 		return s
 	}
-	c.rules.Rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
+	c.rules.Rules.Store(parse(scope.Rules,
+		"- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
 	c.rules.Blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
 	b := admit.NewBatch(c.links)
 	var links [][]byte
@@ -161,7 +166,8 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	}); got > 0 {
 		t.Errorf("%v allocations for %d links", got, len(links))
 	}
-	if rules, blocked := b.Counts[state.CountLinksRules], b.Counts[state.CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
+	if rules, blocked := b.Counts[state.CountLinksRules],
+		b.Counts[state.CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
 		t.Errorf("%d links excluded by rules, %d blocked; want 9 and 4", rules, blocked)
 	}
 }
@@ -191,7 +197,8 @@ func TestRequestsFromTheFuture(t *testing.T) {
 		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(at.Unix())), 7)
 	}
 	now := time.Now()
-	for ahead, want := range map[time.Duration]bool{0: false, time.Minute: false, 365 * 24 * time.Hour: true, -7 * time.Hour: true} {
+	for ahead, want := range map[time.Duration]bool{0: false, time.Minute: false, 365 * 24 * time.Hour: true,
+		-7 * time.Hour: true} {
 		run := []drum.Item{{Op: drum.CheckUpdate, Value: value(now)}}
 		applyRequested(1, value(now.Add(ahead)), true, run, nil, nil)
 		if run[0].New != want {
@@ -204,12 +211,14 @@ func TestRequestsFromTheFuture(t *testing.T) {
 // refused or be cut off.
 func TestReloadWhileExchangesBegin(t *testing.T) {
 	suffixes := weburl.NewSuffixes(false)
-	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
+	black, err := scope.Parse(scope.Blacklist, suffixes,
+		scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for round := range 200 {
-		f := &rulesInForce{Lists: admit.Lists{Suffixes: suffixes}, guarded: true, exchanges: map[*activeExchange]struct{}{}}
+		f := &rulesInForce{Lists: admit.Lists{Suffixes: suffixes}, guarded: true,
+			exchanges: map[*activeExchange]struct{}{}}
 		host, addr := []byte("a.test"), netip.MustParseAddr("198.51.100.1")
 		if round%2 == 1 {
 			host, addr = []byte("b.test"), netip.MustParseAddr("192.0.2.1")

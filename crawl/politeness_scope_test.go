@@ -49,8 +49,8 @@ func linked(urls ...string) func(host, path string) answer {
 func TestRulesKeepOut(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{}
-		page := linked("http://out.test/", "http://www.spam.test/", "http://in.test/private/x", "http://in.test/Public/", "http://in.test/a.php?x",
-			"http://sub.out.test/", "http://in.test/moved")
+		page := linked("http://out.test/", "http://www.spam.test/", "http://in.test/private/x",
+			"http://in.test/Public/", "http://in.test/a.php?x", "http://sub.out.test/", "http://in.test/moved")
 		web.Serve = func(host, path string) answer {
 			if path == "/moved" {
 				return answer{302, "Location: http://out.test/target\r\n", ""}
@@ -58,17 +58,19 @@ func TestRulesKeepOut(t *testing.T) {
 			return page(host, path)
 		}
 		fs := memfs.New(*seedFlag)
-		writeRules(t, fs, "rules", "- host out.test", "- pld spam.test", "- prefix http://in.test/private/", `- regex \.php\?`,
-			"- surt http://(test,in,)/public/")
+		writeRules(t, fs, "rules", "- host out.test", "- pld spam.test", "- prefix http://in.test/private/",
+			`- regex \.php\?`, "- surt http://(test,in,)/public/")
 		opt := tinyOptions(t, web, fs, "http://in.test/", "http://out.test/seed", "http://spam.test/")
 		atOnce(&opt)
 		opt.Admission.Rules = []string{"rules"}
 		res := mustRun(t, t.Context(), opt)
-		want := []string{"http://in.test/", "http://in.test/moved", "http://in.test/robots.txt", "http://sub.out.test/", "http://sub.out.test/robots.txt"}
+		want := []string{"http://in.test/", "http://in.test/moved", "http://in.test/robots.txt", "http://sub.out.test/",
+			"http://sub.out.test/robots.txt"}
 		if got := web.Asked(); !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}
-		for _, want := range []string{"http://out.test/seed: excluded by rules:1: - host out.test", "http://spam.test/: excluded by rules:2: - pld spam.test"} {
+		for _, want := range []string{"http://out.test/seed: excluded by rules:1: - host out.test",
+			"http://spam.test/: excluded by rules:2: - pld spam.test"} {
 			if !slices.Contains(res.Seeds, want) {
 				t.Errorf("no %q in the seed reports %q", want, res.Seeds)
 			}
@@ -131,7 +133,8 @@ func TestRulesUndecidedFallToScope(t *testing.T) {
 		atOnce(&opt)
 		opt.Admission.Rules, opt.Admission.Scope = []string{"rules"}, state.ScopeHost
 		mustRun(t, t.Context(), opt)
-		want := []string{"http://a.test/", "http://a.test/1", "http://a.test/robots.txt", "http://b.test/1", "http://b.test/robots.txt"}
+		want := []string{"http://a.test/", "http://a.test/1", "http://a.test/robots.txt", "http://b.test/1",
+			"http://b.test/robots.txt"}
 		if got := web.Asked(); !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}
@@ -177,7 +180,8 @@ func blacklistWeb() *tinyWeb {
 }
 
 func blacklistSeeds(pages int) (seeds []string) {
-	for _, host := range []string{"a0.test", "x.a1.test", "y.a1.test", "b1.test", "b2.test", "c0.test", "c1.test", "c2.test"} {
+	for _, host := range []string{"a0.test", "x.a1.test", "y.a1.test", "b1.test", "b2.test", "c0.test",
+		"c1.test", "c2.test"} {
 		for i := range pages {
 			seeds = append(seeds, fmt.Sprintf("http://%s/%d", host, i))
 		}
@@ -198,7 +202,8 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		reload := make(chan struct{}, 1)
 		opt := tinyOptions(t, web, fs, blacklistSeeds(pages)...)
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, 2*time.Second
-		opt.Admission.Blacklist, opt.Admission.Reload, opt.Disk.CheckpointEvery = []string{"black"}, reload, 10*time.Second
+		opt.Admission.Blacklist, opt.Admission.Reload, opt.Disk.CheckpointEvery = []string{"black"},
+			reload, 10*time.Second
 		begin := time.Now()
 		at := begin.Add(30 * time.Second)
 		var soon int64 // URLs refused as blocked 2 s after the reload
@@ -252,14 +257,16 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 				refused += int64(pages + 1 - n)
 			}
 		}
-		if got := res.Snapshot.Refused[state.ReasonBlocked.String()]; got < refused || got > refused+cut || refused < 50 {
+		if got := res.Snapshot.Refused[state.ReasonBlocked.String()]; got < refused ||
+			got > refused+cut || refused < 50 {
 			t.Errorf("%d URLs refused as blocked, want %d, or up to %d more", got, refused, cut)
 		}
 		checkBalanced(t, fs, opt.Disk.Dirs)
 
 		// Without the entries new links must be admitted; URLs already refused stay refused.
 		writeRules(t, fs, "black", "- host a0.test")
-		opt.Admission.SeedLines = append(opt.Admission.SeedLines, "http://x.a1.test/new", "http://b1.test/new", "http://a0.test/new")
+		opt.Admission.SeedLines = append(opt.Admission.SeedLines, "http://x.a1.test/new", "http://b1.test/new",
+			"http://a0.test/new")
 		before := len(web.Got("", ""))
 		mustRun(t, t.Context(), opt)
 		var got []string
@@ -299,8 +306,8 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "- host host.test", "- pld pld.test", "- net 127.77.0.0/16")
-		opt := tinyOptions(t, web, fs, "http://host.test/", "http://host.test./dot", "http://a.pld.test/", "http://net.test/", "http://127.77.1.1/",
-			"http://moved.test/x", "http://free.test/", "pld.test")
+		opt := tinyOptions(t, web, fs, "http://host.test/", "http://host.test./dot", "http://a.pld.test/",
+			"http://net.test/", "http://127.77.1.1/", "http://moved.test/x", "http://free.test/", "pld.test")
 		opt.Network.AllowedAddr = func(a netip.Addr) bool { return true }
 		atOnce(&opt)
 		opt.Admission.Blacklist = []string{"black"}
@@ -338,7 +345,8 @@ func TestBlacklistFromTheStart(t *testing.T) {
 type twoAddrs struct{}
 
 func (twoAddrs) LookupHost(context.Context, string, string) (Lookup, error) {
-	return Lookup{Addrs: []netip.Addr{netip.MustParseAddr("127.77.0.9"), netip.MustParseAddr("127.1.2.3")}, Expires: time.Now().Add(time.Hour)}, nil
+	return Lookup{Addrs: []netip.Addr{netip.MustParseAddr("127.77.0.9"), netip.MustParseAddr("127.1.2.3")},
+		Expires: time.Now().Add(time.Hour)}, nil
 }
 
 // TestBlacklistOneOfTwoAddresses: a host with one listed address, from the start or after a reload, must
@@ -370,7 +378,8 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opt.Network.Fetcher, opt.Network.Resolver, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client, twoAddrs{}, time.Second, time.Second
+			opt.Network.Fetcher, opt.Network.Resolver, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client,
+				twoAddrs{}, time.Second, time.Second
 			reload := make(chan struct{}, 1)
 			opt.Admission.Blacklist, opt.Admission.Reload = []string{"black"}, reload
 			if after > 0 {
@@ -383,7 +392,8 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 			}
 			res := mustRun(t, t.Context(), opt)
 			if late > 0 || good == 0 || early == 0 && after > 0 {
-				t.Errorf("%d connections to the listed address, %d to the other, %d before the reload", late, good, early)
+				t.Errorf("%d connections to the listed address, %d to the other, %d before the reload",
+					late, good, early)
 			}
 			if n := res.Snapshot.Place(state.PlaceFetched); n != 60 {
 				t.Errorf("fetched %d URLs, want 60; refused: %v", n, res.Snapshot.Refused)
@@ -560,7 +570,8 @@ func TestRulesLetRobotsThrough(t *testing.T) {
 		atOnce(&opt)
 		opt.Admission.Rules = []string{"rules"}
 		mustRun(t, t.Context(), opt)
-		want := []string{"http://a.test/", "http://a.test/robots.txt", "http://a.test/yes", "http://out.test/robots.txt"}
+		want := []string{"http://a.test/", "http://a.test/robots.txt", "http://a.test/yes",
+			"http://out.test/robots.txt"}
 		if got := web.Asked(); !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}

@@ -86,11 +86,13 @@ surt = "http://(test,c,)/private/"
 basic-auth = "env:LOGIN"
 insecure = true`)
 		var log bytes.Buffer
-		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open", "http://c.test/private/x")
+		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open",
+			"http://c.test/private/x")
 		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
 		opt.Admission.Sites, opt.Admission.Env, opt.Output.ArchiveRobots = "sites.toml", sitesEnv, true
 		mustRun(t, t.Context(), opt)
-		if len(web.Got("a.test", "")) != 3 || len(web.Got("b.test", "/from-a")) != 1 || len(web.Got("b.test", "/robots.txt")) == 0 {
+		if len(web.Got("a.test", "")) != 3 || len(web.Got("b.test", "/from-a")) != 1 ||
+			len(web.Got("b.test", "/robots.txt")) == 0 {
 			t.Errorf("requests: %+v", web.Got("", ""))
 		}
 		for _, r := range web.Got("", "") {
@@ -151,7 +153,8 @@ func TestSitesReload(t *testing.T) {
 		go func() {
 			defer close(reloaded)
 			time.Sleep(10*time.Second + 50*time.Millisecond)
-			writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'new'\nbearer = 'env:TOKEN'\ninsecure = true")
+			writeRules(t, fs, "sites.toml",
+				"[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'new'\nbearer = 'env:TOKEN'\ninsecure = true")
 			reload <- struct{}{}
 			changed = time.Now()
 			time.Sleep(10 * time.Second)
@@ -180,7 +183,8 @@ func TestSitesReload(t *testing.T) {
 			t.Errorf("requests: %v", count)
 		}
 		text := log.String()
-		if !strings.Contains(text, "settings of sites reloaded") || !strings.Contains(text, "settings of sites stay as they were") ||
+		if !strings.Contains(text, "settings of sites reloaded") ||
+			!strings.Contains(text, "settings of sites stay as they were") ||
 			!strings.Contains(text, "sites.toml:4: bearer") || strings.Contains(text, "t0ps3cret") {
 			t.Errorf("log:\n%s", text)
 		}
@@ -267,17 +271,20 @@ pld = "pld.test"
 delay = "1s"
 rate = 0.5`)
 		var seeds []string
-		for _, host := range []string{"slow.test", "fast.test", "rate.test", "crawldelay.test", "own.test", "other.test", "pld.test", "a.pld.test", "b.a.pld.test"} {
+		for _, host := range []string{"slow.test", "fast.test", "rate.test", "crawldelay.test", "own.test",
+			"other.test", "pld.test", "a.pld.test", "b.a.pld.test"} {
 			for i := range 10 {
 				seeds = append(seeds, "http://"+host+"/"+string(rune('0'+i)))
 			}
 		}
 		opt := tinyOptions(t, web, fs, seeds...)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 3*time.Second, 3*time.Second, 0, 0
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = 3*time.Second, 3*time.Second, 0, 0
 		opt.Admission.Sites, opt.Politeness.MaxCrawlDelay = "sites.toml", time.Minute
 		mustRun(t, t.Context(), opt)
-		for host, want := range map[string]time.Duration{"slow.test": 5 * time.Second, "fast.test": time.Second, "rate.test": 4 * time.Second,
-			"crawldelay.test": 8 * time.Second, "own.test": 100 * time.Millisecond, "other.test": 3 * time.Second, "pld.test": 2 * time.Second} {
+		for host, want := range map[string]time.Duration{"slow.test": 5 * time.Second, "fast.test": time.Second,
+			"rate.test": 4 * time.Second, "crawldelay.test": 8 * time.Second, "own.test": 100 * time.Millisecond,
+			"other.test": 3 * time.Second, "pld.test": 2 * time.Second} {
 			got, n := leastGap(web, func(r request) bool {
 				return r.Host == host || host == "pld.test" && strings.HasSuffix(r.Host, ".pld.test")
 			})
@@ -331,11 +338,13 @@ func TestSiteDelayReload(t *testing.T) {
 			from, to    time.Time
 			least, most int
 			gap         time.Duration
-		}{{time.Time{}, at[0], 15, 25, time.Second}, {at[0], at[1], 0, 0, time.Hour}, {at[1], at[2], 8, 12, 2 * time.Second},
+		}{{time.Time{}, at[0], 15, 25, time.Second}, {at[0], at[1], 0, 0, time.Hour},
+			{at[1], at[2], 8, 12, 2 * time.Second},
 			{at[2].Add(time.Millisecond), time.Now(), 50, 80, 40 * time.Second}} {
 			gap, n := leastGap(web, func(r request) bool { return r.At.After(phase.from) && r.At.Before(phase.to) })
 			if n < phase.least || n > phase.most || gap < phase.gap {
-				t.Errorf("%d requests, at least %v apart, want %d to %d, %v apart", n, gap, phase.least, phase.most, phase.gap)
+				t.Errorf("%d requests, at least %v apart, want %d to %d, %v apart", n, gap, phase.least,
+					phase.most, phase.gap)
 			}
 		}
 	})
@@ -352,13 +361,17 @@ func TestSiteMaxDepth(t *testing.T) {
 			return answer{200, "", `<a href="` + path + `x">more</a>`}
 		}
 		fs := memfs.New(*seedFlag)
-		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'deep.test'\nmax-depth = 5\n[[site]]\nhost = 'flat.test'\nmax-depth = 0\n[[site]]\nsurt = '(test,flat,)/d'\nmax-depth = 3\n")
-		opt := tinyOptions(t, web, fs, "http://deep.test/", "http://flat.test/", "http://flat.test/d", "http://other.test/")
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'deep.test'\nmax-depth = 5\n[[site]]\nhost = "+
+			"'flat.test'\nmax-depth = 0\n[[site]]\nsurt = '(test,flat,)/d'\nmax-depth = 3\n")
+		opt := tinyOptions(t, web, fs, "http://deep.test/", "http://flat.test/", "http://flat.test/d",
+			"http://other.test/")
 		atOnce(&opt)
 		opt.Admission.Sites, opt.Limits.MaxDepth = "sites.toml", 2
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"deep.test": 6, "flat.test": 1 + 4, "other.test": 3} {
-			if _, n := leastGap(web, func(r request) bool { return r.Host == host && r.Path != "/robots.txt" }); n != want {
+			if _, n := leastGap(web, func(r request) bool {
+				return r.Host == host && r.Path != "/robots.txt"
+			}); n != want {
 				t.Errorf("%s: %d pages, want %d", host, n, want)
 			}
 		}

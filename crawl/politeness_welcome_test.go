@@ -126,8 +126,7 @@ func repeat(n int, d time.Duration) (ds []time.Duration) {
 const aDay = 24 * time.Hour
 
 // TestUnwelcomeIsLeftAlone: a host that answers 403 or a challenge, or that hangs up, must get only the
-// number of requests that make a run of refusals, the same number a day later, and a last time a week
-// later.
+// number of requests that make a run of refusals, the same number a day later, and a last time a week later.
 func TestUnwelcomeIsLeftAlone(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -148,9 +147,10 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 		t.Errorf("%s: refused %v, deferred %v", run.res.Stop, s.Refused, s.Deferred)
 	}
 	// Hang-ups also count as failures: after ten of them the host backs off for that reason too.
-	if s.Count(state.CountRefusals) != 30+36+12 || s.Count(state.CountChallenges) != 36 || s.Count(state.CountHostRests) != 5*2+2 || s.Count(state.CountHostsGivenUp) != 5 {
-		t.Errorf("%d refusals, of them %d challenges; %d back-offs, %d given up", s.Count(state.CountRefusals), s.Count(state.CountChallenges),
-			s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp))
+	if s.Count(state.CountRefusals) != 30+36+12 || s.Count(state.CountChallenges) != 36 ||
+		s.Count(state.CountHostRests) != 5*2+2 || s.Count(state.CountHostsGivenUp) != 5 {
+		t.Errorf("%d refusals, of them %d challenges; %d back-offs, %d given up", s.Count(state.CountRefusals),
+			s.Count(state.CountChallenges), s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp))
 	}
 	for url, n := range run.twice() {
 		if !strings.Contains(url, "hang-ups") {
@@ -168,8 +168,9 @@ func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 	if n := len(run.pages("welcome-refusing", 0)); n != 10 || s.Deferred["not-welcome"] != 50 {
 		t.Errorf("%d requests, deferred %v", n, s.Deferred)
 	}
-	if n := len(run.pages("welcome-failing", 0)); n != 10 || s.Deferred["host-backoff"] == 0 || s.Deferred["not-welcome"]+s.Deferred["host-backoff"] !=
-		s.Place(state.PlaceDeferred) {
+	if n := len(run.pages("welcome-failing", 0)); n != 10 || s.Deferred["host-backoff"] == 0 ||
+		s.Deferred["not-welcome"]+s.Deferred["host-backoff"] !=
+			s.Place(state.PlaceDeferred) {
 		t.Errorf("%d requests, deferred %v", n, s.Deferred)
 	}
 	if run.res.Stop != StopDone || s.Elapsed > 4*time.Hour {
@@ -248,12 +249,14 @@ func TestRetryAfterInBothForms(t *testing.T) {
 			t.Errorf("host %d: %d requests, want 61", i, len(rs))
 			continue
 		}
-		if gap := rs[1].Start - rs[0].End; gap < simweb.PatienceAsked-time.Second || gap > simweb.PatienceAsked*5/4+time.Minute {
+		if gap := rs[1].Start - rs[0].End; gap < simweb.PatienceAsked-time.Second ||
+			gap > simweb.PatienceAsked*5/4+time.Minute {
 			t.Errorf("host %d: the second request came after %v", i, gap)
 		}
 	}
 	if s := &run.res.Snapshot; s.Count(state.CountRefusals) != 0 || s.Count(state.CountHostRests) != 0 {
-		t.Errorf("429 and 503 counted as refusals: %d, %d back-offs", s.Count(state.CountRefusals), s.Count(state.CountHostRests))
+		t.Errorf("429 and 503 counted as refusals: %d, %d back-offs", s.Count(state.CountRefusals),
+			s.Count(state.CountHostRests))
 	}
 }
 
@@ -275,8 +278,10 @@ func TestFailingHostIsGivenUp(t *testing.T) {
 	t.Run("500", func(t *testing.T) { wantGaps(t, run.pages("welcome-broken", 0), failingGaps()) })
 	t.Run("silent", func(t *testing.T) { wantRuns(t, run.pages("welcome-silent", 0), 15, failingGaps()[9:]) })
 	s := &run.res.Snapshot
-	if s.Count(state.CountHostRests) != 3*5 || s.Count(state.CountHostsGivenUp) != 3 || s.Refused["host-given-up"] < 3*40 || s.Place(state.PlaceDeferred) != 0 {
-		t.Errorf("%d back-offs, %d given up, refused %v, deferred %v", s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp), s.Refused, s.Deferred)
+	if s.Count(state.CountHostRests) != 3*5 || s.Count(state.CountHostsGivenUp) != 3 ||
+		s.Refused["host-given-up"] < 3*40 || s.Place(state.PlaceDeferred) != 0 {
+		t.Errorf("%d back-offs, %d given up, refused %v, deferred %v", s.Count(state.CountHostRests),
+			s.Count(state.CountHostsGivenUp), s.Refused, s.Deferred)
 	}
 	for url := range run.twice() {
 		if strings.Contains(url, "broken") {
@@ -332,8 +337,8 @@ func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 	notShort(t)
 	soon := func(o *Options) { o.Limits.Linger = time.Minute }
 	plain := crawlWelcome(t, soon)
-	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing", "welcome-broken",
-		"welcome-silent", "welcome-recovering", "welcome-retry-after")
+	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing",
+		"welcome-broken", "welcome-silent", "welcome-recovering", "welcome-retry-after")
 	t.Logf("ordinary hosts done after %v, without the others after %v", run.done, plain.done)
 	if limit := plain.done*3/2 + 2*stragglers; run.done > limit {
 		t.Errorf("ordinary hosts were done after %v, without the others after %v", run.done, plain.done)
@@ -476,7 +481,8 @@ func TestMaxPagesPerHost(t *testing.T) {
 		opt.Health.MaxPagesPerHost, opt.Limits.Linger = 30, time.Minute
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["host-pages"]; n != 140 || res.Snapshot.Place(state.PlaceFetched) != 80 {
-			t.Errorf("refused %v, %d fetched, want 140 and 80", res.Snapshot.Refused, res.Snapshot.Place(state.PlaceFetched))
+			t.Errorf("refused %v, %d fetched, want 140 and 80", res.Snapshot.Refused,
+				res.Snapshot.Place(state.PlaceFetched))
 		}
 		for host, want := range map[string]int{"many0": 30, "many1": 30, "few0": 20} {
 			seen := map[string]bool{}
@@ -514,7 +520,8 @@ func TestHealthOutlivesKills(t *testing.T) {
 			if i > 200 {
 				t.Fatal("the crawl doesn't end")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), []time.Duration{7 * time.Minute, 5 * time.Hour, 3 * aDay}[i%3])
+			ctx, cancel := context.WithTimeout(t.Context(),
+				[]time.Duration{7 * time.Minute, 5 * time.Hour, 3 * aDay}[i%3])
 			var err error
 			if res, err = Run(ctx, opt); err != nil {
 				t.Fatal(err)

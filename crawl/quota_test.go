@@ -106,7 +106,8 @@ func TestCrashLoopGetsOn(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
 		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
-		opt.Disk.CheckpointEvery, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute, 4*time.Second, 4*time.Second
+		opt.Disk.CheckpointEvery, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute,
+			4*time.Second, 4*time.Second
 		lives := 0
 		for ; lives < 100; lives++ {
 			last := mem
@@ -114,7 +115,8 @@ func TestCrashLoopGetsOn(t *testing.T) {
 			death := time.AfterFunc(20*time.Second, func() { last.CrashAfter(1) })
 			res, err := Run(t.Context(), opt)
 			death.Stop()
-			if err == nil && res.Stop == StopDone || errors.Is(err, state.ErrFinished) { // the latter: after the last checkpoint
+			// The latter: after the last checkpoint.
+			if err == nil && res.Stop == StopDone || errors.Is(err, state.ErrFinished) {
 				break
 			}
 			if !errors.Is(err, disk.ErrCrashed) {

@@ -71,7 +71,8 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		return v, err
 	}
 	v.first = v.history.Last == 0
-	o := revisit.Outcome{At: resp.Start, ETag: string(resp.Header("ETag")), Modified: string(resp.Header("Last-Modified"))}
+	o := revisit.Outcome{At: resp.Start, ETag: string(resp.Header("ETag")),
+		Modified: string(resp.Header("Last-Modified"))}
 	switch good := resp.Status >= 200 && resp.Status <= 299; {
 	case resp.Status == http.StatusNotModified && !v.first:
 		o.Same = true
@@ -175,9 +176,9 @@ func (d *deferrals) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.His
 	return d.deferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
 }
 
-// longerInterval returns the interval between visits that the settings of a URL's site ask for now, in seconds, if it is
-// longer than the one by which the URL has been deferred. A shorter one holds from the next visit: the calendar is by due
-// time, and cannot be searched for a site.
+// longerInterval returns the interval between visits that the settings of a URL's site ask for now, in
+// seconds, if it is longer than the one by which the URL has been deferred. A shorter one holds from the next
+// visit: the calendar is by due time, and cannot be searched for a site.
 func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32, ok bool) {
 	parts := weburl.Split(url)
 	site := e.siteOf(&parts)
@@ -190,7 +191,8 @@ func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32,
 
 // failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
 // to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
-func (d *deferrals) failedVisit(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
+func (d *deferrals) failedVisit(tx *account.Tx, rec *weburl.Record, from state.Place,
+	why state.Reason) (ok bool, _ error) {
 	policy, again := d.revisits(rec.URL)
 	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
@@ -208,9 +210,9 @@ func (d *deferrals) failedVisit(tx *account.Tx, rec *weburl.Record, from state.P
 // passes reports whether a reason for refusing a URL may be gone by its next visit.
 func passes(why state.Reason) bool {
 	switch why {
-	case state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout, state.ReasonReset, state.ReasonTLS,
-		state.ReasonCertificate, state.ReasonBadResponse, state.ReasonHeadTooLarge, state.ReasonServerError, state.ReasonTooMany,
-		state.ReasonRobotsUnavailable:
+	case state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout, state.ReasonReset,
+		state.ReasonTLS, state.ReasonCertificate, state.ReasonBadResponse, state.ReasonHeadTooLarge,
+		state.ReasonServerError, state.ReasonTooMany, state.ReasonRobotsUnavailable:
 		return true
 	}
 	return false
@@ -225,7 +227,8 @@ const overdue = 24 * time.Hour
 // leaves it to a later one. It is part of a transaction.
 func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) error {
 	if _, ok := d.revisits(rec.URL); !ok && d.opt.Recrawl != nil {
-		tx.MoveFor(d.Hasher.URLKey(rec.URL), state.PlaceDeferred, state.PlaceFetched, state.ReasonNone, state.Reason(rec.Reason))
+		tx.MoveFor(d.Hasher.URLKey(rec.URL), state.PlaceDeferred, state.PlaceFetched, state.ReasonNone,
+			state.Reason(rec.Reason))
 		return nil
 	}
 	if met, err := d.metOrder(tx, rec, state.PlaceDeferred); met || err != nil {

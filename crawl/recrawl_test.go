@@ -45,7 +45,8 @@ func newChangingWeb() *changingWeb {
 			if age > 10*day {
 				late = "<a href=late>l</a>"
 			}
-			return answer{200, "", "<html><a href=often>o</a><a href=seldom>s</a><a href=never>n</a><a href=leaves>g</a><a href=back>b</a>" +
+			return answer{200, "", "<html><a href=often>o</a><a href=seldom>s</a><a href=never>n</a><a " +
+				"href=leaves>g</a><a href=back>b</a>" +
 				"<a href=missing>m</a><a href=twin>t</a><a href=blinks>b</a>" + late}, true
 		case "/often":
 			return version(12 * time.Hour), true
@@ -121,8 +122,9 @@ func TestRecrawl(t *testing.T) {
 				visits[r.Path]++
 			}
 			s := &res.Snapshot
-			t.Logf("until %v: %v; %d visits, %d unchanged, %d of them 304, %d gone", until, visits, s.Count(state.CountVisits),
-				s.Count(state.CountUnchanged), s.Count(state.CountNotModified), s.Count(state.CountGone))
+			t.Logf("until %v: %v; %d visits, %d unchanged, %d of them 304, %d gone", until, visits,
+				s.Count(state.CountVisits), s.Count(state.CountUnchanged), s.Count(state.CountNotModified),
+				s.Count(state.CountGone))
 			if int(s.Count(state.CountNotModified)) != w.conditional || w.conditional == 0 {
 				t.Errorf("%d responses with 304, the server sent %d", s.Count(state.CountNotModified), w.conditional)
 			}
@@ -134,7 +136,8 @@ func TestRecrawl(t *testing.T) {
 		for i, least := range []time.Duration{opt.Recrawl.Least, 0} {
 			last := map[string]time.Time{}
 			for _, r := range w.Got("", "") {
-				if was, ok := last[r.Path]; ok && i == 0 && r.Path != "/robots.txt" && r.Path != "/back" && r.At.Sub(was) < least {
+				if was, ok := last[r.Path]; ok && i == 0 && r.Path != "/robots.txt" && r.Path != "/back" &&
+					r.At.Sub(was) < least {
 					t.Errorf("%s is visited after %v", r.Path, r.At.Sub(was))
 				}
 				last[r.Path] = r.At
@@ -146,7 +149,8 @@ func TestRecrawl(t *testing.T) {
 			}
 		}
 		if visits["/missing"] != 1 || visits["/late"] == 0 {
-			t.Errorf("visits of a page that never was: %d; of one that came later: %d", visits["/missing"], visits["/late"])
+			t.Errorf("visits of a page that never was: %d; of one that came later: %d", visits["/missing"],
+				visits["/late"])
 		}
 		records, captures := map[string]int{}, map[string]bool{}
 		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
@@ -156,13 +160,16 @@ func TestRecrawl(t *testing.T) {
 		}
 		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
 			uri := rec.Get("WARC-Target-URI")
-			if of := rec.Get("WARC-Refers-To-Target-URI") + " " + rec.Get("WARC-Refers-To-Date"); rec.Type() == "revisit" && !captures[of] {
+			if of := rec.Get("WARC-Refers-To-Target-URI") + " " +
+				rec.Get("WARC-Refers-To-Date"); rec.Type() == "revisit" && !captures[of] {
 				t.Errorf("%s of %s refers to %s, which is no response", uri, rec.Get("WARC-Date"), of)
 			}
 			if rec.Type() == "revisit" && strings.HasSuffix(rec.Get("WARC-Profile"), "server-not-modified") {
 				records["304 "+uri]++
-				if rec.Get("WARC-Refers-To-Target-URI") != uri || rec.Get("WARC-Refers-To-Date") >= rec.Get("WARC-Date") {
-					t.Errorf("%s of %s refers to %s of %s", uri, rec.Get("WARC-Date"), rec.Get("WARC-Refers-To-Target-URI"), rec.Get("WARC-Refers-To-Date"))
+				if rec.Get("WARC-Refers-To-Target-URI") != uri ||
+					rec.Get("WARC-Refers-To-Date") >= rec.Get("WARC-Date") {
+					t.Errorf("%s of %s refers to %s of %s", uri, rec.Get("WARC-Date"),
+						rec.Get("WARC-Refers-To-Target-URI"), rec.Get("WARC-Refers-To-Date"))
 				}
 			} else if strings.HasPrefix(uri, "http") {
 				records[uri]++
@@ -170,8 +177,9 @@ func TestRecrawl(t *testing.T) {
 		}
 		// Of two URLs with the same body, the one that came second has no record that a 304 could refer to.
 		never, twin := records["304 http://r.test/never"], records["304 http://r.test/twin"]
-		if min(never, twin) > 0 || never+twin != visits["/never"]-1 && never+twin != visits["/twin"]-1 || never+twin < 3 ||
-			records["304 http://r.test/blinks"] < 3 || records["http://r.test/often"] != visits["/often"] {
+		if min(never, twin) > 0 || never+twin != visits["/never"]-1 && never+twin != visits["/twin"]-1 ||
+			never+twin < 3 || records["304 http://r.test/blinks"] < 3 ||
+			records["http://r.test/often"] != visits["/often"] {
 			t.Errorf("records: %v, visits %v", records, visits)
 		}
 		if visits["/leaves"] > 12 || visits["/leaves"] < 3 {
@@ -252,7 +260,8 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 		var cuts []time.Time
 		began := time.Now()
 		for run := range longOr(100, 10) {
-			if opt.Disk.FS, opt.Limits.MaxTime = fs, time.Since(began)+time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
+			if opt.Disk.FS, opt.Limits.MaxTime = fs, time.Since(began)+
+				time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
 				fs.CrashAfter(1 + rng.IntN(200))
 			}
 			if _, err := Run(t.Context(), opt); err != nil {
@@ -301,11 +310,13 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 			last[url] = r.At
 		}
 		for url, at := range last {
-			if gap := time.Since(at); gap > each+late && !strings.HasSuffix(url, "/leaves") { // given up, in the long form
+			// Given up, in the long form.
+			if gap := time.Since(at); gap > each+late && !strings.HasSuffix(url, "/leaves") {
 				t.Errorf("%s was visited %v ago", url, gap)
 			}
 		}
-		t.Logf("%d cuts in %v, %d visits, %d of them after one that a cut took back", len(cuts), time.Since(began), visits, again)
+		t.Logf("%d cuts in %v, %d visits, %d of them after one that a cut took back", len(cuts),
+			time.Since(began), visits, again)
 	})
 }
 
@@ -330,7 +341,8 @@ func TestRecrawlExplained(t *testing.T) {
 		if wait := reps[0].Due.Sub(last); wait < day-time.Second || wait > day+time.Second {
 			t.Errorf("the next visit is due %v after the last one, want %v", wait, day)
 		}
-		if got := reps[0]; got.Place != "deferred" || !strings.Contains(strings.Join(got.Why, " "), "next visit") || got.Due.Before(time.Now()) {
+		if got := reps[0]; got.Place != "deferred" || !strings.Contains(strings.Join(got.Why, " "), "next visit") ||
+			got.Due.Before(time.Now()) {
 			t.Errorf("%+v", got)
 		}
 		if got := reps[1]; got.Place != "fetched" || got.Ended == nil || got.Ended.Status != 404 {
@@ -356,9 +368,10 @@ func TestSiteRevisit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
-		rules := []string{"[[site]]", "host = 'fixed.test'", "revisit = '48h'", "[[site]]", "surt = '(test,fixed,)/never'",
-			"revisit = '12h'", "[[site]]", "host = 'once.test'", "revisit = 'never'"}
-		opt := tinyOptions(t, w.tinyWeb, fs, "http://fixed.test/", "http://once.test/", "http://plain.test/", "http://later.test/")
+		rules := []string{"[[site]]", "host = 'fixed.test'", "revisit = '48h'", "[[site]]",
+			"surt = '(test,fixed,)/never'", "revisit = '12h'", "[[site]]", "host = 'once.test'", "revisit = 'never'"}
+		opt := tinyOptions(t, w.tinyWeb, fs, "http://fixed.test/", "http://once.test/", "http://plain.test/",
+			"http://later.test/")
 		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
 		opt.Disk.CheckpointEvery, opt.Admission.Sites = 6*time.Hour, "sites.toml"
 		counts := map[string]int{}
@@ -415,8 +428,7 @@ func TestRecrawlOverdue(t *testing.T) {
 	})
 }
 
-// TestRecrawlWithinLimits: visits do not count for --max-pages pld and --max-pages host, which bound
-// URLs.
+// TestRecrawlWithinLimits: visits do not count for --max-pages pld and --max-pages host, which bound URLs.
 func TestRecrawlWithinLimits(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
@@ -443,7 +455,8 @@ func TestRecrawlListed(t *testing.T) {
 				a = answer{200, "Content-Type: text/xml\r\n", "<urlset>"}
 				for i := range 6 {
 					modified := w.began.Add(-date(i)).UTC().Format(time.RFC3339)
-					a.Body += fmt.Sprintf("<url><loc>http://%s/p%d</loc><lastmod>%s</lastmod></url>", req.Host, i, modified)
+					a.Body += fmt.Sprintf("<url><loc>http://%s/p%d</loc><lastmod>%s</lastmod></url>",
+						req.Host, i, modified)
 				}
 				a.Body += "</urlset>"
 				return a, true
@@ -458,7 +471,8 @@ func TestRecrawlListed(t *testing.T) {
 			case path == "/map.xml":
 				return entries(func(int) time.Duration { return time.Hour })
 			case strings.HasPrefix(path, "/p"):
-				return answer{200, "", fmt.Sprintf("<html>%s %s %d", path, req.Host, time.Since(w.began)/time.Hour)}, true
+				return answer{200, "",
+					fmt.Sprintf("<html>%s %s %d", path, req.Host, time.Since(w.began)/time.Hour)}, true
 			}
 			return pages(req)
 		}

@@ -22,7 +22,8 @@ func answered(t *testing.T, a answer) *fetch.Response {
 	t.Helper()
 	w := &tinyWeb{Serve: func(_, _ string) answer { return a }}
 	opt := tinyOptions(t, w, nil)
-	req := fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/", Addr: netip.MustParseAddrPort("127.0.0.1:80")}
+	req := fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/",
+		Addr: netip.MustParseAddrPort("127.0.0.1:80")}
 	resp := new(fetch.Response)
 	if err := opt.Network.Fetcher.Do(t.Context(), &req, resp); err != nil {
 		t.Fatal(err)
@@ -43,8 +44,10 @@ func TestCountersOfARecord(t *testing.T) {
 		flags, redirs uint8
 		depth         uint16
 	}{
-		{"a seed deferred often", weburl.Record{Flags: weburl.FlagSeed, Waits: 250, Faults: 250}, weburl.FlagSeed, 1, 0},
-		{"a seed's last redirect", weburl.Record{Flags: weburl.FlagSeed, Redirects: maxSeedHops - 1}, weburl.FlagSeed, maxSeedHops, 0},
+		{"a seed deferred often", weburl.Record{Flags: weburl.FlagSeed, Waits: 250, Faults: 250},
+			weburl.FlagSeed, 1, 0},
+		{"a seed's last redirect", weburl.Record{Flags: weburl.FlagSeed, Redirects: maxSeedHops - 1}, weburl.FlagSeed,
+			maxSeedHops, 0},
 		{"one more", weburl.Record{Flags: weburl.FlagSeed, Redirects: maxSeedHops}, 0, maxSeedHops + 1, 1},
 		{"no seed", weburl.Record{Depth: 7, Redirects: 255}, 0, 255, 8},
 		{"maximum depth", weburl.Record{Depth: math.MaxUint16}, 0, 1, math.MaxUint16},
@@ -54,9 +57,11 @@ func TestCountersOfARecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := w.links.Rec
-		if got.Flags != test.flags|weburl.FlagRedirect || got.Redirects != test.redirs || got.Depth != test.depth || got.Waits+got.Faults != 0 {
-			t.Errorf("%s: the target has flags %d, %d redirects, depth %d, %d waits, %d faults; want %d, %d, %d, 0, 0", test.name, got.Flags,
-				got.Redirects, got.Depth, got.Waits, got.Faults, test.flags|weburl.FlagRedirect, test.redirs, test.depth)
+		if got.Flags != test.flags|weburl.FlagRedirect || got.Redirects != test.redirs || got.Depth != test.depth ||
+			got.Waits+got.Faults != 0 {
+			t.Errorf("%s: the target has flags %d, %d redirects, depth %d, %d waits, %d faults; want %d, %d, %d, 0, 0",
+				test.name, got.Flags, got.Redirects, got.Depth, got.Waits, got.Faults, test.flags|weburl.FlagRedirect,
+				test.redirs, test.depth)
 		}
 	}
 	for _, test := range []struct {
@@ -107,9 +112,11 @@ func TestRedirectsEnd(t *testing.T) {
 		t.Run(fmt.Sprint(test.most), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w, mem := endlessRedirects(), memfs.New(*seedFlag)
-				opt := tinyOptions(t, w, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1", "bare.test/r1", "http://map.test/")
+				opt := tinyOptions(t, w, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1",
+					"bare.test/r1", "http://map.test/")
 				atOnce(&opt)
-				opt.Links.MaxRedirects, opt.Limits.MaxTime, opt.Links.Sitemaps, opt.Output.CrawlLog = test.most, time.Minute, true, state.LogErrors
+				opt.Links.MaxRedirects, opt.Limits.MaxTime, opt.Links.Sitemaps, opt.Output.CrawlLog = test.most,
+					time.Minute, true, state.LogErrors
 				res := mustRun(t, t.Context(), opt)
 				if res.Stop != StopDone {
 					t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
@@ -122,7 +129,8 @@ func TestRedirectsEnd(t *testing.T) {
 						}
 					}
 					if chain != test.want+1 {
-						t.Errorf("%s: %d requests in a chain of redirects, want the link and %d redirects", host, chain, test.want)
+						t.Errorf("%s: %d requests in a chain of redirects, want the link and %d redirects", host,
+							chain, test.want)
 					}
 				}
 				if n := len(w.Got("page.test", fmt.Sprintf("/r%d", 1000+test.want))); n != 1 {
@@ -152,7 +160,8 @@ func TestRedirectsEnd(t *testing.T) {
 // isn't followed.
 func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most int) {
 	t.Helper()
-	if e := truthOf(t, mem, opt.Disk.Dirs).Ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
+	if e := truthOf(t, mem, opt.Disk.Dirs).Ended[last]; e == nil || e.Dropped != admit.TooManyRedirects ||
+		e.Redirect == "" || e.Reason != "" {
 		t.Errorf("the log has %+v for %s", e, last)
 	}
 	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})

@@ -96,9 +96,7 @@ func TestBackedOffHostsDoNotStallOthers(t *testing.T) {
 }
 
 // TestSlowHostsDoNotStallOthers: URLs of hosts with the usual delay must not fill the stock.
-func TestSlowHostsDoNotStallOthers(t *testing.T) {
-	stalled(t, 60, answer{404, "", "x"})
-}
+func TestSlowHostsDoNotStallOthers(t *testing.T) { stalled(t, 60, answer{404, "", "x"}) }
 
 // stalled checks that a crawl reaches a good host while it knows more URLs of slow hosts than the stock
 // holds. The slow hosts all answer with reply.
@@ -183,8 +181,8 @@ func TestNothingStaysInQR(t *testing.T) {
 	})
 }
 
-// TestAwaitsNoFailingRobots: a URL that returned from QR before the answer of an origin that fails does not keep the crawl from
-// ending.
+// TestAwaitsNoFailingRobots: a URL that returned from QR before the answer of an origin that fails does not
+// keep the crawl from ending.
 func TestAwaitsNoFailingRobots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt := tinyOptions(t, &tinyWeb{Serve: pagesOnly}, memfs.New(*seedFlag))
@@ -195,11 +193,14 @@ func TestAwaitsNoFailingRobots(t *testing.T) {
 		}
 		for i, failing := range []uint64{0, tokenFailing} {
 			rec := weburl.Record{URL: fmt.Appendf(nil, "http://a%d.test/", i), Reason: uint8(state.ReasonAwaitRobots)}
-			if err := c.Transact(func(tx *account.Tx) error { return c.requests.requestRobots(tx, &rec, false, failing) }); err != nil {
+			if err := c.Transact(func(tx *account.Tx) error {
+				return c.requests.requestRobots(tx, &rec, false, failing)
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if s := c.Accounts.Copy(); s.Places[state.PlaceDeferred].N != int64(i+1) || s.Lingering() != int64(i) {
-				t.Errorf("origin failing: %v: %d URLs deferred, %d of them linger", failing > 0, s.Places[state.PlaceDeferred].N, s.Lingering())
+				t.Errorf("origin failing: %v: %d URLs deferred, %d of them linger", failing > 0,
+					s.Places[state.PlaceDeferred].N, s.Lingering())
 			}
 		}
 		if err := c.close(); err != nil {
@@ -483,7 +484,8 @@ func TestAnotherSuffixListIsNamed(t *testing.T) {
 		if err = errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "d0/"+state.SuffixesName) {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) ||
+			!strings.Contains(err.Error(), "d0/"+state.SuffixesName) {
 			t.Errorf("got %v, want an error that names the file", err)
 		}
 	})

@@ -8,9 +8,10 @@ import (
 	"drumbeat/state/changes"
 )
 
-// Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Admission.Reload does, and counts
-// what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With replace the URLs
-// that BEAST holds are placed again, by the budgets that the sites have now.
+// Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as
+// Options.Admission.Reload does, and counts what that changed. If a file has errors, nothing changes, and the
+// error is a *changes.RefusedError. With replace the URLs that BEAST holds are placed again, by the budgets
+// that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, replace bool) (r Reloaded, made changes.Change, err error) {
 	err = k.changing(func(c *crawler, late *account.LateLog) error {
 		r, made, err = c.operator.reload(ctx, who, replace, late)
@@ -20,7 +21,8 @@ func (k *Control) Reload(ctx context.Context, who string, replace bool) (r Reloa
 }
 
 // reload is Control.Reload.
-func (o *operator) reload(ctx context.Context, who string, replace bool, late *account.LateLog) (r Reloaded, c changes.Change, err error) {
+func (o *operator) reload(ctx context.Context, who string, replace bool, late *account.LateLog) (r Reloaded,
+	c changes.Change, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c = changes.Change{Op: changes.OpReload, Who: who, Anew: replace}

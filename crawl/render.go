@@ -282,7 +282,8 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 		case <-r.browser.Done():
 			r.browser.Close()
 			r.browser, r.since = nil, time.Now()
-			r.opt.Observe.Log.Warn("the browser is gone: pages wait for it, and the crawl continues", "browser", r.opt.Render.Endpoint)
+			r.opt.Observe.Log.Warn("the browser is gone: pages wait for it, and the crawl continues", "browser",
+				r.opt.Render.Endpoint)
 			if r.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
 				return account.WakeAfter // the crawl has failed
 			}
@@ -320,8 +321,8 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 	return r.retry
 }
 
-// giveUp ends the tasks in the queue without rendering, if for renderPatience the browser has been gone and the crawl has
-// had nothing else to do.
+// giveUp ends the tasks in the queue without rendering, if for renderPatience the browser has been gone and
+// the crawl has had nothing else to do.
 func (r *renderStage) giveUp() error {
 	now := int64(r.Uptime())
 	if r.since.IsZero() || time.Since(r.since) < renderPatience || now-r.alone.Load() > int64(2*account.WakeAfter) ||
@@ -331,7 +332,8 @@ func (r *renderStage) giveUp() error {
 	for n := 0; ; n++ {
 		if _, ok, err := r.queue.Peek(); err != nil || !ok {
 			if n > 0 {
-				r.opt.Observe.Log.Warn("pages stay without rendering, because the browser has not come back", "pages", n)
+				r.opt.Observe.Log.Warn("pages stay without rendering, because the browser has not come back", "pages",
+					n)
 			}
 			return err
 		}
@@ -384,8 +386,8 @@ func (r *renderStage) renderPage(ctx context.Context, b browser, seq int64, data
 	f := &pageFetcher{r: r, page: rec.URL, from: r.fetcher.SourceOf(&rec)}
 	began := time.Now()
 	result, err := b.Render(ctx, &render.Page{URL: string(rec.URL), Header: header, Body: t.Body}, f, &render.Limits{
-		Agent: r.opt.Identity.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: renderQuiet, Requests: o.Requests, AtOnce: renderAtOnce,
-		Bytes: o.PageBytes, DOM: int(o.PageBytes)})
+		Agent: r.opt.Identity.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: renderQuiet, Requests: o.Requests,
+		AtOnce: renderAtOnce, Bytes: o.PageBytes, DOM: int(o.PageBytes)})
 	if ctx.Err() != nil {
 		return nil // stays under way: the last checkpoint has it
 	}
@@ -398,7 +400,8 @@ func (r *renderStage) renderPage(ctx context.Context, b browser, seq int64, data
 }
 
 // failed ends a page that could not be rendered, or queues it again if the browser was lost with it.
-func (r *renderStage) failed(b browser, seq int64, t *state.RenderTask, rec *weburl.Record, f *pageFetcher, err error) error {
+func (r *renderStage) failed(b browser, seq int64, t *state.RenderTask, rec *weburl.Record, f *pageFetcher,
+	err error) error {
 	lost := errors.Is(err, render.ErrLost)
 	t.Tries++
 	again := lost && t.Tries < renderTries

@@ -30,7 +30,8 @@ type fakeBrowser struct {
 	once   sync.Once
 }
 
-func (b *fakeBrowser) Render(ctx context.Context, p *render.Page, f render.Fetcher, _ *render.Limits) (*render.Result, error) {
+func (b *fakeBrowser) Render(ctx context.Context, p *render.Page, f render.Fetcher,
+	_ *render.Limits) (*render.Result, error) {
 	return b.script(ctx, p, f)
 }
 func (b *fakeBrowser) Done() <-chan struct{} { return b.done }
@@ -45,11 +46,13 @@ func renderRules(t *testing.T, fs disk.FS) []string {
 }
 
 // withBrowser has the pages below /r rendered by script.
-func withBrowser(t *testing.T, opt *Options, script func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error)) {
+func withBrowser(t *testing.T, opt *Options,
+	script func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error)) {
 	t.Helper()
-	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: renderRules(t, opt.Disk.FS), dial: func(context.Context, string) (browser, error) {
-		return &fakeBrowser{script: script, done: make(chan struct{})}, nil
-	}}
+	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: renderRules(t, opt.Disk.FS),
+		dial: func(context.Context, string) (browser, error) {
+			return &fakeBrowser{script: script, done: make(chan struct{})}, nil
+		}}
 }
 
 // rendered returns the rendered pages in the output by URL. It checks that each names the response of its page.
@@ -82,7 +85,8 @@ func rendered(t *testing.T, opt *Options) map[string][]string {
 			continue
 		}
 		url := strings.TrimPrefix(r.Get("WARC-Target-URI"), warc.RenderedPrefix)
-		if of := responses[r.Get("WARC-Concurrent-To")]; of != url || r.Get("Content-Type") != "text/html; charset=utf-8" {
+		if of := responses[r.Get("WARC-Concurrent-To")]; of != url ||
+			r.Get("Content-Type") != "text/html; charset=utf-8" {
 			t.Errorf("rendered %s: of the response of %q, type %q", url, of, r.Get("Content-Type"))
 		}
 		found[url] = append(found[url], string(r.Block))
@@ -119,8 +123,8 @@ func TestRender(t *testing.T) {
 		var mu sync.Mutex
 		outcomes := map[string]string{}
 		withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
-			for _, url := range []string{"http://a.test/app.js", "http://a.test/secret/1", "http://inside.test/x", "http://127.0.0.1/x",
-				"http://a.test:81/x", "http://b.test/app.js", "http://a.test/api?" + p.URL} {
+			for _, url := range []string{"http://a.test/app.js", "http://a.test/secret/1", "http://inside.test/x",
+				"http://127.0.0.1/x", "http://a.test:81/x", "http://b.test/app.js", "http://a.test/api?" + p.URL} {
 				resp, err := f.Fetch(ctx, url)
 				mu.Lock()
 				if outcomes[url] = fmt.Sprint(err); err == nil {
@@ -128,21 +132,25 @@ func TestRender(t *testing.T) {
 				}
 				mu.Unlock()
 			}
-			return &render.Result{HTML: []byte(`<html><a href="made">` + string(p.Body)), Base: p.URL, Went: []string{"/went"}}, nil
+			return &render.Result{HTML: []byte(`<html><a href="made">` + string(p.Body)), Base: p.URL,
+				Went: []string{"/went"}}, nil
 		})
 		res := mustRun(t, t.Context(), opt)
-		for url, want := range map[string]string{"http://a.test/app.js": "200 sc", "http://b.test/app.js": "200 sc", "http://a.test/api?http://a.test/r1": "200 <p"} {
+		for url, want := range map[string]string{"http://a.test/app.js": "200 sc", "http://b.test/app.js": "200 sc",
+			"http://a.test/api?http://a.test/r1": "200 <p"} {
 			if outcomes[url] != want {
 				t.Errorf("%s: %q, want %q", url, outcomes[url], want)
 			}
 		}
-		for _, url := range []string{"http://a.test/secret/1", "http://inside.test/x", "http://127.0.0.1/x", "http://a.test:81/x"} {
+		for _, url := range []string{"http://a.test/secret/1", "http://inside.test/x", "http://127.0.0.1/x",
+			"http://a.test:81/x"} {
 			if !strings.Contains(outcomes[url], errRenderRefused.Error()) {
 				t.Errorf("%s: %q, want a refusal", url, outcomes[url])
 			}
 		}
 		w.check(t)
-		for path, want := range map[string]int{"/made": 1, "/went": 1, "/app.js": 1, "/secret/1": 0, "/plain": 1, "/r1": 1} {
+		for path, want := range map[string]int{"/made": 1, "/went": 1, "/app.js": 1, "/secret/1": 0,
+			"/plain": 1, "/r1": 1} {
 			if got := w.Got("a.test", path); len(got) != want {
 				t.Errorf("%d requests for %s, want %d", len(got), path, want)
 			}
@@ -157,16 +165,20 @@ func TestRender(t *testing.T) {
 			}
 		}
 		pages := rendered(t, &opt)
-		if len(pages) != 3 || len(pages["http://a.test/r1"]) != 1 || !strings.Contains(pages["http://a.test/r1"][0], "made\"><p>page /r1") {
+		if len(pages) != 3 || len(pages["http://a.test/r1"]) != 1 ||
+			!strings.Contains(pages["http://a.test/r1"][0], "made\"><p>page /r1") {
 			t.Errorf("rendered pages: %q", pages)
 		}
 		c := res.Snapshot.Count
 		if c(state.CountRenderWanted) != 3 || c(state.CountRendered) != 3 || c(state.CountRenderedStored) != 3 ||
 			c(state.CountRenderRefused) != 12 || c(state.CountPages) != 7 ||
 			// Two pages that need a script at the same time both ask for it.
-			c(state.CountRenderCached)+c(state.CountRenderRequests) != 9 || c(state.CountRenderRequests) < 5 || c(state.CountRenderRequests) > 6 {
-			t.Errorf("wanted %d, rendered %d, stored %d, cached %d, refused %d, requests %d, pages %d", c(state.CountRenderWanted), c(state.CountRendered),
-				c(state.CountRenderedStored), c(state.CountRenderCached), c(state.CountRenderRefused), c(state.CountRenderRequests), c(state.CountPages))
+			c(state.CountRenderCached)+c(state.CountRenderRequests) != 9 || c(state.CountRenderRequests) < 5 ||
+			c(state.CountRenderRequests) > 6 {
+			t.Errorf("wanted %d, rendered %d, stored %d, cached %d, refused %d, requests %d, pages %d",
+				c(state.CountRenderWanted), c(state.CountRendered), c(state.CountRenderedStored),
+				c(state.CountRenderCached), c(state.CountRenderRefused), c(state.CountRenderRequests),
+				c(state.CountPages))
 		}
 		if rep := deep(t, opt.Disk.FS, &opt); !rep.Balanced() || rep.Output.Rendered != 3 {
 			t.Errorf("audit: %+v", rep)
@@ -243,19 +255,22 @@ func TestRenderBrowserGone(t *testing.T) {
 			if dials++; dials > 2 { // the third and later attempts find no browser
 				return nil, errors.New("nobody listens")
 			}
-			return &fakeBrowser{done: make(chan struct{}), script: func(context.Context, *render.Page, render.Fetcher) (*render.Result, error) {
-				return nil, fmt.Errorf("killed: %w", render.ErrLost)
-			}}, nil
+			return &fakeBrowser{done: make(chan struct{}),
+				script: func(context.Context, *render.Page, render.Fetcher) (*render.Result, error) {
+					return nil, fmt.Errorf("killed: %w", render.ErrLost)
+				}}, nil
 		}
 		opt.Render.Tabs = 1
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
 		c := res.Snapshot.Count
-		if c(state.CountPages) != 5 || c(state.CountRenderFailed) != 2 || c(state.CountRendered) != 0 || c(state.CountRenderLost) != 2 || res.Stop != StopDone {
-			t.Errorf("pages %d, failed %d, rendered %d, lost %d, stop %q", c(state.CountPages), c(state.CountRenderFailed), c(state.CountRendered),
-				c(state.CountRenderLost), res.Stop)
+		if c(state.CountPages) != 5 || c(state.CountRenderFailed) != 2 || c(state.CountRendered) != 0 ||
+			c(state.CountRenderLost) != 2 || res.Stop != StopDone {
+			t.Errorf("pages %d, failed %d, rendered %d, lost %d, stop %q", c(state.CountPages),
+				c(state.CountRenderFailed), c(state.CountRendered), c(state.CountRenderLost), res.Stop)
 		}
-		if took := time.Since(began); took < renderPatience || took > renderPatience+6*time.Minute || dials < 5 || dials > 15 {
+		if took := time.Since(began); took < renderPatience || took > renderPatience+6*time.Minute ||
+			dials < 5 || dials > 15 {
 			t.Errorf("%d attempts to connect in %v", dials, took)
 		}
 		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
@@ -280,7 +295,8 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 		}}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, "http://a.test/")
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
 		opt.Disk.CheckpointEvery = 5 * time.Second
 		crashes := 0
 		for run := 0; ; run++ {
@@ -291,14 +307,17 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 			if run < 12 {
 				fs.CrashAfter(60 + 25*run)
 			}
-			opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: []string{"rules"}, Tabs: 3, dial: func(context.Context, string) (browser, error) {
-				return &fakeBrowser{done: make(chan struct{}), script: func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
-					if !account.Sleep(ctx, 4*time.Second) {
-						return nil, ctx.Err()
-					}
-					return &render.Result{HTML: []byte("<a href=/made" + p.URL[len("http://a.test/"):] + ">"), Base: p.URL}, nil
-				}}, nil
-			}}
+			opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: []string{"rules"}, Tabs: 3,
+				dial: func(context.Context, string) (browser, error) {
+					return &fakeBrowser{done: make(chan struct{}),
+						script: func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
+							if !account.Sleep(ctx, 4*time.Second) {
+								return nil, ctx.Err()
+							}
+							return &render.Result{HTML: []byte("<a href=/made" + p.URL[len("http://a.test/"):] + ">"),
+								Base: p.URL}, nil
+						}}, nil
+				}}
 			_, err := Run(t.Context(), opt)
 			if err == nil || errors.Is(err, state.ErrFinished) { // finished: just before the last power cut
 				break
@@ -337,7 +356,8 @@ func TestRenderChromium(t *testing.T) {
 		case "/r1", "/r2":
 			return answer{200, "", "<!DOCTYPE html><p>page<script src=/app.js></script>"}
 		case "/app.js":
-			return answer{200, "", `fetch("/data").then(r => r.text()).then(t => document.body.insertAdjacentHTML("beforeend", t));
+			return answer{200, "",
+				`fetch("/data").then(r => r.text()).then(t => document.body.insertAdjacentHTML("beforeend", t));
 fetch("/secret/data").catch(() => document.body.append("refused"));
 fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`}
 		case "/data":
@@ -346,10 +366,12 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 		return answer{200, "", "<p>" + path}
 	}}
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 300*time.Millisecond, 300*time.Millisecond, 0, 0
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin =
+		300*time.Millisecond, 300*time.Millisecond, 0, 0
 	opt.Limits.Linger, opt.Identity.UserAgent = time.Second, "drumbeat/test"
 	opt.Network.AllowedAddr = netip.MustParsePrefix("127.0.0.0/8").Contains
-	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Endpoint: c.URL, Rules: renderRules(t, opt.Disk.FS), Tabs: 1}
+	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Endpoint: c.URL,
+		Rules: renderRules(t, opt.Disk.FS), Tabs: 1}
 	var kill sync.Once
 	opt.tests.hook = func(place string) {
 		if place == "rendering" {
@@ -410,13 +432,16 @@ func TestRenderWaits(t *testing.T) {
 			atOnce(&opt)
 			opt.Limits.MaxTime, opt.Limits.RAMBytes = time.Minute, 256<<20
 			withBrowser(t, &opt, nil)
-			opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
+			opt.Render.dial = func(context.Context, string) (browser, error) {
+				return nil, errors.New("nobody listens")
+			}
 			mustRun(t, t.Context(), opt)
 			if rep := deep(t, fs, &opt); !rep.Balanced() {
 				t.Errorf("audit: %+v", rep)
 			}
 			if damaged {
-				files := crawlFiles(t, fs, &opt, func(path string) bool { return strings.Contains(path, "/state/render/") })
+				files := crawlFiles(t, fs, &opt,
+					func(path string) bool { return strings.Contains(path, "/state/render/") })
 				if len(files) == 0 {
 					t.Fatal("the queue is in no file")
 				}
@@ -440,10 +465,11 @@ func TestRenderWaits(t *testing.T) {
 			opt.Limits.MaxTime = 2 * time.Minute
 			seen := 0
 			opt.Render.dial = func(context.Context, string) (browser, error) {
-				return &fakeBrowser{done: make(chan struct{}), script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
-					seen++
-					return &render.Result{HTML: p.Body, Base: p.URL}, nil
-				}}, nil
+				return &fakeBrowser{done: make(chan struct{}),
+					script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
+						seen++
+						return &render.Result{HTML: p.Body, Base: p.URL}, nil
+					}}, nil
 			}
 			opt.Render.Tabs = 1
 			mustRun(t, t.Context(), opt)

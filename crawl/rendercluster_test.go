@@ -11,8 +11,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestRenderCluster: a node of a cluster renders no pages. It would fetch scripts from hosts of other nodes, which alone keep the
-// delays of these hosts: two nodes came within 3 s to a host whose Crawl-delay is 10 s.
+// TestRenderCluster: a node of a cluster renders no pages. It would fetch scripts from hosts of other nodes,
+// which alone keep the delays of these hosts: two nodes came within 3 s to a host whose Crawl-delay is 10 s.
 func TestRenderCluster(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -30,7 +30,8 @@ func TestRenderCluster(t *testing.T) {
 		withBrowser(t, &o, func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
 			return &render.Result{HTML: []byte(`<html>`), Base: p.URL}, nil
 		})
-		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "rendering works with one node only") {
+		if _, err := Run(t.Context(), o); err == nil ||
+			!strings.Contains(err.Error(), "rendering works with one node only") {
 			t.Errorf("the crawl begins: %v", err)
 		}
 		if n := len(w.Got("a.test", "")); n > 0 {

@@ -84,7 +84,8 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 }
 
 // fetchFor makes a request of a page, if it may be made.
-func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64, from fetcher.Source) (*render.Response, error) {
+func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64,
+	from fetcher.Source) (*render.Response, error) {
 	parts := weburl.Split([]byte(url))
 	if !r.links.Ports.Contains(parts.Port) || r.rules.BlockedHost(parts.Host) {
 		return nil, errRenderRefused
@@ -122,11 +123,13 @@ func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, 
 	return answer, nil
 }
 
-// reusable reports whether an answer may be used again for the same request. Requests of the same URL differ in what
-// the settings of its site add (dressOf), and in the codings accepted, which are undone here. So an answer that varies by
-// anything else is not used again: the header that it names may be one that is never sent, or any ("*").
+// reusable reports whether an answer may be used again for the same request. Requests of the same URL differ
+// in what the settings of its site add (dressOf), and in the codings accepted, which are undone here. So an
+// answer that varies by anything else is not used again: the header that it names may be one that is never
+// sent, or any ("*").
 func reusable(a *render.Response) bool {
-	if a.Status != http.StatusOK || strings.Contains(strings.ToLower(strings.Join(a.Header["Cache-Control"], ",")), "no-store") {
+	if a.Status != http.StatusOK ||
+		strings.Contains(strings.ToLower(strings.Join(a.Header["Cache-Control"], ",")), "no-store") {
 		return false
 	}
 	for name := range strings.SplitSeq(strings.Join(a.Header["Vary"], ","), ",") {
@@ -137,7 +140,8 @@ func reusable(a *render.Response) bool {
 	return true
 }
 
-// dressOf returns a hash of what the settings of its site add to a request now: headers, credentials, cookies. 0 is nothing.
+// dressOf returns a hash of what the settings of its site add to a request now: headers, credentials,
+// cookies. 0 is nothing.
 func (r *renderStage) dressOf(url string, from fetcher.Source) uint64 {
 	parts := weburl.Split([]byte(url))
 	site := r.siteOf(&parts)
@@ -159,9 +163,9 @@ func (r *renderStage) dressOf(url string, from fetcher.Source) uint64 {
 	return h.Sum64()
 }
 
-// grant waits for the turn of a host. It owns a connection slot afterwards, and one of the PLD's share of them. crawlDelay
-// is that of the rules: package polite forgets a host that rests, and learns it from no other item if only scripts are
-// requested from the host.
+// grant waits for the turn of a host. It owns a connection slot afterwards, and one of the PLD's share of
+// them. crawlDelay is that of the rules: package polite forgets a host that rests, and learns it from no
+// other item if only scripts are requested from the host.
 func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []netip.Addr,
 	crawlDelay time.Duration) (*polite.Grant, error) {
 	if err := r.health.mayAsk(parts.Host); err != nil {
@@ -169,8 +173,8 @@ func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []net
 	}
 	granted := make(chan *polite.Grant, 1)
 	// Like a request for robots.txt, it goes to the front of its host's line and gets its grant by channel.
-	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host), Addrs: addrs, Robots: true,
-		CrawlDelay: crawlDelay, Terms: r.terms(parts.Host)}
+	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host),
+		Addrs: addrs, Robots: true, CrawlDelay: crawlDelay, Terms: r.terms(parts.Host)}
 	for busy := 0; ; busy++ {
 		g, err := r.granted(ctx, parts, item)
 		if err != nil || r.workers.plds.enter(item.PLD) {
@@ -252,7 +256,8 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 
 // mayFetch asks the robots.txt of a URL's origin, after requesting it if the rules are not in RAM. It
 // returns their Crawl-delay, capped.
-func (r *renderStage) mayFetch(ctx context.Context, url []byte, parts weburl.Parts) (crawlDelay time.Duration, _ error) {
+func (r *renderStage) mayFetch(ctx context.Context, url []byte,
+	parts weburl.Parts) (crawlDelay time.Duration, _ error) {
 	origin := string(weburl.Origin(url))
 	o := r.cache.origin(origin)
 	select { // one request at a time
@@ -350,7 +355,8 @@ type renderOrigin struct {
 }
 
 func newRenderCache(bytes int64) *renderCache {
-	return &renderCache{seed: maphash.MakeSeed(), most: bytes, answers: map[string]*list.Element{}, order: list.New(), origins: map[string]*renderOrigin{}}
+	return &renderCache{seed: maphash.MakeSeed(), most: bytes, answers: map[string]*list.Element{}, order: list.New(),
+		origins: map[string]*renderOrigin{}}
 }
 
 // get returns a fresh answer to the same request, nil if there is none.

@@ -28,7 +28,8 @@ func onePage(t *testing.T, w *tinyWeb, script func(ctx context.Context, p *rende
 	return opt
 }
 
-// TestRenderPLDShare: the requests of rendered pages take no more of the connections than a PLD's share, and all are made.
+// TestRenderPLDShare: the requests of rendered pages take no more of the connections than a PLD's share, and
+// all are made.
 func TestRenderPLDShare(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var now, most atomic.Int64
@@ -55,12 +56,14 @@ func TestRenderPLDShare(t *testing.T) {
 		opt.Network.Connections = 2 * pldShare
 		mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("h")); most.Load() != 2 || n != 6 {
-			t.Errorf("%d requests, up to %d at once to a PLD whose share is 2 of %d connections", n, most.Load(), opt.Network.Connections)
+			t.Errorf("%d requests, up to %d at once to a PLD whose share is 2 of %d connections", n, most.Load(),
+				opt.Network.Connections)
 		}
 	})
 }
 
-// TestRenderCancelled: a request that ends with its page says nothing about the host, which is asked again after its delay.
+// TestRenderCancelled: a request that ends with its page says nothing about the host, which is asked again
+// after its delay.
 func TestRenderCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: pagesOnly, Raw: func(c net.Conn, _, path string) bool {
@@ -83,18 +86,21 @@ func TestRenderCancelled(t *testing.T) {
 		})
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
 		mustRun(t, t.Context(), opt)
-		if rs := w.Got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].At.Sub(ended) >= robotsBackoff || rs[0].At.Sub(ended) < opt.Politeness.HostDelay {
+		if rs := w.Got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].At.Sub(ended) >= robotsBackoff ||
+			rs[0].At.Sub(ended) < opt.Politeness.HostDelay {
 			t.Errorf("%d requests; the next came %v after a page ended", len(rs), rs[0].At.Sub(ended))
 		}
 	})
 }
 
-// TestRenderReuse: an answer is used again for the same request only: not if it varies by what is not known, and not with
-// other cookies.
+// TestRenderReuse: an answer is used again for the same request only: not if it varies by what is not known,
+// and not with other cookies.
 func TestRenderReuse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		headers := map[string]string{"/plain.js": "", "/coding.js": "Vary: accept-encoding\r\n", "/cookie.js": "Vary: Accept-Encoding, Cookie\r\n",
-			"/any.js": "Vary: *\r\n", "/two.js": "Vary: Accept-Encoding\r\nVary: Origin\r\n", "/secret.js": "Cache-Control: private, No-Store\r\n"}
+		headers := map[string]string{"/plain.js": "", "/coding.js": "Vary: accept-encoding\r\n",
+			"/cookie.js": "Vary: Accept-Encoding, Cookie\r\n", "/any.js": "Vary: *\r\n",
+			"/two.js":    "Vary: Accept-Encoding\r\nVary: Origin\r\n",
+			"/secret.js": "Cache-Control: private, No-Store\r\n"}
 		w := &tinyWeb{Serve: func(host, path string) answer {
 			a := pagesOnly(host, path)
 			a.Header = headers[path]
@@ -117,10 +123,12 @@ func TestRenderReuse(t *testing.T) {
 				}
 			}
 		})
-		writeRules(t, opt.Disk.FS, "sites.toml", "[[site]]\nhost = \"own.test\"\ncookies = true\ninsecure = true\nlinks = \"any\"")
+		writeRules(t, opt.Disk.FS, "sites.toml",
+			"[[site]]\nhost = \"own.test\"\ncookies = true\ninsecure = true\nlinks = \"any\"")
 		opt.Admission.Sites, opt.Admission.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
-		for path, want := range map[string]int{"/plain.js": 1, "/coding.js": 1, "/cookie.js": 2, "/any.js": 2, "/two.js": 2, "/secret.js": 2, "/own.js": 2} {
+		for path, want := range map[string]int{"/plain.js": 1, "/coding.js": 1, "/cookie.js": 2, "/any.js": 2,
+			"/two.js": 2, "/secret.js": 2, "/own.js": 2} {
 			if got := len(w.Got("", path)); got != want {
 				t.Errorf("%d requests for %s, want %d", got, path, want)
 			}
@@ -128,7 +136,8 @@ func TestRenderReuse(t *testing.T) {
 	})
 }
 
-// TestRenderStop: a stop waits for no page that hangs: the connection ends first, and the page is rendered in the next run.
+// TestRenderStop: a stop waits for no page that hangs: the connection ends first, and the page is rendered in
+// the next run.
 func TestRenderStop(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: pagesOnly}
@@ -149,9 +158,10 @@ func TestRenderStop(t *testing.T) {
 			t.Errorf("stop %q after %v", res.Stop, took)
 		}
 		opt.Render.dial = func(context.Context, string) (browser, error) {
-			return &fakeBrowser{done: make(chan struct{}), script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
-				return &render.Result{HTML: p.Body, Base: p.URL}, nil
-			}}, nil
+			return &fakeBrowser{done: make(chan struct{}),
+				script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
+					return &render.Result{HTML: p.Body, Base: p.URL}, nil
+				}}, nil
 		}
 		mustRun(t, t.Context(), opt)
 		if pages := rendered(t, &opt); len(pages["http://a.test/r"]) != 1 {
@@ -160,7 +170,8 @@ func TestRenderStop(t *testing.T) {
 	})
 }
 
-// TestRenderPatience: the crawl waits for its browser once it has nothing else to do, however long that was gone before.
+// TestRenderPatience: the crawl waits for its browser once it has nothing else to do, however long that was
+// gone before.
 func TestRenderPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: linked("/r", "/1", "/2", "/3", "/4", "/5")}
@@ -169,9 +180,10 @@ func TestRenderPatience(t *testing.T) {
 		opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
 		res := mustRun(t, t.Context(), opt)
 		rs := w.Got("", "")
-		if took := time.Since(rs[len(rs)-1].At); len(rs) != 7 || took < renderPatience || took > renderPatience+5*time.Minute ||
-			res.Snapshot.Count(state.CountRenderFailed) != 1 {
-			t.Errorf("%d requests, the end came %v after the last one; %d pages not rendered", len(rs), took, res.Snapshot.Count(state.CountRenderFailed))
+		if took := time.Since(rs[len(rs)-1].At); len(rs) != 7 || took < renderPatience ||
+			took > renderPatience+5*time.Minute || res.Snapshot.Count(state.CountRenderFailed) != 1 {
+			t.Errorf("%d requests, the end came %v after the last one; %d pages not rendered", len(rs), took,
+				res.Snapshot.Count(state.CountRenderFailed))
 		}
 	})
 }

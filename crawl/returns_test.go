@@ -49,13 +49,16 @@ func TestReturnsWhileBeastHasURLs(t *testing.T) {
 	}
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
-	opt.Network.Connections, opt.Order.StockTarget, opt.Health.Backoff, opt.Health.BackoffMax, opt.Output.Store = 64, 1000, 50*time.Millisecond, 100*time.Millisecond, false
+	opt.Network.Connections, opt.Order.StockTarget, opt.Health.Backoff, opt.Health.BackoffMax, opt.Output.Store = 64,
+		1000, 50*time.Millisecond, 100*time.Millisecond, false
 	opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Max = Unlimited, each, each
 	opt.Network.Rate, opt.Limits.MaxPages = schedule(t, "1500", pace.Pages), most
 	res := mustRun(t, ctx, opt)
 	slices.Sort(gaps)
-	t.Logf("%d requests, %d URLs left in BEAST; requests between failures and retries: %d", all, res.Snapshot.Place(state.PlaceBeast), gaps)
+	t.Logf("%d requests, %d URLs left in BEAST; requests between failures and retries: %d", all,
+		res.Snapshot.Place(state.PlaceBeast), gaps)
 	if len(gaps) < failing {
-		t.Errorf("%d of %d failed URLs came back within %d requests, while BEAST had others", len(gaps), len(failedAt), all)
+		t.Errorf("%d of %d failed URLs came back within %d requests, while BEAST had others", len(gaps),
+			len(failedAt), all)
 	}
 }

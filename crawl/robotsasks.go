@@ -17,8 +17,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// A robots.txt that redirects to a host of another node is asked of that node: the host's delays are kept there. The owner
-// follows all further redirects, asking other nodes in turn, and answers with the outcome.
+// A robots.txt that redirects to a host of another node is asked of that node: the host's delays are kept
+// there. The owner follows all further redirects, asking other nodes in turn, and answers with the outcome.
 
 const (
 	robotsAskKind = "robots"
@@ -58,7 +58,8 @@ func (s *clusterStage) owner(host []byte) int {
 func (s *clusterStage) elsewhere(host []byte) bool { return s.owner(host) != s.node }
 
 // askRobots asks the owner of a redirect's target for the outcome.
-func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8, f *robots.Fetched) (doubt bool, _ error) {
+func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8,
+	f *robots.Fetched) (doubt bool, _ error) {
 	owner := s.owner(weburl.Split([]byte(url)).Host)
 	if s.abandoned[owner] {
 		lostRobots(f)
@@ -83,7 +84,8 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	}
 	switch {
 	case a.Later > 0:
-		return false, &deferredError{until: time.Now().Add(min(a.Later, robots.Lifetime)), waits: min(waits+1, robots.MaxWaits)}
+		return false, &deferredError{until: time.Now().Add(min(a.Later, robots.Lifetime)),
+			waits: min(waits+1, robots.MaxWaits)}
 	case a.Unconfirmed:
 		return false, errUnconfirmed
 	}
@@ -104,22 +106,23 @@ func (q *robotsRequests) answerRobots(ctx context.Context) error {
 		}
 		return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 	}
-	stop, err := q.opt.Cluster.Transport.Answer(robotsAskKind, func(asked context.Context, from int, data []byte) []byte {
-		ask, ok := q.parseAsk(data)
-		if !ok {
-			return encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})
-		}
-		place, asked := places.take(asked, q.PLDKey(weburl.Split([]byte(ask.URL)).Host))
-		if place == nil {
-			return later()
-		}
-		answer := q.robotsFor(asked, ask)
-		// If this node stops, has failed, or has made room for another request, that says nothing about the site.
-		if ended := places.give(place); ended || ctx.Err() != nil {
-			return later()
-		}
-		return answer
-	})
+	stop, err := q.opt.Cluster.Transport.Answer(robotsAskKind,
+		func(asked context.Context, from int, data []byte) []byte {
+			ask, ok := q.parseAsk(data)
+			if !ok {
+				return encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})
+			}
+			place, asked := places.take(asked, q.PLDKey(weburl.Split([]byte(ask.URL)).Host))
+			if place == nil {
+				return later()
+			}
+			answer := q.robotsFor(asked, ask)
+			// If this node stops, has failed, or has made room for another request, that says nothing about the site.
+			if ended := places.give(place); ended || ctx.Err() != nil {
+				return later()
+			}
+			return answer
+		})
 	if err != nil {
 		return fmt.Errorf("crawl: answers to other nodes: %w", err)
 	}
@@ -153,7 +156,8 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	var f robots.Fetched
 	var doubt bool
 	if panicked := bug.Contained(func() (err error) {
-		doubt, err = q.follow(ctx, &robots.Job{Tries: outage.ConfirmTries}, url, nil, ask.Hop, fetcher.Foreign, resp, &f)
+		doubt, err = q.follow(ctx, &robots.Job{Tries: outage.ConfirmTries}, url, nil, ask.Hop,
+			fetcher.Foreign, resp, &f)
 		return err
 	}); panicked != nil {
 		var late *deferredError
@@ -168,8 +172,8 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 		}
 	}
 	// f.Body is part of resp, which another request gets once it is released.
-	return encodeRobots(&robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge, HasMaxAge: f.HasMaxAge,
-		RetryAfter: f.RetryAfter})
+	return encodeRobots(&robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge,
+		HasMaxAge: f.HasMaxAge, RetryAfter: f.RetryAfter})
 }
 
 // noRequests reports whether requests for a robots.txt cannot begin yet.
@@ -177,7 +181,8 @@ func (s *clusterStage) noRequests() bool { return s.leases.NoRequests() }
 
 // AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;
 // verdict is that on its certificate.
-func (q *robotsRequests) AskNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool, verdict string, err error) {
+func (q *robotsRequests) AskNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool,
+	verdict string, err error) {
 	select {
 	case q.workers.slots <- struct{}{}:
 	case <-ctx.Done():

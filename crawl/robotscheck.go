@@ -119,13 +119,14 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 	return known.Append(dst), drum.Set
 }
 
-// tlsWait is how long URLs wait if TLS failed the last time that robots.txt was requested, and something has failed since.
-// A server whose certificate cannot be read, or that shares no version with us, does not change by itself, so the RFC's
-// 30 days are too long; the operator of a site with a new certificate sees such a fault within a day.
+// tlsWait is how long URLs wait if TLS failed the last time that robots.txt was requested, and something has
+// failed since. A server whose certificate cannot be read, or that shares no version with us, does not change
+// by itself, so the RFC's 30 days are too long; the operator of a site with a new certificate sees such a
+// fault within a day.
 const tlsWait = 24 * time.Hour
 
-// robotsPatience returns how long the URLs of an origin wait for its robots.txt, 0 for ever, and the reason why they are
-// refused then. A connection that ends during the handshake may be that of a busy server.
+// robotsPatience returns how long the URLs of an origin wait for its robots.txt, 0 for ever, and the reason
+// why they are refused then. A connection that ends during the handshake may be that of a busy server.
 func (k *robotsCheck) robotsPatience(h *robots.HostData) (most time.Duration, why state.Reason) {
 	most, why = k.opt.Health.RobotsWait, state.ReasonRobotsUnavailable
 	if h.TLS == "" || h.TLS == fetch.TLSClosed || most == 0 {
@@ -143,7 +144,8 @@ func (k *robotsCheck) waitVerdict(h *robots.HostData, decision robots.Decision, 
 	if decision == robots.Backoff {
 		_, rest, _ := h.Health.InBackoff(now)
 		why = backoffReason(&h.Health, rest)
-	} else if most, reason := k.robotsPatience(h); most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
+	} else if most, reason := k.robotsPatience(h); most > 0 && !h.FailingSince.IsZero() &&
+		now.Sub(h.FailingSince) >= most {
 		return refusal(reason)
 	}
 	return waitUntil(decision, why, at)
@@ -318,8 +320,8 @@ func (k *robotsCheck) learn(tx *account.Tx, origin, update []byte) error {
 	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
 }
 
-// passWait predicts after how long the pass for one more enqueued URL has ended: at once, or, if passes take long, at most
-// when the last one was long enough ago.
+// passWait predicts after how long the pass for one more enqueued URL has ended: at once, or, if passes take
+// long, at most when the last one was long enough ago.
 func (k *robotsCheck) passWait() time.Duration {
 	cost := k.robotsCache.Stats().PredictedEarly
 	if pass.Worthwhile(cost, 1) {
@@ -343,9 +345,7 @@ func (k *robotsCheck) robotsStore() drum.Options {
 	return o
 }
 
-func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
-	return k.passes.Run(ctx, k.merges)
-}
+func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error { return k.passes.Run(ctx, k.merges) }
 
 // openMerger describes the passes of RobotsCache.
 func (k *robotsCheck) openMerger() {
@@ -405,16 +405,16 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 	return d, at, true
 }
 
-// verdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day after
-// robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows. Addresses may be as
-// old. If they no longer answer, the next attempt looks them up again.
+// verdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day
+// after robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows.
+// Addresses may be as old. If they no longer answer, the next attempt looks them up again.
 func (e *engine) verdictEnded(url []byte, sum *robots.Summary, now time.Time) bool {
 	return sum.VerdictExpires.Before(now) || e.beyondLife(sum.VerdictExpires, url, now)
 }
 
-// beyondLife reports whether a verdict on a URL lasts longer than one of now would: it was stored while the clock was ahead,
-// or when the host's delay was longer. Its URLs and RobotsCache, which must agree, have robots.txt requested again. A new
-// answer never lasts so long, so that happens once.
+// beyondLife reports whether a verdict on a URL lasts longer than one of now would: it was stored while the
+// clock was ahead, or when the host's delay was longer. Its URLs and RobotsCache, which must agree, have
+// robots.txt requested again. A new answer never lasts so long, so that happens once.
 func (e *engine) beyondLife(expires time.Time, url []byte, now time.Time) bool {
 	most := now.Add(robots.Lifetime + robots.ClockSlack)
 	return expires.After(most) && expires.After(now.Add(e.oneTurn(weburl.Split(url).Host)+robots.ClockSlack))

@@ -225,9 +225,10 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 	return q.follow(ctx, job, url, addrs, 0, nil, resp, f)
 }
 
-// follow is getRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each further redirect.
-func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int, from fetcher.Source,
-	resp *fetch.Response, f *robots.Fetched) (doubt bool, err error) {
+// follow is getRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each
+// further redirect.
+func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int,
+	from fetcher.Source, resp *fetch.Response, f *robots.Fetched) (doubt bool, err error) {
 	for ; ; hop++ {
 		if hop > robots.MaxHops {
 			f.Kind = robots.TooManyRedirects
@@ -296,10 +297,10 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 	return doubt, nil
 }
 
-// target returns the addresses of a redirect's target. ended says that f has the outcome already, from the target's owner
-// or because it cannot be asked.
-func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string, hop int, f *robots.Fetched) (addrs []netip.Addr,
-	ended, doubt bool, _ error) {
+// target returns the addresses of a redirect's target. ended says that f has the outcome already, from the
+// target's owner or because it cannot be asked.
+func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string, hop int,
+	f *robots.Fetched) (addrs []netip.Addr, ended, doubt bool, _ error) {
 	target := weburl.Split([]byte(url))
 	if !q.links.Ports.Contains(target.Port) {
 		f.Kind = robots.BadRedirect
@@ -355,8 +356,8 @@ func robotsFailure(err error) robots.Kind {
 // getThrough waits for a grant of the host and the server, and does one exchange for the rules of host
 // rulesOf. waits is the number of deferrals so far: it keeps requests that return as a batch ahead of those
 // deferred after them.
-func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr, resp *fetch.Response,
-	rulesOf []byte, waits uint8) error {
+func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr,
+	resp *fetch.Response, rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
 	if err := q.health.mayAsk(parts.Host); err != nil {
 		return err
@@ -388,8 +389,8 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetche
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
-func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, from fetcher.Source, resp *fetch.Response,
-	rulesOf []byte) error {
+func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, from fetcher.Source,
+	resp *fetch.Response, rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
 	limits := q.opt.Network.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
@@ -403,11 +404,11 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help
 		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), politeBackoff))
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.workers.enterRobots(ctx) {
-		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that
-		// another host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its
-		// URLs.
+		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that another
+		// host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its URLs.
 		_ = bug.Contained(func() error { // a panic recurs where the rules are read
-			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Identity.Agent).CrawlDelay, q.opt.Politeness.MaxCrawlDelay)
+			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Identity.Agent).CrawlDelay,
+				q.opt.Politeness.MaxCrawlDelay)
 			return nil
 		})
 		q.workers.leaveRobots()

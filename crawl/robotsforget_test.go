@@ -32,7 +32,8 @@ type robotsYear struct {
 }
 
 func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
-	y := &robotsYear{crawler: newCrawler(Options{}), t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
+	y := &robotsYear{crawler: newCrawler(Options{}), t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0),
+		got: map[drum.Key]robots.Decision{}}
 	y.opt.Health.RobotsForget, y.opt.Identity.Agent = forget, "drumbeat"
 	open := func(name string, shape drum.Options, wire func(*drum.Options)) *drum.Drum {
 		shape.Set, shape.Name = disk.Set{FS: disk.OS(), Paths: []string{y.dir}}, name
@@ -84,14 +85,17 @@ func (y *robotsYear) answer(key drum.Key) {
 	var asked [16]byte
 	binary.LittleEndian.PutUint64(asked[:], uint64(y.now.Unix()))
 	y.add(y.crawler.requests.robotsRequested, key, drum.CheckUpdate, asked[:])
-	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte("User-agent: *\nDisallow: /no"),
-		Addrs: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1})}, AddrExpires: y.now.Add(time.Hour)}, "drumbeat", y.now)
+	h := robots.Outcome(&robots.HostData{},
+		&robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte("User-agent: *\nDisallow: /no"),
+			Addrs: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1})}, AddrExpires: y.now.Add(time.Hour)},
+		"drumbeat", y.now)
 	y.add(y.crawler.check.robotsCache, key, drum.Update, robots.AppendUpdate(nil, robots.UpdateOutcome, y.now, &h))
 }
 
 // event records the outcome of a request to the host.
 func (y *robotsYear) event(key drum.Key, e health.Event) {
-	y.add(y.crawler.check.robotsCache, key, drum.Update, e.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, y.now)))
+	y.add(y.crawler.check.robotsCache, key, drum.Update,
+		e.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, y.now)))
 }
 
 func (y *robotsYear) pass() {
@@ -123,7 +127,8 @@ type robotsSize struct {
 func (y *robotsYear) size() (s robotsSize) {
 	for i, d := range []*drum.Drum{y.crawler.check.robotsCache, y.crawler.requests.robotsRequested} {
 		s.keys[i] = d.Keys()
-		err := filepath.WalkDir(filepath.Join(y.dir, "state", []string{state.NameRobotsCache, state.NameRobotsRequested}[i]), func(_ string, e fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(y.dir, "state", []string{state.NameRobotsCache,
+			state.NameRobotsRequested}[i]), func(_ string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
 			}
@@ -154,7 +159,8 @@ func (s *robotsSize) most(t robotsSize) {
 }
 
 func (s robotsSize) String() string {
-	return fmt.Sprintf("%d and %d records, %d and %d kB on disk, %d kB of heap", s.keys[0], s.keys[1], s.bytes[0]>>10, s.bytes[1]>>10, s.heap>>10)
+	return fmt.Sprintf("%d and %d records, %d and %d kB on disk, %d kB of heap", s.keys[0], s.keys[1], s.bytes[0]>>10,
+		s.bytes[1]>>10, s.heap>>10)
 }
 
 // TestRobotsAreForgotten: in a year in which hosts appear, get requests every day for ten days and
@@ -197,7 +203,8 @@ func TestRobotsAreForgotten(t *testing.T) {
 	}
 	t.Logf("%d hosts; maximum of days 43 to 75: %v; later: %v", days*perDay, weeks[0], weeks[1])
 	first, later := weeks[0], weeks[1]
-	if flat := int64((forget + stay + 3) * perDay); max(first.keys[0], first.keys[1], later.keys[0], later.keys[1]) > flat {
+	if flat := int64((forget + stay + 3) * perDay); max(first.keys[0], first.keys[1], later.keys[0],
+		later.keys[1]) > flat {
 		t.Errorf("more than %d records", flat)
 	}
 	for i := range first.bytes {
@@ -241,12 +248,21 @@ func TestWhatIsForgotten(t *testing.T) {
 		{"addresses expired yesterday", with(rules(31*aDay), func(h *robots.HostData) {
 			h.SetAddrs([]netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1})}, now.Add(-aDay))
 		}), 0, false},
-		{"never answered, due again", robots.HostData{State: robots.StateUnreachable, Failures: 3, RetryAt: now.Add(aDay), FailingSince: now.Add(-40 * aDay)}, 0, false},
-		{"never answered, long ago", robots.HostData{State: robots.StateUnreachable, Failures: 3, RetryAt: now.Add(-31 * aDay), FailingSince: now.Add(-40 * aDay)}, 0, true},
-		{"the host backs off", with(rules(31*aDay), func(h *robots.HostData) { h.Health = health.State{At: now.Add(-40 * aDay), Until: now.Add(aDay)} }), 0, false},
-		{"it failed once", with(rules(31*aDay), func(h *robots.HostData) { h.Health = health.State{Level: 1, At: now.Add(-40 * aDay)} }), 0, true},
-		{"not welcome", with(rules(400*aDay), func(h *robots.HostData) { h.Health = health.State{End: health.NotWelcome} }), 0, false},
-		{"given up", with(rules(400*aDay), func(h *robots.HostData) { h.Health = health.State{End: health.GivenUp} }), 0, false},
+		{"never answered, due again", robots.HostData{State: robots.StateUnreachable, Failures: 3,
+			RetryAt: now.Add(aDay), FailingSince: now.Add(-40 * aDay)}, 0, false},
+		{"never answered, long ago", robots.HostData{State: robots.StateUnreachable, Failures: 3,
+			RetryAt: now.Add(-31 * aDay), FailingSince: now.Add(-40 * aDay)}, 0, true},
+		{"the host backs off", with(rules(31*aDay), func(h *robots.HostData) {
+			h.Health = health.State{At: now.Add(-40 * aDay), Until: now.Add(aDay)}
+		}), 0, false},
+		{"it failed once", with(rules(31*aDay), func(h *robots.HostData) {
+			h.Health = health.State{Level: 1, At: now.Add(-40 * aDay)}
+		}), 0, true},
+		{"not welcome", with(rules(400*aDay), func(h *robots.HostData) {
+			h.Health = health.State{End: health.NotWelcome}
+		}), 0, false},
+		{"given up", with(rules(400*aDay), func(h *robots.HostData) { h.Health = health.State{End: health.GivenUp} }),
+			0, false},
 		{"pages counted", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 10, false},
 		{"pages counted once", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 0, true},
 	} {
@@ -269,7 +285,8 @@ func TestForgettingLosesNoURL(t *testing.T) {
 		}
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = pages, 8, 4, 6 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Health.RobotsForget, opt.Disk.CheckpointEvery = 20*time.Hour, 19*time.Hour, time.Second, 6*time.Hour
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Health.RobotsForget, opt.Disk.CheckpointEvery = 20*
+			time.Hour, 19*time.Hour, time.Second, 6*time.Hour
 		opt.Limits.Linger = time.Hour
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 			t.Errorf("stopped by %q", res.Stop)
@@ -287,7 +304,8 @@ func TestDelaysLongerThanRobotsLast(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 4, 2, 2, 2 })
 			opt := simOptions(t, web, memfs.New(*seedFlag))
-			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = delay, delay, 24*time.Hour, 16*delay
+			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = delay,
+				delay, 24*time.Hour, 16*delay
 			if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 				t.Errorf("%v: stopped by %q: %v", delay, res.Stop, res.Snapshot.Places)
 			}

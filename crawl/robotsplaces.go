@@ -19,8 +19,9 @@ const (
 	robotsSlowMost   = 4096              // of so many PLDs, 16 bytes each
 )
 
-// robotsPlaces are the places for requests that other nodes have asked for. Hosts that answer for ever, however many, hold
-// them for robotsAnswerTime at most when others are asked for, and from then on they share half of the places.
+// robotsPlaces are the places for requests that other nodes have asked for. Hosts that answer for ever,
+// however many, hold them for robotsAnswerTime at most when others are asked for, and from then on they share
+// half of the places.
 type robotsPlaces struct {
 	mu    sync.Mutex // guards the fields below
 	all   []*robotsPlace
@@ -41,8 +42,8 @@ func newRobotsPlaces() *robotsPlaces {
 	return &robotsPlaces{slow: map[uint64]time.Time{}, freed: make(chan struct{})}
 }
 
-// take returns a place for a request of a PLD, and the context of the request, or nil: ask again. If there is none, the request
-// that is under way for longest ends, if it has had its time.
+// take returns a place for a request of a PLD, and the context of the request, or nil: ask again. If there is
+// none, the request that is under way for longest ends, if it has had its time.
 func (p *robotsPlaces) take(ctx context.Context, pld uint64) (*robotsPlace, context.Context) {
 	moment := time.NewTimer(robotsMoment)
 	defer moment.Stop()
@@ -61,8 +62,10 @@ func (p *robotsPlaces) take(ctx context.Context, pld uint64) (*robotsPlace, cont
 	}
 }
 
-// tryTake is take without waiting: freed is not nil if a place may become free. asked notes that a request was told to end.
-func (p *robotsPlaces) tryTake(ctx context.Context, pld uint64, asked *bool) (_ *robotsPlace, _ context.Context, freed chan struct{}) {
+// tryTake is take without waiting: freed is not nil if a place may become free. asked notes that a request
+// was told to end.
+func (p *robotsPlaces) tryTake(ctx context.Context, pld uint64, asked *bool) (_ *robotsPlace, _ context.Context,
+	freed chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was, slow := p.slow[pld]

@@ -10,8 +10,9 @@ import (
 	"drumbeat/crawl/account"
 )
 
-// TestRobotsPlaces: tar pits, on as many hosts as they like and asked for again and again, do not keep another node's requests from
-// being made. Each of these gets a place within the time of a tar pit, and those of one PLD leave room for others.
+// TestRobotsPlaces: tar pits, on as many hosts as they like and asked for again and again, do not keep
+// another node's requests from being made. Each of these gets a place within the time of a tar pit, and those
+// of one PLD leave room for others.
 func TestRobotsPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newRobotsPlaces()
@@ -56,7 +57,8 @@ func TestRobotsPlaces(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if most.Load() != robotsAnswers || ended.Load() < 20 || len(p.all) > 0 {
-			t.Errorf("%d places at once, %d requests made room, %d places are left", most.Load(), ended.Load(), len(p.all))
+			t.Errorf("%d places at once, %d requests made room, %d places are left", most.Load(),
+				ended.Load(), len(p.all))
 		}
 	})
 }

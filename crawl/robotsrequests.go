@@ -117,10 +117,11 @@ func (q *robotsRequests) requestedStore() drum.Options {
 	return o
 }
 
-// requestRobots requests the robots.txt or the addresses of an origin and makes the URL wait: the first
-// time in QR. A URL that returned from QR before the answer waits on disk, twice as long each time. If the last
-// answer was a failure, it waits as any URL of such an origin does: it holds up the end of the crawl for no longer, and next
-// time it waits in QR. Otherwise its waits, which double as those between two failures do, could miss each answer.
+// requestRobots requests the robots.txt or the addresses of an origin and makes the URL wait: the first time
+// in QR. A URL that returned from QR before the answer waits on disk, twice as long each time. If the last
+// answer was a failure, it waits as any URL of such an origin does: it holds up the end of the crawl for no
+// longer, and next time it waits in QR. Otherwise its waits, which double as those between two failures do,
+// could miss each answer.
 func (q *robotsRequests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
@@ -300,8 +301,7 @@ func (q *robotsRequests) robotsPerPLD() int {
 // crowded reports whether half of the request slots are in use. No request then waits in RAM for its grant.
 func (q *robotsRequests) crowded() bool { return q.robotsJobs.len() >= q.opt.Network.RobotsInFlight/2 }
 
-// readAwaiting returns the URLs in QR to RobotsCache once the requests that they wait for have been
-// answered.
+// readAwaiting returns the URLs in QR to RobotsCache once the requests that they wait for have been answered.
 func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 	for ctx.Err() == nil {
 		// A record may enter QR just after a merge that saw its tuple had counted the records it covers. If
@@ -346,9 +346,8 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 	return nil
 }
 
-// forgetRequested reports whether RobotsRequested drops a record. A record says when an origin was
-// requested last, which matters for requestLost. Tuples wait for their merge for less than another
-// requestLost.
+// forgetRequested reports whether RobotsRequested drops a record. A record says when an origin was requested
+// last, which matters for requestLost. Tuples wait for their merge for less than another requestLost.
 func (q *robotsRequests) forgetRequested(_ drum.Key, value []byte) bool {
 	if len(value) != 16 {
 		return false

@@ -27,9 +27,9 @@ import (
 	"drumbeat/state/explain"
 )
 
-// TestRobotsWaitTLS: URLs of a server whose handshake fails for good wait a day and not --robots-wait, and are refused
-// with that reason. A seed without scheme is tried by HTTP at once. A connection that ends in the handshake has the usual
-// wait.
+// TestRobotsWaitTLS: URLs of a server whose handshake fails for good wait a day and not --robots-wait, and
+// are refused with that reason. A seed without scheme is tried by HTTP at once. A connection that ends in the
+// handshake has the usual wait.
 func TestRobotsWaitTLS(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: func(_, path string) answer {
@@ -61,7 +61,8 @@ func TestRobotsWaitTLS(t *testing.T) {
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["tls"]; n != 2 || len(w.Pages("b")) != 1 {
-			t.Errorf("refused %v, %d pages of the seed without scheme; %s", res.Snapshot.Refused, len(w.Pages("b")), res.Stop)
+			t.Errorf("refused %v, %d pages of the seed without scheme; %s", res.Snapshot.Refused,
+				len(w.Pages("b")), res.Stop)
 		}
 		if took := time.Since(began); took < aDay || took > 2*aDay {
 			t.Errorf("refused after %v, want a day, and the time to the next try", took)
@@ -93,8 +94,9 @@ func TestRobotsPatience(t *testing.T) {
 	}
 }
 
-// TestUnreadableCertificate: a page is fetched in spite of a certificate that cannot be parsed, and the verdict is counted.
-// Where that fails, with a server of TLS 1.3 alone, explain says what is wrong with the certificate.
+// TestUnreadableCertificate: a page is fetched in spite of a certificate that cannot be parsed, and the
+// verdict is counted. Where that fails, with a server of TLS 1.3 alone, explain says what is wrong with the
+// certificate.
 func TestUnreadableCertificate(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -120,21 +122,22 @@ func TestUnreadableCertificate(t *testing.T) {
 				ours, theirs := net.Pipe()
 				go func() {
 					defer theirs.Close()
-					s := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-						GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-							if h.ServerName != "b.test" {
-								return nil, nil
-							}
-							return &tls.Config{MinVersion: tls.VersionTLS13,
-								Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, nil
-						}})
+					s := tls.Server(theirs,
+						&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+							GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+								if h.ServerName != "b.test" {
+									return nil, nil
+								}
+								return &tls.Config{MinVersion: tls.VersionTLS13,
+									Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, nil
+							}})
 					req, err := http.ReadRequest(bufio.NewReader(s))
 					if err != nil {
 						return
 					}
 					a := w.Serve(req.Host, req.URL.Path)
-					fmt.Fprintf(s, "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-						a.Status, len(a.Body), a.Body)
+					fmt.Fprintf(s, "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: "+
+						"%d\r\nConnection: close\r\n\r\n%s", a.Status, len(a.Body), a.Body)
 					s.Close()
 				}()
 				return ours, nil
@@ -153,7 +156,8 @@ func TestUnreadableCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		hosts, err := x.Hosts([]string{"b.test"})
-		if want := "TLS: unreadable certificate: "; err != nil || !strings.Contains(strings.Join(hosts[0].Why, "\n"), want) {
+		if want := "TLS: unreadable certificate: "; err != nil ||
+			!strings.Contains(strings.Join(hosts[0].Why, "\n"), want) {
 			t.Errorf("explain host: %+v, %v, want %q", hosts, err, want)
 		}
 	})

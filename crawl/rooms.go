@@ -80,21 +80,20 @@ func (o *Options) allDirs() []string {
 }
 
 // leastDisk is the smallest DiskBytes with which a new crawl fetches pages.
-func (o *Options) leastDisk() int64 {
-	return space.LeastDisk(len(o.allDirs()))
-}
+func (o *Options) leastDisk() int64 { return space.LeastDisk(len(o.allDirs())) }
 
 // spaceOptions returns the options of the keeper of disk space.
 func (e *engine) spaceOptions() space.Options {
 	o := &e.opt
-	return space.Options{Log: o.Observe.Log, WhenFull: o.Disk.WhenFull, Drain: o.Admission.Drain, Dirs: o.allDirs(), Outs: len(o.Disk.Out), DiskBytes: o.Limits.DiskBytes,
-		Connections: o.Network.Connections, Store: o.Output.Store, Plan: &e.plan, Limit: e.limit}
+	return space.Options{Log: o.Observe.Log, WhenFull: o.Disk.WhenFull, Drain: o.Admission.Drain, Dirs: o.allDirs(),
+		Outs: len(o.Disk.Out), DiskBytes: o.Limits.DiskBytes, Connections: o.Network.Connections, Store: o.Output.Store,
+		Plan: &e.plan, Limit: e.limit}
 }
 
 // wireSpace gives the keeper of disk space the stages that it calls.
 func (c *crawler) wireSpace() {
-	c.space.Wire(space.Others{Stores: []space.Store{c.seen, c.content, c.check, c.requests, c.budgets}, Checkpoints: c.checkpointer,
-		Exchanges: func() int64 {
+	c.space.Wire(space.Others{Stores: []space.Store{c.seen, c.content, c.check, c.requests, c.budgets},
+		Checkpoints: c.checkpointer, Exchanges: func() int64 {
 			n := int64(c.requests.UnderWay())
 			if c.workers != nil {
 				n += c.workers.inFlight.Load()
@@ -107,7 +106,8 @@ func (c *crawler) wireSpace() {
 // watchOptions returns the options of the watch for outages.
 func (e *engine) watchOptions() outage.Options {
 	o := &e.opt
-	return outage.Options{Log: o.Observe.Log, HostDelay: o.Politeness.HostDelay, Patience: o.Limits.OutagePatience, References: o.Limits.References, Resolver: o.Network.Resolver,
+	return outage.Options{Log: o.Observe.Log, HostDelay: o.Politeness.HostDelay, Patience: o.Limits.OutagePatience,
+		References: o.Limits.References, Resolver: o.Network.Resolver,
 		AllowedAddr: o.Network.AllowedAddr, Waits: e.faultWaits.Waits}
 }
 
@@ -136,9 +136,12 @@ func (o *Options) SpoolBytes() int64 {
 // outputOptions returns the options of the output.
 func (e *engine) outputOptions() output.Options {
 	o := &e.opt
-	return output.Options{Store: o.Output.Store, ArchiveRobots: o.Output.ArchiveRobots, ArchiveDNS: o.Output.ArchiveDNS, CrawlLog: o.Output.CrawlLog, RollEvery: o.Output.RollEvery,
-		Contact: o.Identity.Contact, UserAgent: o.Identity.UserAgent, Version: o.Identity.Version, IgnoreNofollow: o.Links.IgnoreNofollow, Plan: &e.plan,
-		WARC: warc.Options{Host: o.Identity.Host, Mode: o.Output.OutMode, FileBytes: o.Output.WARCFileBytes, Format: o.Output.WARCFormat, Dict: o.Output.WARCDict, Level: o.Output.WARCLevel}}
+	return output.Options{Store: o.Output.Store, ArchiveRobots: o.Output.ArchiveRobots, ArchiveDNS: o.Output.ArchiveDNS,
+		CrawlLog: o.Output.CrawlLog, RollEvery: o.Output.RollEvery, Contact: o.Identity.Contact,
+		UserAgent: o.Identity.UserAgent, Version: o.Identity.Version, IgnoreNofollow: o.Links.IgnoreNofollow,
+		Plan: &e.plan,
+		WARC: warc.Options{Host: o.Identity.Host, Mode: o.Output.OutMode, FileBytes: o.Output.WARCFileBytes,
+			Format: o.Output.WARCFormat, Dict: o.Output.WARCDict, Level: o.Output.WARCLevel}}
 }
 
 // wireFetcher creates the fetcher.
@@ -146,7 +149,8 @@ func (c *crawler) wireFetcher() {
 	o := &c.opt
 	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: &c.sites,
 		Sitemaps: o.Links.Sitemaps, Assets: o.Links.Assets, Store: o.Output.Store,
-		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes}, c.outages, c.space)
+		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes},
+		c.outages, c.space)
 	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules,
 		Ordered: c.orders.waits})
 }
@@ -172,25 +176,29 @@ func (c *crawler) wireOutput() {
 		u.Node = o.Cluster.Node
 	}
 	c.uploads = output.NewUploads(c.Run, c.Saved, u, c.output, c.space)
-	c.extraction = output.NewExtraction(c.Run, c.Saved, output.ExtractionOptions{Log: o.Observe.Log, FS: o.Disk.FS, Extract: o.Extract, Agent: o.Identity.Agent, Version: o.Identity.Version,
-		Takes: func(url []byte) bool { return c.sites.Load().Extracts(url) }}, c.output, c.space, c.uploads.Released)
+	c.extraction = output.NewExtraction(c.Run, c.Saved, output.ExtractionOptions{Log: o.Observe.Log, FS: o.Disk.FS,
+		Extract: o.Extract, Agent: o.Identity.Agent, Version: o.Identity.Version, Takes: func(url []byte) bool {
+			return c.sites.Load().Extracts(url)
+		}}, c.output, c.space, c.uploads.Released)
 	c.uploads.Wire(c.extraction, c.checkpointer)
 }
 
 // wireMeters creates what observes the crawl. The dispatcher must exist.
 func (c *crawler) wireMeters() {
 	o := &c.opt
-	c.history = observe.NewHistory(c.Saved, observe.HistoryOptions{Log: o.Observe.Log, FS: o.Disk.FS, Bytes: o.Observe.HistoryBytes, Version: o.Identity.Version}, c.snapshot)
+	c.history = observe.NewHistory(c.Saved, observe.HistoryOptions{Log: o.Observe.Log, FS: o.Disk.FS,
+		Bytes: o.Observe.HistoryBytes, Version: o.Identity.Version}, c.snapshot)
 	c.slowDirs = observe.NewSlowDirs(c.Saved, o.Observe.Log, c.history)
-	c.codings = observe.NewCodings(observe.CodingOptions{Log: o.Observe.Log, Set: o.Network.SetAcceptEncoding, Bandwidth: o.Network.Bandwidth, InUse: o.tests.processorsInUse},
-		c.dispatcher, c.history)
+	c.codings = observe.NewCodings(observe.CodingOptions{Log: o.Observe.Log, Set: o.Network.SetAcceptEncoding,
+		Bandwidth: o.Network.Bandwidth, InUse: o.tests.processorsInUse}, c.dispatcher, c.history)
 	every := o.Observe.SnapshotEvery
 	if !c.observed() {
 		every = -1
 	}
 	c.slotMeter = observe.NewSlotMeter(c.Run, every)
-	c.slotMeter.Wire(observe.Others{Connections: c.dispatcher, Outages: c.outages, Pausing: c.space.Pausing, Requests: c.requests.UnderWay,
-		Target: func() int64 { return c.stock.Aim().Target }, Heaps: func() *polite.Scheduler { return c.polite }})
+	c.slotMeter.Wire(observe.Others{Connections: c.dispatcher, Outages: c.outages, Pausing: c.space.Pausing,
+		Requests: c.requests.UnderWay,
+		Target:   func() int64 { return c.stock.Aim().Target }, Heaps: func() *polite.Scheduler { return c.polite }})
 }
 
 // leastStock returns the stock's target while few hosts are in their delays.

@@ -47,8 +47,10 @@ const rulesShare = 8
 // readRulesWith reads the files of rules and blacklist. blocked are rules of the blacklist that precede the
 // files.
 func (e *engine) readRulesWith(blocked []scope.Source) (rules, blacklist *scope.Set, err error) {
-	rules, err1 := admit.ReadRules(e.opt.Disk.FS, scope.Rules, e.Suffixes, e.opt.Admission.Rules, e.opt.Admission.KeepEscapes)
-	blacklist, err2 := admit.ReadRules(e.opt.Disk.FS, scope.Blacklist, e.Suffixes, e.opt.Admission.Blacklist, e.opt.Admission.KeepEscapes, blocked...)
+	rules, err1 := admit.ReadRules(e.opt.Disk.FS, scope.Rules, e.Suffixes, e.opt.Admission.Rules,
+		e.opt.Admission.KeepEscapes)
+	blacklist, err2 := admit.ReadRules(e.opt.Disk.FS, scope.Blacklist, e.Suffixes, e.opt.Admission.Blacklist,
+		e.opt.Admission.KeepEscapes, blocked...)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +71,8 @@ func (d *dispatcher) openRules() error {
 	blocked := d.operator.blocked()
 	e := d.engine
 	e.rules.NAT64 = e.opt.Network.NAT64
-	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Admission.Blacklist)+len(blocked) > 0 || e.opt.Observe.Control != nil
+	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Admission.Blacklist)+len(blocked) > 0 ||
+		e.opt.Observe.Control != nil
 	e.rules.exchanges = map[*activeExchange]struct{}{}
 	rules, blacklist, err := e.readRulesWith(blocked)
 	if err != nil {
@@ -89,8 +92,8 @@ func (e *engine) readTrusted() ([]uint64, error) {
 	return admit.ReadTrusted(e.opt.Disk.FS, e.opt.Budgets.Trusted, e.PLDKey)
 }
 
-// reloadTrusted puts the file of trusted PLDs in force, for the next computation of supporters. If it has errors, late gets
-// them and the old list stays.
+// reloadTrusted puts the file of trusted PLDs in force, for the next computation of supporters. If it has
+// errors, late gets them and the old list stays.
 func (e *engine) reloadTrusted(late *account.LateLog) {
 	if e.opt.Budgets.Trusted == "" {
 		return
@@ -104,8 +107,8 @@ func (e *engine) reloadTrusted(late *account.LateLog) {
 	late.Add(e.opt.Observe.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
 }
 
-// Enter implements fetcher.Rules: it registers an exchange. The exchange runs under the returned context, which ends if its host or
-// address is blacklisted later. If err is nil, the caller must call leave.
+// Enter implements fetcher.Rules: it registers an exchange. The exchange runs under the returned context,
+// which ends if its host or address is blacklisted later. If err is nil, the caller must call leave.
 func (f *rulesInForce) Enter(ctx context.Context, host []byte,
 	addr netip.Addr) (_ context.Context, leave func(), err error) {
 	if !f.guarded {
@@ -142,7 +145,8 @@ func (f *rulesInForce) cutOff() (n int) {
 	return n
 }
 
-// watchReload reloads rules, blacklist, settings of sites and trusted PLDs for each value from Options.Admission.Reload.
+// watchReload reloads rules, blacklist, settings of sites and trusted PLDs for each value from
+// Options.Admission.Reload.
 func (d *dispatcher) watchReload(ctx context.Context) error {
 	for {
 		select {
@@ -162,22 +166,23 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 // Reloaded counts what a reload of the files of rules, blacklist, sites and trusted PLDs changed.
 type Reloaded struct {
 	Sites string // describes the settings of sites now in force
-	// Terms is the number of hosts and PLDs with URLs in RAM whose delays or connections changed, Evicted that of URLs in
-	// RAM that went back to disk because their host has fewer connections, Budgets that of PLDs whose fixed budget
-	// changed. Cut counts exchanges that ended, and Swept URLs that left RAM, because of the blacklist. Replaced is the
-	// number of URLs of BEAST that are placed again.
+	// Terms is the number of hosts and PLDs with URLs in RAM whose delays or connections changed, Evicted
+	// that of URLs in RAM that went back to disk because their host has fewer connections, Budgets that of
+	// PLDs whose fixed budget changed. Cut counts exchanges that ended, and Swept URLs that left RAM, because
+	// of the blacklist. Replaced is the number of URLs of BEAST that are placed again.
 	Terms, Evicted, Budgets, Cut, Swept int
 	// Priorities is the number of tables of sites whose priority is new, another one or gone.
 	Priorities int
 	Replaced   int64
 }
 
-// reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors,
-// late gets them and the old ones stay.
+// reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files
+// have errors, late gets them and the old ones stay.
 func (d *dispatcher) reloadFiles(ctx context.Context, late *account.LateLog) (r Reloaded, err error) {
 	defer d.reloaded()
 	d.reloadTrusted(late)
-	if err := d.reloadSites(ctx, &r, late); err != nil || len(d.opt.Admission.Rules)+len(d.opt.Admission.Blacklist) == 0 {
+	if err := d.reloadSites(ctx, &r, late); err != nil ||
+		len(d.opt.Admission.Rules)+len(d.opt.Admission.Blacklist) == 0 {
 		return r, err
 	}
 	r.Cut, r.Swept, err = d.reload(ctx, late)

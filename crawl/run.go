@@ -41,7 +41,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes), new(contents.Filter)
+	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes),
+		new(contents.Filter)
 	defer opt.opened.filled.Close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
@@ -92,7 +93,8 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 		if full.WritesUseless(opt.Disk.FS, opt.allDirs()) {
 			return nil, full.Error(err)
 		}
-		opt.Observe.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.Pause())
+		opt.Observe.Log.Error("a write found no space: returning to the last checkpoint", "error", err,
+			"pause", full.Pause())
 		opt.Disk.New = false
 		if c == nil { // otherwise crawl pauses
 			account.Sleep(ctx, full.Pause())
@@ -193,7 +195,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
-		now.Counters[state.CountPages] == before.Counters[state.CountPages] { // nor did other nodes find anything for this one
+		// Nor did other nodes find anything for this one.
+		now.Counters[state.CountPages] == before.Counters[state.CountPages] {
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
 	return c.result(why)
@@ -290,7 +293,8 @@ func (c *crawler) openLeases(m *state.Manifest) error {
 // openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.cluster.open, c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.cluster.open,
+		c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
 		if err := f(m); err != nil {
 			return err
 		}

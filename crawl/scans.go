@@ -63,9 +63,9 @@ func (b *budgetStage) scanOverBudget(ctx context.Context) error {
 	return nil
 }
 
-// scanSome handles the record of QF that ScanPeek has returned. A URL of a host that has more in RAM and on disk than it can
-// be sent until the next scan stays in QF, and so do those that follow, at most scanSkips: they are one part of a
-// transaction.
+// scanSome handles the record of QF that ScanPeek has returned. A URL of a host that has more in RAM and on
+// disk than it can be sent until the next scan stays in QF, and so do those that follow, at most scanSkips:
+// they are one part of a transaction.
 func (b *budgetStage) scanSome(tx *account.Tx, data []byte) error {
 	var rec weburl.Record
 	var host []byte // of the last record
@@ -117,14 +117,14 @@ type scanMemory struct {
 	lot     atomic.Int64 // checks that make a pass of STAR due; 0: none
 	gained  atomic.Int64 // URLs of QF that have got a place in a queue since the start of the last scan
 
-	// For the goroutine "scan": when the last scan ended, and the time that it and the present one have taken, with STAR's
-	// passes but without waits.
+	// For the goroutine "scan": when the last scan ended, and the time that it and the present one have
+	// taken, with STAR's passes but without waits.
 	ended      time.Time
 	took, busy time.Duration
 }
 
-// The time between two scans in durations of a scan. A PLD with 10^6 URLs over its budget would otherwise be read again and
-// again while the queues of BEAST are short, and take the processors from the others.
+// The time between two scans in durations of a scan. A PLD with 10^6 URLs over its budget would otherwise be
+// read again and again while the queues of BEAST are short, and take the processors from the others.
 const (
 	scanDuty   = 16
 	hungryDuty = 2   // while connections and processors are idle, and nothing waits in front of RAM
@@ -151,8 +151,8 @@ const checkCost = 2 * time.Microsecond
 // must be short, but not so short that it rewrites many PLDs for each URL.
 const scanLot = 1 << 14
 
-// chooseLot chooses the lot of the scan that begins. Where a pass takes long, a lot is what fills half of STAR's buckets
-// (crowded).
+// chooseLot chooses the lot of the scan that begins. Where a pass takes long, a lot is what fills half of
+// STAR's buckets (crowded).
 func (b *budgetStage) chooseLot() {
 	lot := max(scanLot, b.star.NumPLDs()/pass.EarlyShare)
 	if _, st := b.star.Stats(); st.PredictedEarly > cheapMerge {
@@ -184,9 +184,7 @@ func (b *budgetStage) untilScan(now time.Time) time.Duration {
 }
 
 // scanRest returns how long the next scan waits after the last one.
-func (b *budgetStage) scanRest(duty int) time.Duration {
-	return time.Duration(duty) * b.scanned.took
-}
+func (b *budgetStage) scanRest(duty int) time.Duration { return time.Duration(duty) * b.scanned.took }
 
 // nothingNearer reports whether no URL is nearer to RAM than those in QF.
 func (b *budgetStage) nothingNearer() bool {
@@ -215,7 +213,8 @@ func (b *budgetStage) scanDue() bool {
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
 		return false
 	}
-	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.Accounts.In(state.PlaceOverBudget) && !spare {
+	if last >= 0 && b.scanned.gained.Load() == 0 &&
+		(fetched-last)*scanShare < b.Accounts.In(state.PlaceOverBudget) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
@@ -245,6 +244,5 @@ func (b *budgetStage) upstreamEmpty() bool {
 // idle crawl. With budgets by supporters, that scan must have given a page to PLDs without standing.
 func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
 	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] &&
-		b.scanned.edges.Load() == s.Counters[state.CountEdges] &&
-		(b.scanned.spared.Load() || !b.star.BySupporters())
+		b.scanned.edges.Load() == s.Counters[state.CountEdges] && (b.scanned.spared.Load() || !b.star.BySupporters())
 }

@@ -25,8 +25,8 @@ import (
 	"drumbeat/state/explain"
 )
 
-// secretWeb is a tinyWeb that serves HTTPS, too, on ports 443 and 8443. The certificates of hosts that begin with "bad" are
-// self-signed and for another name.
+// secretWeb is a tinyWeb that serves HTTPS, too, on ports 443 and 8443. The certificates of hosts that begin
+// with "bad" are self-signed and for another name.
 type secretWeb struct {
 	tinyWeb
 	ca    *x509.Certificate
@@ -36,9 +36,9 @@ type secretWeb struct {
 
 func (w *secretWeb) certificate(t *testing.T, host string) *tls.Certificate {
 	t.Helper()
-	own := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano() + int64(len(host))), Subject: pkix.Name{CommonName: host},
-		DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24000 * time.Hour),
-		BasicConstraintsValid: true, IsCA: w.ca == nil}
+	own := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano() + int64(len(host))),
+		Subject: pkix.Name{CommonName: host}, DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(24000 * time.Hour), BasicConstraintsValid: true, IsCA: w.ca == nil}
 	parent, key := w.ca, w.key
 	if w.ca == nil {
 		own.KeyUsage = x509.KeyUsageCertSign
@@ -74,13 +74,15 @@ func (w *secretWeb) options(t *testing.T, table string, seeds ...string) Options
 			return w.Dial(ctx, addr)
 		}
 		client, server := net.Pipe()
-		go w.Handle(tls.Server(server, &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return w.certificate(t, h.ServerName), nil
-		}}))
+		go w.Handle(tls.Server(server,
+			&tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return w.certificate(t, h.ServerName), nil
+			}}))
 		return client, nil
 	}
 	list := ports.Of(8091, 8443)
-	client, err := fetch.New(fetch.Options{Dial: dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: list,
+	client, err := fetch.New(fetch.Options{Dial: dial,
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: list,
 		TLS: fetch.TLSOptions{Roots: w.roots}})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +91,8 @@ func (w *secretWeb) options(t *testing.T, table string, seeds ...string) Options
 	writeRules(t, fs, "sites.toml", table)
 	opt := tinyOptions(t, &w.tinyWeb, fs, seeds...)
 	atOnce(&opt)
-	opt.Network.Fetcher, opt.Network.Ports, opt.Admission.Sites, opt.Admission.Env = client, client.Ports(), "sites.toml", sitesEnv
+	opt.Network.Fetcher, opt.Network.Ports, opt.Admission.Sites, opt.Admission.Env = client, client.Ports(),
+		"sites.toml", sitesEnv
 	opt.Limits.Linger, opt.Health.Retries = 10*time.Second, 1
 	return opt
 }
@@ -113,8 +116,9 @@ func (w *secretWeb) secret() (with, without []string) {
 
 const secretTable = "\nbearer = 'env:TOKEN'\nheaders.X-Key = 'abc'\ncookies = true\n"
 
-// TestSecretsNeedGoodCertificate: without --tls require, a server whose certificate is bad gets no credentials, headers or
-// cookies, for pages and robots.txt, unless its table allows it. The refusal is counted, and so are bad certificates.
+// TestSecretsNeedGoodCertificate: without --tls require, a server whose certificate is bad gets no
+// credentials, headers or cookies, for pages and robots.txt, unless its table allows it. The refusal is
+// counted, and so are bad certificates.
 func TestSecretsNeedGoodCertificate(t *testing.T) {
 	for _, test := range []struct {
 		table   string
@@ -133,8 +137,8 @@ func TestSecretsNeedGoodCertificate(t *testing.T) {
 				a.Header = "Set-Cookie: sid=1; Path=/\r\n"
 				return a
 			}
-			opt := w.options(t, "[[site]]\n"+test.table, "https://bad.test/secret/1", "https://bad.test/open", "https://bad.test/secret/2",
-				"https://good.test/")
+			opt := w.options(t, "[[site]]\n"+test.table, "https://bad.test/secret/1", "https://bad.test/open",
+				"https://bad.test/secret/2", "https://good.test/")
 			opt.Limits.MaxTime = time.Hour
 			res := mustRun(t, t.Context(), opt)
 			with, without := w.secret()
@@ -195,8 +199,8 @@ func TestSecretsNeedHTTPS(t *testing.T) {
 	}
 }
 
-// TestSecretsNeedOwnLinks: no link, redirect, sitemap or script of another site makes a request with secrets. URLs that other
-// sites link to first are fetched with secrets once the site links to them.
+// TestSecretsNeedOwnLinks: no link, redirect, sitemap or script of another site makes a request with secrets.
+// URLs that other sites link to first are fetched with secrets once the site links to them.
 func TestSecretsNeedOwnLinks(t *testing.T) {
 	for _, links := range []string{"same-site", "any"} {
 		inBubble(t, func(t *testing.T) {
@@ -206,9 +210,11 @@ func TestSecretsNeedOwnLinks(t *testing.T) {
 				case "other.test/robots.txt":
 					return answer{200, "", "Sitemap: https://a.test/admin/map\n"}
 				case "other.test/":
-					return answer{200, "", "<a href=https://a.test/admin/delete?id=5>x</a><a href=https://a.test/late>x</a>" +
-						"<a href=http://a.test/admin/up>x</a><a href=https://a.test/to?u=/admin/hop>x</a><a href=/out>x</a>" +
-						"<a href=http://a.test:8091/admin/port>x</a><img src=https://a.test/admin/img>"}
+					return answer{200, "",
+						"<a href=https://a.test/admin/delete?id=5>x</a><a href=https://a.test/late>x</a>" +
+							"<a href=http://a.test/admin/up>x</a><a " +
+							"href=https://a.test/to?u=/admin/hop>x</a><a href=/out>x</a>" +
+							"<a href=http://a.test:8091/admin/port>x</a><img src=https://a.test/admin/img>"}
 				case "other.test/out":
 					return answer{302, "Location: https://a.test/admin/redirected\r\n", ""}
 				case "seed.test/":
@@ -246,8 +252,8 @@ func TestSecretsNeedOwnLinks(t *testing.T) {
 	}
 }
 
-// TestSecretsOfQueuedURLs: a URL that was queued before its table existed has no secrets, if another site linked to it; an
-// order of the operator has them.
+// TestSecretsOfQueuedURLs: a URL that was queued before its table existed has no secrets, if another site
+// linked to it; an order of the operator has them.
 func TestSecretsOfQueuedURLs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &secretWeb{}
@@ -271,13 +277,15 @@ func TestSecretsOfQueuedURLs(t *testing.T) {
 		}()
 		mustRun(t, t.Context(), opt)
 		with, without := w.secret()
-		if len(with) != 0 || !slices.Contains(without, "a.test/admin/1") || !slices.Contains(without, "a.test/admin/2") {
+		if len(with) != 0 || !slices.Contains(without, "a.test/admin/1") ||
+			!slices.Contains(without, "a.test/admin/2") {
 			t.Errorf("with secrets %v, without %v", with, without)
 		}
 	})
 }
 
-// TestSecretsOfRobotsRedirects: a robots.txt of another site that redirects to a URL of a site gets no request with secrets.
+// TestSecretsOfRobotsRedirects: a robots.txt of another site that redirects to a URL of a site gets no
+// request with secrets.
 func TestSecretsOfRobotsRedirects(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &secretWeb{}
@@ -294,9 +302,11 @@ func TestSecretsOfRobotsRedirects(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}
-		mustRun(t, t.Context(), w.options(t, "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable, "https://other.test/", "https://a.test/"))
+		mustRun(t, t.Context(), w.options(t, "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable,
+			"https://other.test/", "https://a.test/"))
 		with, without := w.secret()
-		if got := fmt.Sprint(with); got != "[a.test/ a.test/robots2.txt]" || !slices.Contains(without, "a.test/admin/delete?id=5") ||
+		if got := fmt.Sprint(with); got != "[a.test/ a.test/robots2.txt]" ||
+			!slices.Contains(without, "a.test/admin/delete?id=5") ||
 			!slices.Contains(without, "a.test/admin/delete?id=6") {
 			t.Errorf("with secrets %v, without %v", with, without)
 		}
@@ -317,7 +327,8 @@ func TestSecretsOfRenderedPages(t *testing.T) {
 			})
 			writeRules(t, opt.Disk.FS, "sites.toml", "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable)
 			writeRules(t, opt.Disk.FS, "rules", "+ regex ^https://[^/]+/r")
-			opt.Admission.SeedLines, opt.Network.Fetcher, opt.Network.Ports, opt.Admission.Sites, opt.Admission.Env = of.Admission.SeedLines, of.Network.Fetcher, of.Network.Ports, of.Admission.Sites, of.Admission.Env
+			opt.Admission.SeedLines, opt.Network.Fetcher, opt.Network.Ports, opt.Admission.Sites, opt.Admission.Env =
+				of.Admission.SeedLines, of.Network.Fetcher, of.Network.Ports, of.Admission.Sites, of.Admission.Env
 			mustRun(t, t.Context(), opt)
 			with, _ := w.secret()
 			if got := slices.Contains(with, "a.test/api/delete?id=5"); got != (page == "https://a.test/r") {

@@ -303,10 +303,12 @@ func (s *seenStage) openTrace() error {
 				"file", s.opt.Observe.TraceLinks, "bytes", s.opt.Observe.TraceLimit)
 			return
 		}
-		s.opt.Observe.Log.Warn("trace of links ends; the crawl continues", "file", s.opt.Observe.TraceLinks, "error", why)
+		s.opt.Observe.Log.Warn("trace of links ends; the crawl continues", "file",
+			s.opt.Observe.TraceLinks, "error", why)
 	}
-	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.Observe.TraceLinks, LimitBytes: s.opt.Observe.TraceLimit,
-		Pages: func() int64 { return s.Counter(state.CountPages) }, HostDelay: s.opt.Politeness.HostDelay, Ended: ended})
+	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.Observe.TraceLinks,
+		LimitBytes: s.opt.Observe.TraceLimit, Pages: func() int64 { return s.Counter(state.CountPages) },
+		HostDelay: s.opt.Politeness.HostDelay, Ended: ended})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}
@@ -321,7 +323,8 @@ func (s *seenStage) closeTrace() {
 	}
 	recorded, lost := s.trace.Links()
 	if lost > 0 {
-		s.opt.Observe.Log.Warn("trace of links: some are missing", "file", s.opt.Observe.TraceLinks, "recorded", recorded, "lost", lost)
+		s.opt.Observe.Log.Warn("trace of links: some are missing", "file", s.opt.Observe.TraceLinks, "recorded",
+			recorded, "lost", lost)
 		return
 	}
 	s.opt.Observe.Log.Info("trace of links", "file", s.opt.Observe.TraceLinks, "recorded", recorded)

@@ -46,8 +46,9 @@ var (
 )
 
 // SetHarness is for the external tests, which set them from crawltest.
-func SetHarness(sim func(testing.TB, *simweb.Web, disk.FS) Options, tiny func(testing.TB, *tinyWeb, disk.FS, ...string) Options,
-	run func(*testing.T, context.Context, Options) *Result, stopped func(*testing.T) (*memfs.FS, Options), quick func(*Options)) {
+func SetHarness(sim func(testing.TB, *simweb.Web, disk.FS) Options,
+	tiny func(testing.TB, *tinyWeb, disk.FS, ...string) Options, run func(*testing.T, context.Context, Options) *Result,
+	stopped func(*testing.T) (*memfs.FS, Options), quick func(*Options)) {
 	simOptions, tinyOptions, mustRun, stoppedCrawl, atOnce = sim, tiny, run, stopped, quick
 }
 
@@ -67,7 +68,8 @@ func saved[S any](m *state.Manifest, name string, f frozenStore[S], tails *disk.
 	return testworld.SaveInto(m, name, f, tails)
 }
 
-func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
+func tamper(t *testing.T, fs disk.FS, opt *Options,
+	change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
 	t.Helper()
 	testworld.Tamper(t, fs, opt.Disk.Dirs, change)
 }
@@ -89,12 +91,14 @@ func repairOf(t testing.TB, fs disk.FS, opt *Options, change func(*repair.Option
 
 func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {
 	t.Helper()
-	testworld.CheckFetched(t, web, testworld.Delays{Host: opt.Politeness.HostDelayMin, Server: opt.Politeness.ServerDelayMin})
+	testworld.CheckFetched(t, web,
+		testworld.Delays{Host: opt.Politeness.HostDelayMin, Server: opt.Politeness.ServerDelayMin})
 }
 
 func checkDelays(t *testing.T, snap *simweb.Snapshot, opt *Options, slack time.Duration) {
 	t.Helper()
-	testworld.CheckDelays(t, snap, testworld.Delays{Host: opt.Politeness.HostDelayMin, Server: opt.Politeness.ServerDelayMin}, slack)
+	testworld.CheckDelays(t, snap,
+		testworld.Delays{Host: opt.Politeness.HostDelayMin, Server: opt.Politeness.ServerDelayMin}, slack)
 }
 
 // TestClosedWebIsCrawledExactly: a crawl of a closed web fetches each URL that it must fetch once, ends by

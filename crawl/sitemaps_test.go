@@ -39,18 +39,25 @@ func siteMap(what string, urls ...string) string {
 func mapWeb() *tinyWeb {
 	xml := "Content-Type: application/xml\r\n"
 	pages := map[string]answer{
-		"a.test/robots.txt": {200, "", "Sitemap: /index.xml.gz\nUser-agent: *\nDisallow: /no\n\nsitemap: http://maps.test/a.txt\nSitemap: http://[bad\n" +
+		"a.test/robots.txt": {200, "", "Sitemap: /index.xml.gz\nUser-agent: *\nDisallow: /no\n\nsitemap: " +
+			"http://maps.test/a.txt\nSitemap: http://[bad\n" +
 			"Sitemap: http://a.test/moved.xml\nSitemap: http://a.test/page\n"},
-		"a.test/":             {200, "", "<html>home"},
-		"a.test/page":         {200, "", "<html><a href=/linked>"},
-		"a.test/linked":       {200, "", "<html>"},
-		"a.test/index.xml.gz": {200, "Content-Type: application/gzip\r\n", gzipped(siteMap("sitemap", "http://a.test/1.xml.gz", "http://www.a.test/2.xml", "http://evil.test/3.xml", "http://a.test/nested.xml"))},
-		"a.test/1.xml.gz":     {200, "Content-Type: application/x-gzip\r\n", gzipped(siteMap("url", "http://a.test/m1", "http://a.test/no/m2", "http://b.test/foreign", "nonsense", "http://a.test/m1"))},
-		"www.a.test/2.xml":    {200, xml + "Content-Encoding: gzip\r\n", gzipped(siteMap("url", "http://a.test/m3?a=1&amp;b=2"))},
-		"a.test/nested.xml":   {200, xml, siteMap("sitemap", "http://a.test/never.xml")},
-		"a.test/moved.xml":    {301, "Location: http://cdn.test/s.xml\r\n", ""},
-		"cdn.test/s.xml":      {200, "", siteMap("url", "http://a.test/m4", "http://other.test/x")},
-		"maps.test/a.txt":     {200, "Content-Type: text/plain\r\n", "http://a.test/m5\nhttp://maps.test/m6\nhttp://c.test/x\n"},
+		"a.test/":       {200, "", "<html>home"},
+		"a.test/page":   {200, "", "<html><a href=/linked>"},
+		"a.test/linked": {200, "", "<html>"},
+		"a.test/index.xml.gz": {200, "Content-Type: application/gzip\r\n",
+			gzipped(siteMap("sitemap", "http://a.test/1.xml.gz", "http://www.a.test/2.xml", "http://evil.test/3.xml",
+				"http://a.test/nested.xml"))},
+		"a.test/1.xml.gz": {200, "Content-Type: application/x-gzip\r\n",
+			gzipped(siteMap("url", "http://a.test/m1", "http://a.test/no/m2", "http://b.test/foreign", "nonsense",
+				"http://a.test/m1"))},
+		"www.a.test/2.xml": {200, xml + "Content-Encoding: gzip\r\n",
+			gzipped(siteMap("url", "http://a.test/m3?a=1&amp;b=2"))},
+		"a.test/nested.xml": {200, xml, siteMap("sitemap", "http://a.test/never.xml")},
+		"a.test/moved.xml":  {301, "Location: http://cdn.test/s.xml\r\n", ""},
+		"cdn.test/s.xml":    {200, "", siteMap("url", "http://a.test/m4", "http://other.test/x")},
+		"maps.test/a.txt": {200, "Content-Type: text/plain\r\n",
+			"http://a.test/m5\nhttp://maps.test/m6\nhttp://c.test/x\n"},
 	}
 	return &tinyWeb{Serve: func(host, path string) answer {
 		if a, ok := pages[host+path]; ok {
@@ -80,15 +87,17 @@ func TestSitemapsAreFollowed(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		want := []string{"a.test/", "a.test/1.xml.gz", "a.test/index.xml.gz", "a.test/linked", "a.test/m1", "a.test/m3?a=1&b=2", "a.test/m4", "a.test/m5",
-			"a.test/moved.xml", "a.test/nested.xml", "a.test/page", "cdn.test/s.xml", "maps.test/a.txt", "maps.test/m6", "www.a.test/2.xml"}
+		want := []string{"a.test/", "a.test/1.xml.gz", "a.test/index.xml.gz", "a.test/linked", "a.test/m1",
+			"a.test/m3?a=1&b=2", "a.test/m4", "a.test/m5", "a.test/moved.xml", "a.test/nested.xml", "a.test/page",
+			"cdn.test/s.xml", "maps.test/a.txt", "maps.test/m6", "www.a.test/2.xml"}
 		if !slices.Equal(got, want) {
 			t.Errorf("requested %q\nwant %q", got, want)
 		}
 		s := &res.Snapshot
 		// The faults are: evil.test's sitemap, the index within an index, a foreign URL in each of three
 		// sitemaps, a text that is no URL, and a page given as a sitemap.
-		if n, urls, faults := s.Count(state.CountSitemaps), s.Count(state.CountSitemapURLs), s.Count(state.CountSitemapFaults); n != 6 || urls != 3+3+1+1+2 || faults != 1+1+3+1+1 {
+		if n, urls, faults := s.Count(state.CountSitemaps), s.Count(state.CountSitemapURLs),
+			s.Count(state.CountSitemapFaults); n != 6 || urls != 3+3+1+1+2 || faults != 1+1+3+1+1 {
 			t.Errorf("%d sitemaps, %d URLs, %d faults", n, urls, faults)
 		}
 		if n := s.Refused["robots"]; n != 1 {
@@ -96,7 +105,8 @@ func TestSitemapsAreFollowed(t *testing.T) {
 		}
 		checkBalanced(t, fs, opt.Disk.Dirs)
 		lines := robotsLog(t, fs)
-		for _, want := range []string{"http://a.test/index.xml.gz sitemap", "http://maps.test/a.txt sitemap", "http://[bad bad-sitemap", "http://a.test/robots.txt "} {
+		for _, want := range []string{"http://a.test/index.xml.gz sitemap", "http://maps.test/a.txt sitemap",
+			"http://[bad bad-sitemap", "http://a.test/robots.txt "} {
 			if !slices.Contains(lines, want) {
 				t.Errorf("not logged: %q in %q", want, lines)
 			}
@@ -190,7 +200,8 @@ func TestSitemapBodies(t *testing.T) {
 	long.WriteString("</urlset>")
 	bomb := gzipped("<urlset><url><loc>http://bomb.test/1</loc></url>" + strings.Repeat(" ", 60<<20))
 	bodies := map[string]string{
-		"big.test/s.xml": long.String(), "bomb.test/s.xml": bomb, "cut.test/s.xml": siteMap("url", "http://cut.test/1")[:72],
+		"big.test/s.xml": long.String(), "bomb.test/s.xml": bomb,
+		"cut.test/s.xml": siteMap("url", "http://cut.test/1")[:72],
 		"dtd.test/s.xml": "<!DOCTYPE urlset [<!ENTITY a 'http://dtd.test/1'>]>" + siteMap("url", "&a;"),
 	}
 	inBubble(t, func(t *testing.T) {
@@ -203,7 +214,8 @@ func TestSitemapBodies(t *testing.T) {
 			}
 			return answer{200, "", "<html>"}
 		}}
-		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/", "http://dtd.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/",
+			"http://dtd.test/")
 		opt.Links.Sitemaps, opt.Politeness.HostDelay, opt.Limits.Linger = true, 2*time.Second, 10*time.Second
 		res := mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"big": 22, "bomb": 3, "cut": 3, "dtd": 2} {

@@ -19,8 +19,9 @@ func sitePriorities(good, bad string) string {
 	return b.String()
 }
 
-// TestSitePriority: URLs of sites with a better lane are fetched first, although they were found last: from the beginning,
-// and after a reload, which counts what it changed. Nothing is lost. explain shows the lane and the table.
+// TestSitePriority: URLs of sites with a better lane are fetched first, although they were found last: from
+// the beginning, and after a reload, which counts what it changed. Nothing is lost. explain shows the lane
+// and the table.
 func TestSitePriority(t *testing.T) {
 	t.Parallel()
 	place := map[string]float64{}
@@ -34,7 +35,8 @@ func TestSitePriority(t *testing.T) {
 				if err != nil || r.Priorities != 2*laneHosts || r.Replaced == 0 {
 					t.Errorf("reload: %+v, %v", r, err)
 				}
-				if r, _, err = o.opt.Observe.Control.Reload(t.Context(), "test", false); err != nil || r.Priorities != 0 {
+				if r, _, err = o.opt.Observe.Control.Reload(t.Context(), "test", false); err != nil ||
+					r.Priorities != 0 {
 					t.Errorf("second reload: %+v, %v", r, err)
 				}
 			}
@@ -75,7 +77,8 @@ func TestSitePriority(t *testing.T) {
 		})
 	}
 	t.Logf("how much later the good pages come: %v", place)
-	if place["never"] < 0 || place["one lane"] < 0 || place["start"] > place["never"]-150 || place["reload"] > place["never"]-100 {
+	if place["never"] < 0 || place["one lane"] < 0 || place["start"] > place["never"]-150 ||
+		place["reload"] > place["never"]-100 {
 		t.Errorf("how much later the good pages come: %v", place)
 	}
 }

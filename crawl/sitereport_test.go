@@ -35,9 +35,12 @@ func faultySite() *tinyWeb {
 		case "/robots.txt":
 			return answer{200, "", "User-agent: *\nDisallow: /private\nSitemap: http://www.a.test/map.xml\n"}
 		case "/":
-			return page("home", "<a href=/gone>broken</a><a href=/gone>again</a><a href=/private>p</a><a href=/r1>r</a><a href=/loop1>l</a>"+
-				"<a href=/linked>k</a><a href=/one>1</a><a href=/two>2</a><a href=/three>3</a><a href=/slow>s</a><a href=/large>g</a>"+
-				"<a href=/near>n</a><a href=/hills>h</a><a href=/untitled>u</a><a href=/canonical>c</a><a href=http://other.test/>o</a><a href=/reset>n</a>"+
+			return page("home", "<a href=/gone>broken</a><a href=/gone>again</a><a href=/private>p</a><a "+
+				"href=/r1>r</a><a href=/loop1>l</a>"+
+				"<a href=/linked>k</a><a href=/one>1</a><a href=/two>2</a><a href=/three>3</a><a href=/slow>s</a><a "+
+				"href=/large>g</a>"+
+				"<a href=/near>n</a><a href=/hills>h</a><a href=/untitled>u</a><a href=/canonical>c</a><a "+
+				"href=http://other.test/>o</a><a href=/reset>n</a>"+
 				"<a href=/>self</a><a href=/once>301</a>")
 		case "/gone":
 			return answer{404, "", "gone"}
@@ -79,7 +82,8 @@ func faultySite() *tinyWeb {
 			"<url><loc>http://www.a.test/orphan</loc></url><url><loc>http://www.a.test/linked</loc></url></urlset>"
 		switch path {
 		case "/map.xml":
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(sitemap), sitemap)
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\nConnection: "+
+				"close\r\n\r\n%s", len(sitemap), sitemap)
 			return true
 		case "/reset": // no answer
 			return true
@@ -88,15 +92,37 @@ func faultySite() *tinyWeb {
 	}}
 }
 
+// siteReportCases are the cases of TestSiteReport.
+var siteReportCases = map[string][]string{
+	"broken-link": {"/gone status 404 4; http://other.test/ from afar; / again; / broken; /canonical",
+		"/reset reset 1; / n"},
+	"robots-blocked": {"/private robots 1; / p"},
+	"redirected-link": {"/loop1 status 302, to /loop2 2; / l; /loop2",
+		"/loop2 status 302, to /loop1 1; /loop1", "/once status 301, to /linked 1; / 301",
+		"/r1 status 301, to /r2 1; / r", "/r2 status 302, to /r3 1; /r1"},
+	"redirect-chain":      {"/loop1 /loop2 → /loop1 (a loop) 2", "/r1 /r2 → /r3 2"},
+	"canonical-elsewhere": {"/canonical canonical: /gone 0"},
+	"canonical-broken":    {"/gone status 404 1; /canonical"},
+	"duplicate":           {"/one 2; /two"},
+	"near-duplicate":      {"/three 3; /one; /two", "/near 2; /hills"},
+	"orphan":              {"/orphan  0"},
+	"slow":                {"/slow 1.5 s 0"},
+	"large":               {"/large 1.4 MiB 0"},
+	"title-missing":       {"/untitled  0"},
+	"title-repeated":      {"/one equal 2; /two"},
+}
+
 // TestSiteReport: the report of a site has each of its faults, and no other.
 func TestSiteReport(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, faultySite(), fs, "http://www.a.test/")
-		opt.Output.Store, opt.Output.Simhash, opt.Output.CrawlLog, opt.Links.Sitemaps, opt.Links.SitemapBytes, opt.Health.Retries = true, true, state.LogAll, true, 1<<20, 0
+		opt.Output.Store, opt.Output.Simhash, opt.Output.CrawlLog, opt.Links.Sitemaps, opt.Links.SitemapBytes,
+			opt.Health.Retries = true, true, state.LogAll, true, 1<<20, 0
 		mustRun(t, t.Context(), opt)
 		report := func(site string, most int) (*export.SiteReport, map[string][]string) {
-			rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, most)
+			rep, err := export.Site(t.Context(),
+				export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, most)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,9 +132,11 @@ func TestSiteReport(t *testing.T) {
 					t.Errorf("%s: %d rows of %d", f.Kind, len(f.Rows), f.Total)
 				}
 				for _, r := range f.Rows {
-					line := strings.ReplaceAll(strings.TrimSpace(fmt.Sprint(r.URL, " ", r.Detail, " ", r.Count)), "http://www.a.test", "")
+					line := strings.ReplaceAll(strings.TrimSpace(fmt.Sprint(r.URL, " ", r.Detail, " ", r.Count)),
+						"http://www.a.test", "")
 					for _, from := range r.From {
-						line += "; " + strings.TrimSpace(strings.ReplaceAll(from.URL, "http://www.a.test", "")+" "+from.Text)
+						line += "; " +
+							strings.TrimSpace(strings.ReplaceAll(from.URL, "http://www.a.test", "")+" "+from.Text)
 					}
 					got[f.Kind] = append(got[f.Kind], line)
 				}
@@ -116,21 +144,7 @@ func TestSiteReport(t *testing.T) {
 			return rep, got
 		}
 		rep, got := report("www.a.test", 100)
-		want := map[string][]string{
-			"broken-link":         {"/gone status 404 4; http://other.test/ from afar; / again; / broken; /canonical", "/reset reset 1; / n"},
-			"robots-blocked":      {"/private robots 1; / p"},
-			"redirected-link":     {"/loop1 status 302, to /loop2 2; / l; /loop2", "/loop2 status 302, to /loop1 1; /loop1", "/once status 301, to /linked 1; / 301", "/r1 status 301, to /r2 1; / r", "/r2 status 302, to /r3 1; /r1"},
-			"redirect-chain":      {"/loop1 /loop2 → /loop1 (a loop) 2", "/r1 /r2 → /r3 2"},
-			"canonical-elsewhere": {"/canonical canonical: /gone 0"},
-			"canonical-broken":    {"/gone status 404 1; /canonical"},
-			"duplicate":           {"/one 2; /two"},
-			"near-duplicate":      {"/three 3; /one; /two", "/near 2; /hills"},
-			"orphan":              {"/orphan  0"},
-			"slow":                {"/slow 1.5 s 0"},
-			"large":               {"/large 1.4 MiB 0"},
-			"title-missing":       {"/untitled  0"},
-			"title-repeated":      {"/one equal 2; /two"},
-		}
+		want := siteReportCases
 		for kind := range maps.Keys(want) {
 			for i := range got[kind] {
 				got[kind][i] = strings.Join(strings.Fields(got[kind][i]), " ")
@@ -142,7 +156,8 @@ func TestSiteReport(t *testing.T) {
 				t.Errorf("%s:\n got %q\nwant %q", kind, got[kind], want[kind])
 			}
 		}
-		if len(rep.Findings) != len(want) || rep.Statuses[404] != 1 || rep.Refused["robots"] != 1 || len(rep.Notes) > 0 || rep.Pages < 10 {
+		if len(rep.Findings) != len(want) || rep.Statuses[404] != 1 || rep.Refused["robots"] != 1 ||
+			len(rep.Notes) > 0 || rep.Pages < 10 {
 			t.Errorf("%+v, notes %q", rep, rep.Notes)
 		}
 		pld, _ := report("a.test", 1)
@@ -158,7 +173,8 @@ func TestSiteReport(t *testing.T) {
 		if errA != nil || errB != nil || string(a) != string(b) {
 			t.Errorf("the PLD's report is\n%s\nthe host's\n%s", b, a)
 		}
-		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
+		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
+			"nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
 			t.Errorf("an unknown site: %v", err)
 		}
 	})
@@ -168,7 +184,9 @@ func TestSiteReport(t *testing.T) {
 func TestSiteReportWithoutLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		w := &tinyWeb{Serve: func(_, path string) answer { return answer{200, "", "<html><title>t</title><a href=/2>"} }}
+		w := &tinyWeb{Serve: func(_, path string) answer {
+			return answer{200, "", "<html><title>t</title><a href=/2>"}
+		}}
 		opt := tinyOptions(t, w, fs, "http://www.a.test/")
 		opt.Output.Store, opt.Output.CrawlLog = true, state.LogErrors
 		mustRun(t, t.Context(), opt)
@@ -181,7 +199,8 @@ func TestSiteReportWithoutLog(t *testing.T) {
 				t.Errorf("%+v", f.Rows)
 			}
 		}
-		if !slices.ContainsFunc(rep.Notes, func(n string) bool { return strings.Contains(n, "may be seeds, as the log does not say: 1;") }) {
+		if !slices.ContainsFunc(rep.Notes,
+			func(n string) bool { return strings.Contains(n, "may be seeds, as the log does not say: 1;") }) {
 			t.Errorf("notes %q", rep.Notes)
 		}
 	})
@@ -194,14 +213,16 @@ func TestSiteReportOfVisits(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, newChangingWeb().tinyWeb, fs, "http://r.test/")
 		opt.Output.Store, opt.Output.Simhash, opt.Output.CrawlLog = true, true, state.LogAll
-		opt.Recrawl, opt.Limits.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}, 6*day
+		opt.Recrawl, opt.Limits.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform,
+			Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
 		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "r.test", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// 9 pages and one that is missing, of which one is gone, each once.
-		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 || rep.Statuses[200] != rep.Pages || n != 9 {
+		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 ||
+			rep.Statuses[200] != rep.Pages || n != 9 {
 			t.Errorf("%d pages, statuses %v", rep.Pages, rep.Statuses)
 		}
 		duplicates := 0
@@ -209,7 +230,8 @@ func TestSiteReportOfVisits(t *testing.T) {
 			for _, r := range f.Rows {
 				switch f.Kind {
 				case "duplicate", "near-duplicate", "title-repeated":
-					if others := slices.ContainsFunc(r.From, func(s export.Source) bool { return s.URL != r.URL }); !others {
+					if others := slices.ContainsFunc(r.From,
+						func(s export.Source) bool { return s.URL != r.URL }); !others {
 						t.Errorf("%s: %+v", f.Kind, r)
 					}
 					if f.Kind == "duplicate" {

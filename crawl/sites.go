@@ -22,8 +22,9 @@ const cookiesShare = 64
 
 // readSites reads the settings of sites; nil without a file.
 func (e *engine) readSites() (*sites.Set, error) {
-	set, err := admit.ReadSettings(e.opt.Disk.FS, e.opt.Admission.Sites, sites.Options{Suffixes: e.Suffixes, KeepEscapes: e.opt.Admission.KeepEscapes,
-		Agent: e.opt.Identity.Agent, Contact: e.opt.Identity.Contact, Env: e.opt.env})
+	set, err := admit.ReadSettings(e.opt.Disk.FS, e.opt.Admission.Sites,
+		sites.Options{Suffixes: e.Suffixes, KeepEscapes: e.opt.Admission.KeepEscapes,
+			Agent: e.opt.Identity.Agent, Contact: e.opt.Identity.Contact, Env: e.opt.env})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,8 @@ func otherPriorities(a, b map[string]int) (n int) {
 // warnOfLanes tells late that priorities have no effect in a crawl with one lane.
 func (d *dispatcher) warnOfLanes(set *sites.Set, late *account.LateLog) {
 	if n := len(set.Priorities()); n > 0 && d.opt.Order.Lanes == 1 {
-		late.Add(d.opt.Observe.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--priority lanes)", "tables", n)
+		late.Add(d.opt.Observe.Log.Warn,
+			"priority in the settings of sites has no effect: this crawl has one lane (--priority lanes)", "tables", n)
 	}
 }
 
@@ -144,8 +146,8 @@ func (e *engine) siteOf(parts *weburl.Parts) *sites.Site {
 	return nil
 }
 
-// tooDeep reports whether a queued URL is beyond the depth that the settings of its site allow now: they may have changed
-// since the URL was found. The parts of pages may be deeper than pages (admit.AssetHops).
+// tooDeep reports whether a queued URL is beyond the depth that the settings of its site allow now: they may
+// have changed since the URL was found. The parts of pages may be deeper than pages (admit.AssetHops).
 func (e *engine) tooDeep(rec *weburl.Record) bool {
 	set := e.sites.Load()
 	if set == nil || rec.Depth == 0 {
@@ -230,8 +232,9 @@ func (d *dispatcher) newTerms(ctx context.Context, set *sites.Set, r *Reloaded) 
 	return old, nil
 }
 
-// swapSites puts settings of sites in force, and their terms for the hosts and PLDs in RAM. No URL is admitted meanwhile,
-// so none has terms of the old settings afterwards. It returns the URLs of connections that their host has no longer.
+// swapSites puts settings of sites in force, and their terms for the hosts and PLDs in RAM. No URL is
+// admitted meanwhile, so none has terms of the old settings afterwards. It returns the URLs of connections
+// that their host has no longer.
 func (d *dispatcher) swapSites(set *sites.Set, r *Reloaded) (old *sites.Set, beyond []*polite.Item, _ error) {
 	d.admitting.Lock()
 	defer d.admitting.Unlock()

@@ -24,6 +24,18 @@ import (
 	"drumbeat/weburl"
 )
 
+// explainSitesCases are the cases of TestExplainSites.
+var explainSitesCases = []struct{ rules, delay, link string }{
+	{"sites.toml:1: pld a.test: bearer = env:TOKEN, delay = 5s, insecure = false, rate = 0.1",
+		"10s the rate of its PLD", "taken"},
+	{"sites.toml:11: surt (test,a,own,)/flat/: max-depth = 0; sites.toml:7: host own.a.test: delay = " +
+		"1s, owner = true; " +
+		"sites.toml:1: pld a.test: bearer = env:TOKEN, insecure = false, rate = 0.1", "10s the rate of its PLD",
+		"dropped: beyond --max-depth: sites.toml:11: "},
+	{"sites.toml:14: host rate.test: rate = 0.01", "1m40s the rate of its site", "taken"},
+	{"", "40s --host-delay", "taken"},
+}
+
 // TestExplainSites: explain names the rules of --sites that apply to a URL and to a host, and the delays and the
 // depth that follow, without secrets.
 func TestExplainSites(t *testing.T) {
@@ -58,17 +70,12 @@ rate = 0.01`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		urls, err := x.URLs([]string{"http://a.test/", "http://own.a.test/flat/x", "http://rate.test/", "http://b.test/"})
+		urls, err := x.URLs([]string{"http://a.test/", "http://own.a.test/flat/x", "http://rate.test/",
+			"http://b.test/"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []struct{ rules, delay, link string }{
-			{"sites.toml:1: pld a.test: bearer = env:TOKEN, delay = 5s, insecure = false, rate = 0.1", "10s the rate of its PLD", "taken"},
-			{"sites.toml:11: surt (test,a,own,)/flat/: max-depth = 0; sites.toml:7: host own.a.test: delay = 1s, owner = true; " +
-				"sites.toml:1: pld a.test: bearer = env:TOKEN, insecure = false, rate = 0.1", "10s the rate of its PLD", "dropped: beyond --max-depth: sites.toml:11: "},
-			{"sites.toml:14: host rate.test: rate = 0.01", "1m40s the rate of its site", "taken"},
-			{"", "40s --host-delay", "taken"},
-		} {
+		for i, want := range explainSitesCases {
 			var rules []string
 			if s := urls[i].Settings; s != nil {
 				for _, r := range s.Rules {
@@ -79,7 +86,8 @@ rate = 0.01`)
 				t.Errorf("%s: rules\n%s, want\n%s", urls[i].URL, got, want.rules)
 			}
 			o := urls[i].Robots
-			if got := (time.Duration(o.Delay*1e9) * time.Nanosecond).String() + " " + o.DelayWhy; !strings.HasPrefix(got, want.delay) {
+			if got := (time.Duration(o.Delay*1e9) * time.Nanosecond).String() + " " +
+				o.DelayWhy; !strings.HasPrefix(got, want.delay) {
 				t.Errorf("%s: delay %s, want %s", urls[i].URL, got, want.delay)
 			}
 			if got := urls[i].Link.Why; !strings.HasPrefix(got, want.link) {
@@ -90,7 +98,8 @@ rate = 0.01`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := hosts[0].Settings; s == nil || len(s.Rules) != 3 || s.Rules[0].Line != 11 || s.Rules[1].Line != 7 || s.Rules[2].Line != 1 {
+		if s := hosts[0].Settings; s == nil || len(s.Rules) != 3 || s.Rules[0].Line != 11 || s.Rules[1].Line != 7 ||
+			s.Rules[2].Line != 1 {
 			t.Errorf("own.a.test: %+v", s)
 		}
 		if s := hosts[1].Settings; s == nil || len(s.Rules) != 1 || hosts[2].Settings != nil {
@@ -100,7 +109,8 @@ rate = 0.01`)
 		if urls, err = x.URLs([]string{"http://a.test/"}); err != nil {
 			t.Fatal(err)
 		}
-		if s := urls[0].Settings; s == nil || !strings.Contains(s.Fault, "sites.toml:3: bearer") || strings.Contains(s.Fault, "t0ps3cret") {
+		if s := urls[0].Settings; s == nil || !strings.Contains(s.Fault, "sites.toml:3: bearer") ||
+			strings.Contains(s.Fault, "t0ps3cret") {
 			t.Errorf("a faulty file: %+v", s)
 		}
 	})
@@ -115,12 +125,14 @@ func TestSiteCookies(t *testing.T) {
 			a := pagesOnly(host, path)
 			if path != "/robots.txt" {
 				set++
-				a.Header = fmt.Sprintf("Set-Cookie: last=s3ss10n%d; Path=/\r\nSet-Cookie: foreign=1; Domain=b.test\r\n", set)
+				a.Header = fmt.Sprintf("Set-Cookie: last=s3ss10n%d; Path=/\r\nSet-Cookie: foreign=1; Domain=b.test\r\n",
+					set)
 			}
 			return a
 		}}
 		fs := memfs.New(*seedFlag)
-		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "insecure = true", "headers.Cookie = 'env:CONSENT'"}
+		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "insecure = true",
+			"headers.Cookie = 'env:CONSENT'"}
 		writeRules(t, fs, "sites.toml", rules...)
 		opt := tinyOptions(t, web, fs, append(urls("h", 1, 20), "http://b.test/1", "http://b.test/2")...)
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
@@ -167,7 +179,8 @@ func TestSiteCookies(t *testing.T) {
 		hidden := 0
 		allFiles(t, fs, opt.Disk.Dirs, func(name string, content []byte) {
 			hidden += bytes.Count(content, []byte("Cookie: [redacted]\r\n"))
-			if bytes.Contains(content, []byte("\r\nCookie: consent")) || bytes.Contains(content, []byte("consent=yes")) {
+			if bytes.Contains(content, []byte("\r\nCookie: consent")) ||
+				bytes.Contains(content, []byte("consent=yes")) {
 				t.Errorf("%s has a cookie that we sent", name)
 			}
 		})
@@ -234,33 +247,35 @@ func TestSiteProxy(t *testing.T) {
 		var mu sync.Mutex
 		through := map[string]int{}
 		loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		client, err := fetch.New(fetch.Options{AllowNets: loopback, Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-			if addr != proxy {
-				return web.Dial(ctx, addr)
-			}
-			if time.Since(begun) < 5*time.Minute {
-				return nil, syscall.ECONNREFUSED
-			}
-			ours, theirs := net.Pipe()
-			go func() {
-				req, err := http.ReadRequest(bufio.NewReader(theirs))
-				if err != nil {
-					_ = theirs.Close()
-					return
+		client, err := fetch.New(fetch.Options{AllowNets: loopback,
+			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+				if addr != proxy {
+					return web.Dial(ctx, addr)
 				}
-				mu.Lock()
-				through[req.Method+" "+req.Host+" "+req.Header.Get("Proxy-Authorization")]++
-				mu.Unlock()
-				_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\n\r\n")
-				web.Handle(theirs)
-			}()
-			return ours, nil
-		}})
+				if time.Since(begun) < 5*time.Minute {
+					return nil, syscall.ECONNREFUSED
+				}
+				ours, theirs := net.Pipe()
+				go func() {
+					req, err := http.ReadRequest(bufio.NewReader(theirs))
+					if err != nil {
+						_ = theirs.Close()
+						return
+					}
+					mu.Lock()
+					through[req.Method+" "+req.Host+" "+req.Header.Get("Proxy-Authorization")]++
+					mu.Unlock()
+					_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\n\r\n")
+					web.Handle(theirs)
+				}()
+				return ours, nil
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		fs := memfs.New(*seedFlag)
-		writeRules(t, fs, "sites.toml", "[[site]]", "host = 'a.test'", "proxy = 'http://10.1.2.3:3128'", "proxy-auth = 'env:LOGIN'")
+		writeRules(t, fs, "sites.toml", "[[site]]", "host = 'a.test'", "proxy = 'http://10.1.2.3:3128'",
+			"proxy-auth = 'env:LOGIN'")
 		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://b.test/1")
 		opt.Network.Fetcher, opt.Admission.Sites, opt.Admission.Env = client, "sites.toml", sitesEnv
 		opt.Limits.Linger = 24 * time.Hour
@@ -269,7 +284,8 @@ func TestSiteProxy(t *testing.T) {
 		if len(through) != 1 || through[want] != 3 {
 			t.Errorf("the proxy was asked: %v, want %s three times", through, want)
 		}
-		if len(web.Pages("a.test")) != 2 || len(web.Pages("b.test")) != 1 || web.Pages("b.test")[0].At.Sub(begun) > 5*time.Minute {
+		if len(web.Pages("a.test")) != 2 || len(web.Pages("b.test")) != 1 ||
+			web.Pages("b.test")[0].At.Sub(begun) > 5*time.Minute {
 			t.Errorf("pages: %+v", web.Pages(""))
 		}
 		if n := res.Snapshot.Counters[state.CountResponses]; n != 3 {
@@ -298,7 +314,8 @@ func TestSiteRobots(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]", "pld = 'own.test'", "owner = true", "robots = 'ignore'",
 			"[[site]]", "host = 'not.own.test'", "robots = 'obey'")
-		opt := tinyOptions(t, web, fs, "http://own.test/1", "http://www.own.test/1", "http://not.own.test/1", "http://other.test/1")
+		opt := tinyOptions(t, web, fs, "http://own.test/1", "http://www.own.test/1", "http://not.own.test/1",
+			"http://other.test/1")
 		opt.Admission.Sites = "sites.toml"
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"own.test": 1, "www.own.test": 1, "not.own.test": 0, "other.test": 0} {
@@ -317,7 +334,8 @@ func TestSiteRobots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := reports[0].Verdict; !v.Allowed || !strings.Contains(v.Rule, "robots = \"ignore\" (without it: ") || v.Decision != "allow" {
+		if v := reports[0].Verdict; !v.Allowed || !strings.Contains(v.Rule, "robots = \"ignore\" (without it: ") ||
+			v.Decision != "allow" {
 			t.Errorf("own.test: %+v", v)
 		}
 		if v := reports[1].Verdict; v.Allowed || v.Decision != "disallow" {
@@ -338,7 +356,9 @@ func TestSiteBudget(t *testing.T) {
 		}
 		rule(7)
 		reload := make(chan struct{})
-		o := operate(t, web, fs, func(opt *Options) { opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload })
+		o := operate(t, web, fs, func(opt *Options) {
+			opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload
+		})
 		o.await(20)
 		budget := func(want uint32) {
 			t.Helper()
@@ -405,11 +425,13 @@ func TestSiteConnections(t *testing.T) {
 		}
 		fs := memfs.New(*seedFlag)
 		rule := func(n int) {
-			writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\nhost = 'h0.test'\nowner = true\ndelay = '0s'\nconnections = %d", n))
+			writeRules(t, fs, "sites.toml",
+				fmt.Sprintf("[[site]]\nhost = 'h0.test'\nowner = true\ndelay = '0s'\nconnections = %d", n))
 		}
 		rule(4)
 		opt := tinyOptions(t, web, fs, append(urls("h", 1, 200), urls("other", 1, 5)...)...)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
+			opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
 		reload := make(chan struct{})
 		opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload
 		go func() {

@@ -113,7 +113,8 @@ func (s *sketches) show(snap *Snapshot) {
 	defer s.mu.Unlock()
 	estimate := func(sk *hyperloglog.Sketch) int64 { return int64(sk.Estimate()) }
 	snap.Hosts, snap.Servers = estimate(s.hosts), estimate(s.servers)
-	snap.HostsAnswered, snap.PLDsAnswered, snap.ServersAnswered = estimate(s.answered[0]), estimate(s.answered[1]), estimate(s.answered[2])
+	snap.HostsAnswered, snap.PLDsAnswered, snap.ServersAnswered = estimate(s.answered[0]), estimate(s.answered[1]),
+		estimate(s.answered[2])
 }
 
 // encode returns the uvarint length and the bytes of each sketch.

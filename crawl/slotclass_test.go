@@ -12,8 +12,9 @@ import (
 	"drumbeat/state"
 )
 
-// TestSlotsOfTheOtherClass: earlier releases had visits and retries in one slot, whose due time may look like that of
-// either class. Such a crawl fetches each URL that was to be tried again, once, and visits those that were to be visited.
+// TestSlotsOfTheOtherClass: earlier releases had visits and retries in one slot, whose due time may look like
+// that of either class. Such a crawl fetches each URL that was to be tried again, once, and visits those that
+// were to be visited.
 func TestSlotsOfTheOtherClass(t *testing.T) {
 	for _, recrawl := range []bool{false, true} {
 		for _, millis := range []int64{0, 1, 437} {
@@ -36,7 +37,8 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 				opt := w.options(t, seeds...)
 				opt.Health.Backoff, opt.Health.BackoffMax, opt.Health.Retries = 20*time.Minute, 20*time.Minute, 9
 				if recrawl {
-					opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour, Kind: revisit.Uniform, Gone: 9}
+					opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour,
+						Kind: revisit.Uniform, Gone: 9}
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				mustRun(t, ctx, opt)
@@ -50,7 +52,8 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 					t.Fatalf("%d URLs are deferred: %v", m.Accounts.Places[state.PlaceDeferred].N, err)
 				}
 				for i := range st.Slots {
-					st.Slots[i].Due = st.Slots[i].Due/1000*1000 + int64(i*1000) + millis // apart, whatever their classes were
+					// Apart, whatever their classes were.
+					st.Slots[i].Due = st.Slots[i].Due/1000*1000 + int64(i*1000) + millis
 				}
 				if m.Parts[state.NameDeferred], err = json.Marshal(st); err != nil {
 					t.Fatal(err)
@@ -72,7 +75,8 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 						}
 					}
 					if good == 0 || good > 1 && !recrawl {
-						t.Errorf("recrawl %v, %d ms: h%d.test/later was fetched %d times after the failure", recrawl, millis, h, good)
+						t.Errorf("recrawl %v, %d ms: h%d.test/later was fetched %d times after the failure", recrawl,
+							millis, h, good)
 					}
 				}
 				checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)

@@ -39,7 +39,8 @@ func TestSlowDirectory(t *testing.T) {
 		}
 		opt := simOptions(t, web, fsys)
 		opt.Disk.Dirs = []string{"d0", "d1", "d2"}
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery = 3*time.Second, 3*time.Second, time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery = 3*time.Second,
+			3*time.Second, time.Second
 		var log bytes.Buffer
 		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
 		named := map[string]time.Duration{} // the first time
@@ -101,7 +102,8 @@ func TestSyncAll(t *testing.T) {
 			t.Errorf("took %v, %v", time.Since(began), err)
 		}
 		fail = true
-		if err := syncAll(fsys, []string{"a", "b", "c"}); !errors.Is(err, boom) || !strings.Contains(err.Error(), "sync c:") {
+		if err := syncAll(fsys, []string{"a", "b", "c"}); !errors.Is(err, boom) ||
+			!strings.Contains(err.Error(), "sync c:") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -31,8 +31,7 @@ func (c *crawler) snapshot() *Snapshot {
 	now := time.Now()
 	s := &Snapshot{Time: now, Elapsed: now.Sub(c.Began()), Active: time.Duration(c.ActiveMillis()) * time.Millisecond,
 		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Failed: map[string]int64{},
-		Counters: a.Counters, Status: a.Status, Codes: a.Codes, Peak: a.Peak,
-		RobotsInFlight: c.requests.UnderWay()}
+		Counters: a.Counters, Status: a.Status, Codes: a.Codes, Peak: a.Peak, RobotsInFlight: c.requests.UnderWay()}
 	if c.FirstBegan() > 0 {
 		s.Began = time.Unix(c.FirstBegan(), 0)
 	}

@@ -129,7 +129,8 @@ func TestLargeBodies(t *testing.T) {
 				t.Errorf("%q: %d links followed, want 2", head, n)
 			}
 			s := &res.Snapshot
-			if s.Count(state.CountSpooled) != 1 || s.Count(state.CountBytesSpooled) != int64(len(sent)) || s.Count(state.CountTruncated) > 0 {
+			if s.Count(state.CountSpooled) != 1 || s.Count(state.CountBytesSpooled) != int64(len(sent)) ||
+				s.Count(state.CountTruncated) > 0 {
 				t.Errorf("%q: %d spooled, %d bytes, %d truncated", head, s.Count(state.CountSpooled),
 					s.Count(state.CountBytesSpooled), s.Count(state.CountTruncated))
 			}
@@ -245,7 +246,8 @@ func TestLargeBodyFindsNoRoom(t *testing.T) {
 			noSpools(t, fs, opt.Disk.Dirs)
 			opt.Limits.DiskBytes = 10 << 30
 			res := mustRun(t, t.Context(), opt)
-			if res.Stop != StopDone || res.Snapshot.Count(state.CountSpooled) != 1 || res.Snapshot.Count(state.CountRetries) != 0 {
+			if res.Stop != StopDone || res.Snapshot.Count(state.CountSpooled) != 1 ||
+				res.Snapshot.Count(state.CountRetries) != 0 {
 				t.Errorf("%q: %q, %d spooled, %d retries", head, res.Stop, res.Snapshot.Count(state.CountSpooled),
 					res.Snapshot.Count(state.CountRetries))
 			}

@@ -93,8 +93,8 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 			Limits:   LimitsOptions{RAMBytes: 4 << 30, DiskBytes: 1 << 40, MaxDepth: Unlimited, Linger: time.Minute},
 			Health:   HealthOptions{Retries: 3},
 			Politeness: PolitenessOptions{HostDelay: treeDelay, HostDelayMin: time.Second, ServerDelay: time.Second,
-				ServerDelayMin: 200 * time.Millisecond, PLDDelay: 500 * time.Millisecond, PLDDelayMin: 20 * time.Millisecond,
-				NetworkRate: 10, NetworkConnections: 20, HostDelayFactor: 10},
+				ServerDelayMin: 200 * time.Millisecond, PLDDelay: 500 * time.Millisecond,
+				PLDDelayMin: 20 * time.Millisecond, NetworkRate: 10, NetworkConnections: 20, HostDelayFactor: 10},
 			Output: OutputOptions{CrawlLog: state.LogErrors},
 		}
 		for i := range hosts {
@@ -113,8 +113,9 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 				t.Errorf("%v: URLs in RAM take %d bytes, the plan allows %d", s.Elapsed, n, c.plan.PoliteBytes)
 			}
 			if *verbose && s.Elapsed%(20*time.Second) < time.Second {
-				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second), s.Count(state.CountResponses), s.Places,
-					s.Count(state.CountDeferrals), c.polite.Use(), c.stock.Aim())
+				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second),
+					s.Count(state.CountResponses), s.Places, s.Count(state.CountDeferrals),
+					c.polite.Use(), c.stock.Aim())
 			}
 		}
 		c = openCrawler(t, opt)
@@ -123,8 +124,8 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 			t.Fatal(res, err)
 		}
 		share = float64(w.turns.Load()) / float64(hosts*w.periods)
-		t.Logf("%d hosts, %d connections: %.3f of the possible visits; %d deferrals for %d pages", hosts, connections, share,
-			res.Snapshot.Count(state.CountDeferrals), w.pages.Load())
+		t.Logf("%d hosts, %d connections: %.3f of the possible visits; %d deferrals for %d pages", hosts,
+			connections, share, res.Snapshot.Count(state.CountDeferrals), w.pages.Load())
 	})
 	return share
 }

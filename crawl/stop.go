@@ -96,8 +96,8 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	s := c.Accounts.Copy()
-	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() || !c.budgets.upstreamEmpty() ||
-		!c.requests.empty() || !c.check.empty() || !c.walk.Idle() && !c.drains() {
+	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() ||
+		!c.budgets.upstreamEmpty() || !c.requests.empty() || !c.check.empty() || !c.walk.Idle() && !c.drains() {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,

@@ -54,7 +54,8 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 	inBubble(t, func(t *testing.T) {
 		tiny := &tinyWeb{Serve: w.serve}
 		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), w.url(0))
-		opt.Order.StockTarget, opt.Budgets.QueuePages, opt.Politeness.HostDelay, opt.Limits.MaxTime = 10, Unlimited, time.Second, 100*time.Hour
+		opt.Order.StockTarget, opt.Budgets.QueuePages, opt.Politeness.HostDelay, opt.Limits.MaxTime = 10, Unlimited,
+			time.Second, 100*time.Hour
 		opt.Network.Rate = schedule(t, "5", pace.Pages) // passes are quick beside it, as in a large crawl
 		opt.opened.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
 			a, outcome := yes()
@@ -79,8 +80,8 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 	return order
 }
 
-// TestFocused: of the first tenth of a focused crawl at least twice as many pages are on the subject as of one in breadth
-// first; and none is lost.
+// TestFocused: of the first tenth of a focused crawl at least twice as many pages are on the subject as of
+// one in breadth first; and none is lost.
 func TestFocused(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -146,9 +147,10 @@ func depthIn(i, n int) (depth int) {
 	return depth
 }
 
-// TestBestFirst: PLDs to which many others link come before those with one link. Pages of hub PLDs are linked from all
-// others, and there are many pages of both kinds at all times. How early depends on whether the first check of their URLs
-// comes before or after the first merge of edges, so the test takes the median of three crawls.
+// TestBestFirst: PLDs to which many others link come before those with one link. Pages of hub PLDs are linked
+// from all others, and there are many pages of both kinds at all times. How early depends on whether the
+// first check of their URLs comes before or after the first merge of edges, so the test takes the median of
+// three crawls.
 func TestBestFirst(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -176,7 +178,8 @@ func TestBestFirst(t *testing.T) {
 				seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", p))
 			}
 			opt := tinyOptions(t, tiny, memfs.New(*seedFlag), seeds...)
-			opt.Order.Strategy, opt.Order.StockTarget, opt.Politeness.HostDelay, opt.Limits.MaxTime = strategy.BestFirst, 10, time.Millisecond, 100*time.Hour
+			opt.Order.Strategy, opt.Order.StockTarget, opt.Politeness.HostDelay, opt.Limits.MaxTime =
+				strategy.BestFirst, 10, time.Millisecond, 100*time.Hour
 			opt.Network.Rate = schedule(t, "5", pace.Pages)
 			mustRun(t, t.Context(), opt)
 			n := 0
@@ -202,7 +205,8 @@ func TestBestFirst(t *testing.T) {
 	}
 }
 
-// TestSiteBySite: with one site at once, a site has nearly all of its pages fetched before the one after the next begins.
+// TestSiteBySite: with one site at once, a site has nearly all of its pages fetched before the one after the
+// next begins.
 func TestSiteBySite(t *testing.T) {
 	t.Parallel()
 	const sites, pages = 6, 40
@@ -224,7 +228,8 @@ func TestSiteBySite(t *testing.T) {
 			seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", s))
 		}
 		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), seeds...)
-		opt.Order.Strategy, opt.Order.SitesAtOnce, opt.Order.StockTarget, opt.Politeness.HostDelay = strategy.SiteBySite, 1, 4, time.Second
+		opt.Order.Strategy, opt.Order.SitesAtOnce, opt.Order.StockTarget, opt.Politeness.HostDelay =
+			strategy.SiteBySite, 1, 4, time.Second
 		opt.Limits.MaxTime = 100 * time.Hour
 		mustRun(t, t.Context(), opt)
 		got, open, most := map[string]int{}, map[string]bool{}, 0

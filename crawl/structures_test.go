@@ -9,15 +9,16 @@ import (
 )
 
 // TestStructuresAreNamed: the table that opens structures must have exactly those that each manifest must
-// have, and those that manifests of older versions lack: the store of contents, the pages to render, the enqueued keys, the
-// log of a random walk.
+// have, and those that manifests of older versions lack: the store of contents, the pages to render, the
+// enqueued keys, the log of a random walk.
 func TestStructuresAreNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		c := openCrawler(t, simOptions(t, web, memfs.New(*seedFlag)))
 		var names []string
 		for _, s := range c.checkpointer.structures {
-			if s.name != state.NameRender && s.name != state.NameOrdered && s.name != state.NameObjects && s.name != state.NameWalkLog {
+			if s.name != state.NameRender && s.name != state.NameOrdered && s.name != state.NameObjects &&
+				s.name != state.NameWalkLog {
 				names = append(names, s.name)
 			}
 		}

@@ -14,9 +14,10 @@ import (
 	"drumbeat/state"
 )
 
-// With the budget function supporters, the goroutine "supporters" computes the supporters of all PLDs again and again,
-// from the last checkpoint, as an export would. It sends what has changed to STAR as updates, and then puts the ranks in
-// force. Nothing else depends on a computation that has not ended; a restarted crawl begins it again.
+// With the budget function supporters, the goroutine "supporters" computes the supporters of all PLDs again
+// and again, from the last checkpoint, as an export would. It sends what has changed to STAR as updates, and
+// then puts the ranks in force. Nothing else depends on a computation that has not ended; a restarted crawl
+// begins it again.
 
 const (
 	// supportersShare is how much longer than a computation the time until the next one is, at least. A computation
@@ -59,10 +60,12 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 			return final.error
 		case errors.Is(err, star.ErrNoSeeds):
 			if b.star.NumPLDs() > 0 && b.star.Trusted() == 0 {
-				b.opt.Observe.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
+				b.opt.Observe.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was " +
+					"begun by an earlier release")
 			}
 		case errors.Is(err, star.ErrNoTrusted):
-			b.opt.Observe.Log.Warn("the budgets stay as they are, because the crawl has found none of the PLDs of --budget trusted yet")
+			b.opt.Observe.Log.Warn(
+				"the budgets stay as they are, because the crawl has found none of the PLDs of --budget trusted yet")
 		case err != nil:
 			b.opt.Observe.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
 		case r.Edges == 0: // trust would not get beyond the seeds
@@ -86,7 +89,8 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.Set.Paths[0], st.Edges.Keys()*star.SupportBytesPerEdge)
+	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.Set.Paths[0],
+		st.Edges.Keys()*star.SupportBytesPerEdge)
 	if err != nil {
 		r.Close()
 		return nil, err
@@ -97,21 +101,23 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 	if t := b.rules.trusted.Load(); t != nil {
 		trusted = *t
 	}
-	ranks, err := star.ComputeSupport(ctx, star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
-		Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
-		Update: func(updates []star.SupportUpdate) error {
-			for b.star.ChecksHalfFull() && ctx.Err() == nil {
-				b.wakeStar.Raise()
-				b.Await(ctx, b.wakeSupporters, account.WakeAfter)
-			}
-			b.Hook("supporters")
-			err := b.Transact(func(*account.Tx) error { return b.star.SetSupport(updates) })
-			if err != nil {
-				return errSupportUpdate{err}
-			}
-			return ctx.Err()
-		}})
-	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) && errors.Is(context.Cause(ctx), space.ErrRecalled) {
+	ranks, err := star.ComputeSupport(ctx,
+		star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
+			Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
+			Update: func(updates []star.SupportUpdate) error {
+				for b.star.ChecksHalfFull() && ctx.Err() == nil {
+					b.wakeStar.Raise()
+					b.Await(ctx, b.wakeSupporters, account.WakeAfter)
+				}
+				b.Hook("supporters")
+				err := b.Transact(func(*account.Tx) error { return b.star.SetSupport(updates) })
+				if err != nil {
+					return errSupportUpdate{err}
+				}
+				return ctx.Err()
+			}})
+	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) &&
+		errors.Is(context.Cause(ctx), space.ErrRecalled) {
 		err = space.ErrRecalled
 	}
 	return ranks, err

@@ -60,7 +60,8 @@ func TestTraceHasEveryLink(t *testing.T) {
 				t.Errorf("the trace has %d links, the counters say %d", sum.Links, want)
 			}
 			if first.Stop != StopCancelled || len(before) == 0 || len(before) == len(keys) || sum.Generations != 2 {
-				t.Errorf("the first run ended by %q with %d of %d links, generations %d: too few for this test", first.Stop, len(before), len(keys), sum.Generations)
+				t.Errorf("the first run ended by %q with %d of %d links, generations %d: too few for this test",
+					first.Stop, len(before), len(keys), sum.Generations)
 			}
 			distinct := map[uint64]bool{}
 			for _, k := range keys {
@@ -103,7 +104,8 @@ func TestTraceFaults(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
 		opt.Observe.TraceLinks = "no/such/directory/links.trace"
-		if _, err := Run(t.Context(), opt); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "trace of links") {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, fs.ErrNotExist) ||
+			!strings.Contains(err.Error(), "trace of links") {
 			t.Fatalf("got %v", err)
 		}
 		opt.Observe.TraceLimit = 1
@@ -117,7 +119,8 @@ func TestTraceFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkFetched(t, web, &opt)
-		if n := strings.Count(log.String(), "trace of links ends"); n != 1 || !strings.Contains(log.String(), "the trace's disk is broken") ||
+		if n := strings.Count(log.String(), "trace of links ends"); n != 1 ||
+			!strings.Contains(log.String(), "the trace's disk is broken") ||
 			!strings.Contains(log.String(), "some are missing") {
 			t.Errorf("logged %d times in\n%s", n, log.String())
 		}
@@ -133,7 +136,8 @@ func TestTraceFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkFetched(t, web, &opt)
-		if _, sum := traced(t, mem, opt.Observe.TraceLinks); sum.Links < 8192 || strings.Count(log.String(), "has reached its limit") != 1 {
+		if _, sum := traced(t, mem, opt.Observe.TraceLinks); sum.Links < 8192 ||
+			strings.Count(log.String(), "has reached its limit") != 1 {
 			t.Errorf("got %d links and\n%s", sum.Links, log.String())
 		}
 	})

@@ -15,11 +15,13 @@ import (
 // the wiki alone. Other hosts are fetched as without it.
 func TestTrapScore(t *testing.T) {
 	notShort(t)
-	crawl := func(on bool, scope state.Scope) (pages map[string]int64, traps map[string]*explain.TrapReport, ordinary int) {
+	crawl := func(on bool, scope state.Scope) (pages map[string]int64, traps map[string]*explain.TrapReport,
+		ordinary int) {
 		var opt Options
 		run := crawlTraps(t, func(web *simweb.Options, o *Options) {
 			if web == nil {
-				o.Limits.MaxTime, o.Budgets.TrapScore, o.Admission.Scope, o.Budgets.QueuePages = 10*time.Minute, on, scope, star.Unscaled
+				o.Limits.MaxTime, o.Budgets.TrapScore, o.Admission.Scope, o.Budgets.QueuePages = 10*time.Minute, on,
+					scope, star.Unscaled
 				opt = *o
 			}
 		}, "alike")
@@ -41,7 +43,8 @@ func TestTrapScore(t *testing.T) {
 		for _, r := range reports {
 			name, _, _ := strings.Cut(r.Host, ".")
 			traps[name] = r.Trap
-			t.Logf("trap score %t, scope %s: %s: %d pages, %+v, damage %q", on, scope, r.Host, pages[name], r.Trap, r.Damage)
+			t.Logf("trap score %t, scope %s: %s: %d pages, %+v, damage %q", on, scope, r.Host, pages[name],
+				r.Trap, r.Damage)
 		}
 		s := &run.res.Snapshot
 		if n := s.Count(state.CountTrapURLs); s.TrapHosts != map[bool]int64{true: 2}[on] || n > 0 != on {

@@ -13,8 +13,8 @@ import (
 	"drumbeat/state/changes"
 )
 
-// TestTrusted: most of the seeds are a farm's. With trust from seeds it has much of the crawl, with a file of trusted PLDs
-// hardly more than newcomers get.
+// TestTrusted: most of the seeds are a farm's. With trust from seeds it has much of the crawl, with a file of
+// trusted PLDs hardly more than newcomers get.
 func TestTrusted(t *testing.T) {
 	t.Parallel()
 	notShort(t)
@@ -28,21 +28,24 @@ func TestTrusted(t *testing.T) {
 		r := crawlFarm(t, pages, f, func(o *Options) {
 			farmPolicies[3].set(o)
 			if trusted {
-				honest := slices.DeleteFunc(slices.Clone(o.Admission.SeedLines), func(s string) bool { return strings.Contains(s, "farm") })
+				honest := slices.DeleteFunc(slices.Clone(o.Admission.SeedLines),
+					func(s string) bool { return strings.Contains(s, "farm") })
 				writeRules(t, o.Disk.FS.(*memfs.FS), "trusted.txt", strings.Join(honest, "\n"))
 				o.Budgets.Trusted = "trusted.txt"
 			}
 		})
 		shares[trusted] = r.share
-		t.Logf("trusted %t: farm %.1f %%, ordinary URLs %d, correlation %.3f", trusted, 100*r.share, r.ordinary, r.correlation)
+		t.Logf("trusted %t: farm %.1f %%, ordinary URLs %d, correlation %.3f", trusted, 100*r.share,
+			r.ordinary, r.correlation)
 	}
 	if shares[true] > most || shares[true] > shares[false]/3 {
-		t.Errorf("the farm got %.1f %% with trusted PLDs, and %.1f %% with trust from seeds", 100*shares[true], 100*shares[false])
+		t.Errorf("the farm got %.1f %% with trusted PLDs, and %.1f %% with trust from seeds", 100*shares[true],
+			100*shares[false])
 	}
 }
 
-// TestTrustedReload: a reload refuses a file with faults and keeps the list, and takes a good one. A crawl does not start
-// with a file that has faults.
+// TestTrustedReload: a reload refuses a file with faults and keeps the list, and takes a good one. A crawl
+// does not start with a file that has faults.
 func TestTrustedReload(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -52,7 +55,8 @@ func TestTrustedReload(t *testing.T) {
 		o := operate(t, web, fs, func(o *Options) { o.Budgets.Policy, o.Budgets.Trusted = "supporters", "trusted.txt" })
 		o.await(100)
 		writeRules(t, fs, "trusted.txt", "site0.test\nftp://site1.test/\n")
-		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false); !changes.IsRefused(err) || !strings.Contains(err.Error(), "trusted.txt:2: ") {
+		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false); !changes.IsRefused(err) ||
+			!strings.Contains(err.Error(), "trusted.txt:2: ") {
 			t.Errorf("a file with a fault: %v", err)
 		}
 		writeRules(t, fs, "trusted.txt", "site0.test\nhttp://site1.test/ # a comment\n")
@@ -90,7 +94,8 @@ func TestSupportersPlan(t *testing.T) {
 	}
 	with, err := planOf("supporters", state.ScopeAll, 1<<30)
 	if err != nil || with.SupportersBytes < star.LeastSupportRAM+16<<20 || with.BodyBytes >= without.BodyBytes {
-		t.Errorf("supporters: %d bytes, %d for bodies after %d, %v", with.SupportersBytes, with.BodyBytes, without.BodyBytes, err)
+		t.Errorf("supporters: %d bytes, %d for bodies after %d, %v", with.SupportersBytes, with.BodyBytes,
+			without.BodyBytes, err)
 	}
 	sum := int64(0)
 	for _, a := range with.RAM() {
@@ -104,7 +109,8 @@ func TestSupportersPlan(t *testing.T) {
 	if p, err := planOf("supporters", state.ScopePLD, 1<<30); err != nil || p.SupportersBytes != 0 {
 		t.Errorf("--scope pld: %d bytes, %v", p.SupportersBytes, err)
 	}
-	if _, err := planOf("supporters", state.ScopeAll, plan.LeastRAM); err == nil || !strings.Contains(err.Error(), "for supporters") {
+	if _, err := planOf("supporters", state.ScopeAll, plan.LeastRAM); err == nil ||
+		!strings.Contains(err.Error(), "for supporters") {
 		t.Errorf("the least RAM of other crawls: %v", err)
 	}
 }

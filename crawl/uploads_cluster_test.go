@@ -46,7 +46,8 @@ type storedCluster struct {
 	finals []*finals
 }
 
-func newStoredCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(o *Options)) *storedCluster {
+func newStoredCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults,
+	change func(o *Options)) *storedCluster {
 	t.Helper()
 	s := &storedCluster{bucket: &objtest.Bucket{}}
 	for range nodes {
@@ -60,8 +61,8 @@ func newStoredCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Fault
 	return s
 }
 
-// checkStore checks that the objects are all finished files of all nodes, under their numbers or that of node 0, and that each node reads its own
-// there: an audit that reads all records knows the keys of all URLs.
+// checkStore checks that the objects are all finished files of all nodes, under their numbers or that of node
+// 0, and that each node reads its own there: an audit that reads all records knows the keys of all URLs.
 func (s *storedCluster) checkStore(zero map[int]bool) {
 	s.t.Helper()
 	files, warcs := 0, 0
@@ -85,8 +86,8 @@ func (s *storedCluster) checkStore(zero map[int]bool) {
 	}
 }
 
-// TestClusterObjectStore: the objects of one node, of two and of three are the files that they wrote, byte for byte, and have the
-// same URLs, each once.
+// TestClusterObjectStore: the objects of one node, of two and of three are the files that they wrote, byte
+// for byte, and have the same URLs, each once.
 func TestClusterObjectStore(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -94,7 +95,8 @@ func TestClusterObjectStore(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 20, 40, 500 })
-			s := newStoredCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(o *Options) { o.Output.WARCFileBytes = 40_000 })
+			s := newStoredCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond},
+				func(o *Options) { o.Output.WARCFileBytes = 40_000 })
 			defer s.close()
 			s.check(s.run(t.Context()))
 			s.checkStore(nil)
@@ -115,8 +117,9 @@ func TestClusterObjectStore(t *testing.T) {
 	}
 }
 
-// TestClusterObjectStoreCuts: nodes are killed, or lose their power, at random operations on their disks, while requests to the
-// store and answers are lost. The objects have each URL that one node would store, and nothing else.
+// TestClusterObjectStoreCuts: nodes are killed, or lose their power, at random operations on their disks,
+// while requests to the store and answers are lost. The objects have each URL that one node would store, and
+// nothing else.
 func TestClusterObjectStoreCuts(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -149,7 +152,8 @@ func TestClusterObjectStoreCuts(t *testing.T) {
 			s.lives(atRandom(rng, 4), &kills)
 			s.bucket.Before, s.bucket.After = nil, nil
 			for node := range s.options { // what a store that lost requests has not taken at the end
-				if _, err := s.start(t.Context(), node, s.options[node]); err != nil && !errors.Is(err, state.ErrFinished) {
+				if _, err := s.start(t.Context(), node, s.options[node]); err != nil &&
+					!errors.Is(err, state.ErrFinished) {
 					t.Errorf("node %d: %v", node, err)
 				}
 			}

@@ -131,8 +131,9 @@ func (s *storedCrawl) wantWhole() {
 	}
 }
 
-// TestRepairObjects: a file that is damaged or missing here comes back from the store, an object that is damaged or missing there
-// is put again, and what has no whole copy is named. A dry run says the same and changes nothing.
+// TestRepairObjects: a file that is damaged or missing here comes back from the store, an object that is
+// damaged or missing there is put again, and what has no whole copy is named. A dry run says the same and
+// changes nothing.
 func TestRepairObjects(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -184,7 +185,8 @@ func TestRepairObjects(t *testing.T) {
 			}
 		}
 		check(s.repair(func(o *repair.Options) { o.DryRun = true }))
-		if !maps.Equal(outputFiles(t, s.fs, s.opt.Disk.Dirs), outputFiles(t, before, s.opt.Disk.Dirs)) || !maps.EqualFunc(s.bucket.Objects(), objects, bytes.Equal) {
+		if !maps.Equal(outputFiles(t, s.fs, s.opt.Disk.Dirs), outputFiles(t, before, s.opt.Disk.Dirs)) ||
+			!maps.EqualFunc(s.bucket.Objects(), objects, bytes.Equal) {
 			t.Error("a dry run changed something")
 		}
 		for _, call := range s.bucket.Calls()[calls:] {
@@ -193,7 +195,8 @@ func TestRepairObjects(t *testing.T) {
 			}
 		}
 		check(s.repair(nil))
-		if aside, err := s.fs.List(strings.TrimSuffix(path[2], "/warc/"+w[2]) + "/state/damaged"); err != nil || len(aside) == 0 {
+		if aside, err := s.fs.List(strings.TrimSuffix(path[2], "/warc/"+w[2]) + "/state/damaged"); err != nil ||
+			len(aside) == 0 {
 			t.Errorf("the damaged files are not aside: %v, %v", aside, err)
 		}
 		if rep := s.audit(audit.RemoteHead); rep.DamageCount == 0 || rep.Damaged[state.NameObjects] {
@@ -216,8 +219,8 @@ func TestRepairObjects(t *testing.T) {
 	})
 }
 
-// TestRepairObjectsKilled kills repairs, or cuts the power, at operations on the disk in turn, all with -long: the next one ends
-// with all copies whole.
+// TestRepairObjectsKilled kills repairs, or cuts the power, at operations on the disk in turn, all with
+// -long: the next one ends with all copies whole.
 func TestRepairObjectsKilled(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -235,7 +238,8 @@ func TestRepairObjectsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.fs.CrashAfter(cut)
-			_, err := repairOf(t, s.fs, &s.opt, func(o *repair.Options) { o.OpenStore = lookAt(nil, nil, s.bucket).OpenStore })
+			_, err := repairOf(t, s.fs, &s.opt,
+				func(o *repair.Options) { o.OpenStore = lookAt(nil, nil, s.bucket).OpenStore })
 			if err == nil {
 				s.fs.CrashAfter(0)
 				break
@@ -272,8 +276,8 @@ func (l lying) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 	return io.NopCloser(strings.NewReader(flip(string(data)))), err
 }
 
-// TestRepairObjectsFails: if the store does not answer, or has other bytes than it says, a repair ends with an error and takes
-// nothing away. Without the store it leaves the damage.
+// TestRepairObjectsFails: if the store does not answer, or has other bytes than it says, a repair ends with
+// an error and takes nothing away. Without the store it leaves the damage.
 func TestRepairObjectsFails(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -290,13 +294,15 @@ func TestRepairObjectsFails(t *testing.T) {
 				}
 				return nil
 			}
-			if _, err := repairOf(t, s.fs, &s.opt, func(o *repair.Options) { o.OpenStore = open }); err == nil || !strings.Contains(err.Error(), "SlowDown") {
+			if _, err := repairOf(t, s.fs, &s.opt, func(o *repair.Options) { o.OpenStore = open }); err == nil ||
+				!strings.Contains(err.Error(), "SlowDown") {
 				t.Errorf("%s fails: %v", call, err)
 			}
 		}
 		s.bucket.Before = nil
 		liar := func(objstore.Place) (objstore.Bucket, error) { return lying{s.bucket}, nil }
-		if _, err := repairOf(t, s.fs, &s.opt, func(o *repair.Options) { o.OpenStore = liar }); err == nil || !strings.Contains(err.Error(), "want SHA-256") {
+		if _, err := repairOf(t, s.fs, &s.opt, func(o *repair.Options) { o.OpenStore = liar }); err == nil ||
+			!strings.Contains(err.Error(), "want SHA-256") {
 			t.Errorf("the store has other bytes than it says: %v", err)
 		}
 		if rep := s.repair(func(o *repair.Options) { o.Remote = audit.RemoteOff }); len(rep.Left) == 0 ||

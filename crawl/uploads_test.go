@@ -70,8 +70,8 @@ func withStore(opt *Options, b objstore.Bucket) {
 	opt.Output.WARCFileBytes, opt.Disk.CheckpointEvery, opt.Output.RollEvery = 100_000, time.Second, 3*time.Second
 }
 
-// checkObjects checks that the objects are all finished output files, byte for byte, and that the local ones are gone but for
-// indexes.
+// checkObjects checks that the objects are all finished output files, byte for byte, and that the local ones
+// are gone but for indexes.
 func checkObjects(t *testing.T, b *objtest.Bucket, f *finals, crawl string, dirs []string) {
 	t.Helper()
 	warcs := checkObjectsOf(t, b, f, crawl+"/0", dirs)
@@ -108,7 +108,8 @@ func restored(t *testing.T, f *finals, dirs []string) disk.FS {
 		if !strings.HasSuffix(name, ".jsonl.zst") {
 			sub = "/warc/"
 		}
-		if _, err := f.FS.Size(dirs[0] + sub + name); errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".cdxj") {
+		if _, err := f.FS.Size(dirs[0] + sub + name); errors.Is(err, fs.ErrNotExist) &&
+			!strings.HasSuffix(name, ".cdxj") {
 			dir := dirs[0]
 			for _, d := range dirs { // beside its index
 				if _, err := f.FS.Size(d + sub + strings.TrimSuffix(name, ".warc.gz") + ".cdxj"); err == nil {
@@ -128,7 +129,8 @@ func restored(t *testing.T, f *finals, dirs []string) disk.FS {
 
 // lookAt returns options of an audit that finds the objects in a bucket.
 func lookAt(fsys disk.FS, dirs []string, b objstore.Bucket) audit.Options {
-	return audit.Options{FS: fsys, Dirs: dirs, OpenStore: func(objstore.Place) (objstore.Bucket, error) { return b, nil }}
+	return audit.Options{FS: fsys, Dirs: dirs,
+		OpenStore: func(objstore.Place) (objstore.Bucket, error) { return b, nil }}
 }
 
 // checkRestored audits a crawl deeply with all its files.
@@ -169,7 +171,8 @@ func TestObjectStore(t *testing.T) {
 		var last string
 		for _, call := range b.Calls() {
 			if key, ok := strings.CutPrefix(call, "Complete "); ok {
-				if data := strings.TrimSuffix(key, ".cdxj") + ".warc.gz"; strings.HasSuffix(key, ".cdxj") && last != data {
+				if data := strings.TrimSuffix(key, ".cdxj") +
+					".warc.gz"; strings.HasSuffix(key, ".cdxj") && last != data {
 					t.Errorf("%s was put after %s", key, last)
 				}
 				last = key
@@ -188,19 +191,21 @@ func TestObjectStore(t *testing.T) {
 		}
 		other := opt
 		other.ObjectStore = nil
-		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "s3://b/pages") {
+		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) ||
+			!strings.Contains(err.Error(), "s3://b/pages") {
 			t.Errorf("without the store: %v", err)
 		}
 		other.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: objstore.Place{Bucket: "c"}}
-		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "s3://c") {
+		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) ||
+			!strings.Contains(err.Error(), "s3://c") {
 			t.Errorf("with another store: %v", err)
 		}
 		checkRestored(t, f, opt.Disk.Dirs)
 	})
 }
 
-// TestObjectStoreKilled kills a crawl at one call of the store after another, before and after it is done, and between Complete,
-// the manifest and the removal of local files. Power cuts take turns with kills.
+// TestObjectStoreKilled kills a crawl at one call of the store after another, before and after it is done,
+// and between Complete, the manifest and the removal of local files. Power cuts take turns with kills.
 func TestObjectStoreKilled(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -211,8 +216,8 @@ func TestObjectStoreKilled(t *testing.T) {
 		var opt Options
 		kills, done := map[string]int{}, false
 		const latency = 100 * time.Millisecond
-		places := []string{"before Create", "after Create", "before PutPart", "after PutPart", "before Complete", "after Complete",
-			"before Head", "after Head", "there", "named"}
+		places := []string{"before Create", "after Create", "before PutPart", "after PutPart", "before Complete",
+			"after Complete", "before Head", "after Head", "there", "named"}
 		runs := 0
 		for run := 0; !done; run++ {
 			runs++
@@ -303,8 +308,8 @@ func checkHere(t *testing.T, b *objtest.Bucket, f *finals, dirs []string) {
 	}
 }
 
-// TestObjectStoreAway: without the store a crawl rests when the spool is full, and goes on by itself. Its errors are told once
-// a minute.
+// TestObjectStoreAway: without the store a crawl rests when the spool is full, and goes on by itself. Its
+// errors are told once a minute.
 func TestObjectStoreAway(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -345,8 +350,9 @@ func TestObjectStoreAway(t *testing.T) {
 		if n := log.count("the object store did not take a file"); n < 3 || n > int(away/time.Minute)+1 {
 			t.Errorf("%d errors in the log in %v", n, away)
 		}
-		if log.count("fetching pauses until the object store") == 0 || log.count("the object store takes files again") != 1 ||
-			log.count("too little disk space") != 0 || log.count("the object store does not answer") != 1 {
+		if log.count("fetching pauses until the object store") == 0 ||
+			log.count("the object store takes files again") != 1 || log.count("too little disk space") != 0 ||
+			log.count("the object store does not answer") != 1 {
 			t.Errorf("log: %v", log.texts)
 		}
 		checkFetched(t, web, &opt)
@@ -354,7 +360,8 @@ func TestObjectStoreAway(t *testing.T) {
 	})
 }
 
-// TestObjectStoreLeft: a crawl that ends while the store is away says what is left; the next run of the finished crawl puts it.
+// TestObjectStoreLeft: a crawl that ends while the store is away says what is left; the next run of the
+// finished crawl puts it.
 func TestObjectStoreLeft(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -380,7 +387,8 @@ func TestObjectStoreLeft(t *testing.T) {
 		}
 		b.Before = nil
 		// URLs may be due again by now, so that the crawl continues.
-		if res, err = Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) || res.Snapshot.Uploads.Waiting != 0 {
+		if res, err = Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) ||
+			res.Snapshot.Uploads.Waiting != 0 {
 			t.Fatalf("again: %v, %+v", err, res.Snapshot.Uploads)
 		}
 		checkBalanced(t, f, opt.Disk.Dirs)
@@ -389,8 +397,8 @@ func TestObjectStoreLeft(t *testing.T) {
 	})
 }
 
-// TestObjectStoreForeign: another object of a file's name ends the crawl with a clear error and a checkpoint. When it is gone,
-// the crawl continues.
+// TestObjectStoreForeign: another object of a file's name ends the crawl with a clear error and a checkpoint.
+// When it is gone, the crawl continues.
 func TestObjectStoreForeign(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -407,7 +415,8 @@ func TestObjectStoreForeign(t *testing.T) {
 			return nil
 		}
 		_, err := Run(t.Context(), opt)
-		if !errors.Is(err, objstore.ErrForeign) || !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), foreign) {
+		if !errors.Is(err, objstore.ErrForeign) || !errors.Is(err, state.ErrIncompatible) ||
+			!strings.Contains(err.Error(), foreign) {
 			t.Fatalf("got %v", err)
 		}
 		if string(b.Objects()[foreign]) != "another" {
@@ -426,8 +435,8 @@ func TestObjectStoreForeign(t *testing.T) {
 	})
 }
 
-// TestObjectStoreRefused: a store that refuses access ends a crawl at its start, and only there. A file that is moved away
-// before the store has it is left out.
+// TestObjectStoreRefused: a store that refuses access ends a crawl at its start, and only there. A file that
+// is moved away before the store has it is left out.
 func TestObjectStoreRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -437,7 +446,8 @@ func TestObjectStoreRefused(t *testing.T) {
 		withStore(&opt, b)
 		denied := fmt.Errorf("%w: 403 AccessDenied", objstore.ErrDenied)
 		b.Before = func(string, string) error { return denied }
-		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "AccessDenied") {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) ||
+			!strings.Contains(err.Error(), "AccessDenied") {
 			t.Fatalf("got %v", err)
 		}
 		n, moved := 0, ""
@@ -502,7 +512,8 @@ func (h countHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestObjectStoreListDamaged: a deep audit names damage in the list of objects, repair keeps the rest, and the crawl opens again.
+// TestObjectStoreListDamaged: a deep audit names damage in the list of objects, repair keeps the rest, and
+// the crawl opens again.
 func TestObjectStoreListDamaged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

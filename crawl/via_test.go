@@ -25,7 +25,8 @@ func leadsTo(t *testing.T, web *simweb.Web, url string) (to []string) {
 	if page.Location != "" {
 		body = []byte("<a href='" + page.Location + "'>moved</a>")
 	}
-	if _, err := x.ExtractOnce([]byte(url), body, "text/html", func(url []byte, _ *parse.Link) { to = append(to, string(url)) }, func(int) {}); err != nil {
+	if _, err := x.ExtractOnce([]byte(url), body, "text/html",
+		func(url []byte, _ *parse.Link) { to = append(to, string(url)) }, func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 	return to
@@ -114,7 +115,8 @@ func TestVia(t *testing.T) {
 			t.Fatal(err)
 		}
 		reports, err := x.URLs([]string{missing})
-		if err != nil || reports[0].Ended == nil || reports[0].Record == nil || reports[0].Record.ParentURL != vias[missing] || vias[missing] == "" {
+		if err != nil || reports[0].Ended == nil || reports[0].Record == nil ||
+			reports[0].Record.ParentURL != vias[missing] || vias[missing] == "" {
 			t.Errorf("%s, via %q: got %+v, %v", missing, vias[missing], reports[0], err)
 		}
 	})

@@ -23,14 +23,16 @@ func TestVisitBytes(t *testing.T) {
 		if err := fs.MkdirAll("c"); err != nil {
 			t.Fatal(err)
 		}
-		q, err := queue.Open(queue.Options{Set: disk.Set{FS: fs, Paths: []string{"c"}}, Name: "q", BlockBytes: 64 << 10}, nil)
+		q, err := queue.Open(queue.Options{Set: disk.Set{FS: fs, Paths: []string{"c"}}, Name: "q",
+			BlockBytes: 64 << 10}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range int64(n) {
 			at := last + i + rng.Int64N(3600)
 			dir := fmt.Sprintf("https://www.site%d.example/articles/%d/", rng.IntN(2000), rng.IntN(30))
-			rec := weburl.Record{URL: fmt.Appendf(nil, "%s%x.html", dir, rng.Uint32()), Depth: 3, Found: at - 1e6, Budget: 10}
+			rec := weburl.Record{URL: fmt.Appendf(nil, "%s%x.html", dir, rng.Uint32()), Depth: 3,
+				Found: at - 1e6, Budget: 10}
 			rec.SetVia([]byte(dir), 7)
 			add(&rec, at, rng)
 			if err := q.Append(rec.Append(nil)); err != nil {
@@ -61,7 +63,8 @@ func TestVisitBytes(t *testing.T) {
 			policy := revisit.Policy{Least: time.Hour, Longest: 30 * day, Default: 7 * day, Gone: 2}
 			var h revisit.History
 			for i := range rng.IntN(20) + 1 {
-				o := revisit.Outcome{At: time.Unix(at-rng.Int64N(1e6), 0), Body: rng.Uint64(), Same: i > 0 && rng.IntN(2) > 0}
+				o := revisit.Outcome{At: time.Unix(at-rng.Int64N(1e6), 0), Body: rng.Uint64(), Same: i > 0 &&
+					rng.IntN(2) > 0}
 				modified := at - rng.Int64N(1e8)
 				if c.dated {
 					o.Modified = time.Unix(modified, 0).UTC().Format(http.TimeFormat)

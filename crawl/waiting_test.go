@@ -131,8 +131,9 @@ func (w *waitingWeb) options(t testing.TB, fs disk.FS) Options {
 		Disk:     DiskOptions{FS: fs, Dirs: []string{"d0", "d1"}, CheckpointEvery: time.Minute},
 		Identity: IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
 		Network:  NetworkOptions{Resolver: w, Fetcher: client, Connections: 200},
-		Limits:   LimitsOptions{RAMBytes: 128 << 20, DiskBytes: 100 << 30, MaxDepth: Unlimited, Linger: 1000 * time.Hour},
-		Health:   HealthOptions{Retries: 3},
+		Limits: LimitsOptions{RAMBytes: 128 << 20, DiskBytes: 100 << 30, MaxDepth: Unlimited,
+			Linger: 1000 * time.Hour},
+		Health: HealthOptions{Retries: 3},
 		Politeness: PolitenessOptions{HostDelay: 40 * time.Second, HostDelayMin: time.Second, ServerDelay: time.Second,
 			ServerDelayMin: 200 * time.Millisecond},
 		Output: OutputOptions{Store: true, CrawlLog: state.LogAll},
@@ -153,12 +154,14 @@ type usage struct {
 
 func (c *crawler) usage(mem *memfs.FS) usage {
 	io, a := c.Meter.Counts(), c.Accounts.Copy()
-	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[state.CountCheckpoints],
-		fetched: a.Counters[state.CountResponses], attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
+	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes,
+		checkpoints: a.Counters[state.CountCheckpoints], fetched: a.Counters[state.CountResponses],
+		attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
 		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.Wakeups.Load(),
 		changes: c.Changes(), slots: c.deferrals.deferred.Bins()}
 	edges, indegree := c.budgets.star.Stats()
-	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(), c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
+	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(),
+		c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
 		u.merges += s.Passes
 	}
 	u.cpu = cputime.Process()
@@ -180,9 +183,12 @@ func (u usage) since(v usage) usage {
 }
 
 func (u usage) String() string {
-	return fmt.Sprintf("%d+%d kB, %d checkpoints, %d fetched, %d attempts, %d robots, %d deferrals, %d merges, %d scans,"+
-		" %d wake-ups, %d changes, %v CPU, %d kB heap, %d slots", u.read>>10, u.written>>10, u.checkpoints, u.fetched, u.attempts,
-		u.robots, u.deferrals, u.merges, u.scans, u.wakeups, u.changes, u.cpu.Round(time.Millisecond), u.heap>>10, u.slots)
+	return fmt.Sprintf(
+		"%d+%d kB, %d checkpoints, %d fetched, %d attempts, %d robots, %d deferrals, %d merges, %d scans,"+
+			" %d wake-ups, %d changes, %v CPU, %d kB heap, %d slots", u.read>>10, u.written>>10, u.checkpoints,
+		u.fetched, u.attempts,
+		u.robots, u.deferrals, u.merges, u.scans, u.wakeups, u.changes, u.cpu.Round(time.Millisecond),
+		u.heap>>10, u.slots)
 }
 
 // sampled runs a crawl for n intervals and returns the usage of each.
@@ -223,10 +229,12 @@ func fillRobotsCache(t *testing.T, c *crawler, n int) {
 	now := time.Now()
 	body := "User-agent: *\n" + strings.Repeat("Disallow: /some/path/or/other\n", 1) + "Disallow: /cgi-bin/\n"
 	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte(body),
-		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)}, c.opt.Identity.Agent, now)
+		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)},
+		c.opt.Identity.Agent, now)
 	value := robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)
 	for range n {
-		if err := c.check.robotsCache.Add([]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
+		if err := c.check.robotsCache.Add(
+			[]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -245,9 +253,8 @@ func openCrawler(t *testing.T, opt Options) *crawler {
 	return c
 }
 
-// TestOneSlowHostLeft: at the end of a crawl that knows very many origins, with one slow host left, the
-// crawl must fetch that host's pages at the rate that its delay allows, and must not keep disks or
-// processors busy.
+// TestOneSlowHostLeft: at the end of a crawl that knows very many origins, with one slow host left, the crawl
+// must fetch that host's pages at the rate that its delay allows, and must not keep disks or processors busy.
 func TestOneSlowHostLeft(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -269,22 +276,27 @@ func TestOneSlowHostLeft(t *testing.T) {
 			all := sampled(t, c, nil, period, days)
 			for day, u := range all[1:] {
 				if turns := float64(period / test.delay); float64(u.fetched) < 0.9*turns {
-					t.Errorf("%s, period %d: fetched %d pages, the host's delay allows %.0f", test.prefix, day+2, u.fetched, turns)
+					t.Errorf("%s, period %d: fetched %d pages, the host's delay allows %.0f", test.prefix, day+2,
+						u.fetched, turns)
 				}
 				// A batch of URLs takes one merge, which reads half a bucket of RobotsCache.
 				if u.merges > 2*u.fetched {
-					t.Errorf("%s, period %d: %d merges for %d pages, want at most 2 per page", test.prefix, day+2, u.merges, u.fetched)
+					t.Errorf("%s, period %d: %d merges for %d pages, want at most 2 per page", test.prefix, day+2,
+						u.merges, u.fetched)
 				}
 				if u.deferrals > 8*u.fetched {
-					t.Errorf("%s, period %d: %d deferrals for %d pages, want at most 8 per page", test.prefix, day+2, u.deferrals, u.fetched)
+					t.Errorf("%s, period %d: %d deferrals for %d pages, want at most 8 per page", test.prefix, day+2,
+						u.deferrals, u.fetched)
 				}
 				// Each stage wakes up at least once a minute. A page makes about five changes; a pulse
 				// follows each.
 				if most := 60*int64(period/time.Minute) + 150*u.fetched; u.wakeups > most {
-					t.Errorf("%s, period %d: stages woke up %d times, want at most %d", test.prefix, day+2, u.wakeups, most)
+					t.Errorf("%s, period %d: stages woke up %d times, want at most %d", test.prefix, day+2,
+						u.wakeups, most)
 				}
 				if u.checkpoints > u.changes {
-					t.Errorf("%s, period %d: %d checkpoints for %d changes", test.prefix, day+2, u.checkpoints, u.changes)
+					t.Errorf("%s, period %d: %d checkpoints for %d changes", test.prefix, day+2,
+						u.checkpoints, u.changes)
 				}
 				if most := 4 << 20 * u.checkpoints; u.written > most {
 					t.Errorf("%s, period %d: %d bytes written, want at most %d", test.prefix, day+2, u.written, most)
@@ -352,7 +364,8 @@ func TestWaitingStaysFlat(t *testing.T) {
 			day += third - 1
 			exchanges := u.attempts + u.robots
 			if most := 4*int64(n) + 16*exchanges; u.deferrals > most {
-				t.Errorf("day %d: %d deferrals of %d URLs with %d exchanges, want at most %d", day+2, u.deferrals, n, exchanges, most)
+				t.Errorf("day %d: %d deferrals of %d URLs with %d exchanges, want at most %d", day+2, u.deferrals, n,
+					exchanges, most)
 			}
 			if most := 60*24*60 + 100*u.changes; u.wakeups > most {
 				t.Errorf("day %d: stages woke up %d times, want at most %d", day+2, u.wakeups, most)
@@ -367,9 +380,9 @@ func TestWaitingStaysFlat(t *testing.T) {
 
 func sum(all []usage) (s usage) {
 	for _, u := range all {
-		s = u.since(usage{read: -s.read, written: -s.written, checkpoints: -s.checkpoints, fetched: -s.fetched, attempts: -s.attempts,
-			robots: -s.robots, deferrals: -s.deferrals, merges: -s.merges, scans: -s.scans, wakeups: -s.wakeups,
-			changes: -s.changes, cpu: -s.cpu})
+		s = u.since(usage{read: -s.read, written: -s.written, checkpoints: -s.checkpoints, fetched: -s.fetched,
+			attempts: -s.attempts, robots: -s.robots, deferrals: -s.deferrals, merges: -s.merges, scans: -s.scans,
+			wakeups: -s.wakeups, changes: -s.changes, cpu: -s.cpu})
 	}
 	return s
 }
@@ -389,8 +402,8 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 		all := sampled(t, c, nil, 2*time.Hour, 2)
 		places := c.Accounts.Copy().Places
 		if u := all[1]; u.fetched < 100 || places[state.PlaceOverBudget].N < 30*u.fetched || u.scans > 4 {
-			t.Errorf("%d scans for %d pages with %d URLs in QF, want at most 4 scans, more than 100 pages, and many URLs in QF", u.scans,
-				u.fetched, places[state.PlaceOverBudget].N)
+			t.Errorf("%d scans for %d pages with %d URLs in QF, want at most 4 scans, more than 100 pages, and many "+
+				"URLs in QF", u.scans, u.fetched, places[state.PlaceOverBudget].N)
 		}
 	})
 }

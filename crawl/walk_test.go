@@ -35,7 +35,8 @@ func walkWeb() (*topicWeb, *tinyWeb) {
 
 func walkOptions(t *testing.T, w *topicWeb, tiny *tinyWeb, fs *memfs.FS) Options {
 	opt := tinyOptions(t, tiny, fs, w.url(0), w.url(1))
-	opt.Order.Strategy, opt.Politeness.HostDelay, opt.Disk.CheckpointEvery = strategy.RandomWalk, 5*time.Second, 2*time.Minute
+	opt.Order.Strategy, opt.Politeness.HostDelay, opt.Disk.CheckpointEvery = strategy.RandomWalk,
+		5*time.Second, 2*time.Minute
 	opt.Order.Walk = walk.Options{Walkers: 15, URLs: 120}
 	return opt
 }
@@ -61,8 +62,10 @@ func checkWalk(t *testing.T, opt *Options) {
 	t.Helper()
 	checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	w, m := walkOf(t, opt)
-	if f := w.Figures(); f.Visited != opt.Order.Walk.URLs || m.Accounts.Unique.N != int64(f.Visited) || w.Ended() == "" {
-		t.Errorf("%d URLs visited in %d steps, %d unique, want %d", f.Visited, f.Steps, m.Accounts.Unique.N, opt.Order.Walk.URLs)
+	if f := w.Figures(); f.Visited != opt.Order.Walk.URLs || m.Accounts.Unique.N != int64(f.Visited) ||
+		w.Ended() == "" {
+		t.Errorf("%d URLs visited in %d steps, %d unique, want %d", f.Visited, f.Steps, m.Accounts.Unique.N,
+			opt.Order.Walk.URLs)
 	}
 	if m.Walk.Len > int64(64+8*opt.Order.Walk.Walkers) {
 		t.Errorf("a checkpoint writes %d bytes of the walk besides its log", m.Walk.Len)
@@ -89,8 +92,9 @@ func checkWalk(t *testing.T, opt *Options) {
 // checkSample checks that the export has the sample of the walk.
 func checkSample(t *testing.T, opt *Options) {
 	t.Helper()
-	if _, err := export.Run(t.Context(), export.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,
-		Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20}); err != nil {
+	if _, err := export.Run(t.Context(),
+		export.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,
+			Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	w, _ := walkOf(t, opt)
@@ -99,7 +103,8 @@ func checkSample(t *testing.T, opt *Options) {
 		t.Fatalf("%d rows for %d pages", len(rows), len(want))
 	}
 	for i, row := range rows {
-		if s := want[i]; row["url"] != s.URL || row["weight"] != s.Weight || row["chance"] != s.Chance || row["linked"] != float64(s.Linked) {
+		if s := want[i]; row["url"] != s.URL || row["weight"] != s.Weight || row["chance"] != s.Chance ||
+			row["linked"] != float64(s.Linked) {
 			t.Errorf("row %v, want %+v", row, s)
 		}
 	}
@@ -169,7 +174,8 @@ func TestRandomWalkOutlivesCuts(t *testing.T) {
 				opt.Disk.FS = fs
 				if _, err := fs.Size(opt.Disk.Dirs[0] + "/" + state.ManifestName); err == nil {
 					got, m := walkOf(t, &opt)
-					if f := got.Figures(); int64(f.Visited+len(opt.Admission.SeedLines)) < m.Accounts.Unique.N { // seeds count once they are fetched
+					// Seeds count once they are fetched.
+					if f := got.Figures(); int64(f.Visited+len(opt.Admission.SeedLines)) < m.Accounts.Unique.N {
 						t.Fatalf("after a cut the walk has %d URLs, the crawl %d", f.Visited, m.Accounts.Unique.N)
 					}
 				}
@@ -182,8 +188,8 @@ func TestRandomWalkOutlivesCuts(t *testing.T) {
 	})
 }
 
-// TestRandomWalkDamaged: an audit finds damage in the log of a walk. After a repair the crawl's output is whole; the walk is
-// lost, and neither the crawl nor an export takes what is left for one.
+// TestRandomWalkDamaged: an audit finds damage in the log of a walk. After a repair the crawl's output is
+// whole; the walk is lost, and neither the crawl nor an export takes what is left for one.
 func TestRandomWalkDamaged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -219,8 +225,9 @@ func TestRandomWalkDamaged(t *testing.T) {
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the random walk is lost") {
 			t.Errorf("a lost walk goes on: %v", err)
 		}
-		_, err = export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,
-			Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20})
+		_, err = export.Run(t.Context(),
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,
+				Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20})
 		if err == nil || !strings.Contains(err.Error(), "no random walk") {
 			t.Errorf("a lost walk is exported: %v", err)
 		}

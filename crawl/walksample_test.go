@@ -19,7 +19,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// sampledClasses are classes of pages whose shares a sample estimates: about a quarter, a quarter and a sixth of the pages.
+// sampledClasses are classes of pages whose shares a sample estimates: about a quarter, a quarter and a sixth
+// of the pages.
 var sampledClasses = [...]string{"few links to it", "on a large host", "over https"}
 
 // sampledWeb knows of each page that a walk can reach which classes it is in.
@@ -44,7 +45,9 @@ func newSampledWeb(web *simweb.Web) *sampledWeb {
 	for node := range want.Nodes() {
 		if want.Page(node) {
 			url := want.URL(node)
-			s.of[url] = [...]bool{linked[node] < 5, hosts[string(weburl.Split([]byte(url)).Host)].Fetched >= want.Fetched/20, strings.HasPrefix(url, "https:")}
+			s.of[url] = [...]bool{linked[node] < 5,
+				hosts[string(weburl.Split([]byte(url)).Host)].Fetched >= want.Fetched/20,
+				strings.HasPrefix(url, "https:")}
 		}
 	}
 	for _, in := range s.of {
@@ -58,9 +61,10 @@ func newSampledWeb(web *simweb.Web) *sampledWeb {
 // estimate is a share as a sample has it, and its standard error.
 type estimate struct{ share, err float64 }
 
-// estimates returns the share of each class among the exported rows: the quotient of two sums that Horvitz and Thompson's
-// weights w make, of the class and of all pages. Its variance, with pages drawn independently with the chances 1/w, is about
-// the sum of (1-chance) (w (y-share))² over the square of the sum of w, y being 1 for a page of the class and 0 for others.
+// estimates returns the share of each class among the exported rows: the quotient of two sums that Horvitz
+// and Thompson's weights w make, of the class and of all pages. Its variance, with pages drawn independently
+// with the chances 1/w, is about the sum of (1-chance) (w (y-share))² over the square of the sum of w, y
+// being 1 for a page of the class and 0 for others.
 func (s *sampledWeb) estimates(t *testing.T, rows []map[string]any) (list [len(sampledClasses)]estimate) {
 	t.Helper()
 	sum := 0.0
@@ -86,12 +90,13 @@ func (s *sampledWeb) estimates(t *testing.T, rows []map[string]any) (list [len(s
 	return list
 }
 
-// check exports the sample of the last checkpoint to target, and checks the share of each class. The tolerance is four standard errors, which one
-// estimate in 16,000 exceeds by chance, and 2 % of the share or of the rest, whichever is less. The latter is for pages that
-// the walk had no chance to see: pages with one link stand for them, and these may be of other classes. A walk of three
-// quarters of the URLs, in this crawler or in package walk alone, has 1.3 points too few on large hosts in the mean of 20 webs, with
-// a standard error of 2.3; one of half of the URLs, 4.4 and 4.6 points. It returns how far the shares are off in all: of the
-// pages as they were visited, and by their weights.
+// check exports the sample of the last checkpoint to target, and checks the share of each class. The
+// tolerance is four standard errors, which one estimate in 16,000 exceeds by chance, and 2 % of the share or
+// of the rest, whichever is less. The latter is for pages that the walk had no chance to see: pages with one
+// link stand for them, and these may be of other classes. A walk of three quarters of the URLs, in this
+// crawler or in package walk alone, has 1.3 points too few on large hosts in the mean of 20 webs, with a
+// standard error of 2.3; one of half of the URLs, 4.4 and 4.6 points. It returns how far the shares are off
+// in all: of the pages as they were visited, and by their weights.
 func (s *sampledWeb) check(t *testing.T, fs disk.FS, dirs []string, target string) (plain, weighted float64) {
 	t.Helper()
 	_, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: dirs, Kind: export.Sample, Format: tabular.JSONL,
@@ -109,18 +114,18 @@ func (s *sampledWeb) check(t *testing.T, fs disk.FS, dirs []string, target strin
 		truth := s.truth[c]
 		off, visited := e.share-truth, float64(n)/float64(len(rows))-truth
 		plain, weighted = plain+math.Abs(visited), weighted+math.Abs(off)
-		t.Logf("%s: %.1f %% of %d pages; of the %d visited %+.1f points; by weight %+.1f, standard error %.1f", sampledClasses[c],
-			100*truth, len(s.of), len(rows), 100*visited, 100*off, 100*e.err)
+		t.Logf("%s: %.1f %% of %d pages; of the %d visited %+.1f points; by weight %+.1f, standard error %.1f",
+			sampledClasses[c], 100*truth, len(s.of), len(rows), 100*visited, 100*off, 100*e.err)
 		if math.Abs(off) > 4*e.err+0.02*min(truth, 1-truth) {
-			t.Errorf("%s: %.1f %% of the pages, %.1f %% of the sample, standard error %.1f %%", sampledClasses[c], 100*truth, 100*e.share, 100*e.err)
+			t.Errorf("%s: %.1f %% of the pages, %.1f %% of the sample, standard error %.1f %%", sampledClasses[c],
+				100*truth, 100*e.share, 100*e.err)
 		}
 	}
 	return plain, weighted
 }
 
-// TestRandomWalkSample: the exported sample of a walk through the whole crawler has classes of pages in the shares that they
-// have in the web;
-// the pages as they were visited are further off.
+// TestRandomWalkSample: the exported sample of a walk through the whole crawler has classes of pages in the
+// shares that they have in the web; the pages as they were visited are further off.
 func TestRandomWalkSample(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -131,13 +136,14 @@ func TestRandomWalkSample(t *testing.T) {
 		opt.Order.Walk = walk.Options{Walkers: 30, URLs: 1050}
 		mustRun(t, t.Context(), opt)
 		if plain, weighted := newSampledWeb(web).check(t, opt.Disk.FS, opt.Disk.Dirs, "sample"); plain < weighted {
-			t.Errorf("as visited, the shares are off by %.1f points in all, and by weight by %.1f", 100*plain, 100*weighted)
+			t.Errorf("as visited, the shares are off by %.1f points in all, and by weight by %.1f",
+				100*plain, 100*weighted)
 		}
 	})
 }
 
-// checkSampled checks that a walk that has visited all pages has each of them in its sample once, and that it is sure that
-// it visited them.
+// checkSampled checks that a walk that has visited all pages has each of them in its sample once, and that it
+// is sure that it visited them.
 func (e *endOf) checkSampled(set disk.Set, m *state.Manifest) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	w, err := loadWalk(&Options{}, set, m)
@@ -174,9 +180,10 @@ func loadWalk(opt *Options, set disk.Set, m *state.Manifest) (*walk.Walk, error)
 	return state.LoadWalk(set, m, opt.walkOptions(1<<30))
 }
 
-// checkWalked compares a random walk that was killed with the web: it visited as many URLs as it was to; all that was fetched
-// was to be fetched, and is in the output once. The shares of its sample are for TestRandomWalkSample, in virtual time: here a hundred
-// pages that kills at any moment have left are too few, and no two runs draw the same.
+// checkWalked compares a random walk that was killed with the web: it visited as many URLs as it was to; all
+// that was fetched was to be fetched, and is in the output once. The shares of its sample are for
+// TestRandomWalkSample, in virtual time: here a hundred pages that kills at any moment have left are too few,
+// and no two runs draw the same.
 func (k *killTest) checkWalked(opt *Options, snap *simweb.Snapshot) {
 	k.t.Helper()
 	want := k.web.Expected("drumbeat")

@@ -74,8 +74,8 @@ func (w *witness) die() {
 }
 
 func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
-	v := visit{url: req.Scheme + "://" + req.Host + req.PathQuery, host: req.Host, addr: req.Addr.Addr(), start: time.Now(),
-		robots: req.PathQuery == "/robots.txt"}
+	v := visit{url: req.Scheme + "://" + req.Host + req.PathQuery, host: req.Host, addr: req.Addr.Addr(),
+		start: time.Now(), robots: req.PathQuery == "/robots.txt"}
 	if url, err := weburl.Canonical(v.url); err == nil {
 		v.url = url
 	}
@@ -140,7 +140,8 @@ func (w *witness) isIll(v *visit, sum uint32) bool {
 			return false
 		}
 	}
-	return !isTroubled(v.url) && sum>>8%every == 0 && !slices.ContainsFunc(w.visits, func(o visit) bool { return o.url == v.url && o.ill })
+	return !isTroubled(v.url) && sum>>8%every == 0 &&
+		!slices.ContainsFunc(w.visits, func(o visit) bool { return o.url == v.url && o.ill })
 }
 
 // all returns the requests in the order of their start times.

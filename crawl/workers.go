@@ -73,7 +73,8 @@ func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections
 }
 
 func newPageWorker(e *engine, o *output.Writer) *pageWorker {
-	opt := parse.Options{Agent: e.opt.Identity.Agent, Rels: e.opt.Links.Rels, Assets: e.opt.Links.Assets, Forms: e.opt.Links.Forms}
+	opt := parse.Options{Agent: e.opt.Identity.Agent, Rels: e.opt.Links.Rels, Assets: e.opt.Links.Assets,
+		Forms: e.opt.Links.Forms}
 	return &pageWorker{links: admit.NewBatch(e.links), encoder: o.NewEncoder(),
 		parser: parse.NewExtractor(opt, e.links.URLOptions())}
 }

@@ -118,7 +118,8 @@ func TestAdaptiveDelayEndsAtStrain(t *testing.T) {
 			t.Errorf("%s: %+v, want one reset", name, a)
 		}
 	}
-	for name, r := range map[string]polite.Result{"our fault": {}, "not quick, not slow": {Elapsed: ms(90), Sign: polite.Clean}} {
+	for name, r := range map[string]polite.Result{"our fault": {},
+		"not quick, not slow": {Elapsed: ms(90), Sign: polite.Clean}} {
 		v := newVisitor(t, adaptive())
 		v.warm()
 		v.visit(r)
@@ -308,7 +309,8 @@ func TestAdaptiveDelayBringsURLsBack(t *testing.T) {
 			now = now.Add(ms(500))
 		}
 		took := now.Sub(t0)
-		t.Logf("%s: %d URLs in %v, %.1f deferrals a URL, without URLs for %v", name, urls, took, float64(deferrals)/urls, starved)
+		t.Logf("%s: %d URLs in %v, %.1f deferrals a URL, without URLs for %v", name, urls, took,
+			float64(deferrals)/urls, starved)
 		if starved > took/5 || deferrals > 8*urls {
 			t.Errorf("%s: without URLs for %v of %v, %d deferrals of %d URLs", name, starved, took, deferrals, urls)
 		}

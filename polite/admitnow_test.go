@@ -9,7 +9,8 @@ import (
 
 // TestAdmitNow: an item may precede a backlog of others, but not its own delays.
 func TestAdmitNow(t *testing.T) {
-	s := polite.New(polite.Options{HostDelay: time.Second, HostDelayMin: time.Second, ServerDelay: ms(100), ServerDelayMin: ms(100)}, t0)
+	s := polite.New(polite.Options{HostDelay: time.Second, HostDelayMin: time.Second, ServerDelay: ms(100),
+		ServerDelayMin: ms(100)}, t0)
 	for i := range 100 {
 		admit(t, s, t0, item(i, i, v4(i)))
 	}

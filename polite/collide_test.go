@@ -33,7 +33,8 @@ func TestServersDoNotCollide(t *testing.T) {
 		return s.Admit(t0, item(3, 3, victim)).Due.Sub(t0)
 	}
 	if got, want := due(1000), due(0); got != want {
-		t.Errorf("an item of the victim is put off by %v with a thousand of another server's before it, by %v without", got, want)
+		t.Errorf("an item of the victim is put off by %v with a thousand of another server's before it, by %v without",
+			got, want)
 	}
 }
 

@@ -8,8 +8,7 @@ import (
 	"drumbeat/polite"
 )
 
-// TestConcurrent: with concurrent admission, dispatch, fetches, eviction and snapshots each item leaves
-// once.
+// TestConcurrent: with concurrent admission, dispatch, fetches, eviction and snapshots each item leaves once.
 func TestConcurrent(t *testing.T) {
 	const items = 500
 	s := polite.New(polite.Options{MaxItems: 100}, t0)

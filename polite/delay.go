@@ -30,8 +30,8 @@ func (o *Options) plainDelay(budget uint32) time.Duration {
 	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 }
 
-// plainDelay returns the delay that SetHostDelay gave to a host, else that of its terms, else that of its budget, adapted
-// if h is not nil.
+// plainDelay returns the delay that SetHostDelay gave to a host, else that of its terms, else that of its
+// budget, adapted if h is not nil.
 func (ht *hosts) plainDelay(host uint64, h *host, budget uint32, t *Terms) time.Duration {
 	d, ok := ht.own[host]
 	switch {

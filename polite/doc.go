@@ -39,24 +39,23 @@
 // server before others that are ready, so the item waits for delays and limits only. The caller bounds their number.
 //
 // Lines. A host that is due waits in the line of its PLD until the PLD is ready, then in that of one of its
-// servers. A server that is ready waits in the line of its network until the network has room. No entity in
-// a line is blocked by the delay of another: a host whose server cannot be visited at once lets the next
-// host of its PLD pass; a server skips hosts whose PLD is not ready, and sends them back if it finds no
-// other (pick); and slow exchanges of one server take at most half of its network's connections. The share
-// of a PLD or network in RAM is what can be sent to it in Options.Ahead. A connection left open for the next
-// item of a host counts as a connection of the network; at most half of a network's connections may be left
-// open.
+// servers. A server that is ready waits in the line of its network until the network has room. No entity in a
+// line is blocked by the delay of another: a host whose server cannot be visited at once lets the next host
+// of its PLD pass; a server skips hosts whose PLD is not ready, and sends them back if it finds no other
+// (pick); and slow exchanges of one server take at most half of its network's connections. The share of a PLD
+// or network in RAM is what can be sent to it in Options.Ahead. A connection left open for the next item of a
+// host counts as a connection of the network; at most half of a network's connections may be left open.
 //
-// Leases. With Options.Leased other crawlers visit the same networks. A network is then visited only between Hold and
-// Release (lease.go); whoever waits for one is in its line as if it had no room. After Hold its servers and limits count as
-// just visited, and exchanges that others have left open count as connections. So all gaps and limits of servers and
-// networks hold over all crawlers, whatever their clocks say. Hosts and PLDs must be one crawler's.
+// Leases. With Options.Leased other crawlers visit the same networks. A network is then visited only between
+// Hold and Release (lease.go); whoever waits for one is in its line as if it had no room. After Hold its
+// servers and limits count as just visited, and exchanges that others have left open count as connections. So
+// all gaps and limits of servers and networks hold over all crawlers, whatever their clocks say. Hosts and
+// PLDs must be one crawler's.
 //
-// Deferral. A host with more URLs than its share could be offered them again and again. So each deferred
-// item gets its own time in a line of future slots, one spacing (the host's delay) apart. There is a line
-// for each number of past deferrals: items that return in one batch, because the disk keeps distant times
-// coarsely, are spread over the time until the next batch. So an item is deferred at most about
-// log4(URLs/share) times.
+// Deferral. A host with more URLs than its share could be offered them again and again. So each deferred item
+// gets its own time in a line of future slots, one spacing (the host's delay) apart. There is a line for each
+// number of past deferrals: items that return in one batch, because the disk keeps distant times coarsely,
+// are spread over the time until the next batch. So an item is deferred at most about log4(URLs/share) times.
 //
 // Restart. Plain delays need no record: with Options.Visited, hosts, PLDs, servers and networks count as
 // visited at the restart. Delays returns longer delays, and Restore of the next run sets them.

@@ -111,8 +111,8 @@ func TestEvictForFirst(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := New(Options{HostDelay: 10 * time.Second, HostDelayMin: 10 * time.Second, MaxItems: 7,
 		MaxPerPLD: Unlimited, MaxPerServer: Unlimited}, now)
-	for _, it := range []*Item{firstItem(1, 1, true), firstItem(1, 1, true), firstItem(2, 2, false), firstItem(2, 2, false),
-		firstItem(3, 3, true), firstItem(3, 3, false), firstItem(3, 3, false)} {
+	for _, it := range []*Item{firstItem(1, 1, true), firstItem(1, 1, true), firstItem(2, 2, false),
+		firstItem(2, 2, false), firstItem(3, 3, true), firstItem(3, 3, false), firstItem(3, 3, false)} {
 		if v := s.Admit(now, it); v.Kind != Admitted {
 			t.Fatalf("item of host %d: %+v", it.Host, v)
 		}

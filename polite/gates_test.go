@@ -93,7 +93,8 @@ func TestPLDKeepsItsPace(t *testing.T) {
 			}
 		})
 		if want := 100; n < want*97/100 || n > want+1 {
-			t.Errorf("%d hosts at a server that rests: %d requests in 60 s to a PLD, want %d: 500 ms apart and 100 ms to connect", resting, n, want)
+			t.Errorf("%d hosts at a server that rests: %d requests in 60 s to a PLD, want %d: 500 ms apart and 100 "+
+				"ms to connect", resting, n, want)
 		}
 		if others != 50*20 {
 			t.Errorf("%d hosts at a server that rests: %d requests to others in 60 s, want all 1000", resting, others)
@@ -262,8 +263,8 @@ func TestPLDTableBound(t *testing.T) {
 
 // TestGateOptions: invalid options are rejected.
 func TestGateOptions(t *testing.T) {
-	for _, o := range []polite.Options{{PLDDelay: -1}, {PLDDelayMin: -1}, {NetworkRate: -1}, {NetworkRate: 1e-9}, {NetworkRate: 1e9},
-		{NetworkConnections: -1}, {ResponseFactor: -1}} {
+	for _, o := range []polite.Options{{PLDDelay: -1}, {PLDDelayMin: -1}, {NetworkRate: -1}, {NetworkRate: 1e-9},
+		{NetworkRate: 1e9}, {NetworkConnections: -1}, {ResponseFactor: -1}} {
 		if o.Validate() == nil {
 			t.Errorf("%+v is taken", o)
 		}

@@ -92,7 +92,8 @@ func (c *leasedCrawlers) start(node int, g *polite.Grant) {
 	}
 	c.last[g.Addr] = c.now
 	c.starts[net] = append(c.starts[net], c.now)
-	if n, burst := len(c.starts[net]), int(c.opt.NetworkRate); n > burst && c.now.Sub(c.starts[net][n-1-burst]) < time.Second {
+	if n, burst := len(c.starts[net]), int(c.opt.NetworkRate); n > burst &&
+		c.now.Sub(c.starts[net][n-1-burst]) < time.Second {
 		c.t.Errorf("%v: %d requests in %v", net, burst+1, c.now.Sub(c.starts[net][n-1-burst]))
 	}
 	if c.open[net]++; c.open[net] > c.opt.NetworkConnections {
@@ -102,7 +103,8 @@ func (c *leasedCrawlers) start(node int, g *polite.Grant) {
 		r := polite.Result{}
 		if c.rng.IntN(10) == 0 {
 			r.ServerBackoff = time.Duration(c.rng.IntN(60)) * time.Second
-			if c.holder[net] == node { // what an exchange that outlives the lease has found, the next holder does not know
+			// What an exchange that outlives the lease has found, the next holder does not know.
+			if c.holder[net] == node {
 				c.resting[g.Addr] = c.now.Add(r.ServerBackoff)
 			}
 		}
@@ -172,8 +174,9 @@ func (c *leasedCrawlers) giveBack(node int, net netip.Addr) {
 func TestLeases(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed(t), 1))
 	for range 10 {
-		c := &leasedCrawlers{t: t, rng: rng, now: t0, holder: map[netip.Addr]int{}, starts: map[netip.Addr][]time.Time{},
-			last: map[netip.Addr]time.Time{}, resting: map[netip.Addr]time.Time{}, open: map[netip.Addr]int{}}
+		c := &leasedCrawlers{t: t, rng: rng, now: t0, holder: map[netip.Addr]int{},
+			starts: map[netip.Addr][]time.Time{}, last: map[netip.Addr]time.Time{}, resting: map[netip.Addr]time.Time{},
+			open: map[netip.Addr]int{}}
 		c.opt = polite.Options{HostDelay: ms(2000), ServerDelay: ms(1000), ServerDelayMin: ms(1000), NetworkRate: 4,
 			NetworkConnections: 3 + rng.IntN(4), Leased: true, MaxPerServer: polite.Unlimited}
 		const hosts = 12
@@ -204,8 +207,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfOthersEnd: a network whose connections are all in use by others is visited when enough of them have ended,
-// and not before its delay has passed.
+// TestConnectionsOfOthersEnd: a network whose connections are all in use by others is visited when enough of
+// them have ended, and not before its delay has passed.
 func TestConnectionsOfOthersEnd(t *testing.T) {
 	for _, test := range []struct {
 		open []polite.Open
@@ -215,7 +218,8 @@ func TestConnectionsOfOthersEnd(t *testing.T) {
 		{[]polite.Open{{N: 2, Left: ms(1500)}}, ms(1500)},                         // the connections
 		{[]polite.Open{{N: 2, Left: ms(1200)}, {N: 2, Left: ms(1700)}}, ms(1700)}, // one end is not enough
 	} {
-		s := polite.New(polite.Options{HostDelay: ms(1000), ServerDelay: ms(1000), ServerDelayMin: ms(1000), NetworkConnections: 2, Leased: true}, t0)
+		s := polite.New(polite.Options{HostDelay: ms(1000), ServerDelay: ms(1000), ServerDelayMin: ms(1000),
+			NetworkConnections: 2, Leased: true}, t0)
 		admit(t, s, t0, item(1, 1, v4(1)))
 		admit(t, s, t0, item(2, 2, v4(2)))
 		s.Hold(t0, v4(1), polite.Holding{Open: test.open})
@@ -257,15 +261,17 @@ func TestIdleConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestLeaseShare: items that wait for networks of others fill half of RAM at most, from a second after they were wanted; the
-// other half is for networks that are held, and for new ones.
+// TestLeaseShare: items that wait for networks of others fill half of RAM at most, from a second after they
+// were wanted; the other half is for networks that are held, and for new ones.
 func TestLeaseShare(t *testing.T) {
 	const most = 100
-	s := polite.New(polite.Options{Leased: true, MaxItems: most, MaxPerServer: polite.Unlimited, MaxPerPLD: polite.Unlimited}, t0)
+	s := polite.New(polite.Options{Leased: true, MaxItems: most, MaxPerServer: polite.Unlimited,
+		MaxPerPLD: polite.Unlimited}, t0)
 	network := func(i int) netip.Addr { return v4(256 * i) }
 	admitted := func(now time.Time, network int, n int) (k int) {
 		for i := range n {
-			if v := s.Admit(now, item(1000*network+i, 1000*network+i, v4(256*network+i%100))); v.Kind == polite.Admitted {
+			if v := s.Admit(now,
+				item(1000*network+i, 1000*network+i, v4(256*network+i%100))); v.Kind == polite.Admitted {
 				k++
 			} else if v.Kind == polite.Deferred && (v.Why != polite.LeaseShare || v.Due.Sub(now) < 10*time.Second) {
 				t.Errorf("%v, due in %v", v.Why, v.Due.Sub(now))
@@ -358,7 +364,8 @@ func TestNotHeld(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	s.Done(now, g, polite.Result{ServerBackoff: time.Hour})
-	if h := s.HandOver(now, a, time.Minute, 10); len(h.Open) > 0 || len(h.Rests) != 1 || h.Rests[0] != (polite.Rest{Server: a, Left: time.Hour}) {
+	if h := s.HandOver(now, a, time.Minute, 10); len(h.Open) > 0 || len(h.Rests) != 1 ||
+		h.Rests[0] != (polite.Rest{Server: a, Left: time.Hour}) {
 		t.Errorf("%+v", h)
 	}
 }

@@ -155,7 +155,8 @@ func (c *checker) grant(g *polite.Grant) {
 	start := c.now.Add(time.Duration(c.rng.IntN(300)) * time.Millisecond)
 	res := polite.Result{Elapsed: time.Duration(c.rng.IntN(2000)) * time.Millisecond}
 	if c.opt.Adaptive {
-		res.Sign = []polite.Sign{polite.Clean, polite.Clean, polite.Clean, polite.Unclear, polite.Strain}[c.rng.IntN(50)/11]
+		res.Sign = []polite.Sign{polite.Clean, polite.Clean, polite.Clean, polite.Unclear,
+			polite.Strain}[c.rng.IntN(50)/11]
 	}
 	if c.rng.IntN(20) == 0 {
 		res.Backoff = time.Duration(c.rng.IntN(100)) * time.Second
@@ -239,7 +240,8 @@ func (c *checker) happen(e event) {
 		if next := c.s.Landed(c.now, e.g, e.res, c.rng.IntN(2) == 0); next != nil {
 			c.grant(next)
 		}
-		heap.Push(&c.events, event{at: c.now.Add(time.Duration(c.rng.Int64N(int64(3 * time.Second)))), g: e.g, stored: true})
+		heap.Push(&c.events,
+			event{at: c.now.Add(time.Duration(c.rng.Int64N(int64(3 * time.Second)))), g: e.g, stored: true})
 		return
 	}
 	c.leave(e)

@@ -44,16 +44,16 @@ func TestInvariants(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		now := time.Unix(1000, 0)
-		s := New(Options{HostDelay: 300 * time.Millisecond, ServerDelay: 50 * time.Millisecond, MaxItems: 60, UseTerms: seed%2 > 0,
-			NetworkRate: 9, NetworkConnections: 4, Leased: seed%4 > 1}, now)
+		s := New(Options{HostDelay: 300 * time.Millisecond, ServerDelay: 50 * time.Millisecond, MaxItems: 60,
+			UseTerms: seed%2 > 0, NetworkRate: 9, NetworkConnections: 4, Leased: seed%4 > 1}, now)
 		terms := []*Terms{nil, {PLDDelay: 20 * time.Millisecond, Connections: 3}, {HostDelay: -1, PLDDelay: -1}}
 		flights := map[*Grant]bool{}
 		addr := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, byte(n % 3), byte(n % 11)}) }
 		for range 1000 {
 			now = now.Add(time.Duration(rng.IntN(20)) * time.Millisecond)
 			n := rng.IntN(20)
-			it := &Item{Host: uint64(n), PLD: uint64(n / 4), Addrs: []netip.Addr{addr(n), addr(n + 7)}, Robots: rng.IntN(9) == 0,
-				First: rng.IntN(9) == 0, Connection: uint8(rng.IntN(3)), Terms: terms[1]}
+			it := &Item{Host: uint64(n), PLD: uint64(n / 4), Addrs: []netip.Addr{addr(n), addr(n + 7)},
+				Robots: rng.IntN(9) == 0, First: rng.IntN(9) == 0, Connection: uint8(rng.IntN(3)), Terms: terms[1]}
 			switch k := rng.IntN(100); {
 			case k < 40:
 				s.Admit(now, it)

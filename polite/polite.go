@@ -50,8 +50,7 @@ func New(opt Options, now time.Time) *Scheduler {
 		panic("BUG: " + err.Error())
 	}
 	opt.setDefaults()
-	s := &Scheduler{opt: settings{Options: opt}, base: now, ready: make(chan struct{}, 1),
-		gaps: Gaps{Forever, Forever}}
+	s := &Scheduler{opt: settings{Options: opt}, base: now, ready: make(chan struct{}, 1), gaps: Gaps{Forever, Forever}}
 	if !opt.Visited.IsZero() {
 		s.opt.visited, s.opt.hasVisited = s.at(opt.Visited), true
 	}

@@ -24,9 +24,7 @@ func seed(t testing.TB) uint64 {
 
 var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func v4(n int) netip.Addr {
-	return netip.AddrFrom4([4]byte{192, byte(n >> 16), byte(n >> 8), byte(n)})
-}
+func v4(n int) netip.Addr { return netip.AddrFrom4([4]byte{192, byte(n >> 16), byte(n >> 8), byte(n)}) }
 
 func item(host, pld int, addrs ...netip.Addr) *polite.Item {
 	return &polite.Item{Host: uint64(host), PLD: uint64(pld), Addrs: addrs}
@@ -339,8 +337,8 @@ func TestDeferral(t *testing.T) {
 	}
 }
 
-// TestGlutted: a host has a glut while its items in RAM and those that it was deferred for need longer than the time asked
-// for, and none without a full share in RAM.
+// TestGlutted: a host has a glut while its items in RAM and those that it was deferred for need longer than
+// the time asked for, and none without a full share in RAM.
 func TestGlutted(t *testing.T) {
 	opt := paper()
 	opt.MaxPerHost = 2
@@ -358,8 +356,10 @@ func TestGlutted(t *testing.T) {
 	for _, test := range []struct {
 		after, ahead time.Duration
 		want         bool
-	}{{0, wait - time.Second, true}, {0, wait, false}, {80 * time.Second, wait - 81*time.Second, true}, {80 * time.Second, wait - 80*time.Second, false},
-		{time.Hour, 81 * time.Second, false}, {time.Hour, 79 * time.Second, true}} { // what has been deferred is due; RAM has two
+	}{{0, wait - time.Second, true}, {0, wait, false}, {80 * time.Second, wait - 81*time.Second, true},
+		// What has been deferred is due; RAM has two.
+		{80 * time.Second, wait - 80*time.Second, false}, {time.Hour, 81 * time.Second, false},
+		{time.Hour, 79 * time.Second, true}} {
 		if got := s.Glutted(t0.Add(test.after), 1, test.ahead); got != test.want {
 			t.Errorf("after %v, a glut for %v: %v, want %v", test.after, test.ahead, got, test.want)
 		}

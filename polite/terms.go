@@ -56,10 +56,11 @@ func (t *Terms) own() bool { return t != nil && t.Own }
 // fixed reports whether a host has a delay that does not follow from its budget.
 func (t *Terms) fixed() bool { return t != nil && t.HostDelay >= 0 }
 
-// SetTerms replaces the terms of hosts and PLDs in RAM, by their keys. A host that is in its delay gets the new
-// one at once, but not before the end of a back-off; a PLD gets it with its next visit. If a host has fewer connections
-// than before, a flight begins only while fewer than so many of all its connections are in flight; the caller evicts the
-// items of the connections that are gone. SetTerms returns the number of hosts and PLDs whose terms have changed.
+// SetTerms replaces the terms of hosts and PLDs in RAM, by their keys. A host that is in its delay gets the
+// new one at once, but not before the end of a back-off; a PLD gets it with its next visit. If a host has
+// fewer connections than before, a flight begins only while fewer than so many of all its connections are in
+// flight; the caller evicts the items of the connections that are gone. SetTerms returns the number of hosts
+// and PLDs whose terms have changed.
 func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (changed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,13 +39,20 @@ func TestTerms(t *testing.T) {
 		{"no terms", nil, 0, polite.Result{}, 40 * time.Second},
 		{"shorter", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 0, polite.Result{}, 2 * time.Second},
 		{"longer", &polite.Terms{HostDelay: 90 * time.Second, PLDDelay: -1}, 0, polite.Result{}, 90 * time.Second},
-		{"rate below the delay", &polite.Terms{HostDelay: -1, HostLeast: 50 * time.Second, PLDDelay: -1}, 0, polite.Result{}, 50 * time.Second},
-		{"rate above it", &polite.Terms{HostDelay: -1, HostLeast: time.Second, PLDDelay: -1}, 0, polite.Result{}, 40 * time.Second},
-		{"Crawl-delay", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 20 * time.Second, polite.Result{}, 20 * time.Second},
-		{"back-off", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 0, polite.Result{Backoff: time.Minute}, time.Minute},
-		{"owner, Crawl-delay", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1, Own: true}, 20 * time.Second, polite.Result{}, 2 * time.Second},
-		{"owner, back-off", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1, Own: true}, 20 * time.Second, polite.Result{Backoff: time.Minute}, time.Minute},
-		{"PLD", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: 15 * time.Second}, 0, polite.Result{}, 15 * time.Second},
+		{"rate below the delay", &polite.Terms{HostDelay: -1, HostLeast: 50 * time.Second, PLDDelay: -1}, 0,
+			polite.Result{}, 50 * time.Second},
+		{"rate above it", &polite.Terms{HostDelay: -1, HostLeast: time.Second, PLDDelay: -1}, 0, polite.Result{},
+			40 * time.Second},
+		{"Crawl-delay", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 20 * time.Second, polite.Result{},
+			20 * time.Second},
+		{"back-off", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 0,
+			polite.Result{Backoff: time.Minute}, time.Minute},
+		{"owner, Crawl-delay", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1, Own: true}, 20 * time.Second,
+			polite.Result{}, 2 * time.Second},
+		{"owner, back-off", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1, Own: true}, 20 * time.Second,
+			polite.Result{Backoff: time.Minute}, time.Minute},
+		{"PLD", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: 15 * time.Second}, 0, polite.Result{},
+			15 * time.Second},
 	} {
 		opt := paper()
 		opt.UseTerms = true
@@ -104,7 +111,8 @@ func TestSetTerms(t *testing.T) {
 	wantGaps(t, "with SetHostDelay", gaps(t, s, &at, 2, polite.Result{}), 25*time.Second, 25*time.Second)
 }
 
-// connections returns a scheduler without delays of servers, and terms and items of an operator's host with n connections.
+// connections returns a scheduler without delays of servers, and terms and items of an operator's host with n
+// connections.
 func connections(n int) (s *polite.Scheduler, its func(connection int) *polite.Item) {
 	opt := paper()
 	opt.ServerDelay, opt.PLDDelay = time.Millisecond, 0
@@ -127,7 +135,8 @@ func grant(t *testing.T, s *polite.Scheduler, at time.Time) *polite.Grant {
 	return g
 }
 
-// TestConnectionsOfLater: a back-off must hold for a connection whose first item comes later, and for all connections after a restart.
+// TestConnectionsOfLater: a back-off must hold for a connection whose first item comes later, and for all
+// connections after a restart.
 func TestConnectionsOfLater(t *testing.T) {
 	s, its := connections(4)
 	admit(t, s, t0, its(0))
@@ -166,7 +175,8 @@ func TestEvictHostOfConnections(t *testing.T) {
 func TestNewTerms(t *testing.T) {
 	opt := paper()
 	opt.ServerDelay, opt.PLDDelay = time.Millisecond, 0
-	long, short := &polite.Terms{HostDelay: time.Minute, PLDDelay: -1}, &polite.Terms{HostDelay: time.Second, PLDDelay: -1}
+	long, short := &polite.Terms{HostDelay: time.Minute, PLDDelay: -1},
+		&polite.Terms{HostDelay: time.Second, PLDDelay: -1}
 	of := func(terms *polite.Terms) *polite.Item {
 		it := item(1, 1, v4(1))
 		it.Terms = terms
@@ -190,7 +200,8 @@ func TestNewTerms(t *testing.T) {
 	s.Done(t0.Add(time.Minute), grant(t, s, t0.Add(time.Minute)), polite.Result{})
 }
 
-// TestConnectionsBackOff: a back-off after one connection's request must hold for all connections, also for one that is in flight.
+// TestConnectionsBackOff: a back-off after one connection's request must hold for all connections, also for
+// one that is in flight.
 func TestConnectionsBackOff(t *testing.T) {
 	s := polite.New(paper(), t0)
 	own := &polite.Terms{HostDelay: time.Second, PLDDelay: -1, Own: true, Connections: 3}
@@ -220,8 +231,8 @@ func TestConnectionsBackOff(t *testing.T) {
 	}
 }
 
-// TestConnections: connections of a host have a connection and a delay each; SetHostDelay and SetTerms concern them all, and
-// the server's delay holds for them together.
+// TestConnections: connections of a host have a connection and a delay each; SetHostDelay and SetTerms
+// concern them all, and the server's delay holds for them together.
 func TestConnections(t *testing.T) {
 	opt := paper()
 	s := polite.New(opt, t0)

@@ -59,8 +59,7 @@ func (s *Scheduler) Use() Use {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := Use{Items: s.items, Most: s.opt.MaxItems, Resting: s.hosts.resting + len(s.flights),
-		Hosts: len(s.hosts.queued),
-		Bare:  s.hosts.bare, Filled: s.hosts.filled}
+		Hosts: len(s.hosts.queued), Bare: s.hosts.bare, Filled: s.hosts.filled}
 	u.Peak = max(u.Resting, s.peak.now, s.peak.last)
 	if s.items >= fewItems {
 		used := s.bytes + min(s.tableBytes(), s.opt.MaxBytes/2)

@@ -122,7 +122,8 @@ func (w *worker) process(r *Request) error {
 	}
 	w.url = append(append(append(w.url[:0], "http://"...), r.Host...), r.Target...)
 	if strings.HasPrefix(w.response.mime, "text/html") {
-		_, err = w.links.ExtractOnce(w.url, body, w.response.mime, func([]byte, *parse.Link) { w.counts.Links++ }, func(int) {})
+		_, err = w.links.ExtractOnce(w.url, body, w.response.mime,
+			func([]byte, *parse.Link) { w.counts.Links++ }, func(int) {})
 		if err != nil {
 			return err
 		}
@@ -132,8 +133,9 @@ func (w *worker) process(r *Request) error {
 	if w.encoder == nil {
 		return nil
 	}
-	err = w.encoder.Prepare(&w.prepared, &warc.Exchange{URL: w.url, Date: began, IP: r.Addr.Addr(), Head: w.response.head,
-		Body: w.response.body, Encoded: w.response.coded, Status: w.response.status, MIME: w.response.mime})
+	err = w.encoder.Prepare(&w.prepared,
+		&warc.Exchange{URL: w.url, Date: began, IP: r.Addr.Addr(), Head: w.response.head,
+			Body: w.response.body, Encoded: w.response.coded, Status: w.response.status, MIME: w.response.mime})
 	if err != nil {
 		return err
 	}

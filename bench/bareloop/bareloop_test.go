@@ -78,12 +78,14 @@ func (s *testServer) list(targets ...string) (list []Request) {
 // closes it.
 func TestSerial(t *testing.T) {
 	s := newTestServer(t)
-	sum, err := Run(context.Background(), s.list(slices.Repeat([]string{"/a", "/plain"}, 10)...), Options{Connections: 1})
+	sum, err := Run(context.Background(), s.list(slices.Repeat([]string{"/a", "/plain"}, 10)...),
+		Options{Connections: 1})
 	if want := (Counts{Responses: 20, Bytes: 20 * int64(len(html)), Links: 40}); err != nil || sum != want {
 		t.Errorf("got %+v (%v), want %+v", sum, err, want)
 	}
 	if s.asked.Load() != 20 || s.conns.Load() != 2 || s.most.Load() != 1 {
-		t.Errorf("got %d requests, %d at once, over %d connections; want 20, 1, 2", s.asked.Load(), s.most.Load(), s.conns.Load())
+		t.Errorf("got %d requests, %d at once, over %d connections; want 20, 1, 2", s.asked.Load(), s.most.Load(),
+			s.conns.Load())
 	}
 }
 
@@ -98,7 +100,8 @@ func TestStore(t *testing.T) {
 	}
 	sum, err := Run(context.Background(), s.list(targets...), Options{Connections: 16, Store: dir})
 	if err != nil || sum.Responses != 1000 || sum.Links != 2*999 || s.conns.Load() > 17 {
-		t.Fatalf("got %+v over %d connections (%v), want 1000 responses with 1998 links over 17 at most", sum, s.conns.Load(), err)
+		t.Fatalf("got %+v over %d connections (%v), want 1000 responses with 1998 links over 17 at most", sum,
+			s.conns.Load(), err)
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "warc", "*.warc.gz.open"))
 	if err != nil || len(names) != 1 {

@@ -32,7 +32,8 @@ func (w *worker) fetch(r *Request) error {
 	if err != nil {
 		return err
 	}
-	w.request = fmt.Appendf(w.request[:0], "GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: gzip\r\n\r\n", r.Target, r.Host)
+	w.request = fmt.Appendf(w.request[:0], "GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: gzip\r\n\r\n",
+		r.Target, r.Host)
 	if _, err = c.Write(w.request); err == nil {
 		err = w.response.read(c.in)
 	}

@@ -106,10 +106,12 @@ type Method struct {
 // Methods returns the methods of this package, in the paper's order.
 func Methods() []Method {
 	method := func(name string, past bool, open func(base) (Store, error)) Method {
-		return Method{Name: name, PastCache: past, Open: func(o Options) (Store, error) { return openAs(name, o, open) }}
+		return Method{Name: name, PastCache: past,
+			Open: func(o Options) (Store, error) { return openAs(name, o, open) }}
 	}
 	return []Method{
-		method(MercatorA, false, openMercatorA), method(MercatorB, true, openMercatorB), method(Polybot, true, openPolybot),
+		method(MercatorA, false, openMercatorA), method(MercatorB, true, openMercatorB),
+		method(Polybot, true, openPolybot),
 	}
 }
 

@@ -120,9 +120,7 @@ func Open(name string, o Options) (Store, error) {
 func openTest(t testing.TB, name string, fsys disk.FS, emit func(int64, []Link, []bool) error) Store {
 	t.Helper()
 	s, err := Open(name, Options{FS: fsys, Dir: "d/" + name, RAMBytes: MinRAMBytes, Emit: emit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -162,9 +160,7 @@ func TestVerdicts(t *testing.T) {
 						}
 					}
 					w.add(links)
-					if err := s.Add(links); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.Add(links))
 					for _, l := range links {
 						clear(l.Text) // texts are valid only during the call
 					}
@@ -191,9 +187,7 @@ func loadSome(t *testing.T, s Store, w *truth, n int) {
 	}
 	w.know(links)
 	if tl, ok := s.(TextLoader); ok {
-		if err := errors.Join(tl.LoadLinks(links[:n/3]), tl.LoadLinks(links[n/3:])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(tl.LoadLinks(links[:n/3]), tl.LoadLinks(links[n/3:])))
 		return
 	}
 	keys := make([]uint64, n)
@@ -201,17 +195,13 @@ func loadSome(t *testing.T, s Store, w *truth, n int) {
 		keys[i] = links[i].Key
 	}
 	slices.Sort(keys)
-	if err := errors.Join(s.Load(keys[:n/3]), s.Load(keys[n/3:])); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.Load(keys[:n/3]), s.Load(keys[n/3:])))
 }
 
 // flush calls Flush and checks that no link waits.
 func flush(t *testing.T, s Store, w *truth) {
 	t.Helper()
-	if err := s.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Flush(context.Background()))
 	if w.got != int64(len(w.want)) {
 		t.Fatalf("%d links answered of %d", w.got, len(w.want))
 	}
@@ -220,9 +210,7 @@ func flush(t *testing.T, s Store, w *truth) {
 // closeTest closes a store twice and checks that no file is left.
 func closeTest(t *testing.T, s Store, name string, mem *memfs.FS) {
 	t.Helper()
-	if err := errors.Join(s.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.Close(), s.Close()))
 	if names, _ := mem.List("d/" + name); len(names) > 0 {
 		t.Errorf("left over: %q", names)
 	}

@@ -38,7 +38,8 @@ func (w *webBench) set(i, id int) {
 	const digits = "0123456789abcdef"
 	t := w.texts[i]
 	if t == nil {
-		t = fmt.Appendf(nil, "http://www.site-%08x.example/some/directory/and/another-one/the-title-of-a-page/%08x.html", 0, 0)
+		t = fmt.Appendf(nil,
+			"http://www.site-%08x.example/some/directory/and/another-one/the-title-of-a-page/%08x.html", 0, 0)
 		w.texts[i] = t
 	}
 	site := uint32(mix(uint64(id) >> 7))
@@ -89,9 +90,7 @@ func benchmarkAdd(b *testing.B, name string, keys int, ram int64) {
 		var err error
 		s, err = Open(name, Options{FS: meter, Dir: b.TempDir() + "/store", RAMBytes: ram,
 			Emit: func(int64, []Link, []bool) error { return nil }})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 	}
 	w := newWebBench(1000)
 	next := 0
@@ -101,19 +100,13 @@ func benchmarkAdd(b *testing.B, name string, keys int, ram int64) {
 				w.set(i, next+i)
 			}
 			next += len(w.links)
-			if err := tl.LoadLinks(w.links); err != nil {
-				b.Fatal(err)
-			}
+			must(b, tl.LoadLinks(w.links))
 		}
 	} else {
 		next = keys
-		if err := s.Load(sortedKeys(keys)); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.Load(sortedKeys(keys)))
 	}
-	if err := s.Flush(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	must(b, s.Flush(context.Background()))
 	before, n := meter.Counts(), 0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -121,15 +114,11 @@ func benchmarkAdd(b *testing.B, name string, keys int, ram int64) {
 		if n%len(w.links) == 0 {
 			var links []Link
 			links, next = w.batch(next)
-			if err := s.Add(links); err != nil {
-				b.Fatal(err)
-			}
+			must(b, s.Add(links))
 		}
 		n++
 	}
-	if err := s.Flush(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	must(b, s.Flush(context.Background()))
 	c, st := meter.Counts(), s.Stats()
 	moved := c.ReadBytes + c.WrittenBytes - before.ReadBytes - before.WrittenBytes
 	b.ReportMetric(float64(moved)/float64(n), "io-B/link")
@@ -137,9 +126,7 @@ func benchmarkAdd(b *testing.B, name string, keys int, ram int64) {
 	if name != "none" && st.Answered != st.Links {
 		b.Fatalf("%d links, %d answered", st.Links, st.Answered)
 	}
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, s.Close())
 }
 
 // sortedKeys returns the keys of the first n URLs in ascending order.

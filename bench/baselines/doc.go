@@ -37,9 +37,8 @@
 //
 // # Concurrency
 //
-// A Store is for one goroutine. It may start others: sorting goroutines end with the call that started
-// them; a goroutine that reads or writes a chunk ends when that is done, at the latest in the next Flush or
-// Close.
+// A Store is for one goroutine. It may start others: sorting goroutines end with the call that started them;
+// a goroutine that reads or writes a chunk ends when that is done, at the latest in the next Flush or Close.
 //
 // # Memory and disk
 //

@@ -34,13 +34,9 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
 		}
 	}
-	if err := mem.MkdirAll("full"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.MkdirAll("full"))
 	f, err := mem.Create("full/something")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	good.Dir = "full"
 	for _, name := range Names() {
@@ -90,9 +86,7 @@ func TestCancel(t *testing.T) {
 			emitted += len(links)
 			return refuse
 		})
-		if err := s.Add([]Link{link(1), link(2)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add([]Link{link(1), link(2)}))
 		before := emitted
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -212,9 +206,7 @@ func TestPolybotTexts(t *testing.T) {
 			links[i] = Link{xxhash.Sum64(text), text}
 		}
 		w.add(links)
-		if err := s.Add(links); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add(links))
 	}
 	flush(t, s, w)
 	closeTest(t, s, Polybot, mem)
@@ -232,13 +224,9 @@ func TestLoadedTwice(t *testing.T) {
 			links = append(links, link(1+i%50), link(1+i%50))
 		}
 		w.know(links)
-		if err := s.(TextLoader).LoadLinks(links); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.(TextLoader).LoadLinks(links))
 		w.add(links)
-		if err := s.Add(links); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add(links))
 		flush(t, s, w)
 		if st := s.Stats(); st.Known != 50 || st.Fresh != 0 {
 			t.Errorf("%s: %d known, %d fresh, want 50, 0", name, st.Known, st.Fresh)
@@ -252,18 +240,14 @@ func TestCloseEarly(t *testing.T) {
 	for _, name := range Names() {
 		mem := memfs.New(1)
 		s := openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
-		if err := s.Load([]uint64{1, 2, 3}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Load([]uint64{1, 2, 3}))
 		closeTest(t, s, name, mem)
 		s = openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
 		links := make([]Link, 5000)
 		for i := range links {
 			links[i] = link(i)
 		}
-		if err := s.Add(links); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add(links))
 		closeTest(t, s, name, mem)
 	}
 }
@@ -274,18 +258,14 @@ func TestMercatorALoad(t *testing.T) {
 	w := newTruth(t)
 	s := openTest(t, MercatorA, mem, w.emit)
 	keys := sortedKeys(30_000)
-	if err := errors.Join(s.Load(keys[:9_000]), s.Load(keys[9_000:])); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.Load(keys[:9_000]), s.Load(keys[9_000:])))
 	for n := 0; n < 60_000; n += 1000 {
 		links := make([]Link, 1000)
 		for i := range links {
 			links[i] = link((n + i) % 40_000)
 		}
 		w.add(links)
-		if err := s.Add(links); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Add(links))
 	}
 	flush(t, s, w)
 	st := s.Stats()

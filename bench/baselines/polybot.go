@@ -11,10 +11,9 @@ import (
 	"slices"
 )
 
-// polybot is the batch check with text in RAM of section IV.A. A batch lies in an arena in order of
-// arrival: key, length and verdict, text. An array of 16 bytes a link is sorted by text and merged with
-// seen, all known URLs as sorted text, from which what a text has in common with the one before is left
-// out:
+// polybot is the batch check with text in RAM of section IV.A. A batch lies in an arena in order of arrival:
+// key, length and verdict, text. An array of 16 bytes a link is sorted by text and merged with seen, all
+// known URLs as sorted text, from which what a text has in common with the one before is left out:
 //
 //	length in common, length of the rest (both unsigned varints), the rest
 //
@@ -53,9 +52,7 @@ func openPolybot(b base) (Store, error) {
 }
 
 // ioBytes returns the RAM that is not for the batch.
-func (s *polybot) ioBytes() int64 {
-	return emitBytes + 4*int64(len(s.bufs[0])) + MaxTextBytes
-}
+func (s *polybot) ioBytes() int64 { return emitBytes + 4*int64(len(s.bufs[0])) + MaxTextBytes }
 
 // Load implements Store. It makes up the text of a key; see TextLoader.
 func (s *polybot) Load(keys []uint64) error {
@@ -157,9 +154,7 @@ func (s *polybot) allocate(b int) {
 }
 
 // text returns the text of a link in the arena.
-func (t textRef) text(arena []byte) []byte {
-	return arena[t.at+arenaHeader:][:t.size]
-}
+func (t textRef) text(arena []byte) []byte { return arena[t.at+arenaHeader:][:t.size] }
 
 // check merges the batch with seen, and emits its verdicts.
 func (s *polybot) check(ctx context.Context) error {
@@ -406,8 +401,7 @@ func sortTexts(arena []byte, refs []textRef) {
 	})
 }
 
-// load8 returns the first 8 bytes of p as a big-endian number, padded with zeros, so numbers sort like
-// texts.
+// load8 returns the first 8 bytes of p as a big-endian number, padded with zeros, so numbers sort like texts.
 func load8(p []byte) uint64 {
 	if len(p) >= 8 {
 		return binary.BigEndian.Uint64(p)

@@ -43,15 +43,11 @@ func stream(t *testing.T, s Store, known, n int) (bytes, fresh int) {
 			fresh += len(l.Text)
 		}
 		if links = append(links, l); len(links) == cap(links) || i == n-1 {
-			if err := s.Add(links); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Add(links))
 			links = links[:0]
 		}
 	}
-	if err := s.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Flush(context.Background()))
 	return bytes, fresh
 }
 
@@ -68,9 +64,7 @@ func TestTheorem1(t *testing.T) {
 			s := openTest(t, name, meter, func(int64, []Link, []bool) error { return nil })
 			shrink(s, c.batch)
 			loadWeb(t, s, c.known)
-			if err := s.Flush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Flush(context.Background()))
 			before, start := meter.Counts(), s.Stats()
 			bytes, fresh := stream(t, s, c.known, c.links)
 			after, st := meter.Counts(), s.Stats()
@@ -116,9 +110,7 @@ func loadWeb(t *testing.T, s Store, n int) {
 	if tl, ok := s.(TextLoader); ok {
 		load = func() error { return tl.LoadLinks(links) }
 	}
-	if err := load(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, load())
 }
 
 // heldBytes sums the memory that a store holds, apart from its struct.
@@ -157,9 +149,7 @@ func TestRAM(t *testing.T) {
 			mem := memfs.New(1)
 			s, err := Open(name, Options{FS: mem, Dir: "d/" + name, RAMBytes: ram,
 				Emit: func(int64, []Link, []bool) error { return nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			loadWeb(t, s, 1000)
 			stream(t, s, 1000, 2000)
 			got := heldBytes(t, s)
@@ -182,12 +172,8 @@ func TestAllocations(t *testing.T) {
 			links[i] = webLink(i)
 		}
 		round := func() {
-			if err := s.Add(links); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Flush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Add(links))
+			must(t, s.Flush(context.Background()))
 		}
 		round()
 		var before, after runtime.MemStats

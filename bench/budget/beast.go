@@ -51,8 +51,10 @@ func (b *Beast) Complete() error {
 	need(*b.NaiveURLs >= 0, "%d URLs through the naive scheme", *b.NaiveURLs)
 	need(b.PLDs >= 1 && b.PLDs <= 1<<28, "%d PLDs: want 1 to 2^28", b.PLDs)
 	need(b.Budget >= 1 && b.Budget <= 10_000, "budget %d: want 1 to 10,000", b.Budget)
-	need(b.URLBytes >= leastURLBytes && b.URLBytes <= 512, "URLs of %d bytes: want %d to 512", b.URLBytes, leastURLBytes)
-	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "%g unique URLs per page: want more than 1, at most 1000", b.UniquePerPage)
+	need(b.URLBytes >= leastURLBytes && b.URLBytes <= 512, "URLs of %d bytes: want %d to 512",
+		b.URLBytes, leastURLBytes)
+	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "%g unique URLs per page: want more than 1, at most 1000",
+		b.UniquePerPage)
 	need(b.PagesPerSecond > 0 && b.PagesPerSecond <= 1e9, "%g pages a second", b.PagesPerSecond)
 	need(b.Spam >= 0 && b.Spam <= 0.9, "%g of the links lead to spammers: want 0 to 0.9", b.Spam)
 	return faults()
@@ -60,8 +62,8 @@ func (b *Beast) Complete() error {
 
 // model returns the paper's model with the parameters of web.
 func (b *Beast) model(web *budgetWeb, urlBytes float64) beast.Model {
-	return beast.Model{PLDs: float64(b.PLDs), MeanBudget: float64(web.sum) / float64(b.PLDs), UniquePerPage: b.UniquePerPage,
-		PagesPerSecond: b.PagesPerSecond, URLBytes: urlBytes}
+	return beast.Model{PLDs: float64(b.PLDs), MeanBudget: float64(web.sum) / float64(b.PLDs),
+		UniquePerPage: b.UniquePerPage, PagesPerSecond: b.PagesPerSecond, URLBytes: urlBytes}
 }
 
 // diskBytes returns an upper bound of the bytes on disk. At the end of the largest crawl nearly all URLs

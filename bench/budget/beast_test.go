@@ -27,14 +27,11 @@ func smallBeast(t *testing.T, b Beast) Beast {
 	}
 	t.Logf("-beast-seed %d", b.Seed)
 	b.Dirs = []string{t.TempDir()}
-	if err := b.Complete(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Complete())
 	return b
 }
 
-// budgetModel implements both schemes with slices and maps, by the rules in the comment of
-// package beast.
+// budgetModel implements both schemes with slices and maps, by the rules in the comment of package beast.
 type budgetModel struct {
 	b       *Beast
 	web     *budgetWeb
@@ -68,13 +65,9 @@ func (m *budgetModel) crawl(rec []byte, put func(rec []byte)) {
 func TestNaiveModel(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 200, UniquePerPage: 4.5, Spam: 0.2, NaiveURLs: new(int64(1e5))})
 	c, err := openNaiveCrawl(&b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.close()
-	if err := c.run(context.Background(), *b.NaiveURLs, func(*naiveCrawl) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.run(context.Background(), *b.NaiveURLs, func(*naiveCrawl) {}))
 	if n := c.in.wrong(c.out, c.rest); n != 0 || c.exceeded != 0 {
 		t.Errorf("got %d records lost or doubled, %d pages beyond budgets, want none", n, c.exceeded)
 	}
@@ -96,8 +89,8 @@ func TestNaiveModel(t *testing.T) {
 			m.crawl(q[0], put)
 		}
 		if m.pages != s.endPages || m.in.n != s.endURLs || int64(len(failed)) != s.failed {
-			t.Fatalf("pass %d: got %d pages, %d URLs, %d in QF, want %d, %d, %d", i, s.endPages, s.endURLs, s.failed, m.pages, m.in.n,
-				len(failed))
+			t.Fatalf("pass %d: got %d pages, %d URLs, %d in QF, want %d, %d, %d", i, s.endPages, s.endURLs, s.failed,
+				m.pages, m.in.n, len(failed))
 		}
 		got, want := b.PagesPerSecond*s.perPage(s.beastRaw()), model.NaiveRate(float64(s.endPages))
 		if d := math.Abs(got-want) / want; i >= 8 && d > 0.03 {
@@ -111,7 +104,8 @@ func TestNaiveModel(t *testing.T) {
 		}
 	}
 	if len(c.stages) < 10 || c.out != m.out || c.rest.n != int64(len(failed)+len(q)) {
-		t.Errorf("got %d passes, out %+v, %d left, want %+v, %d", len(c.stages), c.out, c.rest.n, m.out, len(failed)+len(q))
+		t.Errorf("got %d passes, out %+v, %d left, want %+v, %d", len(c.stages), c.out, c.rest.n, m.out,
+			len(failed)+len(q))
 	}
 }
 
@@ -123,13 +117,9 @@ func TestBeastModel(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 100, UniquePerPage: 3.5, Spam: 0.3, URLs: []int64{1.5e5}})
 	ctx := context.Background()
 	c, err := openBeastCrawl(ctx, &b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.close()
-	if err := c.run(ctx, b.URLs[0], func(*beastCrawl) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.run(ctx, b.URLs[0], func(*beastCrawl) {}))
 	if n := c.in.wrong(c.out, c.left); n != 0 || c.exceeded != 0 {
 		t.Errorf("got %d records lost or doubled, %d pages beyond budgets, want none", n, c.exceeded)
 	}
@@ -160,7 +150,8 @@ func TestBeastModel(t *testing.T) {
 		s++ // no queue is ever empty here
 		if s-last >= h {
 			if m.pages > 0 {
-				stages = append(stages, stage{endPages: m.pages, endURLs: m.in.n, failed: int64(len(failed)), queues: h})
+				stages = append(stages,
+					stage{endPages: m.pages, endURLs: m.in.n, failed: int64(len(failed)), queues: h})
 			}
 			old := failed
 			failed, last, h = nil, s, 2*h
@@ -176,11 +167,12 @@ func TestBeastModel(t *testing.T) {
 		delete(queues, s)
 	}
 	if len(stages) != len(c.stages) || len(stages) < 4 || m.pages != c.now.pages {
-		t.Fatalf("got %d stages and %d pages, want %d (4 at least) and %d", len(c.stages), c.now.pages, len(stages), m.pages)
+		t.Fatalf("got %d stages and %d pages, want %d (4 at least) and %d", len(c.stages), c.now.pages,
+			len(stages), m.pages)
 	}
 	for i, want := range stages {
-		if got := c.stages[i]; got.endPages != want.endPages || got.endURLs != want.endURLs || got.failed != want.failed ||
-			got.queues != want.queues {
+		if got := c.stages[i]; got.endPages != want.endPages || got.endURLs != want.endURLs ||
+			got.failed != want.failed || got.queues != want.queues {
 			t.Errorf("stage %d: got %+v, want %+v", i, got, want)
 		}
 	}
@@ -225,9 +217,7 @@ func TestRunBeast(t *testing.T) {
 	var told []string
 	progress := func(what string) { told = append(told, what) }
 	r, err := b.Measure(context.Background(), progress)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := benchtest.Text(t, r)
 	for _, c := range r.Checks {
 		if !c.OK() && c.Unit != "ns" {
@@ -237,7 +227,8 @@ func TestRunBeast(t *testing.T) {
 	if len(r.Checks) < 15 || len(r.Tables) != 2 || len(told) == 0 {
 		t.Errorf("got %d checks, %q", len(r.Checks), told)
 	}
-	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends")
+	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ",
+		"within 1e3 URLs no stage ends")
 	benchtest.Empty(t, b.Dirs[0])
 }
 
@@ -330,13 +321,14 @@ func TestBudgetWeb(t *testing.T) {
 }
 
 func TestBeastValidate(t *testing.T) {
-	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: new(int64(-1)), PLDs: -1, Budget: 20_000, URLBytes: 10, UniquePerPage: 1,
-		PagesPerSecond: -1, Spam: 1}
+	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: new(int64(-1)), PLDs: -1, Budget: 20_000,
+		URLBytes: 10, UniquePerPage: 1, PagesPerSecond: -1, Spam: 1}
 	err := bad.Complete()
 	if err == nil || strings.Count(err.Error(), "\n") != 7 {
 		t.Errorf("got %v, want 8 faults", err)
 	}
-	if _, err := (Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}).Measure(context.Background(), nil); err == nil ||
+	if _, err := (Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}).Measure(context.Background(),
+		nil); err == nil ||
 		!strings.Contains(err.Error(), "free") {
 		t.Errorf("got %v, want an error for want of room", err)
 	}

@@ -24,8 +24,7 @@ const (
 )
 
 // The queues of this crawl hold megabytes instead of gigabytes, so their blocks are smaller than in a real
-// crawl. A checkpoint, which frees the space of records already read, follows every beastCommitBytes
-// written.
+// crawl. A checkpoint, which frees the space of records already read, follows every beastCommitBytes written.
 const (
 	beastBlockBytes  = 64 << 10
 	beastCommitBytes = 256 << 20
@@ -67,7 +66,8 @@ type moved struct {
 
 func (m moved) less(o moved) moved {
 	return moved{m.pages - o.pages, m.urls - o.urls, m.queueRaw - o.queueRaw, m.failedRaw - o.failedRaw,
-		m.checkRaw - o.checkRaw, m.queueDisk - o.queueDisk, m.starDisk - o.starDisk, m.saved - o.saved, m.starRest - o.starRest}
+		m.checkRaw - o.checkRaw, m.queueDisk - o.queueDisk, m.starDisk - o.starDisk, m.saved - o.saved,
+		m.starRest - o.starRest}
 }
 
 // stage is one iteration of Theorems 6 and 7: from one scan of QF to the next.
@@ -108,8 +108,9 @@ type beastCrawl struct {
 
 // openBeastCrawl creates the stores and gives the PLDs their in-degrees.
 func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb) (c *beastCrawl, err error) {
-	c = &beastCrawl{opt: o, web: web, set: set, links: linkCount{perPage: o.UniquePerPage}, given: make([]uint32, len(web.budgets)),
-		queueMeter: disk.NewMeter(set.FS), starMeter: disk.NewMeter(set.FS), tailMeter: disk.NewMeter(set.FS)}
+	c = &beastCrawl{opt: o, web: web, set: set, links: linkCount{perPage: o.UniquePerPage},
+		given: make([]uint32, len(web.budgets)), queueMeter: disk.NewMeter(set.FS), starMeter: disk.NewMeter(set.FS),
+		tailMeter: disk.NewMeter(set.FS)}
 	on := func(m *disk.Meter) disk.Set { return disk.Set{FS: m, Paths: set.Paths} }
 	if c.beast, err = beast.Open(beast.Options{Set: on(c.queueMeter), BlockBytes: beastBlockBytes}, nil); err != nil {
 		return nil, err
@@ -155,8 +156,8 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 	s.Refresh()
 	for x, d := range web.degrees {
 		if _, pages := s.Budget(d); pages != web.budgets[x] {
-			return fmt.Errorf("bench: beast: PLD of rank %d and in-degree %d has a budget of %d pages, want %d", x+1, d, pages,
-				web.budgets[x])
+			return fmt.Errorf("bench: beast: PLD of rank %d and in-degree %d has a budget of %d pages, want %d", x+1, d,
+				pages, web.budgets[x])
 		}
 	}
 	return nil
@@ -372,8 +373,8 @@ func (c *beastCrawl) count() moved {
 func (c *beastCrawl) endStage() {
 	m := c.count()
 	st := c.beast.Stats()
-	s := stage{moved: m.less(c.began), endPages: m.pages, endURLs: m.urls, queues: int64(st.Horizon), failed: st.OverBudgetRecords,
-		spam: c.spam}
+	s := stage{moved: m.less(c.began), endPages: m.pages, endURLs: m.urls, queues: int64(st.Horizon),
+		failed: st.OverBudgetRecords, spam: c.spam}
 	c.began, c.spam = m, 0
 	if s.pages > 0 {
 		c.stages = append(c.stages, s)

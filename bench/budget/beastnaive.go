@@ -98,8 +98,9 @@ func (c *naiveCrawl) run(ctx context.Context, urls int64, progress func(c *naive
 		records, _ := c.failed.Len()
 		n := c.meter.Counts()
 		c.now.queueDisk, c.now.saved = n.ReadBytes+n.WrittenBytes, c.tails.Counts().WrittenBytes
-		c.stages = append(c.stages, stage{moved: c.now.less(began), endPages: c.now.pages, endURLs: c.now.urls, queues: 1,
-			failed: records, spam: c.spam})
+		c.stages = append(c.stages,
+			stage{moved: c.now.less(began), endPages: c.now.pages, endURLs: c.now.urls, queues: 1,
+				failed: records, spam: c.spam})
 		began, c.spam = c.now, 0
 		if err := c.readFailed(ctx); err != nil {
 			return err

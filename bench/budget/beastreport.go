@@ -26,8 +26,8 @@ func (res *beastResult) report(b *Beast, r *result.Report) {
 	m := b.model(res.web, mean)
 	r.Set("plds", "%d, budgets %d to %d pages by the paper's F, mean %.2f (E[B]); a queue has %d pages (E[B]V)", b.PLDs,
 		res.web.budgets[len(res.web.budgets)-1], res.web.budgets[0], m.MeanBudget, res.web.sum)
-	r.Set("links", "%g unique URLs a page (L), records of %.1f B on average (b); %g of them lead to %d spammers", b.UniquePerPage, mean,
-		b.Spam, res.web.spammers)
+	r.Set("links", "%g unique URLs a page (L), records of %.1f B on average (b); %g of them lead to %d spammers",
+		b.UniquePerPage, mean, b.Spam, res.web.spammers)
 	r.Set("compressed", "by s2: queues; in STAR's buckets: %t", b.Compress)
 	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", b.PagesPerSecond)
 	res.lines(b, r)
@@ -37,22 +37,28 @@ func (res *beastResult) report(b *Beast, r *result.Report) {
 	}
 	r.Checks = append(r.Checks, res.checks(b, m)...)
 	r.Notes = append(r.Notes,
-		"As text: what the theorems count, every record at its full length each time it is put into a queue or taken out of one.",
-		"On disk: the bytes read and written, blocks compressed by s2, with checksums and, in STAR, keys and the PLDs' records.",
-		"Checkpoints are excluded. They come at fixed times and save buffers, which are large relative to the small queues of this crawl.")
+		"As text: what the theorems count, every record at its full length each time it is put into a queue or "+
+			"taken out of one.",
+		"On disk: the bytes read and written, blocks compressed by s2, with checksums and, in STAR, keys and "+
+			"the PLDs' records.",
+		"Checkpoints are excluded. They come at fixed times and save buffers, which are large relative to the small "+
+			"queues of this crawl.")
 }
 
 func (res *beastResult) lines(b *Beast, r *result.Report) {
 	add := func(scheme string, urls int64, s *stage, raw, disk int64) {
 		r.Add(fmt.Sprintf("BenchmarkBeast/scheme=%s/urls=%s", scheme, result.Power(float64(urls))), s.pages,
-			result.Metric{Value: s.perPage(raw), Unit: "text-B/page"}, result.Metric{Value: s.perPage(disk), Unit: "io-B/page"},
+			result.Metric{Value: s.perPage(raw), Unit: "text-B/page"},
+			result.Metric{Value: s.perPage(disk), Unit: "io-B/page"},
 			result.Metric{Value: b.PagesPerSecond * s.perPage(raw) / 1e6, Unit: "text-MB/s"},
 			result.Metric{Value: b.PagesPerSecond * s.perPage(disk) / 1e6, Unit: "io-MB/s"},
-			result.Metric{Value: float64(s.endPages), Unit: "pages"}, result.Metric{Value: float64(s.queues), Unit: "queues"})
+			result.Metric{Value: float64(s.endPages), Unit: "pages"},
+			result.Metric{Value: float64(s.queues), Unit: "queues"})
 	}
 	for _, urls := range b.URLs {
 		if s := last(res.crawl.stages, urls); s == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("A crawl of %s URLs is too small: within %[1]s URLs no stage ends.", result.Power(float64(urls))))
+			r.Notes = append(r.Notes, fmt.Sprintf("A crawl of %s URLs is too small: within %[1]s URLs no stage ends.",
+				result.Power(float64(urls))))
 		} else {
 			add("beast", urls, s, s.beastRaw(), s.queueDisk)
 			add("beast+star", urls, s, s.wholeRaw(), s.wholeDisk())
@@ -70,17 +76,19 @@ func (b *Beast) mb(perPage float64) string { return result.Number(b.PagesPerSeco
 
 func (res *beastResult) table(b *Beast, m beast.Model) result.Table {
 	t := result.Table{
-		Title: fmt.Sprintf("BEAST: MB/s needed at %g pages/s, stage by stage (one scan of QF to the next)", b.PagesPerSecond),
-		Head: []string{"N pages", "URLs", "queues", "in QF", "spam pages", "BEAST text", "Theorem 7", "disk", "+STAR text", "bound",
-			"disk", "text:disk", "checkpoints"},
-		Notes: []string{fmt.Sprintf("Bounds for any N: 2Sb(2L-1) = %s, with STAR 2Sb(4L-3) = %s MB/s. %g of the links are spam.",
-			result.Number(m.RateBound()/1e6), result.Number(m.RateBoundWithStar()/1e6), b.Spam)},
+		Title: fmt.Sprintf("BEAST: MB/s needed at %g pages/s, stage by stage (one scan of QF to the next)",
+			b.PagesPerSecond),
+		Head: []string{"N pages", "URLs", "queues", "in QF", "spam pages", "BEAST text", "Theorem 7", "disk",
+			"+STAR text", "bound", "disk", "text:disk", "checkpoints"},
+		Notes: []string{
+			fmt.Sprintf("Bounds for any N: 2Sb(2L-1) = %s, with STAR 2Sb(4L-3) = %s MB/s. %g of the links are spam.",
+				result.Number(m.RateBound()/1e6), result.Number(m.RateBoundWithStar()/1e6), b.Spam)},
 	}
 	for i := range res.crawl.stages {
 		s := &res.crawl.stages[i]
 		n := float64(s.endPages)
-		t.Add(result.Number(n), result.Number(float64(s.endURLs)), fmt.Sprint(s.queues), result.Number(float64(s.failed)),
-			fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
+		t.Add(result.Number(n), result.Number(float64(s.endURLs)), fmt.Sprint(s.queues),
+			result.Number(float64(s.failed)), fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
 			b.mb(s.perPage(s.beastRaw())), result.Number(m.Rate(n)/1e6), b.mb(s.perPage(s.queueDisk)),
 			b.mb(s.perPage(s.wholeRaw())), result.Number(m.RateBoundWithStar()/1e6), b.mb(s.perPage(s.wholeDisk())),
 			fmt.Sprintf("%.2f", float64(s.wholeRaw())/float64(s.wholeDisk())), b.mb(s.perPage(s.saved)))
@@ -90,14 +98,16 @@ func (res *beastResult) table(b *Beast, m beast.Model) result.Table {
 
 func (res *beastResult) naiveTable(b *Beast, m beast.Model) result.Table {
 	t := result.Table{
-		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, pass by pass", b.PagesPerSecond),
-		Head:  []string{"N pages", "URLs", "in QF", "spam pages", "text", "Theorem 6", "disk"},
+		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, pass by pass",
+			b.PagesPerSecond),
+		Head: []string{"N pages", "URLs", "in QF", "spam pages", "text", "Theorem 6", "disk"},
 	}
 	stages := res.naive.stages
 	for i := range stages {
 		if s := &stages[i]; i&(i+1) == 0 || i == len(stages)-1 { // passes 1, 2, 4, 8 …
-			t.Add(result.Number(float64(s.endPages)), result.Number(float64(s.endURLs)), result.Number(float64(s.failed)),
-				fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)), b.mb(s.perPage(s.beastRaw())),
+			t.Add(result.Number(float64(s.endPages)), result.Number(float64(s.endURLs)),
+				result.Number(float64(s.failed)), fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
+				b.mb(s.perPage(s.beastRaw())),
 				result.Number(m.NaiveRate(float64(s.endPages))/1e6), b.mb(s.perPage(s.queueDisk)))
 		}
 	}
@@ -128,11 +138,14 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 	mb := b.PagesPerSecond / 1e6
 	list = append(list,
 		result.AtMost("BEAST: largest rate as text, 2Sb(2L-1)", beastMost*mb, m.RateBound()/1e6, "MB/s"),
-		result.AtMost("BEAST and STAR: largest rate as text, 2Sb(4L-3)", wholeMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
-		result.AtMost("BEAST and STAR: largest rate on disk, 2Sb(4L-3)", diskMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
+		result.AtMost("BEAST and STAR: largest rate as text, 2Sb(4L-3)", wholeMost*mb,
+			m.RateBoundWithStar()/1e6, "MB/s"),
+		result.AtMost("BEAST and STAR: largest rate on disk, 2Sb(4L-3)", diskMost*mb,
+			m.RateBoundWithStar()/1e6, "MB/s"),
 		result.AtLeast("stages in the test for flatness", float64(len(flat)), 2, "stages"),
 		result.AtMost("flat in N: ratio of the largest to the smallest rate, as text", spread(flat), flatRatio, "x"),
-		result.AtMost("flat in N: ratio of the largest to the smallest rate, on disk", spread(flatDisk), flatRatio, "x"))
+		result.AtMost("flat in N: ratio of the largest to the smallest rate, on disk", spread(flatDisk),
+			flatRatio, "x"))
 	if res.naive != nil {
 		list = append(list, res.naiveChecks(b, m)...)
 	}
@@ -153,7 +166,8 @@ func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []result.Check {
 	rate := func(s *stage) float64 { return b.PagesPerSecond * s.perPage(s.beastRaw()) / 1e6 }
 	slope := (rate(end) - rate(half)) / float64(end.endPages-half.endPages) * 1e6
 	return append(list,
-		result.Within("naive: last rate as text, Theorem 6", rate(end), m.NaiveRate(float64(end.endPages))/1e6, naiveMargin, "MB/s"),
-		result.Within("naive: growth per million pages, Theorem 6", slope, 2*b.PagesPerSecond*m.URLBytes*(m.UniquePerPage-1)/
-			float64(res.web.sum), naiveMargin, "MB/s"))
+		result.Within("naive: last rate as text, Theorem 6", rate(end), m.NaiveRate(float64(end.endPages))/1e6,
+			naiveMargin, "MB/s"), result.Within("naive: growth per million pages, Theorem 6", slope,
+			2*b.PagesPerSecond*m.URLBytes*(m.UniquePerPage-1)/
+				float64(res.web.sum), naiveMargin, "MB/s"))
 }

@@ -37,7 +37,8 @@ const (
 )
 
 func newBudgetWeb(b *Beast) *budgetWeb {
-	w := &budgetWeb{urlBytes: b.URLBytes, rng: mathrand.New(mathrand.NewPCG(b.Seed, 7)), spammers: max(1, b.PLDs/spammerShare)}
+	w := &budgetWeb{urlBytes: b.URLBytes, rng: mathrand.New(mathrand.NewPCG(b.Seed, 7)),
+		spammers: max(1, b.PLDs/spammerShare)}
 	w.budgets, w.degrees = paperBudgets(b.PLDs, b.Budget)
 	for _, x := range w.budgets {
 		w.sum += int64(x)
@@ -148,12 +149,12 @@ func appendName(dst []byte, r uint64) []byte {
 
 // pathWords are directory names and the beginnings of file names.
 var pathWords = [...]string{
-	"about", "archive", "articles", "blog", "books", "browse", "business", "cars", "catalog", "category", "city", "content",
-	"detail", "download", "events", "family", "forum", "gallery", "games", "guide", "health", "help", "history", "home",
-	"images", "index", "item", "jobs", "library", "local", "mail", "market", "media", "members", "movies", "music", "news",
-	"offers", "people", "photos", "products", "profile", "questions", "reviews", "science", "search", "services", "shop",
-	"show", "software", "sports", "static", "stories", "support", "tags", "topics", "tours", "travel", "users", "video",
-	"viewtopic", "weather", "wiki", "world",
+	"about", "archive", "articles", "blog", "books", "browse", "business", "cars", "catalog", "category",
+	"city", "content", "detail", "download", "events", "family", "forum", "gallery", "games", "guide", "health", "help",
+	"history", "home", "images", "index", "item", "jobs", "library", "local", "mail", "market", "media", "members",
+	"movies", "music", "news", "offers", "people", "photos", "products", "profile", "questions", "reviews", "science",
+	"search", "services", "shop", "show", "software", "sports", "static", "stories", "support", "tags", "topics",
+	"tours", "travel", "users", "video", "viewtopic", "weather", "wiki", "world",
 }
 
 // alias draws numbers with given weights in constant time, by Walker's method.

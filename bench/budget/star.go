@@ -47,7 +47,8 @@ func (o *Star) Complete() error {
 	need, faults := measure.Faults("star")
 	need(len(o.Dirs) > 0, "no directory")
 	need(o.PLDs >= 100 && o.PLDs <= 1<<28, "%d PLDs: want 100 to 2^28", o.PLDs)
-	need(o.Edges >= int64(o.PLDs) && o.Edges <= 1e11, "%d edges: want one for each of %d PLDs at least, at most 1e11", o.Edges, o.PLDs)
+	need(o.Edges >= int64(o.PLDs) && o.Edges <= 1e11, "%d edges: want one for each of %d PLDs at least, at most 1e11",
+		o.Edges, o.PLDs)
 	need(o.Unique > 0 && o.Unique <= 1, "a share of %g unique: want more than 0, at most 1", o.Unique)
 	need(o.Neighbours >= 1 && o.Neighbours <= 1<<30, "%d in-neighbours: want 1 to 2^30", o.Neighbours)
 	need(o.Checks >= checkBatch && o.Checks <= 1e11, "%d checks: want %d to 1e11", o.Checks, checkBatch)

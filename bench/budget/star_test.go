@@ -13,11 +13,9 @@ import (
 
 func smallStar(t *testing.T) Star {
 	t.Helper()
-	o := Star{Dirs: []string{t.TempDir()}, PLDs: 500, Edges: 5000, Unique: 0.4, Neighbours: 3000, Checks: 20_000, RAMBytes: 4 << 20,
-		Repeats: 1, Seed: *beastSeed + 1}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
+	o := Star{Dirs: []string{t.TempDir()}, PLDs: 500, Edges: 5000, Unique: 0.4, Neighbours: 3000, Checks: 20_000,
+		RAMBytes: 4 << 20, Repeats: 1, Seed: *beastSeed + 1}
+	must(t, o.Complete())
 	return o
 }
 
@@ -55,7 +53,8 @@ func TestStarWeb(t *testing.T) {
 		for range 10_000 {
 			urls[w.url()]++
 		}
-		if share := float64(slices.Max(urls)) / 10_000; kind == caseOneKey && share < 0.88 || kind == caseUniform && share > 0.02 {
+		if share := float64(slices.Max(urls)) / 10_000; kind == caseOneKey && share < 0.88 ||
+			kind == caseUniform && share > 0.02 {
 			t.Errorf("%s: one PLD has a share of %.2f of the URLs", kind, share)
 		}
 		switch largest := slices.Max(degrees); kind {
@@ -64,7 +63,8 @@ func TestStarWeb(t *testing.T) {
 				t.Errorf("got %d in-neighbours of the giant, want 3000", degrees[0])
 			}
 		case casePower:
-			if largest != degrees[0] || largest < 20*degrees[400] || !slices.IsSortedFunc(degrees, func(a, b uint32) int { return int(b) - int(a) }) {
+			if largest != degrees[0] || largest < 20*degrees[400] ||
+				!slices.IsSortedFunc(degrees, func(a, b uint32) int { return int(b) - int(a) }) {
 				t.Errorf("got no power law: %d to %d", largest, degrees[499])
 			}
 		}
@@ -95,9 +95,7 @@ func TestStarBudgets(t *testing.T) {
 func TestRunStar(t *testing.T) {
 	o := smallStar(t)
 	r, err := o.Measure(context.Background(), func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := benchtest.Text(t, r)
 	for _, c := range r.Checks {
 		if !c.OK() && c.Unit != "x" {
@@ -124,25 +122,23 @@ func TestStarRunSeesErrors(t *testing.T) {
 	}
 
 	o.Dirs = []string{t.TempDir()}
-	again, set, ctx := &starRun{kind: caseGiant, opt: &o, web: newStarWeb(&o, caseGiant, 1)}, disk.Set{FS: disk.OS(), Paths: o.Dirs}, t.Context()
+	again, set, ctx := &starRun{kind: caseGiant, opt: &o, web: newStarWeb(&o, caseGiant, 1)},
+		disk.Set{FS: disk.OS(), Paths: o.Dirs}, t.Context()
 	if _, err := again.open(ctx, set); err != nil {
 		t.Fatal(err)
 	}
 	defer again.star.Close()
-	if err := again.updates(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.updates(ctx))
 	again.star.Refresh()
 	copy(again.expect, again.web.budgets())
 	again.expect[0]++
 	again.web.seen[3]++
 	again.web.seen = append(again.web.seen, 1)
-	if err := errors.Join(again.checked(ctx), again.verify(set)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(again.checked(ctx), again.verify(set)))
 	// The giant has 3000 of the 7500 pairs and the same share of the URLs.
 	if n := again.wrongBudgets; again.wrongDegrees != 2 || n < again.answered/4 || n > again.answered/2 {
-		t.Errorf("got %d wrong in-degrees and %d wrong budgets of %d, want 2 and two fifths", again.wrongDegrees, n, again.answered)
+		t.Errorf("got %d wrong in-degrees and %d wrong budgets of %d, want 2 and two fifths", again.wrongDegrees, n,
+			again.answered)
 	}
 }
 
@@ -165,5 +161,13 @@ func TestStarValidate(t *testing.T) {
 	err := (&Star{PLDs: 1, Edges: -1, Unique: 2, Neighbours: -1, Checks: 1, RAMBytes: 1, Repeats: -1}).Complete()
 	if err == nil || strings.Count(err.Error(), "\n") != 7 {
 		t.Errorf("got %v, want 8 faults", err)
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -47,7 +47,8 @@ type starWeb struct {
 
 // newStarWeb makes the links of a case. Each pair occurs 1/unique times on average.
 func newStarWeb(o *Star, kind string, seed uint64) *starWeb {
-	w := &starWeb{kind: kind, degrees: make([]uint32, o.PLDs), rng: mathrand.New(mathrand.NewPCG(seed, 5)), seen: make([]uint32, o.PLDs)}
+	w := &starWeb{kind: kind, degrees: make([]uint32, o.PLDs), rng: mathrand.New(mathrand.NewPCG(seed, 5)),
+		seen: make([]uint32, o.PLDs)}
 	mean := max(1, uint32(o.Edges/int64(o.PLDs)))
 	for y := range w.degrees {
 		w.degrees[y] = mean
@@ -82,8 +83,7 @@ func newStarWeb(o *Star, kind string, seed uint64) *starWeb {
 	return w
 }
 
-// powerLaw gives PLD y the in-degree C·(y+1)^-powerExponent, at least 1. Their sum is edges or slightly
-// more.
+// powerLaw gives PLD y the in-degree C·(y+1)^-powerExponent, at least 1. Their sum is edges or slightly more.
 func (w *starWeb) powerLaw(edges int64) {
 	sum := 0.0
 	for y := range w.degrees {

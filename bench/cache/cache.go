@@ -204,7 +204,8 @@ func (t *rateTask) run(ctx context.Context, source keySource) (hitRate, error) {
 }
 
 // runRates runs tasks on all CPUs, each on a source of its own, the largest first.
-func runRates(ctx context.Context, tasks []rateTask, open func() (keySource, func() error, error), progress func(string)) ([]hitRate, error) {
+func runRates(ctx context.Context, tasks []rateTask, open func() (keySource, func() error, error),
+	progress func(string)) ([]hitRate, error) {
 	threads := min(len(tasks), runtime.GOMAXPROCS(0))
 	for _, t := range tasks { // one per thread at a time; exact LRU takes most RAM
 		if err := fitsRAM("a measurement of hit rates", int64(t.size.entries), 32*int64(threads)); err != nil {

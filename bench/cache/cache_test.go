@@ -125,7 +125,8 @@ func TestCacheStream(t *testing.T) {
 			t.Errorf("%s: got %.3f, want %.3f ± %.3f", c.what, c.got, c.want, c.give)
 		}
 	}
-	for _, bad := range []Stream{{}, {Hosts: 100, LinksPerPage: 10, PagesPerStay: 1, ReturnWindow: 1, Site: 2, LocalPages: 1, PopularURLs: 1}} {
+	for _, bad := range []Stream{{},
+		{Hosts: 100, LinksPerPage: 10, PagesPerStay: 1, ReturnWindow: 1, Site: 2, LocalPages: 1, PopularURLs: 1}} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is taken", bad)
 		}
@@ -156,7 +157,8 @@ func TestOursAgainstLRU(t *testing.T) {
 		if lost := 200 * float64(hits[1]-hits[0]) / float64(len(keys)); lost > 2 {
 			t.Errorf("%d entries, %.2f of tau_h l S: loses %.2f points against LRU", entries, factor, lost)
 		} else if testing.Verbose() {
-			t.Logf("%d entries: %.1f %% hits, %.2f points below LRU", entries, 200*float64(hits[0])/float64(len(keys)), lost)
+			t.Logf("%d entries: %.1f %% hits, %.2f points below LRU", entries,
+				200*float64(hits[0])/float64(len(keys)), lost)
 		}
 	}
 }
@@ -180,9 +182,9 @@ func TestRunCache(t *testing.T) {
 	if err := r.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"BenchmarkCacheHits/policy=exact-LRU/entries=", "BenchmarkCache/links=crawl/entries=16384/cores=1",
-		"Table IV: hit rates", "512M", "new keys on one core, 16384 entries",
-		"RAM per entry", "points of hit rate below exact LRU"} {
+	for _, want := range []string{"BenchmarkCacheHits/policy=exact-LRU/entries=",
+		"BenchmarkCache/links=crawl/entries=16384/cores=1", "Table IV: hit rates", "512M",
+		"new keys on one core, 16384 entries", "RAM per entry", "points of hit rate below exact LRU"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("got no %q in\n%s", want, b.String())
 		}
@@ -191,11 +193,13 @@ func TestRunCache(t *testing.T) {
 		t.Errorf("got %d checks", len(r.Checks))
 	}
 	c.Sizes = []int64{600, 5000}
-	if r, err = c.Measure(context.Background(), func(string) {}); err != nil || len(r.Tables) != 2 || len(r.Tables[0].Rows) != 2 {
+	if r, err = c.Measure(context.Background(), func(string) {}); err != nil || len(r.Tables) != 2 ||
+		len(r.Tables[0].Rows) != 2 {
 		t.Errorf("got %v, %d tables", err, len(r.Tables))
 	}
 	c.Sizes = []int64{1 << 31}
-	if _, err := c.Measure(context.Background(), func(string) {}); result.ThisMachine().RAMBytes < 64<<30 && (err == nil || !strings.Contains(err.Error(), "want fewer entries")) {
+	if _, err := c.Measure(context.Background(), func(string) {}); result.ThisMachine().RAMBytes < 64<<30 &&
+		(err == nil || !strings.Contains(err.Error(), "want fewer entries")) {
 		t.Errorf("got %v for more than the RAM", err)
 	}
 	c.Sizes = nil
@@ -204,7 +208,8 @@ func TestRunCache(t *testing.T) {
 	if _, err := c.Measure(ctx, func(string) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v after the context ended", err)
 	}
-	for _, bad := range []Options{{Entries: 1}, {Sizes: []int64{100}}, {From: 3}, {Repeats: -1}, {Stream: Stream{Hosts: 1}}} {
+	for _, bad := range []Options{{Entries: 1}, {Sizes: []int64{100}}, {From: 3}, {Repeats: -1},
+		{Stream: Stream{Hosts: 1}}} {
 		if bad.Complete() == nil {
 			t.Errorf("%+v is taken", bad)
 		}
@@ -215,7 +220,10 @@ func TestRunCache(t *testing.T) {
 func writeTrace(t *testing.T, o Stream, links int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "links")
-	w, err := linktrace.Create(linktrace.Options{FS: disk.OS(), Path: name, LimitBytes: 1 << 30, Ended: func(err error) { t.Error(err) }})
+	w, err := linktrace.Create(linktrace.Options{FS: disk.OS(), Path: name, LimitBytes: 1 << 30,
+		Ended: func(err error) {
+			t.Error(err)
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

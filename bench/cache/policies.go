@@ -87,9 +87,7 @@ type exactLRU struct {
 	list recency
 }
 
-func newExactLRU(entries int) *exactLRU {
-	return &exactLRU{newKeyTable(entries), newRecency(entries)}
-}
+func newExactLRU(entries int) *exactLRU { return &exactLRU{newKeyTable(entries), newRecency(entries)} }
 
 func (c *exactLRU) testAndSet(key uint64) bool {
 	place, slot := c.find(key)
@@ -129,8 +127,7 @@ func (r *recency) touch(slot int) {
 
 func (r *recency) oldest() int { return int(r.newer[0]) - 1 }
 
-// clock is the paper's CLOCK: one hand for all keys; a key used since the last round survives one more
-// round.
+// clock is the paper's CLOCK: one hand for all keys; a key used since the last round survives one more round.
 type clock struct {
 	keyTable
 	met  []bool

@@ -19,7 +19,8 @@ const (
 
 // sorted sorts sizes.
 func sorted(sizes []cacheSize) []cacheSize {
-	return slices.SortedFunc(slices.Values(sizes), func(a, b cacheSize) int { return cmp.Compare(a.entries, b.entries) })
+	return slices.SortedFunc(slices.Values(sizes),
+		func(a, b cacheSize) int { return cmp.Compare(a.entries, b.entries) })
 }
 
 // sizes returns the measured sizes, sorted.
@@ -37,41 +38,49 @@ func (res *cacheResult) sizes() []cacheSize {
 func (res *cacheResult) report(c *Options, r *result.Report) {
 	res.settings(c, r)
 	for _, h := range res.rates {
-		r.Add(fmt.Sprintf("BenchmarkCacheHits/policy=%s/entries=%d", strings.ReplaceAll(h.policy, " ", "-"), h.size.entries), h.links,
-			result.Metric{Value: 100 * h.share(), Unit: "hit-%"}, result.Metric{Value: 100 * h.cold, Unit: "cold-hit-%"},
+		r.Add(fmt.Sprintf("BenchmarkCacheHits/policy=%s/entries=%d", strings.ReplaceAll(h.policy, " ", "-"),
+			h.size.entries), h.links, result.Metric{Value: 100 * h.share(), Unit: "hit-%"},
+			result.Metric{Value: 100 * h.cold, Unit: "cold-hit-%"},
 			result.Metric{Value: 100 * (1 - h.share()), Unit: "miss-%"})
 	}
 	res.speedLines(r)
 	r.Tables = append(r.Tables, res.tableIV(c), res.speedTable())
 	s := &res.speed
 	r.Checks = append(r.Checks,
-		result.AtLeast(fmt.Sprintf("new keys on one core, %d entries", s.entries), s.fresh.Median()/1e6, cacheRateTarget/1e6, "M/s"),
-		result.AtLeast(fmt.Sprintf("crawl-like keys on one core, %d entries", s.entries), s.crawl.Median()/1e6, cacheRateTarget/1e6, "M/s"),
-		result.AtMost("RAM per entry", s.bytes, cacheBytesTarget, "B"))
+		result.AtLeast(fmt.Sprintf("new keys on one core, %d entries", s.entries), s.fresh.Median()/1e6,
+			cacheRateTarget/1e6, "M/s"),
+		result.AtLeast(fmt.Sprintf("crawl-like keys on one core, %d entries", s.entries), s.crawl.Median()/1e6,
+			cacheRateTarget/1e6, "M/s"), result.AtMost("RAM per entry", s.bytes, cacheBytesTarget, "B"))
 	if at, loss := res.worst(true); !math.IsNaN(loss) {
 		of := "worst size"
 		if res.tabled() {
 			of = "worst of the sizes of Table IV"
 		}
-		r.Checks = append(r.Checks, result.AtMost(fmt.Sprintf("points of hit rate below exact LRU, %s (%d entries)", of, at), loss, cacheLossTarget, "points"))
+		r.Checks = append(r.Checks, result.AtMost(fmt.Sprintf("points of hit rate below exact LRU, %s (%d entries)", of,
+			at), loss, cacheLossTarget, "points"))
 	}
 	if at, loss := res.worst(false); loss > cacheLossTarget {
-		r.Notes = append(r.Notes, fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: at the edge where LRU's own rate falls, "+
-			"where the links of one host delay just fit.", at, loss))
+		r.Notes = append(r.Notes,
+			fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: at the edge where LRU's own rate falls, "+
+				"where the links of one host delay just fit.", at, loss))
 	}
 	if next := res.modelCommand(); next != "" {
-		r.Notes = append(r.Notes, "The cache size of equation 24 for this crawl, with the RAM and the bandwidth of the paper unless you give yours "+
+		r.Notes = append(r.Notes, "The cache size of equation 24 for this crawl, with the RAM and the bandwidth of "+
+			"the paper unless you give yours "+
 			"(--column-ram, --bandwidth): "+next)
 	}
-	r.Notes = append(r.Notes, "Rates are per second of CPU time of the thread, so that other load on the machine matters little.")
+	r.Notes = append(r.Notes,
+		"Rates are per second of CPU time of the thread, so that other load on the machine matters little.")
 }
 
 func (res *cacheResult) settings(c *Options, r *result.Report) {
-	r.Set("method", "section V.A: %d links are skipped (N0), the next 5E fill the empty cache, of the 5E after that the hits are counted", res.from)
+	r.Set("method", "section V.A: %d links are skipped (N0), the next 5E fill the empty cache, of the 5E after that "+
+		"the hits are counted", res.from)
 	if c.Trace != "" {
 		r.Set("links", "%d of a crawl's trace, %d generations: %s", res.links, res.generations, c.Trace)
 		if res.span() > 0 {
-			r.Set("crawl", "%.4g pages/s (S), %.4g links a page (l), %v between requests to a host (tau_h): tau_h l S = %.4g",
+			r.Set("crawl",
+				"%.4g pages/s (S), %.4g links a page (l), %v between requests to a host (tau_h): tau_h l S = %.4g",
 				res.pagesPerSecond, res.linksPerPage, res.delay, res.span())
 		} else {
 			r.Set("crawl", "its pages/s are not known: the trace is of an earlier release, or shorter than two blocks")
@@ -79,9 +88,11 @@ func (res *cacheResult) settings(c *Options, r *result.Report) {
 		return
 	}
 	o := c.Stream
-	r.Set("links", "generated, not recorded: %d sites at a time (tau_h S), %d links per page, tau_h l S = %.0f; %g pages per stay, then with probability %g one of the last %d rounds' sites",
+	r.Set("links", "generated, not recorded: %d sites at a time (tau_h S), %d links per page, tau_h l S = %.0f; %g "+
+		"pages per stay, then with probability %g one of the last %d rounds' sites",
 		o.Hosts, o.LinksPerPage, o.Span(), o.PagesPerStay, o.Return, o.ReturnWindow)
-	r.Set("shares", "repeats on the page %g, the site's menu %g, the site's %g pages %g, the web's %.3g popular URLs %g, the rest never again; "+
+	r.Set("shares", "repeats on the page %g, the site's menu %g, the site's %g pages %g, the web's %.3g popular URLs "+
+		"%g, the rest never again; "+
 		"chosen so that LRU's curve is roughly Table IV's: only the differences between policies are results",
 		o.Repeat, o.Site, o.LocalPages, o.Local, o.PopularURLs, o.Popular)
 }
@@ -123,7 +134,8 @@ func (res *cacheResult) tableIV(c *Options) result.Table {
 			row = append(row, percent(res.rate(p.name, s.entries).share()))
 		}
 		mine := res.rate(nameOurs, s.entries)
-		row = append(row, fmt.Sprintf("%+.1f", 100*(mine.share()-res.rate(nameLRU, s.entries).share())), percent(mine.cold), "", "", "")
+		row = append(row, fmt.Sprintf("%+.1f", 100*(mine.share()-res.rate(nameLRU, s.entries).share())),
+			percent(mine.cold), "", "", "")
 		if s.printed >= 0 {
 			p := paperIV[s.printed]
 			copy(row[len(row)-3:], []string{p.name, p.one + "%", p.four + "%"})
@@ -132,7 +144,8 @@ func (res *cacheResult) tableIV(c *Options) result.Table {
 	}
 	t.Notes = []string{"Cold: of all 10E links, the empty cache included."}
 	if c.Trace == "" {
-		t.Notes = append(t.Notes, "The paper's sizes are scaled by tau_h l S, of which it says that its peak was 7.3 million.")
+		t.Notes = append(t.Notes,
+			"The paper's sizes are scaled by tau_h l S, of which it says that its peak was 7.3 million.")
 	}
 	return t
 }
@@ -159,7 +172,8 @@ func (res *cacheResult) speedLines(r *result.Report) {
 	s := &res.speed
 	add := func(name string, rates result.Sample, more ...result.Metric) {
 		for _, v := range rates {
-			metrics := []result.Metric{{Value: 1e9 / v, Unit: "ns/op"}, {Value: v / 1e6, Unit: "M-keys/cpu-s"}, {Value: s.bytes, Unit: "B/entry"}}
+			metrics := []result.Metric{{Value: 1e9 / v, Unit: "ns/op"}, {Value: v / 1e6, Unit: "M-keys/cpu-s"},
+				{Value: s.bytes, Unit: "B/entry"}}
 			r.Add(fmt.Sprintf("BenchmarkCache/links=%s/entries=%d/cores=1", name, s.entries), speedRounds*speedKeys,
 				append(metrics, more...)...)
 		}

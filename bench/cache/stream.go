@@ -73,10 +73,13 @@ func (o Stream) Validate() error {
 	need(o.Hosts >= 10 && o.Hosts <= 1e8, "%d sites at a time: want 10 to 1e8", o.Hosts)
 	need(o.LinksPerPage >= 3 && o.LinksPerPage <= 1e4, "%d links per page: want 3 to 1e4", o.LinksPerPage)
 	need(o.PagesPerStay >= 1 && o.PagesPerStay <= 1e6, "%g pages per stay: want 1 to 1e6", o.PagesPerStay)
-	need(o.Return >= 0 && o.Return <= 1 && o.ReturnWindow >= 1 && o.ReturnWindow <= 1e6, "return of %g of %d rounds", o.Return, o.ReturnWindow)
+	need(o.Return >= 0 && o.Return <= 1 && o.ReturnWindow >= 1 &&
+		o.ReturnWindow <= 1e6, "return of %g of %d rounds", o.Return, o.ReturnWindow)
 	sum := o.Repeat + o.Site + o.Local + o.Popular
-	need(min(o.Repeat, o.Site, o.Local, o.Popular) >= 0 && sum <= 1, "shares of links: want none below 0 and a sum of at most 1, not %g", sum)
-	need(o.LocalPages >= 1 && o.PopularURLs >= 1 && max(o.LocalPages, o.PopularURLs) <= 1e15, "power laws: want 1 to 1e15 URLs")
+	need(min(o.Repeat, o.Site, o.Local, o.Popular) >= 0 && sum <= 1,
+		"shares of links: want none below 0 and a sum of at most 1, not %g", sum)
+	need(o.LocalPages >= 1 && o.PopularURLs >= 1 && max(o.LocalPages, o.PopularURLs) <= 1e15,
+		"power laws: want 1 to 1e15 URLs")
 	return errors.Join(faults...)
 }
 

@@ -179,17 +179,22 @@ func (c *treeLRU) testAndSet(key uint64) bool {
 type textTree struct{ *avl[[]byte] }
 
 func (c textTree) testAndSet(key uint64) bool {
-	return !c.put(fmt.Appendf(make([]byte, 0, 80), "http://www.site-%05d.example/a/directory/with/pages/number-%016x.html", key%30000, key))
+	return !c.put(fmt.Appendf(make([]byte, 0, 80),
+		"http://www.site-%05d.example/a/directory/with/pages/number-%016x.html", key%30000, key))
 }
 
 // structures are those of Table V, and ours.
 func structures(entries int) []policy {
 	return append([]policy{
-		{"balanced tree (strings)", func(n int) (keyCache, func()) { return textTree{newAVL(n, bytes.Compare)}, func() {} }},
+		{"balanced tree (strings)", func(n int) (keyCache, func()) {
+			return textTree{newAVL(n, bytes.Compare)}, func() {}
+		}},
 		{"tree-based LRU", func(n int) (keyCache, func()) {
 			return &treeLRU{newAVL(n+1, cmp.Compare[uint64]), newRecency(n + 1), n}, func() {}
 		}},
-		{"balanced tree (8 bytes)", func(n int) (keyCache, func()) { return treeSet{newAVL(n, cmp.Compare[uint64])}, func() {} }},
+		{"balanced tree (8 bytes)", func(n int) (keyCache, func()) {
+			return treeSet{newAVL(n, cmp.Compare[uint64])}, func() {}
+		}},
 	}, policies()...)
 }
 
@@ -199,7 +204,8 @@ func TestStructures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	seen := map[uint64]bool{}
 	set, texts := treeSet{newAVL(entries, cmp.Compare[uint64])}, textTree{newAVL(entries, bytes.Compare)}
-	lru, want := &treeLRU{newAVL(entries+1, cmp.Compare[uint64]), newRecency(entries + 1), entries}, newExactLRU(entries)
+	lru, want := &treeLRU{newAVL(entries+1, cmp.Compare[uint64]), newRecency(entries + 1), entries},
+		newExactLRU(entries)
 	for i := range 20_000 {
 		key := uint64(rng.ExpFloat64() * 300)
 		if a, b := set.testAndSet(key), texts.testAndSet(key); a != seen[key] || b != seen[key] {

@@ -30,8 +30,8 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	res.pagesPerSecond, res.linksPerPage = sum.Rates()
 	left := sum.Links - c.From
 	if left < 10*leastEntries {
-		return nil, fmt.Errorf("bench: cache: %s has %d links, %d of them after the first %d: want %d at least, ten times the smallest cache",
-			c.Trace, sum.Links, max(0, left), c.From, 10*leastEntries)
+		return nil, fmt.Errorf("bench: cache: %s has %d links, %d of them after the first %d: want %d at least, ten "+
+			"times the smallest cache", c.Trace, sum.Links, max(0, left), c.From, 10*leastEntries)
 	}
 	var sizes []cacheSize
 	add := func(n int64, printed int) {
@@ -45,7 +45,8 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	}
 	for _, n := range c.Sizes {
 		if add(n, -1); 10*n > left {
-			return nil, fmt.Errorf("bench: cache: %d entries: the %d links that are left of the trace are fewer than ten times as many", n, left)
+			return nil, fmt.Errorf("bench: cache: %d entries: the %d links that are left of the trace are fewer than "+
+				"ten times as many", n, left)
 		}
 	}
 	if len(c.Sizes) == 0 {
@@ -92,7 +93,8 @@ func (res *cacheResult) modelCommand() string {
 	if len(steps) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("drumbeat bench model --miss-curve '%s' --links-per-page %.4g --host-delay %v --entry-bytes %.3gB --cache-speed %.3g",
+	return fmt.Sprintf("drumbeat bench model --miss-curve '%s' --links-per-page %.4g --host-delay %v --entry-bytes "+
+		"%.3gB --cache-speed %.3g",
 		strings.Join(steps, ";"), res.linksPerPage, res.delay, max(keyBytes, res.speed.bytes), res.speed.crawl.Median())
 }
 
@@ -104,7 +106,8 @@ func (res *cacheResult) traceRates(ctx context.Context, c *Options, sizes []cach
 	var tasks []rateTask
 	for _, s := range sorted(sizes) {
 		for _, p := range policies() {
-			tasks = append(tasks, rateTask{size: s, skip: c.From, warm: 5 * int64(s.entries), measure: 5 * int64(s.entries), policy: p})
+			tasks = append(tasks,
+				rateTask{size: s, skip: c.From, warm: 5 * int64(s.entries), measure: 5 * int64(s.entries), policy: p})
 		}
 	}
 	open := func() (keySource, func() error, error) {

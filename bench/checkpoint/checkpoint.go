@@ -72,7 +72,8 @@ func (c *Options) Complete() error {
 	need(len(c.Dirs) > 0, "no directory")
 	power := c.Buckets > 0 && c.Buckets&(c.Buckets-1) == 0
 	need(power, "%d buckets, want a power of two", c.Buckets)
-	need(!power || c.bufferBytes() >= leastBuffer, "%d bytes are less than 4 KiB for each of %d buffers", c.BufferBytes, 2*c.Buckets)
+	need(!power || c.bufferBytes() >= leastBuffer, "%d bytes are less than 4 KiB for each of %d buffers",
+		c.BufferBytes, 2*c.Buckets)
 	need(c.Count >= 0 && c.Every >= 0 && c.Rate >= 0, "negative count, interval or rate")
 	return faults()
 }
@@ -219,7 +220,8 @@ func (r *checkpointRun) startAdders(ctx context.Context) {
 		r.adding.Go(func() {
 			b, began, n := newBatch(uint64(i+2)), time.Now(), 0
 			for ctx.Err() == nil {
-				due := began.Add(time.Duration(n) * checkpointBatch * checkpointAdders * time.Second / time.Duration(r.opt.Rate))
+				due := began.Add(
+					time.Duration(n) * checkpointBatch * checkpointAdders * time.Second / time.Duration(r.opt.Rate))
 				if wait := time.Until(due); wait > 0 {
 					select {
 					case <-ctx.Done():
@@ -268,7 +270,8 @@ func (r *checkpointRun) checkpoint() (c Checkpointed, err error) {
 	}
 	c.Save = split()
 	after := r.d.Stats()
-	c.Written = r.meter.Counts().WrittenBytes - wrote - (after.KeysWritten + after.AuxWritten - before.KeysWritten - before.AuxWritten)
+	c.Written = r.meter.Counts().WrittenBytes - wrote -
+		(after.KeysWritten + after.AuxWritten - before.KeysWritten - before.AuxWritten)
 	for _, dir := range r.set.Paths {
 		if err := r.set.FS.SyncFS(dir); err != nil {
 			return c, err
@@ -304,8 +307,9 @@ func (r *checkpointRun) held() (sum int64, err error) {
 				return 0, err
 			}
 			for _, name := range names {
-				if match, _ := path.Match("*-??????????", name); !match || slices.ContainsFunc([]string{"keys-*", "aux-*"},
-					func(p string) bool { ok, _ := path.Match(p, name); return ok }) {
+				if match, _ := path.Match("*-??????????", name); !match ||
+					slices.ContainsFunc([]string{"keys-*", "aux-*"},
+						func(p string) bool { ok, _ := path.Match(p, name); return ok }) {
 					continue
 				}
 				size, err := r.set.FS.Size(r.set.Path(dir, sub, name))
@@ -328,16 +332,19 @@ func (c *Options) report(checkpoints []Checkpointed) *result.Report {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 	t := result.Table{
 		Title: "Checkpoints, ms and MB; no. 0 saves full buffers",
-		Head:  []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "came in", "written", "held"},
-		Notes: []string{"pause: time in which no batch could be added; stall: longest time to add a batch during the checkpoint; quiet: the same between checkpoints."},
+		Head: []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "came in",
+			"written", "held"},
+		Notes: []string{"pause: time in which no batch could be added; stall: longest time to add a batch during the " +
+			"checkpoint; quiet: the same between checkpoints."},
 	}
 	for i, p := range checkpoints {
-		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", result.BinaryBytes(int(c.BufferBytes)), c.Buckets, i)
+		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d",
+			result.BinaryBytes(int(c.BufferBytes)), c.Buckets, i)
 		spans := []struct {
 			unit string
 			v    time.Duration
-		}{{"wait-ms", p.Wait}, {"pause-ms", p.Pause}, {"save-ms", p.Save}, {"sync-ms", p.Sync}, {"manifest-ms", p.Manifest},
-			{"stall-ms", p.Stall}, {"quiet-ms", p.Quiet}}
+		}{{"wait-ms", p.Wait}, {"pause-ms", p.Pause}, {"save-ms", p.Save}, {"sync-ms", p.Sync},
+			{"manifest-ms", p.Manifest}, {"stall-ms", p.Stall}, {"quiet-ms", p.Quiet}}
 		metrics := []result.Metric{{Value: float64(p.Total.Nanoseconds()), Unit: "ns/op"}}
 		row := []string{strconv.Itoa(i), result.Number(ms(p.Total))}
 		for _, s := range spans {

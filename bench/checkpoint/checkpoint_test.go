@@ -9,7 +9,8 @@ import (
 
 func TestCheckpoint(t *testing.T) {
 	dir := t.TempDir()
-	c := Options{Dirs: []string{dir}, BufferBytes: 1 << 20, Buckets: 16, Count: 2, Every: time.Millisecond, Rate: 10000, progress: func(string) {}}
+	c := Options{Dirs: []string{dir}, BufferBytes: 1 << 20, Buckets: 16, Count: 2, Every: time.Millisecond, Rate: 10000,
+		progress: func(string) {}}
 	list, err := measureCheckpoints(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,8 @@ const crawlDNSBytes = 16 << 20
 
 // fetchOptions returns the client's options for any transport.
 func (b *crawlBench) fetchOptions() fetch.Options {
-	return fetch.Options{UserAgent: b.UserAgent, AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}}
+	return fetch.Options{UserAgent: b.UserAgent,
+		AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}}
 }
 
 // client returns the crawler's client for a server.
@@ -89,7 +90,8 @@ func (b *crawlBench) client(s *crawlServer) (*sockets, error) {
 	if err != nil {
 		return nil, err
 	}
-	dns, err := dnscache.New(dnscache.Options{Servers: []netip.AddrPort{s.says.DNS}, MaxBytes: crawlDNSBytes, Family: dnscache.Family4})
+	dns, err := dnscache.New(dnscache.Options{Servers: []netip.AddrPort{s.says.DNS}, MaxBytes: crawlDNSBytes,
+		Family: dnscache.Family4})
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -167,7 +169,8 @@ const bareWarm = 300 * time.Millisecond
 func (b *crawlBench) fetchBare(ctx context.Context, client *sockets, page simweb.FlatPage, resp *fetch.Response) error {
 	var name, path [96]byte
 	req := fetch.Request{Scheme: "http", Host: string(b.flat.AppendHost(name[:0], page.Host)),
-		PathQuery: string(b.flat.AppendPath(path[:0], page)), Addr: netip.AddrPortFrom(b.flat.AddrOf(page.Host), 80), KeepAlive: b.KeepAlive}
+		PathQuery: string(b.flat.AppendPath(path[:0], page)), Addr: netip.AddrPortFrom(b.flat.AddrOf(page.Host), 80),
+		KeepAlive: b.KeepAlive}
 	if b.web.HTTPS {
 		req.Scheme, req.Addr = "https", netip.AddrPortFrom(req.Addr.Addr(), 443)
 	}
@@ -175,7 +178,8 @@ func (b *crawlBench) fetchBare(ctx context.Context, client *sockets, page simweb
 		return err
 	}
 	if resp.Status != 200 || len(resp.Body) == 0 {
-		return fmt.Errorf("bench: crawl: bare loop: status %d, %d bytes of %s", resp.Status, len(resp.Body), req.PathQuery)
+		return fmt.Errorf("bench: crawl: bare loop: status %d, %d bytes of %s", resp.Status,
+			len(resp.Body), req.PathQuery)
 	}
 	return nil
 }

@@ -8,8 +8,7 @@ type crawlTenth struct {
 	Wall, CPU                     time.Duration
 }
 
-// crawlPoints bounds the number of points kept of a run's course; at the bound every second point is
-// dropped.
+// crawlPoints bounds the number of points kept of a run's course; at the bound every second point is dropped.
 const crawlPoints = 4096
 
 // crawlCourse is the course of a run: sums since its start. RSS is the maximum since the previous point.
@@ -74,8 +73,8 @@ func (c *crawlCourse) goBack(pages, unique int64) (lost crawlTenth) {
 	c.Points = c.Points[:n]
 	at := c.last()
 	if at.Pages == pages && at.Unique == unique {
-		return crawlTenth{Pages: end.Pages - at.Pages, Unique: end.Unique - at.Unique, DiskBytes: end.DiskBytes - at.DiskBytes,
-			Wall: end.Wall - at.Wall, CPU: end.CPU - at.CPU}
+		return crawlTenth{Pages: end.Pages - at.Pages, Unique: end.Unique - at.Unique,
+			DiskBytes: end.DiskBytes - at.DiskBytes, Wall: end.Wall - at.Wall, CPU: end.CPU - at.CPU}
 	}
 	share := 0.0
 	if next.Pages > at.Pages {
@@ -83,10 +82,12 @@ func (c *crawlCourse) goBack(pages, unique int64) (lost crawlTenth) {
 	}
 	between := func(a, b int64) int64 { return a + int64(max(0, share*float64(b-a))) }
 	base := crawlTenth{Pages: pages, Unique: unique, DiskBytes: between(at.DiskBytes, next.DiskBytes), RSS: at.RSS,
-		Wall: time.Duration(between(int64(at.Wall), int64(next.Wall))), CPU: time.Duration(between(int64(at.CPU), int64(next.CPU)))}
+		Wall: time.Duration(between(int64(at.Wall), int64(next.Wall))),
+		CPU:  time.Duration(between(int64(at.CPU), int64(next.CPU)))}
 	c.append(base)
-	return crawlTenth{Pages: max(0, end.Pages-pages), Unique: max(0, end.Unique-unique), DiskBytes: max(0, end.DiskBytes-base.DiskBytes),
-		Wall: max(0, end.Wall-base.Wall), CPU: max(0, end.CPU-base.CPU)}
+	return crawlTenth{Pages: max(0, end.Pages-pages), Unique: max(0, end.Unique-unique),
+		DiskBytes: max(0, end.DiskBytes-base.DiskBytes), Wall: max(0, end.Wall-base.Wall),
+		CPU: max(0, end.CPU-base.CPU)}
 }
 
 // paceReach is the number of points from which the pace of a course is taken.
@@ -96,8 +97,8 @@ const paceReach = 20
 func (c *crawlCourse) pace() crawlTenth {
 	at := c.last()
 	from := c.Points[max(0, len(c.Points)-1-paceReach)]
-	return crawlTenth{Pages: 2*at.Pages - from.Pages, Unique: 2*at.Unique - from.Unique, DiskBytes: 2*at.DiskBytes - from.DiskBytes,
-		Wall: 2*at.Wall - from.Wall, CPU: 2*at.CPU - from.CPU}
+	return crawlTenth{Pages: 2*at.Pages - from.Pages, Unique: 2*at.Unique - from.Unique,
+		DiskBytes: 2*at.DiskBytes - from.DiskBytes, Wall: 2*at.Wall - from.Wall, CPU: 2*at.CPU - from.CPU}
 }
 
 // tenths splits the run into ten parts with equal numbers of pages.
@@ -114,8 +115,9 @@ func (c *crawlCourse) tenths() (list []crawlTenth) {
 		if i < len(c.Points)-1 && (len(list) == 9 || p.Pages*10 < end.Pages*int64(len(list)+1)) {
 			continue
 		}
-		list = append(list, crawlTenth{Pages: p.Pages - at.Pages, Unique: p.Unique - at.Unique, DiskBytes: p.DiskBytes - at.DiskBytes,
-			RSS: rss, Wall: p.Wall - at.Wall, CPU: p.CPU - at.CPU})
+		list = append(list,
+			crawlTenth{Pages: p.Pages - at.Pages, Unique: p.Unique - at.Unique, DiskBytes: p.DiskBytes - at.DiskBytes,
+				RSS: rss, Wall: p.Wall - at.Wall, CPU: p.CPU - at.CPU})
 		at, rss = p, 0
 	}
 	return list

@@ -93,10 +93,12 @@ func (c *Options) derive() {
 	if pages == 0 {
 		pages = float64(c.URLs) / max(1, c.New)
 	}
-	measure.Default(&c.Hosts, c.Seeds+int(math.Round(min(2*c.NewHosts*pages, float64(max(0, simweb.MaxFlatHosts-c.Seeds))))))
+	measure.Default(&c.Hosts, c.Seeds+
+		int(math.Round(min(2*c.NewHosts*pages, float64(max(0, simweb.MaxFlatHosts-c.Seeds))))))
 	measure.Default(&c.PLDs, max(1, c.Hosts/3))
-	c.web = simweb.FlatOptions{Seed: c.Seed, Hosts: c.Hosts, Roots: min(c.Hosts, c.Seeds), NewHosts: c.NewHosts, PLDs: c.PLDs,
-		Addrs: c.Addrs, PageBytes: c.PageBytes, Links: c.Links, New: c.New, HTTPS: c.HTTPS, Gzip: c.Gzip, HostPages: c.tests.hostPages}
+	c.web = simweb.FlatOptions{Seed: c.Seed, Hosts: c.Hosts, Roots: min(c.Hosts, c.Seeds),
+		NewHosts: c.NewHosts, PLDs: c.PLDs, Addrs: c.Addrs, PageBytes: c.PageBytes, Links: c.Links, New: c.New,
+		HTTPS: c.HTTPS, Gzip: c.Gzip, HostPages: c.tests.hostPages}
 }
 
 // Complete fills in defaults and returns all faults joined.
@@ -106,7 +108,8 @@ func (c *Options) Complete() error {
 	need(len(c.Dirs) > 0, "no directory")
 	need(c.Pages >= 0 && c.URLs >= 0, "a negative number of pages or URLs to crawl")
 	need(c.Duration > 0, "no time to measure")
-	need(c.Connections >= 1 && c.Repeats >= 1 && c.RAMBytes >= 1 && c.DiskBytes >= 1, "connections, repeats, RAM and disk must be 1 at least")
+	need(c.Connections >= 1 && c.Repeats >= 1 && c.RAMBytes >= 1 &&
+		c.DiskBytes >= 1, "connections, repeats, RAM and disk must be 1 at least")
 	need(c.KeepAlive >= 0, "a negative time to keep connections")
 	need(!c.Resume || c.inProcess && c.Repeats == 1, "only one crawl with --transport inproc can resume")
 	need(!c.Keep || c.Resume, "--keep is for --resume")
@@ -147,9 +150,10 @@ func (c *Options) drumDisk() int64 {
 }
 
 // Upper bounds of the crawl's files, in bytes. A stored page takes a part of its size, as gzip of level 1
-// compresses the flat web's text, and the heads of its records. A crawl of 10⁸ URLs took 43 a URL beside those that waited in
-// STAR's buckets: 19 in BEAST's queues and QF, 5 for its key and 10 for replaced keys, 5 in URLseen's buckets, 4 elsewhere. A fifth is
-// margin. While few are known, most wait in STAR's buckets, which --ram bounds: 3.2 GB with 1 GiB.
+// compresses the flat web's text, and the heads of its records. A crawl of 10⁸ URLs took 43 a URL beside
+// those that waited in STAR's buckets: 19 in BEAST's queues and QF, 5 for its key and 10 for replaced keys, 5
+// in URLseen's buckets, 4 elsewhere. A fifth is margin. While few are known, most wait in STAR's buckets,
+// which --ram bounds: 3.2 GB with 1 GiB.
 const (
 	crawlStoredShare = 0.5
 	crawlPageBytes   = 2000
@@ -173,7 +177,8 @@ func (c *Options) room(hasPages, hasURLs int64) error {
 			return fmt.Errorf("bench: crawl: %w", err)
 		}
 		if part := need / float64(len(c.Dirs)); float64(free) < part {
-			return fmt.Errorf("bench: crawl: %s has %s free, %s may be needed: take another directory, fewer pages, or store none",
+			return fmt.Errorf(
+				"bench: crawl: %s has %s free, %s may be needed: take another directory, fewer pages, or store none",
 				dir, result.DecimalBytes(float64(free)), result.DecimalBytes(part))
 		}
 	}

@@ -31,9 +31,7 @@ func goroot(t *testing.T) string {
 		return dir
 	}
 	dir, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimSpace(string(dir))
 }
 
@@ -53,9 +51,7 @@ func functionNames(t *testing.T, path string) (names []string) {
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {
@@ -104,9 +100,7 @@ func TestStageRules(t *testing.T) {
 // TestStages: partOfStage has exactly the stages that the crawl starts.
 func TestStages(t *testing.T) {
 	text, err := os.ReadFile("../../crawl/crawler.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var started []string
 	for _, m := range regexp.MustCompile(`c\.Start\(ctx, "(\w+)"`).FindAllStringSubmatch(string(text), -1) {
 		if m[1] != "dispatch" {
@@ -139,31 +133,42 @@ func TestStageOf(t *testing.T) {
 		want  crawlStage
 		stack *profile.Sample
 	}{
-		{stageConnect, stack("dispatch", "syscall.Connect", "net.(*Dialer).DialContext", "drumbeat/fetch.(*exchange).dial", do, fetchOne)},
-		{stageConnect, stack("dispatch", "syscall.Close", "net.(*conn).Close", "drumbeat/fetch.(*conn).close", do, fetchOne)},
+		{stageConnect, stack("dispatch", "syscall.Connect", "net.(*Dialer).DialContext",
+			"drumbeat/fetch.(*exchange).dial", do, fetchOne)},
+		{stageConnect,
+			stack("dispatch", "syscall.Close", "net.(*conn).Close", "drumbeat/fetch.(*conn).close", do, fetchOne)},
 		{stageRead, stack("dispatch", "syscall.Read", "net.(*conn).Read", "drumbeat/fetch.(*conn).Read", do, fetchOne)},
 		{stageDecode, stack("dispatch", "drumbeat/fetch.drain", "drumbeat/fetch.(*exchange).decode", do, fetchOne)},
-		{stageTLS, stack("dispatch", "syscall.Read", "drumbeat/fetch.(*conn).Read", "crypto/tls.(*Conn).Read", do, fetchOne)},
+		{stageTLS,
+			stack("dispatch", "syscall.Read", "drumbeat/fetch.(*conn).Read", "crypto/tls.(*Conn).Read", do, fetchOne)},
 		{stageParse, stack("dispatch", "indexbytebody", "drumbeat/parse.(*Parser).scan", store, fetchOne)},
-		{stageCanonical, stack("dispatch", "drumbeat/weburl.(*Resolver).AppendResolve", "drumbeat/parse.(*Extractor).Extract", store)},
-		{stageURLSeen, stack("dispatch", "siphash.Hash", "drumbeat/weburl.(*Hasher).URLKey", "drumbeat/admit.(*Batch).Add", store)},
+		{stageCanonical, stack("dispatch", "drumbeat/weburl.(*Resolver).AppendResolve",
+			"drumbeat/parse.(*Extractor).Extract", store)},
+		{stageURLSeen, stack("dispatch", "siphash.Hash", "drumbeat/weburl.(*Hasher).URLKey",
+			"drumbeat/admit.(*Batch).Add", store)},
 		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*pass).merge")},
 		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*Drum).pass", "drumbeat/crawl.(*seenStage).mergeSeen")},
-		{stageStarBeast, stack("dispatch", "drumbeat/drum.(*Drum).Add", "drumbeat/star.(*Star).AddEdges", "drumbeat/crawl.(*seenStage).sendLinks", store)},
+		{stageStarBeast, stack("dispatch", "drumbeat/drum.(*Drum).Add", "drumbeat/star.(*Star).AddEdges",
+			"drumbeat/crawl.(*seenStage).sendLinks", store)},
 		{stageStarBeast, stack("star", "drumbeat/drum.(*pass).merge")},
 		{stageDNS, stack("robotsfetch", "drumbeat/dnscache.(*Resolver).Lookup", "drumbeat/crawl.(*crawler).lookup")},
-		{stageRobots, stack("robotsfetch", "syscall.Connect", "drumbeat/fetch.(*exchange).dial", do, "drumbeat/crawl.(*crawler).getRobots")},
-		{stagePolite, stack("dispatch", "drumbeat/polite.(*Scheduler).Next", "drumbeat/crawl.(*dispatcher).nextGrant", "drumbeat/crawl.(*crawler).dispatch")},
+		{stageRobots, stack("robotsfetch", "syscall.Connect", "drumbeat/fetch.(*exchange).dial", do,
+			"drumbeat/crawl.(*crawler).getRobots")},
+		{stagePolite, stack("dispatch", "drumbeat/polite.(*Scheduler).Next", "drumbeat/crawl.(*dispatcher).nextGrant",
+			"drumbeat/crawl.(*crawler).dispatch")},
 		{stageStore, stack("dispatch", "flate.Encode", "drumbeat/warc.(*Encoder).Prepare", store)},
 		{stageCrawler, stack("dispatch", "runtime.mallocgc", store)},
 		{stageCheckpoint, stack("checkpoint", "drumbeat/crawl.(*crawler).checkpoint")},
 		{stageGC, stack("", "runtime.scanobject", "runtime.gcBgMarkWorker")},
-		{stageGC, stack("dispatch", "runtime.gcDrainN", "runtime.gcAssistAlloc", "runtime.mallocgc", "drumbeat/parse.(*Parser).scan")},
-		{stageGenerator, stack("dispatch", "drumbeat/internal/simweb.(*FlatPainter).AppendPage", "drumbeat/bench.(*memoryConn).Write", do)},
+		{stageGC, stack("dispatch", "runtime.gcDrainN", "runtime.gcAssistAlloc", "runtime.mallocgc",
+			"drumbeat/parse.(*Parser).scan")},
+		{stageGenerator, stack("dispatch", "drumbeat/internal/simweb.(*FlatPainter).AppendPage",
+			"drumbeat/bench.(*memoryConn).Write", do)},
 		{stageRuntime, stack("", "runtime.epollwait", "runtime.findRunnable")},
 	} {
 		if got, _ := m.of(c.stack); got != c.want {
-			t.Errorf("%s under %v: got %q, want %q", c.stack.Location[0].Line[0].Function.Name, c.stack.Label, got, c.want)
+			t.Errorf("%s under %v: got %q, want %q", c.stack.Location[0].Line[0].Function.Name,
+				c.stack.Label, got, c.want)
 		}
 	}
 }
@@ -173,14 +178,16 @@ func TestCrawlCourse(t *testing.T) {
 	for _, looks := range []int64{100, 5000, 30_000} {
 		var c crawlCourse
 		for i := range looks + 1 {
-			c.add(crawlTenth{Pages: 10 * i, Unique: 65 * i, DiskBytes: i, RSS: i % 1000, Wall: time.Duration(i * i), CPU: time.Duration(i)})
+			c.add(crawlTenth{Pages: 10 * i, Unique: 65 * i, DiskBytes: i, RSS: i % 1000, Wall: time.Duration(i * i),
+				CPU: time.Duration(i)})
 		}
 		list := c.tenths()
 		if len(list) != 10 || len(c.Points) > crawlPoints {
 			t.Fatalf("%d looks: %d tenths, %d points", looks, len(list), len(c.Points))
 		}
 		for i, x := range list {
-			if want := looks; x.Pages < want*95/100 || x.Pages > want*105/100 || i > 0 && x.Wall <= list[i-1].Wall || x.RSS < min(999, looks/10) {
+			if want := looks; x.Pages < want*95/100 || x.Pages > want*105/100 || i > 0 && x.Wall <= list[i-1].Wall ||
+				x.RSS < min(999, looks/10) {
 				t.Errorf("%d looks: tenth %d is %+v", looks, i+1, x)
 			}
 		}
@@ -191,9 +198,10 @@ var crawlSeed = flag.Uint64("crawl-seed", 1, "seed of the web of the test of ben
 
 func smallCrawl(t *testing.T) Options {
 	return Options{
-		Dirs: []string{t.TempDir()}, Transport: "inproc", Pages: 3000, Duration: time.Minute, RAMBytes: 128 << 20, DiskBytes: 4 << 30,
-		Seed: *crawlSeed, Hosts: 400, Seeds: 200, PLDs: 130, Addrs: 100, PageBytes: 12_000, Links: 59, New: 6.5, NewHosts: 0.02,
-		Connections: 64, Repeats: 1, Agent: "drumbeat", UserAgent: "drumbeat/test", GCPercent: 100,
+		Dirs: []string{t.TempDir()}, Transport: "inproc", Pages: 3000, Duration: time.Minute, RAMBytes: 128 << 20,
+		DiskBytes: 4 << 30, Seed: *crawlSeed, Hosts: 400, Seeds: 200, PLDs: 130, Addrs: 100, PageBytes: 12_000,
+		Links: 59, New: 6.5, NewHosts: 0.02, Connections: 64, Repeats: 1, Agent: "drumbeat", UserAgent: "drumbeat/test",
+		GCPercent: 100,
 	}
 }
 
@@ -204,10 +212,9 @@ func TestCrawlInProcess(t *testing.T) {
 	}
 	c := smallCrawl(t)
 	r, err := c.Measure(context.Background(), logTo(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	benchtest.Has(t, benchtest.Text(t, r), "BenchmarkCrawl/form=crawl/scheme=http/transport=inproc", "canonicalise", "politeness", "RSS throughout")
+	must(t, err)
+	benchtest.Has(t, benchtest.Text(t, r), "BenchmarkCrawl/form=crawl/scheme=http/transport=inproc", "canonicalise",
+		"politeness", "RSS throughout")
 	// A crawl without sockets fetches thousands of pages between two looks at the limit.
 	if n := r.Lines[0].N; n < 1000 || n > 15_000 {
 		t.Errorf("%d pages measured, want some 2,700 or more", n)
@@ -264,3 +271,11 @@ func TestCrawlStops(t *testing.T) {
 }
 
 func logTo(t *testing.T) func(string) { return func(s string) { t.Log(s) } }
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

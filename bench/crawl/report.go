@@ -37,8 +37,8 @@ func (b *crawlBench) report() *result.Report {
 
 func (b *crawlBench) settings(r *result.Report) {
 	w := &b.web
-	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new, %v to new hosts; gzip %v, https %v, seed %d", w.Hosts, w.PLDs,
-		w.Addrs, w.PageBytes, w.Links, w.New, w.NewHosts, w.Gzip, w.HTTPS, w.Seed)
+	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new, %v to new hosts; gzip %v, "+
+		"https %v, seed %d", w.Hosts, w.PLDs, w.Addrs, w.PageBytes, w.Links, w.New, w.NewHosts, w.Gzip, w.HTTPS, w.Seed)
 	how := "sockets, the web in another process, one page a connection"
 	if b.KeepAlive > 0 {
 		how = fmt.Sprintf("sockets, the web in another process, connections kept up to %v", b.KeepAlive)
@@ -47,7 +47,8 @@ func (b *crawlBench) settings(r *result.Report) {
 		how = "none: responses are made in this process"
 	}
 	r.Set("transport", "%s", how)
-	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections, result.DecimalBytes(float64(b.RAMBytes)), b.store)
+	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections,
+		result.DecimalBytes(float64(b.RAMBytes)), b.store)
 	if d := b.drumDisk(); d > 0 {
 		r.Set("drum-disk", "%s for links that wait for URLseen", result.DecimalBytes(float64(d)))
 	}
@@ -85,13 +86,12 @@ func (b *crawlBench) metrics(run *Result) []result.Metric {
 }
 
 // median returns the median of a figure over runs.
-func median(runs []*Result, f func(*Result) float64) float64 {
-	return result.Of(runs, f).Median()
-}
+func median(runs []*Result, f func(*Result) float64) float64 { return result.Of(runs, f).Median() }
 
 func (b *crawlBench) rateTable() result.Table {
 	t := result.Table{Title: "Pages/s, and the CPU of the crawler's process (medians)",
-		Head: []string{"form", "pages", "pages/s", "MB/s", "us/page", "server us/page", "new/page", "links/page", "robots.txt/page", "disk B/page"}}
+		Head: []string{"form", "pages", "pages/s", "MB/s", "us/page", "server us/page", "new/page", "links/page",
+			"robots.txt/page", "disk B/page"}}
 	for _, runs := range [][]*Result{b.bare, b.whole} {
 		if len(runs) == 0 {
 			continue
@@ -100,15 +100,19 @@ func (b *crawlBench) rateTable() result.Table {
 		per := func(f func(*Result) int64) string {
 			return number(func(r *Result) float64 { return float64(f(r)) / float64(max(1, r.Pages)) })
 		}
-		row := []string{runs[0].Form, number(func(r *Result) float64 { return float64(r.Pages) }), number((*Result).rate),
+		row := []string{runs[0].Form, number(func(r *Result) float64 { return float64(r.Pages) }),
+			number((*Result).rate),
 			number(func(r *Result) float64 { return float64(r.BytesBody) / 1e6 / r.Wall.Seconds() }),
 			number(func(r *Result) float64 { return r.perPage(r.CPU) }), number((*Result).serverPerPage)}
 		if b.inProcess {
 			row[5] = ""
 		}
 		if runs[0].Form == "crawl" {
-			row = append(row, number(func(r *Result) float64 { return float64(r.AllUnique) / float64(max(1, r.AllPages)) }), per(func(r *Result) int64 { return r.Links }),
-				per(func(r *Result) int64 { return r.Robots }), per(func(r *Result) int64 { return r.DiskRead + r.DiskWritten }))
+			row = append(row, number(func(r *Result) float64 {
+				return float64(r.AllUnique) / float64(max(1, r.AllPages))
+			}), per(func(r *Result) int64 { return r.Links }),
+				per(func(r *Result) int64 { return r.Robots }),
+				per(func(r *Result) int64 { return r.DiskRead + r.DiskWritten }))
 		} else {
 			row = append(row, "", "", "", "")
 		}
@@ -117,18 +121,22 @@ func (b *crawlBench) rateTable() result.Table {
 	for _, runs := range [][]*Result{b.bare, b.whole} {
 		if len(runs) > 0 && (b.web.HTTPS || b.KeepAlive > 0) {
 			c := runs[len(runs)-1].Wires
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: %d full handshakes, %d resumed sessions, %d exchanges on kept connections.", runs[0].Form,
+			t.Notes = append(t.Notes, fmt.Sprintf(
+				"%s: %d full handshakes, %d resumed sessions, %d exchanges on kept connections.", runs[0].Form,
 				c.Handshakes, c.Resumed, c.Kept))
 		}
 	}
-	t.Notes = append(t.Notes, "The first tenth of a crawl isn't measured. MB are decoded bodies. New URLs are those of the whole crawl that",
-		"merges have found; the links of its last pages still wait. The server's CPU is that of its process, per page sent.")
+	t.Notes = append(t.Notes,
+		"The first tenth of a crawl isn't measured. MB are decoded bodies. New URLs are those of the whole crawl that",
+		"merges have found; the links of its last pages still wait. The server's CPU is that of its "+
+			"process, per page sent.")
 	return t
 }
 
 // stageTable is the CPU by stage.
 func (b *crawlBench) stageTable() result.Table {
-	t := result.Table{Title: "CPU of a page by stage, us (medians): parts of a CPU profile times the CPU of a page", Head: []string{"stage", "crawl", "%"}}
+	t := result.Table{Title: "CPU of a page by stage, us (medians): parts of a CPU profile times the CPU of a page",
+		Head: []string{"stage", "crawl", "%"}}
 	if len(b.bare) > 0 {
 		t.Head = append(t.Head, "bare loop")
 	}
@@ -147,7 +155,8 @@ func (b *crawlBench) stageTable() result.Table {
 	}
 	t.Add(row...)
 	last := b.whole[len(b.whole)-1]
-	t.Notes = append(t.Notes, "A stage includes its allocations, locks and system calls; robots includes the exchanges for robots.txt; runtime: rest is the",
+	t.Notes = append(t.Notes, "A stage includes its allocations, locks and system calls; robots includes the "+
+		"exchanges for robots.txt; runtime: rest is the",
 		"scheduler and the poller. "+fmt.Sprintf("The profile saw %.0f %% of the CPU time, in %d samples of 10 ms.",
 			100*float64(last.Stages.Sum)/float64(max(1, last.CPU)), last.Stages.Sum/(10*time.Millisecond)))
 	return t
@@ -161,8 +170,10 @@ func (b *crawlBench) slotTable() result.Table {
 		t.Add(u.String(), result.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
 	}
 	last := b.whole[len(b.whole)-1]
-	t.Notes = append(t.Notes, fmt.Sprintf("%d samples, 10 ms apart; %.1f %% of them without a URL in RAM while BEAST held more than the target of the stock. Without delays politeness still allows only one connection per host at a time.",
-		last.Slots.Samples, 100*float64(last.Slots.Starved)/float64(max(1, last.Slots.Samples))))
+	t.Notes = append(t.Notes,
+		fmt.Sprintf("%d samples, 10 ms apart; %.1f %% of them without a URL in RAM while BEAST held more than the "+
+			"target of the stock. Without delays politeness still allows only one connection per host at a time.",
+			last.Slots.Samples, 100*float64(last.Slots.Starved)/float64(max(1, last.Slots.Samples))))
 	return t
 }
 
@@ -184,7 +195,8 @@ func (b *crawlBench) checks() (list []result.Check) {
 		for i, run := range b.whole {
 			ratio = append(ratio, run.rate()/b.bare[i].rate())
 		}
-		list = append(list, result.AtLeast("pages/s / the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
+		list = append(list,
+			result.AtLeast("pages/s / the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
 	}
 	if b.Growth {
 		list = append(list, b.growthChecks()...)
@@ -194,9 +206,11 @@ func (b *crawlBench) checks() (list []result.Check) {
 
 func (b *crawlBench) notes() (list []string) {
 	run := b.whole[len(b.whole)-1]
-	list = append(list, fmt.Sprintf("The crawl fetched %s pages of %s hosts in %s PLDs and has seen %s URLs; URLseen made %d passes, BEAST %d scans. It ended: %s.",
-		result.Number(float64(run.AllPages)), result.Number(float64(run.Hosts)), result.Number(float64(run.PLDs)), result.Number(float64(run.AllUnique)),
-		run.Passes, run.Scans, run.Stop))
+	list = append(list,
+		fmt.Sprintf("The crawl fetched %s pages of %s hosts in %s PLDs and has seen %s URLs; URLseen made %d passes, "+
+			"BEAST %d scans. It ended: %s.",
+			result.Number(float64(run.AllPages)), result.Number(float64(run.Hosts)), result.Number(float64(run.PLDs)),
+			result.Number(float64(run.AllUnique)), run.Passes, run.Scans, run.Stop))
 	if b.Resume && !run.Over {
 		list = append(list, "The crawl is not over: run the same command again to continue it.")
 	}

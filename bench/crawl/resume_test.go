@@ -46,10 +46,11 @@ const (
 // endingCrawl is a crawl with --resume of a web that ends, so its URLs can be counted.
 func endingCrawl(dir string) Options {
 	return Options{
-		Dirs: []string{dir}, Transport: "inproc", Resume: true, URLs: 1e6, Duration: time.Hour, RAMBytes: 128 << 20, DiskBytes: 4 << 30,
-		Seed: 1, Hosts: endingHosts, Seeds: endingHosts, PLDs: 60, Addrs: 100, PageBytes: 12_000, Links: 41, New: 6.5, DrumDiskBytes: 32 << 20,
-		Connections: 64, Repeats: 1, Agent: "drumbeat", UserAgent: "drumbeat/test", GCPercent: 100,
-		tests: testOptions{watch: 10 * time.Millisecond, save: 20 * time.Millisecond, checkpoint: 40 * time.Millisecond, hostPages: endingPages},
+		Dirs: []string{dir}, Transport: "inproc", Resume: true, URLs: 1e6, Duration: time.Hour, RAMBytes: 128 << 20,
+		DiskBytes: 4 << 30, Seed: 1, Hosts: endingHosts, Seeds: endingHosts, PLDs: 60, Addrs: 100, PageBytes: 12_000,
+		Links: 41, New: 6.5, DrumDiskBytes: 32 << 20, Connections: 64, Repeats: 1, Agent: "drumbeat",
+		UserAgent: "drumbeat/test", GCPercent: 100, tests: testOptions{watch: 10 * time.Millisecond,
+			save: 20 * time.Millisecond, checkpoint: 40 * time.Millisecond, hostPages: endingPages},
 	}
 }
 
@@ -103,12 +104,10 @@ func TestCrawlResumes(t *testing.T) {
 	o := endingCrawl(dir)
 	o.Keep = true
 	r, err := o.Measure(t.Context(), logTo(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := benchtest.Text(t, r)
-	benchtest.Has(t, text, "Parts of the crawl: 3", endKilled, "complete", "Growth: by tenth", seenKeysPart, "alpha predicted", "41e9",
-		"at equal new URLs")
+	benchtest.Has(t, text, "Parts of the crawl: 3", endKilled, "complete", "Growth: by tenth", seenKeysPart,
+		"alpha predicted", "41e9", "at equal new URLs")
 	var s resumed
 	data, err := os.ReadFile(filepath.Join(dir, resumeName, courseName))
 	if err == nil {
@@ -148,7 +147,8 @@ func wantForward(t *testing.T, c *crawlCourse) {
 	t.Helper()
 	var last crawlTenth
 	for i, p := range c.Points {
-		if p.Pages < last.Pages || p.Unique < last.Unique || p.Wall < last.Wall || p.CPU < last.CPU || p.DiskBytes < last.DiskBytes {
+		if p.Pages < last.Pages || p.Unique < last.Unique || p.Wall < last.Wall || p.CPU < last.CPU ||
+			p.DiskBytes < last.DiskBytes {
 			t.Errorf("point %d is %+v, after %+v", i, p, last)
 		}
 		last = p
@@ -161,7 +161,8 @@ func wantSums(t *testing.T, s *resumed) {
 	last := s.Course.last()
 	var sum crawlTenth
 	for _, p := range s.Parts {
-		sum.Pages, sum.Unique, sum.Wall, sum.CPU = sum.Pages+p.Pages, sum.Unique+p.Unique, sum.Wall+p.Wall, sum.CPU+p.CPU
+		sum.Pages, sum.Unique, sum.Wall, sum.CPU = sum.Pages+p.Pages, sum.Unique+p.Unique,
+			sum.Wall+p.Wall, sum.CPU+p.CPU
 		if p.Pages <= 0 || p.Wall <= 0 || p.CPU <= 0 {
 			t.Errorf("part %+v", p)
 		}
@@ -184,36 +185,30 @@ func refusals(t *testing.T, dir string) {
 		}
 	}
 	for name, change := range map[string]func(*Options){
-		"new": func(o *Options) { o.New = 7 }, "seed": func(o *Options) { o.Seed++ }, "hosts": func(o *Options) { o.Hosts++ }, "plds": func(o *Options) { o.PLDs++ },
-		"links": func(o *Options) { o.Links++ }, "new-hosts": func(o *Options) { o.NewHosts = 0.5 }, "page-bytes": func(o *Options) { o.PageBytes++ },
-		"addrs": func(o *Options) { o.Addrs++ }, "ram": func(o *Options) { o.RAMBytes++ }, "drum-disk": func(o *Options) { o.DrumDiskBytes++ },
-		"connections": func(o *Options) { o.Connections++ }, "store": func(o *Options) { o.Store = new(string); *o.Store = "warc" },
-		"dir": func(o *Options) { o.Dirs = append(o.Dirs, t.TempDir()) },
+		"new": func(o *Options) { o.New = 7 }, "seed": func(o *Options) { o.Seed++ },
+		"hosts": func(o *Options) { o.Hosts++ }, "plds": func(o *Options) { o.PLDs++ }, "links": func(o *Options) {
+			o.Links++
+		}, "new-hosts": func(o *Options) { o.NewHosts = 0.5 }, "page-bytes": func(o *Options) { o.PageBytes++ },
+		"addrs": func(o *Options) { o.Addrs++ }, "ram": func(o *Options) { o.RAMBytes++ },
+		"drum-disk": func(o *Options) { o.DrumDiskBytes++ }, "connections": func(o *Options) { o.Connections++ },
+		"store": func(o *Options) { o.Store = new(string); *o.Store = "warc" },
+		"dir":   func(o *Options) { o.Dirs = append(o.Dirs, t.TempDir()) },
 	} {
 		refused(name, change, "--"+name+" ", "repeat its flags")
 	}
 	path := filepath.Join(dir, resumeName, courseName)
 	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, bad := range map[string][]byte{"empty": {}, "cut": good[:len(good)-1], "a bit": flip(good, len(good)/2), "the version": flip(good, len(courseMagic)+1)} {
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	must(t, err)
+	for what, bad := range map[string][]byte{"empty": {}, "cut": good[:len(good)-1], "a bit": flip(good, len(good)/2),
+		"the version": flip(good, len(courseMagic)+1)} {
+		must(t, os.WriteFile(path, bad, 0o600))
 		refused(what, func(*Options) {}, "is damaged", "Remove this file")
 	}
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, good, 0o600))
 	lock, err := disk.OS().Lock(filepath.Join(dir, resumeName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refused("another process", func(*Options) {}, "another process")
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 }
 
 func flip(b []byte, at int) []byte {
@@ -239,27 +234,20 @@ func TestCrawlStopsAndResumes(t *testing.T) {
 		t.Fatalf("got %v, want a cancelled crawl", err)
 	}
 	o = endingCrawl(dir)
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.Complete())
 	r, err := o.openResumed()
 	if err == nil {
 		err = r.close(false)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Parts) != 2 || r.Parts[0].Ended != "a signal" || r.Parts[0].Lost.Pages != 0 || r.Parts[0].Pages != r.pages {
+	must(t, err)
+	if len(r.Parts) != 2 || r.Parts[0].Ended != "a signal" || r.Parts[0].Lost.Pages != 0 ||
+		r.Parts[0].Pages != r.pages {
 		t.Fatalf("got %+v at %d pages, want a part that a signal ended", r.Parts, r.pages)
 	}
-	if err := os.Remove(filepath.Join(dir, resumeName, courseName)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, resumeName, courseName)))
 	o = endingCrawl(dir)
 	report, err := o.Measure(t.Context(), logTo(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	benchtest.Has(t, benchtest.Text(t, report), "The file of the course was missing at", "20,000")
 	benchtest.Empty(t, dir)
 }
@@ -269,7 +257,8 @@ func TestGoBack(t *testing.T) {
 	course := func(n int64) *crawlCourse {
 		c := &crawlCourse{}
 		for i := range n {
-			c.add(crawlTenth{Pages: 100 * i, Unique: 1000 * i, DiskBytes: 10 * i, RSS: 5, Wall: time.Duration(1000 * i), CPU: time.Duration(2000 * i)})
+			c.add(crawlTenth{Pages: 100 * i, Unique: 1000 * i, DiskBytes: 10 * i, RSS: 5, Wall: time.Duration(1000 * i),
+				CPU: time.Duration(2000 * i)})
 		}
 		return c
 	}
@@ -290,8 +279,10 @@ func TestGoBack(t *testing.T) {
 		x := course(c.n)
 		lost := x.goBack(c.pages, c.unique)
 		at := x.last()
-		if at.Pages != c.pages || at.Unique != c.unique || at.Wall != c.wall || at.CPU != c.cpu || lost.CPU != c.lostCPU {
-			t.Errorf("%s: at %+v, lost %+v; want wall %d, CPU %d, lost CPU %d", c.what, at, lost, c.wall, c.cpu, c.lostCPU)
+		if at.Pages != c.pages || at.Unique != c.unique || at.Wall != c.wall || at.CPU != c.cpu ||
+			lost.CPU != c.lostCPU {
+			t.Errorf("%s: at %+v, lost %+v; want wall %d, CPU %d, lost CPU %d", c.what, at, lost, c.wall,
+				c.cpu, c.lostCPU)
 		}
 		wantForward(t, x)
 	}
@@ -299,10 +290,12 @@ func TestGoBack(t *testing.T) {
 
 // TestSizeAt: the sizes of a larger crawl follow the rules of each part.
 func TestSizeAt(t *testing.T) {
-	r := &Result{AllUnique: 1 << 20, AllPages: 1 << 18, Sizes: diskSizes{{seenKeysPart, 1 << 20, 0}, {beastPart, 300, 3}, {beastQFPart, 100, 1},
-		{"pldindegree" + waitingEnd, 5000, 50}, {"names", 1 << 10, 0}}}
+	r := &Result{AllUnique: 1 << 20, AllPages: 1 << 18,
+		Sizes: diskSizes{{seenKeysPart, 1 << 20, 0}, {beastPart, 300, 3}, {beastQFPart, 100, 1},
+			{"pldindegree" + waitingEnd, 5000, 50}, {"names", 1 << 10, 0}}}
 	n := float64(1 << 30)
-	for i, want := range []float64{n * (64 - 30 + 1.44) / (64 - 20 + 1.44), 75 * 0.75 * n, 25 * 0.75 * n, 5000, 1 << 20} {
+	for i, want := range []float64{n * (64 - 30 + 1.44) / (64 - 20 + 1.44), 75 * 0.75 * n, 25 * 0.75 * n,
+		5000, 1 << 20} {
 		if got := r.sizeAt(i, n); got < want*0.999 || got > want*1.001 {
 			t.Errorf("%s: got %v, want %v", r.Sizes[i].Name, got, want)
 		}
@@ -314,7 +307,8 @@ func TestURLCPU(t *testing.T) {
 	var list []crawlTenth
 	for i := range 10 {
 		fresh := []int64{1, 7, 6, 11, 5, 9, 4, 5, 9, 4}[i]
-		list = append(list, crawlTenth{Pages: 1000, Unique: 1000 * fresh, CPU: 1000 * time.Duration(50_000+1500*fresh+300*int64(i))})
+		list = append(list,
+			crawlTenth{Pages: 1000, Unique: 1000 * fresh, CPU: 1000 * time.Duration(50_000+1500*fresh+300*int64(i))})
 	}
 	if got := urlCPU(list); got < 1.499 || got > 1.501 {
 		t.Errorf("got %v us a URL, want 1.5", got)

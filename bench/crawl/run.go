@@ -130,7 +130,8 @@ func (w *window) drop() {
 // result returns the measurements.
 func (w *window) result(form string) (*Result, error) {
 	if !w.end {
-		return nil, errors.New("bench: crawl: it ended before the measured time had begun: ask for more pages or more time")
+		return nil,
+			errors.New("bench: crawl: it ended before the measured time had begun: ask for more pages or more time")
 	}
 	r := &Result{Form: form, windowCounts: w.last.sub(w.first), Wall: w.ended.Sub(w.began), CPU: w.cpuEnd - w.cpu,
 		ServerCPU: w.servEnd.CPU - w.serv.CPU, ServerPages: w.servEnd.Pages - w.serv.Pages, Wires: w.wires}
@@ -186,7 +187,8 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 		return nil, errors.Join(err, w.ended("a signal"))
 	}
 	if run, err = w.result("crawl"); err != nil {
-		return nil, fmt.Errorf("%w (the crawl stopped: %s, %d pages)", err, res.Stop, res.Snapshot.Count(state.CountPages))
+		return nil, fmt.Errorf("%w (the crawl stopped: %s, %d pages)", err, res.Stop,
+			res.Snapshot.Count(state.CountPages))
 	}
 	s := &res.Snapshot
 	run.Stop, run.PLDs, run.Hosts, run.Scans, run.Passes = res.Stop, s.PLDs, s.Hosts, s.Scans, s.URLSeenPasses

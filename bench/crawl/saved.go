@@ -90,9 +90,10 @@ func (c *Options) flags() map[string]string {
 	}
 	w := &c.web
 	list := map[string]string{"dir": strings.Join(dirs, ","), "store": store}
-	for name, value := range map[string]any{"seed": w.Seed, "hosts": w.Hosts, "seeds": w.Roots, "plds": w.PLDs, "addrs": w.Addrs,
-		"page-bytes": w.PageBytes, "links": w.Links, "new": w.New, "new-hosts": w.NewHosts, "gzip": w.Gzip, "https": w.HTTPS,
-		"transport": c.Transport, "ram": c.RAMBytes, "drum-disk": c.drumDisk(), "connections": c.Connections, "keep-alive": c.KeepAlive} {
+	for name, value := range map[string]any{"seed": w.Seed, "hosts": w.Hosts, "seeds": w.Roots, "plds": w.PLDs,
+		"addrs": w.Addrs, "page-bytes": w.PageBytes, "links": w.Links, "new": w.New, "new-hosts": w.NewHosts,
+		"gzip": w.Gzip, "https": w.HTTPS, "transport": c.Transport, "ram": c.RAMBytes, "drum-disk": c.drumDisk(),
+		"connections": c.Connections, "keep-alive": c.KeepAlive} {
 		list[name] = fmt.Sprint(value)
 	}
 	return list
@@ -146,7 +147,8 @@ func (c *Options) openResumed() (r *resumed, err error) {
 func (r *resumed) read() error {
 	data, err := disk.ReadFile(disk.OS(), r.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		r.Note = fmt.Sprintf("The file of the course was missing at %d pages: the times, CPU and flags before that are unknown.", r.pages)
+		r.Note = fmt.Sprintf("The file of the course was missing at %d pages: the times, CPU and flags before that "+
+			"are unknown.", r.pages)
 		return nil
 	}
 	if err != nil {
@@ -233,8 +235,9 @@ func courseSum(version string, body []byte) uint64 {
 // decode reads the content of the file.
 func (r *resumed) decode(data []byte) error {
 	damaged := func(what string) error {
-		return fmt.Errorf("bench: crawl: %s is damaged: %s. Remove this file to continue the crawl with a course that begins now, "+
-			"or remove %s to begin another crawl", r.path, what, r.dirs[0])
+		return fmt.Errorf(
+			"bench: crawl: %s is damaged: %s. Remove this file to continue the crawl with a course that begins now, "+
+				"or remove %s to begin another crawl", r.path, what, r.dirs[0])
 	}
 	head, body, ok := bytes.Cut(data, []byte("\n"))
 	fields := strings.Split(string(head), " ")
@@ -248,7 +251,8 @@ func (r *resumed) decode(data []byte) error {
 		return damaged(fmt.Sprintf("checksum %s, want %s", sum, fields[3]))
 	}
 	if fields[1] != courseVersion {
-		return fmt.Errorf("bench: crawl: %s has version %s, this program reads %s: use the program that wrote it", r.path, fields[1], courseVersion)
+		return fmt.Errorf("bench: crawl: %s has version %s, this program reads %s: use the program that wrote it",
+			r.path, fields[1], courseVersion)
 	}
 	if err := json.Unmarshal(body, &r.saved); err != nil {
 		return damaged(err.Error())

@@ -73,10 +73,10 @@ const paperUnique = 41e9
 // keyBits is the least size of one of n random keys of 64 bits, as docs/BENCHMARKS.md has it.
 func keyBits(n float64) float64 { return 64 - math.Log2(max(2, n)) + 1.44 }
 
-// sizeAt returns the size of part i of the disk of a crawl like a run's with n unique URLs. Parts grow like the URLs, with
-// three exceptions. Keys get shorter the more there are. What waits in drums other than URLseen is bounded by --ram, and
-// stays; the URLs that wait there now would be in BEAST. So BEAST has all URLs that are not fetched, each with the bytes
-// of one that it has now.
+// sizeAt returns the size of part i of the disk of a crawl like a run's with n unique URLs. Parts grow like
+// the URLs, with three exceptions. Keys get shorter the more there are. What waits in drums other than
+// URLseen is bounded by --ram, and stays; the URLs that wait there now would be in BEAST. So BEAST has all
+// URLs that are not fetched, each with the bytes of one that it has now.
 func (r *Result) sizeAt(i int, n float64) float64 {
 	p, unique := &r.Sizes[i], float64(max(1, r.AllUnique))
 	bytes := float64(p.Bytes) / unique * n
@@ -101,20 +101,25 @@ func (r *Result) sizeAt(i int, n float64) float64 {
 func (b *crawlBench) sizeTable() result.Table {
 	run := b.whole[len(b.whole)-1]
 	unique := float64(max(1, run.AllUnique))
-	t := result.Table{Title: "Disk at the end, by structure", Head: []string{"structure", "MB", "B/URL seen", "records that wait", "GB at 1e9 URLs", "GB at 41e9 URLs"}}
+	t := result.Table{Title: "Disk at the end, by structure",
+		Head: []string{"structure", "MB", "B/URL seen", "records that wait", "GB at 1e9 URLs", "GB at 41e9 URLs"}}
 	var billion, paper float64
 	for i, p := range run.Sizes {
 		atBillion, atPaper := run.sizeAt(i, 1e9), run.sizeAt(i, paperUnique)
-		t.Add(p.Name, result.Number(float64(p.Bytes)/1e6), result.Number(float64(p.Bytes)/unique), result.Number(float64(p.Records)),
-			result.Number(atBillion/1e9), result.Number(atPaper/1e9))
+		t.Add(p.Name, result.Number(float64(p.Bytes)/1e6), result.Number(float64(p.Bytes)/unique),
+			result.Number(float64(p.Records)), result.Number(atBillion/1e9), result.Number(atPaper/1e9))
 		billion, paper = billion+atBillion, paper+atPaper
 	}
 	all := float64(run.Sizes.sum())
-	t.Add("all", result.Number(all/1e6), result.Number(all/unique), "", result.Number(billion/1e9), result.Number(paper/1e9))
+	t.Add("all", result.Number(all/1e6), result.Number(all/unique), "", result.Number(billion/1e9),
+		result.Number(paper/1e9))
 	peak := float64(max(run.PeakDisk, run.Sizes.sum()))
-	t.Add("most at once", result.Number(peak/1e6), result.Number(peak/unique), "", result.Number(peak/max(1, all)*billion/1e9), result.Number(peak/max(1, all)*paper/1e9))
-	t.Notes = append(t.Notes, "BEAST's bytes are divided by records. Parts that a drum holds in RAM count as on disk, so small crawls take less than the sum.",
-		fmt.Sprintf("At more URLs: in proportion, with keys of %.1f bits at 41e9 for %.1f here, all URLs that are not fetched in BEAST, and what waits in", keyBits(paperUnique), keyBits(unique)),
+	t.Add("most at once", result.Number(peak/1e6), result.Number(peak/unique), "",
+		result.Number(peak/max(1, all)*billion/1e9), result.Number(peak/max(1, all)*paper/1e9))
+	t.Notes = append(t.Notes, "BEAST's bytes are divided by records. Parts that a drum holds in RAM count as on "+
+		"disk, so small crawls take less than the sum.",
+		fmt.Sprintf("At more URLs: in proportion, with keys of %.1f bits at 41e9 for %.1f here, all URLs that are "+
+			"not fetched in BEAST, and what waits in", keyBits(paperUnique), keyBits(unique)),
 		"drums other than URLseen as here, since --ram bounds it. URLseen's buckets follow --drum-disk.")
 	return t
 }
@@ -127,7 +132,8 @@ type seenSums struct {
 
 func sumsOf(c *crawl.SeenCheck) seenSums {
 	n := float64(c.Links)
-	s := seenSums{Links: c.Links, Passes: c.Passes, Text: n * c.URLBytes, Moved: n * c.Bytes, Model: n * c.Predicted, Fully: n * c.Full}
+	s := seenSums{Links: c.Links, Passes: c.Passes, Text: n * c.URLBytes, Moved: n * c.Bytes, Model: n * c.Predicted,
+		Fully: n * c.Full}
 	if c.TextRatio > 0 {
 		s.Stored = s.Text / c.TextRatio
 	}
@@ -136,7 +142,8 @@ func sumsOf(c *crawl.SeenCheck) seenSums {
 
 func (s *seenSums) add(o *seenSums) {
 	s.Links, s.Passes = s.Links+o.Links, s.Passes+o.Passes
-	s.Text, s.Stored, s.Moved, s.Model, s.Fully = s.Text+o.Text, s.Stored+o.Stored, s.Moved+o.Moved, s.Model+o.Model, s.Fully+o.Fully
+	s.Text, s.Stored, s.Moved, s.Model, s.Fully = s.Text+o.Text, s.Stored+o.Stored, s.Moved+o.Moved, s.Model+o.Model,
+		s.Fully+o.Fully
 }
 
 // seenTable compares the I/O of URLseen with its prediction.
@@ -144,11 +151,12 @@ func (b *crawlBench) seenTable() result.Table {
 	s := &b.whole[len(b.whole)-1].Seen
 	n, text := float64(max(1, s.Links)), max(1, s.Text)
 	t := result.Table{Title: "URLseen: disk traffic of a link that reaches it, and alpha",
-		Head: []string{"links", "passes", "B of text", "text ratio", "B", "B predicted", "B if full", "alpha", "alpha predicted", "alpha if full"}}
-	t.Add(result.Number(float64(s.Links)), result.Number(float64(s.Passes)), result.Number(s.Text/n), result.Number(s.Text/max(1, s.Stored)),
-		result.Number(s.Moved/n), result.Number(s.Model/n), result.Number(s.Fully/n),
-		result.Number(s.Moved/text), result.Number(s.Model/text), result.Number(s.Fully/text))
-	t.Notes = append(t.Notes, "Predicted: the model of package drum for the passes as they were. If full: had each pass been of full buckets, as in a large crawl.",
-		"Passes whose work a kill has lost are in these sums.")
+		Head: []string{"links", "passes", "B of text", "text ratio", "B", "B predicted", "B if full", "alpha",
+			"alpha predicted", "alpha if full"}}
+	t.Add(result.Number(float64(s.Links)), result.Number(float64(s.Passes)), result.Number(s.Text/n),
+		result.Number(s.Text/max(1, s.Stored)), result.Number(s.Moved/n), result.Number(s.Model/n),
+		result.Number(s.Fully/n), result.Number(s.Moved/text), result.Number(s.Model/text), result.Number(s.Fully/text))
+	t.Notes = append(t.Notes, "Predicted: the model of package drum for the passes as they were. If full: had each "+
+		"pass been of full buckets, as in a large crawl.", "Passes whose work a kill has lost are in these sums.")
 	return t
 }

@@ -35,14 +35,17 @@ const (
 	numStages
 )
 
-var stageNames = [numStages]string{"connect", "TLS", "request, read", "decode", "parse", "canonicalise", "URLseen", "STAR, BEAST", "DNS",
-	"robots", "polite", "store", "crawler", "checkpoint", "generator", "runtime: GC", "runtime: rest"}
+var stageNames = [numStages]string{"connect", "TLS", "request, read", "decode", "parse", "canonicalise", "URLseen",
+	"STAR, BEAST", "DNS", "robots", "polite", "store", "crawler", "checkpoint", "generator", "runtime: GC",
+	"runtime: rest"}
 
 func (s crawlStage) String() string { return stageNames[s] }
 
 // stageRule assigns a function, or all functions with a prefix, to a stage.
 type stageRule struct {
-	prefix string // as in a profile: path of the package, dot, function or (*Type).method; a closure's name goes on with .func1
+	// As in a profile: path of the package, dot, function or (*Type).method; a closure's name goes on with
+	// .func1.
+	prefix string
 	stage  crawlStage
 }
 
@@ -95,12 +98,15 @@ var weakStageRules = []stageRule{
 // partOfStage maps a stage of the crawl to the part of a page's cost for samples without a matching frame.
 // The stages of robots.txt count as robots, with their exchanges but without lookups.
 var partOfStage = map[string]crawlStage{
-	"urlseen": stageURLSeen, "content": stageStore, "seeds": stageCrawler, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
-	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
-	"ready": stagePolite, "deferred": stagePolite, "visits": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
-	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler, "slots": stageCrawler,
-	"slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler,
-	"history": stageCrawler, "render": stageStore, "supporters": stageStarBeast, "extract": stageStore, "upload": stageStore, "walk": stageCrawler,
+	"urlseen": stageURLSeen, "content": stageStore, "seeds": stageCrawler, "star": stageStarBeast,
+	"beast": stageStarBeast, "scan": stageStarBeast, "robotscache": stageRobots, "robotsrequested": stageRobots,
+	"awaitrobots": stageRobots, "robotsfetch": stageRobots, "ready": stagePolite, "deferred": stagePolite,
+	"visits": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
+	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler,
+	"slots": stageCrawler, "slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler,
+	"names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler, "history": stageCrawler,
+	"render": stageStore, "supporters": stageStarBeast, "extract": stageStore, "upload": stageStore,
+	"walk": stageCrawler,
 }
 
 // stageOfFunction returns the stage of a function by the given rules; ok is false if none matches.
@@ -148,7 +154,8 @@ func stagesOf(raw []byte) (t stageTimes, err error) {
 	}
 	slices.SortFunc(names, func(a, b string) int { return int(rest[b] - rest[a]) })
 	for _, name := range names[:min(len(names), 12)] {
-		t.Unmatched = append(t.Unmatched, fmt.Sprintf("%s %.1f %%", name, 100*float64(rest[name])/float64(max(1, t.Sum))))
+		t.Unmatched = append(t.Unmatched,
+			fmt.Sprintf("%s %.1f %%", name, 100*float64(rest[name])/float64(max(1, t.Sum))))
 	}
 	return t, nil
 }

@@ -49,9 +49,9 @@ type crawlWatcher struct {
 func (b *crawlBench) watcher(n int, t transport, server *crawlServer, cancel func()) *crawlWatcher {
 	client, _ := t.(*sockets)
 	now := time.Now()
-	w := &crawlWatcher{window: window{b: b, server: server, client: client, name: fmt.Sprintf("crawl-%d", n)}, cancel: cancel,
-		control: new(crawl.Control), every: b.tests.watch, saving: b.tests.save, course: new(crawlCourse), start: now, said: now, kept: now,
-		cpu0: cputime.Process()}
+	w := &crawlWatcher{window: window{b: b, server: server, client: client, name: fmt.Sprintf("crawl-%d", n)},
+		cancel: cancel, control: new(crawl.Control), every: b.tests.watch, saving: b.tests.save,
+		course: new(crawlCourse), start: now, said: now, kept: now, cpu0: cputime.Process()}
 	measure.Default(&w.every, crawlWatch)
 	measure.Default(&w.saving, courseEvery)
 	if b.saved != nil {
@@ -66,7 +66,8 @@ func (b *crawlBench) watcher(n int, t transport, server *crawlServer, cancel fun
 
 // point returns the sums of the crawl at a snapshot.
 func (w *crawlWatcher) point(s *crawl.Snapshot) crawlTenth {
-	return crawlTenth{Pages: s.Count(state.CountPages), Unique: s.Unique, DiskBytes: w.base.DiskBytes + s.DiskRead + s.DiskWritten, RSS: measure.RSS(),
+	return crawlTenth{Pages: s.Count(state.CountPages), Unique: s.Unique,
+		DiskBytes: w.base.DiskBytes + s.DiskRead + s.DiskWritten, RSS: measure.RSS(),
 		Wall: w.base.Wall + time.Since(w.start), CPU: w.base.CPU + cputime.Process() - w.cpu0}
 }
 
@@ -114,8 +115,9 @@ func (w *crawlWatcher) say(s *crawl.Snapshot, rss int64) {
 	if since < 2*time.Second {
 		return
 	}
-	w.b.progress(fmt.Sprintf("%d pages, %.2f M URLs seen, %.0f pages/s, RSS %s; slots: %s", pages, float64(s.Unique)/1e6,
-		float64(pages-w.pages)/since.Seconds(), result.DecimalBytes(float64(rss)), s.Slots.Sub(w.slots)))
+	w.b.progress(fmt.Sprintf("%d pages, %.2f M URLs seen, %.0f pages/s, RSS %s; slots: %s", pages,
+		float64(s.Unique)/1e6, float64(pages-w.pages)/since.Seconds(), result.DecimalBytes(float64(rss)),
+		s.Slots.Sub(w.slots)))
 	w.said, w.pages, w.slots = now, pages, s.Slots
 }
 

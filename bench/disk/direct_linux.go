@@ -44,7 +44,8 @@ func describe(dirs []string, i int) (notes []string, err error) {
 	}
 	for j := range i {
 		if err := unix.Stat(dirs[j], &other); err == nil && other.Dev == st.Dev {
-			notes = append(notes, fmt.Sprintf("Directories %d and %d are on one file system: together they show no second disk.", j, i))
+			notes = append(notes,
+				fmt.Sprintf("Directories %d and %d are on one file system: together they show no second disk.", j, i))
 		}
 	}
 	return notes, nil

@@ -94,8 +94,10 @@ func (d *Options) Complete() error {
 	}
 	measure.Default(&d.Bytes, measure.Quick[int64](d.Quick, 128<<20, 1<<30))
 	measure.Default(&d.Repeats, measure.Quick(d.Quick, 1, 3))
-	measure.Default(&d.Budget, measure.Quick(d.Quick, 24*time.Second, 10*time.Minute)) // 24 s: some measurements exceed their share
-	measure.DefaultList(&d.Chunks, measure.Quick(d.Quick, []int{64 << 10, 1 << 20, 8 << 20}, []int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20}))
+	// 24 s: some measurements exceed their share.
+	measure.Default(&d.Budget, measure.Quick(d.Quick, 24*time.Second, 10*time.Minute))
+	measure.DefaultList(&d.Chunks, measure.Quick(d.Quick, []int{64 << 10, 1 << 20, 8 << 20},
+		[]int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20}))
 	measure.DefaultList(&d.Streams, measure.Quick(d.Quick, []int{64}, []int{64, 512}))
 	measure.DefaultList(&d.Blocks, measure.Quick(d.Quick, []int{256 << 10}, []int{64 << 10, 256 << 10}))
 	need, faults := measure.Faults("disk")
@@ -104,15 +106,18 @@ func (d *Options) Complete() error {
 		need(!slices.Contains(d.Dirs[:i], dir), "directory %s is given twice", dir)
 	}
 	for _, c := range slices.Concat(d.Chunks, d.Blocks) {
-		need(c > 0 && c%align == 0 && c <= maxChunk, "chunk of %d bytes: want a multiple of %d up to %d", c, align, maxChunk)
+		need(c > 0 && c%align == 0 && c <= maxChunk, "chunk of %d bytes: want a multiple of %d up to %d", c,
+			align, maxChunk)
 		need(2*int64(c) <= d.Bytes, "chunk of %d bytes: at most half of the %d bytes that are moved", c, d.Bytes)
 	}
 	for _, k := range d.Streams {
 		need(k >= 2 && k <= maxStreams, "%d streams: want 2 to %d", k, maxStreams)
 	}
-	need(d.Bytes >= 0 && d.Repeats >= 0 && d.Budget >= 0, "bytes, repeats and budget must not be negative: %d, %d, %v", d.Bytes, d.Repeats, d.Budget)
+	need(d.Bytes >= 0 && d.Repeats >= 0 && d.Budget >= 0, "bytes, repeats and budget must not be negative: %d, %d, %v",
+		d.Bytes, d.Repeats, d.Budget)
 	need(d.Alpha > 0 && d.URLBytes > 0 && d.LinksPerPage > 0 && d.Share > 0 && d.Share <= 1,
-		"alpha, URL bytes, links per page and share must be above 0, share at most 1: %v, %v, %v, %v", d.Alpha, d.URLBytes, d.LinksPerPage, d.Share)
+		"alpha, URL bytes, links per page and share must be above 0, share at most 1: %v, %v, %v, %v", d.Alpha,
+		d.URLBytes, d.LinksPerPage, d.Share)
 	return faults()
 }
 

@@ -18,8 +18,7 @@ import (
 // small returns options for a very short run.
 func small(dirs ...string) Options {
 	return Options{Dirs: dirs, Bytes: 64 << 10, Chunks: []int{4 << 10, 16 << 10}, Repeats: 2,
-		Streams: []int{3}, Blocks: []int{4 << 10, 8 << 10},
-		Alpha: 3.33, URLBytes: 110, LinksPerPage: 59, Share: 0.15}
+		Streams: []int{3}, Blocks: []int{4 << 10, 8 << 10}, Alpha: 3.33, URLBytes: 110, LinksPerPage: 59, Share: 0.15}
 }
 
 // empty fails the test if a directory contains files.
@@ -49,7 +48,8 @@ func TestDisk(t *testing.T) {
 	if len(d.ways(true)) != 2*2*3+2*(2+2) || len(d.ways(false)) != 2*3+2+2 {
 		t.Errorf("got %d and %d ways", len(d.ways(true)), len(d.ways(false)))
 	}
-	line := regexp.MustCompile(`^BenchmarkDisk/op=(write|read|mixed)/chunk=(4|8|16)KiB/streams=[13]/direct=(true|false)/dir=(0|1|all) `)
+	line := regexp.MustCompile(
+		`^BenchmarkDisk/op=(write|read|mixed)/chunk=(4|8|16)KiB/streams=[13]/direct=(true|false)/dir=(0|1|all) `)
 	for _, l := range r.Lines {
 		chunk, files, want := 16<<10, 1, int64(64<<10)
 		switch {
@@ -65,7 +65,8 @@ func TestDisk(t *testing.T) {
 		if strings.HasSuffix(l.Name, "/dir=all") {
 			want *= 2
 		}
-		if !line.MatchString(l.String()) || l.N*int64(chunk) != want || l.Metrics[0].Value <= 0 || l.Metrics[1].Value <= 0 {
+		if !line.MatchString(l.String()) || l.N*int64(chunk) != want || l.Metrics[0].Value <= 0 ||
+			l.Metrics[1].Value <= 0 {
 			t.Errorf("got %q, want %d bytes", l, want)
 		}
 	}
@@ -73,8 +74,8 @@ func TestDisk(t *testing.T) {
 	if err := r.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Directories 0 and 1 are on one file system", "Best of directory all with one file: W = ",
-		"Best of directory all with 3 files: W = "} {
+	for _, want := range []string{"Directories 0 and 1 are on one file system",
+		"Best of directory all with one file: W = ", "Best of directory all with 3 files: W = "} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q isn't in\n%s", want, b.String())
 		}
@@ -162,7 +163,8 @@ func TestDiskRejects(t *testing.T) {
 		"no directory": func(d *Options) { d.Dirs = nil }, "twice": func(d *Options) { d.Dirs = []string{dir, dir} },
 		"chunk": func(d *Options) { d.Chunks = []int{1000} }, "large": func(d *Options) { d.Chunks = []int{64 << 10} },
 		"block": func(d *Options) { d.Blocks = []int{5000} }, "one stream": func(d *Options) { d.Streams = []int{1} },
-		"streams": func(d *Options) { d.Streams = []int{5000} }, "alpha": func(d *Options) { d.Alpha = 0 }, "missing": func(d *Options) { d.Dirs = []string{dir + "/none"} },
+		"streams": func(d *Options) { d.Streams = []int{5000} }, "alpha": func(d *Options) { d.Alpha = 0 },
+		"missing": func(d *Options) { d.Dirs = []string{dir + "/none"} },
 	} {
 		d := small(dir)
 		change(&d)

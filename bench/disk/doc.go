@@ -2,7 +2,8 @@
 //
 // It writes and reads one file in sequence, in chunks of several sizes, and reads one file while it writes
 // another. It writes k files alternately, one block each, and reads them one after the other. It measures
-// through the page cache and with O_DIRECT, each directory alone and all at once. Rate measures only W, in a few seconds. A Probe measures disks alongside another measurement.
+// through the page cache and with O_DIRECT, each directory alone and all at once. Rate measures only W, in a
+// few seconds. A Probe measures disks alongside another measurement.
 //
 // # Departures from the paper
 //

@@ -39,12 +39,14 @@ func NewProbe(dirs []string, largest int) (*Probe, error) {
 // Rates transfers the given bytes in total with each of ops in order, in chunks of one file, and returns
 // the rates in bytes/s. It uses one directory after the other, like a user of the disks in round robin. It
 // leaves no files.
-func (p *Probe) Rates(ctx context.Context, ops []string, chunk int, bytes int64, direct bool) (rates []float64, err error) {
+func (p *Probe) Rates(ctx context.Context, ops []string, chunk int, bytes int64,
+	direct bool) (rates []float64, err error) {
 	defer func() { err = errors.Join(err, p.all.remove()) }()
 	for _, op := range ops {
 		moved, span := int64(0), time.Duration(0)
 		for _, t := range p.all.targets {
-			s := setting{way: way{op: op, chunk: chunk, streams: 1, direct: direct}, bytes: bytes / int64(len(p.all.targets))}
+			s := setting{way: way{op: op, chunk: chunk, streams: 1, direct: direct},
+				bytes: bytes / int64(len(p.all.targets))}
 			s.bytes = max(s.bytes, 2*int64(chunk))
 			n, d, err := t.do(ctx, s)
 			if err != nil {

@@ -51,7 +51,8 @@ func Speeds(ctx context.Context, dirs []string, bytes int64, limit time.Duration
 
 // speedOf measures directories together.
 func speedOf(ctx context.Context, dirs []string, bytes int64, limit time.Duration) (v Speed) {
-	r := &diskRun{opt: Options{FS: disk.OS(), Dirs: dirs, Chunks: []int{probeChunk}, Blocks: []int{probeChunk}}, bytes: bytes}
+	r := &diskRun{opt: Options{FS: disk.OS(), Dirs: dirs, Chunks: []int{probeChunk}, Blocks: []int{probeChunk}},
+		bytes: bytes}
 	targets, err := r.openTargets()
 	if err != nil {
 		return Speed{Err: err}
@@ -69,7 +70,8 @@ func speedOf(ctx context.Context, dirs []string, bytes int64, limit time.Duratio
 		op   string
 		rate *float64
 	}{{opWrite, &v.Write}, {opRead, &v.Read}} {
-		s := setting{way: way{op: m.op, chunk: probeChunk, streams: 1, direct: v.Direct}, bytes: max(bytes, 2*probeChunk), limit: limit}
+		s := setting{way: way{op: m.op, chunk: probeChunk, streams: 1, direct: v.Direct},
+			bytes: max(bytes, 2*probeChunk), limit: limit}
 		n, span, err := all.startAll(ctx, s)
 		if err != nil {
 			return Speed{Err: err}

@@ -58,7 +58,8 @@ func mbps(s *speed) []string {
 	if len(rates) == 0 {
 		return []string{"-", ""}
 	}
-	return []string{result.Number(rates.Median() / 1e6), fmt.Sprintf("%.0f-%.0f", slices.Min(rates)/1e6, slices.Max(rates)/1e6)}
+	return []string{result.Number(rates.Median() / 1e6),
+		fmt.Sprintf("%.0f-%.0f", slices.Min(rates)/1e6, slices.Max(rates)/1e6)}
 }
 
 // oneFile is the table of single files.
@@ -68,7 +69,8 @@ func (r *diskRun) oneFile() result.Table {
 		Title: fmt.Sprintf("One file at a time, MB/s, medians of %d (least-most)", d.Repeats),
 		Head: []string{"directory", "direct", "chunk", "write", "spread", "read", "spread", "mixed", "spread",
 			"W", "pages/s"},
-		Notes: []string{"mixed reads one file and writes another at the same time, as a pass does with the cache: bytes of both. Writes end with a sync."},
+		Notes: []string{"mixed reads one file and writes another at the same time, as a pass does with the cache: " +
+			"bytes of both. Writes end with a sync."},
 	}
 	for _, s := range r.speeds {
 		if s.streams > 1 || s.op != opWrite {
@@ -88,9 +90,11 @@ func (r *diskRun) oneFile() result.Table {
 func (r *diskRun) manyFiles() result.Table {
 	d := &r.opt
 	t := result.Table{
-		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d (least-most)", d.Repeats),
-		Head:  []string{"directory", "direct", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
-		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced at the end, unlike in a pass."},
+		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d (least-most)",
+			d.Repeats),
+		Head: []string{"directory", "direct", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
+		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced " +
+			"at the end, unlike in a pass."},
 	}
 	for _, s := range r.speeds {
 		if s.streams == 1 || s.op != opWrite {
@@ -104,11 +108,11 @@ func (r *diskRun) manyFiles() result.Table {
 	return t
 }
 
-// verdicts names the best W of each group, for one file and for many, with the rate and CPU use that
-// follow.
+// verdicts names the best W of each group, for one file and for many, with the rate and CPU use that follow.
 func (r *diskRun) verdicts() []string {
 	d := &r.opt
-	notes := []string{fmt.Sprintf("W is the mean of write and read. pages/s = W x %v / (alpha b l), Theorem 3, with alpha = %v, b = %v, l = %v.",
+	notes := []string{fmt.Sprintf(
+		"W is the mean of write and read. pages/s = W x %v / (alpha b l), Theorem 3, with alpha = %v, b = %v, l = %v.",
 		d.Share, d.Alpha, d.URLBytes, d.LinksPerPage)}
 	for _, g := range r.groups() {
 		for _, many := range []bool{false, true} {
@@ -128,9 +132,11 @@ func (r *diskRun) verdicts() []string {
 			if many {
 				files = fmt.Sprintf("%d files", best.streams)
 			}
-			notes = append(notes, fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s; %.0f %% of a core to write, %.0f %% to read.",
-				g, files, result.Number(w/1e6), result.BinaryBytes(best.chunk), best.direct, result.Number(d.pages(w)),
-				100*best.cores(), 100*r.find(best.with(opRead), g).cores()))
+			notes = append(notes,
+				fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s; "+
+					"%.0f %% of a core to write, %.0f %% to read.",
+					g, files, result.Number(w/1e6), result.BinaryBytes(best.chunk), best.direct,
+					result.Number(d.pages(w)), 100*best.cores(), 100*r.find(best.with(opRead), g).cores()))
 		}
 	}
 	return notes

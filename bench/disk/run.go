@@ -210,7 +210,8 @@ func (t *target) write(ctx context.Context, s setting) (n int64, span time.Durat
 }
 
 // writeOne fills one file.
-func (t *target) writeOne(ctx context.Context, s setting, name string, size int64, start time.Time) (n int64, err error) {
+func (t *target) writeOne(ctx context.Context, s setting, name string, size int64,
+	start time.Time) (n int64, err error) {
 	f, err := t.open(name, true, s.direct)
 	if err != nil {
 		return 0, err
@@ -334,7 +335,8 @@ func (t *target) get(ctx context.Context, f disk.File, off int64, mark uint64, c
 	for i := 0; i < chunk; i += align {
 		want := mark + uint64(off) + uint64(i)
 		if got := binary.LittleEndian.Uint64(t.in[i:]); got != want {
-			return fmt.Errorf("bench: disk: read %s at %d: got the block marked %#x, want %#x", f.Name(), off+int64(i), got, want)
+			return fmt.Errorf("bench: disk: read %s at %d: got the block marked %#x, want %#x", f.Name(),
+				off+int64(i), got, want)
 		}
 	}
 	return nil
@@ -390,8 +392,7 @@ func (g group) startAll(ctx context.Context, s setting) (int64, time.Duration, e
 // probeBytes is the number of bytes that the probe transfers in each directory.
 const probeBytes = 32 << 20
 
-// probeShare is the share of the budget to fill at the speed of the probe; the rest is for slower
-// operations.
+// probeShare is the share of the budget to fill at the speed of the probe; the rest is for slower operations.
 const probeShare = 0.7
 
 // room returns an error if a directory has too little free space.
@@ -403,7 +404,8 @@ func (r *diskRun) room(targets []*target) error {
 			return fmt.Errorf("bench: disk: space of %s: %w", t.dir, err)
 		}
 		if free < need {
-			return fmt.Errorf("bench: disk: directory %s has %d bytes free, want %d: choose a smaller size", t.dir, free, need)
+			return fmt.Errorf("bench: disk: directory %s has %d bytes free, want %d: choose a smaller size",
+				t.dir, free, need)
 		}
 	}
 	return nil

@@ -26,9 +26,7 @@ func TestSizes(t *testing.T) {
 	}{"discover": {Discover(), 131_292}, "discover-full": {DiscoverFull(), 209_157},
 		"discover-small": {DiscoverSmall(), 2998}} {
 		w, err := outline(c.opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hosts, plain, sum := w.Hosts(), 0, 0
 		if first, last := hosts[0].Pages, hosts[len(hosts)-1].Pages; first != c.opt.Largest || last != 1 {
 			t.Errorf("%s: got hosts of %d to %d pages, want %d to 1", name, first, last, c.opt.Largest)
@@ -58,9 +56,8 @@ func TestSizes(t *testing.T) {
 				continue
 			}
 			if e := w.Expected(seeds); e.Pages < sum*9/10 || e.Pages > sum || e.Hosts != len(hosts)-kinds[RobotsFails] {
-				t.Errorf("%s: got %d of %d pages and %d hosts from %d seeds, want nearly all, and all but %d hosts", name,
-					e.Pages, sum,
-					e.Hosts, seeds, kinds[RobotsFails])
+				t.Errorf("%s: got %d of %d pages and %d hosts from %d seeds, want nearly all, and all but %d hosts",
+					name, e.Pages, sum, e.Hosts, seeds, kinds[RobotsFails])
 			}
 		}
 		for _, h := range w.seeds {
@@ -87,9 +84,7 @@ func TestOptionsRefused(t *testing.T) {
 // TestPaths: a path leads to its URL and no other path does.
 func TestPaths(t *testing.T) {
 	w, err := outline(tiny())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, h := range w.hosts {
 		seen := map[string]bool{}
 		for k, n := range map[kind]int{page: min(h.Pages, 3000), gone: h.gone, moved: h.moved} {
@@ -117,9 +112,7 @@ func TestListsLeadToAMillion(t *testing.T) {
 	o := tiny()
 	o.Vast = 1_000_000
 	w, err := outline(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	list, to := w.hosts[12], w.hosts[13]
 	seen := make([]bool, to.Pages)
 	for i := range list.Pages {
@@ -140,9 +133,7 @@ func TestListsLeadToAMillion(t *testing.T) {
 // TestServer runs the tests that need a server.
 func TestServer(t *testing.T) {
 	s, err := Serve(tiny())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, test := range map[string]func(*testing.T, *Server){"pages": testPages, "answers": testAnswers,
 		"bad hosts": testBadHosts, "log": testLog} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
@@ -157,20 +148,14 @@ func ask(t *testing.T, s *Server, h *Host, text string) string {
 	t.Helper()
 	name := fmt.Sprintf("%s:%d", h.Name, s.web.opt.Port)
 	c, err := net.Dial("tcp", net.JoinHostPort(h.Addr.String(), strconv.Itoa(s.web.opt.Port)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if _, err := io.WriteString(c, strings.ReplaceAll(text, "HOST", name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.(*net.TCPConn).CloseWrite())
 	got, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(got)
 }
 
@@ -200,9 +185,7 @@ func testPages(t *testing.T, s *Server) {
 				plain++
 			} else {
 				z, err := gzip.NewReader(strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				raw, err := io.ReadAll(z) // with checksum and length
 				if err != nil || !bytes.Equal(raw, w.Body(h, i)) {
 					t.Fatalf("%s%s: got %d bytes, %v", h.Name, path, len(raw), err)
@@ -234,20 +217,21 @@ func testAnswers(t *testing.T, s *Server) {
 	for _, h := range w.hosts[:len(w.hosts)-1] { // not silent
 		kinds[h.Robots] = true
 		want := map[Robots]string{RobotsAbsent: "404", RobotsEmpty: "200", RobotsDisallow: "200", RobotsDelay0: "200",
-			RobotsHTML:    "200",
-			RobotsForbids: "403", RobotsMoved: "301", RobotsSlow: "200", RobotsFails: "500", robotsHour: "200"}[h.Robots]
+			RobotsHTML: "200", RobotsForbids: "403", RobotsMoved: "301", RobotsSlow: "200", RobotsFails: "500",
+			robotsHour: "200"}[h.Robots]
 		head, body := get(t, s, h, "/robots.txt", "")
 		if !strings.HasPrefix(head, "HTTP/1.1 "+want) {
 			t.Errorf("robots.txt of kind %d: got %q, want %s", h.Robots, head, want)
 		}
-		for text, kind := range map[string]Robots{"Disallow: /internal/": RobotsDisallow, "Crawl-delay: 0": RobotsDelay0,
-			"<title>Nothing":    RobotsHTML,
+		for text, kind := range map[string]Robots{"Disallow: /internal/": RobotsDisallow,
+			"Crawl-delay: 0": RobotsDelay0, "<title>Nothing": RobotsHTML,
 			"Crawl-delay: 3600": robotsHour} {
 			if strings.Contains(body, text) != (h.Robots == kind) {
 				t.Errorf("robots.txt of kind %d: got %q", h.Robots, body)
 			}
 		}
-		if head, _ := get(t, s, h, robotsMoved, ""); strings.HasPrefix(head, "HTTP/1.1 200") != (h.Robots == RobotsMoved) {
+		if head, _ := get(t, s, h, robotsMoved, ""); strings.HasPrefix(head,
+			"HTTP/1.1 200") != (h.Robots == RobotsMoved) {
 			t.Errorf("%s of kind %d: got %q", robotsMoved, h.Robots, head)
 		}
 	}
@@ -344,5 +328,13 @@ func testLog(t *testing.T, s *Server) {
 	s.Log().Restart(e)
 	if c := s.Log().Counts(); c.Pages != 0 || c.Missing != e.Pages || c.Other != 0 {
 		t.Errorf("after a restart: got %+v", c)
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

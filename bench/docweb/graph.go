@@ -221,7 +221,8 @@ func (w *Web) rareLinks(l *links, r *rng, h *Host) {
 		l.text = append(l.text, node{host: h, kind: moved, n: r.below(h.moved)})
 	case 7, 8:
 		if w.opt.Bad {
-			l.text = append(l.text, node{host: w.hosts[w.opt.Hosts+2+r.below(2)], n: r.below(slowPages)}) // slow, silent
+			// Slow, silent.
+			l.text = append(l.text, node{host: w.hosts[w.opt.Hosts+2+r.below(2)], n: r.below(slowPages)})
 		}
 	}
 }

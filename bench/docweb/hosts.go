@@ -101,8 +101,7 @@ func (w *Web) makeHosts() {
 		return
 	}
 	for i, h := range []Host{{Name: "lists", Pages: o.Vast/listLinks + 1, role: lists},
-		{Name: "vast", Pages: o.Vast / listLinks * listLinks,
-			role: vast, Robots: robotsHour},
+		{Name: "vast", Pages: o.Vast / listLinks * listLinks, role: vast, Robots: robotsHour},
 		{Name: "slow", Pages: slowPages, role: slow}, {Name: "silent", Pages: slowPages, role: silent}} {
 		h.Name = "www." + h.Name + "host.test"
 		h.Addr = address(o.Addrs + i)

@@ -24,7 +24,8 @@ func (w *Web) head(b []byte, h *Host, i int) []byte {
 `, title, i, h.Name)
 	l := w.linksOf(h, i)
 	for k, n := range l.related {
-		b = fmt.Appendf(b, "<li class=\"right\"><a href=\"%s\" accesskey=\"%d\">%s</a> |</li>\n", w.href(h, n), k, label(n))
+		b = fmt.Appendf(b, "<li class=\"right\"><a href=\"%s\" accesskey=\"%d\">%s</a> |</li>\n",
+			w.href(h, n), k, label(n))
 	}
 	b = fmt.Appendf(b, "</ul></div>\n<div class=\"sidebar\"><ul>\n")
 	for _, n := range l.siblings {

@@ -11,8 +11,7 @@ type reply struct {
 }
 
 var reasons = map[int]string{200: "OK", 301: "Moved Permanently", 403: "Forbidden", 404: "Not Found",
-	421: "Misdirected Request",
-	500: "Internal Server Error", 501: "Not Implemented"}
+	421: "Misdirected Request", 500: "Internal Server Error", 501: "Not Implemented"}
 
 const (
 	html  = "text/html; charset=utf-8"
@@ -55,8 +54,7 @@ var notFound = reply{status: 404, mime: html,
 // append appends the response.
 func (r reply) append(b []byte, head bool) []byte {
 	b = fmt.Appendf(b, "HTTP/1.1 %d %s\r\nServer: docweb\r\nContent-Type: %s\r\nContent-Length: %d\r\n", r.status,
-		reasons[r.status], r.mime,
-		len(r.body))
+		reasons[r.status], r.mime, len(r.body))
 	if r.location != "" {
 		b = fmt.Appendf(b, "Location: %s\r\n", r.location)
 	}

@@ -104,16 +104,17 @@ func (r *rng) block(n int) []byte {
 			b = append(b, "</section>\n"...)
 		case 1, 2:
 			b = fmt.Appendf(b, "<dl class=\"function\">\n<dt class=\"sig\" id=\"%s\"><span class=\"name\">%s_%s</span>"+
-				"(<em>%s</em>, <em>%s=None</em>)<a class=\"headerlink\" href=\"#%s\">#</a></dt>\n<dd>", id, r.word(), r.word(),
-				r.word(), r.word(), id)
+				"(<em>%s</em>, <em>%s=None</em>)<a class=\"headerlink\" href=\"#%s\">#</a></dt>\n<dd>", id,
+				r.word(), r.word(), r.word(), r.word(), id)
 			b = r.paragraph(b, 1+r.below(3))
 			b = append(b, "</dd></dl>\n"...)
 		case 3:
 			b = append(b, "<div class=\"highlight\"><pre>\n"...)
 			for range 2 + r.below(8) {
-				b = fmt.Appendf(b, "<span class=\"gp\">&gt;&gt;&gt; </span><span class=\"n\">%s</span> <span class=\"o\">=</span> "+
-					"<span class=\"n\">%s</span>(<span class=\"mi\">%d</span>, &quot;%s&quot;)\n", r.word(), r.word(),
-					r.below(10000), r.word())
+				b = fmt.Appendf(b,
+					"<span class=\"gp\">&gt;&gt;&gt; </span><span class=\"n\">%s</span> <span class=\"o\">=</span> "+
+						"<span class=\"n\">%s</span>(<span class=\"mi\">%d</span>, &quot;%s&quot;)\n",
+					r.word(), r.word(), r.below(10000), r.word())
 			}
 			b = append(b, "</pre></div>\n"...)
 		case 4:

@@ -92,12 +92,13 @@ func (d *Options) Complete() error {
 	for _, m := range d.Methods {
 		need(slices.Contains(d.names(), m), "no method %q: want some of %q", m, d.names())
 	}
-	need((d.Links > 0 || d.URLs != "" && d.Links == 0) && d.RAMBytes > 0 && d.DiskBytes > 0 && d.Repeats > 0 && d.BaselineTime > 0 && d.Adders >= 0 && d.Workers >= 0,
-		"negative sizes")
+	need((d.Links > 0 || d.URLs != "" && d.Links == 0) && d.RAMBytes > 0 && d.DiskBytes > 0 && d.Repeats > 0 &&
+		d.BaselineTime > 0 && d.Adders >= 0 && d.Workers >= 0, "negative sizes")
 	need(d.RAMBytes >= baselines.MinRAMBytes, "RAM of %d bytes: want %d at least", d.RAMBytes, baselines.MinRAMBytes)
 	need(d.CacheBytes >= 0 && d.CacheBytes < d.RAMBytes, "a RAM cache of %d bytes in %d", d.CacheBytes, d.RAMBytes)
 	need(d.UniqueShare > 0 && d.UniqueShare < 1, "share %v of new URLs: want between 0 and 1", d.UniqueShare)
-	need(d.Misses >= d.UniqueShare && d.Misses <= 1, "share %v of misses: want at least that of new URLs, at most 1", d.Misses)
+	need(d.Misses >= d.UniqueShare &&
+		d.Misses <= 1, "share %v of misses: want at least that of new URLs, at most 1", d.Misses)
 	for _, u := range d.Known {
 		need(u >= 0 && u <= 1e11, "%d known keys: want 0 to 1e11", u)
 	}
@@ -182,12 +183,14 @@ type drumSet struct {
 // measureAll measures all methods once with u known keys.
 func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *drumSet) error {
 	for _, m := range b.Methods {
-		run, err := b.one(ctx, b.job(m, u), fmt.Sprintf("%s, %s keys, %d/%d", m, result.Power(float64(u)), repeat+1, b.Repeats))
+		run, err := b.one(ctx, b.job(m, u),
+			fmt.Sprintf("%s, %s keys, %d/%d", m, result.Power(float64(u)), repeat+1, b.Repeats))
 		if err != nil {
 			return err
 		}
 		if run.Skipped != "" {
-			set.skipped = append(set.skipped, fmt.Sprintf("%s with %s keys was not measured: %s", m, result.Power(float64(u)), run.Skipped))
+			set.skipped = append(set.skipped,
+				fmt.Sprintf("%s with %s keys was not measured: %s", m, result.Power(float64(u)), run.Skipped))
 			continue
 		}
 		set.runs = append(set.runs, run)
@@ -204,15 +207,15 @@ const (
 	verdictDisk  = 20e6
 )
 
-// verdicts compares the verdicts of the methods with the truth, link by link: aux is the link's
-// number.
+// verdicts compares the verdicts of the methods with the truth, link by link: aux is the link's number.
 func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 	for _, m := range b.Methods {
 		if m == formCached {
 			continue // links that hit the cache have no number
 		}
 		job := b.job(m, verdictKnown)
-		job.Links, job.RAMBytes, job.DiskBytes, job.CacheBytes, job.Numbered = verdictLinks, verdictRAM, verdictDisk, 1<<20, true
+		job.Links, job.RAMBytes, job.DiskBytes, job.CacheBytes, job.Numbered = verdictLinks, verdictRAM,
+			verdictDisk, 1<<20, true
 		run, err := b.one(ctx, job, m+", verdicts link by link")
 		if err != nil {
 			return err
@@ -228,7 +231,8 @@ func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 func (b *drumBench) job(method string, u int64) *drumJob {
 	job := &drumJob{
 		Method: method, Dirs: b.dirs, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, CacheBytes: b.CacheBytes,
-		BufferBytes: b.BufferBytes, Workers: b.Workers, Adders: b.Adders, Stream: b.stream(u), URLs: b.URLs, Links: b.Links,
+		BufferBytes: b.BufferBytes, Workers: b.Workers, Adders: b.Adders, Stream: b.stream(u), URLs: b.URLs,
+		Links: b.Links,
 	}
 	if _, ok := find(method); ok {
 		job.MaxTime, job.LoadTime = b.BaselineTime, loadTimes*b.BaselineTime

@@ -29,9 +29,11 @@ func TestBatchCost(t *testing.T) {
 		cost batchCost
 		want float64
 	}{
-		{"DRUM", batchCost{known: known, links: links, unique: unique, key: 8, batch: 8e6, perLink: 2*url + 16, url: url},
+		{"DRUM",
+			batchCost{known: known, links: links, unique: unique, key: 8, batch: 8e6, perLink: 2*url + 16, url: url},
 			url * l.DRUM(1e12, 8e6*(8+url), 256e3)},
-		{"Mercator-B", batchCost{known: known, links: links, unique: unique, key: 8, batch: 8e6, perLink: 2 * url, url: url},
+		{"Mercator-B",
+			batchCost{known: known, links: links, unique: unique, key: 8, batch: 8e6, perLink: 2 * url, url: url},
 			url * l.MercatorB(2*8e6*12)},
 		{"Polybot", batchCost{known: known, links: links, unique: unique, key: 5.5, batch: 8e6, url: url},
 			url * l.Polybot(2*8e6*(url+16), 5.5)},
@@ -46,8 +48,8 @@ var drumSeed = flag.Uint64("drum-seed", 1, "seed of the links of the tests of be
 
 func smallDrum(t *testing.T) Options {
 	return Options{
-		Dirs: []string{t.TempDir()}, Known: []int64{20_000}, Links: 60_000, RAMBytes: 8 << 20, DiskBytes: 2e6, Seed: *drumSeed,
-		Methods: []string{formPlain, formOurs, formCached, formEach},
+		Dirs: []string{t.TempDir()}, Known: []int64{20_000}, Links: 60_000, RAMBytes: 8 << 20, DiskBytes: 2e6,
+		Seed: *drumSeed, Methods: []string{formPlain, formOurs, formCached, formEach},
 	}
 }
 
@@ -59,13 +61,9 @@ func TestDrum(t *testing.T) {
 	d := smallDrum(t)
 	var said []string
 	r, err := d.Measure(context.Background(), func(s string) { said = append(said, s) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Write(&b))
 	text := b.String()
 	if n := strings.Count(text, "right, by texts"); n != len(d.Methods) {
 		t.Errorf("seed %d: got %d right methods of %d:\n%s", d.Seed, n, len(d.Methods), text)
@@ -90,21 +88,17 @@ func TestDrum(t *testing.T) {
 func TestTheorem2(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}
-	if err := errors.Join(b.Complete(), b.open()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(b.Complete(), b.open()))
 	for _, p := range theoremPoints(false) {
 		if p.factor > 1 {
 			continue
 		}
 		run, err := b.theoremRun(t.Context(), &p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		run.Links, run.Misses = run.Merged, run.Merged
 		if want := run.predicted(p.disk); math.Abs(run.io()/want-1) > 0.05 || run.Passes != p.passes {
-			t.Errorf("seed %d: limited by %s, factor %v: got %.1f B/link in %d passes, want %.1f in %d", d.Seed, p.limitedBy, p.factor,
-				run.io(), run.Passes, want, p.passes)
+			t.Errorf("seed %d: limited by %s, factor %v: got %.1f B/link in %d passes, want %.1f in %d", d.Seed,
+				p.limitedBy, p.factor, run.io(), run.Passes, want, p.passes)
 		}
 	}
 }
@@ -114,16 +108,15 @@ func TestTheorem2(t *testing.T) {
 func TestDrumURLs(t *testing.T) {
 	d := smallDrum(t)
 	d.URLs, d.Methods = filepath.Join(t.TempDir(), "urls"), []string{formPlain, formLog}
-	if err := os.WriteFile(d.URLs, []byte(strings.Repeat("http://a/\nhttp://b/\n", 5000)+"http://c/\n"), 0o600); err != nil {
+	if err := os.WriteFile(d.URLs, []byte(strings.Repeat("http://a/\nhttp://b/\n", 5000)+"http://c/\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ known, links, want, unique int64 }{{0, 0, 10001, 3}, {1000, 25000, 25000, 8}} {
 		d.Known, d.Links = []int64{c.known}, c.links
 		var set drumSet
 		b := &drumBench{Options: d, progress: func(string) {}}
-		if err := errors.Join(b.Complete(), b.open(), b.measureAll(t.Context(), c.known, 0, &set)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(b.Complete(), b.open(), b.measureAll(t.Context(), c.known, 0, &set)))
 		for _, r := range set.runs {
 			if r.Links != c.want || r.Found != c.unique || r.Keys != c.known+c.unique || r.TruthKnown {
 				t.Errorf("%s: got %d links, %d new, %d keys, want %+v", r.Method, r.Links, r.Found, r.Keys, c)
@@ -148,18 +141,19 @@ func TestDrumSkips(t *testing.T) {
 	d := smallDrum(t)
 	d.Known, d.Methods, d.BaselineTime = []int64{200_000}, []string{"polybot", formPlain}, 1
 	r, err := d.Measure(t.Context(), func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Lines) != 1 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "polybot with 2e5 keys was not measured") {
+	must(t, err)
+	if len(r.Lines) != 1 || len(r.Notes) != 1 ||
+		!strings.Contains(r.Notes[0], "polybot with 2e5 keys was not measured") {
 		t.Errorf("got %+v, %q", r.Lines, r.Notes)
 	}
 }
 
 func TestDrumOptions(t *testing.T) {
 	for _, change := range []func(*Options){
-		func(d *Options) { d.Dirs = nil }, func(d *Options) { d.Methods = []string{"abacus"} }, func(d *Options) { d.RAMBytes = 1000 },
-		func(d *Options) { d.UniqueShare = 2 }, func(d *Options) { d.Misses = 0.01 }, func(d *Options) { d.CacheBytes = 1 << 40 },
+		func(d *Options) { d.Dirs = nil }, func(d *Options) { d.Methods = []string{"abacus"} },
+		func(d *Options) { d.RAMBytes = 1000 },
+		func(d *Options) { d.UniqueShare = 2 }, func(d *Options) { d.Misses = 0.01 },
+		func(d *Options) { d.CacheBytes = 1 << 40 },
 		func(d *Options) { d.Links = -1 }, func(d *Options) { d.Known = []int64{-1} },
 	} {
 		d := smallDrum(t)
@@ -182,9 +176,7 @@ func TestDrumBuffer(t *testing.T) {
 		job := &drumJob{RAMBytes: 256 << 20, DiskBytes: 10 << 30, BufferBytes: asked, Links: 1e8}
 		job.Stream.UniqueShare = 1. / 9
 		o, _, err := job.options(form, disk.Set{FS: disk.OS(), Paths: []string{t.TempDir()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := asked
 		if asked == 0 {
 			want = drum.BufferFor(256 << 20)
@@ -199,30 +191,23 @@ func TestDrumBuffer(t *testing.T) {
 func TestDrumChild(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}
-	if err := errors.Join(b.Complete(), b.open()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(b.Complete(), b.open()))
 	in, err := json.Marshal(b.job(formLog, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
 	var out bytes.Buffer
-	if err := Child(t.Context(), bytes.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Child(t.Context(), bytes.NewReader(in), &out))
 	var last struct{ Value *Result }
 	for line := range strings.Lines(out.String()) {
-		if err := json.Unmarshal([]byte(line), &last); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &last))
 	}
 	if run := last.Value; run == nil || !run.Right || run.Links != d.Links || run.PeakRSS == 0 {
 		t.Errorf("got %+v", last.Value)
 	}
 	out.Reset()
-	if err := Child(t.Context(), strings.NewReader("what"), &out); err == nil || !strings.Contains(out.String(), "Error") {
+	if err := Child(t.Context(), strings.NewReader("what"), &out); err == nil ||
+		!strings.Contains(out.String(), "Error") {
 		t.Errorf("got %v, %q", err, out.String())
 	}
 }

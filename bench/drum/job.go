@@ -99,7 +99,8 @@ func (r *Result) rate() float64 { return float64(r.Links) / r.measured().Seconds
 // io returns the bytes read and written per link.
 func (r *Result) io() float64 { return float64(r.ReadBytes+r.WrittenBytes) / float64(r.Links) }
 
-// Child is the counterpart of a measurement in a process of its own. It sets the garbage collector's limits for the process.
+// Child is the counterpart of a measurement in a process of its own. It sets the garbage collector's limits
+// for the process.
 func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	return measure.Child(in, out, func(job *drumJob, progress func(string)) (*Result, error) {
 		// DRUM's tuples are outside the Go heap. A method's Go heap must not grow up to the limit.
@@ -111,7 +112,8 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // spawn runs a job in a child process with a memory limit, page cache included. If the system has no such
 // limit, the result says so.
-func (job *drumJob) spawn(ctx context.Context, command []string, limitBytes int64, progress func(string)) (run *Result, err error) {
+func (job *drumJob) spawn(ctx context.Context, command []string, limitBytes int64,
+	progress func(string)) (run *Result, err error) {
 	run, usage, err := measure.Run[*Result](ctx, command, job, limitBytes, progress)
 	unlimited := ""
 	if no, ok := errors.AsType[*measure.UnavailableError](err); ok {

@@ -53,11 +53,10 @@ func slowRun(t *testing.T, method string, rate float64, cache int64, stream link
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		mem := memfs.New(1)
-		if err := mem.MkdirAll("d"); err != nil {
-			t.Fatal(err)
-		}
-		job := &drumJob{Method: method, Dirs: []string{"d"}, RAMBytes: 4<<20 + cache, CacheBytes: cache, BufferBytes: 8 << 10, Adders: 1, Workers: 1,
-			Links: 600_000, Stream: stream, fs: &slowFS{FS: mem, rate: rate, turn: make(chan struct{}, 1)}}
+		must(t, mem.MkdirAll("d"))
+		job := &drumJob{Method: method, Dirs: []string{"d"}, RAMBytes: 4<<20 + cache, CacheBytes: cache,
+			BufferBytes: 8 << 10, Adders: 1, Workers: 1, Links: 600_000, Stream: stream,
+			fs: &slowFS{FS: mem, rate: rate, turn: make(chan struct{}, 1)}}
 		if method == formPlain || method == formHybrid {
 			job.DiskBytes = 3e6
 		}
@@ -81,12 +80,14 @@ func TestTheorem3(t *testing.T) {
 				continue
 			}
 			const rate = 20e6
-			run := slowRun(t, method, rate, 0, links.Options{Known: known, UniqueShare: 1. / 9, Recent: links.NoRecent, Seed: 1})
+			run := slowRun(t, method, rate, 0,
+				links.Options{Known: known, UniqueShare: 1. / 9, Recent: links.NoRecent, Seed: 1})
 			b := float64(run.TextBytes) / float64(run.Links)
 			alpha := run.predicted(3e6) / b
 			want := drum.DiskRate(rate, alpha, b, perPage)
 			got := float64(run.Links) / perPage / run.measured().Seconds()
-			t.Logf("%s, U %d: alpha %.3f, %.0f pages/s; Theorem 3 has %.0f (%+.1f %%)", method, known, alpha, got, want, 100*(got/want-1))
+			t.Logf("%s, U %d: alpha %.3f, %.0f pages/s; Theorem 3 has %.0f (%+.1f %%)", method, known, alpha, got, want,
+				100*(got/want-1))
 			if math.Abs(got/want-1) > 0.1 {
 				t.Errorf("%s, U %d: %.0f pages/s, Theorem 3 has %.0f", method, known, got, want)
 			}
@@ -104,9 +105,7 @@ func siteLinks(rate float64) links.Options {
 func missesAt(t *testing.T, cache int64, rate float64) float64 {
 	t.Helper()
 	s, err := links.New(siteLinks(rate))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := drum.NewRAMCache(cache)
 	defer c.Close()
 	var b links.Batch
@@ -150,14 +149,22 @@ func TestTheorem5(t *testing.T) {
 	}
 	b, n := float64(run.TextBytes)/float64(run.Links), float64(run.Links)
 	alpha := func(pi float64) float64 {
-		c := batchCost{known: float64(run.Known), links: pi * n, unique: float64(run.Found) / (pi * n), key: 8, batch: min(run.Batch, 3e6/(8+b)),
-			perLink: 2*b + 16, url: b}
+		c := batchCost{known: float64(run.Known), links: pi * n, unique: float64(run.Found) / (pi * n), key: 8,
+			batch: min(run.Batch, 3e6/(8+b)), perLink: 2*b + 16, url: b}
 		return c.bytes() / b
 	}
 	want := drum.HybridRate(disk, b, perPage, misses, alpha)
-	t.Logf("misses %.3f at %v pages/s; %.0f pages/s with %.3f misses; Theorem 5 has %.0f (%+.1f %%)", shares, rates, rate,
-		float64(run.Misses)/n, want, 100*(rate/want-1))
+	t.Logf("misses %.3f at %v pages/s; %.0f pages/s with %.3f misses; Theorem 5 has %.0f (%+.1f %%)",
+		shares, rates, rate, float64(run.Misses)/n, want, 100*(rate/want-1))
 	if math.Abs(rate/want-1) > 0.1 {
 		t.Errorf("%.0f pages/s, Theorem 5 has %.0f", rate, want)
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -64,9 +64,7 @@ type drumGroup struct {
 	runs   []*Result
 }
 
-func (g *drumGroup) sample(f func(*Result) float64) result.Sample {
-	return result.Of(g.runs, f)
-}
+func (g *drumGroup) sample(f func(*Result) float64) result.Sample { return result.Of(g.runs, f) }
 
 func (g *drumGroup) median(f func(*Result) float64) float64 { return g.sample(f).Median() }
 
@@ -88,8 +86,8 @@ func (b *drumBench) report(set *drumSet) *result.Report {
 	r := result.New("drum", "check+update of links: DRUM in its forms, and other methods")
 	b.settings(r, set)
 	for _, run := range set.runs {
-		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=%s", result.Power(float64(run.Known)), result.BinaryBytes(int(b.RAMBytes)), run.Method),
-			run.Links, run.metrics(b.DiskBytes)...)
+		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=%s", result.Power(float64(run.Known)),
+			result.BinaryBytes(int(b.RAMBytes)), run.Method), run.Links, run.metrics(b.DiskBytes)...)
 	}
 	all := groups(set.runs)
 	r.Tables = append(r.Tables, b.speedTable(all), b.diskTable(all), verdictTable(all, set.numbered))
@@ -132,7 +130,8 @@ func (b *drumBench) settings(r *result.Report, set *drumSet) {
 	for _, run := range set.runs {
 		if run.Buckets > 0 && run.Known == first.Known {
 			r.Set("plan-"+run.Method, "k=%d M=%s r=%s of RAM, %.3g links a pass at most, %s planned", run.Buckets,
-				result.BinaryBytes(int(run.BufferBytes)), result.BinaryBytes(int(run.RoundBytes)), run.Batch, result.BinaryBytes(int(run.PlannedRAM)))
+				result.BinaryBytes(int(run.BufferBytes)), result.BinaryBytes(int(run.RoundBytes)), run.Batch,
+				result.BinaryBytes(int(run.PlannedRAM)))
 		}
 	}
 }
@@ -140,9 +139,10 @@ func (b *drumBench) settings(r *result.Report, set *drumSet) {
 func (b *drumBench) speedTable(all []drumGroup) result.Table {
 	t := result.Table{
 		Title: "Speed: time within the method, text included (all: with the generator and the waiting for it)",
-		Head: []string{"method", "keys", "links", "M links/s", "spread", "all M/s", "CPU ns/link", "add ns", "pass ns", "sync ns", "passes",
-			"RSS MiB", "planned", "files", "allocs/link"},
-		Notes: []string{"add is the time of adding by all goroutines at once, pass that of merging; the two alternate here."},
+		Head: []string{"method", "keys", "links", "M links/s", "spread", "all M/s", "CPU ns/link", "add ns", "pass ns",
+			"sync ns", "passes", "RSS MiB", "planned", "files", "allocs/link"},
+		Notes: []string{
+			"add is the time of adding by all goroutines at once, pass that of merging; the two alternate here."},
 	}
 	for i := range all {
 		g := &all[i]
@@ -151,10 +151,13 @@ func (b *drumBench) speedTable(all []drumGroup) result.Table {
 		}
 		rate := g.sample(func(r *Result) float64 { return r.rate() / 1e6 })
 		last := g.runs[len(g.runs)-1]
-		t.Add(g.method, result.Power(float64(g.known)), result.Power(float64(last.Links)), result.Number(rate.Median()), rate.Spread(),
+		t.Add(g.method, result.Power(float64(g.known)), result.Power(float64(last.Links)),
+			result.Number(rate.Median()), rate.Spread(),
 			result.Number(g.median(func(r *Result) float64 { return float64(r.Links) / r.Total.Seconds() / 1e6 })),
-			ns(func(r *Result) float64 { return float64(r.CPU) }), ns(func(r *Result) float64 { return float64(r.Adding) }),
-			ns(func(r *Result) float64 { return float64(r.Passing) }), ns(func(r *Result) float64 { return float64(r.Syncing) }),
+			ns(func(r *Result) float64 { return float64(r.CPU) }),
+			ns(func(r *Result) float64 { return float64(r.Adding) }), ns(func(r *Result) float64 {
+				return float64(r.Passing)
+			}), ns(func(r *Result) float64 { return float64(r.Syncing) }),
 			fmt.Sprint(last.Passes),
 			result.Number(g.median(func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) })),
 			result.Number(float64(last.PlannedRAM)/(1<<20)), fmt.Sprint(last.PeakFiles),
@@ -165,11 +168,14 @@ func (b *drumBench) speedTable(all []drumGroup) result.Table {
 
 func (b *drumBench) diskTable(all []drumGroup) result.Table {
 	t := result.Table{
-		Title: "Disk: bytes read and written per link, and the value of Theorem 1 or 2 for the paper's form at the same k, r, M and D",
-		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha", "misses", "bits/key", "bound",
-			"text ratio", "peak on disk"},
-		Notes: []string{"bound: 64 - log2 n + 1.44, the minimum for n random keys. queue: new URLs' texts, written once (p), part of B/link.",
-			"model: Theorem 2 for the store as it is, with its codings, at the measured text ratio (drum.Options.Cost)."},
+		Title: "Disk: bytes read and written per link, and the value of Theorem 1 or 2 for the paper's form at the " +
+			"same k, r, M and D",
+		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha",
+			"misses", "bits/key", "bound", "text ratio", "peak on disk"},
+		Notes: []string{"bound: 64 - log2 n + 1.44, the minimum for n random keys. queue: new URLs' texts, written " +
+			"once (p), part of B/link.",
+			"model: Theorem 2 for the store as it is, with its codings, at the measured text ratio " +
+				"(drum.Options.Cost)."},
 	}
 	for i := range all {
 		g := &all[i]
@@ -195,18 +201,23 @@ func (b *drumBench) diskTable(all []drumGroup) result.Table {
 		if v := m((*Result).textRatio); v > 0 {
 			text = result.Number(v)
 		}
-		t.Add(g.method, result.Power(float64(g.known)), result.Number(io), per(func(r *Result) float64 { return float64(r.ReadBytes) }),
-			per(func(r *Result) float64 { return float64(r.WrittenBytes) }), per(func(r *Result) float64 { return float64(r.QueueBytes) }),
-			theorem, ratio, model, result.Number(m(func(r *Result) float64 { return float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes) })),
-			result.Number(m(func(r *Result) float64 { return float64(r.Misses) / float64(r.Links) })), bits, bound, text,
-			result.DecimalBytes(m(func(r *Result) float64 { return float64(r.PeakDisk) })))
+		t.Add(g.method, result.Power(float64(g.known)), result.Number(io),
+			per(func(r *Result) float64 { return float64(r.ReadBytes) }), per(func(r *Result) float64 {
+				return float64(r.WrittenBytes)
+			}), per(func(r *Result) float64 { return float64(r.QueueBytes) }),
+			theorem, ratio, model, result.Number(m(func(r *Result) float64 {
+				return float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes)
+			})),
+			result.Number(m(func(r *Result) float64 { return float64(r.Misses) / float64(r.Links) })),
+			bits, bound, text, result.DecimalBytes(m(func(r *Result) float64 { return float64(r.PeakDisk) })))
 	}
 	return t
 }
 
 // verdictTable shows which methods were right.
 func verdictTable(all []drumGroup, numbered []*Result) result.Table {
-	t := result.Table{Title: "Verdicts", Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
+	t := result.Table{Title: "Verdicts",
+		Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
 	add := func(r *Result, how string) {
 		verdict := "unknown"
 		switch {
@@ -215,8 +226,8 @@ func verdictTable(all []drumGroup, numbered []*Result) result.Table {
 		case r.TruthKnown:
 			verdict = "WRONG, by " + how
 		}
-		t.Add(r.Method, result.Power(float64(r.Known)), result.Power(float64(r.Links)), fmt.Sprint(r.Fresh), fmt.Sprint(r.Found),
-			fmt.Sprint(r.Fresh-r.Found), verdict)
+		t.Add(r.Method, result.Power(float64(r.Known)), result.Power(float64(r.Links)), fmt.Sprint(r.Fresh),
+			fmt.Sprint(r.Found), fmt.Sprint(r.Fresh-r.Found), verdict)
 	}
 	for i := range all {
 		add(all[i].runs[len(all[i].runs)-1], "texts of all new URLs")
@@ -245,7 +256,8 @@ func (b *drumBench) check(r *result.Report, g *drumGroup) {
 	form, isForm := findForm(g.method)
 	for _, run := range g.runs {
 		if run.TruthKnown && !run.Right {
-			r.Checks = append(r.Checks, result.Within(name+"new URLs found, each once", float64(run.Found), float64(run.Fresh), 0, "URLs"))
+			r.Checks = append(r.Checks,
+				result.Within(name+"new URLs found, each once", float64(run.Found), float64(run.Fresh), 0, "URLs"))
 		}
 	}
 	if !isForm {
@@ -254,8 +266,10 @@ func (b *drumBench) check(r *result.Report, g *drumGroup) {
 	most := func(what string, f func(*Result) float64, limit float64, unit string) {
 		r.Checks = append(r.Checks, result.AtMost(name+what, g.median(f), limit, unit))
 	}
-	most("RAM of this process", func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) }, float64(limitBytes(b.RAMBytes))/(1<<20), "MiB")
-	most("RAM by the store's own plan", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) }, float64(b.RAMBytes)/(1<<20), "MiB")
+	most("RAM of this process", func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) },
+		float64(limitBytes(b.RAMBytes))/(1<<20), "MiB")
+	most("RAM by the store's own plan", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) },
+		float64(b.RAMBytes)/(1<<20), "MiB")
 	most("open files", func(r *Result) float64 { return float64(r.PeakFiles) }, mostFiles, "files")
 	most("allocations", func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) }, mostAllocs, "a link")
 	big := g.known >= targetKeys && b.Links >= targetKeys
@@ -267,7 +281,8 @@ func (b *drumBench) check(r *result.Report, g *drumGroup) {
 		b.checkIO(r, g, name)
 	}
 	if big && (g.method == formOurs || g.method == formCached) {
-		r.Checks = append(r.Checks, result.AtLeast(name+"speed", g.median((*Result).rate)/1e6, targetRate/1e6, "M links/s"))
+		r.Checks = append(r.Checks,
+			result.AtLeast(name+"speed", g.median((*Result).rate)/1e6, targetRate/1e6, "M links/s"))
 	}
 	if g.method == formPlain {
 		r.Checks = append(r.Checks, result.Within(name+"I/O against Theorem 2", g.median((*Result).io),
@@ -286,8 +301,9 @@ func (b *drumBench) checkIO(r *result.Report, g *drumGroup, name string) {
 	moved := g.median(func(r *Result) float64 {
 		return 2 * float64(r.MissBytes) / float64(r.Links) * (1/ratio - 1.0/targetTextRatio)
 	})
-	r.Checks = append(r.Checks, result.AtMost(fmt.Sprintf("%sI/O, for which %.0f B at a text ratio of 4:1 are %.1f at the %.2f:1 here",
-		name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
+	r.Checks = append(r.Checks,
+		result.AtMost(fmt.Sprintf("%sI/O, for which %.0f B at a text ratio of 4:1 are %.1f at the %.2f:1 here",
+			name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
 }
 
 // checkLine predicts the time at the largest U from the two smallest: a constant cost of CPU and disk per
@@ -308,8 +324,10 @@ func (b *drumBench) checkLine(r *result.Report, all []drumGroup) {
 	}
 	last := line[len(line)-1]
 	slope := (line[1].nanos - line[0].nanos) / (line[1].bytes - line[0].bytes)
-	r.Checks = append(r.Checks, result.Within(fmt.Sprintf("ours, %s keys: time against the line through the two smallest U (%.2f ns a byte)",
-		result.Power(float64(most)), slope), last.nanos, line[0].nanos+slope*(last.bytes-line[0].bytes), 0.2, "ns/link"))
+	r.Checks = append(r.Checks,
+		result.Within(fmt.Sprintf("ours, %s keys: time against the line through the two smallest U (%.2f ns a byte)",
+			result.Power(float64(most)), slope), last.nanos, line[0].nanos+slope*(last.bytes-line[0].bytes),
+			0.2, "ns/link"))
 }
 
 // checkNumbered adds the check of verdicts link by link.
@@ -321,6 +339,7 @@ func (b *drumBench) checkNumbered(r *result.Report, set *drumSet) {
 		}
 	}
 	if len(set.numbered) > 0 {
-		r.Checks = append(r.Checks, result.AtMost("methods whose verdicts differ from the truth link by link", float64(wrong), 0, "methods"))
+		r.Checks = append(r.Checks,
+			result.AtMost("methods whose verdicts differ from the truth link by link", float64(wrong), 0, "methods"))
 	}
 }

@@ -60,8 +60,10 @@ func drumForms() []drumForm {
 		named(ours, formOurs, "crew, bypassing the page cache"),
 		named(cached, formCached, "ours behind a RAM cache of keys"),
 		named(packed, "packed", "ours with all text compressed, as on slow disks"),
-		{name: formHybrid, help: "plain behind a RAM cache of keys, as in section V.C", codec: drum.Raw, cache: true, textShare: 1},
-		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice, each: true, textShare: 1},
+		{name: formHybrid, help: "plain behind a RAM cache of keys, as in section V.C", codec: drum.Raw,
+			cache: true, textShare: 1},
+		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice,
+			each: true, textShare: 1},
 	}
 }
 
@@ -128,8 +130,8 @@ const meanURL = 113
 func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Plan, error) {
 	o := drum.Options{
 		Set: set, Name: "urlSeen", Op: drum.CheckUpdate, BufferBytes: job.BufferBytes,
-		Codec: form.codec, Aux: form.aux, CompressAux: form.compress, PackTexts: form.packs, Each: form.each, DiskBytes: job.DiskBytes,
-		Wanted: func(r *drum.Result) bool { return r.New },
+		Codec: form.codec, Aux: form.aux, CompressAux: form.compress, PackTexts: form.packs, Each: form.each,
+		DiskBytes: job.DiskBytes, Wanted: func(r *drum.Result) bool { return r.New },
 	}
 	ram := job.RAMBytes
 	if form.cache {
@@ -286,7 +288,8 @@ func (s *drumStore) flush(ctx context.Context) error {
 
 func (s *drumStore) report(r *Result) {
 	st := s.d.Stats()
-	r.Keys, r.CacheBytes, r.Passes, r.Merged = st.Keys, st.LiveBytes, st.Passes-s.loaded.Passes, st.Merged-s.loaded.Merged
+	r.Keys, r.CacheBytes, r.Passes, r.Merged = st.Keys, st.LiveBytes, st.Passes-s.loaded.Passes,
+		st.Merged-s.loaded.Merged
 	r.TextWritten, r.KeysWritten = st.AuxWritten, st.KeysWritten
 	r.FileRead, r.FileWritten = st.CacheRead-s.loaded.CacheRead, st.CacheWritten-s.loaded.CacheWritten
 	r.Buckets, r.RoundBytes, r.BufferBytes = s.opt.Buckets, s.opt.BucketBytes, int64(s.opt.BufferBytes)

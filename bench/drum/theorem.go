@@ -114,7 +114,8 @@ func theoremPoints(forBaselines bool) (points []theoremPoint) {
 		}
 		if !forBaselines {
 			add(theoremPoint{method: formPlain, ram: theoremRAM, buffer: theoremBuffer, limitedBy: "R"})
-			add(theoremPoint{method: formPlain, ram: theoremRAM, buffer: theoremBuffer, disk: theoremDisk, limitedBy: "D"})
+			add(theoremPoint{method: formPlain, ram: theoremRAM, buffer: theoremBuffer, disk: theoremDisk,
+				limitedBy: "D"})
 			continue
 		}
 		add(theoremPoint{method: baselines.MercatorB, ram: baselines.MinRAMBytes, limitedBy: "R"})
@@ -148,8 +149,8 @@ func (b *drumBench) theorem(ctx context.Context) (*result.Report, error) {
 	r := result.New("drum-theorem", "DRUM's plain form against Theorem 2, Mercator-B and Polybot against Theorem 1")
 	t := result.Table{
 		Title: "bytes read and written per link: measured, and by the theorem at the actual k, r and M",
-		Head: []string{"method", "limit", "R", "D", "k", "M", "links/pass", "U", "n", "quadratic", "measured", "theorem", "ratio",
-			"in buffers"},
+		Head: []string{"method", "limit", "R", "D", "k", "M", "links/pass", "U", "n", "quadratic", "measured",
+			"theorem", "ratio", "in buffers"},
 	}
 	for _, forBaselines := range []bool{false, true} {
 		for _, p := range theoremPoints(forBaselines) {
@@ -158,25 +159,31 @@ func (b *drumBench) theorem(ctx context.Context) (*result.Report, error) {
 				return nil, err
 			}
 			if run.Merged == 0 {
-				r.Notes = append(r.Notes, fmt.Sprintf("%s, quadratic term %s: %s", p.method, quadraticName(p.factor), run.Skipped))
+				r.Notes = append(r.Notes,
+					fmt.Sprintf("%s, quadratic term %s: %s", p.method, quadraticName(p.factor), run.Skipped))
 				continue
 			}
 			run.Links, run.Misses = run.Merged, run.Merged // only links that took part in passes
 			want := run.predicted(p.disk)
-			name := fmt.Sprintf("%s limited by %s, quadratic term %s of the others", p.method, p.limitedBy, quadraticName(p.factor))
-			r.Checks = append(r.Checks, result.Within(name+", B/link against the theorem", run.io(), want, 0.05, "B/link"))
-			r.Add(fmt.Sprintf("BenchmarkTheorem/method=%s/limit=%s/quadratic=%g", p.method, p.limitedBy, p.factor), run.Links,
+			name := fmt.Sprintf("%s limited by %s, quadratic term %s of the others", p.method, p.limitedBy,
+				quadraticName(p.factor))
+			r.Checks = append(r.Checks,
+				result.Within(name+", B/link against the theorem", run.io(), want, 0.05, "B/link"))
+			r.Add(fmt.Sprintf("BenchmarkTheorem/method=%s/limit=%s/quadratic=%g", p.method, p.limitedBy, p.factor),
+				run.Links,
 				result.Metric{Value: float64(run.measured().Nanoseconds()) / float64(run.Links), Unit: "ns/op"},
 				result.Metric{Value: run.io(), Unit: "io-B/link"}, result.Metric{Value: want, Unit: "theorem-B/link"})
 			t.Add(p.method, p.limitedBy, result.DecimalBytes(float64(p.ram)), result.DecimalBytes(float64(p.disk)),
-				fmt.Sprint(run.Buckets), fmt.Sprint(run.BufferBytes), result.Number(float64(run.Merged)/float64(run.Passes)),
-				result.Power(float64(run.Known)), result.Power(float64(run.Links)), quadraticName(p.factor),
-				result.Number(run.io()), result.Number(want), result.Number(run.io()/want), fmt.Sprint(run.Buckets*2))
+				fmt.Sprint(run.Buckets), fmt.Sprint(run.BufferBytes),
+				result.Number(float64(run.Merged)/float64(run.Passes)), result.Power(float64(run.Known)),
+				result.Power(float64(run.Links)), quadraticName(p.factor), result.Number(run.io()), result.Number(want),
+				result.Number(run.io()/want), fmt.Sprint(run.Buckets*2))
 		}
 	}
 	r.Tables = []result.Table{t}
 	r.Notes = append(r.Notes,
-		"The theorem is for a whole number of passes. The tuples that are in a bucket's buffer when a pass begins are merged",
+		"The theorem is for a whole number of passes. The tuples that are in a bucket's buffer when a pass "+
+			"begins are merged",
 		"from RAM and never written; the paper doesn't model that. The texts of new URLs are appended to a queue (p).")
 	return r, nil
 }

@@ -19,9 +19,7 @@ var seed = flag.Uint64("seed", 1, "seed of streams")
 func mustNew(t testing.TB, o Options) *Stream {
 	t.Helper()
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -173,7 +171,8 @@ func TestNextAllocatesNothing(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Known: -1}, {UniqueShare: 2}, {Recent: 1.5}, {Hosts: -1}, {LocalShare: -1}, {Window: -1}} {
+	for _, o := range []Options{{Known: -1}, {UniqueShare: 2}, {Recent: 1.5}, {Hosts: -1}, {LocalShare: -1},
+		{Window: -1}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v: got no error", o)
 		}
@@ -253,19 +252,13 @@ func TestEndless(t *testing.T) {
 	}
 	for name, content := range map[string][]byte{"urls": plain, "urls.gz": packed.Bytes()} {
 		name = filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, content, 0o600))
 		r, err := OpenEndless(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var b Batch
 		var got []string
 		for _, n := range []int{1, 4, 3} {
-			if err := r.Next(&b, n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Next(&b, n))
 			for i, text := range b.Texts {
 				got = append(got, string(text))
 				if b.Keys[i] != xxhash.Sum64(text) {

@@ -145,7 +145,8 @@ func (g *group) usage() Usage {
 	if g.v2 {
 		u.PeakBytes, u.OOMKills = read(g.dir, "memory.peak"), field(g.dir, "memory.events", "oom_kill")
 	} else {
-		u.PeakBytes, u.OOMKills = read(g.dir, "memory.max_usage_in_bytes"), field(g.dir, "memory.oom_control", "oom_kill")
+		u.PeakBytes, u.OOMKills = read(g.dir, "memory.max_usage_in_bytes"),
+			field(g.dir, "memory.oom_control", "oom_kill")
 	}
 	return u
 }
@@ -157,8 +158,7 @@ func (g *group) release() {
 }
 
 const (
-	// remove tries removeTries times, removePause apart, as the kernel needs a moment after the last
-	// process.
+	// remove tries removeTries times, removePause apart, as the kernel needs a moment after the last process.
 	removeTries = 200
 	removePause = 10 * time.Millisecond
 )

@@ -126,7 +126,8 @@ func TestChildFails(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
-	const v1 = "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+	const v1 = "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 25 0:27 / /sys/fs/cgroup/memory rw - " +
+		"cgroup cgroup rw,memory\n"
 	const v2 = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 	for _, c := range []struct {
 		name   string
@@ -135,31 +136,38 @@ func TestFind(t *testing.T) {
 		reason string
 	}{
 		{"v1", fstest.MapFS{
-			"proc/self/cgroup": file("4:memory:/a/b\n0::/\n"), "proc/self/mountinfo": file(v1), "sys/fs/cgroup/memory/a/b/tasks": file(""),
+			"proc/self/cgroup": file("4:memory:/a/b\n0::/\n"), "proc/self/mountinfo": file(v1),
+			"sys/fs/cgroup/memory/a/b/tasks": file(""),
 		}, place{dir: "/sys/fs/cgroup/memory/a/b", own: "/sys/fs/cgroup/memory/a/b"}, ""},
 		{"v1 in a container", fstest.MapFS{
-			"proc/self/cgroup": file("4:cpu,memory:/docker/x\n"), "proc/self/mountinfo": file(v1), "sys/fs/cgroup/memory/tasks": file(""),
+			"proc/self/cgroup": file("4:cpu,memory:/docker/x\n"), "proc/self/mountinfo": file(v1),
+			"sys/fs/cgroup/memory/tasks": file(""),
 		}, place{dir: "/sys/fs/cgroup/memory", own: "/sys/fs/cgroup/memory"}, ""},
 		{"v2 beside", fstest.MapFS{
 			"proc/self/cgroup": file("0::/user/app\n"), "proc/self/mountinfo": file(v2),
-			"sys/fs/cgroup/user/app/cgroup.subtree_control": file("\n"), "sys/fs/cgroup/user/app/memory.max": file("max\n"),
-			"sys/fs/cgroup/user/cgroup.subtree_control": file("cpu memory pids\n"),
+			"sys/fs/cgroup/user/app/cgroup.subtree_control": file("\n"),
+			"sys/fs/cgroup/user/app/memory.max":             file("max\n"),
+			"sys/fs/cgroup/user/cgroup.subtree_control":     file("cpu memory pids\n"),
 		}, place{dir: "/sys/fs/cgroup/user", own: "/sys/fs/cgroup/user/app", v2: true}, ""},
 		{"v2 with a limit", fstest.MapFS{
 			"proc/self/cgroup": file("0::/user/app\n"), "proc/self/mountinfo": file(v2),
-			"sys/fs/cgroup/user/app/cgroup.subtree_control": file(""), "sys/fs/cgroup/user/app/memory.max": file("1000000\n"),
-			"sys/fs/cgroup/user/cgroup.subtree_control": file("memory"),
+			"sys/fs/cgroup/user/app/cgroup.subtree_control": file(""),
+			"sys/fs/cgroup/user/app/memory.max":             file("1000000\n"),
+			"sys/fs/cgroup/user/cgroup.subtree_control":     file("memory"),
 		}, place{}, "has a limit"},
 		{"v2 not delegated", fstest.MapFS{
-			"proc/self/cgroup": file("0::/\n"), "proc/self/mountinfo": file(v2), "sys/fs/cgroup/cgroup.subtree_control": file("cpu\n"),
+			"proc/self/cgroup": file("0::/\n"), "proc/self/mountinfo": file(v2),
+			"sys/fs/cgroup/cgroup.subtree_control": file("cpu\n"),
 		}, place{}, "hands the memory controller down"},
 		{"nothing mounted", fstest.MapFS{
 			"proc/self/cgroup": file("4:memory:/\n"), "proc/self/mountinfo": file("x\n"),
 		}, place{}, "mounted"},
-		{"no group", fstest.MapFS{"proc/self/cgroup": file("4:cpu:/\n"), "proc/self/mountinfo": file(v1)}, place{}, "in no cgroup"},
+		{"no group", fstest.MapFS{"proc/self/cgroup": file("4:cpu:/\n"), "proc/self/mountinfo": file(v1)}, place{},
+			"in no cgroup"},
 	} {
 		got, err := find(c.root)
-		if got != c.want && c.reason == "" || (err == nil) != (c.reason == "") || err != nil && !strings.Contains(err.Error(), c.reason) {
+		if got != c.want && c.reason == "" || (err == nil) != (c.reason == "") ||
+			err != nil && !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: got %+v, %v, want %+v, %q", c.name, got, err, c.want, c.reason)
 		}
 	}

@@ -118,7 +118,8 @@ func newGroup(bytes int64) (*group, error) {
 	}
 	sweep(p.dir)
 	g := &group{
-		dir: filepath.Join(p.dir, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), number.Add(1))), home: p.own, v2: p.v2, limit: bytes,
+		dir: filepath.Join(p.dir, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), number.Add(1))), home: p.own,
+		v2: p.v2, limit: bytes,
 	}
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return nil, err

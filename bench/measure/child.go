@@ -67,7 +67,8 @@ func Child[J, R any](in io.Reader, out io.Writer, do func(job *J, progress func(
 
 // Run runs command, which must call Child, with a job. It returns the result, and the memory use if
 // limitBytes isn't 0; see Limited. An *UnavailableError means that nothing was started.
-func Run[R any](ctx context.Context, command []string, job any, limitBytes int64, progress func(string)) (result R, usage Usage, err error) {
+func Run[R any](ctx context.Context, command []string, job any, limitBytes int64, progress func(string)) (result R,
+	usage Usage, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = childGrace
@@ -125,7 +126,8 @@ func Run[R any](ctx context.Context, command []string, job any, limitBytes int64
 
 // Serve is the counterpart of Start in a process of its own. start gets the options and returns the answer
 // to the parent. state answers each further line of input. Serve ends with in or ctx and then calls stop.
-func Serve[O any](ctx context.Context, in io.Reader, out io.Writer, start func(opt *O) (hello any, err error), state func() any, stop func() error) error {
+func Serve[O any](ctx context.Context, in io.Reader, out io.Writer, start func(opt *O) (hello any, err error),
+	state func() any, stop func() error) error {
 	lines := json.NewDecoder(in)
 	var opt O
 	if err := lines.Decode(&opt); err != nil {

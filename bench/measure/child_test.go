@@ -52,7 +52,8 @@ func TestRunJob(t *testing.T) {
 	for text, want := range map[string]string{"": "", "fail": "no such text", "die": "exit status 3: it hurts"} {
 		var told []string
 		got, _, err := Run[*testJob](t.Context(), command, testJob{text}, 0, func(s string) { told = append(told, s) })
-		if want == "" && (err != nil || got.Text != "!" || len(told) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || got.Text != "!" || len(told) != 1) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, %v, %q, want %q", text, got, err, told, want)
 		}
 	}
@@ -61,7 +62,8 @@ func TestRunJob(t *testing.T) {
 	if _, _, err := Run[*testJob](ctx, command, testJob{}, 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := Run[*testJob](t.Context(), []string{"/bin/true"}, testJob{}, 0, nil); err == nil || !strings.Contains(err.Error(), "without a result") {
+	if _, _, err := Run[*testJob](t.Context(), []string{"/bin/true"}, testJob{}, 0, nil); err == nil ||
+		!strings.Contains(err.Error(), "without a result") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -83,7 +85,8 @@ func TestServer(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Start(t.Context(), command, testJob{"fail"}, &hello); err == nil || !strings.Contains(err.Error(), "can't serve") {
+	if _, err := Start(t.Context(), command, testJob{"fail"}, &hello); err == nil ||
+		!strings.Contains(err.Error(), "can't serve") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Start(t.Context(), []string{"/nonexistent"}, testJob{}, &hello); err == nil {

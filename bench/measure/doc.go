@@ -15,11 +15,10 @@
 // stores need it, because otherwise the machine's free RAM would hold their files.
 //
 // The group is a child of this process's group, so that our limits hold for it too; its name is
-// drumbeat-<pid>-<number>. With cgroup v1 this needs permission to write there, usually root. With v2 a
-// group that has processes can't delegate controllers (except the root). Then the new group is a sibling of
-// our own, but only if our own has no limit that the child would escape. If neither works, Limited starts
-// nothing and returns an *UnavailableError with the reason; the caller decides whether to continue without
-// a limit.
+// drumbeat-<pid>-<number>. With cgroup v1 this needs permission to write there, usually root. With v2 a group
+// that has processes can't delegate controllers (except the root). Then the new group is a sibling of our
+// own, but only if our own has no limit that the child would escape. If neither works, Limited starts nothing
+// and returns an *UnavailableError with the reason; the caller decides whether to continue without a limit.
 //
 // The limit applies to the sum of anonymous memory, page cache and kernel memory. v1 limits the sum with
 // swap to the same value, v2 forbids swap. If the kernel doesn't account for swap, Usage says so.

@@ -52,8 +52,8 @@ func NewScratch(name string, dirs []string, bytes int64) (*Scratch, error) {
 		free += n
 	}
 	if free < bytes {
-		return nil, fmt.Errorf("bench: %s: %s free, this may take %s: take another directory, or measure less: %w", name,
-			result.DecimalBytes(float64(free)), result.DecimalBytes(float64(bytes)), unix.ENOSPC)
+		return nil, fmt.Errorf("bench: %s: %s free, this may take %s: take another directory, or measure less: %w",
+			name, result.DecimalBytes(float64(free)), result.DecimalBytes(float64(bytes)), unix.ENOSPC)
 	}
 	return s, nil
 }

@@ -68,8 +68,8 @@ func Paper() Model {
 
 // beast returns the parameters of Theorems 6 and 7.
 func (m *Model) beast() beast.Model {
-	return beast.Model{PLDs: m.PLDs, MeanBudget: m.MeanBudget, UniquePerPage: m.UniquePerPage, PagesPerSecond: m.PagesPerSecond,
-		URLBytes: m.URLBytes}
+	return beast.Model{PLDs: m.PLDs, MeanBudget: m.MeanBudget, UniquePerPage: m.UniquePerPage,
+		PagesPerSecond: m.PagesPerSecond, URLBytes: m.URLBytes}
 }
 
 // maxCacheSteps bounds the search for the best cache, in steps.
@@ -87,15 +87,15 @@ func (m Model) Validate() error {
 	}{
 		{"the links per page", []float64{m.LinksPerPage}}, {"the unique fraction", []float64{m.UniqueFraction}},
 		{"the bytes of a URL", []float64{m.URLBytes}}, {"the bytes of a key", []float64{m.KeyBytes}},
-		{"the buffer", []float64{m.BufferBytes}}, {"the pages", m.Pages}, {"the RAM of Table II", []float64{m.RAMBytes}},
-		{"the disk of Table II", []float64{m.DiskBytes}}, {"the bytes of a compressed URL", []float64{m.CompressedBytes}},
-		{"the RAM of the columns", m.ScaledRAMBytes}, {"the least disk", []float64{m.LeastDiskBytes}},
-		{"the bandwidth", []float64{m.Bandwidth}}, {"the speeds of caches", m.CacheSpeeds},
-		{"the highest rate", []float64{m.MaxRate}}, {"the misses", []float64{m.Misses}},
-		{"the bytes of a cache entry", []float64{m.EntryBytes}}, {"the host delay", []float64{m.HostDelay.Seconds()}},
-		{"the steps of the cache", []float64{m.CacheStepBytes}}, {"the PLDs", []float64{m.PLDs}},
-		{"the mean budget", []float64{m.MeanBudget}}, {"the pages/s", []float64{m.PagesPerSecond}},
-		{"the pages of Theorem 6", m.BeastPages},
+		{"the buffer", []float64{m.BufferBytes}}, {"the pages", m.Pages},
+		{"the RAM of Table II", []float64{m.RAMBytes}}, {"the disk of Table II", []float64{m.DiskBytes}},
+		{"the bytes of a compressed URL", []float64{m.CompressedBytes}}, {"the RAM of the columns", m.ScaledRAMBytes},
+		{"the least disk", []float64{m.LeastDiskBytes}}, {"the bandwidth", []float64{m.Bandwidth}},
+		{"the speeds of caches", m.CacheSpeeds}, {"the highest rate", []float64{m.MaxRate}},
+		{"the misses", []float64{m.Misses}}, {"the bytes of a cache entry", []float64{m.EntryBytes}},
+		{"the host delay", []float64{m.HostDelay.Seconds()}}, {"the steps of the cache", []float64{m.CacheStepBytes}},
+		{"the PLDs", []float64{m.PLDs}}, {"the mean budget", []float64{m.MeanBudget}},
+		{"the pages/s", []float64{m.PagesPerSecond}}, {"the pages of Theorem 6", m.BeastPages},
 	} {
 		if len(f.values) == 0 || slices.Min(f.values) <= 0 {
 			fault("%s must be above 0", f.name)
@@ -214,7 +214,8 @@ func (c MissCurve) validate() error {
 	last := MissStep{-1, 1}
 	for _, s := range c {
 		if s.Factor <= last.Factor || s.Factor < 0 || s.Misses > last.Misses || s.Misses <= 0 {
-			return fmt.Errorf("bench: misses %v: factors must rise from 0 on, misses fall from at most 1, and stay above 0", c)
+			return fmt.Errorf(
+				"bench: misses %v: factors must rise from 0 on, misses fall from at most 1, and stay above 0", c)
 		}
 		last = s
 	}

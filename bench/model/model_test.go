@@ -80,8 +80,7 @@ func TestModelCheck(t *testing.T) {
 	}
 }
 
-// TestFigure3: the optimum has a cache where it makes the crawl faster, and none where the CPU is the
-// limit.
+// TestFigure3: the optimum has a cache where it makes the crawl faster, and none where the CPU is the limit.
 func TestFigure3(t *testing.T) {
 	m := Paper()
 	drum, mercator := m.scaled()[1], m.scaled()[0]
@@ -95,7 +94,8 @@ func TestFigure3(t *testing.T) {
 	// Without a cache the rate is W/(alpha b l), by Theorem 3; a cache costs CPU.
 	m.Bandwidth /= 3
 	disk := m.hybrid(drum, 8e9, 8e9, 0, m.Curve)
-	if b := m.optimum(drum, 8e9, 8e9); disk >= m.MaxRate || b.rate <= disk || b.cache == 0 || b.rate > m.cacheRate(b.cache) {
+	if b := m.optimum(drum, 8e9, 8e9); disk >= m.MaxRate || b.rate <= disk || b.cache == 0 ||
+		b.rate > m.cacheRate(b.cache) {
 		t.Errorf("a slow disk needs a cache: %v without, got %+v", disk, b)
 	}
 }

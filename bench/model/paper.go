@@ -45,7 +45,8 @@ var (
 	paperSpeed = [][]string{{"4,192", ""}, {"1.4", "3,075"}, {"0.2", ""}} // pages/s, DRUM's speed / the method's
 	paperBeast = [][]string{{"3.8", "8.2", ""}, {"83", "8.2", "16"}, {"826", "8.2", "128"}}
 	// cacheNames are the structures of Table V.
-	cacheNames = []string{"balanced tree of strings", "LRU by tree, 8-byte keys", "balanced tree, 8-byte keys", "CLOCK, 8-byte keys"}
+	cacheNames = []string{"balanced tree of strings", "LRU by tree, 8-byte keys", "balanced tree, 8-byte keys",
+		"CLOCK, 8-byte keys"}
 )
 
 // agrees reports whether v equals a printed number within one unit of the last digit, as the paper

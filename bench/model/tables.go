@@ -11,7 +11,8 @@ import (
 
 // tables returns all tables, in the paper's order.
 func (m Model) tables() []*modelTable {
-	tables := []*modelTable{m.asymptotes(), m.tableII(), m.equation17(), m.tableIII(), m.theorem3(), m.tableV(), m.tableVI()}
+	tables := []*modelTable{m.asymptotes(), m.tableII(), m.equation17(), m.tableIII(), m.theorem3(),
+		m.tableV(), m.tableVI()}
 	tables = append(tables, m.tableVII(m.Curve, m.printed()))
 	if m.printed() {
 		tables = append(tables, m.tableVII(textCurve, false))
@@ -32,8 +33,9 @@ func (m Model) asymptotes() *modelTable {
 	paper := m.beside(paperAsymptotes)
 	l := m.load(m.Pages[0], 1)
 	t := &modelTable{name: "asymptotes", unit: "times", Table: result.Table{
-		Title: fmt.Sprintf("Equations (5) and (6): I/O per squared link as n grows, for R = %s; least alpha", result.DecimalBytes(m.RAMBytes)),
-		Head:  append([]string{"method", "bytes/n²"}, head(paper, "", "over Mercator-B", "least alpha")[1:]...),
+		Title: fmt.Sprintf("Equations (5) and (6): I/O per squared link as n grows, for R = %s; least alpha",
+			result.DecimalBytes(m.RAMBytes)),
+		Head: append([]string{"method", "bytes/n²"}, head(paper, "", "over Mercator-B", "least alpha")[1:]...),
 	}}
 	base := l.MercatorBLimit(m.RAMBytes)
 	for i, by := range []struct {
@@ -41,22 +43,26 @@ func (m Model) asymptotes() *modelTable {
 		limit, least float64
 	}{
 		{"Mercator-B", base, l.LeastMercatorB()},
-		{fmt.Sprintf("Polybot bq=%v", m.CompressedBytes), l.PolybotLimit(m.RAMBytes, m.CompressedBytes), l.LeastPolybot()},
+		{fmt.Sprintf("Polybot bq=%v", m.CompressedBytes), l.PolybotLimit(m.RAMBytes, m.CompressedBytes),
+			l.LeastPolybot()},
 		{"DRUM", base * 4 * m.BufferBytes / m.RAMBytes, l.LeastDRUM()}, // at D = D_opt (section IV.D)
 	} {
-		cells := append([]string{by.name, fmt.Sprintf("%.3g", by.limit)}, t.cells(paper, i, 0, "method="+by.name, by.limit/base)...)
+		cells := append([]string{by.name, fmt.Sprintf("%.3g", by.limit)},
+			t.cells(paper, i, 0, "method="+by.name, by.limit/base)...)
 		t.Add(append(cells, t.cells(paper, i, 1, "least/method="+by.name, by.least)...)...)
 		t.lines[len(t.lines)-1].Metrics[0].Unit = "alpha"
 	}
-	t.Notes = []string{"DRUM's disk is the optimum of equation (17): its quadratic term is R/4M times smaller than Mercator-B's."}
+	t.Notes = []string{
+		"DRUM's disk is the optimum of equation (17): its quadratic term is R/4M times smaller than Mercator-B's."}
 	return t
 }
 
 func (m Model) tableII() *modelTable {
 	paper := m.beside(paperII)
 	t := &modelTable{name: "II", unit: "alpha", Table: result.Table{
-		Title: fmt.Sprintf("Table II: alpha(n, R) for R = %s, D = %s", result.DecimalBytes(m.RAMBytes), result.DecimalBytes(m.DiskBytes)),
-		Head:  head(paper, "pages N", "Mercator-B", fmt.Sprintf("Polybot bq=%v", m.CompressedBytes), "DRUM"),
+		Title: fmt.Sprintf("Table II: alpha(n, R) for R = %s, D = %s", result.DecimalBytes(m.RAMBytes),
+			result.DecimalBytes(m.DiskBytes)),
+		Head: head(paper, "pages N", "Mercator-B", fmt.Sprintf("Polybot bq=%v", m.CompressedBytes), "DRUM"),
 	}}
 	if paper != nil {
 		t.Head = append(t.Head, fmt.Sprintf("Polybot bq=%d", textCompressed))
@@ -83,13 +89,15 @@ func (m Model) equation17() *modelTable {
 		Table: result.Table{Title: "Equation (17): the disk space that matches R", Head: head(paper, "R", "D_opt, TB")}}
 	for i, ram := range []float64{m.RAMBytes, 2 * m.RAMBytes} {
 		v := m.load(0, 1).OptimalDisk(ram, m.BufferBytes) / 1e12
-		t.Add(append([]string{result.DecimalBytes(ram)}, t.cells(paper, i, 0, "ram="+result.DecimalBytes(ram), v)...)...)
+		t.Add(append([]string{result.DecimalBytes(ram)},
+			t.cells(paper, i, 0, "ram="+result.DecimalBytes(ram), v)...)...)
 	}
 	if paper != nil {
 		const binary = 1 << 30
 		t.Notes = []string{
-			fmt.Sprintf("The printed 4.39 TB is R²/M in binary units, %.3f·10¹²: the factor (H+b)/8(H+P) = 1.229 is missing. "+
-				"With it, binary units give %.2f TB.", binary*binary/float64(256<<10)/1e12,
+			fmt.Sprintf(
+				"The printed 4.39 TB is R²/M in binary units, %.3f·10¹²: the factor (H+b)/8(H+P) = 1.229 is missing. "+
+					"With it, binary units give %.2f TB.", binary*binary/float64(256<<10)/1e12,
 				m.load(0, 1).OptimalDisk(binary, 256<<10)/1e12),
 		}
 	}
@@ -116,7 +124,8 @@ func (m Model) overheads(t *modelTable, paper [][]string, pi, cache float64) {
 		column := 0
 		for _, ram := range m.ScaledRAMBytes {
 			for _, by := range m.scaled() {
-				cells = append(cells, t.cells(paper, i, column, row(n, names[column]), by.alpha(m.load(n, pi), ram-cache))...)
+				cells = append(cells,
+					t.cells(paper, i, column, row(n, names[column]), by.alpha(m.load(n, pi), ram-cache))...)
 				column++
 			}
 		}
@@ -126,16 +135,19 @@ func (m Model) overheads(t *modelTable, paper [][]string, pi, cache float64) {
 
 func (m Model) tableIII() *modelTable {
 	t := &modelTable{name: "III", unit: "alpha",
-		Table: result.Table{Title: "Table III: alpha(n, R) for D(n) = max(pHn, " + result.DecimalBytes(m.LeastDiskBytes) + ")"}}
+		Table: result.Table{Title: "Table III: alpha(n, R) for D(n) = max(pHn, " +
+			result.DecimalBytes(m.LeastDiskBytes) + ")"}}
 	m.overheads(t, m.beside(paperIII), 1, 0)
 	return t
 }
 
 func (m Model) tableVI() *modelTable {
 	t := &modelTable{name: "VI", unit: "alpha", Table: result.Table{
-		Title: fmt.Sprintf("Table VI: alpha(pi n, R - c) for pi = %v, c = %s", m.Misses, result.DecimalBytes(m.CacheBytes))}}
+		Title: fmt.Sprintf("Table VI: alpha(pi n, R - c) for pi = %v, c = %s", m.Misses,
+			result.DecimalBytes(m.CacheBytes))}}
 	m.overheads(t, m.beside(paperVI), m.Misses, m.CacheBytes)
-	t.Notes = []string{"D(n) is that of the links behind the cache: max(pH pi n, " + result.DecimalBytes(m.LeastDiskBytes) + ")."}
+	t.Notes = []string{"D(n) is that of the links behind the cache: max(pH pi n, " +
+		result.DecimalBytes(m.LeastDiskBytes) + ")."}
 	return t
 }
 
@@ -145,8 +157,9 @@ func (m Model) theorem3() *modelTable {
 	n, ram := m.Pages[len(m.Pages)-1], m.ScaledRAMBytes[len(m.ScaledRAMBytes)-1]
 	l := m.load(n, 1)
 	t := &modelTable{name: "theorem3", unit: "pages/s", Table: result.Table{
-		Title: fmt.Sprintf("Theorem 3: pages/s for W = %s/s, R = %s, N = %s", result.DecimalBytes(m.Bandwidth), result.DecimalBytes(ram), result.Power(n)),
-		Head:  head(paper, "method", "S_disk", "DRUM is faster by"),
+		Title: fmt.Sprintf("Theorem 3: pages/s for W = %s/s, R = %s, N = %s", result.DecimalBytes(m.Bandwidth),
+			result.DecimalBytes(ram), result.Power(n)),
+		Head: head(paper, "method", "S_disk", "DRUM is faster by"),
 	}}
 	base := m.scaledDRUM(l, ram)
 	for i, by := range []struct {
@@ -183,7 +196,8 @@ func (m Model) tableV() *modelTable {
 
 func (m Model) tableVII(curve MissCurve, fits bool) *modelTable {
 	t := &modelTable{name: "VII", unit: "pages/s",
-		Table: result.Table{Title: "Table VII: pages/s with the best cache size c, by Theorem 5, pi = " + curve.String()}}
+		Table: result.Table{Title: "Table VII: pages/s with the best cache size c, by Theorem 5, pi = " +
+			curve.String()}}
 	paper := m.beside(paperVII)
 	names := m.columns()
 	t.Head = []string{"pages N"}
@@ -196,17 +210,20 @@ func (m Model) tableVII(curve MissCurve, fits bool) *modelTable {
 		for _, ram := range m.ScaledRAMBytes {
 			for _, by := range m.scaled() {
 				rate, cache := m.best(by, n, ram, curve)
-				cells = append(append(cells, t.cells(paper, i, column, row(n, names[column]), rate)...), result.DecimalBytes(cache))
+				cells = append(append(cells, t.cells(paper, i, column, row(n, names[column]), rate)...),
+					result.DecimalBytes(cache))
 				column++
 			}
 		}
 		t.Add(cells...)
 	}
-	t.Notes = []string{"pi is FACTOR:MISSES from c = FACTOR gamma tau_h l S on; c in steps of " + result.DecimalBytes(m.CacheStepBytes) + "."}
+	t.Notes = []string{"pi is FACTOR:MISSES from c = FACTOR gamma tau_h l S on; c in steps of " +
+		result.DecimalBytes(m.CacheStepBytes) + "."}
 	switch {
 	case fits:
 		t.known = 2
-		t.Notes = append(t.Notes, "The text has pi = 0.27 from factor 4 on; the printed cells come from 0.26 from factor 2 on, as computed here.",
+		t.Notes = append(t.Notes, "The text has pi = 0.27 from factor 4 on; the printed cells come from 0.26 from "+
+			"factor 2 on, as computed here.",
 			"At 8e10 pages 18,023 would leave the 2UH of the first URLs out of alpha: 0.05 %.")
 	case paper != nil:
 		t.name, t.known = "VII-text", len(paperVII)*len(paperVII[0])
@@ -250,11 +267,14 @@ func (m Model) optimum(by method, pages, ram float64) (b bestRates) {
 // figure3 is the table behind Figure 3.
 func (m Model) figure3() *modelTable {
 	t := &modelTable{name: "fig3", unit: "pages/s", Table: result.Table{
-		Title: fmt.Sprintf("Figure 3: the best cache, max over c of min(S_cache, S_hybrid), for S_max = %s, mu = %s URLs/s",
+		Title: fmt.Sprintf(
+			"Figure 3: the best cache, max over c of min(S_cache, S_hybrid), for S_max = %s, mu = %s URLs/s",
 			result.Number(m.MaxRate), result.Power(slices.Max(m.CacheSpeeds))),
 		Head: []string{"pages N", "method", "R", "S_disk", "max S_hybrid", "at c", "S_opt", "c_opt", "limited by"},
-		Notes: []string{"S_disk is the disk's rate without a cache, S_max the CPU's. Where the smaller of them isn't surpassed with a cache, c_opt = 0.",
-			"The paper's own figure has made-up functions; these are those of Theorems 4 and 5 with pi = " + m.Curve.String() + "."},
+		Notes: []string{"S_disk is the disk's rate without a cache, S_max the CPU's. Where the smaller of them isn't " +
+			"surpassed with a cache, c_opt = 0.",
+			"The paper's own figure has made-up functions; these are those of Theorems 4 and 5 with pi = " +
+				m.Curve.String() + "."},
 	}}
 	names := m.columns()
 	for _, n := range m.Pages {
@@ -263,8 +283,8 @@ func (m Model) figure3() *modelTable {
 			for _, by := range m.scaled() {
 				rate, cache := m.best(by, n, ram, m.Curve)
 				best := m.optimum(by, n, ram)
-				cells := []string{result.Power(n), by.name, result.DecimalBytes(ram), result.Number(m.hybrid(by, n, ram, 0, m.Curve)),
-					result.Number(rate), result.DecimalBytes(cache)}
+				cells := []string{result.Power(n), by.name, result.DecimalBytes(ram),
+					result.Number(m.hybrid(by, n, ram, 0, m.Curve)), result.Number(rate), result.DecimalBytes(cache)}
 				cells = append(cells, t.cells(nil, 0, 0, row(n, names[column]), best.rate)...)
 				t.Add(append(cells, result.DecimalBytes(best.cache), best.by)...)
 				column++
@@ -281,8 +301,9 @@ func (m Model) theorems67() *modelTable {
 		Title: fmt.Sprintf("Theorems 6 and 7: MB/s for budgets, V = %s, E[B] = %v, L = %v, S = %s",
 			result.Power(b.PLDs), b.MeanBudget, b.UniquePerPage, result.Number(b.PagesPerSecond)),
 		Head: head(paper, "pages N", "naive", "bound of BEAST", "queues j"),
-		Notes: []string{fmt.Sprintf("Ours moves URLs through STAR's buckets once more a scan: its bound is 2Sb(4L-3) = %s MB/s.",
-			result.Number(b.RateBoundWithStar()/1e6))},
+		Notes: []string{
+			fmt.Sprintf("Ours moves URLs through STAR's buckets once more a scan: its bound is 2Sb(4L-3) = %s MB/s.",
+				result.Number(b.RateBoundWithStar()/1e6))},
 	}}
 	t.Head = append(t.Head, "BEAST at N")
 	for i, n := range m.BeastPages {

@@ -12,9 +12,8 @@
 //
 // # Contract
 //
-// The files are in directories of their own, which are removed before Measure returns, also after an error
-// or a cancelled context. One measurement appends at most Options.Bytes; at most three times as much is on
-// disk.
+// The files are in directories of their own, which are removed before Measure returns, also after an error or
+// a cancelled context. One measurement appends at most Options.Bytes; at most three times as much is on disk.
 //
 // # Concurrency and memory
 //

@@ -56,9 +56,11 @@ func (b *Options) Complete() error {
 		need(!slices.Contains(b.Dirs[:i], dir), "directory %s is given twice", dir)
 	}
 	need(b.BlockBytes >= leastQueueBlock && b.BlockBytes <= mostQueueBlock && b.BlockBytes%blockAlign == 0,
-		"block of %d bytes: want a multiple of %d from %d to %d", b.BlockBytes, blockAlign, leastQueueBlock, mostQueueBlock)
+		"block of %d bytes: want a multiple of %d from %d to %d", b.BlockBytes, blockAlign, leastQueueBlock,
+		mostQueueBlock)
 	need(b.Bytes >= 2*int64(b.BlockBytes), "%d bytes of records: want two blocks of %d at least", b.Bytes, b.BlockBytes)
-	need(b.RecordBytes >= 8 && b.RecordBytes <= mostRecordBytes, "records of %d bytes: want 8 to %d", b.RecordBytes, mostRecordBytes)
+	need(b.RecordBytes >= 8 && b.RecordBytes <= mostRecordBytes, "records of %d bytes: want 8 to %d", b.RecordBytes,
+		mostRecordBytes)
 	need(b.Appenders >= 1 && b.Appenders <= 1000, "%d appenders: want 1 to 1000", b.Appenders)
 	need(b.Queues >= 1 && b.Queues <= 10000, "%d queues: want 1 to 10000", b.Queues)
 	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
@@ -104,14 +106,12 @@ func (m *queueMeasure) of(f func(s queueSample) float64) result.Sample {
 }
 
 // Figures of a sample.
-func (s queueSample) rawRate() float64    { return float64(s.raw) / s.span.Seconds() }
-func (s queueSample) storedRate() float64 { return float64(s.stored) / s.span.Seconds() }
-func (s queueSample) storedShare() float64 {
-	return s.storedRate() / s.disk
-}
-func (s queueSample) rawShare() float64 { return s.rawRate() / s.disk }
-func (s queueSample) cpuNanos() float64 { return float64(s.cpu) / float64(s.records) }
-func (s queueSample) nanos() float64    { return float64(s.span) / float64(s.records) }
+func (s queueSample) rawRate() float64     { return float64(s.raw) / s.span.Seconds() }
+func (s queueSample) storedRate() float64  { return float64(s.stored) / s.span.Seconds() }
+func (s queueSample) storedShare() float64 { return s.storedRate() / s.disk }
+func (s queueSample) rawShare() float64    { return s.rawRate() / s.disk }
+func (s queueSample) cpuNanos() float64    { return float64(s.cpu) / float64(s.records) }
+func (s queueSample) nanos() float64       { return float64(s.span) / float64(s.records) }
 
 // perRecord returns the bytes on disk per record in a block, or 0 if there are none.
 func (s queueSample) perRecord() float64 {
@@ -159,7 +159,8 @@ func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 		return nil, err
 	}
 	b.progress = progress
-	rep := result.New("queue", "Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
+	rep := result.New("queue",
+		"Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
 	r := &queueRun{opt: b, disk: map[diskKey][]float64{}}
 	// Appending and reading at once has twice the bytes on disk.
 	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 3*b.Bytes); err != nil {

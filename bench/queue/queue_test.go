@@ -14,7 +14,8 @@ import (
 
 // smallQueue returns a small measurement for tests.
 func smallQueue(t *testing.T) Options {
-	return Options{Dirs: []string{t.TempDir(), t.TempDir()}, Bytes: 200 << 10, BlockBytes: 8 << 10, Queues: 3, Repeats: 2}
+	return Options{Dirs: []string{t.TempDir(), t.TempDir()}, Bytes: 200 << 10, BlockBytes: 8 << 10,
+		Queues: 3, Repeats: 2}
 }
 
 // TestRunQueue: everything is measured as often as requested, no record is wrong, and no file remains.
@@ -93,9 +94,11 @@ func TestQueueFaultsAreSeen(t *testing.T) {
 }
 
 func TestQueueOptions(t *testing.T) {
-	b := Options{Dirs: []string{"d", "d"}, Bytes: 100, BlockBytes: 5000, Appenders: -1, Queues: -1, RecordBytes: 2, Repeats: -1}
+	b := Options{Dirs: []string{"d", "d"}, Bytes: 100, BlockBytes: 5000, Appenders: -1, Queues: -1,
+		RecordBytes: 2, Repeats: -1}
 	err := b.Complete()
-	for _, want := range []string{"given twice", "block of 5000", "two blocks", "-1 appenders", "-1 queues", "records of 2 bytes", "-1 repeats"} {
+	for _, want := range []string{"given twice", "block of 5000", "two blocks", "-1 appenders", "-1 queues",
+		"records of 2 bytes", "-1 repeats"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
@@ -113,7 +116,8 @@ func TestQueueOptions(t *testing.T) {
 	if err := os.WriteFile(q.URLs, []byte("http://a.test/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Measure(context.Background(), func(string) {}); err == nil || !strings.Contains(err.Error(), "distinct URLs") {
+	if _, err := q.Measure(context.Background(), func(string) {}); err == nil ||
+		!strings.Contains(err.Error(), "distinct URLs") {
 		t.Errorf("a file of one URL: %v", err)
 	}
 }

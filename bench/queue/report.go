@@ -18,17 +18,20 @@ func (r *queueRun) report(rep *result.Report) {
 	rep.SetDirs(b.Dirs)
 	rep.Set("urls", "%s: %.1f B of text on average, %.1f B as records (with referrer, depth, time, budget)", source,
 		float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
-	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named", result.BinaryBytes(int(b.Bytes)),
-		result.BinaryBytes(b.BlockBytes))
+	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named",
+		result.BinaryBytes(int(b.Bytes)), result.BinaryBytes(b.BlockBytes))
 	r.lines(rep)
 	rep.Tables = append(rep.Tables, r.diskTable(), r.table())
 	rep.Checks = r.checks()
 	rep.Notes = append(rep.Notes, r.notes...)
 	rep.Notes = append(rep.Notes,
-		"The time of an append ends when all segment files are synced; a read begins after they have been dropped from the page cache.",
-		"Checksums are on (xxhash64 of every block). CPU is user and system time of this process, the generator's memory access included; "+
+		"The time of an append ends when all segment files are synced; a read begins after they have been dropped "+
+			"from the page cache.",
+		"Checksums are on (xxhash64 of every block). CPU is user and system time of this process, the generator's "+
+			"memory access included; "+
 			"records are generated before.",
-		"Every record read is compared with the one appended: lost, doubled, reordered or changed ones are counted as wrong.")
+		"Every record read is compared with the one appended: lost, doubled, reordered or changed ones are "+
+			"counted as wrong.")
 }
 
 // name returns the name of a line.
@@ -37,9 +40,11 @@ func (m *queueMeasure) name() string {
 	if m.record > 0 {
 		kind = fmt.Sprintf("%s-%dB", m.kind, m.record)
 	}
-	s := fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/appenders=%d/queues=%d", m.op, kind, result.BinaryBytes(m.block), m.appenders, m.queues)
+	s := fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/appenders=%d/queues=%d", m.op, kind,
+		result.BinaryBytes(m.block), m.appenders, m.queues)
 	if m.due > 0 {
-		s = fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/slots=%d", m.op, kind, result.BinaryBytes(m.block), m.due)
+		s = fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/slots=%d", m.op, kind,
+			result.BinaryBytes(m.block), m.due)
 	}
 	return s
 }
@@ -48,8 +53,8 @@ func (r *queueRun) lines(rep *result.Report) {
 	for _, op := range []string{benchdisk.Write, benchdisk.Read, benchdisk.Mixed} {
 		for _, direct := range []bool{false, true} {
 			for _, rate := range r.disk[diskKey{op, r.opt.BlockBytes, direct}] {
-				rep.Add(fmt.Sprintf("BenchmarkQueueDisk/op=%s/chunk=%s/direct=%v", op, result.BinaryBytes(r.opt.BlockBytes), direct), 1,
-					result.Metric{Value: rate / 1e6, Unit: "MB/s"})
+				rep.Add(fmt.Sprintf("BenchmarkQueueDisk/op=%s/chunk=%s/direct=%v", op,
+					result.BinaryBytes(r.opt.BlockBytes), direct), 1, result.Metric{Value: rate / 1e6, Unit: "MB/s"})
 			}
 		}
 	}
@@ -58,10 +63,13 @@ func (r *queueRun) lines(rep *result.Report) {
 			rep.Add(m.name(), s.records,
 				result.Metric{Value: s.nanos(), Unit: "ns/op"}, result.Metric{Value: s.cpuNanos(), Unit: "cpu-ns/op"},
 				result.Metric{Value: 1e9 / s.nanos(), Unit: "records/s"},
-				result.Metric{Value: s.rawRate() / 1e6, Unit: "raw-MB/s"}, result.Metric{Value: s.storedRate() / 1e6, Unit: "stored-MB/s"},
-				result.Metric{Value: s.perRecord(), Unit: "stored-B/op"}, result.Metric{Value: s.ratio(), Unit: "ratio"},
-				result.Metric{Value: 100 * s.rawShare(), Unit: "raw-%disk"}, result.Metric{Value: 100 * s.storedShare(), Unit: "stored-%disk"},
-				result.Metric{Value: float64(s.rss) / (1 << 20), Unit: "MiB"}, result.Metric{Value: float64(s.wrong), Unit: "wrong"})
+				result.Metric{Value: s.rawRate() / 1e6, Unit: "raw-MB/s"},
+				result.Metric{Value: s.storedRate() / 1e6, Unit: "stored-MB/s"}, result.Metric{Value: s.perRecord(),
+					Unit: "stored-B/op"}, result.Metric{Value: s.ratio(), Unit: "ratio"},
+				result.Metric{Value: 100 * s.rawShare(), Unit: "raw-%disk"},
+				result.Metric{Value: 100 * s.storedShare(), Unit: "stored-%disk"},
+				result.Metric{Value: float64(s.rss) / (1 << 20), Unit: "MiB"},
+				result.Metric{Value: float64(s.wrong), Unit: "wrong"})
 		}
 	}
 }
@@ -69,9 +77,11 @@ func (r *queueRun) lines(rep *result.Report) {
 // diskTable is the table of the bare disk.
 func (r *queueRun) diskTable() result.Table {
 	t := result.Table{
-		Title: fmt.Sprintf("The disk alone, MB/s in chunks of %s, one file at a time, medians of %d", result.BinaryBytes(r.opt.BlockBytes), r.opt.Repeats),
-		Head:  []string{"direct", benchdisk.Write, "spread", benchdisk.Read, "spread", benchdisk.Mixed, "spread"},
-		Notes: []string{"Writes are synced; files are dropped from the page cache before they are read. mixed: read one file while writing another."},
+		Title: fmt.Sprintf("The disk alone, MB/s in chunks of %s, one file at a time, medians of %d",
+			result.BinaryBytes(r.opt.BlockBytes), r.opt.Repeats),
+		Head: []string{"direct", benchdisk.Write, "spread", benchdisk.Read, "spread", benchdisk.Mixed, "spread"},
+		Notes: []string{"Writes are synced; files are dropped from the page cache before they are read. mixed: read " +
+			"one file while writing another."},
 	}
 	for _, direct := range []bool{false, true} {
 		row := []string{fmt.Sprint(direct)}
@@ -95,10 +105,11 @@ func (r *queueRun) diskTable() result.Table {
 func (r *queueRun) table() result.Table {
 	t := result.Table{
 		Title: fmt.Sprintf("Queues, medians of %d", r.opt.Repeats),
-		Head: []string{"operation", "records", "B", "block", "appenders", "queues", "M records/s", "spread", "CPU ns", "raw MB/s",
-			"% of disk", "stored MB/s", "% of disk", "B stored", "ratio", "RSS MiB", "wrong"},
+		Head: []string{"operation", "records", "B", "block", "appenders", "queues", "M records/s", "spread",
+			"CPU ns", "raw MB/s", "% of disk", "stored MB/s", "% of disk", "B stored", "ratio", "RSS MiB", "wrong"},
 		Notes: []string{
-			"% of disk: compared with the higher of the two lines above (write for append and put, read for read and take, mixed for both at once).",
+			"% of disk: compared with the higher of the two lines above (write for append and put, read for read and " +
+				"take, mixed for both at once).",
 			"queues: records are appended in runs of 10 and read one queue after the other; c: slots of a calendar.",
 			"B stored: per record in a block; records in the queues' tail buffers are not on disk.",
 		},
@@ -110,13 +121,12 @@ func (r *queueRun) table() result.Table {
 			queues = fmt.Sprintf("%d c", m.due)
 		}
 		rate := m.of(func(s queueSample) float64 { return 1e3 / s.nanos() })
-		t.Add(m.op, m.kind, median(m, queueSample.rawPerRecord), result.BinaryBytes(m.block), fmt.Sprint(m.appenders), queues,
-			result.Number(rate.Median()), rate.Spread(), median(m, queueSample.cpuNanos),
-			median(m, func(s queueSample) float64 { return s.rawRate() / 1e6 }),
+		t.Add(m.op, m.kind, median(m, queueSample.rawPerRecord), result.BinaryBytes(m.block),
+			fmt.Sprint(m.appenders), queues, result.Number(rate.Median()), rate.Spread(),
+			median(m, queueSample.cpuNanos), median(m, func(s queueSample) float64 { return s.rawRate() / 1e6 }),
 			median(m, func(s queueSample) float64 { return 100 * s.rawShare() }),
 			median(m, func(s queueSample) float64 { return s.storedRate() / 1e6 }),
-			median(m, func(s queueSample) float64 { return 100 * s.storedShare() }),
-			median(m, queueSample.perRecord),
+			median(m, func(s queueSample) float64 { return 100 * s.storedShare() }), median(m, queueSample.perRecord),
 			median(m, queueSample.ratio),
 			median(m, func(s queueSample) float64 { return float64(s.rss) / (1 << 20) }),
 			median(m, func(s queueSample) float64 { return float64(s.wrong) }))
@@ -146,7 +156,8 @@ func (r *queueRun) checks() (checks []result.Check) {
 	share(plain, benchdisk.Read, ", records that don't compress, bytes on disk", queueSample.storedShare)
 	many := urls
 	many.appenders = b.Appenders
-	share(many, opAppend, fmt.Sprintf(", URLs, %d appenders, bytes before compression", b.Appenders), queueSample.rawShare)
+	share(many, opAppend, fmt.Sprintf(", URLs, %d appenders, bytes before compression", b.Appenders),
+		queueSample.rawShare)
 	share(urls, benchdisk.Read, ", URLs, bytes before compression", queueSample.rawShare)
 	urls.op = opAppend
 	wrong := int64(0)
@@ -155,6 +166,7 @@ func (r *queueRun) checks() (checks []result.Check) {
 			wrong += s.wrong
 		}
 	}
-	return append(checks, result.AtMost("a queued URL on disk", r.find(urls, queueSample.perRecord), queueURLBytes, "B"),
+	return append(checks,
+		result.AtMost("a queued URL on disk", r.find(urls, queueSample.perRecord), queueURLBytes, "B"),
 		result.AtMost("records lost, doubled, reordered or changed", float64(wrong), 0, ""))
 }

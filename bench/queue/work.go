@@ -71,13 +71,12 @@ func (p *queueRecords) mean() float64 { return float64(len(p.data)) / float64(le
 
 // pool returns the bytes of records to make: those of a measurement, at most most, but more than a block
 // holds.
-func (b *Options) pool(most int64) int {
-	return int(max(min(most, b.Bytes), 2*int64(b.BlockBytes)))
-}
+func (b *Options) pool(most int64) int { return int(max(min(most, b.Bytes), 2*int64(b.BlockBytes))) }
 
 // randomRecords returns incompressible records.
 func randomRecords(seed uint64, size, pool int) *queueRecords {
-	rng := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), byte(size), byte(size >> 8)})
+	rng := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), byte(size),
+		byte(size >> 8)})
 	p := &queueRecords{}
 	rec := make([]byte, size)
 	for len(p.data) < pool {
@@ -116,8 +115,8 @@ func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 			add(url)
 		}, func() bool { return len(p.data) < pool })
 		if least := b.pool(0); err == nil && len(p.data) < least {
-			err = fmt.Errorf("bench: queue: %s has %d bytes of records of distinct URLs, want %d, or smaller blocks: one must not hold a URL twice",
-				b.URLs, len(p.data), least)
+			err = fmt.Errorf("bench: queue: %s has %d bytes of records of distinct URLs, want %d, or smaller blocks: "+
+				"one must not hold a URL twice", b.URLs, len(p.data), least)
 		}
 		return p, err
 	}
@@ -199,7 +198,8 @@ func (r *queueRun) rig(way queueWay) (*queueRig, error) {
 		if way.due > 0 {
 			break
 		}
-		q, err := queue.New(queue.Options{Set: g.set, Name: fmt.Sprintf("bench/%d", i), BlockBytes: way.block, Pool: pool})
+		q, err := queue.New(queue.Options{Set: g.set, Name: fmt.Sprintf("bench/%d", i),
+			BlockBytes: way.block, Pool: pool})
 		if err != nil {
 			return nil, err
 		}
@@ -227,8 +227,8 @@ func (g *queueRig) measured(op string, n int, do func() (wrong int64, err error)
 	s.inRAM = float64(g.inRAM) / (float64(n) * g.recs.framed())
 	s.stored = after.WrittenBytes - before.WrittenBytes + after.ReadBytes - before.ReadBytes
 	s.rss = measure.PeakSince(g.r.base)
-	s.disk = g.r.diskRate(map[string]string{opAppend: benchdisk.Write, opPut: benchdisk.Write, benchdisk.Read: benchdisk.Read, opTake: benchdisk.Read, opBoth: benchdisk.Mixed}[op],
-		g.r.opt.BlockBytes)
+	s.disk = g.r.diskRate(map[string]string{opAppend: benchdisk.Write, opPut: benchdisk.Write,
+		benchdisk.Read: benchdisk.Read, opTake: benchdisk.Read, opBoth: benchdisk.Mixed}[op], g.r.opt.BlockBytes)
 	m := g.r.measure(way)
 	m.samples = append(m.samples, s)
 	return &m.samples[len(m.samples)-1], nil

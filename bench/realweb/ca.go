@@ -21,9 +21,9 @@ func (w *web) writeCertificates() error {
 	if err != nil {
 		return fmt.Errorf("realweb: make keys: %w", err)
 	}
-	ca := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "drumbeat realweb CA"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 1, 0), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign}
+	ca := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()),
+		Subject: pkix.Name{CommonName: "drumbeat realweb CA"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.AddDate(0, 1, 0), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
 	if err != nil {
 		return fmt.Errorf("realweb: make CA: %w", err)

@@ -54,8 +54,8 @@ func (c crawlCmd) evaluate(k *walk, s *servers, kills int) error {
 	found := &comparison{walk: k, kills: kills, captured: map[string]capture{}}
 	found.captures(captures)
 	found.requests(log)
-	fmt.Printf("%d captures, %d requests for names, %d of them for names that do not exist\n", len(captures), s.asked.all.Load(),
-		s.asked.denied.Load())
+	fmt.Printf("%d captures, %d requests for names, %d of them for names that do not exist\n", len(captures),
+		s.asked.all.Load(), s.asked.denied.Load())
 	return found.print(s.web.path("differences.tsv"))
 }
 

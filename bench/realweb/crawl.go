@@ -68,9 +68,8 @@ func (c crawlCmd) crawl(ctx context.Context, s *servers) (kills int, err error) 
 		return 0, err
 	}
 	args := append([]string{"crawl", "--seeds", seeds, "--dir", s.web.path("crawl"), "--contact", "realweb@example.org",
-		"--host-delay", c.HostDelay.String(), "--pld-delay", "0s", "--host-delay-factor", "0", "--server-delay", "0s", "--linger", "1s", "--crawl-log", "all",
-		"--skip-extensions", "none", "--accept", "*/*"},
-		s.crawlFlags()...)
+		"--host-delay", c.HostDelay.String(), "--pld-delay", "0s", "--host-delay-factor", "0", "--server-delay", "0s",
+		"--linger", "1s", "--crawl-log", "all", "--skip-extensions", "none", "--accept", "*/*"}, s.crawlFlags()...)
 	if c.Kills > 0 { // otherwise a kill hits only the beginning
 		args = append(args, "--checkpoint-every", "1s")
 	}

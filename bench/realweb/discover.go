@@ -60,8 +60,7 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 	}
 	f := d.web.Figures()
 	progress("web of %d hosts with %d pages made in %.1f s; a crawl from %d seeds must find %d pages on %d hosts",
-		f.Hosts, f.Pages,
-		time.Since(began).Seconds(), c.Seeds, d.expect.Pages, d.expect.Hosts)
+		f.Hosts, f.Pages, time.Since(began).Seconds(), c.Seeds, d.expect.Pages, d.expect.Hosts)
 	if d.absent != "" {
 		progress("wget2 does not take part: %s", d.absent)
 	}
@@ -111,7 +110,8 @@ func (d *discovery) choose() error {
 		d.absent = "libnss_wrapper.so, by which it resolves the names, is not installed"
 	}
 	if d.absent != "" {
-		d.Contenders = slices.DeleteFunc(slices.Clone(d.Contenders), func(name string) bool { return name == wget2Name })
+		d.Contenders = slices.DeleteFunc(slices.Clone(d.Contenders),
+			func(name string) bool { return name == wget2Name })
 	}
 	if len(d.Contenders) == 0 {
 		return fmt.Errorf("realweb: no contender is left: wget2: %s", d.absent)

@@ -140,9 +140,7 @@ func (r *reader) walk(seeds []string) {
 // others.
 func TestDiscoverWalk(t *testing.T) {
 	s, err := docweb.Serve(docweb.Options{Hosts: 14, Addrs: 3, Largest: 1100, Skew: 2.5, MeanBytes: 4000, Seed: 11})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	for _, seeds := range []int{1, 3} {
 		e := s.Web().Expected(seeds)
@@ -151,9 +149,8 @@ func TestDiscoverWalk(t *testing.T) {
 		r.walk(s.Web().Seeds(seeds))
 		c := s.Log().Counts()
 		if c.Pages != e.Pages || c.Missing+c.Extra+c.Twice > 0 || c.Gone == 0 || c.Moved == 0 || r.links != e.Links {
-			t.Errorf("%d seeds: got %d pages, %d missing (%s), %d extra, %d twice, %d links; want %d pages, %d links", seeds,
-				c.Pages, c.Missing,
-				c.MissedOf, c.Extra, c.Twice, r.links, e.Pages, e.Links)
+			t.Errorf("%d seeds: got %d pages, %d missing (%s), %d extra, %d twice, %d links; want %d pages, %d links",
+				seeds, c.Pages, c.Missing, c.MissedOf, c.Extra, c.Twice, r.links, e.Pages, e.Links)
 		}
 		requests := 0
 		e.Requests(func(*docweb.Host, string) { requests++ })
@@ -230,23 +227,18 @@ func TestContenders(t *testing.T) {
 // only stated targets are checked.
 func TestDiscoverReport(t *testing.T) {
 	s, err := docweb.Serve(docweb.Options{Hosts: 8, Addrs: 2, Largest: 20, Skew: 1, MeanBytes: 4000, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	dns, err := simweb.StartNameServer(0, func(string) ([]netip.Addr, time.Duration) { return nil, 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dns.Close()
 	bad := trialOf(40, 40, 40, 40)
 	bad.Missing, bad.MissedOf = 1, []string{"http://a.test/x"}
 	half := trialOf(20, 20, 20, 20)
 	d := &discovery{discoverCmd: &discoverCmd{discoverFlags: discoverFlags{Web: webSmall, Seeds: 1},
 		Contenders: []string{bareName, drumbeatName}, raceFlags: raceFlags{Pairs: 3, LeastBare: 0.75}},
-		discoverServers: &discoverServers{web: s.Web(), server: s, dns: dns},
-		expect:          s.Web().Expected(1),
-		runs:            runs{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
+		discoverServers: &discoverServers{web: s.Web(), server: s, dns: dns}, expect: s.Web().Expected(1),
+		runs: runs{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
 	half.slots = map[string]float64{"politeness": 0.75, "disk": 0.25}
 	rep := result.New("discover", "test")
 	d.report(rep, s.Web().Figures())
@@ -260,9 +252,7 @@ func TestDiscoverReport(t *testing.T) {
 		t.Errorf("got %v, want 4 checks; the missing page and half of the speed fail", rep.Checks)
 	}
 	var b strings.Builder
-	if err := rep.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rep.Write(&b))
 	for _, text := range []string{"politeness 75 %, disk 25 %", "drumbeat/bare     0.50",
 		"drumbeat missed http://a.test/x", "BenchmarkDiscover/client=drumbeat"} {
 		if !strings.Contains(b.String(), text) {

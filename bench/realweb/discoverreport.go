@@ -18,10 +18,10 @@ func (d *discovery) report(rep *result.Report, f docweb.Figures) {
 	}
 	rep.Set("web", "%d hosts on %d addresses, %d pages, mean %.1f KB, %.0f links per page; "+
 		"%d seeds lead to %d pages of %d hosts", f.Hosts, f.Addrs,
-		f.Pages, f.MeanBytes/1e3, float64(d.expect.Links)/float64(d.expect.Pages), d.Seeds, d.expect.Pages, d.expect.Hosts)
+		f.Pages, f.MeanBytes/1e3, float64(d.expect.Links)/float64(d.expect.Pages), d.Seeds, d.expect.Pages,
+		d.expect.Hosts)
 	rep.Set("server", "on the same CPUs; %.0f %% of the bytes uncompressed, the rest in gzip made in advance; "+
-		"%.1f KB sent per page", 100*f.Plain,
-		f.SentBytes/1e3)
+		"%.1f KB sent per page", 100*f.Plain, f.SentBytes/1e3)
 	d.describe(rep, d.Contenders, d.Work, func(name string) *exec.Cmd { return d.command(name, "DIR") })
 	if d.absent != "" {
 		rep.Set("wget2 is absent", "%s", d.absent)
@@ -45,8 +45,7 @@ func (d *discovery) report(rep *result.Report, f docweb.Figures) {
 		}
 		rep.Checks = append(rep.Checks,
 			result.AtMost("pages that "+name+" missed", most(func(l *trial) float64 { return float64(l.Missing) }),
-				0, "pages"),
-			result.AtMost("pages that "+name+" fetched twice",
+				0, "pages"), result.AtMost("pages that "+name+" fetched twice",
 				most(func(l *trial) float64 { return float64(l.Twice) }), 0, "pages"),
 			result.AtMost("pages that "+name+" should not have fetched",
 				most(func(l *trial) float64 { return float64(l.Extra) }), 0, "pages"))
@@ -77,7 +76,8 @@ func (d *discovery) table() result.Table {
 	for i, row := range t.Rows {
 		t.Rows[i] = slices.Insert(row, 1, result.Of(d.runs[row[0]], (*trial).rate).Spread())
 	}
-	t.Notes = []string{"pages/s: from the start of the process to its last page; CPU: of the whole process, with its end."}
+	t.Notes = []string{
+		"pages/s: from the start of the process to its last page; CPU: of the whole process, with its end."}
 	return t
 }
 
@@ -109,8 +109,7 @@ func (d *discovery) found() result.Table {
 		Head: []string{"contender", "pages", "missing", "twice", "beyond", "404", "301", "others"}}
 	for _, name := range d.Contenders {
 		l := slices.MaxFunc(d.runs[name], func(a, b *trial) int {
-			return a.Missing + a.Twice +
-				a.Extra - b.Missing - b.Twice - b.Extra
+			return a.Missing + a.Twice + a.Extra - b.Missing - b.Twice - b.Extra
 		})
 		row := []string{name}
 		for _, n := range []int{l.Pages, l.Missing, l.Twice, l.Extra, l.Gone, l.Moved, l.Other} {

@@ -88,10 +88,11 @@ func (l *trial) hundredth() time.Duration {
 }
 
 func (l *trial) String() string {
-	s := fmt.Sprintf("%6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, RSS %.0f MB, CPUs idle %2.0f %%, "+
-		"100 pages %.2f s after the "+
-		"first answer, worst second %.0f %% of the mean, %d pages, %d missing, %d twice", l.span().Seconds(), l.rate(),
-		l.cpuMicros(),
+	s := fmt.Sprintf(
+		"%6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, RSS %.0f MB, CPUs idle %2.0f %%, "+
+			"100 pages %.2f s after the "+
+			"first answer, worst second %.0f %% of the mean, %d pages, %d missing, %d twice",
+		l.span().Seconds(), l.rate(), l.cpuMicros(),
 		l.perPage(l.serverCPU), float64(l.rssBytes)/1e6, 100*l.idle, l.hundredth().Seconds(), 100*l.worst(), l.Pages,
 		l.Missing, l.Twice)
 	if len(l.slots) > 0 {
@@ -105,7 +106,9 @@ func slotsText(slots map[string]float64) string {
 	for use := range slots {
 		uses = append(uses, use)
 	}
-	slices.SortFunc(uses, func(a, b string) int { return cmp.Or(cmp.Compare(slots[b], slots[a]), strings.Compare(a, b)) })
+	slices.SortFunc(uses, func(a, b string) int {
+		return cmp.Or(cmp.Compare(slots[b], slots[a]), strings.Compare(a, b))
+	})
 	var parts []string
 	for _, use := range uses {
 		if slots[use] >= 0.005 {
@@ -181,8 +184,7 @@ func (d *discovery) run(ctx context.Context, name string) (*trial, error) {
 	// wget2 exits with 8 if any URL had an error status, such as 404.
 	if cmp.Or(ctx.Err(), err) != nil && (ctx.Err() != nil || name != wget2Name) || l.Pages == 0 {
 		return nil, fmt.Errorf("realweb: %s: %w: %d pages\n%s\n%s", strings.Join(cmd.Args, " "), cmp.Or(ctx.Err(), err,
-			errors.New("ended")), l.Pages,
-			l, outputTail(out))
+			errors.New("ended")), l.Pages, l, outputTail(out))
 	}
 	return l, nil
 }

@@ -58,15 +58,12 @@ func (f *discoverFlags) start() (*discoverServers, error) {
 	return s, nil
 }
 
-func (s *discoverServers) close() error {
-	return errors.Join(s.dns.Close(), s.server.Close())
-}
+func (s *discoverServers) close() error { return errors.Join(s.dns.Close(), s.server.Close()) }
 
 // crawlFlags returns drumbeat's flags for this web.
 func (s *discoverServers) crawlFlags() []string {
 	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.Addr().String(), "--allow-net",
-		"127.0.0.0/8",
-		"--ports", strconv.Itoa(s.port)}
+		"127.0.0.0/8", "--ports", strconv.Itoa(s.port)}
 }
 
 // discoverServeCmd is the command discover-serve.

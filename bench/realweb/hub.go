@@ -46,7 +46,8 @@ func (w *web) writeHub() error {
 		return err
 	}
 	for name, text := range map[string]string{
-		"sub/index.html":     "<title>sub</title><p><a href=../corners.html>up</a> <a href=../../../end.html>too far up</a>",
+		"sub/index.html": "<title>sub</title><p><a href=../corners.html>up</a> <a " +
+			"href=../../../end.html>too far up</a>",
 		"sub/a b/index.html": "<title>a b</title><p><a href=../../end.html>end</a>",
 		"sub/page.html":      "<title>page</title><p><a href=../end.html?from=page#x>end</a>",
 		"plain.txt":          "<a href=/never.html>not HTML</a>\n",

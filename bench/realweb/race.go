@@ -73,9 +73,9 @@ const wget2Ignores = "img,script,link/href,video,audio,source,embed,object,input
 // libnss_wrapper.so, names the file of its names, at most hosts of them, and dir is for wget2's own files.
 func (f *raceFlags) wget2(seeds, library, names string, hosts int, dir string, flags ...string) *exec.Cmd {
 	args := append([]string{"--quiet", "--input-file", seeds, "--recursive", "--level=inf",
-		"--max-threads=" + strconv.Itoa(wget2Threads), "--compression=gzip", "--output-document=/dev/null", "--no-config",
-		"--no-hsts", "--no-cookies", "--no-netrc", "--no-proxy", "--no-xattr", "--no-http2",
-		"--ignore-tags=" + wget2Ignores}, flags...)
+		"--max-threads=" + strconv.Itoa(wget2Threads), "--compression=gzip",
+		"--output-document=/dev/null", "--no-config", "--no-hsts", "--no-cookies", "--no-netrc", "--no-proxy",
+		"--no-xattr", "--no-http2", "--ignore-tags=" + wget2Ignores}, flags...)
 	cmd := exec.Command(f.Wget2, args...)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "NSS_WRAPPER_HOSTS="+names,
 		"NSS_WRAPPER_MAX_HOSTENTS="+strconv.Itoa(hosts), "HOME="+dir) // default: 100 names
@@ -83,10 +83,12 @@ func (f *raceFlags) wget2(seeds, library, names string, hosts int, dir string, f
 }
 
 // describe puts the command lines of the contenders and the version of wget2 into a report.
-func (f *raceFlags) describe(rep *result.Report, contenders []string, work string, command func(name string) *exec.Cmd) {
+func (f *raceFlags) describe(rep *result.Report, contenders []string, work string,
+	command func(name string) *exec.Cmd) {
 	for _, name := range contenders {
 		cmd := command(name)
-		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), work, "WEB"))
+		rep.Set(name, "%s %s", filepath.Base(cmd.Path),
+			strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), work, "WEB"))
 	}
 	if slices.Contains(contenders, wget2Name) {
 		if out, err := exec.Command(f.Wget2, "--version").Output(); err == nil {
@@ -238,10 +240,12 @@ func (r runs) ratios(rep *result.Report, list []ratio) {
 		rep.Add("BenchmarkDiscoverRatio/over="+q.over+"/under="+q.under, 1,
 			result.Metric{Value: rates, Unit: "pages/s-ratio"}, result.Metric{Value: cpus, Unit: "cpu-ratio"})
 		if q.leastRate > 0 {
-			rep.Checks = append(rep.Checks, result.AtLeast("pages/s of "+q.over+" over "+q.under, rates, q.leastRate, "x"))
+			rep.Checks = append(rep.Checks,
+				result.AtLeast("pages/s of "+q.over+" over "+q.under, rates, q.leastRate, "x"))
 		}
 		if q.mostCPU > 0 {
-			rep.Checks = append(rep.Checks, result.AtMost("CPU per page of "+q.over+" over "+q.under, cpus, q.mostCPU, "x"))
+			rep.Checks = append(rep.Checks,
+				result.AtMost("CPU per page of "+q.over+" over "+q.under, cpus, q.mostCPU, "x"))
 		}
 	}
 	if len(t.Rows) > 0 {

@@ -15,35 +15,30 @@ func smallWeb(t *testing.T) *walk {
 	t.Helper()
 	docs := filepath.Join(t.TempDir(), "docs")
 	for name, text := range map[string]string{
-		"index.html":   `<a href=a.html>a</a> <a href=pics>pics</a> <a href=/aaa/>x</a> <a href="http://out.invalid/">out</a>`,
-		"a.html":       `<a href="index.html#top">up</a> <a href="notes.txt">notes</a> <a rel=nofollow href=b.html>b</a>`,
+		"index.html": `<a href=a.html>a</a> <a href=pics>pics</a> <a href=/aaa/>x</a> <a ` +
+			`href="http://out.invalid/">out</a>`,
+		"a.html": `<a href="index.html#top">up</a> <a href="notes.txt">notes</a> <a rel=nofollow ` +
+			`href=b.html>b</a>`,
 		"b.html":       `<a href=c.html>c</a>`,
 		"notes.txt":    `<a href=c.html>c</a>`,
 		"pics/one.txt": "no index here\n",
 	} {
 		name = filepath.Join(docs, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	w, err := newWeb(webFlags{Work: t.TempDir(), Hosts: 3, Packages: []string{docs}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k, err := newWalk(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return k
 }
 
 func TestWalkOfAHost(t *testing.T) {
 	k := smallWeb(t)
 	for _, h := range k.web.hosts[1:] {
-		want := map[string]int{"/": 200, "/a.html": 200, "/index.html": 200, "/notes.txt": 200, "/pics": 301, "/pics/": 403, "/aaa/": 404}
+		want := map[string]int{"/": 200, "/a.html": 200, "/index.html": 200, "/notes.txt": 200, "/pics": 301,
+			"/pics/": 403, "/aaa/": 404}
 		if h.disallow == "/pics/" {
 			delete(want, "/pics/")
 		}
@@ -68,7 +63,8 @@ func TestWalkOfAHost(t *testing.T) {
 // TestWalkOfTheHub: the walk finds the set of URLs that is written here by hand.
 func TestWalkOfTheHub(t *testing.T) {
 	k := smallWeb(t)
-	want := strings.Fields(`/200 /corners.html200 /base.html200 /noscript.html404 /template.html404 /sub/page.html200 /sub301
+	want := strings.Fields(
+		`/200 /corners.html200 /base.html200 /noscript.html404 /template.html404 /sub/page.html200 /sub301
 		/sub/200 /sub?q=1&r=%20&copy=2301 /sub/?q=1&r=%20&copy=2200 /sub/a%20b301 /sub/a%20b/200 /end.html200
 		/sub//page.html200 /end.html?from=page200 /Private.html404 /corners.html?200 /caf%C3%A9.html?q=caf%C3%A9404
 		/plain.txt200 /meta-nofollow.html200 /refresh.html200 /frames.html200 /area.html404 /frame-in.html404
@@ -98,8 +94,8 @@ func TestWalkOfTheHub(t *testing.T) {
 
 func TestRefreshTarget(t *testing.T) {
 	for content, want := range map[string]string{
-		"0;url=a": "a", " 5 ; URL = 'a b' x": "a b", "1,a": "a", "1 a": "a", ".5;a": "a", "3.2; url=\"a": "a", "0;url": "url",
-		"0": "-", "a": "-", "": "-", "5x;url=a": "-", "0;": "-", "0;url=": "",
+		"0;url=a": "a", " 5 ; URL = 'a b' x": "a b", "1,a": "a", "1 a": "a", ".5;a": "a", "3.2; url=\"a": "a",
+		"0;url": "url", "0": "-", "a": "-", "": "-", "5x;url=a": "-", "0;": "-", "0;url=": "",
 	} {
 		got, ok := refreshTarget(content)
 		if !ok {
@@ -120,7 +116,8 @@ func flawless(k *walk) ([]capture, *requests) {
 		if a.status != 200 {
 			mime = mimes[".html"]
 		}
-		list = append(list, capture{URL: u, MIME: mime, Status: map[int]string{200: "200", 301: "301", 403: "403", 404: "404"}[a.status]})
+		list = append(list, capture{URL: u, MIME: mime,
+			Status: map[int]string{200: "200", 301: "301", 403: "403", 404: "404"}[a.status]})
 		log.byURL[u] = 1
 	}
 	slices.SortFunc(list, func(a, b capture) int { return strings.Compare(a.URL, b.URL) })
@@ -153,7 +150,8 @@ func TestComparisonFinds(t *testing.T) {
 			return l
 		}, 1},
 		"at once": {func(l []capture, log *requests) []capture {
-			log.hosts["www.quince.test"] = visits{{1 * time.Second, 3 * time.Second}, {2 * time.Second, 4 * time.Second}}
+			log.hosts["www.quince.test"] = visits{{1 * time.Second, 3 * time.Second},
+				{2 * time.Second, 4 * time.Second}}
 			return l
 		}, 1},
 		"robots.txt": {func(l []capture, log *requests) []capture {
@@ -196,14 +194,18 @@ func TestRequestsOfALog(t *testing.T) {
 10.800 0.000 http a.test 200 100 GET text/plain /robots.txt
 10.900 0.000 http a.test 301 100 GET - /with space
 `
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o644))
 	r, err := readRequests(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r.byURL["http://a.test/b.html"] != 2 || r.byURL["http://a.test/with space"] != 1 {
 		t.Errorf("got requests %v", r.byURL)
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -47,7 +47,8 @@ const (
 
 func newWeb(f webFlags) (*web, error) {
 	if f.Hosts < 1 || f.Hosts > 1000 || len(f.Packages) == 0 {
-		return nil, fmt.Errorf("realweb: %d hosts of %d packages: want 1 to 1000 of 1 or more", f.Hosts, len(f.Packages))
+		return nil, fmt.Errorf("realweb: %d hosts of %d packages: want 1 to 1000 of 1 or more", f.Hosts,
+			len(f.Packages))
 	}
 	work, err := filepath.Abs(f.Work)
 	if err != nil {
@@ -78,16 +79,12 @@ func (w *web) add(h *host) {
 	w.byName[h.name] = h
 }
 
-func (w *web) path(elem ...string) string {
-	return filepath.Join(append([]string{w.work}, elem...)...)
-}
+func (w *web) path(elem ...string) string { return filepath.Join(append([]string{w.work}, elem...)...) }
 
 // seed returns the URL from which all others can be found.
 func (w *web) seed() string { return w.hosts[0].origin() + "/" }
 
-func address(i int) string {
-	return fmt.Sprintf("127.0.0.%d", firstAddr+i%numAddrs)
-}
+func address(i int) string { return fmt.Sprintf("127.0.0.%d", firstAddr+i%numAddrs) }
 
 func hostName(i int) string {
 	pld, n := plds[i%len(plds)], i/len(plds)

@@ -92,7 +92,8 @@ func AtMost(name string, got, most float64, unit string) Check {
 
 // Within checks that got differs from want by at most share times want.
 func Within(name string, got, want, share float64, unit string) Check {
-	return Check{Name: name, Got: got, Least: want - share*math.Abs(want), Most: want + share*math.Abs(want), Unit: unit}
+	return Check{Name: name, Got: got, Least: want - share*math.Abs(want),
+		Most: want + share*math.Abs(want), Unit: unit}
 }
 
 // OK reports whether the figure meets the target. NaN never does.

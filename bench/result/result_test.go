@@ -15,7 +15,8 @@ import (
 func sample() *Report {
 	r := New("drum", "a test")
 	r.Set("dir0", "%s", "/disk")
-	r.Add("BenchmarkDrum/keys=1e8/form=plain", 1000, Metric{12.345, "ns/op"}, Metric{8.1e6, "links/s"}, Metric{0.00123, "alpha"})
+	r.Add("BenchmarkDrum/keys=1e8/form=plain", 1000, Metric{12.345, "ns/op"}, Metric{8.1e6, "links/s"},
+		Metric{0.00123, "alpha"})
 	r.Tables = []Table{{Title: "T", Head: []string{"a", "long"}, Rows: [][]string{{"1", "2"}}, Notes: []string{"n"}}}
 	r.Checks = []Check{
 		AtLeast("speed", 3, 2, "M links/s"), AtMost("RAM", 5, 4, "MiB"), Within("I/O", 103, 100, 0.05, "B"),
@@ -66,7 +67,8 @@ func TestSample(t *testing.T) {
 			t.Errorf("%v: got %v, %q", c.s, c.s.Median(), c.s.Spread())
 		}
 	}
-	if got := Of([]int{1, 2}, func(n int) float64 { return float64(2 * n) }); len(got) != 2 || got[0] != 2 || got[1] != 4 {
+	if got := Of([]int{1, 2}, func(n int) float64 { return float64(2 * n) }); len(got) != 2 ||
+		got[0] != 2 || got[1] != 4 {
 		t.Errorf("got figures %v, want 2 and 4", got)
 	}
 	if m := (Sample{}).Median(); !math.IsNaN(m) {

@@ -28,7 +28,8 @@ func TestBroker(t *testing.T) {
 	if err != nil {
 		t.Skip("this is not the process of a broker")
 	}
-	e, err := nats.Open(nats.Options{Crawl: "bench", Embed: &nats.Embed{Dir: t.TempDir(), Listen: "127.0.0.1:0", Sync: every}})
+	e, err := nats.Open(nats.Options{Crawl: "bench",
+		Embed: &nats.Embed{Dir: t.TempDir(), Listen: "127.0.0.1:0", Sync: every}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,15 +87,17 @@ func ofProcess(b *testing.B, pid int) time.Duration {
 	return d
 }
 
-// BenchmarkStay: stays of networks in RAM, each with one page: the lease is made, the page granted, and the lease given back
-// some seconds later. The broker, an embedded one, is another process. Use -benchtime 20000x: a run takes seconds of waiting.
+// BenchmarkStay: stays of networks in RAM, each with one page: the lease is made, the page granted, and the
+// lease given back some seconds later. The broker, an embedded one, is another process. Use -benchtime
+// 20000x: a run takes seconds of waiting.
 func BenchmarkStay(b *testing.B) {
 	for _, every := range []time.Duration{0, 10 * time.Second} {
 		b.Run(fmt.Sprintf("sync=%v", every), func(b *testing.B) {
 			e, pid := startBroker(b, every)
-			s := polite.New(polite.Options{Leased: true, HostDelay: time.Second, ServerDelay: time.Second, ServerDelayMin: time.Second,
-				MaxItems: 2 * b.N}, time.Now())
-			l := New(Options{Transport: e, Polite: s, Nodes: 2, Run: uint64(time.Now().UnixNano()), TTL: time.Minute, Longest: time.Minute, New: true})
+			s := polite.New(polite.Options{Leased: true, HostDelay: time.Second, ServerDelay: time.Second,
+				ServerDelayMin: time.Second, MaxItems: 2 * b.N}, time.Now())
+			l := New(Options{Transport: e, Polite: s, Nodes: 2, Run: uint64(time.Now().UnixNano()), TTL: time.Minute,
+				Longest: time.Minute, New: true})
 			ctx, cancel := context.WithCancel(b.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- l.Run(ctx) }()
@@ -106,7 +109,8 @@ func BenchmarkStay(b *testing.B) {
 			for i := range b.N {
 				k := uint64(i + 1)
 				a := netip.AddrFrom4([4]byte{byte(10 + i>>16), byte(i >> 8), byte(i), 1})
-				if v := s.Admit(time.Now(), &polite.Item{Host: k, PLD: k, Addrs: []netip.Addr{a}}); v.Kind != polite.Admitted {
+				if v := s.Admit(time.Now(),
+					&polite.Item{Host: k, PLD: k, Addrs: []netip.Addr{a}}); v.Kind != polite.Admitted {
 					b.Fatalf("admit: %+v", v)
 				}
 			}

@@ -25,8 +25,8 @@ func stageOf(l *Leases, addr netip.Addr) stage {
 	return waiting
 }
 
-// frozenEngine is the transport of a process that can be frozen (SIGSTOP, a paused machine): what it calls, and what comes, waits
-// until it thaws. The broker and the connection live on.
+// frozenEngine is the transport of a process that can be frozen (SIGSTOP, a paused machine): what it calls,
+// and what comes, waits until it thaws. The broker and the connection live on.
 type frozenEngine struct {
 	cluster.Transport
 	mu    sync.Mutex
@@ -75,7 +75,8 @@ func (e *frozenEngine) Get(ctx context.Context, b cluster.Bucket, key string) (c
 	return v, err
 }
 
-func (e *frozenEngine) Update(ctx context.Context, b cluster.Bucket, key string, data []byte, rev uint64) (uint64, error) {
+func (e *frozenEngine) Update(ctx context.Context, b cluster.Bucket, key string, data []byte,
+	rev uint64) (uint64, error) {
 	e.frozen()
 	if key[:3] == "net" {
 		e.happens("decided")
@@ -162,8 +163,8 @@ func inIce(t *testing.T, f func(*iced)) {
 			n.sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
 			n.transports[node] = &frozenEngine{Transport: n.net.Transport(node), calls: map[string]func(){}}
 			defer n.transports[node].Close()
-			n.leases[node] = New(Options{Transport: n.transports[node], Polite: n.sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1,
-				TTL: time.Minute, Longest: longest, New: true})
+			n.leases[node] = New(Options{Transport: n.transports[node], Polite: n.sched[node], Node: node, Nodes: 2,
+				Run: uint64(node) + 1, TTL: time.Minute, Longest: longest, New: true})
 			running.Go(func() {
 				if err := n.leases[node].Run(ctx); err != nil {
 					t.Error(err)
@@ -220,8 +221,8 @@ func (n *iced) look(what string, d time.Duration) {
 	}
 }
 
-// TestFrozenTaker: node 1 wants the network that node 0 visits, and is frozen for longer than TTL at any moment while it asks
-// for it: the holder's heartbeats wait in its connection.
+// TestFrozenTaker: node 1 wants the network that node 0 visits, and is frozen for longer than TTL at any
+// moment while it asks for it: the holder's heartbeats wait in its connection.
 func TestFrozenTaker(t *testing.T) {
 	step := 7
 	if *longFlag {
@@ -241,7 +242,8 @@ func TestFrozenTaker(t *testing.T) {
 	}
 }
 
-// TestFrozenInCall: a node is frozen for longer than TTL just when a call of the transport has had, or will have, its effect.
+// TestFrozenInCall: a node is frozen for longer than TTL just when a call of the transport has had, or will
+// have, its effect.
 func TestFrozenInCall(t *testing.T) {
 	for _, c := range []struct {
 		call string
@@ -265,8 +267,8 @@ func TestFrozenInCall(t *testing.T) {
 	}
 }
 
-// TestFrozenTakeOver: node 0 is frozen, so node 1 takes its network. Node 1 is frozen when it has decided to, or has done so.
-// Then node 0 thaws, and perhaps claims its leases again, before node 1 does.
+// TestFrozenTakeOver: node 0 is frozen, so node 1 takes its network. Node 1 is frozen when it has decided to,
+// or has done so. Then node 0 thaws, and perhaps claims its leases again, before node 1 does.
 func TestFrozenTakeOver(t *testing.T) {
 	for _, call := range []string{"decided", "update"} {
 		for _, second := range []time.Duration{5 * time.Second, 50 * time.Second, 2 * time.Minute} {
@@ -292,7 +294,8 @@ func TestFrozenTakeOver(t *testing.T) {
 
 // TestFrozenBoth: both nodes are frozen, as on one host that sleeps, and thaw with some time between.
 func TestFrozenBoth(t *testing.T) {
-	for _, between := range []time.Duration{-3 * time.Second, -5 * time.Millisecond, 0, 5 * time.Millisecond, time.Second, 30 * time.Second} {
+	for _, between := range []time.Duration{-3 * time.Second, -5 * time.Millisecond, 0, 5 * time.Millisecond,
+		time.Second, 30 * time.Second} {
 		inIce(t, func(n *iced) {
 			n.want(1)
 			n.transports[0].freeze(70*time.Second + between)
@@ -305,14 +308,14 @@ func TestFrozenBoth(t *testing.T) {
 	}
 }
 
-// TestFrozenStart: a process that is frozen while it looks whether an earlier one of its node lives does not take that look for
-// a proof.
+// TestFrozenStart: a process that is frozen while it looks whether an earlier one of its node lives does not
+// take that look for a proof.
 func TestFrozenStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := mem.New(mem.Options{})
 		start := func(ctx context.Context, run uint64, e cluster.Transport) (*Leases, chan error) {
-			l := New(Options{Transport: e, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
-				Longest: longest})
+			l := New(Options{Transport: e, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2,
+				Run: run, TTL: time.Minute, Longest: longest})
 			ended := make(chan error, 1)
 			go func() { ended <- l.Run(ctx) }()
 			return l, ended

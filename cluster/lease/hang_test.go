@@ -29,8 +29,8 @@ func (e *askedEngine) Ask(ctx context.Context, to int, kind string, data []byte)
 	return e.Transport.Ask(ctx, to, kind, data)
 }
 
-// TestHangingNode: a node that holds 300 networks is stopped (SIGSTOP). Another one that wants all of them gets networks that nobody
-// has at once, all the while, and soon asks the node that hangs for nothing.
+// TestHangingNode: a node that holds 300 networks is stopped (SIGSTOP). Another one that wants all of them
+// gets networks that nobody has at once, all the while, and soon asks the node that hangs for nothing.
 func TestHangingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := mem.New(mem.Options{Seed: *seedFlag, Faults: mem.Faults{Delay: 5 * time.Millisecond}})
@@ -46,7 +46,8 @@ func TestHangingNode(t *testing.T) {
 			return netip.AddrFrom4([4]byte{10, byte(network >> 8), byte(network), 1})
 		}
 		want := func(node, network int) {
-			it := &polite.Item{Host: uint64(node<<20 + network), PLD: uint64(network), Addrs: []netip.Addr{address(network)}}
+			it := &polite.Item{Host: uint64(node<<20 + network), PLD: uint64(network),
+				Addrs: []netip.Addr{address(network)}}
 			if v := sched[node].Admit(time.Now(), it); v.Kind != polite.Admitted {
 				t.Errorf("%+v", v)
 			}
@@ -54,8 +55,8 @@ func TestHangingNode(t *testing.T) {
 		for node, transport := range []cluster.Transport{hung, asks} {
 			defer transport.Close()
 			sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			leases[node] = New(Options{Transport: transport, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
-				Longest: longest, New: true})
+			leases[node] = New(Options{Transport: transport, Polite: sched[node], Node: node, Nodes: 2,
+				Run: uint64(node) + 1, TTL: 10 * time.Minute, Longest: longest, New: true})
 			running.Go(func() {
 				if err := leases[node].Run(ctx); err != nil {
 					t.Error(err)

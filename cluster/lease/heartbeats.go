@@ -21,9 +21,10 @@ const (
 	sureHeartbeats   = 3  // after a loss: the first may be older, and the second may have been in flight
 	absentHeartbeats = 3  // a running node has sent a heartbeat within as many
 	twiceHeartbeats  = 3  // a new process watches that long for another one of its node, then sends its first heartbeat
-	youngHeartbeats  = 6  // a process of a new crawl is young for so long, and sends quickFactor times as many heartbeats
-	quickFactor      = 20
-	quickLeast       = 100 * time.Millisecond // between two heartbeats of a young process, if TTL allows it
+	// A process of a new crawl is young for so long, and sends quickFactor times as many heartbeats.
+	youngHeartbeats = 6
+	quickFactor     = 20
+	quickLeast      = 100 * time.Millisecond // between two heartbeats of a young process, if TTL allows it
 )
 
 // heartheartbeats are the heartbeats of all nodes.
@@ -60,7 +61,8 @@ type seen struct {
 	last      time.Duration // when it changed, or when watching began
 	since     int           // least number of heartbeats since the event
 
-	process context.Context // ends when another process of the node sends a heartbeat, or when its heartbeat says that it has ended
+	// Ends when another process of the node sends a heartbeat, or when its heartbeat says that it has ended.
+	process context.Context
 	end     context.CancelFunc
 }
 
@@ -389,7 +391,8 @@ func (b *heartbeats) write(ctx context.Context, ended bool) (set bool, err error
 	// An earlier call may have written this one although it failed.
 	set = is.Run != b.l.o.Run || is.Count <= b.count
 	if is.Run == b.l.o.Run && is.Ended == ended {
-		b.count = max(b.count, is.Count) // so that the next heartbeat differs, which shows others that this node is alive
+		// So that the next heartbeat differs, which shows others that this node is alive.
+		b.count = max(b.count, is.Count)
 	}
 	b.rev = v.Revision
 	return set, nil

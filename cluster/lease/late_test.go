@@ -59,8 +59,9 @@ func TestLateLast(t *testing.T) {
 	})
 }
 
-// TestLateHandOver: two nodes want one network all the time. After a while each message that hands it over comes again, some seconds later:
-// while the receiver waits for the network again, holds it, or has another process.
+// TestLateHandOver: two nodes want one network all the time. After a while each message that hands it over
+// comes again, some seconds later: while the receiver waits for the network again, holds it, or has another
+// process.
 func TestLateHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := mem.New(mem.Options{Seed: *seedFlag, Faults: mem.Faults{Delay: 5 * time.Millisecond}})
@@ -86,9 +87,10 @@ func TestLateHandOver(t *testing.T) {
 				handed[to] = append(handed[to], r)
 			}}
 			defer transport.Close()
-			leases[node] = New(Options{Transport: transport, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
-				Longest: longest, New: true})
-			if v := s.Admit(time.Now(), &polite.Item{Host: uint64(node), PLD: uint64(node), Addrs: []netip.Addr{addr}}); v.Kind != polite.Admitted {
+			leases[node] = New(Options{Transport: transport, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1,
+				TTL: 10 * time.Minute, Longest: longest, New: true})
+			if v := s.Admit(time.Now(), &polite.Item{Host: uint64(node), PLD: uint64(node),
+				Addrs: []netip.Addr{addr}}); v.Kind != polite.Admitted {
 				t.Fatalf("%+v", v)
 			}
 			running.Go(func() {

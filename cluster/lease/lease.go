@@ -72,19 +72,20 @@ type Leases struct {
 
 	mu         sync.Mutex // guards the fields below; held during no call of the transport
 	entries    map[netip.Addr]*entry
-	queue      entryQueue                   // entries without a running step, by the time of their next one
-	line       waitLine                     // entries that wait for another node, the oldest first
-	held       int                          // entries that do not wait
-	claims     int                          // entries made by requests of other nodes
-	claimed    int                          // entries that are still to be claimed again after a loss
-	waits      uint64                       // the last entry.wait
-	reportedAt time.Duration                // when a lack of room was last reported to Options.Problem; 0: never
-	overdue    map[netip.Addr]time.Duration // networks of others with exchanges of this node: when these were last reported to the holder
-	asking     []int                        // unanswered questions, by node
-	asks       int                          // their sum
-	steps      chan struct{}
-	wake       chan struct{}
-	figures    Figures
+	queue      entryQueue    // entries without a running step, by the time of their next one
+	line       waitLine      // entries that wait for another node, the oldest first
+	held       int           // entries that do not wait
+	claims     int           // entries made by requests of other nodes
+	claimed    int           // entries that are still to be claimed again after a loss
+	waits      uint64        // the last entry.wait
+	reportedAt time.Duration // when a lack of room was last reported to Options.Problem; 0: never
+	// Networks of others with exchanges of this node: when these were last reported to the holder.
+	overdue map[netip.Addr]time.Duration
+	asking  []int // unanswered questions, by node
+	asks    int   // their sum
+	steps   chan struct{}
+	wake    chan struct{}
+	figures Figures
 }
 
 // Figures describe the leases of a node.
@@ -93,16 +94,18 @@ type Figures struct {
 	Longest      time.Duration // longest wait for one of these; 0: none
 	Taken        int64         // leases acquired
 	HandedOver   int64         // of these, handed to another node
-	Lost         int64         // of these, found in other hands: the node was silent for too long, or the broker lost changes
-	Unreadable   int64         // leases whose value could not be decoded
-	Replaced     int64         // of these, those that this node has taken
-	Refused      int64         // leases refused for lack of room; each is tried again
-	Collected    int64         // leases of ended and killed processes that this node has deleted
-	Room         cluster.Room  // of the broker for leases, at the last heartbeat
-	Resting      bool          // nothing is fetched: no heartbeat was acknowledged for too long, or the others have not read one yet
-	Age          time.Duration // since New
-	Starting     bool          // resting since the start of the process
-	Guarded      bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
+	// Of these, found in other hands: the node was silent for too long, or the broker lost changes.
+	Lost       int64
+	Unreadable int64        // leases whose value could not be decoded
+	Replaced   int64        // of these, those that this node has taken
+	Refused    int64        // leases refused for lack of room; each is tried again
+	Collected  int64        // leases of ended and killed processes that this node has deleted
+	Room       cluster.Room // of the broker for leases, at the last heartbeat
+	// Nothing is fetched: no heartbeat was acknowledged for too long, or the others have not read one yet.
+	Resting  bool
+	Age      time.Duration // since New
+	Starting bool          // resting since the start of the process
+	Guarded  bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
 }
 
 type stage uint8
@@ -157,8 +160,7 @@ type (
 // New returns Leases. Call Run.
 func New(o Options) *Leases {
 	l := &Leases{o: o, began: time.Now(), entries: map[netip.Addr]*entry{}, overdue: map[netip.Addr]time.Duration{},
-		asking: make([]int, o.Nodes), steps: make(chan struct{}, maxSteps),
-		wake: make(chan struct{}, 1)}
+		asking: make([]int, o.Nodes), steps: make(chan struct{}, maxSteps), wake: make(chan struct{}, 1)}
 	if l.o.Clock == nil {
 		l.o.Clock = func() time.Duration { return time.Since(l.began) }
 	}
@@ -443,8 +445,8 @@ func (l *Leases) accept(net netip.Addr, r *request) bool {
 		return false
 	}
 	v := r.Value
-	if e.stage != waiting || e.wait == 0 || e.wait != r.Wait || r.Rev == 0 || v == nil || v.Node != l.o.Node || v.Run != l.o.Run ||
-		len(v.Rests) > 0 {
+	if e.stage != waiting || e.wait == 0 || e.wait != r.Wait || r.Rev == 0 || v == nil || v.Node != l.o.Node ||
+		v.Run != l.o.Run || len(v.Rests) > 0 {
 		l.forgetHolder(e)
 		return false
 	}

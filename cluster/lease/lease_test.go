@@ -42,7 +42,8 @@ type servers struct {
 
 func newServers(t *testing.T, opt polite.Options) *servers {
 	return &servers{t: t, opt: opt, last: map[netip.Addr]time.Time{}, starts: map[netip.Addr][]time.Time{},
-		open: map[netip.Addr]int{}, who: map[netip.Addr]string{}, by: map[string]int{}, until: map[netip.Addr]time.Time{}}
+		open: map[netip.Addr]int{}, who: map[netip.Addr]string{}, by: map[string]int{},
+		until: map[netip.Addr]time.Time{}}
 }
 
 func (v *servers) begin(who string, a netip.Addr) {
@@ -94,8 +95,9 @@ type node struct {
 	run     uint64
 	figures Figures
 	wrap    func(cluster.Transport) cluster.Transport // nil: no
-	losses  int                                       // of leases, that the last process seems to have seen; its start is one
-	stages  [gone + 1]int                             // that count has seen
+	// Of leases, that the last process seems to have seen; its start is one.
+	losses  int
+	stages  [gone + 1]int // that count has seen
 	claims  int
 	rested  int // looks that found it resting after its start
 	problem func(string, error)
@@ -117,8 +119,8 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	}
 	n.run++
 	s := polite.New(opt, time.Now())
-	l := New(Options{Transport: transport, Polite: s, Node: n.number, Nodes: n.nodes, Run: uint64(n.number)<<32 + n.run, TTL: n.ttl,
-		Longest: longest, New: n.run == 1, Problem: n.problem})
+	l := New(Options{Transport: transport, Polite: s, Node: n.number, Nodes: n.nodes,
+		Run: uint64(n.number)<<32 + n.run, TTL: n.ttl, Longest: longest, New: n.run == 1, Problem: n.problem})
 	n.mu.Lock()
 	for _, it := range slices.Collect(maps.Keys(n.items)) {
 		fresh := &polite.Item{Host: it.Host, PLD: it.PLD, Addrs: it.Addrs}
@@ -206,9 +208,10 @@ func (n *node) count(l *Leases) {
 		n.stages[e.stage]++
 	}
 	n.claims += claims
-	if e := l.line.Front(); held != l.held || wanted != l.line.Len() || claims != l.claims || e != nil && l.now()-e.wanted != longest {
-		n.t.Errorf("node %d: %d networks held, %d wanted, for %v, %d claims; the counters say %d, %d, %+v, %d", n.number, held, wanted, longest,
-			claims, l.held, l.line.Len(), e, l.claims)
+	if e := l.line.Front(); held != l.held || wanted != l.line.Len() || claims != l.claims ||
+		e != nil && l.now()-e.wanted != longest {
+		n.t.Errorf("node %d: %d networks held, %d wanted, for %v, %d claims; the counters say %d, %d, %+v, %d",
+			n.number, held, wanted, longest, claims, l.held, l.line.Len(), e, l.claims)
 	}
 }
 
@@ -238,13 +241,14 @@ func (n *node) random(d time.Duration) time.Duration {
 }
 
 func testNodes(t *testing.T, seed uint64, nodes, items int, faults mem.Faults) (*mem.Net, []*node, *servers) {
-	opt := polite.Options{HostDelay: 5 * time.Second, ServerDelay: time.Second, ServerDelayMin: time.Second, NetworkRate: 5,
-		NetworkConnections: 4, Leased: true, MaxPerServer: polite.Unlimited, MaxPerHost: polite.Unlimited}
+	opt := polite.Options{HostDelay: 5 * time.Second, ServerDelay: time.Second, ServerDelayMin: time.Second,
+		NetworkRate: 5, NetworkConnections: 4, Leased: true, MaxPerServer: polite.Unlimited,
+		MaxPerHost: polite.Unlimited}
 	web, net := newServers(t, opt), mem.New(mem.Options{Seed: seed, Faults: faults})
 	var all []*node
 	for i := range nodes {
-		n := &node{t: t, web: web, net: net, number: i, nodes: nodes, ttl: time.Minute, rng: rand.New(rand.NewPCG(seed, uint64(i))),
-			items: map[*polite.Item]bool{}}
+		n := &node{t: t, web: web, net: net, number: i, nodes: nodes, ttl: time.Minute,
+			rng: rand.New(rand.NewPCG(seed, uint64(i))), items: map[*polite.Item]bool{}}
 		for k := range items {
 			host := k % 8
 			a := netip.AddrFrom4([4]byte{10, 0, byte(host % 3), byte(host % 4)})
@@ -259,7 +263,8 @@ func testNodes(t *testing.T, seed uint64, nodes, items int, faults mem.Faults) (
 	return net, all, web
 }
 
-// TestNodes: nodes that share all networks visit them in turn, keep all limits together, and give leases back at the end.
+// TestNodes: nodes that share all networks visit them in turn, keep all limits together, and give leases back
+// at the end.
 func TestNodes(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+8; seed++ {
 		synctest.Test(t, func(t *testing.T) { testTurns(t, seed) })
@@ -307,7 +312,8 @@ func testTurns(t *testing.T, seed uint64) {
 	}
 }
 
-// TestFaults: nodes are killed and restarted, cut off, and the broker loses leases, while all limits hold and all is fetched.
+// TestFaults: nodes are killed and restarted, cut off, and the broker loses leases, while all limits hold and
+// all is fetched.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -321,7 +327,8 @@ func TestFaults(t *testing.T) {
 	var sum Figures
 	for seed := *seedFlag; seed < *seedFlag+rounds; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			net, nodes, _ := testNodes(t, seed, 2+int(seed%3), 60, mem.Faults{Delay: 100 * time.Millisecond, NoAsk: 0.1})
+			net, nodes, _ := testNodes(t, seed, 2+int(seed%3), 60,
+				mem.Faults{Delay: 100 * time.Millisecond, NoAsk: 0.1})
 			chaos, stop := context.WithCancel(t.Context())
 			var mu sync.Mutex
 			var events []string
@@ -433,8 +440,8 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestLoss: a broker that has lost all leases gives them to another node than the holder, which is cut off, does not know
-// of it, and continues. The other one does not open them before the holder rests.
+// TestLoss: a broker that has lost all leases gives them to another node than the holder, which is cut off,
+// does not know of it, and continues. The other one does not open them before the holder rests.
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, nodes, _ := testNodes(t, *seedFlag, 2, 400, mem.Faults{Delay: 5 * time.Millisecond})
@@ -452,8 +459,9 @@ func TestLoss(t *testing.T) {
 	})
 }
 
-// TestRestsOutliveKills: a node gets a lease whose server rests, and is killed before anything of its own says so. Its next
-// processes keep the rest, no longer than it was, and so does another node that takes the lease.
+// TestRestsOutliveKills: a node gets a lease whose server rests, and is killed before anything of its own
+// says so. Its next processes keep the rest, no longer than it was, and so does another node that takes the
+// lease.
 func TestRestsOutliveKills(t *testing.T) {
 	for _, taker := range []int{1, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -481,15 +489,16 @@ func TestRestsOutliveKills(t *testing.T) {
 			live(taker, 2*time.Hour)
 			over := time.Since(web.until[a])
 			t.Logf("node %d visits %v after the rest", taker, over)
-			if most := time.Duration(1-taker)*10*time.Minute + 20*time.Second; len(nodes[taker].items) > 0 || over > most {
+			if most := time.Duration(1-taker)*10*time.Minute + 20*time.Second; len(nodes[taker].items) > 0 ||
+				over > most {
 				t.Errorf("node %d visits %v after the rest, want at most %v", taker, over, most)
 			}
 		})
 	}
 }
 
-// TestSlowEngine: another node has many networks that this one wants, and calls of the transport take so long that some step is
-// always due. This one still gets a network that nobody has.
+// TestSlowEngine: another node has many networks that this one wants, and calls of the transport take so long
+// that some step is always due. This one still gets a network that nobody has.
 func TestSlowEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, nodes, _ := testNodes(t, *seedFlag, 2, 0, mem.Faults{Delay: time.Second})
@@ -504,13 +513,14 @@ func TestSlowEngine(t *testing.T) {
 		for node := range 2 {
 			s := polite.New(nodes[node].web.opt, time.Now())
 			want := func(network int) {
-				it := &polite.Item{Host: uint64(node<<20 + network), PLD: uint64(network), Addrs: []netip.Addr{address(network)}}
+				it := &polite.Item{Host: uint64(node<<20 + network), PLD: uint64(network),
+					Addrs: []netip.Addr{address(network)}}
 				if v := s.Admit(time.Now(), it); v.Kind != polite.Admitted {
 					t.Fatalf("%+v", v)
 				}
 			}
-			l = New(Options{Transport: net.Transport(node), Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
-				Longest: longest, New: true})
+			l = New(Options{Transport: net.Transport(node), Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1,
+				TTL: 10 * time.Minute, Longest: longest, New: true})
 			defer l.o.Transport.Close()
 			running.Go(func() {
 				if err := l.Run(ctx); err != nil {
@@ -553,8 +563,10 @@ func TestSlowEngine(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add(encode(request{Op: opWant, Key: "net.0a0001", Run: 3, Wait: 1}))
 	f.Add(encode(request{Op: opHand, Key: "net.20010db80001", Rev: 7, Wait: 1, Value: &value{Node: 1, Run: 2}}))
-	f.Add(encode(value{Node: 1, Open: []open{{2, 700}}, Rests: map[string]int64{"10.0.0.1": 5000}, Line: []waiter{{Node: 0, Run: 5}}}))
-	f.Add(encode(value{Node: 1, Run: 3, Open: []open{{2, -1 << 63}}, Rests: map[string]int64{"10.0.0.1": 5000}, At: -1 << 63}))
+	f.Add(encode(value{Node: 1, Open: []open{{2, 700}}, Rests: map[string]int64{"10.0.0.1": 5000},
+		Line: []waiter{{Node: 0, Run: 5}}}))
+	f.Add(encode(value{Node: 1, Run: 3, Open: []open{{2, -1 << 63}}, Rests: map[string]int64{"10.0.0.1": 5000},
+		At: -1 << 63}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, net, err := parseRequest(data, 4); err == nil && netKey(net) != r.Key {
 			t.Errorf("%q: network %v has the key %q", data, net, netKey(net))

@@ -13,8 +13,9 @@ import (
 	"drumbeat/polite"
 )
 
-// TestLostLease: a node has an exchange in a network whose lease it finds in other hands after a loss. It keeps beating, in all
-// stages of the network: while the exchange is in progress, or before its request has begun.
+// TestLostLease: a node has an exchange in a network whose lease it finds in other hands after a loss. It
+// keeps beating, in all stages of the network: while the exchange is in progress, or before its request has
+// begun.
 func TestLostLease(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -30,7 +31,8 @@ func TestLostLease(t *testing.T) {
 			e, e1 := net.Transport(0), net.Transport(1)
 			defer e.Close()
 			defer e1.Close()
-			l := New(Options{Transport: e, Polite: s, Node: 0, Nodes: 2, Run: 1, TTL: time.Minute, Longest: longest, New: true})
+			l := New(Options{Transport: e, Polite: s, Node: 0, Nodes: 2, Run: 1, TTL: time.Minute,
+				Longest: longest, New: true})
 			running.Go(func() {
 				if err := l.Run(ctx); err != nil {
 					t.Error(err)

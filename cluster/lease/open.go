@@ -67,7 +67,8 @@ func (l *Leases) reportTo(ctx context.Context, net netip.Addr, n int) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(askTimeout, l.o.Longest/openChecks))
 	defer cancel()
-	data, err := l.o.Transport.Ask(ctx, is.Node, askKind, encode(request{Op: opOpen, Key: netKey(net), Run: l.o.Run, Open: n}))
+	data, err := l.o.Transport.Ask(ctx, is.Node, askKind,
+		encode(request{Op: opOpen, Key: netKey(net), Run: l.o.Run, Open: n}))
 	return err == nil && len(data) == 1 && data[0] == answerLine
 }
 

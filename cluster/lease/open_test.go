@@ -8,8 +8,8 @@ import (
 	"drumbeat/cluster/mem"
 )
 
-// TestLargeBodies: exchanges that take many times Options.Longest count against the connections of a network, whichever node
-// holds it meanwhile: it passes from hand to hand.
+// TestLargeBodies: exchanges that take many times Options.Longest count against the connections of a network,
+// whichever node holds it meanwhile: it passes from hand to hand.
 func TestLargeBodies(t *testing.T) {
 	for _, count := range []int{2, 4} {
 		synctest.Test(t, func(t *testing.T) {

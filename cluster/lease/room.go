@@ -34,7 +34,8 @@ func (l *Leases) full(err error) {
 	}
 	l.mu.Unlock()
 	if report {
-		l.problem("the broker has no room for more leases of networks (--cluster-leases): networks wait until others are given back", err)
+		l.problem("the broker has no room for more leases of networks (--cluster-leases): networks wait until others "+
+			"are given back", err)
 	}
 }
 
@@ -93,7 +94,8 @@ func (l *Leases) pass(ctx context.Context, e *entry, next *value) (rev uint64, e
 func (l *Leases) collect(ctx context.Context) {
 	for round := 1; ctx.Err() == nil; round++ {
 		pause(ctx, l.o.TTL)
-		if round%collectTTLs != 0 && !l.room().Above(collectOften) || !l.heartbeats.heard.Load() || !l.heartbeats.lowest() {
+		if round%collectTTLs != 0 && !l.room().Above(collectOften) || !l.heartbeats.heard.Load() ||
+			!l.heartbeats.lowest() {
 			continue
 		}
 		w, err := l.o.Transport.Watch(ctx, cluster.BucketNet, cluster.LeasePrefix+">")

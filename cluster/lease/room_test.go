@@ -28,8 +28,9 @@ func leasesIn(net *mem.Net) (leases, heartbeats int) {
 	return leases, heartbeats
 }
 
-// TestFullRoom: the broker has room for a few leases only, many networks are wanted, and some of them by all nodes. All are
-// visited in the end, all limits hold, and nobody rests. Those that an operator reads are told, once.
+// TestFullRoom: the broker has room for a few leases only, many networks are wanted, and some of them by all
+// nodes. All are visited in the end, all limits hold, and nobody rests. Those that an operator reads are
+// told, once.
 func TestFullRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, nodes, web := testNodes(t, *seedFlag, 3, 40, mem.Faults{Delay: 5 * time.Millisecond})
@@ -48,7 +49,8 @@ func TestFullRoom(t *testing.T) {
 			}
 			for k := range 60 {
 				host := uint64(i*100 + 20 + k)
-				n.items[&polite.Item{Host: host, PLD: host, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 2 + byte(i), byte(k), 1})}}] = true
+				n.items[&polite.Item{Host: host, PLD: host,
+					Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 2 + byte(i), byte(k), 1})}}] = true
 			}
 		}
 		most := 0
@@ -66,7 +68,8 @@ func TestFullRoom(t *testing.T) {
 		watching.Wait()
 		for _, n := range nodes {
 			refused[n.number] = int(n.figures.Refused)
-			if f := n.figures; f.Lost > 0 || n.rested > 0 || (f.Refused > 0) != (told[n.number] > 0) || told[n.number] > 3 {
+			if f := n.figures; f.Lost > 0 || n.rested > 0 || (f.Refused > 0) != (told[n.number] > 0) ||
+				told[n.number] > 3 {
 				t.Errorf("node %d: %+v, rested in %d looks, told %d times", n.number, f, n.rested, told[n.number])
 			}
 		}
@@ -79,12 +82,13 @@ func TestFullRoom(t *testing.T) {
 	})
 }
 
-// TestBrimfulRoom: nothing at all fits into the bucket any more. Leases that are there are still handed over and given back,
-// and heartbeats continue, since they need no more room than before.
+// TestBrimfulRoom: nothing at all fits into the bucket any more. Leases that are there are still handed over
+// and given back, and heartbeats continue, since they need no more room than before.
 func TestBrimfulRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, nodes, web := testNodes(t, *seedFlag, 2, 200, mem.Faults{})
-		net := mem.New(mem.Options{Seed: *seedFlag, BucketBytes: 20_000, Faults: mem.Faults{Delay: 5 * time.Millisecond}})
+		net := mem.New(mem.Options{Seed: *seedFlag, BucketBytes: 20_000,
+			Faults: mem.Faults{Delay: 5 * time.Millisecond}})
 		e := net.Transport(5)
 		defer e.Close()
 		for _, n := range nodes {
@@ -93,7 +97,8 @@ func TestBrimfulRoom(t *testing.T) {
 		together(t, nodes, func() {
 			time.Sleep(20 * time.Second)
 			for size, made := 1000, 0; size >= 0; made++ {
-				if _, err := e.Create(t.Context(), cluster.BucketNet, fmt.Sprint("x.", made), make([]byte, size)); err != nil {
+				if _, err := e.Create(t.Context(), cluster.BucketNet, fmt.Sprint("x.", made),
+					make([]byte, size)); err != nil {
 					size -= 10
 				}
 			}
@@ -119,8 +124,9 @@ func TestBrimfulRoom(t *testing.T) {
 	})
 }
 
-// TestCollect: leases of a killed process whose networks nobody wants are deleted, when its node is silent for long or has
-// another process; those that tell of back-offs stay, as do those of nodes that live. A process that ends deletes its own.
+// TestCollect: leases of a killed process whose networks nobody wants are deleted, when its node is silent
+// for long or has another process; those that tell of back-offs stay, as do those of nodes that live. A
+// process that ends deletes its own.
 func TestCollect(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -130,13 +136,15 @@ func TestCollect(t *testing.T) {
 				run++
 				s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
 				transport := net.Transport(node)
-				l = New(Options{Transport: transport, Polite: s, Node: node, Nodes: 3, Run: run, TTL: time.Minute, Longest: longest})
+				l = New(Options{Transport: transport, Polite: s, Node: node, Nodes: 3, Run: run, TTL: time.Minute,
+					Longest: longest})
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- l.Run(ctx) }()
 				for k := range networks {
 					host := uint64(node*1000 + k)
-					s.Admit(time.Now(), &polite.Item{Host: host, PLD: host, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(node), byte(k), 1})}})
+					s.Admit(time.Now(), &polite.Item{Host: host, PLD: host,
+						Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(node), byte(k), 1})}})
 				}
 				return l, func() {
 					cancel()

@@ -39,8 +39,8 @@ func TestTwice(t *testing.T) {
 	})
 }
 
-// TestStart: a process rests for three heartbeats after its start, and for three more if the process before it was killed. Its
-// figures say that it starts, and later, when it was silent for long, that it rests.
+// TestStart: a process rests for three heartbeats after its start, and for three more if the process before
+// it was killed. Its figures say that it starts, and later, when it was silent for long, that it rests.
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := mem.New(mem.Options{})
@@ -50,8 +50,8 @@ func TestStart(t *testing.T) {
 			run++
 			transport := net.Transport(0)
 			defer transport.Close()
-			l := New(Options{Transport: transport, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
-				Longest: longest, New: run == 1})
+			l := New(Options{Transport: transport, Polite: polite.New(polite.Options{Leased: true}, time.Now()),
+				Nodes: 2, Run: run, TTL: time.Minute, Longest: longest, New: run == 1})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- l.Run(ctx) }()

@@ -35,7 +35,8 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	case holder != nobody && !l.heartbeats.late(holder):
 		switch l.ask(ctx, e, holder) {
 		case answerLine:
-			return l.short(stay) + l.short(askEvery), false // the holder announces the hand-over; the message may be lost
+			// The holder announces the hand-over; the message may be lost.
+			return l.short(stay) + l.short(askEvery), false
 		case notAsked:
 			return l.short(retryAfter), false
 		}
@@ -125,7 +126,8 @@ func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	data, err := l.o.Transport.Ask(ctx, holder, askKind, encode(request{Op: opWant, Key: e.key, Run: l.o.Run, Wait: wait}))
+	data, err := l.o.Transport.Ask(ctx, holder, askKind,
+		encode(request{Op: opWant, Key: e.key, Run: l.o.Run, Wait: wait}))
 	if err == nil && len(data) == 1 {
 		answer = data[0]
 	}
@@ -311,7 +313,8 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	l.mu.Unlock()
 	if next.Node != nobody {
 		// If the message is lost, the next node finds its name when it asks again.
-		_ = l.o.Transport.Tell(ctx, next.Node, askKind, encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
+		_ = l.o.Transport.Tell(ctx, next.Node, askKind,
+			encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
 	}
 	return 0, l.unclaimLeft(e)
 }

@@ -45,7 +45,8 @@ func (l *Leases) unreadable(ctx context.Context, e *entry, v cluster.Value, err 
 		l.mu.Lock()
 		l.figures.Unreadable++
 		l.mu.Unlock()
-		l.problem(fmt.Sprintf("the lease of network %v is unreadable and will be replaced after %v", e.net, l.o.TTL), err)
+		l.problem(fmt.Sprintf("the lease of network %v is unreadable and will be replaced after %v", e.net, l.o.TTL),
+			err)
 	}
 	if left := e.unread.since + l.o.TTL - now; left >= 0 {
 		return left + l.short(recheckAfter)

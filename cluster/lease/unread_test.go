@@ -14,16 +14,17 @@ import (
 	"drumbeat/polite"
 )
 
-// TestUnreadable: a lease that cannot be decoded is another's for TTL, and then replaced. One that names a running node is that
-// node's while it runs.
+// TestUnreadable: a lease that cannot be decoded is another's for TTL, and then replaced. One that names a
+// running node is that node's while it runs.
 func TestUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		data string
 		kept bool // node 1 runs and is named
 	}{
-		{"", false}, {"{", false}, {"\x00\xff", false}, {`{"node":"one"}`, false}, {`{"node":99}`, false}, {`{"node":-7,"run":1}`, false},
-		{`{"run":3,"open":[{"n":1e99}]}`, false}, {`{"node":0,"run":9,"wait":[{"node":-5}]}`, false},
-		{`{"node":1,"run":2,"wait":"a later form"}`, true}, {`{"node":1,"run":2,"wait":[{"node":77}]}`, true},
+		{"", false}, {"{", false}, {"\x00\xff", false}, {`{"node":"one"}`, false}, {`{"node":99}`, false},
+		{`{"node":-7,"run":1}`, false}, {`{"run":3,"open":[{"n":1e99}]}`, false},
+		{`{"node":0,"run":9,"wait":[{"node":-5}]}`, false}, {`{"node":1,"run":2,"wait":"a later form"}`, true},
+		{`{"node":1,"run":2,"wait":[{"node":77}]}`, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			net := mem.New(mem.Options{Seed: *seedFlag, Faults: mem.Faults{Delay: 5 * time.Millisecond}})
@@ -39,12 +40,13 @@ func TestUnreadable(t *testing.T) {
 				e := net.Transport(node)
 				defer e.Close()
 				if node == 0 {
-					if _, err := e.Put(ctx, cluster.BucketNet, netKey(polite.Network(addr)), []byte(c.data)); err != nil {
+					if _, err := e.Put(ctx, cluster.BucketNet, netKey(polite.Network(addr)),
+						[]byte(c.data)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				leases[node] = New(Options{Transport: e, Polite: sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: time.Minute,
-					Longest: longest, Problem: func(text string, err error) {
+				leases[node] = New(Options{Transport: e, Polite: sched[node], Node: node, Nodes: 2,
+					Run: uint64(node) + 1, TTL: time.Minute, Longest: longest, Problem: func(text string, err error) {
 						mu.Lock()
 						defer mu.Unlock()
 						problems = append(problems, text)

@@ -154,11 +154,13 @@ func (v *value) check(nodes int) error {
 // holding returns the value's information for its next holder.
 func (v *value) holding() (h polite.Holding) {
 	for _, o := range v.Open {
-		h.Open = append(h.Open, polite.Open{N: max(0, min(o.N, maxOpen)), Left: time.Duration(min(o.Left, maxRest)) * time.Millisecond})
+		h.Open = append(h.Open,
+			polite.Open{N: max(0, min(o.N, maxOpen)), Left: time.Duration(min(o.Left, maxRest)) * time.Millisecond})
 	}
 	for server, left := range v.Rests {
 		if a, err := netip.ParseAddr(server); err == nil && left > 0 {
-			h.Rests = append(h.Rests, polite.Rest{Server: a, Left: time.Duration(min(left, maxRest)) * time.Millisecond})
+			h.Rests = append(h.Rests,
+				polite.Rest{Server: a, Left: time.Duration(min(left, maxRest)) * time.Millisecond})
 		}
 	}
 	return h

@@ -11,8 +11,8 @@ import (
 	"drumbeat/polite"
 )
 
-// TestYoung: nodes that begin a new crawl together fetch after some quick heartbeats. If one is missing, has begun long before, or
-// continues a crawl, the others rest for as long as safety needs, and no longer.
+// TestYoung: nodes that begin a new crawl together fetch after some quick heartbeats. If one is missing, has
+// begun long before, or continues a crawl, the others rest for as long as safety needs, and no longer.
 func TestYoung(t *testing.T) {
 	const beat = time.Minute / heartbeatsPerTTL
 	for _, c := range []struct {
@@ -36,8 +36,9 @@ func TestYoung(t *testing.T) {
 				for node := range c.nodes {
 					transport := net.Transport(node)
 					defer transport.Close()
-					l := New(Options{Transport: transport, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Node: node, Nodes: 3,
-						Run: uint64(node) + 1, TTL: time.Minute, Longest: longest, New: node != 0 || !c.old})
+					l := New(Options{Transport: transport, Polite: polite.New(polite.Options{Leased: true}, time.Now()),
+						Node: node, Nodes: 3, Run: uint64(node) + 1, TTL: time.Minute, Longest: longest,
+						New: node != 0 || !c.old})
 					if node == c.nodes-1 {
 						time.Sleep(c.late)
 					}

@@ -27,8 +27,8 @@ func TestContract(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := New(Options{StreamBytes: 4 << 20, Faults: Faults{Delay: delay}})
 					test.Run(t, transporttest.Broker{
-						Open: func(node int) cluster.Transport { return n.Transport(node) }, Break: n.Stop, Mend: n.Start, Wipe: n.Wipe,
-						Keeps: true, StreamBytes: 4 << 20,
+						Open: func(node int) cluster.Transport { return n.Transport(node) }, Break: n.Stop,
+						Mend: n.Start, Wipe: n.Wipe, Keeps: true, StreamBytes: 4 << 20,
 					})
 				})
 			})
@@ -182,7 +182,8 @@ func TestChaos(t *testing.T) {
 		t.Errorf("some faults never happened: %+v", all)
 	}
 	if lost < len(seeds) {
-		t.Errorf("the protocol that believes acknowledgements lost something with %d of %d seeds only", lost, len(seeds))
+		t.Errorf("the protocol that believes acknowledgements lost something with %d of %d seeds only",
+			lost, len(seeds))
 	}
 }
 

@@ -43,7 +43,8 @@ func (s *stream) describe() cluster.Stream {
 
 // knows reports whether a message with the id came within idTime.
 func (s *stream) knows(name string) bool {
-	return name != "" && slices.ContainsFunc(s.ids, func(i id) bool { return i.id == name && time.Since(i.at) < idTime })
+	return name != "" &&
+		slices.ContainsFunc(s.ids, func(i id) bool { return i.id == name && time.Since(i.at) < idTime })
 }
 
 // add appends a message, unless the stream is full.

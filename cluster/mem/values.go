@@ -156,7 +156,8 @@ func (e *Transport) Create(ctx context.Context, b cluster.Bucket, key string, da
 }
 
 // Update implements cluster.Transport.
-func (e *Transport) Update(ctx context.Context, b cluster.Bucket, key string, data []byte, revision uint64) (uint64, error) {
+func (e *Transport) Update(ctx context.Context, b cluster.Bucket, key string, data []byte,
+	revision uint64) (uint64, error) {
 	return e.change(ctx, b, "update", key, some(data), func(v value) error {
 		if v.revision == 0 || v.revision != revision {
 			return cluster.ErrChanged

@@ -124,7 +124,8 @@ func BenchmarkCreate(b *testing.B) {
 			for range 32 {
 				wg.Go(func() {
 					for i := range next {
-						if _, err := br.Create(b.Context(), cluster.BucketNet, fmt.Sprint("net.", i), value); err != nil {
+						if _, err := br.Create(b.Context(), cluster.BucketNet, fmt.Sprint("net.", i),
+							value); err != nil {
 							b.Error(err)
 						}
 					}

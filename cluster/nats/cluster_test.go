@@ -148,15 +148,17 @@ func TestCluster(t *testing.T) {
 			for to := range 3 {
 				c.retry(func() error { return maker.Purge(t.Context(), to, 2) })
 			}
-			test.Run(t, transporttest.Broker{StreamBytes: testStream, Lags: true, Open: func(node int) cluster.Transport {
-				return open(t, Options{Crawl: fmt.Sprint("t", i), Node: node, URLs: c.urls, Replicas: 3})
-			}})
+			test.Run(t,
+				transporttest.Broker{StreamBytes: testStream, Lags: true, Open: func(node int) cluster.Transport {
+					return open(t, Options{Crawl: fmt.Sprint("t", i), Node: node, URLs: c.urls, Replicas: 3})
+				}})
 		})
 	}
 }
 
-// TestReplicas: a node that forgot --cluster-replicas makes streams and values with one copy. The next one that has it gives them all
-// copies. The first is told that it has another option, once, and takes nothing away.
+// TestReplicas: a node that forgot --cluster-replicas makes streams and values with one copy. The next one
+// that has it gives them all copies. The first is told that it has another option, once, and takes nothing
+// away.
 func TestReplicas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 3 s")
@@ -209,8 +211,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestPackagedCluster: three servers with the configuration and the certificates of packaging/docker/cluster take a node,
-// and nobody without a certificate.
+// TestPackagedCluster: three servers with the configuration and the certificates of packaging/docker/cluster
+// take a node, and nobody without a certificate.
 func TestPackagedCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 10 s")
@@ -229,10 +231,11 @@ func TestPackagedCluster(t *testing.T) {
 	}
 	c := newCluster(t, "tls", func(i int, ports [6]int) *natsserver.Options {
 		t.Setenv("NATS_NAME", fmt.Sprint("nats", i))
-		conf := strings.NewReplacer("/run/secrets/nats-cert", dir+"/nats.pem", "/run/secrets/nats-key", dir+"/nats.key", "/run/secrets/ca", dir+"/ca.pem",
-			`"/data"`, fmt.Sprintf("%q", filepath.Join(dir, fmt.Sprint(i))), "0.0.0.0:4222", fmt.Sprint("127.0.0.1:", ports[i]),
-			"0.0.0.0:6222", fmt.Sprint("127.0.0.1:", ports[3+i]), "http: 127.0.0.1:8222\n", "",
-			"nats0:6222", fmt.Sprint("127.0.0.1:", ports[3]), "nats1:6222", fmt.Sprint("127.0.0.1:", ports[4]), "nats2:6222", fmt.Sprint("127.0.0.1:", ports[5])).Replace(string(text))
+		conf := strings.NewReplacer("/run/secrets/nats-cert", dir+"/nats.pem", "/run/secrets/nats-key", dir+"/nats.key",
+			"/run/secrets/ca", dir+"/ca.pem", `"/data"`, fmt.Sprintf("%q", filepath.Join(dir, fmt.Sprint(i))),
+			"0.0.0.0:4222", fmt.Sprint("127.0.0.1:", ports[i]), "0.0.0.0:6222", fmt.Sprint("127.0.0.1:", ports[3+i]),
+			"http: 127.0.0.1:8222\n", "", "nats0:6222", fmt.Sprint("127.0.0.1:", ports[3]), "nats1:6222",
+			fmt.Sprint("127.0.0.1:", ports[4]), "nats2:6222", fmt.Sprint("127.0.0.1:", ports[5])).Replace(string(text))
 		o := new(natsserver.Options)
 		if err := o.ProcessConfigString(conf); err != nil {
 			t.Fatal(err)
@@ -243,7 +246,8 @@ func TestPackagedCluster(t *testing.T) {
 		o.NoSigs = true
 		return o
 	})
-	node := Options{Crawl: "t", URLs: c.urls, Replicas: 3, CA: dir + "/ca.pem", Cert: dir + "/node.pem", Key: dir + "/node.key"}
+	node := Options{Crawl: "t", URLs: c.urls, Replicas: 3, CA: dir + "/ca.pem", Cert: dir + "/node.pem",
+		Key: dir + "/node.key"}
 	e := open(t, node)
 	c.ready(e)
 	c.retry(func() error { _, err := e.Put(t.Context(), cluster.BucketCrawl, "k", []byte("v")); return err })

@@ -151,8 +151,8 @@ func (e *Embed) route(conf *natsserver.Options, o *Options) error {
 	if err != nil {
 		return err
 	}
-	conf.Cluster.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
-		ClientAuth: tls.RequireAndVerifyClientCert}
+	conf.Cluster.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
+		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
 	conf.Cluster.TLSTimeout = 5
 	return nil
 }

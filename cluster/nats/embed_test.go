@@ -39,7 +39,8 @@ func TestEmbedded(t *testing.T) {
 		t.Cleanup(stop)
 		return transporttest.Broker{
 			Open: func(node int) cluster.Transport {
-				return open(t, Options{Node: node, retry: 50 * time.Millisecond, URLs: []string{"nats://" + o.Embed.Listen}})
+				return open(t,
+					Options{Node: node, retry: 50 * time.Millisecond, URLs: []string{"nats://" + o.Embed.Listen}})
 			},
 			Break: stop, Mend: start,
 			Wipe: func() {

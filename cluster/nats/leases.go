@@ -102,7 +102,8 @@ func (e *Transport) widen(ctx context.Context) {
 	}
 	conf.MaxBytes = e.o.LeasesBytes
 	if _, err = e.js.UpdateStream(ctx, conf); err != nil {
-		e.warn(fmt.Sprintf("the broker keeps %d bytes for leases of networks, not %d (--cluster-leases): %v", was, e.o.LeasesBytes, err))
+		e.warn(fmt.Sprintf("the broker keeps %d bytes for leases of networks, not %d (--cluster-leases): %v", was,
+			e.o.LeasesBytes, err))
 	}
 }
 

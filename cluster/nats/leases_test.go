@@ -13,13 +13,15 @@ import (
 	"drumbeat/cluster"
 )
 
-// fullLeases opens a transport whose bucket of leases has as many as may be created. It returns their revisions, by number.
+// fullLeases opens a transport whose bucket of leases has as many as may be created. It returns their
+// revisions, by number.
 func fullLeases(t *testing.T) (*Transport, []uint64) {
 	e := open(t, Options{Crawl: "0123456789abcdef0123456789abcdef", LeasesBytes: cluster.LeastLeasesBytes,
 		Embed: &Embed{Dir: t.TempDir(), Sync: 10 * time.Second}})
 	var revs []uint64
 	for {
-		rev, err := e.Create(t.Context(), cluster.BucketNet, leaseKey(len(revs)), []byte(`{"node":1,"run":1234567890123456789}`))
+		rev, err := e.Create(t.Context(), cluster.BucketNet, leaseKey(len(revs)),
+			[]byte(`{"node":1,"run":1234567890123456789}`))
 		if errors.Is(err, cluster.ErrFull) {
 			return e, revs
 		} else if err != nil {
@@ -31,8 +33,9 @@ func fullLeases(t *testing.T) (*Transport, []uint64) {
 
 func leaseKey(i int) string { return fmt.Sprintf("net.%06x", i) }
 
-// TestLeaseRoom: in a bucket of leases without room for another one, each lease can be given back, handed over with a longer
-// value, and taken, heartbeats grow, and new nodes begin to send heartbeats. What is given back leaves nothing.
+// TestLeaseRoom: in a bucket of leases without room for another one, each lease can be given back, handed
+// over with a longer value, and taken, heartbeats grow, and new nodes begin to send heartbeats. What is given
+// back leaves nothing.
 func TestLeaseRoom(t *testing.T) {
 	e, revs := fullLeases(t)
 	ctx := t.Context()
@@ -57,11 +60,13 @@ func TestLeaseRoom(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the first heartbeat of a node: %v", err)
 	}
-	if _, err := e.Update(ctx, cluster.BucketNet, "beat.7", []byte(`{"run":1234567890123456789,"count":10}`), beat); err != nil {
+	if _, err := e.Update(ctx, cluster.BucketNet, "beat.7", []byte(`{"run":1234567890123456789,"count":10}`),
+		beat); err != nil {
 		t.Errorf("a heartbeat with a digit more: %v", err)
 	}
 	for i, rev := range revs[:100] {
-		hand := fmt.Appendf(nil, `{"node":2,"run":1234567890123456789,"wait":[{"node":1,"run":1234567890123456789,"wait":%d}]}`, i)
+		hand := fmt.Appendf(nil,
+			`{"node":2,"run":1234567890123456789,"wait":[{"node":1,"run":1234567890123456789,"wait":%d}]}`, i)
 		if _, err := e.Update(ctx, cluster.BucketNet, leaseKey(i), hand, rev); err != nil {
 			t.Fatalf("lease %d cannot be handed over: %v", i, err)
 		}
@@ -95,8 +100,8 @@ func TestLeaseRoom(t *testing.T) {
 	}
 }
 
-// TestLeaseRoomGrows: a bucket that has less room than the options say gets more, and keeps it if others say less. If the
-// broker has none to give, there is a warning.
+// TestLeaseRoomGrows: a bucket that has less room than the options say gets more, and keeps it if others say
+// less. If the broker has none to give, there is a warning.
 func TestLeaseRoomGrows(t *testing.T) {
 	const least = cluster.LeastLeasesBytes
 	dir := t.TempDir()
@@ -106,8 +111,8 @@ func TestLeaseRoomGrows(t *testing.T) {
 	} {
 		var mu sync.Mutex
 		var warned []string
-		e, err := Open(Options{Crawl: "t1", LeasesBytes: c.asked, StreamBytes: testStream, Embed: &Embed{Dir: dir, StoreBytes: c.store},
-			Warn: func(text string) {
+		e, err := Open(Options{Crawl: "t1", LeasesBytes: c.asked, StreamBytes: testStream,
+			Embed: &Embed{Dir: dir, StoreBytes: c.store}, Warn: func(text string) {
 				mu.Lock()
 				defer mu.Unlock()
 				warned = append(warned, text)

@@ -46,8 +46,8 @@ type external struct {
 
 // start starts the process and waits until it listens.
 func (x *external) start() {
-	args := []string{"-js", "-sd", filepath.Join(x.dir, "store"), "-a", "127.0.0.1", "-p", "-1", "-P", filepath.Join(x.dir, "pid"),
-		"--ports_file_dir", x.dir}
+	args := []string{"-js", "-sd", filepath.Join(x.dir, "store"), "-a", "127.0.0.1", "-p", "-1", "-P",
+		filepath.Join(x.dir, "pid"), "--ports_file_dir", x.dir}
 	if x.addr != "" {
 		args[6] = x.addr[strings.LastIndexByte(x.addr, ':')+1:]
 	}

@@ -49,8 +49,10 @@ type Options struct {
 	Secret []byte
 
 	StreamBytes int64 // limit of this node's stream; 0: DefaultStreamBytes
-	LeasesBytes int64 // limit of the bucket of leases; 0: cluster.DefaultLeasesBytes. It raises the limit of an existing bucket, but never lowers it
-	Replicas    int   // of streams and buckets that this node makes, 1 to 5; 0: 1
+	// Limit of the bucket of leases; 0: cluster.DefaultLeasesBytes. It raises the limit of an existing
+	// bucket, but never lowers it.
+	LeasesBytes int64
+	Replicas    int // of streams and buckets that this node makes, 1 to 5; 0: 1
 
 	// Observe connects for reading only: missing buckets are not made, and calls for them return ErrNotFound.
 	Observe bool

@@ -13,7 +13,8 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	urls := []string{"tls://n1:4222"}
 	good := []Options{
-		{Crawl: "c", URLs: urls}, {Crawl: strings.Repeat("9", 32), URLs: []string{"nats://127.0.0.1:1", "nats://[::1]:2", "nats://localhost:3"}},
+		{Crawl: "c", URLs: urls}, {Crawl: strings.Repeat("9", 32),
+			URLs: []string{"nats://127.0.0.1:1", "nats://[::1]:2", "nats://localhost:3"}},
 		{Crawl: "c", Embed: &Embed{Dir: "d"}}, {Crawl: "c", Embed: &Embed{Dir: "d", Listen: "127.0.0.1:0"}},
 		{Crawl: "c", Seed: "s", Embed: &Embed{Dir: "d", Listen: "0.0.0.0:4222", Cert: "c", Key: "k"}},
 	}

@@ -23,7 +23,8 @@ func NeededPermissions(crawl string, nodes int, all bool) (Permissions, error) {
 	var p Permissions
 	own := fmt.Sprintf("db.%s.>", crawl)
 	if all {
-		p.Publish = append(p.Publish, own, "$JS.API.INFO") // links, requests and answers; the client asks before it makes a bucket
+		// Links, requests and answers; the client asks before it makes a bucket.
+		p.Publish = append(p.Publish, own, "$JS.API.INFO")
 	}
 	for b := range cluster.Buckets {
 		name := e.bucketName(b)

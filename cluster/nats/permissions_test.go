@@ -37,8 +37,8 @@ func userWith(t *testing.T, p Permissions) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, JetStream: true,
-		StoreDir: t.TempDir(), MaxPayload: maxMessageBytes,
+	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true,
+		JetStream: true, StoreDir: t.TempDir(), MaxPayload: maxMessageBytes,
 		Nkeys: []*natsserver.NkeyUser{{Nkey: key, Permissions: &natsserver.Permissions{
 			Publish:   &natsserver.SubjectPermission{Allow: p.Publish},
 			Subscribe: &natsserver.SubjectPermission{Allow: p.Subscribe}}}}})
@@ -73,8 +73,8 @@ func (r *refusals) all() string {
 	return strings.Join(r.list, "; ")
 }
 
-// TestPermissions: the tests of the contract pass with exactly the permissions of a node, the server refuses nothing, and a node can
-// change the limit of its stream.
+// TestPermissions: the tests of the contract pass with exactly the permissions of a node, the server refuses
+// nothing, and a node can change the limit of its stream.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	all, err := NeededPermissions("t1", 10, true)
@@ -110,7 +110,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestObserve: a transport that looks only reads values and streams with the permissions for that, makes nothing, and may not write.
+// TestObserve: a transport that looks only reads values and streams with the permissions for that, makes
+// nothing, and may not write.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	look, err := NeededPermissions("t1", 2, false)
@@ -127,8 +128,8 @@ func TestObserve(t *testing.T) {
 		}
 	}
 	for _, subject := range look.Publish {
-		if strings.HasPrefix(subject, "$KV.") || strings.Contains(subject, "STREAM.CREATE") || strings.Contains(subject, "PURGE") ||
-			strings.HasPrefix(subject, "db.") {
+		if strings.HasPrefix(subject, "$KV.") || strings.Contains(subject, "STREAM.CREATE") ||
+			strings.Contains(subject, "PURGE") || strings.HasPrefix(subject, "db.") {
 			t.Errorf("who looks may publish %s", subject)
 		}
 	}
@@ -168,7 +169,8 @@ func TestValues(t *testing.T) {
 	if err := <-e.Publish(t.Context(), 0, 0, "", []byte("message")); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := e.StreamInfo(t.Context(), 0); err != nil || info.Missing || info.Messages != 1 || info.Bytes == 0 || info.Last.IsZero() {
+	if info, err := e.StreamInfo(t.Context(), 0); err != nil || info.Missing || info.Messages != 1 || info.Bytes == 0 ||
+		info.Last.IsZero() {
 		t.Errorf("the stream: %+v, %v", info, err)
 	}
 }

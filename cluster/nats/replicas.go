@@ -18,8 +18,11 @@ func (e *Transport) replicate(ctx context.Context, s jetstream.Stream, what stri
 		return
 	case was > e.o.Replicas:
 		e.fewer.Do(func() {
-			e.warn(fmt.Sprintf("the broker keeps %d copies of %s, and this node would make %d (--cluster-replicas): start all nodes with "+
-				"--cluster-replicas %[1]d, or what this node makes has fewer copies until another one finds it", was, what, e.o.Replicas))
+			e.warn(
+				fmt.Sprintf("the broker keeps %d copies of %s, and this node would make %d (--cluster-replicas): "+
+					"start all nodes with "+
+					"--cluster-replicas %[1]d, or what this node makes has fewer copies until another one finds it",
+					was, what, e.o.Replicas))
 		})
 		return
 	}
@@ -31,5 +34,6 @@ func (e *Transport) replicate(ctx context.Context, s jetstream.Stream, what stri
 	if now, again := e.js.Stream(ctx, conf.Name); again == nil && now.CachedInfo().Config.Replicas >= e.o.Replicas {
 		return // another node was faster
 	}
-	e.warn(fmt.Sprintf("the broker keeps %d copies of %s, not %d (--cluster-replicas): %v", was, what, e.o.Replicas, err))
+	e.warn(fmt.Sprintf("the broker keeps %d copies of %s, not %d (--cluster-replicas): %v", was, what,
+		e.o.Replicas, err))
 }

@@ -37,8 +37,8 @@ func newRouted(t *testing.T, a *authority) *routed {
 		listen := fmt.Sprint("127.0.0.1:", ports[i])
 		r.urls = append(r.urls, "tls://"+listen)
 		r.opt[i] = Options{Node: i, Crawl: "t", StreamBytes: testStream, Replicas: 3, CA: a.file("ca.pem"),
-			Embed: &Embed{Dir: filepath.Join(t.TempDir(), "broker"), Listen: listen, Cert: a.file("server.pem"), Key: a.file("server.key"),
-				Sync: time.Minute, Routes: routes, RouteListen: routes[i]}}
+			Embed: &Embed{Dir: filepath.Join(t.TempDir(), "broker"), Listen: listen, Cert: a.file("server.pem"),
+				Key: a.file("server.key"), Sync: time.Minute, Routes: routes, RouteListen: routes[i]}}
 	}
 	return r
 }
@@ -61,8 +61,8 @@ func (r *routed) stop(i int) {
 	r.nodes[i] = nil
 }
 
-// TestRoutes: three embedded servers keep values and messages while one of them is away, need two, and let in only servers
-// with a certificate.
+// TestRoutes: three embedded servers keep values and messages while one of them is away, need two, and let in
+// only servers with a certificate.
 func TestRoutes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("elections take seconds")
@@ -83,8 +83,9 @@ func TestRoutes(t *testing.T) {
 	r.start(2)
 	a.make("client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	// A node without a server knows them all.
-	client := open(t, Options{Node: 3, Crawl: "t", StreamBytes: testStream, Replicas: 3, URLs: r.urls, CA: a.file("ca.pem"),
-		Cert: a.file("client.pem"), Key: a.file("client.key"), retry: 50 * time.Millisecond})
+	client := open(t,
+		Options{Node: 3, Crawl: "t", StreamBytes: testStream, Replicas: 3, URLs: r.urls, CA: a.file("ca.pem"),
+			Cert: a.file("client.pem"), Key: a.file("client.key"), retry: 50 * time.Millisecond})
 	c := &testCluster{t: t}
 	all := append(r.nodes[:], client)
 	for i, e := range all {
@@ -164,8 +165,8 @@ func TestRouteOptions(t *testing.T) {
 		return Options{Crawl: "c", Replicas: replicas, CA: ca, Seed: "s",
 			Embed: &Embed{Dir: "d", Listen: listen, Cert: cert, Key: cert, Routes: routes, RouteListen: own}}
 	}
-	for i, o := range []Options{with(3, "", "", "127.0.0.1:0", near[1], near...), with(1, "", "", "127.0.0.1:0", near[1], near...),
-		with(3, "ca", "c", "n1:4222", far[0], far...)} {
+	for i, o := range []Options{with(3, "", "", "127.0.0.1:0", near[1], near...),
+		with(1, "", "", "127.0.0.1:0", near[1], near...), with(3, "ca", "c", "n1:4222", far[0], far...)} {
 		if err := o.Validate(); err != nil {
 			t.Errorf("good options %d: %v", i, err)
 		}

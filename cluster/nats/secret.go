@@ -138,7 +138,8 @@ func (c *openConn) first() error {
 		return nil // the client judges
 	}
 	if c.dialer.warn != nil && !c.dialer.warned.Swap(true) {
-		c.dialer.warn("the server at " + c.address + " requires no credentials: every user of this machine can read and change" +
+		c.dialer.warn("the server at " + c.address +
+			" requires no credentials: every user of this machine can read and change" +
 			" the messages between the nodes (--cluster-seed, --cluster-creds)")
 	}
 	info["nonce"] = "none"

@@ -23,12 +23,16 @@ var (
 	wrongSecret = []byte("0123456789abcdeF")
 )
 
-// TestSecret: an embedded server on loopback lets in the nodes that share its secret, of the same crawl, and nobody else.
+// TestSecret: an embedded server on loopback lets in the nodes that share its secret, of the same crawl, and
+// nobody else.
 func TestSecret(t *testing.T) {
 	t.Parallel()
-	owner := open(t, Options{Node: 0, Secret: testSecret, Embed: &Embed{Dir: t.TempDir(), Listen: "127.0.0.1:0", Sync: time.Minute}})
+	owner := open(t, Options{Node: 0, Secret: testSecret,
+		Embed: &Embed{Dir: t.TempDir(), Listen: "127.0.0.1:0", Sync: time.Minute}})
 	url := "nats://" + owner.Addr().String()
-	node := open(t, Options{Node: 1, Secret: testSecret, URLs: []string{url}, Warn: func(text string) { t.Error(text) }})
+	node := open(t, Options{Node: 1, Secret: testSecret, URLs: []string{url}, Warn: func(text string) {
+		t.Error(text)
+	}})
 	if _, err := node.Put(t.Context(), cluster.BucketCrawl, "k", []byte("v")); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +64,8 @@ func TestSecret(t *testing.T) {
 		}
 	}
 	for name, opts := range map[string][]natsgo.Option{
-		"nothing": nil, "a password": {natsgo.UserInfo("drumbeat", string(testSecret))}, "a token": {natsgo.Token(string(testSecret))},
+		"nothing": nil, "a password": {natsgo.UserInfo("drumbeat", string(testSecret))},
+		"a token": {natsgo.Token(string(testSecret))},
 	} {
 		nc, err := natsgo.Connect(url, opts...)
 		if err == nil {
@@ -70,8 +75,8 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestOpenServer: nodes with a secret use a server on loopback that asks for none, and warn once. When it comes back and asks,
-// they connect again.
+// TestOpenServer: nodes with a secret use a server on loopback that asks for none, and warn once. When it
+// comes back and asks, they connect again.
 func TestOpenServer(t *testing.T) {
 	t.Parallel()
 	port := freePorts(t, 1)[0]
@@ -82,12 +87,13 @@ func TestOpenServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	warned := make(chan string, 100)
-	node := open(t, Options{Node: 1, Secret: testSecret, URLs: []string{"nats://" + listen}, retry: 20 * time.Millisecond,
-		Warn: func(text string) {
-			if strings.Contains(text, "requires no credentials") {
-				warned <- text
-			}
-		}})
+	node := open(t,
+		Options{Node: 1, Secret: testSecret, URLs: []string{"nats://" + listen}, retry: 20 * time.Millisecond,
+			Warn: func(text string) {
+				if strings.Contains(text, "requires no credentials") {
+					warned <- text
+				}
+			}})
 	for i := range 2 {
 		var err error
 		for try := 0; try < 500; try++ {
@@ -106,7 +112,8 @@ func TestOpenServer(t *testing.T) {
 			t.Error(err)
 		}
 		if i == 0 {
-			if owner, err = Open(Options{Crawl: "t1", Secret: testSecret, StreamBytes: testStream, Embed: &embed}); err != nil {
+			if owner, err = Open(Options{Crawl: "t1", Secret: testSecret, StreamBytes: testStream,
+				Embed: &embed}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -126,8 +133,9 @@ func TestSecretRoutes(t *testing.T) {
 	}
 	var nodes []*Transport
 	for i, route := range routes {
-		nodes = append(nodes, open(t, Options{Node: i, Secret: testSecret, Replicas: 3, Embed: &Embed{Dir: t.TempDir(), Sync: time.Minute,
-			Listen: fmt.Sprint("127.0.0.1:", ports[i]), Routes: routes, RouteListen: route}}))
+		nodes = append(nodes, open(t,
+			Options{Node: i, Secret: testSecret, Replicas: 3, Embed: &Embed{Dir: t.TempDir(), Sync: time.Minute,
+				Listen: fmt.Sprint("127.0.0.1:", ports[i]), Routes: routes, RouteListen: route}}))
 	}
 	var err error
 	for try := 0; try < 300; try++ {
@@ -139,7 +147,8 @@ func TestSecretRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, connect := range map[string]string{"nothing": `{}`, "a wrong password": `{"user":"drumbeat","pass":"x"}`} {
+	for name, connect := range map[string]string{"nothing": `{}`,
+		"a wrong password": `{"user":"drumbeat","pass":"x"}`} {
 		conn, err := net.Dial("tcp", routes[1])
 		if err != nil {
 			t.Fatal(err)

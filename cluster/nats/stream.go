@@ -266,7 +266,8 @@ type feed struct {
 	more    uint64 // how many the broker had after the last message
 }
 
-func (e *Transport) feed(ctx, conn context.Context, s jetstream.Stream, ahead int, conf jetstream.ConsumerConfig) (*feed, error) {
+func (e *Transport) feed(ctx, conn context.Context, s jetstream.Stream, ahead int,
+	conf jetstream.ConsumerConfig) (*feed, error) {
 	conf.AckPolicy, conf.MemoryStorage, conf.Replicas = jetstream.AckNonePolicy, true, 1
 	conf.InactiveThreshold = time.Minute
 	consumer, err := s.CreateConsumer(ctx, conf)
@@ -275,7 +276,8 @@ func (e *Transport) feed(ctx, conn context.Context, s jetstream.Stream, ahead in
 	}
 	info := consumer.CachedInfo()
 	// An unparsable request for delivery is refused.
-	next := &natsgo.Msg{Subject: fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", info.Stream, info.Name), Data: []byte("{")}
+	next := &natsgo.Msg{Subject: fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", info.Stream, info.Name),
+		Data: []byte("{")}
 	if err := e.settle(ctx, next); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,8 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.make("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.cert, a.key = a.make("ca",
+		&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	return a
 }
 
@@ -108,7 +109,8 @@ func TestSecured(t *testing.T) {
 		said = append(said, text)
 	}
 	owner := open(t, Options{Node: 9, Seed: a.file("seed"), CA: a.file("ca.pem"), Warn: warn,
-		Embed: &Embed{Dir: a.file("broker"), Listen: "127.0.0.1:0", Cert: a.file("server.pem"), Key: a.file("server.key"), Sync: time.Minute}})
+		Embed: &Embed{Dir: a.file("broker"), Listen: "127.0.0.1:0", Cert: a.file("server.pem"),
+			Key: a.file("server.key"), Sync: time.Minute}})
 	if !owner.State().Connected {
 		t.Fatal("the owner is not connected")
 	}
@@ -186,13 +188,15 @@ func TestCreds(t *testing.T) {
 	seed, err4 := user.Seed()
 	creds, err5 := jwt.FormatUserConfig(userJWT, seed)
 	resolver := &natsserver.MemAccResolver{}
-	for _, err := range []error{err1, err2, err3, err4, err5, resolver.Store(accountKey, accountJWT), resolver.Store(systemKey, systemJWT)} {
+	for _, err := range []error{err1, err2, err3, err4, err5, resolver.Store(accountKey, accountJWT),
+		resolver.Store(systemKey, systemJWT)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true,
-		JetStream: true, StoreDir: t.TempDir(), TrustedKeys: []string{operatorKey}, AccountResolver: resolver, SystemAccount: systemKey})
+		JetStream: true, StoreDir: t.TempDir(), TrustedKeys: []string{operatorKey}, AccountResolver: resolver,
+		SystemAccount: systemKey})
 	if err != nil {
 		t.Fatal(err)
 	}

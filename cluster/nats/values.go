@@ -134,14 +134,15 @@ func (e *Transport) Put(ctx context.Context, b cluster.Bucket, key string, data 
 
 // Create implements cluster.Transport.
 func (e *Transport) Create(ctx context.Context, b cluster.Bucket, key string, data []byte) (uint64, error) {
-	revision, err := e.change(ctx, b, "create", key, data, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
-		if b == cluster.BucketNet && strings.HasPrefix(key, cluster.LeasePrefix) {
-			if err := e.leaseRoom(ctx); err != nil {
-				return 0, err
+	revision, err := e.change(ctx, b, "create", key, data,
+		func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
+			if b == cluster.BucketNet && strings.HasPrefix(key, cluster.LeasePrefix) {
+				if err := e.leaseRoom(ctx); err != nil {
+					return 0, err
+				}
 			}
-		}
-		return kv.Create(ctx, key, data)
-	})
+			return kv.Create(ctx, key, data)
+		})
 	if errors.Is(err, cluster.ErrChanged) {
 		err = fmt.Errorf("cluster/nats: create %s: %w", key, cluster.ErrExists)
 	}
@@ -149,7 +150,8 @@ func (e *Transport) Create(ctx context.Context, b cluster.Bucket, key string, da
 }
 
 // Update implements cluster.Transport.
-func (e *Transport) Update(ctx context.Context, b cluster.Bucket, key string, data []byte, revision uint64) (uint64, error) {
+func (e *Transport) Update(ctx context.Context, b cluster.Bucket, key string, data []byte,
+	revision uint64) (uint64, error) {
 	if revision == 0 {
 		return 0, fmt.Errorf("cluster/nats: update %s: %w", key, cluster.ErrChanged) // a value has a revision
 	}

@@ -80,7 +80,8 @@ func races(t *testing.T, b Broker) {
 		for node, e := range list {
 			wg.Go(func() {
 				for k := range keys {
-					_, err := e.Create(s.ctx, cluster.BucketNet, fmt.Sprint("net.", k), strconv.AppendInt(nil, int64(node), 10))
+					_, err := e.Create(s.ctx, cluster.BucketNet, fmt.Sprint("net.", k),
+						strconv.AppendInt(nil, int64(node), 10))
 					if err == nil {
 						won[k].Add(1)
 					} else if !errors.Is(err, cluster.ErrExists) {
@@ -109,7 +110,8 @@ func races(t *testing.T, b Broker) {
 					return
 				}
 				n, _ := strconv.Atoi(string(v.Data))
-				_, err = e.Update(s.ctx, cluster.BucketCrawl, "count", strconv.AppendInt(nil, int64(n+1), 10), v.Revision)
+				_, err = e.Update(s.ctx, cluster.BucketCrawl, "count",
+					strconv.AppendInt(nil, int64(n+1), 10), v.Revision)
 				if err == nil {
 					done++
 				} else if !errors.Is(err, cluster.ErrChanged) {
@@ -120,7 +122,8 @@ func races(t *testing.T, b Broker) {
 		})
 	}
 	wg.Wait()
-	if v, err := list[0].Get(s.ctx, cluster.BucketCrawl, "count"); err != nil || string(v.Data) != fmt.Sprint(transports*each) {
+	if v, err := list[0].Get(s.ctx, cluster.BucketCrawl, "count"); err != nil ||
+		string(v.Data) != fmt.Sprint(transports*each) {
 		t.Fatalf("count is %q, %v, want %d", v.Data, err, transports*each)
 	}
 }
@@ -279,8 +282,8 @@ func bad(t *testing.T, b Broker) {
 	_, errAnswer := e.Answer("*", nil)
 	_, errNode := e.Ask(s.ctx, -1, "a", nil)
 	_, errRead := e.Read(s.ctx, cluster.MaxNodes, 1)
-	for i, err := range []error{errWatch, errKind, errAnswer, errNode, errRead, e.Purge(s.ctx, -1, 0), e.Purge(s.ctx, -1, 2),
-		<-e.Publish(s.ctx, -1, 0, "", nil), <-e.Publish(s.ctx, 0, cluster.MaxNodes, "", nil)} {
+	for i, err := range []error{errWatch, errKind, errAnswer, errNode, errRead, e.Purge(s.ctx, -1, 0),
+		e.Purge(s.ctx, -1, 2), <-e.Publish(s.ctx, -1, 0, "", nil), <-e.Publish(s.ctx, 0, cluster.MaxNodes, "", nil)} {
 		if err == nil {
 			t.Errorf("bad argument %d is accepted", i)
 		}

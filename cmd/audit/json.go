@@ -100,10 +100,11 @@ func ReportOf(rep *audit.DeepReport) Report {
 	j := Report{auditJSON: auditOf(&rep.Report), Damaged: rep.DamageCount, NotSeen: rep.Keys.NotSeen,
 		Twice: rep.Keys.Twice, Nowhere: rep.Keys.Nowhere, Examples: append([]string{}, rep.Keys.Examples...),
 		Unnamed: rep.UnnamedCount, Bytes: rep.Bytes, Seconds: rep.Elapsed.Seconds(), Damages: []damageJSON{},
-		Output: outputJSON{Checked: o.Checked, Records: o.WARC.Records, Responses: o.WARC.Captures, IndexLines: o.WARC.Lines,
-			AbsentFiles: o.WARC.AbsentFiles, AbsentIndexes: o.WARC.AbsentIndexes, Remote: o.Remote.Store,
-			RemoteObjects: o.Remote.Objects, RemoteChecked: o.Remote.Checked, RemoteUnread: o.Remote.Unread,
-			LogLines: o.LogLines, StoredAll: o.StoredAll, RefusedAll: o.RefusedAll, Disagree: o.Disagree}}
+		Output: outputJSON{Checked: o.Checked, Records: o.WARC.Records, Responses: o.WARC.Captures,
+			IndexLines: o.WARC.Lines, AbsentFiles: o.WARC.AbsentFiles, AbsentIndexes: o.WARC.AbsentIndexes,
+			Remote: o.Remote.Store, RemoteObjects: o.Remote.Objects, RemoteChecked: o.Remote.Checked,
+			RemoteUnread: o.Remote.Unread, LogLines: o.LogLines, StoredAll: o.StoredAll, RefusedAll: o.RefusedAll,
+			Disagree: o.Disagree}}
 	j.Balanced = rep.Balanced()
 	for _, s := range rep.Structures {
 		j.Structures = append(j.Structures, structureJSON{s.Name, s.Records, s.Lost, s.Damages})

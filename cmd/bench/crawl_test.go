@@ -18,19 +18,23 @@ func TestBenchCrawl(t *testing.T) {
 	}
 	t.Setenv(term.ChildMode, "main")
 	dir, profiles := t.TempDir(), filepath.Join(t.TempDir(), "new")
-	small := []string{"bench", "crawl", "--dir=" + dir, "-q", "--pages=1000", "--seeds=100", "--addrs=60", "--page-bytes=12kB", "--connections=32",
-		"--ram=128MiB", "--quick"}
+	small := []string{"bench", "crawl", "--dir=" + dir, "-q", "--pages=1000", "--seeds=100", "--addrs=60",
+		"--page-bytes=12kB", "--connections=32", "--ram=128MiB", "--quick"}
 	for _, c := range []struct {
 		args []string
 		code int
 		want []string
 	}{
-		{[]string{"--gzip", "--profile=" + profiles}, term.ExitDone, []string{"form=bare/scheme=http", "form=crawl/scheme=http/transport=sockets", "decode", "/ the bare loop's"}},
-		{[]string{"--https", "--no-bare", "--pages=300", "--growth", "--keep-alive=10s"}, term.ExitDone, []string{"form=crawl/scheme=https", "HTTPS, kept connections", "exchanges on kept connections", "RSS throughout"}},
+		{[]string{"--gzip", "--profile=" + profiles}, term.ExitDone, []string{"form=bare/scheme=http",
+			"form=crawl/scheme=http/transport=sockets", "decode", "/ the bare loop's"}},
+		{[]string{"--https", "--no-bare", "--pages=300", "--growth", "--keep-alive=10s"}, term.ExitDone,
+			[]string{"form=crawl/scheme=https", "HTTPS, kept connections", "exchanges on kept connections",
+				"RSS throughout"}},
 		{[]string{"--new=0"}, term.ExitUsage, []string{"new links"}},
 		{[]string{"--transport=inproc", "--gzip"}, term.ExitUsage, []string{"neither TLS nor gzip"}},
 		{[]string{"--resume"}, term.ExitUsage, []string{"only one crawl with --transport inproc can resume"}},
-		{[]string{"--transport=inproc", "--resume", "--new-hosts=0.1"}, term.ExitDone, []string{"0.1 to new hosts", "Parts of the crawl: 1", "complete", "Disk at the end"}},
+		{[]string{"--transport=inproc", "--resume", "--new-hosts=0.1"}, term.ExitDone,
+			[]string{"0.1 to new hosts", "Parts of the crawl: 1", "complete", "Disk at the end"}},
 		{[]string{"--dir=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
 	} {
 		var out bytes.Buffer

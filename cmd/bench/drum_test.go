@@ -23,7 +23,8 @@ func TestBenchDrum(t *testing.T) {
 		want []string
 	}{
 		{[]string{"--forms=plain,cached", "--against=mercator-a,mercator-b"}, term.ExitDone,
-			[]string{"BenchmarkDrum/keys=3e4/ram=8MiB/form=plain \t", "form=mercator-b", "right, by number of each link", "memory: "}},
+			[]string{"BenchmarkDrum/keys=3e4/ram=8MiB/form=plain \t", "form=mercator-b",
+				"right, by number of each link", "memory: "}},
 		{[]string{"--forms=none"}, term.ExitUsage, []string{"give --forms or --against"}},
 		{[]string{"--forms=abacus"}, term.ExitUsage, []string{`no method "abacus"`}},
 		{[]string{"--unique=2"}, term.ExitUsage, []string{"want between 0 and 1"}},

@@ -27,8 +27,8 @@ import (
 
 // botPageArgs returns the arguments for a page, with more flags.
 func botPageArgs(more ...string) []string {
-	return append([]string{"bot-page", "--agent=Survey-Bot", "--contact=ops@example.org", "--purpose=To learn how the web is linked.",
-		"--addresses=192.0.2.0/28,2001:db8::/48"}, more...)
+	return append([]string{"bot-page", "--agent=Survey-Bot", "--contact=ops@example.org",
+		"--purpose=To learn how the web is linked.", "--addresses=192.0.2.0/28,2001:db8::/48"}, more...)
 }
 
 // wantIn checks that a text contains all pieces.
@@ -44,18 +44,21 @@ func wantIn(t *testing.T, what, text string, pieces ...string) {
 // TestBotPage: both forms of the page have the contact, the purpose, how to stop the crawler, the rules and
 // delays in force, and the addresses.
 func TestBotPage(t *testing.T) {
-	say := []string{"ops@example.org", "To learn how the web is linked.", "Survey-Bot/" + term.Version() + " (+ops@example.org)",
-		"User-agent: Survey-Bot\n", "Disallow: /\n", "Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403",
-		"At least 7 s pass", "never below 3 s", "up to 1 min", "192.0.2.0/28", "2001:db8::/48", time.Now().UTC().Format("2006-")}
+	say := []string{"ops@example.org", "To learn how the web is linked.",
+		"Survey-Bot/" + term.Version() + " (+ops@example.org)", "User-agent: Survey-Bot\n", "Disallow: /\n",
+		"Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403", "At least 7 s pass",
+		"never below 3 s", "up to 1 min", "192.0.2.0/28", "2001:db8::/48", time.Now().UTC().Format("2006-")}
 	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s,min=3s", "--max-crawl-delay=60s")...)
 	wantIn(t, "the page", strings.ReplaceAll(page, "&#43;", "+"), append(say, `<a href="mailto:ops@example.org">`)...)
 	checkPage(t, page)
-	text, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s,min=3s", "--max-crawl-delay=60s", "--text")...)
+	text, _ := wantExit(t, term.ExitDone, "",
+		botPageArgs("--host-delay=7s,min=3s", "--max-crawl-delay=60s", "--text")...)
 	wantIn(t, "the text", strings.ReplaceAll(text, "\n    ", "\n"), say...)
 	if strings.Contains(text, "<") {
 		t.Errorf("the text has marks:\n%s", text)
 	}
-	own, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=0", "--server-delay=0", "--robots-meta=nofollow=ignore", "--contact=https://example.org/?a=1&b=2", "--from=none")...)
+	own, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=0", "--server-delay=0",
+		"--robots-meta=nofollow=ignore", "--contact=https://example.org/?a=1&b=2", "--from=none")...)
 	wantIn(t, "the page", own, "Not in this crawl: nofollow", `<a href="https://example.org/?a=1&amp;b=2">`)
 	if strings.Contains(own, "How often") || strings.Contains(own, "<dt>From</dt>") {
 		t.Errorf("there are no delays and there is no From:\n%s", own)
@@ -66,9 +69,7 @@ func TestBotPage(t *testing.T) {
 // TestBotPageExamples: our own matcher applies each example of robots.txt as the page says.
 func TestBotPageExamples(t *testing.T) {
 	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
-	if err := c.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.check())
 	p := c.page(time.Now())
 	for i, want := range []struct {
 		refused, allowed []string
@@ -115,7 +116,8 @@ func checkPage(t *testing.T, page string) {
 			if err != nil || html.Render(&b, tree) != nil {
 				t.Errorf("not readable as HTML: %v", err)
 			}
-			if bad := regexp.MustCompile(`(?i)src=|<script|<link|@import|url\(|<img|<iframe`).FindString(page); bad != "" {
+			if bad := regexp.MustCompile(`(?i)src=|<script|<link|@import|url\(|<img|<iframe`).FindString(
+				page); bad != "" {
 				t.Errorf("has %q", bad)
 			}
 			return
@@ -134,7 +136,8 @@ func checkPage(t *testing.T, page string) {
 
 // TestBotPageEscapes: HTML in values of flags is escaped.
 func TestBotPageEscapes(t *testing.T) {
-	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--purpose=</dd><script>alert(1)</script>\n& \"quoted\" <b>", "--contact=javascript:alert'1'")...)
+	page, _ := wantExit(t, term.ExitDone, "",
+		botPageArgs("--purpose=</dd><script>alert(1)</script>\n& \"quoted\" <b>", "--contact=javascript:alert'1'")...)
 	checkPage(t, page)
 	wantIn(t, "the page", page, "&lt;script&gt;", "&amp; &#34;quoted&#34; &lt;b&gt;", "javascript:alert&#39;1&#39;")
 	if strings.Contains(page, "href=") {
@@ -149,13 +152,12 @@ func TestBotPageRanges(t *testing.T) {
 		CreationTime string
 		Prefixes     []map[string]string
 	}
-	if err := json.Unmarshal([]byte(out), &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(out), &file))
 	if _, err := time.Parse("2006-01-02T15:04:05.000000", file.CreationTime); err != nil {
 		t.Error(err)
 	}
-	want := []map[string]string{{"ipv4Prefix": "192.0.2.0/28"}, {"ipv6Prefix": "2001:db8::/48"}, {"ipv4Prefix": "203.0.113.7/32"}}
+	want := []map[string]string{{"ipv4Prefix": "192.0.2.0/28"}, {"ipv6Prefix": "2001:db8::/48"},
+		{"ipv4Prefix": "203.0.113.7/32"}}
 	if fmt.Sprint(file.Prefixes) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", file.Prefixes, want)
 	}
@@ -165,9 +167,7 @@ func TestBotPageRanges(t *testing.T) {
 func TestBotPageFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "bot.html")
-	if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte("old"), 0o600))
 	out, _ := wantExit(t, term.ExitDone, "", botPageArgs("--out", name)...)
 	data, err := os.ReadFile(name)
 	if err != nil || out != "" || !bytes.HasPrefix(data, []byte("<!DOCTYPE html>")) {
@@ -185,7 +185,8 @@ func TestBotPageFile(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"bot-page", "--purpose=x"}, "--contact is missing"}, {[]string{"bot-page", "--contact=a@example.org"}, "--purpose is missing"},
+		{[]string{"bot-page", "--purpose=x"}, "--contact is missing"},
+		{[]string{"bot-page", "--contact=a@example.org"}, "--purpose is missing"},
 		{[]string{"bot-page", "--contact=a@example.org", "--purpose=x", "--json"}, "none are given"},
 		{botPageArgs("--json", "--text"), "can't be used together"}, {botPageArgs("--serve=:0", "--out=x"), "not both"},
 		{botPageArgs("--agent=bot 1"), "product token"}, {botPageArgs("--host-delay=1s,min=2s"), "is more than"},
@@ -202,41 +203,34 @@ func TestBotPageFile(t *testing.T) {
 func TestBotPageServed(t *testing.T) {
 	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
 	c.Addresses = []flags.NetPrefix{{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
-	if err := c.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.check())
 	ctx, cancel := context.WithCancel(t.Context())
 	says, stderr := io.Pipe()
 	ended := make(chan error)
 	go func() { ended <- serveBotPage(ctx, &term.App{Stderr: stderr}, "127.0.0.1:0", c.page(time.Now())) }()
 	line, err := bufio.NewReader(says).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	base := regexp.MustCompile(`http://[\d.:]+`).FindString(line)
 	ask := func(method, path string) (int, http.Header, string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, base+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return resp.StatusCode, resp.Header, string(body)
 	}
 	for _, f := range []struct{ path, kind, has string }{{"/", "text/html; charset=utf-8", "Survey-Bot"},
-		{"/ip-ranges.json", "application/json", "ipv4Prefix"}, {"/robots.txt", "text/plain; charset=utf-8", "User-agent: *\nDisallow:\n"}} {
+		{"/ip-ranges.json", "application/json", "ipv4Prefix"},
+		{"/robots.txt", "text/plain; charset=utf-8", "User-agent: *\nDisallow:\n"}} {
 		status, h, body := ask("GET", f.path)
-		if status != 200 || h.Get("Content-Type") != f.kind || !strings.Contains(body, f.has) || h.Get("X-Content-Type-Options") != "nosniff" {
+		if status != 200 || h.Get("Content-Type") != f.kind || !strings.Contains(body, f.has) ||
+			h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("GET %s: %d %v %.80q", f.path, status, h, body)
 		}
-		if s, head, none := ask("HEAD", f.path); s != 200 || none != "" || head.Get("Content-Length") != fmt.Sprint(len(body)) {
+		if s, head, none := ask("HEAD", f.path); s != 200 || none != "" ||
+			head.Get("Content-Length") != fmt.Sprint(len(body)) {
 			t.Errorf("HEAD %s: %d %v %q", f.path, s, head, none)
 		}
 		if s, h, _ := ask("POST", f.path); s != 405 || !slices.Equal(h.Values("Allow"), []string{"GET, HEAD"}) {

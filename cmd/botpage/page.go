@@ -53,7 +53,8 @@ func (c *Command) page(now time.Time) *botPage {
 		"within 24 hours.", c.Agent)
 	p.Obeyed = []string{
 		"robots.txt by RFC 9309, for each host, scheme and port. The longest matching rule applies, and Allow if " +
-			"two are equally long. While robots.txt returns 5xx or 429, or does not respond, we fetch nothing from that host, " +
+			"two are equally long. While robots.txt returns 5xx or 429, or does not respond, we fetch nothing " +
+			"from that host, " +
 			"unless we have a copy.",
 		fmt.Sprintf("Crawl-delay in robots.txt, up to %s.", human.Duration(c.MaxCrawlDelay)),
 		c.nofollow(),
@@ -86,11 +87,13 @@ func (c *Command) limits() (list []string) {
 		add("We wait at least %v times the last response time before the next request to a host.", f)
 	}
 	if c.AdaptiveDelay {
-		add("A host that answers quickly and without errors is visited sooner by and by, never below %s. At the first slow "+
+		add("A host that answers quickly and without errors is visited sooner by and by, never below %s. "+
+			"At the first slow "+
 			"answer, error or request to wait we are as slow as before.", human.Duration(*c.HostDelay.Least))
 	}
 	if d := *c.PLDDelay.Usual; d > 0 {
-		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link "+
+		add("At least %s pass between requests to hosts of one registered domain; less for domains that "+
+			"many others link "+
 			"to, but never below %s.", human.Duration(d), human.Duration(*c.PLDDelay.Least))
 	}
 	if d := *c.ServerDelay.Usual; d > 0 {
@@ -109,14 +112,17 @@ func (c *Command) limits() (list []string) {
 // refusals describes the back-off from sites that fail or refuse.
 func (c *Command) refusals() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	add("After a 429, 503 or other 5xx, a timeout or a broken connection, we send no request to the host for %s, twice "+
+	add("After a 429, 503 or other 5xx, a timeout or a broken connection, we send no request to the "+
+		"host for %s, twice "+
 		"as long after each further one, up to %s.", human.Duration(c.Backoff.First), human.Duration(c.Backoff.Most))
 	if c.GiveUp.Failures > 0 {
 		add("After %d consecutive failures we back off for hours, with one request between.", c.GiveUp.Failures)
 	}
 	if c.GiveUp.Refusals > 0 {
-		add("After %d responses of 401 or 403 without a page between (a challenge page counts as 3) we back off for a day, "+
-			"then for a week, then forever. We do not change our name or address to get around a refusal.", c.GiveUp.Refusals)
+		add("After %d responses of 401 or 403 without a page between (a challenge page counts as 3) we "+
+			"back off for a day, "+
+			"then for a week, then forever. We do not change our name or address to get around a refusal.",
+			c.GiveUp.Refusals)
 	}
 	return list
 }

@@ -11,19 +11,16 @@ import (
 	slotmove "drumbeat/state/move"
 )
 
-// TestMoveArguments: move refuses impossible slots and nodes, and directories without a crawl, and then the file is unchanged.
+// TestMoveArguments: move refuses impossible slots and nodes, and directories without a crawl, and then the
+// file is unchanged.
 func TestMoveArguments(t *testing.T) {
 	var out bytes.Buffer
 	a := &term.App{Stdout: &out}
 	dir := t.TempDir()
 	name := filepath.Join(dir, "cluster.json")
-	if err := (&initCmd{File: name, Nodes: 2}).Run(a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&initCmd{File: name, Nodes: 2}).Run(a))
 	before, err := read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	two := []string{filepath.Join(dir, "n0"), filepath.Join(dir, "n1")}
 	for _, x := range []struct {
 		cmd  moveCmd
@@ -38,7 +35,8 @@ func TestMoveArguments(t *testing.T) {
 		{moveCmd{Slots: "0-9", From: -1, To: 1, File: name, Node: two[:1]}, term.ExitUsage, "directories of 1 nodes"},
 		{moveCmd{Slots: "0-9", From: -1, To: 1, File: two[0], Node: two}, term.ExitUsage, two[0]},
 		{moveCmd{Slots: "0-9", From: 1, To: 1, File: name, Node: two}, term.ExitFailure, "no slot"},
-		{moveCmd{Slots: "7", From: -1, To: 1 - before.Table.OwnerOf(7), File: name, Node: two}, term.ExitDirectory, "holds no crawl"},
+		{moveCmd{Slots: "7", From: -1, To: 1 - before.Table.OwnerOf(7), File: name, Node: two}, term.ExitDirectory,
+			"holds no crawl"},
 	} {
 		err := x.cmd.Run(a)
 		if err == nil || term.ExitCode(err) != x.code || !strings.Contains(err.Error(), x.why) {
@@ -57,15 +55,12 @@ func TestPrintMove(t *testing.T) {
 	if err == nil {
 		table, err = table.Move(0, cluster.Slots-1, 0, 1)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out bytes.Buffer
 	rep := &slotmove.Report{Finished: true, Table: table, Nodes: []slotmove.NodeReport{
-		{Node: 0, Unique: 0, UniqueBefore: 70, Waiting: 30, Ended: 40, Messages: 2}, {Node: 1, Unique: 170, UniqueBefore: 100, Ended: -40}}}
-	if err := printMove(&out, "c.json", rep); err != nil {
-		t.Fatal(err)
-	}
+		{Node: 0, Unique: 0, UniqueBefore: 70, Waiting: 30, Ended: 40, Messages: 2},
+		{Node: 1, Unique: 170, UniqueBefore: 100, Ended: -40}}}
+	must(t, printMove(&out, "c.json", rep))
 	want := "completed an earlier move that was interrupted; nothing else was moved\n" +
 		"node 0: 0 unique URLs, had 70; 30 that wait and 40 that ended moved away; took 2 messages of other nodes\n" +
 		"node 1: 170 unique URLs, had 100; 40 that ended on other nodes moved here; took 0 messages of other nodes\n" +

@@ -17,20 +17,25 @@ func TestSeed(t *testing.T) {
 	file := filepath.Join(dir, "seed")
 	var out bytes.Buffer
 	a := &term.App{Stdout: &out}
-	if err := (&seedCmd{File: file}).Run(a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&seedCmd{File: file}).Run(a))
 	if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
 	if err := (&seedCmd{File: file}).Run(a); err == nil {
 		t.Error("the file is replaced")
 	}
-	e, err := nats.Open(nats.Options{Crawl: "c", Seed: file, Embed: &nats.Embed{Dir: filepath.Join(dir, "n"), Sync: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, err := nats.Open(nats.Options{Crawl: "c", Seed: file,
+		Embed: &nats.Embed{Dir: filepath.Join(dir, "n"), Sync: time.Minute}})
+	must(t, err)
 	if err := e.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -135,8 +135,8 @@ func (r *report) print(out io.Writer) error {
 			kept += fmt.Sprintf(" (%s, most for node %d)", humanize.Bytes(uint64(max(0, st.WaitingBytes))), st.Slowest)
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host),
-			stateText(st, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages), st.PagesPerSecond, n(st.Queued),
-			kept, disk, st.Checkpoint, stream)
+			stateText(st, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages),
+			st.PagesPerSecond, n(st.Queued), kept, disk, st.Checkpoint, stream)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -152,7 +152,8 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(&notes, "Node %d has not been heard of for a minute.\n", node)
 	}
 	if o.Fullest >= 0 && len(r.Nodes) > 1 {
-		fmt.Fprintf(&notes, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest, 100*o.FullestShare)
+		fmt.Fprintf(&notes, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest,
+			100*o.FullestShare)
 	}
 	for node, st := range r.Nodes {
 		if st != nil && st.Quarantined > 0 {
@@ -182,7 +183,8 @@ func (r *report) printLeases(out io.Writer) error {
 			continue
 		}
 		if !any {
-			fmt.Fprintln(t, "\nnode\tvisits\twaits for\tlongest wait\tURLs that wait\tleases taken\thanded over\tlost\trests")
+			fmt.Fprintln(t,
+				"\nnode\tvisits\twaits for\tlongest wait\tURLs that wait\tleases taken\thanded over\tlost\trests")
 			any = true
 		}
 		l := st.Leases

@@ -19,8 +19,8 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// TestStatus: status prints what nodes have said, names those that were not heard of, and makes nothing at the broker. A broker that
-// does not answer is an error.
+// TestStatus: status prints what nodes have said, names those that were not heard of, and makes nothing at
+// the broker. A broker that does not answer is an error.
 func TestStatus(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "cluster.json")
@@ -33,8 +33,9 @@ func TestStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
-		StoreBytes: cluster.BrokerDisk(3, nats.DefaultStreamBytes, cluster.DefaultLeasesBytes), Sync: time.Minute}})
+	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Secret: f.Secret[:],
+		Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
+			StoreBytes: cluster.BrokerDisk(3, nats.DefaultStreamBytes, cluster.DefaultLeasesBytes), Sync: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,18 +47,21 @@ func TestStatus(t *testing.T) {
 	status := func(json bool) string {
 		t.Helper()
 		out.Reset()
-		c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + e.Addr().String()}}, JSON: json}
+		c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + e.Addr().String()}},
+			JSON: json}
 		if err := c.Run(a); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
 	}
-	if text := status(false); strings.Count(text, "never heard of") != 3 || strings.Count(text, "\tnone\n")+strings.Count(text, " none\n") != 3 {
+	if text := status(false); strings.Count(text, "never heard of") != 3 ||
+		strings.Count(text, "\tnone\n")+strings.Count(text, " none\n") != 3 {
 		t.Errorf("an empty broker: %s", text)
 	}
 	for _, st := range []cluster.Status{
-		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Pages: 1234, PagesPerSecond: 5.5, Waits: "new links", DiskUsed: 1, DiskLimit: 4, Waiting: 7,
-			WaitingBytes: 2000, Slowest: 2, Checkpoint: 9, Leases: &cluster.LeaseStatus{Held: 1200, Wanted: 3, Longest: 75, URLs: 45, Taken: 6789,
+		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Pages: 1234, PagesPerSecond: 5.5, Waits: "new links", DiskUsed: 1,
+			DiskLimit: 4, Waiting: 7, WaitingBytes: 2000, Slowest: 2, Checkpoint: 9,
+			Leases: &cluster.LeaseStatus{Held: 1200, Wanted: 3, Longest: 75, URLs: 45, Taken: 6789,
 				HandedOver: 10, Lost: 2, Resting: true, Starting: true}},
 		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4},
 	} {
@@ -73,8 +77,9 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := status(false)
-	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 kB, most for node 2)", "25 %", "not heard of", "1 message, ",
-		"networks 3 1 min 15 s 45 6,789 10 2 since its start", "Node 1 has not been heard of", "Node 2 has not been heard of", "The fullest disk is that of node 1: 75 %"} {
+	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 kB, most for node 2)",
+		"25 %", "not heard of", "1 message, ", "networks 3 1 min 15 s 45 6,789 10 2 since its start",
+		"Node 1 has not been heard of", "Node 2 has not been heard of", "The fullest disk is that of node 1: 75 %"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("no %q in %s", want, text)
 		}
@@ -83,9 +88,9 @@ func TestStatus(t *testing.T) {
 		t.Errorf("a control character of a node: %q", text)
 	}
 	var r report
-	if err := json.Unmarshal([]byte(status(true)), &r); err != nil || len(r.Nodes) != 3 || r.Nodes[2] != nil || r.Overview.Fullest != 1 ||
-		r.Nodes[0].Leases == nil || r.Nodes[0].Leases.HandedOver != 10 || r.Nodes[1].Leases != nil ||
-		!r.Streams[1].Missing || r.Streams[2].Messages != 1 {
+	if err := json.Unmarshal([]byte(status(true)), &r); err != nil || len(r.Nodes) != 3 || r.Nodes[2] != nil ||
+		r.Overview.Fullest != 1 || r.Nodes[0].Leases == nil || r.Nodes[0].Leases.HandedOver != 10 ||
+		r.Nodes[1].Leases != nil || !r.Streams[1].Missing || r.Streams[2].Messages != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +139,8 @@ func TestPermissionsText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Join(p.Publish.Allow, " ") != strings.Join(want.Publish, " ") || strings.Join(p.Subscribe.Allow, " ") != strings.Join(want.Subscribe, " ") {
+		if strings.Join(p.Publish.Allow, " ") != strings.Join(want.Publish, " ") ||
+			strings.Join(p.Subscribe.Allow, " ") != strings.Join(want.Subscribe, " ") {
 			t.Errorf("the server takes %v, %v; want %+v", p.Publish.Allow, p.Subscribe.Allow, want)
 		}
 		sizes = append(sizes, len(want.Publish))

@@ -63,7 +63,8 @@ func (c *clusterFlags) check() error {
 	case c.routes() && (len(c.ClusterRoutes) == 0 || c.ClusterRouteListen == ""):
 		return errors.New("--cluster-routes and --cluster-route-listen need each other")
 	case c.routes() && c.ClusterReplicas < nats.MinRoutes:
-		return fmt.Errorf("--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server",
+		return fmt.Errorf(
+			"--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server",
 			nats.MinRoutes)
 	case c.embeds() && len(c.Cluster) > 1:
 		return errors.New("--cluster embed takes no other servers")
@@ -132,12 +133,12 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 	if o.Cluster == nil {
 		return func() error { return nil }, nil
 	}
-	opt := nats.Options{Crawl: c.crawl, Secret: o.Cluster.Secret[:], Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds,
-		Seed: c.ClusterSeed, StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),
-		Replicas: c.ClusterReplicas, Warn: warn}
+	opt := nats.Options{Crawl: c.crawl, Secret: o.Cluster.Secret[:], Node: *c.Node, CA: c.ClusterCA,
+		Creds: c.ClusterCreds, Seed: c.ClusterSeed, StreamBytes: int64(c.ClusterStream),
+		LeasesBytes: int64(c.ClusterLeases), Replicas: c.ClusterReplicas, Warn: warn}
 	if c.embeds() {
-		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"), Listen: c.ClusterListen,
-			Cert: c.ClusterCert, Key: c.ClusterKey, Sync: c.ClusterSync,
+		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"),
+			Listen: c.ClusterListen, Cert: c.ClusterCert, Key: c.ClusterKey, Sync: c.ClusterSync,
 			StoreBytes: cluster.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
 			Routes:     c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
 	} else {

@@ -19,7 +19,8 @@ func brokerText(s *crawl.Snapshot) string {
 	c := &s.Cluster
 	text := fmt.Sprintf("node %d of %d, connected to the broker", c.Node, c.Nodes)
 	if !c.Connected {
-		text = fmt.Sprintf("node %d of %d, without the broker for %s", c.Node, c.Nodes, human.Duration(s.Time.Sub(c.Since)))
+		text = fmt.Sprintf("node %d of %d, without the broker for %s", c.Node, c.Nodes,
+			human.Duration(s.Time.Sub(c.Since)))
 	}
 	if c.Connects > 1 {
 		text += fmt.Sprintf(" (connection %d of this run)", c.Connects)
@@ -71,8 +72,9 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 	for _, p := range pairs[:min(len(pairs), pairLines)] {
 		text := fmt.Sprintf("node %d: %s of %s records wait", p.Node, n(p.Waiting), n(p.Added))
 		if p.Abandoned {
-			lines = append(lines, fmt.Sprintf("node %d: abandoned; %s of %s records for it dropped; %s records taken from it",
-				p.Node, n(p.Dropped), n(p.Added), n(p.Taken)))
+			lines = append(lines,
+				fmt.Sprintf("node %d: abandoned; %s of %s records for it dropped; %s records taken from it",
+					p.Node, n(p.Dropped), n(p.Added), n(p.Taken)))
 			continue
 		}
 		if p.Waiting > 0 {

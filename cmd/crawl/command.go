@@ -124,7 +124,8 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		notes = append(notes, "the broker of the cluster listens on "+c.listens)
 	}
 	notes = append(notes, plan.Short()+"; --print-config shows the configuration and the plan")
-	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Disk.Dirs, opt.Disk.Out), opt.Output.OutMode)...) {
+	for _, n := range append(notes,
+		wideDirectories(slices.Concat(opt.Disk.Dirs, opt.Disk.Out), opt.Output.OutMode)...) {
 		view.Note(n)
 	}
 	if c.Known != "" {
@@ -152,7 +153,8 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	}
 	opt.Network.Resolver, opt.Network.Fetcher = network.Resolver, network.Fetcher
 	if nets := network.Fetcher.OwnPublicNets(); len(nets) > 0 {
-		view.log.Info("crawl: addresses on the networks of this machine's interfaces are refused; --allow-net admits them",
+		view.log.Info(
+			"crawl: addresses on the networks of this machine's interfaces are refused; --allow-net admits them",
 			"networks", nets[:min(len(nets), maxNetsLogged)], "of", len(nets))
 	}
 	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr,
@@ -211,13 +213,15 @@ func EndOf(stop string) error {
 		return &term.Ended{Code: term.ExitPages, Why: stop, Quiet: true}
 	case crawl.StopDisk:
 		return &term.Ended{Code: term.ExitDiskFull,
-			Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); the last error of the log says " +
+			Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); the last error " +
+				"of the log says " +
 				"which, and how much is used"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
 	case crawl.StopOutage:
 		return &term.Ended{Code: term.ExitOutage,
-			Why: "nothing has answered for as long as --outage-patience allows: the network or the name servers are down, or " +
+			Why: "nothing has answered for as long as --outage-patience allows: the network or the name " +
+				"servers are down, or " +
 				"all servers drop our packets; the same command resumes"}
 	case crawl.StopTime:
 		return &term.Ended{Code: term.ExitTime, Why: stop, Quiet: true}

@@ -26,10 +26,9 @@ import (
 // TestBadFlags: each fault is reported on one line, with exit code 2.
 func TestBadFlags(t *testing.T) {
 	seeds := t.TempDir() + "/seeds"
-	if err := os.WriteFile(seeds, []byte("example.org\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	good := []string{"crawl", "--seeds", seeds, "--contact", "a@example.org", "--dir", t.TempDir() + "/c", "--resolver", "192.0.2.1"}
+	must(t, os.WriteFile(seeds, []byte("example.org\n"), 0o600))
+	good := []string{"crawl", "--seeds", seeds, "--contact", "a@example.org", "--dir", t.TempDir() + "/c",
+		"--resolver", "192.0.2.1"}
 	for _, c := range []struct {
 		flags []string
 		want  string
@@ -62,7 +61,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--scope=site"}, "--scope must be one of"},
 		{[]string{"--warc=level=0"}, `--warc: level=0: want fast, 1`},
 		{[]string{"--ip=5"}, "--ip must be one of"},
-		{[]string{"--accept-encoding=gzip,lzw"}, `content coding "lzw" is none of gzip, br, zstd, deflate, identity; give a list of these, or auto alone`},
+		{[]string{"--accept-encoding=gzip,lzw"},
+			`content coding "lzw" is none of gzip, br, zstd, deflate, identity; give a list of these, or auto alone`},
 		{[]string{"--accept-encoding=auto,br"}, `content coding "auto" is none of`},
 		{[]string{"--accept-encoding=br,br"}, "content coding br is given twice"},
 		{[]string{"--accept-encoding="}, `content coding "" is none of`},
@@ -124,14 +124,14 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestOneSite: --scope host crawls only the seed's host, by http and https; the seed may be a bare host
-// name.
+// TestOneSite: --scope host crawls only the seed's host, by http and https; the seed may be a bare host name.
 func TestOneSite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
 	t.Parallel()
-	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { *o = simweb.Options{Seed: 1, ChainPages: 200, LogRequests: 1000} })
+	web, flags := cmdtest.SmallWeb(t,
+		func(o *simweb.Options) { *o = simweb.Options{Seed: 1, ChainPages: 200, LogRequests: 1000} })
 	dir := filepath.Join(t.TempDir(), "crawl")
 	flags = append(flags, "--seeds=-", "--dir", dir, "--scope=host", "--host-delay=0", "--server-delay=0")
 	out, errs := wantExit(t, term.ExitDone, web.ChainHost()+"\nhttp://[::1]/\n", flags...)
@@ -149,22 +149,26 @@ func TestOneSite(t *testing.T) {
 // TestPrintConfig: the printed configuration gives the same values when read again, has only values that
 // differ from the defaults, and names what set each.
 func TestPrintConfig(t *testing.T) {
-	file := cmdtest.File(t, "c.toml", "contact = \"a@example.org\"\nresolver = [\"192.0.2.1\", \"[2001:db8::1]:5353\"]\n")
-	out, errs := wantExit(t, term.ExitDone, "", "crawl", "--seeds=-", "--config="+file, "--preset=survey", `--dir=a \d"ir`, "--dir=b\\,c",
-		"--ram=300MiB", "--disk=5GB", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host", "--drum=buffer=64KiB,cache=0", "--max-depth=0",
-		"--max-pages=1e6", "--store=none,dns=off", "--max-redirects=20", "--print-config")
+	file := cmdtest.File(t, "c.toml",
+		"contact = \"a@example.org\"\nresolver = [\"192.0.2.1\", \"[2001:db8::1]:5353\"]\n")
+	out, errs := wantExit(t, term.ExitDone, "", "crawl", "--seeds=-", "--config="+file, "--preset=survey",
+		`--dir=a \d"ir`, "--dir=b\\,c", "--ram=300MiB", "--disk=5GB", "--allow-net=10.0.0.0/8", "--connections=77",
+		"--scope=host", "--drum=buffer=64KiB,cache=0", "--max-depth=0", "--max-pages=1e6", "--store=none,dns=off",
+		"--max-redirects=20", "--print-config")
 	if errs != "" {
 		t.Errorf("got %q on standard error", errs)
 	}
-	for _, want := range []string{"# host-delay = \"2s,min=1s\"  # computed", "max-depth = 0  # command line", `drum = "buffer=64KiB,cache=0B"  # command line`,
-		`dir = ["a \\d\"ir", "b,c"]  # command line`, `resolver = ["192.0.2.1:53", "[2001:db8::1]:5353"]  # ` + file + ":2",
+	for _, want := range []string{"# host-delay = \"2s,min=1s\"  # computed", "max-depth = 0  # command line",
+		`drum = "buffer=64KiB,cache=0B"  # command line`, `dir = ["a \\d\"ir", "b,c"]  # command line`,
+		`resolver = ["192.0.2.1:53", "[2001:db8::1]:5353"]  # ` + file + ":2",
 		`contact = "a@example.org"  # ` + file + ":1", `connections = "77"  # command line`,
 		"max-pages = 1000000  # command line", "store = \"none,dns=off\"  # command line"} {
 		if !strings.Contains(out, want+"\n") {
 			t.Errorf("lacks %s:\n%s", want, out)
 		}
 	}
-	if strings.Contains(out, "max-redirects") || strings.Contains(out, "preset =") || !strings.Contains(out, "predicted alpha") {
+	if strings.Contains(out, "max-redirects") || strings.Contains(out, "preset =") ||
+		!strings.Contains(out, "predicted alpha") {
 		t.Errorf("has defaults or the preset, or lacks the plan:\n%s", out)
 	}
 	again := cmdtest.File(t, "again.toml", out)
@@ -186,7 +190,8 @@ func values(printed string) string {
 
 // TestEndsHaveCodes: each orderly end has an exit code.
 func TestEndsHaveCodes(t *testing.T) {
-	for stop, want := range map[string]int{crawl.StopDone: 0, crawl.StopCancelled: 11, crawl.StopPages: 14, crawl.StopTime: 15} {
+	for stop, want := range map[string]int{crawl.StopDone: 0, crawl.StopCancelled: 11, crawl.StopPages: 14,
+		crawl.StopTime: 15} {
 		if got := term.ExitCode(EndOf(stop)); got != want {
 			t.Errorf("%s: got %d, want %d", stop, got, want)
 		}
@@ -199,8 +204,10 @@ func TestNAT64Seeds(t *testing.T) {
 		"--allow-net=64:ff9b:1::/48",
 		"http://[2001:db8:64::a00:1]/", "http://[64:ff9b:1::a00:1]/")
 	_, errs := wantExit(t, term.ExitNoSeed, "", flags...)
-	for _, want := range []string{"2001:db8:64::a00:1 is a form of 10.0.0.1, which is not public: add --allow-net 10.0.0.1/32\n",
-		"64:ff9b:1::a00:1 is a local NAT64 address, which only --nat64-prefix admits: --allow-net cannot admit it\n", "No request was sent."} {
+	for _, want := range []string{
+		"2001:db8:64::a00:1 is a form of 10.0.0.1, which is not public: add --allow-net 10.0.0.1/32\n",
+		"64:ff9b:1::a00:1 is a local NAT64 address, which only --nat64-prefix admits: --allow-net cannot admit it\n",
+		"No request was sent."} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("got %q, want %q in it", errs, want)
 		}
@@ -214,13 +221,12 @@ func TestForgottenFlags(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 5)
 	port := url[strings.LastIndex(url, ":")+1:]
 	seeds := filepath.Join(t.TempDir(), "seeds")
-	if err := os.WriteFile(seeds, []byte(url+"/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(seeds, []byte(url+"/\n"), 0o600))
 	flags := append(cmdtest.OwnServer, "--seeds", seeds, "--dir", filepath.Join(t.TempDir(), "c"))
 	for range 2 { // the second run finds a finished crawl
 		_, errs := wantExit(t, term.ExitNoSeed, "", flags...)
-		for _, want := range []string{"no page: the only seed is not allowed by this command\n", "port " + port + ": add --ports " + port + "\n",
+		for _, want := range []string{"no page: the only seed is not allowed by this command\n",
+			"port " + port + ": add --ports " + port + "\n",
 			"127.0.0.1 is not public: add --allow-net 127.0.0.1/32\n", "No request was sent."} {
 			if !strings.Contains(errs, want) {
 				t.Errorf("got %q, want %q in it", errs, want)
@@ -251,10 +257,9 @@ func TestNoSeedAtAll(t *testing.T) {
 		"# nothing\n":         "there is no URL among the seeds",
 		"http://127.0.0.1:9/": "no seed could be fetched",
 	} {
-		if err := os.WriteFile(seeds, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		flags := append(cmdtest.OwnServer, "--seeds", seeds, "--dir", filepath.Join(t.TempDir(), "c"), "--ports=9", "--allow-net=127.0.0.1", "--max-pages=1")
+		must(t, os.WriteFile(seeds, []byte(text), 0o600))
+		flags := append(cmdtest.OwnServer, "--seeds", seeds, "--dir", filepath.Join(t.TempDir(), "c"), "--ports=9",
+			"--allow-net=127.0.0.1", "--max-pages=1")
 		if _, errs := wantExit(t, term.ExitNoSeed, "", flags...); !strings.Contains(errs, want) {
 			t.Errorf("%q: got %q, want %q in it", text, errs, want)
 		}
@@ -267,11 +272,10 @@ func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	web, flags := cmdtest.SmallWeb(t, nil)
 	wide := filepath.Join(t.TempDir(), "wide")
-	if err := os.Mkdir(wide, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(wide, 0o755))
 	dir := filepath.Join(t.TempDir(), "new", "crawl")
-	_, errs := wantExit(t, term.ExitDone, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir, "--out", wide)...)
+	_, errs := wantExit(t, term.ExitDone, strings.Join(web.Seeds(), "\n"),
+		append(flags, "--seeds=-", "--dir", dir, "--out", wide)...)
 	for _, root := range []string{filepath.Dir(dir), wide} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || path == wide {
@@ -309,7 +313,8 @@ func TestOutMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := filepath.Join(t.TempDir(), "crawl")
-	_, errs := wantExit(t, term.ExitDone, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir, "--out-mode=0660")...)
+	_, errs := wantExit(t, term.ExitDone, strings.Join(web.Seeds(), "\n"),
+		append(flags, "--seeds=-", "--dir", dir, "--out-mode=0660")...)
 	if strings.Contains(errs, "can be") {
 		t.Errorf("a warning about the requested mode: %s", errs)
 	}
@@ -342,7 +347,8 @@ func TestOutMode(t *testing.T) {
 		t.Errorf("%d files of output, %v", finished, err)
 	}
 	for _, bad := range []string{"0666", "0400", "0750", "rw", "01640"} {
-		wantExit(t, term.ExitUsage, "", "crawl", "--seeds=x", "--dir", dir, "--contact=a@example.org", "--out-mode="+bad)
+		wantExit(t, term.ExitUsage, "", "crawl", "--seeds=x", "--dir", dir, "--contact=a@example.org",
+			"--out-mode="+bad)
 	}
 }
 
@@ -366,9 +372,7 @@ func TestWARCLevel(t *testing.T) {
 		sum := int64(0)
 		for _, name := range files {
 			info, err := os.Stat(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sum += info.Size()
 		}
 		size = append(size, sum)
@@ -385,9 +389,7 @@ func TestNamesAreAskedInMixedCase(t *testing.T) {
 	upstream := slices.IndexFunc(flags, func(f string) bool { return strings.HasPrefix(f, "--resolver=") })
 	to := strings.TrimPrefix(flags[upstream], "--resolver=")
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	flags[upstream] = "--resolver=" + conn.LocalAddr().String()
 	var asked, mixed atomic.Int64
 	var forwarder sync.WaitGroup

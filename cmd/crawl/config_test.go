@@ -21,15 +21,18 @@ func parsed(t *testing.T, args ...string) *Command {
 
 // TestPrecedence: the command line, the environment, the file, the preset and the default, in this order.
 func TestPrecedence(t *testing.T) {
-	file := cmdtest.File(t, "c.toml", "preset = \"own-site\"\nhost-delay = \"3s\"\nserver-delay = \"4s\"\nlinger = \"5s\"\ndrain = true\n")
+	file := cmdtest.File(t, "c.toml",
+		"preset = \"own-site\"\nhost-delay = \"3s\"\nserver-delay = \"4s\"\nlinger = \"5s\"\ndrain = true\n")
 	t.Setenv("DRUMBEAT_HOST_DELAY", "6s")
 	t.Setenv("DRUMBEAT_SERVER_DELAY", "7s")
 	c := parsed(t, "--config", file, "--host-delay=8s")
-	if *c.HostDelay.Usual != 8*time.Second || *c.ServerDelay.Usual != 7*time.Second || c.Linger != 5*time.Second || *c.NetworkRate != 20 ||
-		c.Retries != 3 || !c.Drain || c.Scope != "host" {
-		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay.Usual, *c.ServerDelay.Usual, c.Linger, *c.NetworkRate, c.Retries, c.Drain, c.Scope)
+	if *c.HostDelay.Usual != 8*time.Second || *c.ServerDelay.Usual != 7*time.Second || c.Linger != 5*time.Second ||
+		*c.NetworkRate != 20 || c.Retries != 3 || !c.Drain || c.Scope != "host" {
+		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay.Usual, *c.ServerDelay.Usual, c.Linger, *c.NetworkRate,
+			c.Retries, c.Drain, c.Scope)
 	}
-	if c = parsed(t, "--config", file, "--preset=none"); c.Scope != "all" || c.NetworkRate != nil || c.Linger != 5*time.Second {
+	if c = parsed(t, "--config", file, "--preset=none"); c.Scope != "all" || c.NetworkRate != nil ||
+		c.Linger != 5*time.Second {
 		t.Errorf("--preset=none: got scope %s, rate %v", c.Scope, c.NetworkRate)
 	}
 	t.Setenv("DRUMBEAT_PRESET", "survey")
@@ -53,8 +56,9 @@ host-delay = 0
 store = "dns=off"
 `)
 	c := parsed(t, "--config", file)
-	if !slices.Equal(c.Dir, []string{"/a,b", `/c\`}) || len(c.Ports) != 2 || len(c.Accept) != 2 || c.MaxPages.All != 1e6 ||
-		*c.NetworkRate != 0.5 || c.Rate.String() != "20" || *c.RAM != 1<<30 || c.MaxBody.Most() != 20<<20 || *c.HostDelay.Usual != 0 || c.Store.DNS {
+	if !slices.Equal(c.Dir, []string{"/a,b", `/c\`}) || len(c.Ports) != 2 || len(c.Accept) != 2 ||
+		c.MaxPages.All != 1e6 || *c.NetworkRate != 0.5 || c.Rate.String() != "20" || *c.RAM != 1<<30 ||
+		c.MaxBody.Most() != 20<<20 || *c.HostDelay.Usual != 0 || c.Store.DNS {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -96,7 +100,8 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"no-such-file", t.TempDir(), "/dev/zero"} {
-		if _, errs := wantExit(t, term.ExitUsage, "", "crawl", "--config", name, "example.org"); !strings.Contains(errs, "--config") {
+		if _, errs := wantExit(t, term.ExitUsage, "", "crawl", "--config", name,
+			"example.org"); !strings.Contains(errs, "--config") {
 			t.Errorf("%s: got %q", name, errs)
 		}
 	}
@@ -111,7 +116,8 @@ func TestPresets(t *testing.T) {
 		if reflect.DeepEqual(c, base) {
 			t.Errorf("%s changes nothing", name)
 		}
-		if c.RobotsMeta.RobotsMeta.Nofollow != "obey" || c.Agent != base.Agent || !reflect.DeepEqual(c.Health, base.Health) || len(c.AllowNet)+len(c.Ports) > 0 {
+		if c.RobotsMeta.RobotsMeta.Nofollow != "obey" || c.Agent != base.Agent ||
+			!reflect.DeepEqual(c.Health, base.Health) || len(c.AllowNet)+len(c.Ports) > 0 {
 			t.Errorf("%s weakens politeness: %+v", name, c)
 		}
 		if name != "own-site" && !reflect.DeepEqual(c.Delays, base.Delays) {
@@ -121,8 +127,9 @@ func TestPresets(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1024}
 	c := parseCrawl(t, "--preset=own-site")
 	notes, err := c.Complete(m)
-	if err != nil || *c.HostDelay.Least < 100*time.Millisecond || *c.ServerDelay.Least < 100*time.Millisecond || *c.PLDDelay.Usual < 100*time.Millisecond ||
-		*c.NetworkRate > 20 || *c.NetworkConnections == 0 || *c.HostDelayFactor < 2 || c.MaxCrawlDelay != base.MaxCrawlDelay {
+	if err != nil || *c.HostDelay.Least < 100*time.Millisecond || *c.ServerDelay.Least < 100*time.Millisecond ||
+		*c.PLDDelay.Usual < 100*time.Millisecond || *c.NetworkRate > 20 || *c.NetworkConnections == 0 ||
+		*c.HostDelayFactor < 2 || c.MaxCrawlDelay != base.MaxCrawlDelay {
 		t.Errorf("own-site is faster than it says: %+v, %v", c.Delays, err)
 	}
 	if !strings.Contains(strings.Join(notes, "\n"), "use this only on your own servers") {

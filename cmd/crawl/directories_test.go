@@ -22,12 +22,8 @@ func TestRefusedDirectories(t *testing.T) {
 	plain := tmp + "/plain"
 	wantExit(t, term.ExitPages, "", append(flags, "--dir="+plain)...)
 	thesis := filepath.Join(tmp, "thesis")
-	if err := os.Mkdir(thesis, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(thesis, "thesis.tex"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(thesis, 0o700))
+	must(t, os.WriteFile(filepath.Join(thesis, "thesis.tex"), []byte("x"), 0o600))
 	for _, c := range []struct {
 		dirs []string
 		want string

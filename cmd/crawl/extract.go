@@ -46,7 +46,8 @@ func (f *extractFlags) options(o *crawl.DiskOptions) *output.ExtractOptions {
 	if len(f.Extract) == 0 {
 		return nil
 	}
-	x := &output.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat), Workers: int(f.ExtractWorkers)}
+	x := &output.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat),
+		Workers: int(f.ExtractWorkers)}
 	x.Fields, _ = extract.ParseFields(x.Format, f.Extract) // checked
 	if x.Dir == "" {
 		first := o.Dirs

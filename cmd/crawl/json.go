@@ -63,13 +63,13 @@ type Coded struct {
 func saveSummary(name string, res *crawl.Result) error {
 	s := &res.Snapshot
 	out := Figures{Stop: res.Stop, Seconds: s.Elapsed.Seconds(), ActiveSeconds: s.Active.Seconds(),
-		Pages: s.Count(state.CountPages), Responses: s.Count(state.CountResponses), Bytes: s.Count(state.CountBytesWire),
-		Links: s.Count(state.CountLinks), LinksCached: s.Count(state.CountLinksCached),
-		LinksChecked: s.Count(state.CountLinksChecked), Unique: s.Unique, Places: map[string]int64{},
-		Codings: map[string]Coded{}, Refused: s.Refused, Deferred: s.Deferred, Hosts: s.Hosts, Servers: s.Servers,
-		PLDs: s.PLDs, DiskRead: s.DiskRead, DiskWritten: s.DiskWritten, URLSeenKeys: s.URLSeenKeys,
-		URLSeenPasses: s.URLSeenPasses, URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS(),
-		FinishedFiles: res.Finished.Files, FinishedBytes: res.Finished.Bytes}
+		Pages: s.Count(state.CountPages), Responses: s.Count(state.CountResponses),
+		Bytes: s.Count(state.CountBytesWire), Links: s.Count(state.CountLinks),
+		LinksCached: s.Count(state.CountLinksCached), LinksChecked: s.Count(state.CountLinksChecked), Unique: s.Unique,
+		Places: map[string]int64{}, Codings: map[string]Coded{}, Refused: s.Refused, Deferred: s.Deferred,
+		Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs, DiskRead: s.DiskRead, DiskWritten: s.DiskWritten,
+		URLSeenKeys: s.URLSeenKeys, URLSeenPasses: s.URLSeenPasses, URLSeenFull: s.URLSeenFullPasses, Model: s.Seen,
+		PeakRSS: peakRSS(), FinishedFiles: res.Finished.Files, FinishedBytes: res.Finished.Bytes}
 	if u := &s.Uploads; u.On {
 		out.Store = &StoreFigures{u.Files, u.Bytes, u.Objects, u.Waiting, u.WaitingBytes, u.Faults, u.Failing}
 	}

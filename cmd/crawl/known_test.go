@@ -11,25 +11,22 @@ import (
 	"drumbeat/disk"
 )
 
-// TestKnown: the URLs of an index are copied into the crawl's first directory, and a resumed crawl keeps the copy. A list
-// without URLs, and seeds beside a list, are refused.
+// TestKnown: the URLs of an index are copied into the crawl's first directory, and a resumed crawl keeps the
+// copy. A list without URLs, and seeds beside a list, are refused.
 func TestKnown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "old.cdxj")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
-	write("com,example)/ 20240102030405 {\"url\": \"http://example.com/\"}\nhttp://b.test/\ndns:b.test 20240102030405 {}\n")
+	write("com,example)/ 20240102030405 {\"url\": \"http://example.com/\"}\nhttp://b.test/\ndns:b.test " +
+		"20240102030405 {}\n")
 	opt := crawl.Options{Disk: crawl.DiskOptions{FS: disk.OS(), Dirs: []string{filepath.Join(t.TempDir(), "d")}}}
 	c := Command{priorityFlags: priorityFlags{Known: file}}
 	view := NewView(&strings.Builder{}, &c.Logging)
 	defer view.Close()
 	for range 2 {
 		name, err := c.readKnown(&opt, view)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := os.ReadFile(name); err != nil || string(got) != "http://example.com/\nhttp://b.test/\n" {
 			t.Errorf("the copy has %q, %v", got, err)
 		}
@@ -54,14 +51,16 @@ func TestWalkFlags(t *testing.T) {
 		walkers, urls flags.Count
 		jump          float64
 		ok            bool
-	}{{1, 1, 0.9, true}, {10_000, 10_000_000, 0.01, true}, {0, 1, 0.1, false}, {10_001, 1, 0.1, false}, {1, 0, 0.1, false},
-		{1, 10_000_001, 0.1, false}, {1, 1, 0, false}, {1, 1, 0.91, false}, {-1, 1, 0.1, false}} {
-		p := priorityFlags{Strategy: order{Name: "random-walk", Walkers: c.walkers, URLs: c.urls, Jump: c.jump}, Priority: priority{Name: "none"}}
+	}{{1, 1, 0.9, true}, {10_000, 10_000_000, 0.01, true}, {0, 1, 0.1, false}, {10_001, 1, 0.1, false},
+		{1, 0, 0.1, false}, {1, 10_000_001, 0.1, false}, {1, 1, 0, false}, {1, 1, 0.91, false}, {-1, 1, 0.1, false}} {
+		p := priorityFlags{Strategy: order{Name: "random-walk", Walkers: c.walkers, URLs: c.urls, Jump: c.jump},
+			Priority: priority{Name: "none"}}
 		if err := p.check(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}
 		var o crawl.OrderOptions
-		if p.apply(&o); c.ok && (o.Walk.Walkers != int(c.walkers) || o.Walk.URLs != int(c.urls) || o.Walk.Jump != c.jump) {
+		if p.apply(&o); c.ok && (o.Walk.Walkers != int(c.walkers) || o.Walk.URLs != int(c.urls) ||
+			o.Walk.Jump != c.jump) {
 			t.Errorf("%+v became %+v", c, o.Walk)
 		}
 	}

@@ -22,8 +22,8 @@ func (w *stoppedWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestStoppedReaderStopsNoCrawl: nothing that a crawl prints waits for the reader of its log. When it reads again, it gets
-// what the queue holds, and the number of lost messages.
+// TestStoppedReaderStopsNoCrawl: nothing that a crawl prints waits for the reader of its log. When it reads
+// again, it gets what the queue holds, and the number of lost messages.
 func TestStoppedReaderStopsNoCrawl(t *testing.T) {
 	for _, format := range []string{"text", "json", "terminal"} {
 		t.Run(format, func(t *testing.T) {
@@ -65,7 +65,8 @@ func TestStoppedReaderStopsNoCrawl(t *testing.T) {
 				if n := strings.Count(text, strings.Repeat("x", 1000)); n+lost < messages || n+lost > messages+1 {
 					t.Errorf("%d messages came out and %d were lost, of %d", n, lost, messages)
 				}
-				want := map[string]string{"json": `"msg":"messages of the log were lost: nothing read it","messages":`}[format]
+				want := map[string]string{
+					"json": `"msg":"messages of the log were lost: nothing read it","messages":`}[format]
 				if want == "" {
 					want = `msg="messages of the log were lost: nothing read it" messages=`
 				}

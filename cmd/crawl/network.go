@@ -47,9 +47,10 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 	limits.Total = c.Timeout.All
 	bodies := max(plan.BodyBytes, limits.MemoryBytes())
 	if bodies > plan.HeapBytes/2 {
-		return nil, term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; "+
-			"raise --ram or lower --max-body", humanize.IBytes(uint64(limits.HeldBytes)), humanize.IBytes(uint64(bodies)),
-			humanize.IBytes(uint64(plan.HeapBytes))))
+		return nil,
+			term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; "+
+				"raise --ram or lower --max-body", humanize.IBytes(uint64(limits.HeldBytes)),
+				humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes))))
 	}
 	m, err := term.ThisMachine()
 	if err != nil {

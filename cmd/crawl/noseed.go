@@ -93,7 +93,8 @@ func seedFaultsOf(ctx context.Context, opt *crawl.Options, refusal func(netip.Ad
 		return f
 	}
 	for _, a := range found.Addrs {
-		f.lines = append(f.lines, fmt.Sprintf("%s is at %v, which is %s: %s", host, a, refusal(a).Why, flagFor(refusal(a))))
+		f.lines = append(f.lines,
+			fmt.Sprintf("%s is at %v, which is %s: %s", host, a, refusal(a).Why, flagFor(refusal(a))))
 	}
 	return f
 }

@@ -94,8 +94,7 @@ func (c *outputFlags) readDict() ([]byte, error) {
 	return dict, nil
 }
 
-// HostName returns the machine's name, which is part of WARC file names so that those of two machines
-// differ.
+// HostName returns the machine's name, which is part of WARC file names so that those of two machines differ.
 func HostName() string {
 	name, _ := os.Hostname() // "" if there is none
 	return name
@@ -118,8 +117,9 @@ func wideDirectories(paths []string, outMode fs.FileMode) (notes []string) {
 			if info.Mode().Perm()&0o022 != 0 {
 				what = "changed"
 			}
-			notes = append(notes, fmt.Sprintf("WARNING: directory %s can be %s by others (mode %04o); run chmod 700 to close it",
-				name, what, info.Mode().Perm()))
+			notes = append(notes,
+				fmt.Sprintf("WARNING: directory %s can be %s by others (mode %04o); run chmod 700 to close it",
+					name, what, info.Mode().Perm()))
 		}
 	}
 	return notes

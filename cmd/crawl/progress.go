@@ -30,14 +30,15 @@ func progressFields(s *crawl.Snapshot) []any {
 		fields = append(fields, "ram_bytes", residentBytes("VmRSS:"), "disk_bytes", s.Disk.Used)
 	}
 	if c := s.Checkpoint; c.Number > 0 {
-		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause", short(c.Pause),
-			"checkpoint_stall", short(c.Stall), "checkpoint_bytes", c.Bytes)
+		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause",
+			short(c.Pause), "checkpoint_stall", short(c.Stall), "checkpoint_bytes", c.Bytes)
 	}
 	if c := s.Seen; c.Links > 0 {
-		fields = append(fields, "urlseen_link_bytes", oneDecimal(c.Bytes), "predicted_link_bytes", oneDecimal(c.Predicted),
-			"alpha", twoDecimals(c.Alpha), "predicted_alpha", twoDecimals(c.PredictedAlpha))
+		fields = append(fields, "urlseen_link_bytes", oneDecimal(c.Bytes), "predicted_link_bytes",
+			oneDecimal(c.Predicted), "alpha", twoDecimals(c.Alpha), "predicted_alpha", twoDecimals(c.PredictedAlpha))
 		if c.DiskRate > 0 {
-			fields = append(fields, "disk_pages_s", int64(c.DiskRate), "predicted_disk_pages_s", int64(c.PredictedDiskRate))
+			fields = append(fields, "disk_pages_s", int64(c.DiskRate), "predicted_disk_pages_s",
+				int64(c.PredictedDiskRate))
 		}
 	}
 	if s.Limits != "" {
@@ -88,7 +89,8 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
 		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
-		fmt.Sprintf("  network   %d of %d connections  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
+		fmt.Sprintf(
+			"  network   %d of %d connections  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
@@ -137,7 +139,8 @@ func modelText(c *crawl.SeenCheck) string {
 		return "URLseen has been in RAM"
 	}
 	text := fmt.Sprintf("URLseen I/O %s B per link, %s predicted (%s in full passes); alpha %s, %s predicted",
-		oneDecimal(c.Bytes), oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha), twoDecimals(c.PredictedAlpha))
+		oneDecimal(c.Bytes), oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha),
+		twoDecimals(c.PredictedAlpha))
 	if c.DiskRate > 0 {
 		text += fmt.Sprintf("; at %s/s the disks allow %s pages/s, %s predicted", bytesText(int64(c.DiskBandwidth)),
 			humanize.Comma(int64(c.DiskRate)), humanize.Comma(int64(c.PredictedDiskRate)))

@@ -13,8 +13,10 @@ func TestRenderFlags(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(f *renderFlags){
-		"time beyond longest": func(f *renderFlags) { f.RenderLimits.Time = time.Hour }, "no rules": func(f *renderFlags) { f.RenderRules = nil },
-		"rules alone": func(f *renderFlags) { f.Render = "" }, "http": func(f *renderFlags) { f.Render = "http://127.0.0.1:9222" },
+		"time beyond longest": func(f *renderFlags) { f.RenderLimits.Time = time.Hour },
+		"no rules":            func(f *renderFlags) { f.RenderRules = nil }, "rules alone": func(f *renderFlags) {
+			f.Render = ""
+		}, "http": func(f *renderFlags) { f.Render = "http://127.0.0.1:9222" },
 	} {
 		f := good
 		if change(&f); f.check() == nil {

@@ -10,7 +10,8 @@ import (
 func TestRenderClusterFlags(t *testing.T) {
 	for _, broker := range []string{"", "embed", "nats://127.0.0.1:4222"} {
 		var c Command
-		c.renderFlags = renderFlags{Render: "ws://127.0.0.1:9222", RenderRules: []string{"rules"}, RenderLimits: renderLimits{Time: time.Second, Longest: time.Minute}}
+		c.renderFlags = renderFlags{Render: "ws://127.0.0.1:9222", RenderRules: []string{"rules"},
+			RenderLimits: renderLimits{Time: time.Second, Longest: time.Minute}}
 		if broker != "" {
 			c.Cluster = []string{broker}
 		}

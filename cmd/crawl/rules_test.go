@@ -21,14 +21,17 @@ func TestCrawlWithRules(t *testing.T) {
 	seeds := web.Seeds()
 	out1, out2 := string(weburl.Split([]byte(seeds[0])).Host), string(weburl.Split([]byte(seeds[1])).Host)
 	rules, black := cmdtest.File(t, "rules", "- host "+out1+"\n"), cmdtest.File(t, "black", "- host "+out2+"\n")
-	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+t.TempDir()+"/c", "--rules", rules, "--blacklist", black)
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+t.TempDir()+"/c", "--rules", rules,
+		"--blacklist", black)
 	out, _ := wantExit(t, term.ExitDone, "", append(flags, "--print-config")...)
-	for _, want := range []string{`rules = ["` + rules + `"]`, `blacklist = ["` + black + `"]`, "# rules: 1 rule (1 host, ", "# blacklist: 1 rule (1 host, "} {
+	for _, want := range []string{`rules = ["` + rules + `"]`, `blacklist = ["` + black + `"]`,
+		"# rules: 1 rule (1 host, ", "# blacklist: 1 rule (1 host, "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	_, errs := wantExit(t, term.ExitUsage, "", append(flags, "--rules", cmdtest.File(t, "bad", "x\n"), "--blacklist=no-such-file")...)
+	_, errs := wantExit(t, term.ExitUsage, "",
+		append(flags, "--rules", cmdtest.File(t, "bad", "x\n"), "--blacklist=no-such-file")...)
 	if !strings.Contains(errs, "bad:1: ") || !strings.Contains(errs, "no-such-file") {
 		t.Error(errs)
 	}
@@ -93,8 +96,10 @@ func TestCrawlWithSites(t *testing.T) {
 	seed := web.Seeds()[0]
 	host := string(weburl.Split([]byte(seed)).Host)
 	key := cmdtest.File(t, "key", "t0ps3cret\n")
-	file := cmdtest.File(t, "sites.toml", "[[site]]\nhost = \""+host+"\"\nmax-depth = 0\nbearer = \"file:"+key+"\"\ninsecure = true\n")
-	flags = append(flags, "--seeds", cmdtest.File(t, "seeds", seed+"\n"), "--dir="+t.TempDir()+"/c", "--scope=host", "--sites", file)
+	file := cmdtest.File(t, "sites.toml", "[[site]]\nhost = \""+host+"\"\nmax-depth = 0\nbearer = \"file:"+key+
+		"\"\ninsecure = true\n")
+	flags = append(flags, "--seeds", cmdtest.File(t, "seeds", seed+"\n"), "--dir="+t.TempDir()+"/c", "--scope=host",
+		"--sites", file)
 	printed := ""
 	out, errs := wantExit(t, term.ExitDone, "", append(flags, "--print-config")...)
 	printed += out + errs

@@ -14,7 +14,8 @@ import (
 // TestSecretEnvironment: a hook gets the environment without what --sites names, this program's flags and the object
 // store's keys. Names that a later reading of --sites adds are hidden, too.
 func TestSecretEnvironment(t *testing.T) {
-	for name, value := range map[string]string{"SITE_TOKEN": "a", "LATER_TOKEN": "b", "AWS_SECRET_ACCESS_KEY": "c", "DRUMBEAT_CONTACT": "d", "PLAIN": "e=f"} {
+	for name, value := range map[string]string{"SITE_TOKEN": "a", "LATER_TOKEN": "b", "AWS_SECRET_ACCESS_KEY": "c",
+		"DRUMBEAT_CONTACT": "d", "PLAIN": "e=f"} {
 		t.Setenv(name, value)
 	}
 	o := &crawl.Options{Hook: &hook.Options{}}
@@ -29,7 +30,8 @@ func TestSecretEnvironment(t *testing.T) {
 	if v, ok := o.Admission.Env("SITE_TOKEN"); v != "a" || !ok {
 		t.Errorf("the crawl gets %q, %v", v, ok)
 	}
-	if got := names(); !slices.Contains(got, "PLAIN") || !slices.Contains(got, "LATER_TOKEN") || slices.Contains(got, "SITE_TOKEN") {
+	if got := names(); !slices.Contains(got, "PLAIN") || !slices.Contains(got, "LATER_TOKEN") ||
+		slices.Contains(got, "SITE_TOKEN") {
 		t.Errorf("the hook gets %q", got)
 	}
 	o.Admission.Env("LATER_TOKEN")

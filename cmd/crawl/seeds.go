@@ -42,7 +42,8 @@ func (c *Command) checkSeeds() error {
 		}
 		return nil
 	case c.Seeds == "" && len(c.URLs) == 0:
-		return errors.New("there are no seeds; give URLs (drumbeat crawl https://example.org/ --contact WHO) or --seeds FILE")
+		return errors.New(
+			"there are no seeds; give URLs (drumbeat crawl https://example.org/ --contact WHO) or --seeds FILE")
 	case len(c.URLs) > 0 && c.Seeds != "":
 		return errors.New("give URLs or --seeds FILE, not both")
 	case len(c.URLs) > 0:
@@ -82,7 +83,8 @@ func checkURLs(urls []string) error {
 			return fmt.Errorf("%q is neither a URL nor a host name", u)
 		}
 		if _, err := os.Stat(u); err == nil {
-			return fmt.Errorf("%s is a file: give --seeds %[1]s to read it, or https://%[1]s for a host of that name", u)
+			return fmt.Errorf("%s is a file: give --seeds %[1]s to read it, or https://%[1]s for a host of that name",
+				u)
 		}
 	}
 	return nil
@@ -113,7 +115,8 @@ func checkSeedFile(name string) error {
 // textFault refuses data with a zero byte.
 func textFault(what string, sample []byte) error {
 	if i := bytes.IndexByte(sample, 0); i >= 0 {
-		return fmt.Errorf("%s is not text (byte %d is 0); give one URL or host per line, in UTF-8, uncompressed", what, i)
+		return fmt.Errorf("%s is not text (byte %d is 0); give one URL or host per line, in UTF-8, uncompressed", what,
+			i)
 	}
 	return nil
 }

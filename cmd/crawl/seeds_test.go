@@ -42,24 +42,25 @@ func TestSeedsFromInput(t *testing.T) {
 func TestURLArguments(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 3)
 	port := url[strings.LastIndex(url, ":")+1:]
-	flags := append(cmdtest.OwnServer, "--dir", filepath.Join(t.TempDir(), "c"), "--allow-net=127.0.0.1", "--ports="+port)
+	flags := append(cmdtest.OwnServer, "--dir", filepath.Join(t.TempDir(), "c"), "--allow-net=127.0.0.1",
+		"--ports="+port)
 	wantExit(t, term.ExitDone, "", append(flags, url+"/")...)
 	wantExit(t, term.ExitDone, "", append(flags, url+"/", url+"/more")...)
 	if got := asked(); got["/"] != 1 || got["/p2.html"] != 1 || got["/more"] != 1 {
 		t.Errorf("asked for %v, want each once", got)
 	}
 	seeds := filepath.Join(t.TempDir(), "seeds.txt")
-	if err := os.WriteFile(seeds, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(seeds, nil, 0o600))
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{nil, "there are no seeds"}, {[]string{url, "--seeds", seeds}, "not both"}, {[]string{seeds}, "is a file: give --seeds "},
-		{[]string{"http://"}, `"http://" is neither a URL`}, {[]string{"settings.go"}, "give --seeds settings.go"},
+		{nil, "there are no seeds"}, {[]string{url, "--seeds", seeds}, "not both"},
+		{[]string{seeds}, "is a file: give --seeds "}, {[]string{"http://"}, `"http://" is neither a URL`},
+		{[]string{"settings.go"}, "give --seeds settings.go"},
 	} {
-		if _, errs := wantExit(t, term.ExitUsage, "", append(flags, c.args...)...); !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+		if _, errs := wantExit(t, term.ExitUsage, "", append(flags, c.args...)...); !strings.Contains(errs, c.want) ||
+			strings.Count(errs, "\n") != 1 {
 			t.Errorf("%q: got %q, want one line with %q", c.args, errs, c.want)
 		}
 	}
@@ -70,9 +71,7 @@ func TestURLArguments(t *testing.T) {
 func TestBinarySeeds(t *testing.T) {
 	binary := "\x1f\x8b\x08\x00\x00\x01\n"
 	seeds, dir := filepath.Join(t.TempDir(), "seeds.gz"), filepath.Join(t.TempDir(), "c")
-	if err := os.WriteFile(seeds, []byte(binary), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(seeds, []byte(binary), 0o600))
 	for _, in := range []string{seeds, "-"} {
 		_, errs := wantExit(t, term.ExitUsage, binary, append(cmdtest.OwnServer, "--dir", dir, "--seeds", in)...)
 		if !strings.Contains(errs, "is not text (byte 3 is 0)") {

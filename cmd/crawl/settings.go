@@ -114,9 +114,7 @@ func (c *Command) checkDirs() error {
 }
 
 // dirs returns all directories of the crawl.
-func (c *Command) dirs() []string {
-	return withAdded(c.Dir, c.AddDir)
-}
+func (c *Command) dirs() []string { return withAdded(c.Dir, c.AddDir) }
 
 // outs returns all directories for output; none if output goes to those of the crawl.
 func (c *Command) outs() []string { return withAdded(flags.Directories(c.Out), c.AddOut) }
@@ -203,9 +201,8 @@ const (
 	ramPerPage = 256      // bytes; from some hundred million pages on this exceeds the general default
 )
 
-// ramFor returns the default of --ram, at most most. A crawl of some sites gets RAM for the URLs that it
-// knew at its last checkpoint, one with --max-pages for these pages; only others are planned for a billion
-// pages.
+// ramFor returns the default of --ram, at most most. A crawl of some sites gets RAM for the URLs that it knew
+// at its last checkpoint, one with --max-pages for these pages; only others are planned for a billion pages.
 func (c *Command) ramFor(most int64, why *string) int64 {
 	pages := float64(c.MaxPages.All)
 	if c.Scope != "all" {
@@ -243,8 +240,9 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		if n := int64(*c.MaxBody.Sitemap); n <= maxSitemapBody && fits(n) {
 			return int(n), nil
 		}
-		return 0, fmt.Errorf("--max-body: sitemap=%v is too large for --ram: one body may take %v; raise --ram or lower it",
-			*c.MaxBody.Sitemap, flags.Size(room))
+		return 0,
+			fmt.Errorf("--max-body: sitemap=%v is too large for --ram: one body may take %v; raise --ram or lower it",
+				*c.MaxBody.Sitemap, flags.Size(room))
 	}
 	n := int64(defaultSitemapBody)
 	held := int64(limits.HeldBytes)

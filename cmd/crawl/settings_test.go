@@ -21,17 +21,16 @@ func TestModestPlan(t *testing.T) {
 	m := term.Machine{RAMBytes: 64 << 30, RAMFrom: "physical memory"}
 	plan := func(args ...string) (crawl.Plan, flags.Size) {
 		var c commands
-		cmdtest.Parse(t, &c, append([]string{"crawl", "--contact=me@example.org", "--resolver=127.0.0.1:9", "--disk=1TiB",
-			"example.org"}, args...)...)
+		cmdtest.Parse(t, &c,
+			append([]string{"crawl", "--contact=me@example.org", "--resolver=127.0.0.1:9", "--disk=1TiB",
+				"example.org"}, args...)...)
 		if _, err := c.Crawl.Complete(m); err != nil {
 			t.Fatal(err)
 		}
 		opt := c.Crawl.Options()
 		opt.Limits.DiskBytes = 1 << 40
 		made, err := MakePlan(&opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return made, *c.Crawl.RAM
 	}
 	for _, args := range [][]string{{"--scope=host"}, {"--scope=pld"}, {"--max-pages=200"}} {
@@ -75,7 +74,8 @@ func TestHeldLimits(t *testing.T) {
 // TestPorts: --ports takes lists and ranges, may be repeated, and prints what it can read.
 func TestPorts(t *testing.T) {
 	c := parseCrawl(t, "--ports=8080,8000-8002", "--ports=65535")
-	if got, want := fmt.Sprint(c.Ports, ports.New(c.Ports...)), "[8080 8000-8002 65535] 8000-8002,8080,65535"; got != want {
+	if got, want := fmt.Sprint(c.Ports, ports.New(c.Ports...)),
+		"[8080 8000-8002 65535] 8000-8002,8080,65535"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, bad := range []string{"", "0", "-1", "65536", "x", "90-80", "80-", "0-5", "8080;9"} {
@@ -89,17 +89,17 @@ func TestPorts(t *testing.T) {
 // TestZeroIsNotDefault: a flag for which 0 has a meaning keeps the value 0.
 func TestZeroIsNotDefault(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
-	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0", "--drum=cache=0")
+	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0",
+		"--drum=cache=0")
 	notes, err := c.Complete(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *c.HostDelay.Usual != 0 || *c.HostDelay.Least != 0 || *c.ServerDelay.Usual != 0 || *c.ServerDelay.Least != 0 || c.Retries != 0 ||
-		*c.MaxDepth != 0 || c.Linger != 0 || *c.Geometry.Cache != 0 || *c.PLDDelay.Usual != 0 || *c.NetworkRate != 0 || *c.NetworkConnections != 0 ||
-		*c.HostDelayFactor != 0 {
+	must(t, err)
+	if *c.HostDelay.Usual != 0 || *c.HostDelay.Least != 0 || *c.ServerDelay.Usual != 0 || *c.ServerDelay.Least != 0 ||
+		c.Retries != 0 || *c.MaxDepth != 0 || c.Linger != 0 || *c.Geometry.Cache != 0 || *c.PLDDelay.Usual != 0 ||
+		*c.NetworkRate != 0 || *c.NetworkConnections != 0 || *c.HostDelayFactor != 0 {
 		t.Errorf("got %+v, want zeros", c)
 	}
-	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: a delay of 0 s between requests to a host, a delay of 0 s between requests to an address") {
+	if !strings.Contains(strings.Join(notes, "\n"),
+		"WARNING: a delay of 0 s between requests to a host, a delay of 0 s between requests to an address") {
 		t.Errorf("got %q, want a warning of the delays", notes)
 	}
 }
@@ -190,24 +190,27 @@ func TestComputedDefaults(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1024}
 	c := parseCrawl(t)
 	notes, err := c.Complete(m)
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	if *c.HostDelay.Usual != 40*time.Second || *c.HostDelay.Least != time.Second ||
+		*c.ServerDelay.Usual != time.Second || *c.ServerDelay.Least != 200*time.Millisecond || *c.RAM != 1<<33 ||
+		c.Connections.Most() != 768 || *c.Disk <= 0 {
+		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay.Usual, *c.HostDelay.Least, *c.ServerDelay.Usual,
+			*c.ServerDelay.Least, *c.RAM, *c.Connections, *c.Disk)
 	}
-	if *c.HostDelay.Usual != 40*time.Second || *c.HostDelay.Least != time.Second || *c.ServerDelay.Usual != time.Second ||
-		*c.ServerDelay.Least != 200*time.Millisecond || *c.RAM != 1<<33 || c.Connections.Most() != 768 || *c.Disk <= 0 {
-		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay.Usual, *c.HostDelay.Least, *c.ServerDelay.Usual, *c.ServerDelay.Least, *c.RAM, *c.Connections, *c.Disk)
-	}
-	if *c.PLDDelay.Usual != 500*time.Millisecond || *c.PLDDelay.Least != 20*time.Millisecond || *c.NetworkRate != 10 || *c.NetworkConnections != 20 ||
-		*c.HostDelayFactor != 10 || c.MaxCrawlDelay != 300*time.Second {
-		t.Errorf("got %v %v %v %v %v %v", *c.PLDDelay.Usual, *c.PLDDelay.Least, *c.NetworkRate, *c.NetworkConnections, *c.HostDelayFactor, c.MaxCrawlDelay)
+	if *c.PLDDelay.Usual != 500*time.Millisecond || *c.PLDDelay.Least != 20*time.Millisecond || *c.NetworkRate != 10 ||
+		*c.NetworkConnections != 20 || *c.HostDelayFactor != 10 || c.MaxCrawlDelay != 300*time.Second {
+		t.Errorf("got %v %v %v %v %v %v", *c.PLDDelay.Usual, *c.PLDDelay.Least, *c.NetworkRate, *c.NetworkConnections,
+			*c.HostDelayFactor, c.MaxCrawlDelay)
 	}
 	said := strings.Join(notes, "\n")
-	if !strings.Contains(said, "lowered from 2000 to 768") || !strings.Contains(said, "half of physical memory") || strings.Contains(said, "WARNING") {
+	if !strings.Contains(said, "lowered from 2000 to 768") || !strings.Contains(said, "half of physical memory") ||
+		strings.Contains(said, "WARNING") {
 		t.Errorf("got %q", said)
 	}
 	for _, scope := range []string{"host", "pld"} {
 		c = parseCrawl(t, "--scope="+scope)
-		if notes, err = c.Complete(m); err != nil || *c.HostDelay.Usual != 2*time.Second || !strings.Contains(strings.Join(notes, "\n"), "budgets are off") {
+		if notes, err = c.Complete(m); err != nil || *c.HostDelay.Usual != 2*time.Second ||
+			!strings.Contains(strings.Join(notes, "\n"), "budgets are off") {
 			t.Errorf("scope %s: got %v, %q, %v", scope, *c.HostDelay.Usual, notes, err)
 		}
 	}
@@ -223,8 +226,6 @@ func parseCrawl(t *testing.T, args ...string) *Command {
 	var c commands
 	cmdtest.Parse(t, &c, append([]string{"crawl", "--seeds=-", "--contact=a@example.org",
 		"--resolver=127.0.0.1:5353"}, args...)...)
-	if err := c.Crawl.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Crawl.check())
 	return &c.Crawl
 }

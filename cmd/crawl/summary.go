@@ -86,15 +86,18 @@ func PrintSummary(out io.Writer, sum Summary) error {
 			n(s.Count(state.CountRevisits)), bytesText(s.Count(state.CountBytesRevisits)))
 	}
 	if visits := s.Count(state.CountVisits); visits > 0 {
-		line("visited", "%s responses of URLs that were visited before: %s unchanged (%s with status 304); %s URLs given up",
-			n(visits), n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)), n(s.Count(state.CountGone)))
+		line("visited",
+			"%s responses of URLs that were visited before: %s unchanged (%s with status 304); %s URLs given up",
+			n(visits), n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)),
+			n(s.Count(state.CountGone)))
 	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
 		line("traps", "%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs",
 			n(s.Count(state.CountRepeated)), n(s.TrapHosts), n(traps))
 	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
-		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them", n(waiting))
+		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them",
+			n(waiting))
 	}
 	if text := renderText(s); text != "" {
 		line("rendered", "%s", text)
@@ -196,8 +199,8 @@ func droppedText(s *crawl.Snapshot) string {
 		name string
 		n    state.Counter
 	}{{"not a URL", state.CountLinksInvalid}, {"other schemes", state.CountLinksScheme},
-		{"other ports", state.CountLinksPort}, {"too long", state.CountLinksTooLong}, {"out of scope", state.CountLinksScope},
-		{"by rules", state.CountLinksRules},
+		{"other ports", state.CountLinksPort}, {"too long", state.CountLinksTooLong},
+		{"out of scope", state.CountLinksScope}, {"by rules", state.CountLinksRules},
 		{"blacklisted", state.CountLinksBlocked}, {"too deep", state.CountLinksDepth},
 		{"too many redirects", state.CountLinksRedirects},
 		{"skipped by extension", state.CountLinksExtension}, {"too many path segments", state.CountLinksPathDepth},
@@ -229,8 +232,8 @@ func hookText(s *crawl.Snapshot) string {
 		human.Duration(wait))
 	if asked+none > s.Count(state.CountHookAnswers) {
 		text += fmt.Sprintf("; without an answer: %s too late, %s failed, %s over a limit, %s not asked; %s restarts",
-			n(state.CountHookTimeouts), n(state.CountHookFailures), n(state.CountHookRefused), n(state.CountHookUnasked),
-			n(state.CountHookRestarts))
+			n(state.CountHookTimeouts), n(state.CountHookFailures), n(state.CountHookRefused),
+			n(state.CountHookUnasked), n(state.CountHookRestarts))
 	}
 	return text
 }
@@ -244,10 +247,10 @@ func renderText(s *crawl.Snapshot) string {
 	left := s.Count(state.CountRenderWanted) - s.Count(state.CountRendered) - s.Count(state.CountRenderFailed) -
 		s.Count(state.CountRenderSkipped)
 	return fmt.Sprintf("%s of %s pages, %s of them cut at a limit; %s without the browser, %s too large or over "+
-		"--render-limits queue, %s wait; %s requests, %s from RAM, %s refused; browser lost %s times", n(state.CountRendered),
-		n(state.CountRenderWanted), n(state.CountRenderedCut), n(state.CountRenderFailed), n(state.CountRenderSkipped),
-		humanize.Comma(left), n(state.CountRenderRequests), n(state.CountRenderCached), n(state.CountRenderRefused),
-		n(state.CountRenderLost))
+		"--render-limits queue, %s wait; %s requests, %s from RAM, %s refused; browser lost %s times",
+		n(state.CountRendered), n(state.CountRenderWanted), n(state.CountRenderedCut), n(state.CountRenderFailed),
+		n(state.CountRenderSkipped), humanize.Comma(left), n(state.CountRenderRequests), n(state.CountRenderCached),
+		n(state.CountRenderRefused), n(state.CountRenderLost))
 }
 
 // codingsText formats responses and bytes by content coding, "" without a compressed body.
@@ -402,7 +405,8 @@ func residentBytes(name string) int64 {
 // time.
 func WithinBounds(ram int64) error {
 	if peak := peakRSS(); peak > ram+ram/10 {
-		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", humanize.IBytes(uint64(peak)), flags.Size(ram))
+		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", humanize.IBytes(uint64(peak)),
+			flags.Size(ram))
 	}
 	if share := gcShare(); share > 0.25 {
 		return fmt.Errorf("garbage collection took %.0f %% of the CPU time, more than 25 %%", 100*share)

@@ -18,12 +18,14 @@ import (
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	v := NewView(&out, new(flags.Logging))
-	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness", Deferred: map[string]int64{"timeout": 3, "robots": 7}}
+	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness",
+		Deferred: map[string]int64{"timeout": 3, "robots": 7}}
 	s.RAM.Limit, s.Disk.Used, s.Disk.Limit = 1<<50, 3<<30, 4<<30
 	s.SlotsNow.Samples, s.SlotsNow.Use[snapshot.SlotPolite], s.SlotsNow.Use[snapshot.SlotRead] = 100, 750, 250
 	v.show(s)
 	v.out.wait()
-	if got := out.String(); !strings.Contains(got, "msg=progress") || !strings.Contains(got, "waits_for=politeness") || strings.Contains(got, "\x1b") {
+	if got := out.String(); !strings.Contains(got, "msg=progress") || !strings.Contains(got, "waits_for=politeness") ||
+		strings.Contains(got, "\x1b") {
 		t.Errorf("not a terminal: got %q", got)
 	}
 	out.Reset()
@@ -31,11 +33,13 @@ func TestProgress(t *testing.T) {
 	v.show(s)
 	v.out.wait()
 	block := out.String()
-	if !strings.Contains(block, "waits for politeness\n") || !strings.Contains(block, "deferred 0 (robots 7, timeout 3)\n") ||
+	if !strings.Contains(block, "waits for politeness\n") ||
+		!strings.Contains(block, "deferred 0 (robots 7, timeout 3)\n") ||
 		!strings.Contains(block, "slots     politeness 75 %, exchange 25 %\n") {
 		t.Errorf("got %q", block)
 	}
-	for _, want := range []string{"  RAM       [------------------------------]   0 %", "  space     [#######################-------]  75 %"} {
+	for _, want := range []string{"  RAM       [------------------------------]   0 %",
+		"  space     [#######################-------]  75 %"} {
 		if !strings.Contains(block, want) {
 			t.Errorf("no %q in %q", want, block)
 		}
@@ -48,7 +52,8 @@ func TestProgress(t *testing.T) {
 	out.Reset()
 	v.Note("hello")
 	n := strings.Count(block, "\n")
-	if got, erase := out.String(), fmt.Sprintf("\x1b[%dF\x1b[J", n); !strings.HasPrefix(got, erase) || !strings.HasSuffix(got, block) || !strings.Contains(got, "hello") {
+	if got, erase := out.String(), fmt.Sprintf("\x1b[%dF\x1b[J", n); !strings.HasPrefix(got, erase) ||
+		!strings.HasSuffix(got, block) || !strings.Contains(got, "hello") {
 		t.Errorf("got %q, want the line between %q and the block", got, erase)
 	}
 }
@@ -63,7 +68,8 @@ func TestProgressFits(t *testing.T) {
 				t.Errorf("%d columns: %q", width, l)
 			}
 		}
-		if got := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); width >= 80 && got != strings.Join(strings.Fields(text), " ") {
+		if got := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); width >= 80 &&
+			got != strings.Join(strings.Fields(text), " ") {
 			t.Errorf("%d columns: got %q", width, got)
 		}
 	}
@@ -101,13 +107,17 @@ func TestLeaseText(t *testing.T) {
 		want string
 	}{
 		{snapshot.Leases{}, ""},
-		{snapshot.Leases{On: true, Held: 1200, Taken: 3400, HandedOver: 5}, "visits 1,200 networks, waits for 0; 3,400 leases taken, 5 handed over"},
-		{snapshot.Leases{On: true, Held: 1, Wanted: 2, Longest: 15 * time.Second, URLs: 3000, Lost: 4}, "visits 1 networks, waits for 2 (for up to 15 s) " +
-			"with 3,000 URLs; 0 leases taken, 0 handed over, 4 lost"},
-		{snapshot.Leases{On: true, Starting: true, Resting: true}, "visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing yet: " +
-			"the other nodes must hear of it first"},
-		{snapshot.Leases{On: true, Resting: true}, "visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing: the other nodes " +
-			"have not heard of it for too long"},
+		{snapshot.Leases{On: true, Held: 1200, Taken: 3400, HandedOver: 5},
+			"visits 1,200 networks, waits for 0; 3,400 leases taken, 5 handed over"},
+		{snapshot.Leases{On: true, Held: 1, Wanted: 2, Longest: 15 * time.Second, URLs: 3000, Lost: 4},
+			"visits 1 networks, waits for 2 (for up to 15 s) " +
+				"with 3,000 URLs; 0 leases taken, 0 handed over, 4 lost"},
+		{snapshot.Leases{On: true, Starting: true, Resting: true},
+			"visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing yet: " +
+				"the other nodes must hear of it first"},
+		{snapshot.Leases{On: true, Resting: true},
+			"visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing: the other nodes " +
+				"have not heard of it for too long"},
 	} {
 		s := &crawl.Snapshot{Cluster: snapshot.Cluster{Nodes: 2, Leases: x.l}}
 		if got := leaseText(s); got != x.want {
@@ -117,9 +127,11 @@ func TestLeaseText(t *testing.T) {
 			t.Errorf("%+v: progress is %s", x.l, lines)
 		}
 	}
-	fields := fmt.Sprint(clusterFields(&crawl.Snapshot{Cluster: snapshot.Cluster{Nodes: 2, Connected: true, Leases: snapshot.Leases{On: true, Held: 1,
-		Wanted: 2, Longest: 15 * time.Second, URLs: 3, Resting: true}}}))
-	if want := "networks_held 1 networks_wanted 2 longest_wait 15s urls_wait_for_networks 3 rests true"; !strings.Contains(fields, want) {
+	fields := fmt.Sprint(clusterFields(
+		&crawl.Snapshot{Cluster: snapshot.Cluster{Nodes: 2, Connected: true, Leases: snapshot.Leases{On: true, Held: 1,
+			Wanted: 2, Longest: 15 * time.Second, URLs: 3, Resting: true}}}))
+	if want := "networks_held 1 networks_wanted 2 longest_wait 15s urls_wait_for_networks 3 " +
+		"rests true"; !strings.Contains(fields, want) {
 		t.Errorf("fields %s", fields)
 	}
 }
@@ -130,7 +142,8 @@ func TestBar(t *testing.T) {
 		used, limit int64
 		want        string
 	}{
-		{0, 100, "not measured yet"}, {5, 0, "not measured yet"}, {1, 1 << 40, "[" + strings.Repeat("-", barCells) + "]   0 %  1 B of 1.0 TiB"},
+		{0, 100, "not measured yet"}, {5, 0, "not measured yet"},
+		{1, 1 << 40, "[" + strings.Repeat("-", barCells) + "]   0 %  1 B of 1.0 TiB"},
 		{1 << 30, 1 << 30, "[" + strings.Repeat("#", barCells) + "] 100 %  1.0 GiB of 1.0 GiB"},
 		{3 << 30, 2 << 30, "[" + strings.Repeat("#", barCells) + "] 150 %  3.0 GiB of 2.0 GiB"},
 	} {

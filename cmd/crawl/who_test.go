@@ -22,8 +22,10 @@ func TestIdentityAtTheSite(t *testing.T) {
 		flags    []string
 		ua, from string
 	}{
-		{[]string{"--agent=Test-Bot", "--contact=ops@example.org"}, "Test-Bot/" + term.Version() + " (+ops@example.org)", "ops@example.org"},
-		{[]string{"--agent=Test-Bot", "--contact=https://example.org/bot"}, "Test-Bot/" + term.Version() + " (+https://example.org/bot)", ""},
+		{[]string{"--agent=Test-Bot", "--contact=ops@example.org"},
+			"Test-Bot/" + term.Version() + " (+ops@example.org)", "ops@example.org"},
+		{[]string{"--agent=Test-Bot", "--contact=https://example.org/bot"},
+			"Test-Bot/" + term.Version() + " (+https://example.org/bot)", ""},
 		{[]string{"--agent=Test-Bot", "--contact=https://example.org/bot", "--from=ops@example.org",
 			"--user-agent=Mozilla/5.0 (compatible; Test-Bot/2; +https://example.org/bot)"},
 			"Mozilla/5.0 (compatible; Test-Bot/2; +https://example.org/bot)", "ops@example.org"},
@@ -36,23 +38,25 @@ func TestIdentityAtTheSite(t *testing.T) {
 			mu.Unlock()
 			switch r.URL.Path {
 			case "/robots.txt":
-				_, _ = fmt.Fprint(w, "User-agent: drumbeat\nDisallow: /yes\n\nUser-agent: test-bot\nDisallow: /no\n\nUser-agent: *\nDisallow: /\n")
+				_, _ = fmt.Fprint(w, "User-agent: drumbeat\nDisallow: /yes\n\nUser-agent: test-bot\nDisallow: "+
+					"/no\n\nUser-agent: *\nDisallow: /\n")
 			default:
 				w.Header().Set("Content-Type", "text/html")
 				_, _ = fmt.Fprint(w, `<a href="/yes">yes</a><a href="/no">no</a>`)
 			}
 		}))
 		port := netip.MustParseAddrPort(site.Listener.Addr().String()).Port()
-		args := append([]string{"crawl", "--seeds=-", "--dir=" + filepath.Join(t.TempDir(), "c"), "--allow-net=127.0.0.0/8", "--ram=192MiB",
-			fmt.Sprintf("--map-port=80=%d", port), "--host-delay=1ms", "--server-delay=0", "--linger=100ms", "--host-delay-factor=0",
-			"--resolver=127.0.0.1:9", "-q"}, c.flags...)
+		args := append([]string{"crawl", "--seeds=-", "--dir=" + filepath.Join(t.TempDir(), "c"),
+			"--allow-net=127.0.0.0/8", "--ram=192MiB", fmt.Sprintf("--map-port=80=%d", port), "--host-delay=1ms",
+			"--server-delay=0", "--linger=100ms", "--host-delay-factor=0", "--resolver=127.0.0.1:9", "-q"}, c.flags...)
 		wantExit(t, term.ExitDone, "http://127.0.0.1/\n", args...)
 		site.Close()
 		paths := map[string]int{}
 		for _, a := range log {
 			paths[a.path]++
 			if a.agent != c.ua || a.from != c.from {
-				t.Errorf("%v: %s was asked for with User-Agent %q and From %q; want %q and %q", c.flags, a.path, a.agent, a.from, c.ua, c.from)
+				t.Errorf("%v: %s was asked for with User-Agent %q and From %q; want %q and %q", c.flags, a.path,
+					a.agent, a.from, c.ua, c.from)
 			}
 		}
 		if fmt.Sprint(paths) != "map[/:1 /robots.txt:1 /yes:1]" || log[0].path != "/robots.txt" {

@@ -248,7 +248,8 @@ type blockCmd struct{ sites }
 // Run blocks sites.
 func (c blockCmd) Run(a *term.App, w *Where) error {
 	for _, rule := range c.rules() {
-		if err := change(a, w, http.MethodPost, "/api/v1/blocks", admin.Rule{Rule: rule}, "blocked: "+rule); err != nil {
+		if err := change(a, w, http.MethodPost, "/api/v1/blocks", admin.Rule{Rule: rule},
+			"blocked: "+rule); err != nil {
 			return err
 		}
 	}
@@ -268,8 +269,9 @@ func (c unblockCmd) Run(a *term.App, w *Where) error {
 			}
 			fmt.Fprintln(a.Stdout, "no longer blocked: "+rule)
 			if un.Refused > 0 {
-				fmt.Fprintf(a.Stdout, "%s URLs that the blacklist has refused stay refused: the crawler tries no URL twice,\n"+
-					"not even as a seed. Other URLs of the site: drumbeat ctl seeds URL...\n", count(un.Refused))
+				fmt.Fprintf(a.Stdout,
+					"%s URLs that the blacklist has refused stay refused: the crawler tries no URL twice,\n"+
+						"not even as a seed. Other URLs of the site: drumbeat ctl seeds URL...\n", count(un.Refused))
 			}
 			return nil
 		}); err != nil {

@@ -81,22 +81,28 @@ func newFake(t *testing.T, answers map[string]any) *fake {
 
 func someStatus() admin.Status {
 	return admin.Status{State: "running", Elapsed: 61, Health: admin.Health{Level: "ok", Text: "The crawl is healthy."},
-		Rates: admin.Rates{Pages: 12.5}, Counters: map[string]int64{"pages": 1234, "received_bytes": 5_000_000}, Unique: 5000,
+		Rates:    admin.Rates{Pages: 12.5},
+		Counters: map[string]int64{"pages": 1234, "received_bytes": 5_000_000}, Unique: 5000,
 		Places: []admin.Count{{Name: "beast", URLs: 77}}, Refused: map[string]int64{"robots": 3}, Time: time.Now()}
 }
 
 // TestRequests: each command sends the request that its help promises.
 func TestRequests(t *testing.T) {
-	f := newFake(t, map[string]any{"POST /api/v1/pause": 1, "POST /api/v1/resume": 1, "POST /api/v1/checkpoint": 1, "POST /api/v1/drain": 1,
-		"POST /api/v1/stop": 1, "PUT /api/v1/hosts/a.example/delay": 1, "DELETE /api/v1/hosts/a.example/delay": 1,
-		"POST /api/v1/blocks": 1, "DELETE /api/v1/blocks": admin.Unblocked{Refused: 4321}, "PUT /api/v1/plds/b.example/budget": 1, "DELETE /api/v1/plds/b.example/budget": 1,
-		"PUT /api/v1/budget": admin.FunctionSet{Moves: 1234}, "PUT /api/v1/priority": admin.FunctionSet{Moves: 1234}, "DELETE /api/v1/priority": admin.FunctionSet{Moves: 1234}, "DELETE /api/v1/budget": admin.FunctionSet{Moves: 1234},
-		"PUT /api/v1/limits": 1, "GET /api/v1/limits": map[string]any{"rate": "5", "changed": map[string]any{"rate": "5"}},
-		"POST /api/v1/enqueue": admin.EnqueueTaken{Accepted: 1, URLs: []admin.Enqueued{{Line: "a.example", URL: "https://a.example/", Wait: 41.2,
-			Because: "--host-delay"}, {Line: "::", Refused: "no URL"}}},
+	f := newFake(t, map[string]any{"POST /api/v1/pause": 1, "POST /api/v1/resume": 1, "POST /api/v1/checkpoint": 1,
+		"POST /api/v1/drain": 1, "POST /api/v1/stop": 1, "PUT /api/v1/hosts/a.example/delay": 1,
+		"DELETE /api/v1/hosts/a.example/delay": 1, "POST /api/v1/blocks": 1,
+		"DELETE /api/v1/blocks": admin.Unblocked{Refused: 4321}, "PUT /api/v1/plds/b.example/budget": 1,
+		"DELETE /api/v1/plds/b.example/budget": 1, "PUT /api/v1/budget": admin.FunctionSet{Moves: 1234},
+		"PUT /api/v1/priority":    admin.FunctionSet{Moves: 1234},
+		"DELETE /api/v1/priority": admin.FunctionSet{Moves: 1234},
+		"DELETE /api/v1/budget":   admin.FunctionSet{Moves: 1234}, "PUT /api/v1/limits": 1,
+		"GET /api/v1/limits": map[string]any{"rate": "5", "changed": map[string]any{"rate": "5"}},
+		"POST /api/v1/enqueue": admin.EnqueueTaken{Accepted: 1,
+			URLs: []admin.Enqueued{{Line: "a.example", URL: "https://a.example/", Wait: 41.2,
+				Because: "--host-delay"}, {Line: "::", Refused: "no URL"}}},
 		"POST /api/v1/reload":                  admin.Reloaded{Terms: 3, Budgets: 2, Evicted: 1234, Moves: 5},
-		"DELETE /api/v1/plds/c.example/budget": 1,
-		"POST /api/v1/seeds":                   admin.SeedsTaken{Accepted: 1, Refused: []admin.BadSeed{{Line: "::", Why: "no URL"}}}})
+		"DELETE /api/v1/plds/c.example/budget": 1, "POST /api/v1/seeds": admin.SeedsTaken{Accepted: 1,
+			Refused: []admin.BadSeed{{Line: "::", Why: "no URL"}}}})
 	for _, c := range []struct{ args, asked, out string }{
 		{"pause", "POST /api/v1/pause", "paused"},
 		{"resume", "POST /api/v1/resume", "resumed"},
@@ -107,20 +113,25 @@ func TestRequests(t *testing.T) {
 		{"delay a.example 90s", `PUT /api/v1/hosts/a.example/delay {"delay":90}`, "1 min 30 s"},
 		{"delay a.example normal", "DELETE /api/v1/hosts/a.example/delay", "usual"},
 		{"block pld b.example", `POST /api/v1/blocks {"rule":"pld b.example"}`, "blocked: pld b.example"},
-		{"block net 192.0.2.0/24 2001:db8::/32", `POST /api/v1/blocks {"rule":"net 192.0.2.0/24"}`, "blocked: net 2001:db8::/32"},
-		{"unblock pld b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "4,321 URLs that the blacklist has refused stay refused"},
+		{"block net 192.0.2.0/24 2001:db8::/32", `POST /api/v1/blocks {"rule":"net 192.0.2.0/24"}`,
+			"blocked: net 2001:db8::/32"},
+		{"unblock pld b.example", "DELETE /api/v1/blocks?rule=pld+b.example",
+			"4,321 URLs that the blacklist has refused stay refused"},
 		{"budget b.example 50", `PUT /api/v1/plds/b.example/budget {"budget":50}`, "50 pages"},
-		{"enqueue a.example ::", `POST /api/v1/enqueue {"urls":["a.example","::"]}`, "https://a.example/: in about 41 s (--host-delay)\nrefused: ::: no URL"},
+		{"enqueue a.example ::", `POST /api/v1/enqueue {"urls":["a.example","::"]}`,
+			"https://a.example/: in about 41 s (--host-delay)\nrefused: ::: no URL"},
 		{"reload --anew", `POST /api/v1/reload {"anew":true}`, "1,234 URLs went back to disk"},
 		{"budget b.example 500 --anew", `PUT /api/v1/plds/b.example/budget {"budget":500,"anew":true}`, "500 pages"},
 		{"budget c.example free --anew", "DELETE /api/v1/plds/c.example/budget?anew=true", "in-degree"},
 		{"budget b.example free", "DELETE /api/v1/plds/b.example/budget", "in-degree"},
-		{"budget-function equal --default 5 --max 9", `PUT /api/v1/budget {"function":"equal","default":5,"max":9}`, "1,234"},
+		{"budget-function equal --default 5 --max 9",
+			`PUT /api/v1/budget {"function":"equal","default":5,"max":9}`, "1,234"},
 		{"budget-function flags", "DELETE /api/v1/budget", "1,234"},
 		{"priority depth --weights 4,2,1", `PUT /api/v1/priority {"priority":"depth","weights":[4,2,1]}`, "1,234"},
 		{"priority flags", "DELETE /api/v1/priority", "1,234"},
 		{"limits --rate 5", `PUT /api/v1/limits {"rate":"5"}`, "changed by the operator"},
-		{"seeds http://a.example/ ::", `POST /api/v1/seeds {"seeds":["http://a.example/","::"]}`, "1 seeds added, 1 lines refused"},
+		{"seeds http://a.example/ ::", `POST /api/v1/seeds {"seeds":["http://a.example/","::"]}`,
+			"1 seeds added, 1 lines refused"},
 	} {
 		f.asked = nil
 		args := append([]string{"ctl", "--dir", f.dir}, strings.Fields(c.args)...)
@@ -134,14 +145,16 @@ func TestRequests(t *testing.T) {
 // TestExits: refused changes, bad arguments and a crawl that does not run have codes of their own.
 func TestExits(t *testing.T) {
 	f := newFake(t, nil)
-	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "block", "host", "x"); !strings.Contains(text, "it cannot be done") {
+	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "block", "host",
+		"x"); !strings.Contains(text, "it cannot be done") {
 		t.Errorf("a refused change: %s", text)
 	}
 	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "delay", "a", "soon")
 	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "seeds")
 	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "block", "site", "x")
 	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "unblock", "pld")
-	if _, text := cmdtest.WantExit[commands](t, term.ExitDirectory, "", "ctl", "--dir", t.TempDir(), "pause"); !strings.Contains(text, "stopped") {
+	if _, text := cmdtest.WantExit[commands](t, term.ExitDirectory, "", "ctl", "--dir", t.TempDir(),
+		"pause"); !strings.Contains(text, "stopped") {
 		t.Errorf("no crawl: %s", text)
 	}
 	cmdtest.WantExit[commands](t, term.ExitDirectory, "", "ctl", "--url", "http://127.0.0.1:1", "status")
@@ -151,13 +164,15 @@ func TestExits(t *testing.T) {
 func TestPrints(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus()})
 	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "status")
-	for _, want := range []string{"The crawl is healthy.", "12.5 pages/s", "1,234", "beast", "robots 3", "5.0 MB received"} {
+	for _, want := range []string{"The crawl is healthy.", "12.5 pages/s", "1,234", "beast", "robots 3",
+		"5.0 MB received"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the status has no %q:\n%s", want, out)
 		}
 	}
 	paused := someStatus()
-	paused.Health = admin.Health{Level: "bad", Text: "It is paused.", Problems: []admin.Trouble{{Level: "warn", Text: "It is paused."}, {Level: "bad", Text: "The disk is full."}}}
+	paused.Health = admin.Health{Level: "bad", Text: "It is paused.",
+		Problems: []admin.Trouble{{Level: "warn", Text: "It is paused."}, {Level: "bad", Text: "The disk is full."}}}
 	g := newFake(t, map[string]any{"GET /api/v1/status": paused})
 	out, _ = cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", g.dir, "status")
 	if strings.Count(out, "It is paused.") != 1 || !strings.Contains(out, "bad: The disk is full.") {
@@ -174,12 +189,15 @@ func TestPrints(t *testing.T) {
 func TestHistory(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/history": map[string]any{"times": []float64{1795435136.7, 1795435146},
 		"series": map[string]any{"pages_total": []any{1234567, 1234580.5}, "hosts": []any{nil, 7}}}})
-	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "history", "pages_total", "hosts", "--last", "2h")
+	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "history", "pages_total", "hosts",
+		"--last", "2h")
 	lines := strings.Split(out, "\n")
-	if len(lines) < 3 || !slices.Equal(strings.Fields(lines[1])[2:], []string{"1234567", "-"}) || !slices.Equal(strings.Fields(lines[2])[2:], []string{"1234580.5", "7"}) {
+	if len(lines) < 3 || !slices.Equal(strings.Fields(lines[1])[2:], []string{"1234567", "-"}) ||
+		!slices.Equal(strings.Fields(lines[2])[2:], []string{"1234580.5", "7"}) {
 		t.Errorf("printed\n%s", out)
 	}
-	if asked := f.requests(); !strings.Contains(asked[0], "metrics=pages_total%2Chosts") || !strings.Contains(asked[0], "points=20") {
+	if asked := f.requests(); !strings.Contains(asked[0], "metrics=pages_total%2Chosts") ||
+		!strings.Contains(asked[0], "points=20") {
 		t.Errorf("asked %q", asked)
 	}
 }
@@ -187,8 +205,10 @@ func TestHistory(t *testing.T) {
 // TestExplains: an explanation is printed in words, or as the server's JSON.
 func TestExplains(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/explain": admin.Explanation{
-		URL:  &explain.URLReport{Asked: "http://a.example/x", URL: "http://a.example/x", Place: "refused", Why: []string{"robots"}, Link: &explain.LinkReport{}},
-		Host: &explain.HostReport{Asked: "b.example", Pace: &explain.PaceReport{Delay: 12, Steps: 23, AllSteps: 32, Answer: 0.08}, Why: []string{"none of its URLs wait"}, Damage: []string{"a file"}}}})
+		URL: &explain.URLReport{Asked: "http://a.example/x", URL: "http://a.example/x", Place: "refused",
+			Why: []string{"robots"}, Link: &explain.LinkReport{}},
+		Host: &explain.HostReport{Asked: "b.example", Pace: &explain.PaceReport{Delay: 12, Steps: 23, AllSteps: 32,
+			Answer: 0.08}, Why: []string{"none of its URLs wait"}, Damage: []string{"a file"}}}})
 	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "explain", "http://a.example/x")
 	for _, want := range []string{"place     refused", "why       robots", "none of its URLs wait", "damage    a file",
 		"pace      12 s between requests now; 23 of 32 steps"} {
@@ -196,7 +216,8 @@ func TestExplains(t *testing.T) {
 			t.Errorf("no %q:\n%s", want, out)
 		}
 	}
-	if out, _ = cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "--json", "explain", "x"); !json.Valid([]byte(out)) {
+	if out, _ = cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "--json", "explain",
+		"x"); !json.Valid([]byte(out)) {
 		t.Errorf("JSON: %s", out)
 	}
 }
@@ -215,7 +236,8 @@ func TestTop(t *testing.T) {
 	}
 	ended := make(chan int)
 	go func() {
-		ended <- flags.Run(term.NewApp(terminal, terminal, io.Discard), new(commands), []string{"ctl", "--dir", f.dir, "top"})
+		ended <- flags.Run(term.NewApp(terminal, terminal, io.Discard), new(commands),
+			[]string{"ctl", "--dir", f.dir, "top"})
 	}()
 	shown := ""
 	showUntil := func(want func() bool) {
@@ -248,7 +270,8 @@ func TestTop(t *testing.T) {
 	if after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS); err != nil || *after != *before {
 		t.Errorf("the terminal: %+v, before %+v: %v", after, before, err)
 	}
-	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "top"); !strings.Contains(text, "no terminal") {
+	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir,
+		"top"); !strings.Contains(text, "no terminal") {
 		t.Errorf("without a terminal: %s", text)
 	}
 }

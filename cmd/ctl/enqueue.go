@@ -22,16 +22,17 @@ type enqueueCmd struct {
 // Run enqueues the URLs and prints a line for each.
 func (c enqueueCmd) Run(a *term.App, w *Where) error {
 	for lot := range slices.Chunk(c.Page, enqueuedAtOnce) {
-		err := call(a, w, http.MethodPost, "/api/v1/enqueue", admin.Enqueue{URLs: lot}, func(answer json.RawMessage) error {
-			var taken admin.EnqueueTaken
-			if err := json.Unmarshal(answer, &taken); err != nil {
-				return err
-			}
-			for i := range taken.URLs {
-				fmt.Fprintln(a.Stdout, enqueuedText(&taken.URLs[i]))
-			}
-			return nil
-		})
+		err := call(a, w, http.MethodPost, "/api/v1/enqueue", admin.Enqueue{URLs: lot},
+			func(answer json.RawMessage) error {
+				var taken admin.EnqueueTaken
+				if err := json.Unmarshal(answer, &taken); err != nil {
+					return err
+				}
+				for i := range taken.URLs {
+					fmt.Fprintln(a.Stdout, enqueuedText(&taken.URLs[i]))
+				}
+				return nil
+			})
 		if err != nil {
 			return err
 		}
@@ -60,25 +61,27 @@ type reloadCmd struct {
 
 // Run reloads the files and prints what changed.
 func (c reloadCmd) Run(a *term.App, w *Where) error {
-	return call(a, w, http.MethodPost, "/api/v1/reload", admin.Reload{Anew: c.Anew}, func(answer json.RawMessage) error {
-		var r admin.Reloaded
-		if err := json.Unmarshal(answer, &r); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.Stdout, "reloaded: %d hosts and PLDs with URLs in RAM have other delays or connections, %d PLDs "+
-			"another fixed budget\n", r.Terms, r.Budgets)
-		for _, m := range []struct {
-			n    int64
-			what string
-		}{{int64(r.Evicted), "URLs went back to disk, because their host has fewer connections"},
-			{int64(r.Priorities), "tables of sites have another priority, for URLs that are placed from now on"},
-			{int64(r.Cut), "exchanges were cut off by the blacklist"},
-			{int64(r.Swept), "URLs left RAM because of the blacklist"},
-			{r.Moves, "queued URLs are placed again"}} {
-			if m.n > 0 {
-				fmt.Fprintf(a.Stdout, "%s %s\n", count(m.n), m.what)
+	return call(a, w, http.MethodPost, "/api/v1/reload", admin.Reload{Anew: c.Anew},
+		func(answer json.RawMessage) error {
+			var r admin.Reloaded
+			if err := json.Unmarshal(answer, &r); err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			fmt.Fprintf(a.Stdout,
+				"reloaded: %d hosts and PLDs with URLs in RAM have other delays or connections, %d PLDs "+
+					"another fixed budget\n", r.Terms, r.Budgets)
+			for _, m := range []struct {
+				n    int64
+				what string
+			}{{int64(r.Evicted), "URLs went back to disk, because their host has fewer connections"},
+				{int64(r.Priorities), "tables of sites have another priority, for URLs that are placed from now on"},
+				{int64(r.Cut), "exchanges were cut off by the blacklist"},
+				{int64(r.Swept), "URLs left RAM because of the blacklist"},
+				{r.Moves, "queued URLs are placed again"}} {
+				if m.n > 0 {
+					fmt.Fprintf(a.Stdout, "%s %s\n", count(m.n), m.what)
+				}
+			}
+			return nil
+		})
 }

@@ -62,7 +62,8 @@ func printStatus(out io.Writer, s *admin.Status) {
 		s.Connections.Robots)
 	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
 		humanize.Bytes(uint64(s.Counters["received_bytes"])))
-	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs), count(s.Hosts))
+	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs),
+		count(s.Hosts))
 	for _, p := range s.Places {
 		if p.URLs > 0 {
 			row("  "+state.PlaceText(p.Name), "%s", count(p.URLs))
@@ -130,9 +131,9 @@ func printStructures(out io.Writer, s *admin.Structures) {
 		if d.Running {
 			running = " (running)"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t%.0f B\t%.0f B\t\n", d.Name, count(d.Keys), count(d.Pending),
-			d.Buckets, d.FullBuckets, d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)),
-			humanize.IBytes(uint64(d.IOBytes)), d.TupleIO, d.PredictedIO)
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t%.0f B\t%.0f B\t\n", d.Name, count(d.Keys),
+			count(d.Pending), d.Buckets, d.FullBuckets, d.Passes, running, human.Seconds(d.LastPass),
+			humanize.IBytes(uint64(d.DiskBytes)), humanize.IBytes(uint64(d.IOBytes)), d.TupleIO, d.PredictedIO)
 	}
 	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
 	for _, q := range s.Queues {
@@ -189,8 +190,8 @@ func (c pldsCmd) Run(a *term.App, w *Where) error {
 			if p.Pinned {
 				pinned = " (pinned)"
 			}
-			fmt.Fprintf(out, "%d\t%s\t%d\t%d%s\t%s\t%s\t\n", p.Rank, cmp.Or(p.PLD, "key "+p.Key), p.Indegree, p.Budget, pinned,
-				count(int64(p.Pages)), humanize.Bytes(p.Bytes))
+			fmt.Fprintf(out, "%d\t%s\t%d\t%d%s\t%s\t%s\t\n", p.Rank, cmp.Or(p.PLD, "key "+p.Key), p.Indegree,
+				p.Budget, pinned, count(int64(p.Pages)), humanize.Bytes(p.Bytes))
 		}
 	}))
 }
@@ -217,7 +218,8 @@ func (c explainCmd) Run(a *term.App, w *Where) error {
 				fmt.Fprintln(a.Stdout, "hosts at the address with URLs in RAM:")
 			}
 			for _, h := range x.At {
-				fmt.Fprintf(a.Stdout, "  %s  %s URLs, %s\n", cmp.Or(h.Host, "key "+h.Key), count(int64(h.InRAM)), h.State)
+				fmt.Fprintf(a.Stdout, "  %s  %s URLs, %s\n", cmp.Or(h.Host, "key "+h.Key),
+					count(int64(h.InRAM)), h.State)
 			}
 			return nil
 		})

@@ -194,7 +194,8 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	o.CrawlDelay = 5 * c.HostDelay // in the robots.txt of some hosts
 	o.LogRequests = 1              // the checks need only counters
 	if c.Serve > 0 {
-		o.Networks = o.IPs // as on the web, where most hosts share no network; a cluster visits each with one node at a time
+		// As on the web, where most hosts share no network; a cluster visits each with one node at a time.
+		o.Networks = o.IPs
 	}
 	if c.Hostile {
 		for _, k := range simweb.HostileKinds() {
@@ -282,8 +283,10 @@ func (c *Command) options(dir string) crawl.Options {
 // introduce prints the web, the delays and the plan.
 func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Options, plan crawl.Plan) {
 	o := web.Options()
-	view.Say(fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
-		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed))
+	view.Say(
+		fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
+			humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)),
+			o.IPs, o.Seed))
 	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address.\n"+
 		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay),
 		human.Duration(opt.Politeness.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Disk.Dirs[0]))

@@ -129,7 +129,9 @@ func (s *kindSum) ends() string {
 	if len(names) == 0 {
 		return "none has ended: they wait for another attempt"
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(s.ended[b], s.ended[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.ended[b], s.ended[a]), cmp.Compare(a, b))
+	})
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%s %d", name, s.ended[name])
 	}

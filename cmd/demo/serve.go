@@ -60,7 +60,8 @@ func (c *Command) serve(a *term.App, web *simweb.Web) error {
 	fmt.Fprintf(a.Stdout, "A synthetic web on loopback, until Ctrl-C: %s URLs to fetch, %s that robots.txt forbids.%s "+
 		"Crawl it with the seeds\n\n  %s\n\nand with\n\n  --allow-net=127.0.0.0/8 --resolver=%v --ports=8080 "+
 		"--map-port=80=%d --map-port=8080=%d --map-port=443=%d\n\n", humanize.Comma(int64(want.Fetched)),
-		humanize.Comma(int64(want.Refused)), traps, strings.Join(seeds, "\n  "), server.DNSAddrs()[0], port, port, port+1)
+		humanize.Comma(int64(want.Refused)), traps, strings.Join(seeds, "\n  "), server.DNSAddrs()[0],
+		port, port, port+1)
 	<-ctx.Done()
 	if err := server.Close(); err != nil {
 		requests.close()
@@ -112,8 +113,9 @@ func counted(log *simweb.Snapshot, want *simweb.Expected) (fetched, twice int, b
 func (c *Command) compareLent(web *simweb.Web, opt *crawl.Options) (lines []string, err error) {
 	want := web.Expected(opt.Identity.Agent)
 	fetched, twice, bad := counted(web.Log().Snapshot(), want)
-	return []string{fmt.Sprintf("check: fetched %d of the %d URLs that a crawl without these flags fetches, %d of them "+
-			"more than once, and %d others", fetched, want.Fetched, twice, len(bad))},
+	return []string{
+			fmt.Sprintf("check: fetched %d of the %d URLs that a crawl without these flags fetches, %d of them "+
+				"more than once, and %d others", fetched, want.Fetched, twice, len(bad))},
 		crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
 }
 

@@ -42,7 +42,8 @@ func (c *Command) runStored(a *term.App) error {
 	}
 	if perConnection*int64(c.Connections) > free {
 		c.Connections = flags.Count(max(1, free/(2*perConnection)))
-		view.Note(fmt.Sprintf("lowered to %d connections: %d file descriptors are free (ulimit -n)", c.Connections, free))
+		view.Note(fmt.Sprintf("lowered to %d connections: %d file descriptors are free (ulimit -n)",
+			c.Connections, free))
 	}
 	scratch, err := os.MkdirTemp("", "drumbeat-demo-web-")
 	if err != nil {
@@ -102,16 +103,15 @@ func (c *Command) apart() error {
 		default:
 			continue
 		}
-		return term.Usage(fmt.Errorf("demo: --dir %s %s the stored crawl %s, which is only read: name another directory",
-			c.Dir, how, warc))
+		return term.Usage(
+			fmt.Errorf("demo: --dir %s %s the stored crawl %s, which is only read: name another directory",
+				c.Dir, how, warc))
 	}
 	return nil
 }
 
 // within reports whether a path is below dir. Both are absolute and clean.
-func within(path, dir string) bool {
-	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-}
+func within(path, dir string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
 // resolve returns the absolute path that a name leads to, without symbolic links. Its last parts may be missing.
 func resolve(name string) (string, error) {
@@ -182,8 +182,8 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 		return errors.Join(err, remove())
 	}
 	bounds := crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
-	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, Removed: c.Dir == "",
-		More: storedLines(&found, counts)}
+	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished,
+		Removed: c.Dir == "", More: storedLines(&found, counts)}
 	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds,
 		damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
 }
@@ -228,7 +228,8 @@ func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, er
 		format string
 		values []any
 	}{{"host-delay=%v,min=%v", []any{allowed(plain.Politeness.HostDelay), allowed(plain.Politeness.HostDelayMin)}},
-		{"server-delay=%v,min=%v", []any{allowed(plain.Politeness.ServerDelay), allowed(plain.Politeness.ServerDelayMin)}},
+		{"server-delay=%v,min=%v",
+			[]any{allowed(plain.Politeness.ServerDelay), allowed(plain.Politeness.ServerDelayMin)}},
 		{"backoff=%v,max=%v", []any{plain.Health.Backoff, plain.Health.BackoffMax}},
 		{"linger=%v", []any{plain.Limits.Linger}}, {"max-time=%v", []any{plain.Limits.MaxTime}},
 		{"checkpoint-every=%v", []any{plain.Disk.CheckpointEvery}}} {

@@ -1,9 +1,8 @@
 // Package dirs is the command dirs, which lists and changes the directories of a crawl.
 //
-// dirs list prints a line for each directory: its number among those of its kind, the kind (state or
-// output), its size in bytes, and the name of the crawl. It only reads, takes no lock, and may be used while
-// the crawl is running. A directory without an identity file belongs to no crawl, which is an error only if
-// all do.
+// dirs list prints a line for each directory: its number among those of its kind, the kind (state or output),
+// its size in bytes, and the name of the crawl. It only reads, takes no lock, and may be used while the crawl
+// is running. A directory without an identity file belongs to no crawl, which is an error only if all do.
 //
 // dirs forget removes the directories that are not named from a stopped crawl, if they hold none of its
 // data: to take a disk away, or to undo --add-dir. It reads all files first, as audit --deep does, since a

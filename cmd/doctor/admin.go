@@ -48,8 +48,9 @@ func checkAdmin(ctx context.Context, e *env) []finding {
 	default:
 		r.Now = "taken by " + holder(ctx, e.admin, port)
 		see := "see who has it: ss -ltnp 'sport = :" + port + "'"
-		r.at(warn, loopback, "nothing: the crawl takes the next free port, warns, and DIR/admin.json has it; ctl does not "+
-			"need the port", "--admin with another port", see)
+		r.at(warn, loopback,
+			"nothing: the crawl takes the next free port, warns, and DIR/admin.json has it; ctl does not "+
+				"need the port", "--admin with another port", see)
 		r.at(fail, !loopback, "--admin with another port", see)
 	}
 	return []finding{r}

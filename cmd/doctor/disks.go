@@ -290,7 +290,8 @@ func checkSpace(_ context.Context, e *env) (list []finding) {
 	for _, f := range systems {
 		free := int64(f.st.Bavail) * f.st.Bsize
 		r := finding{Check: "space for " + f.paths, Now: sizeText(free) + " free",
-			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", sizeText(f.need), pages, sizeText(n.KeepFreeBytes))}
+			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", sizeText(f.need), pages,
+				sizeText(n.KeepFreeBytes))}
 		if f.held > 0 {
 			r.Now += ", " + sizeText(f.held) + " held"
 		}
@@ -298,7 +299,8 @@ func checkSpace(_ context.Context, e *env) (list []finding) {
 			"a larger disk")
 		r.at(fail, free+f.held < f.need, smaller, "more or larger disks: --dir, --out",
 			"move finished WARC files away during the crawl (docs/GUIDE.md)")
-		inodes := finding{Check: "inodes for " + f.paths, Now: comma(int64(f.st.Ffree)) + " free", Need: comma(n.Inodes)}
+		inodes := finding{Check: "inodes for " + f.paths, Now: comma(int64(f.st.Ffree)) + " free",
+			Need: comma(n.Inodes)}
 		if f.st.Files == 0 { // btrfs and others have no limit
 			inodes.Now = "no limit"
 		} else {
@@ -347,7 +349,8 @@ func checkSpeed(ctx context.Context, e *env) (list []finding) {
 		if p.out {
 			got = v.Write
 		}
-		r := finding{Check: "speed of " + p.path, Now: fmt.Sprintf("writes %s, reads %s", speed(v.Write), speed(v.Read)),
+		r := finding{Check: "speed of " + p.path,
+			Now:  fmt.Sprintf("writes %s, reads %s", speed(v.Write), speed(v.Read)),
 			Need: fmt.Sprintf("%s for %s pages/s", speed(need), number(e.need.Rate))}
 		if !v.Direct {
 			r.Now += " (page cache)"

@@ -300,6 +300,6 @@ func round(d time.Duration) time.Duration {
 // public reports whether an address is one of the large public resolvers: Google, Cloudflare, Quad9, OpenDNS.
 func public(a netip.Addr) bool {
 	return slices.Contains([]string{"8.8.8.8", "8.8.4.4", "2001:4860:4860::8888", "2001:4860:4860::8844",
-		"1.1.1.1", "1.0.0.1", "2606:4700:4700::1111", "2606:4700:4700::1001", "9.9.9.9", "149.112.112.112", "2620:fe::fe",
-		"208.67.222.222", "208.67.220.220"}, a.String())
+		"1.1.1.1", "1.0.0.1", "2606:4700:4700::1111", "2606:4700:4700::1001", "9.9.9.9",
+		"149.112.112.112", "2620:fe::fe", "208.67.222.222", "208.67.220.220"}, a.String())
 }

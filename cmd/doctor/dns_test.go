@@ -12,8 +12,7 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// liar is a name server on loopback, UDP alone or with TCP, that answers what answer says. It counts
-// queries.
+// liar is a name server on loopback, UDP alone or with TCP, that answers what answer says. It counts queries.
 type liar struct {
 	addr  netip.AddrPort
 	asked atomic.Int64
@@ -22,9 +21,7 @@ type liar struct {
 func startLiar(t *testing.T, tcp bool, answer func(name string) (dnsmessage.RCode, bool)) *liar {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := &liar{addr: conn.LocalAddr().(*net.UDPAddr).AddrPort()}
 	t.Cleanup(func() { conn.Close() })
 	if tcp {
@@ -60,8 +57,9 @@ func reply(query []byte, answer func(name string) (dnsmessage.RCode, bool)) []by
 	code, address := answer(strings.TrimSuffix(strings.ToLower(q.Name.String()), "."))
 	m.Response, m.RecursionAvailable, m.RCode, m.Additionals = true, true, code, nil
 	if address {
-		m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 60},
-			Body: &dnsmessage.AResource{A: [4]byte{192, 0, 2, 1}}}}
+		m.Answers = []dnsmessage.Resource{
+			{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 60},
+				Body: &dnsmessage.AResource{A: [4]byte{192, 0, 2, 1}}}}
 	}
 	out, err := m.Pack()
 	if err != nil {
@@ -87,13 +85,9 @@ func TestHonestServer(t *testing.T) {
 	o := simweb.Defaults(1)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs = 10, 30, 100, 10, 3
 	web, err := simweb.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := web.Start(t.Context(), simweb.ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	rows := askOne(t, s.DNSAddrs()[0], "a.test", "b.test", "c.test", "d.test", "e.test")
 	for _, what := range []string{"", ", false names"} {
@@ -122,21 +116,24 @@ func TestBadServers(t *testing.T) {
 		want   status
 		now    string
 	}{
-		{"invents", true, func(string) (dnsmessage.RCode, bool) { return 0, true }, ", false names", fail, "192.0.2.1 for www.x"},
+		{"invents", true, func(string) (dnsmessage.RCode, bool) { return 0, true }, ", false names", fail,
+			"192.0.2.1 for www.x"},
 		{"invents below com", true, func(n string) (dnsmessage.RCode, bool) {
 			if known(n) || strings.HasSuffix(n, ".com") {
 				return 0, true
 			}
 			return dnsmessage.RCodeNameError, false
 		}, ", false names", fail, "….com"},
-		{"no data", true, func(n string) (dnsmessage.RCode, bool) { return 0, known(n) }, ", false names", warn, "no NXDOMAIN"},
+		{"no data", true, func(n string) (dnsmessage.RCode, bool) { return 0, known(n) }, ", false names", warn,
+			"no NXDOMAIN"},
 		{"refuses false names", true, func(n string) (dnsmessage.RCode, bool) {
 			if known(n) {
 				return 0, true
 			}
 			return dnsmessage.RCodeServerFailure, false
 		}, ", false names", unknown, "servfail"},
-		{"fails", true, func(string) (dnsmessage.RCode, bool) { return dnsmessage.RCodeServerFailure, false }, "", fail, "servfail"},
+		{"fails", true, func(string) (dnsmessage.RCode, bool) { return dnsmessage.RCodeServerFailure, false }, "",
+			fail, "servfail"},
 		{"fails often", true, func(n string) (dnsmessage.RCode, bool) {
 			if n == "a.test" || n == "b.test" {
 				return 0, true
@@ -162,9 +159,7 @@ func TestBadServers(t *testing.T) {
 // TestNoServer: nobody listens; no server is known; a public one.
 func TestNoServer(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	addr := netip.MustParseAddrPort(l.Addr().String())
 	l.Close()
 	if rows := askOne(t, addr, "a.test"); len(rows) != 1 || rows[""].Status != fail || len(rows[""].Fix) == 0 {

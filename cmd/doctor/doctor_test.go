@@ -34,10 +34,12 @@ func TestCommand(t *testing.T) {
 	if want := min(1, got.Problems); code != want {
 		t.Errorf("got exit code %d, want %d: %s", code, want, out)
 	}
-	if n := got.Need; n.Connections != 100 || n.RAMBytes != 256<<20 || n.Pages != 1000 || n.Files == 0 || n.OutputBytes != 6e6 || n.OutputRate == 0 {
+	if n := got.Need; n.Connections != 100 || n.RAMBytes != 256<<20 || n.Pages != 1000 || n.Files == 0 ||
+		n.OutputBytes != 6e6 || n.OutputRate == 0 {
 		t.Errorf("got %+v", n)
 	}
-	for _, want := range []string{"kernel", "open files", "clock", "name server", "directory " + dir + "/c", "speed of " + dir + "/b"} {
+	for _, want := range []string{"kernel", "open files", "clock", "name server", "directory " + dir + "/c",
+		"speed of " + dir + "/b"} {
 		found := false
 		for _, c := range got.Checks {
 			found = found || c.Check == want && c.Now != ""
@@ -58,7 +60,8 @@ func TestCommand(t *testing.T) {
 func TestFailingCommand(t *testing.T) {
 	file := cmdtest.File(t, "f", "")
 	out, _ := cmdtest.WantExit[commands](t, term.ExitFailure, "", append(slices.Clone(quiet), "--dir="+file)...)
-	if !strings.Contains(out, "fail  ") || !strings.Contains(out, "is not a directory") || !strings.Contains(out, "  -> another --dir") {
+	if !strings.Contains(out, "fail  ") || !strings.Contains(out, "is not a directory") ||
+		!strings.Contains(out, "  -> another --dir") {
 		t.Errorf("got %s", out)
 	}
 	end := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]
@@ -89,16 +92,12 @@ func TestNeedsFollowFlags(t *testing.T) {
 		parse(t, &c, "--disk=1TB", "--max-rate=2000", "--dir="+t.TempDir())
 		change(&c.Doctor)
 		n, err := c.Doctor.needs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n
 	}
 	plain := needOf(func(*Command) {})
 	slow := needOf(func(c *Command) {
-		if err := c.Rate.UnmarshalText([]byte("mon 10; else 20")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Rate.UnmarshalText([]byte("mon 10; else 20")))
 	})
 	if plain.Rate <= 20 || slow.Requests != 20 || slow.StateRate >= plain.StateRate {
 		t.Errorf("got %+v, %+v", plain, slow)
@@ -119,7 +118,8 @@ func TestNeedsFollowFlags(t *testing.T) {
 
 // TestSeedHosts: each host once, in order, without addresses and faults.
 func TestSeedHosts(t *testing.T) {
-	file := cmdtest.File(t, "seeds", "# x\nhttp://a.test/x\nb.test\nhttps://A.test/y\nhttp://192.0.2.1/\nhttp://[2001:db8::1]/\n::\n\nc.test\nd.test\n")
+	file := cmdtest.File(t, "seeds",
+		"# x\nhttp://a.test/x\nb.test\nhttps://A.test/y\nhttp://192.0.2.1/\nhttp://[2001:db8::1]/\n::\n\nc.test\nd.test\n")
 	got, err := seedHosts(file, 3)
 	if err != nil || !slices.Equal(got, []string{"a.test", "b.test", "c.test"}) {
 		t.Errorf("got %v, %v", got, err)
@@ -155,8 +155,9 @@ func TestDeadline(t *testing.T) {
 func TestTable(t *testing.T) {
 	n := &needs{Pages: 1e9, Connections: 2000, RAMBytes: 4 << 30, StateBytes: 1e12, Rate: 1000, Requests: 1200}
 	var out bytes.Buffer
-	err := newReport(n, []finding{{Check: "a", Now: "1", Need: "2"}, {Check: "bcd", Status: warn, Now: "333", Need: "4", Fix: []string{"sysctl -w x=1"}},
-		{Check: "e", Status: fail, Now: "5", Fix: []string{"f", "g"}}, {Check: "h", Status: unknown, Now: "why"}}).write(&out)
+	err := newReport(n, []finding{{Check: "a", Now: "1", Need: "2"},
+		{Check: "bcd", Status: warn, Now: "333", Need: "4", Fix: []string{"sysctl -w x=1"}}, {Check: "e", Status: fail,
+			Now: "5", Fix: []string{"f", "g"}}, {Check: "h", Status: unknown, Now: "why"}}).write(&out)
 	want := `1e9 pages, 2,000 connections, 4.0 GiB of RAM, 1.0 TB of disk: up to 1,000 pages/s, 1,200 requests/s
 
          check  now  needed
@@ -197,9 +198,7 @@ func parse(t *testing.T, c *commands, args ...string) {
 // TestWritesNothingElse: a directory that exists holds the same files afterwards.
 func TestWritesNothingElse(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "x"), []byte("y"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("y"), 0o600))
 	cmdtest.Run[commands](t, "", append(slices.Clone(quiet), "--dir="+dir)...)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "x" {
 		t.Errorf("got %v, %v", left, err)

@@ -25,11 +25,13 @@ var good = map[string]string{
 		"Max file size             unlimited            unlimited            bytes     \n" +
 		"Max open files            65536                65536                files     \n" +
 		"Max address space         unlimited            unlimited            bytes     \n",
-	"proc/self/cgroup":                        "0::/a\n",
-	"proc/self/mountinfo":                     "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 8:17 / /disk rw - ext4 /dev/sdb1 rw\n",
-	"proc/sys/fs/file-nr":                     "1024\t0\t9223372036854775807\n",
-	"proc/loadavg":                            "0.10 0.20 0.30 1/100 1234\n",
-	"proc/meminfo":                            "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   12582912 kB\nSwapTotal: 1000 kB\nSwapFree: 1000 kB\nCommitLimit: 8388608 kB\nCommitted_AS: 1048576 kB\n",
+	"proc/self/cgroup": "0::/a\n",
+	"proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 8:17 / /disk rw - " +
+		"ext4 /dev/sdb1 rw\n",
+	"proc/sys/fs/file-nr": "1024\t0\t9223372036854775807\n",
+	"proc/loadavg":        "0.10 0.20 0.30 1/100 1234\n",
+	"proc/meminfo": "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   " +
+		"12582912 kB\nSwapTotal: 1000 kB\nSwapFree: 1000 kB\nCommitLimit: 8388608 kB\nCommitted_AS: 1048576 kB\n",
 	"proc/sys/vm/overcommit_memory":           "0\n",
 	"proc/sys/net/ipv4/ip_local_port_range":   "32768\t60999\n",
 	"proc/sys/net/ipv4/tcp_max_tw_buckets":    "262144\n",
@@ -42,8 +44,9 @@ var good = map[string]string{
 		"20010db8000000000000000000000001 02 40 00 80     eth0\n",
 	"proc/net/ipv6_route": "00000000000000000000000000000000 00 00000000000000000000000000000000 00 " +
 		"fe800000000000000000000000000001 00000400 00000003 00000000 00000003     eth0\n",
-	"sys/devices/sda/sda1/partition": "1\n", "sys/devices/sda/sda2/partition": "2\n", "sys/devices/sdb/sdb1/partition": "1\n",
-	"sys/block/sda/queue/rotational": "1\n", "sys/block/sdb/queue/rotational": "0\n",
+	"sys/devices/sda/sda1/partition": "1\n", "sys/devices/sda/sda2/partition": "2\n",
+	"sys/devices/sdb/sdb1/partition": "1\n", "sys/block/sda/queue/rotational": "1\n",
+	"sys/block/sdb/queue/rotational": "0\n",
 }
 
 // missing as the content of a file removes it.
@@ -63,9 +66,9 @@ func newMachine(t *testing.T, change map[string]string) *env {
 	for dev, target := range map[string]string{"8:1": "sda/sda1", "8:2": "sda/sda2", "8:17": "sdb/sdb1"} {
 		root["sys/dev/block/"+dev] = &fstest.MapFile{Data: []byte("../../devices/" + target), Mode: fs.ModeSymlink}
 	}
-	need := &needs{Pages: 1e6, Connections: 2000, Idle: 1024, Files: 256, RAMBytes: 4 << 30, StateBytes: 100e9, OutputBytes: 50e9,
-		KeepFreeBytes: 1e9, Inodes: 10_000, LargestFile: 60e9, MostPages: 2e6, Rate: 1000, Requests: 1200, Lookups: 41,
-		StateRate: 60e6, Dirs: []string{t.TempDir()}}
+	need := &needs{Pages: 1e6, Connections: 2000, Idle: 1024, Files: 256, RAMBytes: 4 << 30, StateBytes: 100e9,
+		OutputBytes: 50e9, KeepFreeBytes: 1e9, Inodes: 10_000, LargestFile: 60e9, MostPages: 2e6, Rate: 1000,
+		Requests: 1200, Lookups: 41, StateRate: 60e6, Dirs: []string{t.TempDir()}}
 	return &env{need: need, root: root, cpus: 4,
 		statfs: func(_ string, st *unix.Statfs_t) error {
 			*st = unix.Statfs_t{Type: unix.EXT4_SUPER_MAGIC, Bsize: 4096, Bavail: 1e12 / 4096, Files: 1e6, Ffree: 5e5}
@@ -89,6 +92,7 @@ func newMachine(t *testing.T, change map[string]string) *env {
 			}
 			return list
 		},
-		family: "auto", queries: 100, diskTest: 1 << 20, say: func(string) {}, servers: []netip.AddrPort{}, skipNetwork: true,
+		family: "auto", queries: 100, diskTest: 1 << 20, say: func(string) {}, servers: []netip.AddrPort{},
+		skipNetwork: true,
 	}
 }

@@ -110,8 +110,7 @@ func checkIPv4(_ context.Context, e *env) []finding {
 	return []finding{r}
 }
 
-// checkIPv6 looks for a default route and a public address. Without IPv6 in the kernel the files are
-// missing.
+// checkIPv6 looks for a default route and a public address. Without IPv6 in the kernel the files are missing.
 func checkIPv6(_ context.Context, e *env) []finding {
 	r := finding{Check: "IPv6", Now: "not used: --ip 4"}
 	if e.family == "4" {

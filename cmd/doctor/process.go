@@ -132,7 +132,8 @@ func checkCPU(_ context.Context, e *env) []finding {
 	r := finding{Check: "CPU", Need: fmt.Sprintf("%.2g for %s pages/s", max(0.1, needed), number(e.need.Rate))}
 	fix := []string{fmt.Sprintf("--max-rate %d, to plan for these", int(cores*coreRate))}
 	if cores < float64(e.cpus) {
-		fix = append(fix, fmt.Sprintf("CPUQuota=%.0f%% in the systemd unit, --cpus of the container", 100*math.Ceil(needed)))
+		fix = append(fix,
+			fmt.Sprintf("CPUQuota=%.0f%% in the systemd unit, --cpus of the container", 100*math.Ceil(needed)))
 	}
 	r.at(warn, cores < needed, fix...)
 	if text, err := e.text("proc/loadavg"); err == nil {

@@ -73,7 +73,8 @@ func (c *crawlExplainer) show(now state.Progress) {
 // run answers all arguments; "-" stands for the lines of standard input.
 func (c *crawlExplainer) run(asked []string, answer func(asked []string) error) error {
 	if len(asked) == 0 {
-		return term.Usage(errors.New("explain: --dir needs a question: give arguments, or - for lines on standard input"))
+		return term.Usage(
+			errors.New("explain: --dir needs a question: give arguments, or - for lines on standard input"))
 	}
 	var group []string
 	flush := func() error {
@@ -212,7 +213,8 @@ func (c *crawlExplainer) sites(asked []string) error {
 func (h *hostCmd) Run(a *term.App) error {
 	if asked, err := h.asked("host"); err != nil || !asked {
 		if err == nil {
-			err = term.Usage(errors.New("explain host: --dir is missing: give the directories of the crawl that knows the host"))
+			err = term.Usage(
+				errors.New("explain host: --dir is missing: give the directories of the crawl that knows the host"))
 		}
 		return err
 	}

@@ -40,20 +40,27 @@ func checkLines(t *testing.T, kind string, cases [][2]string) {
 
 func TestExplainRobotsLines(t *testing.T) {
 	checkLines(t, "robots", [][2]string{
-		{`{"robots":"User-agent: *\nDisallow: /private/\nAllow: /private/open","agent":"drumbeat","url":"http://example.org/private/x"}`,
+		{`{"robots":"User-agent: *\nDisallow: /private/\nAllow: /private/open","agent":"drumbeat",` +
+			`"url":"http://example.org/private/x"}`,
 			`{"allowed":false,"rule":"Disallow: /private/","crawl_delay":0}`},
-		{`{"robots":"User-agent: *\nDisallow: /private/\nAllow: /private/open","agent":"drumbeat","url":"https://example.org/private/open?x"}`,
+		{`{"robots":"User-agent: *\nDisallow: /private/\nAllow: /private/open","agent":"drumbeat",` +
+			`"url":"https://example.org/private/open?x"}`,
 			`{"allowed":true,"rule":"Allow: /private/open","crawl_delay":0}`},
 		{`{"robots":"","agent":"drumbeat","url":"http://example.org/"}`, `{"allowed":true,"rule":"","crawl_delay":0}`},
-		{`{"robots":"User-agent: Foo\nCrawl-delay: 1.5\nDisallow: /","agent":"foo","url":"http://example.org/robots.txt"}`,
+		{`{"robots":"User-agent: Foo\nCrawl-delay: 1.5\nDisallow: /","agent":"foo",` +
+			`"url":"http://example.org/robots.txt"}`,
 			`{"allowed":true,"rule":"","crawl_delay":1.5}`},
 		{`{"robots":"User-agent: foo\nDisallow: /","agent":"bar","url":"http://example.org/"}`,
 			`{"allowed":true,"rule":"","crawl_delay":0}`},
-		{`{"robots_base64":"` + base64.StdEncoding.EncodeToString([]byte("\xef\xbb\xbfUser-agent: *\rDisallow: /\xff")) +
-			`","agent":"x","url":"http://example.org/%FF"}`, `{"allowed":false,"rule":"Disallow: /%FF","crawl_delay":0}`},
-		{`{"robots":"","agent":"x","url":"mailto:x"}`, `{"error":"URL \"mailto:x\": weburl: scheme is neither http nor https"}`},
+		{`{"robots_base64":"` +
+			base64.StdEncoding.EncodeToString([]byte("\xef\xbb\xbfUser-agent: *\rDisallow: /\xff")) +
+			`","agent":"x","url":"http://example.org/%FF"}`,
+			`{"allowed":false,"rule":"Disallow: /%FF","crawl_delay":0}`},
+		{`{"robots":"","agent":"x","url":"mailto:x"}`,
+			`{"error":"URL \"mailto:x\": weburl: scheme is neither http nor https"}`},
 		{`{"agent":"x","url":"http://example.org/"}`, `{"error":"neither \"robots\" nor \"robots_base64\" is given"}`},
-		{`{"robots":"","robots_base64":"","url":"http://example.org/"}`, `{"error":"both \"robots\" and \"robots_base64\" are given"}`},
+		{`{"robots":"","robots_base64":"","url":"http://example.org/"}`,
+			`{"error":"both \"robots\" and \"robots_base64\" are given"}`},
 		{`{"robots_base64":"?","url":"http://example.org/"}`, `{"error":"\"robots_base64\": …`},
 		{`{"robots":1}`, `{"error":"not the expected JSON object: …`},
 		{`[]`, `{"error":"not the expected JSON object: …`},
@@ -66,17 +73,21 @@ func TestExplainRobotsLines(t *testing.T) {
 func TestExplainURLLines(t *testing.T) {
 	checkLines(t, "url", [][2]string{
 		{`{"base":"","ref":"HTTP://Example.ORG:80/a/../b?c#d"}`,
-			`{"href":"http://example.org/b?c#d","url":"http://example.org/b?c","host":"example.org","pld":"example.org"}`},
+			`{"href":"http://example.org/b?c#d","url":"http://example.org/b?c","host":"example.org",` +
+				`"pld":"example.org"}`},
 		{`{"base":"http://www.example.co.uk/x/y?z#w","ref":"../é?ü#ö<"}`,
-			`{"href":"http://www.example.co.uk/%C3%A9?%C3%BC#%C3%B6%3C","url":"http://www.example.co.uk/%C3%A9?%C3%BC",` +
+			`{"href":"http://www.example.co.uk/%C3%A9?%C3%BC#%C3%B6%3C",` +
+				`"url":"http://www.example.co.uk/%C3%A9?%C3%BC",` +
 				`"host":"www.example.co.uk","pld":"example.co.uk"}`},
 		{`{"base":"http://example.org/x","ref":""}`,
 			`{"href":"http://example.org/x","url":"http://example.org/x","host":"example.org","pld":"example.org"}`},
 		{`{"ref":"http://bücher.example/"}`,
-			`{"href":"http://xn--bcher-kva.example/","url":"http://xn--bcher-kva.example/","host":"xn--bcher-kva.example","pld":"xn--bcher-kva.example"}`},
+			`{"href":"http://xn--bcher-kva.example/","url":"http://xn--bcher-kva.example/",` +
+				`"host":"xn--bcher-kva.example","pld":"xn--bcher-kva.example"}`},
 		{`{"ref":"http://0x7f.1:8080/"}`,
 			`{"href":"http://127.0.0.1:8080/","url":"http://127.0.0.1:8080/","host":"127.0.0.1","pld":"127.0.0.1"}`},
-		{`{"ref":"http://user:pw@[0:0::1]/#"}`, `{"href":"http://user:pw@[::1]/#","url":"http://[::1]/","host":"[::1]","pld":"[::1]"}`},
+		{`{"ref":"http://user:pw@[0:0::1]/#"}`,
+			`{"href":"http://user:pw@[::1]/#","url":"http://[::1]/","host":"[::1]","pld":"[::1]"}`},
 		{`{"ref":"mailto:x"}`, `{"href":"mailto:x","error":"weburl: scheme is neither http nor https"}`},
 		{`{"base":"mailto:x","ref":"http://example.org"}`,
 			`{"href":"http://example.org/","url":"http://example.org/","host":"example.org","pld":"example.org"}`},
@@ -108,19 +119,25 @@ func TestExplainPLDLines(t *testing.T) {
 
 func TestExplainLinksLines(t *testing.T) {
 	checkLines(t, "links", [][2]string{
-		{`{"url":"http://example.org/d/","content_type":"text/html; charset=utf-8","html":"<a href=x>1</a><A HREF='/y#f' rel=nofollow>2</a>` +
+		{`{"url":"http://example.org/d/","content_type":"text/html; charset=utf-8","html":"<a href=x>1</a><A ` +
+			`HREF='/y#f' rel=nofollow>2</a>` +
 			`<area href=//o.example/z><iframe src=g></iframe><a href=mailto:x>3</a>"}`,
-			`{"base":"http://example.org/d/","charset":"utf-8","links":[{"url":"http://example.org/d/x","tag":"a","nofollow":false},` +
-				`{"url":"http://example.org/y","tag":"a","nofollow":true},{"url":"http://o.example/z","tag":"area","nofollow":false},` +
+			`{"base":"http://example.org/d/","charset":"utf-8","links":[{"url":"http://example.org/d/x","tag":"a",` +
+				`"nofollow":false},` +
+				`{"url":"http://example.org/y","tag":"a","nofollow":true},{"url":"http://o.example/z","tag":"area",` +
+				`"nofollow":false},` +
 				`{"url":"http://example.org/d/g","tag":"iframe","nofollow":false}]}`},
-		{`{"url":"http://example.org/d/","content_type":"","html":"<base href=../b/><meta http-equiv=refresh content='0;url=r'><a href=?q>"}`,
-			`{"base":"http://example.org/b/","charset":"windows-1252","links":[{"url":"http://example.org/b/r","tag":"meta","nofollow":false},` +
+		{`{"url":"http://example.org/d/","content_type":"","html":"<base href=../b/><meta http-equiv=refresh ` +
+			`content='0;url=r'><a href=?q>"}`,
+			`{"base":"http://example.org/b/","charset":"windows-1252","links":[{"url":"http://example.org/b/r",` +
+				`"tag":"meta","nofollow":false},` +
 				`{"url":"http://example.org/b/?q","tag":"a","nofollow":false}]}`},
 		{`{"url":"http://example.org/","content_type":"","html":"no links"}`,
 			`{"base":"http://example.org/","charset":"windows-1252","links":[]}`},
 		{`{"url":"http://example.org/","content_type":"text/html; charset=windows-1251","html_base64":"` +
 			base64.StdEncoding.EncodeToString([]byte("<a href='?\xe4'>")) + `"}`,
-			`{"base":"http://example.org/","charset":"windows-1251","links":[{"url":"http://example.org/?%E4","tag":"a","nofollow":false}]}`},
+			`{"base":"http://example.org/","charset":"windows-1251","links":[{"url":"http://example.org/?%E4",` +
+				`"tag":"a","nofollow":false}]}`},
 		{`{"url":"ftp://example.org/","content_type":"","html":""}`, `{"error":"URL \"ftp://example.org/\": …`},
 		{`{"content_type":"","html":""}`, `{"error":"no \"url\" is given"}`},
 		{`{"url":"http://example.org/"}`, `{"error":"neither \"html\" nor \"html_base64\" is given"}`},
@@ -196,7 +213,8 @@ func FuzzExplain(f *testing.F) {
 		for _, kind := range []string{"robots", "url", "pld", "links"} {
 			var out bytes.Buffer
 			a := &term.App{Stdin: bytes.NewReader(append(line, '\n')), Stdout: &out, Stderr: io.Discard}
-			if code := run(a, []string{"explain", kind}); code != 0 || bytes.Count(out.Bytes(), []byte("\n")) != 1 || !json.Valid(out.Bytes()) {
+			if code := run(a, []string{"explain", kind}); code != 0 || bytes.Count(out.Bytes(), []byte("\n")) != 1 ||
+				!json.Valid(out.Bytes()) {
 				t.Fatalf("explain %s: got %d, %q", kind, code, out.Bytes())
 			}
 		}

@@ -17,23 +17,39 @@ func TestCheck(t *testing.T) {
 		c    Command
 		good bool
 	}{
-		{Command{Kind: "plds", Format: "parquet", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, true},
-		{Command{Kind: "plds", Format: "csv", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Queued: true}, true},
-		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, true},
-		{Command{Kind: "pld-edges", Format: "arc", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, false},
-		{Command{Kind: "hosts", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, false},
-		{Command{Kind: "hosts", Format: "parquet", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM - 1, PartSize: 1 << 10, Compression: "zstd"}, false},
+		{Command{Kind: "plds", Format: "parquet", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"},
+			true},
+		{Command{Kind: "plds", Format: "csv", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd",
+			Queued: true}, true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"},
+			true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"},
+			false},
+		{Command{Kind: "hosts", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"},
+			false},
+		{Command{Kind: "hosts", Format: "parquet", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"},
+			false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM - 1, PartSize: 1 << 10, Compression: "zstd"},
+			false},
 		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, Compression: "zstd"}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1<<10 - 1, Compression: "zstd"}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "snappy"}, false},
-		{Command{Kind: "hosts", Format: "parquet", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "snappy"}, true},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Queued: true}, false},
-		{Command{Kind: "pages", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Languages: true}, true},
-		{Command{Kind: "links", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Languages: true}, false},
-		{Command{Kind: "pld-edges", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", CountLinks: true}, true},
-		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", CountLinks: true}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", CountLinks: true}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1<<10 - 1, Compression: "zstd"},
+			false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "snappy"},
+			false},
+		{Command{Kind: "hosts", Format: "parquet", Output: "x", RAM: leastRAM, PartSize: 1 << 10,
+			Compression: "snappy"}, true},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd",
+			Queued: true}, false},
+		{Command{Kind: "pages", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd",
+			Languages: true}, true},
+		{Command{Kind: "links", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd",
+			Languages: true}, false},
+		{Command{Kind: "pld-edges", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd",
+			CountLinks: true}, true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd",
+			CountLinks: true}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd",
+			CountLinks: true}, false},
 	} {
 		if err := c.c.check(); (err == nil) != c.good {
 			t.Errorf("%+v: %v", c.c, err)
@@ -56,9 +72,10 @@ func (f limitFS) MkdirAll(path string) error {
 func TestMemoryLimit(t *testing.T) {
 	const ram, heap = 256 << 20, 208 << 20
 	before, during := debug.SetMemoryLimit(-1), int64(0)
-	r := run{app: &term.App{Stdout: io.Discard, Stderr: io.Discard, StopOnSignal: func(ctx context.Context) (context.Context, func()) {
-		return ctx, func() {}
-	}}, command: "export", kind: "hosts", opt: export.Options{
+	r := run{app: &term.App{Stdout: io.Discard, Stderr: io.Discard,
+		StopOnSignal: func(ctx context.Context) (context.Context, func()) {
+			return ctx, func() {}
+		}}, command: "export", kind: "hosts", opt: export.Options{
 		FS: limitFS{disk.OS(), &during}, Dirs: []string{t.TempDir()}, Kind: export.Hosts, Format: "csv", RAMBytes: ram}}
 	r.to(t.TempDir()+"/hosts", "")
 	if err := r.do("rows"); err == nil {

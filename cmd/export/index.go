@@ -37,9 +37,10 @@ func (c *Index) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	r := run{app: a, command: "index", kind: "index", stopped: "there is no new index", opt: export.Options{FS: disk.OS(),
-		Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Kind: export.Index,
-		Format: tabular.Format(c.Format), RAMBytes: int64(c.RAM)}}
+	r := run{app: a, command: "index", kind: "index", stopped: "there is no new index",
+		opt: export.Options{FS: disk.OS(),
+			Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Kind: export.Index,
+			Format: tabular.Format(c.Format), RAMBytes: int64(c.RAM)}}
 	r.to(c.Output, c.Tmp)
 	return r.do("lines")
 }

@@ -45,11 +45,12 @@ func TestTarget(t *testing.T) {
 		kind, output, temp string
 		good               bool
 	}{
-		{"pages", "/d", "", false}, {"pages", "/d/warc/tab", "", false}, {"pages", "/d/new/tab", "", false}, {"pages", "/link/tab", "", false},
-		{"index", "/out", "", false}, {"wacz", "/out/x.wacz", "", false}, {"pages", "/tab", "/d", false},
-		{"pages", "/tab", "", true}, {"pages", "/dd", "", true}, {"pages", "/full", "", true}, {"index", "/full", "", true},
-		{"wacz", "/note.txt", "", false}, {"wacz", "/other.zip", "", false}, {"wacz", "/full", "", false},
-		{"wacz", "/old.wacz", "", true}, {"wacz", "/new.wacz", "", true}, {"wacz", "/empty", "", true},
+		{"pages", "/d", "", false}, {"pages", "/d/warc/tab", "", false}, {"pages", "/d/new/tab", "", false},
+		{"pages", "/link/tab", "", false}, {"index", "/out", "", false}, {"wacz", "/out/x.wacz", "", false},
+		{"pages", "/tab", "/d", false}, {"pages", "/tab", "", true}, {"pages", "/dd", "", true},
+		{"pages", "/full", "", true}, {"index", "/full", "", true}, {"wacz", "/note.txt", "", false},
+		{"wacz", "/other.zip", "", false}, {"wacz", "/full", "", false}, {"wacz", "/old.wacz", "", true},
+		{"wacz", "/new.wacz", "", true}, {"wacz", "/empty", "", true},
 	} {
 		r := run{app: &term.App{Stdout: io.Discard, Stderr: io.Discard}, command: "export"}
 		r.opt.Kind, r.opt.Dirs, r.opt.Out = export.Kind(c.kind), []string{tmp + "/d"}, []string{tmp + "/out"}

@@ -107,8 +107,8 @@ func (c *Command) Run(a *term.App) error {
 		}
 	}
 	opt.Begin = func(r *extract.Report) {
-		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint, r.Time.Format(time.DateTime),
-			r.Activity, r.Workers)
+		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint,
+			r.Time.Format(time.DateTime), r.Activity, r.Workers)
 	}
 	began := time.Now()
 	r, err := extract.Run(ctx, opt)
@@ -150,7 +150,8 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))
 	if err == nil && r.Damaged > 0 {
 		err = &term.Ended{Code: term.ExitDamage,
-			Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again", humanize.Comma(r.Damaged))}
+			Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again",
+				humanize.Comma(r.Damaged))}
 	}
 	return err
 }

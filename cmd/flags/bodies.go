@@ -120,9 +120,7 @@ func (f *Bodies) Check() error {
 }
 
 // Apply sets a crawl's options.
-func (f *Bodies) Apply(o *crawl.NetworkOptions) {
-	o.Accept, o.BodyCaps = f.Accept, f.MaxBody.caps()
-}
+func (f *Bodies) Apply(o *crawl.NetworkOptions) { o.Accept, o.BodyCaps = f.Accept, f.MaxBody.caps() }
 
 // MaxBodyLimit bounds --max-body, in bytes.
 const MaxBodyLimit = 1 << 40

@@ -54,8 +54,8 @@ func readConfig(name string) (entries []configEntry, err error) {
 	lines := configLines(data)
 	for key, value := range values {
 		if _, table := value.(map[string]any); table {
-			return nil, fmt.Errorf("%s:%d: %s is a table; write the names of flags as keys, without tables and dots", name,
-				lines[key], key)
+			return nil, fmt.Errorf("%s:%d: %s is a table; write the names of flags as keys, without tables and dots",
+				name, lines[key], key)
 		}
 		entries = append(entries, configEntry{key, value, lines[key]})
 	}

@@ -96,7 +96,8 @@ func (d *Delays) Rude() string {
 		what = append(what, fmt.Sprintf("a delay of %s between requests to a host", human.Duration(*d.HostDelay.Least)))
 	}
 	if *d.ServerDelay.Usual == 0 || *d.ServerDelay.Least < 100*time.Millisecond {
-		what = append(what, fmt.Sprintf("a delay of %s between requests to an address", human.Duration(*d.ServerDelay.Least)))
+		what = append(what,
+			fmt.Sprintf("a delay of %s between requests to an address", human.Duration(*d.ServerDelay.Least)))
 	}
 	if *d.PLDDelay.Usual == 0 {
 		what = append(what, "no delay between requests to a PLD")

@@ -71,7 +71,8 @@ func helpPrinter(width int) kong.HelpPrinter {
 		} else {
 			b.flags(flags)
 			if len(flags) < all {
-				fmt.Fprintf(&b.out, "\nThese are %d of %d flags. --help-all prints all with their full text.\n", len(flags), all)
+				fmt.Fprintf(&b.out, "\nThese are %d of %d flags. --help-all prints all with their full text.\n",
+					len(flags), all)
 			} else {
 				b.out.WriteString("\n--help-all prints the full text.\n")
 			}

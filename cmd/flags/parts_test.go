@@ -68,7 +68,8 @@ func TestParts(t *testing.T) {
 		"file=":           "file=: want a FILE, as in file=FILE",
 		"weights=8:0":     "weights=8:0: want a whole number, at least 1, as in weights=8",
 		"sort=1":          "sort=1: want sort, sort=on or sort=off",
-		"deep=1": "deep=1: want DURATION first, depth=N, size=SIZE, share=SHARE, factor=N, escapes=fold|keep, file=FILE, " +
+		"deep=1": "deep=1: want DURATION first, depth=N, size=SIZE, share=SHARE, factor=N, " +
+			"escapes=fold|keep, file=FILE, " +
 			"weights=N, robots or sort",
 	} {
 		if _, err := read(text); err == nil || err.Error() != want {

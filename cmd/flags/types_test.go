@@ -23,9 +23,10 @@ func TestSizes(t *testing.T) {
 		text string
 		want Size
 		back string
-	}{{"2MiB", 2 << 20, "2MiB"}, {"2MB", 2e6, "2MB"}, {"1GiB", 1 << 30, "1GiB"}, {"1GB", 1e9, "1GB"}, {"8TB", 8e12, "8TB"},
-		{"64KiB", 64 << 10, "64KiB"}, {"64kB", 64e3, "64kB"}, {"4096", 4096, "4KiB"}, {"1.5GiB", 3 << 29, "1536MiB"},
-		{"0", 0, "0B"}, {"7B", 7, "7B"}, {"2 MiB", 2 << 20, "2MiB"}, {"2mib", 2 << 20, "2MiB"}} {
+	}{{"2MiB", 2 << 20, "2MiB"}, {"2MB", 2e6, "2MB"}, {"1GiB", 1 << 30, "1GiB"}, {"1GB", 1e9, "1GB"},
+		{"8TB", 8e12, "8TB"}, {"64KiB", 64 << 10, "64KiB"}, {"64kB", 64e3, "64kB"}, {"4096", 4096, "4KiB"},
+		{"1.5GiB", 3 << 29, "1536MiB"}, {"0", 0, "0B"}, {"7B", 7, "7B"}, {"2 MiB", 2 << 20, "2MiB"},
+		{"2mib", 2 << 20, "2MiB"}} {
 		var s, again Size
 		if err := s.UnmarshalText([]byte(c.text)); err != nil || s != c.want || s.String() != c.back {
 			t.Errorf("%s: got %d, %q, %v, want %d, %q", c.text, s, s.String(), err, c.want, c.back)
@@ -87,7 +88,8 @@ func TestNAT64Prefix(t *testing.T) {
 	if err := p.UnmarshalText([]byte("2001:db8:64::/96")); err != nil || p.String() != "2001:db8:64::/96" {
 		t.Errorf("got %v, %v", p, err)
 	}
-	for _, bad := range []string{"", "2001:db8::", "10.0.0.0/8", "2001:db8::/33", "2001:db8::1/64", "2001:db8:0:0:ff00::/96", "::ffff:0:0/96"} {
+	for _, bad := range []string{"", "2001:db8::", "10.0.0.0/8", "2001:db8::/33", "2001:db8::1/64",
+		"2001:db8:0:0:ff00::/96", "::ffff:0:0/96"} {
 		if err := p.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q: got %v, want an error", bad, p)
 		}

@@ -49,11 +49,12 @@ func (w *Who) Check() error {
 // checkAgent checks a product token by RFC 9309, section 2.2.1.
 func checkAgent(agent string) error {
 	if agent == "" || strings.IndexFunc(agent, func(r rune) bool { return !inToken(r) }) >= 0 {
-		return fmt.Errorf("--agent %q: use letters, - and _ only: robots.txt can name no other product token (RFC 9309)",
-			agent)
+		return fmt.Errorf(
+			"--agent %q: use letters, - and _ only: robots.txt can name no other product token (RFC 9309)", agent)
 	}
 	if strings.Contains(strings.ToLower(agent), "irlbot") {
-		return fmt.Errorf("--agent %q: IRLbot was another crawler, and sites have rules for it; choose another name", agent)
+		return fmt.Errorf("--agent %q: IRLbot was another crawler, and sites have rules for it; choose another name",
+			agent)
 	}
 	return nil
 }
@@ -75,8 +76,9 @@ func (w *Who) checkUserAgent() error {
 		return fmt.Errorf("--user-agent %.60q: must have at most %d characters of printable ASCII, without spaces "+
 			"at the ends", text, maxUserAgent)
 	case !hasWord(text, w.Agent):
-		return fmt.Errorf("--user-agent %q lacks the token %s, which selects the robots.txt group (RFC 9309, 2.2.1); set "+
-			"--agent too", text, w.Agent)
+		return fmt.Errorf(
+			"--user-agent %q lacks the token %s, which selects the robots.txt group (RFC 9309, 2.2.1); set "+
+				"--agent too", text, w.Agent)
 	case !strings.Contains(text, w.Contact):
 		return fmt.Errorf("--user-agent %q lacks the contact %s", text, w.Contact)
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 func TestUserAgent(t *testing.T) {
-	if got, want := UserAgent("drumbeat", "a@example.org"), "drumbeat/"+term.Version()+" (+a@example.org)"; got != want {
+	if got, want := UserAgent("drumbeat", "a@example.org"),
+		"drumbeat/"+term.Version()+" (+a@example.org)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -60,7 +61,8 @@ func TestWho(t *testing.T) {
 			t.Errorf("%+v: %v", c.flags, err)
 		}
 		if note := w.Complete(); note != "" || w.FromHeader() != c.from || c.ua != "" && w.UserAgent != c.ua {
-			t.Errorf("%+v: got From %q, User-Agent %q, note %q; want %q and %q", c.flags, w.FromHeader(), w.UserAgent, note, c.from, c.ua)
+			t.Errorf("%+v: got From %q, User-Agent %q, note %q; want %q and %q", c.flags, w.FromHeader(), w.UserAgent,
+				note, c.from, c.ua)
 		}
 	}
 	odd := Who{Agent: DefaultAgent, Contact: "me"}

@@ -37,8 +37,9 @@ func TestAuditAgreesWithGet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, warc.Gzip)
 			sum := sha1.Sum([]byte(tt.payload))
-			x := &warc.Exchange{URL: []byte("http://a.test/"), Date: fetched, Head: []byte("HTTP/1.1 200 OK\r\n" + tt.head + "\r\n"),
-				Body: []byte(tt.body), Status: 200, MIME: "text/html", Digest: &sum}
+			x := &warc.Exchange{URL: []byte("http://a.test/"), Date: fetched,
+				Head: []byte("HTTP/1.1 200 OK\r\n" + tt.head + "\r\n"), Body: []byte(tt.body), Status: 200,
+				MIME: "text/html", Digest: &sum}
 			var p warc.Prepared
 			w.must(w.e.Prepare(&p, x))
 			_, err := w.w.Append(&p, fetched)

@@ -119,8 +119,9 @@ func (f *finder) original(url string, date time.Time) (*warc.StoredRecord, error
 		return nil, fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s: %w", of, url, err)
 	}
 	if !f.best.Time.Equal(date) {
-		return nil, fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s at %s, which is in no index", of,
-			url, date.Format(time.RFC3339))
+		return nil,
+			fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s at %s, which is in no index", of,
+				url, date.Format(time.RFC3339))
 	}
 	return f.open()
 }
@@ -138,7 +139,8 @@ func parseTime(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%.100q is not a time such as 2026-11-23T10:00:00Z, 2026-11-23 or 20261123100000", text)
+	return time.Time{}, fmt.Errorf("%.100q is not a time such as 2026-11-23T10:00:00Z, 2026-11-23 or 20261123100000",
+		text)
 }
 
 // finder finds the capture of a URL.
@@ -198,7 +200,8 @@ func (f *finder) unknown() error {
 		return fmt.Errorf("%s is not stored as a rendered page: it matched no rule of --render-rules, or could "+
 			"not be rendered", f.url)
 	}
-	return fmt.Errorf("%s is not stored; to learn why, run drumbeat explain url --dir %s %s", f.url, asked, quote(f.url))
+	return fmt.Errorf("%s is not stored; to learn why, run drumbeat explain url --dir %s %s", f.url,
+		asked, quote(f.url))
 }
 
 // quote quotes a URL for a shell.

@@ -83,8 +83,9 @@ type stored struct {
 
 func (w *world) add(r stored) {
 	w.t.Helper()
-	x := &warc.Exchange{URL: []byte(r.url), Date: fetched.Add(r.after), Head: []byte("HTTP/1.1 200 OK\r\n" + r.head + "\r\n"), Body: []byte(r.body),
-		Status: 200, MIME: "text/html", Kind: r.kind, Chunked: strings.Contains(r.head, "chunked"), Encoded: strings.Contains(r.head, "Encoding")}
+	x := &warc.Exchange{URL: []byte(r.url), Date: fetched.Add(r.after),
+		Head: []byte("HTTP/1.1 200 OK\r\n" + r.head + "\r\n"), Body: []byte(r.body), Status: 200, MIME: "text/html",
+		Kind: r.kind, Chunked: strings.Contains(r.head, "chunked"), Encoded: strings.Contains(r.head, "Encoding")}
 	var p warc.Prepared
 	w.must(w.e.Prepare(&p, x))
 	if r.original != "" {
@@ -125,6 +126,19 @@ func (w *world) save(roll bool) {
 
 const text = "<html><title>T</title><body><p>one</p><script>no</script><p>two  three</p>"
 
+// codingsCases are the cases of TestCodings.
+var codingsCases = []struct {
+	args []string
+	want string
+}{
+	{[]string{"http://b.test/again", "--head"},
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nX: own\r\n\r\n"},
+	{[]string{"http://b.test/again", "--text"}, "T\none\ntwo three\n"},
+	{[]string{"HTTP://A.test/new"}, "new"},
+	{[]string{"http://a.test/new", "--at=2026-11-24T01:20:00Z"}, "old"},
+	{[]string{"http://a.test/robots.txt"}, "as page"},
+}
+
 // TestCodings: get prints the decoded body whatever its framing and coding, from open and final files, gz and zst.
 func TestCodings(t *testing.T) {
 	var gz, br, zs, raw, zl bytes.Buffer
@@ -151,19 +165,21 @@ func TestCodings(t *testing.T) {
 	must(l.Write([]byte(text)))
 	must(0, l.Close())
 	half := gz.String()[:len(gz.String())/2]
-	chunks := fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", len(half), half, gz.Len()-len(half), gz.String()[len(half):])
+	chunks := fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", len(half), half, gz.Len()-len(half),
+		gz.String()[len(half):])
 	all := []stored{
-		{url: "http://a.test/plain", body: text}, {url: "http://a.test/gzip", head: "Content-Encoding: gzip\r\n", body: gz.String()},
+		{url: "http://a.test/plain", body: text},
+		{url: "http://a.test/gzip", head: "Content-Encoding: gzip\r\n", body: gz.String()},
 		{url: "http://a.test/br", head: "Content-Encoding: br\r\n", body: br.String()},
 		{url: "http://a.test/zstd", head: "Content-Encoding: zstd\r\n", body: zs.String()},
 		{url: "http://a.test/deflate", head: "Content-Encoding: deflate\r\n", body: raw.String()},
 		{url: "http://a.test/zlib", head: "Content-Encoding: deflate\r\n", body: zl.String()},
 		{url: "http://a.test/chunks", head: "Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n", body: chunks},
-		{url: "http://b.test/again", head: "Content-Encoding: gzip\r\nX: own\r\n", body: gz.String(), original: "http://a.test/gzip"},
-		{url: "http://a.test/lost", body: text, original: "http://a.test/none"},
+		{url: "http://b.test/again", head: "Content-Encoding: gzip\r\nX: own\r\n", body: gz.String(),
+			original: "http://a.test/gzip"}, {url: "http://a.test/lost", body: text, original: "http://a.test/none"},
 		{url: "http://a.test/new", body: "old"}, {url: "http://a.test/new", body: "new", after: time.Hour},
-		{url: "http://a.test/robots.txt", body: "as robots", kind: warc.KindRobots}, {url: "http://a.test/robots.txt", body: "as page"},
-		{url: "http://a.test/empty", head: "Location: /new\r\n"},
+		{url: "http://a.test/robots.txt", body: "as robots", kind: warc.KindRobots},
+		{url: "http://a.test/robots.txt", body: "as page"}, {url: "http://a.test/empty", head: "Location: /new\r\n"},
 	}
 	for _, format := range []warc.Format{warc.Gzip, warc.Zstd} {
 		for _, roll := range []bool{false, true} {
@@ -178,27 +194,24 @@ func TestCodings(t *testing.T) {
 						t.Errorf("%s: %q, %s", r.url, out, errs)
 					}
 				}
-				for _, tt := range []struct {
-					args []string
-					want string
-				}{
-					{[]string{"http://b.test/again", "--head"}, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nX: own\r\n\r\n"},
-					{[]string{"http://b.test/again", "--text"}, "T\none\ntwo three\n"},
-					{[]string{"HTTP://A.test/new"}, "new"}, {[]string{"http://a.test/new", "--at=2026-11-24T01:20:00Z"}, "old"},
-					{[]string{"http://a.test/robots.txt"}, "as page"},
-				} {
-					if out, _ := wantExit(t, 0, append([]string{"get", "--dir=" + w.dir}, tt.args...)...); out != tt.want {
+				for _, tt := range codingsCases {
+					if out, _ := wantExit(t, 0,
+						append([]string{"get", "--dir=" + w.dir}, tt.args...)...); out != tt.want {
 						t.Errorf("%q: %q, want %q", tt.args, out, tt.want)
 					}
 				}
-				if out, errs := wantExit(t, 0, "get", "--dir="+w.dir, "http://a.test/empty"); out != "" || !strings.Contains(errs, "the body is empty") {
+				if out, errs := wantExit(t, 0, "get", "--dir="+w.dir, "http://a.test/empty"); out != "" ||
+					!strings.Contains(errs, "the body is empty") {
 					t.Errorf("an empty body: %q, %q", out, errs)
 				}
-				if out, _ := wantExit(t, 0, "get", "--dir="+w.dir, "http://b.test/again", "--record"); !strings.HasPrefix(out, "WARC/1.1\r\nWARC-Type: revisit\r\n") ||
+				if out, _ := wantExit(t, 0, "get", "--dir="+w.dir, "http://b.test/again",
+					"--record"); !strings.HasPrefix(out, "WARC/1.1\r\nWARC-Type: revisit\r\n") ||
 					!strings.HasSuffix(out, "X: own\r\n\r\n\r\n\r\n") {
 					t.Errorf("the record is %q", out)
 				}
-				if _, errs := wantExit(t, term.ExitFailure, "get", "--dir="+w.dir, "http://a.test/lost"); !strings.Contains(errs, "revisit, whose body belongs to http://a.test/none") {
+				if _, errs := wantExit(t, term.ExitFailure, "get", "--dir="+w.dir,
+					"http://a.test/lost"); !strings.Contains(errs,
+					"revisit, whose body belongs to http://a.test/none") {
 					t.Error(errs)
 				}
 			})
@@ -228,12 +241,14 @@ func TestMistakes(t *testing.T) {
 	}
 	file := one(t, w.dir+"/warc/*.warc.gz")
 	w.must(os.Rename(file, w.dir+"/away"))
-	if _, errs := wantExit(t, term.ExitFailure, "get", "--dir="+w.dir, "http://a.test/"); !strings.Contains(errs, "move it back") {
+	if _, errs := wantExit(t, term.ExitFailure, "get", "--dir="+w.dir, "http://a.test/"); !strings.Contains(errs,
+		"move it back") {
 		t.Error(errs)
 	}
 	w.must(os.Rename(w.dir+"/away", file))
 	w.must(os.Rename(one(t, w.dir+"/warc/*.cdxj"), w.dir+"/away"))
-	if _, errs := wantExit(t, term.ExitFailure, "get", "--dir="+w.dir, "http://a.test/"); !strings.Contains(errs, "without one") {
+	if _, errs := wantExit(t, term.ExitFailure, "get", "--dir="+w.dir, "http://a.test/"); !strings.Contains(errs,
+		"without one") {
 		t.Error(errs)
 	}
 }
@@ -268,7 +283,8 @@ func TestDamage(t *testing.T) {
 			i := n * 10 % pages
 			url := fmt.Sprintf("http://a.test/%03d/%s", i, strings.Repeat("x", 40))
 			code, out, errs := cmdtest.Run[commands](t, "", "get", "--dir="+w.dir, url)
-			if code == 0 && out != fmt.Sprint(text, i) || code != 0 && (code != term.ExitDamage && code != term.ExitFailure || errs == "") {
+			if code == 0 && out != fmt.Sprint(text, i) || code != 0 &&
+				(code != term.ExitDamage && code != term.ExitFailure || errs == "") {
 				t.Errorf("%s at %d: %s: exit code %d, %q, %s", name, at, url, code, out, errs)
 			}
 		}

@@ -41,7 +41,8 @@ type world struct {
 // newWorld makes a crawl with the logs crawl and robots in the directories root/a and root/b.
 func newWorld(t testing.TB, fsys disk.FS, root string, fileBytes int64) *world {
 	t.Helper()
-	w := &world{t: t, set: disk.Set{FS: fsys, Paths: []string{root + "/a", root + "/b"}}, logs: map[string]*crawllog.Log{}}
+	w := &world{t: t, set: disk.Set{FS: fsys, Paths: []string{root + "/a", root + "/b"}},
+		logs: map[string]*crawllog.Log{}}
 	for i, dir := range w.set.Paths {
 		w.must(fsys.MkdirAll(dir + "/state"))
 		w.must(disk.WriteIdentity(fsys, dir, disk.Identity{Crawl: "0123", Kind: state.KindState, Number: i, Count: 2}))
@@ -55,7 +56,8 @@ func newWorld(t testing.TB, fsys disk.FS, root string, fileBytes int64) *world {
 		t.Cleanup(func() { _ = l.Close() })
 		w.logs[prefix] = l
 	}
-	w.last = state.Manifest{Crawl: "0123", Parts: map[string]json.RawMessage{}, Run: &state.LastRun{CrawlLog: state.LogAll}}
+	w.last = state.Manifest{Crawl: "0123", Parts: map[string]json.RawMessage{},
+		Run: &state.LastRun{CrawlLog: state.LogAll}}
 	return w
 }
 

@@ -32,14 +32,15 @@ func lines(text string) []string {
 // stored.
 func TestLines(t *testing.T) {
 	w := newWorld(t, memfs.New(1), "/c", 1<<20)
-	e := crawllog.Entry{URL: "http://a.test/x", Status: 301, Bytes: 12345, Elapsed: 87 * time.Millisecond, MIME: "text/html",
-		Redirect: "http://a.test/y", Via: "http://a.test/"}
+	e := crawllog.Entry{URL: "http://a.test/x", Status: 301, Bytes: 12345, Elapsed: 87 * time.Millisecond,
+		MIME: "text/html", Redirect: "http://a.test/y", Via: "http://a.test/"}
 	w.add("crawl", 1, e)
 	w.add("crawl", 2, crawllog.Entry{URL: "http://b.test/?q=\"\u202e\x1b[2J\nx", Reason: "robots"})
 	w.add("robots", 1.5, crawllog.Entry{URL: "http://a.test/robots.txt", Status: 503, Reason: "unreachable"})
 	w.checkpoint()
 	out, errs, err := w.run(Command{Log: []string{"crawl", "robots", "crawl"}, Via: true})
-	want := `2026-11-21 22:00:01  301             12 KiB     87 ms  http://a.test/x -> http://a.test/y  on http://a.test/
+	want :=
+		`2026-11-21 22:00:01  301             12 KiB     87 ms  http://a.test/x -> http://a.test/y  on http://a.test/
 2026-11-21 22:00:01  503 unreachable         -         -  http://a.test/robots.txt
 2026-11-21 22:00:02  robots               -         -  http://b.test/?q="\u202e\u001b[2J x
 `
@@ -72,17 +73,17 @@ func TestSelect(t *testing.T) {
 	}
 	w.checkpoint()
 	for _, c := range []struct{ args, want string }{
-		{"", "012345"}, {"--status=404", "1"}, {"--status=4xx", "12"}, {"--status=4XX,200", "012"}, {"--status=405-500", "25"},
-		{"--reason=robots", "3"}, {"--reason=robots*", "34"}, {"--reason=*", "34"}, {"--reason=dns", ""},
-		{"--host=example.org", "02"}, {"--host=EXAMPLE.org.", ""}, {"--host=*.example.org", "1"},
+		{"", "012345"}, {"--status=404", "1"}, {"--status=4xx", "12"}, {"--status=4XX,200", "012"},
+		{"--status=405-500", "25"}, {"--reason=robots", "3"}, {"--reason=robots*", "34"}, {"--reason=*", "34"},
+		{"--reason=dns", ""}, {"--host=example.org", "02"}, {"--host=EXAMPLE.org.", ""}, {"--host=*.example.org", "1"},
 		{"--host=*.example.org --host=Example.org", "012"}, {"--host=www.example.org:8443", "1"},
-		{"--host=www.example.org:443", ""}, {"--host=bücher.test", "3"}, {"--host=[::1]", "5"}, {"--host=[0::1]:8080", "5"},
-		{"--url=http://example.org/", "02"}, {"--url=*.pdf", "13"}, {"--url=http*//*example.org*?*,2", "2"}, {"--url=http://example.org/*", "02"},
-		{"--mime=text/html", "0"}, {"--mime=text/*,application/pdf", "012"},
-		{"--status=4xx --mime=text/* --host=example.org", "2"},
-		{"--since=2026-11-21T22:00:02Z", "2345"}, {"--since=2026-11-22T00:00:03+02:00", "345"}, {"--until=2026-11-21_22:00:02", "012"},
-		{"--since=2026-11-21_22:00:01 --until=2026-11-21_22:00:03", "123"}, {"--since=2026-11-22", ""}, {"--since=0s", ""},
-		{"--since=36500d", "012345"},
+		{"--host=www.example.org:443", ""}, {"--host=bücher.test", "3"}, {"--host=[::1]", "5"},
+		{"--host=[0::1]:8080", "5"}, {"--url=http://example.org/", "02"}, {"--url=*.pdf", "13"},
+		{"--url=http*//*example.org*?*,2", "2"}, {"--url=http://example.org/*", "02"}, {"--mime=text/html", "0"},
+		{"--mime=text/*,application/pdf", "012"}, {"--status=4xx --mime=text/* --host=example.org", "2"},
+		{"--since=2026-11-21T22:00:02Z", "2345"}, {"--since=2026-11-22T00:00:03+02:00", "345"},
+		{"--until=2026-11-21_22:00:02", "012"}, {"--since=2026-11-21_22:00:01 --until=2026-11-21_22:00:03", "123"},
+		{"--since=2026-11-22", ""}, {"--since=0s", ""}, {"--since=36500d", "012345"},
 	} {
 		args := strings.Fields(c.args)
 		for i := range args {
@@ -106,12 +107,14 @@ func TestSelect(t *testing.T) {
 // TestBadFlags: each bad value is refused with a reason.
 func TestBadFlags(t *testing.T) {
 	for _, c := range [][2]string{
-		{"--status=4", "HTTP status"}, {"--status=xx", "HTTP status"}, {"--status=500-400", "HTTP status"}, {"--status=1000", "HTTP status"},
-		{"--status=-5", "HTTP status"}, {"--since=yesterday", "neither a duration"}, {"--since=-1h", "neither a duration"},
-		{"--since=2026-13-01", "neither a duration"}, {"--until=", "neither a duration"}, {"--since=1e9d", "neither a duration"},
-		{"--url=example.org", "beginning of a URL"}, {"--url=", "beginning of a URL"}, {"--host=http://x/", "not a host"}, {"--host=*", "not a host"},
-		{"--host=a*.test", "not a host"}, {"--mime=html", "media type"}, {"--log=x", "must be one of"},
-		{"--since=1h --until=2h", "is after"}, {"--follow --count", "--follow"}, {"--follow --until=1h", "--follow"},
+		{"--status=4", "HTTP status"}, {"--status=xx", "HTTP status"}, {"--status=500-400", "HTTP status"},
+		{"--status=1000", "HTTP status"}, {"--status=-5", "HTTP status"}, {"--since=yesterday", "neither a duration"},
+		{"--since=-1h", "neither a duration"}, {"--since=2026-13-01", "neither a duration"},
+		{"--until=", "neither a duration"}, {"--since=1e9d", "neither a duration"},
+		{"--url=example.org", "beginning of a URL"}, {"--url=", "beginning of a URL"},
+		{"--host=http://x/", "not a host"}, {"--host=*", "not a host"}, {"--host=a*.test", "not a host"},
+		{"--mime=html", "media type"}, {"--log=x", "must be one of"}, {"--since=1h --until=2h", "is after"},
+		{"--follow --count", "--follow"}, {"--follow --until=1h", "--follow"},
 	} {
 		_, errs := wantExit(t, term.ExitUsage, append([]string{"log", t.TempDir()}, strings.Fields(c[0])...)...)
 		if !strings.Contains(errs, c[1]) || strings.Count(errs, "\n") != 1 {
@@ -124,8 +127,8 @@ func TestBadFlags(t *testing.T) {
 func TestNoCrawl(t *testing.T) {
 	root := t.TempDir()
 	newWorld(t, disk.OS(), root, 1<<20)
-	for _, c := range [][2]string{{root + "/none", "no such file"}, {t.TempDir(), "holds no crawl"}, {root, "no drumbeat-dir.json"}, {root + "/a", "without a checkpoint"},
-		{root + "/b", "first directory"}} {
+	for _, c := range [][2]string{{root + "/none", "no such file"}, {t.TempDir(), "holds no crawl"},
+		{root, "no drumbeat-dir.json"}, {root + "/a", "without a checkpoint"}, {root + "/b", "first directory"}} {
 		_, errs := wantExit(t, term.ExitDirectory, "log", c[0])
 		if !strings.Contains(errs, c[1]) {
 			t.Errorf("%s: %q, want %q", c[0], errs, c[1])
@@ -244,7 +247,8 @@ func TestBounded(t *testing.T) {
 	w := newWorld(t, count, "/c", 20_000)
 	const n = 300_000
 	for i := range n {
-		w.add("crawl", float64(i)/100, crawllog.Entry{Status: 200, MIME: "text/html", Bytes: int64(i), Via: strings.Repeat("v", 99)})
+		w.add("crawl", float64(i)/100,
+			crawllog.Entry{Status: 200, MIME: "text/html", Bytes: int64(i), Via: strings.Repeat("v", 99)})
 	}
 	w.checkpoint()
 	files, err := count.List("/c/a/log")
@@ -270,7 +274,8 @@ func TestBounded(t *testing.T) {
 	used := int64(most) - int64(before)
 	t.Logf("%d lines in %d files, %d MiB of heap, %d files open at once", lines, len(files), used>>20, count.top)
 	if lines != n || len(files) < 100 || used > 2*windowBytes+8<<20 || count.top > 2 || count.open > 0 {
-		t.Errorf("%d lines of %d, %d files, %d bytes of heap, %d files open at once, %d now", lines, n, len(files), used, count.top, count.open)
+		t.Errorf("%d lines of %d, %d files, %d bytes of heap, %d files open at once, %d now", lines, n, len(files),
+			used, count.top, count.open)
 	}
 }
 
@@ -344,7 +349,8 @@ func TestFollow(t *testing.T) {
 			next, first := 0, 0
 			add := func(n int) {
 				for range n {
-					w.add("crawl", float64(next), crawllog.Entry{URL: fmt.Sprintf("http://x.test/%d", next), Status: 200})
+					w.add("crawl", float64(next),
+						crawllog.Entry{URL: fmt.Sprintf("http://x.test/%d", next), Status: 200})
 					next++
 				}
 			}
@@ -449,7 +455,8 @@ func TestProcess(t *testing.T) {
 	w.must(out.Close())
 	_ = cmd.Wait()
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if errs.String() != "" || !(status.Exited() && status.ExitStatus() == 0 || status.Signaled() && status.Signal() == syscall.SIGPIPE) {
+	if errs.String() != "" ||
+		!(status.Exited() && status.ExitStatus() == 0 || status.Signaled() && status.Signal() == syscall.SIGPIPE) {
 		t.Errorf("with a closed pipe: %v, %s", cmd.ProcessState, errs.String())
 	}
 
@@ -478,11 +485,11 @@ func BenchmarkLog(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const n = 100_000
 	for i := range n {
-		e := crawllog.Entry{URL: fmt.Sprintf("https://www.example-%d.org/section/%x/page-%d.html", rng.IntN(900), rng.Uint32(), i),
-			Key: rng.Uint64(), Status: 200, Page: true, Bytes: rng.Int64N(1e5), Depth: rng.IntN(9),
+		e := crawllog.Entry{URL: fmt.Sprintf("https://www.example-%d.org/section/%x/page-%d.html", rng.IntN(900),
+			rng.Uint32(), i), Key: rng.Uint64(), Status: 200, Page: true, Bytes: rng.Int64N(1e5), Depth: rng.IntN(9),
 			Via:     fmt.Sprintf("https://www.example-%d.org/section/%x", rng.IntN(900), rng.Uint32()),
-			Elapsed: time.Duration(rng.IntN(900)) * time.Millisecond, MIME: "text/html", File: "DRUMBEAT-20261121220000000-00001-host.warc.gz",
-			Offset: int64(i) * 9000}
+			Elapsed: time.Duration(rng.IntN(900)) * time.Millisecond, MIME: "text/html",
+			File: "DRUMBEAT-20261121220000000-00001-host.warc.gz", Offset: int64(i) * 9000}
 		if i%20 == 0 {
 			e.Status = 404
 		}
@@ -492,7 +499,8 @@ func BenchmarkLog(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		Command
-	}{{"table", Command{}}, {"json", Command{JSON: true}}, {"count", Command{Count: true}}, {"status=404", Command{Status: []statusSpan{{404, 404}}}}} {
+	}{{"table", Command{}}, {"json", Command{JSON: true}}, {"count", Command{Count: true}},
+		{"status=404", Command{Status: []statusSpan{{404, 404}}}}} {
 		b.Run(c.name, func(b *testing.B) {
 			c.Dir, c.Log = w.set.Paths, []string{"crawl"}
 			a := term.NewApp(strings.NewReader(""), term.NewPlain(io.Discard), io.Discard)

@@ -12,8 +12,7 @@
 // directories need not exist.
 //
 // Exit codes: 0 if the crawl fits; term.ExitUsage (2) if a flag is bad, RAM is too small, or the disk is too
-// small for the pages, with the number of pages that fit; term.ExitSignal (11) if a signal stopped
-// --measure.
+// small for the pages, with the number of pages that fit; term.ExitSignal (11) if a signal stopped --measure.
 //
 // testdata/plan.txt is a golden file: go test ./cmd/plan -run TestPlanGolden -update rewrites it.
 package plan
@@ -93,8 +92,9 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	p := planned{RAMBytes: made.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Disk.Dirs),
-		Connections: o.Network.Connections, URLSeen: made.URLSeen, URLSeenDiskBytes: made.URLSeenDiskBytes, RAM: made.RAM(),
-		SupportersRAM: made.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: made.MostPages(load)}
+		Connections: o.Network.Connections, URLSeen: made.URLSeen, URLSeenDiskBytes: made.URLSeenDiskBytes,
+		RAM: made.RAM(), SupportersRAM: made.SupportBytes() + star.MostVoteBytes, Forecast: f,
+		MostPages: made.MostPages(load)}
 	if c.Nodes > 1 {
 		n := made.Nodes(&f, plan.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream),
 			LeasesBytes: int64(c.ClusterLeases), Replicas: c.ClusterReplicas})
@@ -108,8 +108,9 @@ func (c *Command) Run(a *term.App) error {
 		err = p.write(a.Stdout)
 	}
 	if err == nil && !f.Fits {
-		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit", flags.Size(p.DiskBytes),
-			result.Rough(f.Load.Pages), result.DecimalBytes(float64(f.DiskBytes)), result.Rough(p.MostPages)))
+		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit",
+			flags.Size(p.DiskBytes), result.Rough(f.Load.Pages), result.DecimalBytes(float64(f.DiskBytes)),
+			result.Rough(p.MostPages)))
 	}
 	return err
 }
@@ -144,8 +145,8 @@ func (p *planned) write(w io.Writer) error {
 		where = fmt.Sprintf("%d directories", p.Dirs)
 	}
 	if p.Nodes != nil {
-		if _, err := fmt.Fprintf(w, "The largest of %d nodes owns %.3g %% of the web. This is its plan.\n", p.Nodes.Nodes,
-			100*p.Nodes.LargestShare); err != nil {
+		if _, err := fmt.Fprintf(w, "The largest of %d nodes owns %.3g %% of the web. This is its plan.\n",
+			p.Nodes.Nodes, 100*p.Nodes.LargestShare); err != nil {
 			return err
 		}
 	}
@@ -205,8 +206,9 @@ func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 			"stream between checkpoints", result.Number(n.BrokerMessages), b(n.BrokerBytes), b(n.MarksBytes),
 			b(float64(n.StreamFill)))}
 	if n.Leases > 0 {
-		lines = append(lines, fmt.Sprintf("  leases of networks: at most %s, of the hosts in RAM; %s in the broker, of %s",
-			result.Number(float64(n.Leases)), b(float64(n.LeaseBytes)), b(float64(n.LeaseRoom))))
+		lines = append(lines,
+			fmt.Sprintf("  leases of networks: at most %s, of the hosts in RAM; %s in the broker, of %s",
+				result.Number(float64(n.Leases)), b(float64(n.LeaseBytes)), b(float64(n.LeaseRoom))))
 	}
 	if n.BrokerCopies > 0 {
 		lines = append(lines, fmt.Sprintf("  between its servers: %s/s of copies", b(n.BrokerCopies)))

@@ -11,7 +11,8 @@ import (
 )
 
 // planMachine are flags that make the plan independent of the machine.
-var planMachine = []string{"--ram=16GiB", "--disk=8TB", "--connections=2000", "--max-rate=4000", "--disk-rate=500MB", "--drum=workers=2", "--dir=/a", "--dir=/b"}
+var planMachine = []string{"--ram=16GiB", "--disk=8TB", "--connections=2000", "--max-rate=4000", "--disk-rate=500MB",
+	"--drum=workers=2", "--dir=/a", "--dir=/b"}
 
 // TestPlanGolden: the output of plan for one machine, and for four.
 func TestPlanGolden(t *testing.T) {
@@ -58,15 +59,18 @@ func TestPlanCommand(t *testing.T) {
 		{[]string{"--nodes=5000"}, term.ExitUsage, "must be between 1 and 4096"},
 		{[]string{"--cluster=embed"}, term.ExitUsage, "--cluster needs --nodes"},
 		{[]string{"--nodes=2", "--links-away=0"}, term.ExitUsage, "--links-away 0"},
-		{[]string{"--nodes=64", "--cluster=embed", "--disk=100GB"}, term.ExitUsage, "for each of 64 nodes is 66112MiB, more than half of --disk 100GB"},
-		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage, "for the exchange with other nodes; the least that works is"},
+		{[]string{"--nodes=64", "--cluster=embed", "--disk=100GB"}, term.ExitUsage,
+			"for each of 64 nodes is 66112MiB, more than half of --disk 100GB"},
+		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage,
+			"for the exchange with other nodes; the least that works is"},
 		{[]string{"--nodes=8", "--cluster=embed", "--cluster-stream=64MiB"}, 0, "use a larger --cluster-stream"},
 		{[]string{"--nodes=1000", "--pages=1e10"}, 0, "The marks of the nodes take more"},
 		{[]string{"--store=none", "--pages=1e10", "--drum=cache=0"}, 0, "1e10 pages"},
 	} {
 		var out bytes.Buffer
 		a := &term.App{Stdout: &out, Stderr: &out}
-		if code := run(a, append(append([]string{"plan"}, planMachine...), c.args...)); code != c.code || !strings.Contains(out.String(), c.want) {
+		if code := run(a, append(append([]string{"plan"}, planMachine...), c.args...)); code != c.code ||
+			!strings.Contains(out.String(), c.want) {
 			t.Errorf("%q: got code %d and\n%s\nwant code %d and %q", c.args, code, out.String(), c.code, c.want)
 		}
 	}
@@ -77,11 +81,13 @@ func TestPlanJSON(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
 	a := &term.App{Stdout: &out, Stderr: &errs}
-	if code := run(a, []string{"plan", "--json", "--pages=1e6", "--ram=1GiB", "--disk=1TB", "--measure", "--dir=" + dir + "/new"}); code != 0 {
+	if code := run(a, []string{"plan", "--json", "--pages=1e6", "--ram=1GiB", "--disk=1TB", "--measure",
+		"--dir=" + dir + "/new"}); code != 0 {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	var p planned
-	if err := json.Unmarshal(out.Bytes(), &p); err != nil || !p.Forecast.Fits || p.URLSeen.Buckets == 0 || p.Forecast.Load.DiskRate <= 0 {
+	if err := json.Unmarshal(out.Bytes(), &p); err != nil || !p.Forecast.Fits || p.URLSeen.Buckets == 0 ||
+		p.Forecast.Load.DiskRate <= 0 {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -145,7 +145,8 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 		return nil
 	}
 	say("lost: %d URLs that links and seeds can bring again, %d that cannot be named, %d links; %d URLs "+
-		"may be fetched again; %d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
+		"may be fetched again; %d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links,
+		rep.Unseen, rep.Doubled)
 	dirs := strings.Join(c.Dir, " ")
 	if rep.Dry {
 		_, err := fmt.Fprintf(w, "nothing was changed; run it without --dry-run to repair %s\n", dirs)
@@ -183,5 +184,6 @@ type repairJSON struct {
 func repairOf(rep *repair.Report) repairJSON {
 	return repairJSON{Dry: rep.Dry, Finished: rep.Finished, Actions: append([]string{}, rep.Actions...),
 		Left: append([]string{}, rep.Left...), Forgotten: rep.Forgotten, Unnamed: rep.Unnamed,
-		Links: rep.Links, Unseen: rep.Unseen, Doubled: rep.Doubled, Aside: rep.Aside, Found: auditcmd.ReportOf(rep.Deep)}
+		Links: rep.Links, Unseen: rep.Unseen, Doubled: rep.Doubled, Aside: rep.Aside,
+		Found: auditcmd.ReportOf(rep.Deep)}
 }

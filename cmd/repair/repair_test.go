@@ -30,8 +30,9 @@ func TestResyncFlags(t *testing.T) {
 		cmd  Command
 		code int
 	}{
-		{Command{Resync: &one}, term.ExitUsage}, {Command{ClusterFile: file}, term.ExitUsage}, {Command{Resync: &one, ClusterFile: text}, term.ExitUsage},
-		{Command{Resync: &one, ClusterFile: file + "2"}, term.ExitUsage}, {Command{Resync: &one, ClusterFile: file, Taken: []string{text}}, term.ExitUsage},
+		{Command{Resync: &one}, term.ExitUsage}, {Command{ClusterFile: file}, term.ExitUsage},
+		{Command{Resync: &one, ClusterFile: text}, term.ExitUsage}, {Command{Resync: &one, ClusterFile: file + "2"},
+			term.ExitUsage}, {Command{Resync: &one, ClusterFile: file, Taken: []string{text}}, term.ExitUsage},
 		{Command{Resync: &one, ClusterFile: file}, term.ExitDirectory}, // there is no crawl
 	} {
 		c.cmd.Dir = []string{filepath.Join(dir, "crawl")}

@@ -109,8 +109,8 @@ func (c *bashCases) add(n node) {
 		names = append(names, "--"+f.name)
 		switch {
 		case f.value.words != nil:
-			c.words = append(c.words,
-				fmt.Sprintf("\t%s) %s=%q ;;\n", pattern(n.path, f.name), bashList(f.value), strings.Join(f.value.words, " ")))
+			c.words = append(c.words, fmt.Sprintf("\t%s) %s=%q ;;\n", pattern(n.path, f.name), bashList(f.value),
+				strings.Join(f.value.words, " ")))
 		case f.value.dir:
 			c.dirs = append(c.dirs, pattern(n.path, f.name))
 		case f.value.file:
@@ -231,12 +231,14 @@ func zsh(list []node) []byte {
 		if len(n.children) > 0 {
 			fmt.Fprintf(&b, "\tif (( CURRENT == %d )) && %s; then\n\t\tcommands=(\n", depth+2, test)
 			for _, child := range n.children {
-				fmt.Fprintf(&b, "\t\t\t%s\n", quoted(child.Name+":"+strings.ReplaceAll(flags.FirstSentence(child.Help), ":", `\:`)))
+				fmt.Fprintf(&b, "\t\t\t%s\n",
+					quoted(child.Name+":"+strings.ReplaceAll(flags.FirstSentence(child.Help), ":", `\:`)))
 			}
 			b.WriteString("\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n")
 			continue
 		}
-		fmt.Fprintf(&b, "\tif %s; then\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n\t\t_arguments", test, depth, depth)
+		fmt.Fprintf(&b, "\tif %s; then\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n\t\t_arguments",
+			test, depth, depth)
 		for _, f := range n.flags {
 			spec := "--" + f.name
 			if f.value.takes {
@@ -302,7 +304,8 @@ complete -c drumbeat -f
 	for _, n := range list {
 		at := strings.TrimSpace("__drumbeat_at " + n.path)
 		for _, child := range n.children {
-			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' -a %s -d '%s'\n", strings.TrimSpace("__drumbeat_next "+n.path),
+			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' -a %s -d '%s'\n",
+				strings.TrimSpace("__drumbeat_next "+n.path),
 				child.Name, quote.Replace(flags.FirstSentence(child.Help)))
 		}
 		if len(n.children) > 0 {

@@ -30,15 +30,16 @@ func manPage(app *kong.Application) []byte {
 		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
 		roff("drumbeat help COMMAND prints the most used flags of a command; --help-all prints all. "+
 			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 2m or 1h30m, and "+
-			"large numbers as 1e6.") +
-		"\n.SH COMMANDS\n")
+			"large numbers as 1e6.") + "\n.SH COMMANDS\n")
 	for _, command := range app.Leaves(true) {
 		writeCommand(&b, command)
 	}
 	b.WriteString(".SH ENVIRONMENT\n" +
 		roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin with "+
-			"DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, those of log with DRUMBEAT_LOG_, and those of explain's "+
-			"--dir, --out, --json and --fast with DRUMBEAT_EXPLAIN_. The command line takes precedence over the environment, "+
+			"DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, those of log with DRUMBEAT_LOG_, and "+
+			"those of explain's "+
+			"--dir, --out, --json and --fast with DRUMBEAT_EXPLAIN_. The command line takes precedence over "+
+			"the environment, "+
 			"which precedes --config, --preset and the default.") +
 		"\n.SH EXIT STATUS\n" + roff("0 if the command is done, 2 for a bad flag or bad input. docs/GUIDE.md, "+
 		"\"Exit codes\", lists all.") +
@@ -48,7 +49,8 @@ func manPage(app *kong.Application) []byte {
 
 // writeCommand writes the section of a command.
 func writeCommand(b *bytes.Buffer, command *kong.Node) {
-	fmt.Fprintf(b, ".SS %s\n%s\n", roff("drumbeat "+strings.TrimPrefix(command.Path(), "drumbeat ")), roff(command.Help))
+	fmt.Fprintf(b, ".SS %s\n%s\n", roff("drumbeat "+strings.TrimPrefix(command.Path(), "drumbeat ")),
+		roff(command.Help))
 	for _, arg := range command.Positional {
 		fmt.Fprintf(b, ".TP\n\\fI%s\\fR\n%s\n", roff(arg.Summary()), roff(arg.Help))
 	}

@@ -1,6 +1,5 @@
-// Package term has what all commands share of the process and the machine: streams, signals, exit codes,
-// safe output, progress, the environment, memory and file descriptors. It declares no flags; package flags
-// does.
+// Package term has what all commands share of the process and the machine: streams, signals, exit codes, safe
+// output, progress, the environment, memory and file descriptors. It declares no flags; package flags does.
 //
 // An App is one run of a command. Process makes the App of this process; tests make their own, with their
 // own streams, and may run several at a time. In the crawler, only this package and main exit, or read
@@ -61,8 +60,9 @@ func (a *App) Environment(name string) (value string, ok bool) {
 // Panicked reports a panic on standard error and returns its exit code.
 func (a *App) Panicked(value any, stack []byte) int {
 	if err, ok := value.(disk.OutOfMemory); ok {
-		Say(a.Stderr, fmt.Sprintf("drumbeat: %v; give the process more memory or lower --ram; the same command resumes "+
-			"from the last checkpoint\n", err))
+		Say(a.Stderr,
+			fmt.Sprintf("drumbeat: %v; give the process more memory or lower --ram; the same command resumes "+
+				"from the last checkpoint\n", err))
 		return ExitFailure
 	}
 	Say(a.Stderr, fmt.Sprintf("drumbeat: a bug in this program, please report it with the lines below: panic: %s\n"+
@@ -89,9 +89,7 @@ func Process() *App {
 func (a *App) Die(value any, stack []byte) { os.Exit(a.Panicked(value, stack)) }
 
 // endOnBugs makes a panic in any goroutine end the process by Die.
-func (a *App) endOnBugs() {
-	bug.EndBy(a.Die)
-}
+func (a *App) endOnBugs() { bug.EndBy(a.Die) }
 
 // maxBugsTold limits the reports of panics over name servers' replies.
 const maxBugsTold = 20
@@ -151,10 +149,12 @@ func advice(err error) string {
 	case ExitCode(err) == ExitDiskFull:
 		return "; make room, for example by moving finished WARC files away, and run the same command again"
 	case errors.Is(err, syscall.EMFILE):
-		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same command to resume " +
+		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same " +
+			"command to resume " +
 			"from the last checkpoint"
 	case errors.Is(err, syscall.ENFILE):
-		return "; the system has too many open files: close some and run the same command to resume from the last checkpoint"
+		return "; the system has too many open files: close some and run the same command to resume from " +
+			"the last checkpoint"
 	case ExitCode(err) == ExitDamage:
 		return "; drumbeat audit --deep lists all damage, drumbeat repair --dry-run the possible repairs"
 	}

@@ -12,12 +12,8 @@ func TestCgroupMemory(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	check := func(want int64, ok bool) {
 		t.Helper()
@@ -46,7 +42,8 @@ func TestDescriptorsForFiles(t *testing.T) {
 		dirs, outs, workers int
 		direct              bool
 		want                int64
-	}{{1, 0, 3, false, 1024 - leastFiles}, {12, 12, 8, false, 1024 - 568}, {12, 12, 8, true, 1024 - 952}, {24, 0, 16, true, 1}} {
+	}{{1, 0, 3, false, 1024 - leastFiles}, {12, 12, 8, false, 1024 - 568}, {12, 12, 8, true, 1024 - 952},
+		{24, 0, 16, true, 1}} {
 		if n, why := m.WithFiles(v.dirs, v.outs, v.workers, v.direct).Connections(10_000); n != v.want || why == "" {
 			t.Errorf("%+v: got %d connections, %q", v, n, why)
 		}

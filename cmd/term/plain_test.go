@@ -10,8 +10,9 @@ import (
 // others stay.
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
-		"a\tb\nü€😀": "a\tb\nü€😀", "\x1b[2J": `\u001b[2J`, "\r\x00\x7f": `\u000d\u0000\u007f`, "\u009b1m\u2028\u202e": `\u009b1m\u2028\u202e`,
-		"\x9b\xff": `\x9b\xff`, "x\xe2\x82": `x\xe2\x82`, "\U000e0001": `\udb40\udc01`, "\ufffd": "\ufffd",
+		"a\tb\nü€😀": "a\tb\nü€😀", "\x1b[2J": `\u001b[2J`, "\r\x00\x7f": `\u000d\u0000\u007f`,
+		"\u009b1m\u2028\u202e": `\u009b1m\u2028\u202e`, "\x9b\xff": `\x9b\xff`, "x\xe2\x82": `x\xe2\x82`,
+		"\U000e0001": `\udb40\udc01`, "\ufffd": "\ufffd",
 	} {
 		for step := 1; step <= len(in); step++ {
 			var out bytes.Buffer

@@ -27,9 +27,7 @@ type Progress struct {
 }
 
 // NewProgress returns a Progress that prints to out, and detects whether out is a terminal.
-func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, terminal: Columns(out) > 0}
-}
+func NewProgress(out io.Writer) *Progress { return &Progress{out: out, terminal: Columns(out) > 0} }
 
 // Show prints the state now, or keeps it for later if the last line is too recent.
 func (p *Progress) Show(now state.Progress) {

@@ -43,12 +43,8 @@ func TestSignals(t *testing.T) {
 	var said bytes.Buffer // read after Wait
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	next := func(want string) {
 		t.Helper()
@@ -58,15 +54,11 @@ func TestSignals(t *testing.T) {
 	}
 	next("ready")
 	for range 2 {
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Signal(syscall.SIGINT))
 	}
 	next("stopping")
 	<-time.After(2 * SameSignal)
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != ExitForced {
 		t.Errorf("got %v, want exit code %d", err, ExitForced)
@@ -79,36 +71,26 @@ func TestSignals(t *testing.T) {
 // TestSignalsWithStoppedReader: signals stop a process whose standard error is a pipe that nobody reads any more.
 func TestSignalsWithStoppedReader(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	defer w.Close()
 	size, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, os.Getpagesize()) // now it blocks
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := w.Write(make([]byte, size)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), ChildMode+"=signals"), w
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	defer cmd.Process.Kill()
 	lines := bufio.NewScanner(out)
 	for _, want := range []string{"ready", "stopping"} {
 		if !lines.Scan() || lines.Text() != want {
 			t.Fatalf("got %q, want %q", lines.Text(), want)
 		}
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Signal(syscall.SIGTERM))
 	}
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != ExitForced {
@@ -121,12 +103,8 @@ func TestHangup(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ChildMode+"=hangup")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for _, want := range []string{"ready", "again"} {
 		if !lines.Scan() || lines.Text() != want {
@@ -135,9 +113,7 @@ func TestHangup(t *testing.T) {
 		if want == "again" {
 			break
 		}
-		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Signal(syscall.SIGHUP))
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()

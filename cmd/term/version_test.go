@@ -13,3 +13,11 @@ func TestVersion(t *testing.T) {
 		t.Errorf("a release: %q, %q", Version(), Build())
 	}
 }
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -29,8 +29,8 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-// TestTransact: a transaction changes the accounts, wakes stages and the pulse; one that says it changed nothing leaves the
-// pulse asleep; an error leaves the accounts alone and is the last.
+// TestTransact: a transaction changes the accounts, wakes stages and the pulse; one that says it changed
+// nothing leaves the pulse asleep; an error leaves the accounts alone and is the last.
 func TestTransact(t *testing.T) {
 	r := New(slog.New(slog.DiscardHandler), nil, nil)
 	woken, told := NewSignal(), 0
@@ -44,7 +44,8 @@ func TestTransact(t *testing.T) {
 	if err != nil || len(woken) != 1 || told != 1 || r.Changes() != 1 {
 		t.Errorf("error %v, %d signals, %d lines, %d changes", err, len(woken), told, r.Changes())
 	}
-	if a := r.Accounts.Copy(); a.Unique.N != 1 || a.Places[state.PlaceStar].N != 1 || r.Accounts.Counter(state.CountPages) != 2 {
+	if a := r.Accounts.Copy(); a.Unique.N != 1 || a.Places[state.PlaceStar].N != 1 ||
+		r.Accounts.Counter(state.CountPages) != 2 {
 		t.Errorf("accounts %+v", a)
 	}
 	if err := r.Transact(func(tx *Tx) error { tx.Nothing = true; return nil }); err != nil || r.Changes() != 1 {

@@ -57,22 +57,23 @@ type Run struct {
 	lastProgress atomic.Int64 // time of the last fetched or refused URL, ns after began
 }
 
-// New returns a crawl that does not run yet. log gets messages of stages that fail. An uncontained panic of a stage goes to
-// panicked, which does not return; hook is told of places in the code. Both may be nil.
+// New returns a crawl that does not run yet. log gets messages of stages that fail. An uncontained panic of a
+// stage goes to panicked, which does not return; hook is told of places in the code. Both may be nil.
 func New(log *slog.Logger, panicked func(value any, stack []byte), hook func(place string)) *Run {
 	now := time.Now()
-	r := &Run{log: log, panicked: panicked, hook: hook, cancel: func() {}, began: now, made: now, committed: NewSignal()}
+	r := &Run{log: log, panicked: panicked, hook: hook, cancel: func() {}, began: now, made: now,
+		committed: NewSignal()}
 	r.transactions.New = func() any { return new(Tx) }
 	r.WakeWatch = r.PulsedSignal()
 	return r
 }
 
-// Resume sets what is known of earlier runs: how long the crawl ran, in ms, and when it first began, in Unix seconds; 0 if
-// that is not known.
+// Resume sets what is known of earlier runs: how long the crawl ran, in ms, and when it first began, in Unix
+// seconds; 0 if that is not known.
 func (r *Run) Resume(active, firstBegan int64) { r.activeBefore, r.firstBegan = active, firstBegan }
 
-// Begin begins the run. The context that it returns ends when ctx does, or by Fail, Stop and Cancel. That of Fetching ends
-// by cut only.
+// Begin begins the run. The context that it returns ends when ctx does, or by Fail, Stop and Cancel. That of
+// Fetching ends by cut only.
 func (r *Run) Begin(ctx context.Context) (running context.Context, cut func()) {
 	r.running, r.cancel = context.WithCancel(ctx)
 	r.fetching, cut = context.WithCancel(context.WithoutCancel(ctx))

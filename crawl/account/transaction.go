@@ -62,8 +62,7 @@ func (r *Run) TakeSlowest() time.Duration { return time.Duration(r.slowest.Swap(
 // Waker wakes a stage after a transaction. Raise must not block.
 type Waker interface{ Raise() }
 
-// Tx collects the changes of one transaction. Accounts.Apply applies them under one hold of its
-// mutex.
+// Tx collects the changes of one transaction. Accounts.Apply applies them under one hold of its mutex.
 type Tx struct {
 	Nothing bool    // the transaction changed nothing, so the pulse need not follow
 	Late    LateLog // log lines, written once the lock is free

@@ -148,16 +148,17 @@ func (c *Store) reserve(need int64) (func(), error) {
 	return c.space.Reserve(need)
 }
 
-// The emission of a round can be gigabytes: with a --disk of 20 TB and no filter, 640 GB of pages wait, 2.5 GB in each of
-// 256 buckets, 25 s at 100 MB/s. A smaller round would not do, because each round rewrites the part of its bucket (340
-// MB with 10^9 bodies). So emissions yield to checkpoints (drum.Options.Yield). A checkpoint then waits for one batch of
-// pages: those of one block of aux, at most a buffer (256 KiB to 1 MiB, before compression), and for the keys of the
-// round to be read again. The rest of the round costs one more reading of the part, and no writing.
+// The emission of a round can be gigabytes: with a --disk of 20 TB and no filter, 640 GB of pages wait, 2.5
+// GB in each of 256 buckets, 25 s at 100 MB/s. A smaller round would not do, because each round rewrites the
+// part of its bucket (340 MB with 10^9 bodies). So emissions yield to checkpoints (drum.Options.Yield). A
+// checkpoint then waits for one batch of pages: those of one block of aux, at most a buffer (256 KiB to 1
+// MiB, before compression), and for the keys of the round to be read again. The rest of the round costs one
+// more reading of the part, and no writing.
 
-// apply keeps the value of the first page with a body. It takes a value that equals the page's own for the trace of an
-// emission that has yielded: the page is the first one. (Two pages with one URL, second and body are equal as well. Then
-// the body is stored twice.) A page that waits gets its position in firsts, plus one. If
-// firsts is full, the page gets 0, and is stored as if its body were new.
+// apply keeps the value of the first page with a body. It takes a value that equals the page's own for the
+// trace of an emission that has yielded: the page is the first one. (Two pages with one URL, second and body
+// are equal as well. Then the body is stored twice.) A page that waits gets its position in firsts, plus one.
+// If firsts is full, the page gets 0, and is stored as if its body were new.
 func (c *Store) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
 	dst []byte) ([]byte, drum.Action) {
 	first, action, at := old, drum.Keep, 0
@@ -395,8 +396,9 @@ func (c *Store) capture(wait *state.Waiting, known bool, first *bodyValue) (revi
 }
 
 // errContentForm says that pages wait as records of another form than the run's.
-var errContentForm = fmt.Errorf("pages that wait for the check of their content are in another WARC format, or have another "+
-	"dictionary: run the crawl with the former --warc until it stops in order, then change it: %w",
+var errContentForm = fmt.Errorf(
+	"pages that wait for the check of their content are in another WARC format, or have another "+
+		"dictionary: run the crawl with the former --warc until it stops in order, then change it: %w",
 	state.ErrIncompatible)
 
 // due reports whether an early pass is due.
@@ -422,8 +424,8 @@ func (c *Store) pass(ctx context.Context, early bool) (int, error) {
 func (c *Store) Open(m *state.Manifest) error {
 	c.passEnded.Store(int64(c.run.Uptime()))
 	c.merges = &pass.Merger{
-		Passes: c.passes, Name: state.NameContent, Pass: c.pass, Full: c.Drum.Full, Pending: c.waiting, Keys: c.Drum.Keys,
-		Bytes: pass.PendingBytes(c.Drum),
+		Passes: c.passes, Name: state.NameContent, Pass: c.pass, Full: c.Drum.Full, Pending: c.waiting,
+		Keys: c.Drum.Keys, Bytes: pass.PendingBytes(c.Drum),
 		Cost:  func() time.Duration { return c.Drum.Stats().PredictedEarly },
 		Early: c.due, Starving: func() bool { return false }, Wake: c.wakeContent,
 	}
@@ -431,9 +433,7 @@ func (c *Store) Open(m *state.Manifest) error {
 }
 
 // Run runs the passes of the store until ctx ends.
-func (c *Store) Run(ctx context.Context) error {
-	return c.passes.Run(ctx, c.merges)
-}
+func (c *Store) Run(ctx context.Context) error { return c.passes.Run(ctx, c.merges) }
 
 // Finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next
 // run ends them.

@@ -1,5 +1,5 @@
-// Package crawltest runs crawls for the tests of other packages: those of the tools for a crawl at rest need crawls that
-// have ended, stopped, or broken off.
+// Package crawltest runs crawls for the tests of other packages: those of the tools for a crawl at rest need
+// crawls that have ended, stopped, or broken off.
 //
 // SimOptions and WebOptions return the options of a small crawl of a web of package crawl/testworld; a test changes
 // what matters to it, and runs the crawl with MustRun inside a bubble (testworld.InBubble). StoppedCrawl returns

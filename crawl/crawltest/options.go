@@ -45,9 +45,9 @@ func SimOptions(t testing.TB, web *simweb.Web, fs disk.FS) crawl.Options {
 	if *testworld.Verbose {
 		opt.Observe.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		opt.Observe.Snapshot = func(s *crawl.Snapshot) {
-			t.Logf("%v: %v fetched %d pages %d waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", s.Elapsed, s.Places,
-				s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting, s.Deferred, s.Refused, s.RobotsInFlight, s.RobotsQueued,
-				s.Queue, s.Horizon)
+			t.Logf("%v: %v fetched %d pages %d waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d",
+				s.Elapsed, s.Places, s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting,
+				s.Deferred, s.Refused, s.RobotsInFlight, s.RobotsQueued, s.Queue, s.Horizon)
 		}
 		opt.Observe.SnapshotEvery = 10 * time.Second
 	}
@@ -78,7 +78,8 @@ func WebOptions(t testing.TB, w *testworld.Web, fs disk.FS, seeds ...string) cra
 
 // AtOnce removes all delays.
 func AtOnce(o *crawl.Options) {
-	o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = 0, 0, 0, 0
+	o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = 0, 0, 0,
+		0
 }
 
 // MustRun runs a crawl to its end.

@@ -154,8 +154,7 @@ func AcceptHeader(accept []string) string {
 	var types []string
 	for _, text := range accept {
 		text = strings.ToLower(strings.TrimSpace(text))
-		if text != AcceptHTML && text != "*/*" && text != "text/html" &&
-			text != "application/xhtml+xml" {
+		if text != AcceptHTML && text != "*/*" && text != "text/html" && text != "application/xhtml+xml" {
 			types = append(types, text+";q=0.9")
 		}
 	}

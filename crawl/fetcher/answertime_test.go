@@ -16,10 +16,12 @@ func TestSignOf(t *testing.T) {
 		err  error
 		want polite.Sign
 	}{
-		"429": {resp: response{Status: 429}, want: polite.Strain}, "500": {resp: response{Status: 500}, want: polite.Strain},
-		"503": {resp: response{Status: 503}, want: polite.Strain}, "403": {resp: response{Status: 403}, want: polite.Strain},
-		"cut off":  {resp: response{Status: 200, Truncated: fetch.TruncatedDisconnect}, want: polite.Strain},
-		"too slow": {resp: response{Status: 200, Truncated: fetch.TruncatedTime, Flaws: fetch.FlawSlow}, want: polite.Strain},
+		"429": {resp: response{Status: 429}, want: polite.Strain},
+		"500": {resp: response{Status: 500}, want: polite.Strain}, "503": {resp: response{Status: 503},
+			want: polite.Strain}, "403": {resp: response{Status: 403}, want: polite.Strain},
+		"cut off": {resp: response{Status: 200, Truncated: fetch.TruncatedDisconnect}, want: polite.Strain},
+		"too slow": {resp: response{Status: 200, Truncated: fetch.TruncatedTime, Flaws: fetch.FlawSlow},
+			want: polite.Strain},
 		"timeout":  {err: &fetch.Error{Kind: fetch.KindTimeout}, want: polite.Strain},
 		"reset":    {err: fmt.Errorf("get: %w", &fetch.Error{Kind: fetch.KindReset}), want: polite.Strain},
 		"no route": {err: &fetch.Error{Kind: fetch.KindNoRoute}, want: polite.Unclear},

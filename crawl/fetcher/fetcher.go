@@ -114,14 +114,16 @@ func (f *Fetcher) Open(*state.Manifest) error {
 	return f.spools.clean()
 }
 
-// exchange does one HTTP exchange at the granted address. codings is the Accept-Encoding; "" is that of Fetcher.
-// known makes the request conditional, if earlier visits brought a validator. from decides about the secrets of the site.
+// exchange does one HTTP exchange at the granted address. codings is the Accept-Encoding; "" is that of
+// Fetcher. known makes the request conditional, if earlier visits brought a validator. from decides about the
+// secrets of the site.
 func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
 	limits *fetch.Limits, codings string, known *revisit.History, from Source) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
-		BeforeWrite: func() { f.others.Heaps().Started(time.Now(), g) }, KeepAlive: f.keepAlive(g), Connection: g.Item.Connection,
+		BeforeWrite: func() { f.others.Heaps().Started(time.Now(), g) }, KeepAlive: f.keepAlive(g),
+		Connection: g.Item.Connection,
 	}
 	req.IfNoneMatch, req.IfModifiedSince = known.Validators()
 	var jar *cookies.Jar

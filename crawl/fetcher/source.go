@@ -13,10 +13,10 @@ import (
 	"drumbeat/weburl"
 )
 
-// Who named the URL of a request decides whether the request has the secrets of its site (sites.Site.Guards). Links to such
-// URLs on other sites are not even taken (admit.Batch): URLseen would know the URL from then on, and the site's own link to
-// it would come too late. The record of a URL tells where it was found, so the rule is applied once more before each request,
-// to what was queued before the table was there.
+// Who named the URL of a request decides whether the request has the secrets of its site (sites.Site.Guards).
+// Links to such URLs on other sites are not even taken (admit.Batch): URLseen would know the URL from then
+// on, and the site's own link to it would come too late. The record of a URL tells where it was found, so the
+// rule is applied once more before each request, to what was queued before the table was there.
 
 // Source is the URL that led to a request; nil if the operator named the request's URL.
 type Source []byte

@@ -60,7 +60,8 @@ func (s *Leases) Open(heaps *polite.Scheduler, isNew bool) {
 		return
 	}
 	s.heaps = heaps
-	o.Polite, o.New, o.Opened, o.Run, o.Longest = heaps, isNew, s.others.Opened, rand.Uint64()|1, cmp.Or(o.Longest, longestExchange)
+	o.Polite, o.New, o.Opened, o.Run, o.Longest = heaps, isNew, s.others.Opened, rand.Uint64()|1,
+		cmp.Or(o.Longest, longestExchange)
 	o.Problem = func(text string, err error) { s.opt.Log.Error(text, "error", err) }
 	s.leases = lease.New(o)
 }
@@ -139,9 +140,11 @@ func (s *Leases) Show(sn *snapshot.Snapshot) {
 		return
 	}
 	f := s.leases.Figures()
-	sn.Cluster.Leases = snapshot.Leases{On: true, Held: f.Held, Wanted: f.Wanted, Longest: f.Longest, Taken: f.Taken, HandedOver: f.HandedOver,
-		Lost: f.Lost, Unreadable: f.Unreadable, Replaced: f.Replaced, Refused: f.Refused, Collected: f.Collected, RoomBytes: f.Room.Bytes,
-		RoomLimit: f.Room.Limit, Guarded: f.Guarded, Resting: f.Resting, Starting: f.Starting, URLs: s.waiting.Load() + sn.Deferred[state.ReasonNetworkLease.String()]}
+	sn.Cluster.Leases = snapshot.Leases{On: true, Held: f.Held, Wanted: f.Wanted, Longest: f.Longest, Taken: f.Taken,
+		HandedOver: f.HandedOver, Lost: f.Lost, Unreadable: f.Unreadable, Replaced: f.Replaced, Refused: f.Refused,
+		Collected: f.Collected, RoomBytes: f.Room.Bytes, RoomLimit: f.Room.Limit, Guarded: f.Guarded,
+		Resting: f.Resting, Starting: f.Starting, URLs: s.waiting.Load() +
+			sn.Deferred[state.ReasonNetworkLease.String()]}
 }
 
 // Why returns the reason why nothing may be fetched; "" if requests may begin.
@@ -154,11 +157,13 @@ func (s *Leases) Why() string {
 	case !f.Resting:
 		return ""
 	case f.Starting && broker:
-		return fmt.Sprintf("the other nodes: they must read this node's heartbeats for %v from its start (--cluster-lease)", s.leases.StartDelay())
+		return fmt.Sprintf("the other nodes: they must read this node's heartbeats for %v from its start "+
+			"(--cluster-lease)", s.leases.StartDelay())
 	case f.Starting:
 		return "the broker (--cluster): the other nodes must first read this node's heartbeats"
 	case broker:
-		return fmt.Sprintf("the other nodes: they must read this node's heartbeats again for %v (--cluster-lease)", s.leases.StartDelay())
+		return fmt.Sprintf("the other nodes: they must read this node's heartbeats again for %v (--cluster-lease)",
+			s.leases.StartDelay())
 	}
 	return "the broker: after so long without it, other nodes may visit this node's networks (--cluster-lease)"
 }

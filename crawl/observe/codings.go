@@ -111,8 +111,7 @@ func (c *Codings) Run(ctx context.Context) error {
 // networkLimits reports whether the network limits the crawl: --bandwidth is used up, or nearly all
 // connections wait for bytes. The second may be the fault of slow sites, where br does no harm.
 func (c *Codings) networkLimits(now time.Time) bool {
-	return c.opt.Bandwidth.Full(now) ||
-		c.connections.Exchanges() >= max(1, int64(c.connections.Allowed(now))*9/10)
+	return c.opt.Bandwidth.Full(now) || c.connections.Exchanges() >= max(1, int64(c.connections.Allowed(now))*9/10)
 }
 
 // decide switches the codings if the load says so.
@@ -122,7 +121,8 @@ func (c *Codings) decide(l codingLoad) error {
 	if wide {
 		codings = CodingsWide
 	}
-	c.opt.Log.Debug("content codings", "codings", codings, "processors", percent(l.processors), "network", percent(l.network))
+	c.opt.Log.Debug("content codings", "codings", codings, "processors", percent(l.processors), "network",
+		percent(l.network))
 	if wide == c.brotli.Load() {
 		return nil
 	}

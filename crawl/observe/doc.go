@@ -1,10 +1,11 @@
-// Package observe has the parts that watch a running crawl, beside the way of its URLs: the history of its figures, the use
-// of its connection slots, disks that are slower than their neighbours, and the codings that suit the load.
+// Package observe has the parts that watch a running crawl, beside the way of its URLs: the history of its
+// figures, the use of its connection slots, disks that are slower than their neighbours, and the codings that
+// suit the load.
 //
-// History samples the figures on disk and writes down events. SlotMeter says what idle connections wait for, by samples.
-// SlowDirs compares the devices of directories by the bytes and the time of their I/O. Codings asks for brotli while the
-// network limits the crawl and processors are free; it is the one that also acts, by one call. The paper reports such
-// figures of its crawl (section VIII), not how they were taken.
+// History samples the figures on disk and writes down events. SlotMeter says what idle connections wait for,
+// by samples. SlowDirs compares the devices of directories by the bytes and the time of their I/O. Codings
+// asks for brotli while the network limits the crawl and processors are free; it is the one that also acts,
+// by one call. The paper reports such figures of its crawl (section VIII), not how they were taken.
 //
 // Contract: nothing here stops the crawl or a URL. An error of the history loses samples, which are counted and logged.
 //

@@ -76,8 +76,9 @@ func (h *History) event(what, format string, args ...any) {
 // Started records how the run begins.
 func (h *History) Started(m *state.Manifest) {
 	if m != nil && !m.Clean {
-		h.event("crash", "The last run ended without its last checkpoint. The crawl continues from checkpoint %d of %s.",
-			m.Gen, time.Unix(m.Time, 0).UTC().Format(time.RFC3339))
+		h.event("crash",
+			"The last run ended without its last checkpoint. The crawl continues from checkpoint %d of %s.", m.Gen,
+			time.Unix(m.Time, 0).UTC().Format(time.RFC3339))
 	}
 	h.event("start", "drumbeat %s", h.opt.Version)
 	h.mu.Lock()
@@ -151,7 +152,8 @@ func (h *History) End(stop string, err error) {
 // write writes the events that wait, and a sample.
 func (h *History) write(sample bool) {
 	if h.w == nil {
-		w, err := history.Open(history.Options{FS: h.opt.FS, Dir: h.saved.Set.Path(0, state.HistoryName), Bytes: h.opt.Bytes})
+		w, err := history.Open(history.Options{FS: h.opt.FS, Dir: h.saved.Set.Path(0, state.HistoryName),
+			Bytes: h.opt.Bytes})
 		if h.note(err, 1); err != nil {
 			return
 		}

@@ -35,7 +35,8 @@ func TestJudge(t *testing.T) {
 		{"idle", []disk.Use{work(0, 0), fast, fast, fast}, paceUnknown},
 		{"all idle", []disk.Use{work(0, 0), work(0, 0), work(0, 0)}, paceUnknown},
 		{"one of two slow neighbours", []disk.Use{work(2000, 200), work(2000, 200), fast, fast, fast}, paceSlow},
-		{"the fast one of three slow ones", []disk.Use{fast, work(2000, 200), work(2000, 200), work(2000, 200)}, paceFine},
+		{"the fast one of three slow ones",
+			[]disk.Use{fast, work(2000, 200), work(2000, 200), work(2000, 200)}, paceFine},
 		{"busy with small syncs beside idle ones", []disk.Use{work(1, 200), work(0, 0), work(0, 0)}, paceUnknown},
 		{"others in RAM", []disk.Use{work(2000, 200), work(2000, 0), work(2000, 0)}, paceSlow},
 		{"alone", []disk.Use{work(2000, 200)}, paceUnknown},
@@ -97,7 +98,8 @@ func TestPaceWindow(t *testing.T) {
 
 func TestPaceGroup(t *testing.T) {
 	dir := t.TempDir()
-	if g := newPaceGroup(disk.OS(), "", []string{dir, t.TempDir()}); len(g.devices) != 1 || len(g.devices[0].dirs) != 2 {
+	if g := newPaceGroup(disk.OS(), "", []string{dir, t.TempDir()}); len(g.devices) != 1 ||
+		len(g.devices[0].dirs) != 2 {
 		t.Errorf("two directories of a device: got %+v", g.devices)
 	}
 	if g := newPaceGroup(memfs.New(1), "", []string{"a", "b"}); len(g.devices) != 2 {
@@ -105,7 +107,8 @@ func TestPaceGroup(t *testing.T) {
 	}
 	g := &paceGroup{of: "all passes", devices: make([]*paceDevice, 4)}
 	d := &paceDevice{dirs: []string{"/d3"}, number: "8:48"}
-	want := "directory /d3 (device 8:48) transfers 11 MB/s, the others 140 MB/s: the slowest disk sets the pace of all passes"
+	want := "directory /d3 (device 8:48) transfers 11 MB/s, the others 140 MB/s: the slowest disk sets the " +
+		"pace of all passes"
 	if got := slowText(g, d, diskPace{11e6, 140e6}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -134,7 +137,8 @@ func TestAsksForBrotli(t *testing.T) {
 		{true, 1, 0, false},          //
 	} {
 		if got := asksForBrotli(c.now, codingLoad{c.processors, c.network}); got != c.want {
-			t.Errorf("asks for br: %t, processors %.2f, network %.2f: got %t, want %t", c.now, c.processors, c.network, got, c.want)
+			t.Errorf("asks for br: %t, processors %.2f, network %.2f: got %t, want %t", c.now, c.processors,
+				c.network, got, c.want)
 		}
 	}
 }

@@ -26,7 +26,8 @@ type Connections interface {
 	Exchanges() int64
 	// Slots returns the number of slots in use and of all. waits reports that one in use only waits for a grant.
 	Slots() (taken, all int64, waits bool)
-	// Allowed returns the number of connections that the limits allow now; HeldBy the limit that holds back grants, or "".
+	// Allowed returns the number of connections that the limits allow now; HeldBy the limit that holds back
+	// grants, or "".
 	Allowed(now time.Time) int
 	HeldBy(now time.Time) string
 }
@@ -47,8 +48,8 @@ type Others struct {
 	Heaps       func() *polite.Scheduler // of hosts; nil before the crawl is opened
 }
 
-// NewSlotMeter returns a meter that samples in proportion to the time between two snapshots. Wire must give it the other
-// stages before it is used.
+// NewSlotMeter returns a meter that samples in proportion to the time between two snapshots. Wire must give
+// it the other stages before it is used.
 func NewSlotMeter(run *account.Run, every time.Duration) *SlotMeter {
 	return &SlotMeter{run: run, every: every}
 }

@@ -262,7 +262,8 @@ func (s *SlowDirs) set(d *paceDevice, text string) {
 // Show adds the use of a directory to its figures.
 func (s *SlowDirs) Show(d *snapshot.Dir) {
 	u := s.saved.Meter.Use(d.Path)
-	d.ReadBytes, d.WrittenBytes, d.Reading, d.Writing, d.Busy = u.ReadBytes, u.WrittenBytes, u.Reading, u.Writing, u.Busy
+	d.ReadBytes, d.WrittenBytes, d.Reading, d.Writing, d.Busy = u.ReadBytes, u.WrittenBytes, u.Reading,
+		u.Writing, u.Busy
 	d.Device = disk.Device(s.saved.Set.FS, d.Path)
 	s.mu.Lock()
 	defer s.mu.Unlock()

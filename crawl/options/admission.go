@@ -70,6 +70,7 @@ func (o *Admission) Validate() error {
 
 // Keep writes the group into what the manifest keeps of a run.
 func (o *Admission) Keep(run *state.LastRun) {
-	run.Seeds, run.Scope, run.Drain, run.MaxURLBytes, run.URLRules = o.Seeds, o.Scope, o.Drain, o.MaxURLBytes, o.URLRules
+	run.Seeds, run.Scope, run.Drain, run.MaxURLBytes, run.URLRules = o.Seeds, o.Scope, o.Drain,
+		o.MaxURLBytes, o.URLRules
 	run.Rules, run.Blacklist, run.Sites = o.Rules, o.Blacklist, o.Sites
 }

@@ -12,8 +12,7 @@ type Identity struct {
 	UserAgent string
 	// Version is that of the program, for the records of the output.
 	Version string
-	// Host is the name of the machine in the names of WARC files and in warcinfo records; "" means
-	// localhost.
+	// Host is the name of the machine in the names of WARC files and in warcinfo records; "" means localhost.
 	Host string
 }
 

@@ -18,8 +18,7 @@ type Links struct {
 	// Rels are the types of <link> elements and Link headers to follow; 0 means parse.DefaultRels.
 	// parse.NoRels follows none.
 	Rels parse.Rel
-	// IgnoreNofollow follows links despite nofollow in the page (meta robots, X-Robots-Tag) or in their
-	// rel.
+	// IgnoreNofollow follows links despite nofollow in the page (meta robots, X-Robots-Tag) or in their rel.
 	IgnoreNofollow bool
 	// MaxRedirects is the limit of redirects in a row, counted from the last page that linked to one of
 	// them. URLs beyond it are not taken. Default DefaultRedirects, at most 250; NoRedirects follows none.

@@ -39,8 +39,7 @@ type Network struct {
 	// Resolver and Fetcher are required.
 	Resolver Resolver
 	Fetcher  Fetcher
-	// FetchLimits are the limits of Fetcher. Requests for robots.txt use them too, except for the body
-	// size.
+	// FetchLimits are the limits of Fetcher. Requests for robots.txt use them too, except for the body size.
 	FetchLimits fetch.Limits
 	// SetAcceptEncoding replaces the Accept-Encoding of Fetcher's requests (fetch.Client.SetAcceptEncoding). If
 	// set, the crawl chooses the codings by its load (codings.go). nil: they stay as Fetcher has them.

@@ -18,9 +18,8 @@ type Output struct {
 	WARCFormat    warc.Format
 	WARCDict      []byte // of zst files, from warc.ReadDict; empty: none
 	WARCLevel     int    // warc.LevelFast, or 1 to 9
-	// RollEvery is the age at which output files are finished, so that they can be moved away while the
-	// crawl runs. Files are also finished when they are full and when the crawl stops. 0 means no age
-	// limit.
+	// RollEvery is the age at which output files are finished, so that they can be moved away while the crawl
+	// runs. Files are also finished when they are full and when the crawl stops. 0 means no age limit.
 	RollEvery time.Duration
 	// OutMode is the mode of finished output files, such as 0640. Their directories get the matching
 	// access. 0 means 0600.

@@ -16,9 +16,8 @@ import (
 )
 
 // Many simultaneous failures may be an outage on our side. Or the servers ban us, die together, or try to
-// slow the crawl down. Canaries decide: servers that answered a while ago and are not among those that
-// fail. They are asked for their robots.txt, as politely as always. One answer proves that the network
-// works.
+// slow the crawl down. Canaries decide: servers that answered a while ago and are not among those that fail.
+// They are asked for their robots.txt, as politely as always. One answer proves that the network works.
 
 // knownServers is the size of the table of servers that have answered. A collision replaces the older one.
 const knownServers = 8192
@@ -210,10 +209,11 @@ func (k *known) note(v *canary, answered bool, now time.Time) {
 	}
 }
 
-// canaryAnswered reports whether a canary outside of source, or a reference, has answered within canaryGoodFor, or a name
-// server if that is enough. If none is fresh, it starts to ask some, and the next failure sees the result. It also returns true if there are
-// canaries but none may be asked now; if that is because they have not answered, it declares an outage. If there are no canaries at all, the second failure of the URL
-// (again) suffices, except soon after a restart.
+// canaryAnswered reports whether a canary outside of source, or a reference, has answered within
+// canaryGoodFor, or a name server if that is enough. If none is fresh, it starts to ask some, and the next
+// failure sees the result. It also returns true if there are canaries but none may be asked now; if that is
+// because they have not answered, it declares an outage. If there are no canaries at all, the second failure
+// of the URL (again) suffices, except soon after a restart.
 func (o *Watch) canaryAnswered(again bool, source uint64) bool {
 	now := time.Now()
 	fresh := o.known.fresh(now) || o.net.concedes() && o.namedSince(now.Add(-CanaryGoodFor))
@@ -239,11 +239,11 @@ func (o *Watch) canaryAnswered(again bool, source uint64) bool {
 	return fresh
 }
 
-// silent reports whether no server has answered since the program was restarted, for at most
-// monitorPatience. The restart may have happened during an outage, or because of one, and the known servers
-// are forgotten.
+// silent reports whether no server has answered since the program was restarted, for at most monitorPatience.
+// The restart may have happened during an outage, or because of one, and the known servers are forgotten.
 func (o *Watch) silent(now time.Time) bool {
-	return o.run.Accounts.Counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.run.Began()) < o.opt.Waits.Patience
+	return o.run.Accounts.Counter(state.CountResponses) > 0 && o.known.none() &&
+		now.Sub(o.run.Began()) < o.opt.Waits.Patience
 }
 
 // canariesFor returns the canaries outside of source that may be asked. silent reports that others may not because they

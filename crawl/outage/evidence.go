@@ -97,8 +97,8 @@ func (o *Watch) seekEvidence(ctx context.Context, list []canary, silent bool) (a
 	return asked + looked
 }
 
-// Anticipate asks a reference before a request to a host that last did not answer, unless one has answered a short while
-// ago. So if the host fails again, that counts, and needs no further request to be confirmed.
+// Anticipate asks a reference before a request to a host that last did not answer, unless one has answered a
+// short while ago. So if the host fails again, that counts, and needs no further request to be confirmed.
 func (o *Watch) Anticipate(addr netip.Addr) {
 	if len(o.opt.References) > 0 && !o.InOutage() {
 		o.canaryAnswered(false, o.Source(addr))

@@ -18,7 +18,8 @@ const (
 	// HostGapShare is the wait as a share of the silence of the host, 1/hostGapShare.
 	HostGapShare = 2
 	HostGapMost  = 75 * time.Minute
-	// maxHostGaps limits the number of hosts, at about 100 bytes. Above it any host is forgotten, and may be asked early.
+	// maxHostGaps limits the number of hosts, at about 100 bytes. Above it any host is forgotten, and may be
+	// asked early.
 	maxHostGaps = 1 << 14
 )
 

@@ -65,9 +65,9 @@ type monitor struct {
 	// strict is set for names. There is an outage only if nearly nothing answers: many names are dead at any time and
 	// hardly any is looked up twice. A missing answer never refuses a URL.
 	strict bool
-	// vague reports that silence may be normal: nothing has answered in this run, as after a restart, or name servers do
-	// answer, namely that known names have no address. An outage then lasts at most monitorPatience, or as long as the
-	// silence before it. nil: never.
+	// vague reports that silence may be normal: nothing has answered in this run, as after a restart, or name
+	// servers do answer, namely that known names have no address. An outage then lasts at most
+	// monitorPatience, or as long as the silence before it. nil: never.
 	vague func() bool
 	// namesPatience is the longest duration of an outage in which name servers alone answer.
 	namesPatience time.Duration
@@ -289,7 +289,8 @@ func (m *monitor) over(now time.Time) bool {
 	}
 	m.results = m.results[max(0, len(m.results)-probesLast):]
 	patience := m.patience
-	if !m.good && !m.silent.IsZero() { // twice as long each time, or few servers would be asked all again every 15 minutes
+	// Twice as long each time, or few servers would be asked all again every 15 minutes.
+	if !m.good && !m.silent.IsZero() {
 		patience = max(patience, m.since.Sub(m.silent))
 	}
 	n, bad := len(m.results), 0

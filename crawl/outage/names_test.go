@@ -62,7 +62,8 @@ func TestNamesAskedAreNotTheNewest(t *testing.T) {
 // denial.
 func TestOldAnswerConfirmsNothing(t *testing.T) {
 	if namesFor >= confirmLeast {
-		t.Errorf("an answer of canaries is valid for %v, longer than the %v between two lookups of a name", namesFor, confirmLeast)
+		t.Errorf("an answer of canaries is valid for %v, longer than the %v between two lookups of a name",
+			namesFor, confirmLeast)
 	}
 }
 

@@ -72,8 +72,8 @@ type Rules interface {
 
 // Asker makes requests.
 type Asker interface {
-	// AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;
-	// verdict is that on its certificate.
+	// AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its
+	// purpose, for tests; verdict is that on its certificate.
 	AskNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool, verdict string, err error)
 }
 
@@ -236,8 +236,8 @@ func (o *Watch) logOutage(what string, m *monitor) {
 	case down && told:
 		o.opt.Log.Debug("outage again: fetching slows to one request a second or less", "of", what)
 	case down:
-		o.opt.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; failures are not counted",
-			"of", what, "patience", o.opt.Patience)
+		o.opt.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; "+
+			"failures are not counted", "of", what, "patience", o.opt.Patience)
 	case partial:
 		o.opt.Log.Warn("others answer: fetching continues; failures are not counted for now",
 			"of", what, "lasted", lasted)
@@ -279,7 +279,8 @@ func (o *Watch) Text() string {
 		text := fmt.Sprintf("%s since %s; one request in %s, failures are not counted", m.text,
 			since.UTC().Format("2006-01-02 15:04:05 MST"), human.Duration(gap.Round(time.Second)))
 		if p := o.opt.Patience; p > 0 {
-			text += fmt.Sprintf("; the crawl ends in %s if nothing answers (--outage-patience)", human.Duration(max(0, p-now.Sub(since)).Round(time.Second)))
+			text += fmt.Sprintf("; the crawl ends in %s if nothing answers (--outage-patience)",
+				human.Duration(max(0, p-now.Sub(since)).Round(time.Second)))
 		}
 		return text
 	}

@@ -27,13 +27,13 @@ type ExtractOptions struct {
 // extractRetry is how long the extraction waits for room.
 const extractRetry = time.Minute
 
-// Extraction makes a part of texts for each WARC file that has its final name, while the crawl runs and at its end. It reads
-// such files only, which never change, so it takes no lock of the crawl and is in no checkpoint: after a crash or a restart
-// the missing parts are made, since a part is complete or absent (package extract). An error of it is logged and counted,
-// and never ends the crawl.
+// Extraction makes a part of texts for each WARC file that has its final name, while the crawl runs and at
+// its end. It reads such files only, which never change, so it takes no lock of the crawl and is in no
+// checkpoint: after a crash or a restart the missing parts are made, since a part is complete or absent
+// (package extract). An error of it is logged and counted, and never ends the crawl.
 //
-// Goroutines: "extract", and one for each part under way, at most ExtractOptions.Workers. It takes no URLs; its input are the
-// files that the checkpointer's checkpoints finish (checkpointed).
+// Goroutines: "extract", and one for each part under way, at most ExtractOptions.Workers. It takes no URLs;
+// its input are the files that the checkpointer's checkpoints finish (checkpointed).
 type Extraction struct {
 	run    *account.Run
 	saved  *state.Saved
@@ -60,8 +60,10 @@ type ExtractionOptions struct {
 }
 
 // NewExtraction returns an Extraction of the files of out. It calls released when it needs some of them no longer.
-func NewExtraction(run *account.Run, saved *state.Saved, opt ExtractionOptions, out *Writer, room *space.Keeper, released func()) *Extraction {
-	return &Extraction{run: run, saved: saved, opt: opt, output: out, space: room, released: released, wake: account.NewSignal()}
+func NewExtraction(run *account.Run, saved *state.Saved, opt ExtractionOptions, out *Writer, room *space.Keeper,
+	released func()) *Extraction {
+	return &Extraction{run: run, saved: saved, opt: opt, output: out, space: room, released: released,
+		wake: account.NewSignal()}
 }
 
 // Checkpointed tells that a checkpoint may have given files their final names.
@@ -80,8 +82,10 @@ func (x *Extraction) Open() {
 	live, err := extract.OpenLive(extract.LiveOptions{
 		Options: extract.Options{FS: x.opt.FS, Target: o.Dir, Format: format, Fields: o.Fields, Take: x.opt.Takes,
 			Software: "drumbeat/" + x.opt.Version},
-		Files: x.output.WARCOptions(), Crawl: x.saved.CrawlID, Agent: x.opt.Agent, Workers: max(1, o.Workers), Room: x.room,
-		Failed: func(file string, err error) { x.opt.Log.Error("no text was extracted", "file", file, "error", err) },
+		Files: x.output.WARCOptions(), Crawl: x.saved.CrawlID, Agent: x.opt.Agent,
+		Workers: max(1, o.Workers), Room: x.room, Failed: func(file string, err error) {
+			x.opt.Log.Error("no text was extracted", "file", file, "error", err)
+		},
 	})
 	if err != nil {
 		x.last.Store(&snapshot.Texts{Faults: 1})
@@ -139,7 +143,8 @@ func (x *Extraction) needs(name string) bool {
 	return live != nil && !live.Ended(name)
 }
 
-// Finish makes the parts that are missing at the end of a crawl, unless it was told to stop: then the next run makes them.
+// Finish makes the parts that are missing at the end of a crawl, unless it was told to stop: then the next
+// run makes them.
 func (x *Extraction) Finish(ctx context.Context) {
 	if x.live.Load() == nil || ctx.Err() != nil {
 		return

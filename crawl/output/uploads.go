@@ -29,8 +29,8 @@ import (
 type ObjectStoreOptions struct {
 	Bucket objstore.Bucket
 	Place  objstore.Place
-	// SpoolBytes bounds the finished files that wait for the store; fetching rests above it. 0: a fifth of DiskBytes, at
-	// least four WARC files.
+	// SpoolBytes bounds the finished files that wait for the store; fetching rests above it. 0: a fifth of
+	// DiskBytes, at least four WARC files.
 	SpoolBytes int64
 	// PartBytes is the least size of parts; 0: that of package objstore.
 	PartBytes int64
@@ -45,13 +45,13 @@ const (
 	rechecksumEvery  = 8           // failed attempts after which the sums of a file are computed again
 )
 
-// Uploads puts finished output files into an object store. A WARC file or log with its final name is a volume; the index of a
-// WARC file follows it, so that no index in the store names a missing file.
+// Uploads puts finished output files into an object store. A WARC file or log with its final name is a
+// volume; the index of a WARC file follows it, so that no index in the store names a missing file.
 //
-// What waits is what stands in the output directories and is not in the queue of objects, so no list of it is kept: after a
-// crash the directories are listed again. When the store has a volume, its files enter the queue of objects, in a
-// transaction. After the checkpoint that covers this the WARC file or log is removed here; the index stays. Ids of uploads
-// under way are in the manifest.
+// What waits is what stands in the output directories and is not in the queue of objects, so no list of it is
+// kept: after a crash the directories are listed again. When the store has a volume, its files enter the
+// queue of objects, in a transaction. After the checkpoint that covers this the WARC file or log is removed
+// here; the index stays. Ids of uploads under way are in the manifest.
 //
 // Its goroutine is "upload". It takes no URLs; its input are the files that checkpoints finish. RAM: 300 bytes for each
 // volume here, which the spool bounds: fetching rests while more bytes wait.
@@ -121,8 +121,8 @@ type UploadOptions struct {
 
 // NewUploads returns Uploads of the files of out. Wire must be called before they are used.
 func NewUploads(run *account.Run, saved *state.Saved, opt UploadOptions, out *Writer, room *space.Keeper) *Uploads {
-	return &Uploads{run: run, saved: saved, opt: opt, output: out, space: room, node: opt.Node, wake: account.NewSignal(),
-		volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
+	return &Uploads{run: run, saved: saved, opt: opt, output: out, space: room, node: opt.Node,
+		wake: account.NewSignal(), volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
 }
 
 // Wire gives Uploads the extraction of texts, which still needs some files, and the maker of checkpoints.
@@ -147,9 +147,11 @@ func (u *Uploads) Accept(m *state.Manifest) error {
 	case m.Store == nil:
 		return nil // files so far enter the store in this run
 	case !u.on():
-		return state.Incompatible("crawl: finished files of crawl %s are in %s; give it as --out again", m.Crawl, m.Store)
+		return state.Incompatible("crawl: finished files of crawl %s are in %s; give it as --out again",
+			m.Crawl, m.Store)
 	case !m.Store.Same(u.opt.ObjectStore.Place):
-		return state.Incompatible("crawl: finished files of crawl %s are in %s, not in %s", m.Crawl, m.Store, u.opt.ObjectStore.Place)
+		return state.Incompatible("crawl: finished files of crawl %s are in %s, not in %s", m.Crawl, m.Store,
+			u.opt.ObjectStore.Place)
 	}
 	u.node = m.Store.Node
 	return nil
@@ -166,7 +168,8 @@ func (u *Uploads) Access(ctx context.Context) error {
 		return state.Incompatible("crawl: %s: %w", o.Place, err)
 	}
 	if err != nil && ctx.Err() == nil {
-		u.opt.Log.Error("the object store does not answer; finished files wait here", "store", o.Place.String(), "error", err)
+		u.opt.Log.Error("the object store does not answer; finished files wait here", "store",
+			o.Place.String(), "error", err)
 	}
 	return nil
 }
@@ -223,7 +226,8 @@ func (u *Uploads) list() error {
 	return nil
 }
 
-// listOf finds the finished volumes of a kind. It asks only for the sizes of new ones: indexes stay, so there may be many.
+// listOf finds the finished volumes of a kind. It asks only for the sizes of new ones: indexes stay, so there
+// may be many.
 func (u *Uploads) listOf(opt outfile.Options, log bool) error {
 	for dir := range opt.Set.Paths {
 		names, err := opt.Set.FS.List(opt.Set.Path(dir, opt.Sub))
@@ -286,7 +290,8 @@ func (u *Uploads) bound() {
 	}
 	why := ""
 	if f.WaitingBytes > mark {
-		why = fmt.Sprintf("%s of finished files wait for the object store, at most %s may (--spool)", human.Bytes(f.WaitingBytes), human.Bytes(f.SpoolBytes))
+		why = fmt.Sprintf("%s of finished files wait for the object store, at most %s may (--spool)",
+			human.Bytes(f.WaitingBytes), human.Bytes(f.SpoolBytes))
 		if f.Failing != "" {
 			why += "; " + f.Failing
 		}
@@ -315,8 +320,8 @@ func (u *Uploads) Freeze() (under []objstore.Upload, stored Stored) {
 	return under, stored
 }
 
-// Checkpointed removes the volumes that a durable checkpoint names, and finds those that it has finished. No other checkpoint
-// may run.
+// Checkpointed removes the volumes that a durable checkpoint names, and finds those that it has finished. No
+// other checkpoint may run.
 func (u *Uploads) Checkpointed(stored Stored) error {
 	if !u.on() {
 		return nil
@@ -365,8 +370,8 @@ func (u *Uploads) remove() error {
 // Released tells that the extraction may need some files no longer.
 func (u *Uploads) Released() { u.wake.Raise() }
 
-// next returns the oldest volume that waits and is due, so that one that the store refuses does not stop the others. If there is
-// none, it returns nil and the time until one is due.
+// next returns the oldest volume that waits and is due, so that one that the store refuses does not stop the
+// others. If there is none, it returns nil and the time until one is due.
 func (u *Uploads) next() (*volume, time.Duration) {
 	now, wait := time.Now(), account.WakeAfter
 	u.mu.Lock()
@@ -422,7 +427,8 @@ func (u *Uploads) Run(ctx context.Context) error {
 func (u *Uploads) end(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.foreign = state.Incompatible("crawl: %s: %w; nothing was overwritten: move one of them away", u.opt.ObjectStore.Place, err)
+	u.foreign = state.Incompatible("crawl: %s: %w; nothing was overwritten: move one of them away",
+		u.opt.ObjectStore.Place, err)
 	u.run.Cancel()
 }
 
@@ -433,8 +439,8 @@ func (u *Uploads) retryAfter(v *volume, err error) time.Duration {
 		v.sums = nil
 	}
 	if tell, f := u.noteFault(err); tell { // without the lock: a log that blocks would stop checkpoints
-		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed, "waiting", f.Waiting,
-			"bytes", human.Bytes(f.WaitingBytes), "error", err)
+		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed,
+			"waiting", f.Waiting, "bytes", human.Bytes(f.WaitingBytes), "error", err)
 	}
 	return wait
 }
@@ -479,7 +485,8 @@ func (u *Uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 	}
 	defer file.Close() // read only
 	if size, err := file.Size(); err != nil || size != f.size {
-		return errors.Join(err, &disk.CorruptError{Path: f.path, Offset: size, Want: fmt.Sprintf("%d bytes", f.size), Got: fmt.Sprintf("%d bytes", size)})
+		return errors.Join(err, &disk.CorruptError{Path: f.path, Offset: size, Want: fmt.Sprintf("%d bytes", f.size),
+			Got: fmt.Sprintf("%d bytes", size)})
 	}
 	if v.sums == nil {
 		if v.sums, err = u.uploader.Sum(ctx, file, f.size); err != nil {
@@ -494,8 +501,9 @@ func (u *Uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 		return err
 	}
 	u.note(key, objstore.Upload{})
-	v.objects = append(v.objects, state.Object{Dir: v.dir, Log: v.log, File: f.name, Size: f.size, SHA256: v.sums.SHA256, CRC: v.sums.CRC,
-		Time: time.Now().Unix()})
+	v.objects = append(v.objects,
+		state.Object{Dir: v.dir, Log: v.log, File: f.name, Size: f.size, SHA256: v.sums.SHA256, CRC: v.sums.CRC,
+			Time: time.Now().Unix()})
 	v.sums = nil
 	if u.noteStored(v, f.size) {
 		u.opt.Log.Info("the object store takes files again")
@@ -534,8 +542,8 @@ func (u *Uploads) name(v *volume) error {
 	})
 }
 
-// Finish puts what waits at the end of a crawl, unless it was told to stop. done is that of the last checkpoint. If the store
-// takes nothing for finalTimeout, the next run continues.
+// Finish puts what waits at the end of a crawl, unless it was told to stop. done is that of the last
+// checkpoint. If the store takes nothing for finalTimeout, the next run continues.
 func (u *Uploads) Finish(ctx context.Context, done string) error {
 	if !u.on() {
 		return nil
@@ -551,7 +559,8 @@ func (u *Uploads) Finish(ctx context.Context, done string) error {
 		v, wait := u.next()
 		if v == nil {
 			if time.Since(began)+wait > finalTimeout {
-				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "error", u.figures.Failing)
+				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "error",
+					u.figures.Failing)
 				break
 			}
 			account.Sleep(ctx, wait)

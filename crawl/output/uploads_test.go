@@ -18,7 +18,8 @@ func TestBlockedLogHoldsNoLock(t *testing.T) {
 		h := testworld.NewBlockedLog()
 		log := slog.New(h)
 		run := account.New(log, nil, nil)
-		u := NewUploads(run, nil, UploadOptions{Log: log}, nil, space.New(run, nil, space.Options{Log: log, Limit: space.NewLimit(memfs.New(1), nil, 0)}))
+		u := NewUploads(run, nil, UploadOptions{Log: log}, nil,
+			space.New(run, nil, space.Options{Log: log, Limit: space.NewLimit(memfs.New(1), nil, 0)}))
 		go u.retryAfter(&volume{}, errors.New("refused"))
 		synctest.Wait()
 		if len(h.Blocked) != 1 {

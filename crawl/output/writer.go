@@ -83,9 +83,9 @@ func (o *Writer) LogRefused(tx *account.Tx, rec *weburl.Record, why state.Reason
 	if o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
-	return o.CrawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: o.saved.Hasher.URLKey(rec.URL),
-		Reason: why.String(), Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent,
-		Attempts: int(rec.Attempts), TLS: tx.TLS})
+	return o.CrawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL),
+		Key: o.saved.Hasher.URLKey(rec.URL), Reason: why.String(), Depth: int(rec.Depth),
+		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, Attempts: int(rec.Attempts), TLS: tx.TLS})
 }
 
 // LogSeed reports a seed that yielded nothing, and why.

@@ -123,17 +123,18 @@ type Merger struct {
 	// planned is the early pass that the stage's goroutine waits for or runs.
 	planned atomic.Int32
 
-	// patience is how long a pass waits for more tuples while fetchers are idle; filled is polite.Use.Filled at the last
-	// pass. They belong to the stage's goroutine.
+	// patience is how long a pass waits for more tuples while fetchers are idle; filled is polite.Use.Filled
+	// at the last pass. They belong to the stage's goroutine.
 	patience time.Duration
 	filled   int64
 }
 
-// hostShare is the share of the exchanges under way, 1/hostShare, that passes must add in hosts to be worth their while.
+// hostShare is the share of the exchanges under way, 1/hostShare, that passes must add in hosts to be worth
+// their while.
 const hostShare = 16
 
-// learn adapts the patience to what the last pass has brought. Where all hosts have URLs in RAM, more URLs keep no further
-// connection busy, so passes over a few of them would only cost time.
+// learn adapts the patience to what the last pass has brought. Where all hosts have URLs in RAM, more URLs
+// keep no further connection busy, so passes over a few of them would only cost time.
 func (m *Merger) learn(filled, exchanges int64) {
 	if gain := filled - m.filled; gain*hostShare <= exchanges {
 		m.patience = min(max(2*m.patience, leastMerge), earlyPatience)
@@ -169,7 +170,8 @@ func (m *Merger) Raise() {
 // disk was busy, and nothing else has work. While the stock only waits for its hosts, this holds for passes of a few
 // milliseconds: each page of a slow host could cause one.
 func (m *Merger) atOnce() bool {
-	return m.Passes.NothingLeft() || m.hurries() || m.Idle != nil && m.Idle() || m.Passes.NothingInFlight() && m.Cost() <= cheapAtOnce
+	return m.Passes.NothingLeft() || m.hurries() || m.Idle != nil && m.Idle() ||
+		m.Passes.NothingInFlight() && m.Cost() <= cheapAtOnce
 }
 
 func (m *Merger) hurries() bool { return m.Urgent != nil && m.Urgent() }
@@ -264,26 +266,25 @@ func Worthwhile(cost time.Duration, tuples int64) bool {
 }
 
 // NothingLeft reports whether the stock is empty and no request for robots.txt is under way.
-func (p *Runner) NothingLeft() bool {
-	return p.run.Accounts.Stock() == 0 && p.others.Requests() == 0
-}
+func (p *Runner) NothingLeft() bool { return p.run.Accounts.Stock() == 0 && p.others.Requests() == 0 }
 
 // NothingInFlight reports whether no request is under way: nothing is left, or no URL of the stock is due.
 func (p *Runner) NothingInFlight() bool {
 	return p.NothingLeft() || p.others.Fetchers.Starved() && p.others.Requests() == 0
 }
 
-// Starving reports whether fetchers are idle because they lack URLs that a merge before BEAST could
-// deliver.
+// Starving reports whether fetchers are idle because they lack URLs that a merge before BEAST could deliver.
 func (p *Runner) Starving() bool {
 	few := int64(p.opt.Connections) / 2
-	return p.run.Accounts.In(state.PlaceRobotsCheck, state.PlaceReady) < few && (p.others.Fetchers.Hungry() || p.run.Accounts.In(state.PlaceRAM) < few)
+	return p.run.Accounts.In(state.PlaceRobotsCheck, state.PlaceReady) < few &&
+		(p.others.Fetchers.Hungry() || p.run.Accounts.In(state.PlaceRAM) < few)
 }
 
 // StarvingForVerdicts reports whether fetchers are idle because they lack URLs that wait in RobotsCache.
 func (p *Runner) StarvingForVerdicts() bool {
 	few := int64(p.opt.Connections) / 2
-	return p.run.Accounts.In(state.PlaceReady) < few && (p.others.Fetchers.Hungry() || p.run.Accounts.In(state.PlaceRAM) < few)
+	return p.run.Accounts.In(state.PlaceReady) < few &&
+		(p.others.Fetchers.Hungry() || p.run.Accounts.In(state.PlaceRAM) < few)
 }
 
 // NeedsURLs reports whether the stock is low and BEAST runs low as well, or BEAST lacks the best URLs.
@@ -299,10 +300,6 @@ func (p *Runner) LackURLs() {
 	}
 }
 
-func PendingTuples(d *drum.Drum) func() int64 {
-	return func() int64 { n, _ := d.Pending(); return n }
-}
+func PendingTuples(d *drum.Drum) func() int64 { return func() int64 { n, _ := d.Pending(); return n } }
 
-func PendingBytes(d *drum.Drum) func() int64 {
-	return func() int64 { _, n := d.Pending(); return n }
-}
+func PendingBytes(d *drum.Drum) func() int64 { return func() int64 { _, n := d.Pending(); return n } }

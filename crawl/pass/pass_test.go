@@ -29,7 +29,8 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 	p := idleRunner(256)
 	const took = 2 * time.Millisecond
 	last := time.Now()
-	m := Merger{Passes: p, Keys: func() int64 { return 1_000_000 }, Cost: func() time.Duration { return took }, Starving: p.StarvingForVerdicts}
+	m := Merger{Passes: p, Keys: func() int64 { return 1_000_000 }, Cost: func() time.Duration { return took },
+		Starving: p.StarvingForVerdicts}
 	for _, test := range []struct {
 		ready int64
 		want  time.Duration
@@ -43,7 +44,8 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 	}
 }
 
-// TestPassForAnOrder: a long pass waits up to 10 minutes for a few tuples, and at most a minute if an enqueued URL needs it.
+// TestPassForAnOrder: a long pass waits up to 10 minutes for a few tuples, and at most a minute if an
+// enqueued URL needs it.
 func TestPassForAnOrder(t *testing.T) {
 	p := idleRunner(256)
 	var cost time.Duration
@@ -55,8 +57,8 @@ func TestPassForAnOrder(t *testing.T) {
 		cost   time.Duration
 		urgent bool
 		want   time.Duration
-	}{{time.Second, false, 100 * time.Second}, {time.Minute, false, idlePatience}, {time.Second, true, 10 * time.Second},
-		{time.Minute, true, UrgentPatience}} {
+	}{{time.Second, false, 100 * time.Second}, {time.Minute, false, idlePatience},
+		{time.Second, true, 10 * time.Second}, {time.Minute, true, UrgentPatience}} {
 		cost, urgent = test.cost, test.urgent
 		if got := p.earlyDue(&m, 1, last, leastMerge).Sub(last); got != test.want {
 			t.Errorf("a pass of %v, urgent %t, waits %v, want %v", test.cost, test.urgent, got, test.want)
@@ -71,8 +73,8 @@ func TestMergerIsWokenIfItMatters(t *testing.T) {
 	var pending int64
 	var full, early, starving, idle bool
 	m := &Merger{Passes: p, Wake: account.NewSignal(), Pending: func() int64 { return pending },
-		Full: func() bool { return full }, Early: func() bool { return early }, Starving: func() bool { return starving },
-		Idle: func() bool { return idle }}
+		Full: func() bool { return full }, Early: func() bool { return early },
+		Starving: func() bool { return starving }, Idle: func() bool { return idle }}
 	for _, test := range []struct {
 		pending                     int64
 		full, early, starving, idle bool

@@ -154,8 +154,7 @@ func (f *Forecast) Lines() []string {
 		fmt.Sprintf("%.3g pages have %.3g links, %.3g unique URLs (%.2g expected key collisions), and need %s of disk",
 			f.Load.Pages, f.Links, f.Unique, f.Collisions, human.Bytes(f.DiskBytes)),
 		fmt.Sprintf("URLseen: predicted I/O %.1f bytes per link that reaches it, alpha %.2f (paper's design: %.2f),"+
-			" %.3g passes",
-			f.Cost.Bytes(), f.Alpha, f.PaperAlpha, math.Ceil(f.Cost.Passes)),
+			" %.3g passes", f.Cost.Bytes(), f.Alpha, f.PaperAlpha, math.Ceil(f.Cost.Passes)),
 	}
 	if !f.Fits {
 		lines = append(lines, "that is more than --disk: fetching will pause before the end")
@@ -235,7 +234,8 @@ func PerPage() (requests, lookups float64) { return paperRequests + paperHosts, 
 func (p *Plan) Files(f *Forecast) int64 {
 	n := int64(LeastFiles) + 2*int64(p.of.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
 	n += 3 * int64(math.Ceil(float64(f.OutputBytes)/warc.DefaultFileBytes))
-	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
+	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested,
+		&p.Names, &p.Content} {
 		n += 4 * int64(d.Buckets)
 	}
 	return n
@@ -262,13 +262,13 @@ func (f *Forecast) disk(p *Plan) {
 		f.Unique, f.Cost.CacheBytes/f.Unique))
 	during := min(1, f.Rate/f.SeenRate) // share of a pass's links that arrive while it runs
 	add("URLseen buckets and text", (1+during)*f.Cost.WaitingBytes,
-		fmt.Sprintf("%.3g links, %.0f %% more during a pass",
-			f.Cost.PassTuples, math.Ceil(100*during)))
+		fmt.Sprintf("%.3g links, %.0f %% more during a pass", f.Cost.PassTuples, math.Ceil(100*during)))
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
 		fmt.Sprintf("%.3g URLs known but not fetched, text at %.3g:1", waiting, l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
 	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
-	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge), amount(edges*star.SupportTrafficPerEdge)
+	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge),
+		amount(edges*star.SupportTrafficPerEdge)
 	names := p.Names.cacheBytes(NamesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	if o.ContentSeen != state.ContentOff {
@@ -301,7 +301,8 @@ func contentBytes(l *Load) float64 { return planKeyBytes + ContentHead + l.URLBy
 // contentTuples returns the number of tuples that make a pass of the store of contents due.
 func (p *Plan) contentTuples(l *Load) float64 {
 	shape := p.Content.Shaped(ContentShape())
-	return float64(p.Content.Buckets) * float64(p.Content.BucketBytes) / float64(shape.TupleBytes(ContentHead+int(l.URLBytes)))
+	return float64(p.Content.Buckets) * float64(p.Content.BucketBytes) / float64(
+		shape.TupleBytes(ContentHead+int(l.URLBytes)))
 }
 
 // cacheBytes returns the size of the cache of a store with entries entries.
@@ -310,9 +311,8 @@ func (p *DrumPlan) cacheBytes(shape drum.Options, entries float64) float64 {
 	return cost.CacheBytes + entries*float64(max(0, shape.ValueBytes))
 }
 
-// pageIO adds up the bytes read and written per page. Each hop of a URL is one write and one read. Theorem
-// 7 limits the hops of STAR and BEAST to 2b(2L-1) bytes per page, and STAR's buckets add almost as much
-// again.
+// pageIO adds up the bytes read and written per page. Each hop of a URL is one write and one read. Theorem 7
+// limits the hops of STAR and BEAST to 2b(2L-1) bytes per page, and STAR's buckets add almost as much again.
 func (f *Forecast) pageIO(p *Plan) {
 	o := &p.of
 	l := &f.Load
@@ -353,7 +353,8 @@ func (p *Plan) RAM() []Amount {
 			Of: fmt.Sprintf("of the Go heap: %.3g hosts", float64(p.PoliteBytes)/politeHostBytes)},
 		{Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
-	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
+	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested,
+		&p.Names, &p.Content} {
 		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, human.Bytes(int64(d.BufferBytes)),
 			human.Bytes(d.BucketBytes))
 	}
@@ -369,6 +370,7 @@ func (p *Plan) RAM() []Amount {
 	if p.ExchangeBytes > 0 {
 		list = append(list, Amount{Name: "exchange with other nodes", Bytes: p.ExchangeBytes, Of: "of the Go heap"})
 	}
-	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes - p.ExchangeBytes
+	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes -
+		p.ExchangeBytes
 	return append(list, Amount{"rest of the Go heap", rest, "connections, pages, DNS"})
 }

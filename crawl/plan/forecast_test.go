@@ -10,9 +10,9 @@ import (
 
 // defaults returns the options of a crawl of one node that stores pages.
 func defaults(ram, disk int64) Options {
-	return Options{RAMBytes: ram, DiskBytes: disk, Dirs: []string{"d"}, AllDirs: 1, Connections: 500, Nodes: 1, Lanes: 1, QueuesMax: 1024,
-		QueueBlockBytes: 128 << 10, LeastStock: 8000, ContentSeen: state.ContentRecord, CrawlLog: state.LogAll, Store: true, DrumWorkers: 3,
-		CheckpointEvery: time.Minute}
+	return Options{RAMBytes: ram, DiskBytes: disk, Dirs: []string{"d"}, AllDirs: 1, Connections: 500, Nodes: 1,
+		Lanes: 1, QueuesMax: 1024, QueueBlockBytes: 128 << 10, LeastStock: 8000, ContentSeen: state.ContentRecord,
+		CrawlLog: state.LogAll, Store: true, DrumWorkers: 3, CheckpointEvery: time.Minute}
 }
 
 // TestForecast: more pages must need more disk and time and collide more, and a load must fit up to
@@ -39,7 +39,8 @@ func TestForecast(t *testing.T) {
 		if sum != f.DiskBytes || math.Abs(float64(pageIO)-f.PageIOBytes) > 20 {
 			t.Errorf("%g pages: disk %d of %d, I/O %d of %v", pages, sum, f.DiskBytes, pageIO, f.PageIOBytes)
 		}
-		if f.DiskBytes <= last.DiskBytes || f.Seconds <= last.Seconds || f.Collisions <= last.Collisions || f.Unique <= last.Unique {
+		if f.DiskBytes <= last.DiskBytes || f.Seconds <= last.Seconds || f.Collisions <= last.Collisions ||
+			f.Unique <= last.Unique {
 			t.Errorf("%g pages: %+v after %+v", pages, f, last)
 		}
 		if most := p.MostPages(Load{}); f.Fits != (pages <= most) {
@@ -79,7 +80,8 @@ func TestFiles(t *testing.T) {
 		}
 		return p.Files(&f)
 	}
-	if small, large, bare := files(1e6, true), files(1e9, true), files(1e9, false); small <= LeastFiles || large <= small || large-bare < 3*6000 {
+	if small, large, bare := files(1e6, true), files(1e9, true), files(1e9, false); small <= LeastFiles ||
+		large <= small || large-bare < 3*6000 {
 		t.Errorf("got %d, %d and %d files", small, large, bare)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"drumbeat/internal/human"
 )
 
-// measuredAway is the share of the links behind the RAM cache that lead to another PLD than their page's, on a synthetic web
-// (docs/BENCHMARKS.md, "What travels between nodes").
+// measuredAway is the share of the links behind the RAM cache that lead to another PLD than their page's, on
+// a synthetic web (docs/BENCHMARKS.md, "What travels between nodes").
 const measuredAway = 0.52
 
 // NodesInput says what nodes exchange.
@@ -31,12 +31,12 @@ type NodesForecast struct {
 	// Rate is the pages/s of all nodes. Seconds is the time of the whole crawl: that of the largest node.
 	Rate    float64 `json:"rate"`
 	Seconds float64 `json:"seconds"`
-	// LinksPerPage is the number of links that a page sends to other nodes. SentBytes is what a node sends in a second, and
-	// receives.
+	// LinksPerPage is the number of links that a page sends to other nodes. SentBytes is what a node sends in
+	// a second, and receives.
 	LinksPerPage float64 `json:"linksPerPage"`
 	SentBytes    float64 `json:"sentBytes"`
-	// OutboxRAM is the RAM of a node's outboxes. OutboxDiskBytes is what they hold while all works, until checkpoints of
-	// both ends cover it. While the broker is away they grow by SentBytes a second.
+	// OutboxRAM is the RAM of a node's outboxes. OutboxDiskBytes is what they hold while all works, until
+	// checkpoints of both ends cover it. While the broker is away they grow by SentBytes a second.
 	OutboxRAM       int64 `json:"outboxRAM"`
 	OutboxDiskBytes int64 `json:"outboxDiskBytes"`
 	// BrokerMessages and BrokerBytes are what the broker takes from all nodes in a second; it gives as much to them.
@@ -48,8 +48,8 @@ type NodesForecast struct {
 	MarksBytes float64 `json:"marksBytes"`
 	// StreamFill is what a node's stream holds between two checkpoints of the node.
 	StreamFill int64 `json:"streamFill"`
-	// Leases is the number of networks whose URLs all nodes together can have in RAM, and so hold leases, if each host is alone in its
-	// network. They take LeaseBytes in the broker, which has LeaseRoom for them.
+	// Leases is the number of networks whose URLs all nodes together can have in RAM, and so hold leases, if
+	// each host is alone in its network. They take LeaseBytes in the broker, which has LeaseRoom for them.
 	Leases     int64 `json:"leases"`
 	LeaseBytes int64 `json:"leaseBytes"`
 	LeaseRoom  int64 `json:"leaseRoom"`
@@ -102,13 +102,15 @@ const embedMost = 4
 func (n *NodesForecast) warn(o *Options, in NodesInput) {
 	add := func(format string, args ...any) { n.Warnings = append(n.Warnings, fmt.Sprintf(format, args...)) }
 	// A share s of the pages beside 1/N of the rest makes its node's part 1.1/N if s = 0.1/(N-1).
-	add("A PLD belongs to one node, with all its hosts. One with %.2g %% of all pages makes the crawl 10 %% longer.", 10/float64(n.Nodes-1))
+	add("A PLD belongs to one node, with all its hosts. One with %.2g %% of all pages makes the crawl 10 %% longer.",
+		10/float64(n.Nodes-1))
 	if n.StreamFill > in.StreamBytes/2 {
-		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.", human.Bytes(n.StreamFill), human.Bytes(in.StreamBytes))
+		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.",
+			human.Bytes(n.StreamFill), human.Bytes(in.StreamBytes))
 	}
 	if float64(n.LeaseBytes) > cluster.LeaseRoom*float64(n.LeaseRoom) {
-		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger --cluster-leases.",
-			human.Bytes(n.LeaseBytes), human.Bytes(n.LeaseRoom))
+		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger "+
+			"--cluster-leases.", human.Bytes(n.LeaseBytes), human.Bytes(n.LeaseRoom))
 	}
 	if o.BrokerRAM > 0 && n.Nodes > embedMost {
 		add("With more than %d nodes, use three NATS servers of their own instead of one in a node.", embedMost)

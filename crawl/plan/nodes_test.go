@@ -70,8 +70,8 @@ func TestPlanNodes(t *testing.T) {
 			}
 			continue
 		}
-		if n.LinksPerPage <= last.LinksPerPage || n.SentBytes <= last.SentBytes || n.Rate <= last.Rate || n.OutboxRAM <= last.OutboxRAM ||
-			n.MarksBytes <= last.MarksBytes {
+		if n.LinksPerPage <= last.LinksPerPage || n.SentBytes <= last.SentBytes || n.Rate <= last.Rate ||
+			n.OutboxRAM <= last.OutboxRAM || n.MarksBytes <= last.MarksBytes {
 			t.Errorf("%d nodes: %+v, fewer have %+v", nodes, n, last)
 		}
 		if n.BrokerBytes != n.SentBytes*float64(nodes) || n.BrokerCopies != 2*n.BrokerBytes {
@@ -88,7 +88,8 @@ func TestPlanNodes(t *testing.T) {
 		has := func(part string) bool {
 			return slices.ContainsFunc(n.Warnings, func(w string) bool { return strings.Contains(w, part) })
 		}
-		if !has("A PLD belongs to one node") || has("marks") != (nodes == 1000) || has("--cluster-leases") != (nodes >= 64) || has("--cluster-stream") {
+		if !has("A PLD belongs to one node") || has("marks") != (nodes == 1000) ||
+			has("--cluster-leases") != (nodes >= 64) || has("--cluster-stream") {
 			t.Errorf("%d nodes: warnings %q", nodes, n.Warnings)
 		}
 		last = n

@@ -234,7 +234,8 @@ func Make(o Options) (Plan, error) {
 	if p.HeapBytes < leastHeap {
 		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s;"+
 			" at least %s are needed: use more RAM, or smaller parts of --drum",
-			humanize.IBytes(uint64(p.RAMBytes)), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes), human.Bytes(leastHeap))
+			humanize.IBytes(uint64(p.RAMBytes)), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes),
+			human.Bytes(leastHeap))
 	}
 	if o.SupportersRAM > 0 {
 		p.SupportersBytes = p.SupportBytes() + star.MostVoteBytes
@@ -248,8 +249,8 @@ func Make(o Options) (Plan, error) {
 	return p, nil
 }
 
-// SetLanes sets the number of lanes, and computes the size of the queues' blocks. Each open queue may hold a block, and each lane of BEAST has as
-// many queues as its horizon. Together they stay within their share.
+// SetLanes sets the number of lanes, and computes the size of the queues' blocks. Each open queue may hold a
+// block, and each lane of BEAST has as many queues as its horizon. Together they stay within their share.
 func (p *Plan) SetLanes(lanes int) {
 	p.Lanes = lanes
 	n := int(p.QueueBytes / int64(p.of.QueuesMax*lanes+OpenQueueBuffers))
@@ -382,7 +383,8 @@ func NamesShape() drum.Options {
 
 // ContentShape returns the options that fix the format of the store of contents.
 func ContentShape() drum.Options {
-	return drum.Options{ValueBytes: -1, MaxValueBytes: state.MaxContentValue, Codec: drum.Rice, Apply: drum.ApplyCheckUpdate}
+	return drum.Options{ValueBytes: -1, MaxValueBytes: state.MaxContentValue, Codec: drum.Rice,
+		Apply: drum.ApplyCheckUpdate}
 }
 
 // Shaped adds the geometry to a shape.
@@ -413,7 +415,8 @@ func bufferFor(ram int64) int {
 // BufferedBytes is the most that a checkpoint can find in buffers and in RAM.
 func (p *Plan) BufferedBytes() int64 {
 	n := p.QueueBytes + p.PoliteBytes
-	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
+	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested,
+		&p.Names, &p.Content} {
 		n += 2 * int64(d.Buckets) * int64(d.BufferBytes) // M for keys and values, M for aux
 	}
 	return n
@@ -447,10 +450,11 @@ func (p *Plan) Short() string {
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache,"+
-		" %s RobotsRequested, %s names, %s contents, %s URL cache, %s Go heap (of it %s URLs in RAM, %s queues, %s large bodies)",
-		b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
-		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes), b(p.Content.RAMBytes+p.ContentFilterBytes), b(p.CacheBytes),
-		b(p.HeapBytes), b(p.PoliteBytes), b(p.QueueBytes), b(p.BodyBytes))}
+		" %s RobotsRequested, %s names, %s contents, %s URL cache, %s Go heap (of it %s URLs in RAM, %s "+
+		"queues, %s large bodies)", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
+		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes),
+		b(p.Content.RAMBytes+p.ContentFilterBytes), b(p.CacheBytes), b(p.HeapBytes), b(p.PoliteBytes), b(p.QueueBytes),
+		b(p.BodyBytes))}
 	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
 		" predicted alpha %.2f at 1e9 pages", p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)),
 		b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),

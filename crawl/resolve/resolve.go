@@ -26,8 +26,7 @@ import (
 type Lookup struct {
 	Addrs   []netip.Addr
 	Expires time.Time
-	// TTL is the TTL of the name server's answer, or 0. Server is the server that answered, or the zero
-	// Addr.
+	// TTL is the TTL of the name server's answer, or 0. Server is the server that answered, or the zero Addr.
 	TTL    time.Duration
 	Server netip.Addr
 	// Cached reports that the answer came from a cache. It tells nothing about the name servers.

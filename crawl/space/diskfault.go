@@ -35,7 +35,8 @@ func (e *DiskError) Unwrap() error { return e.Err }
 var diskErrnos = [...]error{syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE,
 	syscall.ENOSPC, syscall.EDQUOT, syscall.EUCLEAN, syscall.EREMOTEIO}
 
-// BlameDisk returns a DiskError for an error of one of the directories, or else err, as for a write that --disk refuses.
+// BlameDisk returns a DiskError for an error of one of the directories, or else err, as for a write that
+// --disk refuses.
 func BlameDisk(err error, dirs []string) error {
 	var pe *fs.PathError
 	var damage *disk.CorruptError

@@ -191,7 +191,8 @@ func (s *Keeper) tryReserve(need int64) (release func(), err error) {
 	}
 	all := s.reserved.Add(need)
 	release = func() { s.Claim(-need) }
-	if err := s.roomFor("a merge", s.saved.Set.Paths, need, all+s.unsavedBytes(), min(plan.DiskReserve, s.lowWater())); err != nil {
+	if err := s.roomFor("a merge", s.saved.Set.Paths, need, all+s.unsavedBytes(),
+		min(plan.DiskReserve, s.lowWater())); err != nil {
 		release()
 		return nil, err
 	}
@@ -223,7 +224,8 @@ func (s *Keeper) OutputRoom(need int64) error {
 	return s.RoomBeside("a large body", s.saved.Out.Paths, need)
 }
 
-// RoomBeside returns an error if need bytes for what would not fit into dirs above the mark of free space, or below --disk.
+// RoomBeside returns an error if need bytes for what would not fit into dirs above the mark of free space, or
+// below --disk.
 func (s *Keeper) RoomBeside(what string, dirs []string, need int64) error {
 	all := s.reserved.Load() + s.unsavedBytes() + need
 	if err := s.limitError(what, need, s.limitMargin()); err != nil {
@@ -251,7 +253,8 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 			return "", 0, fmt.Errorf("crawl: free space of %s: %w", dir, err)
 		}
 		if free < mark {
-			short = append(short, fmt.Sprintf("%s has %s free, %s are needed", dir, human.Bytes(free), human.Bytes(mark)))
+			short = append(short,
+				fmt.Sprintf("%s has %s free, %s are needed", dir, human.Bytes(free), human.Bytes(mark)))
 		}
 		least = min(least, free)
 		n, err := fsys.FreeFiles(dir)
@@ -265,8 +268,8 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 	return strings.Join(short, "; "), least, nil
 }
 
-// checkSpace compares free and used space with the marks and sets the reasons to pause. saves reports whether it may make
-// a checkpoint.
+// checkSpace compares free and used space with the marks and sets the reasons to pause. saves reports whether
+// it may make a checkpoint.
 func (s *Keeper) checkSpace(now time.Time, saves bool) error {
 	low := s.lowWater()
 	resting := s.Why() != ""
@@ -387,8 +390,8 @@ func (s *Keeper) endPause(now time.Time) time.Duration {
 	return paused
 }
 
-// notePause returns how long a pause has lasted, whether only the object store causes it, and whether it is time to log it.
-// Callers log without s.mu, which all stages take: a log that blocks would stop them.
+// notePause returns how long a pause has lasted, whether only the object store causes it, and whether it is
+// time to log it. Callers log without s.mu, which all stages take: a log that blocks would stop them.
 func (s *Keeper) notePause(now time.Time) (paused time.Duration, onlyStore, tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -484,5 +487,6 @@ func (f *Tries) Error(err error) error {
 	if errors.Is(err, disk.ErrQuota) {
 		although = "--disk seemed to leave room"
 	}
-	return fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved, although %s: %w", f.hidden, although, err)
+	return fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved, although %s: %w",
+		f.hidden, although, err)
 }

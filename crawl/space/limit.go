@@ -66,8 +66,9 @@ const (
 	linkBytes = 64
 	// queuedBytes is the mean size of a URL in a queue (TestPlans: 110 bytes of URL and its record).
 	queuedBytes = 256
-	// passBytes bounds what a pass is assumed to hand on between two checkpoints, unless limitMargin is larger: a disk of
-	// 100 MB/s takes no more than 64 MiB in a second, and the passes are asked before each bucket.
+	// passBytes bounds what a pass is assumed to hand on between two checkpoints, unless limitMargin is
+	// larger: a disk of 100 MB/s takes no more than 64 MiB in a second, and the passes are asked before each
+	// bucket.
 	passBytes = 64 << 20
 )
 
@@ -85,7 +86,8 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("crawl: --disk is reached: the crawl's files take %s of at most %s: %v", human.Bytes(e.Used), human.Bytes(e.Limit), e.Err)
+	return fmt.Sprintf("crawl: --disk is reached: the crawl's files take %s of at most %s: %v", human.Bytes(e.Used),
+		human.Bytes(e.Limit), e.Err)
 }
 
 // Unwrap returns the cause.
@@ -104,8 +106,9 @@ func (s *Keeper) NoteCost(tails *disk.Tails, manifest, waiting int64) {
 // WaitingBytes is an upper bound of the bytes in buffers and in RAM that a checkpoint would write.
 func (s *Keeper) WaitingBytes() int64 {
 	n := min(s.opt.Plan.PoliteBytes, s.run.Accounts.In(state.PlaceRAM)*plan.PoliteItemBytes)
-	n += min(s.opt.Plan.QueueBytes, queuedBytes*s.run.Accounts.In(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
-		state.PlaceDeferred, state.PlaceHeld, state.PlaceOverBudget))
+	n += min(s.opt.Plan.QueueBytes,
+		queuedBytes*s.run.Accounts.In(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
+			state.PlaceDeferred, state.PlaceHeld, state.PlaceOverBudget))
 	for _, store := range s.others.Stores {
 		n += store.BufferedBytes()
 	}
@@ -163,7 +166,8 @@ func (s *Keeper) limitError(what string, bytes, margin int64) error {
 // limitText says how near the limit is.
 func (s *Keeper) limitText() string {
 	return fmt.Sprintf("the crawl uses %s of at most %s (--disk), and the next checkpoint and merges need %s",
-		human.Bytes(s.opt.Limit.Used()), human.Bytes(s.opt.DiskBytes), human.Bytes(s.unsavedBytes()+s.reserved.Load()+s.toSave()))
+		human.Bytes(s.opt.Limit.Used()), human.Bytes(s.opt.DiskBytes),
+		human.Bytes(s.unsavedBytes()+s.reserved.Load()+s.toSave()))
 }
 
 // nearLimit returns why fetching pauses near the limit, "" if it does not. Stages ask before each request.

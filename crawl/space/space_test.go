@@ -56,9 +56,7 @@ func TestStatfsIsRare(t *testing.T) {
 		s := keeper(counter, dirs, Options{})
 		for i := range 4096 {
 			release, err := s.Reserve(1 << 20)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			release()
 			if i%1024 == 0 {
 				time.Sleep(freeFor)
@@ -79,31 +77,25 @@ func TestStatfsIsNotTrusted(t *testing.T) {
 		s := keeper(mem, []string{"."}, Options{})
 		s.opt.Plan.KeepFreeBytes = 64 << 10
 		release, err := s.Reserve(500 << 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := mem.Create("part")
 		if err == nil {
 			_, err = f.WriteAt(make([]byte, 500<<10), 0)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		release()
 		if _, err := s.Reserve(500 << 10); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("a second merge of the same size: %v", err)
 		}
-		if err := errors.Join(f.Close(), mem.Remove("part")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(f.Close(), mem.Remove("part")))
 		if _, err := s.Reserve(500 << 10); err != nil {
 			t.Errorf("once there is room again: %v", err)
 		}
 	})
 }
 
-// TestLoanGivesWay: merges must not count space that is lent, as long as they fit. If they do not, the loan must end and
-// its files go, and the merge must then fit. Only the directory that has the loan counts.
+// TestLoanGivesWay: merges must not count space that is lent, as long as they fit. If they do not, the loan
+// must end and its files go, and the merge must then fit. Only the directory that has the loan counts.
 func TestLoanGivesWay(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		mem := memfs.New(1)
@@ -114,24 +106,18 @@ func TestLoanGivesWay(t *testing.T) {
 			t.Errorf("a loan of the whole disk: %v", err)
 		}
 		ctx, release, err := s.Borrow(t.Context(), "work", "d0", 900<<10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		merge, err := s.Reserve(800 << 10) // fits only without the loan
 		if err != nil || ctx.Err() != nil {
 			t.Fatalf("a merge beside a loan: %v, the work: %v", err, ctx.Err())
 		}
 		merge()
-		if err := mem.MkdirAll("d0"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mem.MkdirAll("d0"))
 		f, err := mem.Create("d0/work")
 		if err == nil {
 			_, err = f.WriteAt(make([]byte, 600<<10), 0)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() {
 			<-ctx.Done()
 			if err := errors.Join(f.Close(), mem.Remove("d0/work")); err != nil {
@@ -164,9 +150,7 @@ func TestReserveIsShared(t *testing.T) {
 	s := keeper(mem, []string{"."}, Options{})
 	s.opt.Plan.KeepFreeBytes = 100
 	first, err := s.Reserve(500)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := s.Reserve(500); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("second merge, with 1000 bytes free and 100 to keep free: %v", err)
 	}
@@ -204,9 +188,7 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false},
 	} {
 		mem.SetCapacity(look.free)
-		if err := s.checkSpace(time.Now(), false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.checkSpace(time.Now(), false))
 		if got := draining; got != look.want {
 			t.Errorf("sample %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
 		}
@@ -280,5 +262,13 @@ func TestBlockedLogHoldsNoLock(t *testing.T) {
 			}
 			close(h.Release)
 		})
+	}
+}
+
+// must ends a test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -77,8 +77,8 @@ func (o *Options) least() int64 {
 	return stockPerConnection * int64(o.Connections)
 }
 
-// Least returns the stock's target while few hosts are in their delays, for a number of connections and a target given by
-// the operator, 0 for none.
+// Least returns the stock's target while few hosts are in their delays, for a number of connections and a
+// target given by the operator, 0 for none.
 func Least(connections int, target int64) int64 {
 	o := Options{Connections: connections, Target: target}
 	return o.least()
@@ -210,9 +210,8 @@ func (s *Keeper) MakeRoom() error {
 // RelieveEvery is the interval at which room is made while RAM or the stock is full.
 const RelieveEvery = time.Second
 
-// Run makes room before RAM is full, because a stock of URLs that are not due keeps BEAST from
-// releasing others. It does nothing while the stock follows the hosts' delays: such a stock is not one of
-// few hosts.
+// Run makes room before RAM is full, because a stock of URLs that are not due keeps BEAST from releasing
+// others. It does nothing while the stock follows the hosts' delays: such a stock is not one of few hosts.
 func (s *Keeper) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if a := s.Aim(); a.follows || s.run.Accounts.Stock() < a.full-a.full/8 {

@@ -30,7 +30,9 @@ func TestStockShares(t *testing.T) {
 		{2, 1, 9, 0, false, true},
 	} {
 		run := account.New(nil, nil, nil)
-		run.Accounts.Do(func(a *state.Accounts) { a.Places[state.PlaceRAM].N, a.Places[state.PlaceBeast].N = c.stock, c.beast })
+		run.Accounts.Do(func(a *state.Accounts) {
+			a.Places[state.PlaceRAM].N, a.Places[state.PlaceBeast].N = c.stock, c.beast
+		})
 		s := New(run, Options{Target: int64(c.target)})
 		s.Wire(Others{Heaps: func() Heaps { return polite.New(polite.Options{}, time.Now()) }})
 		for range c.returned {

@@ -7,9 +7,9 @@ const SiteBySite = "site-by-site"
 // connections idle.
 const DefaultSitesAtOnce = 64
 
-// siteBySite has two lanes. The last one holds the sites that are not begun, in the order in which they were found, a few
-// in each queue. When BEAST reaches a queue, its sites are begun: all their further URLs go to lane 0, which is read
-// first. So the next queue of sites is reached when little is left of the sites before.
+// siteBySite has two lanes. The last one holds the sites that are not begun, in the order in which they were
+// found, a few in each queue. When BEAST reaches a queue, its sites are begun: all their further URLs go to
+// lane 0, which is read first. So the next queue of sites is reached when little is left of the sites before.
 //
 // There are no budgets, since a site is to be finished.
 func (s *Strategy) siteBySite() {

@@ -143,8 +143,8 @@ func (s *Strategy) Lane(rec *weburl.Record) uint8 {
 	return uint8(max(0, min(s.lane(s, rec), s.Lanes-1)))
 }
 
-// LaneAmong is Lane where the operator gives some sites other lanes: URLs that a strategy treats alike are in the middle
-// lane, seeds excepted.
+// LaneAmong is Lane where the operator gives some sites other lanes: URLs that a strategy treats alike are in
+// the middle lane, seeds excepted.
 func (s *Strategy) LaneAmong(rec *weburl.Record) uint8 {
 	if s.oneLane() && rec.Flags&weburl.FlagSeed == 0 {
 		return uint8(s.Lanes / 2)

@@ -104,8 +104,8 @@ func TestNew(t *testing.T) {
 		weights []uint32
 		fault   string
 	}{
-		{"best", 0, nil, "want none"}, {"depth", 9, nil, "9 lanes"}, {"depth", -1, nil, "-1 lanes"}, {"depth", 1, nil, "more than one"},
-		{"depth", 3, []uint32{1, 2}, "2 weights for 3 lanes"},
+		{"best", 0, nil, "want none"}, {"depth", 9, nil, "9 lanes"}, {"depth", -1, nil, "-1 lanes"},
+		{"depth", 1, nil, "more than one"}, {"depth", 3, []uint32{1, 2}, "2 weights for 3 lanes"},
 	} {
 		if _, err := strategy.New(c.name, c.lanes, c.weights); err == nil || !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("New(%q, %d, %v): %v, want %q", c.name, c.lanes, c.weights, err, c.fault)

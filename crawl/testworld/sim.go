@@ -102,7 +102,8 @@ func CheckFetched(t *testing.T, web *simweb.Web, least Delays) {
 		t.Errorf("requested %d times, but no link leads there: %s", n, url)
 	}
 	if missing+twice+extra > 0 {
-		t.Errorf("%d of %d URLs missing, %d fetched twice, %d fetched that must not be", missing, want.Fetched, twice, extra)
+		t.Errorf("%d of %d URLs missing, %d fetched twice, %d fetched that must not be", missing,
+			want.Fetched, twice, extra)
 	}
 	CheckDelays(t, snap, least, 0)
 }

@@ -20,7 +20,8 @@ import (
 
 // Tamper opens the files that a manifest names, calls change to alter them, and writes a manifest that
 // names the result. It leaves the accounts as they are.
-func Tamper(t *testing.T, fs disk.FS, dirs []string, change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
+func Tamper(t *testing.T, fs disk.FS, dirs []string,
+	change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
 	t.Helper()
 	set := disk.Set{FS: fs, Paths: dirs}
 	m, _, err := state.ReadManifest(set)
@@ -78,7 +79,8 @@ func SaveInto[S any](m *state.Manifest, name string, f interface {
 }
 
 // Breakers returns, for each place, a function that applies fault to the oldest record.
-func Breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func(disk.Set, *state.Manifest, *disk.Tails) error {
+func Breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func(disk.Set, *state.Manifest,
+	*disk.Tails) error {
 	inQueue := func(name string) func(disk.Set, *state.Manifest, *disk.Tails) error {
 		return func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
 			st, err := state.Part[queue.State](m, name)
@@ -152,7 +154,8 @@ func Breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 			}
 			_, indegree := star.Stores(state.NameStar)
 			aux := func(t *drum.Tuple) *[]byte { return &t.Aux }
-			if st.Indegree, err = breakDrum(set, drum.Options{Name: indegree}, st.Indegree, tails, fault, aux); err != nil {
+			if st.Indegree, err = breakDrum(set, drum.Options{Name: indegree}, st.Indegree, tails, fault,
+				aux); err != nil {
 				return err
 			}
 			m.Parts[state.NameStar], err = json.Marshal(st)
@@ -196,8 +199,8 @@ func Breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 
 // breakDrum rewrites a store with a fault in the first waiting check. record is the place of the URL in a
 // tuple.
-func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails, fault func([]byte, func([]byte) error) error,
-	record func(*drum.Tuple) *[]byte) (*drum.State, error) {
+func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails,
+	fault func([]byte, func([]byte) error) error, record func(*drum.Tuple) *[]byte) (*drum.State, error) {
 	type entry struct {
 		key   drum.Key
 		value []byte
@@ -256,8 +259,8 @@ func AddSeen(ctx context.Context, set disk.Set, m *state.Manifest, tails *disk.T
 	if err != nil {
 		return err
 	}
-	d, err := drum.Open(drum.Options{Set: set, Name: state.NameURLSeen, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog,
-		BufferBytes: 64 << 10}, st)
+	d, err := drum.Open(drum.Options{Set: set, Name: state.NameURLSeen, Op: drum.CheckUpdate, Codec: drum.Rice,
+		Aux: drum.AuxLog, BufferBytes: 64 << 10}, st)
 	if err != nil {
 		return err
 	}
@@ -289,7 +292,8 @@ func FindsEachFault(t *testing.T, whole *memfs.FS, dirs []string) {
 			Tamper(t, fs, dirs, breaker)
 			rep := Deep(t, fs, dirs)
 			k := rep.Keys
-			ok := map[string]bool{"removed": k.Nowhere == 1, "doubled": k.Twice == 1, "changed": k.Nowhere == 1 && k.NotSeen == 1}[name]
+			ok := map[string]bool{"removed": k.Nowhere == 1, "doubled": k.Twice == 1, "changed": k.Nowhere == 1 &&
+				k.NotSeen == 1}[name]
 			if rep.Balanced() || !ok {
 				t.Errorf("a record of %s %s: %+v, %q", place, name, k, rep.Bad)
 			}

@@ -37,7 +37,8 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 			t.Error(err)
 		}
 	}()
-	tr := &Truth{Places: map[string]explain.Spot{}, Ended: map[string]*crawllog.Entry{}, Seen: map[uint64]bool{}, Links: map[string]bool{}, Hasher: r.Hasher}
+	tr := &Truth{Places: map[string]explain.Spot{}, Ended: map[string]*crawllog.Entry{}, Seen: map[uint64]bool{},
+		Links: map[string]bool{}, Hasher: r.Hasher}
 	put := func(at explain.Spot) func([]byte) error {
 		return func(data []byte) error {
 			var rec weburl.Record
@@ -57,13 +58,15 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 			t.Fatal(err)
 		}
 	}
-	must(star.WalkChecks(r.Set, state.NameStar, PartOf[star.State](t, m, state.NameStar), put(explain.Spot{Place: state.PlaceStar})))
-	_, _, err = beast.Scan(r.Set, state.NameBeast, PartOf[beast.State](t, m, state.NameBeast), func(_ int, n beast.Number, data []byte) error {
-		if n == beast.OverBudget {
-			return put(explain.Spot{Place: state.PlaceOverBudget})(data)
-		}
-		return put(explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
-	}, nil)
+	must(star.WalkChecks(r.Set, state.NameStar, PartOf[star.State](t, m, state.NameStar),
+		put(explain.Spot{Place: state.PlaceStar})))
+	_, _, err = beast.Scan(r.Set, state.NameBeast, PartOf[beast.State](t, m, state.NameBeast),
+		func(_ int, n beast.Number, data []byte) error {
+			if n == beast.OverBudget {
+				return put(explain.Spot{Place: state.PlaceOverBudget})(data)
+			}
+			return put(explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
+		}, nil)
 	must(err)
 	cache := PartOf[drum.State](t, m, state.NameRobotsCache)
 	_, err = drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: func(tu drum.Tuple) error {
@@ -74,14 +77,16 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 	}})
 	must(err)
 	for name, place := range map[string]state.Place{
-		state.NameAwaitRobots: state.PlaceAwaitRobots, state.NameReady: state.PlaceReady, state.NameHeld: state.PlaceHeld,
+		state.NameAwaitRobots: state.PlaceAwaitRobots, state.NameReady: state.PlaceReady,
+		state.NameHeld: state.PlaceHeld,
 	} {
 		_, err = queue.Scan(r.Set, name, PartOf[queue.State](t, m, name), put(explain.Spot{Place: place}), nil)
 		must(err)
 	}
-	_, err = queue.ScanCalendar(r.Set, state.NameDeferred, PartOf[queue.CalendarState](t, m, state.NameDeferred), func(due int64, data []byte) error {
-		return put(explain.Spot{Place: state.PlaceDeferred, Due: due})(data)
-	}, nil)
+	_, err = queue.ScanCalendar(r.Set, state.NameDeferred, PartOf[queue.CalendarState](t, m, state.NameDeferred),
+		func(due int64, data []byte) error {
+			return put(explain.Spot{Place: state.PlaceDeferred, Due: due})(data)
+		}, nil)
 	must(err)
 	ram, err := disk.ReadTail(r.Set, m.RAM)
 	must(err)
@@ -99,11 +104,12 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 		},
 	})
 	must(err)
-	_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"}, PartOf[crawllog.State](t, m, state.NameCrawlLog), func(e *crawllog.Entry) error {
-		c := *e
-		tr.Ended[e.URL] = &c
-		return nil
-	}, func(err error) error { return err })
+	_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"},
+		PartOf[crawllog.State](t, m, state.NameCrawlLog), func(e *crawllog.Entry) error {
+			c := *e
+			tr.Ended[e.URL] = &c
+			return nil
+		}, func(err error) error { return err })
 	must(err)
 	return tr
 }

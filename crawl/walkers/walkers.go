@@ -37,11 +37,12 @@ import (
 
 // Leader leads the walkers of the strategy random-walk (package walk).
 //
-// The links of a page go to the walk, in the transaction that ends the page, and not to URLseen. Its goroutine, "walk",
-// takes the steps. When a walker comes to a URL that was not visited, the URL goes to URLseen in the transaction of the
-// step, and from there the way of all URLs; the walker waits until it is fetched or refused. So each URL is unique and in
-// one place as in any crawl, and a checkpoint has the walk and the URLs of the same moment. What the walk sees and does goes
-// to its log in the same transaction, so a checkpoint copies and writes the walkers only.
+// The links of a page go to the walk, in the transaction that ends the page, and not to URLseen. Its
+// goroutine, "walk", takes the steps. When a walker comes to a URL that was not visited, the URL goes to
+// URLseen in the transaction of the step, and from there the way of all URLs; the walker waits until it is
+// fetched or refused. So each URL is unique and in one place as in any crawl, and a checkpoint has the walk
+// and the URLs of the same moment. What the walk sees and does goes to its log in the same transaction, so a
+// checkpoint copies and writes the walkers only.
 type Leader struct {
 	run    *account.Run
 	saved  *state.Saved
