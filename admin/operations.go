@@ -18,7 +18,7 @@ type Operation struct {
 }
 
 // Changes reports whether an operation changes the crawl, and so needs the token.
-func (o *Operation) Changes() bool { return o.Method != http.MethodGet }
+func (op *Operation) Changes() bool { return op.Method != http.MethodGet }
 
 // Param is a parameter of an operation.
 type Param struct {

@@ -53,8 +53,8 @@ type LeaseStatus struct {
 	URLs       int64   `json:"urls" doc:"URLs that wait for them, in RAM and on disk."`
 	Taken      int64   `json:"taken" doc:"Leases acquired in this run."`
 	HandedOver int64   `json:"handedOver" doc:"Leases handed to another node in this run."`
-	Lost       int64   `json:"lost" doc:"Leases found in other hands in this run: the node was silent for too long, or the broker lost changes."`
-	Resting    bool    `json:"resting,omitempty" doc:"It fetches nothing, because its heartbeats have not reached the other nodes for too long."`
+	Lost       int64   `json:"lost" doc:"Leases that other nodes took from it in this run, after too long a silence."`
+	Resting    bool    `json:"resting,omitempty" doc:"It fetches nothing: its heartbeats do not arrive."`
 	Starting   bool    `json:"starting,omitempty" doc:"It has not fetched since its start, for that reason."`
 }
 
@@ -116,10 +116,10 @@ type Overview struct {
 	Queued         int64   `json:"queued"`
 	Waiting        int64   `json:"waiting" doc:"Records that other nodes have not made durable."`
 	Missing        []int   `json:"missing" doc:"Nodes without a status in the last minute, except abandoned ones."`
-	Abandoned      []int   `json:"givenUp,omitempty" doc:"Abandoned nodes: they are lost for good, and the others continue without them."`
+	Abandoned      []int   `json:"givenUp,omitempty" doc:"Abandoned nodes: the others continue without them."`
 	Fullest        int     `json:"fullest" doc:"Node with the fullest disk, by its own --disk; -1 if unknown."`
 	FullestShare   float64 `json:"fullestShare" doc:"Used share of its --disk."`
-	Configs        int     `json:"configs" doc:"Number of different configurations; more than 1 if some nodes lack a reload."`
+	Configs        int     `json:"configs" doc:"Different configurations; more than 1 if nodes lack a reload."`
 }
 
 // Summarize adds up the statuses of all nodes, by number; nil for a node that has not reported.

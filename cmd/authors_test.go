@@ -34,7 +34,8 @@ func TestNoAuthorsInDefaults(t *testing.T) {
 	mail := regexp.MustCompile(`[\w.+-]+@([\w-]+\.[\w.-]+)`)
 	link := regexp.MustCompile(`https?://([\w.-]+)`)
 	fine := regexp.MustCompile(
-		`(^|\.)(example(\.(org|com|net))?|test|invalid|localhost|w3\.org|whatwg\.org|ietf\.org|sitemaps\.org|iipc\.github\.io|netpreserve\.org|bibnum\.bnf\.fr|` +
+		`(^|\.)(example(\.(org|com|net))?|test|invalid|localhost|w3\.org|whatwg\.org|` +
+			`ietf\.org|sitemaps\.org|iipc\.github\.io|netpreserve\.org|bibnum\.bnf\.fr|` +
 			`publicsuffix\.org|mozilla\.org|unicode\.org|iana\.org|h|a|b|x|y)$|^[\d.]+$|^[^.]*$`)
 	fset, files := token.NewFileSet(), 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

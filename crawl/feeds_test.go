@@ -21,7 +21,8 @@ func TestFeedLinks(t *testing.T) {
 			"href='atom'/></entry>" +
 			"<entry xml:base='http://b.test/'><link href='no-host'/></entry><entry xml:base='mailto:x'><link " +
 			"href='no-base'/></entry></feed>",
-		"/f/map": "<urlset xml:base='/base/'><url><loc>no-map</loc></url><url><loc>http://a.test/f/yes</loc></url></urlset>",
+		"/f/map": "<urlset xml:base='/base/'><url><loc>no-map</loc></url>" +
+			"<url><loc>http://a.test/f/yes</loc></url></urlset>",
 	}
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()

@@ -60,11 +60,9 @@ func http2Dial(t *testing.T, web *simweb.Web) func(context.Context, netip.AddrPo
 			site := tls.Client(back,
 				&tls.Config{ServerName: front.ConnectionState().ServerName, InsecureSkipVerify: true})
 			in := bufio.NewReader(site)
+			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { passOn(w, r, site, in) })
 			//lint:ignore SA1019 http.Server serves listeners, not a connection whose handshake is done
-			new(http2.Server).ServeConn(front,
-				&http2.ServeConnOpts{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					passOn(w, r, site, in)
-				})})
+			new(http2.Server).ServeConn(front, &http2.ServeConnOpts{Handler: handler})
 		}()
 		return near, nil
 	}

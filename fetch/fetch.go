@@ -39,8 +39,8 @@ type Request struct {
 	Fields []Field
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" omits them.
 	IfNoneMatch, IfModifiedSince string
-	// Connection numbers the connections to a host, if the caller opens several at once. For each number, one is left open
-	// for the next request.
+	// Connection numbers the connections to a host, if the caller opens several at once. For each number, one
+	// is left open for the next request.
 	Connection uint8
 	// Proxy connects to Addr in place of this machine; nil: none.
 	Proxy *Proxy

@@ -76,40 +76,40 @@ func hang(n *node, want *heap, when int64) {
 	}
 }
 
-func (hp *heap) up(i int) {
-	h := hp.nodes
-	n := h[i]
+func (h *heap) up(i int) {
+	nodes := h.nodes
+	n := nodes[i]
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !n.before(h[parent]) {
+		if !n.before(nodes[parent]) {
 			break
 		}
-		h[i] = h[parent]
-		h[i].pos = i
+		nodes[i] = nodes[parent]
+		nodes[i].pos = i
 		i = parent
 	}
-	h[i] = n
+	nodes[i] = n
 	n.pos = i
 }
 
-func (hp *heap) down(i int) {
-	h := hp.nodes
-	n := h[i]
+func (h *heap) down(i int) {
+	nodes := h.nodes
+	n := nodes[i]
 	for {
 		c := 2*i + 1
-		if c >= len(h) {
+		if c >= len(nodes) {
 			break
 		}
-		if c+1 < len(h) && h[c+1].before(h[c]) {
+		if c+1 < len(nodes) && nodes[c+1].before(nodes[c]) {
 			c++
 		}
-		if !h[c].before(n) {
+		if !nodes[c].before(n) {
 			break
 		}
-		h[i] = h[c]
-		h[i].pos = i
+		nodes[i] = nodes[c]
+		nodes[i].pos = i
 		i = c
 	}
-	h[i] = n
+	nodes[i] = n
 	n.pos = i
 }

@@ -20,12 +20,12 @@ import (
 type discoverCmd struct {
 	discoverFlags
 	raceFlags
-	Names      string        `help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names. Default: no wget2."`
-	Contenders []string      `help:"Run these: wget2, bare, bare-nostore, drumbeat, drumbeat-nostore; with --bad-hosts also drumbeat-lists and drumbeat-bad. Default: wget2, bare and drumbeat, or with --bad-hosts drumbeat, drumbeat-lists and drumbeat-bad."`
+	Names      string        `help:"Path of libnss_wrapper.so, for wget2 to resolve names. Default: no wget2."`
+	Contenders []string      `help:"Of wget2, bare[-nostore], drumbeat[-nostore|-lists|-bad]."`
 	Patience   time.Duration `default:"30s" help:"End a crawl that has not sent a request for this long."`
 	Check      bool          `help:"Exit with code 1 if drumbeat misses a page, fetches one twice, or misses a target."`
 	LeastWget2 float64       `name:"least-wget2" help:"Target: at least N times the pages/s of wget2."`
-	MostBad    float64       `name:"most-bad" help:"Target, with --bad-hosts: they cost at most this share of the pages/s, such as 0.05."`
+	MostBad    float64       `name:"most-bad" help:"Target: bad hosts cost at most this share of pages/s, as 0.05."`
 }
 
 // discovery is the state of the command discover.

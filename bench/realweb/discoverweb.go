@@ -22,9 +22,9 @@ const (
 
 // discoverFlags describe the web of discover.
 type discoverFlags struct {
-	Web      string `enum:"discover,discover-full,discover-small" default:"discover" help:"discover: 48 hosts. discover-full: 400 hosts. discover-small: 24 hosts."`
+	Web      string `enum:"discover,discover-full,discover-small" default:"discover" help:"48, 400 or 24 hosts."`
 	Seeds    int    `enum:"1,2,3" default:"1" help:"Start from the roots of N hosts: 1, 2 or 3."`
-	BadHosts bool   `help:"Add a slow host, one that never answers, and one with a million URLs and an hour of Crawl-delay."`
+	BadHosts bool   `help:"Add hosts that are slow, silent, or endless with an hour of Crawl-delay."`
 }
 
 // discoverServers are the goroutines that serve the web.

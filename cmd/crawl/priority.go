@@ -18,7 +18,7 @@ type priorityFlags struct {
 
 // order is the strategy, with the numbers of site-by-site and random-walk (package walk bounds them, too).
 type order struct {
-	Name string `part:"" enum:"irlbot,breadth-first,focused,best-first,site-by-site,snapshot,random-walk" default:"irlbot"`
+	Name string `part:"" enum:"irlbot,breadth-first,focused,best-first,site-by-site,snapshot,random-walk"`
 
 	Sites   flags.Count `part:"sites" default:"64" least:"1" most:"1048576"`
 	Walkers flags.Count `part:"walkers" default:"1000" least:"1" most:"10000"`

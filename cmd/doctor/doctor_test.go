@@ -119,7 +119,8 @@ func TestNeedsFollowFlags(t *testing.T) {
 // TestSeedHosts: each host once, in order, without addresses and faults.
 func TestSeedHosts(t *testing.T) {
 	file := cmdtest.File(t, "seeds",
-		"# x\nhttp://a.test/x\nb.test\nhttps://A.test/y\nhttp://192.0.2.1/\nhttp://[2001:db8::1]/\n::\n\nc.test\nd.test\n")
+		"# x\nhttp://a.test/x\nb.test\nhttps://A.test/y\nhttp://192.0.2.1/\n"+
+			"http://[2001:db8::1]/\n::\n\nc.test\nd.test\n")
 	got, err := seedHosts(file, 3)
 	if err != nil || !slices.Equal(got, []string{"a.test", "b.test", "c.test"}) {
 		t.Errorf("got %v, %v", got, err)

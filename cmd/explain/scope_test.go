@@ -26,13 +26,13 @@ func TestExplainScope(t *testing.T) {
 	in := `{"url":"http://example.org:8080/"}` + "\n" + `{"url":"http://a.example/","addr":"192.0.2.65"}` + "\n" +
 		`{"url":"http://a.example/","addr":"x"}` + "\n" + `{"url":"mailto:x"}` + "\n{}\n"
 	out, _ = wantExit(t, term.ExitDone, in, "explain", "scope", "--rules", rules, "--blacklist", black)
-	want :=
-		`{"url":"http://example.org:8080/","surt":"http://(org,example,:8080)/","ruling":"include","rule":{"file":"RULES","line":2,"text":"+ surt (org,example,"},"blacklisted":false}
+	want := strings.TrimPrefix(`
+{"url":"http://example.org:8080/","surt":"http://(org,example,:8080)/","ruling":"include","rule":{"file":"RULES","line":2,"text":"+ surt (org,example,"},"blacklisted":false}
 {"url":"http://a.example/","surt":"http://(example,a,)/","ruling":"exclude","rule":{"file":"RULES","line":4,"text":"default -"},"blacklisted":false,"blacklist_rule":{"file":"BLACK","line":2,"text":"+ net 192.0.2.64/28"}}
 {"error":"\"x\" is not an IP address"}
 {"error":"URL \"mailto:x\": weburl: scheme is neither http nor https"}
 {"error":"no \"url\" is given"}
-`
+`, "\n")
 	if out = strings.NewReplacer(rules, "RULES", black, "BLACK").Replace(out); out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}

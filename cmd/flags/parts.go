@@ -21,9 +21,10 @@ import (
 //	Sort     bool           `part:"sort"`
 //	Escapes  string         `part:"escapes" enum:"fold,keep" default:"fold"`
 //
-// The part without a name comes first, if at all. A switch is on by its name alone. A part that the text lacks has its
-// default; a pointer is nil then, and another flag or the machine decides. least and most are the range, negative
-// values are refused everywhere. A list has colons between its values. "\," is a comma within a value.
+// The part without a name comes first, if at all. A switch is on by its name alone. A part that the text
+// lacks has its default (of an enum, the first value unless a default is given); a pointer is nil then, and
+// another flag or the machine decides. least and most are the range, negative values are refused everywhere.
+// A list has colons between its values. "\," is a comma within a value.
 //
 // The help of a part stands below that of its flag, as "--guards depth".
 
@@ -67,6 +68,16 @@ func partsOf(t reflect.Type) (list []part) {
 	return list
 }
 
+// byDefault returns the default of the part as text, if it has one.
+func (p part) byDefault() (string, bool) {
+	if def, ok := p.tag.Lookup("default"); ok {
+		return def, true
+	}
+	enum, ok := p.tag.Lookup("enum")
+	first, _, _ := strings.Cut(enum, ",")
+	return first, ok
+}
+
 // isSwitch reports whether the part's name alone sets it.
 func (p part) isSwitch() bool { return p.kind.Kind() == reflect.Bool }
 
@@ -74,7 +85,7 @@ func (p part) isSwitch() bool { return p.kind.Kind() == reflect.Bool }
 func defaultsOf(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	for _, p := range partsOf(t) {
-		if def, ok := p.tag.Lookup("default"); ok && !p.set(v.Field(p.index), def) {
+		if def, ok := p.byDefault(); ok && !p.set(v.Field(p.index), def) {
 			panic("BUG: default of part " + p.name)
 		}
 	}
@@ -292,7 +303,7 @@ func (p part) help(text string) string {
 	if between := p.between(); between != "" {
 		notes = append(notes, between)
 	}
-	if def := p.tag.Get("default"); def != "" {
+	if def, _ := p.byDefault(); def != "" {
 		notes = append(notes, "default "+def)
 	}
 	if len(notes) > 0 {
@@ -330,7 +341,7 @@ func formatParts(v, base reflect.Value) string {
 func defaultParts(flag *kong.Flag) {
 	var items []string
 	for _, p := range partsOf(flag.Target.Type()) {
-		switch def, ok := p.tag.Lookup("default"); {
+		switch def, ok := p.byDefault(); {
 		case ok && p.name == "":
 			items = append(items, def)
 		case ok:

@@ -12,8 +12,8 @@
 //
 // # Concurrency and cost
 //
-// All functions are safe for concurrent use. Process is one system call, below 1 µs, and exact to a microsecond or so. Of
-// reads a file of /proc and is exact to 10 ms; it needs Linux, as drumbeat does.
+// All functions are safe for concurrent use. Process is one system call, below 1 µs, and exact to a
+// microsecond or so. Of reads a file of /proc and is exact to 10 ms; it needs Linux, as drumbeat does.
 package cputime
 
 import (
@@ -39,8 +39,8 @@ func Process() time.Duration {
 // tick is the unit of proc(5), on all architectures that Go has.
 const tick = 10 * time.Millisecond
 
-// Of returns the CPU time of a process of this machine, user and system, in steps of 10 ms. It is an error if there is no such
-// process.
+// Of returns the CPU time of a process of this machine, user and system, in steps of 10 ms. It is an error if
+// there is no such process.
 func Of(pid int) (time.Duration, error) {
 	name := fmt.Sprintf("/proc/%d/stat", pid)
 	text, err := os.ReadFile(name)
@@ -54,8 +54,8 @@ func Of(pid int) (time.Duration, error) {
 	return d, nil
 }
 
-// parseStat reads the times of a line of /proc/pid/stat. Its second field, the command in parentheses, may have spaces and
-// parentheses in it.
+// parseStat reads the times of a line of /proc/pid/stat. Its second field, the command in parentheses, may
+// have spaces and parentheses in it.
 func parseStat(line string) (time.Duration, error) {
 	const user, system = 11, 12 // counted from the field after the command
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])

@@ -36,7 +36,8 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", line, got, err, want)
 		}
 	}
-	for _, line := range []string{"", ")", "1 (a) S 0 1", "1 (a) S 0 1 1 0 -1 4194560 9 8 7 6 x 0 5 20", "1 (a) S 0 1 1 0 -1 4194560 9 8 7 6 -1 0 5 20"} {
+	for _, line := range []string{"", ")", "1 (a) S 0 1", "1 (a) S 0 1 1 0 -1 4194560 9 8 7 6 x 0 5 20",
+		"1 (a) S 0 1 1 0 -1 4194560 9 8 7 6 -1 0 5 20"} {
 		if got, err := parseStat(line); err == nil {
 			t.Errorf("%q: %v", line, got)
 		}

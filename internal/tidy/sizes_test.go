@@ -25,7 +25,7 @@ const hotLoopMark = "//tidy:long "
 // unfinishedLines and unfinishedFunctions are the directories whose lines, or whose functions and files, are not held
 // to the limits yet. Delete a name when its directory fits.
 var (
-	unfinishedLines     = []string{"bench", "cluster", "cmd", "crawl", "polite"}
+	unfinishedLines     = []string{}
 	unfinishedFunctions = []string{"bench", "cluster", "cmd", "crawl", "polite"}
 )
 

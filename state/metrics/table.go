@@ -197,7 +197,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountHookUnfollowed: {help: "Pages whose own links were not taken because the hook said so"},
 	state.CountHookLinks:      {help: "Links that the hook added"},
 	state.CountLinksHook:      {help: "Links of pages that the hook said not to take"},
-	state.CountRepeated:       {help: "Pages whose text is nearly that of an earlier page of the host (--budget traps)"},
+	state.CountRepeated:       {help: "Pages nearly like an earlier page of the host (--budget traps)"},
 	state.CountTrapURLs: {
 		help: "Unique URLs of hosts that may use only a part of their PLD's budget (--budget traps)"},
 	state.CountScheduled:      {help: "Next visits of URLs that were scheduled (--recrawl)"},
