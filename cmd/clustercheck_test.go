@@ -60,7 +60,7 @@ type warcRecord struct {
 
 // unprocessed is for how long a page may wait between its last byte and the node's accounts. It takes more
 // than a second with 20 processes for 2 cores. It excuses only what a kill followed.
-const unprocessed = 10 * time.Second
+const unprocessed = 5 * time.Second
 
 func (o *outside) fault(format string, args ...any) {
 	o.faults = append(o.faults, fmt.Sprintf(format, args...))

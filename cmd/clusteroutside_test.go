@@ -73,9 +73,10 @@ func TestOutsideCheck(t *testing.T) {
 			"without a kill"},
 		{"again, though it was saved", func(o *outside) {
 			killed := killed
-			killed.saved = at(4 * time.Second)
+			killed.saved, killed.from, killed.to = at(2*time.Second+unprocessed), at(5*time.Second+unprocessed),
+				at(5*time.Second+unprocessed)
 			o.kills = []kill{killed}
-			o.ask(3, 9*time.Second)
+			o.ask(3, 9*time.Second+unprocessed)
 		}, "without a kill"},
 		{"host", func(o *outside) { o.log.Requests[0].End = 500 * time.Millisecond }, "host a.test"},
 		{"PLD", func(o *outside) {
