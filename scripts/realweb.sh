@@ -6,12 +6,13 @@
 #   scripts/realweb.sh [crawl]   all of it
 #   scripts/realweb.sh serve     leave the web running, 10 minutes unless --minutes says otherwise
 #   scripts/realweb.sh race      fetch a larger web, of plain HTTP, alternately with wget2, drumbeat and a bare loop,
-#                                and compare their speed and CPU time. The crawlers find its hosts from one seed; it is
-#                                made by a generator and needs no packages but wget2 and libnss-wrapper, without which
-#                                wget2 does not take part
+#                                and compare their speed and CPU time. By default the crawlers find its hosts from one
+#                                seed; it is made by a generator and needs no packages but wget2 and libnss-wrapper,
+#                                without which wget2 does not take part
 #
 #   --hosts N          host names (20)
-#   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15)
+#   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15);
+#                      for race each as NAME[:SUBDIRECTORY][*HOSTS]
 #   --minutes N        for serve
 #   --host-delay D     drumbeat's delay between two visits to a host (5ms)
 #   --limit D          stop a crawl after so long (10m)
@@ -19,17 +20,22 @@
 #                      discover        48 hosts of 1 to 60,000 pages, found from the seeds (default of race)
 #                      discover-full   400 hosts
 #                      discover-small  24 hosts, for CI
-#   --seeds N          for race: start from the roots of 1, 2 or 3 hosts (1)
-#   --bad-hosts        for race: compare drumbeat with and without bad hosts beside: a slow one, one that never
+#                      for race, webs of Debian packages, with a seed for each host (--packages has others):
+#                      core  48 hosts, pages compressed
+#                      full  140 hosts of very unequal size, a third of them without compression
+#                      one   one host; the bare loop has one connection, drumbeat --linger 0s
+#   --seeds N          for discover: start from the roots of 1, 2 or 3 hosts (1)
+#   --bad-hosts        for discover: compare drumbeat with and without bad hosts beside: a slow one, one that never
 #                      answers, and one with a million URLs and an hour of Crawl-delay
-#   --contenders A,B   for race: some of wget2, bare, bare-nostore, drumbeat, drumbeat-nostore; with --bad-hosts also
+#   --contenders A,B   for discover: some of wget2, bare, bare-nostore, drumbeat, drumbeat-nostore; with --bad-hosts also
 #                      drumbeat-lists, drumbeat-bad
 #   --pairs N          for race: run each contender N times (5)
 #   --check            for race: exit with 1 if drumbeat misses pages, fetches others, or misses one of these targets:
-#   --least-wget2 X    at least X times the pages/s of wget2
+#   --least-wget2 X    at least X times the pages/s of wget2 (core and full: 1.5, else no target)
 #   --least-bare X     at least X times the pages/s of the bare loop
+#   --least-nostore X  at least X times the pages/s of the bare loop, both without store; not for discover
 #   --most-cpu X       at most X times the CPU time per page of the bare loop
-#   --most-bad X       for race: the bad hosts may cost this share of the pages/s, such as 0.05
+#   --most-bad X       for discover: the bad hosts may cost this share of the pages/s, such as 0.05
 #   --out DIR          for race: also put the report into DIR, as text and JSON
 #   --kills N          kill -9 drumbeat so often on the way and let it resume (0)
 #   --keep DIR         work in DIR and leave it there; else all files go
@@ -42,7 +48,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes pairs=5 race=() extra=()
-race_web=
+race_web= race_packages= discover=()
 case ${1-} in crawl | serve | race) command=$1; shift ;; esac
 while (($#)); do
 	case $1 in
@@ -56,7 +62,7 @@ while (($#)); do
 	esac
 	case $1 in
 	--hosts) hosts=$2 ;;
-	--packages) packages=$2 ;;
+	--packages) packages=$2 race_packages=$2 ;;
 	--minutes) minutes=$2 ;;
 	--host-delay) delay=$2 ;;
 	--limit) limit=$2 ;;
@@ -70,26 +76,41 @@ while (($#)); do
 	shift 2
 done
 
-[[ $command != race ]] || race_web=${race_web:-discover}
-case $command/$race_web in
-*/) ;;
-race/discover | race/discover-full | race/discover-small | serve/discover | serve/discover-full | serve/discover-small) packages= ;;
-*) echo "realweb.sh: --web $race_web: want discover, discover-full or discover-small, for race or serve" >&2; exit 2 ;;
+if [[ $command == race && ! $race_web ]]; then
+	race_web=discover
+	[[ ! $race_packages ]] || race_web=core
+fi
+generated= # the web is made by a generator
+[[ $race_web != discover* ]] || generated=yes
+case $command/$generated in
+crawl/yes | check/yes) echo "realweb.sh: --web $race_web is for race and serve" >&2; exit 2 ;;
+*/yes) packages= ;;
 esac
 
 # Debian packages.
 missing=()
+set -f # names may end in *HOSTS
 if [[ $command == race ]]; then
-	if [[ ${race[*]-} != *--bad-hosts* && ${race[*]-} != *--contenders* || ${race[*]-} == *--contenders=*wget2* ]]; then
+	case $race_web in
+	discover*) ;;
+	core) packages='python3-doc*22,postgresql-doc-15*20,libstdc++-12-doc*6' ;;
+	full) packages='python3-doc*30,debian-policy*18,exim4-doc-html*18,postgresql-doc-15*18,git-doc*15,bind9-doc*13'
+		packages+=',python-django-doc*12,sqlite3-doc*12,libstdc++-12-doc*3,openjdk-17-doc:api*1' ;;
+	one) packages='libstdc++-12-doc*1' race=(--least-wget2=0 "${race[@]}") ;;
+	*) echo "realweb.sh: --web $race_web: want discover, discover-full, discover-small, core, full or one" >&2; exit 2 ;;
+	esac
+	packages=${race_packages:-$packages}
+	if [[ ! $generated || ${race[*]} != *--bad-hosts* && ${race[*]-} != *--contenders* || ${race[*]-} == *--contenders=*wget2* ]]; then
 		command -v wget2 >/dev/null || missing+=(wget2)
 		dpkg-query -W libnss-wrapper >/dev/null 2>&1 || missing+=(libnss-wrapper)
 	fi
 fi
 for p in ${packages//,/ }; do
+	p=${p%%[:\**]*}
 	[[ $p == */* ]] || dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
 done
 PATH=$PATH:/usr/sbin:/sbin
-[[ $race_web ]] || command -v nginx >/dev/null || missing+=(nginx-light)
+[[ $generated ]] || command -v nginx >/dev/null || missing+=(nginx-light)
 if ((${#missing[@]})); then
 	echo "realweb.sh: installing ${missing[*]}" >&2
 	as_root=()
@@ -97,7 +118,7 @@ if ((${#missing[@]})); then
 	# RUNLEVEL=1: no nginx service is started. No file of a package's documentation may be left out by local rules.
 	install=("${as_root[@]}" env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get
 		-o 'DPkg::options::=--path-include=/usr/share/doc/*' install -qq -y --no-install-recommends "${missing[@]}")
-	"${install[@]}" >/dev/null || { "${as_root[@]}" apt-get update -qq && "${install[@]}" >/dev/null; } || [[ $race_web ]]
+	"${install[@]}" >/dev/null || { "${as_root[@]}" apt-get update -qq && "${install[@]}" >/dev/null; } || [[ $generated ]]
 fi
 
 # Working directory and processes. The Go tool ends its children itself, whatever ends it.
@@ -132,7 +153,7 @@ cd "$root"
 export CGO_ENABLED=0
 go build -o "$work/bin/realweb" ./bench/realweb
 web=(--work "$work/web" --hosts "$hosts" --packages "$packages")
-if [[ $race_web && $command == serve ]]; then
+if [[ $generated && $command == serve ]]; then
 	run "$work/bin/realweb" discover-serve --web "$race_web" --minutes "$minutes" "${race[@]}"
 	exit
 fi
@@ -142,9 +163,15 @@ if [[ $command == serve ]]; then
 fi
 
 go build -o "$work/bin/drumbeat" .
-if [[ $command == race ]]; then
+if [[ $generated ]]; then
 	names=$(dpkg-query --listfiles libnss-wrapper 2>/dev/null | grep -m 1 '/libnss_wrapper\.so$' || true)
 	run "$work/bin/realweb" discover --work "$work/web" --web "$race_web" --drumbeat "$work/bin/drumbeat" --names "$names" \
+		--pairs "$pairs" --limit "$limit" "${race[@]}" "${extra[@]}"
+	exit
+fi
+if [[ $command == race ]]; then
+	names=$(dpkg-query --listfiles libnss-wrapper | grep -m 1 '/libnss_wrapper\.so$')
+	run "$work/bin/realweb" race --work "$work/web" --web "$race_web" --packages "$packages" --drumbeat "$work/bin/drumbeat" --names "$names" \
 		--pairs "$pairs" --limit "$limit" "${race[@]}" "${extra[@]}"
 	exit
 fi

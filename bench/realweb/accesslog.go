@@ -15,6 +15,13 @@ type requests struct {
 	first     time.Duration // since 1970, as are all times here
 	last      time.Duration
 	hosts     map[string]visits
+
+	urls []string // different URLs, approximately in the order of the answers
+
+	// Those with HTML and status 200, and the times of their first such answers, in the order of
+	// the log, which is approximately that of the answers.
+	pages    []string
+	pageEnds []time.Duration
 }
 
 // visits are the times of the requests to a host. nginx logs the end and the duration of an answer to a
@@ -43,6 +50,13 @@ func readRequests(name string) (*requests, error) {
 		u := f[2] + "://" + f[3] + f[8]
 		r.byURL[u]++
 		r.bytesSent += sent
+		if r.byURL[u] == 1 {
+			r.urls = append(r.urls, u)
+		}
+		if f[4] == "200" && f[7] == mimes[".html"] && r.byURL[u] == 1 {
+			r.pages = append(r.pages, u)
+			r.pageEnds = append(r.pageEnds, seconds(end))
+		}
 		v := span{seconds(end - took), seconds(end)}
 		r.first, r.last = min(r.first, v.begin), max(r.last, v.end)
 		r.hosts[f[3]] = append(r.hosts[f[3]], v)

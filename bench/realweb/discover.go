@@ -16,6 +16,12 @@ import (
 	"drumbeat/bench/result"
 )
 
+// Contenders with bad hosts beside.
+const (
+	listsName = "drumbeat-lists" // with the pages that link to the bad hosts, whose names do not exist
+	badName   = "drumbeat-bad"   // with the bad hosts
+)
+
 // discoverCmd is the command discover.
 type discoverCmd struct {
 	discoverFlags
@@ -33,8 +39,8 @@ type discovery struct {
 	*discoverCmd
 	*discoverServers
 	expect *docweb.Expected
-	runs   runs   // by contender
-	absent string // why there is no wget2; "": it is there, or nobody wants it
+	runs   runs[*discoverTrial] // by contender
+	absent string               // why there is no wget2; "": it is there, or nobody wants it
 }
 
 // Run is the command discover.
@@ -43,7 +49,7 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	began := time.Now()
-	d := &discovery{discoverCmd: &c, runs: runs{}}
+	d := &discovery{discoverCmd: &c, runs: runs[*discoverTrial]{}}
 	if c.Work, err = filepath.Abs(c.Work); err != nil {
 		return err
 	}
@@ -69,18 +75,7 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 	}
 	rep := result.New("discover", "drumbeat, wget2 and a bare loop fetch a web that the crawlers find from its seeds")
 	d.report(rep, f)
-	if err := rep.Write(os.Stdout); err != nil {
-		return err
-	}
-	if c.Out != "" {
-		if _, err := rep.Save(c.Out); err != nil {
-			return err
-		}
-	}
-	if c.Check {
-		return rep.Err()
-	}
-	return nil
+	return finish(rep, c.Out, c.Check)
 }
 
 // choose fills the list of contenders, and leaves out wget2 where it is not installed.

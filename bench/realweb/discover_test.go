@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"drumbeat/bench/docweb"
 	"drumbeat/bench/result"
-	"drumbeat/internal/simweb"
 )
 
 // reader walks a web of docweb by HTTP with other parsers than drumbeat's.
@@ -161,8 +159,8 @@ func TestDiscoverWalk(t *testing.T) {
 }
 
 // trialOf makes a trial from the number of pages in each quarter of a second.
-func trialOf(quarters ...int) *trial {
-	l := new(trial)
+func trialOf(quarters ...int) *discoverTrial {
+	l := new(discoverTrial)
 	for i, n := range quarters {
 		for k := range n {
 			l.Ends = append(l.Ends, time.Duration(i)*time.Second/4+time.Duration(k))
@@ -229,16 +227,13 @@ func TestDiscoverReport(t *testing.T) {
 	s, err := docweb.Serve(docweb.Options{Hosts: 8, Addrs: 2, Largest: 20, Skew: 1, MeanBytes: 4000, Seed: 1})
 	must(t, err)
 	defer s.Close()
-	dns, err := simweb.StartNameServer(0, func(string) ([]netip.Addr, time.Duration) { return nil, 0 })
-	must(t, err)
-	defer dns.Close()
 	bad := trialOf(40, 40, 40, 40)
 	bad.Missing, bad.MissedOf = 1, []string{"http://a.test/x"}
 	half := trialOf(20, 20, 20, 20)
 	d := &discovery{discoverCmd: &discoverCmd{discoverFlags: discoverFlags{Web: webSmall, Seeds: 1},
 		Contenders: []string{bareName, drumbeatName}, raceFlags: raceFlags{Pairs: 3, LeastBare: 0.75}},
-		discoverServers: &discoverServers{web: s.Web(), server: s, dns: dns}, expect: s.Web().Expected(1),
-		runs: runs{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
+		discoverServers: &discoverServers{web: s.Web(), server: s, dns: noNames(t)}, expect: s.Web().Expected(1),
+		runs: runs[*discoverTrial]{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
 	half.slots = map[string]float64{"politeness": 0.75, "disk": 0.25}
 	rep := result.New("discover", "test")
 	d.report(rep, s.Web().Figures())

@@ -40,19 +40,20 @@ func (d *discovery) report(rep *result.Report, f docweb.Figures) {
 		if !isDrumbeat(name) {
 			continue
 		}
-		most := func(figure func(*trial) float64) float64 {
+		most := func(figure func(*discoverTrial) float64) float64 {
 			return slices.Max(append(result.Of(d.runs[name], figure), 0))
 		}
 		rep.Checks = append(rep.Checks,
-			result.AtMost("pages that "+name+" missed", most(func(l *trial) float64 { return float64(l.Missing) }),
-				0, "pages"), result.AtMost("pages that "+name+" fetched twice",
-				most(func(l *trial) float64 { return float64(l.Twice) }), 0, "pages"),
+			result.AtMost("pages that "+name+" missed",
+				most(func(l *discoverTrial) float64 { return float64(l.Missing) }), 0, "pages"),
+			result.AtMost("pages that "+name+" fetched twice",
+				most(func(l *discoverTrial) float64 { return float64(l.Twice) }), 0, "pages"),
 			result.AtMost("pages that "+name+" should not have fetched",
-				most(func(l *trial) float64 { return float64(l.Extra) }), 0, "pages"))
+				most(func(l *discoverTrial) float64 { return float64(l.Extra) }), 0, "pages"))
 	}
 }
 
-func (d *discovery) metrics(l *trial) []result.Metric {
+func (d *discovery) metrics(l *discoverTrial) []result.Metric {
 	return []result.Metric{{Value: float64(l.span().Nanoseconds()) / float64(max(l.Pages, 1)), Unit: "ns/op"},
 		{Value: l.rate(), Unit: "pages/s"},
 		{Value: l.cpuMicros(), Unit: "cpu-us/page"}, {Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"},
@@ -63,30 +64,27 @@ func (d *discovery) metrics(l *trial) []result.Metric {
 }
 
 func (d *discovery) table() result.Table {
-	t := d.runs.medians("medians", d.Contenders, []column{
-		{"pages/s", "%.0f", (*trial).rate},
-		{"CPU us/page", "%.0f", (*trial).cpuMicros},
-		{"server's CPU", "%.0f", func(l *trial) float64 { return l.perPage(l.serverCPU) }},
-		{"CPUs idle", "%.0f %%", func(l *trial) float64 { return 100 * l.idle }},
-		{"RSS MB", "%.0f", func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }},
-		{"last page s", "%.2f", func(l *trial) float64 { return l.span().Seconds() }},
-		{"end s", "%.2f", func(l *trial) float64 { return l.wall.Seconds() }},
+	t := d.runs.medians("medians", d.Contenders, []column[*discoverTrial]{
+		{"pages/s", "%.0f", (*discoverTrial).rate},
+		{"CPU us/page", "%.0f", (*discoverTrial).cpuMicros},
+		{"server's CPU", "%.0f", func(l *discoverTrial) float64 { return l.perPage(l.serverCPU) }},
+		{"CPUs idle", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.idle }},
+		{"RSS MB", "%.0f", func(l *discoverTrial) float64 { return float64(l.rssBytes) / 1e6 }},
+		{"last page s", "%.2f", func(l *discoverTrial) float64 { return l.span().Seconds() }},
+		{"end s", "%.2f", func(l *discoverTrial) float64 { return l.wall.Seconds() }},
 	})
-	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
-	for i, row := range t.Rows {
-		t.Rows[i] = slices.Insert(row, 1, result.Of(d.runs[row[0]], (*trial).rate).Spread())
-	}
+	d.runs.spread(&t, (*discoverTrial).rate)
 	t.Notes = []string{
 		"pages/s: from the start of the process to its last page; CPU: of the whole process, with its end."}
 	return t
 }
 
 func (d *discovery) startTable() result.Table {
-	t := d.runs.medians("start and stalls, medians", d.Contenders, []column{
-		{"first answer s", "%.2f", func(l *trial) float64 { return l.First.Seconds() }},
-		{"100 pages after s", "%.2f", func(l *trial) float64 { return l.hundredth().Seconds() }},
-		{"worst second", "%.0f %%", func(l *trial) float64 { return 100 * l.worst() }},
-		{"slow seconds", "%.0f %%", func(l *trial) float64 { return 100 * l.slowShare() }},
+	t := d.runs.medians("start and stalls, medians", d.Contenders, []column[*discoverTrial]{
+		{"first answer s", "%.2f", func(l *discoverTrial) float64 { return l.First.Seconds() }},
+		{"100 pages after s", "%.2f", func(l *discoverTrial) float64 { return l.hundredth().Seconds() }},
+		{"worst second", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.worst() }},
+		{"slow seconds", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.slowShare() }},
 	})
 	t.Notes = []string{"100 pages: from the first answer. Worst second: its pages as a share of the mean, " +
 		"of whole seconds after the second one.", "slow seconds: the share of those below half of the mean."}
@@ -108,8 +106,9 @@ func (d *discovery) found() result.Table {
 	t := result.Table{Title: fmt.Sprintf("pages by the server's log; %d are to be fetched", d.expect.Pages),
 		Head: []string{"contender", "pages", "missing", "twice", "beyond", "404", "301", "others"}}
 	for _, name := range d.Contenders {
-		l := slices.MaxFunc(d.runs[name], func(a, b *trial) int {
-			return a.Missing + a.Twice + a.Extra - b.Missing - b.Twice - b.Extra
+		l := slices.MaxFunc(d.runs[name], func(a, b *discoverTrial) int {
+			return a.Missing + a.Twice +
+				a.Extra - b.Missing - b.Twice - b.Extra
 		})
 		row := []string{name}
 		for _, n := range []int{l.Pages, l.Missing, l.Twice, l.Extra, l.Gone, l.Moved, l.Other} {
@@ -143,8 +142,7 @@ func (d *discovery) ratios(rep *result.Report) {
 	if d.MostBad > 0 {
 		leastBad = 1 - d.MostBad
 	}
-	d.runs.ratios(rep, []ratio{
+	d.runs.ratios(rep, "Discover", (*discoverTrial).rate, (*discoverTrial).cpuMicros, []ratio{
 		{drumbeatName, wget2Name, d.LeastWget2, 0}, {drumbeatName, bareName, d.LeastBare, d.MostCPU},
-		{noStoreName, bareNoStoreName, 0, 0}, {listsName, drumbeatName, 0, 0},
-		{badName, listsName, leastBad, 0}})
+		{noStoreName, bareNoStoreName, 0, 0}, {listsName, drumbeatName, 0, 0}, {badName, listsName, leastBad, 0}})
 }

@@ -21,8 +21,8 @@ import (
 	"drumbeat/internal/cputime"
 )
 
-// trial is one run of one contender. Times are from the start of its process.
-type trial struct {
+// discoverTrial is one run of one contender. Times are from the start of its process.
+type discoverTrial struct {
 	docweb.Counts
 	cost                     // the idle share is until the last page; this process is the server
 	last  time.Duration      // answer of the last page
@@ -30,18 +30,18 @@ type trial struct {
 }
 
 // span is the time from the start of the process to the last page.
-func (l *trial) span() time.Duration { return max(l.last, 1) }
+func (l *discoverTrial) span() time.Duration { return max(l.last, 1) }
 
-func (l *trial) rate() float64 { return float64(l.Pages) / l.span().Seconds() }
+func (l *discoverTrial) rate() float64 { return float64(l.Pages) / l.span().Seconds() }
 
-func (l *trial) perPage(d time.Duration) float64 {
+func (l *discoverTrial) perPage(d time.Duration) float64 {
 	return float64(d.Microseconds()) / float64(max(l.Pages, 1))
 }
 
-func (l *trial) cpuMicros() float64 { return l.perPage(l.cpu) }
+func (l *discoverTrial) cpuMicros() float64 { return l.perPage(l.cpu) }
 
 // seconds returns the number of pages in each whole second until the last page.
-func (l *trial) seconds() []int {
+func (l *discoverTrial) seconds() []int {
 	list := make([]int, l.span()/time.Second)
 	for _, at := range l.Ends {
 		if k := int(at / time.Second); k < len(list) {
@@ -56,7 +56,7 @@ const startSeconds = 2
 
 // worst returns the smallest number of pages in a whole second after the first two, as a share of the mean; 1
 // if there is no such second.
-func (l *trial) worst() float64 {
+func (l *discoverTrial) worst() float64 {
 	list := l.seconds()
 	if len(list) <= startSeconds {
 		return 1
@@ -65,7 +65,7 @@ func (l *trial) worst() float64 {
 }
 
 // slowShare returns the share of the whole seconds after the first two with less than half of the mean.
-func (l *trial) slowShare() float64 {
+func (l *discoverTrial) slowShare() float64 {
 	list := l.seconds()
 	if len(list) <= startSeconds {
 		return 0
@@ -80,19 +80,20 @@ func (l *trial) slowShare() float64 {
 }
 
 // hundredth returns the time from the first answer to the 100th page; to the last one if there are fewer.
-func (l *trial) hundredth() time.Duration {
+func (l *discoverTrial) hundredth() time.Duration {
 	if len(l.Ends) == 0 {
 		return 0
 	}
 	return l.Ends[min(99, len(l.Ends)-1)] - l.First
 }
 
-func (l *trial) String() string {
+func (l *discoverTrial) String() string {
 	s := fmt.Sprintf(
 		"%6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, RSS %.0f MB, CPUs idle %2.0f %%, "+
 			"100 pages %.2f s after the "+
 			"first answer, worst second %.0f %% of the mean, %d pages, %d missing, %d twice",
-		l.span().Seconds(), l.rate(), l.cpuMicros(),
+		l.span().Seconds(), l.rate(),
+		l.cpuMicros(),
 		l.perPage(l.serverCPU), float64(l.rssBytes)/1e6, 100*l.idle, l.hundredth().Seconds(), 100*l.worst(), l.Pages,
 		l.Missing, l.Twice)
 	if len(l.slots) > 0 {
@@ -144,7 +145,7 @@ func isDrumbeat(name string) bool { return strings.HasPrefix(name, drumbeatName)
 
 // run runs a contender as a child that dies with this process. drumbeat waits for hosts that do not answer,
 // so it is stopped when it has every page.
-func (d *discovery) run(ctx context.Context, name string) (*trial, error) {
+func (d *discovery) run(ctx context.Context, name string) (*discoverTrial, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Limit)
 	defer cancel()
 	dir := d.path("trial")
@@ -160,7 +161,7 @@ func (d *discovery) run(ctx context.Context, name string) (*trial, error) {
 		return nil, err
 	}
 	defer out.Close()
-	l := new(trial)
+	l := new(discoverTrial)
 	server := cputime.Process()
 	d.server.Log().Restart(d.expect)
 	c, err := startChild(cmd, dir, out)

@@ -27,11 +27,18 @@
 //
 // # Trials
 //
-// "discover" fetches a generated web (bench/docweb), whose hosts the crawlers find on the way from one seed,
-// alternately with the contenders (race.go): wget2, drumbeat with and without its page store, and the bare loop
-// (bench/bareloop) likewise, and compares medians. The server is in this process, and its log is what the pages
-// are compared with (discover.go, discovertrial.go, discoverreport.go). The bare loop fetches the list of what
-// must be found.
+// "race" fetches a larger web alternately with the contenders (contenders.go): wget2, drumbeat with and
+// without its page store, and the bare loop (bench/bareloop) likewise, and compares medians (trials.go).
+// The bare loop fetches the URLs that a first, untimed crawl requested.
+//
+// The web leaves out HTTPS, the hub and compression by the server, which would cost all the same and hide the
+// difference. All hosts are seeds, and the crawlers stay on them. Links lead to no other existing host. The
+// requests in nginx's log are compared with the walk.
+//
+// "discover" does so with a generated web (bench/docweb), whose hosts the crawlers find on the way from one
+// seed. Its server is in this process, and its log is what the pages are compared with (discover.go,
+// discovertrial.go, discoverreport.go). The bare loop fetches the list of what must be found. race.go has what
+// both races share.
 //
 // # Processes
 //

@@ -9,13 +9,11 @@ import (
 	"drumbeat/bench/bareloop"
 )
 
-// floorConnections is the number of requests at once.
-const floorConnections = 16
-
 // floorCmd runs the bare loop in a process of its own.
 type floorCmd struct {
-	List  string `required:"" help:"File of lines: address with port, host with port, target of the request."`
-	Store string `help:"Write the responses to WARC files in this directory. Default: do not store them."`
+	List        string `required:"" help:"File of lines: address with port, host with port, target of the request."`
+	Store       string `help:"Write the responses to WARC files in this directory. Default: do not store them."`
+	Connections int    `default:"16" help:"Requests at once. With 1, process each response before the next request."`
 }
 
 // Run is the command floor.
@@ -33,7 +31,7 @@ func (c floorCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sum, err := bareloop.Run(ctx, list, bareloop.Options{Connections: floorConnections, Store: c.Store})
+	sum, err := bareloop.Run(ctx, list, bareloop.Options{Connections: c.Connections, Store: c.Store})
 	fmt.Printf("%d responses, %d bytes, %d links\n", sum.Responses, sum.Bytes, sum.Links)
 	return err
 }

@@ -16,6 +16,7 @@ import (
 type cli struct {
 	Serve         serveCmd         `cmd:"" help:"Serve the web for experiments."`
 	Crawl         crawlCmd         `cmd:"" help:"Crawl the web with drumbeat and compare the result with the walk."`
+	Race          raceCmd          `cmd:"" help:"Race drumbeat and wget2 on a web whose hosts are all seeds."`
 	Discover      discoverCmd      `cmd:"" help:"Race drumbeat and wget2 on a web that they find."`
 	DiscoverServe discoverServeCmd `cmd:"" help:"Serve the web of discover for experiments."`
 	Floor         floorCmd         `cmd:"" hidden:"" help:"Run the bare loop over a list of URLs, for race."`

@@ -93,7 +93,7 @@ func (w *web) allowed(canonical string) bool {
 
 // robotsText returns the robots.txt of a host; "" for none.
 func (h *host) robotsText() string {
-	if h.disallow == "" {
+	if h.disallow == "" && !h.robots {
 		return ""
 	}
 	return "# realweb\nUser-agent: *\nDisallow: " + h.disallow + "\n"

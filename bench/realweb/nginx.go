@@ -35,7 +35,7 @@ worker_processes 2;
 {{with .User}}user {{.}};
 {{end}}pid {{.Work}}/nginx.pid;
 error_log {{.Work}}/error.log warn;
-worker_rlimit_nofile 8192;
+worker_rlimit_nofile {{.Descriptors}};
 events { worker_connections 2048; }
 http {
 	client_body_temp_path {{.Work}}/tmp/body;
@@ -52,10 +52,13 @@ http {
 	absolute_redirect off;
 	server_tokens off;
 	sendfile on;
-	gzip on;
+{{if .Static}}	gzip_static on;
+	open_file_cache max={{.Files}} inactive=1h;
+	open_file_cache_valid 1h;
+{{else}}	gzip on;
 	gzip_comp_level 1;
 	gzip_types text/plain text/css text/javascript text/xml image/svg+xml;
-	ssl_certificate {{.Work}}/cert.pem;
+{{end}}	ssl_certificate {{.Work}}/cert.pem;
 	ssl_certificate_key {{.Work}}/key.pem;
 	ssl_session_cache shared:tls:4m;
 	server_names_hash_max_size 4096;
@@ -72,13 +75,15 @@ http {
 		server_name {{.Name}};
 		root {{.Root}};
 		index index.html;
-{{if .Robots}}		location = /robots.txt { root {{$.Work}}/robots/{{.Name}}; }
+{{if .Plain}}		gzip_static off;
+{{end}}{{if .Robots}}		location = /robots.txt { root {{$.Work}}/robots/{{.Name}}; }
 {{end}}	}
 {{end}}}
 `
 
 type confHost struct {
 	Name, Addr, Root string
+	Plain            bool // never compressed
 	TLS, Robots      bool
 }
 
@@ -87,10 +92,12 @@ func (w *web) writeConf() error {
 	data := struct {
 		Work, User, OtherType string
 		HTTP, HTTPS           int
+		Static                bool
+		Files, Descriptors    int
 		Types                 map[string]string
 		Addrs                 []string
 		Hosts                 []confHost
-	}{Work: w.work, OtherType: otherMime, HTTP: w.httpPort, HTTPS: w.httpsPort,
+	}{Work: w.work, OtherType: otherMime, HTTP: w.httpPort, HTTPS: w.httpsPort, Static: w.static, Descriptors: 8192,
 		Types: map[string]string{}}
 	if os.Geteuid() == 0 { // otherwise nginx ignores the line, with a warning
 		me, err := user.Current()
@@ -99,14 +106,18 @@ func (w *web) writeConf() error {
 		}
 		data.User = me.Username
 	}
+	if w.static { // use the descriptors of an ordinary user, most of them for the cache
+		data.Files, data.Descriptors = 12000, 16384
+	}
 	for ext, mime := range mimes {
 		data.Types[strings.TrimPrefix(ext, ".")] = mime
 	}
-	for i := range numAddrs {
-		data.Addrs = append(data.Addrs, address(i))
+	for i := range w.addrs {
+		data.Addrs = append(data.Addrs, w.address(i))
 	}
 	for _, h := range w.hosts {
-		data.Hosts = append(data.Hosts, confHost{h.name, h.addr, strconv.Quote(h.root), h.https, h.robotsText() != ""})
+		data.Hosts = append(data.Hosts,
+			confHost{h.name, h.addr, strconv.Quote(h.root), h.plain, h.https, h.robotsText() != ""})
 		if text := h.robotsText(); text != "" {
 			if err := os.MkdirAll(w.path("robots", h.name), 0o755); err != nil {
 				return err
@@ -178,8 +189,8 @@ func (w *web) choosePorts() error {
 
 // freePort tries one port and returns it if it is free on all addresses, else 0.
 func (w *web) freePort() (port int, err error) {
-	for i := range numAddrs {
-		l, err := net.Listen("tcp", net.JoinHostPort(address(i), strconv.Itoa(port)))
+	for i := range w.addrs {
+		l, err := net.Listen("tcp", net.JoinHostPort(w.address(i), strconv.Itoa(port)))
 		if err != nil {
 			return 0, err
 		}
@@ -194,7 +205,7 @@ func (s *servers) awaitNginx(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		conn, err := net.Dial("tcp", net.JoinHostPort(address(0), strconv.Itoa(s.web.httpsPort)))
+		conn, err := net.Dial("tcp", net.JoinHostPort(s.web.address(0), strconv.Itoa(s.web.httpsPort)))
 		if err == nil {
 			return conn.Close()
 		}

@@ -12,20 +12,10 @@ import (
 	"time"
 
 	"drumbeat/bench/result"
+	"drumbeat/internal/cputime"
 )
 
-// Names of the contenders.
-const (
-	wget2Name       = "wget2"
-	drumbeatName    = "drumbeat"
-	noStoreName     = "drumbeat-nostore" // drumbeat --store none
-	bareName        = "bare"             // the bare loop
-	bareNoStoreName = "bare-nostore"     // the bare loop without WARC files
-	listsName       = "drumbeat-lists"   // with the pages that link to the bad hosts, whose names do not exist
-	badName         = "drumbeat-bad"     // with the bad hosts
-)
-
-// raceFlags are what a race takes.
+// raceFlags are what both races take.
 type raceFlags struct {
 	Work      string        `required:"" help:"Directory for the web, inputs, logs and crawls; must exist."`
 	Drumbeat  string        `required:"" help:"Binary of drumbeat."`
@@ -69,7 +59,7 @@ const wget2Threads = 16
 const wget2Ignores = "img,script,link/href,video,audio,source,embed,object,input,body/background," +
 	"table/background,td/background"
 
-// wget2 returns the command line of wget2, with further flags. library is
+// wget2 returns the command line of wget2, with flags that differ between the races. library is
 // libnss_wrapper.so, names the file of its names, at most hosts of them, and dir is for wget2's own files.
 func (f *raceFlags) wget2(seeds, library, names string, hosts int, dir string, flags ...string) *exec.Cmd {
 	args := append([]string{"--quiet", "--input-file", seeds, "--recursive", "--level=inf",
@@ -189,23 +179,35 @@ func machineTicks() (idle, all int64) {
 	return idle, all
 }
 
-// runs are the trials of the contenders.
-type runs map[string][]*trial
+// cpu returns the CPU time of nginx's processes.
+func (s *servers) cpu() (sum time.Duration) {
+	pid := s.nginx.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, p := range strings.Fields(string(children)) {
+		pid, _ := strconv.Atoi(p)
+		used, _ := cputime.Of(pid) // 0 if it has ended
+		sum += used
+	}
+	return sum
+}
 
-func (r runs) median(name string, figure func(*trial) float64) float64 {
+// runs are the trials of the contenders.
+type runs[T any] map[string][]T
+
+func (r runs[T]) median(name string, figure func(T) float64) float64 {
 	return result.Of(r[name], figure).Median()
 }
 
-func (r runs) last(name string) *trial { return r[name][len(r[name])-1] }
+func (r runs[T]) last(name string) T { return r[name][len(r[name])-1] }
 
 // column is a column of medians.
-type column struct {
+type column[T any] struct {
 	head, format string
-	figure       func(*trial) float64
+	figure       func(T) float64
 }
 
 // medians returns a table with a row for each contender.
-func (r runs) medians(title string, contenders []string, columns []column) result.Table {
+func (r runs[T]) medians(title string, contenders []string, columns []column[T]) result.Table {
 	t := result.Table{Title: title, Head: []string{"contender"}}
 	for _, c := range columns {
 		t.Head = append(t.Head, c.head)
@@ -220,6 +222,14 @@ func (r runs) medians(title string, contenders []string, columns []column) resul
 	return t
 }
 
+// spread inserts the least and the largest pages/s after the first column of medians.
+func (r runs[T]) spread(t *result.Table, rate func(T) float64) {
+	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
+	for i, row := range t.Rows {
+		t.Rows[i] = slices.Insert(row, 1, result.Of(r[row[0]], rate).Spread())
+	}
+}
+
 // ratio is a pair of contenders whose medians are compared. 0: no target.
 type ratio struct {
 	over, under        string
@@ -228,16 +238,15 @@ type ratio struct {
 
 // ratios adds the ratios of medians to a report, of those pairs that have run: a table, a line for each, and
 // the checks.
-func (r runs) ratios(rep *result.Report, list []ratio) {
+func (r runs[T]) ratios(rep *result.Report, benchmark string, rate, cpu func(T) float64, list []ratio) {
 	t := result.Table{Title: "ratios of the medians", Head: []string{"ratio", "pages/s", "CPU per page"}}
 	for _, q := range list {
 		if len(r[q.over]) == 0 || len(r[q.under]) == 0 {
 			continue
 		}
-		rates := r.median(q.over, (*trial).rate) / r.median(q.under, (*trial).rate)
-		cpus := r.median(q.over, (*trial).cpuMicros) / r.median(q.under, (*trial).cpuMicros)
+		rates, cpus := r.median(q.over, rate)/r.median(q.under, rate), r.median(q.over, cpu)/r.median(q.under, cpu)
 		t.Add(q.over+"/"+q.under, fmt.Sprintf("%.2f", rates), fmt.Sprintf("%.2f", cpus))
-		rep.Add("BenchmarkDiscoverRatio/over="+q.over+"/under="+q.under, 1,
+		rep.Add("Benchmark"+benchmark+"Ratio/over="+q.over+"/under="+q.under, 1,
 			result.Metric{Value: rates, Unit: "pages/s-ratio"}, result.Metric{Value: cpus, Unit: "cpu-ratio"})
 		if q.leastRate > 0 {
 			rep.Checks = append(rep.Checks,
@@ -252,5 +261,3 @@ func (r runs) ratios(rep *result.Report, list []ratio) {
 		rep.Tables = append(rep.Tables, t)
 	}
 }
-
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -37,12 +37,12 @@ type walk struct {
 	docs sync.Map // file name -> *document, or an error
 }
 
-// newWalk walks the web from its seed, breadth first.
+// newWalk walks the web from its seeds, breadth first.
 func newWalk(w *web) (*walk, error) {
 	k := &walk{web: w, fetched: map[string]*answer{}, left: map[string]class{}, found: map[string]string{},
 		refused: map[class]int{}}
 	skips := map[string]bool{}
-	level := k.admit([]string{w.seed()}, "")
+	level := k.admit(w.seeds(), "")
 	for len(level) > 0 {
 		results, err := k.read(level)
 		if err != nil {

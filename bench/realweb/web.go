@@ -13,6 +13,8 @@ type host struct {
 	https    bool   // its pages are at https; at http each of its URLs redirects there
 	root     string // directory that is served; "" for none
 	disallow string // path prefix that its robots.txt forbids; "" for none
+	robots   bool   // it has a robots.txt even if disallow is empty
+	plain    bool   // in a web for trials: its pages are sent uncompressed
 }
 
 // origin returns the scheme and authority of the host's pages.
@@ -30,6 +32,8 @@ type web struct {
 	byName    map[string]*host
 	httpPort  int
 	httpsPort int
+	addrs     int  // number of IP addresses
+	static    bool // for trials: all hosts are seeds, there is no hub, and bodies are compressed in advance
 }
 
 // plds have top-level domains that are reserved for tests (RFC 2606).
@@ -54,15 +58,15 @@ func newWeb(f webFlags) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &web{work: work, byName: map[string]*host{}, httpPort: f.HTTP, httpsPort: f.HTTPS}
-	w.add(&host{name: hubName, addr: address(0), root: w.path("hub"), disallow: "/private"})
+	w := &web{work: work, byName: map[string]*host{}, httpPort: f.HTTP, httpsPort: f.HTTPS, addrs: numAddrs}
+	w.add(&host{name: hubName, addr: w.address(0), root: w.path("hub"), disallow: "/private"})
 	for i := range f.Hosts {
 		pkg := f.Packages[i%len(f.Packages)]
 		root, err := packageRoot(pkg)
 		if err != nil {
 			return nil, err
 		}
-		h := &host{name: hostName(i), addr: address(i), root: root, https: i/len(f.Packages)%2 == 1}
+		h := &host{name: hostName(i), addr: w.address(i), root: root, https: i/len(f.Packages)%2 == 1}
 		if i/len(f.Packages) == 2 { // one host of each package
 			h.disallow = disallowed(root)
 		}
@@ -84,7 +88,22 @@ func (w *web) path(elem ...string) string { return filepath.Join(append([]string
 // seed returns the URL from which all others can be found.
 func (w *web) seed() string { return w.hosts[0].origin() + "/" }
 
-func address(i int) string { return fmt.Sprintf("127.0.0.%d", firstAddr+i%numAddrs) }
+// seeds returns the URLs from which all others can be found, without ports, as in the walk.
+func (w *web) seeds() []string {
+	if !w.static {
+		return []string{w.seed()}
+	}
+	var list []string
+	for _, h := range w.hosts {
+		list = append(list, h.origin()+"/")
+	}
+	return list
+}
+
+func (w *web) address(i int) string {
+	i %= w.addrs
+	return fmt.Sprintf("127.0.%d.%d", i/200, firstAddr+i%200)
+}
 
 func hostName(i int) string {
 	pld, n := plds[i%len(plds)], i/len(plds)
