@@ -39,7 +39,7 @@ func TestBenchCommands(t *testing.T) {
 		{[]string{"bench", "model", "--unique=7"}, term.ExitUsage, "shares must not be above 1"},
 		{[]string{"bench", "model", "--miss-curve=x"}, term.ExitUsage, "such as 0:0.84;1:0.41"},
 		{append(disk, "--size=64KiB", "--chunk=4KiB", "--stream=4", "--block=8KiB", "--repeat=1"), 0,
-			"BenchmarkDisk/op=mixed/chunk=4KiB/streams=1/direct=false/prealloc=false/dir=0"},
+			"BenchmarkDisk/op=mixed/chunk=4KiB/streams=1/direct=false/dir=0"},
 		{append(disk, "--chunk=100"), term.ExitUsage, "multiple of 4096"},
 		{[]string{"bench", "disk"}, term.ExitUsage, "--dir"},
 		{[]string{"bench", "cache", "-q", "--hosts=10", "--size=512", "--entries=16384", "--repeat=1"}, 0,
