@@ -14,7 +14,7 @@ type TurnsState struct {
 	Credits []int64 // by lane
 }
 
-// Lanes returns the state of each lane, of which the first shares its lists with st. The error says what is invalid.
+// Lanes returns the state of each lane. The first one shares its lists with st. The error says what is invalid.
 func (st *State) Lanes() ([]*State, error) {
 	lanes := st.split()
 	switch t := st.Turns; {

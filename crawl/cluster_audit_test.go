@@ -156,7 +156,7 @@ func (c *testCluster) outboxFile(fs disk.FS, from, to int) string {
 	return ""
 }
 
-// fullOutbox returns a pair of nodes of which the outbox has a file.
+// fullOutbox returns two nodes, the first with a file in its outbox for the second.
 func (c *testCluster) fullOutbox(fs disk.FS) (from, to int, file string) {
 	c.t.Helper()
 	for from := range c.options {

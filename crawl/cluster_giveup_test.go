@@ -94,7 +94,7 @@ func (c *testCluster) checkGivenUp(once bool) {
 			c.t.Errorf("fetched %d times: %s", n, url)
 		}
 	}
-	c.t.Logf("%d URLs of %d fetched, %d of which need no page of node %d; %d wrong", len(snap.Fetches), all.Fetched,
+	c.t.Logf("%d URLs of %d fetched; %d need no page of node %d; %d wrong", len(snap.Fetches), all.Fetched,
 		reached, lost, wrong)
 	if once && (reached == 0 || reached == all.Fetched) {
 		c.t.Errorf("%d of %d URLs are reached without node %d: the test shows nothing", reached, all.Fetched, lost)

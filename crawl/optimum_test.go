@@ -20,7 +20,7 @@ import (
 
 var changingPages = flag.Int("changing.pages", 0, "pages of TestFreshness (0: 1,500; 20,000 with -long)")
 
-// powerLaw returns rates of change, in changes a second, of which those above x are in proportion to
+// powerLaw returns rates of change, in changes a second; those above x are in proportion to
 // x^-alpha, from one in two years to one an hour.
 func powerLaw(n int, alpha float64, rng *rand.Rand) []float64 {
 	least, most := 1/(2*year).Seconds(), 1/time.Hour.Seconds()

@@ -411,8 +411,8 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 	}
 }
 
-// TestRenderWaits: pages that wait for the browser outlive a stop, a run without --render, and damage, of which repair
-// saves what can be read.
+// TestRenderWaits: pages that wait for the browser outlive a stop, a run without --render, and damage. Repair saves
+// what can be read.
 func TestRenderWaits(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {

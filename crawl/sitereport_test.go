@@ -220,7 +220,7 @@ func TestSiteReportOfVisits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// 9 pages and one that is missing, of which one is gone, each once.
+		// 9 pages, a missing one and a gone one, each once.
 		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 ||
 			rep.Statuses[200] != rep.Pages || n != 9 {
 			t.Errorf("%d pages, statuses %v", rep.Pages, rep.Statuses)

@@ -99,7 +99,7 @@ func noSpools(t *testing.T, fs disk.FS, dirs []string) {
 	}
 }
 
-// TestLargeBodies: a body of 64 MB, of which RAM may hold 1 MiB, is stored byte for byte. Its first links are
+// TestLargeBodies: a body of 64 MB is stored byte for byte, while RAM holds 1 MiB of it. Its first links are
 // followed, and the audit of everything stored takes the same RAM.
 func TestLargeBodies(t *testing.T) {
 	notShort(t)

@@ -249,7 +249,7 @@ func TestSiteBySite(t *testing.T) {
 			}
 		}
 		if len(got) != sites || most > 2 {
-			t.Errorf("%d sites, of which up to %d at once were begun and not nearly finished", len(got), most)
+			t.Errorf("%d sites; up to %d at once were begun and not nearly finished", len(got), most)
 		}
 		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})

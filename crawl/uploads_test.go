@@ -308,7 +308,7 @@ func checkHere(t *testing.T, b *objtest.Bucket, f *finals, dirs []string) {
 	}
 }
 
-// TestObjectStoreAway: without the store a crawl rests when the spool is full, and goes on by itself. Its
+// TestObjectStoreAway: without the store a crawl rests when the spool is full, and continues by itself. Its
 // errors are told once a minute.
 func TestObjectStoreAway(t *testing.T) {
 	notShort(t)

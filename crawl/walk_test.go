@@ -214,7 +214,7 @@ func TestRandomWalkDamaged(t *testing.T) {
 			t.Errorf("the audit does not see the damage: %+v", rep)
 		}
 		if _, err := Run(t.Context(), opt); err == nil {
-			t.Error("the walk goes on with a damaged log")
+			t.Error("the walk continues with a damaged log")
 		}
 		if rep, err := repairOf(t, fs, &opt, nil); err != nil {
 			t.Fatalf("repair: %v, %+v", err, rep)
@@ -223,7 +223,7 @@ func TestRandomWalkDamaged(t *testing.T) {
 			t.Errorf("audit: %+v", rep)
 		}
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the random walk is lost") {
-			t.Errorf("a lost walk goes on: %v", err)
+			t.Errorf("a lost walk continues: %v", err)
 		}
 		_, err = export.Run(t.Context(),
 			export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,

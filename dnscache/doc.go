@@ -29,7 +29,7 @@
 // live as long as their SOA says, clamped to 5 min..1 h. Failures live 30 s and are not treated as denials:
 // SERVFAIL and timeouts say nothing about the name.
 //
-// At most MaxInFlight lookups run at once, of which at most MaxPerPLD belong to one PLD. Up to MaxWaiting
+// At most MaxInFlight lookups run at once, and at most MaxPerPLD for one PLD. Up to MaxWaiting
 // and MaxWaitingPerPLD lookups wait in order of arrival; further ones fail with KindBusy. A lookup that lost
 // all its callers is dropped if it has not been sent; otherwise it continues for the cache.
 //

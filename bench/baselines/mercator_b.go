@@ -15,7 +15,7 @@ import (
 // The text goes to a file in order of arrival. When the RAM is full,
 //
 //	the pairs are sorted;
-//	seen, 8 bytes a key in ascending order, is read, merged with them and written anew; new ones are marked;
+//	seen, 8 bytes a key in ascending order, is read, merged with them and rewritten; new ones are marked;
 //	the pairs are put back in order of arrival;
 //	the text is read, and goes out with the verdicts.
 //

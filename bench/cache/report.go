@@ -145,7 +145,7 @@ func (res *cacheResult) tableIV(c *Options) result.Table {
 	t.Notes = []string{"Cold: of all 10E links, the empty cache included."}
 	if c.Trace == "" {
 		t.Notes = append(t.Notes,
-			"The paper's sizes are scaled by tau_h l S, of which it says that its peak was 7.3 million.")
+			"The paper's sizes are scaled by tau_h l S; its peak was 7.3 million there.")
 	}
 	return t
 }

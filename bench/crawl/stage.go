@@ -43,7 +43,7 @@ func (s crawlStage) String() string { return stageNames[s] }
 
 // stageRule assigns a function, or all functions with a prefix, to a stage.
 type stageRule struct {
-	// As in a profile: path of the package, dot, function or (*Type).method; a closure's name goes on with
+	// As in a profile: path of the package, dot, function or (*Type).method; a closure's name continues with
 	// .func1.
 	prefix string
 	stage  crawlStage

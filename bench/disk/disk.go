@@ -268,7 +268,7 @@ func (r *diskRun) speed(w way, group string) *speed {
 	return s
 }
 
-// pages returns the rate of Theorem 3 in pages/s for a bandwidth, of which URLseen gets Share.
+// pages returns the rate of Theorem 3 in pages/s for a bandwidth; URLseen gets Share of it.
 func (d Options) pages(bandwidth float64) float64 {
 	return drum.DiskRate(d.Share*bandwidth, d.Alpha, d.URLBytes, d.LinksPerPage)
 }

@@ -93,7 +93,7 @@ func (r *diskRun) manyFiles() result.Table {
 		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d (least-most)",
 			d.Repeats),
 		Head: []string{"directory", "direct", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
-		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced " +
+		Notes: []string{"Each block opens its file again, as drum does. Through the page cache every file is synced " +
 			"at the end, unlike in a pass."},
 	}
 	for _, s := range r.speeds {

@@ -116,7 +116,7 @@ func (m Model) Validate() error {
 	return errors.Join(append(faults, m.Curve.validate())...)
 }
 
-// load returns the stream of links of the given pages, of which the share pi reaches the disk.
+// load returns the stream of links of the given pages; the share pi of them reaches the disk.
 func (m Model) load(pages, pi float64) drum.Load {
 	return drum.Load{
 		Known: m.Known, Links: pi * m.LinksPerPage * pages, UniqueFraction: m.UniqueFraction,

@@ -10,7 +10,7 @@ import (
 	"drumbeat/bench/result"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "rewrite testdata")
 
 // TestModelGolden checks the output for the paper's parameters.
 func TestModelGolden(t *testing.T) {

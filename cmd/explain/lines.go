@@ -106,7 +106,7 @@ func decodeLine(line []byte, q any) error {
 	return nil
 }
 
-// textOrBase64 returns the value of a pair of fields, of which exactly one must be present.
+// textOrBase64 returns the value of a pair of fields. Exactly one must be present.
 func textOrBase64(name string, text, encoded *string) ([]byte, error) {
 	switch {
 	case text != nil && encoded != nil:

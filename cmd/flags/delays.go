@@ -23,7 +23,7 @@ type Delays struct {
 	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"300s"`
 }
 
-// Interval is a delay between requests, of which a larger budget gets a part. Complete sets what is nil.
+// Interval is a delay between requests. A larger budget gets a shorter one. Complete sets what is nil.
 type Interval struct {
 	Usual *time.Duration `part:""`
 	Least *time.Duration `part:"min"` // at any budget

@@ -14,4 +14,4 @@ type commands struct {
 
 func run(a *term.App, args []string) int { return flags.Run(a, new(commands), args) }
 
-var update = flag.Bool("update", false, "write testdata/plan.txt anew")
+var update = flag.Bool("update", false, "rewrite testdata/plan.txt")

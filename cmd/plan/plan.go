@@ -150,7 +150,7 @@ func (p *planned) write(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s pages: %s links, of which %s reach URLseen; %s unique URLs\n"+
+	_, err := fmt.Fprintf(w, "%s pages: %s links, %s reach URLseen; %s unique URLs\n"+
 		"RAM %s, disk %s in %s, %d connections\n\n"+
 		"URLseen: k = %d buckets, M = %s, r = %s of RAM per round, %d concurrent, delta = %s, D = %s for buckets\n"+
 		"  I/O %.1f bytes per link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, by the paper (eq. 14) %.2f\n"+

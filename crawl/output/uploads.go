@@ -48,8 +48,8 @@ const (
 // Uploads puts finished output files into an object store. A WARC file or log with its final name is a
 // volume; the index of a WARC file follows it, so that no index in the store names a missing file.
 //
-// What waits is what stands in the output directories and is not in the queue of objects, so no list of it is
-// kept: after a crash the directories are listed again. When the store has a volume, its files enter the
+// A file waits while it stands in the output directories and the queue of objects lacks it. No list of
+// such files is kept: after a crash the directories are listed again. When the store has a volume, its files enter the
 // queue of objects, in a transaction. After the checkpoint that covers this the WARC file or log is removed
 // here; the index stays. Ids of uploads under way are in the manifest.
 //
