@@ -2,7 +2,6 @@ package fetcher
 
 import (
 	"bytes"
-
 	"errors"
 	"fmt"
 	"strings"

@@ -1,9 +1,8 @@
 package fetcher
 
 import (
-	"strings"
-
 	"bytes"
+	"strings"
 
 	"drumbeat/admit"
 	"drumbeat/fetch"

@@ -2,9 +2,6 @@ package explain_test
 
 import (
 	"context"
-	"drumbeat/crawl"
-	"drumbeat/crawl/crawltest"
-	"drumbeat/crawl/testworld"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
