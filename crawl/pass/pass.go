@@ -24,6 +24,10 @@ const (
 	earlyPatience = 300 * time.Millisecond
 )
 
+// mostRest is the longest wait after a pass while fetchers are idle and 1/EarlyShare of the cache's size has arrived. Such
+// a pass takes long because of its tuples, not of the cache that it rewrites, and a longer wait would only delay them.
+const mostRest = 50 * time.Millisecond
+
 // URLs that return a few at a time from the delays of their hosts could cause many passes with little
 // result, for as long as one slow host remains. So a pass waits until idleDuty times its predicted duration
 // has passed since the last one, at most idlePatience, if that duration is over cheapEarly plus tupleCost
@@ -237,13 +241,16 @@ func (p *Runner) pass(ctx context.Context, m *Merger, early bool) (int, error) {
 
 // earlyDue returns when an early pass over pending tuples may begin.
 func (p *Runner) earlyDue(m *Merger, pending int64, last time.Time, took time.Duration) time.Time {
-	patience := time.Duration(0)
-	if pending*EarlyShare < m.Keys() {
-		if patience = earlyPatience; m.Starving() {
-			patience = m.patience
-		}
+	rest, starving := earlyDuty*took, m.Starving()
+	switch few := pending*EarlyShare < m.Keys(); {
+	case few && starving:
+		rest = max(rest, m.patience)
+	case few:
+		rest = max(rest, earlyPatience)
+	case starving:
+		rest = min(rest, mostRest)
 	}
-	due := last.Add(max(earlyDuty*took, patience))
+	due := last.Add(rest)
 	now := time.Now()
 	if m.atOnce() {
 		due = now

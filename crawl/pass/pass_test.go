@@ -44,6 +44,28 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 	}
 }
 
+// TestLargePassesFollow: idle fetchers do not rest 3 times as long as a pass took if its tuples are many beside the
+// store. A million links of a few pages made a pass of 400 ms, and the next one began 1.2 s later.
+func TestLargePassesFollow(t *testing.T) {
+	p := idleRunner(256)
+	const took = 400 * time.Millisecond
+	last := time.Now()
+	starving := true
+	m := Merger{Passes: p, Keys: func() int64 { return 400_000 }, Cost: func() time.Duration { return took },
+		Starving: func() bool { return starving }}
+	p.run.Accounts.Do(func(a *state.Accounts) { a.Places[state.PlaceRobotsCheck].N = 1 }) // something is left
+	for _, test := range []struct {
+		pending  int64
+		starving bool
+		want     time.Duration
+	}{{50_000, true, mostRest}, {50_000, false, earlyDuty * took}, {49_999, true, earlyDuty * took}} {
+		starving = test.starving
+		if got := p.earlyDue(&m, test.pending, last, took).Sub(last); got != test.want {
+			t.Errorf("%d tuples, starving %t: the next pass waits %v, want %v", test.pending, test.starving, got, test.want)
+		}
+	}
+}
+
 // TestPassForAnOrder: a long pass waits up to 10 minutes for a few tuples, and at most a minute if an
 // enqueued URL needs it.
 func TestPassForAnOrder(t *testing.T) {
