@@ -24,8 +24,9 @@ const (
 	earlyPatience = 300 * time.Millisecond
 )
 
-// mostRest is the longest wait after a pass while fetchers are idle and 1/EarlyShare of the cache's size has arrived. Such
-// a pass takes long because of its tuples, not of the cache that it rewrites, and a longer wait would only delay them.
+// mostRest is the longest wait after a pass while fetchers are idle and 1/EarlyShare of the cache's size has
+// arrived. Such a pass takes long because of its tuples, not because of the cache that it rewrites, and a longer
+// wait would only delay them.
 const mostRest = 50 * time.Millisecond
 
 // URLs that return a few at a time from the delays of their hosts could cause many passes with little

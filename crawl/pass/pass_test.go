@@ -61,7 +61,8 @@ func TestLargePassesFollow(t *testing.T) {
 	}{{50_000, true, mostRest}, {50_000, false, earlyDuty * took}, {49_999, true, earlyDuty * took}} {
 		starving = test.starving
 		if got := p.earlyDue(&m, test.pending, last, took).Sub(last); got != test.want {
-			t.Errorf("%d tuples, starving %t: the next pass waits %v, want %v", test.pending, test.starving, got, test.want)
+			t.Errorf("%d tuples, starving %t: the next pass waits %v, want %v",
+				test.pending, test.starving, got, test.want)
 		}
 	}
 }
