@@ -108,7 +108,7 @@ func TestPutKilled(t *testing.T) {
 				check(t, b, data)
 				if noted && strings.HasPrefix(calls[at], "PutPart") &&
 					slices.Contains(b.Calls()[before:], "Create "+key) {
-					t.Errorf("killed at %d: the upload began anew, although its id was known", at)
+					t.Errorf("killed at %d: the upload started over, although its id was known", at)
 				}
 			}
 		}

@@ -163,7 +163,7 @@ func TestCompact(t *testing.T) {
 	again := newJournal(t, fsys, 2500)
 	size := again.size
 	if size > j.size/2 || toJSON(again.Settings()) != settings || !reflect.DeepEqual(again.Last(kept), last) {
-		t.Errorf("after it began anew: %d bytes (%d before), settings equal %v, changes equal %v", size, j.size,
+		t.Errorf("after it was rewritten: %d bytes (%d before), settings equal %v, changes equal %v", size, j.size,
 			toJSON(again.Settings()) == settings, reflect.DeepEqual(again.Last(kept), last))
 	}
 	var fed []string

@@ -10,7 +10,7 @@ import { OPS } from "./words.js";
 const enc = encodeURIComponent;
 
 export class Controls {
-  // changed is called after a change, to ask for limits and changes anew.
+  // changed is called after a change, to ask for limits and changes again.
   constructor(changed) {
     this.changed = changed;
     this.state = "";

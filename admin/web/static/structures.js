@@ -23,7 +23,7 @@ export function facts(list, items) {
 // none fills a table without rows.
 export const none = (columns, words) => ({ none: true, columns, words });
 
-// fillRows fills a table body. cells(item) returns strings, or nodes made anew when the row's text changes.
+// fillRows fills a table body. cells(item) returns strings, or new nodes when the row's text changes.
 export function fillRows(body, items, key, make, update) {
   sync(
     body,

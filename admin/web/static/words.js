@@ -27,7 +27,7 @@ export const TERMS = {
   fill: "How full each bucket is. A pass begins when a bucket is full, or early when fetching needs URLs.",
   queue: "BEAST's queue number. The crawl reads the current queue s; links go to queues up to s + h.",
   horizon: "The number of queues after the current one that BEAST may fill.",
-  qf: "Queue of URLs over budget. A scan reads it and places its URLs anew.",
+  qf: "Queue of URLs over budget. A scan reads it and places its URLs again.",
   beast: "Budget enforcement with anti-spam tactics: each queue takes at most a budget of URLs of each domain.",
   lane: "BEAST's queues are in lanes that share the budgets. Those in the first lane go first, by the weights (--priority).",
   urlseen: "The repository of all URLs ever found. It decides which URLs are new.",
