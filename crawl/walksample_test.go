@@ -26,7 +26,7 @@ var sampledClasses = [...]string{"few links to it", "on a large host", "over htt
 // sampledWeb knows of each page that a walk can reach which classes it is in.
 type sampledWeb struct {
 	of    map[string][len(sampledClasses)]bool
-	truth [len(sampledClasses)]float64
+	truth shares
 }
 
 func newSampledWeb(web *simweb.Web) *sampledWeb {
@@ -58,14 +58,12 @@ func newSampledWeb(web *simweb.Web) *sampledWeb {
 	return s
 }
 
-// estimate is a share as a sample has it, and its standard error.
-type estimate struct{ share, err float64 }
+// shares are the shares of the classes among a set of pages.
+type shares [len(sampledClasses)]float64
 
-// estimates returns the share of each class among the exported rows: the quotient of two sums that Horvitz
-// and Thompson's weights w make, of the class and of all pages. Its variance, with pages drawn independently
-// with the chances 1/w, is about the sum of (1-chance) (w (y-share))² over the square of the sum of w, y
-// being 1 for a page of the class and 0 for others.
-func (s *sampledWeb) estimates(t *testing.T, rows []map[string]any) (list [len(sampledClasses)]estimate) {
+// estimates returns the shares of the classes among the exported rows: of the pages as they were visited, and the
+// quotients of two sums that Horvitz and Thompson's weights make, of the class and of all pages.
+func (s *sampledWeb) estimates(t *testing.T, rows []map[string]any) (visited, weighted shares) {
 	t.Helper()
 	sum := 0.0
 	for _, row := range rows {
@@ -76,70 +74,61 @@ func (s *sampledWeb) estimates(t *testing.T, rows []map[string]any) (list [len(s
 		w := row["weight"].(float64)
 		sum += w
 		for c := range in {
-			list[c].share += w * float64(boolInt(in[c]))
+			visited[c] += float64(boolInt(in[c])) / float64(len(rows))
+			weighted[c] += w * float64(boolInt(in[c]))
 		}
 	}
-	for c := range list {
-		list[c].share /= sum
-		for _, row := range rows {
-			d := row["weight"].(float64) * (float64(boolInt(s.of[row["url"].(string)][c])) - list[c].share)
-			list[c].err += (1 - row["chance"].(float64)) * d * d
-		}
-		list[c].err = math.Sqrt(list[c].err) / sum
+	for c := range weighted {
+		weighted[c] /= sum
 	}
-	return list
+	return visited, weighted
 }
 
-// check exports the sample of the last checkpoint to target, and checks the share of each class. The
-// tolerance is four standard errors, which one estimate in 16,000 exceeds by chance, and 2 % of the share or
-// of the rest, whichever is less. The latter is for pages that the walk had no chance to see: pages with one
-// link stand for them, and these may be of other classes. A walk of three quarters of the URLs, in this
-// crawler or in package walk alone, has 1.3 points too few on large hosts in the mean of 20 webs, with a
-// standard error of 2.3; one of half of the URLs, 4.4 and 4.6 points. It returns how far the shares are off
-// in all: of the pages as they were visited, and by their weights.
-func (s *sampledWeb) check(t *testing.T, fs disk.FS, dirs []string, target string) (plain, weighted float64) {
+// exportedSample exports the sample of the last checkpoint to target, and returns its rows.
+func exportedSample(t *testing.T, fs disk.FS, dirs []string, target string) []map[string]any {
 	t.Helper()
 	_, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: dirs, Kind: export.Sample, Format: tabular.JSONL,
 		Target: target, TempDir: target + ".tmp", PartBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := exportedRows(t, fs, target)
-	list := s.estimates(t, rows)
-	for c, e := range list {
-		n := 0
-		for _, row := range rows {
-			n += boolInt(s.of[row["url"].(string)][c])
-		}
-		truth := s.truth[c]
-		off, visited := e.share-truth, float64(n)/float64(len(rows))-truth
-		plain, weighted = plain+math.Abs(visited), weighted+math.Abs(off)
-		t.Logf("%s: %.1f %% of %d pages; of the %d visited %+.1f points; by weight %+.1f, standard error %.1f",
-			sampledClasses[c], 100*truth, len(s.of), len(rows), 100*visited, 100*off, 100*e.err)
-		if math.Abs(off) > 4*e.err+0.02*min(truth, 1-truth) {
-			t.Errorf("%s: %.1f %% of the pages, %.1f %% of the sample, standard error %.1f %%", sampledClasses[c],
-				100*truth, 100*e.share, 100*e.err)
-		}
-	}
-	return plain, weighted
+	return exportedRows(t, fs, target)
 }
 
-// TestRandomWalkSample: the exported sample of a walk through the whole crawler has classes of pages in the
-// shares that they have in the web; the pages as they were visited are further off.
+// TestRandomWalkSample: in the mean of twelve walks through the whole crawler, the weights of the exported
+// samples take away at least 45 % of what the visits are off, for each class of pages.
+//
+// One walk says little: the visits of a walk depend on each other, so the estimates of 60 walks spread by up
+// to 2.9 points about means that are 1.8, 0.5 and 0.3 points off, with two outliers of 7; the visits are 11, 5
+// and 4 points off. The mean of twelve is five standard errors within the bound. Most of what stays is of
+// pages that a walk of three quarters of the URLs had no chance to see: pages with one link stand for them.
 func TestRandomWalkSample(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.HTTPS = 1500, 0.2 })
-		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Order.Strategy, opt.Disk.CheckpointEvery = strategy.RandomWalk, time.Minute
-		opt.Order.Walk = walk.Options{Walkers: 30, URLs: 1050}
-		mustRun(t, t.Context(), opt)
-		if plain, weighted := newSampledWeb(web).check(t, opt.Disk.FS, opt.Disk.Dirs, "sample"); plain < weighted {
-			t.Errorf("as visited, the shares are off by %.1f points in all, and by weight by %.1f",
-				100*plain, 100*weighted)
+	const walks = 12
+	var visited, weighted shares // how far they are off, in the mean
+	for range walks {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.HTTPS = 1500, 0.2 })
+			opt := simOptions(t, web, memfs.New(*seedFlag))
+			opt.Order.Strategy, opt.Disk.CheckpointEvery = strategy.RandomWalk, time.Minute
+			opt.Order.Walk = walk.Options{Walkers: 30, URLs: 1050}
+			mustRun(t, t.Context(), opt)
+			s := newSampledWeb(web)
+			v, w := s.estimates(t, exportedSample(t, opt.Disk.FS, opt.Disk.Dirs, "sample"))
+			for c, truth := range s.truth {
+				visited[c] += (v[c] - truth) / walks
+				weighted[c] += (w[c] - truth) / walks
+			}
+		})
+	}
+	for c, class := range sampledClasses {
+		t.Logf("%s: as visited %+.1f points, by weight %+.1f", class, 100*visited[c], 100*weighted[c])
+		if math.Abs(weighted[c]) > 0.55*math.Abs(visited[c]) {
+			t.Errorf("%s: as visited the shares are off by %+.1f points, by weight by %+.1f", class,
+				100*visited[c], 100*weighted[c])
 		}
-	})
+	}
 }
 
 // checkSampled checks that a walk that has visited all pages has each of them in its sample once, and that it
