@@ -21,7 +21,6 @@ import (
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/walk"
 	"drumbeat/polite"
-	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -335,18 +334,15 @@ func syncAll(fsys disk.FS, dirs []string) error {
 	return errors.Join(errs...)
 }
 
-// firstCheckpoint is the time of the first checkpoint after a crash. Otherwise a process that crashes
-// repeatedly within CheckpointEvery would fetch the same pages for ever.
+// firstCheckpoint is the longest time until the first checkpoint of a run. Without it a process that crashes
+// repeatedly within CheckpointEvery would fetch the same pages for ever, and a new crawl that is killed in its first
+// minute would begin again.
 const firstCheckpoint = 5 * time.Second
 
-// checkpoints makes a checkpoint every CheckpointEvery unless nothing has changed. After a crash the
-// intervals start at firstCheckpoint and double. So they do in a new crawl with budgets by supporters, since those are
-// computed from a checkpoint, and a farm gains what it is given before.
+// checkpoints makes a checkpoint every CheckpointEvery unless nothing has changed. The intervals of a run start at
+// firstCheckpoint and double.
 func (k *checkpointer) checkpoints(ctx context.Context) error {
-	wait := k.opt.Disk.CheckpointEvery
-	if m := k.Manifest; m != nil && !m.Clean || m == nil && string(k.opt.Budgets.Policy) == star.Supporters.String() {
-		wait = min(wait, firstCheckpoint)
-	}
+	wait := min(k.opt.Disk.CheckpointEvery, firstCheckpoint)
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	for {

@@ -20,6 +20,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		o := operate(t, web, fs, func(o *Options) { o.Disk.CheckpointEvery = 1000 * time.Hour })
 		o.await(50)
+		time.Sleep(firstCheckpoint) // the next one is due ten seconds later
 		// Three changes of nearly a MiB that are one URL.
 		lines := slices.Repeat([]string{"http://" + busiestHost(web) + "/" + strings.Repeat("a", 900)}, 1000)
 		for range 3 {
@@ -32,7 +33,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 			}
 			return n
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(2 * time.Second)
 		o.make(changes.Change{Op: changes.OpPause})
 		if o.opt.Observe.Control.with(func(c *crawler) error {
 			if !c.operator.fed() {

@@ -131,6 +131,39 @@ func TestCrashLoopGetsOn(t *testing.T) {
 	})
 }
 
+// TestKilledInItsFirstMinute: a new crawl that is killed before its first periodic checkpoint is due repeats only the
+// pages of its last seconds.
+func TestKilledInItsFirstMinute(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		mem := memfs.New(*seedFlag)
+		opt := simOptions(t, web, mem)
+		opt.Disk.CheckpointEvery, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute,
+			time.Second, time.Second
+		var saved map[string]int
+		time.AfterFunc(firstCheckpoint-time.Second, func() { saved = web.Log().Snapshot().Fetches })
+		time.AfterFunc(firstCheckpoint+time.Second, func() { mem.CrashAfter(1) })
+		if _, err := Run(t.Context(), opt); !errors.Is(err, disk.ErrCrashed) {
+			t.Fatal(err)
+		}
+		opt.Disk.FS = mem.Kill()
+		mustRun(t, t.Context(), opt)
+		pages := 0
+		for url, n := range web.Log().Snapshot().Fetches {
+			if strings.HasSuffix(url, "/robots.txt") || saved[url] == 0 {
+				continue
+			}
+			if pages++; n > saved[url] {
+				t.Errorf("%s was fetched %d times before the checkpoint, and %d in all", url, saved[url], n)
+			}
+		}
+		if pages < 20 {
+			t.Errorf("only %d pages were fetched before the checkpoint", pages)
+		}
+		checkStored(t, web, opt.Disk.FS.(*memfs.FS), opt.Disk.Dirs)
+	})
+}
+
 // TestQuotaAtTheEnd: a crawl whose last checkpoint is durable, but whose output finds no space for its final
 // names, must end as done when there is room, and not as a crawl that was finished before.
 func TestQuotaAtTheEnd(t *testing.T) {
