@@ -67,6 +67,45 @@ func TestLargePassesFollow(t *testing.T) {
 	}
 }
 
+// TestFewTuplesFollowMany: after a pass that took long because of its tuples, idle fetchers rest by the time that the
+// next one will take. While a host with 10^6 URLs was found, other hosts waited 0.9 s for passes of 25 ms.
+func TestFewTuplesFollowMany(t *testing.T) {
+	p := idleRunner(256)
+	last := time.Now()
+	cost, starving := 25*time.Millisecond, true
+	m := Merger{Passes: p, Keys: func() int64 { return 1_000_000 }, Cost: func() time.Duration { return cost },
+		Starving: func() bool { return starving }}
+	p.run.Accounts.Do(func(a *state.Accounts) { a.Places[state.PlaceRobotsCheck].N = 1 }) // something is left
+	for _, test := range []struct {
+		cost     time.Duration
+		starving bool
+		want     time.Duration
+	}{{25 * time.Millisecond, true, 75 * time.Millisecond}, {25 * time.Millisecond, false, 900 * time.Millisecond},
+		{time.Second, true, 900 * time.Millisecond}, {0, true, earlyDuty * leastMerge}} {
+		cost, starving = test.cost, test.starving
+		if got := p.earlyDue(&m, 1000, last, 300*time.Millisecond).Sub(last); got != test.want {
+			t.Errorf("a pass of %v, starving %t: it waits %v, want %v", test.cost, test.starving, got, test.want)
+		}
+	}
+}
+
+// TestPatienceCountsTime: a pass that brings hosts is worth 4 ms for each; patience grows if it took longer, or if it
+// brought few of those that are visited.
+func TestPatienceCountsTime(t *testing.T) {
+	for _, test := range []struct {
+		gain, exchanges int64
+		took            time.Duration
+		grows           bool
+	}{{10, 100, 40 * time.Millisecond, false}, {10, 100, 41 * time.Millisecond, true}, {6, 100, time.Millisecond, true},
+		{0, 0, leastMerge, true}, {1, 0, leastMerge, false}} {
+		m := Merger{patience: 40 * time.Millisecond, filled: 1000}
+		m.learn(1000+test.gain, test.exchanges, test.took)
+		if m.patience > 40*time.Millisecond != test.grows {
+			t.Errorf("%+v: patience is %v after 40 ms", test, m.patience)
+		}
+	}
+}
+
 // TestPassForAnOrder: a long pass waits up to 10 minutes for a few tuples, and at most a minute if an
 // enqueued URL needs it.
 func TestPassForAnOrder(t *testing.T) {
