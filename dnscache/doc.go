@@ -44,7 +44,7 @@
 // # Cost
 //
 // A lookup that isn't in the cache costs some 6 to 9 µs of CPU, 2 of them the kernel's for a datagram out
-// and one in; a hit 0.3 µs (go test ./bench/lab -bench Lookup). The library's share is 1.2 µs
+// and one in; a hit 0.3 µs (docs/BENCHMARKS.md). The library's share is 1.2 µs
 // (BenchmarkMessages). All questions of the same try have the same timeout, so a list for each try, in order
 // of arrival, replaces a heap. The clock is woken only for a timeout that is earlier than its next check.
 //

@@ -27,7 +27,7 @@ type Order struct {
 	// new crawl the strategy's.
 	Lanes int
 	// StockTarget is the number of URLs that BEAST releases ahead of fetching. Default: 16 times the
-	// connections, or more if the hosts' delays need it and RAM suffices (crawl/stock.go).
+	// connections, or more if the hosts' delays need it and RAM suffices (package stock).
 	StockTarget int
 }
 

@@ -3,7 +3,7 @@
 //
 // It replaces a library because it is 2.6 to 2.7 times as fast as the best one. A page of documentation
 // (1998 pages, 27 KB on average) takes 27 µs of CPU, against 69 with klauspost/compress and 85 with the
-// standard library in the same run, without allocations (go run ./bench/lab decode; docs/BENCHMARKS.md).
+// standard library in the same run, without allocations (docs/BENCHMARKS.md).
 // Gunzip was the largest single cost of a page.
 //
 // A crawler holds the whole compressed body and wants the whole page, so the decoder needs no window besides
@@ -11,11 +11,6 @@
 // buffers. Package fetch uses it for gzip, zlib and raw deflate. The paper, from 2007, has no counterpart.
 //
 // # Method
-//
-// It is our own because it is 2.6 to 2.7 times as fast as the best library: of 1998 pages of documentation,
-// 27 KB on average, a page takes 27 us of CPU, 69 with the decoder of klauspost/compress and 85 with the
-// standard library's in the same run, without allocations (go test ./bench/lab -bench Decode;
-// docs/BENCHMARKS.md).
 //
 // The package has no unsafe code. Slices of constant length and capacity, arrays and masks leave few bounds
 // checks: the same loop with unsafe pointers was less than 5 % faster.

@@ -23,23 +23,64 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 		}
 	}
-	pages := []string{"README.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/formats/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no pages for %s: %v", pattern, err)
-		}
-		for _, name := range found {
-			pages = append(pages, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
-		}
-	}
-	for _, page := range pages {
+	for _, page := range append(pages(t), "CHANGELOG.md") {
 		text, err := os.ReadFile(filepath.Join(root, page))
 		must(t, err)
 		for _, name := range testName.FindAllString(string(text), -1) {
 			if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, name) }) {
 				t.Errorf("%s names %s, which does not exist", page, name)
 			}
+		}
+	}
+}
+
+// pages returns the names of the pages, without those of changes.
+func pages(t *testing.T) []string {
+	t.Helper()
+	list := []string{"README.md", "CONTRIBUTING.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/formats/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no pages for %s: %v", pattern, err)
+		}
+		for _, name := range found {
+			list = append(list, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
+		}
+	}
+	return list
+}
+
+// fileName is the path of a file of Go, a script or a page, or of a package as the go command takes it.
+var fileName = regexp.MustCompile("(?:^|[\\s(,;\"`])(" +
+	`(?:[a-z][a-z0-9_]*/)+[a-z0-9_-]+\.(?:go|sh)|docs/[A-Za-z0-9_/-]+\.md|\./[a-z][a-z0-9_]*(?:/[a-z][a-z0-9_]*)*)\b`)
+
+// TestNamedFilesExist: each such file or package that a page or a comment names exists, from the root, from crawl
+// or from the directory of the page. The program itself is built by the reader.
+func TestNamedFilesExist(t *testing.T) {
+	check := func(where, text string) {
+		for _, m := range fileName.FindAllStringSubmatch(text, -1) {
+			if m[1] == "./drumbeat" {
+				continue
+			}
+			found := false
+			for _, dir := range [...]string{".", "crawl", filepath.Dir(where)} {
+				_, err := os.Stat(filepath.Join(root, dir, m[1]))
+				found = found || err == nil
+			}
+			if !found {
+				t.Errorf("%s names %s, which does not exist", where, m[1])
+			}
+		}
+	}
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		must(t, err)
+		check(page, string(text))
+	}
+	_, list := sources(t)
+	for _, s := range list {
+		for _, group := range s.syntax.Comments {
+			check(s.name, group.Text())
 		}
 	}
 }
