@@ -276,7 +276,11 @@ func testNodes(t *testing.T, seed uint64, nodes, items int, faults mem.Faults) (
 // TestNodes: nodes that share all networks visit them in turn, keep all limits together, and give leases back
 // at the end.
 func TestNodes(t *testing.T) {
-	for seed := *seedFlag; seed < *seedFlag+8; seed++ {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := *seedFlag; seed < *seedFlag+seeds; seed++ {
 		synctest.Test(t, func(t *testing.T) { testTurns(t, seed) })
 	}
 }
