@@ -446,6 +446,9 @@ func TestModel(t *testing.T) {
 	}
 	t.Logf("seed %d", sd)
 	rounds := 40
+	if testing.Short() {
+		rounds = 12
+	}
 	if *longFlag {
 		rounds = 4000
 	}

@@ -102,23 +102,25 @@ func wantBack(t *testing.T, err error, node int) {
 	}
 }
 
+// flip changes a bit in the second half of a file: the first half was dropped, or sent again.
+func (b *box) flip(name string) {
+	f, err := b.fs.Open(name)
+	must(b.t, err)
+	size, err := f.Size()
+	must(b.t, err)
+	var c [1]byte
+	must(b.t, disk.ReadFull(f, c[:], size*3/4))
+	c[0] ^= 4
+	_, err = f.WriteAt(c[:], size*3/4)
+	must(b.t, err)
+	must(b.t, f.Close())
+}
+
 // TestScanOutboxFaults: each fault of an outbox is found, and the file is named if there is one; whatever else is
 // readable is counted.
 func TestScanOutboxFaults(t *testing.T) {
 	t.Parallel()
 	segment := func(b *box) string { return queue.Files(b.set(), "outbox/1/sent", b.st.Sent)[0] }
-	flip := func(b *box, name string) {
-		f, err := b.fs.Open(name)
-		must(t, err)
-		size, err := f.Size()
-		must(t, err)
-		var c [1]byte
-		must(t, disk.ReadFull(f, c[:], size*3/4)) // the first half was dropped, or sent again
-		c[0] ^= 4
-		_, err = f.WriteAt(c[:], size*3/4)
-		must(t, err)
-		must(t, f.Close())
-	}
 	for _, c := range []struct {
 		what  string
 		hurt  func(b *box) (named string)
@@ -128,7 +130,7 @@ func TestScanOutboxFaults(t *testing.T) {
 	}{
 		{what: "a byte of a sent message", lost: true, hurt: func(b *box) string {
 			name := segment(b)
-			flip(b, name)
+			b.flip(name)
 			return name
 		}},
 		{what: "a missing file", lost: true, hurt: func(b *box) string {

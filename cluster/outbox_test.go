@@ -96,6 +96,42 @@ func (b *box) crash() {
 	b.open()
 }
 
+// deliver makes a checkpoint, and gives all messages to a receiver.
+func (b *box) deliver(in *Intake, take func(msg []byte)) {
+	b.t.Helper()
+	b.save(true)
+	for range 2 * b.Figures().Sent { // the order may be that of an interrupted resend
+		msg, number, _, err := b.Oldest()
+		must(b.t, err)
+		if number == in.Taken[0].Number+1 {
+			take(msg)
+		}
+		must(b.t, b.Resent())
+	}
+	for {
+		msg, _, ok, err := b.Next()
+		must(b.t, err)
+		if !ok {
+			return
+		}
+		take(msg)
+		must(b.t, b.Published())
+	}
+}
+
+// empty drops all messages: the receiver has taken them.
+func (b *box) empty(in *Intake) {
+	b.t.Helper()
+	for all := false; !all; {
+		done, err := b.Taken(in.Taken[0].Number, in.Taken[0].Totals)
+		must(b.t, err)
+		all = done
+	}
+	if f := b.Figures(); f.Gone != f.Added || f.Sent+f.Unpublished != 0 {
+		b.t.Errorf("at the end: %+v", f)
+	}
+}
+
 // TestOutbox: a receiver gets each record once and in order, whatever is published again or lost after its
 // acknowledgement, over crashes of the sender between any two steps, and only what a checkpoint covers is
 // published.
@@ -158,36 +194,12 @@ func TestOutbox(t *testing.T) {
 				sent = append(sent, link)
 			}
 		}
-		b.save(true)
-		for range 2 * b.Figures().Sent { // the order may be that of an interrupted resend
-			msg, number, _, err := b.Oldest()
-			must(t, err)
-			if number == in.Taken[0].Number+1 {
-				take(msg)
-			}
-			must(t, b.Resent())
-		}
-		for {
-			msg, _, ok, err := b.Next()
-			must(t, err)
-			if !ok {
-				break
-			}
-			take(msg)
-			must(t, b.Published())
-		}
+		b.deliver(&in, take)
 		if !slices.Equal(got.links, sent) || len(got.edges) != len(sent) || len(got.scopes) != len(sent) {
 			t.Fatalf("seed %d: %d links, %d edges and %d scopes received, want %d of each", seed, len(got.links),
 				len(got.edges), len(got.scopes), len(sent))
 		}
-		for all := false; !all; {
-			done, err := b.Taken(in.Taken[0].Number, in.Taken[0].Totals)
-			must(t, err)
-			all = done
-		}
-		if f := b.Figures(); f.Gone != f.Added || f.Sent+f.Unpublished != 0 {
-			t.Errorf("at the end: %+v", f)
-		}
+		b.empty(&in)
 	}
 }
 

@@ -110,6 +110,9 @@ func openSized(t testing.TB, dir, name string, block int, pool *queue.Pool) *Out
 func TestOutboxRAM(t *testing.T) {
 	const boxes = 16
 	for _, block := range []int{4 << 10, 32 << 10, 128 << 10} {
+		if testing.Short() && block != 32<<10 {
+			continue
+		}
 		pool := new(queue.Pool)
 		dir := t.TempDir()
 		f := newFiller(t)

@@ -172,7 +172,7 @@ func TestDemo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	requests := filepath.Join(t.TempDir(), "requests")
 	// In its own process, since the demo checks the RAM of its process.
-	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=600", "--hosts=60", "--plds=20", "--dir",
+	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir",
 		dir, "--connections=64", "--ram=256MiB", "--server-log", requests)
 	for _, want := range []string{"least gap", "each once", "pages/s by wall time"} {
 		if !strings.Contains(out, want) {
@@ -183,7 +183,7 @@ func TestDemo(t *testing.T) {
 	lines, err := os.ReadFile(requests)
 	must(t, err)
 	line := regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z 127\.[0-9.]+ https?://[^ /]+/[^ ]*$`)
-	if all, sound := bytes.Count(lines, []byte("\n")), len(line.FindAll(lines, -1)); all < 480 || sound != all {
+	if all, sound := bytes.Count(lines, []byte("\n")), len(line.FindAll(lines, -1)); all < 240 || sound != all {
 		t.Errorf("the server log has %d lines, %d of them sound", all, sound)
 	}
 }

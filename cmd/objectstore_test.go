@@ -18,6 +18,7 @@ import (
 // TestObjectStore crawls into a real server of S3. All commands that read output must give what they give
 // when the objects are copied back into the directories.
 func TestObjectStore(t *testing.T) {
+	notShort(t)
 	s := objtest.Serve(t)
 	s.Setenv(t)
 	web, args := cmdtest.SmallWeb(t, nil)

@@ -184,7 +184,7 @@ func TestBanned(t *testing.T) {
 
 func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, snap *simweb.Snapshot) bool) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.IPs = 2000, 60 })
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.IPs = o.Pages*5/2, 60 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
 		opt.Health.HostFailures, opt.Health.HostRests, opt.tests.tunePolicy = 5, 2, cutPolicy

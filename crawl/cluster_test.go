@@ -165,9 +165,12 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	var one map[star.Edge]bool
 	for _, nodes := range []int{1, 2, 4} {
+		if testing.Short() && nodes == 2 {
+			continue
+		}
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
-				o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+				o.PLDs, o.Hosts = 30, 60
 			})
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, nil)
 			defer c.close()
@@ -188,7 +191,7 @@ func TestCluster(t *testing.T) {
 func TestClusterCuts(t *testing.T) {
 	t.Parallel()
 	var kills, doubled int
-	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](100, 4); seed++ {
+	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](100, 2); seed++ {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x636c7573))
 			o := simweb.Defaults(seed)

@@ -176,7 +176,7 @@ func TestDiskLimitHolds(t *testing.T) {
 }
 
 func checkLimitCase(t *testing.T, c *limitCase) {
-	web := smallWeb(t, nil)
+	web := smallWeb(t, allPages)
 	fsys := weigh(disk.OS())
 	opt := simOptions(t, web, fsys)
 	dir := t.TempDir()
@@ -273,8 +273,11 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 func TestSmallerDiskLimit(t *testing.T) {
 	t.Parallel()
 	for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause, options.WhenFullDrain} {
+		if testing.Short() && full != options.WhenFullPause {
+			continue
+		}
 		inBubble(t, func(t *testing.T) {
-			web := smallWeb(t, nil)
+			web := smallWeb(t, allPages)
 			fsys := weigh(memfs.New(*seedFlag), "d0", "d1")
 			opt := simOptions(t, web, fsys)
 			opt.Limits.DiskBytes, opt.Disk.WhenFull, opt.Limits.MaxPages = 1<<30, full, 450
@@ -348,8 +351,11 @@ func TestLeastDisk(t *testing.T) {
 	t.Parallel()
 	for _, dirs := range [][]string{{"d0"}, {"d0", "d1"}, {"d0", "d1", "d2", "d3", "d4", "d5"}} {
 		for _, out := range [][]string{nil, {"o0"}} {
+			if testing.Short() && (len(dirs) == 2 || len(dirs) == 1 != (out == nil)) {
+				continue
+			}
 			inBubble(t, func(t *testing.T) {
-				web := smallWeb(t, nil)
+				web := smallWeb(t, allPages)
 				fsys := weigh(memfs.New(*seedFlag), append(slices.Clone(dirs), out...)...)
 				opt := simOptions(t, web, fsys)
 				opt.Disk.Dirs, opt.Disk.Out, opt.Disk.WhenFull = dirs, out, options.WhenFullStop

@@ -125,7 +125,11 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"parts":{"beast":null,"later":[]},"accounts":{"places":[]},"ram":{"Len":-1}}`), []byte{},
 		uint16(0), byte(0))
 	f.Add([]byte{}, []byte{}, uint16(20), byte(1))
-	for i := range byte(30) {
+	scripts := byte(30)
+	if testing.Short() {
+		scripts = 8
+	}
+	for i := range scripts {
 		f.Add([]byte{}, []byte{9 * i, i % 3, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 1, 2, i, 0, 0, 0, 0, 0, 0, 0},
 			uint16(0), byte(0))
 	}

@@ -103,7 +103,7 @@ func TestGlutSlowsNoOther(t *testing.T) {
 func TestGlutOutlivesCuts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 41))
-		for range longOr(30, 3) {
+		for range longOr(30, 1) {
 			w, fs, cuts := newBesideGood(2000, 200), memfs.New(rng.Uint64()), 0
 			for done := false; !done; {
 				opt := w.smallBudgets(t, fs)

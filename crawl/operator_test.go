@@ -173,7 +173,7 @@ func TestOperatorDrains(t *testing.T) {
 func TestBlockAndUnblock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o := operate(t, smallWeb(t, allPages), memfs.New(*seedFlag), nil)
 		o.await(200)
 		var busiest string
 		hosts := o.web.Log().Snapshot().Hosts

@@ -52,6 +52,9 @@ func SetHarness(sim func(testing.TB, *simweb.Web, disk.FS) Options,
 	simOptions, tinyOptions, mustRun, stoppedCrawl, atOnce = sim, tiny, run, stopped, quick
 }
 
+// allPages makes a small web with -short as large as without.
+func allPages(o *simweb.Options) { o.Pages = 800 }
+
 func longOr[T any](long, short T) T { return testworld.LongOr(long, short) }
 
 func notShort(t *testing.T) {

@@ -338,7 +338,10 @@ func TestSingleFlightAndPLDBound(t *testing.T) {
 }
 
 func TestMany(t *testing.T) {
-	const n = 10000
+	n := 10_000
+	if testing.Short() {
+		n = 3000
+	}
 	f := startFake(t, func(req *dns.Msg, _ bool) *dns.Msg {
 		var i int
 		fmt.Sscanf(req.Question[0].Name, "h%d.", &i)

@@ -19,6 +19,9 @@ import (
 func TestConcurrent(t *testing.T) {
 	for _, name := range []string{"mixed", "slow", "log"} {
 		for _, ram := range []int64{-1, 2 << 10, 1 << 20} {
+			if testing.Short() && ram != 2<<10 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s, %d bytes of files in RAM", name, max(0, ram)), func(t *testing.T) {
 				opt := small(kinds[name])
 				opt.cacheRAMBytes = ram

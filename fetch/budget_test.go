@@ -36,7 +36,11 @@ func (e *endless) Read(p []byte) (int, error) {
 // TestEndlessBodiesKeepToTheBudget: 2,000 concurrent exchanges with endless bodies and three parsers never
 // hold more than Options.BufferBytes, and each gets its body up to the limit.
 func TestEndlessBodiesKeepToTheBudget(t *testing.T) {
-	const n, total = 2000, 4 << 20
+	const total = 4 << 20
+	n := 2000
+	if testing.Short() {
+		n = 500
+	}
 	limits := Limits{HeaderBytes: 4 << 10, BodyBytes: 128 << 10, DecodedBytes: 128 << 10}
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, Options{BufferBytes: total, Limits: limits,

@@ -88,6 +88,14 @@ func assetDifference(body []byte, contentType string, exact bool) string {
 	return ""
 }
 
+// pages returns the number of random pages.
+func pages() int {
+	if testing.Short() {
+		return *pagesFlag / 5
+	}
+	return *pagesFlag
+}
+
 // knownToDiffer reports whether a page has a feature that the package comment lists.
 func knownToDiffer(body []byte) bool {
 	lower := bytes.ToLower(body)
@@ -139,7 +147,7 @@ func TestRandomPagesAgainstReference(t *testing.T) {
 		"<a href=&quot;x>|<a href='\r\n\x00\r'>|<a href=\xff>|<a\x00href=1>|<a\x00 "+
 		"href=22>|<ahref=23>|<a/href=24>|<a href=a\"b'c=d>", "|")
 	pieces = append(pieces, "|")
-	for i := range *pagesFlag {
+	for i := range pages() {
 		var b bytes.Buffer
 		for range 1 + rnd.IntN(14) {
 			b.WriteString(pieces[rnd.IntN(len(pieces))])

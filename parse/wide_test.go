@@ -65,7 +65,7 @@ func TestWideAgainstScalar(t *testing.T) {
 		t.Skip("this processor has no wide scanner")
 	}
 	rnd := rand.New(rand.NewPCG(*seedFlag, 1))
-	for range *pagesFlag / 10 {
+	for range pages() / 10 {
 		var b bytes.Buffer
 		for range 1 + rnd.IntN(30) {
 			b.WriteString(widePieces[rnd.IntN(len(widePieces))])

@@ -430,6 +430,9 @@ func TestModel(t *testing.T) {
 	}
 	t.Logf("seed %d", sd)
 	rounds := 12
+	if testing.Short() {
+		rounds = 5
+	}
 	if *longFlag {
 		rounds = 1000
 	}

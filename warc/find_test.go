@@ -60,6 +60,9 @@ func TestFind(t *testing.T) {
 	var all []string
 	for url, loc := range at {
 		all = append(all, url, url+"0")
+		if testing.Short() && len(all)%8 > 0 {
+			continue
+		}
 		found := 0
 		err := Find(opt, st, []string{url + "0", url}, func(x *Indexed) error {
 			found++

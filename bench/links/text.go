@@ -204,6 +204,15 @@ func (s *Stream) appendText(b []byte, at int, id uint64) int {
 func (s *Stream) path(b []byte, at int, h *host, rank uint64) int {
 	r, visit := mix(rank+h.hash), mix(rank>>sessionBits^h.hash) // per URL; per session
 	switch h.template {
+	case 0, 2, 3, 4:
+		return s.textPath(b, at, h, rank, r, visit)
+	}
+	return s.listPath(b, at, h, rank, r, visit)
+}
+
+// textPath appends the path of a host with texts.
+func (s *Stream) textPath(b []byte, at int, h *host, rank, r, visit uint64) int {
+	switch h.template {
 	case 0: // news: a date and a slug
 		at = s.section(b, at, h, r, 8)
 		at = text(b, at, "/20")
@@ -215,19 +224,6 @@ func (s *Stream) path(b []byte, at int, h *host, rank uint64) int {
 		at = text(b, at, "-")
 		at = decimal(b, at, rank)
 		return text(b, at, ".html?full=1")
-	case 1: // shop
-		at = text(b, at, "product/")
-		at = s.section(b, at, h, r, 16)
-		at = text(b, at, "/")
-		at = s.slug(b, at, r>>8)
-		at = text(b, at, "-p")
-		at = decimal(b, at, rank)
-		at = text(b, at, "?ref=")
-		at = s.section(b, at, h, r>>4, 5)
-		at = text(b, at, "&variant=")
-		at = hex(b, at, r>>16, 4)
-		at = text(b, at, "&utm_campaign=")
-		return s.section(b, at, h, r>>6, 2)
 	case 2: // forum with session ids
 		at = text(b, at, "forum/viewtopic.")
 		at = text(b, at, "php?f=")
@@ -251,7 +247,7 @@ func (s *Stream) path(b []byte, at int, h *host, rank uint64) int {
 		at = decimal(b, at, r&127)
 		at = text(b, at, "&Itemid=")
 		return decimal(b, at, 100+r>>7&63)
-	case 4: // wiki
+	default: // wiki
 		at = text(b, at, "wiki/")
 		at = s.slug(b, at, r>>8&^0x3c)
 		at = text(b, at, "_(")
@@ -260,6 +256,25 @@ func (s *Stream) path(b []byte, at int, h *host, rank uint64) int {
 		at = text(b, at, "&useskin=vector&")
 		at = text(b, at, "offset=20240")
 		return decimal(b, at, 100000+r>>30&0xffff)
+	}
+}
+
+// listPath appends the path of a host with products, pictures or lists.
+func (s *Stream) listPath(b []byte, at int, h *host, rank, r, visit uint64) int {
+	switch h.template {
+	case 1: // shop
+		at = text(b, at, "product/")
+		at = s.section(b, at, h, r, 16)
+		at = text(b, at, "/")
+		at = s.slug(b, at, r>>8)
+		at = text(b, at, "-p")
+		at = decimal(b, at, rank)
+		at = text(b, at, "?ref=")
+		at = s.section(b, at, h, r>>4, 5)
+		at = text(b, at, "&variant=")
+		at = hex(b, at, r>>16, 4)
+		at = text(b, at, "&utm_campaign=")
+		return s.section(b, at, h, r>>6, 2)
 	case 5: // albums
 		at = text(b, at, "users/")
 		at = put(b, at, s.skewed(r))

@@ -59,6 +59,40 @@ func TestLateLast(t *testing.T) {
 	})
 }
 
+// wantsAlways returns the leases of a node, one of two, that wants the network of an address all the time.
+func wantsAlways(t *testing.T, transport cluster.Transport, node int, addr netip.Addr) *Leases {
+	s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
+	if v := s.Admit(time.Now(), &polite.Item{Host: uint64(node), PLD: uint64(node),
+		Addrs: []netip.Addr{addr}}); v.Kind != polite.Admitted {
+		t.Fatalf("%+v", v)
+	}
+	return New(Options{Transport: transport, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1,
+		TTL: 10 * time.Minute, Longest: longest, New: true})
+}
+
+// handOvers are the hand-overs that nodes were told of, by receiver.
+type handOvers struct {
+	t  *testing.T
+	mu sync.Mutex
+	to [2][]request
+}
+
+func (h *handOvers) told(to int, data []byte) {
+	r, _, err := parseRequest(data, 2)
+	if err != nil || r.Op != opHand {
+		h.t.Errorf("%s: %v", data, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.to[to] = append(h.to[to], r)
+}
+
+func (h *handOvers) all() [2][]request {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return [2][]request{slices.Clone(h.to[0]), slices.Clone(h.to[1])}
+}
+
 // TestLateHandOver: two nodes want one network all the time. After a while each message that hands it over
 // comes again, some seconds later: while the receiver waits for the network again, holds it, or has another
 // process.
@@ -70,29 +104,13 @@ func TestLateHandOver(t *testing.T) {
 		defer cancel()
 		var running sync.WaitGroup
 		leases := make([]*Leases, 2)
-		var mu sync.Mutex // guards all and handed
-		var all, late int
+		late := 0
 		var gets atomic.Int64
-		var handed [2][]request
+		handed := &handOvers{t: t}
 		for node := range leases {
-			s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			transport := lateEngine{Transport: net.Transport(node), gets: &gets, told: func(to int, data []byte) {
-				r, _, err := parseRequest(data, 2)
-				if err != nil || r.Op != opHand {
-					t.Errorf("%s: %v", data, err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				all++
-				handed[to] = append(handed[to], r)
-			}}
+			transport := lateEngine{Transport: net.Transport(node), gets: &gets, told: handed.told}
 			defer transport.Close()
-			leases[node] = New(Options{Transport: transport, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1,
-				TTL: 10 * time.Minute, Longest: longest, New: true})
-			if v := s.Admit(time.Now(), &polite.Item{Host: uint64(node), PLD: uint64(node),
-				Addrs: []netip.Addr{addr}}); v.Kind != polite.Admitted {
-				t.Fatalf("%+v", v)
-			}
+			leases[node] = wantsAlways(t, transport, node, addr)
 			running.Go(func() {
 				if err := leases[node].Run(ctx); err != nil {
 					t.Error(err)
@@ -102,9 +120,7 @@ func TestLateHandOver(t *testing.T) {
 		var holds [2]int
 		for tick := range 6000 {
 			time.Sleep(100 * time.Millisecond)
-			mu.Lock()
-			told := [2][]request{slices.Clone(handed[0]), slices.Clone(handed[1])}
-			mu.Unlock()
+			told := handed.all()
 			switch n := gets.Load(); {
 			case tick < 1000 && n > 6:
 				t.Fatalf("%d calls of Get with %d hand-overs: what they tell is not used", n, len(told[0])+len(told[1]))
@@ -136,6 +152,8 @@ func TestLateHandOver(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
+		told := handed.all()
+		all := len(told[0]) + len(told[1])
 		t.Logf("%d hand-overs, told again %d times", all, late)
 		if all < 20 || late < 100 {
 			t.Error("few were told again")

@@ -104,6 +104,32 @@ type node struct {
 	bodies  time.Duration // each fourth exchange takes that long; 0: none does
 }
 
+// admit gives the items that are not fetched to a new process, and returns their number.
+func (n *node) admit(s *polite.Scheduler) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, it := range slices.Collect(maps.Keys(n.items)) {
+		fresh := &polite.Item{Host: it.Host, PLD: it.PLD, Addrs: it.Addrs}
+		delete(n.items, it)
+		n.items[fresh] = true
+		if v := s.Admit(time.Now(), fresh); v.Kind != polite.Admitted {
+			n.t.Errorf("admit: %+v", v)
+		}
+	}
+	return len(n.items)
+}
+
+// await waits until a request may begin, but no longer than a second.
+func await(ctx context.Context, s *polite.Scheduler, wait time.Duration) {
+	timer := time.NewTimer(min(wait, time.Second))
+	defer timer.Stop()
+	select {
+	case <-s.Ready():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // live is one life of a node. It returns nil when all is fetched or ctx has ended; clean says that it then says so.
 func (n *node) live(ctx context.Context, clean bool) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -121,17 +147,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	s := polite.New(opt, time.Now())
 	l := New(Options{Transport: transport, Polite: s, Node: n.number, Nodes: n.nodes,
 		Run: uint64(n.number)<<32 + n.run, TTL: n.ttl, Longest: longest, New: n.run == 1, Problem: n.problem})
-	n.mu.Lock()
-	for _, it := range slices.Collect(maps.Keys(n.items)) {
-		fresh := &polite.Item{Host: it.Host, PLD: it.PLD, Addrs: it.Addrs}
-		delete(n.items, it)
-		n.items[fresh] = true
-		if v := s.Admit(time.Now(), fresh); v.Kind != polite.Admitted {
-			n.t.Errorf("admit: %+v", v)
-		}
-	}
-	left := len(n.items)
-	n.mu.Unlock()
+	left := n.admit(s)
 	var running, exchanges sync.WaitGroup
 	var failed error
 	running.Go(func() {
@@ -155,13 +171,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 		}
 		g, wait := s.Next(time.Now())
 		if g == nil {
-			timer := time.NewTimer(min(wait, time.Second))
-			select {
-			case <-s.Ready():
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-			timer.Stop()
+			await(ctx, s, wait)
 		} else {
 			setup, took := n.random(300*time.Millisecond), n.random(longest)
 			if n.bodies > 0 && n.random(4) == 0 {
@@ -266,7 +276,11 @@ func testNodes(t *testing.T, seed uint64, nodes, items int, faults mem.Faults) (
 // TestNodes: nodes that share all networks visit them in turn, keep all limits together, and give leases back
 // at the end.
 func TestNodes(t *testing.T) {
-	for seed := *seedFlag; seed < *seedFlag+8; seed++ {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := *seedFlag; seed < *seedFlag+seeds; seed++ {
 		synctest.Test(t, func(t *testing.T) { testTurns(t, seed) })
 	}
 }
@@ -312,6 +326,26 @@ func testTurns(t *testing.T, seed uint64) {
 	}
 }
 
+// lives is five lives of a node, fewer if all is fetched. All but the last are cut short. It calls ended after each.
+func (n *node) lives(ended func()) {
+	for life := range 5 {
+		ctx, cancel := context.WithCancel(n.t.Context())
+		if life < 4 {
+			ctx, cancel = context.WithTimeout(n.t.Context(), n.random(2*time.Minute))
+		}
+		err := n.live(ctx, life%2 == 1)
+		cancel()
+		if err != nil {
+			n.t.Errorf("node %d: %v", n.number, err)
+		}
+		ended()
+		if len(n.items) == 0 {
+			return
+		}
+		pause(n.t.Context(), n.random(90*time.Second))
+	}
+}
+
 // TestFaults: nodes are killed and restarted, cut off, and the broker loses leases, while all limits hold and
 // all is fetched.
 func TestFaults(t *testing.T) {
@@ -343,28 +377,15 @@ func TestFaults(t *testing.T) {
 			})
 			for _, n := range nodes {
 				all.Go(func() {
-					for life := range 5 {
-						ctx, cancel := context.WithCancel(t.Context())
-						if life < 4 {
-							ctx, cancel = context.WithTimeout(t.Context(), n.random(2*time.Minute))
-						}
-						err := n.live(ctx, life%2 == 1)
-						cancel()
-						if err != nil {
-							t.Errorf("node %d: %v", n.number, err)
-						}
+					n.lives(func() {
 						mu.Lock()
+						defer mu.Unlock()
 						kills++
 						sum.Taken += n.figures.Taken
 						sum.HandedOver += n.figures.HandedOver
 						sum.Lost += n.figures.Lost
 						events = append(events, fmt.Sprint(time.Now().Format("04:05 "), "node ", n.number, " ends"))
-						mu.Unlock()
-						if len(n.items) == 0 {
-							return
-						}
-						pause(t.Context(), n.random(90*time.Second))
-					}
+					})
 				})
 			}
 			all.Wait()

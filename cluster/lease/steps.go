@@ -41,22 +41,32 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 			return l.short(retryAfter), false
 		}
 	}
-	transport := l.o.Transport
 	if !e.claim && !e.exists {
-		mine := value{Node: l.o.Node, Run: l.o.Run}
-		rev, err := transport.Create(ctx, cluster.BucketNet, e.key, encode(mine))
-		if err == nil {
-			l.got(e, rev, &mine, nil)
-			return 0, false
-		}
-		if errors.Is(err, cluster.ErrFull) {
-			l.full(err)
-			return l.short(askEvery), false
-		}
-		if !errors.Is(err, cluster.ErrExists) {
-			return l.short(retryAfter), false
+		if wait, exists := l.create(ctx, e); !exists {
+			return wait, false
 		}
 	}
+	return l.takeExisting(ctx, e)
+}
+
+// create takes a lease that the broker does not know, unless it does: then exists is true.
+func (l *Leases) create(ctx context.Context, e *entry) (wait time.Duration, exists bool) {
+	mine := value{Node: l.o.Node, Run: l.o.Run}
+	rev, err := l.o.Transport.Create(ctx, cluster.BucketNet, e.key, encode(mine))
+	switch {
+	case err == nil:
+		l.got(e, rev, &mine, nil)
+		return 0, false
+	case errors.Is(err, cluster.ErrFull):
+		l.full(err)
+		return l.short(askEvery), false
+	}
+	return l.short(retryAfter), errors.Is(err, cluster.ErrExists)
+}
+
+// takeExisting takes a lease that is void, or asks its holder.
+func (l *Leases) takeExisting(ctx context.Context, e *entry) (wait time.Duration, done bool) {
+	transport := l.o.Transport
 	v, err := transport.Get(ctx, cluster.BucketNet, e.key)
 	e.exists = err == nil
 	if errors.Is(err, cluster.ErrNotFound) {

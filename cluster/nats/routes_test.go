@@ -61,6 +61,59 @@ func (r *routed) stop(i int) {
 	r.nodes[i] = nil
 }
 
+// check requires the values and messages of n nodes.
+func (c *testCluster) check(e *Transport, n int) {
+	c.t.Helper()
+	for i := range n {
+		c.retry(func() error {
+			v, err := e.Get(c.t.Context(), cluster.BucketCrawl, fmt.Sprint("k", i))
+			if err == nil && string(v.Data) != "v" {
+				err = fmt.Errorf("got %q", v.Data)
+			}
+			return err
+		})
+	}
+	seen := map[byte]bool{}
+	c.retry(func() error {
+		in, err := e.Read(c.t.Context(), 2, 0)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		for len(seen) < n {
+			m, err := in.Next(c.t.Context())
+			if err != nil {
+				return err
+			}
+			seen[m.Data[0]] = true
+		}
+		return nil
+	})
+}
+
+// refuseStranger: a server with a certificate of somebody else finds no others.
+func (r *routed) refuseStranger() {
+	r.t.Helper()
+	stranger := newAuthority(r.t)
+	s := newRouted(r.t, stranger)
+	o := s.opt[0]
+	o.Embed.Routes = append([]string{o.Embed.RouteListen}, r.opt[0].Embed.Routes[:2]...)
+	other, err := Open(o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer other.Close()
+	if n := other.server.(embedded).s.NumRoutes(); n != 0 {
+		r.t.Errorf("a server with another certificate has %d routes", n)
+	}
+	if _, err := other.Get(r.t.Context(), cluster.BucketCrawl, "k0"); !errors.Is(err, cluster.ErrAway) {
+		r.t.Errorf("a server with another certificate: %v, want %v", err, cluster.ErrAway)
+	}
+	if n := other.server.(embedded).s.NumRoutes(); n != 0 {
+		r.t.Errorf("a server with another certificate has %d routes after a while", n)
+	}
+}
+
 // TestRoutes: three embedded servers keep values and messages while one of them is away, need two, and let in
 // only servers with a certificate.
 func TestRoutes(t *testing.T) {
@@ -95,65 +148,18 @@ func TestRoutes(t *testing.T) {
 			return err
 		})
 	}
-	check := func(e *Transport) {
-		t.Helper()
-		for i := range all {
-			c.retry(func() error {
-				v, err := e.Get(t.Context(), cluster.BucketCrawl, fmt.Sprint("k", i))
-				if err == nil && string(v.Data) != "v" {
-					err = fmt.Errorf("got %q", v.Data)
-				}
-				return err
-			})
-		}
-		seen := map[byte]bool{}
-		c.retry(func() error {
-			in, err := e.Read(t.Context(), 2, 0)
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			for len(seen) < len(all) {
-				m, err := in.Next(t.Context())
-				if err != nil {
-					return err
-				}
-				seen[m.Data[0]] = true
-			}
-			return nil
-		})
-	}
 	for i := range r.nodes { // each in turn
 		r.stop(i)
-		check(client)
-		check(r.nodes[(i+1)%3])
+		c.check(client, len(all))
+		c.check(r.nodes[(i+1)%3], len(all))
 		r.start(i)
 		c.retry(func() error {
 			_, err := r.nodes[i].Put(t.Context(), cluster.BucketCrawl, "again", []byte("v"))
 			return err
 		})
-		check(r.nodes[i])
+		c.check(r.nodes[i], len(all))
 	}
-
-	// A server with a certificate of somebody else finds no others.
-	stranger := newAuthority(t)
-	s := newRouted(t, stranger)
-	o := s.opt[0]
-	o.Embed.Routes = append([]string{o.Embed.RouteListen}, r.opt[0].Embed.Routes[:2]...)
-	other, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	if n := other.server.(embedded).s.NumRoutes(); n != 0 {
-		t.Errorf("a server with another certificate has %d routes", n)
-	}
-	if _, err := other.Get(t.Context(), cluster.BucketCrawl, "k0"); !errors.Is(err, cluster.ErrAway) {
-		t.Errorf("a server with another certificate: %v, want %v", err, cluster.ErrAway)
-	}
-	if n := other.server.(embedded).s.NumRoutes(); n != 0 {
-		t.Errorf("a server with another certificate has %d routes after a while", n)
-	}
+	r.refuseStranger()
 }
 
 // TestRouteOptions: each fault of routes is refused by a text that names it.

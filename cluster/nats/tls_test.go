@@ -80,6 +80,17 @@ func (a *authority) write(name string, text []byte) {
 	}
 }
 
+// seed writes a new seed and returns it.
+func (a *authority) seed(name string) string {
+	a.t.Helper()
+	seed, err := NewSeed()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.write(name, seed)
+	return strings.TrimSpace(string(seed))
+}
+
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
 // TestSecured: a server that listens with TLS, client certificates and a seed takes those who have them and
@@ -92,15 +103,7 @@ func TestSecured(t *testing.T) {
 	a.make("client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	stranger := newAuthority(t)
 	stranger.make("client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	var secrets []string
-	for _, name := range []string{"seed", "other"} {
-		seed, err := NewSeed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.write(name, seed)
-		secrets = append(secrets, strings.TrimSpace(string(seed)))
-	}
+	secrets := []string{a.seed("seed"), a.seed("other")}
 	var mu sync.Mutex
 	var said []string
 	warn := func(text string) {

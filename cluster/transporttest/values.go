@@ -228,8 +228,17 @@ func watch(t *testing.T, b Broker) {
 	s.do("get", err)
 	s.do("delete", other.Delete(s.ctx, bucket, "want.x.1", v.Revision))
 	s.change(w, cluster.Value{Key: "want.x.1", Deleted: true})
+	s.watchMany(e, other)
+	w.Close()
+	w.Close()
+	if _, _, err := w.Next(s.ctx); err == nil {
+		t.Fatal("a closed watcher delivers")
+	}
+}
 
-	// Many values change while they are delivered: the last state arrives.
+// watchMany changes many values while they are delivered: the last state arrives.
+func (s *suite) watchMany(e, other cluster.Transport) {
+	s.Helper()
 	for i := range 300 {
 		_, err := other.Put(s.ctx, cluster.BucketCrawl, fmt.Sprint("k.", i), []byte("old"))
 		s.do("put", err)
@@ -240,8 +249,8 @@ func watch(t *testing.T, b Broker) {
 		s.do("put", err)
 	}
 	got := s.all(many)
-	if len(got) < 280 && !b.Lags {
-		t.Fatalf("%d values, want 280, and those that change at once or later", len(got))
+	if len(got) < 280 && !s.b.Lags {
+		s.Fatalf("%d values, want 280, and those that change at once or later", len(got))
 	}
 	isNew := func() (n int) {
 		for _, data := range got {
@@ -253,11 +262,6 @@ func watch(t *testing.T, b Broker) {
 	}
 	for len(got) != 300 || isNew() != 20 {
 		s.merge(many, got)
-	}
-	w.Close()
-	w.Close()
-	if _, _, err := w.Next(s.ctx); err == nil {
-		t.Fatal("a closed watcher delivers")
 	}
 }
 

@@ -127,12 +127,15 @@ func CheckDelays(t *testing.T, snap *simweb.Snapshot, least Delays, slack time.D
 	}
 }
 
-// SmallWeb returns a web of 800 pages on 60 hosts, by Seed, after change, if that is not nil.
+// SmallWeb returns a web of 800 pages on 60 hosts, 400 with -short, by Seed, after change, if that is not nil.
 func SmallWeb(t testing.TB, change func(*simweb.Options)) *simweb.Web {
 	t.Helper()
 	o := simweb.Defaults(*Seed)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LogRequests = 20, 60, 800, 20, 100_000
 	o.CrawlDelay = 100 * time.Millisecond
+	if testing.Short() {
+		o.Pages = 400
+	}
 	if change != nil {
 		change(&o)
 	}

@@ -262,6 +262,9 @@ func TestCrashes(t *testing.T) {
 	}
 	t.Logf("-seed=%d", seed)
 	crawls := 4
+	if testing.Short() {
+		crawls = 2
+	}
 	if *longFlag {
 		crawls = 500
 	}

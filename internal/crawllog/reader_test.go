@@ -90,6 +90,9 @@ func TestFollow(t *testing.T) {
 	}
 	t.Logf("-seed=%d", seed)
 	rounds := 20
+	if testing.Short() {
+		rounds = 8
+	}
 	if *longFlag {
 		rounds = 1000
 	}

@@ -89,10 +89,14 @@ func (c *Case[S]) Sweep(t *testing.T, nth int, all bool, check func(t *testing.T
 }
 
 // Seeds calls add with the first inputs of a fuzz test of a Case: no damage, changed bytes near the start of
-// a file and far from it, truncated files, changed numbers and lists of the state.
+// a file and far from it, truncated files, changed numbers and lists of the state. With -short they are half as many.
 func Seeds(add func(edits, flips []byte)) {
 	add([]byte{}, []byte{})
-	for i := range byte(16) {
+	n := byte(16)
+	if testing.Short() {
+		n = 8 // each bit of a byte
+	}
+	for i := range n {
 		bit := byte(1) << (i % 8)
 		add([]byte{}, []byte{i, 41 + 7*i, 0, 0, 0, bit})
 		add([]byte{}, []byte{i, 41 * i, i % 4 * 16, 0, 0, bit, i, 0, 16, 0, 0, 0x80})

@@ -156,7 +156,7 @@ func TestFailures(t *testing.T) {
 	list := records(random(t), 600, 20_000)
 	step := 1
 	if testing.Short() {
-		step = 7
+		step = 20
 	}
 	for failAt := 1; ; failAt += step {
 		inner, ops := memfs.New(1), 0

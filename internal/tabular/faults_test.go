@@ -20,7 +20,7 @@ func TestEveryFailure(t *testing.T) {
 	rows := makeRows(random(t), 3000)
 	step := 1
 	if testing.Short() {
-		step = 7
+		step = 20
 	}
 	for _, format := range formats {
 		for failAt := 1; ; failAt += step {
@@ -92,7 +92,7 @@ func TestPowerCut(t *testing.T) {
 	rows := makeRows(random(t), 3000)
 	step := 1
 	if testing.Short() {
-		step = 3
+		step = 9
 	}
 	for _, format := range formats {
 		cuts := 0
