@@ -128,7 +128,7 @@ func (c *crawler) wire() {
 			return c.deferrals.evicted(tx, items, state.ReasonEvicted)
 		}})
 	c.health.check, c.health.deferrals = c.check, c.deferrals
-	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health,
+	c.outages.Wire(outage.Others{Rules: c.rules, Asker: c.requests, Hosts: c.health,
 		Looked: func(name string, answer *Lookup) {
 			c.output.ArchiveLookup(name, answer)
 			c.sketches.addServers(answer.Addrs)

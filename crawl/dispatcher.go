@@ -197,7 +197,7 @@ func (d *dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Su
 	if met, err := d.deferrals.metOrder(tx, &rec, state.PlaceReady); met || err != nil {
 		return true, err
 	}
-	if d.tooDeep(&rec) {
+	if d.sites.TooDeep(&rec) {
 		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonDepth)
 	}
 	now := time.Now()
@@ -247,7 +247,7 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.Politeness.MaxCrawlDelay), Waits: rec.Waits,
-		Terms: d.terms(host), Connection: d.connection(host, rec.URL), First: d.orders.any() &&
+		Terms: d.sites.Terms(host), Connection: d.sites.Connection(host, rec.URL), First: d.orders.any() &&
 			d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
@@ -259,7 +259,7 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 	d.admitting.RLock()
 	defer d.admitting.RUnlock()
 	host := weburl.Split(url).Host
-	item.Terms, item.Connection = d.terms(host), d.connection(host, url)
+	item.Terms, item.Connection = d.sites.Terms(host), d.sites.Connection(host, url)
 	return d.polite.Admit(now, item)
 }
 

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -96,7 +97,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 		})
 	}
-	if p.orders.any() || p.tooDeep(rec) {
+	if p.orders.any() || p.sites.TooDeep(rec) {
 		if ended, err := p.endIfUnwanted(g, rec); ended || err != nil {
 			return nil, err
 		}
@@ -116,7 +117,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	}
 	result := &page.result
 	*result = ending{Result: p.fetcher.Result(g, resp, err), sent: resp.BytesWritten, link: fetcher.LinkOf(resp, err)}
-	if errors.Is(err, fetcher.ErrBlocked) {
+	if errors.Is(err, inforce.ErrBlocked) {
 		return nil, p.settle(g, result, func(tx *account.Tx) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}
 	if panicked := bug.As(err); panicked != nil {
@@ -183,7 +184,7 @@ func (p *pageStage) backedOffSinceAdmit(g *polite.Grant, rec *weburl.Record) (mo
 // (metOrder), or its site has another max-depth.
 func (p *pageStage) endIfUnwanted(g *polite.Grant, rec *weburl.Record) (ended bool, _ error) {
 	err := p.Transact(func(tx *account.Tx) (err error) {
-		if ended = p.tooDeep(rec); ended {
+		if ended = p.sites.TooDeep(rec); ended {
 			err = p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonDepth)
 		} else {
 			ended, err = p.deferrals.metOrder(tx, rec, state.PlaceRAM)

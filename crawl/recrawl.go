@@ -35,7 +35,7 @@ func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
 	policy = *e.opt.Recrawl
 	policy.Margin = e.margin.Seconds()
 	parts := weburl.Split(url)
-	if site := e.siteOf(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
+	if site := e.sites.Of(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
 		policy.Least, policy.Longest, policy.Default = site.Revisit, site.Revisit, site.Revisit
 		policy.Kind = revisit.Uniform
 		return policy, site.Revisit > 0
@@ -181,7 +181,7 @@ func (d *deferrals) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.His
 // visit: the calendar is by due time, and cannot be searched for a site.
 func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32, ok bool) {
 	parts := weburl.Split(url)
-	site := e.siteOf(&parts)
+	site := e.sites.Of(&parts)
 	if e.opt.Recrawl == nil || site == nil || site.Has&sites.HasRevisit == 0 {
 		return 0, false
 	}

@@ -144,7 +144,7 @@ func reusable(a *render.Response) bool {
 // cookies. 0 is nothing.
 func (r *renderStage) dressOf(url string, from fetcher.Source) uint64 {
 	parts := weburl.Split([]byte(url))
-	site := r.siteOf(&parts)
+	site := r.sites.Of(&parts)
 	if site == nil {
 		return 0
 	}
@@ -174,7 +174,7 @@ func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []net
 	granted := make(chan *polite.Grant, 1)
 	// Like a request for robots.txt, it goes to the front of its host's line and gets its grant by channel.
 	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host),
-		Addrs: addrs, Robots: true, CrawlDelay: crawlDelay, Terms: r.terms(parts.Host)}
+		Addrs: addrs, Robots: true, CrawlDelay: crawlDelay, Terms: r.sites.Terms(parts.Host)}
 	for busy := 0; ; busy++ {
 		g, err := r.granted(ctx, parts, item)
 		if err != nil || r.workers.plds.enter(item.PLD) {
@@ -199,7 +199,7 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 		if !account.Sleep(ctx, wait) {
 			return nil, ctx.Err()
 		}
-		item.Terms = r.terms(parts.Host) // a reload may have changed them
+		item.Terms = r.sites.Terms(parts.Host) // a reload may have changed them
 	}
 	select {
 	case g := <-granted:
@@ -266,7 +266,7 @@ func (r *renderStage) mayFetch(ctx context.Context, url []byte,
 		return 0, ctx.Err()
 	}
 	defer func() { <-o.lock }()
-	site := r.siteOf(&parts)
+	site := r.sites.Of(&parts)
 	own := site != nil && site.IgnoreRobots
 	for range 2 {
 		switch decision, _ := o.rules.DecideFor(parts.Path, time.Now(), own); decision {

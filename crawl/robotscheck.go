@@ -232,7 +232,7 @@ func (k *robotsCheck) checkRobots(tx *account.Tx, data []byte, rec *weburl.Recor
 	if k.rules.BlockedURL(rec.URL) {
 		return k.deferrals.refuse(tx, rec, from, state.ReasonBlocked)
 	}
-	if k.tooDeep(rec) {
+	if k.sites.TooDeep(rec) {
 		return k.deferrals.refuse(tx, rec, from, state.ReasonDepth)
 	}
 	var buf [300]byte
@@ -394,7 +394,7 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 		k.opt.tests.reading("rules", rec.URL)
 	}
 	parts := weburl.Split(rec.URL)
-	site := k.siteOf(&parts)
+	site := k.sites.Of(&parts)
 	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
 	switch d {
 	case robots.Allow, robots.Disallow, robots.Resolve:
@@ -417,7 +417,7 @@ func (e *engine) verdictEnded(url []byte, sum *robots.Summary, now time.Time) bo
 // robots.txt requested again. A new answer never lasts so long, so that happens once.
 func (e *engine) beyondLife(expires time.Time, url []byte, now time.Time) bool {
 	most := now.Add(robots.Lifetime + robots.ClockSlack)
-	return expires.After(most) && expires.After(now.Add(e.oneTurn(weburl.Split(url).Host)+robots.ClockSlack))
+	return expires.After(most) && expires.After(now.Add(e.sites.OneTurn(weburl.Split(url).Host)+robots.ClockSlack))
 }
 
 // The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway

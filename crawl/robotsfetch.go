@@ -146,22 +146,11 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
-		if least := now.Add(q.oneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
+		if least := now.Add(q.sites.OneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
 			h.Expires = least
 		}
 	}
 	return h, maps
-}
-
-// oneTurn is the least lifetime of a robots.txt: a little more than the longest delay between two requests
-// to its host. Its own request starts a delay; if it expired before the end of that delay, no page could
-// ever be fetched.
-func (e *engine) oneTurn(host []byte) time.Duration {
-	turn := max(e.opt.Politeness.HostDelay, e.opt.Politeness.ServerDelay, e.opt.Politeness.PLDDelay)
-	if t := e.terms(host); t != nil {
-		turn = max(turn, t.HostDelay, t.HostLeast, t.PLDDelay)
-	}
-	return turn + turn/16
 }
 
 // lookupOf returns the kind of lookup that a request needs.
@@ -365,7 +354,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetche
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // hold no body while waiting
 	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs,
-		Robots: true, Waits: waits, Terms: q.terms(parts.Host)}
+		Robots: true, Waits: waits, Terms: q.sites.Terms(parts.Host)}
 	for v := q.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
@@ -377,7 +366,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetche
 		if !account.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
-		item.Terms = q.terms(parts.Host) // a reload may have changed them
+		item.Terms = q.sites.Terms(parts.Host) // a reload may have changed them
 	}
 	var g *polite.Grant
 	select {

@@ -147,11 +147,11 @@ func (e *engine) outputOptions() output.Options {
 // wireFetcher creates the fetcher.
 func (c *crawler) wireFetcher() {
 	o := &c.opt
-	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: &c.sites,
+	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: c.sites,
 		Sitemaps: o.Links.Sitemaps, Assets: o.Links.Assets, Store: o.Output.Store,
 		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes},
 		c.outages, c.space)
-	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules,
+	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: c.rules,
 		Ordered: c.orders.waits})
 }
 
