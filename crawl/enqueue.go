@@ -119,7 +119,7 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 		}
 	}
 	a.Wait = max(a.Wait, o.check.passWait())
-	health := o.health.stateOf(host, now)
+	health := o.health.StateOf(host, now)
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"
 	}

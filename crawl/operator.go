@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -44,7 +45,7 @@ type operator struct {
 	check        *robotsCheck
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
-	health       *hostHealth
+	health       *gate.Hosts
 	history      *observe.History
 	seeds        *seedFeeder
 	space        *space.Keeper

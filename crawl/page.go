@@ -11,6 +11,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -29,7 +30,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		err := bug.Contained(func() error {
 			err := resp.Decode(ctx)
 			if err == nil {
-				page.event = eventOf(rec, resp)
+				page.event = gate.EventOf(rec, resp)
 			}
 			return err
 		})
@@ -80,7 +81,7 @@ func (p *pageStage) unread(ctx context.Context, page *arrival, err error) error 
 // commit ends a page, or gives it to the store of contents. It is the transaction of the page.
 func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is found, now time.Time) error {
 	rec, resp := &page.rec, page.resp
-	v, err := p.health.noteHost(tx, page.grant.Item.Host, rec, &page.sum.Health, page.event)
+	v, err := p.health.Note(tx, page.grant.Item.Host, rec, &page.sum.Health, page.event)
 	if err != nil {
 		return err
 	}

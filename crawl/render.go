@@ -13,6 +13,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -131,7 +132,7 @@ type renderStage struct {
 
 	dispatcher *dispatcher
 	fetcher    *fetcher.Fetcher
-	health     *hostHealth
+	health     *gate.Hosts
 	outages    *outage.Watch
 	output     *output.Writer
 	requests   *robotsRequests

@@ -16,6 +16,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/render"
@@ -168,7 +169,7 @@ func (r *renderStage) dressOf(url string, from fetcher.Source) uint64 {
 // other item if only scripts are requested from the host.
 func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []netip.Addr,
 	crawlDelay time.Duration) (*polite.Grant, error) {
-	if err := r.health.mayAsk(parts.Host); err != nil {
+	if err := r.health.MayAsk(parts.Host); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRenderRefused, err)
 	}
 	granted := make(chan *polite.Grant, 1)
@@ -236,7 +237,7 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 	case err != nil:
 		result.Backoff = robotsBackoff
 	case health.KindOf(resp.Status) == health.TooFast:
-		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), politeBackoff))
+		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
 	}
 	r.polite.Done(time.Now(), g, result)
 	if failed := r.Transact(func(tx *account.Tx) error {
@@ -245,7 +246,7 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 		tx.Count(state.CountBytesSent, resp.BytesWritten)
 		fetcher.LinkOf(resp, err).Count(tx)
 		if result.Backoff >= health.Short {
-			return r.health.clearHost(tx, g.Item.Host, health.Verdict{})
+			return r.health.Clear(tx, g.Item.Host, health.Verdict{})
 		}
 		return nil
 	}); failed != nil {

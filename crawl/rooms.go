@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -153,6 +154,13 @@ func (c *crawler) wireFetcher() {
 		c.outages, c.space)
 	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: c.rules,
 		Ordered: c.orders.waits})
+}
+
+// wireGate creates the health of hosts.
+func (c *crawler) wireGate() {
+	c.health = gate.NewHosts(c.Saved, gate.HostOptions{Log: c.opt.Observe.Log, Policy: &c.policy})
+	c.health.Wire(gate.HostOthers{Heaps: func() *polite.Scheduler { return c.polite }, Learn: c.check.learn,
+		Deferrals: c.deferrals})
 }
 
 // wireWalk creates the leader of the random walk.

@@ -118,7 +118,7 @@ func (d *dispatcher) newTerms(ctx context.Context, set *sites.Set, r *Reloaded) 
 		err := d.Transact(func(tx *account.Tx) error {
 			items := d.polite.EvictItems(time.Now(), lot)
 			r.Evicted += len(items)
-			return d.deferrals.evicted(tx, items, state.ReasonEvicted)
+			return d.deferrals.Evicted(tx, items, state.ReasonEvicted)
 		})
 		if err != nil {
 			return old, err
