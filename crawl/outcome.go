@@ -52,6 +52,7 @@ type pageStage struct {
 	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
+	sitemaps   *gate.Sitemaps
 	walk       *walkers.Leader
 }
 
@@ -124,7 +125,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		p.outages.Anticipate(g.Addr)
 	}
 	began := time.Now()
-	limits, codings := p.termsOf(rec)
+	limits, codings := p.sitemaps.TermsOf(rec)
 	known, err := visitsOf(rec)
 	if err != nil {
 		return nil, err

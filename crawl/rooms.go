@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/strategy"
 	"drumbeat/crawl/walkers"
 	"drumbeat/drum"
 	"drumbeat/polite"
@@ -156,11 +157,14 @@ func (c *crawler) wireFetcher() {
 		Ordered: c.orders.waits})
 }
 
-// wireGate creates the health of hosts.
+// wireGate creates the health of hosts and the reader of sitemaps.
 func (c *crawler) wireGate() {
 	c.health = gate.NewHosts(c.Saved, gate.HostOptions{Log: c.opt.Observe.Log, Policy: &c.policy})
 	c.health.Wire(gate.HostOthers{Heaps: func() *polite.Scheduler { return c.polite }, Learn: c.check.learn,
 		Deferrals: c.deferrals})
+	c.pages.sitemaps = gate.NewSitemaps(gate.SitemapOptions{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
+		Policy: c.links, Dated: c.opt.Recrawl != nil,
+		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
 }
 
 // wireWalk creates the leader of the random walk.

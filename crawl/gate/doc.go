@@ -1,5 +1,5 @@
 // Package gate is a room of the running crawl: it decides whether a URL may be fetched from its host, by the
-// health of the host.
+// health of the host. It also reads sitemaps.
 //
 // # Contract
 //
@@ -8,7 +8,7 @@
 //
 // # Concurrency
 //
-// Hosts has no goroutine and is safe for concurrent use.
+// Hosts and Sitemaps have no goroutine and are safe for concurrent use.
 //
 // # Memory and disk
 //
