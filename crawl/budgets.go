@@ -206,7 +206,7 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 				return fmt.Errorf("crawl: record from STAR: %w", err)
 			}
 			if p.Number == star.OverLimit {
-				if err := b.deferrals.refuse(tx, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
+				if err := b.deferrals.Refuse(tx, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
 					return err
 				}
 				continue

@@ -14,6 +14,6 @@ func (p *pageStage) endByBug(g *polite.Grant, rec *weburl.Record, panicked error
 	return p.settle(g, result, func(tx *account.Tx) error {
 		tx.AttemptFailed(state.ReasonInternal)
 		tx.Count(state.CountInternalErrors, 1)
-		return p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonInternal)
+		return p.deferrals.Refuse(tx, rec, state.PlaceRAM, state.ReasonInternal)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
@@ -58,7 +59,7 @@ type crawler struct {
 	deferrals    *deferrals
 	passes       *pass.Runner
 	stock        *stock.Keeper
-	health       *hostHealth
+	health       *gate.Hosts
 	outages      *outage.Watch
 	space        *space.Keeper
 	output       *output.Writer
@@ -85,8 +86,9 @@ func (c *crawler) wire() {
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
-	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
+	c.outages = outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
+	c.wireGate()
 	c.wireWalk()
 	c.checkpointer = &checkpointer{engine: e}
 	c.wireOutput()
@@ -125,10 +127,9 @@ func (c *crawler) wire() {
 		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
-			return c.deferrals.evicted(tx, items, state.ReasonEvicted)
+			return c.deferrals.Evicted(tx, items, state.ReasonEvicted)
 		}})
-	c.health.check, c.health.deferrals = c.check, c.deferrals
-	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health,
+	c.outages.Wire(outage.Others{Rules: c.rules, Asker: c.requests, Hosts: c.health,
 		Looked: func(name string, answer *Lookup) {
 			c.output.ArchiveLookup(name, answer)
 			c.sketches.addServers(answer.Addrs)
@@ -136,9 +137,9 @@ func (c *crawler) wire() {
 		Ended: func() { c.requests.outageEnded(); c.dispatcher.outageEnded() }})
 	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
-	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
-		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze,
-		func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
+	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze,
+		func(m *moment) { m.hosts = c.health.Freeze() }, c.requests.freeze, c.operator.freeze,
+		c.orders.freeze, c.render.freeze, func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
 		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
@@ -159,7 +160,7 @@ func (c *crawler) wire() {
 	c.dispatcher.leases, c.cluster.leases = c.leases, c.leases
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
-			return c.deferrals.evicted(tx, items, state.ReasonNetworkLease)
+			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)
 		}})
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.cluster.disowned
 }

@@ -22,7 +22,7 @@ import (
 
 // deferrals keeps URLs on disk that wait for a due time or for other flags, and refuses URLs.
 //
-// Producers: all stages downstream of BEAST (deferURL, hold, refuse). Consumers: its goroutines "deferred" and
+// Producers: all stages downstream of BEAST (DeferURL, hold, Refuse). Consumers: its goroutines "deferred" and
 // "held", which return URLs to RobotsCache, and "visits", which sends URLs that are to be visited again to STAR.
 type deferrals struct {
 	*engine
@@ -63,7 +63,7 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 		return false
 	}
 	n, _ := d.held.Len()
-	// Use a time after all verdicts so far. verdictTime may have made some later than the last manifest. Verdicts of a
+	// Use a time after all verdicts so far. VerdictTime may have made some later than the last manifest. Verdicts of a
 	// clock that was ahead do not hold (robots.HostData), and the flags' time must not be in the future.
 	since := time.Now().Unix()
 	for _, other := range []int64{m.Time + 1, m.Held.Since + 1} {
@@ -91,8 +91,8 @@ func (d *deferrals) flagsSince(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// sinceFlags reports whether at is within the time of this run's network flags.
-func (d *deferrals) sinceFlags(at, now time.Time) bool { return at.Unix() >= d.flagsSince(now).Unix() }
+// SinceFlags reports whether at is within the time of this run's network flags.
+func (d *deferrals) SinceFlags(at, now time.Time) bool { return at.Unix() >= d.flagsSince(now).Unix() }
 
 // heldLeft returns the number of URLs, held back by former flags, that are still to be tried again.
 func (d *deferrals) heldLeft() int64 { return d.heldState.Left }
@@ -117,9 +117,9 @@ func (d *deferrals) show(s *Snapshot) {
 	s.DeferredLate, s.VisitsLate = late(queue.Usual), late(queue.Bulk)
 }
 
-// verdictTime returns the time of a verdict on forbidden addresses. It is not before the time of this run's
+// VerdictTime returns the time of a verdict on forbidden addresses. It is not before the time of this run's
 // flags, even if the clock was set back or the last run ended within this second.
-func (d *deferrals) verdictTime(now time.Time) time.Time {
+func (d *deferrals) VerdictTime(now time.Time) time.Time {
 	if since := d.flagsSince(now); now.Before(since) {
 		return since
 	}
@@ -184,8 +184,8 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 	return nil
 }
 
-// deferURL makes a URL wait on disk until due. It is part of a transaction.
-func (d *deferrals) deferURL(tx *account.Tx, rec *weburl.Record, from state.Place, due time.Time,
+// DeferURL makes a URL wait on disk until due. It is part of a transaction.
+func (d *deferrals) DeferURL(tx *account.Tx, rec *weburl.Record, from state.Place, due time.Time,
 	why state.Reason) error {
 	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceDeferred, why, state.Reason(rec.Reason))
 	tx.Count(state.CountDeferrals, 1)
@@ -323,10 +323,10 @@ func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake account
 	})
 }
 
-// refuse ends a URL without a response. It is part of a transaction. A URL that was enqueued and has been fetched
+// Refuse ends a URL without a response. It is part of a transaction. A URL that was enqueued and has been fetched
 // meanwhile has a response, and ends with that.
-func (d *deferrals) refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
-	if met, err := d.metOrder(tx, rec, from); met || err != nil {
+func (d *deferrals) Refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
+	if met, err := d.MetOrder(tx, rec, from); met || err != nil {
 		return err
 	}
 	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
@@ -371,14 +371,14 @@ func (d *deferrals) tryHTTPFallback(tx *account.Tx, rec *weburl.Record) error {
 	return d.seen.sendLinks(b, tx)
 }
 
-// evicted defers URLs that have left RAM. It is part of a transaction.
-func (d *deferrals) evicted(tx *account.Tx, items []*polite.Item, why state.Reason) error {
+// Evicted defers URLs that have left RAM. It is part of a transaction.
+func (d *deferrals) Evicted(tx *account.Tx, items []*polite.Item, why state.Reason) error {
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if err := d.deferURL(tx, &rec, state.PlaceRAM, item.Due, why); err != nil {
+		if err := d.DeferURL(tx, &rec, state.PlaceRAM, item.Due, why); err != nil {
 			return err
 		}
 	}
@@ -393,7 +393,7 @@ func (d *deferrals) dropBlocked(tx *account.Tx, item *polite.Item) error {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
 	if d.rules.Closed(item.Addrs) {
-		return d.refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
+		return d.Refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
 	}
 	return d.check.checkRobots(tx, item.Rec, &rec, state.PlaceRAM)
 }

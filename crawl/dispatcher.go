@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -44,7 +45,7 @@ type dispatcher struct {
 	check     *robotsCheck
 	deferrals *deferrals
 	fetcher   *fetcher.Fetcher
-	health    *hostHealth
+	health    *gate.Hosts
 	operator  *operator
 	outages   *outage.Watch
 	output    *output.Writer
@@ -194,20 +195,20 @@ func (d *dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Su
 	if err := rec.Decode(item.Rec); err != nil {
 		return false, err
 	}
-	if met, err := d.deferrals.metOrder(tx, &rec, state.PlaceReady); met || err != nil {
+	if met, err := d.deferrals.MetOrder(tx, &rec, state.PlaceReady); met || err != nil {
 		return true, err
 	}
-	if d.tooDeep(&rec) {
-		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonDepth)
+	if d.sites.TooDeep(&rec) {
+		return true, d.deferrals.Refuse(tx, &rec, state.PlaceReady, state.ReasonDepth)
 	}
 	now := time.Now()
 	if len(item.Addrs) == 0 {
-		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
+		return true, d.deferrals.Refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
 	}
 	if d.verdictEnded(rec.URL, sum, now) || d.rules.BlockedURL(rec.URL) {
 		return true, d.check.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
-	if moved, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
+	if moved, err := d.health.DeferInBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
 		return true, err
 	}
 	switch v := d.admit(now, item, rec.URL); v.Kind {
@@ -223,7 +224,7 @@ func (d *dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Su
 		if v.Why == polite.LeaseShare {
 			why = state.ReasonNetworkLease
 		}
-		return true, d.deferrals.deferURL(tx, &rec, state.PlaceReady, v.Due, why)
+		return true, d.deferrals.DeferURL(tx, &rec, state.PlaceReady, v.Due, why)
 	}
 	return true, nil
 }
@@ -247,7 +248,7 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.Politeness.MaxCrawlDelay), Waits: rec.Waits,
-		Terms: d.terms(host), Connection: d.connection(host, rec.URL), First: d.orders.any() &&
+		Terms: d.sites.Terms(host), Connection: d.sites.Connection(host, rec.URL), First: d.orders.any() &&
 			d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
@@ -259,7 +260,7 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 	d.admitting.RLock()
 	defer d.admitting.RUnlock()
 	host := weburl.Split(url).Host
-	item.Terms, item.Connection = d.terms(host), d.connection(host, url)
+	item.Terms, item.Connection = d.sites.Terms(host), d.sites.Connection(host, url)
 	return d.polite.Admit(now, item)
 }
 
@@ -278,12 +279,13 @@ func (d *dispatcher) admitFirst(tx *account.Tx, rec *weburl.Record) (taken bool,
 	if len(item.Addrs) == 0 || d.verdictEnded(rec.URL, &sum, now) || d.rules.BlockedURL(rec.URL) {
 		return false, nil
 	}
-	if moved, err := d.health.inBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health); moved || err != nil {
+	moved, err := d.health.DeferInBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health)
+	if moved || err != nil {
 		return moved, err
 	}
 	v := d.admit(now, item, rec.URL)
 	if v.Kind == polite.Full {
-		if err := d.deferrals.evicted(tx, d.polite.EvictForFirst(now, roomForFirst), state.ReasonEvicted); err != nil {
+		if err := d.deferrals.Evicted(tx, d.polite.EvictForFirst(now, roomForFirst), state.ReasonEvicted); err != nil {
 			return false, err
 		}
 		v = d.admit(now, item, rec.URL)

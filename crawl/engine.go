@@ -5,12 +5,12 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
-	"drumbeat/internal/sites"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
 	"drumbeat/state"
@@ -22,14 +22,13 @@ import (
 type engine struct {
 	*state.Saved
 	*account.Run
-	opt         Options
-	limit       *space.Limit // the file system of opt, which holds Options.Limits.DiskBytes
-	plan        plan.Plan
-	links       *admit.Policy // decides which links become URLs
-	rules       rulesInForce
-	sites       atomic.Pointer[sites.Set]         // settings of some sites; nil for none. A reload replaces it
-	siteBudgets atomic.Pointer[map[uint64]uint32] // of PLDs with settings, by key
-	margin      revisit.Margin                    // what a visit must gain; kept in the manifest
+	opt    Options
+	limit  *space.Limit // the file system of opt, which holds Options.Limits.DiskBytes
+	plan   plan.Plan
+	links  *admit.Policy // decides which links become URLs
+	rules  *inforce.Rules
+	sites  *inforce.Sites
+	margin revisit.Margin // what a visit must gain; kept in the manifest
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
@@ -58,11 +57,12 @@ func newEngine(opt Options) *engine {
 	opt.Disk.FS = limit
 	e := &engine{Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out),
 		Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
-		sketches: newSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
+		rules: &inforce.Rules{}, sketches: newSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.orders = newOrders()
+	e.sites = inforce.NewSites(e.Saved, inforce.SiteOptions{Assets: opt.Links.Assets, Politeness: &e.opt.Politeness})
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
 		MaxURLBytes: opt.Admission.MaxURLBytes, KeepEscapes: opt.Admission.KeepEscapes, Ports: opt.Network.Ports,
-		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites, SeedsOnly: opt.seedsOnly()}
+		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites.Pointer, SeedsOnly: opt.seedsOnly()}
 	e.draining.Store(opt.Admission.Drain)
 	return e
 }

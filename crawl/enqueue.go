@@ -105,7 +105,7 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 	now := time.Now()
 	name := weburl.Split([]byte(a.URL)).Host
 	host := o.HostKey(name)
-	t := o.polite.Turn(now, host, o.PLDKey(name), o.connection(name, []byte(a.URL)), o.terms(name))
+	t := o.polite.Turn(now, host, o.PLDKey(name), o.sites.Connection(name, []byte(a.URL)), o.sites.Terms(name))
 	a.Wait, a.Because = t.Wait, bindingTexts[t.Why]
 	ahead := before[host] + o.orders.ahead(host)
 	before[host]++
@@ -119,7 +119,7 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 		}
 	}
 	a.Wait = max(a.Wait, o.check.passWait())
-	health := o.health.stateOf(host, now)
+	health := o.health.StateOf(host, now)
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/gate"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
@@ -53,15 +54,15 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 			}
 			apply(drum.Item{Op: drum.Update,
 				Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
-			c.health.hosts.Note(&c.policy, 1, nil, refusal, time.Now())
+			c.health.Table.Note(&c.policy, 1, nil, refusal, time.Now())
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 503})
 			outcome(robots.UpdateAddrs, robots.Fetched{})
 			time.Sleep(time.Minute)
 		}
 		var h robots.HostData
-		if err := h.Decode(value); err != nil || h.Health != c.health.hosts.Get(1, nil, time.Now()) {
-			t.Errorf("%v: on disk %v, in RAM %v", err, h.Health, c.health.hosts.Get(1, nil, time.Now()))
+		if err := h.Decode(value); err != nil || h.Health != c.health.Table.Get(1, nil, time.Now()) {
+			t.Errorf("%v: on disk %v, in RAM %v", err, h.Health, c.health.Table.Get(1, nil, time.Now()))
 		}
 		got := apply(drum.Item{Op: drum.Check, Value: coded})
 		if v := verdict(got); v.decision() != robots.Backoff || v.reason() != state.ReasonNotWelcome ||
@@ -85,6 +86,6 @@ func BenchmarkHealthyHost(b *testing.B) {
 	for i := uint64(0); b.Loop(); i++ {
 		table.Get(1<<40+i, &well, time.Now()) // admission
 		table.Get(1<<40+i, nil, time.Now())   // grant
-		table.Note(&p, 1<<40+i, &well, eventOf(&rec, resp), time.Time{})
+		table.Note(&p, 1<<40+i, &well, gate.EventOf(&rec, resp), time.Time{})
 	}
 }

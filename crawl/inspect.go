@@ -176,7 +176,7 @@ func (k *Control) HostPace(host string) (pace *HostPace, err error) {
 
 // describe adds the health of a host.
 func (c *crawler) describe(h *HostInfo) {
-	if s := c.health.stateOf(h.Key, time.Now()); !s.Clean() {
+	if s := c.health.StateOf(h.Key, time.Now()); !s.Clean() {
 		h.State, h.Until, h.At = s.String(), s.Until, s.At
 	}
 }
@@ -184,7 +184,7 @@ func (c *crawler) describe(h *HostInfo) {
 // HostsInTrouble returns the hosts that fail or refuse, the last event first, at most n.
 func (k *Control) HostsInTrouble(n int) (list []HostInfo, err error) {
 	err = k.with(func(c *crawler) error {
-		all, now := c.health.hosts.Snapshot(), time.Now()
+		all, now := c.health.Freeze(), time.Now()
 		for _, e := range slices.Backward(all) {
 			if len(list) == min(n, maxHostsListed) {
 				break

@@ -45,7 +45,7 @@ func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next 
 		return false, nil
 	}
 	// The transaction may give a host in trouble a back-off, which its next page must await.
-	if !page.event.Kind.Good() || !page.sum.Health.Clean() || !p.health.isClean(g.Item.Host) {
+	if !page.event.Kind.Good() || !page.sum.Health.Clean() || !p.health.IsClean(g.Item.Host) {
 		return false, nil
 	}
 	select {

@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -44,7 +45,7 @@ type operator struct {
 	check        *robotsCheck
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
-	health       *hostHealth
+	health       *gate.Hosts
 	history      *observe.History
 	seeds        *seedFeeder
 	space        *space.Keeper
@@ -158,14 +159,11 @@ func (o *operator) pinned(pld uint64) uint32 {
 	if b := o.budgets.Load(); b != nil && (*b)[pld] > 0 {
 		return (*b)[pld]
 	}
-	if b := o.siteBudgets.Load(); b != nil {
-		return (*b)[pld]
-	}
-	return 0
+	return o.sites.Budget(pld)
 }
 
 // pins reports whether any PLD has a fixed budget.
-func (o *operator) pins() bool { return o.budgets.Load() != nil || o.siteBudgets.Load() != nil }
+func (o *operator) pins() bool { return o.budgets.Load() != nil || o.sites.HasBudgets() }
 
 func (o *operator) pinBudgets(s *changes.Settings) {
 	if len(s.Budgets) == 0 {

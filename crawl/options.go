@@ -167,3 +167,14 @@ func (o *Options) Validate() error {
 	}
 	return errors.Join(faults...)
 }
+
+// makePolicy returns the policy of the options for hosts that fail or refuse.
+func (o *Options) makePolicy() health.Policy {
+	p := health.Defaults()
+	p.Backoff, p.BackoffMax = o.Health.Backoff, o.Health.BackoffMax
+	p.Failures, p.Rests, p.Refusals = o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals
+	if o.tests.tunePolicy != nil {
+		o.tests.tunePolicy(&p)
+	}
+	return p
+}

@@ -346,9 +346,9 @@ func (d *deferrals) adoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ e
 	return true, d.endMet(tx, rec, state.PlaceStar, &order)
 }
 
-// metOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
+// MetOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
 // visit, without a request. ok is false if the record continues. It is part of a transaction.
-func (d *deferrals) metOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error) {
+func (d *deferrals) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error) {
 	if !d.orders.any() {
 		return false, nil
 	}
@@ -358,11 +358,11 @@ func (d *deferrals) metOrder(tx *account.Tx, rec *weburl.Record, from state.Plac
 	case !ok:
 		return false, nil
 	case !order.Done && d.orders.hasLanded(key): // the page of one of the two records waits: so does this one
-		return true, d.deferURL(tx, rec, from, time.Now().Add(landedWait), state.ReasonHostBacklog)
+		return true, d.DeferURL(tx, rec, from, time.Now().Add(landedWait), state.ReasonHostBacklog)
 	case !order.Done && !order.Stored:
 		return false, nil
 	case order.Stored: // the order's page waits for its verdict: so does this record
-		return true, d.deferURL(tx, rec, from, time.Now().Add(storedWait), state.ReasonHostBacklog)
+		return true, d.DeferURL(tx, rec, from, time.Now().Add(storedWait), state.ReasonHostBacklog)
 	}
 	d.orders.met(key)
 	return true, d.endMet(tx, rec, from, &order)

@@ -11,6 +11,8 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -43,14 +45,32 @@ type pageStage struct {
 	deferrals  *deferrals
 	dispatcher *dispatcher
 	fetcher    *fetcher.Fetcher
-	health     *hostHealth
+	health     *gate.Hosts
 	operator   *operator
 	outages    *outage.Watch
 	output     *output.Writer
 	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
+	sitemaps   *gate.Sitemaps
 	walk       *walkers.Leader
+}
+
+// ending is the result of an exchange for polite and for the health of the host.
+type ending struct {
+	polite.Result
+	health health.Verdict
+	sent   int64 // bytes
+	link   fetcher.Link
+}
+
+// rest sets the back-off of the verdict.
+func (e *ending) rest(v health.Verdict) {
+	e.health = v
+	e.Backoff = max(e.Backoff, min(v.Rest, gate.PoliteBackoff))
+	if v.End != health.Open {
+		e.Backoff = gate.PoliteBackoff
+	}
 }
 
 // fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed
@@ -93,19 +113,19 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if wait := p.outages.Hold(g.Item.Host, time.Now()); wait > 0 {
 		return nil, p.Transact(func(tx *account.Tx) error {
 			p.dispatcher.dropGrant(time.Now(), g)
-			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
+			return p.deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 		})
 	}
-	if p.orders.any() || p.tooDeep(rec) {
+	if p.orders.any() || p.sites.TooDeep(rec) {
 		if ended, err := p.endIfUnwanted(g, rec); ended || err != nil {
 			return nil, err
 		}
 	}
-	if p.health.doubted(g.Item.Host) {
+	if p.health.Doubted(g.Item.Host) {
 		p.outages.Anticipate(g.Addr)
 	}
 	began := time.Now()
-	limits, codings := p.termsOf(rec)
+	limits, codings := p.sitemaps.TermsOf(rec)
 	known, err := visitsOf(rec)
 	if err != nil {
 		return nil, err
@@ -116,7 +136,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	}
 	result := &page.result
 	*result = ending{Result: p.fetcher.Result(g, resp, err), sent: resp.BytesWritten, link: fetcher.LinkOf(resp, err)}
-	if errors.Is(err, fetcher.ErrBlocked) {
+	if errors.Is(err, inforce.ErrBlocked) {
 		return nil, p.settle(g, result, func(tx *account.Tx) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}
 	if panicked := bug.As(err); panicked != nil {
@@ -126,7 +146,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if err == nil && outage.CutOff(resp) || errors.As(err, &fe) && outage.Doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
 		network := p.outages.Source(g.Addr)
-		if !p.outages.Confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(rec) {
+		if !p.outages.Confirmed(again, p.health.Doubted(g.Item.Host), began, network) && mayBeOurs(rec) {
 			return nil, p.unconfirmed(g, rec, sum, result)
 		}
 	}
@@ -134,7 +154,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if err != nil {
 		return nil, p.exchangeFailed(g, rec, sum, err, result)
 	}
-	if panicked := bug.Contained(func() error { page.event = eventOf(rec, resp); return nil }); panicked != nil {
+	if panicked := bug.Contained(func() error { page.event = gate.EventOf(rec, resp); return nil }); panicked != nil {
 		return nil, p.endByBug(g, rec, panicked, result)
 	}
 	if why := retried(page.event); why != state.ReasonNone && int(rec.Attempts) < p.opt.Health.Retries {
@@ -165,11 +185,11 @@ func retried(e health.Event) state.Reason {
 // backedOffSinceAdmit defers or refuses a granted URL if its host has entered back-off or was given up since
 // the URL was admitted.
 func (p *pageStage) backedOffSinceAdmit(g *polite.Grant, rec *weburl.Record) (moved bool, _ error) {
-	if p.health.isClean(g.Item.Host) {
+	if p.health.IsClean(g.Item.Host) {
 		return false, nil
 	}
 	err := p.Transact(func(tx *account.Tx) (err error) {
-		if moved, err = p.health.inBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); moved {
+		if moved, err = p.health.DeferInBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); moved {
 			p.dispatcher.dropGrant(time.Now(), g)
 		} else {
 			tx.Nothing = true
@@ -180,13 +200,13 @@ func (p *pageStage) backedOffSinceAdmit(g *polite.Grant, rec *weburl.Record) (mo
 }
 
 // endIfUnwanted ends a granted URL whose exchange is no longer wanted: it was enqueued and has been fetched meanwhile
-// (metOrder), or its site has another max-depth.
+// (MetOrder), or its site has another max-depth.
 func (p *pageStage) endIfUnwanted(g *polite.Grant, rec *weburl.Record) (ended bool, _ error) {
 	err := p.Transact(func(tx *account.Tx) (err error) {
-		if ended = p.tooDeep(rec); ended {
-			err = p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonDepth)
+		if ended = p.sites.TooDeep(rec); ended {
+			err = p.deferrals.Refuse(tx, rec, state.PlaceRAM, state.ReasonDepth)
 		} else {
-			ended, err = p.deferrals.metOrder(tx, rec, state.PlaceRAM)
+			ended, err = p.deferrals.MetOrder(tx, rec, state.PlaceRAM)
 		}
 		if tx.Nothing = !ended; ended {
 			p.dispatcher.dropGrant(time.Now(), g)
@@ -214,7 +234,7 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 		rec.Faults++
 		due := time.Now().Add(p.faultWaits.ourFault)
 		return p.settle(g, result, func(tx *account.Tx) error {
-			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonConnect)
+			return p.deferrals.DeferURL(tx, rec, state.PlaceRAM, due, state.ReasonConnect)
 		})
 	}
 	why := reasonOf(fe)
@@ -224,20 +244,20 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	noRequest := why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort ||
 		fe.Kind == fetch.KindBadRequest
 	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < p.opt.Health.Retries {
-		return p.retry(g, rec, sum, failureOf(fe), why, result)
+		return p.retry(g, rec, sum, gate.FailureOf(fe), why, result)
 	}
 	tls := fetcher.BadTLS(result.link.Verdict, err)
 	return p.settle(g, result, func(tx *account.Tx) error {
 		tx.AttemptFailed(why)
 		tx.TLS = tls
 		if !noRequest { // without a request the failure does not concern the host
-			v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
+			v, err := p.health.Note(tx, g.Item.Host, rec, &sum.Health, gate.FailureOf(fe))
 			if err != nil {
 				return err
 			}
 			result.rest(v)
 		}
-		return p.deferrals.refuse(tx, rec, state.PlaceRAM, why)
+		return p.deferrals.Refuse(tx, rec, state.PlaceRAM, why)
 	})
 }
 
@@ -271,18 +291,18 @@ func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summa
 	failed := why
 	return p.settle(g, result, func(tx *account.Tx) error {
 		tx.AttemptFailed(failed)
-		v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, e)
+		v, err := p.health.Note(tx, g.Item.Host, rec, &sum.Health, e)
 		if err != nil {
 			return err
 		}
 		if result.rest(v); v.End != health.Open {
-			return p.deferrals.refuse(tx, rec, state.PlaceRAM, endReason(v.End))
+			return p.deferrals.Refuse(tx, rec, state.PlaceRAM, gate.EndReason(v.End))
 		}
 		tx.Count(state.CountRetries, 1)
 		if v.Why != health.BackOff {
-			why = backoffReason(&health.State{}, v.Why)
+			why = gate.BackoffReason(&health.State{}, v.Why)
 		}
-		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
+		return p.deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
 	})
 }
 
@@ -296,7 +316,7 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *account.T
 		result.link.Count(tx)
 		p.polite.Done(time.Now(), g, result.Result)
 		if result.Backoff >= health.Short {
-			if err := p.health.clearHost(tx, g.Item.Host, result.health); err != nil {
+			if err := p.health.Clear(tx, g.Item.Host, result.health); err != nil {
 				return err
 			}
 		}
@@ -318,8 +338,8 @@ func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots
 	result.Backoff = wait
 	return p.settle(g, result, func(tx *account.Tx) error {
 		tx.Count(state.CountUnconfirmed, 1)
-		p.health.doubt(g.Item.Host, &sum.Health)
-		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
+		p.health.Doubt(g.Item.Host, &sum.Health)
+		return p.deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 	})
 }
 

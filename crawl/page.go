@@ -11,6 +11,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -29,7 +30,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		err := bug.Contained(func() error {
 			err := resp.Decode(ctx)
 			if err == nil {
-				page.event = eventOf(rec, resp)
+				page.event = gate.EventOf(rec, resp)
 			}
 			return err
 		})
@@ -80,7 +81,7 @@ func (p *pageStage) unread(ctx context.Context, page *arrival, err error) error 
 // commit ends a page, or gives it to the store of contents. It is the transaction of the page.
 func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is found, now time.Time) error {
 	rec, resp := &page.rec, page.resp
-	v, err := p.health.noteHost(tx, page.grant.Item.Host, rec, &page.sum.Health, page.event)
+	v, err := p.health.Note(tx, page.grant.Item.Host, rec, &page.sum.Health, page.event)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, page *arrival, now 
 			return err
 		}
 		w.visit, err = p.noteVisit(w, rec, resp)
-		is.mislaid = !is.sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0
+		is.mislaid = !is.sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemaps.Flags(rec) != 0
 		is.rendered = p.render.wants(w, rec, is)
 		return err
 	})
@@ -181,14 +182,14 @@ func (p *pageStage) find(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 		p.opt.tests.reading("page", rec.URL)
 	}
 	body, sniffed := p.bodyOf(resp)
-	if is.sitemap = p.isSitemap(rec, resp); is.sitemap {
+	if is.sitemap = p.sitemaps.Is(rec, resp); is.sitemap {
 		body, sniffed = contentOther, false
 	}
 	is.body = body
 	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Flaws&fetch.FlawNotChunked == 0
 	if is.sitemap {
 		w.meta.start(resp, p.opt.Identity.Agent)
-		p.readSitemap(w, rec, resp, now)
+		p.sitemaps.Read(w.links, rec, resp, now)
 	} else if err := p.findLinks(w, rec, resp, body, now); err != nil {
 		return is, err
 	}
@@ -260,7 +261,7 @@ func (p *pageStage) countResponse(tx *account.Tx, rec *weburl.Record, resp *fetc
 	} else if resp.Truncated != fetch.NotTruncated {
 		tx.Count(state.CountTruncated, 1)
 	}
-	if resp.Flaws&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are decoded later, as they are read
+	if resp.Flaws&decodeCut != 0 && p.sitemaps.Flags(rec) == 0 { // sitemaps are decoded later, as they are read
 		tx.Count(state.CountDecodeCut, 1)
 	}
 }
@@ -277,7 +278,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	if output.IsRedirect(resp) {
 		return p.redirectLink(w, rec, resp, now)
 	}
-	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
+	w.links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	// The links of an error page are the same on all error pages of a site, or a trap.
 	if resp.Status < 200 || resp.Status > 299 {
 		return nil
@@ -340,13 +341,13 @@ func countParsed(b *admit.Batch, c *parse.Counts) {
 // redirectLink does the work of findLinks for a redirect.
 func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) error {
 	flags := weburl.FlagRedirect
-	depth := deeper(rec.Depth)
+	depth := admit.Deeper(rec.Depth)
 	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops {
 		// The target of a seed's redirect counts as a seed.
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
-	w.links.Start(p.parentOf(rec), rec.URL, depth, flags|p.sitemapFlags(rec), now)
+	w.links.Start(p.sitemaps.ParentOf(rec), rec.URL, depth, flags|p.sitemaps.Flags(rec), now)
 	w.links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
@@ -370,10 +371,6 @@ func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.
 	}
 	return nil
 }
-
-// deeper returns the depth of the links of a page at depth. It stays at the largest value that a record can
-// hold.
-func deeper(depth uint16) uint16 { return min(depth, math.MaxUint16-1) + 1 }
 
 // maxSeedHops limits the redirects of a seed whose targets count as seeds.
 const maxSeedHops = 20

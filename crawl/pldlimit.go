@@ -64,7 +64,7 @@ func (d *dispatcher) pldBusy(g *polite.Grant) error {
 		d.dropGrant(now, g)
 		wait := min(busyWait<<min(rec.Waits, 6), maxBusyWait)
 		rec.Deferred()
-		return d.deferrals.deferURL(tx, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
+		return d.deferrals.DeferURL(tx, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
 	})
 }
 

@@ -1,18 +1,15 @@
 package crawl
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"drumbeat/admit"
-	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -203,47 +200,6 @@ func TestRequestsFromTheFuture(t *testing.T) {
 		applyRequested(1, value(now.Add(ahead)), true, run, nil, nil)
 		if run[0].New != want {
 			t.Errorf("%v ahead: new %v, want %v", ahead, run[0].New, want)
-		}
-	}
-}
-
-// TestReloadWhileExchangesBegin: an exchange that begins during a reload of the blacklist must either be
-// refused or be cut off.
-func TestReloadWhileExchangesBegin(t *testing.T) {
-	suffixes := weburl.NewSuffixes(false)
-	black, err := scope.Parse(scope.Blacklist, suffixes,
-		scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for round := range 200 {
-		f := &rulesInForce{Lists: admit.Lists{Suffixes: suffixes}, guarded: true,
-			exchanges: map[*activeExchange]struct{}{}}
-		host, addr := []byte("a.test"), netip.MustParseAddr("198.51.100.1")
-		if round%2 == 1 {
-			host, addr = []byte("b.test"), netip.MustParseAddr("192.0.2.1")
-		}
-		start, results := make(chan struct{}), make(chan context.Context, 8)
-		for range cap(results) {
-			go func() {
-				<-start
-				ctx, _, err := f.Enter(context.Background(), host, addr)
-				if err != nil {
-					ctx = nil
-				}
-				results <- ctx
-			}()
-		}
-		close(start)
-		f.Blacklist.Store(black)
-		f.cutOff()
-		for range cap(results) {
-			if ctx := <-results; ctx != nil && context.Cause(ctx) != fetcher.ErrBlocked {
-				t.Fatal("an exchange with a listed host continues")
-			}
-		}
-		if _, _, err := f.Enter(t.Context(), host, addr); err != fetcher.ErrBlocked {
-			t.Fatalf("got %v", err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *endi
 	rec.Faults++
 	return p.settle(g, result, func(tx *account.Tx) error {
 		due := time.Now().Add(spoolWait)
-		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonUnconfirmed)
+		return p.deferrals.DeferURL(tx, rec, state.PlaceRAM, due, state.ReasonUnconfirmed)
 	})
 }
 
@@ -77,6 +77,6 @@ func (p *pageStage) fits(w *pageWorker) bool {
 func (p *pageStage) deferForRoom(page *arrival) error {
 	rec := &page.rec
 	return p.settle(page.grant, &page.result, func(tx *account.Tx) error {
-		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(spoolWait), state.ReasonUnconfirmed)
+		return p.deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(spoolWait), state.ReasonUnconfirmed)
 	})
 }

@@ -35,7 +35,7 @@ func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
 	policy = *e.opt.Recrawl
 	policy.Margin = e.margin.Seconds()
 	parts := weburl.Split(url)
-	if site := e.siteOf(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
+	if site := e.sites.Of(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
 		policy.Least, policy.Longest, policy.Default = site.Revisit, site.Revisit, site.Revisit
 		policy.Kind = revisit.Uniform
 		return policy, site.Revisit > 0
@@ -173,7 +173,7 @@ func (d *deferrals) finishVisit(tx *account.Tx, rec *weburl.Record, from state.P
 func (d *deferrals) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.History, from state.Place) error {
 	tx.Count(state.CountScheduled, 1)
 	due := h.Due()
-	return d.deferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
+	return d.DeferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
 }
 
 // longerInterval returns the interval between visits that the settings of a URL's site ask for now, in
@@ -181,7 +181,7 @@ func (d *deferrals) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.His
 // visit: the calendar is by due time, and cannot be searched for a site.
 func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32, ok bool) {
 	parts := weburl.Split(url)
-	site := e.siteOf(&parts)
+	site := e.sites.Of(&parts)
 	if e.opt.Recrawl == nil || site == nil || site.Has&sites.HasRevisit == 0 {
 		return 0, false
 	}
@@ -231,7 +231,7 @@ func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) er
 			state.Reason(rec.Reason))
 		return nil
 	}
-	if met, err := d.metOrder(tx, rec, state.PlaceDeferred); met || err != nil {
+	if met, err := d.MetOrder(tx, rec, state.PlaceDeferred); met || err != nil {
 		return err
 	}
 	h, err := visitsOf(rec)
@@ -247,10 +247,10 @@ func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) er
 	}
 	// More than a third is left only if the clock was set back; the URL has waited long enough then.
 	if left := time.Until(h.Due()); left > 0 && left <= time.Duration(h.Interval)*time.Second/3 {
-		return d.deferURL(tx, rec, state.PlaceDeferred, h.Due(), state.ReasonRevisit)
+		return d.DeferURL(tx, rec, state.PlaceDeferred, h.Due(), state.ReasonRevisit)
 	}
 	if d.opt.Recrawl == nil {
-		return d.deferURL(tx, rec, state.PlaceDeferred, time.Now().Add(overdue), state.ReasonRevisit)
+		return d.DeferURL(tx, rec, state.PlaceDeferred, time.Now().Add(overdue), state.ReasonRevisit)
 	}
 	return d.budgets.recheck(tx, data, state.PlaceDeferred)
 }

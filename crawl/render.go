@@ -13,6 +13,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -131,7 +132,7 @@ type renderStage struct {
 
 	dispatcher *dispatcher
 	fetcher    *fetcher.Fetcher
-	health     *hostHealth
+	health     *gate.Hosts
 	outages    *outage.Watch
 	output     *output.Writer
 	requests   *robotsRequests
@@ -473,7 +474,7 @@ func (r *renderStage) store(ctx context.Context, seq int64, t *state.RenderTask,
 // read fills w with the links of a rendered page and its record.
 func (r *renderStage) read(w *pageWorker, t *state.RenderTask, rec *weburl.Record, result *render.Result) error {
 	now := time.Now()
-	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
+	w.links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	base := rec.URL
 	if moved, err := weburl.Canonical(result.Base); err == nil { // a script may change it
 		base = []byte(moved)

@@ -16,6 +16,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/render"
@@ -144,7 +145,7 @@ func reusable(a *render.Response) bool {
 // cookies. 0 is nothing.
 func (r *renderStage) dressOf(url string, from fetcher.Source) uint64 {
 	parts := weburl.Split([]byte(url))
-	site := r.siteOf(&parts)
+	site := r.sites.Of(&parts)
 	if site == nil {
 		return 0
 	}
@@ -168,13 +169,13 @@ func (r *renderStage) dressOf(url string, from fetcher.Source) uint64 {
 // other item if only scripts are requested from the host.
 func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []netip.Addr,
 	crawlDelay time.Duration) (*polite.Grant, error) {
-	if err := r.health.mayAsk(parts.Host); err != nil {
+	if err := r.health.MayAsk(parts.Host); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRenderRefused, err)
 	}
 	granted := make(chan *polite.Grant, 1)
 	// Like a request for robots.txt, it goes to the front of its host's line and gets its grant by channel.
 	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host),
-		Addrs: addrs, Robots: true, CrawlDelay: crawlDelay, Terms: r.terms(parts.Host)}
+		Addrs: addrs, Robots: true, CrawlDelay: crawlDelay, Terms: r.sites.Terms(parts.Host)}
 	for busy := 0; ; busy++ {
 		g, err := r.granted(ctx, parts, item)
 		if err != nil || r.workers.plds.enter(item.PLD) {
@@ -199,7 +200,7 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 		if !account.Sleep(ctx, wait) {
 			return nil, ctx.Err()
 		}
-		item.Terms = r.terms(parts.Host) // a reload may have changed them
+		item.Terms = r.sites.Terms(parts.Host) // a reload may have changed them
 	}
 	select {
 	case g := <-granted:
@@ -236,7 +237,7 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 	case err != nil:
 		result.Backoff = robotsBackoff
 	case health.KindOf(resp.Status) == health.TooFast:
-		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), politeBackoff))
+		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
 	}
 	r.polite.Done(time.Now(), g, result)
 	if failed := r.Transact(func(tx *account.Tx) error {
@@ -245,7 +246,7 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 		tx.Count(state.CountBytesSent, resp.BytesWritten)
 		fetcher.LinkOf(resp, err).Count(tx)
 		if result.Backoff >= health.Short {
-			return r.health.clearHost(tx, g.Item.Host, health.Verdict{})
+			return r.health.Clear(tx, g.Item.Host, health.Verdict{})
 		}
 		return nil
 	}); failed != nil {
@@ -266,7 +267,7 @@ func (r *renderStage) mayFetch(ctx context.Context, url []byte,
 		return 0, ctx.Err()
 	}
 	defer func() { <-o.lock }()
-	site := r.siteOf(&parts)
+	site := r.sites.Of(&parts)
 	own := site != nil && site.IgnoreRobots
 	for range 2 {
 		switch decision, _ := o.rules.DecideFor(parts.Path, time.Now(), own); decision {

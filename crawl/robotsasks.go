@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/outage"
 	"drumbeat/internal/bug"
 	"drumbeat/polite"
@@ -189,7 +190,8 @@ func (q *robotsRequests) AskNow(ctx context.Context, what, url string, addrs []n
 		return false, "", ctx.Err()
 	}
 	host := weburl.Split([]byte(url)).Host
-	item := &polite.Item{Host: q.HostKey(host), PLD: q.PLDKey(host), Addrs: addrs, Robots: true, Terms: q.terms(host)}
+	item := &polite.Item{Host: q.HostKey(host), PLD: q.PLDKey(host), Addrs: addrs, Robots: true,
+		Terms: q.sites.Terms(host)}
 	g := q.polite.AdmitNow(time.Now(), item)
 	if g == nil {
 		q.workers.free()
@@ -199,5 +201,5 @@ func (q *robotsRequests) AskNow(ctx context.Context, what, url string, addrs []n
 	resp := q.workers.response()
 	defer q.workers.release(resp)
 	err = q.getGranted(ctx, g, url, nil, resp, nil)
-	return !errors.Is(err, fetcher.ErrBlocked), resp.TLSVerdict, err
+	return !errors.Is(err, inforce.ErrBlocked), resp.TLSVerdict, err
 }

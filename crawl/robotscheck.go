@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
@@ -26,7 +27,7 @@ import (
 // Q, to QR, or to the deferred URLs, or it is refused.
 //
 // Producers: BEAST (readBeast), QR (readAwaiting), deferred and held URLs (readDeferred, releaseHeld), and Q
-// and RAM, when a queued URL needs a new decision (takeReady, clearHost). Consumer: its goroutine
+// and RAM, when a queued URL needs a new decision (takeReady, Hosts.Clear). Consumer: its goroutine
 // "robotscache", which merges. One goroutine handles a bucket of RobotsCache at a time, so checks and
 // updates of an origin keep their order.
 type robotsCheck struct {
@@ -38,7 +39,7 @@ type robotsCheck struct {
 
 	deferrals  *deferrals
 	dispatcher *dispatcher
-	health     *hostHealth
+	health     *gate.Hosts
 	passes     *pass.Runner
 	requests   *robotsRequests
 	space      *space.Keeper
@@ -84,7 +85,7 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 		if n := len(known.Addrs()); n > 0 && k.rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = uint64(decisionBlocked)
 			continue
-		} else if decision == robots.Forbidden && (n > 0 || !k.deferrals.sinceFlags(known.Fetched, now)) {
+		} else if decision == robots.Forbidden && (n > 0 || !k.deferrals.SinceFlags(known.Fetched, now)) {
 			// The verdict came from the blacklist (endBlocked) or from the flags of an earlier run.
 			decision = robots.Request
 		}
@@ -143,7 +144,7 @@ func (k *robotsCheck) waitVerdict(h *robots.HostData, decision robots.Decision, 
 	why := state.ReasonRobotsUnavailable
 	if decision == robots.Backoff {
 		_, rest, _ := h.Health.InBackoff(now)
-		why = backoffReason(&h.Health, rest)
+		why = gate.BackoffReason(&h.Health, rest)
 	} else if most, reason := k.robotsPatience(h); most > 0 && !h.FailingSince.IsZero() &&
 		now.Sub(h.FailingSince) >= most {
 		return refusal(reason)
@@ -223,17 +224,17 @@ func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte,
 // checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
 // refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
 func (k *robotsCheck) checkRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error {
-	if ended, err := k.deferrals.metOrder(tx, rec, from); ended || err != nil {
+	if ended, err := k.deferrals.MetOrder(tx, rec, from); ended || err != nil {
 		return err
 	}
 	if !k.links.Ports.Contains(weburl.Split(rec.URL).Port) {
-		return k.deferrals.refuse(tx, rec, from, state.ReasonForbiddenPort)
+		return k.deferrals.Refuse(tx, rec, from, state.ReasonForbiddenPort)
 	}
 	if k.rules.BlockedURL(rec.URL) {
-		return k.deferrals.refuse(tx, rec, from, state.ReasonBlocked)
+		return k.deferrals.Refuse(tx, rec, from, state.ReasonBlocked)
 	}
-	if k.tooDeep(rec) {
-		return k.deferrals.refuse(tx, rec, from, state.ReasonDepth)
+	if k.sites.TooDeep(rec) {
+		return k.deferrals.Refuse(tx, rec, from, state.ReasonDepth)
 	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
@@ -271,7 +272,7 @@ func (k *robotsCheck) route(tx *account.Tx, res *drum.Result, rec *weburl.Record
 	v := verdict(res.Result)
 	switch v.decision() {
 	case decisionBlocked:
-		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
+		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
 	case robots.Allow:
 		rec.Extra, rec.Reason = res.Out, 0
 		if v.counted() {
@@ -285,25 +286,25 @@ func (k *robotsCheck) route(tx *account.Tx, res *drum.Result, rec *weburl.Record
 		tx.Move(key, state.PlaceRobotsCheck, state.PlaceReady)
 		return k.dispatcher.enqueue(tx, rec)
 	case robots.Disallow:
-		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
+		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
 	case robots.NoHost:
-		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
+		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
 	case robots.Forbidden:
-		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
+		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
 	case robots.Wait, robots.Backoff:
 		if rec.Flags&weburl.FlagSeedFallback != 0 {
-			return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
+			return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
 		}
-		return k.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
+		return k.deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
 	case robots.NotWelcome:
-		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
+		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
 	case robots.GivenUp:
-		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
+		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
 	case decisionRefuse:
-		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
+		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
 	case robots.Request, robots.Resolve:
 		host := k.HostKey(weburl.Split(rec.URL).Host)
-		if moved, err := k.health.inBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); moved || err != nil {
+		if moved, err := k.health.DeferInBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); moved || err != nil {
 			return err // another origin of the host is in back-off
 		}
 		return k.requests.requestRobots(tx, rec, v.decision() == robots.Resolve, v.token())
@@ -394,7 +395,7 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 		k.opt.tests.reading("rules", rec.URL)
 	}
 	parts := weburl.Split(rec.URL)
-	site := k.siteOf(&parts)
+	site := k.sites.Of(&parts)
 	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
 	switch d {
 	case robots.Allow, robots.Disallow, robots.Resolve:
@@ -417,7 +418,7 @@ func (e *engine) verdictEnded(url []byte, sum *robots.Summary, now time.Time) bo
 // robots.txt requested again. A new answer never lasts so long, so that happens once.
 func (e *engine) beyondLife(expires time.Time, url []byte, now time.Time) bool {
 	most := now.Add(robots.Lifetime + robots.ClockSlack)
-	return expires.After(most) && expires.After(now.Add(e.oneTurn(weburl.Split(url).Host)+robots.ClockSlack))
+	return expires.After(most) && expires.After(now.Add(e.sites.OneTurn(weburl.Split(url).Host)+robots.ClockSlack))
 }
 
 // The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway

@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
@@ -93,7 +94,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 	}
 	now := time.Now()
 	if f.Kind == robots.ForbiddenAddress {
-		now = q.deferrals.verdictTime(now)
+		now = q.deferrals.VerdictTime(now)
 	}
 	h, maps := q.readRobots(&job, &f, now)
 	err = q.Transact(func(tx *account.Tx) error {
@@ -146,22 +147,11 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
-		if least := now.Add(q.oneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
+		if least := now.Add(q.sites.OneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
 			h.Expires = least
 		}
 	}
 	return h, maps
-}
-
-// oneTurn is the least lifetime of a robots.txt: a little more than the longest delay between two requests
-// to its host. Its own request starts a delay; if it expired before the end of that delay, no page could
-// ever be fetched.
-func (e *engine) oneTurn(host []byte) time.Duration {
-	turn := max(e.opt.Politeness.HostDelay, e.opt.Politeness.ServerDelay, e.opt.Politeness.PLDDelay)
-	if t := e.terms(host); t != nil {
-		turn = max(turn, t.HostDelay, t.HostLeast, t.PLDDelay)
-	}
-	return turn + turn/16
 }
 
 // lookupOf returns the kind of lookup that a request needs.
@@ -255,9 +245,9 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 				return false, errUnconfirmed
 			}
 			doubt = fe != nil && (outage.Doubtful(fe) || fe.Ours())
-			var rest *backoffError
+			var rest *gate.BackoffError
 			if errors.As(err, &rest) {
-				f.RetryAfter = time.Until(rest.until)
+				f.RetryAfter = time.Until(rest.Until)
 			}
 			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
 				f.Kind = robots.BadRedirect // a redirect to a forbidden address does not make the origin forbidden
@@ -359,13 +349,13 @@ func robotsFailure(err error) robots.Kind {
 func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr,
 	resp *fetch.Response, rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
-	if err := q.health.mayAsk(parts.Host); err != nil {
+	if err := q.health.MayAsk(parts.Host); err != nil {
 		return err
 	}
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // hold no body while waiting
 	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs,
-		Robots: true, Waits: waits, Terms: q.terms(parts.Host)}
+		Robots: true, Waits: waits, Terms: q.sites.Terms(parts.Host)}
 	for v := q.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
@@ -377,7 +367,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetche
 		if !account.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
-		item.Terms = q.terms(parts.Host) // a reload may have changed them
+		item.Terms = q.sites.Terms(parts.Host) // a reload may have changed them
 	}
 	var g *polite.Grant
 	select {
@@ -402,7 +392,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help
-		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), politeBackoff))
+		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.workers.enterRobots(ctx) {
 		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that another
 		// host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its URLs.
@@ -427,7 +417,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 			}
 		}
 		if result.Backoff >= health.Short {
-			if err := q.health.clearHost(tx, g.Item.Host, health.Verdict{}); err != nil {
+			if err := q.health.Clear(tx, g.Item.Host, health.Verdict{}); err != nil {
 				return err
 			}
 		}

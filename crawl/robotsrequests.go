@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
@@ -47,7 +48,7 @@ type robotsRequests struct {
 	cluster   *clusterStage
 	deferrals *deferrals
 	fetcher   *fetcher.Fetcher
-	health    *hostHealth
+	health    *gate.Hosts
 	outages   *outage.Watch
 	output    *output.Writer
 	passes    *pass.Runner
@@ -142,7 +143,7 @@ func (q *robotsRequests) requestRobots(tx *account.Tx, rec *weburl.Record, addrs
 			why = state.ReasonRobotsUnavailable
 			q.comeBack.waits(due.Add(wait/4 + time.Second)) // the calendar may be late by so much
 		}
-		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, due, why)
+		return q.deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
 	tx.Move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)

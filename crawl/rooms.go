@@ -6,11 +6,13 @@ import (
 
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/strategy"
 	"drumbeat/crawl/walkers"
 	"drumbeat/drum"
 	"drumbeat/polite"
@@ -147,12 +149,22 @@ func (e *engine) outputOptions() output.Options {
 // wireFetcher creates the fetcher.
 func (c *crawler) wireFetcher() {
 	o := &c.opt
-	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: &c.sites,
+	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: c.sites,
 		Sitemaps: o.Links.Sitemaps, Assets: o.Links.Assets, Store: o.Output.Store,
 		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes},
 		c.outages, c.space)
-	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: &c.rules,
+	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: c.rules,
 		Ordered: c.orders.waits})
+}
+
+// wireGate creates the health of hosts and the reader of sitemaps.
+func (c *crawler) wireGate() {
+	c.health = gate.NewHosts(c.Saved, gate.HostOptions{Log: c.opt.Observe.Log, Policy: &c.policy})
+	c.health.Wire(gate.HostOthers{Heaps: func() *polite.Scheduler { return c.polite }, Learn: c.check.learn,
+		Deferrals: c.deferrals})
+	c.pages.sitemaps = gate.NewSitemaps(gate.SitemapOptions{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
+		Policy: c.links, Dated: c.opt.Recrawl != nil,
+		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
 }
 
 // wireWalk creates the leader of the random walk.

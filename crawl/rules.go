@@ -4,41 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/fetcher"
 	"drumbeat/internal/scope"
 	"drumbeat/polite"
 	"drumbeat/weburl"
 )
-
-// rulesInForce holds the scope rules and the blacklist. A reload replaces them while the crawl runs.
-//
-// Scope rules apply to links only (admit). The blacklist is checked wherever a URL passes, so that
-// queued URLs end soon: for links, before and after RobotsCache, at admission, and before lookups. Each
-// exchange makes the last check: it first registers here, then checks the blacklist. A reload first
-// replaces the list, then checks the registered exchanges. So after a reload no exchange with a blacklisted
-// host or address is under way or begins.
-type rulesInForce struct {
-	admit.Lists
-	trusted atomic.Pointer[[]uint64] // PLDs of Options.Budgets.Trusted by key, ascending; nil without
-	guarded bool                     // there is a blacklist, possibly empty: exchanges register
-
-	mu        sync.Mutex // guards exchanges
-	exchanges map[*activeExchange]struct{}
-}
-
-// activeExchange is an exchange under way.
-type activeExchange struct {
-	host []byte
-	addr netip.Addr
-	cut  context.CancelCauseFunc
-}
 
 // rulesShare limits rules and blacklist to 1/rulesShare of the Go heap. There are two of each during a
 // reload.
@@ -71,9 +44,8 @@ func (d *dispatcher) openRules() error {
 	blocked := d.operator.blocked()
 	e := d.engine
 	e.rules.NAT64 = e.opt.Network.NAT64
-	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Admission.Blacklist)+len(blocked) > 0 ||
-		e.opt.Observe.Control != nil
-	e.rules.exchanges = map[*activeExchange]struct{}{}
+	e.rules.Suffixes = e.Suffixes
+	e.rules.Guard(len(e.opt.Admission.Blacklist)+len(blocked) > 0 || e.opt.Observe.Control != nil)
 	rules, blacklist, err := e.readRulesWith(blocked)
 	if err != nil {
 		return err
@@ -82,7 +54,7 @@ func (d *dispatcher) openRules() error {
 	e.rules.Blacklist.Store(blacklist)
 	trusted, err := e.readTrusted()
 	if err == nil && trusted != nil {
-		e.rules.trusted.Store(&trusted)
+		e.rules.Trusted.Store(&trusted)
 	}
 	return err
 }
@@ -103,46 +75,8 @@ func (e *engine) reloadTrusted(late *account.LateLog) {
 		late.Add(e.opt.Observe.Log.Error, "trusted PLDs stay as they were: the file has errors", "error", err)
 		return
 	}
-	before := e.rules.trusted.Swap(&trusted)
+	before := e.rules.Trusted.Swap(&trusted)
 	late.Add(e.opt.Observe.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
-}
-
-// Enter implements fetcher.Rules: it registers an exchange. The exchange runs under the returned context,
-// which ends if its host or address is blacklisted later. If err is nil, the caller must call leave.
-func (f *rulesInForce) Enter(ctx context.Context, host []byte,
-	addr netip.Addr) (_ context.Context, leave func(), err error) {
-	if !f.guarded {
-		return ctx, func() {}, nil
-	}
-	ctx, cut := context.WithCancelCause(ctx)
-	x := &activeExchange{host, addr, cut}
-	f.mu.Lock()
-	f.exchanges[x] = struct{}{}
-	f.mu.Unlock()
-	leave = func() {
-		f.mu.Lock()
-		delete(f.exchanges, x)
-		f.mu.Unlock()
-		cut(nil)
-	}
-	if f.BlockedHost(host) || f.BlockedAddr(addr) {
-		leave()
-		return nil, nil, fetcher.ErrBlocked
-	}
-	return ctx, leave, nil
-}
-
-// cutOff ends the exchanges under way that are blacklisted and returns their number.
-func (f *rulesInForce) cutOff() (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for x := range f.exchanges { // at most one for each connection
-		if f.BlockedHost(x.host) || f.BlockedAddr(x.addr) {
-			x.cut(fetcher.ErrBlocked)
-			n++
-		}
-	}
-	return n
 }
 
 // watchReload reloads rules, blacklist, settings of sites and trusted PLDs for each value from
@@ -211,7 +145,7 @@ func (d *dispatcher) reload(ctx context.Context, late *account.LateLog) (cut, sw
 		return 0, 0, nil
 	}
 	oldRules, oldBlacklist := d.rules.Rules.Swap(rules), d.rules.Blacklist.Swap(blacklist)
-	cut = d.rules.cutOff()
+	cut = d.rules.CutOff()
 	swept, err = d.sweepBlocked(ctx, late)
 	late.Add(d.opt.Observe.Log.Info, "rules and blacklist reloaded",
 		"rules", rules.Stats().String(), "before", oldRules.Stats().String(),

@@ -318,7 +318,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 		return nil
 	}
 	c.margin.Set(m.Margin, c.opt.Recrawl)
-	err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts), c.orders.restore(c.Set, m.Orders))
+	err := errors.Join(c.dispatcher.restoreDelays(m), c.health.Restore(m.Hosts), c.orders.restore(c.Set, m.Orders))
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 	defer release()
 	defer r.Close() // first: files that only it holds take space
 	var trusted []uint64
-	if t := b.rules.trusted.Load(); t != nil {
+	if t := b.rules.Trusted.Load(); t != nil {
 		trusted = *t
 	}
 	ranks, err := star.ComputeSupport(ctx,

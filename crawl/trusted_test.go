@@ -64,7 +64,7 @@ func TestTrustedReload(t *testing.T) {
 			t.Error(err)
 		}
 		if err := o.opt.Observe.Control.with(func(c *crawler) error {
-			if n := len(*c.budgets.rules.trusted.Load()); n != 2 {
+			if n := len(*c.budgets.rules.Trusted.Load()); n != 2 {
 				t.Errorf("%d trusted PLDs are in force, want 2", n)
 			}
 			return nil

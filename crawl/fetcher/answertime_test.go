@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"drumbeat/crawl/inforce"
 	"drumbeat/fetch"
 	"drumbeat/polite"
 )
@@ -26,7 +27,7 @@ func TestSignOf(t *testing.T) {
 		"reset":    {err: fmt.Errorf("get: %w", &fetch.Error{Kind: fetch.KindReset}), want: polite.Strain},
 		"no route": {err: &fetch.Error{Kind: fetch.KindNoRoute}, want: polite.Unclear},
 		"canceled": {err: &fetch.Error{Kind: fetch.KindCanceled}, want: polite.Unclear},
-		"blocked":  {err: ErrBlocked, want: polite.Unclear},
+		"blocked":  {err: inforce.ErrBlocked, want: polite.Unclear},
 	} {
 		if got := (&Fetcher{opt: Options{AdaptiveDelay: true}}).signOf(&c.resp, c.err); got != c.want {
 			t.Errorf("%s: sign %d, want %d", name, got, c.want)

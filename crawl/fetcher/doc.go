@@ -8,7 +8,7 @@
 // # Contract
 //
 // The caller has a grant of package polite for the address, and ends it with Result. An exchange with a
-// blacklisted host or address does not begin, and one under way is cut off (ErrBlocked). A body above
+// blacklisted host or address does not begin, and one under way is cut off (inforce.ErrBlocked). A body above
 // fetch.Limits.HeldBytes goes to a file, its spool, which no checkpoint names.
 //
 // # Concurrency

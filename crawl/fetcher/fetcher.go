@@ -2,7 +2,6 @@ package fetcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -23,15 +23,10 @@ import (
 	"drumbeat/internal/health"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/revisit"
-	"drumbeat/internal/sites"
 	"drumbeat/polite"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
-
-// ErrBlocked reports that an exchange was not begun, or was cut off, because its host or address is
-// blacklisted.
-var ErrBlocked = errors.New("crawl: the blacklist names the host or its address")
 
 // Fetcher does the exchanges of pages, robots.txt and rendering, in the goroutines of those who ask. A grant
 // is theirs to end.
@@ -53,12 +48,12 @@ type Fetcher struct {
 type Options struct {
 	Log           *slog.Logger
 	Network       *options.Network
-	Sites         *atomic.Pointer[sites.Set] // settings of some sites; nil for none. A reload replaces it
-	Sitemaps      bool                       // sitemaps are accepted
-	Assets        bool                       // parts of pages are accepted
-	Store         bool                       // pages are stored: large bodies have spools
-	AdaptiveDelay bool                       // exchanges have a Sign
-	DiskBytes     int64                      // of the crawl's files at most
+	Sites         *inforce.Sites
+	Sitemaps      bool  // sitemaps are accepted
+	Assets        bool  // parts of pages are accepted
+	Store         bool  // pages are stored: large bodies have spools
+	AdaptiveDelay bool  // exchanges have a Sign
+	DiskBytes     int64 // of the crawl's files at most
 	MaxURLBytes   int
 }
 
@@ -67,17 +62,10 @@ type Heaps interface {
 	Started(now time.Time, g *polite.Grant)
 }
 
-// Rules forbid hosts and addresses.
-type Rules interface {
-	// Enter begins an exchange, under a context that ends with ErrBlocked as its cause if a later blacklist
-	// forbids it. It returns ErrBlocked if the blacklist does now. The caller calls leave at the end.
-	Enter(ctx context.Context, host []byte, addr netip.Addr) (_ context.Context, leave func(), err error)
-}
-
 // Others are the stages that a Fetcher calls.
 type Others struct {
 	Heaps   func() Heaps // it exists once the crawl is open
-	Rules   Rules
+	Rules   *inforce.Rules
 	Ordered func(key uint64) bool // the operator has enqueued the URL
 }
 
@@ -167,8 +155,8 @@ func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Pa
 	})
 	TimeExchange(&f.run.Times, resp, err)
 	f.opt.Network.Bandwidth.Brought(GrantKind(g), resp.Received)
-	if context.Cause(ctx) == ErrBlocked && (err != nil || outage.CutOff(resp)) {
-		err = ErrBlocked
+	if context.Cause(ctx) == inforce.ErrBlocked && (err != nil || outage.CutOff(resp)) {
+		err = inforce.ErrBlocked
 	}
 	f.outages.WatchExchange(try, g.Addr, parts, err, resp)
 	return err

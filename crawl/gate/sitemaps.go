@@ -1,4 +1,4 @@
-package crawl
+package gate
 
 import (
 	"bytes"
@@ -7,15 +7,12 @@ import (
 	"time"
 
 	"drumbeat/admit"
-	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
-	"drumbeat/internal/crawllog"
-	"drumbeat/internal/health"
 	"drumbeat/internal/sitemap"
-	"drumbeat/robots"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -30,109 +27,33 @@ import (
 // to URLs below its own directory; that rule is not enforced, since few sites follow it. An index names
 // sitemaps only, and these cannot be indexes.
 
-// sitemapBatch holds the Sitemap lines of a robots.txt.
-type sitemapBatch struct {
-	named  []namedSitemap
-	robots string       // URL of the robots.txt
-	links  *admit.Batch // nil if sitemaps are not followed
+// Sitemaps knows and reads sitemaps. It has no goroutine and is safe for concurrent use.
+type Sitemaps struct{ opt SitemapOptions }
+
+// SitemapOptions are the options of Sitemaps.
+type SitemapOptions struct {
+	Links  *options.Links
+	Limits fetch.Limits // of pages
+	Policy *admit.Policy
+	Dated  bool        // the dates of entries are of use
+	Scored func() bool // their priorities are
 }
 
-// namedSitemap is one line. url is canonical, or the text of the line if that is not a URL (bad).
-type namedSitemap struct {
-	url string
-	bad bool
-}
+// NewSitemaps returns Sitemaps.
+func NewSitemaps(opt SitemapOptions) *Sitemaps { return &Sitemaps{opt} }
 
-// robotsURL returns the URL of an origin's robots.txt.
-func robotsURL(origin []byte) (string, error) {
-	return weburl.Canonical(string(origin) + "/robots.txt")
-}
-
-// namedSitemaps parses the Sitemap lines of a response.
-func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
-	var b sitemapBatch
-	url, err := robotsURL(job.Origin)
-	off := q.opt.Output.CrawlLog == state.LogOff && !q.opt.Links.Sitemaps
-	if err != nil || off || f.Kind != robots.Answered || f.Status/100 != 2 {
-		return &b
-	}
-	lines := robots.Sitemaps(f.Body)
-	if len(lines) == 0 {
-		return &b
-	}
-	b.robots = url
-	if q.opt.Links.Sitemaps {
-		b.links = admit.NewBatch(q.links)
-		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
-	}
-	for _, line := range lines {
-		to, err := q.fetcher.ResolveRedirect(url, []byte(line)) // should be absolute, but is not always
-		if err != nil {
-			b.named = append(b.named, namedSitemap{line, true})
-			continue
-		}
-		b.named = append(b.named, namedSitemap{to, false})
-		if b.links != nil {
-			b.links.Add([]byte(to))
-		}
-	}
-	return &b
-}
-
-// send sends the sitemaps to URLseen. It is part of a transaction.
-func (b *sitemapBatch) send(s *seenStage, tx *account.Tx) error {
-	if b.links == nil {
-		return nil
-	}
-	return s.sendLinks(b.links, tx)
-}
-
-// logRobots logs the outcome of a robots.txt request and the sitemaps that it named. It is part of a
-// transaction. LogErrors omits successful outcomes.
-func (q *robotsRequests) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
-	maps *sitemapBatch) error {
-	url, err := robotsURL(job.Origin)
-	if err != nil || q.opt.Output.CrawlLog == state.LogOff {
-		return nil
-	}
-	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth),
-		Elapsed: time.Since(began), MIME: output.MIMEType(resp),
-		Truncated: resp.Truncated.String(), Attempts: int(job.Tries), TLS: f.TLS}
-	if len(f.Addrs) > 0 {
-		e.IP = f.Addrs[0]
-	}
-	if f.Kind != robots.Answered {
-		e.Reason = f.Kind.String()
-	}
-	if q.opt.Output.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
-		if err := q.output.LogRobots(&e); err != nil {
-			return err
-		}
-	}
-	for _, m := range maps.named {
-		e := crawllog.Entry{Time: began, URL: m.url, Reason: "sitemap", Depth: int(job.Depth) + 1, Via: maps.robots}
-		if m.bad {
-			e.Reason = "bad-sitemap"
-		}
-		if err := q.output.LogRobots(&e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sitemapFlags returns the flags that a redirect target inherits.
-func (p *pageStage) sitemapFlags(rec *weburl.Record) uint8 {
-	if !p.opt.Links.Sitemaps {
+// Flags returns the flags that a redirect target inherits.
+func (s *Sitemaps) Flags(rec *weburl.Record) uint8 {
+	if !s.opt.Links.Sitemaps {
 		return 0
 	}
 	return rec.Flags & (weburl.FlagSitemap | weburl.FlagSitemapPart)
 }
 
-// parentOf returns the page on which a redirect target, or a sitemap named by an index, counts as found.
+// ParentOf returns the page on which a redirect target, or a sitemap named by an index, counts as found.
 // For sitemaps that is the robots.txt that named the first one, otherwise the URL itself.
-func (p *pageStage) parentOf(rec *weburl.Record) []byte {
-	if p.sitemapFlags(rec) != 0 && len(rec.Via) > 0 {
+func (s *Sitemaps) ParentOf(rec *weburl.Record) []byte {
+	if s.Flags(rec) != 0 && len(rec.Via) > 0 {
 		return rec.AppendVia(nil)
 	}
 	return rec.URL
@@ -152,13 +73,13 @@ func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
 	return l
 }
 
-// termsOf returns the limits of a URL's exchange and its Accept-Encoding, nil and "" for the defaults.
-func (p *pageStage) termsOf(rec *weburl.Record) (limits *fetch.Limits, codings string) {
-	if p.sitemapFlags(rec) == 0 {
+// TermsOf returns the limits of a URL's exchange and its Accept-Encoding, nil and "" for the defaults.
+func (s *Sitemaps) TermsOf(rec *weburl.Record) (limits *fetch.Limits, codings string) {
+	if s.Flags(rec) == 0 {
 		return nil, ""
 	}
-	l := SitemapLimits(p.opt.Network.FetchLimits, p.opt.Links.SitemapBytes)
-	return &l, p.opt.Links.SitemapEncoding
+	l := SitemapLimits(s.opt.Limits, s.opt.Links.SitemapBytes)
+	return &l, s.opt.Links.SitemapEncoding
 }
 
 // sitemapBody returns the body to read: as received if it is gzip.
@@ -169,10 +90,10 @@ func sitemapBody(resp *fetch.Response) []byte {
 	return resp.Body
 }
 
-// isSitemap reports whether a response is to be read as a sitemap. If no robots.txt or index named it, it
+// Is reports whether a response is to be read as a sitemap. If no robots.txt or index named it, it
 // must be an XML sitemap, not a feed, a list or an archive.
-func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
-	if !p.opt.Links.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
+func (s *Sitemaps) Is(rec *weburl.Record, resp *fetch.Response) bool {
+	if !s.opt.Links.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
 		return false
 	}
 	if rec.Flags&weburl.FlagSitemap != 0 {
@@ -187,12 +108,12 @@ func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
 // errPart ends the reading of an index that another index named.
 var errPart = errors.New("crawl: an index of sitemaps names another one")
 
-// readSitemap fills the worker's batch with the URLs in a sitemap. It counts unreadable entries and keeps
+// Read fills a page's batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.
-func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) {
-	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
-	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
-	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
+func (s *Sitemaps) Read(b *admit.Batch, rec *weburl.Record, resp *fetch.Response, now time.Time) {
+	b.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
+	index, scored := false, s.opt.Scored()
+	l := listing{rec: rec, resolver: weburl.NewResolver(s.opt.Policy.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
 	sum, err := sitemap.Read(sitemapBody(resp), opt, func(e sitemap.Entry) error {
 		if e.Form == sitemap.Index && !index {
@@ -200,14 +121,14 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 				return errPart
 			}
 			index = true
-			w.links.Start(p.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+			b.Start(s.ParentOf(rec), rec.URL, admit.Deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(&e); url != nil {
 			if scored {
-				w.links.SetScore(strategy.ScoreOf(e.Priority))
+				b.SetScore(strategy.ScoreOf(e.Priority))
 			}
-			if w.links.Add(url); p.opt.Recrawl != nil && !e.Modified.IsZero() {
-				w.links.Date(e.Modified.Unix())
+			if b.Add(url); s.opt.Dated && !e.Modified.IsZero() {
+				b.Date(e.Modified.Unix())
 			}
 		}
 		return nil
@@ -215,7 +136,7 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	if err != nil {
 		sum.Faults++
 	}
-	counts := &w.links.Counts
+	counts := &b.Counts
 	counts[state.CountSitemaps] += 1
 	counts[state.CountSitemapURLs] += l.taken
 	counts[state.CountSitemapFaults] += int64(sum.Faults) + l.foreign + l.invalid
