@@ -69,6 +69,19 @@ func (c *Cluster) validate(o *Options) error {
 	return c.ValidateAbandoned()
 }
 
+// ValidateAbandoned returns the first fault of Abandoned.
+func (c *Cluster) ValidateAbandoned() error {
+	for _, node := range c.Abandoned {
+		switch {
+		case node < 0 || node >= c.Table.Nodes():
+			return fmt.Errorf("crawl: node %d cannot be abandoned: the nodes are 0 to %d", node, c.Table.Nodes()-1)
+		case node == c.Node:
+			return fmt.Errorf("crawl: node %d cannot abandon itself", node)
+		}
+	}
+	return nil
+}
+
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
 // Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange",
 // "config", "pages", "status" and "watchstatus".
@@ -79,8 +92,11 @@ type clusterStage struct {
 	*engine
 	leases      *node.Leases
 	node, nodes int
-	outboxes    []*cluster.Outbox // by node; nil for this one
-	publishers  []*cluster.Publisher
+	nodeOpt     nodeOptions
+	gone        *abandoned
+	heard       *heard
+	outs        *outboxes
+	early       *earlySaver
 	intake      cluster.Intake // guarded by the transaction lock
 	reading     uint64         // cluster.State.Connects when the stream was read from the beginning; the same lock
 	inlet       *admit.Inlet   // of the goroutine "intake"
@@ -94,17 +110,14 @@ type clusterStage struct {
 	listed      chan struct{} // closed when the broker's marks are known
 	marksListed sync.Once     // closes it
 
-	marks    []atomic.Pointer[cluster.Mark] // the last that were seen, by node
-	idle     atomic.Bool                    // this node only waits for others
-	began    uint64                         // number of the checkpoint that this run continues; 0 for a new crawl
-	round    int64                          // intake.Round; fixed before the goroutines start
-	promised atomic.Bool                    // this node has agreed to the end; changes under markMu
+	began    uint64      // number of the checkpoint that this run continues; 0 for a new crawl
+	round    int64       // intake.Round; fixed before the goroutines start
+	promised atomic.Bool // this node has agreed to the end; changes under markMu
 	// Since when this node has waited for one that has ended; of the goroutine "watch".
 	endWait     time.Time
 	rejoined    time.Time // when this node started if the crawl was over then
 	awaitLogged time.Time // when the awaited nodes were last logged; of the goroutine "watch"
 	wakeMark    account.Signal
-	wakeEarly   account.Signal
 
 	markMu sync.Mutex // guards the fields below
 	mark   *cluster.Mark
@@ -114,14 +127,13 @@ type clusterStage struct {
 	resendRequests []uint64
 	lastRequests   []resendRequest
 
-	pages         int64        // this node's share of Options.Limits.MaxPages
-	pageSlots     *[2]int64    // source of this share: slots before this node's, and its own
-	reserved      atomic.Int64 // part of the allowance about to be lent
-	lent          []uint64     // by node, the number of the last message that lent it pages; of the goroutine "pages"
-	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
-	short, urgent atomic.Bool  // it is short of pages; a checkpoint should be made soon
-	spent         atomic.Bool  // last result of spentHere
-	abandoned     []bool       // by node; fixed before the goroutines start
+	pages     int64        // this node's share of Options.Limits.MaxPages
+	pageSlots *[2]int64    // source of this share: slots before this node's, and its own
+	reserved  atomic.Int64 // part of the allowance about to be lent
+	lent      []uint64     // by node, the number of the last message that lent it pages; of the goroutine "pages"
+	full      atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
+	short     atomic.Bool  // it is short of pages
+	spent     atomic.Bool  // last result of spentHere
 
 	// Of this node. This and the next line are of the goroutine "config", before that of Run.
 	config            *cluster.Config
@@ -131,27 +143,45 @@ type clusterStage struct {
 	wakeConfig        account.Signal
 	configNow         atomic.Pointer[cluster.Config] // config, for other goroutines
 
-	statuses []atomic.Pointer[cluster.Status] // the last that were seen, by node
-	progress []progressOf                     // by node; guarded by markMu
-	taken    []atomic.Int64                   // records taken from each node
-	takenTo  []atomic.Uint64                  // number of the last message taken from each node
+	progress []progressOf    // by node; guarded by markMu
+	taken    []atomic.Int64  // records taken from each node
+	takenTo  []atomic.Uint64 // number of the last message taken from each node
 
-	seen         *seenStage
-	requests     *robotsRequests
-	budgets      *budgetStage
-	space        *space.Keeper
-	checkpointer *checkpointer
-	dispatcher   *dispatcher
-	deferrals    *deferrals
-	operator     *operator
-	doneHere     func() bool // crawler.doneHere
-	seedsText    func() string
-	look         func() *Snapshot
+	seen       *seenStage
+	requests   *robotsRequests
+	budgets    *budgetStage
+	space      *space.Keeper
+	dispatcher *dispatcher
+	deferrals  *deferrals
+	operator   *operator
+	doneHere   func() bool // crawler.doneHere
+	seedsText  func() string
+	look       func() *Snapshot
 }
 
 func newClusterStage(e *engine) *clusterStage {
-	return &clusterStage{engine: e, wakeMark: account.NewSignal(), wakeEarly: e.PulsedSignal(),
-		wakeConfig: account.NewSignal(), agreement: agreement{term: newTerm()}, listed: make(chan struct{})}
+	s := &clusterStage{engine: e, wakeMark: account.NewSignal(), wakeConfig: account.NewSignal(),
+		agreement: agreement{term: newTerm()}, listed: make(chan struct{})}
+	c := e.opt.Cluster
+	if c == nil {
+		return s
+	}
+	s.node, s.nodes, s.nodeOpt = c.Node, c.Table.Nodes(), e.opt.nodeOptions()
+	s.gone, s.heard = &abandoned{self: s.node, gone: make([]bool, s.nodes)}, newHeard(s.nodes)
+	s.doubts = newDoubts(s.nodeOpt.Log, s.nodes)
+	s.outs = &outboxes{run: e.Run, opt: &s.nodeOpt, gone: s.gone, doubts: s.doubts,
+		boxes: make([]*cluster.Outbox, s.nodes), publishers: make([]*cluster.Publisher, s.nodes)}
+	s.early = &earlySaver{run: e.Run, opt: &s.nodeOpt, heard: s.heard, outs: s.outs, wake: e.PulsedSignal()}
+	return s
+}
+
+// nodeOptions returns the options of a node of a cluster. It is one.
+func (o *Options) nodeOptions() nodeOptions {
+	c := o.Cluster
+	return nodeOptions{Log: o.Observe.Log, Node: c.Node, Table: c.Table, Crawl: c.Crawl, Transport: c.Transport,
+		Reconfigure: c.Reconfigure, Abandoned: c.Abandoned, MaxPages: o.Limits.MaxPages,
+		Connections: o.Network.Connections, ResendAfter: max(time.Minute, 3*o.Disk.CheckpointEvery),
+		QuarantineBytes: o.tests.quarantineBytes, Host: o.Identity.Host, Version: o.Identity.Version}
 }
 
 // on reports whether the crawl has several nodes.
@@ -163,22 +193,18 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 		return nil, nil
 	}
 	c := s.opt.Cluster
-	s.node, s.nodes = c.Node, c.Table.Nodes()
 	crawl := c.Crawl
 	if m := s.Manifest; m != nil && m.Intake != nil {
 		crawl = cluster.CrawlKey(crawl, m.Intake.Incarnation)
 	}
-	s.outboxes = make([]*cluster.Outbox, s.nodes)
-	s.publishers = make([]*cluster.Publisher, s.nodes)
-	s.marks = make([]atomic.Pointer[cluster.Mark], s.nodes)
-	s.statuses, s.progress = make([]atomic.Pointer[cluster.Status], s.nodes), make([]progressOf, s.nodes)
+	s.progress = make([]progressOf, s.nodes)
 	for node := range s.nodes {
 		if node == s.node {
 			continue
 		}
 		name := state.OutboxName(node)
 		q := opt(name)
-		all = append(all, row(name, &s.outboxes[node], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
+		all = append(all, row(name, &s.outs.boxes[node], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
 			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl,
 				From: s.node, To: node, BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
@@ -196,7 +222,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	s.links.Table, s.links.Node = s.opt.Cluster.Table, s.node
 	s.inlet = admit.NewInlet(s.links)
 	s.resendRequests, s.lastRequests = make([]uint64, s.nodes), make([]resendRequest, s.nodes)
-	s.quarantined, s.stuck, s.doubts = make([]atomic.Int64, s.nodes), make([]bool, s.nodes), newDoubts(s.nodes)
+	s.quarantined, s.stuck = make([]atomic.Int64, s.nodes), make([]bool, s.nodes)
 	s.disowns = make([]bool, s.nodes)
 	s.intake = cluster.Intake{Taken: make([]cluster.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
@@ -213,41 +239,24 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.takenTo[node].Store(s.intake.Taken[node].Number)
 		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
 	}
-	s.openAbandoned()
+	s.gone.restore(s.nodeOpt.Abandoned, s.outs.boxes)
+	of := *s.opt.Cluster // the caller's
+	of.Abandoned = s.gone.nodes()
+	s.opt.Cluster = &of
 	s.openLimits(m)
 	if m != nil {
 		s.began = m.Gen
 	}
-	for node, o := range s.outboxes {
-		if o == nil || s.abandoned[node] {
-			continue
-		}
-		p := cluster.NewPublisher()
-		p.Outbox, p.Transport, p.ResendAfter, p.Ready = o, s.opt.Cluster.Transport, s.resendAfter(), s.listed
-		p.Doubt = s.doubtTotals
-		p.Waits = func(err error, pause time.Duration) {
-			s.opt.Observe.Log.Debug("publishing waits", "error", err, "pause", pause)
-		}
-		p.Transact = func(f func() error) error {
-			return s.Transact(func(tx *account.Tx) error { tx.Nothing = true; return f() })
-		}
-		s.publishers[node] = p
-	}
+	s.outs.open(s.listed)
 	if s.budgets.bySupporters() {
 		return fmt.Errorf(
 			"crawl: budgets by supporters need the links of all PLDs, which a node of a cluster lacks: %w",
 			state.ErrIncompatible)
 	}
 	if m != nil {
-		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outCounts(), full: m.Full})
+		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outs.counts(), full: m.Full})
 	}
 	return nil
-}
-
-// resendAfter is the time without progress after which a node resends untaken messages. The receiver makes a
-// checkpoint meanwhile.
-func (s *clusterStage) resendAfter() time.Duration {
-	return max(time.Minute, 3*s.opt.Disk.CheckpointEvery)
 }
 
 // start starts the goroutines.
@@ -255,15 +264,11 @@ func (s *clusterStage) start() {
 	if !s.on() {
 		return
 	}
-	for node, p := range s.publishers {
-		if p != nil {
-			s.Start(s.Running(), fmt.Sprintf("publish-%d", node), p.Run)
-		}
-	}
+	s.outs.start(s.Running())
 	s.Start(s.Running(), "intake", s.readStream)
 	s.Start(s.Running(), "marks", s.putMarks)
 	s.Start(s.Running(), "watchmarks", s.watchMarks)
-	s.Start(s.Running(), "exchange", s.checkpointEarly)
+	s.Start(s.Running(), "exchange", s.early.saveEarly)
 	s.Start(s.Running(), "config", s.keepConfig)
 	s.Start(s.Running(), "pages", s.sharePages)
 	s.Start(s.Running(), "status", s.publishStatus)
@@ -277,49 +282,5 @@ func (s *clusterStage) send(b *admit.Batch, tx *account.Tx) error {
 	if !s.on() {
 		return nil
 	}
-	own := b.Tuples[:0]
-	sent, lost := int64(0), int64(0) // lost: those sent to abandoned nodes
-	for i, t := range b.Tuples {
-		node := int(b.Nodes[i])
-		if node == s.node {
-			own = append(own, t)
-			continue
-		}
-		sent++
-		if s.abandoned[node] {
-			lost++
-		}
-		if err := s.outboxes[node].AddLink(uint64(t.Key), t.Aux); err != nil {
-			return err
-		}
-	}
-	b.Tuples = own
-	edges, lostEdges := int64(0), int64(0)
-	for i := range b.Away {
-		e := &b.Away[i]
-		if s.budgets.recentEdge(e.Edge) {
-			continue // an earlier transaction has sent it
-		}
-		edges++
-		if s.abandoned[e.Node] {
-			lostEdges++
-		}
-		if err := s.outboxes[e.Node].AddEdge(e.From, e.To); err != nil {
-			return err
-		}
-	}
-	for _, key := range b.Extended {
-		for _, o := range s.outboxes {
-			if o != nil {
-				if err := o.AddScope(key); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	tx.Count(state.CountLinksSent, sent)
-	tx.Count(state.CountEdgesSent, edges)
-	tx.Count(state.CountLinksAbandoned, lost)
-	tx.Count(state.CountEdgesAbandoned, lostEdges)
-	return nil
+	return s.outs.send(b, tx)
 }

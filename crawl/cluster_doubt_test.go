@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"math"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ func forgeMark(ctx context.Context, c *testCluster, forge func(m *cluster.Mark))
 func TestClusterDoubts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		d := newDoubts(2)
+		d := newDoubts(slog.Default(), 2)
 		again := func(want bool, revision uint64, after time.Duration) {
 			t.Helper()
 			time.Sleep(after)

@@ -68,9 +68,9 @@ func (s *clusterStage) agreeToEnd() {
 	if !s.on() || s.promised.Load() || s.rejoining() > 0 || s.pausing() > 0 {
 		return
 	}
-	marks := s.lastMarks()
+	marks := s.heard.all()
 	mine := marks[s.node]
-	if mine == nil || !slices.Equal(mine.Out, s.outCounts()) || !cluster.Quiet(marks, s.withoutMarks(marks)) {
+	if mine == nil || !slices.Equal(mine.Out, s.outs.counts()) || !cluster.Quiet(marks, s.withoutMarks(marks)) {
 		return
 	}
 	for node := range marks { // a checkpoint may have been followed by a message
@@ -114,7 +114,7 @@ func (s *clusterStage) checkAgreement(m *cluster.Mark) {
 func (s *clusterStage) lastMarks() []*cluster.Mark {
 	marks := make([]*cluster.Mark, s.nodes)
 	for node := range marks {
-		marks[node] = s.marks[node].Load()
+		marks[node] = s.heard.mark(node)
 	}
 	return marks
 }
@@ -122,12 +122,12 @@ func (s *clusterStage) lastMarks() []*cluster.Mark {
 // withoutMarks returns the nodes that do not count at the end: abandoned nodes, and nodes that have ended and
 // whose marks the broker has lost since.
 func (s *clusterStage) withoutMarks(marks []*cluster.Mark) []bool {
-	without := slices.Clone(s.abandoned)
+	without := slices.Clone(s.gone.gone)
 	for node := range marks {
-		if marks[node] != nil || s.rejoined.IsZero() || s.outboxes[node] == nil {
+		if marks[node] != nil || s.rejoined.IsZero() || s.outs.boxes[node] == nil {
 			continue
 		}
-		if f := s.outboxes[node].Figures(); f.Waiting() == 0 {
+		if f := s.outs.boxes[node].Figures(); f.Waiting() == 0 {
 			without[node] = true
 		}
 	}

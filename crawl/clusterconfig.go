@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,7 +104,7 @@ func (s *clusterStage) configLines() ([]string, error) {
 	add("networks that several nodes visit", []any{"lease", o.Cluster.leaseTTL().Seconds()})
 	add("rate", o.Network.Rate.String())
 	add("bandwidth", s.dispatcher.flagBandwidth().String())
-	return append(lines, s.abandonedLine()...), errors.Join(faults...)
+	return append(lines, s.gone.line()...), errors.Join(faults...)
 }
 
 // maxConfigLine is the longest value in the configuration; longer ones are given by checksum. A bucket takes
@@ -134,7 +135,7 @@ func (s *clusterStage) agree(ctx context.Context) error {
 	for {
 		err := s.compareConfig(ctx)
 		if err == nil {
-			return s.dropAbandoned()
+			return s.outs.dropAbandoned()
 		}
 		if errors.Is(err, state.ErrIncompatible) {
 			return err
@@ -145,7 +146,7 @@ func (s *clusterStage) agree(ctx context.Context) error {
 		if !account.Sleep(ctx, transportRetry) {
 			s.opt.Observe.Log.Warn(
 				"the configuration will be compared with that of the other nodes when the broker answers", "error", err)
-			return s.dropAbandoned()
+			return s.outs.dropAbandoned()
 		}
 	}
 }
@@ -218,7 +219,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 		return nil
 	case missed && !s.agreed:
 		return fmt.Errorf("crawl: the cluster has abandoned nodes %v, this node %v: give it the same --give-up-node; "+
-			"an abandoned node cannot return: %w", other.Abandoned(), s.abandonedNodes(), state.ErrIncompatible)
+			"an abandoned node cannot return: %w", other.Abandoned(), s.gone.nodes(), state.ErrIncompatible)
 	case !missed && (s.replacing || !s.agreed && s.opt.Cluster.Reconfigure || ahead):
 		data, err := s.config.Encode()
 		if err == nil {
@@ -250,4 +251,19 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 			"differences", strings.Join(other.Differ(s.config), "; "))
 	}
 	return nil
+}
+
+// checkAbandoned compares the abandoned nodes of the cluster's configuration with those of this node. missed:
+// the cluster has abandoned nodes that this one awaits. ahead: this one has abandoned more, and the broker
+// has lost that configuration, or an abandoned node has written its own; then this node replaces it.
+func (s *clusterStage) checkAbandoned(other *cluster.Config) (missed, ahead bool, _ error) {
+	theirs := other.Abandoned()
+	if slices.Contains(theirs, s.node) {
+		return false, false, s.gone.err()
+	}
+	for node, gone := range s.gone.gone {
+		in := slices.Contains(theirs, node)
+		missed, ahead = missed || in && !gone, ahead || gone && !in && s.outs.boxes[node].Abandoned()
+	}
+	return missed, ahead && (s.agreed || other.SameBut(s.config, cluster.AbandonedName)), nil
 }

@@ -1,14 +1,12 @@
 package crawl
 
 import (
-	"fmt"
-	"slices"
+	"log/slog"
 	"sync"
 	"time"
 
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
-	"drumbeat/state"
 )
 
 // This node refuses impossible marks and messages of other nodes. The crawl cannot continue beside a node
@@ -45,16 +43,18 @@ type doubt struct {
 	last            uint64 // revision of the last mark; a new connection shows it again
 }
 
-// doubts are those of all nodes.
+// doubts are those of all nodes. They are safe for concurrent use.
 type doubts struct {
+	log             *slog.Logger
 	mu              sync.Mutex // guards the fields below
 	of              [][doubtKinds]doubt
 	stranger        doubt   // about bytes that no node of the crawl has written
 	marks, messages []int64 // by node: how many were refused in this run
 }
 
-func newDoubts(nodes int) *doubts {
-	return &doubts{of: make([][doubtKinds]doubt, nodes), marks: make([]int64, nodes), messages: make([]int64, nodes)}
+func newDoubts(log *slog.Logger, nodes int) *doubts {
+	return &doubts{log: log, of: make([][doubtKinds]doubt, nodes), marks: make([]int64, nodes),
+		messages: make([]int64, nodes)}
 }
 
 // clear drops a doubt: the node is plausible.
@@ -113,9 +113,9 @@ func (d *doubts) counts(node int) (marks, messages int64) {
 }
 
 // doubted refuses a mark or message of a node because of err. It returns err when the doubt is final.
-func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err error) error {
-	final, tell := s.doubts.note(node, kind, revision)
-	s.doubts.refuse(node, kind, kind != doubtMessage)
+func (d *doubts) doubted(node int, kind doubtKind, revision uint64, err error) error {
+	final, tell := d.note(node, kind, revision)
+	d.refuse(node, kind, kind != doubtMessage)
 	if final {
 		return err
 	}
@@ -124,83 +124,17 @@ func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err er
 		if kind == doubtMessage {
 			what = "a message"
 		}
-		s.opt.Observe.Log.Error(what+" of another node is refused; this node ends if the other one repeats it", "node",
-			node, "error", err)
+		d.log.Error(what+" of another node is refused; this node ends if the other one repeats it", "node", node,
+			"error", err)
 	}
 	return nil
 }
 
-// doubtTotals is cluster.Publisher.Doubt.
-func (s *clusterStage) doubtTotals(m *cluster.Mark, err error) error {
+// totals is cluster.Publisher.Doubt.
+func (d *doubts) totals(m *cluster.Mark, err error) error {
 	if err != nil {
-		return s.doubted(m.Node, doubtTotals, m.Revision, err)
+		return d.doubted(m.Node, doubtTotals, m.Revision, err)
 	}
-	s.doubts.clear(m.Node, doubtTotals)
+	d.clear(m.Node, doubtTotals)
 	return nil
-}
-
-// judgeMark decides whether to take a mark of another node. The error is final.
-func (s *clusterStage) judgeMark(m *cluster.Mark) (take bool, _ error) {
-	switch {
-	case m.Node == s.node: // this node needs no mark of its own
-		return false, nil
-	case m.Incarnation < s.incarnationOf(m.Node): // from before the node was set back, until it has started again
-		return false, nil
-	case m.Moves < s.opt.Cluster.Table.Moves(): // from before the last move of slots, until the node has started again
-		return false, nil
-	}
-	s.noteDisowned(m.Node, slices.Contains(m.Abandoned, s.node))
-	if err := s.checkMark(m); err != nil {
-		return false, s.doubted(m.Node, doubtMark, m.Revision, err)
-	}
-	s.doubts.clear(m.Node, doubtMark)
-	if err := m.CheckSince(s.marks[m.Node].Load()); err != nil {
-		if err := s.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
-			return false, nil
-		}
-		s.opt.Observe.Log.Warn("the marks of another node have gone back: they are accepted", "node",
-			m.Node, "error", err)
-	}
-	s.doubts.clear(m.Node, doubtOld)
-	return true, nil
-}
-
-// checkMark returns an error if the crawl cannot continue with the mark of another node.
-func (s *clusterStage) checkMark(m *cluster.Mark) error {
-	switch {
-	case m.Incarnation > s.incarnationOf(m.Node):
-		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this "+
-			"node, too, with the audit of "+
-			"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
-	case m.Table != s.opt.Cluster.Table.Sum():
-		return fmt.Errorf("crawl: node %d and this node have different tables of owners: %w", m.Node,
-			state.ErrIncompatible)
-	case slices.Contains(m.Abandoned, s.node):
-		return s.errAbandoned()
-	}
-	if err := s.checkGone(m); err != nil {
-		return err
-	}
-	if o := s.outboxes[m.Node]; !o.Abandoned() {
-		f := o.Figures()
-		return m.CheckTaken(s.node, &f)
-	}
-	return nil
-}
-
-// incarnationOf returns the incarnation of a node whose marks are taken. It is constant during a run.
-func (s *clusterStage) incarnationOf(node int) uint64 {
-	if node == s.node {
-		return s.intake.Incarnation
-	}
-	return s.intake.IncarnationOf(node)
-}
-
-// checkGone returns an error if another node has dropped messages that this one has not taken.
-func (s *clusterStage) checkGone(m *cluster.Mark) error {
-	err := m.CheckGone(s.node, s.takenTo[m.Node].Load())
-	if err != nil && s.began == 0 {
-		return s.errEmpty()
-	}
-	return err
 }

@@ -100,7 +100,7 @@ func (s *clusterStage) take(msg *cluster.Message) error {
 	back := (*cluster.SetBackError)(nil)
 	switch {
 	case errors.As(err, &back):
-		if err := s.doubted(h.From, doubtMessage, 0, err); err != nil {
+		if err := s.doubts.doubted(h.From, doubtMessage, 0, err); err != nil {
 			return err
 		}
 		s.requestResend(h.From)

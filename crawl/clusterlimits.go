@@ -55,20 +55,9 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 		s.pages = slotsPart(n, before+own) - slotsPart(n, before)
 	}
 	s.lent = make([]uint64, s.nodes)
-	for node, o := range s.outboxes {
-		if o != nil {
-			s.lent[node] = lastNumber(o)
-		}
+	for node := range s.lent {
+		s.lent[node] = s.outs.lastNumber(node)
 	}
-}
-
-// lastNumber returns the number of the last message of an outbox, which may still be open.
-func lastNumber(o *cluster.Outbox) uint64 {
-	f := o.Figures()
-	if f.OpenBytes > 0 {
-		return f.Last + 1
-	}
-	return f.Last
 }
 
 // slotsOfPages returns state.Manifest.PageSlots; nil for a crawl of one node.
@@ -130,8 +119,8 @@ func (s *clusterStage) pagesReached() bool {
 		return s.Counter(state.CountPages) >= s.opt.Limits.MaxPages
 	}
 	pages, full := int64(0), s.full.Load()
-	for node := range s.marks {
-		if m := s.marks[node].Load(); m != nil {
+	for node := range s.heard.marks {
+		if m := s.heard.mark(node); m != nil {
 			pages, full = pages+m.Pages, max(full, m.Full)
 		}
 	}
@@ -182,8 +171,8 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 		if spent := s.spentHere(left); s.spent.Swap(spent) != spent {
 			s.wakeMark.Raise()
 		}
-		if m := s.marks[s.node].Load(); m != nil && left <= 0 && m.Pages < now {
-			s.urgent.Store(true) // a mark must say it before the crawl can end
+		if m := s.heard.mark(s.node); m != nil && left <= 0 && m.Pages < now {
+			s.early.urge() // a mark must say it before the crawl can end
 		}
 		if !busy {
 			need = 0
@@ -202,11 +191,11 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 		return nil // a loan is a record, too
 	}
 	var to []int
-	for node := range s.marks {
-		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {
+	for node := range s.heard.marks {
+		if st := s.heard.status(node); st != nil && st.Ended != "" {
 			continue // it was short when it stopped
 		}
-		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Short &&
+		if m := s.heard.mark(node); node != s.node && !s.gone.gone[node] && m != nil && m.Short &&
 			m.Taken[s.node].Number >= s.lent[node] {
 			to = append(to, node)
 		}
@@ -235,15 +224,45 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 			if parts[i] == 0 {
 				continue
 			}
-			if err := s.outboxes[node].AddPages(parts[i]); err != nil {
+			if err := s.outs.boxes[node].AddPages(parts[i]); err != nil {
 				return err
 			}
-			s.lent[node] = lastNumber(s.outboxes[node])
+			s.lent[node] = s.outs.lastNumber(node)
 		}
 		tx.Count(state.CountPagesLent, sum)
 		return nil
 	})
 	s.reserved.Add(-sum)
-	s.urgent.Store(true)
+	s.early.urge()
 	return err
+}
+
+// spentHere reports whether this node has used its allowance of pages, and none of its loans is in flight.
+func (s *clusterStage) spentHere(left int64) bool {
+	if left > 0 {
+		return false
+	}
+	for node := range s.heard.marks {
+		if node == s.node || s.gone.gone[node] {
+			continue
+		}
+		if m := s.heard.mark(node); m == nil || m.Taken[s.node].Number < s.lent[node] {
+			return false
+		}
+	}
+	return true
+}
+
+// allSpent reports whether a node was given up, whose part of Options.Limits.MaxPages nobody knows, and all
+// others have fetched theirs.
+func (s *clusterStage) allSpent() bool {
+	if !slices.Contains(s.gone.gone, true) {
+		return false
+	}
+	for node := range s.heard.marks {
+		if m := s.heard.mark(node); !s.gone.gone[node] && (m == nil || !m.Spent) {
+			return false
+		}
+	}
+	return true
 }

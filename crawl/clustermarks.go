@@ -22,48 +22,7 @@ func (s *clusterStage) freeze(m *moment) {
 	in := s.intake
 	in.Taken = slices.Clone(in.Taken)
 	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere() ||
-		s.quiet(), s.outCounts(), s.full.Load()
-}
-
-// outCounts returns the number of records added to each outbox.
-func (s *clusterStage) outCounts() []int64 {
-	outs := make([]int64, s.nodes)
-	for node, o := range s.outboxes {
-		if o != nil {
-			f := o.Figures()
-			outs[node] = f.Added.Records()
-		}
-	}
-	return outs
-}
-
-// goneNumbers returns, for each outbox, the number of the last message that its node has made durable.
-func (s *clusterStage) goneNumbers() []uint64 {
-	gones := make([]uint64, s.nodes)
-	for node, o := range s.outboxes {
-		if o != nil {
-			gones[node] = o.Figures().TakenNumber
-		}
-	}
-	return gones
-}
-
-// flush ends the open messages, so that the next checkpoint covers all records.
-func (s *clusterStage) flush() error {
-	if !s.on() {
-		return nil
-	}
-	return s.Transact(func(tx *account.Tx) error {
-		tx.Nothing = true
-		for _, o := range s.outboxes {
-			if o != nil {
-				if err := o.Flush(); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+		s.quiet(), s.outs.counts(), s.full.Load()
 }
 
 // checkpointed tells the other nodes, and this node's publishers, of a durable checkpoint.
@@ -72,11 +31,7 @@ func (s *clusterStage) checkpointed(gen uint64, m *moment) {
 		return
 	}
 	s.noteMark(gen, m)
-	for _, p := range s.publishers {
-		if p != nil {
-			p.Wake()
-		}
-	}
+	s.outs.wake()
 }
 
 // end tells the other nodes that this one has found the crawl over. They find it themselves, too, unless the
@@ -88,7 +43,7 @@ func (s *clusterStage) end(ctx context.Context) {
 	told := func(m *cluster.Mark) bool { return m.Done }
 	s.conclude(ctx, func(m *cluster.Mark) {
 		if m.Done = true; m.Agreed == nil { // another node found it over: name the agreed terms
-			m.Agreed = cluster.Terms(s.lastMarks())
+			m.Agreed = cluster.Terms(s.heard.all())
 			m.Agreed[s.node] = m.Term
 		}
 	}, told)
@@ -124,7 +79,7 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *cluster.Mark
 // process.
 func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *cluster.Mark) bool) {
 	for node := 0; node < s.nodes; {
-		if s.abandoned[node] {
+		if s.gone.gone[node] {
 			node++
 			continue
 		}
@@ -154,7 +109,7 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	mark := &cluster.Mark{Node: s.node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(),
 		Moves: table.Moves(), Reads: cluster.MessageVersion, Idle: m.idle, Round: m.intake.Round,
 		Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs,
-		Gone: s.goneNumbers(), Abandoned: s.abandonedNodes()}
+		Gone: s.outs.goneNumbers(), Abandoned: s.gone.nodes()}
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedConn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
@@ -234,7 +189,7 @@ func (s *clusterStage) putMark(ctx context.Context, mark *cluster.Mark, seq, con
 	if _, err := e.Put(ctx, cluster.BucketCrawl, cluster.MarkKey(s.node), data); err != nil {
 		return err
 	}
-	s.marks[s.node].Store(mark)
+	s.heard.marks[s.node].Store(mark)
 	s.WakeWatch.Raise()
 	if seq == 0 || connection != e.State().Connects {
 		return nil // nothing to purge, or sequences that the broker may have reused
@@ -287,11 +242,9 @@ func (s *clusterStage) followMarks(ctx context.Context, w cluster.Watcher) error
 		if !take {
 			continue
 		}
-		s.marks[m.Node].Store(m)
+		s.heard.marks[m.Node].Store(m)
 		s.checkAgreement(m)
-		if p := s.publishers[m.Node]; p != nil {
-			p.Mark(m)
-		}
+		s.outs.mark(m)
 		s.WakeWatch.Raise()
 	}
 }
@@ -302,12 +255,11 @@ func (s *clusterStage) concluded() bool {
 	if !s.on() {
 		return true
 	}
-	s.idle.Store(true)
-	s.wakeEarly.Raise()
-	marks, outs := s.lastMarks(), s.outCounts()
+	s.early.idling()
+	marks, outs := s.heard.all(), s.outs.counts()
 	for node, m := range marks {
 		// A mark from the former end of the crawl lacks the messages that this node has sent since.
-		if node == s.node || s.abandoned[node] || m == nil {
+		if node == s.node || s.gone.gone[node] || m == nil {
 			continue
 		}
 		if left := outs[node] - m.Taken[s.node].Totals.Records(); left != 0 {
@@ -315,7 +267,7 @@ func (s *clusterStage) concluded() bool {
 			return false
 		}
 	}
-	if cluster.EndedWith(marks, s.abandoned, s.node, s.term()) {
+	if cluster.EndedWith(marks, s.gone.gone, s.node, s.term()) {
 		return true
 	}
 	if s.rejoining() > 0 {
@@ -327,40 +279,93 @@ func (s *clusterStage) concluded() bool {
 	return cluster.Over(marks, without, s.round)
 }
 
-// Bounds of early checkpoints: a record can be published only after one.
-const (
-	earlyEvery = 2 * time.Second
-	earlyBytes = 64 << 20
-)
+// judgeMark decides whether to take a mark of another node. The error is final.
+func (s *clusterStage) judgeMark(m *cluster.Mark) (take bool, _ error) {
+	switch {
+	case m.Node == s.node: // this node needs no mark of its own
+		return false, nil
+	case m.Incarnation < s.incarnationOf(m.Node): // from before the node was set back, until it has started again
+		return false, nil
+	case m.Moves < s.opt.Cluster.Table.Moves(): // from before the last move of slots, until the node has started again
+		return false, nil
+	}
+	s.noteDisowned(m.Node, slices.Contains(m.Abandoned, s.node))
+	if err := s.checkMark(m); err != nil {
+		return false, s.doubts.doubted(m.Node, doubtMark, m.Revision, err)
+	}
+	s.doubts.clear(m.Node, doubtMark)
+	if err := m.CheckSince(s.heard.mark(m.Node)); err != nil {
+		if err := s.doubts.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
+			return false, nil
+		}
+		s.opt.Observe.Log.Warn("the marks of another node have gone back: they are accepted", "node",
+			m.Node, "error", err)
+	}
+	s.doubts.clear(m.Node, doubtOld)
+	return true, nil
+}
 
-// checkpointEarly makes a checkpoint early if many records await publication, or if this node is idle and its
-// mark does not say so.
-func (s *clusterStage) checkpointEarly(ctx context.Context) error {
-	for account.Sleep(ctx, earlyEvery) {
-		s.Await(ctx, s.wakeEarly, earlyEvery)
-		idle := s.idle.Swap(false)
-		var waiting, bytes int64
-		for _, o := range s.outboxes {
-			if o != nil {
-				f := o.Figures()
-				waiting += int64(f.Last-f.Durable) + f.OpenBytes
-				bytes += f.OpenBytes
-				if f.Last > f.Durable {
-					bytes += f.Bytes
-				}
-			}
-		}
-		m := s.marks[s.node].Load()
-		short := s.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Network.Connections)
-		switch {
-		case bytes >= earlyBytes, s.urgent.Swap(false), waiting > 0 && (idle || short):
-		case idle && (m == nil || !m.Idle || s.checkpointer.Unsaved()):
-		default:
-			continue
-		}
-		if err := s.checkpointer.checkpoint(false, ""); err != nil {
-			return err
-		}
+// checkMark returns an error if the crawl cannot continue with the mark of another node.
+func (s *clusterStage) checkMark(m *cluster.Mark) error {
+	switch {
+	case m.Incarnation > s.incarnationOf(m.Node):
+		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this "+
+			"node, too, with the audit of "+
+			"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
+	case m.Table != s.opt.Cluster.Table.Sum():
+		return fmt.Errorf("crawl: node %d and this node have different tables of owners: %w", m.Node,
+			state.ErrIncompatible)
+	case slices.Contains(m.Abandoned, s.node):
+		return s.gone.err()
+	}
+	if err := s.checkGone(m); err != nil {
+		return err
+	}
+	if o := s.outs.boxes[m.Node]; !o.Abandoned() {
+		f := o.Figures()
+		return m.CheckTaken(s.node, &f)
 	}
 	return nil
+}
+
+// incarnationOf returns the incarnation of a node whose marks are taken. It is constant during a run.
+func (s *clusterStage) incarnationOf(node int) uint64 {
+	if node == s.node {
+		return s.intake.Incarnation
+	}
+	return s.intake.IncarnationOf(node)
+}
+
+// checkGone returns an error if another node has dropped messages that this one has not taken.
+func (s *clusterStage) checkGone(m *cluster.Mark) error {
+	err := m.CheckGone(s.node, s.takenTo[m.Node].Load())
+	if err != nil && s.began == 0 {
+		return s.errEmpty()
+	}
+	return err
+}
+
+// noteDisowned notes whether the last mark of another node abandons this one. While a mark does, nothing is
+// fetched: if the mark is true, this node must end (doubted), and its sites are lost to the crawl. It belongs
+// to the goroutine that reads marks.
+func (s *clusterStage) noteDisowned(node int, says bool) {
+	if s.disowns[node] == says {
+		return
+	}
+	if s.disowns[node] = says; says {
+		s.disowners.Add(1)
+	} else if s.disowners.Add(-1) == 0 {
+		s.dispatcher.morePages()
+	}
+}
+
+// disowned reports whether the mark of a node abandons this one.
+func (s *clusterStage) disowned() bool { return s.disowners.Load() > 0 }
+
+// flush ends the open messages, so that the next checkpoint covers all records.
+func (s *clusterStage) flush() error {
+	if !s.on() {
+		return nil
+	}
+	return s.outs.flush()
 }

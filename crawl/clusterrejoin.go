@@ -28,8 +28,8 @@ func (s *clusterStage) awaited() (nodes []int) {
 	if s.rejoined.IsZero() || time.Since(s.rejoined) >= rejoinMost {
 		return nil
 	}
-	for node := range s.marks {
-		if m := s.marks[node].Load(); node != s.node && !s.abandoned[node] && m != nil && m.Done && m.Round < s.round {
+	for node := range s.heard.marks {
+		if m := s.heard.mark(node); node != s.node && !s.gone.gone[node] && m != nil && m.Done && m.Round < s.round {
 			nodes = append(nodes, node)
 		}
 	}
@@ -49,8 +49,8 @@ func (s *clusterStage) rejoining() time.Duration {
 	if len(s.awaited()) > 0 {
 		return max(time.Millisecond, rejoinMost-time.Since(s.rejoined))
 	}
-	for node := range s.marks {
-		if node != s.node && !s.abandoned[node] && s.marks[node].Load() == nil {
+	for node := range s.heard.marks {
+		if node != s.node && !s.gone.gone[node] && s.heard.mark(node) == nil {
 			since := s.rejoined
 			if st.Since.After(since) {
 				since = st.Since

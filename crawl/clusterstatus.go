@@ -28,7 +28,7 @@ func (s *clusterStage) show(sn *Snapshot) {
 	st := s.opt.Cluster.Transport.State()
 	c := &sn.Cluster
 	c.Node, c.Nodes, c.Connected, c.Since, c.Connects = s.node, s.nodes, st.Connected, st.Since, st.Connects
-	if m := s.marks[s.node].Load(); m != nil {
+	if m := s.heard.mark(s.node); m != nil {
 		c.Idle = m.Idle
 	}
 	if s.opt.Limits.MaxPages > 0 {
@@ -36,15 +36,15 @@ func (s *clusterStage) show(sn *Snapshot) {
 	}
 	s.markMu.Lock()
 	defer s.markMu.Unlock()
-	for node, o := range s.outboxes {
+	for node, o := range s.outs.boxes {
 		if o == nil {
 			continue
 		}
 		f := o.Figures()
 		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
-			Taken: s.taken[node].Load(), Holes: int64(s.resendRequests[node]), Abandoned: s.abandoned[node],
+			Taken: s.taken[node].Load(), Holes: int64(s.resendRequests[node]), Abandoned: s.gone.gone[node],
 			Dropped: f.Dropped.Records()}
-		if publisher := s.publishers[node]; publisher != nil {
+		if publisher := s.outs.publishers[node]; publisher != nil {
 			p.Published, p.Resends = publisher.Figures()
 			p.Held = publisher.Held()
 		}
@@ -61,7 +61,7 @@ func (s *clusterStage) show(sn *Snapshot) {
 func (s *clusterStage) noteProgressOf(now time.Time) {
 	s.markMu.Lock()
 	defer s.markMu.Unlock()
-	for node, o := range s.outboxes {
+	for node, o := range s.outs.boxes {
 		if o == nil {
 			continue
 		}
@@ -79,7 +79,7 @@ func (s *clusterStage) status(pagesPerSecond float64) *cluster.Status {
 		Version: cut(s.opt.Identity.Version), Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond,
 		PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle, Waits: cut(sn.Waiting), Paused: sn.Paused,
 		DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
-		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.abandonedNodes()}
+		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.gone.nodes()}
 	if config := s.configNow.Load(); config != nil {
 		st.Config = config.Digest
 	}
@@ -166,7 +166,7 @@ func (s *clusterStage) watchStatus(ctx context.Context) error {
 				s.opt.Observe.Log.Debug("a status is refused", "error", bad)
 				continue
 			}
-			s.statuses[st.Node].Store(st)
+			s.heard.statuses[st.Node].Store(st)
 		}
 		if w != nil {
 			w.Close()
@@ -187,8 +187,8 @@ func (k *Control) Cluster() (node int, list []*cluster.Status, err error) {
 			return ErrOneNode
 		}
 		node = s.node
-		for i := range s.statuses {
-			list = append(list, s.statuses[i].Load())
+		for i := range s.heard.statuses {
+			list = append(list, s.heard.status(i))
 		}
 		return nil
 	})

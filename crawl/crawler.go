@@ -150,7 +150,10 @@ func (c *crawler) wire() {
 	c.checkpointer.extraction = c.extraction
 	c.cluster.requests = c.requests
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
-	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
+	if c.cluster.on() {
+		c.cluster.outs.recentEdge, c.cluster.early.checkpoints = c.budgets.recentEdge, c.checkpointer
+	}
+	c.cluster.doneHere = c.doneHere
 	c.cluster.dispatcher, c.dispatcher.pageLimit = c.dispatcher, c.cluster.pageLimit
 	c.cluster.look, c.cluster.deferrals, c.cluster.operator = c.snapshot, c.deferrals, c.operator
 	c.deferrals.quiet, c.operator.quiet = c.cluster.quiet, c.cluster.quiet

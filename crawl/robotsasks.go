@@ -62,7 +62,7 @@ func (s *clusterStage) elsewhere(host []byte) bool { return s.owner(host) != s.n
 func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8,
 	f *robots.Fetched) (doubt bool, _ error) {
 	owner := s.owner(weburl.Split([]byte(url)).Host)
-	if s.abandoned[owner] {
+	if s.gone.gone[owner] {
 		lostRobots(f)
 		return false, nil
 	}
@@ -94,6 +94,10 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	f.RetryAfter = max(0, min(a.RetryAfter, robots.Lifetime))
 	return a.Doubt, nil
 }
+
+// lostRobots is the outcome of a robots.txt that redirects to a host of an abandoned node: its rules are
+// unknown.
+func lostRobots(f *robots.Fetched) { f.Kind = robots.NetworkFailure }
 
 // askAgainAfter returns when an owner that has not answered is asked again: soon at first, since it may be starting.
 func askAgainAfter(waits uint8) time.Duration { return min(robotsAskWait, time.Second<<min(waits, 5)) }

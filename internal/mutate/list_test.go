@@ -285,9 +285,9 @@ var mutants = []mutant{
 	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl",
 		test: "TestGlutSlowsNoOther", edits: []edit{
 			{"		if !glutted {\n", "		if !glutted || true {\n"}}},
-	{name: "false-mark-ends-a-node", file: "crawl/clusterdoubt.go", pkg: "./crawl",
+	{name: "false-mark-ends-a-node", file: "crawl/clustermarks.go", pkg: "./crawl",
 		test: "TestClusterForgedMark", edits: []edit{
-			{"return false, s.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
+			{"return false, s.doubts.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
 	{name: "unreadable-message-dropped", file: "crawl/clusterquarantine.go", pkg: "./crawl",
 		test: "TestClusterQuarantine$", edits: []edit{
 			{"return s.quarantine.Append(msg.Data)", "return nil"}}},

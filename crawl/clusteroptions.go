@@ -1,0 +1,29 @@
+package crawl
+
+import (
+	"log/slog"
+	"time"
+
+	"drumbeat/cluster"
+)
+
+// nodeOptions are those of a node of a cluster. They do not change while the crawl runs.
+type nodeOptions struct {
+	Log         *slog.Logger
+	Node        int            // this node
+	Table       *cluster.Table // which node owns which PLD; nil: the crawl has one node
+	Crawl       uint64         // identifies the crawl of the cluster
+	Transport   cluster.Transport
+	Reconfigure bool  // this node replaces the configuration of the cluster at its start
+	Abandoned   []int // nodes that are lost for good; outboxes may know more
+
+	MaxPages        int64         // of all nodes; 0: no limit
+	Connections     int           // of this node
+	ResendAfter     time.Duration // untaken messages are sent again after this time without progress
+	QuarantineBytes int64         // room for unreadable messages; 0: 256 MiB
+
+	Host, Version string // for people
+}
+
+// nodes returns the number of nodes.
+func (o *nodeOptions) nodes() int { return o.Table.Nodes() }
