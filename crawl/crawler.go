@@ -118,6 +118,7 @@ func (c *crawler) wire() {
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health,
 		c.outages, c.output
+	c.render.lend = c.pages.lendReader
 	c.render.fetcher, c.render.requests, c.render.seen, c.render.space = c.fetcher, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock

@@ -15,12 +15,14 @@ import (
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/reader"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/render"
 	"drumbeat/internal/scope"
+	"drumbeat/parse"
 	"drumbeat/queue"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -129,6 +131,7 @@ type renderStage struct {
 	since    time.Time // when the browser was lost or not found; zero: it is there
 	attempts int
 
+	lend       func(ctx context.Context) (r *reader.Reader, back func(broken bool))
 	dispatcher *dispatcher
 	fetcher    *fetcher.Fetcher
 	health     *hostHealth
@@ -196,16 +199,17 @@ func (r *renderStage) pending() bool {
 }
 
 // wants reports whether a page is to be rendered.
-func (r *renderStage) wants(w *pageWorker, rec *weburl.Record, is found) bool {
-	if r.tagged == nil || !is.page || w.visit.unchanged {
+func (r *renderStage) wants(rec *weburl.Record) bool {
+	if r.tagged == nil {
 		return false
 	}
 	return r.tagged.Ruling(r.tagged.Lookup(rec.URL)) == scope.Include
 }
 
 // add queues a page for rendering, unless it is too large or the queue is full. It is part of the page's transaction.
-// held says that the links of the page are not taken, now or before a verdict.
-func (r *renderStage) add(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, held bool) error {
+// held says that the links of the page are not taken, now or before a verdict; of is its record in the page store, ""
+// for none.
+func (r *renderStage) add(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, of string, held bool) error {
 	tx.Count(state.CountRenderWanted, 1)
 	own := weburl.Record{URL: rec.URL, Depth: rec.Depth}
 	if !admit.Named(rec) {
@@ -213,10 +217,7 @@ func (r *renderStage) add(tx *account.Tx, w *pageWorker, rec *weburl.Record, res
 	}
 	t := state.RenderTask{Record: own.Append(nil), Type: string(resp.Header("Content-Type")),
 		Policy: string(resp.Header("Content-Security-Policy")), Body: resp.Body,
-		NoFollow: held || w.meta.unfollowed || w.meta.robots.NoFollow && !r.opt.Links.IgnoreNofollow}
-	if r.opt.Output.Store && w.stores == state.ArchiveKeep {
-		t.Of = w.encoder.ResponseID()
-	}
+		NoFollow: held, Of: of}
 	_, waiting := r.queue.Len()
 	if resp.Spill != nil || len(resp.Body)+len(t.Record)+len(t.Type)+len(t.Policy) > mostRendered ||
 		waiting+int64(len(resp.Body)) > r.opt.Render.QueueBytes {
@@ -423,22 +424,18 @@ func (r *renderStage) failed(b browser, seq int64, t *state.RenderTask, rec *web
 // store stores a rendered page and sends its links.
 func (r *renderStage) store(ctx context.Context, seq int64, t *state.RenderTask, rec *weburl.Record, f *pageFetcher,
 	result *render.Result) error {
-	var w *pageWorker
-	select {
-	case w = <-r.workers.parsers:
-	case <-ctx.Done():
+	w, back := r.lend(ctx)
+	if w == nil {
 		return nil // as above
 	}
-	defer func() {
-		w.release()
-		r.workers.parsers <- w
-	}()
+	broken := false
+	defer func() { back(broken) }()
 	panicked := bug.Contained(func() error { return r.read(w, t, rec, result) })
 	if panicked != nil {
 		if bug.As(panicked) == nil {
 			return panicked
 		}
-		w = newPageWorker(r.engine, r.output) // the old one may be in any state
+		broken = true
 		r.LogBug(string(rec.URL), panicked)
 		return r.Transact(func(tx *account.Tx) error {
 			f.count(tx)
@@ -457,12 +454,12 @@ func (r *renderStage) store(ctx context.Context, seq int64, t *state.RenderTask,
 			tx.Count(state.CountRenderedCut, 1)
 		}
 		if t.Of != "" {
-			if _, err := r.output.Append(&w.prepared, time.Now()); err != nil {
+			if _, err := r.output.Append(&w.Prepared, time.Now()); err != nil {
 				return err
 			}
 			tx.Count(state.CountRenderedStored, 1)
 		}
-		if err := r.seen.sendLinks(w.links, tx); err != nil {
+		if err := r.seen.sendLinks(w.Links, tx); err != nil {
 			return err
 		}
 		r.seen.wake(tx)
@@ -471,34 +468,34 @@ func (r *renderStage) store(ctx context.Context, seq int64, t *state.RenderTask,
 }
 
 // read fills w with the links of a rendered page and its record.
-func (r *renderStage) read(w *pageWorker, t *state.RenderTask, rec *weburl.Record, result *render.Result) error {
+func (r *renderStage) read(w *reader.Reader, t *state.RenderTask, rec *weburl.Record, result *render.Result) error {
 	now := time.Now()
-	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
+	w.Links.Start(rec.URL, rec.URL, reader.Deeper(rec.Depth), 0, now)
 	base := rec.URL
 	if moved, err := weburl.Canonical(result.Base); err == nil { // a script may change it
 		base = []byte(moved)
 	}
-	w.meta = pageMeta{}
-	if err := w.parser.Parse(base, result.HTML, "text/html; charset=utf-8"); err != nil {
+	var own parse.Robots
+	if err := w.Parser.Parse(base, result.HTML, "text/html; charset=utf-8"); err != nil {
 		return fmt.Errorf("crawl: parse rendered %s: %w", rec.URL, err)
 	}
-	w.meta.robots.Add(w.parser.Page().Robots)
-	held := t.NoFollow || w.meta.robots.NoFollow && !r.opt.Links.IgnoreNofollow
-	counts := w.takeLinks(held, r.opt.Links.IgnoreNofollow)
+	own.Add(w.Parser.Page().Robots)
+	held := t.NoFollow || own.NoFollow && !r.opt.Links.IgnoreNofollow
+	counts := w.TakeLinks(held, r.opt.Links.IgnoreNofollow, nil)
 	for _, url := range result.Went {
-		if url := w.parser.Resolve([]byte(url), &counts); url == nil {
+		if url := w.Parser.Resolve([]byte(url), &counts); url == nil {
 			continue
 		} else if held {
-			w.links.NoFollow()
+			w.Links.NoFollow()
 		} else {
-			w.links.Add(url)
+			w.Links.Add(url)
 		}
 	}
-	countParsed(w.links, &counts)
-	w.links.Counts[state.CountRenderLinks] += w.links.Counts[state.CountLinks]
+	w.Count(&counts)
+	w.Links.Counts[state.CountRenderLinks] += w.Links.Counts[state.CountLinks]
 	if t.Of == "" {
 		return nil
 	}
-	return w.encoder.PrepareRendered(&w.prepared, &warc.Rendered{URL: rec.URL, Date: now, Of: t.Of, HTML: result.HTML,
+	return w.Encoder.PrepareRendered(&w.Prepared, &warc.Rendered{URL: rec.URL, Date: now, Of: t.Of, HTML: result.HTML,
 		Truncated: result.End.String()})
 }

@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/reader"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -63,7 +64,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 	b.robots = url
 	if q.opt.Links.Sitemaps {
 		b.links = admit.NewBatch(q.links)
-		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
+		b.links.Start([]byte(url), []byte(url), reader.Deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
 		to, err := q.fetcher.ResolveRedirect(url, []byte(line)) // should be absolute, but is not always
@@ -190,7 +191,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 // readSitemap fills the worker's batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.
 func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) {
-	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
+	w.Links.Start(rec.URL, rec.URL, reader.Deeper(rec.Depth), 0, now)
 	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
@@ -200,14 +201,15 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 				return errPart
 			}
 			index = true
-			w.links.Start(p.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+			w.Links.Start(p.parentOf(rec), rec.URL, reader.Deeper(rec.Depth),
+				weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(&e); url != nil {
 			if scored {
-				w.links.SetScore(strategy.ScoreOf(e.Priority))
+				w.Links.SetScore(strategy.ScoreOf(e.Priority))
 			}
-			if w.links.Add(url); p.opt.Recrawl != nil && !e.Modified.IsZero() {
-				w.links.Date(e.Modified.Unix())
+			if w.Links.Add(url); p.opt.Recrawl != nil && !e.Modified.IsZero() {
+				w.Links.Date(e.Modified.Unix())
 			}
 		}
 		return nil
@@ -215,7 +217,7 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	if err != nil {
 		sum.Faults++
 	}
-	counts := &w.links.Counts
+	counts := &w.Links.Counts
 	counts[state.CountSitemaps] += 1
 	counts[state.CountSitemapURLs] += l.taken
 	counts[state.CountSitemapFaults] += int64(sum.Faults) + l.foreign + l.invalid

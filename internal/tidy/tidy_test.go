@@ -136,6 +136,7 @@ var layers = map[string]layer{
 		[]string{"admit", "crawl/account", "crawl/options", "crawl/outage", "crawl/output", "crawl/space", "disk",
 			"fetch", "internal/bug", "internal/cookies", "internal/health", "internal/pace", "internal/revisit",
 			"internal/sitemap", "internal/sites", "parse", "polite", "robots", "state", "state/snapshot", "weburl"}},
+	"crawl/reader": {28, []string{"admit", "fetch", "parse", "state", "warc"}},
 	"crawl/walkers": {29,
 		[]string{"admit", "crawl/account", "crawl/plan", "crawl/space", "internal/walk", "queue", "state", "weburl"}},
 	"crawl/node":    {28, []string{"cluster/lease", "crawl/account", "polite", "state", "state/snapshot"}},
