@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/render"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/walkers"
 	"drumbeat/fetch"
@@ -48,7 +49,7 @@ type pageStage struct {
 	outages    *outage.Watch
 	output     *output.Writer
 	space      *space.Keeper
-	render     *renderStage
+	render     *render.Stage
 	seen       *seenStage
 	walk       *walkers.Leader
 }

@@ -152,7 +152,7 @@ func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is
 		of = w.Encoder.ResponseID()
 	}
 	held := !takes || w.meta.unfollowed || w.meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow
-	return p.render.add(tx, rec, resp, of, held)
+	return p.render.Add(tx, rec, resp, of, held)
 }
 
 // found describes the content of a response.
@@ -175,7 +175,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, page *arrival, now 
 		}
 		w.visit, err = p.noteVisit(w, rec, resp)
 		is.mislaid = !is.sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0
-		is.rendered = is.page && !w.visit.unchanged && p.render.wants(rec)
+		is.rendered = is.page && !w.visit.unchanged && p.render.Wants(rec)
 		return err
 	})
 	return is, err
