@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
+	"drumbeat/crawl/render"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
@@ -52,7 +53,7 @@ type crawler struct {
 	fetcher      *fetcher.Fetcher
 	pages        *pageStage
 	content      *contents.Store
-	render       *renderStage
+	render       *render.Stage
 	walk         *walkers.Leader
 	cluster      *clusterStage
 	leases       *node.Leases
@@ -81,7 +82,6 @@ func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
-	c.render = newRenderStage(e)
 	c.cluster, c.leases = newClusterStage(e), node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -94,6 +94,7 @@ func (c *crawler) wire() {
 	c.wireOutput()
 	c.operator = newOperator(e)
 	c.wireMeters()
+	c.wireRender()
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -118,9 +119,6 @@ func (c *crawler) wire() {
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.pages.space, c.dispatcher.fetcher = c.space, c.fetcher
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
-	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health,
-		c.outages, c.output
-	c.render.fetcher, c.render.requests, c.render.seen, c.render.space = c.fetcher, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
@@ -138,8 +136,9 @@ func (c *crawler) wire() {
 	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze,
-		func(m *moment) { m.hosts = c.health.Freeze() }, c.requests.freeze, c.operator.freeze,
-		c.orders.freeze, c.render.freeze, func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
+		func(m *moment) { m.hosts = c.health.Freeze() }, c.requests.freeze, c.operator.freeze, c.orders.freeze,
+		func(m *moment) { m.renders = c.render.Freeze() }, func(m *moment) { m.walk = c.walk.Freeze() },
+		c.cluster.freeze,
 		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
@@ -175,7 +174,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "star", c.budgets.mergeStar)
 	c.Start(ctx, "names", c.seen.mergeNames)
 	c.Start(ctx, "content", c.content.Run)
-	c.Start(ctx, "render", c.render.run)
+	c.Start(ctx, "render", c.render.Run)
 	c.Start(ctx, "walk", c.walk.Run)
 	c.cluster.start()
 	c.leases.Start(ctx)

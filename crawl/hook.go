@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/reader"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/hook"
@@ -96,7 +97,7 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	if outcome == hook.Cancelled {
 		return context.Cause(ctx)
 	}
-	counts := &w.links.Counts
+	counts := &w.Links.Counts
 	counts[hookOutcomes[outcome]]++
 	counts[state.CountHookMicros] += time.Since(began).Microseconds()
 	counts[state.CountHookRestarts] += p.opt.opened.asker.TakeRestarts()
@@ -105,7 +106,7 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	}
 	w.meta.scored, w.meta.score, w.meta.fields = a.Scored, a.Score, a.Fields
 	if s := p.strategy.Load(); a.Scored && s.Scores == strategy.HookScore {
-		w.links.Rec.Score = s.LinkScore(a.Score, rec.Score)
+		w.Links.Rec.Score = s.LinkScore(a.Score, rec.Score)
 	}
 	if !a.Keep {
 		w.meta.unwanted = true
@@ -113,23 +114,23 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	}
 	if !a.Follow {
 		w.meta.unfollowed = true
-		w.links.Discard(state.CountLinksHook)
+		w.Links.Discard(state.CountLinksHook)
 		counts[state.CountHookUnfollowed]++
 	}
 	if len(a.Links) == 0 {
 		return nil
 	}
-	if err := w.parser.At(rec.URL); err != nil {
+	if err := w.Parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: links of the hook for %s: %w", rec.URL, err)
 	}
 	var found parse.Counts
 	for _, ref := range a.Links {
-		if url := w.parser.Resolve([]byte(ref), &found); url != nil {
-			w.links.Add(url)
+		if url := w.Parser.Resolve([]byte(ref), &found); url != nil {
+			w.Links.Add(url)
 			counts[state.CountHookLinks]++
 		}
 	}
-	countParsed(w.links, &found)
+	w.Count(&found)
 	return nil
 }
 
@@ -158,11 +159,12 @@ func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.R
 		cut = cut || !whole
 	}
 	if wants.Body || wants.Text {
-		r.Truncated = cut || resp.Truncated != fetch.NotTruncated || resp.Flaws&decodeCut != 0 || resp.Spill != nil
+		r.Truncated = cut || resp.Truncated != fetch.NotTruncated || resp.Flaws&reader.DecodeCut != 0 ||
+			resp.Spill != nil
 	}
 	if wants.Links {
 		left := most
-		for url := range w.links.URLs {
+		for url := range w.Links.URLs {
 			if left -= len(url); left < 0 {
 				break
 			}

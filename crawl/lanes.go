@@ -172,10 +172,10 @@ func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 	switch s := p.strategy.Load(); {
 	case s.Scores == strategy.NoScore:
 	case output.IsRedirect(resp):
-		w.links.Rec.Score = rec.Score
+		w.Links.Rec.Score = rec.Score
 	case s.Scores == strategy.IndegreeBudget:
 		normal, largest := p.budgets.budgetRange()
-		w.links.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
+		w.Links.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
 	}
 }
 

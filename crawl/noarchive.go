@@ -14,7 +14,7 @@ func (p *pageStage) askArchive(w *pageWorker) {
 	w.stores = state.ArchiveKeep
 	robots := &w.meta.robots
 	if robots.NoArchive {
-		w.links.Counts[state.CountNoArchive]++
+		w.Links.Counts[state.CountNoArchive]++
 		if p.opt.Output.NoArchive != "" {
 			w.stores = p.opt.Output.NoArchive
 		}
@@ -31,9 +31,9 @@ func (p *pageStage) askArchive(w *pageWorker) {
 	}
 	switch w.stores {
 	case state.ArchiveHeaders:
-		w.links.Counts[state.CountHeadsStored]++
+		w.Links.Counts[state.CountHeadsStored]++
 	case state.ArchiveDrop:
-		w.links.Counts[state.CountOmitted]++
+		w.Links.Counts[state.CountOmitted]++
 	}
 }
 

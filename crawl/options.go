@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/render"
 	"drumbeat/crawl/resolve"
 	"drumbeat/crawl/space"
 	"drumbeat/internal/health"
@@ -41,7 +42,7 @@ type Options struct {
 	// and Program.
 	Hook *hook.Options
 	// Render has a browser render some pages; nil: none.
-	Render *RenderOptions
+	Render *render.BrowserOptions
 	// Recrawl says when URLs are visited again; nil: never.
 	Recrawl *revisit.Policy
 	// ObjectStore takes finished output files, which then leave the local directories; nil for none.
@@ -97,13 +98,14 @@ type (
 
 // Types of some options.
 type (
-	BudgetPolicy = options.BudgetPolicy
-	BodyCap      = options.BodyCap
-	WhenFull     = options.WhenFull
-	Resolver     = options.Resolver
-	Fetcher      = options.Fetcher
-	Lookup       = resolve.Lookup
-	LookupError  = resolve.Error
+	BudgetPolicy  = options.BudgetPolicy
+	BodyCap       = options.BodyCap
+	WhenFull      = options.WhenFull
+	Resolver      = options.Resolver
+	RenderOptions = render.BrowserOptions
+	Fetcher       = options.Fetcher
+	Lookup        = resolve.Lookup
+	LookupError   = resolve.Error
 )
 
 // Values of some options.
@@ -122,7 +124,7 @@ func (o *Options) defaults() {
 	}
 	if o.Render != nil {
 		r := *o.Render
-		r.defaults()
+		r.Defaults()
 		o.Render = &r
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/render"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/walkers"
 	"drumbeat/fetch"
@@ -50,7 +51,7 @@ type pageStage struct {
 	outages    *outage.Watch
 	output     *output.Writer
 	space      *space.Keeper
-	render     *renderStage
+	render     *render.Stage
 	seen       *seenStage
 	sitemaps   *gate.Sitemaps
 	walk       *walkers.Leader

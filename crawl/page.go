@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/reader"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/crawllog"
@@ -86,7 +87,7 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 		return err
 	}
 	page.result.rest(v)
-	waits, err := p.content.Send(tx, &w.body, &contents.Page{Rec: rec, Resp: resp, Links: w.links, Records: &w.prepared,
+	waits, err := p.content.Send(tx, &w.body, &contents.Page{Rec: rec, Resp: resp, Links: w.Links, Records: &w.Prepared,
 		Visited: w.visit.apply,
 		Log:     func() *crawllog.Entry { return p.fetchedEntry(w, rec, resp, is.body != contentOther) }})
 	if err != nil {
@@ -132,22 +133,27 @@ func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is
 	rec, resp := &page.rec, page.resp
 	takes := p.content.TakesLinks(&w.body, rec, waits)
 	if p.walk.On() {
-		countLinks(w.links, tx)
-		if err := p.walk.Fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
+		countLinks(w.Links, tx)
+		if err := p.walk.Fetched(tx, rec.URL, resp.Status, is.page, w.Links); err != nil {
 			return err
 		}
 	} else if !takes {
-		countLinks(w.links, tx)
+		countLinks(w.Links, tx)
 		if !waits {
-			tx.Count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
+			tx.Count(state.CountLinksDuplicate, int64(len(w.Links.Keys)))
 		}
-	} else if err := p.seen.sendLinks(w.links, tx); err != nil {
+	} else if err := p.seen.sendLinks(w.Links, tx); err != nil {
 		return err
 	}
 	if !is.rendered {
 		return nil
 	}
-	return p.render.add(tx, w, rec, resp, !takes)
+	of := ""
+	if p.opt.Output.Store && w.stores == state.ArchiveKeep {
+		of = w.Encoder.ResponseID()
+	}
+	held := !takes || w.meta.unfollowed || w.meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow
+	return p.render.Add(tx, rec, resp, of, held)
 }
 
 // found describes the content of a response.
@@ -170,7 +176,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, page *arrival, now 
 		}
 		w.visit, err = p.noteVisit(w, rec, resp)
 		is.mislaid = !is.sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemaps.Flags(rec) != 0
-		is.rendered = p.render.wants(w, rec, is)
+		is.rendered = is.page && !w.visit.unchanged && p.render.Wants(rec)
 		return err
 	})
 	return is, err
@@ -189,16 +195,16 @@ func (p *pageStage) find(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Flaws&fetch.FlawNotChunked == 0
 	if is.sitemap {
 		w.meta.start(resp, p.opt.Identity.Agent)
-		p.sitemaps.Read(w.links, rec, resp, now)
+		p.sitemaps.Read(w.Links, rec, resp, now)
 	} else if err := p.findLinks(w, rec, resp, body, now); err != nil {
 		return is, err
 	}
 	p.scoreLinks(w, rec, resp)
 	if sniffed {
-		w.links.Counts[state.CountSniffed] += 1
+		w.Links.Counts[state.CountSniffed] += 1
 	}
 	if is.page && w.meta.robots.NoIndex {
-		w.links.Counts[state.CountNoIndex] += 1
+		w.Links.Counts[state.CountNoIndex] += 1
 	}
 	return is, nil
 }
@@ -212,7 +218,7 @@ func (p *pageStage) judge(ctx context.Context, w *pageWorker, rec *weburl.Record
 		}
 	}
 	p.askArchive(w)
-	whole := w.stores == state.ArchiveKeep && !is.sitemap && resp.Flaws&decodeCut == 0
+	whole := w.stores == state.ArchiveKeep && !is.sitemap && resp.Flaws&reader.DecodeCut == 0
 	if err := p.content.Look(&w.body, rec, resp, whole); err != nil || !p.opt.Output.Store {
 		return err
 	}
@@ -261,15 +267,12 @@ func (p *pageStage) countResponse(tx *account.Tx, rec *weburl.Record, resp *fetc
 	} else if resp.Truncated != fetch.NotTruncated {
 		tx.Count(state.CountTruncated, 1)
 	}
-	if resp.Flaws&decodeCut != 0 && p.sitemaps.Flags(rec) == 0 { // sitemaps are decoded later, as they are read
+	if resp.Flaws&reader.DecodeCut != 0 && p.sitemaps.Flags(rec) == 0 { // sitemaps are decoded later, as they are read
 		tx.Count(state.CountDecodeCut, 1)
 	}
 }
 
-// decodeCut are the marks of a body that was received but not decoded to its end.
-const decodeCut = fetch.FlawDecodedLimit | fetch.FlawRatioLimit | fetch.FlawDecodeError | fetch.FlawUnknownCoding
-
-// findLinks adds the links of a response to w.links: those of the page and its headers, or the target of a
+// findLinks adds the links of a response to w.Links: those of the page and its headers, or the target of a
 // redirect. It stores the metadata of the response in w.meta.
 func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, body content,
 	now time.Time) error {
@@ -278,64 +281,38 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	if output.IsRedirect(resp) {
 		return p.redirectLink(w, rec, resp, now)
 	}
-	w.links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
+	w.Links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	// The links of an error page are the same on all error pages of a site, or a trap.
 	if resp.Status < 200 || resp.Status > 299 {
 		return nil
 	}
 	var counts parse.Counts
 	if body != contentOther {
-		read := w.parser.Parse
+		read := w.Parser.Parse
 		if body == contentCSS {
-			read = w.parser.ParseCSS
+			read = w.Parser.ParseCSS
 		}
 		if err := read(rec.URL, resp.Body, string(resp.Header("Content-Type"))); err != nil {
 			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 		}
-		page := w.parser.Page()
+		page := w.Parser.Page()
 		meta.charset = page.Charset
 		if (p.opt.Output.Simhash || p.traps != nil) && body == contentHTML {
-			meta.setSimhash(&w.sketch, w.parser, resp.Body)
+			meta.setSimhash(&w.sketch, w.Parser, resp.Body)
 		}
 		if p.traps != nil && p.traps.Note(p.HostKey(weburl.Split(rec.URL).Host), meta.simhash) {
-			w.links.Counts[state.CountRepeated]++
+			w.Links.Counts[state.CountRepeated]++
 		}
 		meta.robots.Add(page.Robots)
-		meta.setCanonical(w.parser, page.Canonical)
+		meta.setCanonical(w.Parser, page.Canonical)
 		all := p.opt.Links.IgnoreNofollow
-		counts = w.takeLinks(meta.robots.NoFollow && !all, all)
+		counts = w.TakeLinks(meta.robots.NoFollow && !all, all, &meta.refresh)
 	}
 	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
 	}
-	countParsed(w.links, &counts)
+	w.Count(&counts)
 	return nil
-}
-
-// takeLinks adds the links of the page that was parsed last. all takes those with nofollow, too; held means
-// that none is to be followed.
-func (w *pageWorker) takeLinks(held, all bool) parse.Counts {
-	return w.parser.Once(func(url []byte, l *parse.Link) {
-		switch {
-		case held || l.NoFollow && !all:
-			w.links.NoFollow()
-		case l.Tag == parse.Meta:
-			w.meta.setRefresh(url)
-			w.links.AddRefresh(url)
-		case l.Asset:
-			w.links.AddAsset(url)
-		default:
-			w.links.Add(url)
-		}
-	}, w.links.Repeat)
-}
-
-// countParsed adds what the parser counted of links that it did not return.
-func countParsed(b *admit.Batch, c *parse.Counts) {
-	b.Counts[state.CountLinksInvalid] += c.Invalid
-	b.Counts[state.CountLinksScheme] += c.OtherScheme
-	b.Counts[state.CountLinksTooLong] += c.TooLong
-	b.Counts[state.CountLinksDropped] += c.Dropped
 }
 
 // redirectLink does the work of findLinks for a redirect.
@@ -347,25 +324,25 @@ func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
-	w.links.Start(p.sitemaps.ParentOf(rec), rec.URL, depth, flags|p.sitemaps.Flags(rec), now)
-	w.links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
-	if err := w.parser.At(rec.URL); err != nil {
+	w.Links.Start(p.sitemaps.ParentOf(rec), rec.URL, depth, flags|p.sitemaps.Flags(rec), now)
+	w.Links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
+	if err := w.Parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
 	}
 	var counts parse.Counts
-	url := w.parser.Resolve(resp.Header("Location"), &counts)
+	url := w.Parser.Resolve(resp.Header("Location"), &counts)
 	switch {
 	case counts.TooLong > 0:
-		w.links.Counts[state.CountLinksTooLong] += 1
+		w.Links.Counts[state.CountLinksTooLong] += 1
 	case url == nil:
-		w.links.Counts[state.CountLinksInvalid] += 1
+		w.Links.Counts[state.CountLinksInvalid] += 1
 	case w.meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow:
 		w.meta.redirect = append(w.meta.redirect, url...)
-		w.links.NoFollow()
+		w.Links.NoFollow()
 	default:
 		w.meta.redirect = append(w.meta.redirect, url...)
-		w.links.AddTarget(rec, url)
-		if w.links.Counts[state.CountLinksRedirects] > 0 {
+		w.Links.AddTarget(rec, url)
+		if w.Links.Counts[state.CountLinksRedirects] > 0 {
 			w.meta.dropped = admit.TooManyRedirects
 		}
 	}

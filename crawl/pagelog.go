@@ -21,7 +21,7 @@ func (p *pageStage) storeRecords(w *pageWorker, now time.Time) (warc.Location, e
 		w.streamed = nil
 		at, err = p.output.Attach(s)
 	} else {
-		at, err = p.output.Append(&w.prepared, now)
+		at, err = p.output.Append(&w.Prepared, now)
 	}
 	if err == nil && at.File != w.file {
 		w.file = at.File
@@ -62,7 +62,7 @@ func (p *pageStage) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	switch {
 	case w.meta.dropped != "":
 		p.output.LogSeed(string(rec.URL), w.meta.dropped)
-	case output.IsRedirect(resp) && (len(w.links.Keys) == 0 || uint64(w.links.Keys[0]) == key):
+	case output.IsRedirect(resp) && (len(w.Links.Keys) == 0 || uint64(w.Links.Keys[0]) == key):
 		p.output.LogSeed(string(rec.URL), "redirect that leads nowhere")
 	case !page && !output.IsRedirect(resp):
 		p.output.LogSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))

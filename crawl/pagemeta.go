@@ -100,18 +100,18 @@ func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	if len(refresh) == 0 && len(link) == 0 {
 		return nil
 	}
-	if err := w.parser.At(rec.URL); err != nil {
+	if err := w.Parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: headers of %s: %w", rec.URL, err)
 	}
 	obey := !p.opt.Links.IgnoreNofollow
 	held := w.meta.robots.NoFollow && obey
 	if ref := parse.ParseRefresh(refresh); ref != nil {
-		if url := w.parser.Resolve(ref, counts); url != nil {
+		if url := w.Parser.Resolve(ref, counts); url != nil {
 			w.meta.setRefresh(url)
 			if held {
-				w.links.NoFollow()
+				w.Links.NoFollow()
 			} else {
-				w.links.AddRefresh(url)
+				w.Links.AddRefresh(url)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	resp.EachHeader("Link", func(value []byte) bool {
 		parse.EachLink(value, func(target []byte, rel parse.Rel, nofollow bool) {
 			if rel&parse.RelCanonical != 0 {
-				w.meta.setCanonical(w.parser, target)
+				w.meta.setCanonical(w.Parser, target)
 			}
 			asset := rel&parse.RelAsset != 0 && p.opt.Links.Assets
 			if rel&p.opt.Links.Rels == 0 && !asset {
@@ -129,15 +129,15 @@ func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.R
 				counts.Dropped++
 				return
 			}
-			url := w.parser.Resolve(target, counts)
+			url := w.Parser.Resolve(target, counts)
 			switch {
 			case url == nil:
 			case held || nofollow && obey:
-				w.links.NoFollow()
+				w.Links.NoFollow()
 			case asset:
-				w.links.AddAsset(url)
+				w.Links.AddAsset(url)
 			default:
-				w.links.Add(url)
+				w.Links.Add(url)
 			}
 		})
 		return true

@@ -19,7 +19,7 @@ func MakePlan(o *Options) (plan.Plan, error) {
 	return plan.Make(plan.Options{RAMBytes: o.Limits.RAMBytes, DiskBytes: o.Limits.DiskBytes, LeastDisk: o.leastDisk(),
 		Dirs: o.Disk.Dirs, AllDirs: len(o.allDirs()), Connections: o.Network.Connections,
 		CompressorBytes: warc.CompressorBytes(o.Output.WARCFormat, o.Output.WARCLevel), HookProcs: o.hookProcs(),
-		HookRAM: o.hookRAM(), RenderRAM: o.renderRAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(),
+		HookRAM: o.hookRAM(), RenderRAM: o.Render.RAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(),
 		BrokerRAM: o.Limits.BrokerRAM, Nodes: o.nodes(), Walks: o.walks(), TrapScore: o.Budgets.TrapScore,
 		Lanes: o.newLanes(), QueuesMax: o.Budgets.QueuesMax, QueueBlockBytes: o.Budgets.QueueBlockBytes,
 		LeastStock: o.leastStock(), ContentSeen: o.Output.ContentSeen, CrawlLog: o.Output.CrawlLog,

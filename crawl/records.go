@@ -32,7 +32,7 @@ func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *endi
 func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response) error {
 	x := p.warcExchange(w, rec, resp)
 	if w.stores == state.ArchiveDrop {
-		if err := w.encoder.PrepareOmitted(&w.prepared, x); err != nil {
+		if err := w.Encoder.PrepareOmitted(&w.Prepared, x); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}
 		return nil
@@ -41,23 +41,23 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 		return err
 	} else if resp.Status == http.StatusNotModified && last.Captured > 0 {
 		of := warc.Original{URL: rec.URL, Date: time.Unix(last.Captured, 0)}
-		if err := w.encoder.PrepareNotModified(&w.prepared, x, of); err != nil {
+		if err := w.Encoder.PrepareNotModified(&w.Prepared, x, of); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}
 		return nil
 	}
-	if done, err := w.body.PrepareRevisit(w.encoder, &w.prepared, x); err != nil || done {
+	if done, err := w.body.PrepareRevisit(w.Encoder, &w.Prepared, x); err != nil || done {
 		return err
 	}
 	if resp.Spill == nil || w.stores != state.ArchiveKeep {
-		if err := w.encoder.Prepare(&w.prepared, x); err != nil {
+		if err := w.Encoder.Prepare(&w.Prepared, x); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}
 		return nil
 	}
 	x.Body, x.Large = nil, io.NewSectionReader(resp.Spill, 0, resp.SpoolBytes)
 	var err error
-	if w.streamed, err = p.output.Stream(ctx, w.encoder, x); err != nil {
+	if w.streamed, err = p.output.Stream(ctx, w.Encoder, x); err != nil {
 		return &fetch.Error{Stage: fetch.StageBody, Kind: fetch.KindResources, Addr: resp.Remote,
 			Err: fetcher.NewSpoolError(fmt.Errorf("crawl: store %s: %w", rec.URL, err))}
 	}
@@ -67,10 +67,10 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 // fits reports whether the records of a page fit. If they do not, the page is deferred.
 func (p *pageStage) fits(w *pageWorker) bool {
 	texts := int64(0)
-	for i := range w.links.Tuples {
-		texts += int64(len(w.links.Tuples[i].Aux))
+	for i := range w.Links.Tuples {
+		texts += int64(len(w.Links.Tuples[i].Aux))
 	}
-	return p.space.Fits(int64(w.prepared.Bytes()), int64(len(w.links.Keys)), texts)
+	return p.space.Fits(int64(w.Prepared.Bytes()), int64(len(w.Links.Keys)), texts)
 }
 
 // deferForRoom defers a page whose records do not fit. Nothing counts against its host.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/reader"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/parse"
@@ -36,7 +37,8 @@ func answered(t *testing.T, a answer) *fetch.Response {
 // deferred often no longer counted its failures as possibly ours.
 func TestCountersOfARecord(t *testing.T) {
 	c := linkStages(t, 0)
-	w := &pageWorker{links: admit.NewBatch(c.links), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
+	w := &pageWorker{Reader: reader.Reader{Links: admit.NewBatch(c.links),
+		Parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}}
 	resp := answered(t, answer{302, "Location: /b\r\n", ""})
 	for _, test := range []struct {
 		name          string
@@ -56,7 +58,7 @@ func TestCountersOfARecord(t *testing.T) {
 		if err := c.pages.redirectLink(w, &test.rec, resp, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		got := w.links.Rec
+		got := w.Links.Rec
 		if got.Flags != test.flags|weburl.FlagRedirect || got.Redirects != test.redirs || got.Depth != test.depth ||
 			got.Waits+got.Faults != 0 {
 			t.Errorf("%s: the target has flags %d, %d redirects, depth %d, %d waits, %d faults; want %d, %d, %d, 0, 0",

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	room "drumbeat/crawl/render"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
@@ -50,7 +51,7 @@ func withBrowser(t *testing.T, opt *Options,
 	script func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error)) {
 	t.Helper()
 	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: renderRules(t, opt.Disk.FS),
-		dial: func(context.Context, string) (browser, error) {
+		Dial: func(context.Context, string) (room.Browser, error) {
 			return &fakeBrowser{script: script, done: make(chan struct{})}, nil
 		}}
 }
@@ -144,7 +145,7 @@ func TestRender(t *testing.T) {
 		}
 		for _, url := range []string{"http://a.test/secret/1", "http://inside.test/x", "http://127.0.0.1/x",
 			"http://a.test:81/x"} {
-			if !strings.Contains(outcomes[url], errRenderRefused.Error()) {
+			if !strings.Contains(outcomes[url], room.ErrRefused.Error()) {
 				t.Errorf("%s: %q, want a refusal", url, outcomes[url])
 			}
 		}
@@ -251,7 +252,7 @@ func TestRenderBrowserGone(t *testing.T) {
 		atOnce(&opt)
 		withBrowser(t, &opt, nil)
 		dials := 0
-		opt.Render.dial = func(context.Context, string) (browser, error) {
+		opt.Render.Dial = func(context.Context, string) (room.Browser, error) {
 			if dials++; dials > 2 { // the third and later attempts find no browser
 				return nil, errors.New("nobody listens")
 			}
@@ -269,7 +270,7 @@ func TestRenderBrowserGone(t *testing.T) {
 			t.Errorf("pages %d, failed %d, rendered %d, lost %d, stop %q", c(state.CountPages),
 				c(state.CountRenderFailed), c(state.CountRendered), c(state.CountRenderLost), res.Stop)
 		}
-		if took := time.Since(began); took < renderPatience || took > renderPatience+6*time.Minute ||
+		if took := time.Since(began); took < room.Patience || took > room.Patience+6*time.Minute ||
 			dials < 5 || dials > 15 {
 			t.Errorf("%d attempts to connect in %v", dials, took)
 		}
@@ -308,7 +309,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 				fs.CrashAfter(60 + 25*run)
 			}
 			opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: []string{"rules"}, Tabs: 3,
-				dial: func(context.Context, string) (browser, error) {
+				Dial: func(context.Context, string) (room.Browser, error) {
 					return &fakeBrowser{done: make(chan struct{}),
 						script: func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
 							if !account.Sleep(ctx, 4*time.Second) {
@@ -432,7 +433,7 @@ func TestRenderWaits(t *testing.T) {
 			atOnce(&opt)
 			opt.Limits.MaxTime, opt.Limits.RAMBytes = time.Minute, 256<<20
 			withBrowser(t, &opt, nil)
-			opt.Render.dial = func(context.Context, string) (browser, error) {
+			opt.Render.Dial = func(context.Context, string) (room.Browser, error) {
 				return nil, errors.New("nobody listens")
 			}
 			mustRun(t, t.Context(), opt)
@@ -464,7 +465,7 @@ func TestRenderWaits(t *testing.T) {
 			}
 			opt.Limits.MaxTime = 2 * time.Minute
 			seen := 0
-			opt.Render.dial = func(context.Context, string) (browser, error) {
+			opt.Render.Dial = func(context.Context, string) (room.Browser, error) {
 				return &fakeBrowser{done: make(chan struct{}),
 					script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
 						seen++

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	room "drumbeat/crawl/render"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
 	"drumbeat/state"
@@ -152,12 +153,12 @@ func TestRenderStop(t *testing.T) {
 			<-hangs.done // as a page that cannot be closed
 			return nil, render.ErrLost
 		}
-		opt.Render.dial = func(context.Context, string) (browser, error) { return hangs, nil }
+		opt.Render.Dial = func(context.Context, string) (room.Browser, error) { return hangs, nil }
 		res := mustRun(t, ctx, opt)
 		if took := time.Since(stopped); res.Stop != StopCancelled || took > time.Second {
 			t.Errorf("stop %q after %v", res.Stop, took)
 		}
-		opt.Render.dial = func(context.Context, string) (browser, error) {
+		opt.Render.Dial = func(context.Context, string) (room.Browser, error) {
 			return &fakeBrowser{done: make(chan struct{}),
 				script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
 					return &render.Result{HTML: p.Body, Base: p.URL}, nil
@@ -177,11 +178,13 @@ func TestRenderPatience(t *testing.T) {
 		w := &tinyWeb{Serve: linked("/r", "/1", "/2", "/3", "/4", "/5")}
 		opt := onePage(t, w, nil)
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Limits.Linger = time.Minute, time.Minute, time.Second
-		opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
+		opt.Render.Dial = func(context.Context, string) (room.Browser, error) {
+			return nil, errors.New("nobody listens")
+		}
 		res := mustRun(t, t.Context(), opt)
 		rs := w.Got("", "")
-		if took := time.Since(rs[len(rs)-1].At); len(rs) != 7 || took < renderPatience ||
-			took > renderPatience+5*time.Minute || res.Snapshot.Count(state.CountRenderFailed) != 1 {
+		if took := time.Since(rs[len(rs)-1].At); len(rs) != 7 || took < room.Patience ||
+			took > room.Patience+5*time.Minute || res.Snapshot.Count(state.CountRenderFailed) != 1 {
 			t.Errorf("%d requests, the end came %v after the last one; %d pages not rendered", len(rs), took,
 				res.Snapshot.Count(state.CountRenderFailed))
 		}

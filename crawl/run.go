@@ -343,7 +343,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := c.seen.openTrace(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites(), c.render.openTagged()); err != nil {
+	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites(), c.render.Open()); err != nil {
 		return err
 	}
 	rules, err := urlrule.New(c.opt.Admission.URLRules)
@@ -367,7 +367,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 // before the stages. If the program ends before the next checkpoint, the next run does the same again.
 func (c *crawler) restoreRAM() error {
 	m := c.Manifest
-	if err := errors.Join(c.requests.restore(m), c.render.restore(m)); err != nil {
+	if err := errors.Join(c.requests.restore(m), c.render.Restore(m)); err != nil {
 		return err
 	}
 	if m != nil {

@@ -111,7 +111,7 @@ func (c *crawler) doneHere() bool {
 	}
 	overBudget, later := s.Places[state.PlaceOverBudget].N, s.Places[state.PlaceDeferred].N
 	if overBudget == 0 && later == 0 {
-		return !c.render.pending()
+		return !c.render.Pending()
 	}
 	if overBudget > 0 && !c.budgets.rescanUseless(&s) {
 		return false
@@ -130,5 +130,5 @@ func (c *crawler) doneHere() bool {
 	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.comeBack.expected(now) {
 		return false
 	}
-	return c.IdleFor() >= c.opt.Limits.Linger && !c.render.pending()
+	return c.IdleFor() >= c.opt.Limits.Linger && !c.render.Pending()
 }

@@ -133,7 +133,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		calendar(state.NameRobotsDeferred, &c.requests.robotsDeferred),
 		fifo(state.NameReady, &c.dispatcher.ready),
 		fifo(state.NameHeld, &c.deferrals.held),
-		fifo(state.NameRender, &c.render.queue),
+		fifo(state.NameRender, &c.render.Queue),
 		fifo(state.NameOrdered, &c.operator.ordered),
 		fifo(state.NameObjects, &c.uploads.Objects),
 		fifo(state.NameWalkLog, &c.walk.Log),

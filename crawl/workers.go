@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/reader"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
 	"drumbeat/parse"
@@ -38,14 +39,11 @@ type workers struct {
 
 // pageWorker holds what parsing one page needs. One goroutine at a time owns it.
 type pageWorker struct {
-	parser   *parse.Extractor
-	links    *admit.Batch
+	reader.Reader
 	meta     pageMeta // of the current response
 	sketch   simhash.Sketch
-	encoder  *warc.Encoder
 	exchange warc.Exchange
-	prepared warc.Prepared
-	streamed *warc.Streamed // instead of prepared for a spooled body; nil: none, or it is stored
+	streamed *warc.Streamed // instead of Prepared for a spooled body; nil: none, or it is stored
 	file     string         // that holds the last record
 	stores   state.Archive  // what is stored of the response
 	visit    pageVisit
@@ -75,13 +73,30 @@ func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections
 func newPageWorker(e *engine, o *output.Writer) *pageWorker {
 	opt := parse.Options{Agent: e.opt.Identity.Agent, Rels: e.opt.Links.Rels, Assets: e.opt.Links.Assets,
 		Forms: e.opt.Links.Forms}
-	return &pageWorker{links: admit.NewBatch(e.links), encoder: o.NewEncoder(),
-		parser: parse.NewExtractor(opt, e.links.URLOptions())}
+	return &pageWorker{Reader: reader.Reader{Links: admit.NewBatch(e.links), Encoder: o.NewEncoder(),
+		Parser: parse.NewExtractor(opt, e.links.URLOptions())}}
+}
+
+// lendReader waits for a worker and lends its reader to another stage; nil: ctx ended first. back takes it again;
+// broken says that a panic left it in any state.
+func (p *pageStage) lendReader(ctx context.Context) (r *reader.Reader, back func(broken bool)) {
+	select {
+	case w := <-p.workers.parsers:
+		return &w.Reader, func(broken bool) {
+			if broken {
+				w = newPageWorker(p.engine, p.output)
+			}
+			w.release()
+			p.workers.parsers <- w
+		}
+	case <-ctx.Done():
+		return nil, nil
+	}
 }
 
 // release empties the worker for the next page.
 func (w *pageWorker) release() {
-	w.prepared.Release()
+	w.Prepared.Release()
 	w.body.Release()
 	if w.streamed != nil {
 		_ = w.streamed.Discard() // the next Open deletes what is left

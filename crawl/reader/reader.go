@@ -1,0 +1,65 @@
+// Package reader is a room of the running crawl: it has what reading one page takes, its links and the record of it.
+//
+// # Contract
+//
+// The stage of pages has the readers and lends them to the stages that read pages: those of a browser (package render),
+// and those that a hook is asked about (package hook). Who gets one resets what it uses: Start of Links, Parse or At of
+// Parser.
+//
+// # Concurrency
+//
+// A reader has one page, and one goroutine, at a time. A page takes one only while it is processed, so the number of
+// readers bounds how much is parsed at once.
+//
+// # Memory and disk
+//
+// A reader keeps the buffers of the largest page that it read. It touches no disk.
+package reader
+
+import (
+	"drumbeat/admit"
+	"drumbeat/fetch"
+	"drumbeat/parse"
+	"drumbeat/state"
+	"drumbeat/warc"
+)
+
+// Reader has what parsing a page and encoding its record take. One goroutine at a time owns it.
+type Reader struct {
+	Parser   *parse.Extractor
+	Links    *admit.Batch // of the page
+	Encoder  *warc.Encoder
+	Prepared warc.Prepared // the record of the page
+}
+
+// TakeLinks adds the links of the page that was parsed last, and sets refresh, if it is empty, to the URL of the first
+// meta element that leads to another page; nil: nobody asks for it. all takes links with nofollow, too; held means that
+// none is to be followed.
+func (r *Reader) TakeLinks(held, all bool, refresh *[]byte) parse.Counts {
+	return r.Parser.Once(func(url []byte, l *parse.Link) {
+		switch {
+		case held || l.NoFollow && !all:
+			r.Links.NoFollow()
+		case l.Tag == parse.Meta:
+			if refresh != nil && len(*refresh) == 0 {
+				*refresh = append(*refresh, url...)
+			}
+			r.Links.AddRefresh(url)
+		case l.Asset:
+			r.Links.AddAsset(url)
+		default:
+			r.Links.Add(url)
+		}
+	}, r.Links.Repeat)
+}
+
+// Count adds what the parser counted of links that it did not return.
+func (r *Reader) Count(c *parse.Counts) {
+	r.Links.Counts[state.CountLinksInvalid] += c.Invalid
+	r.Links.Counts[state.CountLinksScheme] += c.OtherScheme
+	r.Links.Counts[state.CountLinksTooLong] += c.TooLong
+	r.Links.Counts[state.CountLinksDropped] += c.Dropped
+}
+
+// DecodeCut are the marks of a body that was received but not decoded to its end.
+const DecodeCut = fetch.FlawDecodedLimit | fetch.FlawRatioLimit | fetch.FlawDecodeError | fetch.FlawUnknownCoding

@@ -1,0 +1,446 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/reader"
+	"drumbeat/crawl/space"
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/bug"
+	cdp "drumbeat/internal/render"
+	"drumbeat/internal/scope"
+	"drumbeat/parse"
+	"drumbeat/queue"
+	"drumbeat/state"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+const (
+	// mostBody bounds the body of a page to be rendered, in bytes, so that it fits into a record of a queue.
+	mostBody = queue.MaxRecord - 64<<10
+	// requestsAtOnce is the number of requests of one page under way: to different hosts, since a host has one at a
+	// time.
+	requestsAtOnce = 4
+	// quiet is how long a page has no request, and no script that runs, until its DOM is taken.
+	quiet = 500 * time.Millisecond
+	// tries is the number of attempts of a page that loses the browser: others in it may have been the reason.
+	tries = 2
+	// dialTime bounds a connection attempt. The waits between two attempts double between the other two.
+	dialTime   = 10 * time.Second
+	retryLeast = time.Second
+	retryMost  = time.Minute
+	// Patience is how long a crawl that has nothing else to do waits for its browser.
+	Patience = 2 * time.Minute
+)
+
+// Stage has a browser render the pages that rules tag, after they were stored. A page waits in a queue on disk
+// with its body, or is under way in RAM and in every checkpoint. Its end is one transaction: the rendered page in the
+// page store, its links in URLseen, and the task away. So the crawl never waits for the browser, and after a crash a
+// page is rendered again or not at all, as its checkpoint says. The URL itself has ended, or waits for its next visit,
+// whatever becomes of its rendering.
+//
+// Producer: the page workers (Add). Consumer: its goroutine "render", which starts a goroutine for each page, at most
+// BrowserOptions.Tabs. The requests of pages go through fetchFor (fetch.go).
+type Stage struct {
+	run    *account.Run
+	saved  *state.Saved
+	opt    Options
+	others Others
+	Queue  *queue.Queue // of pages that wait; the owner opens it
+	tagged *scope.Set   // which pages; nil: none
+	wake   account.Signal
+	cache  *cache
+
+	mu       sync.Mutex // guards the fields below
+	underWay map[int64][]byte
+	next     int64
+
+	// When the crawl last had nothing else to do, and since when; account.Run.Uptime, ns.
+	alone, aloneSince atomic.Int64
+
+	// Of the goroutine "render".
+	browser  Browser
+	retryAt  time.Time
+	retry    time.Duration
+	since    time.Time // when the browser was lost or not found; zero: it is there
+	attempts int
+
+	fetcher *fetcher.Fetcher
+	outages *outage.Watch
+	output  *output.Writer
+	space   *space.Keeper
+}
+
+// New returns a Stage. Wire must give it the other stages before a run.
+func New(run *account.Run, saved *state.Saved, opt Options, f *fetcher.Fetcher, watch *outage.Watch, o *output.Writer,
+	k *space.Keeper) *Stage {
+	r := &Stage{run: run, saved: saved, opt: opt, fetcher: f, outages: watch, output: o, space: k,
+		wake: run.PulsedSignal(), underWay: map[int64][]byte{}}
+	r.alone.Store(math.MinInt64 / 2) // never
+	return r
+}
+
+// Wire gives the Stage the stages that it calls.
+func (r *Stage) Wire(others Others) { r.others = others }
+
+// Open reads the rules that tag pages.
+func (r *Stage) Open() (err error) {
+	o := r.opt.Browser
+	if o == nil {
+		return nil
+	}
+	r.tagged, err = admit.ReadRules(r.opt.FS, scope.Rules, r.saved.Suffixes, o.Rules, r.opt.Links.KeepEscapes)
+	r.cache = newCache(o.CacheBytes)
+	return err
+}
+
+// Freeze returns the pages under way. A run that continues from the checkpoint renders them again.
+func (r *Stage) Freeze() [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.underWay))
+}
+
+// Restore returns the pages that were under way at the checkpoint to the queue.
+func (r *Stage) Restore(m *state.Manifest) error {
+	if m == nil {
+		return nil
+	}
+	data, err := disk.ReadTail(r.saved.Set, m.Renders)
+	if err != nil {
+		return err
+	}
+	return state.EachRecord("pages being rendered", data, r.Queue.Append)
+}
+
+func (r *Stage) busy() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.underWay) }
+
+// Pending reports whether pages wait for the browser, in a crawl that has nothing else to do.
+func (r *Stage) Pending() bool {
+	if r.tagged == nil {
+		return false // a run with --render renders them
+	}
+	if n, _ := r.Queue.Len(); n == 0 && r.busy() == 0 {
+		return false
+	}
+	now := int64(r.run.Uptime())
+	if now-r.alone.Swap(now) > int64(2*account.WakeAfter) {
+		r.aloneSince.Store(now)
+	}
+	r.wake.Raise()
+	return true
+}
+
+// Wants reports whether a page is to be rendered.
+func (r *Stage) Wants(rec *weburl.Record) bool {
+	if r.tagged == nil {
+		return false
+	}
+	return r.tagged.Ruling(r.tagged.Lookup(rec.URL)) == scope.Include
+}
+
+// Add queues a page for rendering, unless it is too large or the queue is full. It is part of the page's transaction.
+// held says that the links of the page are not taken, now or before a verdict; of is its record in the page store, ""
+// for none.
+func (r *Stage) Add(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, of string, held bool) error {
+	tx.Count(state.CountRenderWanted, 1)
+	own := weburl.Record{URL: rec.URL, Depth: rec.Depth}
+	if !admit.Named(rec) {
+		own.Via, own.Parent = rec.Via, rec.Parent
+	}
+	t := state.RenderTask{Record: own.Append(nil), Type: string(resp.Header("Content-Type")),
+		Policy: string(resp.Header("Content-Security-Policy")), Body: resp.Body,
+		NoFollow: held, Of: of}
+	_, waiting := r.Queue.Len()
+	if resp.Spill != nil || len(resp.Body)+len(t.Record)+len(t.Type)+len(t.Policy) > mostBody ||
+		waiting+int64(len(resp.Body)) > r.opt.Browser.QueueBytes {
+		tx.Count(state.CountRenderSkipped, 1)
+		return nil
+	}
+	tx.Wake(r.wake)
+	return r.Queue.Append(t.Append(nil))
+}
+
+// Run renders the pages in the queue.
+func (r *Stage) Run(ctx context.Context) error {
+	if r.tagged == nil {
+		return nil
+	}
+	var pages sync.WaitGroup
+	defer func() {
+		// The browser ends the pages of a connection that ends. So a stop waits for none to close.
+		if r.browser != nil {
+			r.browser.Close()
+		}
+		pages.Wait()
+	}()
+	for ctx.Err() == nil {
+		if wait := r.connect(ctx); wait > 0 {
+			if err := r.giveUp(); err != nil {
+				return err
+			}
+			r.run.Await(ctx, r.wake, wait)
+			continue
+		}
+		if r.busy() >= r.opt.Browser.Tabs || r.space.Pausing() != "" || r.outages.Slowed() {
+			r.run.Await(ctx, r.wake, account.WakeAfter)
+			continue
+		}
+		data, ok, err := r.Queue.Peek()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			r.run.Await(ctx, r.wake, account.WakeAfter)
+			continue
+		}
+		seq, rec, err := r.begin(data)
+		if err != nil {
+			return err
+		}
+		pages.Add(1)
+		b := r.browser
+		r.run.Start(ctx, "render page", func(ctx context.Context) error {
+			defer pages.Done()
+			return r.renderPage(ctx, b, seq, rec)
+		})
+	}
+	return nil
+}
+
+// connect connects to the browser if it is gone. It returns how long to wait for the next attempt; 0: the browser is
+// there.
+func (r *Stage) connect(ctx context.Context) time.Duration {
+	if r.browser != nil {
+		select {
+		case <-r.browser.Done():
+			r.browser.Close()
+			r.browser, r.since = nil, time.Now()
+			r.opt.Log.Warn("the browser is gone: pages wait for it, and the crawl continues", "browser",
+				r.opt.Browser.Endpoint)
+			if r.run.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
+				return account.WakeAfter // the crawl has failed
+			}
+		default:
+			return 0
+		}
+	}
+	if wait := time.Until(r.retryAt); wait > 0 {
+		return wait
+	}
+	dialing, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	b, err := r.opt.Browser.Dial(dialing, r.opt.Browser.Endpoint)
+	if err == nil {
+		r.opt.Log.Info("connected to the browser", "browser", r.opt.Browser.Endpoint, "product", b.Product())
+		r.browser, r.retry, r.attempts, r.since = b, 0, 0, time.Time{}
+		go func() { // bounded: it ends with the connection
+			<-b.Done()
+			r.wake.Raise()
+		}()
+		return 0
+	}
+	if ctx.Err() != nil {
+		return account.WakeAfter
+	}
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	r.retry = min(max(retryLeast, 2*r.retry), retryMost)
+	r.retryAt = time.Now().Add(r.retry)
+	if r.attempts++; r.attempts&(r.attempts-1) == 0 { // the first, second, fourth, …
+		r.opt.Log.Warn("no connection to the browser: pages wait for it, and the crawl continues", "error", err,
+			"attempt", r.attempts, "next", r.retry)
+	}
+	return r.retry
+}
+
+// giveUp ends the tasks in the queue without rendering, if for Patience the browser has been gone and
+// the crawl has had nothing else to do.
+func (r *Stage) giveUp() error {
+	now := int64(r.run.Uptime())
+	if r.since.IsZero() || time.Since(r.since) < Patience || now-r.alone.Load() > int64(2*account.WakeAfter) ||
+		now-r.aloneSince.Load() < int64(Patience) {
+		return nil
+	}
+	for n := 0; ; n++ {
+		if _, ok, err := r.Queue.Peek(); err != nil || !ok {
+			if n > 0 {
+				r.opt.Log.Warn("pages stay without rendering, because the browser has not come back", "pages",
+					n)
+			}
+			return err
+		}
+		if err := r.run.Transact(func(tx *account.Tx) error {
+			r.Queue.Advance()
+			tx.Count(state.CountRenderFailed, 1)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// begin takes a task from the queue.
+func (r *Stage) begin(data []byte) (seq int64, rec []byte, err error) {
+	rec = append(rec, data...)
+	err = r.run.Transact(func(*account.Tx) error {
+		r.Queue.Advance()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.next++
+		seq = r.next
+		r.underWay[seq] = rec
+		return nil
+	})
+	return seq, rec, err
+}
+
+// end ends a task. It is part of a transaction.
+func (r *Stage) end(tx *account.Tx, seq int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.underWay, seq)
+	tx.Wake(r.wake)
+}
+
+// renderPage has the browser render a page, and stores what it returns.
+func (r *Stage) renderPage(ctx context.Context, b Browser, seq int64, data []byte) error {
+	var t state.RenderTask
+	var rec weburl.Record
+	if err := t.Decode(data, &rec); err != nil {
+		return err
+	}
+	r.run.Hook("rendering")
+	o := r.opt.Browser
+	header := http.Header{"Content-Type": {t.Type}}
+	if t.Policy != "" {
+		header.Set("Content-Security-Policy", t.Policy)
+	}
+	f := &pageFetcher{r: r, page: rec.URL, from: r.fetcher.SourceOf(&rec)}
+	began := time.Now()
+	result, err := b.Render(ctx, &cdp.Page{URL: string(rec.URL), Header: header, Body: t.Body}, f, &cdp.Limits{
+		Agent: r.opt.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: quiet, Requests: o.Requests,
+		AtOnce: requestsAtOnce, Bytes: o.PageBytes, DOM: int(o.PageBytes)})
+	if ctx.Err() != nil {
+		return nil // stays under way: the last checkpoint has it
+	}
+	if err != nil {
+		return r.failed(b, seq, &t, &rec, f, err)
+	}
+	r.opt.Log.Debug("rendered", "url", string(rec.URL), "took", time.Since(began), "requests", result.Asked,
+		"refused", result.Refused, "limit", result.End.String())
+	return r.store(ctx, seq, &t, &rec, f, result)
+}
+
+// failed ends a page that could not be rendered, or queues it again if the browser was lost with it.
+func (r *Stage) failed(b Browser, seq int64, t *state.RenderTask, rec *weburl.Record, f *pageFetcher,
+	err error) error {
+	lost := errors.Is(err, cdp.ErrLost)
+	t.Tries++
+	again := lost && t.Tries < tries
+	r.opt.Log.Warn("page not rendered", "url", string(rec.URL), "error", err, "again", again)
+	if lost {
+		b.Close() // it may hang; run sees that it is gone
+	}
+	return r.run.Transact(func(tx *account.Tx) error {
+		f.count(tx)
+		r.end(tx, seq)
+		if again {
+			return r.Queue.Append(t.Append(nil))
+		}
+		tx.Count(state.CountRenderFailed, 1)
+		return nil
+	})
+}
+
+// store stores a rendered page and sends its links.
+func (r *Stage) store(ctx context.Context, seq int64, t *state.RenderTask, rec *weburl.Record, f *pageFetcher,
+	result *cdp.Result) error {
+	w, back := r.others.Lend(ctx)
+	if w == nil {
+		return nil // as above
+	}
+	broken := false
+	defer func() { back(broken) }()
+	panicked := bug.Contained(func() error { return r.read(w, t, rec, result) })
+	if panicked != nil {
+		if bug.As(panicked) == nil {
+			return panicked
+		}
+		broken = true
+		r.run.LogBug(string(rec.URL), panicked)
+		return r.run.Transact(func(tx *account.Tx) error {
+			f.count(tx)
+			r.end(tx, seq)
+			tx.Count(state.CountRenderFailed, 1)
+			tx.Count(state.CountInternalErrors, 1)
+			return nil
+		})
+	}
+	return r.run.Transact(func(tx *account.Tx) error {
+		r.end(tx, seq)
+		f.count(tx)
+		tx.Count(state.CountRendered, 1)
+		tx.Count(state.CountRenderRefused, int64(result.Refused))
+		if result.End != cdp.Quiet {
+			tx.Count(state.CountRenderedCut, 1)
+		}
+		if t.Of != "" {
+			if _, err := r.output.Append(&w.Prepared, time.Now()); err != nil {
+				return err
+			}
+			tx.Count(state.CountRenderedStored, 1)
+		}
+		return r.others.SendLinks(w.Links, tx)
+	})
+}
+
+// read fills w with the links of a rendered page and its record.
+func (r *Stage) read(w *reader.Reader, t *state.RenderTask, rec *weburl.Record, result *cdp.Result) error {
+	now := time.Now()
+	w.Links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
+	base := rec.URL
+	if moved, err := weburl.Canonical(result.Base); err == nil { // a script may change it
+		base = []byte(moved)
+	}
+	var own parse.Robots
+	if err := w.Parser.Parse(base, result.HTML, "text/html; charset=utf-8"); err != nil {
+		return fmt.Errorf("crawl: parse rendered %s: %w", rec.URL, err)
+	}
+	own.Add(w.Parser.Page().Robots)
+	held := t.NoFollow || own.NoFollow && !r.opt.IgnoreNofollow
+	counts := w.TakeLinks(held, r.opt.IgnoreNofollow, nil)
+	for _, url := range result.Went {
+		if url := w.Parser.Resolve([]byte(url), &counts); url == nil {
+			continue
+		} else if held {
+			w.Links.NoFollow()
+		} else {
+			w.Links.Add(url)
+		}
+	}
+	w.Count(&counts)
+	w.Links.Counts[state.CountRenderLinks] += w.Links.Counts[state.CountLinks]
+	if t.Of == "" {
+		return nil
+	}
+	return w.Encoder.PrepareRendered(&w.Prepared, &warc.Rendered{URL: rec.URL, Date: now, Of: t.Of, HTML: result.HTML,
+		Truncated: result.End.String()})
+}
