@@ -129,7 +129,8 @@ func (l *lines) addPages(s *crawl.Snapshot) {
 			n(s.Count(state.CountGone)))
 	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
-		l.add("traps", "%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs",
+		l.add("traps",
+			"%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs",
 			n(s.Count(state.CountRepeated)), n(s.TrapHosts), n(traps))
 	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
@@ -161,7 +162,8 @@ func (l *lines) addEnds(s *crawl.Snapshot) {
 		l.add("refusals", "%s", refusalsText(s))
 	}
 	if bugs := s.Count(state.CountInternalErrors); bugs > 0 {
-		l.add("bugs", "%s responses caused a contained panic in this program: please report the stack traces in the log",
+		l.add("bugs",
+			"%s responses caused a contained panic in this program: please report the stack traces in the log",
 			n(bugs))
 	}
 	l.addText("not fetched", waitingText(s))
