@@ -56,21 +56,7 @@ func benchCluster(b *testing.B, networks, nodes int) {
 		"--checkpoint-every=10s", fmt.Sprintf("--rate=%g", *clusterRate*float64(nodes)), "--linger=2s",
 		"--admin=127.0.0.1:0"})
 	var all sync.WaitGroup
-	start := func(cmd *exec.Cmd) int {
-		said := new(bytes.Buffer)
-		cmd.Stderr = said
-		must(b, cmd.Start())
-		all.Go(func() {
-			if err := cmd.Wait(); err != nil && b.Context().Err() == nil && cmd.ProcessState.ExitCode() != -1 {
-				b.Errorf("%v: %v: %s", cmd.Args, err, said)
-			}
-		})
-		b.Cleanup(func() {
-			_ = cmd.Process.Kill() // it may have ended
-			all.Wait()
-		})
-		return cmd.Process.Pid
-	}
+	start := func(cmd *exec.Cmd) int { return startMeasured(b, &all, cmd) }
 	var broker int
 	if nodes > 1 {
 		file, listen := filepath.Join(dir, "cluster.json"), brokerAddr(b)
@@ -125,6 +111,22 @@ func benchCluster(b *testing.B, networks, nodes int) {
 	}
 }
 
+// startMeasured starts a process, waits for it beside the benchmark, and kills it at the end. It returns its number.
+func startMeasured(b *testing.B, all *sync.WaitGroup, cmd *exec.Cmd) int {
+	said := new(bytes.Buffer)
+	cmd.Stderr = said
+	must(b, cmd.Start())
+	all.Go(func() {
+		if err := cmd.Wait(); err != nil && b.Context().Err() == nil && cmd.ProcessState.ExitCode() != -1 {
+			b.Errorf("%v: %v: %s", cmd.Args, err, said)
+		}
+	})
+	b.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		all.Wait()
+	})
+	return cmd.Process.Pid
+}
 func cpuTime(b *testing.B, pid int) time.Duration {
 	d, err := cputime.Of(pid)
 	must(b, err)

@@ -155,6 +155,15 @@ func TestClusterPages(t *testing.T) {
 		t.Errorf("status: %s", out)
 	}
 	ended.Wait()
+	sum := pagesOf(t, dir, nodes)
+	if sum != limit {
+		t.Errorf("%d pages, want %d", sum, limit)
+	}
+}
+
+// pagesOf adds the pages of the nodes' summaries.
+func pagesOf(t *testing.T, dir string, nodes int) int64 {
+	t.Helper()
 	sum := int64(0)
 	for node := range nodes {
 		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%d.json", node)))
@@ -163,9 +172,7 @@ func TestClusterPages(t *testing.T) {
 		must(t, json.Unmarshal(data, &figures))
 		sum += figures.Pages
 	}
-	if sum != limit {
-		t.Errorf("%d pages, want %d", sum, limit)
-	}
+	return sum
 }
 
 // checkClusterAudit audits the nodes together, from their directories and from the JSON of each.

@@ -19,6 +19,31 @@ import (
 	"drumbeat/internal/simweb"
 )
 
+// nodeOfTwo is the command of a node; node 0 has the broker.
+func nodeOfTwo(ctx context.Context, webArgs []string, node int, broker string, more ...string) *exec.Cmd {
+	args := append(slices.Concat(webArgs, more), "--disk=4GB", "--cluster-stream=64MiB", "--checkpoint-every=1s",
+		"--linger=2s", "--admin=127.0.0.1:0", "--host-delay=50ms", "--server-delay=1ms", "--cluster-lease=5s",
+		fmt.Sprintf("--node=%d", node))
+	if node == 0 { // 256 MiB are for the broker
+		args = append(args, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+broker)
+	} else {
+		args = append(args, "--ram=192MiB", "--cluster=nats://"+broker)
+	}
+	return cmdtest.Child(ctx, args...)
+}
+
+// auditTwo audits the nodes together; the output must have the texts.
+func auditTwo(t *testing.T, when, file string, dirs, want []string) {
+	t.Helper()
+	out, _ := wantExit(t, term.ExitDone, "",
+		append([]string{"cluster", "audit", "--deep", "--cluster-file=" + file}, dirs...)...)
+	for _, text := range append(want, "2 of 2 nodes, 2 pairs: balanced", ", 0 are not; ", " 0 on two nodes") {
+		if !strings.Contains(out, text) {
+			t.Errorf("%s: no %q in %s", when, text, out)
+		}
+	}
+}
+
 // TestClusterMove: two processes crawl as one and are stopped in order, as by Ctrl-C. Slots move, as the
 // guide has it, the nodes are audited together, with --deep, and continue to the end: each URL is fetched
 // once, and the nodes balance again.
@@ -44,16 +69,7 @@ func TestClusterMove(t *testing.T) {
 		var processes []*exec.Cmd
 		var said [2]bytes.Buffer
 		for node := range dirs {
-			args := append(slices.Clone(webArgs), "--dir="+dirs[node], "--seeds="+seeds, "--disk=4GB",
-				"--cluster-stream=64MiB", "--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0",
-				"--host-delay=50ms", "--server-delay=1ms", "--cluster-lease=5s", "--cluster-file="+file,
-				fmt.Sprintf("--node=%d", node))
-			if node == 0 { // 256 MiB are for the broker
-				args = append(args, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+broker)
-			} else {
-				args = append(args, "--ram=192MiB", "--cluster=nats://"+broker)
-			}
-			cmd := cmdtest.Child(ctx, args...)
+			cmd := nodeOfTwo(ctx, webArgs, node, broker, "--dir="+dirs[node], "--seeds="+seeds, "--cluster-file="+file)
 			cmd.Stderr = &said[node]
 			must(t, cmd.Start())
 			processes = append(processes, cmd)
@@ -64,9 +80,7 @@ func TestClusterMove(t *testing.T) {
 				<-time.After(10 * time.Millisecond)
 			}
 			for _, cmd := range processes {
-				if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-					t.Error(err)
-				}
+				must(t, cmd.Process.Signal(syscall.SIGINT))
 			}
 		}
 		var wg sync.WaitGroup
@@ -86,13 +100,7 @@ func TestClusterMove(t *testing.T) {
 	}
 	audit := func(when string, want ...string) {
 		t.Helper()
-		out, _ := wantExit(t, term.ExitDone, "",
-			append([]string{"cluster", "audit", "--deep", "--cluster-file=" + file}, dirs...)...)
-		for _, text := range append(want, "2 of 2 nodes, 2 pairs: balanced", ", 0 are not; ", " 0 on two nodes") {
-			if !strings.Contains(out, text) {
-				t.Errorf("%s: no %q in %s", when, text, out)
-			}
-		}
+		auditTwo(t, when, file, dirs, want)
 	}
 	run(250)
 	audit("before")
@@ -106,6 +114,12 @@ func TestClusterMove(t *testing.T) {
 	audit("stopped again", "of URLs that ended before their slots moved")
 	run(0)
 	audit("at the end", "of URLs that ended before their slots moved", " 0 and 0 are in outboxes")
+	checkOnce(t, web)
+}
+
+// checkOnce requires that each URL was fetched once.
+func checkOnce(t *testing.T, web *simweb.Web) {
+	t.Helper()
 	snap, want, wrong := web.Log().Snapshot(), web.Expected("drumbeat"), 0
 	for url := range want.FetchedURLs() {
 		if snap.Fetches[url] != 1 {

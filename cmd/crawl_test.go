@@ -86,6 +86,12 @@ func TestCrawlCommand(t *testing.T) {
 	wantExit(t, term.ExitDirectory, "", "audit", dir)
 	must(t, lock.Close())
 	wantExit(t, term.ExitDone, "", "repair", dir) // nothing to do
+	checkRepairs(t, dir, flags)
+}
+
+// checkRepairs damages a crawl: repair restores the caches, and audit and the crawl refuse a damaged manifest.
+func checkRepairs(t *testing.T, dir string, flags []string) {
+	t.Helper()
 	caches, err := filepath.Glob(filepath.Join(dir, "state", "urlseen", "cache-*"))
 	if err != nil || len(caches) == 0 {
 		t.Fatal(caches, err)
@@ -97,19 +103,15 @@ func TestCrawlCommand(t *testing.T) {
 		t.Errorf("audit of a damaged crawl does not name the repair: %s", errs)
 	}
 	wantExit(t, term.ExitDamage, "", "audit", "--deep", dir)
-	if out, _ = wantExit(t, term.ExitFailure, "", "repair", "--dry-run", dir); !strings.Contains(out,
+	if out, _ := wantExit(t, term.ExitFailure, "", "repair", "--dry-run", dir); !strings.Contains(out,
 		"nothing was changed") {
 		t.Errorf("repair --dry-run: %s", out)
 	}
-	if out, _ = wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
+	if out, _ := wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
 		t.Errorf("repair: %s", out)
 	}
 	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
-	manifest := filepath.Join(dir, "state", "MANIFEST")
-	data, err = os.ReadFile(manifest)
-	must(t, err)
-	data[len(data)/2] ^= 1
-	must(t, os.WriteFile(manifest, data, 0o600))
+	damageManifest(t, dir)
 	wantExit(t, term.ExitDamage, "", flags...)
 	wantExit(t, term.ExitDamage, "", "audit", dir)
 }

@@ -75,6 +75,12 @@ func TestDuckDB(t *testing.T) {
 			t.Errorf("%s: %v, want %d", query, got, want)
 		}
 	}
+	runGuideQueries(t, tmp)
+}
+
+// runGuideQueries runs the queries of GUIDE as they are written.
+func runGuideQueries(t *testing.T, tmp string) {
+	t.Helper()
 	guide, err := os.ReadFile("../docs/GUIDE.md")
 	must(t, err)
 	ran := 0

@@ -16,6 +16,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
 	"drumbeat/state/explain"
 )
 
@@ -52,6 +53,22 @@ func answers[T any](t *testing.T, out string) (list []T) {
 	return list
 }
 
+// queuedByPLD counts the URLs that wait, by PLD and place.
+func queuedByPLD(t *testing.T, web *simweb.Web, at string) map[string]map[string]int64 {
+	t.Helper()
+	queued := map[string]map[string]int64{}
+	for _, r := range exported(t, "queue", at) {
+		u, err := url.Parse(r["url"].(string))
+		must(t, err)
+		pld := web.PLD(u.Hostname())
+		if queued[pld] == nil {
+			queued[pld] = map[string]int64{}
+		}
+		queued[pld][r["place"].(string)]++
+	}
+	return queued
+}
+
 // TestExplainPLD: explain pld --dir tells the web's truth of each PLD: who links to it, and how many of its URLs
 // wait where.
 func TestExplainPLD(t *testing.T) {
@@ -65,16 +82,7 @@ func TestExplainPLD(t *testing.T) {
 		t.Helper()
 		return wantExit(t, code, input, append([]string{"explain", "pld", at}, more...)...)
 	}
-	queued := map[string]map[string]int64{} // by PLD and place
-	for _, r := range exported(t, "queue", at) {
-		u, err := url.Parse(r["url"].(string))
-		must(t, err)
-		pld := web.PLD(u.Hostname())
-		if queued[pld] == nil {
-			queued[pld] = map[string]int64{}
-		}
-		queued[pld][r["place"].(string)]++
-	}
+	queued := queuedByPLD(t, web, at)
 	plds := slices.Sorted(maps.Keys(setOf(maps.Values(web.Expected("drumbeat").Names()))))
 	input := strings.Join(plds, "\n") + "\n"
 	got, _ := ask(term.ExitDone, input, "--json", "-")
@@ -125,22 +133,28 @@ func TestExplainPLD(t *testing.T) {
 		}
 	}
 	best := slices.MaxFunc(plds, func(a, b string) int { return cmp.Compare(len(linked[a]), len(linked[b])) })
-	got, _ = ask(term.ExitDone, "", "www."+best, "unknown.example")
+	checkPLDWords(t, at, best)
+	ask(term.ExitUsage, "", "not a host")
+}
+
+// checkPLDWords asks for a PLD in words.
+func checkPLDWords(t *testing.T, at, best string) {
+	t.Helper()
+	got, _ := wantExit(t, term.ExitDone, "", "explain", "pld", at, "www."+best, "unknown.example")
 	for _, want := range []string{"www." + best + "\n  why       its PLD is " + best, "\n  linked by ", "top ranks",
 		"none of its URLs wait", "unknown.example\n  why       no page that was parsed links to it"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if got, _ = ask(term.ExitDone, "", "--fast", best); !strings.Contains(got, "(--fast)") ||
-		strings.Contains(got, "linked by") {
+	if got, _ = wantExit(t, term.ExitDone, "", "explain", "pld", at, "--fast",
+		best); !strings.Contains(got, "(--fast)") || strings.Contains(got, "linked by") {
 		t.Errorf("--fast: %s", got)
 	}
 	if _, errs := wantExit(t, term.ExitUsage, "", "explain", "pld", "--fast", best); !strings.Contains(errs,
 		"--fast needs --dir") {
 		t.Errorf("without --dir: %s", errs)
 	}
-	ask(term.ExitUsage, "", "not a host")
 }
 
 // TestExplainCrawl: explain answers questions about a crawl's directories, in words and as JSON, from
@@ -177,32 +191,7 @@ func TestExplainCrawl(t *testing.T) {
 	if fetched < 30 {
 		t.Errorf("%d of %d URLs that the web was asked for are said to be fetched", fetched, len(urls))
 	}
-	got, _ = ask(term.ExitDone, "", append([]string{"url", "http://never.test/", urls[0]}, dirs...)...)
-	for _, want := range []string{"as of checkpoint ", "the crawl is stopped",
-		"http://never.test/\n  place     unseen\n  why       never seen", "\n  stored    DRUMBEAT-",
-		"\n  robots    http", "\n  delay "} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in\n%s", want, got)
-		}
-	}
-	got, _ = ask(term.ExitDone, "", append([]string{"url", "--fast", "--json", urls[0]}, dirs...)...)
-	if r := answers[explain.URLReport](t, got); len(r) != 1 || r[0].Place != "not-scanned" || !r[0].Seen {
-		t.Errorf("--fast: %s", got)
-	}
-	host := answers[explain.URLReport](t, got)[0].Host
-	got, _ = ask(term.ExitDone, "", append([]string{"host", "--json", host}, dirs...)...)
-	if r := answers[explain.HostReport](t, got); len(r) != 1 || r[0].Host != host || len(r[0].Origins) == 0 ||
-		*r[0].Stored == 0 {
-		t.Errorf("host: %s", got)
-	}
-	got, _ = ask(term.ExitDone, "", append([]string{"host", host}, dirs...)...)
-	if !strings.Contains(got, " in the indexes") {
-		t.Errorf("host: %s", got)
-	}
-	got, _ = ask(term.ExitDone, "", append([]string{"robots", urls[0], urls[1]}, dirs...)...)
-	if strings.Count(got, "verdict") != 2 {
-		t.Errorf("robots: %s", got)
-	}
+	checkWords(t, urls, dirs)
 	if got, _ = ask(term.ExitUsage, "",
 		append([]string{"url", "mailto:x"}, dirs...)...); !strings.Contains(got, "not a URL") {
 		t.Errorf("no URL: %s", got)
@@ -224,16 +213,54 @@ func TestExplainCrawl(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{a, b} { // the manifest and its copy
-		name := dir + "/state/MANIFEST"
-		data, err := os.ReadFile(name)
-		must(t, err)
-		data[len(data)/2] ^= 1
-		must(t, os.WriteFile(name, data, 0o600))
+		damageManifest(t, dir)
 	}
 	if _, errs := ask(term.ExitDamage, "",
 		append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(errs, "MANIFEST") {
 		t.Errorf("damaged manifest: %s", errs)
 	}
+}
+
+// checkWords asks for URLs, a host and rules of a stopped crawl.
+func checkWords(t *testing.T, urls, dirs []string) {
+	t.Helper()
+	got, _ := wantExit(t, term.ExitDone, "",
+		append([]string{"explain", "url", "http://never.test/", urls[0]}, dirs...)...)
+	for _, want := range []string{"as of checkpoint ", "the crawl is stopped",
+		"http://never.test/\n  place     unseen\n  why       never seen", "\n  stored    DRUMBEAT-",
+		"\n  robots    http", "\n  delay "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	got, _ = wantExit(t, term.ExitDone, "", append([]string{"explain", "url", "--fast", "--json", urls[0]}, dirs...)...)
+	if r := answers[explain.URLReport](t, got); len(r) != 1 || r[0].Place != "not-scanned" || !r[0].Seen {
+		t.Errorf("--fast: %s", got)
+	}
+	host := answers[explain.URLReport](t, got)[0].Host
+	got, _ = wantExit(t, term.ExitDone, "", append([]string{"explain", "host", "--json", host}, dirs...)...)
+	if r := answers[explain.HostReport](t, got); len(r) != 1 || r[0].Host != host || len(r[0].Origins) == 0 ||
+		*r[0].Stored == 0 {
+		t.Errorf("host: %s", got)
+	}
+	got, _ = wantExit(t, term.ExitDone, "", append([]string{"explain", "host", host}, dirs...)...)
+	if !strings.Contains(got, " in the indexes") {
+		t.Errorf("host: %s", got)
+	}
+	got, _ = wantExit(t, term.ExitDone, "", append([]string{"explain", "robots", urls[0], urls[1]}, dirs...)...)
+	if strings.Count(got, "verdict") != 2 {
+		t.Errorf("robots: %s", got)
+	}
+}
+
+// damageManifest changes a bit of the manifest of a directory.
+func damageManifest(t *testing.T, dir string) {
+	t.Helper()
+	name := dir + "/state/MANIFEST"
+	data, err := os.ReadFile(name)
+	must(t, err)
+	data[len(data)/2] ^= 1
+	must(t, os.WriteFile(name, data, 0o600))
 }
 
 // TestExplainWithoutDir: environment variables of a crawl do not make explain read its directory.

@@ -49,7 +49,35 @@ func TestExportFaults(t *testing.T) {
 	fails(term.ExitDirectory, "another export uses", "hosts", at, "-o", tmp+"/used")
 	must(t, lock.Close())
 
-	// Without indexes or without the log the rows are still all there.
+	checkRowsWithout(t, dir)
+
+	// Damage has its exit code, and no part is left under a final name.
+	for _, c := range []struct{ kind, files string }{{"pages", "/log/crawl-*"}, {"pages", "/warc/*.cdxj"}} {
+		name := globbed(t, dir+c.files)[0]
+		data, err := os.ReadFile(name)
+		must(t, err)
+		bad := bytes.Clone(data)
+		middle := len(bad) / 2
+		if c.files == "/warc/*.cdxj" { // an index has no checksums: only JSON, not a key, can be seen to be damaged
+			middle = bytes.LastIndexByte(bad[:middle], '{')
+		}
+		for i := range 20 {
+			bad[middle+i] = '"'
+		}
+		must(t, os.WriteFile(name, bad, 0o600))
+		target := tmp + "/damaged"
+		fails(term.ExitDamage, name[strings.LastIndex(name, "/")+1:], c.kind, at, "-o", target)
+		if parts := globbed(t, target+"/part-*"); len(parts) > 0 {
+			t.Errorf("parts %q", parts)
+		}
+		must(t, os.WriteFile(name, data, 0o600))
+	}
+}
+
+// checkRowsWithout: without indexes or without the log the rows are still all there.
+func checkRowsWithout(t *testing.T, dir string) {
+	t.Helper()
+	at := "--dir=" + dir
 	all := exported(t, "pages", at)
 	for _, c := range []struct{ files, gone, there, note string }{
 		{"/warc/*.cdxj*", "warc_record_length", "via", "have no line in an index"},
@@ -74,28 +102,6 @@ func TestExportFaults(t *testing.T) {
 			t.Errorf("without %s no row has %s", c.files, c.there)
 		}
 		moved()
-	}
-
-	// Damage has its exit code, and no part is left under a final name.
-	for _, c := range []struct{ kind, files string }{{"pages", "/log/crawl-*"}, {"pages", "/warc/*.cdxj"}} {
-		name := globbed(t, dir+c.files)[0]
-		data, err := os.ReadFile(name)
-		must(t, err)
-		bad := bytes.Clone(data)
-		middle := len(bad) / 2
-		if c.files == "/warc/*.cdxj" { // an index has no checksums: only JSON, not a key, can be seen to be damaged
-			middle = bytes.LastIndexByte(bad[:middle], '{')
-		}
-		for i := range 20 {
-			bad[middle+i] = '"'
-		}
-		must(t, os.WriteFile(name, bad, 0o600))
-		target := tmp + "/damaged"
-		fails(term.ExitDamage, name[strings.LastIndex(name, "/")+1:], c.kind, at, "-o", target)
-		if parts := globbed(t, target+"/part-*"); len(parts) > 0 {
-			t.Errorf("parts %q", parts)
-		}
-		must(t, os.WriteFile(name, data, 0o600))
 	}
 }
 

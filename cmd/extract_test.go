@@ -308,39 +308,51 @@ func TestExtractFaults(t *testing.T) {
 		t.Errorf("said %s", out)
 	}
 
-	// Files that were moved away.
-	moved := movedAway(t, name)
-	if _, said := wantExit(t, term.ExitDone, "",
-		append([]string{"extract"}, with("-o", tmp+"/moved")...)...); !strings.Contains(said, "was moved away") {
-		t.Errorf("said %s", said)
-	}
-	moved()
-	moved = movedAway(t, strings.TrimSuffix(name, ".warc.gz")+".cdxj")
-	if _, said := wantExit(t, term.ExitFailure, "", append([]string{"extract"},
-		with("-o", tmp+"/moved")...)...); !strings.Contains(said, "1 WARC file is without an index") {
-		t.Errorf("said %s", said)
-	}
-	both := movedAway(t, name)
-	if _, said := wantExit(t, term.ExitDone, "",
-		append([]string{"extract"}, with("-o", tmp+"/both")...)...); !strings.Contains(said,
-		fmt.Sprintf("the indexes of 1 of the crawl's %d WARC files are not there", len(files))) {
-		t.Errorf("said %s", said)
-	}
-	both()
-	moved()
+	checkMovedFiles(t, at, tmp, name, len(files))
 
+	checkSignal(t, with, tmp+"/signal")
+}
+
+// checkSignal: a signal leaves no part that is not complete.
+func checkSignal(t *testing.T, with func(...string) []string, out string) {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(term.ErrSignal)
 	var errs bytes.Buffer
 	app := &term.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errs,
 		StopOnSignal: func(context.Context) (context.Context, func()) { return ctx, func() {} }}
 	if code := flags.Run(app, new(commands),
-		append([]string{"extract"}, with("-o", tmp+"/signal")...)); code != term.ExitSignal {
+		append([]string{"extract"}, with("-o", out)...)); code != term.ExitSignal {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
-	if left := globbed(t, tmp+"/signal/*"); len(left) != 1 {
+	if left := globbed(t, out+"/*"); len(left) != 1 {
 		t.Errorf("left %q", left)
 	}
+}
+
+// checkMovedFiles moves a WARC file away, its index, and both.
+func checkMovedFiles(t *testing.T, at []string, tmp, name string, files int) {
+	t.Helper()
+	extractTo := func(out string) []string { return slices.Concat([]string{"extract"}, at, []string{"-o", out}) }
+	moved := movedAway(t, name)
+	if _, said := wantExit(t, term.ExitDone, "",
+		extractTo(tmp+"/moved")...); !strings.Contains(said, "was moved away") {
+		t.Errorf("said %s", said)
+	}
+	moved()
+	moved = movedAway(t, strings.TrimSuffix(name, ".warc.gz")+".cdxj")
+	if _, said := wantExit(t, term.ExitFailure, "",
+		extractTo(tmp+"/moved")...); !strings.Contains(said, "1 WARC file is without an index") {
+		t.Errorf("said %s", said)
+	}
+	both := movedAway(t, name)
+	if _, said := wantExit(t, term.ExitDone, "",
+		extractTo(tmp+"/both")...); !strings.Contains(said,
+		fmt.Sprintf("the indexes of 1 of the crawl's %d WARC files are not there", files)) {
+		t.Errorf("said %s", said)
+	}
+	both()
+	moved()
 }
 
 // TestExtractEveryFailure lets every fifth operation on the parts fail once with a full disk. Each part with

@@ -41,16 +41,7 @@ func TestObjectStore(t *testing.T) {
 		t.Errorf("still here: %q", left)
 	}
 	objects := s.Objects(t, s.Prefix)
-	warcs := 0
-	for key, data := range objects {
-		if name := path.Base(key); strings.HasSuffix(name, ".cdxj") {
-			if readFile(t, d+"/warc/"+name) != string(data) {
-				t.Errorf("%s differs from the local index", key)
-			}
-		} else if strings.HasSuffix(name, ".warc.gz") {
-			warcs++
-		}
-	}
+	warcs := checkStoredIndexes(t, d, objects)
 	indexes := globbed(t, d+"/warc/*.cdxj")
 	if warcs < 2 || len(indexes) != warcs {
 		t.Fatalf("%d WARC files in the store, %d indexes here", warcs, len(indexes))
@@ -64,21 +55,7 @@ func TestObjectStore(t *testing.T) {
 	}
 	wantExit(t, term.ExitDirectory, "give it as --out again", args...)
 	page := firstPage(t, indexes)
-	reads := func() map[string]string {
-		all := map[string]string{}
-		for _, command := range [][]string{{"get", "--dir=" + d, page},
-			{"get", "--record", "--dir=" + d, page}, {"log", d}, {"export", "pages", "--dir=" + d, "--format=jsonl",
-				"--languages", "-o", "-"}, {"export", "links", "--dir=" + d, "--format=jsonl", "-o", "-"},
-			{"export", "refused", "--dir=" + d, "--format=jsonl", "-o", "-"}, {"index", "--dir=" + d, "-o", "-"},
-			{"extract", "--dir=" + d, "--fields=text", "--format=jsonl", "-o", "-"}} {
-			text, _ := wantExit(t, term.ExitDone, "", command...)
-			if text == "" {
-				t.Errorf("%q says nothing", command)
-			}
-			all[strings.Join(command[:2], " ")+command[len(command)-1]] = text
-		}
-		return all
-	}
+	reads := func() map[string]string { return outputOf(t, d, page) }
 	remote := reads()
 	if text, _ := wantExit(t, term.ExitDone, "", "explain", "url", "--dir="+d,
 		page); !strings.Contains(text, "fetched") {
@@ -104,6 +81,40 @@ func TestObjectStore(t *testing.T) {
 	}
 	wantExit(t, term.ExitDone, "balanced", "audit", "--deep", "--remote=off", d)
 	wantExit(t, term.ExitFailure, "objstore: ", "audit", "--deep", d) // the store is away
+}
+
+// checkStoredIndexes compares the indexes in the store with those here. It returns the number of WARC files there.
+func checkStoredIndexes(t *testing.T, d string, objects map[string][]byte) int {
+	t.Helper()
+	warcs := 0
+	for key, data := range objects {
+		if name := path.Base(key); strings.HasSuffix(name, ".cdxj") {
+			if readFile(t, d+"/warc/"+name) != string(data) {
+				t.Errorf("%s differs from the local index", key)
+			}
+		} else if strings.HasSuffix(name, ".warc.gz") {
+			warcs++
+		}
+	}
+	return warcs
+}
+
+// outputOf returns what all commands that read output print.
+func outputOf(t *testing.T, d, page string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, command := range [][]string{{"get", "--dir=" + d, page},
+		{"get", "--record", "--dir=" + d, page}, {"log", d}, {"export", "pages", "--dir=" + d, "--format=jsonl",
+			"--languages", "-o", "-"}, {"export", "links", "--dir=" + d, "--format=jsonl", "-o", "-"},
+		{"export", "refused", "--dir=" + d, "--format=jsonl", "-o", "-"}, {"index", "--dir=" + d, "-o", "-"},
+		{"extract", "--dir=" + d, "--fields=text", "--format=jsonl", "-o", "-"}} {
+		text, _ := wantExit(t, term.ExitDone, "", command...)
+		if text == "" {
+			t.Errorf("%q says nothing", command)
+		}
+		all[strings.Join(command[:2], " ")+command[len(command)-1]] = text
+	}
+	return all
 }
 
 // firstPage returns the URL of a page in the indexes.

@@ -141,6 +141,26 @@ func TestRenderKill(t *testing.T) {
 	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "balanced") {
 		t.Errorf("audit: %s", out)
 	}
+	stored := renderedPages(t, dir)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range pages {
+		url, seen := fmt.Sprintf("%s/r%d", s.url, i), s.asked[fmt.Sprintf("/seen?%d", i)]
+		if made := s.asked[fmt.Sprintf("/made%d", i)]; stored[url] != 1 || made < 1 || made > 3 ||
+			seen < 1 || seen > 3 {
+			t.Errorf("%s: stored as rendered %d times, rendered %d times in 3 runs, its link fetched %d times", url,
+				stored[url], seen, made)
+		}
+	}
+	if len(stored) != pages {
+		t.Errorf("rendered pages: %v", stored)
+	}
+	t.Logf("requests: %v", s.asked)
+}
+
+// renderedPages counts the rendered pages in a crawl's output by URL.
+func renderedPages(t *testing.T, dir string) map[string]int {
+	t.Helper()
 	stored := map[string]int{}
 	files, err := warc.Files(disk.Set{FS: disk.OS(), Paths: []string{dir}})
 	must(t, err)
@@ -158,18 +178,5 @@ func TestRenderKill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range pages {
-		url, seen := fmt.Sprintf("%s/r%d", s.url, i), s.asked[fmt.Sprintf("/seen?%d", i)]
-		if made := s.asked[fmt.Sprintf("/made%d", i)]; stored[url] != 1 || made < 1 || made > 3 ||
-			seen < 1 || seen > 3 {
-			t.Errorf("%s: stored as rendered %d times, rendered %d times in 3 runs, its link fetched %d times", url,
-				stored[url], seen, made)
-		}
-	}
-	if len(stored) != pages {
-		t.Errorf("rendered pages: %v", stored)
-	}
-	t.Logf("requests: %v", s.asked)
+	return stored
 }

@@ -114,6 +114,12 @@ func TestReportSite(t *testing.T) {
 	if after := listing(t, dir); after != before {
 		t.Error("report changed the crawl")
 	}
+	checkReportFaults(t, dir, tmp)
+}
+
+// checkReportFaults: each fault of report --site is said, and leaves no file.
+func checkReportFaults(t *testing.T, dir, tmp string) {
+	t.Helper()
 	for _, c := range []struct {
 		code int
 		want string

@@ -94,7 +94,8 @@ func TestMinIOKill(t *testing.T) {
 	checkStoreKill(t, objtest.ServeMinIO(t))
 }
 
-func checkStoreKill(t *testing.T, s *objtest.Server) {
+// startKiller puts a killer in front of the server.
+func startKiller(t *testing.T, s *objtest.Server) *killer {
 	t.Helper()
 	target, err := url.Parse(s.Endpoint)
 	must(t, err)
@@ -106,6 +107,22 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 	proxy := httptest.NewServer(k)
 	t.Cleanup(proxy.Close)
 	s.Endpoint = proxy.URL
+	return k
+}
+
+// noteFinished reads the finished files of a crawl.
+func noteFinished(t *testing.T, dir string, seen map[string]string) {
+	t.Helper()
+	for _, name := range append(globbed(t, dir+"/d/warc/*"), globbed(t, dir+"/d/log/*")...) {
+		if !strings.HasSuffix(name, ".open") && !strings.HasSuffix(name, ".tmp") {
+			seen[path.Base(name)] = readFile(t, name)
+		}
+	}
+}
+
+func checkStoreKill(t *testing.T, s *objtest.Server) {
+	t.Helper()
+	k := startKiller(t, s)
 	s.Setenv(t)
 	web, base := cmdtest.SmallWeb(t, nil)
 	var dir string
@@ -118,13 +135,6 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 		args = slices.Concat(base, s.Args(),
 			[]string{"--dir=" + dir + "/d", "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web), "--crawl-log=all",
 				"--roll-every=200ms", "--checkpoint-every=50ms"})
-	}
-	look := func() {
-		for _, name := range append(globbed(t, dir+"/d/warc/*"), globbed(t, dir+"/d/log/*")...) {
-			if !strings.HasSuffix(name, ".open") && !strings.HasSuffix(name, ".tmp") {
-				seen[path.Base(name)] = readFile(t, name)
-			}
-		}
 	}
 	check := func() {
 		out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", "--remote=read", dir+"/d")
@@ -149,7 +159,7 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 		if k.at = ""; err != nil && !killed {
 			t.Fatalf("%s: %v: %s", place, err, said.String())
 		}
-		look()
+		noteFinished(t, dir, seen)
 		return killed
 	}
 	begin()
@@ -173,6 +183,16 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 		t.Errorf("still here: %q", left)
 	}
 	objects := s.Objects(t, s.Prefix)
+	compared := compareStored(t, s, objects, seen)
+	if t.Failed() {
+		t.Logf("the last run said: %s", last)
+	}
+	t.Logf("10 kills in %d crawls, %d objects, %d compared, %v", crawls, len(objects), compared, time.Since(began))
+}
+
+// compareStored compares the objects with the finished files that were seen. It returns the number of files.
+func compareStored(t *testing.T, s *objtest.Server, objects map[string][]byte, seen map[string]string) int {
+	t.Helper()
 	compared := 0
 	for key, data := range objects {
 		if was, ok := seen[path.Base(key)]; ok {
@@ -190,8 +210,5 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 	if keys := s.Pending(t, maps.Keys(objects)); len(keys) > 0 {
 		t.Errorf("unfinished uploads: %q", keys)
 	}
-	if t.Failed() {
-		t.Logf("the last run said: %s", last)
-	}
-	t.Logf("10 kills in %d crawls, %d objects, %d compared, %v", crawls, len(objects), compared, time.Since(began))
+	return compared
 }

@@ -15,6 +15,7 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
 )
 
 // TestWACZ: the members of a WACZ have the hashes and sizes that it lists; WARC files and index are stored as they
@@ -42,6 +43,36 @@ func TestWACZ(t *testing.T) {
 		t.Errorf("left: %v %v %v", left, more, err)
 	}
 
+	members := membersOf(t, name)
+	main := checkPackage(t, members, dir)
+	lines := checkIndex(t, members)
+	truth, pages := web.Expected("drumbeat"), 0
+	for line := range bytes.Lines(members["pages/pages.jsonl"]) {
+		var p struct{ Format, URL, TS, Title string }
+		if unmarshal(t, line, &p); p.Format != "" {
+			continue
+		}
+		pages++
+		if fetched, _, _ := truth.Has(p.URL); !fetched || p.TS == "" || p.Title == "" {
+			t.Errorf("page %+v", p)
+		}
+	}
+	want := 0
+	for url := range truth.FetchedURLs() {
+		if page, _ := web.Page(url); page.Status == 200 && strings.HasPrefix(page.Type, "text/html") {
+			want++
+		}
+	}
+	if pages != want || lines < truth.Fetched || main == "" {
+		t.Errorf("%d pages, want %d; %d lines; main page %q", pages, want, lines, main)
+	}
+
+	checkNoWACZ(t, web, flags, dir, tmp)
+}
+
+// membersOf reads the members of a WACZ. Only those that are compressed by themselves are stored as they are.
+func membersOf(t *testing.T, name string) map[string][]byte {
+	t.Helper()
 	z, err := zip.OpenReader(name)
 	must(t, err)
 	defer z.Close()
@@ -58,15 +89,22 @@ func TestWACZ(t *testing.T) {
 			t.Errorf("%s has method %d", f.Name, f.Method)
 		}
 	}
+	return members
+}
+
+func unmarshal(t *testing.T, text []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatalf("%v in %.200s", err, text)
+	}
+}
+
+// checkPackage compares the members with their list, and WARC files with the crawl's. It returns the main page.
+func checkPackage(t *testing.T, members map[string][]byte, dir string) (main string) {
+	t.Helper()
 	sum := func(name string) string {
 		s := sha256.Sum256(members[name])
 		return "sha256:" + hex.EncodeToString(s[:])
-	}
-	unmarshal := func(text []byte, into any) {
-		t.Helper()
-		if err := json.Unmarshal(text, into); err != nil {
-			t.Fatalf("%v in %.200s", err, text)
-		}
 	}
 	var about struct {
 		Version   string `json:"wacz_version"`
@@ -76,9 +114,9 @@ func TestWACZ(t *testing.T) {
 			Bytes      int
 		}
 	}
-	unmarshal(members["datapackage.json"], &about)
+	unmarshal(t, members["datapackage.json"], &about)
 	var digest struct{ Path, Hash string }
-	unmarshal(members["datapackage-digest.json"], &digest)
+	unmarshal(t, members["datapackage-digest.json"], &digest)
 	if digest.Path != "datapackage.json" || digest.Hash != sum("datapackage.json") || about.Version != "1.1.1" ||
 		len(about.Resources) != len(members)-2 {
 		t.Errorf("%+v, %+v, %d members", digest, about, len(members))
@@ -98,13 +136,18 @@ func TestWACZ(t *testing.T) {
 	if warcs < 2 {
 		t.Errorf("%d WARC files", warcs)
 	}
+	return about.Main
+}
 
+// checkIndex reads the records of all lines of the index, and returns their number.
+func checkIndex(t *testing.T, members map[string][]byte) int {
+	t.Helper()
 	lines, blocks := 0, 0
 	index := members["indexes/index.cdx.gz"]
 	for line := range bytes.Lines(members["indexes/index.idx"]) {
 		key, data, _ := bytes.Cut(line, []byte(" {"))
 		var at struct{ Offset, Length int }
-		unmarshal(append([]byte("{"), data...), &at)
+		unmarshal(t, append([]byte("{"), data...), &at)
 		if blocks++; blocks == 1 {
 			if string(key) != "!meta 0" || !bytes.Contains(data, []byte(`"cdxj-gzip-1.0"`)) {
 				t.Errorf("the first line is %s", line)
@@ -118,40 +161,24 @@ func TestWACZ(t *testing.T) {
 		for line := range bytes.Lines(block) {
 			lines++
 			var c struct{ URL, Filename, Offset, Length string }
-			unmarshal(line[bytes.IndexByte(line, '{'):], &c)
+			unmarshal(t, line[bytes.IndexByte(line, '{'):], &c)
 			var offset, length int
-			unmarshal([]byte(c.Offset), &offset)
-			unmarshal([]byte(c.Length), &length)
+			unmarshal(t, []byte(c.Offset), &offset)
+			unmarshal(t, []byte(c.Length), &length)
 			record := gunzip(t, members["archive/"+c.Filename][offset:offset+length])
 			if !bytes.Contains(record, []byte("\r\nWARC-Target-URI: "+c.URL+"\r\n")) {
 				t.Errorf("%s: its record is %.200s", c.URL, record)
 			}
 		}
 	}
+	return lines
+}
 
-	truth, pages := web.Expected("drumbeat"), 0
-	for line := range bytes.Lines(members["pages/pages.jsonl"]) {
-		var p struct{ Format, URL, TS, Title string }
-		if unmarshal(line, &p); p.Format != "" {
-			continue
-		}
-		pages++
-		if fetched, _, _ := truth.Has(p.URL); !fetched || p.TS == "" || p.Title == "" {
-			t.Errorf("page %+v", p)
-		}
-	}
-	want := 0
-	for url := range truth.FetchedURLs() {
-		if page, _ := web.Page(url); page.Status == 200 && strings.HasPrefix(page.Type, "text/html") {
-			want++
-		}
-	}
-	if pages != want || lines < truth.Fetched || about.Main == "" {
-		t.Errorf("%d pages, want %d; %d lines; main page %q", pages, want, lines, about.Main)
-	}
-
+// checkNoWACZ: bad flags and a crawl without gzip are refused, and leave no file.
+func checkNoWACZ(t *testing.T, web *simweb.Web, flags []string, dir, tmp string) {
+	t.Helper()
 	for want, args := range map[string][]string{
-		"a format of its own": {"--format=csv", "-o", name},
+		"a format of its own": {"--format=csv", "-o", tmp + "/x.wacz"},
 		"give -o FILE":        {"-o", "-"},
 	} {
 		if _, said := wantExit(t, term.ExitUsage, "",

@@ -13,14 +13,9 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// TestWARCFormats: a crawl that changes the form and the dictionary of --warc with each run has files of all forms.
-// audit, explain and repair read them all.
-func TestWARCFormats(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	web, flags := cmdtest.SmallWeb(t, nil)
-	tmp := t.TempDir()
-	dir, dict := filepath.Join(tmp, "crawl"), filepath.Join(tmp, "dict")
+// makeDict writes a dictionary.
+func makeDict(t *testing.T, dict string) {
+	t.Helper()
 	var pages [][]byte
 	for i := range 50 {
 		pages = append(pages,
@@ -30,6 +25,17 @@ func TestWARCFormats(t *testing.T) {
 		History: []byte(strings.Repeat("WARC/1.1 ", 20)), Offsets: [3]int{1, 4, 8}})
 	must(t, err)
 	must(t, os.WriteFile(dict, made, 0o600))
+}
+
+// TestWARCFormats: a crawl that changes the form and the dictionary of --warc with each run has files of all forms.
+// audit, explain and repair read them all.
+func TestWARCFormats(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	dir, dict := filepath.Join(tmp, "crawl"), filepath.Join(tmp, "dict")
+	makeDict(t, dict)
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
 	for _, bad := range []struct{ args, want string }{
 		{"--warc=dict=" + dict, "is for zst"},
@@ -68,6 +74,31 @@ func TestWARCFormats(t *testing.T) {
 		"keys: 0 not in URLseen") {
 		t.Errorf("audit --deep: %s", out)
 	}
+	stored := checkExplained(t, dir)
+	if stored < 3 {
+		t.Errorf("%d zst files, want at least 3", stored)
+	}
+	for _, name := range glob(t, dir+"/state/urlseen/cache-*") { // repair knows their keys from the output
+		must(t, os.Truncate(name, 4096))
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
+		t.Errorf("repair: %s", out)
+	}
+	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
+	name := glob(t, dir+"/warc/*.warc.zst")[0]
+	data, err := os.ReadFile(name)
+	must(t, err)
+	data[len(data)/2] ^= 1
+	must(t, os.WriteFile(name, data, 0o600))
+	if out, errs := wantExit(t, term.ExitDamage, "", "audit", "--deep", dir); !strings.Contains(out+errs,
+		filepath.Base(name)) {
+		t.Errorf("audit --deep of a damaged file does not name it: %s %s", out, errs)
+	}
+}
+
+// checkExplained asks for a page of each zst file, and returns the number of files.
+func checkExplained(t *testing.T, dir string) int {
+	t.Helper()
 	stored := 0
 	for _, index := range glob(t, dir+"/warc/*.cdxj") {
 		data, err := os.ReadFile(index)
@@ -91,25 +122,7 @@ func TestWARCFormats(t *testing.T) {
 			t.Errorf("explain %s:\n%s", url, out)
 		}
 	}
-	if stored < 3 {
-		t.Errorf("%d zst files, want at least 3", stored)
-	}
-	for _, name := range glob(t, dir+"/state/urlseen/cache-*") { // repair knows their keys from the output
-		must(t, os.Truncate(name, 4096))
-	}
-	if out, _ := wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
-		t.Errorf("repair: %s", out)
-	}
-	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
-	name := glob(t, dir+"/warc/*.warc.zst")[0]
-	data, err := os.ReadFile(name)
-	must(t, err)
-	data[len(data)/2] ^= 1
-	must(t, os.WriteFile(name, data, 0o600))
-	if out, errs := wantExit(t, term.ExitDamage, "", "audit", "--deep", dir); !strings.Contains(out+errs,
-		filepath.Base(name)) {
-		t.Errorf("audit --deep of a damaged file does not name it: %s %s", out, errs)
-	}
+	return stored
 }
 
 // glob returns the files of a pattern, at least one.

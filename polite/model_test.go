@@ -374,12 +374,8 @@ func (c *checker) step() (more bool) {
 
 func TestModel(t *testing.T) {
 	sd := seed(t)
-	rounds := 60
-	if testing.Short() {
-		rounds = 20
-	}
 	var adapted polite.Adapted
-	for round := range rounds {
+	for round := range modelRounds() {
 		rng := newRand(sd + uint64(round))
 		opt := polite.Options{
 			HostDelay: time.Duration(rng.IntN(40)) * time.Second, HostDelayMin: ms(rng.IntN(2000)),

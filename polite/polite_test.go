@@ -13,6 +13,14 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 = from the clock")
 
+// modelRounds is the number of random settings that TestModel tries.
+func modelRounds() int {
+	if testing.Short() {
+		return 20
+	}
+	return 60
+}
+
 func seed(t testing.TB) uint64 {
 	s := *seedFlag
 	if s == 0 {

@@ -29,12 +29,20 @@ func (e *askedEngine) Ask(ctx context.Context, to int, kind string, data []byte)
 	return e.Transport.Ask(ctx, to, kind, data)
 }
 
-// TestHangingNode: a node that holds 300 networks is stopped (SIGSTOP). Another one that wants all of them
+// hungNetworks is the number of networks of the node that hangs.
+func hungNetworks() int {
+	if testing.Short() {
+		return 150
+	}
+	return 300
+}
+
+// TestHangingNode: a node that holds hundreds of networks is stopped (SIGSTOP). Another one that wants all of them
 // gets networks that nobody has at once, all the while, and soon asks the node that hangs for nothing.
 func TestHangingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := mem.New(mem.Options{Seed: *seedFlag, Faults: mem.Faults{Delay: 5 * time.Millisecond}})
-		const networks = 300
+		networks := hungNetworks()
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		hung := &frozenEngine{Transport: net.Transport(0), calls: map[string]func(){}}

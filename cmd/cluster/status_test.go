@@ -19,6 +19,18 @@ import (
 	"drumbeat/cmd/term"
 )
 
+// emptyBroker starts the broker of a cluster of three nodes.
+func emptyBroker(t *testing.T, dir string, f *cluster.File) *nats.Transport {
+	t.Helper()
+	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Secret: f.Secret[:],
+		Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
+			StoreBytes: cluster.BrokerDisk(3, nats.DefaultStreamBytes, cluster.DefaultLeasesBytes), Sync: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // TestStatus: status prints what nodes have said, names those that were not heard of, and makes nothing at
 // the broker. A broker that does not answer is an error.
 func TestStatus(t *testing.T) {
@@ -26,19 +38,10 @@ func TestStatus(t *testing.T) {
 	name := filepath.Join(dir, "cluster.json")
 	var out bytes.Buffer
 	a := &term.App{Stdout: &out, Stderr: &out}
-	if err := (&initCmd{File: name, Nodes: 3}).Run(a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&initCmd{File: name, Nodes: 3}).Run(a))
 	f, err := read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Secret: f.Secret[:],
-		Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
-			StoreBytes: cluster.BrokerDisk(3, nats.DefaultStreamBytes, cluster.DefaultLeasesBytes), Sync: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	e := emptyBroker(t, dir, f)
 	defer func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -93,6 +96,15 @@ func TestStatus(t *testing.T) {
 		r.Nodes[1].Leases != nil || !r.Streams[1].Missing || r.Streams[2].Messages != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}
+	c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + noBroker(t)}}}
+	if err := c.Run(a); err == nil || !strings.Contains(err.Error(), "answers") {
+		t.Errorf("without a broker: %v", err)
+	}
+}
+
+// noBroker returns an address where nobody listens.
+func noBroker(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -100,10 +112,7 @@ func TestStatus(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + l.Addr().String()}}}
-	if err := c.Run(a); err == nil || !strings.Contains(err.Error(), "answers") {
-		t.Errorf("without a broker: %v", err)
-	}
+	return l.Addr().String()
 }
 
 // TestPermissionsText: a NATS server takes the permissions as they are printed.

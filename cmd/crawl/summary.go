@@ -36,131 +36,165 @@ type Summary struct {
 	Removed  bool     // the directory is temporary
 }
 
+// lines are the lines of a summary, each with a name.
+type lines struct{ bytes.Buffer }
+
+func (l *lines) add(name, format string, args ...any) {
+	fmt.Fprintf(l, "  %-11s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// addText adds a line unless its text is "".
+func (l *lines) addText(name, text string) {
+	if text != "" {
+		l.add(name, "%s", text)
+	}
+}
+
 // PrintSummary prints the summary of a crawl in words.
 func PrintSummary(out io.Writer, sum Summary) error {
 	s := &sum.Result.Snapshot
-	n := humanize.Comma
-	var b bytes.Buffer
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-11s %s\n", name, fmt.Sprintf(format, args...))
+	var l lines
+	l.WriteString(firstLine(&sum))
+	l.addExchanges(s)
+	l.addPages(s)
+	l.addParts(s, sum.extract)
+	l.addEnds(s)
+	l.addMachine(&sum)
+	for _, text := range sum.More {
+		name, rest, _ := strings.Cut(text, ": ")
+		l.add(name, "%s", rest)
 	}
+	l.Write(seedsText(sum.Result.Seeds))
+	l.Write(placesText(&sum))
+	_, err := out.Write(l.Bytes())
+	return err
+}
+
+// firstLine says how the crawl ended, and how many pages it has.
+func firstLine(sum *Summary) string {
+	var text strings.Builder
+	s, n := &sum.Result.Snapshot, humanize.Comma
 	pages := s.Count(state.CountPages)
 	if sum.Finished {
-		fmt.Fprintf(&b, "This crawl is finished: %s pages. To continue it, add new seeds.\n", n(pages))
+		fmt.Fprintf(&text, "This crawl is finished: %s pages. To continue it, add new seeds.\n", n(pages))
 	} else {
-		fmt.Fprintf(&b, "Ended (%s) after %s: %s pages", sum.Result.Stop, human.Duration(s.Elapsed), n(pages))
+		fmt.Fprintf(&text, "Ended (%s) after %s: %s pages", sum.Result.Stop, human.Duration(s.Elapsed), n(pages))
 		if sec := s.Active.Seconds(); sec > 0 {
-			fmt.Fprintf(&b, ", %.0f pages/s by wall time", float64(pages)/sec)
+			fmt.Fprintf(&text, ", %.0f pages/s by wall time", float64(pages)/sec)
 			if s.Active > s.Elapsed+s.Elapsed/100 {
-				fmt.Fprintf(&b, " of all runs (%s)", human.Duration(s.Active))
+				fmt.Fprintf(&text, " of all runs (%s)", human.Duration(s.Active))
 			}
 		}
-		b.WriteString("\n")
+		text.WriteString("\n")
 	}
-	line("responses", "%s (%s), %s received, %s retries", n(s.Count(state.CountResponses)), statusText(s.Status),
+	return text.String()
+}
+
+// addExchanges adds lines of responses, links and bodies.
+func (l *lines) addExchanges(s *crawl.Snapshot) {
+	n := humanize.Comma
+	l.add("responses", "%s (%s), %s received, %s retries", n(s.Count(state.CountResponses)), statusText(s.Status),
 		bytesText(s.Count(state.CountBytesWire)), n(s.Count(state.CountRetries)))
 	if two := s.Count(state.CountHTTP2); two > 0 {
-		line("HTTP/2", "%s responses", n(two))
+		l.add("HTTP/2", "%s responses", n(two))
 	}
-	if text := certificatesText(s); text != "" {
-		line("certificates", "%s", text)
-	}
-	if text := codingsText(s); text != "" {
-		line("compressed", "%s", text)
-	}
-	line("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(state.CountLinks)), n(s.Unique), s.UniqueShare)
+	l.addText("certificates", certificatesText(s))
+	l.addText("compressed", codingsText(s))
+	l.add("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(state.CountLinks)), n(s.Unique), s.UniqueShare)
 	if text := droppedText(s); text != "" {
-		line("dropped", "links: %s", text)
+		l.add("dropped", "links: %s", text)
 	}
 	if rewritten, unread := s.Count(state.CountURLsRewritten), s.Count(state.CountBodiesRefused); rewritten+unread > 0 {
-		line("by rules", "%s links rewritten, %s bodies skipped by type", n(rewritten), n(unread))
+		l.add("by rules", "%s links rewritten, %s bodies skipped by type", n(rewritten), n(unread))
 	}
 	if cut, odd := s.Count(state.CountTruncated), s.Count(state.CountDecodeCut); cut+odd > 0 {
-		line("cut", "%s bodies at a limit or by the server, %s during decoding", n(cut), n(odd))
+		l.add("cut", "%s bodies at a limit or by the server, %s during decoding", n(cut), n(odd))
 	}
 	if spooled := s.Count(state.CountSpooled); spooled > 0 {
-		line("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
+		l.add("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
 	}
+}
+
+// addPages adds lines of pages that are visited again, repeat others, or wait.
+func (l *lines) addPages(s *crawl.Snapshot) {
+	n := humanize.Comma
 	if same := s.Count(state.CountDuplicates); same > 0 {
-		line("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same),
+		l.add("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same),
 			n(s.Count(state.CountRevisits)), bytesText(s.Count(state.CountBytesRevisits)))
 	}
 	if visits := s.Count(state.CountVisits); visits > 0 {
-		line("visited",
+		l.add("visited",
 			"%s responses of URLs that were visited before: %s unchanged (%s with status 304); %s URLs given up",
 			n(visits), n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)),
 			n(s.Count(state.CountGone)))
 	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
-		line("traps", "%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs",
+		l.add("traps",
+			"%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs",
 			n(s.Count(state.CountRepeated)), n(s.TrapHosts), n(traps))
 	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
-		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them",
+		l.add("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them",
 			n(waiting))
 	}
-	if text := renderText(s); text != "" {
-		line("rendered", "%s", text)
-	}
-	if text := extractText(s, sum.extract); text != "" {
-		line("texts", "%s", text)
-	}
-	if text := uploadsText(s); text != "" {
-		line("store", "%s", text)
-	}
+}
+
+// addParts adds lines of the parts of a crawl that it has only if flags ask for them.
+func (l *lines) addParts(s *crawl.Snapshot, extract string) {
+	l.addText("rendered", renderText(s))
+	l.addText("texts", extractText(s, extract))
+	l.addText("store", uploadsText(s))
 	if s.Cluster.Nodes > 0 {
-		line("cluster", "%s", brokerText(s))
-		if text := leaseText(s); text != "" {
-			line("leases", "%s", text)
-		}
+		l.add("cluster", "%s", brokerText(s))
+		l.addText("leases", leaseText(s))
 	}
 	for _, text := range pairTexts(s) {
-		line("", "%s", text)
+		l.add("", "%s", text)
 	}
-	if text := hookText(s); text != "" {
-		line("hook", "%s", text)
-	}
-	line("refused", "%s%s", n(s.Place(state.PlaceRefused)), reasons(s.Refused))
+	l.addText("hook", hookText(s))
+}
+
+// addEnds adds lines of URLs that were refused or not fetched.
+func (l *lines) addEnds(s *crawl.Snapshot) {
+	n := humanize.Comma
+	l.add("refused", "%s%s", n(s.Place(state.PlaceRefused)), reasons(s.Refused))
 	if n := s.Count(state.CountRefusals) + s.Count(state.CountHostRests) + s.Count(state.CountHostsGivenUp); n > 0 {
-		line("refusals", "%s", refusalsText(s))
+		l.add("refusals", "%s", refusalsText(s))
 	}
 	if bugs := s.Count(state.CountInternalErrors); bugs > 0 {
-		line("bugs", "%s responses caused a contained panic in this program: please report the stack traces in the log",
+		l.add("bugs",
+			"%s responses caused a contained panic in this program: please report the stack traces in the log",
 			n(bugs))
 	}
-	if waiting := waitingText(s); waiting != "" {
-		line("not fetched", "%s", waiting)
-	}
+	l.addText("not fetched", waitingText(s))
 	if dropped := s.Count(state.CountLinksDraining); dropped > 0 {
-		line("draining", "%s links not queued", n(dropped))
+		l.add("draining", "%s links not queued", n(dropped))
 	}
-	line("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
-	line("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten),
+}
+
+// addMachine adds lines of the sites, the disk and the machine.
+func (l *lines) addMachine(sum *Summary) {
+	s := &sum.Result.Snapshot
+	n := humanize.Comma
+	l.add("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
+	l.add("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten),
 		s.URLSeenPasses)
 	if s.Seen.Links > 0 {
-		line("model", "%s", modelText(&s.Seen))
+		l.add("model", "%s", modelText(&s.Seen))
 	}
 	if maps := s.Count(state.CountSitemaps); maps > 0 {
-		line("sitemaps", "%s read with %s URLs; %s sitemaps or URLs refused as bad or out of place", n(maps),
+		l.add("sitemaps", "%s read with %s URLs; %s sitemaps or URLs refused as bad or out of place", n(maps),
 			n(s.Count(state.CountSitemapURLs)), n(s.Count(state.CountSitemapFaults)))
 	}
 	if c := s.Checkpoint; c.Number > 0 {
-		line("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s",
+		l.add("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s",
 			n(s.Count(state.CountCheckpoints)), human.Duration(c.LongestTotal), human.Duration(c.LongestPause),
 			human.Duration(c.LongestStall))
 	}
 	if f := &sum.Result.Finished; f.Files > 0 {
-		line("output", "%s", finishedText(f))
+		l.add("output", "%s", finishedText(f))
 	}
-	line("machine", "%s", machineText(sum.RAM))
-	for _, text := range sum.More {
-		name, rest, _ := strings.Cut(text, ": ")
-		line(name, "%s", rest)
-	}
-	b.Write(seedsText(sum.Result.Seeds))
-	b.Write(placesText(&sum))
-	_, err := out.Write(b.Bytes())
-	return err
+	l.add("machine", "%s", machineText(sum.RAM))
 }
 
 // shownFinished is the largest number of finished files to list by name.

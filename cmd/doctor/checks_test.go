@@ -206,40 +206,43 @@ func TestNetwork(t *testing.T) {
 	})
 }
 
+// statfs sets the file system of all directories.
+func statfs(st unix.Statfs_t) func(*env) {
+	return func(e *env) {
+		e.statfs = func(_ string, to *unix.Statfs_t) error {
+			*to = st
+			return nil
+		}
+	}
+}
+
+// second adds a directory on another device, or an output directory.
+func second(major, minor uint32, out bool) func(*env) {
+	return func(e *env) {
+		dir := e.need.Dirs[0] + "/second"
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			panic(err)
+		}
+		if e.need.Outs = nil; out {
+			e.need.Outs, e.need.OutputRate = []string{dir}, 6e6
+		} else {
+			e.need.Dirs = append(e.need.Dirs, dir)
+		}
+		first := e.stat
+		e.stat = func(path string, st *unix.Stat_t) error {
+			err := first(path, st)
+			if filepath.Base(path) == "second" {
+				st.Dev = unix.Mkdev(major, minor)
+			}
+			return err
+		}
+	}
+}
+
 // TestDisks: file systems, devices, space and speed.
 func TestDisks(t *testing.T) {
-	statfs := func(st unix.Statfs_t) func(*env) {
-		return func(e *env) {
-			e.statfs = func(_ string, to *unix.Statfs_t) error {
-				*to = st
-				return nil
-			}
-		}
-	}
 	typ := func(magic uint32, flags int64) func(*env) {
 		return statfs(unix.Statfs_t{Type: int64(magic), Flags: flags})
-	}
-	// second adds a directory on another device, or an output directory.
-	second := func(major, minor uint32, out bool) func(*env) {
-		return func(e *env) {
-			dir := e.need.Dirs[0] + "/second"
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				panic(err)
-			}
-			if e.need.Outs = nil; out {
-				e.need.Outs, e.need.OutputRate = []string{dir}, 6e6
-			} else {
-				e.need.Dirs = append(e.need.Dirs, dir)
-			}
-			first := e.stat
-			e.stat = func(path string, st *unix.Stat_t) error {
-				err := first(path, st)
-				if filepath.Base(path) == "second" {
-					st.Dev = unix.Mkdev(major, minor)
-				}
-				return err
-			}
-		}
 	}
 	free := func(bytes, files uint64) func(*env) {
 		return statfs(unix.Statfs_t{Type: unix.XFS_SUPER_MAGIC, Bsize: 1000, Bavail: bytes / 1000,

@@ -139,8 +139,8 @@ var codingsCases = []struct {
 	{[]string{"http://a.test/robots.txt"}, "as page"},
 }
 
-// TestCodings: get prints the decoded body whatever its framing and coding, from open and final files, gz and zst.
-func TestCodings(t *testing.T) {
+// codedBodies are responses with the text in all codings, then redirects, revisits and others.
+func codedBodies(t *testing.T) []stored {
 	var gz, br, zs, raw, zl bytes.Buffer
 	must := func(_ int, err error) {
 		if err != nil {
@@ -167,7 +167,7 @@ func TestCodings(t *testing.T) {
 	half := gz.String()[:len(gz.String())/2]
 	chunks := fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", len(half), half, gz.Len()-len(half),
 		gz.String()[len(half):])
-	all := []stored{
+	return []stored{
 		{url: "http://a.test/plain", body: text},
 		{url: "http://a.test/gzip", head: "Content-Encoding: gzip\r\n", body: gz.String()},
 		{url: "http://a.test/br", head: "Content-Encoding: br\r\n", body: br.String()},
@@ -181,6 +181,11 @@ func TestCodings(t *testing.T) {
 		{url: "http://a.test/robots.txt", body: "as robots", kind: warc.KindRobots},
 		{url: "http://a.test/robots.txt", body: "as page"}, {url: "http://a.test/empty", head: "Location: /new\r\n"},
 	}
+}
+
+// TestCodings: get prints the decoded body whatever its framing and coding, from open and final files, gz and zst.
+func TestCodings(t *testing.T) {
+	all := codedBodies(t)
 	for _, format := range []warc.Format{warc.Gzip, warc.Zstd} {
 		for _, roll := range []bool{false, true} {
 			t.Run(fmt.Sprint(format, roll), func(t *testing.T) {
