@@ -7,7 +7,6 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
-	"drumbeat/robots"
 	"drumbeat/state"
 )
 
@@ -125,10 +124,6 @@ func (s *clusterStage) checkAbandoned(other *cluster.Config) (missed, ahead bool
 	}
 	return missed, ahead && (s.agreed || other.SameBut(s.config, cluster.AbandonedName)), nil
 }
-
-// lostRobots is the outcome of a robots.txt that redirects to a host of an abandoned node: its rules are
-// unknown.
-func lostRobots(f *robots.Fetched) { f.Kind = robots.NetworkFailure }
 
 // spentHere reports whether this node has used its allowance of pages, and none of its loans is in flight.
 func (s *clusterStage) spentHere(left int64) bool {

@@ -135,7 +135,7 @@ type renderStage struct {
 	health     *gate.Hosts
 	outages    *outage.Watch
 	output     *output.Writer
-	requests   *robotsRequests
+	requests   *gate.Requests
 	seen       *seenStage
 	space      *space.Keeper
 }

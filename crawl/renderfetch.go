@@ -104,8 +104,8 @@ func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRenderRefused, err)
 	}
-	resp := r.workers.response()
-	defer r.workers.release(resp)
+	resp := r.workers.Response()
+	defer r.workers.Release(resp)
 	g, err := r.grant(ctx, parts, addrs, crawlDelay)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []net
 			return g, err
 		}
 		r.dispatcher.dropGrant(time.Now(), g)
-		r.workers.free()
+		r.workers.Free()
 		if !account.Sleep(ctx, min(busyWait<<min(busy, 6), maxBusyWait)) { // as pldBusy
 			return nil, ctx.Err()
 		}
@@ -193,7 +193,7 @@ func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []net
 func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *polite.Item) (*polite.Grant, error) {
 	granted := item.Data.(chan *polite.Grant)
 	for v := r.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = r.polite.Admit(time.Now(), item) {
-		wait := robotsRoomEvery
+		wait := gate.RobotsRoomEvery
 		if v.Kind == polite.Deferred {
 			wait = max(wait, time.Until(v.Due))
 		}
@@ -214,7 +214,7 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 		select {
 		case g := <-granted:
 			r.dispatcher.dropGrant(time.Now(), g)
-			r.workers.free()
+			r.workers.Free()
 		case <-r.Running().Done(): // no more grants come
 		}
 	}()
@@ -230,14 +230,14 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 	err := r.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	r.LogBug(string(parts.Host)+string(parts.Path), err)
 	r.workers.plds.leave(g.Item.PLD)
-	r.workers.free()
+	r.workers.Free()
 	result := r.fetcher.Result(g, resp, err)
 	switch {
 	case err != nil && ctx.Err() != nil: // the page has ended: that says nothing about the host
 	case err != nil:
-		result.Backoff = robotsBackoff
+		result.Backoff = gate.RobotsBackoff
 	case health.KindOf(resp.Status) == health.TooFast:
-		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
+		result.Backoff = max(gate.RobotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
 	}
 	r.polite.Done(time.Now(), g, result)
 	if failed := r.Transact(func(tx *account.Tx) error {
@@ -289,19 +289,19 @@ func (r *renderStage) requestRules(ctx context.Context, origin string, o *render
 	q := r.requests
 	job := robots.Job{Origin: []byte(origin)}
 	var f robots.Fetched
-	resp := r.workers.response()
-	defer r.workers.release(resp)
+	resp := r.workers.Response()
+	defer r.workers.Release(resp)
 	for {
 		var err error
 		f = robots.Fetched{}
 		if f.Addrs, f.AddrExpires, err = r.outages.Lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
 			return fmt.Errorf("%w: %w", errRenderRefused, err)
 		}
-		_, err = q.getRobots(ctx, &job, resp, &f)
-		var late *deferredError
+		_, err = q.GetRobots(ctx, &job, resp, &f)
+		var late *gate.DeferredError
 		if errors.As(err, &late) {
-			job.Waits = late.waits
-			if !account.Sleep(ctx, time.Until(late.until)) {
+			job.Waits = late.Waits
+			if !account.Sleep(ctx, time.Until(late.Until)) {
 				return ctx.Err()
 			}
 			continue
@@ -314,11 +314,11 @@ func (r *renderStage) requestRules(ctx context.Context, origin string, o *render
 		}
 		break
 	}
-	if !r.workers.enterRobots(ctx) {
+	if !q.EnterRobots(ctx) {
 		return ctx.Err()
 	}
-	defer r.workers.leaveRobots()
-	h, _ := q.readRobots(&job, &f, time.Now())
+	defer q.LeaveRobots()
+	h, _ := q.ReadRobots(&job, &f, time.Now())
 	var kept robots.HostData
 	if err := kept.Decode(h.Append(nil)); err != nil { // a copy: the rules may refer to the response
 		return err
