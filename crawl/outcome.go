@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/walkers"
 	"drumbeat/fetch"
@@ -52,7 +53,7 @@ type pageStage struct {
 	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
-	sitemaps   *gate.Sitemaps
+	sitemaps   *sitemaps.Reader
 	walk       *walkers.Leader
 }
 

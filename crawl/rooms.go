@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/strategy"
@@ -147,7 +148,7 @@ func (c *crawler) wireGate() {
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Slots: func() gate.Slots { return c.workers }, Deferrals: c.deferrals, Flags: c.deferrals,
 		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.cluster, SendLinks: c.seen.sendLinks})
-	c.pages.sitemaps = gate.NewSitemaps(gate.SitemapOptions{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
+	c.pages.sitemaps = sitemaps.New(sitemaps.Options{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
 		Policy: c.links, Dated: c.opt.Recrawl != nil,
 		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
 }

@@ -1,5 +1,5 @@
 // Package gate is a room of the running crawl: it decides whether a URL may be fetched, by the robots.txt of its
-// origin and by the health of its host. It also reads sitemaps.
+// origin and by the health of its host.
 //
 // # Contract
 //
@@ -13,7 +13,7 @@
 // # Concurrency
 //
 // All types are safe for concurrent use once the crawl runs. The goroutines of Check and Requests are in the
-// comments of these; Hosts and Sitemaps have none.
+// comments of these; Hosts has none.
 //
 // # Memory and disk
 //
