@@ -10,6 +10,7 @@ import (
 	"drumbeat/beast"
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
@@ -43,11 +44,11 @@ type budgetStage struct {
 	wakeSupporters                account.Signal
 
 	checkpointer *checkpointer
-	check        *robotsCheck
+	check        *gate.Check
 	deferrals    *deferrals
 	operator     *operator
 	passes       *pass.Runner
-	requests     *robotsRequests
+	requests     *gate.Requests
 	seen         *seenStage
 	space        *space.Keeper
 	stock        *stock.Keeper
@@ -144,7 +145,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 				tx.Wake(b.wakeStar)
 				return b.recheck(tx, data, state.PlaceBeast)
 			}
-			if err := b.check.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
+			if err := b.check.CheckRobots(tx, data, &rec, state.PlaceBeast); err != nil {
 				return err
 			}
 			b.beast.Advance()

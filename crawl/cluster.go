@@ -12,6 +12,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
@@ -148,7 +149,7 @@ type clusterStage struct {
 	takenTo  []atomic.Uint64 // number of the last message taken from each node
 
 	seen       *seenStage
-	requests   *robotsRequests
+	requests   *gate.Requests
 	budgets    *budgetStage
 	space      *space.Keeper
 	dispatcher *dispatcher
@@ -273,7 +274,7 @@ func (s *clusterStage) start() {
 	s.Start(s.Running(), "pages", s.sharePages)
 	s.Start(s.Running(), "status", s.publishStatus)
 	s.Start(s.Running(), "watchstatus", s.watchStatus)
-	s.Start(s.Running(), "robotsasks", s.requests.answerRobots)
+	s.Start(s.Running(), "robotsasks", s.requests.AnswerRobots)
 }
 
 // send moves the links and edges of other nodes from a page's batch to the outboxes. It is part of the page's

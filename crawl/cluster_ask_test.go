@@ -10,6 +10,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/robots"
@@ -25,7 +26,7 @@ type killedAnswerer struct {
 // Answer is that of cluster.Engine.
 func (k *killedAnswerer) Answer(kind string,
 	f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
-	if kind != robotsAskKind {
+	if kind != gate.AskKind {
 		return k.Transport.Answer(kind, f)
 	}
 	return k.Transport.Answer(kind, func(ctx context.Context, _ int, _ []byte) []byte {
@@ -53,12 +54,12 @@ type timedAsks struct {
 func (a *timedAsks) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	begun := time.Now()
 	answer, err := a.Transport.Ask(ctx, to, kind, data)
-	if kind == robotsAskKind {
+	if kind == gate.AskKind {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.longest = max(a.longest, time.Since(begun)); err == nil {
 			a.answered++
-			var said robotsAnswer
+			var said struct{ Kind robots.Kind }
 			if json.Unmarshal(answer, &said) == nil && said.Kind == robots.NetworkFailure {
 				a.failures++
 			}
@@ -109,7 +110,7 @@ type stoppedAnswerer struct {
 func (s *stoppedAnswerer) Answer(kind string,
 	f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
 	return s.Transport.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
-		if kind == robotsAskKind {
+		if kind == gate.AskKind {
 			s.once.Do(s.stop)
 		}
 		return f(ctx, from, data)

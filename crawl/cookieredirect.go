@@ -38,7 +38,7 @@ func (p *pageStage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) 
 	again := weburl.Record{URL: target, Depth: rec.Depth, Found: time.Now().Unix(), Flags: weburl.FlagRedirect,
 		Redirects: rec.Redirects + 1, Budget: p.operator.pinned(p.PLDKey(parts.Host))}
 	again.SetVia(rec.URL, p.Hasher.URLKey(rec.URL))
-	return p.check.checkRobots(tx, again.Append(nil), &again, state.PlaceRobotsCheck)
+	return p.check.CheckRobots(tx, again.Append(nil), &again, state.PlaceRobotsCheck)
 }
 
 // noteOrdered notes the key of an order for audits. It is part of a transaction.

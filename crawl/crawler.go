@@ -47,8 +47,8 @@ type crawler struct {
 	seeds        *seedFeeder
 	seen         *seenStage
 	budgets      *budgetStage
-	check        *robotsCheck
-	requests     *robotsRequests
+	check        *gate.Check
+	requests     *gate.Requests
 	dispatcher   *dispatcher
 	fetcher      *fetcher.Fetcher
 	pages        *pageStage
@@ -80,7 +80,7 @@ type crawler struct {
 // wire creates the stages and gives each stage the other stages that it uses.
 func (c *crawler) wire() {
 	e := c.engine
-	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
+	c.seen, c.budgets = newSeenStage(e), newBudgetStage(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.cluster, c.leases = newClusterStage(e), node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
@@ -88,10 +88,10 @@ func (c *crawler) wire() {
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.outages = outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
-	c.wireGate()
 	c.wireWalk()
 	c.checkpointer = &checkpointer{engine: e}
 	c.wireOutput()
+	c.wireGate()
 	c.operator = newOperator(e)
 	c.wireMeters()
 	c.wireRender()
@@ -104,12 +104,6 @@ func (c *crawler) wire() {
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
 	c.budgets.requests, c.budgets.checkpointer = c.requests, c.checkpointer
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
-	c.check.deferrals, c.check.dispatcher, c.check.health = c.deferrals, c.dispatcher, c.health
-	c.check.passes = c.passes
-	c.check.requests, c.check.space, c.check.stock = c.requests, c.space, c.stock
-	c.requests.check, c.requests.deferrals, c.requests.health = c.check, c.deferrals, c.health
-	c.requests.outages, c.requests.output, c.requests.fetcher = c.outages, c.output, c.fetcher
-	c.requests.passes, c.requests.seen, c.requests.space = c.passes, c.seen, c.space
 	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health = c.check, c.deferrals, c.health
 	c.dispatcher.outages = c.outages
 	c.dispatcher.output, c.dispatcher.pages = c.output, c.pages
@@ -132,13 +126,13 @@ func (c *crawler) wire() {
 			c.output.ArchiveLookup(name, answer)
 			c.sketches.addServers(answer.Addrs)
 		},
-		Ended: func() { c.requests.outageEnded(); c.dispatcher.outageEnded() }})
+		Ended: func() { c.requests.OutageEnded(); c.dispatcher.outageEnded() }})
 	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze,
-		func(m *moment) { m.hosts = c.health.Freeze() }, c.requests.freeze, c.operator.freeze, c.orders.freeze,
-		func(m *moment) { m.renders = c.render.Freeze() }, func(m *moment) { m.walk = c.walk.Freeze() },
-		c.cluster.freeze,
+		func(m *moment) { m.hosts, m.jobs = c.health.Freeze(), c.requests.Freeze() }, c.operator.freeze,
+		c.orders.freeze, func(m *moment) { m.renders = c.render.Freeze() },
+		func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
 		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
@@ -157,7 +151,7 @@ func (c *crawler) wire() {
 	c.cluster.look, c.cluster.deferrals, c.cluster.operator = c.snapshot, c.deferrals, c.operator
 	c.deferrals.quiet, c.operator.quiet = c.cluster.quiet, c.cluster.quiet
 	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
-	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
+	c.checkpointer.cluster, c.seen.cluster = c.cluster, c.cluster
 	c.checkpointer.uploads = c.uploads
 	c.dispatcher.leases, c.cluster.leases = c.leases, c.leases
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages,
@@ -181,10 +175,10 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "beast", c.budgets.readBeast)
 	c.Start(ctx, "scan", c.budgets.scanOverBudget)
 	c.Start(ctx, "supporters", c.budgets.computeSupporters)
-	c.Start(ctx, "robotscache", c.check.mergeRobotsCache)
-	c.Start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)
-	c.Start(ctx, "awaitrobots", c.requests.readAwaiting)
-	c.Start(ctx, "robotsfetch", c.requests.readRobotsFetch)
+	c.Start(ctx, "robotscache", c.check.MergeRobotsCache)
+	c.Start(ctx, "robotsrequested", c.requests.MergeRobotsRequested)
+	c.Start(ctx, "awaitrobots", c.requests.ReadAwaiting)
+	c.Start(ctx, "robotsfetch", c.requests.ReadRobotsFetch)
 	c.Start(ctx, "ready", c.dispatcher.readReady)
 	c.Start(ctx, "deferred", c.deferrals.readDeferred)
 	c.Start(ctx, "visits", c.deferrals.readVisits)

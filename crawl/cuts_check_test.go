@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/crawl/gate"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/state"
@@ -289,7 +290,7 @@ func unlike(list []health.State) (out []health.State) {
 // request for robots.txt, the host's own or that of a host that redirects to it, than after one for a page.
 func (v *visit) leastBackoff() time.Duration {
 	if isRobots(v.url) {
-		return robotsBackoff
+		return gate.RobotsBackoff
 	}
 	return DefaultBackoff
 }

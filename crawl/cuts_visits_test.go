@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drumbeat/crawl/gate"
 )
 
 // TestVisitsAfter503: checkVisits must report a request within the back-off after a 503. The back-off after
@@ -16,8 +18,8 @@ func TestVisitsAfter503(t *testing.T) {
 		backoff time.Duration
 	}{
 		{"/page.html", DefaultBackoff},
-		{"/robots.txt", robotsBackoff},
-		{"/robots-for/11.txt", robotsBackoff}, // target of another host's robots.txt redirect
+		{"/robots.txt", gate.RobotsBackoff},
+		{"/robots-for/11.txt", gate.RobotsBackoff}, // target of another host's robots.txt redirect
 	} {
 		for _, next := range []string{"/robots.txt", "/robots-for/12.txt", "/other.html"} {
 			for _, early := range []time.Duration{0, time.Millisecond} {

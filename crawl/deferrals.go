@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
@@ -35,7 +36,7 @@ type deferrals struct {
 	heldState    state.Held // guarded by the transaction lock; its Since never changes
 
 	budgets *budgetStage
-	check   *robotsCheck
+	check   *gate.Check
 	output  *output.Writer
 	seen    *seenStage
 	space   *space.Keeper
@@ -169,7 +170,7 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record of %s: %w", state.PlaceHeld, err)
 			}
-			if err := d.check.checkRobots(tx, data, &rec, state.PlaceHeld); err != nil {
+			if err := d.check.CheckRobots(tx, data, &rec, state.PlaceHeld); err != nil {
 				return err
 			}
 			d.held.Advance()
@@ -193,7 +194,7 @@ func (d *deferrals) DeferURL(tx *account.Tx, rec *weburl.Record, from state.Plac
 		return err
 	}
 	if d.orders.any() {
-		d.orders.moved(d.Hasher.URLKey(rec.URL), false)
+		d.orders.Moved(d.Hasher.URLKey(rec.URL), false)
 	}
 	rec.Reason, rec.Extra = uint8(why), nil
 	now := time.Now()
@@ -212,15 +213,6 @@ func (d *deferrals) DeferURL(tx *account.Tx, rec *weburl.Record, from state.Plac
 // much, and the host should not wait for the URL. A URL that finds no room in RAM waits again, for at most
 // a quarter of the time.
 func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
-
-// untilDue returns the time until the calendar's next record of a class is due.
-func untilDue(c *queue.Calendar, class queue.Class) time.Duration {
-	due, any := c.NextDue(time.Now(), class)
-	if !any {
-		return account.WakeAfter
-	}
-	return max(time.Millisecond, time.Until(due))
-}
 
 // waitsForRoom waits if the stock has no room for a URL that returns. It returns true if it has waited: the caller must
 // look again. Room that a settled page makes ends the wait at once.
@@ -267,7 +259,7 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 				return d.deferred.Append(now, now, queue.Bulk, data)
 			}
 			d.stock.NoteReturn()
-			return d.check.checkRobots(tx, data, rec, state.PlaceDeferred)
+			return d.check.CheckRobots(tx, data, rec, state.PlaceDeferred)
 		})
 		if err != nil {
 			return err
@@ -307,7 +299,7 @@ func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake account
 		return err
 	}
 	if !ok {
-		d.Await(ctx, wake, untilDue(d.deferred, class))
+		d.Await(ctx, wake, d.deferred.UntilDue(time.Now(), class, account.WakeAfter))
 		return nil
 	}
 	return d.Transact(func(tx *account.Tx) error {
@@ -395,5 +387,5 @@ func (d *deferrals) dropBlocked(tx *account.Tx, item *polite.Item) error {
 	if d.rules.Closed(item.Addrs) {
 		return d.Refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
 	}
-	return d.check.checkRobots(tx, item.Rec, &rec, state.PlaceRAM)
+	return d.check.CheckRobots(tx, item.Rec, &rec, state.PlaceRAM)
 }

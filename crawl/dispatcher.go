@@ -42,7 +42,7 @@ type dispatcher struct {
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
 
-	check     *robotsCheck
+	check     *gate.Check
 	deferrals *deferrals
 	fetcher   *fetcher.Fetcher
 	health    *gate.Hosts
@@ -93,8 +93,8 @@ const robotsPerServer = 16
 // outageEnded makes dispatch continue.
 func (d *dispatcher) outageEnded() { d.wakeDispatch.Raise() }
 
-// enqueue appends a URL that passed RobotsCache to Q. It is part of a transaction.
-func (d *dispatcher) enqueue(tx *account.Tx, rec *weburl.Record) error {
+// Enqueue appends a URL that passed RobotsCache to Q. It is part of a transaction.
+func (d *dispatcher) Enqueue(tx *account.Tx, rec *weburl.Record) error {
 	tx.Wake(d.wakeReady)
 	return d.ready.Append(rec.Append(nil))
 }
@@ -205,8 +205,8 @@ func (d *dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Su
 	if len(item.Addrs) == 0 {
 		return true, d.deferrals.Refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
 	}
-	if d.verdictEnded(rec.URL, sum, now) || d.rules.BlockedURL(rec.URL) {
-		return true, d.check.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
+	if d.check.VerdictEnded(rec.URL, sum, now) || d.rules.BlockedURL(rec.URL) {
+		return true, d.check.CheckRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
 	if moved, err := d.health.DeferInBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
 		return true, err
@@ -217,7 +217,7 @@ func (d *dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Su
 	case polite.Admitted:
 		key := d.Hasher.URLKey(rec.URL)
 		tx.Move(key, state.PlaceReady, state.PlaceRAM)
-		d.orders.moved(key, false)
+		d.orders.Moved(key, false)
 	case polite.Deferred:
 		rec.Deferred()
 		why := state.ReasonHostBacklog
@@ -249,7 +249,7 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.Politeness.MaxCrawlDelay), Waits: rec.Waits,
 		Terms: d.sites.Terms(host), Connection: d.sites.Connection(host, rec.URL), First: d.orders.any() &&
-			d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
+			d.orders.Waits(d.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
 // admit offers an item to polite, with the terms and the connection that its site has now.
@@ -268,15 +268,15 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 // of them was enqueued itself: if RAM is full of such URLs, the next one waits in Q.
 const roomForFirst = 16
 
-// admitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken
+// AdmitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken
 // is false if it has to take the way of all others. It is part of a transaction.
-func (d *dispatcher) admitFirst(tx *account.Tx, rec *weburl.Record) (taken bool, _ error) {
+func (d *dispatcher) AdmitFirst(tx *account.Tx, rec *weburl.Record) (taken bool, _ error) {
 	item, sum, err := d.itemOf(rec.Append(nil))
 	if err != nil {
 		return false, err
 	}
 	now := time.Now()
-	if len(item.Addrs) == 0 || d.verdictEnded(rec.URL, &sum, now) || d.rules.BlockedURL(rec.URL) {
+	if len(item.Addrs) == 0 || d.check.VerdictEnded(rec.URL, &sum, now) || d.rules.BlockedURL(rec.URL) {
 		return false, nil
 	}
 	moved, err := d.health.DeferInBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health)
@@ -295,7 +295,7 @@ func (d *dispatcher) admitFirst(tx *account.Tx, rec *weburl.Record) (taken bool,
 	}
 	key := d.Hasher.URLKey(rec.URL)
 	tx.Move(key, state.PlaceRobotsCheck, state.PlaceRAM)
-	d.orders.moved(key, false)
+	d.orders.Moved(key, false)
 	return true, nil
 }
 
@@ -314,7 +314,7 @@ func (d *dispatcher) dispatch(ctx context.Context) error {
 		g := d.nextGrant(ctx, timer)
 		d.workers.waits.Store(false)
 		if g == nil {
-			d.workers.free()
+			d.workers.Free()
 			return nil
 		}
 		if page, err := d.begin(g); err != nil {
@@ -340,7 +340,7 @@ func (d *dispatcher) begin(g *polite.Grant) (page bool, _ error) {
 	if d.workers.plds.enter(g.Item.PLD) {
 		return true, nil
 	}
-	d.workers.free()
+	d.workers.Free()
 	defer d.fetchEnded()
 	return false, d.pldBusy(g)
 }
@@ -378,7 +378,7 @@ func (d *dispatcher) fetchGranted(g *polite.Grant) {
 			d.pages.ended(err)
 		}
 		if next == nil {
-			d.workers.free()
+			d.workers.Free()
 			return
 		}
 		if page, err := d.begin(next); err != nil {

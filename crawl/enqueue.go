@@ -118,7 +118,7 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 			a.Because = "robots.txt, which may have to be fetched"
 		}
 	}
-	a.Wait = max(a.Wait, o.check.passWait())
+	a.Wait = max(a.Wait, o.check.PassWait())
 	health := o.health.StateOf(host, now)
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/gate"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
@@ -200,7 +201,7 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 	}
 	// A batch of URLs that wait for robots.txt waits at most stragglers for the slowest host. Roots and the
 	// pages they link to make two batches.
-	if limit := plain.done + plain.done/2 + 2*stragglers; run.done > limit {
+	if limit := plain.done + plain.done/2 + 2*gate.Stragglers; run.done > limit {
 		t.Errorf("other hosts were done after %v, without the hostile hosts after %v", run.done, plain.done)
 	}
 	if run.heap > plain.heap+96<<20+4*uint64(run.budget) {

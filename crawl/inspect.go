@@ -63,8 +63,8 @@ func (c *crawler) inspect() *Structures {
 		plan  plan.DrumPlan
 	}{
 		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {partEdges, edges, p.Edges},
-		{partIndegree, indegree, p.Indegree}, {state.NameRobotsCache, c.check.robotsCache.Stats(), p.RobotsCache},
-		{state.NameRobotsRequested, c.requests.robotsRequested.Stats(), p.RobotsRequested},
+		{partIndegree, indegree, p.Indegree}, {state.NameRobotsCache, c.check.RobotsCache.Stats(), p.RobotsCache},
+		{state.NameRobotsRequested, c.requests.RobotsRequested.Stats(), p.RobotsRequested},
 		{state.NameNames, c.seen.names.Stats(), p.Names}, {state.NameContent, c.content.Drum.Stats(), p.Content},
 	} {
 		info := DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets, Running: d.stats.SealedBuckets > 0}
@@ -85,8 +85,8 @@ func (c *crawler) inspect() *Structures {
 			DiskBytes() int64
 		}
 	}{
-		{state.NameAwaitRobots, c.requests.awaitRobots}, {state.NameRobotsFetch, c.requests.robotsFetch},
-		{"robotsdeferred", c.requests.robotsDeferred}, {state.NameReady, c.dispatcher.ready},
+		{state.NameAwaitRobots, c.requests.AwaitRobots}, {state.NameRobotsFetch, c.requests.RobotsFetch},
+		{"robotsdeferred", c.requests.RobotsDeferred}, {state.NameReady, c.dispatcher.ready},
 		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
 		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.ordered},
 		{state.NameObjects, c.uploads.Objects}, {state.NameWalkLog, c.walk.Log},

@@ -74,7 +74,7 @@ func (p *pageStage) storeLanded(ctx context.Context, page *arrival) {
 		p.Hook("landed")
 		err := p.store(ctx, page)
 		p.orders.landedEnd(page.key)
-		p.workers.release(page.resp)
+		p.workers.Release(page.resp)
 		<-p.workers.landing
 		p.ended(err)
 		p.Fetchers.Done()

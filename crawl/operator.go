@@ -42,7 +42,7 @@ type operator struct {
 	wakeSeed account.Signal
 	feeding  sync.Mutex // held while enqueued URLs go from the journal to the table of orders; below mu, above txLock
 
-	check        *robotsCheck
+	check        *gate.Check
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
 	health       *gate.Hosts

@@ -16,7 +16,7 @@ import (
 )
 
 // Enqueued URLs (changes.OpEnqueue). An order makes a URL be fetched once, before all others. Whether the URL is new,
-// waits somewhere on disk, or has ended is not known then: URLseen answers in batches, and a queue cannot be searched.
+// Waits somewhere on disk, or has ended is not known then: URLseen answers in batches, and a queue cannot be searched.
 // So an order is a record of its own, which goes straight to RobotsCache and from there to the front of its host in
 // RAM, and the URL is sent to URLseen as a link is. The two meet by their key:
 //
@@ -58,8 +58,8 @@ func newOrders() *orders { return &orders{byKey: map[uint64]*state.Order{}, land
 // any reports whether there are orders.
 func (o *orders) any() bool { return o.entries.Load() > 0 }
 
-// anyUrgent reports whether orders are on their way to RAM.
-func (o *orders) anyUrgent() bool { return o.urgent.Load() > 0 }
+// AnyUrgent reports whether orders are on their way to RAM.
+func (o *orders) AnyUrgent() bool { return o.urgent.Load() > 0 }
 
 // room returns how many more URLs may be enqueued.
 func (o *orders) room() int {
@@ -111,8 +111,8 @@ func (o *orders) setUrgent(x *state.Order, urgent bool) {
 	}
 }
 
-// moved notes whether the order of a URL is on its way to RAM, and not in RAM or deferred.
-func (o *orders) moved(key uint64, urgent bool) {
+// Moved notes whether the order of a URL is on its way to RAM, and not in RAM or deferred.
+func (o *orders) Moved(key uint64, urgent bool) {
 	if !o.any() {
 		return
 	}
@@ -123,8 +123,8 @@ func (o *orders) moved(key uint64, urgent bool) {
 	}
 }
 
-// waits reports whether the URL has an order that was not fetched yet.
-func (o *orders) waits(key uint64) bool {
+// Waits reports whether the URL has an order that was not fetched yet.
+func (o *orders) Waits(key uint64) bool {
 	if !o.any() {
 		return false
 	}
@@ -318,7 +318,7 @@ func (o *operator) feedOrders(tx *account.Tx, lines []string) error {
 		tx.Count(state.CountEnqueued, 1)
 		tx.EnterOrder(key, state.PlaceRobotsCheck)
 		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.pinned(o.PLDKey(host))}
-		if err := o.check.checkRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
+		if err := o.check.CheckRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
 			return err
 		}
 	}

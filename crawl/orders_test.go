@@ -48,9 +48,9 @@ func TestOrdersRestored(t *testing.T) {
 	for key := range uint64(6) {
 		o.begin(key, 7+key/3)
 	}
-	o.moved(1, false)
-	o.moved(2, false)
-	o.moved(2, true) // it was deferred, and returns
+	o.Moved(1, false)
+	o.Moved(2, false)
+	o.Moved(2, true) // it was deferred, and returns
 	o.stored(3)
 	o.fetched(4, []byte("visits"))
 	tails, err := disk.CreateTails(set, 1)
@@ -74,7 +74,7 @@ func TestOrdersRestored(t *testing.T) {
 		t.Errorf("%d orders are urgent, %d and %d of the hosts, %d wait; want 3, 2, 1, 5", n, again.ahead(7),
 			again.ahead(8), again.waiting)
 	}
-	again.moved(0, false)
+	again.Moved(0, false)
 	if n := again.urgent.Load(); n != 2 {
 		t.Errorf("%d orders are urgent after one came to RAM, want 2", n)
 	}

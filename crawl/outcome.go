@@ -16,6 +16,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/render"
+	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/walkers"
 	"drumbeat/fetch"
@@ -41,7 +42,7 @@ const (
 type pageStage struct {
 	*engine
 	budgets    *budgetStage
-	check      *robotsCheck
+	check      *gate.Check
 	content    *contents.Store
 	deferrals  *deferrals
 	dispatcher *dispatcher
@@ -53,7 +54,7 @@ type pageStage struct {
 	space      *space.Keeper
 	render     *render.Stage
 	seen       *seenStage
-	sitemaps   *gate.Sitemaps
+	sitemaps   *sitemaps.Reader
 	walk       *walkers.Leader
 }
 
@@ -78,16 +79,16 @@ func (e *ending) rest(v health.Verdict) {
 // means that a storer does the part after the exchange and calls ended; next is then the grant of another URL,
 // or nil.
 func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, _ error) {
-	resp := p.workers.response()
+	resp := p.workers.Response()
 	page, err := p.exchangeOne(ctx, g, resp)
 	if page == nil || err != nil {
-		p.workers.release(resp)
+		p.workers.Release(resp)
 		return false, nil, err
 	}
 	if landed, next = p.land(ctx, page); landed {
 		return true, next, nil
 	}
-	defer p.workers.release(resp)
+	defer p.workers.Release(resp)
 	return false, nil, p.store(ctx, page)
 }
 
@@ -102,10 +103,10 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if err := sum.Decode(rec.Extra); err != nil {
 		return nil, fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if p.verdictEnded(rec.URL, sum, time.Now()) { // it waited too long for its grant
+	if p.check.VerdictEnded(rec.URL, sum, time.Now()) { // it waited too long for its grant
 		return nil, p.Transact(func(tx *account.Tx) error {
 			p.dispatcher.dropGrant(time.Now(), g)
-			return p.check.checkRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
+			return p.check.CheckRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
 		})
 	}
 	if moved, err := p.backedOffSinceAdmit(g, rec); moved || err != nil {
@@ -323,7 +324,7 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *account.T
 		}
 		p.seen.wake(tx)
 		p.budgets.wake(tx)
-		p.check.wake(tx)
+		p.check.Wake(tx)
 		return nil
 	})
 }

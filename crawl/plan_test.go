@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"drumbeat/cluster"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
-	"drumbeat/state"
 )
 
 // TestPlans opens every store with the plans of machines of all sizes. drum must accept the plan, and what
@@ -26,7 +26,7 @@ func TestPlans(t *testing.T) {
 				continue
 			}
 			c := newCrawler(o)
-			c.Saved, c.plan = &state.Saved{Set: testSet()}, p
+			c.Saved.Set, c.plan = testSet(), p
 			so, err := c.budgets.starOptions()
 			if err != nil {
 				t.Fatal(err)
@@ -38,8 +38,8 @@ func TestPlans(t *testing.T) {
 			for _, d := range []struct {
 				plan plan.DrumPlan
 				opt  drum.Options
-			}{{p.URLSeen, c.seen.seenStore()}, {p.RobotsCache, c.check.robotsStore()},
-				{p.RobotsRequested, c.requests.requestedStore()}, {p.Edges, named(p.Edges.Geometry(nil), "e")},
+			}{{p.URLSeen, c.seen.seenStore()}, {p.RobotsCache, c.check.RobotsStore()},
+				{p.RobotsRequested, c.requests.RequestedStore()}, {p.Edges, named(p.Edges.Geometry(nil), "e")},
 				{p.Indegree, named(p.Indegree.Geometry(nil), "i")}} {
 				store, err := drum.Open(d.opt, nil)
 				if err != nil {
@@ -61,8 +61,8 @@ func TestPlans(t *testing.T) {
 			if sum > ram {
 				t.Errorf("RAM %d, disk %d: stores and caches take %d bytes", ram, disk, sum)
 			}
-			if robots := (fetch.Limits{BodyBytes: robotsBodyBytes,
-				DecodedBytes: robotsBodyBytes}); p.BodyBytes < 4*robots.MemoryBytes() {
+			if robots := (fetch.Limits{BodyBytes: gate.RobotsBodyBytes,
+				DecodedBytes: gate.RobotsBodyBytes}); p.BodyBytes < 4*robots.MemoryBytes() {
 				t.Errorf("RAM %d, disk %d: %d bytes for bodies, too few for a robots.txt", ram, disk, p.BodyBytes)
 			}
 			parts := int64(0)

@@ -39,7 +39,7 @@ func (o *Options) CheckStores(plan *Plan) error {
 		return err
 	}
 	queues := beast.Options{Set: c.Set, QueuesMax: o.Budgets.QueuesMax}
-	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(),
+	return errors.Join(c.seen.seenStore().Check(), c.check.RobotsStore().Check(), c.requests.RequestedStore().Check(),
 		c.seen.namesStore().Check(), c.content.DrumOptions().Check(), stars.Budgets.Validate(), queues.Validate())
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/gate"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -202,7 +203,7 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 			if took > want+want/c.slack {
 				t.Errorf("took %v, want at most %v plus %v", took, want, want/c.slack)
 			}
-			if run.ordinary > plain.ordinary*5/4+2*stragglers {
+			if run.ordinary > plain.ordinary*5/4+2*gate.Stragglers {
 				t.Errorf("the last answer of other hosts came after %v, without the scenario after %v", run.ordinary,
 					plain.ordinary)
 			}

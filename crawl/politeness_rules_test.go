@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/drum"
 	"drumbeat/internal/scope"
 	"drumbeat/robots"
 	"drumbeat/state"
@@ -181,25 +179,8 @@ func TestBlacklistedMeanwhile(t *testing.T) {
 	c.rules.Suffixes = suffixes
 	c.rules.Blacklist.Store(black)
 	f := robots.Fetched{Addrs: addrs("192.0.2.1", "192.0.2.2")}
-	doubt, err := c.requests.getRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
+	doubt, err := c.requests.GetRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
 	if doubt || err != nil || f.Kind != robots.NetworkFailure {
 		t.Errorf("got %v, %v, %v", f.Kind, doubt, err)
-	}
-}
-
-// TestRequestsFromTheFuture: a request recorded while the clock was a year ahead must not prevent a new
-// request.
-func TestRequestsFromTheFuture(t *testing.T) {
-	value := func(at time.Time) []byte {
-		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(at.Unix())), 7)
-	}
-	now := time.Now()
-	for ahead, want := range map[time.Duration]bool{0: false, time.Minute: false, 365 * 24 * time.Hour: true,
-		-7 * time.Hour: true} {
-		run := []drum.Item{{Op: drum.CheckUpdate, Value: value(now)}}
-		applyRequested(1, value(now.Add(ahead)), true, run, nil, nil)
-		if run[0].New != want {
-			t.Errorf("%v ahead: new %v, want %v", ahead, run[0].New, want)
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/gate"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
@@ -340,7 +341,7 @@ func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing",
 		"welcome-broken", "welcome-silent", "welcome-recovering", "welcome-retry-after")
 	t.Logf("ordinary hosts done after %v, without the others after %v", run.done, plain.done)
-	if limit := plain.done*3/2 + 2*stragglers; run.done > limit {
+	if limit := plain.done*3/2 + 2*gate.Stragglers; run.done > limit {
 		t.Errorf("ordinary hosts were done after %v, without the others after %v", run.done, plain.done)
 	}
 }

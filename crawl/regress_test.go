@@ -11,11 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
-	"drumbeat/weburl"
 )
 
 // TestTruncatedRobotsIsAFailure: a robots.txt that breaks off must count as a failure. It guards against a
@@ -142,69 +140,6 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("own")); n != 20 {
 			t.Errorf("visited %d of 20 hosts with their own addresses within %v", n, opt.Limits.MaxTime)
-		}
-	})
-}
-
-// TestNothingStaysInQR: a URL that enters QR just after the merge of its request must not wait for another
-// merge.
-func TestNothingStaysInQR(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{Serve: pagesOnly}
-		opt := tinyOptions(t, w, memfs.New(*seedFlag))
-		opt.defaults()
-		c, err := open(opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(state.ReasonAwaitRobots)}
-		// The merge that saw the request.
-		c.requests.waiting.endPass(c.requests.waiting.beginPass(), c.requests.robotsJobs.issued())
-		if err := c.Transact(func(tx *account.Tx) error {
-			tx.Move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
-			return c.requests.awaitRobots.Append(rec.Append(nil))
-		}); err != nil {
-			t.Fatal(err)
-		}
-		c.requests.waiting.appended()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := c.requests.readAwaiting(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if n, _ := c.requests.awaitRobots.Len(); n > 0 {
-			t.Errorf("%d URLs still wait in QR although nothing is left to merge", n)
-		}
-		if err := c.close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// TestAwaitsNoFailingRobots: a URL that returned from QR before the answer of an origin that fails does not
-// keep the crawl from ending.
-func TestAwaitsNoFailingRobots(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		opt := tinyOptions(t, &tinyWeb{Serve: pagesOnly}, memfs.New(*seedFlag))
-		opt.defaults()
-		c, err := open(opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, failing := range []uint64{0, tokenFailing} {
-			rec := weburl.Record{URL: fmt.Appendf(nil, "http://a%d.test/", i), Reason: uint8(state.ReasonAwaitRobots)}
-			if err := c.Transact(func(tx *account.Tx) error {
-				return c.requests.requestRobots(tx, &rec, false, failing)
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if s := c.Accounts.Copy(); s.Places[state.PlaceDeferred].N != int64(i+1) || s.Lingering() != int64(i) {
-				t.Errorf("origin failing: %v: %d URLs deferred, %d of them linger", failing > 0,
-					s.Places[state.PlaceDeferred].N, s.Lingering())
-			}
-		}
-		if err := c.close(); err != nil {
-			t.Error(err)
 		}
 	})
 }

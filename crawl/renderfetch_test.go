@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/gate"
 	room "drumbeat/crawl/render"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
@@ -87,7 +88,7 @@ func TestRenderCancelled(t *testing.T) {
 		})
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
 		mustRun(t, t.Context(), opt)
-		if rs := w.Got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].At.Sub(ended) >= robotsBackoff ||
+		if rs := w.Got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].At.Sub(ended) >= gate.RobotsBackoff ||
 			rs[0].At.Sub(ended) < opt.Politeness.HostDelay {
 			t.Errorf("%d requests; the next came %v after a page ended", len(rs), rs[0].At.Sub(ended))
 		}

@@ -1,8 +1,6 @@
 package crawl
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"drumbeat/admit"
@@ -13,8 +11,6 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
-	"drumbeat/robots"
-	"drumbeat/weburl"
 )
 
 // wireRender creates the stage of the browser. The dispatcher and the fetcher must exist.
@@ -27,7 +23,7 @@ func (c *crawler) wireRender() {
 	c.render.Wire(render.Others{Heaps: func() render.Heaps { return c.polite }, Slots: c.dispatcher,
 		MayAsk: c.health.MayAsk, RestAfter: restAfter,
 		Clear: func(tx *account.Tx, host uint64) error { return c.health.Clear(tx, host, health.Verdict{}) },
-		Rules: c.requests.rulesOf, Lend: c.pages.lendReader,
+		Rules: c.requests.RulesOf, Lend: c.pages.lendReader,
 		SendLinks: func(b *admit.Batch, tx *account.Tx) error {
 			if err := c.seen.sendLinks(b, tx); err != nil {
 				return err
@@ -49,61 +45,28 @@ func (d *dispatcher) Enter(g *polite.Grant, attempts int) time.Duration {
 // Leave implements render.Slots.
 func (d *dispatcher) Leave(g *polite.Grant) {
 	d.workers.plds.leave(g.Item.PLD)
-	d.workers.free()
+	d.workers.Free()
 }
 
 // Drop implements render.Slots.
 func (d *dispatcher) Drop(g *polite.Grant) {
 	d.dropGrant(time.Now(), g)
-	d.workers.free()
+	d.workers.Free()
 }
 
 // Buffer implements render.Slots.
 func (d *dispatcher) Buffer() (resp *fetch.Response, back func()) {
-	resp = d.workers.response()
-	return resp, func() { d.workers.release(resp) }
+	resp = d.workers.Response()
+	return resp, func() { d.workers.Release(resp) }
 }
 
 // restAfter returns the back-off of a host after an exchange for what is no page; 0: none.
 func restAfter(resp *fetch.Response, err error) time.Duration {
 	switch {
 	case err != nil:
-		return robotsBackoff
+		return gate.RobotsBackoff
 	case health.KindOf(resp.Status) == health.TooFast:
-		return max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
+		return max(gate.RobotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
 	}
 	return 0
-}
-
-// rulesOf requests the robots.txt of an origin and returns its rules. Nothing keeps them.
-func (q *robotsRequests) rulesOf(ctx context.Context, origin string) (*robots.HostData, error) {
-	job := robots.Job{Origin: []byte(origin)}
-	var f robots.Fetched
-	resp := q.workers.response()
-	defer q.workers.release(resp)
-	for {
-		var err error
-		f = robots.Fetched{}
-		if f.Addrs, f.AddrExpires, err = q.outages.Lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
-			return nil, err
-		}
-		_, err = q.getRobots(ctx, &job, resp, &f)
-		var late *deferredError
-		if err == nil {
-			break
-		} else if !errors.As(err, &late) {
-			return nil, err
-		}
-		job.Waits = late.waits
-		if !account.Sleep(ctx, time.Until(late.until)) {
-			return nil, ctx.Err()
-		}
-	}
-	if !q.workers.enterRobots(ctx) {
-		return nil, ctx.Err()
-	}
-	defer q.workers.leaveRobots()
-	h, _ := q.readRobots(&job, &f, time.Now())
-	kept := new(robots.HostData)
-	return kept, kept.Decode(h.Append(nil)) // a copy: the rules may refer to the response
 }

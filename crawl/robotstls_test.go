@@ -22,7 +22,6 @@ import (
 
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
-	"drumbeat/robots"
 	"drumbeat/state"
 	"drumbeat/state/explain"
 )
@@ -69,29 +68,6 @@ func TestRobotsWaitTLS(t *testing.T) {
 		}
 		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
-}
-
-// TestRobotsPatience: how long URLs wait for robots.txt, and why they are refused then.
-func TestRobotsPatience(t *testing.T) {
-	for _, test := range []struct {
-		tls  string
-		wait time.Duration // --robots-wait
-		most time.Duration
-		why  state.Reason
-	}{
-		{"", 30 * aDay, 30 * aDay, state.ReasonRobotsUnavailable},
-		{fetch.TLSClosed, 30 * aDay, 30 * aDay, state.ReasonRobotsUnavailable},
-		{"unreadable certificate: invalid DNS name", 30 * aDay, aDay, state.ReasonTLS},
-		{"no TLS: first record does not look like a TLS handshake", 30 * aDay, aDay, state.ReasonTLS},
-		{"alert of the server: handshake failure", time.Hour, time.Hour, state.ReasonTLS},
-		{fetch.VerdictSelfSigned, 30 * aDay, aDay, state.ReasonCertificate},
-		{"unreadable certificate: invalid DNS name", 0, 0, state.ReasonRobotsUnavailable},
-	} {
-		k := &robotsCheck{engine: &engine{opt: Options{Health: HealthOptions{RobotsWait: test.wait}}}}
-		if most, why := k.robotsPatience(&robots.HostData{TLS: test.tls}); most != test.most || why != test.why {
-			t.Errorf("%q: %v, %v; want %v, %v", test.tls, most, why, test.most, test.why)
-		}
-	}
 }
 
 // TestUnreadableCertificate: a page is fetched in spite of a certificate that cannot be parsed, and the

@@ -10,11 +10,11 @@ import (
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/strategy"
 	"drumbeat/crawl/walkers"
-	"drumbeat/drum"
 	"drumbeat/polite"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
@@ -29,14 +29,6 @@ func (s *seenStage) BufferedBytes() int64 {
 }
 
 // BufferedBytes implements space.Store.
-func (k *robotsCheck) BufferedBytes() int64 { return k.plan.RobotsCache.BufferedIn(k.robotsCache) }
-
-// BufferedBytes implements space.Store.
-func (q *robotsRequests) BufferedBytes() int64 {
-	return q.plan.RobotsRequested.BufferedIn(q.robotsRequested)
-}
-
-// BufferedBytes implements space.Store.
 func (b *budgetStage) BufferedBytes() int64 {
 	if b.star == nil {
 		return 0
@@ -46,13 +38,7 @@ func (b *budgetStage) BufferedBytes() int64 {
 }
 
 // UnsavedBytes implements space.Store.
-func (s *seenStage) UnsavedBytes() int64 { return unsavedIn(s.urlSeen) + unsavedIn(s.names) }
-
-// UnsavedBytes implements space.Store.
-func (k *robotsCheck) UnsavedBytes() int64 { return unsavedIn(k.robotsCache) }
-
-// UnsavedBytes implements space.Store.
-func (q *robotsRequests) UnsavedBytes() int64 { return unsavedIn(q.robotsRequested) }
+func (s *seenStage) UnsavedBytes() int64 { return s.urlSeen.UnsavedBytes() + s.names.UnsavedBytes() }
 
 // UnsavedBytes implements space.Store.
 func (b *budgetStage) UnsavedBytes() int64 {
@@ -60,14 +46,6 @@ func (b *budgetStage) UnsavedBytes() int64 {
 		return 0
 	}
 	return b.star.UnsavedBytes()
-}
-
-// unsavedIn returns what a store has to save, 0 before it is open.
-func unsavedIn(d *drum.Drum) int64 {
-	if d == nil {
-		return 0
-	}
-	return d.UnsavedBytes()
 }
 
 // allDirs returns the directories of state and output, each once.
@@ -154,15 +132,23 @@ func (c *crawler) wireFetcher() {
 		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes},
 		c.outages, c.space)
 	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: c.rules,
-		Ordered: c.orders.waits})
+		Ordered: c.orders.Waits})
 }
 
-// wireGate creates the health of hosts and the reader of sitemaps.
+// wireGate creates the gate: the health of hosts, RobotsCache, the requests for robots.txt, and the reader of
+// sitemaps. The fetcher and the output must exist.
 func (c *crawler) wireGate() {
-	c.health = gate.NewHosts(c.Saved, gate.HostOptions{Log: c.opt.Observe.Log, Policy: &c.policy})
-	c.health.Wire(gate.HostOthers{Heaps: func() *polite.Scheduler { return c.polite }, Learn: c.check.learn,
-		Deferrals: c.deferrals})
-	c.pages.sitemaps = gate.NewSitemaps(gate.SitemapOptions{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
+	o := &c.opt
+	opt := &gate.Options{Log: o.Observe.Log, Agent: o.Identity.Agent, Health: &o.Health, Network: &o.Network,
+		Politeness: &o.Politeness, Scope: o.Admission.Scope, CrawlLog: o.Output.CrawlLog, Sitemaps: o.Links.Sitemaps,
+		Policy: &c.policy, Plan: &c.plan, Links: c.links, Rules: c.rules, Sites: c.sites, Reading: o.tests.reading}
+	c.health = gate.NewHosts(c.Saved, opt)
+	c.check = gate.NewCheck(c.Run, c.Saved, opt, c.health, c.passes, c.space, c.stock)
+	c.requests = gate.NewRequests(c.check, c.fetcher, c.outages, c.output)
+	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
+		Slots: func() gate.Slots { return c.workers }, Deferrals: c.deferrals, Flags: c.deferrals,
+		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.cluster, SendLinks: c.seen.sendLinks})
+	c.pages.sitemaps = sitemaps.New(sitemaps.Options{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
 		Policy: c.links, Dated: c.opt.Recrawl != nil,
 		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
 }

@@ -367,7 +367,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 // before the stages. If the program ends before the next checkpoint, the next run does the same again.
 func (c *crawler) restoreRAM() error {
 	m := c.Manifest
-	if err := errors.Join(c.requests.restore(m), c.render.Restore(m)); err != nil {
+	if err := errors.Join(c.requests.Restore(m), c.render.Restore(m)); err != nil {
 		return err
 	}
 	if m != nil {
@@ -381,14 +381,14 @@ func (c *crawler) restoreRAM() error {
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: URLs in RAM: %w", err)
 				}
-				return c.check.checkRobots(tx, data, &rec, state.PlaceRAM)
+				return c.check.CheckRobots(tx, data, &rec, state.PlaceRAM)
 			})
 		})
 		if err != nil {
 			return err
 		}
 	}
-	c.requests.restoreWaiting()
+	c.requests.RestoreWaiting()
 	return nil
 }
 

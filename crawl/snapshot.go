@@ -50,7 +50,7 @@ func (c *crawler) snapshot() *Snapshot {
 		}
 	}
 	s.InFlight = int(c.fetcher.UnderWay())
-	s.RobotsQueued = c.requests.queued()
+	s.RobotsQueued = c.requests.Queued()
 	s.UniqueShare = a.UniqueShare()
 	c.sketches.show(s)
 	c.budgets.show(s)

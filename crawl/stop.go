@@ -97,7 +97,7 @@ func (c *crawler) doneHere() bool {
 	}
 	s := c.Accounts.Copy()
 	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() ||
-		!c.budgets.upstreamEmpty() || !c.requests.empty() || !c.check.empty() || !c.walk.Idle() && !c.drains() {
+		!c.budgets.upstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,
@@ -127,7 +127,7 @@ func (c *crawler) doneHere() bool {
 	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Limits.Linger, robots.FirstRetry) {
 		return false // an unreachable host is due for another attempt soon
 	}
-	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.comeBack.expected(now) {
+	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.Returning(now) {
 		return false
 	}
 	return c.IdleFor() >= c.opt.Limits.Linger && !c.render.Pending()

@@ -126,11 +126,11 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return beast.OpenLanes(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.Budgets.QueuesMax,
 				BlockBytes: c.plan.QueueBlockBytes}, turnsOf(c.strategy.Load()), st)
 		}),
-		drums(state.NameRobotsCache, &c.check.robotsCache, c.check.robotsStore()),
-		drums(state.NameRobotsRequested, &c.requests.robotsRequested, c.requests.requestedStore()),
-		fifo(state.NameAwaitRobots, &c.requests.awaitRobots),
-		fifo(state.NameRobotsFetch, &c.requests.robotsFetch),
-		calendar(state.NameRobotsDeferred, &c.requests.robotsDeferred),
+		drums(state.NameRobotsCache, &c.check.RobotsCache, c.check.RobotsStore()),
+		drums(state.NameRobotsRequested, &c.requests.RobotsRequested, c.requests.RequestedStore()),
+		fifo(state.NameAwaitRobots, &c.requests.AwaitRobots),
+		fifo(state.NameRobotsFetch, &c.requests.RobotsFetch),
+		calendar(state.NameRobotsDeferred, &c.requests.RobotsDeferred),
 		fifo(state.NameReady, &c.dispatcher.ready),
 		fifo(state.NameHeld, &c.deferrals.held),
 		fifo(state.NameRender, &c.render.Queue),
@@ -149,9 +149,8 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		return err
 	}
 	c.seen.openMerger()
-	c.check.openMerger()
 	c.budgets.openMerger()
-	c.requests.openMerger()
-	c.passes.SetMergers([]*pass.Merger{c.seen.merges, c.budgets.merges, c.check.merges, c.requests.merges})
+	c.passes.SetMergers([]*pass.Merger{c.seen.merges, c.budgets.merges, c.check.OpenMerger(),
+		c.requests.OpenMerger()})
 	return c.content.Open(m)
 }

@@ -160,8 +160,8 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.Wakeups.Load(),
 		changes: c.Changes(), slots: c.deferrals.deferred.Bins()}
 	edges, indegree := c.budgets.star.Stats()
-	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(),
-		c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
+	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.RobotsCache.Stats(),
+		c.requests.RobotsRequested.Stats(), c.seen.names.Stats()} {
 		u.merges += s.Passes
 	}
 	u.cpu = cputime.Process()
@@ -233,12 +233,12 @@ func fillRobotsCache(t *testing.T, c *crawler, n int) {
 		c.opt.Identity.Agent, now)
 	value := robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)
 	for range n {
-		if err := c.check.robotsCache.Add(
+		if err := c.check.RobotsCache.Add(
 			[]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.check.robotsCache.Pass(t.Context(), true); err != nil {
+	if _, err := c.check.RobotsCache.Pass(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 }

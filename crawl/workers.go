@@ -28,7 +28,6 @@ type workers struct {
 	responses chan *fetch.Response // idle buffers for reuse
 	parsers   chan *pageWorker     // limits concurrent parsing
 	large     chan *pageWorker     // of the one page with a spooled body that is being stored
-	robots    chan struct{}        // limits concurrent parsing of robots.txt, which needs much memory
 	plds      *pldLimiter          // exchanges under way by PLD
 	landing   chan struct{}        // one for each landed page; see landed.go
 	landed    chan *arrival        // to idle storers; closed when no more pages come
@@ -59,7 +58,6 @@ func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections
 		responses: make(chan *fetch.Response, connections),
 		parsers:   make(chan *pageWorker, parsers+e.opt.hookProcs()),
 		plds:      newPLDLimiter(&e.opt),
-		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 		large:     make(chan *pageWorker, 1),
 	}
 	w.landing, w.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
@@ -104,7 +102,8 @@ func (w *pageWorker) release() {
 	}
 }
 
-func (w *workers) response() *fetch.Response {
+// Response returns an idle buffer.
+func (w *workers) Response() *fetch.Response {
 	select {
 	case resp := <-w.responses:
 		return resp
@@ -113,29 +112,14 @@ func (w *workers) response() *fetch.Response {
 	}
 }
 
-func (w *workers) release(resp *fetch.Response) {
+// Release takes back a buffer.
+func (w *workers) Release(resp *fetch.Response) {
 	resp.Reset()
 	select {
 	case w.responses <- resp:
 	default:
 	}
 }
-
-// enterRobots waits until another robots.txt may be parsed. It returns false if ctx ended first.
-func (w *workers) enterRobots(ctx context.Context) bool {
-	select {
-	case w.robots <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	}
-	if ctx.Err() != nil { // an exchange that ctx cut short is not an outcome
-		w.leaveRobots()
-		return false
-	}
-	return true
-}
-
-func (w *workers) leaveRobots() { <-w.robots }
 
 // hungry reports whether more than half of the connections are idle because no URL in RAM is due, and more than half of
 // the parsers are idle as well: busy processors have no use for more hosts.
@@ -146,8 +130,18 @@ func (w *workers) hungry() bool {
 // starved reports whether all connections are idle because no URL in RAM is due.
 func (w *workers) starved() bool { return w.dry.Load() && w.inFlight.Load() == 0 }
 
-// free returns a connection slot.
-func (w *workers) free() {
+// Take waits for a connection slot. It returns false if ctx ended first.
+func (w *workers) Take(ctx context.Context) bool {
+	select {
+	case w.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Free returns a connection slot.
+func (w *workers) Free() {
 	<-w.slots
 	w.freed.Raise()
 }

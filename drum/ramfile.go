@@ -53,8 +53,11 @@ func (o *Options) unsavedBytes() int64 {
 }
 
 // UnsavedBytes returns the disk space, in bytes, of the files in RAM that the next checkpoint may have to
-// write.
+// write; 0 of a nil Drum, which is not open yet.
 func (d *Drum) UnsavedBytes() int64 {
+	if d == nil {
+		return 0
+	}
 	d.files.mu.Lock()
 	defer d.files.mu.Unlock()
 	return d.files.unsaved

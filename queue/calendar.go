@@ -296,6 +296,15 @@ func (c *Calendar) NextDue(now time.Time, class Class) (due time.Time, ok bool) 
 	return time.Time{}, false
 }
 
+// UntilDue returns how long to wait from now for the next record of a class: at least 1 ms, and most if there is none.
+func (c *Calendar) UntilDue(now time.Time, class Class, most time.Duration) time.Duration {
+	due, any := c.NextDue(now, class)
+	if !any {
+		return most
+	}
+	return max(time.Millisecond, due.Sub(now))
+}
+
 // Len returns the number of records, due or not, and their total bytes. It is safe for concurrent use.
 func (c *Calendar) Len() (records, bytes int64) {
 	c.mu.RLock()

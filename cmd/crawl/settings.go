@@ -12,7 +12,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/gate"
+	"drumbeat/crawl/sitemaps"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
@@ -234,7 +234,7 @@ const maxSitemapBody = 1 << 30
 func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 	room := max(limits.MemoryBytes(), bodies/4)
 	fits := func(n int64) bool {
-		l := gate.SitemapLimits(limits, int(n))
+		l := sitemaps.Limits(limits, int(n))
 		return l.MemoryBytes() <= room
 	}
 	if c.MaxBody.Sitemap != nil {

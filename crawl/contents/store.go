@@ -451,9 +451,4 @@ func (c *Store) Finish() error {
 func (c *Store) BufferedBytes() int64 { return c.opt.Plan.Content.BufferedIn(c.Drum) }
 
 // UnsavedBytes implements space.Store.
-func (c *Store) UnsavedBytes() int64 {
-	if c.Drum == nil {
-		return 0
-	}
-	return c.Drum.UnsavedBytes()
-}
+func (c *Store) UnsavedBytes() int64 { return c.Drum.UnsavedBytes() }

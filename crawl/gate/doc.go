@@ -1,16 +1,23 @@
-// Package gate is a room of the running crawl: it decides whether a URL may be fetched from its host, by the
-// health of the host. It also reads sitemaps.
+// Package gate is a room of the running crawl: it decides whether a URL may be fetched, by the robots.txt of its
+// origin and by the health of its host.
 //
 // # Contract
 //
-// Hosts learns how each exchange ended, in the transaction that settles its URL, and tells RobotsCache. It
-// defers or refuses the URLs of a host in back-off, or given up, wherever they pass.
+// Check is RobotsCache: each URL that enters it (CheckRobots) leaves it in one transaction, to Q, to QR, to the
+// deferred URLs, or refused. Requests asks for robots.txt and addresses once for each origin, keeps the URLs that
+// wait for the answer in QR, and ends each request with an update of RobotsCache or defers it. A checkpoint has
+// the requests under way (Freeze); a run that continues from it makes them again. Hosts learns how each exchange
+// ended, in the transaction that settles its URL, and tells RobotsCache; it defers or refuses the URLs of a host
+// in back-off, or given up, wherever they pass.
 //
 // # Concurrency
 //
-// Hosts and Sitemaps have no goroutine and are safe for concurrent use.
+// All types are safe for concurrent use once the crawl runs. The goroutines of Check and Requests are in the
+// comments of these; Hosts has none.
 //
 // # Memory and disk
 //
-// The table of hosts in trouble is bounded by package health. Each checkpoint has a copy.
+// The plan bounds the two stores. Requests under way are at most Options.Network.RobotsInFlight, those of other
+// nodes 16; 65,536 PLDs have due times. Package health bounds the table of hosts in trouble. QR, QD and the
+// calendar are on disk.
 package gate

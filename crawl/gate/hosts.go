@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
 	"drumbeat/crawl/account"
@@ -10,7 +9,6 @@ import (
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
-	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -25,40 +23,14 @@ import (
 // Hosts is the state of the hosts in trouble. It has no goroutine and is safe for concurrent use.
 type Hosts struct {
 	saved  *state.Saved
-	opt    HostOptions
-	others HostOthers
-	Table  health.Table
+	opt    *Options
+	others Others
+	learn  func(tx *account.Tx, origin, update []byte) error // Check.learn
+	table  health.Table
 }
 
-// HostOptions are the options of Hosts.
-type HostOptions struct {
-	Log    *slog.Logger
-	Policy *health.Policy // for hosts that fail or refuse
-}
-
-// HostOthers are the stages that Hosts calls.
-type HostOthers struct {
-	Heaps func() *polite.Scheduler // it exists once the crawl is open
-	// Learn adds an update of an origin's data to RobotsCache. It is part of a transaction.
-	Learn     func(tx *account.Tx, origin, update []byte) error
-	Deferrals Deferrals
-}
-
-// Deferrals take URLs out of RAM and out of RobotsCache. All calls are part of a transaction.
-type Deferrals interface {
-	// DeferURL makes a URL wait on disk until due.
-	DeferURL(tx *account.Tx, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error
-	// Refuse ends a URL without a response.
-	Refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error
-	// Evicted defers URLs that have left RAM.
-	Evicted(tx *account.Tx, items []*polite.Item, why state.Reason) error
-}
-
-// NewHosts returns Hosts. Wire must give it the other stages before a run.
-func NewHosts(saved *state.Saved, opt HostOptions) *Hosts { return &Hosts{saved: saved, opt: opt} }
-
-// Wire gives Hosts the stages that it calls.
-func (h *Hosts) Wire(others HostOthers) { h.others = others }
+// NewHosts returns Hosts. NewCheck and Requests.Wire must give it the other stages before a run.
+func NewHosts(saved *state.Saved, opt *Options) *Hosts { return &Hosts{saved: saved, opt: opt} }
 
 // Restore restores the table from the last checkpoint.
 func (h *Hosts) Restore(ref disk.Ref) error {
@@ -66,15 +38,15 @@ func (h *Hosts) Restore(ref disk.Ref) error {
 	if err != nil {
 		return err
 	}
-	return h.Table.Restore(data, time.Now())
+	return h.table.Restore(data, time.Now())
 }
 
 // Freeze copies the table.
-func (h *Hosts) Freeze() []health.Entry { return h.Table.Snapshot() }
+func (h *Hosts) Freeze() []health.Entry { return h.table.Snapshot() }
 
 // StateOf returns the state of a host in the table.
 func (h *Hosts) StateOf(host uint64, now time.Time) health.State {
-	return h.Table.Get(host, nil, now)
+	return h.table.Get(host, nil, now)
 }
 
 // InBackoff reports whether a host is in back-off, even a short one, or given up. Package polite forgets short
@@ -85,16 +57,16 @@ func (h *Hosts) InBackoff(host uint64, now time.Time) bool {
 }
 
 // Doubted reports whether the host's last failure was unconfirmed.
-func (h *Hosts) Doubted(host uint64) bool { return h.Table.Doubted(host) }
+func (h *Hosts) Doubted(host uint64) bool { return h.table.Doubted(host) }
 
 // Doubt records an unconfirmed failure of a host.
 func (h *Hosts) Doubt(host uint64, onDisk *health.State) {
-	h.Table.Doubt(host, onDisk, time.Now())
+	h.table.Doubt(host, onDisk, time.Now())
 }
 
 // IsClean reports whether a host has had no trouble lately.
 func (h *Hosts) IsClean(host uint64) bool {
-	s := h.Table.Get(host, nil, time.Now())
+	s := h.table.Get(host, nil, time.Now())
 	return s.Clean()
 }
 
@@ -103,7 +75,7 @@ func (h *Hosts) IsClean(host uint64) bool {
 func (h *Hosts) Note(tx *account.Tx, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
-	v, tell := h.Table.Note(h.opt.Policy, host, onDisk, e, now)
+	v, tell := h.table.Note(h.opt.Policy, host, onDisk, e, now)
 	if !tell {
 		return v, nil
 	}
@@ -121,13 +93,13 @@ func (h *Hosts) Note(tx *account.Tx, host uint64, rec *weburl.Record, onDisk *he
 	}
 	if v.Began || v.Ended {
 		// Log at Debug only: there may be millions of hosts. The snapshot counts them.
-		s := h.Table.Get(host, onDisk, now)
+		s := h.table.Get(host, onDisk, now)
 		tx.Late.Add(h.opt.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host),
 			"state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
-	return v, h.others.Learn(tx, weburl.AppendOrigin(buf[:0], rec.URL), e.Append(value))
+	return v, h.learn(tx, weburl.AppendOrigin(buf[:0], rec.URL), e.Append(value))
 }
 
 // EventOf returns what a response means for its host.
@@ -197,7 +169,7 @@ func EndReason(end health.End) state.Reason {
 func (h *Hosts) DeferInBackoff(tx *account.Tx, host uint64, rec *weburl.Record, from state.Place,
 	onDisk *health.State) (bool, error) {
 	now := time.Now()
-	s := h.Table.Get(host, onDisk, now)
+	s := h.table.Get(host, onDisk, now)
 	if s.Clean() {
 		return false, nil
 	}
@@ -211,22 +183,22 @@ func (h *Hosts) DeferInBackoff(tx *account.Tx, host uint64, rec *weburl.Record, 
 	return true, h.others.Deferrals.DeferURL(tx, rec, from, until, BackoffReason(&s, why))
 }
 
-// BackoffError reports that a host may not be asked before a time, not even for its robots.txt.
-type BackoffError struct{ Until time.Time }
+// backoffError reports that a host may not be asked before a time, not even for its robots.txt.
+type backoffError struct{ until time.Time }
 
-func (e *BackoffError) Error() string {
-	return "crawl: the host backs off until " + e.Until.Format(time.RFC3339)
+func (e *backoffError) Error() string {
+	return "crawl: the host backs off until " + e.until.Format(time.RFC3339)
 }
 
-// MayAsk returns a *BackoffError while a host is in a back-off of at least health.Short or given up.
+// MayAsk returns a *backoffError while a host is in a back-off of at least health.Short or given up.
 func (h *Hosts) MayAsk(host []byte) error {
 	now := time.Now()
-	s := h.Table.Get(h.saved.HostKey(host), nil, now)
+	s := h.table.Get(h.saved.HostKey(host), nil, now)
 	if s.End != health.Open {
-		return &BackoffError{now.Add(health.MaxRetryAfter)}
+		return &backoffError{now.Add(health.MaxRetryAfter)}
 	}
 	if until, _, ok := s.InBackoff(now); ok {
-		return &BackoffError{until}
+		return &backoffError{until}
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestReloadWhileExchangesBegin: an exchange that begins during a reload of the blacklist must either be
+// TestReloadWhileExchangesBegin: an exchange that begins before or during a reload of the blacklist must either be
 // refused or be cut off.
 func TestReloadWhileExchangesBegin(t *testing.T) {
 	suffixes := weburl.NewSuffixes(false)
@@ -27,7 +27,12 @@ func TestReloadWhileExchangesBegin(t *testing.T) {
 			host, addr = []byte("b.test"), netip.MustParseAddr("192.0.2.1")
 		}
 		start, results := make(chan struct{}), make(chan context.Context, 8)
-		for range cap(results) {
+		early, _, err := f.Enter(t.Context(), host, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results <- early
+		for range cap(results) - 1 {
 			go func() {
 				<-start
 				ctx, _, err := f.Enter(context.Background(), host, addr)

@@ -1,4 +1,4 @@
-package crawl
+package gate
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/resolve"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -25,18 +25,18 @@ import (
 )
 
 // doRobots makes one request and ends it with an update of RobotsCache, whatever the outcome, or defers it.
-func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) error {
+func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	var job robots.Job
 	if err := job.Decode(rec); err != nil {
 		return err
 	}
 	var f robots.Fetched
 	kind := robots.UpdateOutcome
-	resp := q.workers.response()
-	defer q.workers.release(resp)
+	resp := q.others.Slots().Response()
+	defer q.others.Slots().Release(resp)
 	began, doubt := time.Now(), false
 	host := weburl.Split(job.Origin).Host
-	if q.rules.BlockedHost(host) {
+	if q.opt.Rules.BlockedHost(host) {
 		return q.endBlocked(seq, &job, nil, time.Time{})
 	}
 	addrs, expires, err := q.outages.Lookup(ctx, host, lookupOf(&job))
@@ -44,7 +44,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		return nil // stays in flight: the last checkpoint has it
 	}
 	f.Addrs, f.AddrExpires = addrs, expires
-	var le *LookupError
+	var le *resolve.Error
 	switch forbidden := errors.Is(err, outage.ErrForbidden); {
 	case forbidden, errors.As(err, &le) && le.NotFound:
 		if f.Kind, f.Vouched = robots.NoSuchHost, true; forbidden {
@@ -66,27 +66,28 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		}
 	case job.AddrsOnly:
 		kind = robots.UpdateAddrs
-	case q.rules.Closed(addrs):
+	case q.opt.Rules.Closed(addrs):
 		return q.endBlocked(seq, &job, addrs, expires)
 	default:
-		var late *deferredError
-		if doubt, err = q.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
-			job.Waits = late.waits
-			return q.deferRobots(seq, job.Append(nil), late.until, 0)
+		var late *DeferredError
+		if doubt, err = q.GetRobots(ctx, &job, resp, &f); errors.As(err, &late) {
+			job.Waits = late.Waits
+			return q.deferRobots(seq, job.Append(nil), late.Until, 0)
 		} else if errors.Is(err, errUnconfirmed) {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return q.retryRobots(seq, &job, q.outages.InOutage())
 		}
-		if ctx.Err() == nil && (q.rules.BlockedHost(host) || q.rules.Closed(addrs)) { // blacklisted during the request
+		// It may have been blacklisted during the request.
+		if ctx.Err() == nil && (q.opt.Rules.BlockedHost(host) || q.opt.Rules.Closed(addrs)) {
 			return q.endBlocked(seq, &job, addrs, expires)
 		}
 	}
-	if !q.workers.enterRobots(ctx) {
+	if !q.enterRobots(ctx) {
 		return nil
 	}
-	defer q.workers.leaveRobots()
+	defer q.leaveRobots()
 	final := job.Tries >= outage.ConfirmTries || job.Failing // the failure counts unless there is an outage
 	if doubt && !q.outages.Confirmed(job.Tries > 0, false, began, q.outages.Source(addrs[0])) &&
 		(!final || q.outages.InOutage()) {
@@ -94,10 +95,10 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 	}
 	now := time.Now()
 	if f.Kind == robots.ForbiddenAddress {
-		now = q.deferrals.VerdictTime(now)
+		now = q.others.Flags.VerdictTime(now)
 	}
 	h, maps := q.readRobots(&job, &f, now)
-	err = q.Transact(func(tx *account.Tx) error {
+	err = q.run.Transact(func(tx *account.Tx) error {
 		tx.Count(state.CountLookups, 1)
 		if f.Kind == robots.Internal {
 			tx.Count(state.CountInternalErrors, 1)
@@ -113,8 +114,10 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 				return err
 			}
 		}
-		if err := maps.send(q.seen, tx); err != nil {
-			return err
+		if maps.links != nil {
+			if err := q.others.SendLinks(maps.links, tx); err != nil {
+				return err
+			}
 		}
 		if job.Failing && (f.Kind == robots.Answered || kind == robots.UpdateAddrs) {
 			q.comeBack.succeeded(time.Now()) // before the request ends, for which the end of the crawl waits
@@ -130,24 +133,24 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 
 // readRobots evaluates the outcome of a request: the data of the host, and the sitemaps that robots.txt
 // names. Rules that make this program panic count as unavailable.
-func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
+func (q *Requests) readRobots(job *robots.Job, f *robots.Fetched,
 	now time.Time) (h robots.HostData, maps *sitemapBatch) {
 	read := func() error {
-		if q.opt.tests.reading != nil {
-			q.opt.tests.reading("robots", job.Origin)
+		if q.opt.Reading != nil {
+			q.opt.Reading("robots", job.Origin)
 		}
-		h = robots.Outcome(&robots.HostData{}, f, q.opt.Identity.Agent, now)
+		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
 		maps = q.namedSitemaps(job, f, now)
 		return nil
 	}
 	if panicked := bug.Contained(read); panicked != nil {
-		q.LogBug(string(job.Origin)+"/robots.txt", panicked)
+		q.run.LogBug(string(job.Origin)+"/robots.txt", panicked)
 		*f = robots.Fetched{Kind: robots.Internal, Addrs: f.Addrs, AddrExpires: f.AddrExpires}
-		h = robots.Outcome(&robots.HostData{}, f, q.opt.Identity.Agent, now)
+		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
 		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
-		if least := now.Add(q.sites.OneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
+		if least := now.Add(q.opt.Sites.OneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
 			h.Expires = least
 		}
 	}
@@ -167,7 +170,7 @@ func lookupOf(j *robots.Job) (kind outage.LookupKind) {
 
 // lookupConfirmed reports whether a lookup without an answer counts against the name. It must not be the
 // first, and other names must have been answered since it began.
-func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *LookupError) bool {
+func (q *Requests) lookupConfirmed(job *robots.Job, began time.Time, le *resolve.Error) bool {
 	if q.outages.NamesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
 	}
@@ -175,7 +178,7 @@ func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *L
 }
 
 // retryRobots defers a request whose failure is not confirmed. In an outage the attempt is not counted.
-func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) error {
+func (q *Requests) retryRobots(seq int64, job *robots.Job, outage bool) error {
 	if !outage {
 		job.Tries = min(job.Tries+1, robots.MaxTries)
 	}
@@ -184,10 +187,10 @@ func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) er
 
 // deferRobots makes a request wait on disk until its due time. QR treats it as finished: URLs that return
 // without an answer wait on disk as well.
-func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
-	err := q.Transact(func(tx *account.Tx) error {
+func (q *Requests) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
+	err := q.run.Transact(func(tx *account.Tx) error {
 		tx.Count(state.CountUnconfirmed, unconfirmed)
-		if err := q.robotsDeferred.Append(time.Now(), until, queue.Usual, rec); err != nil {
+		if err := q.RobotsDeferred.Append(time.Now(), until, queue.Usual, rec); err != nil {
 			return err
 		}
 		q.robotsJobs.end(seq, true, time.Now())
@@ -198,16 +201,16 @@ func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unc
 	return err
 }
 
-// getRobots fetches the robots.txt of an origin and follows up to robots.MaxHops redirects. Each hop
+// GetRobots fetches the robots.txt of an origin and follows up to robots.MaxHops redirects. Each hop
 // needs its own grant. f.Body is resp's buffer. doubt reports a failure that may be on our side.
-func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response,
+func (q *Requests) GetRobots(ctx context.Context, job *robots.Job, resp *fetch.Response,
 	f *robots.Fetched) (doubt bool, _ error) {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
 		f.Kind = robots.NetworkFailure
 		return doubt, nil
 	}
-	addrs := q.rules.Open(f.Addrs)
+	addrs := q.opt.Rules.Open(f.Addrs)
 	if len(addrs) == 0 { // all addresses were blacklisted since the lookup
 		f.Kind = robots.NetworkFailure
 		return false, nil
@@ -215,9 +218,9 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 	return q.follow(ctx, job, url, addrs, 0, nil, resp, f)
 }
 
-// follow is getRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each
+// follow is GetRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each
 // further redirect.
-func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int,
+func (q *Requests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int,
 	from fetcher.Source, resp *fetch.Response, f *robots.Fetched) (doubt bool, err error) {
 	for ; ; hop++ {
 		if hop > robots.MaxHops {
@@ -235,7 +238,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			f.TLS = fetcher.BadTLS(resp.TLSVerdict, err)
 		}
 		if err != nil {
-			var late *deferredError
+			var late *DeferredError
 			if errors.As(err, &late) {
 				return false, err
 			}
@@ -245,9 +248,9 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 				return false, errUnconfirmed
 			}
 			doubt = fe != nil && (outage.Doubtful(fe) || fe.Ours())
-			var rest *gate.BackoffError
+			var rest *backoffError
 			if errors.As(err, &rest) {
-				f.RetryAfter = time.Until(rest.Until)
+				f.RetryAfter = time.Until(rest.until)
 			}
 			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
 				f.Kind = robots.BadRedirect // a redirect to a forbidden address does not make the origin forbidden
@@ -269,7 +272,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			next, err = q.fetcher.ResolveRedirect(url, location)
 			return err
 		})
-		q.LogBug(url, err)
+		q.run.LogBug(url, err)
 		if err != nil {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
@@ -289,20 +292,20 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 
 // target returns the addresses of a redirect's target. ended says that f has the outcome already, from the
 // target's owner or because it cannot be asked.
-func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string, hop int,
+func (q *Requests) target(ctx context.Context, job *robots.Job, url string, hop int,
 	f *robots.Fetched) (addrs []netip.Addr, ended, doubt bool, _ error) {
 	target := weburl.Split([]byte(url))
-	if !q.links.Ports.Contains(target.Port) {
+	if !q.opt.Links.Ports.Contains(target.Port) {
 		f.Kind = robots.BadRedirect
 		return nil, true, false, nil
 	}
 	// Without a request we cannot know the rules, so they count as unreachable.
-	if q.rules.BlockedHost(target.Host) {
+	if q.opt.Rules.BlockedHost(target.Host) {
 		f.Kind = robots.NetworkFailure
 		return nil, true, false, nil
 	}
-	if q.cluster.elsewhere(target.Host) {
-		doubt, err := q.cluster.askRobots(ctx, url, hop, job.Waits, f)
+	if q.others.Cluster.Elsewhere(target.Host) {
+		doubt, err := q.askOwner(ctx, url, hop, job.Waits, f)
 		return nil, true, doubt, err
 	}
 	addrs, _, err := q.outages.Lookup(ctx, target.Host, lookupOf(job)&^outage.LookupKnown)
@@ -311,7 +314,7 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 		return nil, true, false, nil
 	} else if err != nil {
 		f.Kind = robots.DNSFailure
-		var le *LookupError
+		var le *resolve.Error
 		if !errors.As(err, &le) || !le.NotFound {
 			return nil, true, true, nil
 		} else if !le.Certain { // the absence of this name needs the same confirmation as that of the origin's
@@ -321,7 +324,7 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 		}
 		return nil, true, false, nil
 	}
-	if addrs = q.rules.Open(addrs); len(addrs) == 0 { // read the blacklist once: a reload may change it at any time
+	if addrs = q.opt.Rules.Open(addrs); len(addrs) == 0 { // read the blacklist once: a reload may change it at any time
 		f.Kind = robots.NetworkFailure
 		return nil, true, false, nil
 	}
@@ -346,7 +349,7 @@ func robotsFailure(err error) robots.Kind {
 // getThrough waits for a grant of the host and the server, and does one exchange for the rules of host
 // rulesOf. waits is the number of deferrals so far: it keeps requests that return as a batch ahead of those
 // deferred after them.
-func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr,
+func (q *Requests) getThrough(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr,
 	resp *fetch.Response, rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
 	if err := q.health.MayAsk(parts.Host); err != nil {
@@ -354,20 +357,21 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetche
 	}
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // hold no body while waiting
-	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs,
-		Robots: true, Waits: waits, Terms: q.sites.Terms(parts.Host)}
-	for v := q.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.polite.Admit(time.Now(), item) {
-		wait := robotsRoomEvery
+	item := &polite.Item{Data: granted, Host: q.saved.HostKey(parts.Host), PLD: q.saved.PLDKey(parts.Host),
+		Addrs: addrs, Robots: true, Waits: waits, Terms: q.opt.Sites.Terms(parts.Host)}
+	heaps := q.others.Heaps()
+	for v := heaps.Admit(time.Now(), item); v.Kind != polite.Admitted; v = heaps.Admit(time.Now(), item) {
+		wait := RobotsRoomEvery
 		if v.Kind == polite.Deferred {
 			item.Waits = min(item.Waits+1, robots.MaxWaits)
 			if wait = time.Until(v.Due); wait > longWait || q.crowded() {
-				return &deferredError{until: v.Due, waits: item.Waits}
+				return &DeferredError{Until: v.Due, Waits: item.Waits}
 			}
 		}
 		if !account.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
-		item.Terms = q.sites.Terms(parts.Host) // a reload may have changed them
+		item.Terms = q.opt.Sites.Terms(parts.Host) // a reload may have changed them
 	}
 	var g *polite.Grant
 	select {
@@ -379,38 +383,38 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from fetche
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
-func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, from fetcher.Source,
+func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, from fetcher.Source,
 	resp *fetch.Response, rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
 	limits := q.opt.Network.FetchLimits
-	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
+	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = RobotsBodyBytes, 0, RobotsBodyBytes
 	limits.Ratio = fetch.Unlimited
 	err := q.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
-	q.LogBug(string(parts.Host)+"/robots.txt", err)
-	q.workers.free()
+	q.run.LogBug(string(parts.Host)+"/robots.txt", err)
+	q.others.Slots().Free()
 	result := q.fetcher.Result(g, resp, err)
 	if err != nil {
-		result.Backoff = robotsBackoff
+		result.Backoff = RobotsBackoff
 	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help
-		result.Backoff = max(robotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
-	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.workers.enterRobots(ctx) {
+		result.Backoff = max(RobotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), PoliteBackoff))
+	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.enterRobots(ctx) {
 		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that another
 		// host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its URLs.
 		_ = bug.Contained(func() error { // a panic recurs where the rules are read
-			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Identity.Agent).CrawlDelay,
+			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Agent).CrawlDelay,
 				q.opt.Politeness.MaxCrawlDelay)
 			return nil
 		})
-		q.workers.leaveRobots()
+		q.leaveRobots()
 	}
-	q.polite.Done(time.Now(), g, result)
+	q.others.Heaps().Done(time.Now(), g, result)
 	var kept *output.Archiver
 	if err == nil && ctx.Err() == nil { // otherwise there is no response, or the request is repeated
 		if kept = q.output.PrepareRobots(url, resp); kept != nil {
 			defer q.output.Give(kept)
 		}
 	}
-	if txErr := q.Transact(func(tx *account.Tx) error {
+	if txErr := q.run.Transact(func(tx *account.Tx) error {
 		if kept != nil {
 			if err := q.output.ArchiveRobots(tx, kept); err != nil {
 				return err
@@ -437,9 +441,9 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	return err
 }
 
-// robotsRoomEvery is the interval at which a request asks again while polite is full. It does not wait for
+// RobotsRoomEvery is the interval at which a request asks again while polite is full. It does not wait for
 // Scheduler.Room, which wakes a single waiter: the reader of Q.
-const robotsRoomEvery = 100 * time.Millisecond
+const RobotsRoomEvery = 100 * time.Millisecond
 
 // longWait is the longest wait of a robots.txt request for its grant in RAM. For longer it waits on disk.
 const longWait = 2 * time.Second
@@ -447,34 +451,34 @@ const longWait = 2 * time.Second
 // errUnconfirmed reports a failure that must be tried again before it counts against the site.
 var errUnconfirmed = errors.New("crawl: failure not confirmed yet")
 
-// deferredError reports that an exchange must wait longer than longWait.
-type deferredError struct {
-	until time.Time
-	waits uint8
+// DeferredError reports that an exchange must wait longer than longWait.
+type DeferredError struct {
+	Until time.Time
+	Waits uint8
 }
 
-func (e *deferredError) Error() string {
-	return "crawl: deferred until " + e.until.Format(time.RFC3339)
+func (e *DeferredError) Error() string {
+	return "crawl: deferred until " + e.Until.Format(time.RFC3339)
 }
 
-// robotsBackoff is the least back-off of a host after a failed request for robots.txt.
-const robotsBackoff = 2 * time.Second
+// RobotsBackoff is the least back-off of a host after a failed request for robots.txt.
+const RobotsBackoff = 2 * time.Second
 
-// robotsBodyBytes bounds a robots.txt, received or decoded. RFC 9309 2.5 requires at least 500 KiB.
-const robotsBodyBytes = 600 << 10
+// RobotsBodyBytes bounds a robots.txt, received or decoded. RFC 9309 2.5 requires at least 500 KiB.
+const RobotsBodyBytes = 600 << 10
 
 // endBlocked ends a robots.txt request that the blacklist forbids, before or after its lookup. With
 // addresses, RobotsCache can tell while they are valid whether the blacklist still forbids the origin
 // (applyRobots). Without them the name itself is listed: its URLs do not reach RobotsCache, and once the
 // entry is removed, a URL finds that nothing is known.
-func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
+func (q *Requests) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
 	now := time.Now()
 	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}
 	if len(addrs) > 0 {
 		h.Expires = now.Add(robots.Lifetime)
 		h.SetAddrs(addrs, expires)
 	}
-	err := q.Transact(func(tx *account.Tx) error {
+	err := q.run.Transact(func(tx *account.Tx) error {
 		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)); err != nil {
 			return err
 		}

@@ -1,15 +1,15 @@
-package crawl
+package gate
 
 import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
@@ -23,94 +23,120 @@ import (
 	"drumbeat/weburl"
 )
 
-// robotsRequests is RobotsRequested, QR and QD. It requests robots.txt and addresses once for each origin
+// Requests is RobotsRequested, QR and QD. It requests robots.txt and addresses once for each origin
 // and keeps the URLs that wait for them.
 //
 // Producer: RobotsCache's emission (requestRobots). Consumers: its goroutines "robotsrequested", which
 // merges; "robotsfetch", which reads QD and starts a goroutine for each request; and "awaitrobots", which
 // returns the URLs in QR to RobotsCache.
-type robotsRequests struct {
-	*engine
-	robotsRequested *drum.Drum
-	awaitRobots     *queue.Queue
-	robotsFetch     *queue.Queue
-	robotsDeferred  *queue.Calendar // requests that wait for a later due time
-	robotsJobs      *robotsJobs
-	waiting         *releases
+type Requests struct {
+	run    *account.Run
+	saved  *state.Saved
+	opt    *Options
+	others Others
+
+	// The owner opens these: RobotsRequested with RequestedStore, QR, QD, and the requests that wait for a later
+	// due time.
+	RobotsRequested *drum.Drum
+	AwaitRobots     *queue.Queue
+	RobotsFetch     *queue.Queue
+	RobotsDeferred  *queue.Calendar
+
+	robotsJobs *robotsJobs
+	waiting    *releases
 
 	wakeRequested, wakeAwaiting, wakeJobs account.Signal
 	merges                                *pass.Merger // of RobotsRequested
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
-	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
+	jobTried                              time.Time    // start of the last request; only for ReadRobotsFetch
 	comeBack                              comeBack
+	parsing                               chan struct{} // limits concurrent parsing, which needs much memory
 
-	check     *robotsCheck
-	cluster   *clusterStage
-	deferrals *deferrals
-	fetcher   *fetcher.Fetcher
-	health    *gate.Hosts
-	outages   *outage.Watch
-	output    *output.Writer
-	passes    *pass.Runner
-	seen      *seenStage
-	space     *space.Keeper
+	check   *Check
+	fetcher *fetcher.Fetcher
+	health  *Hosts
+	outages *outage.Watch
+	output  *output.Writer
+	passes  *pass.Runner
+	space   *space.Keeper
 }
 
-func newRobotsRequests(e *engine) *robotsRequests {
-	jobs := &robotsJobs{inFlight: map[int64]robotsJob{}, perPLD: map[uint64]*pldJobs{}}
-	return &robotsRequests{engine: e, waiting: &releases{}, robotsJobs: jobs,
-		wakeRequested: e.PulsedSignal(), wakeAwaiting: e.PulsedSignal(), wakeJobs: e.PulsedSignal()}
+// NewRequests returns Requests for a Check. Wire must give both the other stages before a run.
+func NewRequests(k *Check, f *fetcher.Fetcher, o *outage.Watch, w *output.Writer) *Requests {
+	run, jobs := k.run, &robotsJobs{inFlight: map[int64]robotsJob{}, perPLD: map[uint64]*pldJobs{}}
+	q := &Requests{run: run, saved: k.saved, opt: k.opt, check: k, fetcher: f, health: k.health, outages: o, output: w,
+		passes: k.passes, space: k.space, waiting: &releases{}, robotsJobs: jobs,
+		parsing:       make(chan struct{}, runtime.GOMAXPROCS(0)+1),
+		wakeRequested: run.PulsedSignal(), wakeAwaiting: run.PulsedSignal(), wakeJobs: run.PulsedSignal()}
+	k.requests = q
+	return q
 }
 
-// freeze copies the requests under way. A run that continues from the checkpoint repeats them.
-func (q *robotsRequests) freeze(m *moment) { m.jobs = q.robotsJobs.snapshot() }
+// Wire gives Requests, its Check and the Hosts of that the stages that they call.
+func (q *Requests) Wire(others Others) {
+	q.others, q.check.others, q.health.others = others, others, others
+}
 
-// empty reports whether no request is under way or waiting.
-func (q *robotsRequests) empty() bool {
-	queued, _ := q.robotsFetch.Len()
-	deferred, _ := q.robotsDeferred.Len()
-	asked, _ := q.robotsRequested.Pending()
+// Freeze copies the requests under way. A run that continues from the checkpoint repeats them.
+func (q *Requests) Freeze() [][]byte { return q.robotsJobs.snapshot() }
+
+// Empty reports whether no request is under way or waiting.
+func (q *Requests) Empty() bool {
+	queued, _ := q.RobotsFetch.Len()
+	deferred, _ := q.RobotsDeferred.Len()
+	asked, _ := q.RobotsRequested.Pending()
 	return q.UnderWay() == 0 && queued == 0 && deferred == 0 && asked == 0
 }
 
-// queued returns the number of requests that wait in QD.
-func (q *robotsRequests) queued() int64 { n, _ := q.robotsFetch.Len(); return n }
+// Returning reports whether URLs are still to return that do not know that their robots.txt is available again.
+func (q *Requests) Returning(now time.Time) bool { return q.comeBack.expected(now) }
 
-// restore returns the requests that were under way at the checkpoint to QD.
-func (q *robotsRequests) restore(m *state.Manifest) error {
-	q.robotsJobs.total = q.queued()
+// Queued returns the number of requests that wait in QD.
+func (q *Requests) Queued() int64 { n, _ := q.RobotsFetch.Len(); return n }
+
+// Restore returns the requests that were under way at the checkpoint to QD.
+func (q *Requests) Restore(m *state.Manifest) error {
+	q.robotsJobs.total = q.Queued()
 	if m == nil {
 		return nil
 	}
-	jobs, err := disk.ReadTail(q.Set, m.Jobs)
+	jobs, err := disk.ReadTail(q.saved.Set, m.Jobs)
 	if err != nil {
 		return err
 	}
 	return state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
 		q.robotsJobs.queued()
-		return q.robotsFetch.Append(rec)
+		return q.RobotsFetch.Append(rec)
 	})
 }
 
-// restoreWaiting makes the URLs found in QR wait for the requests found in QD.
-func (q *robotsRequests) restoreWaiting() {
-	n, _ := q.awaitRobots.Len()
+// RestoreWaiting makes the URLs found in QR wait for the requests found in QD.
+func (q *Requests) RestoreWaiting() {
+	n, _ := q.AwaitRobots.Len()
 	q.waiting.restore(n, q.robotsJobs.issued())
 }
 
+// BufferedBytes implements space.Store.
+func (q *Requests) BufferedBytes() int64 {
+	return q.opt.Plan.RobotsRequested.BufferedIn(q.RobotsRequested)
+}
+
+// UnsavedBytes implements space.Store.
+func (q *Requests) UnsavedBytes() int64 { return q.RobotsRequested.UnsavedBytes() }
+
 // UnderWay returns the number of requests that have begun and not ended.
-func (q *robotsRequests) UnderWay() int { return q.robotsJobs.len() }
+func (q *Requests) UnderWay() int { return q.robotsJobs.len() }
 
 // verdictsMerged tells that RobotsCache has merged all answers before a time.
-func (q *robotsRequests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }
+func (q *Requests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }
 
-// outageEnded makes the reader of QD continue.
-func (q *robotsRequests) outageEnded() { q.wakeJobs.Raise() }
+// OutageEnded makes the reader of QD continue.
+func (q *Requests) OutageEnded() { q.wakeJobs.Raise() }
 
-// requestedStore returns the options of RobotsRequested. It emits new requests to QD.
-func (q *robotsRequests) requestedStore() drum.Options {
-	o := q.plan.RobotsRequested.Shaped(plan.RequestedShape())
-	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.Reserve
+// RequestedStore returns the options of RobotsRequested. It emits new requests to QD.
+func (q *Requests) RequestedStore() drum.Options {
+	o := q.opt.Plan.RobotsRequested.Shaped(plan.RequestedShape())
+	o.Set, o.Name, o.Reserve = q.saved.Set, state.NameRobotsRequested, q.space.Reserve
 	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, q.emitRequested
 	if q.opt.Health.RobotsForget > 0 {
 		o.Expunge = q.forgetRequested
@@ -123,15 +149,15 @@ func (q *robotsRequests) requestedStore() drum.Options {
 // answer was a failure, it waits as any URL of such an origin does: it holds up the end of the crawl for no
 // longer, and next time it waits in QR. Otherwise its waits, which double as those between two failures do,
 // could miss each answer.
-func (q *robotsRequests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error {
+func (q *Requests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)
-	tuple := []drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:],
+	tuple := []drum.Tuple{{Key: drum.Key(q.saved.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:],
 		Aux: job.Append(nil)}}
-	if err := q.robotsRequested.Add(tuple); err != nil {
+	if err := q.RobotsRequested.Add(tuple); err != nil {
 		return err
 	}
 	tx.Wake(q.wakeRequested)
@@ -143,11 +169,11 @@ func (q *robotsRequests) requestRobots(tx *account.Tx, rec *weburl.Record, addrs
 			why = state.ReasonRobotsUnavailable
 			q.comeBack.waits(due.Add(wait/4 + time.Second)) // the calendar may be late by so much
 		}
-		return q.deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, due, why)
+		return q.others.Deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
-	tx.Move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
-	if err := q.awaitRobots.Append(rec.Append(nil)); err != nil {
+	tx.Move(q.saved.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
+	if err := q.AwaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
 	}
 	q.waiting.appended() // after Append: a merge that begins now may count the record
@@ -184,13 +210,13 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 }
 
 // emitRequested puts the new requests into QD.
-func (q *robotsRequests) emitRequested(results []drum.Result) error {
-	return q.Transact(func(tx *account.Tx) error {
+func (q *Requests) emitRequested(results []drum.Result) error {
+	return q.run.Transact(func(tx *account.Tx) error {
 		for i := range results {
 			if !results[i].New {
 				continue
 			}
-			if err := q.robotsFetch.Append(results[i].Aux); err != nil {
+			if err := q.RobotsFetch.Append(results[i].Aux); err != nil {
 				return err
 			}
 			q.robotsJobs.queued()
@@ -200,58 +226,60 @@ func (q *robotsRequests) emitRequested(results []drum.Result) error {
 	})
 }
 
-func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
+// MergeRobotsRequested runs the passes of RobotsRequested until ctx ends.
+func (q *Requests) MergeRobotsRequested(ctx context.Context) error {
 	return q.passes.Run(ctx, q.merges)
 }
 
-// openMerger describes the passes of RobotsRequested.
-func (q *robotsRequests) openMerger() {
+// OpenMerger describes the passes of RobotsRequested.
+func (q *Requests) OpenMerger() *pass.Merger {
 	q.merges = &pass.Merger{
 		Passes: q.passes,
 		Name:   state.NameRobotsRequested,
 		Pass: func(ctx context.Context, early bool) (int, error) {
 			q.requestedNow.Store(time.Now().Unix())
 			mark := q.waiting.beginPass()
-			n, err := q.robotsRequested.Pass(ctx, early)
+			n, err := q.RobotsRequested.Pass(ctx, early)
 			if err == nil && early { // a pass over full buckets leaves tuples in the others
 				q.waiting.endPass(mark, q.robotsJobs.issued())
 				q.wakeAwaiting.Raise()
 			}
 			return n, err
 		},
-		Full:    q.robotsRequested.Full,
-		Pending: pass.PendingTuples(q.robotsRequested),
-		Bytes:   pass.PendingBytes(q.robotsRequested),
-		Keys:    q.robotsRequested.Keys,
-		Cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
+		Full:    q.RobotsRequested.Full,
+		Pending: pass.PendingTuples(q.RobotsRequested),
+		Bytes:   pass.PendingBytes(q.RobotsRequested),
+		Keys:    q.RobotsRequested.Keys,
+		Cost:    func() time.Duration { return q.RobotsRequested.Stats().PredictedEarly },
 		Early:   func() bool { return q.robotsJobs.len() < q.opt.Network.RobotsInFlight }, Starving: q.passes.Starving,
-		Urgent: q.orders.anyUrgent,
+		Urgent: q.others.Orders.AnyUrgent,
 		Wake:   q.wakeRequested,
 	}
+	return q.merges
 }
 
-// readRobotsFetch takes requests from QD and starts at most Options.Network.RobotsInFlight at once.
-func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
+// ReadRobotsFetch takes requests from QD and starts at most Options.Network.RobotsInFlight at once.
+func (q *Requests) ReadRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if rest := q.outages.Gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
 			account.Sleep(ctx, min(rest, outage.Trickle)) // the gap falls with the first answer
 			continue
 		}
 		if q.robotsJobs.len() >= q.opt.Network.RobotsInFlight || q.space.Pausing() != "" {
-			q.Await(ctx, q.wakeJobs, account.WakeAfter)
+			q.run.Await(ctx, q.wakeJobs, account.WakeAfter)
 			continue
 		}
-		data, again, err := q.robotsDeferred.Peek(time.Now(), queue.Usual)
+		data, again, err := q.RobotsDeferred.Peek(time.Now(), queue.Usual)
 		if err != nil {
 			return err
 		}
 		if !again {
 			var ok bool
-			if data, ok, err = q.robotsFetch.Peek(); err != nil {
+			if data, ok, err = q.RobotsFetch.Peek(); err != nil {
 				return err
 			}
 			if !ok {
-				q.Await(ctx, q.wakeJobs, untilDue(q.robotsDeferred, queue.Usual))
+				q.run.Await(ctx, q.wakeJobs, q.RobotsDeferred.UntilDue(time.Now(), queue.Usual, account.WakeAfter))
 				continue
 			}
 		}
@@ -260,18 +288,18 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 		if err := job.Decode(rec); err != nil {
 			return err
 		}
-		pld := q.PLDKey(weburl.Split(job.Origin).Host)
+		pld := q.saved.PLDKey(weburl.Split(job.Origin).Host)
 		now := time.Now()
 		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), now)
-		if wait := q.outages.Hold(q.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
+		if wait := q.outages.Hold(q.saved.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
 			turn = now.Add(wait)
 		}
 		var seq int64
-		if err := q.Transact(func(*account.Tx) error {
+		if err := q.run.Transact(func(*account.Tx) error {
 			if again {
-				q.robotsDeferred.Advance(queue.Usual)
+				q.RobotsDeferred.Advance(queue.Usual)
 			} else {
-				q.robotsFetch.Advance()
+				q.RobotsFetch.Advance()
 			}
 			seq = q.robotsJobs.begin(rec, again, pld, now)
 			return nil
@@ -285,58 +313,58 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			continue
 		}
 		q.jobTried = time.Now()
-		q.Start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
+		q.run.Start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
 	}
 	return nil
 }
 
 // robotsPerPLD returns the most requests of one PLD in flight. A crawl with a narrow scope has no other
 // PLDs to protect.
-func (q *robotsRequests) robotsPerPLD() int {
-	if q.opt.Admission.Scope != state.ScopeAll {
+func (q *Requests) robotsPerPLD() int {
+	if q.opt.Scope != state.ScopeAll {
 		return q.opt.Network.RobotsInFlight
 	}
 	return max(pldJobsLeast, q.opt.Network.RobotsInFlight/pldJobsShare)
 }
 
 // crowded reports whether half of the request slots are in use. No request then waits in RAM for its grant.
-func (q *robotsRequests) crowded() bool { return q.robotsJobs.len() >= q.opt.Network.RobotsInFlight/2 }
+func (q *Requests) crowded() bool { return q.robotsJobs.len() >= q.opt.Network.RobotsInFlight/2 }
 
-// readAwaiting returns the URLs in QR to RobotsCache once the requests that they wait for have been answered.
-func (q *robotsRequests) readAwaiting(ctx context.Context) error {
+// ReadAwaiting returns the URLs in QR to RobotsCache once the requests that they wait for have been answered.
+func (q *Requests) ReadAwaiting(ctx context.Context) error {
 	for ctx.Err() == nil {
 		// A record may enter QR just after a merge that saw its tuple had counted the records it covers. If
 		// no tuple is left to merge, all records are covered.
 		mark := q.waiting.beginPass()
-		if pending, _ := q.robotsRequested.Pending(); pending == 0 {
+		if pending, _ := q.RobotsRequested.Pending(); pending == 0 {
 			q.waiting.endPass(mark, q.robotsJobs.issued())
 		}
-		if q.cluster.noRequests() {
+		if q.others.Cluster.NoRequests() {
 			q.waiting.rest(time.Now())
 		}
 		n, wait := q.waiting.releasable(q.robotsJobs.finished(), time.Now())
 		if n == 0 {
-			q.Await(ctx, q.wakeAwaiting, wait)
+			q.run.Await(ctx, q.wakeAwaiting, wait)
 			continue
 		}
 		for ; n > 0 && ctx.Err() == nil; n-- {
-			data, ok, err := q.awaitRobots.Peek()
+			data, ok, err := q.AwaitRobots.Peek()
 			if err != nil {
 				return err
 			}
 			if !ok {
-				q.Await(ctx, q.wakeAwaiting, account.PulseEvery)
+				q.run.Await(ctx, q.wakeAwaiting, account.PulseEvery)
 				break
 			}
-			if err := q.Transact(func(tx *account.Tx) error {
+			if err := q.run.Transact(func(tx *account.Tx) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: record from QR: %w", err)
 				}
-				if err := q.check.checkRobots(tx, data, &rec, state.PlaceAwaitRobots); err != nil {
+				if err := q.check.CheckRobots(tx, data, &rec, state.PlaceAwaitRobots); err != nil {
 					return err
 				}
-				q.awaitRobots.Advance()
+				q.AwaitRobots.Advance()
 				q.waiting.taken()
 				return nil
 			}); err != nil {
@@ -349,7 +377,7 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 
 // forgetRequested reports whether RobotsRequested drops a record. A record says when an origin was requested
 // last, which matters for requestLost. Tuples wait for their merge for less than another requestLost.
-func (q *robotsRequests) forgetRequested(_ drum.Key, value []byte) bool {
+func (q *Requests) forgetRequested(_ drum.Key, value []byte) bool {
 	if len(value) != 16 {
 		return false
 	}
@@ -364,3 +392,20 @@ func robotsClass(status int) state.Counter {
 	}
 	return state.CountRobotsStatusOther
 }
+
+// enterRobots waits until another robots.txt may be parsed. It returns false if ctx ended first.
+func (q *Requests) enterRobots(ctx context.Context) bool {
+	select {
+	case q.parsing <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	if ctx.Err() != nil { // an exchange that ctx cut short is not an outcome
+		q.leaveRobots()
+		return false
+	}
+	return true
+}
+
+// leaveRobots ends what enterRobots began.
+func (q *Requests) leaveRobots() { <-q.parsing }

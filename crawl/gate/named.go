@@ -1,10 +1,9 @@
-package crawl
+package gate
 
 import (
 	"time"
 
 	"drumbeat/admit"
-	"drumbeat/crawl/account"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -33,10 +32,10 @@ func robotsURL(origin []byte) (string, error) {
 }
 
 // namedSitemaps parses the Sitemap lines of a response.
-func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
+func (q *Requests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
 	var b sitemapBatch
 	url, err := robotsURL(job.Origin)
-	off := q.opt.Output.CrawlLog == state.LogOff && !q.opt.Links.Sitemaps
+	off := q.opt.CrawlLog == state.LogOff && !q.opt.Sitemaps
 	if err != nil || off || f.Kind != robots.Answered || f.Status/100 != 2 {
 		return &b
 	}
@@ -45,8 +44,8 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 		return &b
 	}
 	b.robots = url
-	if q.opt.Links.Sitemaps {
-		b.links = admit.NewBatch(q.links)
+	if q.opt.Sitemaps {
+		b.links = admit.NewBatch(q.opt.Links)
 		b.links.Start([]byte(url), []byte(url), admit.Deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
@@ -63,20 +62,12 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 	return &b
 }
 
-// send sends the sitemaps to URLseen. It is part of a transaction.
-func (b *sitemapBatch) send(s *seenStage, tx *account.Tx) error {
-	if b.links == nil {
-		return nil
-	}
-	return s.sendLinks(b.links, tx)
-}
-
 // logRobots logs the outcome of a robots.txt request and the sitemaps that it named. It is part of a
 // transaction. LogErrors omits successful outcomes.
-func (q *robotsRequests) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
+func (q *Requests) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
 	maps *sitemapBatch) error {
 	url, err := robotsURL(job.Origin)
-	if err != nil || q.opt.Output.CrawlLog == state.LogOff {
+	if err != nil || q.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth),
@@ -88,7 +79,7 @@ func (q *robotsRequests) logRobots(job *robots.Job, f *robots.Fetched, resp *fet
 	if f.Kind != robots.Answered {
 		e.Reason = f.Kind.String()
 	}
-	if q.opt.Output.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
+	if q.opt.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
 		if err := q.output.LogRobots(&e); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package crawl
+package gate
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
@@ -23,43 +22,56 @@ import (
 	"drumbeat/weburl"
 )
 
-// robotsCheck is RobotsCache. It decides about each URL from what is known of its origin: the URL moves to
+// Check is RobotsCache. It decides about each URL from what is known of its origin: the URL moves to
 // Q, to QR, or to the deferred URLs, or it is refused.
 //
-// Producers: BEAST (readBeast), QR (readAwaiting), deferred and held URLs (readDeferred, releaseHeld), and Q
+// Producers: BEAST (readBeast), QR (ReadAwaiting), deferred and held URLs (readDeferred, releaseHeld), and Q
 // and RAM, when a queued URL needs a new decision (takeReady, Hosts.Clear). Consumer: its goroutine
 // "robotscache", which merges. One goroutine handles a bucket of RobotsCache at a time, so checks and
 // updates of an origin keep their order.
-type robotsCheck struct {
-	*engine
-	robotsCache *drum.Drum
+type Check struct {
+	run         *account.Run
+	saved       *state.Saved
+	opt         *Options
+	others      Others
+	RobotsCache *drum.Drum // the owner opens it with RobotsStore
 	wakeRobots  account.Signal
 	merges      *pass.Merger // its Waker
 	roundNow    atomic.Int64 // Unix second at which the last pass began
 
-	deferrals  *deferrals
-	dispatcher *dispatcher
-	health     *gate.Hosts
-	passes     *pass.Runner
-	requests   *robotsRequests
-	space      *space.Keeper
-	stock      *stock.Keeper
+	health   *Hosts
+	passes   *pass.Runner
+	requests requester
+	space    *space.Keeper
+	stock    *stock.Keeper
 }
 
-func newRobotsCheck(e *engine) *robotsCheck {
-	k := &robotsCheck{engine: e, wakeRobots: e.PulsedSignal()}
-	k.roundNow.Store(time.Now().Unix())
-	return k
+// requester is what Check needs of Requests.
+type requester interface {
+	requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error
+	verdictsMerged(before time.Time)
+}
+
+// NewCheck returns a Check, which Hosts tells what it learns. NewRequests and Wire must give it the other
+// stages before a run.
+func NewCheck(run *account.Run, saved *state.Saved, opt *Options, h *Hosts, p *pass.Runner, k *space.Keeper,
+	s *stock.Keeper) *Check {
+	c := &Check{run: run, saved: saved, opt: opt, health: h, passes: p, space: k, stock: s,
+		wakeRobots: run.PulsedSignal()}
+	c.roundNow.Store(time.Now().Unix())
+	h.learn = c.learn
+	return c
 }
 
 // applyRobots applies the tuples of one origin in order of arrival. Updates change what is known of the
 // origin. Checks are decided by what is known at their position.
-func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena,
+func (k *Check) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena,
 	dst []byte) ([]byte, drum.Action) {
 	var known robots.HostData
 	if exists {
 		if err := known.Decode(old); err != nil {
-			k.Fail(fmt.Errorf("crawl: RobotsCache: unreadable data of origin %x; run drumbeat repair: %w", key, err))
+			k.run.Fail(fmt.Errorf("crawl: RobotsCache: unreadable data of origin %x; run drumbeat repair: %w", key,
+				err))
 			known = robots.HostData{}
 		}
 	}
@@ -82,10 +94,10 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 			it.Result = uint64(refusal(state.ReasonInternal))
 			continue
 		}
-		if n := len(known.Addrs()); n > 0 && k.rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
+		if n := len(known.Addrs()); n > 0 && k.opt.Rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = uint64(decisionBlocked)
 			continue
-		} else if decision == robots.Forbidden && (n > 0 || !k.deferrals.SinceFlags(known.Fetched, now)) {
+		} else if decision == robots.Forbidden && (n > 0 || !k.others.Flags.SinceFlags(known.Fetched, now)) {
 			// The verdict came from the blacklist (endBlocked) or from the flags of an earlier run.
 			decision = robots.Request
 		}
@@ -128,7 +140,7 @@ const tlsWait = 24 * time.Hour
 
 // robotsPatience returns how long the URLs of an origin wait for its robots.txt, 0 for ever, and the reason
 // why they are refused then. A connection that ends during the handshake may be that of a busy server.
-func (k *robotsCheck) robotsPatience(h *robots.HostData) (most time.Duration, why state.Reason) {
+func (k *Check) robotsPatience(h *robots.HostData) (most time.Duration, why state.Reason) {
 	most, why = k.opt.Health.RobotsWait, state.ReasonRobotsUnavailable
 	if h.TLS == "" || h.TLS == fetch.TLSClosed || most == 0 {
 		return most, why
@@ -140,11 +152,11 @@ func (k *robotsCheck) robotsPatience(h *robots.HostData) (most time.Duration, wh
 }
 
 // waitVerdict returns the verdict on a URL that must wait. It is a refusal if robots.txt has failed for robotsPatience.
-func (k *robotsCheck) waitVerdict(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
+func (k *Check) waitVerdict(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
 	why := state.ReasonRobotsUnavailable
 	if decision == robots.Backoff {
 		_, rest, _ := h.Health.InBackoff(now)
-		why = gate.BackoffReason(&h.Health, rest)
+		why = BackoffReason(&h.Health, rest)
 	} else if most, reason := k.robotsPatience(h); most > 0 && !h.FailingSince.IsZero() &&
 		now.Sub(h.FailingSince) >= most {
 		return refusal(reason)
@@ -212,46 +224,46 @@ func longestWait(h *robots.HostData) int {
 
 // update applies an update. An unreadable update stops the crawl. Its checksum was valid, so this program
 // cannot have written it, and without it the URLs of the origin would wait for ever.
-func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
+func (k *Check) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
 	u, err := robots.DecodeUpdate(value)
 	if err != nil {
-		k.Fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
+		k.run.Fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
 		return *known
 	}
-	return u.Apply(known, &k.policy, k.opt.Identity.Agent, now)
+	return u.Apply(known, k.opt.Policy, k.opt.Agent, now)
 }
 
-// checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
+// CheckRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
 // refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
-func (k *robotsCheck) checkRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error {
-	if ended, err := k.deferrals.MetOrder(tx, rec, from); ended || err != nil {
+func (k *Check) CheckRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error {
+	if ended, err := k.others.Deferrals.MetOrder(tx, rec, from); ended || err != nil {
 		return err
 	}
-	if !k.links.Ports.Contains(weburl.Split(rec.URL).Port) {
-		return k.deferrals.Refuse(tx, rec, from, state.ReasonForbiddenPort)
+	if !k.opt.Links.Ports.Contains(weburl.Split(rec.URL).Port) {
+		return k.others.Deferrals.Refuse(tx, rec, from, state.ReasonForbiddenPort)
 	}
-	if k.rules.BlockedURL(rec.URL) {
-		return k.deferrals.Refuse(tx, rec, from, state.ReasonBlocked)
+	if k.opt.Rules.BlockedURL(rec.URL) {
+		return k.others.Deferrals.Refuse(tx, rec, from, state.ReasonBlocked)
 	}
-	if k.sites.TooDeep(rec) {
-		return k.deferrals.Refuse(tx, rec, from, state.ReasonDepth)
+	if k.opt.Sites.TooDeep(rec) {
+		return k.others.Deferrals.Refuse(tx, rec, from, state.ReasonDepth)
 	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
-	tuple := [1]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
-	if err := k.robotsCache.Add(tuple[:]); err != nil {
+	tuple := [1]drum.Tuple{{Key: drum.Key(k.saved.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
+	if err := k.RobotsCache.Add(tuple[:]); err != nil {
 		return err
 	}
-	key := k.Hasher.URLKey(rec.URL)
+	key := k.saved.Hasher.URLKey(rec.URL)
 	tx.MoveFor(key, from, state.PlaceRobotsCheck, state.ReasonNone, state.Reason(rec.Reason))
-	k.orders.moved(key, true)
+	k.others.Orders.Moved(key, true)
 	tx.Wake(k.merges)
 	return nil
 }
 
 // emitChecked handles a batch of RobotsCache's verdicts in one transaction.
-func (k *robotsCheck) emitChecked(results []drum.Result) error {
-	return k.Transact(func(tx *account.Tx) error {
+func (k *Check) emitChecked(results []drum.Result) error {
+	return k.run.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		for i := range results {
 			res := &results[i]
@@ -267,43 +279,43 @@ func (k *robotsCheck) emitChecked(results []drum.Result) error {
 }
 
 // route moves one URL out of RobotsCache according to its verdict.
-func (k *robotsCheck) route(tx *account.Tx, res *drum.Result, rec *weburl.Record) error {
-	key := k.Hasher.URLKey(rec.URL)
+func (k *Check) route(tx *account.Tx, res *drum.Result, rec *weburl.Record) error {
+	key := k.saved.Hasher.URLKey(rec.URL)
 	v := verdict(res.Result)
 	switch v.decision() {
 	case decisionBlocked:
-		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
 	case robots.Allow:
 		rec.Extra, rec.Reason = res.Out, 0
 		if v.counted() {
 			rec.Flags |= weburl.FlagCounted
 		}
-		if k.orders.waits(key) {
-			if taken, err := k.dispatcher.admitFirst(tx, rec); taken || err != nil {
+		if k.others.Orders.Waits(key) {
+			if taken, err := k.others.Dispatcher.AdmitFirst(tx, rec); taken || err != nil {
 				return err
 			}
 		}
 		tx.Move(key, state.PlaceRobotsCheck, state.PlaceReady)
-		return k.dispatcher.enqueue(tx, rec)
+		return k.others.Dispatcher.Enqueue(tx, rec)
 	case robots.Disallow:
-		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
 	case robots.NoHost:
-		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
 	case robots.Forbidden:
-		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
 	case robots.Wait, robots.Backoff:
 		if rec.Flags&weburl.FlagSeedFallback != 0 {
-			return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
+			return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
 		}
-		return k.deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
+		return k.others.Deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
 	case robots.NotWelcome:
-		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
 	case robots.GivenUp:
-		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
 	case decisionRefuse:
-		return k.deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
 	case robots.Request, robots.Resolve:
-		host := k.HostKey(weburl.Split(rec.URL).Host)
+		host := k.saved.HostKey(weburl.Split(rec.URL).Host)
 		if moved, err := k.health.DeferInBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); moved || err != nil {
 			return err // another origin of the host is in back-off
 		}
@@ -312,32 +324,39 @@ func (k *robotsCheck) route(tx *account.Tx, res *drum.Result, rec *weburl.Record
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
-// wake makes RobotsCache's goroutine check for a due pass once the transaction has ended.
-func (k *robotsCheck) wake(tx *account.Tx) { tx.Wake(k.merges) }
+// Wake makes RobotsCache's goroutine check for a due pass once the transaction has ended.
+func (k *Check) Wake(tx *account.Tx) { tx.Wake(k.merges) }
 
 // learn adds an update of an origin's data (robots.AppendUpdate). It is part of a transaction.
-func (k *robotsCheck) learn(tx *account.Tx, origin, update []byte) error {
+func (k *Check) learn(tx *account.Tx, origin, update []byte) error {
 	tx.Wake(k.merges)
-	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
+	key := drum.Key(k.saved.Hasher.OriginKey(origin))
+	return k.RobotsCache.Add([]drum.Tuple{{Key: key, Op: drum.Update, Value: update}})
 }
 
-// passWait predicts after how long the pass for one more enqueued URL has ended: at once, or, if passes take
+// PassWait predicts after how long the pass for one more enqueued URL has ended: at once, or, if passes take
 // long, at most when the last one was long enough ago.
-func (k *robotsCheck) passWait() time.Duration {
-	cost := k.robotsCache.Stats().PredictedEarly
+func (k *Check) PassWait() time.Duration {
+	cost := k.RobotsCache.Stats().PredictedEarly
 	if pass.Worthwhile(cost, 1) {
 		return cost
 	}
 	return cost + min(pass.UrgentDuty*cost, pass.UrgentPatience)
 }
 
-// empty reports whether no check or update waits for a pass.
-func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n == 0 }
+// BufferedBytes implements space.Store.
+func (k *Check) BufferedBytes() int64 { return k.opt.Plan.RobotsCache.BufferedIn(k.RobotsCache) }
 
-// robotsStore returns the options of RobotsCache. It emits checks to emitChecked.
-func (k *robotsCheck) robotsStore() drum.Options {
-	o := k.plan.RobotsCache.Shaped(plan.RobotsShape())
-	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.Reserve
+// UnsavedBytes implements space.Store.
+func (k *Check) UnsavedBytes() int64 { return k.RobotsCache.UnsavedBytes() }
+
+// Empty reports whether no check or update waits for a pass.
+func (k *Check) Empty() bool { n, _ := k.RobotsCache.Pending(); return n == 0 }
+
+// RobotsStore returns the options of RobotsCache. It emits checks to emitChecked.
+func (k *Check) RobotsStore() drum.Options {
+	o := k.opt.Plan.RobotsCache.Shaped(plan.RobotsShape())
+	o.Set, o.Name, o.Reserve = k.saved.Set, state.NameRobotsCache, k.space.Reserve
 	o.Apply, o.Emit = k.applyRobots, k.emitChecked
 	o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
 	if k.opt.Health.RobotsForget > 0 {
@@ -346,10 +365,11 @@ func (k *robotsCheck) robotsStore() drum.Options {
 	return o
 }
 
-func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error { return k.passes.Run(ctx, k.merges) }
+// MergeRobotsCache runs the passes of RobotsCache until ctx ends.
+func (k *Check) MergeRobotsCache(ctx context.Context) error { return k.passes.Run(ctx, k.merges) }
 
-// openMerger describes the passes of RobotsCache.
-func (k *robotsCheck) openMerger() {
+// OpenMerger describes the passes of RobotsCache.
+func (k *Check) OpenMerger() *pass.Merger {
 	low := int64(2 * k.opt.Network.Connections)
 	k.merges = &pass.Merger{
 		Passes: k.passes,
@@ -357,45 +377,46 @@ func (k *robotsCheck) openMerger() {
 		Pass: func(ctx context.Context, early bool) (int, error) {
 			began := time.Now()
 			k.roundNow.Store(began.Unix())
-			n, err := k.robotsCache.Pass(ctx, early)
+			n, err := k.RobotsCache.Pass(ctx, early)
 			if err == nil && early { // a pass over full buckets leaves tuples in the others
 				k.requests.verdictsMerged(began)
 			}
 			return n, err
 		},
-		Full:    k.robotsCache.Full,
-		Pending: pass.PendingTuples(k.robotsCache),
-		Bytes:   pass.PendingBytes(k.robotsCache),
-		Keys:    k.robotsCache.Keys,
-		Cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
+		Full:    k.RobotsCache.Full,
+		Pending: pass.PendingTuples(k.RobotsCache),
+		Bytes:   pass.PendingBytes(k.RobotsCache),
+		Keys:    k.RobotsCache.Keys,
+		Cost:    func() time.Duration { return k.RobotsCache.Stats().PredictedEarly },
 		Early: func() bool {
-			return k.orders.anyUrgent() || k.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
-				k.dispatcher.Exchanges() < int64(k.opt.Network.Connections)/2 || k.stock.Aim().Idle
+			return k.others.Orders.AnyUrgent() || k.run.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
+				k.others.Dispatcher.Exchanges() < int64(k.opt.Network.Connections)/2 || k.stock.Aim().Idle
 		},
 		Starving: k.passes.StarvingForVerdicts,
 		Idle: func() bool {
-			return k.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Network.Connections)/8
+			return k.run.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Network.Connections)/8
 		},
-		Urgent: k.orders.anyUrgent,
+		Urgent: k.others.Orders.AnyUrgent,
 		Wake:   k.wakeRobots,
 	}
+	return k.merges
 }
 
 // decide calls HostData.Decide for the path of a URL. The rules come from the site; if they cause a panic,
 // decide logs it and ok is false.
-func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
+func (k *Check) decide(known *robots.HostData, rec *weburl.Record,
 	now time.Time) (d robots.Decision, at time.Time, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			k.LogBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
+			k.run.LogBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
 			ok = false
 		}
 	}()
-	if k.opt.tests.reading != nil {
-		k.opt.tests.reading("rules", rec.URL)
+	if k.opt.Reading != nil {
+		k.opt.Reading("rules", rec.URL)
 	}
 	parts := weburl.Split(rec.URL)
-	site := k.sites.Of(&parts)
+	site := k.opt.Sites.Of(&parts)
 	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
 	switch d {
 	case robots.Allow, robots.Disallow, robots.Resolve:
@@ -406,19 +427,19 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 	return d, at, true
 }
 
-// verdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day
+// VerdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day
 // after robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows.
 // Addresses may be as old. If they no longer answer, the next attempt looks them up again.
-func (e *engine) verdictEnded(url []byte, sum *robots.Summary, now time.Time) bool {
-	return sum.VerdictExpires.Before(now) || e.beyondLife(sum.VerdictExpires, url, now)
+func (k *Check) VerdictEnded(url []byte, sum *robots.Summary, now time.Time) bool {
+	return sum.VerdictExpires.Before(now) || k.beyondLife(sum.VerdictExpires, url, now)
 }
 
 // beyondLife reports whether a verdict on a URL lasts longer than one of now would: it was stored while the
 // clock was ahead, or when the host's delay was longer. Its URLs and RobotsCache, which must agree, have
 // robots.txt requested again. A new answer never lasts so long, so that happens once.
-func (e *engine) beyondLife(expires time.Time, url []byte, now time.Time) bool {
+func (k *Check) beyondLife(expires time.Time, url []byte, now time.Time) bool {
 	most := now.Add(robots.Lifetime + robots.ClockSlack)
-	return expires.After(most) && expires.After(now.Add(e.sites.OneTurn(weburl.Split(url).Host)+robots.ClockSlack))
+	return expires.After(most) && expires.After(now.Add(k.opt.Sites.OneTurn(weburl.Split(url).Host)+robots.ClockSlack))
 }
 
 // The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway
@@ -430,7 +451,7 @@ func (e *engine) beyondLife(expires time.Time, url []byte, now time.Time) bool {
 
 // forgetRobots reports whether RobotsCache drops a record. It keeps records that still bind the crawler:
 // the host refused us or was given up, or its pages are counted against a limit.
-func (k *robotsCheck) forgetRobots(_ drum.Key, value []byte) bool {
+func (k *Check) forgetRobots(_ drum.Key, value []byte) bool {
 	var h robots.HostData
 	if h.Decode(value) != nil { // whoever needs the record reports the damage
 		return false

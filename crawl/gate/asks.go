@@ -1,4 +1,4 @@
-package crawl
+package gate
 
 import (
 	"context"
@@ -21,8 +21,10 @@ import (
 // A robots.txt that redirects to a host of another node is asked of that node: the host's delays are kept
 // there. The owner follows all further redirects, asking other nodes in turn, and answers with the outcome.
 
+// AskKind is the kind of these requests (Cluster.Ask).
+const AskKind = "robots"
+
 const (
-	robotsAskKind = "robots"
 	robotsAskFor  = 5 * time.Minute  // then the owner may be away: the request is made again later
 	robotsAskWait = 30 * time.Second // a busy owner is asked again
 	robotsAskSoon = 2 * time.Second  // and one that may not fetch yet
@@ -47,46 +49,33 @@ type robotsAnswer struct {
 	RetryAfter  time.Duration `json:"retry_after,omitempty"`
 }
 
-// owner returns the node that owns a host.
-func (s *clusterStage) owner(host []byte) int {
-	if !s.on() {
-		return s.node
-	}
-	return s.opt.Cluster.Table.Owner(s.PLDKey(host))
-}
-
-// elsewhere reports whether another node owns a host.
-func (s *clusterStage) elsewhere(host []byte) bool { return s.owner(host) != s.node }
-
-// askRobots asks the owner of a redirect's target for the outcome.
-func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8,
+// askOwner asks the owner of a redirect's target for the outcome. That of a host of an abandoned node is that its
+// rules are unknown.
+func (q *Requests) askOwner(ctx context.Context, url string, hop int, waits uint8,
 	f *robots.Fetched) (doubt bool, _ error) {
-	owner := s.owner(weburl.Split([]byte(url)).Host)
-	if s.gone.gone[owner] {
-		lostRobots(f)
-		return false, nil
-	}
 	data, err := json.Marshal(robotsAsk{url, hop})
 	if err != nil {
 		return false, err
 	}
 	limited, cancel := context.WithTimeout(ctx, robotsAskFor)
 	defer cancel()
-	stop := context.AfterFunc(s.leases.ProcessContext(owner), cancel) // a process that was killed does not answer
-	defer stop()
-	data, err = s.opt.Cluster.Transport.Ask(limited, owner, robotsAskKind, data)
+	data, abandoned, err := q.others.Cluster.Ask(limited, weburl.Split([]byte(url)).Host, AskKind, data)
+	if abandoned {
+		f.Kind = robots.NetworkFailure
+		return false, nil
+	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
 	var a robotsAnswer
-	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > robotsBodyBytes {
-		s.opt.Observe.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
-		return false, &deferredError{until: time.Now().Add(askAgainAfter(waits)), waits: min(waits+1, robots.MaxWaits)}
+	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > RobotsBodyBytes {
+		q.opt.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
+		return false, &DeferredError{Until: time.Now().Add(askAgainAfter(waits)), Waits: min(waits+1, robots.MaxWaits)}
 	}
 	switch {
 	case a.Later > 0:
-		return false, &deferredError{until: time.Now().Add(min(a.Later, robots.Lifetime)),
-			waits: min(waits+1, robots.MaxWaits)}
+		return false, &DeferredError{Until: time.Now().Add(min(a.Later, robots.Lifetime)),
+			Waits: min(waits+1, robots.MaxWaits)}
 	case a.Unconfirmed:
 		return false, errUnconfirmed
 	}
@@ -102,22 +91,22 @@ func lostRobots(f *robots.Fetched) { f.Kind = robots.NetworkFailure }
 // askAgainAfter returns when an owner that has not answered is asked again: soon at first, since it may be starting.
 func askAgainAfter(waits uint8) time.Duration { return min(robotsAskWait, time.Second<<min(waits, 5)) }
 
-// answerRobots answers the requests of other nodes until ctx ends.
-func (q *robotsRequests) answerRobots(ctx context.Context) error {
+// AnswerRobots answers the requests of other nodes until ctx ends.
+func (q *Requests) AnswerRobots(ctx context.Context) error {
 	places := newRobotsPlaces()
 	later := func() []byte {
-		if q.cluster.noRequests() {
+		if q.others.Cluster.NoRequests() {
 			return encodeRobots(&robotsAnswer{Later: robotsAskSoon})
 		}
 		return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 	}
-	stop, err := q.opt.Cluster.Transport.Answer(robotsAskKind,
+	stop, err := q.others.Cluster.Answer(AskKind,
 		func(asked context.Context, from int, data []byte) []byte {
 			ask, ok := q.parseAsk(data)
 			if !ok {
 				return encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})
 			}
-			place, asked := places.take(asked, q.PLDKey(weburl.Split([]byte(ask.URL)).Host))
+			place, asked := places.take(asked, q.saved.PLDKey(weburl.Split([]byte(ask.URL)).Host))
 			if place == nil {
 				return later()
 			}
@@ -145,19 +134,19 @@ func encodeRobots(a *robotsAnswer) []byte {
 }
 
 // parseAsk parses a request of another node. It comes from outside.
-func (q *robotsRequests) parseAsk(data []byte) (ask robotsAsk, ok bool) {
+func (q *Requests) parseAsk(data []byte) (ask robotsAsk, ok bool) {
 	if json.Unmarshal(data, &ask) != nil || ask.Hop < 1 || ask.Hop > robots.MaxHops {
 		return ask, false
 	}
 	url, err := weburl.Canonical(ask.URL)
-	return ask, err == nil && url == ask.URL && !q.cluster.elsewhere(weburl.Split([]byte(url)).Host)
+	return ask, err == nil && url == ask.URL && !q.others.Cluster.Elsewhere(weburl.Split([]byte(url)).Host)
 }
 
 // robotsFor makes a request of another node, and returns its encoded outcome.
-func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
+func (q *Requests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	url := ask.URL
-	resp := q.workers.response()
-	defer q.workers.release(resp)
+	resp := q.others.Slots().Response()
+	defer q.others.Slots().Release(resp)
 	var f robots.Fetched
 	var doubt bool
 	if panicked := bug.Contained(func() (err error) {
@@ -165,14 +154,14 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 			fetcher.Foreign, resp, &f)
 		return err
 	}); panicked != nil {
-		var late *deferredError
+		var late *DeferredError
 		switch {
 		case errors.As(panicked, &late):
-			return encodeRobots(&robotsAnswer{Later: max(time.Millisecond, time.Until(late.until))})
+			return encodeRobots(&robotsAnswer{Later: max(time.Millisecond, time.Until(late.Until))})
 		case ctx.Err() != nil:
 			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 		default:
-			q.LogBug(url, panicked)
+			q.run.LogBug(url, panicked)
 			return encodeRobots(&robotsAnswer{Unconfirmed: true})
 		}
 	}
@@ -181,29 +170,24 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 		HasMaxAge: f.HasMaxAge, RetryAfter: f.RetryAfter})
 }
 
-// noRequests reports whether requests for a robots.txt cannot begin yet.
-func (s *clusterStage) noRequests() bool { return s.leases.NoRequests() }
-
 // AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;
 // verdict is that on its certificate.
-func (q *robotsRequests) AskNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool,
+func (q *Requests) AskNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool,
 	verdict string, err error) {
-	select {
-	case q.workers.slots <- struct{}{}:
-	case <-ctx.Done():
+	if !q.others.Slots().Take(ctx) {
 		return false, "", ctx.Err()
 	}
 	host := weburl.Split([]byte(url)).Host
-	item := &polite.Item{Host: q.HostKey(host), PLD: q.PLDKey(host), Addrs: addrs, Robots: true,
-		Terms: q.sites.Terms(host)}
-	g := q.polite.AdmitNow(time.Now(), item)
+	item := &polite.Item{Host: q.saved.HostKey(host), PLD: q.saved.PLDKey(host), Addrs: addrs, Robots: true,
+		Terms: q.opt.Sites.Terms(host)}
+	g := q.others.Heaps().AdmitNow(time.Now(), item)
 	if g == nil {
-		q.workers.free()
+		q.others.Slots().Free()
 		return false, "", nil
 	}
-	q.Hook(what + " " + url)
-	resp := q.workers.response()
-	defer q.workers.release(resp)
+	q.run.Hook(what + " " + url)
+	resp := q.others.Slots().Response()
+	defer q.others.Slots().Release(resp)
 	err = q.getGranted(ctx, g, url, nil, resp, nil)
 	return !errors.Is(err, inforce.ErrBlocked), resp.TLSVerdict, err
 }

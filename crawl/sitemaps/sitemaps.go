@@ -1,4 +1,23 @@
-package gate
+// Package sitemaps is a room of the running crawl: it says which responses are sitemaps, and reads them
+// (Options.Links.Sitemaps).
+//
+// # Contract
+//
+// The sitemaps that a robots.txt names enter URLseen as links of robots.txt, in the transaction that updates
+// RobotsCache (package gate). The sitemaps that an index names enter as links of the index. Both carry
+// FlagSitemap and have the robots.txt that named the first sitemap as their parent. The pages in a sitemap are
+// ordinary links.
+//
+// A sitemap may name URLs of its own host, or of the host whose robots.txt named the first sitemap
+// (sitemaps.org, "cross submits"). A host and its www form count as one. The protocol also limits a sitemap
+// to URLs below its own directory; that rule is not enforced, since few sites follow it. An index names
+// sitemaps only, and these cannot be indexes.
+//
+// # Concurrency, memory, disk
+//
+// A Reader has no goroutine and no state, and is safe for concurrent use. The caller holds the response; nothing
+// is on disk.
+package sitemaps
 
 import (
 	"bytes"
@@ -17,21 +36,11 @@ import (
 	"drumbeat/weburl"
 )
 
-// Sitemaps (Options.Links.Sitemaps). The sitemaps that a robots.txt names enter URLseen as links of robots.txt,
-// in the transaction that updates RobotsCache. The sitemaps that an index names enter as links of the
-// index. Both carry FlagSitemap and have the robots.txt that named the first sitemap as their parent. The
-// pages in a sitemap are ordinary links.
-//
-// A sitemap may name URLs of its own host, or of the host whose robots.txt named the first sitemap
-// (sitemaps.org, "cross submits"). A host and its www form count as one. The protocol also limits a sitemap
-// to URLs below its own directory; that rule is not enforced, since few sites follow it. An index names
-// sitemaps only, and these cannot be indexes.
+// Reader knows and reads sitemaps.
+type Reader struct{ opt Options }
 
-// Sitemaps knows and reads sitemaps. It has no goroutine and is safe for concurrent use.
-type Sitemaps struct{ opt SitemapOptions }
-
-// SitemapOptions are the options of Sitemaps.
-type SitemapOptions struct {
+// Options are the options of a Reader.
+type Options struct {
 	Links  *options.Links
 	Limits fetch.Limits // of pages
 	Policy *admit.Policy
@@ -39,11 +48,11 @@ type SitemapOptions struct {
 	Scored func() bool // their priorities are
 }
 
-// NewSitemaps returns Sitemaps.
-func NewSitemaps(opt SitemapOptions) *Sitemaps { return &Sitemaps{opt} }
+// New returns a Reader.
+func New(opt Options) *Reader { return &Reader{opt} }
 
 // Flags returns the flags that a redirect target inherits.
-func (s *Sitemaps) Flags(rec *weburl.Record) uint8 {
+func (s *Reader) Flags(rec *weburl.Record) uint8 {
 	if !s.opt.Links.Sitemaps {
 		return 0
 	}
@@ -52,7 +61,7 @@ func (s *Sitemaps) Flags(rec *weburl.Record) uint8 {
 
 // ParentOf returns the page on which a redirect target, or a sitemap named by an index, counts as found.
 // For sitemaps that is the robots.txt that named the first one, otherwise the URL itself.
-func (s *Sitemaps) ParentOf(rec *weburl.Record) []byte {
+func (s *Reader) ParentOf(rec *weburl.Record) []byte {
 	if s.Flags(rec) != 0 && len(rec.Via) > 0 {
 		return rec.AppendVia(nil)
 	}
@@ -63,9 +72,9 @@ func (s *Sitemaps) ParentOf(rec *weburl.Record) []byte {
 // is read.
 const sitemapUnpacked = 1 << 20
 
-// SitemapLimits returns the limits of an exchange for a sitemap with a body of at most bytes, as received, or
+// Limits returns the limits of an exchange for a sitemap with a body of at most bytes, as received, or
 // what RAM may hold of a page if that is more.
-func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
+func Limits(l fetch.Limits, bytes int) fetch.Limits {
 	if l.HeldBytes != 0 {
 		l.BodyBytes = min(l.BodyBytes, l.HeldBytes)
 	}
@@ -74,11 +83,11 @@ func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
 }
 
 // TermsOf returns the limits of a URL's exchange and its Accept-Encoding, nil and "" for the defaults.
-func (s *Sitemaps) TermsOf(rec *weburl.Record) (limits *fetch.Limits, codings string) {
+func (s *Reader) TermsOf(rec *weburl.Record) (limits *fetch.Limits, codings string) {
 	if s.Flags(rec) == 0 {
 		return nil, ""
 	}
-	l := SitemapLimits(s.opt.Limits, s.opt.Links.SitemapBytes)
+	l := Limits(s.opt.Limits, s.opt.Links.SitemapBytes)
 	return &l, s.opt.Links.SitemapEncoding
 }
 
@@ -92,7 +101,7 @@ func sitemapBody(resp *fetch.Response) []byte {
 
 // Is reports whether a response is to be read as a sitemap. If no robots.txt or index named it, it
 // must be an XML sitemap, not a feed, a list or an archive.
-func (s *Sitemaps) Is(rec *weburl.Record, resp *fetch.Response) bool {
+func (s *Reader) Is(rec *weburl.Record, resp *fetch.Response) bool {
 	if !s.opt.Links.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
 		return false
 	}
@@ -110,7 +119,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // Read fills a page's batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.
-func (s *Sitemaps) Read(b *admit.Batch, rec *weburl.Record, resp *fetch.Response, now time.Time) {
+func (s *Reader) Read(b *admit.Batch, rec *weburl.Record, resp *fetch.Response, now time.Time) {
 	b.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	index, scored := false, s.opt.Scored()
 	l := listing{rec: rec, resolver: weburl.NewResolver(s.opt.Policy.URLOptions())}

@@ -1,12 +1,12 @@
-package crawl
+package gate
 
 import (
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"drumbeat/crawl/gate"
-	"drumbeat/disk/memfs"
+	"drumbeat/crawl/options"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -18,24 +18,17 @@ import (
 // TestRobotsCacheCountsAlone: the health of a host in RobotsCache must follow from update tuples only,
 // equal the health in RAM, and not change with a new robots.txt or address.
 func TestRobotsCacheCountsAlone(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{Serve: pagesOnly}
-		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 1)...)
-		withHealth(&opt)
-		c := openCrawler(t, opt)
-		defer func() {
-			if err := c.close(); err != nil {
-				t.Error(err)
-			}
-		}()
+	synctest.Test(t, func(t *testing.T) {
+		q := newGate(options.Health{HostFailures: 10, HostRests: 5, HostRefusals: 10})
+		k, table := q.check, &q.health.table
 		rec := weburl.Record{URL: []byte("http://a.test/x")}
 		coded := rec.Append(nil)
 		refusal := health.Event{Kind: health.Refusal, Status: 403, Place: health.RootPlace}
 		var value []byte
 		apply := func(it drum.Item) uint64 {
-			c.check.roundNow.Store(time.Now().Unix())
+			k.roundNow.Store(time.Now().Unix())
 			run := []drum.Item{it}
-			next, action := c.check.applyRobots(1, value, value != nil, run, new(drum.Arena), nil)
+			next, action := k.applyRobots(1, value, value != nil, run, new(drum.Arena), nil)
 			if action == drum.Set {
 				value = next
 			}
@@ -43,7 +36,7 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 		}
 		outcome := func(kind byte, f robots.Fetched) {
 			f.Addrs, f.AddrExpires = []netip.Addr{netip.MustParseAddr("127.0.0.1")}, time.Now().Add(1000*time.Hour)
-			h := robots.Outcome(&robots.HostData{}, &f, opt.Identity.Agent, time.Now())
+			h := robots.Outcome(&robots.HostData{}, &f, q.opt.Agent, time.Now())
 			apply(drum.Item{Op: drum.Update, Value: robots.AppendUpdate(nil, kind, time.Now(), &h)})
 		}
 		outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})
@@ -54,15 +47,15 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 			}
 			apply(drum.Item{Op: drum.Update,
 				Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
-			c.health.Table.Note(&c.policy, 1, nil, refusal, time.Now())
+			table.Note(q.opt.Policy, 1, nil, refusal, time.Now())
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 503})
 			outcome(robots.UpdateAddrs, robots.Fetched{})
 			time.Sleep(time.Minute)
 		}
 		var h robots.HostData
-		if err := h.Decode(value); err != nil || h.Health != c.health.Table.Get(1, nil, time.Now()) {
-			t.Errorf("%v: on disk %v, in RAM %v", err, h.Health, c.health.Table.Get(1, nil, time.Now()))
+		if err := h.Decode(value); err != nil || h.Health != table.Get(1, nil, time.Now()) {
+			t.Errorf("%v: on disk %v, in RAM %v", err, h.Health, table.Get(1, nil, time.Now()))
 		}
 		got := apply(drum.Item{Op: drum.Check, Value: coded})
 		if v := verdict(got); v.decision() != robots.Backoff || v.reason() != state.ReasonNotWelcome ||
@@ -86,6 +79,6 @@ func BenchmarkHealthyHost(b *testing.B) {
 	for i := uint64(0); b.Loop(); i++ {
 		table.Get(1<<40+i, &well, time.Now()) // admission
 		table.Get(1<<40+i, nil, time.Now())   // grant
-		table.Note(&p, 1<<40+i, &well, gate.EventOf(&rec, resp), time.Time{})
+		table.Note(&p, 1<<40+i, &well, EventOf(&rec, resp), time.Time{})
 	}
 }

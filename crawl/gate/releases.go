@@ -1,4 +1,4 @@
-package crawl
+package gate
 
 import (
 	"sync"
@@ -7,9 +7,9 @@ import (
 	"drumbeat/crawl/account"
 )
 
-// stragglers is how long QR waits for the slowest requests of a batch. After that it releases the batch.
+// Stragglers is how long QR waits for the slowest requests of a batch. After that it releases the batch.
 // URLs without an answer then wait as deferred URLs, so a slow host delays the others by no more than this.
-const stragglers = 5 * time.Second
+const Stragglers = 5 * time.Second
 
 // releases counts the records at the head of QR whose requests have been answered. QR is FIFO, but answers
 // arrive in any order, so records are released in batches. A merge of RobotsRequested covers the records
@@ -64,7 +64,7 @@ func (a *releases) releasable(finished int64, now time.Time) (n int64, wait time
 			a.batches = append(a.batches[:0], a.batches[1:]...)
 			continue
 		}
-		wait = b.issued.Add(stragglers).Sub(now)
+		wait = b.issued.Add(Stragglers).Sub(now)
 		if finished >= b.jobs || wait <= 0 {
 			return b.records - a.read, 0
 		}
