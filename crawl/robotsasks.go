@@ -48,20 +48,19 @@ type robotsAnswer struct {
 
 // owner returns the node that owns a host.
 func (s *clusterStage) owner(host []byte) int {
-	if !s.on() {
-		return s.node
-	}
 	return s.opt.Cluster.Table.Owner(s.PLDKey(host))
 }
 
 // elsewhere reports whether another node owns a host.
-func (s *clusterStage) elsewhere(host []byte) bool { return s.owner(host) != s.node }
+func (s *clusterStage) elsewhere(host []byte) bool {
+	return s.opt.Cluster != nil && s.owner(host) != s.opt.Cluster.Node
+}
 
 // askRobots asks the owner of a redirect's target for the outcome.
 func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8,
 	f *robots.Fetched) (doubt bool, _ error) {
 	owner := s.owner(weburl.Split([]byte(url)).Host)
-	if s.gone.gone[owner] {
+	if s.node.Gone(owner) {
 		lostRobots(f)
 		return false, nil
 	}

@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // The records are guarded by the transaction lock; an outbox has its own lock for its figures.
 type outboxes struct {
 	run        *account.Run
-	opt        *nodeOptions
+	opt        *Options
 	gone       *abandoned
 	doubts     *doubts
 	recentEdge func(e star.Edge) bool // an earlier transaction has sent it
