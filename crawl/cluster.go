@@ -81,13 +81,6 @@ func (c *Cluster) ValidateAbandoned() error {
 	return nil
 }
 
-// clusterStage is what the robots.txt of hosts of other nodes need of a cluster. It has no goroutines.
-type clusterStage struct {
-	*engine
-	node   *node.Node
-	leases *node.Leases
-}
-
 // nodeOptions returns the options of a node of a cluster.
 func (o *Options) nodeOptions() node.Options {
 	opt := node.Options{Log: o.Observe.Log, MaxPages: o.Limits.MaxPages}

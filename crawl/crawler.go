@@ -53,7 +53,6 @@ type crawler struct {
 	content      *contents.Store
 	render       *renderStage
 	walk         *walkers.Leader
-	cluster      *clusterStage
 	node         *node.Node
 	leases       *node.Leases
 	deferrals    *deferrals
@@ -85,8 +84,7 @@ func (c *crawler) wire() {
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
-	c.node = node.New(e.Run, e.opt.nodeOptions(), c.space)
-	c.cluster = &clusterStage{engine: e, node: c.node, leases: c.leases}
+	c.node = node.New(e.Run, e.opt.nodeOptions(), c.leases, c.space)
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
@@ -152,7 +150,7 @@ func (c *crawler) wire() {
 	c.checkpointer.extraction = c.extraction
 	c.dispatcher.pageLimit, c.dispatcher.reloaded = c.node.PageLimit, c.node.Reloaded
 	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet
-	c.checkpointer.node, c.seen.node, c.requests.cluster = c.node, c.node, c.cluster
+	c.checkpointer.node, c.seen.node, c.requests.node = c.node, c.node, c.node
 	c.checkpointer.uploads, c.dispatcher.leases = c.uploads, c.leases
 	c.wireNode()
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.node.Disowned

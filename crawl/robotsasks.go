@@ -46,39 +46,26 @@ type robotsAnswer struct {
 	RetryAfter  time.Duration `json:"retry_after,omitempty"`
 }
 
-// owner returns the node that owns a host.
-func (s *clusterStage) owner(host []byte) int {
-	return s.opt.Cluster.Table.Owner(s.PLDKey(host))
-}
-
-// elsewhere reports whether another node owns a host.
-func (s *clusterStage) elsewhere(host []byte) bool {
-	return s.opt.Cluster != nil && s.owner(host) != s.opt.Cluster.Node
-}
-
 // askRobots asks the owner of a redirect's target for the outcome.
-func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8,
+func (q *robotsRequests) askRobots(ctx context.Context, url string, hop int, waits uint8,
 	f *robots.Fetched) (doubt bool, _ error) {
-	owner := s.owner(weburl.Split([]byte(url)).Host)
-	if s.node.Gone(owner) {
-		lostRobots(f)
-		return false, nil
-	}
 	data, err := json.Marshal(robotsAsk{url, hop})
 	if err != nil {
 		return false, err
 	}
 	limited, cancel := context.WithTimeout(ctx, robotsAskFor)
 	defer cancel()
-	stop := context.AfterFunc(s.leases.ProcessContext(owner), cancel) // a process that was killed does not answer
-	defer stop()
-	data, err = s.opt.Cluster.Transport.Ask(limited, owner, robotsAskKind, data)
+	data, abandoned, err := q.node.Ask(limited, weburl.Split([]byte(url)).Host, robotsAskKind, data)
+	if abandoned {
+		lostRobots(f)
+		return false, nil
+	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
 	var a robotsAnswer
 	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > robotsBodyBytes {
-		s.opt.Observe.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
+		q.opt.Observe.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
 		return false, &deferredError{until: time.Now().Add(askAgainAfter(waits)), waits: min(waits+1, robots.MaxWaits)}
 	}
 	switch {
@@ -104,12 +91,12 @@ func askAgainAfter(waits uint8) time.Duration { return min(robotsAskWait, time.S
 func (q *robotsRequests) answerRobots(ctx context.Context) error {
 	places := newRobotsPlaces()
 	later := func() []byte {
-		if q.cluster.noRequests() {
+		if q.node.NoRequests() {
 			return encodeRobots(&robotsAnswer{Later: robotsAskSoon})
 		}
 		return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 	}
-	stop, err := q.opt.Cluster.Transport.Answer(robotsAskKind,
+	stop, err := q.node.Answer(robotsAskKind,
 		func(asked context.Context, from int, data []byte) []byte {
 			ask, ok := q.parseAsk(data)
 			if !ok {
@@ -148,7 +135,7 @@ func (q *robotsRequests) parseAsk(data []byte) (ask robotsAsk, ok bool) {
 		return ask, false
 	}
 	url, err := weburl.Canonical(ask.URL)
-	return ask, err == nil && url == ask.URL && !q.cluster.elsewhere(weburl.Split([]byte(url)).Host)
+	return ask, err == nil && url == ask.URL && !q.node.Elsewhere(weburl.Split([]byte(url)).Host)
 }
 
 // robotsFor makes a request of another node, and returns its encoded outcome.
@@ -178,9 +165,6 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	return encodeRobots(&robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge,
 		HasMaxAge: f.HasMaxAge, RetryAfter: f.RetryAfter})
 }
-
-// noRequests reports whether requests for a robots.txt cannot begin yet.
-func (s *clusterStage) noRequests() bool { return s.leases.NoRequests() }
 
 // AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;
 // verdict is that on its certificate.

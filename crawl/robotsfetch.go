@@ -311,8 +311,8 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 		f.Kind = robots.NetworkFailure
 		return nil, true, false, nil
 	}
-	if q.cluster.elsewhere(target.Host) {
-		doubt, err := q.cluster.askRobots(ctx, url, hop, job.Waits, f)
+	if q.node.Elsewhere(target.Host) {
+		doubt, err := q.askRobots(ctx, url, hop, job.Waits, f)
 		return nil, true, doubt, err
 	}
 	addrs, _, err := q.outages.Lookup(ctx, target.Host, lookupOf(job)&^outage.LookupKnown)

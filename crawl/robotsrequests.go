@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/node"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
@@ -44,7 +45,7 @@ type robotsRequests struct {
 	comeBack                              comeBack
 
 	check     *robotsCheck
-	cluster   *clusterStage
+	node      *node.Node
 	deferrals *deferrals
 	fetcher   *fetcher.Fetcher
 	health    *hostHealth
@@ -310,7 +311,7 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 		if pending, _ := q.robotsRequested.Pending(); pending == 0 {
 			q.waiting.endPass(mark, q.robotsJobs.issued())
 		}
-		if q.cluster.noRequests() {
+		if q.node.NoRequests() {
 			q.waiting.rest(time.Now())
 		}
 		n, wait := q.waiting.releasable(q.robotsJobs.finished(), time.Now())

@@ -31,6 +31,6 @@
 // Memory: some bytes for each other node; that of cluster/lease for networks of the hosts in RAM. Disk: the
 // outboxes, and a quarantine of at most 256 MiB.
 //
-// Files: node.go, options.go; a file for each part, of which the intake has intake.go and quarantine.go, and the
-// end has end.go and rejoin.go; leases.go.
+// Files: node.go, options.go; asks.go: requests to the owner of a host; leases.go; a file for each part. The intake
+// has intake.go and quarantine.go, the end has end.go and rejoin.go.
 package node

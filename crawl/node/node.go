@@ -21,6 +21,8 @@ type Node struct {
 	run    *account.Run
 	opt    *Options
 	others Others
+	leases *Leases
+	links  *admit.Policy // set by Open
 
 	// These parts are nil in a crawl of one node.
 	gone     *abandoned
@@ -67,8 +69,8 @@ type Moment struct {
 }
 
 // New returns a node. Wire gives it the stages that it calls, Open the state of a manifest.
-func New(run *account.Run, opt Options, keeper *space.Keeper) *Node {
-	n := &Node{run: run, opt: &opt}
+func New(run *account.Run, opt Options, leases *Leases, keeper *space.Keeper) *Node {
+	n := &Node{run: run, opt: &opt, leases: leases}
 	if !n.On() {
 		return n
 	}
@@ -118,7 +120,7 @@ func (n *Node) Quarantine() **queue.Queue { return &n.intake.quarantine }
 // Open restores the state of a manifest, nil for a new crawl. links decides where records belong. The outboxes must
 // be open. No goroutine runs yet.
 func (n *Node) Open(m *state.Manifest, links *admit.Policy) error {
-	if !n.On() {
+	if n.links = links; !n.On() {
 		return nil
 	}
 	var in *cluster.Intake
@@ -149,9 +151,6 @@ func (n *Node) RetryQuarantine() error { return n.intake.retryQuarantine() }
 
 // Abandoned lists the nodes that are lost for good, once the node is open.
 func (n *Node) Abandoned() []int { return n.gone.nodes() }
-
-// Gone reports whether a node is lost for good.
-func (n *Node) Gone(node int) bool { return n.gone.gone[node] }
 
 // Rejoin makes a node that starts after the end of the crawl take part until all agree again that it is over. It
 // returns false if no broker answers. No goroutine runs yet.

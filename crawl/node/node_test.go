@@ -3,7 +3,6 @@ package node
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -22,30 +21,26 @@ import (
 	"drumbeat/weburl"
 )
 
-// table returns that of two nodes of the same size.
-func table(t *testing.T) *cluster.Table {
+func must(t *testing.T, errs ...error) {
 	t.Helper()
-	table, err := cluster.NewTable([]float64{1, 1})
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	return table
 }
 
 // openNode opens node 1 of two at a manifest, without outboxes. It counts the edges that it takes.
 func openNode(t *testing.T, m *state.Manifest) (n *Node, edges *int) {
-	t.Helper()
-	links := &admit.Policy{Table: table(t), Node: 1, Hasher: weburl.NewHasher(weburl.Secret{})}
-	n = New(account.New(slog.New(slog.DiscardHandler), nil, nil), Options{Log: slog.New(slog.DiscardHandler), Node: 1,
-		Table: links.Table, Crawl: 7, Transport: mem.New(mem.Options{}).Transport(1)}, nil)
+	table, err := cluster.NewTable([]float64{1, 1})
+	must(t, err)
+	log := slog.New(slog.DiscardHandler)
+	n = New(account.New(log, nil, nil), Options{Log: log, Node: 1, Table: table, Crawl: 7,
+		Transport: mem.New(mem.Options{}).Transport(1)}, nil, nil)
 	edges = new(int)
 	n.Wire(Others{GoOn: func() {}, TakeLinks: func(in *admit.Inlet, _ *account.Tx) error {
 		*edges += len(in.Edges)
 		return nil
 	}})
-	if err := n.Open(m, links); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Open(m, &admit.Policy{Table: table, Node: 1, Hasher: weburl.NewHasher(weburl.Secret{})}))
 	return n, edges
 }
 
@@ -59,49 +54,27 @@ func TestMarkIsDurable(t *testing.T) {
 	if got := n.marks.mark; got.Taken[0] != was || m.Intake.Taken[0] != was || got.Checkpoint != 3 {
 		t.Errorf("the mark says %+v, the manifest %+v", got, m.Intake)
 	}
-	mo := &Moment{}
-	mo.intake, mo.reading = n.intake.freeze()
-	n.intake.in.Taken[0].Number++
-	if n.Checkpointed(4, 0, mo); n.marks.mark.Taken[0].Number != 6 || n.marks.mark.Checkpoint != 4 {
-		t.Errorf("the mark of the next checkpoint says %+v", n.marks.mark)
-	}
 }
 
-// message returns the first message of node 0 to node 1, with one edge.
-func message(t *testing.T) []byte {
-	t.Helper()
-	fs := memfs.New(1)
-	set := disk.Set{FS: fs, Paths: []string{"d"}}
-	if err := fs.MkdirAll("d/state"); err != nil {
-		t.Fatal(err)
-	}
-	o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: set, Name: "outbox/1", Crawl: 7, From: 0, To: 1,
+// edgeTo returns the first message of node 0, with an edge to a name of node 1.
+func edgeTo(t *testing.T, n *Node) []byte {
+	set := disk.Set{FS: memfs.New(1), Paths: []string{"d"}}
+	must(t, set.FS.MkdirAll("d/state"))
+	o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: set, Name: "outbox/1", Crawl: 7, To: 1,
 		BlockBytes: 64 << 10}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, hasher, owners := []byte("a.example"), weburl.NewHasher(weburl.Secret{}), table(t)
-	for ; owners.Owner(hasher.PLDKey(to)) != 1; to[0]++ {
+	must(t, err)
+	to := []byte("a.example")
+	for n.Elsewhere(to) {
+		to[0]++
 	}
 	tails, err := disk.CreateTails(set, 1)
-	if err = errors.Join(err, o.AddEdge([]byte("from.example"), to), o.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, o.AddEdge([]byte("from.example"), to), o.Flush())
 	f := o.Freeze()
-	if _, err := f.Save(tails); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(tails.Close(), f.Commit()); err != nil {
-		t.Fatal(err)
-	}
-	msg, _, ok, err := o.Next()
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	_, err = f.Save(tails)
+	must(t, err, tails.Close(), f.Commit())
+	msg, _, _, err := o.Next()
 	msg = slices.Clone(msg)
-	if err := o.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, o.Close())
 	return msg
 }
 
@@ -111,28 +84,22 @@ func message(t *testing.T) []byte {
 func TestForgedMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		good := message(t)
+		n, edges := openNode(t, nil)
+		good := edgeTo(t, n)
 		h, err := cluster.ReadHeader(good)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		bad := slices.Clone(good)
 		bad[24]++ // of the totals before it
 		binary.LittleEndian.PutUint64(bad[len(bad)-8:], xxhash.Sum64(bad[:len(bad)-8]))
-		n, edges := openNode(t, nil)
 		take := func(data []byte) error { return n.intake.take(&cluster.Message{Seq: 1, From: 0, Data: data}) }
 		n.end.promised.Store(true)
 		for range 3 {
-			if err := take(bad); err != nil {
-				t.Fatalf("one false message: %v", err)
+			if err := take(bad); err != nil || !n.Quiet() {
+				t.Fatalf("one false message: %v, quiet %v", err, n.Quiet())
 			}
 		}
-		if !n.Quiet() {
-			t.Error("a false message withdraws the agreement")
-		}
 		if err := take(good); err != nil || n.intake.in.Taken[0].Totals != h.After || *edges != 1 || n.Quiet() {
-			t.Fatalf("the true message after it: %v, taken %+v, %d edges, quiet %v", err, n.intake.in.Taken[0], *edges,
-				n.Quiet())
+			t.Fatalf("the true message: %v, taken %+v, %d edges", err, n.intake.in.Taken[0], *edges)
 		}
 		if _, messages := n.doubts.counts(0); messages != 3 {
 			t.Errorf("%d messages were refused", messages)
@@ -147,18 +114,4 @@ func TestForgedMessage(t *testing.T) {
 			t.Errorf("a false message again and again: %v", err)
 		}
 	})
-}
-
-// TestAbandoned: the nodes of the options are lost, and a configuration names them in order.
-func TestAbandoned(t *testing.T) {
-	t.Parallel()
-	a := &abandoned{self: 1, gone: make([]bool, 4)}
-	if a.any() || a.line() != nil {
-		t.Errorf("%v are abandoned", a.nodes())
-	}
-	a.restore([]int{3, 0}, nil)
-	want := fmt.Sprintf("[0 3] [%s: [0,3]]", cluster.AbandonedName)
-	if got := fmt.Sprint(a.nodes(), a.line()); got != want || !a.any() {
-		t.Error(got)
-	}
 }

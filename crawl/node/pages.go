@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"math/bits"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -219,7 +218,7 @@ func (s *pageShares) spentHere(left int64) bool {
 // allSpent reports whether a node was given up, whose part of Options.MaxPages nobody knows, and all
 // others have fetched theirs.
 func (s *pageShares) allSpent() bool {
-	if !slices.Contains(s.gone.gone, true) {
+	if !s.gone.any() {
 		return false
 	}
 	for node := range s.heard.marks {
