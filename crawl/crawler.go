@@ -84,7 +84,7 @@ func (c *crawler) wire() {
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
-	c.node = node.New(e.Run, e.opt.nodeOptions(), c.leases, c.space)
+	c.node = node.New(e.Run, e.Saved, e.opt.nodeOptions(), c.leases, c.space)
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()

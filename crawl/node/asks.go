@@ -3,7 +3,7 @@ package node
 import "context"
 
 // owner returns the node that owns a host.
-func (n *Node) owner(host []byte) int { return n.opt.Table.Owner(n.links.Hasher.PLDKey(host)) }
+func (n *Node) owner(host []byte) int { return n.opt.Table.Owner(n.saved.PLDKey(host)) }
 
 // Elsewhere reports whether another node owns a host.
 func (n *Node) Elsewhere(host []byte) bool { return n.On() && n.owner(host) != n.opt.Node }

@@ -19,10 +19,10 @@ import (
 // "status" and "watchstatus". All methods are safe for concurrent use after Start, unless they say otherwise.
 type Node struct {
 	run    *account.Run
+	saved  *state.Saved
 	opt    *Options
 	others Others
 	leases *Leases
-	links  *admit.Policy // set by Open
 
 	// These parts are nil in a crawl of one node.
 	gone     *abandoned
@@ -69,8 +69,8 @@ type Moment struct {
 }
 
 // New returns a node. Wire gives it the stages that it calls, Open the state of a manifest.
-func New(run *account.Run, opt Options, leases *Leases, keeper *space.Keeper) *Node {
-	n := &Node{run: run, opt: &opt, leases: leases}
+func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keeper *space.Keeper) *Node {
+	n := &Node{run: run, saved: saved, opt: &opt, leases: leases}
 	if !n.On() {
 		return n
 	}
@@ -120,7 +120,7 @@ func (n *Node) Quarantine() **queue.Queue { return &n.intake.quarantine }
 // Open restores the state of a manifest, nil for a new crawl. links decides where records belong. The outboxes must
 // be open. No goroutine runs yet.
 func (n *Node) Open(m *state.Manifest, links *admit.Policy) error {
-	if n.links = links; !n.On() {
+	if !n.On() {
 		return nil
 	}
 	var in *cluster.Intake

@@ -33,14 +33,15 @@ func openNode(t *testing.T, m *state.Manifest) (n *Node, edges *int) {
 	table, err := cluster.NewTable([]float64{1, 1})
 	must(t, err)
 	log := slog.New(slog.DiscardHandler)
-	n = New(account.New(log, nil, nil), Options{Log: log, Node: 1, Table: table, Crawl: 7,
+	saved := &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{}), Suffixes: weburl.NewSuffixes(false)}
+	n = New(account.New(log, nil, nil), saved, Options{Log: log, Node: 1, Table: table, Crawl: 7,
 		Transport: mem.New(mem.Options{}).Transport(1)}, nil, nil)
 	edges = new(int)
 	n.Wire(Others{GoOn: func() {}, TakeLinks: func(in *admit.Inlet, _ *account.Tx) error {
 		*edges += len(in.Edges)
 		return nil
 	}})
-	must(t, n.Open(m, &admit.Policy{Table: table, Node: 1, Hasher: weburl.NewHasher(weburl.Secret{})}))
+	must(t, n.Open(m, &admit.Policy{Table: table, Node: 1, Hasher: saved.Hasher}))
 	return n, edges
 }
 
@@ -53,6 +54,18 @@ func TestMarkIsDurable(t *testing.T) {
 	n.intake.in.Taken[0].Number++
 	if got := n.marks.mark; got.Taken[0] != was || m.Intake.Taken[0] != was || got.Checkpoint != 3 {
 		t.Errorf("the mark says %+v, the manifest %+v", got, m.Intake)
+	}
+}
+
+// TestOwner: a host belongs to the node of its PLD.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	n, _ := openNode(t, nil)
+	for c := range byte(20) {
+		pld := []byte{'a' + c, '.', 'e', 'x', 'a', 'm', 'p', 'l', 'e'}
+		if host := append([]byte("www."), pld...); n.Elsewhere(host) != n.Elsewhere(pld) {
+			t.Errorf("%s belongs to another node than %s", host, pld)
+		}
 	}
 }
 
