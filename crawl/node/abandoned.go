@@ -39,6 +39,12 @@ func (a *abandoned) nodes() (list []int) {
 	return list
 }
 
+// has reports whether a node was abandoned.
+func (a *abandoned) has(node int) bool { return a.gone[node] }
+
+// flags says of each node whether it was abandoned. The caller does not change it.
+func (a *abandoned) flags() []bool { return a.gone }
+
 // any reports whether a node was abandoned.
 func (a *abandoned) any() bool { return slices.Contains(a.gone, true) }
 

@@ -16,7 +16,7 @@ func (n *Node) NoRequests() bool { return n.leases.NoRequests() }
 func (n *Node) Ask(ctx context.Context, host []byte, kind string,
 	data []byte) (answer []byte, abandoned bool, _ error) {
 	owner := n.owner(host)
-	if n.gone.gone[owner] {
+	if n.gone.has(owner) {
 		return nil, true, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -177,7 +177,7 @@ func (k *configKeeper) checkAbandoned(other *cluster.Config) (missed, ahead bool
 	if slices.Contains(theirs, k.opt.Node) {
 		return false, false, k.gone.err()
 	}
-	for node, gone := range k.gone.gone {
+	for node, gone := range k.gone.flags() {
 		in := slices.Contains(theirs, node)
 		missed, ahead = missed || in && !gone, ahead || gone && !in && k.dropped(node)
 	}

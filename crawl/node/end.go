@@ -131,12 +131,9 @@ func (e *crawlEnd) check(m *cluster.Mark) {
 // without returns the nodes that do not count at the end: abandoned nodes, and nodes that have ended and
 // whose marks the broker has lost since.
 func (e *crawlEnd) without(marks []*cluster.Mark) []bool {
-	without := slices.Clone(e.gone.gone)
+	without := slices.Clone(e.gone.flags())
 	for node := range marks {
-		if marks[node] != nil || e.rejoined.IsZero() || e.outs.boxes[node] == nil {
-			continue
-		}
-		if f := e.outs.boxes[node].Figures(); f.Waiting() == 0 {
+		if node != e.opt.Node && marks[node] == nil && !e.rejoined.IsZero() && e.outs.waiting(node) == 0 {
 			without[node] = true
 		}
 	}
@@ -175,7 +172,7 @@ func (e *crawlEnd) concluded() bool {
 	marks, outs := e.heard.all(), e.outs.counts()
 	for node, m := range marks {
 		// A mark from the former end of the crawl lacks the messages that this node has sent since.
-		if node == e.opt.Node || e.gone.gone[node] || m == nil {
+		if node == e.opt.Node || e.gone.has(node) || m == nil {
 			continue
 		}
 		if left := outs[node] - m.Taken[e.opt.Node].Totals.Records(); left != 0 {
@@ -183,7 +180,7 @@ func (e *crawlEnd) concluded() bool {
 			return false
 		}
 	}
-	if cluster.EndedWith(marks, e.gone.gone, e.opt.Node, e.currentTerm()) {
+	if cluster.EndedWith(marks, e.gone.flags(), e.opt.Node, e.currentTerm()) {
 		return true
 	}
 	if e.rejoining() > 0 {

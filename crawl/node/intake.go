@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/space"
 	"drumbeat/queue"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // intake takes the messages of other nodes, in order, in transactions. Its goroutine is "intake"; figures, taken
@@ -76,6 +77,15 @@ func (s *intake) freeze() (*cluster.Intake, uint64) {
 	in := s.in
 	in.Taken = slices.Clone(in.Taken)
 	return &in, s.reading
+}
+
+// lastTaken returns the number of the last message taken from a node.
+func (s *intake) lastTaken(node int) uint64 { return s.takenTo[node].Load() }
+
+// show puts the figures of the messages of a node into a snapshot.
+func (s *intake) show(p *snapshot.Pair) {
+	p.Taken, p.Holes = s.taken[p.Node].Load(), int64(s.requests[p.Node].Load())
+	p.Quarantined = s.quarantined[p.Node].Load()
 }
 
 // resends returns, by node, how often this one has asked for a resend.

@@ -81,7 +81,7 @@ func (s *marks) conclude(ctx context.Context, change func(m *cluster.Mark), told
 // process.
 func (s *marks) awaitEnd(ctx context.Context, told func(m *cluster.Mark) bool) {
 	for node := 0; node < s.opt.nodes(); {
-		if s.gone.gone[node] {
+		if s.gone.has(node) {
 			node++
 			continue
 		}
@@ -128,7 +128,7 @@ func (s *marks) put(ctx context.Context) error {
 		if have {
 			mark = *s.mark
 			mark.ResendRequests = s.intake.resends()
-			mark.Short, mark.Spent = s.shares.short.Load(), s.shares.spent.Load()
+			s.shares.put(&mark)
 			s.end.put(&mark)
 		}
 		s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *marks) write(ctx context.Context, mark *cluster.Mark, seq, connection u
 	if _, err := e.Put(ctx, cluster.BucketCrawl, cluster.MarkKey(s.opt.Node), data); err != nil {
 		return err
 	}
-	s.heard.marks[s.opt.Node].Store(mark)
+	s.heard.noteMark(mark)
 	s.run.WakeWatch.Raise()
 	if seq == 0 || connection != e.State().Connects {
 		return nil // nothing to purge, or sequences that the broker may have reused
@@ -242,7 +242,7 @@ func (s *marks) follow(ctx context.Context, w cluster.Watcher) error {
 		if !take {
 			continue
 		}
-		s.heard.marks[m.Node].Store(m)
+		s.heard.noteMark(m)
 		s.end.check(m)
 		s.outs.mark(m)
 		s.run.WakeWatch.Raise()
@@ -291,16 +291,12 @@ func (s *marks) checkMark(m *cluster.Mark) error {
 	if err := s.checkGone(m); err != nil {
 		return err
 	}
-	if o := s.outs.boxes[m.Node]; !o.Abandoned() {
-		f := o.Figures()
-		return m.CheckTaken(s.opt.Node, &f)
-	}
-	return nil
+	return s.outs.checkTaken(m)
 }
 
 // checkGone returns an error if another node has dropped messages that this one has not taken.
 func (s *marks) checkGone(m *cluster.Mark) error {
-	err := m.CheckGone(s.opt.Node, s.intake.takenTo[m.Node].Load())
+	err := m.CheckGone(s.opt.Node, s.intake.lastTaken(m.Node))
 	if err != nil && s.began == 0 {
 		return s.errEmpty()
 	}

@@ -18,7 +18,7 @@ import (
 // and the loans under way, add up to the limit over all crashes, whatever the broker loses. The broker's values
 // say only who needs pages, and what the nodes have fetched.
 //
-// The goroutine is "pages". limit, left, reached, short, spent and full are safe for concurrent use.
+// The goroutine is "pages". limit, left, reached, put and full are safe for concurrent use.
 type pageShares struct {
 	run       *account.Run
 	opt       *Options
@@ -91,8 +91,8 @@ func (s *pageShares) limit() int64 {
 // checkpoints.
 func (s *pageShares) reached() bool {
 	pages, full := int64(0), s.full.Load()
-	for node := range s.heard.marks {
-		if m := s.heard.mark(node); m != nil {
+	for _, m := range s.heard.all() {
+		if m != nil {
 			pages, full = pages+m.Pages, max(full, m.Full)
 		}
 	}
@@ -102,6 +102,9 @@ func (s *pageShares) reached() bool {
 	s.full.Store(s.opt.MaxPages)
 	return true
 }
+
+// put puts what this node lacks into a mark.
+func (s *pageShares) put(m *cluster.Mark) { m.Short, m.Spent = s.short.Load(), s.spent.Load() }
 
 // left returns how many pages this node may still fetch.
 func (s *pageShares) left() int64 { return max(0, s.limit()-s.run.Accounts.Counter(state.CountPages)) }
@@ -153,11 +156,11 @@ func (s *pageShares) lend(need int64, busy bool) error {
 		return nil // a loan is a record, too
 	}
 	var to []int
-	for node := range s.heard.marks {
+	for node, m := range s.heard.all() {
 		if st := s.heard.status(node); st != nil && st.Ended != "" {
 			continue // it was short when it stopped
 		}
-		if m := s.heard.mark(node); node != s.opt.Node && !s.gone.gone[node] && m != nil && m.Short &&
+		if node != s.opt.Node && !s.gone.has(node) && m != nil && m.Short &&
 			m.Taken[s.opt.Node].Number >= s.lent[node] {
 			to = append(to, node)
 		}
@@ -186,10 +189,11 @@ func (s *pageShares) lend(need int64, busy bool) error {
 			if parts[i] == 0 {
 				continue
 			}
-			if err := s.outs.boxes[node].AddPages(parts[i]); err != nil {
+			number, err := s.outs.lend(node, parts[i])
+			if err != nil {
 				return err
 			}
-			s.lent[node] = s.outs.lastNumber(node)
+			s.lent[node] = number
 		}
 		tx.Count(state.CountPagesLent, sum)
 		return nil
@@ -204,11 +208,11 @@ func (s *pageShares) spentHere(left int64) bool {
 	if left > 0 {
 		return false
 	}
-	for node := range s.heard.marks {
-		if node == s.opt.Node || s.gone.gone[node] {
+	for node, m := range s.heard.all() {
+		if node == s.opt.Node || s.gone.has(node) {
 			continue
 		}
-		if m := s.heard.mark(node); m == nil || m.Taken[s.opt.Node].Number < s.lent[node] {
+		if m == nil || m.Taken[s.opt.Node].Number < s.lent[node] {
 			return false
 		}
 	}
@@ -221,8 +225,8 @@ func (s *pageShares) allSpent() bool {
 	if !s.gone.any() {
 		return false
 	}
-	for node := range s.heard.marks {
-		if m := s.heard.mark(node); !s.gone.gone[node] && (m == nil || !m.Spent) {
+	for node, m := range s.heard.all() {
+		if !s.gone.has(node) && (m == nil || !m.Spent) {
 			return false
 		}
 	}

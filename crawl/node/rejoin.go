@@ -28,9 +28,8 @@ func (e *crawlEnd) awaited() (nodes []int) {
 	if e.rejoined.IsZero() || time.Since(e.rejoined) >= rejoinMost {
 		return nil
 	}
-	for node := range e.heard.marks {
-		m := e.heard.mark(node)
-		if node != e.opt.Node && !e.gone.gone[node] && m != nil && m.Done && m.Round < e.round {
+	for node, m := range e.heard.all() {
+		if node != e.opt.Node && !e.gone.has(node) && m != nil && m.Done && m.Round < e.round {
 			nodes = append(nodes, node)
 		}
 	}
@@ -50,8 +49,8 @@ func (e *crawlEnd) rejoining() time.Duration {
 	if len(e.awaited()) > 0 {
 		return max(time.Millisecond, rejoinMost-time.Since(e.rejoined))
 	}
-	for node := range e.heard.marks {
-		if node != e.opt.Node && !e.gone.gone[node] && e.heard.mark(node) == nil {
+	for node, m := range e.heard.all() {
+		if node != e.opt.Node && !e.gone.has(node) && m == nil {
 			since := e.rejoined
 			if st.Since.After(since) {
 				since = st.Since

@@ -55,13 +55,12 @@ func (s *statuses) show(sn *snapshot.Snapshot) {
 		}
 		f := o.Figures()
 		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
-			Taken: s.intake.taken[node].Load(), Holes: int64(s.intake.requests[node].Load()),
-			Abandoned: s.gone.gone[node], Dropped: f.Dropped.Records()}
+			Abandoned: s.gone.has(node), Dropped: f.Dropped.Records()}
 		if publisher := s.outs.publishers[node]; publisher != nil {
 			p.Published, p.Resends = publisher.Figures()
 			p.Held = publisher.Held()
 		}
-		p.Quarantined = s.intake.quarantined[node].Load()
+		s.intake.show(&p)
 		p.RefusedMarks, p.RefusedMessages = s.doubts.counts(node)
 		if was := s.progress[node]; p.Waiting > 0 && !was.at.IsZero() {
 			p.Stalled = sn.Time.Sub(was.at)
@@ -174,7 +173,7 @@ func (s *statuses) watch(ctx context.Context) error {
 				s.opt.Log.Debug("a status is refused", "error", bad)
 				continue
 			}
-			s.heard.statuses[st.Node].Store(st)
+			s.heard.noteStatus(st)
 		}
 		if w != nil {
 			w.Close()
