@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"drumbeat/admit"
-	"drumbeat/cluster"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/node"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -45,19 +45,15 @@ type moment struct {
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
-	intake   *cluster.Intake // nil in a crawl of one node, like outs
-	reading  uint64          // the connection to the engine whose numbers intake has; 0: of an earlier run
-	outs     []int64         // records added to each outbox
-	full     int64           // the limit of pages that all nodes together have reached
-	idle     bool            // the node has nothing left to do but to wait for others
-	written  int64           // bytes written; set after it has been saved
+	node     *node.Moment // nil in a crawl of one node
+	written  int64        // bytes written; set after it has been saved
 }
 
 // checkpointer writes checkpoints. Its goroutine is "checkpoint".
 type checkpointer struct {
 	*engine
 	extraction     *output.Extraction
-	cluster        *clusterStage
+	node           *node.Node
 	operator       *operator
 	uploads        *output.Uploads
 	structures     []*structure    // all structures on disk
@@ -94,7 +90,7 @@ func (k *checkpointer) checkpointQuietly(clean bool, done string, late *account.
 	began := time.Now()
 	changes := k.Changes()
 	k.TakeSlowest()
-	if err := k.cluster.flush(); err != nil {
+	if err := k.node.Flush(); err != nil {
 		return err
 	}
 	m, stats := k.freeze()
@@ -114,7 +110,7 @@ func (k *checkpointer) checkpointQuietly(clean bool, done string, late *account.
 		return err
 	}
 	k.extraction.Checkpointed()
-	k.cluster.checkpointed(k.gen, m)
+	k.node.Checkpointed(k.gen, m.accounts.Counters[state.CountPages], m.node)
 	k.operator.checkpointed(m)
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
@@ -228,8 +224,8 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.FirstBegan(), Active: mo.active, Runs: k.runs, Run: k.lastRun,
 		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin,
-		Intake: mo.intake, Full: mo.full, PageSlots: k.cluster.slotsOfPages(), Store: k.uploads.Place(),
-		Uploads: mo.uploads, Parts: make(map[string]json.RawMessage, len(mo.parts))}
+		Store: k.uploads.Place(), Uploads: mo.uploads, Parts: make(map[string]json.RawMessage, len(mo.parts))}
+	k.node.SaveTo(m, mo.node)
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
 		if m.Parts[p.name], err = p.save(tails); err != nil {

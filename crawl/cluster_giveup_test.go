@@ -14,6 +14,7 @@ import (
 	"drumbeat/cluster/lease"
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
+	room "drumbeat/crawl/node"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -240,10 +241,10 @@ func TestClusterGiveUpPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, own := o.Cluster.slotsBefore()
+			first, own := room.SlotsBefore(o.Cluster.Table, node)
 			n := &m.Accounts.Counters
 			borrowed, lent := n[state.CountPagesBorrowed], n[state.CountPagesLent]
-			may := slotsPart(limit, first+own) - slotsPart(limit, first) + borrowed - lent
+			may := room.PageShare(limit, first, own) + borrowed - lent
 			if by[node] != may || may == 0 {
 				t.Errorf("node %d has fetched %d pages of %d", node, by[node], may)
 			}

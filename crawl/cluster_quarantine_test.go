@@ -135,25 +135,25 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 	o := c.options[1]
 	for _, understood := range []bool{false, true} {
 		n := openCrawler(t, o)
-		s := n.cluster
-		if records, _ := s.quarantine.Len(); records != 1 {
+		q := *n.node.Quarantine()
+		if records, _ := q.Len(); records != 1 {
 			t.Fatalf("%d messages in quarantine after the end", records)
 		}
 		if understood { // as a version would that reads it
-			if _, ok, err := s.quarantine.Peek(); !ok || err != nil {
+			if _, ok, err := q.Peek(); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			s.quarantine.Advance()
-			if err := s.quarantine.Append(e.changed[0]); err != nil {
+			q.Advance()
+			if err := q.Append(e.changed[0]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		before := s.Counter(state.CountLinksTaken)
-		if err := s.retryQuarantine(); err != nil {
+		before := n.Counter(state.CountLinksTaken)
+		if err := n.node.RetryQuarantine(); err != nil {
 			t.Fatal(err)
 		}
-		records, _ := s.quarantine.Len()
-		got := s.Counter(state.CountLinksTaken) - before
+		records, _ := q.Len()
+		got := n.Counter(state.CountLinksTaken) - before
 		if want := h.After.Links.N; understood && (records != 0 || got != want) ||
 			!understood && (records != 1 || got != 0) {
 			t.Errorf("understood %v: %d of %d links taken, %d messages left", understood, got, want, records)

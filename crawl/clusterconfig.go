@@ -1,20 +1,14 @@
 package crawl
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/cluster"
-	"drumbeat/crawl/account"
 	"drumbeat/disk"
-	"drumbeat/state"
 )
 
 // The configuration that all nodes of a cluster share: the options that decide which URLs are fetched, how
@@ -27,8 +21,8 @@ import (
 
 // configLines returns the configuration as lines "name: value". They contain checksums of files, not names,
 // which may differ between machines.
-func (s *clusterStage) configLines() ([]string, error) {
-	o := &s.opt
+func (c *crawler) configLines() ([]string, error) {
+	o := &c.opt
 	var lines []string
 	var faults []error
 	add := func(name string, value any) {
@@ -53,11 +47,11 @@ func (s *clusterStage) configLines() ([]string, error) {
 		}
 		add(name, sums)
 	}
-	add("suffix list", s.Suffixes.Digest())
+	add("suffix list", c.Suffixes.Digest())
 	add("agent", o.Identity.Agent)
 	add("contact", o.Identity.Contact)
 	add("user agent", o.Identity.UserAgent)
-	add("seeds", s.seedsText())
+	add("seeds", c.seeds.text())
 	add("scope", o.Admission.Scope)
 	files("rules", o.Admission.Rules...)
 	files("blacklist", o.Admission.Blacklist...)
@@ -103,167 +97,10 @@ func (s *clusterStage) configLines() ([]string, error) {
 	add("network rate, network connections", []any{o.Politeness.NetworkRate, o.Politeness.NetworkConnections})
 	add("networks that several nodes visit", []any{"lease", o.Cluster.leaseTTL().Seconds()})
 	add("rate", o.Network.Rate.String())
-	add("bandwidth", s.dispatcher.flagBandwidth().String())
-	return append(lines, s.gone.line()...), errors.Join(faults...)
+	add("bandwidth", c.dispatcher.flagBandwidth().String())
+	return lines, errors.Join(faults...)
 }
 
 // maxConfigLine is the longest value in the configuration; longer ones are given by checksum. A bucket takes
 // values of a megabyte.
 const maxConfigLine = 4 << 10
-
-// configure computes the configuration of this node. It reads the files of rules.
-func (s *clusterStage) configure() error {
-	lines, err := s.configLines()
-	if err == nil {
-		s.config = cluster.NewConfig(lines)
-		s.configNow.Store(s.config)
-	}
-	return err
-}
-
-// agree compares the configuration with that of the cluster, or writes it if there is none. An unreachable
-// broker is no error: keepConfig tries again later.
-func (s *clusterStage) agree(ctx context.Context) error {
-	if !s.on() {
-		return nil
-	}
-	if err := s.configure(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, agreePatience)
-	defer cancel()
-	for {
-		err := s.compareConfig(ctx)
-		if err == nil {
-			return s.outs.dropAbandoned()
-		}
-		if errors.Is(err, state.ErrIncompatible) {
-			return err
-		}
-		if errors.Is(err, cluster.ErrExists) || errors.Is(err, cluster.ErrChanged) { // another node was first
-			continue
-		}
-		if !account.Sleep(ctx, transportRetry) {
-			s.opt.Observe.Log.Warn(
-				"the configuration will be compared with that of the other nodes when the broker answers", "error", err)
-			return s.outs.dropAbandoned()
-		}
-	}
-}
-
-// The time after which a node crawls without a comparison of its configuration if no broker answers, and the
-// interval of comparisons.
-const (
-	agreePatience = 5 * time.Second
-	configEvery   = time.Minute
-)
-
-// keepConfig compares the configuration at intervals: the broker may lose it, and other nodes may change it.
-func (s *clusterStage) keepConfig(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if s.reloads.Swap(0) > 0 {
-			was := s.config
-			if err := s.configure(); err != nil {
-				s.opt.Observe.Log.Error("the configuration of the cluster is unchanged: the files have errors", "error",
-					err)
-			}
-			s.replacing = s.replacing || s.config.Digest != was.Digest
-		}
-		every := configEvery
-		if err := s.compareConfig(ctx); errors.Is(err, state.ErrIncompatible) {
-			return err
-		} else if err != nil {
-			every = transportRetry
-		}
-		s.Await(ctx, s.wakeConfig, every)
-	}
-	return nil
-}
-
-// reloaded notes a reload of files of rules.
-func (s *clusterStage) reloaded() {
-	if s.on() {
-		s.reloads.Add(1)
-		s.wakeConfig.Raise()
-	}
-}
-
-// compareConfig compares the configuration with that in the bucket once. It writes a missing one, or replaces
-// it if this node reconfigures. Before the first success, a difference is an error; later it is a warning.
-func (s *clusterStage) compareConfig(ctx context.Context) error {
-	e := s.opt.Cluster.Transport
-	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.ConfigKey)
-	if errors.Is(err, cluster.ErrNotFound) {
-		data, err := s.config.Encode()
-		if err == nil {
-			_, err = e.Create(ctx, cluster.BucketCrawl, cluster.ConfigKey, data)
-		}
-		if err == nil {
-			s.agreed, s.replacing = true, false
-		}
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	other, err := cluster.DecodeConfig(v.Data)
-	var missed, ahead bool
-	if err == nil {
-		if missed, ahead, err = s.checkAbandoned(other); err != nil {
-			return err
-		}
-	}
-	switch {
-	case err == nil && other.Digest == s.config.Digest:
-		s.agreed, s.replacing, s.warned = true, false, ""
-		return nil
-	case missed && !s.agreed:
-		return fmt.Errorf("crawl: the cluster has abandoned nodes %v, this node %v: give it the same --give-up-node; "+
-			"an abandoned node cannot return: %w", other.Abandoned(), s.gone.nodes(), state.ErrIncompatible)
-	case !missed && (s.replacing || !s.agreed && s.opt.Cluster.Reconfigure || ahead):
-		data, err := s.config.Encode()
-		if err == nil {
-			_, err = e.Update(ctx, cluster.BucketCrawl, cluster.ConfigKey, data, v.Revision)
-		}
-		if err == nil {
-			s.agreed, s.replacing = true, false
-			s.opt.Observe.Log.Warn("this node has replaced the configuration of the cluster: give it to all nodes")
-		}
-		return err
-	case err != nil && !s.agreed:
-		return fmt.Errorf("crawl: the configuration that another node has written: %w: %w", err, state.ErrIncompatible)
-	case err != nil:
-		if s.warned != err.Error() {
-			s.warned = err.Error()
-			s.opt.Observe.Log.Warn("the configuration that another node has written is refused: this node continues "+
-				"with its own", "error", err)
-		}
-		return nil
-	case !s.agreed:
-		return fmt.Errorf("crawl: the options of this node differ from those of the cluster: %s "+
-			"(--cluster-reconfigure makes them those of the cluster; "+
-			"give them to all nodes): %w", strings.Join(other.Differ(s.config), "; "), state.ErrIncompatible)
-	}
-	if s.warned != other.Digest {
-		s.warned = other.Digest
-		s.opt.Observe.Log.Warn(
-			"the nodes have different configurations: reload the rules here or there, or start the nodes again",
-			"differences", strings.Join(other.Differ(s.config), "; "))
-	}
-	return nil
-}
-
-// checkAbandoned compares the abandoned nodes of the cluster's configuration with those of this node. missed:
-// the cluster has abandoned nodes that this one awaits. ahead: this one has abandoned more, and the broker
-// has lost that configuration, or an abandoned node has written its own; then this node replaces it.
-func (s *clusterStage) checkAbandoned(other *cluster.Config) (missed, ahead bool, _ error) {
-	theirs := other.Abandoned()
-	if slices.Contains(theirs, s.node) {
-		return false, false, s.gone.err()
-	}
-	for node, gone := range s.gone.gone {
-		in := slices.Contains(theirs, node)
-		missed, ahead = missed || in && !gone, ahead || gone && !in && s.outs.boxes[node].Abandoned()
-	}
-	return missed, ahead && (s.agreed || other.SameBut(s.config, cluster.AbandonedName)), nil
-}

@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/cluster/mem"
+	room "drumbeat/crawl/node"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -32,8 +33,8 @@ func TestClusterShares(t *testing.T) {
 			sum, rate, left := int64(0), 0.0, 0.0
 			for node := range weights {
 				c := &Cluster{Node: node, Table: table}
-				before, own := c.slotsBefore()
-				part := slotsPart(n, before+own) - slotsPart(n, before)
+				before, own := room.SlotsBefore(table, node)
+				part := room.PageShare(n, before, own)
 				if want := float64(n) * float64(own) / cluster.Slots; math.Abs(float64(part)-want) > 1+want/1e9 {
 					t.Fatalf("node %d of %v: %d of %d pages, want %.0f", node, weights, part, n, want)
 				}

@@ -55,7 +55,7 @@ type crawler struct {
 	content      *contents.Store
 	render       *render.Stage
 	walk         *walkers.Leader
-	cluster      *clusterStage
+	node         *node.Node
 	leases       *node.Leases
 	deferrals    *deferrals
 	passes       *pass.Runner
@@ -82,9 +82,10 @@ func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets = newSeenStage(e), newBudgetStage(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
-	c.cluster, c.leases = newClusterStage(e), node.NewLeases(e.Run, e.opt.leaseOptions())
+	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
+	c.node = node.New(e.Run, e.Saved, e.opt.nodeOptions(), c.leases, c.space)
 	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.outages = outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
@@ -132,7 +133,7 @@ func (c *crawler) wire() {
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze,
 		func(m *moment) { m.hosts, m.jobs = c.health.Freeze(), c.requests.Freeze() }, c.operator.freeze,
 		c.orders.freeze, func(m *moment) { m.renders = c.render.Freeze() },
-		func(m *moment) { m.walk = c.walk.Freeze() }, c.cluster.freeze,
+		func(m *moment) { m.walk = c.walk.Freeze() }, func(m *moment) { m.node = c.node.Freeze() },
 		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
@@ -141,24 +142,12 @@ func (c *crawler) wire() {
 	c.checkpointer.operator = c.operator
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.checkpointer.extraction = c.extraction
-	c.cluster.requests = c.requests
-	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
-	if c.cluster.on() {
-		c.cluster.outs.recentEdge, c.cluster.early.checkpoints = c.budgets.recentEdge, c.checkpointer
-	}
-	c.cluster.doneHere = c.doneHere
-	c.cluster.dispatcher, c.dispatcher.pageLimit = c.dispatcher, c.cluster.pageLimit
-	c.cluster.look, c.cluster.deferrals, c.cluster.operator = c.snapshot, c.deferrals, c.operator
-	c.deferrals.quiet, c.operator.quiet = c.cluster.quiet, c.cluster.quiet
-	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
-	c.checkpointer.cluster, c.seen.cluster = c.cluster, c.cluster
-	c.checkpointer.uploads = c.uploads
-	c.dispatcher.leases, c.cluster.leases = c.leases, c.leases
-	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages,
-		Evicted: func(tx *account.Tx, items []*polite.Item) error {
-			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)
-		}})
-	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.cluster.disowned
+	c.dispatcher.pageLimit, c.dispatcher.reloaded = c.node.PageLimit, c.node.Reloaded
+	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet
+	c.checkpointer.node, c.seen.node = c.node, c.node
+	c.checkpointer.uploads, c.dispatcher.leases = c.uploads, c.leases
+	c.wireNode()
+	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.node.Disowned
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
@@ -170,7 +159,10 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "content", c.content.Run)
 	c.Start(ctx, "render", c.render.Run)
 	c.Start(ctx, "walk", c.walk.Run)
-	c.cluster.start()
+	c.node.Start(ctx)
+	if c.node.On() {
+		c.Start(ctx, "robotsasks", c.requests.AnswerRobots)
+	}
 	c.leases.Start(ctx)
 	c.Start(ctx, "beast", c.budgets.readBeast)
 	c.Start(ctx, "scan", c.budgets.scanOverBudget)

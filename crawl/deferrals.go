@@ -42,7 +42,7 @@ type deferrals struct {
 	space   *space.Keeper
 	stock   *stock.Keeper
 	walk    *walkers.Leader
-	quiet   func() bool // clusterStage.quiet: nothing may come back
+	quiet   func() bool // node.Node.Quiet: nothing may come back
 }
 
 func newDeferrals(e *engine) *deferrals {

@@ -55,7 +55,7 @@ type dispatcher struct {
 	stock     *stock.Keeper
 	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.Limits.MaxPages, the pages that this node may fetch
-	disowned  func() bool  // clusterStage.disowned: nothing may be fetched
+	disowned  func() bool  // node.Node.Disowned: nothing may be fetched
 	lackURLs  func()       // told that connections are idle because no URL in RAM is due
 }
 

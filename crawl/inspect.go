@@ -94,9 +94,10 @@ func (c *crawler) inspect() *Structures {
 		records, bytes := q.q.Len()
 		s.Queues = append(s.Queues, QueueInfo{q.name, records, bytes, q.q.DiskBytes()})
 	}
-	if c.cluster.on() {
-		records, bytes := c.cluster.quarantine.Len()
-		s.Queues = append(s.Queues, QueueInfo{state.NameQuarantine, records, bytes, c.cluster.quarantine.DiskBytes()})
+	if c.node.On() {
+		q := *c.node.Quarantine()
+		records, bytes := q.Len()
+		s.Queues = append(s.Queues, QueueInfo{state.NameQuarantine, records, bytes, q.DiskBytes()})
 	}
 	return s
 }

@@ -50,7 +50,7 @@ type operator struct {
 	seeds        *seedFeeder
 	space        *space.Keeper
 	stars        *budgetStage
-	quiet        func() bool // clusterStage.quiet
+	quiet        func() bool // node.Node.Quiet
 }
 
 // goOn tells that seeds may be fed again.

@@ -147,7 +147,7 @@ func (c *crawler) wireGate() {
 	c.requests = gate.NewRequests(c.check, c.fetcher, c.outages, c.output)
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Slots: func() gate.Slots { return c.workers }, Deferrals: c.deferrals, Flags: c.deferrals,
-		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.cluster, SendLinks: c.seen.sendLinks})
+		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.sendLinks})
 	c.pages.sitemaps = sitemaps.New(sitemaps.Options{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
 		Policy: c.links, Dated: c.opt.Recrawl != nil,
 		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})

@@ -114,10 +114,11 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.uploads.Access(ctx); err != nil {
 		return nil, err
 	}
-	rejoined, finished, before := c.cluster.rejoin(ctx), c.finished(), c.Accounts.Copy()
+	rejoined := c.Manifest != nil && c.Manifest.Done != "" && c.node.Rejoin(ctx)
+	finished, before := c.finished(), c.Accounts.Copy()
 	if finished && !rejoined {
 		c.extraction.Finish(ctx)
-		c.cluster.end(ctx)
+		c.node.End(ctx)
 		if c.uploads.Waits() { // and makes a checkpoint
 			if err := c.restoreRAM(); err != nil {
 				return nil, err
@@ -142,7 +143,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 			return &Result{Stop: c.stopped(), Snapshot: *c.snapshot()}, nil
 		}
 	}
-	if err := c.cluster.agree(inner); err != nil {
+	if err := c.node.Agree(inner); err != nil {
 		return nil, err
 	}
 	if err := c.restoreRAM(); err != nil {
@@ -184,11 +185,11 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	c.leases.End(ctx)
-	c.cluster.publishEnd(ctx, why)
+	c.node.PublishEnd(ctx, why)
 	if done != "" {
-		c.cluster.end(ctx)
+		c.node.End(ctx)
 	} else if why == StopPages {
-		c.cluster.endPages(ctx)
+		c.node.EndPages(ctx)
 	}
 	c.extraction.Finish(ctx)
 	if err := c.uploads.Finish(ctx, done); err != nil {
@@ -293,7 +294,7 @@ func (c *crawler) openLeases(m *state.Manifest) error {
 // openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.cluster.open,
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.openNode,
 		c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
 		if err := f(m); err != nil {
 			return err

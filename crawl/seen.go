@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/node"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
@@ -42,7 +43,7 @@ type seenStage struct {
 
 	budgets   *budgetStage
 	deferrals *deferrals
-	cluster   *clusterStage
+	node      *node.Node
 	output    *output.Writer
 	passes    *pass.Runner
 	space     *space.Keeper
@@ -78,7 +79,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *account.Tx) error {
 	if cached := int64(len(b.Keys)-len(b.Tuples)) + b.Again; cached > 0 {
 		tx.Count(state.CountLinksCached, cached)
 	}
-	if err := s.cluster.send(b, tx); err != nil {
+	if err := s.node.Send(b, tx); err != nil {
 		return err
 	}
 	if len(b.Tuples) > 0 {
@@ -328,4 +329,35 @@ func (s *seenStage) closeTrace() {
 		return
 	}
 	s.opt.Observe.Log.Info("trace of links", "file", s.opt.Observe.TraceLinks, "recorded", recorded)
+}
+
+// takeLinks passes the records of a message to URLseen, the store of names and STAR. It is part of a
+// transaction.
+func (s *seenStage) takeLinks(in *admit.Inlet, tx *account.Tx) error {
+	for _, key := range in.Scopes {
+		s.links.Sites.Extend(key)
+	}
+	tx.Count(state.CountPagesBorrowed, in.Lent)
+	tx.Count(state.CountLinksTaken, int64(len(in.Tuples)))
+	if s.drains() {
+		tx.Count(state.CountLinksDraining, int64(len(in.Tuples)))
+		return nil
+	}
+	if len(in.Tuples) > 0 {
+		if err := s.urlSeen.Add(in.Tuples); err != nil {
+			return err
+		}
+		tx.Count(state.CountLinksChecked, int64(len(in.Tuples)))
+		s.seenMeter.added.Add(int64(len(in.Tuples)))
+		s.seenMeter.text.Add(in.Text)
+		tx.Wake(s.merges)
+	}
+	if err := s.sendNames(&in.Names, tx); err != nil {
+		return err
+	}
+	tx.Count(state.CountEdgesTaken, int64(len(in.Edges)))
+	if len(in.Edges) == 0 {
+		return nil
+	}
+	return s.budgets.addEdges(in.Edges)
 }

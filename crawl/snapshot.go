@@ -69,7 +69,7 @@ func (c *crawler) snapshot() *Snapshot {
 	c.deferrals.show(s)
 	c.extraction.Show(s)
 	c.uploads.Show(s)
-	c.cluster.show(s)
+	c.node.Show(s)
 	c.leases.Show(s)
 	if c.traps != nil {
 		s.TrapHosts = c.traps.Traps()
@@ -103,10 +103,10 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := c.leases.Why(); why != "" {
 		return why
 	}
-	if c.cluster.disowned() {
+	if c.node.Disowned() {
 		return "another node, which has abandoned this one (--give-up-node)"
 	}
-	if c.cluster.pagesWait() {
+	if c.node.PagesWait() {
 		return "pages of other nodes (--max-pages)"
 	}
 	if why := c.dispatcher.HeldBy(s.Time); why != "" && c.slotMeter.SomethingDue(s.Time) {
@@ -129,7 +129,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 		return "URLs due later"
 	case !c.seedsDone.Load():
 		return "seeds"
-	case c.cluster.rejoining() > 0:
+	case c.node.Rejoining() > 0:
 		return "the other nodes, which may have more work"
 	}
 	return "new links"

@@ -30,7 +30,7 @@ func (c *crawler) watch(ctx context.Context) error {
 	for account.Sleep(ctx, watchEvery) && c.Await(ctx, c.WakeWatch, c.untilLimit()) {
 		why := ""
 		switch {
-		case c.cluster.pagesReached():
+		case c.node.PagesReached():
 			why = StopPages
 		case c.opt.Limits.MaxTime > 0 && c.ActiveMillis() >= c.opt.Limits.MaxTime.Milliseconds():
 			why = StopTime
@@ -63,10 +63,10 @@ func (c *crawler) untilLimit() time.Duration {
 	if linger := c.opt.Limits.Linger - c.IdleFor(); linger > 0 {
 		wait = min(wait, linger)
 	}
-	if rejoining := c.cluster.rejoining(); rejoining > 0 {
+	if rejoining := c.node.Rejoining(); rejoining > 0 {
 		wait = min(wait, rejoining)
 	}
-	if pausing := c.cluster.pausing(); pausing > 0 {
+	if pausing := c.node.Pausing(); pausing > 0 {
 		wait = min(wait, pausing)
 	}
 	return wait
@@ -75,8 +75,8 @@ func (c *crawler) untilLimit() time.Duration {
 // done reports whether nothing is left to fetch except URLs for which --linger does not wait. It looks at
 // all places under the exclusive lock, so no URL is on its way between two of them.
 func (c *crawler) done() bool {
-	if c.cluster.quiet() {
-		return c.cluster.concluded() // URLs that came due since are left
+	if c.node.Quiet() {
+		return c.node.Concluded() // URLs that came due since are left
 	}
 	if c.Accounts.Stock() > 0 || c.space.Pausing() != "" || c.outages.Slowed() { // cheap checks first
 		return false
@@ -84,10 +84,10 @@ func (c *crawler) done() bool {
 	c.TxLock.Lock()
 	done := c.doneHere()
 	if done {
-		c.cluster.agreeToEnd()
+		c.node.AgreeToEnd()
 	}
 	c.TxLock.Unlock()
-	return done && c.cluster.concluded()
+	return done && c.node.Concluded()
 }
 
 // doneHere is done for this node of a cluster. The caller holds the transaction lock exclusively.

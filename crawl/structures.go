@@ -112,11 +112,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.Output.OutMode}, st)
 		})
 	}
-	outboxes, err := c.cluster.structures(queues)
-	if err != nil {
-		return err
-	}
-	err = c.checkpointer.openAll(append(outboxes, []*structure{
+	err = c.checkpointer.openAll(append(c.nodeStructures(queues), []*structure{
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
 		drums(state.NameContent, &c.content.Drum, c.content.DrumOptions()),
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),

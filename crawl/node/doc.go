@@ -1,18 +1,36 @@
-// Package node has what makes a running crawl one node of a cluster: so far the leases of networks. The
-// sending and taking of links, the marks, the configuration and the end are still in package crawl.
+// Package node has what makes a running crawl one node of a cluster: it exchanges links, edges and scope
+// extensions with the other nodes, agrees with them on the configuration and the end, shares pages with them, and
+// takes the leases of networks. The values at the broker are those of package cluster.
+//
+// Node is what a crawl calls. Each of its parts owns its state:
+//
+//   - abandoned: the nodes that are lost for good; heard: the last mark and status of each node; doubts: impossible
+//     marks and messages. These use no other part.
+//   - outboxes: records for other nodes, and their publishers; earlySaver: asks for checkpoints, before which
+//     nothing is published.
+//   - configKeeper: the configuration; crawlEnd: the agreement to the end; pageShares: Options.MaxPages.
+//   - intake: messages of other nodes, and the quarantine of unreadable ones.
+//   - marks: what a durable checkpoint covers, and the marks of others; statuses: figures for people.
 //
 // Leases join the scheduler of package polite with package cluster/lease: the scheduler grants nothing in a
 // network without its lease. They say why nothing may be fetched, and give all leases back at the end, so
-// that other nodes need not wait. A crawl of one node has no leases: each method then says that requests may
-// begin.
+// that other nodes need not wait. A crawl of one node has neither parts nor leases: each method then does nothing,
+// and says that requests may begin and that nobody else has work.
 //
-// Contract: while MayFetch is false, no request may begin. A URL that waits long for a network moves to disk, in a
-// transaction, so that RAM has room for others.
+// Contract: a record stays in the outbox for another node until a durable checkpoint of that node covers it.
+// Messages are taken in order, each in a transaction, which also withdraws the agreement to the end: so the
+// agreement, which is made under the exclusive transaction lock, cannot come between. Nothing depends on the
+// broker's memory. While Leases.MayFetch is false, no request may begin. A URL that waits long for a network moves
+// to disk, in a transaction, so that RAM has room for others.
 //
-// Concurrency: all methods are safe for concurrent use after Open. Start starts the goroutines "leases" and
-// "leasewait".
+// Locks: the transaction lock is taken before any lock of this package. Of these, the order is that of marks, of
+// crawlEnd, of statuses. The locks of doubts and of outboxes are innermost: no other is taken under them.
 //
-// Memory: that of cluster/lease, for networks of the hosts in RAM. Disk: nothing.
+// Concurrency: methods are safe for concurrent use after Open, unless they say otherwise.
 //
-// Files: leases.go.
+// Memory: some bytes for each other node; that of cluster/lease for networks of the hosts in RAM. Disk: the
+// outboxes, and a quarantine of at most 256 MiB.
+//
+// Files: node.go, options.go; asks.go: requests to the owner of a host; leases.go; a file for each part. The intake
+// has intake.go and quarantine.go, the end has end.go and rejoin.go.
 package node

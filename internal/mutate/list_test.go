@@ -18,7 +18,7 @@ const (
 	checkpointFile = "crawl/checkpoint.go"
 	runFile        = "crawl/run.go"
 	atomicFile     = "disk/atomic.go"
-	intakeFile     = "crawl/clusterintake.go"
+	intakeFile     = "crawl/node/intake.go"
 )
 
 // mutants are the changes, grouped by what they omit or do too early. Two are missing since they have no effect:
@@ -205,22 +205,22 @@ var mutants = []mutant{
 	// That the two are not one transaction shows if a checkpoint comes between them, so the mutant waits for one.
 	{name: "taken-outside-of-transaction", file: intakeFile, pkg: "./crawl",
 		test: "TestClusterCutsInTurn|TestClusterCuts$", edits: []edit{
-			{"	return s.Transact(func(tx *account.Tx) error {\n		s.Hook(\"intake\")\n",
+			{"	return s.run.Transact(func(tx *account.Tx) error {\n		s.run.Hook(\"intake\")\n",
 				`	if verdict == cluster.Take {
-		if err := s.Transact(func(tx *account.Tx) error {
-			s.intake.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}
+		if err := s.run.Transact(func(tx *account.Tx) error {
+			s.in.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}
 			return nil
 		}); err != nil {
 			return err
 		}
 		time.Sleep(3 * time.Second)
 	}
-	return s.Transact(func(tx *account.Tx) error {
-		s.Hook("intake")
-`}, {"	s.intake.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}\n	s.taken", "	s.taken"}}},
+	return s.run.Transact(func(tx *account.Tx) error {
+		s.run.Hook("intake")
+`}, {"	s.in.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}\n	s.taken", "	s.taken"}}},
 	{name: "skipped-by-sequence", file: intakeFile, pkg: "./crawl", test: "TestClusterCuts$", edits: []edit{
-		{"		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)\n", `		verdict = cluster.Take
-		if msg.Seq <= s.intake.Seq {
+		{"		verdict, err = s.in.Judge(&h, s.opt.Crawl, s.opt.Node)\n", `		verdict = cluster.Take
+		if msg.Seq <= s.in.Seq {
 			verdict = cluster.Skip
 		}
 `}}},
@@ -231,8 +231,8 @@ var mutants = []mutant{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},
 	{name: "taken-again", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
-	{name: "intake-not-saved", file: checkpointFile, pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
-		{"Intake: mo.intake,", "Intake: nil,"}}},
+	{name: "intake-not-saved", file: "crawl/node/node.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+		{"m.Intake, m.Full, m.PageSlots = mo.intake,", "m.Intake, m.Full, m.PageSlots = nil,"}}},
 	// Leases of networks.
 	{name: "holder-without-delay", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
 		{"	n.next = max(n.next, now+max(int64(ns.opt.ServerDelay), ns.window))\n", ""}}},
@@ -285,20 +285,20 @@ var mutants = []mutant{
 	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl",
 		test: "TestGlutSlowsNoOther", edits: []edit{
 			{"		if !glutted {\n", "		if !glutted || true {\n"}}},
-	{name: "false-mark-ends-a-node", file: "crawl/clustermarks.go", pkg: "./crawl",
+	{name: "false-mark-ends-a-node", file: "crawl/node/marks.go", pkg: "./crawl",
 		test: "TestClusterForgedMark", edits: []edit{
 			{"return false, s.doubts.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
-	{name: "unreadable-message-dropped", file: "crawl/clusterquarantine.go", pkg: "./crawl",
+	{name: "unreadable-message-dropped", file: "crawl/node/quarantine.go", pkg: "./crawl",
 		test: "TestClusterQuarantine$", edits: []edit{
 			{"return s.quarantine.Append(msg.Data)", "return nil"}}},
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
-	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl",
+	{name: "rejoining-node-waits-for-none", file: "crawl/node/end.go", pkg: "./crawl",
 		test: "TestClusterGoesOn", edits: []edit{
-			{"	if s.rejoining() > 0 {\n		s.log", "	if false {\n		s.log"}}},
-	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl",
+			{"	if e.rejoining() > 0 {\n		e.log", "	if false {\n		e.log"}}},
+	{name: "end-without-what-was-sent-since", file: "crawl/node/end.go", pkg: "./crawl",
 		test: "TestClusterOldEnd", edits: []edit{
-			{"m.Taken[s.node].Totals.Records(); left != 0 {", "m.Taken[s.node].Totals.Records(); left < 0 {"}}},
+			{"m.Taken[e.opt.Node].Totals.Records(); left != 0 {", "m.Taken[e.opt.Node].Totals.Records(); left < 0 {"}}},
 	{name: "end-of-an-earlier-round", file: "cluster/mark.go", pkg: "./cluster", test: "TestOver", edits: []edit{
 		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{

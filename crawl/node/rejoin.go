@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"context"
@@ -24,12 +24,12 @@ const (
 )
 
 // awaited lists the nodes that have not started again since the crawl was over.
-func (s *clusterStage) awaited() (nodes []int) {
-	if s.rejoined.IsZero() || time.Since(s.rejoined) >= rejoinMost {
+func (e *crawlEnd) awaited() (nodes []int) {
+	if e.rejoined.IsZero() || time.Since(e.rejoined) >= rejoinMost {
 		return nil
 	}
-	for node := range s.heard.marks {
-		if m := s.heard.mark(node); node != s.node && !s.gone.gone[node] && m != nil && m.Done && m.Round < s.round {
+	for node, m := range e.heard.all() {
+		if node != e.opt.Node && !e.gone.has(node) && m != nil && m.Done && m.Round < e.round {
 			nodes = append(nodes, node)
 		}
 	}
@@ -38,20 +38,20 @@ func (s *clusterStage) awaited() (nodes []int) {
 
 // rejoining returns the longest remaining wait for the others, 0 for none. It counts rejoinTime from the last
 // connection, after which marks of the others arrive.
-func (s *clusterStage) rejoining() time.Duration {
-	if s.rejoined.IsZero() {
+func (e *crawlEnd) rejoining() time.Duration {
+	if e.rejoined.IsZero() {
 		return 0
 	}
-	st := s.opt.Cluster.Transport.State()
+	st := e.opt.Transport.State()
 	if !st.Connected {
 		return rejoinTime
 	}
-	if len(s.awaited()) > 0 {
-		return max(time.Millisecond, rejoinMost-time.Since(s.rejoined))
+	if len(e.awaited()) > 0 {
+		return max(time.Millisecond, rejoinMost-time.Since(e.rejoined))
 	}
-	for node := range s.heard.marks {
-		if node != s.node && !s.gone.gone[node] && s.heard.mark(node) == nil {
-			since := s.rejoined
+	for node, m := range e.heard.all() {
+		if node != e.opt.Node && !e.gone.has(node) && m == nil {
+			since := e.rejoined
 			if st.Since.After(since) {
 				since = st.Since
 			}
@@ -61,40 +61,37 @@ func (s *clusterStage) rejoining() time.Duration {
 	return 0
 }
 
-// term returns the node's term.
-func (s *clusterStage) term() uint64 {
-	s.markMu.Lock()
-	defer s.markMu.Unlock()
-	return s.agreement.term
+// currentTerm returns the node's term.
+func (e *crawlEnd) currentTerm() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.agreement.term
 }
 
 // logAwaited logs the nodes that this one waits for.
-func (s *clusterStage) logAwaited() {
-	nodes, now := s.awaited(), time.Now()
-	if len(nodes) == 0 || now.Sub(s.awaitLogged) < endLogEvery || now.Sub(s.rejoined) < time.Minute {
+func (e *crawlEnd) logAwaited() {
+	nodes, now := e.awaited(), time.Now()
+	if len(nodes) == 0 || now.Sub(e.awaitLogged) < endLogEvery || now.Sub(e.rejoined) < time.Minute {
 		return
 	}
-	s.awaitLogged = now
-	s.opt.Observe.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start "+
+	e.awaitLogged = now
+	e.opt.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start "+
 		"them, or stop this one; nothing is lost",
-		"nodes", nodes, "at most", (rejoinMost - now.Sub(s.rejoined)).Round(time.Second))
+		"nodes", nodes, "at most", (rejoinMost - now.Sub(e.rejoined)).Round(time.Second))
 }
 
 // rejoin makes a node that starts after the end of the crawl take part until all agree again that it is over.
 // It returns false if no broker answers within rejoinTime. No goroutine runs yet.
-func (s *clusterStage) rejoin(ctx context.Context) bool {
-	if !s.on() || s.Manifest == nil || s.Manifest.Done == "" {
-		return false
-	}
+func (e *crawlEnd) rejoin(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, rejoinTime)
 	defer cancel()
 	var err error
-	round := s.intake.Round
-	for node := 0; node < s.nodes; {
+	round := e.round
+	for node := 0; node < e.opt.nodes(); {
 		var v cluster.Value
-		if v, err = s.opt.Cluster.Transport.Get(limited, cluster.BucketCrawl, cluster.MarkKey(node)); err == nil {
-			if m, err := cluster.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
-				s.opt.Observe.Log.Error("a mark of another node is refused", "node", node, "error", err)
+		if v, err = e.opt.Transport.Get(limited, cluster.BucketCrawl, cluster.MarkKey(node)); err == nil {
+			if m, err := cluster.DecodeMark(v.Key, v.Data, e.opt.nodes()); err != nil {
+				e.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
 			} else if m.Done {
 				round = max(round, m.Round)
 			}
@@ -110,13 +107,12 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false // the crawl stops before its start
 	}
-	s.intake.Round, s.rejoined = round+1, time.Now()
-	s.round = s.intake.Round
+	e.round, e.rejoined = round+1, time.Now()
 	if err == nil {
-		s.opt.Observe.Log.Info("the crawl was over: this node takes part again, in case another one has more work",
+		e.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work",
 			"longest wait for the others", rejoinMost)
 	} else {
-		s.opt.Observe.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, "+
+		e.opt.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, "+
 			"start this one again when it does", "error", err)
 	}
 	return err == nil

@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"log/slog"

@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"context"
@@ -15,20 +15,14 @@ const (
 	earlyBytes = 64 << 20
 )
 
-// nodeCheckpoints makes checkpoints.
-type nodeCheckpoints interface {
-	Save() error
-	Unsaved() bool // anything has changed since the last checkpoint began
-}
-
 // earlySaver makes a checkpoint early if other nodes would wait for it. Its goroutine is "exchange". idling and
 // urge are safe for concurrent use.
 type earlySaver struct {
 	run         *account.Run
-	opt         *nodeOptions
+	opt         *Options
 	heard       *heard
 	outs        *outboxes
-	checkpoints nodeCheckpoints
+	checkpoints Checkpoints
 	idle        atomic.Bool // this node only waits for others
 	urgent      atomic.Bool // a checkpoint should be made soon
 	wake        account.Signal

@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"encoding/json"
@@ -38,6 +38,12 @@ func (a *abandoned) nodes() (list []int) {
 	}
 	return list
 }
+
+// has reports whether a node was abandoned.
+func (a *abandoned) has(node int) bool { return a.gone[node] }
+
+// flags says of each node whether it was abandoned. The caller does not change it.
+func (a *abandoned) flags() []bool { return a.gone }
 
 // any reports whether a node was abandoned.
 func (a *abandoned) any() bool { return slices.Contains(a.gone, true) }

@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"sync/atomic"
@@ -21,6 +21,12 @@ func (h *heard) mark(node int) *cluster.Mark { return h.marks[node].Load() }
 
 // status returns the last status of a node; nil for none.
 func (h *heard) status(node int) *cluster.Status { return h.statuses[node].Load() }
+
+// noteMark notes the mark of a node.
+func (h *heard) noteMark(m *cluster.Mark) { h.marks[m.Node].Store(m) }
+
+// noteStatus notes the status of a node.
+func (h *heard) noteStatus(st *cluster.Status) { h.statuses[st.Node].Store(st) }
 
 // all returns the last mark of each node.
 func (h *heard) all() []*cluster.Mark {

@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"log/slog"
@@ -7,8 +7,8 @@ import (
 	"drumbeat/cluster"
 )
 
-// nodeOptions are those of a node of a cluster. They do not change while the crawl runs.
-type nodeOptions struct {
+// Options are those of a node of a cluster. They do not change while the crawl runs.
+type Options struct {
 	Log         *slog.Logger
 	Node        int            // this node
 	Table       *cluster.Table // which node owns which PLD; nil: the crawl has one node
@@ -26,4 +26,4 @@ type nodeOptions struct {
 }
 
 // nodes returns the number of nodes.
-func (o *nodeOptions) nodes() int { return o.Table.Nodes() }
+func (o *Options) nodes() int { return o.Table.Nodes() }

@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"bytes"
@@ -22,9 +22,9 @@ import (
 const quarantineMost = 256 << 20
 
 // quarantineMessage puts a message that is unreadable, because of why, into the quarantine.
-func (s *clusterStage) quarantineMessage(msg *cluster.Message, h *cluster.Header, why error) error {
+func (s *intake) quarantineMessage(msg *cluster.Message, h *cluster.Header, why error) error {
 	_, used := s.quarantine.Len()
-	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.tests.quarantineBytes, quarantineMost)
+	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.QuarantineBytes, quarantineMost)
 	s.stuck[h.From] = full
 	links, edges := h.After.Links.N-h.Before.Links.N, h.After.Edges.N-h.Before.Edges.N
 	pages := s.decoder.Pages(msg.Data, h)
@@ -32,7 +32,7 @@ func (s *clusterStage) quarantineMessage(msg *cluster.Message, h *cluster.Header
 		pages = 0
 	}
 	if pages > 0 {
-		defer s.dispatcher.morePages()
+		defer s.morePages()
 	}
 	kind := logQuarantined
 	if full {
@@ -45,10 +45,10 @@ func (s *clusterStage) quarantineMessage(msg *cluster.Message, h *cluster.Header
 			text = "the quarantine is full: a message that this version cannot read, and all later ones, " +
 				"wait at their node"
 		}
-		s.opt.Observe.Log.Error(text, "node", h.From, "message", h.Number, "links", links, "edges", edges, "error", why)
+		s.opt.Log.Error(text, "node", h.From, "message", h.Number, "links", links, "edges", edges, "error", why)
 	}
-	return s.Transact(func(tx *account.Tx) error {
-		s.intake.Seq = msg.Seq
+	return s.run.Transact(func(tx *account.Tx) error {
+		s.in.Seq = msg.Seq
 		if full {
 			tx.Nothing = true
 			return nil
@@ -62,7 +62,7 @@ func (s *clusterStage) quarantineMessage(msg *cluster.Message, h *cluster.Header
 
 // retryQuarantine tries each message of the quarantine again, and takes the readable ones. It belongs to the
 // goroutine "intake".
-func (s *clusterStage) retryQuarantine() error {
+func (s *intake) retryQuarantine() error {
 	n, _ := s.quarantine.Len()
 	var taken, left int64
 	for range n {
@@ -79,24 +79,24 @@ func (s *clusterStage) retryQuarantine() error {
 		if bad != nil && !errors.Is(bad, cluster.ErrMessage) {
 			return bad
 		}
-		if err := s.Transact(func(tx *account.Tx) error {
+		if err := s.run.Transact(func(tx *account.Tx) error {
 			s.quarantine.Advance()
 			if bad != nil {
 				return s.quarantine.Append(data)
 			}
 			s.inlet.Lent = 0 // already credited
-			return s.seen.takeLinks(s.inlet, tx)
+			return s.takeLinks(s.inlet, tx)
 		}); err != nil {
 			return err
 		}
 		if bad == nil {
 			taken++
-		} else if left++; h.From < s.nodes {
+		} else if left++; h.From < s.opt.nodes() {
 			s.quarantined[h.From].Add(1)
 		}
 	}
 	if n > 0 {
-		s.opt.Observe.Log.Warn("messages in quarantine were tried again; see Quarantine in the GUIDE", "taken", taken,
+		s.opt.Log.Warn("messages in quarantine were tried again; see Quarantine in the GUIDE", "taken", taken,
 			"still unreadable", left)
 	}
 	return nil

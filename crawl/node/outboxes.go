@@ -1,4 +1,4 @@
-package crawl
+package node
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // The records are guarded by the transaction lock; an outbox has its own lock for its figures.
 type outboxes struct {
 	run        *account.Run
-	opt        *nodeOptions
+	opt        *Options
 	gone       *abandoned
 	doubts     *doubts
 	recentEdge func(e star.Edge) bool // an earlier transaction has sent it
@@ -29,7 +29,7 @@ type outboxes struct {
 // open makes the publishers, which publish once ready is closed. The outboxes must be open.
 func (b *outboxes) open(ready chan struct{}) {
 	for node, o := range b.boxes {
-		if o == nil || b.gone.gone[node] {
+		if o == nil || b.gone.has(node) {
 			continue
 		}
 		p := cluster.NewPublisher()
@@ -66,7 +66,7 @@ func (b *outboxes) send(batch *admit.Batch, tx *account.Tx) error {
 			continue
 		}
 		sent++
-		if b.gone.gone[node] {
+		if b.gone.has(node) {
 			lost++
 		}
 		if err := b.boxes[node].AddLink(uint64(t.Key), t.Aux); err != nil {
@@ -81,7 +81,7 @@ func (b *outboxes) send(batch *admit.Batch, tx *account.Tx) error {
 			continue
 		}
 		edges++
-		if b.gone.gone[e.Node] {
+		if b.gone.has(e.Node) {
 			lostEdges++
 		}
 		if err := b.boxes[e.Node].AddEdge(e.From, e.To); err != nil {
@@ -123,6 +123,28 @@ func (b *outboxes) dropAbandoned() error {
 		}
 	}
 	return nil
+}
+
+// waiting returns how many records another node has not yet made durable.
+func (b *outboxes) waiting(node int) int64 {
+	f := b.boxes[node].Figures()
+	return f.Waiting()
+}
+
+// lend adds a loan of n pages to the outbox for another node, in a transaction. It returns the number of its message.
+func (b *outboxes) lend(node int, n int64) (number uint64, _ error) {
+	err := b.boxes[node].AddPages(n)
+	return b.lastNumber(node), err
+}
+
+// checkTaken returns an error if a mark of another node disagrees with its outbox.
+func (b *outboxes) checkTaken(m *cluster.Mark) error {
+	o := b.boxes[m.Node]
+	if o.Abandoned() {
+		return nil
+	}
+	f := o.Figures()
+	return m.CheckTaken(b.opt.Node, &f)
 }
 
 // dropped reports whether the outbox for a node has dropped its records.

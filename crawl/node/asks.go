@@ -1,0 +1,34 @@
+package node
+
+import "context"
+
+// owner returns the node that owns a host.
+func (n *Node) owner(host []byte) int { return n.opt.Table.Owner(n.saved.PLDKey(host)) }
+
+// Elsewhere reports whether another node owns a host.
+func (n *Node) Elsewhere(host []byte) bool { return n.On() && n.owner(host) != n.opt.Node }
+
+// NoRequests reports whether requests for robots.txt cannot begin yet (Leases.NoRequests).
+func (n *Node) NoRequests() bool { return n.leases.NoRequests() }
+
+// Ask asks the owner of a host, and returns its answer; abandoned says that there will be none. A crawl of one node
+// never asks.
+func (n *Node) Ask(ctx context.Context, host []byte, kind string,
+	data []byte) (answer []byte, abandoned bool, _ error) {
+	owner := n.owner(host)
+	if n.gone.has(owner) {
+		return nil, true, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(n.leases.ProcessContext(owner), cancel) // a process that was killed does not answer
+	defer stop()
+	answer, err := n.opt.Transport.Ask(ctx, owner, kind, data)
+	return answer, false, err
+}
+
+// Answer has answer answer what other nodes ask, until stop is called. answer is called concurrently.
+func (n *Node) Answer(kind string,
+	answer func(ctx context.Context, from int, data []byte) []byte) (stop func(), _ error) {
+	return n.opt.Transport.Answer(kind, answer)
+}

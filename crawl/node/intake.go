@@ -1,0 +1,256 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/admit"
+	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
+	"drumbeat/queue"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
+)
+
+// intake takes the messages of other nodes, in order, in transactions. Its goroutine is "intake"; figures, taken
+// numbers and requests are safe for concurrent use.
+type intake struct {
+	run       *account.Run
+	opt       *Options
+	space     *space.Keeper
+	doubts    *doubts
+	withdraw  func()                                      // crawlEnd.withdraw
+	takeLinks func(in *admit.Inlet, tx *account.Tx) error // passes records to the stores; part of a transaction
+	morePages func()                                      // more pages may be fetched
+	wakeMark  account.Signal
+
+	in          cluster.Intake // guarded by the transaction lock
+	reading     uint64         // cluster.State.Connects when the stream was read from the beginning; the same lock
+	inlet       *admit.Inlet   // this field and decoder are of the goroutine "intake"
+	decoder     cluster.Decoder
+	quarantine  *queue.Queue    // unreadable messages; read by the goroutine "intake"
+	quarantined []atomic.Int64  // of these, those of each node
+	stuck       []bool          // by node: the quarantine has no room for its next message; of the goroutine "intake"
+	taken       []atomic.Int64  // records taken from each node
+	takenTo     []atomic.Uint64 // number of the last message taken from each node
+	requests    []atomic.Uint64 // by node, how often this one has asked it for a resend
+	last        []resendRequest // by node; of the goroutine "intake"
+}
+
+// restore continues from the intake of a manifest, nil for a new crawl. links decides where records belong.
+func (s *intake) restore(in *cluster.Intake, links *admit.Policy) error {
+	n := s.opt.nodes()
+	s.inlet, s.last, s.stuck = admit.NewInlet(links), make([]resendRequest, n), make([]bool, n)
+	s.quarantined, s.requests = make([]atomic.Int64, n), make([]atomic.Uint64, n)
+	s.taken, s.takenTo = make([]atomic.Int64, n), make([]atomic.Uint64, n)
+	s.in = cluster.Intake{Taken: make([]cluster.Taken, n)}
+	if in != nil {
+		if len(in.Taken) != n {
+			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(in.Taken), n,
+				state.ErrIncompatible)
+		}
+		s.in = *in
+		s.in.Taken = slices.Clone(in.Taken) // the mark must not follow undurable changes
+	}
+	for node := range s.taken {
+		s.takenTo[node].Store(s.in.Taken[node].Number)
+		s.taken[node].Store(s.in.Taken[node].Totals.Records())
+	}
+	return nil
+}
+
+// incarnationOf returns the incarnation of a node whose marks are taken. It is constant during a run.
+func (s *intake) incarnationOf(node int) uint64 {
+	if node == s.opt.Node {
+		return s.in.Incarnation
+	}
+	return s.in.IncarnationOf(node)
+}
+
+// freeze returns a copy of the intake, and the connection of its sequence. The transaction lock is held.
+func (s *intake) freeze() (*cluster.Intake, uint64) {
+	in := s.in
+	in.Taken = slices.Clone(in.Taken)
+	return &in, s.reading
+}
+
+// lastTaken returns the number of the last message taken from a node.
+func (s *intake) lastTaken(node int) uint64 { return s.takenTo[node].Load() }
+
+// show puts the figures of the messages of a node into a snapshot.
+func (s *intake) show(p *snapshot.Pair) {
+	p.Taken, p.Holes = s.taken[p.Node].Load(), int64(s.requests[p.Node].Load())
+	p.Quarantined = s.quarantined[p.Node].Load()
+}
+
+// resends returns, by node, how often this one has asked for a resend.
+func (s *intake) resends() []uint64 {
+	all := make([]uint64, len(s.requests))
+	for node := range all {
+		all[node] = s.requests[node].Load()
+	}
+	return all
+}
+
+// readStream takes the messages of this node's stream. It waits for an unreachable broker without limit.
+//
+// It always reads from the beginning: purges leave the messages since the last checkpoint, and taken messages
+// are skipped by their own numbers. The stream's sequences are void after a new connection: a broker that
+// lost the end of the stream may have reused them for messages that other nodes sent over an earlier
+// connection.
+func (s *intake) readStream(ctx context.Context) error {
+	e := s.opt.Transport
+	if err := s.retryQuarantine(); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		connects := e.State().Connects
+		r, err := e.Read(ctx, s.opt.Node, 1)
+		if err != nil {
+			account.Sleep(ctx, transportRetry)
+			continue
+		}
+		if e.State().Connects != connects {
+			r.Close()
+			continue
+		}
+		err = s.run.Transact(func(tx *account.Tx) error {
+			tx.Nothing = true
+			s.in.Epoch, s.in.Seq, s.reading = r.Stream().Epoch, 0, connects
+			return nil
+		})
+		if err == nil {
+			err = s.takeAll(ctx, r)
+		}
+		r.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transportRetry is the pause after an error of the transport.
+const transportRetry = time.Second
+
+// takeAll takes messages until the reader ends.
+func (s *intake) takeAll(ctx context.Context, r cluster.Reader) error {
+	for {
+		for s.space.Pausing() != "" {
+			if !account.Sleep(ctx, space.Every) {
+				return nil
+			}
+		}
+		msg, err := r.Next(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				account.Sleep(ctx, transportRetry)
+			}
+			return nil
+		}
+		if err := s.take(&msg); err != nil {
+			return err
+		}
+	}
+}
+
+// take takes one message. It refuses bytes that no node of this crawl has sent, and messages that disagree
+// with earlier ones. If the records of a node's next message are unreadable, it puts the message into the
+// quarantine.
+func (s *intake) take(msg *cluster.Message) error {
+	h, err := cluster.ReadHeader(msg.Data)
+	verdict := cluster.Skip
+	if err == nil && h.From != msg.From {
+		err = fmt.Errorf("crawl: %w: node %d has sent a message of node %d", cluster.ErrMessage, msg.From, h.From)
+	}
+	if err == nil {
+		s.run.TxLock.RLock()
+		verdict, err = s.in.Judge(&h, s.opt.Crawl, s.opt.Node)
+		s.run.TxLock.RUnlock()
+	}
+	if err == nil && verdict == cluster.Take {
+		s.inlet.Reset()
+		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, cluster.ErrMessage) {
+			return s.quarantineMessage(msg, &h, err)
+		}
+	}
+	back := (*cluster.SetBackError)(nil)
+	switch {
+	case errors.As(err, &back):
+		if err := s.doubts.doubted(h.From, doubtMessage, 0, err); err != nil {
+			return err
+		}
+		s.requestResend(h.From)
+	case errors.Is(err, cluster.ErrMessage):
+		if s.doubts.refuse(msg.From, logUnreadable, false) {
+			s.opt.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
+		}
+		s.requestResend(msg.From)
+		verdict = cluster.Skip
+	case err != nil:
+		return err
+	case verdict == cluster.Hole && !s.stuck[h.From]:
+		s.requestResend(h.From)
+	case verdict == cluster.Take:
+		s.doubts.clear(h.From, doubtMessage)
+		s.stuck[h.From] = false
+	}
+	if verdict == cluster.Take && s.inlet.Lent > 0 {
+		defer s.morePages()
+	}
+	return s.run.Transact(func(tx *account.Tx) error {
+		s.run.Hook("intake")
+		s.in.Seq = msg.Seq
+		if verdict != cluster.Take {
+			tx.Nothing = true
+			return nil
+		}
+		s.noteTaken(&h)
+		return s.takeLinks(s.inlet, tx)
+	})
+}
+
+// noteTaken notes a taken message. It is part of a transaction.
+func (s *intake) noteTaken(h *cluster.Header) {
+	s.withdraw() // in the transaction, so that the agreement cannot come between
+	s.in.Taken[h.From] = cluster.Taken{Number: h.Number, Totals: h.After}
+	s.taken[h.From].Store(h.After.Records())
+	s.takenTo[h.From].Store(h.Number)
+}
+
+// requestResend asks a node to resend all untaken messages. The time between two requests doubles until a
+// message is taken.
+func (s *intake) requestResend(from int) {
+	if from < 0 || from >= s.opt.nodes() || from == s.opt.Node {
+		return
+	}
+	w, now, taken := &s.last[from], time.Now(), s.takenTo[from].Load()
+	if w.taken != taken {
+		w.taken, w.every = taken, 0
+	}
+	if now.Sub(w.at) < w.every {
+		return
+	}
+	w.at, w.every = now, min(wantMost, max(wantEvery, 2*w.every))
+	s.requests[from].Add(1)
+	s.wakeMark.Raise()
+}
+
+// Bounds of the time between two requests for a resend to one node. Without them, each message after a gap
+// would cause one.
+const (
+	wantEvery = 5 * time.Second
+	wantMost  = 5 * time.Minute
+)
+
+// resendRequest describes the last request for a resend to a node.
+type resendRequest struct {
+	at    time.Time
+	every time.Duration // least time until the next request
+	taken uint64        // number of the last taken message at that time
+}

@@ -1,0 +1,338 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"drumbeat/admit"
+	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
+)
+
+// Node exchanges links, edges and scope extensions with the other nodes. It has no goroutines of its own: those of
+// its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange", "config", "pages",
+// "status" and "watchstatus". All methods are safe for concurrent use after Start, unless they say otherwise.
+type Node struct {
+	run    *account.Run
+	saved  *state.Saved
+	opt    *Options
+	others Others
+	leases *Leases
+
+	// These parts are nil in a crawl of one node.
+	gone     *abandoned
+	heard    *heard
+	doubts   *doubts
+	outs     *outboxes
+	early    *earlySaver
+	config   *configKeeper
+	end      *crawlEnd
+	intake   *intake
+	shares   *pageShares
+	marks    *marks
+	statuses *statuses
+}
+
+// Checkpoints makes checkpoints.
+type Checkpoints interface {
+	Save() error
+	Unsaved() bool // anything has changed since the last checkpoint began
+}
+
+// Others are the stages that a node calls.
+type Others struct {
+	Checkpoints Checkpoints
+	RecentEdge  func(e star.Edge) bool // an earlier transaction has sent it
+	// TakeLinks passes the records of a message to the stores. It is part of a transaction.
+	TakeLinks func(in *admit.Inlet, tx *account.Tx) error
+	PagesLeft func(use func(left int64)) // calls use with the pages left to fetch, while none is granted
+	MorePages func()                     // more pages may be fetched
+	GoOn      func()                     // Quiet is over
+	Done      func() bool                // this node has nothing left to do; the transaction lock is held exclusively
+	// Config returns the configuration as lines "name: value". It reads the files of rules.
+	Config func() ([]string, error)
+	Look   func() *snapshot.Snapshot
+}
+
+// Moment is the state of a node at a checkpoint.
+type Moment struct {
+	intake  *cluster.Intake
+	reading uint64  // the connection to the broker whose numbers intake has; 0: of an earlier run
+	outs    []int64 // records added to each outbox
+	full    int64   // the limit of pages that all nodes together have reached
+	idle    bool    // the node has nothing left to do but to wait for others
+}
+
+// New returns a node. Wire gives it the stages that it calls, Open the state of a manifest.
+func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keeper *space.Keeper) *Node {
+	n := &Node{run: run, saved: saved, opt: &opt, leases: leases}
+	if !n.On() {
+		return n
+	}
+	nodes, wakeMark := opt.nodes(), account.NewSignal()
+	n.gone, n.heard = &abandoned{self: opt.Node, gone: make([]bool, nodes)}, newHeard(nodes)
+	n.doubts = newDoubts(opt.Log, nodes)
+	n.outs = &outboxes{run: run, opt: &opt, gone: n.gone, doubts: n.doubts,
+		boxes: make([]*cluster.Outbox, nodes), publishers: make([]*cluster.Publisher, nodes)}
+	n.early = &earlySaver{run: run, opt: &opt, heard: n.heard, outs: n.outs, wake: run.PulsedSignal()}
+	n.config = &configKeeper{run: run, opt: &opt, gone: n.gone, dropped: n.outs.dropped, wake: account.NewSignal()}
+	n.end = &crawlEnd{opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early, wakeMark: wakeMark,
+		agreement: agreement{term: newTerm()}}
+	n.intake = &intake{run: run, opt: &opt, space: keeper, doubts: n.doubts, withdraw: n.end.withdraw,
+		wakeMark: wakeMark}
+	n.shares = &pageShares{run: run, opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early,
+		quiet: n.end.quiet, wakeMark: wakeMark}
+	n.marks = &marks{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
+		intake: n.intake, end: n.end, shares: n.shares, wake: wakeMark, disowns: make([]bool, nodes),
+		listed: make(chan struct{})}
+	n.statuses = &statuses{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
+		intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
+	return n
+}
+
+// Wire gives the node the stages that it calls.
+func (n *Node) Wire(others Others) {
+	n.others = others
+	if !n.On() {
+		return
+	}
+	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
+	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
+	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
+	n.shares.pagesLeft = others.PagesLeft
+}
+
+// On reports whether the crawl has several nodes.
+func (n *Node) On() bool { return n.opt.Table != nil }
+
+// Outboxes returns the outboxes by node, nil for this one. The caller opens them before Open, and may read what
+// cluster.Outbox allows.
+func (n *Node) Outboxes() []*cluster.Outbox { return n.outs.boxes }
+
+// Quarantine returns where the queue of unreadable messages belongs. The caller opens it before Open.
+func (n *Node) Quarantine() **queue.Queue { return &n.intake.quarantine }
+
+// Open restores the state of a manifest, nil for a new crawl. links decides where records belong. The outboxes must
+// be open. No goroutine runs yet.
+func (n *Node) Open(m *state.Manifest, links *admit.Policy) error {
+	if !n.On() {
+		return nil
+	}
+	var in *cluster.Intake
+	if m != nil {
+		in = m.Intake
+	}
+	if err := n.intake.restore(in, links); err != nil {
+		return err
+	}
+	n.end.round = n.intake.in.Round
+	n.gone.restore(n.opt.Abandoned, n.outs.boxes)
+	n.shares.restore(m)
+	n.outs.open(n.marks.listed)
+	if m == nil {
+		return nil
+	}
+	n.marks.began = m.Gen
+	if in != nil {
+		n.marks.note(m.Gen, m.Accounts.Counters[state.CountPages], &Moment{intake: in, outs: n.outs.counts(),
+			full: m.Full})
+	}
+	return nil
+}
+
+// RetryQuarantine tries each message of the quarantine again, and takes the readable ones. Start does so, too. No
+// goroutine runs yet.
+func (n *Node) RetryQuarantine() error { return n.intake.retryQuarantine() }
+
+// Abandoned lists the nodes that are lost for good, once the node is open.
+func (n *Node) Abandoned() []int { return n.gone.nodes() }
+
+// Rejoin makes a node that starts after the end of the crawl take part until all agree again that it is over. It
+// returns false if no broker answers. No goroutine runs yet.
+func (n *Node) Rejoin(ctx context.Context) bool {
+	if !n.On() {
+		return false
+	}
+	answered := n.end.rejoin(ctx)
+	n.intake.in.Round = n.end.round
+	return answered
+}
+
+// Agree compares the configuration with that of the cluster, or writes it if there is none, and drops the records
+// for abandoned nodes. An unreachable broker is no error. No goroutine runs yet.
+func (n *Node) Agree(ctx context.Context) error {
+	if !n.On() {
+		return nil
+	}
+	if err := n.config.agree(ctx); err != nil {
+		return err
+	}
+	return n.outs.dropAbandoned()
+}
+
+// Start starts the goroutines.
+func (n *Node) Start(ctx context.Context) {
+	if !n.On() {
+		return
+	}
+	n.outs.start(ctx)
+	n.run.Start(ctx, "intake", n.intake.readStream)
+	n.run.Start(ctx, "marks", n.marks.put)
+	n.run.Start(ctx, "watchmarks", n.marks.watch)
+	n.run.Start(ctx, "exchange", n.early.saveEarly)
+	n.run.Start(ctx, "config", n.config.keep)
+	n.run.Start(ctx, "pages", n.shares.share)
+	n.run.Start(ctx, "status", n.statuses.publish)
+	n.run.Start(ctx, "watchstatus", n.statuses.watch)
+}
+
+// Send moves the links and edges of other nodes from a page's batch to the outboxes. It is part of the page's
+// transaction.
+func (n *Node) Send(b *admit.Batch, tx *account.Tx) error {
+	if !n.On() {
+		return nil
+	}
+	return n.outs.send(b, tx)
+}
+
+// Flush ends the open messages, so that the next checkpoint covers all records.
+func (n *Node) Flush() error {
+	if !n.On() {
+		return nil
+	}
+	return n.outs.flush()
+}
+
+// Freeze copies the node's state; nil in a crawl of one node. It also decides whether the crawl is idle at the moment
+// of the checkpoint. The caller holds the transaction lock exclusively.
+func (n *Node) Freeze() *Moment {
+	if !n.On() {
+		return nil
+	}
+	m := &Moment{outs: n.outs.counts(), full: n.shares.full.Load(), idle: n.others.Done() || n.end.quiet()}
+	m.intake, m.reading = n.intake.freeze()
+	return m
+}
+
+// SaveTo puts a frozen state into a manifest.
+func (n *Node) SaveTo(m *state.Manifest, mo *Moment) {
+	if mo != nil {
+		m.Intake, m.Full, m.PageSlots = mo.intake, mo.full, n.shares.slots
+	}
+}
+
+// Checkpointed tells the other nodes, and this node's publishers, of the durable checkpoint gen of a moment, until
+// which this node has fetched pages.
+func (n *Node) Checkpointed(gen uint64, pages int64, mo *Moment) {
+	if mo != nil {
+		n.marks.note(gen, pages, mo)
+		n.outs.wake()
+	}
+}
+
+// Quiet reports whether this node has agreed to the end, and so begins no work on its own.
+func (n *Node) Quiet() bool { return n.On() && n.end.quiet() }
+
+// AgreeToEnd agrees to the end if all nodes seem idle. The caller holds the transaction lock exclusively, and this
+// node has nothing left to do. It belongs to one goroutine, with Concluded.
+func (n *Node) AgreeToEnd() {
+	if n.On() {
+		n.end.agree(n.intake.in.Taken)
+	}
+}
+
+// Concluded reports whether the crawl is over on all nodes. The caller ensures that this node has nothing left to do.
+func (n *Node) Concluded() bool { return !n.On() || n.end.concluded() }
+
+// Rejoining returns the longest remaining wait for nodes that have not started again since the crawl was over; 0 for
+// none.
+func (n *Node) Rejoining() time.Duration {
+	if !n.On() {
+		return 0
+	}
+	return n.end.rejoining()
+}
+
+// Pausing returns the remaining time before this node may agree to the end.
+func (n *Node) Pausing() time.Duration {
+	if !n.On() {
+		return 0
+	}
+	return n.end.pausing()
+}
+
+// End tells the other nodes that this one has found the crawl over. They find it themselves, too, unless the broker
+// loses marks.
+func (n *Node) End(ctx context.Context) {
+	if n.On() {
+		n.marks.tellEnd(ctx)
+	}
+}
+
+// EndPages tells the other nodes that the limit of pages is reached, and waits until they have found the same.
+func (n *Node) EndPages(ctx context.Context) {
+	if n.On() {
+		n.marks.conclude(ctx, func(*cluster.Mark) {},
+			func(m *cluster.Mark) bool { return m.Done || m.Full >= n.opt.MaxPages })
+	}
+}
+
+// PageLimit returns how many pages the node may fetch over all runs, with Options.MaxPages.
+func (n *Node) PageLimit() int64 {
+	if !n.On() {
+		return n.opt.MaxPages
+	}
+	return n.shares.limit()
+}
+
+// PagesReached reports whether all nodes together have fetched Options.MaxPages.
+func (n *Node) PagesReached() bool {
+	switch {
+	case n.opt.MaxPages <= 0:
+		return false
+	case !n.On():
+		return n.run.Accounts.Counter(state.CountPages) >= n.opt.MaxPages
+	}
+	return n.shares.reached()
+}
+
+// PagesWait reports whether fetching waits for loans from other nodes.
+func (n *Node) PagesWait() bool { return n.On() && n.opt.MaxPages > 0 && n.shares.left() == 0 }
+
+// Disowned reports whether the mark of another node abandons this one: nothing may be fetched.
+func (n *Node) Disowned() bool { return n.On() && n.marks.disowned() }
+
+// Reloaded notes a reload of files of rules.
+func (n *Node) Reloaded() {
+	if n.On() {
+		n.config.reloaded()
+	}
+}
+
+// Show puts the node's figures into a snapshot.
+func (n *Node) Show(sn *snapshot.Snapshot) {
+	if n.On() {
+		n.statuses.show(sn)
+	}
+}
+
+// PublishEnd writes that the node has ended, and why.
+func (n *Node) PublishEnd(ctx context.Context, why string) {
+	if n.On() {
+		n.statuses.publishEnd(ctx, why)
+	}
+}
+
+// Statuses returns the last status of each node; nil for a node that has not reported.
+func (n *Node) Statuses() []*cluster.Status {
+	list := make([]*cluster.Status, n.opt.nodes())
+	for node := range list {
+		list[node] = n.heard.status(node)
+	}
+	return list
+}
