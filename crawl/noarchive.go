@@ -7,7 +7,7 @@ import (
 
 // Pages can ask archives not to keep them, with the directives noarchive and noindex. --robots-meta says
 // whether the crawl does as they ask. What it leaves out is documented by a line of the metadata record. The URL is
-// fetched like any other, and nofollow alone decides about its links. A hook can leave out a page, too (hook.go).
+// fetched like any other, and nofollow alone decides about its links. A hook can leave out a page, too (package hook).
 
 // askArchive fills in w.stores: what is stored of the response whose directives w.meta has.
 func (p *pageStage) askArchive(w *pageWorker) {
@@ -25,7 +25,7 @@ func (p *pageStage) askArchive(w *pageWorker) {
 	if !p.opt.Output.Store {
 		return
 	}
-	if w.meta.unwanted {
+	if w.meta.Unwanted {
 		w.stores = state.ArchiveDrop // counted as CountHookDropped
 		return
 	}
@@ -44,7 +44,7 @@ func leaveOut(x *warc.Exchange, stores state.Archive, meta *pageMeta) {
 		what = "head only"
 	}
 	why := "the page asks for " + meta.directives()
-	if meta.unwanted {
+	if meta.Unwanted {
 		why = "the hook does not keep it"
 	}
 	x.Meta = append(x.Meta, warc.Field{Name: "stored", Value: what + ", because " + why})

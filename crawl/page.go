@@ -11,6 +11,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/reader"
 	"drumbeat/fetch"
@@ -151,7 +152,7 @@ func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is
 	if p.opt.Output.Store && w.stores == state.ArchiveKeep {
 		of = w.Encoder.ResponseID()
 	}
-	held := !takes || w.meta.unfollowed || w.meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow
+	held := !takes || w.meta.Unfollowed || w.meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow
 	return p.render.Add(tx, rec, resp, of, held)
 }
 
@@ -212,7 +213,10 @@ func (p *pageStage) find(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 func (p *pageStage) judge(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response,
 	is found) error {
 	if p.opt.opened.asker != nil && !is.sitemap && !output.IsRedirect(resp) {
-		if err := p.askHook(ctx, w, rec, resp); err != nil {
+		kind, _ := p.kindOf(resp) // is.body is set only for a status of 200 to 299
+		var err error
+		if w.meta.Said, err = hook.Ask(ctx, p.opt.opened.asker, &w.Reader, &hook.Page{Rec: rec, Resp: resp,
+			Robots: w.meta.directives(), HTML: kind == contentHTML, Strategy: p.strategy.Load()}); err != nil {
 			return err
 		}
 	}

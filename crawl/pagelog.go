@@ -53,7 +53,7 @@ func (p *pageStage) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.
 		MIME: output.MIMEType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
-		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields),
+		Dropped: w.meta.dropped, Scored: w.meta.Scored, Score: w.meta.Score, Fields: string(w.meta.Fields),
 		TLS: fetcher.BadTLS(resp.TLSVerdict, nil)}
 }
 

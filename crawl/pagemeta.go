@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
@@ -22,13 +23,7 @@ type pageMeta struct {
 	charset   string // encoding of the body that was parsed; "": none was
 	simhash   uint64 // of the visible text; 0: none
 	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
-
-	// What the hook said.
-	unwanted   bool // the response is not to be stored
-	unfollowed bool // its links are not to be taken
-	scored     bool
-	score      float64
-	fields     []byte // JSON; nil for none
+	hook.Said
 }
 
 // start resets s and reads the directives in the headers of resp.
@@ -77,11 +72,11 @@ func (s *pageMeta) each(add func(name, value string)) {
 			add(f.name, string(f.url))
 		}
 	}
-	if s.scored {
-		add("hookScore", strconv.FormatFloat(s.score, 'g', -1, 64))
+	if s.Scored {
+		add("hookScore", strconv.FormatFloat(s.Score, 'g', -1, 64))
 	}
-	if s.fields != nil {
-		add("hookFields", string(s.fields))
+	if s.Fields != nil {
+		add("hookFields", string(s.Fields))
 	}
 }
 

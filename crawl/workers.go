@@ -8,6 +8,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/reader"
 	"drumbeat/fetch"
@@ -57,7 +58,7 @@ func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
-		parsers:   make(chan *pageWorker, parsers+e.opt.hookProcs()),
+		parsers:   make(chan *pageWorker, parsers+hook.Procs(e.opt.opened.asker, e.opt.Hook)),
 		plds:      newPLDLimiter(&e.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 		large:     make(chan *pageWorker, 1),

@@ -136,6 +136,8 @@ var layers = map[string]layer{
 		[]string{"admit", "crawl/account", "crawl/options", "crawl/outage", "crawl/output", "crawl/space", "disk",
 			"fetch", "internal/bug", "internal/cookies", "internal/health", "internal/pace", "internal/revisit",
 			"internal/sitemap", "internal/sites", "parse", "polite", "robots", "state", "state/snapshot", "weburl"}},
+	"crawl/hook": {30, []string{"crawl/output", "crawl/reader", "crawl/strategy", "fetch", "internal/hook",
+		"internal/pagetext", "parse", "state", "weburl"}},
 	"crawl/render": {31, []string{"admit", "crawl/account", "crawl/fetcher", "crawl/outage", "crawl/output",
 		"crawl/reader", "crawl/space", "disk", "fetch", "internal/bug", "internal/health", "internal/render",
 		"internal/revisit", "internal/scope", "internal/sites", "parse", "polite", "queue", "robots", "state",
