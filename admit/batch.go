@@ -2,6 +2,7 @@ package admit
 
 import (
 	"bytes"
+	"math"
 	"time"
 
 	"drumbeat/drum"
@@ -518,3 +519,7 @@ func (b *Batch) kindRecord(kind int) weburl.Record {
 
 // TooManyRedirects is the reason in the logs for a redirect beyond --max-redirects.
 const TooManyRedirects = "too-many-redirects"
+
+// Deeper returns the depth of the links of a page at depth. It stays at the largest value that a record can
+// hold.
+func Deeper(depth uint16) uint16 { return min(depth, math.MaxUint16-1) + 1 }

@@ -284,7 +284,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	if output.IsRedirect(resp) {
 		return p.redirectLink(w, rec, resp, now)
 	}
-	w.Links.Start(rec.URL, rec.URL, reader.Deeper(rec.Depth), 0, now)
+	w.Links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	// The links of an error page are the same on all error pages of a site, or a trap.
 	if resp.Status < 200 || resp.Status > 299 {
 		return nil
@@ -321,7 +321,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 // redirectLink does the work of findLinks for a redirect.
 func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) error {
 	flags := weburl.FlagRedirect
-	depth := reader.Deeper(rec.Depth)
+	depth := admit.Deeper(rec.Depth)
 	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops {
 		// The target of a seed's redirect counts as a seed.
 		flags |= weburl.FlagSeed

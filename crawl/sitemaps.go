@@ -10,7 +10,6 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
-	"drumbeat/crawl/reader"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -64,7 +63,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 	b.robots = url
 	if q.opt.Links.Sitemaps {
 		b.links = admit.NewBatch(q.links)
-		b.links.Start([]byte(url), []byte(url), reader.Deeper(job.Depth), weburl.FlagSitemap, now)
+		b.links.Start([]byte(url), []byte(url), admit.Deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
 		to, err := q.fetcher.ResolveRedirect(url, []byte(line)) // should be absolute, but is not always
@@ -191,7 +190,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 // readSitemap fills the worker's batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.
 func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) {
-	w.Links.Start(rec.URL, rec.URL, reader.Deeper(rec.Depth), 0, now)
+	w.Links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
@@ -201,7 +200,7 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 				return errPart
 			}
 			index = true
-			w.Links.Start(p.parentOf(rec), rec.URL, reader.Deeper(rec.Depth),
+			w.Links.Start(p.parentOf(rec), rec.URL, admit.Deeper(rec.Depth),
 				weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(&e); url != nil {

@@ -17,8 +17,6 @@
 package reader
 
 import (
-	"math"
-
 	"drumbeat/admit"
 	"drumbeat/fetch"
 	"drumbeat/parse"
@@ -62,10 +60,6 @@ func (r *Reader) Count(c *parse.Counts) {
 	r.Links.Counts[state.CountLinksTooLong] += c.TooLong
 	r.Links.Counts[state.CountLinksDropped] += c.Dropped
 }
-
-// Deeper returns the depth of the links of a page at depth. It stays at the largest value that a record can
-// hold.
-func Deeper(depth uint16) uint16 { return min(depth, math.MaxUint16-1) + 1 }
 
 // DecodeCut are the marks of a body that was received but not decoded to its end.
 const DecodeCut = fetch.FlawDecodedLimit | fetch.FlawRatioLimit | fetch.FlawDecodeError | fetch.FlawUnknownCoding

@@ -415,7 +415,7 @@ func (r *Stage) store(ctx context.Context, seq int64, t *state.RenderTask, rec *
 // read fills w with the links of a rendered page and its record.
 func (r *Stage) read(w *reader.Reader, t *state.RenderTask, rec *weburl.Record, result *cdp.Result) error {
 	now := time.Now()
-	w.Links.Start(rec.URL, rec.URL, reader.Deeper(rec.Depth), 0, now)
+	w.Links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	base := rec.URL
 	if moved, err := weburl.Canonical(result.Base); err == nil { // a script may change it
 		base = []byte(moved)
