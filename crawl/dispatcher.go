@@ -49,6 +49,7 @@ type dispatcher struct {
 	outages   *outage.Watch
 	output    *output.Writer
 	pages     visitor
+	newWorker func() *pageWorker // of pages
 	leases    *node.Leases
 	space     *space.Keeper
 	stock     *stock.Keeper
@@ -121,7 +122,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 // openWorkers creates the workers and limits of fetching.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.output.Open()
-	d.workers = newWorkers(d.engine, d.output, d.fetcher.UnderWay, d.opt.Network.Connections)
+	d.workers = newWorkers(d.engine, d.newWorker, d.fetcher.UnderWay, d.opt.Network.Connections)
 	d.openLimits()
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/render"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/visit"
 	"drumbeat/crawl/walkers"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -49,6 +50,7 @@ type pageStage struct {
 	outages    *outage.Watch
 	output     *output.Writer
 	space      *space.Keeper
+	reads      *visit.Pages
 	render     *render.Stage
 	seen       *seenStage
 	walk       *walkers.Leader
@@ -107,7 +109,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
-	known, err := visitsOf(rec)
+	known, err := visit.HistoryOf(rec)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/visit"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
@@ -53,21 +53,13 @@ type pageVisit struct {
 	same      bool // unchanged, and the response has no body (304)
 }
 
-// visitsOf returns what earlier visits of a URL found; of a new URL it is the zero value.
-func visitsOf(rec *weburl.Record) (h revisit.History, err error) {
-	if err = h.Decode(rec.Visits); err != nil {
-		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
-	}
-	return h, err
-}
-
 // noteVisit returns the visit of a URL that has a final response. Without Options.Recrawl there is none.
 func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Response) (v pageVisit, err error) {
 	policy, ok := p.revisits(rec.URL)
 	if !ok {
 		return v, nil
 	}
-	if v.history, err = visitsOf(rec); err != nil {
+	if v.history, err = visit.HistoryOf(rec); err != nil {
 		return v, err
 	}
 	v.first = v.history.Last == 0
@@ -96,7 +88,7 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	}
 	last := v.history.Last
 	changed := policy.Note(&v.history, &o)
-	if at, known := w.body.CapturedAt(rec.URL); known && v.history.Captured > 0 && o.Body != 0 {
+	if at, known := w.Body.CapturedAt(rec.URL); known && v.history.Captured > 0 && o.Body != 0 {
 		v.history.Captured = at
 	}
 	fresh, _ := fetcher.Freshness(resp, time.Now())
@@ -155,7 +147,7 @@ func (d *deferrals) finishVisit(tx *account.Tx, rec *weburl.Record, from state.P
 		end()
 		return nil
 	}
-	h, err := visitsOf(rec)
+	h, err := visit.HistoryOf(rec)
 	if err != nil {
 		return err
 	}
@@ -197,7 +189,7 @@ func (d *deferrals) failedVisit(tx *account.Tx, rec *weburl.Record, from state.P
 	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
 	}
-	h, err := visitsOf(rec)
+	h, err := visit.HistoryOf(rec)
 	if err != nil {
 		return false, err
 	}
@@ -234,7 +226,7 @@ func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) er
 	if met, err := d.metOrder(tx, rec, state.PlaceDeferred); met || err != nil {
 		return err
 	}
-	h, err := visitsOf(rec)
+	h, err := visit.HistoryOf(rec)
 	if err != nil {
 		return err
 	}

@@ -187,10 +187,10 @@ func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
 // errPart ends the reading of an index that another index named.
 var errPart = errors.New("crawl: an index of sitemaps names another one")
 
-// readSitemap fills the worker's batch with the URLs in a sitemap. It counts unreadable entries and keeps
+// readSitemap fills a batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.
-func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, now time.Time) {
-	w.Links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
+func (p *pageStage) readSitemap(b *admit.Batch, rec *weburl.Record, resp *fetch.Response, now time.Time) {
+	b.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
@@ -200,15 +200,15 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 				return errPart
 			}
 			index = true
-			w.Links.Start(p.parentOf(rec), rec.URL, admit.Deeper(rec.Depth),
+			b.Start(p.parentOf(rec), rec.URL, admit.Deeper(rec.Depth),
 				weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(&e); url != nil {
 			if scored {
-				w.Links.SetScore(strategy.ScoreOf(e.Priority))
+				b.SetScore(strategy.ScoreOf(e.Priority))
 			}
-			if w.Links.Add(url); p.opt.Recrawl != nil && !e.Modified.IsZero() {
-				w.Links.Date(e.Modified.Unix())
+			if b.Add(url); p.opt.Recrawl != nil && !e.Modified.IsZero() {
+				b.Date(e.Modified.Unix())
 			}
 		}
 		return nil
@@ -216,7 +216,7 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	if err != nil {
 		sum.Faults++
 	}
-	counts := &w.Links.Counts
+	counts := &b.Counts
 	counts[state.CountSitemaps] += 1
 	counts[state.CountSitemapURLs] += l.taken
 	counts[state.CountSitemapFaults] += int64(sum.Faults) + l.foreign + l.invalid

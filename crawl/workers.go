@@ -5,18 +5,12 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/contents"
 	"drumbeat/crawl/hook"
-	"drumbeat/crawl/output"
 	"drumbeat/crawl/reader"
+	"drumbeat/crawl/visit"
 	"drumbeat/fetch"
-	"drumbeat/internal/simhash"
-	"drumbeat/parse"
 	"drumbeat/polite"
-	"drumbeat/state"
-	"drumbeat/warc"
 )
 
 // workers limits what fetching holds: connections, response buffers and parsers.
@@ -38,20 +32,15 @@ type workers struct {
 	freed     account.Signal       // raised when a slot becomes free; nil if no stage waits for one
 }
 
-// pageWorker holds what parsing one page needs. One goroutine at a time owns it.
+// pageWorker holds what storing one page needs. One goroutine at a time owns it.
 type pageWorker struct {
-	reader.Reader
-	meta     pageMeta // of the current response
-	sketch   simhash.Sketch
-	exchange warc.Exchange
-	streamed *warc.Streamed // instead of Prepared for a spooled body; nil: none, or it is stored
-	file     string         // that holds the last record
-	stores   state.Archive  // what is stored of the response
-	visit    pageVisit
-	body     contents.Body
+	*visit.Worker
+	visit pageVisit
 }
 
-func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections int) *workers {
+func (p *pageStage) newWorker() *pageWorker { return &pageWorker{Worker: p.reads.NewWorker()} }
+
+func newWorkers(e *engine, newWorker func() *pageWorker, exchanges func() int64, connections int) *workers {
 	parsers := runtime.GOMAXPROCS(0) + 1
 	w := &workers{
 		exchanges: exchanges,
@@ -65,17 +54,10 @@ func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections
 	}
 	w.landing, w.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
 	for range cap(w.parsers) {
-		w.parsers <- newPageWorker(e, o)
+		w.parsers <- newWorker()
 	}
-	w.large <- newPageWorker(e, o)
+	w.large <- newWorker()
 	return w
-}
-
-func newPageWorker(e *engine, o *output.Writer) *pageWorker {
-	opt := parse.Options{Agent: e.opt.Identity.Agent, Rels: e.opt.Links.Rels, Assets: e.opt.Links.Assets,
-		Forms: e.opt.Links.Forms}
-	return &pageWorker{Reader: reader.Reader{Links: admit.NewBatch(e.links), Encoder: o.NewEncoder(),
-		Parser: parse.NewExtractor(opt, e.links.URLOptions())}}
 }
 
 // lendReader waits for a worker and lends its reader to another stage; nil: ctx ended first. back takes it again;
@@ -85,23 +67,13 @@ func (p *pageStage) lendReader(ctx context.Context) (r *reader.Reader, back func
 	case w := <-p.workers.parsers:
 		return &w.Reader, func(broken bool) {
 			if broken {
-				w = newPageWorker(p.engine, p.output)
+				w = p.newWorker()
 			}
-			w.release()
+			w.Release()
 			p.workers.parsers <- w
 		}
 	case <-ctx.Done():
 		return nil, nil
-	}
-}
-
-// release empties the worker for the next page.
-func (w *pageWorker) release() {
-	w.Prepared.Release()
-	w.body.Release()
-	if w.streamed != nil {
-		_ = w.streamed.Discard() // the next Open deletes what is left
-		w.streamed = nil
 	}
 }
 
