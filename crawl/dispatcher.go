@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/visit"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -49,7 +50,7 @@ type dispatcher struct {
 	outages   *outage.Watch
 	output    *output.Writer
 	pages     visitor
-	newWorker func() *pageWorker // of pages
+	newWorker func() *visit.Worker // of pages
 	leases    *node.Leases
 	space     *space.Keeper
 	stock     *stock.Keeper

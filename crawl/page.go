@@ -35,7 +35,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	if resp.Spill != nil {
 		parsers = p.workers.large
 	}
-	var w *pageWorker
+	var w *visit.Worker
 	select {
 	case w = <-parsers:
 	case <-ctx.Done():
@@ -46,10 +46,10 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		parsers <- w
 	}()
 	now := time.Now()
-	is, err := p.read(ctx, w, page, now)
+	is, err := p.reads.Read(ctx, w, rec, resp, now)
 	if err != nil {
 		if bug.As(err) != nil {
-			w = p.newWorker() // the old one may be in any state
+			w = p.reads.NewWorker() // the old one may be in any state
 		}
 		return p.unread(ctx, page, err)
 	}
@@ -72,7 +72,7 @@ func (p *pageStage) unread(ctx context.Context, page *arrival, err error) error 
 }
 
 // commit ends a page, or gives it to the store of contents. It is the transaction of the page.
-func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is found, now time.Time) error {
+func (p *pageStage) commit(tx *account.Tx, w *visit.Worker, page *arrival, is visit.Found, now time.Time) error {
 	rec, resp := &page.rec, page.resp
 	v, err := p.health.noteHost(tx, page.grant.Item.Host, rec, &page.sum.Health, page.event)
 	if err != nil {
@@ -80,39 +80,39 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 	}
 	page.result.rest(v)
 	waits, err := p.content.Send(tx, &w.Body, &contents.Page{Rec: rec, Resp: resp, Links: w.Links, Records: &w.Prepared,
-		Visited: w.visit.apply,
-		Log:     func() *crawllog.Entry { return p.reads.Entry(w.Worker, rec, resp, is.Body != visit.Other) }})
+		Visited: w.Visit.Apply,
+		Log:     func() *crawllog.Entry { return p.reads.Entry(w, rec, resp, is.Body != visit.Other) }})
 	if err != nil {
 		return err
 	}
 	var at warc.Location
 	if p.opt.Output.Store && !waits {
-		if at, err = p.reads.Store(w.Worker, now); err != nil {
+		if at, err = p.reads.Store(w, now); err != nil {
 			return err
 		}
 	}
 	if err := p.commitLinks(tx, w, page, is, waits); err != nil {
 		return err
 	}
-	p.reads.Count(tx, rec, resp, is.Found)
+	p.reads.Count(tx, rec, resp, is)
 	p.sketches.addAnswer(weburl.Split(rec.URL).Host, page.grant.Item.PLD, resp.Remote.Addr())
-	w.visit.count(tx)
+	w.Visit.Count(tx)
 	if err := p.budgets.fetched(page.grant.Item.PLD, resp.RawBytes()); err != nil {
 		return err
 	}
 	key := p.Hasher.URLKey(rec.URL)
 	if rec.Flags&weburl.FlagSeed != 0 {
-		p.reads.LogSeedsEnd(w.Worker, rec, resp, key, is.Page)
+		p.reads.LogSeedsEnd(w, rec, resp, key, is.Page)
 	}
 	if waits { // the rest follows with the verdict
 		tx.Move(key, state.PlaceRAM, state.PlaceContent)
 		p.orders.stored(key)
 		return nil
 	}
-	if err := p.reads.Log(w.Worker, rec, resp, is.Body != visit.Other, at); err != nil {
+	if err := p.reads.Log(w, rec, resp, is.Body != visit.Other, at); err != nil {
 		return err
 	}
-	w.visit.apply(rec)
+	w.Visit.Apply(rec)
 	if err := p.deferrals.endVisit(tx, rec, state.PlaceRAM); err != nil || !output.IsRedirect(resp) {
 		return err
 	}
@@ -121,7 +121,7 @@ func (p *pageStage) commit(tx *account.Tx, w *pageWorker, page *arrival, is foun
 
 // commitLinks sends the links of a page to URLseen or to the walk, unless they wait for the verdict on its
 // body, and the page to the browser.
-func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is found, waits bool) error {
+func (p *pageStage) commitLinks(tx *account.Tx, w *visit.Worker, page *arrival, is visit.Found, waits bool) error {
 	rec, resp := &page.rec, page.resp
 	takes := p.content.TakesLinks(&w.Body, rec, waits)
 	if p.walk.On() {
@@ -137,34 +137,9 @@ func (p *pageStage) commitLinks(tx *account.Tx, w *pageWorker, page *arrival, is
 	} else if err := p.seen.sendLinks(w.Links, tx); err != nil {
 		return err
 	}
-	if !is.rendered {
+	if !is.Rendered {
 		return nil
 	}
-	of, held := p.reads.ForBrowser(w.Worker)
+	of, held := p.reads.ForBrowser(w)
 	return p.render.Add(tx, rec, resp, of, held || !takes)
-}
-
-// found describes the content of a response.
-type found struct {
-	visit.Found
-	rendered bool // to be rendered
-}
-
-// read fills w with what the response contains: links, metadata, the visit and the records to store.
-func (p *pageStage) read(ctx context.Context, w *pageWorker, page *arrival, now time.Time) (is found, _ error) {
-	rec, resp := &page.rec, page.resp
-	w.visit = pageVisit{}
-	err := bug.Contained(func() (err error) {
-		if is.Found, err = p.reads.Find(w.Worker, rec, resp, now); err != nil {
-			return err
-		}
-		if err = p.reads.Judge(ctx, w.Worker, rec, resp, is.Found); err != nil {
-			return err
-		}
-		w.visit, err = p.noteVisit(w, rec, resp)
-		is.Mislaid = !is.Sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0
-		is.rendered = is.Page && !w.visit.unchanged && p.render.Wants(rec)
-		return err
-	})
-	return is, err
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/visit"
 	"drumbeat/polite"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -22,7 +23,7 @@ func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *endi
 }
 
 // fits reports whether the records of a page fit. If they do not, the page is deferred.
-func (p *pageStage) fits(w *pageWorker) bool {
+func (p *pageStage) fits(w *visit.Worker) bool {
 	texts := int64(0)
 	for i := range w.Links.Tuples {
 		texts += int64(len(w.Links.Tuples[i].Aux))

@@ -15,11 +15,12 @@ import (
 func (c *crawler) wirePages() {
 	o := &c.opt
 	c.pages.reads = visit.New(c.Run, c.Saved, visit.Options{Agent: o.Identity.Agent, Links: &o.Links, Output: &o.Output,
-		Policy: c.links, Hook: o.opened.asker, Reading: o.tests.reading}, c.content, c.output)
+		Policy: c.links, Hook: o.opened.asker, Reading: o.tests.reading, Margin: &c.margin}, c.content, c.output)
 	c.pages.reads.Wire(visit.Others{Sitemaps: pageSitemaps{c.pages}, Score: c.pages.scoreLinks,
 		Strategy: func() *strategy.Strategy { return c.strategy.Load() },
-		Traps:    func() *trapscore.Table { return c.traps }})
-	c.dispatcher.newWorker = c.pages.newWorker
+		Revisits: c.revisits, Renders: c.render.Wants,
+		Traps: func() *trapscore.Table { return c.traps }})
+	c.dispatcher.newWorker = c.pages.reads.NewWorker
 }
 
 // pageSitemaps implements visit.Sitemaps.

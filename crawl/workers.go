@@ -21,8 +21,8 @@ type workers struct {
 	waits     atomic.Bool          // dispatch has a slot but no grant for it
 	dry       atomic.Bool          // when dispatch last looked, no URL in RAM was due
 	responses chan *fetch.Response // idle buffers for reuse
-	parsers   chan *pageWorker     // limits concurrent parsing
-	large     chan *pageWorker     // of the one page with a spooled body that is being stored
+	parsers   chan *visit.Worker   // limits concurrent parsing
+	large     chan *visit.Worker   // of the one page with a spooled body that is being stored
 	robots    chan struct{}        // limits concurrent parsing of robots.txt, which needs much memory
 	plds      *pldLimiter          // exchanges under way by PLD
 	landing   chan struct{}        // one for each landed page; see landed.go
@@ -32,25 +32,17 @@ type workers struct {
 	freed     account.Signal       // raised when a slot becomes free; nil if no stage waits for one
 }
 
-// pageWorker holds what storing one page needs. One goroutine at a time owns it.
-type pageWorker struct {
-	*visit.Worker
-	visit pageVisit
-}
-
-func (p *pageStage) newWorker() *pageWorker { return &pageWorker{Worker: p.reads.NewWorker()} }
-
-func newWorkers(e *engine, newWorker func() *pageWorker, exchanges func() int64, connections int) *workers {
+func newWorkers(e *engine, newWorker func() *visit.Worker, exchanges func() int64, connections int) *workers {
 	parsers := runtime.GOMAXPROCS(0) + 1
 	w := &workers{
 		exchanges: exchanges,
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
-		parsers:   make(chan *pageWorker, parsers+hook.Procs(e.opt.opened.asker, e.opt.Hook)),
+		parsers:   make(chan *visit.Worker, parsers+hook.Procs(e.opt.opened.asker, e.opt.Hook)),
 		plds:      newPLDLimiter(&e.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
-		large:     make(chan *pageWorker, 1),
+		large:     make(chan *visit.Worker, 1),
 	}
 	w.landing, w.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
 	for range cap(w.parsers) {
@@ -67,7 +59,7 @@ func (p *pageStage) lendReader(ctx context.Context) (r *reader.Reader, back func
 	case w := <-p.workers.parsers:
 		return &w.Reader, func(broken bool) {
 			if broken {
-				w = p.newWorker()
+				w = p.reads.NewWorker()
 			}
 			w.Release()
 			p.workers.parsers <- w

@@ -3,7 +3,7 @@
 //
 // # Contract
 //
-// Find, then Judge, fill a Worker with the links, the metadata and the records of a response, before its transaction.
+// Read fills a Worker with the links, the metadata, the visit and the records of a response, before its transaction.
 // Store, Log, LogSeedsEnd and Count are parts of that transaction. A panic leaves the Worker in any state; the caller
 // takes a new one.
 //
@@ -13,6 +13,6 @@
 //
 // # Memory and disk
 //
-// A Worker keeps the buffers of the largest page that it read. Only Judge writes to disk: the record of a body that was
+// A Worker keeps the buffers of the largest page that it read. Only Read writes to disk: the record of a body that was
 // spooled, which is not part of the output until Store.
 package visit

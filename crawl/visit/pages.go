@@ -16,6 +16,8 @@ import (
 	"drumbeat/crawl/reader"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
+	"drumbeat/internal/bug"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/simhash"
 	"drumbeat/internal/trapscore"
 	"drumbeat/parse"
@@ -39,8 +41,9 @@ type Options struct {
 	Agent  string // of robots directives
 	Links  *options.Links
 	Output *options.Output
-	Policy *admit.Policy // decides which links become URLs
-	Hook   hook.Asker    // nil: none
+	Policy *admit.Policy   // decides which links become URLs
+	Hook   hook.Asker      // nil: none
+	Margin *revisit.Margin // what a visit must gain
 	// Reading is called before a page is read. Tests let it panic; nil: it is not.
 	Reading func(what string, url []byte)
 }
@@ -51,7 +54,10 @@ type Others struct {
 	// Score sets the score of the links of a page, before the hook is asked.
 	Score    func(b *admit.Batch, rec *weburl.Record, resp *fetch.Response)
 	Strategy func() *strategy.Strategy
-	Traps    func() *trapscore.Table // nil without scores of traps
+	// Revisits says when a URL is visited again; ok is false if it is not.
+	Revisits func(url []byte) (policy revisit.Policy, ok bool)
+	Renders  func(rec *weburl.Record) bool // a browser renders the page of this URL
+	Traps    func() *trapscore.Table       // nil without scores of traps
 }
 
 // Sitemaps knows sitemaps and reads them.
@@ -80,8 +86,9 @@ type Worker struct {
 	sketch   simhash.Sketch
 	exchange warc.Exchange
 	streamed *warc.Streamed // instead of Prepared for a spooled body; nil: none, or it is stored
-	file     string         // that holds the last record
-	stores   state.Archive  // what is stored of the response
+	Visit    Visit
+	file     string        // that holds the last record
+	stores   state.Archive // what is stored of the response
 }
 
 // NewWorker returns a Worker.
@@ -121,7 +128,28 @@ func (p *Pages) ForBrowser(w *Worker) (of string, held bool) {
 type Found struct {
 	Body          Content
 	Page, Sitemap bool
-	Mislaid       bool // no sitemap, although it was named as one; the caller sets it
+	Mislaid       bool // no sitemap, although it was named as one
+	Rendered      bool // a browser is to render it
+}
+
+// Read fills w with what a response contains: links, metadata, the visit and the records to store. An error may be a
+// contained panic (package bug).
+func (p *Pages) Read(ctx context.Context, w *Worker, rec *weburl.Record, resp *fetch.Response,
+	now time.Time) (is Found, _ error) {
+	w.Visit = Visit{}
+	err := bug.Contained(func() (err error) {
+		if is, err = p.Find(w, rec, resp, now); err != nil {
+			return err
+		}
+		if err = p.judge(ctx, w, rec, resp, is); err != nil {
+			return err
+		}
+		w.Visit, err = p.noteVisit(w, rec, resp)
+		is.Mislaid = !is.Sitemap && !output.IsRedirect(resp) && !w.Visit.Same && p.others.Sitemaps.Flags(rec) != 0
+		is.Rendered = is.Page && !w.Visit.Unchanged && p.others.Renders(rec)
+		return err
+	})
+	return is, err
 }
 
 // Find fills w with the links and the metadata of the response.
@@ -151,8 +179,8 @@ func (p *Pages) Find(w *Worker, rec *weburl.Record, resp *fetch.Response, now ti
 	return is, nil
 }
 
-// Judge asks the hook about the response, decides how much of it is stored, and prepares its records.
-func (p *Pages) Judge(ctx context.Context, w *Worker, rec *weburl.Record, resp *fetch.Response,
+// judge asks the hook about the response, decides how much of it is stored, and prepares its records.
+func (p *Pages) judge(ctx context.Context, w *Worker, rec *weburl.Record, resp *fetch.Response,
 	is Found) error {
 	if p.opt.Hook != nil && !is.Sitemap && !output.IsRedirect(resp) {
 		kind, _ := p.kindOf(resp) // is.Body is set only for a status of 200 to 299

@@ -11,7 +11,6 @@ import (
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
-	"drumbeat/internal/revisit"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -150,12 +149,4 @@ func (p *Pages) Store(w *Worker, now time.Time) (warc.Location, error) {
 		p.run.Hook("roll")
 	}
 	return at, err
-}
-
-// HistoryOf returns what earlier visits of a URL found; of a new URL it is the zero value.
-func HistoryOf(rec *weburl.Record) (h revisit.History, err error) {
-	if err = h.Decode(rec.Visits); err != nil {
-		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
-	}
-	return h, err
 }
