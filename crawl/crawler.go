@@ -96,6 +96,7 @@ func (c *crawler) wire() {
 	c.operator = newOperator(e)
 	c.wireMeters()
 	c.wireRender()
+	c.wirePages()
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space

@@ -163,13 +163,13 @@ func (l *life) checkOnce() (faults []string) {
 func (l *life) checkVisits() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	type place struct {
-		last    *visit
-		page    *visit        // the last request other than for robots.txt
+		last    *witnessed
+		page    *witnessed    // the last request other than for robots.txt
 		delay   time.Duration // Crawl-delay
 		backoff time.Time     // end of the back-off after a 503
 	}
 	hosts, servers := map[string]*place{}, map[string]*place{}
-	robots := map[string]*visit{}
+	robots := map[string]*witnessed{}
 	at := func(m map[string]*place, key string) *place {
 		if m[key] == nil {
 			m[key] = &place{}
@@ -229,9 +229,9 @@ func (l *life) checkVisits() (faults []string) {
 // recorded up to its last checkpoint. That includes every covered visit and perhaps more, since the test
 // can't see whether a checkpoint is durable. So several states are possible. A request is a fault
 // if none of them allows it; otherwise only the states that allow it remain possible.
-func (l *life) checkTroubled(visits []visit) (faults []string) {
+func (l *life) checkTroubled(visits []witnessed) (faults []string) {
 	policy := l.opt.makePolicy()
-	hosts := map[string][]*visit{}
+	hosts := map[string][]*witnessed{}
 	for i := range visits {
 		if v := &visits[i]; isTroubled(v.url) && !v.robots {
 			hosts[v.host] = append(hosts[v.host], v)
@@ -288,7 +288,7 @@ func unlike(list []health.State) (out []health.State) {
 
 // leastBackoff returns the minimum back-off of the host after a visit answered with 503. It is shorter after a
 // request for robots.txt, the host's own or that of a host that redirects to it, than after one for a page.
-func (v *visit) leastBackoff() time.Duration {
+func (v *witnessed) leastBackoff() time.Duration {
 	if isRobots(v.url) {
 		return gate.RobotsBackoff
 	}

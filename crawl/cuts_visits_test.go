@@ -23,10 +23,10 @@ func TestVisitsAfter503(t *testing.T) {
 	} {
 		for _, next := range []string{"/robots.txt", "/robots-for/12.txt", "/other.html"} {
 			for _, early := range []time.Duration{0, time.Millisecond} {
-				first := visit{url: "http://a.test" + c.ill, host: "a.test", robots: c.ill == "/robots.txt",
+				first := witnessed{url: "http://a.test" + c.ill, host: "a.test", robots: c.ill == "/robots.txt",
 					ill: true, covered: true, end: time.Unix(1e9, 0)}
-				then := visit{url: "http://a.test" + next, host: "a.test", start: first.end.Add(c.backoff - early)}
-				l := &life{world: w, wit: &witness{visits: []visit{first, then}}}
+				then := witnessed{url: "http://a.test" + next, host: "a.test", start: first.end.Add(c.backoff - early)}
+				l := &life{world: w, wit: &witness{visits: []witnessed{first, then}}}
 				found := strings.Contains(strings.Join(l.checkVisits(), "\n"), "of the host's back-off")
 				if want := early > 0; found != want {
 					t.Errorf("%s answered 503, %s requested %v later: fault %v, want %v", c.ill, next,

@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/visit"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -50,6 +51,7 @@ type dispatcher struct {
 	outages   *outage.Watch
 	output    *output.Writer
 	pages     visitor
+	newWorker func() *visit.Worker // of pages
 	leases    *node.Leases
 	space     *space.Keeper
 	stock     *stock.Keeper
@@ -122,7 +124,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 // openWorkers creates the workers and limits of fetching.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.output.Open()
-	d.workers = newWorkers(d.engine, d.output, d.fetcher.UnderWay, d.opt.Network.Connections)
+	d.workers = newWorkers(d.engine, d.newWorker, d.fetcher.UnderWay, d.opt.Network.Connections)
 	d.openLimits()
 	return nil
 }

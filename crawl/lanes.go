@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/admit"
 	"drumbeat/beast"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
@@ -168,14 +169,14 @@ func turnsOf(s *strategy.Strategy) beast.Turns {
 }
 
 // scoreLinks sets the score of the links of a page, before the hook is asked.
-func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response) {
+func (p *pageStage) scoreLinks(b *admit.Batch, rec *weburl.Record, resp *fetch.Response) {
 	switch s := p.strategy.Load(); {
 	case s.Scores == strategy.NoScore:
 	case output.IsRedirect(resp):
-		w.Links.Rec.Score = rec.Score
+		b.Rec.Score = rec.Score
 	case s.Scores == strategy.IndegreeBudget:
 		normal, largest := p.budgets.budgetRange()
-		w.Links.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
+		b.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
 	}
 }
 

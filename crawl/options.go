@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -15,7 +16,7 @@ import (
 	"drumbeat/crawl/resolve"
 	"drumbeat/crawl/space"
 	"drumbeat/internal/health"
-	"drumbeat/internal/hook"
+	proc "drumbeat/internal/hook"
 	"drumbeat/internal/revisit"
 )
 
@@ -38,9 +39,9 @@ type Options struct {
 
 	// Cluster makes the crawl one node of several; nil for a crawl of one node.
 	Cluster *Cluster
-	// Hook is a program that is asked about each page (package hook); nil for none. Run starts it, and sets Note
-	// and Program.
-	Hook *hook.Options
+	// Hook is a program that is asked about each page (package internal/hook); nil for none. Run starts it, and sets
+	// Note and Program.
+	Hook *proc.Options
 	// Render has a browser render some pages; nil: none.
 	Render *render.BrowserOptions
 	// Recrawl says when URLs are visited again; nil: never.
@@ -58,7 +59,7 @@ type Options struct {
 type openedOptions struct {
 	limit  *space.Limit     // holds Limits.DiskBytes
 	filled *contents.Filter // the filter of contents
-	asker  asker            // what Hook opens. Tests set it instead.
+	asker  hook.Asker       // what Hook opens. Tests set it instead.
 }
 
 // testOptions are for tests only.

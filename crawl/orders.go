@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/visit"
 	"drumbeat/disk"
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
@@ -411,8 +412,8 @@ func (d *deferrals) endMet(tx *account.Tx, rec *weburl.Record, from state.Place,
 			h.Captured = found.Captured
 			policy.Next(&h, 0)
 		}
-		v := pageVisit{noted: true, history: h}
-		v.apply(rec)
+		v := visit.Visit{Noted: true, History: h}
+		v.Apply(rec)
 	}
 	return d.finishVisit(tx, rec, from)
 }

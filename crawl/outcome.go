@@ -18,6 +18,7 @@ import (
 	"drumbeat/crawl/render"
 	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
+	"drumbeat/crawl/visit"
 	"drumbeat/crawl/walkers"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -52,6 +53,7 @@ type pageStage struct {
 	outages    *outage.Watch
 	output     *output.Writer
 	space      *space.Keeper
+	reads      *visit.Pages
 	render     *render.Stage
 	seen       *seenStage
 	sitemaps   *sitemaps.Reader
@@ -128,7 +130,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	}
 	began := time.Now()
 	limits, codings := p.sitemaps.TermsOf(rec)
-	known, err := visitsOf(rec)
+	known, err := visit.HistoryOf(rec)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/cluster"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/plan"
 	"drumbeat/warc"
 )
@@ -18,8 +19,9 @@ func MakePlan(o *Options) (plan.Plan, error) {
 	o.defaults()
 	return plan.Make(plan.Options{RAMBytes: o.Limits.RAMBytes, DiskBytes: o.Limits.DiskBytes, LeastDisk: o.leastDisk(),
 		Dirs: o.Disk.Dirs, AllDirs: len(o.allDirs()), Connections: o.Network.Connections,
-		CompressorBytes: warc.CompressorBytes(o.Output.WARCFormat, o.Output.WARCLevel), HookProcs: o.hookProcs(),
-		HookRAM: o.hookRAM(), RenderRAM: o.Render.RAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(),
+		CompressorBytes: warc.CompressorBytes(o.Output.WARCFormat, o.Output.WARCLevel),
+		HookProcs:       hook.Procs(o.opened.asker, o.Hook), HookRAM: hook.RAM(o.opened.asker, o.Hook),
+		RenderRAM: o.Render.RAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(),
 		BrokerRAM: o.Limits.BrokerRAM, Nodes: o.nodes(), Walks: o.walks(), TrapScore: o.Budgets.TrapScore,
 		Lanes: o.newLanes(), QueuesMax: o.Budgets.QueuesMax, QueueBlockBytes: o.Budgets.QueueBlockBytes,
 		LeastStock: o.leastStock(), ContentSeen: o.Output.ContentSeen, CrawlLog: o.Output.CrawlLog,

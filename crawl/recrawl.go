@@ -1,16 +1,11 @@
 package crawl
 
 import (
-	"fmt"
 	"math"
-	"net/http"
 	"time"
 
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/fetcher"
-	"drumbeat/crawl/output"
-	"drumbeat/fetch"
-	"drumbeat/internal/health"
+	"drumbeat/crawl/visit"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/sites"
 	"drumbeat/state"
@@ -43,96 +38,6 @@ func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
 	return policy, true
 }
 
-// pageVisit is what a response means for its URL's record. The zero value is that of a URL that is not
-// visited again.
-type pageVisit struct {
-	noted     bool
-	history   revisit.History
-	first     bool
-	unchanged bool
-	same      bool // unchanged, and the response has no body (304)
-}
-
-// visitsOf returns what earlier visits of a URL found; of a new URL it is the zero value.
-func visitsOf(rec *weburl.Record) (h revisit.History, err error) {
-	if err = h.Decode(rec.Visits); err != nil {
-		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
-	}
-	return h, err
-}
-
-// noteVisit returns the visit of a URL that has a final response. Without Options.Recrawl there is none.
-func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Response) (v pageVisit, err error) {
-	policy, ok := p.revisits(rec.URL)
-	if !ok {
-		return v, nil
-	}
-	if v.history, err = visitsOf(rec); err != nil {
-		return v, err
-	}
-	v.first = v.history.Last == 0
-	o := revisit.Outcome{At: resp.Start, ETag: string(resp.Header("ETag")),
-		Modified: string(resp.Header("Last-Modified"))}
-	switch good := resp.Status >= 200 && resp.Status <= 299; {
-	case resp.Status == http.StatusNotModified && !v.first:
-		o.Same = true
-	case output.IsRedirect(resp):
-		o.Body = p.Hasher.BodyKey(resp.Header("Location"), true) | 1 // 0 stands for none
-	case good && resp.Truncated == fetch.NotTruncated:
-		o.Body = p.Hasher.BodyKey(resp.Body, true) | 1
-		if resp.Spill != nil { // Body is only its beginning
-			o.Body = o.Body + uint64(resp.SpoolBytes)<<1
-		}
-	case good: // a part of a body cannot be compared with another, nor asked for again by its validators
-		o.Body, o.ETag, o.Modified = max(1, v.history.Body), "", ""
-	case v.first:
-		return pageVisit{}, nil
-	case health.KindOf(resp.Status).Failed():
-		policy.Later(&v.history, resp.Start)
-		v.noted = true
-		return v, nil
-	default:
-		o.Missing = true
-	}
-	last := v.history.Last
-	changed := policy.Note(&v.history, &o)
-	if at, known := w.body.CapturedAt(rec.URL); known && v.history.Captured > 0 && o.Body != 0 {
-		v.history.Captured = at
-	}
-	fresh, _ := fetcher.Freshness(resp, time.Now())
-	next, _ := policy.Next(&v.history, fresh)
-	if policy.Kind == revisit.Optimal && !v.first {
-		elapsed := time.Duration(v.history.Last-last) * time.Second
-		p.margin.Note(&policy, elapsed, next, p.Accounts.DeferredFor(state.ReasonRevisit))
-	}
-	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
-	return v, nil
-}
-
-// apply puts the visit into the URL's record, and renews the fields that are about one visit.
-func (v *pageVisit) apply(rec *weburl.Record) {
-	if !v.noted {
-		return
-	}
-	rec.Visits = v.history.Append(nil)
-	rec.Attempts, rec.Waits, rec.Faults = 0, 0, 0
-	rec.Flags &^= weburl.FlagUnconfirmed | weburl.FlagSeed | weburl.FlagSeedFallback
-}
-
-// count counts a visit in its transaction.
-func (v *pageVisit) count(tx *account.Tx) {
-	if !v.noted || v.first {
-		return
-	}
-	tx.Count(state.CountVisits, 1)
-	if v.unchanged {
-		tx.Count(state.CountUnchanged, 1)
-	}
-	if v.same {
-		tx.Count(state.CountNotModified, 1)
-	}
-}
-
 // endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is
 // part of a transaction.
 func (d *deferrals) endVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
@@ -155,7 +60,7 @@ func (d *deferrals) finishVisit(tx *account.Tx, rec *weburl.Record, from state.P
 		end()
 		return nil
 	}
-	h, err := visitsOf(rec)
+	h, err := visit.HistoryOf(rec)
 	if err != nil {
 		return err
 	}
@@ -197,14 +102,14 @@ func (d *deferrals) failedVisit(tx *account.Tx, rec *weburl.Record, from state.P
 	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
 	}
-	h, err := visitsOf(rec)
+	h, err := visit.HistoryOf(rec)
 	if err != nil {
 		return false, err
 	}
-	v := pageVisit{noted: true, history: h}
-	policy.Later(&v.history, time.Now())
-	v.apply(rec)
-	return true, d.nextVisit(tx, rec, &v.history, from)
+	v := visit.Visit{Noted: true, History: h}
+	policy.Later(&v.History, time.Now())
+	v.Apply(rec)
+	return true, d.nextVisit(tx, rec, &v.History, from)
 }
 
 // passes reports whether a reason for refusing a URL may be gone by its next visit.
@@ -234,7 +139,7 @@ func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) er
 	if met, err := d.MetOrder(tx, rec, state.PlaceDeferred); met || err != nil {
 		return err
 	}
-	h, err := visitsOf(rec)
+	h, err := visit.HistoryOf(rec)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/reader"
+	"drumbeat/crawl/strategy"
+	"drumbeat/crawl/visit"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/parse"
@@ -37,7 +39,8 @@ func answered(t *testing.T, a answer) *fetch.Response {
 // deferred often no longer counted its failures as possibly ours.
 func TestCountersOfARecord(t *testing.T) {
 	c := linkStages(t, 0)
-	w := &pageWorker{Reader: reader.Reader{Links: admit.NewBatch(c.links),
+	c.strategy.Store(new(strategy.Strategy))
+	w := &visit.Worker{Reader: reader.Reader{Links: admit.NewBatch(c.links),
 		Parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}}
 	resp := answered(t, answer{302, "Location: /b\r\n", ""})
 	for _, test := range []struct {
@@ -48,14 +51,14 @@ func TestCountersOfARecord(t *testing.T) {
 	}{
 		{"a seed deferred often", weburl.Record{Flags: weburl.FlagSeed, Waits: 250, Faults: 250},
 			weburl.FlagSeed, 1, 0},
-		{"a seed's last redirect", weburl.Record{Flags: weburl.FlagSeed, Redirects: maxSeedHops - 1}, weburl.FlagSeed,
-			maxSeedHops, 0},
-		{"one more", weburl.Record{Flags: weburl.FlagSeed, Redirects: maxSeedHops}, 0, maxSeedHops + 1, 1},
+		{"a seed's last redirect", weburl.Record{Flags: weburl.FlagSeed, Redirects: visit.MaxSeedHops - 1},
+			weburl.FlagSeed, visit.MaxSeedHops, 0},
+		{"one more", weburl.Record{Flags: weburl.FlagSeed, Redirects: visit.MaxSeedHops}, 0, visit.MaxSeedHops + 1, 1},
 		{"no seed", weburl.Record{Depth: 7, Redirects: 255}, 0, 255, 8},
 		{"maximum depth", weburl.Record{Depth: math.MaxUint16}, 0, 1, math.MaxUint16},
 	} {
 		test.rec.URL = []byte("http://a.test/")
-		if err := c.pages.redirectLink(w, &test.rec, resp, time.Now()); err != nil {
+		if _, err := c.pages.reads.Find(w, &test.rec, resp, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		got := w.Links.Rec

@@ -9,6 +9,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -36,11 +37,14 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	opt.defaults()
-	stopHook, err := openHook(ctx, &opt)
-	if err != nil {
-		return nil, err
+	if opt.Hook != nil {
+		asker, stop, err := hook.Open(ctx, *opt.Hook, opt.Identity.Version, opt.Observe.Log)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		opt.opened.asker = asker
 	}
-	defer stopHook()
 	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes),
 		new(contents.Filter)
 	defer opt.opened.filled.Close()

@@ -17,8 +17,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// visit is one request that a crawl sent.
-type visit struct {
+// witnessed is one request that a crawl sent.
+type witnessed struct {
 	url        string
 	host       string
 	addr       netip.Addr
@@ -43,7 +43,7 @@ type witness struct {
 	mu     sync.Mutex    // guards all below
 	cut    chan struct{} // closed at a cut: the exchanges in flight end with the process
 	run    int
-	visits []visit
+	visits []witnessed
 	called map[string]bool // canaries that get the next request
 }
 
@@ -74,7 +74,7 @@ func (w *witness) die() {
 }
 
 func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
-	v := visit{url: req.Scheme + "://" + req.Host + req.PathQuery, host: req.Host, addr: req.Addr.Addr(),
+	v := witnessed{url: req.Scheme + "://" + req.Host + req.PathQuery, host: req.Host, addr: req.Addr.Addr(),
 		start: time.Now(), robots: req.PathQuery == "/robots.txt"}
 	if url, err := weburl.Canonical(v.url); err == nil {
 		v.url = url
@@ -122,7 +122,7 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	return nil
 }
 
-func (w *witness) hash(v *visit) uint32 {
+func (w *witness) hash(v *witnessed) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(v.url))
 	return h.Sum32() ^ uint32(w.seed)*0x9e3779b1
@@ -133,7 +133,7 @@ func isTroubled(url string) bool { return strings.Contains(url, "://www.welcome-
 
 // isIll reports whether a URL answers 503 this time. The caller holds mu. In every world the target of a
 // robots.txt redirect answers 503 as often as a page does.
-func (w *witness) isIll(v *visit, sum uint32) bool {
+func (w *witness) isIll(v *witnessed, sum uint32) bool {
 	every := uint32(10)
 	if strings.HasPrefix(v.url[strings.LastIndex(v.url, "/"):], "/robots") {
 		if every = 4; !w.robotsIll {
@@ -141,11 +141,11 @@ func (w *witness) isIll(v *visit, sum uint32) bool {
 		}
 	}
 	return !isTroubled(v.url) && sum>>8%every == 0 &&
-		!slices.ContainsFunc(w.visits, func(o visit) bool { return o.url == v.url && o.ill })
+		!slices.ContainsFunc(w.visits, func(o witnessed) bool { return o.url == v.url && o.ill })
 }
 
 // all returns the requests in the order of their start times.
-func (w *witness) all() []visit {
+func (w *witness) all() []witnessed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.visits)

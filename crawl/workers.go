@@ -5,17 +5,12 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/contents"
-	"drumbeat/crawl/output"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/reader"
+	"drumbeat/crawl/visit"
 	"drumbeat/fetch"
-	"drumbeat/internal/simhash"
-	"drumbeat/parse"
 	"drumbeat/polite"
-	"drumbeat/state"
-	"drumbeat/warc"
 )
 
 // workers limits what fetching holds: connections, response buffers and parsers.
@@ -26,8 +21,8 @@ type workers struct {
 	waits     atomic.Bool          // dispatch has a slot but no grant for it
 	dry       atomic.Bool          // when dispatch last looked, no URL in RAM was due
 	responses chan *fetch.Response // idle buffers for reuse
-	parsers   chan *pageWorker     // limits concurrent parsing
-	large     chan *pageWorker     // of the one page with a spooled body that is being stored
+	parsers   chan *visit.Worker   // limits concurrent parsing
+	large     chan *visit.Worker   // of the one page with a spooled body that is being stored
 	plds      *pldLimiter          // exchanges under way by PLD
 	landing   chan struct{}        // one for each landed page; see landed.go
 	landed    chan *arrival        // to idle storers; closed when no more pages come
@@ -36,43 +31,23 @@ type workers struct {
 	freed     account.Signal       // raised when a slot becomes free; nil if no stage waits for one
 }
 
-// pageWorker holds what parsing one page needs. One goroutine at a time owns it.
-type pageWorker struct {
-	reader.Reader
-	meta     pageMeta // of the current response
-	sketch   simhash.Sketch
-	exchange warc.Exchange
-	streamed *warc.Streamed // instead of Prepared for a spooled body; nil: none, or it is stored
-	file     string         // that holds the last record
-	stores   state.Archive  // what is stored of the response
-	visit    pageVisit
-	body     contents.Body
-}
-
-func newWorkers(e *engine, o *output.Writer, exchanges func() int64, connections int) *workers {
+func newWorkers(e *engine, newWorker func() *visit.Worker, exchanges func() int64, connections int) *workers {
 	parsers := runtime.GOMAXPROCS(0) + 1
 	w := &workers{
 		exchanges: exchanges,
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
-		parsers:   make(chan *pageWorker, parsers+e.opt.hookProcs()),
+		parsers:   make(chan *visit.Worker, parsers+hook.Procs(e.opt.opened.asker, e.opt.Hook)),
 		plds:      newPLDLimiter(&e.opt),
-		large:     make(chan *pageWorker, 1),
+		large:     make(chan *visit.Worker, 1),
 	}
 	w.landing, w.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
 	for range cap(w.parsers) {
-		w.parsers <- newPageWorker(e, o)
+		w.parsers <- newWorker()
 	}
-	w.large <- newPageWorker(e, o)
+	w.large <- newWorker()
 	return w
-}
-
-func newPageWorker(e *engine, o *output.Writer) *pageWorker {
-	opt := parse.Options{Agent: e.opt.Identity.Agent, Rels: e.opt.Links.Rels, Assets: e.opt.Links.Assets,
-		Forms: e.opt.Links.Forms}
-	return &pageWorker{Reader: reader.Reader{Links: admit.NewBatch(e.links), Encoder: o.NewEncoder(),
-		Parser: parse.NewExtractor(opt, e.links.URLOptions())}}
 }
 
 // lendReader waits for a worker and lends its reader to another stage; nil: ctx ended first. back takes it again;
@@ -82,23 +57,13 @@ func (p *pageStage) lendReader(ctx context.Context) (r *reader.Reader, back func
 	case w := <-p.workers.parsers:
 		return &w.Reader, func(broken bool) {
 			if broken {
-				w = newPageWorker(p.engine, p.output)
+				w = p.reads.NewWorker()
 			}
-			w.release()
+			w.Release()
 			p.workers.parsers <- w
 		}
 	case <-ctx.Done():
 		return nil, nil
-	}
-}
-
-// release empties the worker for the next page.
-func (w *pageWorker) release() {
-	w.Prepared.Release()
-	w.body.Release()
-	if w.streamed != nil {
-		_ = w.streamed.Discard() // the next Open deletes what is left
-		w.streamed = nil
 	}
 }
 

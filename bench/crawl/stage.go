@@ -78,7 +78,7 @@ var stageRules = []stageRule{
 	{"drumbeat/warc.", stageStore},
 	{"drumbeat/warc/outfile.", stageStore},
 	{"drumbeat/internal/crawllog.", stageStore},
-	{"drumbeat/crawl.(*pageStage).warcExchange", stageStore},
+	{"drumbeat/crawl/visit.(*Pages).warcExchange", stageStore},
 	{"drumbeat/internal/simweb.", stageGenerator},
 	{"runtime.gcBgMarkWorker", stageGC},
 	{"runtime.gcAssistAlloc", stageGC},

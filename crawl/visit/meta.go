@@ -1,10 +1,11 @@
-package crawl
+package visit
 
 import (
 	"fmt"
 	"strconv"
 
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
@@ -22,13 +23,7 @@ type pageMeta struct {
 	charset   string // encoding of the body that was parsed; "": none was
 	simhash   uint64 // of the visible text; 0: none
 	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
-
-	// What the hook said.
-	unwanted   bool // the response is not to be stored
-	unfollowed bool // its links are not to be taken
-	scored     bool
-	score      float64
-	fields     []byte // JSON; nil for none
+	hook.Said
 }
 
 // start resets s and reads the directives in the headers of resp.
@@ -77,11 +72,11 @@ func (s *pageMeta) each(add func(name, value string)) {
 			add(f.name, string(f.url))
 		}
 	}
-	if s.scored {
-		add("hookScore", strconv.FormatFloat(s.score, 'g', -1, 64))
+	if s.Scored {
+		add("hookScore", strconv.FormatFloat(s.Score, 'g', -1, 64))
 	}
-	if s.fields != nil {
-		add("hookFields", string(s.fields))
+	if s.Fields != nil {
+		add("hookFields", string(s.Fields))
 	}
 }
 
@@ -95,7 +90,7 @@ var directives = [...]string{"", "noindex", "nofollow", "noindex, nofollow", "no
 
 // headerLinks adds the links of Refresh and Link headers. Their base is the URL of the response (RFC 8288,
 // 3.2).
-func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, counts *parse.Counts) error {
+func (p *Pages) headerLinks(w *Worker, rec *weburl.Record, resp *fetch.Response, counts *parse.Counts) error {
 	refresh, link := resp.Header("Refresh"), resp.Header("Link")
 	if len(refresh) == 0 && len(link) == 0 {
 		return nil
@@ -148,39 +143,39 @@ func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.R
 // maxHeaderLinks limits the links taken from the Link headers of one response.
 const maxHeaderLinks = 1000
 
-// content is the kind of a body.
-type content uint8
+// Content is the kind of a body.
+type Content uint8
 
 const (
-	contentOther content = iota
-	contentHTML          // the extractor looks for links
-	contentCSS           // a style sheet; only with Options.Links.Assets
+	Other Content = iota
+	HTML          // the extractor looks for links
+	CSS           // a style sheet; only with Options.Links.Assets
 )
 
 // bodyOf returns the kind of a response's body. sniffed reports that the body, not its type, determined the
 // kind. Every 2xx response is searched for links: a 203 is a page modified by a proxy, and an unrequested
 // 206 is a part of a page.
-func (p *pageStage) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
+func (p *Pages) bodyOf(resp *fetch.Response) (body Content, sniffed bool) {
 	if resp.Status < 200 || resp.Status > 299 {
-		return contentOther, false
+		return Other, false
 	}
 	return p.kindOf(resp)
 }
 
 // kindOf is bodyOf for any status: pages about errors are HTML, too.
-func (p *pageStage) kindOf(resp *fetch.Response) (body content, sniffed bool) {
+func (p *Pages) kindOf(resp *fetch.Response) (body Content, sniffed bool) {
 	if len(resp.Body) == 0 {
-		return contentOther, false
+		return Other, false
 	}
 	switch mime := output.MIMEType(resp); {
 	case mime == "text/html" || mime == "application/xhtml+xml":
-		return contentHTML, false
+		return HTML, false
 	case mime == "text/css" && p.opt.Links.Assets:
-		return contentCSS, false
+		return CSS, false
 	case fetcher.LooksLikePage(resp, mime, resp.Body):
-		return contentHTML, true
+		return HTML, true
 	}
-	return contentOther, false
+	return Other, false
 }
 
 func boolCount(b bool) int {

@@ -1,0 +1,106 @@
+package visit
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/output"
+	"drumbeat/fetch"
+	"drumbeat/internal/health"
+	"drumbeat/internal/revisit"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// Visit is what a response means for its URL's record. The zero value is that of a URL that is not
+// visited again.
+type Visit struct {
+	Noted     bool // the URL is visited again
+	History   revisit.History
+	First     bool
+	Unchanged bool
+	Same      bool // unchanged, and the response has no body (304)
+}
+
+// noteVisit returns the visit of a URL that has a final response; of a URL that is not visited again, none.
+func (p *Pages) noteVisit(w *Worker, rec *weburl.Record, resp *fetch.Response) (v Visit, err error) {
+	policy, ok := p.others.Revisits(rec.URL)
+	if !ok {
+		return v, nil
+	}
+	if v.History, err = HistoryOf(rec); err != nil {
+		return v, err
+	}
+	v.First = v.History.Last == 0
+	o := revisit.Outcome{At: resp.Start, ETag: string(resp.Header("ETag")),
+		Modified: string(resp.Header("Last-Modified"))}
+	switch good := resp.Status >= 200 && resp.Status <= 299; {
+	case resp.Status == http.StatusNotModified && !v.First:
+		o.Same = true
+	case output.IsRedirect(resp):
+		o.Body = p.saved.Hasher.BodyKey(resp.Header("Location"), true) | 1 // 0 stands for none
+	case good && resp.Truncated == fetch.NotTruncated:
+		o.Body = p.saved.Hasher.BodyKey(resp.Body, true) | 1
+		if resp.Spill != nil { // Body is only its beginning
+			o.Body = o.Body + uint64(resp.SpoolBytes)<<1
+		}
+	case good: // a part of a body cannot be compared with another, nor asked for again by its validators
+		o.Body, o.ETag, o.Modified = max(1, v.History.Body), "", ""
+	case v.First:
+		return Visit{}, nil
+	case health.KindOf(resp.Status).Failed():
+		policy.Later(&v.History, resp.Start)
+		v.Noted = true
+		return v, nil
+	default:
+		o.Missing = true
+	}
+	last := v.History.Last
+	changed := policy.Note(&v.History, &o)
+	if at, known := w.Body.CapturedAt(rec.URL); known && v.History.Captured > 0 && o.Body != 0 {
+		v.History.Captured = at
+	}
+	fresh, _ := fetcher.Freshness(resp, time.Now())
+	next, _ := policy.Next(&v.History, fresh)
+	if policy.Kind == revisit.Optimal && !v.First {
+		elapsed := time.Duration(v.History.Last-last) * time.Second
+		p.opt.Margin.Note(&policy, elapsed, next, p.run.Accounts.DeferredFor(state.ReasonRevisit))
+	}
+	v.Noted, v.Same, v.Unchanged = true, o.Same, !v.First && !changed && !o.Missing
+	return v, nil
+}
+
+// Apply puts the visit into the URL's record, and renews the fields that are about one visit.
+func (v *Visit) Apply(rec *weburl.Record) {
+	if !v.Noted {
+		return
+	}
+	rec.Visits = v.History.Append(nil)
+	rec.Attempts, rec.Waits, rec.Faults = 0, 0, 0
+	rec.Flags &^= weburl.FlagUnconfirmed | weburl.FlagSeed | weburl.FlagSeedFallback
+}
+
+// Count counts a visit in its transaction.
+func (v *Visit) Count(tx *account.Tx) {
+	if !v.Noted || v.First {
+		return
+	}
+	tx.Count(state.CountVisits, 1)
+	if v.Unchanged {
+		tx.Count(state.CountUnchanged, 1)
+	}
+	if v.Same {
+		tx.Count(state.CountNotModified, 1)
+	}
+}
+
+// HistoryOf returns what earlier visits of a URL found; of a new URL it is the zero value.
+func HistoryOf(rec *weburl.Record) (h revisit.History, err error) {
+	if err = h.Decode(rec.Visits); err != nil {
+		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
+	}
+	return h, err
+}
