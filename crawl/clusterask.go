@@ -1,8 +1,6 @@
 package crawl
 
-import (
-	"context"
-)
+import "context"
 
 // owner returns the node that owns a host.
 func (s *clusterStage) owner(host []byte) int {
