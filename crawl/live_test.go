@@ -22,9 +22,9 @@ func TestReloadBudgets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 2000 })
-		pin := func(budget int) (plds int) {
-			writeRules(t, fs, "sites.toml", ownSites(web, 5, fmt.Sprintf("budget = %d", budget)))
-			return 5
+		const want = 5
+		pin := func(budget int) {
+			writeRules(t, fs, "sites.toml", ownSites(web, want, fmt.Sprintf("budget = %d", budget)))
 		}
 		pin(400)
 		o := operate(t, web, fs, func(o *Options) {
@@ -53,7 +53,7 @@ func TestReloadBudgets(t *testing.T) {
 			}
 		}
 		await(func(s *beast.Stats) bool { return s.CurrentRecords > 100 })
-		want := pin(6)
+		pin(6)
 		r, made, err := o.opt.Observe.Control.Reload(t.Context(), "test", false)
 		if err != nil || made.Seq == 0 || r.Budgets != want || r.Replaced != 0 {
 			t.Errorf("reload: %+v, %+v, %v", r, made, err)

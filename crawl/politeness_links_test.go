@@ -169,14 +169,7 @@ func TestPageMetadataIsKept(t *testing.T) {
 			}))
 		}
 		note := func(e *crawllog.Entry) error {
-			var said []string
-			for _, f := range [][2]string{{"robots", e.Robots}, {"canonical", e.Canonical}, {"refresh", e.Refresh},
-				{"redirect", e.Redirect}} {
-				if f[1] != "" {
-					said = append(said, f[0]+"="+f[1])
-				}
-			}
-			logged[strings.TrimPrefix(e.URL, "http://keep.test")] = strings.Join(said, " ")
+			logged[strings.TrimPrefix(e.URL, "http://keep.test")] = metadataOf(e)
 			return nil
 		}
 		m, _, merr := state.ReadManifest(set)
@@ -196,6 +189,18 @@ func TestPageMetadataIsKept(t *testing.T) {
 			t.Errorf("logged: got %q\nwant %q", logged, want)
 		}
 	})
+}
+
+// metadataOf joins the metadata of a page.
+func metadataOf(e *crawllog.Entry) string {
+	var said []string
+	for _, f := range [][2]string{{"robots", e.Robots}, {"canonical", e.Canonical}, {"refresh", e.Refresh},
+		{"redirect", e.Redirect}} {
+		if f[1] != "" {
+			said = append(said, f[0]+"="+f[1])
+		}
+	}
+	return strings.Join(said, " ")
 }
 
 // TestAssetDepth: with --follow assets the crawl must fetch the assets of the deepest pages and up to three levels
