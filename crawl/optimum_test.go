@@ -333,6 +333,7 @@ func TestCrawlFreshness(t *testing.T) {
 		if err != nil || (m.Margin > 0) != (kind == revisit.Optimal) {
 			t.Errorf("the manifest has the margin %v, %v", m.Margin, err)
 		}
+		checkGaps(t, web, opt.Politeness.HostDelayMin)
 		w := changingWindow{from: runs[0].Seconds(), to: time.Since(began).Seconds()}
 		last := map[int]float64{}
 		hold := func(i int, until float64) {
@@ -343,12 +344,7 @@ func TestCrawlFreshness(t *testing.T) {
 				w.add(at, until)
 			}
 		}
-		var asked time.Time
 		for _, r := range web.Got("", "") {
-			if r.At.Sub(asked) < opt.Politeness.HostDelayMin {
-				t.Errorf("%s is requested %v after another URL", r.Path, r.At.Sub(asked))
-			}
-			asked = r.At
 			var i int
 			if _, err := fmt.Sscanf(r.Path, "/p%d", &i); err == nil {
 				at := r.At.Sub(began).Seconds()
@@ -379,5 +375,17 @@ func TestCrawlFreshness(t *testing.T) {
 	if fresh[revisit.Optimal] < fresh[revisit.Uniform] {
 		t.Errorf("freshness %.3f with the optimal policy, %.3f with the uniform one", fresh[revisit.Optimal],
 			fresh[revisit.Uniform])
+	}
+}
+
+// checkGaps: no two requests are closer than the delay.
+func checkGaps(t *testing.T, web *tinyWeb, delay time.Duration) {
+	t.Helper()
+	var asked time.Time
+	for _, r := range web.Got("", "") {
+		if r.At.Sub(asked) < delay {
+			t.Errorf("%s is requested %v after another URL", r.Path, r.At.Sub(asked))
+		}
+		asked = r.At
 	}
 }

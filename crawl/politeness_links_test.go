@@ -156,14 +156,7 @@ func TestPageMetadataIsKept(t *testing.T) {
 		for _, name := range files {
 			err = errors.Join(err, warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
 				if r.Type() == "metadata" {
-					var said []string
-					for line := range strings.SplitSeq(string(r.Block), "\r\n") {
-						if name, value, _ := strings.Cut(line,
-							": "); slices.Contains([]string{"robots", "canonical", "refresh", "redirect"}, name) {
-							said = append(said, name+"="+value)
-						}
-					}
-					stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://keep.test")] = strings.Join(said, " ")
+					stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://keep.test")] = metadataIn(r)
 				}
 				return nil
 			}))
@@ -189,6 +182,18 @@ func TestPageMetadataIsKept(t *testing.T) {
 			t.Errorf("logged: got %q\nwant %q", logged, want)
 		}
 	})
+}
+
+// metadataIn joins the metadata of a page in a record.
+func metadataIn(r *warc.Record) string {
+	var said []string
+	for line := range strings.SplitSeq(string(r.Block), "\r\n") {
+		if name, value, _ := strings.Cut(line,
+			": "); slices.Contains([]string{"robots", "canonical", "refresh", "redirect"}, name) {
+			said = append(said, name+"="+value)
+		}
+	}
+	return strings.Join(said, " ")
 }
 
 // metadataOf joins the metadata of a page.

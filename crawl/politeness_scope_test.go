@@ -212,14 +212,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 				soon = s.Refused[state.ReasonBlocked.String()]
 			}
 		}
-		go func() {
-			time.Sleep(20 * time.Second)
-			writeRules(t, fs, "black", "- hots typo")
-			reload <- struct{}{}
-			time.Sleep(10 * time.Second)
-			writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
-			reload <- struct{}{}
-		}()
+		go reloadTwice(t, fs, reload)
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q", res.Stop)
@@ -265,6 +258,16 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 
 		checkUnlisted(t, web, opt)
 	})
+}
+
+// reloadTwice reloads a list with a fault after 20 s, and one without 10 s later.
+func reloadTwice(t *testing.T, fs disk.FS, reload chan struct{}) {
+	time.Sleep(20 * time.Second)
+	writeRules(t, fs, "black", "- hots typo")
+	reload <- struct{}{}
+	time.Sleep(10 * time.Second)
+	writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
+	reload <- struct{}{}
 }
 
 // checkUnlisted: without the entries new links are admitted; URLs already refused stay refused.

@@ -161,15 +161,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%d requests for %s, want %d", len(got), path, want)
 			}
 		}
-		for _, host := range []string{"a.test", "b.test"} {
-			var last time.Time
-			for _, r := range w.Got(host, "") {
-				if gap := r.At.Sub(last); !last.IsZero() && gap < opt.Politeness.HostDelay {
-					t.Errorf("%s%s came %v after the last request", r.Host, r.Path, gap)
-				}
-				last = r.At
-			}
-		}
+		checkHostDelays(t, w, opt.Politeness.HostDelay)
 		pages := rendered(t, &opt)
 		if len(pages) != 3 || len(pages["http://a.test/r1"]) != 1 ||
 			!strings.Contains(pages["http://a.test/r1"][0], "made\"><p>page /r1") {
@@ -190,6 +182,20 @@ func TestRender(t *testing.T) {
 			t.Errorf("audit: %+v", rep)
 		}
 	})
+}
+
+// checkHostDelays: requests to a host keep its delay, also those of the browser.
+func checkHostDelays(t *testing.T, w *insideWeb, delay time.Duration) {
+	t.Helper()
+	for _, host := range []string{"a.test", "b.test"} {
+		var last time.Time
+		for _, r := range w.Got(host, "") {
+			if gap := r.At.Sub(last); !last.IsZero() && gap < delay {
+				t.Errorf("%s%s came %v after the last request", r.Host, r.Path, gap)
+			}
+			last = r.At
+		}
+	}
 }
 
 // TestRenderCrawlDelay: the Crawl-delay of a host that only scripts visit separates their requests, also after the

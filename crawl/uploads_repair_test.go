@@ -196,11 +196,7 @@ func TestRepairObjects(t *testing.T) {
 			!maps.EqualFunc(s.bucket.Objects(), objects, bytes.Equal) {
 			t.Error("a dry run changed something")
 		}
-		for _, call := range s.bucket.Calls()[calls:] {
-			if !strings.HasPrefix(call, "Head ") && !strings.HasPrefix(call, "Get ") {
-				t.Errorf("a dry run calls %s", call)
-			}
-		}
+		s.checkReadOnly(calls)
 		check(s.repair(nil))
 		if aside, err := s.fs.List(strings.TrimSuffix(path[2], "/warc/"+w[2]) + "/state/damaged"); err != nil ||
 			len(aside) == 0 {
@@ -224,6 +220,16 @@ func TestRepairObjects(t *testing.T) {
 		}
 		s.wantWhole()
 	})
+}
+
+// checkReadOnly: the calls of the store from the given one on have read only.
+func (s *storedCrawl) checkReadOnly(calls int) {
+	s.t.Helper()
+	for _, call := range s.bucket.Calls()[calls:] {
+		if !strings.HasPrefix(call, "Head ") && !strings.HasPrefix(call, "Get ") {
+			s.t.Errorf("a dry run calls %s", call)
+		}
+	}
 }
 
 // TestRepairObjectsKilled kills repairs, or cuts the power, at operations on the disk in turn, all with

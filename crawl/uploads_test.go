@@ -235,20 +235,18 @@ func TestObjectStoreKilled(t *testing.T) {
 			kill := func(place string) error {
 				mu.Lock()
 				defer mu.Unlock()
+				if next == nil && place == at {
+					if left--; left == 0 {
+						kills[at]++
+						if next = mem.Kill(); run%4 >= 2 {
+							next = next.Crash()
+						}
+					}
+				}
 				if next != nil {
 					return disk.ErrCrashed
 				}
-				if place != at {
-					return nil
-				}
-				if left--; left > 0 {
-					return nil
-				}
-				kills[at]++
-				if next = mem.Kill(); run%4 >= 2 {
-					next = next.Crash()
-				}
-				return disk.ErrCrashed
+				return nil
 			}
 			b.Before = func(call, _ string) error {
 				time.Sleep(latency)
@@ -272,20 +270,31 @@ func TestObjectStoreKilled(t *testing.T) {
 				done = res.Stop == StopDone
 			}
 		}
-		f = f.on(mem)
-		checkBalanced(t, f, opt.Disk.Dirs)
-		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
-		checkRestored(t, f, opt.Disk.Dirs)
+		checkUploaded(t, b, f.on(mem), opt.Disk.Dirs)
 		if !slices.ContainsFunc(b.Calls(), func(call string) bool { return strings.HasPrefix(call, "Parts ") }) {
 			t.Error("no upload went on with the id in the manifest")
 		}
 		t.Logf("kills: %v in %d runs", kills, runs)
-		for _, at := range places {
-			if kills[at] == 0 {
-				t.Errorf("never killed %s", at)
-			}
-		}
+		checkPlaces(t, places, kills)
 	})
+}
+
+// checkPlaces: the crawl was killed at each place.
+func checkPlaces(t *testing.T, places []string, kills map[string]int) {
+	t.Helper()
+	for _, at := range places {
+		if kills[at] == 0 {
+			t.Errorf("never killed %s", at)
+		}
+	}
+}
+
+// checkUploaded: the store has all files, and they are as they were here.
+func checkUploaded(t *testing.T, b *objtest.Bucket, f *finals, dirs []string) {
+	t.Helper()
+	checkBalanced(t, f, dirs)
+	checkObjects(t, b, f, crawlID(t, f, dirs), dirs)
+	checkRestored(t, f, dirs)
 }
 
 // checkHere checks that each finished file is here or in the store, whole.
