@@ -58,7 +58,9 @@ func TestReloadBudgets(t *testing.T) {
 		if err != nil || made.Seq == 0 || r.Budgets != want || r.Replaced != 0 {
 			t.Errorf("reload: %+v, %+v, %v", r, made, err)
 		}
-		placed := func(after int64, when string) { awaitMore(t, replaced, after, "no URL was placed again after "+when) }
+		placed := func(after int64, when string) {
+			awaitMore(t, replaced, after, "no URL was placed again after "+when)
+		}
 		placed(0, "a smaller budget")
 		writeRules(t, fs, "sites.toml", "[[site]]\npld = 'site0.test'\nbudget = 0")
 		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", true); !changes.IsRefused(err) {

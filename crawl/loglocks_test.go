@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -161,10 +162,7 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		change(changes.Change{Op: changes.OpEnqueue, Seeds: urls("a", 1, 400)[300:]})
 		change(changes.Change{Op: changes.OpBlock, Rule: "net 127.0.0.0/8"})
 		change(changes.Change{Op: changes.OpStop})
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := c.close(); err != nil {
+		if err := errors.Join(<-ended, c.close()); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()

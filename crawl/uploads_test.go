@@ -210,8 +210,7 @@ func TestObjectStoreKilled(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		mem := memfs.New(*seedFlag)
+		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		f, b := newFinals(mem), &objtest.Bucket{}
 		var opt Options
 		kills, done := map[string]int{}, false
@@ -230,8 +229,7 @@ func TestObjectStoreKilled(t *testing.T) {
 			opt.Output.WARCFileBytes = 60_000
 			var mu sync.Mutex
 			var next *memfs.FS
-			at := places[run%len(places)]
-			left := 1 + run%3
+			at, left := places[run%len(places)], 1+run%3
 			kill := func(place string) error {
 				mu.Lock()
 				defer mu.Unlock()
