@@ -13,18 +13,18 @@ import (
 	"drumbeat/state"
 )
 
-// TestBodiesByType: of a body whose type isn't accepted the server must get rid of nothing, or of two KiB
-// if it may hide a page; of other bodies, of as much as their cap allows. The crawl must read pages with a
-// wrong type and follow their links. The accounts must match the output.
-func TestBodiesByType(t *testing.T) {
+// typedFile is a response.
+type typedFile struct {
+	head, body  string
+	least, most int // bytes of the body that the server sends
+}
+
+// typedFiles are responses with bodies of all kinds, by path.
+func typedFiles() map[string]typedFile {
 	const kib = 1 << 10
 	text := strings.Repeat("just some words. ", 64*kib)
 	page := "<!DOCTYPE html><html>" + strings.Repeat("<p>x", 2*kib) + "<a href='/behind"
-	type file struct {
-		head, body  string
-		least, most int // bytes of the body that the server sends
-	}
-	files := map[string]file{
+	return map[string]typedFile{
 		"/page":   {"200 OK\r\nContent-Type: text/html; charset=utf-8", page + "1'>", 8 * kib, 9 * kib},
 		"/xhtml":  {"200 OK\r\nContent-Type: Application/XHTML+xml", page + "2'>", 8 * kib, 9 * kib},
 		"/image":  {"200 OK\r\nContent-Type: image/png", text, 0, 0},
@@ -43,6 +43,14 @@ func TestBodiesByType(t *testing.T) {
 		"/gonepage": {"404 N\r\nContent-Type: text/html", page + "6'>", 8 * kib, 9 * kib},
 		"/redirect": {"302 F\r\nLocation: /behind7\r\nContent-Type: text/plain", text, 0, 0},
 	}
+}
+
+// TestBodiesByType: of a body whose type isn't accepted the server must get rid of nothing, or of two KiB
+// if it may hide a page; of other bodies, of as much as their cap allows. The crawl must read pages with a
+// wrong type and follow their links. The accounts must match the output.
+func TestBodiesByType(t *testing.T) {
+	const kib = 1 << 10
+	files := typedFiles()
 	inBubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		sent := map[string]int{}
@@ -50,8 +58,8 @@ func TestBodiesByType(t *testing.T) {
 		w.Raw = func(c net.Conn, _, path string) bool {
 			f, ok := files[path]
 			if path == "/robots.txt" { // read despite its type
-				f, ok = file{head: "200 OK\r\nContent-Type: image/png", body: "User-agent: *\nDisallow: /private\n"},
-					true
+				f, ok = typedFile{head: "200 OK\r\nContent-Type: image/png",
+					body: "User-agent: *\nDisallow: /private\n"}, true
 			}
 			if !ok {
 				return false
@@ -100,21 +108,27 @@ func TestBodiesByType(t *testing.T) {
 		if got := s.Count(state.CountTruncated); got != 1 {
 			t.Errorf("cut %d bodies, want only that of the PDF", got)
 		}
-		cut := map[string]string{}
-		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
-			cut[rec.Get("WARC-Target-URI")] = rec.Get("WARC-Truncated")
-		}
-		for path, want := range map[string]string{"/page": "", "/image": "length", "/chunks": "length",
-			"/text": "length", "/hidden": "", "/pdf": "length"} {
-			if got, ok := cut["http://a.test"+path]; !ok || got != want {
-				t.Errorf("%s: record present: %v, truncated by %q, want %q", path, ok, got, want)
-			}
-		}
+		checkTruncated(t, &opt)
 		rep := deep(t, opt.Disk.FS.(*memfs.FS), &opt)
 		if !rep.Balanced() || !rep.Output.StoredAll {
 			t.Errorf("audit: %v %+v", rep.Bad, rep.Output)
 		}
 	})
+}
+
+// checkTruncated: records of bodies that were cut say so.
+func checkTruncated(t *testing.T, opt *Options) {
+	t.Helper()
+	cut := map[string]string{}
+	for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
+		cut[rec.Get("WARC-Target-URI")] = rec.Get("WARC-Truncated")
+	}
+	for path, want := range map[string]string{"/page": "", "/image": "length", "/chunks": "length",
+		"/text": "length", "/hidden": "", "/pdf": "length"} {
+		if got, ok := cut["http://a.test"+path]; !ok || got != want {
+			t.Errorf("%s: record present: %v, truncated by %q, want %q", path, ok, got, want)
+		}
+	}
 }
 
 // TestSitemapsAmongSeeds: a sitemap given as a seed must be read although XML isn't accepted.

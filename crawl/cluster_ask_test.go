@@ -121,7 +121,11 @@ func (s *stoppedAnswerer) Answer(kind string,
 // That one does not take it for a failure of the site, and asks again: no site of this web fails.
 func TestClusterAskedNodeStops(t *testing.T) {
 	t.Parallel()
-	for seed := *seedFlag; seed < *seedFlag+4; seed++ {
+	webs := uint64(4)
+	if testing.Short() {
+		webs = 1
+	}
+	for seed := *seedFlag; seed < *seedFlag+webs; seed++ {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
 				o.Seed, o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = seed, 20,

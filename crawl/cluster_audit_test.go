@@ -172,6 +172,22 @@ func (c *testCluster) fullOutbox(fs disk.FS) (from, to int, file string) {
 	return 0, 0, ""
 }
 
+// auditSound: an audit of the stopped cluster, deep or not, finds it balanced.
+func (c *testCluster) auditSound(fs *memfs.FS) {
+	c.t.Helper()
+	for _, deep := range []bool{false, true} {
+		rep, err := c.audit(fs, deep)
+		if err != nil || !rep.Balanced() || rep.Above.Links.N == 0 || rep.Taken.Links.N == 0 || rep.Pairs != 6 {
+			c.t.Fatalf("deep %v: %v, %+v", deep, err, rep)
+		}
+		if deep && (rep.Deep.Own == 0 || rep.Deep.Keys == 0 || rep.Deep.Foreign+rep.Deep.Twice > 0) {
+			c.t.Errorf("deep: %+v", rep.Deep)
+		}
+		c.t.Logf("%d links sent, %d taken, %d in outboxes; %+v", rep.Out.Links.N, rep.Taken.Links.N,
+			rep.Above.Links.N, rep.Deep)
+	}
+}
+
 // TestClusterAudit: nodes that stopped at different times balance, from their directories and from the JSON of their
 // audits, and each kind of fault is found and named.
 func TestClusterAudit(t *testing.T) {
@@ -180,17 +196,7 @@ func TestClusterAudit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, fs, early := stoppedCluster(t)
 		defer c.close()
-		for _, deep := range []bool{false, true} {
-			rep, err := c.audit(fs, deep)
-			if err != nil || !rep.Balanced() || rep.Above.Links.N == 0 || rep.Taken.Links.N == 0 || rep.Pairs != 6 {
-				t.Fatalf("deep %v: %v, %+v", deep, err, rep)
-			}
-			if deep && (rep.Deep.Own == 0 || rep.Deep.Keys == 0 || rep.Deep.Foreign+rep.Deep.Twice > 0) {
-				t.Errorf("deep: %+v", rep.Deep)
-			}
-			t.Logf("%d links sent, %d taken, %d in outboxes; %+v", rep.Out.Links.N, rep.Taken.Links.N,
-				rep.Above.Links.N, rep.Deep)
-		}
+		c.auditSound(fs)
 		c.auditFiles(fs, early)
 		from, to, file := c.fullOutbox(fs)
 		for _, f := range []struct {
@@ -202,9 +208,7 @@ func TestClusterAudit(t *testing.T) {
 			says    []string
 		}{
 			{what: "a byte of an outbox", damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file},
-				hurt: func(fs *memfs.FS) {
-					c.flip(fs, file)
-				}},
+				hurt: func(fs *memfs.FS) { c.flip(fs, file) }},
 			{what: "a byte of an outbox, deep", deep: true, damaged: true, back: -1,
 				says: []string{fmt.Sprintf("node %d (", from), file}, hurt: func(fs *memfs.FS) { c.flip(fs, file) }},
 			{what: "a file of an outbox is missing", damaged: true, back: -1,

@@ -170,7 +170,7 @@ func TestCluster(t *testing.T) {
 		}
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
-				o.PLDs, o.Hosts = 30, 60
+				o.PLDs, o.Hosts, o.Pages = 30, 60, o.Pages*3/2
 			})
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, nil)
 			defer c.close()
@@ -186,12 +186,20 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// clusterSeeds is the number of webs that are crawled with cuts.
+func clusterSeeds() uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return longOr[uint64](100, 4)
+}
+
 // TestClusterCuts: nodes are killed, or lose their power, at random operations on their disks, while the broker loses
 // messages and values, doubles, delays, and is away. All nodes together fetch each URL nevertheless, and count it once.
 func TestClusterCuts(t *testing.T) {
 	t.Parallel()
 	var kills, doubled int
-	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](100, 2); seed++ {
+	for seed := *seedFlag; seed < *seedFlag+clusterSeeds(); seed++ {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x636c7573))
 			o := simweb.Defaults(seed)

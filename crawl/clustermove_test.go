@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
@@ -198,6 +199,30 @@ func (c *testCluster) moved(fs disk.FS, first, last, from, to int) {
 	c.auditedTogether(fs)
 }
 
+// refusals counts the nodes whose audit says that a move is not finished.
+func (c *testCluster) refusals(fs *memfs.FS) (n int, err error) {
+	for j := range c.options {
+		if _, err := audit.Run(fs, c.options[j].Disk.Dirs); errors.Is(err, state.ErrMoving) ||
+			errors.Is(err, state.ErrRepairing) {
+			n++
+		} else if err != nil {
+			return n, fmt.Errorf("node %d: %w", j, err)
+		}
+	}
+	return n, nil
+}
+
+// checkAll audits each node.
+func (c *testCluster) checkAll(fs *memfs.FS) {
+	c.t.Helper()
+	for j := range c.options {
+		checkBalanced(c.t, fs, c.options[j].Disk.Dirs)
+		o := c.options[j]
+		o.Disk.FS = fs
+		checkDeep(c.t, &o)
+	}
+}
+
 // TestClusterMoveCuts: a move is killed, or loses its power, at random operations on the disk, and is run
 // again until it ends. The nodes then have what a move without interruption gives them. Meanwhile, nodes
 // either start with the old file or are refused.
@@ -245,13 +270,9 @@ func TestClusterMoveCuts(t *testing.T) {
 				if fs = fs.Kill(); rng.IntN(2) == 0 {
 					fs = fs.Fork(uint64(i)).Crash()
 				}
-				for j := range c.options {
-					if _, err := audit.Run(fs, c.options[j].Disk.Dirs); errors.Is(err, state.ErrMoving) ||
-						errors.Is(err, state.ErrRepairing) {
-						refused++
-					} else if err != nil {
-						t.Fatalf("cut at %d of %d: node %d: %v", at, ops, j, err)
-					}
+				n, err := c.refusals(fs)
+				if refused += n; err != nil {
+					t.Fatalf("cut at %d of %d: %v", at, ops, err)
 				}
 				at = 1 + rng.IntN(ops)
 			}
@@ -259,12 +280,7 @@ func TestClusterMoveCuts(t *testing.T) {
 			if got := c.accounts(fs); !reflect.DeepEqual(got, want) {
 				t.Fatalf("cut at %d of %d: the nodes have %+v, want %+v", at, ops, got, want)
 			}
-			for j := range c.options {
-				checkBalanced(t, fs, c.options[j].Disk.Dirs)
-				o := c.options[j]
-				o.Disk.FS = fs
-				checkDeep(t, &o)
-			}
+			c.checkAll(fs)
 			if t.Failed() {
 				t.Fatalf("cut at %d of %d", at, ops)
 			}
@@ -295,6 +311,51 @@ func (c *testCluster) accounts(fs disk.FS) (all []state.Accounts) {
 	return all
 }
 
+// unseenPlace returns a place that no moved node has had URLs in.
+func unseenPlace(moved *[state.NumPlaces]int64) (p state.Place, ok bool) {
+	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRAM,
+		state.PlaceDeferred, state.PlaceHeld, state.PlaceFetched, state.PlaceRefused} {
+		if moved[p] == 0 {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+func placesWeb(t *testing.T, seed uint64) *simweb.Web {
+	t.Helper()
+	o := simweb.Defaults(seed)
+	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 400, 6, 25, 500, 2
+	o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
+	web, err := simweb.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return web
+}
+
+// placesOptions makes URLs wait in many places. It returns what allows the servers that a slow crawl does not visit.
+func placesOptions(o *Options, slow bool, allow func(*Options)) func(*Options) {
+	small(o)
+	o.Drum.BucketBytes, o.Disk.CheckpointEvery, o.Order.StockTarget = 4<<10, 700*time.Millisecond, 60
+	o.Politeness.HostDelay, o.Politeness.HostDelayMin = 500*time.Millisecond, 500*time.Millisecond
+	o.Budgets.Policy, o.Budgets.Default, o.Budgets.QueuePages = "paper", 3, 30
+	o.Limits.Linger = 12 * time.Hour // a server that was not allowed may count as unavailable for a while
+	// URLs of slow hosts wait on disk, and a fourth of the servers is not allowed for now.
+	if slow {
+		o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Order.StockTarget = 20*time.Second,
+			20*time.Second, 2000
+		o.Budgets.Default, o.Budgets.QueuePages, o.Disk.CheckpointEvery = 1000, 10_000, 7*time.Second
+		all := o.Network.AllowedAddr
+		o.Network.Flags, o.Network.AllowedAddr = "few",
+			func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
+		allow = func(o *Options) {
+			o.Network.Flags, o.Network.AllowedAddr, o.Cluster.Reconfigure = "", all, true
+		}
+	}
+	return allow
+}
+
 // TestClusterMovePlaces: nodes are killed at random times and slots move from their last checkpoints, which
 // have URLs in all places, and messages on their way. All nodes together fetch each URL nevertheless, and
 // count it once.
@@ -303,15 +364,7 @@ func TestClusterMovePlaces(t *testing.T) {
 	t.Parallel()
 	var moved [state.NumPlaces]int64
 	moves, messages := 0, int64(0)
-	unseen := func() (p state.Place, ok bool) { // a place that no moved node has had URLs in
-		for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceOverBudget, state.PlaceRAM,
-			state.PlaceDeferred, state.PlaceHeld, state.PlaceFetched, state.PlaceRefused} {
-			if moved[p] == 0 {
-				return p, true
-			}
-		}
-		return 0, false
-	}
+	unseen := func() (state.Place, bool) { return unseenPlace(&moved) }
 	first, enough := *seedFlag, longOr[uint64](60, 3)
 	for seed := first; seed < first+60; seed++ { // few URLs are in STAR at a checkpoint: not each crawl has one
 		if _, missing := unseen(); seed >= first+enough && !missing {
@@ -319,34 +372,10 @@ func TestClusterMovePlaces(t *testing.T) {
 		}
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x706c6163))
-			o := simweb.Defaults(seed)
-			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 400, 6, 25, 500, 2
-			o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
-			web, err := simweb.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			web := placesWeb(t, seed)
 			nodes := 2 + int(seed%2)
 			slow, allow := seed%3 == 0, func(*Options) {}
-			c, fs := movable(t, web, nodes, func(o *Options) {
-				small(o)
-				o.Drum.BucketBytes, o.Disk.CheckpointEvery, o.Order.StockTarget = 4<<10, 700*time.Millisecond, 60
-				o.Politeness.HostDelay, o.Politeness.HostDelayMin = 500*time.Millisecond, 500*time.Millisecond
-				o.Budgets.Policy, o.Budgets.Default, o.Budgets.QueuePages = "paper", 3, 30
-				o.Limits.Linger = 12 * time.Hour // a server that was not allowed may count as unavailable for a while
-				// URLs of slow hosts wait on disk, and a fourth of the servers is not allowed for now.
-				if slow {
-					o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Order.StockTarget = 20*time.Second,
-						20*time.Second, 2000
-					o.Budgets.Default, o.Budgets.QueuePages, o.Disk.CheckpointEvery = 1000, 10_000, 7*time.Second
-					all := o.Network.AllowedAddr
-					o.Network.Flags, o.Network.AllowedAddr = "few",
-						func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
-					allow = func(o *Options) {
-						o.Network.Flags, o.Network.AllowedAddr, o.Cluster.Reconfigure = "", all, true
-					}
-				}
-			})
+			c, fs := movable(t, web, nodes, func(o *Options) { allow = placesOptions(o, slow, allow) })
 			defer c.close()
 			for range 3 {
 				left := c.killAfter(fs, 10+rng.IntN(20))
@@ -436,6 +465,38 @@ func (c *testCluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
 	return left
 }
 
+// editManifest writes a changed manifest with a correct checksum.
+func editManifest(t *testing.T, fs *memfs.FS, dirs []string, change func(m *state.Manifest)) {
+	t.Helper()
+	set, m, err := lastManifest(fs, dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(m)
+	data, err := state.EncodeManifest(m)
+	if err == nil {
+		err = (&state.Saved{Set: set}).WriteManifest(data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setDelay writes a change of the operator into the journal.
+func setDelay(t *testing.T, fs *memfs.FS, dir string) {
+	t.Helper()
+	j, err := changes.Open(fs, dir+"/"+state.ChangesName, 0)
+	if err == nil {
+		_, err = j.Append(changes.Change{Op: changes.OpHostDelay, Host: "a.test", Delay: 9}, time.Now())
+	}
+	if err == nil {
+		err = j.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestClusterMoveRefused: a move that cannot be made whole is refused before anything changes.
 func TestClusterMoveRefused(t *testing.T) {
 	t.Parallel()
@@ -449,20 +510,7 @@ func TestClusterMoveRefused(t *testing.T) {
 			dirs[i] = c.options[i].Disk.Dirs
 		}
 		edit := func(change func(m *state.Manifest)) func(fs *memfs.FS, _ *slotmove.Options) {
-			return func(fs *memfs.FS, _ *slotmove.Options) {
-				set, m, err := lastManifest(fs, dirs[0])
-				if err != nil {
-					t.Fatal(err)
-				}
-				change(m)
-				data, err := state.EncodeManifest(m)
-				if err == nil {
-					err = (&state.Saved{Set: set}).WriteManifest(data)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			return func(fs *memfs.FS, _ *slotmove.Options) { editManifest(t, fs, dirs[0], change) }
 		}
 		for _, x := range []struct {
 			why    string
@@ -494,18 +542,7 @@ func TestClusterMoveRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}},
-			{"the operator has set", func(fs *memfs.FS, _ *slotmove.Options) {
-				j, err := changes.Open(fs, dirs[0][0]+"/"+state.ChangesName, 0)
-				if err == nil {
-					_, err = j.Append(changes.Change{Op: changes.OpHostDelay, Host: "a.test", Delay: 9}, time.Now())
-				}
-				if err == nil {
-					err = j.Close()
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}},
+			{"the operator has set", func(fs *memfs.FS, _ *slotmove.Options) { setDelay(t, fs, dirs[0][0]) }},
 			{"quota exceeded", func(fs *memfs.FS, _ *slotmove.Options) { fs.SetQuota(10_000) }},
 		} {
 			fs := base.Fork(1)

@@ -14,6 +14,30 @@ import (
 	"drumbeat/internal/simweb"
 )
 
+// begin starts all nodes, and returns a function that waits for their ends.
+func (c *testCluster) begin(ctx context.Context) (end func()) {
+	ended := make(chan error, len(c.options))
+	for node := range c.options {
+		go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
+	}
+	return func() {
+		for range c.options {
+			if err := <-ended; err != nil {
+				c.t.Error(err)
+			}
+		}
+	}
+}
+
+// lastStatus reads what a node has said last.
+func (c *testCluster) lastStatus(node int) (*cluster.Status, error) {
+	v, err := c.engines[0].Get(c.t.Context(), cluster.BucketCrawl, cluster.StatusKey(node))
+	if err != nil {
+		return nil, err
+	}
+	return cluster.DecodeStatus(v.Key, v.Data, len(c.options))
+}
+
 // TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a
 // minute, and its snapshot says that the broker is away and what waits for the others. A node that has ended
 // says so.
@@ -31,10 +55,7 @@ func TestClusterStatus(t *testing.T) {
 		})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 3)
-		for node := range c.options {
-			go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
-		}
+		end := c.begin(ctx)
 		for node := range c.options {
 			<-c.options[node].Observe.Control.Started()
 		}
@@ -84,19 +105,30 @@ func TestClusterStatus(t *testing.T) {
 			return len(o.Missing) == 0 && s.Cluster.Connected && s.Cluster.Pairs[0].Taken > 0, s.Cluster
 		})
 		cancel()
-		for range 3 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-		v, err := c.engines[0].Get(t.Context(), cluster.BucketCrawl, cluster.StatusKey(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if st, err := cluster.DecodeStatus(v.Key, v.Data, 3); err != nil || st.Ended != StopCancelled {
+		end()
+		if st, err := c.lastStatus(1); err != nil || st.Ended != StopCancelled {
 			t.Errorf("node 1 says at its end: %+v, %v", st, err)
 		}
 	})
+}
+
+// checkLeaseStatus checks what a node says of its leases.
+func checkLeaseStatus(t *testing.T, control *Control, when string, node int, waits string,
+	ok func(l *cluster.LeaseStatus) bool) {
+	t.Helper()
+	_, list, err := control.Cluster()
+	s, err2 := control.Exact()
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	if st := list[node]; st == nil || st.Leases == nil || !ok(st.Leases) {
+		t.Errorf("%s, node %d says %+v", when, node, st)
+	} else if st.Leases != nil {
+		t.Logf("%s, node %d says %+v, waits for %q", when, node, *st.Leases, s.Waiting)
+	}
+	if l := s.Cluster.Leases; !l.On || !strings.Contains(s.Waiting, waits) {
+		t.Errorf("%s, node %d has %+v and waits for %q, want %q", when, node, l, s.Waiting, waits)
+	}
 }
 
 // TestClusterLeaseStatus: a node says of its leases that it starts, which networks it visits and waits for,
@@ -115,25 +147,10 @@ func TestClusterLeaseStatus(t *testing.T) {
 		})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 2)
-		for node := range c.options {
-			go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
-		}
+		end := c.begin(ctx)
 		at := func(when string, node int, waits string, ok func(l *cluster.LeaseStatus) bool) {
 			t.Helper()
-			_, list, err := c.options[node].Observe.Control.Cluster()
-			s, err2 := c.options[node].Observe.Control.Exact()
-			if err != nil || err2 != nil {
-				t.Fatal(err, err2)
-			}
-			if st := list[node]; st == nil || st.Leases == nil || !ok(st.Leases) {
-				t.Errorf("%s, node %d says %+v", when, node, st)
-			} else if st.Leases != nil {
-				t.Logf("%s, node %d says %+v, waits for %q", when, node, *st.Leases, s.Waiting)
-			}
-			if l := s.Cluster.Leases; !l.On || !strings.Contains(s.Waiting, waits) {
-				t.Errorf("%s, node %d has %+v and waits for %q, want %q", when, node, l, s.Waiting, waits)
-			}
+			checkLeaseStatus(t, c.options[node].Observe.Control, when, node, waits, ok)
 		}
 		<-c.options[0].Observe.Control.Started()
 		account.Sleep(ctx, 200*time.Millisecond)
@@ -180,16 +197,8 @@ func TestClusterLeaseStatus(t *testing.T) {
 				l.Held+l.Wanted > 0, s.Cluster.Leases
 		})
 		cancel()
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-		v, err := c.engines[0].Get(t.Context(), cluster.BucketCrawl, cluster.StatusKey(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if st, err := cluster.DecodeStatus(v.Key, v.Data, 2); err != nil || st.Leases == nil || st.Leases.Held != 0 ||
+		end()
+		if st, err := c.lastStatus(1); err != nil || st.Leases == nil || st.Leases.Held != 0 ||
 			st.Leases.Taken == 0 {
 			t.Errorf("node 1 says at its end: %+v, %v", st, err)
 		}

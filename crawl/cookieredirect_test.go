@@ -9,10 +9,8 @@ import (
 	"drumbeat/state"
 )
 
-// TestCookieRedirects: a redirect that sets a cookie and leads back to its URL, at once or by way of others,
-// is followed once more with the cookie. A site that sets another cookie each time, or redirects for ever,
-// gets a bounded number of requests. Without cookies = true each URL is asked once.
-func TestCookieRedirects(t *testing.T) {
+// cookieRedirects serves redirects that set cookies, or expect them.
+func cookieRedirects() func(host, path, cookie string) answer {
 	to := func(where, cookie string) answer {
 		a := answer{302, "Location: " + where + "\r\n", ""}
 		if cookie != "" {
@@ -21,7 +19,7 @@ func TestCookieRedirects(t *testing.T) {
 		return a
 	}
 	served := 0
-	serve := func(host, path, cookie string) answer {
+	return func(host, path, cookie string) answer {
 		served++
 		switch {
 		case path == "/robots.txt":
@@ -47,6 +45,13 @@ func TestCookieRedirects(t *testing.T) {
 		}
 		return answer{200, "", "<html>" + path}
 	}
+}
+
+// TestCookieRedirects: a redirect that sets a cookie and leads back to its URL, at once or by way of others,
+// is followed once more with the cookie. A site that sets another cookie each time, or redirects for ever,
+// gets a bounded number of requests. Without cookies = true each URL is asked once.
+func TestCookieRedirects(t *testing.T) {
+	serve := cookieRedirects()
 	for _, test := range []struct {
 		path          string
 		least, most   int // requests for it

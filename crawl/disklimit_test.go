@@ -153,7 +153,7 @@ func limitCases() []limitCase {
 		}},
 	}
 	if testing.Short() {
-		return all[:4]
+		return all[:3]
 	}
 	for mb := int64(4); mb < 7; mb++ {
 		for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause, options.WhenFullDrain} {

@@ -138,6 +138,46 @@ func TestEnqueue(t *testing.T) {
 	})
 }
 
+// fetchedAndNot returns the last path that was requested, and the last one that was not.
+func fetchedAndNot(web *tinyWeb) (fetched, waits string) {
+	for i := range 60 {
+		if path := fmt.Sprintf("/%d", i); len(web.Got("h0.test", path)) > 0 {
+			fetched = path
+		} else {
+			waits = path
+		}
+	}
+	return fetched, waits
+}
+
+// fillOrders enqueues as many URLs as there is room for.
+func (o *operated) fillOrders(room int) {
+	o.t.Helper()
+	many := make([]string, changes.MaxEnqueued)
+	for room > 0 {
+		for i := range many {
+			many[i] = fmt.Sprintf("http://h0.test/%d/%d", room, i)
+		}
+		lot := many[:min(room, len(many))]
+		o.enqueue(lot...)
+		room -= len(lot)
+	}
+}
+
+// checkEnqueuedFirst: thousands were enqueued, and those in Q come to RAM first after a restart, but none comes
+// after other URLs.
+func checkEnqueuedFirst(t *testing.T, requests []request, waits, fetched string) {
+	t.Helper()
+	for _, r := range requests {
+		if r.Path != waits && r.Path != fetched && strings.Count(r.Path, "/") != 2 {
+			t.Errorf("%s was requested before what was enqueued", r.Path)
+		}
+	}
+	if len(requests) < 4 {
+		t.Errorf("%d requests after the pause", len(requests))
+	}
+}
+
 // TestEnqueueRefused: what the crawl may not fetch is refused in the answer, or, if robots.txt forbids it, when that is
 // known. A pause holds, and what was enqueued meanwhile comes first afterwards, over a restart and a repair as well.
 func TestEnqueueRefused(t *testing.T) {
@@ -177,27 +217,12 @@ func TestEnqueueRefused(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpPause})
 		time.Sleep(15 * time.Second)
 		before := len(web.Got("h0.test", ""))
-		fetched, waits := "", ""
-		for i := range 60 {
-			if path := fmt.Sprintf("/%d", i); len(web.Got("h0.test", path)) > 0 {
-				fetched = path
-			} else {
-				waits = path
-			}
-		}
+		fetched, waits := fetchedAndNot(web)
 		if a := o.enqueue("http://h0.test"+waits, "http://h0.test"+fetched)[0]; !strings.Contains(a.Because,
 			space.PausedByOperator) {
 			t.Errorf("the answer during a pause: %+v", a)
 		}
-		many := make([]string, changes.MaxEnqueued)
-		for room := MaxOrders - 2; room > 0; {
-			for i := range many {
-				many[i] = fmt.Sprintf("http://h0.test/%d/%d", room, i)
-			}
-			lot := many[:min(room, len(many))]
-			o.enqueue(lot...)
-			room -= len(lot)
-		}
+		o.fillOrders(MaxOrders - 2)
 		if _, _, err := o.opt.Observe.Control.Enqueue(t.Context(), "test",
 			[]string{"http://h0.test/over"}); !changes.IsRefused(err) {
 			t.Errorf("beyond the limit: %v", err)
@@ -212,16 +237,7 @@ func TestEnqueueRefused(t *testing.T) {
 		o.start()
 		o.make(changes.Change{Op: changes.OpResume})
 		time.Sleep(45 * time.Second)
-		// Thousands were enqueued, and those in Q come to RAM first after a restart, but none comes after other URLs.
-		requests := web.Got("h0.test", "")[before:]
-		for _, r := range requests {
-			if r.Path != waits && r.Path != fetched && strings.Count(r.Path, "/") != 2 {
-				t.Errorf("%s was requested before what was enqueued", r.Path)
-			}
-		}
-		if len(requests) < 4 {
-			t.Errorf("%d requests after the pause", len(requests))
-		}
+		checkEnqueuedFirst(t, web.Got("h0.test", "")[before:], waits, fetched)
 		o.stop()
 		o.end()
 		checkDeep(t, &o.opt)

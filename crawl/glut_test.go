@@ -99,11 +99,19 @@ func TestGlutSlowsNoOther(t *testing.T) {
 	})
 }
 
+// glutRounds is the number of crawls with cuts.
+func glutRounds() int {
+	if testing.Short() {
+		return 1
+	}
+	return longOr(30, 3)
+}
+
 // TestGlutOutlivesCuts: power cuts and kills lose no URL that a scan leaves in QF, and double none.
 func TestGlutOutlivesCuts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 41))
-		for range longOr(30, 1) {
+		for range glutRounds() {
 			w, fs, cuts := newBesideGood(2000, 200), memfs.New(rng.Uint64()), 0
 			for done := false; !done; {
 				opt := w.smallBudgets(t, fs)

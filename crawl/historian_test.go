@@ -90,21 +90,27 @@ func TestHistory(t *testing.T) {
 			t.Errorf("audit: %v, %+v", err, rep)
 		}
 
-		before := historyOf(t, crashed, "pages_total")
-		opt.Disk.FS, opt.Observe.Control, opt.Observe.Snapshot = crashed.Kill(), nil, nil
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
-		data = historyOf(t, opt.Disk.FS, "pages_total")
-		n := len(before.Events)
-		if len(data.Events) != n+3 || data.Events[n].What != "crash" ||
-			!strings.Contains(data.Events[n].Text, "continues from checkpoint") {
-			t.Errorf("events after the crash: %+v", data.Events)
-		}
-		if len(data.Times) <= len(before.Times) {
-			t.Errorf("%d samples before the crash, %d after", len(before.Times), len(data.Times))
-		}
+		checkCrashInHistory(t, crashed, opt)
 	})
+}
+
+// checkCrashInHistory continues a crawl after a crash; the history says so and has what it had.
+func checkCrashInHistory(t *testing.T, crashed *memfs.FS, opt Options) {
+	t.Helper()
+	before := historyOf(t, crashed, "pages_total")
+	opt.Disk.FS, opt.Observe.Control, opt.Observe.Snapshot = crashed.Kill(), nil, nil
+	if _, err := Run(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	data := historyOf(t, opt.Disk.FS, "pages_total")
+	n := len(before.Events)
+	if len(data.Events) != n+3 || data.Events[n].What != "crash" ||
+		!strings.Contains(data.Events[n].Text, "continues from checkpoint") {
+		t.Errorf("events after the crash: %+v", data.Events)
+	}
+	if len(data.Times) <= len(before.Times) {
+		t.Errorf("%d samples before the crash, %d after", len(before.Times), len(data.Times))
+	}
 }
 
 // TestHistoryFaults: a history that cannot be written must not disturb the crawl. It must be logged once,

@@ -105,64 +105,96 @@ func outputWithMeta(t *testing.T, opt *Options) (kinds map[string]string, meta m
 	return kinds, meta
 }
 
+// hookedWeb serves pages that the hook treats in all its ways.
+func hookedWeb() *tinyWeb {
+	page := func(links string) answer { return answer{200, "X-A: b\r\n", "<html><p>Text &amp; more</p>" + links} }
+	w := &tinyWeb{Serve: func(_, path string) answer {
+		switch path {
+		case "/robots.txt":
+			return answer{200, "", "User-agent: *\nDisallow: /no"}
+		case "/":
+			return page("<a href=drop>d</a> <a href=drop>d</a> <a href=stop>s</a> <a href=to>t</a> <a " +
+				"href=gone>g</a> <a href=late>l</a>")
+		case "/drop":
+			return page("<a href=under-drop>")
+		case "/stop":
+			return page("<a href=under-stop> <a href=under-stop> <a href=http://c.test/>")
+		case "/to":
+			return answer{302, "Location: /there\r\n", ""}
+		case "/gone":
+			return answer{404, "", "<html><title>Gone</title><p>It is <b>gone</b>"}
+		}
+		return page("")
+	}}
+	w.Raw = func(c net.Conn, _, path string) bool {
+		if path == "/file" {
+			_, err := fmt.Fprintf(c,
+				"HTTP/1.1 200 X\r\nContent-Type: text/plain; charset=iso-8859-1\r\nConnection: close\r\n\r\n%s",
+				strings.Repeat("\xfc", 1200))
+			return err == nil
+		}
+		return false
+	}
+	return w
+}
+
+// hookAnswer is the answer for a page of hookedWeb.
+func hookAnswer(r *hook.Request) (*hook.Answer, hook.Outcome) {
+	a, _ := yes()
+	switch strings.TrimPrefix(r.URL, "http://a.test") {
+	case "/":
+		a.Links = []string{"/no/1", "/added", "http://b.test/", "mailto:x", "http://", "drop", "/added"}
+	case "/drop":
+		a.Keep, a.Fields = false, []byte(`{"why":"\"x\""}`)
+	case "/stop":
+		a.Follow, a.Links, a.Score, a.Scored = false, []string{"file"}, 0.75, true
+	case "/gone":
+		a.Links = []string{"from-gone"}
+	case "/added":
+		a.Fields, a.Scored = []byte(`{"n":1}`), true
+	case "/late":
+		return nil, hook.TimedOut
+	case "/file":
+		return nil, hook.Refused
+	case "/from-gone":
+		return nil, hook.Failed
+	case "/there":
+		return nil, hook.Unasked
+	}
+	return a, hook.Answered
+}
+
+// checkHookRequests checks the requests to the hook.
+func checkHookRequests(t *testing.T, h *fakeHook) {
+	t.Helper()
+	r := h.asked["http://a.test/stop"]
+	if h.asked["http://a.test/to"] != nil || r == nil {
+		t.Fatalf("asked about %v", slices.Collect(maps.Keys(h.asked)))
+	}
+	if !slices.Contains(r.Headers, [2]string{"X-A", "b"}) ||
+		!strings.HasPrefix(string(r.Body), "<html><p>Text &amp; more") || r.Text != "Text & more\n" ||
+		r.Via != "http://a.test/" || r.Depth != 1 || r.Status != 200 || r.Truncated ||
+		r.Links[0] != "http://a.test/under-stop" {
+		t.Errorf("request %+v with body %q", r, r.Body)
+	}
+	if r := h.asked["http://a.test/file"]; r.MIME != "text/plain" || len(r.Body) != 1000 ||
+		r.Text != strings.Repeat("ü", 500) || !r.Truncated {
+		t.Errorf("request %+v", r)
+	}
+	if r := h.asked["http://a.test/gone"]; r.Status != 404 || r.MIME != "text/html" ||
+		r.Text != "Gone\nIt is gone\n" {
+		t.Errorf("request %+v", r)
+	}
+}
+
 // TestHook: what a hook says of a page is done: it is stored or not, its links are followed or not, links are added
 // and checked like others, score and fields are stored. The accounts balance.
 func TestHook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		page := func(links string) answer { return answer{200, "X-A: b\r\n", "<html><p>Text &amp; more</p>" + links} }
-		w := &tinyWeb{Serve: func(_, path string) answer {
-			switch path {
-			case "/robots.txt":
-				return answer{200, "", "User-agent: *\nDisallow: /no"}
-			case "/":
-				return page("<a href=drop>d</a> <a href=drop>d</a> <a href=stop>s</a> <a href=to>t</a> <a " +
-					"href=gone>g</a> <a href=late>l</a>")
-			case "/drop":
-				return page("<a href=under-drop>")
-			case "/stop":
-				return page("<a href=under-stop> <a href=under-stop> <a href=http://c.test/>")
-			case "/to":
-				return answer{302, "Location: /there\r\n", ""}
-			case "/gone":
-				return answer{404, "", "<html><title>Gone</title><p>It is <b>gone</b>"}
-			}
-			return page("")
-		}}
-		w.Raw = func(c net.Conn, _, path string) bool {
-			if path == "/file" {
-				_, err := fmt.Fprintf(c,
-					"HTTP/1.1 200 X\r\nContent-Type: text/plain; charset=iso-8859-1\r\nConnection: close\r\n\r\n%s",
-					strings.Repeat("\xfc", 1200))
-				return err == nil
-			}
-			return false
-		}
+		w := hookedWeb()
 		h := &fakeHook{wants: hook.Wants{Headers: true, Body: true, Text: true, Links: true},
 			think: time.Second, most: 1000}
-		h.answer = func(r *hook.Request) (*hook.Answer, hook.Outcome) {
-			a, _ := yes()
-			switch strings.TrimPrefix(r.URL, "http://a.test") {
-			case "/":
-				a.Links = []string{"/no/1", "/added", "http://b.test/", "mailto:x", "http://", "drop", "/added"}
-			case "/drop":
-				a.Keep, a.Fields = false, []byte(`{"why":"\"x\""}`)
-			case "/stop":
-				a.Follow, a.Links, a.Score, a.Scored = false, []string{"file"}, 0.75, true
-			case "/gone":
-				a.Links = []string{"from-gone"}
-			case "/added":
-				a.Fields, a.Scored = []byte(`{"n":1}`), true
-			case "/late":
-				return nil, hook.TimedOut
-			case "/file":
-				return nil, hook.Refused
-			case "/from-gone":
-				return nil, hook.Failed
-			case "/there":
-				return nil, hook.Unasked
-			}
-			return a, hook.Answered
-		}
+		h.answer = hookAnswer
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		opt.Admission.Scope, opt.opened.asker = state.ScopeHost, h
 		opt.Observe.Log = nil
@@ -191,24 +223,7 @@ func TestHook(t *testing.T) {
 			t.Errorf("the seed has %v", meta["/"])
 		}
 
-		r := h.asked["http://a.test/stop"]
-		if h.asked["http://a.test/to"] != nil || r == nil {
-			t.Fatalf("asked about %v", slices.Collect(maps.Keys(h.asked)))
-		}
-		if !slices.Contains(r.Headers, [2]string{"X-A", "b"}) ||
-			!strings.HasPrefix(string(r.Body), "<html><p>Text &amp; more") || r.Text != "Text & more\n" ||
-			r.Via != "http://a.test/" || r.Depth != 1 || r.Status != 200 || r.Truncated ||
-			r.Links[0] != "http://a.test/under-stop" {
-			t.Errorf("request %+v with body %q", r, r.Body)
-		}
-		if r := h.asked["http://a.test/file"]; r.MIME != "text/plain" || len(r.Body) != 1000 ||
-			r.Text != strings.Repeat("ü", 500) || !r.Truncated {
-			t.Errorf("request %+v", r)
-		}
-		if r := h.asked["http://a.test/gone"]; r.Status != 404 || r.MIME != "text/html" ||
-			r.Text != "Gone\nIt is gone\n" {
-			t.Errorf("request %+v", r)
-		}
+		checkHookRequests(t, h)
 		s := &res.Snapshot
 		got := map[string]int64{}
 		for c := state.CountHookAnswers; c <= state.CountLinksHook; c++ {

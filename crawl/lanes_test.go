@@ -323,21 +323,24 @@ func TestPriorityChanges(t *testing.T) {
 			t.Errorf("another number of lanes: %v", err)
 		}
 	})
-	inBubble(t, func(t *testing.T) {
-		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), func(*Options) {})
-		o.await(20)
-		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority,
-			Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||
-			!strings.Contains(err.Error(), "one lane") {
-			t.Errorf("with one lane: %v", err)
-		}
-		o.stop()
-		o.end()
-		o.opt.Order.Priority = "depth"
-		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "this one has 1") {
-			t.Errorf("a later run with priority: %v", err)
-		}
-	})
+	inBubble(t, testOneLane)
+}
+
+// testOneLane: a crawl with one lane refuses a strategy.
+func testOneLane(t *testing.T) {
+	o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), func(*Options) {})
+	o.await(20)
+	if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority,
+		Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||
+		!strings.Contains(err.Error(), "one lane") {
+		t.Errorf("with one lane: %v", err)
+	}
+	o.stop()
+	o.end()
+	o.opt.Order.Priority = "depth"
+	if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "this one has 1") {
+		t.Errorf("a later run with priority: %v", err)
+	}
 }
 
 func TestMostLanes(t *testing.T) {

@@ -22,9 +22,9 @@ func TestReloadBudgets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 2000 })
-		pin := func(budget int) (plds int) {
-			writeRules(t, fs, "sites.toml", ownSites(web, 5, fmt.Sprintf("budget = %d", budget)))
-			return 5
+		const want = 5
+		pin := func(budget int) {
+			writeRules(t, fs, "sites.toml", ownSites(web, want, fmt.Sprintf("budget = %d", budget)))
 		}
 		pin(400)
 		o := operate(t, web, fs, func(o *Options) {
@@ -53,20 +53,13 @@ func TestReloadBudgets(t *testing.T) {
 			}
 		}
 		await(func(s *beast.Stats) bool { return s.CurrentRecords > 100 })
-		want := pin(6)
+		pin(6)
 		r, made, err := o.opt.Observe.Control.Reload(t.Context(), "test", false)
 		if err != nil || made.Seq == 0 || r.Budgets != want || r.Replaced != 0 {
 			t.Errorf("reload: %+v, %+v, %v", r, made, err)
 		}
-		placed := func(after int64, when string) int64 {
-			for range 600 {
-				if n := replaced(); n > after {
-					return n
-				}
-				time.Sleep(100 * time.Millisecond)
-			}
-			t.Errorf("no URL was placed again after %s", when)
-			return after
+		placed := func(after int64, when string) {
+			awaitMore(t, replaced, after, "no URL was placed again after "+when)
 		}
 		placed(0, "a smaller budget")
 		writeRules(t, fs, "sites.toml", "[[site]]\npld = 'site0.test'\nbudget = 0")
@@ -86,6 +79,18 @@ func TestReloadBudgets(t *testing.T) {
 		checkFetched(t, o.web, &o.opt)
 		checkBalanced(t, fs, o.opt.Disk.Dirs)
 	})
+}
+
+// awaitMore waits until a count is larger than after.
+func awaitMore(t *testing.T, count func() int64, after int64, fault string) {
+	t.Helper()
+	for range 600 {
+		if n := count(); n > after {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error(fault)
 }
 
 // TestFewerConnections: after a reload with fewer connections no exchange with the host begins while as many are under

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -90,24 +91,29 @@ func (l *lockedLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// busyWeb has pages of a thousand links, and a host that is always busy.
+func busyWeb() *tinyWeb {
+	return &tinyWeb{Serve: func(host, path string) answer {
+		switch {
+		case path == "/robots.txt":
+			return noRobots
+		case host == "busy0.test":
+			return answer{503, "", ""}
+		}
+		var links strings.Builder
+		for i := range 1000 {
+			fmt.Fprintf(&links, "<a href=/%d.gif>", i)
+		}
+		return answer{200, "", "<html>" + links.String()}
+	}}
+}
+
 // TestLogLinesAreWrittenWithoutLocks: whatever a crawl logs, it holds no lock meanwhile that others may need. A log
 // whose reader has stopped would stop them.
 func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		web := &tinyWeb{Serve: func(host, path string) answer {
-			switch {
-			case path == "/robots.txt":
-				return noRobots
-			case host == "busy0.test":
-				return answer{503, "", ""}
-			}
-			var links strings.Builder
-			for i := range 1000 {
-				fmt.Fprintf(&links, "<a href=/%d.gif>", i)
-			}
-			return answer{200, "", "<html>" + links.String()}
-		}}
+		web := busyWeb()
 		opt := tinyOptions(t, web, fs, append(urls("busy", 1, 3), urls("a", 1, 400)...)...)
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = \"a0.test\"\ndelay = \"5s\"\n")
 		writeRules(t, fs, "rules", "- surt (test,other,\n")
@@ -156,10 +162,7 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		change(changes.Change{Op: changes.OpEnqueue, Seeds: urls("a", 1, 400)[300:]})
 		change(changes.Change{Op: changes.OpBlock, Rule: "net 127.0.0.0/8"})
 		change(changes.Change{Op: changes.OpStop})
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := c.close(); err != nil {
+		if err := errors.Join(<-ended, c.close()); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()

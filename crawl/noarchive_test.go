@@ -28,31 +28,36 @@ var noArchiveCases = []struct {
 		"/:whole /index:none /archive:head /header:none /other:whole /last:whole"},
 }
 
+// noArchiveWeb serves pages that ask not to be stored, in header or markup.
+func noArchiveWeb() *tinyWeb {
+	long := strings.Repeat("text ", 100)
+	return &tinyWeb{Serve: func(_, path string) answer {
+		switch path {
+		case "/robots.txt":
+			return noRobots
+		case "/":
+			return answer{200, "",
+				"<html><a href=index>i</a><a href=archive>a</a><a href=header>h</a><a href=other>o</a>"}
+		case "/index":
+			return answer{200, "", "<html><meta name=robots content=noindex>" + long}
+		case "/archive":
+			return answer{200, "", "<html><meta name=robots content='noarchive'><a href=last>l</a>" + long}
+		case "/header":
+			return answer{200, "X-Robots-Tag: drumbeat: noarchive, noindex\r\n", "<html>" + long}
+		case "/other":
+			return answer{200, "X-Robots-Tag: otherbot: noarchive\r\n", "<html>other"}
+		}
+		return answer{200, "", "<html>last"}
+	}}
+}
+
 // TestNoArchive: of pages that ask archives not to keep them, the crawl stores what its options say, follows their
 // links, and documents what it left out. The audit balances.
 func TestNoArchive(t *testing.T) {
-	long := strings.Repeat("text ", 100)
 	for _, tt := range noArchiveCases {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w := &tinyWeb{Serve: func(_, path string) answer {
-					switch path {
-					case "/robots.txt":
-						return noRobots
-					case "/":
-						return answer{200, "",
-							"<html><a href=index>i</a><a href=archive>a</a><a href=header>h</a><a href=other>o</a>"}
-					case "/index":
-						return answer{200, "", "<html><meta name=robots content=noindex>" + long}
-					case "/archive":
-						return answer{200, "", "<html><meta name=robots content='noarchive'><a href=last>l</a>" + long}
-					case "/header":
-						return answer{200, "X-Robots-Tag: drumbeat: noarchive, noindex\r\n", "<html>" + long}
-					case "/other":
-						return answer{200, "X-Robots-Tag: otherbot: noarchive\r\n", "<html>other"}
-					}
-					return answer{200, "", "<html>last"}
-				}}
+				w := noArchiveWeb()
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 				opt.Output.Store, opt.Output.NoArchive, opt.Output.NoIndex, opt.Identity.Agent, opt.Output.CrawlLog =
 					true, tt.archive, tt.index, "drumbeat", state.LogOff

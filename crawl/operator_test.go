@@ -322,6 +322,60 @@ func TestBudgetFunction(t *testing.T) {
 	})
 }
 
+// changeOf is the i-th change of a life.
+func changeOf(life, i int, seed string, pages []string) changes.Change {
+	c := changes.Change{Op: changes.OpHostDelay, Host: fmt.Sprintf("h%d-%d.example", life, i),
+		Delay: 1, Who: "test"}
+	if i%5 == 0 {
+		c = changes.Change{Op: changes.OpSeeds, Who: "test",
+			Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
+				strings.TrimSuffix(strings.TrimPrefix(seed, "http://"), "/"), life, i)}}
+	}
+	if i%4 == 3 { // pages that wait, or were fetched, or are not known yet, or do not exist
+		c = changes.Change{Op: changes.OpEnqueue, Who: "test",
+			Seeds: []string{pages[(life*31+i*7)%len(pages)]}}
+		if i%8 == 7 {
+			c.Seeds[0] = fmt.Sprintf("%se%d-%d", seed, life, i)
+		}
+	}
+	if i%7 == 3 {
+		c = changes.Change{Op: changes.OpFunction, Who: "test"}
+		if i%2 == 0 {
+			c.Function = &changes.Function{Name: "equal", Default: uint32(1 + i%5), Max: 10}
+		}
+	}
+	return c
+}
+
+// checkAccepted: what was accepted is in the journal, or was fed.
+func checkAccepted(t *testing.T, seed uint64, mem *memfs.FS, web *simweb.Web, accepted *sync.Map) {
+	t.Helper()
+	journal, err := changes.Open(mem, "d0/"+state.ChangesName, 1<<60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := journal.Settings()
+	fetches := web.Log().Snapshot()
+	delays, fed := 0, 0
+	accepted.Range(func(name, op any) bool {
+		if op == changes.OpHostDelay {
+			delays++
+			if settings.HostDelays[name.(string)] != 1 {
+				t.Errorf("world %d: the delay of %s is lost", seed, name)
+			}
+			return true
+		}
+		fed++
+		if fetches.Wrong[name.(string)] == 0 && fetches.Fetches[name.(string)] == 0 {
+			t.Errorf("world %d: the seed %s is lost", seed, name)
+		}
+		return true
+	})
+	if delays == 0 || fed == 0 {
+		t.Errorf("world %d: only %d delays and %d seeds were accepted", seed, delays, fed)
+	}
+}
+
 // TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force, all seeds
 // of accepted changes and all enqueued URLs are fetched in the end, and every record is in exactly one place.
 func TestChangesSurviveCuts(t *testing.T) {
@@ -353,26 +407,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 				o.opt.Disk.FS = mem
 				o.start()
 				for i := 0; ; i++ {
-					c := changes.Change{Op: changes.OpHostDelay, Host: fmt.Sprintf("h%d-%d.example", life, i),
-						Delay: 1, Who: "test"}
-					if i%5 == 0 {
-						c = changes.Change{Op: changes.OpSeeds, Who: "test",
-							Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
-								strings.TrimSuffix(strings.TrimPrefix(seeds[0], "http://"), "/"), life, i)}}
-					}
-					if i%4 == 3 { // pages that wait, or were fetched, or are not known yet, or do not exist
-						c = changes.Change{Op: changes.OpEnqueue, Who: "test",
-							Seeds: []string{pages[(life*31+i*7)%len(pages)]}}
-						if i%8 == 7 {
-							c.Seeds[0] = fmt.Sprintf("%se%d-%d", seeds[0], life, i)
-						}
-					}
-					if i%7 == 3 {
-						c = changes.Change{Op: changes.OpFunction, Who: "test"}
-						if i%2 == 0 {
-							c.Function = &changes.Function{Name: "equal", Default: uint32(1 + i%5), Max: 10}
-						}
-					}
+					c := changeOf(life, i, seeds[0], pages)
 					if i%6 == 4 && settings(i) == nil {
 						if r, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", i%12 == 4); err == nil {
 							reloads++
@@ -400,32 +435,9 @@ func TestChangesSurviveCuts(t *testing.T) {
 			if o.err != nil && !errors.Is(o.err, state.ErrFinished) {
 				t.Fatal(o.err)
 			}
-			journal, err := changes.Open(mem, "d0/"+state.ChangesName, 1<<60)
-			if err != nil {
-				t.Fatal(err)
-			}
-			settings := journal.Settings()
-			fetches := web.Log().Snapshot()
-			delays, fed := 0, 0
-			accepted.Range(func(name, op any) bool {
-				if op == changes.OpHostDelay {
-					delays++
-					if settings.HostDelays[name.(string)] != 1 {
-						t.Errorf("world %d: the delay of %s is lost", seed, name)
-					}
-					return true
-				}
-				fed++
-				if fetches.Wrong[name.(string)] == 0 && fetches.Fetches[name.(string)] == 0 {
-					t.Errorf("world %d: the seed %s is lost", seed, name)
-				}
-				return true
-			})
+			checkAccepted(t, seed, mem, web, &accepted)
 			if reloads == 0 || moved == 0 {
 				t.Errorf("world %d: %d reloads moved nothing", seed, reloads)
-			}
-			if delays == 0 || fed == 0 {
-				t.Errorf("world %d: only %d delays and %d seeds were accepted", seed, delays, fed)
 			}
 			checkDeep(t, &o.opt)
 		})

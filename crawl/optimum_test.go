@@ -103,8 +103,8 @@ type visitedPage struct {
 	version  uint64
 }
 
-// run visits the pages until a time, each first at a random moment of the first day.
-func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
+// openDeferred opens a calendar in an empty directory.
+func openDeferred(t *testing.T) *queue.Calendar {
 	t.Helper()
 	fs := memfs.New(*seedFlag)
 	if err := fs.MkdirAll("c"); err != nil {
@@ -116,6 +116,13 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return calendar
+}
+
+// run visits the pages until a time, each first at a random moment of the first day.
+func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
+	t.Helper()
+	calendar := openDeferred(t)
 	start, pages := time.Unix(1e9, 0), make([]visitedPage, len(c.rates))
 	put := func(now, due time.Time, page uint32, h *revisit.History) {
 		var rec []byte
@@ -266,6 +273,36 @@ func TestFreshness(t *testing.T) {
 	}
 }
 
+// versionsWeb serves pages whose text is their version.
+func versionsWeb(pages int, version func(i int) int) *tinyWeb {
+	return &tinyWeb{Reply: func(req *http.Request) (answer, bool) {
+		var i int
+		if _, err := fmt.Sscanf(req.RequestURI, "/p%d", &i); err == nil {
+			return answer{200, "", fmt.Sprintf("<html>%d %d", i, version(i))}, true
+		} else if req.RequestURI != "/" {
+			return noRobots, true
+		}
+		body := "<html>"
+		for i := range pages {
+			body += fmt.Sprintf("<a href=/p%d>p</a>", i)
+		}
+		return answer{200, "", body}, true
+	}}
+}
+
+// drawPages draws the rates of pages, and when they change until the end, in seconds since the start, ascending.
+func drawPages(pages int, end time.Duration, rng *rand.Rand) (rates []float64, changes [][]float64) {
+	rates = powerLaw(pages, 0.5, rng)
+	changes = make([][]float64, pages)
+	for i := range rates {
+		rates[i] *= 7 * 24 // an hour for a week
+		for at := rng.ExpFloat64() / rates[i]; at < end.Seconds(); at += rng.ExpFloat64() / rates[i] {
+			changes[i] = append(changes[i], at)
+		}
+	}
+	return rates, changes
+}
+
 // TestCrawlFreshness: the whole crawler, with a server whose pages change at known rates: by its log, the
 // optimal policy keeps as many pages up to date as within a tenth of the optimum for as many requests, and
 // more than the uniform one. What it has learned outlives a stop. The time is an hour for what TestFreshness
@@ -279,30 +316,11 @@ func TestCrawlFreshness(t *testing.T) {
 		kinds = append(kinds, revisit.Proportional)
 	}
 	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 3))
-	rates := powerLaw(pages, 0.5, rng)
-	changes := make([][]float64, pages) // seconds since the start, ascending
-	for i := range rates {
-		rates[i] *= 7 * 24 // an hour for a week
-		for at := rng.ExpFloat64() / rates[i]; at < runs[1].Seconds(); at += rng.ExpFloat64() / rates[i] {
-			changes[i] = append(changes[i], at)
-		}
-	}
+	rates, changes := drawPages(pages, runs[1], rng)
 	crawl := func(t *testing.T, kind revisit.Kind) (fresh, visits float64) {
 		began := time.Now()
 		version := func(i int, at float64) int { n, _ := slices.BinarySearch(changes[i], at); return n }
-		web := &tinyWeb{Reply: func(req *http.Request) (answer, bool) {
-			var i int
-			if _, err := fmt.Sscanf(req.RequestURI, "/p%d", &i); err == nil {
-				return answer{200, "", fmt.Sprintf("<html>%d %d", i, version(i, time.Since(began).Seconds()))}, true
-			} else if req.RequestURI != "/" {
-				return noRobots, true
-			}
-			body := "<html>"
-			for i := range pages {
-				body += fmt.Sprintf("<a href=/p%d>p</a>", i)
-			}
-			return answer{200, "", body}, true
-		}}
+		web := versionsWeb(pages, func(i int) int { return version(i, time.Since(began).Seconds()) })
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), "http://a.test/")
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
 		opt.Recrawl = &revisit.Policy{Kind: kind, Least: time.Minute, Longest: 9 * time.Hour,
@@ -315,6 +333,7 @@ func TestCrawlFreshness(t *testing.T) {
 		if err != nil || (m.Margin > 0) != (kind == revisit.Optimal) {
 			t.Errorf("the manifest has the margin %v, %v", m.Margin, err)
 		}
+		checkGaps(t, web, opt.Politeness.HostDelayMin)
 		w := changingWindow{from: runs[0].Seconds(), to: time.Since(began).Seconds()}
 		last := map[int]float64{}
 		hold := func(i int, until float64) {
@@ -325,12 +344,7 @@ func TestCrawlFreshness(t *testing.T) {
 				w.add(at, until)
 			}
 		}
-		var asked time.Time
 		for _, r := range web.Got("", "") {
-			if r.At.Sub(asked) < opt.Politeness.HostDelayMin {
-				t.Errorf("%s is requested %v after another URL", r.Path, r.At.Sub(asked))
-			}
-			asked = r.At
 			var i int
 			if _, err := fmt.Sscanf(r.Path, "/p%d", &i); err == nil {
 				at := r.At.Sub(began).Seconds()
@@ -361,5 +375,17 @@ func TestCrawlFreshness(t *testing.T) {
 	if fresh[revisit.Optimal] < fresh[revisit.Uniform] {
 		t.Errorf("freshness %.3f with the optimal policy, %.3f with the uniform one", fresh[revisit.Optimal],
 			fresh[revisit.Uniform])
+	}
+}
+
+// checkGaps: no two requests are closer than the delay.
+func checkGaps(t *testing.T, web *tinyWeb, delay time.Duration) {
+	t.Helper()
+	var asked time.Time
+	for _, r := range web.Got("", "") {
+		if r.At.Sub(asked) < delay {
+			t.Errorf("%s is requested %v after another URL", r.Path, r.At.Sub(asked))
+		}
+		asked = r.At
 	}
 }

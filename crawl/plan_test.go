@@ -79,6 +79,10 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPlanRefused: too little RAM, or stores that leave too little, is an error.
+func TestPlanRefused(t *testing.T) {
 	o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 16 << 20}}
 	if _, err := MakePlan(&o); err == nil {
 		t.Error("16 MiB of RAM: no error")

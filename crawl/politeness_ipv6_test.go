@@ -77,24 +77,31 @@ func TestIPv6Owners(t *testing.T) {
 					t.Fatalf("%d requests, want %d", len(starts), hosts*(pages+1))
 				}
 				slices.SortFunc(starts, time.Time.Compare)
-				most := 0
-				for i, from := range starts {
-					if i > 0 && from.Sub(starts[i-1]) < c.apart {
-						t.Errorf("request %d: %v after the previous one, want at least %v", i,
-							from.Sub(starts[i-1]), c.apart)
-					}
-					n := 0
-					for _, s := range starts[i:] {
-						if s.Sub(from) < time.Second {
-							n++
-						}
-					}
-					most = max(most, n)
-				}
+				most := mostInASecond(t, starts, c.apart)
 				if most != c.rate {
 					t.Errorf("at most %d requests in a second, want %d", most, c.rate)
 				}
 			})
 		})
 	}
+}
+
+// mostInASecond returns the largest number of starts in a second. No two may be closer than apart.
+func mostInASecond(t *testing.T, starts []time.Time, apart time.Duration) int {
+	t.Helper()
+	most := 0
+	for i, from := range starts {
+		if i > 0 && from.Sub(starts[i-1]) < apart {
+			t.Errorf("request %d: %v after the previous one, want at least %v", i,
+				from.Sub(starts[i-1]), apart)
+		}
+		n := 0
+		for _, s := range starts[i:] {
+			if s.Sub(from) < time.Second {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
 }

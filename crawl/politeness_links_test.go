@@ -156,27 +156,13 @@ func TestPageMetadataIsKept(t *testing.T) {
 		for _, name := range files {
 			err = errors.Join(err, warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
 				if r.Type() == "metadata" {
-					var said []string
-					for line := range strings.SplitSeq(string(r.Block), "\r\n") {
-						if name, value, _ := strings.Cut(line,
-							": "); slices.Contains([]string{"robots", "canonical", "refresh", "redirect"}, name) {
-							said = append(said, name+"="+value)
-						}
-					}
-					stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://keep.test")] = strings.Join(said, " ")
+					stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://keep.test")] = metadataIn(r)
 				}
 				return nil
 			}))
 		}
 		note := func(e *crawllog.Entry) error {
-			var said []string
-			for _, f := range [][2]string{{"robots", e.Robots}, {"canonical", e.Canonical}, {"refresh", e.Refresh},
-				{"redirect", e.Redirect}} {
-				if f[1] != "" {
-					said = append(said, f[0]+"="+f[1])
-				}
-			}
-			logged[strings.TrimPrefix(e.URL, "http://keep.test")] = strings.Join(said, " ")
+			logged[strings.TrimPrefix(e.URL, "http://keep.test")] = metadataOf(e)
 			return nil
 		}
 		m, _, merr := state.ReadManifest(set)
@@ -196,6 +182,30 @@ func TestPageMetadataIsKept(t *testing.T) {
 			t.Errorf("logged: got %q\nwant %q", logged, want)
 		}
 	})
+}
+
+// metadataIn joins the metadata of a page in a record.
+func metadataIn(r *warc.Record) string {
+	var said []string
+	for line := range strings.SplitSeq(string(r.Block), "\r\n") {
+		if name, value, _ := strings.Cut(line,
+			": "); slices.Contains([]string{"robots", "canonical", "refresh", "redirect"}, name) {
+			said = append(said, name+"="+value)
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+// metadataOf joins the metadata of a page.
+func metadataOf(e *crawllog.Entry) string {
+	var said []string
+	for _, f := range [][2]string{{"robots", e.Robots}, {"canonical", e.Canonical}, {"refresh", e.Refresh},
+		{"redirect", e.Redirect}} {
+		if f[1] != "" {
+			said = append(said, f[0]+"="+f[1])
+		}
+	}
+	return strings.Join(said, " ")
 }
 
 // TestAssetDepth: with --follow assets the crawl must fetch the assets of the deepest pages and up to three levels

@@ -212,14 +212,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 				soon = s.Refused[state.ReasonBlocked.String()]
 			}
 		}
-		go func() {
-			time.Sleep(20 * time.Second)
-			writeRules(t, fs, "black", "- hots typo")
-			reload <- struct{}{}
-			time.Sleep(10 * time.Second)
-			writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
-			reload <- struct{}{}
-		}()
+		go reloadTwice(t, fs, reload)
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q", res.Stop)
@@ -263,24 +256,39 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		}
 		checkBalanced(t, fs, opt.Disk.Dirs)
 
-		// Without the entries new links must be admitted; URLs already refused stay refused.
-		writeRules(t, fs, "black", "- host a0.test")
-		opt.Admission.SeedLines = append(opt.Admission.SeedLines, "http://x.a1.test/new", "http://b1.test/new",
-			"http://a0.test/new")
-		before := len(web.Got("", ""))
-		mustRun(t, t.Context(), opt)
-		var got []string
-		for _, r := range web.Got("", "")[before:] {
-			if r.Path != "/robots.txt" {
-				got = append(got, r.Host+r.Path)
-			}
-		}
-		slices.Sort(got)
-		if want := []string{"b1.test/new", "x.a1.test/new"}; !slices.Equal(got, want) {
-			t.Errorf("without the entries: fetched %v, want %v", got, want)
-		}
-		checkBalanced(t, fs, opt.Disk.Dirs)
+		checkUnlisted(t, web, opt)
 	})
+}
+
+// reloadTwice reloads a list with a fault after 20 s, and one without 10 s later.
+func reloadTwice(t *testing.T, fs disk.FS, reload chan struct{}) {
+	time.Sleep(20 * time.Second)
+	writeRules(t, fs, "black", "- hots typo")
+	reload <- struct{}{}
+	time.Sleep(10 * time.Second)
+	writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
+	reload <- struct{}{}
+}
+
+// checkUnlisted: without the entries new links are admitted; URLs already refused stay refused.
+func checkUnlisted(t *testing.T, web *tinyWeb, opt Options) {
+	t.Helper()
+	writeRules(t, opt.Disk.FS, "black", "- host a0.test")
+	opt.Admission.SeedLines = append(opt.Admission.SeedLines, "http://x.a1.test/new", "http://b1.test/new",
+		"http://a0.test/new")
+	before := len(web.Got("", ""))
+	mustRun(t, t.Context(), opt)
+	var got []string
+	for _, r := range web.Got("", "")[before:] {
+		if r.Path != "/robots.txt" {
+			got = append(got, r.Host+r.Path)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"b1.test/new", "x.a1.test/new"}; !slices.Equal(got, want) {
+		t.Errorf("without the entries: fetched %v, want %v", got, want)
+	}
+	checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 }
 
 // TestBlacklistFromTheStart: what is listed before the start must get no request and no lookup. A host with

@@ -54,6 +54,22 @@ func allFiles(t *testing.T, fs disk.FS, dirs []string, f func(name string, conte
 	}
 }
 
+// headerSites are sites with headers and secrets of their own.
+const headerSites = `
+[[site]]
+host = "a.test"
+user-agent = "drumbeat/2 for a (+test@example.org)"
+accept = "text/html"
+accept-language = "de"
+bearer = "env:TOKEN"
+headers = { X-Plain = "seen", X-Key = "file:key" }
+insecure = true
+
+[[site]]
+surt = "http://(test,c,)/private/"
+basic-auth = "env:LOGIN"
+insecure = true`
+
 // TestSiteHeaders: requests for pages and robots.txt of a site have its headers and credentials. Requests to
 // other sites, to which pages and robots.txt redirect, have neither. No file and no log has a secret.
 func TestSiteHeaders(t *testing.T) {
@@ -71,20 +87,7 @@ func TestSiteHeaders(t *testing.T) {
 		if err := disk.WriteFileAtomic(fs, "key", []byte("k3yfile\n")); err != nil {
 			t.Fatal(err)
 		}
-		writeRules(t, fs, "sites.toml", `
-[[site]]
-host = "a.test"
-user-agent = "drumbeat/2 for a (+test@example.org)"
-accept = "text/html"
-accept-language = "de"
-bearer = "env:TOKEN"
-headers = { X-Plain = "seen", X-Key = "file:key" }
-insecure = true
-
-[[site]]
-surt = "http://(test,c,)/private/"
-basic-auth = "env:LOGIN"
-insecure = true`)
+		writeRules(t, fs, "sites.toml", headerSites)
 		var log bytes.Buffer
 		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open",
 			"http://c.test/private/x")

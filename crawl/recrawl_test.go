@@ -152,29 +152,7 @@ func TestRecrawl(t *testing.T) {
 			t.Errorf("visits of a page that never was: %d; of one that came later: %d", visits["/missing"],
 				visits["/late"])
 		}
-		records, captures := map[string]int{}, map[string]bool{}
-		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
-			if rec.Type() == "response" {
-				captures[rec.Get("WARC-Target-URI")+" "+rec.Get("WARC-Date")] = true
-			}
-		}
-		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
-			uri := rec.Get("WARC-Target-URI")
-			if of := rec.Get("WARC-Refers-To-Target-URI") + " " +
-				rec.Get("WARC-Refers-To-Date"); rec.Type() == "revisit" && !captures[of] {
-				t.Errorf("%s of %s refers to %s, which is no response", uri, rec.Get("WARC-Date"), of)
-			}
-			if rec.Type() == "revisit" && strings.HasSuffix(rec.Get("WARC-Profile"), "server-not-modified") {
-				records["304 "+uri]++
-				if rec.Get("WARC-Refers-To-Target-URI") != uri ||
-					rec.Get("WARC-Refers-To-Date") >= rec.Get("WARC-Date") {
-					t.Errorf("%s of %s refers to %s of %s", uri, rec.Get("WARC-Date"),
-						rec.Get("WARC-Refers-To-Target-URI"), rec.Get("WARC-Refers-To-Date"))
-				}
-			} else if strings.HasPrefix(uri, "http") {
-				records[uri]++
-			}
-		}
+		records := checkRevisits(t, &opt)
 		// Of two URLs with the same body, the one that came second has no record that a 304 could refer to.
 		never, twin := records["304 http://r.test/never"], records["304 http://r.test/twin"]
 		if min(never, twin) > 0 || never+twin != visits["/never"]-1 && never+twin != visits["/twin"]-1 ||
@@ -186,6 +164,35 @@ func TestRecrawl(t *testing.T) {
 			t.Errorf("%d visits of a page that is gone after 6 days", visits["/leaves"])
 		}
 	})
+}
+
+// checkRevisits: a revisit record refers to a response. It counts the records by URL, those of a 304 by "304 " and URL.
+func checkRevisits(t *testing.T, opt *Options) map[string]int {
+	t.Helper()
+	records, captures := map[string]int{}, map[string]bool{}
+	for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
+		if rec.Type() == "response" {
+			captures[rec.Get("WARC-Target-URI")+" "+rec.Get("WARC-Date")] = true
+		}
+	}
+	for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
+		uri := rec.Get("WARC-Target-URI")
+		if of := rec.Get("WARC-Refers-To-Target-URI") + " " +
+			rec.Get("WARC-Refers-To-Date"); rec.Type() == "revisit" && !captures[of] {
+			t.Errorf("%s of %s refers to %s, which is no response", uri, rec.Get("WARC-Date"), of)
+		}
+		if rec.Type() == "revisit" && strings.HasSuffix(rec.Get("WARC-Profile"), "server-not-modified") {
+			records["304 "+uri]++
+			if rec.Get("WARC-Refers-To-Target-URI") != uri ||
+				rec.Get("WARC-Refers-To-Date") >= rec.Get("WARC-Date") {
+				t.Errorf("%s of %s refers to %s of %s", uri, rec.Get("WARC-Date"),
+					rec.Get("WARC-Refers-To-Target-URI"), rec.Get("WARC-Refers-To-Date"))
+			}
+		} else if strings.HasPrefix(uri, "http") {
+			records[uri]++
+		}
+	}
+	return records
 }
 
 // TestRecrawlOff: a run without recrawl ends, and leaves the pages of a former run to a later one with it.
@@ -242,6 +249,26 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 	})
 }
 
+// cutVisits crawls in many runs, and cuts three of four. It returns what is left, and the times of the cuts.
+func cutVisits(t *testing.T, fs *memfs.FS, opt Options, rng *rand.Rand) (left *memfs.FS, cuts []time.Time) {
+	t.Helper()
+	began := time.Now()
+	for run := range longOr(100, 10) {
+		if opt.Disk.FS, opt.Limits.MaxTime = fs, time.Since(began)+
+			time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
+			fs.CrashAfter(1 + rng.IntN(200))
+		}
+		if _, err := Run(t.Context(), opt); err != nil {
+			cuts = append(cuts, time.Now())
+		}
+		fs = fs.Crash()
+		if run%4 == 0 { // the machine is off, for less than a visit may be late
+			time.Sleep(time.Duration(rng.Int64N(int64(9 * time.Minute))))
+		}
+	}
+	return fs, cuts
+}
+
 // TestRecrawlKeepsTimes: with power cuts at random moments, by the server's log, no URL is visited before it
 // is due, or later than stated, or twice for one due time, unless a cut took back the visit; and no cut
 // brings two requests of a host nearer to each other than its delay.
@@ -257,21 +284,8 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 20*time.Second, 20*time.Second
 		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: each, Longest: each, Default: each, Gone: 100}
 		opt.Disk.CheckpointEvery = 2 * time.Hour
-		var cuts []time.Time
 		began := time.Now()
-		for run := range longOr(100, 10) {
-			if opt.Disk.FS, opt.Limits.MaxTime = fs, time.Since(began)+
-				time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
-				fs.CrashAfter(1 + rng.IntN(200))
-			}
-			if _, err := Run(t.Context(), opt); err != nil {
-				cuts = append(cuts, time.Now())
-			}
-			fs = fs.Crash()
-			if run%4 == 0 { // the machine is off, for less than a visit may be late
-				time.Sleep(time.Duration(rng.Int64N(int64(9 * time.Minute))))
-			}
-		}
+		fs, cuts := cutVisits(t, fs, opt, rng)
 		opt.Disk.FS, opt.Limits.MaxTime = fs, time.Since(began)+day
 		res := mustRun(t, t.Context(), opt)
 		waiting := int64(0) // in BEAST and the queues, if they are due

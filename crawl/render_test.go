@@ -95,29 +95,35 @@ func rendered(t *testing.T, opt *Options) map[string][]string {
 	return found
 }
 
+// renderedWeb has pages to render, and what they ask for.
+func renderedWeb() *insideWeb {
+	w := &insideWeb{names: func(host string, _ int) []netip.Addr {
+		if host == "inside.test" {
+			return addrs("10.0.0.1")
+		}
+		return nil
+	}}
+	w.Serve = func(host, path string) answer {
+		switch path {
+		case "/robots.txt":
+			return answer{200, "", "User-agent: *\nDisallow: /secret"}
+		case "/":
+			return answer{200, "", "<a href=r1></a><a href=r2></a><a href=r-nofollow></a><a href=plain>"}
+		case "/r-nofollow":
+			return answer{200, "X-Robots-Tag: nofollow\r\n", "<p>none"}
+		case "/app.js":
+			return answer{200, "", "script"}
+		}
+		return answer{200, "", "<p>page " + path + strings.Repeat(".", 300)}
+	}
+	return w
+}
+
 // TestRender: tagged pages are rendered after they were stored. What they request keeps to delays, robots.txt and
 // address rules, and is neither stored nor a URL; what they made is stored, and its links are taken.
 func TestRender(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &insideWeb{names: func(host string, _ int) []netip.Addr {
-			if host == "inside.test" {
-				return addrs("10.0.0.1")
-			}
-			return nil
-		}}
-		w.Serve = func(host, path string) answer {
-			switch path {
-			case "/robots.txt":
-				return answer{200, "", "User-agent: *\nDisallow: /secret"}
-			case "/":
-				return answer{200, "", "<a href=r1></a><a href=r2></a><a href=r-nofollow></a><a href=plain>"}
-			case "/r-nofollow":
-				return answer{200, "X-Robots-Tag: nofollow\r\n", "<p>none"}
-			case "/app.js":
-				return answer{200, "", "script"}
-			}
-			return answer{200, "", "<p>page " + path + strings.Repeat(".", 300)}
-		}
+		w := renderedWeb()
 		opt := w.options(t, "http://a.test/")
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 10*time.Second, 10*time.Second
 		opt.Output.ArchiveRobots, opt.Observe.Control = true, nil
@@ -156,15 +162,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%d requests for %s, want %d", len(got), path, want)
 			}
 		}
-		for _, host := range []string{"a.test", "b.test"} {
-			var last time.Time
-			for _, r := range w.Got(host, "") {
-				if gap := r.At.Sub(last); !last.IsZero() && gap < opt.Politeness.HostDelay {
-					t.Errorf("%s%s came %v after the last request", r.Host, r.Path, gap)
-				}
-				last = r.At
-			}
-		}
+		checkHostDelays(t, w, opt.Politeness.HostDelay)
 		pages := rendered(t, &opt)
 		if len(pages) != 3 || len(pages["http://a.test/r1"]) != 1 ||
 			!strings.Contains(pages["http://a.test/r1"][0], "made\"><p>page /r1") {
@@ -185,6 +183,20 @@ func TestRender(t *testing.T) {
 			t.Errorf("audit: %+v", rep)
 		}
 	})
+}
+
+// checkHostDelays: requests to a host keep its delay, also those of the browser.
+func checkHostDelays(t *testing.T, w *insideWeb, delay time.Duration) {
+	t.Helper()
+	for _, host := range []string{"a.test", "b.test"} {
+		var last time.Time
+		for _, r := range w.Got(host, "") {
+			if gap := r.At.Sub(last); !last.IsZero() && gap < delay {
+				t.Errorf("%s%s came %v after the last request", r.Host, r.Path, gap)
+			}
+			last = r.At
+		}
+	}
 }
 
 // TestRenderCrawlDelay: the Crawl-delay of a host that only scripts visit separates their requests, also after the

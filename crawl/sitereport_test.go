@@ -77,19 +77,22 @@ func faultySite() *tinyWeb {
 			return page("canonical", "<link rel=canonical href=/gone>")
 		}
 		return answer{404, "", ""}
-	}, Raw: func(c net.Conn, host, path string) bool {
-		const sitemap = "<?xml version='1.0'?><urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>" +
-			"<url><loc>http://www.a.test/orphan</loc></url><url><loc>http://www.a.test/linked</loc></url></urlset>"
-		switch path {
-		case "/map.xml":
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\nConnection: "+
-				"close\r\n\r\n%s", len(sitemap), sitemap)
-			return true
-		case "/reset": // no answer
-			return true
-		}
-		return false
-	}}
+	}, Raw: faultyRaw}
+}
+
+// faultyRaw answers what needs a type of its own, or is not answered.
+func faultyRaw(c net.Conn, _, path string) bool {
+	const sitemap = "<?xml version='1.0'?><urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>" +
+		"<url><loc>http://www.a.test/orphan</loc></url><url><loc>http://www.a.test/linked</loc></url></urlset>"
+	switch path {
+	case "/map.xml":
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\nConnection: "+
+			"close\r\n\r\n%s", len(sitemap), sitemap)
+		return true
+	case "/reset": // no answer
+		return true
+	}
+	return false
 }
 
 // siteReportCases are the cases of TestSiteReport.

@@ -36,18 +36,8 @@ var explainSitesCases = []struct{ rules, delay, link string }{
 	{"", "40s --host-delay", "taken"},
 }
 
-// TestExplainSites: explain names the rules of --sites that apply to a URL and to a host, and the delays and the
-// depth that follow, without secrets.
-func TestExplainSites(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{Serve: func(host, path string) answer {
-			if path == "/robots.txt" {
-				return answer{200, "", "User-agent: *\nCrawl-delay: 8\n"}
-			}
-			return pagesOnly(host, path)
-		}}
-		fs := memfs.New(*seedFlag)
-		writeRules(t, fs, "sites.toml", `[[site]]
+// explainedSites are sites whose rules meet.
+const explainedSites = `[[site]]
 pld = "a.test"
 delay = "5s"
 rate = 0.1
@@ -62,7 +52,20 @@ surt = "(test,a,own,)/flat/"
 max-depth = 0
 [[site]]
 host = "rate.test"
-rate = 0.01`)
+rate = 0.01`
+
+// TestExplainSites: explain names the rules of --sites that apply to a URL and to a host, and the delays and the
+// depth that follow, without secrets.
+func TestExplainSites(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{Serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return answer{200, "", "User-agent: *\nCrawl-delay: 8\n"}
+			}
+			return pagesOnly(host, path)
+		}}
+		fs := memfs.New(*seedFlag)
+		writeRules(t, fs, "sites.toml", explainedSites)
 		opt := tinyOptions(t, web, fs, "http://a.test/", "http://own.a.test/", "http://rate.test/", "http://b.test/")
 		opt.Admission.Sites, opt.Admission.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
@@ -176,18 +179,24 @@ func TestSiteCookies(t *testing.T) {
 				t.Errorf("b.test%s: Cookie %q", r.Path, got)
 			}
 		}
-		hidden := 0
-		allFiles(t, fs, opt.Disk.Dirs, func(name string, content []byte) {
-			hidden += bytes.Count(content, []byte("Cookie: [redacted]\r\n"))
-			if bytes.Contains(content, []byte("\r\nCookie: consent")) ||
-				bytes.Contains(content, []byte("consent=yes")) {
-				t.Errorf("%s has a cookie that we sent", name)
-			}
-		})
-		if hidden != len(web.Got("h0.test", "")) {
-			t.Errorf("%d of %d stored requests have a redacted Cookie", hidden, len(web.Got("h0.test", "")))
+		checkHiddenCookies(t, fs, &opt, len(web.Got("h0.test", "")))
+	})
+}
+
+// checkHiddenCookies: no file has a cookie that was sent.
+func checkHiddenCookies(t *testing.T, fs *memfs.FS, opt *Options, requests int) {
+	t.Helper()
+	hidden := 0
+	allFiles(t, fs, opt.Disk.Dirs, func(name string, content []byte) {
+		hidden += bytes.Count(content, []byte("Cookie: [redacted]\r\n"))
+		if bytes.Contains(content, []byte("\r\nCookie: consent")) ||
+			bytes.Contains(content, []byte("consent=yes")) {
+			t.Errorf("%s has a cookie that we sent", name)
 		}
 	})
+	if hidden != requests {
+		t.Errorf("%d of %d stored requests have a redacted Cookie", hidden, requests)
+	}
 }
 
 // TestSiteCookiesDropped: when a reload ends the cookies of a site, they are forgotten.

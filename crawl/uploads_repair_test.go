@@ -131,6 +131,24 @@ func (s *storedCrawl) wantWhole() {
 	}
 }
 
+// harm damages and removes files here and objects in the store; path has the files here.
+func (s *storedCrawl) harm(path []string) {
+	s.t.Helper()
+	w, seen := s.warcs, s.finals.seen
+	s.write(indexOf(path[0]), flip(seen[indexOf(w[0])]))
+	s.write(path[2], flip(seen[w[2]]))                    // killed before the file was removed, and damaged since
+	s.write(path[3], seen[w[3]][:100])                    // likewise
+	s.bucket.Remove(s.prefix + w[4])                      // the file here is put again
+	s.write(path[4], seen[w[4]])                          //
+	s.bucket.Set(s.prefix+w[5], []byte(flip(seen[w[5]]))) // likewise
+	s.write(path[5], seen[w[5]])                          //
+	s.bucket.Remove(s.prefix + indexOf(w[5]))             // the index here too
+	s.bucket.Remove(s.prefix + w[6])                      // nothing is here
+	if err := s.fs.Remove(indexOf(path[1])); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // TestRepairObjects: a file that is damaged or missing here comes back from the store, an object that is
 // damaged or missing there is put again, and what has no whole copy is named. A dry run says the same and
 // changes nothing.
@@ -145,18 +163,7 @@ func TestRepairObjects(t *testing.T) {
 		for i := range path {
 			path[i] = s.here(w[i])
 		}
-		s.write(indexOf(path[0]), flip(seen[indexOf(w[0])]))
-		s.write(path[2], flip(seen[w[2]]))                    // killed before the file was removed, and damaged since
-		s.write(path[3], seen[w[3]][:100])                    // likewise
-		s.bucket.Remove(s.prefix + w[4])                      // the file here is put again
-		s.write(path[4], seen[w[4]])                          //
-		s.bucket.Set(s.prefix+w[5], []byte(flip(seen[w[5]]))) // likewise
-		s.write(path[5], seen[w[5]])                          //
-		s.bucket.Remove(s.prefix + indexOf(w[5]))             // the index here too
-		s.bucket.Remove(s.prefix + w[6])                      // nothing is here
-		if err := s.fs.Remove(indexOf(path[1])); err != nil {
-			t.Fatal(err)
-		}
+		s.harm(path)
 		rep := s.audit(audit.RemoteHead)
 		if !rep.Damaged[audit.NameStore] || rep.Damaged[state.NameObjects] || len(rep.Bad) > 0 || rep.DamageCount != 7 {
 			t.Errorf("%d damages: %v, %v", rep.DamageCount, rep.Damages, rep.Bad)
@@ -189,11 +196,7 @@ func TestRepairObjects(t *testing.T) {
 			!maps.EqualFunc(s.bucket.Objects(), objects, bytes.Equal) {
 			t.Error("a dry run changed something")
 		}
-		for _, call := range s.bucket.Calls()[calls:] {
-			if !strings.HasPrefix(call, "Head ") && !strings.HasPrefix(call, "Get ") {
-				t.Errorf("a dry run calls %s", call)
-			}
-		}
+		s.checkReadOnly(calls)
 		check(s.repair(nil))
 		if aside, err := s.fs.List(strings.TrimSuffix(path[2], "/warc/"+w[2]) + "/state/damaged"); err != nil ||
 			len(aside) == 0 {
@@ -217,6 +220,16 @@ func TestRepairObjects(t *testing.T) {
 		}
 		s.wantWhole()
 	})
+}
+
+// checkReadOnly: the calls of the store from the given one on have read only.
+func (s *storedCrawl) checkReadOnly(calls int) {
+	s.t.Helper()
+	for _, call := range s.bucket.Calls()[calls:] {
+		if !strings.HasPrefix(call, "Head ") && !strings.HasPrefix(call, "Get ") {
+			s.t.Errorf("a dry run calls %s", call)
+		}
+	}
 }
 
 // TestRepairObjectsKilled kills repairs, or cuts the power, at operations on the disk in turn, all with

@@ -210,8 +210,7 @@ func TestObjectStoreKilled(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		mem := memfs.New(*seedFlag)
+		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		f, b := newFinals(mem), &objtest.Bucket{}
 		var opt Options
 		kills, done := map[string]int{}, false
@@ -230,25 +229,22 @@ func TestObjectStoreKilled(t *testing.T) {
 			opt.Output.WARCFileBytes = 60_000
 			var mu sync.Mutex
 			var next *memfs.FS
-			at := places[run%len(places)]
-			left := 1 + run%3
+			at, left := places[run%len(places)], 1+run%3
 			kill := func(place string) error {
 				mu.Lock()
 				defer mu.Unlock()
+				if next == nil && place == at {
+					if left--; left == 0 {
+						kills[at]++
+						if next = mem.Kill(); run%4 >= 2 {
+							next = next.Crash()
+						}
+					}
+				}
 				if next != nil {
 					return disk.ErrCrashed
 				}
-				if place != at {
-					return nil
-				}
-				if left--; left > 0 {
-					return nil
-				}
-				kills[at]++
-				if next = mem.Kill(); run%4 >= 2 {
-					next = next.Crash()
-				}
-				return disk.ErrCrashed
+				return nil
 			}
 			b.Before = func(call, _ string) error {
 				time.Sleep(latency)
@@ -272,20 +268,31 @@ func TestObjectStoreKilled(t *testing.T) {
 				done = res.Stop == StopDone
 			}
 		}
-		f = f.on(mem)
-		checkBalanced(t, f, opt.Disk.Dirs)
-		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
-		checkRestored(t, f, opt.Disk.Dirs)
+		checkUploaded(t, b, f.on(mem), opt.Disk.Dirs)
 		if !slices.ContainsFunc(b.Calls(), func(call string) bool { return strings.HasPrefix(call, "Parts ") }) {
 			t.Error("no upload went on with the id in the manifest")
 		}
 		t.Logf("kills: %v in %d runs", kills, runs)
-		for _, at := range places {
-			if kills[at] == 0 {
-				t.Errorf("never killed %s", at)
-			}
-		}
+		checkPlaces(t, places, kills)
 	})
+}
+
+// checkPlaces: the crawl was killed at each place.
+func checkPlaces(t *testing.T, places []string, kills map[string]int) {
+	t.Helper()
+	for _, at := range places {
+		if kills[at] == 0 {
+			t.Errorf("never killed %s", at)
+		}
+	}
+}
+
+// checkUploaded: the store has all files, and they are as they were here.
+func checkUploaded(t *testing.T, b *objtest.Bucket, f *finals, dirs []string) {
+	t.Helper()
+	checkBalanced(t, f, dirs)
+	checkObjects(t, b, f, crawlID(t, f, dirs), dirs)
+	checkRestored(t, f, dirs)
 }
 
 // checkHere checks that each finished file is here or in the store, whole.

@@ -81,119 +81,144 @@ func SaveInto[S any](m *state.Manifest, name string, f interface {
 // Breakers returns, for each place, a function that applies fault to the oldest record.
 func Breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func(disk.Set, *state.Manifest,
 	*disk.Tails) error {
-	inQueue := func(name string) func(disk.Set, *state.Manifest, *disk.Tails) error {
-		return func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			st, err := state.Part[queue.State](m, name)
-			if err != nil {
-				return err
-			}
-			q, err := queue.Open(queue.Options{Set: set, Name: name, BlockBytes: 128 << 10}, st)
-			if err != nil {
-				return err
-			}
-			rec, ok, err := q.Peek()
-			if err != nil || !ok {
-				return err
-			}
-			rec = append([]byte(nil), rec...)
-			q.Advance()
-			if err := fault(rec, q.Append); err != nil {
-				return err
-			}
-			return SaveInto(m, name, q.Freeze(), tails)
-		}
-	}
 	return map[state.Place]func(disk.Set, *state.Manifest, *disk.Tails) error{
-		state.PlaceAwaitRobots: inQueue(state.NameAwaitRobots),
-		state.PlaceReady:       inQueue(state.NameReady),
-		state.PlaceDeferred: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			st, err := state.Part[queue.CalendarState](m, state.NameDeferred)
-			if err != nil {
-				return err
-			}
-			c, err := queue.OpenCalendar(queue.Options{Set: set, Name: state.NameDeferred, BlockBytes: 128 << 10}, st)
-			if err != nil {
-				return err
-			}
-			now := time.Now().Add(100 * 24 * time.Hour)
-			rec, ok, err := c.Peek(now, queue.Usual)
-			if err != nil || !ok {
-				return err
-			}
-			rec = append([]byte(nil), rec...)
-			c.Advance(queue.Usual)
-			if err := fault(rec, func(b []byte) error { return c.Append(now, now, queue.Usual, b) }); err != nil {
-				return err
-			}
-			return SaveInto(m, state.NameDeferred, c.Freeze(), tails)
-		},
-		state.PlaceBeast: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			st, err := state.Part[beast.State](m, state.NameBeast)
-			if err != nil {
-				return err
-			}
-			b, err := beast.Open(beast.Options{Set: set, BlockBytes: 128 << 10}, st)
-			if err != nil {
-				return err
-			}
-			rec, ok, err := b.Peek()
-			if err != nil || !ok {
-				return err
-			}
-			rec = append([]byte(nil), rec...)
-			b.Advance()
-			if err := fault(rec, func(r []byte) error { return b.Append(b.Current()+1, r) }); err != nil {
-				return err
-			}
-			return SaveInto(m, state.NameBeast, b.Freeze(), tails)
-		},
-		state.PlaceStar: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			st, err := state.Part[star.State](m, state.NameStar)
-			if err != nil {
-				return err
-			}
-			_, indegree := star.Stores(state.NameStar)
-			aux := func(t *drum.Tuple) *[]byte { return &t.Aux }
-			if st.Indegree, err = breakDrum(set, drum.Options{Name: indegree}, st.Indegree, tails, fault,
-				aux); err != nil {
-				return err
-			}
-			m.Parts[state.NameStar], err = json.Marshal(st)
+		state.PlaceAwaitRobots: breaker(fault, breakQueue(state.NameAwaitRobots)),
+		state.PlaceReady:       breaker(fault, breakQueue(state.NameReady)),
+		state.PlaceDeferred:    breaker(fault, breakDeferred),
+		state.PlaceBeast:       breaker(fault, breakBeast),
+		state.PlaceStar:        breaker(fault, breakStar),
+		state.PlaceRobotsCheck: breaker(fault, breakRobotsCheck),
+		state.PlaceRAM:         breaker(fault, breakRAM),
+	}
+}
+
+// faulty changes a record and adds what becomes of it.
+type faulty = func(rec []byte, add func([]byte) error) error
+
+func breaker(fault faulty, f func(faulty, disk.Set, *state.Manifest, *disk.Tails) error) func(disk.Set,
+	*state.Manifest, *disk.Tails) error {
+	return func(set disk.Set, m *state.Manifest, tails *disk.Tails) error { return f(fault, set, m, tails) }
+}
+
+// breakDeferred changes the oldest record of the calendar.
+func breakDeferred(fault faulty, set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+	st, err := state.Part[queue.CalendarState](m, state.NameDeferred)
+	if err != nil {
+		return err
+	}
+	c, err := queue.OpenCalendar(queue.Options{Set: set, Name: state.NameDeferred, BlockBytes: 128 << 10}, st)
+	if err != nil {
+		return err
+	}
+	now := time.Now().Add(100 * 24 * time.Hour)
+	rec, ok, err := c.Peek(now, queue.Usual)
+	if err != nil || !ok {
+		return err
+	}
+	rec = append([]byte(nil), rec...)
+	c.Advance(queue.Usual)
+	if err := fault(rec, func(b []byte) error { return c.Append(now, now, queue.Usual, b) }); err != nil {
+		return err
+	}
+	return SaveInto(m, state.NameDeferred, c.Freeze(), tails)
+}
+
+// breakBeast changes the oldest record of BEAST.
+func breakBeast(fault faulty, set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+	st, err := state.Part[beast.State](m, state.NameBeast)
+	if err != nil {
+		return err
+	}
+	b, err := beast.Open(beast.Options{Set: set, BlockBytes: 128 << 10}, st)
+	if err != nil {
+		return err
+	}
+	rec, ok, err := b.Peek()
+	if err != nil || !ok {
+		return err
+	}
+	rec = append([]byte(nil), rec...)
+	b.Advance()
+	if err := fault(rec, func(r []byte) error { return b.Append(b.Current()+1, r) }); err != nil {
+		return err
+	}
+	return SaveInto(m, state.NameBeast, b.Freeze(), tails)
+}
+
+// breakStar changes the oldest record of STAR's stores.
+func breakStar(fault faulty, set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+	st, err := state.Part[star.State](m, state.NameStar)
+	if err != nil {
+		return err
+	}
+	_, indegree := star.Stores(state.NameStar)
+	aux := func(t *drum.Tuple) *[]byte { return &t.Aux }
+	if st.Indegree, err = breakDrum(set, drum.Options{Name: indegree}, st.Indegree, tails, fault,
+		aux); err != nil {
+		return err
+	}
+	m.Parts[state.NameStar], err = json.Marshal(st)
+	return err
+}
+
+// breakRobotsCheck changes the oldest record of the cache of robots.txt.
+func breakRobotsCheck(fault faulty, set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+	st, err := state.Part[drum.State](m, state.NameRobotsCache)
+	if err != nil {
+		return err
+	}
+	value := func(t *drum.Tuple) *[]byte { return &t.Value }
+	opt := drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes}
+	if st, err = breakDrum(set, opt, st, tails, fault, value); err != nil {
+		return err
+	}
+	m.Parts[state.NameRobotsCache], err = json.Marshal(st)
+	return err
+}
+
+// breakRAM changes the oldest record of the dump of RAM.
+func breakRAM(fault faulty, set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+	data, err := disk.ReadTail(set, m.RAM)
+	if err != nil {
+		return err
+	}
+	var recs [][]byte
+	add := func(rec []byte) error { recs = append(recs, append([]byte(nil), rec...)); return nil }
+	first := true
+	if err := state.EachRecord("RAM", data, func(rec []byte) error {
+		if first {
+			first = false
+			return fault(rec, add)
+		}
+		return add(rec)
+	}); err != nil {
+		return err
+	}
+	m.RAM, err = tails.Write(0, state.DumpRecords(recs))
+	return err
+}
+
+// breakQueue changes the oldest record of a queue.
+func breakQueue(name string) func(faulty, disk.Set, *state.Manifest, *disk.Tails) error {
+	return func(fault faulty, set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+		st, err := state.Part[queue.State](m, name)
+		if err != nil {
 			return err
-		},
-		state.PlaceRobotsCheck: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			st, err := state.Part[drum.State](m, state.NameRobotsCache)
-			if err != nil {
-				return err
-			}
-			value := func(t *drum.Tuple) *[]byte { return &t.Value }
-			opt := drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes}
-			if st, err = breakDrum(set, opt, st, tails, fault, value); err != nil {
-				return err
-			}
-			m.Parts[state.NameRobotsCache], err = json.Marshal(st)
+		}
+		q, err := queue.Open(queue.Options{Set: set, Name: name, BlockBytes: 128 << 10}, st)
+		if err != nil {
 			return err
-		},
-		state.PlaceRAM: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			data, err := disk.ReadTail(set, m.RAM)
-			if err != nil {
-				return err
-			}
-			var recs [][]byte
-			add := func(rec []byte) error { recs = append(recs, append([]byte(nil), rec...)); return nil }
-			first := true
-			if err := state.EachRecord("RAM", data, func(rec []byte) error {
-				if first {
-					first = false
-					return fault(rec, add)
-				}
-				return add(rec)
-			}); err != nil {
-				return err
-			}
-			m.RAM, err = tails.Write(0, state.DumpRecords(recs))
+		}
+		rec, ok, err := q.Peek()
+		if err != nil || !ok {
 			return err
-		},
+		}
+		rec = append([]byte(nil), rec...)
+		q.Advance()
+		if err := fault(rec, q.Append); err != nil {
+			return err
+		}
+		return SaveInto(m, name, q.Freeze(), tails)
 	}
 }
 

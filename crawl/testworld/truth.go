@@ -39,79 +39,88 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 	}()
 	tr := &Truth{Places: map[string]explain.Spot{}, Ended: map[string]*crawllog.Entry{}, Seen: map[uint64]bool{},
 		Links: map[string]bool{}, Hasher: r.Hasher}
-	put := func(at explain.Spot) func([]byte) error {
-		return func(data []byte) error {
-			var rec weburl.Record
-			if err := rec.Decode(data); err != nil {
-				return err
-			}
-			if _, twice := tr.Places[string(rec.URL)]; twice {
-				t.Errorf("%s is in two places", rec.URL)
-			}
-			tr.Places[string(rec.URL)] = at
-			return nil
-		}
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(star.WalkChecks(r.Set, state.NameStar, PartOf[star.State](t, m, state.NameStar),
-		put(explain.Spot{Place: state.PlaceStar})))
-	_, _, err = beast.Scan(r.Set, state.NameBeast, PartOf[beast.State](t, m, state.NameBeast),
-		func(_ int, n beast.Number, data []byte) error {
-			if n == beast.OverBudget {
-				return put(explain.Spot{Place: state.PlaceOverBudget})(data)
-			}
-			return put(explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
-		}, nil)
-	must(err)
-	cache := PartOf[drum.State](t, m, state.NameRobotsCache)
-	_, err = drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: func(tu drum.Tuple) error {
-		if tu.Op != drum.Check {
-			return nil
-		}
-		return put(explain.Spot{Place: state.PlaceRobotsCheck})(tu.Value)
-	}})
-	must(err)
-	for name, place := range map[string]state.Place{
-		state.NameAwaitRobots: state.PlaceAwaitRobots, state.NameReady: state.PlaceReady,
-		state.NameHeld: state.PlaceHeld,
-	} {
-		_, err = queue.Scan(r.Set, name, PartOf[queue.State](t, m, name), put(explain.Spot{Place: place}), nil)
-		must(err)
-	}
-	_, err = queue.ScanCalendar(r.Set, state.NameDeferred, PartOf[queue.CalendarState](t, m, state.NameDeferred),
-		func(due int64, data []byte) error {
-			return put(explain.Spot{Place: state.PlaceDeferred, Due: due})(data)
-		}, nil)
-	must(err)
-	ram, err := disk.ReadTail(r.Set, m.RAM)
-	must(err)
-	must(state.EachRecord("RAM", ram, put(explain.Spot{Place: state.PlaceRAM})))
+	tr.putAll(t, r.Set, m)
 	_, err = drum.ScanState(r.Set, state.NameURLSeen, PartOf[drum.State](t, m, state.NameURLSeen), drum.Scan{
 		Entry: func(key drum.Key, _ []byte) error { tr.Seen[uint64(key)] = true; return nil },
 		Text: func(aux []byte, unique bool) error {
 			if unique {
-				return put(explain.Spot{Place: state.PlaceUnstreamed})(aux)
+				return tr.put(t, explain.Spot{Place: state.PlaceUnstreamed})(aux)
 			}
 			var rec weburl.Record
-			must(rec.Decode(aux))
+			must(t, rec.Decode(aux))
 			tr.Links[string(rec.URL)] = true
 			return nil
 		},
 	})
-	must(err)
+	must(t, err)
 	_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"},
 		PartOf[crawllog.State](t, m, state.NameCrawlLog), func(e *crawllog.Entry) error {
 			c := *e
 			tr.Ended[e.URL] = &c
 			return nil
 		}, func(err error) error { return err })
-	must(err)
+	must(t, err)
 	return tr
+}
+
+// put notes the place of a URL; no URL may be in two.
+func (tr *Truth) put(t *testing.T, at explain.Spot) func([]byte) error {
+	return func(data []byte) error {
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return err
+		}
+		if _, twice := tr.Places[string(rec.URL)]; twice {
+			t.Errorf("%s is in two places", rec.URL)
+		}
+		tr.Places[string(rec.URL)] = at
+		return nil
+	}
+}
+
+// putAll notes the places of all URLs outside of URLseen.
+func (tr *Truth) putAll(t *testing.T, set disk.Set, m *state.Manifest) {
+	t.Helper()
+	must(t, star.WalkChecks(set, state.NameStar, PartOf[star.State](t, m, state.NameStar),
+		tr.put(t, explain.Spot{Place: state.PlaceStar})))
+	_, _, err := beast.Scan(set, state.NameBeast, PartOf[beast.State](t, m, state.NameBeast),
+		func(_ int, n beast.Number, data []byte) error {
+			if n == beast.OverBudget {
+				return tr.put(t, explain.Spot{Place: state.PlaceOverBudget})(data)
+			}
+			return tr.put(t, explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
+		}, nil)
+	must(t, err)
+	cache := PartOf[drum.State](t, m, state.NameRobotsCache)
+	_, err = drum.ScanState(set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: func(tu drum.Tuple) error {
+		if tu.Op != drum.Check {
+			return nil
+		}
+		return tr.put(t, explain.Spot{Place: state.PlaceRobotsCheck})(tu.Value)
+	}})
+	must(t, err)
+	for name, place := range map[string]state.Place{
+		state.NameAwaitRobots: state.PlaceAwaitRobots, state.NameReady: state.PlaceReady,
+		state.NameHeld: state.PlaceHeld,
+	} {
+		_, err = queue.Scan(set, name, PartOf[queue.State](t, m, name), tr.put(t, explain.Spot{Place: place}), nil)
+		must(t, err)
+	}
+	_, err = queue.ScanCalendar(set, state.NameDeferred, PartOf[queue.CalendarState](t, m, state.NameDeferred),
+		func(due int64, data []byte) error {
+			return tr.put(t, explain.Spot{Place: state.PlaceDeferred, Due: due})(data)
+		}, nil)
+	must(t, err)
+	ram, err := disk.ReadTail(set, m.RAM)
+	must(t, err)
+	must(t, state.EachRecord("RAM", ram, tr.put(t, explain.Spot{Place: state.PlaceRAM})))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Place returns the place that explain must report.

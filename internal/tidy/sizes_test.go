@@ -23,7 +23,7 @@ const (
 const hotLoopMark = "//tidy:long "
 
 // unfinishedLines and unfinishedFunctions are the directories whose lines, or whose functions and files, are not held
-// to the limits yet. Delete a name when its directory fits.
+// to the limits yet, but for their tests. Delete a name when its directory fits.
 var (
 	unfinishedLines     = []string{}
 	unfinishedFunctions = []string{"crawl"}
@@ -39,7 +39,7 @@ func TestSizes(t *testing.T) {
 		for _, part := range [...]struct{ faults, unfinished []string }{
 			{lines, unfinishedLines}, {functions, unfinishedFunctions}} {
 			for _, f := range part.faults {
-				if slices.Contains(part.unfinished, top) {
+				if slices.Contains(part.unfinished, top) && !s.test {
 					later[top]++
 				} else {
 					t.Error(f)
