@@ -13,10 +13,8 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/scope"
-	"drumbeat/robots"
 	"drumbeat/state"
 	"drumbeat/state/audit"
-	"drumbeat/weburl"
 )
 
 // listedHost reports whether the lists of these tests name a host of blacklistWeb.
@@ -164,23 +162,5 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	if rules, blocked := b.Counts[state.CountLinksRules],
 		b.Counts[state.CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
 		t.Errorf("%d links excluded by rules, %d blocked; want 9 and 4", rules, blocked)
-	}
-}
-
-// TestBlacklistedMeanwhile: a reload that lists all addresses of a host, after their check and before the
-// request, must end the request.
-func TestBlacklistedMeanwhile(t *testing.T) {
-	suffixes := weburl.NewSuffixes(false)
-	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- net 192.0.2.0/24")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newCrawler(Options{})
-	c.rules.Suffixes = suffixes
-	c.rules.Blacklist.Store(black)
-	f := robots.Fetched{Addrs: addrs("192.0.2.1", "192.0.2.2")}
-	doubt, err := c.requests.GetRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
-	if doubt || err != nil || f.Kind != robots.NetworkFailure {
-		t.Errorf("got %v, %v, %v", f.Kind, doubt, err)
 	}
 }

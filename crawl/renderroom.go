@@ -5,7 +5,6 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/render"
 	"drumbeat/fetch"
@@ -21,7 +20,7 @@ func (c *crawler) wireRender() {
 		FetchLimits: o.Network.FetchLimits, MaxCrawlDelay: o.Politeness.MaxCrawlDelay}, c.fetcher, c.outages, c.output,
 		c.space)
 	c.render.Wire(render.Others{Heaps: func() render.Heaps { return c.polite }, Slots: c.dispatcher,
-		MayAsk: c.health.MayAsk, RestAfter: restAfter,
+		MayAsk: c.health.MayAsk, RestAfter: gate.RestAfter,
 		Clear: func(tx *account.Tx, host uint64) error { return c.health.Clear(tx, host, health.Verdict{}) },
 		Rules: c.requests.RulesOf, Lend: c.pages.lendReader,
 		SendLinks: func(b *admit.Batch, tx *account.Tx) error {
@@ -58,15 +57,4 @@ func (d *dispatcher) Drop(g *polite.Grant) {
 func (d *dispatcher) Buffer() (resp *fetch.Response, back func()) {
 	resp = d.workers.Response()
 	return resp, func() { d.workers.Release(resp) }
-}
-
-// restAfter returns the back-off of a host after an exchange for what is no page; 0: none.
-func restAfter(resp *fetch.Response, err error) time.Duration {
-	switch {
-	case err != nil:
-		return gate.RobotsBackoff
-	case health.KindOf(resp.Status) == health.TooFast:
-		return max(gate.RobotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), gate.PoliteBackoff))
-	}
-	return 0
 }

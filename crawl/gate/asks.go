@@ -70,12 +70,12 @@ func (q *Requests) askOwner(ctx context.Context, url string, hop int, waits uint
 	var a robotsAnswer
 	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > RobotsBodyBytes {
 		q.opt.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
-		return false, &DeferredError{Until: time.Now().Add(askAgainAfter(waits)), Waits: min(waits+1, robots.MaxWaits)}
+		return false, &deferredError{until: time.Now().Add(askAgainAfter(waits)), waits: min(waits+1, robots.MaxWaits)}
 	}
 	switch {
 	case a.Later > 0:
-		return false, &DeferredError{Until: time.Now().Add(min(a.Later, robots.Lifetime)),
-			Waits: min(waits+1, robots.MaxWaits)}
+		return false, &deferredError{until: time.Now().Add(min(a.Later, robots.Lifetime)),
+			waits: min(waits+1, robots.MaxWaits)}
 	case a.Unconfirmed:
 		return false, errUnconfirmed
 	}
@@ -154,10 +154,10 @@ func (q *Requests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 			fetcher.Foreign, resp, &f)
 		return err
 	}); panicked != nil {
-		var late *DeferredError
+		var late *deferredError
 		switch {
 		case errors.As(panicked, &late):
-			return encodeRobots(&robotsAnswer{Later: max(time.Millisecond, time.Until(late.Until))})
+			return encodeRobots(&robotsAnswer{Later: max(time.Millisecond, time.Until(late.until))})
 		case ctx.Err() != nil:
 			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 		default:

@@ -69,10 +69,10 @@ func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	case q.opt.Rules.Closed(addrs):
 		return q.endBlocked(seq, &job, addrs, expires)
 	default:
-		var late *DeferredError
-		if doubt, err = q.GetRobots(ctx, &job, resp, &f); errors.As(err, &late) {
-			job.Waits = late.Waits
-			return q.deferRobots(seq, job.Append(nil), late.Until, 0)
+		var late *deferredError
+		if doubt, err = q.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
+			job.Waits = late.waits
+			return q.deferRobots(seq, job.Append(nil), late.until, 0)
 		} else if errors.Is(err, errUnconfirmed) {
 			if ctx.Err() != nil {
 				return nil
@@ -201,9 +201,9 @@ func (q *Requests) deferRobots(seq int64, rec []byte, until time.Time, unconfirm
 	return err
 }
 
-// GetRobots fetches the robots.txt of an origin and follows up to robots.MaxHops redirects. Each hop
+// getRobots fetches the robots.txt of an origin and follows up to robots.MaxHops redirects. Each hop
 // needs its own grant. f.Body is resp's buffer. doubt reports a failure that may be on our side.
-func (q *Requests) GetRobots(ctx context.Context, job *robots.Job, resp *fetch.Response,
+func (q *Requests) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response,
 	f *robots.Fetched) (doubt bool, _ error) {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
@@ -218,7 +218,7 @@ func (q *Requests) GetRobots(ctx context.Context, job *robots.Job, resp *fetch.R
 	return q.follow(ctx, job, url, addrs, 0, nil, resp, f)
 }
 
-// follow is GetRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each
+// follow is getRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each
 // further redirect.
 func (q *Requests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int,
 	from fetcher.Source, resp *fetch.Response, f *robots.Fetched) (doubt bool, err error) {
@@ -238,7 +238,7 @@ func (q *Requests) follow(ctx context.Context, job *robots.Job, url string, addr
 			f.TLS = fetcher.BadTLS(resp.TLSVerdict, err)
 		}
 		if err != nil {
-			var late *DeferredError
+			var late *deferredError
 			if errors.As(err, &late) {
 				return false, err
 			}
@@ -361,11 +361,11 @@ func (q *Requests) getThrough(ctx context.Context, url string, from fetcher.Sour
 		Addrs: addrs, Robots: true, Waits: waits, Terms: q.opt.Sites.Terms(parts.Host)}
 	heaps := q.others.Heaps()
 	for v := heaps.Admit(time.Now(), item); v.Kind != polite.Admitted; v = heaps.Admit(time.Now(), item) {
-		wait := RobotsRoomEvery
+		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
 			item.Waits = min(item.Waits+1, robots.MaxWaits)
 			if wait = time.Until(v.Due); wait > longWait || q.crowded() {
-				return &DeferredError{Until: v.Due, Waits: item.Waits}
+				return &deferredError{until: v.Due, waits: item.Waits}
 			}
 		}
 		if !account.Sleep(ctx, wait) {
@@ -393,10 +393,8 @@ func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, 
 	q.run.LogBug(string(parts.Host)+"/robots.txt", err)
 	q.others.Slots().Free()
 	result := q.fetcher.Result(g, resp, err)
-	if err != nil {
-		result.Backoff = RobotsBackoff
-	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help
-		result.Backoff = max(RobotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), PoliteBackoff))
+	if rest := RestAfter(resp, err); rest > 0 {
+		result.Backoff = rest
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.enterRobots(ctx) {
 		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that another
 		// host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its URLs.
@@ -441,9 +439,9 @@ func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, 
 	return err
 }
 
-// RobotsRoomEvery is the interval at which a request asks again while polite is full. It does not wait for
+// robotsRoomEvery is the interval at which a request asks again while polite is full. It does not wait for
 // Scheduler.Room, which wakes a single waiter: the reader of Q.
-const RobotsRoomEvery = 100 * time.Millisecond
+const robotsRoomEvery = 100 * time.Millisecond
 
 // longWait is the longest wait of a robots.txt request for its grant in RAM. For longer it waits on disk.
 const longWait = 2 * time.Second
@@ -451,14 +449,14 @@ const longWait = 2 * time.Second
 // errUnconfirmed reports a failure that must be tried again before it counts against the site.
 var errUnconfirmed = errors.New("crawl: failure not confirmed yet")
 
-// DeferredError reports that an exchange must wait longer than longWait.
-type DeferredError struct {
-	Until time.Time
-	Waits uint8
+// deferredError reports that an exchange must wait longer than longWait.
+type deferredError struct {
+	until time.Time
+	waits uint8
 }
 
-func (e *DeferredError) Error() string {
-	return "crawl: deferred until " + e.Until.Format(time.RFC3339)
+func (e *deferredError) Error() string {
+	return "crawl: deferred until " + e.until.Format(time.RFC3339)
 }
 
 // RobotsBackoff is the least back-off of a host after a failed request for robots.txt.

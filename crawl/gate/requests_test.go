@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"drumbeat/crawl/options"
 	"drumbeat/drum"
 	"drumbeat/fetch"
+	"drumbeat/internal/scope"
 	"drumbeat/robots"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -99,5 +101,23 @@ func TestRobotsPatience(t *testing.T) {
 		if most, why := k.robotsPatience(&robots.HostData{TLS: test.tls}); most != test.most || why != test.why {
 			t.Errorf("%q: %v, %v; want %v, %v", test.tls, most, why, test.most, test.why)
 		}
+	}
+}
+
+// TestBlacklistedMeanwhile: a reload that lists all addresses of a host, after their check and before the
+// request, must end the request.
+func TestBlacklistedMeanwhile(t *testing.T) {
+	suffixes := weburl.NewSuffixes(false)
+	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- net 192.0.2.0/24")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newGate(options.Health{})
+	q.opt.Rules.Suffixes = suffixes
+	q.opt.Rules.Blacklist.Store(black)
+	f := robots.Fetched{Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}}
+	doubt, err := q.getRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
+	if doubt || err != nil || f.Kind != robots.NetworkFailure {
+		t.Errorf("got %v, %v, %v", f.Kind, doubt, err)
 	}
 }

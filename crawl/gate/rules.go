@@ -6,9 +6,23 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
+	"drumbeat/fetch"
+	"drumbeat/internal/health"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
+
+// RestAfter returns the back-off of a host after an exchange for what is no page; 0: none.
+func RestAfter(resp *fetch.Response, err error) time.Duration {
+	switch {
+	case err != nil:
+		return RobotsBackoff
+	case health.KindOf(resp.Status) == health.TooFast:
+		return max(RobotsBackoff, min(fetcher.RetryAfter(resp, time.Now()), PoliteBackoff))
+	}
+	return 0
+}
 
 // RulesOf requests the robots.txt of an origin and returns its rules. Nothing keeps them.
 func (q *Requests) RulesOf(ctx context.Context, origin string) (*robots.HostData, error) {
@@ -22,15 +36,15 @@ func (q *Requests) RulesOf(ctx context.Context, origin string) (*robots.HostData
 		if f.Addrs, f.AddrExpires, err = q.outages.Lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
 			return nil, err
 		}
-		_, err = q.GetRobots(ctx, &job, resp, &f)
-		var late *DeferredError
+		_, err = q.getRobots(ctx, &job, resp, &f)
+		var late *deferredError
 		if err == nil {
 			break
 		} else if !errors.As(err, &late) {
 			return nil, err
 		}
-		job.Waits = late.Waits
-		if !account.Sleep(ctx, time.Until(late.Until)) {
+		job.Waits = late.waits
+		if !account.Sleep(ctx, time.Until(late.until)) {
 			return nil, ctx.Err()
 		}
 	}

@@ -141,7 +141,7 @@ var layers = map[string]layer{
 		[]string{"admit", "cluster", "crawl/account", "crawl/fetcher", "crawl/inforce", "crawl/options",
 			"crawl/outage", "crawl/output", "crawl/pass", "crawl/plan", "crawl/resolve", "crawl/space",
 			"crawl/stock", "disk", "drum", "fetch", "internal/bug", "internal/crawllog",
-			"internal/health", "internal/revisit", "polite", "queue", "robots", "state", "weburl"}},
+			"internal/health", "internal/revisit", "internal/scope", "polite", "queue", "robots", "state", "weburl"}},
 	"crawl/sitemaps": {31, []string{"admit", "crawl/fetcher", "crawl/options", "crawl/output", "crawl/strategy",
 		"fetch", "internal/sitemap", "state", "weburl"}},
 	"crawl/hook": {30, []string{"crawl/output", "crawl/reader", "crawl/strategy", "fetch", "internal/hook",
