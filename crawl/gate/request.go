@@ -120,7 +120,8 @@ func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 			}
 		}
 		if job.Failing && (f.Kind == robots.Answered || kind == robots.UpdateAddrs) {
-			q.comeBack.succeeded(time.Now()) // before the request ends, for which the end of the crawl waits
+			// Before the request ends, for which the end of the crawl waits.
+			q.comeBack.succeeded(q.saved.Hasher.OriginKey(job.Origin), time.Now())
 		}
 		q.robotsJobs.end(seq, false, time.Now())
 		return nil

@@ -128,7 +128,7 @@ func (q *Requests) UnsavedBytes() int64 { return q.RobotsRequested.UnsavedBytes(
 func (q *Requests) UnderWay() int { return q.robotsJobs.len() }
 
 // verdictsMerged tells that RobotsCache has merged all answers before a time.
-func (q *Requests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }
+func (q *Requests) verdictsMerged(before time.Time) { q.comeBack.mergedBefore(before) }
 
 // OutageEnded makes the reader of QD continue.
 func (q *Requests) OutageEnded() { q.wakeJobs.Raise() }
@@ -155,7 +155,8 @@ func (q *Requests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly b
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)
-	tuple := []drum.Tuple{{Key: drum.Key(q.saved.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:],
+	origin := q.saved.Hasher.OriginKey(job.Origin)
+	tuple := []drum.Tuple{{Key: drum.Key(origin), Op: drum.CheckUpdate, Value: value[:],
 		Aux: job.Append(nil)}}
 	if err := q.RobotsRequested.Add(tuple); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (q *Requests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly b
 		due, why := time.Now().Add(wait), state.ReasonAwaitRobots
 		if job.Failing {
 			why = state.ReasonRobotsUnavailable
-			q.comeBack.waits(due.Add(wait/4 + time.Second)) // the calendar may be late by so much
+			q.comeBack.waits(origin, due.Add(wait/4+time.Second)) // the calendar may be late by so much
 		}
 		return q.others.Deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
