@@ -35,6 +35,7 @@ func TestEnqueueWhileLanded(t *testing.T) {
 			t.Fatalf("only %d pages are left", len(missing))
 		}
 		o.enqueue(missing...)
+		time.Sleep(time.Second) // until they are orders: a page fetched before is fetched again, as it should be
 		o.make(changes.Change{Op: changes.OpResume})
 		if res := o.end(); res.Stop != StopDone {
 			t.Errorf("ended: %s", res.Stop)

@@ -100,8 +100,8 @@ var weakStageRules = []stageRule{
 var partOfStage = map[string]crawlStage{
 	"urlseen": stageURLSeen, "content": stageStore, "seeds": stageCrawler, "star": stageStarBeast,
 	"beast": stageStarBeast, "scan": stageStarBeast, "robotscache": stageRobots, "robotsrequested": stageRobots,
-	"awaitrobots": stageRobots, "robotsfetch": stageRobots, "ready": stagePolite, "deferred": stagePolite,
-	"visits": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
+	"awaitrobots": stageRobots, "robotsasks": stageRobots, "robotsfetch": stageRobots,
+	"ready": stagePolite, "deferred": stagePolite, "visits": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
 	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler,
 	"slots": stageCrawler, "slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler,
 	"names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler, "history": stageCrawler,

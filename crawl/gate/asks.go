@@ -84,10 +84,6 @@ func (q *Requests) askOwner(ctx context.Context, url string, hop int, waits uint
 	return a.Doubt, nil
 }
 
-// lostRobots is the outcome of a robots.txt that redirects to a host of an abandoned node: its rules are
-// unknown.
-func lostRobots(f *robots.Fetched) { f.Kind = robots.NetworkFailure }
-
 // askAgainAfter returns when an owner that has not answered is asked again: soon at first, since it may be starting.
 func askAgainAfter(waits uint8) time.Duration { return min(robotsAskWait, time.Second<<min(waits, 5)) }
 
