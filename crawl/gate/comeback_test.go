@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestComeBack: the end of a crawl waits for the URLs of an origin that answers again, also for those that began to wait
-// before RobotsCache knew, and not for those of an origin that does not answer. It waited for the latest of all: a crawl
-// with one dead host and one that had failed once ended up to 4.5 hours late.
+// TestComeBack: the end of a crawl waits for the URLs of an origin that answers again, also for those that began to
+// wait before RobotsCache knew, and not for those of an origin that does not answer. It waited for the latest of all:
+// a crawl with one dead host and one that had failed once ended up to 4.5 hours late.
 func TestComeBack(t *testing.T) {
 	const back, dead = 1, 2
 	var c comeBack
