@@ -17,7 +17,7 @@ import (
 )
 
 // Enqueued URLs (changes.OpEnqueue). An order makes a URL be fetched once, before all others. Whether the URL is new,
-// Waits somewhere on disk, or has ended is not known then: URLseen answers in batches, and a queue cannot be searched.
+// waits somewhere on disk, or has ended is not known then: URLseen answers in batches, and a queue cannot be searched.
 // So an order is a record of its own, which goes straight to RobotsCache and from there to the front of its host in
 // RAM, and the URL is sent to URLseen as a link is. The two meet by their key:
 //

@@ -227,7 +227,7 @@ func (p *Pages) findLinks(w *Worker, rec *weburl.Record, resp *fetch.Response, b
 		if (p.opt.Output.Simhash || traps != nil) && body == HTML {
 			meta.setSimhash(&w.sketch, w.Parser, resp.Body)
 		}
-		if traps != nil && traps.Note(p.saved.Hasher.HostKey(weburl.Split(rec.URL).Host), meta.simhash) {
+		if traps != nil && traps.Note(p.saved.HostKey(weburl.Split(rec.URL).Host), meta.simhash) {
 			w.Links.Counts[state.CountRepeated]++
 		}
 		meta.robots.Add(page.Robots)
