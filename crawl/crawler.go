@@ -39,9 +39,9 @@ import (
 //	                  └─ bodies ─> content ─end─> WARC files
 //
 // Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
-// consumer. Only three things wait: readBeast waits until the stock falls below its target, readReady waits
-// for room in RAM, and every stage waits for disk space. None of them holds the transaction lock while it
-// waits, and no two of them wait for each other.
+// consumer. Only these wait: readBeast, readDeferred and releaseHeld until the stock falls, scanOverBudget for room
+// in STAR's buckets, readReady for room in RAM, and every stage for disk space. None of them holds the transaction
+// lock while it waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
 	seeds        *seedFeeder

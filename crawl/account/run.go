@@ -19,9 +19,9 @@ import (
 // Run is a running crawl, as all stages see it. It is safe for concurrent use once the stages run; New, PulsedSignal,
 // Resume and Begin come before.
 type Run struct {
-	// TxLock is the transaction lock. Transactions share it; a checkpoint, and the check whether
-	// the crawl is done, hold it exclusively. No
-	// goroutine waits for the network, for room in RAM or for disk space while it holds the lock.
+	// TxLock is the transaction lock. Transactions share it; a checkpoint, and the check whether the crawl is
+	// done, hold it exclusively. No goroutine waits for the network, for room in RAM or for disk space while it
+	// holds the lock.
 	TxLock       sync.RWMutex
 	slowest      atomic.Int64 // ns, of a transaction, including its wait for the lock
 	transactions sync.Pool

@@ -18,8 +18,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// A robots.txt that redirects to a host of another node is asked of that node: the host's delays are kept
-// there. The owner follows all further redirects, asking other nodes in turn, and answers with the outcome.
+// If a robots.txt redirects to a host of another node, this node asks that node, which keeps the host's delays.
+// The owner follows all further redirects, asking other nodes in turn, and answers with the outcome.
 
 // AskKind is the kind of these requests (Cluster.Ask).
 const AskKind = "robots"
@@ -49,8 +49,7 @@ type robotsAnswer struct {
 	RetryAfter  time.Duration `json:"retry_after,omitempty"`
 }
 
-// askOwner asks the owner of a redirect's target for the outcome. That of a host of an abandoned node is that its
-// rules are unknown.
+// askOwner asks the owner of a redirect's target for the outcome. If the owner was abandoned, the rules are unknown.
 func (q *Requests) askOwner(ctx context.Context, url string, hop int, waits uint8,
 	f *robots.Fetched) (doubt bool, _ error) {
 	data, err := json.Marshal(robotsAsk{url, hop})

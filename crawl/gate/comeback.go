@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// comeBack keeps the crawl from ending while URLs return whose robots.txt is available again. URLs of a host whose last
-// request for it failed count as those of an unreachable host, and the crawl's end does not wait for these
+// comeBack keeps the crawl from ending before the URLs have returned whose robots.txt is available again. The end does
+// not wait for the URLs of an unreachable host, nor for those of a host whose last request for robots.txt failed
 // (state.ReasonRobotsUnavailable). During the next request they wait on disk for its answer, up to 1<<mostWait seconds.
 // If it succeeds, for example after an outage, they return late, and the crawl would end without them. So after a
 // success it waits until they have returned, and not for those of other hosts.
 type comeBack struct {
 	mu     sync.Mutex // guards the fields below
 	groups [comeBackGroups]returns
-	until  time.Time // when the last URL returns that does not know of a success
-	merged time.Time // RobotsCache has merged all that it had been told before this time
+	until  time.Time // when the last URL that does not know of a success returns
+	merged time.Time // RobotsCache has merged all updates from before this time
 }
 
 // comeBackGroups bounds the RAM to 200 kB. Origins share a group by their keys: the end then waits also for an origin
@@ -60,14 +60,14 @@ func (c *comeBack) expect(due time.Time) {
 	}
 }
 
-// mergedBefore records that RobotsCache has merged all that it had been told before a time.
+// mergedBefore records that RobotsCache has merged all updates from before a time.
 func (c *comeBack) mergedBefore(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.merged = t
 }
 
-// expected reports whether URLs are still to return that do not know of a success.
+// expected reports whether URLs that do not know of a success have yet to return.
 func (c *comeBack) expected(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

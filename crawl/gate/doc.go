@@ -1,5 +1,6 @@
 // Package gate is a room of the running crawl: it decides whether a URL may be fetched, by the robots.txt of its
-// origin and by the health of its host.
+// origin and by the health of its host. It has the paper's RobotsCache and RobotsRequested, and the queues QR and QD
+// (section IV.C). The key is the origin, not the host (RFC 9309); docs/PAPER.md has the other departures.
 //
 // # Contract
 //
@@ -12,12 +13,18 @@
 //
 // # Concurrency
 //
-// All types are safe for concurrent use once the crawl runs. The goroutines of Check and Requests are in the
-// comments of these; Hosts has none.
+// All types are safe for concurrent use once the crawl runs. The comments of Check and Requests name their
+// goroutines; Hosts has none.
 //
 // # Memory and disk
 //
 // The plan bounds the two stores. Requests under way are at most Options.Network.RobotsInFlight, those of other
 // nodes 16; 65,536 PLDs have due times. Package health bounds the table of hosts in trouble. QR, QD and the
 // calendar are on disk.
+//
+// # Files
+//
+// gate.go: options and the stages above; check.go, verdict.go: RobotsCache; requests.go, request.go, jobs.go,
+// releases.go, comeback.go, named.go: RobotsRequested, QR and QD; hosts.go, rules.go; asks.go, places.go: requests
+// for other nodes.
 package gate

@@ -95,6 +95,6 @@ type Cluster interface {
 	NoRequests() bool           // requests cannot begin yet
 	// Ask asks the owner of a host, and returns its answer; abandoned says that there will be none.
 	Ask(ctx context.Context, host []byte, kind string, data []byte) (answer []byte, abandoned bool, _ error)
-	// Answer has answer answer what other nodes ask, until stop is called.
+	// Answer passes the questions of other nodes to answer until stop is called.
 	Answer(kind string, answer func(ctx context.Context, from int, data []byte) []byte) (stop func(), _ error)
 }

@@ -27,8 +27,8 @@ import (
 // and keeps the URLs that wait for them.
 //
 // Producer: RobotsCache's emission (requestRobots). Consumers: its goroutines "robotsrequested", which
-// merges; "robotsfetch", which reads QD and starts a goroutine for each request; and "awaitrobots", which
-// returns the URLs in QR to RobotsCache.
+// merges; "robotsfetch", which reads QD and starts a goroutine for each request; "awaitrobots", which
+// returns the URLs in QR to RobotsCache; and in a cluster "robotsasks", which makes requests for other nodes.
 type Requests struct {
 	run    *account.Run
 	saved  *state.Saved
@@ -88,7 +88,7 @@ func (q *Requests) Empty() bool {
 	return q.UnderWay() == 0 && queued == 0 && deferred == 0 && asked == 0
 }
 
-// Returning reports whether URLs are still to return that do not know that their robots.txt is available again.
+// Returning reports whether URLs have yet to return that do not know that their robots.txt is available again.
 func (q *Requests) Returning(now time.Time) bool { return q.comeBack.expected(now) }
 
 // Queued returns the number of requests that wait in QD.

@@ -13,7 +13,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// RestAfter returns the back-off of a host after an exchange for what is no page; 0: none.
+// RestAfter returns the back-off of a host after an exchange that was not for a page; 0 for none.
 func RestAfter(resp *fetch.Response, err error) time.Duration {
 	switch {
 	case err != nil:

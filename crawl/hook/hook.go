@@ -88,7 +88,7 @@ type Page struct {
 	Strategy *strategy.Strategy // of the crawl
 }
 
-// Said is what a hook said of a page.
+// Said is the answer of a hook about a page.
 type Said struct {
 	Unwanted   bool // the response is not to be stored
 	Unfollowed bool // its links are not to be taken
@@ -97,8 +97,8 @@ type Said struct {
 	Fields     []byte // JSON; nil for none
 }
 
-// Ask asks the hook about the page in w, and applies to its links what the hook says. Without an answer they stay
-// as they are. The error is that of ctx.
+// Ask asks the hook about the page in w, and applies the answer to its links. Without an answer the links stay
+// unchanged. The error is that of ctx, or of the base URL of the links that the hook adds.
 func Ask(ctx context.Context, hook Asker, w *reader.Reader, p *Page) (said Said, _ error) {
 	began := time.Now()
 	a, outcome := hook.Ask(ctx, request(hook, w, p))

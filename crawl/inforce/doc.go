@@ -1,5 +1,5 @@
-// Package inforce is a room of the running crawl: the rules, the blacklist, and the settings of sites that are
-// in force, which a reload replaces while the crawl runs.
+// Package inforce is a room of the running crawl: it has the rules, the blacklist and the settings of sites that are
+// in force. A reload replaces them while the crawl runs.
 //
 // # Contract
 //
@@ -12,6 +12,6 @@
 //
 // # Memory and disk
 //
-// The owner bounds the lists, of which there are two during a reload. Rules keeps one entry for each exchange
-// under way. Nothing is on disk.
+// The owner bounds the lists; during a reload there are two versions. Rules keeps one entry for each exchange under
+// way. Nothing is on disk.
 package inforce

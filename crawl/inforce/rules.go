@@ -37,7 +37,7 @@ type activeExchange struct {
 	cut  context.CancelCauseFunc
 }
 
-// Guard has exchanges register if there is a blacklist, possibly an empty one. No exchange may have begun.
+// Guard makes exchanges register if there is a blacklist, possibly an empty one. No exchange may have begun.
 func (f *Rules) Guard(guarded bool) {
 	f.guarded, f.exchanges = guarded, map[*activeExchange]struct{}{}
 }

@@ -30,7 +30,7 @@ type SiteOptions struct {
 // NewSites returns Sites without settings.
 func NewSites(saved *state.Saved, opt SiteOptions) *Sites { return &Sites{saved: saved, opt: opt} }
 
-// Use puts settings in force. It returns the old ones, and of how many PLDs the fixed budget changed.
+// Use puts settings in force. It returns the old ones and the number of PLDs whose fixed budget changed.
 func (s *Sites) Use(set *sites.Set) (old *sites.Set, changed int) {
 	var budgets *map[uint64]uint32
 	if plds := set.Budgets(); len(plds) > 0 {

@@ -42,7 +42,7 @@ func (a *abandoned) nodes() (list []int) {
 // has reports whether a node was abandoned.
 func (a *abandoned) has(node int) bool { return a.gone[node] }
 
-// flags says of each node whether it was abandoned. The caller does not change it.
+// flags reports for each node whether it was abandoned. The caller does not change it.
 func (a *abandoned) flags() []bool { return a.gone }
 
 // any reports whether a node was abandoned.

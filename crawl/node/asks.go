@@ -27,7 +27,7 @@ func (n *Node) Ask(ctx context.Context, host []byte, kind string,
 	return answer, false, err
 }
 
-// Answer has answer answer what other nodes ask, until stop is called. answer is called concurrently.
+// Answer passes the questions of other nodes to answer, concurrently, until stop is called.
 func (n *Node) Answer(kind string,
 	answer func(ctx context.Context, from int, data []byte) []byte) (stop func(), _ error) {
 	return n.opt.Transport.Answer(kind, answer)

@@ -184,7 +184,7 @@ func (k *configKeeper) checkAbandoned(other *cluster.Config) (missed, ahead bool
 	return missed, ahead && (k.agreed || other.SameBut(k.config, cluster.AbandonedName)), nil
 }
 
-// digest returns that of the configuration; "" before there is one.
+// digest returns the digest of the configuration; "" before there is one.
 func (k *configKeeper) digest() string {
 	if config := k.now.Load(); config != nil {
 		return config.Digest

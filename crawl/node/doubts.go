@@ -11,7 +11,7 @@ import (
 
 // This node refuses impossible marks and messages of other nodes. The crawl cannot continue beside a node
 // that was set back, or that has another table of owners. But every node can write to the broker in another's
-// name, and one false mark or message must not stop all nodes. A running node writes its mark each wakeAfter.
+// name, and one false mark or message must not stop all nodes. A running node writes its mark each account.WakeAfter.
 // So an error of this kind is a doubt at first: its mark or message is refused, counted and logged. The error
 // is final when the same node has repeated it doubtTimes times, over doubtFor, without a plausible mark or
 // message between. Until then nothing is dropped, so nothing is lost.

@@ -12,7 +12,7 @@ import (
 )
 
 // pageShares divides Options.MaxPages among the nodes. Each node begins with its share by slots as its
-// allowance, and fetches no more. A node that runs short says so in its mark, and others lend it of theirs: a
+// allowance, and fetches no more. A node that runs short says so in its mark, and others lend it a part of theirs: a
 // record of the outbox carries the number. The number leaves the allowance in the transaction that adds the
 // record, and joins the other's in the transaction that takes it, as a link does. So the allowances of all nodes,
 // and the loans under way, add up to the limit over all crashes, whatever the broker loses. The broker's values

@@ -25,7 +25,7 @@ type statuses struct {
 	config *configKeeper
 	look   func() *snapshot.Snapshot
 
-	mu       sync.Mutex   // guards progress; the last in the order of locks
+	mu       sync.Mutex   // guards progress; taken before the locks of doubts and of outboxes
 	progress []progressOf // by node
 }
 

@@ -49,8 +49,12 @@ const (
 	UrgentPatience = time.Minute
 )
 
-// leastMerge is the duration assumed for shorter merges.
-const leastMerge = 2 * time.Millisecond
+// leastMerge is the duration assumed for shorter merges. keyTime is about the time of a pass for each key of the cache,
+// which Cost leaves out if the cache is in RAM.
+const (
+	leastMerge = 2 * time.Millisecond
+	keyTime    = 25 * time.Nanosecond
+)
 
 // Runner decides when the passes of a repository are due. Its methods run in the goroutine of the
 // repository's stage.
@@ -249,7 +253,7 @@ func (p *Runner) pass(ctx context.Context, m *Merger, early bool) (int, error) {
 func (p *Runner) earlyDue(m *Merger, pending int64, last time.Time, took time.Duration) time.Time {
 	rest, starving := earlyDuty*took, m.Starving()
 	if starving { // the last pass may have taken long because of its tuples
-		rest = earlyDuty * min(took, max(leastMerge, m.Cost()))
+		rest = earlyDuty * min(took, max(leastMerge, m.Cost(), time.Duration(m.Keys())*keyTime))
 	}
 	switch few := pending*EarlyShare < m.Keys(); {
 	case few && starving:

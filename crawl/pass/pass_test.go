@@ -72,19 +72,25 @@ func TestLargePassesFollow(t *testing.T) {
 func TestFewTuplesFollowMany(t *testing.T) {
 	p := idleRunner(256)
 	last := time.Now()
-	cost, starving := 25*time.Millisecond, true
-	m := Merger{Passes: p, Keys: func() int64 { return 1_000_000 }, Cost: func() time.Duration { return cost },
+	var cost time.Duration
+	var keys int64
+	var starving bool
+	m := Merger{Passes: p, Keys: func() int64 { return keys }, Cost: func() time.Duration { return cost },
 		Starving: func() bool { return starving }}
 	p.run.Accounts.Do(func(a *state.Accounts) { a.Places[state.PlaceRobotsCheck].N = 1 }) // something is left
 	for _, test := range []struct {
+		keys     int64
 		cost     time.Duration
 		starving bool
 		want     time.Duration
-	}{{25 * time.Millisecond, true, 75 * time.Millisecond}, {25 * time.Millisecond, false, 900 * time.Millisecond},
-		{time.Second, true, 900 * time.Millisecond}, {0, true, earlyDuty * leastMerge}} {
-		cost, starving = test.cost, test.starving
+	}{{1_000_000, 30 * time.Millisecond, true, 90 * time.Millisecond},
+		{1_000_000, 30 * time.Millisecond, false, 900 * time.Millisecond},
+		{1_000_000, time.Second, true, 900 * time.Millisecond},
+		{400_000, 0, true, 30 * time.Millisecond}, {10_000, 0, true, earlyDuty * leastMerge}} {
+		keys, cost, starving = test.keys, test.cost, test.starving
 		if got := p.earlyDue(&m, 1000, last, 300*time.Millisecond).Sub(last); got != test.want {
-			t.Errorf("a pass of %v, starving %t: it waits %v, want %v", test.cost, test.starving, got, test.want)
+			t.Errorf("a pass of %v over %d keys, starving %t: it waits %v, want %v", test.cost, test.keys,
+				test.starving, got, test.want)
 		}
 	}
 }

@@ -1,10 +1,10 @@
-// Package reader is a room of the running crawl: it has what reading one page takes, its links and the record of it.
+// Package reader is a room of the running crawl: it has the parser, links, encoder and record for reading a page.
 //
 // # Contract
 //
-// The stage of pages has the readers and lends them to the stages that read pages: those of a browser (package render),
-// and those that a hook is asked about (package hook). Who gets one resets what it uses: Start of Links, Parse or At of
-// Parser.
+// The stage of pages owns the readers and lends them to the rooms that read pages: render reads pages of the browser,
+// hook adds links to the page that it asks about. The borrower resets the parts that it uses: Start of Links, Parse or
+// At of Parser.
 //
 // # Concurrency
 //
@@ -24,7 +24,7 @@ import (
 	"drumbeat/warc"
 )
 
-// Reader has what parsing a page and encoding its record take. One goroutine at a time owns it.
+// Reader has the tools for parsing a page and encoding its record. One goroutine at a time owns it.
 type Reader struct {
 	Parser   *parse.Extractor
 	Links    *admit.Batch // of the page
@@ -32,9 +32,9 @@ type Reader struct {
 	Prepared warc.Prepared // the record of the page
 }
 
-// TakeLinks adds the links of the page that was parsed last, and sets refresh, if it is empty, to the URL of the first
-// meta element that leads to another page; nil: nobody asks for it. all takes links with nofollow, too; held means that
-// none is to be followed.
+// TakeLinks adds the links of the page that was parsed last. If *refresh is empty, it sets it to the URL of the first
+// meta element that leads to another page; refresh may be nil. all includes links with nofollow; held means that no
+// link is to be followed.
 func (r *Reader) TakeLinks(held, all bool, refresh *[]byte) parse.Counts {
 	return r.Parser.Once(func(url []byte, l *parse.Link) {
 		switch {
@@ -53,7 +53,7 @@ func (r *Reader) TakeLinks(held, all bool, refresh *[]byte) parse.Counts {
 	}, r.Links.Repeat)
 }
 
-// Count adds what the parser counted of links that it did not return.
+// Count adds the parser's counts of links that it did not return.
 func (r *Reader) Count(c *parse.Counts) {
 	r.Links.Counts[state.CountLinksInvalid] += c.Invalid
 	r.Links.Counts[state.CountLinksScheme] += c.OtherScheme
@@ -61,5 +61,5 @@ func (r *Reader) Count(c *parse.Counts) {
 	r.Links.Counts[state.CountLinksDropped] += c.Dropped
 }
 
-// DecodeCut are the marks of a body that was received but not decoded to its end.
+// DecodeCut has the flaws of a body that was received but decoded only in part.
 const DecodeCut = fetch.FlawDecodedLimit | fetch.FlawRatioLimit | fetch.FlawDecodeError | fetch.FlawUnknownCoding

@@ -26,7 +26,7 @@ import (
 
 // The requests of rendered pages are those of the crawl: each obeys blacklist, ports, address rules, robots.txt and
 // the health of its host, and waits for a grant of package polite, and so for the delays of its host, server, PLD and
-// network. The host has one connection as ever. Their answers are neither stored nor counted as URLs, and known to no
+// network. The host still has one connection. Their answers are neither stored nor counted as URLs, and known to no
 // other stage. To ask RobotsCache would cost a pass; so the rules of the last origins are in RAM, from a
 // request of their own.
 

@@ -34,7 +34,7 @@ type BrowserOptions struct {
 	Dial func(ctx context.Context, endpoint string) (Browser, error)
 }
 
-// Defaults sets what is zero.
+// Defaults fills in the zero values.
 func (o *BrowserOptions) Defaults() {
 	setDefault(&o.Tabs, 2)
 	setDefault(&o.Time, 10*time.Second)
@@ -94,7 +94,7 @@ type Others struct {
 	Slots Slots
 	// MayAsk returns an error while a host is in a long back-off or given up.
 	MayAsk func(host []byte) error
-	// RestAfter returns the back-off of a host after an exchange for what is no page; 0: none.
+	// RestAfter returns the back-off of a host after an exchange that was not for a page; 0 for none.
 	RestAfter func(resp *fetch.Response, err error) time.Duration
 	// Clear moves the URLs of a host in back-off to disk. It is part of a transaction.
 	Clear func(tx *account.Tx, host uint64) error

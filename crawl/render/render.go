@@ -49,9 +49,9 @@ const (
 	Patience = 2 * time.Minute
 )
 
-// Stage has a browser render the pages that rules tag, after they were stored. A page waits in a queue on disk
-// with its body, or is under way in RAM and in every checkpoint. Its end is one transaction: the rendered page in the
-// page store, its links in URLseen, and the task away. So the crawl never waits for the browser, and after a crash a
+// Stage passes stored pages that rules tag to a browser. A page waits in a queue on disk with its body, or is under
+// way in RAM and in every checkpoint. One transaction ends it: the rendered page goes to the page store, its links to
+// URLseen, and the task leaves. So the crawl never waits for the browser, and after a crash a
 // page is rendered again or not at all, as its checkpoint says. The URL itself has ended, or waits for its next visit,
 // whatever becomes of its rendering.
 //

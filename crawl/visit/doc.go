@@ -4,12 +4,12 @@
 // # Contract
 //
 // Read fills a Worker with the links, the metadata, the visit and the records of a response, before its transaction.
-// Store, Log, LogSeedsEnd and Count are parts of that transaction. A panic leaves the Worker in any state; the caller
-// takes a new one.
+// Store, Log, LogSeedsEnd and Count are parts of that transaction. After a panic the Worker is in an undefined state;
+// the caller takes a new one.
 //
 // # Concurrency
 //
-// Pages are safe for concurrent use. A Worker has one page, and one goroutine, at a time; visit lends its reader.
+// Pages is safe for concurrent use. A Worker has one page, and one goroutine, at a time; the hook borrows its reader.
 //
 // # Memory and disk
 //

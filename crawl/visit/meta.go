@@ -13,7 +13,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// pageMeta is what a response says of itself: directives for robots, and other URLs of the page or links to
+// pageMeta has the statements of a response about itself: directives for robots, and other URLs of the page or links to
 // follow. The page store keeps it, whether the crawl follows the links or not.
 type pageMeta struct {
 	robots    parse.Robots // X-Robots-Tag and meta elements combined

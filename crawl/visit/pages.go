@@ -78,7 +78,7 @@ func New(run *account.Run, saved *state.Saved, opt Options, content *contents.St
 // Wire gives Pages the stages that it calls.
 func (p *Pages) Wire(others Others) { p.others = others }
 
-// Worker holds what reading one page needs. One goroutine at a time owns it.
+// Worker has the buffers and the state of reading one page. One goroutine at a time owns it.
 type Worker struct {
 	reader.Reader
 	Body     contents.Body

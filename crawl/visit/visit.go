@@ -15,7 +15,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// Visit is what a response means for its URL's record. The zero value is that of a URL that is not
+// Visit is the effect of a response on its URL's record. The zero value is that of a URL that is not
 // visited again.
 type Visit struct {
 	Noted     bool // the URL is visited again
@@ -25,7 +25,7 @@ type Visit struct {
 	Same      bool // unchanged, and the response has no body (304)
 }
 
-// noteVisit returns the visit of a URL that has a final response; of a URL that is not visited again, none.
+// noteVisit returns the visit of a URL that has a final response; the zero value if it is not visited again.
 func (p *Pages) noteVisit(w *Worker, rec *weburl.Record, resp *fetch.Response) (v Visit, err error) {
 	policy, ok := p.others.Revisits(rec.URL)
 	if !ok {
@@ -97,7 +97,7 @@ func (v *Visit) Count(tx *account.Tx) {
 	}
 }
 
-// HistoryOf returns what earlier visits of a URL found; of a new URL it is the zero value.
+// HistoryOf returns the results of earlier visits to a URL; the zero value for a new one.
 func HistoryOf(rec *weburl.Record) (h revisit.History, err error) {
 	if err = h.Decode(rec.Visits); err != nil {
 		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
