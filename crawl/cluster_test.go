@@ -276,7 +276,9 @@ func (c *testCluster) lives(how cutting, kills *int) {
 					end()
 				})
 				res, err := c.start(alive, node, c.options[node])
-				cut := errors.Is(err, disk.ErrCrashed) || err == nil && alive.Err() != nil && res.Stop == StopCancelled
+				// A node whose call is cut off while it starts says so.
+				cut := errors.Is(err, disk.ErrCrashed) || alive.Err() != nil && (err == nil && res.Stop == StopCancelled ||
+					errors.Is(err, cluster.ErrClosed) || errors.Is(err, context.Canceled))
 				end()
 				switch {
 				case ctx.Err() != nil:

@@ -158,8 +158,8 @@ func (b *brokenCalls) call(kind string, f func()) {
 
 // end cuts the node off. Whoever waits for an answer, or calls now, gets none.
 func (b *brokenCalls) end() {
-	_ = b.Transport.Close() // never fails
 	b.cut()
+	_ = b.Transport.Close() // never fails
 }
 
 // Publish is that of cluster.Engine.
