@@ -83,7 +83,6 @@ type Beast struct {
 	lowest atomicNumber // lowest number placed into while pinned; 0 = none; Place reads it without the lock
 
 	placed    atomic.Int64 // records appended to numbered queues since Open
-	failures  atomic.Int64 // records appended to QF since Open
 	scanMoved atomic.Int64 // value of placed at the start of the last scan
 }
 
@@ -167,7 +166,6 @@ func (b *Beast) Append(n Number, rec []byte) error {
 		if err := b.overBudget.Append(rec); err != nil {
 			return fmt.Errorf("beast: append to failed queue %d: %w", b.overBudgetGen, err)
 		}
-		b.failures.Add(1)
 		return nil
 	}
 	if n <= b.current.load() {

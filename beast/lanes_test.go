@@ -270,7 +270,7 @@ func (r *laneRig) rescan(rnd *rand.Rand, place func(pld, name string, lane int))
 			break
 		}
 		if rnd.IntN(4) == 0 { // its host has enough: the next scan has it again
-			if err := r.l.ScanSkip(rec); err != nil {
+			if _, err := r.l.ScanKeep(1+rnd.IntN(9), func([]byte) bool { return rnd.IntN(4) > 0 }); err != nil {
 				r.t.Fatal(err)
 			}
 			continue

@@ -60,13 +60,9 @@ func (l *Lanes) ScanPeek() (rec []byte, ok bool, err error) {
 // ScanAdvance moves past the record that ScanPeek returned.
 func (l *Lanes) ScanAdvance() { l.lanes[l.scan].ScanAdvance() }
 
-// ScanSkip leaves the record that ScanPeek returned in its lane's QF, for the next scan, and moves past it.
-func (l *Lanes) ScanSkip(rec []byte) error {
-	if err := l.lanes[l.scan].Append(OverBudget, rec); err != nil {
-		return err
-	}
-	l.lanes[l.scan].ScanAdvance()
-	return nil
+// ScanKeep leaves records in the QF of the lane whose record ScanPeek returned. See Beast.ScanKeep.
+func (l *Lanes) ScanKeep(most int, keep func(rec []byte) bool) (kept int, err error) {
+	return l.lanes[l.scan].ScanKeep(most, keep)
 }
 
 // EndScan ends the scans of all lanes. All their records must have been read.

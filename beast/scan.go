@@ -72,6 +72,19 @@ func (b *Beast) ScanAdvance() {
 	q.Advance()
 }
 
+// ScanKeep leaves records in QF, for the next scan, from the one that ScanPeek returns on: as long as keep reports
+// true, and until most have been moved and a block ends. It returns how many it left there. See
+// queue.Queue.MoveTo. For the goroutine of the scan.
+func (b *Beast) ScanKeep(most int, keep func(rec []byte) bool) (kept int, err error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	kept, err = b.old.MoveTo(b.overBudget, most, keep)
+	if err != nil {
+		return kept, fmt.Errorf("beast: move from failed queue %d to %d: %w", b.oldGen, b.overBudgetGen, err)
+	}
+	return kept, nil
+}
+
 // EndScan ends the scan. All its records must have been read.
 func (b *Beast) EndScan() error {
 	b.mu.Lock()

@@ -102,23 +102,28 @@ func (q *Queue) flush(full sealed) error {
 	var b encodedBlock
 	*scratch, b = encodeBlock(grow((*scratch)[:0], disk.HeaderBytes), full.raw, full.records, c)
 	q.opt.Pool.putCoder(c)
+	return q.writeInTurn(*scratch, b, full.ticket, full.raw)
+}
 
+// writeInTurn writes an encoded block, with room for a segment header before it, once the blocks of earlier tickets are
+// written. tail is the buffer that had its records, if any.
+func (q *Queue) writeInTurn(buf []byte, b encodedBlock, ticket uint64, tail []byte) error {
 	q.wmu.Lock()
-	for q.written != full.ticket {
+	for q.written != ticket {
 		q.moved.Wait()
 	}
 	q.wmu.Unlock()
 	err := q.failure.get()
 	if err == nil {
-		if err = q.writeBlock(*scratch, b); err != nil {
+		if err = q.writeBlock(buf, b); err != nil {
 			err = q.failure.set("append to", q.opt.Name, err)
 		}
 	}
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
 	// Not if a Frozen may refer to the buffer, or if its size is unusual.
-	if !q.saving.Load() && cap(full.raw) <= q.opt.BlockBytes {
-		q.opt.Pool.putTail(full.raw)
+	if tail != nil && !q.saving.Load() && cap(tail) <= q.opt.BlockBytes {
+		q.opt.Pool.putTail(tail)
 	}
 	q.written++
 	q.moved.Broadcast()

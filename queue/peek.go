@@ -129,6 +129,7 @@ func (q *Queue) next() (place, error) {
 	q.head, q.tail = q.tail, spare
 	q.headAt, q.headRead, q.tailRecords = 0, 0, 0
 	q.headOff, q.headSeq = 0, 0
+	q.packed = q.packed[:0]
 	return inHead, nil
 }
 
@@ -145,6 +146,10 @@ func (q *Queue) loadBlock() error {
 	q.mu.Unlock()
 
 	r := segmentReader{set: q.opt.Set, name: q.opt.Name, pool: q.opt.Pool}
+	q.packed = q.packed[:0]
+	if q.keepPacked {
+		r.packed, r.packedCodec = &q.packed, &q.packedCodec
+	}
 	b, err := r.read(dst, seg, off, seq)
 	if err != nil {
 		return err

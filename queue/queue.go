@@ -120,6 +120,10 @@ type Queue struct {
 	// Reader goroutine only: the record that Peek returned, and its size in the head (0 = none).
 	peek     []byte
 	peekSize int
+	// Reader goroutine only: the head's block as it is stored, if it is compressed. MoveTo asks for it.
+	keepPacked  bool
+	packed      []byte
+	packedCodec uint32
 }
 
 // tally counts records and their bytes.
@@ -229,6 +233,7 @@ func (q *Queue) Clear() {
 	q.tail, q.tailRecords = nil, 0                          // a Frozen may refer to the buffers
 	q.head, q.headAt, q.headRead, q.headOff, q.headSeq = nil, 0, 0, 0, 0
 	q.peek, q.peekSize = nil, 0
+	q.packed = nil
 	q.appended = true
 }
 

@@ -26,6 +26,10 @@ type segmentReader struct {
 	set  disk.Set
 	name string
 	pool *Pool
+
+	// If packed is not nil, it gets each compressed block as it is stored, and packedCodec its codec.
+	packed      *[]byte
+	packedCodec *uint32
 }
 
 // block is a decoded block.
@@ -75,6 +79,9 @@ func (r segmentReader) read(dst []byte, seg Segment, off int64, sequence uint32)
 	}
 	if err := disk.ReadFull(f, payload, off+blockHeaderBytes); err != nil {
 		return block{}, err
+	}
+	if r.packed != nil && h.codec != codecRaw {
+		*r.packed, *r.packedCodec = append((*r.packed)[:0], *scratch...), h.codec
 	}
 	c := r.pool.getCoder()
 	defer r.pool.putCoder(c)
