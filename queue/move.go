@@ -17,7 +17,7 @@ func (q *Queue) MoveTo(dst *Queue, most int, keep func(rec []byte) bool) (moved 
 			return moved, err
 		}
 		r, err := q.runAt(keep)
-		if err != nil {
+		if err != nil || r.records == 0 {
 			return moved, err
 		}
 		if q.headRead == 0 && r.end == len(q.head) && len(q.packed) > 0 {

@@ -44,7 +44,11 @@ func TestMoveTo(t *testing.T) {
 				if !ok {
 					break
 				}
+				moves := func(rec []byte) bool { return rec[0] != stay }
 				if rec[0] == stay || rng.IntN(10) == 0 {
+					if n, err := from.MoveTo(to, 9, func([]byte) bool { return false }); n != 0 || err != nil {
+						t.Fatalf("seed %d: %d records that stay have moved: %v", seed, n, err)
+					}
 					if !left[string(rec)] {
 						t.Fatalf("seed %d: %q is read twice", seed, rec)
 					}
@@ -53,7 +57,7 @@ func TestMoveTo(t *testing.T) {
 					continue
 				}
 				blocks := to.sealed
-				n, err := from.MoveTo(to, 1+rng.IntN(80), func(rec []byte) bool { return rec[0] != stay })
+				n, err := from.MoveTo(to, 1+rng.IntN(80), moves)
 				must(t, err)
 				if n == 0 {
 					t.Fatalf("seed %d: %q does not move", seed, rec)
