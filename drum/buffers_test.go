@@ -57,7 +57,7 @@ func TestGoldenBuffers(t *testing.T) {
 	`+strings.Repeat("00", pageBytes-disk.HeaderBytes)+page1+strings.Repeat("00", pageBytes-frameHeaderBytes-81-checksumBytes)+page2)
 	got, err := json.Marshal(st)
 	must(t, err)
-	const want = `{"v":4,"buckets":2,"value_bytes":-1,"gen":1,"inputs":[{"b":1,"keys":{"f":1,"b":23},` +
+	const want = `{"v":5,"buckets":2,"value_bytes":-1,"gen":1,"inputs":[{"b":1,"keys":{"f":1,"b":23},` +
 		`"aux":{"f":2,"b":5},` +
 		`"n":2,"v":3,"bytes":28}],"buffered":[{"g":1,"n":12288}],"fills":2}`
 	if string(got) != want {

@@ -108,16 +108,17 @@ func (o *Options) spilled(t, key, aux, ratio float64) (keys, texts float64) {
 func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) {
 	passes := math.Ceil(in.Tuples/t - 1e-9)
 	steps, k := min(costSteps, passes), float64(o.Buckets)
-	touched, changed := k*-math.Expm1(-t/k), k*-math.Expm1(-in.UniqueFraction*t/k) // buckets per pass
-	if o.logged() && t/k <= fewKeys {
-		// A bucket's part is rewritten when it or the store has as many late keys as it may.
-		changed = min(changed, in.UniqueFraction*t/(1+min(fewKeys, maxFewKeys/k)))
-	}
+	touched, rewritten := k*-math.Expm1(-t/k), k*-math.Expm1(-in.UniqueFraction*t/k) // buckets per pass
 	for i := range int(steps) {
 		// With many passes, the middle pass of each step represents the step.
 		n := math.Floor((float64(i)+0.5)/steps*passes) * t
 		before := in.Known + in.UniqueFraction*n
 		after := in.Known + in.UniqueFraction*min(in.Tuples, n+t)
+		changed := rewritten
+		if late := float64(mostLate(int64(before / k))); o.logged() && t/k <= late {
+			// A bucket's part is rewritten when it or the store has as many late keys as it may.
+			changed = min(changed, in.UniqueFraction*t/(1+min(late, maxLateKeys/k)))
+		}
 		read += o.cacheBytes(before) * touched / k
 		if after > before {
 			written += changed * wholePages(o.cacheBytes(after)/k)

@@ -90,6 +90,48 @@ func (w *world) manyLate(t *testing.T, rng *rand.Rand) {
 	}
 }
 
+// TestManyLateKeys: small passes do not rewrite the parts of a large store, each time that they find new keys, and
+// checkpoints and restarts keep these keys.
+func TestManyLateKeys(t *testing.T) {
+	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 3))
+	opt := small(kinds["log"])
+	w := newWorld(t, memfs.New(1), opt, 2)
+	must(t, w.open())
+	add := func(n int) {
+		ts := make([]Tuple, n)
+		for i := range ts {
+			ts[i] = Tuple{Key: Key(rng.Uint64()), Op: CheckUpdate}
+		}
+		must(t, w.add(ts))
+		_, err := w.d.Pass(context.Background(), true)
+		must(t, err)
+	}
+	const each = 640 // late keys a bucket
+	for w.d.Keys() < int64(opt.Buckets*each*lateShare) {
+		add(1 << 12)
+	}
+	changed, rewritten := w.d.Stats().Changed, 0
+	for range 20 {
+		add(each * opt.Buckets / 20)
+		must(t, w.checkpoint(nil))
+		_, cache := w.want()
+		w.checkCache(cache)
+		if now := w.d.Stats().Changed; now > changed {
+			rewritten++
+			changed = now
+		}
+		if rng.IntN(4) == 0 {
+			must(t, w.d.Close())
+			must(t, w.open())
+			changed = w.d.Stats().Changed
+		}
+	}
+	if late := w.d.lateKeys.Load(); rewritten > 4 || late < each/2 {
+		t.Errorf("%d passes of 20 have rewritten parts, %d late keys", rewritten, late)
+	}
+	must(t, w.finish())
+}
+
 // TestLateKeysAreFew: late keys are bounded in a bucket and in all.
 func TestLateKeysAreFew(t *testing.T) {
 	opt := small(kinds["log"])
@@ -112,7 +154,7 @@ func TestLateKeysAreFew(t *testing.T) {
 		}
 		most = max(most, d.lateKeys.Load())
 	}
-	if limit := int64(maxFewKeys + fewKeys*max(1, opt.Workers)); most > limit || most < maxFewKeys/2 {
+	if limit := int64(maxLateKeys + fewKeys*max(1, opt.Workers)); most > limit || most < maxLateKeys/2 {
 		t.Errorf("at most %d late keys, want up to %d", most, limit)
 	}
 }

@@ -22,7 +22,7 @@ type partReader struct {
 	values []byte
 	seen   int64 // keys of the blocks loaded
 	last   uint64
-	// late has the late keys of the bucket that are unread; keys has room for fewKeys of them.
+	// late has the late keys of the bucket that are unread; keys has room for manyKeys of them.
 	late []uint64
 	// numbers is true for a list of numbers in a log. Such a list belongs to no bucket.
 	numbers bool

@@ -81,7 +81,7 @@ func newPass(d *Drum) *pass {
 	p.listChunk = disk.Alloc(listChunkBytes)
 	for _, r := range []*partReader{&p.old, &p.second} {
 		r.opt, r.shift = o, d.shift
-		r.keys = allocate[uint64](blockKeys + fewKeys)[:0]
+		r.keys = allocate[uint64](blockKeys + manyKeys)[:0]
 		if o.ValueBytes == variableValues {
 			r.ends = allocate[uint32](blockKeys)[:0]
 		}

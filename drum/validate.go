@@ -20,7 +20,7 @@ const (
 // check verifies what Open and ScanState rely on. dirs is the number of directories. The manifest's
 // checksum proves only that the state is as written.
 func (st *State) check(dirs int) error {
-	if st.V != stateVersion && st.V != leastStateVersion {
+	if st.V < leastStateVersion || st.V > stateVersion {
 		return fmt.Errorf("state has version %d, this program reads %d", st.V, stateVersion)
 	}
 	var errs []error
