@@ -104,6 +104,7 @@ type Drum struct {
 	unstreamed, logBytes atomic.Int64
 	logSealed            atomic.Bool
 	lateKeys             atomic.Int64 // of all buckets
+	indexBytes           atomic.Int64 // of all parts; see probe.go
 	counts               counters
 	failure              atomic.Pointer[failure]
 
@@ -127,6 +128,7 @@ type bucket struct {
 	part   part
 	late   []uint64 // late keys, ascending; replaced, never changed
 	full   bool     // open has reached BucketBytes; counted in Drum.full
+	index  partIndex
 }
 
 // failure holds the first final error. Later calls return it.

@@ -97,10 +97,16 @@ func TestManyLateKeys(t *testing.T) {
 	opt := small(kinds["log"])
 	w := newWorld(t, memfs.New(1), opt, 2)
 	must(t, w.open())
+	var keys []Key
 	add := func(n int) {
 		ts := make([]Tuple, n)
 		for i := range ts {
-			ts[i] = Tuple{Key: Key(rng.Uint64()), Op: CheckUpdate}
+			key := Key(rng.Uint64())
+			if len(keys) > 0 && rng.IntN(4) == 0 {
+				key = keys[rng.IntN(len(keys))]
+			}
+			keys = append(keys, key)
+			ts[i] = Tuple{Key: key, Op: CheckUpdate}
 		}
 		must(t, w.add(ts))
 		_, err := w.d.Pass(context.Background(), true)

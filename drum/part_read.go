@@ -3,6 +3,7 @@ package drum
 import (
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 
 	"drumbeat/disk"
 )
@@ -24,6 +25,15 @@ type partReader struct {
 	last   uint64
 	// late has the late keys of the bucket that are unread; keys has room for manyKeys of them.
 	late []uint64
+	// The header of the current block, and its bytes in the chunk.
+	head   cacheHeader
+	peeked []byte
+	// For probe: the payload of the current block, its index, and those of the blocks before.
+	block      []byte
+	blocks     int // blocks read
+	index      blockIndex
+	indexes    *partIndex
+	indexBytes *atomic.Int64
 	// numbers is true for a list of numbers in a log. Such a list belongs to no bucket.
 	numbers bool
 }
@@ -42,8 +52,7 @@ func (r *partReader) load() (ok bool, err error) {
 	if r.part.gen == 0 {
 		return false, nil
 	}
-	off := r.at()
-	if off == r.part.off+r.part.size {
+	if off := r.at(); off == r.part.off+r.part.size {
 		if r.seen != r.part.keys {
 			want := fmt.Sprintf("%d keys in the part", r.part.keys)
 			return false, corrupt(r.c.f.Name(), off, want, fmt.Sprint(r.seen))
@@ -54,35 +63,47 @@ func (r *partReader) load() (ok bool, err error) {
 		}
 		return false, nil
 	}
-	head, err := r.c.peek(cacheHeaderBytes)
+	size, err := r.peekBlock()
 	if err != nil {
 		return false, err
 	}
-	var h cacheHeader
-	path := r.c.f.Name()
-	if err := h.parse(head, path, off); err != nil {
+	if err := r.decodeBlock(); err != nil {
 		return false, err
-	}
-	if h.bucket != uint32(r.bucket) || h.values != r.opt.valueCode() {
-		return false, corrupt(path, off+8, fmt.Sprintf("bucket %d, values %#x", r.bucket, r.opt.valueCode()),
-			fmt.Sprintf("bucket %d, values %#x", h.bucket, h.values))
-	}
-	size := cacheFrameBytes + int(h.payload)
-	block, err := r.c.peek(size)
-	if err != nil {
-		return false, err
-	}
-	n := size - checksumBytes
-	if err := checkSum(block[:n], block[n:], path, off); err != nil {
-		return false, err
-	}
-	if err := r.decode(&h, block[cacheHeaderBytes:n]); err != nil {
-		return false, corrupt(path, off+cacheHeaderBytes, "keys in order and their values", err.Error())
 	}
 	r.c.skip(size)
-	r.seen += int64(h.keys)
+	r.seen += int64(r.head.keys)
 	r.mergeLate()
 	return true, nil
+}
+
+// peekBlock reads the header and the bytes of the next block, and verifies its checksum.
+func (r *partReader) peekBlock() (size int, err error) {
+	off, path := r.at(), r.c.f.Name()
+	head, err := r.c.peek(cacheHeaderBytes)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.head.parse(head, path, off); err != nil {
+		return 0, err
+	}
+	if h := &r.head; h.bucket != uint32(r.bucket) || h.values != r.opt.valueCode() {
+		return 0, corrupt(path, off+8, fmt.Sprintf("bucket %d, values %#x", r.bucket, r.opt.valueCode()),
+			fmt.Sprintf("bucket %d, values %#x", h.bucket, h.values))
+	}
+	size = cacheFrameBytes + int(r.head.payload)
+	if r.peeked, err = r.c.peek(size); err != nil {
+		return 0, err
+	}
+	n := size - checksumBytes
+	return size, checkSum(r.peeked[:n], r.peeked[n:], path, off)
+}
+
+// decodeBlock decodes the keys and values of the block that peekBlock has read.
+func (r *partReader) decodeBlock() error {
+	if err := r.decode(&r.head, r.peeked[cacheHeaderBytes:len(r.peeked)-checksumBytes]); err != nil {
+		return corrupt(r.c.f.Name(), r.at()+cacheHeaderBytes, "keys in order and their values", err.Error())
+	}
+	return nil
 }
 
 // at returns the offset of the next block.

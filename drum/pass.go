@@ -207,7 +207,13 @@ func (p *pass) doRound(b *bucket, i int) error {
 	}
 	p.sorter.sort(p.round.entries)
 	p.merge.held, p.merge.hold = p.merge.held[:0], p.holds(b)
-	made, err := p.mergePart(b, i, func() error { return p.merge.run(p.round.entries) })
+	made, err := p.mergePart(b, i, func() error {
+		if p.merge.hold {
+			p.old.useIndexes(&b.index, &p.d.indexBytes)
+			return p.merge.probe(p.round.entries)
+		}
+		return p.merge.run(p.round.entries)
+	})
 	if err != nil {
 		return err
 	}
