@@ -258,6 +258,12 @@ func atRandom(rng *rand.Rand, n int) cutting {
 	}
 }
 
+// endedByCut reports whether a node whose calls are cut off has ended for that, also while it started.
+func endedByCut(res *Result, err error) bool {
+	return err == nil && res.Stop == StopCancelled ||
+		errors.Is(err, cluster.ErrClosed) || errors.Is(err, context.Canceled)
+}
+
 // lives runs all nodes until they end, and cuts them off.
 func (c *testCluster) lives(how cutting, kills *int) {
 	var wg sync.WaitGroup
@@ -276,9 +282,7 @@ func (c *testCluster) lives(how cutting, kills *int) {
 					end()
 				})
 				res, err := c.start(alive, node, c.options[node])
-				// A node whose call is cut off while it starts says so.
-				cut := errors.Is(err, disk.ErrCrashed) || alive.Err() != nil && (err == nil && res.Stop == StopCancelled ||
-					errors.Is(err, cluster.ErrClosed) || errors.Is(err, context.Canceled))
+				cut := errors.Is(err, disk.ErrCrashed) || alive.Err() != nil && endedByCut(res, err)
 				end()
 				switch {
 				case ctx.Err() != nil:

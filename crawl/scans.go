@@ -129,8 +129,8 @@ const (
 // crawl, if that scan has brought none.
 const scanShare = 64
 
-// glutAhead is the least time that a host must have URLs for, so that a scan leaves the others in QF; scanSkips is about
-// how many it leaves in one transaction, at 20 to 150 ns each.
+// glutAhead is the least time that a host must have URLs for, so that a scan leaves the others in QF; scanSkips is
+// about how many it leaves in one transaction, at 20 to 150 ns each.
 const (
 	glutAhead = time.Hour
 	scanSkips = 1 << 12

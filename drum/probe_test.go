@@ -63,7 +63,8 @@ func TestIndexBytes(t *testing.T) {
 			}
 			if used := d.indexBytes.Load() - (maxIndexBytes - room); used != index.bytes || used > room ||
 				room >= 3000 && len(index.blocks) != 10 || room == 0 && len(index.blocks) != 0 {
-				t.Fatalf("room for %d bytes: %d used, %d of the part, %d blocks", room, used, index.bytes, len(index.blocks))
+				t.Fatalf("room for %d bytes: %d used, %d of the part, %d blocks", room, used, index.bytes,
+					len(index.blocks))
 			}
 		}
 	}

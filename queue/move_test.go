@@ -15,79 +15,104 @@ import (
 // Each record is read once, from either queue, or moved on.
 func TestMoveTo(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(60)); seed++ {
-		rng := rand.New(rand.NewPCG(seed, 11))
-		mem := memfs.New(seed)
-		must(t, mountDirs(mem))
-		set, err := newSet(mem)
-		must(t, err)
-		block := []int{200, 1000, 5000}[rng.IntN(3)]
-		var queues [2]*Queue
-		open := func(i int, st *State) {
-			queues[i], err = Open(Options{Set: set, Name: fmt.Sprint("q", i), BlockBytes: block, SegmentBytes: 3000}, st)
-			must(t, err)
-		}
-		open(0, nil)
-		open(1, nil)
-		left := map[string]bool{}
-		for i := range 400 {
-			rec := bytes.Repeat(fmt.Appendf(nil, "%c%d ", 'a'+byte(i/50%3), i), 1+rng.IntN(4))
-			left[string(rec)] = true
-			must(t, queues[0].Append(rec))
-		}
-		whole, gen := 0, uint64(0)
-		for round := 0; len(left) > 0; round++ {
-			from, to := queues[round%2], queues[1-round%2]
-			stay := 'a' + byte(rng.IntN(4))
-			for {
-				rec, ok, err := from.Peek()
-				must(t, err)
-				if !ok {
-					break
-				}
-				moves := func(rec []byte) bool { return rec[0] != stay }
-				if rec[0] == stay || rng.IntN(10) == 0 {
-					if n, err := from.MoveTo(to, 9, func([]byte) bool { return false }); n != 0 || err != nil {
-						t.Fatalf("seed %d: %d records that stay have moved: %v", seed, n, err)
-					}
-					if !left[string(rec)] {
-						t.Fatalf("seed %d: %q is read twice", seed, rec)
-					}
-					delete(left, string(rec))
-					from.Advance()
-					continue
-				}
-				blocks := to.sealed
-				n, err := from.MoveTo(to, 1+rng.IntN(80), moves)
-				must(t, err)
-				if n == 0 {
-					t.Fatalf("seed %d: %q does not move", seed, rec)
-				}
-				whole += int(to.sealed - blocks)
-				if rng.IntN(8) == 0 {
-					gen++
-					states := saveAll(t, set, gen, queues[:])
-					if rng.IntN(2) == 0 {
-						for i := range queues {
-							must(t, queues[i].Close())
-							open(i, states[i])
-						}
-					}
-					from, to = queues[round%2], queues[1-round%2]
-				}
-			}
-			if n, size := from.Len(); n != 0 || size != 0 {
-				t.Fatalf("seed %d: %d records of %d bytes left", seed, n, size)
-			}
+		w := newMoveWorld(t, seed)
+		for round := 0; len(w.left) > 0; round++ {
+			w.scan(round%2, 1-round%2)
 			size := 0
-			for rec := range left {
+			for rec := range w.left {
 				size += len(rec)
 			}
-			if n, sum := to.Len(); int(n) != len(left) || int(sum) != size {
-				t.Fatalf("seed %d: %d records of %d bytes, want %d of %d", seed, n, sum, len(left), size)
+			n, sum := w.queues[round%2].Len()
+			m, all := w.queues[1-round%2].Len()
+			if n != 0 || sum != 0 || int(m) != len(w.left) || int(all) != size {
+				t.Fatalf("seed %d: %d records of %d bytes and %d of %d, want none and %d of %d", seed, n, sum, m, all,
+					len(w.left), size)
 			}
 		}
-		if whole == 0 && block == 200 {
+		if w.whole == 0 && w.block == 200 {
 			t.Errorf("seed %d: no block moved", seed)
+		}
+	}
+}
+
+// moveWorld has two queues between which records move, and those that are left.
+type moveWorld struct {
+	*testing.T
+	rng    *rand.Rand
+	set    disk.Set
+	queues [2]*Queue
+	block  int
+	left   map[string]bool
+	gen    uint64
+	whole  int // blocks moved
+}
+
+func newMoveWorld(t *testing.T, seed uint64) *moveWorld {
+	w := &moveWorld{T: t, rng: rand.New(rand.NewPCG(seed, 11)), left: map[string]bool{}}
+	mem := memfs.New(seed)
+	must(t, mountDirs(mem))
+	var err error
+	w.set, err = newSet(mem)
+	must(t, err)
+	w.block = []int{200, 1000, 5000}[w.rng.IntN(3)]
+	for i := range w.queues {
+		w.open(i, nil)
+	}
+	for i := range 400 {
+		rec := bytes.Repeat(fmt.Appendf(nil, "%c%d ", 'a'+byte(i/50%3), i), 1+w.rng.IntN(4))
+		w.left[string(rec)] = true
+		must(t, w.queues[0].Append(rec))
+	}
+	return w
+}
+
+func (w *moveWorld) open(i int, st *State) {
+	q, err := Open(Options{Set: w.set, Name: fmt.Sprint("q", i), BlockBytes: w.block, SegmentBytes: 3000}, st)
+	must(w, err)
+	w.queues[i] = q
+}
+
+// scan reads one queue to its end. Records of one kind are read, the others move, or are read by chance.
+func (w *moveWorld) scan(from, to int) {
+	stay := 'a' + byte(w.rng.IntN(4))
+	moves := func(rec []byte) bool { return rec[0] != stay }
+	for {
+		q := w.queues[from]
+		rec, ok, err := q.Peek()
+		if must(w, err); !ok {
+			return
+		}
+		if rec[0] == stay || w.rng.IntN(10) == 0 {
+			if n, err := q.MoveTo(w.queues[to], 9, func([]byte) bool { return false }); n != 0 || err != nil {
+				w.Fatalf("%d records that stay have moved: %v", n, err)
+			}
+			if !w.left[string(rec)] {
+				w.Fatalf("%q is read twice", rec)
+			}
+			delete(w.left, string(rec))
+			q.Advance()
+			continue
+		}
+		blocks := w.queues[to].sealed
+		n, err := q.MoveTo(w.queues[to], 1+w.rng.IntN(80), moves)
+		if must(w, err); n == 0 {
+			w.Fatalf("%q does not move", rec)
+		}
+		w.whole += int(w.queues[to].sealed - blocks)
+		if w.rng.IntN(8) == 0 {
+			w.checkpoint()
+		}
+	}
+}
+
+// checkpoint saves both queues, and opens them again now and then.
+func (w *moveWorld) checkpoint() {
+	w.gen++
+	states := saveAll(w.T, w.set, w.gen, w.queues[:])
+	if w.rng.IntN(2) == 0 {
+		for i, q := range w.queues {
+			must(w, q.Close())
+			w.open(i, states[i])
 		}
 	}
 }
