@@ -183,6 +183,32 @@ func TestRestartWithoutNames(t *testing.T) {
 	})
 }
 
+// TestKnownNamesOutliveARestart: a crawl that is killed still knows names that had addresses, and so confirms within
+// minutes that others have none.
+func TestKnownNamesOutliveARestart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{Serve: pagesOnly}
+		fs := memfs.New(*seedFlag)
+		opt := tinyOptions(t, w, fs, append(urls("a", 6, 2), urls("b", 1, 20)...)...)
+		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = 2*time.Second,
+			time.Second, 10*time.Second
+		opt.Network.Resolver = liar{w, func(host string) error {
+			if strings.HasPrefix(host, "dead") {
+				return errNoSuchName
+			}
+			return nil
+		}}
+		mustRun(t, t.Context(), opt)
+		opt.Disk.FS, opt.Limits.MaxTime = fs.Crash(), 0
+		opt.Admission.SeedLines = append(opt.Admission.SeedLines, urls("dead", 2, 1)...)
+		res := mustRun(t, t.Context(), opt)
+		s := &res.Snapshot
+		if n := s.Place(state.PlaceFetched); n != 32 || s.Refused["no-such-host"] != 2 || s.Elapsed > 5*time.Minute {
+			t.Errorf("%v: %d pages of 32, refused %v, deferred %v", s.Elapsed, n, s.Refused, s.Deferred)
+		}
+	})
+}
+
 // TestRulesBehindNoName: a robots.txt redirects to a host whose name is denied for half a minute, as nearly
 // all names are. The crawl must request the rules again when the name servers tell the truth, and must not
 // end before that.

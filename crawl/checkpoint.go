@@ -41,6 +41,7 @@ type moment struct {
 	renders  [][]byte
 	walk     *walk.Frozen // nil with other strategies
 	uploads  []objstore.Upload
+	names    []string      // some that have addresses
 	stored   output.Stored // files that are in the object store and that the queue of objects names
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
@@ -224,7 +225,8 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.FirstBegan(), Active: mo.active, Runs: k.runs, Run: k.lastRun,
 		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin,
-		Store: k.uploads.Place(), Uploads: mo.uploads, Parts: make(map[string]json.RawMessage, len(mo.parts))}
+		Names: mo.names, Store: k.uploads.Place(), Uploads: mo.uploads,
+		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	k.node.SaveTo(m, mo.node)
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {

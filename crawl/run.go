@@ -312,8 +312,8 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	return c.seeds.open(seeds)
 }
 
-// restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, and the estimates
-// from a checkpoint.
+// restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, known names, and the
+// estimates from a checkpoint.
 func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if c.opt.Budgets.TrapScore {
 		c.traps = trapscore.New(c.plan.TrapBytes)
@@ -323,6 +323,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 		return nil
 	}
 	c.margin.Set(m.Margin, c.opt.Recrawl)
+	c.outages.RestoreNames(m.Names)
 	err := errors.Join(c.dispatcher.restoreDelays(m), c.health.Restore(m.Hosts), c.orders.restore(c.Set, m.Orders))
 	if err != nil {
 		return err

@@ -55,6 +55,7 @@ type Manifest struct {
 	// The last change of the operator whose seeds were fed.
 	Changes  int64                      `json:"changes"`
 	Margin   float64                    `json:"margin,omitzero"`   // of package revisit, in seconds
+	Names    []string                   `json:"names,omitempty"`   // some names that have addresses
 	Parts    map[string]json.RawMessage `json:"parts"`             // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`               // URL records in RAM: uvarint length, record
 	Jobs     disk.Ref                   `json:"jobs"`              // robots requests in RAM, encoded like RAM

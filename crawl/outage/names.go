@@ -66,6 +66,22 @@ func (k *knownNames) found(host, pld string, key uint64, now time.Time) {
 	k.names[key%canaryNames] = knownName{host: host, pld: pld, asked: now}
 }
 
+// KnownNames returns the names that are known to have addresses, for the manifest: at most canaryNames.
+func (o *Watch) KnownNames() (list []string) {
+	for _, n := range o.nameCanaries.oldest(canaryNames) {
+		list = append(list, n.host)
+	}
+	return list
+}
+
+// RestoreNames takes the names of KnownNames. They had addresses before a restart; the first question goes to them.
+func (o *Watch) RestoreNames(list []string) {
+	for _, name := range list[:min(len(list), canaryNames)] {
+		pld := o.saved.Suffixes.PLD(name)
+		o.nameCanaries.found(name, pld, o.saved.Hasher.PLDKey([]byte(pld)), time.Time{})
+	}
+}
+
 // few reports whether too few names are known to doubt the name servers, even if the name in question is
 // one of them.
 func (k *knownNames) few() bool {
@@ -220,7 +236,7 @@ func (o *Watch) Absence(ctx context.Context, job *robots.Job, name string) (kind
 	case job.Tries < ConfirmTries:
 		return 0, false
 	case o.saved.Manifest != nil && o.nameCanaries.few() && time.Since(o.run.Began()) < o.opt.Waits.Patience:
-		// A restart has forgotten the names.
+		// Few names were known at the last checkpoint.
 		return 0, false
 	case o.run.Accounts.Counter(state.CountResponses) == 0: // a crawl with dead names only must end
 		return robots.UpdateGone, true
