@@ -131,7 +131,8 @@ func (c *crawler) wire() {
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.outageEnded() }})
 	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
-	c.checkpointer.inRAM = []func(*moment){func(mo *moment) { mo.names = c.outages.KnownNames() }, c.seeds.freeze, c.deferrals.freeze,
+	c.checkpointer.inRAM = []func(*moment){func(mo *moment) { mo.names = c.outages.KnownNames() },
+		c.seeds.freeze, c.deferrals.freeze,
 		func(m *moment) { m.hosts, m.jobs = c.health.Freeze(), c.requests.Freeze() }, c.operator.freeze,
 		c.orders.freeze, func(m *moment) { m.renders = c.render.Freeze() },
 		func(m *moment) { m.walk = c.walk.Freeze() }, func(m *moment) { m.node = c.node.Freeze() },
