@@ -77,8 +77,7 @@ func (o *Watch) KnownNames() (list []string) {
 // RestoreNames takes the names of KnownNames. They had addresses before a restart; the first question goes to them.
 func (o *Watch) RestoreNames(list []string) {
 	for _, name := range list[:min(len(list), canaryNames)] {
-		pld := o.saved.Suffixes.PLD(name)
-		o.nameCanaries.found(name, pld, o.saved.Hasher.PLDKey([]byte(pld)), time.Time{})
+		o.nameCanaries.found(name, o.saved.Suffixes.PLD(name), o.saved.PLDKey([]byte(name)), time.Time{})
 	}
 }
 
