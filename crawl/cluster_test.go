@@ -276,9 +276,7 @@ func (c *testCluster) lives(how cutting, kills *int) {
 					end()
 				})
 				res, err := c.start(alive, node, c.options[node])
-				// A node whose call is cut off while it starts says so.
-				cut := errors.Is(err, disk.ErrCrashed) || alive.Err() != nil && (err == nil && res.Stop == StopCancelled ||
-					errors.Is(err, cluster.ErrClosed) || errors.Is(err, context.Canceled))
+				cut := cutOff(alive, res, err)
 				end()
 				switch {
 				case ctx.Err() != nil:
@@ -329,6 +327,12 @@ func (c *testCluster) lives(how cutting, kills *int) {
 		})
 	}
 	wg.Wait()
+}
+
+// cutOff reports whether a node was cut off. One whose call is cut off while it starts says so.
+func cutOff(alive context.Context, res *Result, err error) bool {
+	return errors.Is(err, disk.ErrCrashed) || alive.Err() != nil && (err == nil && res.Stop == StopCancelled ||
+		errors.Is(err, cluster.ErrClosed) || errors.Is(err, context.Canceled))
 }
 
 // clusterTime bounds the virtual time of a cluster whose nodes are cut off.

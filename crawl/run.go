@@ -121,20 +121,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	rejoined := c.Manifest != nil && c.Manifest.Done != "" && c.node.Rejoin(ctx)
 	finished, before := c.finished(), c.Accounts.Copy()
 	if finished && !rejoined {
-		c.extraction.Finish(ctx)
-		c.node.End(ctx)
-		if c.uploads.Waits() { // and makes a checkpoint
-			if err := c.restoreRAM(); err != nil {
-				return nil, err
-			}
-		}
-		if err := c.uploads.Finish(ctx, c.Manifest.Done); err != nil {
-			return nil, err
-		}
-		if rest > 0 { // the write that found no space came after the last checkpoint
-			return c.result(StopDone)
-		}
-		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
+		return c.endAgain(ctx, rest)
 	}
 	inner, cut := c.Begin(ctx)
 	defer c.Cancel()
@@ -175,18 +162,49 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	why := c.stopped()
+	if err := c.saveEnd(ctx, why); err != nil {
+		return nil, err
+	}
+	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
+		// Nor did other nodes find anything for this one.
+		now.Counters[state.CountPages] == before.Counters[state.CountPages] {
+		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
+	}
+	return c.result(why)
+}
+
+// endAgain ends a run of a crawl that was over before it.
+func (c *crawler) endAgain(ctx context.Context, rest time.Duration) (*Result, error) {
+	c.extraction.Finish(ctx)
+	c.node.End(ctx)
+	if c.uploads.Waits() { // and makes a checkpoint
+		if err := c.restoreRAM(); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.uploads.Finish(ctx, c.Manifest.Done); err != nil {
+		return nil, err
+	}
+	if rest > 0 { // the write that found no space came after the last checkpoint
+		return c.result(StopDone)
+	}
+	return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
+}
+
+// saveEnd makes the last checkpoint of a run, and ends extraction, uploads and the node.
+func (c *crawler) saveEnd(ctx context.Context, why string) error {
 	done := ""
 	if why == StopDone {
 		done = why
 	}
 	if err := c.content.Finish(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.output.Finish(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
-		return nil, err
+		return err
 	}
 	c.leases.End(ctx)
 	c.node.PublishEnd(ctx, why)
@@ -196,15 +214,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		c.node.EndPages(ctx)
 	}
 	c.extraction.Finish(ctx)
-	if err := c.uploads.Finish(ctx, done); err != nil {
-		return nil, err
-	}
-	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
-		// Nor did other nodes find anything for this one.
-		now.Counters[state.CountPages] == before.Counters[state.CountPages] {
-		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
-	}
-	return c.result(why)
+	return c.uploads.Finish(ctx, done)
 }
 
 // result returns the result of a crawl after its last checkpoint.
