@@ -20,6 +20,7 @@ import (
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/changes"
+	"drumbeat/state/snapshot"
 	"drumbeat/weburl"
 )
 
@@ -43,7 +44,7 @@ type budgetStage struct {
 	moved                         account.Signal // kept has become false
 	wakeSupporters                account.Signal
 
-	checkpointer *checkpointer
+	checkpointed func() *snapshot.CheckpointStats // nil before the first checkpoint
 	check        *gate.Check
 	deferrals    *deferrals
 	operator     *operator

@@ -10,6 +10,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/pace"
@@ -106,7 +107,7 @@ func (c *crawler) wireNode() {
 }
 
 // nodeStructures returns the outboxes and the quarantine of a node of a cluster.
-func (c *crawler) nodeStructures(opt func(name string) queue.Options) (all []*structure) {
+func (c *crawler) nodeStructures(opt func(name string) queue.Options) (all []*checkpoint.Structure) {
 	if !c.node.On() {
 		return nil
 	}
@@ -121,14 +122,13 @@ func (c *crawler) nodeStructures(opt func(name string) queue.Options) (all []*st
 		}
 		name := state.OutboxName(to)
 		q := opt(name)
-		all = append(all, row(name, &boxes[to], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
+		all = append(all, checkpoint.Row(name, &boxes[to], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
 			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl,
 				From: o.Node, To: to, BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
-	return append(all, row(state.NameQuarantine, c.node.Quarantine(), func(st *queue.State) (*queue.Queue, error) {
-		return queue.Open(opt(state.NameQuarantine), st)
-	}))
+	return append(all, checkpoint.Row(state.NameQuarantine, c.node.Quarantine(),
+		func(st *queue.State) (*queue.Queue, error) { return queue.Open(opt(state.NameQuarantine), st) }))
 }
 
 // openNode restores a node of a cluster from a manifest, nil for a new crawl. The outboxes must be open.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
@@ -64,7 +65,7 @@ type crawler struct {
 	outages      *outage.Watch
 	space        *space.Keeper
 	output       *output.Writer
-	checkpointer *checkpointer
+	checkpointer *checkpoint.Maker
 	slotMeter    *observe.SlotMeter
 	slowDirs     *observe.SlowDirs
 	codings      *observe.Codings
@@ -90,7 +91,8 @@ func (c *crawler) wire() {
 	c.outages = outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
 	c.wireWalk()
-	c.checkpointer = &checkpointer{engine: e}
+	c.checkpointer = checkpoint.New(e.Run, e.Saved, checkpoint.Options{Log: e.opt.Observe.Log,
+		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.wireOutput()
 	c.wireGate()
 	c.operator = newOperator(e)
@@ -104,7 +106,7 @@ func (c *crawler) wire() {
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
-	c.budgets.requests, c.budgets.checkpointer = c.requests, c.checkpointer
+	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
 	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health = c.check, c.deferrals, c.health
 	c.dispatcher.outages = c.outages
@@ -130,23 +132,16 @@ func (c *crawler) wire() {
 		},
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.outageEnded() }})
 	c.wireSpace()
-	c.checkpointer.output, c.checkpointer.space = c.output, c.space
-	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze,
-		func(m *moment) { m.hosts, m.jobs = c.health.Freeze(), c.requests.Freeze() }, c.operator.freeze,
-		c.orders.freeze, func(m *moment) { m.renders = c.render.Freeze() },
-		func(m *moment) { m.walk = c.walk.Freeze() }, func(m *moment) { m.node = c.node.Freeze() },
-		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
+	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
-	c.checkpointer.operator = c.operator
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
-	c.checkpointer.extraction = c.extraction
 	c.dispatcher.pageLimit, c.dispatcher.reloaded = c.node.PageLimit, c.node.Reloaded
 	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet
-	c.checkpointer.node, c.seen.node = c.node, c.node
-	c.checkpointer.uploads, c.dispatcher.leases = c.uploads, c.leases
+	c.seen.node = c.node
+	c.dispatcher.leases = c.leases
 	c.wireNode()
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.node.Disowned
 }
@@ -177,7 +172,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "visits", c.deferrals.readVisits)
 	c.Start(ctx, "relieve", c.stock.Run)
 	c.Start(ctx, "dispatch", c.dispatcher.dispatch)
-	c.Start(ctx, "checkpoint", c.checkpointer.checkpoints)
+	c.Start(ctx, "checkpoint", c.checkpointer.Run)
 	c.Start(ctx, "watch", c.watch)
 	c.Start(ctx, "space", c.space.Run)
 	c.Start(ctx, "canaries", c.outages.AskCanaries)

@@ -80,7 +80,9 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 }
 
 // freeze copies the state of the held URLs, and what a visit must gain.
-func (d *deferrals) freeze(m *moment) { m.held, m.margin = d.heldState, d.margin.Seconds() }
+func (d *deferrals) freeze() (held state.Held, margin float64) {
+	return d.heldState, d.margin.Seconds()
+}
 
 // flagsSince returns since when this run's network flags hold; the zero time if that is unknown, because the clock was
 // ahead then. A verdict of former flags holds for its usual time in that case: no verdict at all would hold, and hosts

@@ -14,10 +14,12 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
+	"drumbeat/disk"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
 	"drumbeat/queue"
@@ -43,7 +45,7 @@ type operator struct {
 	feeding  sync.Mutex // held while enqueued URLs go from the journal to the table of orders; below mu, above txLock
 
 	check        *gate.Check
-	checkpointer *checkpointer
+	checkpointer *checkpoint.Maker
 	dispatcher   *dispatcher
 	health       *gate.Hosts
 	history      *observe.History
@@ -114,13 +116,17 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // close closes the journal.
 func (o *operator) close() error { return o.journal.Close() }
 
-// freeze copies which seeds have been fed.
-func (o *operator) freeze(m *moment) { m.changes = o.fedSeq }
-
-// checkpointed notes that a checkpoint has the moment m: seeds fed before it may leave the journal.
-func (o *operator) checkpointed(m *moment) {
-	o.journal.Saved(m.changes)
-	o.wakeSeed.Raise()
+// freeze copies which seeds have been fed. Once a manifest says so, they may leave the journal.
+func (o *operator) freeze() checkpoint.Copied {
+	fed := o.fedSeq
+	return checkpoint.Copied{
+		Save: func(m *state.Manifest, _ *disk.Tails) error { m.Changes = fed; return nil },
+		Durable: func(*state.Manifest) error {
+			o.journal.Saved(fed)
+			o.wakeSeed.Raise()
+			return nil
+		},
+	}
 }
 
 // budgetsNow returns the budgets in force: those of the flags, with the operator's function.
@@ -301,7 +307,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change, late *account
 		o.Changed()
 		o.wakeSeed.Raise()
 	case changes.OpCheckpoint:
-		return o.checkpointer.checkpointQuietly(false, "", late)
+		return o.checkpointer.SaveQuietly(late)
 	case changes.OpStop:
 		o.Stop(StopCancelled)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 	"drumbeat/state/changes"
@@ -20,7 +21,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		o := operate(t, web, fs, func(o *Options) { o.Disk.CheckpointEvery = 1000 * time.Hour })
 		o.await(50)
-		time.Sleep(firstCheckpoint) // the next one is due ten seconds later
+		time.Sleep(checkpoint.First) // the next one is due ten seconds later
 		// Three changes of nearly a MiB that are one URL.
 		lines := slices.Repeat([]string{"http://" + busiestHost(web) + "/" + strings.Repeat("a", 900)}, 1000)
 		for range 3 {

@@ -270,12 +270,13 @@ func (o *orders) ahead(host uint64) (n int) {
 }
 
 // freeze copies the table.
-func (o *orders) freeze(m *moment) {
+func (o *orders) freeze() (list [][]byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, x := range o.byKey {
-		m.orders = append(m.orders, state.AppendOrder(nil, x))
+		list = append(list, state.AppendOrder(nil, x))
 	}
+	return list
 }
 
 // restore reads the table of a checkpoint.

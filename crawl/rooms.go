@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/observe"
@@ -68,6 +69,17 @@ func (e *engine) spaceOptions() space.Options {
 	return space.Options{Log: o.Observe.Log, WhenFull: o.Disk.WhenFull, Drain: o.Admission.Drain, Dirs: o.allDirs(),
 		Outs: len(o.Disk.Out), DiskBytes: o.Limits.DiskBytes, Connections: o.Network.Connections, Store: o.Output.Store,
 		Plan: &e.plan, Limit: e.limit}
+}
+
+// dirOptions returns the options of what opens the directories.
+func (c *crawler) dirOptions() dirs.Options {
+	o := &c.opt
+	opt := dirs.Options{Log: o.Observe.Log, Disk: &o.Disk, Count: c.limit.Count, Private: o.Admission.PrivateSuffixes,
+		KeepEscapes: o.Admission.KeepEscapes, Walk: o.walks(), Lanes: c.fixLanes, Accept: c.uploads.Accept}
+	if cl := o.Cluster; cl != nil {
+		opt.Table, opt.Node, opt.Secret = cl.Table, cl.Node, cl.Secret
+	}
+	return opt
 }
 
 // wireSpace gives the keeper of disk space the stages that it calls.

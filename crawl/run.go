@@ -9,6 +9,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/hook"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
@@ -144,7 +145,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		c.Hook("recovery")
 	}
 	// Identity, secret and the position in the seeds must be durable before the first fetch.
-	if err := c.checkpointer.checkpoint(false, ""); err != nil {
+	if err := c.checkpointer.Save(); err != nil {
 		return nil, err
 	}
 	c.seen.startMeter()
@@ -203,7 +204,7 @@ func (c *crawler) saveEnd(ctx context.Context, why string) error {
 	if err := c.output.Finish(); err != nil {
 		return err
 	}
-	if err := c.checkpointer.checkpoint(true, done); err != nil {
+	if err := c.checkpointer.SaveEnd(done); err != nil {
 		return err
 	}
 	c.leases.End(ctx)
@@ -256,10 +257,12 @@ func open(opt Options) (_ *crawler, err error) {
 	if c.opt.tests.tune != nil {
 		c.opt.tests.tune(&c.plan)
 	}
-	if err = c.checkpointer.takeDirectories(); err != nil {
+	directories := dirs.New(c.Saved, c.dirOptions())
+	if err = directories.Take(); err != nil {
 		return nil, err
 	}
-	if err = c.checkpointer.openIdentity(); err != nil {
+	frozen, err := directories.Open()
+	if err != nil {
 		return nil, err
 	}
 	m := c.Manifest
@@ -270,7 +273,7 @@ func open(opt Options) (_ *crawler, err error) {
 		c.space.NoteSaved(&m.Accounts)
 	}
 	c.Resume(active, firstBegan)
-	if err = c.checkpointer.resume(m); err != nil {
+	if err = c.checkpointer.Resume(m, frozen, c.opt.lastRun()); err != nil {
 		return nil, err
 	}
 	if m != nil {
@@ -411,7 +414,7 @@ func (c *crawler) restoreRAM() error {
 // their ends.
 func (c *crawler) close() error {
 	var errs []error
-	errs = append(errs, c.checkpointer.closeAll())
+	errs = append(errs, c.checkpointer.CloseAll())
 	c.seen.close()
 	c.content.Close()
 	c.budgets.close()

@@ -66,7 +66,7 @@ func (f *seedFeeder) open(st state.Seeds) error {
 }
 
 // freeze copies the position in the file.
-func (f *seedFeeder) freeze(m *moment) { m.seeds = f.state }
+func (f *seedFeeder) freeze() state.Seeds { return f.state }
 
 // text identifies the content of the file.
 func (f *seedFeeder) text() string { return fmt.Sprintf("%016x (%d bytes)", f.state.Sum, f.state.Size) }

@@ -56,7 +56,7 @@ func (c *crawler) snapshot() *Snapshot {
 	c.budgets.show(s)
 	io := c.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
-	c.checkpointer.show(s)
+	c.checkpointer.Show(s)
 	c.seen.show(s)
 	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.Allowed(now)
 	s.Waiting = c.waitsFor(&a, s)

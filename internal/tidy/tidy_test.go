@@ -118,6 +118,9 @@ var layers = map[string]layer{
 	"state/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {32, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
+	"crawl/dirs":     {27, []string{"cluster", "crawl/options", "crawl/strategy", "disk", "state", "weburl"}},
+	"crawl/checkpoint": {29,
+		[]string{"crawl/account", "crawl/space", "disk", "disk/memfs", "internal/bug", "state", "state/snapshot"}},
 	"crawl/observe": {28, []string{"crawl/account", "disk", "internal/cputime", "internal/pace", "polite", "state",
 		"state/changes", "state/history", "state/metrics", "state/snapshot"}},
 	"crawl/output": {29,
@@ -208,7 +211,7 @@ var layers = map[string]layer{
 			"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug",
+	"cmd/term": {42, []string{"crawl/dirs", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug",
 		"internal/scope", "internal/human"}},
 	"cmd/flags": {44, []string{"crawl/fetcher", "cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "cluster",
 		"fetch", "internal/pace", "internal/profile", "internal/nat64", "internal/scope", "internal/sites",
@@ -239,7 +242,7 @@ var layers = map[string]layer{
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state", "state/explain", "internal/bug",
 		"internal/human"}},
 	"cmd/crawl": {46,
-		[]string{"crawl/fetcher", "crawl/sitemaps",
+		[]string{"crawl/dirs", "crawl/fetcher", "crawl/sitemaps",
 			"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage",
 			"crawl/output", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state",
 			"crawl/strategy", "disk", "dnscache", "fetch", "internal/bug", "internal/hook", "internal/objstore",
