@@ -67,7 +67,7 @@ func (c *crawler) configLines() ([]string, error) {
 	t.add("agent", o.Identity.Agent)
 	t.add("contact", o.Identity.Contact)
 	t.add("user agent", o.Identity.UserAgent)
-	t.add("seeds", c.seeds.text())
+	t.add("seeds", c.seeds.Text())
 	t.add("scope", o.Admission.Scope)
 	t.files("rules", o.Admission.Rules...)
 	t.files("blacklist", o.Admission.Blacklist...)

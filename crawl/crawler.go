@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/render"
+	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
@@ -45,7 +46,7 @@ import (
 // lock while it waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
-	seeds        *seedFeeder
+	seeds        *seeds.Feeder
 	seen         *seenStage
 	budgets      *budgetStage
 	check        *gate.Check
@@ -99,10 +100,7 @@ func (c *crawler) wire() {
 	c.wireMeters()
 	c.wireRender()
 	c.wirePages()
-	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
-
-	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
-	c.seeds.budgets = c.budgets
+	c.wireSeeds()
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
@@ -138,6 +136,7 @@ func (c *crawler) wire() {
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
+	c.operator.sendLinks = c.seen.sendLinks
 	c.dispatcher.pageLimit, c.dispatcher.reloaded = c.node.PageLimit, c.node.Reloaded
 	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet
 	c.seen.node = c.node
@@ -148,7 +147,7 @@ func (c *crawler) wire() {
 
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
-	c.Start(ctx, "seeds", c.seeds.run)
+	c.Start(ctx, "seeds", c.seeds.Run)
 	c.Start(ctx, "urlseen", c.seen.mergeSeen)
 	c.Start(ctx, "star", c.budgets.mergeStar)
 	c.Start(ctx, "names", c.seen.mergeNames)

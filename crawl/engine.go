@@ -45,8 +45,6 @@ type engine struct {
 	paused        atomic.Bool // no request starts: a change of the operator
 
 	orders *orders // URLs that the operator has enqueued
-
-	seedsDone atomic.Bool // all seeds have been read
 }
 
 func newEngine(opt Options) *engine {

@@ -86,7 +86,7 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 
 // inManifest copies the state that the manifest has itself.
 func (c *crawler) inManifest() checkpoint.Copied {
-	seeds := c.seeds.freeze()
+	seeds := c.seeds.Freeze()
 	held, margin := c.deferrals.freeze()
 	return checkpoint.Copied{Save: func(m *state.Manifest, _ *disk.Tails) error {
 		m.Seeds, m.Held, m.Margin = seeds, held, margin

@@ -18,6 +18,7 @@ import (
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
@@ -49,9 +50,10 @@ type operator struct {
 	dispatcher   *dispatcher
 	health       *gate.Hosts
 	history      *observe.History
-	seeds        *seedFeeder
+	seeds        *seeds.Feeder
 	space        *space.Keeper
 	stars        *budgetStage
+	sendLinks    func(b *admit.Batch, tx *account.Tx) error
 	quiet        func() bool // node.Node.Quiet
 }
 
@@ -403,13 +405,8 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 			}
 			continue
 		}
-		for lot := range slices.Chunk(c.Seeds, seedsAtOnce) {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err := o.feedLot(lot); err != nil {
-				return err
-			}
+		if whole, err := o.seeds.Feed(ctx, c.Seeds); !whole {
+			return err
 		}
 		if err := o.Transact(func(*account.Tx) error {
 			o.fedSeq = c.Seq
@@ -434,19 +431,5 @@ func (o *operator) feedEnqueued(c *changes.Change) error {
 		o.fedSeq = c.Seq
 		o.journal.Fed()
 		return nil
-	})
-}
-
-func (o *operator) feedLot(lines []string) error {
-	lot := o.seeds.newLot(time.Now())
-	for _, line := range lines {
-		if url, _, err := o.links.ParseSeed([]byte(line)); err == nil && url != "" {
-			o.links.ExtendScope([]byte(url))
-		}
-		lot.add([]byte(line))
-	}
-	return o.Transact(func(tx *account.Tx) error {
-		o.Hook("seeds")
-		return o.seeds.send(tx, lot)
 	})
 }

@@ -328,7 +328,7 @@ func (o *operator) feedOrders(tx *account.Tx, lines []string) error {
 		return nil
 	}
 	b.Rec.Flags |= weburl.FlagSeed // to URLseen, past the cache of recent links
-	return o.seeds.sendBatch(tx, b)
+	return o.sendLinks(b, tx)
 }
 
 // adoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched

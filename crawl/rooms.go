@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
@@ -163,6 +164,15 @@ func (c *crawler) wireGate() {
 	c.pages.sitemaps = sitemaps.New(sitemaps.Options{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
 		Policy: c.links, Dated: c.opt.Recrawl != nil,
 		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
+}
+
+// wireSeeds creates the feeder of seeds.
+func (c *crawler) wireSeeds() {
+	o := &c.opt
+	c.seeds = seeds.New(c.Run, c.Saved, seeds.Options{FS: o.Disk.FS, File: o.Admission.Seeds,
+		Lines: o.Admission.SeedLines, Drain: o.Admission.Drain, Links: c.links}, c.space)
+	c.seeds.Wire(seeds.Others{SendLinks: c.seen.sendLinks, Trust: c.budgets.trust, LogSeed: c.output.LogSeed,
+		Drains: c.drains})
 }
 
 // wireWalk creates the leader of the random walk.

@@ -226,7 +226,7 @@ func (c *crawler) result(why string) (*Result, error) {
 
 // finished reports whether the manifest says that the crawl is over and its seeds have not changed.
 func (c *crawler) finished() bool {
-	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.fed() && !c.moreWork()
+	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.Fed() && !c.moreWork()
 }
 
 // moreWork reports whether a finished crawl has URLs left that limits of its last run held back, or whose
@@ -317,12 +317,12 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 			return err
 		}
 	}
-	var seeds state.Seeds
+	var position state.Seeds
 	// If the flags changed, read the seeds again: a seed whose port was not allowed was dropped, not held.
 	if changed := c.deferrals.openHeld(m); m != nil && !changed {
-		seeds = m.Seeds
+		position = m.Seeds
 	}
-	return c.seeds.open(seeds)
+	return c.seeds.Open(position)
 }
 
 // restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, and the estimates
@@ -419,6 +419,6 @@ func (c *crawler) close() error {
 	c.content.Close()
 	c.budgets.close()
 	c.dispatcher.closeLimits()
-	errs = append(errs, c.seeds.close(), c.operator.close())
+	errs = append(errs, c.seeds.Close(), c.operator.close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

@@ -127,7 +127,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 		return "BEAST"
 	case a.Places[state.PlaceDeferred].N > 0:
 		return "URLs due later"
-	case !c.seedsDone.Load():
+	case !c.seeds.Read():
 		return "seeds"
 	case c.node.Rejoining() > 0:
 		return "the other nodes, which may have more work"

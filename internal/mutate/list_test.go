@@ -113,7 +113,7 @@ var mutants = []mutant{
 		{"		d.deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
-	{name: "seeds-cursor-ahead", file: "crawl/seeds.go",
+	{name: "seeds-cursor-ahead", file: "crawl/seeds/seeds.go",
 		edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
 	{name: "removed-before-the-manifest", file: "crawl/output/uploads.go", pkg: "./crawl",
 		test: "TestObjectStoreKilled", edits: []edit{
@@ -135,7 +135,7 @@ var mutants = []mutant{
 	{name: "releases-not-restored", file: "crawl/gate/requests.go",
 		edits: []edit{{"	q.waiting.restore(n, q.robotsJobs.issued())\n", "	_ = n\n"}}},
 	{name: "delays-not-saved", file: inRAMFile,
-		edits: []edit{{"c.polite.Delays(time.Now())", "[]polite.Delay(nil)"}}},
+		edits: []edit{{"c.polite.Delays(time.Now())", "c.polite.Delays(time.Now())[:0]"}}},
 	{name: "delays-not-restored", file: "crawl/dispatcher.go",
 		edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
 	{name: "visits-forgotten", file: "crawl/dispatcher.go",
