@@ -108,7 +108,7 @@ func (c *crawler) configLines() ([]string, error) {
 	t.add("network rate, network connections", []any{o.Politeness.NetworkRate, o.Politeness.NetworkConnections})
 	t.add("networks that several nodes visit", []any{"lease", o.Cluster.leaseTTL().Seconds()})
 	t.add("rate", o.Network.Rate.String())
-	t.add("bandwidth", c.dispatcher.flagBandwidth().String())
+	t.add("bandwidth", c.limits.FlagBandwidth().String())
 	return t.lines, errors.Join(t.faults...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
@@ -74,6 +75,7 @@ type crawler struct {
 	extraction   *output.Extraction
 	uploads      *output.Uploads
 	operator     *operator
+	limits       *limits.Limits
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
 	gauges       gauges
@@ -101,6 +103,7 @@ func (c *crawler) wire() {
 	c.wireRender()
 	c.wirePages()
 	c.wireSeeds()
+	c.wireLimits()
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
@@ -136,6 +139,7 @@ func (c *crawler) wire() {
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
+	c.operator.limits = c.limits
 	c.operator.sendLinks = c.seen.sendLinks
 	c.dispatcher.pageLimit, c.dispatcher.reloaded = c.node.PageLimit, c.node.Reloaded
 	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet

@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -32,7 +33,7 @@ import (
 type dispatcher struct {
 	*engine
 	ready  *queue.Queue
-	limits limits
+	limits *limits.Limits
 
 	wakeReady, wakeDispatch account.Signal
 	reloading               sync.Mutex // held while rules and blacklist are replaced
@@ -125,7 +126,10 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.output.Open()
 	d.workers = newWorkers(d.engine, d.newWorker, d.fetcher.UnderWay, d.opt.Network.Connections)
-	d.openLimits()
+	d.limits.Open()
+	if d.opt.Network.ConnectionSchedule.Limits() || d.opt.Observe.Control != nil {
+		d.workers.freed = d.wakeDispatch
+	}
 	return nil
 }
 
@@ -441,7 +445,7 @@ func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 		return nil, account.WakeAfter
 	}
 	now := time.Now()
-	wait := d.limits.wait(now, len(d.workers.slots))
+	wait := d.limits.Wait(now, len(d.workers.slots))
 	if wait > 0 {
 		d.workers.dry.Store(false)
 		return nil, wait
@@ -461,7 +465,7 @@ func (d *dispatcher) landed(g *polite.Grant, r polite.Result) (next *polite.Gran
 	d.granting.Lock()
 	defer d.granting.Unlock()
 	now := time.Now()
-	more := d.mayFetch() && d.limits.wait(now, len(d.workers.slots)) <= 0
+	more := d.mayFetch() && d.limits.Wait(now, len(d.workers.slots)) <= 0
 	return d.granted(now, d.polite.Landed(now, g, r, more))
 }
 
@@ -470,8 +474,7 @@ func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 	if g == nil {
 		return nil
 	}
-	d.limits.rate.Take(now)
-	d.limits.bandwidth.Take(now, fetcher.GrantKind(g))
+	d.limits.Take(now, fetcher.GrantKind(g))
 	d.outages.Take(now)
 	if !g.Item.Robots {
 		d.workers.inFlight.Add(1)

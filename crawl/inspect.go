@@ -209,9 +209,8 @@ type Limits struct {
 // Limits returns the limits in force.
 func (k *Control) Limits() (l Limits, err error) {
 	err = k.with(func(c *crawler) error {
-		d := &c.dispatcher.limits
-		l = Limits{Rate: d.rate.Schedule().String(), Bandwidth: d.bandwidth.Schedule().String(),
-			Connections: d.schedule.Load().String(), ConnectionsNow: d.connections(time.Now()), Slots: d.slots}
+		l.Rate, l.Bandwidth, l.Connections = c.limits.InForce()
+		l.ConnectionsNow, l.Slots = c.limits.Allowed(time.Now()), c.opt.Network.Connections
 		return nil
 	})
 	return l, err

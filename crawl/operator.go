@@ -16,12 +16,12 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/limits"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
-	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
 	"drumbeat/queue"
 	"drumbeat/star"
@@ -49,6 +49,7 @@ type operator struct {
 	checkpointer *checkpoint.Maker
 	dispatcher   *dispatcher
 	health       *gate.Hosts
+	limits       *limits.Limits
 	history      *observe.History
 	seeds        *seeds.Feeder
 	space        *space.Keeper
@@ -83,7 +84,7 @@ func (o *operator) restore(*state.Manifest) error {
 	for host, delay := range s.HostDelays {
 		o.polite.SetHostDelay(o.HostKey([]byte(host)), seconds(delay))
 	}
-	if err := o.setLimits(s); err != nil {
+	if err := o.limits.Use(s); err != nil {
 		return fmt.Errorf("crawl: limits of the operator's changes: %w", err)
 	}
 	if text := settingsText(s); text != "" {
@@ -195,38 +196,6 @@ func (o *operator) blacklist(s *changes.Settings) []scope.Source {
 
 func (o *operator) journalName() string { return o.Set.Path(0, state.ChangesName) }
 
-// limitsOf parses limits; "" is the flag's schedule.
-func (o *operator) limitsOf(s *changes.Settings) (rate, bandwidth, connections pace.Schedule, err error) {
-	parse := func(text string, unit pace.Unit, flag pace.Schedule) pace.Schedule {
-		if text == "" {
-			return flag
-		}
-		parsed, bad := pace.Parse(text, unit)
-		err = errors.Join(err, bad)
-		return parsed.In(o.opt.Observe.TimeZone)
-	}
-	rate = parse(s.Rate, pace.Pages, o.opt.Network.Rate)
-	bandwidth = parse(s.Bandwidth, pace.Bits, o.dispatcher.flagBandwidth())
-	connections = parse(s.Connections, pace.Connections, o.opt.Network.ConnectionSchedule)
-	if err == nil && bandwidth.Limits() && !o.dispatcher.canLimitBandwidth() {
-		err = errors.New("this crawl cannot limit its bandwidth")
-	}
-	return rate, bandwidth, connections, err
-}
-
-// setLimits puts limits in force.
-func (o *operator) setLimits(s *changes.Settings) error {
-	rate, bandwidth, connections, err := o.limitsOf(s)
-	if err != nil {
-		return err
-	}
-	if s.Rate+s.Bandwidth+s.Connections == "" && o.opt.Observe.Control == nil {
-		return nil
-	}
-	o.dispatcher.setLimits(rate, bandwidth, connections)
-	return nil
-}
-
 // make makes a change: it checks it, makes it durable, and puts it in force. The error is a
 // *changes.RefusedError if the change cannot be made, else a failure of this machine. The caller writes the
 // lines in late.
@@ -240,7 +209,7 @@ func (o *operator) make(ctx context.Context, c changes.Change, late *account.Lat
 	if err != nil {
 		return c, err
 	}
-	if _, _, _, err := o.limitsOf(next); err != nil {
+	if err := o.limits.Check(next); err != nil {
 		return c, &changes.RefusedError{Why: err.Error()}
 	}
 	if c.Op == changes.OpEnqueue {
@@ -285,7 +254,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change, late *account
 		o.operatorDrain.Store(s.Drain)
 		o.WakeWatch.Raise()
 	case changes.OpLimits:
-		return o.setLimits(s)
+		return o.limits.Use(s)
 	case changes.OpHostDelay:
 		o.polite.SetHostDelay(o.HostKey([]byte(c.Host)), seconds(c.Delay))
 	case changes.OpHostNormal:

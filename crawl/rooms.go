@@ -3,11 +3,13 @@ package crawl
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/limits"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -48,6 +50,32 @@ func (b *budgetStage) UnsavedBytes() int64 {
 		return 0
 	}
 	return b.star.UnsavedBytes()
+}
+
+// Allowed returns the number of connections that the limits allow now.
+func (d *dispatcher) Allowed(now time.Time) int { return d.limits.Allowed(now) }
+
+// HeldBy returns the name of the limit that holds back grants, "" for none.
+func (d *dispatcher) HeldBy(now time.Time) string { return d.limits.HeldBy(now) }
+
+// Exchanges returns the number of exchanges under way, for pages and robots.txt.
+func (d *dispatcher) Exchanges() int64 { return d.fetcher.UnderWay() }
+
+// Hungry reports whether many connections are idle because no URL in RAM is due.
+func (d *dispatcher) Hungry() bool { return d.workers.hungry() }
+
+// Starved reports whether all connections are idle because no URL in RAM is due.
+func (d *dispatcher) Starved() bool { return d.workers.starved() }
+
+// Slots returns the number of connection slots in use and of all. waits reports that one in use only waits for a grant.
+func (d *dispatcher) Slots() (taken, all int64, waits bool) {
+	return int64(len(d.workers.slots)), int64(cap(d.workers.slots)), d.workers.waits.Load()
+}
+
+// dropGrant ends a grant for which nothing was sent. It does not count as a visit or against a limit.
+func (d *dispatcher) dropGrant(now time.Time, g *polite.Grant) {
+	d.limits.Give(now, fetcher.GrantKind(g))
+	d.polite.Drop(now, g)
 }
 
 // allDirs returns the directories of state and output, each once.
@@ -173,6 +201,18 @@ func (c *crawler) wireSeeds() {
 		Lines: o.Admission.SeedLines, Drain: o.Admission.Drain, Links: c.links}, c.space)
 	c.seeds.Wire(seeds.Others{SendLinks: c.seen.sendLinks, Trust: c.budgets.trust, LogSeed: c.output.LogSeed,
 		Drains: c.drains})
+}
+
+// wireLimits creates the limits of requests.
+func (c *crawler) wireLimits() {
+	o := &c.opt
+	opt := limits.Options{Network: &o.Network, TimeZone: o.Observe.TimeZone, Control: o.Observe.Control != nil,
+		Changed: c.dispatcher.wakeDispatch.Raise}
+	if o.Cluster != nil {
+		opt.Share = o.rateOf
+	}
+	c.limits = limits.New(opt)
+	c.dispatcher.limits = c.limits
 }
 
 // wireWalk creates the leader of the random walk.

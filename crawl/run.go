@@ -418,7 +418,7 @@ func (c *crawler) close() error {
 	c.seen.close()
 	c.content.Close()
 	c.budgets.close()
-	c.dispatcher.closeLimits()
+	c.limits.Close()
 	errs = append(errs, c.seeds.Close(), c.operator.close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

@@ -58,7 +58,7 @@ func (c *crawler) snapshot() *Snapshot {
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
 	c.checkpointer.Show(s)
 	c.seen.show(s)
-	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.Allowed(now)
+	s.Limits, s.Connections = c.limits.Text(now), c.limits.Allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.SoFar()
 	s.Paused, s.Outage = c.space.Pausing() != "", c.outages.Slowed()
@@ -109,7 +109,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if c.node.PagesWait() {
 		return "pages of other nodes (--max-pages)"
 	}
-	if why := c.dispatcher.HeldBy(s.Time); why != "" && c.slotMeter.SomethingDue(s.Time) {
+	if why := c.limits.HeldBy(s.Time); why != "" && c.slotMeter.SomethingDue(s.Time) {
 		return why
 	}
 	switch {

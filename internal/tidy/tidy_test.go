@@ -119,6 +119,7 @@ var layers = map[string]layer{
 	"crawl":          {32, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
 	"crawl/dirs":     {27, []string{"cluster", "crawl/options", "crawl/strategy", "disk", "state", "weburl"}},
+	"crawl/limits":   {28, []string{"crawl/options", "internal/pace", "state/changes"}},
 	"crawl/seeds":    {29, []string{"admit", "crawl/account", "crawl/space", "disk", "state", "weburl"}},
 	"crawl/checkpoint": {29,
 		[]string{"crawl/account", "crawl/space", "disk", "disk/memfs", "internal/bug", "state", "state/snapshot"}},
