@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
@@ -76,6 +77,7 @@ type crawler struct {
 	uploads      *output.Uploads
 	operator     *operator
 	limits       *limits.Limits
+	reloader     *inforce.Reloader
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
 	gauges       gauges
@@ -104,6 +106,7 @@ func (c *crawler) wire() {
 	c.wirePages()
 	c.wireSeeds()
 	c.wireLimits()
+	c.wireReloader()
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
@@ -135,13 +138,13 @@ func (c *crawler) wire() {
 	c.wireSpace()
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
 	c.pages.operator = c.operator
-	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
+	c.budgets.operator = c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
-	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
+	c.operator.checkpointer, c.operator.reloader = c.checkpointer, c.reloader
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.operator.limits = c.limits
 	c.operator.sendLinks = c.seen.sendLinks
-	c.dispatcher.pageLimit, c.dispatcher.reloaded = c.node.PageLimit, c.node.Reloaded
+	c.dispatcher.pageLimit = c.node.PageLimit
 	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet
 	c.seen.node = c.node
 	c.dispatcher.leases = c.leases
@@ -190,6 +193,6 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "held", c.deferrals.releaseHeld)
 	c.Start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Admission.Reload != nil {
-		c.Start(ctx, "reload", c.dispatcher.watchReload)
+		c.Start(ctx, "reload", c.reloader.Run)
 	}
 }

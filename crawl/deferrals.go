@@ -379,9 +379,9 @@ func (d *deferrals) Evicted(tx *account.Tx, items []*polite.Item, why state.Reas
 	return nil
 }
 
-// dropBlocked handles a URL that left RAM because of the blacklist. It refuses the URL if all its addresses
+// DropBlocked handles a URL that left RAM because of the blacklist. It refuses the URL if all its addresses
 // are blocked; otherwise it sends the URL to RobotsCache again. It is part of a transaction.
-func (d *deferrals) dropBlocked(tx *account.Tx, item *polite.Item) error {
+func (d *deferrals) DropBlocked(tx *account.Tx, item *polite.Item) error {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)

@@ -36,10 +36,6 @@ type dispatcher struct {
 	limits *limits.Limits
 
 	wakeReady, wakeDispatch account.Signal
-	reloading               sync.Mutex // held while rules and blacklist are replaced
-	reloadingSites          sync.Mutex // held while the settings of sites are replaced
-	// Held for reading while a URL is admitted with the terms of its site; above polite.
-	admitting sync.RWMutex
 
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
@@ -48,7 +44,6 @@ type dispatcher struct {
 	deferrals *deferrals
 	fetcher   *fetcher.Fetcher
 	health    *gate.Hosts
-	operator  *operator
 	outages   *outage.Watch
 	output    *output.Writer
 	pages     visitor
@@ -56,7 +51,6 @@ type dispatcher struct {
 	leases    *node.Leases
 	space     *space.Keeper
 	stock     *stock.Keeper
-	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.Limits.MaxPages, the pages that this node may fetch
 	disowned  func() bool  // node.Node.Disowned: nothing may be fetched
 	lackURLs  func()       // told that connections are idle because no URL in RAM is due
@@ -263,8 +257,8 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 	if d.opt.Admission.Sites == "" {
 		return d.polite.Admit(now, item)
 	}
-	d.admitting.RLock()
-	defer d.admitting.RUnlock()
+	d.sites.Admitting.RLock()
+	defer d.sites.Admitting.RUnlock()
 	host := weburl.Split(url).Host
 	item.Terms, item.Connection = d.sites.Terms(host), d.sites.Connection(host, url)
 	return d.polite.Admit(now, item)

@@ -16,6 +16,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/output"
@@ -47,7 +48,6 @@ type operator struct {
 
 	check        *gate.Check
 	checkpointer *checkpoint.Maker
-	dispatcher   *dispatcher
 	health       *gate.Hosts
 	limits       *limits.Limits
 	history      *observe.History
@@ -55,6 +55,7 @@ type operator struct {
 	space        *space.Keeper
 	stars        *budgetStage
 	sendLinks    func(b *admit.Batch, tx *account.Tx) error
+	reloader     *inforce.Reloader
 	quiet        func() bool // node.Node.Quiet
 }
 
@@ -229,7 +230,7 @@ func (o *operator) make(ctx context.Context, c changes.Change, late *account.Lat
 	}
 	blocks := c.Op == changes.OpBlock || c.Op == changes.OpUnblock
 	if blocks { // the rules must be valid and fit into RAM
-		if _, _, err := o.readRulesWith(o.blacklist(next)); err != nil {
+		if err := o.reloader.CheckBlocked(o.blacklist(next)); err != nil {
 			return c, &changes.RefusedError{Why: err.Error()}
 		}
 	}
@@ -260,7 +261,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change, late *account
 	case changes.OpHostNormal:
 		o.polite.SetHostDelay(o.HostKey([]byte(c.Host)), -1)
 	case changes.OpBlock, changes.OpUnblock:
-		_, _, err := o.dispatcher.reload(ctx, late)
+		_, _, err := o.reloader.Reload(ctx, late)
 		return err
 	case changes.OpBudget, changes.OpBudgetFree:
 		o.pinBudgets(s)
@@ -270,7 +271,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change, late *account
 	case changes.OpFunction:
 		return o.stars.newFunction()
 	case changes.OpReload:
-		_, err := o.dispatcher.reloadFiles(ctx, late)
+		_, err := o.reloader.ReloadFiles(ctx, late)
 		return err
 	case changes.OpPriority:
 		return o.stars.newPriority()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/inforce"
 	"drumbeat/state/changes"
 )
 
@@ -12,7 +13,8 @@ import (
 // Options.Admission.Reload does, and counts what that changed. If a file has errors, nothing changes, and the
 // error is a *changes.RefusedError. With replace the URLs that BEAST holds are placed again, by the budgets
 // that the sites have now.
-func (k *Control) Reload(ctx context.Context, who string, replace bool) (r Reloaded, made changes.Change, err error) {
+func (k *Control) Reload(ctx context.Context, who string, replace bool) (r inforce.Reloaded, made changes.Change,
+	err error) {
 	err = k.changing(func(c *crawler, late *account.LateLog) error {
 		r, made, err = c.operator.reload(ctx, who, replace, late)
 		return err
@@ -21,12 +23,12 @@ func (k *Control) Reload(ctx context.Context, who string, replace bool) (r Reloa
 }
 
 // reload is Control.Reload.
-func (o *operator) reload(ctx context.Context, who string, replace bool, late *account.LateLog) (r Reloaded,
+func (o *operator) reload(ctx context.Context, who string, replace bool, late *account.LateLog) (r inforce.Reloaded,
 	c changes.Change, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c = changes.Change{Op: changes.OpReload, Who: who, Anew: replace}
-	if err := o.dispatcher.checkFiles(); err != nil {
+	if err := o.reloader.CheckFiles(); err != nil {
 		return r, c, &changes.RefusedError{Why: err.Error()}
 	}
 	if replace {
@@ -35,7 +37,7 @@ func (o *operator) reload(ctx context.Context, who string, replace bool, late *a
 		}
 	}
 	// The files first: what is placed again is placed by the new budgets.
-	if r, err = o.dispatcher.reloadFiles(ctx, late); err != nil {
+	if r, err = o.reloader.ReloadFiles(ctx, late); err != nil {
 		return r, c, err
 	}
 	r.Replaced = o.stars.placed()

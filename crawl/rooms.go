@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
@@ -213,6 +214,16 @@ func (c *crawler) wireLimits() {
 	}
 	c.limits = limits.New(opt)
 	c.dispatcher.limits = c.limits
+}
+
+// wireReloader creates what reloads the files of rules.
+func (c *crawler) wireReloader() {
+	o := &c.opt
+	c.reloader = inforce.NewReloader(c.Run, c.Saved, inforce.ReloadOptions{Log: o.Observe.Log, FS: o.Disk.FS,
+		Admission: &o.Admission, Agent: o.Identity.Agent, Contact: o.Identity.Contact, Trusted: o.Budgets.Trusted,
+		Plan: &c.plan, Lanes: func() int { return o.Order.Lanes }, Guard: o.Observe.Control != nil}, c.rules, c.sites)
+	c.reloader.Wire(inforce.Others{Heaps: func() inforce.Heaps { return c.polite }, Cookies: c.fetcher,
+		Deferrals: c.deferrals, Blocked: c.operator.blocked, Reloaded: c.node.Reloaded})
 }
 
 // wireWalk creates the leader of the random walk.

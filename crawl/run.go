@@ -361,7 +361,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := c.seen.openTrace(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites(), c.render.Open()); err != nil {
+	if err := errors.Join(c.reloader.Open(), c.render.Open()); err != nil {
 		return err
 	}
 	rules, err := urlrule.New(c.opt.Admission.URLRules)
