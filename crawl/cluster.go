@@ -98,7 +98,7 @@ func (o *Options) nodeOptions() node.Options {
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.recentEdge,
 		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.pagesLeft, MorePages: c.dispatcher.morePages,
-		GoOn: func() { c.deferrals.goOn(); c.operator.goOn() }, Done: c.doneHere, Config: c.configLines,
+		GoOn: func() { c.deferrals.goOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
 		Look: c.snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {

@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
@@ -75,7 +76,7 @@ type crawler struct {
 	history      *observe.History
 	extraction   *output.Extraction
 	uploads      *output.Uploads
-	operator     *operator
+	operator     *operate.Operator
 	limits       *limits.Limits
 	reloader     *inforce.Reloader
 
@@ -100,13 +101,15 @@ func (c *crawler) wire() {
 		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.wireOutput()
 	c.wireGate()
-	c.operator = newOperator(e)
+	c.operator = operate.New(e.Run, e.Saved, operate.Options{Log: e.opt.Observe.Log, Links: e.links, Sites: e.sites,
+		MaxOrders: MaxOrders})
 	c.wireMeters()
 	c.wireRender()
 	c.wirePages()
 	c.wireSeeds()
 	c.wireLimits()
 	c.wireReloader()
+	c.wireOperator()
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
@@ -139,13 +142,8 @@ func (c *crawler) wire() {
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
 	c.pages.operator = c.operator
 	c.budgets.operator = c.operator
-	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
-	c.operator.checkpointer, c.operator.reloader = c.checkpointer, c.reloader
-	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
-	c.operator.limits = c.limits
-	c.operator.sendLinks = c.seen.sendLinks
 	c.dispatcher.pageLimit = c.node.PageLimit
-	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet
+	c.deferrals.quiet = c.node.Quiet
 	c.seen.node = c.node
 	c.dispatcher.leases = c.leases
 	c.wireNode()
@@ -191,7 +189,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "extract", c.extraction.Run)
 	c.Start(ctx, "upload", c.uploads.Run)
 	c.Start(ctx, "held", c.deferrals.releaseHeld)
-	c.Start(ctx, "operator", c.operator.feedSeeds)
+	c.Start(ctx, "operator", c.operator.Run)
 	if c.opt.Admission.Reload != nil {
 		c.Start(ctx, "reload", c.reloader.Run)
 	}

@@ -80,7 +80,7 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 		tailed("scope", func(m m) *disk.Ref { return &m.Scope }, func() func() ([]byte, error) {
 			return func() ([]byte, error) { return admit.DumpKeys(c.links.Sites.Extensions()), nil }
 		}),
-		c.inManifest, c.freezeUploads, c.freezeNode, c.operator.freeze,
+		c.inManifest, c.freezeUploads, c.freezeNode, c.operator.Freeze,
 	}
 }
 

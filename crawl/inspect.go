@@ -88,7 +88,7 @@ func (c *crawler) inspect() *Structures {
 		{state.NameAwaitRobots, c.requests.AwaitRobots}, {state.NameRobotsFetch, c.requests.RobotsFetch},
 		{"robotsdeferred", c.requests.RobotsDeferred}, {state.NameReady, c.dispatcher.ready},
 		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
-		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.ordered},
+		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.Ordered},
 		{state.NameObjects, c.uploads.Objects}, {state.NameWalkLog, c.walk.Log},
 	} {
 		records, bytes := q.q.Len()

@@ -109,7 +109,7 @@ func (e *engine) fixLanes(m *state.Manifest) (int, error) {
 
 // openStrategy puts the strategy of the flags, or of the operator, in force.
 func (b *budgetStage) openStrategy() error {
-	s, err := b.opt.strategyOf(b.opt.Order.Lanes, b.operator.priority())
+	s, err := b.opt.strategyOf(b.opt.Order.Lanes, b.operator.Priority())
 	if err != nil {
 		return fmt.Errorf("crawl: strategy of the operator's changes: %w", err)
 	}

@@ -19,7 +19,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
-		o := operate(t, web, fs, func(o *Options) { o.Disk.CheckpointEvery = 1000 * time.Hour })
+		o := operating(t, web, fs, func(o *Options) { o.Disk.CheckpointEvery = 1000 * time.Hour })
 		o.await(50)
 		time.Sleep(checkpoint.First) // the next one is due ten seconds later
 		// Three changes of nearly a MiB that are one URL.
@@ -37,7 +37,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		o.make(changes.Change{Op: changes.OpPause})
 		if o.opt.Observe.Control.with(func(c *crawler) error {
-			if !c.operator.fed() {
+			if !c.operator.Fed() {
 				t.Error("the seeds have not been fed")
 			}
 			return nil

@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/render"
@@ -49,7 +50,7 @@ type pageStage struct {
 	dispatcher *dispatcher
 	fetcher    *fetcher.Fetcher
 	health     *gate.Hosts
-	operator   *operator
+	operator   *operate.Operator
 	outages    *outage.Watch
 	output     *output.Writer
 	space      *space.Keeper

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/observe"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/seeds"
@@ -223,7 +224,20 @@ func (c *crawler) wireReloader() {
 		Admission: &o.Admission, Agent: o.Identity.Agent, Contact: o.Identity.Contact, Trusted: o.Budgets.Trusted,
 		Plan: &c.plan, Lanes: func() int { return o.Order.Lanes }, Guard: o.Observe.Control != nil}, c.rules, c.sites)
 	c.reloader.Wire(inforce.Others{Heaps: func() inforce.Heaps { return c.polite }, Cookies: c.fetcher,
-		Deferrals: c.deferrals, Blocked: c.operator.blocked, Reloaded: c.node.Reloaded})
+		Deferrals: c.deferrals, Blocked: c.operator.Blocked, Reloaded: c.node.Reloaded})
+}
+
+// wireOperator gives the operator the stages that it calls.
+func (c *crawler) wireOperator() {
+	b := c.budgets
+	c.operator.Wire(operate.Others{Heaps: func() *polite.Scheduler { return c.polite }, Check: c.check, Hosts: c.health,
+		Budgets: operate.Budgets{CheckFunction: b.checkFunction, CheckPriority: b.checkPriority,
+			NewFunction: b.newFunction, NewPriority: b.newPriority, Replace: b.replace, Placed: b.placed},
+		Checkpointer: c.checkpointer, History: c.history, Limits: c.limits, Reloader: c.reloader, Seeds: c.seeds,
+		Space:     c.space,
+		Orders:    operate.Orders{Room: c.orders.room, Begin: c.orders.begin, Ahead: c.orders.ahead},
+		SendLinks: c.seen.sendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
+		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
 }
 
 // wireWalk creates the leader of the random walk.

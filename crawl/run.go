@@ -279,7 +279,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if m != nil {
 		c.Hook("recovery")
 	}
-	if err = c.operator.openJournal(m); err != nil {
+	if err = c.operator.OpenJournal(m); err != nil {
 		return nil, err
 	}
 	if err = c.budgets.openStrategy(); err != nil {
@@ -312,7 +312,7 @@ func (c *crawler) openLeases(m *state.Manifest) error {
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
 	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.openNode,
-		c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
+		c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.Restore} {
 		if err := f(m); err != nil {
 			return err
 		}
@@ -419,6 +419,6 @@ func (c *crawler) close() error {
 	c.content.Close()
 	c.budgets.close()
 	c.limits.Close()
-	errs = append(errs, c.seeds.Close(), c.operator.close())
+	errs = append(errs, c.seeds.Close(), c.operator.Close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

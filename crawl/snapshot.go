@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/space"
 	"drumbeat/polite"
 	"drumbeat/state"
@@ -135,15 +136,6 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	return "new links"
 }
 
-// bindingTexts name each kind of delay and the flag that sets it.
-var bindingTexts = map[polite.Binding]string{
-	polite.BindsHost: "--host-delay", polite.BindsCrawlDelay: "Crawl-delay of robots.txt (--max-crawl-delay)",
-	polite.BindsAnswer:  "slow answers (--host-delay-factor)",
-	polite.BindsBackoff: "back-off after failures (--backoff)",
-	polite.BindsServer:  "--server-delay", polite.BindsPLD: "--pld-delay",
-	polite.BindsNetwork: "--network-rate, --network-connections", polite.BindsLease: "networks that other nodes visit",
-}
-
 // politenessText names the delay for which most hosts wait.
 func (c *crawler) politenessText(now time.Time) string {
 	b, of, all := c.polite.Binding(now)
@@ -151,9 +143,9 @@ func (c *crawler) politenessText(now time.Time) string {
 		return "politeness"
 	}
 	if of == all {
-		return "politeness: " + bindingTexts[b]
+		return "politeness: " + operate.DelayText(b)
 	}
-	return fmt.Sprintf("politeness: %s (%d %% of the hosts)", bindingTexts[b], 100*of/all)
+	return fmt.Sprintf("politeness: %s (%d %% of the hosts)", operate.DelayText(b), 100*of/all)
 }
 
 // progress passes a snapshot to Options.Observe.Snapshot every SnapshotEvery.

@@ -62,7 +62,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameReady, &c.dispatcher.ready),
 		fifo(state.NameHeld, &c.deferrals.held),
 		fifo(state.NameRender, &c.render.Queue),
-		fifo(state.NameOrdered, &c.operator.ordered),
+		fifo(state.NameOrdered, &c.operator.Ordered),
 		fifo(state.NameObjects, &c.uploads.Objects),
 		fifo(state.NameWalkLog, &c.walk.Log),
 		calendar(state.NameDeferred, &c.deferrals.deferred),
