@@ -11,6 +11,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
@@ -20,6 +21,7 @@ import (
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/changes"
+	"drumbeat/state/snapshot"
 	"drumbeat/weburl"
 )
 
@@ -43,10 +45,10 @@ type budgetStage struct {
 	moved                         account.Signal // kept has become false
 	wakeSupporters                account.Signal
 
-	checkpointer *checkpointer
+	checkpointed func() *snapshot.CheckpointStats // nil before the first checkpoint
 	check        *gate.Check
 	deferrals    *deferrals
-	operator     *operator
+	operator     *operate.Operator
 	passes       *pass.Runner
 	requests     *gate.Requests
 	seen         *seenStage
@@ -183,10 +185,10 @@ func (b *budgetStage) overPart(rec *weburl.Record) bool {
 // larger one would have to bring URLs forward, which only a new placing of all of BEAST can
 // (changes.OpFunction).
 func (b *budgetStage) overPin(rec *weburl.Record) bool {
-	if !b.operator.pins() || b.opt.Admission.Scope != state.ScopeAll {
+	if !b.operator.Pins() || b.opt.Admission.Scope != state.ScopeAll {
 		return false
 	}
-	pin := b.operator.pinned(b.PLDKey(weburl.Split(rec.URL).Host))
+	pin := b.operator.Pinned(b.PLDKey(weburl.Split(rec.URL).Host))
 	return pin > 0 && pin < rec.Budget && !b.star.ChecksHalfFull()
 }
 
@@ -241,7 +243,7 @@ const replaceEvery = 20 * time.Millisecond
 // replaceAll moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has
 // changed. After a crash it continues where the last checkpoint was. One call takes one step.
 func (b *budgetStage) replaceAll(ctx context.Context) error {
-	if epoch := b.operator.epoch(); b.beast.Epoch() != epoch {
+	if epoch := b.operator.Epoch(); b.beast.Epoch() != epoch {
 		var moved int64
 		ok := false
 		if err := b.Transact(func(*account.Tx) error {
@@ -315,6 +317,25 @@ func (b *budgetStage) checkFunction(f *changes.Function) error {
 	return err
 }
 
+// budgetsNow returns the budgets in force: those of the flags, with the operator's function.
+func (b *budgetStage) budgetsNow(flags star.Budgets) (star.Budgets, error) {
+	f := b.operator.Function()
+	if f == nil {
+		return flags, nil
+	}
+	return budgetsOf(flags, f)
+}
+
+// budgetsOf returns budgets with another function.
+func budgetsOf(flags star.Budgets, f *changes.Function) (star.Budgets, error) {
+	fn, err := star.ParseFunction(f.Name)
+	if err == nil {
+		flags.Function, flags.Default, flags.Max = fn, f.Default, f.Max
+		err = flags.Validate()
+	}
+	return flags, err
+}
+
 // newFunction puts the budget function of the operator in force: for URLs that STAR checks from now on, and,
 // by the goroutine "scan", for those in BEAST's queues after the current one.
 func (b *budgetStage) newFunction() error {
@@ -322,7 +343,7 @@ func (b *budgetStage) newFunction() error {
 	if err != nil {
 		return err
 	}
-	budgets, err := b.operator.budgetsNow(flags)
+	budgets, err := b.budgetsNow(flags)
 	if err == nil {
 		err = b.star.SetBudgets(budgets)
 	}
@@ -431,7 +452,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 	if err != nil {
 		return star.Options{}, err
 	}
-	budgets, err := b.operator.budgetsNow(flags)
+	budgets, err := b.budgetsNow(flags)
 	if err != nil {
 		return star.Options{}, fmt.Errorf("crawl: budget function of the operator's changes: %w", err)
 	}
@@ -440,7 +461,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Edges: b.plan.Edges.Geometry(b.space.Reserve), Indegree: b.plan.Indegree.Geometry(b.space.Reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.Admission.MaxPagesPerPLD, Lanes: b.opt.Order.Lanes,
-		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
+		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.Pinned, Fetched: b.sketches.addPages,
 		Pin: b.pin,
 	}, nil
 }

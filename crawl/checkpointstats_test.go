@@ -3,7 +3,6 @@ package crawl
 import (
 	"flag"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,21 +43,6 @@ func TestCheckpointStats(t *testing.T) {
 	if b.LongestPause != 3 || b.LongestStall != 6 || b.LongestTotal != 9 {
 		t.Errorf("got %+v", b)
 	}
-}
-
-// slowPause is a structure whose Pause returns only after Pause was called on all structures.
-type slowPause struct{ asked *sync.WaitGroup }
-
-func (p slowPause) Pause()  { p.asked.Done(); p.asked.Wait() }
-func (p slowPause) Resume() {}
-
-// TestPausesTogether: a checkpoint must pause all structures at the same time, so that slow emissions delay
-// it only once.
-func TestPausesTogether(t *testing.T) {
-	var asked sync.WaitGroup
-	asked.Add(3)
-	p := slowPause{&asked}
-	pauseAll([]pausable{p, p, p}) // a deadlock fails the test
 }
 
 // TestCheckpointRate compares the rates of crawls on the real disk with and without checkpoints. The two

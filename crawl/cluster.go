@@ -10,6 +10,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/pace"
@@ -97,7 +98,7 @@ func (o *Options) nodeOptions() node.Options {
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.recentEdge,
 		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.pagesLeft, MorePages: c.dispatcher.morePages,
-		GoOn: func() { c.deferrals.goOn(); c.operator.goOn() }, Done: c.doneHere, Config: c.configLines,
+		GoOn: func() { c.deferrals.goOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
 		Look: c.snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
@@ -106,7 +107,7 @@ func (c *crawler) wireNode() {
 }
 
 // nodeStructures returns the outboxes and the quarantine of a node of a cluster.
-func (c *crawler) nodeStructures(opt func(name string) queue.Options) (all []*structure) {
+func (c *crawler) nodeStructures(opt func(name string) queue.Options) (all []*checkpoint.Structure) {
 	if !c.node.On() {
 		return nil
 	}
@@ -121,14 +122,13 @@ func (c *crawler) nodeStructures(opt func(name string) queue.Options) (all []*st
 		}
 		name := state.OutboxName(to)
 		q := opt(name)
-		all = append(all, row(name, &boxes[to], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
+		all = append(all, checkpoint.Row(name, &boxes[to], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
 			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl,
 				From: o.Node, To: to, BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
-	return append(all, row(state.NameQuarantine, c.node.Quarantine(), func(st *queue.State) (*queue.Queue, error) {
-		return queue.Open(opt(state.NameQuarantine), st)
-	}))
+	return append(all, checkpoint.Row(state.NameQuarantine, c.node.Quarantine(),
+		func(st *queue.State) (*queue.Queue, error) { return queue.Open(opt(state.NameQuarantine), st) }))
 }
 
 // openNode restores a node of a cluster from a manifest, nil for a new crawl. The outboxes must be open.

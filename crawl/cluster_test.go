@@ -258,12 +258,6 @@ func atRandom(rng *rand.Rand, n int) cutting {
 	}
 }
 
-// endedByCut reports whether a node whose calls are cut off has ended for that, also while it started.
-func endedByCut(res *Result, err error) bool {
-	return err == nil && res.Stop == StopCancelled ||
-		errors.Is(err, cluster.ErrClosed) || errors.Is(err, context.Canceled)
-}
-
 // lives runs all nodes until they end, and cuts them off.
 func (c *testCluster) lives(how cutting, kills *int) {
 	var wg sync.WaitGroup
@@ -282,7 +276,7 @@ func (c *testCluster) lives(how cutting, kills *int) {
 					end()
 				})
 				res, err := c.start(alive, node, c.options[node])
-				cut := errors.Is(err, disk.ErrCrashed) || alive.Err() != nil && endedByCut(res, err)
+				cut := cutOff(alive, res, err)
 				end()
 				switch {
 				case ctx.Err() != nil:
@@ -333,6 +327,12 @@ func (c *testCluster) lives(how cutting, kills *int) {
 		})
 	}
 	wg.Wait()
+}
+
+// cutOff reports whether a node was cut off. One whose call is cut off while it starts says so.
+func cutOff(alive context.Context, res *Result, err error) bool {
+	return errors.Is(err, disk.ErrCrashed) || alive.Err() != nil && (err == nil && res.Stop == StopCancelled ||
+		errors.Is(err, cluster.ErrClosed) || errors.Is(err, context.Canceled))
 }
 
 // clusterTime bounds the virtual time of a cluster whose nodes are cut off.

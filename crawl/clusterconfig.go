@@ -19,86 +19,97 @@ import (
 // the difference until they are reloaded, and a node that starts later compares with the new text. After its
 // start, a node with other options warns and continues.
 
-// configLines returns the configuration as lines "name: value". They contain checksums of files, not names,
-// which may differ between machines.
+// configText collects the lines "name: value" of a configuration.
+type configText struct {
+	fs     disk.FS
+	lines  []string
+	faults []error
+}
+
+func (t *configText) add(name string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.faults = append(t.faults, fmt.Errorf("crawl: configuration: %s: %w", name, err))
+	}
+	if len(text) > maxConfigLine {
+		text = fmt.Appendf(nil, "%d bytes with the checksum %016x", len(text), xxhash.Sum64(text))
+	}
+	t.lines = append(t.lines, fmt.Sprintf("%s: %s", name, text))
+}
+
+// files adds the checksums of files, not their names, which may differ between machines.
+func (t *configText) files(name string, list ...string) {
+	sums := []string{}
+	for _, file := range list {
+		data, err := disk.ReadFile(t.fs, file)
+		if err != nil {
+			t.faults = append(t.faults, fmt.Errorf("crawl: configuration: %s: %w", name, err))
+			continue
+		}
+		sums = append(sums, fmt.Sprintf("%016x (%d bytes)", xxhash.Sum64(data), len(data)))
+	}
+	t.add(name, sums)
+}
+
+func (t *configText) seconds(name string, list ...time.Duration) {
+	var all []float64
+	for _, d := range list {
+		all = append(all, d.Seconds())
+	}
+	t.add(name, all)
+}
+
+// configLines returns the configuration as lines "name: value".
 func (c *crawler) configLines() ([]string, error) {
 	o := &c.opt
-	var lines []string
-	var faults []error
-	add := func(name string, value any) {
-		text, err := json.Marshal(value)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("crawl: configuration: %s: %w", name, err))
-		}
-		if len(text) > maxConfigLine {
-			text = fmt.Appendf(nil, "%d bytes with the checksum %016x", len(text), xxhash.Sum64(text))
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s", name, text))
-	}
-	files := func(name string, list ...string) {
-		sums := []string{}
-		for _, file := range list {
-			data, err := disk.ReadFile(o.Disk.FS, file)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("crawl: configuration: %s: %w", name, err))
-				continue
-			}
-			sums = append(sums, fmt.Sprintf("%016x (%d bytes)", xxhash.Sum64(data), len(data)))
-		}
-		add(name, sums)
-	}
-	add("suffix list", c.Suffixes.Digest())
-	add("agent", o.Identity.Agent)
-	add("contact", o.Identity.Contact)
-	add("user agent", o.Identity.UserAgent)
-	add("seeds", c.seeds.text())
-	add("scope", o.Admission.Scope)
-	files("rules", o.Admission.Rules...)
-	files("blacklist", o.Admission.Blacklist...)
+	t := &configText{fs: o.Disk.FS}
+	t.add("suffix list", c.Suffixes.Digest())
+	t.add("agent", o.Identity.Agent)
+	t.add("contact", o.Identity.Contact)
+	t.add("user agent", o.Identity.UserAgent)
+	t.add("seeds", c.seeds.Text())
+	t.add("scope", o.Admission.Scope)
+	t.files("rules", o.Admission.Rules...)
+	t.files("blacklist", o.Admission.Blacklist...)
 	if o.Admission.Sites != "" {
-		files("sites", o.Admission.Sites)
+		t.files("sites", o.Admission.Sites)
 	}
 	if o.Render != nil {
-		files("pages to render", o.Render.Rules...)
+		t.files("pages to render", o.Render.Rules...)
 	}
-	add("networks and ports", o.Network.Flags)
-	add("depth", o.Limits.MaxDepth)
-	add("URL rules", o.Admission.URLRules)
-	add("keep escapes", o.Admission.KeepEscapes)
-	add("URL bytes", o.Admission.MaxURLBytes)
-	add("redirects", o.Links.MaxRedirects)
-	add("link types", o.Links.Rels)
-	add("assets, forms, nofollow ignored, sitemaps",
+	t.add("networks and ports", o.Network.Flags)
+	t.add("depth", o.Limits.MaxDepth)
+	t.add("URL rules", o.Admission.URLRules)
+	t.add("keep escapes", o.Admission.KeepEscapes)
+	t.add("URL bytes", o.Admission.MaxURLBytes)
+	t.add("redirects", o.Links.MaxRedirects)
+	t.add("link types", o.Links.Rels)
+	t.add("assets, forms, nofollow ignored, sitemaps",
 		[]bool{o.Links.Assets, o.Links.Forms, o.Links.IgnoreNofollow, o.Links.Sitemaps})
-	add("types", o.Network.Accept)
-	add("limits of bodies", o.Network.BodyCaps)
-	add("body bytes", []int{o.Network.FetchLimits.BodyBytes, o.Network.FetchLimits.DecodedBytes, o.Links.SitemapBytes})
-	add("pages", o.Limits.MaxPages)
-	add("pages of a host", o.Health.MaxPagesPerHost)
-	add("pages of a PLD", o.Admission.MaxPagesPerPLD)
-	add("budget", []any{o.Budgets.Policy, o.Budgets.Default, o.Budgets.Max, o.Budgets.TrapScore})
-	add("visits again", o.Recrawl)
-	add("seconds without robots.txt", o.Health.RobotsWait.Seconds())
-	add("retries", o.Health.Retries)
-	add("failures, rests, refusals of a host", []int{o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals})
-	seconds := func(name string, list ...time.Duration) {
-		var all []float64
-		for _, d := range list {
-			all = append(all, d.Seconds())
-		}
-		add(name, all)
-	}
-	seconds("host delay", o.Politeness.HostDelay, o.Politeness.HostDelayMin)
-	seconds("server delay", o.Politeness.ServerDelay, o.Politeness.ServerDelayMin)
-	seconds("PLD delay", o.Politeness.PLDDelay, o.Politeness.PLDDelayMin)
-	seconds("back-off", o.Health.Backoff, o.Health.BackoffMax)
-	seconds("longest Crawl-delay", o.Politeness.MaxCrawlDelay)
-	add("delay by answers", []any{o.Politeness.HostDelayFactor, o.Politeness.AdaptiveDelay})
-	add("network rate, network connections", []any{o.Politeness.NetworkRate, o.Politeness.NetworkConnections})
-	add("networks that several nodes visit", []any{"lease", o.Cluster.leaseTTL().Seconds()})
-	add("rate", o.Network.Rate.String())
-	add("bandwidth", c.dispatcher.flagBandwidth().String())
-	return lines, errors.Join(faults...)
+	t.add("types", o.Network.Accept)
+	t.add("limits of bodies", o.Network.BodyCaps)
+	t.add("body bytes",
+		[]int{o.Network.FetchLimits.BodyBytes, o.Network.FetchLimits.DecodedBytes, o.Links.SitemapBytes})
+	t.add("pages", o.Limits.MaxPages)
+	t.add("pages of a host", o.Health.MaxPagesPerHost)
+	t.add("pages of a PLD", o.Admission.MaxPagesPerPLD)
+	t.add("budget", []any{o.Budgets.Policy, o.Budgets.Default, o.Budgets.Max, o.Budgets.TrapScore})
+	t.add("visits again", o.Recrawl)
+	t.add("seconds without robots.txt", o.Health.RobotsWait.Seconds())
+	t.add("retries", o.Health.Retries)
+	t.add("failures, rests, refusals of a host",
+		[]int{o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals})
+	t.seconds("host delay", o.Politeness.HostDelay, o.Politeness.HostDelayMin)
+	t.seconds("server delay", o.Politeness.ServerDelay, o.Politeness.ServerDelayMin)
+	t.seconds("PLD delay", o.Politeness.PLDDelay, o.Politeness.PLDDelayMin)
+	t.seconds("back-off", o.Health.Backoff, o.Health.BackoffMax)
+	t.seconds("longest Crawl-delay", o.Politeness.MaxCrawlDelay)
+	t.add("delay by answers", []any{o.Politeness.HostDelayFactor, o.Politeness.AdaptiveDelay})
+	t.add("network rate, network connections", []any{o.Politeness.NetworkRate, o.Politeness.NetworkConnections})
+	t.add("networks that several nodes visit", []any{"lease", o.Cluster.leaseTTL().Seconds()})
+	t.add("rate", o.Network.Rate.String())
+	t.add("bandwidth", c.limits.FlagBandwidth().String())
+	return t.lines, errors.Join(t.faults...)
 }
 
 // maxConfigLine is the longest value in the configuration; longer ones are given by checksum. A bucket takes

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/operate"
 	"drumbeat/state/changes"
 )
 
@@ -118,7 +120,7 @@ func (k *Control) Exact() (s *Snapshot, err error) {
 // *changes.FullError, ErrNotRunning, and failures of this machine.
 func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Change, err error) {
 	err = k.changing(func(cr *crawler, late *account.LateLog) error {
-		made, err = cr.operator.make(ctx, c, late)
+		made, err = cr.operator.Make(ctx, c, late)
 		return err
 	})
 	return made, err
@@ -126,18 +128,42 @@ func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Chan
 
 // BadSeeds returns the lines that are no URL or host, each with the reason.
 func (k *Control) BadSeeds(lines []string) (bad [][2]string, err error) {
-	err = k.with(func(c *crawler) error { bad = c.operator.badSeeds(lines); return nil })
+	err = k.with(func(c *crawler) error { bad = c.operator.BadSeeds(lines); return nil })
 	return bad, err
 }
 
 // Settings returns the changes in force. The caller must not change them.
 func (k *Control) Settings() (s *changes.Settings, err error) {
-	err = k.with(func(c *crawler) error { s = c.operator.journal.Settings(); return nil })
+	err = k.with(func(c *crawler) error { s = c.operator.Settings(); return nil })
 	return s, err
 }
 
 // Changes returns the last changes, newest first, at most n.
 func (k *Control) Changes(n int) (list []changes.Change, err error) {
-	err = k.with(func(c *crawler) error { list = c.operator.journal.Last(n); return nil })
+	err = k.with(func(c *crawler) error { list = c.operator.Last(n); return nil })
 	return list, err
+}
+
+// Enqueue makes URLs be fetched before all others, as soon as politeness allows. It returns when the change is durable,
+// with an answer for each line in their order. The errors are those of Make.
+func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answers []operate.Enqueued,
+	made changes.Change, err error) {
+	err = k.changing(func(c *crawler, late *account.LateLog) error {
+		answers, made, err = c.operator.Enqueue(ctx, who, lines, late)
+		return err
+	})
+	return answers, made, err
+}
+
+// Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as
+// Options.Admission.Reload does, and counts what that changed. If a file has errors, nothing changes, and the
+// error is a *changes.RefusedError. With replace the URLs that BEAST holds are placed again, by the budgets
+// that the sites have now.
+func (k *Control) Reload(ctx context.Context, who string, replace bool) (r inforce.Reloaded, made changes.Change,
+	err error) {
+	err = k.changing(func(c *crawler, late *account.LateLog) error {
+		r, made, err = c.operator.Reload(ctx, who, replace, late)
+		return err
+	})
+	return r, made, err
 }

@@ -31,17 +31,12 @@ func (p *pageStage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) 
 	if jar == nil || p.orders.room() == 0 || !jar.Again(key, fetcher.CookieOf(&req)) || !p.orders.begin(key, host) {
 		return nil
 	}
-	if err := p.operator.noteOrdered(key); err != nil {
+	if err := p.operator.NoteOrdered(key); err != nil {
 		return err
 	}
 	tx.EnterOrder(key, state.PlaceRobotsCheck)
 	again := weburl.Record{URL: target, Depth: rec.Depth, Found: time.Now().Unix(), Flags: weburl.FlagRedirect,
-		Redirects: rec.Redirects + 1, Budget: p.operator.pinned(p.PLDKey(parts.Host))}
+		Redirects: rec.Redirects + 1, Budget: p.operator.Pinned(p.PLDKey(parts.Host))}
 	again.SetVia(rec.URL, p.Hasher.URLKey(rec.URL))
 	return p.check.CheckRobots(tx, again.Append(nil), &again, state.PlaceRobotsCheck)
-}
-
-// noteOrdered notes the key of an order for audits. It is part of a transaction.
-func (o *operator) noteOrdered(key uint64) error {
-	return o.ordered.Append(state.AppendOrdered(nil, key))
 }

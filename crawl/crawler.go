@@ -5,15 +5,20 @@ import (
 	"sync/atomic"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/render"
+	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
@@ -44,7 +49,7 @@ import (
 // lock while it waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
-	seeds        *seedFeeder
+	seeds        *seeds.Feeder
 	seen         *seenStage
 	budgets      *budgetStage
 	check        *gate.Check
@@ -64,14 +69,16 @@ type crawler struct {
 	outages      *outage.Watch
 	space        *space.Keeper
 	output       *output.Writer
-	checkpointer *checkpointer
+	checkpointer *checkpoint.Maker
 	slotMeter    *observe.SlotMeter
 	slowDirs     *observe.SlowDirs
 	codings      *observe.Codings
 	history      *observe.History
 	extraction   *output.Extraction
 	uploads      *output.Uploads
-	operator     *operator
+	operator     *operate.Operator
+	limits       *limits.Limits
+	reloader     *inforce.Reloader
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
 	gauges       gauges
@@ -90,21 +97,23 @@ func (c *crawler) wire() {
 	c.outages = outage.New(e.Run, e.Saved, e.watchOptions())
 	c.wireFetcher()
 	c.wireWalk()
-	c.checkpointer = &checkpointer{engine: e}
+	c.checkpointer = checkpoint.New(e.Run, e.Saved, checkpoint.Options{Log: e.opt.Observe.Log,
+		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.wireOutput()
 	c.wireGate()
-	c.operator = newOperator(e)
+	c.operator = operate.New(e.Run, e.Saved, operate.Options{Log: e.opt.Observe.Log, Links: e.links, Sites: e.sites,
+		MaxOrders: MaxOrders})
 	c.wireMeters()
 	c.wireRender()
 	c.wirePages()
-	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
-
-	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
-	c.seeds.budgets = c.budgets
+	c.wireSeeds()
+	c.wireLimits()
+	c.wireReloader()
+	c.wireOperator()
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
-	c.budgets.requests, c.budgets.checkpointer = c.requests, c.checkpointer
+	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
 	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health = c.check, c.deferrals, c.health
 	c.dispatcher.outages = c.outages
@@ -130,31 +139,20 @@ func (c *crawler) wire() {
 		},
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.outageEnded() }})
 	c.wireSpace()
-	c.checkpointer.output, c.checkpointer.space = c.output, c.space
-	c.checkpointer.inRAM = []func(*moment){func(mo *moment) { mo.names = c.outages.KnownNames() },
-		c.seeds.freeze, c.deferrals.freeze,
-		func(m *moment) { m.hosts, m.jobs = c.health.Freeze(), c.requests.Freeze() }, c.operator.freeze,
-		c.orders.freeze, func(m *moment) { m.renders = c.render.Freeze() },
-		func(m *moment) { m.walk = c.walk.Freeze() }, func(m *moment) { m.node = c.node.Freeze() },
-		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
+	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
 	c.pages.operator = c.operator
-	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
-	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
-	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
-	c.checkpointer.operator = c.operator
-	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
-	c.checkpointer.extraction = c.extraction
-	c.dispatcher.pageLimit, c.dispatcher.reloaded = c.node.PageLimit, c.node.Reloaded
-	c.deferrals.quiet, c.operator.quiet = c.node.Quiet, c.node.Quiet
-	c.checkpointer.node, c.seen.node = c.node, c.node
-	c.checkpointer.uploads, c.dispatcher.leases = c.uploads, c.leases
+	c.budgets.operator = c.operator
+	c.dispatcher.pageLimit = c.node.PageLimit
+	c.deferrals.quiet = c.node.Quiet
+	c.seen.node = c.node
+	c.dispatcher.leases = c.leases
 	c.wireNode()
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.node.Disowned
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
-	c.Start(ctx, "seeds", c.seeds.run)
+	c.Start(ctx, "seeds", c.seeds.Run)
 	c.Start(ctx, "urlseen", c.seen.mergeSeen)
 	c.Start(ctx, "star", c.budgets.mergeStar)
 	c.Start(ctx, "names", c.seen.mergeNames)
@@ -178,7 +176,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "visits", c.deferrals.readVisits)
 	c.Start(ctx, "relieve", c.stock.Run)
 	c.Start(ctx, "dispatch", c.dispatcher.dispatch)
-	c.Start(ctx, "checkpoint", c.checkpointer.checkpoints)
+	c.Start(ctx, "checkpoint", c.checkpointer.Run)
 	c.Start(ctx, "watch", c.watch)
 	c.Start(ctx, "space", c.space.Run)
 	c.Start(ctx, "canaries", c.outages.AskCanaries)
@@ -191,8 +189,8 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "extract", c.extraction.Run)
 	c.Start(ctx, "upload", c.uploads.Run)
 	c.Start(ctx, "held", c.deferrals.releaseHeld)
-	c.Start(ctx, "operator", c.operator.feedSeeds)
+	c.Start(ctx, "operator", c.operator.Run)
 	if c.opt.Admission.Reload != nil {
-		c.Start(ctx, "reload", c.dispatcher.watchReload)
+		c.Start(ctx, "reload", c.reloader.Run)
 	}
 }

@@ -80,7 +80,9 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 }
 
 // freeze copies the state of the held URLs, and what a visit must gain.
-func (d *deferrals) freeze(m *moment) { m.held, m.margin = d.heldState, d.margin.Seconds() }
+func (d *deferrals) freeze() (held state.Held, margin float64) {
+	return d.heldState, d.margin.Seconds()
+}
 
 // flagsSince returns since when this run's network flags hold; the zero time if that is unknown, because the clock was
 // ahead then. A verdict of former flags holds for its usual time in that case: no verdict at all would hold, and hosts
@@ -377,9 +379,9 @@ func (d *deferrals) Evicted(tx *account.Tx, items []*polite.Item, why state.Reas
 	return nil
 }
 
-// dropBlocked handles a URL that left RAM because of the blacklist. It refuses the URL if all its addresses
+// DropBlocked handles a URL that left RAM because of the blacklist. It refuses the URL if all its addresses
 // are blocked; otherwise it sends the URL to RobotsCache again. It is part of a transaction.
-func (d *deferrals) dropBlocked(tx *account.Tx, item *polite.Item) error {
+func (d *deferrals) DropBlocked(tx *account.Tx, item *polite.Item) error {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)

@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -32,13 +33,9 @@ import (
 type dispatcher struct {
 	*engine
 	ready  *queue.Queue
-	limits limits
+	limits *limits.Limits
 
 	wakeReady, wakeDispatch account.Signal
-	reloading               sync.Mutex // held while rules and blacklist are replaced
-	reloadingSites          sync.Mutex // held while the settings of sites are replaced
-	// Held for reading while a URL is admitted with the terms of its site; above polite.
-	admitting sync.RWMutex
 
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
@@ -47,7 +44,6 @@ type dispatcher struct {
 	deferrals *deferrals
 	fetcher   *fetcher.Fetcher
 	health    *gate.Hosts
-	operator  *operator
 	outages   *outage.Watch
 	output    *output.Writer
 	pages     visitor
@@ -55,7 +51,6 @@ type dispatcher struct {
 	leases    *node.Leases
 	space     *space.Keeper
 	stock     *stock.Keeper
-	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.Limits.MaxPages, the pages that this node may fetch
 	disowned  func() bool  // node.Node.Disowned: nothing may be fetched
 	lackURLs  func()       // told that connections are idle because no URL in RAM is due
@@ -125,7 +120,10 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.output.Open()
 	d.workers = newWorkers(d.engine, d.newWorker, d.fetcher.UnderWay, d.opt.Network.Connections)
-	d.openLimits()
+	d.limits.Open()
+	if d.opt.Network.ConnectionSchedule.Limits() || d.opt.Observe.Control != nil {
+		d.workers.freed = d.wakeDispatch
+	}
 	return nil
 }
 
@@ -259,8 +257,8 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 	if d.opt.Admission.Sites == "" {
 		return d.polite.Admit(now, item)
 	}
-	d.admitting.RLock()
-	defer d.admitting.RUnlock()
+	d.sites.Admitting.RLock()
+	defer d.sites.Admitting.RUnlock()
 	host := weburl.Split(url).Host
 	item.Terms, item.Connection = d.sites.Terms(host), d.sites.Connection(host, url)
 	return d.polite.Admit(now, item)
@@ -441,7 +439,7 @@ func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 		return nil, account.WakeAfter
 	}
 	now := time.Now()
-	wait := d.limits.wait(now, len(d.workers.slots))
+	wait := d.limits.Wait(now, len(d.workers.slots))
 	if wait > 0 {
 		d.workers.dry.Store(false)
 		return nil, wait
@@ -461,7 +459,7 @@ func (d *dispatcher) landed(g *polite.Grant, r polite.Result) (next *polite.Gran
 	d.granting.Lock()
 	defer d.granting.Unlock()
 	now := time.Now()
-	more := d.mayFetch() && d.limits.wait(now, len(d.workers.slots)) <= 0
+	more := d.mayFetch() && d.limits.Wait(now, len(d.workers.slots)) <= 0
 	return d.granted(now, d.polite.Landed(now, g, r, more))
 }
 
@@ -470,8 +468,7 @@ func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 	if g == nil {
 		return nil
 	}
-	d.limits.rate.Take(now)
-	d.limits.bandwidth.Take(now, fetcher.GrantKind(g))
+	d.limits.Take(now, fetcher.GrantKind(g))
 	d.outages.Take(now)
 	if !g.Item.Robots {
 		d.workers.inFlight.Add(1)

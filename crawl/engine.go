@@ -45,8 +45,6 @@ type engine struct {
 	paused        atomic.Bool // no request starts: a change of the operator
 
 	orders *orders // URLs that the operator has enqueued
-
-	seedsDone atomic.Bool // all seeds have been read
 }
 
 func newEngine(opt Options) *engine {
@@ -59,6 +57,7 @@ func newEngine(opt Options) *engine {
 		Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
 		rules: &inforce.Rules{}, sketches: newSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.orders = newOrders()
+	e.rules.NAT64 = opt.Network.NAT64
 	e.sites = inforce.NewSites(e.Saved, inforce.SiteOptions{Assets: opt.Links.Assets, Politeness: &e.opt.Politeness})
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
 		MaxURLBytes: opt.Admission.MaxURLBytes, KeepEscapes: opt.Admission.KeepEscapes, Ports: opt.Network.Ports,

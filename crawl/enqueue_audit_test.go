@@ -20,7 +20,7 @@ import (
 func enqueuedCrawl(t *testing.T) (fs *memfs.FS, opt Options, again, other string) {
 	t.Helper()
 	fs = memfs.New(*seedFlag)
-	o := operate(t, smallWeb(t, nil), fs,
+	o := operating(t, smallWeb(t, nil), fs,
 		func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
 	o.await(120)
 	host := busiestHost(o.web)

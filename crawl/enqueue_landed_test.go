@@ -17,7 +17,7 @@ func TestEnqueueWhileLanded(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError = 2, 3, 1500, 0, 0
 		})
-		o := operate(t, web, memfs.New(*seedFlag), func(o *Options) {
+		o := operating(t, web, memfs.New(*seedFlag), func(o *Options) {
 			atOnce(o)
 			o.Budgets.QueuePages = Unlimited
 			o.tests.hook = func(place string) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/space"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
@@ -49,7 +50,7 @@ func (o *operated) fetches(url string) int {
 }
 
 // enqueue enqueues URLs that must be accepted.
-func (o *operated) enqueue(urls ...string) []Enqueued {
+func (o *operated) enqueue(urls ...string) []operate.Enqueued {
 	o.t.Helper()
 	answers, made, err := o.opt.Observe.Control.Enqueue(o.t.Context(), "test", urls)
 	if err != nil || made.Count != len(urls) {
@@ -72,7 +73,7 @@ func checkDeep(t *testing.T, o *Options) {
 
 // checkTimes compares the answers about enqueued URLs with the requests that follow: each comes within the tolerance
 // that docs/GUIDE.md states, one visit of its host and a second, and in the order of the answers.
-func (o *operated) checkTimes(answers []Enqueued, before []int) {
+func (o *operated) checkTimes(answers []operate.Enqueued, before []int) {
 	o.t.Helper()
 	began := time.Now()
 	for i, a := range answers {
@@ -101,7 +102,7 @@ func TestEnqueue(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 3, 4, 700, 0
 			o.Page.ServerError = 0 // a failure makes the host back off, which no estimate foresees
 		})
-		o := operate(t, web, memfs.New(*seedFlag),
+		o := operating(t, web, memfs.New(*seedFlag),
 			func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
 		o.await(120)
 		host := busiestHost(web)

@@ -88,7 +88,7 @@ func (c *crawler) inspect() *Structures {
 		{state.NameAwaitRobots, c.requests.AwaitRobots}, {state.NameRobotsFetch, c.requests.RobotsFetch},
 		{"robotsdeferred", c.requests.RobotsDeferred}, {state.NameReady, c.dispatcher.ready},
 		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
-		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.ordered},
+		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.Ordered},
 		{state.NameObjects, c.uploads.Objects}, {state.NameWalkLog, c.walk.Log},
 	} {
 		records, bytes := q.q.Len()
@@ -209,9 +209,8 @@ type Limits struct {
 // Limits returns the limits in force.
 func (k *Control) Limits() (l Limits, err error) {
 	err = k.with(func(c *crawler) error {
-		d := &c.dispatcher.limits
-		l = Limits{Rate: d.rate.Schedule().String(), Bandwidth: d.bandwidth.Schedule().String(),
-			Connections: d.schedule.Load().String(), ConnectionsNow: d.connections(time.Now()), Slots: d.slots}
+		l.Rate, l.Bandwidth, l.Connections = c.limits.InForce()
+		l.ConnectionsNow, l.Slots = c.limits.Allowed(time.Now()), c.opt.Network.Connections
 		return nil
 	})
 	return l, err

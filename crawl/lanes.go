@@ -89,9 +89,9 @@ func (o *Options) newLanes() int {
 	return s.Lanes
 }
 
-// fixLanes sets the number of lanes, which is fixed when a crawl begins: that of the manifest, or of the options for a
-// new crawl.
-func (e *engine) fixLanes(m *state.Manifest) error {
+// fixLanes sets and returns the number of lanes, which is fixed when a crawl begins: that of the manifest, or of the
+// options for a new crawl.
+func (e *engine) fixLanes(m *state.Manifest) (int, error) {
 	if e.opt.Order.Lanes == 0 {
 		if e.opt.Order.Lanes = e.opt.newLanes(); m != nil {
 			e.opt.Order.Lanes = max(1, m.Frozen.Lanes)
@@ -102,14 +102,14 @@ func (e *engine) fixLanes(m *state.Manifest) error {
 		err = fmt.Errorf("%w; the number of lanes is fixed when a crawl begins (--priority), and this one has 1", err)
 	}
 	if err != nil {
-		return fmt.Errorf("crawl: %w", err)
+		return 0, fmt.Errorf("crawl: %w", err)
 	}
-	return nil
+	return e.opt.Order.Lanes, nil
 }
 
 // openStrategy puts the strategy of the flags, or of the operator, in force.
 func (b *budgetStage) openStrategy() error {
-	s, err := b.opt.strategyOf(b.opt.Order.Lanes, b.operator.priority())
+	s, err := b.opt.strategyOf(b.opt.Order.Lanes, b.operator.Priority())
 	if err != nil {
 		return fmt.Errorf("crawl: strategy of the operator's changes: %w", err)
 	}

@@ -268,7 +268,7 @@ func TestPriorityChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		var logged strings.Builder
-		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 1200 }),
+		o := operating(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 1200 }),
 			memfs.New(*seedFlag), func(o *Options) {
 				o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 6,
 					10, Unlimited, 50, 16
@@ -328,7 +328,7 @@ func TestPriorityChanges(t *testing.T) {
 
 // testOneLane: a crawl with one lane refuses a strategy.
 func testOneLane(t *testing.T) {
-	o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), func(*Options) {})
+	o := operating(t, smallWeb(t, nil), memfs.New(*seedFlag), func(*Options) {})
 	o.await(20)
 	if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority,
 		Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||

@@ -27,7 +27,7 @@ func TestReloadBudgets(t *testing.T) {
 			writeRules(t, fs, "sites.toml", ownSites(web, want, fmt.Sprintf("budget = %d", budget)))
 		}
 		pin(400)
-		o := operate(t, web, fs, func(o *Options) {
+		o := operating(t, web, fs, func(o *Options) {
 			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3, 10,
 				Unlimited, 50, 16
 			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml",
@@ -105,7 +105,7 @@ func TestFewerConnections(t *testing.T) {
 		const own = "[[site]]\npld = 'site0.test'\nowner = true\ndelay = '50ms'\nconnections = %d\n" +
 			"[[site]]\npld = 'site1.simweb'\nowner = true\ndelay = '50ms'\nconnections = %[1]d"
 		writeRules(t, fs, "sites.toml", fmt.Sprintf(own, 4))
-		o := operate(t, web, fs, func(o *Options) {
+		o := operating(t, web, fs, func(o *Options) {
 			o.Admission.Sites, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = "sites.toml", 0, 0
 		})
 		o.await(200)
@@ -151,7 +151,7 @@ func TestDelaysLive(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 3, 4, 300 })
-		o := operate(t, web, memfs.New(*seedFlag), nil)
+		o := operating(t, web, memfs.New(*seedFlag), nil)
 		o.await(60)
 		host := busiestHost(web)
 		o.make(changes.Change{Op: changes.OpHostDelay, Host: host, Delay: 40})
@@ -174,7 +174,7 @@ func TestReloadDepth(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 10, 800 })
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "")
-		o := operate(t, web, fs, func(o *Options) {
+		o := operating(t, web, fs, func(o *Options) {
 			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml",
 				time.Second, time.Second
 		})

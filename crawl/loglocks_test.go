@@ -131,8 +131,8 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		}
 		log.locks = map[string]locker{}
 		locksOf(reflect.ValueOf(c), "", map[unsafe.Pointer]bool{}, log.locks)
-		for _, name := range []string{"account.Run.TxLock", "crawl.operator.mu", "crawl.Control.mu",
-			"crawl.checkpointer.checkpointMu", "drum.Drum.gate", "polite.Scheduler.mu", "space.Keeper.mu"} {
+		for _, name := range []string{"account.Run.TxLock", "operate.Operator.mu", "crawl.Control.mu",
+			"checkpoint.Maker.mu", "drum.Drum.gate", "polite.Scheduler.mu", "space.Keeper.mu"} {
 			if log.locks[name] == nil {
 				t.Errorf("the test does not know the lock %s", name)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 	"drumbeat/state/changes"
@@ -18,9 +19,9 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
-		o := operate(t, web, fs, func(o *Options) { o.Disk.CheckpointEvery = 1000 * time.Hour })
+		o := operating(t, web, fs, func(o *Options) { o.Disk.CheckpointEvery = 1000 * time.Hour })
 		o.await(50)
-		time.Sleep(firstCheckpoint) // the next one is due ten seconds later
+		time.Sleep(checkpoint.First) // the next one is due ten seconds later
 		// Three changes of nearly a MiB that are one URL.
 		lines := slices.Repeat([]string{"http://" + busiestHost(web) + "/" + strings.Repeat("a", 900)}, 1000)
 		for range 3 {
@@ -36,7 +37,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		o.make(changes.Change{Op: changes.OpPause})
 		if o.opt.Observe.Control.with(func(c *crawler) error {
-			if !c.operator.fed() {
+			if !c.operator.Fed() {
 				t.Error("the seeds have not been fed")
 			}
 			return nil

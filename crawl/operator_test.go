@@ -35,8 +35,8 @@ type operated struct {
 	err  error
 }
 
-// operate starts a crawl with a Control. Call it in a bubble.
-func operate(t *testing.T, web *simweb.Web, fs disk.FS, change func(*Options)) *operated {
+// operating starts a crawl with a Control. Call it in a bubble.
+func operating(t *testing.T, web *simweb.Web, fs disk.FS, change func(*Options)) *operated {
 	t.Helper()
 	o := &operated{t: t, web: web, opt: simOptions(t, web, fs)}
 	small(&o.opt)
@@ -115,7 +115,7 @@ func (o *operated) quiet(when string) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o := operating(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
 		o.await(200)
 		o.make(changes.Change{Op: changes.OpPause})
 		o.quiet("paused")
@@ -146,7 +146,7 @@ func TestPause(t *testing.T) {
 func TestOperatorDrains(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o := operating(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
 		o.await(100)
 		o.make(changes.Change{Op: changes.OpDrain})
 		unique := func() int64 {
@@ -173,7 +173,7 @@ func TestOperatorDrains(t *testing.T) {
 func TestBlockAndUnblock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		o := operate(t, smallWeb(t, allPages), memfs.New(*seedFlag), nil)
+		o := operating(t, smallWeb(t, allPages), memfs.New(*seedFlag), nil)
 		o.await(200)
 		var busiest string
 		hosts := o.web.Log().Snapshot().Hosts
@@ -215,7 +215,7 @@ func TestBlockAndUnblock(t *testing.T) {
 func TestOperatorLimits(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o := operating(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
 		o.await(50)
 		o.make(changes.Change{Op: changes.OpLimits, Rate: "2", Connections: "1"})
 		time.Sleep(time.Second)
@@ -254,7 +254,7 @@ func TestOperatorHostDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		// Few hosts, so that none has run out of URLs when its delay is normal again.
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 8, 2000 })
-		o := operate(t, web, memfs.New(*seedFlag), nil)
+		o := operating(t, web, memfs.New(*seedFlag), nil)
 		o.await(100)
 		hosts := web.Log().Snapshot().Hosts
 		busiest := slices.MaxFunc(slices.Sorted(maps.Keys(hosts)),
@@ -284,7 +284,7 @@ func TestBudgetFunction(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		var logged strings.Builder
-		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 4000 }),
+		o := operating(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 4000 }),
 			memfs.New(*seedFlag), func(o *Options) {
 				o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3,
 					10, Unlimited, 100, 16
@@ -450,7 +450,7 @@ func TestExplainKnowsChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		o := operate(t, web, memfs.New(*seedFlag), nil)
+		o := operating(t, web, memfs.New(*seedFlag), nil)
 		o.await(300)
 		top, err := o.opt.Observe.Control.TopPLDs(star.ByIndegree, 2)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"drumbeat/internal/health"
 	proc "drumbeat/internal/hook"
 	"drumbeat/internal/revisit"
+	"drumbeat/state"
 )
 
 // Options are the options of a crawl, in groups. A zero field means the default in its comment unless the
@@ -180,4 +181,15 @@ func (o *Options) makePolicy() health.Policy {
 		o.tests.tunePolicy(&p)
 	}
 	return p
+}
+
+// lastRun returns the options of this run that the manifest keeps.
+func (o *Options) lastRun() *state.LastRun {
+	run := &state.LastRun{Version: o.Identity.Version, Agent: o.Identity.Agent, MaxDepth: o.Limits.MaxDepth,
+		MaxRedirects: o.Links.MaxRedirects, Ports: o.Network.Ports, BudgetShare: o.budgetShare(),
+		ClusterFile: o.clusterFile(), CrawlLog: o.Output.CrawlLog, Store: o.Output.Store}
+	for _, group := range []interface{ Keep(*state.LastRun) }{&o.Admission, &o.Politeness, &o.Health, &o.Budgets} {
+		group.Keep(run)
+	}
+	return run
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/visit"
 	"drumbeat/disk"
@@ -270,12 +269,13 @@ func (o *orders) ahead(host uint64) (n int) {
 }
 
 // freeze copies the table.
-func (o *orders) freeze(m *moment) {
+func (o *orders) freeze() (list [][]byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, x := range o.byKey {
-		m.orders = append(m.orders, state.AppendOrder(nil, x))
+		list = append(list, state.AppendOrder(nil, x))
 	}
+	return list
 }
 
 // restore reads the table of a checkpoint.
@@ -296,38 +296,6 @@ func (o *orders) restore(set disk.Set, ref disk.Ref) error {
 		o.setUrgent(&x, saved.Urgent)
 		return nil
 	})
-}
-
-// feedOrders begins the orders of a change. It is part of a transaction.
-func (o *operator) feedOrders(tx *account.Tx, lines []string) error {
-	now := time.Now()
-	b := admit.NewBatch(o.links)
-	b.Start(nil, nil, 0, 0, now)
-	for _, url := range lines {
-		b.Add([]byte(url)) // the scope may have changed since the answer
-	}
-	began := false
-	for url := range b.URLs {
-		key, host := o.Hasher.URLKey(url), weburl.Split(url).Host
-		if !o.orders.begin(key, o.HostKey(host)) {
-			continue
-		}
-		began = true
-		if err := o.ordered.Append(state.AppendOrdered(nil, key)); err != nil {
-			return err
-		}
-		tx.Count(state.CountEnqueued, 1)
-		tx.EnterOrder(key, state.PlaceRobotsCheck)
-		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.pinned(o.PLDKey(host))}
-		if err := o.check.CheckRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
-			return err
-		}
-	}
-	if !began {
-		return nil
-	}
-	b.Rec.Flags |= weburl.FlagSeed // to URLseen, past the cache of recent links
-	return o.seeds.sendBatch(tx, b)
 }
 
 // adoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched

@@ -57,9 +57,7 @@ func TestOrdersRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m moment
-	o.freeze(&m)
-	ref, err := tails.Write(0, state.DumpRecords(m.orders))
+	ref, err := tails.Write(0, state.DumpRecords(o.freeze()))
 	if err == nil {
 		err = tails.Close()
 	}

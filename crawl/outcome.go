@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/render"
@@ -49,7 +50,7 @@ type pageStage struct {
 	dispatcher *dispatcher
 	fetcher    *fetcher.Fetcher
 	health     *gate.Hosts
-	operator   *operator
+	operator   *operate.Operator
 	outages    *outage.Watch
 	output     *output.Writer
 	space      *space.Keeper
@@ -141,7 +142,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	result := &page.result
 	*result = ending{Result: p.fetcher.Result(g, resp, err), sent: resp.BytesWritten, link: fetcher.LinkOf(resp, err)}
 	if errors.Is(err, inforce.ErrBlocked) {
-		return nil, p.settle(g, result, func(tx *account.Tx) error { return p.deferrals.dropBlocked(tx, g.Item) })
+		return nil, p.settle(g, result, func(tx *account.Tx) error { return p.deferrals.DropBlocked(tx, g.Item) })
 	}
 	if panicked := bug.As(err); panicked != nil {
 		return nil, p.endByBug(g, rec, panicked, result)

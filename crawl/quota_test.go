@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -141,8 +142,8 @@ func TestKilledInItsFirstMinute(t *testing.T) {
 		opt.Disk.CheckpointEvery, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute,
 			time.Second, time.Second
 		var saved map[string]int
-		time.AfterFunc(firstCheckpoint-time.Second, func() { saved = web.Log().Snapshot().Fetches })
-		time.AfterFunc(firstCheckpoint+time.Second, func() { mem.CrashAfter(1) })
+		time.AfterFunc(checkpoint.First-time.Second, func() { saved = web.Log().Snapshot().Fetches })
+		time.AfterFunc(checkpoint.First+time.Second, func() { mem.CrashAfter(1) })
 		if _, err := Run(t.Context(), opt); !errors.Is(err, disk.ErrCrashed) {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/dirs"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
@@ -335,7 +336,7 @@ func TestNewOutputDirectory(t *testing.T) {
 		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0"}, 2
 		mustRun(t, t.Context(), opt)
 		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0", "o1"}, 4
-		var added *NewDirectoryError
+		var added *dirs.NewDirectoryError
 		if _, err := Run(t.Context(), opt); !errors.As(err, &added) || added.New != "o1" || !added.Out {
 			t.Errorf("got %v, want an error about o1", err)
 		}

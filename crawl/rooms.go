@@ -3,13 +3,19 @@ package crawl
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/limits"
 	"drumbeat/crawl/observe"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
@@ -48,6 +54,32 @@ func (b *budgetStage) UnsavedBytes() int64 {
 	return b.star.UnsavedBytes()
 }
 
+// Allowed returns the number of connections that the limits allow now.
+func (d *dispatcher) Allowed(now time.Time) int { return d.limits.Allowed(now) }
+
+// HeldBy returns the name of the limit that holds back grants, "" for none.
+func (d *dispatcher) HeldBy(now time.Time) string { return d.limits.HeldBy(now) }
+
+// Exchanges returns the number of exchanges under way, for pages and robots.txt.
+func (d *dispatcher) Exchanges() int64 { return d.fetcher.UnderWay() }
+
+// Hungry reports whether many connections are idle because no URL in RAM is due.
+func (d *dispatcher) Hungry() bool { return d.workers.hungry() }
+
+// Starved reports whether all connections are idle because no URL in RAM is due.
+func (d *dispatcher) Starved() bool { return d.workers.starved() }
+
+// Slots returns the number of connection slots in use and of all. waits reports that one in use only waits for a grant.
+func (d *dispatcher) Slots() (taken, all int64, waits bool) {
+	return int64(len(d.workers.slots)), int64(cap(d.workers.slots)), d.workers.waits.Load()
+}
+
+// dropGrant ends a grant for which nothing was sent. It does not count as a visit or against a limit.
+func (d *dispatcher) dropGrant(now time.Time, g *polite.Grant) {
+	d.limits.Give(now, fetcher.GrantKind(g))
+	d.polite.Drop(now, g)
+}
+
 // allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
 	dirs := slices.Clone(o.Disk.Dirs)
@@ -68,6 +100,17 @@ func (e *engine) spaceOptions() space.Options {
 	return space.Options{Log: o.Observe.Log, WhenFull: o.Disk.WhenFull, Drain: o.Admission.Drain, Dirs: o.allDirs(),
 		Outs: len(o.Disk.Out), DiskBytes: o.Limits.DiskBytes, Connections: o.Network.Connections, Store: o.Output.Store,
 		Plan: &e.plan, Limit: e.limit}
+}
+
+// dirOptions returns the options of what opens the directories.
+func (c *crawler) dirOptions() dirs.Options {
+	o := &c.opt
+	opt := dirs.Options{Log: o.Observe.Log, Disk: &o.Disk, Count: c.limit.Count, Private: o.Admission.PrivateSuffixes,
+		KeepEscapes: o.Admission.KeepEscapes, Walk: o.walks(), Lanes: c.fixLanes, Accept: c.uploads.Accept}
+	if cl := o.Cluster; cl != nil {
+		opt.Table, opt.Node, opt.Secret = cl.Table, cl.Node, cl.Secret
+	}
+	return opt
 }
 
 // wireSpace gives the keeper of disk space the stages that it calls.
@@ -151,6 +194,50 @@ func (c *crawler) wireGate() {
 	c.pages.sitemaps = sitemaps.New(sitemaps.Options{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
 		Policy: c.links, Dated: c.opt.Recrawl != nil,
 		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
+}
+
+// wireSeeds creates the feeder of seeds.
+func (c *crawler) wireSeeds() {
+	o := &c.opt
+	c.seeds = seeds.New(c.Run, c.Saved, seeds.Options{FS: o.Disk.FS, File: o.Admission.Seeds,
+		Lines: o.Admission.SeedLines, Drain: o.Admission.Drain, Links: c.links}, c.space)
+	c.seeds.Wire(seeds.Others{SendLinks: c.seen.sendLinks, Trust: c.budgets.trust, LogSeed: c.output.LogSeed,
+		Drains: c.drains})
+}
+
+// wireLimits creates the limits of requests.
+func (c *crawler) wireLimits() {
+	o := &c.opt
+	opt := limits.Options{Network: &o.Network, TimeZone: o.Observe.TimeZone, Control: o.Observe.Control != nil,
+		Changed: c.dispatcher.wakeDispatch.Raise}
+	if o.Cluster != nil {
+		opt.Share = o.rateOf
+	}
+	c.limits = limits.New(opt)
+	c.dispatcher.limits = c.limits
+}
+
+// wireReloader creates what reloads the files of rules.
+func (c *crawler) wireReloader() {
+	o := &c.opt
+	c.reloader = inforce.NewReloader(c.Run, c.Saved, inforce.ReloadOptions{Log: o.Observe.Log, FS: o.Disk.FS,
+		Admission: &o.Admission, Agent: o.Identity.Agent, Contact: o.Identity.Contact, Trusted: o.Budgets.Trusted,
+		Plan: &c.plan, Lanes: func() int { return o.Order.Lanes }, Guard: o.Observe.Control != nil}, c.rules, c.sites)
+	c.reloader.Wire(inforce.Others{Heaps: func() inforce.Heaps { return c.polite }, Cookies: c.fetcher,
+		Deferrals: c.deferrals, Blocked: c.operator.Blocked, Reloaded: c.node.Reloaded})
+}
+
+// wireOperator gives the operator the stages that it calls.
+func (c *crawler) wireOperator() {
+	b := c.budgets
+	c.operator.Wire(operate.Others{Heaps: func() *polite.Scheduler { return c.polite }, Check: c.check, Hosts: c.health,
+		Budgets: operate.Budgets{CheckFunction: b.checkFunction, CheckPriority: b.checkPriority,
+			NewFunction: b.newFunction, NewPriority: b.newPriority, Replace: b.replace, Placed: b.placed},
+		Checkpointer: c.checkpointer, History: c.history, Limits: c.limits, Reloader: c.reloader, Seeds: c.seeds,
+		Space:     c.space,
+		Orders:    operate.Orders{Room: c.orders.room, Begin: c.orders.begin, Ahead: c.orders.ahead},
+		SendLinks: c.seen.sendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
+		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
 }
 
 // wireWalk creates the leader of the random walk.

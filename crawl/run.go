@@ -9,6 +9,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/hook"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
@@ -121,20 +122,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	rejoined := c.Manifest != nil && c.Manifest.Done != "" && c.node.Rejoin(ctx)
 	finished, before := c.finished(), c.Accounts.Copy()
 	if finished && !rejoined {
-		c.extraction.Finish(ctx)
-		c.node.End(ctx)
-		if c.uploads.Waits() { // and makes a checkpoint
-			if err := c.restoreRAM(); err != nil {
-				return nil, err
-			}
-		}
-		if err := c.uploads.Finish(ctx, c.Manifest.Done); err != nil {
-			return nil, err
-		}
-		if rest > 0 { // the write that found no space came after the last checkpoint
-			return c.result(StopDone)
-		}
-		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
+		return c.endAgain(ctx, rest)
 	}
 	inner, cut := c.Begin(ctx)
 	defer c.Cancel()
@@ -157,7 +145,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		c.Hook("recovery")
 	}
 	// Identity, secret and the position in the seeds must be durable before the first fetch.
-	if err := c.checkpointer.checkpoint(false, ""); err != nil {
+	if err := c.checkpointer.Save(); err != nil {
 		return nil, err
 	}
 	c.seen.startMeter()
@@ -175,28 +163,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	why := c.stopped()
-	done := ""
-	if why == StopDone {
-		done = why
-	}
-	if err := c.content.Finish(); err != nil {
-		return nil, err
-	}
-	if err := c.output.Finish(); err != nil {
-		return nil, err
-	}
-	if err := c.checkpointer.checkpoint(true, done); err != nil {
-		return nil, err
-	}
-	c.leases.End(ctx)
-	c.node.PublishEnd(ctx, why)
-	if done != "" {
-		c.node.End(ctx)
-	} else if why == StopPages {
-		c.node.EndPages(ctx)
-	}
-	c.extraction.Finish(ctx)
-	if err := c.uploads.Finish(ctx, done); err != nil {
+	if err := c.saveEnd(ctx, why); err != nil {
 		return nil, err
 	}
 	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
@@ -207,6 +174,50 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	return c.result(why)
 }
 
+// endAgain ends a run of a crawl that was over before it.
+func (c *crawler) endAgain(ctx context.Context, rest time.Duration) (*Result, error) {
+	c.extraction.Finish(ctx)
+	c.node.End(ctx)
+	if c.uploads.Waits() { // and makes a checkpoint
+		if err := c.restoreRAM(); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.uploads.Finish(ctx, c.Manifest.Done); err != nil {
+		return nil, err
+	}
+	if rest > 0 { // the write that found no space came after the last checkpoint
+		return c.result(StopDone)
+	}
+	return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
+}
+
+// saveEnd makes the last checkpoint of a run, and ends extraction, uploads and the node.
+func (c *crawler) saveEnd(ctx context.Context, why string) error {
+	done := ""
+	if why == StopDone {
+		done = why
+	}
+	if err := c.content.Finish(); err != nil {
+		return err
+	}
+	if err := c.output.Finish(); err != nil {
+		return err
+	}
+	if err := c.checkpointer.SaveEnd(done); err != nil {
+		return err
+	}
+	c.leases.End(ctx)
+	c.node.PublishEnd(ctx, why)
+	if done != "" {
+		c.node.End(ctx)
+	} else if why == StopPages {
+		c.node.EndPages(ctx)
+	}
+	c.extraction.Finish(ctx)
+	return c.uploads.Finish(ctx, done)
+}
+
 // result returns the result of a crawl after its last checkpoint.
 func (c *crawler) result(why string) (*Result, error) {
 	seeds, err := c.output.UnfinishedSeeds()
@@ -215,7 +226,7 @@ func (c *crawler) result(why string) (*Result, error) {
 
 // finished reports whether the manifest says that the crawl is over and its seeds have not changed.
 func (c *crawler) finished() bool {
-	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.fed() && !c.moreWork()
+	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.Fed() && !c.moreWork()
 }
 
 // moreWork reports whether a finished crawl has URLs left that limits of its last run held back, or whose
@@ -246,10 +257,12 @@ func open(opt Options) (_ *crawler, err error) {
 	if c.opt.tests.tune != nil {
 		c.opt.tests.tune(&c.plan)
 	}
-	if err = c.checkpointer.takeDirectories(); err != nil {
+	directories := dirs.New(c.Saved, c.dirOptions())
+	if err = directories.Take(); err != nil {
 		return nil, err
 	}
-	if err = c.checkpointer.openIdentity(); err != nil {
+	frozen, err := directories.Open()
+	if err != nil {
 		return nil, err
 	}
 	m := c.Manifest
@@ -260,13 +273,13 @@ func open(opt Options) (_ *crawler, err error) {
 		c.space.NoteSaved(&m.Accounts)
 	}
 	c.Resume(active, firstBegan)
-	if err = c.checkpointer.resume(m); err != nil {
+	if err = c.checkpointer.Resume(m, frozen, c.opt.lastRun()); err != nil {
 		return nil, err
 	}
 	if m != nil {
 		c.Hook("recovery")
 	}
-	if err = c.operator.openJournal(m); err != nil {
+	if err = c.operator.OpenJournal(m); err != nil {
 		return nil, err
 	}
 	if err = c.budgets.openStrategy(); err != nil {
@@ -299,17 +312,17 @@ func (c *crawler) openLeases(m *state.Manifest) error {
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
 	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.openNode,
-		c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.restore} {
+		c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.Restore} {
 		if err := f(m); err != nil {
 			return err
 		}
 	}
-	var seeds state.Seeds
+	var position state.Seeds
 	// If the flags changed, read the seeds again: a seed whose port was not allowed was dropped, not held.
 	if changed := c.deferrals.openHeld(m); m != nil && !changed {
-		seeds = m.Seeds
+		position = m.Seeds
 	}
-	return c.seeds.open(seeds)
+	return c.seeds.Open(position)
 }
 
 // restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, known names, and the
@@ -349,7 +362,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := c.seen.openTrace(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites(), c.render.Open()); err != nil {
+	if err := errors.Join(c.reloader.Open(), c.render.Open()); err != nil {
 		return err
 	}
 	rules, err := urlrule.New(c.opt.Admission.URLRules)
@@ -402,11 +415,11 @@ func (c *crawler) restoreRAM() error {
 // their ends.
 func (c *crawler) close() error {
 	var errs []error
-	errs = append(errs, c.checkpointer.closeAll())
+	errs = append(errs, c.checkpointer.CloseAll())
 	c.seen.close()
 	c.content.Close()
 	c.budgets.close()
-	c.dispatcher.closeLimits()
-	errs = append(errs, c.seeds.close(), c.operator.close())
+	c.limits.Close()
+	errs = append(errs, c.seeds.Close(), c.operator.Close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

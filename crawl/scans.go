@@ -19,7 +19,7 @@ import (
 // the budget function it also sends the URLs of all queues (replaceAll).
 func (b *budgetStage) scanOverBudget(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {
+		if b.beast.Epoch() != b.operator.Epoch() || b.beast.Moving() {
 			if err := b.replaceAll(ctx); err != nil {
 				return err
 			}

@@ -67,7 +67,8 @@ func partOf[S any](t testing.TB, m *state.Manifest, name string) *S {
 	return testworld.PartOf[S](t, m, name)
 }
 
-func saved[S any](m *state.Manifest, name string, f frozenStore[S], tails *disk.Tails) error {
+func saved[S any](m *state.Manifest, name string, f interface{ Save(*disk.Tails) (*S, error) },
+	tails *disk.Tails) error {
 	return testworld.SaveInto(m, name, f, tails)
 }
 

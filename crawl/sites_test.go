@@ -365,14 +365,14 @@ func TestSiteBudget(t *testing.T) {
 		}
 		rule(7)
 		reload := make(chan struct{})
-		o := operate(t, web, fs, func(opt *Options) {
+		o := operating(t, web, fs, func(opt *Options) {
 			opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload
 		})
 		o.await(20)
 		budget := func(want uint32) {
 			t.Helper()
 			err := o.opt.Observe.Control.with(func(c *crawler) error {
-				if got := c.operator.pinned(c.PLDKey([]byte(pld))); got != want {
+				if got := c.operator.Pinned(c.PLDKey([]byte(pld))); got != want {
 					t.Errorf("a budget of %d, want %d", got, want)
 				}
 				return nil

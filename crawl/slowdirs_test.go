@@ -3,7 +3,6 @@ package crawl
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -77,34 +76,5 @@ func TestSlowDirectory(t *testing.T) {
 			t.Errorf("cleared %d times:\n%s", n, text)
 		}
 		t.Logf("took %v; named %v, cleared %v\n%s", time.Since(began), named, cleared, text)
-	})
-}
-
-// TestSyncAll: the slowest disk sets the time of the sync before a manifest, and each error names its directory.
-func TestSyncAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		boom := errors.New("boom")
-		fail := false
-		fsys := memfs.NewFault(memfs.New(1), func(o memfs.Op, name string) error {
-			time.Sleep(map[string]time.Duration{"a": time.Second, "b": 10 * time.Second, "c": 3 * time.Second}[name])
-			if fail && name == "c" {
-				return boom
-			}
-			return nil
-		})
-		for _, dir := range []string{"a", "b", "c"} {
-			if err := fsys.MkdirAll(dir); err != nil {
-				t.Fatal(err)
-			}
-		}
-		began := time.Now()
-		if err := syncAll(fsys, []string{"a", "b", "c"}); err != nil || time.Since(began) != 10*time.Second {
-			t.Errorf("took %v, %v", time.Since(began), err)
-		}
-		fail = true
-		if err := syncAll(fsys, []string{"a", "b", "c"}); !errors.Is(err, boom) ||
-			!strings.Contains(err.Error(), "sync c:") {
-			t.Errorf("got %v", err)
-		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/space"
 	"drumbeat/polite"
 	"drumbeat/state"
@@ -56,9 +57,9 @@ func (c *crawler) snapshot() *Snapshot {
 	c.budgets.show(s)
 	io := c.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
-	c.checkpointer.show(s)
+	c.checkpointer.Show(s)
 	c.seen.show(s)
-	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.Allowed(now)
+	s.Limits, s.Connections = c.limits.Text(now), c.limits.Allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.SoFar()
 	s.Paused, s.Outage = c.space.Pausing() != "", c.outages.Slowed()
@@ -109,7 +110,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if c.node.PagesWait() {
 		return "pages of other nodes (--max-pages)"
 	}
-	if why := c.dispatcher.HeldBy(s.Time); why != "" && c.slotMeter.SomethingDue(s.Time) {
+	if why := c.limits.HeldBy(s.Time); why != "" && c.slotMeter.SomethingDue(s.Time) {
 		return why
 	}
 	switch {
@@ -127,21 +128,12 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 		return "BEAST"
 	case a.Places[state.PlaceDeferred].N > 0:
 		return "URLs due later"
-	case !c.seedsDone.Load():
+	case !c.seeds.Read():
 		return "seeds"
 	case c.node.Rejoining() > 0:
 		return "the other nodes, which may have more work"
 	}
 	return "new links"
-}
-
-// bindingTexts name each kind of delay and the flag that sets it.
-var bindingTexts = map[polite.Binding]string{
-	polite.BindsHost: "--host-delay", polite.BindsCrawlDelay: "Crawl-delay of robots.txt (--max-crawl-delay)",
-	polite.BindsAnswer:  "slow answers (--host-delay-factor)",
-	polite.BindsBackoff: "back-off after failures (--backoff)",
-	polite.BindsServer:  "--server-delay", polite.BindsPLD: "--pld-delay",
-	polite.BindsNetwork: "--network-rate, --network-connections", polite.BindsLease: "networks that other nodes visit",
 }
 
 // politenessText names the delay for which most hosts wait.
@@ -151,9 +143,9 @@ func (c *crawler) politenessText(now time.Time) string {
 		return "politeness"
 	}
 	if of == all {
-		return "politeness: " + bindingTexts[b]
+		return "politeness: " + operate.DelayText(b)
 	}
-	return fmt.Sprintf("politeness: %s (%d %% of the hosts)", bindingTexts[b], 100*of/all)
+	return fmt.Sprintf("politeness: %s (%d %% of the hosts)", operate.DelayText(b), 100*of/all)
 }
 
 // progress passes a snapshot to Options.Observe.Snapshot every SnapshotEvery.

@@ -96,7 +96,7 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	s := c.Accounts.Copy()
-	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() ||
+	if c.deferrals.heldLeft() > 0 || (!c.seeds.Fed() || !c.operator.Fed()) && !c.drains() ||
 		!c.budgets.upstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
 		return false
 	}

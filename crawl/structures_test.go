@@ -16,10 +16,10 @@ func TestStructuresAreNamed(t *testing.T) {
 		web := smallWeb(t, nil)
 		c := openCrawler(t, simOptions(t, web, memfs.New(*seedFlag)))
 		var names []string
-		for _, s := range c.checkpointer.structures {
-			if s.name != state.NameRender && s.name != state.NameOrdered && s.name != state.NameObjects &&
-				s.name != state.NameWalkLog {
-				names = append(names, s.name)
+		for _, name := range c.checkpointer.Structures() {
+			if name != state.NameRender && name != state.NameOrdered && name != state.NameObjects &&
+				name != state.NameWalkLog {
+				names = append(names, name)
 			}
 		}
 		if want := append([]string{state.NameContent}, state.Structures[:]...); !slices.Equal(names, want) {

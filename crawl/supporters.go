@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -24,7 +25,7 @@ const (
 	// takes one core and a sixth of a disk of 100 MB/s at most, so it takes 5 % of a core and 1 % of that disk.
 	supportersShare = 20
 	// supportersEvery is the least time between two computations.
-	supportersEvery = firstCheckpoint
+	supportersEvery = checkpoint.First
 	// supportersDir is the directory in a crawl's first directory where supporters are sorted.
 	supportersDir = "supporters-tmp"
 	// openTries is how often a computation opens the files of a checkpoint before the crawl makes the next one.
@@ -41,7 +42,7 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 	var next time.Time
 	var gen uint64 // checkpoint that the last computation read
 	for ctx.Err() == nil {
-		last := b.checkpointer.latest()
+		last := b.checkpointed()
 		wait := time.Until(next)
 		if !b.star.BySupporters() || b.opt.Admission.Scope != state.ScopeAll || last == nil || last.Number == gen {
 			wait = account.WakeAfter

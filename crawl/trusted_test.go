@@ -52,7 +52,9 @@ func TestTrustedReload(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 2000 })
 		writeRules(t, fs, "trusted.txt", "site0.test")
-		o := operate(t, web, fs, func(o *Options) { o.Budgets.Policy, o.Budgets.Trusted = "supporters", "trusted.txt" })
+		o := operating(t, web, fs, func(o *Options) {
+			o.Budgets.Policy, o.Budgets.Trusted = "supporters", "trusted.txt"
+		})
 		o.await(100)
 		writeRules(t, fs, "trusted.txt", "site0.test\nftp://site1.test/\n")
 		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false); !changes.IsRefused(err) ||

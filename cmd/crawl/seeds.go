@@ -13,6 +13,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/dirs"
 	"drumbeat/disk"
 	"drumbeat/internal/urllist"
 	"drumbeat/state"
@@ -131,7 +132,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	} else if err := textFault("standard input", sample); err != nil {
 		return "", term.Usage(err)
 	}
-	if err := crawl.CheckDirectories(opt); err != nil { // before it creates any directory
+	if err := dirs.Check(opt.Disk); err != nil { // before it creates any directory
 		return "", err
 	}
 	for _, dir := range opt.Disk.Dirs {
@@ -145,7 +146,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 		defer lock.Close()
 	}
 	m, err := disk.MatchIdentities(opt.Disk.FS, opt.Disk.Dirs, state.KindState)
-	if err != nil { // the directories changed after CheckDirectories
+	if err != nil { // the directories changed after dirs.Check
 		return "", fmt.Errorf("copy seeds: %w", err)
 	}
 	if opt.Disk.New && m.Crawl != "" {

@@ -11,7 +11,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl"
+	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/sitemaps"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
@@ -207,7 +207,7 @@ const (
 func (c *Command) ramFor(most int64, why *string) int64 {
 	pages := float64(c.MaxPages.All)
 	if c.Scope != "all" {
-		pages = float64(crawl.KnownURLs(disk.OS(), flags.Clean(c.dirs())))
+		pages = float64(dirs.KnownURLs(disk.OS(), flags.Clean(c.dirs())))
 	} else if pages == 0 {
 		return most
 	}

@@ -28,7 +28,7 @@ import (
 	"syscall"
 
 	"drumbeat/cluster"
-	"drumbeat/crawl"
+	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/bug"
@@ -129,7 +129,7 @@ func (a *App) Fail(err error) int {
 
 // advice returns what to do about an error, to be printed after it; "" if there is nothing to say.
 func advice(err error) string {
-	var added *crawl.NewDirectoryError
+	var added *dirs.NewDirectoryError
 	var back *cluster.SetBackError
 	var limit *space.LimitError
 	var failed *space.DiskError

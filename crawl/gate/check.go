@@ -26,7 +26,7 @@ import (
 // Q, to QR, or to the deferred URLs, or it is refused.
 //
 // Producers: BEAST (readBeast), QR (ReadAwaiting), deferred and held URLs (readDeferred, releaseHeld), and Q
-// and RAM, when a queued URL needs a new decision (takeReady, exchangeOne, dropBlocked). Consumer: its goroutine
+// and RAM, when a queued URL needs a new decision (takeReady, exchangeOne, DropBlocked). Consumer: its goroutine
 // "robotscache", which merges. One goroutine handles a bucket of RobotsCache at a time, so checks and
 // updates of an origin keep their order.
 type Check struct {

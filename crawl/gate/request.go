@@ -24,26 +24,53 @@ import (
 	"drumbeat/weburl"
 )
 
+// attempt is one request for robots.txt.
+type attempt struct {
+	seq     int64
+	job     robots.Job
+	began   time.Time
+	resp    *fetch.Response
+	f       robots.Fetched
+	addrs   []netip.Addr
+	expires time.Time // of addrs
+	kind    byte
+	doubt   bool // the failure may be on our side
+}
+
 // doRobots makes one request and ends it with an update of RobotsCache, whatever the outcome, or defers it.
 func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
-	var job robots.Job
-	if err := job.Decode(rec); err != nil {
+	a := attempt{seq: seq, kind: robots.UpdateOutcome}
+	if err := a.job.Decode(rec); err != nil {
 		return err
 	}
-	var f robots.Fetched
-	kind := robots.UpdateOutcome
-	resp := q.others.Slots().Response()
-	defer q.others.Slots().Release(resp)
-	began, doubt := time.Now(), false
-	host := weburl.Split(job.Origin).Host
+	a.resp = q.others.Slots().Response()
+	defer q.others.Slots().Release(a.resp)
+	a.began = time.Now()
+	host := weburl.Split(a.job.Origin).Host
 	if q.opt.Rules.BlockedHost(host) {
-		return q.endBlocked(seq, &job, nil, time.Time{})
+		return q.endBlocked(seq, &a.job, nil, time.Time{})
 	}
-	addrs, expires, err := q.outages.Lookup(ctx, host, lookupOf(&job))
+	if ended, err := q.ask(ctx, &a, host); ended || err != nil || !q.enterRobots(ctx) {
+		return err
+	}
+	defer q.leaveRobots()
+	final := a.job.Tries >= outage.ConfirmTries || a.job.Failing // the failure counts unless there is an outage
+	if a.doubt && !q.outages.Confirmed(a.job.Tries > 0, false, a.began, q.outages.Source(a.addrs[0])) &&
+		(!final || q.outages.InOutage()) {
+		return q.retryRobots(seq, &a.job, q.outages.InOutage())
+	}
+	return q.answered(&a)
+}
+
+// ask looks up the host of a request and fetches its robots.txt. ended says that the request has ended, has been
+// deferred, or stays under way for the last checkpoint because ctx has ended.
+func (q *Requests) ask(ctx context.Context, a *attempt, host []byte) (ended bool, err error) {
+	job, f := &a.job, &a.f
+	a.addrs, a.expires, err = q.outages.Lookup(ctx, host, lookupOf(job))
 	if ctx.Err() != nil {
-		return nil // stays in flight: the last checkpoint has it
+		return true, nil
 	}
-	f.Addrs, f.AddrExpires = addrs, expires
+	f.Addrs, f.AddrExpires = a.addrs, a.expires
 	var le *resolve.Error
 	switch forbidden := errors.Is(err, outage.ErrForbidden); {
 	case forbidden, errors.As(err, &le) && le.NotFound:
@@ -54,63 +81,60 @@ func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 			break
 		}
 		var confirmed bool
-		if kind, confirmed = q.outages.Absence(ctx, &job, string(host)); ctx.Err() != nil {
-			return nil
+		if a.kind, confirmed = q.outages.Absence(ctx, job, string(host)); ctx.Err() != nil {
+			return true, nil
 		} else if !confirmed {
-			return q.retryRobots(seq, &job, q.outages.NamesInDoubt())
+			return true, q.retryRobots(a.seq, job, q.outages.NamesInDoubt())
 		}
 	case err != nil:
 		f.Kind = robots.DNSFailure
-		if !q.lookupConfirmed(&job, began, le) {
-			return q.retryRobots(seq, &job, q.outages.NamesInDoubt())
+		if !q.lookupConfirmed(job, a.began, le) {
+			return true, q.retryRobots(a.seq, job, q.outages.NamesInDoubt())
 		}
 	case job.AddrsOnly:
-		kind = robots.UpdateAddrs
-	case q.opt.Rules.Closed(addrs):
-		return q.endBlocked(seq, &job, addrs, expires)
+		a.kind = robots.UpdateAddrs
+	case q.opt.Rules.Closed(a.addrs):
+		return true, q.endBlocked(a.seq, job, a.addrs, a.expires)
 	default:
 		var late *deferredError
-		if doubt, err = q.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
+		if a.doubt, err = q.getRobots(ctx, job, a.resp, f); errors.As(err, &late) {
 			job.Waits = late.waits
-			return q.deferRobots(seq, job.Append(nil), late.until, 0)
+			return true, q.deferRobots(a.seq, job.Append(nil), late.until, 0)
 		} else if errors.Is(err, errUnconfirmed) {
 			if ctx.Err() != nil {
-				return nil
+				return true, nil
 			}
-			return q.retryRobots(seq, &job, q.outages.InOutage())
+			return true, q.retryRobots(a.seq, job, q.outages.InOutage())
 		}
 		// It may have been blacklisted during the request.
-		if ctx.Err() == nil && (q.opt.Rules.BlockedHost(host) || q.opt.Rules.Closed(addrs)) {
-			return q.endBlocked(seq, &job, addrs, expires)
+		if ctx.Err() == nil && (q.opt.Rules.BlockedHost(host) || q.opt.Rules.Closed(a.addrs)) {
+			return true, q.endBlocked(a.seq, job, a.addrs, a.expires)
 		}
 	}
-	if !q.enterRobots(ctx) {
-		return nil
-	}
-	defer q.leaveRobots()
-	final := job.Tries >= outage.ConfirmTries || job.Failing // the failure counts unless there is an outage
-	if doubt && !q.outages.Confirmed(job.Tries > 0, false, began, q.outages.Source(addrs[0])) &&
-		(!final || q.outages.InOutage()) {
-		return q.retryRobots(seq, &job, q.outages.InOutage())
-	}
+	return false, nil
+}
+
+// answered ends a request with its outcome.
+func (q *Requests) answered(a *attempt) error {
+	job, f := &a.job, &a.f
 	now := time.Now()
 	if f.Kind == robots.ForbiddenAddress {
 		now = q.others.Flags.VerdictTime(now)
 	}
-	h, maps := q.readRobots(&job, &f, now)
-	err = q.run.Transact(func(tx *account.Tx) error {
+	h, maps := q.readRobots(job, f, now)
+	err := q.run.Transact(func(tx *account.Tx) error {
 		tx.Count(state.CountLookups, 1)
 		if f.Kind == robots.Internal {
 			tx.Count(state.CountInternalErrors, 1)
 		}
-		if len(addrs) == 0 {
+		if len(a.addrs) == 0 {
 			tx.Count(state.CountLookupFailures, 1)
 		}
-		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, kind, now, &h)); err != nil {
+		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, a.kind, now, &h)); err != nil {
 			return err
 		}
 		if !job.AddrsOnly {
-			if err := q.logRobots(&job, &f, resp, began, maps); err != nil {
+			if err := q.logRobots(job, f, a.resp, a.began, maps); err != nil {
 				return err
 			}
 		}
@@ -119,11 +143,11 @@ func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 				return err
 			}
 		}
-		if job.Failing && (f.Kind == robots.Answered || kind == robots.UpdateAddrs) {
+		if job.Failing && (f.Kind == robots.Answered || a.kind == robots.UpdateAddrs) {
 			// Before the request ends, for which the end of the crawl waits.
 			q.comeBack.succeeded(q.saved.Hasher.OriginKey(job.Origin), time.Now())
 		}
-		q.robotsJobs.end(seq, false, time.Now())
+		q.robotsJobs.end(a.seq, false, time.Now())
 		return nil
 	})
 	q.wakeJobs.Raise()

@@ -1,6 +1,7 @@
 package inforce
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 // Sites are the settings of some sites. It is safe for concurrent use.
 type Sites struct {
 	atomic.Pointer[sites.Set] // nil for none. A reload replaces it
+	// Admitting is held for reading while a URL is admitted with the terms of its site; above polite.
+	Admitting sync.RWMutex
 
 	budgets atomic.Pointer[map[uint64]uint32] // of PLDs with settings, by key
 	saved   *state.Saved

@@ -15,7 +15,8 @@ type mutant struct {
 }
 
 const (
-	checkpointFile = "crawl/checkpoint.go"
+	checkpointFile = "crawl/checkpoint/checkpoint.go"
+	inRAMFile      = "crawl/inram.go"
 	runFile        = "crawl/run.go"
 	atomicFile     = "disk/atomic.go"
 	intakeFile     = "crawl/node/intake.go"
@@ -34,10 +35,10 @@ var mutants = []mutant{
 	{name: "checkpoint-not-synced", file: checkpointFile, ci: true, edits: []edit{{"fsys.SyncFS(dir)",
 		"func(string) error { return nil }(dir)"}}},
 	{name: "checkpoint-syncs-one-disk", file: checkpointFile, edits: []edit{{"range dirs {", "range dirs[:1] {"}}},
-	{name: "sync-not-awaited", file: checkpointFile, pkg: "./crawl", test: "TestSyncAll", edits: []edit{
+	{name: "sync-not-awaited", file: checkpointFile, pkg: "./crawl/checkpoint", test: "TestSyncAll", edits: []edit{
 		{"	wg.Wait()\n	return errors.Join(errs...)\n", "	return errors.Join(errs...)\n"}}},
 	{name: "output-not-synced", file: checkpointFile,
-		edits: []edit{{"slices.Concat(dirs, k.Out.Paths)", "slices.Concat(dirs)"}}},
+		edits: []edit{{"slices.Concat(dirs, k.saved.Out.Paths)", "slices.Concat(dirs)"}}},
 	{name: "found-manifest-not-synced", file: "state/copies.go",
 		edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
 			`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
@@ -50,20 +51,20 @@ var mutants = []mutant{
 
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
-		{"	if err := syncAll(k.Set.FS, dirs); err != nil {\n",
-			"	if err := syncAll(k.Set.FS, dirs[:0]); err != nil {\n"},
-		{"	k.gen = gen\n", "	if err := syncAll(k.Set.FS, k.Set.Paths); err != nil {\n		return " +
-			"err\n	}\n	k.gen = gen\n"}}},
+		{"	if err := syncAll(k.saved.Set.FS, dirs); err != nil {\n",
+			"	if err := syncAll(k.saved.Set.FS, dirs[:0]); err != nil {\n"},
+		{"	k.gen = gen\n", "	if err := syncAll(k.saved.Set.FS, k.saved.Set.Paths); err != nil {\n		" +
+			"return nil, err\n	}\n	k.gen = gen\n"}}},
 	{name: "commit-before-manifest", file: checkpointFile, ci: true, edits: []edit{
 		{"	data, err := state.EncodeManifest(m)\n",
 			"	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return " +
-				"err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
-		{"	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts {\n",
-			"	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
+				"nil, err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
+		{"	k.run.Hook(\"checkpoint\")\n	for _, p := range mo.parts {\n",
+			"	k.run.Hook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
 	{name: "tails-removed-before-manifest", file: checkpointFile, edits: []edit{
-		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(k.Set, func(g uint64) bool { " +
-			"return g == gen }); err != nil {\n		return err\n	}\n	data, err := " +
-			"state.EncodeManifest(m)\n"}}},
+		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(k.saved.Set, " +
+			"func(g uint64) bool { return g == gen }); err != nil {\n		return nil, err\n	}\n	data, " +
+			"err := state.EncodeManifest(m)\n"}}},
 	{name: "drum-file-deleted-early", file: "drum/files.go",
 		edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
 	{name: "buffers-deleted-early", file: "drum/state.go", edits: []edit{
@@ -112,7 +113,7 @@ var mutants = []mutant{
 		{"		d.deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
-	{name: "seeds-cursor-ahead", file: "crawl/seeds.go",
+	{name: "seeds-cursor-ahead", file: "crawl/seeds/seeds.go",
 		edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
 	{name: "removed-before-the-manifest", file: "crawl/output/uploads.go", pkg: "./crawl",
 		test: "TestObjectStoreKilled", edits: []edit{
@@ -122,7 +123,8 @@ var mutants = []mutant{
 			{"range old {", "range old[:0] {"}}},
 
 	// State that is only in RAM.
-	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"k.polite.Snapshot()", "nil"}}},
+	{name: "ram-not-saved", file: inRAMFile, ci: true,
+		edits: []edit{{"c.polite.Snapshot(), dumpItems", "nil, dumpItems"}}},
 	{name: "ram-not-restored", file: runFile,
 		edits: []edit{{`state.EachRecord("URLs in RAM", ram,`, `state.EachRecord("URLs in RAM", ram[:0],`}}},
 	{name: "robots-jobs-not-saved", file: "crawl/gate/requests.go",
@@ -132,7 +134,8 @@ var mutants = []mutant{
 			`state.EachRecord("robots requests in RAM", jobs[:0],`}}},
 	{name: "releases-not-restored", file: "crawl/gate/requests.go",
 		edits: []edit{{"	q.waiting.restore(n, q.robotsJobs.issued())\n", "	_ = n\n"}}},
-	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"k.polite.Delays(time.Now())", "nil"}}},
+	{name: "delays-not-saved", file: inRAMFile,
+		edits: []edit{{"c.polite.Delays(time.Now())", "c.polite.Delays(time.Now())[:0]"}}},
 	{name: "delays-not-restored", file: "crawl/dispatcher.go",
 		edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
 	{name: "visits-forgotten", file: "crawl/dispatcher.go",
@@ -148,7 +151,7 @@ var mutants = []mutant{
 	{name: "transaction-without-lock", file: "crawl/account/transaction.go",
 		edits: []edit{{"	r.TxLock.RLock()\n	defer r.TxLock.RUnlock()\n", ""}}},
 	{name: "accounts-of-later", file: checkpointFile,
-		edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
+		edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.run.Accounts.Copy(),"}}},
 	{name: "no-pause", file: checkpointFile,
 		edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
@@ -189,18 +192,14 @@ var mutants = []mutant{
 			"errNoMessage)\n	}\n	if err := o.sent.Append(msg); err != nil {\n		return err\n	}\n",
 			"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, " +
 				"errNoMessage)\n	}\n	_ = msg\n"}}},
-	// The mutant writes the mark itself: it must not wait for another goroutine, because the lock of
-	// checkpoints stops a bubble.
 	{name: "mark-before-manifest", file: checkpointFile, pkg: "./crawl", test: "TestClusterCutsInTurn", edits: []edit{
-		{"	if err := k.saveMoment(m, clean, done); err != nil {\n", `	if c := k.cluster; c.on() && k.gen > 0 {
-		c.noteMark(k.gen+1, m)
-		mark := *c.mark
-		mark.Want = make([]uint64, c.nodes)
-		if err := c.putMark(context.Background(), &mark, c.marked); err != nil {
+		{"	m, err := k.saveMoment(mo, clean, done)\n", `	early := &state.Manifest{Gen: k.gen + 1}
+	for _, c := range mo.ram {
+		if c.Durable != nil && c.Durable(early) != nil {
 			return nil
 		}
 	}
-	if err := k.saveMoment(m, clean, done); err != nil {
+	m, err := k.saveMoment(mo, clean, done)
 `}}},
 	// That the two are not one transaction shows if a checkpoint comes between them, so the mutant waits for one.
 	{name: "taken-outside-of-transaction", file: intakeFile, pkg: "./crawl",

@@ -1,4 +1,4 @@
-package crawl
+package operate
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/polite"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/weburl"
@@ -24,19 +25,8 @@ type Enqueued struct {
 	Because string
 }
 
-// Enqueue makes URLs be fetched before all others, as soon as politeness allows. It returns when the change is durable,
-// with an answer for each line in their order. The errors are those of Make.
-func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answers []Enqueued, made changes.Change,
-	err error) {
-	err = k.changing(func(c *crawler, late *account.LateLog) error {
-		answers, made, err = c.operator.enqueue(ctx, who, lines, late)
-		return err
-	})
-	return answers, made, err
-}
-
-// enqueue is Control.Enqueue. If the crawl takes none of the lines, nothing changes.
-func (o *operator) enqueue(ctx context.Context, who string, lines []string, late *account.LateLog) ([]Enqueued,
+// Enqueue is Control.Enqueue. If the crawl takes none of the lines, nothing changes.
+func (o *Operator) Enqueue(ctx context.Context, who string, lines []string, late *account.LateLog) ([]Enqueued,
 	changes.Change, error) {
 	c := changes.Change{Op: changes.OpEnqueue, Who: who}
 	if len(lines) > changes.MaxEnqueued {
@@ -57,27 +47,27 @@ func (o *operator) enqueue(ctx context.Context, who string, lines []string, late
 	if len(c.Seeds) == 0 && len(lines) > 0 {
 		return answers, c, nil
 	}
-	made, err := o.make(ctx, c, late)
+	made, err := o.Make(ctx, c, late)
 	return answers, made, err
 }
 
 // judge returns the URL of a line, or why the crawl may not fetch it.
-func (o *operator) judge(line string) (url, why string) {
-	url, _, err := o.links.ParseSeed([]byte(line))
+func (o *Operator) judge(line string) (url, why string) {
+	url, _, err := o.opt.Links.ParseSeed([]byte(line))
 	switch {
 	case err != nil:
 		return "", err.Error()
 	case url == "":
 		return "", "no URL"
-	case o.links.MaxURLBytes > 0 && len(url) > o.links.MaxURLBytes:
-		return "", fmt.Sprintf("%d bytes, more than %d", len(url), o.links.MaxURLBytes)
+	case o.opt.Links.MaxURLBytes > 0 && len(url) > o.opt.Links.MaxURLBytes:
+		return "", fmt.Sprintf("%d bytes, more than %d", len(url), o.opt.Links.MaxURLBytes)
 	}
-	if node, ok := o.links.Elsewhere([]byte(url)); ok {
+	if node, ok := o.opt.Links.Elsewhere([]byte(url)); ok {
 		return "", fmt.Sprintf("it belongs to node %d of the cluster", node)
 	}
-	b := admit.NewBatch(o.links)
+	b := admit.NewBatch(o.opt.Links)
 	b.Start(nil, nil, 0, 0, time.Now())
-	as, _ := o.links.URLRules.AppendRewritten(nil, []byte(url))
+	as, _ := o.opt.Links.URLRules.AppendRewritten(nil, []byte(url))
 	if f, _ := b.Admit(as); f < 0 {
 		return "", admit.DropText(state.Counter(^f))
 	}
@@ -85,29 +75,30 @@ func (o *operator) judge(line string) (url, why string) {
 }
 
 // mayEnqueue reports why n more URLs cannot be enqueued now.
-func (o *operator) mayEnqueue(n int) error {
-	if o.drains() {
+func (o *Operator) mayEnqueue(n int) error {
+	if o.others.Drains() {
 		return &changes.RefusedError{Why: "the crawl drains: it queues no new URLs"}
 	}
 	o.feeding.Lock() // each URL is either in the journal or in the table
 	defer o.feeding.Unlock()
-	if room := o.orders.room() - o.journal.Enqueued(); n > room {
+	if room := o.others.Orders.Room() - o.journal.Enqueued(); n > room {
 		return &changes.RefusedError{
 			Why: fmt.Sprintf("%d URLs: %d that were enqueued wait already, and the limit is %d",
-				n, MaxOrders-room, MaxOrders)}
+				n, o.opt.MaxOrders-room, o.opt.MaxOrders)}
 	}
 	return nil
 }
 
 // estimate says when a URL will be fetched that is enqueued now. before has the number of URLs of the same
 // change that go before it, by host.
-func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
+func (o *Operator) estimate(a *Enqueued, before map[uint64]int) {
 	now := time.Now()
 	name := weburl.Split([]byte(a.URL)).Host
-	host := o.HostKey(name)
-	t := o.polite.Turn(now, host, o.PLDKey(name), o.sites.Connection(name, []byte(a.URL)), o.sites.Terms(name))
-	a.Wait, a.Because = t.Wait, bindingTexts[t.Why]
-	ahead := before[host] + o.orders.ahead(host)
+	host := o.saved.HostKey(name)
+	t := o.others.Heaps().Turn(now, host, o.saved.PLDKey(name), o.opt.Sites.Connection(name, []byte(a.URL)),
+		o.opt.Sites.Terms(name))
+	a.Wait, a.Because = t.Wait, DelayText(t.Why)
+	ahead := before[host] + o.others.Orders.Ahead(host)
 	before[host]++
 	if !t.InRAM {
 		ahead++ // robots.txt may have to be fetched, which is a visit
@@ -118,12 +109,23 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 			a.Because = "robots.txt, which may have to be fetched"
 		}
 	}
-	a.Wait = max(a.Wait, o.check.PassWait())
-	health := o.health.StateOf(host, now)
+	a.Wait = max(a.Wait, o.others.Check.PassWait())
+	health := o.others.Hosts.StateOf(host, now)
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"
 	}
-	if why := o.space.Pausing(); why != "" {
+	if why := o.others.Space.Pausing(); why != "" {
 		a.Because = "not before this ends: " + why
 	}
+}
+
+// DelayText names a kind of delay and the flag that sets it.
+func DelayText(b polite.Binding) string { return delayTexts[b] }
+
+var delayTexts = map[polite.Binding]string{
+	polite.BindsHost: "--host-delay", polite.BindsCrawlDelay: "Crawl-delay of robots.txt (--max-crawl-delay)",
+	polite.BindsAnswer:  "slow answers (--host-delay-factor)",
+	polite.BindsBackoff: "back-off after failures (--backoff)",
+	polite.BindsServer:  "--server-delay", polite.BindsPLD: "--pld-delay",
+	polite.BindsNetwork: "--network-rate, --network-connections", polite.BindsLease: "networks that other nodes visit",
 }

@@ -1,0 +1,113 @@
+package operate
+
+import (
+	"context"
+	"time"
+
+	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
+	"drumbeat/state"
+	"drumbeat/state/changes"
+	"drumbeat/weburl"
+)
+
+// BadSeeds returns the lines that are no URL or host, each with the reason, at most MaxSeedReports.
+func (o *Operator) BadSeeds(lines []string) (bad [][2]string) {
+	for _, line := range lines {
+		if _, _, err := o.opt.Links.ParseSeed([]byte(line)); err != nil && len(bad) < output.MaxSeedReports {
+			bad = append(bad, [2]string{line, err.Error()})
+		}
+	}
+	return bad
+}
+
+// Run feeds the seeds of changes, each change once. After a crash in the middle it feeds a change
+// again; URLseen drops the URLs that it knows.
+func (o *Operator) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := o.journal.Tidy(); err != nil {
+			o.opt.Log.Warn("the journal of changes keeps seeds that have been fed", "error", err, "retry",
+				"after the next checkpoint")
+		}
+		c, ok, err := o.journal.NextSeeds()
+		if err != nil {
+			return err
+		}
+		if why := o.others.Space.Pausing(); !ok || o.others.Drains() || o.others.Quiet() ||
+			why != "" && (c.Op != changes.OpEnqueue || why != space.PausedByOperator) {
+			o.run.Await(ctx, o.wakeSeed, account.WakeAfter)
+			continue
+		}
+		if c.Op == changes.OpEnqueue {
+			if err := o.feedEnqueued(c); err != nil {
+				return err
+			}
+			continue
+		}
+		if whole, err := o.others.Seeds.Feed(ctx, c.Seeds); !whole {
+			return err
+		}
+		if err := o.run.Transact(func(*account.Tx) error {
+			o.fedSeq = c.Seq
+			o.journal.Fed()
+			return nil
+		}); err != nil {
+			return err
+		}
+		o.run.WakeWatch.Raise()
+	}
+	return nil
+}
+
+// feedEnqueued begins the orders of a change.
+func (o *Operator) feedEnqueued(c *changes.Change) error {
+	o.feeding.Lock()
+	defer o.feeding.Unlock()
+	return o.run.Transact(func(tx *account.Tx) error {
+		if err := o.feedOrders(tx, c.Seeds); err != nil {
+			return err
+		}
+		o.fedSeq = c.Seq
+		o.journal.Fed()
+		return nil
+	})
+}
+
+// feedOrders begins the orders of a change. It is part of a transaction.
+func (o *Operator) feedOrders(tx *account.Tx, lines []string) error {
+	now := time.Now()
+	b := admit.NewBatch(o.opt.Links)
+	b.Start(nil, nil, 0, 0, now)
+	for _, url := range lines {
+		b.Add([]byte(url)) // the scope may have changed since the answer
+	}
+	began := false
+	for url := range b.URLs {
+		key, host := o.saved.Hasher.URLKey(url), weburl.Split(url).Host
+		if !o.others.Orders.Begin(key, o.saved.HostKey(host)) {
+			continue
+		}
+		began = true
+		if err := o.Ordered.Append(state.AppendOrdered(nil, key)); err != nil {
+			return err
+		}
+		tx.Count(state.CountEnqueued, 1)
+		tx.EnterOrder(key, state.PlaceRobotsCheck)
+		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.Pinned(o.saved.PLDKey(host))}
+		if err := o.others.Check.CheckRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
+			return err
+		}
+	}
+	if !began {
+		return nil
+	}
+	b.Rec.Flags |= weburl.FlagSeed // to URLseen, past the cache of recent links
+	return o.others.SendLinks(b, tx)
+}
+
+// NoteOrdered notes the key of an order for audits. It is part of a transaction.
+func (o *Operator) NoteOrdered(key uint64) error {
+	return o.Ordered.Append(state.AppendOrdered(nil, key))
+}
