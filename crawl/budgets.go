@@ -44,6 +44,7 @@ type budgetStage struct {
 	kept                          atomic.Bool    // BEAST's reader waits only for the end of a round of STAR
 	moved                         account.Signal // kept has become false
 	wakeSupporters                account.Signal
+	hungry                        func() bool // dispatch.Dispatcher.Hungry
 
 	checkpointed func() *snapshot.CheckpointStats // nil before the first checkpoint
 	check        *gate.Check

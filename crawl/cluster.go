@@ -97,10 +97,10 @@ func (o *Options) nodeOptions() node.Options {
 // wireNode gives the node of a cluster and its leases the stages that they call.
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.recentEdge,
-		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.pagesLeft, MorePages: c.dispatcher.morePages,
+		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
 		GoOn: func() { c.deferrals.goOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
 		Look: c.snapshot})
-	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.morePages,
+	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
 			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)
 		}})

@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
@@ -39,13 +40,13 @@ import (
 //	   │                                                         │           robots jobs ─┘     │        │ new
 //	   │                                                         │           (DNS, robots.txt)<─┼─ robotsFetch (QD)
 //	   │                                                         │                              │
-//	   └── links ── outcome <── fetchOne <── dispatch <── polite <── readReady ─────────────────┘
+//	   └── links ── outcome <── Visit <── Dispatch <── polite <── ReadReady ────────────────────┘
 //	                  ├─ edges ─> star                      └─ deferrals, retries ─> deferred
 //	                  └─ bodies ─> content ─end─> WARC files
 //
 // Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
 // consumer. Only these wait: readBeast, readDeferred and releaseHeld until the stock falls, scanOverBudget for room
-// in STAR's buckets, readReady for room in RAM, and every stage for disk space. None of them holds the transaction
+// in STAR's buckets, ReadReady for room in RAM, and every stage for disk space. None of them holds the transaction
 // lock while it waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
@@ -54,7 +55,7 @@ type crawler struct {
 	budgets      *budgetStage
 	check        *gate.Check
 	requests     *gate.Requests
-	dispatcher   *dispatcher
+	dispatcher   *dispatch.Dispatcher
 	fetcher      *fetcher.Fetcher
 	pages        *pageStage
 	content      *contents.Store
@@ -88,7 +89,7 @@ type crawler struct {
 func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets = newSeenStage(e), newBudgetStage(e)
-	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
+	c.pages, c.deferrals = &pageStage{engine: e}, newDeferrals(e)
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -101,13 +102,14 @@ func (c *crawler) wire() {
 		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.wireOutput()
 	c.wireGate()
+	c.wireLimits()
+	c.wireDispatch()
 	c.operator = operate.New(e.Run, e.Saved, operate.Options{Log: e.opt.Observe.Log, Links: e.links, Sites: e.sites,
 		MaxOrders: MaxOrders})
 	c.wireMeters()
 	c.wireRender()
 	c.wirePages()
 	c.wireSeeds()
-	c.wireLimits()
 	c.wireReloader()
 	c.wireOperator()
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
@@ -115,14 +117,10 @@ func (c *crawler) wire() {
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
 	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
-	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health = c.check, c.deferrals, c.health
-	c.dispatcher.outages = c.outages
-	c.dispatcher.output, c.dispatcher.pages = c.output, c.pages
-	c.dispatcher.space, c.dispatcher.stock = c.space, c.stock
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
 	c.pages.content, c.pages.dispatcher, c.pages.fetcher = c.content, c.dispatcher, c.fetcher
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.pages.space, c.dispatcher.fetcher = c.space, c.fetcher
+	c.pages.space = c.space
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
@@ -137,17 +135,14 @@ func (c *crawler) wire() {
 			c.output.ArchiveLookup(name, answer)
 			c.sketches.addServers(answer.Addrs)
 		},
-		Ended: func() { c.requests.OutageEnded(); c.dispatcher.outageEnded() }})
+		Ended: func() { c.requests.OutageEnded(); c.dispatcher.Wake() }})
 	c.wireSpace()
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
 	c.pages.operator = c.operator
 	c.budgets.operator = c.operator
-	c.dispatcher.pageLimit = c.node.PageLimit
 	c.deferrals.quiet = c.node.Quiet
 	c.seen.node = c.node
-	c.dispatcher.leases = c.leases
 	c.wireNode()
-	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.node.Disowned
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
@@ -171,11 +166,11 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "robotsrequested", c.requests.MergeRobotsRequested)
 	c.Start(ctx, "awaitrobots", c.requests.ReadAwaiting)
 	c.Start(ctx, "robotsfetch", c.requests.ReadRobotsFetch)
-	c.Start(ctx, "ready", c.dispatcher.readReady)
+	c.Start(ctx, "ready", c.dispatcher.ReadReady)
 	c.Start(ctx, "deferred", c.deferrals.readDeferred)
 	c.Start(ctx, "visits", c.deferrals.readVisits)
 	c.Start(ctx, "relieve", c.stock.Run)
-	c.Start(ctx, "dispatch", c.dispatcher.dispatch)
+	c.Start(ctx, "dispatch", c.dispatcher.Dispatch)
 	c.Start(ctx, "checkpoint", c.checkpointer.Run)
 	c.Start(ctx, "watch", c.watch)
 	c.Start(ctx, "space", c.space.Run)

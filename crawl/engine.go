@@ -32,8 +32,7 @@ type engine struct {
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
-	workers    *workers
-	policy     health.Policy // for hosts that fail or refuse
+	policy     health.Policy     // for hosts that fail or refuse
 	faultWaits retryWaits
 
 	strategy atomic.Pointer[strategy.Strategy] // which URLs are preferred; set once the journal is open

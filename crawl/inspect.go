@@ -86,7 +86,7 @@ func (c *crawler) inspect() *Structures {
 		}
 	}{
 		{state.NameAwaitRobots, c.requests.AwaitRobots}, {state.NameRobotsFetch, c.requests.RobotsFetch},
-		{"robotsdeferred", c.requests.RobotsDeferred}, {state.NameReady, c.dispatcher.ready},
+		{"robotsdeferred", c.requests.RobotsDeferred}, {state.NameReady, c.dispatcher.Ready},
 		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
 		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.Ordered},
 		{state.NameObjects, c.uploads.Objects}, {state.NameWalkLog, c.walk.Log},

@@ -49,7 +49,7 @@ func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next 
 		return false, nil
 	}
 	select {
-	case p.workers.landing <- struct{}{}:
+	case p.landing <- struct{}{}:
 	default:
 		return false, nil
 	}
@@ -58,33 +58,33 @@ func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next 
 	p.Fetchers.Add(1) // the caller is a fetcher, so the wait for all has not ended
 	result := page.result.Result
 	select {
-	case p.workers.landed <- page:
+	case p.landed <- page:
 	default:
 		go p.storeLanded(ctx, page)
 	}
 	// The scheduler is told last, so that this processor turns to the next request before it turns to the
 	// parser.
-	return true, p.dispatcher.landed(g, result)
+	return true, p.dispatcher.Landed(g, result)
 }
 
-// storeLanded stores a landed page and then those of workers.landed, until that is closed.
+// storeLanded stores a landed page and then those of landed, until that is closed.
 func (p *pageStage) storeLanded(ctx context.Context, page *arrival) {
 	defer p.Fatal()
-	for ok := true; ok; page, ok = <-p.workers.landed {
+	for ok := true; ok; page, ok = <-p.landed {
 		p.Hook("landed")
 		err := p.store(ctx, page)
 		p.orders.landedEnd(page.key)
-		p.workers.Release(page.resp)
-		<-p.workers.landing
-		p.ended(err)
+		p.dispatcher.Release(page.resp)
+		<-p.landing
+		p.Ended(err)
 		p.Fetchers.Done()
 	}
 }
 
-// ended ends the processing of a granted URL.
-func (p *pageStage) ended(err error) {
+// Ended ends the processing of a granted URL.
+func (p *pageStage) Ended(err error) {
 	if err != nil && p.Fetching().Err() == nil {
 		p.Fail(err)
 	}
-	p.dispatcher.fetchEnded()
+	p.dispatcher.Ended()
 }

@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"time"
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/hook"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/operate"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/reader"
 	"drumbeat/crawl/render"
 	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
@@ -47,7 +51,7 @@ type pageStage struct {
 	check      *gate.Check
 	content    *contents.Store
 	deferrals  *deferrals
-	dispatcher *dispatcher
+	dispatcher *dispatch.Dispatcher
 	fetcher    *fetcher.Fetcher
 	health     *gate.Hosts
 	operator   *operate.Operator
@@ -59,6 +63,43 @@ type pageStage struct {
 	seen       *seenStage
 	sitemaps   *sitemaps.Reader
 	walk       *walkers.Leader
+
+	parsers chan *visit.Worker // limits concurrent parsing
+	large   chan *visit.Worker // of the one page with a spooled body that is being stored
+	landing chan struct{}      // one for each landed page; see landed.go
+	landed  chan *arrival      // to idle storers; closed when no more pages come
+}
+
+// open creates the parsers.
+func (p *pageStage) open() {
+	parsers := runtime.GOMAXPROCS(0) + 1
+	p.parsers, p.large = make(chan *visit.Worker, parsers+hook.Procs(p.opt.opened.asker, p.opt.Hook)),
+		make(chan *visit.Worker, 1)
+	p.landing, p.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
+	for range cap(p.parsers) {
+		p.parsers <- p.reads.NewWorker()
+	}
+	p.large <- p.reads.NewWorker()
+}
+
+// Idle implements dispatch.Visits.
+func (p *pageStage) Idle() bool { return 2*len(p.parsers) >= cap(p.parsers) }
+
+// lendReader waits for a worker and lends its reader to another stage; nil: ctx ended first. back takes it again;
+// broken says that a panic left it in any state.
+func (p *pageStage) lendReader(ctx context.Context) (r *reader.Reader, back func(broken bool)) {
+	select {
+	case w := <-p.parsers:
+		return &w.Reader, func(broken bool) {
+			if broken {
+				w = p.reads.NewWorker()
+			}
+			w.Release()
+			p.parsers <- w
+		}
+	case <-ctx.Done():
+		return nil, nil
+	}
 }
 
 // ending is the result of an exchange for polite and for the health of the host.
@@ -78,20 +119,20 @@ func (e *ending) rest(v health.Verdict) {
 	}
 }
 
-// fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed
+// Visit processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed
 // means that a storer does the part after the exchange and calls ended; next is then the grant of another URL,
 // or nil.
-func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, _ error) {
-	resp := p.workers.Response()
+func (p *pageStage) Visit(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, _ error) {
+	resp := p.dispatcher.Response()
 	page, err := p.exchangeOne(ctx, g, resp)
 	if page == nil || err != nil {
-		p.workers.Release(resp)
+		p.dispatcher.Release(resp)
 		return false, nil, err
 	}
 	if landed, next = p.land(ctx, page); landed {
 		return true, next, nil
 	}
-	defer p.workers.Release(resp)
+	defer p.dispatcher.Release(resp)
 	return false, nil, p.store(ctx, page)
 }
 
@@ -108,7 +149,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	}
 	if p.check.VerdictEnded(rec.URL, sum, time.Now()) { // it waited too long for its grant
 		return nil, p.Transact(func(tx *account.Tx) error {
-			p.dispatcher.dropGrant(time.Now(), g)
+			p.dispatcher.DropGrant(time.Now(), g)
 			return p.check.CheckRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
 		})
 	}
@@ -117,7 +158,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	}
 	if wait := p.outages.Hold(g.Item.Host, time.Now()); wait > 0 {
 		return nil, p.Transact(func(tx *account.Tx) error {
-			p.dispatcher.dropGrant(time.Now(), g)
+			p.dispatcher.DropGrant(time.Now(), g)
 			return p.deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 		})
 	}
@@ -195,7 +236,7 @@ func (p *pageStage) backedOffSinceAdmit(g *polite.Grant, rec *weburl.Record) (mo
 	}
 	err := p.Transact(func(tx *account.Tx) (err error) {
 		if moved, err = p.health.DeferInBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); moved {
-			p.dispatcher.dropGrant(time.Now(), g)
+			p.dispatcher.DropGrant(time.Now(), g)
 		} else {
 			tx.Nothing = true
 		}
@@ -214,7 +255,7 @@ func (p *pageStage) endIfUnwanted(g *polite.Grant, rec *weburl.Record) (ended bo
 			ended, err = p.deferrals.MetOrder(tx, rec, state.PlaceRAM)
 		}
 		if tx.Nothing = !ended; ended {
-			p.dispatcher.dropGrant(time.Now(), g)
+			p.dispatcher.DropGrant(time.Now(), g)
 		}
 		return err
 	})

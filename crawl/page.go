@@ -32,9 +32,9 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			return p.unread(ctx, page, err)
 		}
 	}
-	parsers := p.workers.parsers
+	parsers := p.parsers
 	if resp.Spill != nil {
-		parsers = p.workers.large
+		parsers = p.large
 	}
 	var w *visit.Worker
 	select {

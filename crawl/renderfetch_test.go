@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/gate"
 	room "drumbeat/crawl/render"
 	"drumbeat/disk/memfs"
@@ -55,7 +56,7 @@ func TestRenderPLDShare(t *testing.T) {
 			}
 			wait.Wait()
 		})
-		opt.Network.Connections = 2 * pldShare
+		opt.Network.Connections = 2 * dispatch.PLDShare
 		mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("h")); most.Load() != 2 || n != 6 {
 			t.Errorf("%d requests, up to %d at once to a PLD whose share is 2 of %d connections", n, most.Load(),

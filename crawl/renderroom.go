@@ -1,15 +1,11 @@
 package crawl
 
 import (
-	"time"
-
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/render"
-	"drumbeat/fetch"
 	"drumbeat/internal/health"
-	"drumbeat/polite"
 )
 
 // wireRender creates the stage of the browser. The dispatcher and the fetcher must exist.
@@ -30,31 +26,4 @@ func (c *crawler) wireRender() {
 			c.seen.wake(tx)
 			return nil
 		}})
-}
-
-// Enter implements render.Slots.
-func (d *dispatcher) Enter(g *polite.Grant, attempts int) time.Duration {
-	if d.workers.plds.enter(g.Item.PLD) {
-		return 0
-	}
-	d.Drop(g)
-	return min(busyWait<<min(attempts, 6), maxBusyWait) // as pldBusy
-}
-
-// Leave implements render.Slots.
-func (d *dispatcher) Leave(g *polite.Grant) {
-	d.workers.plds.leave(g.Item.PLD)
-	d.workers.Free()
-}
-
-// Drop implements render.Slots.
-func (d *dispatcher) Drop(g *polite.Grant) {
-	d.dropGrant(time.Now(), g)
-	d.workers.Free()
-}
-
-// Buffer implements render.Slots.
-func (d *dispatcher) Buffer() (resp *fetch.Response, back func()) {
-	resp = d.workers.Response()
-	return resp, func() { d.workers.Release(resp) }
 }

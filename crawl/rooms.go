@@ -3,10 +3,10 @@ package crawl
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/dirs"
+	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
@@ -54,32 +54,6 @@ func (b *budgetStage) UnsavedBytes() int64 {
 	return b.star.UnsavedBytes()
 }
 
-// Allowed returns the number of connections that the limits allow now.
-func (d *dispatcher) Allowed(now time.Time) int { return d.limits.Allowed(now) }
-
-// HeldBy returns the name of the limit that holds back grants, "" for none.
-func (d *dispatcher) HeldBy(now time.Time) string { return d.limits.HeldBy(now) }
-
-// Exchanges returns the number of exchanges under way, for pages and robots.txt.
-func (d *dispatcher) Exchanges() int64 { return d.fetcher.UnderWay() }
-
-// Hungry reports whether many connections are idle because no URL in RAM is due.
-func (d *dispatcher) Hungry() bool { return d.workers.hungry() }
-
-// Starved reports whether all connections are idle because no URL in RAM is due.
-func (d *dispatcher) Starved() bool { return d.workers.starved() }
-
-// Slots returns the number of connection slots in use and of all. waits reports that one in use only waits for a grant.
-func (d *dispatcher) Slots() (taken, all int64, waits bool) {
-	return int64(len(d.workers.slots)), int64(cap(d.workers.slots)), d.workers.waits.Load()
-}
-
-// dropGrant ends a grant for which nothing was sent. It does not count as a visit or against a limit.
-func (d *dispatcher) dropGrant(now time.Time, g *polite.Grant) {
-	d.limits.Give(now, fetcher.GrantKind(g))
-	d.polite.Drop(now, g)
-}
-
 // allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
 	dirs := slices.Clone(o.Disk.Dirs)
@@ -117,11 +91,7 @@ func (c *crawler) dirOptions() dirs.Options {
 func (c *crawler) wireSpace() {
 	c.space.Wire(space.Others{Stores: []space.Store{c.seen, c.content, c.check, c.requests, c.budgets},
 		Checkpoints: c.checkpointer, Exchanges: func() int64 {
-			n := int64(c.requests.UnderWay())
-			if c.workers != nil {
-				n += c.workers.inFlight.Load()
-			}
-			return n
+			return int64(c.requests.UnderWay()) + c.dispatcher.InFlight()
 		},
 		Drain: c.draining.Store, Paused: c.paused.Load})
 }
@@ -188,9 +158,6 @@ func (c *crawler) wireGate() {
 	c.health = gate.NewHosts(c.Saved, opt)
 	c.check = gate.NewCheck(c.Run, c.Saved, opt, c.health, c.passes, c.space, c.stock)
 	c.requests = gate.NewRequests(c.check, c.fetcher, c.outages, c.output)
-	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
-		Slots: func() gate.Slots { return c.workers }, Deferrals: c.deferrals, Flags: c.deferrals,
-		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.sendLinks})
 	c.pages.sitemaps = sitemaps.New(sitemaps.Options{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
 		Policy: c.links, Dated: c.opt.Recrawl != nil,
 		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
@@ -209,12 +176,11 @@ func (c *crawler) wireSeeds() {
 func (c *crawler) wireLimits() {
 	o := &c.opt
 	opt := limits.Options{Network: &o.Network, TimeZone: o.Observe.TimeZone, Control: o.Observe.Control != nil,
-		Changed: c.dispatcher.wakeDispatch.Raise}
+		Changed: func() { c.dispatcher.Wake() }}
 	if o.Cluster != nil {
 		opt.Share = o.rateOf
 	}
 	c.limits = limits.New(opt)
-	c.dispatcher.limits = c.limits
 }
 
 // wireReloader creates what reloads the files of rules.
@@ -239,6 +205,26 @@ func (c *crawler) wireOperator() {
 		SendLinks: c.seen.sendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
 }
+
+// wireDispatch creates the dispatcher, and gives the gate the stages that it calls. The gate and the limits must
+// exist.
+func (c *crawler) wireDispatch() {
+	o := &c.opt
+	c.dispatcher = dispatch.New(c.Run, c.Saved, dispatch.Options{Admission: &o.Admission, Network: &o.Network,
+		Politeness: &o.Politeness, DefaultBudget: o.Budgets.Default, StockTarget: int64(o.Order.StockTarget),
+		MaxPages: o.Limits.MaxPages, Plan: &c.plan, Rules: c.rules, Sites: c.sites, Leased: o.leases(),
+		Adjustable: o.Observe.Control != nil}, dispatch.Needs{Check: c.check, Health: c.health, Fetcher: c.fetcher,
+		Leases: c.leases, Limits: c.limits, Outages: c.outages, Space: c.space, Stock: c.stock})
+	c.dispatcher.Wire(dispatch.Others{Visits: c.pages, Deferrals: c.deferrals, Orders: c.orders,
+		LackURLs: c.passes.LackURLs, PageLimit: c.node.PageLimit, Disowned: c.node.Disowned})
+	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
+		Slots: func() gate.Slots { return c.dispatcher }, Deferrals: c.deferrals, Flags: c.deferrals,
+		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.sendLinks})
+	c.budgets.hungry = c.dispatcher.Hungry
+}
+
+// Any reports whether there are orders.
+func (o *orders) Any() bool { return o.any() }
 
 // wireWalk creates the leader of the random walk.
 func (c *crawler) wireWalk() {

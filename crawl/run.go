@@ -154,11 +154,11 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.opt.Observe.Control.attach(c)
 	<-inner.Done()
 	c.WaitStages()
-	close(c.workers.grants) // dispatch was the only sender
+	c.dispatcher.NoMoreGrants()
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
 	c.Fetchers.Wait()
-	close(c.workers.landed) // the fetchers were the only senders
+	close(c.pages.landed) // the fetchers were the only senders
 	if err := c.Failure(); err != nil {
 		return nil, err
 	}
@@ -308,11 +308,19 @@ func (c *crawler) openLeases(m *state.Manifest) error {
 	return nil
 }
 
+// openFetching creates what the exchanges need.
+func (c *crawler) openFetching(*state.Manifest) error {
+	c.output.Open()
+	c.pages.open()
+	c.dispatcher.Open()
+	return nil
+}
+
 // openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
-	c.dispatcher.openPolite(m)
+	c.polite = c.dispatcher.OpenHeaps(m)
 	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.walk.Open, c.openNode,
-		c.openLeases, c.dispatcher.openWorkers, c.fetcher.Open, c.operator.Restore} {
+		c.openLeases, c.openFetching, c.fetcher.Open, c.operator.Restore} {
 		if err := f(m); err != nil {
 			return err
 		}
@@ -337,7 +345,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	}
 	c.margin.Set(m.Margin, c.opt.Recrawl)
 	c.outages.RestoreNames(m.Names)
-	err := errors.Join(c.dispatcher.restoreDelays(m), c.health.Restore(m.Hosts), c.orders.restore(c.Set, m.Orders))
+	err := errors.Join(c.dispatcher.RestoreDelays(m), c.health.Restore(m.Hosts), c.orders.restore(c.Set, m.Orders))
 	if err != nil {
 		return err
 	}

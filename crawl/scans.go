@@ -162,7 +162,7 @@ func (b *budgetStage) scanLotReady() bool {
 // untilScan returns how long to wait for the next scan; 0 if it is due.
 func (b *budgetStage) untilScan(now time.Time) time.Duration {
 	duty := scanDuty
-	if b.workers.hungry() && b.nothingNearer() {
+	if b.hungry() && b.nothingNearer() {
 		worth := time.Duration(max(1, b.scanned.gained.Load())) * scanWorth
 		duty = max(hungryDuty, min(mostDuty, hungryDuty*int(b.scanned.took/worth)))
 	}

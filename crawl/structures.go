@@ -59,7 +59,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameAwaitRobots, &c.requests.AwaitRobots),
 		fifo(state.NameRobotsFetch, &c.requests.RobotsFetch),
 		calendar(state.NameRobotsDeferred, &c.requests.RobotsDeferred),
-		fifo(state.NameReady, &c.dispatcher.ready),
+		fifo(state.NameReady, &c.dispatcher.Ready),
 		fifo(state.NameHeld, &c.deferrals.held),
 		fifo(state.NameRender, &c.render.Queue),
 		fifo(state.NameOrdered, &c.operator.Ordered),

@@ -15,5 +15,4 @@ func (c *crawler) wirePages() {
 		Strategy: func() *strategy.Strategy { return c.strategy.Load() },
 		Revisits: c.revisits, Renders: c.render.Wants,
 		Traps: func() *trapscore.Table { return c.traps }})
-	c.dispatcher.newWorker = c.pages.reads.NewWorker
 }

@@ -74,7 +74,7 @@ var stageRules = []stageRule{
 	{"drumbeat/robots.", stageRobots},
 	{"drumbeat/polite.", stagePolite},
 	{"drumbeat/cluster/lease.", stagePolite},
-	{"drumbeat/crawl.(*dispatcher).nextGrant", stagePolite},
+	{"drumbeat/crawl/dispatch.(*Dispatcher).nextGrant", stagePolite},
 	{"drumbeat/warc.", stageStore},
 	{"drumbeat/warc/outfile.", stageStore},
 	{"drumbeat/internal/crawllog.", stageStore},
@@ -93,6 +93,8 @@ var weakStageRules = []stageRule{
 	{"drumbeat/fetch.", stageRead},
 	{"drumbeat/bench/crawl.", stageGenerator},
 	{"drumbeat/crawl.", stageCrawler},
+	{"drumbeat/crawl/dispatch.", stageCrawler},
+	{"drumbeat/crawl/visit.", stageCrawler},
 }
 
 // partOfStage maps a stage of the crawl to the part of a page's cost for samples without a matching frame.

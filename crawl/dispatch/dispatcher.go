@@ -1,4 +1,4 @@
-package crawl
+package dispatch
 
 import (
 	"context"
@@ -12,10 +12,8 @@ import (
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/outage"
-	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
-	"drumbeat/crawl/visit"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -25,48 +23,33 @@ import (
 	"drumbeat/weburl"
 )
 
-// dispatcher is Q and the heaps of hosts and servers in RAM. It admits URLs from disk and starts an
+// Dispatcher is Q and the heaps of hosts and servers in RAM. It admits URLs from disk and starts an
 // exchange when the host, the server, the limits and a connection slot allow it.
 //
-// Producer: RobotsCache's emission, through Q. Consumers: its goroutines "ready", which admits, and
-// "dispatch", which takes grants and passes them to fetchers. Package polite locks the heaps.
-type dispatcher struct {
-	*engine
-	ready  *queue.Queue
-	limits *limits.Limits
+// Producer: RobotsCache's emission, through Q. Consumers: its goroutines "ready", which admits (ReadReady), and
+// "dispatch", which takes grants and passes them to fetchers (Dispatch). Package polite locks the heaps.
+type Dispatcher struct {
+	run     *account.Run
+	saved   *state.Saved
+	opt     Options
+	others  Others
+	Ready   *queue.Queue // Q; the owner opens it
+	heaps   *polite.Scheduler
+	workers *workers
 
 	wakeReady, wakeDispatch account.Signal
 
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
 
-	check     *gate.Check
-	deferrals *deferrals
-	fetcher   *fetcher.Fetcher
-	health    *gate.Hosts
-	outages   *outage.Watch
-	output    *output.Writer
-	pages     visitor
-	newWorker func() *visit.Worker // of pages
-	leases    *node.Leases
-	space     *space.Keeper
-	stock     *stock.Keeper
-	pageLimit func() int64 // with Options.Limits.MaxPages, the pages that this node may fetch
-	disowned  func() bool  // node.Node.Disowned: nothing may be fetched
-	lackURLs  func()       // told that connections are idle because no URL in RAM is due
-}
-
-// visitor visits the URLs of grants. pageStage is the implementation.
-type visitor interface {
-	// fetchOne processes a granted URL. After landed, a storer calls ended; next is the grant of another URL,
-	// or nil.
-	fetchOne(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, err error)
-	// ended ends the processing of a granted URL.
-	ended(err error)
-}
-
-func newDispatcher(e *engine) *dispatcher {
-	return &dispatcher{engine: e, wakeReady: e.PulsedSignal(), wakeDispatch: e.PulsedSignal()}
+	check   *gate.Check
+	fetcher *fetcher.Fetcher
+	health  *gate.Hosts
+	leases  *node.Leases
+	limits  *limits.Limits
+	outages *outage.Watch
+	space   *space.Keeper
+	stock   *stock.Keeper
 }
 
 // ramAhead is how far ahead the URLs of a host are kept in RAM. A URL that cannot be fetched by then waits
@@ -87,49 +70,48 @@ const itemsPerHost = 4
 // robotsPerServer limits the robots.txt requests to one address that wait in RAM.
 const robotsPerServer = 16
 
-// outageEnded makes dispatch continue.
-func (d *dispatcher) outageEnded() { d.wakeDispatch.Raise() }
+// Wake makes dispatch look for a grant again: an outage has ended, or the limit of pages has risen.
+func (d *Dispatcher) Wake() { d.wakeDispatch.Raise() }
 
 // Enqueue appends a URL that passed RobotsCache to Q. It is part of a transaction.
-func (d *dispatcher) Enqueue(tx *account.Tx, rec *weburl.Record) error {
+func (d *Dispatcher) Enqueue(tx *account.Tx, rec *weburl.Record) error {
 	tx.Wake(d.wakeReady)
-	return d.ready.Append(rec.Append(nil))
+	return d.Ready.Append(rec.Append(nil))
 }
 
-// openPolite creates the scheduler.
-func (d *dispatcher) openPolite(m *state.Manifest) {
+// OpenHeaps creates the scheduler; m is the last checkpoint, nil for a new crawl.
+func (d *Dispatcher) OpenHeaps(m *state.Manifest) *polite.Scheduler {
 	opt := d.opt.Politeness.Scheduler()
 	opt.MaxPerHost, opt.Ahead, opt.IdleAhead = itemsPerHost, ramAhead, idleAhead
-	least := int(d.opt.leastStock())
+	least := int(stock.Least(d.opt.Network.Connections, d.opt.StockTarget))
 	opt.IdleItems, opt.CrowdedItems, opt.MaxUnheld = least/idleShare, least*stock.FewHosts/4, least/2
 	opt.MaxRobotsPerServer = max(1, d.opt.Network.RobotsInFlight/8)
 	opt.RobotsPerServer = min(robotsPerServer, opt.MaxRobotsPerServer)
 	if d.opt.Admission.Scope != state.ScopeAll { // else the defaults of package polite
 		opt.MaxPerServer, opt.MaxPerPLD = polite.Unlimited, polite.Unlimited // one site may use all of RAM
 	}
-	opt.DefaultBudget, opt.UseTerms, opt.Leased = d.opt.Budgets.Default, d.opt.Admission.Sites != "", d.opt.leases()
-	opt.MaxItems, opt.MaxBytes = max(d.plan.PoliteItems, 2*d.opt.Network.Connections), d.plan.PoliteBytes
+	opt.DefaultBudget, opt.UseTerms, opt.Leased = d.opt.DefaultBudget, d.opt.Admission.Sites != "", d.opt.Leased
+	opt.MaxItems, opt.MaxBytes = max(d.opt.Plan.PoliteItems, 2*d.opt.Network.Connections), d.opt.Plan.PoliteBytes
 	if m != nil {
 		// Every host and server counts as just visited: the time of its last visit is not known exactly.
 		opt.Visited = time.Now()
 	}
-	d.polite = polite.New(opt, time.Now())
+	d.heaps = polite.New(opt, time.Now())
+	return d.heaps
 }
 
-// openWorkers creates the workers and limits of fetching.
-func (d *dispatcher) openWorkers(*state.Manifest) error {
-	d.output.Open()
-	d.workers = newWorkers(d.engine, d.newWorker, d.fetcher.UnderWay, d.opt.Network.Connections)
+// Open creates the workers, and puts the limits in force.
+func (d *Dispatcher) Open() {
+	d.workers = newWorkers(&d.opt)
 	d.limits.Open()
-	if d.opt.Network.ConnectionSchedule.Limits() || d.opt.Observe.Control != nil {
+	if d.opt.Network.ConnectionSchedule.Limits() || d.opt.Adjustable {
 		d.workers.freed = d.wakeDispatch
 	}
-	return nil
 }
 
-// restoreDelays restores the long delays of hosts and servers.
-func (d *dispatcher) restoreDelays(m *state.Manifest) error {
-	data, err := disk.ReadTail(d.Set, m.Delays)
+// RestoreDelays restores the long delays of hosts and servers.
+func (d *Dispatcher) RestoreDelays(m *state.Manifest) error {
+	data, err := disk.ReadTail(d.saved.Set, m.Delays)
 	if err != nil {
 		return err
 	}
@@ -146,20 +128,20 @@ func (d *dispatcher) restoreDelays(m *state.Manifest) error {
 			delays[i].Until = delays[i].Until.Add(-ahead)
 		}
 	}
-	d.polite.Restore(now, delays)
+	d.heaps.Restore(now, delays)
 	return nil
 }
 
-// readReady admits URLs into RAM. A URL waits here while RAM is full. If its host has its share of RAM
+// ReadReady admits URLs into RAM. A URL waits here while RAM is full. If its host has its share of RAM
 // already, the URL waits on disk instead.
-func (d *dispatcher) readReady(ctx context.Context) error {
+func (d *Dispatcher) ReadReady(ctx context.Context) error {
 	for ctx.Err() == nil {
-		data, ok, err := d.ready.Peek()
+		data, ok, err := d.Ready.Peek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			d.Await(ctx, d.wakeReady, account.WakeAfter)
+			d.run.Await(ctx, d.wakeReady, account.WakeAfter)
 			continue
 		}
 		item, sum, err := d.itemOf(data)
@@ -167,13 +149,13 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 			return err
 		}
 		full := false
-		if err := d.Transact(func(tx *account.Tx) error {
+		if err := d.run.Transact(func(tx *account.Tx) error {
 			taken, err := d.takeReady(tx, item, &sum)
 			if full = !taken; full {
 				tx.Nothing = true
 				return err
 			}
-			d.ready.Advance()
+			d.Ready.Advance()
 			return err
 		}); err != nil {
 			return err
@@ -182,7 +164,7 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 			if err := d.stock.MakeRoom(); err != nil {
 				return err
 			}
-			d.Await(ctx, d.polite.Room(), stock.RelieveEvery)
+			d.run.Await(ctx, d.heaps.Room(), stock.RelieveEvery)
 		}
 	}
 	return nil
@@ -190,48 +172,49 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 
 // takeReady moves a URL from Q into RAM, or elsewhere if it may not be fetched now. It is part of a
 // transaction. taken is false if RAM is full.
-func (d *dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
+func (d *Dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return false, err
 	}
-	if met, err := d.deferrals.MetOrder(tx, &rec, state.PlaceReady); met || err != nil {
+	if met, err := d.others.Deferrals.MetOrder(tx, &rec, state.PlaceReady); met || err != nil {
 		return true, err
 	}
-	if d.sites.TooDeep(&rec) {
-		return true, d.deferrals.Refuse(tx, &rec, state.PlaceReady, state.ReasonDepth)
+	if d.opt.Sites.TooDeep(&rec) {
+		return true, d.others.Deferrals.Refuse(tx, &rec, state.PlaceReady, state.ReasonDepth)
 	}
 	now := time.Now()
 	if len(item.Addrs) == 0 {
-		return true, d.deferrals.Refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
+		return true, d.others.Deferrals.Refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
 	}
-	if d.check.VerdictEnded(rec.URL, sum, now) || d.rules.BlockedURL(rec.URL) {
+	if d.check.VerdictEnded(rec.URL, sum, now) || d.opt.Rules.BlockedURL(rec.URL) {
 		return true, d.check.CheckRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
-	if moved, err := d.health.DeferInBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
+	moved, err := d.health.DeferInBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health)
+	if moved || err != nil {
 		return true, err
 	}
 	switch v := d.admit(now, item, rec.URL); v.Kind {
 	case polite.Full:
 		return false, nil
 	case polite.Admitted:
-		key := d.Hasher.URLKey(rec.URL)
+		key := d.saved.Hasher.URLKey(rec.URL)
 		tx.Move(key, state.PlaceReady, state.PlaceRAM)
-		d.orders.Moved(key, false)
+		d.others.Orders.Moved(key, false)
 	case polite.Deferred:
 		rec.Deferred()
 		why := state.ReasonHostBacklog
 		if v.Why == polite.LeaseShare {
 			why = state.ReasonNetworkLease
 		}
-		return true, d.deferrals.DeferURL(tx, &rec, state.PlaceReady, v.Due, why)
+		return true, d.others.Deferrals.DeferURL(tx, &rec, state.PlaceReady, v.Due, why)
 	}
 	return true, nil
 }
 
 // itemOf converts a record of Q to an item of polite and returns the summary of RobotsCache that came with
 // it. The item has no address if all are blacklisted.
-func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
+func (d *Dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
 	var rec weburl.Record
 	own := append([]byte(nil), data...)
 	if err := rec.Decode(own); err != nil {
@@ -241,27 +224,27 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
 	}
 	host := weburl.Split(rec.URL).Host
-	addrs := append(sum.Addrs()[:0:0], d.rules.Open(sum.Addrs())...)
+	addrs := append(sum.Addrs()[:0:0], d.opt.Rules.Open(sum.Addrs())...)
 	if n := len(addrs); n > 1 { // another address for each attempt
 		k := int(rec.Attempts) % n
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
-	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
+	return &polite.Item{Rec: own, Host: d.saved.HostKey(host), PLD: d.saved.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.Politeness.MaxCrawlDelay), Waits: rec.Waits,
-		Terms: d.sites.Terms(host), Connection: d.sites.Connection(host, rec.URL), First: d.orders.any() &&
-			d.orders.Waits(d.Hasher.URLKey(rec.URL))}, sum, nil
+		Terms: d.opt.Sites.Terms(host), Connection: d.opt.Sites.Connection(host, rec.URL),
+		First: d.others.Orders.Any() && d.others.Orders.Waits(d.saved.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
 // admit offers an item to polite, with the terms and the connection that its site has now.
-func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.Verdict {
+func (d *Dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.Verdict {
 	if d.opt.Admission.Sites == "" {
-		return d.polite.Admit(now, item)
+		return d.heaps.Admit(now, item)
 	}
-	d.sites.Admitting.RLock()
-	defer d.sites.Admitting.RUnlock()
+	d.opt.Sites.Admitting.RLock()
+	defer d.opt.Sites.Admitting.RUnlock()
 	host := weburl.Split(url).Host
-	item.Terms, item.Connection = d.sites.Terms(host), d.sites.Connection(host, url)
-	return d.polite.Admit(now, item)
+	item.Terms, item.Connection = d.opt.Sites.Terms(host), d.opt.Sites.Connection(host, url)
+	return d.heaps.Admit(now, item)
 }
 
 // roomForFirst is how many URLs, those that are due last, may leave full RAM for one that was enqueued. None
@@ -270,13 +253,13 @@ const roomForFirst = 16
 
 // AdmitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken
 // is false if it has to take the way of all others. It is part of a transaction.
-func (d *dispatcher) AdmitFirst(tx *account.Tx, rec *weburl.Record) (taken bool, _ error) {
+func (d *Dispatcher) AdmitFirst(tx *account.Tx, rec *weburl.Record) (taken bool, _ error) {
 	item, sum, err := d.itemOf(rec.Append(nil))
 	if err != nil {
 		return false, err
 	}
 	now := time.Now()
-	if len(item.Addrs) == 0 || d.check.VerdictEnded(rec.URL, &sum, now) || d.rules.BlockedURL(rec.URL) {
+	if len(item.Addrs) == 0 || d.check.VerdictEnded(rec.URL, &sum, now) || d.opt.Rules.BlockedURL(rec.URL) {
 		return false, nil
 	}
 	moved, err := d.health.DeferInBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health)
@@ -285,7 +268,8 @@ func (d *dispatcher) AdmitFirst(tx *account.Tx, rec *weburl.Record) (taken bool,
 	}
 	v := d.admit(now, item, rec.URL)
 	if v.Kind == polite.Full {
-		if err := d.deferrals.Evicted(tx, d.polite.EvictForFirst(now, roomForFirst), state.ReasonEvicted); err != nil {
+		items := d.heaps.EvictForFirst(now, roomForFirst)
+		if err := d.others.Deferrals.Evicted(tx, items, state.ReasonEvicted); err != nil {
 			return false, err
 		}
 		v = d.admit(now, item, rec.URL)
@@ -293,14 +277,14 @@ func (d *dispatcher) AdmitFirst(tx *account.Tx, rec *weburl.Record) (taken bool,
 	if v.Kind != polite.Admitted {
 		return false, nil
 	}
-	key := d.Hasher.URLKey(rec.URL)
+	key := d.saved.Hasher.URLKey(rec.URL)
 	tx.Move(key, state.PlaceRobotsCheck, state.PlaceRAM)
-	d.orders.Moved(key, false)
+	d.others.Orders.Moved(key, false)
 	return true, nil
 }
 
-// dispatch starts exchanges for the grants of polite while connection slots are free.
-func (d *dispatcher) dispatch(ctx context.Context) error {
+// Dispatch starts exchanges for the grants of polite while connection slots are free.
+func (d *Dispatcher) Dispatch(ctx context.Context) error {
 	defer d.endGrants()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -314,7 +298,7 @@ func (d *dispatcher) dispatch(ctx context.Context) error {
 		g := d.nextGrant(ctx, timer)
 		d.workers.waits.Store(false)
 		if g == nil {
-			d.workers.Free()
+			d.Free()
 			return nil
 		}
 		if page, err := d.begin(g); err != nil {
@@ -332,7 +316,7 @@ func (d *dispatcher) dispatch(ctx context.Context) error {
 
 // begin reports whether the caller is to fetch the page of a grant. Otherwise it has passed the grant and its
 // slot to a request for robots.txt, or has deferred the URL and freed the slot.
-func (d *dispatcher) begin(g *polite.Grant) (page bool, _ error) {
+func (d *Dispatcher) begin(g *polite.Grant) (page bool, _ error) {
 	if g.Item.Robots {
 		g.Item.Data.(chan *polite.Grant) <- g // capacity 1 and one grant: never blocks
 		return false, nil
@@ -340,8 +324,8 @@ func (d *dispatcher) begin(g *polite.Grant) (page bool, _ error) {
 	if d.workers.plds.enter(g.Item.PLD) {
 		return true, nil
 	}
-	d.workers.Free()
-	defer d.fetchEnded()
+	d.Free()
+	defer d.Ended()
 	return false, d.pldBusy(g)
 }
 
@@ -352,11 +336,11 @@ const maxIdleFetchers = 256
 
 // startFetcher starts a goroutine that fetches the page of a grant and then the pages of workers.grants. It
 // ends if maxIdleFetchers others are idle, or when workers.grants is closed.
-func (d *dispatcher) startFetcher(g *polite.Grant) {
-	d.Fetchers.Add(1)
+func (d *Dispatcher) startFetcher(g *polite.Grant) {
+	d.run.Fetchers.Add(1)
 	go func() {
-		defer d.Fetchers.Done()
-		defer d.Fatal()
+		defer d.run.Fetchers.Done()
+		defer d.run.Fatal()
 		for ok := true; ok; {
 			d.fetchGranted(g)
 			if d.workers.idle.Add(1) > maxIdleFetchers {
@@ -370,19 +354,19 @@ func (d *dispatcher) startFetcher(g *polite.Grant) {
 }
 
 // fetchGranted fetches the page of a grant, and the pages of the grants that follow in the same slot.
-func (d *dispatcher) fetchGranted(g *polite.Grant) {
+func (d *Dispatcher) fetchGranted(g *polite.Grant) {
 	for {
-		landed, next, err := d.pages.fetchOne(d.Fetching(), g)
+		landed, next, err := d.others.Visits.Visit(d.run.Fetching(), g)
 		d.workers.plds.leave(g.Item.PLD)
 		if !landed {
-			d.pages.ended(err)
+			d.others.Visits.Ended(err)
 		}
 		if next == nil {
-			d.workers.Free()
+			d.Free()
 			return
 		}
 		if page, err := d.begin(next); err != nil {
-			d.Fail(err)
+			d.run.Fail(err)
 			return
 		} else if !page {
 			return
@@ -391,47 +375,47 @@ func (d *dispatcher) fetchGranted(g *polite.Grant) {
 	}
 }
 
-// fetchEnded wakes dispatch if --max-pages may have held back a page, and the check for the end of the
+// Ended wakes dispatch if --max-pages may have held back a page, and the check for the end of the
 // crawl if no page is in flight.
-func (d *dispatcher) fetchEnded() {
+func (d *Dispatcher) Ended() {
 	d.workers.inFlight.Add(-1)
 	last := d.workers.inFlight.Load() == 0
 	if last {
-		d.WakeWatch.Raise()
+		d.run.WakeWatch.Raise()
 	}
-	if last || d.opt.Limits.MaxPages > 0 { // the last one makes dispatch see that nothing is under way
+	if last || d.opt.MaxPages > 0 { // the last one makes dispatch see that nothing is under way
 		d.wakeDispatch.Raise()
 	}
 }
 
 // nextGrant waits for the next grant. It returns nil when ctx ends.
-func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
+func (d *Dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 	for ctx.Err() == nil {
 		g, wait := d.tryGrant()
 		if g != nil {
 			return g
 		}
-		if d.workers.hungry() {
-			d.lackURLs()
+		if d.Hungry() {
+			d.others.LackURLs()
 		}
 		if d.outages.Slowed() {
 			wait = min(wait, outage.Trickle)
 		}
 		timer.Reset(max(min(wait, account.WakeAfter), time.Microsecond))
 		select {
-		case <-d.polite.Ready():
+		case <-d.heaps.Ready():
 		case <-d.wakeDispatch:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		d.Wakeups.Add(1)
+		d.run.Wakeups.Add(1)
 	}
 	return nil
 }
 
 // tryGrant returns polite's next grant, if another request may be sent now. Otherwise it returns how long to
 // wait.
-func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
+func (d *Dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 	d.granting.Lock()
 	defer d.granting.Unlock()
 	if !d.mayFetch() {
@@ -444,27 +428,27 @@ func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 		d.workers.dry.Store(false)
 		return nil, wait
 	}
-	g, wait := d.polite.Next(now)
-	if g == nil && d.Accounts.In(state.PlaceRAM) < int64(d.opt.Network.Connections) {
+	g, wait := d.heaps.Next(now)
+	if g == nil && d.run.Accounts.In(state.PlaceRAM) < int64(d.opt.Network.Connections) {
 		d.wakeReady.Raise()
 	}
 	d.workers.dry.Store(g == nil)
 	return d.granted(now, g), wait
 }
 
-// landed tells polite that the exchange of g has ended although its page is not stored yet. The next grant, if
+// Landed tells polite that the exchange of g has ended although its page is not stored yet. The next grant, if
 // there is one and the limits allow it, belongs to the caller: a switch to the goroutine of dispatch and from
 // there to another fetcher takes longer than a near server's answer.
-func (d *dispatcher) landed(g *polite.Grant, r polite.Result) (next *polite.Grant) {
+func (d *Dispatcher) Landed(g *polite.Grant, r polite.Result) (next *polite.Grant) {
 	d.granting.Lock()
 	defer d.granting.Unlock()
 	now := time.Now()
 	more := d.mayFetch() && d.limits.Wait(now, len(d.workers.slots)) <= 0
-	return d.granted(now, d.polite.Landed(now, g, r, more))
+	return d.granted(now, d.heaps.Landed(now, g, r, more))
 }
 
 // granted counts a new grant, nil for none, against the limits. The caller holds granting and a slot.
-func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
+func (d *Dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 	if g == nil {
 		return nil
 	}
@@ -477,7 +461,7 @@ func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 }
 
 // endGrants makes fetchers end after their pages.
-func (d *dispatcher) endGrants() {
+func (d *Dispatcher) endGrants() {
 	d.granting.Lock()
 	defer d.granting.Unlock()
 	d.ended = true
@@ -485,28 +469,26 @@ func (d *dispatcher) endGrants() {
 
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
-func (d *dispatcher) mayFetch() bool {
-	if d.ended || !d.leases.MayFetch() || d.disowned() || d.space.Pausing() != "" || !d.outages.MayTry(time.Now()) {
+func (d *Dispatcher) mayFetch() bool {
+	if d.ended || !d.leases.MayFetch() || d.others.Disowned() || d.space.Pausing() != "" ||
+		!d.outages.MayTry(time.Now()) {
 		return false
 	}
-	if d.opt.Limits.MaxPages <= 0 {
+	if d.opt.MaxPages <= 0 {
 		return true
 	}
 	return d.pagesUntilLimit() > 0
 }
 
-// morePages makes dispatch continue after the limit of pages has risen.
-func (d *dispatcher) morePages() { d.wakeDispatch.Raise() }
-
 // pagesUntilLimit returns how many exchanges may begin until the limit of pages, if all bring a page. The caller holds
 // granting.
-func (d *dispatcher) pagesUntilLimit() int64 {
+func (d *Dispatcher) pagesUntilLimit() int64 {
 	inFlight := d.workers.inFlight.Load() // first: a page is counted before it is no longer in flight
-	return d.pageLimit() - inFlight - d.Counter(state.CountPages)
+	return d.others.PageLimit() - inFlight - d.run.Accounts.Counter(state.CountPages)
 }
 
-// pagesLeft calls f with the number of pages left until the limit, while no exchange begins.
-func (d *dispatcher) pagesLeft(f func(left int64)) {
+// PagesLeft calls f with the number of pages left until the limit, while no exchange begins.
+func (d *Dispatcher) PagesLeft(f func(left int64)) {
 	d.granting.Lock()
 	defer d.granting.Unlock()
 	f(d.pagesUntilLimit())

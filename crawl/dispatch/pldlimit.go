@@ -1,4 +1,4 @@
-package crawl
+package dispatch
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// pldShare limits the page exchanges of one PLD to 1/pldShare of all connections. Otherwise a farm of many
+// PLDShare limits the page exchanges of one PLD to 1/PLDShare of all connections. Otherwise a farm of many
 // slow hosts, each on its own server, could occupy all connections for as long as an exchange may last.
-const pldShare = 4
+const PLDShare = 4
 
 // pldLimiter counts the page exchanges under way for each PLD.
 type pldLimiter struct {
@@ -28,7 +28,7 @@ type pldLimiter struct {
 func newPLDLimiter(o *Options) *pldLimiter {
 	c := &pldLimiter{plds: map[uint64]int{}}
 	if o.Admission.Scope == state.ScopeAll {
-		c.most = max(1, o.Network.Connections/pldShare)
+		c.most = max(1, o.Network.Connections/PLDShare)
 	}
 	return c
 }
@@ -54,17 +54,17 @@ func (c *pldLimiter) leave(pld uint64) {
 
 // pldBusy defers a URL whose PLD has reached its limit. The wait grows from 5 s to 3 min, the longest
 // duration of the exchanges before it.
-func (d *dispatcher) pldBusy(g *polite.Grant) error {
-	return d.Transact(func(tx *account.Tx) error {
+func (d *Dispatcher) pldBusy(g *polite.Grant) error {
+	return d.run.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		if err := rec.Decode(g.Item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
 		now := time.Now()
-		d.dropGrant(now, g)
+		d.DropGrant(now, g)
 		wait := min(busyWait<<min(rec.Waits, 6), maxBusyWait)
 		rec.Deferred()
-		return d.deferrals.DeferURL(tx, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
+		return d.others.Deferrals.DeferURL(tx, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
 	})
 }
 

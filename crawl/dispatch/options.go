@@ -1,0 +1,97 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/limits"
+	"drumbeat/crawl/node"
+	"drumbeat/crawl/options"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
+	"drumbeat/crawl/stock"
+	"drumbeat/polite"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// Options are the options of a Dispatcher.
+type Options struct {
+	Admission     *options.Admission
+	Network       *options.Network
+	Politeness    *options.Politeness
+	DefaultBudget uint32     // of a PLD, in pages
+	StockTarget   int64      // of the stock, in URLs; 0: it follows the delays
+	MaxPages      int64      // 0: no limit
+	Plan          *plan.Plan // final once the crawl is open
+	Rules         *inforce.Rules
+	Sites         *inforce.Sites
+	Leased        bool // nodes of a cluster take networks in turn
+	Adjustable    bool // the limits may change while the crawl runs
+}
+
+// Needs are the rooms below that a Dispatcher calls.
+type Needs struct {
+	Check   *gate.Check
+	Health  *gate.Hosts
+	Fetcher *fetcher.Fetcher
+	Leases  *node.Leases
+	Limits  *limits.Limits
+	Outages *outage.Watch
+	Space   *space.Keeper
+	Stock   *stock.Keeper
+}
+
+// Others are the stages above that a Dispatcher calls.
+type Others struct {
+	Visits    Visits
+	Deferrals Deferrals
+	Orders    Orders
+	LackURLs  func()       // is told that connections are idle because no URL in RAM is due
+	PageLimit func() int64 // with MaxPages, the pages that this node may fetch
+	Disowned  func() bool  // nothing may be fetched
+}
+
+// Visits visits the URLs of grants. visit.Stage is the implementation.
+type Visits interface {
+	// Visit processes a granted URL. After landed, a storer calls Ended; next is the grant of another URL, or nil.
+	Visit(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, err error)
+	// Ended ends the processing of a granted URL.
+	Ended(err error)
+	// Idle reports whether at least half of the parsers are idle.
+	Idle() bool
+}
+
+// Deferrals take URLs that may not be fetched now. All calls are part of a transaction.
+type Deferrals interface {
+	// DeferURL makes a URL wait on disk until due.
+	DeferURL(tx *account.Tx, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error
+	// Refuse ends a URL without a response.
+	Refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error
+	// Evicted defers URLs that have left RAM.
+	Evicted(tx *account.Tx, items []*polite.Item, why state.Reason) error
+	// MetOrder ends or defers a record whose URL was enqueued and has been fetched meanwhile.
+	MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error)
+}
+
+// Orders are the URLs that the operator has enqueued.
+type Orders interface {
+	Any() bool
+	Waits(key uint64) bool
+	Moved(key uint64, urgent bool)
+}
+
+// New returns a Dispatcher. Wire must give it the other stages, and OpenHeaps and Open its state, before a run.
+func New(run *account.Run, saved *state.Saved, opt Options, n Needs) *Dispatcher {
+	return &Dispatcher{run: run, saved: saved, opt: opt, check: n.Check, fetcher: n.Fetcher, health: n.Health,
+		leases: n.Leases, limits: n.Limits, outages: n.Outages, space: n.Space, stock: n.Stock,
+		wakeReady: run.PulsedSignal(), wakeDispatch: run.PulsedSignal()}
+}
+
+// Wire gives the Dispatcher the stages above that it calls.
+func (d *Dispatcher) Wire(others Others) { d.others = others }
