@@ -22,6 +22,7 @@ import (
 	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/crawl/visit"
 	"drumbeat/crawl/walkers"
 	"drumbeat/polite"
 	"drumbeat/state"
@@ -57,7 +58,7 @@ type crawler struct {
 	requests     *gate.Requests
 	dispatcher   *dispatch.Dispatcher
 	fetcher      *fetcher.Fetcher
-	pages        *pageStage
+	pages        *visit.Stage
 	content      *contents.Store
 	render       *render.Stage
 	walk         *walkers.Leader
@@ -89,7 +90,7 @@ type crawler struct {
 func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets = newSeenStage(e), newBudgetStage(e)
-	c.pages, c.deferrals = &pageStage{engine: e}, newDeferrals(e)
+	c.deferrals = newDeferrals(e)
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -117,11 +118,7 @@ func (c *crawler) wire() {
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
 	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
-	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
-	c.pages.content, c.pages.dispatcher, c.pages.fetcher = c.content, c.dispatcher, c.fetcher
-	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.pages.space = c.space
-	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
+	c.deferrals.walk = c.walk
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
@@ -138,7 +135,6 @@ func (c *crawler) wire() {
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.Wake() }})
 	c.wireSpace()
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
-	c.pages.operator = c.operator
 	c.budgets.operator = c.operator
 	c.deferrals.quiet = c.node.Quiet
 	c.seen.node = c.node

@@ -14,7 +14,7 @@
 // unreachable robots.txt) goes to `deferred`, a calendar of queues on disk, instead of staying in RAM or
 // being dropped. Requests for robots.txt pass through the host heap as well. QR is released in batches when
 // the requests made for it are answered (gate/releases.go), not after a fixed delay. A host's next request leaves
-// while its last page is parsed and stored (landed.go).
+// while its last page is parsed and stored (visit/landed.go).
 //
 // # Contract
 //

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/admit"
 	"drumbeat/beast"
-	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
-	"drumbeat/fetch"
 	"drumbeat/internal/sites"
 	"drumbeat/internal/walk"
 	"drumbeat/star"
@@ -166,18 +163,6 @@ func (b *budgetStage) finishSites(since time.Duration) (wait time.Duration) {
 // turnsOf returns how the lanes of a strategy take turns. Without budgets no lane waits for the others.
 func turnsOf(s *strategy.Strategy) beast.Turns {
 	return beast.Turns{Weights: s.Weights, Free: s.Free || !s.Budgets}
-}
-
-// scoreLinks sets the score of the links of a page, before the hook is asked.
-func (p *pageStage) scoreLinks(b *admit.Batch, rec *weburl.Record, resp *fetch.Response) {
-	switch s := p.strategy.Load(); {
-	case s.Scores == strategy.NoScore:
-	case output.IsRedirect(resp):
-		b.Rec.Score = rec.Score
-	case s.Scores == strategy.IndegreeBudget:
-		normal, largest := p.budgets.budgetRange()
-		b.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
-	}
 }
 
 // checkPriority reports why a strategy cannot be used in this run; nil is that of the flags.

@@ -48,7 +48,7 @@ type orders struct {
 
 	mu      sync.Mutex // guards the fields below; a leaf
 	byKey   map[uint64]*state.Order
-	landed  map[uint64]bool // URLs whose landed pages wait for their transactions; no more than workers.landing takes
+	landed  map[uint64]bool // URLs whose landed pages wait for their transactions; a bounded number (visit/landed.go)
 	ended   []*state.Order  // the orders with Done, the oldest first, and such as were begun again meanwhile
 	waiting int             // orders without Done
 }
@@ -165,17 +165,17 @@ func (o *orders) adopt(key uint64) (x state.Order, ok bool) {
 	return *found, true
 }
 
-// land notes that the page of a URL has landed (landed.go). The host is free, but the order does not end before the
-// transaction of the page. Until landedEnd, the URL's other record must not be fetched. Every landed page is noted: its
-// URL may be enqueued meanwhile.
-func (o *orders) land(key uint64) {
+// Land notes that the page of a URL has landed (visit/landed.go). The host is free, but the order does not end
+// before the transaction of the page. Until LandedEnd, the URL's other record must not be fetched. Every landed page
+// is noted: its URL may be enqueued meanwhile.
+func (o *orders) Land(key uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.landed[key] = true
 }
 
-// landedEnd ends land, after the transaction.
-func (o *orders) landedEnd(key uint64) {
+// LandedEnd ends Land, after the transaction.
+func (o *orders) LandedEnd(key uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.landed, key)
@@ -188,8 +188,8 @@ func (o *orders) hasLanded(key uint64) bool {
 	return o.landed[key]
 }
 
-// stored notes that the order's page waits for the verdict on its body.
-func (o *orders) stored(key uint64) {
+// Stored notes that the order's page waits for the verdict on its body.
+func (o *orders) Stored(key uint64) {
 	if !o.any() {
 		return
 	}

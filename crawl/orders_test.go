@@ -51,7 +51,7 @@ func TestOrdersRestored(t *testing.T) {
 	o.Moved(1, false)
 	o.Moved(2, false)
 	o.Moved(2, true) // it was deferred, and returns
-	o.stored(3)
+	o.Stored(3)
 	o.fetched(4, []byte("visits"))
 	tails, err := disk.CreateTails(set, 1)
 	if err != nil {

@@ -16,10 +16,8 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/seeds"
-	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
-	"drumbeat/crawl/strategy"
 	"drumbeat/crawl/walkers"
 	"drumbeat/polite"
 	"drumbeat/state/extract"
@@ -148,8 +146,8 @@ func (c *crawler) wireFetcher() {
 		Ordered: c.orders.Waits})
 }
 
-// wireGate creates the gate: the health of hosts, RobotsCache, the requests for robots.txt, and the reader of
-// sitemaps. The fetcher and the output must exist.
+// wireGate creates the gate: the health of hosts, RobotsCache, and the requests for robots.txt. The
+// fetcher and the output must exist.
 func (c *crawler) wireGate() {
 	o := &c.opt
 	opt := &gate.Options{Log: o.Observe.Log, Agent: o.Identity.Agent, Health: &o.Health, Network: &o.Network,
@@ -158,9 +156,6 @@ func (c *crawler) wireGate() {
 	c.health = gate.NewHosts(c.Saved, opt)
 	c.check = gate.NewCheck(c.Run, c.Saved, opt, c.health, c.passes, c.space, c.stock)
 	c.requests = gate.NewRequests(c.check, c.fetcher, c.outages, c.output)
-	c.pages.sitemaps = sitemaps.New(sitemaps.Options{Links: &c.opt.Links, Limits: c.opt.Network.FetchLimits,
-		Policy: c.links, Dated: c.opt.Recrawl != nil,
-		Scored: func() bool { return c.strategy.Load().Scores == strategy.SitemapScore }})
 }
 
 // wireSeeds creates the feeder of seeds.
@@ -215,16 +210,11 @@ func (c *crawler) wireDispatch() {
 		MaxPages: o.Limits.MaxPages, Plan: &c.plan, Rules: c.rules, Sites: c.sites, Leased: o.leases(),
 		Adjustable: o.Observe.Control != nil}, dispatch.Needs{Check: c.check, Health: c.health, Fetcher: c.fetcher,
 		Leases: c.leases, Limits: c.limits, Outages: c.outages, Space: c.space, Stock: c.stock})
-	c.dispatcher.Wire(dispatch.Others{Visits: c.pages, Deferrals: c.deferrals, Orders: c.orders,
-		LackURLs: c.passes.LackURLs, PageLimit: c.node.PageLimit, Disowned: c.node.Disowned})
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Slots: func() gate.Slots { return c.dispatcher }, Deferrals: c.deferrals, Flags: c.deferrals,
 		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.sendLinks})
 	c.budgets.hungry = c.dispatcher.Hungry
 }
-
-// Any reports whether there are orders.
-func (o *orders) Any() bool { return o.any() }
 
 // wireWalk creates the leader of the random walk.
 func (c *crawler) wireWalk() {

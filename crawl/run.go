@@ -158,7 +158,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
 	c.Fetchers.Wait()
-	close(c.pages.landed) // the fetchers were the only senders
+	c.pages.NoMorePages()
 	if err := c.Failure(); err != nil {
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func (c *crawler) openLeases(m *state.Manifest) error {
 // openFetching creates what the exchanges need.
 func (c *crawler) openFetching(*state.Manifest) error {
 	c.output.Open()
-	c.pages.open()
+	c.pages.Open()
 	c.dispatcher.Open()
 	return nil
 }

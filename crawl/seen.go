@@ -56,7 +56,7 @@ func newSeenStage(e *engine) *seenStage {
 // sendLinks sends a page's links to URLseen, the store of names and STAR. It is part of the page's
 // transaction.
 func (s *seenStage) sendLinks(b *admit.Batch, tx *account.Tx) error {
-	countLinks(b, tx)
+	tx.CountAll(&b.Counts)
 	seeds := b.Rec.Flags&weburl.FlagSeed != 0
 	if s.drains() && !seeds {
 		tx.Count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
@@ -104,15 +104,6 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *account.Tx) error {
 		s.output.LogSeed(f[0], f[1])
 	}
 	return nil
-}
-
-// countLinks adds a page's counters.
-func countLinks(b *admit.Batch, tx *account.Tx) {
-	for counter, n := range b.Counts {
-		if n != 0 {
-			tx.Count(state.Counter(counter), n)
-		}
-	}
 }
 
 // sendNames sends the names that the cache does not hold. The cache changes within the same transaction.

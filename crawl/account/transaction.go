@@ -99,6 +99,15 @@ func (tx *Tx) AttemptFailed(why state.Reason) {
 // Count adds n to counter c.
 func (tx *Tx) Count(c state.Counter, n int64) { tx.counts[c] += n; tx.dirty = true }
 
+// CountAll adds all counters of n.
+func (tx *Tx) CountAll(n *[state.NumCounters]int64) {
+	for c, n := range n {
+		if n != 0 {
+			tx.Count(state.Counter(c), n)
+		}
+	}
+}
+
 // Enter records a new unique URL in place to.
 func (tx *Tx) Enter(key uint64, to state.Place) {
 	tx.moves = append(tx.moves, move{key: key, from: asUnique, to: to})

@@ -7,8 +7,8 @@
 // Enqueue is part of the transaction in which RobotsCache lets a URL pass. One transaction takes it from Q: into RAM,
 // or to the deferred URLs, to RobotsCache again, or to its end. A grant of polite and a slot belong to one exchange.
 // Each grant ends once: by polite.Done, by Landed, or unused by DropGrant. With a limit of pages, no more exchanges
-// are under way than pages are missing. Each page that is granted ends with Ended, which lets the check for the end of
-// the crawl see that nothing is in flight.
+// are under way than pages are missing. Each page that is granted ends with Ended, so that the check for the end
+// of the crawl sees when nothing is in flight.
 //
 // # Concurrency
 //
@@ -23,6 +23,6 @@
 //
 // # Files
 //
-// options.go: options, the rooms below and the stages above; dispatcher.go: Q, admission, grants, fetchers; workers.go:
-// slots and buffers; pldlimit.go: exchanges of one PLD.
+// options.go: options, the rooms below and the stages above; dispatcher.go: Q, admission, grants, fetchers;
+// workers.go: slots and buffers; pldlimit.go: exchanges of one PLD.
 package dispatch

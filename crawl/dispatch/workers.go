@@ -90,6 +90,9 @@ func (d *Dispatcher) Allowed(now time.Time) int { return d.limits.Allowed(now) }
 // HeldBy returns the name of the limit that holds back grants, "" for none.
 func (d *Dispatcher) HeldBy(now time.Time) string { return d.limits.HeldBy(now) }
 
+// Done ends the grant of an exchange.
+func (d *Dispatcher) Done(g *polite.Grant, r polite.Result) { d.heaps.Done(time.Now(), g, r) }
+
 // Take waits for a connection slot. It returns false if ctx ended first.
 func (d *Dispatcher) Take(ctx context.Context) bool {
 	select {

@@ -97,7 +97,7 @@ func (p *Pages) Count(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, 
 		tx.Count(state.CountTruncated, 1)
 	}
 	// Sitemaps are decoded later, as they are read.
-	if resp.Flaws&reader.DecodeCut != 0 && p.others.Sitemaps.Flags(rec) == 0 {
+	if resp.Flaws&reader.DecodeCut != 0 && p.sitemaps.Flags(rec) == 0 {
 		tx.Count(state.CountDecodeCut, 1)
 	}
 }

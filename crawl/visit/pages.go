@@ -11,15 +11,17 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/hook"
+	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/reader"
+	"drumbeat/crawl/render"
+	"drumbeat/crawl/sitemaps"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/simhash"
-	"drumbeat/internal/trapscore"
 	"drumbeat/parse"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -34,9 +36,13 @@ type Pages struct {
 	others  Others
 	content *contents.Store
 	output  *output.Writer
+
+	// NewStage sets these.
+	sitemaps *sitemaps.Reader
+	render   *render.Stage
 }
 
-// Options are the options of Pages.
+// Options are the options of Pages and of a Stage.
 type Options struct {
 	Agent  string // of robots directives
 	Links  *options.Links
@@ -44,39 +50,20 @@ type Options struct {
 	Policy *admit.Policy   // decides which links become URLs
 	Hook   hook.Asker      // nil: none
 	Margin *revisit.Margin // what a visit must gain
+	Sites  *inforce.Sites
+
+	Retries     int           // attempts of a URL after a failure
+	ServerDelay time.Duration // of politeness
+	OurFault    time.Duration // the wait of a URL after a fault of this machine (OurFaultPause)
+	Asked       int           // how many pages can be with the hook at once
 	// Reading is called before a page is read. Tests let it panic; nil: it is not.
 	Reading func(what string, url []byte)
 }
 
-// Others are the stages that Pages calls.
-type Others struct {
-	Sitemaps Sitemaps
-	// Score sets the score of the links of a page, before the hook is asked.
-	Score    func(b *admit.Batch, rec *weburl.Record, resp *fetch.Response)
-	Strategy func() *strategy.Strategy
-	// Revisits says when a URL is visited again; ok is false if it is not.
-	Revisits func(url []byte) (policy revisit.Policy, ok bool)
-	Renders  func(rec *weburl.Record) bool // a browser renders the page of this URL
-	Traps    func() *trapscore.Table       // nil without scores of traps
-}
-
-// Sitemaps knows sitemaps and reads them.
-type Sitemaps interface {
-	// Flags returns the flags that a redirect target inherits; ParentOf the page on which it counts as found.
-	Flags(rec *weburl.Record) uint8
-	ParentOf(rec *weburl.Record) []byte
-	// Is reports whether a response is to be read as a sitemap. Read fills the batch with its URLs.
-	Is(rec *weburl.Record, resp *fetch.Response) bool
-	Read(b *admit.Batch, rec *weburl.Record, resp *fetch.Response, now time.Time)
-}
-
-// New returns Pages. Wire must give it the other stages before a run.
+// New returns Pages. NewStage takes it, and gives it the other stages.
 func New(run *account.Run, saved *state.Saved, opt Options, content *contents.Store, o *output.Writer) *Pages {
 	return &Pages{run: run, saved: saved, opt: opt, content: content, output: o}
 }
-
-// Wire gives Pages the stages that it calls.
-func (p *Pages) Wire(others Others) { p.others = others }
 
 // Worker has the buffers and the state of reading one page. One goroutine at a time owns it.
 type Worker struct {
@@ -145,8 +132,8 @@ func (p *Pages) Read(ctx context.Context, w *Worker, rec *weburl.Record, resp *f
 			return err
 		}
 		w.Visit, err = p.noteVisit(w, rec, resp)
-		is.Mislaid = !is.Sitemap && !output.IsRedirect(resp) && !w.Visit.Same && p.others.Sitemaps.Flags(rec) != 0
-		is.Rendered = is.Page && !w.Visit.Unchanged && p.others.Renders(rec)
+		is.Mislaid = !is.Sitemap && !output.IsRedirect(resp) && !w.Visit.Same && p.sitemaps.Flags(rec) != 0
+		is.Rendered = is.Page && !w.Visit.Unchanged && p.render.Wants(rec)
 		return err
 	})
 	return is, err
@@ -158,18 +145,18 @@ func (p *Pages) Find(w *Worker, rec *weburl.Record, resp *fetch.Response, now ti
 		p.opt.Reading("page", rec.URL)
 	}
 	body, sniffed := p.bodyOf(resp)
-	if is.Sitemap = p.others.Sitemaps.Is(rec, resp); is.Sitemap {
+	if is.Sitemap = p.sitemaps.Is(rec, resp); is.Sitemap {
 		body, sniffed = Other, false
 	}
 	is.Body = body
 	is.Page = body == HTML && resp.Status == http.StatusOK && resp.Flaws&fetch.FlawNotChunked == 0
 	if is.Sitemap {
 		w.meta.start(resp, p.opt.Agent)
-		p.others.Sitemaps.Read(w.Links, rec, resp, now)
+		p.sitemaps.Read(w.Links, rec, resp, now)
 	} else if err := p.findLinks(w, rec, resp, body, now); err != nil {
 		return is, err
 	}
-	p.others.Score(w.Links, rec, resp)
+	p.score(w.Links, rec, resp)
 	if sniffed {
 		w.Links.Counts[state.CountSniffed] += 1
 	}
@@ -177,6 +164,18 @@ func (p *Pages) Find(w *Worker, rec *weburl.Record, resp *fetch.Response, now ti
 		w.Links.Counts[state.CountNoIndex] += 1
 	}
 	return is, nil
+}
+
+// score sets the score of the links of a page, before the hook is asked.
+func (p *Pages) score(b *admit.Batch, rec *weburl.Record, resp *fetch.Response) {
+	switch s := p.others.Strategy(); {
+	case s.Scores == strategy.NoScore:
+	case output.IsRedirect(resp):
+		b.Rec.Score = rec.Score
+	case s.Scores == strategy.IndegreeBudget:
+		normal, largest := p.others.BudgetRange()
+		b.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
+	}
 }
 
 // judge asks the hook about the response, decides how much of it is stored, and prepares its records.
@@ -251,7 +250,7 @@ func (p *Pages) redirectLink(w *Worker, rec *weburl.Record, resp *fetch.Response
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
-	w.Links.Start(p.others.Sitemaps.ParentOf(rec), rec.URL, depth, flags|p.others.Sitemaps.Flags(rec), now)
+	w.Links.Start(p.sitemaps.ParentOf(rec), rec.URL, depth, flags|p.sitemaps.Flags(rec), now)
 	w.Links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 	if err := w.Parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)

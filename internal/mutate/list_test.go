@@ -154,14 +154,14 @@ var mutants = []mutant{
 		edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.run.Accounts.Copy(),"}}},
 	{name: "no-pause", file: checkpointFile,
 		edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
-	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{"	err = p.settle(g, result, func(tx *account.Tx) error { return p.commit(tx, w, page, is, now) })\n",
-			"	var at warc.Location\n	if p.opt.Output.Store {\n		if at, err = p.reads.Store(w, now); " +
-				"err != nil {\n			return err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = " +
-				"p.settle(g, result, func(tx *account.Tx) error { return p.commit(tx, w, page, is, now, at) })\n"},
-		{"page *arrival, is visit.Found, now time.Time) error {\n",
-			"page *arrival, is visit.Found, now time.Time, at warc.Location) error {\n"},
-		{"	var at warc.Location\n	if p.opt.Output.Store && !waits {\n", "	if false {\n"}}},
+	{name: "stored-before-the-transaction", file: "crawl/visit/commit.go", edits: []edit{
+		{"	err = s.settle(g, result, func(tx *account.Tx) error { return s.commit(tx, w, page, is, now) })\n",
+			"	var at warc.Location\n	if s.opt.Output.Store {\n		if at, err = s.reads.Store(w, now); " +
+				"err != nil {\n			return err\n		}\n		s.run.Hook(\"ahead\")\n	}\n	err = " +
+				"s.settle(g, result, func(tx *account.Tx) error { return s.commit(tx, w, page, is, now, at) })\n"},
+		{"page *arrival, is Found, now time.Time) error {\n",
+			"page *arrival, is Found, now time.Time, at warc.Location) error {\n"},
+		{"	var at warc.Location\n	if s.opt.Output.Store && !waits {\n", "	if false {\n"}}},
 	{name: "stream-attached-at-once", file: "warc/stream.go", pkg: "./warc", test: "TestCrashes", edits: []edit{
 		{"	return s, nil\n", "	return s, files.Attach()\n"},
 		{"	if err := s.files.Attach(); err != nil {\n", "	if err := error(nil); err != nil {\n"}}},

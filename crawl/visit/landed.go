@@ -1,4 +1,4 @@
-package crawl
+package visit
 
 import (
 	"context"
@@ -39,52 +39,52 @@ type arrival struct {
 // land hands a page over to a storer if its host waits for its next page. It returns false if it did not.
 // The page belongs to the storer afterwards. The caller is to fetch the page of the grant that follows, if
 // there is one.
-func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next *polite.Grant) {
+func (s *Stage) land(ctx context.Context, page *arrival) (landed bool, next *polite.Grant) {
 	g, resp := page.grant, page.resp
 	if !fetcher.MayLand(g) || resp.Spill != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
 		return false, nil
 	}
 	// The transaction may give a host in trouble a back-off, which its next page must await.
-	if !page.event.Kind.Good() || !page.sum.Health.Clean() || !p.health.IsClean(g.Item.Host) {
+	if !page.event.Kind.Good() || !page.sum.Health.Clean() || !s.health.IsClean(g.Item.Host) {
 		return false, nil
 	}
 	select {
-	case p.landing <- struct{}{}:
+	case s.landing <- struct{}{}:
 	default:
 		return false, nil
 	}
-	page.key = p.Hasher.URLKey(page.rec.URL)
-	p.orders.land(page.key)
-	p.Fetchers.Add(1) // the caller is a fetcher, so the wait for all has not ended
+	page.key = s.saved.Hasher.URLKey(page.rec.URL)
+	s.others.Orders.Land(page.key)
+	s.run.Fetchers.Add(1) // the caller is a fetcher, so the wait for all has not ended
 	result := page.result.Result
 	select {
-	case p.landed <- page:
+	case s.landed <- page:
 	default:
-		go p.storeLanded(ctx, page)
+		go s.storeLanded(ctx, page)
 	}
 	// The scheduler is told last, so that this processor turns to the next request before it turns to the
 	// parser.
-	return true, p.dispatcher.Landed(g, result)
+	return true, s.others.Grants.Landed(g, result)
 }
 
 // storeLanded stores a landed page and then those of landed, until that is closed.
-func (p *pageStage) storeLanded(ctx context.Context, page *arrival) {
-	defer p.Fatal()
-	for ok := true; ok; page, ok = <-p.landed {
-		p.Hook("landed")
-		err := p.store(ctx, page)
-		p.orders.landedEnd(page.key)
-		p.dispatcher.Release(page.resp)
-		<-p.landing
-		p.Ended(err)
-		p.Fetchers.Done()
+func (s *Stage) storeLanded(ctx context.Context, page *arrival) {
+	defer s.run.Fatal()
+	for ok := true; ok; page, ok = <-s.landed {
+		s.run.Hook("landed")
+		err := s.store(ctx, page)
+		s.others.Orders.LandedEnd(page.key)
+		s.others.Buffers.Release(page.resp)
+		<-s.landing
+		s.Ended(err)
+		s.run.Fetchers.Done()
 	}
 }
 
 // Ended ends the processing of a granted URL.
-func (p *pageStage) Ended(err error) {
-	if err != nil && p.Fetching().Err() == nil {
-		p.Fail(err)
+func (s *Stage) Ended(err error) {
+	if err != nil && s.run.Fetching().Err() == nil {
+		s.run.Fail(err)
 	}
-	p.dispatcher.Ended()
+	s.others.Grants.Ended()
 }
