@@ -1,5 +1,6 @@
 // Package hook is a room of the running crawl: it asks a program of the operator (package internal/hook) about
-// each page, and applies the answer to the links of the page.
+// each page, and applies the answer to the links of the page. The paper has no hook; docs/formats/hook.md has the
+// protocol.
 //
 // # Contract
 //
@@ -16,4 +17,8 @@
 // # Memory and disk
 //
 // The function RAM returns the bound of the heap for requests, answers and readers. The room touches no disk.
+//
+// # Files
+//
+// hook.go: Open starts the program, Ask asks it, RAM and Procs bound it.
 package hook

@@ -1,5 +1,6 @@
 // Package render is a room of the running crawl: it passes the pages that rules tag to a browser (package
-// internal/render), stores the rendered pages, and sends their links to URLseen.
+// internal/render), stores the rendered pages, and sends their links to URLseen. The paper renders nothing;
+// docs/RENDERING.md is the page for operators.
 //
 // # Contract
 //
@@ -17,5 +18,12 @@
 //
 // # Memory and disk
 //
-// BrowserOptions.RAM bounds the heap, and BrowserOptions.QueueBytes the queue on disk.
+// BrowserOptions.RAM bounds the heap: the cache of answers, the connection, and each tab. BrowserOptions.QueueBytes
+// bounds the queue on disk, whose records have the bodies of the pages. Pages that are with the browser are in the
+// tails of each checkpoint.
+//
+// # Files
+//
+// options.go: options and the stages above; render.go: the queue, the goroutines, the end of a page; fetch.go: the
+// requests of pages; cache.go: answers that several pages of a site ask for.
 package render

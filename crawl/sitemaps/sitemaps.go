@@ -1,5 +1,5 @@
 // Package sitemaps is a room of the running crawl: it says which responses are sitemaps, and reads them
-// (Options.Links.Sitemaps).
+// (Options.Links.Sitemaps). The paper's crawl read none; the protocol is that of sitemaps.org.
 //
 // # Contract
 //
@@ -13,10 +13,18 @@
 // to URLs below its own directory; that rule is not enforced, since few sites follow it. An index names
 // sitemaps only, and these cannot be indexes.
 //
-// # Concurrency, memory, disk
+// # Concurrency
 //
-// A Reader has no goroutine and no state, and is safe for concurrent use. The caller holds the response; nothing
-// is on disk.
+// A Reader has no goroutine and no state, and is safe for concurrent use.
+//
+// # Memory and disk
+//
+// The caller holds the response. A sitemap is decoded while it is read, up to the limits of package internal/sitemap,
+// and its URLs fill the batch of the caller, which has a bound of its own. Nothing is on disk.
+//
+// # Files
+//
+// sitemaps.go has all: which limits an exchange has, which responses are sitemaps, and which of their URLs count.
 package sitemaps
 
 import (
