@@ -368,10 +368,11 @@ func allowed(from, to string, test bool) bool {
 	return slices.Contains(l.imports, "*") && known && below.height < l.height && !slices.Contains(named, to)
 }
 
-// afterCrawl reports whether a source is an external test of a tool for a crawl at rest, and to is such a
-// tool, or crawl: these tests make crawls, and use one tool on the result of another.
+// afterCrawl reports whether a source is an external test of a room or of a tool for a crawl at rest, and to is such a
+// tool, or crawl: these tests make crawls, and use tools on the result.
 func afterCrawl(s *source, to string) bool {
-	return strings.HasPrefix(s.pkg, "state/") && strings.HasSuffix(s.syntax.Name.Name, "_test") &&
+	return (strings.HasPrefix(s.pkg, "state/") || strings.HasPrefix(s.pkg, "crawl/")) &&
+		strings.HasSuffix(s.syntax.Name.Name, "_test") &&
 		(to == "crawl" || strings.HasPrefix(to, "state/"))
 }
 

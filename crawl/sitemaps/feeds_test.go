@@ -1,10 +1,12 @@
-package crawl
+package sitemaps_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 )
 
@@ -24,26 +26,24 @@ func TestFeedLinks(t *testing.T) {
 		"/f/map": "<urlset xml:base='/base/'><url><loc>no-map</loc></url>" +
 			"<url><loc>http://a.test/f/yes</loc></url></urlset>",
 	}
-	inBubble(t, func(t *testing.T) {
-		w := newRobotsWeb()
-		w.robots["a.test"] = func() answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := &testworld.Web{Serve: func(host, path string) testworld.Answer {
+			if body := feeds[path]; body != "" {
+				return testworld.Answer{200, "Content-Type: application/xml\r\n", body}
+			}
+			if path != "/robots.txt" || host != "a.test" {
+				return testworld.PagesOnly(host, path)
+			}
 			var b strings.Builder
 			for path := range feeds {
 				b.WriteString("Sitemap: http://a.test" + path + "\n")
 			}
-			return answer{200, "", b.String()}
-		}
-		serve := w.Serve
-		w.Serve = func(host, path string) answer {
-			if body := feeds[path]; body != "" {
-				return answer{200, "Content-Type: application/xml\r\n", body}
-			}
-			return serve(host, path)
-		}
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, &w.tinyWeb, fs, "http://a.test/")
+			return testworld.Answer{200, "", b.String()}
+		}}
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, w, fs, "http://a.test/")
 		opt.Links.Sitemaps = true
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		var got []string
 		for _, q := range append(w.Got("a.test", ""), w.Got("b.test", "")...) {
 			if q.Path != "/" && q.Path != "/robots.txt" && feeds[q.Path] == "" {

@@ -1,4 +1,4 @@
-package crawl
+package sitemaps_test
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
@@ -36,9 +39,9 @@ func siteMap(what string, urls ...string) string {
 }
 
 // mapWeb is a site whose pages only sitemaps name.
-func mapWeb() *tinyWeb {
+func mapWeb() *testworld.Web {
 	xml := "Content-Type: application/xml\r\n"
-	pages := map[string]answer{
+	pages := map[string]testworld.Answer{
 		"a.test/robots.txt": {200, "", "Sitemap: /index.xml.gz\nUser-agent: *\nDisallow: /no\n\nsitemap: " +
 			"http://maps.test/a.txt\nSitemap: http://[bad\n" +
 			"Sitemap: http://a.test/moved.xml\nSitemap: http://a.test/page\n"},
@@ -59,27 +62,27 @@ func mapWeb() *tinyWeb {
 		"maps.test/a.txt": {200, "Content-Type: text/plain\r\n",
 			"http://a.test/m5\nhttp://maps.test/m6\nhttp://c.test/x\n"},
 	}
-	return &tinyWeb{Serve: func(host, path string) answer {
+	return &testworld.Web{Serve: func(host, path string) testworld.Answer {
 		if a, ok := pages[host+path]; ok {
 			return a
 		}
 		if path == "/robots.txt" {
-			return noRobots
+			return testworld.NoRobots
 		}
-		return answer{200, "", "<html>x"}
+		return testworld.Answer{200, "", "<html>x"}
 	}}
 }
 
 // TestSitemapsAreFollowed: the crawl must request exactly the URLs that the sitemaps may name, each once,
 // and log the sitemap lines.
 func TestSitemapsAreFollowed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
 		w := mapWeb()
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, w, fs, "http://a.test/")
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, w, fs, "http://a.test/")
 		opt.Links.Sitemaps = true
 		opt.Admission.URLRules.SkipExtensions = []string{"gz", "xml", "txt"} // applies to links, not to sitemaps
-		res := mustRun(t, t.Context(), opt)
+		res := crawltest.MustRun(t, t.Context(), opt)
 		var got []string
 		for _, q := range w.Got("", "") {
 			if q.Path != "/robots.txt" {
@@ -103,7 +106,7 @@ func TestSitemapsAreFollowed(t *testing.T) {
 		if n := s.Refused["robots"]; n != 1 {
 			t.Errorf("%d refused by robots, want 1: %v", n, s.Refused)
 		}
-		checkBalanced(t, fs, opt.Disk.Dirs)
+		testworld.CheckBalanced(t, fs, opt.Disk.Dirs)
 		lines := robotsLog(t, fs)
 		for _, want := range []string{"http://a.test/index.xml.gz sitemap", "http://maps.test/a.txt sitemap",
 			"http://[bad bad-sitemap", "http://a.test/robots.txt "} {
@@ -151,10 +154,10 @@ func robotsLog(t *testing.T, fs disk.FS) (lines []string) {
 // TestSitemapsAreOffByDefault: without --sitemaps the crawl must log the sitemap lines and request nothing
 // from them.
 func TestSitemapsAreOffByDefault(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
 		w := mapWeb()
-		fs := memfs.New(*seedFlag)
-		mustRun(t, t.Context(), tinyOptions(t, w, fs, "http://a.test/"))
+		fs := memfs.New(*testworld.Seed)
+		crawltest.MustRun(t, t.Context(), crawltest.WebOptions(t, w, fs, "http://a.test/"))
 		if got := w.Pages(""); len(got) != 1 {
 			t.Errorf("requested %v", got)
 		}
@@ -166,16 +169,16 @@ func TestSitemapsAreOffByDefault(t *testing.T) {
 
 // TestSitemapRules: sitemaps and the URLs in them must obey depth and scope.
 func TestSitemapRules(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
 		for _, c := range []struct {
 			depth int
 			scope state.Scope
 			pages int // without the seed
-		}{{0, state.ScopeAll, 0}, {1, state.ScopeAll, 4}, {Unlimited, state.ScopeHost, 9}} {
+		}{{0, state.ScopeAll, 0}, {1, state.ScopeAll, 4}, {crawl.Unlimited, state.ScopeHost, 9}} {
 			w := mapWeb()
-			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
+			opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
 			opt.Links.Sitemaps, opt.Limits.MaxDepth, opt.Admission.Scope = true, c.depth, c.scope
-			mustRun(t, t.Context(), opt)
+			crawltest.MustRun(t, t.Context(), opt)
 			got := w.Pages("")
 			if len(got) != 1+c.pages {
 				t.Errorf("depth %d, scope %s: requested %d pages: %v", c.depth, c.scope, len(got), got)
@@ -204,20 +207,20 @@ func TestSitemapBodies(t *testing.T) {
 		"cut.test/s.xml": siteMap("url", "http://cut.test/1")[:72],
 		"dtd.test/s.xml": "<!DOCTYPE urlset [<!ENTITY a 'http://dtd.test/1'>]>" + siteMap("url", "&a;"),
 	}
-	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{Serve: func(host, path string) answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := &testworld.Web{Serve: func(host, path string) testworld.Answer {
 			if path == "/robots.txt" {
-				return answer{200, "", "Sitemap: http://" + host + "/s.xml"}
+				return testworld.Answer{200, "", "Sitemap: http://" + host + "/s.xml"}
 			}
 			if body, ok := bodies[host+path]; ok {
-				return answer{200, "Content-Type: application/octet-stream\r\n", body}
+				return testworld.Answer{200, "Content-Type: application/octet-stream\r\n", body}
 			}
-			return answer{200, "", "<html>"}
+			return testworld.Answer{200, "", "<html>"}
 		}}
-		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/",
-			"http://dtd.test/")
+		opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://big.test/", "http://bomb.test/",
+			"http://cut.test/", "http://dtd.test/")
 		opt.Links.Sitemaps, opt.Politeness.HostDelay, opt.Limits.Linger = true, 2*time.Second, 10*time.Second
-		res := mustRun(t, t.Context(), opt)
+		res := crawltest.MustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"big": 22, "bomb": 3, "cut": 3, "dtd": 2} {
 			if got := len(w.Pages(host)); got != want {
 				t.Errorf("%s: requested %d pages, want %d", host, got, want)
