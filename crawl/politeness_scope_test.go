@@ -30,20 +30,6 @@ func writeRules(t *testing.T, fs disk.FS, name string, lines ...string) {
 	}
 }
 
-// linked serves pages that link to all urls.
-func linked(urls ...string) func(host, path string) answer {
-	page := "<html>"
-	for _, u := range urls {
-		page += "<a href=\"" + u + "\">x</a>"
-	}
-	return func(_, path string) answer {
-		if path == "/robots.txt" {
-			return noRobots
-		}
-		return answer{200, "", page}
-	}
-}
-
 // TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude must get no request, not even for
 // robots.txt, whether reached by a link, a redirect or a seed. The report of a seed must name the rule.
 func TestRulesKeepOut(t *testing.T) {

@@ -319,16 +319,15 @@ func TestSecretsOfRenderedPages(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			w := &secretWeb{}
 			w.Serve = pagesOnly
-			of := w.options(t, "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable, page)
-			opt := onePage(t, &w.tinyWeb, func(ctx context.Context, _ *render.Page, f render.Fetcher) {
+			opt := w.options(t, "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable, page)
+			atOnce(&opt)
+			withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
 				if _, err := f.Fetch(ctx, "https://a.test/api/delete?id=5"); err != nil {
 					t.Error(err)
 				}
+				return &render.Result{HTML: p.Body, Base: p.URL}, nil
 			})
-			writeRules(t, opt.Disk.FS, "sites.toml", "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable)
 			writeRules(t, opt.Disk.FS, "rules", "+ regex ^https://[^/]+/r")
-			opt.Admission.SeedLines, opt.Network.Fetcher, opt.Network.Ports, opt.Admission.Sites, opt.Admission.Env =
-				of.Admission.SeedLines, of.Network.Fetcher, of.Network.Ports, of.Admission.Sites, of.Admission.Env
 			mustRun(t, t.Context(), opt)
 			with, _ := w.secret()
 			if got := slices.Contains(with, "a.test/api/delete?id=5"); got != (page == "https://a.test/r") {

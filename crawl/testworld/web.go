@@ -62,6 +62,20 @@ func PagesOnly(_, path string) Answer {
 	return Answer{200, "", "<html>x"}
 }
 
+// Linked serves pages that link to all urls.
+func Linked(urls ...string) func(host, path string) Answer {
+	page := "<html>"
+	for _, u := range urls {
+		page += "<a href=\"" + u + "\">x</a>"
+	}
+	return func(_, path string) Answer {
+		if path == "/robots.txt" {
+			return NoRobots
+		}
+		return Answer{200, "", page}
+	}
+}
+
 // LookupHost is the resolver of the web's names.
 func (w *Web) LookupHost(_ context.Context, host, _ string) (resolve.Lookup, error) {
 	w.Mu.Lock()

@@ -183,8 +183,8 @@ var layers = map[string]layer{
 
 	// For tests: the webs and checks below crawl, and the crawls above it.
 	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "internal/crawllog",
-		"internal/simweb", "queue", "robots", "star", "state", "state/audit", "state/explain",
-		"state/repair", "weburl"}},
+		"internal/render", "internal/simweb", "queue", "robots", "star", "state", "state/audit", "state/explain",
+		"state/repair", "warc", "weburl"}},
 	"crawl/crawltest": {34, []string{"crawl", "crawl/testworld", "disk", "disk/memfs", "fetch", "internal/ports",
 		"internal/simweb", "state"}},
 
@@ -369,11 +369,11 @@ func allowed(from, to string, test bool) bool {
 }
 
 // afterCrawl reports whether a source is an external test of a room or of a tool for a crawl at rest, and to is such a
-// tool, or crawl: these tests make crawls, and use tools on the result.
+// tool, crawl, or of a room's test a room: these tests make crawls, and use tools on the result.
 func afterCrawl(s *source, to string) bool {
-	return (strings.HasPrefix(s.pkg, "state/") || strings.HasPrefix(s.pkg, "crawl/")) &&
-		strings.HasSuffix(s.syntax.Name.Name, "_test") &&
-		(to == "crawl" || strings.HasPrefix(to, "state/"))
+	room := strings.HasPrefix(s.pkg, "crawl/")
+	return (room || strings.HasPrefix(s.pkg, "state/")) && strings.HasSuffix(s.syntax.Name.Name, "_test") &&
+		(to == "crawl" || strings.HasPrefix(to, "state/") || room && strings.HasPrefix(to, "crawl/"))
 }
 
 // TestImportTable: the imports inside the module are those of the table, and each goes to a lower layer.
