@@ -14,7 +14,6 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/warc"
 )
@@ -96,21 +95,12 @@ func TestCodings(t *testing.T) {
 				t.Errorf("%s was requested %d times, want 1", path, n)
 			}
 		}
-		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
 		stored := map[string]string{}
-		for _, name := range files {
-			if err := warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
-				if r.Type() == "response" {
-					stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://codings.test")] = string(r.Block)
-				}
-				return nil
-			}); err != nil {
-				t.Error(err)
+		eachRecord(t, fs, opt.Disk.Dirs, func(r *warc.Record) {
+			if r.Type() == "response" {
+				stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://codings.test")] = string(r.Block)
 			}
-		}
+		})
 		for path, p := range pages {
 			if !strings.HasSuffix(stored[path], "\r\n\r\n"+p.payload) ||
 				!strings.Contains(stored[path], "Content-Encoding: "+p.coding+"\r\n") {

@@ -76,32 +76,23 @@ func yes() (*hook.Answer, hook.Outcome) { return &hook.Answer{Keep: true, Follow
 func outputWithMeta(t *testing.T, opt *Options) (kinds map[string]string, meta map[string]map[string]string) {
 	t.Helper()
 	kinds, meta = map[string]string{}, map[string]map[string]string{}
-	files, err := warc.Files(disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
-		if err := warc.ReadFile(opt.Disk.FS, name, 1<<20, func(r *warc.Record) error {
-			path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
-			switch {
-			case !ok || path == "/robots.txt":
-			case r.Type() == "response" || r.Type() == "revisit":
-				kinds[path] += "response "
-			case r.Type() == "metadata":
-				if r.Get("WARC-Concurrent-To") == "" {
-					kinds[path] += "metadata "
-				}
-				meta[path] = map[string]string{}
-				for line := range strings.Lines(string(r.Block)) {
-					name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-					meta[path][name] = value
-				}
+	eachRecord(t, opt.Disk.FS, opt.Disk.Dirs, func(r *warc.Record) {
+		path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
+		switch {
+		case !ok || path == "/robots.txt":
+		case r.Type() == "response" || r.Type() == "revisit":
+			kinds[path] += "response "
+		case r.Type() == "metadata":
+			if r.Get("WARC-Concurrent-To") == "" {
+				kinds[path] += "metadata "
 			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
+			meta[path] = map[string]string{}
+			for line := range strings.Lines(string(r.Block)) {
+				name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+				meta[path][name] = value
+			}
 		}
-	}
+	})
 	return kinds, meta
 }
 

@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
@@ -103,21 +102,12 @@ func TestHTTP2Crawl(t *testing.T) {
 		opt.Network.Fetcher, opt.Output.ArchiveRobots = client, true
 		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
-		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
 		count := map[string]int{}
-		for _, name := range files {
-			if err := warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
-				if r.Type() == "response" {
-					checkRecord(t, r, count)
-				}
-				return nil
-			}); err != nil {
-				t.Fatal(err)
+		eachRecord(t, fs, opt.Disk.Dirs, func(r *warc.Record) {
+			if r.Type() == "response" {
+				checkRecord(t, r, count)
 			}
-		}
+		})
 		if t.Logf("responses: %v", count); count["h2"] == 0 || count["http/1.1"] == 0 {
 			t.Errorf("responses by protocol: %v, want both", count)
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -63,32 +62,23 @@ func TestNoArchive(t *testing.T) {
 					true, tt.archive, tt.index, "drumbeat", state.LogOff
 				res := mustRun(t, t.Context(), opt)
 				got := map[string]string{}
-				files, err := warc.Files(disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs})
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, name := range files {
-					if err := warc.ReadFile(opt.Disk.FS, name, 1<<20, func(r *warc.Record) error {
-						path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
-						if !ok || r.Get("WARC-Resource-Type") != "" || path == "/robots.txt" {
-							return nil
-						}
-						_, body, _ := strings.Cut(string(r.Block), "\r\n\r\n")
-						switch said := strings.Contains(string(r.Block), "\nstored: "); {
-						case r.Type() == "response" && body == "":
-							got[path] = "head"
-						case r.Type() == "response":
-							got[path] = "whole"
-						case r.Type() == "metadata" && said && r.Get("WARC-Concurrent-To") == "":
-							got[path] = "none"
-						case r.Type() == "metadata" && said != (got[path] == "head"):
-							t.Errorf("%s: metadata %q of a record that is %q", path, r.Block, got[path])
-						}
-						return nil
-					}); err != nil {
-						t.Fatal(err)
+				eachRecord(t, opt.Disk.FS, opt.Disk.Dirs, func(r *warc.Record) {
+					path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
+					if !ok || r.Get("WARC-Resource-Type") != "" || path == "/robots.txt" {
+						return
 					}
-				}
+					_, body, _ := strings.Cut(string(r.Block), "\r\n\r\n")
+					switch said := strings.Contains(string(r.Block), "\nstored: "); {
+					case r.Type() == "response" && body == "":
+						got[path] = "head"
+					case r.Type() == "response":
+						got[path] = "whole"
+					case r.Type() == "metadata" && said && r.Get("WARC-Concurrent-To") == "":
+						got[path] = "none"
+					case r.Type() == "metadata" && said != (got[path] == "head"):
+						t.Errorf("%s: metadata %q of a record that is %q", path, r.Block, got[path])
+					}
+				})
 				want := map[string]string{}
 				for field := range strings.FieldsSeq(tt.want) {
 					path, what, _ := strings.Cut(field, ":")

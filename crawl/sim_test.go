@@ -27,7 +27,7 @@ var (
 	verbose, longRuns, seedFlag = testworld.Verbose, testworld.Long, testworld.Seed
 
 	noRobots, pagesOnly, ownAddr, urls = testworld.NoRobots, testworld.PagesOnly, testworld.OwnAddr, testworld.URLs
-	linked                             = testworld.Linked
+	linked, eachRecord                 = testworld.Linked, testworld.EachRecord
 
 	inBubble, smallWeb, checkBalanced = testworld.InBubble, testworld.SmallWeb, testworld.CheckBalanced
 

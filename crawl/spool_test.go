@@ -68,21 +68,12 @@ func spooling(t *testing.T, w *tinyWeb, fs disk.FS) Options {
 // storedBlock returns the only record of a URL's response.
 func storedBlock(t *testing.T, fs disk.FS, dirs []string, url string) []byte {
 	t.Helper()
-	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var found [][]byte
-	for _, name := range files {
-		if err := warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
-			if r.Type() == "response" && r.Get("WARC-Target-URI") == url {
-				found = append(found, bytes.Clone(r.Block))
-			}
-			return nil
-		}); err != nil {
-			t.Error(err)
+	eachRecord(t, fs, dirs, func(r *warc.Record) {
+		if r.Type() == "response" && r.Get("WARC-Target-URI") == url {
+			found = append(found, bytes.Clone(r.Block))
 		}
-	}
+	})
 	if len(found) != 1 {
 		t.Fatalf("%s has %d records, want 1", url, len(found))
 	}

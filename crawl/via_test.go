@@ -36,22 +36,13 @@ func leadsTo(t *testing.T, web *simweb.Web, url string) (to []string) {
 func metaVias(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 	t.Helper()
 	vias := map[string]string{}
-	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if err := warc.ReadFile(fs, f, 1<<20, func(rec *warc.Record) error {
-			if rec.Type() == "metadata" {
-				_, via, _ := strings.Cut("\r\n"+string(rec.Block), "\r\nvia: ")
-				via, _, _ = strings.Cut(via, "\r\n")
-				vias[rec.Get("WARC-Target-URI")] = via
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
+	eachRecord(t, fs, dirs, func(rec *warc.Record) {
+		if rec.Type() == "metadata" {
+			_, via, _ := strings.Cut("\r\n"+string(rec.Block), "\r\nvia: ")
+			via, _, _ = strings.Cut(via, "\r\n")
+			vias[rec.Get("WARC-Target-URI")] = via
 		}
-	}
+	})
 	return vias
 }
 

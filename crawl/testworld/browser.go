@@ -53,22 +53,13 @@ func RenderRules(t *testing.T, fs disk.FS) []string {
 func Rendered(t *testing.T, fs disk.FS, dirs []string) map[string][]string {
 	t.Helper()
 	found, responses := map[string][]string{}, map[string]string{}
-	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var records []*warc.Record
-	for _, name := range files {
-		if err := warc.ReadFile(fs, name, 1<<20, func(r *warc.Record) error {
-			kept := *r
-			kept.Block = slices.Clone(r.Block)
-			kept.Fields = slices.Clone(r.Fields)
-			records = append(records, &kept)
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	EachRecord(t, fs, dirs, func(r *warc.Record) {
+		kept := *r
+		kept.Block = slices.Clone(r.Block)
+		kept.Fields = slices.Clone(r.Fields)
+		records = append(records, &kept)
+	})
 	for _, r := range records {
 		if r.Type() == "response" || r.Type() == "revisit" {
 			responses[r.Get("WARC-Record-ID")] = r.Get("WARC-Target-URI")

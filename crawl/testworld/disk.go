@@ -13,6 +13,7 @@ import (
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
+	"drumbeat/warc"
 )
 
 // PartOf returns the state of one structure in a manifest.
@@ -65,6 +66,20 @@ func Deep(t *testing.T, fs disk.FS, dirs []string) *audit.DeepReport {
 		t.Errorf("the audit left its temporary files: %q, %v", names, err)
 	}
 	return rep
+}
+
+// EachRecord calls f with each record of the WARC files with a final name. r is valid during the call.
+func EachRecord(t testing.TB, fs disk.FS, dirs []string, f func(r *warc.Record)) {
+	t.Helper()
+	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if err := warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error { f(r); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // StateFiles lists the files below state, in all directories, that want selects for damage.
