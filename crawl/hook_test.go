@@ -8,8 +8,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -338,54 +336,4 @@ func TestHookLosesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// TestHookProcess: a crawl with a program as its hook, which ends at each third page, fetches all pages. The processes
-// end with the crawl.
-func TestHookProcess(t *testing.T) {
-	const program = `trap 'echo "$$ ends" >> "$0"' EXIT
-read -r greeting
-echo '{"hook":1,"want":["text"]}'
-n=0
-while read -r line; do
-	n=$((n + 1))
-	[ $n = 3 ] && exit 1
-	id=${line#*:}
-	echo "{\"id\":${id%%,*},\"keep\":false}"
-done`
-	w := &tinyWeb{Serve: func(_, path string) answer {
-		if path == "/robots.txt" {
-			return noRobots
-		}
-		var links strings.Builder
-		for i := range 30 {
-			fmt.Fprintf(&links, "<a href=/%d>x</a>", i)
-		}
-		return answer{200, "", "<html>" + links.String()}
-	}}
-	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-	atOnce(&opt)
-	lives := filepath.Join(t.TempDir(), "lives")
-	opt.Hook = &hook.Options{Command: []string{"/bin/sh", "-c", program, lives}, Procs: 2, Timeout: time.Minute}
-	res := mustRun(t, t.Context(), opt)
-	s := &res.Snapshot
-	kinds, _ := outputWithMeta(t, &opt)
-	answered, failed := s.Count(state.CountHookAnswers), s.Count(state.CountHookFailures)
-	if len(kinds) != 31 || answered+failed != 31 || failed < 9 || failed > 10 ||
-		s.Count(state.CountHookDropped) != answered {
-		t.Errorf("%d pages, %d answered for, %d failed, %d dropped", len(kinds), answered, failed,
-			s.Count(state.CountHookDropped))
-	}
-	// The last failure may still be under way when the crawl ends.
-	if n := s.Count(state.CountHookRestarts); n < failed-2 || n > failed {
-		t.Errorf("%d restarts, %d failures", n, failed)
-	}
-	text, err := os.ReadFile(lives)
-	if n := int64(strings.Count(string(text), "ends")); err != nil || n < failed || n > failed+2 {
-		t.Errorf("%d processes have ended by themselves: %v", n, err)
-	}
-	opt.Disk.FS, opt.Hook.Command = memfs.New(*seedFlag), []string{"/bin/sh", "-c", "echo no >&2"}
-	if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "hook: start") {
-		t.Errorf("a hook that does not start: %v", err)
-	}
 }

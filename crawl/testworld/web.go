@@ -76,6 +76,18 @@ func Linked(urls ...string) func(host, path string) Answer {
 	}
 }
 
+// RawPages makes w answer with whole responses, by path. It adds their Content-Length.
+func (w *Web) RawPages(pages map[string][2]string) {
+	w.Serve = PagesOnly
+	w.Raw = func(c net.Conn, _, path string) bool {
+		p, ok := pages[path]
+		if ok {
+			_, _ = fmt.Fprintf(c, "%sContent-Length: %d\r\n\r\n%s", p[0], len(p[1]), p[1])
+		}
+		return ok
+	}
+}
+
 // LookupHost is the resolver of the web's names.
 func (w *Web) LookupHost(_ context.Context, host, _ string) (resolve.Lookup, error) {
 	w.Mu.Lock()

@@ -1,4 +1,4 @@
-package crawl
+package visit_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 )
@@ -16,8 +18,8 @@ import (
 func TestBadChunkSizes(t *testing.T) {
 	for _, size := range []string{"zz", "-5", "", "0x5", " ", "fffffffffffffffff"} {
 		t.Run(size, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				w := &tinyWeb{Serve: pagesOnly}
+			testworld.InBubble(t, func(t *testing.T) {
+				w := &testworld.Web{Serve: testworld.PagesOnly}
 				link := func(to string) string { return fmt.Sprintf("<html><a href='%s'>x</a>", to) }
 				w.Raw = func(c net.Conn, _, path string) bool {
 					head := "HTTP/1.1 200 X\r\nContent-Type: text/html\r\nTransfer-Encoding: " +
@@ -33,9 +35,10 @@ func TestBadChunkSizes(t *testing.T) {
 					}
 					return true
 				}
-				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/first", "http://a.test/second")
-				atOnce(&opt)
-				res := mustRun(t, t.Context(), opt)
+				opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/first",
+					"http://a.test/second")
+				crawltest.AtOnce(&opt)
+				res := crawltest.MustRun(t, t.Context(), opt)
 				for path, want := range map[string]int{"/first": 1, "/second": 1, "/before": 1, "/behind": 0,
 					"/behind-first": 0} {
 					if got := len(w.Got("a.test", path)); got != want {

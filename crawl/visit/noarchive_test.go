@@ -1,4 +1,4 @@
-package crawl
+package visit_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -28,25 +30,25 @@ var noArchiveCases = []struct {
 }
 
 // noArchiveWeb serves pages that ask not to be stored, in header or markup.
-func noArchiveWeb() *tinyWeb {
+func noArchiveWeb() *testworld.Web {
 	long := strings.Repeat("text ", 100)
-	return &tinyWeb{Serve: func(_, path string) answer {
+	return &testworld.Web{Serve: func(_, path string) testworld.Answer {
 		switch path {
 		case "/robots.txt":
-			return noRobots
+			return testworld.NoRobots
 		case "/":
-			return answer{200, "",
+			return testworld.Answer{200, "",
 				"<html><a href=index>i</a><a href=archive>a</a><a href=header>h</a><a href=other>o</a>"}
 		case "/index":
-			return answer{200, "", "<html><meta name=robots content=noindex>" + long}
+			return testworld.Answer{200, "", "<html><meta name=robots content=noindex>" + long}
 		case "/archive":
-			return answer{200, "", "<html><meta name=robots content='noarchive'><a href=last>l</a>" + long}
+			return testworld.Answer{200, "", "<html><meta name=robots content='noarchive'><a href=last>l</a>" + long}
 		case "/header":
-			return answer{200, "X-Robots-Tag: drumbeat: noarchive, noindex\r\n", "<html>" + long}
+			return testworld.Answer{200, "X-Robots-Tag: drumbeat: noarchive, noindex\r\n", "<html>" + long}
 		case "/other":
-			return answer{200, "X-Robots-Tag: otherbot: noarchive\r\n", "<html>other"}
+			return testworld.Answer{200, "X-Robots-Tag: otherbot: noarchive\r\n", "<html>other"}
 		}
-		return answer{200, "", "<html>last"}
+		return testworld.Answer{200, "", "<html>last"}
 	}}
 }
 
@@ -55,14 +57,14 @@ func noArchiveWeb() *tinyWeb {
 func TestNoArchive(t *testing.T) {
 	for _, tt := range noArchiveCases {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			testworld.InBubble(t, func(t *testing.T) {
 				w := noArchiveWeb()
-				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
+				opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
 				opt.Output.Store, opt.Output.NoArchive, opt.Output.NoIndex, opt.Identity.Agent, opt.Output.CrawlLog =
 					true, tt.archive, tt.index, "drumbeat", state.LogOff
-				res := mustRun(t, t.Context(), opt)
+				res := crawltest.MustRun(t, t.Context(), opt)
 				got := map[string]string{}
-				eachRecord(t, opt.Disk.FS, opt.Disk.Dirs, func(r *warc.Record) {
+				testworld.EachRecord(t, opt.Disk.FS, opt.Disk.Dirs, func(r *warc.Record) {
 					path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
 					if !ok || r.Get("WARC-Resource-Type") != "" || path == "/robots.txt" {
 						return
