@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/operate"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/explain"
@@ -393,7 +394,7 @@ func (s *Server) explainAddress(r *http.Request, asked string, at netip.Addr) (a
 		return nil, err
 	}
 	list, err := s.opt.Control.HostsInRAM(mostHostsAt, at)
-	if errors.Is(err, crawl.ErrNotRunning) {
+	if errors.Is(err, operate.ErrNotRunning) {
 		return out, nil
 	} else if err != nil {
 		return nil, err

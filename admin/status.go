@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/figures"
+	"drumbeat/crawl/operate"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -46,7 +48,7 @@ func (s *Server) status() (*Status, error) {
 }
 
 // finished returns the status of a crawl that has ended.
-func (s *Server) finished(end *crawl.Ending) *Status {
+func (s *Server) finished(end *operate.Ending) *Status {
 	out := s.statusOf(end.Snapshot, end.ID)
 	out.State, out.Reason, out.Waiting = "finished", end.Why, ""
 	out.Health = Health{Level: "ok", Text: "The crawl has ended: " + end.Why + ".", Problems: []Trouble{}}
@@ -111,7 +113,7 @@ func partsOf(parts []snapshot.Part) []Part {
 	return out
 }
 
-func drumBytes(d *crawl.DrumInfo) int64 {
+func drumBytes(d *figures.DrumInfo) int64 {
 	s := &d.Stats
 	return s.IntakeBytes + s.SealedBytes + s.LiveBytes + s.DeadBytes + s.DoomedBytes
 }

@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"time"
 
+	"drumbeat/crawl/operate"
 	"drumbeat/internal/linktrace"
+	"drumbeat/state"
 	"drumbeat/state/history"
+	"drumbeat/state/snapshot"
 )
 
 // ObserveOptions say to whom a running crawl reports, and who controls it.
@@ -62,3 +65,19 @@ func (o *ObserveOptions) Validate() error {
 	}
 	return errors.Join(faults...)
 }
+
+// These types describe a running crawl (package snapshot), and control it (package operate).
+type (
+	Control         = operate.Control
+	Snapshot        = snapshot.Snapshot
+	CheckpointStats = snapshot.CheckpointStats
+	SeenCheck       = snapshot.SeenCheck
+	Slots           = snapshot.Slots
+	SlotUse         = snapshot.SlotUse
+)
+
+// SlotUses returns all uses of connection slots in their order.
+func SlotUses() []SlotUse { return snapshot.SlotUses() }
+
+// PlaceNames lists the places in the order of the crawler.
+func PlaceNames() []string { return state.PlaceNames[:] }

@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/bench/result"
 	"drumbeat/crawl"
+	"drumbeat/crawl/figures"
 	"drumbeat/state"
 )
 
@@ -30,7 +31,7 @@ const (
 )
 
 // sizesOf returns the sizes of a running crawl's structures. used is the size of all its files, 0 if it is unknown.
-func sizesOf(s *crawl.Structures, used int64) (list diskSizes) {
+func sizesOf(s *figures.Structures, used int64) (list diskSizes) {
 	add := func(name string, bytes, records int64) {
 		if bytes > 0 {
 			list = append(list, diskSize{name, bytes, records})
