@@ -16,11 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl"
 	"drumbeat/crawl/operate"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/explain"
+	"drumbeat/state/snapshot"
 )
 
 // intParam returns an integer of the query, between 1 and most.
@@ -295,7 +295,7 @@ func (s *Server) slots() (any, error) {
 		return nil, err
 	}
 	out := Slots{Total: snap.Connections, Uses: []Use{}}
-	for _, u := range crawl.SlotUses() {
+	for _, u := range snapshot.SlotUses() {
 		out.Uses = append(out.Uses, Use{u.String(), snap.SlotsNow.Mean(u), snap.Slots.Mean(u)})
 	}
 	return out, nil

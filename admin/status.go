@@ -76,7 +76,7 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 	if !snap.Began.IsZero() {
 		out.CrawlStarted = snap.Began.UTC()
 	}
-	for i, name := range crawl.PlaceNames() {
+	for i, name := range state.PlaceNames {
 		out.Places = append(out.Places, Count{name, snap.Place(state.Place(i))})
 	}
 	for c := range state.NumCounters {
@@ -118,7 +118,7 @@ func drumBytes(d *figures.DrumInfo) int64 {
 	return s.IntakeBytes + s.SealedBytes + s.LiveBytes + s.DeadBytes + s.DoomedBytes
 }
 
-func checkpointOf(c *crawl.CheckpointStats) Checkpoint {
+func checkpointOf(c *snapshot.CheckpointStats) Checkpoint {
 	out := Checkpoint{Number: c.Number, Pause: c.Pause.Seconds(), Stall: c.Stall.Seconds(), Total: c.Total.Seconds(),
 		Bytes: c.Bytes, LongestPause: c.LongestPause.Seconds(), LongestStall: c.LongestStall.Seconds()}
 	if !c.When.IsZero() {

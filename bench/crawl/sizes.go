@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"drumbeat/bench/result"
-	"drumbeat/crawl"
 	"drumbeat/crawl/figures"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // diskSize is the size of a part of a crawl's files.
@@ -131,7 +131,7 @@ type seenSums struct {
 	Text, Stored, Moved, Model, Fully float64 // bytes
 }
 
-func sumsOf(c *crawl.SeenCheck) seenSums {
+func sumsOf(c *snapshot.SeenCheck) seenSums {
 	n := float64(c.Links)
 	s := seenSums{Links: c.Links, Passes: c.Passes, Text: n * c.URLBytes, Moved: n * c.Bytes, Model: n * c.Predicted,
 		Fully: n * c.Full}

@@ -125,8 +125,8 @@ var layers = map[string]layer{
 		"internal/trapscore", "polite", "state", "state/snapshot"}},
 	"crawl/operate": {33, []string{"admit", "cluster", "crawl/account", "crawl/checkpoint", "crawl/figures",
 		"crawl/gate", "crawl/inforce", "crawl/limits", "crawl/node", "crawl/observe", "crawl/outage", "crawl/output",
-		"crawl/seeds", "crawl/space", "disk", "internal/scope", "polite", "queue", "star", "state", "state/changes",
-		"state/snapshot", "weburl"}},
+		"crawl/seeds", "crawl/space", "disk", "internal/linktrace", "internal/scope", "polite", "queue", "star",
+		"state", "state/changes", "state/history", "state/snapshot", "weburl"}},
 	"crawl/seeds": {29, []string{"admit", "crawl/account", "crawl/space", "disk", "state", "weburl"}},
 	"crawl/checkpoint": {29,
 		[]string{"crawl/account", "crawl/space", "disk", "disk/memfs", "internal/bug", "state", "state/snapshot"}},
@@ -219,7 +219,7 @@ var layers = map[string]layer{
 		[]string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime", "drum", "queue", "star"}},
 	"bench/crawl": {40,
 		[]string{"bench/measure", "bench/result", "crawl", "crawl/account", "crawl/figures",
-			"state", "disk", "internal/cputime",
+			"state", "state/snapshot", "disk", "internal/cputime",
 			"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.

@@ -1,4 +1,4 @@
-package crawl
+package operate
 
 import (
 	"errors"
@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"drumbeat/crawl/operate"
 	"drumbeat/internal/linktrace"
-	"drumbeat/state"
 	"drumbeat/state/history"
 	"drumbeat/state/snapshot"
 )
@@ -19,7 +17,7 @@ type ObserveOptions struct {
 	// Default: none.
 	Log *slog.Logger
 	// Snapshot gets the figures of the crawl every SnapshotEvery (default: a second); nil: none.
-	Snapshot      func(*Snapshot)
+	Snapshot      func(*snapshot.Snapshot)
 	SnapshotEvery time.Duration
 	// TraceLinks is a file on Disk.FS that records the key of each link before the RAM cache filters it, 8 bytes
 	// each (package linktrace); "" means none. Seeds are not recorded. TraceLimit limits its size; default
@@ -65,19 +63,3 @@ func (o *ObserveOptions) Validate() error {
 	}
 	return errors.Join(faults...)
 }
-
-// These types describe a running crawl (package snapshot), and control it (package operate).
-type (
-	Control         = operate.Control
-	Snapshot        = snapshot.Snapshot
-	CheckpointStats = snapshot.CheckpointStats
-	SeenCheck       = snapshot.SeenCheck
-	Slots           = snapshot.Slots
-	SlotUse         = snapshot.SlotUse
-)
-
-// SlotUses returns all uses of connection slots in their order.
-func SlotUses() []SlotUse { return snapshot.SlotUses() }
-
-// PlaceNames lists the places in the order of the crawler.
-func PlaceNames() []string { return state.PlaceNames[:] }
