@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/crawl"
+	"drumbeat/crawl/operate"
 	"drumbeat/internal/human"
 )
 
@@ -74,7 +75,7 @@ func nodeOf(s *crawl.Snapshot) *NodeOf {
 // cluster describes all nodes.
 func (s *Server) cluster() (*Cluster, error) {
 	_, list, err := s.opt.Control.Cluster()
-	if errors.Is(err, crawl.ErrOneNode) {
+	if errors.Is(err, operate.ErrOneNode) {
 		return nil, problem(http.StatusNotFound, "this crawl has one node only")
 	}
 	if err != nil {

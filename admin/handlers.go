@@ -16,10 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl"
+	"drumbeat/crawl/operate"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/explain"
+	"drumbeat/state/snapshot"
 )
 
 // intParam returns an integer of the query, between 1 and most.
@@ -294,7 +295,7 @@ func (s *Server) slots() (any, error) {
 		return nil, err
 	}
 	out := Slots{Total: snap.Connections, Uses: []Use{}}
-	for _, u := range crawl.SlotUses() {
+	for _, u := range snapshot.SlotUses() {
 		out.Uses = append(out.Uses, Use{u.String(), snap.SlotsNow.Mean(u), snap.Slots.Mean(u)})
 	}
 	return out, nil
@@ -393,7 +394,7 @@ func (s *Server) explainAddress(r *http.Request, asked string, at netip.Addr) (a
 		return nil, err
 	}
 	list, err := s.opt.Control.HostsInRAM(mostHostsAt, at)
-	if errors.Is(err, crawl.ErrNotRunning) {
+	if errors.Is(err, operate.ErrNotRunning) {
 		return out, nil
 	} else if err != nil {
 		return nil, err

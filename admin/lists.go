@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl"
+	"drumbeat/crawl/operate"
 	"drumbeat/star"
 	"drumbeat/state/explain"
 )
@@ -28,7 +28,7 @@ func (s *Server) hosts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []crawl.HostInfo
+	var list []operate.HostInfo
 	if sort == "trouble" {
 		list, err = s.opt.Control.HostsInTrouble(n)
 	} else {
@@ -42,7 +42,7 @@ func (s *Server) hosts(r *http.Request) (any, error) {
 }
 
 // hostRows returns the hosts with their names.
-func (s *Server) hostRows(r *http.Request, list []crawl.HostInfo) ([]Host, error) {
+func (s *Server) hostRows(r *http.Request, list []operate.HostInfo) ([]Host, error) {
 	var unknown []uint64
 	for i := range list {
 		if list[i].Host == "" {

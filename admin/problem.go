@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"drumbeat/crawl"
+	"drumbeat/crawl/operate"
 	"drumbeat/state/changes"
 )
 
@@ -32,7 +32,7 @@ func problemOf(err error) *Problem {
 	switch {
 	case errors.As(err, &p):
 		return p
-	case errors.Is(err, crawl.ErrNotRunning):
+	case errors.Is(err, operate.ErrNotRunning):
 		return problem(http.StatusServiceUnavailable, err.Error())
 	case changes.IsRefused(err):
 		return problem(http.StatusUnprocessableEntity, err.Error())

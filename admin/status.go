@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/figures"
+	"drumbeat/crawl/operate"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -46,7 +48,7 @@ func (s *Server) status() (*Status, error) {
 }
 
 // finished returns the status of a crawl that has ended.
-func (s *Server) finished(end *crawl.Ending) *Status {
+func (s *Server) finished(end *operate.Ending) *Status {
 	out := s.statusOf(end.Snapshot, end.ID)
 	out.State, out.Reason, out.Waiting = "finished", end.Why, ""
 	out.Health = Health{Level: "ok", Text: "The crawl has ended: " + end.Why + ".", Problems: []Trouble{}}
@@ -74,7 +76,7 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 	if !snap.Began.IsZero() {
 		out.CrawlStarted = snap.Began.UTC()
 	}
-	for i, name := range crawl.PlaceNames() {
+	for i, name := range state.PlaceNames {
 		out.Places = append(out.Places, Count{name, snap.Place(state.Place(i))})
 	}
 	for c := range state.NumCounters {
@@ -111,12 +113,12 @@ func partsOf(parts []snapshot.Part) []Part {
 	return out
 }
 
-func drumBytes(d *crawl.DrumInfo) int64 {
+func drumBytes(d *figures.DrumInfo) int64 {
 	s := &d.Stats
 	return s.IntakeBytes + s.SealedBytes + s.LiveBytes + s.DeadBytes + s.DoomedBytes
 }
 
-func checkpointOf(c *crawl.CheckpointStats) Checkpoint {
+func checkpointOf(c *snapshot.CheckpointStats) Checkpoint {
 	out := Checkpoint{Number: c.Number, Pause: c.Pause.Seconds(), Stall: c.Stall.Seconds(), Total: c.Total.Seconds(),
 		Bytes: c.Bytes, LongestPause: c.LongestPause.Seconds(), LongestStall: c.LongestStall.Seconds()}
 	if !c.When.IsZero() {

@@ -10,6 +10,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 var (
@@ -36,9 +37,9 @@ func TestCheckpointStats(t *testing.T) {
 			t.Errorf("after %d checkpoints: %+v", n, c)
 		}
 	})
-	a := CheckpointStats{Pause: 3, Stall: 4, Total: 9}
+	a := snapshot.CheckpointStats{Pause: 3, Stall: 4, Total: 9}
 	a.Since(nil)
-	b := CheckpointStats{Pause: 1, Stall: 6, Total: 5}
+	b := snapshot.CheckpointStats{Pause: 1, Stall: 6, Total: 5}
 	b.Since(&a)
 	if b.LongestPause != 3 || b.LongestStall != 6 || b.LongestTotal != 9 {
 		t.Errorf("got %+v", b)
@@ -81,7 +82,7 @@ func TestCheckpointRate(t *testing.T) {
 }
 
 // crawlRate returns the pages per second of a crawl between its first tenth and its last.
-func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
+func crawlRate(t *testing.T, every time.Duration) (float64, snapshot.CheckpointStats) {
 	o := simweb.Defaults(*seedFlag)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes = 2000, 5000, 1<<29, 4000, 60, 8000
 	o.HTTPS, o.LogRequests, o.Page, o.SeedURLs = 0, 1, simweb.PageMix{}, 200

@@ -99,7 +99,7 @@ func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.recentEdge,
 		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
 		GoOn: func() { c.deferrals.goOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
-		Look: c.snapshot})
+		Look: c.figures.Snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
 			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)
@@ -183,19 +183,4 @@ func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
 		}
 	}
 	return all.Times(float64(own) / float64(max(own, of)))
-}
-
-// ErrOneNode is returned by Control.Cluster for a crawl of one node.
-var ErrOneNode = errors.New("crawl: this crawl has one node only")
-
-// Cluster returns the number of this node, and the last status of each node; nil for a node that has not reported.
-func (k *Control) Cluster() (node int, list []*cluster.Status, err error) {
-	err = k.with(func(c *crawler) error {
-		if !c.node.On() {
-			return ErrOneNode
-		}
-		node, list = c.opt.Cluster.Node, c.node.Statuses()
-		return nil
-	})
-	return node, list, err
 }

@@ -2,13 +2,13 @@ package crawl
 
 import (
 	"context"
-	"sync/atomic"
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/figures"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
@@ -79,11 +79,9 @@ type crawler struct {
 	extraction   *output.Extraction
 	uploads      *output.Uploads
 	operator     *operate.Operator
+	figures      *figures.Figures
 	limits       *limits.Limits
 	reloader     *inforce.Reloader
-
-	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
-	gauges       gauges
 }
 
 // wire creates the stages and gives each stage the other stages that it uses.
@@ -113,6 +111,7 @@ func (c *crawler) wire() {
 	c.wireSeeds()
 	c.wireReloader()
 	c.wireOperator()
+	c.wireFigures()
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
@@ -171,7 +170,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "watch", c.watch)
 	c.Start(ctx, "space", c.space.Run)
 	c.Start(ctx, "canaries", c.outages.AskCanaries)
-	c.Start(ctx, "progress", c.progress)
+	c.Start(ctx, "progress", c.figures.Run)
 	c.Start(ctx, "pulse", c.Pulse)
 	c.Start(ctx, "slots", c.slotMeter.Run)
 	c.Start(ctx, "slowdirs", c.slowDirs.Run)

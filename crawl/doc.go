@@ -1,5 +1,5 @@
-// Package crawl runs a crawl: it owns every goroutine, moves URLs between the structures of the lower
-// layers, and makes checkpoints.
+// Package crawl runs a crawl: it owns every goroutine, and moves URLs between the structures of the lower
+// layers. Its rooms, the packages in crawl/, do what one stage decides; crawler.go and rooms.go connect them.
 //
 // It implements the high-level organisation of the IRLbot paper (§IV.C, Figures 2, 4 and 5): URLseen,
 // STAR's check against PLDindegree, BEAST, RobotsCache with RobotsRequested, QR and QD, the ready queue Q,

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -149,29 +148,6 @@ func TestCodes(t *testing.T) {
 		if got := state.CodeAt(code); got != want {
 			t.Errorf("code %d is counted at %d, want %d", code, got, want)
 		}
-	}
-}
-
-// TestPeak: the peak must be the highest mean over ten minutes, and 0 for a shorter crawl.
-func TestPeak(t *testing.T) {
-	var m peakMeter
-	s := &Snapshot{}
-	peaks := []float64{}
-	for second := range 1800 {
-		s.Active = time.Duration(second) * time.Second
-		m.note(s)
-		if second%600 == 599 {
-			peaks = append(peaks, s.Peak.Pages)
-		}
-		rate := int64(10)
-		if second >= 600 && second < 900 {
-			rate = 30 // half of a window
-		}
-		s.Counters[state.CountPages] += rate
-		s.Counters[state.CountBytesWire] += 1000 * rate
-	}
-	if !slices.Equal(peaks, []float64{0, 20, 20}) || s.Peak.Bits != 8*20_000 {
-		t.Errorf("got %v and %v bit/s", peaks, s.Peak.Bits)
 	}
 }
 

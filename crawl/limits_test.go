@@ -265,7 +265,7 @@ func TestConnectionsBySchedule(t *testing.T) {
 		}
 		s := res.Snapshot.Slots
 		sum := int64(0)
-		for _, u := range SlotUses() {
+		for _, u := range snapshot.SlotUses() {
 			sum += s.Use[u]
 		}
 		if sum != 40*s.Samples || s.Mean(snapshot.SlotLimit) < 20 {

@@ -131,7 +131,7 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		}
 		log.locks = map[string]locker{}
 		locksOf(reflect.ValueOf(c), "", map[unsafe.Pointer]bool{}, log.locks)
-		for _, name := range []string{"account.Run.TxLock", "operate.Operator.mu", "crawl.Control.mu",
+		for _, name := range []string{"account.Run.TxLock", "operate.Operator.mu", "operate.Control.mu",
 			"checkpoint.Maker.mu", "drum.Drum.gate", "polite.Scheduler.mu", "space.Keeper.mu"} {
 			if log.locks[name] == nil {
 				t.Errorf("the test does not know the lock %s", name)
@@ -140,7 +140,7 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		ended := make(chan error)
 		go func() {
 			_, err := c.crawl(t.Context(), 0)
-			opt.Observe.Control.attach(nil)
+			opt.Observe.Control.Attach(nil)
 			ended <- err
 		}()
 		<-opt.Observe.Control.Started()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/checkpoint"
+	"drumbeat/crawl/operate"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 	"drumbeat/state/changes"
@@ -36,8 +37,8 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		o.make(changes.Change{Op: changes.OpPause})
-		if o.opt.Observe.Control.with(func(c *crawler) error {
-			if !c.operator.Fed() {
+		if o.opt.Observe.Control.With(func(c *operate.Running) error {
+			if !c.Operator.Fed() {
 				t.Error("the seeds have not been fed")
 			}
 			return nil

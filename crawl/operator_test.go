@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/crawl/figures"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -127,7 +129,7 @@ func TestPause(t *testing.T) {
 		if res := o.end(); res.Stop != StopCancelled {
 			t.Errorf("stopped: %s", res.Stop)
 		}
-		if _, err := o.opt.Observe.Control.Snapshot(); !errors.Is(err, ErrNotRunning) {
+		if _, err := o.opt.Observe.Control.Snapshot(); !errors.Is(err, operate.ErrNotRunning) {
 			t.Errorf("a snapshot of a stopped crawl: %v", err)
 		}
 		o.start()
@@ -291,7 +293,7 @@ func TestBudgetFunction(t *testing.T) {
 				o.Observe.Log = slog.New(slog.NewTextHandler(&logged, nil))
 			})
 		o.await(300)
-		beast := func() *Structures {
+		beast := func() *figures.Structures {
 			s, err := o.opt.Observe.Control.Structures()
 			if err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/hook"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
@@ -19,6 +20,7 @@ import (
 	proc "drumbeat/internal/hook"
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // Options are the options of a crawl, in groups. A zero field means the default in its comment unless the
@@ -96,6 +98,13 @@ type (
 	DrumOptions       = options.Drum
 	LimitsOptions     = options.Limits
 	OutputOptions     = options.Output
+)
+
+// ObserveOptions say to whom a running crawl reports, and who controls it by a Control. A Snapshot has its figures.
+type (
+	ObserveOptions = operate.ObserveOptions
+	Control        = operate.Control
+	Snapshot       = snapshot.Snapshot
 )
 
 // Types of some options.

@@ -8,6 +8,7 @@ import (
 	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/figures"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
@@ -19,6 +20,7 @@ import (
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
+	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
@@ -216,6 +218,27 @@ func (c *crawler) wireDispatch() {
 	c.budgets.hungry = c.dispatcher.Hungry
 }
 
+// wireFigures gives the figures the stages that they ask.
+func (c *crawler) wireFigures() {
+	c.figures.Wire(figures.Others{Heaps: func() *polite.Scheduler { return c.polite },
+		Traps: func() *trapscore.Table { return c.traps }, Fetcher: c.fetcher, Requests: c.requests, Limits: c.limits,
+		Slots: c.slotMeter, SlowDirs: c.slowDirs, Codings: c.codings, Space: c.space, Outages: c.outages, Node: c.node,
+		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Structures: c.inspect,
+		Shows: []func(*Snapshot){c.sketches.show, c.budgets.show, c.checkpointer.Show, c.seen.show, c.deferrals.show,
+			c.extraction.Show, c.uploads.Show, c.node.Show, c.leases.Show, c.history.Show}})
+}
+
+// running returns the crawl as Control sees it.
+func (c *crawler) running() *operate.Running {
+	r := &operate.Running{Run: c.Run, Saved: c.Saved, Operator: c.operator, Figures: c.figures, Heaps: c.polite,
+		Hosts: c.health, Limits: c.limits, Connections: c.opt.Network.Connections, Space: c.space, Outages: c.outages,
+		Node: c.node, Top: c.budgets.star.Top, SeenFills: c.seen.urlSeen.Fills}
+	if c.opt.Cluster != nil {
+		r.NodeNumber = c.opt.Cluster.Node
+	}
+	return r
+}
+
 // wireWalk creates the leader of the random walk.
 func (c *crawler) wireWalk() {
 	o := &c.opt
@@ -247,8 +270,11 @@ func (c *crawler) wireOutput() {
 // wireMeters creates what observes the crawl. The dispatcher must exist.
 func (c *crawler) wireMeters() {
 	o := &c.opt
+	c.figures = figures.New(c.Run, c.Saved, figures.Options{FS: o.Disk.FS, Dirs: o.allDirs(),
+		DiskBytes: o.Limits.DiskBytes, Plan: &c.plan, On: c.observed(),
+		Every: o.Observe.SnapshotEvery, Tell: o.Observe.Snapshot})
 	c.history = observe.NewHistory(c.Saved, observe.HistoryOptions{Log: o.Observe.Log, FS: o.Disk.FS,
-		Bytes: o.Observe.HistoryBytes, Version: o.Identity.Version}, c.snapshot)
+		Bytes: o.Observe.HistoryBytes, Version: o.Identity.Version}, c.figures.Snapshot)
 	c.slowDirs = observe.NewSlowDirs(c.Saved, o.Observe.Log, c.history)
 	c.codings = observe.NewCodings(observe.CodingOptions{Log: o.Observe.Log, Set: o.Network.SetAcceptEncoding,
 		Bandwidth: o.Network.Bandwidth, InUse: o.tests.processorsInUse}, c.dispatcher, c.history)

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/hook"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -49,7 +50,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes),
 		new(contents.Filter)
 	defer opt.opened.filled.Close()
-	var last *Ending
+	var last *operate.Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {
 		if res != nil && (err == nil || errors.Is(err, state.ErrFinished)) {
@@ -57,14 +58,14 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		} else {
 			last.Err = err
 		}
-		opt.Observe.Control.end(last)
+		opt.Observe.Control.End(last)
 	}
 	return res, err
 }
 
 // runUntilEnd runs the crawl, again after a full disk. It sets last if the crawl ran, with its state before it
 // was closed.
-func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, error) {
+func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending) (*Result, error) {
 	var full space.Tries
 	for {
 		c, err := open(opt)
@@ -74,9 +75,9 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 		var res *Result
 		if err == nil {
 			res, err = c.crawl(ctx, full.Pause())
-			opt.Observe.Control.attach(nil)
+			opt.Observe.Control.Attach(nil)
 			if opt.Observe.Control != nil {
-				*last = &Ending{ID: c.CrawlID, Snapshot: c.snapshot()}
+				*last = &operate.Ending{ID: c.CrawlID, Snapshot: c.figures.Snapshot()}
 			}
 			stop := ""
 			if res != nil {
@@ -132,7 +133,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 			return nil, err
 		}
 		if inner.Err() != nil { // nothing has changed since the last checkpoint
-			return &Result{Stop: c.stopped(), Snapshot: *c.snapshot()}, nil
+			return &Result{Stop: c.stopped(), Snapshot: *c.figures.Snapshot()}, nil
 		}
 	}
 	if err := c.node.Agree(inner); err != nil {
@@ -151,7 +152,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.seen.startMeter()
 	c.history.Started(c.Manifest)
 	c.startStages(inner)
-	c.opt.Observe.Control.attach(c)
+	c.opt.Observe.Control.Attach(c.running())
 	<-inner.Done()
 	c.WaitStages()
 	c.dispatcher.NoMoreGrants()
@@ -169,7 +170,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
 		// Nor did other nodes find anything for this one.
 		now.Counters[state.CountPages] == before.Counters[state.CountPages] {
-		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
+		return &Result{Stop: StopDone, Snapshot: *c.figures.Snapshot()}, state.ErrFinished
 	}
 	return c.result(why)
 }
@@ -189,7 +190,7 @@ func (c *crawler) endAgain(ctx context.Context, rest time.Duration) (*Result, er
 	if rest > 0 { // the write that found no space came after the last checkpoint
 		return c.result(StopDone)
 	}
-	return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
+	return &Result{Stop: StopDone, Snapshot: *c.figures.Snapshot()}, state.ErrFinished
 }
 
 // saveEnd makes the last checkpoint of a run, and ends extraction, uploads and the node.
@@ -221,7 +222,7 @@ func (c *crawler) saveEnd(ctx context.Context, why string) error {
 // result returns the result of a crawl after its last checkpoint.
 func (c *crawler) result(why string) (*Result, error) {
 	seeds, err := c.output.UnfinishedSeeds()
-	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.Finished()}, err
+	return &Result{Stop: why, Snapshot: *c.figures.Snapshot(), Seeds: seeds, Finished: c.output.Finished()}, err
 }
 
 // finished reports whether the manifest says that the crawl is over and its seeds have not changed.

@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/plan"
 	"drumbeat/drum"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // seenMeter collects the measurements for SeenCheck.
@@ -20,7 +21,7 @@ type seenMeter struct {
 	moved     int64
 	took      time.Duration
 
-	last atomic.Pointer[SeenCheck]
+	last atomic.Pointer[snapshot.SeenCheck]
 }
 
 // leastTimed is the number of bytes that a pass must move for its speed to count.
@@ -36,7 +37,7 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	if merged == 0 {
 		return n, err
 	}
-	check := SeenCheck{Links: after.Merged, Passes: after.Passes}
+	check := snapshot.SeenCheck{Links: after.Merged, Passes: after.Passes}
 	if added := m.added.Load(); added > 0 {
 		check.URLBytes = float64(m.text.Load()) / float64(added)
 	}
@@ -81,11 +82,11 @@ func (s *seenStage) show(snap *Snapshot) {
 	snap.Seen = s.seenMeter.check(&s.plan, snap)
 }
 
-// check completes the latest SeenCheck for a snapshot.
-func (m *seenMeter) check(p *plan.Plan, s *Snapshot) SeenCheck {
+// check completes the latest snapshot.SeenCheck for a snapshot.
+func (m *seenMeter) check(p *plan.Plan, s *Snapshot) snapshot.SeenCheck {
 	last := m.last.Load()
 	if last == nil {
-		return SeenCheck{}
+		return snapshot.SeenCheck{}
 	}
 	check := *last
 	pages := float64(s.Count(state.CountPages) - m.pages)

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/crawl/operate"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/state"
@@ -371,8 +372,8 @@ func TestSiteBudget(t *testing.T) {
 		o.await(20)
 		budget := func(want uint32) {
 			t.Helper()
-			err := o.opt.Observe.Control.with(func(c *crawler) error {
-				if got := c.operator.Pinned(c.PLDKey([]byte(pld))); got != want {
+			err := o.opt.Observe.Control.With(func(c *operate.Running) error {
+				if got := c.Operator.Pinned(c.Saved.PLDKey([]byte(pld))); got != want {
 					t.Errorf("a budget of %d, want %d", got, want)
 				}
 				return nil

@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -52,8 +54,10 @@ func TestTrustedReload(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 2000 })
 		writeRules(t, fs, "trusted.txt", "site0.test")
+		var log bytes.Buffer
 		o := operating(t, web, fs, func(o *Options) {
 			o.Budgets.Policy, o.Budgets.Trusted = "supporters", "trusted.txt"
+			o.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		o.await(100)
 		writeRules(t, fs, "trusted.txt", "site0.test\nftp://site1.test/\n")
@@ -65,16 +69,11 @@ func TestTrustedReload(t *testing.T) {
 		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false); err != nil {
 			t.Error(err)
 		}
-		if err := o.opt.Observe.Control.with(func(c *crawler) error {
-			if n := len(*c.budgets.rules.Trusted.Load()); n != 2 {
-				t.Errorf("%d trusted PLDs are in force, want 2", n)
-			}
-			return nil
-		}); err != nil {
-			t.Error(err)
-		}
 		o.stop()
 		<-o.done
+		if text := log.String(); !strings.Contains(text, "trusted PLDs reloaded\" plds=2") {
+			t.Errorf("want 2 trusted PLDs in force: %s", text)
+		}
 		writeRules(t, fs, "trusted.txt", "# none\n")
 		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "none of its lines") {
 			t.Errorf("a crawl starts with a bad file: %v", err)

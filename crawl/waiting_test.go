@@ -212,7 +212,7 @@ func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int
 		t.Logf("%d: %v", i+1, all[i])
 		last = now
 		if i == n-1 || i == n/2 {
-			t.Logf("%v deferred %v", c.Accounts.Copy().Places, c.snapshot().Deferred)
+			t.Logf("%v deferred %v", c.Accounts.Copy().Places, c.figures.Snapshot().Deferred)
 		}
 	}
 	cancel()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"drumbeat/bench/result"
-	"drumbeat/crawl"
+	"drumbeat/state/snapshot"
 )
 
 // The targets of bench crawl: CPU of the crawler's process per page, and pages/s compared with the bare loop.
@@ -165,7 +165,7 @@ func (b *crawlBench) stageTable() result.Table {
 // slotTable is the use of connection slots.
 func (b *crawlBench) slotTable() result.Table {
 	t := result.Table{Title: "Connection slots: what they did or waited for", Head: []string{"use", "slots", "%"}}
-	for _, u := range crawl.SlotUses() {
+	for _, u := range snapshot.SlotUses() {
 		mean := median(b.whole, func(r *Result) float64 { return r.Slots.Mean(u) })
 		t.Add(u.String(), result.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
 	}

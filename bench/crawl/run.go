@@ -16,6 +16,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/internal/cputime"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // Result is one measurement of bench crawl.
@@ -57,7 +58,7 @@ func (r *Result) serverPerPage() float64 {
 // windowCounts are counters at the beginning or end of the measured time, or their differences.
 type windowCounts struct {
 	Pages, Robots, Links, BytesBody, DiskRead, DiskWritten int64
-	Slots                                                  crawl.Slots
+	Slots                                                  snapshot.Slots
 }
 
 func countsOf(s *crawl.Snapshot) windowCounts {

@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"drumbeat/bench/result"
-	"drumbeat/crawl"
+	"drumbeat/crawl/figures"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // diskSize is the size of a part of a crawl's files.
@@ -30,7 +31,7 @@ const (
 )
 
 // sizesOf returns the sizes of a running crawl's structures. used is the size of all its files, 0 if it is unknown.
-func sizesOf(s *crawl.Structures, used int64) (list diskSizes) {
+func sizesOf(s *figures.Structures, used int64) (list diskSizes) {
 	add := func(name string, bytes, records int64) {
 		if bytes > 0 {
 			list = append(list, diskSize{name, bytes, records})
@@ -130,7 +131,7 @@ type seenSums struct {
 	Text, Stored, Moved, Model, Fully float64 // bytes
 }
 
-func sumsOf(c *crawl.SeenCheck) seenSums {
+func sumsOf(c *snapshot.SeenCheck) seenSums {
 	n := float64(c.Links)
 	s := seenSums{Links: c.Links, Passes: c.Passes, Text: n * c.URLBytes, Moved: n * c.Bytes, Model: n * c.Predicted,
 		Fully: n * c.Full}

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/internal/cputime"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // crawlWarm is the divisor of the pages, and of the time, for the part before the measured time: the first
@@ -36,9 +37,9 @@ type crawlWatcher struct {
 	cpu0   time.Duration
 	base   crawlTenth // the course before this process
 	said   time.Time
-	pages  int64       // at the time said
-	slots  crawl.Slots // at the time said
-	kept   time.Time   // when the course was last saved
+	pages  int64          // at the time said
+	slots  snapshot.Slots // at the time said
+	kept   time.Time      // when the course was last saved
 	sizes  diskSizes
 	peak   int64
 	seen   seenSums

@@ -7,38 +7,39 @@ import (
 
 	"drumbeat/crawl"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // Figures is the JSON object of --summary: the figures of the printed summary.
 type Figures struct {
-	Stop           string           `json:"stop"`
-	Seconds        float64          `json:"seconds"`       // of this run
-	ActiveSeconds  float64          `json:"activeSeconds"` // of all runs
-	Pages          int64            `json:"pages"`
-	PagesPerSecond float64          `json:"pagesPerSecond"` // of all runs
-	Responses      int64            `json:"responses"`
-	Bytes          int64            `json:"bytes"`   // received
-	Codings        map[string]Coded `json:"codings"` // by content coding
-	Links          int64            `json:"links"`
-	LinksCached    int64            `json:"linksCached"`  // found in the RAM cache
-	LinksChecked   int64            `json:"linksChecked"` // sent to URLseen
-	Unique         int64            `json:"unique"`
-	Places         map[string]int64 `json:"places"`
-	Refused        map[string]int64 `json:"refused"`
-	Deferred       map[string]int64 `json:"deferred"`
-	Hosts          int64            `json:"hosts"`
-	Servers        int64            `json:"servers"`
-	PLDs           int64            `json:"plds"`
-	DiskRead       int64            `json:"diskRead"` // bytes of this run
-	DiskWritten    int64            `json:"diskWritten"`
-	URLSeenKeys    int64            `json:"urlSeenKeys"`
-	URLSeenPasses  int64            `json:"urlSeenPasses"` // of this run
-	URLSeenFull    int64            `json:"urlSeenFullPasses"`
-	Model          crawl.SeenCheck  `json:"model"` // measured and predicted
-	PeakRSS        int64            `json:"peakRSS"`
-	FinishedFiles  int64            `json:"finishedFiles"` // of output, in this run
-	FinishedBytes  int64            `json:"finishedBytes"`
-	Store          *StoreFigures    `json:"store,omitempty"` // with --out s3://…
+	Stop           string             `json:"stop"`
+	Seconds        float64            `json:"seconds"`       // of this run
+	ActiveSeconds  float64            `json:"activeSeconds"` // of all runs
+	Pages          int64              `json:"pages"`
+	PagesPerSecond float64            `json:"pagesPerSecond"` // of all runs
+	Responses      int64              `json:"responses"`
+	Bytes          int64              `json:"bytes"`   // received
+	Codings        map[string]Coded   `json:"codings"` // by content coding
+	Links          int64              `json:"links"`
+	LinksCached    int64              `json:"linksCached"`  // found in the RAM cache
+	LinksChecked   int64              `json:"linksChecked"` // sent to URLseen
+	Unique         int64              `json:"unique"`
+	Places         map[string]int64   `json:"places"`
+	Refused        map[string]int64   `json:"refused"`
+	Deferred       map[string]int64   `json:"deferred"`
+	Hosts          int64              `json:"hosts"`
+	Servers        int64              `json:"servers"`
+	PLDs           int64              `json:"plds"`
+	DiskRead       int64              `json:"diskRead"` // bytes of this run
+	DiskWritten    int64              `json:"diskWritten"`
+	URLSeenKeys    int64              `json:"urlSeenKeys"`
+	URLSeenPasses  int64              `json:"urlSeenPasses"` // of this run
+	URLSeenFull    int64              `json:"urlSeenFullPasses"`
+	Model          snapshot.SeenCheck `json:"model"` // measured and predicted
+	PeakRSS        int64              `json:"peakRSS"`
+	FinishedFiles  int64              `json:"finishedFiles"` // of output, in this run
+	FinishedBytes  int64              `json:"finishedBytes"`
+	Store          *StoreFigures      `json:"store,omitempty"` // with --out s3://…
 }
 
 // StoreFigures are about the object store.
@@ -82,7 +83,7 @@ func saveSummary(name string, res *crawl.Result) error {
 			out.Codings[coding] = Coded{n, s.Count(state.CountBytesCoded + c), s.Count(state.CountBytesUncoded + c)}
 		}
 	}
-	for i, place := range crawl.PlaceNames() {
+	for i, place := range state.PlaceNames {
 		out.Places[place] = s.Place(state.Place(i))
 	}
 	data, err := json.MarshalIndent(out, "", "  ")

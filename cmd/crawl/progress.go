@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/internal/human"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // progressFields returns the fields of a progress line in the log.
@@ -20,7 +21,7 @@ func progressFields(s *crawl.Snapshot) []any {
 	fields := []any{"pages", s.Count(state.CountPages), "pages_s", int64(s.PagesPerSecond),
 		"mbit_s", fmt.Sprintf("%.1f", s.BitsPerSecond/1e6), "links", s.Count(state.CountLinks), "unique", s.Unique,
 		"p", fmt.Sprintf("%.3f", s.UniqueShare)}
-	for i, name := range crawl.PlaceNames() {
+	for i, name := range state.PlaceNames {
 		if n := s.Place(state.Place(i)); n > 0 {
 			fields = append(fields, state.PlaceText(name), n)
 		}
@@ -131,7 +132,7 @@ func bar(used, limit int64) string {
 }
 
 // modelText compares measured figures of URLseen and the disks with their predictions.
-func modelText(c *crawl.SeenCheck) string {
+func modelText(c *snapshot.SeenCheck) string {
 	switch {
 	case c.Links == 0:
 		return "no merge of URLseen yet"

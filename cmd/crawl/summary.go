@@ -328,7 +328,7 @@ func refusalsText(s *crawl.Snapshot) string {
 // waitingText formats the number of URLs in each place that is not an end.
 func waitingText(s *crawl.Snapshot) string {
 	var parts []string
-	for i, name := range crawl.PlaceNames() {
+	for i, name := range state.PlaceNames {
 		p := state.Place(i)
 		if n := s.Place(p); n > 0 && p != state.PlaceFetched && p != state.PlaceRefused {
 			parts = append(parts, state.PlaceText(name)+" "+humanize.Comma(n))

@@ -1,10 +1,11 @@
 // Package operate is a room of the running crawl: it makes the changes that the operator asks for while the
-// crawl runs.
+// crawl runs, and shows the crawl to the operator.
 //
 // An Operator checks a change, appends it to the journal (package state/changes), which is durable before the
 // change takes effect, and then puts it in force. A restart puts the changes of earlier runs in force that
 // still hold. Further seeds and enqueued URLs are changes, too: the journal has their lines until a
-// checkpoint covers that they were fed. The paper's crawler has no operator.
+// checkpoint covers that they were fed. A Control is the handle on a running crawl: it makes changes through
+// the Operator, and reads figures from package figures. The paper's crawler has no operator.
 //
 // # Contract
 //
@@ -22,9 +23,10 @@
 //
 // # Memory and disk
 //
-// The settings in force, and at most the lines of changes.MaxEnqueued URLs that wait. Files: the journal of
+// The settings in force, and the lines that wait to be fed, which the journal bounds. Files: the journal of
 // changes, and the queue of the keys of all URLs that were ever enqueued, 8 bytes each, which audits read.
 //
 // Files: operator.go (changes), reload.go (of files), feed.go (seeds and enqueued URLs), enqueue.go (answers
-// about them).
+// about them), control.go and look.go (Control, the handle on a running crawl), options.go (to whom it
+// reports).
 package operate

@@ -7,7 +7,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/polite"
+	"drumbeat/crawl/figures"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/weburl"
@@ -97,7 +97,7 @@ func (o *Operator) estimate(a *Enqueued, before map[uint64]int) {
 	host := o.saved.HostKey(name)
 	t := o.others.Heaps().Turn(now, host, o.saved.PLDKey(name), o.opt.Sites.Connection(name, []byte(a.URL)),
 		o.opt.Sites.Terms(name))
-	a.Wait, a.Because = t.Wait, DelayText(t.Why)
+	a.Wait, a.Because = t.Wait, figures.DelayText(t.Why)
 	ahead := before[host] + o.others.Orders.Ahead(host)
 	before[host]++
 	if !t.InRAM {
@@ -117,15 +117,4 @@ func (o *Operator) estimate(a *Enqueued, before map[uint64]int) {
 	if why := o.others.Space.Pausing(); why != "" {
 		a.Because = "not before this ends: " + why
 	}
-}
-
-// DelayText names a kind of delay and the flag that sets it.
-func DelayText(b polite.Binding) string { return delayTexts[b] }
-
-var delayTexts = map[polite.Binding]string{
-	polite.BindsHost: "--host-delay", polite.BindsCrawlDelay: "Crawl-delay of robots.txt (--max-crawl-delay)",
-	polite.BindsAnswer:  "slow answers (--host-delay-factor)",
-	polite.BindsBackoff: "back-off after failures (--backoff)",
-	polite.BindsServer:  "--server-delay", polite.BindsPLD: "--pld-delay",
-	polite.BindsNetwork: "--network-rate, --network-connections", polite.BindsLease: "networks that other nodes visit",
 }

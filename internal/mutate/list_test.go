@@ -103,7 +103,7 @@ var mutants = []mutant{
 		{"		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome(",
 			"		b.beast.ScanAdvance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx " +
 				"*account.Tx) error { return b.scanSome("},
-		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
+		{"	b.beast.ScanAdvance()\n	return nil\n", "	return nil\n"}}},
 	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
 		{"	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
 			"rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
@@ -283,7 +283,7 @@ var mutants = []mutant{
 					"time.Millisecond)\n	}\n"}}},
 	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl",
 		test: "TestGlutSlowsNoOther", edits: []edit{
-			{"		if !glutted {\n", "		if !glutted || true {\n"}}},
+			{"		return glutted\n", "		return glutted && false\n"}}},
 	{name: "false-mark-ends-a-node", file: "crawl/node/marks.go", pkg: "./crawl",
 		test: "TestClusterForgedMark", edits: []edit{
 			{"return false, s.doubts.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},

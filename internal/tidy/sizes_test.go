@@ -22,32 +22,15 @@ const (
 // rest of the line gives the loss. Functions of such a file have no limit.
 const hotLoopMark = "//tidy:long "
 
-// unfinishedLines and unfinishedFunctions are the directories whose lines, or whose functions and files, are not held
-// to the limits yet, but for their tests. Delete a name when its directory fits.
-var (
-	unfinishedLines     = []string{}
-	unfinishedFunctions = []string{"crawl"}
-)
-
 // TestSizes: no line, function or file is larger than its limit.
 func TestSizes(t *testing.T) {
 	fset, list := sources(t)
-	later := map[string]int{}
 	for _, s := range list {
-		top, _, _ := strings.Cut(s.name, "/")
-		lines, functions := sizes(fset, &s)
-		for _, part := range [...]struct{ faults, unfinished []string }{
-			{lines, unfinishedLines}, {functions, unfinishedFunctions}} {
-			for _, f := range part.faults {
-				if slices.Contains(part.unfinished, top) && !s.test {
-					later[top]++
-				} else {
-					t.Error(f)
-				}
-			}
+		wide, long := sizes(fset, &s)
+		for _, f := range slices.Concat(wide, long) {
+			t.Error(f)
 		}
 	}
-	t.Logf("unfinished, by directory: %v", later)
 }
 
 // sizes returns what is larger than its limit: lines, then functions and the file. Lines that begin within a raw string

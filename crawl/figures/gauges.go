@@ -1,4 +1,4 @@
-package crawl
+package figures
 
 import (
 	"bytes"
@@ -23,22 +23,22 @@ type gauges struct {
 const gaugesEvery = 5 * time.Second
 
 // show adds the gauges to a snapshot.
-func (g *gauges) show(c *crawler, s *Snapshot) {
+func (g *gauges) show(f *Figures, s *snapshot.Snapshot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if since := s.Time.Sub(g.at); since >= gaugesEvery || since < 0 {
 		g.at = s.Time
-		g.measure(c)
+		g.measure(f)
 	}
 	s.RAM, s.Disk, s.Dirs = g.ram, g.disk, g.dirs
 }
 
 // measure replaces the gauges. A file system that does not tell its space is left out.
-func (g *gauges) measure(c *crawler) {
-	p := &c.plan
+func (g *gauges) measure(f *Figures) {
+	p := f.opt.Plan
 	g.ram = snapshot.Space{Limit: p.RAMBytes, Used: residentBytes(), Parts: []snapshot.Part{
-		{Name: state.NameURLSeen, Bytes: p.URLSeen.RAMBytes}, {Name: partEdges, Bytes: p.Edges.RAMBytes},
-		{Name: partIndegree, Bytes: p.Indegree.RAMBytes}, {Name: state.NameRobotsCache, Bytes: p.RobotsCache.RAMBytes},
+		{Name: state.NameURLSeen, Bytes: p.URLSeen.RAMBytes}, {Name: PartEdges, Bytes: p.Edges.RAMBytes},
+		{Name: PartIndegree, Bytes: p.Indegree.RAMBytes}, {Name: state.NameRobotsCache, Bytes: p.RobotsCache.RAMBytes},
 		{Name: state.NameRobotsRequested, Bytes: p.RobotsRequested.RAMBytes},
 		{Name: state.NameNames, Bytes: p.Names.RAMBytes}, {Name: state.NameContent, Bytes: p.Content.RAMBytes},
 		{Name: "content-filter", Bytes: p.ContentFilterBytes}, {Name: "url-cache", Bytes: p.CacheBytes},
@@ -49,13 +49,13 @@ func (g *gauges) measure(c *crawler) {
 		{Name: "heap", Bytes: p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes -
 			p.SupportersBytes},
 	}}
-	g.disk = snapshot.Space{Limit: c.opt.Limits.DiskBytes, Used: c.space.Used()}
+	g.disk = snapshot.Space{Limit: f.opt.DiskBytes, Used: f.others.Space.Used()}
 	rest := g.disk.Used
 	add := func(name string, n int64) {
 		g.disk.Parts = append(g.disk.Parts, snapshot.Part{Name: name, Bytes: n})
 		rest -= n
 	}
-	is := c.inspect()
+	is := f.others.Structures()
 	for i := range is.Drums {
 		d := &is.Drums[i].Stats
 		add(is.Drums[i].Name, d.IntakeBytes+d.SealedBytes+d.LiveBytes+d.DeadBytes+d.DoomedBytes)
@@ -68,25 +68,25 @@ func (g *gauges) measure(c *crawler) {
 		add("output", max(0, rest))
 	}
 	g.dirs = nil
-	for _, dir := range c.opt.allDirs() {
-		free, total, err := c.opt.Disk.FS.Space(dir)
+	for _, dir := range f.opt.Dirs {
+		free, total, err := f.opt.FS.Space(dir)
 		if err != nil {
 			continue
 		}
-		files, err := c.opt.Disk.FS.FreeFiles(dir)
+		files, err := f.opt.FS.FreeFiles(dir)
 		if err != nil {
 			continue
 		}
 		d := snapshot.Dir{Path: dir, Free: free, Total: total, FreeFiles: files, KeepFree: p.KeepFreeBytes}
-		c.slowDirs.Show(&d)
+		f.others.SlowDirs.Show(&d)
 		g.dirs = append(g.dirs, d)
 	}
 }
 
-// partEdges and partIndegree are the names of STAR's drums in figures.
+// PartEdges and PartIndegree are the names of STAR's drums in figures.
 const (
-	partEdges    = "pldindegree-edges"
-	partIndegree = "pldindegree"
+	PartEdges    = "pldindegree-edges"
+	PartIndegree = "pldindegree"
 )
 
 // residentBytes returns the resident memory of this process, 0 if it is not known.
@@ -121,7 +121,7 @@ const (
 )
 
 // note takes a sample when one is due and raises the peak of s.
-func (m *peakMeter) note(s *Snapshot) {
+func (m *peakMeter) note(s *snapshot.Snapshot) {
 	now := peakSample{s.Active, s.Count(state.CountPages),
 		s.Count(state.CountBytesWire) + s.Count(state.CountRobotsBytes)}
 	if m.n > 0 && now.active-m.ring[(m.n-1)%peakSamples].active < peakEvery {

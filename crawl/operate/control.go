@@ -1,4 +1,4 @@
-package crawl
+package operate
 
 import (
 	"context"
@@ -6,20 +6,47 @@ import (
 	"sync"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/figures"
+	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
-	"drumbeat/crawl/operate"
+	"drumbeat/crawl/limits"
+	"drumbeat/crawl/node"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/space"
+	"drumbeat/polite"
+	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/state/changes"
+	"drumbeat/state/snapshot"
 )
 
-// Control is a handle on a running crawl (Options.Observe.Control): it reads its state and makes changes. It is safe
+// Control is a handle on a running crawl: it reads its state and makes changes. It is safe
 // for concurrent use. Reading never waits for a pass or a checkpoint.
 type Control struct {
 	mu   sync.RWMutex // guards c and last; held for reading by each call, so that the crawl stays open meanwhile
-	c    *crawler
-	last *Ending // nil until Run returns
+	c    *Running
+	last *Ending // nil until the crawl has ended
 
 	once    sync.Once // makes started
 	started chan struct{}
+}
+
+// Running is a running crawl, as Control sees it.
+type Running struct {
+	Run         *account.Run
+	Saved       *state.Saved
+	Operator    *Operator
+	Figures     *figures.Figures
+	Heaps       *polite.Scheduler
+	Hosts       *gate.Hosts
+	Limits      *limits.Limits
+	Connections int // connection slots
+	Space       *space.Keeper
+	Outages     *outage.Watch
+	Node        *node.Node
+	NodeNumber  int                                         // of this node of a cluster
+	Top         func(order star.Order, n int) []star.Ranked // see star.Top
+	SeenFills   func(n int) []float64                       // how full URLseen's buckets are, in n groups
 }
 
 // Started returns a channel that is closed when the crawl first runs.
@@ -31,8 +58,8 @@ func (k *Control) Started() <-chan struct{} {
 // ErrNotRunning is returned by calls while no crawl runs.
 var ErrNotRunning = errors.New("crawl: the crawl is not running: it starts, stops, or waits for disk space")
 
-// attach begins to serve a crawl; attach(nil) waits for running calls and ends it.
-func (k *Control) attach(c *crawler) {
+// Attach begins to serve a crawl; Attach(nil) waits for running calls and ends it.
+func (k *Control) Attach(c *Running) {
 	if k == nil {
 		return
 	}
@@ -54,18 +81,18 @@ type Ending struct {
 	Why      string // one of the Stop constants; "" after an error
 	Err      error
 	ID       string
-	Snapshot *Snapshot
+	Snapshot *snapshot.Snapshot
 }
 
-// Ended returns how the crawl ended; nil while Run has not returned, or if the crawl never ran.
+// Ended returns how the crawl ended; nil while it has not ended, or if it never ran.
 func (k *Control) Ended() *Ending {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.last
 }
 
-// end notes the end of Run for Ended.
-func (k *Control) end(last *Ending) {
+// End notes the end of a run for Ended.
+func (k *Control) End(last *Ending) {
 	if k == nil || last == nil {
 		return
 	}
@@ -77,12 +104,12 @@ func (k *Control) end(last *Ending) {
 // Stopping reports whether the crawl was told to end: it finishes running exchanges and writes its last
 // checkpoint.
 func (k *Control) Stopping() (is bool) {
-	_ = k.with(func(c *crawler) error { is = c.Running().Err() != nil; return nil }) // not running: false
+	_ = k.With(func(c *Running) error { is = c.Run.Running().Err() != nil; return nil }) // not running: false
 	return is
 }
 
-// with calls f with the running crawl.
-func (k *Control) with(f func(c *crawler) error) error {
+// With calls f with the running crawl.
+func (k *Control) With(f func(c *Running) error) error {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	if k.c == nil {
@@ -91,27 +118,22 @@ func (k *Control) with(f func(c *crawler) error) error {
 	return f(k.c)
 }
 
-// changing is with for a change, whose log lines it writes afterwards, when no lock is held.
-func (k *Control) changing(f func(c *crawler, late *account.LateLog) error) error {
+// changing is With for a change, whose log lines it writes afterwards, when no lock is held.
+func (k *Control) changing(f func(c *Running, late *account.LateLog) error) error {
 	var late account.LateLog
 	defer func() { late.Tell() }()
-	return k.with(func(c *crawler) error { return f(c, &late) })
+	return k.With(func(c *Running) error { return f(c, &late) })
 }
 
 // Snapshot returns the state of the crawl with the rates of the last second.
-func (k *Control) Snapshot() (s *Snapshot, err error) {
-	err = k.with(func(c *crawler) error {
-		if s = c.lastSnapshot.Load(); s == nil {
-			s = c.snapshot()
-		}
-		return nil
-	})
+func (k *Control) Snapshot() (s *snapshot.Snapshot, err error) {
+	err = k.With(func(c *Running) error { s = c.Figures.Last(); return nil })
 	return s, err
 }
 
 // Exact returns the state of the crawl now, without rates.
-func (k *Control) Exact() (s *Snapshot, err error) {
-	err = k.with(func(c *crawler) error { s = c.snapshot(); return nil })
+func (k *Control) Exact() (s *snapshot.Snapshot, err error) {
+	err = k.With(func(c *Running) error { s = c.Figures.Snapshot(); return nil })
 	return s, err
 }
 
@@ -119,8 +141,8 @@ func (k *Control) Exact() (s *Snapshot, err error) {
 // forbids. The change returned has its number and time. The errors are *changes.RefusedError,
 // *changes.FullError, ErrNotRunning, and failures of this machine.
 func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Change, err error) {
-	err = k.changing(func(cr *crawler, late *account.LateLog) error {
-		made, err = cr.operator.Make(ctx, c, late)
+	err = k.changing(func(cr *Running, late *account.LateLog) error {
+		made, err = cr.Operator.Make(ctx, c, late)
 		return err
 	})
 	return made, err
@@ -128,28 +150,28 @@ func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Chan
 
 // BadSeeds returns the lines that are no URL or host, each with the reason.
 func (k *Control) BadSeeds(lines []string) (bad [][2]string, err error) {
-	err = k.with(func(c *crawler) error { bad = c.operator.BadSeeds(lines); return nil })
+	err = k.With(func(c *Running) error { bad = c.Operator.BadSeeds(lines); return nil })
 	return bad, err
 }
 
 // Settings returns the changes in force. The caller must not change them.
 func (k *Control) Settings() (s *changes.Settings, err error) {
-	err = k.with(func(c *crawler) error { s = c.operator.Settings(); return nil })
+	err = k.With(func(c *Running) error { s = c.Operator.Settings(); return nil })
 	return s, err
 }
 
 // Changes returns the last changes, newest first, at most n.
 func (k *Control) Changes(n int) (list []changes.Change, err error) {
-	err = k.with(func(c *crawler) error { list = c.operator.Last(n); return nil })
+	err = k.With(func(c *Running) error { list = c.Operator.Last(n); return nil })
 	return list, err
 }
 
 // Enqueue makes URLs be fetched before all others, as soon as politeness allows. It returns when the change is durable,
 // with an answer for each line in their order. The errors are those of Make.
-func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answers []operate.Enqueued,
+func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answers []Enqueued,
 	made changes.Change, err error) {
-	err = k.changing(func(c *crawler, late *account.LateLog) error {
-		answers, made, err = c.operator.Enqueue(ctx, who, lines, late)
+	err = k.changing(func(c *Running, late *account.LateLog) error {
+		answers, made, err = c.Operator.Enqueue(ctx, who, lines, late)
 		return err
 	})
 	return answers, made, err
@@ -161,8 +183,8 @@ func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answ
 // that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, replace bool) (r inforce.Reloaded, made changes.Change,
 	err error) {
-	err = k.changing(func(c *crawler, late *account.LateLog) error {
-		r, made, err = c.operator.Reload(ctx, who, replace, late)
+	err = k.changing(func(c *Running, late *account.LateLog) error {
+		r, made, err = c.Operator.Reload(ctx, who, replace, late)
 		return err
 	})
 	return r, made, err

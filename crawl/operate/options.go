@@ -1,4 +1,4 @@
-package crawl
+package operate
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/internal/linktrace"
 	"drumbeat/state/history"
+	"drumbeat/state/snapshot"
 )
 
 // ObserveOptions say to whom a running crawl reports, and who controls it.
@@ -16,7 +17,7 @@ type ObserveOptions struct {
 	// Default: none.
 	Log *slog.Logger
 	// Snapshot gets the figures of the crawl every SnapshotEvery (default: a second); nil: none.
-	Snapshot      func(*Snapshot)
+	Snapshot      func(*snapshot.Snapshot)
 	SnapshotEvery time.Duration
 	// TraceLinks is a file on Disk.FS that records the key of each link before the RAM cache filters it, 8 bytes
 	// each (package linktrace); "" means none. Seeds are not recorded. TraceLimit limits its size; default
