@@ -75,25 +75,8 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 	if err := sum.Decode(rec.Extra); err != nil {
 		return nil, fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if s.check.VerdictEnded(rec.URL, sum, time.Now()) { // it waited too long for its grant
-		return nil, s.run.Transact(func(tx *account.Tx) error {
-			s.others.Grants.DropGrant(time.Now(), g)
-			return s.check.CheckRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
-		})
-	}
-	if moved, err := s.backedOffSinceAdmit(g, rec); moved || err != nil {
+	if ended, err := s.endBefore(g, rec, sum); ended || err != nil {
 		return nil, err
-	}
-	if wait := s.outages.Hold(g.Item.Host, time.Now()); wait > 0 {
-		return nil, s.run.Transact(func(tx *account.Tx) error {
-			s.others.Grants.DropGrant(time.Now(), g)
-			return s.others.Deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
-		})
-	}
-	if s.others.Orders.Any() || s.opt.Sites.TooDeep(rec) {
-		if ended, err := s.endIfUnwanted(g, rec); ended || err != nil {
-			return nil, err
-		}
 	}
 	if s.health.Doubted(g.Item.Host) {
 		s.outages.Anticipate(g.Addr)
@@ -137,6 +120,29 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 		return nil, s.retry(g, rec, sum, page.event, why, result)
 	}
 	return page, nil
+}
+
+// endBefore ends a granted URL that is not to be fetched now: another transaction takes it.
+func (s *Stage) endBefore(g *polite.Grant, rec *weburl.Record, sum *robots.Summary) (ended bool, err error) {
+	if s.check.VerdictEnded(rec.URL, sum, time.Now()) { // it waited too long for its grant
+		return true, s.run.Transact(func(tx *account.Tx) error {
+			s.others.Grants.DropGrant(time.Now(), g)
+			return s.check.CheckRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
+		})
+	}
+	if moved, err := s.backedOffSinceAdmit(g, rec); moved || err != nil {
+		return moved, err
+	}
+	if wait := s.outages.Hold(g.Item.Host, time.Now()); wait > 0 {
+		return true, s.run.Transact(func(tx *account.Tx) error {
+			s.others.Grants.DropGrant(time.Now(), g)
+			return s.others.Deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
+		})
+	}
+	if s.others.Orders.Any() || s.opt.Sites.TooDeep(rec) {
+		return s.endIfUnwanted(g, rec)
+	}
+	return false, nil
 }
 
 // mayBeOurs returns false for a URL that has failed again, and in total so often that its failures count

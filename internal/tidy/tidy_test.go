@@ -116,7 +116,7 @@ var layers = map[string]layer{
 	"state/export":   {29, []string{"*", "internal/bug"}},
 	"state/move":     {29, []string{"*"}},
 	"state/extract":  {28, []string{"*", "internal/bug"}},
-	"crawl":          {34, []string{"*", "internal/bug"}},
+	"crawl":          {34, []string{"*"}},
 	"crawl/resolve":  {0, nil},
 	"crawl/dirs":     {27, []string{"cluster", "crawl/options", "crawl/strategy", "disk", "state", "weburl"}},
 	"crawl/limits":   {28, []string{"crawl/options", "internal/pace", "state/changes"}},
