@@ -22,15 +22,15 @@
 //
 // MixCase randomizes the case of the letters in a question. A reply that matches except for the case is
 // dropped, and the question is also sent by TCP. After eight consecutive tries with such replies, the server
-// gets questions in lower case for an hour (Stats.Flat). The sockets are replaced every RenewEvery; old
+// gets questions in lower case for an hour (Stats.Flat). The sockets are replaced every 5 min; old
 // sockets stay open until their questions have ended.
 //
 // An answer lives for the least TTL of its chain, clamped to 60 s..24 h. "No such name" and "no address"
 // live as long as their SOA says, clamped to 5 min..1 h. Failures live 30 s and are not treated as denials:
 // SERVFAIL and timeouts say nothing about the name.
 //
-// At most MaxInFlight lookups run at once, and at most MaxPerPLD for one PLD. Up to MaxWaiting
-// and MaxWaitingPerPLD lookups wait in order of arrival; further ones fail with KindBusy. A lookup that lost
+// At most MaxInFlight lookups run at once, and at most MaxPerPLD for one PLD. Up to 65536
+// lookups, MaxWaitingPerPLD of one PLD, wait in order of arrival; further ones fail with KindBusy. A lookup that lost
 // all its callers is dropped if it has not been sent; otherwise it continues for the cache.
 //
 // # Concurrency
@@ -50,9 +50,9 @@
 //
 // # Memory
 //
-//	cache      at most MaxEntries entries and MaxBytes bytes, counting 96 + name + 4 or 16 for each address
+//	cache      at most 1,000,000 entries and MaxBytes bytes, counting 96 + name + 4 or 16 for each address
 //	           (measured: 1.1 times that), evicted by second chance (CLOCK); 96 MiB hold about 800,000 hosts
-//	lookups    about 1 KiB each, at most MaxInFlight + MaxWaiting
+//	lookups    about 1 KiB each, at most MaxInFlight + 65536
 //	sockets    4 KiB and a goroutine each
 //
 // # Differences from common stub resolvers

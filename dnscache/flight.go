@@ -35,7 +35,7 @@ func (q *fifo) pop() *flight {
 func (r *Resolver) admit(name, pldKey string, now time.Time, out *outbox) *flight {
 	p := r.plds[pldKey]
 	full := p != nil && p.active >= r.opt.MaxPerPLD
-	if (full || r.inFlight >= r.opt.MaxInFlight) && r.waiting >= r.opt.MaxWaiting ||
+	if (full || r.inFlight >= r.opt.MaxInFlight) && r.waiting >= maxWaiting ||
 		full && p.waiting.len() >= r.opt.MaxWaitingPerPLD {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (r *Resolver) forsaken(f *flight) bool {
 // conclude combines the outcomes of a flight's queries and caches the result.
 func (r *Resolver) conclude(f *flight, now time.Time) {
 	var addrs []netip.Addr // shared with the query if there is only one, else a new slice
-	ttl, statedTTL, from := r.opt.TTLMax, time.Duration(math.MaxInt64), netip.Addr{}
+	ttl, statedTTL, from := ttlMax, time.Duration(math.MaxInt64), netip.Addr{}
 	kind := Kind(0)
 	var negative time.Duration
 	for _, q := range f.queries[:f.n] {
@@ -168,7 +168,7 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 			} else {
 				addrs = append(addrs, q.addrs...)
 			}
-			ttl = min(ttl, max(q.ttl, r.opt.TTLMin))
+			ttl = min(ttl, max(q.ttl, ttlMin))
 			statedTTL, from = min(statedTTL, q.ttl), q.from
 			continue
 		}
@@ -181,7 +181,7 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 	}
 	if len(addrs) > 0 {
 		if kind != 0 && !kind.Permanent() {
-			ttl = min(ttl, r.opt.TTLMin) // the other family may recover
+			ttl = min(ttl, ttlMin) // the other family may recover
 		}
 		f.answer = Answer{Addrs: addrs, Expires: now.Add(ttl), TTL: statedTTL, Server: from}
 		r.cache.put(f.host, addrs, 0, f.answer.Expires, now)
@@ -190,10 +190,10 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 	switch kind {
 	case KindNXDomain:
 		r.stats.NXDomain++
-		ttl = min(max(negative, r.opt.NegativeMin), r.opt.NegativeMax)
+		ttl = min(max(negative, negativeMin), negativeMax)
 	case KindNoData:
 		r.stats.NoData++
-		ttl = min(max(negative, r.opt.NegativeMin), r.opt.NegativeMax)
+		ttl = min(max(negative, negativeMin), negativeMax)
 	default:
 		r.stats.Failures++
 		ttl = r.opt.FailureTTL

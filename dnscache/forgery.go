@@ -66,7 +66,7 @@ func (r *Resolver) renew(next *renewal) time.Duration {
 		}
 	}
 	if !now.Before(next.at) {
-		next.at, next.sweep = now.Add(r.opt.RenewEvery), now.Add(sweepEvery)
+		next.at, next.sweep = now.Add(renewEvery), now.Add(sweepEvery)
 		for _, s := range r.servers {
 			r.renewSockets(s)
 		}

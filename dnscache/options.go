@@ -53,20 +53,15 @@ type Options struct {
 	Timeouts []time.Duration
 	// Rate bounds the questions a second to all servers together, retries included; 0: no bound.
 	Rate float64
-	// MaxEntries and MaxBytes bound the cache; default 1,000,000 entries and 96 MiB.
-	MaxEntries int
-	MaxBytes   int64
+	// MaxBytes bounds the cache; default 96 MiB.
+	MaxBytes int64
 	// MaxInFlight bounds the lookups that run at once; others wait. Default 4096, at most 16384.
 	MaxInFlight int
 	// MaxPerPLD bounds the lookups of one PLD that run at once; others wait. Default 8.
 	MaxPerPLD int
-	// MaxWaiting bounds the lookups that wait, MaxWaitingPerPLD those of one PLD. Further lookups fail with
-	// KindBusy. Default 65536 and 1024.
-	MaxWaiting, MaxWaitingPerPLD int
-	// TTLMin and TTLMax clamp the life of an answer; default 60 s and 24 h.
-	TTLMin, TTLMax time.Duration
-	// NegativeMin and NegativeMax clamp the life of "no such name" and "no address"; default 5 min and 1 h.
-	NegativeMin, NegativeMax time.Duration
+	// MaxWaitingPerPLD bounds the lookups of one PLD that wait. Further lookups fail with KindBusy. Default
+	// 1024.
+	MaxWaitingPerPLD int
 	// FailureTTL is the life of a failure (timeout, SERVFAIL); default 30 s; NoFailureCache: 0.
 	FailureTTL time.Duration
 	// MaxAddrs bounds the addresses kept of each family; default 16, at most 255.
@@ -76,8 +71,6 @@ type Options struct {
 	// MixCase randomizes the case of letters in questions and requires replies to repeat it, about ten more
 	// bits against forged answers. A server that does not repeat the case gets lower case for an hour.
 	MixCase bool
-	// RenewEvery is the interval at which sockets get new ports; default 5 min.
-	RenewEvery time.Duration
 	// Dial replaces the dialler of sockets (network "udp") and TCP connections ("tcp"), for tests. A "udp"
 	// connection must preserve message boundaries, as net.Pipe does.
 	Dial func(ctx context.Context, network string, addr netip.AddrPort) (net.Conn, error)
@@ -89,6 +82,21 @@ type Options struct {
 	reading func(name string)
 }
 
+const (
+	maxEntries = 1_000_000 // in the cache
+	maxWaiting = 65536     // lookups; further ones fail with KindBusy
+
+	// These clamp the life of an answer.
+	ttlMin = time.Minute
+	ttlMax = 24 * time.Hour
+
+	// These clamp the life of "no such name" and "no address".
+	negativeMin = 5 * time.Minute
+	negativeMax = time.Hour
+
+	renewEvery = 5 * time.Minute // the interval at which sockets get new ports
+)
+
 // withDefaults returns o with its defaults filled in.
 func (o Options) withDefaults() Options {
 	def := func(p *int, v int) {
@@ -96,24 +104,14 @@ func (o Options) withDefaults() Options {
 			*p = v
 		}
 	}
-	span := func(p *time.Duration, v time.Duration) {
-		if *p == 0 {
-			*p = v
-		}
-	}
 	def(&o.Sockets, 4)
-	def(&o.MaxEntries, 1_000_000)
 	def(&o.MaxInFlight, 4096)
 	def(&o.MaxPerPLD, 8)
-	def(&o.MaxWaiting, 65536)
 	def(&o.MaxWaitingPerPLD, 1024)
 	def(&o.MaxAddrs, 16)
-	span(&o.TTLMin, time.Minute)
-	span(&o.TTLMax, 24*time.Hour)
-	span(&o.NegativeMin, 5*time.Minute)
-	span(&o.NegativeMax, time.Hour)
-	span(&o.FailureTTL, 30*time.Second)
-	span(&o.RenewEvery, 5*time.Minute)
+	if o.FailureTTL == 0 {
+		o.FailureTTL = 30 * time.Second
+	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 96 << 20
 	}
@@ -143,9 +141,8 @@ func (o *Options) Validate() error {
 			bad("server %v has no address", s)
 		}
 	}
-	for name, n := range map[string]int{"Sockets": o.Sockets, "MaxEntries": o.MaxEntries,
-		"MaxInFlight": o.MaxInFlight, "MaxPerPLD": o.MaxPerPLD, "MaxWaiting": o.MaxWaiting,
-		"MaxWaitingPerPLD": o.MaxWaitingPerPLD, "MaxAddrs": o.MaxAddrs} {
+	for name, n := range map[string]int{"Sockets": o.Sockets, "MaxInFlight": o.MaxInFlight,
+		"MaxPerPLD": o.MaxPerPLD, "MaxWaitingPerPLD": o.MaxWaitingPerPLD, "MaxAddrs": o.MaxAddrs} {
 		if n < 0 {
 			bad("%s is negative: %d", name, n)
 		}
@@ -158,12 +155,8 @@ func (o *Options) Validate() error {
 			bad("timeout %v is not positive", t)
 		}
 	}
-	if o.TTLMin < 0 || o.TTLMax < 0 || o.NegativeMin < 0 || o.NegativeMax < 0 ||
-		o.RenewEvery < 0 || o.Rate < 0 || o.MaxBytes < 0 {
-		bad("negative TTL, RenewEvery, Rate or MaxBytes")
-	}
-	if d := o.withDefaults(); d.TTLMin > d.TTLMax || d.NegativeMin > d.NegativeMax {
-		bad("a TTL's minimum exceeds its maximum")
+	if o.Rate < 0 || o.MaxBytes < 0 {
+		bad("negative Rate or MaxBytes")
 	}
 	if o.Family > FamilyBoth {
 		bad("unknown address family %d", o.Family)

@@ -109,7 +109,7 @@ func New(opt Options) (*Resolver, error) {
 	}
 	opt = opt.withDefaults()
 	r := &Resolver{opt: opt, kick: make(chan struct{}, 1), closing: make(chan struct{}),
-		tcp: make(chan struct{}, maxTCP), cache: newCache(opt.MaxEntries, opt.MaxBytes),
+		tcp: make(chan struct{}, maxTCP), cache: newCache(maxEntries, opt.MaxBytes),
 		flights: make(map[string]*flight), plds: make(map[string]*pld)}
 	r.boxes.New = func() any { return new(outbox) }
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -161,7 +161,7 @@ func (r *Resolver) LookupFresh(ctx context.Context, host, pldKey string) (Answer
 
 func (r *Resolver) lookup(ctx context.Context, host, pldKey string, fresh bool) (Answer, error) {
 	if a, ok := literal(host); ok {
-		return Answer{Addrs: []netip.Addr{a}, Expires: time.Now().Add(r.opt.TTLMax), Cached: true}, nil
+		return Answer{Addrs: []netip.Addr{a}, Expires: time.Now().Add(ttlMax), Cached: true}, nil
 	}
 	name, ok := checkName(host)
 	if !ok {

@@ -73,7 +73,7 @@ func (r *Resolver) startClock() {
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		var out outbox
-		renewal := renewal{at: time.Now().Add(r.opt.RenewEvery)}
+		renewal := renewal{at: time.Now().Add(renewEvery)}
 		for {
 			wait := r.tick(&out)
 			timer.Reset(min(wait, r.renew(&renewal)))
