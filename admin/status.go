@@ -141,11 +141,8 @@ func residentBytes() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// When something is worth a warning.
-const (
-	checkpointLate = 10 * time.Minute // since the last checkpoint
-	failuresMany   = 0.2              // share of failed requests
-)
+// checkpointLate is the age of the last checkpoint that is worth a warning.
+const checkpointLate = 10 * time.Minute
 
 // sentence returns text with a capital and a full stop, "" for none.
 func sentence(text string) string {

@@ -30,8 +30,8 @@
 // SERVFAIL and timeouts say nothing about the name.
 //
 // At most MaxInFlight lookups run at once, and at most MaxPerPLD for one PLD. Up to 65536
-// lookups, MaxWaitingPerPLD of one PLD, wait in order of arrival; further ones fail with KindBusy. A lookup that lost
-// all its callers is dropped if it has not been sent; otherwise it continues for the cache.
+// lookups, MaxWaitingPerPLD of one PLD, wait in order of arrival; further ones fail with KindBusy. A lookup
+// that lost all its callers is dropped if it has not been sent; otherwise it continues for the cache.
 //
 // # Concurrency
 //

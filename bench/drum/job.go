@@ -53,19 +53,15 @@ type Result struct {
 	Misses int64
 	// TextBytes is the length of all URLs, MissBytes that of the cache misses.
 	TextBytes, MissBytes int64
-	// FreshBytes is the length of the texts reported as new.
-	FreshBytes int64
 
 	// Adding, Passing and Syncing are the times of the method. Total includes the generator but not Load.
 	// CPU is the user and system time of the measured work.
 	Adding, Passing, Syncing, Total, Load, CPU time.Duration
 	// ReadBytes and WrittenBytes are all I/O of the measurement; QueueBytes is the queue's part.
 	ReadBytes, WrittenBytes, QueueBytes int64
-	// TextWritten is the number of bytes written for waiting text, KeysWritten for waiting keys.
-	TextWritten, KeysWritten int64
-	// FileRead and FileWritten are the I/O in bytes on the file of known keys, DRUM's cache.
-	FileRead, FileWritten int64
-	Allocs                int64
+	// TextWritten is the number of bytes written for waiting text.
+	TextWritten int64
+	Allocs      int64
 
 	// Known is U, the keys known before. Keys is the number after, stored in CacheBytes on disk.
 	Known, Keys, CacheBytes int64

@@ -168,7 +168,7 @@ func (r *drumRun) measure(ctx context.Context) error {
 	run.ReadBytes, run.WrittenBytes = after.ReadBytes-before.ReadBytes, after.WrittenBytes-before.WrittenBytes
 	run.Total = time.Since(began)
 	run.Links, run.Fresh, run.TextBytes = r.src.links, r.src.fresh, r.src.textBytes
-	run.Found, run.FreshBytes, run.QueueBytes = int64(r.queue.found.count), r.queue.bytes, r.queue.written
+	run.Found, run.QueueBytes = int64(r.queue.found.count), r.queue.written
 	run.TruthKnown = r.src.file == nil
 	run.Right = run.TruthKnown && r.queue.found == r.src.verdict
 	r.c.report(run)

@@ -104,7 +104,6 @@ type drumQueue struct {
 	off     int64
 	written int64
 	found   verdict
-	bytes   int64
 	by      bool // links are numbered
 }
 
@@ -132,7 +131,6 @@ func (q *drumQueue) append(text []byte, number uint64) error {
 	} else {
 		q.found.text(text)
 	}
-	q.bytes += int64(len(text))
 	if len(q.buf)+len(text)+2 > cap(q.buf) {
 		if err := q.flush(); err != nil {
 			return err

@@ -290,8 +290,7 @@ func (s *drumStore) report(r *Result) {
 	st := s.d.Stats()
 	r.Keys, r.CacheBytes, r.Passes, r.Merged = st.Keys, st.LiveBytes, st.Passes-s.loaded.Passes,
 		st.Merged-s.loaded.Merged
-	r.TextWritten, r.KeysWritten = st.AuxWritten, st.KeysWritten
-	r.FileRead, r.FileWritten = st.CacheRead-s.loaded.CacheRead, st.CacheWritten-s.loaded.CacheWritten
+	r.TextWritten = st.AuxWritten
 	r.Buckets, r.RoundBytes, r.BufferBytes = s.opt.Buckets, s.opt.BucketBytes, int64(s.opt.BufferBytes)
 	r.Batch = float64(r.Buckets) * float64(s.opt.FullTuples())
 	r.KeyBytes, r.PlannedRAM = 8, s.planned

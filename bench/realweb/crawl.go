@@ -126,7 +126,6 @@ type capture struct {
 	MIME      string `json:"mime"`
 	Status    string `json:"status"`
 	Truncated string `json:"truncated"`
-	Redirect  string `json:"redirect"`
 	Type      string `json:"type"` // none for a page
 }
 
