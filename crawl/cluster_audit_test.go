@@ -521,10 +521,7 @@ func TestExplainOtherNode(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			e, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.Disk.Dirs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := explainer(t, fs, o.Disk.Dirs)
 			reports, err := e.URLs(append(urls, web404(c, 1-min(node, 1))))
 			if err != nil {
 				t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
-	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 
@@ -193,10 +192,7 @@ func TestClusterGiveUp(t *testing.T) {
 func (c *testCluster) explainGivenUp() {
 	c.t.Helper()
 	o := &c.options[0]
-	e, err := explain.NewExplainer(explain.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	e := explainer(c.t, o.Disk.FS, o.Disk.Dirs)
 	reports, err := e.URLs([]string{web404(c, 2), web404(c, 1)})
 	if err != nil {
 		c.t.Fatal(err)

@@ -123,9 +123,8 @@ func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 	if w.spools {
 		held = 500
 	}
-	client, err := fetch.New(fetch.Options{
-		Limits:    fetch.Limits{HeldBytes: held},
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+	client := newClient(t, fetch.Options{
+		Limits: fetch.Limits{HeldBytes: held}, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()},
 		Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 			fail := func(err error) (net.Conn, error) { return nil, &net.OpError{Op: "dial", Err: err} }
@@ -146,9 +145,6 @@ func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 			return web.Dial(ctx, a)
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { client.Close() })
 	return client
 }

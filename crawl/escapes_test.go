@@ -8,7 +8,6 @@ import (
 
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
-	"drumbeat/state/explain"
 )
 
 // escapesWeb links to the same pages with escapes in many spellings.
@@ -72,10 +71,7 @@ func TestEscapesAreFolded(t *testing.T) {
 // checkEscapesExplained: explain must know a URL by any spelling; log and index must have the canonical one.
 func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 	t.Helper()
-	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := explainer(t, mem, opt.Disk.Dirs)
 	reports, err := x.URLs([]string{"http://a.test/%7Euser/%c3%a9", "http://a.test/~user/%C3%A9"})
 	if err != nil {
 		t.Fatal(err)

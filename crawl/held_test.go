@@ -19,7 +19,7 @@ import (
 // flags sets the network flags of a run, and tells the crawl what they allow.
 func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, allowed ...uint16) {
 	t.Helper()
-	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports.Of(allowed...)})
+	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports.Of(allowed...)}) // may be none
 	if err != nil {
 		t.Fatal(err)
 	}

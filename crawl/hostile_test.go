@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"maps"
-	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -56,13 +55,10 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 			limits = fetch.Limits{BodyBytes: 16 << 20, DecodedBytes: 16 << 20}
 		}
 		run.budget = limits.MemoryBytes() + 1<<20
-		client, err := fetch.New(fetch.Options{
-			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+		client := newClient(t, fetch.Options{
+			Dial: web.Dial, Ports: ports.Of(8080),
 			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: limits, BufferBytes: run.budget, HTTP2: true,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		opt.Network.Fetcher, opt.Network.FetchLimits = client, limits
 		opt.Admission.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
 		opt.Observe.SnapshotEvery = time.Second
@@ -72,10 +68,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 			run.heap = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, before.HeapAlloc))
 		}
 		begin := time.Now()
-		run.res, err = Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run.res = mustRun(t, t.Context(), opt)
 		run.elapsed = time.Since(begin)
 		if run.res.Stop != StopDone {
 			t.Errorf("stopped by %q, want %q", run.res.Stop, StopDone)

@@ -93,11 +93,7 @@ func TestHTTP2Crawl(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.HTTPS, o.Pages = 0.5, 400 })
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		client, err := fetch.New(fetch.Options{HTTP2: true, Dial: http2Dial(t, web), Ports: ports.Of(8080),
-			AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := newClient(t, fetch.Options{HTTP2: true, Dial: http2Dial(t, web), Ports: ports.Of(8080)})
 		defer client.Close()
 		opt.Network.Fetcher, opt.Output.ArchiveRobots = client, true
 		res := mustRun(t, t.Context(), opt)

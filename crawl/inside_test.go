@@ -71,10 +71,7 @@ func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	if w.Serve == nil {
 		w.Serve = pagesOnly
 	}
-	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}, Ports: ports.Of(8080)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newClient(t, fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}, Ports: ports.Of(8080)})
 	opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
 	opt.Network.Resolver, opt.Network.Fetcher = w, client
@@ -317,10 +314,7 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		defer cancel()
 		mustRun(t, ctx, opt)
 		before := len(w.Pages(""))
-		client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := newClient(t, fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}})
 		opt.Network.Fetcher, opt.Network.Ports = client, client.Ports()
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("")); n != before || before == 0 {

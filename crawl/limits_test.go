@@ -44,20 +44,16 @@ func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Sc
 	opt := simOptions(t, web, fs)
 	atOnce(&opt)
 	opt.Network.Bandwidth = pace.NewBandwidth(bandwidth, time.Now())
-	client, err := fetch.New(fetch.Options{
+	client := newClient(t, fetch.Options{
 		Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			c, err := web.Dial(ctx, addr)
 			if err != nil {
 				return nil, err
 			}
 			return &countedConn{c, received}, nil
-		},
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+		}, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limiter: opt.Network.Bandwidth,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { client.Close() })
 	opt.Network.Fetcher = client
 	return opt

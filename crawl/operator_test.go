@@ -22,7 +22,6 @@ import (
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/changes"
-	"drumbeat/state/explain"
 )
 
 // operated is a crawl under test with an operator.
@@ -458,10 +457,7 @@ func TestExplainKnowsChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: o.opt.Disk.FS, Dirs: o.opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 		o.make(changes.Change{Op: changes.OpCheckpoint})
 		names, err := x.Names([]uint64{top[0].PLD, top[1].PLD})
 		if err != nil || len(names) != 2 {

@@ -36,7 +36,7 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 		return answer{200, "", "<html>x"}
 	}
 	faults := new(atomic.Int64)
-	client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	client := newClient(t, fetch.Options{
 		Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 			if err := fault(a.Addr()); err != nil {
 				faults.Add(1)
@@ -44,9 +44,6 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 			}
 			return w.Dial(ctx, a)
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://good.test/")
 	opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
 	opt.Network.Connections = 32 // and 64 robots requests in flight

@@ -10,7 +10,6 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
-	"drumbeat/state/explain"
 )
 
 // These tests check --adaptive-delay by the log of the synthetic web (scenario "adaptive" of
@@ -51,10 +50,7 @@ func crawlAdaptive(t *testing.T, change func(*Options)) (run welcomeRun) {
 		run.snap = run.web.Log().Snapshot()
 		checkDelays(t, run.snap, &opt, 0)
 		checkBalanced(t, fs, opt.Disk.Dirs)
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, fs, opt.Disk.Dirs)
 		reps, err := x.Hosts([]string{"http://www.adaptive-0.test:8080/"})
 		if err != nil || len(reps[0].Origins) == 0 {
 			t.Fatalf("explain: %v, %+v", err, reps)

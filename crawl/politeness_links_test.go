@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -24,13 +23,10 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 		})
 		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
-		client, err := fetch.New(fetch.Options{
-			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+		client := newClient(t, fetch.Options{
+			Dial: web.Dial, Ports: ports.Of(8080),
 			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: hostileLimits,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		opt.Network.Fetcher, opt.Network.FetchLimits, opt.Admission.SeedLines, opt.Output.CrawlLog = client,
 			hostileLimits, web.HostileSeeds(), state.LogAll
 		set(&opt)

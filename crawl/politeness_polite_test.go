@@ -34,20 +34,16 @@ func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 	opt := simOptions(t, web, fs)
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(*seedFlag, 1))
-	client, err := fetch.New(fetch.Options{
+	client := newClient(t, fetch.Options{
 		Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			mu.Lock()
 			wait := time.Duration(rng.Int64N(int64(setupMax)))
 			mu.Unlock()
 			account.Sleep(ctx, wait)
 			return web.Dial(ctx, addr)
-		},
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+		}, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { client.Close() })
 	opt.Network.Fetcher, opt.Network.Connections, opt.Limits.Linger, opt.Disk.CheckpointEvery = client, 500,
 		time.Second, time.Minute

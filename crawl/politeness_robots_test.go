@@ -317,11 +317,7 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 			hosts = append(hosts, h)
 		}
 		w.crawl(t, 3, func(o *Options) {
-			client, err := fetch.New(fetch.Options{Dial: f.dial,
-				AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := newClient(t, fetch.Options{Dial: f.dial})
 			o.Network.Fetcher, o.Network.Resolver = client, f
 		}, hosts...)
 		for _, h := range hosts[:5] {
@@ -479,11 +475,7 @@ func TestRobotsLife(t *testing.T) {
 			{"Expires: " + date(time.Hour) + "\r\nCache-Control: max-age=60\r\n", time.Minute, true},
 		} {
 			w := &tinyWeb{Serve: func(string, string) answer { return answer{200, c.header, "x"} }}
-			client, err := fetch.New(fetch.Options{Dial: w.Dial,
-				AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := newClient(t, fetch.Options{Dial: w.Dial})
 			var resp fetch.Response
 			if err := client.Do(t.Context(),
 				&fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/robots.txt",

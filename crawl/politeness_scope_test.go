@@ -355,7 +355,7 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 			at := time.Now().Add(after)
 			var mu sync.Mutex
 			early, late, good := 0, 0, 0
-			client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			client := newClient(t, fetch.Options{
 				Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -369,9 +369,6 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 					}
 					return web.Dial(ctx, a)
 				}})
-			if err != nil {
-				t.Fatal(err)
-			}
 			opt.Network.Fetcher, opt.Network.Resolver, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client,
 				twoAddrs{}, time.Second, time.Second
 			reload := make(chan struct{}, 1)

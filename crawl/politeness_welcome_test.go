@@ -354,7 +354,7 @@ func TestRefusedConnections(t *testing.T) {
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("dead", 1, 60)...)
 		withHealth(&opt)
 		var tries []time.Time // only one goroutine at a time connects to the host
-		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		client := newClient(t, fetch.Options{
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 				if len(w.Got("", "/robots.txt")) == 0 {
 					return w.Dial(ctx, addr)
@@ -362,9 +362,6 @@ func TestRefusedConnections(t *testing.T) {
 				tries = append(tries, time.Now())
 				return nil, syscall.ECONNREFUSED
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		opt.Network.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
 		// After the back-off that outlasts robots.txt, requests for robots.txt come in addition.
@@ -421,11 +418,7 @@ func TestOriginsShareBackoff(t *testing.T) {
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 		withHealth(&opt)
 		opt.Limits.Linger = time.Hour
-		client, err := fetch.New(fetch.Options{Dial: w.Dial, Ports: ports.Of(80, 8080),
-			AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := newClient(t, fetch.Options{Dial: w.Dial, Ports: ports.Of(80, 8080)})
 		opt.Network.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("origins")); n != 10 || res.Snapshot.Deferred["not-welcome"] != 30 {

@@ -14,7 +14,6 @@ import (
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
 	"drumbeat/state/audit"
-	"drumbeat/state/explain"
 )
 
 const day = 24 * time.Hour
@@ -342,10 +341,7 @@ func TestRecrawlExplained(t *testing.T) {
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Kind: revisit.Uniform, Gone: 2}
 		opt.Limits.MaxTime = 2*day + 3*time.Hour
 		mustRun(t, t.Context(), opt)
-		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 		reps, err := x.URLs([]string{"http://r.test/never", "http://r.test/missing"})
 		if err != nil {
 			t.Fatal(err)

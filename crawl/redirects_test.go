@@ -9,7 +9,6 @@ import (
 	"drumbeat/admit"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
-	"drumbeat/state/explain"
 )
 
 // endlessRedirects serves hosts with endless chains of redirects, a loop of two, and in each chain a page
@@ -97,10 +96,7 @@ func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most i
 		e.Redirect == "" || e.Reason != "" {
 		t.Errorf("the log has %+v for %s", e, last)
 	}
-	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := explainer(t, mem, opt.Disk.Dirs)
 	reports, err := x.URLs([]string{last})
 	if err != nil {
 		t.Fatal(err)

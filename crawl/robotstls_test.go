@@ -23,7 +23,6 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/state"
-	"drumbeat/state/explain"
 )
 
 // TestRobotsWaitTLS: URLs of a server whose handshake fails for good wait a day and not --robots-wait, and
@@ -40,7 +39,7 @@ func TestRobotsWaitTLS(t *testing.T) {
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "https://a.test/1", "https://a.test/2", "b.test")
 		atOnce(&opt)
 		withHealth(&opt)
-		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		client := newClient(t, fetch.Options{
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 				if addr.Port() != 443 {
 					return w.Dial(ctx, addr)
@@ -53,9 +52,6 @@ func TestRobotsWaitTLS(t *testing.T) {
 				}()
 				return ours, nil
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		opt.Network.Fetcher, opt.Limits.Linger = client, 40*aDay
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
@@ -93,7 +89,7 @@ func TestUnreadableCertificate(t *testing.T) {
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "https://a.test/1", "https://b.test/1")
 		atOnce(&opt)
-		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		client := newClient(t, fetch.Options{
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				go func() {
@@ -118,19 +114,13 @@ func TestUnreadableCertificate(t *testing.T) {
 				}()
 				return ours, nil
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		opt.Network.Fetcher, opt.Limits.Linger, opt.Limits.MaxTime = client, 40*aDay, 3*time.Hour
 		res := mustRun(t, t.Context(), opt)
 		bad, _ := state.TLSBadOf(fetch.VerdictInvalid)
 		if n := res.Snapshot.Count(state.CountResponses); n != 1 || res.Snapshot.Count(bad) == 0 {
 			t.Errorf("%d pages fetched, want 1; %d exchanges with the verdict", n, res.Snapshot.Count(bad))
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 		hosts, err := x.Hosts([]string{"b.test"})
 		if want := "TLS: unreadable certificate: "; err != nil ||
 			!strings.Contains(strings.Join(hosts[0].Why, "\n"), want) {

@@ -213,7 +213,7 @@ func (c *crawler) wireDispatch() {
 		Adjustable: o.Observe.Control != nil}, dispatch.Needs{Check: c.check, Health: c.health, Fetcher: c.fetcher,
 		Leases: c.leases, Limits: c.limits, Outages: c.outages, Space: c.space, Stock: c.stock})
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
-		Slots: func() gate.Slots { return c.dispatcher }, Deferrals: c.deferrals, Flags: c.deferrals,
+		Slots: c.dispatcher, Deferrals: c.deferrals, Flags: c.deferrals,
 		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.sendLinks})
 	c.budgets.hungry = c.dispatcher.Hungry
 }

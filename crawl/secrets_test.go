@@ -22,7 +22,6 @@ import (
 	"drumbeat/internal/ports"
 	"drumbeat/internal/render"
 	"drumbeat/state"
-	"drumbeat/state/explain"
 )
 
 // secretWeb is a tinyWeb that serves HTTPS, too, on ports 443 and 8443. The certificates of hosts that begin
@@ -81,12 +80,8 @@ func (w *secretWeb) options(t *testing.T, table string, seeds ...string) Options
 		return client, nil
 	}
 	list := ports.Of(8091, 8443)
-	client, err := fetch.New(fetch.Options{Dial: dial,
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: list,
+	client := newClient(t, fetch.Options{Dial: dial, Ports: list,
 		TLS: fetch.TLSOptions{Roots: w.roots}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	fs := memfs.New(*seedFlag)
 	writeRules(t, fs, "sites.toml", table)
 	opt := tinyOptions(t, &w.tinyWeb, fs, seeds...)
@@ -157,10 +152,7 @@ func TestSecretsNeedGoodCertificate(t *testing.T) {
 				}
 			}
 			if test.reason == state.ReasonRobotsUnavailable {
-				x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
-				if err != nil {
-					t.Fatal(err)
-				}
+				x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 				hosts, err := x.Hosts([]string{"bad.test"})
 				if err != nil || !strings.Contains(strings.Join(hosts[0].Why, "\n"), "TLS: name mismatch") {
 					t.Errorf("explain host: %v, %v", hosts, err)

@@ -29,6 +29,8 @@ var (
 	noRobots, pagesOnly, ownAddr, urls = testworld.NoRobots, testworld.PagesOnly, testworld.OwnAddr, testworld.URLs
 	linked, eachRecord                 = testworld.Linked, testworld.EachRecord
 
+	newClient, explainer = testworld.Client, testworld.Explainer
+
 	inBubble, smallWeb, checkBalanced = testworld.InBubble, testworld.SmallWeb, testworld.CheckBalanced
 
 	exportedRows, mirrors = testworld.ExportedRows, testworld.Mirrors

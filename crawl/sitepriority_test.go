@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"drumbeat/state/explain"
 )
 
 // sitePriorities is a file that gives the pages of both lists of a laneSite lanes.
@@ -62,10 +60,7 @@ func TestSitePriority(t *testing.T) {
 			if when != "start" {
 				return
 			}
-			x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 			urls, err := x.URLs([]string{"http://h1.a.test/bad/1", "http://a.test/"})
 			if err != nil {
 				t.Fatal(err)

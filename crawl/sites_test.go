@@ -21,7 +21,6 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/state"
 	"drumbeat/state/changes"
-	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 
@@ -70,10 +69,7 @@ func TestExplainSites(t *testing.T) {
 		opt := tinyOptions(t, web, fs, "http://a.test/", "http://own.a.test/", "http://rate.test/", "http://b.test/")
 		opt.Admission.Sites, opt.Admission.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, fs, opt.Disk.Dirs)
 		urls, err := x.URLs([]string{"http://a.test/", "http://own.a.test/flat/x", "http://rate.test/",
 			"http://b.test/"})
 		if err != nil {
@@ -257,7 +253,7 @@ func TestSiteProxy(t *testing.T) {
 		var mu sync.Mutex
 		through := map[string]int{}
 		loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		client, err := fetch.New(fetch.Options{AllowNets: loopback,
+		client := newClient(t, fetch.Options{AllowNets: loopback,
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 				if addr != proxy {
 					return web.Dial(ctx, addr)
@@ -280,9 +276,6 @@ func TestSiteProxy(t *testing.T) {
 				}()
 				return ours, nil
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]", "host = 'a.test'", "proxy = 'http://10.1.2.3:3128'",
 			"proxy-auth = 'env:LOGIN'")
@@ -336,10 +329,7 @@ func TestSiteRobots(t *testing.T) {
 				t.Errorf("%s: %d requests for robots.txt", host, n)
 			}
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, fs, opt.Disk.Dirs)
 		reports, err := x.URLs([]string{"http://own.test/2", "http://other.test/2"})
 		if err != nil {
 			t.Fatal(err)
@@ -392,10 +382,7 @@ func TestSiteBudget(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpBudgetFree, PLD: pld})
 		budget(9)
 		o.make(changes.Change{Op: changes.OpCheckpoint})
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, fs, o.opt.Disk.Dirs)
 		reports, err := x.Sites([]string{pld})
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -53,11 +52,7 @@ func spooling(t *testing.T, w *tinyWeb, fs disk.FS) Options {
 	t.Helper()
 	opt := tinyOptions(t, w, fs, "http://large.test/")
 	opt.Network.FetchLimits = fetch.Limits{BodyBytes: 100 << 20, HeldBytes: 1 << 20, DecodedBytes: 1 << 20}
-	client, err := fetch.New(fetch.Options{Dial: w.Dial, Limits: opt.Network.FetchLimits, BufferBytes: 12 << 20,
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newClient(t, fetch.Options{Dial: w.Dial, Limits: opt.Network.FetchLimits, BufferBytes: 12 << 20})
 	t.Cleanup(func() { client.Close() })
 	opt.Network.Fetcher = client
 	atOnce(&opt)

@@ -32,10 +32,7 @@ func TestTrapScore(t *testing.T) {
 			pages[name] = n
 			asked = append(asked, host)
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 		reports, err := x.Hosts(asked)
 		if err != nil {
 			t.Fatal(err)

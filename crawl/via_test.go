@@ -11,7 +11,6 @@ import (
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
 	"drumbeat/state"
-	"drumbeat/state/explain"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -101,10 +100,7 @@ func TestVia(t *testing.T) {
 		if lines < 300 || missing == "" {
 			t.Fatalf("%d lines, 404: %q", lines, missing)
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainer(t, fs, opt.Disk.Dirs)
 		reports, err := x.URLs([]string{missing})
 		if err != nil || reports[0].Ended == nil || reports[0].Record == nil ||
 			reports[0].Record.ParentURL != vias[missing] || vias[missing] == "" {

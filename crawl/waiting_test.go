@@ -123,10 +123,7 @@ func (w *waitingWeb) answer(host, path string) answer {
 func (w *waitingWeb) options(t testing.TB, fs disk.FS) Options {
 	t.Helper()
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: loopback})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newClient(t, fetch.Options{Dial: w.dial, AllowNets: loopback})
 	return Options{
 		Disk:     DiskOptions{FS: fs, Dirs: []string{"d0", "d1"}, CheckpointEvery: time.Minute},
 		Identity: IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},

@@ -3,7 +3,6 @@ package crawltest
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -21,13 +20,10 @@ import (
 // SimOptions returns the options of a small crawl of web over a virtual network, on fs.
 func SimOptions(t testing.TB, web *simweb.Web, fs disk.FS) crawl.Options {
 	t.Helper()
-	client, err := fetch.New(fetch.Options{
-		Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+	client := testworld.Client(t, fetch.Options{
+		Dial: web.Dial, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { client.Close() })
 	opt := crawl.Options{
 		Disk:      crawl.DiskOptions{FS: fs, Dirs: []string{"d0", "d1"}, CheckpointEvery: 5 * time.Second},
@@ -57,11 +53,7 @@ func SimOptions(t testing.TB, web *simweb.Web, fs disk.FS) crawl.Options {
 // WebOptions returns the options of a crawl of w with the program's default delays, on fs.
 func WebOptions(t testing.TB, w *testworld.Web, fs disk.FS, seeds ...string) crawl.Options {
 	t.Helper()
-	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	client, err := fetch.New(fetch.Options{Dial: w.Dial, AllowNets: loopback})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testworld.Client(t, fetch.Options{Dial: w.Dial})
 	return crawl.Options{
 		Disk:      crawl.DiskOptions{FS: fs, Dirs: []string{"d0", "d1"}, CheckpointEvery: time.Hour},
 		Admission: crawl.AdmissionOptions{SeedLines: seeds},

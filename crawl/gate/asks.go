@@ -140,8 +140,8 @@ func (q *Requests) parseAsk(data []byte) (ask robotsAsk, ok bool) {
 // robotsFor makes a request of another node, and returns its encoded outcome.
 func (q *Requests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	url := ask.URL
-	resp := q.others.Slots().Response()
-	defer q.others.Slots().Release(resp)
+	resp := q.others.Slots.Response()
+	defer q.others.Slots.Release(resp)
 	var f robots.Fetched
 	var doubt bool
 	if panicked := bug.Contained(func() (err error) {
@@ -169,7 +169,7 @@ func (q *Requests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 // verdict is that on its certificate.
 func (q *Requests) AskNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool,
 	verdict string, err error) {
-	if !q.others.Slots().Take(ctx) {
+	if !q.others.Slots.Take(ctx) {
 		return false, "", ctx.Err()
 	}
 	host := weburl.Split([]byte(url)).Host
@@ -177,12 +177,12 @@ func (q *Requests) AskNow(ctx context.Context, what, url string, addrs []netip.A
 		Terms: q.opt.Sites.Terms(host)}
 	g := q.others.Heaps().AdmitNow(time.Now(), item)
 	if g == nil {
-		q.others.Slots().Free()
+		q.others.Slots.Free()
 		return false, "", nil
 	}
 	q.run.Hook(what + " " + url)
-	resp := q.others.Slots().Response()
-	defer q.others.Slots().Release(resp)
+	resp := q.others.Slots.Response()
+	defer q.others.Slots.Release(resp)
 	err = q.getGranted(ctx, g, url, nil, resp, nil)
 	return !errors.Is(err, inforce.ErrBlocked), resp.TLSVerdict, err
 }

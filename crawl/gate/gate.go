@@ -37,8 +37,8 @@ type Options struct {
 
 // Others are the stages above that Hosts, Check and Requests call.
 type Others struct {
-	Heaps      func() *polite.Scheduler // it and Slots exist once the crawl is open
-	Slots      func() Slots
+	Heaps      func() *polite.Scheduler // it exists once the crawl is open
+	Slots      Slots
 	Deferrals  Deferrals
 	Flags      Flags
 	Dispatcher Dispatcher

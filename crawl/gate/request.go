@@ -43,8 +43,8 @@ func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	if err := a.job.Decode(rec); err != nil {
 		return err
 	}
-	a.resp = q.others.Slots().Response()
-	defer q.others.Slots().Release(a.resp)
+	a.resp = q.others.Slots.Response()
+	defer q.others.Slots.Release(a.resp)
 	a.began = time.Now()
 	host := weburl.Split(a.job.Origin).Host
 	if q.opt.Rules.BlockedHost(host) {
@@ -416,7 +416,7 @@ func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, 
 	limits.Ratio = fetch.Unlimited
 	err := q.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	q.run.LogBug(string(parts.Host)+"/robots.txt", err)
-	q.others.Slots().Free()
+	q.others.Slots.Free()
 	result := q.fetcher.Result(g, resp, err)
 	if rest := RestAfter(resp, err); rest > 0 {
 		result.Backoff = rest

@@ -28,8 +28,8 @@ func RestAfter(resp *fetch.Response, err error) time.Duration {
 func (q *Requests) RulesOf(ctx context.Context, origin string) (*robots.HostData, error) {
 	job := robots.Job{Origin: []byte(origin)}
 	var f robots.Fetched
-	resp := q.others.Slots().Response()
-	defer q.others.Slots().Release(resp)
+	resp := q.others.Slots.Response()
+	defer q.others.Slots.Release(resp)
 	for {
 		var err error
 		f = robots.Fetched{}

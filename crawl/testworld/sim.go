@@ -12,8 +12,10 @@ import (
 
 	"drumbeat/crawl/resolve"
 	"drumbeat/disk"
+	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 	"drumbeat/state/audit"
+	"drumbeat/state/explain"
 )
 
 // Flags of the test binaries that import this package.
@@ -56,6 +58,29 @@ func (s SimResolver) LookupHost(ctx context.Context, host, _ string) (resolve.Lo
 	}
 	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !a.Is4() })
 	return resolve.Lookup{Addrs: addrs, Expires: time.Now().Add(time.Hour)}, nil
+}
+
+// Client returns a client for the addresses of opt.AllowNets, or for loopback addresses.
+func Client(t testing.TB, opt fetch.Options) *fetch.Client {
+	t.Helper()
+	if opt.AllowNets == nil {
+		opt.AllowNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}
+	client, err := fetch.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Explainer explains the crawl in dirs.
+func Explainer(t testing.TB, fsys disk.FS, dirs []string) *explain.Explainer {
+	t.Helper()
+	x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }
 
 // CheckBalanced audits a stopped crawl.

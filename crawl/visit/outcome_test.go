@@ -26,12 +26,7 @@ func answered(t *testing.T, a testworld.Answer) *fetch.Response {
 	req := fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/",
 		Addr: netip.MustParseAddrPort("127.0.0.1:80")}
 	resp := new(fetch.Response)
-	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	client, err := fetch.New(fetch.Options{Dial: w.Dial, AllowNets: loopback})
-	if err == nil {
-		err = client.Do(t.Context(), &req, resp)
-	}
-	if err != nil {
+	if err := testworld.Client(t, fetch.Options{Dial: w.Dial}).Do(t.Context(), &req, resp); err != nil {
 		t.Fatal(err)
 	}
 	return resp

@@ -186,9 +186,9 @@ var layers = map[string]layer{
 			"internal/walk", "parse", "polite", "state", "warc"}},
 
 	// For tests: the webs and checks below crawl, and the crawls above it.
-	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "internal/crawllog",
-		"internal/render", "internal/simweb", "queue", "robots", "star", "state", "state/audit", "state/explain",
-		"state/repair", "warc", "weburl"}},
+	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "fetch",
+		"internal/crawllog", "internal/render", "internal/simweb", "queue", "robots", "star", "state",
+		"state/audit", "state/explain", "state/repair", "warc", "weburl"}},
 	"crawl/crawltest": {35, []string{"crawl", "crawl/testworld", "disk", "disk/memfs", "fetch", "internal/ports",
 		"internal/simweb", "state"}},
 
