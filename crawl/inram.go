@@ -12,24 +12,13 @@ import (
 	"drumbeat/state"
 )
 
-// tailed is a Copy of a state in the tail file. now copies it, and returns what encodes it; nil: there is none.
-func tailed(what string, at func(*state.Manifest) *disk.Ref, now func() func() ([]byte, error)) checkpoint.Copy {
-	return func() checkpoint.Copied {
-		encode := now()
-		if encode == nil {
-			return checkpoint.Copied{}
-		}
-		return checkpoint.Tail(what, at, encode)
-	}
-}
-
 // encoded returns what encodes a copy.
-func encoded[T any](copied T, encode func(T) []byte) func() ([]byte, error) {
+func encoded[T any](copied T, encode func(T) []byte) checkpoint.Encode {
 	return func() ([]byte, error) { return encode(copied), nil }
 }
 
 // records returns what encodes records; nil for none.
-func records(list [][]byte) func() ([]byte, error) {
+func records(list [][]byte) checkpoint.Encode {
 	if len(list) == 0 {
 		return nil
 	}
@@ -41,43 +30,39 @@ func records(list [][]byte) func() ([]byte, error) {
 // newer, which costs nothing. The first two only grow, and a page that is fetched again after a crash counts
 // twice for the score of its host.
 func (c *crawler) inRAM() []checkpoint.Copy {
-	type m = *state.Manifest
+	type (
+		m      = *state.Manifest
+		ref    = *disk.Ref
+		encode = checkpoint.Encode
+	)
+	tail := checkpoint.Tail
 	return []checkpoint.Copy{
-		tailed("URLs in RAM", func(m m) *disk.Ref { return &m.RAM }, func() func() ([]byte, error) {
-			return encoded(c.polite.Snapshot(), dumpItems)
-		}),
-		tailed("robots requests", func(m m) *disk.Ref { return &m.Jobs }, func() func() ([]byte, error) {
-			return encoded(c.requests.Freeze(), state.DumpRecords)
-		}),
-		tailed("pages being rendered", func(m m) *disk.Ref { return &m.Renders }, func() func() ([]byte, error) {
-			return records(c.render.Freeze())
-		}),
-		tailed("delays", func(m m) *disk.Ref { return &m.Delays }, func() func() ([]byte, error) {
-			return encoded(c.polite.Delays(time.Now()), dumpDelays)
-		}),
-		tailed("health of hosts", func(m m) *disk.Ref { return &m.Hosts }, func() func() ([]byte, error) {
-			return encoded(c.health.Freeze(), health.DumpHosts)
-		}),
-		tailed("sketches", func(m m) *disk.Ref { return &m.Sketches }, func() func() ([]byte, error) {
-			return c.sketches.encode
-		}),
-		tailed("trap scores", func(m m) *disk.Ref { return &m.Traps }, func() func() ([]byte, error) {
+		tail("URLs in RAM", func(m m) ref { return &m.RAM },
+			func() encode { return encoded(c.polite.Snapshot(), dumpItems) }),
+		tail("robots requests", func(m m) ref { return &m.Jobs },
+			func() encode { return encoded(c.requests.Freeze(), state.DumpRecords) }),
+		tail("pages being rendered", func(m m) ref { return &m.Renders },
+			func() encode { return records(c.render.Freeze()) }),
+		tail("delays", func(m m) ref { return &m.Delays },
+			func() encode { return encoded(c.polite.Delays(time.Now()), dumpDelays) }),
+		tail("health of hosts", func(m m) ref { return &m.Hosts },
+			func() encode { return encoded(c.health.Freeze(), health.DumpHosts) }),
+		tail("sketches", func(m m) ref { return &m.Sketches }, func() encode { return c.sketches.encode }),
+		tail("trap scores", func(m m) ref { return &m.Traps }, func() encode {
 			if c.traps == nil {
 				return nil
 			}
 			return encoded(nil, c.traps.AppendHosts)
 		}),
-		tailed("enqueued URLs", func(m m) *disk.Ref { return &m.Orders }, func() func() ([]byte, error) {
-			return records(c.orders.freeze())
-		}),
-		tailed("random walk", func(m m) *disk.Ref { return &m.Walk }, func() func() ([]byte, error) {
-			walk := c.walk.Freeze()
-			if walk == nil {
-				return nil
+		tail("enqueued URLs", func(m m) ref { return &m.Orders },
+			func() encode { return records(c.orders.freeze()) }),
+		tail("random walk", func(m m) ref { return &m.Walk }, func() encode {
+			if walk := c.walk.Freeze(); walk != nil {
+				return encoded(nil, walk.Append)
 			}
-			return encoded(nil, walk.Append)
+			return nil
 		}),
-		tailed("scope", func(m m) *disk.Ref { return &m.Scope }, func() func() ([]byte, error) {
+		tail("scope", func(m m) ref { return &m.Scope }, func() encode {
 			return func() ([]byte, error) { return admit.DumpKeys(c.links.Sites.Extensions()), nil }
 		}),
 		c.inManifest, c.freezeUploads, c.freezeNode, c.operator.Freeze,

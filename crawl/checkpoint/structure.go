@@ -90,18 +90,28 @@ type Copied struct {
 	Durable func(m *state.Manifest) error
 }
 
-// Tail returns the Copied of a state in the tail file. Its place in the manifest is at at.
-func Tail(what string, at func(*state.Manifest) *disk.Ref, encode func() ([]byte, error)) Copied {
-	return Copied{Save: func(m *state.Manifest, t *disk.Tails) error {
-		data, err := encode()
-		if err != nil {
-			return err
+// Encode encodes a copied state.
+type Encode = func() ([]byte, error)
+
+// Tail is the Copy of a state in the tail file, whose place in the manifest is at at. now copies the state; nil: there
+// is none.
+func Tail(what string, at func(*state.Manifest) *disk.Ref, now func() Encode) Copy {
+	return func() Copied {
+		encode := now()
+		if encode == nil {
+			return Copied{}
 		}
-		if *at(m), err = t.Write(0, data); err != nil {
-			return fmt.Errorf("crawl: checkpoint %d: %s: %w", m.Gen, what, err)
-		}
-		return nil
-	}}
+		return Copied{Save: func(m *state.Manifest, t *disk.Tails) error {
+			data, err := encode()
+			if err != nil {
+				return err
+			}
+			if *at(m), err = t.Write(0, data); err != nil {
+				return fmt.Errorf("crawl: checkpoint %d: %s: %w", m.Gen, what, err)
+			}
+			return nil
+		}}
+	}
 }
 
 // pausable is a structure whose emissions must end before a checkpoint takes the transaction lock.
