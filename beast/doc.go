@@ -65,7 +65,7 @@
 // # Memory and disk
 //
 // RAM of each lane: up to h+3 tail buffers, which grow on demand to at most BlockBytes each, and two read
-// buffers. Disk: the records, compressed by package queue.
+// buffers, one more for a scan that leaves blocks in QF as they are stored (ScanKeep). Disk: the records, compressed by package queue.
 //
 // The files are those of package queue under state/<Name>/q<number> and state/<Name>/failed<generation>. Lane
 // 1 and further ones have names <Name>-1 and so on. The state of one lane is that of a Beast, version 1; of

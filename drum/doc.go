@@ -22,7 +22,8 @@
 //     arrival, instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number
 //     of files, texts are coded as differences to those before (textcode.go), and unique tuples come out in
 //     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. After a
-//     round of few new keys, they stay in RAM and in the state for a while, without a new part (late.go).
+//     round of few new keys, they stay in RAM and in the state for a while, without a new part (late.go). Such a
+//     round decodes little of the part: an index of its blocks says where a key would be (probe.go).
 //   - Sorting takes 16 bytes per tuple, and 72 KiB for each worker. The paper takes H + P = 12 per tuple, and also
 //     has to restore the order of arrival.
 //   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded
@@ -55,7 +56,7 @@
 // 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after the
 // merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or an eighth of
 // BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker, whose last round
-// was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory. Disk holds
+// was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory, and up to 1 MiB of indexes (maxIndexBytes). Disk holds
 // the pending tuples, the cache twice, and the buffers' content twice.
 //
 // # Files
