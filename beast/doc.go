@@ -18,9 +18,9 @@
 //	if next > s+h         -> QF, ledger unchanged
 //	used++                -> queue `next`
 //
-// A URL may be limited to a part of the budget (PlacePart). Such URLs of a PLD share that part and follow the same
-// rule with a (next, used) of their own. They take nothing from the PLD's other URLs, and never more than their
-// part.
+// A URL may be limited to a part of the budget (PlacePart). Such URLs of a PLD share that part and follow
+// the same rule with a (next, used) of their own. They take nothing from the PLD's other URLs, and never
+// more than their part.
 //
 // When queue s is read to the end, s moves to the lowest non-empty queue. A scan of QF is due when s has
 // moved h queues since the last scan. It doubles h and reads the old generation of QF once. URLs that fail
@@ -65,7 +65,8 @@
 // # Memory and disk
 //
 // RAM of each lane: up to h+3 tail buffers, which grow on demand to at most BlockBytes each, and two read
-// buffers, one more for a scan that leaves blocks in QF as they are stored (ScanKeep). Disk: the records, compressed by package queue.
+// buffers, one more for a scan that leaves blocks in QF as they are stored (ScanKeep). Disk: the records,
+// compressed by package queue.
 //
 // The files are those of package queue under state/<Name>/q<number> and state/<Name>/failed<generation>. Lane
 // 1 and further ones have names <Name>-1 and so on. The state of one lane is that of a Beast, version 1; of

@@ -34,13 +34,14 @@
 //
 // # Contract
 //
-// Exactly one round sees each tuple added. Tuples of a bucket are applied and answered in order of arrival.
-// A checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures one
-// moment. After a crash, Open continues from the last durable checkpoint; no tuple is lost or applied
+// Exactly one round sees each tuple added. Tuples of a bucket are applied and answered in order of
+// arrival. A checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures
+// one moment. After a crash, Open continues from the last durable checkpoint; no tuple is lost or applied
 // twice. No State is taken inside a round: Pause takes the gate that makes emission and install of a round
 // one unit. A file that a State names is on disk when Save returns. It is not cut, overwritten or deleted
 // before the Commit of a later State. After a write error, an error of Emit or damage in a file (a
-// *disk.CorruptError), the store accepts no more operations. Errors of the context and of Reserve are not final.
+// *disk.CorruptError), the store accepts no more operations. Errors of the context and of Reserve are not
+// final.
 //
 // # Concurrency
 //
@@ -52,12 +53,13 @@
 //
 // # Memory and disk
 //
-// Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each worker
-// 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after the
-// merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or an eighth of
-// BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker, whose last round
-// was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory, and up to 1 MiB of indexes (maxIndexBytes). Disk holds
-// the pending tuples, the cache twice, and the buffers' content twice.
+// Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each
+// worker 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used
+// after the merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or
+// an eighth of BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker,
+// whose last round was small (keptBytes); the rest is released. Text logs add a few LogBytes for each
+// directory, and up to 1 MiB of indexes (maxIndexBytes). Disk holds the pending tuples, the cache twice,
+// and the buffers' content twice.
 //
 // # Files
 //

@@ -246,7 +246,7 @@ func (o Options) RAMBytes() int64 {
 	}
 	recent := int64(0)
 	if o.logged() {
-		recent = int64(o.recentBytes())
+		recent = int64(o.recentBytes()) + o.indexRAM() + workers*2*8*manyKeys
 	}
 	return buffers*m + logs*int64(o.LogBytes) + recent + o.cacheRAM() + round + workers*(o.chunkBytes()+o.mergeBytes())
 }

@@ -14,8 +14,10 @@ import (
 const (
 	// indexEvery is the number of keys of a block for each that its index has, in 16 bytes.
 	indexEvery = 128
-	// maxIndexBytes bounds the indexes of a drum, which are in the Go heap: 8·10^6 keys.
+	// maxIndexBytes bounds the indexes of a drum, which are in the Go heap: 8·10^6 keys. indexShare is their largest
+	// share of BucketBytes.
 	maxIndexBytes = 1 << 20
+	indexShare    = 64
 
 	indexEntryBytes = 16
 	indexBlockBytes = 64 // of the blockIndex itself
@@ -40,6 +42,9 @@ type indexedKey struct {
 	key uint64
 	at  uint32
 }
+
+// indexRAM returns the RAM for indexes, in bytes.
+func (o *Options) indexRAM() int64 { return min(maxIndexBytes, o.BucketBytes/indexShare) }
 
 // newBlockIndex returns the index of a block with these keys and w remainder bits.
 func newBlockIndex(keys []uint64, w uint8) blockIndex {
@@ -164,7 +169,7 @@ func (r *partReader) loadIndexed() (ok bool, err error) {
 // remember makes an index of the current block, while the drum has room for it.
 func (r *partReader) remember() {
 	bytes := int64(indexBlockBytes + indexEntryBytes*((len(r.keys)+indexEvery-1)/indexEvery))
-	if r.indexBytes.Add(bytes) > maxIndexBytes {
+	if r.indexBytes.Add(bytes) > r.opt.indexRAM() {
 		r.indexBytes.Add(-bytes)
 		return
 	}

@@ -48,7 +48,7 @@ func TestBlockIndex(t *testing.T) {
 // TestIndexBytes: the indexes of a drum are bounded, and those of parts that are gone do not count.
 func TestIndexBytes(t *testing.T) {
 	for _, room := range []int64{0, 300, 3000, maxIndexBytes} {
-		var d Drum
+		d := Drum{opt: Options{BucketBytes: maxIndexBytes * indexShare}}
 		d.indexBytes.Store(maxIndexBytes - room)
 		keys := make([]uint64, 2*indexEvery)
 		for i := range keys {
@@ -56,7 +56,7 @@ func TestIndexBytes(t *testing.T) {
 		}
 		var index partIndex
 		for gen := range uint64(20) {
-			r := partReader{part: part{gen: gen + 1}, keys: keys, head: cacheHeader{codec: Rice, param: 9}}
+			r := partReader{opt: &d.opt, part: part{gen: gen + 1}, keys: keys, head: cacheHeader{codec: Rice, param: 9}}
 			r.useIndexes(&index, &d.indexBytes)
 			for range 10 {
 				r.remember()

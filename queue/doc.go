@@ -20,9 +20,9 @@
 //
 // # Contract
 //
-// A Queue returns each record once, in the order of Append, except that a block that MoveTo has moved as it is stored
-// comes before the records in the tail. A Calendar returns records by slot, and within
-// a slot in the order of Append. Durability comes from checkpoints. Freeze captures the state in memory.
+// A Queue returns each record once, in the order of Append, except that a block that MoveTo has moved as
+// it is stored comes before the records in the tail. A Calendar returns records by slot, and within a slot
+// in the order of Append. Durability comes from checkpoints. Freeze captures the state in memory.
 // Frozen.Save writes the records in RAM to the checkpoint's tail files and returns the State for the
 // manifest. Once the manifest is durable, Frozen.Commit deletes the files that it no longer names. The
 // structure may be used in between. Open with a State restores exactly the frozen moment: it cuts the last
@@ -36,21 +36,22 @@
 // # Concurrency
 //
 // Append, Len and Freeze are safe for concurrent use, as are NextDue and Slots of a Calendar. Peek,
-// Advance and MoveTo are for one reader goroutine. Advance only changes memory; the others and Append may do I/O. The
-// goroutine whose Append finds the tail full compresses and writes it, while others append to the next
-// tail. Blocks are written in the order in which the tails became full. A Queue holds no lock during I/O.
-// Freeze waits until all full tails are written, as does a reader that has read all blocks. The package
-// starts no goroutines.
+// Advance and MoveTo are for one reader goroutine. Advance only changes memory; the others and Append may
+// do I/O. The goroutine whose Append finds the tail full compresses and writes it, while others append to
+// the next tail. Blocks are written in the order in which the tails became full. A Queue holds no lock
+// during I/O. Freeze waits until all full tails are written, as does a reader that has read all blocks.
+// The package starts no goroutines.
 //
 // # Memory and disk
 //
-// A Queue takes about 400 bytes, plus a tail and a head buffer that grow from 4 KiB to BlockBytes each.
-// A queue whose records MoveTo moves holds one block as it is stored, too. Save frees the excess capacity of an idle tail. A Frozen may keep as much again until Save. Scratch
-// buffers, and tails that replace those being written, come from the Pool; their number follows the number
-// of goroutines at work. No file stays open between calls, and none exists before the first block is
-// written. On disk a queue takes the compressed unread records, the read part of segments that a manifest
-// still names (SegmentBytes, or the amount read since the last checkpoint), 32 bytes per block, 40 bytes
-// per segment, and up to 4 KiB per checkpoint.
+// A Queue takes about 400 bytes, plus a tail and a head buffer that grow from 4 KiB to BlockBytes each. A
+// queue whose records MoveTo moves holds one block as it is stored, too. Save frees the excess capacity of
+// an idle tail. A Frozen may keep as much again until Save. Scratch buffers, and tails that replace those
+// being written, come from the Pool; their number follows the number of goroutines at work. No file stays
+// open between calls, and none exists before the first block is written. On disk a queue takes the
+// compressed unread records, the read part of segments that a manifest still names (SegmentBytes, or the
+// amount read since the last checkpoint), 32 bytes per block, 40 bytes per segment, and up to 4 KiB per
+// checkpoint.
 //
 // # Files
 //
