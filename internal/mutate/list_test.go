@@ -232,6 +232,19 @@ var mutants = []mutant{
 		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
 	{name: "intake-not-saved", file: "crawl/node/node.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"m.Intake, m.Full, m.PageSlots = mo.intake,", "m.Intake, m.Full, m.PageSlots = nil,"}}},
+	// Blocks that move, and indexes of blocks.
+	{name: "block-moved-with-what-was-read", file: "queue/move.go", pkg: "./queue", test: "TestMoveTo", edits: []edit{
+		{"		if q.headRead == 0 && r.end", "		if r.end"}}},
+	{name: "moved-but-not-passed", file: "queue/move.go", pkg: "./queue", test: "TestMoveTo", edits: []edit{
+		{"	q.headRead += r.records\n", ""}}},
+	{name: "moved-but-not-counted", file: "queue/move.go", pkg: "./queue", test: "TestMoveTo", edits: []edit{
+		{"	q.in.records += int64(b.records)\n", ""}}},
+	{name: "index-of-a-part-that-is-gone", file: "drum/probe.go", pkg: "./drum", test: "TestManyLateKeys",
+		edits: []edit{
+			{"	if of.gen != r.part.gen || of.off != r.part.off {\n", "	if of.gen == 0 {\n"}}},
+	{name: "late-keys-not-asked", file: "drum/probe.go", pkg: "./drum", test: "TestManyLateKeys|TestLateKeys",
+		edits: []edit{
+			{"		_, found := slices.BinarySearch(m.old.late, key)\n", "		found := false\n"}}},
 	// Leases of networks.
 	{name: "holder-without-delay", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
 		{"	n.next = max(n.next, now+max(int64(ns.opt.ServerDelay), ns.window))\n", ""}}},
