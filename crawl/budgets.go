@@ -462,7 +462,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Edges: b.plan.Edges.Geometry(b.space.Reserve), Indegree: b.plan.Indegree.Geometry(b.space.Reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.Admission.MaxPagesPerPLD, Lanes: b.opt.Order.Lanes,
-		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.Pinned, Fetched: b.sketches.addPages,
+		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.Pinned, Fetched: b.sketches.AddPages,
 		Pin: b.pin,
 	}, nil
 }

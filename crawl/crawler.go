@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/operate"
+	"drumbeat/crawl/orders"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
@@ -104,7 +105,7 @@ func (c *crawler) wire() {
 	c.wireLimits()
 	c.wireDispatch()
 	c.operator = operate.New(e.Run, e.Saved, operate.Options{Log: e.opt.Observe.Log, Links: e.links, Sites: e.sites,
-		MaxOrders: MaxOrders})
+		MaxOrders: orders.Max})
 	c.wireMeters()
 	c.wireRender()
 	c.wirePages()
@@ -129,7 +130,7 @@ func (c *crawler) wire() {
 	c.outages.Wire(outage.Others{Rules: c.rules, Asker: c.requests, Hosts: c.health,
 		Looked: func(name string, answer *Lookup) {
 			c.output.ArchiveLookup(name, answer)
-			c.sketches.addServers(answer.Addrs)
+			c.sketches.AddServers(answer.Addrs)
 		},
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.Wake() }})
 	c.wireSpace()

@@ -195,7 +195,7 @@ func (d *deferrals) DeferURL(tx *account.Tx, rec *weburl.Record, from state.Plac
 	if err := d.walk.Deferred(tx, rec.URL, due, why); err != nil {
 		return err
 	}
-	if d.orders.any() {
+	if d.orders.Any() {
 		d.orders.Moved(d.Hasher.URLKey(rec.URL), false)
 	}
 	rec.Reason, rec.Extra = uint8(why), nil

@@ -41,8 +41,8 @@ func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
 // endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is
 // part of a transaction.
 func (d *deferrals) endVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
-	if d.orders.any() {
-		if key := d.Hasher.URLKey(rec.URL); d.orders.fetched(key, rec.Visits) {
+	if d.orders.Any() {
+		if key := d.Hasher.URLKey(rec.URL); d.orders.Fetched(key, rec.Visits) {
 			tx.Leave(key, from, state.Reason(rec.Reason))
 			return nil
 		}

@@ -198,7 +198,7 @@ func (c *crawler) wireOperator() {
 			NewFunction: b.newFunction, NewPriority: b.newPriority, Replace: b.replace, Placed: b.placed},
 		Checkpointer: c.checkpointer, History: c.history, Limits: c.limits, Reloader: c.reloader, Seeds: c.seeds,
 		Space:     c.space,
-		Orders:    operate.Orders{Room: c.orders.room, Begin: c.orders.begin, Ahead: c.orders.ahead},
+		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
 		SendLinks: c.seen.sendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
 }
@@ -224,7 +224,7 @@ func (c *crawler) wireFigures() {
 		Traps: func() *trapscore.Table { return c.traps }, Fetcher: c.fetcher, Requests: c.requests, Limits: c.limits,
 		Slots: c.slotMeter, SlowDirs: c.slowDirs, Codings: c.codings, Space: c.space, Outages: c.outages, Node: c.node,
 		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Structures: c.inspect,
-		Shows: []func(*Snapshot){c.sketches.show, c.budgets.show, c.checkpointer.Show, c.seen.show, c.deferrals.show,
+		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.show, c.checkpointer.Show, c.seen.show, c.deferrals.show,
 			c.extraction.Show, c.uploads.Show, c.node.Show, c.leases.Show, c.history.Show}})
 }
 

@@ -346,7 +346,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	}
 	c.margin.Set(m.Margin, c.opt.Recrawl)
 	c.outages.RestoreNames(m.Names)
-	err := errors.Join(c.dispatcher.RestoreDelays(m), c.health.Restore(m.Hosts), c.orders.restore(c.Set, m.Orders))
+	err := errors.Join(c.dispatcher.RestoreDelays(m), c.health.Restore(m.Hosts), c.orders.Restore(c.Set, m.Orders))
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
-	return c.sketches.decode(sketches)
+	return c.sketches.Decode(sketches)
 }
 
 // openPolicy sets up the policy of links and loads the rule files.

@@ -211,10 +211,10 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
-			s.sketch(rec.URL)
+			s.sketches.AddHost(weburl.Split(rec.URL).Host)
 			_, text, _ := bytes.Cut(rec.URL, []byte("://"))
 			urls, urlBytes, recordBytes = urls+1, urlBytes+int64(len(text)), recordBytes+int64(len(res.Aux))
-			if s.orders.any() {
+			if s.orders.Any() {
 				if ok, err := s.deferrals.adoptOrder(tx, &rec); err != nil {
 					return err
 				} else if ok {

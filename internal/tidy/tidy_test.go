@@ -175,6 +175,7 @@ var layers = map[string]layer{
 		[]string{"admit", "crawl/account", "crawl/plan", "crawl/space", "internal/walk", "queue", "state", "weburl"}},
 	"crawl/node": {29, []string{"admit", "cluster", "cluster/lease", "crawl/account", "crawl/space", "polite", "queue",
 		"star", "state", "state/snapshot", "weburl"}},
+	"crawl/orders":  {26, []string{"disk", "state"}},
 	"crawl/stock":   {28, []string{"crawl/account", "polite", "state"}},
 	"crawl/plan":    {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account": {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
