@@ -5,8 +5,8 @@
 // History samples the figures on disk and writes down events. SlotMeter says what idle connections wait for,
 // by samples. SlowDirs compares the devices of directories by the bytes and the time of their I/O. Codings
 // asks for brotli while the network limits the crawl and processors are free; it is the one that also acts,
-// by one call. Sketches estimates how many hosts and servers there are. The paper reports such figures of its crawl
-// (section VIII), not how they were taken.
+// by one call. Sketches estimates how many hosts and servers there are. The paper reports such figures of its
+// crawl (section VIII), not how they were taken.
 //
 // Contract: nothing here stops the crawl or a URL. An error of the history loses samples, which are counted and logged.
 //

@@ -3,9 +3,8 @@
 //
 // # Contract
 //
-// An order makes a URL be fetched once, before all others. Whether the URL is new,
-// waits somewhere on disk, or has ended is not known then: URLseen answers in batches, and a queue cannot be searched.
-// So an order is a record of its own, which goes straight to RobotsCache and from there to the front of its host in
+// An order makes a URL be fetched once, before all others. Whether the URL is new, waits somewhere on disk, or has
+// ended is not known then: URLseen answers in batches, and a queue cannot be searched. So an order is a record of its own, which goes straight to RobotsCache and from there to the front of its host in
 // RAM, and the URL is sent to URLseen as a link is. The two meet by their key:
 //
 //   - The URL is new: URLseen's emission finds the order. The order's record becomes that of the unique URL (Own).
@@ -30,7 +29,7 @@
 //
 // At most 20,000 orders. Nothing on disk: a checkpoint has a copy (Freeze) in its tail file.
 //
-// Files: orders.go. Package deferred decides what becomes of the records.
+// Files: orders.go. The deferrals of package crawl decide what becomes of the records.
 package orders
 
 import (
