@@ -10,6 +10,7 @@ import (
 	"drumbeat/beast"
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/deferred"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/operate"
 	"drumbeat/crawl/pass"
@@ -48,7 +49,7 @@ type budgetStage struct {
 
 	checkpointed func() *snapshot.CheckpointStats // nil before the first checkpoint
 	check        *gate.Check
-	deferrals    *deferrals
+	deferrals    *deferred.Stage
 	operator     *operate.Operator
 	passes       *pass.Runner
 	requests     *gate.Requests
@@ -146,7 +147,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			if b.overPart(&rec) || b.overPin(&rec) {
 				b.beast.Advance()
 				tx.Wake(b.wakeStar)
-				return b.recheck(tx, data, state.PlaceBeast)
+				return b.Recheck(tx, data, state.PlaceBeast)
 			}
 			if err := b.check.CheckRobots(tx, data, &rec, state.PlaceBeast); err != nil {
 				return err
@@ -270,7 +271,7 @@ func (b *budgetStage) replaceAll(ctx context.Context) error {
 		return nil
 	}
 	return b.Transact(func(tx *account.Tx) error {
-		if err := b.recheck(tx, data, state.PlaceBeast); err != nil {
+		if err := b.Recheck(tx, data, state.PlaceBeast); err != nil {
 			return err
 		}
 		b.beast.MovedAdvance()
@@ -279,8 +280,8 @@ func (b *budgetStage) replaceAll(ctx context.Context) error {
 	})
 }
 
-// recheck sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
-func (b *budgetStage) recheck(tx *account.Tx, data []byte, from state.Place) error {
+// Recheck sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
+func (b *budgetStage) Recheck(tx *account.Tx, data []byte, from state.Place) error {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
@@ -384,7 +385,7 @@ func (b *budgetStage) wake(tx *account.Tx) { tx.Wake(b) }
 // raise wakes the reader if it would release URLs, and the readers of URLs that return. While the queues are empty,
 // the end of a pass wakes the former.
 func (b *budgetStage) Raise() {
-	b.deferrals.roomMade()
+	b.deferrals.RoomMade()
 	if b.Accounts.In(state.PlaceBeast) > 0 && !b.stock.Stocked() {
 		b.wakeBeast.Raise()
 	}

@@ -98,7 +98,7 @@ func (o *Options) nodeOptions() node.Options {
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.recentEdge,
 		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
-		GoOn: func() { c.deferrals.goOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
+		GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
 		Look: c.figures.Snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {

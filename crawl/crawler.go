@@ -6,6 +6,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/deferred"
 	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/figures"
@@ -37,7 +38,7 @@ import (
 //	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
 //	   │                                                         │   (QR)            │    │     │        │ unknown
 //	   │                                                         │                   │    │     │        v
-//	   │                                           readDeferred ─┼───────────────────┘    │     │   awaitRobots (QR)
+//	   │                                           ReadDeferred ─┼───────────────────┘    │     │   awaitRobots (QR)
 //	   │                                              (deferred) │                        │     │   robotsRequested
 //	   │                                                         │           robots jobs ─┘     │        │ new
 //	   │                                                         │           (DNS, robots.txt)<─┼─ robotsFetch (QD)
@@ -47,7 +48,7 @@ import (
 //	                  └─ bodies ─> content ─end─> WARC files
 //
 // Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
-// consumer. Only these wait: readBeast, readDeferred and releaseHeld until the stock falls, scanOverBudget for room
+// consumer. Only these wait: readBeast, ReadDeferred and ReleaseHeld until the stock falls, scanOverBudget for room
 // in STAR's buckets, ReadReady for room in RAM, and every stage for disk space. None of them holds the transaction
 // lock while it waits, and no two of them wait for each other.
 type crawler struct {
@@ -65,7 +66,7 @@ type crawler struct {
 	walk         *walkers.Leader
 	node         *node.Node
 	leases       *node.Leases
-	deferrals    *deferrals
+	deferrals    *deferred.Stage
 	passes       *pass.Runner
 	stock        *stock.Keeper
 	health       *gate.Hosts
@@ -89,7 +90,6 @@ type crawler struct {
 func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets = newSeenStage(e), newBudgetStage(e)
-	c.deferrals = newDeferrals(e)
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -102,6 +102,7 @@ func (c *crawler) wire() {
 		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.wireOutput()
 	c.wireGate()
+	c.wireDeferred()
 	c.wireLimits()
 	c.wireDispatch()
 	c.operator = operate.New(e.Run, e.Saved, operate.Options{Log: e.opt.Observe.Log, Links: e.links, Sites: e.sites,
@@ -118,9 +119,7 @@ func (c *crawler) wire() {
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
 	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
-	c.deferrals.walk = c.walk
-	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
-	c.deferrals.space, c.deferrals.stock = c.space, c.stock
+	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.sendLinks, Quiet: c.node.Quiet})
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
 		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,
@@ -136,7 +135,6 @@ func (c *crawler) wire() {
 	c.wireSpace()
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
 	c.budgets.operator = c.operator
-	c.deferrals.quiet = c.node.Quiet
 	c.seen.node = c.node
 	c.wireNode()
 }
@@ -163,8 +161,8 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "awaitrobots", c.requests.ReadAwaiting)
 	c.Start(ctx, "robotsfetch", c.requests.ReadRobotsFetch)
 	c.Start(ctx, "ready", c.dispatcher.ReadReady)
-	c.Start(ctx, "deferred", c.deferrals.readDeferred)
-	c.Start(ctx, "visits", c.deferrals.readVisits)
+	c.Start(ctx, "deferred", c.deferrals.ReadDeferred)
+	c.Start(ctx, "visits", c.deferrals.ReadVisits)
 	c.Start(ctx, "relieve", c.stock.Run)
 	c.Start(ctx, "dispatch", c.dispatcher.Dispatch)
 	c.Start(ctx, "checkpoint", c.checkpointer.Run)
@@ -179,7 +177,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "history", c.history.Run)
 	c.Start(ctx, "extract", c.extraction.Run)
 	c.Start(ctx, "upload", c.uploads.Run)
-	c.Start(ctx, "held", c.deferrals.releaseHeld)
+	c.Start(ctx, "held", c.deferrals.ReleaseHeld)
 	c.Start(ctx, "operator", c.operator.Run)
 	if c.opt.Admission.Reload != nil {
 		c.Start(ctx, "reload", c.reloader.Run)

@@ -72,7 +72,7 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 // inManifest copies the state that the manifest has itself.
 func (c *crawler) inManifest() checkpoint.Copied {
 	seeds := c.seeds.Freeze()
-	held, margin := c.deferrals.freeze()
+	held, margin := c.deferrals.Freeze()
 	names := c.outages.KnownNames()
 	return checkpoint.Copied{Save: func(m *state.Manifest, _ *disk.Tails) error {
 		m.Seeds, m.Held, m.Margin, m.Names = seeds, held, margin, names

@@ -46,7 +46,7 @@ func (c *crawler) inspect() *figures.Structures {
 	}{
 		{state.NameAwaitRobots, c.requests.AwaitRobots}, {state.NameRobotsFetch, c.requests.RobotsFetch},
 		{"robotsdeferred", c.requests.RobotsDeferred}, {state.NameReady, c.dispatcher.Ready},
-		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
+		{"deferred", c.deferrals.Deferred}, {state.NameHeld, c.deferrals.Held},
 		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.Ordered},
 		{state.NameObjects, c.uploads.Objects}, {state.NameWalkLog, c.walk.Log},
 	} {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/deferred"
 	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
@@ -160,6 +161,17 @@ func (c *crawler) wireGate() {
 	c.requests = gate.NewRequests(c.check, c.fetcher, c.outages, c.output)
 }
 
+// wireDeferred creates the stage of URLs that wait. RobotsCache, the output and the walk must exist.
+func (c *crawler) wireDeferred() {
+	o := &c.opt
+	c.deferrals = deferred.New(c.Run, c.Saved, deferred.Options{Log: o.Observe.Log, Flags: o.Network.Flags,
+		Recrawl: o.Recrawl, Margin: &c.margin, Links: c.links, Rules: c.rules, Sites: c.sites},
+		deferred.Needs{Orders: c.orders, Check: c.check, Output: c.output, Space: c.space, Stock: c.stock,
+			Walk: c.walk})
+	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld,
+		EndVisit: c.deferrals.EndVisit})
+}
+
 // wireSeeds creates the feeder of seeds.
 func (c *crawler) wireSeeds() {
 	o := &c.opt
@@ -224,7 +236,7 @@ func (c *crawler) wireFigures() {
 		Traps: func() *trapscore.Table { return c.traps }, Fetcher: c.fetcher, Requests: c.requests, Limits: c.limits,
 		Slots: c.slotMeter, SlowDirs: c.slowDirs, Codings: c.codings, Space: c.space, Outages: c.outages, Node: c.node,
 		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Structures: c.inspect,
-		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.show, c.checkpointer.Show, c.seen.show, c.deferrals.show,
+		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.show, c.checkpointer.Show, c.seen.show, c.deferrals.Show,
 			c.extraction.Show, c.uploads.Show, c.node.Show, c.leases.Show, c.history.Show}})
 }
 
@@ -253,8 +265,6 @@ func (c *crawler) wireOutput() {
 	c.output = output.New(c.Run, c.Saved, c.outputOptions())
 	c.content = contents.New(c.Run, c.Saved, contents.Options{Log: o.Observe.Log, Seen: o.Output.ContentSeen,
 		Store: o.Output.Store, Plan: &c.plan, Filter: o.opened.filled}, c.output, c.passes, c.space)
-	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld,
-		EndVisit: c.deferrals.endVisit})
 	u := output.UploadOptions{Log: o.Observe.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
 	if o.Cluster != nil {
 		u.Node = o.Cluster.Node

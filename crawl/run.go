@@ -233,13 +233,13 @@ func (c *crawler) finished() bool {
 // moreWork reports whether a finished crawl has URLs left that limits of its last run held back, or whose
 // due time has come.
 func (c *crawler) moreWork() bool {
-	if due, ok := c.deferrals.nextDue(time.Now()); ok && !due.After(time.Now()) {
+	if due, ok := c.deferrals.NextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
 	if c.opt.Recrawl != nil && c.Accounts.DeferredFor(state.ReasonRevisit) > 0 {
 		return true
 	}
-	return c.deferrals.heldLeft() > 0 || c.Accounts.In(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
+	return c.deferrals.HeldLeft() > 0 || c.Accounts.In(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
 		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceContent) > 0
 }
 
@@ -328,7 +328,7 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	}
 	var position state.Seeds
 	// If the flags changed, read the seeds again: a seed whose port was not allowed was dropped, not held.
-	if changed := c.deferrals.openHeld(m); m != nil && !changed {
+	if changed := c.deferrals.OpenHeld(m); m != nil && !changed {
 		position = m.Seeds
 	}
 	return c.seeds.Open(position)

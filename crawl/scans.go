@@ -50,7 +50,7 @@ func (b *budgetStage) scanOverBudget(ctx context.Context) error {
 			b.wakeStar.Raise()
 			continue
 		}
-		if b.crowded() || b.scanLotReady() {
+		if b.Crowded() || b.scanLotReady() {
 			b.wakeStar.Raise()
 			b.Await(ctx, b.wakeScan, account.WakeAfter)
 			continue
@@ -84,15 +84,15 @@ func (b *budgetStage) scanSome(tx *account.Tx, data []byte) error {
 		return err // the next record may be of another lane
 	}
 	b.scanned.busy += checkCost
-	if err := b.recheck(tx, data, state.PlaceOverBudget); err != nil {
+	if err := b.Recheck(tx, data, state.PlaceOverBudget); err != nil {
 		return err
 	}
 	b.beast.ScanAdvance()
 	return nil
 }
 
-// crowded reports whether STAR's buckets are half full of checks, and wakes it then.
-func (b *budgetStage) crowded() bool {
+// Crowded reports whether STAR's buckets are half full of checks, and wakes it then.
+func (b *budgetStage) Crowded() bool {
 	full := b.star.ChecksHalfFull()
 	if full {
 		b.wakeStar.Raise()

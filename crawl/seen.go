@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/deferred"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
@@ -42,7 +43,7 @@ type seenStage struct {
 	seenMeter           seenMeter
 
 	budgets   *budgetStage
-	deferrals *deferrals
+	deferrals *deferred.Stage
 	node      *node.Node
 	output    *output.Writer
 	passes    *pass.Runner
@@ -215,7 +216,7 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 			_, text, _ := bytes.Cut(rec.URL, []byte("://"))
 			urls, urlBytes, recordBytes = urls+1, urlBytes+int64(len(text)), recordBytes+int64(len(res.Aux))
 			if s.orders.Any() {
-				if ok, err := s.deferrals.adoptOrder(tx, &rec); err != nil {
+				if ok, err := s.deferrals.AdoptOrder(tx, &rec); err != nil {
 					return err
 				} else if ok {
 					continue

@@ -96,7 +96,7 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	s := c.Accounts.Copy()
-	if c.deferrals.heldLeft() > 0 || (!c.seeds.Fed() || !c.operator.Fed()) && !c.drains() ||
+	if c.deferrals.HeldLeft() > 0 || (!c.seeds.Fed() || !c.operator.Fed()) && !c.drains() ||
 		!c.budgets.upstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
 		return false
 	}
@@ -124,7 +124,7 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	now := time.Now()
-	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Limits.Linger, robots.FirstRetry) {
+	if due, ok := c.deferrals.NextDue(now); ok && due.Sub(now) <= min(c.opt.Limits.Linger, robots.FirstRetry) {
 		return false // an unreachable host is due for another attempt soon
 	}
 	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.Returning(now) {

@@ -60,12 +60,12 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameRobotsFetch, &c.requests.RobotsFetch),
 		calendar(state.NameRobotsDeferred, &c.requests.RobotsDeferred),
 		fifo(state.NameReady, &c.dispatcher.Ready),
-		fifo(state.NameHeld, &c.deferrals.held),
+		fifo(state.NameHeld, &c.deferrals.Held),
 		fifo(state.NameRender, &c.render.Queue),
 		fifo(state.NameOrdered, &c.operator.Ordered),
 		fifo(state.NameObjects, &c.uploads.Objects),
 		fifo(state.NameWalkLog, &c.walk.Log),
-		calendar(state.NameDeferred, &c.deferrals.deferred),
+		calendar(state.NameDeferred, &c.deferrals.Deferred),
 		checkpoint.Row(state.NameWARC, &c.output.WARC, func(st *warc.State) (*warc.Writer, error) {
 			return warc.Open(c.output.WARCOptions(), st)
 		}),

@@ -155,7 +155,7 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 		checkpoints: a.Counters[state.CountCheckpoints], fetched: a.Counters[state.CountResponses],
 		attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
 		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.Wakeups.Load(),
-		changes: c.Changes(), slots: c.deferrals.deferred.Bins()}
+		changes: c.Changes(), slots: c.deferrals.Deferred.Bins()}
 	edges, indegree := c.budgets.star.Stats()
 	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.RobotsCache.Stats(),
 		c.requests.RobotsRequested.Stats(), c.seen.names.Stats()} {

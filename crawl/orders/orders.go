@@ -3,27 +3,30 @@
 //
 // # Contract
 //
-// An order makes a URL be fetched once, before all others. Whether the URL is new, waits somewhere on disk, or has
-// ended is not known then: URLseen answers in batches, and a queue cannot be searched. So an order is a record of its own, which goes straight to RobotsCache and from there to the front of its host in
-// RAM, and the URL is sent to URLseen as a link is. The two meet by their key:
+// An order makes a URL be fetched once, before all others. Whether the URL is new, waits somewhere on disk,
+// or has ended is not known then: URLseen answers in batches, and a queue cannot be searched. So an order is
+// a record of its own, which goes straight to RobotsCache and from there to the front of its host in RAM,
+// and the URL is sent to URLseen as a link is. The two meet by their key:
 //
-//   - The URL is new: URLseen's emission finds the order. The order's record becomes that of the unique URL (Own).
-//   - The URL waits in a queue: there are two records of it. The first to be fetched is the order's visit, and leaves
-//     the crawl. The other one, when it comes to RobotsCache, to RAM or to its grant, ends as fetched without a
-//     request, or waits for its next visit.
-//   - The URL has ended: the order's record is the only one. It leaves the crawl when it has been fetched or refused.
-//     The URL stays where it ended.
+//   - The URL is new: URLseen's emission finds the order. The order's record becomes that of the unique URL
+//     (Own).
+//   - The URL waits in a queue: there are two records of it. The first to be fetched is the order's visit,
+//     and leaves the crawl. The other one, when it comes to RobotsCache, to RAM or to its grant, ends as
+//     fetched without a request, or waits for its next visit.
+//   - The URL has ended: the order's record is the only one. It leaves the crawl when it has been fetched or
+//     refused. The URL stays where it ended.
 //
-// The accounts count records, so that every record is in exactly one place: the sum of the places is that of the unique
-// URLs and of the orders that are not Own and have not left (state.Accounts.Orders).
+// The accounts count records, so that every record is in exactly one place: the sum of the places is that of
+// the unique URLs and of the orders that are not Own and have not left (state.Accounts.Orders).
 //
-// An order that was fetched stays in the table until its URL's other record has come, or until more recent orders need
-// the room; after that a record that still waits is fetched in its turn, as if the order had not been.
+// An order that was fetched stays in the table until its URL's other record has come, or until more recent
+// orders need the room; after that a record that still waits is fetched in its turn, as if the order had not
+// been.
 //
 // # Concurrency
 //
-// A Table is safe for concurrent use. It changes in transactions only; its mutex is a leaf. Restore comes before the
-// stages.
+// A Table is safe for concurrent use. It changes in transactions only; its mutex is a leaf. Restore comes
+// before the stages.
 //
 // # Memory and disk
 //

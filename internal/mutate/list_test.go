@@ -104,13 +104,14 @@ var mutants = []mutant{
 			"		b.beast.ScanAdvance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx " +
 				"*account.Tx) error { return b.scanSome("},
 		{"	b.beast.ScanAdvance()\n	return nil\n", "	return nil\n"}}},
-	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
-		{"	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
+	{name: "deferred-ahead", file: "crawl/deferred/deferred.go", edits: []edit{
+		{"	return d.run.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
 			"rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
-			"	d.deferred.Advance(class)\n	d.Hook(\"ahead\")\n	return d.Transact(func(tx *account.Tx) error " +
-				"{\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil " +
+			"	d.Deferred.Advance(class)\n	d.run.Hook(\"ahead\")\n	return d.run.Transact(" +
+				"func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
+				"rec.Decode(data); err != nil " +
 				"{\n			return fmt.Errorf(\"crawl: record from deferred URLs"},
-		{"		d.deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
+		{"		d.Deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds/seeds.go",

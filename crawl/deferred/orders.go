@@ -1,4 +1,4 @@
-package crawl
+package deferred
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 	"drumbeat/weburl"
 )
 
-// adoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched
+// AdoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched
 // already. ok is false if there is no order. It is part of a transaction.
-func (d *deferrals) adoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ error) {
-	key := d.Hasher.URLKey(rec.URL)
+func (d *Stage) AdoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ error) {
+	key := d.saved.Hasher.URLKey(rec.URL)
 	order, ok := d.orders.Adopt(key)
 	switch {
 	case !ok:
@@ -30,11 +30,11 @@ func (d *deferrals) adoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ e
 
 // MetOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
 // visit, without a request. ok is false if the record continues. It is part of a transaction.
-func (d *deferrals) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error) {
+func (d *Stage) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error) {
 	if !d.orders.Any() {
 		return false, nil
 	}
-	key := d.Hasher.URLKey(rec.URL)
+	key := d.saved.Hasher.URLKey(rec.URL)
 	order, ok := d.orders.Look(key)
 	switch {
 	case !ok:
@@ -52,17 +52,17 @@ func (d *deferrals) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Plac
 
 // refusedOrder handles the record of an order that is refused. It returns false for any other record. It is part of a
 // transaction. A record with visits is that of the unique URL.
-func (d *deferrals) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) bool {
+func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) bool {
 	if !d.orders.Any() || revisit.Visited(rec.Visits) {
 		return false
 	}
-	key := d.Hasher.URLKey(rec.URL)
+	key := d.saved.Hasher.URLKey(rec.URL)
 	if !d.orders.Refused(key) {
 		return false
 	}
-	d.NoteProgress()
+	d.run.NoteProgress()
 	tx.Leave(key, from, state.Reason(rec.Reason))
-	tx.Late.Add(d.opt.Observe.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
+	tx.Late.Add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
 	return true
 }
 
@@ -75,7 +75,7 @@ const storedWait = 15 * time.Second
 const landedWait = 5 * time.Second
 
 // endMet ends a record whose order has been fetched. It is part of a transaction.
-func (d *deferrals) endMet(tx *account.Tx, rec *weburl.Record, from state.Place, order *state.Order) error {
+func (d *Stage) endMet(tx *account.Tx, rec *weburl.Record, from state.Place, order *state.Order) error {
 	if revisit.Visited(order.Visits) {
 		var h, found revisit.History
 		if err := found.Decode(order.Visits); err != nil {
@@ -84,7 +84,7 @@ func (d *deferrals) endMet(tx *account.Tx, rec *weburl.Record, from state.Place,
 		if err := h.Decode(rec.Visits); err != nil {
 			return fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
 		}
-		policy, ok := d.revisits(rec.URL)
+		policy, ok := d.Revisits(rec.URL)
 		if h.Last == 0 {
 			h = found
 		} else if ok {
