@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/operate"
 	"drumbeat/crawl/pass"
+	"drumbeat/crawl/seen"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/drum"
@@ -53,7 +54,7 @@ type budgetStage struct {
 	operator     *operate.Operator
 	passes       *pass.Runner
 	requests     *gate.Requests
-	seen         *seenStage
+	seen         *seen.Stage
 	space        *space.Keeper
 	stock        *stock.Keeper
 }
@@ -118,7 +119,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 		}
 		if wait := b.mergeFirst(&end); wait > 0 {
 			b.letPin()
-			b.seen.wakeNow()
+			b.seen.WakeNow()
 			b.wakeStar.Raise()
 			b.Await(ctx, b.wakeBeast, wait)
 			continue
@@ -131,7 +132,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			b.kept.Store(true) // before the state is read: a round that ends later wakes this goroutine
 			if b.beast.Waiting() != beast.Pinned {
 				b.letPin()
-				b.seen.wakeNow()
+				b.seen.WakeNow()
 				b.wakeStar.Raise()
 				b.wakeScan.Raise()
 			}
@@ -287,7 +288,7 @@ func (b *budgetStage) Recheck(tx *account.Tx, data []byte, from state.Place) err
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
 	}
 	tx.MoveFor(b.Hasher.URLKey(rec.URL), from, state.PlaceStar, state.ReasonNone, state.Reason(rec.Reason))
-	check := b.checkOf(&rec, data)
+	check := b.CheckOf(&rec, data)
 	check.Again = revisit.Visited(rec.Visits)
 	return b.star.Check([]star.CheckTuple{check})
 }
@@ -409,8 +410,8 @@ func (b *budgetStage) RunsLow() bool {
 // would bring may belong there.
 func (b *budgetStage) BestDry() bool { return b.strategy.Load().Free && b.beast.BestDry() }
 
-// scanning reports whether a scan of QF is in progress.
-func (b *budgetStage) scanning() bool { return b.beast.Scanning() }
+// Scanning reports whether a scan of QF is in progress.
+func (b *budgetStage) Scanning() bool { return b.beast.Scanning() }
 
 // show adds the numbers of STAR and BEAST to a snapshot.
 func (b *budgetStage) show(s *Snapshot) {
@@ -420,11 +421,11 @@ func (b *budgetStage) show(s *Snapshot) {
 	b.showSupporters(s)
 }
 
-// checksPending reports whether URLs wait in STAR for their budgets.
-func (b *budgetStage) checksPending() bool { return b.star.PendingChecks() > 0 }
+// ChecksPending reports whether URLs wait in STAR for their budgets.
+func (b *budgetStage) ChecksPending() bool { return b.star.PendingChecks() > 0 }
 
-// checkAll sends URLs to STAR for their budgets. It is part of a transaction.
-func (b *budgetStage) checkAll(tx *account.Tx, urls []star.CheckTuple) error {
+// CheckAll sends URLs to STAR for their budgets. It is part of a transaction.
+func (b *budgetStage) CheckAll(tx *account.Tx, urls []star.CheckTuple) error {
 	if err := b.star.Check(urls); err != nil {
 		return err
 	}
@@ -432,8 +433,8 @@ func (b *budgetStage) checkAll(tx *account.Tx, urls []star.CheckTuple) error {
 	return nil
 }
 
-// addEdges sends links between PLDs to STAR. It is part of a transaction.
-func (b *budgetStage) addEdges(edges []star.Edge) error { return b.star.AddEdges(edges) }
+// AddEdges sends links between PLDs to STAR. It is part of a transaction.
+func (b *budgetStage) AddEdges(edges []star.Edge) error { return b.star.AddEdges(edges) }
 
 // recentEdge reports whether an edge to a PLD of another node was sent before. It is part of a transaction.
 func (b *budgetStage) recentEdge(e star.Edge) bool { return b.star.RecentEdge(e) }
@@ -528,7 +529,7 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	}
 	now := time.Now()
 	if !e.on {
-		*e = endOfQueue{on: true, seen: b.seen.passesEnded(), star: b.starMerges.Load(), since: now, began: e.began}
+		*e = endOfQueue{on: true, seen: b.seen.PassesEnded(), star: b.starMerges.Load(), since: now, began: e.began}
 	}
 	if b.strategy.Load().SitesAtOnce > 0 {
 		return b.finishSites(now.Sub(e.since))
@@ -541,8 +542,8 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	if wait <= 0 || b.beast.Scanning() || b.littleToMerge() {
 		return 0
 	}
-	if n := b.seen.pending(); n > 0 && b.seen.passesEnded() == e.seen {
-		if cost := b.seen.passCost(); cost >= cheapMerge || !pass.Worthwhile(cost, n) {
+	if n := b.seen.Pending(); n > 0 && b.seen.PassesEnded() == e.seen {
+		if cost := b.seen.PassCost(); cost >= cheapMerge || !pass.Worthwhile(cost, n) {
 			return 0
 		}
 		return wait
@@ -562,7 +563,7 @@ const leastNews = 1. / 8
 // enough without them, or that fetchers would be idle for them although BEAST has URLs.
 func (b *budgetStage) littleToMerge() bool {
 	queued := b.Accounts.In(state.PlaceBeast)
-	if news := b.seen.pending() + b.star.PendingChecks(); float64(news) < leastNews*float64(queued) {
+	if news := b.seen.Pending() + b.star.PendingChecks(); float64(news) < leastNews*float64(queued) {
 		return true
 	}
 	return b.Accounts.Stock() < int64(b.opt.Network.Connections) && queued > b.stock.Aim().Target

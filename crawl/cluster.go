@@ -97,7 +97,7 @@ func (o *Options) nodeOptions() node.Options {
 // wireNode gives the node of a cluster and its leases the stages that they call.
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.recentEdge,
-		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
+		TakeLinks: c.seen.TakeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
 		GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
 		Look: c.figures.Snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,

@@ -22,6 +22,7 @@ import (
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/render"
 	"drumbeat/crawl/seeds"
+	"drumbeat/crawl/seen"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/visit"
@@ -54,7 +55,7 @@ import (
 type crawler struct {
 	*engine
 	seeds        *seeds.Feeder
-	seen         *seenStage
+	seen         *seen.Stage
 	budgets      *budgetStage
 	check        *gate.Check
 	requests     *gate.Requests
@@ -89,7 +90,7 @@ type crawler struct {
 // wire creates the stages and gives each stage the other stages that it uses.
 func (c *crawler) wire() {
 	e := c.engine
-	c.seen, c.budgets = newSeenStage(e), newBudgetStage(e)
+	c.budgets = newBudgetStage(e)
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -101,6 +102,7 @@ func (c *crawler) wire() {
 	c.checkpointer = checkpoint.New(e.Run, e.Saved, checkpoint.Options{Log: e.opt.Observe.Log,
 		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.wireOutput()
+	c.wireSeen()
 	c.wireGate()
 	c.wireDeferred()
 	c.wireLimits()
@@ -114,12 +116,11 @@ func (c *crawler) wire() {
 	c.wireReloader()
 	c.wireOperator()
 	c.wireFigures()
-	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
-	c.seen.deferrals = c.deferrals
+	c.seen.Wire(seen.Others{Budgets: c.budgets, AdoptOrder: c.deferrals.AdoptOrder})
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
 	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
-	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.sendLinks, Quiet: c.node.Quiet})
+	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet})
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
 		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,
@@ -135,16 +136,15 @@ func (c *crawler) wire() {
 	c.wireSpace()
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
 	c.budgets.operator = c.operator
-	c.seen.node = c.node
 	c.wireNode()
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "seeds", c.seeds.Run)
-	c.Start(ctx, "urlseen", c.seen.mergeSeen)
+	c.Start(ctx, "urlseen", c.seen.MergeSeen)
 	c.Start(ctx, "star", c.budgets.mergeStar)
-	c.Start(ctx, "names", c.seen.mergeNames)
+	c.Start(ctx, "names", c.seen.MergeNames)
 	c.Start(ctx, "content", c.content.Run)
 	c.Start(ctx, "render", c.render.Run)
 	c.Start(ctx, "walk", c.walk.Run)

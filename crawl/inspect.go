@@ -19,11 +19,11 @@ func (c *crawler) inspect() *figures.Structures {
 		stats drum.Stats
 		plan  plan.DrumPlan
 	}{
-		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {figures.PartEdges, edges, p.Edges},
+		{state.NameURLSeen, c.seen.URLSeen.Stats(), p.URLSeen}, {figures.PartEdges, edges, p.Edges},
 		{figures.PartIndegree, indegree, p.Indegree},
 		{state.NameRobotsCache, c.check.RobotsCache.Stats(), p.RobotsCache},
 		{state.NameRobotsRequested, c.requests.RobotsRequested.Stats(), p.RobotsRequested},
-		{state.NameNames, c.seen.names.Stats(), p.Names}, {state.NameContent, c.content.Drum.Stats(), p.Content},
+		{state.NameNames, c.seen.Names.Stats(), p.Names}, {state.NameContent, c.content.Drum.Stats(), p.Content},
 	} {
 		info := figures.DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets,
 			Running: d.stats.SealedBuckets > 0}
@@ -32,7 +32,7 @@ func (c *crawler) inspect() *figures.Structures {
 				d.stats.PredictedIO/n
 		}
 		// Its model knows the texts.
-		if check := c.seen.seenMeter.last.Load(); check != nil && d.name == state.NameURLSeen {
+		if check := c.seen.Measured(); check != nil && d.name == state.NameURLSeen {
 			info.TupleIO, info.PredictedIO = check.Bytes, check.Predicted
 		}
 		s.Drums = append(s.Drums, info)

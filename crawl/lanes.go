@@ -194,8 +194,8 @@ func (b *budgetStage) newPriority() error {
 	return nil
 }
 
-// checkOf returns the tuple that asks STAR for the queue of a URL.
-func (e *engine) checkOf(rec *weburl.Record, aux []byte) star.CheckTuple {
+// CheckOf returns the tuple that asks STAR for the queue of a URL.
+func (e *engine) CheckOf(rec *weburl.Record, aux []byte) star.CheckTuple {
 	host := weburl.Split(rec.URL).Host
 	return star.CheckTuple{PLD: e.PLDKey(host), Part: e.partOf(host), Lane: e.laneOf(rec), Aux: aux}
 }

@@ -41,8 +41,8 @@ func (o *Options) CheckStores(plan *Plan) error {
 		return err
 	}
 	queues := beast.Options{Set: c.Set, QueuesMax: o.Budgets.QueuesMax}
-	return errors.Join(c.seen.seenStore().Check(), c.check.RobotsStore().Check(), c.requests.RequestedStore().Check(),
-		c.seen.namesStore().Check(), c.content.DrumOptions().Check(), stars.Budgets.Validate(), queues.Validate())
+	return errors.Join(c.seen.SeenStore().Check(), c.check.RobotsStore().Check(), c.requests.RequestedStore().Check(),
+		c.seen.NamesStore().Check(), c.content.DrumOptions().Check(), stars.Budgets.Validate(), queues.Validate())
 }
 
 // PlannedCluster describes a cluster of equal nodes for a plan. It cannot crawl.

@@ -18,6 +18,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/seeds"
+	"drumbeat/crawl/seen"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
@@ -31,11 +32,6 @@ import (
 // This file has what the rooms ask of the stages of this package, and their options.
 
 // BufferedBytes implements space.Store.
-func (s *seenStage) BufferedBytes() int64 {
-	return s.plan.URLSeen.BufferedIn(s.urlSeen) + s.plan.Names.BufferedIn(s.names)
-}
-
-// BufferedBytes implements space.Store.
 func (b *budgetStage) BufferedBytes() int64 {
 	if b.star == nil {
 		return 0
@@ -43,9 +39,6 @@ func (b *budgetStage) BufferedBytes() int64 {
 	edges, indegree := b.star.PendingBytes()
 	return b.plan.Edges.Buffered(edges) + b.plan.Indegree.Buffered(indegree)
 }
-
-// UnsavedBytes implements space.Store.
-func (s *seenStage) UnsavedBytes() int64 { return s.urlSeen.UnsavedBytes() + s.names.UnsavedBytes() }
 
 // UnsavedBytes implements space.Store.
 func (b *budgetStage) UnsavedBytes() int64 {
@@ -172,12 +165,22 @@ func (c *crawler) wireDeferred() {
 		EndVisit: c.deferrals.EndVisit})
 }
 
+// wireSeen creates URLseen and the store of names. The node and the output must exist.
+func (c *crawler) wireSeen() {
+	o := &c.opt
+	c.seen = seen.New(c.Run, c.Saved, seen.Options{Log: o.Observe.Log, Dirs: o.Disk.Dirs, Plan: &c.plan, Links: c.links,
+		TraceLinks: o.Observe.TraceLinks, TraceLimit: o.Observe.TraceLimit, HostDelay: o.Politeness.HostDelay,
+		Drains: c.drains}, seen.Needs{Orders: c.orders, Sketches: c.sketches, Node: c.node, Output: c.output,
+		Passes: c.passes, Space: c.space})
+	c.walk.Wire(walkers.Others{SendLinks: c.seen.SendLinks, Drains: c.drains})
+}
+
 // wireSeeds creates the feeder of seeds.
 func (c *crawler) wireSeeds() {
 	o := &c.opt
 	c.seeds = seeds.New(c.Run, c.Saved, seeds.Options{FS: o.Disk.FS, File: o.Admission.Seeds,
 		Lines: o.Admission.SeedLines, Drain: o.Admission.Drain, Links: c.links}, c.space)
-	c.seeds.Wire(seeds.Others{SendLinks: c.seen.sendLinks, Trust: c.budgets.trust, LogSeed: c.output.LogSeed,
+	c.seeds.Wire(seeds.Others{SendLinks: c.seen.SendLinks, Trust: c.budgets.trust, LogSeed: c.output.LogSeed,
 		Drains: c.drains})
 }
 
@@ -211,7 +214,7 @@ func (c *crawler) wireOperator() {
 		Checkpointer: c.checkpointer, History: c.history, Limits: c.limits, Reloader: c.reloader, Seeds: c.seeds,
 		Space:     c.space,
 		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
-		SendLinks: c.seen.sendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
+		SendLinks: c.seen.SendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
 }
 
@@ -226,7 +229,7 @@ func (c *crawler) wireDispatch() {
 		Leases: c.leases, Limits: c.limits, Outages: c.outages, Space: c.space, Stock: c.stock})
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Slots: c.dispatcher, Deferrals: c.deferrals, Flags: c.deferrals,
-		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.sendLinks})
+		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.SendLinks})
 	c.budgets.hungry = c.dispatcher.Hungry
 }
 
@@ -236,7 +239,7 @@ func (c *crawler) wireFigures() {
 		Traps: func() *trapscore.Table { return c.traps }, Fetcher: c.fetcher, Requests: c.requests, Limits: c.limits,
 		Slots: c.slotMeter, SlowDirs: c.slowDirs, Codings: c.codings, Space: c.space, Outages: c.outages, Node: c.node,
 		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Structures: c.inspect,
-		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.show, c.checkpointer.Show, c.seen.show, c.deferrals.Show,
+		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.show, c.checkpointer.Show, c.seen.Show, c.deferrals.Show,
 			c.extraction.Show, c.uploads.Show, c.node.Show, c.leases.Show, c.history.Show}})
 }
 
@@ -244,7 +247,7 @@ func (c *crawler) wireFigures() {
 func (c *crawler) running() *operate.Running {
 	r := &operate.Running{Run: c.Run, Saved: c.Saved, Operator: c.operator, Figures: c.figures, Heaps: c.polite,
 		Hosts: c.health, Limits: c.limits, Connections: c.opt.Network.Connections, Space: c.space, Outages: c.outages,
-		Node: c.node, Top: c.budgets.star.Top, SeenFills: c.seen.urlSeen.Fills}
+		Node: c.node, Top: c.budgets.star.Top, SeenFills: c.seen.URLSeen.Fills}
 	if c.opt.Cluster != nil {
 		r.NodeNumber = c.opt.Cluster.Node
 	}
@@ -256,7 +259,6 @@ func (c *crawler) wireWalk() {
 	o := &c.opt
 	c.walk = walkers.New(c.Run, c.Saved, walkers.Options{Log: o.Observe.Log, Walks: o.walks(), Walk: o.walkOptions(0),
 		Plan: &c.plan, Links: c.links}, c.space)
-	c.walk.Wire(walkers.Others{SendLinks: c.seen.sendLinks, Drains: c.drains})
 }
 
 // wireOutput creates the output, the store of contents, the uploads and the extraction.

@@ -149,7 +149,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.checkpointer.Save(); err != nil {
 		return nil, err
 	}
-	c.seen.startMeter()
+	c.seen.StartMeter()
 	c.history.Started(c.Manifest)
 	c.startStages(inner)
 	c.opt.Observe.Control.Attach(c.running())
@@ -368,7 +368,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 
 // openPolicy sets up the policy of links and loads the rule files.
 func (c *crawler) openPolicy(m *state.Manifest) error {
-	if err := c.seen.openTrace(); err != nil {
+	if err := c.seen.OpenTrace(); err != nil {
 		return err
 	}
 	if err := errors.Join(c.reloader.Open(), c.render.Open()); err != nil {
@@ -387,7 +387,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	p := c.links
 	p.Hasher, p.Suffixes, p.URLRules = c.Hasher, c.Suffixes, *rules
 	p.Sites = admit.NewSites(c.opt.Admission.Scope, c.HostKey, extended)
-	p.Traced, p.Cached = c.seen.traced(), c.seen.cached()
+	p.Traced, p.Cached = c.seen.Traced(), c.seen.Cached()
 	return nil
 }
 
@@ -425,7 +425,7 @@ func (c *crawler) restoreRAM() error {
 func (c *crawler) close() error {
 	var errs []error
 	errs = append(errs, c.checkpointer.CloseAll())
-	c.seen.close()
+	c.seen.Close()
 	c.content.Close()
 	c.budgets.close()
 	c.limits.Close()

@@ -229,7 +229,7 @@ func (b *budgetStage) onlyFailedLeft() bool {
 
 // upstreamEmpty reports whether no link waits in front of BEAST.
 func (b *budgetStage) upstreamEmpty() bool {
-	return b.seen.pending() == 0 && b.star.PendingChecks() == 0
+	return b.seen.Pending() == 0 && b.star.PendingChecks() == 0
 }
 
 // rescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an

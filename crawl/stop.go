@@ -106,7 +106,7 @@ func (c *crawler) doneHere() bool {
 			return false
 		}
 	}
-	if c.budgets.scanning() {
+	if c.budgets.Scanning() {
 		return false
 	}
 	overBudget, later := s.Places[state.PlaceOverBudget].N, s.Places[state.PlaceDeferred].N

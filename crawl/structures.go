@@ -15,7 +15,7 @@ import (
 // openStructures opens all structures on disk at the state in a manifest, nil for a new crawl.
 func (c *crawler) openStructures(m *state.Manifest) error {
 	c.budgets.openCache()
-	c.seen.openCaches()
+	c.seen.OpenCaches()
 	stars, err := c.budgets.starOptions()
 	if err != nil {
 		return err
@@ -45,11 +45,11 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	err = c.checkpointer.OpenAll(append(c.nodeStructures(queues), []*checkpoint.Structure{
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
 		drums(state.NameContent, &c.content.Drum, c.content.DrumOptions()),
-		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
+		drums(state.NameURLSeen, &c.seen.URLSeen, c.seen.SeenStore()),
 		checkpoint.Row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) {
 			return star.Open(stars, st)
 		}),
-		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
+		drums(state.NameNames, &c.seen.Names, c.seen.NamesStore()),
 		checkpoint.Row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Lanes, error) {
 			return beast.OpenLanes(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.Budgets.QueuesMax,
 				BlockBytes: c.plan.QueueBlockBytes}, turnsOf(c.strategy.Load()), st)
@@ -76,9 +76,8 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
-	c.seen.openMerger()
 	c.budgets.openMerger()
-	c.passes.SetMergers([]*pass.Merger{c.seen.merges, c.budgets.merges, c.check.OpenMerger(),
+	c.passes.SetMergers([]*pass.Merger{c.seen.OpenMerger(), c.budgets.merges, c.check.OpenMerger(),
 		c.requests.OpenMerger()})
 	return c.content.Open(m)
 }

@@ -26,9 +26,9 @@ func (c *crawler) wirePages() {
 		Health: c.health, Outages: c.outages, Render: c.render, Sitemaps: maps, Space: c.space, Walk: c.walk})
 	c.pages.Wire(visit.Others{Grants: c.dispatcher, Buffers: c.dispatcher, Deferrals: c.deferrals, Orders: c.orders,
 		Again: visit.Again{Room: c.orders.Room, Begin: c.orders.Begin, Note: c.operator.NoteOrdered,
-			Pinned: c.operator.Pinned}, EndVisit: c.deferrals.EndVisit, SendLinks: c.seen.sendLinks,
+			Pinned: c.operator.Pinned}, EndVisit: c.deferrals.EndVisit, SendLinks: c.seen.SendLinks,
 		Fetched: c.budgets.fetched, Answered: c.sketches.AddAnswer,
-		Wake:     func(tx *account.Tx) { c.seen.wake(tx); c.budgets.wake(tx) },
+		Wake:     func(tx *account.Tx) { c.seen.Wake(tx); c.budgets.wake(tx) },
 		Strategy: c.strategy.Load, BudgetRange: c.budgets.budgetRange, Revisits: c.deferrals.Revisits,
 		Traps: func() *trapscore.Table { return c.traps }})
 	c.dispatcher.Wire(dispatch.Others{Visits: c.pages, Deferrals: c.deferrals, Orders: c.orders,

@@ -157,8 +157,8 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.Wakeups.Load(),
 		changes: c.Changes(), slots: c.deferrals.Deferred.Bins()}
 	edges, indegree := c.budgets.star.Stats()
-	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.RobotsCache.Stats(),
-		c.requests.RobotsRequested.Stats(), c.seen.names.Stats()} {
+	for _, s := range []drum.Stats{c.seen.URLSeen.Stats(), edges, indegree, c.check.RobotsCache.Stats(),
+		c.requests.RobotsRequested.Stats(), c.seen.Names.Stats()} {
 		u.merges += s.Passes
 	}
 	u.cpu = cputime.Process()
