@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/deferred"
@@ -33,9 +34,9 @@ import (
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the stages.
 //
-//	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
+//	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─ReadBeast─> robotsCache ─emitChecked─┐
 //	   ^                                    ^                  │ ^                ^  ^    ^              │
-//	   │                                    └───scanOverBudget─────┘ │                │  │    │   pass       │
+//	   │                                    └───ScanOverBudget─────┘ │                │  │    │   pass       │
 //	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
 //	   │                                                         │   (QR)            │    │     │        │ unknown
 //	   │                                                         │                   │    │     │        v
@@ -49,14 +50,14 @@ import (
 //	                  └─ bodies ─> content ─end─> WARC files
 //
 // Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
-// consumer. Only these wait: readBeast, ReadDeferred and ReleaseHeld until the stock falls, scanOverBudget for room
+// consumer. Only these wait: ReadBeast, ReadDeferred and ReleaseHeld until the stock falls, ScanOverBudget for room
 // in STAR's buckets, ReadReady for room in RAM, and every stage for disk space. None of them holds the transaction
 // lock while it waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
 	seeds        *seeds.Feeder
 	seen         *seen.Stage
-	budgets      *budgetStage
+	budgets      *budgets.Stage
 	check        *gate.Check
 	requests     *gate.Requests
 	dispatcher   *dispatch.Dispatcher
@@ -90,7 +91,6 @@ type crawler struct {
 // wire creates the stages and gives each stage the other stages that it uses.
 func (c *crawler) wire() {
 	e := c.engine
-	c.budgets = newBudgetStage(e)
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -104,6 +104,7 @@ func (c *crawler) wire() {
 	c.wireOutput()
 	c.wireSeen()
 	c.wireGate()
+	c.wireBudgets()
 	c.wireDeferred()
 	c.wireLimits()
 	c.wireDispatch()
@@ -117,9 +118,9 @@ func (c *crawler) wire() {
 	c.wireOperator()
 	c.wireFigures()
 	c.seen.Wire(seen.Others{Budgets: c.budgets, AdoptOrder: c.deferrals.AdoptOrder})
-	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
-	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
-	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
+	c.budgets.Wire(budgets.Others{Heaps: func() budgets.Heaps { return c.polite }, Operator: c.operator,
+		Deferrals: c.deferrals, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
+		Checkpointed: c.checkpointer.Latest})
 	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet})
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
 		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
@@ -135,7 +136,6 @@ func (c *crawler) wire() {
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.Wake() }})
 	c.wireSpace()
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
-	c.budgets.operator = c.operator
 	c.wireNode()
 }
 
@@ -143,7 +143,7 @@ func (c *crawler) wire() {
 func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "seeds", c.seeds.Run)
 	c.Start(ctx, "urlseen", c.seen.MergeSeen)
-	c.Start(ctx, "star", c.budgets.mergeStar)
+	c.Start(ctx, "star", c.budgets.MergeStar)
 	c.Start(ctx, "names", c.seen.MergeNames)
 	c.Start(ctx, "content", c.content.Run)
 	c.Start(ctx, "render", c.render.Run)
@@ -153,9 +153,9 @@ func (c *crawler) startStages(ctx context.Context) {
 		c.Start(ctx, "robotsasks", c.requests.AnswerRobots)
 	}
 	c.leases.Start(ctx)
-	c.Start(ctx, "beast", c.budgets.readBeast)
-	c.Start(ctx, "scan", c.budgets.scanOverBudget)
-	c.Start(ctx, "supporters", c.budgets.computeSupporters)
+	c.Start(ctx, "beast", c.budgets.ReadBeast)
+	c.Start(ctx, "scan", c.budgets.ScanOverBudget)
+	c.Start(ctx, "supporters", c.budgets.ComputeSupporters)
 	c.Start(ctx, "robotscache", c.check.MergeRobotsCache)
 	c.Start(ctx, "robotsrequested", c.requests.MergeRobotsRequested)
 	c.Start(ctx, "awaitrobots", c.requests.ReadAwaiting)

@@ -70,14 +70,6 @@ func newEngine(opt Options) *engine {
 // drains reports whether new links are not queued.
 func (e *engine) drains() bool { return e.draining.Load() || e.operatorDrain.Load() }
 
-// partOf returns the part of its PLD's budget that a host may use, in sixteenths; 0 for all of it.
-func (e *engine) partOf(host []byte) uint8 {
-	if e.traps == nil {
-		return 0
-	}
-	return e.traps.Get(e.HostKey(host)).Part()
-}
-
 // observed reports whether anything takes snapshots while the crawl runs.
 func (e *engine) observed() bool {
 	return e.opt.Observe.Snapshot != nil || e.opt.Observe.Control != nil || e.opt.Observe.HistoryBytes > 0

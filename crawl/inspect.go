@@ -9,11 +9,11 @@ import (
 
 // inspect returns the state of the structures on disk.
 func (c *crawler) inspect() *figures.Structures {
-	edges, indegree := c.budgets.star.Stats()
+	edges, indegree := c.budgets.Star.Stats()
 	p := &c.plan
 	inForce := c.strategy.Load()
-	s := &figures.Structures{Beast: c.budgets.beast.Stats(), Lanes: c.budgets.beast.LaneStats(),
-		Spread: c.budgets.beast.Queues(), Priority: inForce.Name, Weights: inForce.Weights}
+	s := &figures.Structures{Beast: c.budgets.Beast.Stats(), Lanes: c.budgets.Beast.LaneStats(),
+		Spread: c.budgets.Beast.Queues(), Priority: inForce.Name, Weights: inForce.Weights}
 	for _, d := range []struct {
 		name  string
 		stats drum.Stats

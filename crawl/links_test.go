@@ -41,17 +41,17 @@ func linkStages(t testing.TB, cacheBytes int64) *crawler {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.seen.URLSeen.Close() })
-	c.budgets.recentEdges = drum.NewRAMCache(1 << 20)
-	t.Cleanup(c.budgets.recentEdges.Close)
-	c.budgets.star, err = star.Open(star.Options{
-		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: c.budgets.recentEdges,
+	recent := drum.NewRAMCache(1 << 20)
+	t.Cleanup(recent.Close)
+	c.budgets.Star, err = star.Open(star.Options{
+		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: recent,
 		Place: func(*[star.LedgerBytes]byte, uint32, uint8, uint8) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.budgets.star.Close() })
+	t.Cleanup(func() { c.budgets.Star.Close() })
 	c.seen.Names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate,
 		ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestPlans(t *testing.T) {
 			}
 			c := newCrawler(o)
 			c.Saved.Set, c.plan = testSet(), p
-			so, err := c.budgets.starOptions()
+			so, err := c.budgets.StarOptions()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/deferred"
 	"drumbeat/crawl/dirs"
@@ -30,23 +31,6 @@ import (
 )
 
 // This file has what the rooms ask of the stages of this package, and their options.
-
-// BufferedBytes implements space.Store.
-func (b *budgetStage) BufferedBytes() int64 {
-	if b.star == nil {
-		return 0
-	}
-	edges, indegree := b.star.PendingBytes()
-	return b.plan.Edges.Buffered(edges) + b.plan.Indegree.Buffered(indegree)
-}
-
-// UnsavedBytes implements space.Store.
-func (b *budgetStage) UnsavedBytes() int64 {
-	if b.star == nil {
-		return 0
-	}
-	return b.star.UnsavedBytes()
-}
 
 // allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
@@ -175,12 +159,23 @@ func (c *crawler) wireSeen() {
 	c.walk.Wire(walkers.Others{SendLinks: c.seen.SendLinks, Drains: c.drains})
 }
 
+// wireBudgets creates STAR and BEAST. URLseen and RobotsCache must exist.
+func (c *crawler) wireBudgets() {
+	o := &c.opt
+	c.budgets = budgets.New(c.Run, c.Saved, budgets.Options{Log: o.Observe.Log, FS: o.Disk.FS, Budgets: &o.Budgets,
+		Admission: &o.Admission, Network: &o.Network, HostDelay: o.Politeness.HostDelay,
+		Lanes: func() int { return o.Order.Lanes }, Share: o.budgetShare, Recrawl: o.Recrawl != nil, Plan: &c.plan,
+		Rules: c.rules, Sites: c.sites, Sketches: c.sketches, Strategy: &c.strategy,
+		Traps: func() *trapscore.Table { return c.traps }}, budgets.Needs{Check: c.check, Passes: c.passes,
+		Seen: c.seen, Space: c.space, Stock: c.stock})
+}
+
 // wireSeeds creates the feeder of seeds.
 func (c *crawler) wireSeeds() {
 	o := &c.opt
 	c.seeds = seeds.New(c.Run, c.Saved, seeds.Options{FS: o.Disk.FS, File: o.Admission.Seeds,
 		Lines: o.Admission.SeedLines, Drain: o.Admission.Drain, Links: c.links}, c.space)
-	c.seeds.Wire(seeds.Others{SendLinks: c.seen.SendLinks, Trust: c.budgets.trust, LogSeed: c.output.LogSeed,
+	c.seeds.Wire(seeds.Others{SendLinks: c.seen.SendLinks, Trust: c.budgets.Trust, LogSeed: c.output.LogSeed,
 		Drains: c.drains})
 }
 
@@ -209,8 +204,8 @@ func (c *crawler) wireReloader() {
 func (c *crawler) wireOperator() {
 	b := c.budgets
 	c.operator.Wire(operate.Others{Heaps: func() *polite.Scheduler { return c.polite }, Check: c.check, Hosts: c.health,
-		Budgets: operate.Budgets{CheckFunction: b.checkFunction, CheckPriority: b.checkPriority,
-			NewFunction: b.newFunction, NewPriority: b.newPriority, Replace: b.replace, Placed: b.placed},
+		Budgets: operate.Budgets{CheckFunction: b.CheckFunction, CheckPriority: c.checkPriority,
+			NewFunction: b.NewFunction, NewPriority: c.newPriority, Replace: b.Replace, Placed: b.Placed},
 		Checkpointer: c.checkpointer, History: c.history, Limits: c.limits, Reloader: c.reloader, Seeds: c.seeds,
 		Space:     c.space,
 		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
@@ -230,7 +225,6 @@ func (c *crawler) wireDispatch() {
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Slots: c.dispatcher, Deferrals: c.deferrals, Flags: c.deferrals,
 		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.SendLinks})
-	c.budgets.hungry = c.dispatcher.Hungry
 }
 
 // wireFigures gives the figures the stages that they ask.
@@ -239,7 +233,7 @@ func (c *crawler) wireFigures() {
 		Traps: func() *trapscore.Table { return c.traps }, Fetcher: c.fetcher, Requests: c.requests, Limits: c.limits,
 		Slots: c.slotMeter, SlowDirs: c.slowDirs, Codings: c.codings, Space: c.space, Outages: c.outages, Node: c.node,
 		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Structures: c.inspect,
-		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.show, c.checkpointer.Show, c.seen.Show, c.deferrals.Show,
+		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.Show, c.checkpointer.Show, c.seen.Show, c.deferrals.Show,
 			c.extraction.Show, c.uploads.Show, c.node.Show, c.leases.Show, c.history.Show}})
 }
 
@@ -247,7 +241,7 @@ func (c *crawler) wireFigures() {
 func (c *crawler) running() *operate.Running {
 	r := &operate.Running{Run: c.Run, Saved: c.Saved, Operator: c.operator, Figures: c.figures, Heaps: c.polite,
 		Hosts: c.health, Limits: c.limits, Connections: c.opt.Network.Connections, Space: c.space, Outages: c.outages,
-		Node: c.node, Top: c.budgets.star.Top, SeenFills: c.seen.URLSeen.Fills}
+		Node: c.node, Top: c.budgets.Star.Top, SeenFills: c.seen.URLSeen.Fills}
 	if c.opt.Cluster != nil {
 		r.NodeNumber = c.opt.Cluster.Node
 	}

@@ -283,7 +283,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.operator.OpenJournal(m); err != nil {
 		return nil, err
 	}
-	if err = c.budgets.openStrategy(); err != nil {
+	if err = c.openStrategy(); err != nil {
 		return nil, err
 	}
 	if c.plan.Lanes != c.opt.Order.Lanes { // those of the manifest
@@ -427,7 +427,7 @@ func (c *crawler) close() error {
 	errs = append(errs, c.checkpointer.CloseAll())
 	c.seen.Close()
 	c.content.Close()
-	c.budgets.close()
+	c.budgets.Close()
 	c.limits.Close()
 	errs = append(errs, c.seeds.Close(), c.operator.Close())
 	return errors.Join(append(errs, c.Unlock())...)

@@ -97,7 +97,7 @@ func (c *crawler) doneHere() bool {
 	}
 	s := c.Accounts.Copy()
 	if c.deferrals.HeldLeft() > 0 || (!c.seeds.Fed() || !c.operator.Fed()) && !c.drains() ||
-		!c.budgets.upstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
+		!c.budgets.UpstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,
@@ -113,7 +113,7 @@ func (c *crawler) doneHere() bool {
 	if overBudget == 0 && later == 0 {
 		return !c.render.Pending()
 	}
-	if overBudget > 0 && !c.budgets.rescanUseless(&s) {
+	if overBudget > 0 && !c.budgets.RescanUseless(&s) {
 		return false
 	}
 	lingering := s.Lingering()

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"drumbeat/beast"
+	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/pass"
 	"drumbeat/drum"
@@ -14,9 +15,9 @@ import (
 
 // openStructures opens all structures on disk at the state in a manifest, nil for a new crawl.
 func (c *crawler) openStructures(m *state.Manifest) error {
-	c.budgets.openCache()
+	c.budgets.OpenCache()
 	c.seen.OpenCaches()
-	stars, err := c.budgets.starOptions()
+	stars, err := c.budgets.StarOptions()
 	if err != nil {
 		return err
 	}
@@ -46,13 +47,13 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
 		drums(state.NameContent, &c.content.Drum, c.content.DrumOptions()),
 		drums(state.NameURLSeen, &c.seen.URLSeen, c.seen.SeenStore()),
-		checkpoint.Row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) {
+		checkpoint.Row(state.NameStar, &c.budgets.Star, func(st *star.State) (*star.Star, error) {
 			return star.Open(stars, st)
 		}),
 		drums(state.NameNames, &c.seen.Names, c.seen.NamesStore()),
-		checkpoint.Row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Lanes, error) {
+		checkpoint.Row(state.NameBeast, &c.budgets.Beast, func(st *beast.State) (*beast.Lanes, error) {
 			return beast.OpenLanes(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.Budgets.QueuesMax,
-				BlockBytes: c.plan.QueueBlockBytes}, turnsOf(c.strategy.Load()), st)
+				BlockBytes: c.plan.QueueBlockBytes}, budgets.TurnsOf(c.strategy.Load()), st)
 		}),
 		drums(state.NameRobotsCache, &c.check.RobotsCache, c.check.RobotsStore()),
 		drums(state.NameRobotsRequested, &c.requests.RobotsRequested, c.requests.RequestedStore()),
@@ -76,8 +77,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
-	c.budgets.openMerger()
-	c.passes.SetMergers([]*pass.Merger{c.seen.OpenMerger(), c.budgets.merges, c.check.OpenMerger(),
+	c.passes.SetMergers([]*pass.Merger{c.seen.OpenMerger(), c.budgets.OpenMerger(), c.check.OpenMerger(),
 		c.requests.OpenMerger()})
 	return c.content.Open(m)
 }

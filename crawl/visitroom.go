@@ -27,9 +27,9 @@ func (c *crawler) wirePages() {
 	c.pages.Wire(visit.Others{Grants: c.dispatcher, Buffers: c.dispatcher, Deferrals: c.deferrals, Orders: c.orders,
 		Again: visit.Again{Room: c.orders.Room, Begin: c.orders.Begin, Note: c.operator.NoteOrdered,
 			Pinned: c.operator.Pinned}, EndVisit: c.deferrals.EndVisit, SendLinks: c.seen.SendLinks,
-		Fetched: c.budgets.fetched, Answered: c.sketches.AddAnswer,
-		Wake:     func(tx *account.Tx) { c.seen.Wake(tx); c.budgets.wake(tx) },
-		Strategy: c.strategy.Load, BudgetRange: c.budgets.budgetRange, Revisits: c.deferrals.Revisits,
+		Fetched: c.budgets.Fetched, Answered: c.sketches.AddAnswer,
+		Wake:     func(tx *account.Tx) { c.seen.Wake(tx); c.budgets.Wake(tx) },
+		Strategy: c.strategy.Load, BudgetRange: c.budgets.BudgetRange, Revisits: c.deferrals.Revisits,
 		Traps: func() *trapscore.Table { return c.traps }})
 	c.dispatcher.Wire(dispatch.Others{Visits: c.pages, Deferrals: c.deferrals, Orders: c.orders,
 		LackURLs: c.passes.LackURLs, PageLimit: c.node.PageLimit, Disowned: c.node.Disowned})
