@@ -96,9 +96,9 @@ func (o *Options) nodeOptions() node.Options {
 
 // wireNode gives the node of a cluster and its leases the stages that they call.
 func (c *crawler) wireNode() {
-	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.recentEdge,
-		TakeLinks: c.seen.takeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
-		GoOn: func() { c.deferrals.goOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
+	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.RecentEdge,
+		TakeLinks: c.seen.TakeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
+		GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
 		Look: c.figures.Snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
@@ -143,7 +143,7 @@ func (c *crawler) openNode(m *state.Manifest) error {
 	of := *c.opt.Cluster // the caller's
 	of.Abandoned = c.node.Abandoned()
 	c.opt.Cluster = &of
-	if c.budgets.bySupporters() {
+	if c.budgets.BySupporters() {
 		return fmt.Errorf(
 			"crawl: budgets by supporters need the links of all PLDs, which a node of a cluster lacks: %w",
 			state.ErrIncompatible)

@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/deferred"
 	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/figures"
@@ -15,11 +17,13 @@ import (
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/operate"
+	"drumbeat/crawl/orders"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/render"
 	"drumbeat/crawl/seeds"
+	"drumbeat/crawl/seen"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/visit"
@@ -30,13 +34,13 @@ import (
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the stages.
 //
-//	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
+//	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─ReadBeast─> robotsCache ─emitChecked─┐
 //	   ^                                    ^                  │ ^                ^  ^    ^              │
-//	   │                                    └───scanOverBudget─────┘ │                │  │    │   pass       │
+//	   │                                    └───ScanOverBudget─────┘ │                │  │    │   pass       │
 //	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
 //	   │                                                         │   (QR)            │    │     │        │ unknown
 //	   │                                                         │                   │    │     │        v
-//	   │                                           readDeferred ─┼───────────────────┘    │     │   awaitRobots (QR)
+//	   │                                           ReadDeferred ─┼───────────────────┘    │     │   awaitRobots (QR)
 //	   │                                              (deferred) │                        │     │   robotsRequested
 //	   │                                                         │           robots jobs ─┘     │        │ new
 //	   │                                                         │           (DNS, robots.txt)<─┼─ robotsFetch (QD)
@@ -46,14 +50,14 @@ import (
 //	                  └─ bodies ─> content ─end─> WARC files
 //
 // Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
-// consumer. Only these wait: readBeast, readDeferred and releaseHeld until the stock falls, scanOverBudget for room
+// consumer. Only these wait: ReadBeast, ReadDeferred and ReleaseHeld until the stock falls, ScanOverBudget for room
 // in STAR's buckets, ReadReady for room in RAM, and every stage for disk space. None of them holds the transaction
 // lock while it waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
 	seeds        *seeds.Feeder
-	seen         *seenStage
-	budgets      *budgetStage
+	seen         *seen.Stage
+	budgets      *budgets.Stage
 	check        *gate.Check
 	requests     *gate.Requests
 	dispatcher   *dispatch.Dispatcher
@@ -64,7 +68,7 @@ type crawler struct {
 	walk         *walkers.Leader
 	node         *node.Node
 	leases       *node.Leases
-	deferrals    *deferrals
+	deferrals    *deferred.Stage
 	passes       *pass.Runner
 	stock        *stock.Keeper
 	health       *gate.Hosts
@@ -87,8 +91,6 @@ type crawler struct {
 // wire creates the stages and gives each stage the other stages that it uses.
 func (c *crawler) wire() {
 	e := c.engine
-	c.seen, c.budgets = newSeenStage(e), newBudgetStage(e)
-	c.deferrals = newDeferrals(e)
 	c.leases = node.NewLeases(e.Run, e.opt.leaseOptions())
 	c.stock, c.space = stock.New(e.Run, stock.Options{Connections: e.opt.Network.Connections,
 		Target: int64(e.opt.Order.StockTarget)}), space.New(e.Run, e.Saved, e.spaceOptions())
@@ -100,11 +102,14 @@ func (c *crawler) wire() {
 	c.checkpointer = checkpoint.New(e.Run, e.Saved, checkpoint.Options{Log: e.opt.Observe.Log,
 		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.wireOutput()
+	c.wireSeen()
 	c.wireGate()
+	c.wireBudgets()
+	c.wireDeferred()
 	c.wireLimits()
 	c.wireDispatch()
 	c.operator = operate.New(e.Run, e.Saved, operate.Options{Log: e.opt.Observe.Log, Links: e.links, Sites: e.sites,
-		MaxOrders: MaxOrders})
+		MaxOrders: orders.Max})
 	c.wireMeters()
 	c.wireRender()
 	c.wirePages()
@@ -112,14 +117,11 @@ func (c *crawler) wire() {
 	c.wireReloader()
 	c.wireOperator()
 	c.wireFigures()
-	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
-	c.seen.deferrals = c.deferrals
-	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
-	c.budgets.requests, c.budgets.checkpointed = c.requests, c.checkpointer.Latest
-	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
-	c.deferrals.walk = c.walk
-	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
-	c.deferrals.space, c.deferrals.stock = c.space, c.stock
+	c.seen.Wire(seen.Others{Budgets: c.budgets, AdoptOrder: c.deferrals.AdoptOrder})
+	c.budgets.Wire(budgets.Others{Heaps: func() budgets.Heaps { return c.polite }, Operator: c.operator,
+		Deferrals: c.deferrals, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
+		Checkpointed: c.checkpointer.Latest})
+	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet})
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
 		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,
@@ -129,23 +131,20 @@ func (c *crawler) wire() {
 	c.outages.Wire(outage.Others{Rules: c.rules, Asker: c.requests, Hosts: c.health,
 		Looked: func(name string, answer *Lookup) {
 			c.output.ArchiveLookup(name, answer)
-			c.sketches.addServers(answer.Addrs)
+			c.sketches.AddServers(answer.Addrs)
 		},
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.Wake() }})
 	c.wireSpace()
 	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
-	c.budgets.operator = c.operator
-	c.deferrals.quiet = c.node.Quiet
-	c.seen.node = c.node
 	c.wireNode()
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "seeds", c.seeds.Run)
-	c.Start(ctx, "urlseen", c.seen.mergeSeen)
-	c.Start(ctx, "star", c.budgets.mergeStar)
-	c.Start(ctx, "names", c.seen.mergeNames)
+	c.Start(ctx, "urlseen", c.seen.MergeSeen)
+	c.Start(ctx, "star", c.budgets.MergeStar)
+	c.Start(ctx, "names", c.seen.MergeNames)
 	c.Start(ctx, "content", c.content.Run)
 	c.Start(ctx, "render", c.render.Run)
 	c.Start(ctx, "walk", c.walk.Run)
@@ -154,16 +153,16 @@ func (c *crawler) startStages(ctx context.Context) {
 		c.Start(ctx, "robotsasks", c.requests.AnswerRobots)
 	}
 	c.leases.Start(ctx)
-	c.Start(ctx, "beast", c.budgets.readBeast)
-	c.Start(ctx, "scan", c.budgets.scanOverBudget)
-	c.Start(ctx, "supporters", c.budgets.computeSupporters)
+	c.Start(ctx, "beast", c.budgets.ReadBeast)
+	c.Start(ctx, "scan", c.budgets.ScanOverBudget)
+	c.Start(ctx, "supporters", c.budgets.ComputeSupporters)
 	c.Start(ctx, "robotscache", c.check.MergeRobotsCache)
 	c.Start(ctx, "robotsrequested", c.requests.MergeRobotsRequested)
 	c.Start(ctx, "awaitrobots", c.requests.ReadAwaiting)
 	c.Start(ctx, "robotsfetch", c.requests.ReadRobotsFetch)
 	c.Start(ctx, "ready", c.dispatcher.ReadReady)
-	c.Start(ctx, "deferred", c.deferrals.readDeferred)
-	c.Start(ctx, "visits", c.deferrals.readVisits)
+	c.Start(ctx, "deferred", c.deferrals.ReadDeferred)
+	c.Start(ctx, "visits", c.deferrals.ReadVisits)
 	c.Start(ctx, "relieve", c.stock.Run)
 	c.Start(ctx, "dispatch", c.dispatcher.Dispatch)
 	c.Start(ctx, "checkpoint", c.checkpointer.Run)
@@ -178,7 +177,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "history", c.history.Run)
 	c.Start(ctx, "extract", c.extraction.Run)
 	c.Start(ctx, "upload", c.uploads.Run)
-	c.Start(ctx, "held", c.deferrals.releaseHeld)
+	c.Start(ctx, "held", c.deferrals.ReleaseHeld)
 	c.Start(ctx, "operator", c.operator.Run)
 	if c.opt.Admission.Reload != nil {
 		c.Start(ctx, "reload", c.reloader.Run)

@@ -6,6 +6,8 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/observe"
+	"drumbeat/crawl/orders"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
@@ -36,14 +38,14 @@ type engine struct {
 	faultWaits retryWaits
 
 	strategy atomic.Pointer[strategy.Strategy] // which URLs are preferred; set once the journal is open
-	sketches *sketches
+	sketches *observe.Sketches
 	traps    *trapscore.Table // nil without Options.Budgets.TrapScore; created when the crawl is opened
 
 	draining      atomic.Bool // new links are not queued: Options.Admission.Drain, or little disk space
 	operatorDrain atomic.Bool // new links are not queued: a change of the operator
 	paused        atomic.Bool // no request starts: a change of the operator
 
-	orders *orders // URLs that the operator has enqueued
+	orders *orders.Table // URLs that the operator has enqueued
 }
 
 func newEngine(opt Options) *engine {
@@ -54,8 +56,8 @@ func newEngine(opt Options) *engine {
 	opt.Disk.FS = limit
 	e := &engine{Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out),
 		Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
-		rules: &inforce.Rules{}, sketches: newSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
-	e.orders = newOrders()
+		rules: &inforce.Rules{}, sketches: observe.NewSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
+	e.orders = orders.New()
 	e.rules.NAT64 = opt.Network.NAT64
 	e.sites = inforce.NewSites(e.Saved, inforce.SiteOptions{Assets: opt.Links.Assets, Politeness: &e.opt.Politeness})
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
@@ -67,14 +69,6 @@ func newEngine(opt Options) *engine {
 
 // drains reports whether new links are not queued.
 func (e *engine) drains() bool { return e.draining.Load() || e.operatorDrain.Load() }
-
-// partOf returns the part of its PLD's budget that a host may use, in sixteenths; 0 for all of it.
-func (e *engine) partOf(host []byte) uint8 {
-	if e.traps == nil {
-		return 0
-	}
-	return e.traps.Get(e.HostKey(host)).Part()
-}
 
 // observed reports whether anything takes snapshots while the crawl runs.
 func (e *engine) observed() bool {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/orders"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
@@ -106,8 +107,8 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 		o.start()
 		time.Sleep(30 * time.Second)
 		lot := make([]string, changes.MaxEnqueued)
-		for n := 0; n < MaxOrders; n += len(lot) {
-			lot = lot[:min(len(lot), MaxOrders-n)]
+		for n := 0; n < orders.Max; n += len(lot) {
+			lot = lot[:min(len(lot), orders.Max-n)]
 			for i := range lot {
 				lot[i] = fmt.Sprintf("http://h0.test/enqueued/%d", n+i)
 			}
@@ -118,9 +119,9 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ram, ready := s.Place(state.PlaceRAM), s.Place(state.PlaceReady); ram+ready < MaxOrders || ready == 0 {
+		if ram, ready := s.Place(state.PlaceRAM), s.Place(state.PlaceReady); ram+ready < orders.Max || ready == 0 {
 			t.Errorf("%d URLs in RAM and %d in Q, deferred %v: want all %d orders, more than RAM holds", ram, ready,
-				s.Deferred, MaxOrders)
+				s.Deferred, orders.Max)
 		}
 		if n := s.Deferred[state.ReasonEvicted.String()]; n == 0 || n > 30*20 {
 			t.Errorf("%d URLs left RAM, want some of the %d that were not enqueued", n, 30*20)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/operate"
+	"drumbeat/crawl/orders"
 	"drumbeat/crawl/space"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
@@ -223,7 +224,7 @@ func TestEnqueueRefused(t *testing.T) {
 			space.PausedByOperator) {
 			t.Errorf("the answer during a pause: %+v", a)
 		}
-		o.fillOrders(MaxOrders - 2)
+		o.fillOrders(orders.Max - 2)
 		if _, _, err := o.opt.Observe.Control.Enqueue(t.Context(), "test",
 			[]string{"http://h0.test/over"}); !changes.IsRefused(err) {
 			t.Errorf("beyond the limit: %v", err)

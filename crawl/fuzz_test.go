@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/observe"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -231,11 +232,11 @@ func (s *soundCrawl) use(t *testing.T, mem *memfs.FS) {
 // FuzzInRAM: any bytes given to the decoders of the RAM state in a checkpoint must give an error or a value
 // that encodes to the same bytes.
 func FuzzInRAM(f *testing.F) {
-	s := newSketches()
+	s := observe.NewSketches()
 	for i := range 3000 {
-		s.addHost(fmt.Appendf(nil, "host%d", i))
+		s.AddHost(fmt.Appendf(nil, "host%d", i))
 		if i == 0 || i == 100 || i == 2999 {
-			b, err := s.encode()
+			b, err := s.Encode()
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -282,12 +283,12 @@ func FuzzInRAM(f *testing.F) {
 				t.Fatalf("update %x encodes to %x", b, again)
 			}
 		}
-		s := newSketches()
+		s := observe.NewSketches()
 		n := damage.Allocated(func() {
-			if s.decode(b) == nil {
-				s.show(&Snapshot{})
-				s.addHost([]byte("x"))
-				s.encode()
+			if s.Decode(b) == nil {
+				s.Show(&Snapshot{})
+				s.AddHost([]byte("x"))
+				s.Encode()
 			}
 		})
 		if n > 64<<20 {

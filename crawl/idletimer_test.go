@@ -64,7 +64,7 @@ func (c *crawler) idleWith() (where string) {
 	if at, ok := c.polite.NextReady(now); ok && !at.After(now) {
 		where += " ram"
 	}
-	if c.seen.pending() > 0 {
+	if c.seen.Pending() > 0 {
 		where += " links"
 	}
 	return where

@@ -47,7 +47,7 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 			func() encode { return encoded(c.polite.Delays(time.Now()), dumpDelays) }),
 		tail("health of hosts", func(m m) ref { return &m.Hosts },
 			func() encode { return encoded(c.health.Freeze(), health.DumpHosts) }),
-		tail("sketches", func(m m) ref { return &m.Sketches }, func() encode { return c.sketches.encode }),
+		tail("sketches", func(m m) ref { return &m.Sketches }, func() encode { return c.sketches.Encode }),
 		tail("trap scores", func(m m) ref { return &m.Traps }, func() encode {
 			if c.traps == nil {
 				return nil
@@ -55,7 +55,7 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 			return encoded(nil, c.traps.AppendHosts)
 		}),
 		tail("enqueued URLs", func(m m) ref { return &m.Orders },
-			func() encode { return records(c.orders.freeze()) }),
+			func() encode { return records(c.orders.Freeze()) }),
 		tail("random walk", func(m m) ref { return &m.Walk }, func() encode {
 			if walk := c.walk.Freeze(); walk != nil {
 				return encoded(nil, walk.Append)
@@ -72,7 +72,7 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 // inManifest copies the state that the manifest has itself.
 func (c *crawler) inManifest() checkpoint.Copied {
 	seeds := c.seeds.Freeze()
-	held, margin := c.deferrals.freeze()
+	held, margin := c.deferrals.Freeze()
 	names := c.outages.KnownNames()
 	return checkpoint.Copied{Save: func(m *state.Manifest, _ *disk.Tails) error {
 		m.Seeds, m.Held, m.Margin, m.Names = seeds, held, margin, names

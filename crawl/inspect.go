@@ -9,21 +9,21 @@ import (
 
 // inspect returns the state of the structures on disk.
 func (c *crawler) inspect() *figures.Structures {
-	edges, indegree := c.budgets.star.Stats()
+	edges, indegree := c.budgets.Star.Stats()
 	p := &c.plan
 	inForce := c.strategy.Load()
-	s := &figures.Structures{Beast: c.budgets.beast.Stats(), Lanes: c.budgets.beast.LaneStats(),
-		Spread: c.budgets.beast.Queues(), Priority: inForce.Name, Weights: inForce.Weights}
+	s := &figures.Structures{Beast: c.budgets.Beast.Stats(), Lanes: c.budgets.Beast.LaneStats(),
+		Spread: c.budgets.Beast.Queues(), Priority: inForce.Name, Weights: inForce.Weights}
 	for _, d := range []struct {
 		name  string
 		stats drum.Stats
 		plan  plan.DrumPlan
 	}{
-		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {figures.PartEdges, edges, p.Edges},
+		{state.NameURLSeen, c.seen.URLSeen.Stats(), p.URLSeen}, {figures.PartEdges, edges, p.Edges},
 		{figures.PartIndegree, indegree, p.Indegree},
 		{state.NameRobotsCache, c.check.RobotsCache.Stats(), p.RobotsCache},
 		{state.NameRobotsRequested, c.requests.RobotsRequested.Stats(), p.RobotsRequested},
-		{state.NameNames, c.seen.names.Stats(), p.Names}, {state.NameContent, c.content.Drum.Stats(), p.Content},
+		{state.NameNames, c.seen.Names.Stats(), p.Names}, {state.NameContent, c.content.Drum.Stats(), p.Content},
 	} {
 		info := figures.DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets,
 			Running: d.stats.SealedBuckets > 0}
@@ -32,7 +32,7 @@ func (c *crawler) inspect() *figures.Structures {
 				d.stats.PredictedIO/n
 		}
 		// Its model knows the texts.
-		if check := c.seen.seenMeter.last.Load(); check != nil && d.name == state.NameURLSeen {
+		if check := c.seen.Measured(); check != nil && d.name == state.NameURLSeen {
 			info.TupleIO, info.PredictedIO = check.Bytes, check.Predicted
 		}
 		s.Drums = append(s.Drums, info)
@@ -46,7 +46,7 @@ func (c *crawler) inspect() *figures.Structures {
 	}{
 		{state.NameAwaitRobots, c.requests.AwaitRobots}, {state.NameRobotsFetch, c.requests.RobotsFetch},
 		{"robotsdeferred", c.requests.RobotsDeferred}, {state.NameReady, c.dispatcher.Ready},
-		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
+		{"deferred", c.deferrals.Deferred}, {state.NameHeld, c.deferrals.Held},
 		{state.NameRender, c.render.Queue}, {state.NameOrdered, c.operator.Ordered},
 		{state.NameObjects, c.uploads.Objects}, {state.NameWalkLog, c.walk.Log},
 	} {

@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 
 	"drumbeat/beast"
 	"drumbeat/crawl/strategy"
-	"drumbeat/internal/sites"
 	"drumbeat/internal/walk"
-	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/changes"
-	"drumbeat/weburl"
 )
 
 // DefaultPriority is the strategy without lanes. DefaultStrategy is that of the paper, with Options.Order.Priority.
@@ -105,77 +101,26 @@ func (e *engine) fixLanes(m *state.Manifest) (int, error) {
 }
 
 // openStrategy puts the strategy of the flags, or of the operator, in force.
-func (b *budgetStage) openStrategy() error {
-	s, err := b.opt.strategyOf(b.opt.Order.Lanes, b.operator.Priority())
+func (c *crawler) openStrategy() error {
+	s, err := c.opt.strategyOf(c.opt.Order.Lanes, c.operator.Priority())
 	if err != nil {
 		return fmt.Errorf("crawl: strategy of the operator's changes: %w", err)
 	}
-	b.strategy.Store(&s)
+	c.strategy.Store(&s)
 	return nil
 }
 
-// laneOf returns the lane of a URL in BEAST: that of the settings of its site, or else of the strategy. A strategy that
-// treats all URLs alike then leaves room above and below them.
-func (e *engine) laneOf(rec *weburl.Record) uint8 {
-	s, set := e.strategy.Load(), e.sites.Load()
-	if s.Lanes == 1 || len(set.Priorities()) == 0 {
-		return s.Lane(rec)
-	}
-	if site := set.LookupURL(rec.URL); site != nil && site.Has&sites.HasPriority != 0 {
-		return uint8(min(site.Priority, s.Lanes-1))
-	}
-	return s.LaneAmong(rec)
-}
-
-// budgetRange returns the default and the largest budget of the function in force, in pages.
-func (b *budgetStage) budgetRange() (normal, largest uint32) { return b.star.BudgetRange() }
-
-// siteLane chooses the lane of a URL that depends on its PLD. STAR calls it before place.
-func (b *budgetStage) siteLane(lane uint8, p *star.PLD, largest uint32) uint8 {
-	s := b.strategy.Load()
-	if !s.BySite() {
-		return lane
-	}
-	site := strategy.Site{Indegree: p.Indegree, Largest: largest}
-	if s.SitesAtOnce > 0 {
-		l := beast.DecodeLedger(p.LedgerOf(s.Lanes - 1))
-		site.Begun = b.beast.Reached(s.Lanes-1, &l)
-	}
-	return s.SiteLane(lane, &site)
-}
-
-// The longest wait for the URLs of sites that are begun, in host delays and at least, before the next sites
-// begin. Hosts in back-off are not waited for.
-const (
-	sitePause      = 8
-	leastSitePause = 10 * time.Second
-)
-
-// finishSites is mergeFirst for a strategy that finishes sites before it begins others. since is the time since nothing
-// was left to read. It waits while links or pages of these sites are on their way.
-func (b *budgetStage) finishSites(since time.Duration) (wait time.Duration) {
-	if !b.beast.BestDry() || b.Accounts.Stock() == 0 && b.upstreamEmpty() {
-		return 0
-	}
-	return max(0, max(leastSitePause, sitePause*b.opt.Politeness.HostDelay)-since)
-}
-
-// turnsOf returns how the lanes of a strategy take turns. Without budgets no lane waits for the others.
-func turnsOf(s *strategy.Strategy) beast.Turns {
-	return beast.Turns{Weights: s.Weights, Free: s.Free || !s.Budgets}
-}
-
 // checkPriority reports why a strategy cannot be used in this run; nil is that of the flags.
-func (b *budgetStage) checkPriority(p *changes.Priority) error {
-	s, err := b.opt.strategyOf(b.opt.Order.Lanes, p)
-	if err == nil && s.SeedsOnly != b.opt.seedsOnly() {
+func (e *engine) checkPriority(p *changes.Priority) error {
+	s, err := e.opt.strategyOf(e.opt.Order.Lanes, p)
+	if err == nil && s.SeedsOnly != e.opt.seedsOnly() {
 		err = fmt.Errorf("%s cannot begin or end while the crawl runs: it decides which links are followed",
 			strategy.Snapshot)
 	}
-	if err == nil && s.Walk != b.opt.walks() {
+	if err == nil && s.Walk != e.opt.walks() {
 		err = fmt.Errorf("%s is fixed when a crawl begins: it decides which links are followed", strategy.RandomWalk)
 	}
-	if err != nil && b.opt.Order.Lanes == 1 {
+	if err != nil && e.opt.Order.Lanes == 1 {
 		err = errors.New("this crawl was begun with one lane (--priority lanes), which cannot change")
 	}
 	return err
@@ -183,21 +128,11 @@ func (b *budgetStage) checkPriority(p *changes.Priority) error {
 
 // newPriority puts the strategy of the operator in force: for URLs that STAR checks from now on, and, by the goroutine
 // "scan", for those in BEAST's queues. Those in QF follow when they are scanned.
-func (b *budgetStage) newPriority() error {
-	if err := b.openStrategy(); err != nil {
+func (c *crawler) newPriority() error {
+	if err := c.openStrategy(); err != nil {
 		return err
 	}
-	if err := b.beast.SetTurns(turnsOf(b.strategy.Load())); err != nil {
-		return err
-	}
-	b.wakeScan.Raise()
-	return nil
-}
-
-// checkOf returns the tuple that asks STAR for the queue of a URL.
-func (e *engine) checkOf(rec *weburl.Record, aux []byte) star.CheckTuple {
-	host := weburl.Split(rec.URL).Host
-	return star.CheckTuple{PLD: e.PLDKey(host), Part: e.partOf(host), Lane: e.laneOf(rec), Aux: aux}
+	return c.budgets.NewTurns()
 }
 
 // walks reports whether the crawl is a random walk.

@@ -31,39 +31,36 @@ func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	t.Helper()
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
 	c := newCrawler(Options{Admission: AdmissionOptions{Scope: state.ScopeAll}, Limits: LimitsOptions{MaxDepth: -1}})
-	c.Saved = &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}
-	c.links = &admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1,
+	c.Hasher, c.Suffixes = weburl.NewHasher(weburl.Secret{1}), weburl.NewSuffixes(false)
+	*c.links = admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1,
 		Cached: cacheBytes > 0, Sites: admit.NewSites(state.ScopeAll, c.Hasher.HostKey, nil)}
 	var err error
-	c.seen.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate,
+	c.seen.URLSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate,
 		Emit: func([]drum.Result) error { return nil }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.seen.urlSeen.Close() })
-	c.budgets.recentEdges = drum.NewRAMCache(1 << 20)
-	t.Cleanup(c.budgets.recentEdges.Close)
-	c.budgets.star, err = star.Open(star.Options{
-		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: c.budgets.recentEdges,
+	t.Cleanup(func() { c.seen.URLSeen.Close() })
+	recent := drum.NewRAMCache(1 << 20)
+	t.Cleanup(recent.Close)
+	c.budgets.Star, err = star.Open(star.Options{
+		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: recent,
 		Place: func(*[star.LedgerBytes]byte, uint32, uint8, uint8) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.budgets.star.Close() })
-	c.seen.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate,
+	t.Cleanup(func() { c.budgets.Star.Close() })
+	c.seen.Names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate,
 		ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.seen.names.Close() })
-	c.seen.recentNames = drum.NewRAMCache(1 << 20)
-	t.Cleanup(c.seen.recentNames.Close)
-	if cacheBytes > 0 {
-		c.seen.recent = drum.NewRAMCache(cacheBytes)
-		t.Cleanup(c.seen.recent.Close)
-	}
+	t.Cleanup(func() { c.seen.Names.Close() })
+	c.plan.NameCacheBytes, c.plan.CacheBytes = 1<<20, cacheBytes
+	c.seen.OpenCaches()
+	t.Cleanup(c.seen.Close)
 	return c
 }
 
@@ -117,10 +114,10 @@ func TestLinkBatchRepeats(t *testing.T) {
 				n++
 			}
 			var da, db account.Tx
-			if err := plain.seen.sendLinks(a, &da); err != nil {
+			if err := plain.seen.SendLinks(a, &da); err != nil {
 				t.Fatal(err)
 			}
-			if err := told.seen.sendLinks(b, &db); err != nil {
+			if err := told.seen.SendLinks(b, &db); err != nil {
 				t.Fatal(err)
 			}
 			var sa, sb account.Accounts
@@ -166,7 +163,7 @@ func TestLinkBatchRecords(t *testing.T) {
 		}
 	}
 	var tx account.Tx
-	if err := c.seen.sendLinks(b, &tx); err != nil {
+	if err := c.seen.SendLinks(b, &tx); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.Tuples) != len(urls) {
@@ -190,7 +187,7 @@ func TestLinkBatchRecords(t *testing.T) {
 			b.Add(url)
 			b.Repeat(i)
 		}
-		if err := c.seen.sendLinks(b, &tx); err != nil {
+		if err := c.seen.SendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -248,7 +245,7 @@ func BenchmarkLinkBatch(b *testing.B) {
 				}
 				links += counts.Links
 				var tx account.Tx
-				if err := c.seen.sendLinks(batch, &tx); err != nil {
+				if err := c.seen.SendLinks(batch, &tx); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -282,7 +279,7 @@ func TestRefreshesAreFlagged(t *testing.T) {
 		{60, func(i int) bool { return true }}} {
 		refreshPage(b, page.n, page.fresh)
 		var tx account.Tx
-		if err := c.seen.sendLinks(b, &tx); err != nil {
+		if err := c.seen.SendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 		for _, tuple := range b.Tuples {

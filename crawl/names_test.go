@@ -128,7 +128,7 @@ func TestLinkBatchNames(t *testing.T) {
 			}
 			names = append(names, string(pld)+" "+string(host))
 		}
-		if err := c.seen.sendLinks(b, new(account.Tx)); err != nil {
+		if err := c.seen.SendLinks(b, new(account.Tx)); err != nil {
 			t.Fatal(err)
 		}
 		return names
@@ -140,11 +140,11 @@ func TestLinkBatchNames(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if n, _ := c.seen.names.Pending(); n != 8 {
+	if n, _ := c.seen.Names.Pending(); n != 8 {
 		t.Errorf("sent %d names, want 8", n)
 	}
 	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
-	if n, _ := c.seen.names.Pending(); n != 8 {
+	if n, _ := c.seen.Names.Pending(); n != 8 {
 		t.Errorf("%d names after a page with the same hosts, want 8", n)
 	}
 }

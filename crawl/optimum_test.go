@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/deferred"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
@@ -179,7 +180,7 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		wait, _ := c.policy.Next(&h, 0)
 		margin.Note(&c.policy, elapsed, wait, int64(len(pages)))
 		due := now.Add(wait)
-		put(now, due.Add(-lead(wait)), i, &h)
+		put(now, due.Add(-deferred.Lead(wait)), i, &h)
 	}
 	for i := range pages { // what was seen last stays for some time
 		p := &pages[i]

@@ -27,7 +27,7 @@ func TestPlans(t *testing.T) {
 			}
 			c := newCrawler(o)
 			c.Saved.Set, c.plan = testSet(), p
-			so, err := c.budgets.starOptions()
+			so, err := c.budgets.StarOptions()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestPlans(t *testing.T) {
 			for _, d := range []struct {
 				plan plan.DrumPlan
 				opt  drum.Options
-			}{{p.URLSeen, c.seen.seenStore()}, {p.RobotsCache, c.check.RobotsStore()},
+			}{{p.URLSeen, c.seen.SeenStore()}, {p.RobotsCache, c.check.RobotsStore()},
 				{p.RobotsRequested, c.requests.RequestedStore()}, {p.Edges, named(p.Edges.Geometry(nil), "e")},
 				{p.Indegree, named(p.Indegree.Geometry(nil), "i")}} {
 				store, err := drum.Open(d.opt, nil)

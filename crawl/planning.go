@@ -8,6 +8,8 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/crawl/hook"
 	"drumbeat/crawl/plan"
+	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 
@@ -36,13 +38,13 @@ func MakePlan(o *Options) (plan.Plan, error) {
 func (o *Options) CheckStores(plan *Plan) error {
 	c := newCrawler(*o)
 	c.plan = *plan
-	stars, err := c.budgets.starOptions()
+	stars, err := c.budgets.StarOptions()
 	if err != nil {
 		return err
 	}
 	queues := beast.Options{Set: c.Set, QueuesMax: o.Budgets.QueuesMax}
-	return errors.Join(c.seen.seenStore().Check(), c.check.RobotsStore().Check(), c.requests.RequestedStore().Check(),
-		c.seen.namesStore().Check(), c.content.DrumOptions().Check(), stars.Budgets.Validate(), queues.Validate())
+	return errors.Join(c.seen.SeenStore().Check(), c.check.RobotsStore().Check(), c.requests.RequestedStore().Check(),
+		c.seen.NamesStore().Check(), c.content.DrumOptions().Check(), stars.Budgets.Validate(), queues.Validate())
 }
 
 // PlannedCluster describes a cluster of equal nodes for a plan. It cannot crawl.
@@ -60,4 +62,20 @@ func (o *Options) nodes() int {
 		return 1
 	}
 	return o.Cluster.Table.Nodes()
+}
+
+// budgetShare returns the share of all PLDs that this node has; 0 if there is one node.
+func (o *Options) budgetShare() float64 {
+	if o.Cluster == nil {
+		return 0
+	}
+	return float64(o.Cluster.Table.Share(o.Cluster.Node)) / cluster.Slots
+}
+
+// supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
+func (o *Options) supportersRAM() int64 {
+	if string(o.Budgets.Policy) != star.Supporters.String() || o.Admission.Scope != state.ScopeAll {
+		return 0
+	}
+	return star.LeastSupportRAM + star.MostVoteBytes
 }

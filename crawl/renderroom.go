@@ -24,10 +24,10 @@ func (c *crawler) wireRender() {
 		Rules: c.requests.RulesOf,
 		Lend:  func(ctx context.Context) (*reader.Reader, func(bool)) { return c.pages.Lend(ctx) },
 		SendLinks: func(b *admit.Batch, tx *account.Tx) error {
-			if err := c.seen.sendLinks(b, tx); err != nil {
+			if err := c.seen.SendLinks(b, tx); err != nil {
 				return err
 			}
-			c.seen.wake(tx)
+			c.seen.Wake(tx)
 			return nil
 		}})
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/deferred"
 	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
@@ -17,6 +19,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/seeds"
+	"drumbeat/crawl/seen"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
@@ -28,31 +31,6 @@ import (
 )
 
 // This file has what the rooms ask of the stages of this package, and their options.
-
-// BufferedBytes implements space.Store.
-func (s *seenStage) BufferedBytes() int64 {
-	return s.plan.URLSeen.BufferedIn(s.urlSeen) + s.plan.Names.BufferedIn(s.names)
-}
-
-// BufferedBytes implements space.Store.
-func (b *budgetStage) BufferedBytes() int64 {
-	if b.star == nil {
-		return 0
-	}
-	edges, indegree := b.star.PendingBytes()
-	return b.plan.Edges.Buffered(edges) + b.plan.Indegree.Buffered(indegree)
-}
-
-// UnsavedBytes implements space.Store.
-func (s *seenStage) UnsavedBytes() int64 { return s.urlSeen.UnsavedBytes() + s.names.UnsavedBytes() }
-
-// UnsavedBytes implements space.Store.
-func (b *budgetStage) UnsavedBytes() int64 {
-	if b.star == nil {
-		return 0
-	}
-	return b.star.UnsavedBytes()
-}
 
 // allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
@@ -160,12 +138,44 @@ func (c *crawler) wireGate() {
 	c.requests = gate.NewRequests(c.check, c.fetcher, c.outages, c.output)
 }
 
+// wireDeferred creates the stage of URLs that wait. RobotsCache, the output and the walk must exist.
+func (c *crawler) wireDeferred() {
+	o := &c.opt
+	c.deferrals = deferred.New(c.Run, c.Saved, deferred.Options{Log: o.Observe.Log, Flags: o.Network.Flags,
+		Recrawl: o.Recrawl, Margin: &c.margin, Links: c.links, Rules: c.rules, Sites: c.sites},
+		deferred.Needs{Orders: c.orders, Check: c.check, Output: c.output, Space: c.space, Stock: c.stock,
+			Walk: c.walk})
+	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld,
+		EndVisit: c.deferrals.EndVisit})
+}
+
+// wireSeen creates URLseen and the store of names. The node and the output must exist.
+func (c *crawler) wireSeen() {
+	o := &c.opt
+	c.seen = seen.New(c.Run, c.Saved, seen.Options{Log: o.Observe.Log, Dirs: o.Disk.Dirs, Plan: &c.plan, Links: c.links,
+		TraceLinks: o.Observe.TraceLinks, TraceLimit: o.Observe.TraceLimit, HostDelay: o.Politeness.HostDelay,
+		Drains: c.drains}, seen.Needs{Orders: c.orders, Sketches: c.sketches, Node: c.node, Output: c.output,
+		Passes: c.passes, Space: c.space})
+	c.walk.Wire(walkers.Others{SendLinks: c.seen.SendLinks, Drains: c.drains})
+}
+
+// wireBudgets creates STAR and BEAST. URLseen and RobotsCache must exist.
+func (c *crawler) wireBudgets() {
+	o := &c.opt
+	c.budgets = budgets.New(c.Run, c.Saved, budgets.Options{Log: o.Observe.Log, FS: o.Disk.FS, Budgets: &o.Budgets,
+		Admission: &o.Admission, Network: &o.Network, HostDelay: o.Politeness.HostDelay,
+		Lanes: func() int { return o.Order.Lanes }, Share: o.budgetShare, Recrawl: o.Recrawl != nil, Plan: &c.plan,
+		Rules: c.rules, Sites: c.sites, Sketches: c.sketches, Strategy: &c.strategy,
+		Traps: func() *trapscore.Table { return c.traps }}, budgets.Needs{Check: c.check, Passes: c.passes,
+		Seen: c.seen, Space: c.space, Stock: c.stock})
+}
+
 // wireSeeds creates the feeder of seeds.
 func (c *crawler) wireSeeds() {
 	o := &c.opt
 	c.seeds = seeds.New(c.Run, c.Saved, seeds.Options{FS: o.Disk.FS, File: o.Admission.Seeds,
 		Lines: o.Admission.SeedLines, Drain: o.Admission.Drain, Links: c.links}, c.space)
-	c.seeds.Wire(seeds.Others{SendLinks: c.seen.sendLinks, Trust: c.budgets.trust, LogSeed: c.output.LogSeed,
+	c.seeds.Wire(seeds.Others{SendLinks: c.seen.SendLinks, Trust: c.budgets.Trust, LogSeed: c.output.LogSeed,
 		Drains: c.drains})
 }
 
@@ -194,12 +204,12 @@ func (c *crawler) wireReloader() {
 func (c *crawler) wireOperator() {
 	b := c.budgets
 	c.operator.Wire(operate.Others{Heaps: func() *polite.Scheduler { return c.polite }, Check: c.check, Hosts: c.health,
-		Budgets: operate.Budgets{CheckFunction: b.checkFunction, CheckPriority: b.checkPriority,
-			NewFunction: b.newFunction, NewPriority: b.newPriority, Replace: b.replace, Placed: b.placed},
+		Budgets: operate.Budgets{CheckFunction: b.CheckFunction, CheckPriority: c.checkPriority,
+			NewFunction: b.NewFunction, NewPriority: c.newPriority, Replace: b.Replace, Placed: b.Placed},
 		Checkpointer: c.checkpointer, History: c.history, Limits: c.limits, Reloader: c.reloader, Seeds: c.seeds,
 		Space:     c.space,
-		Orders:    operate.Orders{Room: c.orders.room, Begin: c.orders.begin, Ahead: c.orders.ahead},
-		SendLinks: c.seen.sendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
+		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
+		SendLinks: c.seen.SendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
 }
 
@@ -214,8 +224,7 @@ func (c *crawler) wireDispatch() {
 		Leases: c.leases, Limits: c.limits, Outages: c.outages, Space: c.space, Stock: c.stock})
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Slots: c.dispatcher, Deferrals: c.deferrals, Flags: c.deferrals,
-		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.sendLinks})
-	c.budgets.hungry = c.dispatcher.Hungry
+		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.SendLinks})
 }
 
 // wireFigures gives the figures the stages that they ask.
@@ -224,7 +233,7 @@ func (c *crawler) wireFigures() {
 		Traps: func() *trapscore.Table { return c.traps }, Fetcher: c.fetcher, Requests: c.requests, Limits: c.limits,
 		Slots: c.slotMeter, SlowDirs: c.slowDirs, Codings: c.codings, Space: c.space, Outages: c.outages, Node: c.node,
 		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Structures: c.inspect,
-		Shows: []func(*Snapshot){c.sketches.show, c.budgets.show, c.checkpointer.Show, c.seen.show, c.deferrals.show,
+		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.Show, c.checkpointer.Show, c.seen.Show, c.deferrals.Show,
 			c.extraction.Show, c.uploads.Show, c.node.Show, c.leases.Show, c.history.Show}})
 }
 
@@ -232,7 +241,7 @@ func (c *crawler) wireFigures() {
 func (c *crawler) running() *operate.Running {
 	r := &operate.Running{Run: c.Run, Saved: c.Saved, Operator: c.operator, Figures: c.figures, Heaps: c.polite,
 		Hosts: c.health, Limits: c.limits, Connections: c.opt.Network.Connections, Space: c.space, Outages: c.outages,
-		Node: c.node, Top: c.budgets.star.Top, SeenFills: c.seen.urlSeen.Fills}
+		Node: c.node, Top: c.budgets.Star.Top, SeenFills: c.seen.URLSeen.Fills}
 	if c.opt.Cluster != nil {
 		r.NodeNumber = c.opt.Cluster.Node
 	}
@@ -244,7 +253,6 @@ func (c *crawler) wireWalk() {
 	o := &c.opt
 	c.walk = walkers.New(c.Run, c.Saved, walkers.Options{Log: o.Observe.Log, Walks: o.walks(), Walk: o.walkOptions(0),
 		Plan: &c.plan, Links: c.links}, c.space)
-	c.walk.Wire(walkers.Others{SendLinks: c.seen.sendLinks, Drains: c.drains})
 }
 
 // wireOutput creates the output, the store of contents, the uploads and the extraction.
@@ -253,8 +261,6 @@ func (c *crawler) wireOutput() {
 	c.output = output.New(c.Run, c.Saved, c.outputOptions())
 	c.content = contents.New(c.Run, c.Saved, contents.Options{Log: o.Observe.Log, Seen: o.Output.ContentSeen,
 		Store: o.Output.Store, Plan: &c.plan, Filter: o.opened.filled}, c.output, c.passes, c.space)
-	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld,
-		EndVisit: c.deferrals.endVisit})
 	u := output.UploadOptions{Log: o.Observe.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
 	if o.Cluster != nil {
 		u.Node = o.Cluster.Node

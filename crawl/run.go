@@ -149,7 +149,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.checkpointer.Save(); err != nil {
 		return nil, err
 	}
-	c.seen.startMeter()
+	c.seen.StartMeter()
 	c.history.Started(c.Manifest)
 	c.startStages(inner)
 	c.opt.Observe.Control.Attach(c.running())
@@ -233,13 +233,13 @@ func (c *crawler) finished() bool {
 // moreWork reports whether a finished crawl has URLs left that limits of its last run held back, or whose
 // due time has come.
 func (c *crawler) moreWork() bool {
-	if due, ok := c.deferrals.nextDue(time.Now()); ok && !due.After(time.Now()) {
+	if due, ok := c.deferrals.NextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
 	if c.opt.Recrawl != nil && c.Accounts.DeferredFor(state.ReasonRevisit) > 0 {
 		return true
 	}
-	return c.deferrals.heldLeft() > 0 || c.Accounts.In(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
+	return c.deferrals.HeldLeft() > 0 || c.Accounts.In(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
 		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceContent) > 0
 }
 
@@ -283,7 +283,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.operator.OpenJournal(m); err != nil {
 		return nil, err
 	}
-	if err = c.budgets.openStrategy(); err != nil {
+	if err = c.openStrategy(); err != nil {
 		return nil, err
 	}
 	if c.plan.Lanes != c.opt.Order.Lanes { // those of the manifest
@@ -328,7 +328,7 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	}
 	var position state.Seeds
 	// If the flags changed, read the seeds again: a seed whose port was not allowed was dropped, not held.
-	if changed := c.deferrals.openHeld(m); m != nil && !changed {
+	if changed := c.deferrals.OpenHeld(m); m != nil && !changed {
 		position = m.Seeds
 	}
 	return c.seeds.Open(position)
@@ -346,7 +346,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	}
 	c.margin.Set(m.Margin, c.opt.Recrawl)
 	c.outages.RestoreNames(m.Names)
-	err := errors.Join(c.dispatcher.RestoreDelays(m), c.health.Restore(m.Hosts), c.orders.restore(c.Set, m.Orders))
+	err := errors.Join(c.dispatcher.RestoreDelays(m), c.health.Restore(m.Hosts), c.orders.Restore(c.Set, m.Orders))
 	if err != nil {
 		return err
 	}
@@ -363,12 +363,12 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
-	return c.sketches.decode(sketches)
+	return c.sketches.Decode(sketches)
 }
 
 // openPolicy sets up the policy of links and loads the rule files.
 func (c *crawler) openPolicy(m *state.Manifest) error {
-	if err := c.seen.openTrace(); err != nil {
+	if err := c.seen.OpenTrace(); err != nil {
 		return err
 	}
 	if err := errors.Join(c.reloader.Open(), c.render.Open()); err != nil {
@@ -387,7 +387,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	p := c.links
 	p.Hasher, p.Suffixes, p.URLRules = c.Hasher, c.Suffixes, *rules
 	p.Sites = admit.NewSites(c.opt.Admission.Scope, c.HostKey, extended)
-	p.Traced, p.Cached = c.seen.traced(), c.seen.cached()
+	p.Traced, p.Cached = c.seen.Traced(), c.seen.Cached()
 	return nil
 }
 
@@ -425,9 +425,9 @@ func (c *crawler) restoreRAM() error {
 func (c *crawler) close() error {
 	var errs []error
 	errs = append(errs, c.checkpointer.CloseAll())
-	c.seen.close()
+	c.seen.Close()
 	c.content.Close()
-	c.budgets.close()
+	c.budgets.Close()
 	c.limits.Close()
 	errs = append(errs, c.seeds.Close(), c.operator.Close())
 	return errors.Join(append(errs, c.Unlock())...)

@@ -96,8 +96,8 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	s := c.Accounts.Copy()
-	if c.deferrals.heldLeft() > 0 || (!c.seeds.Fed() || !c.operator.Fed()) && !c.drains() ||
-		!c.budgets.upstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
+	if c.deferrals.HeldLeft() > 0 || (!c.seeds.Fed() || !c.operator.Fed()) && !c.drains() ||
+		!c.budgets.UpstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,
@@ -106,14 +106,14 @@ func (c *crawler) doneHere() bool {
 			return false
 		}
 	}
-	if c.budgets.scanning() {
+	if c.budgets.Scanning() {
 		return false
 	}
 	overBudget, later := s.Places[state.PlaceOverBudget].N, s.Places[state.PlaceDeferred].N
 	if overBudget == 0 && later == 0 {
 		return !c.render.Pending()
 	}
-	if overBudget > 0 && !c.budgets.rescanUseless(&s) {
+	if overBudget > 0 && !c.budgets.RescanUseless(&s) {
 		return false
 	}
 	lingering := s.Lingering()
@@ -124,7 +124,7 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	now := time.Now()
-	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Limits.Linger, robots.FirstRetry) {
+	if due, ok := c.deferrals.NextDue(now); ok && due.Sub(now) <= min(c.opt.Limits.Linger, robots.FirstRetry) {
 		return false // an unreachable host is due for another attempt soon
 	}
 	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.Returning(now) {

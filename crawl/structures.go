@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"drumbeat/beast"
+	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/pass"
 	"drumbeat/drum"
@@ -14,9 +15,9 @@ import (
 
 // openStructures opens all structures on disk at the state in a manifest, nil for a new crawl.
 func (c *crawler) openStructures(m *state.Manifest) error {
-	c.budgets.openCache()
-	c.seen.openCaches()
-	stars, err := c.budgets.starOptions()
+	c.budgets.OpenCache()
+	c.seen.OpenCaches()
+	stars, err := c.budgets.StarOptions()
 	if err != nil {
 		return err
 	}
@@ -45,14 +46,14 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	err = c.checkpointer.OpenAll(append(c.nodeStructures(queues), []*checkpoint.Structure{
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
 		drums(state.NameContent, &c.content.Drum, c.content.DrumOptions()),
-		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
-		checkpoint.Row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) {
+		drums(state.NameURLSeen, &c.seen.URLSeen, c.seen.SeenStore()),
+		checkpoint.Row(state.NameStar, &c.budgets.Star, func(st *star.State) (*star.Star, error) {
 			return star.Open(stars, st)
 		}),
-		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
-		checkpoint.Row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Lanes, error) {
+		drums(state.NameNames, &c.seen.Names, c.seen.NamesStore()),
+		checkpoint.Row(state.NameBeast, &c.budgets.Beast, func(st *beast.State) (*beast.Lanes, error) {
 			return beast.OpenLanes(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.Budgets.QueuesMax,
-				BlockBytes: c.plan.QueueBlockBytes}, turnsOf(c.strategy.Load()), st)
+				BlockBytes: c.plan.QueueBlockBytes}, budgets.TurnsOf(c.strategy.Load()), st)
 		}),
 		drums(state.NameRobotsCache, &c.check.RobotsCache, c.check.RobotsStore()),
 		drums(state.NameRobotsRequested, &c.requests.RobotsRequested, c.requests.RequestedStore()),
@@ -60,12 +61,12 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameRobotsFetch, &c.requests.RobotsFetch),
 		calendar(state.NameRobotsDeferred, &c.requests.RobotsDeferred),
 		fifo(state.NameReady, &c.dispatcher.Ready),
-		fifo(state.NameHeld, &c.deferrals.held),
+		fifo(state.NameHeld, &c.deferrals.Held),
 		fifo(state.NameRender, &c.render.Queue),
 		fifo(state.NameOrdered, &c.operator.Ordered),
 		fifo(state.NameObjects, &c.uploads.Objects),
 		fifo(state.NameWalkLog, &c.walk.Log),
-		calendar(state.NameDeferred, &c.deferrals.deferred),
+		calendar(state.NameDeferred, &c.deferrals.Deferred),
 		checkpoint.Row(state.NameWARC, &c.output.WARC, func(st *warc.State) (*warc.Writer, error) {
 			return warc.Open(c.output.WARCOptions(), st)
 		}),
@@ -76,9 +77,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
-	c.seen.openMerger()
-	c.budgets.openMerger()
-	c.passes.SetMergers([]*pass.Merger{c.seen.merges, c.budgets.merges, c.check.OpenMerger(),
+	c.passes.SetMergers([]*pass.Merger{c.seen.OpenMerger(), c.budgets.OpenMerger(), c.check.OpenMerger(),
 		c.requests.OpenMerger()})
 	return c.content.Open(m)
 }

@@ -25,18 +25,15 @@ func (c *crawler) wirePages() {
 	c.pages = visit.NewStage(reads, visit.Needs{Check: c.check, Content: c.content, Fetcher: c.fetcher,
 		Health: c.health, Outages: c.outages, Render: c.render, Sitemaps: maps, Space: c.space, Walk: c.walk})
 	c.pages.Wire(visit.Others{Grants: c.dispatcher, Buffers: c.dispatcher, Deferrals: c.deferrals, Orders: c.orders,
-		Again: visit.Again{Room: c.orders.room, Begin: c.orders.begin, Note: c.operator.NoteOrdered,
-			Pinned: c.operator.Pinned}, EndVisit: c.deferrals.endVisit, SendLinks: c.seen.sendLinks,
-		Fetched: c.budgets.fetched, Answered: c.sketches.addAnswer,
-		Wake:     func(tx *account.Tx) { c.seen.wake(tx); c.budgets.wake(tx) },
-		Strategy: c.strategy.Load, BudgetRange: c.budgets.budgetRange, Revisits: c.revisits,
+		Again: visit.Again{Room: c.orders.Room, Begin: c.orders.Begin, Note: c.operator.NoteOrdered,
+			Pinned: c.operator.Pinned}, EndVisit: c.deferrals.EndVisit, SendLinks: c.seen.SendLinks,
+		Fetched: c.budgets.Fetched, Answered: c.sketches.AddAnswer,
+		Wake:     func(tx *account.Tx) { c.seen.Wake(tx); c.budgets.Wake(tx) },
+		Strategy: c.strategy.Load, BudgetRange: c.budgets.BudgetRange, Revisits: c.deferrals.Revisits,
 		Traps: func() *trapscore.Table { return c.traps }})
 	c.dispatcher.Wire(dispatch.Others{Visits: c.pages, Deferrals: c.deferrals, Orders: c.orders,
 		LackURLs: c.passes.LackURLs, PageLimit: c.node.PageLimit, Disowned: c.node.Disowned})
 }
-
-// Any reports whether there are orders.
-func (o *orders) Any() bool { return o.any() }
 
 // retryWaits are the waits after failures that may be ours.
 type retryWaits struct {

@@ -154,11 +154,11 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes,
 		checkpoints: a.Counters[state.CountCheckpoints], fetched: a.Counters[state.CountResponses],
 		attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
-		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.Wakeups.Load(),
-		changes: c.Changes(), slots: c.deferrals.deferred.Bins()}
-	edges, indegree := c.budgets.star.Stats()
-	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.RobotsCache.Stats(),
-		c.requests.RobotsRequested.Stats(), c.seen.names.Stats()} {
+		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.Beast.Stats().Scans, wakeups: c.Wakeups.Load(),
+		changes: c.Changes(), slots: c.deferrals.Deferred.Bins()}
+	edges, indegree := c.budgets.Star.Stats()
+	for _, s := range []drum.Stats{c.seen.URLSeen.Stats(), edges, indegree, c.check.RobotsCache.Stats(),
+		c.requests.RobotsRequested.Stats(), c.seen.Names.Stats()} {
 		u.merges += s.Passes
 	}
 	u.cpu = cputime.Process()

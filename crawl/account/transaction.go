@@ -114,7 +114,7 @@ func (tx *Tx) Enter(key uint64, to state.Place) {
 }
 
 // These stand for a place in a move: the URL enters as a new unique one, or its record enters or leaves the crawl as an
-// order of the operator (orders.go).
+// order of the operator (crawl/orders).
 const (
 	asUnique state.Place = -1 - iota
 	asOrder

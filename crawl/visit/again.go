@@ -12,7 +12,7 @@ import (
 
 // askAgain makes the crawl ask once more for the target of a redirect that was asked before, if the site's
 // cookies have changed since (cookies.Jar.Again). It is part of the transaction that ends rec, the
-// redirecting URL. The request has the form of an order (an enqueued URL), whose record is another than that of the
+// redirecting URL. The request has the form of an order (package orders), whose record is another than that of the
 // unique URL. It waits for robots.txt and its turn like any other. Without room in the table of orders, the
 // redirect leads nowhere, as it does on sites without cookies.
 func (s *Stage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) error {

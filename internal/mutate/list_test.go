@@ -93,24 +93,25 @@ var mutants = []mutant{
 		{"tails.Write(f.st.NextDir, f.head)", "tails.Write(f.st.NextDir, f.head[:0])"}}},
 	{name: "queue-tail-not-saved", file: "queue/freeze.go", edits: []edit{
 		{"tails.Write(f.st.NextDir, f.tail)", "tails.Write(f.st.NextDir, f.tail[:0])"}}},
-	{name: "beast-reader-ahead", file: "crawl/budgets.go", edits: []edit{
-		{"		if err := b.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n",
-			"		b.beast.Advance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) " +
-				"error {\n			rec := weburl.Record{}\n"},
-		{"			b.beast.Advance()\n			b.stock.NoteFresh()\n			return nil\n",
+	{name: "beast-reader-ahead", file: "crawl/budgets/budgets.go", edits: []edit{
+		{"		if err := b.run.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n",
+			"		b.Beast.Advance()\n		b.run.Hook(\"ahead\")\n		if err := " +
+				"b.run.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n"},
+		{"			b.Beast.Advance()\n			b.stock.NoteFresh()\n			return nil\n",
 			"			b.stock.NoteFresh()\n			return nil\n"}}},
-	{name: "scan-ahead", file: "crawl/scans.go", edits: []edit{
-		{"		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome(",
-			"		b.beast.ScanAdvance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx " +
+	{name: "scan-ahead", file: "crawl/budgets/scans.go", edits: []edit{
+		{"		if err := b.run.Transact(func(tx *account.Tx) error { return b.scanSome(",
+			"		b.Beast.ScanAdvance()\n		b.run.Hook(\"ahead\")\n		if err := b.run.Transact(func(tx " +
 				"*account.Tx) error { return b.scanSome("},
-		{"	b.beast.ScanAdvance()\n	return nil\n", "	return nil\n"}}},
-	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
-		{"	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
+		{"	b.Beast.ScanAdvance()\n	return nil\n", "	return nil\n"}}},
+	{name: "deferred-ahead", file: "crawl/deferred/deferred.go", edits: []edit{
+		{"	return d.run.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
 			"rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
-			"	d.deferred.Advance(class)\n	d.Hook(\"ahead\")\n	return d.Transact(func(tx *account.Tx) error " +
-				"{\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil " +
+			"	d.Deferred.Advance(class)\n	d.run.Hook(\"ahead\")\n	return d.run.Transact(" +
+				"func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := " +
+				"rec.Decode(data); err != nil " +
 				"{\n			return fmt.Errorf(\"crawl: record from deferred URLs"},
-		{"		d.deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
+		{"		d.Deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds/seeds.go",
@@ -289,12 +290,12 @@ var mutants = []mutant{
 	{name: "leases-of-the-living-collected", file: "cluster/lease/room.go", pkg: "./cluster/lease",
 		test: "TestCollect", edits: []edit{
 			{"return n.heartbeat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
-	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl",
+	{name: "rounds-wait-by-a-timer", file: "crawl/budgets/budgets.go", pkg: "./crawl",
 		test: "TestNoTimerHoldsURLs", edits: []edit{
 			{"	for b.kept.Load() {\n		b.wakeBeast.Raise()\n		<-b.moved\n	}\n",
-				"	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready {\n		time.Sleep(5 * " +
+				"	if b.Beast.AtEnd() && b.Beast.Waiting() == beast.Ready {\n		time.Sleep(5 * " +
 					"time.Millisecond)\n	}\n"}}},
-	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl",
+	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/budgets/scans.go", pkg: "./crawl",
 		test: "TestGlutSlowsNoOther", edits: []edit{
 			{"		return glutted\n", "		return glutted && false\n"}}},
 	{name: "false-mark-ends-a-node", file: "crawl/node/marks.go", pkg: "./crawl",

@@ -1,4 +1,4 @@
-package crawl
+package budgets
 
 import (
 	"bytes"
@@ -15,47 +15,47 @@ import (
 
 // The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
 
-// scanOverBudget reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
+// ScanOverBudget reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
 // the budget function it also sends the URLs of all queues (replaceAll).
-func (b *budgetStage) scanOverBudget(ctx context.Context) error {
+func (b *Stage) ScanOverBudget(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if b.beast.Epoch() != b.operator.Epoch() || b.beast.Moving() {
+		if b.Beast.Epoch() != b.others.Operator.Epoch() || b.Beast.Moving() {
 			if err := b.replaceAll(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if !b.beast.Scanning() {
+		if !b.Beast.Scanning() {
 			if wait := b.untilScan(time.Now()); wait > 0 {
-				b.Await(ctx, b.wakeScan, wait)
+				b.run.Await(ctx, b.wakeScan, wait)
 				continue
 			}
 			b.scanned.busy = 0
 			b.scanned.gained.Store(0)
 			b.chooseLot()
-			if err := b.Transact(func(*account.Tx) error { return b.beast.StartScan() }); err != nil {
+			if err := b.run.Transact(func(*account.Tx) error { return b.Beast.StartScan() }); err != nil {
 				return err
 			}
 		}
-		data, ok, err := b.beast.ScanPeek()
+		data, ok, err := b.Beast.ScanPeek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			if err := b.Transact(func(*account.Tx) error { return b.beast.EndScan() }); err != nil {
+			if err := b.run.Transact(func(*account.Tx) error { return b.Beast.EndScan() }); err != nil {
 				return err
 			}
 			b.scanned.ended, b.scanned.took = time.Now(), b.scanned.busy
-			b.opt.Observe.Log.Debug("scan of QF", "left", b.Accounts.In(state.PlaceOverBudget), "took", b.scanned.took)
+			b.opt.Log.Debug("scan of QF", "left", b.run.Accounts.In(state.PlaceOverBudget), "took", b.scanned.took)
 			b.wakeStar.Raise()
 			continue
 		}
-		if b.crowded() || b.scanLotReady() {
+		if b.Crowded() || b.scanLotReady() {
 			b.wakeStar.Raise()
-			b.Await(ctx, b.wakeScan, account.WakeAfter)
+			b.run.Await(ctx, b.wakeScan, account.WakeAfter)
 			continue
 		}
-		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome(tx, data) }); err != nil {
+		if err := b.run.Transact(func(tx *account.Tx) error { return b.scanSome(tx, data) }); err != nil {
 			return err
 		}
 	}
@@ -65,18 +65,18 @@ func (b *budgetStage) scanOverBudget(ctx context.Context) error {
 // scanSome handles the record of QF that ScanPeek has returned. A URL of a host that has more in RAM and on
 // disk than it can be sent until the next scan stays in QF, and so do those that follow, about scanSkips at most:
 // they are one part of a transaction.
-func (b *budgetStage) scanSome(tx *account.Tx, data []byte) error {
+func (b *Stage) scanSome(tx *account.Tx, data []byte) error {
 	var origin []byte // of the last record, with the slash that ends it
 	glutted, now, ahead := false, time.Now(), max(glutAhead, b.scanRest(scanDuty))
 	defer func() { b.scanned.busy += time.Since(now) }()
-	kept, err := b.beast.ScanKeep(scanSkips, func(data []byte) bool {
+	kept, err := b.Beast.ScanKeep(scanSkips, func(data []byte) bool {
 		if len(origin) == 0 || !bytes.HasPrefix(data, origin) {
 			parts := weburl.Split(data)
 			origin = append(origin[:0], data[:len(data)-len(parts.Path)]...)
 			if len(parts.Path) > 0 && parts.Path[0] == '/' {
 				origin = append(origin, '/')
 			}
-			glutted = b.polite.Glutted(now, b.HostKey(parts.Host), ahead)
+			glutted = b.others.Heaps().Glutted(now, b.saved.HostKey(parts.Host), ahead)
 		}
 		return glutted
 	})
@@ -84,16 +84,16 @@ func (b *budgetStage) scanSome(tx *account.Tx, data []byte) error {
 		return err // the next record may be of another lane
 	}
 	b.scanned.busy += checkCost
-	if err := b.recheck(tx, data, state.PlaceOverBudget); err != nil {
+	if err := b.Recheck(tx, data, state.PlaceOverBudget); err != nil {
 		return err
 	}
-	b.beast.ScanAdvance()
+	b.Beast.ScanAdvance()
 	return nil
 }
 
-// crowded reports whether STAR's buckets are half full of checks, and wakes it then.
-func (b *budgetStage) crowded() bool {
-	full := b.star.ChecksHalfFull()
+// Crowded reports whether STAR's buckets are half full of checks, and wakes it then.
+func (b *Stage) Crowded() bool {
+	full := b.Star.ChecksHalfFull()
 	if full {
 		b.wakeStar.Raise()
 	}
@@ -145,24 +145,24 @@ const scanLot = 1 << 14
 
 // chooseLot chooses the lot of the scan that begins. Where a pass takes long, a lot is what fills half of
 // STAR's buckets (crowded).
-func (b *budgetStage) chooseLot() {
-	lot := max(scanLot, b.star.NumPLDs()/pass.EarlyShare)
-	if _, st := b.star.Stats(); st.PredictedEarly > cheapMerge {
+func (b *Stage) chooseLot() {
+	lot := max(scanLot, b.Star.NumPLDs()/pass.EarlyShare)
+	if _, st := b.Star.Stats(); st.PredictedEarly > cheapMerge {
 		lot = math.MaxInt64
 	}
 	b.scanned.lot.Store(lot)
 }
 
 // scanLotReady reports whether a running scan has sent STAR a lot, so that a pass is due.
-func (b *budgetStage) scanLotReady() bool {
+func (b *Stage) scanLotReady() bool {
 	lot := b.scanned.lot.Load()
-	return lot > 0 && b.star.PendingChecks() >= lot && b.beast.Scanning()
+	return lot > 0 && b.Star.PendingChecks() >= lot && b.Beast.Scanning()
 }
 
 // untilScan returns how long to wait for the next scan; 0 if it is due.
-func (b *budgetStage) untilScan(now time.Time) time.Duration {
+func (b *Stage) untilScan(now time.Time) time.Duration {
 	duty := scanDuty
-	if b.hungry() && b.nothingNearer() {
+	if b.others.Hungry() && b.nothingNearer() {
 		worth := time.Duration(max(1, b.scanned.gained.Load())) * scanWorth
 		duty = max(hungryDuty, min(mostDuty, hungryDuty*int(b.scanned.took/worth)))
 	}
@@ -176,11 +176,11 @@ func (b *budgetStage) untilScan(now time.Time) time.Duration {
 }
 
 // scanRest returns how long the next scan waits after the last one.
-func (b *budgetStage) scanRest(duty int) time.Duration { return time.Duration(duty) * b.scanned.took }
+func (b *Stage) scanRest(duty int) time.Duration { return time.Duration(duty) * b.scanned.took }
 
 // nothingNearer reports whether no URL is nearer to RAM than those in QF.
-func (b *budgetStage) nothingNearer() bool {
-	return b.Accounts.In(state.PlaceBeast, state.PlaceStar) == 0 && b.upstreamEmpty()
+func (b *Stage) nothingNearer() bool {
+	return b.run.Accounts.In(state.PlaceBeast, state.PlaceStar) == 0 && b.UpstreamEmpty()
 }
 
 // scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
@@ -188,28 +188,28 @@ func (b *budgetStage) nothingNearer() bool {
 // all queues of BEAST, so the distance triggers the next scan. The URLs that stay in QF belong to PLDs
 // without a budget. They are read again while scans bring URLs, else after many fetched pages, and a last
 // time when nothing else is left.
-func (b *budgetStage) scanDue() bool {
-	if b.Accounts.In(state.PlaceOverBudget) == 0 {
+func (b *Stage) scanDue() bool {
+	if b.run.Accounts.In(state.PlaceOverBudget) == 0 {
 		return false
 	}
-	if b.beast.ScanDue() {
-		b.star.Spare(false)
+	if b.Beast.ScanDue() {
+		b.Star.Spare(false)
 		b.scanned.spared.Store(false)
 		return true
 	}
 	if !b.passes.NeedsURLs() || !b.nothingNearer() {
 		return false
 	}
-	fetched, edges := b.Counter(state.CountResponses), b.Counter(state.CountEdges)
+	fetched, edges := b.run.Accounts.Counter(state.CountResponses), b.run.Accounts.Counter(state.CountEdges)
 	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
 		return false
 	}
 	if last >= 0 && b.scanned.gained.Load() == 0 &&
-		(fetched-last)*scanShare < b.Accounts.In(state.PlaceOverBudget) && !spare {
+		(fetched-last)*scanShare < b.run.Accounts.In(state.PlaceOverBudget) && !spare {
 		return false
 	}
-	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
+	b.Star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
 	b.scanned.spared.Store(spare)
 	b.scanned.fetched.Store(fetched)
 	b.scanned.edges.Store(edges)
@@ -218,23 +218,23 @@ func (b *budgetStage) scanDue() bool {
 
 // onlyFailedLeft reports whether QF has the only URLs that could be fetched soon. Others may only wait for
 // hosts whose robots.txt is unavailable or that are in a long back-off.
-func (b *budgetStage) onlyFailedLeft() bool {
-	s := b.Accounts.Copy()
+func (b *Stage) onlyFailedLeft() bool {
+	s := b.run.Accounts.Copy()
 	lingering := s.Lingering()
-	if b.opt.Recrawl == nil { // visits that a former run scheduled, as in the stop
+	if !b.opt.Recrawl { // visits that a former run scheduled, as in the stop
 		lingering += s.Deferred[state.ReasonRevisit]
 	}
-	return b.Accounts.Stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.UnderWay() == 0
+	return b.run.Accounts.Stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.others.UnderWay() == 0
 }
 
-// upstreamEmpty reports whether no link waits in front of BEAST.
-func (b *budgetStage) upstreamEmpty() bool {
-	return b.seen.pending() == 0 && b.star.PendingChecks() == 0
+// UpstreamEmpty reports whether no link waits in front of BEAST.
+func (b *Stage) UpstreamEmpty() bool {
+	return b.seen.Pending() == 0 && b.Star.PendingChecks() == 0
 }
 
-// rescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an
+// RescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an
 // idle crawl. With budgets by supporters, that scan must have given a page to PLDs without standing.
-func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
+func (b *Stage) RescanUseless(s *state.Accounts) bool {
 	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] &&
-		b.scanned.edges.Load() == s.Counters[state.CountEdges] && (b.scanned.spared.Load() || !b.star.BySupporters())
+		b.scanned.edges.Load() == s.Counters[state.CountEdges] && (b.scanned.spared.Load() || !b.Star.BySupporters())
 }

@@ -1,4 +1,4 @@
-package crawl
+package deferred
 
 import (
 	"math"
@@ -21,16 +21,16 @@ import (
 // A URL ends, as without recrawl, if its first visit finds no page, after Policy.Gone visits in a row without
 // one, or when it is refused for good.
 
-// revisits says when a URL is visited again: as the settings of its site say, else as Options.Recrawl does.
+// Revisits says when a URL is visited again: as the settings of its site say, else as Options.Recrawl does.
 // ok is false if it is not to be.
-func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
-	if e.opt.Recrawl == nil {
+func (d *Stage) Revisits(url []byte) (policy revisit.Policy, ok bool) {
+	if d.opt.Recrawl == nil {
 		return policy, false
 	}
-	policy = *e.opt.Recrawl
-	policy.Margin = e.margin.Seconds()
+	policy = *d.opt.Recrawl
+	policy.Margin = d.opt.Margin.Seconds()
 	parts := weburl.Split(url)
-	if site := e.sites.Of(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
+	if site := d.opt.Sites.Of(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
 		policy.Least, policy.Longest, policy.Default = site.Revisit, site.Revisit, site.Revisit
 		policy.Kind = revisit.Uniform
 		return policy, site.Revisit > 0
@@ -38,11 +38,11 @@ func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
 	return policy, true
 }
 
-// endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is
+// EndVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is
 // part of a transaction.
-func (d *deferrals) endVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
-	if d.orders.any() {
-		if key := d.Hasher.URLKey(rec.URL); d.orders.fetched(key, rec.Visits) {
+func (d *Stage) EndVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
+	if d.orders.Any() {
+		if key := d.saved.Hasher.URLKey(rec.URL); d.orders.Fetched(key, rec.Visits) {
 			tx.Leave(key, from, state.Reason(rec.Reason))
 			return nil
 		}
@@ -50,12 +50,12 @@ func (d *deferrals) endVisit(tx *account.Tx, rec *weburl.Record, from state.Plac
 	return d.finishVisit(tx, rec, from)
 }
 
-// finishVisit is endVisit for the record of a unique URL.
-func (d *deferrals) finishVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
+// finishVisit is EndVisit for the record of a unique URL.
+func (d *Stage) finishVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
 	end := func() {
-		tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceFetched, state.ReasonNone, state.Reason(rec.Reason))
+		tx.MoveFor(d.saved.Hasher.URLKey(rec.URL), from, state.PlaceFetched, state.ReasonNone, state.Reason(rec.Reason))
 	}
-	policy, ok := d.revisits(rec.URL)
+	policy, ok := d.Revisits(rec.URL)
 	if !ok || !revisit.Visited(rec.Visits) {
 		end()
 		return nil
@@ -75,19 +75,19 @@ func (d *deferrals) finishVisit(tx *account.Tx, rec *weburl.Record, from state.P
 // nextVisit defers a URL until its next visit. The calendar may be late by a quarter of a delay. So the URL
 // returns after three quarters and waits again for the rest: then a visit is late by at most a sixteenth of
 // its interval, for a second write and read of its record.
-func (d *deferrals) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.History, from state.Place) error {
+func (d *Stage) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.History, from state.Place) error {
 	tx.Count(state.CountScheduled, 1)
 	due := h.Due()
-	return d.DeferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
+	return d.DeferURL(tx, rec, from, due.Add(-Lead(time.Until(due))), state.ReasonRevisit)
 }
 
 // longerInterval returns the interval between visits that the settings of a URL's site ask for now, in
 // seconds, if it is longer than the one by which the URL has been deferred. A shorter one holds from the next
 // visit: the calendar is by due time, and cannot be searched for a site.
-func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32, ok bool) {
+func (d *Stage) longerInterval(url []byte, h *revisit.History) (seconds uint32, ok bool) {
 	parts := weburl.Split(url)
-	site := e.sites.Of(&parts)
-	if e.opt.Recrawl == nil || site == nil || site.Has&sites.HasRevisit == 0 {
+	site := d.opt.Sites.Of(&parts)
+	if d.opt.Recrawl == nil || site == nil || site.Has&sites.HasRevisit == 0 {
 		return 0, false
 	}
 	want := min(site.Revisit/time.Second, math.MaxUint32)
@@ -96,9 +96,9 @@ func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32,
 
 // failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
 // to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
-func (d *deferrals) failedVisit(tx *account.Tx, rec *weburl.Record, from state.Place,
+func (d *Stage) failedVisit(tx *account.Tx, rec *weburl.Record, from state.Place,
 	why state.Reason) (ok bool, _ error) {
-	policy, again := d.revisits(rec.URL)
+	policy, again := d.Revisits(rec.URL)
 	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
 	}
@@ -130,9 +130,9 @@ const overdue = 24 * time.Hour
 // visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to
 // STAR for its budget, or, if its site is to be visited no more, to its end. A run without Options.Recrawl
 // leaves it to a later one. It is part of a transaction.
-func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) error {
-	if _, ok := d.revisits(rec.URL); !ok && d.opt.Recrawl != nil {
-		tx.MoveFor(d.Hasher.URLKey(rec.URL), state.PlaceDeferred, state.PlaceFetched, state.ReasonNone,
+func (d *Stage) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) error {
+	if _, ok := d.Revisits(rec.URL); !ok && d.opt.Recrawl != nil {
+		tx.MoveFor(d.saved.Hasher.URLKey(rec.URL), state.PlaceDeferred, state.PlaceFetched, state.ReasonNone,
 			state.Reason(rec.Reason))
 		return nil
 	}
@@ -157,5 +157,5 @@ func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) er
 	if d.opt.Recrawl == nil {
 		return d.DeferURL(tx, rec, state.PlaceDeferred, time.Now().Add(overdue), state.ReasonRevisit)
 	}
-	return d.budgets.recheck(tx, data, state.PlaceDeferred)
+	return d.others.Budgets.Recheck(tx, data, state.PlaceDeferred)
 }

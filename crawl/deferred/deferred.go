@@ -1,69 +1,115 @@
-package crawl
+package deferred
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/gate"
+	"drumbeat/crawl/inforce"
+	"drumbeat/crawl/orders"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
+	"drumbeat/internal/revisit"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 	"drumbeat/weburl"
 )
 
-// deferrals keeps URLs on disk that wait for a due time or for other flags, and refuses URLs.
+// Stage keeps URLs on disk that wait for a due time or for other flags, and refuses URLs.
 //
 // Producers: all stages downstream of BEAST (DeferURL, hold, Refuse). Consumers: its goroutines "deferred" and
 // "held", which return URLs to RobotsCache, and "visits", which sends URLs that are to be visited again to STAR.
-type deferrals struct {
-	*engine
-	deferred     *queue.Calendar
+type Stage struct {
+	run          *account.Run
+	saved        *state.Saved
+	opt          Options
+	others       Others
+	Deferred     *queue.Calendar // the owner opens it and Held
 	wakeDeferred account.Signal
 	wakeVisits   account.Signal
 	wakeHeld     account.Signal
 	wantRoom     atomic.Int32 // goroutines that wait for room in the stock
-	held         *queue.Queue
+	Held         *queue.Queue
 	heldState    state.Held // guarded by the transaction lock; its Since never changes
 
-	budgets *budgetStage
-	check   *gate.Check
-	output  *output.Writer
-	seen    *seenStage
-	space   *space.Keeper
-	stock   *stock.Keeper
-	walk    *walkers.Leader
-	quiet   func() bool // node.Node.Quiet: nothing may come back
+	orders *orders.Table
+	check  *gate.Check
+	output *output.Writer
+	space  *space.Keeper
+	stock  *stock.Keeper
+	walk   *walkers.Leader
 }
 
-func newDeferrals(e *engine) *deferrals {
-	return &deferrals{engine: e, wakeDeferred: e.PulsedSignal(), wakeVisits: e.PulsedSignal(),
-		wakeHeld: e.PulsedSignal()}
+// Options are the options of a Stage.
+type Options struct {
+	Log     *slog.Logger
+	Flags   string          // network flags of this run
+	Recrawl *revisit.Policy // nil: no URL is visited again
+	Margin  *revisit.Margin // what a visit must gain; kept in the manifest
+	Links   *admit.Policy   // decides which links become URLs
+	Rules   *inforce.Rules
+	Sites   *inforce.Sites
 }
 
-// goOn tells that URLs may come back again.
-func (d *deferrals) goOn() { d.wakeDeferred.Raise(); d.wakeVisits.Raise() }
+// Needs are the rooms below that a Stage calls.
+type Needs struct {
+	Orders *orders.Table
+	Check  *gate.Check
+	Output *output.Writer
+	Space  *space.Keeper
+	Stock  *stock.Keeper
+	Walk   *walkers.Leader
+}
 
-// openHeld compares the network flags with those of the last run. It returns true if they differ.
-func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
+// Others are the stages above that a Stage calls.
+type Others struct {
+	Budgets   Budgets
+	SendLinks func(b *admit.Batch, tx *account.Tx) error // to URLseen. It is part of a transaction.
+	Quiet     func() bool                                // nothing may come back
+}
+
+// Budgets take URLs that are to be visited again.
+type Budgets interface {
+	Crowded() bool // STAR has no room for checks now
+	// Recheck sends a URL to STAR's check. It is part of a transaction.
+	Recheck(tx *account.Tx, data []byte, from state.Place) error
+}
+
+// New returns a Stage. Its owner opens Deferred and Held, and calls Wire and OpenHeld, before the stages start.
+func New(run *account.Run, saved *state.Saved, opt Options, n Needs) *Stage {
+	return &Stage{run: run, saved: saved, opt: opt, orders: n.Orders, check: n.Check, output: n.Output, space: n.Space,
+		stock: n.Stock, walk: n.Walk, wakeDeferred: run.PulsedSignal(), wakeVisits: run.PulsedSignal(),
+		wakeHeld: run.PulsedSignal()}
+}
+
+// Wire gives the Stage the stages that it calls.
+func (d *Stage) Wire(others Others) { d.others = others }
+
+// GoOn tells that URLs may come back again.
+func (d *Stage) GoOn() { d.wakeDeferred.Raise(); d.wakeVisits.Raise() }
+
+// OpenHeld compares the network flags with those of the last run. It returns true if they differ.
+func (d *Stage) OpenHeld(m *state.Manifest) (changed bool) {
 	if m == nil {
-		d.heldState = state.Held{Flags: d.opt.Network.Flags}
+		d.heldState = state.Held{Flags: d.opt.Flags}
 		return false
 	}
 	d.heldState = m.Held
-	if m.Held.Flags == d.opt.Network.Flags {
+	if m.Held.Flags == d.opt.Flags {
 		return false
 	}
-	n, _ := d.held.Len()
+	n, _ := d.Held.Len()
 	// Use a time after all verdicts so far. VerdictTime may have made some later than the last manifest. Verdicts of a
 	// clock that was ahead do not hold (robots.HostData), and the flags' time must not be in the future.
 	since := time.Now().Unix()
@@ -72,22 +118,22 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 			since = max(since, other)
 		}
 	}
-	d.heldState = state.Held{Flags: d.opt.Network.Flags, Since: since, Left: n}
+	d.heldState = state.Held{Flags: d.opt.Flags, Since: since, Left: n}
 	if n > 0 {
-		d.opt.Observe.Log.Info("network flags changed: trying URLs again that the former flags held back", "urls", n)
+		d.opt.Log.Info("network flags changed: trying URLs again that the former flags held back", "urls", n)
 	}
 	return true
 }
 
-// freeze copies the state of the held URLs, and what a visit must gain.
-func (d *deferrals) freeze() (held state.Held, margin float64) {
-	return d.heldState, d.margin.Seconds()
+// Freeze copies the state of the held URLs, and what a visit must gain.
+func (d *Stage) Freeze() (held state.Held, margin float64) {
+	return d.heldState, d.opt.Margin.Seconds()
 }
 
 // flagsSince returns since when this run's network flags hold; the zero time if that is unknown, because the clock was
 // ahead then. A verdict of former flags holds for its usual time in that case: no verdict at all would hold, and hosts
 // would be asked for without end.
-func (d *deferrals) flagsSince(now time.Time) time.Time {
+func (d *Stage) flagsSince(now time.Time) time.Time {
 	if since := time.Unix(d.heldState.Since, 0); !since.After(now.Add(robots.ClockSlack)) {
 		return since
 	}
@@ -95,24 +141,24 @@ func (d *deferrals) flagsSince(now time.Time) time.Time {
 }
 
 // SinceFlags reports whether at is within the time of this run's network flags.
-func (d *deferrals) SinceFlags(at, now time.Time) bool { return at.Unix() >= d.flagsSince(now).Unix() }
+func (d *Stage) SinceFlags(at, now time.Time) bool { return at.Unix() >= d.flagsSince(now).Unix() }
 
-// heldLeft returns the number of URLs, held back by former flags, that are still to be tried again.
-func (d *deferrals) heldLeft() int64 { return d.heldState.Left }
+// HeldLeft returns the number of URLs, held back by former flags, that are still to be tried again.
+func (d *Stage) HeldLeft() int64 { return d.heldState.Left }
 
-// nextDue returns when the first deferred URL is due; false if there is none.
-func (d *deferrals) nextDue(now time.Time) (time.Time, bool) {
-	due, any := d.deferred.NextDue(now, queue.Usual)
-	if visit, ok := d.deferred.NextDue(now, queue.Bulk); ok && (!any || visit.Before(due)) {
+// NextDue returns when the first deferred URL is due; false if there is none.
+func (d *Stage) NextDue(now time.Time) (time.Time, bool) {
+	due, any := d.Deferred.NextDue(now, queue.Usual)
+	if visit, ok := d.Deferred.NextDue(now, queue.Bulk); ok && (!any || visit.Before(due)) {
 		return visit, true
 	}
 	return due, any
 }
 
-// show adds to a snapshot how late deferred URLs return.
-func (d *deferrals) show(s *Snapshot) {
+// Show adds to a snapshot how late deferred URLs return.
+func (d *Stage) Show(s *snapshot.Snapshot) {
 	late := func(class queue.Class) time.Duration {
-		if due, any := d.deferred.NextDue(s.Time, class); any {
+		if due, any := d.Deferred.NextDue(s.Time, class); any {
 			return max(0, s.Time.Sub(due))
 		}
 		return 0
@@ -122,7 +168,7 @@ func (d *deferrals) show(s *Snapshot) {
 
 // VerdictTime returns the time of a verdict on forbidden addresses. It is not before the time of this run's
 // flags, even if the clock was set back or the last run ended within this second.
-func (d *deferrals) VerdictTime(now time.Time) time.Time {
+func (d *Stage) VerdictTime(now time.Time) time.Time {
 	if since := d.flagsSince(now); now.Before(since) {
 		return since
 	}
@@ -132,25 +178,25 @@ func (d *deferrals) VerdictTime(now time.Time) time.Time {
 // hold sets aside a URL that the operator's flags forbid. It is part of a transaction. The crawl log has no
 // line for the URL, because it has not ended. The HTTP fallback of a seed is not tried: it has the same
 // host, and its port is no better.
-func (d *deferrals) hold(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
+func (d *Stage) hold(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if d.refusedOrder(tx, rec, from, why) {
 		return nil
 	}
-	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceHeld, why, state.Reason(rec.Reason))
+	tx.MoveFor(d.saved.Hasher.URLKey(rec.URL), from, state.PlaceHeld, why, state.Reason(rec.Reason))
 	if err := d.walk.Refused(tx, rec.URL); err != nil {
 		return err
 	}
-	d.NoteProgress()
+	d.run.NoteProgress()
 	if rec.Flags&weburl.FlagSeed != 0 {
 		d.output.LogSeed(string(rec.URL), why.String())
 	}
 	rec.Reason, rec.Extra = uint8(why), nil
-	return d.held.Append(rec.Append(nil))
+	return d.Held.Append(rec.Append(nil))
 }
 
-// releaseHeld returns the URLs that former flags held back to RobotsCache while the stock is below its
+// ReleaseHeld returns the URLs that former flags held back to RobotsCache while the stock is below its
 // target.
-func (d *deferrals) releaseHeld(ctx context.Context) error {
+func (d *Stage) ReleaseHeld(ctx context.Context) error {
 	for left := d.heldState.Left; left > 0 && ctx.Err() == nil; { // only this stage changes it
 		if d.space.Pausing() != "" {
 			account.Sleep(ctx, space.Every)
@@ -159,11 +205,11 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 		if d.waitsForRoom(ctx, d.wakeHeld) {
 			continue
 		}
-		data, ok, err := d.held.Peek()
+		data, ok, err := d.Held.Peek()
 		if err != nil {
 			return err
 		}
-		if err := d.Transact(func(tx *account.Tx) error {
+		if err := d.run.Transact(func(tx *account.Tx) error {
 			if !ok { // a repair could not save all URLs
 				d.heldState.Left = 0
 				return nil
@@ -175,7 +221,7 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 			if err := d.check.CheckRobots(tx, data, &rec, state.PlaceHeld); err != nil {
 				return err
 			}
-			d.held.Advance()
+			d.Held.Advance()
 			d.heldState.Left--
 			d.stock.NoteReturn()
 			return nil
@@ -188,67 +234,67 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 }
 
 // DeferURL makes a URL wait on disk until due. It is part of a transaction.
-func (d *deferrals) DeferURL(tx *account.Tx, rec *weburl.Record, from state.Place, due time.Time,
+func (d *Stage) DeferURL(tx *account.Tx, rec *weburl.Record, from state.Place, due time.Time,
 	why state.Reason) error {
-	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceDeferred, why, state.Reason(rec.Reason))
+	tx.MoveFor(d.saved.Hasher.URLKey(rec.URL), from, state.PlaceDeferred, why, state.Reason(rec.Reason))
 	tx.Count(state.CountDeferrals, 1)
 	if err := d.walk.Deferred(tx, rec.URL, due, why); err != nil {
 		return err
 	}
-	if d.orders.any() {
-		d.orders.Moved(d.Hasher.URLKey(rec.URL), false)
+	if d.orders.Any() {
+		d.orders.Moved(d.saved.Hasher.URLKey(rec.URL), false)
 	}
 	rec.Reason, rec.Extra = uint8(why), nil
 	now := time.Now()
 	if why == state.ReasonRevisit {
 		tx.Wake(d.wakeVisits)
-		return d.deferred.Append(now, due, queue.Bulk, rec.Append(nil))
+		return d.Deferred.Append(now, due, queue.Bulk, rec.Append(nil))
 	}
 	tx.Wake(d.wakeDeferred)
 	if why == state.ReasonHostBacklog || why == state.ReasonEvicted || why == state.ReasonNetworkLease {
-		due = due.Add(-lead(due.Sub(now)))
+		due = due.Add(-Lead(due.Sub(now)))
 	}
-	return d.deferred.Append(now, due, queue.Usual, rec.Append(nil))
+	return d.Deferred.Append(now, due, queue.Usual, rec.Append(nil))
 }
 
-// lead returns how much earlier a URL returns that waits only for its host. The calendar may be late by as
+// Lead returns how much earlier a URL returns that waits only for its host. The calendar may be late by as
 // much, and the host should not wait for the URL. A URL that finds no room in RAM waits again, for at most
 // a quarter of the time.
-func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
+func Lead(delay time.Duration) time.Duration { return max(0, delay/4) }
 
 // waitsForRoom waits if the stock has no room for a URL that returns. It returns true if it has waited: the caller must
 // look again. Room that a settled page makes ends the wait at once.
-func (d *deferrals) waitsForRoom(ctx context.Context, wake account.Signal) bool {
+func (d *Stage) waitsForRoom(ctx context.Context, wake account.Signal) bool {
 	if d.stock.RoomForReturning() {
 		return false
 	}
 	d.wantRoom.Add(1)
 	defer d.wantRoom.Add(-1)
 	if !d.stock.RoomForReturning() { // none was made meanwhile
-		d.Await(ctx, wake, account.WakeAfter)
+		d.run.Await(ctx, wake, account.WakeAfter)
 	}
 	return true
 }
 
-// roomMade wakes the goroutines that wait for room in the stock.
-func (d *deferrals) roomMade() {
+// RoomMade wakes the goroutines that wait for room in the stock.
+func (d *Stage) RoomMade() {
 	if d.wantRoom.Load() > 0 && d.stock.RoomForReturning() {
 		d.wakeDeferred.Raise()
 		d.wakeHeld.Raise()
 	}
 }
 
-// readDeferred returns due URLs to RobotsCache, but for visits.
-func (d *deferrals) readDeferred(ctx context.Context) error {
+// ReadDeferred returns due URLs to RobotsCache, but for visits.
+func (d *Stage) ReadDeferred(ctx context.Context) error {
 	var setBack time.Duration
 	for ctx.Err() == nil {
-		if back := d.deferred.SetBack(); back != setBack {
-			d.opt.Observe.Log.Warn("the clock was set back: deferred URLs keep their remaining wait",
+		if back := d.Deferred.SetBack(); back != setBack {
+			d.opt.Log.Warn("the clock was set back: deferred URLs keep their remaining wait",
 				"by", (back - setBack).Round(time.Second))
 			setBack = back
 		}
-		if d.quiet() {
-			d.Await(ctx, d.wakeDeferred, account.WakeAfter)
+		if d.others.Quiet() {
+			d.run.Await(ctx, d.wakeDeferred, account.WakeAfter)
 			continue
 		}
 		if d.waitsForRoom(ctx, d.wakeDeferred) {
@@ -258,7 +304,7 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 			if state.Reason(rec.Reason) == state.ReasonRevisit { // an earlier release had one class
 				tx.Wake(d.wakeVisits)
 				now := time.Now()
-				return d.deferred.Append(now, now, queue.Bulk, data)
+				return d.Deferred.Append(now, now, queue.Bulk, data)
 			}
 			d.stock.NoteReturn()
 			return d.check.CheckRobots(tx, data, rec, state.PlaceDeferred)
@@ -270,11 +316,11 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 	return nil
 }
 
-// readVisits sends URLs that are to be visited again to STAR while it has room.
-func (d *deferrals) readVisits(ctx context.Context) error {
+// ReadVisits sends URLs that are to be visited again to STAR while it has room.
+func (d *Stage) ReadVisits(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if d.quiet() || d.opt.Recrawl != nil && d.budgets.crowded() {
-			d.Await(ctx, d.wakeVisits, time.Second)
+		if d.others.Quiet() || d.opt.Recrawl != nil && d.others.Budgets.Crowded() {
+			d.run.Await(ctx, d.wakeVisits, time.Second)
 			continue
 		}
 		err := d.readDue(ctx, queue.Bulk, d.wakeVisits, func(tx *account.Tx, data []byte, rec *weburl.Record) error {
@@ -282,7 +328,7 @@ func (d *deferrals) readVisits(ctx context.Context) error {
 			if state.Reason(rec.Reason) != state.ReasonRevisit {
 				tx.Wake(d.wakeDeferred)
 				now := time.Now()
-				return d.deferred.Append(now, now, queue.Usual, data)
+				return d.Deferred.Append(now, now, queue.Usual, data)
 			}
 			return d.visitDue(tx, data, rec)
 		})
@@ -294,17 +340,17 @@ func (d *deferrals) readVisits(ctx context.Context) error {
 }
 
 // readDue hands on the next due record of a class, or waits until one is due.
-func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake account.Signal,
+func (d *Stage) readDue(ctx context.Context, class queue.Class, wake account.Signal,
 	move func(tx *account.Tx, data []byte, rec *weburl.Record) error) error {
-	data, ok, err := d.deferred.Peek(time.Now(), class)
+	data, ok, err := d.Deferred.Peek(time.Now(), class)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		d.Await(ctx, wake, d.deferred.UntilDue(time.Now(), class, account.WakeAfter))
+		d.run.Await(ctx, wake, d.Deferred.UntilDue(time.Now(), class, account.WakeAfter))
 		return nil
 	}
-	return d.Transact(func(tx *account.Tx) error {
+	return d.run.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return fmt.Errorf("crawl: record from deferred URLs: %w", err)
@@ -312,14 +358,14 @@ func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake account
 		if err := move(tx, data, &rec); err != nil {
 			return err
 		}
-		d.deferred.Advance(class)
+		d.Deferred.Advance(class)
 		return nil
 	})
 }
 
 // Refuse ends a URL without a response. It is part of a transaction. A URL that was enqueued and has been fetched
 // meanwhile has a response, and ends with that.
-func (d *deferrals) Refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
+func (d *Stage) Refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if met, err := d.MetOrder(tx, rec, from); met || err != nil {
 		return err
 	}
@@ -332,11 +378,11 @@ func (d *deferrals) Refuse(tx *account.Tx, rec *weburl.Record, from state.Place,
 	if d.refusedOrder(tx, rec, from, why) {
 		return nil
 	}
-	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceRefused, why, state.Reason(rec.Reason))
+	tx.MoveFor(d.saved.Hasher.URLKey(rec.URL), from, state.PlaceRefused, why, state.Reason(rec.Reason))
 	if err := d.walk.Refused(tx, rec.URL); err != nil {
 		return err
 	}
-	d.NoteProgress()
+	d.run.NoteProgress()
 	if rec.Flags&weburl.FlagSeedFallback != 0 && why != state.ReasonRobots {
 		if err := d.tryHTTPFallback(tx, rec); err != nil {
 			return err
@@ -349,12 +395,12 @@ func (d *deferrals) Refuse(tx *account.Tx, rec *weburl.Record, from state.Place,
 
 // tryHTTPFallback adds the http form of a seed without scheme whose https form failed. It is part of a
 // transaction.
-func (d *deferrals) tryHTTPFallback(tx *account.Tx, rec *weburl.Record) error {
+func (d *Stage) tryHTTPFallback(tx *account.Tx, rec *weburl.Record) error {
 	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
 	if !ok {
 		return nil
 	}
-	b := admit.NewBatch(d.links)
+	b := admit.NewBatch(d.opt.Links)
 	b.Start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
@@ -362,11 +408,11 @@ func (d *deferrals) tryHTTPFallback(tx *account.Tx, rec *weburl.Record) error {
 		return nil
 	}
 	b.Add([]byte(url))
-	return d.seen.sendLinks(b, tx)
+	return d.others.SendLinks(b, tx)
 }
 
 // Evicted defers URLs that have left RAM. It is part of a transaction.
-func (d *deferrals) Evicted(tx *account.Tx, items []*polite.Item, why state.Reason) error {
+func (d *Stage) Evicted(tx *account.Tx, items []*polite.Item, why state.Reason) error {
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
@@ -381,12 +427,12 @@ func (d *deferrals) Evicted(tx *account.Tx, items []*polite.Item, why state.Reas
 
 // DropBlocked handles a URL that left RAM because of the blacklist. It refuses the URL if all its addresses
 // are blocked; otherwise it sends the URL to RobotsCache again. It is part of a transaction.
-func (d *deferrals) DropBlocked(tx *account.Tx, item *polite.Item) error {
+func (d *Stage) DropBlocked(tx *account.Tx, item *polite.Item) error {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if d.rules.Closed(item.Addrs) {
+	if d.opt.Rules.Closed(item.Addrs) {
 		return d.Refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
 	}
 	return d.check.CheckRobots(tx, item.Rec, &rec, state.PlaceRAM)

@@ -1,4 +1,4 @@
-package crawl
+package seen
 
 import (
 	"sync/atomic"
@@ -28,11 +28,11 @@ type seenMeter struct {
 const leastTimed = 1 << 20
 
 // measured runs a pass and updates SeenCheck.
-func (s *seenStage) measured(pass func() (int, error)) (int, error) {
-	m := &s.seenMeter
-	before, began := s.urlSeen.Stats(), time.Now()
+func (s *Stage) measured(pass func() (int, error)) (int, error) {
+	m := &s.meter
+	before, began := s.URLSeen.Stats(), time.Now()
 	n, err := pass()
-	after, took := s.urlSeen.Stats(), time.Since(began)
+	after, took := s.URLSeen.Stats(), time.Since(began)
 	merged := after.Merged - before.Merged
 	if merged == 0 {
 		return n, err
@@ -42,7 +42,7 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 		check.URLBytes = float64(m.text.Load()) / float64(added)
 	}
 	check.TextRatio = plan.TextRatio
-	buffered := int64(s.Set.Len()*s.plan.URLSeen.BufferBytes) / 2
+	buffered := int64(s.saved.Set.Len()*s.opt.Plan.URLSeen.BufferBytes) / 2
 	if whole := float64(m.text.Load() - buffered); after.AuxWritten > 0 && whole > 0 {
 		check.TextRatio = max(1, whole/float64(after.AuxWritten))
 	}
@@ -50,7 +50,7 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	in := drum.CostInput{Known: float64(before.Keys), Tuples: float64(merged), PassTuples: float64(merged),
 		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged),
 		AuxBytes:       check.URLBytes, AuxRatio: check.TextRatio}
-	opt := s.plan.SeenOptions(s.opt.Disk.Dirs)
+	opt := s.opt.Plan.SeenOptions(s.opt.Dirs)
 	m.predicted += opt.Cost(in).Bytes() * float64(merged)
 	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
 		m.moved, m.took = m.moved+d, m.took+took
@@ -70,20 +70,23 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	return n, err
 }
 
-// startMeter records the state of URLseen at the start of the run.
-func (s *seenStage) startMeter() {
-	s.seenMeter.start, s.seenMeter.pages = s.urlSeen.Stats(), s.Accounts.Copy().Counters[state.CountPages]
+// StartMeter records the state of URLseen at the start of the run.
+func (s *Stage) StartMeter() {
+	s.meter.start, s.meter.pages = s.URLSeen.Stats(), s.run.Accounts.Copy().Counters[state.CountPages]
 }
 
-// show adds the numbers of URLseen to a snapshot.
-func (s *seenStage) show(snap *Snapshot) {
-	st := s.urlSeen.Stats()
+// Measured returns the latest measurements of passes; nil before the first.
+func (s *Stage) Measured() *snapshot.SeenCheck { return s.meter.last.Load() }
+
+// Show adds the numbers of URLseen to a snapshot.
+func (s *Stage) Show(snap *snapshot.Snapshot) {
+	st := s.URLSeen.Stats()
 	snap.URLSeenKeys, snap.URLSeenPasses, snap.URLSeenFullPasses = st.Keys, st.Passes, s.fullPasses.Load()
-	snap.Seen = s.seenMeter.check(&s.plan, snap)
+	snap.Seen = s.meter.check(s.opt.Plan, snap)
 }
 
-// check completes the latest snapshot.SeenCheck for a snapshot.
-func (m *seenMeter) check(p *plan.Plan, s *Snapshot) snapshot.SeenCheck {
+// check completes the latest SeenCheck for a snapshot.
+func (m *seenMeter) check(p *plan.Plan, s *snapshot.Snapshot) snapshot.SeenCheck {
 	last := m.last.Load()
 	if last == nil {
 		return snapshot.SeenCheck{}

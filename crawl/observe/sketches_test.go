@@ -1,18 +1,19 @@
-package crawl
+package observe
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"drumbeat/crawl/testworld"
 	"drumbeat/state/snapshot"
 )
 
 // TestPagesBelow compares the shares of PLDs with exact ones. Additions that a crash repeats must not count,
 // and a checkpoint must keep the sketches.
 func TestPagesBelow(t *testing.T) {
-	rng := rand.New(rand.NewPCG(*seedFlag, 1))
-	s := newSketches()
+	rng := rand.New(rand.NewPCG(*testworld.Seed, 1))
+	s := NewSketches()
 	if got := s.pagesBelow(); got != [len(snapshot.PLDShares)]int64{} {
 		t.Errorf("without PLDs: %v", got)
 	}
@@ -24,17 +25,17 @@ func TestPagesBelow(t *testing.T) {
 		for n := uint32(0); n < all; {
 			next := min(all, n+1+rng.Uint32N(all))
 			for range 1 + rng.IntN(2) {
-				s.addPages(pld, n, next)
+				s.AddPages(pld, n, next)
 			}
 			n = next
 		}
 	}
-	data, err := s.encode()
+	data, err := s.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := newSketches()
-	if err := again.decode(data); err != nil {
+	again := NewSketches()
+	if err := again.Decode(data); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(pages)

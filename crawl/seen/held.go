@@ -1,4 +1,4 @@
-package crawl
+package seen
 
 import (
 	"encoding/binary"
@@ -13,7 +13,7 @@ import (
 
 // HeldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges.
 // Their counters are those of the page's transaction.
-func (s *seenStage) HeldLinks(b *admit.Batch) []byte {
+func (s *Stage) HeldLinks(b *admit.Batch) []byte {
 	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
 	clear(b.Seen)
 	b.Code()
@@ -31,7 +31,7 @@ func (s *seenStage) HeldLinks(b *admit.Batch) []byte {
 }
 
 // SendHeld sends links of HeldLinks if take is true, and counts them as not taken otherwise.
-func (s *seenStage) SendHeld(tx *account.Tx, held []byte, take bool) error {
+func (s *Stage) SendHeld(tx *account.Tx, held []byte, take bool) error {
 	var links, names []drum.Tuple
 	rest, err := state.EachTuple(held, func(key drum.Key, text []byte) {
 		links = append(links, drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: text})
@@ -43,7 +43,7 @@ func (s *seenStage) SendHeld(tx *account.Tx, held []byte, take bool) error {
 		tx.Count(state.CountLinksDuplicate, int64(len(links)))
 		return nil
 	}
-	if s.drains() {
+	if s.opt.Drains() {
 		tx.Count(state.CountLinksDraining, int64(len(links)))
 		return nil
 	}
@@ -53,11 +53,11 @@ func (s *seenStage) SendHeld(tx *account.Tx, held []byte, take bool) error {
 		return err
 	}
 	if len(links) > 0 {
-		if err := s.urlSeen.Add(links); err != nil {
+		if err := s.URLSeen.Add(links); err != nil {
 			return err
 		}
 		tx.Count(state.CountLinksChecked, int64(len(links)))
-		s.seenMeter.added.Add(int64(len(links)))
+		s.meter.added.Add(int64(len(links)))
 		tx.Wake(s.merges)
 	}
 	if err := s.sendNames(&admit.Names{Tuples: names}, tx); err != nil {
@@ -72,5 +72,5 @@ func (s *seenStage) SendHeld(tx *account.Tx, held []byte, take bool) error {
 		return nil
 	}
 	tx.Count(state.CountEdges, int64(len(edges)))
-	return s.budgets.addEdges(edges)
+	return s.others.Budgets.AddEdges(edges)
 }

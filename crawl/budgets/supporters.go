@@ -1,4 +1,4 @@
-package crawl
+package budgets
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"drumbeat/drum"
 	"drumbeat/star"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // With the budget function supporters, the goroutine "supporters" computes the supporters of all PLDs again
@@ -37,18 +38,18 @@ type errSupportUpdate struct{ error }
 
 func (e errSupportUpdate) Unwrap() error { return e.error }
 
-// computeSupporters is the goroutine "supporters".
-func (b *budgetStage) computeSupporters(ctx context.Context) error {
+// ComputeSupporters is the goroutine "supporters".
+func (b *Stage) ComputeSupporters(ctx context.Context) error {
 	var next time.Time
 	var gen uint64 // checkpoint that the last computation read
 	for ctx.Err() == nil {
-		last := b.checkpointed()
+		last := b.others.Checkpointed()
 		wait := time.Until(next)
-		if !b.star.BySupporters() || b.opt.Admission.Scope != state.ScopeAll || last == nil || last.Number == gen {
+		if !b.Star.BySupporters() || b.opt.Admission.Scope != state.ScopeAll || last == nil || last.Number == gen {
 			wait = account.WakeAfter
 		}
 		if wait > 0 {
-			b.Await(ctx, b.wakeSupporters, wait)
+			b.run.Await(ctx, b.wakeSupporters, wait)
 			continue
 		}
 		began := time.Now()
@@ -60,22 +61,22 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 		case errors.As(err, &final):
 			return final.error
 		case errors.Is(err, star.ErrNoSeeds):
-			if b.star.NumPLDs() > 0 && b.star.Trusted() == 0 {
-				b.opt.Observe.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was " +
+			if b.Star.NumPLDs() > 0 && b.Star.Trusted() == 0 {
+				b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was " +
 					"begun by an earlier release")
 			}
 		case errors.Is(err, star.ErrNoTrusted):
-			b.opt.Observe.Log.Warn(
+			b.opt.Log.Warn(
 				"the budgets stay as they are, because the crawl has found none of the PLDs of --budget trusted yet")
 		case err != nil:
-			b.opt.Observe.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
+			b.opt.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
 		case r.Edges == 0: // trust would not get beyond the seeds
 		default:
-			first := b.star.LastComputed().Time == 0
-			if b.star.Computed(r); first {
-				b.star.Refresh() // BEAST may not move for long
+			first := b.Star.LastComputed().Time == 0
+			if b.Star.Computed(r); first {
+				b.Star.Refresh() // BEAST may not move for long
 			}
-			b.opt.Observe.Log.Info("supporters were computed", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
+			b.opt.Log.Info("supporters were computed", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
 				"took", time.Since(began))
 		}
 		gen = last.Number
@@ -85,12 +86,12 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 }
 
 // supporters makes one computation.
-func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error) {
+func (b *Stage) supporters(ctx context.Context) (*star.SupportRanks, error) {
 	r, st, err := b.openCheckpoint()
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.Set.Paths[0],
+	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.saved.Set.Paths[0],
 		st.Edges.Keys()*star.SupportBytesPerEdge)
 	if err != nil {
 		r.Close()
@@ -99,19 +100,19 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 	defer release()
 	defer r.Close() // first: files that only it holds take space
 	var trusted []uint64
-	if t := b.rules.Trusted.Load(); t != nil {
+	if t := b.opt.Rules.Trusted.Load(); t != nil {
 		trusted = *t
 	}
 	ranks, err := star.ComputeSupport(ctx,
-		star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
-			Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
+		star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.saved.Set.FS,
+			Dir: b.saved.Set.Path(0, supportersDir), RAMBytes: b.opt.Plan.SupportBytes(), Ranks: b.rankLimit(),
 			Update: func(updates []star.SupportUpdate) error {
-				for b.star.ChecksHalfFull() && ctx.Err() == nil {
+				for b.Star.ChecksHalfFull() && ctx.Err() == nil {
 					b.wakeStar.Raise()
-					b.Await(ctx, b.wakeSupporters, account.WakeAfter)
+					b.run.Await(ctx, b.wakeSupporters, account.WakeAfter)
 				}
-				b.Hook("supporters")
-				err := b.Transact(func(*account.Tx) error { return b.star.SetSupport(updates) })
+				b.run.Hook("supporters")
+				err := b.run.Transact(func(*account.Tx) error { return b.Star.SetSupport(updates) })
 				if err != nil {
 					return errSupportUpdate{err}
 				}
@@ -125,20 +126,12 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 }
 
 // rankLimit returns the number of ranks that the budget functions of this run may use.
-func (b *budgetStage) rankLimit() int { return b.opt.Budgets.Ranks }
-
-// supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
-func (o *Options) supportersRAM() int64 {
-	if string(o.Budgets.Policy) != star.Supporters.String() || o.Admission.Scope != state.ScopeAll {
-		return 0
-	}
-	return star.LeastSupportRAM + star.MostVoteBytes
-}
+func (b *Stage) rankLimit() int { return b.opt.Budgets.Ranks }
 
 // openCheckpoint opens the files of STAR that the last checkpoint names, so that they stay readable.
-func (b *budgetStage) openCheckpoint() (*state.Reader, *star.State, error) {
+func (b *Stage) openCheckpoint() (*state.Reader, *star.State, error) {
 	for range openTries {
-		r, err := state.OpenReader(b.opt.Disk.FS, b.Set.Paths, b.Out.Paths)
+		r, err := state.OpenReader(b.opt.FS, b.saved.Set.Paths, b.saved.Out.Paths)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -167,8 +160,8 @@ func starFiles(set disk.Set, st *star.State) []string {
 }
 
 // showSupporters adds the last computation to a snapshot.
-func (b *budgetStage) showSupporters(s *Snapshot) {
-	if c := b.star.LastComputed(); c.Time > 0 {
+func (b *Stage) showSupporters(s *snapshot.Snapshot) {
+	if c := b.Star.LastComputed(); c.Time > 0 {
 		s.Supporters = time.Unix(c.Time, 0)
 		s.SupportersTook = time.Duration(c.Millis) * time.Millisecond
 	}

@@ -1,4 +1,4 @@
-package crawl
+package observe
 
 import (
 	"encoding/binary"
@@ -12,14 +12,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/state/snapshot"
-	"drumbeat/weburl"
 )
 
-// sketches estimates the numbers of distinct hosts found and servers resolved (HyperLogLog, 2^14 registers,
+// Sketches estimates the numbers of distinct hosts found and servers resolved (HyperLogLog, 2^14 registers,
 // error about 0.8 %). Exact sets would each need RAM or a store. These numbers of the paper's section VIII
 // cannot be computed afterwards. It also estimates the numbers of PLDs with many responses. A sketch counts an
 // item once, however often a crash makes STAR add it again. All sketches together take 29 × 16 KiB at most.
-type sketches struct {
+type Sketches struct {
 	mu      sync.Mutex // guards the fields below
 	hosts   *hyperloglog.Sketch
 	servers *hyperloglog.Sketch
@@ -33,8 +32,9 @@ type sketches struct {
 // takes 16 KiB.
 const pageSketches = 24
 
-func newSketches() *sketches {
-	s := &sketches{hosts: hyperloglog.New14(), servers: hyperloglog.New14()}
+// NewSketches returns empty sketches.
+func NewSketches() *Sketches {
+	s := &Sketches{hosts: hyperloglog.New14(), servers: hyperloglog.New14()}
 	for i := range s.pages {
 		s.pages[i] = hyperloglog.New14()
 	}
@@ -45,12 +45,12 @@ func newSketches() *sketches {
 }
 
 // all returns the sketches in the order of their coding.
-func (s *sketches) all() []*hyperloglog.Sketch {
+func (s *Sketches) all() []*hyperloglog.Sketch {
 	return append(append([]*hyperloglog.Sketch{s.hosts, s.servers}, s.pages[:]...), s.answered[:]...)
 }
 
-// addPages adds a PLD whose number of responses has grown.
-func (s *sketches) addPages(pld uint64, before, now uint32) {
+// AddPages adds a PLD whose number of responses has grown.
+func (s *Sketches) AddPages(pld uint64, before, now uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := bits.Len32(before); i < min(bits.Len32(now), pageSketches); i++ {
@@ -60,7 +60,7 @@ func (s *sketches) addPages(pld uint64, before, now uint32) {
 
 // pagesBelow returns, for each of snapshot.PLDShares, the least power of two that this share of the visited
 // PLDs has fewer responses than.
-func (s *sketches) pagesBelow() (below [len(snapshot.PLDShares)]int64) {
+func (s *Sketches) pagesBelow() (below [len(snapshot.PLDShares)]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	visited := float64(s.pages[0].Estimate())
@@ -77,7 +77,8 @@ func (s *sketches) pagesBelow() (below [len(snapshot.PLDShares)]int64) {
 	return below
 }
 
-func (s *sketches) addHost(host []byte) {
+// AddHost adds the host of a unique URL.
+func (s *Sketches) AddHost(host []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == string(host) {
@@ -87,7 +88,8 @@ func (s *sketches) addHost(host []byte) {
 	s.hosts.InsertHash(xxhash.Sum64(host))
 }
 
-func (s *sketches) addServers(addrs []netip.Addr) {
+// AddServers adds the addresses of a resolved host.
+func (s *Sketches) AddServers(addrs []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range addrs {
@@ -96,8 +98,8 @@ func (s *sketches) addServers(addrs []netip.Addr) {
 	}
 }
 
-// addAnswer adds the host, the PLD and the address of a response.
-func (s *sketches) addAnswer(host []byte, pld uint64, addr netip.Addr) {
+// AddAnswer adds the host, the PLD and the address of a response.
+func (s *Sketches) AddAnswer(host []byte, pld uint64, addr netip.Addr) {
 	b := addr.As16()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +108,8 @@ func (s *sketches) addAnswer(host []byte, pld uint64, addr netip.Addr) {
 	s.answered[2].InsertHash(xxhash.Sum64(b[:]))
 }
 
-// show adds the estimates to a snapshot.
-func (s *sketches) show(snap *Snapshot) {
+// Show adds the estimates to a snapshot.
+func (s *Sketches) Show(snap *snapshot.Snapshot) {
 	snap.PLDPages = s.pagesBelow()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +119,8 @@ func (s *sketches) show(snap *Snapshot) {
 		estimate(s.answered[2])
 }
 
-// encode returns the uvarint length and the bytes of each sketch.
-func (s *sketches) encode() ([]byte, error) {
+// Encode returns the uvarint length and the bytes of each sketch.
+func (s *Sketches) Encode() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []byte
@@ -133,8 +135,8 @@ func (s *sketches) encode() ([]byte, error) {
 	return out, nil
 }
 
-// decode decodes sketches. Those of earlier versions end after the first two, or before answered.
-func (s *sketches) decode(b []byte) error {
+// Decode decodes sketches. Those of earlier versions end after the first two, or before answered.
+func (s *Sketches) Decode(b []byte) error {
 	for _, sk := range s.all() {
 		if len(b) == 0 {
 			return nil
@@ -150,6 +152,3 @@ func (s *sketches) decode(b []byte) error {
 	}
 	return nil
 }
-
-// sketch adds the host of a unique URL.
-func (s *seenStage) sketch(url []byte) { s.sketches.addHost(weburl.Split(url).Host) }

@@ -1,4 +1,4 @@
-package crawl
+package orders
 
 import (
 	"sync"
@@ -14,19 +14,19 @@ import (
 // that it did.
 func TestAdoptWhileEnding(t *testing.T) {
 	for i := range 20_000 {
-		o := newOrders()
-		o.begin(1, 2)
+		o := New()
+		o.Begin(1, 2)
 		refuses := i%2 == 0
 		var leaves, found, adopted bool
 		var both sync.WaitGroup
 		both.Go(func() {
 			if refuses {
-				leaves = o.refused(1)
+				leaves = o.Refused(1)
 			} else {
-				leaves = o.fetched(1, nil)
+				leaves = o.Fetched(1, nil)
 			}
 		})
-		order, ok := o.adopt(1)
+		order, ok := o.Adopt(1)
 		found, adopted = ok, ok && !order.Done
 		both.Wait()
 		if leaves == adopted {
@@ -44,42 +44,42 @@ func TestOrdersRestored(t *testing.T) {
 	if err := set.FS.MkdirAll("d0/state"); err != nil {
 		t.Fatal(err)
 	}
-	o := newOrders()
+	o := New()
 	for key := range uint64(6) {
-		o.begin(key, 7+key/3)
+		o.Begin(key, 7+key/3)
 	}
 	o.Moved(1, false)
 	o.Moved(2, false)
 	o.Moved(2, true) // it was deferred, and returns
 	o.Stored(3)
-	o.fetched(4, []byte("visits"))
+	o.Fetched(4, []byte("visits"))
 	tails, err := disk.CreateTails(set, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := tails.Write(0, state.DumpRecords(o.freeze()))
+	ref, err := tails.Write(0, state.DumpRecords(o.Freeze()))
 	if err == nil {
 		err = tails.Close()
 	}
-	again := newOrders()
+	again := New()
 	if err == nil {
-		err = again.restore(set, ref)
+		err = again.Restore(set, ref)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := again.urgent.Load(); n != 3 || again.ahead(7) != 2 || again.ahead(8) != 1 || again.waiting != 5 {
-		t.Errorf("%d orders are urgent, %d and %d of the hosts, %d wait; want 3, 2, 1, 5", n, again.ahead(7),
-			again.ahead(8), again.waiting)
+	if n := again.urgent.Load(); n != 3 || again.Ahead(7) != 2 || again.Ahead(8) != 1 || again.waiting != 5 {
+		t.Errorf("%d orders are urgent, %d and %d of the hosts, %d wait; want 3, 2, 1, 5", n, again.Ahead(7),
+			again.Ahead(8), again.waiting)
 	}
 	again.Moved(0, false)
 	if n := again.urgent.Load(); n != 2 {
 		t.Errorf("%d orders are urgent after one came to RAM, want 2", n)
 	}
 	for key := range uint64(6) {
-		want, _ := o.look(key)
+		want, _ := o.Look(key)
 		want.Urgent = want.Urgent && key > 0
-		if got, ok := again.look(key); !ok || got.Urgent != want.Urgent || got.Stored != want.Stored ||
+		if got, ok := again.Look(key); !ok || got.Urgent != want.Urgent || got.Stored != want.Stored ||
 			got.Done != want.Done || string(got.Visits) != string(want.Visits) {
 			t.Errorf("order %d: %+v, want %+v", key, got, want)
 		}

@@ -1,0 +1,100 @@
+package deferred
+
+import (
+	"fmt"
+	"time"
+
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/visit"
+	"drumbeat/internal/revisit"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// AdoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched
+// already. ok is false if there is no order. It is part of a transaction.
+func (d *Stage) AdoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ error) {
+	key := d.saved.Hasher.URLKey(rec.URL)
+	order, ok := d.orders.Adopt(key)
+	switch {
+	case !ok:
+		return false, nil
+	case !order.Done:
+		tx.Adopt(key)
+		return true, nil
+	}
+	d.orders.Met(key)
+	tx.Enter(key, state.PlaceStar)
+	return true, d.endMet(tx, rec, state.PlaceStar, &order)
+}
+
+// MetOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
+// visit, without a request. ok is false if the record continues. It is part of a transaction.
+func (d *Stage) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error) {
+	if !d.orders.Any() {
+		return false, nil
+	}
+	key := d.saved.Hasher.URLKey(rec.URL)
+	order, ok := d.orders.Look(key)
+	switch {
+	case !ok:
+		return false, nil
+	case !order.Done && d.orders.HasLanded(key): // the page of one of the two records waits: so does this one
+		return true, d.DeferURL(tx, rec, from, time.Now().Add(landedWait), state.ReasonHostBacklog)
+	case !order.Done && !order.Stored:
+		return false, nil
+	case order.Stored: // the order's page waits for its verdict: so does this record
+		return true, d.DeferURL(tx, rec, from, time.Now().Add(storedWait), state.ReasonHostBacklog)
+	}
+	d.orders.Met(key)
+	return true, d.endMet(tx, rec, from, &order)
+}
+
+// refusedOrder handles the record of an order that is refused. It returns false for any other record. It is part of a
+// transaction. A record with visits is that of the unique URL.
+func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) bool {
+	if !d.orders.Any() || revisit.Visited(rec.Visits) {
+		return false
+	}
+	key := d.saved.Hasher.URLKey(rec.URL)
+	if !d.orders.Refused(key) {
+		return false
+	}
+	d.run.NoteProgress()
+	tx.Leave(key, from, state.Reason(rec.Reason))
+	tx.Late.Add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
+	return true
+}
+
+// storedWait is the wait of a URL whose enqueued record waits for the verdict on its body. Passes of the
+// store of contents are at most as far apart in a small crawl.
+const storedWait = 15 * time.Second
+
+// landedWait is the wait of a URL whose other record's page has landed: a hook that answers takes at most 10 s, parsers
+// less.
+const landedWait = 5 * time.Second
+
+// endMet ends a record whose order has been fetched. It is part of a transaction.
+func (d *Stage) endMet(tx *account.Tx, rec *weburl.Record, from state.Place, order *state.Order) error {
+	if revisit.Visited(order.Visits) {
+		var h, found revisit.History
+		if err := found.Decode(order.Visits); err != nil {
+			return fmt.Errorf("crawl: enqueued %s: %w", rec.URL, err)
+		}
+		if err := h.Decode(rec.Visits); err != nil {
+			return fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
+		}
+		policy, ok := d.Revisits(rec.URL)
+		if h.Last == 0 {
+			h = found
+		} else if ok {
+			policy.Note(&h, &revisit.Outcome{At: time.Unix(found.Last, 0), Missing: found.Missing > 0, Body: found.Body,
+				ETag: found.ETag, Modified: found.Modified})
+			h.Captured = found.Captured
+			policy.Next(&h, 0)
+		}
+		v := visit.Visit{Noted: true, History: h}
+		v.Apply(rec)
+	}
+	return d.finishVisit(tx, rec, from)
+}
