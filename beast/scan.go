@@ -72,8 +72,8 @@ func (b *Beast) ScanAdvance() {
 	q.Advance()
 }
 
-// ScanKeep leaves records in QF, for the next scan, from the one that ScanPeek returns on: as long as keep reports
-// true, and until most have been moved and a block ends. It returns how many it left there. See
+// ScanKeep leaves records in QF, for the next scan, from the one that ScanPeek returns on: as long as keep
+// reports true, and until most have been moved and a block ends. It returns how many it left there. See
 // queue.Queue.MoveTo. For the goroutine of the scan.
 func (b *Beast) ScanKeep(most int, keep func(rec []byte) bool) (kept int, err error) {
 	b.mu.RLock()

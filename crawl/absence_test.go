@@ -183,8 +183,8 @@ func TestRestartWithoutNames(t *testing.T) {
 	})
 }
 
-// TestKnownNamesOutliveARestart: a crawl that is killed still knows names that had addresses, and so confirms within
-// minutes that others have none.
+// TestKnownNamesOutliveARestart: a crawl that is killed still knows names that had addresses, and so
+// confirms within minutes that others have none.
 func TestKnownNamesOutliveARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: pagesOnly}

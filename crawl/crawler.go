@@ -50,9 +50,9 @@ import (
 //	                  └─ bodies ─> content ─end─> WARC files
 //
 // Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
-// consumer. Only these wait: ReadBeast, ReadDeferred and ReleaseHeld until the stock falls, ScanOverBudget for room
-// in STAR's buckets, ReadReady for room in RAM, and every stage for disk space. None of them holds the transaction
-// lock while it waits, and no two of them wait for each other.
+// consumer. Only these wait: ReadBeast, ReadDeferred and ReleaseHeld until the stock falls, ScanOverBudget
+// for room in STAR's buckets, ReadReady for room in RAM, and every stage for disk space. None of them holds
+// the transaction lock while it waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
 	seeds        *seeds.Feeder

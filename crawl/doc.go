@@ -20,11 +20,11 @@
 //
 // Every unique URL is in exactly one Place at all times. It changes its place only in a transaction
 // (package account), which updates source, destination and accounts together under the shared lock. A
-// checkpoint (package checkpoint) briefly holds that lock exclusively, so it sees every transaction either whole
-// or not at all. After kill -9, a power cut or a failed write, a run with the same Options continues from
-// the last durable manifest: no URL is lost (except for collisions of the keyed 64-bit hash), each output
-// record exists once, and every host and server counts as just visited. A failed write stops the crawl, and
-// no checkpoint follows it.
+// checkpoint (package checkpoint) briefly holds that lock exclusively, so it sees every transaction either
+// whole or not at all. After kill -9, a power cut or a failed write, a run with the same Options continues
+// from the last durable manifest: no URL is lost (except for collisions of the keyed 64-bit hash), each
+// output record exists once, and every host and server counts as just visited. A failed write stops the
+// crawl, and no checkpoint follows it.
 //
 // # Concurrency
 //

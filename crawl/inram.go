@@ -80,8 +80,8 @@ func (c *crawler) inManifest() checkpoint.Copied {
 	}}
 }
 
-// freezeUploads copies the uploads under way. Files that are in the object store leave once a manifest says so, and
-// finished ones are found then.
+// freezeUploads copies the uploads under way. Files that are in the object store leave once a manifest says
+// so, and finished ones are found then.
 func (c *crawler) freezeUploads() checkpoint.Copied {
 	under, stored := c.uploads.Freeze()
 	return checkpoint.Copied{

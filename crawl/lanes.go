@@ -82,8 +82,8 @@ func (o *Options) newLanes() int {
 	return s.Lanes
 }
 
-// fixLanes sets and returns the number of lanes, which is fixed when a crawl begins: that of the manifest, or of the
-// options for a new crawl.
+// fixLanes sets and returns the number of lanes, which is fixed when a crawl begins: that of the manifest,
+// or of the options for a new crawl.
 func (e *engine) fixLanes(m *state.Manifest) (int, error) {
 	if e.opt.Order.Lanes == 0 {
 		if e.opt.Order.Lanes = e.opt.newLanes(); m != nil {

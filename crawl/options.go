@@ -100,7 +100,8 @@ type (
 	OutputOptions     = options.Output
 )
 
-// ObserveOptions say to whom a running crawl reports, and who controls it by a Control. A Snapshot has its figures.
+// ObserveOptions say to whom a running crawl reports, and who controls it by a Control. A Snapshot has its
+// figures.
 type (
 	ObserveOptions = operate.ObserveOptions
 	Control        = operate.Control

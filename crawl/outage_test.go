@@ -45,7 +45,8 @@ func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *sim
 		time.Sleep(length / 2)
 		before := requests()
 		time.Sleep(length / 2)
-		// Of half of all hosts, the other half answers: the outage may end and be detected again, with pages between.
+		// Of half of all hosts, the other half answers: the outage may end and be detected again, with
+		// pages between.
 		if n := requests() - before; n > int64(length/time.Second) && len(outage(web).Hosts) == 0 {
 			t.Errorf("%d pages in the second half of an outage of %v, want at most the probes", n, length)
 		}

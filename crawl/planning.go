@@ -72,7 +72,8 @@ func (o *Options) budgetShare() float64 {
 	return float64(o.Cluster.Table.Share(o.Cluster.Node)) / cluster.Slots
 }
 
-// supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
+// supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags
+// need none.
 func (o *Options) supportersRAM() int64 {
 	if string(o.Budgets.Policy) != star.Supporters.String() || o.Admission.Scope != state.ScopeAll {
 		return 0

@@ -213,8 +213,8 @@ func (c *crawler) wireOperator() {
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
 }
 
-// wireDispatch creates the dispatcher, and gives the gate the stages that it calls. The gate and the limits must
-// exist.
+// wireDispatch creates the dispatcher, and gives the gate the stages that it calls. The gate and the limits
+// must exist.
 func (c *crawler) wireDispatch() {
 	o := &c.opt
 	c.dispatcher = dispatch.New(c.Run, c.Saved, dispatch.Options{Admission: &o.Admission, Network: &o.Network,

@@ -334,8 +334,8 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	return c.seeds.Open(position)
 }
 
-// restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, known names, and the
-// estimates from a checkpoint.
+// restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, known names, and
+// the estimates from a checkpoint.
 func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if c.opt.Budgets.TrapScore {
 		c.traps = trapscore.New(c.plan.TrapBytes)

@@ -13,7 +13,8 @@ import (
 	"drumbeat/internal/trapscore"
 )
 
-// wirePages creates what fetches, reads and stores pages, and gives it to the dispatcher. All rooms below must exist.
+// wirePages creates what fetches, reads and stores pages, and gives it to the dispatcher. All rooms below
+// must exist.
 func (c *crawler) wirePages() {
 	o := &c.opt
 	reads := visit.New(c.Run, c.Saved, visit.Options{Agent: o.Identity.Agent, Links: &o.Links, Output: &o.Output,

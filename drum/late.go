@@ -3,9 +3,10 @@ package drum
 import "slices"
 
 // Late keys. A pass of a small crawl has a tuple or two for a bucket, and rewriting the bucket's part for a
-// key costs pages. One that finds a few new keys for a large part would code all its keys again, at 4 ns each. So a
-// store with text logs keeps some keys beside a bucket's part, in RAM and in the state. They are entries of the cache
-// like those in the part: whoever reads the part merges them in, and the next part has them.
+// key costs pages. One that finds a few new keys for a large part would code all its keys again, at 4 ns
+// each. So a store with text logs keeps some keys beside a bucket's part, in RAM and in the state. They are
+// entries of the cache like those in the part: whoever reads the part merges them in, and the next part has
+// them.
 
 // Bounds of the late keys. A bucket has at most fewKeys, or a share of its part's keys, but not more than
 // manyKeys; all buckets together have maxLateKeys. A state in the manifest has 21 bytes for each.

@@ -90,8 +90,8 @@ func (w *world) manyLate(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestManyLateKeys: small passes do not rewrite the parts of a large store, each time that they find new keys, and
-// checkpoints and restarts keep these keys.
+// TestManyLateKeys: small passes do not rewrite the parts of a large store, each time that they find new
+// keys, and checkpoints and restarts keep these keys.
 func TestManyLateKeys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 3))
 	opt := small(kinds["log"])

@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// A round whose new keys become late keys changes no part. It only asks which of its few keys the part has. Decoding
-// all keys of a part of 10^6 takes 4 ms; so a drum remembers some keys of each Golomb-Rice coded block that it has
-// decoded, with their positions, and decodes the keys between two of them.
+// A round whose new keys become late keys changes no part. It only asks which of its few keys the part has.
+// Decoding all keys of a part of 10^6 takes 4 ms; so a drum remembers some keys of each Golomb-Rice coded
+// block that it has decoded, with their positions, and decodes the keys between two of them.
 
 const (
 	// indexEvery is the number of keys of a block for each that its index has, in 16 bytes.
 	indexEvery = 128
-	// maxIndexBytes bounds the indexes of a drum, which are in the Go heap: 8·10^6 keys. indexShare is their largest
-	// share of BucketBytes.
+	// maxIndexBytes bounds the indexes of a drum, which are in the Go heap: 8·10^6 keys. indexShare is
+	// their largest share of BucketBytes.
 	maxIndexBytes = 1 << 20
 	indexShare    = 64
 
@@ -61,8 +61,8 @@ func newBlockIndex(keys []uint64, w uint8) blockIndex {
 	return b
 }
 
-// has reports whether a coded block has a key that is not beyond its last. coded has 8 bytes beyond its length, and
-// has been decoded before.
+// has reports whether a coded block has a key that is not beyond its last. coded has 8 bytes beyond its
+// length, and has been decoded before.
 func (b *blockIndex) has(key uint64, n int, coded []byte, w uint8) bool {
 	i, found := slices.BinarySearchFunc(b.keys, key, func(k indexedKey, key uint64) int {
 		if k.key < key {
@@ -133,8 +133,8 @@ func (r *partReader) has(key uint64) (bool, error) {
 	return r.index.has(key, int(r.head.keys), r.block, r.head.param), nil
 }
 
-// loadIndexed reads the next block. It decodes the block if there is no index of it. ok is false at the end of the
-// part.
+// loadIndexed reads the next block. It decodes the block if there is no index of it. ok is false at the end
+// of the part.
 func (r *partReader) loadIndexed() (ok bool, err error) {
 	r.keys = r.keys[:0]
 	if r.part.gen == 0 || r.at() == r.part.off+r.part.size {

@@ -70,7 +70,8 @@ func TestIndexBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkProbe asks a block for one of 800 keys, as a small pass does, and decodes all of it for comparison.
+// BenchmarkProbe asks a block for one of 800 keys, as a small pass does, and decodes all of it for
+// comparison.
 func BenchmarkProbe(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	keys := make([]uint64, blockKeys)

@@ -9,8 +9,8 @@ import (
 	"drumbeat/disk"
 )
 
-// stateVersion is the version of State. Version 4 had at most 16 late keys a bucket, version 3 none; older ones are
-// refused.
+// stateVersion is the version of State. Version 4 had at most 16 late keys a bucket, version 3 none; older
+// ones are refused.
 const (
 	stateVersion      = 5
 	leastStateVersion = 3

@@ -105,8 +105,8 @@ func (q *Queue) flush(full sealed) error {
 	return q.writeInTurn(*scratch, b, full.ticket, full.raw)
 }
 
-// writeInTurn writes an encoded block, with room for a segment header before it, once the blocks of earlier tickets are
-// written. tail is the buffer that had its records, if any.
+// writeInTurn writes an encoded block, with room for a segment header before it, once the blocks of earlier
+// tickets are written. tail is the buffer that had its records, if any.
 func (q *Queue) writeInTurn(buf []byte, b encodedBlock, ticket uint64, tail []byte) error {
 	q.wmu.Lock()
 	for q.written != ticket {

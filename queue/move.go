@@ -2,14 +2,14 @@ package queue
 
 import "drumbeat/disk"
 
-// MoveTo moves records of q to dst, the oldest first, as long as keep reports true. It ends at the first record
-// that stays, which Peek then returns, at the end of q, or once it has moved at least most records and is at the end of
-// a block. It returns the number of records moved, also with an error.
+// MoveTo moves records of q to dst, the oldest first, as long as keep reports true. It ends at the first
+// record that stays, which Peek then returns, at the end of q, or once it has moved at least most records
+// and is at the end of a block. It returns the number of records moved, also with an error.
 //
 // A block whose records all move is written to dst as it is stored, without another compression: it costs a
 // third of reading and appending its records. It comes before the records in dst's tail, so dst is not
-// strictly in order. keep must not change or retain the record. For the reader goroutine of q; dst may take other
-// records meanwhile, and must be another queue of the same block size.
+// strictly in order. keep must not change or retain the record. For the reader goroutine of q; dst may take
+// other records meanwhile, and must be another queue of the same block size.
 func (q *Queue) MoveTo(dst *Queue, most int, keep func(rec []byte) bool) (moved int, err error) {
 	q.keepPacked = true
 	for moved < most {

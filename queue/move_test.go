@@ -11,8 +11,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestMoveTo moves random runs of records from one queue to another, with checkpoints of both and restarts between.
-// Each record is read once, from either queue, or moved on.
+// TestMoveTo moves random runs of records from one queue to another, with checkpoints of both and restarts
+// between. Each record is read once, from either queue, or moved on.
 func TestMoveTo(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(60)); seed++ {
 		w := newMoveWorld(t, seed)
@@ -138,8 +138,8 @@ func saveAll(t *testing.T, set disk.Set, gen uint64, queues []*Queue) (states []
 	return states
 }
 
-// TestMoveToKeepsBlocks moves a queue whose blocks are all of one kind: they keep their bytes and are not decoded for a
-// second time.
+// TestMoveToKeepsBlocks moves a queue whose blocks are all of one kind: they keep their bytes and are not
+// decoded for a second time.
 func TestMoveToKeepsBlocks(t *testing.T) {
 	mem := memfs.New(*seedFlag)
 	must(t, mountDirs(mem))

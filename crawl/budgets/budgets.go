@@ -35,8 +35,8 @@ import (
 // that budget.
 //
 // Producers: URLseen's emission (emitUnique), QF (ScanOverBudget), and BEAST after a change of the budget
-// function (replaceAll). Consumers: its goroutines "star", which merges, "beast", which reads the queues while
-// the stock is low, and "scan", which reads QF.
+// function (replaceAll). Consumers: its goroutines "star", which merges, "beast", which reads the queues
+// while the stock is low, and "scan", which reads QF.
 type Stage struct {
 	run         *account.Run
 	saved       *state.Saved
@@ -152,9 +152,9 @@ func (b *Stage) place(ledger *[16]byte, budget uint32, part, lane uint8) (n int6
 	return n
 }
 
-// pin keeps BEAST in front of the queues into which a round of STAR places URLs. One round follows another, so if the
-// round before has kept BEAST's reader from moving, pin lets it move first. The reader then needs no lock and no answer
-// of another stage, only a read from its queue.
+// pin keeps BEAST in front of the queues into which a round of STAR places URLs. One round follows another,
+// so if the round before has kept BEAST's reader from moving, pin lets it move first. The reader then needs
+// no lock and no answer of another stage, only a read from its queue.
 func (b *Stage) pin() (release func()) {
 	for b.kept.Load() {
 		b.wakeBeast.Raise()
@@ -282,7 +282,8 @@ func (b *Stage) emitPlaced(placed []star.Placed) error {
 				}
 				continue
 			}
-			// Only new links have no budget yet. URLs of queues that are placed again also count: few, and rarely.
+			// Only new links have no budget yet. URLs of queues that are placed again also count: few, and
+			// rarely.
 			fromQF := rec.Budget > 0 && !revisit.Visited(rec.Visits)
 			rec.Budget = p.Budget
 			if beast.Number(p.Number) == beast.OverBudget {
@@ -440,8 +441,8 @@ func (b *Stage) Close() {
 // Wake makes the reader of BEAST's queues check again once the transaction has ended.
 func (b *Stage) Wake(tx *account.Tx) { tx.Wake(b) }
 
-// Raise wakes the reader if it would release URLs, and the readers of URLs that return. While the queues are empty,
-// the end of a pass wakes the former.
+// Raise wakes the reader if it would release URLs, and the readers of URLs that return. While the queues
+// are empty, the end of a pass wakes the former.
 func (b *Stage) Raise() {
 	b.others.Deferrals.RoomMade()
 	if b.run.Accounts.In(state.PlaceBeast) > 0 && !b.stock.Stocked() {
@@ -458,7 +459,8 @@ func (b *Stage) PassEnded() {
 	}
 }
 
-// RunsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
+// RunsLow reports whether BEAST's current queue has been read to its end or all queues together hold few
+// URLs.
 func (b *Stage) RunsLow() bool {
 	return b.Beast.AtEnd() || b.run.Accounts.In(state.PlaceBeast) < int64(b.opt.Network.Connections)
 }

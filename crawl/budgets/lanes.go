@@ -10,8 +10,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// laneOf returns the lane of a URL in BEAST: that of the settings of its site, or else of the strategy. A strategy that
-// treats all URLs alike then leaves room above and below them.
+// laneOf returns the lane of a URL in BEAST: that of the settings of its site, or else of the strategy. A
+// strategy that treats all URLs alike then leaves room above and below them.
 func (b *Stage) laneOf(rec *weburl.Record) uint8 {
 	s, set := b.opt.Strategy.Load(), b.opt.Sites.Load()
 	if s.Lanes == 1 || len(set.Priorities()) == 0 {
@@ -62,8 +62,8 @@ const (
 	leastSitePause = 10 * time.Second
 )
 
-// finishSites is mergeFirst for a strategy that finishes sites before it begins others. since is the time since nothing
-// was left to read. It waits while links or pages of these sites are on their way.
+// finishSites is mergeFirst for a strategy that finishes sites before it begins others. since is the time
+// since nothing was left to read. It waits while links or pages of these sites are on their way.
 func (b *Stage) finishSites(since time.Duration) (wait time.Duration) {
 	if !b.Beast.BestDry() || b.run.Accounts.Stock() == 0 && b.UpstreamEmpty() {
 		return 0
@@ -76,8 +76,8 @@ func TurnsOf(s *strategy.Strategy) beast.Turns {
 	return beast.Turns{Weights: s.Weights, Free: s.Free || !s.Budgets}
 }
 
-// NewTurns makes the lanes of BEAST take turns as the strategy in force says, and the goroutine "scan" place again the
-// URLs of its queues.
+// NewTurns makes the lanes of BEAST take turns as the strategy in force says, and the goroutine "scan"
+// place again the URLs of its queues.
 func (b *Stage) NewTurns() error {
 	if err := b.Beast.SetTurns(TurnsOf(b.opt.Strategy.Load())); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 
 // The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
 
-// ScanOverBudget reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
-// the budget function it also sends the URLs of all queues (replaceAll).
+// ScanOverBudget reads QF again when a scan is due and sends each of its URLs to STAR's check. After a
+// change of the budget function it also sends the URLs of all queues (replaceAll).
 func (b *Stage) ScanOverBudget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if b.Beast.Epoch() != b.others.Operator.Epoch() || b.Beast.Moving() {
@@ -63,8 +63,8 @@ func (b *Stage) ScanOverBudget(ctx context.Context) error {
 }
 
 // scanSome handles the record of QF that ScanPeek has returned. A URL of a host that has more in RAM and on
-// disk than it can be sent until the next scan stays in QF, and so do those that follow, about scanSkips at most:
-// they are one part of a transaction.
+// disk than it can be sent until the next scan stays in QF, and so do those that follow, about scanSkips at
+// most: they are one part of a transaction.
 func (b *Stage) scanSome(tx *account.Tx, data []byte) error {
 	var origin []byte // of the last record, with the slash that ends it
 	glutted, now, ahead := false, time.Now(), max(glutAhead, b.scanRest(scanDuty))
@@ -129,8 +129,8 @@ const (
 // crawl, if that scan has brought none.
 const scanShare = 64
 
-// glutAhead is the least time that a host must have URLs for, so that a scan leaves the others in QF; scanSkips is
-// about how many it leaves in one transaction, at 20 to 150 ns each.
+// glutAhead is the least time that a host must have URLs for, so that a scan leaves the others in QF;
+// scanSkips is about how many it leaves in one transaction, at 20 to 150 ns each.
 const (
 	glutAhead = time.Hour
 	scanSkips = 1 << 12

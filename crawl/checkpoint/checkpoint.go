@@ -30,7 +30,8 @@ type Others struct {
 	RAM []Copy
 	// Flush ends what must be complete before the moment of a checkpoint.
 	Flush func() error
-	// Roll gives output files their final names if it is time. It reports whether a checkpoint is due for them.
+	// Roll gives output files their final names if it is time. It reports whether a checkpoint is due for
+	// them.
 	Roll func(now time.Time) (bool, error)
 }
 
@@ -121,8 +122,9 @@ func (k *Maker) checkpointQuietly(clean bool, done string, late *account.LateLog
 	return nil
 }
 
-// Resume continues from the last manifest (nil for a new crawl) and deletes tails that it does not name. The next
-// manifests have the settings that are fixed for the crawl, and what is kept of the options of this run.
+// Resume continues from the last manifest (nil for a new crawl) and deletes tails that it does not name.
+// The next manifests have the settings that are fixed for the crawl, and what is kept of the options of
+// this run.
 func (k *Maker) Resume(m *state.Manifest, frozen state.Frozen, run *state.LastRun) error {
 	if m != nil {
 		k.gen, k.runs = m.Gen, m.Runs
@@ -308,12 +310,12 @@ func syncAll(fsys disk.FS, dirs []string) error {
 }
 
 // First is the longest time until the first checkpoint of a run. Without it a process that crashes
-// repeatedly within Options.Every would fetch the same pages for ever, and a new crawl that is killed in its first
-// minute would begin again.
+// repeatedly within Options.Every would fetch the same pages for ever, and a new crawl that is killed in
+// its first minute would begin again.
 const First = 5 * time.Second
 
-// Run makes a checkpoint every Options.Every unless nothing has changed. The intervals of a run start at First and
-// double.
+// Run makes a checkpoint every Options.Every unless nothing has changed. The intervals of a run start at
+// First and double.
 func (k *Maker) Run(ctx context.Context) error {
 	wait := min(k.opt.Every, First)
 	t := time.NewTimer(wait)

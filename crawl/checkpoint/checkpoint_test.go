@@ -26,7 +26,8 @@ func TestPausesTogether(t *testing.T) {
 	pauseAll([]pausable{p, p, p}) // a deadlock fails the test
 }
 
-// TestSyncAll: the slowest disk sets the time of the sync before a manifest, and each error names its directory.
+// TestSyncAll: the slowest disk sets the time of the sync before a manifest, and each error names its
+// directory.
 func TestSyncAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")

@@ -84,17 +84,19 @@ type Copy func() Copied
 
 // Copied is what a checkpoint does with the state that a stage holds in RAM only.
 type Copied struct {
-	// Save puts the state into the manifest, or into the tail file and its place into the manifest; nil: there is none.
+	// Save puts the state into the manifest, or into the tail file and its place into the manifest; nil:
+	// there is none.
 	Save func(m *state.Manifest, t *disk.Tails) error
-	// Durable is called when the manifest is durable; nil: the stage does not need to know. Its error ends the crawl.
+	// Durable is called when the manifest is durable; nil: the stage does not need to know. Its error ends
+	// the crawl.
 	Durable func(m *state.Manifest) error
 }
 
 // Encode encodes a copied state.
 type Encode = func() ([]byte, error)
 
-// Tail is the Copy of a state in the tail file, whose place in the manifest is at at. now copies the state; nil: there
-// is none.
+// Tail is the Copy of a state in the tail file, whose place in the manifest is at at. now copies the state;
+// nil: there is none.
 func Tail(what string, at func(*state.Manifest) *disk.Ref, now func() Encode) Copy {
 	return func() Copied {
 		encode := now()

@@ -86,7 +86,8 @@ type Budgets interface {
 	Recheck(tx *account.Tx, data []byte, from state.Place) error
 }
 
-// New returns a Stage. Its owner opens Deferred and Held, and calls Wire and OpenHeld, before the stages start.
+// New returns a Stage. Its owner opens Deferred and Held, and calls Wire and OpenHeld, before the stages
+// start.
 func New(run *account.Run, saved *state.Saved, opt Options, n Needs) *Stage {
 	return &Stage{run: run, saved: saved, opt: opt, orders: n.Orders, check: n.Check, output: n.Output, space: n.Space,
 		stock: n.Stock, walk: n.Walk, wakeDeferred: run.PulsedSignal(), wakeVisits: run.PulsedSignal(),

@@ -28,8 +28,8 @@ func (d *Stage) AdoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ error
 	return true, d.endMet(tx, rec, state.PlaceStar, &order)
 }
 
-// MetOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
-// visit, without a request. ok is false if the record continues. It is part of a transaction.
+// MetOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits
+// for its next visit, without a request. ok is false if the record continues. It is part of a transaction.
 func (d *Stage) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error) {
 	if !d.orders.Any() {
 		return false, nil
@@ -50,8 +50,8 @@ func (d *Stage) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (
 	return true, d.endMet(tx, rec, from, &order)
 }
 
-// refusedOrder handles the record of an order that is refused. It returns false for any other record. It is part of a
-// transaction. A record with visits is that of the unique URL.
+// refusedOrder handles the record of an order that is refused. It returns false for any other record. It is
+// part of a transaction. A record with visits is that of the unique URL.
 func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) bool {
 	if !d.orders.Any() || revisit.Visited(rec.Visits) {
 		return false
@@ -70,8 +70,8 @@ func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Plac
 // store of contents are at most as far apart in a small crawl.
 const storedWait = 15 * time.Second
 
-// landedWait is the wait of a URL whose other record's page has landed: a hook that answers takes at most 10 s, parsers
-// less.
+// landedWait is the wait of a URL whose other record's page has landed: a hook that answers takes at most
+// 10 s, parsers less.
 const landedWait = 5 * time.Second
 
 // endMet ends a record whose order has been fetched. It is part of a transaction.

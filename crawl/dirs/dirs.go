@@ -28,7 +28,8 @@ type Options struct {
 	// Accept returns what else of a manifest this run does not fit.
 	Accept func(m *state.Manifest) error
 
-	// Table and Node say which node of a cluster this crawl is; a nil Table: it has one node. Secret is the cluster's.
+	// Table and Node say which node of a cluster this crawl is; a nil Table: it has one node. Secret is the
+	// cluster's.
 	Table  *cluster.Table
 	Node   int
 	Secret weburl.Secret
@@ -87,8 +88,8 @@ func (d *Opener) Take() error {
 	return nil
 }
 
-// NewDirectoryError reports a directory that is new to an existing crawl and not among options.Disk.AddDirs or
-// AddOut.
+// NewDirectoryError reports a directory that is new to an existing crawl and not among options.Disk.AddDirs
+// or AddOut.
 type NewDirectoryError struct {
 	Known []string // directories of the crawl
 	New   string
@@ -128,8 +129,8 @@ func KnownURLs(fsys disk.FS, dirs []string) int64 {
 // separate reports whether the output has directories of its own.
 func (d *Opener) separate() bool { return !slices.Equal(d.opt.Disk.Out, d.opt.Disk.Dirs) }
 
-// look checks the directories before anything is created. Nothing may appear in a directory whose disk is not mounted,
-// and foreign files stay unchanged.
+// look checks the directories before anything is created. Nothing may appear in a directory whose disk is
+// not mounted, and foreign files stay unchanged.
 func (d *Opener) look() error {
 	separate := d.separate()
 	match, err := disk.MatchIdentities(d.saved.Meter, d.opt.Disk.Dirs, state.KindState)

@@ -26,8 +26,9 @@ import (
 // Dispatcher is Q and the heaps of hosts and servers in RAM. It admits URLs from disk and starts an
 // exchange when the host, the server, the limits and a connection slot allow it.
 //
-// Producer: RobotsCache's emission, through Q. Consumers: its goroutines "ready", which admits (ReadReady), and
-// "dispatch", which takes grants and passes them to fetchers (Dispatch). Package polite locks the heaps.
+// Producer: RobotsCache's emission, through Q. Consumers: its goroutines "ready", which admits (ReadReady),
+// and "dispatch", which takes grants and passes them to fetchers (Dispatch). Package polite locks the
+// heaps.
 type Dispatcher struct {
 	run     *account.Run
 	saved   *state.Saved
@@ -436,9 +437,9 @@ func (d *Dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 	return d.granted(now, g), wait
 }
 
-// Landed tells polite that the exchange of g has ended although its page is not stored yet. The next grant, if
-// there is one and the limits allow it, belongs to the caller: a switch to the goroutine of dispatch and from
-// there to another fetcher takes longer than a near server's answer.
+// Landed tells polite that the exchange of g has ended although its page is not stored yet. The next grant,
+// if there is one and the limits allow it, belongs to the caller: a switch to the goroutine of dispatch and
+// from there to another fetcher takes longer than a near server's answer.
 func (d *Dispatcher) Landed(g *polite.Grant, r polite.Result) (next *polite.Grant) {
 	d.granting.Lock()
 	defer d.granting.Unlock()

@@ -59,7 +59,8 @@ type Others struct {
 
 // Visits visits the URLs of grants. visit.Stage is the implementation.
 type Visits interface {
-	// Visit processes a granted URL. After landed, a storer calls Ended; next is the grant of another URL, or nil.
+	// Visit processes a granted URL. After landed, a storer calls Ended; next is the grant of another URL,
+	// or nil.
 	Visit(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, err error)
 	// Ended ends the processing of a granted URL.
 	Ended(err error)
@@ -86,7 +87,8 @@ type Orders interface {
 	Moved(key uint64, urgent bool)
 }
 
-// New returns a Dispatcher. Wire must give it the other stages, and OpenHeaps and Open its state, before a run.
+// New returns a Dispatcher. Wire must give it the other stages, and OpenHeaps and Open its state, before a
+// run.
 func New(run *account.Run, saved *state.Saved, opt Options, n Needs) *Dispatcher {
 	return &Dispatcher{run: run, saved: saved, opt: opt, check: n.Check, fetcher: n.Fetcher, health: n.Health,
 		leases: n.Leases, limits: n.Limits, outages: n.Outages, space: n.Space, stock: n.Stock,

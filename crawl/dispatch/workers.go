@@ -69,8 +69,8 @@ func (d *Dispatcher) Buffer() (resp *fetch.Response, back func()) {
 // Exchanges returns the number of exchanges under way, for pages and robots.txt.
 func (d *Dispatcher) Exchanges() int64 { return d.fetcher.UnderWay() }
 
-// Hungry reports whether more than half of the connections are idle because no URL in RAM is due, and more than
-// half of the parsers are idle as well: busy processors have no use for more hosts.
+// Hungry reports whether more than half of the connections are idle because no URL in RAM is due, and more
+// than half of the parsers are idle as well: busy processors have no use for more hosts.
 func (d *Dispatcher) Hungry() bool {
 	return d.workers.dry.Load() && d.Exchanges() < int64(cap(d.workers.slots)+1)/2 && d.others.Visits.Idle()
 }
@@ -78,8 +78,8 @@ func (d *Dispatcher) Hungry() bool {
 // Starved reports whether all connections are idle because no URL in RAM is due.
 func (d *Dispatcher) Starved() bool { return d.workers.dry.Load() && d.workers.inFlight.Load() == 0 }
 
-// Slots returns the number of connection slots in use and of all. waits reports that one in use only waits for a
-// grant.
+// Slots returns the number of connection slots in use and of all. waits reports that one in use only waits
+// for a grant.
 func (d *Dispatcher) Slots() (taken, all int64, waits bool) {
 	return int64(len(d.workers.slots)), int64(cap(d.workers.slots)), d.workers.waits.Load()
 }

@@ -25,10 +25,10 @@ import (
 // Check is RobotsCache. It decides about each URL from what is known of its origin: the URL moves to
 // Q, to QR, or to the deferred URLs, or it is refused.
 //
-// Producers: BEAST (ReadBeast), QR (ReadAwaiting), deferred and held URLs (ReadDeferred, ReleaseHeld), and Q
-// and RAM, when a queued URL needs a new decision (takeReady, exchangeOne, DropBlocked). Consumer: its goroutine
-// "robotscache", which merges. One goroutine handles a bucket of RobotsCache at a time, so checks and
-// updates of an origin keep their order.
+// Producers: BEAST (ReadBeast), QR (ReadAwaiting), deferred and held URLs (ReadDeferred, ReleaseHeld), and
+// Q and RAM, when a queued URL needs a new decision (takeReady, exchangeOne, DropBlocked). Consumer: its
+// goroutine "robotscache", which merges. One goroutine handles a bucket of RobotsCache at a time, so checks
+// and updates of an origin keep their order.
 type Check struct {
 	run         *account.Run
 	saved       *state.Saved

@@ -62,8 +62,8 @@ func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	return q.answered(&a)
 }
 
-// ask looks up the host of a request and fetches its robots.txt. ended says that the request has ended, has been
-// deferred, or stays under way for the last checkpoint because ctx has ended.
+// ask looks up the host of a request and fetches its robots.txt. ended says that the request has ended, has
+// been deferred, or stays under way for the last checkpoint because ctx has ended.
 func (q *Requests) ask(ctx context.Context, a *attempt, host []byte) (ended bool, err error) {
 	job, f := &a.job, &a.f
 	a.addrs, a.expires, err = q.outages.Lookup(ctx, host, lookupOf(job))

@@ -16,8 +16,8 @@ import (
 	"drumbeat/state"
 )
 
-// TestHookProcess: a crawl with a program as its hook, which ends at each third page, fetches all pages. The processes
-// end with the crawl.
+// TestHookProcess: a crawl with a program as its hook, which ends at each third page, fetches all pages.
+// The processes end with the crawl.
 func TestHookProcess(t *testing.T) {
 	const program = `trap 'echo "$$ ends" >> "$0"' EXIT
 read -r greeting

@@ -13,7 +13,8 @@ import (
 // reload.
 const rulesShare = 8
 
-// sitesShare limits the settings of sites to 1/sitesShare of the Go heap. There are two of them during a reload.
+// sitesShare limits the settings of sites to 1/sitesShare of the Go heap. There are two of them during a
+// reload.
 const sitesShare = 16
 
 // readRules reads the files of rules and blacklist. blocked are rules of the blacklist that precede the
@@ -62,8 +63,8 @@ func (r *Reloader) env(name string) (value string, ok bool) {
 	return r.opt.Admission.Env(name)
 }
 
-// CheckBlocked returns why the blacklist cannot have the rules of the operator in blocked: they are invalid, or do not
-// fit into RAM.
+// CheckBlocked returns why the blacklist cannot have the rules of the operator in blocked: they are
+// invalid, or do not fit into RAM.
 func (r *Reloader) CheckBlocked(blocked []scope.Source) error {
 	_, _, err := r.readRules(blocked)
 	return err

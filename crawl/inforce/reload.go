@@ -63,8 +63,8 @@ type Others struct {
 	Reloaded  func()                // told of each reload
 }
 
-// Reloader reads the files of rules, blacklist, settings of sites and trusted PLDs, and puts them in force. Its
-// goroutine is "reload".
+// Reloader reads the files of rules, blacklist, settings of sites and trusted PLDs, and puts them in force.
+// Its goroutine is "reload".
 type Reloader struct {
 	run    *account.Run
 	saved  *state.Saved
@@ -239,8 +239,8 @@ func (r *Reloader) sweepBlocked(ctx context.Context, late *account.LateLog) (n i
 	return n, nil
 }
 
-// reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, late
-// gets them and the old settings stay.
+// reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has
+// errors, late gets them and the old settings stay.
 func (r *Reloader) reloadSites(ctx context.Context, n *Reloaded, late *account.LateLog) error {
 	if r.opt.Admission.Sites == "" {
 		return nil
@@ -263,9 +263,9 @@ func (r *Reloader) reloadSites(ctx context.Context, n *Reloaded, late *account.L
 	return err
 }
 
-// newTerms puts settings of sites in force and applies their delays to the hosts and PLDs of the URLs in RAM. URLs of
-// connections that a host has no longer go to disk and come back; meanwhile polite begins no more exchanges than the
-// host may have at once.
+// newTerms puts settings of sites in force and applies their delays to the hosts and PLDs of the URLs in
+// RAM. URLs of connections that a host has no longer go to disk and come back; meanwhile polite begins no
+// more exchanges than the host may have at once.
 func (r *Reloader) newTerms(ctx context.Context, set *sites.Set, n *Reloaded) (old *sites.Set, _ error) {
 	old, beyond, err := r.swapSites(set, n)
 	if err != nil {

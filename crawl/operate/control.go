@@ -166,8 +166,8 @@ func (k *Control) Changes(n int) (list []changes.Change, err error) {
 	return list, err
 }
 
-// Enqueue makes URLs be fetched before all others, as soon as politeness allows. It returns when the change is durable,
-// with an answer for each line in their order. The errors are those of Make.
+// Enqueue makes URLs be fetched before all others, as soon as politeness allows. It returns when the change
+// is durable, with an answer for each line in their order. The errors are those of Make.
 func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answers []Enqueued,
 	made changes.Change, err error) {
 	err = k.changing(func(c *Running, late *account.LateLog) error {

@@ -161,7 +161,8 @@ func (k *Control) URLSeenFills(n int) (fills []float64, err error) {
 // ErrOneNode is returned by Control.Cluster for a crawl of one node.
 var ErrOneNode = errors.New("crawl: this crawl has one node only")
 
-// Cluster returns the number of this node, and the last status of each node; nil for a node that has not reported.
+// Cluster returns the number of this node, and the last status of each node; nil for a node that has not
+// reported.
 func (k *Control) Cluster() (node int, list []*cluster.Status, err error) {
 	err = k.With(func(c *Running) error {
 		if !c.Node.On() {

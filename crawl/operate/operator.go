@@ -41,12 +41,12 @@ type Options struct {
 
 // Budgets place URLs in queues.
 type Budgets struct {
-	// CheckFunction returns why a budget function cannot be used; nil is that of the flags. CheckPriority does so for a
-	// strategy.
+	// CheckFunction returns why a budget function cannot be used; nil is that of the flags. CheckPriority
+	// does so for a strategy.
 	CheckFunction func(f *changes.Function) error
 	CheckPriority func(p *changes.Priority) error
-	// NewFunction puts the function of the operator in force, NewPriority the strategy. Then, and after Replace, the
-	// URLs in the queues are placed again.
+	// NewFunction puts the function of the operator in force, NewPriority the strategy. Then, and after
+	// Replace, the URLs in the queues are placed again.
 	NewFunction, NewPriority func() error
 	Replace                  func()
 	Placed                   func() int64 // how many URLs Replace would move

@@ -44,8 +44,8 @@ import (
 	"drumbeat/state"
 )
 
-// Bounds of the table of orders. It takes at most kept times 200 bytes, and 1 KiB more for each order that has a
-// history of visits.
+// Bounds of the table of orders. It takes at most kept times 200 bytes, and 1 KiB more for each order that
+// has a history of visits.
 const (
 	// Max is the largest number of enqueued URLs that have not been fetched or refused.
 	Max  = 10_000
@@ -177,9 +177,9 @@ func (o *Table) Adopt(key uint64) (x state.Order, ok bool) {
 	return *found, true
 }
 
-// Land notes that the page of a URL has landed (visit/landed.go). The host is free, but the order does not end
-// before the transaction of the page. Until LandedEnd, the URL's other record must not be fetched. Every landed page
-// is noted: its URL may be enqueued meanwhile.
+// Land notes that the page of a URL has landed (visit/landed.go). The host is free, but the order does not
+// end before the transaction of the page. Until LandedEnd, the URL's other record must not be fetched.
+// Every landed page is noted: its URL may be enqueued meanwhile.
 func (o *Table) Land(key uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,7 +213,8 @@ func (o *Table) Stored(key uint64) {
 	}
 }
 
-// Fetched ends the order of a URL that has a final response. leaves says that the record at hand leaves the crawl.
+// Fetched ends the order of a URL that has a final response. leaves says that the record at hand leaves the
+// crawl.
 func (o *Table) Fetched(key uint64, visits []byte) (leaves bool) {
 	return o.end(key, func(x *state.Order) {
 		x.Done, x.Stored, x.Visits = true, false, slices.Clone(visits)

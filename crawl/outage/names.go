@@ -74,7 +74,8 @@ func (o *Watch) KnownNames() (list []string) {
 	return list
 }
 
-// RestoreNames takes the names of KnownNames. They had addresses before a restart; the first question goes to them.
+// RestoreNames takes the names of KnownNames. They had addresses before a restart; the first question goes
+// to them.
 func (o *Watch) RestoreNames(list []string) {
 	for _, name := range list[:min(len(list), canaryNames)] {
 		o.nameCanaries.found(name, o.saved.Suffixes.PLD(name), o.saved.PLDKey([]byte(name)), time.Time{})

@@ -1,5 +1,5 @@
-// Package reader is a room of the running crawl: it has the parser, links, encoder and record for reading a page. It
-// decides nothing.
+// Package reader is a room of the running crawl: it has the parser, links, encoder and record for reading a
+// page. It decides nothing.
 //
 // # Contract
 //
@@ -14,12 +14,13 @@
 //
 // # Memory and disk
 //
-// A reader keeps the buffers of the largest page that it read: its links, bounded by package admit, and the encoded
-// record. It touches no disk.
+// A reader keeps the buffers of the largest page that it read: its links, bounded by package admit, and the
+// encoded record. It touches no disk.
 //
 // # Files
 //
-// reader.go has all: the reader, the links of a parsed page, and the flaws of a body that was decoded in part.
+// reader.go has all: the reader, the links of a parsed page, and the flaws of a body that was decoded in
+// part.
 package reader
 
 import (

@@ -10,8 +10,8 @@ import (
 	"drumbeat/state"
 )
 
-// TestAssetDepth: with --follow assets the crawl must fetch the assets of the deepest pages and up to three levels
-// of imports below them, and must not follow the links of an embedded page.
+// TestAssetDepth: with --follow assets the crawl must fetch the assets of the deepest pages and up to three
+// levels of imports below them, and must not follow the links of an embedded page.
 func TestAssetDepth(t *testing.T) {
 	const html, css = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n"
 	pages := map[string][2]string{

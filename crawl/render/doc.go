@@ -18,12 +18,12 @@
 //
 // # Memory and disk
 //
-// BrowserOptions.RAM bounds the heap: the cache of answers, the connection, and each tab. BrowserOptions.QueueBytes
-// bounds the queue on disk, whose records have the bodies of the pages. Pages that are with the browser are in the
-// tails of each checkpoint.
+// BrowserOptions.RAM bounds the heap: the cache of answers, the connection, and each tab.
+// BrowserOptions.QueueBytes bounds the queue on disk, whose records have the bodies of the pages. Pages
+// that are with the browser are in the tails of each checkpoint.
 //
 // # Files
 //
-// options.go: options and the stages above; render.go: the queue, the goroutines, the end of a page; fetch.go: the
-// requests of pages; cache.go: answers that several pages of a site ask for.
+// options.go: options and the stages above; render.go: the queue, the goroutines, the end of a page;
+// fetch.go: the requests of pages; cache.go: answers that several pages of a site ask for.
 package render

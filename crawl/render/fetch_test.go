@@ -109,8 +109,8 @@ func TestRenderCancelled(t *testing.T) {
 	})
 }
 
-// TestRenderReuse: an testworld.Answer is used again for the same request only: not if it varies by what is not known,
-// and not with other cookies.
+// TestRenderReuse: an testworld.Answer is used again for the same request only: not if it varies by what is
+// not known, and not with other cookies.
 func TestRenderReuse(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		headers := map[string]string{"/plain.js": "", "/coding.js": "Vary: accept-encoding\r\n",

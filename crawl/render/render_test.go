@@ -21,8 +21,8 @@ import (
 	"drumbeat/state"
 )
 
-// TestRenderCrawlDelay: the Crawl-delay of a host that only scripts visit separates their requests, also after the
-// host was forgotten, and if its rules came from another host.
+// TestRenderCrawlDelay: the Crawl-delay of a host that only scripts visit separates their requests, also
+// after the host was forgotten, and if its rules came from another host.
 func TestRenderCrawlDelay(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		w := &testworld.Web{Serve: func(host, path string) testworld.Answer {
@@ -69,8 +69,8 @@ func TestRenderCrawlDelay(t *testing.T) {
 	})
 }
 
-// TestRenderBrowserGone: without a browser the crawl fetches all pages, waits a while for it, and ends; pages that
-// lose it are tried once more.
+// TestRenderBrowserGone: without a browser the crawl fetches all pages, waits a while for it, and ends;
+// pages that lose it are tried once more.
 func TestRenderBrowserGone(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		w := &testworld.Web{Serve: func(_, path string) testworld.Answer {
@@ -172,8 +172,8 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 	})
 }
 
-// TestRenderWaits: pages that wait for the browser outlive a stop, a run without --render, and damage. Repair saves
-// what can be read.
+// TestRenderWaits: pages that wait for the browser outlive a stop, a run without --render, and damage.
+// Repair saves what can be read.
 func TestRenderWaits(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		testworld.InBubble(t, func(t *testing.T) {

@@ -19,12 +19,14 @@
 //
 // # Memory and disk
 //
-// The caller holds the response. A sitemap is decoded while it is read, up to the limits of package internal/sitemap,
-// and its URLs fill the batch of the caller, which has a bound of its own. Nothing is on disk.
+// The caller holds the response. A sitemap is decoded while it is read, up to the limits of package
+// internal/sitemap, and its URLs fill the batch of the caller, which has a bound of its own. Nothing is on
+// disk.
 //
 // # Files
 //
-// sitemaps.go has all: which limits an exchange has, which responses are sitemaps, and which of their URLs count.
+// sitemaps.go has all: which limits an exchange has, which responses are sitemaps, and which of their URLs
+// count.
 package sitemaps
 
 import (

@@ -40,7 +40,8 @@ func (b *Browser) Product() string { return "fake" }
 // Close ends the connection.
 func (b *Browser) Close() { b.once.Do(func() { close(b.done) }) }
 
-// RenderRules writes rules that tag all pages whose path begins with /r, and returns the names of their files.
+// RenderRules writes rules that tag all pages whose path begins with /r, and returns the names of their
+// files.
 func RenderRules(t *testing.T, fs disk.FS) []string {
 	t.Helper()
 	if err := disk.WriteFileAtomic(fs, "rules", []byte("+ regex ^http://[^/]+/r\n")); err != nil {
@@ -49,7 +50,8 @@ func RenderRules(t *testing.T, fs disk.FS) []string {
 	return []string{"rules"}
 }
 
-// Rendered returns the rendered pages in the output by URL. It checks that each names the response of its page.
+// Rendered returns the rendered pages in the output by URL. It checks that each names the response of its
+// page.
 func Rendered(t *testing.T, fs disk.FS, dirs []string) map[string][]string {
 	t.Helper()
 	found, responses := map[string][]string{}, map[string]string{}

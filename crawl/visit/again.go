@@ -12,9 +12,9 @@ import (
 
 // askAgain makes the crawl ask once more for the target of a redirect that was asked before, if the site's
 // cookies have changed since (cookies.Jar.Again). It is part of the transaction that ends rec, the
-// redirecting URL. The request has the form of an order (package orders), whose record is another than that of the
-// unique URL. It waits for robots.txt and its turn like any other. Without room in the table of orders, the
-// redirect leads nowhere, as it does on sites without cookies.
+// redirecting URL. The request has the form of an order (package orders), whose record is another than that
+// of the unique URL. It waits for robots.txt and its turn like any other. Without room in the table of
+// orders, the redirect leads nowhere, as it does on sites without cookies.
 func (s *Stage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) error {
 	set := s.opt.Sites.Load()
 	if set == nil || len(target) == 0 || s.opt.Policy.TooFar(int(rec.Redirects)+1) {

@@ -48,8 +48,8 @@ func (e *ending) rest(v health.Verdict) {
 }
 
 // Visit processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed
-// means that a storer does the part after the exchange and calls Ended; next is then the grant of another URL,
-// or nil.
+// means that a storer does the part after the exchange and calls Ended; next is then the grant of another
+// URL, or nil.
 func (s *Stage) Visit(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, _ error) {
 	resp := s.others.Buffers.Response()
 	page, err := s.exchangeOne(ctx, g, resp)
@@ -181,8 +181,8 @@ func (s *Stage) backedOffSinceAdmit(g *polite.Grant, rec *weburl.Record) (moved 
 	return moved, err
 }
 
-// endIfUnwanted ends a granted URL whose exchange is no longer wanted: it was enqueued and has been fetched meanwhile
-// (MetOrder), or its site has another max-depth.
+// endIfUnwanted ends a granted URL whose exchange is no longer wanted: it was enqueued and has been fetched
+// meanwhile (MetOrder), or its site has another max-depth.
 func (s *Stage) endIfUnwanted(g *polite.Grant, rec *weburl.Record) (ended bool, _ error) {
 	err := s.run.Transact(func(tx *account.Tx) (err error) {
 		if ended = s.opt.Sites.TooDeep(rec); ended {

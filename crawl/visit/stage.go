@@ -27,8 +27,8 @@ import (
 )
 
 // Stage fetches a granted URL, stores the response and sends its links to URLseen. It runs in the
-// goroutines of the fetchers, at most one for each connection, and in those of the storers of landed pages. A page
-// holds one of the few parsers only while it is processed.
+// goroutines of the fetchers, at most one for each connection, and in those of the storers of landed pages.
+// A page holds one of the few parsers only while it is processed.
 type Stage struct {
 	run    *account.Run
 	saved  *state.Saved
@@ -93,7 +93,8 @@ type Grants interface {
 	// DropGrant ends a grant for which nothing was sent. Done ends that of an exchange.
 	DropGrant(now time.Time, g *polite.Grant)
 	Done(g *polite.Grant, r polite.Result)
-	// Landed ends an exchange whose page is not stored yet. The next grant, if there is one, belongs to the caller.
+	// Landed ends an exchange whose page is not stored yet. The next grant, if there is one, belongs to the
+	// caller.
 	Landed(g *polite.Grant, r polite.Result) (next *polite.Grant)
 	Ended() // after each URL
 }
@@ -134,7 +135,8 @@ type Again struct {
 	Pinned func(pld uint64) uint32     // the operator's budget for a PLD; 0: none
 }
 
-// NewStage returns a Stage that reads with p. Wire must give it the other stages, and Open its parsers, before a run.
+// NewStage returns a Stage that reads with p. Wire must give it the other stages, and Open its parsers,
+// before a run.
 func NewStage(p *Pages, n Needs) *Stage {
 	p.sitemaps, p.render = n.Sitemaps, n.Render
 	return &Stage{run: p.run, saved: p.saved, opt: p.opt, reads: p, check: n.Check, content: n.Content,

@@ -67,8 +67,8 @@ func ratio(in bool) float64 {
 // shares are the shares of the classes among a set of pages.
 type shares [len(sampledClasses)]float64
 
-// estimates returns the shares of the classes among the exported rows: of the pages as they were visited, and the
-// quotients of two sums that Horvitz and Thompson's weights make, of the class and of all pages.
+// estimates returns the shares of the classes among the exported rows: of the pages as they were visited,
+// and the quotients of two sums that Horvitz and Thompson's weights make, of the class and of all pages.
 func (s *sampledWeb) estimates(t *testing.T, rows []map[string]any) (visited, weighted shares) {
 	t.Helper()
 	sum := 0.0
@@ -104,10 +104,11 @@ func exportedSample(t *testing.T, fs disk.FS, dirs []string, target string) []ma
 // TestRandomWalkSample: in the mean of twelve walks through the whole crawler, the weights of the exported
 // samples take away at least 45 % of what the visits are off, for each class of pages.
 //
-// One walk says little: the visits of a walk depend on each other, so the estimates of 60 walks spread by up
-// to 2.9 points about means that are 1.8, 0.5 and 0.3 points off, with two outliers of 7; the visits are 11, 5
-// and 4 points off. The mean of twelve is five standard errors within the bound. Most of what stays is of
-// pages that a walk of three quarters of the URLs had no chance to see: pages with one link stand for them.
+// One walk says little: the visits of a walk depend on each other, so the estimates of 60 walks spread by
+// up to 2.9 points about means that are 1.8, 0.5 and 0.3 points off, with two outliers of 7; the visits are
+// 11, 5 and 4 points off. The mean of twelve is five standard errors within the bound. Most of what stays
+// is of pages that a walk of three quarters of the URLs had no chance to see: pages with one link stand for
+// them.
 func TestRandomWalkSample(t *testing.T) {
 	testworld.NotShort(t)
 	t.Parallel()

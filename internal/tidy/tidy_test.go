@@ -375,8 +375,9 @@ func allowed(from, to string, test bool) bool {
 	return slices.Contains(l.imports, "*") && known && below.height < l.height && !slices.Contains(named, to)
 }
 
-// afterCrawl reports whether a source is an external test of a room or of a tool for a crawl at rest, and to is such a
-// tool, crawl, or of a room's test a room: these tests make crawls, and use tools on the result.
+// afterCrawl reports whether a source is an external test of a room or of a tool for a crawl at rest, and
+// to is such a tool, crawl, or of a room's test a room: these tests make crawls, and use tools on the
+// result.
 func afterCrawl(s *source, to string) bool {
 	room := strings.HasPrefix(s.pkg, "crawl/")
 	return (room || strings.HasPrefix(s.pkg, "state/")) && strings.HasSuffix(s.syntax.Name.Name, "_test") &&
