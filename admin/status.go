@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -94,7 +93,7 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 
 // space adds RAM and disk.
 func space(out *Status, snap *crawl.Snapshot) {
-	out.RAM = Memory{Limit: snap.RAM.Limit, Used: residentBytes(), Parts: partsOf(snap.RAM.Parts)}
+	out.RAM = Memory{Limit: snap.RAM.Limit, Used: snap.RAM.Used, Parts: partsOf(snap.RAM.Parts)}
 	out.Disk = DiskUse{Limit: snap.Disk.Limit, Used: snap.Disk.Used, Parts: partsOf(snap.Disk.Parts),
 		Dirs: []Directory{}}
 	for _, dir := range snap.Dirs {
@@ -125,20 +124,6 @@ func checkpointOf(c *snapshot.CheckpointStats) Checkpoint {
 		out.Time = c.When.UTC()
 	}
 	return out
-}
-
-// residentBytes returns the resident memory of this process, 0 if it is not known.
-func residentBytes() int64 {
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(data)
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-	return pages * int64(os.Getpagesize())
 }
 
 // checkpointLate is the age of the last checkpoint that is worth a warning.

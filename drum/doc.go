@@ -53,8 +53,8 @@
 //
 // # Memory and disk
 //
-// Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each
-// worker 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used
+// Options.RAMBytes returns the RAM: 2kM for buffers (only touched pages count), and for each worker 2M,
+// BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used
 // after the merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or
 // an eighth of BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker,
 // whose last round was small (keptBytes); the rest is released. Text logs add a few LogBytes for each

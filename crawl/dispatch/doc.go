@@ -13,8 +13,8 @@
 // # Concurrency
 //
 // A Dispatcher is safe for concurrent use after Open. ReadReady and Dispatch have a goroutine each;
-// Dispatch starts the fetchers, at most one for each slot, of which 256 wait for another page. The lock of
-// grants comes above those of package polite and of the limits.
+// Dispatch starts the fetchers, at most one for each slot. At most 256 of them wait for another page. The
+// lock of grants comes above those of package polite and of the limits.
 //
 // # Memory and disk
 //

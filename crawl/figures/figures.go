@@ -33,7 +33,7 @@ type Options struct {
 	Tell      func(*snapshot.Snapshot) // gets them; nil: nobody
 }
 
-// Others are the stages of which Figures has figures.
+// Others are the stages that Figures shows.
 type Others struct {
 	Heaps    func() *polite.Scheduler // it and Traps exist once the crawl is open
 	Traps    func() *trapscore.Table  // nil without trap scores

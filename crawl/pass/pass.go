@@ -49,8 +49,8 @@ const (
 	UrgentPatience = time.Minute
 )
 
-// leastMerge is the duration assumed for shorter merges. keyTime is about the time of a pass for each key of the cache,
-// which Cost leaves out if the cache is in RAM.
+// leastMerge is the duration assumed for shorter merges. keyTime bounds the time of an early pass for each key
+// of the cache, which Cost leaves out if the cache is in RAM: a pass that codes the keys again takes about 10 ns.
 const (
 	leastMerge = 2 * time.Millisecond
 	keyTime    = 25 * time.Nanosecond
@@ -140,8 +140,8 @@ type Merger struct {
 }
 
 // hostShare is the share of the exchanges under way, 1/hostShare, that passes must add in hosts to be worth
-// their while, and hostWorth the time of a pass that each of these hosts is worth. A cache of 10^6 URLs takes 25 ms:
-// at 4 ms a host, its passes stop when they bring five hosts of several hundred.
+// their while, and hostWorth the time of a pass that each of these hosts is worth. A cache of 10^6 URLs takes
+// 10 ms if its keys are coded again: at 4 ms a host, its passes stop when they bring two hosts of several hundred.
 const (
 	hostShare = 16
 	hostWorth = 4 * time.Millisecond
