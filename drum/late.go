@@ -9,10 +9,11 @@ import "slices"
 // them.
 
 // Bounds of the late keys. A bucket has at most fewKeys, or a share of its part's keys, but not more than
-// manyKeys; all buckets together have maxLateKeys. A state in the manifest has 21 bytes for each.
+// manyKeys; all buckets together have maxLateKeys, and at most a round of each worker more. A state in the
+// manifest has 21 bytes for each.
 const (
 	fewKeys     = 16
-	lateShare   = 64 // a pass costs about as much for them as if the part had a quarter of that more
+	lateShare   = 64
 	manyKeys    = 1 << 11
 	maxLateKeys = 1 << 13
 )

@@ -6,10 +6,10 @@ import "drumbeat/disk"
 // record that stays, which Peek then returns, at the end of q, or once it has moved at least most records
 // and is at the end of a block. It returns the number of records moved, also with an error.
 //
-// A block whose records all move is written to dst as it is stored, without another compression: it costs a
-// third of reading and appending its records. It comes before the records in dst's tail, so dst is not
-// strictly in order. keep must not change or retain the record. For the reader goroutine of q; dst may take
-// other records meanwhile, and must be another queue of the same block size.
+// A block whose records all move is written to dst as it is stored, without another compression, and in the
+// size that it had in q. It comes before the records in dst's tail, so dst is not strictly in order. keep
+// must not change or retain the record. For the reader goroutine of q. dst must be another queue, and may take
+// other records meanwhile.
 func (q *Queue) MoveTo(dst *Queue, most int, keep func(rec []byte) bool) (moved int, err error) {
 	q.keepPacked = true
 	for moved < most {
