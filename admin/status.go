@@ -63,7 +63,7 @@ func (s *Server) finished(end *operate.Ending) *Status {
 func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 	out := &Status{Time: snap.Time.UTC(), State: "running", Version: s.opt.Version, Crawl: id, Agent: s.opt.Agent,
 		Contact: s.opt.Contact, Host: s.opt.Host, PID: os.Getpid(), Dirs: s.opt.Dirs, Started: s.started.UTC(),
-		Elapsed: snap.Elapsed.Seconds(), Active: snap.Active.Seconds(), Waiting: snap.Waiting, Limits: snap.Limits,
+		Elapsed: snap.Elapsed.Seconds(), Active: snap.Active.Seconds(), Waiting: snap.Wait.Text, Limits: snap.Limits,
 		Rates: Rates{Pages: snap.PagesPerSecond, Bits: snap.BitsPerSecond, Links: snap.LinksPerSecond,
 			Responses: snap.ResponsesPerSecond, Errors: snap.FailuresPerSecond},
 		Connections:  Connections{snap.Connections, snap.InFlight, snap.RobotsInFlight},

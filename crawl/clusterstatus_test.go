@@ -124,10 +124,10 @@ func checkLeaseStatus(t *testing.T, control *Control, when string, node int, wai
 	if st := list[node]; st == nil || st.Leases == nil || !ok(st.Leases) {
 		t.Errorf("%s, node %d says %+v", when, node, st)
 	} else if st.Leases != nil {
-		t.Logf("%s, node %d says %+v, waits for %q", when, node, *st.Leases, s.Waiting)
+		t.Logf("%s, node %d says %+v, waits for %q", when, node, *st.Leases, s.Wait.Text)
 	}
-	if l := s.Cluster.Leases; !l.On || !strings.Contains(s.Waiting, waits) {
-		t.Errorf("%s, node %d has %+v and waits for %q, want %q", when, node, l, s.Waiting, waits)
+	if l := s.Cluster.Leases; !l.On || !strings.Contains(s.Wait.Text, waits) {
+		t.Errorf("%s, node %d has %+v and waits for %q, want %q", when, node, l, s.Wait.Text, waits)
 	}
 }
 
@@ -183,8 +183,8 @@ func TestClusterLeaseStatus(t *testing.T) {
 		c.net.Cut(1)
 		account.Sleep(ctx, 90*time.Second)
 		if s, err := c.options[1].Observe.Control.Exact(); err != nil || !s.Cluster.Leases.Resting ||
-			s.Cluster.Leases.Starting || !strings.Contains(s.Waiting, "the broker: after so long without it") {
-			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Waiting, err)
+			s.Cluster.Leases.Starting || !strings.Contains(s.Wait.Text, "the broker: after so long without it") {
+			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Wait.Text, err)
 		}
 		c.net.Heal(1)
 		await(t, "node 1 is back, and has or wants networks", func() (bool, any) {

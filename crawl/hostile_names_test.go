@@ -64,7 +64,7 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 		opt.Observe.Snapshot = func(sn *Snapshot) {
 			if *verbose {
 				t.Logf("%v: %v waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", sn.Elapsed, sn.Places,
-					sn.Waiting, sn.Deferred, sn.Refused, sn.RobotsInFlight, sn.RobotsQueued, sn.Queue, sn.Horizon)
+					sn.Wait.Text, sn.Deferred, sn.Refused, sn.RobotsInFlight, sn.RobotsQueued, sn.Queue, sn.Horizon)
 			}
 			runtime.GC()
 			var m runtime.MemStats

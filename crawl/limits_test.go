@@ -160,7 +160,7 @@ func TestRateIsHeld(t *testing.T) {
 				opt.Network.Rate = schedule(t, c.text, pace.Pages)
 				opt.Observe.SnapshotEvery = time.Second
 				waits, limits := map[string]int{}, map[string]int{}
-				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Waiting]++; limits[s.Limits]++ }
+				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Wait.Text]++; limits[s.Limits]++ }
 				begin := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
 				defer cancel()
@@ -217,7 +217,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 				opt := limitedOptions(t, web, fs, schedule(t, c.text, pace.Bits), got)
 				opt.Observe.SnapshotEvery, opt.Output.Store = time.Second, false
 				waits := map[string]int{}
-				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Waiting]++ }
+				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Wait.Text]++ }
 				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
 				defer cancel()
 				res := mustRun(t, ctx, opt)

@@ -121,8 +121,8 @@ func TestPause(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpPause})
 		o.quiet("paused")
 		s, err := o.opt.Observe.Control.Exact()
-		if err != nil || s.Waiting != space.PausedByOperator {
-			t.Errorf("the crawl waits for %q, %v", s.Waiting, err)
+		if err != nil || s.Wait.Text != space.PausedByOperator {
+			t.Errorf("the crawl waits for %q, %v", s.Wait.Text, err)
 		}
 		o.stop()
 		if res := o.end(); res.Stop != StopCancelled {

@@ -119,7 +119,7 @@ func stalled(t *testing.T, hosts int, reply answer) {
 		res := mustRun(t, t.Context(), opt)
 		if len(w.Got("fresh.test", "/")) == 0 {
 			t.Errorf("fresh.test was not fetched within %v, delayed by %d hosts: places %v, waits for %q",
-				time.Since(start), hosts, res.Snapshot.Places, res.Snapshot.Waiting)
+				time.Since(start), hosts, res.Snapshot.Places, res.Snapshot.Wait.Text)
 		}
 	})
 }

@@ -232,9 +232,10 @@ func (c *crawler) wireFigures() {
 	c.figures.Wire(figures.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Traps: func() *trapscore.Table { return c.traps }, Fetcher: c.fetcher, Requests: c.requests, Limits: c.limits,
 		Slots: c.slotMeter, SlowDirs: c.slowDirs, Codings: c.codings, Space: c.space, Outages: c.outages, Node: c.node,
-		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Structures: c.inspect,
+		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Drains: c.drains,
+		Stopping: func() bool { return c.StopReason() != "" }, Structures: c.inspect,
 		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.Show, c.checkpointer.Show, c.seen.Show, c.deferrals.Show,
-			c.extraction.Show, c.uploads.Show, c.node.Show, c.leases.Show, c.history.Show}})
+			c.extraction.Show, c.uploads.Show, c.render.Show, c.node.Show, c.leases.Show, c.history.Show}})
 }
 
 // running returns the crawl as Control sees it.

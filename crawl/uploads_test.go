@@ -338,7 +338,7 @@ func TestObjectStoreAway(t *testing.T) {
 		}
 		rested := time.Duration(0)
 		opt.Observe.Snapshot = func(s *Snapshot) {
-			if strings.Contains(s.Waiting, "--spool") && s.Uploads.Failing != "" {
+			if strings.Contains(s.Wait.Text, "--spool") && s.Uploads.Failing != "" {
 				rested += opt.Observe.SnapshotEvery
 			}
 			// Files are counted at checkpoints: what is stored in a second comes on top.

@@ -22,28 +22,39 @@ const (
 // maxBindings bounds the number of hosts that Binding examines.
 const maxBindings = 1024
 
-// Binding examines a sample of the hosts with queued items. It returns the constraint that delays most of
-// them, the number of hosts it delays, and the number of hosts that are delayed at all.
-func (s *Scheduler) Binding(now time.Time) (b Binding, of, all int) {
+// Bound says what delays the hosts of a sample.
+type Bound struct {
+	By   Binding // the constraint that delays most of them
+	Held int     // hosts that it delays
+	All  int     // hosts that are delayed at all
+	Rec  []byte  // the record of the next URL of one that it delays; shared with its Item
+}
+
+// Binding examines a sample of at most maxBindings hosts with queued items.
+func (s *Scheduler) Binding(now time.Time) (b Bound) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
 	var counts [numBindings]int
+	var recs [numBindings][]byte
 	for _, h := range s.hosts.queued[:min(len(s.hosts.queued), maxBindings)] {
 		if h.busy {
 			continue
 		}
 		if k := s.binds(h, at); k != BindsNothing {
 			counts[k]++
-			all++
+			b.All++
+			if it := h.front(); !it.Robots {
+				recs[k] = it.Rec
+			}
 		}
 	}
 	for k, n := range counts {
-		if n > of {
-			b, of = Binding(k), n
+		if n > b.Held {
+			b.By, b.Held, b.Rec = Binding(k), n, recs[k]
 		}
 	}
-	return b, of, all
+	return b
 }
 
 // binds returns the constraint of a host with items.

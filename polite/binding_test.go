@@ -47,8 +47,8 @@ func TestBinding(t *testing.T) {
 			if g, _ := s.Next(now); g != nil {
 				t.Fatal("granted again at once")
 			}
-			if b, of, all := s.Binding(now); b != c.want || of != 1 || all != 1 {
-				t.Errorf("got %d (%d of %d), want %d", b, of, all, c.want)
+			if b := s.Binding(now); b.By != c.want || b.Held != 1 || b.All != 1 {
+				t.Errorf("got %+v, want %d", b, c.want)
 			}
 		})
 	}

@@ -318,8 +318,8 @@ func TestNotHeld(t *testing.T) {
 	if g, _ := s.Next(t0); g != nil {
 		t.Fatal("granted in a network that is not held")
 	}
-	if b, of, _ := s.Binding(t0); b != polite.BindsLease || of != 1 {
-		t.Errorf("binds: %v of %d", b, of)
+	if b := s.Binding(t0); b.By != polite.BindsLease || b.Held != 1 {
+		t.Errorf("binds: %+v", b)
 	}
 	if w := s.TakeWanted(); len(w) != 1 || w[0] != polite.Network(a) || len(s.TakeWanted()) > 0 {
 		t.Fatalf("wanted: %v", w)

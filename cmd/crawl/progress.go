@@ -49,8 +49,8 @@ func progressFields(s *crawl.Snapshot) []any {
 		fields = append(fields, "objects", u.Objects, "spool_bytes", u.WaitingBytes, "upload_faults", u.Faults)
 	}
 	fields = append(fields, clusterFields(s)...)
-	if s.Waiting != "" {
-		fields = append(fields, "waits_for", s.Waiting)
+	if s.Wait.Text != "" {
+		fields = append(fields, "waits_for", s.Wait.Text)
 	}
 	if s.SlotsNow.Samples > 0 {
 		fields = append(fields, "slots", s.SlotsNow.String())
@@ -73,8 +73,8 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		limits = s.Limits
 	}
 	waiting := "nothing: all connections are busy"
-	if s.Waiting != "" {
-		waiting = s.Waiting
+	if s.Wait.Text != "" {
+		waiting = s.Wait.Text
 	}
 	checkpoint := "none yet"
 	if c := s.Checkpoint; c.Number > 0 {

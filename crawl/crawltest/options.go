@@ -42,7 +42,7 @@ func SimOptions(t testing.TB, web *simweb.Web, fs disk.FS) crawl.Options {
 		opt.Observe.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		opt.Observe.Snapshot = func(s *crawl.Snapshot) {
 			t.Logf("%v: %v fetched %d pages %d waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d",
-				s.Elapsed, s.Places, s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting,
+				s.Elapsed, s.Places, s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Wait.Text,
 				s.Deferred, s.Refused, s.RobotsInFlight, s.RobotsQueued, s.Queue, s.Horizon)
 		}
 		opt.Observe.SnapshotEvery = 10 * time.Second

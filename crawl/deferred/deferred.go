@@ -165,6 +165,7 @@ func (d *Stage) Show(s *snapshot.Snapshot) {
 		return 0
 	}
 	s.DeferredLate, s.VisitsLate = late(queue.Usual), late(queue.Bulk)
+	s.NextDue, _ = d.NextDue(s.Time)
 }
 
 // VerdictTime returns the time of a verdict on forbidden addresses. It is not before the time of this run's

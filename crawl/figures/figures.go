@@ -49,6 +49,8 @@ type Others struct {
 	Leases   *node.Leases
 	Seeds    *seeds.Feeder
 	Paused   func() bool // by the operator
+	Drains   func() bool // the crawl ends without the rest, or only the operator lets it
+	Stopping func() bool // the crawl was told to end
 	// Structures returns the state of the structures on disk. Shows add figures to a snapshot.
 	Structures func() *Structures
 	Shows      []func(*snapshot.Snapshot)
@@ -62,6 +64,7 @@ type Figures struct {
 	others Others
 	last   atomic.Pointer[snapshot.Snapshot] // the last of Run
 	gauges gauges
+	recent recent
 }
 
 // New returns Figures. Wire must give it the other stages before a snapshot.
@@ -115,7 +118,7 @@ func (f *Figures) Snapshot() *snapshot.Snapshot {
 	io := f.saved.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
 	s.Limits, s.Connections = f.others.Limits.Text(now), f.others.Limits.Allowed(now)
-	s.Waiting = f.waitsFor(&a, s)
+	s.Wait.Kind, s.Wait.Text = f.waitsFor(&a, s)
 	s.Slots = f.others.Slots.SoFar()
 	s.Paused, s.Outage = f.others.Space.Pausing() != "", f.others.Outages.Slowed()
 	s.AsksForBrotli = f.others.Codings.Wide()
@@ -139,6 +142,11 @@ func (f *Figures) Snapshot() *snapshot.Snapshot {
 	for _, show := range f.others.Shows {
 		show(s)
 	}
+	if s.Wait.Kind == snapshot.WaitDue && s.NextDue.After(now) {
+		s.Wait.Until = s.NextDue
+	}
+	s.Draining, s.Stopping = f.others.Drains(), f.others.Stopping()
+	f.recent.show(s)
 	return s
 }
 
@@ -151,6 +159,7 @@ func (f *Figures) Run(ctx context.Context) error {
 	defer t.Stop()
 	last := f.Snapshot()
 	var peaks peakMeter
+	f.recent.note(last)
 	for {
 		select {
 		case <-ctx.Done():
@@ -167,6 +176,7 @@ func (f *Figures) Run(ctx context.Context) error {
 			s.FailuresPerSecond = float64(s.Failures()-last.Failures()) / dt
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
+		f.recent.note(s)
 		peaks.note(s)
 		f.run.Accounts.RaisePeak(s.Peak)
 		f.last.Store(s)

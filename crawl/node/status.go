@@ -89,7 +89,7 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 	sn := s.look()
 	st := &cluster.Status{Node: s.opt.Node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Host),
 		Version: cut(s.opt.Version), Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond,
-		PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle, Waits: cut(sn.Waiting), Paused: sn.Paused,
+		PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle, Waits: cut(sn.Wait.Text), Paused: sn.Paused,
 		DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.gone.nodes()}
 	st.Config = s.config.digest()

@@ -27,6 +27,7 @@ import (
 	"drumbeat/parse"
 	"drumbeat/queue"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -70,6 +71,7 @@ type Stage struct {
 	mu       sync.Mutex // guards the fields below
 	underWay map[int64][]byte
 	next     int64
+	gone     snapshot.Browser // without Waiting; written by the goroutine "render" only
 
 	// When the crawl last had nothing else to do, and since when; account.Run.Uptime, ns.
 	alone, aloneSince atomic.Int64
@@ -78,7 +80,6 @@ type Stage struct {
 	browser  Browser
 	retryAt  time.Time
 	retry    time.Duration
-	since    time.Time // when the browser was lost or not found; zero: it is there
 	attempts int
 
 	fetcher *fetcher.Fetcher
@@ -231,7 +232,8 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 		select {
 		case <-r.browser.Done():
 			r.browser.Close()
-			r.browser, r.since = nil, time.Now()
+			r.browser = nil
+			r.lost("the connection ended")
 			r.opt.Log.Warn("the browser is gone: pages wait for it, and the crawl continues", "browser",
 				r.opt.Browser.Endpoint)
 			if r.run.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
@@ -249,7 +251,8 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 	b, err := r.opt.Browser.Dial(dialing, r.opt.Browser.Endpoint)
 	if err == nil {
 		r.opt.Log.Info("connected to the browser", "browser", r.opt.Browser.Endpoint, "product", b.Product())
-		r.browser, r.retry, r.attempts, r.since = b, 0, 0, time.Time{}
+		r.browser, r.retry, r.attempts = b, 0, 0
+		r.lost("")
 		go func() { // bounded: it ends with the connection
 			<-b.Done()
 			r.wake.Raise()
@@ -259,9 +262,7 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return account.WakeAfter
 	}
-	if r.since.IsZero() {
-		r.since = time.Now()
-	}
+	r.lost(err.Error())
 	r.retry = min(max(retryLeast, 2*r.retry), retryMost)
 	r.retryAt = time.Now().Add(r.retry)
 	if r.attempts++; r.attempts&(r.attempts-1) == 0 { // the first, second, fourth, …
@@ -271,11 +272,36 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 	return r.retry
 }
 
+// lost notes why the browser cannot be used, "" if it can.
+func (r *Stage) lost(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone.Why = why
+	switch {
+	case why == "":
+		r.gone.Gone = time.Time{}
+	case r.gone.Gone.IsZero():
+		r.gone.Gone = time.Now()
+	}
+}
+
+// Show adds the browser to a snapshot.
+func (r *Stage) Show(s *snapshot.Snapshot) {
+	if r.tagged == nil {
+		return
+	}
+	n, _ := r.Queue.Len()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.Browser = r.gone
+	s.Browser.Waiting = n + int64(len(r.underWay))
+}
+
 // giveUp ends the tasks in the queue without rendering, if for Patience the browser has been gone and
 // the crawl has had nothing else to do.
 func (r *Stage) giveUp() error {
 	now := int64(r.run.Uptime())
-	if r.since.IsZero() || time.Since(r.since) < Patience || now-r.alone.Load() > int64(2*account.WakeAfter) ||
+	if gone := r.gone.Gone; gone.IsZero() || time.Since(gone) < Patience || now-r.alone.Load() > int64(2*account.WakeAfter) ||
 		now-r.aloneSince.Load() < int64(Patience) {
 		return nil
 	}

@@ -31,6 +31,11 @@ type Snapshot struct {
 	PagesPerSecond float64 // since the last snapshot of progress
 	BitsPerSecond  float64
 	LinksPerSecond float64
+	// Recent and Longer count the events of the last ten seconds and ten minutes, or of the run if it is shorter.
+	Recent, Longer Window
+	// Answered is the time of the last response to a request for a URL, RobotsAnswered of one for robots.txt, in
+	// this run, to about a second; zero before the first.
+	Answered, RobotsAnswered time.Time
 	// ResponsesPerSecond counts final responses, FailuresPerSecond failed exchanges for URLs.
 	ResponsesPerSecond, FailuresPerSecond float64
 
@@ -52,6 +57,7 @@ type Snapshot struct {
 	TrapHosts                                    int64                 // that may use only a part of their PLD's budget
 	Uploads                                      Uploads               // finished files that go to an object store
 	Texts                                        Texts                 // with --extract, of this run
+	Browser                                      Browser               // with --render
 	Cluster                                      Cluster               // of a node of several
 	HostsInRAM                                   int64                 // with URLs in RAM or remembered delays
 	// LeastHostGap is the smallest time of this run between the end of an exchange with a host and its next
@@ -60,6 +66,7 @@ type Snapshot struct {
 	// DelaySteps and DelayResets count the steps of --adaptive-delay of this run. AdaptedHosts are the hosts in
 	// RAM that are visited sooner now.
 	DelaySteps, DelayResets, AdaptedHosts int64
+	NextDue                               time.Time // when the first deferred URL is due; zero if there is none
 	// DeferredLate and VisitsLate are how long the first deferred URL, and the first visit, has been due.
 	DeferredLate, VisitsLate time.Duration
 	DiskRead                 int64 // bytes since the start of this run
@@ -76,7 +83,9 @@ type Snapshot struct {
 	URLSeenFullPasses int64
 	Scans             int64  // of QF
 	Limits            string // speed limits in force; "" for none
-	Waiting           string // what fetching waits for; "" when nearly all connections are busy
+	Wait              Wait   // what keeps connections idle
+	Draining          bool   // new links are not queued, by the operator
+	Stopping          bool   // the crawl was told to end
 	Paused            bool   // by the operator or for disk space
 	Outage            bool   // the network or the name servers fail
 	AsksForBrotli     bool   // requests ask for br, by the crawl's own choice

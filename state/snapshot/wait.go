@@ -1,0 +1,80 @@
+package snapshot
+
+import (
+	"time"
+
+	"drumbeat/state"
+)
+
+// WaitKind is the kind of thing that keeps connections idle.
+type WaitKind uint8
+
+// The kinds.
+const (
+	WaitNothing   WaitKind = iota // nearly all connections are busy
+	WaitOperator                  // the operator paused the crawl
+	WaitSpace                     // a disk is full
+	WaitOutage                    // the network or the name servers fail
+	WaitLeases                    // the other nodes do not hear this one
+	WaitDisowned                  // the other nodes have abandoned this one
+	WaitPages                     // other nodes have the rest of the page limit
+	WaitLimit                     // a limit of the operator: rate, bandwidth, connections
+	WaitDelay                     // a delay that the operator or the site set
+	WaitBackoff                   // a back-off after failures or refusals
+	WaitNetwork                   // other nodes visit the networks
+	WaitAdmission                 // URLs on disk are on their way into RAM
+	WaitRobots                    // robots.txt or DNS
+	WaitDisk                      // a merge, or BEAST
+	WaitDue                       // all URLs left are deferred
+	WaitSeeds                     // the seed file is being read
+	WaitNodes                     // other nodes may have more work
+	WaitLinks                     // nothing is left but what is under way
+)
+
+// Wait says why connections are idle.
+type Wait struct {
+	Kind WaitKind
+	Text string // "" when nearly all connections are busy
+	// Until is the earliest time at which a request is due again; zero if it is unknown or has come.
+	Until time.Time
+	// Of the hosts with URLs in RAM that a delay holds, Held is the number of those with this kind of wait.
+	// Host is one of them; "" if its name is unknown.
+	Held, Hosts int
+	Host        string
+}
+
+// Window counts the events of a recent time.
+type Window struct {
+	Over                       time.Duration // its length; 0 before the second snapshot
+	Responses, Pages, Failures int64
+	Errors                     int64            // of Responses, those with status 429 or 5xx
+	Failed                     map[string]int64 // Failures by reason
+	New                        int64            // unique URLs found
+}
+
+// Rate returns the number of events a second.
+func (w *Window) Rate(n int64) float64 {
+	if w.Over <= 0 {
+		return 0
+	}
+	return float64(n) / w.Over.Seconds()
+}
+
+// Browser describes the connection to the browser of --render.
+type Browser struct {
+	Waiting int64     // pages that wait for it
+	Gone    time.Time // since when it has been gone or not found; zero: it is there, or nothing is rendered
+	Why     string    // the last error; "" if it is there
+}
+
+// Queued returns the number of URLs that have not ended.
+func (s *Snapshot) Queued() (n int64) {
+	for p := range state.NumPlaces {
+		switch p {
+		case state.PlaceFetched, state.PlaceRefused:
+		default:
+			n += s.Places[p]
+		}
+	}
+	return n
+}

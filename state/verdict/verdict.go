@@ -1,0 +1,382 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/internal/human"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
+)
+
+// State says how a crawl does.
+type State string
+
+// The states.
+const (
+	Working  State = "working"        // pages arrive as limits, delays and stock admit
+	Waiting  State = "waiting"        // no page arrives, for a time that the operator or the sites chose
+	Slow     State = "slow"           // a fault costs pages
+	Standing State = "standing-still" // a fault lets no page through
+	Complete State = "complete"       // ended: nothing is left
+	Left     State = "ended"          // ended: URLs are left
+	Failed   State = "failed"         // ended by a fault
+)
+
+// States are all states in the order of their severity within each group.
+var States = []State{Working, Waiting, Slow, Standing, Complete, Left, Failed}
+
+// Level says how much a state or a problem matters.
+type Level string
+
+// The levels.
+const (
+	OK   Level = "ok"
+	Warn Level = "warn"
+	Bad  Level = "bad"
+)
+
+// Verdict says how a crawl does, why, and how to go on.
+type Verdict struct {
+	State State
+	Level Level     // the worst of State and Problems
+	Text  string    // one or two sentences
+	Since time.Time // of the last response, if none has come for Patience or longer; else zero
+	Until time.Time // when the next request is due, if it is known and in the future
+	Next  string    // a command that shows more or helps; "" for none
+	// Problems has all that is wrong, the worst first.
+	Problems []Problem
+}
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	Level Level
+	What  string // what it concerns: disk, network, sites, browser, cluster, checkpoint, memory, operator, store
+	Text  string // a sentence
+	Next  string // a command; "" for none
+
+	state State // that it puts the crawl into
+}
+
+// These times decide when silence is a fault.
+const (
+	// Patience is how long a crawl may be without a response before its verdict says so.
+	Patience = 10 * time.Second
+	// startPatience is Patience from the start of a run, when names are looked up and robots.txt is read.
+	startPatience = 15 * time.Second
+	// checkpointLate is the age of the last checkpoint that is worth a warning; brokerAway is the time for which a
+	// broker may be away while the node works from its stock.
+	checkpointLate = 10 * time.Minute
+	brokerAway     = time.Minute
+	// stalled is how long another node may take nothing of what waits for it.
+	stalled = 15 * time.Second
+)
+
+// view is a snapshot under examination.
+type view struct {
+	*snapshot.Snapshot
+	quiet    time.Duration // since the last response
+	problems []Problem
+}
+
+// Of returns the verdict on a running crawl.
+func Of(s *snapshot.Snapshot) Verdict {
+	v := &view{Snapshot: s, quiet: s.Elapsed}
+	if !s.Answered.IsZero() {
+		v.quiet = s.Time.Sub(s.Answered)
+	}
+	v.machine()
+	v.cluster()
+	v.parts()
+	v.sites()
+	out := v.state()
+	v.sort()
+	if len(v.problems) > 0 {
+		p := &v.problems[0]
+		out.Level, out.Text, out.Next = p.Level, p.Text, p.Next
+		if rank(p.state) > rank(out.State) {
+			out.State = p.state
+		}
+	}
+	if v.silent() {
+		out.Since = s.Time.Add(-v.quiet)
+	}
+	if s.Wait.Until.After(s.Time) {
+		out.Until = s.Wait.Until
+	}
+	out.Problems = v.problems
+	return out
+}
+
+// rank orders the states of a running crawl by their severity.
+func rank(s State) int { return slices.Index(States, s) }
+
+// sort puts the worst problem first.
+func (v *view) sort() {
+	weight := func(p *Problem) int {
+		n := rank(p.state)
+		if p.Level == Bad {
+			n += len(States)
+		}
+		return n
+	}
+	slices.SortStableFunc(v.problems, func(a, b Problem) int { return weight(&b) - weight(&a) })
+}
+
+// add adds a problem.
+func (v *view) add(level Level, state State, what, next, format string, args ...any) {
+	v.problems = append(v.problems, Problem{Level: level, What: what, Next: next, state: state,
+		Text: sentence(fmt.Sprintf(format, args...))})
+}
+
+// silent reports whether no response has come for so long that the verdict says so.
+func (v *view) silent() bool {
+	if v.Answered.IsZero() {
+		return v.quiet >= startPatience
+	}
+	return v.quiet >= Patience
+}
+
+// still returns Standing for a silent crawl, and Slow for another one.
+func (v *view) still() State {
+	if v.silent() {
+		return Standing
+	}
+	return Slow
+}
+
+// machine adds what is wrong with disk, RAM and network of this machine.
+func (v *view) machine() {
+	switch w := &v.Wait; w.Kind {
+	case snapshot.WaitSpace:
+		v.add(Bad, Standing, "disk", "df -h", "Fetching pauses for %s", w.Text)
+	case snapshot.WaitOutage:
+		v.add(Bad, v.still(), "network", "drumbeat doctor", "The network or the name servers fail: %s", w.Text)
+	case snapshot.WaitOperator:
+		v.add(Warn, Waiting, "operator", "drumbeat ctl resume", "The operator paused the crawl")
+	}
+	if v.Draining {
+		v.add(Warn, Working, "operator", "", "The crawl drains: new links are not queued")
+	}
+	c := &v.Checkpoint
+	if age := v.Time.Sub(c.When); !c.When.IsZero() && age > max(checkpointLate, 2*v.CheckpointEvery) &&
+		v.PagesPerSecond > 0 {
+		v.add(Bad, Slow, "checkpoint", "drumbeat ctl checkpoint", "The last checkpoint is %s old", human.Duration(age))
+	}
+	if v.RAM.Limit > 0 && v.RAM.Used > v.RAM.Limit {
+		v.add(Warn, Working, "memory", "", "The process uses %s of RAM, more than --ram %s", human.Bytes(v.RAM.Used),
+			human.Bytes(v.RAM.Limit))
+	}
+	var slow []string
+	for i := range v.Dirs {
+		d := &v.Dirs[i]
+		if d.KeepFree > 0 && d.Free < 2*d.KeepFree && v.Wait.Kind != snapshot.WaitSpace {
+			v.add(Warn, Working, "disk", "df -h", "%s has %s left; fetching pauses at %s", d.Path, human.Bytes(d.Free),
+				human.Bytes(d.KeepFree))
+		}
+		if d.Slow != "" && !slices.Contains(slow, d.Slow) { // once for all directories of a device
+			slow = append(slow, d.Slow)
+			v.add(Warn, Slow, "disk", "", "%s", d.Slow)
+		}
+	}
+}
+
+// cluster adds what is wrong with the broker and the other nodes.
+func (v *view) cluster() {
+	c := &v.Cluster
+	if c.Nodes == 0 {
+		return
+	}
+	const next = "drumbeat cluster status"
+	switch v.Wait.Kind {
+	case snapshot.WaitDisowned:
+		v.add(Bad, Standing, "cluster", next, "This node waits for %s", v.Wait.Text)
+	case snapshot.WaitLeases:
+		if !c.Leases.Starting || v.silent() {
+			v.add(Bad, v.still(), "cluster", next, "This node waits for %s", v.Wait.Text)
+		}
+	}
+	if away := v.Time.Sub(c.Since); !c.Connected && (away > brokerAway || v.silent() && away > Patience) {
+		v.add(Bad, v.still(), "network", next, "The broker of the cluster has been away for %s", human.Duration(away))
+	}
+	for i := range c.Pairs {
+		if p := &c.Pairs[i]; !p.Abandoned && p.Waiting > 0 && p.Stalled >= stalled && c.Connected {
+			v.add(Warn, Slow, "cluster", next, "Node %d has taken nothing for %s: %s for it", p.Node,
+				human.Duration(p.Stalled), human.Counted(p.Waiting, "record waits", "records wait"))
+		}
+	}
+}
+
+// parts adds what is wrong with the browser and the object store.
+func (v *view) parts() {
+	if b := &v.Browser; b.Why != "" && b.Waiting > 0 && v.Time.Sub(b.Gone) >= 2*time.Second {
+		level, state := Warn, Slow
+		if v.silent() {
+			level, state = Bad, Standing
+		}
+		v.add(level, state, "browser", "drumbeat render-command", "%s for a browser that has not answered for %s: %s",
+			human.Counted(b.Waiting, "page waits", "pages wait"), human.Duration(v.Time.Sub(b.Gone)), b.Why)
+	}
+	if u := &v.Uploads; u.Failing != "" {
+		v.add(Warn, Slow, "store", "", "Uploads to the object store fail; %s (%s) here: %s",
+			human.Counted(u.Waiting, "file waits", "files wait"), human.Bytes(u.WaitingBytes), u.Failing)
+	}
+}
+
+// sites adds what is wrong with the sites, or with the way to them.
+func (v *view) sites() {
+	w := &v.Wait
+	switch {
+	case w.Kind == snapshot.WaitBackoff:
+		v.backoff()
+	case w.Kind == snapshot.WaitDue:
+		v.due()
+	case v.Recent.Failures+v.Recent.Errors > v.Recent.Responses-v.Recent.Errors && v.Recent.Failures+v.Recent.Errors >= 2:
+		v.add(Warn, v.still(), "sites", "drumbeat log --tail", "%d of %s in the last %s failed: %s",
+			v.Recent.Failures+v.Recent.Errors,
+			human.Counted(v.Recent.Responses+v.Recent.Failures, "request", "requests"),
+			human.Duration(v.Recent.Over.Round(time.Second)), v.why())
+	case v.silent():
+		v.waitsTooLong()
+	}
+}
+
+// why lists the failures of the last seconds.
+func (v *view) why() string {
+	text := list(v.Recent.Failed)
+	if v.Recent.Errors > 0 {
+		text = strings.TrimPrefix(text+", ", ", ") + human.Counted(v.Recent.Errors, "answer", "answers") +
+			" with status 429 or 5xx"
+	}
+	return text
+}
+
+// backoff adds the back-off of most hosts.
+func (v *view) backoff() {
+	w := &v.Wait
+	who, next := fmt.Sprintf("%d of %d hosts that have URLs in RAM fail or refuse", w.Held, w.Hosts), ""
+	if w.Host != "" {
+		next = "drumbeat explain host " + w.Host
+		if w.Hosts == 1 {
+			who = w.Host + ", the only host that has URLs in RAM, fails or refuses"
+		} else {
+			who += ", " + w.Host + " among them"
+		}
+	}
+	level := Warn
+	if v.silent() {
+		level = Bad
+	}
+	v.add(level, v.still(), "sites", next, "%s%s: %s%s", v.quietly(), who, w.Text, v.again())
+}
+
+// due adds URLs that wait for another attempt after a failure.
+func (v *view) due() {
+	faults, rest := map[string]int64{}, int64(0)
+	total := int64(0)
+	for why, n := range v.Deferred {
+		if chosen[why] {
+			rest += n
+			continue
+		}
+		faults[why] += n
+		total += n
+	}
+	if total <= rest {
+		return
+	}
+	level := Warn
+	if v.silent() && total*100 > v.Unique {
+		level = Bad
+	}
+	v.add(level, v.still(), "sites", "", "%s%s for another attempt after a failure: %s%s", v.quietly(),
+		human.Counted(total, "URL waits", "URLs wait"), list(faults), v.again())
+}
+
+// chosen are the reasons of deferrals that no fault caused.
+var chosen = map[string]bool{
+	state.ReasonRevisit.String(): true, state.ReasonEvicted.String(): true, state.ReasonHostBacklog.String(): true,
+	state.ReasonPLDBusy.String(): true, state.ReasonNetworkLease.String(): true,
+	state.ReasonAwaitRobots.String(): true,
+}
+
+// waitsTooLong adds a wait that nobody chose.
+func (v *view) waitsTooLong() {
+	level, state := Warn, Slow
+	if v.quiet >= time.Minute {
+		level, state = Bad, Standing
+	}
+	switch w := &v.Wait; w.Kind {
+	case snapshot.WaitNothing:
+		v.add(level, state, "sites", "drumbeat ctl hosts", "%sAll %d connections wait for answers", v.quietly(),
+			v.Connections)
+	case snapshot.WaitRobots:
+		if !v.RobotsAnswered.IsZero() && v.Time.Sub(v.RobotsAnswered) < Patience {
+			return // sites answer for robots.txt
+		}
+		v.add(level, state, "sites", "drumbeat ctl hosts", "%sNor does robots.txt of any host or its name's address arrive",
+			v.quietly())
+	case snapshot.WaitAdmission, snapshot.WaitDisk, snapshot.WaitSeeds:
+		v.add(level, state, "disk", "drumbeat ctl structures", "%sThe crawl waits for %s", v.quietly(), w.Text)
+	case snapshot.WaitNetwork, snapshot.WaitNodes:
+		v.add(Warn, Waiting, "cluster", "drumbeat cluster status", "%sThis node waits for %s", v.quietly(), w.Text)
+	}
+}
+
+// quietly says for how long nothing has come, "" if that is short.
+func (v *view) quietly() string {
+	if !v.silent() {
+		return ""
+	}
+	return "No response for " + human.Duration(v.quiet) + ". "
+}
+
+// again says when the next request is due, "" if that is unknown.
+func (v *view) again() string {
+	if in := v.Wait.Until.Sub(v.Time); in > 0 {
+		return "; the next request is due in " + human.Duration(in)
+	}
+	return ""
+}
+
+// state returns the verdict without problems.
+func (v *view) state() Verdict {
+	out := Verdict{State: Working, Level: OK}
+	w := &v.Wait
+	if v.Stopping {
+		out.Text = "The crawl stops: it ends running requests and writes its last checkpoint."
+		return out
+	}
+	if !v.silent() {
+		out.Text = "The crawl works"
+		if v.Recent.Over > 0 && v.Recent.Pages > 0 {
+			out.Text += ": " + Rate(v.Recent.Rate(v.Recent.Pages))
+		}
+		if w.Text != "" {
+			out.Text += ". It waits for " + w.Text + v.again()
+		}
+		out.Text += "."
+		return out
+	}
+	out.State = Waiting
+	out.Text = v.quietly() + "The crawl waits for " + w.Text + v.again() + "."
+	if w.Kind == snapshot.WaitLinks {
+		out.Text = v.quietly() + "Nothing is left but what is under way."
+	}
+	return out
+}
+
+// Rate writes a number of pages a second for people: below one a second, the time for a page.
+func Rate(perSecond float64) string {
+	switch {
+	case perSecond <= 0:
+		return "no page"
+	case perSecond < 0.95:
+		return "one page in " + human.Seconds(1/perSecond)
+	case perSecond < 10:
+		return fmt.Sprintf("%.1f pages per second", perSecond)
+	}
+	return human.Counted(int64(perSecond+0.5), "page", "pages") + " per second"
+}
