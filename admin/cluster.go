@@ -8,11 +8,8 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/crawl"
 	"drumbeat/crawl/operate"
-	"drumbeat/internal/human"
+	"drumbeat/state/verdict"
 )
-
-// brokerAway is how long the broker may be away before the health of a crawl says so.
-const brokerAway = time.Minute
 
 // Broker is the connection of a node of a cluster to the broker.
 type Broker struct {
@@ -31,6 +28,7 @@ type NodeOf struct {
 // Cluster is the state of all nodes of a cluster, as this node sees it.
 type Cluster struct {
 	Time     time.Time        `json:"time"`
+	Health   Health           `json:"health" doc:"The verdict on the whole cluster."`
 	Self     NodeOf           `json:"self" doc:"This node."`
 	Nodes    []ClusterNode    `json:"nodes"`
 	Overview cluster.Overview `json:"overview"`
@@ -86,7 +84,8 @@ func (s *Server) cluster() (*Cluster, error) {
 		return nil, err
 	}
 	now := time.Now()
-	out := &Cluster{Time: now.UTC(), Self: *nodeOf(snap), Overview: cluster.Summarize(list, now), Pairs: []Pair{}}
+	out := &Cluster{Time: now.UTC(), Health: healthOf(verdict.OfNodes(list, now)), Self: *nodeOf(snap),
+		Overview: cluster.Summarize(list, now), Pairs: []Pair{}}
 	for node, st := range list {
 		n := ClusterNode{Node: node, Status: st}
 		if st != nil {
@@ -99,14 +98,4 @@ func (s *Server) cluster() (*Cluster, error) {
 			p.Resends, p.Taken, p.Holes, p.Quarantined, p.RefusedMessages, p.RefusedMarks, p.Held})
 	}
 	return out, nil
-}
-
-// brokerTrouble says that the broker is away, "" if it is not.
-func brokerTrouble(s *Status) string {
-	if c := s.Cluster; c != nil && !c.Broker.Connected {
-		if away := s.Time.Sub(c.Broker.Since); away > brokerAway {
-			return "The broker of the cluster has been away for " + human.Duration(away) + "."
-		}
-	}
-	return ""
 }

@@ -101,21 +101,3 @@ func TestClusterOfOne(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 }
-
-// TestBrokerTrouble: the health of a crawl names a broker that has been away for more than a minute.
-func TestBrokerTrouble(t *testing.T) {
-	now := time.Now()
-	for _, test := range []struct {
-		c    *NodeOf
-		want string
-	}{
-		{nil, ""},
-		{&NodeOf{Broker: Broker{Connected: true, Since: now.Add(-time.Hour)}}, ""},
-		{&NodeOf{Broker: Broker{Since: now.Add(-time.Second)}}, ""},
-		{&NodeOf{Broker: Broker{Since: now.Add(-time.Hour)}}, "The broker of the cluster has been away for 1 h."},
-	} {
-		if got := brokerTrouble(&Status{Time: now, Cluster: test.c}); got != test.want {
-			t.Errorf("%+v: got %q, want %q", test.c, got, test.want)
-		}
-	}
-}

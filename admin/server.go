@@ -17,6 +17,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/internal/bug"
 	"drumbeat/state/explain"
+	"drumbeat/state/verdict"
 )
 
 // The bounds of the server.
@@ -399,14 +400,34 @@ func (s *Server) operation(op *Operation) http.Handler {
 	})
 }
 
-// healthz answers 200 while the process works.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+// healthz answers 200 while the process works, with the verdict on the crawl. A restart mends no site and no disk, so
+// the verdict does not change the status.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	status, err := s.status()
+	if err != nil {
+		_, _ = w.Write([]byte("ok\n")) // no crawl runs yet
+		return
+	}
+	_, _ = w.Write([]byte(status.Health.line()))
+}
 
-// readyz answers 200 while the crawl runs.
+// readyz answers 200 while the crawl runs and no fault is bad, else 503, with the verdict.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if _, err := s.opt.Control.CrawlID(); err != nil {
 		writeProblem(w, err)
 		return
 	}
-	_, _ = w.Write([]byte("ok\n"))
+	status, err := s.status()
+	if err != nil {
+		writeProblem(w, err)
+		return
+	}
+	if status.Health.Level == string(verdict.Bad) {
+		writeProblem(w, problem(http.StatusServiceUnavailable, status.Health.Text))
+		return
+	}
+	_, _ = w.Write([]byte(status.Health.line()))
 }
+
+// line returns the verdict in a line of text.
+func (h *Health) line() string { return h.State + ": " + h.Text + "\n" }

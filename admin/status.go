@@ -1,19 +1,15 @@
 package admin
 
 import (
-	"fmt"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"drumbeat/crawl"
 	"drumbeat/crawl/figures"
 	"drumbeat/crawl/operate"
-	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
+	"drumbeat/state/verdict"
 )
 
 // status describes the crawl. After its end it is the last state.
@@ -42,7 +38,7 @@ func (s *Server) status() (*Status, error) {
 	case settings.Drain:
 		out.State = "draining"
 	}
-	out.Health = healthOf(out, s.opt.Control)
+	out.Health = healthOf(verdict.Of(snap))
 	return out, nil
 }
 
@@ -50,12 +46,11 @@ func (s *Server) status() (*Status, error) {
 func (s *Server) finished(end *operate.Ending) *Status {
 	out := s.statusOf(end.Snapshot, end.ID)
 	out.State, out.Reason, out.Waiting = "finished", end.Why, ""
-	out.Health = Health{Level: "ok", Text: "The crawl has ended: " + end.Why + ".", Problems: []Trouble{}}
 	if end.Err != nil {
 		out.Reason = "error: " + end.Err.Error()
-		out.Health = Health{Level: "bad", Text: "The crawl has ended with an error: " + end.Err.Error() + "."}
-		out.Health.Problems = []Trouble{{"bad", "end", out.Health.Text}}
 	}
+	out.Health = healthOf(verdict.OfEnd(end.Snapshot, verdict.End{Why: end.Why, Err: end.Err,
+		Done: end.Why == crawl.StopDone, Fault: end.Why == crawl.StopDisk || end.Why == crawl.StopOutage}))
 	return out
 }
 
@@ -126,65 +121,17 @@ func checkpointOf(c *snapshot.CheckpointStats) Checkpoint {
 	return out
 }
 
-// checkpointLate is the age of the last checkpoint that is worth a warning.
-const checkpointLate = 10 * time.Minute
-
-// sentence returns text with a capital and a full stop, "" for none.
-func sentence(text string) string {
-	if text == "" {
-		return ""
+// healthOf returns a verdict as the API has it.
+func healthOf(v verdict.Verdict) Health {
+	h := Health{State: string(v.State), Level: string(v.Level), Text: v.Text, Next: v.Next, Problems: []Trouble{}}
+	if !v.Since.IsZero() {
+		h.Since = v.Since.UTC()
 	}
-	return strings.ToUpper(text[:1]) + text[1:] + "."
-}
-
-// healthOf says whether the crawl is healthy.
-func healthOf(s *Status, control *crawl.Control) Health {
-	h := Health{Level: "ok", Problems: []Trouble{}}
-	add := func(level, what, format string, args ...any) {
-		h.Problems = append(h.Problems, Trouble{level, what, fmt.Sprintf(format, args...)})
-		if h.Level != "bad" {
-			h.Level = level
-		}
+	if !v.Until.IsZero() {
+		h.Until = v.Until.UTC()
 	}
-	if why, err := control.Blocked(); err == nil {
-		if why.Space != "" {
-			add("bad", "disk", "Fetching pauses for disk space: %s.", why.Space)
-		}
-		if why.Outage != "" {
-			add("bad", "network", "The network or the name servers fail: %s.", why.Outage)
-		}
-	}
-	if text := brokerTrouble(s); text != "" {
-		add("bad", "network", "%s", text)
-	}
-	if s.State == "paused" {
-		add("warn", "operator", "The operator paused the crawl.")
-	}
-	if s.State == "draining" {
-		add("warn", "operator", "The crawl drains: new links are not queued.")
-	}
-	if age := s.Time.Sub(s.Checkpoint.Time); !s.Checkpoint.Time.IsZero() && age > checkpointLate && s.Rates.Pages > 0 {
-		add("bad", "checkpoint", "The last checkpoint is %s old.", human.Duration(age))
-	}
-	if s.RAM.Limit > 0 && s.RAM.Used > s.RAM.Limit {
-		add("warn", "memory", "The process uses more RAM than --ram.")
-	}
-	for _, d := range s.Disk.Dirs {
-		if d.KeepFree > 0 && d.Free < 2*d.KeepFree {
-			add("warn", "disk", "%s runs low on space.", d.Path)
-		}
-		if text := sentence(d.Slow); text != "" &&
-			!slices.ContainsFunc(h.Problems, func(p Trouble) bool { return p.Text == text }) {
-			add("warn", "disk", "%s", text) // once for all directories of a device
-		}
-	}
-	switch {
-	case len(h.Problems) > 0:
-		h.Text = h.Problems[0].Text
-	case s.Waiting == "":
-		h.Text = "The crawl is healthy: nearly all connections are busy."
-	default:
-		h.Text = "The crawl is healthy. It waits for " + s.Waiting + "."
+	for _, p := range v.Problems {
+		h.Problems = append(h.Problems, Trouble{string(p.Level), p.What, p.Text, p.Next})
 	}
 	return h
 }

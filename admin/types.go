@@ -48,18 +48,23 @@ type Status struct {
 	Cluster      *NodeOf          `json:"cluster,omitempty" doc:"Missing for a crawl of one node."`
 }
 
-// Health says whether the crawl is healthy.
+// Health is the verdict on the crawl: see package state/verdict.
 type Health struct {
+	State    string    `json:"state" doc:"working, waiting, slow, standing-still; at the end complete, ended, failed."`
 	Level    string    `json:"level" doc:"ok, warn or bad."`
-	Text     string    `json:"text" doc:"One sentence."`
-	Problems []Trouble `json:"problems"`
+	Text     string    `json:"text" doc:"One or two sentences."`
+	Since    time.Time `json:"since,omitzero" doc:"Time of the last response, if none has come for 10 s or longer."`
+	Until    time.Time `json:"until,omitzero" doc:"When the next request is due, if that is known."`
+	Next     string    `json:"next,omitempty" doc:"A command that shows more or helps."`
+	Problems []Trouble `json:"problems" doc:"The worst first."`
 }
 
 // Trouble is one thing that is wrong.
 type Trouble struct {
 	Level string `json:"level" doc:"warn or bad."`
-	What  string `json:"what" doc:"What it concerns: disk, network, checkpoint, memory, operator."`
+	What  string `json:"what" doc:"disk, network, sites, browser, cluster, checkpoint, memory, operator, store, end."`
 	Text  string `json:"text"`
+	Next  string `json:"next,omitempty" doc:"A command that shows more or helps."`
 }
 
 // Rates are means since the last second.

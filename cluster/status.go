@@ -42,6 +42,11 @@ type Status struct {
 	// Messages and marks of other nodes that it has refused in this run.
 	Refused int64 `json:"refused,omitempty"`
 
+	// The verdict of the node on itself, as state/verdict has it; "" of a node that is older than the fields.
+	State string `json:"state,omitempty"`
+	Level string `json:"level,omitempty"`
+	Text  string `json:"text,omitempty"`
+
 	Leases *LeaseStatus `json:"leases,omitempty"` // nil: the nodes share networks, or the node is older than the field
 }
 

@@ -129,7 +129,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	defer c.Cancel()
 	defer cut()
 	if rest > 0 || c.space.Over(0, 0) {
-		if err := c.space.AwaitSpace(inner, rest); err != nil {
+		if err := c.awaitSpace(inner, rest); err != nil {
 			return nil, err
 		}
 		if inner.Err() != nil { // nothing has changed since the last checkpoint
@@ -173,6 +173,15 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return &Result{Stop: StopDone, Snapshot: *c.figures.Snapshot()}, state.ErrFinished
 	}
 	return c.result(why)
+}
+
+// awaitSpace waits for room before a run, and shows meanwhile that it does.
+func (c *crawler) awaitSpace(ctx context.Context, rest time.Duration) error {
+	showing, end := context.WithCancel(ctx)
+	defer end()
+	c.Start(showing, "progress", c.figures.Run)
+	c.opt.Observe.Control.Show(c.running())
+	return c.space.AwaitSpace(ctx, rest)
 }
 
 // endAgain ends a run of a crawl that was over before it.

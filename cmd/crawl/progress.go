@@ -14,6 +14,7 @@ import (
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
+	"drumbeat/state/verdict"
 )
 
 // progressFields returns the fields of a progress line in the log.
@@ -49,6 +50,11 @@ func progressFields(s *crawl.Snapshot) []any {
 		fields = append(fields, "objects", u.Objects, "spool_bytes", u.WaitingBytes, "upload_faults", u.Faults)
 	}
 	fields = append(fields, clusterFields(s)...)
+	v := verdict.Of(s)
+	fields = append(fields, "health", string(v.State))
+	if len(v.Problems) > 0 {
+		fields = append(fields, "problem", v.Text)
+	}
 	if s.Wait.Text != "" {
 		fields = append(fields, "waits_for", s.Wait.Text)
 	}
@@ -82,9 +88,11 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause),
 			human.Duration(c.LongestPause))
 	}
+	v := verdict.Of(s)
 	lines := []string{
 		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)),
 			s.PagesPerSecond, s.BitsPerSecond/1e6),
+		fmt.Sprintf("  %-9s %s", strings.ReplaceAll(string(v.State), "-still", ""), v.Text),
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond,
 			n(s.Unique), s.UniqueShare), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),

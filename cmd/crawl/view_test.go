@@ -13,12 +13,14 @@ import (
 	"drumbeat/state/snapshot"
 )
 
+var delayed = snapshot.Wait{Kind: snapshot.WaitDelay, Text: "politeness"}
+
 // TestProgress: on a terminal a block of lines is rewritten in place, below the log; elsewhere there are no
 // control characters.
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	v := NewView(&out, new(flags.Logging))
-	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Wait: snapshot.Wait{Kind: snapshot.WaitDelay, Text: "politeness"},
+	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Wait: delayed,
 		Deferred: map[string]int64{"timeout": 3, "robots": 7}}
 	s.RAM.Limit, s.Disk.Used, s.Disk.Limit = 1<<50, 3<<30, 4<<30
 	s.SlotsNow.Samples, s.SlotsNow.Use[snapshot.SlotPolite], s.SlotsNow.Use[snapshot.SlotRead] = 100, 750, 250
@@ -81,7 +83,7 @@ func TestJSONLog(t *testing.T) {
 	v := NewView(&out, &flags.Logging{LogFormat: "json"})
 	v.Note("WARNING: careful \x1b[2J")
 	v.Say("# rules: 2\nmore\n")
-	v.show(&crawl.Snapshot{Time: time.Now().Add(time.Minute), Wait: snapshot.Wait{Kind: snapshot.WaitDelay, Text: "politeness"}})
+	v.show(&crawl.Snapshot{Time: time.Now().Add(time.Minute), Wait: delayed})
 	v.out.wait()
 	var messages []string
 	for line := range strings.Lines(out.String()) {

@@ -50,11 +50,12 @@ func printStatus(out io.Writer, s *admin.Status) {
 	}
 	row("state", "%s, for %s (%s in all runs)", now, human.Seconds(s.Elapsed), human.Seconds(s.Active))
 	row("started", "%s", startText(s))
-	if len(s.Health.Problems) == 0 {
-		row("health", "%s", s.Health.Text)
+	row("health", "%s: %s", s.Health.State, s.Health.Text)
+	for _, p := range s.Health.Problems[min(1, len(s.Health.Problems)):] { // the first one is Health.Text
+		row("", "%s: %s", p.Level, p.Text)
 	}
-	for i, p := range s.Health.Problems { // the first one is Health.Text
-		row([]string{"health", ""}[min(i, 1)], "%s: %s", p.Level, p.Text)
+	if s.Health.Next != "" {
+		row("", "Try: %s", s.Health.Next)
 	}
 	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"),
 		s.Rates.Links)
@@ -76,7 +77,9 @@ func printStatus(out io.Writer, s *admin.Status) {
 		row("late", "deferred URLs by %s, visits by %s: they are due, and wait for room", human.Seconds(s.DeferredLate),
 			human.Seconds(s.VisitsLate))
 	}
-	row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
+	if s.State != "finished" {
+		row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
+	}
 	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
 	row("disk", "%s of %s", humanize.IBytes(uint64(s.Disk.Used)), humanize.IBytes(uint64(s.Disk.Limit)))
 	for _, d := range s.Disk.Dirs {

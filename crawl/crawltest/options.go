@@ -2,12 +2,14 @@ package crawltest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/render"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -66,6 +68,15 @@ func WebOptions(t testing.TB, w *testworld.Web, fs disk.FS, seeds ...string) cra
 			ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond},
 		Output: crawl.OutputOptions{Store: true, CrawlLog: state.LogAll},
 	}
+}
+
+// WithoutBrowser has the pages below /r rendered by a browser that never answers.
+func WithoutBrowser(t *testing.T, o *crawl.Options) {
+	o.Render = &crawl.RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20,
+		Rules: testworld.RenderRules(t, o.Disk.FS),
+		Dial: func(context.Context, string) (render.Browser, error) {
+			return nil, errors.New("connection refused")
+		}}
 }
 
 // AtOnce removes all delays.

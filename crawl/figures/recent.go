@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/internal/health"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -14,6 +15,7 @@ type recent struct {
 	mu                       sync.Mutex // guards the fields below
 	short, long              ring
 	answered, robotsAnswered moment
+	failed                   int64 // failures when a response came last
 }
 
 // moment is when a total of all runs grew last in this one.
@@ -23,12 +25,14 @@ type moment struct {
 	at    time.Time
 }
 
-// note records a total at a time.
-func (m *moment) note(total int64, at time.Time) {
-	if m.known && total != m.total {
+// note records a total at a time. It reports whether it has grown, or is the first.
+func (m *moment) note(total int64, at time.Time) (grown bool) {
+	grown = total != m.total || !m.known
+	if m.known && grown {
 		m.at = at
 	}
 	m.known, m.total = true, total
+	return grown
 }
 
 // A window has ringSamples-1 intervals of shortEvery or longEvery: ten seconds, ten minutes.
@@ -77,8 +81,14 @@ func (r *ring) window(now *sample) (w snapshot.Window) {
 }
 
 func sampleOf(s *snapshot.Snapshot) *sample {
-	return &sample{at: s.Time, responses: s.Count(state.CountResponses), pages: s.Count(state.CountPages),
-		errors: s.Codes[429] + s.Status[5], unique: s.Unique, failed: maps.Clone(s.Failed)}
+	now := &sample{at: s.Time, responses: s.Count(state.CountResponses), pages: s.Count(state.CountPages),
+		unique: s.Unique, failed: maps.Clone(s.Failed)}
+	for code, n := range s.Codes {
+		if k := health.KindOf(code); k == health.TooFast || k == health.ServerError {
+			now.errors += n
+		}
+	}
+	return now
 }
 
 // note adds the totals of a snapshot to the windows.
@@ -95,7 +105,11 @@ func (r *recent) show(s *snapshot.Snapshot) {
 	now := sampleOf(s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answered.note(s.Count(state.CountResponses), s.Time)
+	failed := s.Failures() + s.Count(state.CountRobotsFailed) + s.Count(state.CountRobotsStatus5xx)
+	if r.answered.note(s.Count(state.CountResponses), s.Time) {
+		r.failed = failed
+	}
+	s.FailedSince = max(0, failed-r.failed)
 	robotsTotal := int64(0)
 	for c := state.CountRobotsStatusOther; c <= state.CountRobotsStatus5xx; c++ {
 		robotsTotal += s.Count(c)

@@ -60,7 +60,7 @@ func (f *Figures) waitsFor(a *state.Accounts, s *snapshot.Snapshot) (snapshot.Wa
 func (f *Figures) delay(s *snapshot.Snapshot) (kind snapshot.WaitKind, text string) {
 	b := f.others.Heaps().Binding(s.Time)
 	if b.All == 0 {
-		return snapshot.WaitDelay, "politeness"
+		return snapshot.WaitAnswers, "answers of the hosts"
 	}
 	w := &s.Wait
 	w.Held, w.Hosts = b.Held, b.All

@@ -23,9 +23,10 @@ import (
 // Control is a handle on a running crawl: it reads its state and makes changes. It is safe
 // for concurrent use. Reading never waits for a pass or a checkpoint.
 type Control struct {
-	mu   sync.RWMutex // guards c and last; held for reading by each call, so that the crawl stays open meanwhile
-	c    *Running
-	last *Ending // nil until the crawl has ended
+	mu    sync.RWMutex // guards c, pause and last; held for reading by each call, so the crawl stays open
+	c     *Running
+	pause *Running // the crawl that waits for disk space before it runs; nil while it runs
+	last  *Ending  // nil until the crawl has ended
 
 	once    sync.Once // makes started
 	started chan struct{}
@@ -65,7 +66,7 @@ func (k *Control) Attach(c *Running) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.c, k.last = c, nil
+	k.c, k.pause, k.last = c, nil, nil
 	if c == nil {
 		return
 	}
@@ -74,6 +75,16 @@ func (k *Control) Attach(c *Running) {
 	default:
 		close(k.started)
 	}
+}
+
+// Show shows a crawl that waits for disk space before it runs. Its state can be read, not changed. Attach ends this.
+func (k *Control) Show(c *Running) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pause, k.last = c, nil
 }
 
 // Ending is the last word of a crawl that has ended.
@@ -118,6 +129,19 @@ func (k *Control) With(f func(c *Running) error) error {
 	return f(k.c)
 }
 
+// look calls f with the running crawl, or with the one that waits for disk space.
+func (k *Control) look(f func(c *Running) error) error {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if k.c == nil && k.pause != nil {
+		return f(k.pause)
+	}
+	if k.c == nil {
+		return ErrNotRunning
+	}
+	return f(k.c)
+}
+
 // changing is With for a change, whose log lines it writes afterwards, when no lock is held.
 func (k *Control) changing(f func(c *Running, late *account.LateLog) error) error {
 	var late account.LateLog
@@ -127,13 +151,13 @@ func (k *Control) changing(f func(c *Running, late *account.LateLog) error) erro
 
 // Snapshot returns the state of the crawl with the rates of the last second.
 func (k *Control) Snapshot() (s *snapshot.Snapshot, err error) {
-	err = k.With(func(c *Running) error { s = c.Figures.Last(); return nil })
+	err = k.look(func(c *Running) error { s = c.Figures.Last(); return nil })
 	return s, err
 }
 
 // Exact returns the state of the crawl now, without rates.
 func (k *Control) Exact() (s *snapshot.Snapshot, err error) {
-	err = k.With(func(c *Running) error { s = c.Figures.Snapshot(); return nil })
+	err = k.look(func(c *Running) error { s = c.Figures.Snapshot(); return nil })
 	return s, err
 }
 
@@ -156,7 +180,7 @@ func (k *Control) BadSeeds(lines []string) (bad [][2]string, err error) {
 
 // Settings returns the changes in force. The caller must not change them.
 func (k *Control) Settings() (s *changes.Settings, err error) {
-	err = k.With(func(c *Running) error { s = c.Operator.Settings(); return nil })
+	err = k.look(func(c *Running) error { s = c.Operator.Settings(); return nil })
 	return s, err
 }
 

@@ -136,7 +136,7 @@ func (k *Control) Limits() (l Limits, err error) {
 
 // CrawlID returns the identity of the crawl.
 func (k *Control) CrawlID() (id string, err error) {
-	err = k.With(func(c *Running) error { id = c.Saved.CrawlID; return nil })
+	err = k.look(func(c *Running) error { id = c.Saved.CrawlID; return nil })
 	return id, err
 }
 

@@ -301,8 +301,8 @@ func (r *Stage) Show(s *snapshot.Snapshot) {
 // the crawl has had nothing else to do.
 func (r *Stage) giveUp() error {
 	now := int64(r.run.Uptime())
-	if gone := r.gone.Gone; gone.IsZero() || time.Since(gone) < Patience || now-r.alone.Load() > int64(2*account.WakeAfter) ||
-		now-r.aloneSince.Load() < int64(Patience) {
+	if gone := r.gone.Gone; gone.IsZero() || time.Since(gone) < Patience ||
+		now-r.alone.Load() > int64(2*account.WakeAfter) || now-r.aloneSince.Load() < int64(Patience) {
 		return nil
 	}
 	for n := 0; ; n++ {

@@ -50,6 +50,8 @@ type Web struct {
 	Reply func(req *http.Request) (a Answer, ok bool)
 	// Lookup, if set, returns a host's address, or "" for OwnAddr.
 	Lookup func(host string) (ip string, err error)
+	// Connect, if set, replaces the connection to the server, unless it returns neither a connection nor an error.
+	Connect func() (net.Conn, error)
 	// TTL is the time to live of an address; zero means one hour.
 	TTL time.Duration
 }
@@ -123,6 +125,11 @@ func OwnAddr(host string) netip.Addr {
 func (w *Web) Dial(_ context.Context, addr netip.AddrPort) (net.Conn, error) {
 	if addr.Port() == 443 {
 		return nil, syscall.ECONNREFUSED
+	}
+	if w.Connect != nil {
+		if c, err := w.Connect(); c != nil || err != nil {
+			return c, err
+		}
 	}
 	client, server := net.Pipe()
 	go w.Handle(server)

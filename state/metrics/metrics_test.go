@@ -182,6 +182,9 @@ func TestNames(t *testing.T) {
 // TestEmpty: the metrics of an empty snapshot must be zero, and those of codes and reasons absent.
 func TestEmpty(t *testing.T) {
 	for name, v := range seriesOf(t, &snapshot.Snapshot{}) {
+		if name == `health{state="working"}` {
+			continue
+		}
 		if v != 0 || strings.Contains(name, "reason=") || strings.Contains(name, "code=") {
 			t.Errorf("%s is %v", name, v)
 		}

@@ -6,12 +6,13 @@ import (
 
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
+	"drumbeat/state/verdict"
 )
 
 // table is made once and does not change.
 var table = slices.Concat(describe("", ofCrawl(&snap{})), describe("", ofStructures(&snap{})),
 	describe("", ofCluster(&snap{})), describe("dir", ofDir(&snapshot.Dir{})),
-	describe("node", ofPair(&snapshot.Pair{})), counters(), byCoding(), byVerdict(), byLabel(), histograms())
+	describe("node", ofPair(&snapshot.Pair{})), counters(), byCoding(), byVerdict(), byLabel(), histograms(), health())
 
 // dirMetrics is the number of metrics of a directory.
 var dirMetrics = len(ofDir(&snapshot.Dir{}))
@@ -77,6 +78,24 @@ func byCoding() (list []Metric) {
 			}})
 	}
 	return list
+}
+
+// health returns the metrics of the verdict on the crawl.
+func health() []Metric {
+	return []Metric{{Name: "health", Label: "state", Kind: Gauge,
+		Help: "The verdict on the crawl: 1 for its state, 0 for all others", each: func(s *snap, f emit) {
+			now := verdict.Of(s)
+			for _, st := range verdict.States[:slices.Index(verdict.States, verdict.Complete)] {
+				v := 0.0
+				if st == now.State {
+					v = 1
+				}
+				f(string(st), v)
+			}
+		}}, {Name: "health_level", Kind: Gauge, Help: "How bad the verdict on the crawl is: 0 ok, 1 a warning, 2 bad",
+		each: func(s *snap, f emit) {
+			f("", map[verdict.Level]float64{verdict.Warn: 1, verdict.Bad: 2}[verdict.Of(s).Level])
+		}}}
 }
 
 // byVerdict returns the metric of the counters by verdict on certificates.

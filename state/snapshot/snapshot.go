@@ -36,6 +36,8 @@ type Snapshot struct {
 	// Answered is the time of the last response to a request for a URL, RobotsAnswered of one for robots.txt, in
 	// this run, to about a second; zero before the first.
 	Answered, RobotsAnswered time.Time
+	// FailedSince counts the failed requests for URLs and robots.txt since Answered, or the start of the run.
+	FailedSince int64
 	// ResponsesPerSecond counts final responses, FailuresPerSecond failed exchanges for URLs.
 	ResponsesPerSecond, FailuresPerSecond float64
 

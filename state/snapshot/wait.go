@@ -19,6 +19,7 @@ const (
 	WaitDisowned                  // the other nodes have abandoned this one
 	WaitPages                     // other nodes have the rest of the page limit
 	WaitLimit                     // a limit of the operator: rate, bandwidth, connections
+	WaitAnswers                   // all hosts with URLs in RAM are being asked
 	WaitDelay                     // a delay that the operator or the site set
 	WaitBackoff                   // a back-off after failures or refusals
 	WaitNetwork                   // other nodes visit the networks
@@ -47,7 +48,7 @@ type Wait struct {
 type Window struct {
 	Over                       time.Duration // its length; 0 before the second snapshot
 	Responses, Pages, Failures int64
-	Errors                     int64            // of Responses, those with status 429 or 5xx
+	Errors                     int64            // Responses that are health.TooFast or health.ServerError
 	Failed                     map[string]int64 // Failures by reason
 	New                        int64            // unique URLs found
 }

@@ -38,7 +38,7 @@ const (
 	Bad  Level = "bad"
 )
 
-// Verdict says how a crawl does, why, and how to go on.
+// Verdict says how a crawl does, why, and which command helps.
 type Verdict struct {
 	State State
 	Level Level     // the worst of State and Problems
@@ -92,7 +92,7 @@ func Of(s *snapshot.Snapshot) Verdict {
 	v.parts()
 	v.sites()
 	out := v.state()
-	v.sort()
+	sortProblems(v.problems)
 	if len(v.problems) > 0 {
 		p := &v.problems[0]
 		out.Level, out.Text, out.Next = p.Level, p.Text, p.Next
@@ -113,8 +113,8 @@ func Of(s *snapshot.Snapshot) Verdict {
 // rank orders the states of a running crawl by their severity.
 func rank(s State) int { return slices.Index(States, s) }
 
-// sort puts the worst problem first.
-func (v *view) sort() {
+// sortProblems puts the worst problem first.
+func sortProblems(list []Problem) {
 	weight := func(p *Problem) int {
 		n := rank(p.state)
 		if p.Level == Bad {
@@ -122,7 +122,7 @@ func (v *view) sort() {
 		}
 		return n
 	}
-	slices.SortStableFunc(v.problems, func(a, b Problem) int { return weight(&b) - weight(&a) })
+	slices.SortStableFunc(list, func(a, b Problem) int { return weight(&b) - weight(&a) })
 }
 
 // add adds a problem.
@@ -231,17 +231,29 @@ func (v *view) sites() {
 	switch {
 	case w.Kind == snapshot.WaitBackoff:
 		v.backoff()
-	case w.Kind == snapshot.WaitDue:
-		v.due()
-	case v.Recent.Failures+v.Recent.Errors > v.Recent.Responses-v.Recent.Errors && v.Recent.Failures+v.Recent.Errors >= 2:
-		v.add(Warn, v.still(), "sites", "drumbeat log --tail", "%d of %s in the last %s failed: %s",
-			v.Recent.Failures+v.Recent.Errors,
-			human.Counted(v.Recent.Responses+v.Recent.Failures, "request", "requests"),
-			human.Duration(v.Recent.Over.Round(time.Second)), v.why())
+	case w.Kind == snapshot.WaitDue && v.due():
+	case v.silent() && v.FailedSince > 0 && faulty[w.Kind]:
+		v.add(Bad, Standing, "sites", "drumbeat ctl hosts", "%s%s since then: %s%s", v.quietly(),
+			human.Counted(v.FailedSince, "request has failed", "requests have failed"), w.Text, v.again())
+	case v.mostFail():
+		r := &v.Recent
+		v.add(Warn, v.still(), "sites", "drumbeat ctl hosts", "%d of %s in the last %s failed: %s",
+			r.Failures+r.Errors, human.Counted(r.Responses+r.Failures, "request", "requests"),
+			human.Duration(r.Over.Round(time.Second)), v.why())
 	case v.silent():
 		v.waitsTooLong()
 	}
 }
+
+// mostFail reports whether most requests of the last seconds failed; one does not count.
+func (v *view) mostFail() bool {
+	bad := v.Recent.Failures + v.Recent.Errors
+	return bad >= 2 && bad > v.Recent.Responses-v.Recent.Errors
+}
+
+// faulty are the waits that follow from failures if requests fail.
+var faulty = map[snapshot.WaitKind]bool{snapshot.WaitNothing: true, snapshot.WaitAnswers: true,
+	snapshot.WaitRobots: true, snapshot.WaitDue: true, snapshot.WaitLinks: true}
 
 // why lists the failures of the last seconds.
 func (v *view) why() string {
@@ -256,24 +268,27 @@ func (v *view) why() string {
 // backoff adds the back-off of most hosts.
 func (v *view) backoff() {
 	w := &v.Wait
-	who, next := fmt.Sprintf("%d of %d hosts that have URLs in RAM fail or refuse", w.Held, w.Hosts), ""
+	who, next := fmt.Sprintf("%d of %d hosts with URLs in RAM fail or refuse", w.Held, w.Hosts), ""
 	if w.Host != "" {
 		next = "drumbeat explain host " + w.Host
 		if w.Hosts == 1 {
-			who = w.Host + ", the only host that has URLs in RAM, fails or refuses"
+			who = "The only host with URLs in RAM fails or refuses: " + w.Host
 		} else {
 			who += ", " + w.Host + " among them"
 		}
+	}
+	if len(v.Recent.Failed) > 0 {
+		who += " (" + list(v.Recent.Failed) + ")"
 	}
 	level := Warn
 	if v.silent() {
 		level = Bad
 	}
-	v.add(level, v.still(), "sites", next, "%s%s: %s%s", v.quietly(), who, w.Text, v.again())
+	v.add(level, v.still(), "sites", next, "%s%s%s", v.quietly(), who, v.again())
 }
 
-// due adds URLs that wait for another attempt after a failure.
-func (v *view) due() {
+// due adds URLs that wait for another attempt after a failure. It reports whether most of those that wait do.
+func (v *view) due() bool {
 	faults, rest := map[string]int64{}, int64(0)
 	total := int64(0)
 	for why, n := range v.Deferred {
@@ -285,7 +300,7 @@ func (v *view) due() {
 		total += n
 	}
 	if total <= rest {
-		return
+		return false
 	}
 	level := Warn
 	if v.silent() && total*100 > v.Unique {
@@ -293,6 +308,7 @@ func (v *view) due() {
 	}
 	v.add(level, v.still(), "sites", "", "%s%s for another attempt after a failure: %s%s", v.quietly(),
 		human.Counted(total, "URL waits", "URLs wait"), list(faults), v.again())
+	return true
 }
 
 // chosen are the reasons of deferrals that no fault caused.
@@ -309,15 +325,14 @@ func (v *view) waitsTooLong() {
 		level, state = Bad, Standing
 	}
 	switch w := &v.Wait; w.Kind {
-	case snapshot.WaitNothing:
-		v.add(level, state, "sites", "drumbeat ctl hosts", "%sAll %d connections wait for answers", v.quietly(),
-			v.Connections)
+	case snapshot.WaitNothing, snapshot.WaitAnswers:
+		v.add(level, state, "sites", "drumbeat ctl hosts", "%sNo answer arrives on %s", v.quietly(),
+			human.Counted(int64(v.InFlight), "connection", "connections"))
 	case snapshot.WaitRobots:
 		if !v.RobotsAnswered.IsZero() && v.Time.Sub(v.RobotsAnswered) < Patience {
 			return // sites answer for robots.txt
 		}
-		v.add(level, state, "sites", "drumbeat ctl hosts", "%sNor does robots.txt of any host or its name's address arrive",
-			v.quietly())
+		v.add(level, state, "sites", "drumbeat ctl hosts", "%sNo robots.txt and no address arrives", v.quietly())
 	case snapshot.WaitAdmission, snapshot.WaitDisk, snapshot.WaitSeeds:
 		v.add(level, state, "disk", "drumbeat ctl structures", "%sThe crawl waits for %s", v.quietly(), w.Text)
 	case snapshot.WaitNetwork, snapshot.WaitNodes:
@@ -354,7 +369,7 @@ func (v *view) state() Verdict {
 		if v.Recent.Over > 0 && v.Recent.Pages > 0 {
 			out.Text += ": " + Rate(v.Recent.Rate(v.Recent.Pages))
 		}
-		if w.Text != "" {
+		if w.Text != "" && w.Kind != snapshot.WaitAnswers {
 			out.Text += ". It waits for " + w.Text + v.again()
 		}
 		out.Text += "."

@@ -1,0 +1,83 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/cluster"
+	"drumbeat/internal/human"
+)
+
+// OfNodes returns the verdict on a cluster by the statuses of its nodes, by number; nil for a node that has not
+// reported. Only fields that all versions have decide, and the node's own verdict if it has one.
+func OfNodes(list []*cluster.Status, now time.Time) Verdict {
+	v := Verdict{State: Complete, Level: OK, Next: "drumbeat cluster status"}
+	over := cluster.Summarize(list, now)
+	add := func(level Level, state State, what, format string, args ...any) {
+		v.Problems = append(v.Problems, Problem{Level: level, What: what, state: state,
+			Text: sentence(fmt.Sprintf(format, args...))})
+	}
+	for _, node := range over.Missing {
+		if st := list[node]; st != nil {
+			add(Bad, Slow, "cluster", "Node %d has said nothing for %s", node, human.Duration(now.Sub(st.Time)))
+			continue
+		}
+		add(Bad, Slow, "cluster", "Node %d has never said anything", node)
+	}
+	working := 0
+	for node, st := range list {
+		if st == nil || !st.Heard(now) || slices.Contains(over.Abandoned, node) {
+			continue
+		}
+		state, level := State(st.State), Level(st.Level)
+		switch {
+		case st.Ended != "":
+			continue
+		case state == "": // of an older version
+			state, level = Working, OK
+		}
+		if working++; working == 1 || rank(state) < rank(v.State) {
+			v.State = state
+		}
+		if level == Warn || level == Bad {
+			add(level, state, "cluster", "Node %d: %s", node, st.Text)
+		}
+	}
+	sortProblems(v.Problems)
+	v.Text = fmt.Sprintf("%s of %d work: %s.", human.Counted(int64(working), "node", "nodes"), len(list),
+		Rate(over.PagesPerSecond))
+	if v.State == Waiting {
+		v.Text = "All nodes wait: " + firstText(list, now)
+	}
+	if working == 0 {
+		v.Text = fmt.Sprintf("All %d nodes have ended.", len(list))
+	}
+	for _, node := range over.Abandoned {
+		add(Warn, Working, "cluster", "Node %d was abandoned: the others continue without it", node)
+	}
+	if over.Configs > 1 {
+		add(Warn, Working, "cluster", "The nodes have %d different configurations", over.Configs)
+	}
+	if len(v.Problems) > 0 {
+		p := &v.Problems[0]
+		v.Level, v.Text = p.Level, p.Text
+		if v.State == Complete {
+			v.State = Left
+		} else if rank(p.state) > rank(v.State) && rank(v.State) < rank(Slow) {
+			v.State = Slow // another node works
+		}
+	}
+	return v
+}
+
+// firstText returns the sentence of the first node that says one.
+func firstText(list []*cluster.Status, now time.Time) string {
+	for _, st := range list {
+		if st != nil && st.Heard(now) && st.Text != "" {
+			return strings.TrimSpace(st.Text)
+		}
+	}
+	return "they have not said why."
+}
