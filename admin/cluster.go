@@ -8,7 +8,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/crawl"
 	"drumbeat/crawl/operate"
-	"drumbeat/state/verdict"
+	"drumbeat/state/condition"
 )
 
 // Broker is the connection of a node of a cluster to the broker.
@@ -28,7 +28,7 @@ type NodeOf struct {
 // Cluster is the state of all nodes of a cluster, as this node sees it.
 type Cluster struct {
 	Time     time.Time        `json:"time"`
-	Health   Health           `json:"health" doc:"The verdict on the whole cluster."`
+	Health   Health           `json:"health" doc:"The condition of the whole cluster."`
 	Self     NodeOf           `json:"self" doc:"This node."`
 	Nodes    []ClusterNode    `json:"nodes"`
 	Overview cluster.Overview `json:"overview"`
@@ -84,7 +84,7 @@ func (s *Server) cluster() (*Cluster, error) {
 		return nil, err
 	}
 	now := time.Now()
-	out := &Cluster{Time: now.UTC(), Health: healthOf(verdict.OfNodes(list, now)), Self: *nodeOf(snap),
+	out := &Cluster{Time: now.UTC(), Health: healthOf(condition.OfNodes(list, now)), Self: *nodeOf(snap),
 		Overview: cluster.Summarize(list, now), Pairs: []Pair{}}
 	for node, st := range list {
 		n := ClusterNode{Node: node, Status: st}

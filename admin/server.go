@@ -16,8 +16,8 @@ import (
 
 	"drumbeat/crawl"
 	"drumbeat/internal/bug"
+	"drumbeat/state/condition"
 	"drumbeat/state/explain"
-	"drumbeat/state/verdict"
 )
 
 // The bounds of the server.
@@ -400,8 +400,8 @@ func (s *Server) operation(op *Operation) http.Handler {
 	})
 }
 
-// healthz answers 200 while the process works, with the verdict on the crawl. A restart mends no site and no disk, so
-// the verdict does not change the status.
+// healthz answers 200 while the process works, with the condition of the crawl. A restart mends no site and no disk, so
+// the condition does not change the status.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	status, err := s.status()
 	if err != nil {
@@ -411,7 +411,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(status.Health.line()))
 }
 
-// readyz answers 200 while the crawl runs and no fault is bad, else 503, with the verdict.
+// readyz answers 200 while the crawl runs and no fault is bad, else 503, with the condition.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if _, err := s.opt.Control.CrawlID(); err != nil {
 		writeProblem(w, err)
@@ -422,12 +422,12 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, err)
 		return
 	}
-	if status.Health.Level == string(verdict.Bad) {
+	if status.Health.Level == string(condition.Bad) {
 		writeProblem(w, problem(http.StatusServiceUnavailable, status.Health.Text))
 		return
 	}
 	_, _ = w.Write([]byte(status.Health.line()))
 }
 
-// line returns the verdict in a line of text.
+// line returns the condition in a line of text.
 func (h *Health) line() string { return h.State + ": " + h.Text + "\n" }

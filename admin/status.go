@@ -8,8 +8,8 @@ import (
 	"drumbeat/crawl/figures"
 	"drumbeat/crawl/operate"
 	"drumbeat/state"
+	"drumbeat/state/condition"
 	"drumbeat/state/snapshot"
-	"drumbeat/state/verdict"
 )
 
 // status describes the crawl. After its end it is the last state.
@@ -38,7 +38,7 @@ func (s *Server) status() (*Status, error) {
 	case settings.Drain:
 		out.State = "draining"
 	}
-	out.Health = healthOf(verdict.Of(snap))
+	out.Health = healthOf(condition.Of(snap))
 	return out, nil
 }
 
@@ -49,7 +49,7 @@ func (s *Server) finished(end *operate.Ending) *Status {
 	if end.Err != nil {
 		out.Reason = "error: " + end.Err.Error()
 	}
-	out.Health = healthOf(verdict.OfEnd(end.Snapshot, verdict.End{Why: end.Why, Err: end.Err,
+	out.Health = healthOf(condition.OfEnd(end.Snapshot, condition.End{Why: end.Why, Err: end.Err,
 		Done: end.Why == crawl.StopDone, Fault: end.Why == crawl.StopDisk || end.Why == crawl.StopOutage}))
 	return out
 }
@@ -121,8 +121,8 @@ func checkpointOf(c *snapshot.CheckpointStats) Checkpoint {
 	return out
 }
 
-// healthOf returns a verdict as the API has it.
-func healthOf(v verdict.Verdict) Health {
+// healthOf returns a condition as the API has it.
+func healthOf(v condition.Condition) Health {
 	h := Health{State: string(v.State), Level: string(v.Level), Text: v.Text, Next: v.Next, Problems: []Trouble{}}
 	if !v.Since.IsZero() {
 		h.Since = v.Since.UTC()

@@ -48,7 +48,7 @@ type Status struct {
 	Cluster      *NodeOf          `json:"cluster,omitempty" doc:"Missing for a crawl of one node."`
 }
 
-// Health is the verdict on the crawl: see package state/verdict.
+// Health is the condition of the crawl: see package state/condition.
 type Health struct {
 	State    string    `json:"state" doc:"working, waiting, slow, standing-still; at the end complete, ended, failed."`
 	Level    string    `json:"level" doc:"ok, warn or bad."`

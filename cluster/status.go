@@ -42,7 +42,7 @@ type Status struct {
 	// Messages and marks of other nodes that it has refused in this run.
 	Refused int64 `json:"refused,omitempty"`
 
-	// The verdict of the node on itself, as state/verdict has it; "" of a node that is older than the fields.
+	// The condition of the node, by its own judgement (state/condition); "" of a node older than the fields.
 	State string `json:"state,omitempty"`
 	Level string `json:"level,omitempty"`
 	Text  string `json:"text,omitempty"`

@@ -30,7 +30,15 @@ func (c *crawl) cluster(now time.Time) any {
 	overview := object{"pages": 90_600_000, "pagesPerSecond": 2437.5, "queued": 8_154_000_000, "waiting": 104_000,
 		"missing": []int{}, "fullest": 2, "fullestShare": 0.5, "configs": 1, "givenUp": []int{3}}
 	broker := object{"connected": true, "since": stamp(now.Add(-26 * time.Hour)), "connects": 1}
+	health := object{"level": "warn", "state": "working", "text": "Node 3 abandoned: the others continue without it.",
+		"problems": []object{{"level": "warn", "what": "cluster",
+			"text": "Node 3 abandoned: the others continue without it."}}}
 	if trouble {
+		health = object{"level": "bad", "state": "slow", "text": "Node 2 has said nothing for 11 min 40 s.",
+			"problems": []object{{"level": "bad", "what": "cluster",
+				"text": "Node 2 has said nothing for 11 min 40 s."},
+				{"level": "bad", "what": "cluster", "text": "Node 3 has never said anything."},
+				{"level": "warn", "what": "cluster", "text": "The nodes have 2 different configurations."}}}
 		nodes[2]["heard"], nodes[2]["age"] = false, 700
 		nodes[1]["status"].(object)["leases"].(object)["resting"] = true
 		overview["missing"], overview["givenUp"], overview["configs"] = []int{2, 3}, nil, 2
@@ -41,6 +49,6 @@ func (c *crawl) cluster(now time.Time) any {
 		pairs = append(pairs, object{"node": n, "added": 310_000_000, "waiting": 26_000, "waitingBytes": 2_050_000,
 			"stalled": 0, "published": 1_200_000, "resends": n - 1, "taken": 298_000_000, "holes": 0})
 	}
-	return object{"time": stamp(now), "self": object{"node": 0, "nodes": 4, "broker": broker}, "nodes": nodes,
-		"overview": overview, "pairs": pairs}
+	return object{"time": stamp(now), "health": health, "nodes": nodes,
+		"self": object{"node": 0, "nodes": 4, "broker": broker}, "overview": overview, "pairs": pairs}
 }

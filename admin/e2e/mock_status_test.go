@@ -101,16 +101,16 @@ func (c *crawl) status(t time.Time) object {
 			"time": stamp(t.Truncate(time.Minute)), "pause": 0.0021, "stall": 0.0064, "total": 2.31,
 			"bytes": 412_000_000, "longestPause": 0.0093, "longestStall": 0.0412},
 		"model": object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O a link"},
-		"health": object{"level": "ok",
-			"text": "The crawl is healthy. It waits for politeness: 161,204 of 180,377 hosts wait " +
-				"for --host-delay.",
+		"health": object{"level": "ok", "state": "working",
+			"text": "The crawl works: 3,412 pages per second. It waits for politeness: --host-delay " +
+				"(89 % of the hosts).",
 			"problems": []object{}}}
 	c.adapt(out, t)
 	if paused {
 		out["state"], out["waiting"] = "paused", "paused by the operator"
-		out["health"] = object{"level": "warn", "text": "The operator paused the crawl.",
-			"problems": []object{
-				{"level": "warn", "what": "operator", "text": "The operator paused the crawl."}}}
+		out["health"] = object{"level": "warn", "state": "waiting", "text": "The operator paused the crawl.",
+			"next": "drumbeat ctl resume", "problems": []object{{"level": "warn", "what": "operator",
+				"text": "The operator paused the crawl.", "next": "drumbeat ctl resume"}}}
 	} else if drain {
 		out["state"] = "draining"
 	}
@@ -127,19 +127,19 @@ func (c *crawl) adapt(out object, t time.Time) {
 			"longestPause": 0, "longestStall": 0}
 		out["ram"] = ram(0.04)
 		out["model"] = object{"measured": 0, "predicted": 0, "unit": "bytes of disk I/O a link"}
-		out["health"] = object{"level": "ok", "text": "The crawl is healthy. It waits for robots.txt and DNS.",
-			"problems": []object{}}
+		out["health"] = object{"level": "ok", "state": "working", "problems": []object{},
+			"text": "The crawl works. It waits for robots.txt and DNS."}
 		out["dirs"] = []string{"/home/ada/drumbeat-crawl"}
 		if c.pages(t) == 0 {
 			out["waiting"], out["codes"] = "seeds", object{}
-			out["health"] = object{"level": "ok", "text": "The crawl is healthy. It waits for seeds.",
-				"problems": []object{}}
+			out["health"] = object{"level": "ok", "state": "working", "problems": []object{},
+				"text": "The crawl works. It waits for seeds."}
 		}
 	case "finished":
-		out["state"], out["waiting"] = "stopping", "new links"
+		out["state"], out["waiting"], out["reason"] = "finished", "", "done"
 		out["deferred"] = object{}
-		out["health"] = object{"level": "ok",
-			"text": "The crawl has finished: every URL is fetched, refused or held.", "problems": []object{}}
+		out["health"] = object{"level": "ok", "state": "complete", "next": "drumbeat report",
+			"text": "The crawl is complete: 412,006 pages, and nothing is left.", "problems": []object{}}
 	case "trouble":
 		outage := "network: known servers do not answer since " + t.Add(-25*time.Minute).UTC().Format("15:04:05 MST") +
 			"; one request in 94s, failures are not counted"
@@ -149,12 +149,16 @@ func (c *crawl) adapt(out object, t time.Time) {
 		checkpoint["time"], checkpoint["longestStall"] = stamp(t.Add(-13*time.Minute-7*time.Second)), 4.81
 		out["ram"] = ram(1.04)
 		out["rates"].(object)["errors"] = 214.2
-		out["health"] = object{"level": "bad", "text": "The network or the name servers fail: " + outage + ".",
+		out["health"] = object{"level": "bad", "state": "standing-still", "since": stamp(t.Add(-25 * time.Minute)),
+			"text": "The network or the name servers fail: " + outage + ".", "next": "drumbeat doctor",
 			"problems": []object{
-				{"level": "bad", "what": "network", "text": "The network or the name servers fail: " + outage + "."},
-				{"level": "bad", "what": "checkpoint", "text": "The last checkpoint is 13m7s old."},
-				{"level": "warn", "what": "disk", "text": "/data2/crawl runs low on space."},
-				{"level": "warn", "what": "memory", "text": "The process uses more RAM than --ram."}}}
+				{"level": "bad", "what": "network", "next": "drumbeat doctor",
+					"text": "The network or the name servers fail: " + outage + "."},
+				{"level": "bad", "what": "checkpoint", "text": "The last checkpoint is 13 min 7 s old."},
+				{"level": "warn", "what": "disk", "next": "df -h",
+					"text": "/data2/crawl has 71 GiB left; fetching pauses at 40 GiB."},
+				{"level": "warn", "what": "memory",
+					"text": "The process uses 129 GiB of RAM, more than --ram 124 GiB."}}}
 	}
 }
 

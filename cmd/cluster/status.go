@@ -16,6 +16,7 @@ import (
 	"drumbeat/cluster/nats"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
+	"drumbeat/state/condition"
 )
 
 // connectFlags say how to reach the broker. Their names and meanings are those of crawl.
@@ -52,6 +53,7 @@ type statusCmd struct {
 type report struct {
 	Crawl    string            `json:"crawl"`
 	Time     time.Time         `json:"time"`
+	Health   string            `json:"health"` // the condition of the cluster: state and sentence
 	Overview cluster.Overview  `json:"overview"`
 	Nodes    []*cluster.Status `json:"nodes"`   // by node; null if a node never said anything
 	Streams  []nats.StreamInfo `json:"streams"` // by node
@@ -98,6 +100,8 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 		}
 	}
 	r.Overview = cluster.Summarize(r.Nodes, r.Time)
+	c := condition.OfNodes(r.Nodes, r.Time)
+	r.Health = string(c.State) + ": " + c.Text
 	for node := range nodes {
 		info, err := e.StreamInfo(ctx, node)
 		if err != nil {
@@ -114,6 +118,9 @@ func (r *report) print(out io.Writer) error {
 	o := &r.Overview
 	fmt.Fprintf(out, "crawl %s, %d nodes: %s pages, %.1f pages/s, %s URLs queued\n", r.Crawl, len(r.Nodes), n(o.Pages),
 		o.PagesPerSecond, n(o.Queued))
+	if r.Health != "" {
+		fmt.Fprintln(out, term.PlainText(r.Health))
+	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "node\thost\tstate\theard\tpages\tpages/s\tqueued\tkept for others\tdisk\tcheckpoint\tstream")
 	for node, st := range r.Nodes {

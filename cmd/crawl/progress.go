@@ -13,8 +13,8 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/internal/human"
 	"drumbeat/state"
+	"drumbeat/state/condition"
 	"drumbeat/state/snapshot"
-	"drumbeat/state/verdict"
 )
 
 // progressFields returns the fields of a progress line in the log.
@@ -50,7 +50,7 @@ func progressFields(s *crawl.Snapshot) []any {
 		fields = append(fields, "objects", u.Objects, "spool_bytes", u.WaitingBytes, "upload_faults", u.Faults)
 	}
 	fields = append(fields, clusterFields(s)...)
-	v := verdict.Of(s)
+	v := condition.Of(s)
 	fields = append(fields, "health", string(v.State))
 	if len(v.Problems) > 0 {
 		fields = append(fields, "problem", v.Text)
@@ -88,7 +88,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause),
 			human.Duration(c.LongestPause))
 	}
-	v := verdict.Of(s)
+	v := condition.Of(s)
 	lines := []string{
 		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)),
 			s.PagesPerSecond, s.BitsPerSecond/1e6),

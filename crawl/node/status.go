@@ -8,8 +8,8 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/state"
+	"drumbeat/state/condition"
 	"drumbeat/state/snapshot"
-	"drumbeat/state/verdict"
 )
 
 // statuses is the status of this node for people, and reads those of the others. Its goroutines are "status" and
@@ -94,7 +94,7 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 		DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.gone.nodes()}
 	st.Config = s.config.digest()
-	v := verdict.Of(sn)
+	v := condition.Of(sn)
 	st.State, st.Level, st.Text = string(v.State), string(v.Level), cut(v.Text)
 	for p := range state.PlaceFetched {
 		st.Queued += sn.Place(p)

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"drumbeat/state"
+	"drumbeat/state/condition"
 	"drumbeat/state/snapshot"
-	"drumbeat/state/verdict"
 )
 
 // table is made once and does not change.
@@ -80,21 +80,21 @@ func byCoding() (list []Metric) {
 	return list
 }
 
-// health returns the metrics of the verdict on the crawl.
+// health returns the metrics of the condition of the crawl.
 func health() []Metric {
 	return []Metric{{Name: "health", Label: "state", Kind: Gauge,
-		Help: "The verdict on the crawl: 1 for its state, 0 for all others", each: func(s *snap, f emit) {
-			now := verdict.Of(s)
-			for _, st := range verdict.States[:slices.Index(verdict.States, verdict.Complete)] {
+		Help: "The condition of the crawl: 1 for its state, 0 for all others", each: func(s *snap, f emit) {
+			now := condition.Of(s)
+			for _, st := range condition.States[:slices.Index(condition.States, condition.Complete)] {
 				v := 0.0
 				if st == now.State {
 					v = 1
 				}
 				f(string(st), v)
 			}
-		}}, {Name: "health_level", Kind: Gauge, Help: "How bad the verdict on the crawl is: 0 ok, 1 a warning, 2 bad",
+		}}, {Name: "health_level", Kind: Gauge, Help: "How bad the condition of the crawl is: 0 ok, 1 a warning, 2 bad",
 		each: func(s *snap, f emit) {
-			f("", map[verdict.Level]float64{verdict.Warn: 1, verdict.Bad: 2}[verdict.Of(s).Level])
+			f("", map[condition.Level]float64{condition.Warn: 1, condition.Bad: 2}[condition.Of(s).Level])
 		}}}
 }
 

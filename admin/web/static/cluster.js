@@ -74,13 +74,11 @@ function show(c) {
   const o = c.overview;
   text(byID("node"), "node " + c.self.node + " of " + c.self.nodes);
   const words = [count(o.pages) + " pages, " + fixed(o.pagesPerSecond, 1) + " pages/s."];
-  if (o.missing.length)
-    words.push((o.missing.length > 1 ? "Nodes " : "Node ") + o.missing.join(", ") + " not heard of for a minute.");
-  if (o.givenUp?.length)
-    words.push((o.givenUp.length > 1 ? "Nodes " : "Node ") + o.givenUp.join(", ") + " abandoned: the others continue without.");
-  if (o.configs > 1) words.push("The nodes have " + o.configs + " different configurations.");
+  for (const p of c.health.problems.slice(1, 10)) words.push(p.text);
+  words.unshift(c.health.text);
   text(byID("cluster-text"), words.join(" "));
-  attr(byID("cluster-card"), "data-level", o.missing.length || !c.self.broker.connected ? "bad" : "ok");
+  const level = c.self.broker.connected ? c.health.level : "bad";
+  attr(byID("cluster-card"), "data-level", level);
   const since = clock(instant(c.self.broker.since));
   text(
     byID("broker-text"),

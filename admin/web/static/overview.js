@@ -15,6 +15,15 @@ const SHAPES = {
   off: "M6 12h12",
 };
 export const LEVELS = { ok: "Healthy", warn: "Warning", bad: "In trouble", off: "Unknown" };
+const STATES = {
+  working: "Working",
+  waiting: "Waiting by choice",
+  slow: "Slow by a fault",
+  "standing-still": "Standing still",
+  complete: "Complete",
+  ended: "Ended",
+  failed: "Failed",
+};
 
 // icon draws a level.
 export function icon(level) {
@@ -61,12 +70,14 @@ function showHealth(s) {
     card.dataset.level = level;
     byID("health-icon").replaceChildren(icon(level));
   }
-  const words = LEVELS[level] + ". " + (h.text || "");
+  const name = STATES[h.state] || LEVELS[level];
+  const words = name + ". " + (h.text || "");
   prose(byID("health-text"), h.text || LEVELS[level]);
   text(byID("state"), s.state || NONE);
   byID("state").dataset.state = s.state || "";
   const runs = s.active > s.elapsed + 60 ? "; " + duration(s.active) + " over all runs" : "";
-  const more = [LEVELS[level], s.state || NONE, "this run " + duration(s.elapsed) + runs];
+  const more = [name, s.state || NONE, "this run " + duration(s.elapsed) + runs];
+  if (h.next) more.push("try: " + h.next);
   if (s.limits) more.push("limits " + s.limits);
   prose(byID("health-more"), more.join(" · "));
   const now = performance.now();
@@ -75,11 +86,11 @@ function showHealth(s) {
     text(byID("announce"), words);
   }
   const problems = (h.problems || []).slice(0, 20);
-  if (!problems.length) problems.push({ level: "ok", what: "", text: "Nothing." });
+  if (!problems.length) problems.push({ level: "ok", what: "", text: h.state === "waiting" ? "Nothing: the wait is chosen." : "Nothing." });
   sync(
     byID("problems"),
     problems,
-    (p) => p.level + p.what + p.text,
+    (p) => p.level + p.what + p.text + p.next,
     (p) =>
       el(
         "li",
@@ -90,7 +101,7 @@ function showHealth(s) {
           {},
           el("span", { class: "hidden", text: p.what ? LEVELS[p.level] + ": " : "" }),
           p.what ? el("b", { text: sentence(p.what) + ". " }) : null,
-          el("span", { text: p.text }),
+          el("span", { text: p.text + (p.next ? " Try: " + p.next : "") }),
         ),
       ),
   );
@@ -168,7 +179,11 @@ export class Overview {
     text(byID("t-busy-of"), "of " + count(limit));
     size(byID("bar-busy").firstChild, "width", limit ? busy / limit : 0);
     text(byID("t-busy-sub"), count(robots) + (robots === 1 ? " robots.txt request" : " robots.txt requests"));
-    prose(byID("waiting"), s.waiting ? sentence(s.waiting) : "Nothing: nearly all connections are busy");
+    const over = s.state === "finished";
+    prose(
+      byID("waiting"),
+      over ? "The crawl has ended." : s.waiting ? sentence(s.waiting) : "Nothing: nearly all connections are busy",
+    );
     const about = [
       "drumbeat " + (s.version || ""),
       "crawl " + (s.crawl || NONE),

@@ -1,4 +1,4 @@
-package verdict
+package condition
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"drumbeat/internal/human"
 )
 
-// OfNodes returns the verdict on a cluster by the statuses of its nodes, by number; nil for a node that has not
-// reported. Only fields that all versions have decide, and the node's own verdict if it has one.
-func OfNodes(list []*cluster.Status, now time.Time) Verdict {
-	v := Verdict{State: Complete, Level: OK, Next: "drumbeat cluster status"}
+// OfNodes returns the condition of a cluster by the statuses of its nodes, by number; nil for a node that has not
+// reported. Only fields that all versions have decide, and the node's own condition if it has one.
+func OfNodes(list []*cluster.Status, now time.Time) Condition {
+	v := Condition{State: Complete, Level: OK, Next: "drumbeat cluster status"}
 	over := cluster.Summarize(list, now)
 	add := func(level Level, state State, what, format string, args ...any) {
 		v.Problems = append(v.Problems, Problem{Level: level, What: what, state: state,
@@ -55,7 +55,7 @@ func OfNodes(list []*cluster.Status, now time.Time) Verdict {
 		v.Text = fmt.Sprintf("All %d nodes have ended.", len(list))
 	}
 	for _, node := range over.Abandoned {
-		add(Warn, Working, "cluster", "Node %d was abandoned: the others continue without it", node)
+		add(Warn, Working, "cluster", "Node %d abandoned: the others continue without it", node)
 	}
 	if over.Configs > 1 {
 		add(Warn, Working, "cluster", "The nodes have %d different configurations", over.Configs)

@@ -1,4 +1,4 @@
-package verdict
+package condition
 
 import (
 	"fmt"
@@ -38,8 +38,8 @@ const (
 	Bad  Level = "bad"
 )
 
-// Verdict says how a crawl does, why, and which command helps.
-type Verdict struct {
+// Condition says how a crawl does, why, and which command helps.
+type Condition struct {
 	State State
 	Level Level     // the worst of State and Problems
 	Text  string    // one or two sentences
@@ -62,7 +62,7 @@ type Problem struct {
 
 // These times decide when silence is a fault.
 const (
-	// Patience is how long a crawl may be without a response before its verdict says so.
+	// Patience is how long a crawl may be without a response before its condition says so.
 	Patience = 10 * time.Second
 	// startPatience is Patience from the start of a run, when names are looked up and robots.txt is read.
 	startPatience = 15 * time.Second
@@ -81,8 +81,8 @@ type view struct {
 	problems []Problem
 }
 
-// Of returns the verdict on a running crawl.
-func Of(s *snapshot.Snapshot) Verdict {
+// Of returns the condition of a running crawl.
+func Of(s *snapshot.Snapshot) Condition {
 	v := &view{Snapshot: s, quiet: s.Elapsed}
 	if !s.Answered.IsZero() {
 		v.quiet = s.Time.Sub(s.Answered)
@@ -131,7 +131,7 @@ func (v *view) add(level Level, state State, what, next, format string, args ...
 		Text: sentence(fmt.Sprintf(format, args...))})
 }
 
-// silent reports whether no response has come for so long that the verdict says so.
+// silent reports whether no response has come for so long that the condition says so.
 func (v *view) silent() bool {
 	if v.Answered.IsZero() {
 		return v.quiet >= startPatience
@@ -356,9 +356,9 @@ func (v *view) again() string {
 	return ""
 }
 
-// state returns the verdict without problems.
-func (v *view) state() Verdict {
-	out := Verdict{State: Working, Level: OK}
+// state returns the condition without problems.
+func (v *view) state() Condition {
+	out := Condition{State: Working, Level: OK}
 	w := &v.Wait
 	if v.Stopping {
 		out.Text = "The crawl stops: it ends running requests and writes its last checkpoint."

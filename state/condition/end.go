@@ -1,4 +1,4 @@
-package verdict
+package condition
 
 import (
 	"cmp"
@@ -20,11 +20,11 @@ type End struct {
 	Done  bool // nothing was left to fetch
 }
 
-// OfEnd returns the verdict on a crawl that has ended with the figures of s.
-func OfEnd(s *snapshot.Snapshot, end End) Verdict {
+// OfEnd returns the condition of a crawl that has ended with the figures of s.
+func OfEnd(s *snapshot.Snapshot, end End) Condition {
 	pages := human.Counted(s.Count(state.CountPages), "page", "pages")
 	left := LeftText(s)
-	v := Verdict{State: Complete, Level: OK, Text: "The crawl is complete: " + pages + ", and nothing is left.",
+	v := Condition{State: Complete, Level: OK, Text: "The crawl is complete: " + pages + ", and nothing is left.",
 		Next: "drumbeat report"}
 	switch {
 	case end.Err != nil:

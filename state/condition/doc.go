@@ -1,8 +1,8 @@
-// Package verdict says how a crawl does: it works, it waits by choice, a fault slows it, it stands still, or
+// Package condition says how a crawl does: it works, it waits by choice, a fault slows it, it stands still, or
 // it has ended.
 //
 // Of judges a running crawl by one snapshot, OfEnd one that has ended. Dashboard, ctl, progress lines,
-// metrics, /healthz and /readyz and the status of a node of a cluster show this verdict and no other one.
+// metrics, /healthz and /readyz and the status of a node of a cluster show this condition and no other one.
 //
 // # Contract
 //
@@ -15,9 +15,9 @@
 // of the worst problem.
 //
 // The package has no state and starts no goroutine. It reads the snapshot only; its functions may be called
-// concurrently. Its windows are those of snapshot.Window: ten seconds, so a verdict is at most that old, and
+// concurrently. Its windows are those of snapshot.Window: ten seconds, so a condition is at most that old, and
 // a second.
 //
-// Files: verdict.go judges a running crawl, end.go one that has ended, nodes.go a cluster by the words of
+// Files: condition.go judges a running crawl, end.go one that has ended, nodes.go a cluster by the words of
 // its nodes.
-package verdict
+package condition

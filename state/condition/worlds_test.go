@@ -1,4 +1,4 @@
-package verdict_test
+package condition_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"drumbeat/crawl/crawltest"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
-	"drumbeat/state/verdict"
+	"drumbeat/state/condition"
 )
 
 // soon is the time until a fault must show.
@@ -72,29 +72,29 @@ func (w *world) connect() (net.Conn, error) {
 	return nil, nil
 }
 
-// seen is a verdict at a time after the start.
+// seen is a condition at a time after the start.
 type seen struct {
 	at time.Duration
-	verdict.Verdict
+	condition.Condition
 }
 
-// run runs the crawl for lasts and returns the verdict of each second. fault begins the fault.
+// run runs the crawl for lasts and returns the condition of each second. fault begins the fault.
 func (w *world) run(t *testing.T, fault func()) (list []seen) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w.opt.Observe.SnapshotEvery = time.Second
 	w.opt.Observe.Snapshot = func(s *crawl.Snapshot) {
-		v := verdict.Of(s)
+		v := condition.Of(s)
 		list = append(list, seen{s.Elapsed, v})
 		silent := s.Elapsed
 		if !s.Answered.IsZero() {
 			silent = s.Time.Sub(s.Answered)
 		}
-		if silent > soon && v.State == verdict.Working && !s.Stopping {
+		if silent > soon && v.State == condition.Working && !s.Stopping {
 			t.Errorf("at %v: working, without a response for %v", s.Elapsed, silent)
 		}
 		says := !v.Since.IsZero() && strings.Contains(v.Text, "No response for")
-		if silent > soon && v.Level == verdict.OK && !s.Stopping && !says {
+		if silent > soon && v.Level == condition.OK && !s.Stopping && !says {
 			t.Errorf("at %v: ok without a response for %v, and the text does not say so: %q", s.Elapsed, silent, v.Text)
 		}
 	}
@@ -120,24 +120,24 @@ func (w *world) run(t *testing.T, fault func()) (list []seen) {
 	return list
 }
 
-// fault is a fault of a world and the verdict that shows it.
+// fault is a fault of a world and the condition that shows it.
 type fault struct {
 	name string
 	// build prepares a world. It returns what begins the fault, nil for nothing but down.
 	build func(*testing.T, *world) (begin func())
-	from  time.Duration // when it begins
-	state verdict.State // Slow admits Standing
-	level verdict.Level // at the end
-	what  string        // of the worst problem
-	text  string        // part of the last text
+	from  time.Duration   // when it begins
+	state condition.State // Slow admits Standing
+	level condition.Level // at the end
+	what  string          // of the worst problem
+	text  string          // part of the last text
 }
 
 var faults = []fault{
-	{"works", nil, 0, verdict.Working, verdict.OK, "", "The crawl works: "},
+	{"works", nil, 0, condition.Working, condition.OK, "", "The crawl works: "},
 	{"the only host refuses", func(_ *testing.T, w *world) func() { w.cut.Store(true); return nil }, faultAt,
-		verdict.Standing, verdict.Bad, "sites", "a.test"},
+		condition.Standing, condition.Bad, "sites", "a.test"},
 	{"the only host hangs", func(_ *testing.T, w *world) func() { w.hang.Store(true); return nil }, faultAt,
-		verdict.Slow, verdict.Bad, "sites", "No response"},
+		condition.Slow, condition.Bad, "sites", "No response"},
 	{"the only host is overloaded", func(_ *testing.T, w *world) func() {
 		serve := w.web.Serve
 		w.web.Serve = func(host, path string) testworld.Answer {
@@ -147,26 +147,26 @@ var faults = []fault{
 			return serve(host, path)
 		}
 		return nil
-	}, faultAt, verdict.Slow, verdict.Bad, "sites", "a.test"},
+	}, faultAt, condition.Slow, condition.Bad, "sites", "a.test"},
 	{"robots.txt fails from the start", func(_ *testing.T, w *world) func() {
 		w.web.Serve = func(string, string) testworld.Answer { return testworld.Answer{500, "", ""} }
 		return nil
-	}, 0, verdict.Standing, verdict.Bad, "sites", "robots"},
+	}, 0, condition.Standing, condition.Bad, "sites", "robots"},
 	{"no name has an address", func(_ *testing.T, w *world) func() {
 		w.web.Lookup = func(string) (string, error) { return "", errors.New("no answer") }
 		return nil
-	}, 0, verdict.Standing, verdict.Bad, "", ""},
+	}, 0, condition.Standing, condition.Bad, "", ""},
 	{"the disk is full", func(_ *testing.T, w *world) func() {
 		return func() { w.fs.SetCapacity(1) }
-	}, faultAt, verdict.Standing, verdict.Bad, "disk", ""},
+	}, faultAt, condition.Standing, condition.Bad, "disk", ""},
 	{"no browser", func(t *testing.T, w *world) func() {
 		crawltest.WithoutBrowser(t, &w.opt)
 		return nil
-	}, 3 * time.Second, verdict.Slow, verdict.Warn, "browser", "connection refused"},
+	}, 3 * time.Second, condition.Slow, condition.Warn, "browser", "connection refused"},
 	{"a delay of ten minutes", func(_ *testing.T, w *world) func() {
 		w.opt.Politeness.HostDelay, w.opt.Politeness.HostDelayMin = 10*time.Minute, 10*time.Minute
 		return nil
-	}, 0, verdict.Waiting, verdict.OK, "", "--host-delay; the next request is due in"},
+	}, 0, condition.Waiting, condition.OK, "", "--host-delay; the next request is due in"},
 }
 
 // TestWorlds: each fault shows in the state within 15 s, and stays. A wait that the operator chose is no fault.
@@ -193,7 +193,7 @@ func (f *fault) check(t *testing.T) {
 		}
 		switch {
 		case v.at < f.from:
-		case v.State == f.state || f.state == verdict.Slow && v.State == verdict.Standing:
+		case v.State == f.state || f.state == condition.Slow && v.State == condition.Standing:
 			if first < 0 {
 				first = v.at
 			}
@@ -207,6 +207,6 @@ func (f *fault) check(t *testing.T) {
 	last := list[len(list)-2] // the last one may be of the end
 	if last.Level != f.level || !strings.Contains(last.Text, f.text) ||
 		f.what != "" && (len(last.Problems) == 0 || last.Problems[0].What != f.what) {
-		t.Errorf("at last: %+v", last.Verdict)
+		t.Errorf("at last: %+v", last.Condition)
 	}
 }
