@@ -39,6 +39,8 @@ func (s *Server) status() (*Status, error) {
 		out.State = "draining"
 	}
 	out.Health = healthOf(condition.Of(snap))
+	p := condition.ProgressOf(snap)
+	out.Progress = Progress{p.String(), p.Ended, p.Queued, p.Rate, p.LongRate, p.Left.Seconds(), p.Grows}
 	return out, nil
 }
 
@@ -46,6 +48,7 @@ func (s *Server) status() (*Status, error) {
 func (s *Server) finished(end *operate.Ending) *Status {
 	out := s.statusOf(end.Snapshot, end.ID)
 	out.State, out.Reason, out.Waiting = "finished", end.Why, ""
+	out.Progress = Progress{Ended: end.Snapshot.Ended(), Queued: end.Snapshot.Queued()}
 	if end.Err != nil {
 		out.Reason = "error: " + end.Err.Error()
 	}

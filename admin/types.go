@@ -24,6 +24,7 @@ type Status struct {
 	Elapsed      float64          `json:"elapsed" doc:"Seconds of this run."`
 	Active       float64          `json:"active" doc:"Seconds of all runs."`
 	Health       Health           `json:"health"`
+	Progress     Progress         `json:"progress"`
 	Waiting      string           `json:"waiting" doc:"What fetching waits for; empty if connections are busy."`
 	Limits       string           `json:"limits" doc:"Speed limits in force; empty for none."`
 	Rates        Rates            `json:"rates"`
@@ -46,6 +47,17 @@ type Status struct {
 	Checkpoint   Checkpoint       `json:"checkpoint"`
 	Model        Model            `json:"model"`
 	Cluster      *NodeOf          `json:"cluster,omitempty" doc:"Missing for a crawl of one node."`
+}
+
+// Progress says how far the crawl is, and how long the rest takes.
+type Progress struct {
+	Text     string  `json:"text" doc:"In words; empty at the end."`
+	Ended    int64   `json:"ended" doc:"URLs fetched or refused."`
+	Queued   int64   `json:"queued" doc:"URLs that are left, without those over budget or forbidden by flags."`
+	Rate     float64 `json:"rate" doc:"Pages a second over the last ten seconds."`
+	LongRate float64 `json:"longRate" doc:"Pages a second over the last ten minutes, or the run if it is shorter."`
+	Left     float64 `json:"left" doc:"Seconds that the rest takes at the present rates; 0: unknown."`
+	Grows    float64 `json:"grows" doc:"URLs a second by which the queue grows; 0: it does not."`
 }
 
 // Health is the condition of the crawl: see package state/condition.

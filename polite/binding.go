@@ -28,6 +28,8 @@ type Bound struct {
 	Held int     // hosts that it delays
 	All  int     // hosts that are delayed at all
 	Rec  []byte  // the record of the next URL of one that it delays; shared with its Item
+	// Longest is the time that the delays of a host alone let its queued items take, for the host with the longest.
+	Longest time.Duration
 }
 
 // Binding examines a sample of at most maxBindings hosts with queued items.
@@ -38,6 +40,7 @@ func (s *Scheduler) Binding(now time.Time) (b Bound) {
 	var counts [numBindings]int
 	var recs [numBindings][]byte
 	for _, h := range s.hosts.queued[:min(len(s.hosts.queued), maxBindings)] {
+		b.Longest = max(b.Longest, time.Duration(h.len())*max(h.base, s.opt.HostDelay))
 		if h.busy {
 			continue
 		}

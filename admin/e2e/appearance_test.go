@@ -67,7 +67,7 @@ func TestClusterPage(t *testing.T) {
 	}{
 		{"healthy", "Node 3 abandoned", phone, "dark"},
 		{"healthy", "Node 3 abandoned", laptop, "light"},
-		{"trouble", "Nodes 2, 3 not heard of", laptop, "dark"},
+		{"trouble", "Node 2 has said nothing", laptop, "dark"},
 	} {
 		p := open(ctx, t, c, look.view, look.theme, "cluster-"+look.scenario, base+"/"+look.scenario+"/cluster")
 		p.until("the page shows the nodes", "document.querySelectorAll('#nodes tr').length === 4")
@@ -95,7 +95,8 @@ func TestClusterPage(t *testing.T) {
 func inspect(ctx context.Context, t *testing.T, c *chromium, v view, theme, label, url string) *page {
 	t.Helper()
 	p := open(ctx, t, c, v, theme, label, url)
-	p.until("the page is connected", "document.querySelector('#fresh').dataset.level === 'ok'")
+	p.until("the page is connected", "document.querySelector('#fresh').dataset.level === 'ok' || "+
+		"document.querySelector('#fresh-text').textContent === 'Finished'")
 	p.until("the page shows the connections", "document.querySelector('#slots-legend li')")
 	p.until("the page has settled", "performance.now() > 2000")
 	p.save("", false)

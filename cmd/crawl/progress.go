@@ -50,8 +50,11 @@ func progressFields(s *crawl.Snapshot) []any {
 		fields = append(fields, "objects", u.Objects, "spool_bytes", u.WaitingBytes, "upload_faults", u.Faults)
 	}
 	fields = append(fields, clusterFields(s)...)
-	v := condition.Of(s)
-	fields = append(fields, "health", string(v.State))
+	v, p := condition.Of(s), condition.ProgressOf(s)
+	fields = append(fields, "health", string(v.State), "ended", p.Ended, "queued", p.Queued)
+	if rest := p.Rest(); rest != "" {
+		fields = append(fields, "left", rest)
+	}
 	if len(v.Problems) > 0 {
 		fields = append(fields, "problem", v.Text)
 	}
@@ -88,13 +91,12 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause),
 			human.Duration(c.LongestPause))
 	}
-	v := condition.Of(s)
+	v, p := condition.Of(s), condition.ProgressOf(s)
 	lines := []string{
-		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)),
-			s.PagesPerSecond, s.BitsPerSecond/1e6),
+		fmt.Sprintf("%s  pages %s  %.1f Mb/s  %s", human.Duration(s.Elapsed), n(p.Pages), s.BitsPerSecond/1e6, &p),
 		fmt.Sprintf("  %-9s %s", strings.ReplaceAll(string(v.State), "-still", ""), v.Text),
-		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond,
-			n(s.Unique), s.UniqueShare), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
+		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s%s", n(s.Count(state.CountLinks)), s.LinksPerSecond,
+			n(s.Unique), shareText(s)), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
 		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
@@ -105,10 +107,12 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
 		"  RAM       " + bar(residentBytes("VmRSS:"), ram),
 		"  space     " + bar(s.Disk.Used, s.Disk.Limit),
-		"  model     " + modelText(&s.Seen),
 		"  limits    " + limits,
 		"  waits for " + waiting,
 		"  slots     " + s.SlotsNow.String(),
+	}
+	if large(s) {
+		lines = append(lines, "  model     "+modelText(&s.Seen))
 	}
 	if text := uploadsText(s); text != "" {
 		lines = append(lines, "  store     "+text)
@@ -123,6 +127,17 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		lines = append(lines, "            "+text)
 	}
 	return lines
+}
+
+// large reports whether a crawl is large enough for words about DRUM and its model: below, all URLs are in RAM.
+func large(s *crawl.Snapshot) bool { return s.Unique >= 10_000 }
+
+// shareText is the paper's p of a large crawl.
+func shareText(s *crawl.Snapshot) string {
+	if !large(s) {
+		return ""
+	}
+	return fmt.Sprintf(", p = %.3f", s.UniqueShare)
 }
 
 // barCells is the width of a bar.

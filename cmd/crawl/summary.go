@@ -18,6 +18,7 @@ import (
 	"drumbeat/crawl/output"
 	"drumbeat/internal/human"
 	"drumbeat/state"
+	"drumbeat/state/condition"
 	"drumbeat/warc"
 	"drumbeat/warc/outfile"
 )
@@ -80,7 +81,7 @@ func firstLine(sum *Summary) string {
 	} else {
 		fmt.Fprintf(&text, "Ended (%s) after %s: %s pages", sum.Result.Stop, human.Duration(s.Elapsed), n(pages))
 		if sec := s.Active.Seconds(); sec > 0 {
-			fmt.Fprintf(&text, ", %.0f pages/s by wall time", float64(pages)/sec)
+			fmt.Fprintf(&text, ", %s by wall time", condition.Rate(float64(pages)/sec))
 			if s.Active > s.Elapsed+s.Elapsed/100 {
 				fmt.Fprintf(&text, " of all runs (%s)", human.Duration(s.Active))
 			}
@@ -100,7 +101,7 @@ func (l *lines) addExchanges(s *crawl.Snapshot) {
 	}
 	l.addText("certificates", certificatesText(s))
 	l.addText("compressed", codingsText(s))
-	l.add("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(state.CountLinks)), n(s.Unique), s.UniqueShare)
+	l.add("links", "%s found, %s unique URLs%s", n(s.Count(state.CountLinks)), n(s.Unique), shareText(s))
 	if text := droppedText(s); text != "" {
 		l.add("dropped", "links: %s", text)
 	}
@@ -166,7 +167,9 @@ func (l *lines) addEnds(s *crawl.Snapshot) {
 			"%s responses caused a contained panic in this program: please report the stack traces in the log",
 			n(bugs))
 	}
-	l.addText("not fetched", waitingText(s))
+	for _, left := range condition.LeftOf(s) {
+		l.add("left", "%s: %s", left.Text, left.Do)
+	}
 	if dropped := s.Count(state.CountLinksDraining); dropped > 0 {
 		l.add("draining", "%s links not queued", n(dropped))
 	}
@@ -177,10 +180,9 @@ func (l *lines) addMachine(sum *Summary) {
 	s := &sum.Result.Snapshot
 	n := humanize.Comma
 	l.add("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
-	l.add("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten),
-		s.URLSeenPasses)
-	if s.Seen.Links > 0 {
-		l.add("model", "%s", modelText(&s.Seen))
+	l.add("disk", "%s read, %s written", bytesText(s.DiskRead), bytesText(s.DiskWritten))
+	if s.Seen.Links > 0 && large(s) {
+		l.add("model", "%s; %d passes of URLseen", modelText(&s.Seen), s.URLSeenPasses)
 	}
 	if maps := s.Count(state.CountSitemaps); maps > 0 {
 		l.add("sitemaps", "%s read with %s URLs; %s sitemaps or URLs refused as bad or out of place", n(maps),
@@ -323,22 +325,6 @@ func refusalsText(s *crawl.Snapshot) string {
 	return fmt.Sprintf("%s, %s of them challenge pages; %s long back-offs of hosts, %s hosts given up",
 		n(s.Count(state.CountRefusals)), n(s.Count(state.CountChallenges)), n(s.Count(state.CountHostRests)),
 		n(s.Count(state.CountHostsGivenUp)))
-}
-
-// waitingText formats the number of URLs in each place that is not an end.
-func waitingText(s *crawl.Snapshot) string {
-	var parts []string
-	for i, name := range state.PlaceNames {
-		p := state.Place(i)
-		if n := s.Place(p); n > 0 && p != state.PlaceFetched && p != state.PlaceRefused {
-			parts = append(parts, state.PlaceText(name)+" "+humanize.Comma(n))
-		}
-	}
-	text := strings.Join(parts, ", ")
-	if text != "" && s.Place(state.PlaceDeferred) > 0 {
-		text += reasons(s.Deferred)
-	}
-	return text
 }
 
 // seedsText lists the failed seeds.

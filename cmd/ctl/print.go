@@ -57,6 +57,9 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if s.Health.Next != "" {
 		row("", "Try: %s", s.Health.Next)
 	}
+	if s.Progress.Text != "" {
+		row("progress", "%s", s.Progress.Text)
+	}
 	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"),
 		s.Rates.Links)
 	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit,

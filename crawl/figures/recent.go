@@ -47,9 +47,9 @@ type ring struct{ samples []sample }
 
 // sample are totals at a time.
 type sample struct {
-	at                               time.Time
-	responses, pages, errors, unique int64
-	failed                           map[string]int64
+	at                                      time.Time
+	responses, pages, errors, unique, ended int64
+	failed                                  map[string]int64
 }
 
 func (r *ring) note(s *sample, every time.Duration) {
@@ -70,6 +70,7 @@ func (r *ring) window(now *sample) (w snapshot.Window) {
 	was := &r.samples[0]
 	w = snapshot.Window{Over: now.at.Sub(was.at), Responses: now.responses - was.responses,
 		Pages: now.pages - was.pages, Errors: now.errors - was.errors, New: now.unique - was.unique,
+		Ended:  now.ended - was.ended,
 		Failed: map[string]int64{}}
 	for why, n := range now.failed {
 		if n -= was.failed[why]; n > 0 {
@@ -82,7 +83,7 @@ func (r *ring) window(now *sample) (w snapshot.Window) {
 
 func sampleOf(s *snapshot.Snapshot) *sample {
 	now := &sample{at: s.Time, responses: s.Count(state.CountResponses), pages: s.Count(state.CountPages),
-		unique: s.Unique, failed: maps.Clone(s.Failed)}
+		unique: s.Unique, ended: s.Ended(), failed: maps.Clone(s.Failed)}
 	for code, n := range s.Codes {
 		if k := health.KindOf(code); k == health.TooFast || k == health.ServerError {
 			now.errors += n

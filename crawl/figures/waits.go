@@ -59,6 +59,7 @@ func (f *Figures) waitsFor(a *state.Accounts, s *snapshot.Snapshot) (snapshot.Wa
 // delay returns the delay for which most hosts wait. It adds its details to s.
 func (f *Figures) delay(s *snapshot.Snapshot) (kind snapshot.WaitKind, text string) {
 	b := f.others.Heaps().Binding(s.Time)
+	s.LongestHost = b.Longest
 	if b.All == 0 {
 		return snapshot.WaitAnswers, "answers of the hosts"
 	}

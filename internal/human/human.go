@@ -88,5 +88,8 @@ func Counted(n int64, one, many string) string {
 	return humanize.Comma(n) + " " + many
 }
 
+// Count returns a number with separators.
+func Count(n int64) string { return humanize.Comma(n) }
+
 // Bytes returns n as "1.5 GiB", and negative n as 0.
 func Bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }

@@ -23,7 +23,7 @@ type End struct {
 // OfEnd returns the condition of a crawl that has ended with the figures of s.
 func OfEnd(s *snapshot.Snapshot, end End) Condition {
 	pages := human.Counted(s.Count(state.CountPages), "page", "pages")
-	left := LeftText(s)
+	left := leftText(s)
 	v := Condition{State: Complete, Level: OK, Text: "The crawl is complete: " + pages + ", and nothing is left.",
 		Next: "drumbeat report"}
 	switch {
@@ -50,28 +50,44 @@ func OfEnd(s *snapshot.Snapshot, end End) Condition {
 	return v
 }
 
-// LeftText lists the URLs that are left by their place or the reason of their wait, "" for none.
-func LeftText(s *snapshot.Snapshot) string {
-	left := map[string]int64{}
-	for p := range state.NumPlaces {
-		n := s.Place(p)
-		switch p {
-		case state.PlaceFetched, state.PlaceRefused:
-		case state.PlaceDeferred:
-			for why, n := range s.Deferred {
-				left["deferred ("+why+")"] += n
-			}
-		case state.PlaceOverBudget:
-			left["over budget"] += n
-		case state.PlaceHeld:
-			left["forbidden by flags (--allow-net, --ports)"] += n
-		case state.PlaceContent:
-			left["fetched, not compared yet"] += n
-		default:
-			left["queued"] += n
+// Rest are URLs that a crawl has not fetched, for one reason.
+type Rest struct {
+	URLs int64
+	Text string // the number and the reason
+	Do   string // how to fetch them
+}
+
+// LeftOf lists the URLs that are left by their reason, the most first.
+func LeftOf(s *snapshot.Snapshot) (list []Rest) {
+	add := func(n int64, why, do string) {
+		if n > 0 {
+			list = append(list, Rest{n, human.Counted(n, why, why), do})
 		}
 	}
-	return list(left)
+	add(s.Queued()-s.Place(state.PlaceDeferred)-s.Place(state.PlaceContent), "queued", "the same command continues")
+	for why, n := range s.Deferred {
+		do := "the same command tries them again when they are due"
+		if why == state.ReasonRevisit.String() {
+			do = "--recrawl visits them again when they are due"
+		}
+		add(n, "deferred ("+why+")", do)
+	}
+	add(s.Place(state.PlaceOverBudget), "over budget", "a larger --budget admits more of their domains' pages")
+	add(s.Place(state.PlaceHeld), "forbidden by flags", "--allow-net and --ports admit addresses and ports")
+	add(s.Place(state.PlaceContent), "fetched, not compared yet", "the same command stores them")
+	slices.SortFunc(list, func(a, b Rest) int {
+		return cmp.Or(cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Text, b.Text))
+	})
+	return list
+}
+
+// leftText lists the URLs that are left by their reason, "" for none.
+func leftText(s *snapshot.Snapshot) string {
+	var parts []string
+	for _, r := range LeftOf(s) {
+		parts = append(parts, r.Text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // list writes counts with their names, the largest first.

@@ -68,7 +68,10 @@ type Snapshot struct {
 	// DelaySteps and DelayResets count the steps of --adaptive-delay of this run. AdaptedHosts are the hosts in
 	// RAM that are visited sooner now.
 	DelaySteps, DelayResets, AdaptedHosts int64
-	NextDue                               time.Time // when the first deferred URL is due; zero if there is none
+	// LongestHost is the time that the delay of a host alone lets its URLs in RAM take, for the host with the longest;
+	// 0 unless fetching waits for delays.
+	LongestHost time.Duration
+	NextDue     time.Time // when the first deferred URL is due; zero if there is none
 	// DeferredLate and VisitsLate are how long the first deferred URL, and the first visit, has been due.
 	DeferredLate, VisitsLate time.Duration
 	DiskRead                 int64 // bytes since the start of this run

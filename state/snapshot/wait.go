@@ -50,7 +50,7 @@ type Window struct {
 	Responses, Pages, Failures int64
 	Errors                     int64            // Responses that are health.TooFast or health.ServerError
 	Failed                     map[string]int64 // Failures by reason
-	New                        int64            // unique URLs found
+	New, Ended                 int64            // unique URLs found, and URLs fetched or refused
 }
 
 // Rate returns the number of events a second.
@@ -68,14 +68,13 @@ type Browser struct {
 	Why     string    // the last error; "" if it is there
 }
 
-// Queued returns the number of URLs that have not ended.
+// Ended returns the number of URLs that were fetched or refused.
+func (s *Snapshot) Ended() int64 { return s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused) }
+
+// Queued returns the number of URLs that are left to fetch or refuse, without those over budget or held by flags.
 func (s *Snapshot) Queued() (n int64) {
 	for p := range state.NumPlaces {
-		switch p {
-		case state.PlaceFetched, state.PlaceRefused:
-		default:
-			n += s.Places[p]
-		}
+		n += s.Places[p]
 	}
-	return n
+	return n - s.Ended() - s.Place(state.PlaceOverBudget) - s.Place(state.PlaceHeld)
 }
