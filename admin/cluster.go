@@ -84,7 +84,7 @@ func (s *Server) cluster() (*Cluster, error) {
 		return nil, err
 	}
 	now := time.Now()
-	out := &Cluster{Time: now.UTC(), Health: healthOf(condition.OfNodes(list, now)), Self: *nodeOf(snap),
+	out := &Cluster{Time: now.UTC(), Health: s.healthOf(condition.OfNodes(list, now)), Self: *nodeOf(snap),
 		Overview: cluster.Summarize(list, now), Pairs: []Pair{}}
 	for node, st := range list {
 		n := ClusterNode{Node: node, Status: st}

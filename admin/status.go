@@ -3,6 +3,7 @@ package admin
 import (
 	"os"
 	"strconv"
+	"strings"
 
 	"drumbeat/crawl"
 	"drumbeat/crawl/figures"
@@ -38,7 +39,7 @@ func (s *Server) status() (*Status, error) {
 	case settings.Drain:
 		out.State = "draining"
 	}
-	out.Health = healthOf(condition.Of(snap))
+	out.Health = s.healthOf(condition.Of(snap))
 	p := condition.ProgressOf(snap)
 	out.Progress = Progress{p.String(), p.Ended, p.Queued, p.Rate, p.LongRate, p.Left.Seconds(), p.Grows}
 	return out, nil
@@ -52,7 +53,7 @@ func (s *Server) finished(end *operate.Ending) *Status {
 	if end.Err != nil {
 		out.Reason = "error: " + end.Err.Error()
 	}
-	out.Health = healthOf(condition.OfEnd(end.Snapshot, condition.End{Why: end.Why, Err: end.Err,
+	out.Health = s.healthOf(condition.OfEnd(end.Snapshot, condition.End{Why: end.Why, Err: end.Err,
 		Done: end.Why == crawl.StopDone, Fault: end.Why == crawl.StopDisk || end.Why == crawl.StopOutage}))
 	return out
 }
@@ -125,8 +126,9 @@ func checkpointOf(c *snapshot.CheckpointStats) Checkpoint {
 }
 
 // healthOf returns a condition as the API has it.
-func healthOf(v condition.Condition) Health {
-	h := Health{State: string(v.State), Level: string(v.Level), Text: v.Text, Next: v.Next, Problems: []Trouble{}}
+func (s *Server) healthOf(v condition.Condition) Health {
+	h := Health{State: string(v.State), Level: string(v.Level), Text: v.Text, Next: s.named(v.Next),
+		Problems: []Trouble{}}
 	if !v.Since.IsZero() {
 		h.Since = v.Since.UTC()
 	}
@@ -134,7 +136,17 @@ func healthOf(v condition.Condition) Health {
 		h.Until = v.Until.UTC()
 	}
 	for _, p := range v.Problems {
-		h.Problems = append(h.Problems, Trouble{string(p.Level), p.What, p.Text, p.Next})
+		h.Problems = append(h.Problems, Trouble{string(p.Level), p.What, p.Text, s.named(p.Next)})
 	}
 	return h
+}
+
+// named returns a command with the crawl's directory, if it takes one.
+func (s *Server) named(command string) string {
+	for _, takes := range [...]string{"drumbeat ctl ", "drumbeat explain ", "drumbeat log", "drumbeat report"} {
+		if strings.HasPrefix(command, takes) && len(s.opt.Dirs) > 0 && s.opt.Dirs[0] != "drumbeat-crawl" {
+			return command + " --dir " + s.opt.Dirs[0]
+		}
+	}
+	return command
 }

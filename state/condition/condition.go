@@ -345,13 +345,13 @@ func (v *view) quietly() string {
 	if !v.silent() {
 		return ""
 	}
-	return "No response for " + human.Duration(v.quiet) + ". "
+	return "No response for " + human.Duration(v.quiet.Round(time.Second)) + ". "
 }
 
 // again says when the next request is due, "" if that is unknown.
 func (v *view) again() string {
-	if in := v.Wait.Until.Sub(v.Time); in > 0 {
-		return "; the next request is due in " + human.Duration(in)
+	if in := v.Wait.Until.Sub(v.Time); in >= time.Second {
+		return "; the next request is due in " + human.Duration(in.Round(time.Second))
 	}
 	return ""
 }

@@ -27,7 +27,7 @@ const leastWindow = 5 * time.Second
 func ProgressOf(s *snapshot.Snapshot) Progress {
 	p := Progress{Pages: s.Count(state.CountPages), Ended: s.Ended(), Queued: s.Queued(),
 		Rate: s.Recent.Rate(s.Recent.Pages), LongRate: s.Longer.Rate(s.Longer.Pages)}
-	if p.Queued == 0 || s.Recent.Over < leastWindow {
+	if p.Queued == 0 || s.Recent.Over < leastWindow || s.Wait.Kind == snapshot.WaitBackoff {
 		return p
 	}
 	// New URLs come in bursts, at the start above all: those of the last seconds count. The rate at which URLs end is
