@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"drumbeat/cluster"
@@ -84,6 +85,13 @@ func (s *Server) cluster() (*Cluster, error) {
 		return nil, err
 	}
 	now := time.Now()
+	self := snap.Cluster.Node
+	if st := list[self]; st != nil { // what this node sees now, not with its last status
+		c, fresh := condition.Of(snap), *st
+		fresh.State, fresh.Level, fresh.Text = string(c.State), string(c.Level), c.Text
+		list = slices.Clone(list)
+		list[self] = &fresh
+	}
 	out := &Cluster{Time: now.UTC(), Health: s.healthOf(condition.OfNodes(list, now)), Self: *nodeOf(snap),
 		Overview: cluster.Summarize(list, now), Pairs: []Pair{}}
 	for node, st := range list {

@@ -12,6 +12,8 @@ import (
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
 	"drumbeat/internal/simweb"
+	"drumbeat/state/condition"
+	"drumbeat/state/snapshot"
 )
 
 // begin starts all nodes, and returns a function that waits for their ends.
@@ -36,6 +38,25 @@ func (c *testCluster) lastStatus(node int) (*cluster.Status, error) {
 		return nil, err
 	}
 	return cluster.DecodeStatus(v.Key, v.Data, len(c.options))
+}
+
+// mustExact returns the state of a crawl now.
+func mustExact(t *testing.T, control *Control) *Snapshot {
+	t.Helper()
+	s, err := control.Exact()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checkCondition checks the condition of a node, without the RAM of the tests' process; "" for no problem.
+func checkCondition(t *testing.T, s *Snapshot, want string) {
+	t.Helper()
+	s.RAM = snapshot.Space{}
+	if c := condition.Of(s); !strings.Contains(c.Text, want) || (want == "") != (len(c.Problems) == 0) {
+		t.Errorf("the condition of node %d is %+v, want %q", s.Cluster.Node, c, want)
+	}
 }
 
 // TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a
@@ -67,14 +88,7 @@ func TestClusterStatus(t *testing.T) {
 			}
 			return list, cluster.Summarize(list, time.Now())
 		}
-		exact := func(node int) *Snapshot {
-			t.Helper()
-			s, err := c.options[node].Observe.Control.Exact()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		}
+		exact := func(node int) *Snapshot { return mustExact(t, c.options[node].Observe.Control) }
 		await(t, "each node says that it has fetched pages, and node 2 has links that node 0 has not stored",
 			func() (bool, any) {
 				list, o := overview(0)
@@ -85,8 +99,12 @@ func TestClusterStatus(t *testing.T) {
 				s := exact(2)
 				return ok && len(s.Cluster.Pairs) == 2 && s.Cluster.Pairs[0].Waiting > 0, o
 			})
+		checkCondition(t, exact(0), "")
 		c.net.Cut(2)
-		account.Sleep(ctx, 75*time.Second)
+		account.Sleep(ctx, 15*time.Second)
+		checkCondition(t, exact(0), "Node 2 has said nothing for ")
+		account.Sleep(ctx, 60*time.Second)
+		checkCondition(t, exact(2), "This node waits for the broker")
 		if _, o := overview(0); !slices.Equal(o.Missing, []int{2}) {
 			t.Errorf("with node 2 cut off: %+v", o)
 		}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"sync/atomic"
+	"time"
 
 	"drumbeat/cluster"
 )
@@ -10,10 +11,12 @@ import (
 type heard struct {
 	marks    []atomic.Pointer[cluster.Mark]
 	statuses []atomic.Pointer[cluster.Status]
+	at       []atomic.Int64 // when a status came, by this machine's clock, Unix ns; 0: never
 }
 
 func newHeard(nodes int) *heard {
-	return &heard{make([]atomic.Pointer[cluster.Mark], nodes), make([]atomic.Pointer[cluster.Status], nodes)}
+	return &heard{make([]atomic.Pointer[cluster.Mark], nodes), make([]atomic.Pointer[cluster.Status], nodes),
+		make([]atomic.Int64, nodes)}
 }
 
 // mark returns the last mark of a node; nil for none.
@@ -26,7 +29,21 @@ func (h *heard) status(node int) *cluster.Status { return h.statuses[node].Load(
 func (h *heard) noteMark(m *cluster.Mark) { h.marks[m.Node].Store(m) }
 
 // noteStatus notes the status of a node.
-func (h *heard) noteStatus(st *cluster.Status) { h.statuses[st.Node].Store(st) }
+func (h *heard) noteStatus(st *cluster.Status) {
+	h.statuses[st.Node].Store(st)
+	h.at[st.Node].Store(time.Now().UnixNano())
+}
+
+// silent returns how long a node has said nothing, at most upTo; 0 for one whose run has ended.
+func (h *heard) silent(node int, now time.Time, upTo time.Duration) time.Duration {
+	if st := h.status(node); st != nil && st.Ended != "" {
+		return 0
+	}
+	if at := h.at[node].Load(); at > 0 {
+		return max(0, min(upTo, now.Sub(time.Unix(0, at))))
+	}
+	return upTo
+}
 
 // all returns the last mark of each node.
 func (h *heard) all() []*cluster.Mark {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -70,8 +71,10 @@ const (
 	// broker may be away while the node works from its stock.
 	checkpointLate = 10 * time.Minute
 	brokerAway     = time.Minute
-	// stalled is how long another node may take nothing of what waits for it.
-	stalled = 15 * time.Second
+	// silence is the time without a status of another node that is a fault; it writes one each cluster.StatusEvery.
+	silence = cluster.StatusEvery + 4*time.Second
+	// stalled is how long another node may make nothing durable of what waits for it, or three checkpoints.
+	stalled = time.Minute
 )
 
 // view is a snapshot under examination.
@@ -202,9 +205,20 @@ func (v *view) cluster() {
 		v.add(Bad, v.still(), "network", next, "The broker of the cluster has been away for %s", human.Duration(away))
 	}
 	for i := range c.Pairs {
-		if p := &c.Pairs[i]; !p.Abandoned && p.Waiting > 0 && p.Stalled >= stalled && c.Connected {
-			v.add(Warn, Slow, "cluster", next, "Node %d has taken nothing for %s: %s for it", p.Node,
-				human.Duration(p.Stalled), human.Counted(p.Waiting, "record waits", "records wait"))
+		p := &c.Pairs[i]
+		waits := human.Counted(p.Waiting, "record waits", "records wait")
+		switch {
+		case p.Abandoned || !c.Connected:
+		case p.Silent > silence:
+			level := Warn
+			if p.Silent >= cluster.StatusOld {
+				level = Bad
+			}
+			v.add(level, Slow, "cluster", next, "Node %d has said nothing for %s; %s for it", p.Node,
+				human.Duration(p.Silent.Round(time.Second)), waits)
+		case p.Waiting > 0 && p.Stalled >= max(stalled, 3*v.CheckpointEvery):
+			v.add(Warn, Slow, "cluster", next, "Node %d has made nothing durable for %s; %s for it", p.Node,
+				human.Duration(p.Stalled.Round(time.Second)), waits)
 		}
 	}
 }

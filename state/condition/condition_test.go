@@ -114,8 +114,13 @@ var ofParts = []judged{
 	{"broker away for a moment", node(func(c *snapshot.Cluster) { c.Connected, c.Since = false, now }),
 		condition.Working, condition.OK, "The crawl works"},
 	{"a node stopped", node(func(c *snapshot.Cluster) {
-		c.Pairs[0].Waiting, c.Pairs[0].Stalled = 12741, 20*time.Second
-	}), condition.Slow, condition.Warn, "Node 1 has taken nothing for 20 s: 12,741 records wait for it."},
+		c.Pairs[0].Waiting, c.Pairs[0].Silent = 12741, 15*time.Second
+	}), condition.Slow, condition.Warn, "Node 1 has said nothing for 15 s; 12,741 records wait for it."},
+	{"a node whose disk hangs", node(func(c *snapshot.Cluster) {
+		c.Pairs[0].Waiting, c.Pairs[0].Stalled = 3, 70*time.Second
+	}), condition.Slow, condition.Warn, "Node 1 has made nothing durable for 1 min 10 s; 3 records wait for it."},
+	{"a node that never came", node(func(c *snapshot.Cluster) { c.Pairs[0].Silent = time.Hour }), condition.Slow,
+		condition.Bad, "Node 1 has said nothing for 1 h; 0 records wait for it."},
 	{"an abandoned node", node(func(c *snapshot.Cluster) {
 		c.Pairs[0] = snapshot.Pair{Node: 1, Waiting: 3, Stalled: time.Hour, Abandoned: true}
 	}), condition.Working, condition.OK, "The crawl works"},

@@ -16,6 +16,7 @@ import (
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/state/condition"
+	"drumbeat/state/snapshot"
 )
 
 // soon is the time until a fault must show.
@@ -84,6 +85,7 @@ func (w *world) run(t *testing.T, fault func()) (list []seen) {
 	defer cancel()
 	w.opt.Observe.SnapshotEvery = time.Second
 	w.opt.Observe.Snapshot = func(s *crawl.Snapshot) {
+		s.RAM = snapshot.Space{} // of the tests' process
 		v := condition.Of(s)
 		list = append(list, seen{s.Elapsed, v})
 		silent := s.Elapsed

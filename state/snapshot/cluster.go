@@ -40,6 +40,7 @@ type Pair struct {
 	Added        int64         // records for it, of all runs
 	Waiting      int64         // of these, records that it has not made durable
 	WaitingBytes int64         // of the messages of these, in RAM and on disk
+	Silent       time.Duration // time since its last status, in this run; 0 if its run has ended
 	Stalled      time.Duration // time since it last took a waiting record
 	Published    int64         // messages published in this run
 	Resends      int64         // resends of all messages in flight, in this run
