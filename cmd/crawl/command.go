@@ -21,6 +21,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -105,6 +106,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	if c.PrintConfig {
 		return errors.Join(settings.Print(a.Stdout, kctx.Selected()), printPlan(a.Stdout, plan, &opt),
 			scoping.Print(a.Stdout))
+	}
+	if err := c.checkBrowser(context.Background()); err != nil {
+		return term.Usage(err)
 	}
 	if err := c.openStore(&opt); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -54,6 +55,26 @@ func (c *Command) checkRender() error {
 			"which keep their delays")
 	}
 	return c.renderFlags.check()
+}
+
+// browserTime bounds the check of the browser at the start.
+const browserTime = 10 * time.Second
+
+// checkBrowser returns why no crawl can start with the browser of --render; nil without the flag. A crawl that runs
+// waits for a browser that ends.
+func (f *renderFlags) checkBrowser(ctx context.Context) error {
+	if f.Render == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, browserTime)
+	defer cancel()
+	b, err := render.Dial(ctx, f.Render)
+	if err != nil {
+		return fmt.Errorf("--render %s: no usable browser: %w; drumbeat render-command prints the command that starts one",
+			f.Render, err)
+	}
+	b.Close()
+	return nil
 }
 
 // options returns the options of the browser, nil without --render. The flags must be checked.

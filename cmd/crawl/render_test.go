@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,5 +29,23 @@ func TestRenderFlags(t *testing.T) {
 	off.Render, off.RenderRules = "", nil
 	if err := off.check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoBrowser: a browser that is not there ends the start at once, with the command that starts one.
+func TestNoBrowser(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := "ws://" + l.Addr().String()
+	_ = l.Close()
+	f := renderFlags{Render: gone}
+	if err := f.checkBrowser(t.Context()); err == nil || !strings.Contains(err.Error(), "drumbeat render-command") ||
+		!strings.Contains(err.Error(), gone) {
+		t.Errorf("got %v", err)
+	}
+	if err := new(renderFlags).checkBrowser(t.Context()); err != nil {
+		t.Errorf("without --render: %v", err)
 	}
 }
