@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
+	"drumbeat/internal/human"
 	"drumbeat/internal/render"
 )
 
@@ -70,8 +72,15 @@ func (f *renderFlags) checkBrowser(ctx context.Context) error {
 	defer cancel()
 	b, err := render.Dial(ctx, f.Render)
 	if err != nil {
-		return fmt.Errorf("--render %s: no usable browser: %w; drumbeat render-command prints the command that starts one",
-			f.Render, err)
+		why := err.Error()
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			why = "nothing listens there"
+		case errors.Is(err, context.DeadlineExceeded):
+			why = "no answer within " + human.Duration(browserTime)
+		}
+		return fmt.Errorf("--render %s: no usable browser: %s; start one: drumbeat render-command prints how", f.Render,
+			why)
 	}
 	b.Close()
 	return nil
