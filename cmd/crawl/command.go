@@ -38,7 +38,7 @@ import (
 type Command struct {
 	URLs   []string `arg:"" name:"url" optional:""`
 	Seeds  string   `group:"what" common:"" placeholder:"FILE"`
-	Dir    []string `group:"what" common:"" placeholder:"DIR" default:"${defaultDir}"`
+	Dir    []string `group:"what" common:"" short:"d" placeholder:"DIR" default:"${defaultDir}"`
 	AddDir []string `group:"what" placeholder:"DIR"`
 	Out    []string `group:"what" common:"" placeholder:"DIR"`
 	AddOut []string `group:"what" placeholder:"DIR"`

@@ -61,7 +61,7 @@ type Command struct {
 	Hostile     bool          `group:"what"`
 	Serve       uint16        `group:"what" placeholder:"PORT"`
 	MaxTime     time.Duration `group:"what" placeholder:"DURATION"`
-	Dir         string        `group:"what" placeholder:"DIR"`
+	Dir         string        `group:"what" short:"d" placeholder:"DIR"`
 	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB"`
 	Connections flags.Count   `group:"net" placeholder:"N" default:"500"`
 	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms"`

@@ -34,7 +34,7 @@ import (
 type Command struct {
 	Kind string `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz"`
 
-	Dir         []string   `required:"" placeholder:"DIR"`
+	flags.CrawlDirs
 	Out         []string   `placeholder:"DIR"`
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet"`
 	Output      string     `short:"o" required:"" placeholder:"DIR"`

@@ -13,7 +13,7 @@ import (
 
 // Index is the table of index's flags.
 type Index struct {
-	Dir    []string   `required:"" placeholder:"DIR"`
+	flags.CrawlDirs
 	Out    []string   `placeholder:"DIR"`
 	Format string     `enum:"cdxj,zipnum,cdx" default:"cdxj"`
 	Output string     `short:"o" required:"" placeholder:"DIR"`

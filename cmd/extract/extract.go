@@ -40,7 +40,7 @@ import (
 
 // Command is the table of extract's flags.
 type Command struct {
-	Dir         []string `required:"" placeholder:"DIR"`
+	flags.CrawlDirs
 	Out         []string `placeholder:"DIR"`
 	Format      string   `enum:"wet,parquet,jsonl,csv" default:"parquet"`
 	Fields      []string `placeholder:"LIST"`

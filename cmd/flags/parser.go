@@ -38,8 +38,8 @@ import (
 // DefaultAgent is the product token that stands in User-Agent and that robots.txt groups are compared with.
 const DefaultAgent = "drumbeat"
 
-// defaultDir is the default of --dir.
-const defaultDir = "drumbeat-crawl"
+// DefaultDir is the default of --dir.
+const DefaultDir = "drumbeat-crawl"
 
 // Groups are the headings of -h and docs/FLAGS.md, in order.
 var Groups = [...]kong.Group{
@@ -67,7 +67,7 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.WithBeforeResolve(settings.load),
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper."),
-		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent},
+		kong.Vars{"defaultDir": DefaultDir, "defaultAgent": DefaultAgent},
 		kong.PostBuild(nameEnvironment),
 		kong.PostBuild(addHelp),
 		kong.ExplicitGroups(Groups[:]),
@@ -98,8 +98,11 @@ func nameEnvironment(k *kong.Kong) error {
 		for _, node := range nodes {
 			for _, flag := range node.Flags {
 				name := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-				if command.Name == "explain" && slices.Contains(explainOwn[:], flag.Name) {
+				switch {
+				case command.Name == "explain" && slices.Contains(explainOwn[:], flag.Name):
 					name = "DRUMBEAT_EXPLAIN_" + strings.TrimPrefix(name, prefix)
+				case command.Name == "log" && flag.Name == "dir": // one variable names the crawl for all commands
+					name = "DRUMBEAT_DIR"
 				}
 				defaultParts(flag)
 				flag.Envs = []string{name}

@@ -37,7 +37,7 @@ import (
 
 // Command is the table of report's flags.
 type Command struct {
-	Dir    []string    `arg:"" name:"dir"`
+	flags.CrawlDirs
 	Output string      `short:"o" placeholder:"FILE" default:"report.html"`
 	JSON   bool        `name:"json"`
 	Top    flags.Count `placeholder:"N" default:"10"`
