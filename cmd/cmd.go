@@ -46,40 +46,52 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// commands is the table of all commands and flags.
+// commands is the table of all commands and flags, by the groups in which help, completion and the manual page list
+// them (flags.CommandGroups).
 type commands struct {
-	Crawl      crawl.Command    `cmd:""`
-	Demo       demo.Command     `cmd:""`
-	Plan       plan.Command     `cmd:""`
-	Doctor     doctor.Command   `cmd:""`
-	Explain    explain.Command  `cmd:""`
-	Log        log.Command      `cmd:""`
-	Get        get.Command      `cmd:""`
-	BotPage    botpage.Command  `cmd:"" name:"bot-page"`
-	Ctl        ctl.Command      `cmd:""`
-	Report     report.Command   `cmd:""`
-	Export     export.Command   `cmd:""`
-	Cluster    cluster.Command  `cmd:""`
-	Index      export.Index     `cmd:""`
-	Extract    extract.Command  `cmd:""`
-	Audit      audit.Command    `cmd:""`
-	Repair     repair.Command   `cmd:""`
-	Dirs       dirs.Command     `cmd:""`
-	Bench      bench.Command    `cmd:""`
-	Config     table.Config     `cmd:""`
-	Completion table.Completion `cmd:""`
-	Man        table.Man        `cmd:""`
-	Version    versionCmd       `cmd:""`
+	Crawl   crawl.Command   `cmd:"" of:"start"`
+	Demo    demo.Command    `cmd:"" of:"start"`
+	Plan    plan.Command    `cmd:"" of:"start"`
+	Doctor  doctor.Command  `cmd:"" of:"start"`
+	Config  table.Config    `cmd:"" of:"start"`
+	BotPage botpage.Command `cmd:"" name:"bot-page" of:"start"`
+	Cluster cluster.Command `cmd:"" of:"start"`
+
+	Ctl     ctl.Command     `cmd:"" of:"watch"`
+	Log     log.Command     `cmd:"" of:"watch"`
+	Explain explain.Command `cmd:"" of:"watch"`
+
+	Report  report.Command  `cmd:"" of:"results"`
+	Get     get.Command     `cmd:"" of:"results"`
+	Export  export.Command  `cmd:"" of:"results"`
+	Extract extract.Command `cmd:"" of:"results"`
+	Index   export.Index    `cmd:"" of:"results"`
+
+	Audit  audit.Command  `cmd:"" of:"repair"`
+	Repair repair.Command `cmd:"" of:"repair"`
+	Dirs   dirs.Command   `cmd:"" of:"repair"`
+
+	Bench bench.Command `cmd:"" of:"bench"`
+
+	Completion table.Completion `cmd:"" of:"program"`
+	Man        table.Man        `cmd:"" of:"program"`
+	Version    versionCmd       `cmd:"" of:"program"`
 }
 
 // Main runs the command of this process and returns its exit code.
 func Main(args []string) int { return flags.Run(term.Process(), new(commands), args) }
 
-// versionCmd has no flags.
-type versionCmd struct{}
+// versionCmd is the table of version's flags.
+type versionCmd struct {
+	JSON bool `name:"json"`
+}
 
-// Run prints the version.
-func (versionCmd) Run(a *term.App) error {
-	_, err := fmt.Fprintln(a.Stdout, "drumbeat "+term.Build())
+// Run prints the version, and of what this program was built.
+func (c *versionCmd) Run(a *term.App) error {
+	b := term.ThisBuild()
+	if c.JSON {
+		return term.WriteJSON(a.Stdout, b)
+	}
+	_, err := fmt.Fprintln(a.Stdout, "drumbeat "+b.String())
 	return err
 }

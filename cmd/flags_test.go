@@ -75,6 +75,9 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 			continue
 		}
 		name := "--" + f.Name
+		if f.Short != 0 {
+			name = "-" + string(f.Short) + ", " + name
+		}
 		if !f.IsBool() {
 			value := f.PlaceHolder
 			if f.Enum != "" {
@@ -125,7 +128,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestNoSuchCommand: an unknown command, or one without its arguments, gets one line and exit code 2.
 func TestNoSuchCommand(t *testing.T) {
-	for _, args := range [][]string{nil, {"crawll"}, {"explain"}, {"crawl"}} {
+	for _, args := range [][]string{{"crawll"}, {"explain"}, {"crawl"}, {"help", "nosuch"}, {"crawll", "--help"}} {
 		if code, out, errs := runApp(t, "", args...); code != term.ExitUsage || out != "" ||
 			strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: got %d, %q, %q, want 2 and one line", args, code, out, errs)

@@ -79,6 +79,7 @@ func TestBashCompletion(t *testing.T) {
 		{[]string{"crawl", "--preset", "=", "s"}, "site,survey"},
 		{[]string{"crawl", "--seeds", "se"}, "sedan,seeds 1.txt,sets"}, {[]string{"crawl", "--dir", "=", "se"}, "sets"},
 		{[]string{"crawl", "--agent", ""}, ""}, {[]string{"crawl", "--sitemaps", "--max-t"}, "--max-time"},
+		{[]string{"audit", "-d", "se"}, "sets"},
 		{[]string{"audit", "--de"}, "--deep"}, {[]string{"audit", "s"}, "sets"},
 		{[]string{"bench", "crawl", "--tra"}, "--transport"}, {[]string{"explain", "url", "--ba"}, "--base"},
 		{[]string{"config", "p"}, "plan"}, {[]string{"completion", ""}, "bash,fish,zsh"},

@@ -78,7 +78,7 @@ func (c *Command) Run(a *term.App) error {
 	}
 	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 		Format: tabular.Format(c.Format), FullText: c.FullText, Sites: c.Sites, Compression: c.Compression,
-		RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
+		RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Version()}
 	opt.Fields, _ = extract.ParseFields(opt.Format, c.Fields) // checked
 	to := io.Writer(a.Stdout)
 	if c.Output == "-" {

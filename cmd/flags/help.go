@@ -61,8 +61,11 @@ func helpPrinter(width int) kong.HelpPrinter {
 			b.row(arg.Summary(), arg.Help, "")
 		}
 		if node.Type == kong.ApplicationNode {
-			for _, command := range node.Children {
-				if !command.Hidden {
+			for _, group := range CommandGroups {
+				head := group.Title + "\n"
+				for _, command := range CommandsOf(node, group) {
+					b.out.WriteString(head)
+					head = ""
 					b.row(command.Name, command.Help, "")
 				}
 			}
@@ -152,14 +155,18 @@ func (b *brief) flags(flags []*kong.Flag) {
 
 // flagName returns a flag as the brief help names it.
 func flagName(flag *kong.Flag) string {
+	short := ""
+	if flag.Short != 0 {
+		short = "-" + string(flag.Short) + ", "
+	}
 	if flag.IsBool() {
-		return "--" + flag.Name
+		return short + "--" + flag.Name
 	}
 	value := flag.PlaceHolder
 	if value == "" && flag.Enum != "" {
 		value = strings.ReplaceAll(flag.Enum, ",", "|")
 	}
-	return "--" + flag.Name + "=" + value
+	return short + "--" + flag.Name + "=" + value
 }
 
 // row prints a name and the first sentence of its help, on one line if the name is not too long. The default

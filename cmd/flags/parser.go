@@ -58,6 +58,28 @@ var Groups = [...]kong.Group{
 	{Key: "report", Title: "Reporting"},
 }
 
+// CommandGroups are the headings under which --help, completion and the manual page list the commands, in order. The
+// tag of names the group of a command in the table.
+var CommandGroups = [...]kong.Group{
+	{Key: "start", Title: "Start a crawl"},
+	{Key: "watch", Title: "Watch and steer"},
+	{Key: "results", Title: "Results"},
+	{Key: "repair", Title: "Check and repair"},
+	{Key: "bench", Title: "Benchmarks"},
+	{Key: "program", Title: "This program"},
+	{Key: "", Title: "Commands"},
+}
+
+// CommandsOf returns the commands of a group that are not hidden.
+func CommandsOf(app *kong.Node, group kong.Group) (list []*kong.Node) {
+	for _, command := range app.Children {
+		if !command.Hidden && command.Tag.Get("of") == group.Key {
+			list = append(list, command)
+		}
+	}
+	return list
+}
+
 // NewParser returns the parser that fills table, a pointer to a struct with a field for each command.
 func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 	settings := new(Settings)

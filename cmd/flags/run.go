@@ -1,8 +1,10 @@
 package flags
 
 import (
+	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -33,13 +35,11 @@ func Run(a *term.App, table any, args []string) (code int) {
 	if err != nil {
 		return a.Fail(err)
 	}
-	switch { // the usual spellings of other programs
-	case len(args) == 1 && args[0] == "--version":
-		args = []string{"version"}
-	case len(args) > 0 && args[0] == "help":
-		args = append(slices.Clone(args[1:]), "--help")
-	}
+	args = usual(args)
 	if err := term.CheckEnvironment(parser, movedVariable); err != nil {
+		return a.Fail(term.Usage(err))
+	}
+	if err := checkCommand(parser.Model.Node, args); err != nil {
 		return a.Fail(term.Usage(err))
 	}
 	kctx, err := parser.Parse(args)
@@ -51,3 +51,55 @@ func Run(a *term.App, table any, args []string) (code int) {
 
 // kongExit is the panic by which -h leaves the parser; its value is the exit code.
 type kongExit int
+
+// usual translates the usual spellings of other programs.
+func usual(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case len(args) == 1 && (args[0] == "--version" || args[0] == "-V"):
+		return []string{"version"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
+}
+
+// checkCommand refuses the first word that is no command where one is expected, with a guess: a similar name, or a
+// command of the same name elsewhere in the table.
+func checkCommand(node *kong.Node, args []string) error {
+	for _, word := range args {
+		if strings.HasPrefix(word, "-") || len(node.Children) == 0 {
+			return nil
+		}
+		next := commandNamed(node, word)
+		if next == nil {
+			return unknownCommand(node, word)
+		}
+		node = next
+	}
+	return nil
+}
+
+// unknownCommand says that word is no command below node.
+func unknownCommand(node *kong.Node, word string) error {
+	var names, elsewhere []string
+	for _, command := range node.Children {
+		if command.Hidden {
+			continue
+		}
+		names = append(names, command.Name)
+		if commandNamed(command, word) != nil {
+			elsewhere = append(elsewhere, command.Name+" "+word)
+		}
+	}
+	guess := term.Nearest(word, names)
+	if len(elsewhere) > 0 {
+		guess = strings.Join(elsewhere, `" or "`)
+	}
+	all := strings.TrimSpace("drumbeat help " + strings.TrimPrefix(strings.TrimPrefix(node.Path(), "drumbeat"), " "))
+	if guess != "" {
+		return fmt.Errorf("%q is no command, did you mean \"%s\"? %s lists all", word, guess, all)
+	}
+	return fmt.Errorf("%q is no command; %s lists all", word, all)
+}

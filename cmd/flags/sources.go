@@ -162,13 +162,13 @@ func unknownKey(app, command *kong.Node, key string) string {
 		return key + ": " + to
 	}
 	text := fmt.Sprintf("%s is not a flag of %s", key, command.Name)
-	if like := term.Nearest(key, names); like != "" {
-		return text + ", did you mean " + like + "?"
-	}
-	for _, other := range app.Children {
+	for _, other := range app.Children { // first: the same name is no misspelling
 		if flagNamed(other, "config") != nil && flagNamed(other, key) != nil {
 			return fmt.Sprintf("%s but of %s; remove it", text, other.Name)
 		}
+	}
+	if like := term.Nearest(key, names); like != "" {
+		return text + ", did you mean " + like + "?"
 	}
 	return text + "; drumbeat config " + command.Name + " lists all"
 }

@@ -30,9 +30,16 @@ func manPage(app *kong.Application) []byte {
 		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
 		roff("drumbeat help COMMAND prints the most used flags of a command; --help-all prints all. "+
 			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 2m or 1h30m, and "+
-			"large numbers as 1e6.") + "\n.SH COMMANDS\n")
-	for _, command := range app.Leaves(true) {
-		writeCommand(&b, command)
+			"large numbers as 1e6.") + "\n")
+	for _, group := range flags.CommandGroups {
+		head := ".SH " + strings.ToUpper(roff(group.Title)) + "\n"
+		for _, command := range flags.CommandsOf(app.Node, group) {
+			b.WriteString(head)
+			head = ""
+			for _, leaf := range leaves(command) {
+				writeCommand(&b, leaf)
+			}
+		}
 	}
 	b.WriteString(".SH ENVIRONMENT\n" +
 		roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin with "+
@@ -45,6 +52,14 @@ func manPage(app *kong.Application) []byte {
 		"\"Exit codes\", lists all.") +
 		"\n.SH SEE ALSO\n" + roff("docs/GUIDE.md and docs/FLAGS.md in the source of drumbeat.") + "\n")
 	return b.Bytes()
+}
+
+// leaves returns a command without commands below it, or else all of those.
+func leaves(command *kong.Node) []*kong.Node {
+	if len(command.Children) == 0 {
+		return []*kong.Node{command}
+	}
+	return command.Leaves(true)
 }
 
 // writeCommand writes the section of a command.
