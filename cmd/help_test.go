@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -178,5 +179,53 @@ func TestOneVersion(t *testing.T) {
 	if man, _ := wantExit(t, term.ExitDone, "", "man"); !strings.Contains(man,
 		`"drumbeat `+strings.ReplaceAll(b.Version, "-", `\-`)+`"`) {
 		t.Errorf("man: %.100s", man)
+	}
+}
+
+// TestMissing: an error names what a command needs, piece by piece, and an example that has all.
+func TestMissing(t *testing.T) {
+	for args, want := range map[string]string{
+		"export": "export needs <kind> (Table: plds, ",
+		"export pages": "export needs -o, --output=DIR (Directory for the parts of the table). " +
+			"Example: drumbeat export pages -o pages\n",
+		"index":     "index needs -o, --output=DIR (Directory for the index",
+		"extract":   "Example: drumbeat extract -o texts\n",
+		"get":       "get needs <url> (URL of a page or robots.txt that the crawl has fetched). Example: drumbeat get ",
+		"ctl block": "ctl block needs <kind> (host, pld", "cluster init": ", and --nodes=N (Number of nodes",
+	} {
+		if _, errs := wantExit(t, term.ExitUsage, "", strings.Fields(args)...); !strings.Contains(errs, want) ||
+			strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: got %q, want %q in one line", args, errs, want)
+		}
+	}
+}
+
+// TestNextSteps: after a crawl report and get come before audit, and the demo does not send a newcomer to crawl the
+// whole web.
+func TestNextSteps(t *testing.T) {
+	url, _ := cmdtest.TinySite(t, 2)
+	port := url[strings.LastIndex(url, ":")+1:]
+	dir := filepath.Join(t.TempDir(), "c")
+	out, _ := wantExit(t, term.ExitDone, "", append(cmdtest.OwnServer, "--allow-net=127.0.0.1", "--ports="+port,
+		"--dir", dir, url+"/")...)
+	_, next, _ := strings.Cut(out, "\nNext:\n")
+	want := []string{"report " + dir, "get " + url + "/ " + dir + " --text", "audit " + dir}
+	lines := strings.Split(strings.TrimSpace(next), "\n")
+	for i, line := range lines {
+		command, _, _ := strings.Cut(strings.TrimSpace(line), "   ")
+		if len(lines) != len(want) || command != "drumbeat "+want[i] {
+			t.Fatalf("next steps are\n%s\nwant %q", next, want)
+		}
+		args := strings.Fields(command)[1:]
+		if args[0] == "report" {
+			args = append(args, "-o", "-")
+		}
+		wantExit(t, term.ExitDone, "", args...)
+	}
+	out, _ = wantExit(t, term.ExitDone, "", "demo", "--pages=200", "--hosts=10", "--plds=5", "--quiet")
+	_, next, _ = strings.Cut(out, "\nNext:\n")
+	if strings.Contains(next, "--seeds") || !strings.Contains(next, "--scope host") ||
+		!strings.Contains(next, "demo --dir demo ") {
+		t.Errorf("next steps of demo:\n%s", next)
 	}
 }

@@ -177,7 +177,8 @@ func TestSiteReport(t *testing.T) {
 			t.Errorf("the PLD's report is\n%s\nthe host's\n%s", b, a)
 		}
 		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
-			"nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
+			"nosuch.test", 1); !errors.Is(err, export.ErrNoSite) ||
+			!strings.HasSuffix(err.Error(), "; it has www.a.test (14 pages), other.test (1 page)") {
 			t.Errorf("an unknown site: %v", err)
 		}
 	})

@@ -190,6 +190,12 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	}
 	sum := Summary{Result: res, Dirs: opt.Disk.Dirs, out: opt.Disk.Out, format: opt.Output.WARCFormat,
 		RAM: opt.Limits.RAMBytes, Finished: finished}
+	if opt.Output.Store {
+		sum.Page = "URL"
+		if len(c.URLs) > 0 {
+			sum.Page = c.URLs[0]
+		}
+	}
 	if opt.Extract != nil {
 		sum.extract = opt.Extract.Dir
 	}

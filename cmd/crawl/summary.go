@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +32,7 @@ type Summary struct {
 	RAM      int64
 	Finished bool     // the crawl had ended before, so this run did nothing
 	More     []string // further lines, "name: text"
+	Page     string   // a URL that get may ask for; "" for none
 	Next     []string // suggested commands
 	Removed  bool     // the directory is temporary
 }
@@ -349,8 +349,7 @@ func placesText(sum *Summary) []byte {
 	var b bytes.Buffer
 	if sum.Removed {
 		b.WriteString("Output: removed with the temporary directory; --dir DIR keeps it.\nNext:\n")
-		for _, text := range append(slices.Clone(sum.Next),
-			"drumbeat demo --dir demo && drumbeat audit demo   checks that no URL was lost") {
+		for _, text := range sum.Next {
 			fmt.Fprintf(&b, "  %s\n", text)
 		}
 		return b.Bytes()
@@ -370,16 +369,29 @@ func placesText(sum *Summary) []byte {
 	for _, dir := range sum.Dirs {
 		fmt.Fprintf(&b, "  logs    %s/log\n", dir)
 	}
-	next := slices.Clone(sum.Next)
-	if sum.Result.Stop != crawl.StopDone && !sum.Finished {
-		next = append(next, "the same command resumes this crawl")
-	}
-	next = append(next, "drumbeat audit "+strings.Join(sum.Dirs, " ")+"   checks that no URL was lost")
 	b.WriteString("Next:\n")
-	for _, text := range next {
+	for _, text := range nextSteps(sum) {
 		fmt.Fprintf(&b, "  %s\n", text)
 	}
 	return b.Bytes()
+}
+
+// nextSteps suggests what to do with a crawl, the most useful first.
+func nextSteps(sum *Summary) (next []string) {
+	if sum.Result.Stop != crawl.StopDone && !sum.Finished {
+		next = append(next, "the same command resumes this crawl")
+	}
+	dirs := strings.Join(sum.Dirs, " ")
+	next = append(next, "drumbeat report "+dirs+"   writes the results as a page, report.html")
+	if sum.Page != "" {
+		get := "drumbeat get " + sum.Page + " " + dirs + " --text"
+		for _, out := range sum.out {
+			get += " --out " + out
+		}
+		next = append(next, get+"   prints a stored page")
+	}
+	next = append(next, sum.Next...)
+	return append(next, "drumbeat audit "+dirs+"   checks that no URL was lost")
 }
 
 // machineText formats the RAM and the garbage collection of the process.

@@ -83,6 +83,10 @@ const linger = time.Second
 // delay the end.
 const backoff = 100 * time.Millisecond
 
+// nextCrawl suggests a first crawl of the real web: one site, politely.
+const nextCrawl = "drumbeat crawl https://example.org/ --contact you@example.org --scope host --max-time 2m   " +
+	"crawls one site of the real web"
+
 // historyBytes is the default of crawl's --history-bytes.
 const historyBytes = 64 << 20
 
@@ -142,9 +146,11 @@ func (c *Command) Run(a *term.App) error {
 		lines, checkErr = c.compareLent(web, &opt)
 	}
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, More: lines,
-		Next: []string{"drumbeat crawl --seeds seeds.txt --contact you@example.org   crawls the real web"}}
+		Page: "URL", Next: []string{nextCrawl}}
 	if c.Dir == "" {
 		sum.Removed = true
+		sum.Next = []string{"drumbeat demo --dir demo   keeps the crawl, for drumbeat report, get, log and audit",
+			nextCrawl}
 	}
 	err = crawlcmd.PrintSummary(a.Stdout, sum)
 	if c.Hostile {

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -44,7 +45,7 @@ func Run(a *term.App, table any, args []string) (code int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return a.Fail(term.Usage(explainMoved(err)))
+		return a.Fail(term.Usage(explainMissing(explainMoved(err))))
 	}
 	return a.Fail(kctx.Run(a))
 }
@@ -102,4 +103,48 @@ func unknownCommand(node *kong.Node, word string) error {
 		return fmt.Errorf("%q is no command, did you mean \"%s\"? %s lists all", word, guess, all)
 	}
 	return fmt.Errorf("%q is no command; %s lists all", word, all)
+}
+
+// explainMissing names the arguments and flags that a command needs and did not get, one by one, each with its
+// text, and an example. Other errors of the parser stay as they are.
+func explainMissing(err error) error {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	text, node := err.Error(), parse.Context.Selected()
+	if node == nil || !strings.HasPrefix(text, "missing flags: ") && !strings.HasPrefix(text, "expected \"<") {
+		return err
+	}
+	var missing []string
+	for _, arg := range node.Positional {
+		if arg.Required && !arg.Set {
+			missing = append(missing, fmt.Sprintf("%s (%s)", arg.Summary(), FirstSentence(arg.Help)))
+		}
+	}
+	for _, flag := range node.Flags {
+		if flag.Required && !flag.Set {
+			text, _, _ := strings.Cut(FirstSentence(flag.Help), ": ")
+			missing = append(missing, fmt.Sprintf("%s (%s)", flagName(flag), text))
+		}
+	}
+	if len(missing) == 0 {
+		return err
+	}
+	command := strings.TrimPrefix(node.FullPath(), "drumbeat ")
+	text = fmt.Sprintf("%s needs %s", command, strings.Join(missing, ", and "))
+	if example := firstExample(node); example != "" {
+		return fmt.Errorf("%s. Example: %s", text, example)
+	}
+	return fmt.Errorf("%s. drumbeat help %s has more", text, command)
+}
+
+// firstExample returns the first example of a command's help; "" if it has none.
+func firstExample(node *kong.Node) string {
+	for line := range strings.Lines(node.Detail) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "drumbeat "+node.Name+" ") {
+			return line
+		}
+	}
+	return ""
 }
