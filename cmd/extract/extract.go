@@ -76,7 +76,7 @@ func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+	opt := extract.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 		Format: tabular.Format(c.Format), FullText: c.FullText, Sites: c.Sites, Compression: c.Compression,
 		RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Version()}
 	opt.Fields, _ = extract.ParseFields(opt.Format, c.Fields) // checked

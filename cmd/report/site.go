@@ -64,7 +64,7 @@ func (c *Command) ofSite(a *term.App) error {
 	if c.Output != "-" {
 		temp = filepath.Clean(c.Output) + ".tmp"
 	}
-	r, err := export.Site(ctx, export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+	r, err := export.Site(ctx, export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir),
 		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM),
 		TempDir: temp, Progress: func(now state.Progress) {
 			if now.Elapsed >= time.Second {
