@@ -48,7 +48,8 @@ type Command struct {
 
 	flags.RuleFiles
 
-	Sitemaps bool `group:"what" common:""`
+	Sitemaps       bool `group:"what" common:""`
+	flags.Fetching `group:"what"`
 
 	limitFlags
 	flags.URLRules
@@ -76,6 +77,7 @@ type Command struct {
 
 // Run crawls.
 func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings) error {
+	c.Fetching.Apply(&c.Bodies, &c.URLRules, &c.Links)
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -132,16 +134,8 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		wideDirectories(slices.Concat(opt.Disk.Dirs, opt.Disk.Out), opt.Output.OutMode)...) {
 		view.Note(n)
 	}
-	if c.Known != "" {
-		if opt.Admission.Seeds, err = c.readKnown(&opt, view); err != nil {
-			return err
-		}
-		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
-	} else if in := c.seedInput(a.Stdin); in != nil {
-		if opt.Admission.Seeds, err = takeSeeds(&opt, in); err != nil {
-			return err
-		}
-		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
+	if err := c.copySeeds(a, &opt, view); err != nil {
+		return err
 	}
 	return errors.Join(c.start(a, &opt, plan, view), stop())
 }

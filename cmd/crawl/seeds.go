@@ -34,6 +34,21 @@ func (c *Command) seedInput(stdin io.Reader) io.Reader {
 	return nil
 }
 
+// copySeeds copies seeds that are no file of the user's into the first directory.
+func (c *Command) copySeeds(a *term.App, opt *crawl.Options, view *View) (err error) {
+	if c.Known != "" {
+		opt.Admission.Seeds, err = c.readKnown(opt, view)
+	} else if in := c.seedInput(a.Stdin); in != nil {
+		opt.Admission.Seeds, err = takeSeeds(opt, in)
+	} else {
+		return nil
+	}
+	if err == nil {
+		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
+	}
+	return err
+}
+
 // checkSeeds returns the first fault in the source of the seeds.
 func (c *Command) checkSeeds() error {
 	switch {
