@@ -8,7 +8,8 @@
 //
 // Package flags has the flags that several commands share. Package term has what they share of the process
 // and the machine: streams, signals, exit codes. demo and bench run a crawl by package crawl of this folder,
-// and repair prints what audit prints; no other command depends on another.
+// site runs the command crawl and then report, and repair prints what audit prints; no other command depends on
+// another.
 //
 // Errors go up to flags.Run, where term.App prints each as one line on standard error and turns it into an
 // exit code: term.Usage marks a fault of flags or input (2), *term.Ended is an orderly end with its own
@@ -42,6 +43,7 @@ import (
 	"drumbeat/cmd/plan"
 	"drumbeat/cmd/repair"
 	"drumbeat/cmd/report"
+	"drumbeat/cmd/site"
 	"drumbeat/cmd/table"
 	"drumbeat/cmd/term"
 )
@@ -50,6 +52,7 @@ import (
 // them (flags.CommandGroups).
 type commands struct {
 	Crawl   crawl.Command   `cmd:"" of:"start"`
+	Site    site.Command    `cmd:"" of:"start" like:"crawl" set:"preset=own-site"`
 	Demo    demo.Command    `cmd:"" of:"start"`
 	Plan    plan.Command    `cmd:"" of:"start"`
 	Doctor  doctor.Command  `cmd:"" of:"start"`

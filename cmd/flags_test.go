@@ -56,6 +56,9 @@ func flagsPage(t *testing.T) string {
 		if len(command.Positional) > 0 {
 			b.WriteString("\n")
 		}
+		if like := flags.Like(command); like != nil {
+			fmt.Fprintf(&b, "\nIt has all flags of `drumbeat %s`, and its own:\n", like.Name)
+		}
 		writeFlags(&b, command, "", "Flags")
 		for _, g := range flags.Groups {
 			writeFlags(&b, command, g.Key, g.Title)
@@ -66,7 +69,7 @@ func flagsPage(t *testing.T) string {
 
 func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 	head := fmt.Sprintf("\n**%s**\n\n| flag | default | what it does |\n|---|---|---|\n", title)
-	for _, f := range command.Flags {
+	for _, f := range flags.OwnFlags(command) {
 		key := ""
 		if f.Group != nil {
 			key = f.Group.Key

@@ -16,10 +16,10 @@ import (
 
 // limitFlags end a crawl.
 type limitFlags struct {
-	MaxPages       maxPages      `group:"limits" common:"" type:"parts" placeholder:"N"`
+	MaxPages       maxPages      `group:"limits" common:"" site:"" type:"parts" placeholder:"N"`
 	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h"`
 	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
-	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s"`
+	MaxTime        time.Duration `group:"limits" common:"" site:"" placeholder:"DURATION" default:"0s"`
 	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N"`
 	Linger         time.Duration `group:"limits" placeholder:"DURATION" default:"1m"`
 }
@@ -181,7 +181,7 @@ type reportFlags struct {
 	flags.Logging
 	HistoryBytes flags.Size `group:"report" placeholder:"SIZE" default:"64MiB"`
 	Summary      string     `group:"report" placeholder:"FILE"`
-	PrintConfig  bool       `group:"report" common:""`
+	PrintConfig  bool       `group:"report" common:"" site:""`
 	flags.Sources
 	flags.Profiling `group:"report"`
 	flags.Admin

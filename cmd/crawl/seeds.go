@@ -20,8 +20,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// seedsCopy is the name of the copy of standard input in the crawl's first directory.
-const seedsCopy = "seeds.txt"
+// SeedsCopy is the name of the copy of standard input, or of the seeds of the command line, in the crawl's first
+// directory.
+const SeedsCopy = "seeds.txt"
 
 // seedInput returns the seeds to copy: standard input or the command line; nil if --seeds names a file.
 func (c *Command) seedInput(stdin io.Reader) io.Reader {
@@ -179,7 +180,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("copy seeds: %w", err)
 	}
-	name := set.Path(0, seedsCopy)
+	name := set.Path(0, SeedsCopy)
 	if err := mergeSeeds(opt.Disk.FS, name, src); err != nil {
 		return "", fmt.Errorf("copy seeds to %s: %w", name, err)
 	}
@@ -220,7 +221,7 @@ func mergeSeeds(fsys disk.FS, name string, src *bufio.Reader) error {
 	if err := fsys.Rename(tmp, name); err != nil {
 		return err
 	}
-	dir, _, _ := bytes.Cut([]byte(name), []byte("/"+seedsCopy))
+	dir, _, _ := bytes.Cut([]byte(name), []byte("/"+SeedsCopy))
 	return fsys.SyncDir(string(dir))
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Fetching holds --fetch, which stands for values of --accept, --skip-extensions, --max-body and --follow.
 type Fetching struct {
-	Fetch []string `common:"" placeholder:"KIND" default:"pages" enum:"pages,pdf,documents,images,media,all"`
+	Fetch []string `common:"" site:"" placeholder:"KIND" default:"pages" enum:"pages,pdf,documents,images,media,all"`
 }
 
 // fetchKind is a kind of files beside pages.

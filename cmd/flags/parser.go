@@ -80,6 +80,21 @@ func CommandsOf(app *kong.Node, group kong.Group) (list []*kong.Node) {
 	return list
 }
 
+// Like returns the command whose flags another command has, too, by the tag like; nil if it has only its own.
+func Like(command *kong.Node) *kong.Node {
+	if name := command.Tag.Get("like"); name != "" && command.Parent != nil {
+		return commandNamed(command.Parent, name)
+	}
+	return nil
+}
+
+// OwnFlags returns the flags of a command that the one it is like does not have.
+func OwnFlags(command *kong.Node) []*kong.Flag {
+	like := Like(command)
+	return slices.DeleteFunc(slices.Clone(command.Flags),
+		func(f *kong.Flag) bool { return flagNamed(like, f.Name) != nil })
+}
+
 // NewParser returns the parser that fills table, a pointer to a struct with a field for each command.
 func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 	settings := new(Settings)
@@ -89,7 +104,8 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.WithBeforeResolve(settings.load),
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper."),
-		kong.Vars{"defaultDir": DefaultDir, "defaultAgent": DefaultAgent},
+		kong.Vars{"defaultDir": DefaultDir, "defaultAgent": DefaultAgent, "preset": "none",
+			"presets": "none,survey,archive,site,own-site"},
 		kong.PostBuild(nameEnvironment),
 		kong.PostBuild(addHelp),
 		kong.ExplicitGroups(Groups[:]),

@@ -14,7 +14,7 @@ import (
 // Sources holds the flags that name where the values of other flags come from.
 type Sources struct {
 	Config string `group:"report" common:"" placeholder:"FILE"`
-	Preset string `group:"report" common:"" placeholder:"NAME" enum:"none,survey,archive,site,own-site" default:"none"`
+	Preset string `group:"report" common:"" placeholder:"NAME" default:"${preset}" enum:"${presets}"`
 }
 
 // Settings gives the parser the values that stand in the configuration file and the preset. The precedence

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
@@ -44,7 +46,21 @@ const (
 	defaultRows = 100
 	maxRows     = 10_000
 	leastRAM    = 32 << 20
+	defaultRAM  = 256 << 20
 )
+
+// WriteSite writes the report of a site into a file. sites are names of it: the first one with a page counts.
+func WriteSite(a *term.App, dirs, out []string, file string, sites ...string) error {
+	var err error
+	for _, site := range sites {
+		c := Command{CrawlDirs: flags.CrawlDirs{Dir: dirs}, Output: file,
+			siteFlags: siteFlags{Site: hostName(site), Rows: defaultRows, Out: out, RAM: defaultRAM}}
+		if err = c.ofSite(a); !errors.Is(err, export.ErrNoSite) {
+			return err
+		}
+	}
+	return err
+}
 
 // ofSite writes the report of a site.
 func (c *Command) ofSite(a *term.App) error {
@@ -96,7 +112,13 @@ func (c *Command) ofSite(a *term.App) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(a.Stderr, "report: "+term.PlainText(note))
 	}
-	err = c.put(a, &b)
+	if err = c.put(a, &b); err == nil && c.Output != "-" {
+		for _, f := range r.Findings {
+			if f.Total > 0 {
+				fmt.Fprintf(a.Stdout, "  %6s  %s\n", humanize.Comma(f.Total), f.Title)
+			}
+		}
+	}
 	if err == nil && r.Damaged > 0 {
 		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
 	}

@@ -69,7 +69,10 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 	for _, arg := range command.Positional {
 		fmt.Fprintf(b, ".TP\n\\fI%s\\fR\n%s\n", roff(arg.Summary()), roff(arg.Help))
 	}
-	for _, flag := range slices.Concat(inherited(command), command.Flags) {
+	if like := flags.Like(command); like != nil {
+		fmt.Fprintf(b, ".PP\n%s\n", roff("It has all flags of drumbeat "+like.Name+", and:"))
+	}
+	for _, flag := range slices.Concat(inherited(command), flags.OwnFlags(command)) {
 		if flag.Hidden || flag.Name == "help" {
 			continue
 		}
