@@ -41,6 +41,7 @@ import (
 	"drumbeat/cmd/get"
 	"drumbeat/cmd/log"
 	"drumbeat/cmd/plan"
+	"drumbeat/cmd/rendercommand"
 	"drumbeat/cmd/repair"
 	"drumbeat/cmd/report"
 	"drumbeat/cmd/site"
@@ -51,14 +52,15 @@ import (
 // commands is the table of all commands and flags, by the groups in which help, completion and the manual page list
 // them (flags.CommandGroups).
 type commands struct {
-	Crawl   crawl.Command   `cmd:"" of:"start"`
-	Site    site.Command    `cmd:"" of:"start" like:"crawl" set:"preset=own-site"`
-	Demo    demo.Command    `cmd:"" of:"start"`
-	Plan    plan.Command    `cmd:"" of:"start"`
-	Doctor  doctor.Command  `cmd:"" of:"start"`
-	Config  table.Config    `cmd:"" of:"start"`
-	BotPage botpage.Command `cmd:"" name:"bot-page" of:"start"`
-	Cluster cluster.Command `cmd:"" of:"start"`
+	Crawl   crawl.Command         `cmd:"" of:"start"`
+	Site    site.Command          `cmd:"" of:"start" like:"crawl" set:"preset=own-site"`
+	Demo    demo.Command          `cmd:"" of:"start"`
+	Plan    plan.Command          `cmd:"" of:"start"`
+	Doctor  doctor.Command        `cmd:"" of:"start"`
+	Config  table.Config          `cmd:"" of:"start"`
+	BotPage botpage.Command       `cmd:"" name:"bot-page" of:"start"`
+	Render  rendercommand.Command `cmd:"" name:"render-command" of:"start"`
+	Cluster cluster.Command       `cmd:"" of:"start"`
 
 	Ctl     ctl.Command     `cmd:"" of:"watch"`
 	Log     log.Command     `cmd:"" of:"watch"`

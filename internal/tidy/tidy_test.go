@@ -224,9 +224,8 @@ var layers = map[string]layer{
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/result", "disk", "drum"}},
 	"bench/budget": {30, []string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime", "drum",
 		"queue", "star"}},
-	"bench/crawl": {40, []string{"bench/measure", "bench/result", "crawl", "crawl/account", "crawl/figures",
-		"state", "state/snapshot", "disk", "internal/cputime", "dnscache", "fetch", "internal/ports",
-		"internal/simweb"}},
+	"bench/crawl": {40, []string{"bench/measure", "bench/result", "crawl", "crawl/account", "crawl/figures", "state",
+		"state/snapshot", "disk", "internal/cputime", "dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl/dirs", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug",
@@ -265,6 +264,7 @@ var layers = map[string]layer{
 		"internal/bug", "internal/hook", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "warc", "warc/outfile",
 		"weburl", "internal/human", "internal/revisit", "internal/walk", "cluster", "cluster/lease", "cluster/nats"}},
+	"cmd/rendercommand": {46, []string{"cmd/term", "internal/render"}},
 	"cmd/site": {47, []string{"admit", "cmd/crawl", "cmd/flags", "cmd/report", "cmd/term", "crawl", "disk",
 		"internal/ports", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "state", "disk", "dnscache", "fetch",
