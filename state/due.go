@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"time"
 
 	"drumbeat/internal/revisit"
@@ -14,12 +15,20 @@ func Due(rec *weburl.Record, returns int64) time.Time {
 	if Reason(rec.Reason) != ReasonRevisit {
 		return at
 	}
-	var h revisit.History
-	if h.Decode(rec.Visits) != nil { // an audit reports it
+	h, err := HistoryOf(rec)
+	if err != nil { // an audit reports it
 		return at
 	}
 	if due := h.Due().UTC(); due.After(at) {
 		return due
 	}
 	return at
+}
+
+// HistoryOf returns the results of earlier visits to a URL; the zero value for a new one. The error names the URL.
+func HistoryOf(rec *weburl.Record) (h revisit.History, err error) {
+	if err = h.Decode(rec.Visits); err != nil {
+		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
+	}
+	return h, err
 }
