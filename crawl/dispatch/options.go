@@ -60,8 +60,8 @@ type Check interface {
 type Health interface {
 	// DeferInBackoff defers or refuses a URL whose host is in a long back-off or given up. It is part of a
 	// transaction. moved is false if the host is in neither.
-	DeferInBackoff(tx *account.Tx, host uint64, rec *weburl.Record, from state.Place, onDisk *health.State) (moved bool,
-		_ error)
+	DeferInBackoff(tx *account.Tx, host uint64, rec *weburl.Record, from state.Place,
+		onDisk *health.State) (moved bool, _ error)
 }
 
 // Others are the stages above that a Dispatcher calls.

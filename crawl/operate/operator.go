@@ -59,15 +59,16 @@ type Orders struct {
 
 // Others are the stages that an Operator calls.
 type Others struct {
-	Heaps        func() *polite.Scheduler // it exists once the crawl is open
-	Budgets      Budgets
-	Check        Check
-	StateOf      func(host uint64, now time.Time) health.State // of a host in trouble
-	Checkpoint   func(late *account.LateLog) error             // makes one; the caller writes the lines in late
-	Made         func(c *changes.Change)                       // a change is durable
-	Limits       *limits.Limits
-	Reloader     Reloader
-	Feed         func(ctx context.Context, lines []string) (whole bool, _ error) // of seeds; false if ctx ended first
+	Heaps      func() *polite.Scheduler // it exists once the crawl is open
+	Budgets    Budgets
+	Check      Check
+	StateOf    func(host uint64, now time.Time) health.State // of a host in trouble
+	Checkpoint func(late *account.LateLog) error             // the caller writes the lines in late
+	Made       func(c *changes.Change)                       // a change is durable
+	Limits     *limits.Limits
+	Reloader   Reloader
+	// Feed feeds lines of seeds; whole is false if ctx ended first.
+	Feed         func(ctx context.Context, lines []string) (whole bool, _ error)
 	Space        *space.Keeper
 	Orders       Orders
 	SendLinks    func(b *admit.Batch, tx *account.Tx) error // to URLseen; part of a transaction
@@ -88,8 +89,8 @@ type Check interface {
 type Reloader interface {
 	CheckFiles() error                         // why the files cannot be in force
 	CheckBlocked(blocked []scope.Source) error // why what the operator blocks cannot be in force
-	// Reload puts the rules and the blacklist in force, and returns the exchanges cut off and the URLs taken from RAM;
-	// ReloadFiles does so with the sites and trusted PLDs. The caller writes the lines in late.
+	// Reload puts the rules and the blacklist in force, and returns the exchanges cut off and the URLs taken
+	// from RAM; ReloadFiles does so with the sites and trusted PLDs. The caller writes the lines in late.
 	Reload(ctx context.Context, late *account.LateLog) (cut, swept int, _ error)
 	ReloadFiles(ctx context.Context, late *account.LateLog) (inforce.Reloaded, error)
 }

@@ -194,6 +194,9 @@ var layers = map[string]layer{
 	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "fetch",
 		"internal/crawllog", "internal/render", "internal/simweb", "queue", "robots", "star", "state",
 		"state/audit", "state/explain", "state/repair", "warc", "weburl"}},
+	"crawl/roomtest": {30, []string{"admit", "crawl/account", "crawl/checkpoint", "crawl/inforce",
+		"crawl/options", "crawl/pass", "crawl/plan", "crawl/space", "crawl/stock", "disk/memfs", "drum",
+		"internal/sites", "polite", "queue", "state", "weburl"}},
 	"crawl/crawltest": {35, []string{"crawl", "crawl/render", "crawl/testworld", "disk", "disk/memfs", "fetch",
 		"internal/ports", "internal/simweb", "state"}},
 
@@ -290,8 +293,6 @@ var layers = map[string]layer{
 	// Examples for users to copy, so they import nothing of the module.
 	"examples/hooks/words": {0, nil},
 
-	// A separate command that compares libraries.
-
 	// The yardstick of speed.
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
@@ -301,13 +302,13 @@ var layers = map[string]layer{
 }
 
 // testHelpers are packages that the tests of any package may import.
-var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworld", "internal/cmdtest",
-	"internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links", "cluster/mem",
+var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/roomtest", "crawl/testworld",
+	"internal/cmdtest", "internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links", "cluster/mem",
 	"internal/objstore/objtest"}
 
 // named are packages that "*" does not include.
-var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs",
-	"cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage", "bench/bareloop",
+var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/roomtest", "crawl/testworld",
+	"disk/memfs", "cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage", "bench/bareloop",
 	"bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb",
 	"internal/simweb", "internal/soak", "internal/tidy"}
 
