@@ -308,9 +308,9 @@ var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/roomtest
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/roomtest", "crawl/testworld",
-	"disk/memfs", "cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage", "bench/bareloop",
-	"bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb",
-	"internal/simweb", "internal/soak", "internal/tidy"}
+	"disk/memfs", "cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage",
+	"bench/bareloop", "bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile",
+	"bench/realweb", "internal/simweb", "internal/soak", "internal/tidy"}
 
 type source struct {
 	name   string // path from the root
