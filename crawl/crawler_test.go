@@ -151,50 +151,6 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 	})
 }
 
-// TestStockIsBounded: while no lookup returns, no more than the target stock leaves BEAST.
-func TestStockIsBounded(t *testing.T) {
-	n := 20_000
-	if *longRuns {
-		n = 1_000_000
-	}
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
-		small(&opt)
-		opt.Drum.Buckets = 2
-		opt.Order.StockTarget = 500
-		opt.Admission.SeedLines = nil
-		for i := range n {
-			opt.Admission.SeedLines = append(opt.Admission.SeedLines,
-				fmt.Sprintf("http://h%d.p%d.test/%d", i%5000, i%2500, i))
-		}
-		opt.Network.Resolver = hangingResolver{}
-		opt.Limits.MaxTime = 2 * time.Minute
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &res.Snapshot
-		if s.Unique < int64(n)/2 {
-			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
-		}
-		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceOverBudget) - s.Place(state.PlaceStar) -
-			s.Place(state.PlaceDeferred)
-		if left > int64(opt.Order.StockTarget) {
-			t.Errorf("%d URLs have left BEAST, want at most the stock target %d: %v", left,
-				opt.Order.StockTarget, s.Places)
-		}
-	})
-}
-
-type hangingResolver struct{}
-
-func (hangingResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
-	<-ctx.Done()
-	return Lookup{}, &LookupError{Host: host, Err: ctx.Err()}
-}
-
 // TestSpamDoesNotCrowdOut: a PLD with endless hosts and pages, linked to by three other PLDs, must not slow
 // down the rest of the crawl. In the first pages, it fetches at least 80 % of the URLs of other PLDs that
 // it fetches without the spam PLD.
@@ -241,36 +197,6 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 	if with*10 < without*8 {
 		t.Errorf("fetched %d URLs of other PLDs with spam, %d without: want at least 80 %%", with, without)
 	}
-}
-
-// TestSpamGetsItsBudget: a spam PLD that every PLD links to gets some URLs into the queues, and at most its
-// budget into each.
-func TestSpamGetsItsBudget(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.Pages, o.Hosts, o.PLDs, o.IPs = 2000, 200, 60, 60
-			o.Spam = simweb.Spam{On: true, InLinks: 60, Links: 200, IPs: 20}
-		})
-		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Limits.MaxPages = 900
-		opt.Budgets.QueuePages = Unlimited // with so few PLDs the paper's budget function gives each B0 = 10
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spam := 0
-		for url, n := range web.Log().Snapshot().Fetches {
-			if strings.Contains(url, web.SpamPLD()) {
-				spam += n
-			}
-		}
-		t.Logf("%d of %d responses are spam, BEAST is at queue %d", spam, res.Snapshot.Count(state.CountResponses),
-			res.Snapshot.Queue)
-		if most := 10 * int(res.Snapshot.Queue); spam == 0 || spam > most {
-			t.Errorf("fetched %d URLs of the spam PLD from %d queues, want at least 1, at most 10 from each", spam,
-				res.Snapshot.Queue)
-		}
-	})
 }
 
 // TestDeadHostsAreCheap: nine dead hosts for each live one and one host with very many URLs must not raise

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/crawl/figures"
 	"drumbeat/crawl/operate"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -275,51 +273,6 @@ func TestOperatorHostDelay(t *testing.T) {
 		}
 		o.end()
 		checkFetched(t, web, &o.opt)
-	})
-}
-
-// TestBudgetFunction: after another budget function is set, the queued URLs are placed again, the crawl
-// continues over a restart, and it fetches what an undisturbed crawl fetches.
-func TestBudgetFunction(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		var logged strings.Builder
-		o := operating(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 4000 }),
-			memfs.New(*seedFlag), func(o *Options) {
-				o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3,
-					10, Unlimited, 100, 16
-				o.Observe.Log = slog.New(slog.NewTextHandler(&logged, nil))
-			})
-		o.await(300)
-		beast := func() *figures.Structures {
-			s, err := o.opt.Observe.Control.Structures()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		}
-		before := beast()
-		o.make(changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "equal", Default: 50, Max: 50}})
-		time.Sleep(30 * time.Second)
-		if after := beast(); before.Beast.SpreadRecords == 0 || after.Beast.MovedRecords != 0 ||
-			after.Beast.Current <= before.Beast.Current {
-			t.Errorf("BEAST before %+v, half a minute after %+v", before.Beast, after.Beast)
-		}
-		if !strings.Contains(logged.String(), "queued URLs are placed again") {
-			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
-		}
-		o.stop()
-		o.end()
-		o.start()
-		o.make(changes.Change{Op: changes.OpFunction})
-		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpFunction,
-			Function: &changes.Function{Name: "none"}}); !changes.IsRefused(err) {
-			t.Errorf("function none: %v", err)
-		}
-		o.end()
-		checkFetched(t, o.web, &o.opt)
-		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 	})
 }
 

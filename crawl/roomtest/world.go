@@ -47,10 +47,10 @@ type World struct {
 	Sites  *inforce.Sites
 	Links  *admit.Policy // of all URLs
 	Log    *slog.Logger
+	Target int64       // of the stock; a new one holds after the next cut
 	Paused atomic.Bool // by the operator
 
 	maker  *checkpoint.Maker
-	target int64
 	logged logged
 }
 
@@ -66,7 +66,7 @@ func New(t testing.TB, target int64) *World {
 // resume returns a World at the manifest of fs, if there is one.
 func resume(t testing.TB, fs *memfs.FS, target int64) *World {
 	w := &World{T: t, FS: fs, Saved: state.NewSaved(fs, []string{"d"}, []string{"d"}),
-		Rules: &inforce.Rules{}, target: target}
+		Rules: &inforce.Rules{}, Target: target}
 	w.Log = slog.New(slog.NewTextHandler(&w.logged, nil))
 	w.Run = account.New(w.Log, nil, nil)
 	s := w.Saved
@@ -158,7 +158,7 @@ func (w *World) Cut() *World {
 	w.T.Helper()
 	fs := w.FS.Crash()
 	_ = w.maker.CloseAll()
-	return resume(w.T, fs, w.target)
+	return resume(w.T, fs, w.Target)
 }
 
 // While runs stages and the pulse during f, and waits for their end. An error of a stage fails the test.
