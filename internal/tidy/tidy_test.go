@@ -290,13 +290,12 @@ var layers = map[string]layer{
 	"internal/profile": {0, nil},
 	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
 
-	// Examples for users to copy, so they import nothing of the module.
-	"examples/hooks/words": {0, nil},
+	"examples/hooks/words": {0, nil}, // for users to copy, so it imports nothing of the module
 
 	// The yardstick of speed.
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
-	// A separate command, which shares no code with the crawler; it runs the bare loop.
+	// This command shares no code with the crawler; it runs the bare loop.
 	"bench/realweb": {16, []string{"bench/result", "bench/bareloop", "bench/docweb", "internal/cputime",
 		"internal/simweb"}},
 }
@@ -377,12 +376,13 @@ func allowed(from, to string, test bool) bool {
 }
 
 // afterCrawl reports whether a source is an external test of a room or of a tool for a crawl at rest, and
-// to is such a tool, crawl, or of a room's test a room: these tests make crawls, and use tools on the
-// result.
+// to is such a tool, crawl, or of a room's test a room or any lower package: these tests make crawls, or what
+// is below a room, and use tools on the result.
 func afterCrawl(s *source, to string) bool {
 	room := strings.HasPrefix(s.pkg, "crawl/")
 	return (room || strings.HasPrefix(s.pkg, "state/")) && strings.HasSuffix(s.syntax.Name.Name, "_test") &&
-		(to == "crawl" || strings.HasPrefix(to, "state/") || room && strings.HasPrefix(to, "crawl/"))
+		(to == "crawl" || strings.HasPrefix(to, "state/") || room && (strings.HasPrefix(to, "crawl/") ||
+			layers[to].height < layers[s.pkg].height && !slices.Contains(named, to)))
 }
 
 // TestImportTable: the imports inside the module are those of the table, and each goes to a lower layer.
