@@ -70,9 +70,7 @@ func TestClusterStatus(t *testing.T) {
 		exact := func(node int) *Snapshot {
 			t.Helper()
 			s, err := c.options[node].Observe.Control.Exact()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return s
 		}
 		await(t, "each node says that it has fetched pages, and node 2 has links that node 0 has not stored",
@@ -189,9 +187,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		c.net.Heal(1)
 		await(t, "node 1 is back, and has or wants networks", func() (bool, any) {
 			s, err := c.options[1].Observe.Control.Exact()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			l := leases(1)
 			return s.Cluster.Connected && !s.Cluster.Leases.Resting && !l.Resting &&
 				l.Held+l.Wanted > 0, s.Cluster.Leases

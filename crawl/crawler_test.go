@@ -25,17 +25,12 @@ func TestChainOfPages(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web, err := simweb.New(simweb.Options{Seed: *seedFlag, ChainPages: 1000, LogRequests: 10_000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Admission.Scope = state.ScopeHost
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
 			opt.Politeness.ServerDelayMin = 0, 0, 0, 0
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 		if res.Snapshot.Elapsed > time.Minute {
 			t.Errorf("a chain of 1000 pages took %v, want at most 1m", res.Snapshot.Elapsed)
@@ -54,18 +49,13 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
 			opt.Limits.MaxPages = limit
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			if got := res.Snapshot.Count(state.CountPages); res.Stop != StopPages || got != limit {
 				t.Errorf("limit %d: stopped by %q after %d pages", limit, res.Stop, got)
 			}
 			checkBalanced(t, fs, opt.Disk.Dirs)
 			opt.Limits.MaxPages = 0
-			if _, err := Run(t.Context(), opt); err != nil {
-				t.Fatal(err)
-			}
+			mustRun(t, t.Context(), opt)
 			checkFetched(t, web, &opt)
 		})
 	}
@@ -98,9 +88,7 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 				t.Fatalf("audit after run %d: %v, %+v", i, err, rep)
 			}
 		}
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 	})
 }
@@ -119,10 +107,7 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		opt.Drum.CacheRAMBytes = Unlimited // none: URLseen sees every link
 		opt.Budgets.QueuePages = 100       // small budgets, so that QF is used
 		opt.Order.StockTarget = 60
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 		s := &res.Snapshot
 		t.Logf("%d URLseen passes (%d by size), s=%d h=%d, %d scans of QF", s.URLSeenPasses, s.URLSeenFullPasses,
@@ -172,10 +157,7 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 						fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
 				}
 			}
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			for url, n := range web.Log().Snapshot().Fetches {
 				if spam && strings.Contains(url, web.SpamPLD()) {
 					continue
@@ -224,10 +206,7 @@ func TestDeadHostsAreCheap(t *testing.T) {
 			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.Limits.MaxPages = int64(pages) * 6 / 10
 			opt.Disk.CheckpointEvery = time.Minute // few checkpoints in both runs
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			s := &res.Snapshot
 			bytes = float64(s.DiskRead+s.DiskWritten) / float64(s.Count(state.CountResponses))
 			t.Logf("bad %t: %.0f disk bytes per page (%d read, %d written), %v, %v, %d checkpoints, deferred %v", bad,
@@ -252,10 +231,7 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 		opt.Admission.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/",
 			root + "no/such/page"}
 		opt.Limits.Linger = time.Minute // the second negative answer confirms that a name is gone
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		text := strings.Join(res.Seeds, "\n")
 		for _, want := range []string{"http://no-such-host.test/: no-such-host", "ftp://example.test/: bad-seed"} {
 			if !strings.Contains(text, want) {
@@ -276,19 +252,13 @@ func TestDirectoryInUseAndForeign(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.Limits.MaxPages = 5
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, t.Context(), opt)
 		lock, err := fs.Lock("d0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := Run(t.Context(), opt); !errors.Is(err, disk.ErrLocked) {
 			t.Errorf("directory in use: got %v", err)
 		}
-		if err := lock.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock.Close())
 		opt.Disk.New = true
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrExists) {
 			t.Errorf("--new on an existing crawl: got %v", err)

@@ -116,9 +116,7 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		s, err := o.opt.Observe.Control.Exact()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if ram, ready := s.Place(state.PlaceRAM), s.Place(state.PlaceReady); ram+ready < orders.Max || ready == 0 {
 			t.Errorf("%d URLs in RAM and %d in Q, deferred %v: want all %d orders, more than RAM holds", ram, ready,
 				s.Deferred, orders.Max)

@@ -19,9 +19,7 @@ import (
 func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, allowed ...uint16) {
 	t.Helper()
 	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports.Of(allowed...)}) // may be none
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
 	opt.Network.Flags = fmt.Sprint(nets, allowed)
 }

@@ -24,9 +24,7 @@ import (
 func schedule(t testing.TB, text string, unit pace.Unit) pace.Schedule {
 	t.Helper()
 	s, err := pace.Parse(text, unit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.In(time.UTC)
 }
 

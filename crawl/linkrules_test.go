@@ -169,9 +169,7 @@ func TestSiteThatInsistsOnItsOrder(t *testing.T) {
 // requests that the guard allows. Seeds must pass all guards.
 func TestTrapsEnd(t *testing.T) {
 	list, err := urlrule.ParseExtensions("default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rules := urlrule.Options{SkipExtensions: list, MaxPathDepth: 8, MaxRepeats: 2, MaxParams: 3}
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: func(host, path string) answer {

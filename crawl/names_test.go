@@ -81,10 +81,7 @@ func TestGraphWithNames(t *testing.T) {
 		opt := simOptions(t, web, fs)
 		opt.Limits.MaxPages = 200
 		for runs := 0; ; runs++ {
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			if res.Stop == StopDone {
 				break
 			}

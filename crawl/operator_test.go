@@ -150,9 +150,7 @@ func TestOperatorDrains(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpDrain})
 		unique := func() int64 {
 			s, err := o.opt.Observe.Control.Exact()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return s.Unique
 		}
 		time.Sleep(3 * time.Second) // links that were on their way
@@ -305,9 +303,7 @@ func changeOf(life, i int, seed string, pages []string) changes.Change {
 func checkAccepted(t *testing.T, seed uint64, mem *memfs.FS, web *simweb.Web, accepted *sync.Map) {
 	t.Helper()
 	journal, err := changes.Open(mem, "d0/"+state.ChangesName, 1<<60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	settings := journal.Settings()
 	fetches := web.Log().Snapshot()
 	delays, fed := 0, 0
@@ -353,9 +349,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 						"budget = %d\ndelay = '%dms'\nowner = true\nconnections = %d\nmax-depth = %d", 1+i%4,
 						100+100*(i%3), 1+i%3, 3+i%9))))
 				}
-				if err := settings(life); err != nil {
-					t.Fatal(err)
-				}
+				must(t, settings(life))
 				o.opt.Admission.Sites = "sites.toml"
 				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
 				o.opt.Disk.FS = mem
@@ -407,9 +401,7 @@ func TestExplainKnowsChanges(t *testing.T) {
 		o := operating(t, web, memfs.New(*seedFlag), nil)
 		o.await(300)
 		top, err := o.opt.Observe.Control.TopPLDs(star.ByIndegree, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		x := explainer(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 		o.make(changes.Change{Op: changes.OpCheckpoint})
 		names, err := x.Names([]uint64{top[0].PLD, top[1].PLD})

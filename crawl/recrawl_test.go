@@ -194,32 +194,6 @@ func checkRevisits(t *testing.T, opt *Options) map[string]int {
 	return records
 }
 
-// TestRecrawlOff: a run without recrawl ends, and leaves the pages of a former run to a later one with it.
-func TestRecrawlOff(t *testing.T) {
-	notShort(t)
-	inBubble(t, func(t *testing.T) {
-		w := newChangingWeb()
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
-		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.Limits.MaxTime = 2 * day
-		mustRun(t, t.Context(), opt)
-		asked := len(w.Got("", ""))
-		with := *opt.Recrawl
-		opt.Recrawl, opt.Limits.MaxTime = nil, 0
-		res := mustRun(t, t.Context(), opt)
-		if res.Stop != StopDone || len(w.Got("", "")) > asked+1 { // one more robots.txt
-			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
-		}
-		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-		opt.Recrawl, opt.Limits.MaxTime = &with, 5*day
-		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.Got("", "")) < asked+5 {
-			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
-		}
-		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-	})
-}
-
 // TestRecrawlOutlivesCrashes: power cuts at any time lose no URL and make none twice.
 func TestRecrawlOutlivesCrashes(t *testing.T) {
 	notShort(t)
@@ -343,9 +317,7 @@ func TestRecrawlExplained(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 		reps, err := x.URLs([]string{"http://r.test/never", "http://r.test/missing"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		visits := w.Got("r.test", "/never")
 		last := visits[len(visits)-1].At
 		if wait := reps[0].Due.Sub(last); wait < day-time.Second || wait > day+time.Second {

@@ -202,9 +202,7 @@ func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	return all
 }
 
@@ -233,9 +231,7 @@ func openCrawler(t *testing.T, opt Options) *crawler {
 	t.Helper()
 	opt.defaults()
 	c, err := open(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -323,9 +319,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		mem := memfs.New(*seedFlag)
-		if err := disk.WriteFileAtomic(mem, "seeds", waitingSeeds(n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(mem, "seeds", waitingSeeds(n)))
 		w := &waitingWeb{}
 		opt := w.options(t, mem)
 		opt.Admission.Seeds = "seeds"
