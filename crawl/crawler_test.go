@@ -38,29 +38,6 @@ func TestChainOfPages(t *testing.T) {
 	})
 }
 
-// TestPageLimitIsNeverExceeded: a crawl stops at exactly --pages pages, and a run without the limit
-// finishes it.
-func TestPageLimitIsNeverExceeded(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	for _, limit := range []int64{1, 17, 200} {
-		inBubble(t, func(t *testing.T) {
-			web := smallWeb(t, nil)
-			fs := memfs.New(*seedFlag)
-			opt := simOptions(t, web, fs)
-			opt.Limits.MaxPages = limit
-			res := mustRun(t, t.Context(), opt)
-			if got := res.Snapshot.Count(state.CountPages); res.Stop != StopPages || got != limit {
-				t.Errorf("limit %d: stopped by %q after %d pages", limit, res.Stop, got)
-			}
-			checkBalanced(t, fs, opt.Disk.Dirs)
-			opt.Limits.MaxPages = 0
-			mustRun(t, t.Context(), opt)
-			checkFetched(t, web, &opt)
-		})
-	}
-}
-
 // TestStopAndResumeWithOtherRAMAndMoreDirectories: a crawl that is stopped and resumed with other RAM sizes
 // and one more directory stays balanced and fetches what an uninterrupted crawl fetches.
 func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {

@@ -43,6 +43,7 @@ type World struct {
 	Space  *space.Keeper
 	Stock  *stock.Keeper
 	Passes *pass.Runner
+	Heaps  *polite.Scheduler // of the stock
 	Rules  *inforce.Rules
 	Sites  *inforce.Sites
 	Links  *admit.Policy // of all URLs
@@ -89,8 +90,11 @@ func resume(t testing.TB, fs *memfs.FS, target int64) *World {
 		Plan: &w.Plan, Limit: space.NewLimit(fs, s.Set.Paths, 10<<30)})
 	w.Space.Wire(space.Others{Exchanges: idle{}.Exchanges, Drain: func(bool) {}, Paused: w.Paused.Load})
 	w.Stock = stock.New(w.Run, stock.Options{Connections: Connections, Target: target})
-	heaps := polite.New(polite.Options{}, time.Now())
-	w.Stock.Wire(stock.Others{Heaps: func() stock.Heaps { return heaps }, Fetchers: idle{}})
+	w.Heaps = polite.New(polite.Options{}, time.Now())
+	w.Stock.Wire(stock.Others{Heaps: func() stock.Heaps { return w.Heaps }, Fetchers: idle{},
+		Evicted: func(tx *account.Tx, items []*polite.Item) error {
+			return w.Evicted(tx, items, state.ReasonEvicted)
+		}})
 	w.Passes = pass.New(w.Run, pass.Options{Log: w.Log, Connections: Connections}, w.Space)
 	w.Passes.Wire(pass.Others{Fetchers: idle{}, Budgets: idle{}, Requests: func() int { return 0 },
 		StockLow: w.Stock.Low, Filled: func() int64 { return 0 }})
