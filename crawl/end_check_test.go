@@ -360,26 +360,16 @@ func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record
 	}
 	set := disk.Set{FS: fs, Paths: dirs}
 	paths, err := warc.Files(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range paths {
-		if err := warc.ReadFile(fs, p, 1<<30, count); err != nil {
-			t.Fatal(err)
-		}
+		must(t, warc.ReadFile(fs, p, 1<<30, count))
 	}
 	m, _, err := state.ReadManifest(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st, err := state.Part[warc.State](m, state.NameWARC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = warc.Walk(warc.Options{Set: set, State: set}, st, 1<<30,
 		func(_ string, rec *warc.Record) error { return count(rec) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return heads
 }

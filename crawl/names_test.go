@@ -4,15 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
-	"drumbeat/admit"
-	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
-	"drumbeat/state"
 	"drumbeat/state/audit"
 )
 
@@ -86,10 +81,7 @@ func TestGraphWithNames(t *testing.T) {
 		opt := simOptions(t, web, fs)
 		opt.Limits.MaxPages = 200
 		for runs := 0; ; runs++ {
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			if res.Stop == StopDone {
 				break
 			}
@@ -108,43 +100,4 @@ func TestGraphWithNames(t *testing.T) {
 			t.Errorf("audit: %d names are merged, want most: %v", rep.Names.Files.N, err)
 		}
 	})
-}
-
-// TestLinkBatchNames: a page must send the name of each host and PLD of its links once. Of a link that
-// isn't admitted it sends only the name of the PLD, if an edge names that.
-func TestLinkBatchNames(t *testing.T) {
-	c := linkStages(t, 1<<16)
-	c.links.Ports = ports.New(ports.Range{First: 1, Last: 8079}, ports.Range{First: 8081, Last: 65535})
-	b := admit.NewBatch(c.links)
-	send := func(page string, links ...string) (names []string) {
-		b.Start([]byte(page), []byte(page), 1, 0, time.Unix(1e9, 0))
-		for _, l := range links {
-			b.Add([]byte(l))
-		}
-		for _, tu := range b.Names.Tuples {
-			pld, host, err := state.CheckName(c.Hasher, tu.Key, tu.Value)
-			if err != nil {
-				t.Error(err)
-			}
-			names = append(names, string(pld)+" "+string(host))
-		}
-		if err := c.seen.SendLinks(b, new(account.Tx)); err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
-	got := send("http://www.a.example/", "http://x.b.co.uk/1", "http://x.b.co.uk/2", "http://b.co.uk/",
-		"http://c.test.:8080/", "http://192.0.2.1/", "http://d.test./")
-	want := []string{"b.co.uk ", "b.co.uk x.b.co.uk", "b.co.uk ", "b.co.uk b.co.uk", "c.test ", "192.0.2.1 ",
-		"192.0.2.1 192.0.2.1", "d.test ", "d.test d.test"}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if n, _ := c.seen.Names.Pending(); n != 8 {
-		t.Errorf("sent %d names, want 8", n)
-	}
-	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
-	if n, _ := c.seen.Names.Pending(); n != 8 {
-		t.Errorf("%d names after a page with the same hosts, want 8", n)
-	}
 }

@@ -125,9 +125,9 @@ var layers = map[string]layer{
 		"crawl/node", "crawl/observe", "crawl/outage", "crawl/plan", "crawl/seeds", "crawl/space", "disk", "drum",
 		"internal/health", "internal/trapscore", "polite", "state", "state/snapshot", "weburl"}},
 	"crawl/operate": {33, []string{"admit", "cluster", "crawl/account", "crawl/checkpoint", "crawl/figures",
-		"crawl/gate", "crawl/inforce", "crawl/limits", "crawl/node", "crawl/observe", "crawl/outage", "crawl/output",
-		"crawl/seeds", "crawl/space", "disk", "internal/linktrace", "internal/scope", "polite", "queue", "star",
-		"state", "state/changes", "state/history", "state/snapshot", "weburl"}},
+		"crawl/gate", "crawl/inforce", "crawl/limits", "crawl/node", "crawl/outage", "crawl/output", "crawl/space",
+		"disk", "internal/health", "internal/linktrace", "internal/scope", "polite", "queue", "star", "state",
+		"state/changes", "state/history", "state/snapshot", "weburl"}},
 	"crawl/seeds": {29, []string{"admit", "crawl/account", "crawl/space", "disk", "state", "weburl"}},
 	"crawl/checkpoint": {29, []string{"crawl/account", "crawl/space", "disk", "disk/memfs", "internal/bug", "state",
 		"state/snapshot"}},
@@ -151,8 +151,8 @@ var layers = map[string]layer{
 		"crawl/options", "crawl/outage", "crawl/output", "crawl/pass", "crawl/plan", "crawl/resolve", "crawl/space",
 		"crawl/stock", "disk", "drum", "fetch", "internal/bug", "internal/crawllog", "internal/health",
 		"internal/revisit", "internal/scope", "polite", "queue", "robots", "state", "weburl"}},
-	"crawl/dispatch": {32, []string{"crawl/account", "crawl/fetcher", "crawl/gate", "crawl/inforce", "crawl/limits",
-		"crawl/node", "crawl/options", "crawl/outage", "crawl/plan", "crawl/space", "crawl/stock", "disk", "fetch",
+	"crawl/dispatch": {32, []string{"crawl/account", "crawl/fetcher", "crawl/inforce", "crawl/limits", "crawl/node",
+		"crawl/options", "crawl/outage", "crawl/plan", "crawl/space", "crawl/stock", "disk", "fetch",
 		"internal/health", "polite", "queue", "robots", "state", "weburl"}},
 	"crawl/sitemaps": {31, []string{"admit", "crawl/fetcher", "crawl/options", "crawl/output", "crawl/strategy",
 		"fetch", "internal/sitemap", "state", "weburl"}},
@@ -172,16 +172,15 @@ var layers = map[string]layer{
 		"state", "weburl"}},
 	"crawl/node": {29, []string{"admit", "cluster", "cluster/lease", "crawl/account", "crawl/space", "polite", "queue",
 		"star", "state", "state/snapshot", "state/condition", "weburl"}},
-	"crawl/deferred": {33, []string{"admit", "crawl/account", "crawl/gate", "crawl/inforce", "crawl/orders",
-		"crawl/output", "crawl/space", "crawl/stock", "crawl/visit", "crawl/walkers", "internal/revisit",
-		"internal/sites", "polite", "queue", "robots", "state", "state/snapshot", "weburl"}},
-	"crawl/seen": {30, []string{"admit", "crawl/account", "crawl/node", "crawl/observe", "crawl/orders", "crawl/output",
-		"crawl/pass", "crawl/plan", "crawl/space", "drum", "internal/linktrace", "star", "state", "state/snapshot",
+	"crawl/deferred": {33, []string{"admit", "crawl/account", "crawl/inforce", "crawl/orders", "crawl/space",
+		"crawl/stock", "crawl/walkers", "internal/revisit", "internal/sites", "polite", "queue", "robots", "state",
+		"state/snapshot", "weburl"}},
+	"crawl/seen": {30, []string{"admit", "crawl/account", "crawl/node", "crawl/observe", "crawl/orders", "crawl/pass",
+		"crawl/plan", "crawl/space", "drum", "internal/linktrace", "star", "state", "state/snapshot", "weburl"}},
+	"crawl/budgets": {32, []string{"beast", "crawl/account", "crawl/checkpoint", "crawl/inforce", "crawl/observe",
+		"crawl/options", "crawl/pass", "crawl/plan", "crawl/space", "crawl/stock", "crawl/strategy", "disk", "drum",
+		"internal/revisit", "internal/sites", "internal/trapscore", "star", "state", "state/changes", "state/snapshot",
 		"weburl"}},
-	"crawl/budgets": {32, []string{"beast", "crawl/account", "crawl/checkpoint", "crawl/gate", "crawl/inforce",
-		"crawl/observe", "crawl/options", "crawl/pass", "crawl/plan", "crawl/seen", "crawl/space", "crawl/stock",
-		"crawl/strategy", "disk", "drum", "internal/revisit", "internal/sites", "internal/trapscore", "star", "state",
-		"state/changes", "state/snapshot", "weburl"}},
 	"crawl/orders":  {26, []string{"disk", "state"}},
 	"crawl/stock":   {28, []string{"crawl/account", "polite", "state"}},
 	"crawl/plan":    {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
@@ -195,6 +194,9 @@ var layers = map[string]layer{
 	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "fetch",
 		"internal/crawllog", "internal/render", "internal/simweb", "queue", "robots", "star", "state",
 		"state/audit", "state/explain", "state/repair", "warc", "weburl"}},
+	"crawl/roomtest": {30, []string{"admit", "crawl/account", "crawl/checkpoint", "crawl/inforce",
+		"crawl/options", "crawl/pass", "crawl/plan", "crawl/space", "crawl/stock", "disk/memfs", "drum",
+		"internal/sites", "polite", "queue", "state", "weburl"}},
 	"crawl/crawltest": {35, []string{"crawl", "crawl/render", "crawl/testworld", "disk", "disk/memfs", "fetch",
 		"internal/ports", "internal/simweb", "state"}},
 
@@ -288,29 +290,26 @@ var layers = map[string]layer{
 	"internal/profile": {0, nil},
 	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
 
-	// Examples for users to copy, so they import nothing of the module.
-	"examples/hooks/words": {0, nil},
-
-	// A separate command that compares libraries.
+	"examples/hooks/words": {0, nil}, // for users to copy, so it imports nothing of the module
 
 	// The yardstick of speed.
 	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
-	// A separate command, which shares no code with the crawler; it runs the bare loop.
+	// This command shares no code with the crawler; it runs the bare loop.
 	"bench/realweb": {16, []string{"bench/result", "bench/bareloop", "bench/docweb", "internal/cputime",
 		"internal/simweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
-var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworld", "internal/cmdtest",
-	"internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links", "cluster/mem",
+var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/roomtest", "crawl/testworld",
+	"internal/cmdtest", "internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links", "cluster/mem",
 	"internal/objstore/objtest"}
 
 // named are packages that "*" does not include.
-var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs",
-	"cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage", "bench/bareloop",
-	"bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb",
-	"internal/simweb", "internal/soak", "internal/tidy"}
+var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/roomtest", "crawl/testworld",
+	"disk/memfs", "cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage",
+	"bench/bareloop", "bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile",
+	"bench/realweb", "internal/simweb", "internal/soak", "internal/tidy"}
 
 type source struct {
 	name   string // path from the root
@@ -377,12 +376,13 @@ func allowed(from, to string, test bool) bool {
 }
 
 // afterCrawl reports whether a source is an external test of a room or of a tool for a crawl at rest, and
-// to is such a tool, crawl, or of a room's test a room: these tests make crawls, and use tools on the
-// result.
+// to is such a tool, crawl, or of a room's test a room or any lower package: these tests make crawls, or what
+// is below a room, and use tools on the result.
 func afterCrawl(s *source, to string) bool {
 	room := strings.HasPrefix(s.pkg, "crawl/")
 	return (room || strings.HasPrefix(s.pkg, "state/")) && strings.HasSuffix(s.syntax.Name.Name, "_test") &&
-		(to == "crawl" || strings.HasPrefix(to, "state/") || room && strings.HasPrefix(to, "crawl/"))
+		(to == "crawl" || strings.HasPrefix(to, "state/") || room && (strings.HasPrefix(to, "crawl/") ||
+			layers[to].height < layers[s.pkg].height && !slices.Contains(named, to)))
 }
 
 // TestImportTable: the imports inside the module are those of the table, and each goes to a lower layer.
