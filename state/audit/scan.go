@@ -347,7 +347,7 @@ func (x *Scanner) ordered(data []byte) error {
 	}
 	x.row.Records++
 	x.orderedKeys++
-	return x.sorter.Add(TaggedKey{Key: key, Tag: tagOrdered})
+	return x.sorter.add(TaggedKey{Key: key, Tag: tagOrdered})
 }
 
 // renderTask checks a page that waits for the browser. Its URL has another place.
