@@ -396,7 +396,7 @@ func (w *world) checkWalk() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	err = WalkUniques(w.set, w.opt.Name, m.State, func(aux []byte) error {
+	err = walkUniques(w.set, w.opt.Name, m.State, func(aux []byte) error {
 		if left[string(aux)] == nil {
 			w.t.Fatalf("walk: unique text %s also waits", aux)
 		}

@@ -100,8 +100,8 @@ var layers = map[string]layer{
 	// cluster/nats for a benchmark.
 	"cluster/lease": {21, []string{"cluster", "cluster/nats", "internal/cputime", "internal/list", "polite"}},
 
-	"state": {25, []string{"disk", "drum", "cluster", "queue", "warc", "weburl", "internal/bug", "internal/objstore",
-		"internal/ports", "internal/urlrule", "internal/revisit", "internal/walk"}},
+	"state": {25, []string{"beast", "disk", "drum", "cluster", "queue", "star", "warc", "weburl", "internal/bug",
+		"internal/objstore", "internal/ports", "internal/urlrule", "internal/revisit", "internal/walk"}},
 	"admit": {26,
 		[]string{"disk", "drum", "cluster", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
 			"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "state"}},
