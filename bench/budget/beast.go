@@ -25,8 +25,6 @@ type Beast struct {
 	PagesPerSecond float64 `type:"count" placeholder:"N" default:"3100"`
 	Spam           float64 `type:"fraction" placeholder:"SHARE" default:"0.2"`
 
-	Compress bool
-
 	Seed     uint64 `type:"count" placeholder:"N" default:"1"`
 	Quick    bool
 	progress func(what string)

@@ -115,8 +115,7 @@ func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb)
 	if c.beast, err = beast.Open(beast.Options{Set: on(c.queueMeter), BlockBytes: beastBlockBytes}, nil); err != nil {
 		return nil, err
 	}
-	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes,
-		CompressAux: o.Compress}
+	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes}
 	c.star, err = star.Open(star.Options{
 		Set: on(c.starMeter), Edges: d, Indegree: d, Budgets: starBudgets(o.Budget),
 		Place: c.place, Emit: c.placed, Pin: c.beast.Pin,

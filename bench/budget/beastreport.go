@@ -28,7 +28,7 @@ func (res *beastResult) report(b *Beast, r *result.Report) {
 		res.web.budgets[len(res.web.budgets)-1], res.web.budgets[0], m.MeanBudget, res.web.sum)
 	r.Set("links", "%g unique URLs a page (L), records of %.1f B on average (b); %g of them lead to %d spammers",
 		b.UniquePerPage, mean, b.Spam, res.web.spammers)
-	r.Set("compressed", "by s2: queues; in STAR's buckets: %t", b.Compress)
+	r.Set("compressed", "by s2: queues")
 	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", b.PagesPerSecond)
 	res.lines(b, r)
 	r.Tables = append(r.Tables, res.table(b, m))

@@ -20,7 +20,7 @@ import (
 // methods. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs    []string `name:"dir" placeholder:"DIR" required:""`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each"`
+	Forms   []string `placeholder:"NAME" default:"plain,ours,cached"`
 	Against []string `placeholder:"NAME" default:"none"`
 
 	Links        int64         `type:"count" placeholder:"N"`
