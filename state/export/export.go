@@ -288,9 +288,9 @@ func (j *job) run(t *table) (err error) {
 	case j.opt.Kind == site:
 		return j.opt.site(j)
 	case j.opt.Format == Arc && j.opt.Kind == Links:
-		return j.linkArcs()
+		return j.graph("url", j.linkGraph)
 	case j.opt.Format == Arc:
-		return j.arcs()
+		return j.graph("pld", j.pldGraph)
 	}
 	if j.rows, err = j.create("", j.opt.Format, t.columns); err != nil {
 		return err
