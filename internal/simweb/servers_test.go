@@ -239,19 +239,19 @@ func TestInProcessFormInABubbleKeepsVirtualTime(t *testing.T) {
 		if took := time.Since(before); took != 7*time.Second {
 			t.Errorf("slow host: got an answer after %v, want 7s", took)
 		}
-		start, end := w.Log().MinHostGap()
+		start, end := w.Log().Snapshot().MinHostGap()
 		if want := (Gap{w.hosts[0].name, 3 * time.Second}); start != want || end != want {
 			t.Errorf("least gap: got %v and %v, want %v", start, end, want)
 		}
 	})
-	if err := w.Log().CheckGaps(3*time.Second, 0); err != nil {
+	if err := w.Log().Snapshot().CheckGaps(3*time.Second, 0, 0); err != nil {
 		t.Error(err)
 	}
-	err := w.Log().CheckGaps(3*time.Second+1, 0)
+	err := w.Log().Snapshot().CheckGaps(3*time.Second+1, 0, 0)
 	if err == nil || !strings.Contains(err.Error(), w.hosts[0].name) {
 		t.Errorf("CheckGaps with a longer delay: got %v, want the host named", err)
 	}
-	if err := w.Log().CheckOnce(); err == nil || !strings.Contains(err.Error(), "fetched 3 times") {
+	if err := w.Log().Snapshot().CheckOnce(); err == nil || !strings.Contains(err.Error(), "fetched 3 times") {
 		t.Errorf("CheckOnce: got %v, want the root fetched 3 times", err)
 	}
 }
