@@ -68,7 +68,7 @@ func TestNaiveModel(t *testing.T) {
 	must(t, err)
 	defer c.close()
 	must(t, c.run(context.Background(), *b.NaiveURLs, func(*naiveCrawl) {}))
-	if n := c.in.wrong(c.out, c.rest); n != 0 || c.exceeded != 0 {
+	if n := c.in.wrong(c.out, c.left); n != 0 || c.exceeded != 0 {
 		t.Errorf("got %d records lost or doubled, %d pages beyond budgets, want none", n, c.exceeded)
 	}
 	m := &budgetModel{b: &b, web: newBudgetWeb(&b), links: linkCount{perPage: b.UniquePerPage}}
@@ -103,8 +103,8 @@ func TestNaiveModel(t *testing.T) {
 			put(rec)
 		}
 	}
-	if len(c.stages) < 10 || c.out != m.out || c.rest.n != int64(len(failed)+len(q)) {
-		t.Errorf("got %d passes, out %+v, %d left, want %+v, %d", len(c.stages), c.out, c.rest.n, m.out,
+	if len(c.stages) < 10 || c.out != m.out || c.left.n != int64(len(failed)+len(q)) {
+		t.Errorf("got %d passes, out %+v, %d left, want %+v, %d", len(c.stages), c.out, c.left.n, m.out,
 			len(failed)+len(q))
 	}
 }

@@ -155,7 +155,7 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []result.Check {
 	n := res.naive
 	list := []result.Check{
-		result.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.rest)), 0, "records"),
+		result.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.left)), 0, "records"),
 		result.AtMost("naive: pages beyond a PLD's budget in a pass", float64(n.exceeded), 0, "pages"),
 	}
 	if len(n.stages) < naivePasses {
