@@ -152,8 +152,7 @@ func TestDrumOptions(t *testing.T) {
 	for _, change := range []func(*Options){
 		func(d *Options) { d.Dirs = nil }, func(d *Options) { d.Methods = []string{"abacus"} },
 		func(d *Options) { d.RAMBytes = 1000 },
-		func(d *Options) { d.UniqueShare = 2 }, func(d *Options) { d.Misses = 0.01 },
-		func(d *Options) { d.CacheBytes = 1 << 40 },
+		func(d *Options) { d.UniqueShare = 2 },
 		func(d *Options) { d.Links = -1 }, func(d *Options) { d.Known = []int64{-1} },
 	} {
 		d := smallDrum(t)

@@ -101,7 +101,8 @@ func (b *drumBench) report(set *drumSet) *result.Report {
 func (b *drumBench) settings(r *result.Report, set *drumSet) {
 	switch {
 	case b.URLs == "":
-		r.Set("links", "%s: %.4f of them new, %.2f not recent", result.Power(float64(b.Links)), b.UniqueShare, b.Misses)
+		r.Set("links", "%s: %.4f of them new, %.2f not recent", result.Power(float64(b.Links)), b.UniqueShare,
+			b.misses())
 	case b.Links > 0:
 		r.Set("links", "%s of %s, over and over on other hosts", result.Power(float64(b.Links)), b.URLs)
 	default:

@@ -1,7 +1,7 @@
 // Package queue measures the program's queues on disk: appending and reading, compared with the bare disk's
 // speed in the same run.
 //
-// Records are generated URLs, URLs of a file, or random bytes. A measurement uses one queue or many, and one
+// Records are generated URLs or random bytes. A measurement uses one queue or many, and one
 // or several appenders. It compares every record read with the one appended, and counts the bytes on disk per
 // queued URL.
 //

@@ -18,7 +18,6 @@ type Options struct {
 	Dirs       []string `name:"dir" placeholder:"DIR" required:""`
 	Bytes      int64    `name:"size" type:"size" placeholder:"SIZE"`
 	BlockBytes int      `name:"block" type:"size" placeholder:"SIZE" default:"256KiB"`
-	URLs       string   `name:"urls" placeholder:"FILE"`
 	Appenders  int      `type:"count" placeholder:"N"`
 	Queues     int      `type:"count" placeholder:"N" default:"64"`
 	Repeats    int      `name:"repeat" type:"count" placeholder:"N"`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -106,16 +105,5 @@ func TestQueueOptions(t *testing.T) {
 	q := smallQueue(t)
 	if _, err := q.Measure(stopped, func(string) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
-	}
-	q.URLs = q.Dirs[0] + "/none"
-	if _, err := q.Measure(context.Background(), func(string) {}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
-	if err := os.WriteFile(q.URLs, []byte("http://a.test/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Measure(context.Background(), func(string) {}); err == nil ||
-		!strings.Contains(err.Error(), "distinct URLs") {
-		t.Errorf("a file of one URL: %v", err)
 	}
 }

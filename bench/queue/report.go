@@ -11,13 +11,9 @@ import (
 // report fills in rep.
 func (r *queueRun) report(rep *result.Report) {
 	b := r.opt
-	source := "package links, in order of arrival"
-	if b.URLs != "" {
-		source = "file " + b.URLs
-	}
 	rep.SetDirs(b.Dirs)
-	rep.Set("urls", "%s: %.1f B of text on average, %.1f B as records (with referrer, depth, time, budget)", source,
-		float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
+	rep.Set("urls", "package links, in order of arrival: %.1f B of text on average, %.1f B as records (with referrer, "+
+		"depth, time, budget)", float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
 	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named",
 		result.BinaryBytes(int(b.Bytes)), result.BinaryBytes(b.BlockBytes))
 	r.lines(rep)

@@ -25,9 +25,6 @@ import (
 const (
 	urlPool    = 24 << 20
 	randomPool = 8 << 20
-	// newPerPage is the number of new links per page in a file of URLs: the paper's L. The generator has
-	// its own.
-	newPerPage = 6.5
 	// runLength is the number of consecutive records for one queue or slot: BEAST's default budget.
 	runLength = 10
 	// checkEvery is the number of records between two checks of the context.
@@ -107,19 +104,6 @@ func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 		p.add(buf)
 		p.text += int64(len(url))
 	}
-	if b.URLs != "" {
-		err := fileURLs(ctx, b.URLs, func(url []byte) {
-			if rng.Float64()*newPerPage < 1 || pages == 0 {
-				page(url)
-			}
-			add(url)
-		}, func() bool { return len(p.data) < pool })
-		if least := b.pool(0); err == nil && len(p.data) < least {
-			err = fmt.Errorf("bench: queue: %s has %d bytes of records of distinct URLs, want %d, or smaller blocks: "+
-				"one must not hold a URL twice", b.URLs, len(p.data), least)
-		}
-		return p, err
-	}
 	s, err := links.New(links.Options{Seed: b.Seed})
 	if err != nil {
 		return nil, err
@@ -138,35 +122,6 @@ func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 		}
 	}
 	return p, nil
-}
-
-// fileURLs calls add with the distinct URLs of a file while more returns true.
-func fileURLs(ctx context.Context, name string, add func(url []byte), more func() bool) error {
-	f, err := links.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	seen := map[uint64]struct{}{}
-	var batch links.Batch
-	for more() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f.Next(&batch, 1000); err != nil {
-			return err
-		}
-		if len(batch.Texts) == 0 {
-			return nil
-		}
-		for i, url := range batch.Texts {
-			if _, ok := seen[batch.Keys[i]]; !ok {
-				seen[batch.Keys[i]] = struct{}{}
-				add(url)
-			}
-		}
-	}
-	return nil
 }
 
 // queueRig is a set of queues for one measurement.
