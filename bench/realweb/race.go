@@ -156,12 +156,8 @@ func watchRSS(pid int, stop <-chan struct{}, peak chan<- int64) {
 			return
 		case <-tick.C:
 		}
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // empty once it has ended
-		_, rest, _ := strings.Cut(string(text), "VmHWM:")
-		if f := strings.Fields(rest); len(f) > 0 {
-			kib, _ := strconv.ParseInt(f[0], 10, 64)
-			most = max(most, kib<<10)
-		}
+		_, now := cputime.RSS(pid) // 0 once it has ended
+		most = max(most, now)
 	}
 }
 
