@@ -151,15 +151,6 @@ func (s *Snapshot) WriteTo(out io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadSnapshot reads the output of WriteTo, or of GET /log at the host LogHost.
-func ReadSnapshot(in io.Reader) (*Snapshot, error) {
-	s := &Snapshot{}
-	if err := json.NewDecoder(in).Decode(s); err != nil {
-		return nil, fmt.Errorf("simweb: decode log: %w", err)
-	}
-	return s, nil
-}
-
 // MinHostGap returns the least time between two requests to one host name, robots rules included: between
 // starts, and from the end of one to the start of the next.
 func (s *Snapshot) MinHostGap() (start, end Gap) {

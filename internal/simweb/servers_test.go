@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -424,7 +425,8 @@ func TestSnapshotTravels(t *testing.T) {
 	if _, err := want.WriteTo(&b); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadSnapshot(&b)
+	got := new(Snapshot)
+	err := json.Unmarshal(b.Bytes(), got)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read back: got %+v, %v; want %+v", got, err, want)
 	}
@@ -435,7 +437,8 @@ func TestSnapshotTravels(t *testing.T) {
 	resp, err := tr.RoundTrip(req)
 	must(t, err)
 	defer resp.Body.Close()
-	got, err = ReadSnapshot(resp.Body)
+	got = new(Snapshot)
+	err = json.NewDecoder(resp.Body).Decode(got)
 	if err != nil || got.Total != 3 || len(got.Requests) != 3 || got.Wrong[w.hosts[0].origin+"/trap/x"] != 1 {
 		t.Errorf("GET /log: got %+v, %v", got, err)
 	}

@@ -302,3 +302,18 @@ func auditPlaces(r *state.Saved, sums *[state.NumPlaces]weburl.Sum) error {
 		return nil
 	}})
 }
+
+// auditNames sums the keys of the store of names and verifies each name.
+func auditNames(r *state.Saved, m *state.Manifest) (sum weburl.Sum, err error) {
+	st, err := state.Part[drum.State](m, state.NameNames)
+	if err != nil || st == nil {
+		return sum, err
+	}
+	entry := func(key drum.Key, value []byte) error {
+		sum.Add(uint64(key))
+		_, _, err := state.CheckName(r.Hasher, key, value)
+		return err
+	}
+	_, err = drum.ScanState(r.Set, state.NameNames, st.Cache(), drum.Scan{Entry: entry})
+	return sum, err
+}

@@ -148,12 +148,6 @@ func tableOf(k Kind) (t table, ok bool) {
 	return table{}, false
 }
 
-// Columns returns the columns of a kind; nil if there is no such kind.
-func Columns(k Kind) []tabular.Column {
-	t, _ := tableOf(k)
-	return t.columns
-}
-
 // Run exports one table. It ends early if ctx is done.
 func Run(ctx context.Context, opt Options) (*Report, error) {
 	if opt.FS == nil {
