@@ -161,7 +161,7 @@ func TestDepth(t *testing.T) {
 		t.Errorf("with nothing but pages to be stored, the audit says:\n%s", out)
 	}
 	seeds := web.Seeds()
-	for url := range web.Log().Fetches() {
+	for url := range web.Log().Snapshot().Fetches {
 		if !slices.Contains(seeds, url) {
 			t.Errorf("fetched %s, which is no seed", url)
 		}

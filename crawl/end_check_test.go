@@ -100,15 +100,10 @@ func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	entries = map[string][]crawllog.Entry{}
 	note := func(en *crawllog.Entry) error { entries[en.URL] = append(entries[en.URL], *en); return nil }
-	files, err := crawllog.Files(set, "crawl")
-	for _, f := range files {
-		if err == nil {
-			err = crawllog.ReadFile(e.fs, f, note)
-		}
-	}
-	st, serr := state.Part[crawllog.State](m, state.NameCrawlLog)
-	if err = errors.Join(err, serr); err == nil {
-		err = crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note)
+	st, err := state.Part[crawllog.State](m, state.NameCrawlLog)
+	if err == nil {
+		_, err = crawllog.Scan(crawllog.Options{Set: set, Prefix: "crawl"}, st, note,
+			func(err error) error { return err })
 	}
 	if err != nil {
 		return nil, []string{"crawl log: " + err.Error()}

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -17,25 +18,39 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 	hosts, links = map[string]string{}, map[[2]string]bool{}
 	plds := map[uint64]string{}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	err = audit.ReadGraph(audit.Options{FS: fs, Dirs: dirs}, audit.Graph{
-		PLD: func(key uint64, name []byte) error {
-			if was, ok := plds[key]; ok && was != string(name) {
-				fault("PLD %x is %s and %s", key, was, name)
-			}
-			plds[key] = string(name)
-			return nil
-		},
-		Host: func(key, pld uint64, name []byte) error {
-			hosts[string(name)] = fmt.Sprintf("%x", pld) // the name of its PLD may follow
-			return nil
-		},
-		Edge: func(from, to uint64) error {
-			if plds[from] == "" || plds[to] == "" {
-				fault("an edge from %x, %q, to %x, %q", from, plds[from], to, plds[to])
-			}
-			links[[2]string{plds[from], plds[to]}] = true
-			return nil
-		},
+	r, m, err := audit.Open(&audit.Options{FS: fs, Dirs: dirs})
+	if r != nil {
+		defer func() { err = errors.Join(err, r.Unlock()) }()
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	names, err1 := state.Part[drum.State](m, state.NameNames)
+	edges, err2 := state.Part[star.State](m, state.NameStar)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, nil, nil, err
+	}
+	name := func(key drum.Key, value []byte) error {
+		pld, host, err := state.CheckName(r.Hasher, key, value)
+		if host != nil {
+			hosts[string(host)] = fmt.Sprintf("%x", r.Hasher.PLDKey(pld)) // the name of its PLD may follow
+			return err
+		}
+		if was, ok := plds[uint64(key)]; ok && was != string(pld) {
+			fault("PLD %x is %s and %s", key, was, pld)
+		}
+		plds[uint64(key)] = string(pld)
+		return err
+	}
+	_, err1 = drum.ScanState(r.Set, state.NameNames, names, drum.Scan{Entry: name,
+		Tuple: func(t drum.Tuple) error { return name(t.Key, t.Value) }})
+	err2 = star.WalkEdges(r.Set, state.NameStar, edges, func(e star.Edge) error {
+		from, to := plds[e.From], plds[e.To]
+		if from == "" || to == "" {
+			fault("an edge from %x, %q, to %x, %q", e.From, from, e.To, to)
+		}
+		links[[2]string{from, to}] = true
+		return nil
 	})
 	for key, name := range plds {
 		for host, pld := range hosts {
@@ -44,7 +59,7 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 			}
 		}
 	}
-	return hosts, links, faults, err
+	return hosts, links, faults, errors.Join(err1, err2)
 }
 
 // checkGraph compares names and edges of a crawl that has ended with the web's own. It ignores troubled

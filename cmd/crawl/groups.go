@@ -97,7 +97,7 @@ type timeouts struct {
 func (f *netFlags) apply(o *crawl.NetworkOptions) {
 	zone := f.TimeZone.Location
 	o.Connections, o.ConnectionSchedule = int(f.Connections.Most()), f.Connections.Hours().In(zone)
-	o.Rate, o.Bandwidth = f.Rate.Schedule.In(zone), pace.AdjustableBandwidth(f.Bandwidth.Schedule.In(zone), time.Now())
+	o.Rate, o.Bandwidth = f.Rate.Schedule.In(zone), pace.NewBandwidth(f.Bandwidth.Schedule.In(zone), time.Now())
 	o.KeepAlive, o.NAT64, o.Flags = f.KeepAlive, flags.NAT64Prefixes(f.NAT64Prefix), f.digest()
 }
 

@@ -29,7 +29,7 @@ func progressFields(s *crawl.Snapshot) []any {
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
 	if s.Disk.Used > 0 {
-		fields = append(fields, "ram_bytes", residentBytes("VmRSS:"), "disk_bytes", s.Disk.Used)
+		fields = append(fields, "ram_bytes", ramUsed(), "disk_bytes", s.Disk.Used)
 	}
 	if c := s.Checkpoint; c.Number > 0 {
 		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause",
@@ -105,7 +105,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
-		"  RAM       " + bar(residentBytes("VmRSS:"), ram),
+		"  RAM       " + bar(ramUsed(), ram),
 		"  space     " + bar(s.Disk.Used, s.Disk.Limit),
 		"  limits    " + limits,
 		"  waits for " + waiting,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"runtime/metrics"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/output"
+	"drumbeat/internal/cputime"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/condition"
@@ -415,22 +415,16 @@ func gcShare() float64 {
 	return 0
 }
 
-// peakRSS returns the peak resident set size of the process in bytes; 0 if it is unknown.
-func peakRSS() int64 { return residentBytes("VmHWM:") }
+// ramUsed returns the RAM of this process in bytes; 0 if it is unknown.
+func ramUsed() int64 {
+	now, _ := cputime.RSS(0)
+	return now
+}
 
-// residentBytes returns a size from /proc/self/status in bytes; 0 if it is unknown.
-func residentBytes(name string) int64 {
-	data, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	var kib int64
-	if _, after, ok := strings.Cut(string(data), name); ok {
-		if _, err := fmt.Sscan(after, &kib); err != nil {
-			return 0
-		}
-	}
-	return kib << 10
+// peakRSS returns the peak RAM of this process in bytes; 0 if it is unknown.
+func peakRSS() int64 {
+	_, peak := cputime.RSS(0)
+	return peak
 }
 
 // WithinBounds returns an error if the peak RAM exceeds 1.1 ram, or garbage collection a quarter of the CPU

@@ -277,7 +277,7 @@ func (c *Command) options(dir string) crawl.Options {
 		Limits: crawl.LimitsOptions{RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Linger: linger,
 			MaxDepth: crawl.Unlimited, MaxTime: c.MaxTime},
 		Network: crawl.NetworkOptions{Connections: int(c.Connections), KeepAlive: keepAlive,
-			Bandwidth: pace.AdjustableBandwidth(pace.Schedule{}, time.Now())}, // none until ctl limits sets one
+			Bandwidth: pace.NewBandwidth(pace.Schedule{}, time.Now())}, // none until ctl limits sets one
 		Health: crawl.HealthOptions{Retries: 3, Backoff: backoff, BackoffMax: 10 * time.Second},
 		Politeness: crawl.PolitenessOptions{HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 			ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2},
