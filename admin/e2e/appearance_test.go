@@ -91,6 +91,37 @@ func TestClusterPage(t *testing.T) {
 	}
 }
 
+// TestTabs: the first click on a tab lands on its section and marks it, before panels above have filled and
+// while the network is slow; on a phone it unfolds the section.
+func TestTabs(t *testing.T) {
+	t.Parallel()
+	ctx := within(t)
+	c := startChromium(t)
+	base := serveMock(t)
+	for _, v := range []view{laptop, phone} {
+		for _, name := range []string{"controls", "structures", "sites"} {
+			p := open(ctx, t, c, v, "light", "tab-"+name, base+"/healthy/")
+			p.click(element(`.sections a[href="#` + name + `"]`))
+			p.until("the crawl's numbers are there", "document.querySelector('#plds tr:nth-child(9)')")
+			p.until("the page has settled", "performance.now() > 2500")
+			var at struct {
+				Gap, Room float64 // below the header; of the page below the screen
+				Current   string
+				Folded    bool
+			}
+			p.run(`(() => { const s = document.querySelector("#`+name+`"); return {
+  gap: s.getBoundingClientRect().top - document.querySelector(".top").getBoundingClientRect().bottom,
+  room: document.documentElement.scrollHeight - innerHeight - scrollY, folded: "folded" in s.dataset,
+  current: document.querySelector(".sections a[aria-current]").hash }; })()`, &at)
+			if (at.Gap < 0 || at.Gap > 40) && at.Room > 2 || at.Current != "#"+name || at.Folded {
+				t.Errorf("%s: %+v", p.label, at)
+			}
+			p.save("", false)
+			p.close()
+		}
+	}
+}
+
 // inspect opens a page, measures it, scrolls through it and checks it with axe-core.
 func inspect(ctx context.Context, t *testing.T, c *chromium, v view, theme, label, url string) *page {
 	t.Helper()
@@ -106,6 +137,11 @@ func inspect(ctx context.Context, t *testing.T, c *chromium, v view, theme, labe
 	p.until("the page shows the changes", "document.querySelector('#changes tr')")
 	p.show("body")
 	p.save("-page", true)
+	if v == phone { // and with all sections unfolded
+		p.run("document.querySelectorAll('[data-folded] .fold').forEach((b) => b.click()), 0", nil)
+		p.run(scrollScript, nil)
+		p.save("-open", true)
+	}
 	if v != wall { // its elements are those of a laptop
 		p.axe("document")
 	}
