@@ -74,7 +74,8 @@ func TestClusterPage(t *testing.T) {
 		p.until("the page says: "+look.shows, "document.querySelector('#cluster-text').textContent.includes("+
 			quote(look.shows)+")")
 		p.until("the page shows leases",
-			"!document.querySelector('#leases-card').hidden && document.querySelectorAll('#leases tr').length === 3")
+			"!document.querySelector('#all').hidden && document.querySelectorAll('#leases tr').length === 3")
+		p.until("the page shows the links", "document.querySelectorAll('#links li').length >= 5")
 		p.until("the page shows the pairs", "document.querySelectorAll('#pairs tr').length === 3")
 		if look.scenario == "trouble" {
 			p.until("a node rests", "document.querySelector('#leases .badge').textContent === 'yes'")
@@ -89,6 +90,17 @@ func TestClusterPage(t *testing.T) {
 		p.axe("document")
 		p.close()
 	}
+}
+
+// TestClusterPageOfOneNode: the page of a crawl of one node says so, and asks for nothing that is not there.
+func TestClusterPageOfOneNode(t *testing.T) {
+	t.Parallel()
+	ctx := within(t)
+	p := open(ctx, t, startChromium(t), laptop, "light", "cluster-one", serveMock(t)+"/new/cluster")
+	p.until("the page says so",
+		"document.querySelector('#cluster-text').textContent.startsWith('This crawl has one node')")
+	p.save("", false)
+	p.close()
 }
 
 // TestTabs: the first click on a tab lands on its section and marks it, before panels above have filled and
@@ -161,6 +173,7 @@ func (p *page) dialogs() {
 		case "explain":
 			p.enter(element("#asked"), "host.invalid")
 			p.press("Enter", 13)
+			p.until("the answer begins with a sentence", "document.querySelector('dialog[open] .answer .lead')")
 		}
 		p.until("a dialog opens: "+kind, "document.querySelector('dialog[open]')")
 		p.save("-"+kind, false)
