@@ -8,7 +8,10 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/drum"
 	"drumbeat/internal/simweb"
+	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/state/audit"
 )
 
