@@ -96,7 +96,8 @@ func open(w *roomtest.World, change func(r *room, o *dispatch.Options)) *room {
 	o.MaxPages = r.limit
 	l := limits.New(limits.Options{Network: &r.net, Changed: func() { r.d.Wake() }})
 	r.d = dispatch.New(w.Run, w.Saved, o, dispatch.Needs{Check: gate{r}, Health: r,
-		Fetcher: &fetcher.Fetcher{}, Leases: node.NewLeases(w.Run, node.LeaseOptions{}), Limits: l, Space: w.Space, Stock: w.Stock,
+		Fetcher: &fetcher.Fetcher{}, Leases: node.NewLeases(w.Run, node.LeaseOptions{}), Limits: l,
+		Space: w.Space, Stock: w.Stock,
 		Outages: outage.New(w.Run, w.Saved, outage.Options{Log: w.Log})})
 	r.d.Wire(dispatch.Others{Visits: r, Deferrals: w, Orders: orders{r}, LackURLs: func() {},
 		PageLimit: func() int64 { return r.limit }, Disowned: r.disowned.Load})
