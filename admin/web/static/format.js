@@ -38,6 +38,9 @@ function scaled(n, unit, from = 1000) {
 // compact writes a count: in full below ten thousand, then with a prefix.
 export const compact = (n) => (isNumber(n) && Math.abs(n) < 9999.5 ? count(n) : scaled(n, ""));
 
+// counted writes a count and its noun.
+export const counted = (n, noun) => compact(n) + " " + noun + (n === 1 ? "" : "s");
+
 // bytes writes a size.
 export const bytes = (n) => scaled(n, "B");
 

@@ -2,7 +2,7 @@
 // connections by use.
 
 import { attr, byID, el, prose, Samples, size, svg, sync, text, tip } from "./dom.js";
-import { bytes, clock, compact, count, duration, fixed, instant, NONE, percent, rate, sentence, utc, wholeSeconds } from "./format.js";
+import { bytes, clock, compact, count, counted, duration, fixed, instant, NONE, percent, rate, sentence, utc, wholeSeconds } from "./format.js";
 import { Banner, icon, LEVELS, levelOf, STATES } from "./level.js";
 import { ENDED, SLOTS, TERMS } from "./words.js";
 
@@ -201,7 +201,7 @@ export class Overview {
     text(byID("t-found"), compact(s.unique));
     attr(byID("t-found"), "title", count(s.unique));
     text(this.p, fixed(s.uniqueShare, 4));
-    text(byID("t-found-sub"), compact(s.plds) + " PLDs, " + compact(s.hosts) + " hosts");
+    text(byID("t-found-sub"), counted(s.plds, "PLD") + ", " + counted(s.hosts, "host"));
     text(byID("t-queued"), compact(p.queued));
     attr(byID("t-queued"), "title", count(p.queued));
     text(byID("t-queued-trend"), this.rest(p, ended));
@@ -214,7 +214,7 @@ export class Overview {
     const bar = byID("bar-busy").firstChild;
     size(bar, "width", limit ? busy / limit : 0);
     attr(bar, "class", busy > 0 ? "some" : null);
-    text(byID("t-busy-sub"), count(robots) + (robots === 1 ? " robots.txt request" : " robots.txt requests"));
+    text(byID("t-busy-sub"), counted(robots, "robots.txt request"));
     this.limits(s, limit ? busy / limit : 0);
     const about = [
       "drumbeat " + (s.version || ""),

@@ -2,7 +2,7 @@
 
 import { attr, byID, el, size, sync, text, tip } from "./dom.js";
 import { bytes, compact, count, duration, fixed, NONE, percent } from "./format.js";
-import { PLACES, TERMS } from "./words.js";
+import { PLACES, placeText, TERMS } from "./words.js";
 
 const BARS = 120; // most bars of BEAST
 
@@ -78,6 +78,15 @@ const QUEUES = {
   ...PLACES,
   robotsfetch: "QD: hosts whose robots.txt is to be requested.",
   robotsdeferred: "Requests for robots.txt that wait for a due time.",
+};
+
+const QUEUE_NAMES = {
+  robotsfetch: "Requests for robots.txt",
+  robotsdeferred: "robots.txt due later",
+  render: "Pages to render",
+  ordered: "Enqueued by the operator",
+  objects: "Files to upload",
+  walklog: "Steps of the walk",
 };
 
 function showSeen(drum) {
@@ -281,7 +290,7 @@ export function showStructures(body) {
       el(
         "tr",
         {},
-        el("th", { scope: "row" }, tip(q.name, QUEUES[q.name])),
+        el("th", { scope: "row" }, tip(QUEUE_NAMES[q.name] || placeText(q.name), QUEUES[q.name])),
         el("td", { class: "n" }),
         el("td", { class: "n" }),
       ),
