@@ -198,29 +198,6 @@ func TestDeadHostsAreCheap(t *testing.T) {
 	}
 }
 
-// TestSeedsThatYieldNothingAreListed: the result must list each seed that yields no response, with its
-// reason, and no other seed.
-func TestSeedsThatYieldNothingAreListed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Dead.NXDomain = 1 })
-		opt := simOptions(t, web, memfs.New(*seedFlag))
-		root := web.Seeds()[0]
-		opt.Admission.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/",
-			root + "no/such/page"}
-		opt.Limits.Linger = time.Minute // the second negative answer confirms that a name is gone
-		res := mustRun(t, t.Context(), opt)
-		text := strings.Join(res.Seeds, "\n")
-		for _, want := range []string{"http://no-such-host.test/: no-such-host", "ftp://example.test/: bad-seed"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("seeds without yield: got %q, want it to contain %q", text, want)
-			}
-		}
-		if strings.Contains(text, root+":") {
-			t.Errorf("a good seed is listed: %q", text)
-		}
-	})
-}
-
 // TestDirectoryInUseAndForeign: Run must refuse a locked directory, --new on an existing crawl, and a
 // missing directory of the crawl.
 func TestDirectoryInUseAndForeign(t *testing.T) {
