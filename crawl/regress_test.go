@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/dirs"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
@@ -260,25 +258,6 @@ func TestSeedRedirectTrapEnds(t *testing.T) {
 	})
 }
 
-// TestOutputDiskIsNotReplaced: a crawl whose output disk isn't mounted must refuse the empty directory.
-func TestOutputDiskIsNotReplaced(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{Serve: endless}
-		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0"}, 3
-		mustRun(t, t.Context(), opt)
-		opt.Disk.Out, opt.Limits.MaxPages = []string{"unmounted"}, 6
-		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
-			t.Errorf("resumed with an empty output directory: got %v, want %v", err, state.ErrIncompatible)
-		}
-		opt.Disk.Out = []string{"o0"}
-		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Count(state.CountPages); n != 6 {
-			t.Errorf("%d pages after the output directory is back, want 6", n)
-		}
-	})
-}
-
 // endless serves pages with two links each, without end.
 func endless(_, path string) answer {
 	if path == "/robots.txt" {
@@ -307,27 +286,6 @@ func TestCrashBeforeTheFirstManifest(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestNewOutputDirectory: an existing crawl must refuse a new output directory, which may be mistyped,
-// unless an option names it.
-func TestNewOutputDirectory(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{Serve: endless}
-		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-		atOnce(&opt)
-		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0"}, 2
-		mustRun(t, t.Context(), opt)
-		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0", "o1"}, 4
-		var added *dirs.NewDirectoryError
-		if _, err := Run(t.Context(), opt); !errors.As(err, &added) || added.New != "o1" || !added.Out {
-			t.Errorf("got %v, want an error about o1", err)
-		}
-		opt.Disk.AddOut = []string{"o1"}
-		mustRun(t, t.Context(), opt)
-		opt.Disk.AddOut, opt.Limits.MaxPages = nil, 6
-		mustRun(t, t.Context(), opt)
-	})
 }
 
 // crashEarly cuts a crawl off after n operations and resumes it.
@@ -369,29 +327,4 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 	if got := res.Snapshot.Count(state.CountPages); got != 6 {
 		t.Errorf("crash after %d operations, power cut %t: %d pages, want 6", n, power, got)
 	}
-}
-
-// TestAnotherSuffixListIsNamed: a crawl must refuse a changed public suffix list, also one that lost whole
-// lines and is still valid, with an error that names the file.
-func TestAnotherSuffixListIsNamed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
-		opt.Limits.MaxPages = 20
-		mustRun(t, t.Context(), opt)
-		f, err := fs.Open("d0/" + state.SuffixesName)
-		must(t, err)
-		data, err := disk.ReadFile(fs, f.Name())
-		if err == nil {
-			err = f.Truncate(int64(bytes.LastIndexByte(data[:len(data)/2], '\n') + 1))
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) ||
-			!strings.Contains(err.Error(), "d0/"+state.SuffixesName) {
-			t.Errorf("got %v, want an error that names the file", err)
-		}
-	})
 }
