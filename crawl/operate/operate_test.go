@@ -144,9 +144,10 @@ func TestChangesSurviveACut(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		rate, _, connections := r.limits.InForce()
-		if !r.paused || !r.drains || rate != "2" || connections != "3" ||
-			r.delay("a.test") != 20*time.Second || r.o.Pinned(r.Saved.PLDKey([]byte("b.test"))) != 77 || !r.o.Pins() || len(r.o.Blocked()) != 1 ||
-			r.o.Function() == nil || r.o.Epoch() == 0 {
+		pinned := r.o.Pinned(r.Saved.PLDKey([]byte("b.test")))
+		if !r.paused || !r.drains || rate != "2" || connections != "3" || pinned != 77 || !r.o.Pins() ||
+			r.delay("a.test") != 20*time.Second || len(r.o.Blocked()) != 1 || r.o.Function() == nil ||
+			r.o.Epoch() == 0 {
 			t.Errorf("%s: paused %v, drains %v, rate %s, connections %s, delay %v, %+v", when, r.paused,
 				r.drains, rate, connections, r.delay("a.test"), r.o.Settings())
 		}
@@ -164,7 +165,8 @@ func TestChangesSurviveACut(t *testing.T) {
 	}
 	r = r.again()
 	if rate, _, _ := r.limits.InForce(); r.paused || r.drains || rate != "none" ||
-		r.delay("a.test") > time.Second || r.o.Pins() || len(r.o.Blocked()) != 0 || r.o.Function() != nil || r.Logged("are in force") != 0 {
+		r.delay("a.test") > time.Second || r.o.Pins() || len(r.o.Blocked()) != 0 || r.o.Function() != nil ||
+		r.Logged("are in force") != 0 {
 		t.Errorf("undone: %+v", r.o.Settings())
 	}
 	if list := r.o.Last(3); len(list) != 3 || list[0].Op != changes.OpFunction || list[0].Who != "test" {
