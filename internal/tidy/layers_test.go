@@ -152,6 +152,8 @@ var layers = map[string]layer{
 	"crawl/orders":  {26, []string{"disk", "state"}},
 	"crawl/stock":   {28, []string{"crawl/account", "polite", "state"}},
 	"crawl/plan":    {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
+	"crawl/outlook": {27, []string{"crawl/plan", "disk", "drum", "internal/human", "state", "state/history",
+		"state/snapshot"}},
 	"crawl/account": {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
 	"crawl/inforce": {28, []string{"admit", "crawl/account", "crawl/options", "crawl/plan", "disk", "internal/scope",
 		"internal/sites", "polite", "state", "weburl"}},
