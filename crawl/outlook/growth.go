@@ -15,9 +15,10 @@ type growth struct {
 	text float64 // compression of URLs on disk
 	plan *plan.Plan
 	base map[string]float64 // forecast of the stores for the pages so far
+	most float64            // number of pages up to which it looks
 }
 
-// farthest is the number of times that a crawl may grow in a forecast.
+// farthest is the number of times that a crawl may grow in a forecast, unless the operator asks for more.
 const farthest = 1000
 
 // newURLs returns the number of new URLs from now until the crawl has pages: the integral of a power law through the
@@ -56,7 +57,7 @@ func (g *growth) reaches(holds func(pages float64) bool) (float64, bool) {
 		return now, true
 	}
 	const step = 1.3
-	for hi := now * step; hi <= now*farthest; hi *= step {
+	for hi := now * step; hi <= g.most; hi *= step {
 		if !holds(hi) {
 			continue
 		}

@@ -144,7 +144,8 @@ func (in *Input) wider() Span {
 // growth returns the growth of a crawl whose pages to come are like those of a span, but for what was given.
 func (in *Input) growth(p *plan.Plan, per Span, fade float64) *growth {
 	f := in.Figures
-	g := &growth{f: f, per: per, fade: fade, plan: p, text: plan.TextRatio}
+	g := &growth{f: f, per: per, fade: fade, plan: p, text: plan.TextRatio,
+		most: max(farthest*f.Pages, 2*in.Given.Pages)}
 	given := &in.Given
 	for _, set := range []struct{ at, to *float64 }{{&g.per.LinksPerPage, &given.LinksPerPage},
 		{&g.per.Misses, &given.Misses}, {&g.per.URLBytes, &given.URLBytes}, {&g.per.OutputBytes, &given.PageBytes},

@@ -179,6 +179,17 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
+// TestFarTarget: a full disk between the pages so far and a target far away is found.
+func TestFarTarget(t *testing.T) {
+	f := paper()
+	f.Pages, f.Links, f.Unique, f.Queued, f.DiskUsed, f.Recent.Pages = 1e4, 59e4, 65e3, 53e3, 6e7, 5e3
+	f.Sizes = map[string]Size{"output": {6e7, 6e7}}
+	o := look(t, f, func(in *Input) { in.Given.Pages = 1e10 })
+	if o.DiskFull == nil || math.Abs(o.DiskFull.Pages/(40e12/6460)-1) > 0.1 {
+		t.Errorf("full %+v", o.DiskFull)
+	}
+}
+
 // TestNoLinks: a crawl of a list of URLs, whose links are not followed, has an end and finite figures.
 func TestNoLinks(t *testing.T) {
 	f := paper()
