@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/crawl/plan"
 	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // paper returns figures like those of the paper's crawl when it had 1e9 pages, on one disk of 4 TB.
@@ -176,6 +177,22 @@ func TestBeyond(t *testing.T) {
 	// 5.3 URLs a page more in the queues, 30 bytes each.
 	if queues := o.Parts[1]; math.Abs(queues.Then/((6.49-1.19)*30*99e9)-1) > 0.1 {
 		t.Errorf("queues %+v", queues)
+	}
+}
+
+// TestLimits: what idle connections wait for has a text, and busy ones say that there are too few.
+func TestLimits(t *testing.T) {
+	for _, use := range snapshot.SlotUses() {
+		f := paper()
+		f.Uses = []Use{{use.String(), 0.9}, {snapshot.SlotRead.String(), 0.1}}
+		o := &Outlook{Figures: f, Changes: []Change{{DiskPages: 1234}}}
+		got := o.limit()
+		if want := "The number of connections limits the crawl"; works(f.Uses[0]) != strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", use, got)
+		}
+		if strings.HasPrefix(got, ":") || !strings.HasSuffix(got, "the disks allow 1,230 pages/s.") {
+			t.Errorf("%s: %s", use, got)
+		}
 	}
 }
 

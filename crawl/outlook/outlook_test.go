@@ -113,6 +113,16 @@ func TestDiskFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		sum := 0.0
+		for _, size := range f.Sizes {
+			sum += size.Now
+		}
+		for _, name := range []string{state.NameURLSeen, "pldindegree-edges", "pldindegree", state.NameRobotsCache,
+			state.NameRobotsRequested, state.NameNames, state.NameContent, state.NameBeast, "output"} {
+			if _, known := f.Sizes[name]; !known || !near(sum, float64(f.DiskUsed), 0.01) {
+				t.Errorf("sizes %v lack %s, or are not %d together", f.Sizes, name, f.DiskUsed)
+			}
+		}
 		o := ahead(t, f, &opt, nil)
 		res := crawltest.MustRun(t, t.Context(), opt)
 		pages := float64(res.Snapshot.Count(state.CountPages))
