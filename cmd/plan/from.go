@@ -46,8 +46,10 @@ func (c *Command) ofCrawl(a *term.App, kctx *kong.Context, settings *flags.Setti
 	in := outlook.Input{Figures: f, Dirs: o.Disk.Dirs, Elsewhere: is("dir") || is("out"), Given: c.replaced(is),
 		NoOutput: !o.Output.Store, Now: time.Now(), Plan: plannerOf(o),
 		Machine: outlook.Machine{RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Dirs: len(o.Disk.Dirs)}}
-	if in.Machine.DiskRate, err = c.diskRate(a, is, f); err != nil {
-		return err
+	if c.Measure {
+		if in.Given.DiskRate, err = measureDisks(a, c.Dir); err != nil {
+			return err
+		}
 	}
 	look, err := outlook.Make(in)
 	if err != nil {
@@ -91,26 +93,13 @@ func (c *Command) replaced(is given) (l plan.Load) {
 	}{{"pages", &l.Pages, &all.Pages}, {"links-per-page", &l.LinksPerPage, &all.LinksPerPage},
 		{"unique", &l.UniqueFraction, &all.UniqueFraction}, {"url-bytes", &l.URLBytes, &all.URLBytes},
 		{"text-ratio", &l.TextRatio, &all.TextRatio}, {"misses", &l.Misses, &all.Misses},
-		{"page-bytes", &l.PageBytes, &all.PageBytes}, {"max-rate", &l.MaxRate, &all.MaxRate}} {
+		{"page-bytes", &l.PageBytes, &all.PageBytes}, {"max-rate", &l.MaxRate, &all.MaxRate},
+		{"disk-rate", &l.DiskRate, &all.DiskRate}} {
 		if is(f.flag) {
 			*f.at = *f.from
 		}
 	}
 	return l
-}
-
-// diskRate returns W: the flag, a measurement, or what the crawl measured; 0 if it is not known. Other directories may
-// be on other disks, so the crawl's own figure does not hold for them.
-func (c *Command) diskRate(a *term.App, is given, f *outlook.Figures) (float64, error) {
-	switch {
-	case c.DiskRate != nil:
-		return float64(*c.DiskRate), nil
-	case c.Measure:
-		return measureDisks(a, c.Dir)
-	case is("dir"):
-		return 0, nil
-	}
-	return f.DiskRate, nil
 }
 
 // plannerOf returns a function that plans a crawl with these options for other machines.

@@ -102,8 +102,9 @@ func TestFrom(t *testing.T) {
 	if got := o.Changes[0].Machine; got != want {
 		t.Errorf("machine %+v, want %+v", got, want)
 	}
-	if o.Target != 1e6 || o.Ahead.PagesPerSecond != 100 || o.Ahead.LinksPerPage != 20 || o.AssumedRate ||
-		o.Figures.RAMBytes != 128<<20 || o.Ahead.OutputBytes != o.Figures.Recent.OutputBytes {
+	if o.Target != 1e6 || o.Ahead.PagesPerSecond != 100 || o.Ahead.LinksPerPage != 20 ||
+		o.DiskRateBy != outlook.RateGiven || o.Figures.RAMBytes != 128<<20 ||
+		o.Ahead.OutputBytes != o.Figures.Recent.OutputBytes {
 		t.Errorf("got %+v", o)
 	}
 	code, text = planFrom(dirs, "--disk=1GB", "--pages=1e6")

@@ -12,7 +12,7 @@ type Machine struct {
 	RAMBytes  int64   `json:"ramBytes"`
 	DiskBytes int64   `json:"diskBytes"`
 	Dirs      int     `json:"dirs"`     // directories of state, one a disk
-	DiskRate  float64 `json:"diskRate"` // W, bytes/s of all disks together
+	DiskRate  float64 `json:"diskRate"` // W, bytes/s of all disks together; set by Make
 }
 
 // Change is a machine and what the model says of it at Outlook.Target.

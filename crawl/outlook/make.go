@@ -28,7 +28,7 @@ type Input struct {
 	// Elsewhere says that the machine has other disks than the crawl's, so how theirs fill up does not matter.
 	Elsewhere bool
 	// Given replaces measured figures of the pages to come; zero fields do not. Pages is the target, MaxRate the
-	// rate, DiskRate is in Machine.
+	// rate.
 	Given plan.Load
 	// NoOutput says that no responses will be stored.
 	NoOutput bool
@@ -62,10 +62,10 @@ type Outlook struct {
 	// DisksLimitAt is the number of pages at which the disks allow no more than the rate of now; 0 if that is out of
 	// reach.
 	DisksLimitAt float64 `json:"disksLimitAt"`
-	// AssumedRate says that nothing measured the speed of the disks.
-	AssumedRate bool     `json:"assumedDiskRate"`
-	Model       string   `json:"model"` // measured beside predicted, in a sentence
-	Notes       []string `json:"notes"`
+	DiskRateBy   RateBy  `json:"diskRateBy"`
+	// Model is measured beside predicted I/O, in a sentence.
+	Model string   `json:"model"`
+	Notes []string `json:"notes"`
 }
 
 // When is a moment of a crawl.
@@ -95,12 +95,10 @@ func Make(in Input) (*Outlook, error) {
 		return nil, err
 	}
 	g := in.growth(&made, f.Recent, f.Fade)
-	o := &Outlook{Made: in.Now, Figures: f, Ahead: g.per, Fade: g.fade, AssumedRate: in.Machine.DiskRate == 0}
+	o := &Outlook{Made: in.Now, Figures: f, Ahead: g.per, Fade: g.fade}
+	in.Machine.DiskRate, o.DiskRateBy = in.diskRate()
 	o.Ahead.UniquePerPage = g.newPerPage()
 	o.Ahead.UniqueShare = o.Ahead.UniquePerPage / max(leastLinks, o.Ahead.LinksPerPage)
-	if in.Machine.DiskRate == 0 {
-		in.Machine.DiskRate = assumedDiskRate * float64(max(1, in.Machine.Dirs))
-	}
 	if g.per.PagesPerSecond <= 0 {
 		return nil, errors.New("crawl: no page has come in the last hours of crawling: give a rate (--max-rate)")
 	}
@@ -144,7 +142,7 @@ func (in *Input) wider() Span {
 // growth returns the growth of a crawl whose pages to come are like those of a span, but for what was given.
 func (in *Input) growth(p *plan.Plan, per Span, fade float64) *growth {
 	f := in.Figures
-	g := &growth{f: f, per: per, fade: fade, plan: p, text: plan.TextRatio,
+	g := &growth{f: f, per: per, fade: fade, plan: p, text: max(1, cmp.Or(f.TextRatio, plan.TextRatio)),
 		most: max(farthest*f.Pages, 2*in.Given.Pages)}
 	given := &in.Given
 	for _, set := range []struct{ at, to *float64 }{{&g.per.LinksPerPage, &given.LinksPerPage},
@@ -157,9 +155,6 @@ func (in *Input) growth(p *plan.Plan, per Span, fade float64) *growth {
 	if g.per.URLBytes == 0 { // no new URL in the last hours, or none at all
 		g.per.URLBytes = cmp.Or(f.Whole.URLBytes, usualURLBytes)
 	}
-	if given.TextRatio == 0 && f.QueuedBytes > 0 {
-		g.text = min(20, max(1, g.per.URLBytes/f.QueuedBytes))
-	}
 	if in.NoOutput {
 		g.per.OutputBytes = 0
 	}
@@ -169,6 +164,27 @@ func (in *Input) growth(p *plan.Plan, per Span, fade float64) *growth {
 	g.per.UniquePerPage = g.per.UniqueShare * g.per.LinksPerPage
 	g.per.Misses = max(g.per.Misses, g.per.UniqueShare) // new links are in no cache
 	return g
+}
+
+// RateBy says where the speed of the disks comes from.
+type RateBy string
+
+// The sources.
+const (
+	RateGiven   RateBy = "given"
+	RatePasses  RateBy = "passes"  // of the crawl, with the work on their results
+	RateAssumed RateBy = "assumed" // no pass was large enough, or the disks are others
+)
+
+// diskRate returns the speed of the disks, in bytes/s, and where it comes from.
+func (in *Input) diskRate() (float64, RateBy) {
+	switch f := in.Figures; {
+	case in.Given.DiskRate > 0:
+		return in.Given.DiskRate, RateGiven
+	case f.DiskRate > 0 && !in.Elsewhere:
+		return f.DiskRate, RatePasses
+	}
+	return assumedDiskRate * float64(max(1, in.Machine.Dirs)), RateAssumed
 }
 
 // when returns when the crawl has pages.
@@ -351,9 +367,12 @@ func (o *Outlook) model() string {
 func (o *Outlook) note() {
 	f := o.Figures
 	add := func(format string, args ...any) { o.Notes = append(o.Notes, fmt.Sprintf(format, args...)) }
-	if o.AssumedRate {
-		add("The speed of the disks is assumed, 150 MB/s each: no pass was large enough to measure it. " +
-			"Give --disk-rate, or --measure.")
+	switch o.DiskRateBy {
+	case RateAssumed:
+		add("The speed of the disks is assumed, 150 MB/s each. Give --disk-rate, or --measure.")
+	case RatePasses:
+		add("The speed of the disks is that of the passes so far, with the work on their results: disks that do " +
+			"nothing else may be faster. --measure measures them.")
 	}
 	if o.Beyond {
 		add("The web in scope has fewer pages: the queue is empty at %s. Sizes at %s pages are those of a wider web, "+

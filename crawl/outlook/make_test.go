@@ -43,7 +43,7 @@ func planned(m Machine) (plan.Plan, error) {
 func look(t *testing.T, f *Figures, change func(*Input)) *Outlook {
 	t.Helper()
 	in := Input{Figures: f, Plan: planned, Dirs: f.Dirs, Now: time.Unix(1e9, 0), Machine: Machine{RAMBytes: f.RAMBytes,
-		DiskBytes: f.DiskLimit, Dirs: len(f.Dirs), DiskRate: f.DiskRate}}
+		DiskBytes: f.DiskLimit, Dirs: len(f.Dirs)}}
 	if change != nil {
 		change(&in)
 	}
@@ -121,9 +121,9 @@ func TestGiven(t *testing.T) {
 	o := look(t, paper(), func(in *Input) {
 		in.Given = plan.Load{Pages: 2e9, LinksPerPage: 20, UniqueFraction: 0.05, Misses: 0.5, URLBytes: 80,
 			PageBytes: 9000}
-		in.Machine.DiskRate = 0
+		in.Elsewhere = true
 	})
-	if o.Target != 2e9 || o.Reached.Seconds != 1e6 || !o.AssumedRate || o.Ahead.UniquePerPage != 1 ||
+	if o.Target != 2e9 || o.Reached.Seconds != 1e6 || o.DiskRateBy != RateAssumed || o.Ahead.UniquePerPage != 1 ||
 		o.Ahead.Misses != 0.5 || o.Ahead.URLBytes != 80 || o.Ahead.OutputBytes != 9000 || o.Grows {
 		t.Errorf("%+v", o)
 	}

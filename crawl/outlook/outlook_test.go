@@ -40,7 +40,7 @@ func runFor(t *testing.T, opt crawl.Options, d time.Duration) *crawl.Result {
 func ahead(t *testing.T, f *outlook.Figures, opt *crawl.Options, change func(*outlook.Input)) *outlook.Outlook {
 	t.Helper()
 	in := outlook.Input{Figures: f, Dirs: f.Dirs, Now: time.Now(), Machine: outlook.Machine{RAMBytes: f.RAMBytes,
-		DiskBytes: f.DiskLimit, Dirs: len(f.Dirs), DiskRate: f.DiskRate},
+		DiskBytes: f.DiskLimit, Dirs: len(f.Dirs)},
 		Plan: func(m outlook.Machine) (plan.Plan, error) {
 			o := *opt
 			o.Limits.RAMBytes, o.Limits.DiskBytes = m.RAMBytes, m.DiskBytes

@@ -63,6 +63,8 @@ type Figures struct {
 	LinkIO          float64 `json:"linkIO"`
 	PredictedLinkIO float64 `json:"predictedLinkIO"`
 	PageIO          float64 `json:"pageIO"`
+	// TextRatio is the compression of links' texts in URLseen; 0 if it is not known.
+	TextRatio float64 `json:"textRatio"`
 	// DiskRate is W, the bytes/s of passes; 0 if none was large enough.
 	DiskRate float64 `json:"diskRate"`
 	// Damage has the files of the history that could not be read to their end.
@@ -311,6 +313,7 @@ func (f *Figures) limits(s *series) {
 // model takes what the runs measured and predicted of their I/O, the last one that did.
 func (f *Figures) model(s *series) {
 	f.LinkIO, f.PredictedLinkIO = s.positive("urlseen_link_io_bytes"), s.positive("urlseen_link_io_predicted_bytes")
+	f.TextRatio = s.positive("urlseen_text_ratio")
 	pageIO := func(i int) float64 {
 		pages := s.at("pages_total", i) - s.at("pages_total", s.run(i))
 		return s.sum(i, "disk_read_bytes_total", "disk_written_bytes_total") / max(1, pages)

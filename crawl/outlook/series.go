@@ -17,7 +17,8 @@ var wanted = []string{"active_seconds_total", "pages_total", "links_cached_total
 	"unique_urls_total", "urls_sized_total", "record_bytes_total", "attempts_total", "hosts", "plds", "pld_edges",
 	"urls", "slots_sampled_total", "disk_bytes", "disk_used_bytes", "disk_limit_bytes", "ram_limit_bytes",
 	"connections_limit", "checkpoint_bytes", "dir_free_bytes", "dir_keep_free_bytes", "urlseen_link_io_bytes",
-	"urlseen_link_io_predicted_bytes", "disk_pages_per_second", "run_seconds", "disk_read_bytes_total",
+	"urlseen_link_io_predicted_bytes", "urlseen_text_ratio",
+	"disk_pages_per_second", "run_seconds", "disk_read_bytes_total",
 	"disk_written_bytes_total", "urlseen_passes_total"}
 
 // maxPoints is the number of points of the whole history, and of its last hours: more than six hours of samples.
