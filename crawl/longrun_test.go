@@ -15,7 +15,9 @@ import (
 func TestRobotsAreRefreshed(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
-		web, _, opt := smallCrawl(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4 })
+		web, _, opt := smallCrawl(t, func(o *simweb.Options) {
+			o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4
+		})
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 30*time.Minute, 30*time.Minute
 		opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Minute, time.Minute
 		opt.Disk.CheckpointEvery = time.Hour

@@ -257,7 +257,9 @@ func (w *archiveWitness) LookupHost(ctx context.Context, host, pld string) (Look
 // response, including redirects, and each DNS answer once. The accounts must have their number.
 func TestArchive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web, fs, opt := smallCrawl(t, func(o *simweb.Options) { o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1 })
+		web, fs, opt := smallCrawl(t, func(o *simweb.Options) {
+			o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1
+		})
 		opt.Output.ArchiveRobots, opt.Output.ArchiveDNS = true, true
 		wit := &archiveWitness{Fetcher: opt.Network.Fetcher, Resolver: opt.Network.Resolver, asked: map[string]int{},
 			cut: map[string]int{}, names: map[string]int{}}
