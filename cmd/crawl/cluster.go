@@ -48,8 +48,8 @@ func (c *clusterFlags) check() error {
 	if len(c.Cluster) == 0 {
 		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.routes() || c.ClusterReconfigure ||
 			len(c.GiveUpNode) > 0 {
-			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-reconfigure and " +
-				"--give-up-node need --cluster")
+			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-route-listen, " +
+				"--cluster-reconfigure and --give-up-node need --cluster")
 		}
 		return nil
 	}

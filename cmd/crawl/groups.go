@@ -17,7 +17,7 @@ import (
 // limitFlags end a crawl.
 type limitFlags struct {
 	MaxPages       maxPages      `group:"limits" common:"" type:"parts" placeholder:"N"`
-	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h"`
+	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"1d"`
 	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
 	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s"`
 	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N"`

@@ -50,7 +50,8 @@ func (c *Command) checkStore() error {
 	case len(list) > 1:
 		return fmt.Errorf("--out %s: one object store only", list[1])
 	case len(list) == 0 && (f.S3Endpoint != "" || f.S3Region != "" || f.S3PathStyle || f.S3Insecure || f.Spool != nil):
-		return errors.New("--s3-… and --spool need --out s3://BUCKET/PREFIX")
+		return errors.New("--s3-endpoint, --s3-region, --s3-path-style, --s3-insecure and --spool need --out " +
+			"s3://BUCKET/PREFIX")
 	case len(list) == 0:
 		return nil
 	case f.Spool != nil && *f.Spool < leastSpool:

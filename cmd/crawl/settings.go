@@ -96,9 +96,12 @@ func (c *Command) checkNumbers() error {
 
 func (c *Command) checkDirs() error {
 	all := slices.Concat(c.dirs(), c.outs())
+	if len(c.dirs()) == 0 {
+		return errors.New("--dir is empty; leave it out for the default")
+	}
 	for i, dir := range all {
 		if dir == "" {
-			return errors.New("--dir and --out can't be empty")
+			return errors.New("a directory of --dir, --add-dir, --out or --add-out is empty")
 		}
 		if slices.Contains(all[:i], dir) && !slices.Equal(c.dirs(), c.outs()) {
 			return fmt.Errorf("directory %s is given twice", dir)

@@ -29,7 +29,6 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -221,9 +220,9 @@ func (c delayCmd) Run(a *term.App, w *Where) error {
 	if c.Delay == "normal" {
 		return change(a, w, http.MethodDelete, path, nil, c.Host+" has the usual delay")
 	}
-	d, err := time.ParseDuration(c.Delay)
+	d, err := human.ParseDuration(c.Delay)
 	if err != nil {
-		return term.Usage(fmt.Errorf("delay %q: want a duration such as 30s, or normal", c.Delay))
+		return term.Usage(fmt.Errorf("the delay %w, or normal", err))
 	}
 	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()},
 		fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))

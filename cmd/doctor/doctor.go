@@ -115,7 +115,7 @@ func (c *Command) check() error {
 	case c.DiskTest > 64<<30:
 		return fmt.Errorf("--disk-test %v: must be at most 64GiB", c.DiskTest)
 	case len(c.Dir) == 0 || slices.Contains(slices.Concat(c.Dir, c.Out), ""):
-		return errors.New("--dir and --out can't be empty")
+		return errors.New("a directory of --dir or --out is empty")
 	}
 	return c.Check()
 }

@@ -74,8 +74,8 @@ func TestFailingCommand(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"--ram=20MiB", "is too little"}, {"--pages=0", "can't be 0"}, {"--deadline=1ms", "at least 1s"},
-		{"--queries=1", "between 10"}, {"--disk-test=1TiB", "at most 64GiB"}, {"--dir=", "can't be empty"},
-		{"--seeds=/none", "--seeds: open /none"}, {"--ip=5", "--ip"}, {"--connections=0", "connections"},
+		{"--queries=1", "between 10"}, {"--disk-test=1TiB", "at most 64GiB"}, {"--dir=", "is empty"},
+		{"--seeds=/none", "--seeds: /none does not exist"}, {"--ip=5", "--ip"}, {"--connections=0", "connections"},
 	} {
 		code, out, errs := cmdtest.Run[commands](t, "", append(slices.Clone(quiet), c.arg)...)
 		if code != term.ExitUsage || !strings.Contains(errs, c.want) {

@@ -11,7 +11,7 @@ import (
 type Health struct {
 	Backoff    backoff       `group:"politeness" type:"parts" placeholder:"DURATION"`
 	GiveUp     giveUp        `group:"politeness" type:"parts" placeholder:"PARTS"`
-	RobotsWait time.Duration `group:"politeness" placeholder:"DURATION" default:"720h"`
+	RobotsWait time.Duration `group:"politeness" placeholder:"DURATION" default:"30d"`
 }
 
 // backoff is the time to leave a host alone after a failure, and the longest.

@@ -1,8 +1,10 @@
 package flags
 
 import (
+	"errors"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -44,7 +46,11 @@ func Run(a *term.App, table any, args []string) (code int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return a.Fail(term.Usage(explainMoved(err)))
+		err = explainMoved(err)
+		if text, fromEnv := strings.CutSuffix(err.Error(), `")`); fromEnv { // the parser's word for a variable
+			err = errors.New(strings.Replace(text, " (from envar ", " (from the variable ", 1) + `")`)
+		}
+		return a.Fail(term.Usage(err))
 	}
 	return a.Fail(kctx.Run(a))
 }

@@ -216,10 +216,7 @@ func (f *finder) read(url string) (gen uint64, err error) {
 		return 0, state.MatchError(err)
 	}
 	if match.Set.Len() == 0 {
-		if _, err := f.fsys.List(f.dirs[0]); err != nil {
-			return 0, fmt.Errorf("%w: %w", state.ErrUnusable, err)
-		}
-		return 0, fmt.Errorf("crawl: %s holds no crawl: %w", f.dirs[0], state.ErrIncompatible)
+		return 0, state.NoCrawl(f.dirs[0])
 	}
 	m, _, err := state.ReadManifest(match.Set)
 	if err == nil && m == nil {

@@ -73,7 +73,7 @@ var layers = map[string]layer{
 	"internal/sitemap":           {10, []string{"internal/mimetype"}},
 	"internal/scope":             {10, []string{"weburl"}},
 	"internal/cookies":           {10, []string{"weburl"}},
-	"internal/sites":             {10, []string{"fetch", "internal/revisit", "weburl"}},
+	"internal/sites":             {10, []string{"fetch", "internal/human", "internal/revisit", "weburl"}},
 	"internal/health":            {10, []string{"internal/list"}},
 	"internal/hook":              {5, []string{"internal/bug"}},
 	"internal/render":            {5, []string{"internal/render/rendertest"}}, // only in its tests
