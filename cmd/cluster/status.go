@@ -127,7 +127,7 @@ func (r *report) print(out io.Writer) error {
 		stream := "none"
 		if s := r.Streams[node]; !s.Missing {
 			stream = fmt.Sprintf("%s, %s of %s", human.Counted(int64(s.Messages), "message", "messages"),
-				humanize.Bytes(s.Bytes), humanize.Bytes(uint64(max(0, s.MaxBytes))))
+				human.Bytes(s.Bytes), human.Bytes(s.MaxBytes))
 		}
 		if st == nil {
 			fmt.Fprintf(t, "%d\t–\tnever heard of\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
@@ -139,7 +139,7 @@ func (r *report) print(out io.Writer) error {
 		}
 		kept := n(st.Waiting)
 		if st.Waiting > 0 {
-			kept += fmt.Sprintf(" (%s, most for node %d)", humanize.Bytes(uint64(max(0, st.WaitingBytes))), st.Slowest)
+			kept += fmt.Sprintf(" (%s, most for node %d)", human.Bytes(st.WaitingBytes), st.Slowest)
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host),
 			stateText(st, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages),

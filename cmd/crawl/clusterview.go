@@ -78,7 +78,7 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 			continue
 		}
 		if p.Waiting > 0 {
-			text += ", " + bytesText(p.WaitingBytes)
+			text += ", " + human.Bytes(p.WaitingBytes)
 		}
 		if p.Stalled > 0 {
 			text += ", none taken for " + human.Duration(p.Stalled)

@@ -41,7 +41,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--max-body=1MiB,2MiB"}, "two sizes for all types"},
 		{[]string{"--max-body=image/*=1MiB"}, "has no size"},
 		{[]string{"--max-body=1MiB,image/*=0"}, "--max-body image/*=0: remove the type"},
-		{[]string{"--max-body=1MiB,image/*=2TiB"}, "--max-body 2TiB: at most 1TiB"},
+		{[]string{"--max-body=1MiB,image/*=2TiB"}, "--max-body 2.0 TiB: at most 1.0 TiB"},
 		{[]string{"--max-body=1MiB,images=2MiB"}, `type "images": want a type such as`},
 		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
 		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},
@@ -81,7 +81,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--drum=chunk=1"}, "chunk=1: want a size, 4KiB to"},
 		{[]string{"--drum=merge=1"}, "want room for one tuple or more"},
 		{[]string{"--drum=merge=5GiB"}, "merge=5GiB: want a size, 1B to 4095MiB"},
-		{[]string{"--history-bytes=1"}, "--history-bytes 1B: must be 0 or at least 1MiB"},
+		{[]string{"--history-bytes=1"}, "--history-bytes 1 B: must be 0 or at least 1.0 MiB"},
 		{[]string{"--summary=/no/such/place"}, "--summary: /no/such does not exist"},
 	} {
 		code, out, errs := runApp(t, "", append(good, c.flags...)...)

@@ -12,6 +12,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/output"
+	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
 )
 
@@ -55,7 +56,8 @@ func (c *Command) checkStore() error {
 	case len(list) == 0:
 		return nil
 	case f.Spool != nil && *f.Spool < leastSpool:
-		return fmt.Errorf("--spool %v: must be at least %v, four WARC files", *f.Spool, flags.Size(leastSpool))
+		return fmt.Errorf("--spool %v: must be at least %v, four WARC files", human.Bytes(*f.Spool),
+			human.Bytes(int64(leastSpool)))
 	}
 	p, err := c.storePlace()
 	if err != nil {
@@ -99,9 +101,9 @@ func uploadsText(s *crawl.Snapshot) string {
 		return ""
 	}
 	n := humanize.Comma
-	text := fmt.Sprintf("%s files put in this run, %s; %s files in all", n(u.Files), bytesText(u.Bytes), n(u.Objects))
+	text := fmt.Sprintf("%s files put in this run, %s; %s files in all", n(u.Files), human.Bytes(u.Bytes), n(u.Objects))
 	if u.Waiting > 0 {
-		text += fmt.Sprintf("; %s WARC files and logs wait here, %s", n(u.Waiting), bytesText(u.WaitingBytes))
+		text += fmt.Sprintf("; %s WARC files and logs wait here, %s", n(u.Waiting), human.Bytes(u.WaitingBytes))
 	}
 	if u.Failing != "" {
 		text += "; last error: " + term.PlainText(u.Failing)

@@ -35,8 +35,8 @@ type renderLimits struct {
 func (f *renderFlags) check() error {
 	switch {
 	case f.RenderLimits.Time > f.RenderLimits.Longest:
-		return fmt.Errorf("--render-limits: time=%v is more than longest=%v", f.RenderLimits.Time,
-			f.RenderLimits.Longest)
+		return fmt.Errorf("--render-limits: time=%v is more than longest=%v", human.Exact(f.RenderLimits.Time),
+			human.Exact(f.RenderLimits.Longest))
 	case f.Render == "" && len(f.RenderRules) > 0:
 		return errors.New("--render-rules: needs --render")
 	case f.Render == "":

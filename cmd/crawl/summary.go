@@ -12,7 +12,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/output"
@@ -95,7 +94,7 @@ func firstLine(sum *Summary) string {
 func (l *lines) addExchanges(s *crawl.Snapshot) {
 	n := humanize.Comma
 	l.add("responses", "%s (%s), %s received, %s retries", n(s.Count(state.CountResponses)), statusText(s.Status),
-		bytesText(s.Count(state.CountBytesWire)), n(s.Count(state.CountRetries)))
+		human.Bytes(s.Count(state.CountBytesWire)), n(s.Count(state.CountRetries)))
 	if two := s.Count(state.CountHTTP2); two > 0 {
 		l.add("HTTP/2", "%s responses", n(two))
 	}
@@ -112,7 +111,7 @@ func (l *lines) addExchanges(s *crawl.Snapshot) {
 		l.add("cut", "%s bodies at a limit or by the server, %s during decoding", n(cut), n(odd))
 	}
 	if spooled := s.Count(state.CountSpooled); spooled > 0 {
-		l.add("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
+		l.add("spooled", "%s bodies, %s", n(spooled), human.Bytes(s.Count(state.CountBytesSpooled)))
 	}
 }
 
@@ -121,7 +120,7 @@ func (l *lines) addPages(s *crawl.Snapshot) {
 	n := humanize.Comma
 	if same := s.Count(state.CountDuplicates); same > 0 {
 		l.add("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same),
-			n(s.Count(state.CountRevisits)), bytesText(s.Count(state.CountBytesRevisits)))
+			n(s.Count(state.CountRevisits)), human.Bytes(s.Count(state.CountBytesRevisits)))
 	}
 	if visits := s.Count(state.CountVisits); visits > 0 {
 		l.add("visited",
@@ -180,7 +179,7 @@ func (l *lines) addMachine(sum *Summary) {
 	s := &sum.Result.Snapshot
 	n := humanize.Comma
 	l.add("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
-	l.add("disk", "%s read, %s written", bytesText(s.DiskRead), bytesText(s.DiskWritten))
+	l.add("disk", "%s read, %s written", human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten))
 	if s.Seen.Links > 0 && large(s) {
 		l.add("model", "%s; %d passes of URLseen", modelText(&s.Seen), s.URLSeenPasses)
 	}
@@ -204,7 +203,7 @@ const shownFinished = 6
 
 // finishedText describes the finished output files.
 func finishedText(f *outfile.Finished) string {
-	text := fmt.Sprintf("%s files finished, %s", humanize.Comma(f.Files), bytesText(f.Bytes))
+	text := fmt.Sprintf("%s files finished, %s", humanize.Comma(f.Files), human.Bytes(f.Bytes))
 	if f.Files > shownFinished {
 		return text
 	}
@@ -296,7 +295,7 @@ func codingsText(s *crawl.Snapshot) string {
 		c := state.Counter(i)
 		if n := s.Count(state.CountCoded + c); n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s (%s for %s)", coding, humanize.Comma(n),
-				bytesText(s.Count(state.CountBytesCoded+c)), bytesText(s.Count(state.CountBytesUncoded+c))))
+				human.Bytes(s.Count(state.CountBytesCoded+c)), human.Bytes(s.Count(state.CountBytesUncoded+c))))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -386,7 +385,7 @@ func placesText(sum *Summary) []byte {
 func machineText(ram int64) string {
 	text := fmt.Sprintf("garbage collection took %.0f %% of the CPU time", 100*gcShare())
 	if peak := peakRSS(); peak > 0 {
-		text = fmt.Sprintf("peak RAM %s (--ram %s), %s", humanize.IBytes(uint64(peak)), flags.Size(ram), text)
+		text = fmt.Sprintf("peak RAM %s (--ram %s), %s", human.Bytes(peak), human.Bytes(ram), text)
 	}
 	return text
 }
@@ -425,8 +424,8 @@ func residentBytes(name string) int64 {
 // time.
 func WithinBounds(ram int64) error {
 	if peak := peakRSS(); peak > ram+ram/10 {
-		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", humanize.IBytes(uint64(peak)),
-			flags.Size(ram))
+		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", human.Bytes(peak),
+			human.Bytes(ram))
 	}
 	if share := gcShare(); share > 0.25 {
 		return fmt.Errorf("garbage collection took %.0f %% of the CPU time, more than 25 %%", 100*share)

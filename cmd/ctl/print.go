@@ -65,7 +65,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit,
 		s.Connections.Robots)
 	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
-		humanize.Bytes(uint64(s.Counters["received_bytes"])))
+		human.Bytes(s.Counters["received_bytes"]))
 	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs),
 		count(s.Hosts))
 	for _, p := range s.Places {
@@ -83,10 +83,10 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if s.State != "finished" {
 		row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
 	}
-	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
-	row("disk", "%s of %s", humanize.IBytes(uint64(s.Disk.Used)), humanize.IBytes(uint64(s.Disk.Limit)))
+	row("RAM", "%s of %s", human.Bytes(s.RAM.Used), human.Bytes(s.RAM.Limit))
+	row("disk", "%s of %s", human.Bytes(s.Disk.Used), human.Bytes(s.Disk.Limit))
 	for _, d := range s.Disk.Dirs {
-		row("  "+d.Path, "%s free, %s kept free", humanize.IBytes(uint64(d.Free)), humanize.IBytes(uint64(d.KeepFree)))
+		row("  "+d.Path, "%s free, %s kept free", human.Bytes(d.Free), human.Bytes(d.KeepFree))
 	}
 	if s.Model.Measured > 0 {
 		row("model", "URLseen: %.1f %s, %.1f predicted", s.Model.Measured, s.Model.Unit, s.Model.Predicted)
@@ -139,16 +139,16 @@ func printStructures(out io.Writer, s *admin.Structures) {
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t%.0f B\t%.0f B\t\n", d.Name, count(d.Keys),
 			count(d.Pending), d.Buckets, d.FullBuckets, d.Passes, running, human.Seconds(d.LastPass),
-			humanize.IBytes(uint64(d.DiskBytes)), humanize.IBytes(uint64(d.IOBytes)), d.TupleIO, d.PredictedIO)
+			human.Bytes(d.DiskBytes), human.Bytes(d.IOBytes), d.TupleIO, d.PredictedIO)
 	}
 	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
 	for _, q := range s.Queues {
-		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
+		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), human.Bytes(q.Bytes))
 	}
 	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %d scans of QF\n", s.Beast.Current,
 		s.Beast.Horizon, s.Beast.Scans)
 	for _, q := range s.Beast.Queues {
-		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
+		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), human.Bytes(q.Bytes))
 	}
 	fmt.Fprintf(out, "QF\t%s\t\t\n", count(s.Beast.Failed))
 }
@@ -197,7 +197,7 @@ func (c pldsCmd) Run(a *term.App, w *Where) error {
 				pinned = " (pinned)"
 			}
 			fmt.Fprintf(out, "%d\t%s\t%d\t%d%s\t%s\t%s\t\n", p.Rank, cmp.Or(p.PLD, "key "+p.Key), p.Indegree,
-				p.Budget, pinned, count(int64(p.Pages)), humanize.Bytes(p.Bytes))
+				p.Budget, pinned, count(int64(p.Pages)), human.Bytes(p.Bytes))
 		}
 	}))
 }

@@ -9,13 +9,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	crawlcmd "drumbeat/cmd/crawl"
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
 )
@@ -66,7 +65,7 @@ func printHostile(out io.Writer, web *simweb.Web, dir string) error {
 	for _, k := range simweb.HostileKinds() {
 		s := sums[k.Name]
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", k.Name, k.Does, s.hosts, s.lookups, s.requests,
-			humanize.IBytes(uint64(s.bytes)), s.ends())
+			human.Bytes(s.bytes), s.ends())
 	}
 	return t.Flush()
 }

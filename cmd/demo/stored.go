@@ -293,7 +293,7 @@ func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *
 func storedLines(f *storedweb.Found, c *storedweb.Counts) []string {
 	n := humanize.Comma
 	lines := []string{fmt.Sprintf("served: %s stored responses, %s; %s of them for /robots.txt, %s revisits with the "+
-		"body of another capture", n(c.Served), humanize.IBytes(uint64(c.Bytes)), n(c.Robots), n(c.Revisits))}
+		"body of another capture", n(c.Served), human.Bytes(c.Bytes), n(c.Robots), n(c.Revisits))}
 	lines = append(lines, fmt.Sprintf("not stored: %s requests for URLs, and %s for a /robots.txt, got 404; %s of %s "+
 		"questions to the name servers were for hosts without a name", n(c.NotStored), n(c.NoRobots),
 		n(c.NoName), n(c.Lookups)))

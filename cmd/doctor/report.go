@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/bench/result"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 )
 
 // status is the verdict of a check.
@@ -89,7 +90,7 @@ const maxCell = 44
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
 	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
-		result.Rough(n.Pages), comma(n.Connections), term.BytesOf(n.RAMBytes), sizeText(n.StateBytes+n.OutputBytes),
+		result.Rough(n.Pages), comma(n.Connections), human.Bytes(n.RAMBytes), human.Bytes(n.StateBytes+n.OutputBytes),
 		number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
@@ -202,11 +203,8 @@ func number(v float64) string {
 	return comma(int64(min(v, 1<<61)))
 }
 
-// sizeText writes a number of bytes of a disk, in decimal units.
-func sizeText(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
-
 // speed writes bytes/s.
-func speed(v float64) string { return sizeText(int64(v)) + "/s" }
+func speed(v float64) string { return human.Bytes(v) + "/s" }
 
 // plural writes a number and its noun.
 func plural(n int64, noun string) string {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/explain"
@@ -158,7 +157,7 @@ func (p *printer) ended(e *explain.EndedReport) {
 	add(e.Status > 0, "status %d", e.Status)
 	add(e.MIME != "", "%s", e.MIME)
 	add(e.Redirect != "", "to %s", e.Redirect)
-	add(e.Bytes > 0, "%s received", term.BytesOf(e.Bytes))
+	add(e.Bytes > 0, "%s received", human.Bytes(e.Bytes))
 	add(e.Truncated != "", "cut: %s", e.Truncated)
 	add(e.IP != "", "from %s", e.IP)
 	p.field("response", "%s", strings.Join(parts, ", "))
@@ -222,7 +221,7 @@ func (p *printer) site(s *explain.PLDReport) {
 		text += fmt.Sprintf(", %d in queue %d of lane %d", l.Used, l.Next, l.Lane)
 	}
 	p.field("site", "%s; %d URLs placed, %d fetched (%s)", text, s.Placed, s.Fetched,
-		term.BytesOf(int64(min(s.Bytes, 1<<62))))
+		human.Bytes(min(s.Bytes, 1<<62)))
 }
 
 // trap prints how far the pages of a host repeat one another.

@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
@@ -121,7 +122,7 @@ func printRules(out io.Writer, agent string, rules *robots.Rules) {
 	} else if len(rules.List()) > 0 || rules.CrawlDelay > 0 {
 		group = "the group for * applies to " + agent
 	}
-	fmt.Fprintf(out, "%s, %d rules, crawl delay %v\n", group, len(rules.List()), rules.CrawlDelay)
+	fmt.Fprintf(out, "%s, %d rules, crawl delay %s\n", group, len(rules.List()), human.Duration(rules.CrawlDelay))
 	for _, s := range rules.Sitemaps {
 		fmt.Fprintf(out, "sitemap %s\n", s)
 	}

@@ -64,7 +64,7 @@ func (c *Command) check() error {
 	case c.FullText && len(c.Fields) > 0 && !slices.Contains(c.Fields, string(extract.Text)):
 		return errors.New("--full-text: --fields needs text")
 	case c.RAM < leastRAM:
-		return fmt.Errorf("--ram %s: want at least 64MiB", c.RAM)
+		return fmt.Errorf("--ram %s: want at least 64 MiB", human.Bytes(c.RAM))
 	case c.Output == "-" && format != tabular.CSV && format != tabular.JSONL:
 		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
 	}
@@ -144,7 +144,7 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 	result := fmt.Sprintf("texts: %s pages", humanize.Comma(r.Pages))
 	if c.Output != "-" {
 		result += fmt.Sprintf(", %s (%d kept), %s in %s", human.Counted(int64(r.Parts), "part", "parts"), r.KeptParts,
-			term.BytesOf(r.Bytes), c.Output)
+			human.Bytes(r.Bytes), c.Output)
 	}
 	_, err := fmt.Fprintf(to, "%s; %s, %s pages/s\n", result, human.Duration(elapsed),
 		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/internal/human"
 )
 
 // Health holds the flags for hosts that fail or refuse.
@@ -35,7 +36,7 @@ const robotsForget = 720 * time.Hour
 // its flags.
 func (h *Health) Check() error {
 	if b := h.Backoff; b.Most < b.First {
-		return fmt.Errorf("--backoff: max=%v is less than %v", b.Most, b.First)
+		return fmt.Errorf("--backoff: max=%v is less than %v", human.Exact(b.Most), human.Exact(b.First))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -135,7 +136,7 @@ func SetBroker(o *crawl.Options, stream, leases Size) error {
 	store := cluster.BrokerDisk(nodes, int64(stream), int64(leases))
 	if store > o.Limits.DiskBytes/2 {
 		return term.Usage(fmt.Errorf("--cluster-stream %v for each of %d nodes is %v, more than half of --disk %v",
-			stream, nodes, Size(store), Size(o.Limits.DiskBytes)))
+			human.Bytes(stream), nodes, human.Bytes(store), human.Bytes(o.Limits.DiskBytes)))
 	}
 	o.Limits.BrokerRAM = cluster.BrokerRAM + cluster.LeaseIndexRAM(nodes, o.Limits.RAMBytes, int64(leases))
 	o.Limits.DiskBytes -= store

@@ -109,7 +109,7 @@ func (c *Command) Run(a *term.App) error {
 	}
 	if err == nil && !f.Fits {
 		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit",
-			flags.Size(p.DiskBytes), result.Rough(f.Load.Pages), result.DecimalBytes(float64(f.DiskBytes)),
+			human.Bytes(p.DiskBytes), result.Rough(f.Load.Pages), human.Bytes(f.DiskBytes),
 			result.Rough(p.MostPages)))
 	}
 	return err
@@ -138,7 +138,7 @@ func measureDisks(a *term.App, dirs []string) (float64, error) {
 // write prints the plan in words and tables.
 func (p *planned) write(w io.Writer) error {
 	f := &p.Forecast
-	b := func(n int64) string { return result.DecimalBytes(float64(n)) }
+	b := func(n int64) string { return human.Bytes(n) }
 	s := &p.URLSeen
 	where := "one directory"
 	if p.Dirs > 1 {
@@ -157,8 +157,8 @@ func (p *planned) write(w io.Writer) error {
 		"  %s links per pass, %.0f passes\n"+
 		"  %.2g expected collisions (n²/2^65): new URLs that count as seen\n\n",
 		result.Rough(f.Load.Pages), result.Rough(f.Links), result.Rough(f.Checked), result.Rough(f.Unique),
-		flags.Size(p.RAMBytes), flags.Size(p.DiskBytes), where, p.Connections,
-		s.Buckets, flags.Size(s.BufferBytes), flags.Size(s.BucketBytes), max(1, s.Workers), flags.Size(s.ChunkBytes),
+		human.Bytes(p.RAMBytes), human.Bytes(p.DiskBytes), where, p.Connections,
+		s.Buckets, human.Bytes(s.BufferBytes), human.Bytes(s.BucketBytes), max(1, s.Workers), human.Bytes(s.ChunkBytes),
 		b(p.URLSeenDiskBytes), f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten,
 		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, result.Rough(f.Cost.PassTuples),
 		math.Ceil(f.Cost.Passes), f.Collisions)
@@ -170,9 +170,9 @@ func (p *planned) write(w io.Writer) error {
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
 	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", result.Rough(p.MostPages)),
 		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, "+
-			"and %s of the Go heap;", result.DecimalBytes(float64(f.SupportersDiskBytes)),
-			result.DecimalBytes(float64(p.SupportersRAM))),
-		fmt.Sprintf("a computation reads and writes about %s.", result.DecimalBytes(float64(f.SupportersBytes)))}
+			"and %s of the Go heap;", human.Bytes(f.SupportersDiskBytes),
+			human.Bytes(p.SupportersRAM)),
+		fmt.Sprintf("a computation reads and writes about %s.", human.Bytes(f.SupportersBytes))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))
 	for _, t := range []result.Table{ram, used, pageIO} {
 		if err := t.Write(w); err != nil {
@@ -185,7 +185,7 @@ func (p *planned) write(w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, "Pages/s: disks of %s/s allow %s (%s for URLseen alone), CPU and network %s.\n"+
 		"Limited by %s: %s at %s pages/s. Politeness is another limit: hosts / delay.\n",
-		result.DecimalBytes(f.Load.DiskRate), result.Number(f.DiskRate), result.Number(f.SeenRate),
+		human.Bytes(f.Load.DiskRate), result.Number(f.DiskRate), result.Number(f.SeenRate),
 		result.Number(f.Load.MaxRate), limit, days(f.Seconds), result.Number(f.Rate))
 	if err != nil || p.Nodes == nil {
 		return err
@@ -195,7 +195,7 @@ func (p *planned) write(w io.Writer) error {
 
 // writeNodes prints what the nodes exchange.
 func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
-	b := func(n float64) string { return result.DecimalBytes(n) }
+	b := func(n float64) string { return human.Bytes(n) }
 	lines := []string{
 		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, result.Number(n.Rate), days(n.Seconds)),
 		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, "+
@@ -229,7 +229,7 @@ func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 func amounts(title string, parts []plan.Amount, sum int64) result.Table {
 	t := result.Table{Title: title, Head: []string{"part", "size", "share", ""}}
 	for _, p := range append(parts, plan.Amount{Name: "total", Bytes: sum}) {
-		t.Add(p.Name, result.DecimalBytes(float64(p.Bytes)),
+		t.Add(p.Name, human.Bytes(p.Bytes),
 			fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
 	}
 	return t

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/cluster"
 	"drumbeat/drum"
 	"drumbeat/internal/human"
@@ -173,11 +171,11 @@ func (o *Options) checkRAM(heap int64) error {
 	}{{o.RenderRAM, "rendering"}, {o.ExtractRAM, "extraction"}, {o.SupportersRAM, "supporters"},
 		{o.exchangeRAM(), "the exchange with other nodes"}} {
 		if part.bytes > 0 {
-			others += fmt.Sprintf(" and %s for %s", humanize.IBytes(uint64(part.bytes)), part.name)
+			others += fmt.Sprintf(" and %s for %s", human.Bytes(part.bytes), part.name)
 		}
 	}
 	return fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
-		humanize.IBytes(uint64(o.RAMBytes)), o.Connections, others, humanize.IBytes(uint64(least)))
+		human.Bytes(o.RAMBytes), o.Connections, others, human.Bytes(least))
 }
 
 // Make divides RAM and disk according to the options.
@@ -234,7 +232,7 @@ func Make(o Options) (Plan, error) {
 	if p.HeapBytes < leastHeap {
 		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s;"+
 			" at least %s are needed: use more RAM, or smaller parts of --drum",
-			humanize.IBytes(uint64(p.RAMBytes)), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes),
+			human.Bytes(p.RAMBytes), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes),
 			human.Bytes(leastHeap))
 	}
 	if o.SupportersRAM > 0 {
@@ -274,7 +272,7 @@ func (p *Plan) planSeen(ram int64) error {
 	input := drum.PlanInput{Load: onDisk, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)}
 	fit, _, err := store.Fit(input)
 	if err != nil {
-		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
+		return fmt.Errorf("crawl: --ram %s is too little: %w", human.Bytes(p.RAMBytes), err)
 	}
 	if o.DrumBuckets != 0 {
 		fit.Buckets = o.DrumBuckets
@@ -442,13 +440,13 @@ func (p *Plan) SupportBytes() int64 { return max(star.LeastSupportRAM, p.HeapByt
 // Short describes the plan in one line.
 func (p *Plan) Short() string {
 	return fmt.Sprintf("at most %s of RAM and %s of disk; fetching pauses while a disk has less than %s free",
-		humanize.IBytes(uint64(p.RAMBytes)), humanize.IBytes(uint64(p.DiskBytes)),
-		humanize.IBytes(uint64(p.KeepFreeBytes)))
+		human.Bytes(p.RAMBytes), human.Bytes(p.DiskBytes),
+		human.Bytes(p.KeepFreeBytes))
 }
 
 // Lines describes the plan for the start of a crawl.
 func (p *Plan) Lines() []string {
-	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
+	b := func(n int64) string { return strings.ReplaceAll(human.Bytes(n), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache,"+
 		" %s RobotsRequested, %s names, %s contents, %s URL cache, %s Go heap (of it %s URLs in RAM, %s "+
 		"queues, %s large bodies)", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),

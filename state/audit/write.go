@@ -5,8 +5,6 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/internal/human"
 )
 
@@ -56,8 +54,8 @@ func (d *DeepReport) Write(w io.Writer) error {
 	if d.DamageCount > 0 {
 		fmt.Fprintf(w, "%d damaged pieces: see drumbeat repair --dry-run\n", d.DamageCount)
 	}
-	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", humanize.IBytes(uint64(d.Bytes)), human.Duration(d.Elapsed),
-		humanize.IBytes(uint64(float64(d.Bytes)/max(d.Elapsed.Seconds(), 1e-3))))
+	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", human.Bytes(d.Bytes), human.Duration(d.Elapsed),
+		human.Bytes(float64(d.Bytes)/max(d.Elapsed.Seconds(), 1e-3)))
 	return err
 }
 
@@ -70,7 +68,7 @@ func (d *DeepReport) writeOutput(w io.Writer) {
 		v := &o.WARC
 		fmt.Fprintf(w, "output: %d records with %d responses (%d robots.txt files, %d DNS answers) "+
 			"and %d index lines in %d files (%s)",
-			v.Records, v.Captures, o.Robots, o.DNS, v.Lines, v.Files, humanize.IBytes(uint64(v.Bytes)))
+			v.Records, v.Captures, o.Robots, o.DNS, v.Lines, v.Files, human.Bytes(v.Bytes))
 		if v.AbsentFiles+v.AbsentIndexes > 0 {
 			fmt.Fprintf(w, "; %d WARC files and %d indexes are not there (moved away)", v.AbsentFiles, v.AbsentIndexes)
 		}

@@ -117,7 +117,7 @@ func (u Unit) text(v float64) string {
 	}
 	switch u {
 	case Bytes:
-		return humanize.Bytes(uint64(max(0, v)))
+		return human.Bytes(v)
 	case Bits:
 		return strconv.FormatFloat(v/1e6, 'f', 1, 64) + " Mbit/s"
 	case Rate:
@@ -179,7 +179,7 @@ func (r *Report) topHTML(p *page) {
 			name = "(name not merged yet)"
 		}
 		rows = append(rows, []string{strconv.Itoa(i+1) + "  " + name, humanize.Comma(int64(t.Indegree)),
-			humanize.Comma(int64(t.Fetched)), humanize.Bytes(t.Bytes)})
+			humanize.Comma(int64(t.Fetched)), human.Bytes(t.Bytes)})
 	}
 	p.table([]string{"PLD", "in-degree", "responses", "received"}, rows)
 	if r.Most90 > 0 {

@@ -1,4 +1,5 @@
-// Numbers, sizes and times as text. Units are SI, with a thin space before them and between groups of digits.
+// Numbers, sizes and times as text. Units are SI, those of sizes binary, with a
+// thin space before them and between groups of digits.
 
 export const THIN = "\u2009";
 export const NONE = "–"; // no value
@@ -38,8 +39,18 @@ function scaled(n, unit, from = 1000) {
 // compact writes a count: in full below ten thousand, then with a prefix.
 export const compact = (n) => (isNumber(n) && Math.abs(n) < 9999.5 ? count(n) : scaled(n, ""));
 
-// bytes writes a size.
-export const bytes = (n) => scaled(n, "B");
+// bytes writes a size with two digits or more and a binary unit, as package human does.
+export function bytes(n) {
+  if (!isNumber(n)) return NONE;
+  let power = 0;
+  let v = Math.abs(n);
+  while (v >= 1023.5 && power < PREFIXES.length - 1) {
+    v /= 1024;
+    power++;
+  }
+  const unit = power ? PREFIXES[power].toUpperCase() + "iB" : "B";
+  return digits(Math.sign(n) * v, power && v < 9.95 ? 1 : 0) + THIN + unit;
+}
 
 // rate writes a number a second: whole above 100, with decimals below.
 export function rate(n) {
