@@ -63,9 +63,9 @@ func printMove(w io.Writer, file string, rep *slotmove.Report) error {
 	for _, n := range rep.Nodes {
 		fmt.Fprintf(&b, "node %d: %d unique URLs, had %d; ", n.Node, n.Unique, n.UniqueBefore)
 		if n.Ended < 0 {
-			fmt.Fprintf(&b, "%d that ended on other nodes moved here", -n.Ended)
+			fmt.Fprintf(&b, "%d that were done on other nodes moved here", -n.Ended)
 		} else {
-			fmt.Fprintf(&b, "%d that wait and %d that ended moved away", n.Waiting, n.Ended)
+			fmt.Fprintf(&b, "%d that wait and %d that are done moved away", n.Waiting, n.Ended)
 		}
 		fmt.Fprintf(&b, "; took %d messages of other nodes\n", n.Messages)
 	}

@@ -191,7 +191,7 @@ func (r *report) printLeases(out io.Writer) error {
 		}
 		if !any {
 			fmt.Fprintln(t,
-				"\nnode\tvisits\twaits for\tlongest wait\tURLs that wait\tleases taken\thanded over\tlost\trests")
+				"\nnode\tvisits\twaits for\tlongest wait\tURLs that wait\tleases acquired\thanded over\tlost\tpaused")
 			any = true
 		}
 		l := st.Leases

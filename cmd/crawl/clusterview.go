@@ -44,7 +44,7 @@ func leaseText(s *crawl.Snapshot) string {
 	if l.URLs > 0 {
 		text += fmt.Sprintf(" with %s URLs", n(l.URLs))
 	}
-	if text += fmt.Sprintf("; %s leases taken, %s handed over", n(l.Taken), n(l.HandedOver)); l.Lost > 0 {
+	if text += fmt.Sprintf("; %s leases acquired, %s handed over", n(l.Taken), n(l.HandedOver)); l.Lost > 0 {
 		text += fmt.Sprintf(", %s lost", n(l.Lost))
 	}
 	if l.Refused > 0 {
@@ -73,7 +73,7 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 		text := fmt.Sprintf("node %d: %s of %s records wait", p.Node, n(p.Waiting), n(p.Added))
 		if p.Abandoned {
 			lines = append(lines,
-				fmt.Sprintf("node %d: abandoned; %s of %s records for it dropped; %s records taken from it",
+				fmt.Sprintf("node %d: abandoned; %s of %s records for it dropped; %s records received from it",
 					p.Node, n(p.Dropped), n(p.Added), n(p.Taken)))
 			continue
 		}
@@ -81,13 +81,13 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 			text += ", " + human.Bytes(p.WaitingBytes)
 		}
 		if p.Stalled > 0 {
-			text += ", none taken for " + human.Duration(p.Stalled)
+			text += ", none received for " + human.Duration(p.Stalled)
 		}
 		text += fmt.Sprintf("; %s messages published", n(p.Published))
 		if p.Resends > 0 {
 			text += fmt.Sprintf(", %s times all again", n(p.Resends))
 		}
-		text += fmt.Sprintf("; %s records taken from it", n(p.Taken))
+		text += fmt.Sprintf("; %s records received from it", n(p.Taken))
 		if p.Holes > 0 {
 			text += fmt.Sprintf(", %s times some were missing", n(p.Holes))
 		}

@@ -24,7 +24,10 @@ func progressFields(s *crawl.Snapshot) []any {
 		"p", fmt.Sprintf("%.3f", s.UniqueShare)}
 	for i, name := range state.PlaceNames {
 		if n := s.Place(state.Place(i)); n > 0 {
-			fields = append(fields, state.PlaceText(name), n)
+			if state.Place(i) == state.PlaceOverBudget {
+				name = "over-budget" // as logs have had it
+			}
+			fields = append(fields, name, n)
 		}
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
@@ -96,10 +99,10 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		fmt.Sprintf("%s  pages %s  %.1f Mb/s  %s", human.Duration(s.Elapsed), n(p.Pages), s.BitsPerSecond/1e6, &p),
 		fmt.Sprintf("  %-9s %s", strings.ReplaceAll(string(v.State), "-still", ""), v.Text),
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s%s", n(s.Count(state.CountLinks)), s.LinksPerSecond,
-			n(s.Unique), shareText(s)), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
-		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
+			n(s.Unique), shareText(s)), "  to check  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
+		"  to fetch  " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
-		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
+		"  done      " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
 		fmt.Sprintf(
 			"  network   %d of %d connections  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),

@@ -294,7 +294,7 @@ func checkSpace(_ context.Context, e *env) (list []finding) {
 			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", human.Bytes(f.need), pages,
 				human.Bytes(n.KeepFreeBytes))}
 		if f.held > 0 {
-			r.Now += ", " + human.Bytes(f.held) + " held"
+			r.Now += ", " + human.Bytes(f.held) + " in use by the crawl"
 		}
 		r.at(fail, free < n.KeepFreeBytes, "free "+human.Bytes(n.KeepFreeBytes-free)+": the crawl pauses at once",
 			"a larger disk")

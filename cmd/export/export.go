@@ -90,8 +90,8 @@ func (c *Command) Run(a *term.App) error {
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
-			say("%s held %s of %s; it starts over", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"),
-				rep.ReplacedSource)
+			say("%s had %s of %s; the export starts over", c.Output,
+				human.Counted(int64(rep.Replaced), "part", "parts"), rep.ReplacedSource)
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:

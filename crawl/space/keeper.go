@@ -370,7 +370,7 @@ func (s *Keeper) logPause(now time.Time) (stop bool) {
 	if tell {
 		what := "too little disk space: fetching pauses until there is room"
 		if onlyStore {
-			what = "fetching pauses until the object store has taken more files"
+			what = "fetching pauses until the object store has received more files"
 		}
 		s.opt.Log.Error(what, "why", why, "paused", paused.Round(time.Second))
 		s.run.Hook("rest")

@@ -142,7 +142,7 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	all.Add(rep.Above)
 	all.Add(rep.Dropped)
 	if rep.Out != all && rep.Balanced() {
-		rep.bad("%d links and %d edges were sent, %d and %d were taken or are in outboxes", rep.Out.Links.N,
+		rep.bad("%d links and %d edges were sent, %d and %d were received or are in outboxes", rep.Out.Links.N,
 			rep.Out.Edges.N, all.Links.N, all.Edges.N)
 	}
 	return rep, nil
@@ -194,7 +194,8 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 	found.Sub(received.Taken.Totals)
 	r.Above.Add(found)
 	if found != above {
-		r.bad("node %d has sent %d links and %d edges to node %d that were not taken, its outbox has %d and %d of them",
+		r.bad("node %d has sent %d links and %d edges to node %d that were not received; its outbox has "+
+			"%d and %d of them",
 			from, above.Links.N, above.Edges.N, to, found.Links.N, found.Edges.N)
 	}
 }
@@ -202,8 +203,8 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 // Write prints the report.
 func (r *ClusterReport) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\ttaken for good\tin outboxes\tlinks taken\tedges sent\ttaken for "+
-		"good\tin outboxes\tedges taken\t\n")
+	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\treceived for good\tin outboxes\tlinks received\tedges sent\t"+
+		"received for good\tin outboxes\tedges received\t\n")
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		var out, gone, files, taken cluster.Totals
@@ -224,7 +225,7 @@ func (r *ClusterReport) Write(w io.Writer) error {
 		fmt.Fprintf(w, "%d URLs of records, responses and logs are of their nodes' slots, %d are not; %d keys of "+
 			"URLseen, %d on two nodes\n", d.Own, d.Foreign, d.Keys, d.Twice)
 		if d.History > 0 {
-			fmt.Fprintf(w, "%d responses and lines of logs are of URLs that ended before their slots moved to "+
+			fmt.Fprintf(w, "%d responses and lines of logs are of URLs that were done before their slots moved to "+
 				"other nodes\n", d.History)
 		}
 	}
@@ -242,11 +243,11 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	}
 	verdict := "NOT balanced"
 	if r.Balanced() {
-		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d are in "+
-			"outboxes", r.Out.Links.N,
-			r.Out.Edges.N, r.Taken.Links.N, r.Taken.Edges.N, r.Above.Links.N, r.Above.Edges.N)
+		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them received; %d and %d are "+
+			"in outboxes", r.Out.Links.N, r.Out.Edges.N, r.Taken.Links.N, r.Taken.Edges.N,
+			r.Above.Links.N, r.Above.Edges.N)
 		if r.Lost.Records() > 0 {
-			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N,
+			verdict += fmt.Sprintf("; of those received, %d and %d were lost when a node was set back", r.Lost.Links.N,
 				r.Lost.Edges.N)
 		}
 		if len(r.Abandoned) > 0 {

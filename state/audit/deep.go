@@ -394,12 +394,12 @@ func (x *Scanner) conclude() {
 		bad("%d URLs are in a place or in the output but not in URLseen", k.NotSeen)
 	}
 	if k.Twice > 0 {
-		bad("%d URLs are in more than one place, or ended more than once", k.Twice)
+		bad("%d URLs are in more than one place, or done more than once", k.Twice)
 	}
 	moved := x.Away
 	moved.Remove(x.nowhere)
 	if out.StoredAll && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
-		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs ended here "+
+		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs were done here "+
 			"before their slots "+
 			"moved; the account of moved URLs says %d", k.Nowhere, x.Away.N, x.Manifest.Accounts.Moved.N)
 	}

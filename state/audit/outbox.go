@@ -40,7 +40,7 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		return nil, nil
 	}
 	if m.Intake == nil || len(m.Intake.Taken) != f.Nodes {
-		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of the messages it has taken",
+		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of the messages it has received",
 			f.Node, f.Nodes)
 	}
 	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck,
@@ -143,8 +143,8 @@ func (x *Scanner) quarantined(msg []byte) error {
 // Write prints the accounts of the exchange.
 func (c *Cluster) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node %d with node\tlinks sent\ttaken for good\tin outbox\tlinks taken\tedges sent\ttaken for "+
-		"good\tin outbox\tedges taken\t\n", c.Node)
+	fmt.Fprintf(t, "node %d with node\tlinks sent\treceived for good\tin outbox\tlinks received\tedges sent\t"+
+		"received for good\tin outbox\tedges received\t\n", c.Node)
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent

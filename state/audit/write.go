@@ -34,7 +34,7 @@ func (d *DeepReport) Write(w io.Writer) error {
 	}
 	d.writeOutput(w)
 	k := &d.Keys
-	fmt.Fprintf(w, "keys: %d not in URLseen, %d more than once, %d in no place and not known to have ended\n",
+	fmt.Fprintf(w, "keys: %d not in URLseen, %d more than once, %d in no place and not known to be done\n",
 		k.NotSeen, k.Twice, k.Nowhere)
 	for _, text := range k.Examples {
 		fmt.Fprintln(w, "  ", text)

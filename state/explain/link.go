@@ -107,7 +107,7 @@ func (v *view) link(url []byte) *LinkReport {
 	b.Start(nil, nil, 1, 0, v.now)
 	as, rewritten := p.URLRules.AppendRewritten(nil, url)
 	f, _ := b.Admit(as)
-	rep := &LinkReport{Taken: f >= 0, Why: "taken"}
+	rep := &LinkReport{Taken: f >= 0, Why: "accepted"}
 	if rewritten {
 		rep.Rewritten = string(as)
 	}

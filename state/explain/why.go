@@ -22,7 +22,7 @@ func (v *view) conclude(rep *URLReport) {
 		why = append(why, fmt.Sprintf("%s backs off until %s", d.Who, v.when(d.Until)))
 	}
 	if rep.Link.Rewritten != "" {
-		why = append(why, "as a link it is rewritten: the crawl takes "+rep.Link.Rewritten)
+		why = append(why, "as a link it is rewritten: the crawl follows "+rep.Link.Rewritten)
 	}
 	if rep.Link.Blocked && rep.Ended == nil && rep.Place != placeUnseen {
 		why = append(why, "it will be refused: "+rep.Link.Why)
@@ -86,8 +86,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		}
 		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
-		return say("held by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix tries "+
-			"it again", v.reasonText(rep.Record.Reason))
+		return say("not allowed by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix "+
+			"tries it again", v.reasonText(rep.Record.Reason))
 	case state.PlaceContent.String():
 		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
 	case state.PlaceFetched.String():
@@ -168,7 +168,7 @@ const whyNotStored = "its response is not stored: the page asks for that (--robo
 
 // whyEnded explains a seen URL that is in no queue and in no file of the output.
 func (v *view) whyEnded(rep *URLReport) []string {
-	why := []string{"ended: URLseen has it and no queue does, so it was fetched or refused"}
+	why := []string{"done: URLseen has it and no queue does, so it was fetched or refused"}
 	if d := rep.Verdict; d != nil && !d.Allowed && d.Rule != "" {
 		why = append(why, fmt.Sprintf("probably refused: robots.txt has %q", d.Rule))
 	}

@@ -51,10 +51,9 @@ func (m *mover) check() error {
 		moved.Merge(n.m.Accounts.Moved)
 	}
 	if moved != (weburl.Sum{}) {
-		return fmt.Errorf("move: repairs have lost URLs that ended on other nodes than their owners, or records of "+
-			"them: the accounts of moved "+
-			"URLs add up to %d, not 0. Slots that return to such a node would not balance there, so none move any "+
-			"more: %w", moved.N, state.ErrIncompatible)
+		return fmt.Errorf("move: repairs have lost URLs that were done on other nodes than their owners, or records "+
+			"of them: the accounts of moved URLs add up to %d, not 0. Slots that return to "+
+			"such a node would not balance there, so none move any more: %w", moved.N, state.ErrIncompatible)
 	}
 	for _, n := range m.nodes {
 		if !n.gives && !n.gets {

@@ -43,10 +43,10 @@ func (w *repair) decideOutboxes() error {
 				found.LostLast)
 			if taken == nil {
 				return w.refuse(p, lost+
-					", whose numbers can't be given to other records, because node %d may have taken them", p.Node)
+					", whose numbers can't be given to other records, because node %d may have received them", p.Node)
 			}
 			if taken.Number < found.LostLast {
-				return w.refuse(p, lost+", and node %d has taken messages up to %d only", p.Node, taken.Number)
+				return w.refuse(p, lost+", and node %d has received messages up to %d only", p.Node, taken.Number)
 			}
 			o.taken = taken
 			w.do("drop messages up to %d from %s, %d of which are lost: node %d has made them durable", taken.Number,
@@ -100,7 +100,7 @@ func (w *repair) refuse(p *audit.Pair, format string, args ...any) error {
 			break
 		}
 	}
-	return fmt.Errorf("crawl: repair: %w: the outbox for node %d: %s: %w; if node %[2]d has taken them, give its "+
+	return fmt.Errorf("crawl: repair: %w: the outbox for node %d: %s: %w; if node %[2]d has received them, give its "+
 		"audit (drumbeat audit --json) by "+
 		"--taken; else put the file back from a copy, or set all nodes back to copies that fit together "+
 		"(drumbeat cluster audit)", ErrOutbox, p.Node, fmt.Sprintf(format, args...), damage)

@@ -292,7 +292,7 @@ func (w *repair) decide() {
 	for p := range state.NumPlaces {
 		if w.inPlaces[p] && !w.rebuild[structureOf(p)] {
 			w.rebuild[structureOf(p)] = true
-			do("rebuild %s: it holds URLs that are in another place too", structureOf(p))
+			do("rebuild %s: it has URLs that are in another place too", structureOf(p))
 		}
 	}
 	if w.rebuild[state.NameRobotsCache] || w.rebuild[state.NameRobotsFetch] ||
@@ -337,11 +337,11 @@ func (w *repair) decideKeys(do func(string, ...any)) {
 		do("read the seeds again")
 	}
 	if w.out.Unnamed > 0 {
-		do("keep %d lost URLs in URLseen as refused (%s): not all ended keys are known, so they may have ended",
+		do("keep %d lost URLs in URLseen as refused (%s): not all keys of done URLs are known, so they may be done",
 			w.out.Unnamed, state.ReasonLost)
 	}
 	if w.out.Unseen > 0 {
-		do("%d keys of ended URLs are lost, and neither output nor log has them: these URLs may be fetched again",
+		do("%d keys of done URLs are lost, and neither output nor log has them: these URLs may be fetched again",
 			w.out.Unseen)
 	}
 	if w.unseen > 0 {

@@ -73,7 +73,7 @@ export class Controls {
       lines: [
         this.paused
           ? "Requests to sites start again."
-          : "No further request starts. Requests under way end. Passes and checkpoints go on. A restart keeps the pause.",
+          : "No further request starts. Requests under way end. Passes and checkpoints continue. A restart keeps the pause.",
       ],
       change: () => send("POST", op),
       done: () => (op === "pause" ? "The crawl pauses." : "The crawl resumes."),
@@ -84,7 +84,7 @@ export class Controls {
     this.make({
       title: "Write a checkpoint now?",
       action: "Write it",
-      lines: ["The crawl goes on meanwhile. It writes what changed since the last checkpoint."],
+      lines: ["The crawl continues meanwhile. It writes what changed since the last checkpoint."],
       change: () => send("POST", "checkpoint"),
       done: () => "The checkpoint begins.",
     });
@@ -198,7 +198,7 @@ export class Controls {
             form.elements.seeds.value = refused.map((r) => r.line).join("\n");
             return (
               count(a.accepted) +
-              " taken" +
+              " accepted" +
               (refused.length
                 ? ", " +
                   count(refused.length) +

@@ -159,7 +159,7 @@ export class Overview {
     text(fetched, compact(c.pages ?? places.fetched));
     attr(fetched, "title", count(c.pages ?? places.fetched));
     size(byID("bar-fetched").firstChild, "width", s.unique ? ended / s.unique : 0);
-    text(byID("t-fetched-sub"), s.unique ? percent(ended / s.unique) + " of all URLs ended" : "no URL yet");
+    text(byID("t-fetched-sub"), s.unique ? percent(ended / s.unique) + " of all URLs done" : "no URL yet");
     text(byID("t-found"), compact(s.unique));
     attr(byID("t-found"), "title", count(s.unique));
     text(this.p, fixed(s.uniqueShare, 4));

@@ -32,9 +32,9 @@ const NODES = {
   unstreamed: { title: "URLseen", name: "unstreamed", kind: "place" },
   star: { title: "STAR", name: "star", kind: "place" },
   beast: { title: "BEAST", name: "beast", kind: "place" },
-  failed: { title: "QF", name: "over-budget", kind: "place" },
+  failed: { title: "QF", name: "over budget", kind: "place" },
   robotscheck: { title: "RobotsCache", name: "robotscheck", kind: "place" },
-  awaitrobots: { title: "QR", name: "awaitrobots", kind: "place" },
+  awaitrobots: { title: "QR", name: "for robots.txt", kind: "place" },
   deferred: { title: "Calendar", name: "deferred", kind: "place" },
   ready: { title: "Q", name: "ready", kind: "place" },
   ram: { title: "Host and IP heaps", name: "ram", kind: "place" },
@@ -42,7 +42,7 @@ const NODES = {
   fetched: { title: "Page store", name: "fetched", kind: "place end" },
   parse: { title: "Parse", name: "links found", tip: "Pages are parsed for links." },
   refused: { title: "Refused", name: "refused", kind: "place end" },
-  held: { title: "Held", name: "held", kind: "place end" },
+  held: { title: "Not allowed", name: "by flags", kind: "place end" },
 };
 
 // The layouts: boxes as [x, y, width, height], edges as [id, path, label x, label y, anchor].

@@ -10,13 +10,19 @@ export const PLACES = {
   ready: "URLs that robots.txt allows and whose addresses are known. They wait for room in RAM.",
   ram: "URLs in RAM: each waits for its host's next visit, or is being fetched.",
   deferred: "URLs that wait on disk for a due time, for instance after a failure or behind a busy host.",
-  fetched: "URLs that ended with a response, stored in a WARC file.",
-  refused: "URLs that ended without a response, with a reason.",
+  fetched: "URLs with a response, stored in a WARC file.",
+  refused: "URLs without a response, with a reason.",
   held: "URLs that this run's own flags forbid (--ports, --allow-net). A run with other flags tries them.",
 };
 
 // placeText returns the name of a place in text (state.PlaceText).
-export const placeText = (name) => (name === "failed" ? "over-budget" : name);
+const PLACE_TEXTS = {
+  failed: "over budget",
+  awaitrobots: "waiting for robots.txt",
+  held: "not allowed",
+  ended: "done",
+};
+export const placeText = (name) => PLACE_TEXTS[name] || name;
 
 export const PLACE_NAMES = Object.keys(PLACES);
 export const ENDED = new Set(["fetched", "refused", "held"]);
