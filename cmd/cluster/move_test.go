@@ -32,7 +32,7 @@ func TestMoveArguments(t *testing.T) {
 		{moveCmd{Slots: "x", From: -1, To: 1, File: name, Node: two}, term.ExitUsage, "--slots x"},
 		{moveCmd{Slots: "0-9", From: -1, To: 2, File: name, Node: two}, term.ExitUsage, "--to 2"},
 		{moveCmd{Slots: "0-9", From: 2, To: 1, File: name, Node: two}, term.ExitUsage, "--from 2"},
-		{moveCmd{Slots: "0-9", From: -1, To: 1, File: name, Node: two[:1]}, term.ExitUsage, "directories of 1 nodes"},
+		{moveCmd{Slots: "0-9", From: -1, To: 1, File: name, Node: two[:1]}, term.ExitUsage, "directories of 1 node"},
 		{moveCmd{Slots: "0-9", From: -1, To: 1, File: two[0], Node: two}, term.ExitUsage, two[0]},
 		{moveCmd{Slots: "0-9", From: 1, To: 1, File: name, Node: two}, term.ExitFailure, "no slot"},
 		{moveCmd{Slots: "7", From: -1, To: 1 - before.Table.OwnerOf(7), File: name, Node: two}, term.ExitDirectory,

@@ -116,8 +116,9 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 func (r *report) print(out io.Writer) error {
 	n := humanize.Comma
 	o := &r.Overview
-	fmt.Fprintf(out, "crawl %s, %d nodes: %s pages, %.1f pages/s, %s URLs queued\n", r.Crawl, len(r.Nodes), n(o.Pages),
-		o.PagesPerSecond, n(o.Queued))
+	fmt.Fprintf(out, "crawl %s, %s: %s, %.1f pages/s, %s queued\n", r.Crawl,
+		human.Counted(len(r.Nodes), "node", "nodes"), human.Counted(o.Pages, "page", "pages"),
+		o.PagesPerSecond, human.Counted(o.Queued, "URL", "URLs"))
 	if r.Health != "" {
 		fmt.Fprintln(out, term.PlainText(r.Health))
 	}
@@ -205,7 +206,8 @@ func (r *report) printLeases(out io.Writer) error {
 		case l.Resting:
 			rests = "yes"
 		}
-		fmt.Fprintf(t, "%d\t%s networks\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node, n(int64(l.Held)), n(int64(l.Wanted)),
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node,
+			human.Counted(l.Held, "network", "networks"), n(int64(l.Wanted)),
 			longest, n(l.URLs), n(l.Taken), n(l.HandedOver), n(l.Lost), rests)
 	}
 	if any {

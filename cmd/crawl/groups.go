@@ -8,6 +8,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/outage"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
 	"drumbeat/state"
@@ -33,7 +34,8 @@ type maxPages struct {
 
 func (c *limitFlags) checkReferences() error {
 	if n := len(c.Reference); n > outage.MaxReferences {
-		return fmt.Errorf("--reference is given %d times, want at most %d", n, outage.MaxReferences)
+		return fmt.Errorf("--reference is given %s, want at most %d", human.Counted(n, "time", "times"),
+			outage.MaxReferences)
 	}
 	for _, s := range c.Reference {
 		if _, err := outage.CheckReference(s); err != nil {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
@@ -100,15 +98,16 @@ func uploadsText(s *crawl.Snapshot) string {
 	if !u.On {
 		return ""
 	}
-	n := humanize.Comma
-	text := fmt.Sprintf("%s files put in this run, %s; %s files in all", n(u.Files), human.Bytes(u.Bytes), n(u.Objects))
+	text := fmt.Sprintf("%s put in this run, %s; %s in all", human.Counted(u.Files, "file", "files"),
+		human.Bytes(u.Bytes), human.Counted(u.Objects, "file", "files"))
 	if u.Waiting > 0 {
-		text += fmt.Sprintf("; %s WARC files and logs wait here, %s", n(u.Waiting), human.Bytes(u.WaitingBytes))
+		text += fmt.Sprintf("; %s and logs wait here, %s",
+			human.Counted(u.Waiting, "WARC file", "WARC files"), human.Bytes(u.WaitingBytes))
 	}
 	if u.Failing != "" {
 		text += "; last error: " + term.PlainText(u.Failing)
 	} else if u.Faults > 0 {
-		text += fmt.Sprintf("; %s failed attempts", n(u.Faults))
+		text += "; " + human.Counted(u.Faults, "failed attempt", "failed attempts")
 	}
 	return text
 }

@@ -131,7 +131,7 @@ func TestRequests(t *testing.T) {
 		{"priority flags", "DELETE /api/v1/priority", "1,234"},
 		{"limits --rate 5", `PUT /api/v1/limits {"rate":"5"}`, "changed by the operator"},
 		{"seeds http://a.example/ ::", `POST /api/v1/seeds {"seeds":["http://a.example/","::"]}`,
-			"1 seeds added, 1 lines refused"},
+			"1 seed added, 1 line refused"},
 	} {
 		f.asked = nil
 		args := append([]string{"ctl", "--dir", f.dir}, strings.Fields(c.args)...)

@@ -62,12 +62,14 @@ func printStatus(out io.Writer, s *admin.Status) {
 	}
 	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"),
 		s.Rates.Links)
-	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit,
-		s.Connections.Robots)
-	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
+	row("connections", "%d of %d busy, %s for robots.txt", s.Connections.Busy, s.Connections.Limit,
+		human.Counted(s.Connections.Robots, "request", "requests"))
+	row("pages", "%s; %s, %s received", count(s.Counters["pages"]),
+		human.Counted(s.Counters["responses"], "response", "responses"),
 		human.Bytes(s.Counters["received_bytes"]))
-	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs),
-		count(s.Hosts))
+	row("URLs", "%s found, %.3f a link; %s, %s", count(s.Unique), s.UniqueShare,
+		human.Counted(s.PLDs, "PLD", "PLDs"),
+		human.Counted(s.Hosts, "host", "hosts"))
 	for _, p := range s.Places {
 		if p.URLs > 0 {
 			row("  "+state.PlaceText(p.Name), "%s", count(p.URLs))
@@ -145,8 +147,8 @@ func printStructures(out io.Writer, s *admin.Structures) {
 	for _, q := range s.Queues {
 		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), human.Bytes(q.Bytes))
 	}
-	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %d scans of QF\n", s.Beast.Current,
-		s.Beast.Horizon, s.Beast.Scans)
+	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %s of QF\n", s.Beast.Current,
+		s.Beast.Horizon, human.Counted(s.Beast.Scans, "scan", "scans"))
 	for _, q := range s.Beast.Queues {
 		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), human.Bytes(q.Bytes))
 	}
@@ -224,8 +226,8 @@ func (c explainCmd) Run(a *term.App, w *Where) error {
 				fmt.Fprintln(a.Stdout, "hosts at the address with URLs in RAM:")
 			}
 			for _, h := range x.At {
-				fmt.Fprintf(a.Stdout, "  %s  %s URLs, %s\n", cmp.Or(h.Host, "key "+h.Key),
-					count(int64(h.InRAM)), h.State)
+				fmt.Fprintf(a.Stdout, "  %s  %s, %s\n", cmp.Or(h.Host, "key "+h.Key),
+					human.Counted(h.InRAM, "URL", "URLs"), h.State)
 			}
 			return nil
 		})
@@ -254,13 +256,14 @@ func printLimits(out io.Writer, l *admin.Limits) {
 		fmt.Fprintf(out, "delay of %s\t%s\n", host, human.Seconds(l.Changed.HostDelays[host]))
 	}
 	for _, pld := range slices.Sorted(maps.Keys(l.Changed.Budgets)) {
-		fmt.Fprintf(out, "budget of %s\t%d pages\n", pld, l.Changed.Budgets[pld])
+		fmt.Fprintf(out, "budget of %s\t%s\n", pld, human.Counted(l.Changed.Budgets[pld], "page", "pages"))
 	}
 	for _, rule := range l.Changed.Blocked {
 		fmt.Fprintf(out, "blocked\t%s\n", strings.TrimPrefix(rule, "- "))
 	}
 	if f := l.Changed.Function; f != nil {
-		fmt.Fprintf(out, "budget function\t%s, default %d, max %d pages\n", f.Name, f.Default, f.Max)
+		fmt.Fprintf(out, "budget function\t%s, default %d, max %s\n", f.Name, f.Default,
+			human.Counted(f.Max, "page", "pages"))
 	}
 	if p := l.Changed.Priority; p != nil {
 		fmt.Fprintf(out, "priority\t%s\n", p.Name)
@@ -314,10 +317,11 @@ func describe(c *admin.Change) string {
 		text += " " + human.Seconds(c.Delay)
 	}
 	if c.Budget > 0 {
-		text += fmt.Sprintf(" %d pages", c.Budget)
+		text += " " + human.Counted(c.Budget, "page", "pages")
 	}
 	if f := c.Function; f != nil {
-		text += fmt.Sprintf(" %s, default %d, max %d pages", f.Name, f.Default, f.Max)
+		text += fmt.Sprintf(" %s, default %d, max %s", f.Name, f.Default,
+			human.Counted(f.Max, "page", "pages"))
 	}
 	if c.Count > 0 {
 		text += fmt.Sprintf(" (%d)", c.Count)

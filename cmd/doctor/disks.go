@@ -240,7 +240,8 @@ func checkDevices(_ context.Context, e *env) []finding {
 		}
 	}
 	r := finding{Check: "devices",
-		Now:  fmt.Sprintf("%d directories on %s", len(places), plural(int64(len(disks)), "disk")),
+		Now: fmt.Sprintf("%s on %s", human.Counted(len(places), "directory", "directories"),
+			plural(int64(len(disks)), "disk")),
 		Need: "a disk for each"}
 	for _, key := range shared {
 		r.Now += fmt.Sprintf("; %s on %s", strings.Join(disks[key], ", "), key)

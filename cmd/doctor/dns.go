@@ -166,8 +166,9 @@ func (s *server) latency(ctx context.Context) finding {
 	}
 	slices.Sort(times)
 	p90 := times[(len(times)*9+9)/10-1]
-	r.Now = fmt.Sprintf("median %s, p90 %s, %d of %d names", human.Duration(times[len(times)/2]), human.Duration(p90),
-		len(times), asked)
+	r.Now = fmt.Sprintf("median %s, p90 %s, %d of %s", human.Duration(times[len(times)/2]),
+		human.Duration(p90),
+		len(times), human.Counted(asked, "name", "names"))
 	r.at(warn, p90 > slowReply, "use a resolver near by (unbound, knot-resolver): --resolver ADDRESS")
 	r.at(warn, float64(len(times)) < leastAnswered*float64(asked),
 		"read the log of the server; names that exist must resolve")

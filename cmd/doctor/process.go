@@ -67,8 +67,9 @@ func checkOpenFiles(_ context.Context, e *env) []finding {
 	least := n.Connections + n.Files
 	most := least + n.Idle
 	r := finding{Check: "open files", Now: fmt.Sprintf("soft %s, hard %s", comma(soft), comma(hard)),
-		Need: fmt.Sprintf("%s: %s connections, %s files, %s idle",
-			comma(most), comma(n.Connections), comma(n.Files), comma(n.Idle))}
+		Need: fmt.Sprintf("%s: %s, %s, %s idle",
+			comma(most), human.Counted(n.Connections, "connection", "connections"),
+			human.Counted(n.Files, "file", "files"), comma(n.Idle))}
 	want := power(most)
 	fix := []string{fmt.Sprintf("ulimit -n %d (as root, in the shell that starts the crawl)", want),
 		fmt.Sprintf("LimitNOFILE=%d (in the systemd unit)", want),

@@ -89,8 +89,9 @@ const maxCell = 44
 // write prints the table, and below each warning or failure how to mend it.
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
-	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
-		result.Rough(n.Pages), comma(n.Connections), human.Bytes(n.RAMBytes), human.Bytes(n.StateBytes+n.OutputBytes),
+	if _, err := fmt.Fprintf(w, "%s pages, %s, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
+		result.Rough(n.Pages), human.Counted(n.Connections, "connection", "connections"),
+		human.Bytes(n.RAMBytes), human.Bytes(n.StateBytes+n.OutputBytes),
 		number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (s *summary) line() string {
 		counts = append(counts, fmt.Sprintf("%d %s", k.n, word))
 	}
 	if len(counts) == 0 {
-		return fmt.Sprintf("All %d checks are ok.", len(s.Checks))
+		return fmt.Sprintf("All %s ok.", human.Counted(len(s.Checks), "check is", "checks are"))
 	}
 	return strings.Join(counts, ", ") + ": " + strings.Join(names, "; ")
 }

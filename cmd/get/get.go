@@ -35,6 +35,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -193,8 +194,9 @@ func (f *finder) find(url string) error {
 func (f *finder) unknown() error {
 	asked := strings.Join(f.dirs, " --dir ")
 	if f.orphans > 0 {
-		return fmt.Errorf("%s is in no index, but %d WARC files are without one, as %s: move back its .cdxj file, "+
-			"which may list the URL", f.url, f.orphans, f.noIndex[0])
+		return fmt.Errorf("%s is in no index, but %s without one, as %s: move back its .cdxj file, "+
+			"which may list the URL", f.url, human.Counted(f.orphans, "WARC file is", "WARC files are"),
+			f.noIndex[0])
 	}
 	if f.rendered {
 		return fmt.Errorf("%s is not stored as a rendered page: it matched no rule of --render-rules, or could "+

@@ -142,23 +142,25 @@ func (p *planned) write(w io.Writer) error {
 	s := &p.URLSeen
 	where := "one directory"
 	if p.Dirs > 1 {
-		where = fmt.Sprintf("%d directories", p.Dirs)
+		where = human.Counted(p.Dirs, "directory", "directories")
 	}
 	if p.Nodes != nil {
-		if _, err := fmt.Fprintf(w, "The largest of %d nodes owns %.3g %% of the web. This is its plan.\n",
-			p.Nodes.Nodes, 100*p.Nodes.LargestShare); err != nil {
+		if _, err := fmt.Fprintf(w, "The largest of %s owns %.3g %% of the web. This is its plan.\n",
+			human.Counted(p.Nodes.Nodes, "node", "nodes"), 100*p.Nodes.LargestShare); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s pages: %s links, %s reach URLseen; %s unique URLs\n"+
-		"RAM %s, disk %s in %s, %d connections\n\n"+
-		"URLseen: k = %d buckets, M = %s, r = %s of RAM per round, %d concurrent, delta = %s, D = %s for buckets\n"+
+		"RAM %s, disk %s in %s, %s\n\n"+
+		"URLseen: k = %s, M = %s, r = %s of RAM per round, %d concurrent, delta = %s, D = %s for buckets\n"+
 		"  I/O %.1f bytes per link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, by the paper (eq. 14) %.2f\n"+
 		"  %s links per pass, %.0f passes\n"+
 		"  %.2g expected collisions (n²/2^65): new URLs that count as seen\n\n",
 		result.Rough(f.Load.Pages), result.Rough(f.Links), result.Rough(f.Checked), result.Rough(f.Unique),
-		human.Bytes(p.RAMBytes), human.Bytes(p.DiskBytes), where, p.Connections,
-		s.Buckets, human.Bytes(s.BufferBytes), human.Bytes(s.BucketBytes), max(1, s.Workers), human.Bytes(s.ChunkBytes),
+		human.Bytes(p.RAMBytes), human.Bytes(p.DiskBytes), where,
+		human.Counted(p.Connections, "connection", "connections"),
+		human.Counted(s.Buckets, "bucket", "buckets"), human.Bytes(s.BufferBytes),
+		human.Bytes(s.BucketBytes), max(1, s.Workers), human.Bytes(s.ChunkBytes),
 		b(p.URLSeenDiskBytes), f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten,
 		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, result.Rough(f.Cost.PassTuples),
 		math.Ceil(f.Cost.Passes), f.Collisions)
@@ -197,7 +199,8 @@ func (p *planned) write(w io.Writer) error {
 func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 	b := func(n float64) string { return human.Bytes(n) }
 	lines := []string{
-		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, result.Number(n.Rate), days(n.Seconds)),
+		fmt.Sprintf("\n%s: %s pages/s, %s for all pages", human.Counted(n.Nodes, "node", "nodes"),
+			result.Number(n.Rate), days(n.Seconds)),
 		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, "+
 			"%s/s out and as much in", n.LinksPerPage, result.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
 		fmt.Sprintf("  outboxes of a node: %s of RAM, %s of disk; %s more an hour while the broker is away",

@@ -48,7 +48,7 @@ func TestPlanCommand(t *testing.T) {
 		want string
 	}{
 		{[]string{"--pages=1e9", "--disk=1TB"}, term.ExitUsage, "--disk 931 GiB is too little: 1e9 pages take"},
-		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2000 connections; the least that works is"},
+		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2,000 connections; the least that works is"},
 		{[]string{"--drum=merge=8GiB"}, term.ExitUsage, "1B to 4095MiB"},
 		{[]string{"--drum=buckets=100"}, term.ExitUsage, "power of 2"},
 		{[]string{"--drum=buffer=5000"}, term.ExitUsage, "multiple of 4KiB"},

@@ -163,7 +163,7 @@ func (o *Options) checkRAM(heap int64) error {
 	}
 	others := ""
 	if n := o.HookProcs; n > 0 {
-		others = fmt.Sprintf(" and %d processes of the hook", n)
+		others = fmt.Sprintf(" and %s of the hook", human.Counted(n, "process", "processes"))
 	}
 	for _, part := range []struct {
 		bytes int64
@@ -174,8 +174,9 @@ func (o *Options) checkRAM(heap int64) error {
 			others += fmt.Sprintf(" and %s for %s", human.Bytes(part.bytes), part.name)
 		}
 	}
-	return fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
-		human.Bytes(o.RAMBytes), o.Connections, others, human.Bytes(least))
+	return fmt.Errorf("crawl: --ram %s is too little for %s%s; the least that works is %s",
+		human.Bytes(o.RAMBytes), human.Counted(o.Connections, "connection", "connections"), others,
+		human.Bytes(least))
 }
 
 // Make divides RAM and disk according to the options.
@@ -185,8 +186,9 @@ func Make(o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	if o.DiskBytes < o.LeastDisk {
-		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %d directories; the least that works is %s",
-			human.Bytes(o.DiskBytes), o.AllDirs, human.Bytes(o.LeastDisk))
+		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %s; the least that works is %s",
+			human.Bytes(o.DiskBytes), human.Counted(o.AllDirs, "directory", "directories"),
+			human.Bytes(o.LeastDisk))
 	}
 	rest := o.RAMBytes - heap
 	share := func(percent int64) int64 { return rest * percent / 100 }
@@ -453,9 +455,11 @@ func (p *Plan) Lines() []string {
 		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes),
 		b(p.Content.RAMBytes+p.ContentFilterBytes), b(p.CacheBytes), b(p.HeapBytes), b(p.PoliteBytes), b(p.QueueBytes),
 		b(p.BodyBytes))}
-	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
-		" predicted alpha %.2f at 1e9 pages", p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)),
-		b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
+	lines = append(lines,
+		fmt.Sprintf("URLseen: k=%s, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
+			" predicted alpha %.2f at 1e9 pages", human.Counted(p.URLSeen.Buckets, "bucket", "buckets"),
+			b(int64(p.URLSeen.BufferBytes)),
+			b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
 		fmt.Sprintf("fetching pauses while a disk has less than %s free", b(p.KeepFreeBytes)))
 	return lines
 }

@@ -262,7 +262,8 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 			return "", 0, fmt.Errorf("crawl: free files of %s: %w", dir, err)
 		}
 		if n < files {
-			short = append(short, fmt.Sprintf("%s has room for %d more files (inodes), %d are needed", dir, n, files))
+			short = append(short, fmt.Sprintf("%s has room for %s (inodes), %d are needed", dir,
+				human.Counted(n, "more file", "more files"), files))
 		}
 	}
 	return strings.Join(short, "; "), least, nil
@@ -487,6 +488,6 @@ func (f *Tries) Error(err error) error {
 	if errors.Is(err, disk.ErrQuota) {
 		although = "--disk seemed to leave room"
 	}
-	return fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved, although %s: %w",
-		f.hidden, although, err)
+	return fmt.Errorf("crawl: %s in a row a write found no space and nothing could be saved, although %s: %w",
+		human.Counted(f.hidden, "time", "times"), although, err)
 }

@@ -80,12 +80,13 @@ func Seconds(s float64) string {
 // digits writes a number below 1000 with three digits.
 func digits(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// Counted returns a number with the words that follow it: one for 1, many for all others.
-func Counted(n int64, one, many string) string {
+// Counted returns a number with the words that follow it: one for 1, many for all others, such as "1 page" and
+// "4,784 pages". Every text with a number before a noun comes from here.
+func Counted[T ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](n T, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return humanize.Comma(n) + " " + many
+	return humanize.Comma(int64(n)) + " " + many
 }
 
 // Count returns a number with separators.

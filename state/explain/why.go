@@ -16,7 +16,7 @@ func (v *view) conclude(rep *URLReport) {
 	}
 	why := v.whyPlace(rep)
 	if rep.Record != nil && rep.Record.Attempts > 0 && rep.Ended == nil {
-		why = append(why, fmt.Sprintf("tried %d times so far", rep.Record.Attempts))
+		why = append(why, fmt.Sprintf("tried %s so far", human.Counted(rep.Record.Attempts, "time", "times")))
 	}
 	for _, d := range rep.Delays {
 		why = append(why, fmt.Sprintf("%s backs off until %s", d.Who, v.when(d.Until)))
@@ -143,7 +143,8 @@ func (v *view) whyBeast(rep *URLReport) []string {
 
 func (v *view) budgetText(rep *URLReport) string {
 	if s := rep.Site; s != nil && s.PerQueue > 0 {
-		return fmt.Sprintf("%s (in-degree %d) may have %d pages in each queue", s.PLD, s.Indegree, s.PerQueue)
+		return fmt.Sprintf("%s (in-degree %d) may have %s in each queue", s.PLD, s.Indegree,
+			human.Counted(s.PerQueue, "page", "pages"))
 	}
 	return "the budget of " + rep.PLD + " sets its place"
 }
@@ -209,8 +210,8 @@ func (v *view) whyRobots(rep *URLReport) (why []string) {
 	case o.State == "no host" || o.State == "forbidden":
 		why = append(why, fmt.Sprintf("the host can't be reached: %s, until %s", o.State, v.when(o.Expires)))
 	case o.Stale:
-		why = append(why, fmt.Sprintf("robots.txt was unreachable recently (%d failures); an earlier copy applies",
-			o.Failures))
+		why = append(why, fmt.Sprintf("robots.txt was unreachable recently (%s); an earlier copy applies",
+			human.Counted(o.Failures, "failure", "failures")))
 	}
 	return why
 }

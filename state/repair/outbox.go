@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -39,7 +40,8 @@ func (w *repair) decideOutboxes() error {
 			if err != nil {
 				return err
 			}
-			lost := fmt.Sprintf("it has lost %d messages, the first %d and the last %d", found.Lost, found.LostFirst,
+			lost := fmt.Sprintf("it has lost %s, the first %d and the last %d",
+				human.Counted(found.Lost, "message", "messages"), found.LostFirst,
 				found.LostLast)
 			if taken == nil {
 				return w.refuse(p, lost+
@@ -55,7 +57,8 @@ func (w *repair) decideOutboxes() error {
 		if found.OpenLost {
 			lost := w.openRecords(p)
 			w.out.Links += lost.Links.N
-			w.do("drop %d links and %d edges from %s: they are lost, and had no number yet", lost.Links.N, lost.Edges.N,
+			w.do("drop %s and %s from %s: they are lost, and had no number yet",
+				human.Counted(lost.Links.N, "link", "links"), human.Counted(lost.Edges.N, "edge", "edges"),
 				state.OutboxName(p.Node))
 		}
 		if o.taken != nil || o.openLost {

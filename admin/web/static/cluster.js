@@ -1,7 +1,7 @@
 // The page about the nodes of a cluster: it asks the node that serves it every five seconds.
 
 import { attr, byID, el, text } from "./dom.js";
-import { bytes, clock, count, duration, fixed, instant, NONE, percent } from "./format.js";
+import { bytes, clock, count, counted, duration, fixed, instant, NONE, percent } from "./format.js";
 import { get, takeToken } from "./live.js";
 
 const EVERY = 5000; // ms
@@ -73,7 +73,7 @@ function pairRow(p) {
 function show(c) {
   const o = c.overview;
   text(byID("node"), "node " + c.self.node + " of " + c.self.nodes);
-  const words = [count(o.pages) + " pages, " + fixed(o.pagesPerSecond, 1) + " pages/s."];
+  const words = [counted(o.pages, "page") + ", " + fixed(o.pagesPerSecond, 1) + " pages/s."];
   for (const p of c.health.problems.slice(1, 10)) words.push(p.text);
   words.unshift(c.health.text);
   text(byID("cluster-text"), words.join(" "));

@@ -2,7 +2,7 @@
 // connections by use.
 
 import { attr, byID, el, prose, Samples, size, svg, sync, text, tip } from "./dom.js";
-import { bytes, compact, count, duration, fixed, instant, NONE, percent, rate, sentence, utc } from "./format.js";
+import { bytes, compact, count, counted, duration, fixed, instant, NONE, percent, rate, sentence, utc } from "./format.js";
 import { ENDED, SLOTS, TERMS } from "./words.js";
 
 const SPARK = 300; // samples of a sparkline
@@ -163,7 +163,7 @@ export class Overview {
     text(byID("t-found"), compact(s.unique));
     attr(byID("t-found"), "title", count(s.unique));
     text(this.p, fixed(s.uniqueShare, 4));
-    text(byID("t-found-sub"), compact(s.plds) + " PLDs, " + compact(s.hosts) + " hosts");
+    text(byID("t-found-sub"), compact(s.plds) + (s.plds === 1 ? " PLD, " : " PLDs, ") + compact(s.hosts) + (s.hosts === 1 ? " host" : " hosts"));
     text(byID("t-queued"), compact(queued));
     attr(byID("t-queued"), "title", count(queued));
     const grows = flow.rate((x) => counts(x).queued);
@@ -178,7 +178,7 @@ export class Overview {
     text(byID("t-busy"), count(busy));
     text(byID("t-busy-of"), "of " + count(limit));
     size(byID("bar-busy").firstChild, "width", limit ? busy / limit : 0);
-    text(byID("t-busy-sub"), count(robots) + (robots === 1 ? " robots.txt request" : " robots.txt requests"));
+    text(byID("t-busy-sub"), counted(robots, "robots.txt request"));
     const over = s.state === "finished";
     prose(
       byID("waiting"),

@@ -1,7 +1,7 @@
 // URLseen's buckets and passes, BEAST's queues, all repositories and queues, and I/O measured and predicted.
 
 import { attr, byID, el, size, sync, text, tip } from "./dom.js";
-import { bytes, compact, count, duration, fixed, NONE, percent } from "./format.js";
+import { bytes, compact, count, counted, duration, fixed, NONE, percent } from "./format.js";
 import { PLACES, TERMS } from "./words.js";
 
 const BARS = 120; // most bars of BEAST
@@ -138,7 +138,7 @@ function showBeast(b) {
       (bar, x) => {
         size(bar, "height", x.urls / high);
         attr(bar, "class", x.kind);
-        attr(bar, "title", x.name + ": " + count(x.urls) + " URLs");
+        attr(bar, "title", x.name + ": " + counted(x.urls, "URL"));
       },
     );
   } else
@@ -152,10 +152,10 @@ function showBeast(b) {
     box,
     "aria-label",
     "BEAST: " +
-      count(waiting) +
-      " URLs in " +
-      count(queues.length) +
-      " queues from Q(" +
+      counted(waiting, "URL") +
+      " in " +
+      counted(queues.length, "queue") +
+      " from Q(" +
       b.current +
       "), " +
       count(failed.urls) +
@@ -177,7 +177,7 @@ function showBeast(b) {
       "Lane " + i + ", weight " + count(l.weight),
       compact(l.urls) + (l.failed ? " + " + compact(l.failed) + " in QF" : ""),
       TERMS.lane,
-      count(l.urls) + " URLs in queues, " + count(l.failed) + " in QF",
+      counted(l.urls, "URL") + " in queues, " + count(l.failed) + " in QF",
     ]),
   ]);
   const rows = [...queues.slice(0, 200), { number: "QF", urls: failed.urls || 0, bytes: failed.bytes }];

@@ -320,7 +320,7 @@ export class Trends {
     this.range = RANGES[0];
     this.pages = new Chart("chart-pages", "Pages", "pages/s");
     this.bits = new Chart("chart-bits", "Download", "Mbit/s");
-    this.failures = new Chart("chart-failures", "Failed requests", "a second", { kinds: [10] });
+    this.failures = new Chart("chart-failures", "Failed requests", "per second", { kinds: [10] });
     this.slots = new Chart("chart-slots", "Connections by use", "", {
       stacked: true,
       names: [],
