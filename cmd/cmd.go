@@ -8,7 +8,8 @@
 //
 // Package flags has the flags that several commands share. Package term has what they share of the process
 // and the machine: streams, signals, exit codes. demo and bench run a crawl by package crawl of this folder,
-// and repair prints what audit prints; no other command depends on another.
+// site runs the command crawl and then report, and repair prints what audit prints; no other command depends on
+// another.
 //
 // Errors go up to flags.Run, where term.App prints each as one line on standard error and turns it into an
 // exit code: term.Usage marks a fault of flags or input (2), *term.Ended is an orderly end with its own
@@ -40,46 +41,62 @@ import (
 	"drumbeat/cmd/get"
 	"drumbeat/cmd/log"
 	"drumbeat/cmd/plan"
+	"drumbeat/cmd/rendercommand"
 	"drumbeat/cmd/repair"
 	"drumbeat/cmd/report"
+	"drumbeat/cmd/site"
 	"drumbeat/cmd/table"
 	"drumbeat/cmd/term"
 )
 
-// commands is the table of all commands and flags.
+// commands is the table of all commands and flags, by the groups in which help, completion and the manual page list
+// them (flags.CommandGroups).
 type commands struct {
-	Crawl      crawl.Command    `cmd:""`
-	Demo       demo.Command     `cmd:""`
-	Plan       plan.Command     `cmd:""`
-	Doctor     doctor.Command   `cmd:""`
-	Explain    explain.Command  `cmd:""`
-	Log        log.Command      `cmd:""`
-	Get        get.Command      `cmd:""`
-	BotPage    botpage.Command  `cmd:"" name:"bot-page"`
-	Ctl        ctl.Command      `cmd:""`
-	Report     report.Command   `cmd:""`
-	Export     export.Command   `cmd:""`
-	Cluster    cluster.Command  `cmd:""`
-	Index      export.Index     `cmd:""`
-	Extract    extract.Command  `cmd:""`
-	Audit      audit.Command    `cmd:""`
-	Repair     repair.Command   `cmd:""`
-	Dirs       dirs.Command     `cmd:""`
-	Bench      bench.Command    `cmd:""`
-	Config     table.Config     `cmd:""`
-	Completion table.Completion `cmd:""`
-	Man        table.Man        `cmd:""`
-	Version    versionCmd       `cmd:""`
+	Crawl   crawl.Command         `cmd:"" of:"start"`
+	Site    site.Command          `cmd:"" of:"start" like:"crawl" set:"preset=own-site"`
+	Demo    demo.Command          `cmd:"" of:"start"`
+	Plan    plan.Command          `cmd:"" of:"start"`
+	Doctor  doctor.Command        `cmd:"" of:"start"`
+	Config  table.Config          `cmd:"" of:"start"`
+	BotPage botpage.Command       `cmd:"" name:"bot-page" of:"start"`
+	Render  rendercommand.Command `cmd:"" name:"render-command" of:"start"`
+	Cluster cluster.Command       `cmd:"" of:"start"`
+
+	Ctl     ctl.Command     `cmd:"" of:"watch"`
+	Log     log.Command     `cmd:"" of:"watch"`
+	Explain explain.Command `cmd:"" of:"watch"`
+
+	Report  report.Command  `cmd:"" of:"results"`
+	Get     get.Command     `cmd:"" of:"results"`
+	Export  export.Command  `cmd:"" of:"results"`
+	Extract extract.Command `cmd:"" of:"results"`
+	Index   export.Index    `cmd:"" of:"results"`
+
+	Audit  audit.Command  `cmd:"" of:"repair"`
+	Repair repair.Command `cmd:"" of:"repair"`
+	Dirs   dirs.Command   `cmd:"" of:"repair"`
+
+	Bench bench.Command `cmd:"" of:"bench"`
+
+	Completion table.Completion `cmd:"" of:"program"`
+	Man        table.Man        `cmd:"" of:"program"`
+	Version    versionCmd       `cmd:"" of:"program"`
 }
 
 // Main runs the command of this process and returns its exit code.
 func Main(args []string) int { return flags.Run(term.Process(), new(commands), args) }
 
-// versionCmd has no flags.
-type versionCmd struct{}
+// versionCmd is the table of version's flags.
+type versionCmd struct {
+	JSON bool `name:"json"`
+}
 
-// Run prints the version.
-func (versionCmd) Run(a *term.App) error {
-	_, err := fmt.Fprintln(a.Stdout, "drumbeat "+term.Build())
+// Run prints the version, and of what this program was built.
+func (c *versionCmd) Run(a *term.App) error {
+	b := term.ThisBuild()
+	if c.JSON {
+		return term.WriteJSON(a.Stdout, b)
+	}
+	_, err := fmt.Fprintln(a.Stdout, "drumbeat "+b.String())
 	return err
 }

@@ -41,7 +41,7 @@ func TestCrawlCommand(t *testing.T) {
 		m.Links != sum.LinksChecked || m.Bytes < 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
 		t.Errorf("--summary: %v, %s", err, data)
 	}
-	for _, want := range []string{"pages/s by wall time", "model       URLseen ", "unique URLs",
+	for _, want := range []string{"pages per second by wall time", "unique URLs",
 		dir + "/warc/*.warc.gz", "drumbeat audit " + dir, " files finished, ", dir + "/log/crawl-"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
@@ -161,7 +161,7 @@ func TestDepth(t *testing.T) {
 		t.Errorf("with nothing but pages to be stored, the audit says:\n%s", out)
 	}
 	seeds := web.Seeds()
-	for url := range web.Log().Fetches() {
+	for url := range web.Log().Snapshot().Fetches {
 		if !slices.Contains(seeds, url) {
 			t.Errorf("fetched %s, which is no seed", url)
 		}
@@ -176,7 +176,7 @@ func TestDemo(t *testing.T) {
 	// In its own process, since the demo checks the RAM of its process.
 	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir",
 		dir, "--connections=64", "--ram=256MiB", "--server-log", requests)
-	for _, want := range []string{"least gap", "each once", "pages/s by wall time"} {
+	for _, want := range []string{"least gap", "each once", "pages per second by wall time"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}

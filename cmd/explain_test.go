@@ -272,7 +272,7 @@ func TestExplainWithoutDir(t *testing.T) {
 		t.Errorf("%d, %s, %s", code, out, errs)
 	}
 	for _, args := range [][]string{{"url", "--json", "http://a.test/"}, {"url", "--fast"}, {"robots", "--out=x"},
-		{"host", "a.test"}, {"host"}, {"url", "--dir=x"}} {
+		{"url", "--dir=x"}} {
 		if code, _, errs := runApp(t, "", append([]string{"explain"}, args...)...); code != term.ExitUsage ||
 			!strings.Contains(errs, "--dir") {
 			t.Errorf("%v: exit code %d, %s", args, code, errs)

@@ -117,7 +117,7 @@ func TestFirstWords(t *testing.T) {
 	}{
 		{[]string{"--version"}, "drumbeat "}, {[]string{"help"}, "Usage: drumbeat <command>"},
 		{[]string{"help", "crawl"}, "--host-delay"},
-		{[]string{"help", "dirs", "forget"}, "Usage: drumbeat dirs forget <dir>"},
+		{[]string{"help", "dirs", "forget"}, "Usage: drumbeat dirs forget [<dir> ...]"},
 	} {
 		if out, _ := wantExit(t, term.ExitDone, "", c.args...); !strings.Contains(out, c.want) {
 			t.Errorf("%v: got %.300q, want %q in it", c.args, out, c.want)

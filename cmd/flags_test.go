@@ -56,6 +56,9 @@ func flagsPage(t *testing.T) string {
 		if len(command.Positional) > 0 {
 			b.WriteString("\n")
 		}
+		if like := flags.Like(command); like != nil {
+			fmt.Fprintf(&b, "\nIt has all flags of `drumbeat %s`, and its own:\n", like.Name)
+		}
 		writeFlags(&b, command, "", "Flags")
 		for _, g := range flags.Groups {
 			writeFlags(&b, command, g.Key, g.Title)
@@ -66,7 +69,7 @@ func flagsPage(t *testing.T) string {
 
 func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 	head := fmt.Sprintf("\n**%s**\n\n| flag | default | what it does |\n|---|---|---|\n", title)
-	for _, f := range command.Flags {
+	for _, f := range flags.OwnFlags(command) {
 		key := ""
 		if f.Group != nil {
 			key = f.Group.Key
@@ -75,6 +78,9 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 			continue
 		}
 		name := "--" + f.Name
+		if f.Short != 0 {
+			name = "-" + string(f.Short) + ", " + name
+		}
 		if !f.IsBool() {
 			value := f.PlaceHolder
 			if f.Enum != "" {
@@ -125,7 +131,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestNoSuchCommand: an unknown command, or one without its arguments, gets one line and exit code 2.
 func TestNoSuchCommand(t *testing.T) {
-	for _, args := range [][]string{nil, {"crawll"}, {"explain"}, {"crawl"}} {
+	for _, args := range [][]string{{"crawll"}, {"explain"}, {"crawl"}, {"help", "nosuch"}, {"crawll", "--help"}} {
 		if code, out, errs := runApp(t, "", args...); code != term.ExitUsage || out != "" ||
 			strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: got %d, %q, %q, want 2 and one line", args, code, out, errs)

@@ -17,7 +17,7 @@ import (
 // foreign are flags of other programs, and of our scripts, that pages and scripts name.
 const foreign = ` audit bad-hosts bare bind boot build-arg chown contenders data-binary dirty
 disable-background-networking disable-features
-disable-gpu disable-pip-version-check fail-with-body filter flags fund group headless home-dir host-resolver-rules ignore-existing
+disable-gpu disable-pip-version-check fail-with-body filter first-run flags fund group headless home-dir host-resolver-rules ignore-existing
 ignore-missing include install-recommends interval keep-unit kills least least-bare least-nostore least-wget2 lint-fatal listfiles
 log-prefix loglevel long match minutes most most-bad most-cpu mtime network now numeric-owner offline owner package-lock packager
 packages pairs path-include platform port private-network proxy-bypass-list proxy-server register remote-debugging-port rm shell short

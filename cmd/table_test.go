@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
 )
@@ -33,7 +34,7 @@ func visible(t *testing.T) map[string][]*kong.Flag {
 	list := map[string][]*kong.Flag{}
 	for _, node := range p.Model.Leaves(true) {
 		path := strings.TrimPrefix(node.Path(), "drumbeat ")
-		for _, flag := range slices.Concat(node.Parent.Flags, node.Flags) {
+		for _, flag := range slices.Concat(node.Parent.Flags, flags.OwnFlags(node)) {
 			if !flag.Hidden && !strings.HasPrefix(flag.Name, "help") {
 				list[path] = append(list[path], flag)
 			}
@@ -79,6 +80,7 @@ func TestBashCompletion(t *testing.T) {
 		{[]string{"crawl", "--preset", "=", "s"}, "site,survey"},
 		{[]string{"crawl", "--seeds", "se"}, "sedan,seeds 1.txt,sets"}, {[]string{"crawl", "--dir", "=", "se"}, "sets"},
 		{[]string{"crawl", "--agent", ""}, ""}, {[]string{"crawl", "--sitemaps", "--max-t"}, "--max-time"},
+		{[]string{"audit", "-d", "se"}, "sets"},
 		{[]string{"audit", "--de"}, "--deep"}, {[]string{"audit", "s"}, "sets"},
 		{[]string{"bench", "crawl", "--tra"}, "--transport"}, {[]string{"explain", "url", "--ba"}, "--base"},
 		{[]string{"config", "p"}, "plan"}, {[]string{"completion", ""}, "bash,fish,zsh"},

@@ -27,9 +27,7 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	must(fs.MkdirAll(dir + "/state"))
 	must(disk.WriteIdentity(fs, dir, disk.Identity{Crawl: "large", Count: 1, Kind: state.KindState}))
@@ -85,9 +83,7 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for name, value := range map[string]int{state.NameRobotsCache: -1, state.NameRobotsRequested: 16} {
 		d, err := drum.Open(drum.Options{Set: set, Name: name, Buckets: 2, ValueBytes: value}, nil)

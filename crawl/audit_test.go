@@ -39,9 +39,7 @@ func killedCrawls(t *testing.T) []*memfs.FS {
 			killed = append(killed, fork)
 		}
 	}
-	if _, err := Run(t.Context(), opt); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, t.Context(), opt)
 	if len(wanted) > 0 {
 		t.Fatalf("none of %d checkpoints found URLs in %v", n/3, wanted)
 	}
@@ -70,9 +68,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 					fs := whole.Fork(1)
 					tamper(t, fs, &opt, breaker)
 					rep, err := audit.Run(fs, opt.Disk.Dirs)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if text := strings.Join(rep.Bad, "; "); rep.Balanced() ||
 						!strings.Contains(text, place.Text()+":") {
 						t.Errorf("one record of %s %s: audit reports %q", place, name, text)

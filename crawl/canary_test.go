@@ -60,9 +60,7 @@ func (f *firewall) client(t *testing.T, dial simweb.DialFunc, web *simweb.Web) *
 		opt.Ports, opt.TLS.Roots = ports.Of(8080), web.CAPool()
 	}
 	client, err := fetch.New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
 }

@@ -26,10 +26,7 @@ func TestCheckpointStats(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt := simOptions(t, smallWeb(t, nil), memfs.New(*seedFlag))
 		opt.Disk.CheckpointEvery = time.Second
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		c := res.Snapshot.Checkpoint
 		if n := res.Snapshot.Count(state.CountCheckpoints); int64(c.Number) != n || n < 3 || c.Bytes == 0 ||
 			c.When.IsZero() || c.Stall < c.Pause || c.LongestPause < c.Pause || c.LongestStall < c.Stall ||
@@ -88,9 +85,7 @@ func crawlRate(t *testing.T, every time.Duration) (float64, snapshot.CheckpointS
 	o.HTTPS, o.LogRequests, o.Page, o.SeedURLs = 0, 1, simweb.PageMix{}, 200
 	o.Robots = simweb.RobotsMix{AllowAll: 1}
 	web, err := simweb.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opt := simOptions(t, web, disk.OS())
 	opt.Disk.Dirs = []string{t.TempDir()}
 	opt.Network.Connections, opt.Order.StockTarget, opt.Limits.MaxPages, opt.Limits.RAMBytes = 128, 4000,
@@ -108,10 +103,7 @@ func crawlRate(t *testing.T, every time.Duration) (float64, snapshot.CheckpointS
 			last = s
 		}
 	}
-	res, err := Run(t.Context(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := mustRun(t, t.Context(), opt)
 	if first == nil || last == nil {
 		t.Fatalf("%d pages in %v, too few to measure", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed)
 	}

@@ -122,9 +122,7 @@ func TestFixedCodings(t *testing.T) {
 			opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), "http://choosy.test/0")
 			atOnce(&opt)
 			opt.Limits.Linger, opt.Network.Connections = 0, 1
-			if err := opt.Network.Fetcher.(*fetch.Client).SetAcceptEncoding(codings); err != nil {
-				t.Fatal(err)
-			}
+			must(t, opt.Network.Fetcher.(*fetch.Client).SetAcceptEncoding(codings))
 			res := mustRun(t, t.Context(), opt)
 			for _, r := range w.Got("", "") {
 				if r.Codings != codings {
@@ -167,9 +165,7 @@ func TestSitemapsComeInGzip(t *testing.T) {
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://map.test/")
 		atOnce(&opt)
 		opt.Limits.Linger, opt.Network.Connections, opt.Links.Sitemaps = 0, 1, true
-		if err := opt.Network.Fetcher.(*fetch.Client).SetAcceptEncoding(observe.CodingsWide); err != nil {
-			t.Fatal(err)
-		}
+		must(t, opt.Network.Fetcher.(*fetch.Client).SetAcceptEncoding(observe.CodingsWide))
 		mustRun(t, t.Context(), opt)
 		for path, codings := range map[string]string{"/": observe.CodingsWide, "/map.xml": "gzip",
 			"/first": observe.CodingsWide, "/last": observe.CodingsWide} {

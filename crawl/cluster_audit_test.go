@@ -213,9 +213,7 @@ func TestClusterAudit(t *testing.T) {
 				says: []string{fmt.Sprintf("node %d (", from), file}, hurt: func(fs *memfs.FS) { c.flip(fs, file) }},
 			{what: "a file of an outbox is missing", damaged: true, back: -1,
 				says: []string{fmt.Sprintf("node %d (", from), file}, hurt: func(fs *memfs.FS) {
-					if err := fs.Remove(file); err != nil {
-						t.Fatal(err)
-					}
+					must(t, fs.Remove(file))
 				}},
 			{what: "a node set back", back: 1, says: []string{"node 1 was set back"},
 				hurt: func(fs *memfs.FS) { c.replace(1, fs, early) }},
@@ -391,9 +389,7 @@ func TestClusterSetBack(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			switch lost {
 			case "its own mark":
-				if err := c.engines[0].Delete(ctx, cluster.BucketCrawl, cluster.MarkKey(1), 0); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.engines[0].Delete(ctx, cluster.BucketCrawl, cluster.MarkKey(1), 0))
 			case "all marks":
 				c.net.Wipe()
 			}
@@ -491,9 +487,7 @@ func TestExplainOtherNode(t *testing.T) {
 		for node := range c.options {
 			o := &c.options[node]
 			set, m, err := lastManifest(fs, o.Disk.Dirs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := map[string]*explain.OutboxReport{}
 			owner := map[string]int{}
 			var urls []string
@@ -502,9 +496,7 @@ func TestExplainOtherNode(t *testing.T) {
 					continue
 				}
 				st, err := state.Part[cluster.OutboxState](m, state.OutboxName(other))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if err := cluster.EachLink(set, state.OutboxName(other), st,
 					func(data []byte, in string, number uint64) error {
 						var rec weburl.Record
@@ -523,9 +515,7 @@ func TestExplainOtherNode(t *testing.T) {
 			}
 			e := explainer(t, fs, o.Disk.Dirs)
 			reports, err := e.URLs(append(urls, web404(c, 1-min(node, 1))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			last := reports[len(reports)-1]
 			if last.Node == nil || *last.Node != 1-min(node, 1) || last.Outbox != nil ||
 				!strings.Contains(last.Why[1], "no link") {

@@ -234,9 +234,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 		for node := range c.options {
 			o := &c.options[node]
 			_, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			first, own := room.SlotsBefore(o.Cluster.Table, node)
 			n := &m.Accounts.Counters
 			borrowed, lent := n[state.CountPagesBorrowed], n[state.CountPagesLent]
@@ -266,9 +264,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 6
 			o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
 			web, err := simweb.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,
 				NoAck: 0.05}, func(_ int, o *Options) {
@@ -322,9 +318,7 @@ func TestGivenUpRefused(t *testing.T) {
 		{1, []int{1}, "0 to 0"},
 	} {
 		table, err := cluster.NewTable(slices.Repeat([]float64{1}, c.nodes))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = (&Cluster{Table: table, Abandoned: c.givenUp}).ValidateAbandoned()
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%d nodes, %v: %v, want %q", c.nodes, c.givenUp, err, c.says)

@@ -115,9 +115,7 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 		}
 	}
 	h, err := cluster.ReadHeader(e.changed[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pair := &r[1].Snapshot.Cluster.Pairs[0]
 	if pair.Quarantined != 1 || pair.RefusedMessages != 0 || pair.Holes > 0 || e.resent > 1 { // 1: at the start
 		t.Errorf("%+v; the message was sent again %d times", *pair, e.resent)
@@ -148,23 +146,17 @@ func retryQuarantine(t *testing.T, o Options, msg []byte, links int64) {
 				t.Fatal(ok, err)
 			}
 			q.Advance()
-			if err := q.Append(msg); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Append(msg))
 		}
 		before := n.Counter(state.CountLinksTaken)
-		if err := n.node.RetryQuarantine(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.node.RetryQuarantine())
 		records, _ := q.Len()
 		got := n.Counter(state.CountLinksTaken) - before
 		if understood && (records != 0 || got != links) ||
 			!understood && (records != 1 || got != 0) {
 			t.Errorf("understood %v: %d of %d links taken, %d messages left", understood, got, links, records)
 		}
-		if err := n.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.close())
 	}
 }
 

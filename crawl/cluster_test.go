@@ -57,9 +57,7 @@ func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults,
 		weights[i] = 1
 	}
 	table, err := cluster.NewTable(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for node := range nodes {
 		e := c.net.Transport(node)
 		c.engines = append(c.engines, e)
@@ -206,9 +204,7 @@ func TestClusterCuts(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 2
 			o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
 			web, err := simweb.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,
 				NoAck: 0.05}, func(_ int, o *Options) {

@@ -79,9 +79,7 @@ func (p cutPoint) crawl(t *testing.T, seed uint64) (operations, calls int) {
 		o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 10, 14, 50, 4, 8, 300, 4
 		o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
 		web, err := simweb.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := newCluster(t, web, p.nodes, mem.Faults{}, func(_ int, o *Options) {
 			small(o)
 			// A robots.txt that redirects to a host of the node that is away counts as unavailable for a time.

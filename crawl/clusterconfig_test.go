@@ -100,9 +100,7 @@ func TestClusterConfig(t *testing.T) {
 		n := len(c.web.Log().Snapshot().Fetches)
 		o = c.options[1]
 		o.Admission.Blacklist = []string{"another"}
-		if err := disk.WriteFileAtomic(o.Disk.FS, "another", []byte("- host none.test\n")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(o.Disk.FS, "another", []byte("- host none.test\n")))
 		o.Limits.MaxTime = time.Minute
 		if _, err := Run(t.Context(), o); err != nil {
 			t.Error("another name of a file: ", err)
@@ -150,9 +148,7 @@ func TestClusterConfigShare(t *testing.T) {
 		}
 		lines[at] = `networks that several nodes visit: ["share",3]`
 		old, err := cluster.NewConfig(lines).Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := c.engines[0].Put(t.Context(), cluster.BucketCrawl, cluster.ConfigKey, old); err != nil {
 			t.Fatal(err)
 		}
@@ -183,9 +179,7 @@ func TestClusterConfigAway(t *testing.T) {
 		go func() { _, err := Run(ctx, c.options[0]); first <- err }()
 		account.Sleep(ctx, 10*time.Second)
 		want := strings.Join(c.shared(), "\n")
-		if err := c.engines[0].Delete(ctx, cluster.BucketCrawl, cluster.ConfigKey, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.engines[0].Delete(ctx, cluster.BucketCrawl, cluster.ConfigKey, 0))
 		account.Sleep(ctx, 2*time.Minute) // it is compared each minute
 		if got := strings.Join(c.shared(), "\n"); got != want {
 			t.Errorf("the configuration is %s\n\nwas %s", got, want)

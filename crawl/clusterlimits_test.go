@@ -26,9 +26,7 @@ func TestClusterShares(t *testing.T) {
 			weights[i] = 0.1 + rng.Float64()
 		}
 		table, err := cluster.NewTable(weights)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, n := range []int64{1, 7, int64(rng.IntN(1 << 40)), math.MaxInt64} {
 			sum, rate, left := int64(0), 0.0, 0.0
 			for node := range weights {
@@ -116,9 +114,7 @@ func TestClusterPagesCuts(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 8, 24, 300, 6, 25, 500, 2
 			o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
 			web, err := simweb.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			limit := int64(60 + rng.IntN(60))
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,

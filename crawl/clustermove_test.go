@@ -51,9 +51,7 @@ func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) 
 	if err == nil {
 		err = disk.WriteFileAtomic(fs, clusterFile, data)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range c.options {
 		c.options[i].Cluster.Crawl = f.Key()
 	}
@@ -328,9 +326,7 @@ func placesWeb(t *testing.T, seed uint64) *simweb.Web {
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 400, 6, 25, 500, 2
 	o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
 	web, err := simweb.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return web
 }
 
@@ -469,17 +465,13 @@ func (c *testCluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
 func editManifest(t *testing.T, fs *memfs.FS, dirs []string, change func(m *state.Manifest)) {
 	t.Helper()
 	set, m, err := lastManifest(fs, dirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(m)
 	data, err := state.EncodeManifest(m)
 	if err == nil {
 		err = (&state.Saved{Set: set}).WriteManifest(data)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // setDelay writes a change of the operator into the journal.
@@ -492,9 +484,7 @@ func setDelay(t *testing.T, fs *memfs.FS, dir string) {
 	if err == nil {
 		err = j.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestClusterMoveRefused: a move that cannot be made whole is refused before anything changes.

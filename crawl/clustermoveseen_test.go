@@ -30,9 +30,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 		defer c.close()
 		from, unstreamed := c.stopInPass(fs)
 		rep, err := slotmove.Run(c.moving(fs, 0, cluster.Slots/2, from, 1-from))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Logf("%d unique URLs were not emitted; %+v", unstreamed, rep.Nodes)
 		c.follow(fs)
 		for i := range c.options {
@@ -98,9 +96,7 @@ func (c *testCluster) stopInPass(fs *memfs.FS) (node int, unstreamed int64) {
 func pendingBuckets(t *testing.T, fs *memfs.FS, dirs []string) int {
 	t.Helper()
 	_, m, err := lastManifest(fs, dirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(partOf[drum.State](t, m, state.NameURLSeen).Inputs)
 }
 
@@ -109,16 +105,12 @@ func pendingBuckets(t *testing.T, fs *memfs.FS, dirs []string) int {
 func partlyMerged(t *testing.T, fs *memfs.FS, dirs []string, buckets int) int64 {
 	t.Helper()
 	r, m, err := audit.Open(&audit.Options{FS: fs, Dirs: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, err := repair.NewShadow(r, m, 16<<20) // writes the next checkpoint
 	if err == nil {
 		err = w.CopyTails()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st := partOf[drum.State](t, m, state.NameURLSeen)
 	enough, rounds := errors.New("enough"), 0
 	d, err := drum.Open(drum.Options{Set: r.Set, Name: state.NameURLSeen, Codec: drum.Rice, Buckets: st.Buckets,
@@ -128,9 +120,7 @@ func partlyMerged(t *testing.T, fs *memfs.FS, dirs []string, buckets int) int64 
 			}
 			return func() {}, nil
 		}, Emit: func([]drum.Result) error { return errors.New("all buckets were merged") }}, st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Pass(t.Context(), true); !errors.Is(err, enough) {
 		t.Fatalf("a pass over links in more than %d buckets: %v", buckets, err)
 	}

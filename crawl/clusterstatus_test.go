@@ -44,9 +44,7 @@ func (c *testCluster) lastStatus(node int) (*cluster.Status, error) {
 func mustExact(t *testing.T, control *Control) *Snapshot {
 	t.Helper()
 	s, err := control.Exact()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -207,9 +205,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		c.net.Heal(1)
 		await(t, "node 1 is back, and has or wants networks", func() (bool, any) {
 			s, err := c.options[1].Observe.Control.Exact()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			l := leases(1)
 			return s.Cluster.Connected && !s.Cluster.Leases.Resting && !l.Resting &&
 				l.Held+l.Wanted > 0, s.Cluster.Leases

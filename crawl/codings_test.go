@@ -36,15 +36,11 @@ func packed(t *testing.T, coding, s string) string {
 	case "zstd":
 		w, err = zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := io.WriteString(w, s); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.String()
 }
 

@@ -182,9 +182,7 @@ func TestPanicOfAStage(t *testing.T) {
 			end()
 			runtime.Goexit() // stands for the end of the process
 		}
-		if _, err := Run(ctx, opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, ctx, opt)
 		if got := <-told; got != "made up true" {
 			t.Errorf("Panicked got %q", got)
 		}

@@ -25,50 +25,17 @@ func TestChainOfPages(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web, err := simweb.New(simweb.Options{Seed: *seedFlag, ChainPages: 1000, LogRequests: 10_000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Admission.Scope = state.ScopeHost
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
 			opt.Politeness.ServerDelayMin = 0, 0, 0, 0
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 		if res.Snapshot.Elapsed > time.Minute {
 			t.Errorf("a chain of 1000 pages took %v, want at most 1m", res.Snapshot.Elapsed)
 		}
 	})
-}
-
-// TestPageLimitIsNeverExceeded: a crawl stops at exactly --pages pages, and a run without the limit
-// finishes it.
-func TestPageLimitIsNeverExceeded(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	for _, limit := range []int64{1, 17, 200} {
-		inBubble(t, func(t *testing.T) {
-			web := smallWeb(t, nil)
-			fs := memfs.New(*seedFlag)
-			opt := simOptions(t, web, fs)
-			opt.Limits.MaxPages = limit
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := res.Snapshot.Count(state.CountPages); res.Stop != StopPages || got != limit {
-				t.Errorf("limit %d: stopped by %q after %d pages", limit, res.Stop, got)
-			}
-			checkBalanced(t, fs, opt.Disk.Dirs)
-			opt.Limits.MaxPages = 0
-			if _, err := Run(t.Context(), opt); err != nil {
-				t.Fatal(err)
-			}
-			checkFetched(t, web, &opt)
-		})
-	}
 }
 
 // TestStopAndResumeWithOtherRAMAndMoreDirectories: a crawl that is stopped and resumed with other RAM sizes
@@ -98,9 +65,7 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 				t.Fatalf("audit after run %d: %v, %+v", i, err, rep)
 			}
 		}
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 	})
 }
@@ -119,10 +84,7 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		opt.Drum.CacheRAMBytes = Unlimited // none: URLseen sees every link
 		opt.Budgets.QueuePages = 100       // small budgets, so that QF is used
 		opt.Order.StockTarget = 60
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 		s := &res.Snapshot
 		t.Logf("%d URLseen passes (%d by size), s=%d h=%d, %d scans of QF", s.URLSeenPasses, s.URLSeenFullPasses,
@@ -151,50 +113,6 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 	})
 }
 
-// TestStockIsBounded: while no lookup returns, no more than the target stock leaves BEAST.
-func TestStockIsBounded(t *testing.T) {
-	n := 20_000
-	if *longRuns {
-		n = 1_000_000
-	}
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
-		small(&opt)
-		opt.Drum.Buckets = 2
-		opt.Order.StockTarget = 500
-		opt.Admission.SeedLines = nil
-		for i := range n {
-			opt.Admission.SeedLines = append(opt.Admission.SeedLines,
-				fmt.Sprintf("http://h%d.p%d.test/%d", i%5000, i%2500, i))
-		}
-		opt.Network.Resolver = hangingResolver{}
-		opt.Limits.MaxTime = 2 * time.Minute
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &res.Snapshot
-		if s.Unique < int64(n)/2 {
-			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
-		}
-		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceOverBudget) - s.Place(state.PlaceStar) -
-			s.Place(state.PlaceDeferred)
-		if left > int64(opt.Order.StockTarget) {
-			t.Errorf("%d URLs have left BEAST, want at most the stock target %d: %v", left,
-				opt.Order.StockTarget, s.Places)
-		}
-	})
-}
-
-type hangingResolver struct{}
-
-func (hangingResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
-	<-ctx.Done()
-	return Lookup{}, &LookupError{Host: host, Err: ctx.Err()}
-}
-
 // TestSpamDoesNotCrowdOut: a PLD with endless hosts and pages, linked to by three other PLDs, must not slow
 // down the rest of the crawl. In the first pages, it fetches at least 80 % of the URLs of other PLDs that
 // it fetches without the spam PLD.
@@ -216,10 +134,7 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 						fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
 				}
 			}
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			for url, n := range web.Log().Snapshot().Fetches {
 				if spam && strings.Contains(url, web.SpamPLD()) {
 					continue
@@ -241,36 +156,6 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 	if with*10 < without*8 {
 		t.Errorf("fetched %d URLs of other PLDs with spam, %d without: want at least 80 %%", with, without)
 	}
-}
-
-// TestSpamGetsItsBudget: a spam PLD that every PLD links to gets some URLs into the queues, and at most its
-// budget into each.
-func TestSpamGetsItsBudget(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.Pages, o.Hosts, o.PLDs, o.IPs = 2000, 200, 60, 60
-			o.Spam = simweb.Spam{On: true, InLinks: 60, Links: 200, IPs: 20}
-		})
-		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Limits.MaxPages = 900
-		opt.Budgets.QueuePages = Unlimited // with so few PLDs the paper's budget function gives each B0 = 10
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spam := 0
-		for url, n := range web.Log().Snapshot().Fetches {
-			if strings.Contains(url, web.SpamPLD()) {
-				spam += n
-			}
-		}
-		t.Logf("%d of %d responses are spam, BEAST is at queue %d", spam, res.Snapshot.Count(state.CountResponses),
-			res.Snapshot.Queue)
-		if most := 10 * int(res.Snapshot.Queue); spam == 0 || spam > most {
-			t.Errorf("fetched %d URLs of the spam PLD from %d queues, want at least 1, at most 10 from each", spam,
-				res.Snapshot.Queue)
-		}
-	})
 }
 
 // TestDeadHostsAreCheap: nine dead hosts for each live one and one host with very many URLs must not raise
@@ -298,10 +183,7 @@ func TestDeadHostsAreCheap(t *testing.T) {
 			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.Limits.MaxPages = int64(pages) * 6 / 10
 			opt.Disk.CheckpointEvery = time.Minute // few checkpoints in both runs
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			s := &res.Snapshot
 			bytes = float64(s.DiskRead+s.DiskWritten) / float64(s.Count(state.CountResponses))
 			t.Logf("bad %t: %.0f disk bytes per page (%d read, %d written), %v, %v, %d checkpoints, deferred %v", bad,
@@ -326,10 +208,7 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 		opt.Admission.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/",
 			root + "no/such/page"}
 		opt.Limits.Linger = time.Minute // the second negative answer confirms that a name is gone
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		text := strings.Join(res.Seeds, "\n")
 		for _, want := range []string{"http://no-such-host.test/: no-such-host", "ftp://example.test/: bad-seed"} {
 			if !strings.Contains(text, want) {
@@ -350,19 +229,13 @@ func TestDirectoryInUseAndForeign(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.Limits.MaxPages = 5
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, t.Context(), opt)
 		lock, err := fs.Lock("d0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := Run(t.Context(), opt); !errors.Is(err, disk.ErrLocked) {
 			t.Errorf("directory in use: got %v", err)
 		}
-		if err := lock.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock.Close())
 		opt.Disk.New = true
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrExists) {
 			t.Errorf("--new on an existing crawl: got %v", err)

@@ -74,9 +74,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	o.Hostile = []string{"welcome-few"}
 	w.web = o
 	web, err := simweb.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.want = web.Expected("drumbeat")
 	return w
 }
@@ -89,40 +87,26 @@ func (w *cutWorld) empty(t testing.TB, seed uint64) *memfs.FS {
 		return fs
 	}
 	for _, dir := range append(w.out, w.dirs[1:]...) { // separate disks: a sync of one doesn't sync another
-		if err := fs.Mount(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.Mount(dir))
 	}
 	for _, dir := range w.dirs {
-		if err := fs.MkdirAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.MkdirAll(dir))
 	}
 	m, err := disk.MatchIdentities(fs, w.dirs, state.KindState)
 	if err == nil {
 		_, err = disk.Label(m, "00112233445566778899aabbccddeeff", state.KindState)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fs.MkdirAll(w.dirs[0] + "/state"); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.WriteFileAtomic(fs, w.dirs[0]+"/"+state.SuffixesName, []byte("example\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := fs.SyncFS("."); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, fs.MkdirAll(w.dirs[0]+"/state"))
+	must(t, disk.WriteFileAtomic(fs, w.dirs[0]+"/"+state.SuffixesName, []byte("example\n")))
+	must(t, fs.SyncFS("."))
 	return fs
 }
 
 func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	t.Helper()
 	web, err := simweb.New(w.web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opt := simOptions(t, web, fs)
 	small(&opt)
 	opt.Admission.SeedLines = append(slices.Clone(opt.Admission.SeedLines), web.HostileSeeds()...)
@@ -208,9 +192,7 @@ func (w *cutWorld) undisturbed(t *testing.T) (l *life) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
 		l = newLife(t, w, 0, w.empty(t, 0))
-		if err := l.crawl(0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.crawl(0))
 		if faults := l.checkEnd(); len(faults) > 0 {
 			t.Fatalf("world %d, without a cut:\n%s", w.seed, strings.Join(faults, "\n"))
 		}

@@ -87,9 +87,7 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 			}
 		}
 	}
-	if err := l.crawl(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.crawl(0))
 	if failed != nil {
 		failed.t = t
 		failed.fail(faults)
@@ -165,18 +163,14 @@ func TestReplay(t *testing.T) {
 			}
 			return f.Close()
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l := newLife(t, w, 1, fs)
 		if _, m, err := l.manifest(); err == nil {
 			latest = time.Unix(m.Time+1, 0)
 		}
 		account.Sleep(t.Context(), time.Until(latest))
 		faults := l.checkCut(true)
-		if err := l.crawl(0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.crawl(0))
 		rep, err := audit.Run(l.fs, l.opt.Disk.Dirs)
 		if err != nil || !rep.Balanced() {
 			t.Errorf("audit at the end: %v, %+v", err, rep)

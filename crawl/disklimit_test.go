@@ -190,9 +190,7 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	res, err := Run(ctx, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fsys.check(t, c.limit)
 	if n := log.count("a write found no space"); n > 0 {
 		t.Errorf("the crawl returned to a checkpoint %d times", n)

@@ -100,15 +100,10 @@ func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	entries = map[string][]crawllog.Entry{}
 	note := func(en *crawllog.Entry) error { entries[en.URL] = append(entries[en.URL], *en); return nil }
-	files, err := crawllog.Files(set, "crawl")
-	for _, f := range files {
-		if err == nil {
-			err = crawllog.ReadFile(e.fs, f, note)
-		}
-	}
-	st, serr := state.Part[crawllog.State](m, state.NameCrawlLog)
-	if err = errors.Join(err, serr); err == nil {
-		err = crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note)
+	st, err := state.Part[crawllog.State](m, state.NameCrawlLog)
+	if err == nil {
+		_, err = crawllog.Scan(crawllog.Options{Set: set, Prefix: "crawl"}, st, note,
+			func(err error) error { return err })
 	}
 	if err != nil {
 		return nil, []string{"crawl log: " + err.Error()}
@@ -360,26 +355,16 @@ func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record
 	}
 	set := disk.Set{FS: fs, Paths: dirs}
 	paths, err := warc.Files(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range paths {
-		if err := warc.ReadFile(fs, p, 1<<30, count); err != nil {
-			t.Fatal(err)
-		}
+		must(t, warc.ReadFile(fs, p, 1<<30, count))
 	}
 	m, _, err := state.ReadManifest(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st, err := state.Part[warc.State](m, state.NameWARC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = warc.Walk(warc.Options{Set: set, State: set}, st, 1<<30,
 		func(_ string, rec *warc.Record) error { return count(rec) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return heads
 }

@@ -1,12 +1,9 @@
 package crawl
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"drumbeat/crawl/orders"
-	"drumbeat/crawl/plan"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -88,46 +85,5 @@ func TestDeepAuditAfterEnqueue(t *testing.T) {
 				t.Errorf("%s: balanced %v, %d twice: %q", c.name, rep.Balanced(), rep.Keys.Twice, rep.Bad)
 			}
 		}
-	})
-}
-
-// TestEnqueueMoreThanRAM: enqueued URLs that fill RAM do not drive each other to disk: those without room
-// wait in Q. Other URLs make room for them.
-func TestEnqueueMoreThanRAM(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{Serve: pagesOnly}
-		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 30, 20)...)
-		small(&opt)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope, opt.Limits.RAMBytes = 10*
-			time.Minute, 10*time.Minute, state.ScopePLD, plan.LeastRAM
-		opt.Network.Connections = 1 // never idle, which would move what is due late to disk
-		o := &operated{t: t, opt: opt}
-		o.start()
-		time.Sleep(30 * time.Second)
-		lot := make([]string, changes.MaxEnqueued)
-		for n := 0; n < orders.Max; n += len(lot) {
-			lot = lot[:min(len(lot), orders.Max-n)]
-			for i := range lot {
-				lot[i] = fmt.Sprintf("http://h0.test/enqueued/%d", n+i)
-			}
-			o.enqueue(lot...)
-		}
-		time.Sleep(10 * time.Second)
-		s, err := o.opt.Observe.Control.Exact()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ram, ready := s.Place(state.PlaceRAM), s.Place(state.PlaceReady); ram+ready < orders.Max || ready == 0 {
-			t.Errorf("%d URLs in RAM and %d in Q, deferred %v: want all %d orders, more than RAM holds", ram, ready,
-				s.Deferred, orders.Max)
-		}
-		if n := s.Deferred[state.ReasonEvicted.String()]; n == 0 || n > 30*20 {
-			t.Errorf("%d URLs left RAM, want some of the %d that were not enqueued", n, 30*20)
-		}
-		o.stop()
-		o.end()
-		checkDeep(t, &o.opt)
 	})
 }

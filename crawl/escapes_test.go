@@ -73,9 +73,7 @@ func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 	t.Helper()
 	x := explainer(t, mem, opt.Disk.Dirs)
 	reports, err := x.URLs([]string{"http://a.test/%7Euser/%c3%a9", "http://a.test/~user/%C3%A9"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, rep := range reports {
 		want := "http://a.test/~user/%C3%A9"
 		if opt.Admission.KeepEscapes {

@@ -113,14 +113,10 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 func honestOrder(t *testing.T, fs *memfs.FS, dirs []string, web *simweb.Web) float64 {
 	t.Helper()
 	r, err := state.OpenReader(fs, dirs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	st, err := state.Part[star.State](r.Manifest, state.NameStar)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	honest := map[uint64]bool{}
 	for _, host := range web.Hosts() {
 		honest[r.Hasher.PLDKey([]byte(web.PLD(host)))] = true

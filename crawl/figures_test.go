@@ -60,21 +60,13 @@ func TestFigures(t *testing.T) {
 		web, fs := smallWeb(t, func(o *simweb.Options) { o.Page.Gzip, o.HTTPS = 0.5, 0.5 }), memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.Limits.MaxPages = 200
-		first, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := mustRun(t, t.Context(), opt)
 		opt.Limits.MaxPages = 0
 		var lines int
 		opt.Observe.Snapshot = func(*Snapshot) { lines++ }
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		_, m, err := lastManifest(fs, opt.Disk.Dirs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := &res.Snapshot
 		for _, f := range figureFaults(&m.Accounts) {
 			t.Error(f)
@@ -199,10 +191,7 @@ func TestSectionVIII(t *testing.T) {
 			return answer{200, "", "x"}
 		}
 		opt := w.options(t, "http://a.test/")
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
 		checked := s.Count(state.CountLinksCached) + s.Count(state.CountLinksChecked)
 		a := state.Accounts{Counters: s.Counters}

@@ -128,9 +128,7 @@ var cdxLine = regexp.MustCompile(`^(\S+) (\d{14}) (\{.*\})$`)
 func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	t.Helper()
 	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	urls := map[string]int{}
 	for _, name := range files {
 		at := map[string]string{} // "offset length" of each response -> URL
@@ -194,9 +192,7 @@ func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 func checkLog(t *testing.T, fs disk.FS, dirs []string, prefix string) (es []crawllog.Entry) {
 	t.Helper()
 	files, err := crawllog.Files(disk.Set{FS: fs, Paths: dirs}, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := 0
 	for _, f := range files {
 		if err := crawllog.ReadFile(fs, f,
@@ -204,9 +200,7 @@ func checkLog(t *testing.T, fs disk.FS, dirs []string, prefix string) (es []craw
 			t.Error(err)
 		}
 		dec, err := zstd.NewReader(bytes.NewReader(contentOf(t, fs, f)), zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sc := bufio.NewScanner(dec)
 		sc.Buffer(nil, 1<<20)
 		for sc.Scan() {
@@ -249,8 +243,6 @@ func checkNames(t *testing.T, fs disk.FS, dir string) {
 func contentOf(t *testing.T, fs disk.FS, name string) []byte {
 	t.Helper()
 	b, err := disk.ReadFile(fs, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }

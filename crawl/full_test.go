@@ -29,9 +29,7 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 		opt.Disk.WhenFull, opt.Disk.KeepFree = options.WhenFullStop, 400_000
 		fs.SetCapacity(700_000)
 		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if res.Stop != space.StopDisk {
 			t.Errorf("stopped by %q, want %q", res.Stop, space.StopDisk)
 		}
@@ -222,9 +220,7 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 		o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: ram},
 			Network: NetworkOptions{Connections: 100}}
 		p, err := MakePlan(&o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := int64(p.QueueBlockBytes) * int64(o.Budgets.QueuesMax+
 			plan.OpenQueueBuffers); got > max(p.QueueBytes, 6<<20) {
 			t.Errorf("RAM %d: queue buffers take %d bytes, want at most %d", ram, got, p.QueueBytes)
@@ -240,9 +236,7 @@ func TestRefusedCompactionIsForgotten(t *testing.T) {
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.defaults()
 		c, err := open(opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.space.SetReason("merge "+state.NameURLSeen, "no room for a copy")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

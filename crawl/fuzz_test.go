@@ -52,9 +52,7 @@ func (s *soundCrawl) make(t *testing.T) {
 			mem := memfs.New(1)
 			opt := simOptions(t, web, mem)
 			opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxPages = Unlimited, 40, 60
-			if _, err := Run(t.Context(), opt); err != nil {
-				t.Fatal(err)
-			}
+			mustRun(t, t.Context(), opt)
 			var err error
 			if s.files, err = damage.Read(mem, opt.Disk.Dirs...); err != nil {
 				t.Fatal(err)
@@ -149,13 +147,9 @@ func TestManifests(t *testing.T) {
 	var s soundCrawl
 	s.make(t)
 	m, err := state.DecodeManifest("x", file(s.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := states{Manifest: m}
-	if err := edit(m, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, edit(m, nil))
 	for i, script := range damage.Sweep(&all) {
 		if *longRuns || i%200 == 0 {
 			s.check(t, nil, script, 0, 0)
@@ -195,19 +189,13 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 		t.Fatal(err)
 	}
 	again, err := state.DecodeManifest("x", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if second, err := state.EncodeManifest(again); err != nil || !bytes.Equal(second, data) {
 		t.Fatalf("%s\ndecodes and encodes to %s, %v", data, second, err)
 	}
 	mem, err := s.files.Write(s.dirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.WriteFileAtomic(mem, s.dirs[0]+"/"+state.ManifestName, data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, disk.WriteFileAtomic(mem, s.dirs[0]+"/"+state.ManifestName, data))
 	n := damage.Allocated(func() { s.use(t, mem) })
 	if n > fuzzAllocBytes {
 		t.Fatalf("%d bytes allocated", n)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,9 +19,7 @@ import (
 func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, allowed ...uint16) {
 	t.Helper()
 	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports.Of(allowed...)}) // may be none
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
 	opt.Network.Flags = fmt.Sprint(nets, allowed)
 }
@@ -125,45 +122,5 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 		if len(forks) < 4 {
 			t.Errorf("%d kills, want more", len(forks))
 		}
-	})
-}
-
-// TestFewerFlagsThanBefore: the crawl must hold queued URLs of a port that is no longer allowed, and fetch
-// them when the port is allowed again.
-func TestFewerFlagsThanBefore(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := &insideWeb{}
-		opt := w.options(t, "http://a.test/", "http://b.test/")
-		links := ""
-		for i := range 20 {
-			links += fmt.Sprintf(`<a href="http://c.test:8080/%d">`, i)
-		}
-		w.Serve = func(host, path string) answer {
-			if strings.HasSuffix(path, "robots.txt") {
-				return answer{404, "", ""}
-			}
-			return answer{200, "", "<html>" + links}
-		}
-		own := []netip.Prefix{ownNet}
-		w.flags(t, &opt, own, 8080)
-		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Limits.MaxPages = time.Minute, time.Minute, 4
-		mustRun(t, t.Context(), opt)
-		opt.Limits.MaxPages = 0
-		w.flags(t, &opt, own)
-		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) == 0 ||
-			s.Place(state.PlaceHeld) != s.Refused["forbidden-port"] {
-			t.Errorf("%v, refused %v: want the waiting URLs of port 8080 held", s.Places, s.Refused)
-		}
-		w.flags(t, &opt, own, 8080)
-		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) != 0 ||
-			s.Place(state.PlaceFetched) != 22 {
-			t.Errorf("%v, refused %v: want all 22 fetched", s.Places, s.Refused)
-		}
-		for i := range 20 {
-			if n := len(w.Got("c.test:8080", fmt.Sprint("/", i))); n != 1 {
-				t.Errorf("/%d was fetched %d times, want 1", i, n)
-			}
-		}
-		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }

@@ -40,9 +40,7 @@ func TestHistory(t *testing.T) {
 			2*time.Second, time.Second, "v9"
 		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)
 		defer stop()
-		if _, err := Run(ctx, opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, ctx, opt)
 		var crashed *memfs.FS
 		opt.Observe.Control = new(Control)
 		opt.Observe.SnapshotEvery = 35 * time.Second
@@ -58,10 +56,7 @@ func TestHistory(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		data := historyOf(t, mem, "pages_total", "urls", "exchange_seconds_count")
 		last := len(data.Times) - 1
 		if got, want := data.Series["pages_total"][last], float64(res.Snapshot.Count(state.CountPages)); got != want ||
@@ -99,9 +94,7 @@ func checkCrashInHistory(t *testing.T, crashed *memfs.FS, opt Options) {
 	t.Helper()
 	before := historyOf(t, crashed, "pages_total")
 	opt.Disk.FS, opt.Observe.Control, opt.Observe.Snapshot = crashed.Kill(), nil, nil
-	if _, err := Run(t.Context(), opt); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, t.Context(), opt)
 	data := historyOf(t, opt.Disk.FS, "pages_total")
 	n := len(before.Events)
 	if len(data.Events) != n+3 || data.Events[n].What != "crash" ||
@@ -137,10 +130,7 @@ func TestHistoryFaults(t *testing.T) {
 				broken.Store(false)
 			}
 		}
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 		if n := strings.Count(log.String(), "the history of figures loses samples"); n != 1 ||
 			res.Snapshot.HistoryErrors < 4 {

@@ -251,9 +251,7 @@ func checkHookExport(t *testing.T, opt *Options) {
 			Score  *float64 `json:"hook_score"`
 			Fields *string  `json:"hook_fields"`
 		}
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &row))
 		text := ""
 		if row.Score != nil {
 			text = fmt.Sprint(*row.Score)
@@ -316,14 +314,10 @@ func TestHookLosesNothing(t *testing.T) {
 			want[url] = true
 		}
 		_, m, err := lastManifest(opt.Disk.FS, opt.Disk.Dirs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		set := disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs}
 		got, err := outputOf(new(sync.Map), set, set, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for url := range want {
 			if got[url] != 1 {
 				t.Errorf("%d records of %s, want 1", got[url], url)

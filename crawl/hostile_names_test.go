@@ -221,9 +221,7 @@ func TestCollidingURLs(t *testing.T) {
 	}
 	for range 16 {
 		secret, err := weburl.NewSecret()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h := weburl.NewHasher(secret)
 		keys := map[uint64]bool{}
 		for _, url := range urls {

@@ -33,14 +33,10 @@ import (
 func http2Dial(t *testing.T, web *simweb.Web) func(context.Context, netip.AddrPort) (net.Conn, error) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().AddDate(200, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		NextProtos: []string{"h2"}}
 	return func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {

@@ -29,9 +29,7 @@ func TestIdleEnd(t *testing.T) {
 
 func idleEnd(t *testing.T, n int) {
 	table, err := cluster.NewTable([]float64{1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := weburl.NewHasher(weburl.Secret{1, 2})
 	name := func(node int, prefix string) string {
 		for i := 0; ; i++ {

@@ -100,9 +100,7 @@ func TestNoTimerHoldsURLs(t *testing.T) {
 			res, err := c.crawl(t.Context(), 0)
 			close(done)
 			<-ended
-			if err := errors.Join(err, c.close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(err, c.close()))
 			t.Logf("%+v: %d responses in %v, the first 100 in %v; idle for %v, at most %v at once: %v", test,
 				res.Snapshot.Counters[state.CountResponses], m.all, m.hundred, m.idle, m.longest, m.what)
 			if m.idle > m.all/20 {

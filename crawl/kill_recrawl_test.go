@@ -60,9 +60,7 @@ func TestKillRecrawl(t *testing.T) {
 	job := childJob{Dirs: []string{filepath.Join(tmp, "a"), filepath.Join(tmp, "b")},
 		Seeds: filepath.Join(tmp, "seeds"), DNS: ip + ":1", HTTP: web.Listen(t, ip), RAMBytes: 128 << 20, Small: true,
 		Recrawl: policy}
-	if err := os.WriteFile(job.Seeds, []byte("http://"+ip+"/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(job.Seeds, []byte("http://"+ip+"/\n"), 0o600))
 	began, places, kills := time.Now(), []string{"urlseen", "checkpoint", "recovery", "random"}, []time.Time(nil)
 	for round := range longOr(40, 6) {
 		job.KillAt, job.KillOn, job.KillAfter = places[round%len(places)], 1+rng.IntN(6),

@@ -462,15 +462,11 @@ func tenths(total []int) (grown []int) {
 func appendLine(t *testing.T, path, line string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := f.WriteString("\n" + line); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 }
 
 // placeLimit is the time that a child has to reach the place where it kills itself. Most children reach it
@@ -482,16 +478,12 @@ const placeLimit = 1500 * time.Millisecond
 func runChild(t *testing.T, job *childJob, d time.Duration) string {
 	t.Helper()
 	text, err := json.Marshal(job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	var out strings.Builder
 	cmd.Stderr = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	var late atomic.Bool
 	timer := time.AfterFunc(d, func() {
 		late.Store(job.KillAt != "random")

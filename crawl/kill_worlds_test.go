@@ -190,9 +190,7 @@ func startStrangers(t *testing.T, world trouble, port uint16) *strangersServers 
 	s.left.Store(int64(len(world.strangers()) / 2))
 	for host := range hosts {
 		l, err := net.Listen("tcp", netip.AddrPortFrom(world.address(host), port).String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.listeners = append(s.listeners, l)
 		s.running.Go(func() { s.accept(l) })
 	}

@@ -277,9 +277,7 @@ func TestPriorityChanges(t *testing.T) {
 		o.await(300)
 		lanes := func() (n [3]int64) {
 			s, err := o.opt.Observe.Control.Structures()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i, lane := range s.Lanes {
 				n[i] = lane.CurrentRecords + lane.SpreadRecords + lane.OverBudgetRecords
 			}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -24,9 +23,7 @@ import (
 func schedule(t testing.TB, text string, unit pace.Unit) pace.Schedule {
 	t.Helper()
 	s, err := pace.Parse(text, unit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.In(time.UTC)
 }
 
@@ -228,54 +225,6 @@ func TestBandwidthIsHeld(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestConnectionsBySchedule: by the web's log the number of concurrent exchanges must not exceed the
-// schedule, and must soon reach it.
-func TestConnectionsBySchedule(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		web, fs := limitedWeb(t, 2000, 4000), memfs.New(*seedFlag)
-		opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})
-		opt.Network.ConnectionSchedule = schedule(t, "00:00-00:01 3; 00:01-00:02 40; else 5", pace.Connections)
-		opt.Network.Connections = 40
-		opt.Network.Fetcher = slowFetcher{opt.Network.Fetcher}
-		most := map[int]int{}
-		begin := time.Now()
-		opt.Observe.Snapshot = func(s *Snapshot) {
-			minute := int(s.Time.Sub(begin) / time.Minute)
-			if s.Time.Sub(begin)%time.Minute > 2*time.Second {
-				most[minute] = max(most[minute], s.InFlight)
-			}
-			if want := []int{3, 40, 5}[min(minute, 2)]; s.Connections != want {
-				t.Errorf("%d connections after %v, want %d", s.Connections, s.Time.Sub(begin), want)
-			}
-		}
-		opt.Observe.SnapshotEvery = 500 * time.Millisecond
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute-time.Second)
-		defer cancel()
-		res := mustRun(t, ctx, opt)
-		if most[0] != 3 || most[1] < 30 || most[1] > 40 || most[2] != 5 {
-			t.Errorf("concurrent exchanges by minute: %v", most)
-		}
-		s := res.Snapshot.Slots
-		sum := int64(0)
-		for _, u := range snapshot.SlotUses() {
-			sum += s.Use[u]
-		}
-		if sum != 40*s.Samples || s.Mean(snapshot.SlotLimit) < 20 {
-			t.Errorf("%d samples: %v", s.Samples, s)
-		}
-	})
-}
-
-// slowFetcher adds one second to each exchange.
-type slowFetcher struct{ Fetcher }
-
-func (f slowFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
-	account.Sleep(ctx, time.Second)
-	return f.Fetcher.Do(ctx, req, resp)
 }
 
 // TestLimitsChangeNoOutcome: a crawl under all limits, stopped and resumed under others, must fetch exactly

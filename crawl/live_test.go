@@ -36,9 +36,7 @@ func TestReloadBudgets(t *testing.T) {
 		o.await(100)
 		replaced := func() int64 {
 			s, err := o.opt.Observe.Control.Exact()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return s.Count(state.CountURLsReplaced)
 		}
 		if n := replaced(); n != 0 {

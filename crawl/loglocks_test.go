@@ -126,9 +126,7 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		opt.Health.HostFailures = 2
 		opt.defaults()
 		c, err := open(opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		log.locks = map[string]locker{}
 		locksOf(reflect.ValueOf(c), "", map[unsafe.Pointer]bool{}, log.locks)
 		for _, name := range []string{"account.Run.TxLock", "operate.Operator.mu", "operate.Control.mu",

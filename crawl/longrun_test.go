@@ -22,10 +22,7 @@ func TestRobotsAreRefreshed(t *testing.T) {
 		opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Minute, time.Minute
 		opt.Disk.CheckpointEvery = time.Hour
 		opt.Limits.Linger = 24 * time.Hour
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 		snap := web.Log().Snapshot()
 		days := res.Snapshot.Elapsed.Hours() / 24
@@ -49,17 +46,12 @@ func TestRobotsAreRefreshed(t *testing.T) {
 func TestDepthLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, err := simweb.New(simweb.Options{Seed: *seedFlag, ChainPages: 100, LogRequests: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, depth := range []int{0, 3} {
 			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.Disk.Dirs = []string{"x"}
 			opt.Limits.MaxDepth = depth
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			if got := res.Snapshot.Count(state.CountPages); got != int64(depth+1) {
 				t.Errorf("depth %d: %d pages", depth, got)
 			}
@@ -77,16 +69,11 @@ func TestScopeHost(t *testing.T) {
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Admission.Scope = state.ScopeHost
 		opt.Admission.SeedLines = []string{seed}
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		want, err := web.ExpectedFrom("drumbeat", []string{seed}, func(h, _ string) bool {
 			return strings.TrimPrefix(h, "www.") == strings.TrimPrefix(host, "www.")
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		snap := web.Log().Snapshot()
 		for url := range want.FetchedURLs() {
 			if snap.Fetches[url] != 1 {
@@ -125,9 +112,7 @@ func TestBareHosts(t *testing.T) {
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Admission.SeedLines = []string{http, https}
 		opt.Limits.MaxDepth = 0
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, t.Context(), opt)
 		snap := web.Log().Snapshot()
 		for _, url := range []string{"http://" + http + "/", "https://" + https + "/"} {
 			if snap.Fetches[url] != 1 {

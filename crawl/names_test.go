@@ -1,17 +1,16 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
-	"drumbeat/admit"
-	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/internal/ports"
+	"drumbeat/drum"
 	"drumbeat/internal/simweb"
+	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -22,25 +21,39 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 	hosts, links = map[string]string{}, map[[2]string]bool{}
 	plds := map[uint64]string{}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	err = audit.ReadGraph(audit.Options{FS: fs, Dirs: dirs}, audit.Graph{
-		PLD: func(key uint64, name []byte) error {
-			if was, ok := plds[key]; ok && was != string(name) {
-				fault("PLD %x is %s and %s", key, was, name)
-			}
-			plds[key] = string(name)
-			return nil
-		},
-		Host: func(key, pld uint64, name []byte) error {
-			hosts[string(name)] = fmt.Sprintf("%x", pld) // the name of its PLD may follow
-			return nil
-		},
-		Edge: func(from, to uint64) error {
-			if plds[from] == "" || plds[to] == "" {
-				fault("an edge from %x, %q, to %x, %q", from, plds[from], to, plds[to])
-			}
-			links[[2]string{plds[from], plds[to]}] = true
-			return nil
-		},
+	r, m, err := audit.Open(&audit.Options{FS: fs, Dirs: dirs})
+	if r != nil {
+		defer func() { err = errors.Join(err, r.Unlock()) }()
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	names, err1 := state.Part[drum.State](m, state.NameNames)
+	edges, err2 := state.Part[star.State](m, state.NameStar)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, nil, nil, err
+	}
+	name := func(key drum.Key, value []byte) error {
+		pld, host, err := state.CheckName(r.Hasher, key, value)
+		if host != nil {
+			hosts[string(host)] = fmt.Sprintf("%x", r.Hasher.PLDKey(pld)) // the name of its PLD may follow
+			return err
+		}
+		if was, ok := plds[uint64(key)]; ok && was != string(pld) {
+			fault("PLD %x is %s and %s", key, was, pld)
+		}
+		plds[uint64(key)] = string(pld)
+		return err
+	}
+	_, err1 = drum.ScanState(r.Set, state.NameNames, names, drum.Scan{Entry: name,
+		Tuple: func(t drum.Tuple) error { return name(t.Key, t.Value) }})
+	err2 = star.WalkEdges(r.Set, state.NameStar, edges, func(e star.Edge) error {
+		from, to := plds[e.From], plds[e.To]
+		if from == "" || to == "" {
+			fault("an edge from %x, %q, to %x, %q", e.From, from, e.To, to)
+		}
+		links[[2]string{from, to}] = true
+		return nil
 	})
 	for key, name := range plds {
 		for host, pld := range hosts {
@@ -49,7 +62,7 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 			}
 		}
 	}
-	return hosts, links, faults, err
+	return hosts, links, faults, errors.Join(err1, err2)
 }
 
 // checkGraph compares names and edges of a crawl that has ended with the web's own. It ignores troubled
@@ -86,10 +99,7 @@ func TestGraphWithNames(t *testing.T) {
 		opt := simOptions(t, web, fs)
 		opt.Limits.MaxPages = 200
 		for runs := 0; ; runs++ {
-			res, err := Run(t.Context(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := mustRun(t, t.Context(), opt)
 			if res.Stop == StopDone {
 				break
 			}
@@ -108,43 +118,4 @@ func TestGraphWithNames(t *testing.T) {
 			t.Errorf("audit: %d names are merged, want most: %v", rep.Names.Files.N, err)
 		}
 	})
-}
-
-// TestLinkBatchNames: a page must send the name of each host and PLD of its links once. Of a link that
-// isn't admitted it sends only the name of the PLD, if an edge names that.
-func TestLinkBatchNames(t *testing.T) {
-	c := linkStages(t, 1<<16)
-	c.links.Ports = ports.New(ports.Range{First: 1, Last: 8079}, ports.Range{First: 8081, Last: 65535})
-	b := admit.NewBatch(c.links)
-	send := func(page string, links ...string) (names []string) {
-		b.Start([]byte(page), []byte(page), 1, 0, time.Unix(1e9, 0))
-		for _, l := range links {
-			b.Add([]byte(l))
-		}
-		for _, tu := range b.Names.Tuples {
-			pld, host, err := state.CheckName(c.Hasher, tu.Key, tu.Value)
-			if err != nil {
-				t.Error(err)
-			}
-			names = append(names, string(pld)+" "+string(host))
-		}
-		if err := c.seen.SendLinks(b, new(account.Tx)); err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
-	got := send("http://www.a.example/", "http://x.b.co.uk/1", "http://x.b.co.uk/2", "http://b.co.uk/",
-		"http://c.test.:8080/", "http://192.0.2.1/", "http://d.test./")
-	want := []string{"b.co.uk ", "b.co.uk x.b.co.uk", "b.co.uk ", "b.co.uk b.co.uk", "c.test ", "192.0.2.1 ",
-		"192.0.2.1 192.0.2.1", "d.test ", "d.test d.test"}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if n, _ := c.seen.Names.Pending(); n != 8 {
-		t.Errorf("sent %d names, want 8", n)
-	}
-	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
-	if n, _ := c.seen.Names.Pending(); n != 8 {
-		t.Errorf("%d names after a page with the same hosts, want 8", n)
-	}
 }

@@ -30,9 +30,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		}
 		size := func() int64 {
 			n, err := fs.Size("d0/" + state.ChangesName)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return n
 		}
 		time.Sleep(2 * time.Second)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/crawl/figures"
 	"drumbeat/crawl/operate"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -152,9 +150,7 @@ func TestOperatorDrains(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpDrain})
 		unique := func() int64 {
 			s, err := o.opt.Observe.Control.Exact()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return s.Unique
 		}
 		time.Sleep(3 * time.Second) // links that were on their way
@@ -278,51 +274,6 @@ func TestOperatorHostDelay(t *testing.T) {
 	})
 }
 
-// TestBudgetFunction: after another budget function is set, the queued URLs are placed again, the crawl
-// continues over a restart, and it fetches what an undisturbed crawl fetches.
-func TestBudgetFunction(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		var logged strings.Builder
-		o := operating(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 4000 }),
-			memfs.New(*seedFlag), func(o *Options) {
-				o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3,
-					10, Unlimited, 100, 16
-				o.Observe.Log = slog.New(slog.NewTextHandler(&logged, nil))
-			})
-		o.await(300)
-		beast := func() *figures.Structures {
-			s, err := o.opt.Observe.Control.Structures()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		}
-		before := beast()
-		o.make(changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "equal", Default: 50, Max: 50}})
-		time.Sleep(30 * time.Second)
-		if after := beast(); before.Beast.SpreadRecords == 0 || after.Beast.MovedRecords != 0 ||
-			after.Beast.Current <= before.Beast.Current {
-			t.Errorf("BEAST before %+v, half a minute after %+v", before.Beast, after.Beast)
-		}
-		if !strings.Contains(logged.String(), "queued URLs are placed again") {
-			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
-		}
-		o.stop()
-		o.end()
-		o.start()
-		o.make(changes.Change{Op: changes.OpFunction})
-		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpFunction,
-			Function: &changes.Function{Name: "none"}}); !changes.IsRefused(err) {
-			t.Errorf("function none: %v", err)
-		}
-		o.end()
-		checkFetched(t, o.web, &o.opt)
-		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
-	})
-}
-
 // changeOf is the i-th change of a life.
 func changeOf(life, i int, seed string, pages []string) changes.Change {
 	c := changes.Change{Op: changes.OpHostDelay, Host: fmt.Sprintf("h%d-%d.example", life, i),
@@ -352,9 +303,7 @@ func changeOf(life, i int, seed string, pages []string) changes.Change {
 func checkAccepted(t *testing.T, seed uint64, mem *memfs.FS, web *simweb.Web, accepted *sync.Map) {
 	t.Helper()
 	journal, err := changes.Open(mem, "d0/"+state.ChangesName, 1<<60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	settings := journal.Settings()
 	fetches := web.Log().Snapshot()
 	delays, fed := 0, 0
@@ -400,9 +349,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 						"budget = %d\ndelay = '%dms'\nowner = true\nconnections = %d\nmax-depth = %d", 1+i%4,
 						100+100*(i%3), 1+i%3, 3+i%9))))
 				}
-				if err := settings(life); err != nil {
-					t.Fatal(err)
-				}
+				must(t, settings(life))
 				o.opt.Admission.Sites = "sites.toml"
 				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
 				o.opt.Disk.FS = mem
@@ -454,9 +401,7 @@ func TestExplainKnowsChanges(t *testing.T) {
 		o := operating(t, web, memfs.New(*seedFlag), nil)
 		o.await(300)
 		top, err := o.opt.Observe.Control.TopPLDs(star.ByIndegree, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		x := explainer(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 		o.make(changes.Change{Op: changes.OpCheckpoint})
 		names, err := x.Names([]uint64{top[0].PLD, top[1].PLD})

@@ -108,15 +108,11 @@ type visitedPage struct {
 func openDeferred(t *testing.T) *queue.Calendar {
 	t.Helper()
 	fs := memfs.New(*seedFlag)
-	if err := fs.MkdirAll("c"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.MkdirAll("c"))
 	set := disk.Set{FS: fs, Paths: []string{"c"}}
 	calendar, err := queue.OpenCalendar(queue.Options{Set: set, Name: "deferred", BlockBytes: 64 << 10,
 		SegmentBytes: 1 << 20}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return calendar
 }
 
@@ -130,9 +126,7 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		if rec = binary.LittleEndian.AppendUint32(nil, page); h != nil {
 			rec = h.Append(rec)
 		}
-		if err := calendar.Append(now, due, queue.Usual, rec); err != nil {
-			t.Fatal(err)
-		}
+		must(t, calendar.Append(now, due, queue.Usual, rec))
 	}
 	for i := range pages {
 		pages[i].version, pages[i].modified = 1, -rng.ExpFloat64()/c.rates[i]
@@ -142,9 +136,7 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 	margin.Set(0, &c.policy)
 	for now := start; ; {
 		rec, ok, err := calendar.Peek(now, queue.Usual)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !ok {
 			if now, ok = calendar.NextDue(now, queue.Usual); !ok || now.Sub(start) > until {
 				break
@@ -153,9 +145,7 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		}
 		i := binary.LittleEndian.Uint32(rec)
 		var h revisit.History
-		if err := h.Decode(rec[4:]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Decode(rec[4:]))
 		calendar.Advance(queue.Usual)
 		if due := h.Due(); h.Last > 0 && now.Before(due) {
 			put(now, due, i, &h)

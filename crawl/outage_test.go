@@ -89,10 +89,7 @@ func undisturbed(t *testing.T) *Result {
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	opt := simOptions(t, web, memfs.New(*seedFlag))
 	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
-	res, err := Run(t.Context(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := mustRun(t, t.Context(), opt)
 	t.Logf("undisturbed: %v, refused %v", res.Snapshot.Elapsed, res.Snapshot.Refused)
 	return res
 }
@@ -158,9 +155,7 @@ func TestOutageAndCrash(t *testing.T) {
 		}()
 		for range 3 { // kill it within the outage each time
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			if _, err := Run(ctx, opt); err != nil {
-				t.Fatal(err)
-			}
+			mustRun(t, ctx, opt)
 			cancel()
 			fs = fs.Crash()
 			opt.Disk.FS = fs

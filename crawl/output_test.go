@@ -121,9 +121,7 @@ func TestOutputRollsByAge(t *testing.T) {
 		opt := simOptions(t, web, fs)
 		opt.Disk.CheckpointEvery, opt.Output.RollEvery = time.Second, 2*time.Second
 		opt.Limits.Linger = time.Minute // idle time of the crawl
-		if err := fs.MkdirAll("away/warc"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.MkdirAll("away/warc"))
 		moved := 0
 		carry := func() (open int) { // leave the logs: the audit needs their keys of ended URLs
 			for _, name := range outputNames(fs, opt.Disk.Dirs) {
@@ -153,9 +151,7 @@ func TestOutputRollsByAge(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if _, err := Run(ctx, opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, ctx, opt)
 		if moved < 8 {
 			t.Errorf("%d files were finished within 5 s", moved)
 		}
@@ -191,9 +187,7 @@ func TestWarcinfo(t *testing.T) {
 			opt := simOptions(t, smallWeb(t, nil), fs)
 			opt.Limits.MaxPages, opt.Identity.Host, opt.Identity.Version, opt.Identity.UserAgent,
 				opt.Links.IgnoreNofollow = 5, "crawler-7.example", "1.2", "drumbeat/1.2 (x)", ignore
-			if _, err := Run(t.Context(), opt); err != nil {
-				t.Fatal(err)
-			}
+			mustRun(t, t.Context(), opt)
 			files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Disk.Dirs})
 			if err != nil || len(files) == 0 {
 				t.Fatal(files, err)
@@ -280,9 +274,7 @@ func TestArchive(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), span)
 			_, err := Run(ctx, opt)
 			cancel()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rep := deep(t, fs, &opt)
 			if o := &rep.Output; !rep.Balanced() || o.Robots == 0 || o.Robots != o.RobotsStored || o.DNS == 0 ||
 				o.DNS != o.DNSStored {

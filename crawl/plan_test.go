@@ -28,9 +28,7 @@ func TestPlans(t *testing.T) {
 			c := newCrawler(o)
 			c.Saved.Set, c.plan = testSet(), p
 			so, err := c.budgets.StarOptions()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sum := p.CacheBytes + p.EdgeCacheBytes + p.Edges.RAMBytes + p.Indegree.RAMBytes
 			if got, want := p.Edges.RAMBytes+p.Indegree.RAMBytes, so.RAMBytes(); got > want || got < want-1<<20 {
 				t.Errorf("RAM %d, disk %d: STAR's stores take %d bytes, planned %d", ram, disk, want, got)

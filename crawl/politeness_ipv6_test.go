@@ -54,9 +54,7 @@ func TestIPv6Owners(t *testing.T) {
 							mu.Unlock()
 							return w.Dial(ctx, addr)
 						}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				opt.Network.Fetcher, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client,
 					2*time.Second, 2*time.Second
 				opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin, opt.Politeness.NetworkRate,

@@ -107,9 +107,7 @@ func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 		labels := strings.Split(q.Host, ".")
 		pld := strings.Join(labels[max(0, len(labels)-2):], ".")
 		net, err := q.IP.Prefix(24)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		plds[pld], nets[net.String()] = append(plds[pld], q), append(nets[net.String()], q)
 		addrs[q.IP.String()] = append(addrs[q.IP.String()], q)
 	}

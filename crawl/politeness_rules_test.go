@@ -8,11 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/admit"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/internal/scope"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -127,40 +125,4 @@ func TestRulesAreBounded(t *testing.T) {
 			t.Errorf("%d pages", n)
 		}
 	})
-}
-
-// TestLinksWithRulesAllocateNothing: rules and a blacklist must add no allocations per link. The test has
-// no regular expressions, since package regexp keeps its machines in a pool that the race detector empties.
-func TestLinksWithRulesAllocateNothing(t *testing.T) {
-	c := linkStages(t, 1<<20)
-	parse := func(list scope.List, text string) *scope.Set {
-		s, err := scope.Parse(list, c.Suffixes, scope.Source{Name: "f", Text: []byte(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	c.rules.Rules.Store(parse(scope.Rules,
-		"- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
-	c.rules.Blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
-	b := admit.NewBatch(c.links)
-	var links [][]byte
-	for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
-		for _, path := range []string{"", "x", "y", "z.zip"} {
-			links = append(links, []byte("http://"+host+".test/"+path))
-		}
-	}
-	page := []byte("http://page.test/")
-	if got := testing.AllocsPerRun(100, func() {
-		b.Start(page, page, 1, 0, time.Unix(1e9, 0))
-		for _, l := range links {
-			b.Add(l)
-		}
-	}); got > 0 {
-		t.Errorf("%v allocations for %d links", got, len(links))
-	}
-	if rules, blocked := b.Counts[state.CountLinksRules],
-		b.Counts[state.CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
-		t.Errorf("%d links excluded by rules, %d blocked; want 9 and 4", rules, blocked)
-	}
 }

@@ -21,13 +21,9 @@ import (
 func writeRules(t *testing.T, fs disk.FS, name string, lines ...string) {
 	t.Helper()
 	if _, err := fs.Size(name); err == nil {
-		if err := fs.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.Remove(name))
 	}
-	if err := disk.WriteFileAtomic(fs, name, []byte(strings.Join(lines, "\n")+"\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.WriteFileAtomic(fs, name, []byte(strings.Join(lines, "\n")+"\n")))
 }
 
 // TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude must get no request, not even for

@@ -30,9 +30,7 @@ func allFiles(t *testing.T, fs disk.FS, dirs []string, f func(name string, conte
 	t.Helper()
 	for _, dir := range dirs {
 		names, err := fs.List(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			name = path.Join(dir, name)
 			if _, err := fs.List(name); err == nil {
@@ -84,9 +82,7 @@ func TestSiteHeaders(t *testing.T) {
 			return pagesOnly(host, path)
 		}}
 		fs := memfs.New(*seedFlag)
-		if err := disk.WriteFileAtomic(fs, "key", []byte("k3yfile\n")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(fs, "key", []byte("k3yfile\n")))
 		writeRules(t, fs, "sites.toml", headerSites)
 		var log bytes.Buffer
 		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open",

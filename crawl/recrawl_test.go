@@ -194,32 +194,6 @@ func checkRevisits(t *testing.T, opt *Options) map[string]int {
 	return records
 }
 
-// TestRecrawlOff: a run without recrawl ends, and leaves the pages of a former run to a later one with it.
-func TestRecrawlOff(t *testing.T) {
-	notShort(t)
-	inBubble(t, func(t *testing.T) {
-		w := newChangingWeb()
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
-		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.Limits.MaxTime = 2 * day
-		mustRun(t, t.Context(), opt)
-		asked := len(w.Got("", ""))
-		with := *opt.Recrawl
-		opt.Recrawl, opt.Limits.MaxTime = nil, 0
-		res := mustRun(t, t.Context(), opt)
-		if res.Stop != StopDone || len(w.Got("", "")) > asked+1 { // one more robots.txt
-			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
-		}
-		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-		opt.Recrawl, opt.Limits.MaxTime = &with, 5*day
-		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.Got("", "")) < asked+5 {
-			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
-		}
-		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-	})
-}
-
 // TestRecrawlOutlivesCrashes: power cuts at any time lose no URL and make none twice.
 func TestRecrawlOutlivesCrashes(t *testing.T) {
 	notShort(t)
@@ -343,9 +317,7 @@ func TestRecrawlExplained(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 		reps, err := x.URLs([]string{"http://r.test/never", "http://r.test/missing"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		visits := w.Got("r.test", "/never")
 		last := visits[len(visits)-1].At
 		if wait := reps[0].Due.Sub(last); wait < day-time.Second || wait > day+time.Second {
@@ -369,73 +341,6 @@ func checkVisits(t *testing.T, fs disk.FS, dirs []string) {
 	if err != nil || !rep.Balanced() {
 		t.Errorf("audit: %v, %q, keys %+v, damages %+v", err, rep.Bad, rep.Keys, rep.Damages)
 	}
-}
-
-// TestSiteRevisit: the interval of a table replaces the crawl's whatever the changes, also for a part of a
-// site. A page of a site with "never" is fetched once, or no more if it was visited before.
-func TestSiteRevisit(t *testing.T) {
-	notShort(t)
-	inBubble(t, func(t *testing.T) {
-		w := newChangingWeb()
-		fs := memfs.New(*seedFlag)
-		rules := []string{"[[site]]", "host = 'fixed.test'", "revisit = '48h'", "[[site]]",
-			"surt = '(test,fixed,)/never'", "revisit = '12h'", "[[site]]", "host = 'once.test'", "revisit = 'never'"}
-		opt := tinyOptions(t, w.tinyWeb, fs, "http://fixed.test/", "http://once.test/", "http://plain.test/",
-			"http://later.test/")
-		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.Disk.CheckpointEvery, opt.Admission.Sites = 6*time.Hour, "sites.toml"
-		counts := map[string]int{}
-		for _, until := range []time.Duration{5*day + 6*time.Hour, 10*day + 6*time.Hour} {
-			writeRules(t, fs, opt.Admission.Sites, rules...)
-			rules = append(rules, "[[site]]", "host = 'later.test'", "revisit = 'never'")
-			opt.Limits.MaxTime = until
-			before := len(w.Got("later.test", "/often"))
-			mustRun(t, t.Context(), opt)
-			counts[until.String()] = len(w.Got("later.test", "/often")) - before
-			checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-		}
-		if counts["126h0m0s"] < 4 || counts["246h0m0s"] != 0 {
-			t.Errorf("visits of the site that is to be visited no more, until: %v", counts)
-		}
-		visits := func(host, path string) int { return len(w.Got(host, path)) }
-		for path, most := range map[string]int{"/often": 6, "/": 6, "/never": 21} { // a sixteenth late
-			if n := visits("fixed.test", path); n > most || n < most*15/16 {
-				t.Errorf("fixed.test%s: %d visits, want up to %d", path, n, most)
-			}
-			if n := visits("once.test", path); n != 1 {
-				t.Errorf("once.test%s: %d visits, want 1", path, n)
-			}
-		}
-		if n := visits("plain.test", "/often"); n <= 6 {
-			t.Errorf("plain.test/often: %d visits", n)
-		}
-	})
-}
-
-// TestRecrawlOverdue: a run without recrawl leaves also visits that are overdue to a later one with it.
-func TestRecrawlOverdue(t *testing.T) {
-	notShort(t)
-	inBubble(t, func(t *testing.T) {
-		w := newChangingWeb()
-		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/")
-		policy := &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.Recrawl, opt.Limits.MaxTime = policy, 2*day
-		mustRun(t, t.Context(), opt)
-		time.Sleep(8 * day)
-		opt.Recrawl, opt.Limits.MaxTime = nil, 0
-		res := mustRun(t, t.Context(), opt)
-		left := res.Snapshot.Deferred[state.ReasonRevisit.String()]
-		if res.Stop != StopDone || left < 5 {
-			t.Errorf("stopped by %q, %d pages are left to be visited again", res.Stop, left)
-		}
-		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-		asked := len(w.Got("r.test", "/never"))
-		opt.Recrawl, opt.Limits.MaxTime = policy, 5*day
-		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.Got("r.test", "/never")) == asked {
-			t.Errorf("stopped by %q", res.Stop)
-		}
-		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-	})
 }
 
 // TestRecrawlWithinLimits: visits do not count for --max-pages pld and --max-pages host, which bound URLs.

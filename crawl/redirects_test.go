@@ -98,9 +98,7 @@ func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most i
 	}
 	x := explainer(t, mem, opt.Disk.Dirs)
 	reports, err := x.URLs([]string{last})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := fmt.Sprintf("more than %d redirects in a row (--max-redirects)", most)
 	if rep := reports[0]; rep.Place != "fetched" || !strings.Contains(strings.Join(rep.Why, "; "), want) {
 		t.Errorf("explain %s: %s, %q, want %q", last, rep.Place, rep.Why, want)

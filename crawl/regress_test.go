@@ -410,9 +410,7 @@ func TestAnotherSuffixListIsNamed(t *testing.T) {
 		opt.Limits.MaxPages = 20
 		mustRun(t, t.Context(), opt)
 		f, err := fs.Open("d0/" + state.SuffixesName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data, err := disk.ReadFile(fs, f.Name())
 		if err == nil {
 			err = f.Truncate(int64(bytes.LastIndexByte(data[:len(data)/2], '\n') + 1))

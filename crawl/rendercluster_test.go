@@ -18,15 +18,11 @@ func TestRenderCluster(t *testing.T) {
 		w := &insideWeb{}
 		o := w.options(t, "http://a.test/")
 		table, err := cluster.NewTable([]float64{1, 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e := mem.New(mem.Options{Seed: 1}).Transport(0)
 		defer e.Close()
 		o.Cluster = &Cluster{Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Transport: e}
-		if err := o.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Validate())
 		withBrowser(t, &o, func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
 			return &render.Result{HTML: []byte(`<html>`), Base: p.URL}, nil
 		})

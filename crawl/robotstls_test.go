@@ -71,15 +71,11 @@ func TestRobotsWaitTLS(t *testing.T) {
 // certificate.
 func TestUnreadableCertificate(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	twice := pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: []byte{5, 0}}
 	cert := &x509.Certificate{SerialNumber: big.NewInt(1), ExtraExtensions: []pkix.Extension{twice, twice}}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {

@@ -154,7 +154,7 @@ func (c *crawler) wireSeen() {
 	o := &c.opt
 	c.seen = seen.New(c.Run, c.Saved, seen.Options{Log: o.Observe.Log, Dirs: o.Disk.Dirs, Plan: &c.plan, Links: c.links,
 		TraceLinks: o.Observe.TraceLinks, TraceLimit: o.Observe.TraceLimit, HostDelay: o.Politeness.HostDelay,
-		Drains: c.drains}, seen.Needs{Orders: c.orders, Sketches: c.sketches, Node: c.node, Output: c.output,
+		Drains: c.drains}, seen.Needs{Orders: c.orders, Sketches: c.sketches, Node: c.node,
 		Passes: c.passes, Space: c.space})
 	c.walk.Wire(walkers.Others{SendLinks: c.seen.SendLinks, Drains: c.drains})
 }
@@ -203,11 +203,12 @@ func (c *crawler) wireReloader() {
 // wireOperator gives the operator the stages that it calls.
 func (c *crawler) wireOperator() {
 	b := c.budgets
-	c.operator.Wire(operate.Others{Heaps: func() *polite.Scheduler { return c.polite }, Check: c.check, Hosts: c.health,
+	c.operator.Wire(operate.Others{Heaps: func() *polite.Scheduler { return c.polite }, Check: c.check,
+		StateOf: c.health.StateOf,
 		Budgets: operate.Budgets{CheckFunction: b.CheckFunction, CheckPriority: c.checkPriority,
 			NewFunction: b.NewFunction, NewPriority: c.newPriority, Replace: b.Replace, Placed: b.Placed},
-		Checkpointer: c.checkpointer, History: c.history, Limits: c.limits, Reloader: c.reloader, Seeds: c.seeds,
-		Space:     c.space,
+		Checkpoint: c.checkpointer.SaveQuietly, Made: c.history.Made, Limits: c.limits, Reloader: c.reloader,
+		Feed: c.seeds.Feed, Space: c.space,
 		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
 		SendLinks: c.seen.SendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})

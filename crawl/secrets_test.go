@@ -52,13 +52,9 @@ func (w *secretWeb) certificate(t *testing.T, host string) *tls.Certificate {
 		own.DNSNames, parent = []string{"evil.example"}, own
 	}
 	der, err := x509.CreateCertificate(rand.Reader, own, parent, &w.key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: w.key, Leaf: leaf}
 }
 

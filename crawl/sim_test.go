@@ -60,6 +60,14 @@ func allPages(o *simweb.Options) { o.Pages = 800 }
 
 func longOr[T any](long, short T) T { return testworld.LongOr(long, short) }
 
+// must ends a test at an error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func notShort(t *testing.T) {
 	t.Helper()
 	testworld.NotShort(t)
@@ -115,18 +123,13 @@ func TestClosedWebIsCrawledExactly(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		res, err := Run(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt)
 		rep, err := audit.Run(fs, opt.Disk.Dirs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !rep.Balanced() {
 			t.Errorf("audit: %v", rep.Bad)
 		}

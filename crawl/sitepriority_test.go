@@ -62,9 +62,7 @@ func TestSitePriority(t *testing.T) {
 			}
 			x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 			urls, err := x.URLs([]string{"http://h1.a.test/bad/1", "http://a.test/"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if set := urls[0].Settings; set == nil || set.Priority == nil || *set.Priority != 2 || set.Lanes != 3 ||
 				!strings.Contains(set.PriorityWhy, "priority = low") || urls[1].Settings != nil {
 				t.Errorf("explain: %+v, %+v", set, urls[1].Settings)

@@ -126,9 +126,7 @@ func TestSiteReport(t *testing.T) {
 		report := func(site string, most int) (*export.SiteReport, map[string][]string) {
 			rep, err := export.Site(t.Context(),
 				export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, most)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := map[string][]string{}
 			for _, f := range rep.Findings {
 				if int64(len(f.Rows)) != min(f.Total, int64(most)) {
@@ -177,7 +175,8 @@ func TestSiteReport(t *testing.T) {
 			t.Errorf("the PLD's report is\n%s\nthe host's\n%s", b, a)
 		}
 		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
-			"nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
+			"nosuch.test", 1); !errors.Is(err, export.ErrNoSite) ||
+			!strings.HasSuffix(err.Error(), "; it has www.a.test (14 pages), other.test (1 page)") {
 			t.Errorf("an unknown site: %v", err)
 		}
 	})
@@ -194,9 +193,7 @@ func TestSiteReportWithoutLog(t *testing.T) {
 		opt.Output.Store, opt.Output.CrawlLog = true, state.LogErrors
 		mustRun(t, t.Context(), opt)
 		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range rep.Findings {
 			if f.Kind == "orphan" && f.Total > 0 {
 				t.Errorf("%+v", f.Rows)
@@ -220,9 +217,7 @@ func TestSiteReportOfVisits(t *testing.T) {
 			Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
 		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "r.test", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// 9 pages, a missing one and a gone one, each once.
 		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 ||
 			rep.Statuses[200] != rep.Pages || n != 9 {

@@ -72,9 +72,7 @@ func TestExplainSites(t *testing.T) {
 		x := explainer(t, fs, opt.Disk.Dirs)
 		urls, err := x.URLs([]string{"http://a.test/", "http://own.a.test/flat/x", "http://rate.test/",
 			"http://b.test/"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, want := range explainSitesCases {
 			var rules []string
 			if s := urls[i].Settings; s != nil {
@@ -95,9 +93,7 @@ func TestExplainSites(t *testing.T) {
 			}
 		}
 		hosts, err := x.Hosts([]string{"own.a.test", "c.a.test", "b.test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if s := hosts[0].Settings; s == nil || len(s.Rules) != 3 || s.Rules[0].Line != 11 || s.Rules[1].Line != 7 ||
 			s.Rules[2].Line != 1 {
 			t.Errorf("own.a.test: %+v", s)
@@ -331,9 +327,7 @@ func TestSiteRobots(t *testing.T) {
 		}
 		x := explainer(t, fs, opt.Disk.Dirs)
 		reports, err := x.URLs([]string{"http://own.test/2", "http://other.test/2"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if v := reports[0].Verdict; !v.Allowed || !strings.Contains(v.Rule, "robots = \"ignore\" (without it: ") ||
 			v.Decision != "allow" {
 			t.Errorf("own.test: %+v", v)
@@ -384,9 +378,7 @@ func TestSiteBudget(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpCheckpoint})
 		x := explainer(t, fs, o.opt.Disk.Dirs)
 		reports, err := x.Sites([]string{pld})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if s := reports[0].Site; s.Budget != 9 || !s.Pinned {
 			t.Errorf("explain: %+v", s)
 		}

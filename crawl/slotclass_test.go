@@ -44,9 +44,7 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 				mustRun(t, ctx, opt)
 				cancel()
 				set, m, err := lastManifest(opt.Disk.FS, opt.Disk.Dirs)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				st, err := state.Part[queue.CalendarState](m, state.NameDeferred)
 				if err != nil || m.Accounts.Places[state.PlaceDeferred].N == 0 {
 					t.Fatalf("%d URLs are deferred: %v", m.Accounts.Places[state.PlaceDeferred].N, err)
@@ -62,9 +60,7 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 				if err == nil {
 					err = (&state.Saved{Set: set}).WriteManifest(data)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				opt.Limits.MaxTime = 3 * time.Hour
 				mustRun(t, t.Context(), opt)
 				for h := range 5 {

@@ -21,9 +21,7 @@ func TestClusterSlots(t *testing.T) {
 		c.run(t.Context())
 		o := &c.options[0]
 		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		own := m.Frozen.Slots
 		keys := m.Accounts.Unique.N
 		if own != state.SlotsOf(o.Cluster.Table, 0) || keys < 50 {
@@ -35,9 +33,7 @@ func TestClusterSlots(t *testing.T) {
 			if err == nil {
 				err = (&state.Saved{Set: set}).WriteManifest(data)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		audits := func() (bad [2]string) {
 			for i, run := range []func() (*audit.Report, error){
@@ -51,9 +47,7 @@ func TestClusterSlots(t *testing.T) {
 				},
 			} {
 				rep, err := run()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				bad[i] = strings.Join(rep.Bad, "; ")
 			}
 			return bad

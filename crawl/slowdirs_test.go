@@ -33,9 +33,7 @@ func TestSlowDirectory(t *testing.T) {
 		})
 		web, err := simweb.New(simweb.Options{Seed: *seedFlag, PLDs: 8, Hosts: 8, Pages: 3000, LinksPerPage: 8,
 			PageBytes: 20_000, IPs: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		opt := simOptions(t, web, fsys)
 		opt.Disk.Dirs = []string{"d0", "d1", "d2"}
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery = 3*time.Second,
@@ -55,10 +53,7 @@ func TestSlowDirectory(t *testing.T) {
 				}
 			}
 		}
-		res, err := Run(context.Background(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := mustRun(t, context.Background(), opt)
 		for _, d := range res.Snapshot.Dirs {
 			t.Logf("%+v", d)
 		}

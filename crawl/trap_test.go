@@ -34,9 +34,7 @@ func TestTrapScore(t *testing.T) {
 		}
 		x := explainer(t, opt.Disk.FS, opt.Disk.Dirs)
 		reports, err := x.Hosts(asked)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, r := range reports {
 			name, _, _ := strings.Cut(r.Host, ".")
 			traps[name] = r.Trap

@@ -131,9 +131,7 @@ func TestClusterObjectStoreCuts(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 2
 			o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
 			web, err := simweb.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := newStoredCluster(t, web, 2+int(seed%2), mem.Faults{Delay: 100 * time.Millisecond}, func(o *Options) {
 				small(o)
 				o.Drum.BucketBytes, o.Output.WARCFileBytes, o.Output.RollEvery = 4<<10, 8_000, 2*time.Second
@@ -199,17 +197,13 @@ func TestObjectStoreOldNode(t *testing.T) {
 		}
 		m.Store.Node = 0
 		data, err := state.EncodeManifest(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range set.Paths {
 			name := set.Path(i, state.ManifestName)
 			if _, err := o.Disk.FS.Size(name); err != nil {
 				continue
 			}
-			if err := disk.WriteFileAtomic(o.Disk.FS, name, data); err != nil {
-				t.Fatal(err)
-			}
+			must(t, disk.WriteFileAtomic(o.Disk.FS, name, data))
 		}
 		for key, data := range s.bucket.Objects() {
 			s.bucket.Remove(key)

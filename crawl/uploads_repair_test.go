@@ -247,9 +247,7 @@ func TestRepairObjectsKilled(t *testing.T) {
 			s.write(indexOf(path[0]), flip(s.finals.seen[indexOf(s.warcs[0])]))
 			s.write(path[2], s.finals.seen[s.warcs[2]])
 			s.bucket.Set(s.prefix+s.warcs[2], []byte("damaged"))
-			if err := s.fs.Remove(indexOf(path[1])); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.fs.Remove(indexOf(path[1])))
 			s.fs.CrashAfter(cut)
 			_, err := repairOf(t, s.fs, &s.opt,
 				func(o *repair.Options) { o.OpenStore = lookAt(nil, nil, s.bucket).OpenStore })

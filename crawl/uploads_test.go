@@ -119,9 +119,7 @@ func restored(t *testing.T, f *finals, dirs []string) disk.FS {
 			if _, err := f.FS.Size(dir + sub + name); err == nil {
 				continue
 			}
-			if err := disk.WriteFileAtomic(f.FS, dir+sub+name, []byte(data)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, disk.WriteFileAtomic(f.FS, dir+sub+name, []byte(data)))
 		}
 	}
 	return f.FS
@@ -146,9 +144,7 @@ func checkRestored(t *testing.T, f *finals, dirs []string) {
 func crawlID(t *testing.T, fsys disk.FS, dirs []string) string {
 	t.Helper()
 	m, err := disk.MatchIdentities(fsys, dirs, state.KindState)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m.Crawl
 }
 
@@ -530,9 +526,7 @@ func TestObjectStoreListDamaged(t *testing.T) {
 		opt := simOptions(t, web, f)
 		withStore(&opt, b)
 		opt.tests.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1000 }
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, t.Context(), opt)
 		damaged := ""
 		for _, dir := range opt.Disk.Dirs {
 			names, _ := mem.List(dir + "/state/objects")
@@ -541,13 +535,9 @@ func TestObjectStoreListDamaged(t *testing.T) {
 			}
 		}
 		file, err := mem.Open(damaged)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		size, err := file.Size()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := file.WriteAt([]byte("damage"), size-10); err != nil {
 			t.Fatal(err)
 		}
@@ -558,9 +548,7 @@ func TestObjectStoreListDamaged(t *testing.T) {
 			t.Fatalf("%v, %+v", err, rep.Damaged)
 		}
 		fixed, err := repair.Run(repair.Options{Options: look})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if text := fmt.Sprint(fixed); !strings.Contains(text, "no command reads them there") {
 			t.Errorf("repair says %s", text)
 		}

@@ -52,19 +52,13 @@ func TestVia(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 300 })
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		if _, err := Run(t.Context(), opt); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, t.Context(), opt)
 		vias := metaVias(t, fs, opt.Disk.Dirs)
 		set := disk.Set{FS: fs, Paths: opt.Disk.Dirs}
 		files, err := crawllog.Files(set, "crawl")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		secret, err := (&state.Saved{Set: set}).OpenSecret(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hasher := weburl.NewHasher(secret)
 		missing, lines := "", 0
 		links := map[string][]string{}

@@ -20,14 +20,10 @@ func TestVisitBytes(t *testing.T) {
 	const n, last = 50_000, int64(1.76e9)
 	size := func(add func(rec *weburl.Record, at int64, rng *rand.Rand)) float64 {
 		rng, fs := rand.New(rand.NewPCG(uint64(*seedFlag), 0)), memfs.New(*seedFlag)
-		if err := fs.MkdirAll("c"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.MkdirAll("c"))
 		q, err := queue.Open(queue.Options{Set: disk.Set{FS: fs, Paths: []string{"c"}}, Name: "q",
 			BlockBytes: 64 << 10}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range int64(n) {
 			at := last + i + rng.Int64N(3600)
 			dir := fmt.Sprintf("https://www.site%d.example/articles/%d/", rng.IntN(2000), rng.IntN(30))
@@ -35,20 +31,14 @@ func TestVisitBytes(t *testing.T) {
 				Found: at - 1e6, Budget: 10}
 			rec.SetVia([]byte(dir), 7)
 			add(&rec, at, rng)
-			if err := q.Append(rec.Append(nil)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Append(rec.Append(nil)))
 		}
 		names, err := fs.List("c/state/q")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum := int64(0)
 		for _, name := range names {
 			bytes, err := fs.Size("c/state/q/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sum += bytes
 		}
 		return float64(sum) / n

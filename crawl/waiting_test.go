@@ -34,8 +34,7 @@ import (
 //	ra  every page is 503 with Retry-After, one to six hours by the host's number
 //	tm  every page is 429 with Retry-After: 120
 //	cd  Crawl-delay: 300              r5  robots.txt is 503
-//	ok  pages                         hu  pages with a link to ln.test
-//	ln  pages with a link to the next and to 50 new PLDs
+//	ok  pages
 //
 // It counts requests. It serves requests concurrently.
 type waitingWeb struct {
@@ -106,17 +105,7 @@ func (w *waitingWeb) answer(host, path string) answer {
 	case "tm":
 		return answer{Status: 429, Header: "Retry-After: 120\r\n"}
 	}
-	body := "<html>x"
-	switch host[:2] {
-	case "hu":
-		body += `<a href="http://ln.test/">x</a>`
-	case "ln":
-		body += fmt.Sprintf(`<a href="%sx">x</a>`, path)
-		for i := range 50 {
-			body += fmt.Sprintf(`<a href="http://nx%d-%d.test/">x</a>`, len(path), i)
-		}
-	}
-	return answer{200, "", body}
+	return answer{200, "", "<html>x"}
 }
 
 // options returns the options of a crawl of w with the program's default delays, on fs.
@@ -213,9 +202,7 @@ func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	return all
 }
 
@@ -244,9 +231,7 @@ func openCrawler(t *testing.T, opt Options) *crawler {
 	t.Helper()
 	opt.defaults()
 	c, err := open(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -334,9 +319,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		mem := memfs.New(*seedFlag)
-		if err := disk.WriteFileAtomic(mem, "seeds", waitingSeeds(n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.WriteFileAtomic(mem, "seeds", waitingSeeds(n)))
 		w := &waitingWeb{}
 		opt := w.options(t, mem)
 		opt.Admission.Seeds = "seeds"
@@ -382,27 +365,6 @@ func sum(all []usage) (s usage) {
 			wakeups: -s.wakeups, changes: -s.changes, cpu: -s.cpu})
 	}
 	return s
-}
-
-// TestUselessRescansAreLeftOut: with QF full of URLs of PLDs without a budget and one host left, the crawl
-// must not scan QF again for every page of that host, although each page has links that might have raised a
-// budget.
-func TestUselessRescansAreLeftOut(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		w := &waitingWeb{}
-		opt := w.options(t, memfs.New(*seedFlag))
-		opt.Admission.SeedLines = append(urls("hu", 200, 1), "http://ln.test/")
-		opt.Budgets.Policy, opt.Budgets.Ranks, opt.Politeness.HostDelayMin = "popular", 1, 40*time.Second
-		c := openCrawler(t, opt)
-		all := sampled(t, c, nil, 2*time.Hour, 2)
-		places := c.Accounts.Copy().Places
-		if u := all[1]; u.fetched < 100 || places[state.PlaceOverBudget].N < 30*u.fetched || u.scans > 4 {
-			t.Errorf("%d scans for %d pages with %d URLs in QF, want at most 4 scans, more than 100 pages, and many "+
-				"URLs in QF", u.scans, u.fetched, places[state.PlaceOverBudget].N)
-		}
-	})
 }
 
 // TestIdleInRealTime: with one slow host left, as in TestOneSlowHostLeft, a crawl must stay within its

@@ -45,14 +45,10 @@ func walkOptions(t *testing.T, w *topicWeb, tiny *tinyWeb, fs *memfs.FS) Options
 func walkOf(t *testing.T, opt *Options) (*walk.Walk, *state.Manifest) {
 	t.Helper()
 	r, err := state.OpenReader(opt.Disk.FS, opt.Disk.Dirs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	w, err := loadWalk(opt, r.Set, r.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w, r.Manifest
 }
 
@@ -207,9 +203,7 @@ func TestRandomWalkDamaged(t *testing.T) {
 		if err == nil {
 			_, err = f.WriteAt([]byte("damage"), 500)
 		}
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, f.Close()))
 		if rep := deep(t, fs, &opt); !rep.Damaged[state.NameWalkLog] {
 			t.Errorf("the audit does not see the damage: %+v", rep)
 		}

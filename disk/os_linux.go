@@ -19,15 +19,28 @@ import (
 // errors are those of package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and so on.
 func OS() FS { return newOS() }
 
+// Shared returns the real file system for files that the user may want to share, such as exports and reports. It
+// creates directories with mode 0777 and files with mode 0666, both less the umask of the process.
+func Shared() FS {
+	o := newOS()
+	o.file, o.dir = 0o666, 0o777
+	return o
+}
+
 // IsOS reports whether fsys is the real file system with page cache.
 func IsOS(fsys FS) bool {
 	_, ok := fsys.(*osFS)
 	return ok
 }
 
-type osFS struct{ sync syncState }
+type osFS struct {
+	file, dir uint32 // permissions of new files and directories, before the umask
+	sync      syncState
+}
 
-func newOS() *osFS { return &osFS{sync: syncState{byFile: !syncfsReports()}} }
+func newOS() *osFS {
+	return &osFS{file: 0o600, dir: 0o700, sync: syncState{byFile: !syncfsReports()}}
+}
 
 func (o *osFS) Create(name string) (File, error) {
 	return o.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -41,7 +54,7 @@ func (o *osFS) open(name string, flag int) (File, error) {
 	// os.OpenFile offers every file to epoll, which refuses regular files: six system calls instead of two.
 	fd := -1
 	err := retryInterrupted(func() (err error) {
-		fd, err = unix.Open(name, flag|unix.O_CLOEXEC, 0o600)
+		fd, err = unix.Open(name, flag|unix.O_CLOEXEC, o.file)
 		return err
 	})
 	if err != nil {
@@ -60,7 +73,7 @@ func (o *osFS) Rename(from, to string) error {
 	return err
 }
 
-func (*osFS) MkdirAll(name string) error { return os.MkdirAll(name, 0o700) }
+func (o *osFS) MkdirAll(name string) error { return os.MkdirAll(name, fs.FileMode(o.dir)) }
 
 func (*osFS) List(dir string) ([]string, error) {
 	f, err := os.Open(dir)

@@ -43,16 +43,14 @@ func BenchmarkPass(b *testing.B) {
 	for _, c := range []struct {
 		codec Codec
 		aux   AuxMode
-		pack  bool
 		name  string
 	}{
-		{Raw, AuxBucketed, false, "codec=raw/aux=bucketed"},
-		{Rice, AuxBucketed, true, "codec=rice/aux=compressed"},
-		{Rice, AuxLog, false, "codec=rice/aux=log"},
+		{Raw, AuxBucketed, "codec=raw/aux=bucketed"},
+		{Rice, AuxLog, "codec=rice/aux=log"},
 	} {
 		for _, known := range []int{0, 10_000_000} {
 			b.Run(fmt.Sprintf("%s/keys=%.0e", c.name, float64(known)), func(b *testing.B) {
-				benchmarkPass(b, Options{Codec: c.codec, Aux: c.aux, CompressAux: c.pack}, known)
+				benchmarkPass(b, Options{Codec: c.codec, Aux: c.aux}, known)
 			})
 		}
 	}

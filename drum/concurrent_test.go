@@ -235,7 +235,7 @@ func (c *concurrent) checkpoint(gen uint64) error {
 		return nil
 	}
 	err = walk(c.set, c.opt.Name, st, func(t Tuple) error { return note(t.Aux) })
-	if err = errors.Join(err, WalkUniques(c.set, c.opt.Name, st, note)); err != nil {
+	if err = errors.Join(err, walkUniques(c.set, c.opt.Name, st, note)); err != nil {
 		return err
 	}
 	if len(seen) != total {

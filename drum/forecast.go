@@ -33,8 +33,7 @@ type CostInput struct {
 	// Known is U, the number of entries before the stream. Tuples is n, the number of tuples.
 	// UniqueFraction is p, the fraction of them that is new.
 	Known, Tuples, UniqueFraction float64
-	// AuxBytes is the mean length of aux. AuxRatio is its compression ratio, used if the store compresses
-	// aux; 0 means 1.
+	// AuxBytes is the mean length of aux. AuxRatio is the compression ratio of a text log; 0 means 1.
 	AuxBytes, AuxRatio float64
 	// PassTuples is the number of tuples per pass if known. 0 means as many as fill the largest bucket, or
 	// DiskBytes.
@@ -49,7 +48,7 @@ const costSteps = 1000
 func (o Options) Cost(in CostInput) Cost {
 	_ = o.complete()
 	ratio := max(1, in.AuxRatio)
-	if !o.CompressAux && !o.logged() {
+	if !o.logged() {
 		ratio = 1
 	}
 	key, aux := o.recordBytes(), in.AuxBytes+uvarintBytes(in.AuxBytes)
@@ -89,18 +88,13 @@ func (o *Options) spilled(t, key, aux, ratio float64) (keys, texts float64) {
 	k := float64(o.Buckets)
 	each := max(0, t/k)
 	keys = k * o.blocks(each, key)
-	switch {
-	case o.logged():
-		dirs := float64(max(1, o.Set.Len()))
-		log := *o
-		log.BufferBytes = o.LogBytes
-		texts = dirs * log.packed(max(0, t/dirs), 0, aux, ratio)
-	case o.CompressAux:
-		texts = k * o.packed(each, math.Sqrt(each), aux, ratio)
-	default:
-		texts = k * o.blocks(each, aux)
+	if !o.logged() {
+		return keys, k * o.blocks(each, aux)
 	}
-	return keys, texts
+	dirs := float64(max(1, o.Set.Len()))
+	log := *o
+	log.BufferBytes = o.LogBytes
+	return keys, dirs * log.packed(max(0, t/dirs), aux, ratio)
 }
 
 // cachePasses returns the bytes that passes of t tuples read and write of the cache, per tuple. The last
@@ -200,10 +194,10 @@ func (o *Options) blocks(n, record float64) float64 {
 	return o.fullBuffers(n, math.Sqrt(n), record) * float64(o.BufferBytes)
 }
 
-// packed is blocks with compression. Each block takes whole pages.
-func (o *Options) packed(n, deviation, record, ratio float64) float64 {
+// packed is blocks of a text log, with compression. Each block takes whole pages.
+func (o *Options) packed(n, record, ratio float64) float64 {
 	block := min(float64(o.BufferBytes), o.payload(record)/ratio+bucketFrameBytes+pageBytes/2)
-	return o.fullBuffers(n, deviation, record) * block
+	return o.fullBuffers(n, 0, record) * block
 }
 
 // wholePages returns the expected space in a file of a part of about the given size.

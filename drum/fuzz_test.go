@@ -109,7 +109,7 @@ func scanItems(set disk.Set, st *State, damaged func(error) error) (map[string]i
 
 func tupleItem(t Tuple) string { return fmt.Sprintf("tuple %x %d %x %s", t.Key, t.Op, t.Value, t.Aux) }
 
-// walkItems returns everything that walk, walkCache and WalkUniques find.
+// walkItems returns everything that walk, walkCache and walkUniques find.
 func walkItems(set disk.Set, st *State) (items map[string]int, err error) {
 	items = map[string]int{}
 	err = walkCache(set, "s", st, func(key Key, value []byte) error {
@@ -124,7 +124,7 @@ func walkItems(set disk.Set, st *State) (items map[string]int, err error) {
 		}
 		return nil
 	})
-	errUniques := WalkUniques(set, "s", st, func(aux []byte) error { items["unique "+string(aux)]++; return nil })
+	errUniques := walkUniques(set, "s", st, func(aux []byte) error { items["unique "+string(aux)]++; return nil })
 	return items, errors.Join(err, errWalk, errUniques)
 }
 

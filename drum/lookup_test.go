@@ -149,7 +149,7 @@ func someKeys(t *testing.T, set disk.Set, st *State) (keys []Key) {
 // lookupStore creates a checkpointed store of n keys.
 func lookupStore(t testing.TB, set disk.Set, n, buckets int) *State {
 	d, err := Open(Options{Set: set, Name: "s", Buckets: buckets, Op: CheckUpdate, Codec: Rice, Aux: AuxLog,
-		BufferBytes: 64 << 10, LogBytes: 1 << 20, CompressAux: true, BucketBytes: 16 << 20}, nil)
+		BufferBytes: 64 << 10, LogBytes: 1 << 20, BucketBytes: 16 << 20}, nil)
 	must(t, err)
 	defer d.Close()
 	batch := make([]Tuple, 0, 1000)

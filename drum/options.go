@@ -67,8 +67,6 @@ type Options struct {
 	PackTexts PackMode
 	// SpanBytes is the maximum size of the bitmap used to stream a text log; default 32 MiB, for 2^28 tuples.
 	SpanBytes int
-	// CompressAux compresses the blocks of aux with s2. Text of URLs shrinks to about a quarter.
-	CompressAux bool
 	// Workers is the number of buckets that a pass merges at once, each in a round of BucketBytes of RAM;
 	// default 1. With more than 1, several goroutines call Apply, Expunge, Wanted, BeginRound, EndRound and
 	// Reserve concurrently. Calls of Emit never overlap.
@@ -268,11 +266,7 @@ func (o *Options) chunkBytes() int64 {
 // for Apply.
 func (o *Options) mergeBytes() int64 {
 	run := int64(runItems) * (itemBytes + int64(o.OutBytes))
-	sum := int64(o.BufferBytes) + 3*o.maxCacheBlock() + 2*pageBytes + run + 2*int64(o.MaxValueBytes)
-	if o.CompressAux {
-		sum += 3 * int64(o.BufferBytes) // for compression in two goroutines, and decompression
-	}
-	return sum
+	return int64(o.BufferBytes) + 3*o.maxCacheBlock() + 2*pageBytes + run + 2*int64(o.MaxValueBytes)
 }
 
 // maxCacheBlock bounds a block of the cache in bytes.

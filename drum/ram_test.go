@@ -31,7 +31,7 @@ func statusBytes(t *testing.T, field string) int64 {
 // During intake and passes, the RAM of the process must stay within Options.RAMBytes for any mix of keys.
 func TestRAMBytes(t *testing.T) {
 	for name, opt := range map[string]Options{
-		"bucketed": {Op: CheckUpdate, Codec: Rice, CompressAux: true},
+		"bucketed": {Op: CheckUpdate, Codec: Rice},
 		"log":      {Op: CheckUpdate, Codec: Rice, Aux: AuxLog, SpanBytes: 1 << 20},
 		"workers":  {Op: CheckUpdate, Codec: Rice, Aux: AuxLog, SpanBytes: 1 << 20, Workers: 3, LogBytes: 256 << 10},
 		"values":   {ValueBytes: -1, MaxValueBytes: 1000, Apply: applyReplace, OutBytes: 200, Each: true},

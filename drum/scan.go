@@ -22,6 +22,14 @@ func (st *State) Waiting() *State {
 	return &c
 }
 
+// Sealed returns the part of st with the unique texts that are not emitted yet: the sealed text logs.
+func (st *State) Sealed() *State {
+	c := *st
+	c.Parts, c.Inputs = nil, nil
+	c.Logs = slices.DeleteFunc(slices.Clone(st.Logs), func(l LogState) bool { return !l.Sealed })
+	return &c
+}
+
 // InDirectory returns the part of st whose files are in directory number dir, for stores without text logs. Several
 // goroutines may scan the parts of one state.
 func (st *State) InDirectory(dir int) *State {

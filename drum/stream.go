@@ -208,10 +208,8 @@ func (d *Drum) pack(s *stream) (block, pack []byte) {
 
 // compresses reports whether the next block of a kind is to be compressed.
 func (d *Drum) compresses(kind blockKind) bool {
-	if !kind.isLog() {
-		return kind == auxBlocks && d.opt.CompressAux
-	}
-	return d.opt.PackTexts == PackAlways || d.opt.PackTexts == PackWhereDisksBind && d.packMeter.pays()
+	return kind.isLog() && (d.opt.PackTexts == PackAlways ||
+		d.opt.PackTexts == PackWhereDisksBind && d.packMeter.pays())
 }
 
 // extentBlocks is the number of blocks for which space is reserved at once, from the second block on. This

@@ -6,45 +6,6 @@ import (
 	"drumbeat/disk"
 )
 
-// WalkUniques calls fn for every text that a pass has found unique but not emitted: a State of a store with
-// text logs may lie between the two. It takes memory for a bitmap of at most 32 MiB and the content of
-// buffers. Like ScanState it verifies what it reads and changes nothing.
-func WalkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
-	w, err := newWalker(set, name, st)
-	if err == nil {
-		err = w.uniques(st, fn)
-	}
-	if err != nil {
-		return fmt.Errorf("drum: walk unique texts of %s: %w", name, err)
-	}
-	return nil
-}
-
-func (w *walker) uniques(st *State, fn func(aux []byte) error) error {
-	text := func(aux []byte, unique bool) error {
-		if !unique {
-			return nil
-		}
-		return fn(aux)
-	}
-	s := &scanner{w: w, st: st, scan: Scan{Text: text}, found: &Found{}}
-	if err := s.readBuffers(); err != nil {
-		return err
-	}
-	for i := range st.Logs {
-		if !st.Logs[i].Sealed {
-			continue
-		}
-		if err := s.log(&st.Logs[i]); err != nil {
-			return err
-		}
-	}
-	if s.found.Uniques != st.Unstreamed {
-		return fmt.Errorf("found %d unique texts, the state has %d", s.found.Uniques, st.Unstreamed)
-	}
-	return nil
-}
-
 // kind returns the kind of the log's blocks.
 func (ls *LogState) kind() blockKind {
 	if ls.Coded {

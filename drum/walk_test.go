@@ -27,6 +27,20 @@ func walkCache(set disk.Set, name string, st *State, fn func(key Key, value []by
 	return err
 }
 
+// walkUniques calls fn for every unique text that is not emitted yet. The first damage ends it.
+func walkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
+	found, err := ScanState(set, name, st.Sealed(), Scan{Text: func(aux []byte, unique bool) error {
+		if !unique {
+			return nil
+		}
+		return fn(aux)
+	}})
+	if err == nil && found.Uniques != st.Unstreamed {
+		err = fmt.Errorf("found %d unique texts, the state has %d", found.Uniques, st.Unstreamed)
+	}
+	return err
+}
+
 // waiting calls fn for the texts in the logs whose keys wait in buckets, except those that are left out.
 func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
 	choose := func(ls *LogState, saved savedBuffers, mark func(uint64)) error {

@@ -333,7 +333,7 @@ var kinds = map[string]Options{
 	"count": {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true,
 		RoundTuples: 7, Codec: Rice},
 	"variable": {
-		Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12,
+		Name: "variable", Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12,
 	},
 	"log": {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 8192, Codec: Rice, Workers: 3},
 	"packed": {Name: "packed", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 4096, Codec: Rice,
@@ -396,7 +396,7 @@ func (w *world) checkWalk() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	err = WalkUniques(w.set, w.opt.Name, m.State, func(aux []byte) error {
+	err = walkUniques(w.set, w.opt.Name, m.State, func(aux []byte) error {
 		if left[string(aux)] == nil {
 			w.t.Fatalf("walk: unique text %s also waits", aux)
 		}

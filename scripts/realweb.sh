@@ -4,7 +4,6 @@
 # npm's warcio. Exit code 0: no difference that isn't explained.
 #
 #   scripts/realweb.sh [crawl]   all of it
-#   scripts/realweb.sh serve     leave the web running, 10 minutes unless --minutes says otherwise
 #   scripts/realweb.sh race      fetch a larger web, of plain HTTP, alternately with wget2, drumbeat and a bare loop,
 #                                and compare their speed and CPU time. By default the crawlers find its hosts from one
 #                                seed; it is made by a generator and needs no packages but wget2 and libnss-wrapper,
@@ -13,14 +12,13 @@
 #   --hosts N          host names (20)
 #   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15);
 #                      for race each as NAME[:SUBDIRECTORY][*HOSTS]
-#   --minutes N        for serve
 #   --host-delay D     drumbeat's delay between two visits to a host (5ms)
 #   --limit D          stop a crawl after so long (10m)
-#   --web WEB          for race and serve:
+#   --web WEB          for race:
 #                      discover        48 hosts of 1 to 60,000 pages, found from the seeds (default of race)
 #                      discover-full   400 hosts
 #                      discover-small  24 hosts, for CI
-#                      for race, webs of Debian packages, with a seed for each host (--packages has others):
+#                      webs of Debian packages, with a seed for each host (--packages has others):
 #                      core  48 hosts, pages compressed
 #                      full  140 hosts of very unequal size, a third of them without compression
 #                      one   one host; the bare loop has one connection, drumbeat --linger 0s
@@ -47,23 +45,22 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes pairs=5 race=() extra=()
+command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 delay=5ms limit=10m kills=0 keep= warcio=yes pairs=5 race=() extra=()
 race_web= race_packages= discover=()
-case ${1-} in crawl | serve | race) command=$1; shift ;; esac
+case ${1-} in crawl | race) command=$1; shift ;; esac
 while (($#)); do
 	case $1 in
 	--) shift; for flag in "$@"; do extra+=("--flags=$flag"); done; break ;;
 	--no-warcio) warcio=no; shift; continue ;;
 	--check | --bad-hosts) race+=("$1"); shift; continue ;;
 	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep | --pairs | --out | --web | --seeds | --contenders | --least-* | --most-*)
+	--hosts | --packages | --host-delay | --limit | --kills | --keep | --pairs | --out | --web | --seeds | --contenders | --least-* | --most-*)
 		[[ $# -ge 2 ]] || { echo "realweb.sh: $1 wants a value" >&2; exit 2; } ;;
 	*) echo "realweb.sh: unknown argument $1; --help says more" >&2; exit 2 ;;
 	esac
 	case $1 in
 	--hosts) hosts=$2 ;;
 	--packages) packages=$2 race_packages=$2 ;;
-	--minutes) minutes=$2 ;;
 	--host-delay) delay=$2 ;;
 	--limit) limit=$2 ;;
 	--kills) kills=$2 ;;
@@ -83,7 +80,7 @@ fi
 generated= # the web is made by a generator
 [[ $race_web != discover* ]] || generated=yes
 case $command/$generated in
-crawl/yes | check/yes) echo "realweb.sh: --web $race_web is for race and serve" >&2; exit 2 ;;
+crawl/yes) echo "realweb.sh: --web $race_web is for race" >&2; exit 2 ;;
 */yes) packages= ;;
 esac
 
@@ -153,15 +150,6 @@ cd "$root"
 export CGO_ENABLED=0
 go build -o "$work/bin/realweb" ./bench/realweb
 web=(--work "$work/web" --hosts "$hosts" --packages "$packages")
-if [[ $generated && $command == serve ]]; then
-	run "$work/bin/realweb" discover-serve --web "$race_web" --minutes "$minutes" "${race[@]}"
-	exit
-fi
-if [[ $command == serve ]]; then
-	run "$work/bin/realweb" serve "${web[@]}" --minutes "$minutes"
-	exit
-fi
-
 go build -o "$work/bin/drumbeat" .
 if [[ $generated ]]; then
 	names=$(dpkg-query --listfiles libnss-wrapper 2>/dev/null | grep -m 1 '/libnss_wrapper\.so$' || true)

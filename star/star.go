@@ -21,8 +21,7 @@ type Options struct {
 	Name string // prefix of the drums' names; default "pld"
 
 	// Edges and Indegree configure the two drums. Of both, Star uses Buckets, BufferBytes, BucketBytes,
-	// ReadChunkBytes, DiskBytes and Reserve; of Edges also Workers, of Indegree also CompressAux. It sets
-	// the other fields itself.
+	// ReadChunkBytes, DiskBytes and Reserve; of Edges also Workers. It sets the other fields itself.
 	Edges, Indegree drum.Options
 	// Recent, if set, caches recent edges, which are then not added to the drum again. It is a
 	// drum.RAMCache of the Star's own, empty at Open.
@@ -165,7 +164,7 @@ func (s *Star) indegreeOptions() drum.Options {
 	return drum.Options{
 		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
 		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
-		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytesOf(s.opt.Lanes), Each: true,
+		Reserve: d.Reserve, ValueBytes: RecordBytesOf(s.opt.Lanes), Each: true,
 		Codec: drum.Rice, RoundTuples: roundChecks, Apply: s.apply,
 		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
 		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },

@@ -1,10 +1,13 @@
 package state
 
-// URLQueues are the queues of URLs and their places.
-var URLQueues = [...]struct {
+// URLQueue is a queue of URLs and its place.
+type URLQueue struct {
 	Name  string
 	Place Place
-}{{NameAwaitRobots, PlaceAwaitRobots}, {NameReady, PlaceReady}, {NameHeld, PlaceHeld}}
+}
+
+// URLQueues are the queues of URLs.
+var URLQueues = [...]URLQueue{{NameAwaitRobots, PlaceAwaitRobots}, {NameReady, PlaceReady}, {NameHeld, PlaceHeld}}
 
 // Names of the tails that the manifest itself refers to, for reports on structures.
 const (

@@ -250,14 +250,22 @@ func NameOf(file string) string {
 // nothing.
 func Walk(opt Options, st *State, maxBlock int64, fn func(file string, r *Record) error) error {
 	opt.defaults()
-	suffixes := []string{gzSuffix, zstSuffix}
-	visit := func(v outfile.Volume, stream int, r io.Reader, final bool) error {
-		if stream != dataStream || final {
-			return nil
+	all, err := outfile.List(opt.outfile(), &st.Files)
+	for i := range all {
+		c := &all[i].Streams[dataStream]
+		if err != nil || all[i].Final || c.Path != "" && !strings.HasSuffix(c.Path, outfile.OpenSuffix) {
+			continue
 		}
-		return Read(r, maxBlock, func(rec *Record) error { return fn(v.Name+suffixes[v.Streams[stream].Form], rec) })
+		var b *outfile.Bytes
+		if b, err = c.Open(opt.Set.FS, opt.State); err == nil {
+			err = Read(io.NewSectionReader(b, 0, b.Size()), maxBlock,
+				func(rec *Record) error { return fn(all[i].Name+c.Suffix, rec) })
+		}
+		if b != nil {
+			err = errors.Join(err, b.Close())
+		}
 	}
-	if err := outfile.Walk(opt.outfile(), &st.Files, visit); err != nil {
+	if err != nil {
 		return fmt.Errorf("warc: %w", err)
 	}
 	return nil

@@ -33,6 +33,14 @@ const maxWaits = 250
 // Deferred counts a deferral without a fetch.
 func (r *Record) Deferred() { r.Waits = min(r.Waits+1, maxWaits) }
 
+// Renew puts the results of visits into the record of a URL that is visited again, and renews the fields
+// that are about one visit.
+func (r *Record) Renew(visits []byte) {
+	r.Visits = visits
+	r.Attempts, r.Waits, r.Faults = 0, 0, 0
+	r.Flags &^= FlagUnconfirmed | FlagSeed | FlagSeedFallback
+}
+
 // Bits of Record.Flags.
 const (
 	FlagSeed         uint8 = 1 << iota // from the seed list

@@ -256,7 +256,7 @@ func (s *Suffixes) PLDBytes(host []byte) []byte {
 // IsSuffix reports whether host itself is a public suffix. An address is not.
 func (s *Suffixes) IsSuffix(host string) bool {
 	host = strings.TrimSuffix(host, ".")
-	if host == "" || isAddress(host) {
+	if host == "" || IsAddress(host) {
 		return false
 	}
 	return suffixStart(s.nodes, host) == 0
@@ -276,7 +276,7 @@ func pldSpan[T string | []byte](nodes map[string]suffixNode, host T) (start, end
 	if end > 1 && host[end-1] == '.' {
 		end--
 	}
-	if isAddress(host[:end]) {
+	if IsAddress(host[:end]) {
 		return 0, end
 	}
 	start = suffixStart(nodes, host[:end])
@@ -326,9 +326,9 @@ func firstDot[T string | []byte](s T) int {
 	return -1
 }
 
-// isAddress reports whether a canonical host is an IP address: in brackets, or with a number as the last
+// IsAddress reports whether a canonical host is an IP address: in brackets, or with a number as the last
 // label. The standard turns every such host into an IPv4 address or rejects it.
-func isAddress[T string | []byte](host T) bool {
+func IsAddress[T string | []byte](host T) bool {
 	if len(host) == 0 {
 		return false
 	}

@@ -83,7 +83,7 @@ func (p *standardParser) host(u *url.Url, host string) string {
 	if answer, p.err = p.hosts.parse(host); p.err != nil {
 		return "[" // fails in every parser
 	}
-	if isAddress(answer) {
+	if IsAddress(answer) {
 		return answer
 	}
 	p.domain = answer

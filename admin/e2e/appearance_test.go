@@ -74,7 +74,8 @@ func TestClusterPage(t *testing.T) {
 		p.until("the page says: "+look.shows, "document.querySelector('#cluster-text').textContent.includes("+
 			quote(look.shows)+")")
 		p.until("the page shows leases",
-			"!document.querySelector('#leases-card').hidden && document.querySelectorAll('#leases tr').length === 3")
+			"!document.querySelector('#all').hidden && document.querySelectorAll('#leases tr').length === 3")
+		p.until("the page shows the links", "document.querySelectorAll('#links li').length >= 5")
 		p.until("the page shows the pairs", "document.querySelectorAll('#pairs tr').length === 3")
 		if look.scenario == "trouble" {
 			p.until("a node rests", "document.querySelector('#leases .badge').textContent === 'yes'")
@@ -88,6 +89,48 @@ func TestClusterPage(t *testing.T) {
 		p.measure()
 		p.axe("document")
 		p.close()
+	}
+}
+
+// TestClusterPageOfOneNode: the page of a crawl of one node says so, and asks for nothing that is not there.
+func TestClusterPageOfOneNode(t *testing.T) {
+	t.Parallel()
+	ctx := within(t)
+	p := open(ctx, t, startChromium(t), laptop, "light", "cluster-one", serveMock(t)+"/new/cluster")
+	p.until("the page says so",
+		"document.querySelector('#cluster-text').textContent.startsWith('This crawl has one node')")
+	p.save("", false)
+	p.close()
+}
+
+// TestTabs: the first click on a tab lands on its section and marks it, before panels above have filled and
+// while the network is slow; on a phone it unfolds the section.
+func TestTabs(t *testing.T) {
+	t.Parallel()
+	ctx := within(t)
+	c := startChromium(t)
+	base := serveMock(t)
+	for _, v := range []view{laptop, phone} {
+		for _, name := range []string{"controls", "structures", "sites"} {
+			p := open(ctx, t, c, v, "light", "tab-"+name, base+"/healthy/")
+			p.click(element(`.sections a[href="#` + name + `"]`))
+			p.until("the crawl's numbers are there", "document.querySelector('#plds tr:nth-child(9)')")
+			p.until("the page has settled", "performance.now() > 2500")
+			var at struct {
+				Gap, Room float64 // below the header; of the page below the screen
+				Current   string
+				Folded    bool
+			}
+			p.run(`(() => { const s = document.querySelector("#`+name+`"); return {
+  gap: s.getBoundingClientRect().top - document.querySelector(".top").getBoundingClientRect().bottom,
+  room: document.documentElement.scrollHeight - innerHeight - scrollY, folded: "folded" in s.dataset,
+  current: document.querySelector(".sections a[aria-current]").hash }; })()`, &at)
+			if (at.Gap < 0 || at.Gap > 40) && at.Room > 2 || at.Current != "#"+name || at.Folded {
+				t.Errorf("%s: %+v", p.label, at)
+			}
+			p.save("", false)
+			p.close()
+		}
 	}
 }
 
@@ -106,6 +149,11 @@ func inspect(ctx context.Context, t *testing.T, c *chromium, v view, theme, labe
 	p.until("the page shows the changes", "document.querySelector('#changes tr')")
 	p.show("body")
 	p.save("-page", true)
+	if v == phone { // and with all sections unfolded
+		p.run("document.querySelectorAll('[data-folded] .fold').forEach((b) => b.click()), 0", nil)
+		p.run(scrollScript, nil)
+		p.save("-open", true)
+	}
 	if v != wall { // its elements are those of a laptop
 		p.axe("document")
 	}
@@ -125,6 +173,7 @@ func (p *page) dialogs() {
 		case "explain":
 			p.enter(element("#asked"), "host.invalid")
 			p.press("Enter", 13)
+			p.until("the answer begins with a sentence", "document.querySelector('dialog[open] .answer .lead')")
 		}
 		p.until("a dialog opens: "+kind, "document.querySelector('dialog[open]')")
 		p.save("-"+kind, false)

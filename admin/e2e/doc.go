@@ -4,8 +4,8 @@
 // the figures, pauses, enters the token, kills the process with SIGKILL and starts it again, resumes, blocks
 // a PLD, and explains URLs, with the mouse and the keyboard of the page. It compares what the page says with
 // the log of the demo's servers (demo --server-log). TestAppearance opens the demo and made-up crawls on a
-// phone, a laptop and a wall screen, light and dark. TestModules runs the page's functions that write numbers
-// and derive rates.
+// phone, a laptop and a wall screen, light and dark. TestTabs jumps to sections. TestModules runs the
+// page's functions that write numbers and derive rates.
 //
 // The made-up crawls are at /SCENARIO/: healthy (weeks old, full speed), trouble (an outage, a disk that fills
 // up, late checkpoints), new (no URL yet), finished (all URLs ended), slow (answers take seconds) and down

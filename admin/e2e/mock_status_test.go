@@ -105,6 +105,17 @@ func (c *crawl) status(t time.Time) object {
 			"text": "The crawl works: 3,412 pages per second. It waits for politeness: --host-delay " +
 				"(89 % of the hosts).",
 			"problems": []object{}}}
+	queued := int64(0)
+	for _, place := range places {
+		if name := place["name"]; name != "failed" && name != "fetched" && name != "refused" && name != "held" {
+			queued += place["urls"].(int64)
+		}
+	}
+	out["progress"] = object{"ended": int64(pages * 1.221), "queued": queued, "rate": rate, "longRate": rate,
+		"left": float64(queued) / max(1, rate), "grows": 0}
+	if node, ok := c.cluster(t).(object); ok {
+		out["cluster"] = node["self"]
+	}
 	c.adapt(out, t)
 	if paused {
 		out["state"], out["waiting"] = "paused", "paused by the operator"
@@ -196,9 +207,10 @@ func ram(share float64) object {
 	for _, p := range []struct {
 		name  string
 		share float64
-	}{{"urlseen", 0.31}, {"pldindegree", 0.08}, {"robotscache", 0.07}, {"robotsrequested", 0.01}, {"names",
-		0.06},
-		{"caches", 0.17}, {"polite", 0.06}, {"queues", 0.07}, {"heap", 0.17}} {
+	}{{"urlseen", 0.31}, {"pldindegree-edges", 0.05}, {"pldindegree", 0.06}, {"robotscache", 0.07},
+		{"robotsrequested", 0.01}, {"names", 0.02}, {"content", 0.03}, {"content-filter", 0.02},
+		{"url-cache", 0.06}, {"edge-cache", 0.01}, {"name-cache", 0.01}, {"polite", 0.06}, {"queues", 0.06},
+		{"bodies", 0.12}, {"heap", 0.11}} {
 		parts = append(parts, object{"name": p.name, "bytes": int64(float64(limit) * p.share)})
 	}
 	return object{"limit": limit, "used": int64(float64(limit) * share), "parts": parts}

@@ -11,13 +11,17 @@
 // crawled web enters the page as text, never as HTML. Answers have an ETag and are compressed with gzip if
 // the browser accepts it; the first visit then transfers less than 100 KB.
 //
+// Nothing moves under a click: what fills later has its room before, and each panel asks for its numbers once
+// at the start. Speeds are means of ten seconds.
+//
 // Concurrency: the handler is safe for concurrent use and holds no state. Memory: each file in plain and
 // compressed form, below 400 KB. Disk: none.
 //
 // Files: web.go has the handler. static/index.html is the page and app.css its style. The modules are app.js
-// (start, navigation, keys), live.js (the connection to the API), overview.js (the first screen), trends.js
-// (history), ring.js (the drawing of the crawler), structures.js, sites.js, resources.js, explain.js,
-// controls.js and dialogs.js, and below them dom.js, format.js and words.js; theme.js runs before the first
-// paint. static/vendor has uPlot 1.6.32 with its licence. admin/e2e serves the page with a
+// (start, keys), nav.js (tabs and sections that fold), live.js (the connection to the API), overview.js (the
+// first screen), trends.js (history), ring.js (the drawing of the crawler), structures.js, sites.js,
+// resources.js, explain.js, controls.js and dialogs.js, and below them level.js (the condition), dom.js,
+// format.js and words.js; cluster.html and cluster.js are the page about the nodes of a cluster; theme.js runs
+// before the first paint. static/vendor has uPlot 1.6.32 with its licence. admin/e2e serves the page with a
 // made-up API, for its tests and for work on the page.
 package web

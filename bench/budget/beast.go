@@ -20,17 +20,17 @@ type Beast struct {
 	PLDs      int      `name:"plds" type:"count" placeholder:"N"`
 	Budget    int      `type:"count" placeholder:"PAGES" default:"10"`
 
-	UniquePerPage  float64 `type:"fraction" placeholder:"N" default:"6.5"`
-	URLBytes       int     `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B"`
-	PagesPerSecond float64 `type:"count" placeholder:"N" default:"3100"`
-	Spam           float64 `type:"fraction" placeholder:"SHARE" default:"0.2"`
-
-	Compress bool
+	UniquePerPage float64 `type:"fraction" placeholder:"N" default:"6.5"`
+	URLBytes      int     `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B"`
+	Spam          float64 `type:"fraction" placeholder:"SHARE" default:"0.2"`
 
 	Seed     uint64 `type:"count" placeholder:"N" default:"1"`
 	Quick    bool
 	progress func(what string)
 }
+
+// pagesPerSecond is S, the rate for which the report states bytes per second.
+const pagesPerSecond = 3100.0
 
 // Complete fills in defaults and returns all faults, joined. A queue of the default 2,000 PLDs holds 22,000
 // pages.
@@ -44,7 +44,6 @@ func (b *Beast) Complete() error {
 	measure.Default(&b.Budget, 10)
 	measure.Default(&b.URLBytes, 110)
 	measure.Default(&b.UniquePerPage, 6.5)
-	measure.Default(&b.PagesPerSecond, 3100)
 	need, faults := measure.Faults("beast")
 	need(len(b.Dirs) > 0, "no directory")
 	need(b.URLs[0] > 0 && b.URLs[len(b.URLs)-1] <= 1e11, "crawls of %d URLs: want 1 to 1e11", b.URLs)
@@ -55,7 +54,6 @@ func (b *Beast) Complete() error {
 		b.URLBytes, leastURLBytes)
 	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "%g unique URLs per page: want more than 1, at most 1000",
 		b.UniquePerPage)
-	need(b.PagesPerSecond > 0 && b.PagesPerSecond <= 1e9, "%g pages a second", b.PagesPerSecond)
 	need(b.Spam >= 0 && b.Spam <= 0.9, "%g of the links lead to spammers: want 0 to 0.9", b.Spam)
 	return faults()
 }
@@ -63,7 +61,7 @@ func (b *Beast) Complete() error {
 // model returns the paper's model with the parameters of web.
 func (b *Beast) model(web *budgetWeb, urlBytes float64) beast.Model {
 	return beast.Model{PLDs: float64(b.PLDs), MeanBudget: float64(web.sum) / float64(b.PLDs),
-		UniquePerPage: b.UniquePerPage, PagesPerSecond: b.PagesPerSecond, URLBytes: urlBytes}
+		UniquePerPage: b.UniquePerPage, PagesPerSecond: pagesPerSecond, URLBytes: urlBytes}
 }
 
 // diskBytes returns an upper bound of the bytes on disk. At the end of the largest crawl nearly all URLs

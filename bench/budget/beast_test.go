@@ -68,7 +68,7 @@ func TestNaiveModel(t *testing.T) {
 	must(t, err)
 	defer c.close()
 	must(t, c.run(context.Background(), *b.NaiveURLs, func(*naiveCrawl) {}))
-	if n := c.in.wrong(c.out, c.rest); n != 0 || c.exceeded != 0 {
+	if n := c.in.wrong(c.out, c.left); n != 0 || c.exceeded != 0 {
 		t.Errorf("got %d records lost or doubled, %d pages beyond budgets, want none", n, c.exceeded)
 	}
 	m := &budgetModel{b: &b, web: newBudgetWeb(&b), links: linkCount{perPage: b.UniquePerPage}}
@@ -92,7 +92,7 @@ func TestNaiveModel(t *testing.T) {
 			t.Fatalf("pass %d: got %d pages, %d URLs, %d in QF, want %d, %d, %d", i, s.endPages, s.endURLs, s.failed,
 				m.pages, m.in.n, len(failed))
 		}
-		got, want := b.PagesPerSecond*s.perPage(s.beastRaw()), model.NaiveRate(float64(s.endPages))
+		got, want := pagesPerSecond*s.perPage(s.beastRaw()), model.NaiveRate(float64(s.endPages))
 		if d := math.Abs(got-want) / want; i >= 8 && d > 0.03 {
 			t.Errorf("pass %d: got %.0f B/s, want Theorem 6's %.0f", i, got, want)
 		}
@@ -103,8 +103,8 @@ func TestNaiveModel(t *testing.T) {
 			put(rec)
 		}
 	}
-	if len(c.stages) < 10 || c.out != m.out || c.rest.n != int64(len(failed)+len(q)) {
-		t.Errorf("got %d passes, out %+v, %d left, want %+v, %d", len(c.stages), c.out, c.rest.n, m.out,
+	if len(c.stages) < 10 || c.out != m.out || c.left.n != int64(len(failed)+len(q)) {
+		t.Errorf("got %d passes, out %+v, %d left, want %+v, %d", len(c.stages), c.out, c.left.n, m.out,
 			len(failed)+len(q))
 	}
 }
@@ -200,7 +200,7 @@ func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
 	}
 	near("BEAST", stage.beastRaw(), failed(s1)+failed(s2)+filled(s2)-filled(s1)+s2-s1)
 	near("STAR", stage.checkRaw, 2*(l*h+failed(s1)))
-	if got := stage.perPage(stage.beastRaw()) * b.PagesPerSecond; got > m.RateBound() {
+	if got := stage.perPage(stage.beastRaw()) * pagesPerSecond; got > m.RateBound() {
 		t.Errorf("got %.0f B/s, bound is %.0f", got, m.RateBound())
 	}
 	if stage.queueDisk >= stage.beastRaw() || stage.queueDisk == 0 || stage.starDisk <= stage.starRest {
@@ -322,10 +322,10 @@ func TestBudgetWeb(t *testing.T) {
 
 func TestBeastValidate(t *testing.T) {
 	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: new(int64(-1)), PLDs: -1, Budget: 20_000,
-		URLBytes: 10, UniquePerPage: 1, PagesPerSecond: -1, Spam: 1}
+		URLBytes: 10, UniquePerPage: 1, Spam: 1}
 	err := bad.Complete()
-	if err == nil || strings.Count(err.Error(), "\n") != 7 {
-		t.Errorf("got %v, want 8 faults", err)
+	if err == nil || strings.Count(err.Error(), "\n") != 6 {
+		t.Errorf("got %v, want 7 faults", err)
 	}
 	if _, err := (Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}).Measure(context.Background(),
 		nil); err == nil ||

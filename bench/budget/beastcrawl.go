@@ -79,44 +79,105 @@ type stage struct {
 	spam              int64 // pages of spammers in this stage
 }
 
+// virtualCrawl is what both crawls have: a web, and counts of what went in and out.
+type virtualCrawl struct {
+	web           *budgetWeb
+	set           disk.Set
+	in, out, left tally // left: records in the queues at the end
+	now           moved
+	stages        []stage
+	began         moved // at the beginning of the current stage
+	spam          int64
+	links         linkCount
+	given         []uint32 // pages of each PLD read from the current queue
+	exceeded      int64    // pages beyond a budget
+}
+
+func newVirtualCrawl(o *Beast, set disk.Set, web *budgetWeb) virtualCrawl {
+	return virtualCrawl{web: web, set: set, links: linkCount{perPage: o.UniquePerPage},
+		given: make([]uint32, len(web.budgets))}
+}
+
+// seed gives every PLD as many URLs as its budget: the paper's proofs begin with full queues.
+func (c *virtualCrawl) seed(put func(rec []byte) error) error {
+	var rec []byte
+	for x, budget := range c.web.budgets {
+		for range budget {
+			rec = c.web.appendOf(rec[:0], uint32(x))
+			if err := c.link(rec, put); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// link puts in a new URL.
+func (c *virtualCrawl) link(rec []byte, put func(rec []byte) error) error {
+	c.in.add(rec)
+	c.now.urls++
+	return put(rec)
+}
+
+// fetched counts a page that was read from the current queue.
+func (c *virtualCrawl) fetched(rec []byte) {
+	x := recordPLD(rec)
+	c.out.add(rec)
+	c.now.pages++
+	c.now.queueRaw += int64(len(rec))
+	if c.given[x]++; c.given[x] > c.web.budgets[x] {
+		c.exceeded++
+	}
+	if int(x) >= len(c.web.budgets)-c.web.spammers {
+		c.spam++
+	}
+}
+
+// follow puts in the links of a page.
+func (c *virtualCrawl) follow(put func(rec []byte) error) error {
+	var buf [1024]byte
+	for range c.links.next() {
+		if err := c.link(c.web.append(buf[:0]), put); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endStage ends a stage, which filled so many queues, and left so many URLs in QF.
+func (c *virtualCrawl) endStage(queues, failed int64) {
+	s := stage{moved: c.now.less(c.began), endPages: c.now.pages, endURLs: c.now.urls, queues: queues,
+		failed: failed, spam: c.spam}
+	c.began, c.spam = c.now, 0
+	if s.pages > 0 {
+		c.stages = append(c.stages, s)
+	}
+}
+
 // beastCrawl is a virtual crawl through STAR and BEAST. It is for one goroutine.
 type beastCrawl struct {
-	opt        *Beast
-	web        *budgetWeb
+	virtualCrawl
 	star       *star.Star
 	beast      *beast.Beast
-	set        disk.Set
 	queueMeter *disk.Meter
 	starMeter  *disk.Meter
 	tailMeter  *disk.Meter
 	gen        uint64
 	committed  int64 // bytes written at the last checkpoint
-
-	in, out  tally
-	now      moved
-	stages   []stage
-	began    moved // at the beginning of the current stage
-	spam     int64
-	links    linkCount
-	current  beast.Number
-	given    []uint32 // pages of each PLD read from the current queue
-	exceeded int64    // pages beyond a budget
-	batch    []star.CheckTuple
-	arena    []byte
-	left     tally // records in the queues at the end
+	current    beast.Number
+	batch      []star.CheckTuple
+	arena      []byte
 }
 
 // openBeastCrawl creates the stores and gives the PLDs their in-degrees.
 func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb) (c *beastCrawl, err error) {
-	c = &beastCrawl{opt: o, web: web, set: set, links: linkCount{perPage: o.UniquePerPage},
-		given: make([]uint32, len(web.budgets)), queueMeter: disk.NewMeter(set.FS), starMeter: disk.NewMeter(set.FS),
-		tailMeter: disk.NewMeter(set.FS)}
+	c = &beastCrawl{virtualCrawl: newVirtualCrawl(o, set, web), queueMeter: disk.NewMeter(set.FS),
+		starMeter: disk.NewMeter(set.FS), tailMeter: disk.NewMeter(set.FS)}
 	on := func(m *disk.Meter) disk.Set { return disk.Set{FS: m, Paths: set.Paths} }
 	if c.beast, err = beast.Open(beast.Options{Set: on(c.queueMeter), BlockBytes: beastBlockBytes}, nil); err != nil {
 		return nil, err
 	}
-	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes,
-		CompressAux: o.Compress}
+	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes}
 	c.star, err = star.Open(star.Options{
 		Set: on(c.starMeter), Edges: d, Indegree: d, Budgets: starBudgets(o.Budget),
 		Place: c.place, Emit: c.placed, Pin: c.beast.Pin,
@@ -222,31 +283,11 @@ func (c *beastCrawl) flush(ctx context.Context) error {
 	return err
 }
 
-// link makes a new URL and passes it to STAR.
-func (c *beastCrawl) link(ctx context.Context, rec []byte) error {
-	c.in.add(rec)
-	c.now.urls++
-	return c.check(ctx, rec)
-}
-
-// seed gives every PLD as many URLs as its budget: the paper's proofs begin with full queues.
-func (c *beastCrawl) seed(ctx context.Context) error {
-	var rec []byte
-	for x, budget := range c.web.budgets {
-		for range budget {
-			rec = c.web.appendOf(rec[:0], uint32(x))
-			if err := c.link(ctx, rec); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // run crawls until the given number of URLs has been put in. Between two pages every record is in a queue,
 // in STAR's buckets or crawled.
 func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beastCrawl)) error {
-	if err := c.seed(ctx); err != nil {
+	check := func(rec []byte) error { return c.check(ctx, rec) }
+	if err := c.seed(check); err != nil {
 		return err
 	}
 	for c.now.urls < urls {
@@ -259,41 +300,20 @@ func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beast
 				return err
 			}
 		}
-		ok, err := c.next(ctx)
+		rec, ok, err := c.peek(ctx)
+		if err == nil && !ok {
+			err = errors.New("bench: beast: the crawl has no more URLs")
+		}
 		if err != nil {
 			return err
 		}
-		if !ok {
-			return errors.New("bench: beast: the crawl has no more URLs")
+		c.fetched(rec)
+		c.beast.Advance()
+		if err := c.follow(check); err != nil {
+			return err
 		}
 	}
 	return c.finish(ctx)
-}
-
-// next crawls one page: it takes the page's URL from the current queue and puts in the page's links.
-func (c *beastCrawl) next(ctx context.Context) (ok bool, err error) {
-	rec, ok, err := c.peek(ctx)
-	if !ok || err != nil {
-		return false, err
-	}
-	x := recordPLD(rec)
-	c.out.add(rec)
-	c.now.pages++
-	c.now.queueRaw += int64(len(rec))
-	if c.given[x]++; c.given[x] > c.web.budgets[x] {
-		c.exceeded++
-	}
-	if int(x) >= len(c.web.budgets)-c.web.spammers {
-		c.spam++
-	}
-	c.beast.Advance()
-	var buf [1024]byte
-	for range c.links.next() {
-		if err := c.link(ctx, c.web.append(buf[:0])); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // peek returns the next URL. At the end of a queue it first waits until STAR has placed all URLs.
@@ -333,7 +353,9 @@ func (c *beastCrawl) drain(ctx context.Context) error {
 
 // scan ends a stage and reads QF.
 func (c *beastCrawl) scan(ctx context.Context) error {
-	c.endStage()
+	c.count()
+	st := c.beast.Stats()
+	c.endStage(int64(st.Horizon), st.OverBudgetRecords)
 	if err := c.beast.StartScan(); err != nil {
 		return err
 	}
@@ -359,26 +381,13 @@ func (c *beastCrawl) scan(ctx context.Context) error {
 }
 
 // count adds the readings of the meters to now.
-func (c *beastCrawl) count() moved {
+func (c *beastCrawl) count() {
 	q := c.queueMeter.Counts()
 	c.now.queueDisk = q.ReadBytes + q.WrittenBytes
 	edges, indegree := c.star.Stats()
 	c.now.starDisk = indegree.IOBytes()
 	c.now.starRest = indegree.IOBytes() - indegree.AuxRead - indegree.AuxWritten
 	c.now.saved = c.tailMeter.Counts().WrittenBytes + edges.BufferWritten + indegree.BufferWritten
-	return c.now
-}
-
-// endStage ends a stage.
-func (c *beastCrawl) endStage() {
-	m := c.count()
-	st := c.beast.Stats()
-	s := stage{moved: m.less(c.began), endPages: m.pages, endURLs: m.urls, queues: int64(st.Horizon),
-		failed: st.OverBudgetRecords, spam: c.spam}
-	c.began, c.spam = m, 0
-	if s.pages > 0 {
-		c.stages = append(c.stages, s)
-	}
 }
 
 // commit makes a checkpoint if enough bytes were written since the last one, or if must is true.

@@ -28,8 +28,8 @@ func (res *beastResult) report(b *Beast, r *result.Report) {
 		res.web.budgets[len(res.web.budgets)-1], res.web.budgets[0], m.MeanBudget, res.web.sum)
 	r.Set("links", "%g unique URLs a page (L), records of %.1f B on average (b); %g of them lead to %d spammers",
 		b.UniquePerPage, mean, b.Spam, res.web.spammers)
-	r.Set("compressed", "by s2: queues; in STAR's buckets: %t", b.Compress)
-	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", b.PagesPerSecond)
+	r.Set("compressed", "by s2: queues")
+	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", pagesPerSecond)
 	res.lines(b, r)
 	r.Tables = append(r.Tables, res.table(b, m))
 	if res.naive != nil {
@@ -50,8 +50,8 @@ func (res *beastResult) lines(b *Beast, r *result.Report) {
 		r.Add(fmt.Sprintf("BenchmarkBeast/scheme=%s/urls=%s", scheme, result.Power(float64(urls))), s.pages,
 			result.Metric{Value: s.perPage(raw), Unit: "text-B/page"},
 			result.Metric{Value: s.perPage(disk), Unit: "io-B/page"},
-			result.Metric{Value: b.PagesPerSecond * s.perPage(raw) / 1e6, Unit: "text-MB/s"},
-			result.Metric{Value: b.PagesPerSecond * s.perPage(disk) / 1e6, Unit: "io-MB/s"},
+			result.Metric{Value: pagesPerSecond * s.perPage(raw) / 1e6, Unit: "text-MB/s"},
+			result.Metric{Value: pagesPerSecond * s.perPage(disk) / 1e6, Unit: "io-MB/s"},
 			result.Metric{Value: float64(s.endPages), Unit: "pages"},
 			result.Metric{Value: float64(s.queues), Unit: "queues"})
 	}
@@ -72,12 +72,12 @@ func (res *beastResult) lines(b *Beast, r *result.Report) {
 }
 
 // mb returns bytes per page as MB/s at S.
-func (b *Beast) mb(perPage float64) string { return result.Number(b.PagesPerSecond * perPage / 1e6) }
+func (b *Beast) mb(perPage float64) string { return result.Number(pagesPerSecond * perPage / 1e6) }
 
 func (res *beastResult) table(b *Beast, m beast.Model) result.Table {
 	t := result.Table{
 		Title: fmt.Sprintf("BEAST: MB/s needed at %g pages/s, stage by stage (one scan of QF to the next)",
-			b.PagesPerSecond),
+			pagesPerSecond),
 		Head: []string{"N pages", "URLs", "queues", "in QF", "spam pages", "BEAST text", "Theorem 7", "disk",
 			"+STAR text", "bound", "disk", "text:disk", "checkpoints"},
 		Notes: []string{
@@ -99,7 +99,7 @@ func (res *beastResult) table(b *Beast, m beast.Model) result.Table {
 func (res *beastResult) naiveTable(b *Beast, m beast.Model) result.Table {
 	t := result.Table{
 		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, pass by pass",
-			b.PagesPerSecond),
+			pagesPerSecond),
 		Head: []string{"N pages", "URLs", "in QF", "spam pages", "text", "Theorem 6", "disk"},
 	}
 	stages := res.naive.stages
@@ -135,7 +135,7 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 			flatDisk = append(flatDisk, s.perPage(s.wholeDisk()))
 		}
 	}
-	mb := b.PagesPerSecond / 1e6
+	mb := pagesPerSecond / 1e6
 	list = append(list,
 		result.AtMost("BEAST: largest rate as text, 2Sb(2L-1)", beastMost*mb, m.RateBound()/1e6, "MB/s"),
 		result.AtMost("BEAST and STAR: largest rate as text, 2Sb(4L-3)", wholeMost*mb,
@@ -155,7 +155,7 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []result.Check {
 	n := res.naive
 	list := []result.Check{
-		result.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.rest)), 0, "records"),
+		result.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.left)), 0, "records"),
 		result.AtMost("naive: pages beyond a PLD's budget in a pass", float64(n.exceeded), 0, "pages"),
 	}
 	if len(n.stages) < naivePasses {
@@ -163,11 +163,11 @@ func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []result.Check {
 	}
 	end := &n.stages[len(n.stages)-1]
 	half := &n.stages[len(n.stages)/2-1]
-	rate := func(s *stage) float64 { return b.PagesPerSecond * s.perPage(s.beastRaw()) / 1e6 }
+	rate := func(s *stage) float64 { return pagesPerSecond * s.perPage(s.beastRaw()) / 1e6 }
 	slope := (rate(end) - rate(half)) / float64(end.endPages-half.endPages) * 1e6
 	return append(list,
 		result.Within("naive: last rate as text, Theorem 6", rate(end), m.NaiveRate(float64(end.endPages))/1e6,
 			naiveMargin, "MB/s"), result.Within("naive: growth per million pages, Theorem 6", slope,
-			2*b.PagesPerSecond*m.URLBytes*(m.UniquePerPage-1)/
+			2*pagesPerSecond*m.URLBytes*(m.UniquePerPage-1)/
 				float64(res.web.sum), naiveMargin, "MB/s"))
 }

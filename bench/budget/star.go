@@ -25,9 +25,8 @@ type Star struct {
 	Neighbours int64    `type:"count" placeholder:"N"`
 	Checks     int64    `type:"count" placeholder:"N"`
 	RAMBytes   int64    `name:"ram" type:"size" placeholder:"SIZE"`
-	PageCache  bool
-	Repeats    int    `name:"repeat" type:"count" placeholder:"N"`
-	Seed       uint64 `type:"count" placeholder:"N" default:"1"`
+	Repeats    int      `name:"repeat" type:"count" placeholder:"N"`
+	Seed       uint64   `type:"count" placeholder:"N" default:"1"`
 	Quick      bool
 }
 
@@ -130,9 +129,7 @@ func (o Star) Measure(ctx context.Context, progress func(what string)) (_ *resul
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
-	if !o.PageCache {
-		scratch.FS = disk.Direct()
-	}
+	scratch.FS = disk.Direct()
 	runs := map[string][]*starRun{}
 	for n := range o.Repeats {
 		for _, kind := range starCases {

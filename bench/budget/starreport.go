@@ -13,7 +13,7 @@ func starReport(o *Star, runs map[string][]*starRun, r *result.Report) {
 	d := o.drum()
 	r.Set("drums", "k = %d, M = %d KiB, r = %d KiB each; together %.1f MiB of RAM at most", d.Buckets,
 		d.BufferBytes>>10, d.BucketBytes>>10, float64(runs[caseUniform][0].ram)/(1<<20))
-	r.Set("page cache", "%t: false bypasses it (O_DIRECT) where the file system supports that", o.PageCache)
+	r.Set("page cache", "bypassed (O_DIRECT) where the file system supports that")
 	for _, kind := range starCases {
 		for _, run := range runs[kind] {
 			run.lines(r)

@@ -11,6 +11,7 @@ import (
 	"drumbeat/bench/measure"
 	"drumbeat/bench/result"
 	"drumbeat/drum"
+	"drumbeat/internal/cputime"
 )
 
 // pageLinks is the number of keys in a batch: the links of a page.
@@ -48,7 +49,8 @@ func (f *freshKeys) read(keys []uint64) (int, error) {
 // residentBytes returns the resident memory of the process after a garbage collection.
 func residentBytes() int64 {
 	debug.FreeOSMemory()
-	return measure.RSS()
+	now, _ := cputime.RSS(0)
+	return now
 }
 
 // speeds measures our cache.

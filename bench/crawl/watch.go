@@ -67,8 +67,9 @@ func (b *crawlBench) watcher(n int, t transport, server *crawlServer, cancel fun
 
 // point returns the sums of the crawl at a snapshot.
 func (w *crawlWatcher) point(s *crawl.Snapshot) crawlTenth {
+	rss, _ := cputime.RSS(0)
 	return crawlTenth{Pages: s.Count(state.CountPages), Unique: s.Unique,
-		DiskBytes: w.base.DiskBytes + s.DiskRead + s.DiskWritten, RSS: measure.RSS(),
+		DiskBytes: w.base.DiskBytes + s.DiskRead + s.DiskWritten, RSS: rss,
 		Wall: w.base.Wall + time.Since(w.start), CPU: w.base.CPU + cputime.Process() - w.cpu0}
 }
 

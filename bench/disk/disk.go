@@ -26,11 +26,6 @@ type Options struct {
 	Budget  time.Duration `name:"time" placeholder:"DURATION"`
 	Quick   bool
 
-	Alpha        float64 `type:"fraction" placeholder:"N" default:"3.33"`
-	Share        float64 `type:"fraction" placeholder:"SHARE" default:"0.15"`
-	URLBytes     float64 `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B"`
-	LinksPerPage float64 `type:"fraction" placeholder:"N" default:"59"`
-
 	// FS holds the directories; nil means the system's, the only one on which O_DIRECT is tried.
 	FS       disk.FS `kong:"-"`
 	progress func(what string)
@@ -41,6 +36,14 @@ const (
 	opWrite = "write"
 	opRead  = "read"
 	opMixed = "mixed"
+)
+
+// Parameters of Theorem 3: URLseen's share of the disk, alpha, b and l.
+const (
+	urlSeenShare = 0.15
+	alpha        = 3.33
+	urlBytes     = 110
+	pageLinks    = 59
 )
 
 // align is the alignment of offsets, lengths and addresses that O_DIRECT may require.
@@ -115,9 +118,6 @@ func (d *Options) Complete() error {
 	}
 	need(d.Bytes >= 0 && d.Repeats >= 0 && d.Budget >= 0, "bytes, repeats and budget must not be negative: %d, %d, %v",
 		d.Bytes, d.Repeats, d.Budget)
-	need(d.Alpha > 0 && d.URLBytes > 0 && d.LinksPerPage > 0 && d.Share > 0 && d.Share <= 1,
-		"alpha, URL bytes, links per page and share must be above 0, share at most 1: %v, %v, %v, %v", d.Alpha,
-		d.URLBytes, d.LinksPerPage, d.Share)
 	return faults()
 }
 
@@ -268,9 +268,10 @@ func (r *diskRun) speed(w way, group string) *speed {
 	return s
 }
 
-// pages returns the rate of Theorem 3 in pages/s for a bandwidth; URLseen gets Share of it.
-func (d Options) pages(bandwidth float64) float64 {
-	return drum.DiskRate(d.Share*bandwidth, d.Alpha, d.URLBytes, d.LinksPerPage)
+// pages returns the rate of Theorem 3 in pages/s for a bandwidth, with the paper's parameters. URLseen gets a share of
+// it.
+func pages(bandwidth float64) float64 {
+	return drum.DiskRate(urlSeenShare*bandwidth, alpha, urlBytes, pageLinks)
 }
 
 // String formats a way for the names of benchmarks.

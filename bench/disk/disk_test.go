@@ -18,7 +18,7 @@ import (
 // small returns options for a very short run.
 func small(dirs ...string) Options {
 	return Options{Dirs: dirs, Bytes: 64 << 10, Chunks: []int{4 << 10, 16 << 10}, Repeats: 2,
-		Streams: []int{3}, Blocks: []int{4 << 10, 8 << 10}, Alpha: 3.33, URLBytes: 110, LinksPerPage: 59, Share: 0.15}
+		Streams: []int{3}, Blocks: []int{4 << 10, 8 << 10}}
 }
 
 // empty fails the test if a directory contains files.
@@ -163,7 +163,7 @@ func TestDiskRejects(t *testing.T) {
 		"no directory": func(d *Options) { d.Dirs = nil }, "twice": func(d *Options) { d.Dirs = []string{dir, dir} },
 		"chunk": func(d *Options) { d.Chunks = []int{1000} }, "large": func(d *Options) { d.Chunks = []int{64 << 10} },
 		"block": func(d *Options) { d.Blocks = []int{5000} }, "one stream": func(d *Options) { d.Streams = []int{1} },
-		"streams": func(d *Options) { d.Streams = []int{5000} }, "alpha": func(d *Options) { d.Alpha = 0 },
+		"streams": func(d *Options) { d.Streams = []int{5000} },
 		"missing": func(d *Options) { d.Dirs = []string{dir + "/none"} },
 	} {
 		d := small(dir)

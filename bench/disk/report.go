@@ -81,7 +81,7 @@ func (r *diskRun) oneFile() result.Table {
 			row = append(row, mbps(r.find(v, s.group))...)
 		}
 		w := r.bandwidth(s.way, s.group)
-		t.Add(append(row, result.Number(w/1e6), result.Number(d.pages(w)))...)
+		t.Add(append(row, result.Number(w/1e6), result.Number(pages(w)))...)
 	}
 	return t
 }
@@ -103,17 +103,16 @@ func (r *diskRun) manyFiles() result.Table {
 		row := []string{s.group, fmt.Sprint(s.direct), fmt.Sprint(s.streams), result.BinaryBytes(s.chunk)}
 		row = append(append(row, mbps(s)...), mbps(r.find(s.with(opRead), s.group))...)
 		w := r.bandwidth(s.way, s.group)
-		t.Add(append(row, result.Number(w/1e6), result.Number(d.pages(w)))...)
+		t.Add(append(row, result.Number(w/1e6), result.Number(pages(w)))...)
 	}
 	return t
 }
 
 // verdicts names the best W of each group, for one file and for many, with the rate and CPU use that follow.
 func (r *diskRun) verdicts() []string {
-	d := &r.opt
 	notes := []string{fmt.Sprintf(
 		"W is the mean of write and read. pages/s = W x %v / (alpha b l), Theorem 3, with alpha = %v, b = %v, l = %v.",
-		d.Share, d.Alpha, d.URLBytes, d.LinksPerPage)}
+		urlSeenShare, alpha, urlBytes, pageLinks)}
 	for _, g := range r.groups() {
 		for _, many := range []bool{false, true} {
 			var best *speed
@@ -136,7 +135,7 @@ func (r *diskRun) verdicts() []string {
 				fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s; "+
 					"%.0f %% of a core to write, %.0f %% to read.",
 					g, files, result.Number(w/1e6), result.BinaryBytes(best.chunk), best.direct,
-					result.Number(d.pages(w)), 100*best.cores(), 100*r.find(best.with(opRead), g).cores()))
+					result.Number(pages(w)), 100*best.cores(), 100*r.find(best.with(opRead), g).cores()))
 		}
 	}
 	return notes

@@ -20,16 +20,14 @@ import (
 // methods. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs    []string `name:"dir" placeholder:"DIR" required:""`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each"`
+	Forms   []string `placeholder:"NAME" default:"plain,ours,cached"`
 	Against []string `placeholder:"NAME" default:"none"`
 
 	Links        int64         `type:"count" placeholder:"N"`
 	Known        []int64       `type:"count" placeholder:"N"`
 	UniqueShare  float64       `name:"unique" type:"fraction" placeholder:"SHARE" default:"1/9"`
-	Misses       float64       `name:"miss-share" type:"fraction" placeholder:"SHARE" default:"0.33"`
 	RAMBytes     int64         `name:"ram" type:"size" placeholder:"SIZE"`
 	DiskBytes    int64         `name:"disk" type:"size" placeholder:"SIZE"`
-	CacheBytes   int64         `name:"cache-ram" type:"size" placeholder:"SIZE"`
 	BufferBytes  int           `name:"buffer" type:"size" placeholder:"SIZE"`
 	URLs         string        `name:"urls" placeholder:"FILE"`
 	Seed         uint64        `type:"count" placeholder:"N" default:"1"`
@@ -38,7 +36,6 @@ type Options struct {
 	Workers      int           `type:"count" placeholder:"N" default:"0"`
 	Adders       int           `type:"count" placeholder:"N" default:"0"`
 	Theorem      bool
-	NoLimit      bool
 	Quick        bool
 
 	// Methods are the names of all methods to measure; nil means those of Forms and Against.
@@ -80,9 +77,7 @@ func (d *Options) Complete() error {
 	measure.DefaultList(&d.Known, []int64{0})
 	measure.Default(&d.RAMBytes, measure.Quick[int64](d.Quick, 16<<20, 256<<20))
 	measure.Default(&d.DiskBytes, measure.Quick[int64](d.Quick, 96e6, 8e9))
-	measure.Default(&d.CacheBytes, d.RAMBytes/8)
 	measure.Default(&d.UniqueShare, 1.0/9)
-	measure.Default(&d.Misses, max(0.33, d.UniqueShare))
 	measure.Default(&d.Repeats, 1)
 	measure.Default(&d.BaselineTime, measure.Quick(d.Quick, 2*time.Second, time.Minute))
 	measure.DefaultList(&d.Methods, d.methods())
@@ -95,10 +90,7 @@ func (d *Options) Complete() error {
 	need((d.Links > 0 || d.URLs != "" && d.Links == 0) && d.RAMBytes > 0 && d.DiskBytes > 0 && d.Repeats > 0 &&
 		d.BaselineTime > 0 && d.Adders >= 0 && d.Workers >= 0, "negative sizes")
 	need(d.RAMBytes >= baselines.MinRAMBytes, "RAM of %d bytes: want %d at least", d.RAMBytes, baselines.MinRAMBytes)
-	need(d.CacheBytes >= 0 && d.CacheBytes < d.RAMBytes, "a RAM cache of %d bytes in %d", d.CacheBytes, d.RAMBytes)
 	need(d.UniqueShare > 0 && d.UniqueShare < 1, "share %v of new URLs: want between 0 and 1", d.UniqueShare)
-	need(d.Misses >= d.UniqueShare &&
-		d.Misses <= 1, "share %v of misses: want at least that of new URLs, at most 1", d.Misses)
 	for _, u := range d.Known {
 		need(u >= 0 && u <= 1e11, "%d known keys: want 0 to 1e11", u)
 	}
@@ -126,14 +118,8 @@ func find(name string) (baselines.Method, bool) {
 	return baselines.Method{}, false
 }
 
-// stream returns the stream of links with u known URLs.
-func (d *Options) stream(u int64) links.Options {
-	o := links.Options{Seed: d.Seed, UniqueShare: d.UniqueShare, Known: u, Recent: (1 - d.Misses) / (1 - d.UniqueShare)}
-	if o.Recent == 0 {
-		o.Recent = links.NoRecent
-	}
-	return o
-}
+// misses returns the share of the links that are not recent.
+func (d *Options) misses() float64 { return max(0.33, d.UniqueShare) }
 
 // drumBench is a running Measure.
 type drumBench struct {
@@ -230,9 +216,10 @@ func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 // job returns the measurement of a method with u known keys.
 func (b *drumBench) job(method string, u int64) *drumJob {
 	job := &drumJob{
-		Method: method, Dirs: b.dirs, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, CacheBytes: b.CacheBytes,
-		BufferBytes: b.BufferBytes, Workers: b.Workers, Adders: b.Adders, Stream: b.stream(u), URLs: b.URLs,
-		Links: b.Links,
+		Method: method, Dirs: b.dirs, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, CacheBytes: b.RAMBytes / 8,
+		BufferBytes: b.BufferBytes, Workers: b.Workers, Adders: b.Adders, URLs: b.URLs, Links: b.Links,
+		Stream: links.Options{Seed: b.Seed, UniqueShare: b.UniqueShare, Known: u,
+			Recent: (1 - b.misses()) / (1 - b.UniqueShare)},
 	}
 	if _, ok := find(method); ok {
 		job.MaxTime, job.LoadTime = b.BaselineTime, loadTimes*b.BaselineTime
@@ -249,11 +236,7 @@ func (b *drumBench) one(ctx context.Context, job *drumJob, what string) (run *Re
 			run.Unlimited = "it ran in the process of the benchmark"
 		}
 	} else {
-		most := limitBytes(job.RAMBytes)
-		if b.NoLimit {
-			most = 0
-		}
-		run, err = job.spawn(ctx, b.Command, most, progress)
+		run, err = job.spawn(ctx, b.Command, limitBytes(job.RAMBytes), progress)
 		if _, ok := find(job.Method); ok && errors.Is(err, measure.ErrMemory) {
 			run, err = &Result{Method: job.Method, Known: job.Stream.Known, Skipped: err.Error()}, nil
 		}

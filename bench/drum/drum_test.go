@@ -49,7 +49,7 @@ var drumSeed = flag.Uint64("drum-seed", 1, "seed of the links of the tests of be
 func smallDrum(t *testing.T) Options {
 	return Options{
 		Dirs: []string{t.TempDir()}, Known: []int64{20_000}, Links: 60_000, RAMBytes: 8 << 20, DiskBytes: 2e6,
-		Seed: *drumSeed, Methods: []string{formPlain, formOurs, formCached, formEach},
+		Seed: *drumSeed, Methods: []string{formPlain, formOurs, formCached},
 	}
 }
 
@@ -107,7 +107,7 @@ func TestTheorem2(t *testing.T) {
 // known keys.
 func TestDrumURLs(t *testing.T) {
 	d := smallDrum(t)
-	d.URLs, d.Methods = filepath.Join(t.TempDir(), "urls"), []string{formPlain, formLog}
+	d.URLs, d.Methods = filepath.Join(t.TempDir(), "urls"), []string{formPlain, formOurs}
 	if err := os.WriteFile(d.URLs, []byte(strings.Repeat("http://a/\nhttp://b/\n", 5000)+"http://c/\n"),
 		0o600); err != nil {
 		t.Fatal(err)
@@ -152,8 +152,7 @@ func TestDrumOptions(t *testing.T) {
 	for _, change := range []func(*Options){
 		func(d *Options) { d.Dirs = nil }, func(d *Options) { d.Methods = []string{"abacus"} },
 		func(d *Options) { d.RAMBytes = 1000 },
-		func(d *Options) { d.UniqueShare = 2 }, func(d *Options) { d.Misses = 0.01 },
-		func(d *Options) { d.CacheBytes = 1 << 40 },
+		func(d *Options) { d.UniqueShare = 2 },
 		func(d *Options) { d.Links = -1 }, func(d *Options) { d.Known = []int64{-1} },
 	} {
 		d := smallDrum(t)
@@ -171,7 +170,7 @@ func TestDrumOptions(t *testing.T) {
 
 // TestDrumBuffer: the requested buffer size is used, although blocks of text are smaller by default.
 func TestDrumBuffer(t *testing.T) {
-	form, _ := findForm(formLog)
+	form, _ := findForm(formOurs)
 	for _, asked := range []int{0, 64 << 10, 2 << 20} {
 		job := &drumJob{RAMBytes: 256 << 20, DiskBytes: 10 << 30, BufferBytes: asked, Links: 1e8}
 		job.Stream.UniqueShare = 1. / 9
@@ -192,7 +191,7 @@ func TestDrumChild(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}
 	must(t, errors.Join(b.Complete(), b.open()))
-	in, err := json.Marshal(b.job(formLog, 1000))
+	in, err := json.Marshal(b.job(formOurs, 1000))
 	must(t, err)
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()

@@ -115,8 +115,6 @@ func (job *drumJob) spawn(ctx context.Context, command []string, limitBytes int6
 	if no, ok := errors.AsType[*measure.UnavailableError](err); ok {
 		unlimited = no.Error()
 		run, _, err = measure.Run[*Result](ctx, command, job, 0, progress)
-	} else if limitBytes == 0 {
-		unlimited = "--no-limit was set"
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

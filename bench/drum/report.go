@@ -1,7 +1,6 @@
 package drum
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -94,7 +93,6 @@ func (b *drumBench) report(set *drumSet) *result.Report {
 	for i := range all {
 		b.check(r, &all[i])
 	}
-	b.checkLine(r, all)
 	b.checkNumbered(r, set)
 	r.Notes = append(r.Notes, set.skipped...)
 	return r
@@ -103,7 +101,8 @@ func (b *drumBench) report(set *drumSet) *result.Report {
 func (b *drumBench) settings(r *result.Report, set *drumSet) {
 	switch {
 	case b.URLs == "":
-		r.Set("links", "%s: %.4f of them new, %.2f not recent", result.Power(float64(b.Links)), b.UniqueShare, b.Misses)
+		r.Set("links", "%s: %.4f of them new, %.2f not recent", result.Power(float64(b.Links)), b.UniqueShare,
+			b.misses())
 	case b.Links > 0:
 		r.Set("links", "%s of %s, over and over on other hosts", result.Power(float64(b.Links)), b.URLs)
 	default:
@@ -273,14 +272,12 @@ func (b *drumBench) check(r *result.Report, g *drumGroup) {
 	most("open files", func(r *Result) float64 { return float64(r.PeakFiles) }, mostFiles, "files")
 	most("allocations", func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) }, mostAllocs, "a link")
 	big := g.known >= targetKeys && b.Links >= targetKeys
-	if form.codec != 1 && big {
+	if form.ours && big {
 		r.Checks = append(r.Checks, result.Within(name+"size of a key", g.median((*Result).bitsPerKey),
 			g.median(func(r *Result) float64 { return entropyBits(r.Keys) }), targetBitsShare, "bits"))
 	}
-	if big && (g.method == formOurs || g.method == formLog || g.method == formCached) {
-		b.checkIO(r, g, name)
-	}
 	if big && (g.method == formOurs || g.method == formCached) {
+		b.checkIO(r, g, name)
 		r.Checks = append(r.Checks,
 			result.AtLeast(name+"speed", g.median((*Result).rate)/1e6, targetRate/1e6, "M links/s"))
 	}
@@ -304,30 +301,6 @@ func (b *drumBench) checkIO(r *result.Report, g *drumGroup, name string) {
 	r.Checks = append(r.Checks,
 		result.AtMost(fmt.Sprintf("%sI/O, for which %.0f B at a text ratio of 4:1 are %.1f at the %.2f:1 here",
 			name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
-}
-
-// checkLine predicts the time at the largest U from the two smallest: a constant cost of CPU and disk per
-// link, plus a cost per byte of the model that grows with U.
-func (b *drumBench) checkLine(r *result.Report, all []drumGroup) {
-	var line []struct{ bytes, nanos float64 }
-	var most int64
-	for i := range all {
-		if g := &all[i]; g.method == formOurs {
-			line = append(line, struct{ bytes, nanos float64 }{g.median(func(r *Result) float64 { return r.Model }),
-				g.median(func(r *Result) float64 { return float64(r.measured().Nanoseconds()) / float64(r.Links) })})
-			most = max(most, g.known)
-		}
-	}
-	slices.SortFunc(line, func(a, b struct{ bytes, nanos float64 }) int { return cmp.Compare(a.bytes, b.bytes) })
-	if len(line) < 3 || line[1].bytes <= line[0].bytes {
-		return
-	}
-	last := line[len(line)-1]
-	slope := (line[1].nanos - line[0].nanos) / (line[1].bytes - line[0].bytes)
-	r.Checks = append(r.Checks,
-		result.Within(fmt.Sprintf("ours, %s keys: time against the line through the two smallest U (%.2f ns a byte)",
-			result.Power(float64(most)), slope), last.nanos, line[0].nanos+slope*(last.bytes-line[0].bytes),
-			0.2, "ns/link"))
 }
 
 // checkNumbered adds the check of verdicts link by link.

@@ -40,11 +40,11 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Re
 	if job.Workers == 0 {
 		job.Workers = runtime.GOMAXPROCS(0)
 	}
-	form, isForm := findForm(job.Method)
+	form, _ := findForm(job.Method)
 	open := &openFS{FS: job.fs}
 	if open.FS == nil {
 		open.FS = disk.OS()
-		if method, _ := find(job.Method); form.direct || method.PastCache {
+		if method, _ := find(job.Method); form.ours || method.PastCache {
 			open.FS = disk.Direct()
 		}
 	}
@@ -54,8 +54,7 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Re
 		return nil, err
 	}
 	defer r.src.close()
-	pack := isForm && (form.compress || form.aux != 0)
-	if r.queue, err = newDrumQueue(r.meter, path.Join(job.Dirs[0], "queue"), pack, job.Numbered); err != nil {
+	if r.queue, err = newDrumQueue(r.meter, path.Join(job.Dirs[0], "queue"), form.ours, job.Numbered); err != nil {
 		return nil, err
 	}
 	defer r.queue.close()

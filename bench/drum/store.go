@@ -13,57 +13,33 @@ import (
 	"drumbeat/drum"
 )
 
-// drumForm is a form of DRUM; each has one addition to the form before.
+// drumForm is a form of DRUM.
 type drumForm struct {
-	name     string
-	help     string
-	codec    drum.Codec
-	aux      drum.AuxMode
-	compress bool
-	cache    bool // RAM cache in front
-	each     bool
-	workers  bool // merge several buckets concurrently
-	direct   bool // bypass the page cache
-	packs    drum.PackMode
-	// textShare is the approximate size on disk of a waiting URL, as a share of its length.
-	textShare float64
+	name, help string
+	// ours has coded keys, one log of coded text, several buckets merged at once, and bypasses the page cache. The
+	// paper's form has raw keys and text in buckets.
+	ours  bool
+	cache bool // RAM cache in front
+	packs drum.PackMode
 }
 
 // The forms that other code refers to.
 const (
 	formPlain  = "plain"
-	formLog    = "log"
+	formHybrid = "hybrid"
 	formOurs   = "ours"
 	formCached = "cached"
-	formEach   = "each"
-	formHybrid = "hybrid"
 )
 
 // drumForms returns the forms, the paper's first.
 func drumForms() []drumForm {
-	log := drumForm{codec: drum.Rice, aux: drum.AuxLog, textShare: 0.3}
-	crew := log
-	crew.workers = true
-	ours := crew
-	ours.direct = true
-	cached := ours
-	cached.cache = true
-	packed := ours
-	packed.packs = drum.PackAlways
-	named := func(f drumForm, name, help string) drumForm { f.name, f.help = name, help; return f }
 	return []drumForm{
-		{name: formPlain, help: "the paper's: raw keys, text in buckets", codec: drum.Raw, textShare: 1},
-		{name: "rice", help: "plain with Golomb-Rice coded keys in the cache", codec: drum.Rice, textShare: 1},
-		{name: "s2", help: "rice with text compressed in its buckets", codec: drum.Rice, compress: true, textShare: 1},
-		named(log, formLog, "rice with one log of coded text, compressed where disks bind"),
-		named(crew, "crew", "log with one merge worker per processor"),
-		named(ours, formOurs, "crew, bypassing the page cache"),
-		named(cached, formCached, "ours behind a RAM cache of keys"),
-		named(packed, "packed", "ours with all text compressed, as on slow disks"),
-		{name: formHybrid, help: "plain behind a RAM cache of keys, as in section V.C", codec: drum.Raw,
-			cache: true, textShare: 1},
-		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice,
-			each: true, textShare: 1},
+		{name: formPlain, help: "the paper's: raw keys, text in buckets"},
+		{name: formHybrid, help: "plain behind a RAM cache of keys, as in section V.C", cache: true},
+		{name: formOurs, help: "coded keys, one log of coded text, compressed where disks bind, one merge worker per " +
+			"processor, bypassing the page cache", ours: true},
+		{name: "packed", help: "ours with all text compressed, as on slow disks", ours: true, packs: drum.PackAlways},
+		{name: formCached, help: "ours behind a RAM cache of keys", ours: true, cache: true},
 	}
 }
 
@@ -129,18 +105,17 @@ const meanURL = 113
 // options returns the geometry of a form: the largest r that RAM and disk allow.
 func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Plan, error) {
 	o := drum.Options{
-		Set: set, Name: "urlSeen", Op: drum.CheckUpdate, BufferBytes: job.BufferBytes,
-		Codec: form.codec, Aux: form.aux, CompressAux: form.compress, PackTexts: form.packs, Each: form.each,
+		Set: set, Name: "urlSeen", Op: drum.CheckUpdate, BufferBytes: job.BufferBytes, PackTexts: form.packs,
 		DiskBytes: job.DiskBytes, Wanted: func(r *drum.Result) bool { return r.New },
 	}
 	ram := job.RAMBytes
 	if form.cache {
 		ram -= job.CacheBytes
 	}
-	if form.workers {
-		o.BucketBytes, o.Workers = cachedRound, job.Workers
-	}
-	if form.aux == drum.AuxLog {
+	textShare := 1.0 // of a waiting URL on disk
+	if form.ours {
+		textShare = 0.3
+		o.Codec, o.Aux, o.BucketBytes, o.Workers = drum.Rice, drum.AuxLog, cachedRound, job.Workers
 		// Larger blocks compress better. There are one or two dozen of them.
 		o.LogBytes = int(min(1<<20, ram/128)) &^ 4095
 	}
@@ -155,7 +130,7 @@ func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Pla
 	o, plan, err := o.Fit(drum.PlanInput{
 		Load: drum.Load{
 			Known: float64(job.Stream.Known), Links: float64(max(1, job.Links)), UniqueFraction: job.Stream.UniqueShare,
-			URLBytes: meanURL*form.textShare + 1, KeyBytes: 8,
+			URLBytes: meanURL*textShare + 1, KeyBytes: 8,
 		},
 		RAMBytes: float64(ram), DiskBytes: float64(job.DiskBytes),
 	})
@@ -300,7 +275,7 @@ func (s *drumStore) report(r *Result) {
 		r.Misses += s.adders[i].misses
 		r.MissBytes += s.adders[i].missBytes
 	}
-	if r.Links > 0 && r.Misses > 0 && !s.form.each {
+	if r.Links > 0 && r.Misses > 0 {
 		misses := float64(r.Misses)
 		cost := s.opt.Cost(drum.CostInput{
 			Known: float64(r.Known), Tuples: misses, UniqueFraction: float64(r.Found) / misses,

@@ -1,12 +1,11 @@
 package measure
 
 import (
+	"drumbeat/internal/cputime"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,33 +33,10 @@ func Heap() (end func() (allocs, bytes uint64)) {
 // PeakRSS returns the peak RAM of this process in bytes, since the last ResetPeakRSS if the kernel supports
 // that, or UnknownRSS. It doesn't use getrusage, whose value includes the parent's.
 func PeakRSS() int64 {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return UnknownRSS
-	}
-	for line := range strings.Lines(string(b)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-			if err == nil {
-				return kb << 10
-			}
-		}
+	if _, peak := cputime.RSS(0); peak > 0 {
+		return peak
 	}
 	return UnknownRSS
-}
-
-// RSS returns the current RAM of this process in bytes; 0 if unknown.
-func RSS() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
-	fields := strings.Fields(string(b))
-	if err != nil || len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
 }
 
 // UnknownRSS is larger than any limit of a check, so the check fails.

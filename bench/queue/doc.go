@@ -1,9 +1,9 @@
-// Package queue measures the program's queues on disk: appending, reading and both at once, compared with
-// the bare disk's speed in the same run.
+// Package queue measures the program's queues on disk: appending and reading, compared with the bare disk's
+// speed in the same run.
 //
-// Records are generated URLs, URLs of a file, or random bytes of several lengths. A measurement uses one
-// queue, many queues or the slots of a calendar, and one or several appenders. It compares every record
-// read with the one appended, and counts the bytes on disk per queued URL.
+// Records are generated URLs or random bytes. A measurement uses one queue or many, and one
+// or several appenders. It compares every record read with the one appended, and counts the bytes on disk per
+// queued URL.
 //
 // # Checks
 //
@@ -13,7 +13,7 @@
 // # Contract
 //
 // The files are in directories of their own, which are removed before Measure returns, also after an error or
-// a cancelled context. One measurement appends at most Options.Bytes; at most three times as much is on disk.
+// a cancelled context. One measurement appends at most Options.Bytes; at most twice as much is on disk.
 //
 // # Concurrency and memory
 //

@@ -15,17 +15,15 @@ import (
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Dirs        []string `name:"dir" placeholder:"DIR" required:""`
-	Bytes       int64    `name:"size" type:"size" placeholder:"SIZE"`
-	BlockBytes  int      `name:"block" type:"size" placeholder:"SIZE" default:"256KiB"`
-	URLs        string   `name:"urls" placeholder:"FILE"`
-	Appenders   int      `type:"count" placeholder:"N"`
-	Queues      int      `type:"count" placeholder:"N" default:"64"`
-	RecordBytes int      `name:"record" type:"size" placeholder:"SIZE" default:"100B"`
-	Repeats     int      `name:"repeat" type:"count" placeholder:"N"`
-	Seed        uint64   `type:"count" placeholder:"N" default:"1"`
-	Quick       bool
-	progress    func(what string)
+	Dirs       []string `name:"dir" placeholder:"DIR" required:""`
+	Bytes      int64    `name:"size" type:"size" placeholder:"SIZE"`
+	BlockBytes int      `name:"block" type:"size" placeholder:"SIZE" default:"256KiB"`
+	Appenders  int      `type:"count" placeholder:"N"`
+	Queues     int      `type:"count" placeholder:"N" default:"64"`
+	Repeats    int      `name:"repeat" type:"count" placeholder:"N"`
+	Seed       uint64   `type:"count" placeholder:"N" default:"1"`
+	Quick      bool
+	progress   func(what string)
 }
 
 // The targets: share of the disk's bandwidth, and bytes on disk per queued URL.
@@ -38,8 +36,10 @@ const (
 const (
 	leastQueueBlock = 4 << 10
 	mostQueueBlock  = 4 << 20
-	mostRecordBytes = 64 << 10
 )
+
+// recordBytes is the length of incompressible records.
+const recordBytes = 100
 
 // Complete fills in defaults and returns all faults, joined.
 func (b *Options) Complete() error {
@@ -48,7 +48,6 @@ func (b *Options) Complete() error {
 	measure.Default(&b.BlockBytes, 256<<10)
 	measure.Default(&b.Appenders, max(2, runtime.GOMAXPROCS(0)))
 	measure.Default(&b.Queues, 64)
-	measure.Default(&b.RecordBytes, 100)
 	measure.Default(&b.Repeats, measure.Quick(b.Quick, 1, 3))
 	need, faults := measure.Faults("queue")
 	need(len(b.Dirs) > 0, "no directory")
@@ -59,8 +58,6 @@ func (b *Options) Complete() error {
 		"block of %d bytes: want a multiple of %d from %d to %d", b.BlockBytes, blockAlign, leastQueueBlock,
 		mostQueueBlock)
 	need(b.Bytes >= 2*int64(b.BlockBytes), "%d bytes of records: want two blocks of %d at least", b.Bytes, b.BlockBytes)
-	need(b.RecordBytes >= 8 && b.RecordBytes <= mostRecordBytes, "records of %d bytes: want 8 to %d", b.RecordBytes,
-		mostRecordBytes)
 	need(b.Appenders >= 1 && b.Appenders <= 1000, "%d appenders: want 1 to 1000", b.Appenders)
 	need(b.Queues >= 1 && b.Queues <= 10000, "%d queues: want 1 to 10000", b.Queues)
 	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
@@ -70,18 +67,15 @@ func (b *Options) Complete() error {
 // The operations that are measured.
 const (
 	opAppend   = "append"
-	opBoth     = "append+read"
-	opPut      = "put"
-	opTake     = "take"
 	kindURL    = "url"
 	kindRandom = "random"
 )
 
 // queueWay is one kind of measurement.
 type queueWay struct {
-	op, kind               string
-	record, block          int // bytes; record is 0 for URLs
-	appenders, queues, due int // due: slots of a calendar, 0 = queues
+	op, kind          string
+	record, block     int // bytes; record is 0 for URLs
+	appenders, queues int
 }
 
 // queueSample is one repeat of a measurement.
@@ -162,8 +156,7 @@ func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 	rep := result.New("queue",
 		"Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
 	r := &queueRun{opt: b, disk: map[diskKey][]float64{}}
-	// Appending and reading at once has twice the bytes on disk.
-	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 3*b.Bytes); err != nil {
+	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 2*b.Bytes); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.scratch.Remove()) }()
@@ -187,7 +180,7 @@ func (r *queueRun) prepare(ctx context.Context) (err error) {
 	if r.urls, err = urlRecords(ctx, b); err != nil {
 		return err
 	}
-	r.random = randomRecords(b.Seed, b.RecordBytes, b.pool(randomPool))
+	r.random = randomRecords(b.Seed, recordBytes, b.pool(randomPool))
 	if r.probe, err = benchdisk.NewProbe(b.Dirs, b.BlockBytes); err != nil {
 		return err
 	}
@@ -210,8 +203,8 @@ func (r *queueRun) repeat(ctx context.Context, repeat int) error {
 			steps = append(steps, step(what, do))
 		}
 	}
-	add("the disk alone", func() error { return r.measureDisk(ctx, b.BlockBytes, true) })
-	plain := queueWay{kind: kindRandom, record: b.RecordBytes, block: b.BlockBytes, appenders: 1, queues: 1}
+	add("the disk alone", func() error { return r.measureDisk(ctx, b.BlockBytes) })
+	plain := queueWay{kind: kindRandom, record: recordBytes, block: b.BlockBytes, appenders: 1, queues: 1}
 	urls := queueWay{kind: kindURL, block: b.BlockBytes, appenders: 1, queues: 1}
 	add("records that don't compress", func() error { return r.appendRead(ctx, plain) })
 	add("URLs", func() error { return r.appendRead(ctx, urls) })
@@ -220,23 +213,15 @@ func (r *queueRun) repeat(ctx context.Context, repeat int) error {
 	if b.Appenders > 1 {
 		add(fmt.Sprintf("%d appenders", b.Appenders), func() error { return r.appendRead(ctx, many) })
 	}
-	add("append and read at once", func() error { return r.both(ctx, plain) })
-	add("append and read at once, URLs", func() error { return r.both(ctx, urls) })
 	turns := urls
 	turns.queues = b.Queues
 	add(fmt.Sprintf("%d queues", b.Queues), func() error { return r.appendRead(ctx, turns) })
-	later := urls
-	later.due = len(calendarDelays())
-	add(fmt.Sprintf("a calendar of %d slots", later.due), func() error { return r.calendar(ctx, later) })
 	return steps[len(steps)-1]
 }
 
 // measureDisk moves the bytes of a measurement on the bare disk in chunks, with and without the page cache.
-func (r *queueRun) measureDisk(ctx context.Context, chunk int, mixed bool) error {
+func (r *queueRun) measureDisk(ctx context.Context, chunk int) error {
 	ops := []string{benchdisk.Write, benchdisk.Read}
-	if mixed {
-		ops = append(ops, benchdisk.Mixed)
-	}
 	for _, direct := range []bool{false, true} {
 		if direct && !r.probe.Direct {
 			continue

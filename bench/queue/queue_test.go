@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -29,9 +28,7 @@ func TestRunQueue(t *testing.T) {
 	for _, want := range []string{
 		"BenchmarkQueue/op=append/records=random-100B/block=8KiB/appenders=1/queues=1 ",
 		"BenchmarkQueue/op=read/records=url/block=8KiB/appenders=2/queues=1 ",
-		"BenchmarkQueue/op=append+read/records=url/block=8KiB/appenders=1/queues=1 ",
 		"BenchmarkQueue/op=read/records=url/block=8KiB/appenders=1/queues=3 ",
-		"BenchmarkQueue/op=take/records=url/block=8KiB/slots=84 ",
 		"BenchmarkQueueDisk/op=write/chunk=8KiB/direct=false ",
 	} {
 		if n := strings.Count(text, want); n != b.Repeats {
@@ -95,10 +92,10 @@ func TestQueueFaultsAreSeen(t *testing.T) {
 
 func TestQueueOptions(t *testing.T) {
 	b := Options{Dirs: []string{"d", "d"}, Bytes: 100, BlockBytes: 5000, Appenders: -1, Queues: -1,
-		RecordBytes: 2, Repeats: -1}
+		Repeats: -1}
 	err := b.Complete()
 	for _, want := range []string{"given twice", "block of 5000", "two blocks", "-1 appenders", "-1 queues",
-		"records of 2 bytes", "-1 repeats"} {
+		"-1 repeats"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
@@ -108,16 +105,5 @@ func TestQueueOptions(t *testing.T) {
 	q := smallQueue(t)
 	if _, err := q.Measure(stopped, func(string) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
-	}
-	q.URLs = q.Dirs[0] + "/none"
-	if _, err := q.Measure(context.Background(), func(string) {}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
-	if err := os.WriteFile(q.URLs, []byte("http://a.test/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Measure(context.Background(), func(string) {}); err == nil ||
-		!strings.Contains(err.Error(), "distinct URLs") {
-		t.Errorf("a file of one URL: %v", err)
 	}
 }

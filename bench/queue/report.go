@@ -11,13 +11,9 @@ import (
 // report fills in rep.
 func (r *queueRun) report(rep *result.Report) {
 	b := r.opt
-	source := "package links, in order of arrival"
-	if b.URLs != "" {
-		source = "file " + b.URLs
-	}
 	rep.SetDirs(b.Dirs)
-	rep.Set("urls", "%s: %.1f B of text on average, %.1f B as records (with referrer, depth, time, budget)", source,
-		float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
+	rep.Set("urls", "package links, in order of arrival: %.1f B of text on average, %.1f B as records (with referrer, "+
+		"depth, time, budget)", float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
 	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named",
 		result.BinaryBytes(int(b.Bytes)), result.BinaryBytes(b.BlockBytes))
 	r.lines(rep)
@@ -40,17 +36,12 @@ func (m *queueMeasure) name() string {
 	if m.record > 0 {
 		kind = fmt.Sprintf("%s-%dB", m.kind, m.record)
 	}
-	s := fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/appenders=%d/queues=%d", m.op, kind,
+	return fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/appenders=%d/queues=%d", m.op, kind,
 		result.BinaryBytes(m.block), m.appenders, m.queues)
-	if m.due > 0 {
-		s = fmt.Sprintf("BenchmarkQueue/op=%s/records=%s/block=%s/slots=%d", m.op, kind,
-			result.BinaryBytes(m.block), m.due)
-	}
-	return s
 }
 
 func (r *queueRun) lines(rep *result.Report) {
-	for _, op := range []string{benchdisk.Write, benchdisk.Read, benchdisk.Mixed} {
+	for _, op := range []string{benchdisk.Write, benchdisk.Read} {
 		for _, direct := range []bool{false, true} {
 			for _, rate := range r.disk[diskKey{op, r.opt.BlockBytes, direct}] {
 				rep.Add(fmt.Sprintf("BenchmarkQueueDisk/op=%s/chunk=%s/direct=%v", op,
@@ -79,13 +70,12 @@ func (r *queueRun) diskTable() result.Table {
 	t := result.Table{
 		Title: fmt.Sprintf("The disk alone, MB/s in chunks of %s, one file at a time, medians of %d",
 			result.BinaryBytes(r.opt.BlockBytes), r.opt.Repeats),
-		Head: []string{"direct", benchdisk.Write, "spread", benchdisk.Read, "spread", benchdisk.Mixed, "spread"},
-		Notes: []string{"Writes are synced; files are dropped from the page cache before they are read. mixed: read " +
-			"one file while writing another."},
+		Head:  []string{"direct", benchdisk.Write, "spread", benchdisk.Read, "spread"},
+		Notes: []string{"Writes are synced; files are dropped from the page cache before they are read."},
 	}
 	for _, direct := range []bool{false, true} {
 		row := []string{fmt.Sprint(direct)}
-		for _, op := range []string{benchdisk.Write, benchdisk.Read, benchdisk.Mixed} {
+		for _, op := range []string{benchdisk.Write, benchdisk.Read} {
 			var sample result.Sample
 			for _, v := range r.disk[diskKey{op, r.opt.BlockBytes, direct}] {
 				sample = append(sample, v/1e6)
@@ -108,21 +98,16 @@ func (r *queueRun) table() result.Table {
 		Head: []string{"operation", "records", "B", "block", "appenders", "queues", "M records/s", "spread",
 			"CPU ns", "raw MB/s", "% of disk", "stored MB/s", "% of disk", "B stored", "ratio", "RSS MiB", "wrong"},
 		Notes: []string{
-			"% of disk: compared with the higher of the two lines above (write for append and put, read for read and " +
-				"take, mixed for both at once).",
-			"queues: records are appended in runs of 10 and read one queue after the other; c: slots of a calendar.",
+			"% of disk: compared with the higher of the two lines above (write for append).",
+			"queues: records are appended in runs of 10 and read one queue after the other.",
 			"B stored: per record in a block; records in the queues' tail buffers are not on disk.",
 		},
 	}
 	median := func(m *queueMeasure, f func(s queueSample) float64) string { return result.Number(m.of(f).Median()) }
 	for _, m := range r.measures {
-		queues := fmt.Sprint(m.queues)
-		if m.due > 0 {
-			queues = fmt.Sprintf("%d c", m.due)
-		}
 		rate := m.of(func(s queueSample) float64 { return 1e3 / s.nanos() })
 		t.Add(m.op, m.kind, median(m, queueSample.rawPerRecord), result.BinaryBytes(m.block),
-			fmt.Sprint(m.appenders), queues, result.Number(rate.Median()), rate.Spread(),
+			fmt.Sprint(m.appenders), fmt.Sprint(m.queues), result.Number(rate.Median()), rate.Spread(),
 			median(m, queueSample.cpuNanos), median(m, func(s queueSample) float64 { return s.rawRate() / 1e6 }),
 			median(m, func(s queueSample) float64 { return 100 * s.rawShare() }),
 			median(m, func(s queueSample) float64 { return s.storedRate() / 1e6 }),
@@ -146,7 +131,7 @@ func (r *queueRun) find(way queueWay, f func(s queueSample) float64) float64 {
 
 func (r *queueRun) checks() (checks []result.Check) {
 	b := r.opt
-	plain := queueWay{kind: kindRandom, record: b.RecordBytes, block: b.BlockBytes, appenders: 1, queues: 1}
+	plain := queueWay{kind: kindRandom, record: recordBytes, block: b.BlockBytes, appenders: 1, queues: 1}
 	urls := queueWay{kind: kindURL, block: b.BlockBytes, appenders: 1, queues: 1}
 	share := func(way queueWay, op, what string, f func(s queueSample) float64) {
 		way.op = op

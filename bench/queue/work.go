@@ -25,9 +25,6 @@ import (
 const (
 	urlPool    = 24 << 20
 	randomPool = 8 << 20
-	// newPerPage is the number of new links per page in a file of URLs: the paper's L. The generator has
-	// its own.
-	newPerPage = 6.5
 	// runLength is the number of consecutive records for one queue or slot: BEAST's default budget.
 	runLength = 10
 	// checkEvery is the number of records between two checks of the context.
@@ -107,19 +104,6 @@ func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 		p.add(buf)
 		p.text += int64(len(url))
 	}
-	if b.URLs != "" {
-		err := fileURLs(ctx, b.URLs, func(url []byte) {
-			if rng.Float64()*newPerPage < 1 || pages == 0 {
-				page(url)
-			}
-			add(url)
-		}, func() bool { return len(p.data) < pool })
-		if least := b.pool(0); err == nil && len(p.data) < least {
-			err = fmt.Errorf("bench: queue: %s has %d bytes of records of distinct URLs, want %d, or smaller blocks: "+
-				"one must not hold a URL twice", b.URLs, len(p.data), least)
-		}
-		return p, err
-	}
 	s, err := links.New(links.Options{Seed: b.Seed})
 	if err != nil {
 		return nil, err
@@ -138,35 +122,6 @@ func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 		}
 	}
 	return p, nil
-}
-
-// fileURLs calls add with the distinct URLs of a file while more returns true.
-func fileURLs(ctx context.Context, name string, add func(url []byte), more func() bool) error {
-	f, err := links.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	seen := map[uint64]struct{}{}
-	var batch links.Batch
-	for more() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f.Next(&batch, 1000); err != nil {
-			return err
-		}
-		if len(batch.Texts) == 0 {
-			return nil
-		}
-		for i, url := range batch.Texts {
-			if _, ok := seen[batch.Keys[i]]; !ok {
-				seen[batch.Keys[i]] = struct{}{}
-				add(url)
-			}
-		}
-	}
-	return nil
 }
 
 // queueRig is a set of queues for one measurement.
@@ -195,9 +150,6 @@ func (r *queueRun) rig(way queueWay) (*queueRig, error) {
 	g.set = disk.Set{FS: g.meter, Paths: set.Paths}
 	pool := new(queue.Pool)
 	for i := range way.queues {
-		if way.due > 0 {
-			break
-		}
 		q, err := queue.New(queue.Options{Set: g.set, Name: fmt.Sprintf("bench/%d", i),
 			BlockBytes: way.block, Pool: pool})
 		if err != nil {
@@ -227,8 +179,8 @@ func (g *queueRig) measured(op string, n int, do func() (wrong int64, err error)
 	s.inRAM = float64(g.inRAM) / (float64(n) * g.recs.framed())
 	s.stored = after.WrittenBytes - before.WrittenBytes + after.ReadBytes - before.ReadBytes
 	s.rss = measure.PeakSince(g.r.base)
-	s.disk = g.r.diskRate(map[string]string{opAppend: benchdisk.Write, opPut: benchdisk.Write,
-		benchdisk.Read: benchdisk.Read, opTake: benchdisk.Read, opBoth: benchdisk.Mixed}[op], g.r.opt.BlockBytes)
+	s.disk = g.r.diskRate(map[string]string{opAppend: benchdisk.Write, benchdisk.Read: benchdisk.Read}[op],
+		g.r.opt.BlockBytes)
 	m := g.r.measure(way)
 	m.samples = append(m.samples, s)
 	return &m.samples[len(m.samples)-1], nil
@@ -397,7 +349,7 @@ func (r *queueRun) appendRead(ctx context.Context, way queueWay) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(g.countTails(s, g.saveQueues), g.eachFile(measure.DropPages)); err != nil {
+	if err := errors.Join(g.countTails(s), g.eachFile(measure.DropPages)); err != nil {
 		return err
 	}
 	_, err = g.measured(benchdisk.Read, g.n, func() (int64, error) {
@@ -407,17 +359,14 @@ func (r *queueRun) appendRead(ctx context.Context, way queueWay) error {
 	return err
 }
 
-// freezer freezes and commits a queue or a calendar, and returns the bytes that were in RAM.
-type freezer func(tails *disk.Tails) (inRAM int64, err error)
-
 // countTails makes a checkpoint to count the records in RAM, for the append that gave s and for later
 // measurements.
-func (g *queueRig) countTails(s *queueSample, save freezer) error {
+func (g *queueRig) countTails(s *queueSample) error {
 	tails, err := disk.CreateTails(g.set, 1)
 	if err != nil {
 		return err
 	}
-	if g.inRAM, err = save(tails); err != nil {
+	if g.inRAM, err = g.saveQueues(tails); err != nil {
 		return errors.Join(err, tails.Close())
 	}
 	s.inRAM = float64(g.inRAM) / (float64(s.records) * g.recs.framed())
@@ -437,117 +386,4 @@ func (g *queueRig) saveQueues(tails *disk.Tails) (inRAM int64, err error) {
 		}
 	}
 	return inRAM, nil
-}
-
-// both appends as many records as are in a queue, and reads those at the same time.
-func (r *queueRun) both(ctx context.Context, way queueWay) error {
-	g, err := r.rig(way)
-	if err != nil {
-		return err
-	}
-	if err := g.appendAll(ctx, 0, g.n); err != nil {
-		return err
-	}
-	if err := g.eachFile(measure.DropPages); err != nil {
-		return err
-	}
-	s, err := g.measured(opBoth, 2*g.n, func() (wrong int64, err error) {
-		appended := make(chan error, 1)
-		go func() { appended <- g.appendAll(ctx, g.n, g.n) }()
-		wrong, err = g.readAll(ctx, 0, g.n)
-		return wrong, errors.Join(err, <-appended)
-	})
-	if err != nil {
-		return err
-	}
-	wrong, err := g.readAll(ctx, g.n, g.n)
-	s.wrong += wrong + g.left()
-	return err
-}
-
-// calendarDelays returns one delay for each slot: the edges of a calendar's slots at a time that is a
-// multiple of the largest.
-func calendarDelays() (delays []time.Duration) {
-	for s := time.Second; s < 8*time.Second; s += time.Second {
-		delays = append(delays, s)
-	}
-	for octave := 8 * time.Second; octave <= queue.MaxDelay; octave *= 2 {
-		for quarter := range 4 {
-			if d := octave + octave/4*time.Duration(quarter); d <= queue.MaxDelay {
-				delays = append(delays, d)
-			}
-		}
-	}
-	return delays
-}
-
-// calendar puts records into all slots of a calendar and takes them when they are due.
-func (r *queueRun) calendar(ctx context.Context, way queueWay) error {
-	g, err := r.rig(way)
-	if err != nil {
-		return err
-	}
-	c, err := queue.OpenCalendar(queue.Options{Set: g.set, Name: "bench", BlockBytes: way.block}, nil)
-	if err != nil {
-		return err
-	}
-	delays := calendarDelays()
-	slots := queueWay{queues: len(delays)}
-	now := time.Unix(1<<31, 0)
-	s, err := g.measured(opPut, g.n, func() (int64, error) {
-		for i := range g.n {
-			if i%checkEvery == 0 && ctx.Err() != nil {
-				return 0, ctx.Err()
-			}
-			if err := c.Append(now, now.Add(delays[slots.place(i)]), queue.Usual, g.recs.at(i)); err != nil {
-				return 0, err
-			}
-		}
-		return 0, g.eachFile(syncFile)
-	})
-	if err != nil {
-		return err
-	}
-	save := func(tails *disk.Tails) (inRAM int64, err error) {
-		f := c.Freeze()
-		st, err := f.Save(tails)
-		if err != nil {
-			return 0, err
-		}
-		for _, s := range st.Slots {
-			inRAM += s.Queue.Tail.Len
-		}
-		return inRAM, f.Commit()
-	}
-	if err := errors.Join(g.countTails(s, save), g.eachFile(measure.DropPages)); err != nil {
-		return err
-	}
-	_, err = g.measured(opTake, g.n, func() (wrong int64, err error) {
-		read := 0
-		for k, delay := range delays {
-			for j := 0; slots.index(k, j) < g.n; j++ {
-				if read%checkEvery == 0 && ctx.Err() != nil {
-					return wrong, ctx.Err()
-				}
-				rec, ok, err := c.Peek(now.Add(delay), queue.Usual)
-				if err != nil {
-					return wrong, err
-				}
-				if !ok {
-					break
-				}
-				read++
-				if string(rec) != string(g.recs.at(slots.index(k, j))) {
-					wrong++
-				}
-				c.Advance(queue.Usual)
-			}
-			if _, early, err := c.Peek(now.Add(delay), queue.Usual); err != nil || early {
-				return wrong + int64(g.n-read), err // it belongs to a later slot
-			}
-		}
-		left, _ := c.Len()
-		return wrong + int64(g.n-read) + left, nil
-	})
-	return err
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"drumbeat/bench/docweb"
@@ -64,32 +61,4 @@ func (s *discoverServers) close() error { return errors.Join(s.dns.Close(), s.se
 func (s *discoverServers) crawlFlags() []string {
 	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.Addr().String(), "--allow-net",
 		"127.0.0.0/8", "--ports", strconv.Itoa(s.port)}
-}
-
-// discoverServeCmd is the command discover-serve.
-type discoverServeCmd struct {
-	discoverFlags
-	Minutes int `default:"10" help:"Serve for N minutes."`
-}
-
-// Run is the command discover-serve.
-func (c discoverServeCmd) Run(ctx context.Context) error {
-	s, err := c.start()
-	if err != nil {
-		return err
-	}
-	s.web.SetBad(docweb.BadAll)
-	fmt.Printf("%d hosts; for %d minutes, or until interrupted:\n\n"+
-		"  drumbeat crawl %s --dir DIR --contact you@example.org %s\n\n",
-		len(s.web.Hosts()), c.Minutes, strings.Join(s.web.Seeds(c.Seeds), " "), strings.Join(s.crawlFlags(), " "))
-	for _, h := range s.web.Hosts() {
-		fmt.Printf("  %7d pages  %-12s %s\n", h.Pages, h.Addr, h.Name)
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Minutes)*time.Minute)
-	defer cancel()
-	<-ctx.Done()
-	n := s.server.Log().Counts()
-	fmt.Printf("answered %d pages, %d of them more than once, %d times 404, %d redirects, %d others\n", n.Pages,
-		n.Twice, n.Gone, n.Moved, n.Other)
-	return s.close()
 }

@@ -27,7 +27,7 @@
 //
 // # Trials
 //
-// "race" fetches a larger web alternately with the contenders (contenders.go): wget2, drumbeat with and
+// "race" fetches a larger web alternately with the contenders (trial.go): wget2, drumbeat with and
 // without its page store, and the bare loop (bench/bareloop) likewise, and compares medians (trials.go).
 // The bare loop fetches the URLs that a first, untimed crawl requested.
 //

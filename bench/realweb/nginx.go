@@ -175,29 +175,21 @@ func nginxBinary() string {
 
 // choosePorts finds ports that are free on all addresses.
 func (w *web) choosePorts() error {
+	var addrs []netip.Addr
+	for i := range w.addrs {
+		addrs = append(addrs, netip.MustParseAddr(w.address(i)))
+	}
 	for _, port := range []*int{&w.httpPort, &w.httpsPort} {
-		var err error
-		for try := 0; *port == 0 && try < 20; try++ {
-			*port, err = w.freePort()
-		}
-		if *port == 0 {
+		list, free, err := simweb.ListenAll(addrs, 0)
+		if err != nil {
 			return fmt.Errorf("realweb: find a free port: %w", err)
 		}
+		for _, l := range list {
+			defer l.Close()
+		}
+		*port = int(free)
 	}
 	return nil
-}
-
-// freePort tries one port and returns it if it is free on all addresses, else 0.
-func (w *web) freePort() (port int, err error) {
-	for i := range w.addrs {
-		l, err := net.Listen("tcp", net.JoinHostPort(w.address(i), strconv.Itoa(port)))
-		if err != nil {
-			return 0, err
-		}
-		defer l.Close()
-		port = l.Addr().(*net.TCPAddr).Port
-	}
-	return port, nil
 }
 
 // awaitNginx returns when nginx accepts connections.

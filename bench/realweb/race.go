@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"drumbeat/bench/bareloop"
 	"drumbeat/bench/result"
 	"drumbeat/internal/cputime"
 )
@@ -153,12 +156,8 @@ func watchRSS(pid int, stop <-chan struct{}, peak chan<- int64) {
 			return
 		case <-tick.C:
 		}
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // empty once it has ended
-		_, rest, _ := strings.Cut(string(text), "VmHWM:")
-		if f := strings.Fields(rest); len(f) > 0 {
-			kib, _ := strconv.ParseInt(f[0], 10, 64)
-			most = max(most, kib<<10)
-		}
+		_, now := cputime.RSS(pid) // 0 once it has ended
+		most = max(most, now)
 	}
 }
 
@@ -260,4 +259,31 @@ func (r runs[T]) ratios(rep *result.Report, benchmark string, rate, cpu func(T) 
 	if len(t.Rows) > 0 {
 		rep.Tables = append(rep.Tables, t)
 	}
+}
+
+// floorCmd runs the bare loop in a process of its own.
+type floorCmd struct {
+	List        string `required:"" help:"File of lines: address with port, host with port, target of the request."`
+	Store       string `help:"Write the responses to WARC files in this directory. Default: do not store them."`
+	Connections int    `default:"16" help:"Requests at once. With 1, process each response before the next request."`
+}
+
+// Run is the command floor.
+func (c floorCmd) Run(ctx context.Context) error {
+	var list []bareloop.Request
+	err := readLines(c.List, func(line string) error {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			return fmt.Errorf("%d fields, want 3", len(f))
+		}
+		addr, err := netip.ParseAddrPort(f[0])
+		list = append(list, bareloop.Request{Addr: addr, Host: f[1], Target: f[2]})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	sum, err := bareloop.Run(ctx, list, bareloop.Options{Connections: c.Connections, Store: c.Store})
+	fmt.Printf("%d responses, %d bytes, %d links\n", sum.Responses, sum.Bytes, sum.Links)
+	return err
 }

@@ -33,7 +33,7 @@ import (
 
 // Command is the table of audit's flags.
 type Command struct {
-	Dir    []string `arg:"" name:"dir"`
+	flags.CrawlDirs
 	Deep   bool
 	Remote string `placeholder:"MODE" enum:"head,read,off" default:"head"`
 	flags.Audit

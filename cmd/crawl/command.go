@@ -38,17 +38,18 @@ import (
 type Command struct {
 	URLs   []string `arg:"" name:"url" optional:""`
 	Seeds  string   `group:"what" common:"" placeholder:"FILE"`
-	Dir    []string `group:"what" common:"" placeholder:"DIR" default:"${defaultDir}"`
+	Dir    []string `group:"what" common:"" site:"" short:"d" placeholder:"DIR" default:"${defaultDir}"`
 	AddDir []string `group:"what" placeholder:"DIR"`
 	Out    []string `group:"what" common:"" placeholder:"DIR"`
 	AddOut []string `group:"what" placeholder:"DIR"`
 	Drain  bool     `group:"what"`
 	New    bool     `group:"what"`
-	Scope  string   `group:"what" common:"" enum:"all,pld,host" default:"all"`
+	Scope  string   `group:"what" common:"" site:"" enum:"all,pld,host" default:"all"`
 
 	flags.RuleFiles
 
-	Sitemaps bool `group:"what" common:""`
+	Sitemaps       bool `group:"what" common:""`
+	flags.Fetching `group:"what"`
 
 	limitFlags
 	flags.URLRules
@@ -76,6 +77,14 @@ type Command struct {
 
 // Run crawls.
 func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings) error {
+	return c.RunThen(a, kctx, settings, func(*crawl.Options, *crawl.Result) error { return nil })
+}
+
+// RunThen crawls, and calls then after the summary of a crawl that has fetched something. The error of then is that
+// of the command, joined to the reason of the end.
+func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Settings,
+	then func(*crawl.Options, *crawl.Result) error) error {
+	c.Fetching.Apply(&c.Bodies, &c.URLRules, &c.Links)
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -132,25 +141,18 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		wideDirectories(slices.Concat(opt.Disk.Dirs, opt.Disk.Out), opt.Output.OutMode)...) {
 		view.Note(n)
 	}
-	if c.Known != "" {
-		if opt.Admission.Seeds, err = c.readKnown(&opt, view); err != nil {
-			return err
-		}
-		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
-	} else if in := c.seedInput(a.Stdin); in != nil {
-		if opt.Admission.Seeds, err = takeSeeds(&opt, in); err != nil {
-			return err
-		}
-		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
+	if err := c.copySeeds(a, &opt, view); err != nil {
+		return err
 	}
-	return errors.Join(c.start(a, &opt, plan, view), stop())
+	return errors.Join(c.start(a, &opt, plan, view, then), stop())
 }
 
 // maxNetsLogged bounds a line of the log.
 const maxNetsLogged = 16
 
 // start opens the network and crawls.
-func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) error {
+func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View,
+	then func(*crawl.Options, *crawl.Result) error) error {
 	network, err := c.network(plan, opt.Network.Bandwidth, a.NamePanicked())
 	if err != nil {
 		return err
@@ -190,6 +192,12 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	}
 	sum := Summary{Result: res, Dirs: opt.Disk.Dirs, out: opt.Disk.Out, format: opt.Output.WARCFormat,
 		RAM: opt.Limits.RAMBytes, Finished: finished}
+	if opt.Output.Store {
+		sum.Page = "URL"
+		if len(c.URLs) > 0 {
+			sum.Page = c.URLs[0]
+		}
+	}
 	if opt.Extract != nil {
 		sum.extract = opt.Extract.Dir
 	}
@@ -205,7 +213,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		noSeed.print(a.Stderr)
 		return &term.Ended{Code: term.ExitNoSeed, Why: "no seed could be fetched", Quiet: true}
 	}
-	return EndOf(res.Stop)
+	return errors.Join(then(opt, res), EndOf(res.Stop))
 }
 
 // EndOf returns the error, with its exit code, for the reason of a crawl's end; nil if the crawl is done.

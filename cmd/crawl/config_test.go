@@ -127,8 +127,9 @@ func TestPresets(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1024}
 	c := parseCrawl(t, "--preset=own-site")
 	notes, err := c.Complete(m)
-	if err != nil || *c.HostDelay.Least < 100*time.Millisecond || *c.ServerDelay.Least < 100*time.Millisecond ||
-		*c.PLDDelay.Usual < 100*time.Millisecond || *c.NetworkRate > 20 || *c.NetworkConnections == 0 ||
+	if err != nil || *c.HostDelay.Usual < 200*time.Millisecond || !c.AdaptiveDelay ||
+		*c.HostDelay.Least < 50*time.Millisecond || *c.ServerDelay.Least < 50*time.Millisecond ||
+		*c.PLDDelay.Usual < 50*time.Millisecond || *c.NetworkRate > 20 || *c.NetworkConnections == 0 ||
 		*c.HostDelayFactor < 2 || c.MaxCrawlDelay != base.MaxCrawlDelay {
 		t.Errorf("own-site is faster than it says: %+v, %v", c.Delays, err)
 	}

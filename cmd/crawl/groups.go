@@ -17,10 +17,10 @@ import (
 
 // limitFlags end a crawl.
 type limitFlags struct {
-	MaxPages       maxPages      `group:"limits" common:"" type:"parts" placeholder:"N"`
+	MaxPages       maxPages      `group:"limits" common:"" site:"" type:"parts" placeholder:"N"`
 	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"1d"`
 	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
-	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s"`
+	MaxTime        time.Duration `group:"limits" common:"" site:"" placeholder:"DURATION" default:"0s"`
 	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N"`
 	Linger         time.Duration `group:"limits" placeholder:"DURATION" default:"1m"`
 }
@@ -99,7 +99,7 @@ type timeouts struct {
 func (f *netFlags) apply(o *crawl.NetworkOptions) {
 	zone := f.TimeZone.Location
 	o.Connections, o.ConnectionSchedule = int(f.Connections.Most()), f.Connections.Hours().In(zone)
-	o.Rate, o.Bandwidth = f.Rate.Schedule.In(zone), pace.AdjustableBandwidth(f.Bandwidth.Schedule.In(zone), time.Now())
+	o.Rate, o.Bandwidth = f.Rate.Schedule.In(zone), pace.NewBandwidth(f.Bandwidth.Schedule.In(zone), time.Now())
 	o.KeepAlive, o.NAT64, o.Flags = f.KeepAlive, flags.NAT64Prefixes(f.NAT64Prefix), f.digest()
 }
 
@@ -183,7 +183,7 @@ type reportFlags struct {
 	flags.Logging
 	HistoryBytes flags.Size `group:"report" placeholder:"SIZE" default:"64MiB"`
 	Summary      string     `group:"report" placeholder:"FILE"`
-	PrintConfig  bool       `group:"report" common:""`
+	PrintConfig  bool       `group:"report" common:"" site:""`
 	flags.Sources
 	flags.Profiling `group:"report"`
 	flags.Admin

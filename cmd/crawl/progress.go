@@ -32,7 +32,7 @@ func progressFields(s *crawl.Snapshot) []any {
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
 	if s.Disk.Used > 0 {
-		fields = append(fields, "ram_bytes", residentBytes("VmRSS:"), "disk_bytes", s.Disk.Used)
+		fields = append(fields, "ram_bytes", ramUsed(), "disk_bytes", s.Disk.Used)
 	}
 	if c := s.Checkpoint; c.Number > 0 {
 		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause",
@@ -110,7 +110,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s, %s  checkpoint %s",
 			human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten), human.Counted(s.URLSeenKeys, "key", "keys"),
 			human.Counted(s.URLSeenPasses, "pass", "passes"), checkpoint),
-		"  RAM       " + bar(residentBytes("VmRSS:"), ram),
+		"  RAM       " + bar(ramUsed(), ram),
 		"  space     " + bar(s.Disk.Used, s.Disk.Limit),
 		"  limits    " + limits,
 		"  waits for " + waiting,

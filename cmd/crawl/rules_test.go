@@ -39,7 +39,7 @@ func TestCrawlWithRules(t *testing.T) {
 	if !strings.Contains(out, "by rules ") || !strings.Contains(out, "blacklisted ") {
 		t.Errorf("no links by rules or blacklisted in\n%s", out)
 	}
-	fetches := web.Log().Fetches()
+	fetches := web.Log().Snapshot().Fetches
 	for url := range fetches {
 		if host := string(weburl.Split([]byte(url)).Host); host == out1 || host == out2 {
 			t.Errorf("fetched %s", url)
@@ -118,7 +118,7 @@ func TestCrawlWithSites(t *testing.T) {
 	if printed += out + errs; strings.Contains(printed, "t0ps3cret") {
 		t.Errorf("a secret is printed:\n%s", printed)
 	}
-	if n := len(web.Log().Fetches()); n != 1 {
+	if n := len(web.Log().Snapshot().Fetches); n != 1 {
 		t.Errorf("%d URLs fetched, want the seed alone", n)
 	}
 }

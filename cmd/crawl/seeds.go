@@ -21,8 +21,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// seedsCopy is the name of the copy of standard input in the crawl's first directory.
-const seedsCopy = "seeds.txt"
+// SeedsCopy is the name of the copy of standard input, or of the seeds of the command line, in the crawl's first
+// directory.
+const SeedsCopy = "seeds.txt"
 
 // seedInput returns the seeds to copy: standard input or the command line; nil if --seeds names a file.
 func (c *Command) seedInput(stdin io.Reader) io.Reader {
@@ -33,6 +34,21 @@ func (c *Command) seedInput(stdin io.Reader) io.Reader {
 		return strings.NewReader(strings.Join(c.URLs, "\n") + "\n")
 	}
 	return nil
+}
+
+// copySeeds copies seeds that are no file of the user's into the first directory.
+func (c *Command) copySeeds(a *term.App, opt *crawl.Options, view *View) (err error) {
+	if c.Known != "" {
+		opt.Admission.Seeds, err = c.readKnown(opt, view)
+	} else if in := c.seedInput(a.Stdin); in != nil {
+		opt.Admission.Seeds, err = takeSeeds(opt, in)
+	} else {
+		return nil
+	}
+	if err == nil {
+		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
+	}
+	return err
 }
 
 // checkSeeds returns the first fault in the source of the seeds.
@@ -166,7 +182,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("copy seeds: %w", err)
 	}
-	name := set.Path(0, seedsCopy)
+	name := set.Path(0, SeedsCopy)
 	if err := mergeSeeds(opt.Disk.FS, name, src); err != nil {
 		return "", fmt.Errorf("copy seeds to %s: %w", name, err)
 	}
@@ -207,7 +223,7 @@ func mergeSeeds(fsys disk.FS, name string, src *bufio.Reader) error {
 	if err := fsys.Rename(tmp, name); err != nil {
 		return err
 	}
-	dir, _, _ := bytes.Cut([]byte(name), []byte("/"+seedsCopy))
+	dir, _, _ := bytes.Cut([]byte(name), []byte("/"+SeedsCopy))
 	return fsys.SyncDir(string(dir))
 }
 

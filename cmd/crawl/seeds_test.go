@@ -19,7 +19,7 @@ func TestSeedsFromInput(t *testing.T) {
 	flags = append(flags, "--seeds=-", "--dir", dir)
 	seeds := web.Seeds()
 	wantExit(t, term.ExitDone, seeds[0]+"\n", flags...)
-	copied := filepath.Join(dir, seedsCopy)
+	copied := filepath.Join(dir, SeedsCopy)
 	same := func(want string) {
 		t.Helper()
 		if got, err := os.ReadFile(copied); err != nil || string(got) != want {

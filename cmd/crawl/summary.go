@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/output"
+	"drumbeat/internal/cputime"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/condition"
@@ -32,6 +31,7 @@ type Summary struct {
 	RAM      int64
 	Finished bool     // the crawl had ended before, so this run did nothing
 	More     []string // further lines, "name: text"
+	Page     string   // a URL that get may ask for; "" for none
 	Next     []string // suggested commands
 	Removed  bool     // the directory is temporary
 }
@@ -365,8 +365,7 @@ func placesText(sum *Summary) []byte {
 	var b bytes.Buffer
 	if sum.Removed {
 		b.WriteString("Output: removed with the temporary directory; --dir DIR keeps it.\nNext:\n")
-		for _, text := range append(slices.Clone(sum.Next),
-			"drumbeat demo --dir demo && drumbeat audit demo   checks that no URL was lost") {
+		for _, text := range sum.Next {
 			fmt.Fprintf(&b, "  %s\n", text)
 		}
 		return b.Bytes()
@@ -386,16 +385,29 @@ func placesText(sum *Summary) []byte {
 	for _, dir := range sum.Dirs {
 		fmt.Fprintf(&b, "  logs    %s/log\n", dir)
 	}
-	next := slices.Clone(sum.Next)
-	if sum.Result.Stop != crawl.StopDone && !sum.Finished {
-		next = append(next, "the same command resumes this crawl")
-	}
-	next = append(next, "drumbeat audit "+strings.Join(sum.Dirs, " ")+"   checks that no URL was lost")
 	b.WriteString("Next:\n")
-	for _, text := range next {
+	for _, text := range nextSteps(sum) {
 		fmt.Fprintf(&b, "  %s\n", text)
 	}
 	return b.Bytes()
+}
+
+// nextSteps suggests what to do with a crawl, the most useful first.
+func nextSteps(sum *Summary) (next []string) {
+	if sum.Result.Stop != crawl.StopDone && !sum.Finished {
+		next = append(next, "the same command resumes this crawl")
+	}
+	dirs := strings.Join(sum.Dirs, " ")
+	next = append(next, "drumbeat report "+dirs+"   writes the results as a page, report.html")
+	if sum.Page != "" {
+		get := "drumbeat get " + sum.Page + " " + dirs + " --text"
+		for _, out := range sum.out {
+			get += " --out " + out
+		}
+		next = append(next, get+"   prints a stored page")
+	}
+	next = append(next, sum.Next...)
+	return append(next, "drumbeat audit "+dirs+"   checks that no URL was lost")
 }
 
 // machineText formats the RAM and the garbage collection of the process.
@@ -419,22 +431,16 @@ func gcShare() float64 {
 	return 0
 }
 
-// peakRSS returns the peak resident set size of the process in bytes; 0 if it is unknown.
-func peakRSS() int64 { return residentBytes("VmHWM:") }
+// ramUsed returns the RAM of this process in bytes; 0 if it is unknown.
+func ramUsed() int64 {
+	now, _ := cputime.RSS(0)
+	return now
+}
 
-// residentBytes returns a size from /proc/self/status in bytes; 0 if it is unknown.
-func residentBytes(name string) int64 {
-	data, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	var kib int64
-	if _, after, ok := strings.Cut(string(data), name); ok {
-		if _, err := fmt.Sscan(after, &kib); err != nil {
-			return 0
-		}
-	}
-	return kib << 10
+// peakRSS returns the peak RAM of this process in bytes; 0 if it is unknown.
+func peakRSS() int64 {
+	_, peak := cputime.RSS(0)
+	return peak
 }
 
 // WithinBounds returns an error if the peak RAM exceeds 1.1 ram, or garbage collection a quarter of the CPU

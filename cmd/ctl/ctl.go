@@ -7,6 +7,8 @@
 // print a table, those that change something print one line. --json prints the server's answer as it is.
 // top shows the state on the full screen until q is pressed, with the same numbers as status.
 //
+// If no crawl runs, the error says when and why the last run ended (ended.go), from the manifest and the history.
+//
 // Exit codes: 0; term.ExitUsage (2) if the server refuses a change as impossible, or a flag is bad;
 // term.ExitDirectory (4) if no crawl with an admin server runs there; 1 for everything else, such as a
 // missing token.
@@ -19,6 +21,7 @@ package ctl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,12 +38,13 @@ import (
 	"drumbeat/admin"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/disk"
 	"drumbeat/internal/human"
 )
 
 // Where says where the server is.
 type Where struct {
-	Dir       []string `placeholder:"DIR" default:"${defaultDir}"`
+	Dir       []string `short:"d" placeholder:"DIR" default:"${defaultDir}"`
 	URL       string   `name:"url" placeholder:"URL"`
 	TokenFile string   `placeholder:"FILE"`
 	JSON      bool     `name:"json"`
@@ -74,6 +78,17 @@ type Command struct {
 	Seeds      seedsCmd      `cmd:""`
 	Enqueue    enqueueCmd    `cmd:""`
 	Reload     reloadCmd     `cmd:""`
+}
+
+// atDir is for commands without arguments of their own: they take the crawl's directory as argument, too.
+type atDir struct {
+	At []string `arg:"" optional:"" name:"dir"`
+}
+
+// AfterApply moves the argument into --dir.
+func (x *atDir) AfterApply(k *kong.Context, w *Where) (err error) {
+	w.Dir, err = flags.OneCrawl(k, w.Dir, x.At)
+	return err
 }
 
 // AfterApply hands the flags to the subcommands.
@@ -118,11 +133,11 @@ func (w *Where) dir() string {
 func call(a *term.App, w *Where, method, path string, body any, print func(json.RawMessage) error) error {
 	c, err := w.client()
 	if err != nil {
-		return classify(err)
+		return w.classify(err)
 	}
 	answer, err := c.Do(context.Background(), method, path, body)
 	if err != nil {
-		return classify(err)
+		return w.classify(err)
 	}
 	if w.JSON {
 		var out bytes.Buffer
@@ -135,12 +150,16 @@ func call(a *term.App, w *Where, method, path string, body any, print func(json.
 	return print(answer)
 }
 
-// classify gives an error of the server its exit code.
-func classify(err error) error {
+// classify gives an error of the server its exit code, and says of a stopped crawl how it ended.
+func (w *Where) classify(err error) error {
 	var p *admin.Problem
 	switch {
 	case errors.Is(err, admin.ErrNoServer):
-		return &term.Ended{Code: term.ExitDirectory, Why: strings.TrimPrefix(err.Error(), "admin: ")}
+		why := ""
+		if w.URL == "" {
+			why = endOf(disk.OS(), w.dir())
+		}
+		return &term.Ended{Code: term.ExitDirectory, Why: cmp.Or(why, strings.TrimPrefix(err.Error(), "admin: "))}
 	case errors.As(err, &p) && (p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity):
 		return term.Usage(err)
 	}
@@ -155,21 +174,21 @@ func change(a *term.App, w *Where, method, path string, body any, done string) e
 	})
 }
 
-type pauseCmd struct{}
+type pauseCmd struct{ atDir }
 
 // Run pauses the crawl.
 func (pauseCmd) Run(a *term.App, w *Where) error {
 	return change(a, w, http.MethodPost, "/api/v1/pause", nil, "paused; drumbeat ctl resume continues")
 }
 
-type resumeCmd struct{}
+type resumeCmd struct{ atDir }
 
 // Run resumes the crawl.
 func (resumeCmd) Run(a *term.App, w *Where) error {
 	return change(a, w, http.MethodPost, "/api/v1/resume", nil, "resumed")
 }
 
-type checkpointCmd struct{}
+type checkpointCmd struct{ atDir }
 
 // Run makes a checkpoint.
 func (checkpointCmd) Run(a *term.App, w *Where) error {
@@ -177,6 +196,7 @@ func (checkpointCmd) Run(a *term.App, w *Where) error {
 }
 
 type drainCmd struct {
+	atDir
 	Off bool
 }
 
@@ -190,6 +210,7 @@ func (c drainCmd) Run(a *term.App, w *Where) error {
 }
 
 type stopCmd struct {
+	atDir
 	Wait bool
 }
 
@@ -203,7 +224,7 @@ func (c stopCmd) Run(a *term.App, w *Where) error {
 		err = client.WaitStopped(context.Background())
 	}
 	if err != nil {
-		return classify(err)
+		return w.classify(err)
 	}
 	_, err = fmt.Fprintln(a.Stdout, "stopped")
 	return err
@@ -347,6 +368,7 @@ func (c priorityCmd) Run(a *term.App, w *Where) error {
 }
 
 type limitsCmd struct {
+	atDir
 	Rate        *string `placeholder:"N"`
 	Bandwidth   *string `placeholder:"RATE"`
 	Connections *string `placeholder:"N"`

@@ -56,6 +56,7 @@ func enqueuedText(e *admin.Enqueued) string {
 }
 
 type reloadCmd struct {
+	atDir
 	Anew bool
 }
 

@@ -35,7 +35,7 @@ func printer[T any](a *term.App, print func(io.Writer, *T)) func(json.RawMessage
 	}
 }
 
-type statusCmd struct{}
+type statusCmd struct{ atDir }
 
 // Run prints the state.
 func (statusCmd) Run(a *term.App, w *Where) error {
@@ -125,7 +125,7 @@ func reasons(m map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-type structuresCmd struct{}
+type structuresCmd struct{ atDir }
 
 // Run prints the structures.
 func (structuresCmd) Run(a *term.App, w *Where) error {
@@ -155,7 +155,7 @@ func printStructures(out io.Writer, s *admin.Structures) {
 	fmt.Fprintf(out, "QF\t%s\t\t\n", count(s.Beast.Failed))
 }
 
-type slotsCmd struct{}
+type slotsCmd struct{ atDir }
 
 // Run prints the use of slots.
 func (slotsCmd) Run(a *term.App, w *Where) error {
@@ -168,6 +168,7 @@ func (slotsCmd) Run(a *term.App, w *Where) error {
 }
 
 type hostsCmd struct {
+	atDir
 	Sort  string `enum:"inram,trouble" default:"inram"`
 	Limit int    `default:"20"`
 }
@@ -184,6 +185,7 @@ func (c hostsCmd) Run(a *term.App, w *Where) error {
 }
 
 type pldsCmd struct {
+	atDir
 	Sort  string `enum:"indegree,pages,bytes" default:"indegree"`
 	Limit int    `default:"20"`
 }
@@ -271,6 +273,7 @@ func printLimits(out io.Writer, l *admin.Limits) {
 }
 
 type logCmd struct {
+	atDir
 	Lines int `short:"n" default:"50"`
 }
 
@@ -285,6 +288,7 @@ func (c logCmd) Run(a *term.App, w *Where) error {
 }
 
 type changesCmd struct {
+	atDir
 	Limit int `default:"20"`
 }
 

@@ -17,18 +17,18 @@ import (
 	"drumbeat/internal/bug"
 )
 
-type topCmd struct{}
+type topCmd struct{ atDir }
 
 // Run shows the state until q is pressed.
 func (topCmd) Run(a *term.App, w *Where) error {
 	c, err := w.client()
 	if err != nil {
-		return classify(err)
+		return w.classify(err)
 	}
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM) // restore the screen
 	defer release()
 	if _, err := admin.Get[admin.Status](ctx, c, "/api/v1/status"); err != nil {
-		return classify(err)
+		return w.classify(err)
 	}
 	screen, err := a.OpenScreen()
 	if errors.Is(err, term.ErrNoTerminal) {

@@ -59,7 +59,7 @@ type Command struct {
 	Hostile     bool          `group:"what"`
 	Serve       uint16        `group:"what" placeholder:"PORT"`
 	MaxTime     time.Duration `group:"what" placeholder:"DURATION"`
-	Dir         string        `group:"what" placeholder:"DIR"`
+	Dir         string        `group:"what" short:"d" placeholder:"DIR"`
 	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB"`
 	Connections flags.Count   `group:"net" placeholder:"N" default:"500"`
 	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms"`
@@ -80,6 +80,10 @@ const linger = time.Second
 // backoff is the back-off of a host after its first failure. It is short, so pages that answer 500 do not
 // delay the end.
 const backoff = 100 * time.Millisecond
+
+// nextCrawl suggests a first crawl of the real web: one site, politely.
+const nextCrawl = "drumbeat crawl https://example.org/ --contact you@example.org --scope host --max-time 2m   " +
+	"crawls one site of the real web"
 
 // historyBytes is the default of crawl's --history-bytes.
 const historyBytes = 64 << 20
@@ -140,9 +144,11 @@ func (c *Command) Run(a *term.App) error {
 		lines, checkErr = c.compareLent(web, &opt)
 	}
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, More: lines,
-		Next: []string{"drumbeat crawl --seeds seeds.txt --contact you@example.org   crawls the real web"}}
+		Page: "URL", Next: []string{nextCrawl}}
 	if c.Dir == "" {
 		sum.Removed = true
+		sum.Next = []string{"drumbeat demo --dir demo   keeps the crawl, for drumbeat report, get, log and audit",
+			nextCrawl}
 	}
 	err = crawlcmd.PrintSummary(a.Stdout, sum)
 	if c.Hostile {
@@ -270,7 +276,7 @@ func (c *Command) options(dir string) crawl.Options {
 		Limits: crawl.LimitsOptions{RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Linger: linger,
 			MaxDepth: crawl.Unlimited, MaxTime: c.MaxTime},
 		Network: crawl.NetworkOptions{Connections: int(c.Connections), KeepAlive: keepAlive,
-			Bandwidth: pace.AdjustableBandwidth(pace.Schedule{}, time.Now())}, // none until ctl limits sets one
+			Bandwidth: pace.NewBandwidth(pace.Schedule{}, time.Now())}, // none until ctl limits sets one
 		Health: crawl.HealthOptions{Retries: 3, Backoff: backoff, BackoffMax: 10 * time.Second},
 		Politeness: crawl.PolitenessOptions{HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 			ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2},

@@ -183,7 +183,12 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	}
 	bounds := crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished,
-		Removed: c.Dir == "", More: storedLines(&found, counts)}
+		Removed: c.Dir == "", More: storedLines(&found, counts),
+		Page: "URL"}
+	if sum.Removed {
+		sum.Next = []string{
+			"the same command with --dir demo   keeps the crawl, for drumbeat report, get, log and audit"}
+	}
 	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds,
 		damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
 }

@@ -21,6 +21,8 @@ import (
 	"io/fs"
 	"text/tabwriter"
 
+	"github.com/alecthomas/kong"
+
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
@@ -36,13 +38,21 @@ type Command struct {
 
 // listCmd is the table of dirs list's flags.
 type listCmd struct {
-	Dir []string `arg:"" name:"dir"`
+	flags.CrawlDirs
 }
 
 // forgetCmd is the table of dirs forget's flags.
 type forgetCmd struct {
-	Dir []string `arg:"" name:"dir"`
+	flags.CrawlDirs
 	Out []string `placeholder:"DIR"`
+}
+
+// AfterApply refuses a command line that names no directory: the command removes all others from the crawl.
+func (c *forgetCmd) AfterApply(ctx *kong.Context) error {
+	if len(c.At) == 0 && !flags.GivenHere(ctx, "dir") {
+		return errors.New("dirs forget: name the directories to keep; all others leave the crawl")
+	}
+	return nil
 }
 
 // Run prints the identity and size of each directory.

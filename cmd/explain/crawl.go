@@ -18,13 +18,29 @@ import (
 
 // dirFlags are the flags for questions about a crawl's directory.
 type dirFlags struct {
-	Dir  []string `placeholder:"DIR"`
+	Dir  []string `short:"d" placeholder:"DIR"`
 	Out  []string `placeholder:"DIR"`
 	Fast bool
 	JSON bool `name:"json"`
 }
 
-// asked reports whether --dir is given. Without it, it refuses the flags that need it.
+// takeDirs moves the arguments that are directories of a crawl into --dir, unless that is given, and returns the
+// others.
+func (f *dirFlags) takeDirs(args []string) (rest []string) {
+	if len(f.Dir) > 0 {
+		return args
+	}
+	for _, arg := range args {
+		if _, err := disk.ReadIdentity(disk.OS(), arg); err == nil {
+			f.Dir = append(f.Dir, arg)
+		} else {
+			rest = append(rest, arg)
+		}
+	}
+	return rest
+}
+
+// asked reports whether a crawl is named. Without one, it refuses the flags that need it.
 func (f *dirFlags) asked(command string) (bool, error) {
 	if len(f.Dir) > 0 {
 		return true, nil
@@ -211,12 +227,9 @@ func (c *crawlExplainer) sites(asked []string) error {
 
 // Run answers questions about hosts of a crawl.
 func (h *hostCmd) Run(a *term.App) error {
-	if asked, err := h.asked("host"); err != nil || !asked {
-		if err == nil {
-			err = term.Usage(
-				errors.New("explain host: --dir is missing: give the directories of the crawl that knows the host"))
-		}
-		return err
+	h.Hosts = h.takeDirs(h.Hosts)
+	if len(h.Dir) == 0 {
+		h.Dir = []string{flags.DefaultDir}
 	}
 	c, err := h.open(a)
 	if err != nil {

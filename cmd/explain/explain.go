@@ -24,6 +24,7 @@ import (
 	"io"
 	"os"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/weburl"
 )
@@ -79,11 +80,20 @@ const maxFile = 16 << 20
 
 // Run answers JSON lines, or URLs by one file.
 func (c *robotsCmd) Run(a *term.App) error {
+	args := c.URLs
+	if c.File != "" {
+		args = append([]string{c.File}, args...)
+	}
+	args = c.takeDirs(args)
 	if asked, err := c.asked("robots"); err != nil || asked {
 		if err != nil {
 			return err
 		}
-		return c.ofCrawl(a)
+		x, err := c.open(a)
+		if err != nil {
+			return err
+		}
+		return x.run(args, x.robots) // by the rules that the crawl has stored
 	}
 	e := newRobotsExplainer()
 	if c.File == "" {
@@ -102,21 +112,9 @@ func (c *robotsCmd) Run(a *term.App) error {
 	return nil
 }
 
-// ofCrawl answers by the rules that a crawl has stored; all arguments are URLs.
-func (c *robotsCmd) ofCrawl(a *term.App) error {
-	x, err := c.open(a)
-	if err != nil {
-		return err
-	}
-	asked := c.URLs
-	if c.File != "" {
-		asked = append([]string{c.File}, asked...)
-	}
-	return x.run(asked, x.robots)
-}
-
 // Run answers JSON lines, or references.
 func (c *urlCmd) Run(a *term.App) error {
+	c.Refs = c.takeDirs(c.Refs)
 	if asked, err := c.asked("url"); err != nil || asked {
 		if err != nil {
 			return err
@@ -139,14 +137,22 @@ func (c *urlCmd) Run(a *term.App) error {
 			bad++
 		}
 	}
+	sayNoCrawl(a, "This is how a crawl would write it", "url", "URL")
 	if bad > 0 {
 		return &term.Ended{Code: term.ExitUsage, Why: "not a URL for the crawler", Quiet: true}
 	}
 	return nil
 }
 
+// sayNoCrawl says that an answer is of no crawl, and how to ask one.
+func sayNoCrawl(a *term.App, answer, command, question string) {
+	fmt.Fprintf(a.Stderr, "%s; no crawl was asked. To ask one: drumbeat explain %s --dir %s %s\n", answer, command,
+		flags.DefaultDir, question)
+}
+
 // Run answers JSON lines, or host names.
 func (c *pldCmd) Run(a *term.App) error {
+	c.Hosts = c.takeDirs(c.Hosts)
 	if asked, err := c.asked("pld"); err != nil || asked {
 		if err != nil {
 			return err
@@ -172,6 +178,7 @@ func (c *pldCmd) Run(a *term.App) error {
 		}
 		fmt.Fprintf(a.Stdout, "%s\n  pld  %s%s\n", host, answer.PLD, note)
 	}
+	sayNoCrawl(a, "This is the pay-level domain by the public suffix list", "pld", "HOST")
 	return nil
 }
 

@@ -7,6 +7,8 @@
 // parts if the checkpoint is still the same, and otherwise replaces the table; it says which. An index or
 // WACZ is always made again, and replaces the earlier one when it is complete.
 //
+// Files have the permissions that the umask leaves (disk.Shared), since they are to be shared.
+//
 // What it does, notes and progress go to standard error; the result goes to standard output, or with -o - to
 // standard error, since standard output then has the rows.
 //
@@ -34,7 +36,7 @@ import (
 type Command struct {
 	Kind string `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz"`
 
-	Dir         []string   `required:"" placeholder:"DIR"`
+	flags.CrawlDirs
 	Out         []string   `placeholder:"DIR"`
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet"`
 	Output      string     `short:"o" required:"" placeholder:"DIR"`
@@ -82,7 +84,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command continues after the finished parts",
-		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+		opt: export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 			Kind: export.Kind(c.Kind), Format: tabular.Format(c.Format), Compression: c.Compression,
 			PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM), Queued: c.Queued, CountLinks: c.CountLinks,
 			Languages: c.Languages}}

@@ -14,7 +14,7 @@ import (
 
 // Index is the table of index's flags.
 type Index struct {
-	Dir    []string   `required:"" placeholder:"DIR"`
+	flags.CrawlDirs
 	Out    []string   `placeholder:"DIR"`
 	Format string     `enum:"cdxj,zipnum,cdx" default:"cdxj"`
 	Output string     `short:"o" required:"" placeholder:"DIR"`
@@ -39,7 +39,7 @@ func (c *Index) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	r := run{app: a, command: "index", kind: "index", stopped: "there is no new index",
-		opt: export.Options{FS: disk.OS(),
+		opt: export.Options{FS: disk.Shared(),
 			Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Kind: export.Index,
 			Format: tabular.Format(c.Format), RAMBytes: int64(c.RAM)}}
 	r.to(c.Output, c.Tmp)

@@ -40,7 +40,7 @@ import (
 
 // Command is the table of extract's flags.
 type Command struct {
-	Dir         []string `required:"" placeholder:"DIR"`
+	flags.CrawlDirs
 	Out         []string `placeholder:"DIR"`
 	Format      string   `enum:"wet,parquet,jsonl,csv" default:"parquet"`
 	Fields      []string `placeholder:"LIST"`
@@ -76,9 +76,9 @@ func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+	opt := extract.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 		Format: tabular.Format(c.Format), FullText: c.FullText, Sites: c.Sites, Compression: c.Compression,
-		RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
+		RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Version()}
 	opt.Fields, _ = extract.ParseFields(opt.Format, c.Fields) // checked
 	to := io.Writer(a.Stdout)
 	if c.Output == "-" {

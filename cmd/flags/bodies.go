@@ -106,7 +106,7 @@ func (b bodySizes) caps() (caps []crawl.BodyCap) {
 // Bodies holds the flags that select the bodies to read.
 type Bodies struct {
 	Accept  []string  `group:"urls" placeholder:"TYPES" default:"html"`
-	MaxBody bodySizes `group:"limits" common:"" placeholder:"SIZES" default:"2MiB"`
+	MaxBody bodySizes `group:"limits" placeholder:"SIZES" default:"2MiB"`
 }
 
 // Check returns the first fault.
@@ -122,6 +122,9 @@ func (f *Bodies) Check() error {
 
 // Apply sets a crawl's options.
 func (f *Bodies) Apply(o *crawl.NetworkOptions) { o.Accept, o.BodyCaps = f.Accept, f.MaxBody.caps() }
+
+// defaultMaxBody is the default of --max-body.
+const defaultMaxBody = "2MiB"
 
 // MaxBodyLimit bounds --max-body, in bytes.
 const MaxBodyLimit = 1 << 40

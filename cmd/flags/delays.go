@@ -12,7 +12,7 @@ import (
 
 // Delays holds the flags that limit the requests to a host, a PLD, a server and a network.
 type Delays struct {
-	HostDelay   Interval `group:"politeness" common:"" type:"parts" placeholder:"DURATION"`
+	HostDelay   Interval `group:"politeness" common:"" site:"" type:"parts" placeholder:"DURATION"`
 	ServerDelay Interval `group:"politeness" type:"parts" placeholder:"DURATION"`
 	PLDDelay    Interval `group:"politeness" name:"pld-delay" type:"parts" placeholder:"DURATION"`
 

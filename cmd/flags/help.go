@@ -50,7 +50,7 @@ func helpPrinter(width int) kong.HelpPrinter {
 		if node.Type == kong.CommandNode && (len(node.Children) > 0 || len(flags) == all && all < briefFrom) {
 			return kong.DefaultHelpPrinter(options, ctx)
 		}
-		b := brief{width: width, names: namesWidth(node, flags)}
+		b := brief{width: width, names: namesWidth(node, flags), preset: Like(node) != nil}
 		fmt.Fprintf(&b.out, "Usage: drumbeat %s\n\n", strings.TrimSpace(strings.TrimPrefix(node.Summary(), "drumbeat")))
 		for _, line := range Wrap(node.Help, width) {
 			b.out.WriteString(line + "\n")
@@ -63,8 +63,11 @@ func helpPrinter(width int) kong.HelpPrinter {
 			b.row(arg.Summary(), arg.Help, "")
 		}
 		if node.Type == kong.ApplicationNode {
-			for _, command := range node.Children {
-				if !command.Hidden {
+			for _, group := range CommandGroups {
+				head := group.Title + "\n"
+				for _, command := range CommandsOf(node, group) {
+					b.out.WriteString(head)
+					head = ""
 					b.row(command.Name, command.Help, "")
 				}
 			}
@@ -84,15 +87,20 @@ func helpPrinter(width int) kong.HelpPrinter {
 	}
 }
 
-// briefFlags returns the flags of a command for --help, and the number of all that are not hidden.
+// briefFlags returns the flags of a command for --help, and the number of all that are not hidden. Those of a command
+// that is like another have its name as tag.
 func briefFlags(command *kong.Node) (brief []*kong.Flag, all int) {
+	tag := "common"
+	if Like(command) != nil {
+		tag = command.Name
+	}
 	var visible []*kong.Flag
 	for _, flag := range command.Flags {
 		if flag.Hidden || flag.Name == "help" {
 			continue
 		}
 		visible = append(visible, flag)
-		if flag.Tag.Has("common") {
+		if flag.Tag.Has(tag) {
 			brief = append(brief, flag)
 		}
 	}
@@ -124,7 +132,8 @@ func namesWidth(node *kong.Node, flags []*kong.Flag) (width int) {
 
 // brief collects the text of --help.
 type brief struct {
-	width, names int // columns, of all and of the names
+	width, names int  // columns, of all and of the names
+	preset       bool // a preset changes defaults, so none is printed
 	out          bytes.Buffer
 }
 
@@ -143,7 +152,7 @@ func (b *brief) flags(flags []*kong.Flag) {
 			b.out.WriteString(head)
 			head = ""
 			def := ""
-			plain := flag.HasDefault && !flag.IsBool() && !strings.Contains(flag.Default, "=")
+			plain := flag.HasDefault && !b.preset && !flag.IsBool() && !strings.Contains(flag.Default, "=")
 			if plain && flag.Default != "0" && flag.Default != "0s" && flag.Default != "none" {
 				def = flag.Default
 			}
@@ -154,14 +163,18 @@ func (b *brief) flags(flags []*kong.Flag) {
 
 // flagName returns a flag as the brief help names it.
 func flagName(flag *kong.Flag) string {
+	short := ""
+	if flag.Short != 0 {
+		short = "-" + string(flag.Short) + ", "
+	}
 	if flag.IsBool() {
-		return "--" + flag.Name
+		return short + "--" + flag.Name
 	}
 	value := flag.PlaceHolder
 	if value == "" && flag.Enum != "" {
 		value = strings.ReplaceAll(flag.Enum, ",", "|")
 	}
-	return "--" + flag.Name + "=" + value
+	return short + "--" + flag.Name + "=" + value
 }
 
 // row prints a name and the first sentence of its help, on one line if the name is not too long. The default

@@ -132,6 +132,9 @@ func addHelp(k *kong.Kong) error {
 // the keys of the text, first the one that has precedence.
 func visitHelp(node *kong.Node, command string, f func(help, detail *string, keys ...helpKey)) {
 	above, _, _ := strings.Cut(command, " ")
+	if like := Like(node); like != nil {
+		above = like.Name
+	}
 	for _, arg := range node.Positional {
 		name := "<" + arg.Name + ">"
 		f(&arg.Help, nil, helpKey{command, name}, helpKey{above, name}, helpKey{"", name})

@@ -41,8 +41,8 @@ import (
 // DefaultAgent is the product token that stands in User-Agent and that robots.txt groups are compared with.
 const DefaultAgent = "drumbeat"
 
-// defaultDir is the default of --dir.
-const defaultDir = "drumbeat-crawl"
+// DefaultDir is the default of --dir.
+const DefaultDir = "drumbeat-crawl"
 
 // Groups are the headings of -h and docs/FLAGS.md, in order.
 var Groups = [...]kong.Group{
@@ -61,6 +61,43 @@ var Groups = [...]kong.Group{
 	{Key: "report", Title: "Reporting"},
 }
 
+// CommandGroups are the headings under which --help, completion and the manual page list the commands, in order. The
+// tag of names the group of a command in the table.
+var CommandGroups = [...]kong.Group{
+	{Key: "start", Title: "Start a crawl"},
+	{Key: "watch", Title: "Watch and steer"},
+	{Key: "results", Title: "Results"},
+	{Key: "repair", Title: "Check and repair"},
+	{Key: "bench", Title: "Benchmarks"},
+	{Key: "program", Title: "This program"},
+	{Key: "", Title: "Commands"},
+}
+
+// CommandsOf returns the commands of a group that are not hidden.
+func CommandsOf(app *kong.Node, group kong.Group) (list []*kong.Node) {
+	for _, command := range app.Children {
+		if !command.Hidden && command.Tag.Get("of") == group.Key {
+			list = append(list, command)
+		}
+	}
+	return list
+}
+
+// Like returns the command whose flags another command has, too, by the tag like; nil if it has only its own.
+func Like(command *kong.Node) *kong.Node {
+	if name := command.Tag.Get("like"); name != "" && command.Parent != nil {
+		return commandNamed(command.Parent, name)
+	}
+	return nil
+}
+
+// OwnFlags returns the flags of a command that the one it is like does not have.
+func OwnFlags(command *kong.Node) []*kong.Flag {
+	like := Like(command)
+	return slices.DeleteFunc(slices.Clone(command.Flags),
+		func(f *kong.Flag) bool { return flagNamed(like, f.Name) != nil })
+}
+
 // NewParser returns the parser that fills table, a pointer to a struct with a field for each command.
 func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 	settings := new(Settings)
@@ -70,7 +107,8 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.WithBeforeResolve(settings.load),
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper."),
-		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent},
+		kong.Vars{"defaultDir": DefaultDir, "defaultAgent": DefaultAgent, "preset": "none",
+			"presets": "none,survey,archive,site,own-site"},
 		kong.PostBuild(nameEnvironment),
 		kong.PostBuild(addHelp),
 		kong.ExplicitGroups(Groups[:]),
@@ -101,8 +139,11 @@ func nameEnvironment(k *kong.Kong) error {
 		for _, node := range nodes {
 			for _, flag := range node.Flags {
 				name := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-				if command.Name == "explain" && slices.Contains(explainOwn[:], flag.Name) {
+				switch {
+				case command.Name == "explain" && slices.Contains(explainOwn[:], flag.Name):
 					name = "DRUMBEAT_EXPLAIN_" + strings.TrimPrefix(name, prefix)
+				case command.Name == "log" && flag.Name == "dir": // one variable names the crawl for all commands
+					name = "DRUMBEAT_DIR"
 				}
 				defaultParts(flag)
 				flag.Envs = []string{name}

@@ -34,7 +34,7 @@ type Planned struct {
 	ClusterReplicas int      `group:"cluster" placeholder:"N" default:"1"`
 	LinksAway       Fraction `group:"cluster" placeholder:"SHARE" default:"0.52"`
 
-	Dir         []string     `group:"machine" common:"" placeholder:"DIR" default:"${defaultDir}"`
+	Dir         []string     `group:"machine" common:"" short:"d" placeholder:"DIR" default:"${defaultDir}"`
 	Out         []string     `group:"machine" placeholder:"DIR"`
 	RAM         *Size        `group:"machine" common:"" name:"ram" placeholder:"SIZE"`
 	Disk        *Size        `group:"machine" common:"" placeholder:"SIZE"`

@@ -28,10 +28,14 @@ var presets = map[string][]presetValue{
 	"site": siteValues,
 	// The same, on a server of the operator's own.
 	"own-site": append(siteValues[:len(siteValues):len(siteValues)],
-		presetValue{"host-delay", OwnSiteDelay}, // its minimum and --pld-delay follow from it
-		presetValue{"server-delay", OwnSiteDelay},
+		presetValue{"host-delay", OwnSiteDelay + ",min=" + OwnSiteLeast},
+		presetValue{"adaptive-delay", "true"}, // from the one to the other, as the answers allow
+		presetValue{"pld-delay", OwnSiteLeast},
+		presetValue{"server-delay", OwnSiteLeast},
 		presetValue{"network-rate", OwnSiteRate},
 		presetValue{"host-delay-factor", "2"}, // a slow server gets two thirds of the time to itself
+		presetValue{"content-seen", "record"}, // the owner learns of equal pages,
+		presetValue{"simhash", "true"},        // and of nearly equal ones
 	),
 }
 
@@ -47,13 +51,21 @@ var siteValues = []presetValue{
 
 // The bounds of own-site: requests per second to a host or address follow from the delay.
 const (
-	OwnSiteDelay = "100ms"
+	OwnSiteDelay = "200ms" // at first, and after each sign of strain
+	OwnSiteLeast = "50ms"
 	OwnSiteRate  = "20" // requests per second to a network
 )
+
+// unless names a flag that, if another source than the preset sets it, keeps a value of a preset out: a delay without
+// a range has nothing to adapt.
+var unless = map[string]string{"adaptive-delay": "host-delay"}
 
 // loadPreset takes the values of a preset. The parser refuses an unknown name later.
 func (s *Settings) loadPreset(command *kong.Node, name string) {
 	for _, v := range presets[name] {
+		if other := flagNamed(command, unless[v.flag]); other != nil && s.from[other.Value] != "preset "+name {
+			continue
+		}
 		if flag := flagNamed(command, v.flag); flag != nil {
 			s.set(flag, v.value, "preset "+name)
 		}

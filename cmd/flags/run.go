@@ -2,6 +2,7 @@ package flags
 
 import (
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -35,25 +36,124 @@ func Run(a *term.App, table any, args []string) (code int) {
 	if err != nil {
 		return a.Fail(err)
 	}
-	switch { // the usual spellings of other programs
-	case len(args) == 1 && args[0] == "--version":
-		args = []string{"version"}
-	case len(args) > 0 && args[0] == "help":
-		args = append(slices.Clone(args[1:]), "--help")
-	}
+	args = usual(args)
 	if err := term.CheckEnvironment(parser, movedVariable); err != nil {
+		return a.Fail(term.Usage(err))
+	}
+	if err := checkCommand(parser.Model.Node, args); err != nil {
 		return a.Fail(term.Usage(err))
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		err = explainMoved(err)
-		if text, fromEnv := strings.CutSuffix(err.Error(), `")`); fromEnv { // the parser's word for a variable
-			err = errors.New(strings.Replace(text, " (from envar ", " (from the variable ", 1) + `")`)
-		}
-		return a.Fail(term.Usage(err))
+		return a.Fail(term.Usage(plainVariable(explainMissing(explainMoved(err)))))
 	}
 	return a.Fail(kctx.Run(a))
 }
 
+// plainVariable replaces the parser's word for a variable in an error.
+func plainVariable(err error) error {
+	text, of := strings.CutSuffix(err.Error(), `")`)
+	if before, after, ok := strings.Cut(text, " (from envar "); of && ok {
+		return errors.New(before + " (from the variable " + after + `")`)
+	}
+	return err
+}
+
 // kongExit is the panic by which -h leaves the parser; its value is the exit code.
 type kongExit int
+
+// usual translates the usual spellings of other programs.
+func usual(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case len(args) == 1 && (args[0] == "--version" || args[0] == "-V"):
+		return []string{"version"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
+}
+
+// checkCommand refuses the first word that is no command where one is expected, with a guess: a similar name, or a
+// command of the same name elsewhere in the table.
+func checkCommand(node *kong.Node, args []string) error {
+	for _, word := range args {
+		if strings.HasPrefix(word, "-") || len(node.Children) == 0 {
+			return nil
+		}
+		next := commandNamed(node, word)
+		if next == nil {
+			return unknownCommand(node, word)
+		}
+		node = next
+	}
+	return nil
+}
+
+// unknownCommand says that word is no command below node.
+func unknownCommand(node *kong.Node, word string) error {
+	var names, elsewhere []string
+	for _, command := range node.Children {
+		if command.Hidden {
+			continue
+		}
+		names = append(names, command.Name)
+		if commandNamed(command, word) != nil {
+			elsewhere = append(elsewhere, command.Name+" "+word)
+		}
+	}
+	guess := term.Nearest(word, names)
+	if len(elsewhere) > 0 {
+		guess = strings.Join(elsewhere, `" or "`)
+	}
+	all := strings.TrimSpace("drumbeat help " + strings.TrimPrefix(strings.TrimPrefix(node.Path(), "drumbeat"), " "))
+	if guess != "" {
+		return fmt.Errorf("%q is no command, did you mean \"%s\"? %s lists all", word, guess, all)
+	}
+	return fmt.Errorf("%q is no command; %s lists all", word, all)
+}
+
+// explainMissing names the arguments and flags that a command needs and did not get, one by one, each with its
+// text, and an example. Other errors of the parser stay as they are.
+func explainMissing(err error) error {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	text, node := err.Error(), parse.Context.Selected()
+	if node == nil || !strings.HasPrefix(text, "missing flags: ") && !strings.HasPrefix(text, "expected \"<") {
+		return err
+	}
+	var missing []string
+	for _, arg := range node.Positional {
+		if arg.Required && !arg.Set {
+			missing = append(missing, fmt.Sprintf("%s (%s)", arg.Summary(), FirstSentence(arg.Help)))
+		}
+	}
+	for _, flag := range node.Flags {
+		if flag.Required && !flag.Set {
+			text, _, _ := strings.Cut(FirstSentence(flag.Help), ": ")
+			missing = append(missing, fmt.Sprintf("%s (%s)", flagName(flag), text))
+		}
+	}
+	if len(missing) == 0 {
+		return err
+	}
+	command := strings.TrimPrefix(node.FullPath(), "drumbeat ")
+	text = fmt.Sprintf("%s needs %s", command, strings.Join(missing, ", and "))
+	if example := firstExample(node); example != "" {
+		return fmt.Errorf("%s. Example: %s", text, example)
+	}
+	return fmt.Errorf("%s. drumbeat help %s has more", text, command)
+}
+
+// firstExample returns the first example of a command's help; "" if it has none.
+func firstExample(node *kong.Node) string {
+	for line := range strings.Lines(node.Detail) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "drumbeat "+node.Name+" ") {
+			return line
+		}
+	}
+	return ""
+}

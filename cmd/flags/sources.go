@@ -14,7 +14,7 @@ import (
 // Sources holds the flags that name where the values of other flags come from.
 type Sources struct {
 	Config string `group:"report" common:"" placeholder:"FILE"`
-	Preset string `group:"report" common:"" placeholder:"NAME" enum:"none,survey,archive,site,own-site" default:"none"`
+	Preset string `group:"report" common:"" placeholder:"NAME" default:"${preset}" enum:"${presets}"`
 }
 
 // Settings gives the parser the values that stand in the configuration file and the preset. The precedence
@@ -162,13 +162,13 @@ func unknownKey(app, command *kong.Node, key string) string {
 		return key + ": " + to
 	}
 	text := fmt.Sprintf("%s is not a flag of %s", key, command.Name)
-	if like := term.Nearest(key, names); like != "" {
-		return text + ", did you mean " + like + "?"
-	}
-	for _, other := range app.Children {
+	for _, other := range app.Children { // first: the same name is no misspelling
 		if flagNamed(other, "config") != nil && flagNamed(other, key) != nil {
 			return fmt.Sprintf("%s but of %s; remove it", text, other.Name)
 		}
+	}
+	if like := term.Nearest(key, names); like != "" {
+		return text + ", did you mean " + like + "?"
 	}
 	return text + "; drumbeat config " + command.Name + " lists all"
 }

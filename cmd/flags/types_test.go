@@ -95,3 +95,15 @@ func TestNAT64Prefix(t *testing.T) {
 		}
 	}
 }
+
+// TestLevel: -q and -v set the level of the log, and -q never lowers it.
+func TestLevel(t *testing.T) {
+	for want, logging := range map[string]Logging{
+		"INFO": {LogLevel: "info"}, "WARN": {LogLevel: "info", Quiet: true}, "ERROR": {LogLevel: "error", Quiet: true},
+		"DEBUG": {LogLevel: "warn", Verbose: true},
+	} {
+		if got := logging.Level().String(); got != want {
+			t.Errorf("%+v: got %s, want %s", logging, got, want)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 // Who identifies the crawler and its operator.
 type Who struct {
 	Agent     string `group:"politeness" common:"" placeholder:"TOKEN" default:"${defaultAgent}"`
-	Contact   string `group:"politeness" common:"" placeholder:"WHO"`
+	Contact   string `group:"politeness" common:"" site:"" placeholder:"WHO"`
 	UserAgent string `group:"politeness" placeholder:"TEXT"`
 	From      string `group:"politeness" placeholder:"MAIL"`
 }

@@ -43,8 +43,8 @@ import (
 
 // Command is the table of get's flags.
 type Command struct {
-	URL      string   `arg:"" name:"url"`
-	Dir      []string `placeholder:"DIR" default:"${defaultDir}"`
+	URL string `arg:"" name:"url"`
+	flags.CrawlDirs
 	Out      []string `placeholder:"DIR"`
 	Body     bool     `xor:"what"`
 	Head     bool     `xor:"what"`

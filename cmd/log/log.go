@@ -53,7 +53,7 @@ import (
 
 // Command is the table of log's flags.
 type Command struct {
-	Dir    []string     `arg:"" name:"dir"`
+	flags.CrawlDirs
 	Log    []string     `placeholder:"NAME" enum:"crawl,seeds,robots" default:"crawl"`
 	Status []statusSpan `placeholder:"CODE"`
 	Reason []string     `placeholder:"NAME"`

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -365,7 +366,8 @@ func TestFollow(t *testing.T) {
 			add(10) // not on disk yet
 			var out, errs lockedBuilder
 			ctx, cancel := context.WithCancel(t.Context())
-			c := Command{Dir: w.set.Paths[:1], Log: []string{"crawl", "robots"}, Follow: true, JSON: true}
+			c := Command{CrawlDirs: flags.CrawlDirs{Dir: w.set.Paths[:1]}, Log: []string{"crawl", "robots"},
+				Follow: true, JSON: true}
 			if since {
 				c.Since = &moment{at: began}
 			}

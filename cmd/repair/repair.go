@@ -43,7 +43,7 @@ import (
 
 // Command is the table of repair's flags.
 type Command struct {
-	Dir         []string `arg:"" name:"dir"`
+	flags.CrawlDirs
 	DryRun      bool
 	Taken       []string `placeholder:"FILE"`
 	Remote      string   `placeholder:"MODE" enum:"head,read,off" default:"head"`

@@ -3,7 +3,7 @@
 // Command is the table of its flags. Package state/report makes the report from the last checkpoint and
 // the history, so the crawl may be running: nothing is locked or changed. The format follows from the name of
 // the file: .json is JSON, all others are HTML; "-" writes HTML, or with --json JSON, to standard output. The
-// file is written to the end and then renamed, so a reader never sees a part.
+// file is written to the end and then renamed, so a reader never sees a part. Its permissions follow the umask.
 //
 // Without --fast the records of all PLDs are read, 20 to 40 bytes each, for the pages by in-degree.
 //
@@ -24,8 +24,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -38,7 +36,7 @@ import (
 
 // Command is the table of report's flags.
 type Command struct {
-	Dir    []string    `arg:"" name:"dir"`
+	flags.CrawlDirs
 	Output string      `short:"o" placeholder:"FILE" default:"report.html"`
 	JSON   bool        `name:"json"`
 	Top    flags.Count `placeholder:"N" default:"10"`
@@ -88,31 +86,9 @@ func (c *Command) put(a *term.App, b *bytes.Buffer) error {
 		_, err := a.Stdout.Write(b.Bytes())
 		return err
 	}
-	if err := replace(c.Output, b.Bytes()); err != nil {
+	if err := disk.WriteFileAtomic(disk.Shared(), c.Output, b.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n", c.Output, human.Bytes(b.Len()))
-	return err
-}
-
-// replace writes a file under a temporary name and renames it.
-func replace(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name()) // the first error counts
-	}
 	return err
 }

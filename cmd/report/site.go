@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
@@ -45,7 +47,21 @@ const (
 	defaultRows = 100
 	maxRows     = 10_000
 	leastRAM    = 32 << 20
+	defaultRAM  = 256 << 20
 )
+
+// WriteSite writes the report of a site into a file. sites are names of it: the first one with a page counts.
+func WriteSite(a *term.App, dirs, out []string, file string, sites ...string) error {
+	var err error
+	for _, site := range sites {
+		c := Command{CrawlDirs: flags.CrawlDirs{Dir: dirs}, Output: file,
+			siteFlags: siteFlags{Site: hostName(site), Rows: defaultRows, Out: out, RAM: defaultRAM}}
+		if err = c.ofSite(a); !errors.Is(err, export.ErrNoSite) {
+			return err
+		}
+	}
+	return err
+}
 
 // ofSite writes the report of a site.
 func (c *Command) ofSite(a *term.App) error {
@@ -65,7 +81,7 @@ func (c *Command) ofSite(a *term.App) error {
 	if c.Output != "-" {
 		temp = filepath.Clean(c.Output) + ".tmp"
 	}
-	r, err := export.Site(ctx, export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+	r, err := export.Site(ctx, export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir),
 		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM),
 		TempDir: temp, Progress: func(now state.Progress) {
 			if now.Elapsed >= time.Second {
@@ -97,7 +113,13 @@ func (c *Command) ofSite(a *term.App) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(a.Stderr, "report: "+term.PlainText(note))
 	}
-	err = c.put(a, &b)
+	if err = c.put(a, &b); err == nil && c.Output != "-" {
+		for _, f := range r.Findings {
+			if f.Total > 0 {
+				fmt.Fprintf(a.Stdout, "  %6s  %s\n", humanize.Comma(f.Total), f.Title)
+			}
+		}
+	}
 	if err == nil && r.Damaged > 0 {
 		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
 	}

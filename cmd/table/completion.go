@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type node struct {
 // flag is a flag, its value and a short help.
 type flag struct {
 	name, help string
+	short      rune // 0: none
 	value      complete
 	repeated   bool
 }
@@ -59,8 +61,8 @@ func nodes(app *kong.Node) (list []node) {
 			{name: "help-all", help: "Print all flags with their full text"}}}
 		for _, f := range all {
 			if !f.Hidden && f.Name != "help" && f.Name != "help-all" {
-				here.flags = append(here.flags,
-					flag{f.Name, flags.FirstSentence(f.Help), completeValue(f.Value, f.PlaceHolder), f.IsSlice()})
+				here.flags = append(here.flags, flag{f.Name, flags.FirstSentence(f.Help), f.Short,
+					completeValue(f.Value, f.PlaceHolder), f.IsSlice()})
 			}
 			if f.Tag.Negatable != "" {
 				here.flags = append(here.flags, flag{name: "no-" + f.Name, help: "The opposite of --" + f.Name})
@@ -97,8 +99,14 @@ func completeValue(v *kong.Value, placeholder string) complete {
 	return c
 }
 
-// pattern quotes a case pattern of bash.
-func pattern(path, flag string) string { return `"` + path + " --" + flag + `"` }
+// pattern returns a case pattern of bash for a flag of a command.
+func pattern(path string, f *flag) string {
+	p := `"` + path + " --" + f.name + `"`
+	if f.short != 0 {
+		p += `|"` + path + " -" + string(f.short) + `"`
+	}
+	return p
+}
 
 // bashCases are the parts of the script for bash that name commands and flags.
 type bashCases struct{ paths, words, dirs, files, others, commands []string }
@@ -109,14 +117,14 @@ func (c *bashCases) add(n node) {
 		names = append(names, "--"+f.name)
 		switch {
 		case f.value.words != nil:
-			c.words = append(c.words, fmt.Sprintf("\t%s) %s=%q ;;\n", pattern(n.path, f.name), bashList(f.value),
+			c.words = append(c.words, fmt.Sprintf("\t%s) %s=%q ;;\n", pattern(n.path, &f), bashList(f.value),
 				strings.Join(f.value.words, " ")))
 		case f.value.dir:
-			c.dirs = append(c.dirs, pattern(n.path, f.name))
+			c.dirs = append(c.dirs, pattern(n.path, &f))
 		case f.value.file:
-			c.files = append(c.files, pattern(n.path, f.name))
+			c.files = append(c.files, pattern(n.path, &f))
 		case f.value.takes:
-			c.others = append(c.others, pattern(n.path, f.name))
+			c.others = append(c.others, pattern(n.path, &f))
 		}
 	}
 	arguments := strings.Join(n.argument.words, " ")
@@ -229,29 +237,28 @@ func zsh(list []node) []byte {
 			test += fmt.Sprintf(" && [[ $words[%d] == %s ]]", i+2, word)
 		}
 		if len(n.children) > 0 {
-			fmt.Fprintf(&b, "\tif (( CURRENT == %d )) && %s; then\n\t\tcommands=(\n", depth+2, test)
-			for _, child := range n.children {
-				fmt.Fprintf(&b, "\t\t\t%s\n",
-					quoted(child.Name+":"+strings.ReplaceAll(flags.FirstSentence(child.Help), ":", `\:`)))
-			}
-			b.WriteString("\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n")
+			fmt.Fprintf(&b, "\tif (( CURRENT == %d )) && %s; then\n", depth+2, test)
+			zshCommands(&b, &n)
+			b.WriteString("\t\treturn\n\tfi\n")
 			continue
 		}
 		fmt.Fprintf(&b, "\tif %s; then\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n\t\t_arguments",
 			test, depth, depth)
 		for _, f := range n.flags {
-			spec := "--" + f.name
+			spec := "[" + escape.Replace(f.help) + "]"
+			long := "--" + f.name
 			if f.value.takes {
-				spec += "="
-			}
-			spec += "[" + escape.Replace(f.help) + "]"
-			if f.value.takes {
+				long += "="
 				spec += ":" + escape.Replace(f.value.whatever) + ":" + action(f.value)
 			}
+			star := ""
 			if f.repeated {
-				spec = "*" + spec
+				star = "*"
 			}
-			b.WriteString(" \\\n\t\t\t" + quoted(spec))
+			b.WriteString(" \\\n\t\t\t" + quoted(star+long+spec))
+			if f.short != 0 {
+				b.WriteString(" \\\n\t\t\t" + quoted(star+"-"+string(f.short)+spec))
+			}
 		}
 		fmt.Fprintf(&b, " \\\n\t\t\t%s\n\t\treturn\n\tfi\n",
 			quoted("*:"+escape.Replace(n.argument.whatever)+":"+action(n.argument)))
@@ -259,6 +266,25 @@ func zsh(list []node) []byte {
 	b.WriteString("}\n\nif [[ $funcstack[1] == _drumbeat ]]; then\n\t_drumbeat \"$@\"\nelse\n\tcompdef " +
 		"_drumbeat drumbeat\nfi\n")
 	return b.Bytes()
+}
+
+// zshCommands writes the commands below a node, by group.
+func zshCommands(b *bytes.Buffer, n *node) {
+	for _, group := range flags.CommandGroups {
+		head := "\t\tcommands=(\n"
+		for _, child := range n.children {
+			if child.Tag.Get("of") != group.Key {
+				continue
+			}
+			fmt.Fprintf(b, "%s\t\t\t%s\n", head,
+				quoted(child.Name+":"+strings.ReplaceAll(flags.FirstSentence(child.Help), ":", `\:`)))
+			head = ""
+		}
+		if head == "" {
+			fmt.Fprintf(b, "\t\t)\n\t\t_describe -t %s %s commands\n", cmp.Or(group.Key, "command"),
+				quoted(strings.ToLower(group.Title)))
+		}
+	}
 }
 
 // zshParts returns the action that completes the parts of a flag's value, such as escapes=fold, escapes=keep and sort.
@@ -312,7 +338,11 @@ complete -c drumbeat -f
 			continue
 		}
 		for _, f := range n.flags {
-			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' -l %s%s -d '%s'\n", at, f.name, fishValue(f.value),
+			names := "-l " + f.name
+			if f.short != 0 {
+				names = "-s " + string(f.short) + " " + names
+			}
+			fmt.Fprintf(&b, "complete -c drumbeat -n '%s' %s%s -d '%s'\n", at, names, fishValue(f.value),
 				quote.Replace(f.help))
 		}
 		if rest := strings.TrimPrefix(fishValue(n.argument), " -x"); n.argument.takes && rest != "" {

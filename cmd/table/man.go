@@ -30,9 +30,16 @@ func manPage(app *kong.Application) []byte {
 		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
 		roff("drumbeat help COMMAND prints the most used flags of a command; --help-all prints all. "+
 			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 1h30m or 7d, and "+
-			"large numbers as 1e6.") + "\n.SH COMMANDS\n")
-	for _, command := range app.Leaves(true) {
-		writeCommand(&b, command)
+			"large numbers as 1e6.") + "\n")
+	for _, group := range flags.CommandGroups {
+		head := ".SH " + strings.ToUpper(roff(group.Title)) + "\n"
+		for _, command := range flags.CommandsOf(app.Node, group) {
+			b.WriteString(head)
+			head = ""
+			for _, leaf := range leaves(command) {
+				writeCommand(&b, leaf)
+			}
+		}
 	}
 	b.WriteString(".SH ENVIRONMENT\n" +
 		roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin with "+
@@ -47,6 +54,14 @@ func manPage(app *kong.Application) []byte {
 	return b.Bytes()
 }
 
+// leaves returns a command without commands below it, or else all of those.
+func leaves(command *kong.Node) []*kong.Node {
+	if len(command.Children) == 0 {
+		return []*kong.Node{command}
+	}
+	return command.Leaves(true)
+}
+
 // writeCommand writes the section of a command.
 func writeCommand(b *bytes.Buffer, command *kong.Node) {
 	fmt.Fprintf(b, ".SS %s\n%s\n", roff("drumbeat "+strings.TrimPrefix(command.Path(), "drumbeat ")),
@@ -54,7 +69,10 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 	for _, arg := range command.Positional {
 		fmt.Fprintf(b, ".TP\n\\fI%s\\fR\n%s\n", roff(arg.Summary()), roff(arg.Help))
 	}
-	for _, flag := range slices.Concat(inherited(command), command.Flags) {
+	if like := flags.Like(command); like != nil {
+		fmt.Fprintf(b, ".PP\n%s\n", roff("It has all flags of drumbeat "+like.Name+", and:"))
+	}
+	for _, flag := range slices.Concat(inherited(command), flags.OwnFlags(command)) {
 		if flag.Hidden || flag.Name == "help" {
 			continue
 		}

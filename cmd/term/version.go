@@ -2,6 +2,8 @@ package term
 
 import (
 	"cmp"
+	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
 )
@@ -9,30 +11,52 @@ import (
 // release is the tag of a release, such as v0.2.0. The linker sets it (scripts/release.sh); "" in other builds.
 var release string
 
-// unreleased is the version in User-Agent and WARC files of other builds.
-const unreleased = "0.1.0"
+// unreleased is the version of other builds: the next release is 0.1.0.
+const unreleased = "0.1.0-devel"
 
-// Version returns the version in User-Agent and in WARC files, without the leading v of the tag.
+// Version returns the version: the tag of a release without its v. It is the same on the command line, in User-Agent,
+// in WARC files, on the dashboard and in reports.
 func Version() string { return cmp.Or(strings.TrimPrefix(release, "v"), unreleased) }
 
-// Build returns the tag of a release; for other builds the version of the module, or the commit of a build in
-// the repository.
-func Build() string {
-	if release != "" {
-		return release
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
+// Build says of what this program was built.
+type Build struct {
+	Version string `json:"version"`
+	// Commit is that of the repository in which it was built; "" if the build does not know.
+	Commit string `json:"commit,omitempty"`
+	// Modified says that files differed from the commit.
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+// ThisBuild returns the build of this program.
+func ThisBuild() Build {
+	b := Build{Version: Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				v += "-" + s.Value[:12]
+			switch s.Key {
+			case "vcs.revision":
+				b.Commit = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
 			}
 		}
 	}
-	return v
+	return b
+}
+
+// shownCommit is the number of digits of a commit that a person reads.
+const shownCommit = 12
+
+// String returns the version, the commit and the platform on one line.
+func (b Build) String() string {
+	commit := ""
+	if b.Commit != "" {
+		commit = "commit " + b.Commit[:min(shownCommit, len(b.Commit))] + ", "
+		if b.Modified {
+			commit = "modified " + commit
+		}
+	}
+	return fmt.Sprintf("%s (%s%s, %s/%s)", b.Version, commit, b.Go, b.OS, b.Arch)
 }

@@ -10,13 +10,11 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
-	"drumbeat/crawl/seen"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/strategy"
@@ -54,9 +52,9 @@ type Stage struct {
 	moved                         account.Signal // kept has become false
 	wakeSupporters                account.Signal
 
-	check  *gate.Check
+	check  Check
 	passes *pass.Runner
-	seen   *seen.Stage
+	seen   Seen
 	space  *space.Keeper
 	stock  *stock.Keeper
 }
@@ -82,11 +80,25 @@ type Options struct {
 
 // Needs are the rooms below that a Stage calls.
 type Needs struct {
-	Check  *gate.Check
+	Check  Check
 	Passes *pass.Runner
-	Seen   *seen.Stage
+	Seen   Seen
 	Space  *space.Keeper
 	Stock  *stock.Keeper
+}
+
+// Check is RobotsCache, which takes the URLs that BEAST releases.
+type Check interface {
+	// CheckRobots sends a URL to RobotsCache; data is its record. It is part of a transaction.
+	CheckRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error
+}
+
+// Seen is URLseen, in front of STAR.
+type Seen interface {
+	Pending() int64          // links that wait for a pass
+	PassesEnded() int64      // passes that have ended
+	PassCost() time.Duration // predicted duration of a pass over all buckets
+	WakeNow()                // looks for a due pass
 }
 
 // Others are the stages above that a Stage calls.

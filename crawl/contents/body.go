@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"drumbeat/admit"
@@ -13,6 +12,7 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/revisit"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -122,9 +122,9 @@ func becameRevisit(rec *weburl.Record, first *bodyValue) error {
 	if !revisit.Visited(rec.Visits) {
 		return nil
 	}
-	var h revisit.History
-	if err := h.Decode(rec.Visits); err != nil {
-		return fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
+	h, err := state.HistoryOf(rec)
+	if err != nil {
+		return err
 	}
 	h.Captured = capturedAt(rec.URL, first)
 	rec.Visits = h.Append(nil)

@@ -10,10 +10,8 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/orders"
-	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
@@ -44,8 +42,8 @@ type Stage struct {
 	heldState    state.Held // guarded by the transaction lock; its Since never changes
 
 	orders *orders.Table
-	check  *gate.Check
-	output *output.Writer
+	check  Check
+	output Output
 	space  *space.Keeper
 	stock  *stock.Keeper
 	walk   *walkers.Leader
@@ -65,11 +63,24 @@ type Options struct {
 // Needs are the rooms below that a Stage calls.
 type Needs struct {
 	Orders *orders.Table
-	Check  *gate.Check
-	Output *output.Writer
+	Check  Check
+	Output Output
 	Space  *space.Keeper
 	Stock  *stock.Keeper
 	Walk   *walkers.Leader
+}
+
+// Check is RobotsCache, to which URLs return.
+type Check interface {
+	// CheckRobots sends a URL to RobotsCache; data is its record. It is part of a transaction.
+	CheckRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error
+}
+
+// Output takes a line for each URL that ends without a response.
+type Output interface {
+	LogSeed(seed, why string) // a seed that yields nothing
+	// LogRefused writes the line of the crawl log. It is part of a transaction.
+	LogRefused(tx *account.Tx, rec *weburl.Record, why state.Reason) error
 }
 
 // Others are the stages above that a Stage calls.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/visit"
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -77,12 +76,13 @@ const landedWait = 5 * time.Second
 // endMet ends a record whose order has been fetched. It is part of a transaction.
 func (d *Stage) endMet(tx *account.Tx, rec *weburl.Record, from state.Place, order *state.Order) error {
 	if revisit.Visited(order.Visits) {
-		var h, found revisit.History
+		var found revisit.History
 		if err := found.Decode(order.Visits); err != nil {
 			return fmt.Errorf("crawl: enqueued %s: %w", rec.URL, err)
 		}
-		if err := h.Decode(rec.Visits); err != nil {
-			return fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
+		h, err := state.HistoryOf(rec)
+		if err != nil {
+			return err
 		}
 		policy, ok := d.Revisits(rec.URL)
 		if h.Last == 0 {
@@ -93,8 +93,7 @@ func (d *Stage) endMet(tx *account.Tx, rec *weburl.Record, from state.Place, ord
 			h.Captured = found.Captured
 			policy.Next(&h, 0)
 		}
-		v := visit.Visit{Noted: true, History: h}
-		v.Apply(rec)
+		rec.Renew(h.Append(nil))
 	}
 	return d.finishVisit(tx, rec, from)
 }

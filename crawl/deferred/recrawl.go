@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/visit"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/sites"
 	"drumbeat/state"
@@ -60,7 +59,7 @@ func (d *Stage) finishVisit(tx *account.Tx, rec *weburl.Record, from state.Place
 		end()
 		return nil
 	}
-	h, err := visit.HistoryOf(rec)
+	h, err := state.HistoryOf(rec)
 	if err != nil {
 		return err
 	}
@@ -102,14 +101,13 @@ func (d *Stage) failedVisit(tx *account.Tx, rec *weburl.Record, from state.Place
 	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
 	}
-	h, err := visit.HistoryOf(rec)
+	h, err := state.HistoryOf(rec)
 	if err != nil {
 		return false, err
 	}
-	v := visit.Visit{Noted: true, History: h}
-	policy.Later(&v.History, time.Now())
-	v.Apply(rec)
-	return true, d.nextVisit(tx, rec, &v.History, from)
+	policy.Later(&h, time.Now())
+	rec.Renew(h.Append(nil))
+	return true, d.nextVisit(tx, rec, &h, from)
 }
 
 // passes reports whether a reason for refusing a URL may be gone by its next visit.
@@ -139,7 +137,7 @@ func (d *Stage) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) error 
 	if met, err := d.MetOrder(tx, rec, state.PlaceDeferred); met || err != nil {
 		return err
 	}
-	h, err := visit.HistoryOf(rec)
+	h, err := state.HistoryOf(rec)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/outage"
@@ -43,9 +42,9 @@ type Dispatcher struct {
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
 
-	check   *gate.Check
+	check   Check
 	fetcher *fetcher.Fetcher
-	health  *gate.Hosts
+	health  Health
 	leases  *node.Leases
 	limits  *limits.Limits
 	outages *outage.Watch

@@ -6,7 +6,6 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
 	"drumbeat/crawl/node"
@@ -15,7 +14,9 @@ import (
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
+	"drumbeat/internal/health"
 	"drumbeat/polite"
+	"drumbeat/robots"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -37,14 +38,30 @@ type Options struct {
 
 // Needs are the rooms below that a Dispatcher calls.
 type Needs struct {
-	Check   *gate.Check
-	Health  *gate.Hosts
+	Check   Check
+	Health  Health
 	Fetcher *fetcher.Fetcher
 	Leases  *node.Leases
 	Limits  *limits.Limits
 	Outages *outage.Watch
 	Space   *space.Keeper
 	Stock   *stock.Keeper
+}
+
+// Check is RobotsCache, which decides again about URLs whose verdict has ended.
+type Check interface {
+	// VerdictEnded reports whether the verdict on a URL that waits in Q holds no more.
+	VerdictEnded(url []byte, sum *robots.Summary, now time.Time) bool
+	// CheckRobots sends a URL to RobotsCache; data is its record. It is part of a transaction.
+	CheckRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error
+}
+
+// Health knows the hosts in trouble.
+type Health interface {
+	// DeferInBackoff defers or refuses a URL whose host is in a long back-off or given up. It is part of a
+	// transaction. moved is false if the host is in neither.
+	DeferInBackoff(tx *account.Tx, host uint64, rec *weburl.Record, from state.Place,
+		onDisk *health.State) (moved bool, _ error)
 }
 
 // Others are the stages above that a Dispatcher calls.

@@ -1,12 +1,10 @@
 package figures
 
 import (
-	"bytes"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
+	"drumbeat/internal/cputime"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -36,7 +34,8 @@ func (g *gauges) show(f *Figures, s *snapshot.Snapshot) {
 // measure replaces the gauges. A file system that does not tell its space is left out.
 func (g *gauges) measure(f *Figures) {
 	p := f.opt.Plan
-	g.ram = snapshot.Space{Limit: p.RAMBytes, Used: residentBytes(), Parts: []snapshot.Part{
+	rss, _ := cputime.RSS(0)
+	g.ram = snapshot.Space{Limit: p.RAMBytes, Used: rss, Parts: []snapshot.Part{
 		{Name: state.NameURLSeen, Bytes: p.URLSeen.RAMBytes}, {Name: PartEdges, Bytes: p.Edges.RAMBytes},
 		{Name: PartIndegree, Bytes: p.Indegree.RAMBytes}, {Name: state.NameRobotsCache, Bytes: p.RobotsCache.RAMBytes},
 		{Name: state.NameRobotsRequested, Bytes: p.RobotsRequested.RAMBytes},
@@ -88,20 +87,6 @@ const (
 	PartEdges    = "pldindegree-edges"
 	PartIndegree = "pldindegree"
 )
-
-// residentBytes returns the resident memory of this process, 0 if it is not known.
-func residentBytes() int64 {
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(data)
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-	return pages * int64(os.Getpagesize())
-}
 
 // peakMeter measures the highest means over ten minutes of a run.
 type peakMeter struct {

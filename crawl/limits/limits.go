@@ -65,7 +65,7 @@ func (l *Limits) share(all pace.Schedule) pace.Schedule {
 // Open puts the limits of the options in force.
 func (l *Limits) Open() {
 	now := time.Now()
-	l.rate, l.bandwidth = pace.AdjustableRate(l.share(l.opt.Network.Rate), now), l.opt.Network.Bandwidth
+	l.rate, l.bandwidth = pace.NewRate(l.share(l.opt.Network.Rate), now), l.opt.Network.Bandwidth
 	l.flag = l.bandwidth.Schedule()
 	if l.opt.Share != nil && l.bandwidth != nil {
 		l.bandwidth.Set(l.share(l.flag), now)

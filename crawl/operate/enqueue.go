@@ -110,7 +110,7 @@ func (o *Operator) estimate(a *Enqueued, before map[uint64]int) {
 		}
 	}
 	a.Wait = max(a.Wait, o.others.Check.PassWait())
-	health := o.others.Hosts.StateOf(host, now)
+	health := o.others.StateOf(host, now)
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"
 	}

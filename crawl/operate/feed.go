@@ -46,7 +46,7 @@ func (o *Operator) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		if whole, err := o.others.Seeds.Feed(ctx, c.Seeds); !whole {
+		if whole, err := o.others.Feed(ctx, c.Seeds); !whole {
 			return err
 		}
 		if err := o.run.Transact(func(*account.Tx) error {

@@ -16,13 +16,11 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/checkpoint"
-	"drumbeat/crawl/gate"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/limits"
-	"drumbeat/crawl/observe"
-	"drumbeat/crawl/seeds"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
+	"drumbeat/internal/health"
 	"drumbeat/internal/scope"
 	"drumbeat/polite"
 	"drumbeat/queue"
@@ -61,15 +59,16 @@ type Orders struct {
 
 // Others are the stages that an Operator calls.
 type Others struct {
-	Heaps        func() *polite.Scheduler // it exists once the crawl is open
-	Budgets      Budgets
-	Check        *gate.Check
-	Hosts        *gate.Hosts
-	Checkpointer *checkpoint.Maker
-	History      *observe.History
-	Limits       *limits.Limits
-	Reloader     *inforce.Reloader
-	Seeds        *seeds.Feeder
+	Heaps      func() *polite.Scheduler // it exists once the crawl is open
+	Budgets    Budgets
+	Check      Check
+	StateOf    func(host uint64, now time.Time) health.State // of a host in trouble
+	Checkpoint func(late *account.LateLog) error             // the caller writes the lines in late
+	Made       func(c *changes.Change)                       // a change is durable
+	Limits     *limits.Limits
+	Reloader   Reloader
+	// Feed feeds lines of seeds; whole is false if ctx ended first.
+	Feed         func(ctx context.Context, lines []string) (whole bool, _ error)
 	Space        *space.Keeper
 	Orders       Orders
 	SendLinks    func(b *admit.Batch, tx *account.Tx) error // to URLseen; part of a transaction
@@ -77,6 +76,23 @@ type Others struct {
 	Drains       func() bool                                // new links are not queued, for any reason
 	Quiet        func() bool                                // nothing may begin
 	Stop         func()                                     // ends the crawl
+}
+
+// Check is RobotsCache, to which enqueued URLs go.
+type Check interface {
+	// CheckRobots sends a URL to RobotsCache; data is its record. It is part of a transaction.
+	CheckRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error
+	PassWait() time.Duration // predicted until the pass for one more enqueued URL has ended
+}
+
+// Reloader puts the files of rules and sites in force again. inforce.Reloader is the implementation.
+type Reloader interface {
+	CheckFiles() error                         // why the files cannot be in force
+	CheckBlocked(blocked []scope.Source) error // why what the operator blocks cannot be in force
+	// Reload puts the rules and the blacklist in force, and returns the exchanges cut off and the URLs taken
+	// from RAM; ReloadFiles does so with the sites and trusted PLDs. The caller writes the lines in late.
+	Reload(ctx context.Context, late *account.LateLog) (cut, swept int, _ error)
+	ReloadFiles(ctx context.Context, late *account.LateLog) (inforce.Reloaded, error)
 }
 
 // Operator applies the changes that the operator makes while the crawl runs, and those of earlier runs that
@@ -273,7 +289,7 @@ func (o *Operator) Make(ctx context.Context, c changes.Change, late *account.Lat
 	}
 	o.run.Hook("change")
 	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
-	o.others.History.Made(&c)
+	o.others.Made(&c)
 	return c, o.enforce(ctx, &c, late)
 }
 
@@ -313,7 +329,7 @@ func (o *Operator) enforce(ctx context.Context, c *changes.Change, late *account
 		o.run.Changed()
 		o.wakeSeed.Raise()
 	case changes.OpCheckpoint:
-		return o.others.Checkpointer.SaveQuietly(late)
+		return o.others.Checkpoint(late)
 	case changes.OpStop:
 		o.others.Stop()
 	}

@@ -33,7 +33,7 @@ func (o *Operator) Reload(ctx context.Context, who string, replace bool, late *a
 	}
 	o.run.Hook("change")
 	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
-	o.others.History.Made(&c)
+	o.others.Made(&c)
 	if replace {
 		o.others.Budgets.Replace()
 	} else {

@@ -15,7 +15,6 @@ import (
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/orders"
-	"drumbeat/crawl/output"
 	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
@@ -50,7 +49,6 @@ type Stage struct {
 	orders   *orders.Table
 	sketches *observe.Sketches
 	node     *node.Node
-	output   *output.Writer
 	passes   *pass.Runner
 	space    *space.Keeper
 }
@@ -72,7 +70,6 @@ type Needs struct {
 	Orders   *orders.Table
 	Sketches *observe.Sketches
 	Node     *node.Node
-	Output   *output.Writer
 	Passes   *pass.Runner
 	Space    *space.Keeper
 }
@@ -82,6 +79,7 @@ type Others struct {
 	Budgets Budgets
 	// AdoptOrder handles a new URL that was enqueued; ok is false if it was not. It is part of a transaction.
 	AdoptOrder func(tx *account.Tx, rec *weburl.Record) (ok bool, _ error)
+	LogSeed    func(seed, why string) // a seed that yields nothing
 }
 
 // Budgets give new URLs their budgets.
@@ -97,7 +95,7 @@ type Budgets interface {
 // New returns a Stage. Wire and OpenMerger must be called before the stages start.
 func New(run *account.Run, saved *state.Saved, opt Options, n Needs) *Stage {
 	return &Stage{run: run, saved: saved, opt: opt, orders: n.Orders, sketches: n.Sketches, node: n.Node,
-		output: n.Output, passes: n.Passes, space: n.Space, wakeSeen: run.PulsedSignal(),
+		passes: n.Passes, space: n.Space, wakeSeen: run.PulsedSignal(),
 		wakeNames: account.NewSignal()}
 }
 
@@ -152,7 +150,7 @@ func (s *Stage) SendLinks(b *admit.Batch, tx *account.Tx) error {
 		tx.Count(state.CountEdges, int64(len(b.Edges)))
 	}
 	for _, f := range b.Faults {
-		s.output.LogSeed(f[0], f[1])
+		s.others.LogSeed(f[0], f[1])
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"strings"
 
 	"drumbeat/weburl"
@@ -210,6 +209,3 @@ func ScoreOfBudget(budget, normal, largest uint32) uint8 {
 	}
 	return ScoreOf(math.Log(float64(budget)/float64(normal)) / math.Log(float64(largest)/float64(normal)))
 }
-
-// Known reports whether a strategy has the name.
-func Known(name string) bool { return slices.Contains(Names[:], name) }

@@ -12,13 +12,12 @@ import (
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/audit"
-	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 
 // Truth has what the queue readers of audit, the drums and the crawl log say about every URL.
 type Truth struct {
-	Places map[string]explain.Spot
+	Places map[string]state.Spot
 	Ended  map[string]*crawllog.Entry
 	Seen   map[uint64]bool
 	Links  map[string]bool
@@ -37,14 +36,14 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 			t.Error(err)
 		}
 	}()
-	tr := &Truth{Places: map[string]explain.Spot{}, Ended: map[string]*crawllog.Entry{}, Seen: map[uint64]bool{},
+	tr := &Truth{Places: map[string]state.Spot{}, Ended: map[string]*crawllog.Entry{}, Seen: map[uint64]bool{},
 		Links: map[string]bool{}, Hasher: r.Hasher}
 	tr.putAll(t, r.Set, m)
 	_, err = drum.ScanState(r.Set, state.NameURLSeen, PartOf[drum.State](t, m, state.NameURLSeen), drum.Scan{
 		Entry: func(key drum.Key, _ []byte) error { tr.Seen[uint64(key)] = true; return nil },
 		Text: func(aux []byte, unique bool) error {
 			if unique {
-				return tr.put(t, explain.Spot{Place: state.PlaceUnstreamed})(aux)
+				return tr.put(t, state.Spot{Place: state.PlaceUnstreamed})(aux)
 			}
 			var rec weburl.Record
 			must(t, rec.Decode(aux))
@@ -64,7 +63,7 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 }
 
 // put notes the place of a URL; no URL may be in two.
-func (tr *Truth) put(t *testing.T, at explain.Spot) func([]byte) error {
+func (tr *Truth) put(t *testing.T, at state.Spot) func([]byte) error {
 	return func(data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
@@ -82,13 +81,13 @@ func (tr *Truth) put(t *testing.T, at explain.Spot) func([]byte) error {
 func (tr *Truth) putAll(t *testing.T, set disk.Set, m *state.Manifest) {
 	t.Helper()
 	must(t, star.WalkChecks(set, state.NameStar, PartOf[star.State](t, m, state.NameStar),
-		tr.put(t, explain.Spot{Place: state.PlaceStar})))
+		tr.put(t, state.Spot{Place: state.PlaceStar})))
 	_, _, err := beast.Scan(set, state.NameBeast, PartOf[beast.State](t, m, state.NameBeast),
 		func(_ int, n beast.Number, data []byte) error {
 			if n == beast.OverBudget {
-				return tr.put(t, explain.Spot{Place: state.PlaceOverBudget})(data)
+				return tr.put(t, state.Spot{Place: state.PlaceOverBudget})(data)
 			}
-			return tr.put(t, explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
+			return tr.put(t, state.Spot{Place: state.PlaceBeast, Queue: n})(data)
 		}, nil)
 	must(t, err)
 	cache := PartOf[drum.State](t, m, state.NameRobotsCache)
@@ -96,24 +95,24 @@ func (tr *Truth) putAll(t *testing.T, set disk.Set, m *state.Manifest) {
 		if tu.Op != drum.Check {
 			return nil
 		}
-		return tr.put(t, explain.Spot{Place: state.PlaceRobotsCheck})(tu.Value)
+		return tr.put(t, state.Spot{Place: state.PlaceRobotsCheck})(tu.Value)
 	}})
 	must(t, err)
 	for name, place := range map[string]state.Place{
 		state.NameAwaitRobots: state.PlaceAwaitRobots, state.NameReady: state.PlaceReady,
 		state.NameHeld: state.PlaceHeld,
 	} {
-		_, err = queue.Scan(set, name, PartOf[queue.State](t, m, name), tr.put(t, explain.Spot{Place: place}), nil)
+		_, err = queue.Scan(set, name, PartOf[queue.State](t, m, name), tr.put(t, state.Spot{Place: place}), nil)
 		must(t, err)
 	}
 	_, err = queue.ScanCalendar(set, state.NameDeferred, PartOf[queue.CalendarState](t, m, state.NameDeferred),
 		func(due int64, data []byte) error {
-			return tr.put(t, explain.Spot{Place: state.PlaceDeferred, Due: due})(data)
+			return tr.put(t, state.Spot{Place: state.PlaceDeferred, Due: due})(data)
 		}, nil)
 	must(t, err)
 	ram, err := disk.ReadTail(set, m.RAM)
 	must(t, err)
-	must(t, state.EachRecord("RAM", ram, tr.put(t, explain.Spot{Place: state.PlaceRAM})))
+	must(t, state.EachRecord("RAM", ram, tr.put(t, state.Spot{Place: state.PlaceRAM})))
 }
 
 func must(t *testing.T, err error) {

@@ -64,12 +64,9 @@ func TestPageMetadataIsKept(t *testing.T) {
 		}
 		m, _, err := state.ReadManifest(set)
 		st, serr := state.Part[crawllog.State](m, state.NameCrawlLog)
-		err = errors.Join(err, serr, crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note))
-		names, nerr := crawllog.Files(set, "crawl")
-		for _, name := range names {
-			err = errors.Join(err, crawllog.ReadFile(fs, name, note))
-		}
-		if err = errors.Join(err, nerr); err != nil {
+		_, lerr := crawllog.Scan(crawllog.Options{Set: set, Prefix: "crawl"}, st, note,
+			func(err error) error { return err })
+		if err = errors.Join(err, serr, lerr); err != nil {
 			t.Fatal(err)
 		}
 		if !maps.Equal(stored, want) {

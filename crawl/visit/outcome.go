@@ -83,7 +83,7 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 	}
 	began := time.Now()
 	limits, codings := s.sitemaps.TermsOf(rec)
-	known, err := HistoryOf(rec)
+	known, err := state.HistoryOf(rec)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (p *Pages) prepare(ctx context.Context, w *Worker, rec *weburl.Record, resp
 		}
 		return nil
 	}
-	if last, err := HistoryOf(rec); err != nil {
+	if last, err := state.HistoryOf(rec); err != nil {
 		return err
 	} else if resp.Status == http.StatusNotModified && last.Captured > 0 {
 		of := warc.Original{URL: rec.URL, Date: time.Unix(last.Captured, 0)}

@@ -1,7 +1,6 @@
 package visit
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -31,7 +30,7 @@ func (p *Pages) noteVisit(w *Worker, rec *weburl.Record, resp *fetch.Response) (
 	if !ok {
 		return v, nil
 	}
-	if v.History, err = HistoryOf(rec); err != nil {
+	if v.History, err = state.HistoryOf(rec); err != nil {
 		return v, err
 	}
 	v.First = v.History.Last == 0
@@ -73,14 +72,11 @@ func (p *Pages) noteVisit(w *Worker, rec *weburl.Record, resp *fetch.Response) (
 	return v, nil
 }
 
-// Apply puts the visit into the URL's record, and renews the fields that are about one visit.
+// Apply puts the visit into the URL's record.
 func (v *Visit) Apply(rec *weburl.Record) {
-	if !v.Noted {
-		return
+	if v.Noted {
+		rec.Renew(v.History.Append(nil))
 	}
-	rec.Visits = v.History.Append(nil)
-	rec.Attempts, rec.Waits, rec.Faults = 0, 0, 0
-	rec.Flags &^= weburl.FlagUnconfirmed | weburl.FlagSeed | weburl.FlagSeedFallback
 }
 
 // Count counts a visit in its transaction.
@@ -95,12 +91,4 @@ func (v *Visit) Count(tx *account.Tx) {
 	if v.Same {
 		tx.Count(state.CountNotModified, 1)
 	}
-}
-
-// HistoryOf returns the results of earlier visits to a URL; the zero value for a new one.
-func HistoryOf(rec *weburl.Record) (h revisit.History, err error) {
-	if err = h.Decode(rec.Visits); err != nil {
-		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
-	}
-	return h, err
 }

@@ -238,16 +238,7 @@ func (c *testCrawl) check() {
 		}
 		return nil
 	}
-	paths, err := Files(c.opt.Set, "crawl")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, path := range paths {
-		if err := ReadFile(c.mem, path, visit); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	if err := Walk(c.opt, m.State, visit); err != nil {
+	if _, err := Scan(c.opt, m.State, visit, func(err error) error { return err }); err != nil {
 		c.t.Fatal(err)
 	}
 	if n != m.Covered || m.State.Entries != int64(n) {

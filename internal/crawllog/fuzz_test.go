@@ -65,10 +65,10 @@ func newSoundLog(f testing.TB) *soundLog {
 }
 
 func walked(opt Options, st *State) (entries []string, err error) {
-	err = Walk(opt, st, func(e *Entry) error {
+	_, err = Scan(opt, st, func(e *Entry) error {
 		entries = append(entries, string(e.Append(nil)))
 		return nil
-	})
+	}, func(err error) error { return err })
 	return entries, err
 }
 

@@ -2,7 +2,6 @@ package crawllog
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/disk"
-	"drumbeat/warc/outfile"
 )
 
 // Read calls fn with each entry of a log file (zstd frames of JSON lines); the entry is valid until the
@@ -89,26 +87,4 @@ func serial(name, prefix string) int64 {
 		return -1
 	}
 	return int64(n)
-}
-
-// Walk calls fn with each entry that a state covers and that isn't in a final file, in order. The entries
-// of Files followed by these are all entries of a crawl. Walk changes nothing.
-func Walk(opt Options, st *State, fn func(*Entry) error) error {
-	if err := opt.defaults(); err != nil {
-		return err
-	}
-	visit := func(_ outfile.Volume, _ int, r io.Reader, final bool) error {
-		if final {
-			return nil
-		}
-		return Read(r, fn)
-	}
-	if err := outfile.Walk(opt.outfile(), &st.Files, visit); err != nil {
-		return fmt.Errorf("crawllog: %w", err)
-	}
-	lines, err := disk.ReadTail(opt.State, st.Lines)
-	if err != nil {
-		return fmt.Errorf("crawllog: walk: %w", err)
-	}
-	return readLines(bytes.NewReader(lines), fn)
 }

@@ -75,17 +75,8 @@ type mean struct {
 
 func (m *mean) expected() float64 { return min(max(m.bytes, leastMean), mostMean) }
 
-// NewBandwidth returns the limiter of a schedule of Bits that starts at now. It returns nil if the schedule
-// has no limit.
+// NewBandwidth returns the limiter of a schedule of Bits that starts at now. Set may change it.
 func NewBandwidth(s Schedule, now time.Time) *Bandwidth {
-	if !s.Limits() {
-		return nil
-	}
-	return AdjustableBandwidth(s, now)
-}
-
-// AdjustableBandwidth is NewBandwidth for a limiter that Set may change: it is not nil without a limit.
-func AdjustableBandwidth(s Schedule, now time.Time) *Bandwidth {
 	b := &Bandwidth{
 		l:     limiter{schedule: s, scale: 1.0 / 8, at: now},
 		means: [numKinds]mean{Page: {bytes: firstPage}, Robots: {bytes: firstRobots}},

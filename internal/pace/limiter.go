@@ -107,17 +107,8 @@ type Rate struct {
 	line line
 }
 
-// NewRate returns the limiter of a schedule of Pages that starts at now. It returns nil if the schedule has
-// no limit.
+// NewRate returns the limiter of a schedule of Pages that starts at now. Set may change it.
 func NewRate(s Schedule, now time.Time) *Rate {
-	if !s.Limits() {
-		return nil
-	}
-	return AdjustableRate(s, now)
-}
-
-// AdjustableRate is NewRate for a limiter that Set may change: it is not nil without a limit.
-func AdjustableRate(s Schedule, now time.Time) *Rate {
 	r := &Rate{l: limiter{schedule: s, scale: 1, at: now}}
 	r.l.advance(now)
 	return r

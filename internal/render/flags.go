@@ -20,7 +20,7 @@ var fences = [...]string{
 	"--enable-automation", // has Chromium tell its flags
 }
 
-// Flags returns the flags that a browser must have, as docs/RENDERING.md lists them.
+// Flags returns the flags that a browser must have, as docs/RENDERING.md explains them.
 func Flags() []string { return slices.Clone(fences[:]) }
 
 // checkFlags returns an error if the browser lacks one of the flags, or does not tell.
@@ -34,8 +34,8 @@ func (b *Browser) checkFlags(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("render: the browser may reach the network by itself: start it with %s (docs/RENDERING.md)",
-		strings.Join(missing, " "))
+	return fmt.Errorf("render: the browser may reach the network by itself: start it with %s "+
+		"(drumbeat render-command prints the whole command)", strings.Join(missing, " "))
 }
 
 // missingFlags returns the fences that a command line lacks. Of flags that come twice, Chromium takes the last one.

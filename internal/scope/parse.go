@@ -293,7 +293,7 @@ func (p *parser) host(pattern string, include bool) error {
 		s.hosts.add(s, p.rule(hostKind, include, host))
 		return nil
 	}
-	if isAddress(host) {
+	if weburl.IsAddress(host) {
 		return fmt.Errorf("host %.100q: an address has no hosts below it", pattern)
 	}
 	s.below.add(s, p.rule(belowKind, include, host))
@@ -324,7 +324,7 @@ func (p *parser) name(text string) ([]byte, error) {
 		return bad("not a name or an address of a host")
 	}
 	p.out = url
-	host := trimDot(weburl.Split(url).Host)
+	host := weburl.TrimDot(weburl.Split(url).Host)
 	if len(host) == 0 || host[0] == '.' || bytes.Contains(host, []byte("..")) || host[len(host)-1] == '.' {
 		return bad("an empty label")
 	}

@@ -227,12 +227,12 @@ func (s *Set) Host(host, pld []byte) Number {
 	if s == nil {
 		return None
 	}
-	host = trimDot(host)
+	host = weburl.TrimDot(host)
 	best := min(s.hosts.get(s, host), s.plds.get(s, pld))
 	if s.below.used > 0 {
 		best = min(best, s.above(host))
 	}
-	if len(s.nets.list) > 0 && isAddress(host) {
+	if len(s.nets.list) > 0 && weburl.IsAddress(host) {
 		if a, err := netip.ParseAddr(string(bytes.Trim(host, "[]"))); err == nil {
 			best = min(best, s.nets.find(a))
 		}

@@ -19,11 +19,11 @@ func AppendSURT(dst, canonical []byte) []byte {
 // appendAuthority appends "(org,example,www,:8080)".
 func appendAuthority(dst []byte, p *weburl.Parts, canonical []byte) []byte {
 	dst = append(dst, '(')
-	host := trimDot(p.Host)
+	host := weburl.TrimDot(p.Host)
 	switch {
 	case len(host) > 0 && host[0] == '[': // one label, as in Heritrix
 		dst = append(append(dst, host...), ',')
-	case isAddress(host):
+	case weburl.IsAddress(host):
 		dst = append(dst, host...)
 	default:
 		for len(host) > 0 {
@@ -43,29 +43,4 @@ func portOf(p *weburl.Parts, canonical []byte) []byte {
 	}
 	start := len(p.Scheme) + len("://") + len(p.Host)
 	return canonical[start : len(canonical)-len(p.Path)]
-}
-
-// trimDot removes the trailing dot of a fully qualified name.
-func trimDot(host []byte) []byte {
-	if n := len(host); n > 1 && host[n-1] == '.' {
-		return host[:n-1]
-	}
-	return host
-}
-
-// isAddress reports whether a canonical host is an IP address: in brackets, or with a numeric last label.
-func isAddress(host []byte) bool {
-	if len(host) == 0 {
-		return false
-	}
-	if host[0] == '[' {
-		return true
-	}
-	label := host[bytes.LastIndexByte(host, '.')+1:]
-	for _, c := range label {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(label) > 0
 }

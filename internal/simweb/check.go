@@ -7,13 +7,11 @@ import (
 	"io"
 	"maps"
 	"net/netip"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // Gap is a minimum time between requests and the host for which it occurred.
 type Gap struct {
@@ -136,9 +134,6 @@ func (l *Log) Requests() []Request {
 	return l.requests()
 }
 
-// Fetches returns the number of requests for each URL of the graph and of the spam PLD, without robots rules.
-func (l *Log) Fetches() map[string]int { return l.Snapshot().Fetches }
-
 // Totals returns the numbers of requests, of accepted and of open connections. It is cheap.
 func (l *Log) Totals() (requests, conns, open int) {
 	l.mu.Lock()
@@ -156,25 +151,11 @@ func (s *Snapshot) WriteTo(out io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadSnapshot reads the output of WriteTo, or of GET /log at the host LogHost.
-func ReadSnapshot(in io.Reader) (*Snapshot, error) {
-	s := &Snapshot{}
-	if err := json.NewDecoder(in).Decode(s); err != nil {
-		return nil, fmt.Errorf("simweb: decode log: %w", err)
-	}
-	return s, nil
-}
-
 // MinHostGap returns the least time between two requests to one host name, robots rules included: between
 // starts, and from the end of one to the start of the next.
-func (s *Snapshot) MinHostGap() (start, end Gap) { return leastGaps(s.Hosts) }
-
-// MinServerGap is MinHostGap for addresses.
-func (s *Snapshot) MinServerGap() (start, end Gap) { return leastGaps(s.Servers) }
-
-func leastGaps(m map[string]Tracked) (start, end Gap) {
-	for _, name := range sortedNames(m) {
-		t := m[name]
+func (s *Snapshot) MinHostGap() (start, end Gap) {
+	for _, name := range sortedNames(s.Hosts) {
+		t := s.Hosts[name]
 		if t.StartToStart >= 0 && (start.Host == "" || t.StartToStart < start.Value) {
 			start = Gap{name, t.StartToStart}
 		}
@@ -185,14 +166,8 @@ func leastGaps(m map[string]Tracked) (start, end Gap) {
 	return start, end
 }
 
-func sortedNames[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
+// sortedNames returns the keys of a map in their order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // MaxHostConns returns the largest number of concurrent connections with a request for one host, and the
 // host. A connection counts from its first request for the host until it is closed, or until the response
@@ -224,7 +199,7 @@ func (f *faults) err(what string) error {
 	if f.n == 0 {
 		return nil
 	}
-	return errors.New("simweb: " + what + ": " + itoa(f.n) + " faults: " + strings.Join(f.said, "; "))
+	return errors.New("simweb: " + what + ": " + strconv.Itoa(f.n) + " faults: " + strings.Join(f.said, "; "))
 }
 
 // CheckOnce returns an error for URLs fetched more than once, URLs without a link to them, and requests at
@@ -257,35 +232,30 @@ func (s *Snapshot) sound(f *faults) {
 // apart (robots rules included), and for hosts with concurrent connections. It subtracts slack from both
 // delays, because over sockets a server may read the first of two requests late. In a bubble slack is 0.
 func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
-	f := &faults{}
-	gaps := func(what string, m map[string]Tracked, least time.Duration) {
-		for _, name := range sortedNames(m) {
-			if g := m[name].StartToStart; g >= 0 && g < least-slack {
-				f.add("%s %s asked again after %v, delay is %v", what, name, g, least)
-			}
-		}
-	}
-	gaps("host", s.Hosts, host)
-	gaps("server", s.Servers, server)
-	s.checkConns(f)
-	return f.err("check delays")
+	return s.checkGaps(host-slack, server-slack, func(t Tracked) time.Duration { return t.StartToStart },
+		"check delays")
 }
 
 // CheckEndGaps is CheckGaps from the end of a response to the start of the next request, without slack: a
 // correct client always passes it, even if the server is late.
 func (s *Snapshot) CheckEndGaps(host, server time.Duration) error {
+	return s.checkGaps(host, server, func(t Tracked) time.Duration { return t.EndToStart },
+		"check delays after responses")
+}
+
+func (s *Snapshot) checkGaps(host, server time.Duration, gap func(Tracked) time.Duration, what string) error {
 	f := &faults{}
 	gaps := func(what string, m map[string]Tracked, least time.Duration) {
 		for _, name := range sortedNames(m) {
-			if g := m[name].EndToStart; g >= 0 && g < least {
-				f.add("%s %s asked again %v after the last response, delay is %v", what, name, g, least)
+			if g := gap(m[name]); g >= 0 && g < least {
+				f.add("%s %s asked again after %v, must wait %v", what, name, g, least)
 			}
 		}
 	}
 	gaps("host", s.Hosts, host)
 	gaps("server", s.Servers, server)
 	s.checkConns(f)
-	return f.err("check delays after responses")
+	return f.err(what)
 }
 
 // CheckRobotsFirst returns an error for hosts whose first request was not for robots rules.
@@ -337,33 +307,6 @@ func (s *Snapshot) CheckFetched(e *Expected, times int) error {
 	return f.err(fmt.Sprintf("compare with the expected set (%d URLs, %d missing)", e.Fetched, missing))
 }
 
-// The checks of a live log are those of its snapshot.
-
-// MinHostGap is Snapshot.MinHostGap.
-func (l *Log) MinHostGap() (start, end Gap) { return l.Snapshot().MinHostGap() }
-
-// MinServerGap is Snapshot.MinServerGap.
-func (l *Log) MinServerGap() (start, end Gap) { return l.Snapshot().MinServerGap() }
-
-// MaxHostConns is Snapshot.MaxHostConns.
-func (l *Log) MaxHostConns() (int, string) { return l.Snapshot().MaxHostConns() }
-
-// CheckOnce is Snapshot.CheckOnce.
-func (l *Log) CheckOnce() error { return l.Snapshot().CheckOnce() }
-
-// CheckRobotsFirst is Snapshot.CheckRobotsFirst.
-func (l *Log) CheckRobotsFirst() error { return l.Snapshot().CheckRobotsFirst() }
-
-// CheckGaps is Snapshot.CheckGaps without slack.
-func (l *Log) CheckGaps(host, server time.Duration) error {
-	return l.Snapshot().CheckGaps(host, server, 0)
-}
-
-// CheckEndGaps is Snapshot.CheckEndGaps.
-func (l *Log) CheckEndGaps(host, server time.Duration) error {
-	return l.Snapshot().CheckEndGaps(host, server)
-}
-
 // CheckCrawlDelay returns an error for hosts whose pages were fetched faster than their Crawl-delay, or
 // than limit if that is less. It ignores requests for robots rules, because the first one precedes
 // knowledge of the delay.
@@ -378,9 +321,6 @@ func (l *Log) CheckCrawlDelay(limit, slack time.Duration) error {
 	}
 	return f.err("check crawl delays")
 }
-
-// CheckFetched is Snapshot.CheckFetched.
-func (l *Log) CheckFetched(e *Expected, times int) error { return l.Snapshot().CheckFetched(e, times) }
 
 // spamAddr returns the address of spam host sub.
 func (w *Web) spamAddr(sub uint64) netip.Addr {

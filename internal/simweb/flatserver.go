@@ -23,47 +23,37 @@ type FlatServer struct {
 	f        *Flat
 	port     uint16
 	names    *nameServer
-	ca       *authority  // nil without HTTPS
+	ca       *Authority  // nil without HTTPS
 	tls      *tls.Config // shared, so sessions can be resumed
 	accepts  *Conns
 	sessions sync.Pool
 	pages, robots, other,
 	lookups, conns atomic.Int64
-
-	certMu sync.Mutex
-	certs  map[uint64]*tls.Certificate // by PLD
 }
-
-// maxFlatCerts bounds the cached certificates, about 2 KB each; beyond it the cache is emptied.
-const maxFlatCerts = 20_000
 
 // FlatCounts counts the answers of a FlatServer.
 type FlatCounts struct{ Pages, Robots, Other, Lookups, Conns int64 }
 
 // Start serves the web until Close.
 func (f *Flat) Start() (*FlatServer, error) {
-	s := &FlatServer{f: f, accepts: NewConns(), certs: map[uint64]*tls.Certificate{}}
+	s := &FlatServer{f: f, accepts: NewConns()}
 	s.sessions.New = func() any { return &flatSession{s: s, in: make([]byte, 8<<10), FlatSession: FlatSession{f: f}} }
 	fail := func(err error) (*FlatServer, error) {
 		return nil, errors.Join(fmt.Errorf("simweb: start flat web: %w", err), s.Close())
 	}
 	var err error
 	if f.opt.HTTPS {
-		if s.ca, err = newAuthority(nil); err != nil {
+		if s.ca, err = NewAuthority(); err != nil {
 			return fail(err)
 		}
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 			GetCertificate: s.certificate}
 	}
-	var listeners []net.Listener
-	for range portTries {
-		if listeners, s.port, err = ListenAll(f.Addrs(), 0); err == nil {
-			break
-		}
-	}
+	listeners, port, err := ListenAll(f.Addrs(), 0)
 	if err != nil {
 		return fail(err)
 	}
+	s.port = port
 	for _, l := range listeners {
 		s.accepts.Serve(l, func(c net.Conn) {
 			x := s.sessions.Get().(*flatSession)
@@ -88,7 +78,7 @@ func (s *FlatServer) RootDER() []byte {
 	if s.ca == nil {
 		return nil
 	}
-	return s.ca.der
+	return s.ca.root.Raw
 }
 
 // Counts returns the counts so far.
@@ -115,21 +105,7 @@ func (s *FlatServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, 
 	if !ok {
 		return nil, fmt.Errorf("simweb: shake hands as %q: no such host", hello.ServerName)
 	}
-	pld := uint64(host) % uint64(s.f.opt.PLDs)
-	s.certMu.Lock()
-	defer s.certMu.Unlock()
-	if c := s.certs[pld]; c != nil {
-		return c, nil
-	}
-	c, err := s.ca.signPLD(int64(pld)+2, string(s.f.AppendPLD(nil, host)))
-	if err != nil {
-		return nil, err
-	}
-	if len(s.certs) >= maxFlatCerts {
-		clear(s.certs)
-	}
-	s.certs[pld] = c
-	return c, nil
+	return s.ca.Certificate(string(s.f.AppendPLD(nil, host)))
 }
 
 // ServeDNS answers one query; it implements dns.Handler.

@@ -105,36 +105,36 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 // an unknown authority, with a hundred thousand names, with hundreds of certificates that may all have
 // signed each other, and larger than any client accepts.
 func tlsChains(w *Web, add func(hostileHost)) {
-	for i, f := range [...]func(a *authority, name string) *tls.Certificate{
-		func(a *authority, name string) *tls.Certificate {
+	for i, f := range [...]func(a *Authority, name string) *tls.Certificate{
+		func(a *Authority, name string) *tls.Certificate {
 			return a.issue(func(t *x509.Certificate) {
 				t.DNSNames, t.NotAfter = []string{name}, t.NotBefore.AddDate(0, 0, 1)
 			})
 		},
-		func(a *authority, name string) *tls.Certificate {
+		func(a *Authority, name string) *tls.Certificate {
 			return a.issue(func(t *x509.Certificate) {
 				t.DNSNames, t.NotBefore = []string{name}, t.NotAfter.AddDate(0, 0, -1)
 			})
 		},
-		func(a *authority, _ string) *tls.Certificate {
+		func(a *Authority, _ string) *tls.Certificate {
 			return a.issue(func(t *x509.Certificate) { t.DNSNames = []string{"other.test"} })
 		},
-		func(a *authority, name string) *tls.Certificate { return a.selfSigned(name) },
-		func(a *authority, name string) *tls.Certificate {
+		func(a *Authority, name string) *tls.Certificate { return a.selfSigned(name) },
+		func(a *Authority, name string) *tls.Certificate {
 			c := a.issue(func(t *x509.Certificate) { t.DNSNames, t.AuthorityKeyId = []string{name}, []byte("x") })
 			c.Certificate[0][len(c.Certificate[0])-1] ^= 1 // corrupts the signature
 			return c
 		},
-		func(a *authority, name string) *tls.Certificate {
+		func(a *Authority, name string) *tls.Certificate {
 			return a.issue(func(t *x509.Certificate) {
 				for k := range 5000 {
 					t.DNSNames = append(t.DNSNames, fmt.Sprintf("h%d.%s", k, name))
 				}
 			})
 		},
-		func(a *authority, name string) *tls.Certificate { return a.maze(name, 150) },
-		func(a *authority, name string) *tls.Certificate { return a.maze(name, 600) },
-		func(a *authority, name string) *tls.Certificate {
+		func(a *Authority, name string) *tls.Certificate { return a.maze(name, 150) },
+		func(a *Authority, name string) *tls.Certificate { return a.maze(name, 600) },
+		func(a *Authority, name string) *tls.Certificate {
 			return a.issue(func(t *x509.Certificate) {
 				t.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: make([]byte, 1<<20)}}
 			})
@@ -163,19 +163,15 @@ func answerOnce(c net.Conn) {
 }
 
 // issue signs a certificate after change has modified it; nil means no change.
-func (a *authority) issue(change func(t *x509.Certificate)) *tls.Certificate {
-	from, to := validity()
-	t := &x509.Certificate{
-		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "hostile"}, NotBefore: from, NotAfter: to,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
+func (a *Authority) issue(change func(t *x509.Certificate)) *tls.Certificate {
+	t := a.template(7, "hostile")
 	if change != nil {
 		change(t)
 	}
-	return &tls.Certificate{Certificate: [][]byte{a.sign(t, a.root), a.der}, PrivateKey: a.key}
+	return &tls.Certificate{Certificate: [][]byte{a.sign(t, a.root), a.root.Raw}, PrivateKey: a.key}
 }
 
-func (a *authority) sign(t, parent *x509.Certificate) []byte {
+func (a *Authority) sign(t, parent *x509.Certificate) []byte {
 	der, err := x509.CreateCertificate(rand.Reader, t, parent, &a.key.PublicKey, a.key)
 	if err != nil {
 		panic("BUG: simweb: " + err.Error()) // no input of ours can make it fail
@@ -183,7 +179,7 @@ func (a *authority) sign(t, parent *x509.Certificate) []byte {
 	return der
 }
 
-func (a *authority) selfSigned(name string) *tls.Certificate {
+func (a *Authority) selfSigned(name string) *tls.Certificate {
 	from, to := validity()
 	t := &x509.Certificate{SerialNumber: big.NewInt(8), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: from, NotAfter: to}
@@ -192,7 +188,7 @@ func (a *authority) selfSigned(name string) *tls.Certificate {
 
 // maze returns a leaf with n further certificates that have the same name and key: each may have signed
 // each other, and none of them is trusted.
-func (a *authority) maze(name string, n int) *tls.Certificate {
+func (a *Authority) maze(name string, n int) *tls.Certificate {
 	from, to := validity()
 	ca := func(serial int) *x509.Certificate {
 		return &x509.Certificate{SerialNumber: big.NewInt(int64(serial)), Subject: pkix.Name{CommonName: "maze"},

@@ -48,7 +48,7 @@ func (w *Web) startSession(far net.Conn, addr netip.AddrPort) {
 		}
 		s := w.newSession(far, addr.Addr(), nil)
 		if secure {
-			s.https, s.conn = true, tls.Server(far, w.authority().config())
+			s.https, s.conn = true, tls.Server(far, w.tlsConfig())
 		}
 		s.serve()
 	}()

@@ -2,6 +2,7 @@ package simweb
 
 import (
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -336,7 +337,7 @@ func (l *Log) fetched(a *answer, e *event, host string, q *request) {
 			scheme = "https://"
 		}
 		if q.port != 80 && q.port != 443 {
-			host += ":" + itoa(int(q.port))
+			host += ":" + strconv.Itoa(int(q.port))
 		}
 		m := l.wrong
 		if a.fallback {

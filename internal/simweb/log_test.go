@@ -90,7 +90,7 @@ func TestTwoConnectionsToOneHostAreSeen(t *testing.T) {
 	c1, c2 := w.log.openConn(w.addrs[0]), w.log.openConn(w.addrs[0])
 	c1.end(l.begin(c1, a+"/"), true)
 	c2.end(l.begin(c2, a+"/robots.txt"), true)
-	if n, _ := w.log.MaxHostConns(); n != 1 {
+	if n, _ := w.log.Snapshot().MaxHostConns(); n != 1 {
 		t.Errorf("one after the other: got %d, want 1", n)
 	}
 	c3, c4 := w.log.openConn(w.addrs[0]), w.log.openConn(w.addrs[0])
@@ -98,7 +98,7 @@ func TestTwoConnectionsToOneHostAreSeen(t *testing.T) {
 	r4 := l.begin(c4, a+"/robots.txt")
 	c3.end(r3, true)
 	c4.end(r4, true)
-	if n, host := w.log.MaxHostConns(); n != 2 || host != w.hosts[0].name {
+	if n, host := w.log.Snapshot().MaxHostConns(); n != 2 || host != w.hosts[0].name {
 		t.Errorf("at once: got %d at %s, want 2 at %s", n, host, w.hosts[0].name)
 	}
 	s := w.log.Snapshot()
@@ -136,21 +136,21 @@ func TestLogKeepsTheLastRequestsAndCountsAll(t *testing.T) {
 		}
 	}
 	e := w.Expected("x")
-	if err := w.log.CheckFetched(e, 1); err != nil {
+	if err := w.log.Snapshot().CheckFetched(e, 1); err != nil {
 		t.Error(err)
 	}
 	c.end(l.begin(c, urls[0]), false)
-	if err := w.log.CheckFetched(e, 1); err == nil {
+	if err := w.log.Snapshot().CheckFetched(e, 1); err == nil {
 		t.Error("a URL twice: got no complaint")
 	}
-	if err := w.log.CheckFetched(e, 2); err != nil {
+	if err := w.log.Snapshot().CheckFetched(e, 2); err != nil {
 		t.Error(err)
 	}
 	part, err := w.ExpectedFrom("x", w.Seeds()[:1], func(host, _ string) bool { return host == w.hosts[0].name })
 	if err != nil || part.Fetched != int(w.hosts[0].pages) {
 		t.Errorf("one host in scope: got %d, %v; want %d", part.Fetched, err, w.hosts[0].pages)
 	}
-	if err := w.log.CheckFetched(part, 2); err == nil {
+	if err := w.log.Snapshot().CheckFetched(part, 2); err == nil {
 		t.Error("URLs beyond the scope: got no complaint")
 	}
 }
@@ -166,7 +166,7 @@ func TestRequestsAtTheWrongAddressAreSeen(t *testing.T) {
 	}
 	c := w.log.openConn(wrong)
 	c.end(l.begin(c, w.hosts[0].origin+"/"), true)
-	if err := w.log.CheckOnce(); err == nil || !strings.Contains(err.Error(), "address") {
+	if err := w.log.Snapshot().CheckOnce(); err == nil || !strings.Contains(err.Error(), "address") {
 		t.Errorf("got %v, want the address", err)
 	}
 }
@@ -289,7 +289,7 @@ func TestGapsOfHostileHosts(t *testing.T) {
 	}{
 		{"left, noticed late", 20 * time.Millisecond, 30 * time.Millisecond, 0, 10 * time.Millisecond, ""},
 		{"left, too soon", 20 * time.Millisecond, 23 * time.Millisecond, 0, 3 * time.Millisecond,
-			"asked again 3ms after"},
+			"asked again after 3ms"},
 		{"both open", 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 0, "2 connections"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

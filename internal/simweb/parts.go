@@ -1,12 +1,9 @@
 package simweb
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -57,47 +54,4 @@ func (r Resolve) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 	}
 	_, udp := out.RemoteAddr().(*net.UDPAddr)
 	out.WriteMsg(fit(answerNames(query, &n, ttl, udp), udp))
-}
-
-// Authority signs certificates for hosts, valid from 1990 to 2090. It is safe for concurrent use.
-type Authority struct {
-	a *authority
-
-	mu    sync.Mutex // guards certs and next
-	certs map[string]*tls.Certificate
-	next  int64
-}
-
-// maxAuthorityCerts bounds the cached certificates, about 2 KB each; beyond it the cache is emptied.
-const maxAuthorityCerts = 10_000
-
-// NewAuthority makes an authority with a new key.
-func NewAuthority() (*Authority, error) {
-	a, err := newAuthority(nil)
-	if err != nil {
-		return nil, fmt.Errorf("simweb: make an authority: %w", err)
-	}
-	return &Authority{a: a, certs: map[string]*tls.Certificate{}, next: 2}, nil
-}
-
-// Pool returns a pool with the authority's certificate.
-func (a *Authority) Pool() *x509.CertPool { return a.a.pool }
-
-// Certificate returns the certificate of a host, and of all names one label below.
-func (a *Authority) Certificate(host string) (*tls.Certificate, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if c := a.certs[host]; c != nil {
-		return c, nil
-	}
-	c, err := a.a.signPLD(a.next, host)
-	if err != nil {
-		return nil, err
-	}
-	if len(a.certs) >= maxAuthorityCerts {
-		clear(a.certs)
-	}
-	a.next++
-	a.certs[host] = c
-	return c, nil
 }

@@ -52,7 +52,7 @@ func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	s := &Server{w: w, requests: opt.Requests, accepts: NewConns()}
 	var err error
 	if s.http, err = s.listen(opt.HTTPPort, nil); err == nil {
-		s.https, err = s.listen(opt.HTTPSPort, w.authority().config())
+		s.https, err = s.listen(opt.HTTPSPort, w.tlsConfig())
 	}
 	for i := 0; err == nil && i < max(1, opt.DNSServers); i++ {
 		var n *nameServer
@@ -122,26 +122,24 @@ func (s *Server) listen(port uint16, secure *tls.Config) (uint16, error) {
 	if s.w.opt.IPv6 > 0 {
 		addrs = slices.Concat(addrs, s.w.opt.IPv6Addrs)
 	}
-	var err error
-	for range portTries {
-		var list []net.Listener
-		var got uint16
-		if list, got, err = ListenAll(addrs, port); err != nil {
-			if port != 0 {
-				break
-			}
-			continue
-		}
-		for i, l := range list {
-			s.accepts.Serve(l, func(c net.Conn) { s.session(c, addrs[i], secure) })
-		}
-		return got, nil
+	list, port, err := ListenAll(addrs, port)
+	for i, l := range list {
+		s.accepts.Serve(l, func(c net.Conn) { s.session(c, addrs[i], secure) })
 	}
-	return 0, err
+	return port, err
 }
 
 // ListenAll listens on one TCP port of all addresses, and returns the port; 0 is one that is free on all.
-func ListenAll(addrs []netip.Addr, port uint16) ([]net.Listener, uint16, error) {
+func ListenAll(addrs []netip.Addr, port uint16) (list []net.Listener, got uint16, err error) {
+	for range portTries {
+		if list, got, err = listenAll(addrs, port); err == nil || port != 0 {
+			break
+		}
+	}
+	return list, got, err
+}
+
+func listenAll(addrs []netip.Addr, port uint16) ([]net.Listener, uint16, error) {
 	lc := net.ListenConfig{KeepAlive: -1}
 	var list []net.Listener
 	for _, a := range addrs {

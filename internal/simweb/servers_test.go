@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -239,19 +240,19 @@ func TestInProcessFormInABubbleKeepsVirtualTime(t *testing.T) {
 		if took := time.Since(before); took != 7*time.Second {
 			t.Errorf("slow host: got an answer after %v, want 7s", took)
 		}
-		start, end := w.Log().MinHostGap()
+		start, end := w.Log().Snapshot().MinHostGap()
 		if want := (Gap{w.hosts[0].name, 3 * time.Second}); start != want || end != want {
 			t.Errorf("least gap: got %v and %v, want %v", start, end, want)
 		}
 	})
-	if err := w.Log().CheckGaps(3*time.Second, 0); err != nil {
+	if err := w.Log().Snapshot().CheckGaps(3*time.Second, 0, 0); err != nil {
 		t.Error(err)
 	}
-	err := w.Log().CheckGaps(3*time.Second+1, 0)
+	err := w.Log().Snapshot().CheckGaps(3*time.Second+1, 0, 0)
 	if err == nil || !strings.Contains(err.Error(), w.hosts[0].name) {
 		t.Errorf("CheckGaps with a longer delay: got %v, want the host named", err)
 	}
-	if err := w.Log().CheckOnce(); err == nil || !strings.Contains(err.Error(), "fetched 3 times") {
+	if err := w.Log().Snapshot().CheckOnce(); err == nil || !strings.Contains(err.Error(), "fetched 3 times") {
 		t.Errorf("CheckOnce: got %v, want the root fetched 3 times", err)
 	}
 }
@@ -424,7 +425,8 @@ func TestSnapshotTravels(t *testing.T) {
 	if _, err := want.WriteTo(&b); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadSnapshot(&b)
+	got := new(Snapshot)
+	err := json.Unmarshal(b.Bytes(), got)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read back: got %+v, %v; want %+v", got, err, want)
 	}
@@ -435,7 +437,8 @@ func TestSnapshotTravels(t *testing.T) {
 	resp, err := tr.RoundTrip(req)
 	must(t, err)
 	defer resp.Body.Close()
-	got, err = ReadSnapshot(resp.Body)
+	got = new(Snapshot)
+	err = json.NewDecoder(resp.Body).Decode(got)
 	if err != nil || got.Total != 3 || len(got.Requests) != 3 || got.Wrong[w.hosts[0].origin+"/trap/x"] != 1 {
 		t.Errorf("GET /log: got %+v, %v", got, err)
 	}

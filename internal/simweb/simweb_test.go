@@ -108,13 +108,13 @@ func TestExpectedIsWhatAnIndependentWalkerFinds(t *testing.T) {
 				t.Errorf("counts: got %d, %d, %d; want %d, %d, %d",
 					e.Fetched, e.Refused, e.Dead, len(k.fetched), len(k.refused), len(k.dead))
 			}
-			if err := w.Log().CheckOnce(); err != nil {
+			if err := w.Log().Snapshot().CheckOnce(); err != nil {
 				t.Error(err)
 			}
-			if err := w.Log().CheckFetched(e, 1); err != nil {
+			if err := w.Log().Snapshot().CheckFetched(e, 1); err != nil {
 				t.Error(err)
 			}
-			if err := w.Log().CheckRobotsFirst(); err != nil {
+			if err := w.Log().Snapshot().CheckRobotsFirst(); err != nil {
 				t.Error(err)
 			}
 			hosts := HostCount{}

@@ -37,7 +37,7 @@ type Web struct {
 	log    *Log
 	outage atomic.Pointer[outage]
 	ca     sync.Once
-	certs  *authority
+	certs  *Authority
 
 	sessions sync.Pool // of *session, for their buffers
 	zips     sync.Pool // of *gzip.Writer

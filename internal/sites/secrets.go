@@ -122,7 +122,7 @@ func (s *Site) Guards(url *weburl.Parts) bool { return !s.AnyLinks && s.SendsTo(
 // HTTPS unless Insecure is set, since anybody on the way can change a page that comes by HTTP. A redirect
 // from HTTP to the same URL by HTTPS counts.
 func (s *Site) Found(url, via *weburl.Parts) bool {
-	host, from := trimDot(url.Host), trimDot(via.Host)
+	host, from := weburl.TrimDot(url.Host), weburl.TrimDot(via.Host)
 	same := bytes.Equal(host, from)
 	switch {
 	case !same && !s.hasHost(from), !isDefaultPort(via) && via.Port != url.Port:

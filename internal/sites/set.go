@@ -175,7 +175,7 @@ func (s *Set) Lookup(parts *weburl.Parts) *Site {
 	if len(parts.Scheme) == len("https") {
 		t, port = s.secure, 443
 	}
-	host := trimDot(parts.Host)
+	host := weburl.TrimDot(parts.Host)
 	o, ok := t.hosts[string(host)]
 	switch {
 	case !ok:
@@ -217,7 +217,7 @@ func (s *Set) Host(host []byte) *Site {
 	if s == nil {
 		return nil
 	}
-	host = trimDot(host)
+	host = weburl.TrimDot(host)
 	if o, ok := s.plain.hosts[string(host)]; ok {
 		return o.any
 	}
@@ -294,14 +294,6 @@ func lower(c byte) byte {
 		return c | 0x20
 	}
 	return c
-}
-
-// trimDot removes the trailing dot of a fully qualified name.
-func trimDot(host []byte) []byte {
-	if n := len(host); n > 1 && host[n-1] == '.' {
-		return host[:n-1]
-	}
-	return host
 }
 
 // bytes returns the RAM of a table.

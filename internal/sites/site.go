@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"drumbeat/fetch"
+	"drumbeat/weburl"
 )
 
 // over returns the settings of a rule over those of the next shorter one.
@@ -145,9 +146,9 @@ func (s *Set) HostRules(host []byte) (list []Rule) {
 	}
 	var last []*Site // less specific than rules of paths
 	for _, t := range []*table{s.secure, s.plain} {
-		o, ok := t.hosts[string(trimDot(host))]
+		o, ok := t.hosts[string(weburl.TrimDot(host))]
 		if !ok {
-			last = append(last, t.domain(trimDot(host)))
+			last = append(last, t.domain(weburl.TrimDot(host)))
 			continue
 		}
 		for _, p := range slices.Backward(o.paths) {

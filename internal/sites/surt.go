@@ -162,7 +162,7 @@ func (p *parser) host(text string) (string, error) {
 	if err != nil {
 		return "", errors.New("is not a name or an address of a host")
 	}
-	host := string(trimDot(weburl.Split(url).Host))
+	host := string(weburl.TrimDot(weburl.Split(url).Host))
 	if host == "" || host[0] == '.' || strings.Contains(host, "..") || strings.HasSuffix(host, ".") {
 		return "", errors.New("has an empty label")
 	}

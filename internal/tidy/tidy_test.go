@@ -32,285 +32,16 @@ type layer struct {
 	imports []string
 }
 
-// layers are the packages that docs/ARCHITECTURE.md describes, with their heights and imports. disk is listed
-// with packages whose options name directories.
-var layers = map[string]layer{
-	"disk":           {0, nil},
-	"disk/memfs":     {1, []string{"disk"}}, // for tests
-	"weburl":         {0, nil},
-	"dnscache":       {5, []string{"internal/list"}},
-	"internal/pace":  {0, nil},
-	"internal/ports": {0, nil},
-	"internal/nat64": {0, nil},
-
-	"fetch/inflate":     {0, nil},
-	"fetch/h2":          {0, nil},
-	"internal/bug":      {0, nil},
-	"internal/list":     {0, nil},
-	"internal/httphead": {0, nil},
-	"internal/mimetype": {0, nil},
-	"internal/human":    {0, nil},
-	"internal/cputime":  {0, nil},
-	"internal/revisit":  {5, []string{"internal/human"}},
-	"internal/extsort":  {5, []string{"disk"}},
-	"internal/tabular":  {5, []string{"disk"}},
-	"fetch": {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate",
-		"internal/httphead", "internal/nat64", "internal/pace", "internal/ports"}},
-	"internal/histogram": {0, nil},
-	"internal/objstore":  {5, []string{"disk", "internal/cputime"}}, // internal/cputime only in its tests
-
-	"internal/objstore/objtest": {6, []string{"internal/objstore"}}, // for tests
-
-	"warc/deflate": {5, []string{"fetch/inflate"}}, // only in its tests
-	"warc/outfile": {5, []string{"disk"}},          // shared by warc and crawllog
-
-	"drum":                       {10, []string{"internal/bug", "disk"}},
-	"queue":                      {10, []string{"disk"}},
-	"warc":                       {10, []string{"disk", "internal/httphead", "warc/deflate", "warc/outfile"}},
-	"internal/crawllog":          {10, []string{"disk", "warc/outfile"}},
-	"parse":                      {10, []string{"internal/mimetype", "weburl"}},
-	"internal/simhash":           {11, []string{"parse"}},
-	"internal/sitemap":           {10, []string{"internal/mimetype"}},
-	"internal/scope":             {10, []string{"internal/human", "weburl"}},
-	"internal/cookies":           {10, []string{"weburl"}},
-	"internal/sites":             {10, []string{"fetch", "internal/human", "internal/revisit", "weburl"}},
-	"internal/health":            {10, []string{"internal/list"}},
-	"internal/hook":              {5, []string{"internal/bug"}},
-	"internal/render":            {5, []string{"internal/render/rendertest"}}, // only in its tests
-	"internal/render/rendertest": {0, nil},                                    // for tests
-	"internal/pagetext":          {11, []string{"internal/mimetype", "parse"}},
-	"internal/urllist":           {0, nil},
-	"internal/urlrule":           {10, []string{"weburl"}},
-	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
-	"internal/response":          {11, []string{"disk", "internal/httphead", "warc"}},
-	"internal/maintext":          {12, []string{"internal/mimetype", "internal/pagetext", "parse", "weburl"}},
-
-	"cluster":               {11, []string{"disk", "queue", "weburl"}},
-	"cluster/transporttest": {12, []string{"cluster"}},                          // for tests
-	"cluster/mem":           {13, []string{"cluster", "cluster/transporttest"}}, // for tests
-	"cluster/nats":          {13, []string{"cluster", "cluster/transporttest", "internal/cputime"}},
-
-	"internal/trapscore": {12, []string{"internal/simhash"}},
-
-	"star":   {20, []string{"drum", "disk", "internal/extsort"}},
-	"beast":  {20, []string{"queue", "disk"}},
-	"robots": {20, []string{"internal/health"}},
-	"polite": {20, []string{"internal/list"}},
-
-	// cluster/nats for a benchmark.
-	"cluster/lease": {21, []string{"cluster", "cluster/nats", "internal/cputime", "internal/list", "polite"}},
-
-	"state": {25, []string{"disk", "drum", "cluster", "queue", "warc", "weburl", "internal/bug", "internal/objstore",
-		"internal/ports", "internal/urlrule", "internal/revisit", "internal/walk"}},
-	"admit": {26, []string{"disk", "drum", "cluster", "star", "weburl", "internal/nat64", "internal/ports",
-		"internal/scope", "internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "state"}},
-	"state/changes":   {10, []string{"disk"}},
-	"crawl/strategy":  {10, []string{"weburl"}},
-	"state/metrics":   {28, []string{"state/snapshot", "state/condition", "state", "internal/histogram"}},
-	"state/condition": {27, []string{"cluster", "internal/human", "state", "state/snapshot"}},
-	"state/snapshot":  {26, []string{"state", "internal/histogram"}},
-	"state/history":   {10, []string{"disk"}},
-	"state/audit":     {27, []string{"*", "internal/bug"}},
-	"state/explain":   {28, []string{"*"}},
-	"state/repair":    {28, []string{"*"}},
-	"state/export":    {29, []string{"*", "internal/bug"}},
-	"state/move":      {29, []string{"*"}},
-	"state/extract":   {28, []string{"*", "internal/bug"}},
-	"crawl":           {34, []string{"*"}},
-	"crawl/resolve":   {0, nil},
-	"crawl/dirs":      {27, []string{"cluster", "crawl/options", "crawl/strategy", "disk", "state", "weburl"}},
-	"crawl/limits":    {28, []string{"crawl/options", "internal/pace", "state/changes"}},
-	"crawl/figures": {32, []string{"beast", "crawl/account", "crawl/fetcher", "crawl/gate", "crawl/limits",
-		"crawl/node", "crawl/observe", "crawl/outage", "crawl/plan", "crawl/seeds", "crawl/space", "disk", "drum",
-		"internal/health", "internal/trapscore", "polite", "state", "state/snapshot", "weburl"}},
-	"crawl/operate": {33, []string{"admit", "cluster", "crawl/account", "crawl/checkpoint", "crawl/figures",
-		"crawl/gate", "crawl/inforce", "crawl/limits", "crawl/node", "crawl/observe", "crawl/outage", "crawl/output",
-		"crawl/seeds", "crawl/space", "disk", "internal/linktrace", "internal/scope", "polite", "queue", "star",
-		"state", "state/changes", "state/history", "state/snapshot", "weburl"}},
-	"crawl/seeds": {29, []string{"admit", "crawl/account", "crawl/space", "disk", "state", "weburl"}},
-	"crawl/checkpoint": {29, []string{"crawl/account", "crawl/space", "disk", "disk/memfs", "internal/bug", "state",
-		"state/snapshot"}},
-	"crawl/observe": {29, []string{"crawl/account", "disk", "internal/cputime", "internal/pace", "polite", "state",
-		"state/changes", "state/history", "state/metrics", "state/snapshot", "internal/human"}},
-	"crawl/output": {29, []string{"crawl/account", "crawl/plan", "crawl/resolve", "crawl/space", "disk", "fetch",
-		"internal/crawllog", "internal/human", "internal/mimetype", "internal/objstore", "internal/tabular",
-		"queue", "state", "state/extract", "state/snapshot", "warc", "warc/outfile", "weburl"}},
-	"crawl/space": {28, []string{"crawl/account", "crawl/options", "crawl/plan", "disk", "internal/human", "state"}},
-	"crawl/outage": {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/health",
-		"internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
-	"crawl/pass": {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
-	"crawl/contents": {30, []string{"admit", "crawl/account", "crawl/output", "crawl/pass", "crawl/plan", "crawl/space",
-		"disk", "drum", "fetch", "internal/bug", "internal/crawllog", "internal/human", "internal/revisit", "state",
-		"warc", "weburl"}},
-	"crawl/fetcher": {30, []string{"admit", "crawl/account", "crawl/inforce", "crawl/options", "crawl/outage",
-		"crawl/output", "crawl/space", "disk", "fetch", "internal/bug", "internal/cookies", "internal/health",
-		"internal/pace", "internal/revisit", "internal/sitemap", "internal/sites", "parse", "polite", "robots",
-		"state", "state/snapshot", "weburl"}},
-	"crawl/gate": {31, []string{"admit", "cluster", "crawl/account", "crawl/fetcher", "crawl/inforce",
-		"crawl/options", "crawl/outage", "crawl/output", "crawl/pass", "crawl/plan", "crawl/resolve", "crawl/space",
-		"crawl/stock", "disk", "drum", "fetch", "internal/bug", "internal/crawllog", "internal/health",
-		"internal/revisit", "internal/scope", "polite", "queue", "robots", "state", "weburl"}},
-	"crawl/dispatch": {32, []string{"crawl/account", "crawl/fetcher", "crawl/gate", "crawl/inforce", "crawl/limits",
-		"crawl/node", "crawl/options", "crawl/outage", "crawl/plan", "crawl/space", "crawl/stock", "disk", "fetch",
-		"internal/health", "polite", "queue", "robots", "state", "weburl"}},
-	"crawl/sitemaps": {31, []string{"admit", "crawl/fetcher", "crawl/options", "crawl/output", "crawl/strategy",
-		"fetch", "internal/sitemap", "state", "weburl"}},
-	"crawl/hook": {30, []string{"crawl/output", "crawl/reader", "crawl/strategy", "fetch", "internal/hook",
-		"internal/pagetext", "parse", "state", "weburl"}},
-	"crawl/render": {31, []string{"admit", "crawl/account", "crawl/fetcher", "crawl/inforce", "crawl/outage",
-		"crawl/output", "crawl/reader", "crawl/space", "disk", "fetch", "internal/bug", "internal/health",
-		"internal/render", "internal/revisit", "internal/scope", "parse", "polite", "queue", "robots", "state",
-		"state/snapshot", "warc", "weburl"}},
-	"crawl/reader": {28, []string{"admit", "fetch", "parse", "state", "warc"}},
-	"crawl/visit": {32, []string{"admit", "crawl/account", "crawl/contents", "crawl/fetcher", "crawl/gate",
-		"crawl/hook", "crawl/inforce", "crawl/options", "crawl/outage", "crawl/output", "crawl/reader", "crawl/render",
-		"crawl/sitemaps", "crawl/space", "crawl/strategy", "crawl/walkers", "fetch", "internal/bug",
-		"internal/crawllog", "internal/health", "internal/revisit", "internal/simhash", "internal/trapscore", "parse",
-		"polite", "robots", "state", "warc", "weburl"}},
-	"crawl/walkers": {29, []string{"admit", "crawl/account", "crawl/plan", "crawl/space", "internal/walk", "queue",
-		"state", "weburl"}},
-	"crawl/node": {29, []string{"admit", "cluster", "cluster/lease", "crawl/account", "crawl/space", "polite", "queue",
-		"star", "state", "state/snapshot", "state/condition", "weburl", "internal/human"}},
-	"crawl/deferred": {33, []string{"admit", "crawl/account", "crawl/gate", "crawl/inforce", "crawl/orders",
-		"crawl/output", "crawl/space", "crawl/stock", "crawl/visit", "crawl/walkers", "internal/revisit",
-		"internal/sites", "polite", "queue", "robots", "state", "state/snapshot", "weburl"}},
-	"crawl/seen": {30, []string{"admit", "crawl/account", "crawl/node", "crawl/observe", "crawl/orders", "crawl/output",
-		"crawl/pass", "crawl/plan", "crawl/space", "drum", "internal/linktrace", "star", "state", "state/snapshot",
-		"weburl"}},
-	"crawl/budgets": {32, []string{"beast", "crawl/account", "crawl/checkpoint", "crawl/gate", "crawl/inforce",
-		"crawl/observe", "crawl/options", "crawl/pass", "crawl/plan", "crawl/seen", "crawl/space", "crawl/stock",
-		"crawl/strategy", "disk", "drum", "internal/revisit", "internal/sites", "internal/trapscore", "star", "state",
-		"state/changes", "state/snapshot", "weburl"}},
-	"crawl/orders":  {26, []string{"disk", "state"}},
-	"crawl/stock":   {28, []string{"crawl/account", "polite", "state"}},
-	"crawl/plan":    {26, []string{"beast", "drum", "cluster", "internal/human", "robots", "star", "state", "warc"}},
-	"crawl/account": {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
-	"crawl/inforce": {28, []string{"admit", "crawl/account", "crawl/options", "crawl/plan", "disk", "internal/scope",
-		"internal/sites", "polite", "state", "weburl"}},
-	"crawl/options": {26, []string{"crawl/resolve", "disk", "fetch", "internal/pace", "internal/ports",
-		"internal/urlrule", "internal/walk", "parse", "polite", "state", "warc"}},
-
-	// For tests: the webs and checks below crawl, and the crawls above it.
-	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "fetch",
-		"internal/crawllog", "internal/render", "internal/simweb", "queue", "robots", "star", "state",
-		"state/audit", "state/explain", "state/repair", "warc", "weburl"}},
-	"crawl/crawltest": {35, []string{"crawl", "crawl/render", "crawl/testworld", "disk", "disk/memfs", "fetch",
-		"internal/ports", "internal/simweb", "state"}},
-
-	"admin/prom": {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
-	"admin/web":  {0, nil},
-	"admin/e2e":  {43, []string{"admin/web", "cmd/term"}}, // for tests
-	"state/report": {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk",
-		"internal/human"}},
-
-	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/figures", "crawl/operate",
-		"state/snapshot", "state/condition", "state/audit", "state/changes", "state/explain", "state/history", "state",
-		"disk", "cluster", "fetch", "internal/bug", "internal/ports", "star"}},
-
-	"bench/result":       {0, nil},
-	"bench/links":        {0, nil},
-	"internal/linktrace": {15, []string{"internal/bug", "disk", "drum"}},
-	"bench/measure":      {5, []string{"bench/result", "disk"}},
-	"bench/baselines":    {20, []string{"disk", "drum"}},
-	"bench/benchtest":    {1, []string{"bench/result"}}, // for tests
-	"bench/model":        {30, []string{"beast", "bench/result", "drum"}},
-	"bench/disk":         {20, []string{"bench/measure", "bench/result", "disk", "internal/cputime", "drum"}},
-	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/result", "disk",
-		"internal/cputime", "drum"}},
-	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/result", "disk",
-		"internal/cputime", "queue", "weburl"}},
-	"bench/cache":      {35, []string{"bench/measure", "bench/result", "disk", "drum", "internal/linktrace"}},
-	"bench/checkpoint": {30, []string{"bench/measure", "bench/result", "disk", "drum"}},
-	"bench/budget": {30, []string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime", "drum",
-		"queue", "star"}},
-	"bench/crawl": {40, []string{"bench/measure", "bench/result", "crawl", "crawl/account", "crawl/figures",
-		"state", "state/snapshot", "disk", "internal/cputime", "dnscache", "fetch", "internal/ports",
-		"internal/simweb"}},
-
-	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl/dirs", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug",
-		"internal/scope", "internal/human"}},
-	"cmd/flags": {44, []string{"crawl/fetcher", "cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "cluster",
-		"fetch", "internal/pace", "internal/profile", "internal/nat64", "internal/scope", "internal/sites",
-		"internal/urlrule", "parse", "weburl", "internal/human"}},
-	"cmd/audit": {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
-	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk",
-		"cluster", "internal/human"}},
-	"cmd/get": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/pagetext", "internal/response",
-		"warc", "weburl", "internal/human"}},
-	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "state/report",
-		"internal/human"}},
-	"cmd/dirs": {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
-	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "cluster",
-		"cluster/nats", "internal/human", "state/condition"}},
-	"cmd/plan": {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/plan",
-		"internal/human", "star"}},
-	"cmd/doctor": {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit",
-		"disk", "dnscache", "internal/bug", "internal/pace", "internal/human"}},
-	"cmd/export": {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human",
-		"internal/tabular"}},
-	"cmd/extract": {46, []string{"cmd/flags", "cmd/term", "state/extract", "state", "disk", "internal/human",
-		"internal/tabular"}},
-	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots", "internal/human"}},
-	"cmd/table":   {46, []string{"cmd/flags", "cmd/term"}},
-	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "state/explain", "state", "disk",
-		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
-	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human",
-		"weburl"}},
-	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state", "state/explain", "internal/bug",
-		"internal/human"}},
-	"cmd/crawl": {46, []string{"crawl/dirs", "crawl/fetcher", "crawl/sitemaps", "admin", "admin/prom", "admin/web",
-		"cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/output", "crawl/plan", "admit", "state/extract",
-		"state/history", "state/snapshot", "state/condition", "state", "crawl/strategy", "disk", "dnscache", "fetch",
-		"internal/bug",
-		"internal/hook", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
-		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "warc", "warc/outfile",
-		"weburl", "internal/human", "internal/revisit", "internal/walk", "cluster", "cluster/lease",
-		"cluster/nats"}},
-	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "state", "disk", "dnscache", "fetch",
-		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb",
-		"internal/human", "weburl"}},
-	"cmd/bench": {49, []string{"*"}},
-
-	// For tests: commands run within a test, and from outside.
-	"internal/cmdtest": {45, []string{"cmd/term", "cmd/flags", "internal/simweb"}},
-	"internal/soak":    {45, []string{"cmd/flags", "cmd/term", "warc"}},
-
-	"cmd": {50, []string{"*", "internal/simweb"}},
-	".":   {60, []string{"cmd"}},
-
-	"bench/docweb":    {5, []string{"internal/simweb"}},
-	"internal/simweb": {0, nil},
-	"internal/storedweb": {12,
-		[]string{"disk", "internal/extsort", "internal/ports", "internal/simweb", "warc", "weburl"}},
-	"internal/tidy":    {0, nil},
-	"internal/mutate":  {0, nil},
-	"internal/profile": {0, nil},
-	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
-
-	// Examples for users to copy, so they import nothing of the module.
-	"examples/hooks/words": {0, nil},
-
-	// A separate command that compares libraries.
-
-	// The yardstick of speed.
-	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
-
-	// A separate command, which shares no code with the crawler; it runs the bare loop.
-	"bench/realweb": {16, []string{"bench/result", "bench/bareloop", "bench/docweb", "internal/cputime",
-		"internal/simweb"}},
-}
-
 // testHelpers are packages that the tests of any package may import.
-var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworld", "internal/cmdtest",
-	"internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links", "cluster/mem",
+var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/roomtest", "crawl/testworld",
+	"internal/cmdtest", "internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links", "cluster/mem",
 	"internal/objstore/objtest"}
 
 // named are packages that "*" does not include.
-var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs",
-	"cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage", "bench/bareloop",
-	"bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb",
-	"internal/simweb", "internal/soak", "internal/tidy"}
+var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/roomtest", "crawl/testworld",
+	"disk/memfs", "cluster/transporttest", "cluster/mem", "internal/bug", "internal/cmdtest", "internal/damage",
+	"bench/bareloop", "bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile",
+	"bench/realweb", "internal/simweb", "internal/soak", "internal/tidy"}
 
 type source struct {
 	name   string // path from the root
@@ -377,12 +108,13 @@ func allowed(from, to string, test bool) bool {
 }
 
 // afterCrawl reports whether a source is an external test of a room or of a tool for a crawl at rest, and
-// to is such a tool, crawl, or of a room's test a room: these tests make crawls, and use tools on the
-// result.
+// to is such a tool, crawl, or of a room's test a room or any lower package: these tests make crawls, or what
+// is below a room, and use tools on the result.
 func afterCrawl(s *source, to string) bool {
 	room := strings.HasPrefix(s.pkg, "crawl/")
 	return (room || strings.HasPrefix(s.pkg, "state/")) && strings.HasSuffix(s.syntax.Name.Name, "_test") &&
-		(to == "crawl" || strings.HasPrefix(to, "state/") || room && strings.HasPrefix(to, "crawl/"))
+		(to == "crawl" || strings.HasPrefix(to, "state/") || room && (strings.HasPrefix(to, "crawl/") ||
+			layers[to].height < layers[s.pkg].height && !slices.Contains(named, to)))
 }
 
 // TestImportTable: the imports inside the module are those of the table, and each goes to a lower layer.

@@ -31,32 +31,53 @@ func trackingParams() []param {
 	}
 }
 
-// defaultExtensions is the list "default". It omits extensions that names of pages end in: top-level
-// domains ("com", "ai", "app", "so": a directory's /site/example.com), programs that write pages ("dll",
-// "pl", "py", "sh"), "xml" and "txt".
-const defaultExtensions = "" +
-	// Images.
-	"3fr arw avif bmp cr2 cr3 dng emf eps gif heic heif icns ico jfif jp2 jpe jpeg jpg jxl nef orf " +
-	"pcx pgm png pnm ppm psd raw svg svgz tga tif tiff webp wmf xbm xcf xpm " +
-	// Audio.
-	"aac ac3 aif aiff amr ape flac m3u m4a m4b mid midi mka mp2 mp3 oga ogg opus pls ra ram wav weba " +
-	"wma " +
-	// Video.
-	"3g2 3gp asf avi divx f4v flv m2ts m4v mkv mov mp4 mpe mpeg mpg mts ogv qt rm rmvb swf vob webm " +
-	"wmv " +
-	// Archives.
-	"7z ace arj bz2 cab cbr cbz cpio gz img iso jar lha lz lz4 lzh lzma rar tar taz tbz tbz2 tgz txz " +
-	"war xz z zip zst " +
-	// Fonts.
-	"eot otf pfb ttc ttf woff woff2 " +
-	// Executables, disk images.
-	"apk bin deb dmg dylib elf exe ipa msi msix msu pkg rpm snap vhd vmdk wasm xpi crx " +
-	// Documents.
-	"doc docm docx dot dotx epub fb2 key mobi azw azw3 numbers odg odp ods odt pages pdf pot potx pps " +
-	"ppsx ppt pptm pptx ps pub rtf vsd vsdx xls xlsb xlsm xlsx xlt xltx djvu dvi dwg dxf " +
-	// Data, feeds, scripts, styles.
-	"atom csv css ics js json kml kmz less map mjs rss scss torrent tsv vcf geojson gpx parquet " +
-	"sqlite sql stl obj"
+// The parts of the list "default". It omits extensions that names of pages end in: top-level domains ("com",
+// "ai", "app", "so": a directory's /site/example.com), programs that write pages ("dll", "pl", "py", "sh"), "xml" and
+// "txt".
+const (
+	imageExtensions = "3fr arw avif bmp cr2 cr3 dng emf eps gif heic heif icns ico jfif jp2 jpe jpeg jpg jxl nef " +
+		"orf pcx pgm png pnm ppm psd raw svg svgz tga tif tiff webp wmf xbm xcf xpm"
+	audioExtensions = "aac ac3 aif aiff amr ape flac m3u m4a m4b mid midi mka mp2 mp3 oga ogg opus pls ra ram wav " +
+		"weba wma"
+	videoExtensions = "3g2 3gp asf avi divx f4v flv m2ts m4v mkv mov mp4 mpe mpeg mpg mts ogv qt rm rmvb swf vob " +
+		"webm wmv"
+	pdfExtensions      = "pdf"
+	documentExtensions = "doc docm docx dot dotx epub fb2 key mobi azw azw3 numbers odg odp ods odt pages pot potx " +
+		"pps ppsx ppt pptm pptx ps pub rtf vsd vsdx xls xlsb xlsm xlsx xlt xltx djvu dvi dwg dxf"
+	otherExtensions = "" +
+		// Archives.
+		"7z ace arj bz2 cab cbr cbz cpio gz img iso jar lha lz lz4 lzh lzma rar tar taz tbz tbz2 tgz txz " +
+		"war xz z zip zst " +
+		// Fonts.
+		"eot otf pfb ttc ttf woff woff2 " +
+		// Executables, disk images.
+		"apk bin deb dmg dylib elf exe ipa msi msix msu pkg rpm snap vhd vmdk wasm xpi crx " +
+		// Data, feeds, scripts, styles.
+		"atom csv css ics js json kml kmz less map mjs rss scss torrent tsv vcf geojson gpx parquet " +
+		"sqlite sql stl obj"
+)
+
+// defaultExtensions returns the list "default".
+func defaultExtensions() []string {
+	return strings.Fields(strings.Join([]string{imageExtensions, audioExtensions, videoExtensions, pdfExtensions,
+		documentExtensions, otherExtensions}, " "))
+}
+
+// Extensions returns the part of the list "default" for files of a kind: pdf, documents (of office programs,
+// and books), images or media (audio and video); nil for other kinds.
+func Extensions(kind string) []string {
+	switch kind {
+	case "pdf":
+		return strings.Fields(pdfExtensions)
+	case "documents":
+		return strings.Fields(documentExtensions)
+	case "images":
+		return strings.Fields(imageExtensions)
+	case "media":
+		return strings.Fields(audioExtensions + " " + videoExtensions)
+	}
+	return nil
+}
 
 // ParseParams parses a comma-separated list of parameter names. An item is a name, a prefix that ends in
 // '*', or one of the lists "session" and "tracking". Case is ignored.
@@ -94,7 +115,7 @@ func ParseExtensions(list string) ([]string, error) {
 	var out []string
 	for _, name := range names {
 		if name == "default" {
-			out = append(out, strings.Fields(defaultExtensions)...)
+			out = append(out, defaultExtensions()...)
 			continue
 		}
 		name = strings.TrimPrefix(name, ".")

@@ -8,13 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"drumbeat/beast"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
-	"drumbeat/queue"
-	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -190,7 +187,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 // BalanceSaved is Balance for a crawl that Open has returned.
 func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	var files [state.NumPlaces]weburl.Sum
-	if err := auditPlaces(r, m, &files); err != nil {
+	if err := auditPlaces(r, &files); err != nil {
 		return nil, err
 	}
 	seen, err := state.Part[drum.State](m, state.NameURLSeen)
@@ -206,19 +203,6 @@ func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 			return nil
 		}
 		_, err := drum.ScanState(r.Set, state.NameURLSeen, seen.Cache(), drum.Scan{Entry: sum})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if seen != nil {
-		err := drum.WalkUniques(r.Set, state.NameURLSeen, seen, func(aux []byte) error {
-			var rec weburl.Record
-			if err := rec.Decode(aux); err != nil {
-				return fmt.Errorf("crawl: audit of %s: %w", state.PlaceUnstreamed, err)
-			}
-			files[state.PlaceUnstreamed].Add(r.Hasher.URLKey(rec.URL))
-			return nil
-		})
 		if err != nil {
 			return nil, err
 		}
@@ -313,96 +297,28 @@ func sameNumber(a, b weburl.Sum) string {
 }
 
 // auditPlaces sums the keys of the records in the files of every place.
-func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]weburl.Sum) error {
-	add := func(p state.Place) func([]byte) error {
-		return func(data []byte) error {
-			var rec weburl.Record
-			if err := rec.Decode(data); err != nil {
-				return fmt.Errorf("crawl: audit of %s: %w", p, err)
-			}
-			sums[p].Add(r.Hasher.URLKey(rec.URL))
-			return nil
+func auditPlaces(r *state.Saved, sums *[state.NumPlaces]weburl.Sum) error {
+	return r.ScanURLs(state.URLScan{Places: state.WaitingPlaces[:], Visit: func(at state.Spot, data []byte) error {
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return fmt.Errorf("crawl: audit of %s: %w", at.Place, err)
 		}
-	}
-	st, err := state.Part[star.State](m, state.NameStar)
-	if err != nil {
-		return err
-	}
-	if err := star.WalkChecks(r.Set, state.NameStar, st, add(state.PlaceStar)); err != nil {
-		return err
-	}
-	bs, err := state.Part[beast.State](m, state.NameBeast)
-	if err != nil {
-		return err
-	}
-	inBeast, inFailed := add(state.PlaceBeast), add(state.PlaceOverBudget)
-	if _, _, err := beast.Scan(r.Set, state.NameBeast, bs, func(_ int, n beast.Number, rec []byte) error {
-		if n == beast.OverBudget {
-			return inFailed(rec)
-		}
-		return inBeast(rec)
-	}, nil); err != nil {
-		return err
-	}
-	if err := auditDrums(r, m, add); err != nil {
-		return err
-	}
-	for _, q := range state.URLQueues {
-		st, err := state.Part[queue.State](m, q.Name)
-		if err != nil {
-			return err
-		}
-		if _, err := queue.Scan(r.Set, q.Name, st, add(q.Place), nil); err != nil {
-			return err
-		}
-	}
-	inDeferred := add(state.PlaceDeferred)
-	deferred, err := state.Part[queue.CalendarState](m, state.NameDeferred)
-	if err != nil {
-		return err
-	}
-	each := func(_ int64, rec []byte) error { return inDeferred(rec) }
-	if _, err := queue.ScanCalendar(r.Set, state.NameDeferred, deferred, each, nil); err != nil {
-		return err
-	}
-	ram, err := disk.ReadTail(r.Set, m.RAM)
-	if err != nil {
-		return err
-	}
-	return state.EachRecord("URLs in RAM", ram, add(state.PlaceRAM))
+		sums[at.Place].Add(r.Hasher.URLKey(rec.URL))
+		return nil
+	}})
 }
 
-// auditDrums passes the records that wait in RobotsCache and in the store of contents to the functions of their places.
-func auditDrums(r *state.Saved, m *state.Manifest, add func(state.Place) func([]byte) error) error {
-	cache, err := state.Part[drum.State](m, state.NameRobotsCache)
-	if err != nil {
+// auditNames sums the keys of the store of names and verifies each name.
+func auditNames(r *state.Saved, m *state.Manifest) (sum weburl.Sum, err error) {
+	st, err := state.Part[drum.State](m, state.NameNames)
+	if err != nil || st == nil {
+		return sum, err
+	}
+	entry := func(key drum.Key, value []byte) error {
+		sum.Add(uint64(key))
+		_, _, err := state.CheckName(r.Hasher, key, value)
 		return err
 	}
-	check := add(state.PlaceRobotsCheck)
-	tuple := func(t drum.Tuple) error {
-		if t.Op != drum.Check {
-			return nil
-		}
-		return check(t.Value)
-	}
-	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
-		return err
-	}
-	contents, err := state.Part[drum.State](m, state.NameContent)
-	if err != nil || contents == nil {
-		return err
-	}
-	inContent := add(state.PlaceContent)
-	page := func(t drum.Tuple) error {
-		if t.Op != drum.CheckUpdate {
-			return nil
-		}
-		var wait state.Waiting
-		if err := wait.Decode(t.Aux); err != nil {
-			return err
-		}
-		return inContent(wait.Record)
-	}
-	_, err = drum.ScanState(r.Set, state.NameContent, contents.Waiting(), drum.Scan{Tuple: page})
-	return err
+	_, err = drum.ScanState(r.Set, state.NameNames, st.Cache(), drum.Scan{Entry: entry})
+	return sum, err
 }

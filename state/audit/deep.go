@@ -249,7 +249,7 @@ func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 	}
 	key := x.Saved.Hasher.URLKey(rec.URL)
 	x.Files[p].Add(key)
-	return rec, x.sorter.Add(TaggedKey{Key: key, Tag: uint8(p)})
+	return rec, x.sorter.add(TaggedKey{Key: key, Tag: uint8(p)})
 }
 
 // url passes a URL to URL.
@@ -334,7 +334,7 @@ func (x *Scanner) capture(c *warc.Capture) error {
 		return err
 	}
 	key := x.Saved.Hasher.URLKey([]byte(c.URL))
-	return x.sorter.Add(TaggedKey{Key: key, Tag: tagStored, Mark: markOf(c.File, c.Offset, c.Status)})
+	return x.sorter.add(TaggedKey{Key: key, Tag: tagStored, Mark: markOf(c.File, c.Offset, c.Status)})
 }
 
 // logEntry adds a line of the crawl log.
@@ -349,7 +349,7 @@ func (x *Scanner) logEntry(e *crawllog.Entry) error {
 			k.Mark = markOf(e.File, e.Offset, e.Status)
 		}
 	}
-	return x.sorter.Add(k)
+	return x.sorter.add(k)
 }
 
 // conclude compares the sums with the accounts and describes the discrepancies.

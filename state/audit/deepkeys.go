@@ -44,41 +44,34 @@ func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) er
 
 // eachKey is EachKey with the entries of keys that were enqueued.
 func (x *Scanner) eachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
-	stream, err := x.sorter.sorted()
+	if err := x.sorter.begin(); err != nil {
+		return err
+	}
+	group, err := x.sorter.group(nil)
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
-	var buf []TaggedKey
-	group, more, err := stream.group(buf)
-	if err != nil {
-		return err
-	}
-	next := func() error {
-		group, more, err = stream.group(group)
+	// pass calls fn for the current group and goes to the next one.
+	pass := func(seen bool) error {
+		if err := fn(group[0].Key, group, seen); err != nil {
+			return err
+		}
+		group, err = x.sorter.group(group)
 		return err
 	}
 	err = x.scanSeen(func(key drum.Key, _ []byte) error {
-		for more && group[0].Key < uint64(key) {
-			if err := fn(group[0].Key, group, false); err != nil {
-				return err
-			}
-			if err := next(); err != nil {
+		for len(group) > 0 && group[0].Key < uint64(key) {
+			if err := pass(false); err != nil {
 				return err
 			}
 		}
-		if more && group[0].Key == uint64(key) {
-			if err := fn(uint64(key), group, true); err != nil {
-				return err
-			}
-			return next()
+		if len(group) > 0 && group[0].Key == uint64(key) {
+			return pass(true)
 		}
 		return fn(uint64(key), nil, true)
 	})
-	for err == nil && more {
-		if err = fn(group[0].Key, group, false); err == nil {
-			err = next()
-		}
+	for err == nil && len(group) > 0 {
+		err = pass(false)
 	}
 	return err
 }

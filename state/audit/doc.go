@@ -4,8 +4,7 @@
 // crawl's accounts, and they compare all places together with URLseen. Deep reads every file of state and
 // output and verifies every checksum. It sorts the keys of all places by external merge sort, and so finds
 // URLs that are in two places, in none, or not in URLseen. It lists damage by file and offset and continues
-// after it. ForgetMissing removes missing directories from the crawl if they hold nothing of it. ReadGraph
-// reads the names of hosts and PLDs and the edges between PLDs.
+// after it. ForgetMissing removes missing directories from the crawl if they hold nothing of it.
 //
 // A node of a cluster has a Cluster in its report: the accounts of its exchange with the others, compared
 // with its outboxes. CompareNodes compares those of several nodes, AuditDirs reads the nodes' directories for

@@ -62,10 +62,26 @@ func (x *Scanner) scanSeen(entry func(drum.Key, []byte) error) error {
 	if err != nil || st == nil {
 		return err
 	}
-	found, err := drum.ScanState(x.Saved.Set, state.NameURLSeen, st.Cache(), drum.Scan{Entry: entry, Damaged: x.damage})
-	x.row.Records += found.Entries
-	x.lost(found.LostEntries)
+	return x.drum(state.NameURLSeen, st.Cache(), drum.Scan{Entry: entry})
+}
+
+// drum reads a drum, whose entries and tuples are the records of the current structure.
+func (x *Scanner) drum(name string, st *drum.State, scan drum.Scan) error {
+	scan.Damaged = x.damage
+	found, err := drum.ScanState(x.Saved.Set, name, st, scan)
+	x.row.Records += found.Entries + found.Tuples
+	x.lost(found.LostEntries + found.LostTuples)
 	return err
+}
+
+// store begins a drum that is a structure of its own, and reads it. A manifest of an older version may have none.
+func (x *Scanner) store(name string, scan drum.Scan) error {
+	x.Begin(name)
+	st, err := state.Part[drum.State](x.Manifest, name)
+	if err != nil || st == nil {
+		return err
+	}
+	return x.drum(name, st, scan)
 }
 
 func (x *Scanner) scanStar() error {
@@ -83,16 +99,12 @@ func (x *Scanner) scanStar() error {
 		{indegree, st.Indegree, drum.Scan{Tuple: x.starTuple}},
 	} {
 		x.Begin(s.name)
-		s.scan.Damaged = x.damage
 		if s.st == nil {
 			return fmt.Errorf("crawl: the manifest has no state of %s", s.name)
 		}
-		found, err := drum.ScanState(x.Saved.Set, s.name, s.st, s.scan)
-		if err != nil {
+		if err := x.drum(s.name, s.st, s.scan); err != nil {
 			return err
 		}
-		x.row.Records += found.Entries + found.Tuples
-		x.lost(found.LostEntries + found.LostTuples)
 	}
 	x.Begin(state.NameStar)
 	refs := []disk.Ref{st.Ranking, st.Tops}
@@ -111,40 +123,20 @@ func (x *Scanner) scanStar() error {
 }
 
 func (x *Scanner) scanNames() error {
-	x.Begin(state.NameNames)
-	st, err := state.Part[drum.State](x.Manifest, state.NameNames)
-	if err != nil || st == nil {
-		return err
-	}
 	name := func(key drum.Key, value []byte) error {
 		if _, _, err := state.CheckName(x.Saved.Hasher, key, value); err != nil {
 			return x.damage(err)
 		}
 		return nil
 	}
-	found, err := drum.ScanState(x.Saved.Set, state.NameNames, st, drum.Scan{
-		Entry:   func(key drum.Key, value []byte) error { x.Names.Add(uint64(key)); return name(key, value) },
-		Tuple:   func(t drum.Tuple) error { return name(t.Key, t.Value) },
-		Damaged: x.damage,
+	return x.store(state.NameNames, drum.Scan{
+		Entry: func(key drum.Key, value []byte) error { x.Names.Add(uint64(key)); return name(key, value) },
+		Tuple: func(t drum.Tuple) error { return name(t.Key, t.Value) },
 	})
-	x.row.Records += found.Entries + found.Tuples
-	x.lost(found.LostEntries + found.LostTuples)
-	return err
 }
 
-// scanContent reads the store of contents. A manifest of an older version has none.
 func (x *Scanner) scanContent() error {
-	x.Begin(state.NameContent)
-	st, err := state.Part[drum.State](x.Manifest, state.NameContent)
-	if err != nil || st == nil {
-		return err
-	}
-	found, err := drum.ScanState(x.Saved.Set, state.NameContent, st, drum.Scan{
-		Entry: func(drum.Key, []byte) error { return nil }, Tuple: x.contentTuple, Damaged: x.damage,
-	})
-	x.row.Records += found.Entries + found.Tuples
-	x.lost(found.LostEntries + found.LostTuples)
-	return err
+	return x.store(state.NameContent, drum.Scan{Tuple: x.contentTuple})
 }
 
 // contentTuple verifies a tuple that waits in the store of contents. A check carries a page.
@@ -214,31 +206,11 @@ func (x *Scanner) scanBeast() error {
 
 // scanRobots reads RobotsCache and RobotsRequested.
 func (x *Scanner) scanRobots() error {
-	x.Begin(state.NameRobotsCache)
-	st, err := state.Part[drum.State](x.Manifest, state.NameRobotsCache)
-	if err != nil {
+	if err := x.store(state.NameRobotsCache, drum.Scan{Entry: x.robotsEntry, Tuple: x.robotsTuple}); err != nil {
 		return err
 	}
-	if st != nil {
-		found, err := drum.ScanState(x.Saved.Set, state.NameRobotsCache, st, drum.Scan{
-			Entry: x.robotsEntry, Tuple: x.robotsTuple, Damaged: x.damage,
-		})
-		if err != nil {
-			return err
-		}
-		x.row.Records += found.Entries + found.Tuples
-		x.lost(found.LostEntries + found.LostTuples)
-	}
-	x.Begin(state.NameRobotsRequested)
-	if st, err = state.Part[drum.State](x.Manifest, state.NameRobotsRequested); err != nil || st == nil {
-		return err
-	}
-	found, err := drum.ScanState(x.Saved.Set, state.NameRobotsRequested, st, drum.Scan{
-		Tuple: func(t drum.Tuple) error { return x.job(t.Aux, t.Key) }, Damaged: x.damage,
-	})
-	x.row.Records += found.Entries + found.Tuples
-	x.lost(found.LostEntries + found.LostTuples)
-	return err
+	return x.store(state.NameRobotsRequested,
+		drum.Scan{Tuple: func(t drum.Tuple) error { return x.job(t.Aux, t.Key) }})
 }
 
 func (x *Scanner) robotsEntry(key drum.Key, value []byte) error {
@@ -297,30 +269,17 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
-	// New in this release.
-	if st, err := state.Part[queue.State](x.Manifest, state.NameRender); err != nil || st != nil {
-		if err := scan(state.NameRender, x.renderTask); err != nil {
-			return err
+	for _, q := range []struct {
+		name string
+		fn   func(rec []byte) error
+	}{{state.NameRender, x.renderTask}, {state.NameOrdered, x.ordered}, {state.NameObjects, x.object},
+		{state.NameWalkLog, func([]byte) error { x.row.Records++; return nil }},
+		{state.NameQuarantine, x.quarantined}} {
+		// A manifest of an older version lacks some, and only clusters have a quarantine.
+		if st, err := state.Part[queue.State](x.Manifest, q.name); err == nil && st == nil {
+			continue
 		}
-	}
-	if st, err := state.Part[queue.State](x.Manifest, state.NameOrdered); err != nil || st != nil { // since 8
-		if err := scan(state.NameOrdered, x.ordered); err != nil {
-			return err
-		}
-	}
-	if st, err := state.Part[queue.State](x.Manifest, state.NameObjects); err != nil || st != nil { // since 10
-		if err := scan(state.NameObjects, x.object); err != nil {
-			return err
-		}
-	}
-	if st, err := state.Part[queue.State](x.Manifest, state.NameWalkLog); err != nil || st != nil { // since 9
-		if err := scan(state.NameWalkLog, func([]byte) error { x.row.Records++; return nil }); err != nil {
-			return err
-		}
-	}
-	// Since 11, in clusters.
-	if st, err := state.Part[queue.State](x.Manifest, state.NameQuarantine); err != nil || st != nil {
-		if err := scan(state.NameQuarantine, x.quarantined); err != nil {
+		if err := scan(q.name, q.fn); err != nil {
 			return err
 		}
 	}
@@ -347,7 +306,7 @@ func (x *Scanner) ordered(data []byte) error {
 	}
 	x.row.Records++
 	x.orderedKeys++
-	return x.sorter.Add(TaggedKey{Key: key, Tag: tagOrdered})
+	return x.sorter.add(TaggedKey{Key: key, Tag: tagOrdered})
 }
 
 // renderTask checks a page that waits for the browser. Its URL has another place.
@@ -386,75 +345,69 @@ func (x *Scanner) scanCalendars() error {
 	return nil
 }
 
+// tail reads a tail that the manifest itself refers to. It reports damage, also that which each returns.
+func (x *Scanner) tail(name string, ref disk.Ref, each func(data []byte) error) (whole bool, err error) {
+	x.Begin(name)
+	data, err := disk.ReadTail(x.Saved.Set, ref)
+	if err == nil {
+		err = each(data)
+	}
+	if err != nil {
+		return false, x.damage(err)
+	}
+	return true, nil
+}
+
 // scanRAM reads the tails that the manifest itself refers to.
 func (x *Scanner) scanRAM() error {
-	x.Begin(state.NameRAM)
-	ram, err := disk.ReadTail(x.Saved.Set, x.Manifest.RAM)
-	if err == nil {
-		err = state.EachRecord("URLs in RAM", ram, func(rec []byte) error {
+	m := x.Manifest
+	whole, err := x.tail(state.NameRAM, m.RAM, func(ram []byte) error {
+		return state.EachRecord("URLs in RAM", ram, func(rec []byte) error {
 			_, err := x.record(state.PlaceRAM, rec)
 			return err
 		})
+	})
+	if !whole {
+		x.lost(max(0, m.Accounts.Places[state.PlaceRAM].N-x.row.Records))
 	}
 	if err != nil {
-		x.lost(max(0, x.Manifest.Accounts.Places[state.PlaceRAM].N-x.row.Records))
-		if err := x.damage(err); err != nil {
-			return err
-		}
-	}
-	x.Begin(state.NameJobs)
-	jobs, err := disk.ReadTail(x.Saved.Set, x.Manifest.Jobs)
-	if err == nil {
-		err = state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
-			x.row.Records++
-			return x.job(rec, 0)
-		})
-	}
-	if err != nil {
-		if err := x.damage(err); err != nil {
-			return err
-		}
-	}
-	x.Begin(state.NameOrders)
-	orders, err := disk.ReadTail(x.Saved.Set, x.Manifest.Orders)
-	if err == nil {
-		x.orders = map[uint64]bool{}
-		err = state.EachOrder(orders, func(o *state.Order) error {
-			x.row.Records++
-			x.orders[o.Key] = !o.Own && !o.Done
-			return nil
-		})
-	}
-	if err != nil {
-		if err := x.damage(err); err != nil {
-			return err
-		}
-	}
-	x.Begin(state.NameHosts)
-	hosts, err := disk.ReadTail(x.Saved.Set, x.Manifest.Hosts)
-	if err == nil {
-		err = health.EachHost(hosts, func(uint64, health.State) { x.row.Records++ })
-	}
-	if err != nil {
-		if err := x.damage(err); err != nil {
-			return err
-		}
+		return err
 	}
 	for _, s := range []struct {
 		name string
 		ref  disk.Ref
+		each func(data []byte) error
 	}{
-		{state.NameDelays, x.Manifest.Delays}, {state.NameSketches, x.Manifest.Sketches},
-		{state.NameScope, x.Manifest.Scope}, {state.NameTraps, x.Manifest.Traps},
-		{state.NameRenders, x.Manifest.Renders}, {state.NameWalk, x.Manifest.Walk},
+		{state.NameJobs, m.Jobs, func(jobs []byte) error {
+			return state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
+				x.row.Records++
+				return x.job(rec, 0)
+			})
+		}},
+		{state.NameOrders, m.Orders, func(orders []byte) error {
+			x.orders = map[uint64]bool{}
+			return state.EachOrder(orders, func(o *state.Order) error {
+				x.row.Records++
+				x.orders[o.Key] = !o.Own && !o.Done
+				return nil
+			})
+		}},
+		{state.NameHosts, m.Hosts, func(hosts []byte) error {
+			return health.EachHost(hosts, func(uint64, health.State) { x.row.Records++ })
+		}},
+		{state.NameDelays, m.Delays, nothing}, {state.NameSketches, m.Sketches, nothing},
+		{state.NameScope, m.Scope, nothing}, {state.NameTraps, m.Traps, nothing},
+		{state.NameRenders, m.Renders, nothing}, {state.NameWalk, m.Walk, nothing},
 	} {
-		x.Begin(s.name)
-		if err := x.scanRef(s.ref); err != nil {
+		if _, err := x.tail(s.name, s.ref, s.each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// nothing reads no record of a tail.
+func nothing([]byte) error { return nil }
 
 // scanIdentity verifies the copies of manifest and secret.
 func (x *Scanner) scanIdentity() error {

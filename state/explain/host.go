@@ -144,7 +144,7 @@ func (v *view) countHosts(byHost map[string][]*hostAsked) error {
 			h.rep.Waiting.begin()
 		}
 	}
-	if err := v.countWaiting(func(at Spot, rec *weburl.Record) {
+	if err := v.countWaiting(func(at state.Spot, rec *weburl.Record) {
 		for _, h := range byHost[string(weburl.Split(rec.URL).Host)] {
 			h.rep.Waiting.count(at, rec)
 			h.addOrigin(rec.URL)
@@ -167,7 +167,7 @@ func (w *Waiting) begin() {
 }
 
 // count counts a URL.
-func (w *Waiting) count(at Spot, rec *weburl.Record) {
+func (w *Waiting) count(at state.Spot, rec *weburl.Record) {
 	w.Places[at.Place.String()]++
 	switch at.Place {
 	case state.PlaceBeast:

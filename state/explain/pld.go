@@ -2,9 +2,7 @@ package explain
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -135,7 +133,7 @@ func (v *view) countSites(byPLD map[string][]*SiteReport, damaged func(error) er
 			rep.Hosts = map[string]int64{}
 		}
 	}
-	return v.countWaiting(func(at Spot, rec *weburl.Record) {
+	return v.countWaiting(func(at state.Spot, rec *weburl.Record) {
 		host := string(weburl.Split(rec.URL).Host)
 		for _, rep := range byPLD[v.r.Suffixes.PLD(host)] {
 			rep.Waiting.count(at, rec)
@@ -287,10 +285,10 @@ func ordinal(n int) string {
 }
 
 // countWaiting calls visit for each URL that waits, in unspecified order.
-func (v *view) countWaiting(visit func(at Spot, rec *weburl.Record), damaged func(error) error) error {
+func (v *view) countWaiting(visit func(at state.Spot, rec *weburl.Record), damaged func(error) error) error {
 	p := v.r.StartProgress(v.opt.Progress, v.opt.ProgressEvery, "state")
 	defer p.End()
-	decode := func(at Spot, data []byte) error {
+	decode := func(at state.Spot, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return damaged(err)
@@ -298,26 +296,7 @@ func (v *view) countWaiting(visit func(at Spot, rec *weburl.Record), damaged fun
 		visit(at, &rec)
 		return nil
 	}
-	err := star.WalkChecks(v.r.Set, state.NameStar, v.star, func(aux []byte) error {
-		return decode(Spot{Place: state.PlaceStar}, aux)
-	})
-	_ = damaged(err)
-	_, err = drum.ScanState(v.r.Set, state.NameRobotsCache, v.cache.Waiting(), drum.Scan{
-		Tuple: func(t drum.Tuple) error {
-			if t.Op != drum.Check {
-				return nil
-			}
-			return decode(Spot{Place: state.PlaceRobotsCheck}, t.Value)
-		},
-		Damaged: damaged,
-	})
-	if err == nil {
-		err = v.scan(decode, damaged)
-	}
-	if errors.Is(err, fs.SkipAll) {
-		err = nil
-	}
-	return err
+	return v.scan(state.WaitingPlaces[:], decode, damaged)
 }
 
 // text says in words where the URLs wait.

@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/disk"
-	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
-	"drumbeat/queue"
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/changes"
@@ -22,111 +19,16 @@ import (
 	"drumbeat/weburl"
 )
 
-// Spot is where a record was found.
-type Spot struct {
-	Place state.Place
-	Queue beast.Number // of PlaceBeast
-	Lane  int          // of PlaceBeast and PlaceFailed
-	Due   int64        // of PlaceDeferred: Unix ms
-}
+// scannedPlaces are the places whose URLs scan finds, small ones first. Those of star and robotscheck are looked up by
+// key.
+var scannedPlaces = [...]state.Place{state.PlaceRAM, state.PlaceReady, state.PlaceHeld, state.PlaceAwaitRobots,
+	state.PlaceContent, state.PlaceUnstreamed, state.PlaceDeferred, state.PlaceBeast}
 
-// scan calls visit for the URL records of all places, small places first. It skips star and robotscheck,
-// which are looked up by key. If visit returns fs.SkipAll, scan stops and returns nil. It passes what it
-// can't read to damaged and continues after it.
-func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) error) error {
-	in := func(p state.Place) func([]byte) error {
-		return func(data []byte) error { return visit(Spot{Place: p}, data) }
-	}
-	set := v.r.Set
-	parts := []func() error{
-		func() error { return v.scanRAM(in(state.PlaceRAM), damaged) },
-		func() error {
-			_, err := queue.Scan(set, state.NameReady, v.ready, in(state.PlaceReady), damaged)
-			return err
-		},
-		func() error {
-			_, err := queue.Scan(set, state.NameHeld, v.held, in(state.PlaceHeld), damaged)
-			return err
-		},
-		func() error {
-			_, err := queue.Scan(set, state.NameAwaitRobots, v.awaiting, in(state.PlaceAwaitRobots), damaged)
-			return err
-		},
-		func() error { return v.scanContents(in(state.PlaceContent), damaged) },
-		func() error { return v.scanUnstreamed(in(state.PlaceUnstreamed), damaged) },
-		func() error {
-			_, err := queue.ScanCalendar(set, state.NameDeferred, v.deferred, func(due int64, data []byte) error {
-				return visit(Spot{Place: state.PlaceDeferred, Due: due}, data)
-			}, damaged)
-			return err
-		},
-		func() error {
-			_, _, err := beast.Scan(set, state.NameBeast, v.beast, func(lane int, n beast.Number, data []byte) error {
-				if n == beast.OverBudget {
-					return visit(Spot{Place: state.PlaceOverBudget, Lane: lane}, data)
-				}
-				return visit(Spot{Place: state.PlaceBeast, Queue: n, Lane: lane}, data)
-			}, damaged)
-			return err
-		},
-	}
-	for _, part := range parts {
-		if err := part(); err != nil {
-			if errors.Is(err, fs.SkipAll) {
-				return nil
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-func (v *view) scanRAM(visit func([]byte) error, damaged func(error) error) error {
-	ram, err := disk.ReadTail(v.r.Set, v.m.RAM)
-	if err != nil {
-		return damaged(err)
-	}
-	return state.EachRecord("URLs in RAM", ram, visit)
-}
-
-// scanContents reads the pages that wait in the store of contents.
-func (v *view) scanContents(visit func([]byte) error, damaged func(error) error) error {
-	if v.contents == nil || v.m.Accounts.Places[state.PlaceContent].N == 0 {
-		return nil
-	}
-	_, err := drum.ScanState(v.r.Set, state.NameContent, v.contents.Waiting(), drum.Scan{
-		Tuple: func(t drum.Tuple) error {
-			if t.Op != drum.CheckUpdate {
-				return nil
-			}
-			var wait state.Waiting
-			if err := wait.Decode(t.Aux); err != nil {
-				return damaged(err)
-			}
-			return visit(wait.Record)
-		},
-		Damaged: damaged,
-	})
-	return err
-}
-
-// scanUnstreamed reads the unique URLs in URLseen's text logs that are not yet passed on.
-func (v *view) scanUnstreamed(visit func([]byte) error, damaged func(error) error) error {
-	if v.seen.Unstreamed == 0 {
-		return nil
-	}
-	logs := *v.seen
-	logs.Parts, logs.Inputs = nil, nil
-	_, err := drum.ScanState(v.r.Set, state.NameURLSeen, &logs, drum.Scan{
-		Text: func(aux []byte, unique bool) error {
-			if !unique {
-				return nil
-			}
-			return visit(aux)
-		},
-		Damaged: damaged,
-	})
-	return err
+// scan calls visit for the URL records of places. If visit returns fs.SkipAll, scan stops and returns nil. It passes
+// what it can't read to damaged and continues after it.
+func (v *view) scan(places []state.Place, visit func(at state.Spot, data []byte) error,
+	damaged func(error) error) error {
+	return v.r.ScanURLs(state.URLScan{Places: places, Visit: visit, Damaged: damaged})
 }
 
 // finder finds the places of a set of URLs.
@@ -168,7 +70,7 @@ func (f *finder) found(url string, note func(rep *URLReport)) {
 }
 
 // take checks one record. It returns fs.SkipAll when all URLs are found.
-func (f *finder) take(at Spot, data []byte) error {
+func (f *finder) take(at state.Spot, data []byte) error {
 	if f.left == 0 {
 		return fs.SkipAll
 	}
@@ -240,16 +142,10 @@ func (rep *URLReport) record(rec *weburl.Record) {
 // find finds the places of seen URLs. It searches the output before the queues, which are long, unless URLs of the
 // output may wait for another visit.
 func (v *view) find(f *finder, damaged func(error) error) error {
-	ram := func(data []byte) error { return f.take(Spot{Place: state.PlaceRAM}, data) }
-	if err := v.scanRAM(ram, damaged); err != nil && !errors.Is(err, fs.SkipAll) {
+	if err := v.scan(scannedPlaces[:1], f.take, damaged); err != nil {
 		return err
 	}
-	waits := func(f *finder, damaged func(error) error) error {
-		if err := v.scan(f.take, damaged); !errors.Is(err, fs.SkipAll) {
-			return err
-		}
-		return nil
-	}
+	waits := func(f *finder, damaged func(error) error) error { return v.scan(scannedPlaces[:], f.take, damaged) }
 	looks := []func(*finder, func(error) error) error{v.findStored, v.findLogged, waits}
 	if v.m.Accounts.Recrawled() { // the output also has URLs that wait for their next visit
 		looks = append(looks[2:], looks[:2]...)
@@ -367,7 +263,7 @@ func (f *finder) matcher(p state.Place) func([]byte) error {
 		if f == nil {
 			return nil
 		}
-		if err := f.take(Spot{Place: p}, data); err != nil && !errors.Is(err, fs.SkipAll) {
+		if err := f.take(state.Spot{Place: p}, data); err != nil && !errors.Is(err, fs.SkipAll) {
 			return err
 		}
 		return nil

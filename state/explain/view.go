@@ -122,26 +122,15 @@ func (v *view) keyFiles(urls, origins, plds []drum.Key) []string {
 // scannedFiles returns the names of the open files of queues, logs and indexes.
 func (v *view) scannedFiles() []string {
 	set := v.r.Set
-	names := queue.Files(set, state.NameReady, v.ready)
-	names = append(names, queue.Files(set, state.NameAwaitRobots, v.awaiting)...)
-	names = append(names, queue.Files(set, state.NameHeld, v.held)...)
-	if v.contents != nil {
-		names = append(names, drum.Files(set, state.NameContent, v.contents)...)
-	}
+	names, _ := v.r.URLFiles(scannedPlaces[:]) // no error: states has decoded them
 	names = append(names, queue.Files(set, state.NameRobotsFetch, v.fetching)...)
 	names = append(names, queue.CalendarFiles(set, state.NameRobotsDeferred, v.robotsDeferred)...)
-	names = append(names, queue.CalendarFiles(set, state.NameDeferred, v.deferred)...)
 	for node := range v.m.Frozen.Nodes {
 		if st := v.outbox(node); st != nil {
 			for name, q := range st.Queues(state.OutboxName(node)) {
 				names = append(names, queue.Files(set, name, q)...)
 			}
 		}
-	}
-	logs := *v.seen
-	logs.Parts, logs.Inputs = nil, nil
-	if logs.Unstreamed > 0 {
-		names = append(names, drum.Files(set, state.NameURLSeen, &logs)...)
 	}
 	if v.r.Out.Len() > 0 {
 		for _, vol := range v.warc.Files.Volumes {
@@ -151,7 +140,7 @@ func (v *view) scannedFiles() []string {
 	for _, vol := range v.log.Files.Volumes {
 		names = append(names, outfile.OpenFiles(v.logOptions().Files(), vol)...)
 	}
-	return append(names, beast.Files(set, state.NameBeast, v.beast)...)
+	return names
 }
 
 func (v *view) logOptions() crawllog.Options { return crawllog.Options{Set: v.r.Set, Prefix: "crawl"} }

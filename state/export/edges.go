@@ -2,7 +2,6 @@ package export
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"drumbeat/drum"
 	"drumbeat/internal/extsort"
@@ -124,19 +123,26 @@ func fillEdges(j *job) error {
 
 // edgesByTarget returns a sorter of all edges as keys of target and source. Some may be there twice.
 func (j *job) edgesByTarget() (*extsort.Sorter, error) {
-	st, err := part[star.State](j, state.NameStar)
-	if err != nil {
-		return nil, err
-	}
-	j.meter.Set("edges")
 	s := j.sorter()
 	var rec []byte
-	return s, star.WalkEdges(j.Set, state.NameStar, st, func(e star.Edge) error {
+	return s, j.eachEdge(func(e star.Edge) error {
 		rec = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(rec[:0], e.To), e.From)
+		return s.Add(rec)
+	})
+}
+
+// eachEdge calls fn for all edges. Some may be there twice.
+func (j *job) eachEdge(fn func(e star.Edge) error) error {
+	st, err := part[star.State](j, state.NameStar)
+	if err != nil {
+		return err
+	}
+	j.meter.Set("edges")
+	return star.WalkEdges(j.Set, state.NameStar, st, func(e star.Edge) error {
 		if err := j.live(); err != nil {
 			return err
 		}
-		return s.Add(rec)
+		return fn(e)
 	})
 }
 
@@ -177,53 +183,21 @@ func (j *job) withNames(byTo *extsort.Sorter, fn func(name []byte, e star.Edge) 
 	return byTo.Close()
 }
 
-// nodes returns a cursor over the numbers of all PLDs, from 0 in the order of keys, as 8 bytes. each, if set,
-// gets each name.
-func (j *job) nodes(each func(name []byte) error) (*cursor, error) {
+// pldGraph adds the PLDs and their edges to a graph.
+func (j *job) pldGraph(g *graph) error {
 	names, err := j.names()
-	if err != nil {
-		return nil, err
-	}
-	number := uint64(0)
-	var value [8]byte
-	c := &cursor{}
-	c.pull = func() (uint64, []byte, bool, error) {
-		for names.ok {
-			key, name := names.key, names.value
-			pld := isPLD(name)
-			if pld && each != nil {
-				if err := each(name[1:]); err != nil {
-					return 0, nil, false, err
-				}
-			}
-			if err := names.next(); err != nil {
-				return 0, nil, false, err
-			}
-			if pld {
-				binary.BigEndian.PutUint64(value[:], number)
-				number++
-				return key, value[:], true, nil
-			}
+	for ; err == nil && names.ok; err = names.next() {
+		if !isPLD(names.value) {
+			continue
 		}
-		return 0, nil, false, nil
-	}
-	return c, c.next()
-}
-
-// arcs writes the graph as WebGraph's list of arcs: numbers of source and target, in their order, and in
-// another table the names of the nodes, the first of which has number 0.
-func (j *job) arcs() error {
-	names, arcs, err := j.createGraph("pld")
-	if err != nil || arcs == nil {
-		return err
-	}
-	if names != nil {
-		if err := j.finish(names, j.fillNodes(names)); err != nil {
-			arcs.Abort()
+		if err := g.node(names.key, names.value[1:]); err != nil {
 			return err
 		}
 	}
-	return j.finish(arcs, j.fillArcs(arcs))
+	if err != nil {
+		return err
+	}
+	return j.eachEdge(func(e star.Edge) error { return g.arc(e.From, e.To) })
 }
 
 // createGraph opens the tables of a graph whose nodes are called column. names is nil if an earlier run has
@@ -251,69 +225,4 @@ func (j *job) createGraph(column string) (names, arcs *tabular.Writer, err error
 		arcs = nil
 	}
 	return names, arcs, nil
-}
-
-func (j *job) fillNodes(w *tabular.Writer) error {
-	all, err := j.nodes(func(name []byte) error { return w.Write([]tabular.Value{tabular.Text(name)}) })
-	for ; err == nil && all.ok; err = all.next() {
-		if err := j.live(); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// fillArcs finds the numbers of the targets, then those of the sources. The order of keys is that of numbers.
-func (j *job) fillArcs(w *tabular.Writer) error {
-	byTo, err := j.edgesByTarget()
-	if err != nil {
-		return err
-	}
-	byFrom := j.sorter()
-	edges, err := sorted(byTo)
-	if err != nil {
-		return err
-	}
-	var rec []byte
-	err = j.numbered(edges, func(from uint64, to []byte) error {
-		rec = append(binary.BigEndian.AppendUint64(rec[:0], from), to...)
-		return byFrom.Add(rec)
-	})
-	if err != nil {
-		return err
-	}
-	if edges, err = sorted(byFrom); err != nil {
-		return err
-	}
-	lastFrom, lastTo := uint64(0), uint64(0)
-	any := false
-	return j.numbered(edges, func(to uint64, number []byte) error {
-		from := binary.BigEndian.Uint64(number)
-		if any && from == lastFrom && to == lastTo {
-			return nil
-		}
-		any, lastFrom, lastTo = true, from, to
-		return w.Write([]tabular.Value{tabular.Int(int64(from)), tabular.Int(int64(to))})
-	})
-}
-
-// numbered calls fn with the 8 bytes in the value of each item, and the number of the node that is its key.
-func (j *job) numbered(items *cursor, fn func(value uint64, number []byte) error) error {
-	nodes, err := j.nodes(nil)
-	for ; err == nil && items.ok; err = items.next() {
-		known, err := nodes.seek(items.key)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return fmt.Errorf("export: an edge ends at PLD %x, which has no name", items.key)
-		}
-		if err := j.live(); err != nil {
-			return err
-		}
-		if err := fn(binary.BigEndian.Uint64(items.value), nodes.value); err != nil {
-			return err
-		}
-	}
-	return err
 }

@@ -148,12 +148,6 @@ func tableOf(k Kind) (t table, ok bool) {
 	return table{}, false
 }
 
-// Columns returns the columns of a kind; nil if there is no such kind.
-func Columns(k Kind) []tabular.Column {
-	t, _ := tableOf(k)
-	return t.columns
-}
-
 // Run exports one table. It ends early if ctx is done.
 func Run(ctx context.Context, opt Options) (*Report, error) {
 	if opt.FS == nil {
@@ -288,9 +282,9 @@ func (j *job) run(t *table) (err error) {
 	case j.opt.Kind == site:
 		return j.opt.site(j)
 	case j.opt.Format == Arc && j.opt.Kind == Links:
-		return j.linkArcs()
+		return j.graph("url", j.linkGraph)
 	case j.opt.Format == Arc:
-		return j.arcs()
+		return j.graph("pld", j.pldGraph)
 	}
 	if j.rows, err = j.create("", j.opt.Format, t.columns); err != nil {
 		return err

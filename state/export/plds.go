@@ -178,7 +178,7 @@ func (j *job) updates(st *star.State) (*cursor, error) {
 func (j *job) queued() (*cursor, error) {
 	s := j.sorter()
 	var rec []byte
-	err := j.eachWaiting(func(_ spot, data []byte) error {
+	err := j.eachWaiting(func(_ state.Spot, data []byte) error {
 		var r weburl.Record
 		if err := r.Decode(data); err != nil {
 			return err

@@ -111,6 +111,7 @@ type siteScan struct {
 	texts   *nearJoin       // the pages with a simhash
 	rec     []byte
 
+	names     siteNames // of all sites, for the error that there is no page of this one
 	redirects map[uint64]hop
 	cut       bool  // there were more redirects
 	unjudged  int64 // pages without links to them, of which the log does not say whether they are seeds
@@ -187,7 +188,7 @@ func (s *siteScan) run(most int) error {
 		}
 	}
 	if s.rep.Pages == 0 {
-		return fmt.Errorf("export: %s: %w", s.rep.Site, ErrNoSite)
+		return fmt.Errorf("export: %s: %w; %s", s.rep.Site, ErrNoSite, s.names.text())
 	}
 	if s.unjudged > 0 {
 		s.j.note("pages without links to them that may be seeds, as the log does not say: %d; --crawl-log all tells",
@@ -233,6 +234,9 @@ func (s *siteScan) pages() error {
 		}
 		url, status := both.texts[textURL], int(both.numbers[numStatus])
 		ours := s.has(url)
+		if status == 200 {
+			s.names.add(weburl.Split(url).Host)
+		}
 		// A page of the site that was found by a link, or could have been.
 		mime := both.texts[textMIME]
 		if e != nil {

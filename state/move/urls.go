@@ -3,7 +3,6 @@ package move
 import (
 	"fmt"
 
-	"drumbeat/beast"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/health"
@@ -237,25 +236,13 @@ func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State,
 }
 
 // beast divides the queues of BEAST.
-func (m *mover) beast(n *node) error {
-	return repair.RemakePart(n.shadow, state.NameBeast, func(old, next *beast.State) error {
-		olds := map[string]*queue.State{}
-		if err := beast.EachQueue(state.NameBeast, old,
-			func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
-				olds[name] = q
-				return q, nil
-			}); err != nil {
-			return err
-		}
-		return beast.EachQueue(state.NameBeast, next,
-			func(name string, number beast.Number, copied *queue.State) (*queue.State, error) {
-				p := state.PlaceBeast
-				if number == beast.OverBudget {
-					p = state.PlaceOverBudget
-				}
-				return m.queue(n, name, p, olds[name], copied, nil)
-			})
-	})
+func (m *mover) beast(n *node) error { return n.shadow.RemakeBeast(m.kept(n)) }
+
+// kept returns a function that divides a queue of several.
+func (m *mover) kept(n *node) repair.RemakeOne {
+	return func(name string, p state.Place, old, copied *queue.State) (*queue.State, error) {
+		return m.queue(n, name, p, old, copied, nil)
+	}
 }
 
 // queue is urlQueue; a kept queue has the state with copied tails.
@@ -281,12 +268,8 @@ func (m *mover) queues(n *node) error {
 				n.shadow.Next.Held.Left = left
 			}
 		}
-		if err := repair.RemakePart(n.shadow, q.Name, func(old, next *queue.State) error {
-			st, err := m.queue(n, q.Name, q.Place, old, next, noted)
-			if err == nil {
-				*next = *st
-			}
-			return err
+		if err := repair.RemakeState(n.shadow, q.Name, func(old, copied *queue.State) (*queue.State, error) {
+			return m.queue(n, q.Name, q.Place, old, copied, noted)
 		}); err != nil {
 			return err
 		}
@@ -295,45 +278,22 @@ func (m *mover) queues(n *node) error {
 }
 
 // deferred divides the deferred URLs.
-func (m *mover) deferred(n *node) error {
-	return remakeBins(n, state.NameDeferred, func(name string, old, copied *queue.State) (*queue.State, error) {
-		return m.queue(n, name, state.PlaceDeferred, old, copied, nil)
-	})
-}
-
-// remakeBins replaces the queues of the bins of a calendar.
-func remakeBins(n *node, name string, remake func(name string, old, copied *queue.State) (*queue.State, error)) error {
-	return repair.RemakePart(n.shadow, name, func(old, next *queue.CalendarState) error {
-		olds := map[string]*queue.State{}
-		if err := queue.EachBin(name, old, func(bin string, q *queue.State) (*queue.State, error) {
-			olds[bin] = q
-			return q, nil
-		}); err != nil {
-			return err
-		}
-		return queue.EachBin(name, next, func(bin string, copied *queue.State) (*queue.State, error) {
-			return remake(bin, olds[bin], copied)
-		})
-	})
-}
+func (m *mover) deferred(n *node) error { return n.shadow.RemakeBins(state.NameDeferred, m.kept(n)) }
 
 // jobs drops requests for robots.txt of origins that moved.
 func (m *mover) jobs(n *node) error {
 	if !n.gives {
 		return nil
 	}
-	if err := repair.RemakePart(n.shadow, state.NameRobotsFetch, func(old, next *queue.State) error {
-		st, err := n.shadow.RemakeQueue(state.NameRobotsFetch, old, n.ownsJob)
-		if err == nil {
-			*next = *st
-		}
-		return err
+	if err := repair.RemakeState(n.shadow, state.NameRobotsFetch, func(old, _ *queue.State) (*queue.State, error) {
+		return n.shadow.RemakeQueue(state.NameRobotsFetch, old, n.ownsJob)
 	}); err != nil {
 		return err
 	}
-	return remakeBins(n, state.NameRobotsDeferred, func(name string, old, _ *queue.State) (*queue.State, error) {
-		return n.shadow.RemakeQueue(name, old, n.ownsJob)
-	})
+	return n.shadow.RemakeBins(state.NameRobotsDeferred,
+		func(name string, _ state.Place, old, _ *queue.State) (*queue.State, error) {
+			return n.shadow.RemakeQueue(name, old, n.ownsJob)
+		})
 }
 
 // ownsJob reports whether a request for robots.txt stays at this node.
@@ -387,10 +347,10 @@ func (m *mover) requested(n *node) error {
 	if !n.gives {
 		return nil
 	}
-	return repair.RemakePart(n.shadow, state.NameRobotsRequested, func(old, next *drum.State) error {
+	return repair.RemakeState(n.shadow, state.NameRobotsRequested, func(old, _ *drum.State) (*drum.State, error) {
 		d, err := n.shadow.NewDrum(drum.Options{Name: state.NameRobotsRequested, Each: true}, old)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		err = d.Fill(func(add func(drum.Key, []byte) error) error {
 			_, err := drum.ScanState(n.saved.Set, state.NameRobotsRequested, old.Cache(), drum.Scan{
@@ -412,12 +372,8 @@ func (m *mover) requested(n *node) error {
 				}})
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		st, err := n.shadow.SaveDrum(d)
-		if err == nil {
-			*next = *st
-		}
-		return err
+		return n.shadow.SaveDrum(d)
 	})
 }

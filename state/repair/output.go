@@ -127,7 +127,7 @@ func (w *repair) writeLost() error {
 			return nil
 		}
 		text = fmt.Appendf(text, "%016x\n", key)
-		if len(text) < audit.RunBufferBytes {
+		if len(text) < lostKeysBytes {
 			return nil
 		}
 		return flush()
@@ -145,3 +145,6 @@ func (w *repair) writeLost() error {
 	w.journal.Moves = append(w.journal.Moves, journalMove{From: path, To: to})
 	return nil
 }
+
+// lostKeysBytes is the size of single writes of lost keys.
+const lostKeysBytes = 256 << 10

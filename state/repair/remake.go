@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"drumbeat/beast"
 	"drumbeat/cluster"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -51,14 +50,9 @@ func (w *repair) remakeQueues() error {
 		if !w.rebuild[q.Name] {
 			continue
 		}
-		err := RemakePart(w.Shadow, q.Name, func(old, next *queue.State) error {
-			st, err := w.urlQueue(q.Name, q.Place, old, next)
-			if err == nil {
-				*next = *st
-			}
-			return err
-		})
-		if err != nil {
+		if err := RemakeState(w.Shadow, q.Name, func(old, copied *queue.State) (*queue.State, error) {
+			return w.urlQueue(q.Name, q.Place, old, copied)
+		}); err != nil {
 			return err
 		}
 	}
@@ -71,12 +65,8 @@ func (w *repair) remakeQueues() error {
 		if !w.rebuild[q.name] {
 			continue
 		}
-		if err := RemakePart(w.Shadow, q.name, func(old, next *queue.State) error {
-			st, err := w.RemakeQueue(q.name, old, q.valid)
-			if err == nil {
-				*next = *st
-			}
-			return err
+		if err := RemakeState(w.Shadow, q.name, func(old, _ *queue.State) (*queue.State, error) {
+			return w.RemakeQueue(q.name, old, q.valid)
 		}); err != nil {
 			return err
 		}
@@ -113,47 +103,20 @@ func (w *repair) remakeBeast() error {
 	if !w.rebuild[state.NameBeast] {
 		return nil
 	}
-	return RemakePart(w.Shadow, state.NameBeast, func(old, next *beast.State) error {
-		olds := map[string]*queue.State{}
-		note := func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
-			olds[name] = q
-			return q, nil
-		}
-		if err := beast.EachQueue(state.NameBeast, old, note); err != nil {
-			return err
-		}
-		remake := func(name string, n beast.Number, q *queue.State) (*queue.State, error) {
-			p := state.PlaceBeast
-			if n == beast.OverBudget {
-				p = state.PlaceOverBudget
-			}
-			return w.urlQueue(name, p, olds[name], q)
-		}
-		return beast.EachQueue(state.NameBeast, next, remake)
-	})
+	return w.RemakeBeast(w.urlQueue)
 }
 
 func (w *repair) remakeCalendars() error {
-	for _, name := range []string{state.NameDeferred, state.NameRobotsDeferred} {
-		if !w.rebuild[name] {
-			continue
-		}
-		err := RemakePart(w.Shadow, name, func(old, next *queue.CalendarState) error {
-			olds := map[string]*queue.State{}
-			note := func(name string, q *queue.State) (*queue.State, error) { olds[name] = q; return q, nil }
-			if err := queue.EachBin(name, old, note); err != nil {
-				return err
-			}
-			return queue.EachBin(name, next, func(slot string, q *queue.State) (*queue.State, error) {
-				if name == state.NameDeferred {
-					return w.urlQueue(slot, state.PlaceDeferred, olds[slot], q)
-				}
-				return w.RemakeQueue(slot, olds[slot], validJob)
-			})
-		})
-		if err != nil {
+	if w.rebuild[state.NameDeferred] {
+		if err := w.RemakeBins(state.NameDeferred, w.urlQueue); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !w.rebuild[state.NameRobotsDeferred] {
+		return nil
+	}
+	return w.RemakeBins(state.NameRobotsDeferred,
+		func(name string, _ state.Place, old, _ *queue.State) (*queue.State, error) {
+			return w.RemakeQueue(name, old, validJob)
+		})
 }

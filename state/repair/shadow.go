@@ -12,6 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/beast"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -240,6 +241,57 @@ func RemakePart[S any](w *Shadow, name string, change func(old, new *S) error) e
 	}
 	w.Next.Parts[name], err = json.Marshal(next)
 	return err
+}
+
+// RemakeState replaces the state, of type S, of a structure by what remake returns. copied is the old state, but
+// refers to the new tail files.
+func RemakeState[S any](w *Shadow, name string, remake func(old, copied *S) (*S, error)) error {
+	return RemakePart(w, name, func(old, next *S) error {
+		st, err := remake(old, next)
+		if err == nil {
+			*next = *st
+		}
+		return err
+	})
+}
+
+// RemakeOne returns the next state of a queue of several, by its name, from the old one and the copied one.
+type RemakeOne func(name string, p state.Place, old, copied *queue.State) (*queue.State, error)
+
+// RemakeBeast replaces the states of BEAST's queues.
+func (w *Shadow) RemakeBeast(remake RemakeOne) error {
+	return RemakePart(w, state.NameBeast, func(old, next *beast.State) error {
+		olds := map[string]*queue.State{}
+		note := func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
+			olds[name] = q
+			return q, nil
+		}
+		if err := beast.EachQueue(state.NameBeast, old, note); err != nil {
+			return err
+		}
+		each := func(name string, n beast.Number, copied *queue.State) (*queue.State, error) {
+			p := state.PlaceBeast
+			if n == beast.OverBudget {
+				p = state.PlaceOverBudget
+			}
+			return remake(name, p, olds[name], copied)
+		}
+		return beast.EachQueue(state.NameBeast, next, each)
+	})
+}
+
+// RemakeBins replaces the states of the queues of a calendar; remake gets PlaceDeferred.
+func (w *Shadow) RemakeBins(name string, remake RemakeOne) error {
+	return RemakePart(w, name, func(old, next *queue.CalendarState) error {
+		olds := map[string]*queue.State{}
+		note := func(bin string, q *queue.State) (*queue.State, error) { olds[bin] = q; return q, nil }
+		if err := queue.EachBin(name, old, note); err != nil {
+			return err
+		}
+		return queue.EachBin(name, next, func(bin string, copied *queue.State) (*queue.State, error) {
+			return remake(bin, state.PlaceDeferred, olds[bin], copied)
+		})
+	})
 }
 
 const repairBlockBytes = 128 << 10

@@ -48,16 +48,29 @@ func (w *repair) remakeDrum(opt drum.Options, old *drum.State, entry func(drum.K
 	return w.SaveDrum(d)
 }
 
+// remakeStore is remakeDrum for a damaged store that is a structure of its own.
+func (w *repair) remakeStore(opt drum.Options, entry func(drum.Key, []byte) bool, tuple func(drum.Tuple) bool) error {
+	if !w.rebuild[opt.Name] {
+		return nil
+	}
+	return RemakeState(w.Shadow, opt.Name, func(old, _ *drum.State) (*drum.State, error) {
+		return w.remakeDrum(opt, old, entry, tuple)
+	})
+}
+
+// whole accepts all entries.
+func whole(drum.Key, []byte) bool { return true }
+
 // remakeSeen rebuilds URLseen from the keys of all URLs that are in a place or have ended. It adds again
 // the texts that URLseen has not emitted.
 func (w *repair) remakeSeen() error {
 	if !w.rebuild[state.NameURLSeen] {
 		return nil
 	}
-	return RemakePart(w.Shadow, state.NameURLSeen, func(old, next *drum.State) error {
+	return RemakeState(w.Shadow, state.NameURLSeen, func(old, _ *drum.State) (*drum.State, error) {
 		d, err := w.NewDrum(drum.Options{Name: state.NameURLSeen, Codec: drum.Rice}, old)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		w.Begin(state.NameURLSeen)
 		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
@@ -69,7 +82,7 @@ func (w *repair) remakeSeen() error {
 				return nil
 			})
 		}); err != nil {
-			return err
+			return nil, err
 		}
 		again := func(aux []byte, _ bool) error {
 			var rec weburl.Record
@@ -82,14 +95,10 @@ func (w *repair) remakeSeen() error {
 		}
 		scan := drum.Scan{Damaged: ignore, Text: again}
 		if _, err := drum.ScanState(w.Saved.Set, state.NameURLSeen, old.Waiting(), scan); err != nil {
-			return err
-		}
-		st, err := w.SaveDrum(d)
-		if err == nil {
-			*next = *st
+			return nil, err
 		}
 		w.Files[state.PlaceUnstreamed] = weburl.Sum{}
-		return err
+		return w.SaveDrum(d)
 	})
 }
 
@@ -107,7 +116,7 @@ func (w *repair) remakeStar() error {
 	return RemakePart(w.Shadow, state.NameStar, func(old, next *star.State) error {
 		if w.rebuild[edges] {
 			st, err := w.remakeDrum(drum.Options{Name: edges, Codec: drum.Rice}, old.Edges,
-				func(drum.Key, []byte) bool { return true },
+				whole,
 				func(t drum.Tuple) bool { return len(t.Value) == star.EdgeBytes })
 			if err != nil {
 				return err
@@ -117,7 +126,7 @@ func (w *repair) remakeStar() error {
 		if w.rebuild[indegree] {
 			next.Checks = 0
 			st, err := w.remakeDrum(drum.Options{Name: indegree, Codec: drum.Rice, Each: true}, old.Indegree,
-				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool {
+				whole, func(t drum.Tuple) bool {
 					if t.Op&drum.Check == 0 {
 						return true
 					}
@@ -152,89 +161,55 @@ const repairRanks = 10_001
 
 // remakeNames keeps the names that match their keys.
 func (w *repair) remakeNames() error {
-	if !w.rebuild[state.NameNames] {
-		return nil
+	valid := func(key drum.Key, value []byte) bool {
+		_, _, err := state.CheckName(w.Saved.Hasher, key, value)
+		return err == nil
 	}
-	return RemakePart(w.Shadow, state.NameNames, func(old, next *drum.State) error {
-		valid := func(key drum.Key, value []byte) bool {
-			_, _, err := state.CheckName(w.Saved.Hasher, key, value)
-			return err == nil
-		}
+	if w.rebuild[state.NameNames] {
 		w.Names = weburl.Sum{}
-		opt := drum.Options{Name: state.NameNames, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice}
-		st, err := w.remakeDrum(opt, old,
-			func(key drum.Key, value []byte) bool {
-				ok := valid(key, value)
-				if ok {
-					w.Names.Add(uint64(key))
-				}
-				return ok
-			}, func(t drum.Tuple) bool { return valid(t.Key, t.Value) })
-		if err == nil {
-			*next = *st
-		}
-		return err
-	})
+	}
+	return w.remakeStore(
+		drum.Options{Name: state.NameNames, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice},
+		func(key drum.Key, value []byte) bool {
+			ok := valid(key, value)
+			if ok {
+				w.Names.Add(uint64(key))
+			}
+			return ok
+		}, func(t drum.Tuple) bool { return valid(t.Key, t.Value) })
 }
 
 // remakeContent keeps the bodies and pages that are readable.
 func (w *repair) remakeContent() error {
-	if !w.rebuild[state.NameContent] {
-		return nil
-	}
-	return RemakePart(w.Shadow, state.NameContent, func(old, next *drum.State) error {
-		opt := drum.Options{Name: state.NameContent, MaxValueBytes: state.MaxContentValue, Codec: drum.Rice}
-		st, err := w.remakeDrum(opt, old, func(drum.Key, []byte) bool { return true },
-			func(t drum.Tuple) bool {
-				if t.Op != drum.CheckUpdate {
-					return true
-				}
-				var wait state.Waiting
-				return wait.Decode(t.Aux) == nil && w.keep(state.PlaceContent, wait.Record)
-			})
-		if err == nil {
-			*next = *st
-		}
-		return err
-	})
+	return w.remakeStore(
+		drum.Options{Name: state.NameContent, MaxValueBytes: state.MaxContentValue, Codec: drum.Rice},
+		whole, func(t drum.Tuple) bool {
+			if t.Op != drum.CheckUpdate {
+				return true
+			}
+			var wait state.Waiting
+			return wait.Decode(t.Aux) == nil && w.keep(state.PlaceContent, wait.Record)
+		})
 }
 
 func (w *repair) remakeRobots() error {
-	if w.rebuild[state.NameRobotsCache] {
-		err := RemakePart(w.Shadow, state.NameRobotsCache, func(old, next *drum.State) error {
-			opt := drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes, Each: true}
-			st, err := w.remakeDrum(opt, old,
-				func(_ drum.Key, value []byte) bool {
-					var h robots.HostData
-					return h.Decode(value) == nil
-				},
-				func(t drum.Tuple) bool {
-					if t.Op == drum.Check {
-						return w.keep(state.PlaceRobotsCheck, t.Value)
-					}
-					_, err := robots.DecodeUpdate(t.Value)
-					return err == nil
-				})
-			if err == nil {
-				*next = *st
+	if err := w.remakeStore(
+		drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes, Each: true},
+		func(_ drum.Key, value []byte) bool {
+			var h robots.HostData
+			return h.Decode(value) == nil
+		},
+		func(t drum.Tuple) bool {
+			if t.Op == drum.Check {
+				return w.keep(state.PlaceRobotsCheck, t.Value)
 			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if !w.rebuild[state.NameRobotsRequested] {
-		return nil
-	}
-	return RemakePart(w.Shadow, state.NameRobotsRequested, func(old, next *drum.State) error {
-		st, err := w.remakeDrum(drum.Options{Name: state.NameRobotsRequested, Each: true}, old, nil,
-			func(t drum.Tuple) bool { return validJob(t.Aux) })
-		if err == nil {
-			*next = *st
-		}
+			_, err := robots.DecodeUpdate(t.Value)
+			return err == nil
+		}); err != nil {
 		return err
-	})
+	}
+	return w.remakeStore(drum.Options{Name: state.NameRobotsRequested, Each: true}, nil,
+		func(t drum.Tuple) bool { return validJob(t.Aux) })
 }
 
 // remakeRAM rewrites the tails that the manifest itself refers to, with the kept URLs in RAM.

@@ -1,10 +1,8 @@
 package outfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"drumbeat/disk"
@@ -269,62 +267,4 @@ func (s *Store) rewrite(open, final string, change func([]byte) []byte) error {
 		return err
 	}
 	return fsys.Remove(open)
-}
-
-// Walk calls fn with the content of each stream of each volume that st names, in order, for an audit. It
-// changes nothing. A closed volume's file may already have its final name; if there is no such file either,
-// it was moved, and fn is not called. final says that Finish has changed the content.
-func Walk(opt Options, st *State, fn func(v Volume, stream int, r io.Reader, final bool) error) error {
-	if err := st.check(&opt); err != nil {
-		return fmt.Errorf("outfile: walk: %w", err)
-	}
-	for _, v := range st.Volumes {
-		for i, want := range v.Streams {
-			err := walkStream(opt, v, i, want, fn)
-			if err != nil {
-				return fmt.Errorf("outfile: walk %s%s: %w", v.Name, opt.Streams[i].suffix(want.Form), err)
-			}
-		}
-	}
-	return nil
-}
-
-func walkStream(opt Options, v Volume, i int, want StreamState,
-	fn func(v Volume, stream int, r io.Reader, final bool) error) error {
-	name := v.Name + opt.Streams[i].suffix(want.Form)
-	path, final := opt.Set.Path(v.Dir, opt.Sub, name+OpenSuffix), false
-	var file io.Reader = bytes.NewReader(nil)
-	if want.Size > 0 {
-		f, err := opt.Set.FS.OpenRead(path)
-		if errors.Is(err, fs.ErrNotExist) && v.Closed {
-			final = true
-			f, err = opt.Set.FS.OpenRead(opt.Set.Path(v.Dir, opt.Sub, name))
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-		}
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		size, err := f.Size()
-		if err != nil {
-			return err
-		}
-		if size < want.Size || final && opt.Streams[i].Finish == nil && size != want.Size {
-			return &disk.CorruptError{
-				Path: f.Name(), Offset: size,
-				Want: fmt.Sprintf("%d bytes", want.Size), Got: fmt.Sprintf("%d bytes", size),
-			}
-		}
-		if !final {
-			size = want.Size
-		}
-		file = io.NewSectionReader(f, 0, size)
-	}
-	tail, err := disk.ReadTail(opt.State, want.Tail)
-	if err != nil {
-		return err
-	}
-	return fn(v, i, io.MultiReader(file, bytes.NewReader(tail)), final)
 }

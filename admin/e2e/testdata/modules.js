@@ -12,6 +12,31 @@
     if (a !== b) wrong.push(name + ": got " + a + ", want " + b);
   };
 
+  const sites = await import("./sites.js");
+  const now = Date.parse("2026-01-02T03:00:00Z");
+  for (const [state, want] of [
+    ["backs off until 2026-01-02T03:04:05Z: back-off; 1 failures in a row; last: timeout", "1 failure in a row; last: timeout"],
+    ["backs off until 2026-01-02T03:04:05Z: failing; 21 failures in a row; 2 long back-offs", "21 failures in a row; 2 long back-offs"],
+    ["not welcome for good; backs off until 2026-01-02T03:04:05Z: not welcome; 12 refusals", "12 refusals"],
+    ["backs off until 2026-01-02T03:04:05Z: Retry-After; last: too fast", "Retry-After; last: too fast"],
+    ["ok", ""],
+  ])
+    same(sites.reason(state), want, "reason(" + state + ")");
+  for (const [host, want] of [
+    [{ until: "2026-01-02T02:59:00Z", state: "backs off until 2026-01-02T02:59:00Z" }, false],
+    [{ until: "2026-01-02T03:01:00Z", state: "backs off until 2026-01-02T03:01:00Z" }, true],
+    [{ until: "2026-01-02T02:59:00Z", state: "given up for good" }, true],
+    [{ state: "failing" }, true],
+  ])
+    same(sites.inTrouble(host, now), want, "inTrouble(" + JSON.stringify(host) + ")");
+  const { split } = await import("./level.js");
+  for (const [words, want] of [
+    ["The crawl works.", ["The crawl works.", ""]],
+    ["No response for 40 s. The only host fails.", ["No response for 40 s.", "The only host fails."]],
+    ["The host www.example.com fails: 1.2 s.", ["The host www.example.com fails: 1.2 s.", ""]],
+  ])
+    same(split(words), want, "split(" + words + ")");
+
   // plain replaces thin spaces, so that the cases below are easy to read.
   const plain = (text) => text.replaceAll(f.THIN, " ");
 

@@ -6,7 +6,8 @@ import { ask, startSearch } from "./explain.js";
 import { Controls, showChanges } from "./controls.js";
 import { askToken, frame, open, startTips } from "./dialogs.js";
 import { APIError, get, Live, Poll, takeToken } from "./live.js";
-import { Overview, showNothing } from "./overview.js";
+import { more, startNav, tabs } from "./nav.js";
+import { over, Overview, showNothing } from "./overview.js";
 import { addLines, showResources, startLog } from "./resources.js";
 import { Ring } from "./ring.js";
 import { showAnswers, showHosts, showPLDs } from "./sites.js";
@@ -20,6 +21,20 @@ const WINDOW = 30; // seconds over which flows are means
 class Flow {
   constructor() {
     this.samples = new Samples(2 * WINDOW);
+    this.uses = new Samples(4);
+  }
+
+  // use takes the means of the connections by use: they see connections that a sample each second misses.
+  use(body) {
+    const used = (body.uses || []).filter((u) => u.name === "exchange" || u.name === "parse and store");
+    this.uses.push({ at: performance.now(), busy: used.reduce((sum, u) => sum + u.now, 0) });
+  }
+
+  // busy returns the mean number of busy connections in the last seconds.
+  busy() {
+    const list = this.uses.list.filter((u) => performance.now() - u.at < 13_000);
+    if (!list.length) return this.mean((x) => x.connections?.busy || 0, 10);
+    return list.reduce((sum, u) => sum + u.busy, 0) / list.length;
   }
 
   push(s) {
@@ -27,17 +42,29 @@ class Flow {
     const t = new Date(s.time).getTime() / 1000;
     if (last && (last.s.crawl !== s.crawl || last.s.started !== s.started || t < last.t || t - last.t > WINDOW))
       this.samples.list = [];
-    const { time, crawl, started, counters, places, unique } = s;
-    this.samples.push({ t, s: { time, crawl, started, counters, places, unique } });
+    const { time, crawl, started, counters, places, unique, connections, rates } = s;
+    this.samples.push({ t, s: { time, crawl, started, counters, places, unique, connections, rates } });
     while (this.samples.list.length > 2 && t - this.samples.list[0].t > WINDOW) this.samples.list.shift();
   }
 
-  // rate returns the change of f(status) a second, null if it is not known yet.
-  rate(f) {
+  // within returns the samples of the last seconds.
+  within(seconds) {
     const { list } = this.samples;
+    return list.filter((x) => x.t >= list[list.length - 1].t - seconds - 0.5);
+  }
+
+  // rate returns the change of f(status) a second over the last seconds, null if it is not known yet.
+  rate(f, seconds = WINDOW) {
+    const list = this.within(seconds);
     if (list.length < 2) return null;
     const [a, b] = [list[0], list[list.length - 1]];
     return b.t - a.t < 0.5 ? null : (f(b.s) - f(a.s)) / (b.t - a.t);
+  }
+
+  // mean returns the mean of f(status) over the last seconds.
+  mean(f, seconds) {
+    const list = this.within(seconds);
+    return list.reduce((sum, x) => sum + f(x.s), 0) / Math.max(1, list.length);
   }
 }
 
@@ -69,7 +96,10 @@ function show(s) {
   showResources(s);
   showModel(s.model);
   controls.showState(s);
-  byID("cluster-link").hidden = !s.cluster;
+  if (byID("cluster-link").hidden === Boolean(s.cluster)) {
+    byID("cluster-link").hidden = !s.cluster;
+    more();
+  }
   fresh();
 }
 
@@ -109,14 +139,10 @@ function fresh() {
   const { age } = live;
   const old = Math.min(age, performance.now() - since) > STALE;
   const box = byID("fresh");
-  const ended = last?.state === "finished";
+  const ended = Boolean(last) && over(last);
   if (ended) {
     attr(box, "data-level", "off");
     text(byID("fresh-text"), "Finished");
-    text(
-      byID("stale-text"),
-      "The crawl has ended at " + clock(instant(last.time)) + ": " + last.reason + ". These are its last numbers.",
-    );
   } else if (!old) {
     attr(box, "data-level", last ? "ok" : "off");
     text(byID("fresh-text"), last ? "Live" : "Connecting");
@@ -132,7 +158,7 @@ function fresh() {
     if (!last && byID("health-text").textContent !== why) showNothing(why);
   }
   if (old && !ended && byID("stale").hidden) text(byID("announce"), "No answer from the server.");
-  byID("stale").hidden = !old && !ended;
+  byID("stale").hidden = !old || ended; // after the end the banner says of when the numbers are
   attr(document.body, "data-stale", old && !ended ? "" : null);
 }
 
@@ -148,7 +174,10 @@ function poll(name, ids, path, seconds, done) {
 let order = "indegree";
 
 function startPolls() {
-  poll("slots", "slots-now", "slots", 3, (b) => overview.slots(b));
+  poll("slots", ["slots-now", "t-busy", "ring"], "slots", 3, (b) => {
+    flow.use(b);
+    overview.slots(b);
+  });
   poll(
     "history",
     "trends",
@@ -217,7 +246,6 @@ function nameTheme() {
   attr(byID("theme"), "title", "Colours: " + (now === "system" ? "as the system" : now));
 }
 
-const sections = [...document.querySelectorAll('.sections a[href^="#"]')];
 const KEYS = [
   ["/", "Explain a URL, host, domain or address", () => byID("asked").focus()],
   ["r", "Next time range of the trends", () => trends.next()],
@@ -250,7 +278,7 @@ function help() {
   box.checked = keysOn;
   const rows = [
     ...KEYS.slice(0, -1),
-    ["1–" + sections.length, "Go to a section"],
+    ["1–" + tabs.length, "Go to a section"],
     ["Esc", "Close"],
     ["?", "This list"],
   ];
@@ -283,21 +311,12 @@ function startKeys() {
       e.target.closest("input, textarea, select")
     )
       return;
-    const section = sections[Number(e.key) - 1];
-    const run = section ? () => section.click() : KEYS.find(([key]) => key === e.key)?.[2];
+    const tab = tabs[Number(e.key) - 1];
+    const run = tab ? () => tab.click() : KEYS.find(([key]) => key === e.key)?.[2];
     if (!run) return;
     e.preventDefault();
     run();
   });
-  const seen = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries)
-        if (entry.isIntersecting)
-          for (const a of sections) attr(a, "aria-current", a.hash === "#" + entry.target.id ? "true" : null);
-    },
-    { rootMargin: "-20% 0px -75% 0px" },
-  );
-  for (const a of sections) seen.observe(document.querySelector(a.hash));
 }
 
 takeToken();
@@ -307,6 +326,7 @@ window.addEventListener("hashchange", () => {
 });
 startTips();
 startKeys();
+startNav();
 startLog();
 startSearch(actions);
 nameTheme();

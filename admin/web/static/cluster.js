@@ -1,10 +1,12 @@
 // The page about the nodes of a cluster: it asks the node that serves it every five seconds.
 
-import { attr, byID, el, text } from "./dom.js";
-import { bytes, clock, count, counted, duration, fixed, instant, NONE, percent } from "./format.js";
+import { attr, byID, el, Samples, size, svg, sync, text } from "./dom.js";
+import { bytes, clock, compact, count, duration, fixed, instant, NONE, percent, rate, sentence } from "./format.js";
+import { Banner, icon, STATES } from "./level.js";
 import { get, takeToken } from "./live.js";
 
 const EVERY = 5000; // ms
+const PAST = 360; // values of a line: half an hour
 
 // state says in a few words what a node does.
 function state(n) {
@@ -62,7 +64,7 @@ function pairRow(p) {
     [count(p.added), "n"],
     [count(p.waiting), "n"],
     [bytes(p.waitingBytes), "n"],
-    [p.stalled > 0 ? duration(Math.round(p.stalled)) : NONE],
+    [p.stalled > 0 ? duration(Math.round(p.stalled)) : NONE, "n"],
     [count(p.published), "n"],
     [count(p.resends), "n"],
     [count(p.taken), "n"],
@@ -70,37 +72,133 @@ function pairRow(p) {
   ]);
 }
 
+// Lines are rows of a name, a bar, a value and the values since the page was opened.
+class Lines {
+  constructor(id) {
+    this.list = byID(id);
+    this.past = new Map();
+  }
+
+  // show fills the rows: [name, number, words].
+  show(rows) {
+    const high = Math.max(1e-9, ...rows.map(([, n]) => n || 0));
+    sync(
+      this.list,
+      rows,
+      (r) => r[0],
+      ([name]) =>
+        el(
+          "li",
+          {},
+          el("span", { text: name, title: name }),
+          el("span", { class: "track" }, el("i")),
+          el("b", { class: "n" }),
+          svg("svg", { viewBox: "0 0 100 24", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path")),
+        ),
+      (item, [name, n, words]) => {
+        if (!this.past.has(name)) this.past.set(name, new Samples(PAST));
+        const past = this.past.get(name);
+        past.push(n || 0);
+        size(item.children[1].firstChild, "width", n / high);
+        text(item.children[2], words);
+        attr(item.children[3].firstChild, "d", curve(past.list));
+      },
+    );
+  }
+}
+
+// curve is the path of a line that fills a box of 100 by 24.
+function curve(list) {
+  if (list.length < 2) return null;
+  const high = Math.max(1e-9, ...list) * 1.1;
+  const x = (i) => ((100 * i) / (list.length - 1)).toFixed(1);
+  return list.map((v, i) => (i ? "L" : "M") + x(i) + " " + (23 - (v / high) * 22).toFixed(1)).join("");
+}
+
+const banner = new Banner(byID("cluster-card"));
+const speeds = new Lines("speeds");
+const links = new Lines("links");
+
+// showLinks shows the records that wait from this node to each other one, and from each other node to all.
+function showLinks(c) {
+  const words = (n, size) => (n ? compact(n) + " records, " + bytes(size) : "none");
+  const self = c.self.node;
+  const own = c.pairs.map((p) => [
+    "node " + self + " → node " + p.node,
+    p.waiting,
+    words(p.waiting, p.waitingBytes) + (p.stalled >= 10 ? "; none received for " + duration(Math.round(p.stalled)) : ""),
+  ]);
+  const others = c.nodes
+    .filter((n) => n.status && n.node !== self)
+    .map((n) => ["node " + n.node + " → all", n.status.waiting, words(n.status.waiting, n.status.waitingBytes)]);
+  links.show([...own, ...others]);
+}
+
+function showWrong(problems) {
+  const list = problems.length ? problems.slice(0, 20) : [{ level: "ok", text: "Nothing now." }];
+  sync(
+    byID("wrong"),
+    list,
+    (p) => p.level + p.text,
+    (p) =>
+      el(
+        "li",
+        { "data-level": p.level },
+        el("span", { class: "level-icon" }, icon(p.level)),
+        el("span", { text: p.text + (p.next ? " Try: " + p.next : "") }),
+      ),
+  );
+}
+
 function show(c) {
   const o = c.overview;
   text(byID("node"), "node " + c.self.node + " of " + c.self.nodes);
-  const words = [counted(o.pages, "page") + ", " + fixed(o.pagesPerSecond, 1) + " pages/s."];
-  for (const p of c.health.problems.slice(1, 10)) words.push(p.text);
-  words.unshift(c.health.text);
-  text(byID("cluster-text"), words.join(" "));
-  const level = c.self.broker.connected ? c.health.level : "bad";
-  attr(byID("cluster-card"), "data-level", level);
-  const since = clock(instant(c.self.broker.since));
-  text(
-    byID("broker-text"),
-    c.self.broker.connected ? "Connected to the broker since " + since + "." : "Without the broker since " + since + ".",
+  const { broker } = c.self;
+  const since = clock(instant(broker.since));
+  banner.show(broker.connected ? c.health.level : "bad", c.health.text, [
+    STATES[c.health.state] || "",
+    compact(o.pages) + " pages, " + rate(o.pagesPerSecond) + " per second",
+    broker.connected ? "connected to the broker since " + since : "Without the broker since " + since,
+  ]);
+  showWrong([
+    ...(broker.connected ? [] : [{ level: "bad", text: "This node has been without the broker since " + since + "." }]),
+    ...c.health.problems,
+  ]);
+  speeds.show(
+    c.nodes.map((n) => {
+      const s = n.status;
+      const now = s && n.heard && !s.ended ? s.pagesPerSecond : 0;
+      const words = !s || !n.heard ? "not heard of" : s.ended ? "ended" : rate(now) + " pages/s";
+      return ["node " + n.node + (s?.host ? ", " + s.host : ""), now, words];
+    }),
   );
+  showLinks(c);
   byID("nodes").replaceChildren(...c.nodes.map((n) => nodeRow(n, o)));
   const leases = c.nodes.filter((n) => n.status?.leases);
   byID("leases-card").hidden = !leases.length;
   byID("leases").replaceChildren(...leases.map(leaseRow));
   byID("pairs").replaceChildren(...c.pairs.map(pairRow));
-  for (const card of ["nodes-card", "pairs-card"]) byID(card).hidden = false; // they would move while rows come in
+  byID("all").hidden = false; // it would move while rows come in
 }
 
+// ask asks the node. A crawl of one node has no cluster to ask for.
 async function ask() {
   try {
+    const status = known ? null : await get("status");
+    if (status && !status.cluster) {
+      banner.show("off", "This crawl has one node only.", ["the tabs above lead back to it"]);
+      return;
+    }
+    known = true;
     show(await get("cluster"));
   } catch (e) {
-    text(byID("cluster-text"), e.status === 401 ? "Open this page from the dashboard, which asks for the token." : e.message);
-    attr(byID("cluster-card"), "data-level", "off");
+    const words = e.status === 401 ? "Open this page from the dashboard, which asks for the token." : sentence(e.message);
+    banner.show("off", words, []);
   }
   setTimeout(ask, EVERY);
 }
 
+let known = false; // that the crawl is a node of a cluster
 takeToken();
+document.querySelector(".sections a[aria-current]").scrollIntoView({ block: "nearest", inline: "end" });
 ask();

@@ -130,7 +130,7 @@ export class Controls {
         },
       },
       el("div", { class: "fields" }, ...fields),
-      el("div", { class: "buttons" }, el("button", { text: button })),
+      el("div", { class: "buttons" }, el("button", { class: button === "Block" ? "danger" : "primary", text: button })),
     );
     return el("div", { class: "card control" }, el("h3", { text: title }), form, ...rest);
   }
@@ -468,6 +468,9 @@ export class Controls {
     text(this.now, s.state ? s.state[0].toUpperCase() + s.state.slice(1) : "–");
     text(this.pause, this.paused ? "Resume" : "Pause");
     text(this.drain, this.draining ? "End draining" : "Drain");
+    attr(this.pause, "class", this.paused ? "primary" : null);
+    const over = s.state === "finished"; // nothing takes a change any more
+    for (const b of byID("control-cards").querySelectorAll("button")) if (b.disabled !== over) b.disabled = over;
   }
 
   showLimits(body) {

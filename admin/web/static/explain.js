@@ -2,7 +2,7 @@
 
 import { attr, byID, el, text } from "./dom.js";
 import { frame, open } from "./dialogs.js";
-import { bytes, clock, count, duration, instant, NONE, sentence, utc } from "./format.js";
+import { bytes, clock, count, duration, instant, localTimes, NONE, sentence, utc } from "./format.js";
 import { get } from "./live.js";
 import { facts } from "./structures.js";
 import { PLACES, placeText, REASONS, TERMS } from "./words.js";
@@ -86,6 +86,20 @@ const delays = (list) =>
     list.map((d) => [d.who, "until " + (at(d.until) || NONE), null, full(d.until)]),
   );
 
+// linkNow says what would become of a link to the URL that a page has now.
+function linkNow(link) {
+  const cause = (link.why || "").replace(/^(taken|dropped)(: )?/, "");
+  const listed = link.blocked && !cause.includes("blacklist");
+  const more = [cause, listed && "the blacklist names it", link.rewritten && "as " + link.rewritten];
+  const why = more.filter(Boolean).join("; ");
+  return el(
+    "section",
+    {},
+    el("h3", { text: "A link to it now" }),
+    el("p", { text: "The crawl would " + (link.taken ? "take it" : "not take it") + (why ? ": " + why : "") + "." }),
+  );
+}
+
 function ofURL(r) {
   const q = r.queue;
   const rec = r.record || {};
@@ -93,12 +107,10 @@ function ofURL(r) {
   return [
     part("The URL", [
       ["Place", r.place && placeText(r.place), PLACE_WORDS[r.place]],
-      ["Known", r.seen ? "yes" : "no"],
       ["Queue", q && "Q(" + q.number + "), " + count(q.ahead) + " ahead", TERMS.queue],
       ["Due", at(r.due), null, full(r.due)],
       ["Host", r.host],
       ["PLD", r.pld, TERMS.pld],
-      ["Key", r.key],
     ]),
     e &&
       part("What became of it", [
@@ -130,13 +142,7 @@ function ofURL(r) {
         ["Rule", r.verdict.rule],
         ["Until", at(r.verdict.until)],
       ]),
-    r.link &&
-      part("A link to it now", [
-        ["Accepted", r.link.taken ? "yes" : "no"],
-        ["Why", r.link.why],
-        ["Rewritten", r.link.rewritten],
-        ["Blacklist", r.link.blocked ? "names it" : undefined],
-      ]),
+    r.link && linkNow(r.link),
     site(r.site),
     origin(r.robots),
     delays(r.delays),
@@ -170,6 +176,19 @@ function ofHost(r) {
 
 const ofPLD = (r) => [site({ placed: 0, fetched: r.pages, ...r })];
 
+// opening is the first sentence of an answer that has none.
+function opening(r, asked) {
+  if (!r.pld) return "The crawl knows this of " + asked + ".";
+  if (r.known === false) return "The crawl has found no link to " + r.pld + " yet.";
+  return (
+    (r.indegree === 1 ? "1 other domain links" : count(r.indegree || 0) + " other domains link") +
+    " to " +
+    r.pld +
+    (r.rank ? ", which makes it number " + count(r.rank) : "") +
+    "."
+  );
+}
+
 // answer shows what the API knows.
 function answer(body, asked) {
   const report =
@@ -184,14 +203,9 @@ function answer(body, asked) {
   const asOf = report.as_of;
   const out = [];
   if (report.error) out.push(el("p", { class: "error", text: report.error }));
-  if (report.why?.length)
-    out.push(
-      el(
-        "ul",
-        { class: "why" },
-        report.why.map((line) => el("li", { text: sentence(line) })),
-      ),
-    );
+  const [first, ...rest] = report.why?.length ? report.why : [opening(report, asked)];
+  out.push(el("p", { class: "lead", text: sentence(localTimes(first)) }));
+  out.push(...rest.map((line) => el("p", { text: sentence(localTimes(line)) })));
   out.push(...kind(report).filter(Boolean));
   if (body.at?.length)
     out.push(
@@ -230,6 +244,7 @@ function answer(body, asked) {
           duration(asOf.age_seconds) +
           " old; read " +
           bytes(asOf.bytes_read) +
+          (report.key ? "; key " + report.key : "") +
           ".",
       }),
     );

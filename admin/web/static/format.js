@@ -99,6 +99,9 @@ export function duration(seconds) {
   return "0" + THIN + "s";
 }
 
+// wholeSeconds writes a duration without tenths of a second.
+export const wholeSeconds = (s) => (s < 60 ? Math.round(s) + THIN + "s" : duration(s));
+
 // instant returns a Date, or null for a missing time. Go's zero time counts as missing.
 export function instant(text) {
   const t = text ? new Date(text) : null;
@@ -125,3 +128,10 @@ export const utc = (t) =>
     .toISOString()
     .replace("T", " ")
     .replace(/\.\d+Z$/, "") + " UTC";
+
+// localTimes replaces the UTC times of a text by local ones.
+export const localTimes = (words) =>
+  words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (t) => {
+    const at = instant(t);
+    return at ? clock(at) : t;
+  });

@@ -237,10 +237,11 @@ export class Live {
   }
 }
 
-// Poll asks for a path again and again while the page and one of the elements are visible.
+// Poll asks for a path once at the start, so that panels have their size before the reader comes to them, and again
+// and again while the page and one of the elements are visible.
 export class Poll {
   constructor(elements, path, seconds, done, failed) {
-    Object.assign(this, { path, seconds, done, failed, visible: false, due: 0, busy: false, faults: 0 });
+    Object.assign(this, { path, seconds, done, failed, visible: false, due: 0, busy: false, faults: 0, asked: false });
     const visible = new Set();
     const observer = new IntersectionObserver(
       (entries) => {
@@ -251,6 +252,7 @@ export class Poll {
       { rootMargin: "400px" },
     );
     for (const element of elements) observer.observe(element);
+    this.tick();
     setInterval(() => this.tick(), 1000);
   }
 
@@ -262,8 +264,9 @@ export class Poll {
   }
 
   async tick() {
-    if (this.busy || document.hidden || !this.visible || performance.now() < this.due) return;
-    this.busy = true;
+    if (this.busy || document.hidden || performance.now() < this.due) return;
+    if (this.asked && !this.visible) return;
+    this.busy = this.asked = true;
     try {
       const path = typeof this.path === "function" ? await this.path() : this.path;
       const body = await get(path);

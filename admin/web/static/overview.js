@@ -2,36 +2,15 @@
 // connections by use.
 
 import { attr, byID, el, prose, Samples, size, svg, sync, text, tip } from "./dom.js";
-import { bytes, compact, count, counted, duration, fixed, instant, NONE, percent, rate, sentence, utc } from "./format.js";
+import { bytes, clock, compact, count, counted, duration, fixed, instant, NONE, percent, rate, sentence, utc, wholeSeconds } from "./format.js";
+import { Banner, icon, LEVELS, levelOf, STATES } from "./level.js";
 import { ENDED, SLOTS, TERMS } from "./words.js";
 
 const SPARK = 300; // samples of a sparkline
 const ANNOUNCE = 20_000; // ms between two announcements to screen readers
+const MEAN = 10; // seconds over which the numbers of the first screen are means
 
-const SHAPES = {
-  ok: "M5 12.5l4.5 4.5L19 7.5",
-  warn: "M12 5v9M12 19v.01",
-  bad: "M7 7l10 10M17 7L7 17",
-  off: "M6 12h12",
-};
-export const LEVELS = { ok: "Healthy", warn: "Warning", bad: "In trouble", off: "Unknown" };
-const STATES = {
-  working: "Working",
-  waiting: "Waiting by choice",
-  slow: "Slow by a fault",
-  "standing-still": "Standing still",
-  complete: "Complete",
-  ended: "Ended",
-  failed: "Failed",
-};
-
-// icon draws a level.
-export function icon(level) {
-  const known = SHAPES[level] ? level : "off";
-  return svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: SHAPES[known] }));
-}
-
-// Spark is a small line of recent values.
+// Spark is a small line of recent values. It fills its card, however few they are.
 class Spark {
   constructor(id) {
     this.samples = new Samples(SPARK);
@@ -45,18 +24,18 @@ class Spark {
   draw() {
     const { list } = this.samples;
     const high = Math.max(1e-9, ...list) * 1.08;
-    const x = (i) => (300 - (list.length - 1 - i) * (300 / (SPARK - 1))).toFixed(1);
+    const x = (i) => ((300 * i) / Math.max(1, list.length - 1)).toFixed(1);
     const line = list.map((v, i) => (i ? "L" : "M") + x(i) + " " + (39 - (v / high) * 38).toFixed(1)).join("");
-    attr(this.line, "d", line || null);
-    attr(this.area, "d", list.length > 1 ? line + "L300 40L" + x(0) + " 40Z" : null);
+    attr(this.line, "d", list.length > 1 ? line : null);
+    attr(this.area, "d", list.length > 1 ? line + "L300 40L0 40Z" : null);
   }
 }
 
+const banner = new Banner(byID("health"));
+
 // showNothing says on the first screen why there is no status.
 export function showNothing(words) {
-  byID("health").dataset.level = "off";
-  byID("health-icon").replaceChildren(icon("off"));
-  text(byID("health-text"), words);
+  banner.show("off", words, []);
   text(byID("announce"), words);
 }
 
@@ -64,29 +43,55 @@ const health = { at: 0, said: "" };
 
 function showHealth(s) {
   const h = s.health || {};
-  const level = SHAPES[h.level] ? h.level : "off";
-  const card = byID("health");
-  if (card.dataset.level !== level || !byID("health-icon").firstChild) {
-    card.dataset.level = level;
-    byID("health-icon").replaceChildren(icon(level));
-  }
+  const level = levelOf(h.level);
   const name = STATES[h.state] || LEVELS[level];
-  const words = name + ". " + (h.text || "");
-  prose(byID("health-text"), h.text || LEVELS[level]);
+  const runs = s.active > s.elapsed + 60 ? ", all runs " + duration(s.active) : "";
+  const more = [name, (over(s) ? "the run took " : "this run ") + duration(s.elapsed) + runs];
+  const ended = over(s) && instant(s.time);
+  if (ended) more.push("the last numbers are of " + clock(ended));
+  if (h.next) more.push("try: " + h.next);
+  if (s.limits && !over(s)) more.push("limits " + s.limits);
+  banner.show(level, h.text || name, more);
   text(byID("state"), s.state || NONE);
   byID("state").dataset.state = s.state || "";
-  const runs = s.active > s.elapsed + 60 ? "; " + duration(s.active) + " over all runs" : "";
-  const more = [name, s.state || NONE, "this run " + duration(s.elapsed) + runs];
-  if (h.next) more.push("try: " + h.next);
-  if (s.limits) more.push("limits " + s.limits);
-  prose(byID("health-more"), more.join(" · "));
+  const words = name + ". " + (h.text || "");
   const now = performance.now();
   if (words !== health.said && (health.level !== level || now - health.at > ANNOUNCE)) {
     Object.assign(health, { said: words, at: now, level });
     text(byID("announce"), words);
   }
+  showProblems(h, over(s));
+}
+
+// showChecks shows what was looked at, where nothing is wrong.
+function showChecks(s, flow) {
+  const box = byID("checks");
+  box.hidden = over(s) || (s.health?.problems || []).length > 0;
+  const saved = instant(s.checkpoint?.time);
+  const age = saved ? Math.round((new Date(s.time) - saved) / 1000) : 0;
+  const free = (s.disk?.dirs || []).reduce((least, d) => Math.min(least, d.free), Infinity);
+  const made = flow.rate((x) => x.counters?.attempts ?? 0, MEAN);
+  const failed = flow.mean((x) => x.rates?.errors ?? 0, MEAN);
+  sync(
+    box,
+    [
+      ["Failed requests", made > 0 ? percent(Math.min(1, failed / made)) : NONE],
+      ["Last checkpoint", !saved ? "none yet" : age > 0 ? wholeSeconds(age) + " ago" : "just now"],
+      ["RAM", s.ram?.limit ? percent(s.ram.used / s.ram.limit) + " of its limit" : NONE],
+      ["Disk", free < Infinity ? bytes(free) + " free" : NONE],
+    ],
+    ([name]) => name,
+    ([name]) => el("div", {}, el("dt", { text: name }), el("dd")),
+    (node, [, words]) => text(node.lastChild, words),
+  );
+}
+
+// showProblems lists what is wrong.
+function showProblems(h, ended) {
   const problems = (h.problems || []).slice(0, 20);
-  if (!problems.length) problems.push({ level: "ok", what: "", text: h.state === "waiting" ? "Nothing: the wait is chosen." : "Nothing." });
+  attr(byID("problems").parentElement, "data-filled", "");
+  const nothing = ended ? "Nothing." : h.state === "waiting" ? "Nothing: the wait is chosen." : "Nothing now.";
+  if (!problems.length) problems.push({ level: "ok", what: "", text: nothing });
   sync(
     byID("problems"),
     problems,
@@ -106,6 +111,31 @@ function showHealth(s) {
       ),
   );
 }
+
+const WARNINGS = 5; // of the log, as many of them as there is room
+
+// warned shows the last warnings of the log, newest first, below the problems.
+export function warned(lines) {
+  const seen = new Set();
+  const list = lines.filter((line) => !seen.has(line.text) && seen.add(line.text)).slice(0, WARNINGS);
+  sync(
+    byID("warnings"),
+    list.length ? list : [{ text: "None in the last lines" }],
+    (line) => line.time + line.text,
+    (line) => {
+      const t = instant(line.time);
+      return el(
+        "li",
+        { title: line.text },
+        t ? el("time", { datetime: line.time, title: utc(t), text: clock(t) }) : null,
+        sentence(line.text),
+      );
+    },
+  );
+}
+
+// over tells whether a crawl has ended.
+export const over = (s) => s.state === "finished";
 
 // counts returns what the places hold: all URLs, those that ended, and those that wait.
 export function counts(s) {
@@ -144,46 +174,48 @@ export class Overview {
   // show fills the first screen. flow has the status of the last half minute.
   show(s, flow) {
     showHealth(s);
+    showChecks(s, flow);
     const c = s.counters || {};
-    const r = s.rates || {};
-    this.pages.samples.push(r.pages || 0);
-    this.bits.samples.push((r.bits || 0) / 1e6);
-    this.pages.draw();
-    this.bits.draw();
+    const ended = over(s);
+    const r = this.rates(s, flow);
+    if (!ended && r.known) {
+      this.pages.samples.push(r.pages);
+      this.bits.samples.push(r.bits / 1e6);
+      this.pages.draw();
+      this.bits.draw();
+    }
     text(byID("t-pages"), rate(r.pages));
     text(byID("t-bits"), rate(r.bits / 1e6));
-    text(byID("t-pages-sub"), s.active > 1 ? "mean " + rate((c.pages || 0) / s.active) + " pages/s" : "");
+    const mean = s.active > 1 ? "mean " + rate((c.pages || 0) / s.active) + " pages/s" : "";
+    text(byID("t-pages-sub"), ended ? "mean of all runs" : mean);
     text(byID("t-bits-sub"), c.received_bytes === undefined ? "" : bytes(c.received_bytes) + " in all");
-    const { places, ended, queued } = counts(s);
+    const { places, ended: done, queued } = counts(s);
     const fetched = byID("t-fetched");
     text(fetched, compact(c.pages ?? places.fetched));
     attr(fetched, "title", count(c.pages ?? places.fetched));
-    size(byID("bar-fetched").firstChild, "width", s.unique ? ended / s.unique : 0);
-    text(byID("t-fetched-sub"), s.unique ? percent(ended / s.unique) + " of all URLs done" : "no URL yet");
+    const p = s.progress || { ended: done, queued };
+    const share = p.ended / (p.ended + p.queued || 1);
+    size(byID("bar-fetched").firstChild, "width", share);
+    text(byID("t-fetched-sub"), p.ended + p.queued ? percent(share) + " of URLs done" : "no URL yet");
+    attr(byID("t-fetched-sub"), "title", p.text || null);
     text(byID("t-found"), compact(s.unique));
     attr(byID("t-found"), "title", count(s.unique));
     text(this.p, fixed(s.uniqueShare, 4));
     text(byID("t-found-sub"), compact(s.plds) + (s.plds === 1 ? " PLD, " : " PLDs, ") + compact(s.hosts) + (s.hosts === 1 ? " host" : " hosts"));
-    text(byID("t-queued"), compact(queued));
-    attr(byID("t-queued"), "title", count(queued));
-    const grows = flow.rate((x) => counts(x).queued);
-    text(
-      byID("t-queued-trend"),
-      grows === null || Math.abs(grows) < 0.5
-        ? "steady"
-        : (grows > 0 ? "grows by " : "shrinks by ") + compact(Math.round(Math.abs(grows))) + "/s",
-    );
-    text(byID("t-queued-sub"), compact(places.failed) + " over budget");
-    const { busy = 0, limit = 0, robots = 0 } = s.connections || {};
-    text(byID("t-busy"), count(busy));
+    text(byID("t-queued"), compact(p.queued));
+    attr(byID("t-queued"), "title", count(p.queued));
+    text(byID("t-queued-trend"), this.rest(p, ended));
+    text(byID("t-queued-sub"), (places.failed ? "and " : "") + compact(places.failed) + " over budget");
+    const limit = s.connections?.limit || 0;
+    const busy = ended ? 0 : flow.busy();
+    const robots = ended ? 0 : Math.round(flow.mean((x) => x.connections?.robots || 0, MEAN));
+    text(byID("t-busy"), busy > 0 && busy < 9.95 ? fixed(busy, 1) : count(busy));
     text(byID("t-busy-of"), "of " + count(limit));
-    size(byID("bar-busy").firstChild, "width", limit ? busy / limit : 0);
+    const bar = byID("bar-busy").firstChild;
+    size(bar, "width", limit ? busy / limit : 0);
+    attr(bar, "class", busy > 0 ? "some" : null);
     text(byID("t-busy-sub"), counted(robots, "robots.txt request"));
-    const over = s.state === "finished";
-    prose(
-      byID("waiting"),
-      over ? "The crawl has ended." : s.waiting ? sentence(s.waiting) : "Nothing: nearly all connections are busy",
-    );
+    this.limits(s, limit ? busy / limit : 0);
     const about = [
       "drumbeat " + (s.version || ""),
       "crawl " + (s.crawl || NONE),
@@ -199,9 +231,44 @@ export class Overview {
     text(byID("who"), (s.agent || "") + (s.host ? " on " + s.host : ""));
     document.title =
       ({ ok: "", warn: "⚠ ", bad: "✖ " }[s.health?.level] || "") +
-      rate(r.pages) +
-      " pages/s · " +
+      (ended ? "ended" : rate(r.pages) + " pages/s") +
+      " · " +
       (s.agent || "drumbeat");
+  }
+
+  // rest says how long the queued URLs take, or that they become more.
+  rest(p, ended) {
+    if (ended) return p.queued ? "left at the end" : "none is left";
+    if (p.grows >= 0.5) return "grows by " + compact(Math.round(p.grows)) + "/s";
+    return p.left > 0 ? "about " + wholeSeconds(p.left) + " left" : "\u00a0";
+  }
+
+  // rates returns pages and bits a second over the last seconds if they are known, at the end those of all runs.
+  rates(s, flow) {
+    const c = s.counters || {};
+    if (over(s)) return { pages: (c.pages || 0) / (s.active || 1), bits: (8 * (c.received_bytes || 0)) / (s.active || 1) };
+    const pages = flow.rate((x) => x.counters?.pages ?? 0, MEAN);
+    const bits = flow.rate((x) => 8 * (x.counters?.received_bytes ?? 0), MEAN);
+    if (pages === null) return { pages: s.rates?.pages ?? 0, bits: s.rates?.bits ?? 0 };
+    return { pages: Math.max(0, pages), bits: Math.max(0, bits), known: true };
+  }
+
+  // limits says what limits the crawl, or that it has ended.
+  limits(s, busy) {
+    const ended = over(s);
+    text(byID("limits-title"), ended ? "How it ended" : "What limits it");
+    byID("slots").hidden = ended;
+    const why = s.reason === "done" ? "no URL is left to fetch" : s.reason || "";
+    prose(
+      byID("waiting"),
+      ended
+        ? (why ? sentence(why) : "The crawl has ended") + "."
+        : s.waiting
+          ? sentence(s.waiting)
+          : busy > 0.75
+            ? "The number of connections: nearly all are busy"
+            : "Nothing that holds it up",
+    );
   }
 
   // slots draws the connections by use.

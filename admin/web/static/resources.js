@@ -1,11 +1,34 @@
 // Checkpoints, RAM and disk against their limits, and the log.
 
 import { attr, byID, el, size, sync, text, tip } from "./dom.js";
-import { bytes, clock, count, duration, instant, NONE, percent, utc } from "./format.js";
+import { bytes, clock, count, duration, instant, NONE, percent, utc, wholeSeconds } from "./format.js";
+import { warned } from "./overview.js";
 import { facts } from "./structures.js";
 import { TERMS } from "./words.js";
 
 const LINES = 500; // of the log
+
+// NAMES are the parts of RAM and disk that do not explain themselves.
+const NAMES = {
+  polite: ["hosts and addresses", "URLs in RAM, by host and by address, and their delays."],
+  heap: ["rest of the process", "Connections, parsers and all else of the process."],
+  bodies: ["bodies of pages", "Responses that are being read, parsed and stored."],
+  caches: ["caches of URLs and names"],
+  queues: ["queues"],
+  "url-cache": ["cache of URLs", "URLs found lately, so that most links need no lookup on disk."],
+  "edge-cache": ["cache of domain links"],
+  "name-cache": ["cache of names"],
+  content: ["contents seen"],
+  "content-filter": ["filter of contents"],
+  "trap-scores": ["trap scores"],
+  walk: ["random walk"],
+  urlseen: ["URLseen"],
+  pldindegree: ["in-degrees of domains"],
+  "pldindegree-edges": ["links between domains"],
+  robotscache: ["RobotsCache"],
+  robotsrequested: ["RobotsRequested"],
+  names: ["names of hosts and domains"],
+};
 
 function parts(id, list, total) {
   const sorted = (list || []).filter((p) => p.bytes > 0).sort((a, b) => b.bytes - a.bytes);
@@ -18,7 +41,7 @@ function parts(id, list, total) {
       el(
         "li",
         {},
-        el("span", { text: p.name, title: p.name }),
+        tip(NAMES[p.name]?.[0] || p.name, NAMES[p.name]?.[1]),
         el("span", { class: "track" }, el("i")),
         el("b", { class: "n" }),
         el("span", { class: "n muted" }),
@@ -41,7 +64,8 @@ function meter(id, share, warn, bad) {
 
 function showCheckpoint(c, now) {
   const t = instant(c.time);
-  text(byID("cp-lead"), t ? duration((now - t) / 1000) + " ago" : "None yet");
+  const age = t ? Math.round((now - t) / 1000) : 0;
+  text(byID("cp-lead"), t ? (age > 0 ? wholeSeconds(age) + " ago" : "just now") : "None yet");
   attr(byID("cp-lead"), "title", t ? utc(t) : null);
   facts(byID("cp-facts"), [
     ["Number", count(c.number), TERMS.checkpoint],
@@ -101,11 +125,16 @@ export function showResources(s) {
 
 const levelOf = (line) => String(line.level || "info").toLowerCase();
 
+let warnings = []; // of the log, newest first
+
 // addLines appends lines to the log. It follows the end unless the reader has scrolled up.
 export function addLines(lines, anew) {
   const list = byID("lines");
   const follow = anew || list.scrollHeight - list.scrollTop - list.clientHeight < 40;
   if (anew || list.querySelector(".none")) list.replaceChildren();
+  const warns = lines.filter((line) => /^(warn|error)$/.test(levelOf(line)));
+  warnings = [...warns.reverse(), ...(anew ? [] : warnings)].slice(0, LINES);
+  if (anew || warns.length) warned(warnings);
   for (const line of lines.slice(-LINES)) {
     const level = levelOf(line);
     const t = instant(line.time);

@@ -2,7 +2,7 @@
 
 import { attr, byID, el, svg, sync, text } from "./dom.js";
 import { compact, count, fixed, NONE } from "./format.js";
-import { counts } from "./overview.js";
+import { counts, over } from "./overview.js";
 import { PLACE_NAMES, PLACES, placeText } from "./words.js";
 
 const plus = (n) => (n === null ? NONE : (n > 0 ? "+" : n < 0 ? "−" : "") + compact(Math.abs(n)));
@@ -26,72 +26,74 @@ const FLOWS = {
   parsed: "links",
 };
 
-// NODES: title, place or name below it, tooltip, kind (place, end, or nothing).
+// NODES by place: title, tooltip, kind (place, end, or nothing). A box has one name; the table has the places.
 const NODES = {
-  links: { title: "links", name: "seeds, pages", tip: "Links of fetched pages, seeds and sitemaps." },
-  unstreamed: { title: "URLseen", name: "unstreamed", kind: "place" },
-  star: { title: "STAR", name: "star", kind: "place" },
-  beast: { title: "BEAST", name: "beast", kind: "place" },
-  failed: { title: "QF", name: "over budget", kind: "place" },
-  robotscheck: { title: "RobotsCache", name: "robotscheck", kind: "place" },
-  awaitrobots: { title: "QR", name: "for robots.txt", kind: "place" },
-  deferred: { title: "Calendar", name: "deferred", kind: "place" },
-  ready: { title: "Q", name: "ready", kind: "place" },
-  ram: { title: "Host and IP heaps", name: "ram", kind: "place" },
-  fetch: { title: "Fetch", name: "connections", tip: "Requests under way, of the connections allowed." },
-  fetched: { title: "Page store", name: "fetched", kind: "place end" },
-  parse: { title: "Parse", name: "links found", tip: "Pages are parsed for links." },
-  refused: { title: "Refused", name: "refused", kind: "place end" },
-  held: { title: "Not allowed", name: "by flags", kind: "place end" },
+  links: { title: "Links", tip: "Links of fetched pages, seeds and sitemaps." },
+  unstreamed: { title: "URLseen", kind: "place" },
+  star: { title: "STAR", kind: "place" },
+  beast: { title: "BEAST", kind: "place" },
+  failed: { title: "Over budget", kind: "place" },
+  robotscheck: { title: "RobotsCache", kind: "place" },
+  awaitrobots: { title: "Need robots.txt", kind: "place" },
+  deferred: { title: "Deferred", kind: "place" },
+  ready: { title: "Ready", kind: "place" },
+  ram: { title: "In RAM, by host", kind: "place" },
+  fetch: { title: "Fetch", tip: "Requests under way, of the connections allowed." },
+  fetched: { title: "Fetched", kind: "place end" },
+  parse: { title: "Parse", tip: "Pages are parsed for links." },
+  refused: {
+    title: "Refused",
+    kind: "place end",
+    tip: "URLs without a response, with a reason; and those that this run's own flags do not allow.",
+  },
 };
 
-// The layouts: boxes as [x, y, width, height], edges as [id, path, label x, label y, anchor].
+// The layouts: boxes as [x, y, width], edges as [id, path, label x, label y, anchor]. No edge crosses another one.
 const WIDE = {
-  box: "0 0 1300 580",
-  h: 92,
+  box: "0 0 1300 452",
+  h: 80,
   at: {
-    links: [10, 30, 116],
-    unstreamed: [190, 30, 176],
-    star: [436, 30, 170],
-    beast: [676, 30, 170],
-    robotscheck: [916, 30, 150],
-    ready: [1136, 30, 154],
-    failed: [556, 206, 170],
-    awaitrobots: [830, 206, 130],
-    deferred: [1000, 206, 146],
-    ram: [1120, 366, 170],
-    fetch: [790, 366, 170],
-    fetched: [530, 366, 170],
-    parse: [270, 366, 170],
-    refused: [880, 480, 170],
-    held: [1120, 480, 170],
+    links: [10, 20, 124],
+    unstreamed: [200, 20, 156],
+    star: [422, 20, 140],
+    beast: [628, 20, 150],
+    robotscheck: [846, 20, 250],
+    ready: [1162, 20, 128],
+    failed: [506, 190, 150],
+    awaitrobots: [758, 190, 150],
+    refused: [946, 190, 116],
+    deferred: [1072, 190, 130],
+    ram: [1072, 360, 218],
+    fetch: [846, 360, 156],
+    fetched: [600, 360, 156],
+    parse: [354, 360, 156],
   },
   edges: [
-    ["links", "M126 76H184", 155, 66],
-    ["unique", "M366 76H430", 398, 66],
-    ["placed", "M606 76H670", 638, 66],
-    ["released", "M846 76H910", 878, 66],
-    ["allowed", "M1066 76H1130", 1098, 66],
-    ["over", "M701 122V200", 709, 168, "start"],
-    ["scanned", "M581 206V128", 573, 168, "end"],
-    ["unknown", "M946 122V200", 922, 160, "end"],
-    ["back", "M930 206V128", 922, 188, "end"],
-    ["due", "M1030 206V128", 1038, 168, "start"],
-    ["put", "M1133 366V304", 1125, 340, "end"],
-    ["denied", "M980 122V474", 988, 350, "start"],
-    ["admitted", "M1240 122V360", 1232, 250, "end"],
-    ["granted", "M1120 412H966", 1050, 402],
-    ["stored", "M790 412H706", 748, 402],
-    ["pages", "M530 412H446", 488, 402],
-    ["parsed", "M270 412H68V128", 76, 320, "start"],
-    ["refused", "M850 458V526H874", 842, 500, "end"],
+    ["links", "M134 60H194", 164, 50],
+    ["unique", "M356 60H416", 386, 50],
+    ["placed", "M562 60H622", 592, 50],
+    ["released", "M778 60H840", 809, 50],
+    ["allowed", "M1096 60H1156", 1126, 50],
+    ["over", "M642 100V184", 650, 150, "start"],
+    ["scanned", "M534 190V106", 526, 150, "end"],
+    ["unknown", "M862 100V184", 854, 150, "end"],
+    ["back", "M892 190V106", 900, 150, "start"],
+    ["denied", "M1004 100V184", 996, 150, "end"],
+    ["due", "M1084 190V106", 1092, 150, "start"],
+    ["put", "M1134 360V276", 1126, 320, "end"],
+    ["admitted", "M1244 100V354", 1252, 146, "start"],
+    ["granted", "M1072 400H1008", 1040, 390],
+    ["stored", "M846 400H762", 804, 390],
+    ["pages", "M600 400H516", 558, 390],
+    ["parsed", "M354 400H72V106", 80, 320, "start"],
+    ["refused", "M974 360V276", 966, 320, "end"],
   ],
 };
 
 // narrow puts the way of a URL into one column, with the side ways at its right.
 function narrow() {
-  const h = 92;
-  const pitch = 134;
+  const h = 76;
+  const pitch = 118;
   const at = {};
   const edges = [];
   const main = ["links", "unstreamed", "star", "beast", "robotscheck", "ready", "ram", "fetch", "fetched", "parse"];
@@ -104,18 +106,17 @@ function narrow() {
   );
   const y = (id) => at[id][1];
   const side = {
-    failed: y("star") + 67,
+    failed: y("star") + 59,
     awaitrobots: y("robotscheck"),
-    deferred: y("ready") + 67,
+    deferred: y("ready") + 59,
     refused: y("fetch"),
-    held: y("fetched"),
   };
   for (const [id, top] of Object.entries(side)) at[id] = [238, top, 128];
   edges.push(
-    ["scanned", "M302 " + at.failed[1] + "V" + (y("star") + 46) + "H196", 310, y("star") + 40, "start"],
-    ["over", "M190 " + (y("beast") + 46) + "H302V" + (at.failed[1] + h + 6), 198, y("beast") + 64, "start"],
-    ["unknown", "M190 " + (y("robotscheck") + 36) + "h42", 211, y("robotscheck") + 26],
-    ["back", "M238 " + (y("robotscheck") + 62) + "h-42", 217, y("robotscheck") + 80],
+    ["scanned", "M302 " + at.failed[1] + "V" + (y("star") + 38) + "H196", 310, y("star") + 32, "start"],
+    ["over", "M190 " + (y("beast") + 38) + "H302V" + (at.failed[1] + h + 6), 198, y("beast") + 56, "start"],
+    ["unknown", "M190 " + (y("robotscheck") + 26) + "h42", 211, y("robotscheck") + 16],
+    ["back", "M238 " + (y("robotscheck") + 52) + "h-42", 217, y("robotscheck") + 70],
     [
       "due",
       "M302 " + at.deferred[1] + "V" + (y("ready") - 16) + "H180V" + (y("robotscheck") + h + 6),
@@ -123,9 +124,9 @@ function narrow() {
       y("ready") - 22,
       "start",
     ],
-    ["put", "M190 " + (y("ram") + 46) + "H302V" + (at.deferred[1] + h + 6), 198, y("ram") + 64, "start"],
-    ["refused", "M190 " + (y("fetch") + 46) + "h42", 211, y("fetch") + 36],
-    ["parsed", "M30 " + (y("parse") + 46) + "H12V54H24", 18, y("ready") - 12, "start"],
+    ["put", "M190 " + (y("ram") + 38) + "H302V" + (at.deferred[1] + h + 6), 198, y("ram") + 56, "start"],
+    ["refused", "M190 " + (y("fetch") + 38) + "h42", 211, y("fetch") + 28],
+    ["parsed", "M30 " + (y("parse") + 38) + "H12V46H24", 18, y("ready") - 12, "start"],
   );
   return { box: "0 0 370 " + (y("parse") + h + 8), h, at, edges };
 }
@@ -177,14 +178,13 @@ export class Ring {
     }
     for (const [id, node] of Object.entries(NODES)) {
       const [x, y, w] = layout.at[id];
-      const value = svg("text", { class: "value", x: x + w / 2, y: y + 57, "text-anchor": "middle" });
-      const extra = svg("text", { class: "extra", x: x + w / 2, y: y + 75, "text-anchor": "middle" });
+      const value = svg("text", { class: "value", x: x + w / 2, y: y + 44, "text-anchor": "middle" });
+      const extra = svg("text", { class: "extra", x: x + w / 2, y: y + 62, "text-anchor": "middle" });
       const group = svg(
         "g",
-        { class: "node " + (node.kind || ""), tabindex: 0, role: "img", "data-tip": node.tip || PLACES[node.name] },
+        { class: "node " + (node.kind || ""), tabindex: 0, role: "img", "data-tip": node.tip || PLACES[id] },
         svg("rect", { class: "box", x, y, width: w, height: layout.h, rx: 10 }),
         svg("text", { class: "title", x: x + w / 2, y: y + 20, "text-anchor": "middle", text: node.title }),
-        svg("text", { class: "name", x: x + w / 2, y: y + 36, "text-anchor": "middle", text: node.name }),
         value,
         extra,
       );
@@ -209,7 +209,7 @@ export class Ring {
     attr(
       n.group,
       "aria-label",
-      NODES[id].title + (NODES[id].name ? ", " + NODES[id].name : "") + ": " + value + (extra ? ", " + extra : ""),
+      NODES[id].title + ": " + value + (extra ? ", " + extra : ""),
     );
   }
 
@@ -218,8 +218,8 @@ export class Ring {
     if (!f) return;
     const known = perSecond !== null && Number.isFinite(perSecond);
     const busy = known && perSecond >= 0.5;
-    text(f.figure, known ? compact(Math.max(0, Math.round(perSecond))) : NONE);
-    text(f.unit, "/s");
+    text(f.figure, busy ? compact(Math.round(perSecond)) : ""); // a figure only where something flows
+    text(f.unit, busy ? "/s" : "");
     attr(f.path, "class", busy ? "edge busy" : "edge");
     attr(f.path, "marker-end", busy ? "url(#head-busy)" : "url(#head)");
     f.path.style.strokeWidth = busy ? Math.min(5, 1.5 + Math.log10(1 + perSecond) * 0.6).toFixed(1) : "";
@@ -234,7 +234,8 @@ export class Ring {
     const c = (name) => flow.rate((x) => x.counters?.[name] ?? 0);
     for (const name of PLACE_NAMES) {
       const change = d[name] === null || Math.abs(d[name]) < 0.5 ? "" : plus(Math.round(d[name])) + "/s";
-      this.node(name, compact(places[name] ?? 0), change);
+      const held = name === "refused" && places.held ? compact(places.held) + " not allowed" : "";
+      if (this.nodes[name]) this.node(name, compact(places[name] ?? 0), held || change);
     }
     for (const [id, counter] of Object.entries(FLOWS)) this.flow(id, c(counter));
     this.flow(
@@ -246,8 +247,9 @@ export class Ring {
     // The wide layout has an edge of its own for what RobotsCache refuses and sets aside.
     const refused = flow.rate((x) => (counts(x).places.refused ?? 0) + (counts(x).places.held ?? 0));
     this.flow("refused", this.wide && refused !== null ? refused - denied : refused);
-    this.node("links", compact(s.counters?.links ?? 0), "in all");
-    this.node("fetch", count(s.connections?.busy ?? 0), "of " + count(s.connections?.limit ?? 0));
+    this.node("links", compact(s.counters?.links ?? 0), "found in all");
+    const busy = over(s) ? 0 : flow.busy();
+    this.node("fetch", busy > 0 && busy < 9.95 ? fixed(busy, 1) : count(busy), "of " + count(s.connections?.limit ?? 0) + " connections");
     this.node("parse", compact(c("links") === null ? NaN : Math.round(c("links"))), "links/s");
     sync(
       byID("places"),

@@ -1,8 +1,8 @@
 // What sites answer: status codes, refusals, deferrals, hosts in trouble, and the top domains.
 
 import { attr, byID, el, size, sync, text, tip } from "./dom.js";
-import { bytes, clock, compact, count, duration, instant, NONE, percent, utc } from "./format.js";
-import { fillRows, none } from "./structures.js";
+import { bytes, clock, compact, count, duration, instant, localTimes, NONE, percent, sentence, utc, wholeSeconds } from "./format.js";
+import { fillShort, none } from "./structures.js";
 import { code, REASONS, TERMS } from "./words.js";
 
 // bars fills a list of names with numbers, largest first.
@@ -58,22 +58,33 @@ export function standing(state) {
 
 // until writes how long a back-off still lasts.
 export function until(t, now = Date.now()) {
-  if (!t) return NONE;
-  const left = (t.getTime() - now) / 1000;
-  return left > 0 ? "in " + duration(left) : "over";
+  const left = t ? (t.getTime() - now) / 1000 : 0;
+  return left > 0 ? "in " + wholeSeconds(Math.ceil(left)) : NONE;
 }
 
-// local replaces the times of a text by local ones.
-const local = (words) =>
-  words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (t) => {
-    const at = instant(t);
-    return at ? clock(at) : t;
-  });
+// reason is the part of a host's state that the badge and the time do not say.
+export function reason(state) {
+  const parts = state
+    .split("; ")
+    .map((part) => part.replace(/^backs off until \S+ ?/, "").replace(/ for good$/, ""))
+    .filter((part) => part && !/^(back-off|failing|not welcome|given up|ok)$/i.test(part));
+  const words = parts.join("; ").replace(/\b1 (failure|refusal|back-off)s\b/, "1 $1");
+  return sentence(words);
+}
+
+const forGood = (h) => /for good/.test(h.state || "");
+
+// inTrouble tells whether a host's back-off lasts: a host whose back-off has ended is out of trouble, unless it was
+// given up for good.
+export function inTrouble(h, now = Date.now()) {
+  const t = instant(h.until);
+  return !t || t.getTime() > now || forGood(h);
+}
 
 export function showHosts(body, ask) {
-  const hosts = body.hosts || [];
+  const hosts = (body.hosts || []).filter((h) => inTrouble(h));
   text(byID("hosts-count"), hosts.length ? "the last " + count(hosts.length) : "");
-  fillRows(
+  fillShort(
     byID("hosts"),
     hosts.length ? hosts : [none(4, "No host is in trouble")],
     (h) => h.key || h.host,
@@ -85,12 +96,12 @@ export function showHosts(body, ask) {
           "td",
           { role: "cell", class: "wrap" },
           h.host
-            ? el("button", { type: "button", class: "link", onclick: () => ask(h.host), text: h.host })
+            ? el("button", { type: "button", class: "link cut", onclick: () => ask(h.host), title: h.host, text: h.host })
             : el("span", { class: "muted mono", title: "Only the key of the host is known yet", text: h.key || NONE }),
         ),
         el("td", { role: "cell" }, el("span")),
         el("td", { role: "cell", class: "n" }),
-        el("td", { role: "cell", class: "wrap" }),
+        el("td", { role: "cell", class: "wrap" }, el("span", { class: "two" })),
       ),
     (row, h) => {
       const cell = row.children;
@@ -98,9 +109,10 @@ export function showHosts(body, ask) {
       text(cell[1].firstChild, word);
       attr(cell[1].firstChild, "class", "badge " + level);
       const t = instant(h.until);
-      text(cell[2], until(t));
+      text(cell[2], forGood(h) ? "for good" : until(t));
       attr(cell[2], "title", t ? utc(t) : null);
-      text(cell[3], local(h.why || (h.state || "").replace(/^(\S+ \S+ for good; )?backs off until \S+ /, "")));
+      text(cell[3].firstChild, localTimes(h.why || reason(h.state || "")));
+      attr(cell[3].firstChild, "title", localTimes(h.why || h.state || ""));
     },
   );
 }
@@ -116,14 +128,14 @@ export function showPLDs(body, ask) {
     (name) => name,
     (name) => tip(name, placed ? TERMS.placed : "URLs of the domain that wait."),
   );
-  fillRows(
+  fillShort(
     byID("plds"),
     plds.length ? plds : [none(7, "No domain is known yet")],
     (p) => p.key || p.pld,
     (p) =>
       el(
         "tr",
-        {},
+        { class: "far" },
         el("td", { class: "n" }),
         el(
           "td",

@@ -23,6 +23,36 @@ export function facts(list, items) {
 // none fills a table without rows.
 export const none = (columns, words) => ({ none: true, columns, words });
 
+const SHORT = 10; // rows of a table before its button is pressed; app.css hides the others
+
+// shorten hides all but the first rows of a table behind a button.
+function shorten(body, rows) {
+  const card = body.closest(".card");
+  const short = body.querySelector(".far") ? SHORT + 2 : SHORT; // rows of one line leave room for more
+  let button = card.querySelector(".more");
+  if (!button) {
+    attr(body, "data-short", "");
+    button = el("button", {
+      type: "button",
+      class: "small more",
+      onclick: () => {
+        attr(body, "data-short", "short" in body.dataset ? null : "");
+        shorten(body, Number(button.dataset.rows));
+      },
+    });
+    card.querySelector(".scroll").after(button);
+  }
+  button.dataset.rows = rows;
+  button.hidden = rows <= short;
+  text(button, "short" in body.dataset ? "Show all " + count(rows) : "Show the first " + short);
+}
+
+// fillShort fills a table of which at first ten rows show.
+export function fillShort(body, items, ...rest) {
+  fillRows(body, items, ...rest);
+  shorten(body, items.length);
+}
+
 // fillRows fills a table body. cells(item) returns strings, or new nodes when the row's text changes.
 export function fillRows(body, items, key, make, update) {
   sync(
@@ -53,31 +83,29 @@ const QUEUES = {
 function showSeen(drum) {
   if (!drum) return;
   const state = drum.running
-    ? "A pass runs."
+    ? "A pass looks up all waiting links now."
     : drum.pending
-      ? percent(drum.full) + " full; no pass runs."
-      : "No key waits; no pass runs.";
+      ? "The buckets of waiting links are " + percent(drum.full) + " full."
+      : "No link waits to be looked up.";
   text(byID("seen-state"), state);
   const fill = drum.fill || [];
   const strip = byID("seen-fill");
-  if (fill.length)
-    sync(
-      strip,
-      fill,
-      (_, i) => i,
-      () => el("i"),
-      (bar, v) => {
-        size(bar, "height", v);
-        attr(bar, "class", v >= 0.995 ? "full" : null);
-      },
-    );
-  else
-    sync(
-      strip,
-      ["none"],
-      () => "none",
-      () => el("span", { class: "empty", text: "No figures of buckets" }),
-    );
+  const full = drum.full || 0;
+  const words = !fill.length ? "No figures of buckets" : full >= 0.01 ? "" : drum.pending ? "nearly empty" : "empty";
+  attr(strip, "class", words ? "strip low" : "strip");
+  sync(
+    strip,
+    [...fill, ...(words ? ["words"] : [])],
+    (v, i) => (v === "words" ? v : i),
+    (v) => (v === "words" ? el("span", { class: "empty" }) : el("i")),
+    (bar, v) => {
+      if (v === "words") return text(bar, words);
+      size(bar, "height", v);
+      attr(bar, "class", v >= 0.995 ? "full" : null);
+    },
+  );
+  const group = fill.length ? Math.round(drum.buckets / fill.length) : 0;
+  text(byID("seen-bar"), group > 1 ? "a bar is the mean of " + count(group) + " buckets" : group ? "a bar is a bucket" : "");
   const high = fill.reduce((a, b) => Math.max(a, b), 0);
   const low = fill.reduce((a, b) => Math.min(a, b), fill.length ? 1 : 0);
   attr(
@@ -94,14 +122,36 @@ function showSeen(drum) {
   );
   facts(byID("seen-facts"), [
     ["URLs known", compact(drum.keys), TERMS.urlseen, count(drum.keys)],
-    ["Keys waiting", compact(drum.pending), TERMS.fill, count(drum.pending)],
+    ["Links waiting", compact(drum.pending), TERMS.fill, count(drum.pending)],
     ["Size waiting", bytes(drum.pendingBytes)],
     ["Buckets", count(drum.buckets)],
-    ["Fullest", percent(high), TERMS.fill],
+    ["Fullest bucket", percent(high), TERMS.fill],
     ["Passes", count(drum.passes), TERMS.pass],
     ["Last pass", drum.lastPassSeconds ? duration(drum.lastPassSeconds) : NONE],
     ["A pass now takes", drum.nextPassSeconds ? "≈ " + duration(drum.nextPassSeconds) : NONE],
   ]);
+}
+
+// meters fills lines of name, bar and value; the longest bar is the largest value.
+function meters(id, rows) {
+  const high = Math.max(1e-9, ...rows.map(([, n]) => n));
+  sync(
+    byID(id),
+    rows,
+    (r) => r[0],
+    ([name, , , explanation]) =>
+      el(
+        "div",
+        { class: "meterline" },
+        tip(name, explanation),
+        el("div", { class: "progress" }, el("i")),
+        el("b", { class: "n" }),
+      ),
+    (node, [, n, words]) => {
+      size(node.children[1].firstChild, "width", n / high);
+      text(node.children[2], words);
+    },
+  );
 }
 
 function showBeast(b) {
@@ -116,61 +166,53 @@ function showBeast(b) {
   text(
     byID("beast-state"),
     queues.length || failed.urls
-      ? "Reads queue Q(" + b.current + ")" + (b.scanning ? "; a scan reads QF." : ".")
+      ? "Queue Q(" + b.current + ") is read now" + (b.scanning ? ", and so are the URLs over budget." : ".")
       : "The queues are empty.",
   );
   const shown = queues.slice(0, BARS);
-  const high = Math.max(1, failed.urls || 0, ...shown.map((q) => q.urls));
-  const bars = shown.map((q) => ({
+  const high = Math.max(1, ...shown.map((q) => q.urls));
+  const bars = shown.map((q, i) => ({
     key: (q.lane || 0) + "/" + q.number,
     urls: q.urls,
-    kind: q.number === currentOf(q) ? "current" : null,
+    kind: [q.number === currentOf(q) && "current", i && q.lane !== shown[i - 1].lane && "lane"].filter(Boolean).join(" "),
     name: nameOf(q),
   }));
-  if (failed.urls) bars.push({ key: "failed", urls: failed.urls, kind: "failed", name: "QF" });
   const box = byID("beast-bars");
-  if (bars.length) {
-    sync(
-      box,
-      bars,
-      (x) => x.key,
-      () => el("i"),
-      (bar, x) => {
-        size(bar, "height", x.urls / high);
-        attr(bar, "class", x.kind);
-        attr(bar, "title", x.name + ": " + counted(x.urls, "URL"));
-      },
-    );
-  } else
-    sync(
-      box,
-      ["none"],
-      () => "none",
-      () => el("span", { class: "empty", text: "No URL waits" }),
-    );
+  sync(
+    box,
+    bars.length ? bars : [{ key: "none" }],
+    (x) => x.key,
+    (x) => (x.key === "none" ? el("span", { class: "empty", text: "No URL waits in a queue" }) : el("i")),
+    (bar, x) => {
+      if (x.key === "none") return;
+      size(bar, "height", x.urls / high);
+      attr(bar, "class", x.kind || null);
+      attr(bar, "title", x.name + ": " + counted(x.urls, "URL"));
+    },
+  );
   attr(
     box,
     "aria-label",
     "BEAST: " +
-      counted(waiting, "URL") +
-      " in " +
-      counted(queues.length, "queue") +
-      " from Q(" +
+      count(waiting) +
+      " URLs in " +
+      count(queues.length) +
+      " queues from Q(" +
       b.current +
       "), " +
       count(failed.urls) +
       " in QF",
   );
+  text(byID("beast-high"), bars.length ? compact(high) : "\u00a0");
   text(byID("beast-first"), shown.length ? nameOf(shown[0]) : "");
-  text(
-    byID("beast-last"),
-    (shown.length ? "… " + nameOf(shown[shown.length - 1]) : "") + (failed.urls ? "  and QF" : ""),
-  );
+  text(byID("beast-last"), shown.length > 1 ? nameOf(shown[shown.length - 1]) : "");
+  meters("beast-share", [
+    ["In the queues", waiting, compact(waiting), TERMS.beast],
+    ["Over budget (QF)", failed.urls || 0, compact(failed.urls), TERMS.qf],
+  ]);
   facts(byID("beast-facts"), [
-    ["In queues", compact(waiting), TERMS.beast, count(waiting)],
-    ["QF, over budget", compact(failed.urls), TERMS.qf, count(failed.urls)],
-    ["Current queue", count(b.current), TERMS.queue],
-    ["Horizon", count(b.horizon), TERMS.horizon],
+    ["Read now", "Q(" + b.current + ")", TERMS.queue],
+    ["Queues ahead", count(b.horizon), TERMS.horizon],
     ["Scans of QF", count(b.scans), TERMS.qf],
     ...(several ? [["Priority", b.priority, TERMS.lane]] : []),
     ...(several ? lanes : []).map((l, i) => [
@@ -258,8 +300,8 @@ export function showModel(model) {
   const rows =
     measured || predicted
       ? [
-          ["Measured", measured],
-          ["Predicted", predicted],
+          ["Measured I/O", measured],
+          ["Predicted I/O", predicted],
         ]
       : [];
   const box = byID("model");

@@ -13,6 +13,7 @@ export const RANGES = [
   { name: "All", seconds: 0, every: 300 },
 ];
 
+const INTEGERS = Array.from({ length: 33 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
 const POINTS = 600;
 const TABLE_ROWS = 24;
 // The metrics, as in /metrics without the prefix.
@@ -72,14 +73,19 @@ export function historyPath(from, metrics, points = POINTS) {
 // ago is the date some seconds ago.
 export const ago = (seconds) => new Date(Date.now() - seconds * 1000);
 
-// rates returns the rates of a history's counters for each second, without gaps.
+// rates returns the rates of a history's counters for each second, without gaps and without steps.
 export function rates(body) {
   const times = body.times || [];
   const seconds = (i) => Math.max(1, Math.min(60, Math.round(times[i] - times[i - 1])));
-  const of = (name, factor) =>
-    derive(times, body.series?.[name], body.step || 1).flatMap((v, i) =>
-      v === null ? [] : Array(seconds(i)).fill(v * factor),
-    );
+  const of = (name, factor) => {
+    let was = null;
+    return derive(times, body.series?.[name], body.step || 1).flatMap((v, i) => {
+      if (v === null) return [];
+      const from = was ?? v;
+      was = v;
+      return Array.from({ length: seconds(i) }, (_, k) => (from + ((v - from) * (k + 1)) / seconds(i)) * factor);
+    });
+  };
   return { pages: of(PAGES, 1), bits: of(BYTES, 8e-6) };
 }
 
@@ -133,13 +139,15 @@ class Chart {
     this.series = series;
     this.marks = marks;
     const any = series.some((list) => list.some((v) => v !== null));
-    this.empty.hidden = any;
+    this.none = any && series.every((list) => list.every((v) => !v));
+    this.empty.hidden = any && !(this.none && this.nothing);
+    text(this.empty, this.none && this.nothing ? this.nothing : "No history yet");
     let drawn = series;
     if (this.stacked) {
       const sum = times.map(() => 0);
       drawn = series.map((list) => list.map((v, i) => (v === null ? null : (sum[i] += v)))).reverse();
     }
-    const key = series.length + this.names.join();
+    const key = series.length + this.names.join() + this.none;
     if (this.key !== key) {
       this.plot?.destroy();
       this.plot = null;
@@ -186,6 +194,9 @@ class Chart {
           ...axis,
           size: 52,
           space: 34,
+          // Counts have no tenths, and nothing but zero has no scale.
+          ...(this.stacked ? { incrs: INTEGERS } : {}),
+          splits: this.none ? () => [0] : undefined,
           values: (u, splits) => splits.map((v) => (v >= 10_000 ? compact(v) : String(Math.round(v * 1000) / 1000))),
         },
       ],
@@ -320,7 +331,7 @@ export class Trends {
     this.range = RANGES[0];
     this.pages = new Chart("chart-pages", "Pages", "pages/s");
     this.bits = new Chart("chart-bits", "Download", "Mbit/s");
-    this.failures = new Chart("chart-failures", "Failed requests", "per second", { kinds: [10] });
+    this.failures = new Chart("chart-failures", "Failed requests", "per second", { kinds: [10], nothing: "None in this time" });
     this.slots = new Chart("chart-slots", "Connections by use", "", {
       stacked: true,
       names: [],

@@ -2,34 +2,33 @@ package export
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
 
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/tabular"
 )
 
-// linkGraph makes the graph of links between pages. Its nodes are the URLs at either end of a link, in the order of
-// their keys; an arc is there once. Two URLs with equal keys, which are keyed hashes of 64 bits, would be one node.
-type linkGraph struct {
+// graph makes WebGraph's list of arcs: numbers of source and target, in their order, each once, and in another table
+// the names of the nodes, the first of which has number 0. The nodes are in the order of their keys.
+type graph struct {
 	j      *job
-	nodes  *extsort.Sorter // key, URL
+	nodes  *extsort.Sorter // key, name
 	byTo   *extsort.Sorter // key of the target, key of the source
 	byFrom *extsort.Sorter // key of the source, number of the target
 	keys   *extsort.Sorter // of all nodes
-	recent []uint64        // keys of nodes that were added lately
 	rec    []byte
 }
 
-// recentNodes is the size of linkGraph.recent: 512 KiB.
-const recentNodes = 1 << 16
-
-// linkArcs writes the graph as arcs does.
-func (j *job) linkArcs() error {
-	names, arcs, err := j.createGraph("url")
+// graph writes the graph that fill adds, whose nodes are called column.
+func (j *job) graph(column string, fill func(g *graph) error) error {
+	names, arcs, err := j.createGraph(column)
 	if err != nil || arcs == nil {
 		return err
 	}
-	g := &linkGraph{j: j, nodes: j.sorterOf(8), byTo: j.sorterOf(8), recent: make([]uint64, recentNodes)}
-	err = j.eachLink(false, g.add)
+	g := &graph{j: j, nodes: j.sorterOf(8), byTo: j.sorterOf(8)}
+	err = fill(g)
 	if err == nil {
 		err = g.number(names)
 	}
@@ -43,36 +42,57 @@ func (j *job) linkArcs() error {
 	return j.finish(arcs, g.arcs(arcs))
 }
 
-// add adds a link.
-func (g *linkGraph) add(r *linkRow) error {
-	from, err := g.node(r.from)
-	if err != nil {
-		return err
+// recentNodes is the number of keys of nodes that linkGraph remembers: 512 KiB.
+const recentNodes = 1 << 16
+
+// linkGraph adds the links between pages to a graph. Its nodes are the URLs at either end of a link. Two URLs with
+// equal keys, which are keyed hashes of 64 bits, would be one node.
+func (j *job) linkGraph(g *graph) error {
+	recent := make([]uint64, recentNodes) // keys of nodes that were added lately
+	node := func(url []byte) (uint64, error) {
+		key := uint64(j.Hasher.URLKey(url))
+		if at := &recent[key%recentNodes]; *at != key {
+			*at = key
+			return key, g.node(key, url)
+		}
+		return key, j.live()
 	}
-	to, err := g.node(r.to)
-	if err != nil {
-		return err
-	}
+	return j.eachLink(false, func(r *linkRow) error {
+		from, err := node(r.from)
+		if err != nil {
+			return err
+		}
+		to, err := node(r.to)
+		if err != nil {
+			return err
+		}
+		return g.arc(from, to)
+	})
+}
+
+// node adds a node, which may be there already.
+func (g *graph) node(key uint64, name []byte) error {
+	g.rec = append(binary.BigEndian.AppendUint64(g.rec[:0], key), name...)
+	return errors.Join(g.nodes.Add(g.rec), g.j.live())
+}
+
+// arc adds an arc between two nodes, by their keys.
+func (g *graph) arc(from, to uint64) error {
 	g.rec = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(g.rec[:0], to), from)
 	return g.byTo.Add(g.rec)
 }
 
-// node adds a URL, and returns its key.
-func (g *linkGraph) node(url []byte) (uint64, error) {
-	key := uint64(g.j.Hasher.URLKey(url))
-	if at := &g.recent[key%recentNodes]; *at != key {
-		*at = key
-		g.rec = append(binary.BigEndian.AppendUint64(g.rec[:0], key), url...)
-		if err := g.nodes.Add(g.rec); err != nil {
-			return 0, err
-		}
+// passed returns an error if an arc ends at a node that has no name.
+func passed(edges *cursor, key uint64) error {
+	if edges.ok && edges.key < key {
+		return fmt.Errorf("export: an edge ends at %x, which has no name", edges.key)
 	}
-	return key, g.j.live()
+	return nil
 }
 
 // number numbers the nodes, from 0, and finds the numbers of the targets. It writes the URLs to w, unless that is
 // nil.
-func (g *linkGraph) number(w *tabular.Writer) error {
+func (g *graph) number(w *tabular.Writer) error {
 	g.j.meter.Set("sorting links")
 	nodes, err := sorted(g.nodes)
 	if err != nil {
@@ -85,6 +105,9 @@ func (g *linkGraph) number(w *tabular.Writer) error {
 	g.byFrom, g.keys = g.j.sorterOf(4), g.j.sorterOf(8)
 	for number := uint64(0); nodes.ok; number++ {
 		key := nodes.key
+		if err := passed(edges, key); err != nil {
+			return err
+		}
 		if w != nil {
 			if err := w.Write([]tabular.Value{tabular.Text(nodes.value)}); err != nil {
 				return err
@@ -110,11 +133,11 @@ func (g *linkGraph) number(w *tabular.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return passed(edges, math.MaxUint64)
 }
 
 // arcs writes the arcs, in the order of their numbers.
-func (g *linkGraph) arcs(w *tabular.Writer) error {
+func (g *graph) arcs(w *tabular.Writer) error {
 	keys, err := sorted(g.keys)
 	if err != nil {
 		return err
@@ -124,6 +147,9 @@ func (g *linkGraph) arcs(w *tabular.Writer) error {
 		return err
 	}
 	for number := int64(0); keys.ok; number++ {
+		if err := passed(edges, keys.key); err != nil {
+			return err
+		}
 		last := int64(-1)
 		for ; err == nil && edges.ok && edges.key == keys.key; err = edges.next() {
 			to := int64(binary.BigEndian.Uint64(edges.value))
@@ -145,5 +171,5 @@ func (g *linkGraph) arcs(w *tabular.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return passed(edges, math.MaxUint64)
 }

@@ -1,4 +1,4 @@
-package crawl
+package seen_test
 
 import (
 	"bytes"
@@ -14,55 +14,18 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/disk"
-	"drumbeat/disk/memfs"
+	"drumbeat/crawl/roomtest"
 	"drumbeat/drum"
 	"drumbeat/internal/ports"
+	"drumbeat/internal/scope"
 	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
-	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
-// linkStages returns the part of a crawler that a batch of links needs. URLseen returns nothing; its tuples
-// show what a batch sends.
-func linkStages(t testing.TB, cacheBytes int64) *crawler {
-	t.Helper()
-	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
-	c := newCrawler(Options{Admission: AdmissionOptions{Scope: state.ScopeAll}, Limits: LimitsOptions{MaxDepth: -1}})
-	c.Hasher, c.Suffixes = weburl.NewHasher(weburl.Secret{1}), weburl.NewSuffixes(false)
-	*c.links = admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1,
-		Cached: cacheBytes > 0, Sites: admit.NewSites(state.ScopeAll, c.Hasher.HostKey, nil)}
-	var err error
-	c.seen.URLSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate,
-		Emit: func([]drum.Result) error { return nil }}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.seen.URLSeen.Close() })
-	recent := drum.NewRAMCache(1 << 20)
-	t.Cleanup(recent.Close)
-	c.budgets.Star, err = star.Open(star.Options{
-		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: recent,
-		Place: func(*[star.LedgerBytes]byte, uint32, uint8, uint8) int64 { return 1 },
-		Emit:  func([]star.Placed) error { return nil },
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.budgets.Star.Close() })
-	c.seen.Names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate,
-		ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.seen.Names.Close() })
-	c.plan.NameCacheBytes, c.plan.CacheBytes = 1<<20, cacheBytes
-	c.seen.OpenCaches()
-	t.Cleanup(c.seen.Close)
-	return c
-}
+// links opens the room of a new crawl.
+func links(t testing.TB, cacheBytes int64) *room { return open(roomtest.New(t, 100), cacheBytes, nil) }
 
 // TestLinkBatchRepeats: marking a link as the repeat of another must have the same effect as adding it
 // again, whatever its verdict, with and without the cache.
@@ -70,23 +33,23 @@ func TestLinkBatchRepeats(t *testing.T) {
 	const seed = 5
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for _, cacheBytes := range []int64{0, 1 << 16} {
-		plain, told := linkStages(t, cacheBytes), linkStages(t, cacheBytes)
-		for _, c := range []*crawler{plain, told} {
-			c.links.Ports = ports.New(ports.Range{First: 1, Last: 80}, ports.Range{First: 82, Last: 65535})
-			c.links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
+		plain, told := links(t, cacheBytes), links(t, cacheBytes)
+		for _, c := range []*room{plain, told} {
+			c.Links.Ports = ports.New(ports.Range{First: 1, Last: 80}, ports.Range{First: 82, Last: 65535})
+			c.Links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
 			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"},
 				MaxPathDepth: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if cacheBytes > 0 {
-				c.links.URLRules = *rules
+				c.Links.URLRules = *rules
 			}
 		}
-		a, b := admit.NewBatch(plain.links), admit.NewBatch(told.links)
+		a, b := admit.NewBatch(plain.Links), admit.NewBatch(told.Links)
 		for range 300 {
 			depth := uint16(rnd.IntN(3))
-			plain.links.MaxDepth, told.links.MaxDepth = 1, 1
+			plain.Links.MaxDepth, told.Links.MaxDepth = 1, 1
 			now, page := time.Unix(1e9, 0), []byte("http://a.example.org/page")
 			a.Start(page, page, depth, 0, now)
 			b.Start(page, page, depth, 0, now)
@@ -114,10 +77,10 @@ func TestLinkBatchRepeats(t *testing.T) {
 				n++
 			}
 			var da, db account.Tx
-			if err := plain.seen.SendLinks(a, &da); err != nil {
+			if err := plain.stage.SendLinks(a, &da); err != nil {
 				t.Fatal(err)
 			}
-			if err := told.seen.SendLinks(b, &db); err != nil {
+			if err := told.stage.SendLinks(b, &db); err != nil {
 				t.Fatal(err)
 			}
 			var sa, sb account.Accounts
@@ -147,8 +110,8 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 // TestLinkBatchRecords: the records of a page must equal those that package weburl encodes one by one, and
 // a batch must not allocate once its buffers have grown.
 func TestLinkBatchRecords(t *testing.T) {
-	c := linkStages(t, 1<<20)
-	b := admit.NewBatch(c.links)
+	c := links(t, 1<<20)
+	b := admit.NewBatch(c.Links)
 	now := time.Unix(1e9, 0)
 	var urls [][]byte
 	for i := range 100 {
@@ -163,7 +126,7 @@ func TestLinkBatchRecords(t *testing.T) {
 		}
 	}
 	var tx account.Tx
-	if err := c.seen.SendLinks(b, &tx); err != nil {
+	if err := c.stage.SendLinks(b, &tx); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.Tuples) != len(urls) {
@@ -171,12 +134,12 @@ func TestLinkBatchRecords(t *testing.T) {
 	}
 	for i, url := range urls {
 		rec := weburl.Record{URL: url, Depth: 3, Flags: weburl.FlagRedirect, Found: now.Unix()}
-		rec.SetVia(urls[0], c.Hasher.URLKey(urls[0]))
+		rec.SetVia(urls[0], c.Saved.Hasher.URLKey(urls[0]))
 		if i%50 == 7 {
 			rec.Flags |= weburl.FlagRefresh
 		}
 		if want := rec.Append(nil); string(b.Tuples[i].Aux) != string(want) ||
-			uint64(b.Tuples[i].Key) != c.Hasher.URLKey(url) {
+			uint64(b.Tuples[i].Key) != c.Saved.Hasher.URLKey(url) {
 			t.Errorf("%s: got key %x and record %q, want %q", url, b.Tuples[i].Key, b.Tuples[i].Aux, want)
 		}
 	}
@@ -187,11 +150,86 @@ func TestLinkBatchRecords(t *testing.T) {
 			b.Add(url)
 			b.Repeat(i)
 		}
-		if err := c.seen.SendLinks(b, &tx); err != nil {
+		if err := c.stage.SendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
 		t.Errorf("allocations of a page: got %v, want 0", n)
+	}
+}
+
+// TestLinkBatchNames: a page must send the name of each host and PLD of its links once. Of a link that
+// isn't admitted it sends only the name of the PLD, if an edge names that.
+func TestLinkBatchNames(t *testing.T) {
+	c := links(t, 1<<16)
+	c.Links.Ports = ports.New(ports.Range{First: 1, Last: 8079}, ports.Range{First: 8081, Last: 65535})
+	b := admit.NewBatch(c.Links)
+	send := func(page string, links ...string) (names []string) {
+		b.Start([]byte(page), []byte(page), 1, 0, time.Unix(1e9, 0))
+		for _, l := range links {
+			b.Add([]byte(l))
+		}
+		for _, tu := range b.Names.Tuples {
+			pld, host, err := state.CheckName(c.Saved.Hasher, tu.Key, tu.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			names = append(names, string(pld)+" "+string(host))
+		}
+		if err := c.stage.SendLinks(b, new(account.Tx)); err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	got := send("http://www.a.example/", "http://x.b.co.uk/1", "http://x.b.co.uk/2", "http://b.co.uk/",
+		"http://c.test.:8080/", "http://192.0.2.1/", "http://d.test./")
+	want := []string{"b.co.uk ", "b.co.uk x.b.co.uk", "b.co.uk ", "b.co.uk b.co.uk", "c.test ", "192.0.2.1 ",
+		"192.0.2.1 192.0.2.1", "d.test ", "d.test d.test"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n, _ := c.stage.Names.Pending(); n != 8 {
+		t.Errorf("sent %d names, want 8", n)
+	}
+	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
+	if n, _ := c.stage.Names.Pending(); n != 8 {
+		t.Errorf("%d names after a page with the same hosts, want 8", n)
+	}
+}
+
+// TestLinksWithRulesAllocateNothing: rules and a blacklist must add no allocations per link. The test has
+// no regular expressions, since package regexp keeps its machines in a pool that the race detector empties.
+func TestLinksWithRulesAllocateNothing(t *testing.T) {
+	c := links(t, 1<<20)
+	parse := func(list scope.List, text string) *scope.Set {
+		s, err := scope.Parse(list, c.Saved.Suffixes, scope.Source{Name: "f", Text: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	c.Rules.Rules.Store(parse(scope.Rules,
+		"- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
+	c.Rules.Blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
+	b := admit.NewBatch(c.Links)
+	var found [][]byte
+	for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+		for _, path := range []string{"", "x", "y", "z.zip"} {
+			found = append(found, []byte("http://"+host+".test/"+path))
+		}
+	}
+	page := []byte("http://page.test/")
+	if got := testing.AllocsPerRun(100, func() {
+		b.Start(page, page, 1, 0, time.Unix(1e9, 0))
+		for _, l := range found {
+			b.Add(l)
+		}
+	}); got > 0 {
+		t.Errorf("%v allocations for %d links", got, len(found))
+	}
+	if rules, blocked := b.Counts[state.CountLinksRules],
+		b.Counts[state.CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
+		t.Errorf("%d links excluded by rules, %d blocked; want 9 and 4", rules, blocked)
 	}
 }
 
@@ -231,8 +269,8 @@ func BenchmarkLinkBatch(b *testing.B) {
 	pages := linkPages(b)
 	for _, cacheMiB := range []int64{1, 256} {
 		b.Run(fmt.Sprintf("cache=%dMiB", cacheMiB), func(b *testing.B) {
-			c := linkStages(b, cacheMiB<<20)
-			batch, x := admit.NewBatch(c.links), parse.NewExtractor(parse.Options{}, weburl.Options{})
+			c := links(b, cacheMiB<<20)
+			batch, x := admit.NewBatch(c.Links), parse.NewExtractor(parse.Options{}, weburl.Options{})
 			links := int64(0)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
@@ -245,7 +283,7 @@ func BenchmarkLinkBatch(b *testing.B) {
 				}
 				links += counts.Links
 				var tx account.Tx
-				if err := c.seen.SendLinks(batch, &tx); err != nil {
+				if err := c.stage.SendLinks(batch, &tx); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -270,8 +308,8 @@ func refreshPage(b *admit.Batch, n int, fresh func(i int) bool) {
 // TestRefreshesAreFlagged: a batch must flag the targets of refreshes, and only those, whichever links the
 // cache knows.
 func TestRefreshesAreFlagged(t *testing.T) {
-	c := linkStages(t, 1<<20)
-	b := admit.NewBatch(c.links)
+	c := links(t, 1<<20)
+	b := admit.NewBatch(c.Links)
 	for _, page := range []struct {
 		n     int
 		fresh func(i int) bool
@@ -279,7 +317,7 @@ func TestRefreshesAreFlagged(t *testing.T) {
 		{60, func(i int) bool { return true }}} {
 		refreshPage(b, page.n, page.fresh)
 		var tx account.Tx
-		if err := c.seen.SendLinks(b, &tx); err != nil {
+		if err := c.stage.SendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 		for _, tuple := range b.Tuples {
@@ -301,7 +339,7 @@ func TestRefreshesAreFlagged(t *testing.T) {
 func BenchmarkRefreshes(b *testing.B) {
 	for name, fresh := range map[string]bool{"links": false, "refreshes": true} {
 		b.Run(name, func(b *testing.B) {
-			batch := admit.NewBatch(linkStages(b, 1<<20).links)
+			batch := admit.NewBatch(links(b, 1<<20).Links)
 			refreshPage(batch, 50_000, func(int) bool { return fresh })
 			batch.Seen = make([]bool, len(batch.Keys))
 			for b.Loop() {
