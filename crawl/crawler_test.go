@@ -2,14 +2,12 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -196,53 +194,4 @@ func TestDeadHostsAreCheap(t *testing.T) {
 		t.Errorf("%.0f disk bytes per fetched page with dead hosts, %.0f without: want at most %.1f times",
 			with, without, most)
 	}
-}
-
-// TestSeedsThatYieldNothingAreListed: the result must list each seed that yields no response, with its
-// reason, and no other seed.
-func TestSeedsThatYieldNothingAreListed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Dead.NXDomain = 1 })
-		opt := simOptions(t, web, memfs.New(*seedFlag))
-		root := web.Seeds()[0]
-		opt.Admission.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/",
-			root + "no/such/page"}
-		opt.Limits.Linger = time.Minute // the second negative answer confirms that a name is gone
-		res := mustRun(t, t.Context(), opt)
-		text := strings.Join(res.Seeds, "\n")
-		for _, want := range []string{"http://no-such-host.test/: no-such-host", "ftp://example.test/: bad-seed"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("seeds without yield: got %q, want it to contain %q", text, want)
-			}
-		}
-		if strings.Contains(text, root+":") {
-			t.Errorf("a good seed is listed: %q", text)
-		}
-	})
-}
-
-// TestDirectoryInUseAndForeign: Run must refuse a locked directory, --new on an existing crawl, and a
-// missing directory of the crawl.
-func TestDirectoryInUseAndForeign(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
-		opt.Limits.MaxPages = 5
-		mustRun(t, t.Context(), opt)
-		lock, err := fs.Lock("d0")
-		must(t, err)
-		if _, err := Run(t.Context(), opt); !errors.Is(err, disk.ErrLocked) {
-			t.Errorf("directory in use: got %v", err)
-		}
-		must(t, lock.Close())
-		opt.Disk.New = true
-		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrExists) {
-			t.Errorf("--new on an existing crawl: got %v", err)
-		}
-		opt.Disk.New, opt.Disk.Dirs = false, []string{"d1"}
-		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
-			t.Errorf("missing directory: got %v", err)
-		}
-	})
 }

@@ -194,34 +194,6 @@ func checkRevisits(t *testing.T, opt *Options) map[string]int {
 	return records
 }
 
-// TestRecrawlOutlivesCrashes: power cuts at any time lose no URL and make none twice.
-func TestRecrawlOutlivesCrashes(t *testing.T) {
-	notShort(t)
-	inBubble(t, func(t *testing.T) {
-		w := newChangingWeb()
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
-		opt.Recrawl = &revisit.Policy{Least: 2 * time.Hour, Longest: 6 * day, Default: 8 * time.Hour, Gone: 12}
-		opt.Disk.CheckpointEvery = 3 * time.Hour
-		for run := range 8 {
-			opt.Disk.FS, opt.Limits.MaxTime = fs, time.Duration(run+1)*17*time.Hour
-			if run%2 == 0 {
-				fs.CrashAfter(100 + 57*run)
-			}
-			if _, err := Run(t.Context(), opt); err != nil && run%2 == 1 {
-				t.Fatal(err)
-			}
-			fs = fs.Crash()
-		}
-		opt.Disk.FS, opt.Limits.MaxTime = fs, 9*day
-		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Place(state.PlaceDeferred); n != 8 {
-			t.Errorf("%d URLs wait for a visit, want 8", n)
-		}
-		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
-	})
-}
-
 // cutVisits crawls in many runs, and cuts three of four. It returns what is left, and the times of the cuts.
 func cutVisits(t *testing.T, fs *memfs.FS, opt Options, rng *rand.Rand) (left *memfs.FS, cuts []time.Time) {
 	t.Helper()

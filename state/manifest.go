@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -186,4 +187,77 @@ func Part[S any](m *Manifest, name string) (*S, error) {
 		return nil, fmt.Errorf("crawl: manifest: state of %s: %w", name, err)
 	}
 	return s, nil
+}
+
+// Held is the manifest's state of PlaceHeld. That place holds URLs that the operator's own flags forbid by
+// address or port. The first run with other flags returns each of them once to RobotsCache.
+type Held struct {
+	Flags string `json:"flags"` // Options.NetworkFlags of the last run
+	// Since is the Unix second from which RobotsCache's forbidden addresses follow Flags; older ones
+	// followed other flags.
+	Since int64 `json:"since"`
+	Left  int64 `json:"left"` // records at the queue's head still to be returned under Flags
+}
+
+// Seeds is the feeder's position in the seed file. The feeder reads a file with another length or checksum
+// from its start. URLseen drops the URLs that it fed before, so only new lines count.
+type Seeds struct {
+	Offset int64  `json:"offset"` // bytes read
+	Size   int64  `json:"size"`
+	Sum    uint64 `json:"sum"` // xxhash64 of the whole file
+	Done   bool   `json:"done"`
+}
+
+// URLQueue is a queue of URLs and its place.
+type URLQueue struct {
+	Name  string
+	Place Place
+}
+
+// URLQueues are the queues of URLs.
+var URLQueues = [...]URLQueue{{NameAwaitRobots, PlaceAwaitRobots}, {NameReady, PlaceReady}, {NameHeld, PlaceHeld}}
+
+// Names of the tails that the manifest itself refers to, for reports on structures.
+const (
+	NameRAM      = "ram"
+	NameJobs     = "jobs"
+	NameDelays   = "delays"
+	NameHosts    = "hosts"
+	NameSketches = "sketches"
+	NameScope    = "scope"
+	NameTraps    = "traps"
+	NameOrders   = "orders"
+	NameRenders  = "renders"
+	NameWalk     = "walk"
+	NameIdentity = "identity" // manifest and secret, with their copies
+)
+
+// DamagedDir, under state, holds the files that a repair replaced.
+const DamagedDir = "damaged"
+
+// DumpRecords encodes records for a tail file: uvarint length and bytes of each. EachRecord decodes them.
+func DumpRecords(recs [][]byte) []byte {
+	var b []byte
+	for _, rec := range recs {
+		b = binary.AppendUvarint(b, uint64(len(rec)))
+		b = append(b, rec...)
+	}
+	return b
+}
+
+// EachRecord calls f for each record of a dump. A wrong length is a *disk.CorruptError with path.
+func EachRecord(path string, b []byte, f func(rec []byte) error) error {
+	off := 0
+	for off < len(b) {
+		n, w := binary.Uvarint(b[off:])
+		if w <= 0 || n > uint64(len(b)-off-w) {
+			return &disk.CorruptError{Path: path, Offset: int64(off), Want: "a record", Got: "a length beyond the end"}
+		}
+		off += w
+		if err := f(b[off : off+int(n)]); err != nil {
+			return err
+		}
+		off += int(n)
+	}
+	return nil
 }

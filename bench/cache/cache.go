@@ -48,10 +48,11 @@ func (c *Options) Complete() error {
 	for _, n := range c.Sizes {
 		need(n >= leastEntries && n <= 1<<31, "a size of %d entries: want %d to 2^31", n, leastEntries)
 	}
+	need(c.Stream.Hosts >= 10 && c.Stream.Hosts <= 1e8, "%d sites at a time: want 10 to 1e8", c.Stream.Hosts)
 	need(c.From >= 0, "%d links before the first", c.From)
 	need(c.From == 0 || c.Trace != "", "links before the first are those of a trace, and none was given")
 	need(c.Repeats >= 1 && c.Repeats <= 100, "%d repeats: want 1 to 100", c.Repeats)
-	return errors.Join(faults(), c.Stream.Validate())
+	return faults()
 }
 
 // policy is one of the compared caches.

@@ -125,12 +125,6 @@ func TestCacheStream(t *testing.T) {
 			t.Errorf("%s: got %.3f, want %.3f ± %.3f", c.what, c.got, c.want, c.give)
 		}
 	}
-	for _, bad := range []Stream{{},
-		{Hosts: 100, LinksPerPage: 10, PagesPerStay: 1, ReturnWindow: 1, Site: 2, LocalPages: 1, PopularURLs: 1}} {
-		if bad.Validate() == nil {
-			t.Errorf("%+v is taken", bad)
-		}
-	}
 }
 
 // TestOursAgainstLRU: near the knee of a crawl-like stream our cache loses at most 2 points against exact

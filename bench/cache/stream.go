@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 )
@@ -61,27 +59,6 @@ const (
 
 // Span returns tau_h l S: the number of links in one host delay.
 func (o Stream) Span() float64 { return float64(o.Hosts) * float64(o.LinksPerPage) }
-
-// Validate returns all faults, joined.
-func (o Stream) Validate() error {
-	var faults []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("bench: stream of links: "+format, args...))
-		}
-	}
-	need(o.Hosts >= 10 && o.Hosts <= 1e8, "%d sites at a time: want 10 to 1e8", o.Hosts)
-	need(o.LinksPerPage >= 3 && o.LinksPerPage <= 1e4, "%d links per page: want 3 to 1e4", o.LinksPerPage)
-	need(o.PagesPerStay >= 1 && o.PagesPerStay <= 1e6, "%g pages per stay: want 1 to 1e6", o.PagesPerStay)
-	need(o.Return >= 0 && o.Return <= 1 && o.ReturnWindow >= 1 &&
-		o.ReturnWindow <= 1e6, "return of %g of %d rounds", o.Return, o.ReturnWindow)
-	sum := o.Repeat + o.Site + o.Local + o.Popular
-	need(min(o.Repeat, o.Site, o.Local, o.Popular) >= 0 && sum <= 1,
-		"shares of links: want none below 0 and a sum of at most 1, not %g", sum)
-	need(o.LocalPages >= 1 && o.PopularURLs >= 1 && max(o.LocalPages, o.PopularURLs) <= 1e15,
-		"power laws: want 1 to 1e15 URLs")
-	return errors.Join(faults...)
-}
 
 // cacheStream yields the keys. It takes 40 bytes per site, and allocates nothing after the page with the
 // most links.

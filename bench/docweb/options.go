@@ -1,7 +1,6 @@
 package docweb
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -41,24 +40,4 @@ func (o Options) usual() Options {
 	o.Vast = 1_000_000
 	o.Port, o.RobotsDelay, o.SlowDelay = 18480, 1500*time.Millisecond, 2*time.Second
 	return o
-}
-
-func (o Options) check() error {
-	switch {
-	case o.Hosts < 8 || o.Hosts > 5000:
-		return fmt.Errorf("docweb: %d hosts: want 8 to 5000", o.Hosts)
-	case o.Addrs < 1 || o.Addrs > 200:
-		return fmt.Errorf("docweb: %d addresses: want 1 to 200", o.Addrs)
-	case o.Largest < 1 || o.Largest > 1_000_000:
-		return fmt.Errorf("docweb: largest host of %d pages: want 1 to 1000000", o.Largest)
-	case !(o.Skew > 0):
-		return fmt.Errorf("docweb: skew %v: want more than 0", o.Skew)
-	case o.MeanBytes < 4000 || o.MeanBytes > 100_000:
-		return fmt.Errorf("docweb: pages of %d bytes: want a mean of 4000 to 100000", o.MeanBytes)
-	case o.Bad && (o.Vast < listLinks || o.Vast > 1_000_000):
-		return fmt.Errorf("docweb: bad host of %d pages: want %d to 1000000", o.Vast, listLinks)
-	case o.Port < 0 || o.Port > 65535:
-		return fmt.Errorf("docweb: port %d: want 0 to 65535", o.Port)
-	}
-	return nil
 }

@@ -24,9 +24,6 @@ type Server struct {
 
 // Serve makes a web and serves it on its addresses, all on one port.
 func Serve(o Options) (*Server, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	list, err := listen(&o)
 	if err != nil {
 		return nil, err

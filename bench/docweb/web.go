@@ -23,24 +23,18 @@ type Web struct {
 
 // New makes a web, in some 55 µs of CPU a page.
 func New(o Options) (*Web, error) {
-	w, err := outline(o)
-	if err != nil {
-		return nil, err
-	}
+	w := outline(o)
 	w.makeBlocks()
 	return w, w.render()
 }
 
 // outline makes a web without its pages.
-func outline(o Options) (*Web, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
+func outline(o Options) *Web {
 	w := &Web{opt: o, byName: map[string]*Host{}}
 	w.makeHosts()
 	w.findable()
 	w.choosePlain()
-	return w, nil
+	return w
 }
 
 // Port returns the port of all URLs.

@@ -41,9 +41,6 @@ const (
 	defaultHosts = 1 << 20
 )
 
-// Validate returns all faults, joined.
-func (o Options) Validate() error { return o.complete() }
-
 func (o *Options) complete() error {
 	for _, f := range []struct {
 		at  *float64

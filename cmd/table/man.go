@@ -43,8 +43,8 @@ func manPage(app *kong.Application) []byte {
 	}
 	b.WriteString(".SH ENVIRONMENT\n" +
 		roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin with "+
-			"DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, those of log with DRUMBEAT_LOG_, and "+
-			"those of explain's "+
+			"DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, those of log but --dir with "+
+			"DRUMBEAT_LOG_, and those of explain's "+
 			"--dir, --out, --json and --fast with DRUMBEAT_EXPLAIN_. The command line takes precedence over "+
 			"the environment, "+
 			"which precedes --config, --preset and the default.") +

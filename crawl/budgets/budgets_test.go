@@ -339,7 +339,7 @@ func TestSmallerBudget(t *testing.T) {
 	})
 }
 
-// TestScans: a scan of QF leaves the URLs of a host that has a glut. URLs that no queue takes are not read
+// TestScans: a scan of QF leaves the URLs of a host that has a glut, also over a cut. URLs that no queue takes are not read
 // again until something has changed.
 func TestScans(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
@@ -372,11 +372,16 @@ func TestScans(t *testing.T) {
 		if r.stage.RescanUseless(&a) {
 			t.Error("after a response another scan may be useful")
 		}
-		clear(r.glutted)
+		before := r.To(state.PlaceRobotsCheck)
+		r.Save()
+		r = open(r.Cut(), 2, r)
+		r.want("after a cut", 0, 0, left)
 		r.Do(func(tx *account.Tx) error { tx.Count(state.CountResponses, 100); return nil })
 		r.during(3 * time.Hour)
 		r.want("without a glut", 0, 0, 0)
-		released(t, r.To(state.PlaceRobotsCheck))
+		if n := len(released(t, before, r.To(state.PlaceRobotsCheck))); n != 80 {
+			t.Errorf("%d of 80 URLs were released", n)
+		}
 	})
 }
 

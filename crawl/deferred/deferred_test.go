@@ -199,16 +199,18 @@ func TestRefuse(t *testing.T) {
 	r.refuse(bare("https://b.test/x"), state.ReasonConnect)
 	r.refuse(bare("https://c.test/"), state.ReasonRobots)
 	r.want("refused", places{state.PlaceRefused: 3, state.PlaceRAM: 0})
+	r.refuse(bare("https://port.test:80/"), state.ReasonTLS)
 	if got := r.Accounts.Copy().Refused; min(got[state.ReasonDNS], got[state.ReasonConnect],
 		got[state.ReasonRobots]) != 1 {
 		t.Errorf("refused: %v", got)
 	}
-	if want := []string{"http://b.test/x"}; !slices.Equal(r.Sent(), want) {
+	if want := []string{"http://b.test/x", "http://port.test/"}; !slices.Equal(r.Sent(), want) {
 		t.Errorf("sent %q, want %q", r.Sent(), want)
 	}
 	if want := []string{"http://a.test/: " + state.ReasonDNS.String(), "https://b.test/x: " +
 		state.ReasonConnect.String(), "seed https://c.test/: " + state.ReasonRobots.String(),
-		"https://c.test/: " + state.ReasonRobots.String()}; !slices.Equal(r.Lines(), want) {
+		"https://c.test/: " + state.ReasonRobots.String(),
+		"https://port.test:80/: " + state.ReasonTLS.String()}; !slices.Equal(r.Lines(), want) {
 		t.Errorf("lines %q, want %q", r.Lines(), want)
 	}
 }

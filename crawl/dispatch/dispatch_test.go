@@ -85,8 +85,8 @@ func (r *room) Visit(ctx context.Context, g *polite.Grant) (landed bool, next *p
 
 // open opens the room at the last checkpoint of w. change may change its options and r.
 func open(w *roomtest.World, change func(r *room, o *dispatch.Options)) *room {
-	r := &room{World: w, resting: map[uint64]bool{}, ended: map[string]bool{}, first: map[uint64]bool{},
-		visits: time.Second}
+	r := &room{World: w, visits: time.Second}
+	r.resting, r.ended, r.first = map[uint64]bool{}, map[string]bool{}, map[uint64]bool{}
 	r.net.Connections, r.net.RobotsInFlight = roomtest.Connections, 8
 	o := dispatch.Options{Admission: &options.Admission{Scope: state.ScopePLD}, Network: &r.net,
 		Plan: &w.Plan, Politeness: &r.polite, DefaultBudget: 10, Rules: w.Rules, Sites: w.Sites}
@@ -97,8 +97,7 @@ func open(w *roomtest.World, change func(r *room, o *dispatch.Options)) *room {
 	l := limits.New(limits.Options{Network: &r.net, Changed: func() { r.d.Wake() }})
 	r.d = dispatch.New(w.Run, w.Saved, o, dispatch.Needs{Check: gate{r}, Health: r,
 		Fetcher: &fetcher.Fetcher{}, Leases: node.NewLeases(w.Run, node.LeaseOptions{}), Limits: l,
-		Space: w.Space, Stock: w.Stock,
-		Outages: outage.New(w.Run, w.Saved, outage.Options{Log: w.Log})})
+		Space: w.Space, Stock: w.Stock, Outages: outage.New(w.Run, w.Saved, outage.Options{Log: w.Log})})
 	r.d.Wire(dispatch.Others{Visits: r, Deferrals: w, Orders: orders{r}, LackURLs: func() {},
 		PageLimit: func() int64 { return r.limit }, Disowned: r.disowned.Load})
 	w.Open(nil, w.Queue(state.NameReady, &r.d.Ready))

@@ -8,10 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
-
 	"drumbeat/disk"
-	"drumbeat/warc/outfile"
 )
 
 // Find calls fn with the entries of some URLs, the newest files first. It passes damage to damaged and
@@ -20,23 +17,16 @@ import (
 // about a second. Memory: one frame.
 func Find(opt Options, st *State, urls []string, maxBytes int64,
 	fn func(*Entry) error, damaged func(error) error) (cut bool, err error) {
-	if err := opt.defaults(); err != nil {
-		return false, err
-	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
+	s, all, err := newScanner(&opt, st, fn, damaged)
 	if err != nil {
 		return false, fmt.Errorf("crawllog: find: %w", err)
 	}
-	defer dec.Close()
-	all, err := outfile.List(opt.outfile(), &st.Files)
-	if err != nil {
-		return false, fmt.Errorf("crawllog: find: %w", err)
-	}
+	defer s.dec.Close()
 	f := finder{want: map[string]bool{}}
 	for _, url := range urls {
 		f.want[string(appendString(nil, url, maxURL))] = true
 	}
-	s := scanner{dec: dec, fn: fn, damaged: damaged, sum: &Scanned{}, only: f.wanted}
+	s.only = f.wanted
 	lines, err := disk.ReadTail(opt.State, st.Lines)
 	if err != nil {
 		if err := damaged(err); err != nil {

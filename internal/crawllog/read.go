@@ -23,11 +23,7 @@ func Read(r io.Reader, fn func(*Entry) error) error {
 		return fmt.Errorf("crawllog: read: %w", err)
 	}
 	defer dec.Close()
-	return readLines(dec, fn)
-}
-
-func readLines(r io.Reader, fn func(*Entry) error) error {
-	sc := bufio.NewScanner(r)
+	sc := bufio.NewScanner(dec)
 	sc.Buffer(make([]byte, 0, MaxLine), 4*MaxLine)
 	for n := 1; sc.Scan(); n++ {
 		var e Entry

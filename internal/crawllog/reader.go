@@ -7,8 +7,6 @@ import (
 	"sort"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"drumbeat/disk"
 	"drumbeat/warc/outfile"
 )
@@ -65,7 +63,7 @@ type place struct {
 
 // NewReader returns a Reader without lines: call Use.
 func NewReader() (*Reader, error) {
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
+	dec, err := newDecoder()
 	if err != nil {
 		return nil, fmt.Errorf("crawllog: reader: %w", err)
 	}

@@ -28,20 +28,13 @@ type Scanned struct {
 // error: they may have been moved away. Memory: one frame.
 func Scan(opt Options, st *State, fn func(*Entry) error, damaged func(error) error) (Scanned, error) {
 	var sum Scanned
-	if err := opt.defaults(); err != nil {
-		return sum, err
-	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
+	s, all, err := newScanner(&opt, st, fn, damaged)
 	if err != nil {
 		return sum, fmt.Errorf("crawllog: scan: %w", err)
 	}
-	defer dec.Close()
-	all, err := outfile.List(opt.outfile(), &st.Files)
-	if err != nil {
-		return sum, fmt.Errorf("crawllog: scan: %w", err)
-	}
+	defer s.dec.Close()
+	s.sum = &sum
 	sum.Absent, sum.Of = outfile.Absent(all, &st.Files, 0)
-	s := scanner{dec: dec, fn: fn, damaged: damaged, sum: &sum}
 	for i := range all {
 		if err := s.file(&opt, all[i].Streams[0]); err != nil {
 			return sum, fmt.Errorf("crawllog: scan: %w", err)
@@ -53,6 +46,25 @@ func Scan(opt Options, st *State, fn func(*Entry) error, damaged func(error) err
 	}
 	sum.Bytes += int64(len(lines))
 	return sum, s.lines(lines, fmt.Sprintf("tails-%010d", st.Lines.Gen), st.Lines.Off)
+}
+
+// newScanner returns a scanner with an open decoder, and the files of a log.
+func newScanner(opt *Options, st *State, fn func(*Entry) error, damaged func(error) error) (*scanner, []outfile.Content,
+	error) {
+	if err := opt.defaults(); err != nil {
+		return nil, nil, err
+	}
+	all, err := outfile.List(opt.outfile(), &st.Files)
+	if err != nil {
+		return nil, nil, err
+	}
+	dec, err := newDecoder()
+	return &scanner{dec: dec, fn: fn, damaged: damaged, sum: &Scanned{}}, all, err
+}
+
+// newDecoder returns a decoder of single frames.
+func newDecoder() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
 }
 
 type scanner struct {

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/miekg/dns"
 )
 
 // FlatServer is a flat web on sockets: one port on all its addresses, and name servers on 127.0.0.1. A
@@ -61,7 +59,7 @@ func (f *Flat) Start() (*FlatServer, error) {
 			s.sessions.Put(x)
 		})
 	}
-	if s.names, err = startNameServer(0, s); err != nil {
+	if s.names, err = startNameServer(0, Resolve(s.resolve)); err != nil {
 		return fail(err)
 	}
 	return s, nil
@@ -108,23 +106,13 @@ func (s *FlatServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, 
 	return s.ca.Certificate(string(s.f.AppendPLD(nil, host)))
 }
 
-// ServeDNS answers one query; it implements dns.Handler.
-func (s *FlatServer) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
+// resolve answers the name server's questions.
+func (s *FlatServer) resolve(name string) (addrs []netip.Addr, ttl time.Duration) {
 	s.lookups.Add(1)
-	m := new(dns.Msg)
-	m.SetReply(query)
-	m.RecursionAvailable = true
-	if len(query.Question) == 1 {
-		q := query.Question[0]
-		name := bytes.ToLower([]byte(q.Name[:len(q.Name)-1]))
-		if host, ok := s.f.HostOf(name); !ok {
-			m.Rcode = dns.RcodeNameError
-		} else if q.Qtype == dns.TypeA {
-			m.Answer = append(m.Answer, &dns.A{A: s.f.AddrOf(host).AsSlice(),
-				Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 86400}})
-		}
+	if host, ok := s.f.HostOf([]byte(name)); ok {
+		addrs = []netip.Addr{s.f.AddrOf(host)}
 	}
-	_ = out.WriteMsg(m) // a failed write is a lost answer
+	return addrs, 24 * time.Hour
 }
 
 // flatSession serves one connection at a time.

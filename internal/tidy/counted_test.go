@@ -16,8 +16,9 @@ var countedIn = regexp.MustCompile(`^(cmd|admin|state/(audit|condition|explain|e
 // countedNoun matches a verb of a format that a noun in the plural follows.
 var countedNoun = regexp.MustCompile(
 	`%(d|s|v) ((?:WARC|unique|queued|damaged|lost|stored|fetched|robots\.txt|failed) )?` +
-		`(pages|URLs|nodes|keys|links|times|messages|records|edges|hosts|directories|PLDs|rules|responses|` +
-		`requests|bodies|seeds|lines|rows|names|networks|connections|redirects|failures|restarts|retries|servers|faults|parts|leases)\b`)
+		`(pages|URLs|nodes|keys|links|times|messages|records|edges|hosts|directories|PLDs|rules|` +
+		`responses|requests|bodies|seeds|lines|rows|names|networks|connections|redirects|failures|` +
+		`restarts|retries|servers|faults|parts|leases)\b`)
 
 // bounded matches what stands before a number that is never 1: a limit, or a part of a sum that is named already.
 var bounded = regexp.MustCompile(`(more than|at most|limit is|the crawl's|of the) $`)

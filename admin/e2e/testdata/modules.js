@@ -29,10 +29,16 @@
     [{ state: "failing" }, true],
   ])
     same(sites.inTrouble(host, now), want, "inTrouble(" + JSON.stringify(host) + ")");
+  same([f.counted(1, "host"), f.counted(2, "host"), f.counted(0, "PLD")], ["1 host", "2 hosts", "0 PLDs"], "counted");
   const { split } = await import("./level.js");
   for (const [words, want] of [
     ["The crawl works.", ["The crawl works.", ""]],
-    ["No response for 40 s. The only host fails.", ["No response for 40 s.", "The only host fails."]],
+    ["No response for 40 s. The only host fails.", ["No response for 40 s. The only host fails.", ""]],
+    ["The host fails. It is due. Then.", ["The host fails. It is due.", "Then."]],
+    [
+      "The crawl works: 7.0 pages per second. It waits for politeness.",
+      ["The crawl works: 7.0 pages per second.", "It waits for politeness."],
+    ],
     ["The host www.example.com fails: 1.2 s.", ["The host www.example.com fails: 1.2 s.", ""]],
   ])
     same(split(words), want, "split(" + words + ")");

@@ -1,7 +1,7 @@
 // The page about the nodes of a cluster: it asks the node that serves it every five seconds.
 
 import { attr, byID, el, Samples, size, svg, sync, text } from "./dom.js";
-import { bytes, clock, compact, count, duration, fixed, instant, NONE, percent, rate, sentence } from "./format.js";
+import { bytes, clock, compact, count, counted, duration, fixed, instant, NONE, percent, rate, sentence } from "./format.js";
 import { Banner, icon, STATES } from "./level.js";
 import { get, takeToken } from "./live.js";
 
@@ -121,7 +121,7 @@ const links = new Lines("links");
 
 // showLinks shows the records that wait from this node to each other one, and from each other node to all.
 function showLinks(c) {
-  const words = (n, size) => (n ? compact(n) + " records, " + bytes(size) : "none");
+  const words = (n, size) => (n ? counted(n, "record") + ", " + bytes(size) : "none");
   const self = c.self.node;
   const own = c.pairs.map((p) => [
     "node " + self + " → node " + p.node,

@@ -198,7 +198,7 @@ export class Controls {
             form.elements.seeds.value = refused.map((r) => r.line).join("\n");
             return (
               count(a.accepted) +
-              " accepted" +
+              " added" +
               (refused.length
                 ? ", " +
                   count(refused.length) +

@@ -39,8 +39,8 @@ function scaled(n, unit, from = 1000) {
 // compact writes a count: in full below ten thousand, then with a prefix.
 export const compact = (n) => (isNumber(n) && Math.abs(n) < 9999.5 ? count(n) : scaled(n, ""));
 
-// counted writes a whole number in full with the word that follows it, as package human does.
-export const counted = (n, one, many = one + "s") => count(n) + " " + (n === 1 ? one : many);
+// counted writes a count with the word that follows it, as package human does.
+export const counted = (n, one, many = one + "s") => compact(n) + " " + (n === 1 ? one : many);
 
 // bytes writes a size with two digits or more and a binary unit, as package human does.
 export function bytes(n) {

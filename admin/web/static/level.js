@@ -27,9 +27,11 @@ export const levelOf = (level) => (SHAPES[level] ? level : "off");
 export const icon = (level) =>
   svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: SHAPES[levelOf(level)] }));
 
-// split cuts a text after its first sentence.
+// split cuts a text after its first sentence, after the second one if the first says little.
 export function split(words) {
-  const end = words.search(/\. (?=\p{Lu})/u);
+  const after = (from) => words.slice(from).search(/\. (?=\p{Lu})/u) + from;
+  let end = after(0);
+  if (end >= 0 && end < 26) end = after(end + 1) > end ? after(end + 1) : -1;
   return end < 0 ? [words, ""] : [words.slice(0, end + 1), words.slice(end + 2)];
 }
 

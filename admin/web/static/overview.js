@@ -201,7 +201,7 @@ export class Overview {
     text(byID("t-found"), compact(s.unique));
     attr(byID("t-found"), "title", count(s.unique));
     text(this.p, fixed(s.uniqueShare, 4));
-    text(byID("t-found-sub"), compact(s.plds) + (s.plds === 1 ? " PLD, " : " PLDs, ") + compact(s.hosts) + (s.hosts === 1 ? " host" : " hosts"));
+    text(byID("t-found-sub"), counted(s.plds, "PLD") + ", " + counted(s.hosts, "host"));
     text(byID("t-queued"), compact(p.queued));
     attr(byID("t-queued"), "title", count(p.queued));
     text(byID("t-queued-trend"), this.rest(p, ended));

@@ -3,7 +3,7 @@
 import { attr, byID, el, svg, sync, text } from "./dom.js";
 import { compact, count, fixed, NONE } from "./format.js";
 import { counts, over } from "./overview.js";
-import { PLACE_NAMES, PLACES, placeText } from "./words.js";
+import { ENDED, PLACE_NAMES, PLACES, TITLES } from "./words.js";
 
 const plus = (n) => (n === null ? NONE : (n > 0 ? "+" : n < 0 ? "−" : "") + compact(Math.abs(n)));
 
@@ -26,26 +26,14 @@ const FLOWS = {
   parsed: "links",
 };
 
-// NODES by place: title, tooltip, kind (place, end, or nothing). A box has one name; the table has the places.
+const titleOf = (id) => TITLES[id] || NODES[id].title;
+
+// NODES are the boxes that are no place, and what a place has of its own. A box has one name.
 const NODES = {
   links: { title: "Links", tip: "Links of fetched pages, seeds and sitemaps." },
-  unstreamed: { title: "URLseen", kind: "place" },
-  star: { title: "STAR", kind: "place" },
-  beast: { title: "BEAST", kind: "place" },
-  failed: { title: "Over budget", kind: "place" },
-  robotscheck: { title: "RobotsCache", kind: "place" },
-  awaitrobots: { title: "Need robots.txt", kind: "place" },
-  deferred: { title: "Deferred", kind: "place" },
-  ready: { title: "Ready", kind: "place" },
-  ram: { title: "In RAM, by host", kind: "place" },
   fetch: { title: "Fetch", tip: "Requests under way, of the connections allowed." },
-  fetched: { title: "Fetched", kind: "place end" },
   parse: { title: "Parse", tip: "Pages are parsed for links." },
-  refused: {
-    title: "Refused",
-    kind: "place end",
-    tip: "URLs without a response, with a reason; and those that this run's own flags do not allow.",
-  },
+  refused: { tip: "URLs without a response, with a reason; and those that this run's own flags do not allow." },
 };
 
 // The layouts: boxes as [x, y, width], edges as [id, path, label x, label y, anchor]. No edge crosses another one.
@@ -176,15 +164,16 @@ export class Ring {
       drawing.append(path, svg("text", { class: "flow", x, y, "text-anchor": anchor }, figure, unit));
       this.flows[id] = { path, figure, unit };
     }
-    for (const [id, node] of Object.entries(NODES)) {
-      const [x, y, w] = layout.at[id];
+    for (const [id, [x, y, w]] of Object.entries(layout.at)) {
+      const node = NODES[id] || {};
+      const kind = TITLES[id] ? (ENDED.has(id) ? "place end" : "place") : "";
       const value = svg("text", { class: "value", x: x + w / 2, y: y + 44, "text-anchor": "middle" });
       const extra = svg("text", { class: "extra", x: x + w / 2, y: y + 62, "text-anchor": "middle" });
       const group = svg(
         "g",
-        { class: "node " + (node.kind || ""), tabindex: 0, role: "img", "data-tip": node.tip || PLACES[id] },
+        { class: "node " + kind, tabindex: 0, role: "img", "data-tip": node.tip || PLACES[id] },
         svg("rect", { class: "box", x, y, width: w, height: layout.h, rx: 10 }),
-        svg("text", { class: "title", x: x + w / 2, y: y + 20, "text-anchor": "middle", text: node.title }),
+        svg("text", { class: "title", x: x + w / 2, y: y + 20, "text-anchor": "middle", text: titleOf(id) }),
         value,
         extra,
       );
@@ -209,7 +198,7 @@ export class Ring {
     attr(
       n.group,
       "aria-label",
-      NODES[id].title + ": " + value + (extra ? ", " + extra : ""),
+      titleOf(id) + ": " + value + (extra ? ", " + extra : ""),
     );
   }
 
@@ -259,7 +248,7 @@ export class Ring {
         el(
           "tr",
           {},
-          el("th", { scope: "row", text: placeText(name) }),
+          el("th", { scope: "row", text: TITLES[name] }),
           el("td", { class: "n" }),
           el("td", { class: "n" }),
           el("td", { class: "wrap", text: PLACES[name] }),

@@ -1,8 +1,8 @@
 // URLseen's buckets and passes, BEAST's queues, all repositories and queues, and I/O measured and predicted.
 
 import { attr, byID, el, size, sync, text, tip } from "./dom.js";
-import { bytes, compact, count, counted, duration, fixed, NONE, percent } from "./format.js";
-import { PLACES, TERMS } from "./words.js";
+import { bytes, compact, count, duration, fixed, NONE, percent } from "./format.js";
+import { PLACES, placeText, TERMS } from "./words.js";
 
 const BARS = 120; // most bars of BEAST
 
@@ -78,6 +78,15 @@ const QUEUES = {
   ...PLACES,
   robotsfetch: "QD: hosts whose robots.txt is to be requested.",
   robotsdeferred: "Requests for robots.txt that wait for a due time.",
+};
+
+const QUEUE_NAMES = {
+  robotsfetch: "Requests for robots.txt",
+  robotsdeferred: "robots.txt due later",
+  render: "Pages to render",
+  ordered: "Enqueued by the operator",
+  objects: "Files to upload",
+  walklog: "Steps of the walk",
 };
 
 function showSeen(drum) {
@@ -187,7 +196,7 @@ function showBeast(b) {
       if (x.key === "none") return;
       size(bar, "height", x.urls / high);
       attr(bar, "class", x.kind || null);
-      attr(bar, "title", x.name + ": " + counted(x.urls, "URL"));
+      attr(bar, "title", x.name + ": " + count(x.urls) + " URLs");
     },
   );
   attr(
@@ -219,7 +228,7 @@ function showBeast(b) {
       "Lane " + i + ", weight " + count(l.weight),
       compact(l.urls) + (l.failed ? " + " + compact(l.failed) + " in QF" : ""),
       TERMS.lane,
-      counted(l.urls, "URL") + " in queues, " + count(l.failed) + " in QF",
+      count(l.urls) + " URLs in queues, " + count(l.failed) + " in QF",
     ]),
   ]);
   const rows = [...queues.slice(0, 200), { number: "QF", urls: failed.urls || 0, bytes: failed.bytes }];
@@ -281,7 +290,7 @@ export function showStructures(body) {
       el(
         "tr",
         {},
-        el("th", { scope: "row" }, tip(q.name, QUEUES[q.name])),
+        el("th", { scope: "row" }, tip(QUEUE_NAMES[q.name] || placeText(q.name), QUEUES[q.name])),
         el("td", { class: "n" }),
         el("td", { class: "n" }),
       ),

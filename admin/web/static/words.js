@@ -15,14 +15,24 @@ export const PLACES = {
   held: "URLs that this run's own flags forbid (--ports, --allow-net). A run with other flags tries them.",
 };
 
-// placeText returns the name of a place in text (state.PlaceText).
-const PLACE_TEXTS = {
-  failed: "over budget",
-  awaitrobots: "waiting for robots.txt",
-  held: "not allowed",
-  ended: "done",
+// The names of places, as the drawing of the crawler has them.
+export const TITLES = {
+  unstreamed: "URLseen",
+  star: "STAR",
+  beast: "BEAST",
+  failed: "Over budget",
+  robotscheck: "RobotsCache",
+  awaitrobots: "Need robots.txt",
+  deferred: "Deferred",
+  ready: "Ready",
+  ram: "In RAM, by host",
+  fetched: "Fetched",
+  refused: "Refused",
+  held: "Not allowed",
 };
-export const placeText = (name) => PLACE_TEXTS[name] || name;
+
+// placeText returns the name of a place in text.
+export const placeText = (name) => TITLES[name] || name;
 
 export const PLACE_NAMES = Object.keys(PLACES);
 export const ENDED = new Set(["fetched", "refused", "held"]);
