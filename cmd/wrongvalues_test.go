@@ -125,7 +125,7 @@ func tried() []string {
 }
 
 // missing matches the errors about other flags and arguments, which the test leaves out.
-var missing = regexp.MustCompile(`^missing flags|^expected "?<|^expected one of`)
+var missing = regexp.MustCompile(`^missing flags|: name the director|^name |^expected "?<|^expected one of`)
 
 // wrong are values of which each is wrong for most flags. The checks of crawl get those of checked.
 var (

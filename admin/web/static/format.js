@@ -1,5 +1,4 @@
-// Numbers, sizes and times as text. Units are SI, those of sizes binary, with a
-// thin space before them and between groups of digits.
+// Numbers, sizes and times as text. Units are SI (of sizes: binary), with thin spaces.
 
 export const THIN = "\u2009";
 export const NONE = "–"; // no value
@@ -42,17 +41,13 @@ export const compact = (n) => (isNumber(n) && Math.abs(n) < 9999.5 ? count(n) : 
 // counted writes a count with the word that follows it, as package human does.
 export const counted = (n, one, many = one + "s") => compact(n) + " " + (n === 1 ? one : many);
 
-// bytes writes a size with two digits or more and a binary unit, as package human does.
+// bytes writes a size in binary units, as package human does.
 export function bytes(n) {
   if (!isNumber(n)) return NONE;
-  let power = 0;
   let v = Math.abs(n);
-  while (v >= 1023.5 && power < PREFIXES.length - 1) {
-    v /= 1024;
-    power++;
-  }
-  const unit = power ? PREFIXES[power].toUpperCase() + "iB" : "B";
-  return digits(Math.sign(n) * v, power && v < 9.95 ? 1 : 0) + THIN + unit;
+  let p = 0;
+  for (; v >= 1023.5 && p < 6; p++) v /= 1024;
+  return digits(Math.sign(n) * v, p && v < 9.95 ? 1 : 0) + THIN + (p ? "KMGTPE"[p - 1] + "i" : "") + "B";
 }
 
 // rate writes a number a second: whole above 100, with decimals below.
