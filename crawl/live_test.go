@@ -144,27 +144,6 @@ func TestFewerConnections(t *testing.T) {
 	})
 }
 
-// TestDelaysLive: a delay that the operator shortens holds for the visit that the host waits for.
-func TestDelaysLive(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 3, 4, 300 })
-		o := operating(t, web, memfs.New(*seedFlag), nil)
-		o.await(60)
-		host := busiestHost(web)
-		o.make(changes.Change{Op: changes.OpHostDelay, Host: host, Delay: 40})
-		time.Sleep(2 * time.Second)
-		before := web.Log().Snapshot().Hosts[host].Requests
-		o.make(changes.Change{Op: changes.OpHostNormal, Host: host})
-		time.Sleep(10 * time.Second)
-		if n := web.Log().Snapshot().Hosts[host].Requests - before; n < 2 {
-			t.Errorf("%d requests in 10 s after the delay was normal again", n)
-		}
-		o.end()
-		checkFetched(t, web, &o.opt)
-	})
-}
-
 // TestReloadDepth: a smaller max-depth of sites refuses queued URLs that are deeper, wherever they wait.
 func TestReloadDepth(t *testing.T) {
 	t.Parallel()

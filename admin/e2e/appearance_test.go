@@ -38,7 +38,7 @@ func TestAppearance(t *testing.T) {
 		{"healthy", []view{phone, laptop, wall}, themes},
 		{"trouble", []view{phone, laptop}, themes[:1]},
 		{"new", []view{laptop}, themes[:1]},
-		{"finished", []view{phone}, themes[1:]},
+		{"finished", []view{phone, laptop}, themes[1:]},
 	} {
 		for _, v := range look.views {
 			for _, theme := range look.themes {

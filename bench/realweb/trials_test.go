@@ -30,19 +30,11 @@ func docsTree(t *testing.T) string {
 		"elsewhere/b/c.txt": "text",
 	} {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must(t, os.WriteFile(name, []byte(text), 0o644))
 	}
-	if err := os.Symlink("../elsewhere", filepath.Join(docs, "api")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../gone.html", filepath.Join(docs, "gone.html")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("../elsewhere", filepath.Join(docs, "api")))
+	must(t, os.Symlink("../gone.html", filepath.Join(docs, "gone.html")))
 	return docs
 }
 
@@ -54,9 +46,7 @@ func TestTrialWeb(t *testing.T) {
 	}
 	c = &raceCmd{raceFlags: raceFlags{Work: t.TempDir()}, Packages: []string{docs + "*4"}}
 	w, err := newTrialWeb(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(w.hosts) != 4 || len(w.seeds()) != 4 || w.addrs != 4 {
 		t.Fatalf("got %d hosts on %d addresses, %d seeds, want 4 of each", len(w.hosts), w.addrs, len(w.seeds()))
 	}
@@ -74,18 +64,12 @@ func TestTrialWeb(t *testing.T) {
 	}
 	for page, want := range map[string]string{"index.html": "<a href=api/a.html>", "api/a.html": "<p>a <p>a "} {
 		f, err := os.Open(filepath.Join(w.hosts[0].root, page+".gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		packed, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		plain, err := os.ReadFile(filepath.Join(w.hosts[0].root, page))
 		if err != nil || !bytes.Equal(packed, plain) || !strings.HasPrefix(string(plain), want) {
 			t.Errorf("%s: got %d bytes packed, %d plain (%v), want the same", page, len(packed), len(plain), err)
@@ -108,9 +92,7 @@ func TestUncompressedHosts(t *testing.T) {
 		c := &raceCmd{raceFlags: raceFlags{Work: t.TempDir()}, Web: name,
 			Packages: []string{docs + "*6", docs + "/.*5"}}
 		w, err := newTrialWeb(context.Background(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := []int{}
 		for i, h := range w.hosts {
 			if h.plain {
@@ -120,9 +102,7 @@ func TestUncompressedHosts(t *testing.T) {
 		if fmt.Sprint(got) != want {
 			t.Errorf("%s: got uncompressed hosts %v, want %s", name, got, want)
 		}
-		if err := w.writeConf(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.writeConf())
 		conf, err := os.ReadFile(w.path("nginx.conf"))
 		if n := bytes.Count(conf, []byte("gzip_static off;")); err != nil || n != len(got) {
 			t.Errorf("%s: got %d hosts without gzip in nginx.conf (%v), want %d", name, n, err, len(got))
@@ -148,13 +128,9 @@ func TestPagesOfALog(t *testing.T) {
 10.800 0.000 http a.test 200 100 GET text/plain /robots.txt
 10.900 0.000 http a.test 301 100 GET - /with space
 `
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o644))
 	r, err := readRequests(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := []string{"http://a.test/b.html", "http://a.test/"}; !slices.Equal(r.pages, want) {
 		t.Errorf("got pages %q, want %q", r.pages, want)
 	}
@@ -201,9 +177,7 @@ func TestRatios(t *testing.T) {
 func noNames(t *testing.T) *simweb.NameServer {
 	t.Helper()
 	n, err := simweb.StartNameServer(0, func(string) ([]netip.Addr, time.Duration) { return nil, 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Error(err)

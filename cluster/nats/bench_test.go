@@ -23,9 +23,7 @@ type benchBroker struct {
 // cpu returns the CPU time of a broker that is a process.
 func (br benchBroker) cpu(b *testing.B) time.Duration {
 	d, err := cputime.Of(br.pid)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return d
 }
 
@@ -34,9 +32,7 @@ func brokers(b *testing.B, f func(*testing.B, benchBroker)) {
 	start := func(b *testing.B, o Options) *Transport {
 		o.Crawl = "bench"
 		e, err := Open(o)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		b.Cleanup(func() { e.Close() })
 		return e
 	}
@@ -77,9 +73,7 @@ func BenchmarkMessage(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
 		r, err := br.Read(b.Context(), 1, 1)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		defer r.Close()
 		br.report(b, func() {
 			var wg sync.WaitGroup

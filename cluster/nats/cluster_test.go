@@ -61,9 +61,7 @@ func freePorts(t *testing.T, n int) (ports []int) {
 	var hold []net.Listener
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hold = append(hold, l)
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
@@ -226,9 +224,7 @@ func TestPackagedCluster(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	text, err := os.ReadFile(from + "nats.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := newCluster(t, "tls", func(i int, ports [6]int) *natsserver.Options {
 		t.Setenv("NATS_NAME", fmt.Sprint("nats", i))
 		conf := strings.NewReplacer("/run/secrets/nats-cert", dir+"/nats.pem", "/run/secrets/nats-key", dir+"/nats.key",
@@ -237,9 +233,7 @@ func TestPackagedCluster(t *testing.T) {
 			"http: 127.0.0.1:8222\n", "", "nats0:6222", fmt.Sprint("127.0.0.1:", ports[3]), "nats1:6222",
 			fmt.Sprint("127.0.0.1:", ports[4]), "nats2:6222", fmt.Sprint("127.0.0.1:", ports[5])).Replace(string(text))
 		o := new(natsserver.Options)
-		if err := o.ProcessConfigString(conf); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.ProcessConfigString(conf))
 		if o.ServerName != fmt.Sprint("nats", i) || !o.SyncAlways || o.JetStreamMaxStore != 8<<30 {
 			t.Errorf("server %s: sync always %t, at most %d bytes", o.ServerName, o.SyncAlways, o.JetStreamMaxStore)
 		}
@@ -260,11 +254,17 @@ func TestPackagedCluster(t *testing.T) {
 		return err
 	})
 	pool, err := (&node).pool()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if conn, err := natsgo.Connect(c.urls[1], natsgo.Secure(&tls.Config{RootCAs: pool})); err == nil {
 		conn.Close()
 		t.Error("a client without a certificate was let in")
+	}
+}
+
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

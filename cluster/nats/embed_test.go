@@ -44,9 +44,7 @@ func TestEmbedded(t *testing.T) {
 			},
 			Break: stop, Mend: start,
 			Wipe: func() {
-				if err := os.RemoveAll(o.Embed.Dir); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.RemoveAll(o.Embed.Dir))
 			},
 			Keeps: true, StreamBytes: testStream,
 		}
@@ -64,13 +62,9 @@ func TestInProcess(t *testing.T) {
 		if e.Addr() != nil {
 			t.Errorf("it listens on %v", e.Addr())
 		}
-		if err := <-e.Publish(t.Context(), 3, 3, "", []byte{byte(i)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-e.Publish(t.Context(), 3, 3, "", []byte{byte(i)}))
 		r, err := e.Read(t.Context(), 3, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if i == 0 {
 			epoch = r.Stream().Epoch
 		} else if r.Stream().Epoch != epoch {
@@ -82,9 +76,7 @@ func TestInProcess(t *testing.T) {
 				t.Fatalf("got %+v, %v", m, err)
 			}
 		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Close())
 	}
 }
 
@@ -92,17 +84,13 @@ func TestInProcess(t *testing.T) {
 func TestNoGoroutines(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	e := open(t, Options{Embed: &Embed{Dir: t.TempDir()}})
-	if err := <-e.Publish(t.Context(), 0, 0, "", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-e.Publish(t.Context(), 0, 0, "", nil))
 	if _, err := e.Read(t.Context(), 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Get(t.Context(), cluster.BucketNet, "k"); !errors.Is(err, cluster.ErrNotFound) {
 		t.Fatal(err)
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Close())
 	goleak.VerifyNone(t, before)
 }

@@ -42,9 +42,7 @@ func TestLeaseRoom(t *testing.T) {
 	room := func() cluster.Room {
 		t.Helper()
 		r, err := e.Room(ctx, cluster.BucketNet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	full := room()
@@ -117,9 +115,7 @@ func TestLeaseRoomGrows(t *testing.T) {
 				defer mu.Unlock()
 				warned = append(warned, text)
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		room, err := e.Room(t.Context(), cluster.BucketNet)
 		if err != nil || room.Limit != c.want {
 			t.Errorf("%d: %d bytes asked for: the room is %+v, %v, want %d", i, c.asked, room, err, c.want)

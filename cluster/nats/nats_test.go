@@ -25,9 +25,7 @@ func open(t *testing.T, o Options) *Transport {
 		o.StreamBytes = testStream
 	}
 	e, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -100,9 +98,7 @@ func TestExternal(t *testing.T) {
 			},
 			Break: x.kill, Mend: x.start,
 			Wipe: func() {
-				if err := os.RemoveAll(filepath.Join(x.dir, "store")); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.RemoveAll(filepath.Join(x.dir, "store")))
 			},
 			Keeps: true, StreamBytes: testStream,
 		}
@@ -120,8 +116,6 @@ func TestAwayAtStart(t *testing.T) {
 		t.Errorf("publish returns %v", err)
 	}
 	stop, err := e.Answer("x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop()
 }

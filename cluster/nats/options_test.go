@@ -77,9 +77,7 @@ func TestFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad")
-	if err := os.WriteFile(bad, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bad, []byte("secret"), 0o600))
 	missing := filepath.Join(dir, "missing")
 	for _, file := range []string{bad, missing} {
 		for i, o := range []Options{
@@ -99,9 +97,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	seed, err := NewSeed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, err := NewSeed()
 	if err != nil || string(seed) == string(other) || !strings.HasPrefix(string(seed), "SU") {
 		t.Errorf("seeds %q and %q, %v", seed, other, err)

@@ -22,29 +22,19 @@ import (
 func userWith(t *testing.T, p Permissions) Options {
 	t.Helper()
 	seed, err := NewSeed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(name, seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, seed, 0o600))
 	pair, err := nkeys.FromSeed(slices.Clone(seed[:len(seed)-1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true,
 		JetStream: true, StoreDir: t.TempDir(), MaxPayload: maxMessageBytes,
 		Nkeys: []*natsserver.NkeyUser{{Nkey: key, Permissions: &natsserver.Permissions{
 			Publish:   &natsserver.SubjectPermission{Allow: p.Publish},
 			Subscribe: &natsserver.SubjectPermission{Allow: p.Subscribe}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(time.Minute) {
@@ -78,9 +68,7 @@ func (r *refusals) all() string {
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	all, err := NeededPermissions("t1", 10, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var refused refusals
 	t.Run("contract", func(t *testing.T) {
 		transporttest.Run(t, func(t *testing.T) transporttest.Broker {
@@ -97,9 +85,7 @@ func TestPermissions(t *testing.T) {
 	for _, o.StreamBytes = range []int64{testStream, 2 * testStream} {
 		e := open(t, o)
 		r, err := e.Read(t.Context(), 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Close()
 		if info, err := e.StreamInfo(t.Context(), 0); err != nil || info.MaxBytes != o.StreamBytes {
 			t.Errorf("the stream: %+v, %v; want a limit of %d bytes", info, err, o.StreamBytes)
@@ -115,13 +101,9 @@ func TestPermissions(t *testing.T) {
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	look, err := NeededPermissions("t1", 2, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	node, err := NeededPermissions("t1", 2, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, subject := range append(look.Publish, "db.t1.i.>") {
 		if !slices.Contains(append(node.Publish, "db.t1.i.>"), subject) {
 			t.Errorf("a node may not publish %s", subject)
@@ -159,16 +141,12 @@ func TestValues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Delete(t.Context(), cluster.BucketCrawl, "status.1", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Delete(t.Context(), cluster.BucketCrawl, "status.1", 0))
 	list, err := e.Values(t.Context(), cluster.BucketCrawl, "status.*")
 	if err != nil || len(list) != 1 || string(list[0].Data) != "status.0" {
 		t.Errorf("values %v, %v", list, err)
 	}
-	if err := <-e.Publish(t.Context(), 0, 0, "", []byte("message")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-e.Publish(t.Context(), 0, 0, "", []byte("message")))
 	if info, err := e.StreamInfo(t.Context(), 0); err != nil || info.Missing || info.Messages != 1 || info.Bytes == 0 ||
 		info.Last.IsZero() {
 		t.Errorf("the stream: %+v, %v", info, err)

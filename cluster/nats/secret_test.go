@@ -83,9 +83,7 @@ func TestOpenServer(t *testing.T) {
 	listen := fmt.Sprint("127.0.0.1:", port)
 	embed := Embed{Dir: t.TempDir(), Listen: listen, Sync: time.Minute}
 	owner, err := Open(Options{Crawl: "t1", StreamBytes: testStream, Embed: &embed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	warned := make(chan string, 100)
 	node := open(t,
 		Options{Node: 1, Secret: testSecret, URLs: []string{"nats://" + listen}, retry: 20 * time.Millisecond,
@@ -144,18 +142,12 @@ func TestSecretRoutes(t *testing.T) {
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, connect := range map[string]string{"nothing": `{}`,
 		"a wrong password": `{"user":"drumbeat","pass":"x"}`} {
 		conn, err := net.Dial("tcp", routes[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 		fmt.Fprintf(conn, "INFO {\"server_id\":\"x\"}\r\nCONNECT %s\r\nPING\r\n", connect)
 		said := ""
 		for in := bufio.NewScanner(conn); in.Scan(); {
@@ -171,10 +163,6 @@ func TestSecretRoutes(t *testing.T) {
 func writeSeed(t *testing.T, name string) {
 	t.Helper()
 	seed, err := NewSeed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(name, seed, 0o600))
 }

@@ -170,13 +170,9 @@ func TestCreds(t *testing.T) {
 	t.Parallel()
 	pair := func(create func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
 		kp, err := create()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		public, err := kp.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return kp, public
 	}
 	operator, operatorKey := pair(nkeys.CreateOperator)
@@ -193,25 +189,19 @@ func TestCreds(t *testing.T) {
 	resolver := &natsserver.MemAccResolver{}
 	for _, err := range []error{err1, err2, err3, err4, err5, resolver.Store(accountKey, accountJWT),
 		resolver.Store(systemKey, systemJWT)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true,
 		JetStream: true, StoreDir: t.TempDir(), TrustedKeys: []string{operatorKey}, AccountResolver: resolver,
 		SystemAccount: systemKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
 	name := filepath.Join(t.TempDir(), "creds")
-	if err := os.WriteFile(name, creds, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, creds, 0o600))
 	o := Options{Crawl: "c", URLs: []string{"nats://" + s.Addr().String()}}
 	if e, err := Open(o); err == nil {
 		e.Close()

@@ -25,9 +25,7 @@ func emptyBroker(t *testing.T, dir string, f *cluster.File) *nats.Transport {
 	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Secret: f.Secret[:],
 		Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
 			StoreBytes: cluster.BrokerDisk(3, nats.DefaultStreamBytes, cluster.DefaultLeasesBytes), Sync: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -52,9 +50,7 @@ func TestStatus(t *testing.T) {
 		out.Reset()
 		c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + e.Addr().String()}},
 			JSON: json}
-		if err := c.Run(a); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Run(a))
 		return out.String()
 	}
 	if text := status(false); strings.Count(text, "never heard of") != 3 ||
@@ -69,16 +65,12 @@ func TestStatus(t *testing.T) {
 		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4},
 	} {
 		data, err := st.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := e.Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(st.Node), data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := <-e.Publish(t.Context(), 2, 0, "", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-e.Publish(t.Context(), 2, 0, "", []byte("x")))
 	text := status(false)
 	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 KiB, most for node 2)",
 		"25 %", "not heard of", "1 message, ", "networks 3 1 min 15 s 45 6,789 10 2 since its start",
@@ -106,12 +98,8 @@ func TestStatus(t *testing.T) {
 func noBroker(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, l.Close())
 	return l.Addr().String()
 }
 
@@ -121,33 +109,23 @@ func TestPermissionsText(t *testing.T) {
 	name := filepath.Join(dir, "cluster.json")
 	var out bytes.Buffer
 	a := &term.App{Stdout: &out}
-	if err := (&initCmd{File: name, Nodes: 3}).Run(a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&initCmd{File: name, Nodes: 3}).Run(a))
 	var sizes []int
 	for _, status := range []bool{false, true} {
 		out.Reset()
-		if err := (&permissionsCmd{File: name, Status: status}).Run(a); err != nil {
-			t.Fatal(err)
-		}
+		must(t, (&permissionsCmd{File: name, Status: status}).Run(a))
 		file := filepath.Join(dir, "server.conf")
 		conf := "authorization { users = [ { user = u, password = p, " + out.String() + " } ] }\n"
-		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(conf), 0o600))
 		o, err := natsserver.ProcessConfigFile(file)
 		if err != nil || len(o.Users) != 1 {
 			t.Fatalf("%v: %s", err, conf)
 		}
 		p := o.Users[0].Permissions
 		f, err := read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, err := nats.NeededPermissions(f.Crawl, 3, !status)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Join(p.Publish.Allow, " ") != strings.Join(want.Publish, " ") ||
 			strings.Join(p.Subscribe.Allow, " ") != strings.Join(want.Subscribe, " ") {
 			t.Errorf("the server takes %v, %v; want %+v", p.Publish.Allow, p.Subscribe.Allow, want)

@@ -74,15 +74,15 @@ func (f *Fetching) Apply(b *Bodies, u *URLRules, l *Links) {
 }
 
 // take accepts the types of a kind. sized says that --max-body is the default, so the kind has a size of its own.
-func (b *Bodies) take(kind string, sized bool) {
+func (f *Bodies) take(kind string, sized bool) {
 	k := fetchKinds[kind]
 	for _, t := range k.types {
-		if slices.Contains(b.Accept, t) {
+		if slices.Contains(f.Accept, t) {
 			continue
 		}
-		b.Accept = append(b.Accept, t)
+		f.Accept = append(f.Accept, t)
 		if sized {
-			b.MaxBody.types = append(b.MaxBody.types, bodySize{t, k.size})
+			f.MaxBody.types = append(f.MaxBody.types, bodySize{t, k.size})
 		}
 	}
 }

@@ -339,8 +339,8 @@ func TestSmallerBudget(t *testing.T) {
 	})
 }
 
-// TestScans: a scan of QF leaves the URLs of a host that has a glut, also over a cut. URLs that no queue takes are not read
-// again until something has changed.
+// TestScans: a scan of QF leaves the URLs of a host that has a glut, also over a cut. URLs that no queue
+// takes are not read again until something has changed.
 func TestScans(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		r := open(roomtest.New(t, 1000), 2, nil)

@@ -58,7 +58,7 @@ type World struct {
 // New returns a World of a new crawl. target is the target of the stock.
 func New(t testing.TB, target int64) *World {
 	fs := memfs.New(1)
-	if err := fs.MkdirAll("d/state"); err != nil {
+	if err := errors.Join(fs.MkdirAll("d/state"), fs.SyncFS("d")); err != nil {
 		t.Fatal(err)
 	}
 	return resume(t, fs, target)

@@ -39,9 +39,7 @@ func TestLinkBatchRepeats(t *testing.T) {
 			c.Links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
 			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"},
 				MaxPathDepth: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if cacheBytes > 0 {
 				c.Links.URLRules = *rules
 			}
@@ -77,12 +75,8 @@ func TestLinkBatchRepeats(t *testing.T) {
 				n++
 			}
 			var da, db account.Tx
-			if err := plain.stage.SendLinks(a, &da); err != nil {
-				t.Fatal(err)
-			}
-			if err := told.stage.SendLinks(b, &db); err != nil {
-				t.Fatal(err)
-			}
+			must(t, plain.stage.SendLinks(a, &da))
+			must(t, told.stage.SendLinks(b, &db))
 			var sa, sb account.Accounts
 			sa.Apply(&da)
 			sb.Apply(&db)
@@ -126,9 +120,7 @@ func TestLinkBatchRecords(t *testing.T) {
 		}
 	}
 	var tx account.Tx
-	if err := c.stage.SendLinks(b, &tx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.stage.SendLinks(b, &tx))
 	if len(b.Tuples) != len(urls) {
 		t.Fatalf("got %d tuples, want %d", len(b.Tuples), len(urls))
 	}
@@ -150,9 +142,7 @@ func TestLinkBatchRecords(t *testing.T) {
 			b.Add(url)
 			b.Repeat(i)
 		}
-		if err := c.stage.SendLinks(b, &tx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.stage.SendLinks(b, &tx))
 	}); n != 0 {
 		t.Errorf("allocations of a page: got %v, want 0", n)
 	}
@@ -176,9 +166,7 @@ func TestLinkBatchNames(t *testing.T) {
 			}
 			names = append(names, string(pld)+" "+string(host))
 		}
-		if err := c.stage.SendLinks(b, new(account.Tx)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.stage.SendLinks(b, new(account.Tx)))
 		return names
 	}
 	got := send("http://www.a.example/", "http://x.b.co.uk/1", "http://x.b.co.uk/2", "http://b.co.uk/",
@@ -203,9 +191,7 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	c := links(t, 1<<20)
 	parse := func(list scope.List, text string) *scope.Set {
 		s, err := scope.Parse(list, c.Saved.Suffixes, scope.Source{Name: "f", Text: []byte(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	}
 	c.Rules.Rules.Store(parse(scope.Rules,
@@ -246,9 +232,7 @@ func linkPages(b *testing.B) (pages [][]byte) {
 		}
 		for _, name := range names {
 			page, err := os.ReadFile(name)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			pages = append(pages, page)
 		}
 		return pages
@@ -278,14 +262,10 @@ func BenchmarkLinkBatch(b *testing.B) {
 				batch.Start(url, url, 1, 0, time.Unix(1e9, 0))
 				counts, err := x.ExtractOnce(url, pages[i%len(pages)], "",
 					func(url []byte, _ *parse.Link) { batch.Add(url) }, batch.Repeat)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				links += counts.Links
 				var tx account.Tx
-				if err := c.stage.SendLinks(batch, &tx); err != nil {
-					b.Fatal(err)
-				}
+				must(b, c.stage.SendLinks(batch, &tx))
 			}
 			b.ReportMetric(float64(links)/float64(b.N), "links/op")
 		})
@@ -317,15 +297,11 @@ func TestRefreshesAreFlagged(t *testing.T) {
 		{60, func(i int) bool { return true }}} {
 		refreshPage(b, page.n, page.fresh)
 		var tx account.Tx
-		if err := c.stage.SendLinks(b, &tx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.stage.SendLinks(b, &tx))
 		for _, tuple := range b.Tuples {
 			var rec weburl.Record
 			var i int
-			if err := rec.Decode(tuple.Aux); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rec.Decode(tuple.Aux))
 			if _, err := fmt.Sscanf(string(rec.URL), "http://www.example.org/%d", &i); err != nil ||
 				(rec.Flags == weburl.FlagRefresh) != page.fresh(i) {
 				t.Errorf("%s has flags %d (%v)", rec.URL, rec.Flags, err)

@@ -117,9 +117,7 @@ func (r *room) pass() {
 		func() error { _, err := r.stage.URLSeen.Pass(r.T.Context(), true); return err },
 		func() error { _, err := r.stage.Names.Pass(r.T.Context(), true); return err },
 	} {
-		if err := pass(); err != nil {
-			r.T.Fatal(err)
-		}
+		must(r.T, pass())
 	}
 }
 
@@ -270,9 +268,7 @@ func TestUnreadableRecord(t *testing.T) {
 	b.Seen = make([]bool, len(b.Keys))
 	b.Code()
 	b.Tuples[0].Aux = []byte("no record")
-	if err := r.stage.URLSeen.Add(b.Tuples); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.stage.URLSeen.Add(b.Tuples))
 	if _, err := r.stage.URLSeen.Pass(t.Context(), true); !errors.Is(err, weburl.ErrRecord) {
 		t.Errorf("got %v", err)
 	}
@@ -285,9 +281,7 @@ func TestUnreadableRecord(t *testing.T) {
 func traced(t *testing.T, r *room, name string) ([]uint64, linktrace.Summary) {
 	t.Helper()
 	tr, err := linktrace.Open(r.FS, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer tr.Close()
 	keys := make([]uint64, tr.Summary().Links)
 	if n, err := tr.Read(keys); err != nil || n != len(keys) {
@@ -305,9 +299,7 @@ func TestTrace(t *testing.T) {
 		var want []uint64
 		for range 2 {
 			r := open(w, cacheBytes, traces)
-			if err := r.stage.OpenTrace(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.stage.OpenTrace())
 			r.Links.Traced = r.stage.Traced()
 			a, b, c := "http://a.test/", "http://b.test/", "http://c.test/"
 			for _, page := range [][]string{{a, b}, {b, c}} {
@@ -359,9 +351,7 @@ func TestTraceFaults(t *testing.T) {
 			return nil
 		}), "d")
 		r := open(w, 0, func(o *seen.Options) { o.TraceLinks, o.TraceLimit = "links.trace", c.limit })
-		if err := r.stage.OpenTrace(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.stage.OpenTrace())
 		r.Links.Traced, fails = true, c.fails
 		var page []string
 		for i := range 1000 {
@@ -375,5 +365,13 @@ func TestTraceFaults(t *testing.T) {
 		if n := r.Logged(c.line); n != 1 || r.Failure() != nil || len(r.urls) != 1000 {
 			t.Errorf("%d lines with %q; the crawl: %v, %d URLs", n, c.line, r.Failure(), len(r.urls))
 		}
+	}
+}
+
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

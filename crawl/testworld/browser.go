@@ -44,9 +44,7 @@ func (b *Browser) Close() { b.once.Do(func() { close(b.done) }) }
 // files.
 func RenderRules(t *testing.T, fs disk.FS) []string {
 	t.Helper()
-	if err := disk.WriteFileAtomic(fs, "rules", []byte("+ regex ^http://[^/]+/r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.WriteFileAtomic(fs, "rules", []byte("+ regex ^http://[^/]+/r\n")))
 	return []string{"rules"}
 }
 

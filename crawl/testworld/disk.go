@@ -20,9 +20,7 @@ import (
 func PartOf[S any](t testing.TB, m *state.Manifest, name string) *S {
 	t.Helper()
 	s, err := state.Part[S](m, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -30,25 +28,19 @@ func PartOf[S any](t testing.TB, m *state.Manifest, name string) *S {
 func ExportedRows(t *testing.T, fs disk.FS, dir string) (rows []map[string]any) {
 	t.Helper()
 	names, err := fs.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "part-") {
 			continue
 		}
 		data, err := disk.ReadFile(fs, dir+"/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.HasSuffix(string(data), "}\n") {
 			t.Errorf("%s ends with %.40q", name, data[max(0, len(data)-40):])
 		}
 		for line := range strings.Lines(string(data)) {
 			var row map[string]any
-			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(line), &row))
 			rows = append(rows, row)
 		}
 	}
@@ -59,9 +51,7 @@ func ExportedRows(t *testing.T, fs disk.FS, dir string) (rows []map[string]any) 
 func Deep(t *testing.T, fs disk.FS, dirs []string) *audit.DeepReport {
 	t.Helper()
 	rep, err := audit.Deep(audit.Options{FS: fs, Dirs: dirs, RAMBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if names, err := fs.List(dirs[0]); err != nil || strings.Contains(strings.Join(names, " "), "audit-tmp") {
 		t.Errorf("the audit left its temporary files: %q, %v", names, err)
 	}
@@ -72,13 +62,9 @@ func Deep(t *testing.T, fs disk.FS, dirs []string) *audit.DeepReport {
 func EachRecord(t testing.TB, fs disk.FS, dirs []string, f func(r *warc.Record)) {
 	t.Helper()
 	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range files {
-		if err := warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error { f(r); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error { f(r); return nil }))
 	}
 }
 
@@ -88,9 +74,7 @@ func StateFiles(t testing.TB, fs disk.FS, dirs []string, want func(path string) 
 	var all []string
 	for _, dir := range dirs {
 		files, err := repair.FilesIn(fs, dir+"/state", true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range files {
 			if size, err := fs.Size(f); err == nil && size > 0 && want(f) {
 				all = append(all, f)
@@ -104,27 +88,19 @@ func StateFiles(t testing.TB, fs disk.FS, dirs []string, want func(path string) 
 func Spoil(t testing.TB, rng *rand.Rand, fs disk.FS, name string, n int) {
 	t.Helper()
 	f, err := fs.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	off := rng.Int64N(size)
 	b := make([]byte, min(int64(n), size-off))
-	if err := disk.ReadFull(f, b, off); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.ReadFull(f, b, off))
 	for i := range b {
 		b[i] ^= byte(1 + rng.IntN(255))
 	}
 	if _, err := f.WriteAt(b, off); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 }
 
 // Repair repairs the crawl in dirs, by options that change may change.
@@ -147,14 +123,10 @@ func Hurt(t *testing.T, rng *rand.Rand, mem *memfs.FS, files []string, how strin
 				Spoil(t, rng, mem, files[i], 1+rng.IntN(1000))
 			}
 		case "gone":
-			if err := mem.Remove(files[i]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, mem.Remove(files[i]))
 		case "cut":
 			f, err := mem.Open(files[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			size, err := f.Size()
 			if err == nil {
 				err = f.Truncate(rng.Int64N(size))

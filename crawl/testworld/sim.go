@@ -67,9 +67,7 @@ func Client(t testing.TB, opt fetch.Options) *fetch.Client {
 		opt.AllowNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
 	client, err := fetch.New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client
 }
 
@@ -77,9 +75,7 @@ func Client(t testing.TB, opt fetch.Options) *fetch.Client {
 func Explainer(t testing.TB, fsys disk.FS, dirs []string) *explain.Explainer {
 	t.Helper()
 	x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x
 }
 
@@ -165,9 +161,7 @@ func SmallWeb(t testing.TB, change func(*simweb.Options)) *simweb.Web {
 		change(&o)
 	}
 	web, err := simweb.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return web
 }
 

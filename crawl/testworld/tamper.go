@@ -25,26 +25,14 @@ func Tamper(t *testing.T, fs disk.FS, dirs []string,
 	t.Helper()
 	set := disk.Set{FS: fs, Paths: dirs}
 	m, _, err := state.ReadManifest(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tails, err := disk.CreateTails(set, m.Gen+1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := change(set, m, tails); err != nil {
-		t.Fatal(err)
-	}
-	if err := tails.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, change(set, m, tails))
+	must(t, tails.Close())
 	data, err := state.EncodeManifest(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.WriteFileAtomic(fs, set.Path(0, state.ManifestName), data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, disk.WriteFileAtomic(fs, set.Path(0, state.ManifestName), data))
 }
 
 // Faults are the three ways to break a place that is read like a queue.

@@ -28,9 +28,7 @@ type Truth struct {
 func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 	t.Helper()
 	r, m, err := audit.Open(&audit.Options{FS: fsys, Dirs: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := r.Unlock(); err != nil {
 			t.Error(err)
@@ -115,7 +113,7 @@ func (tr *Truth) putAll(t *testing.T, set disk.Set, m *state.Manifest) {
 	must(t, state.EachRecord("RAM", ram, tr.put(t, state.Spot{Place: state.PlaceRAM})))
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -200,9 +200,7 @@ func (w *Web) Asked() (urls []string) {
 func (w *Web) Listen(t *testing.T, ip string) (port uint16) {
 	t.Helper()
 	l, err := net.Listen("tcp", ip+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

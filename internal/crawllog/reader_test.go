@@ -104,9 +104,7 @@ func TestFollow(t *testing.T) {
 		f := newFollower(c)
 		must := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		for range 30 {
 			switch rng.IntN(8) {
@@ -150,12 +148,8 @@ func moveAway(t *testing.T, c *testCrawl, rng *rand.Rand) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(paths) == 0 {
 		return
 	}
-	if err := c.mem.Remove(paths[rng.IntN(len(paths))]); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.mem.SyncDir("/out/log"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.mem.Remove(paths[rng.IntN(len(paths))]))
+	must(t, c.mem.SyncDir("/out/log"))
 }
 
 // TestSkipCovered: after SkipCovered only lines beyond the checkpoint come.
@@ -172,15 +166,11 @@ func TestSkipCovered(t *testing.T) {
 		}
 		f := newFollower(c)
 		s, err := TakeSnapshot(c.opt, c.manifest().State)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.r.Use(s)
 		f.r.SkipCovered()
 		f.poll()
-		if err := errors.Join(c.log.Roll(when), c.checkpoint(0)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(c.log.Roll(when), c.checkpoint(0)))
 		f.poll()
 		if len(f.got) != 3000 || f.got[0] != 3001 || f.got[2999] != 6000 || len(f.damage) > 0 || f.wound > 0 {
 			t.Errorf("rolled %v: got %d entries, %v, damage %v, rewound %d", rolled, len(f.got),
@@ -197,18 +187,12 @@ func TestUnwanted(t *testing.T) {
 	c.start()
 	c.opt.FileBytes = 30_000
 	l, err := Open(c.opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.log = l
 	for range 6 { // a second an entry: six hours
-		if err := errors.Join(c.add(3600), c.log.Roll(when.Add(time.Duration(c.next)*time.Second))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(c.add(3600), c.log.Roll(when.Add(time.Duration(c.next)*time.Second))))
 	}
-	if err := c.checkpoint(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.checkpoint(0))
 	opened := map[string]bool{}
 	opt := c.opt
 	opt.Set.FS = memfs.NewFault(c.mem, func(op memfs.Op, name string) error {
@@ -228,9 +212,7 @@ func TestUnwanted(t *testing.T) {
 			f.r.To = when.Add(time.Duration(x.to) * time.Second)
 		}
 		s, err := TakeSnapshot(opt, c.manifest().State)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.r.Use(s)
 		found := map[int]bool{}
 		for {
@@ -261,9 +243,7 @@ func TestSearch(t *testing.T) {
 	c.start()
 	c.log.opt.FileBytes = 1 << 30
 	const n = 200_000 // a second an entry
-	if err := errors.Join(c.add(n), c.checkpoint(0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.add(n), c.checkpoint(0)))
 	s, err := TakeSnapshot(c.opt, c.manifest().State)
 	if err != nil || len(s.parts) != 1 || s.parts[0].length() < 3*searchBytes {
 		t.Fatal(err, len(s.parts), s.parts[0].length())
@@ -287,18 +267,14 @@ func TestReaderDamage(t *testing.T) {
 	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	c.log.opt.FileBytes = 1 << 30
-	if err := errors.Join(c.add(4000), c.checkpoint(0), c.add(1000)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.add(4000), c.checkpoint(0), c.add(1000)))
 	paths, err := c.mem.List("/out/log")
 	if err != nil || len(paths) != 1 || !strings.HasSuffix(paths[0], ".open") {
 		t.Fatal(paths, err)
 	}
 	name := "/out/log/" + paths[0]
 	file, err := c.mem.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const hit = 20_000
 	if _, err := file.WriteAt([]byte("damage"), hit); err != nil {
 		t.Fatal(err)
@@ -313,9 +289,7 @@ func TestReaderDamage(t *testing.T) {
 	if n := len(f.got); n < 3500 || n >= 5000 || !slices.IsSorted(f.got) {
 		t.Errorf("got %d entries of 5000", n)
 	}
-	if err := errors.Join(c.add(1000), c.checkpoint(0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.add(1000), c.checkpoint(0)))
 	before := len(f.got)
 	f.poll()
 	if f.got[len(f.got)-1] != 6000 || len(f.damage) != 1 || len(f.got) <= before {

@@ -242,8 +242,8 @@ function nextTheme() {
 
 function nameTheme() {
   const now = document.documentElement.dataset.theme || "system";
-  attr(byID("theme"), "aria-label", "Colours: " + (now === "system" ? "as the system" : now));
-  attr(byID("theme"), "title", "Colours: " + (now === "system" ? "as the system" : now));
+  for (const name of ["aria-label", "title"])
+    attr(byID("theme"), name, "Colours: " + (now === "system" ? "as the system" : now));
 }
 
 const KEYS = [

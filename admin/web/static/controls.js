@@ -2,12 +2,13 @@
 
 import { attr, byID, el, sync, text } from "./dom.js";
 import { confirm, toast } from "./dialogs.js";
-import { clock, count, counted, duration, instant, utc } from "./format.js";
+import { clock, count, counted, duration, instant, sentence, utc } from "./format.js";
 import { send } from "./live.js";
 import { fillRows, none } from "./structures.js";
 import { OPS } from "./words.js";
 
 const enc = encodeURIComponent;
+const AGAIN = "URLs in BEAST's queues after the current one are placed again.";
 
 export class Controls {
   // changed is called after a change, to ask for limits and changes again.
@@ -348,7 +349,7 @@ export class Controls {
   functions() {
     const number = (name, label, placeholder) =>
       el("label", {}, label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
-    const names = { paper: "Paper", equal: "Equal", popular: "Popular", inverse: "Inverse", proportional: "Proportional", supporters: "Supporters" };
+    const kinds = ["paper", "equal", "popular", "inverse", "proportional", "supporters"];
     const back = el("button", {
       type: "button",
       text: "Back to the flags",
@@ -356,7 +357,7 @@ export class Controls {
         this.make({
           title: "Use the budget function of the flags?",
           action: "Use it",
-          lines: ["URLs in BEAST's queues after the current one are placed again."],
+          lines: [AGAIN],
           change: () => send("DELETE", "budget"),
           done: () => "The budget function of the flags is in force.",
         }),
@@ -371,7 +372,7 @@ export class Controls {
           el(
             "select",
             { name: "function" },
-            ...Object.entries(names).map(([value, words]) => el("option", { value, text: words })),
+            ...kinds.map((value) => el("option", { value, text: sentence(value) })),
           ),
         ),
         number("default", "Least", "10"),
@@ -384,12 +385,13 @@ export class Controls {
           action: "Change",
           danger: true,
           lines: [
-            names[v.function] +
+            sentence(v.function) +
               ": from " +
               count(Number(v.default)) +
               " to " +
               count(Number(v.max)) +
-              " URLs a queue. URLs in BEAST's queues after the current one are placed again.",
+              " URLs a queue. " +
+              AGAIN,
           ],
           change: () => send("PUT", "budget", { function: v.function, default: Number(v.default), max: Number(v.max) }),
           done: (a) =>
@@ -410,7 +412,7 @@ export class Controls {
         this.make({
           title: "Use the priority of the flags?",
           action: "Use it",
-          lines: ["URLs in BEAST's queues after the current one are placed again."],
+          lines: [AGAIN],
           change: () => send("DELETE", "priority"),
           done: () => "The priority of the flags is in force.",
         }),
@@ -448,7 +450,8 @@ export class Controls {
             PRIORITIES[v.priority] +
               ", with " +
               (weights.length ? "weights " + weights.join(" ") : "the weights of the flags") +
-              ". URLs in BEAST's queues after the current one are placed again.",
+              ". " +
+              AGAIN,
           ],
           change: () => send("PUT", "priority", weights.length ? { priority: v.priority, weights } : { priority: v.priority }),
           done: (a) =>

@@ -38,16 +38,15 @@ function scaled(n, unit, from = 1000) {
 // compact writes a count: in full below ten thousand, then with a prefix.
 export const compact = (n) => (isNumber(n) && Math.abs(n) < 9999.5 ? count(n) : scaled(n, ""));
 
-// counted writes a count with the word that follows it, as package human does.
+// counted writes a count and its noun.
 export const counted = (n, one, many = one + "s") => compact(n) + " " + (n === 1 ? one : many);
 
-// bytes writes a size in binary units, as package human does.
+// bytes writes a size.
 export function bytes(n) {
   if (!isNumber(n)) return NONE;
-  let v = Math.abs(n);
   let p = 0;
-  for (; v >= 1023.5 && p < 6; p++) v /= 1024;
-  return digits(Math.sign(n) * v, p && v < 9.95 ? 1 : 0) + THIN + (p ? "KMGTPE"[p - 1] + "i" : "") + "B";
+  for (; n >= 1023.5 && p < 6; p++) n /= 1024;
+  return digits(n, p && n < 9.95 ? 1 : 0) + THIN + (p ? "KMGTPE"[p - 1] + "i" : "") + "B";
 }
 
 // rate writes a number a second: whole above 100, with decimals below.

@@ -4,7 +4,7 @@
 import { attr, byID, el, prose, Samples, size, svg, sync, text, tip } from "./dom.js";
 import { bytes, clock, compact, count, counted, duration, fixed, instant, NONE, percent, rate, sentence, utc, wholeSeconds } from "./format.js";
 import { Banner, icon, LEVELS, levelOf, STATES } from "./level.js";
-import { ENDED, SLOTS, TERMS } from "./words.js";
+import { ENDED, SLOTS, TERMS, TITLES } from "./words.js";
 
 const SPARK = 300; // samples of a sparkline
 const ANNOUNCE = 20_000; // ms between two announcements to screen readers
@@ -257,7 +257,13 @@ export class Overview {
   limits(s, busy) {
     const ended = over(s);
     text(byID("limits-title"), ended ? "How it ended" : "What limits it");
-    byID("slots").hidden = ended;
+    if ((this.ended = ended)) {
+      const { places, queued } = counts(s);
+      const left = ["Left", queued - (places.failed || 0), 1];
+      const parts = ["fetched", "refused", "held", "failed"].map((p, i) => [TITLES[p], places[p], [0, 10, 11, 3][i]]);
+      const shares = [...parts, left].map(([name, n, kind]) => ({ name, kind, share: (n || 0) / (s.unique || 1) }));
+      this.divide("URLs found", shares);
+    }
     const why = s.reason === "done" ? "no URL is left to fetch" : s.reason || "";
     prose(
       byID("waiting"),
@@ -274,24 +280,27 @@ export class Overview {
   // slots draws the connections by use.
   slots(body) {
     const total = body.total || 0;
-    const all = (body.uses || []).map((u, i) => ({ ...u, kind: i % 12, share: total ? u.now / total : 0 }));
+    const uses = (body.uses || []).map((u, i) => ({ name: u.name, kind: i % 12, share: total ? u.now / total : 0 }));
+    if (!this.ended) this.divide("Connections by use", uses);
+  }
+
+  // divide draws the bar of shares and its legend.
+  divide(title, all) {
     const uses = all.filter((u) => u.share >= 0.0005);
+    const words = uses.map((u) => u.name + " " + percent(u.share)).join(", ");
+    const key = (u) => u.name;
+    attr(byID("slots-now"), "aria-label", title + ": " + words);
     sync(
       byID("slots-now"),
       uses,
-      (u) => u.name,
+      key,
       (u) => el("i", { class: "k" + u.kind }),
       (node, u) => size(node, "width", u.share),
-    );
-    attr(
-      byID("slots-now"),
-      "aria-label",
-      "Connections by use: " + uses.map((u) => u.name + " " + percent(u.share)).join(", "),
     );
     sync(
       byID("slots-legend"),
       [...uses].sort((a, b) => b.share - a.share),
-      (u) => u.name,
+      key,
       (u) => el("li", {}, el("span", { class: "swatch k" + u.kind }), tip(u.name, SLOTS[u.name]), el("b")),
       (node, u) => text(node.lastChild, percent(u.share)),
     );

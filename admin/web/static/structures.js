@@ -120,14 +120,7 @@ function showSeen(drum) {
   attr(
     strip,
     "aria-label",
-    "Fill of " +
-      count(drum.buckets) +
-      " buckets: from " +
-      percent(low) +
-      " to " +
-      percent(high) +
-      ", mean " +
-      percent(drum.full),
+    `Fill of ${count(drum.buckets)} buckets: from ${percent(low)} to ${percent(high)}, mean ${percent(drum.full)}`,
   );
   facts(byID("seen-facts"), [
     ["URLs known", compact(drum.keys), TERMS.urlseen, count(drum.keys)],
@@ -202,15 +195,7 @@ function showBeast(b) {
   attr(
     box,
     "aria-label",
-    "BEAST: " +
-      count(waiting) +
-      " URLs in " +
-      count(queues.length) +
-      " queues from Q(" +
-      b.current +
-      "), " +
-      count(failed.urls) +
-      " in QF",
+    `BEAST: ${count(waiting)} URLs in ${count(queues.length)} queues from Q(${b.current}), ${count(failed.urls)} in QF`,
   );
   text(byID("beast-high"), bars.length ? compact(high) : "\u00a0");
   text(byID("beast-first"), shown.length ? nameOf(shown[0]) : "");
