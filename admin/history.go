@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/history"
 )
@@ -80,7 +81,8 @@ func (s *Server) history(r *http.Request) (any, error) {
 	names := splitNames(r.URL.Query().Get("metrics"))
 	if len(names) == 0 || len(names) > maxMetrics {
 		return nil, problem(http.StatusBadRequest,
-			fmt.Sprintf("metrics has %d names: want 1 to %d, separated by commas", len(names), maxMetrics))
+			fmt.Sprintf("metrics has %s: want 1 to %d, separated by commas", human.Counted(len(names), "name", "names"),
+				maxMetrics))
 	}
 	if !from.Before(to) {
 		return nil, problem(http.StatusBadRequest, "from is not before to")

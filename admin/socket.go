@@ -120,7 +120,7 @@ func mayAsk(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
 func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	d, err := openDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", ErrNoServer, err)
+		return nil, fmt.Errorf("%w: %s does not exist", ErrNoServer, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

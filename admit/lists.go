@@ -34,7 +34,8 @@ func ReadRules(
 	for _, name := range names {
 		size, err := fsys.Size(name)
 		if err == nil && size > left {
-			err = fmt.Errorf("%d bytes; all rules together may have at most %d bytes", size, int64(scope.MaxBytes))
+			err = fmt.Errorf("%s has %d bytes; all rules together may have at most %d bytes", name, size,
+				int64(scope.MaxBytes))
 		}
 		var text []byte
 		if err == nil {
@@ -42,7 +43,7 @@ func ReadRules(
 			text, err = disk.ReadFile(fsys, name)
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("crawl: read rules %s: %w", name, err))
+			faults = append(faults, fmt.Errorf("crawl: read rules: %w", err))
 			continue
 		}
 		sources = append(sources, scope.Source{Name: name, Text: text})

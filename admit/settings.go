@@ -15,7 +15,7 @@ func ReadSettings(fsys disk.FS, name string, opt sites.Options) (*sites.Set, err
 	}
 	text, err := readAtMost(fsys, name, sites.MaxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("crawl: read site settings %s: %w", name, err)
+		return nil, fmt.Errorf("crawl: read site settings: %w", err)
 	}
 	if opt.Env != nil {
 		opt.File = func(name string) ([]byte, error) { return readAtMost(fsys, name, sites.MaxValueBytes) }

@@ -164,7 +164,7 @@ func (b *Beast) Append(n Number, rec []byte) error {
 	defer b.mu.RUnlock()
 	if n == OverBudget {
 		if err := b.overBudget.Append(rec); err != nil {
-			return fmt.Errorf("beast: append to failed queue %d: %w", b.overBudgetGen, err)
+			return fmt.Errorf("beast: append to QF %d: %w", b.overBudgetGen, err)
 		}
 		return nil
 	}

@@ -35,7 +35,7 @@ func (b *Beast) StartScan() error {
 	gen := b.overBudgetGen + 1
 	q, err := queue.Open(b.opt.queue(overBudgetName(b.opt.Name, gen)), nil)
 	if err != nil {
-		return fmt.Errorf("beast: create failed queue %d: %w", gen, err)
+		return fmt.Errorf("beast: create QF %d: %w", gen, err)
 	}
 	if b.due() {
 		b.horizon.store(min(2*b.horizon.load(), Number(b.opt.QueuesMax)))
@@ -59,7 +59,7 @@ func (b *Beast) ScanPeek() (rec []byte, ok bool, err error) {
 	}
 	rec, ok, err = q.Peek()
 	if err != nil {
-		return nil, false, fmt.Errorf("beast: read failed queue %d: %w", gen, err)
+		return nil, false, fmt.Errorf("beast: read QF %d: %w", gen, err)
 	}
 	return rec, ok, nil
 }
@@ -80,7 +80,7 @@ func (b *Beast) ScanKeep(most int, keep func(rec []byte) bool) (kept int, err er
 	defer b.mu.RUnlock()
 	kept, err = b.old.MoveTo(b.overBudget, most, keep)
 	if err != nil {
-		return kept, fmt.Errorf("beast: move from failed queue %d to %d: %w", b.oldGen, b.overBudgetGen, err)
+		return kept, fmt.Errorf("beast: move from QF %d to %d: %w", b.oldGen, b.overBudgetGen, err)
 	}
 	return kept, nil
 }

@@ -22,8 +22,8 @@ const flagsHead = `# Commands and flags
 
 ` + "`go test ./cmd -run TestFlagsPage -update`" + ` generates this page from the source; a test compares them.
 
-Sizes take decimal and binary units: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. Write durations as 90s, 2m or 1h30m, and
-large numbers as 1e6 or 1_000_000. An environment variable can set each flag: ` + "`DRUMBEAT_HOST_DELAY`" + ` sets
+Sizes take decimal and binary units: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. Write durations as 90s, 1h30m,
+7d or 1d12h (units: ms, s, m, h, d, w), and large numbers as 1e6 or 1_000_000. An environment variable can set each flag: ` + "`DRUMBEAT_HOST_DELAY`" + ` sets
 ` + "`--host-delay`" + `. Variables of demo begin with ` + "`DRUMBEAT_DEMO_`" + `, those of bench with ` + "`DRUMBEAT_BENCH_`" + `,
 those of log but --dir with ` + "`DRUMBEAT_LOG_`" + `, and those of explain's --dir, --out, --json and --fast with
 ` + "`DRUMBEAT_EXPLAIN_`" + `. For --config and --preset see GUIDE, "Configuration". The command line takes

@@ -115,7 +115,7 @@ func TestGuideHook(t *testing.T) {
 func TestHookFlags(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{
-		"--hook=/nowhere/hook":     "no such file",
+		"--hook=/nowhere/hook":     "/nowhere/hook does not exist",
 		"--hook='x":                "quote",
 		"--hook= ":                 "no program",
 		"--hook-limits=procs=0":    "procs=0: want",

@@ -98,7 +98,7 @@ func TestDemoStoredFaults(t *testing.T) {
 		{term.ExitUsage, "--hostile can't be used with --warc", []string{"--warc=x", "--hostile"}},
 		{term.ExitUsage, "--seeds needs --warc", []string{"--seeds=x"}},
 		{term.ExitUsage, "--stored-delays needs --warc", []string{"--stored-delays"}},
-		{term.ExitUsage, "can't be negative", []string{"--max-time=-1s"}},
+		{term.ExitUsage, "is negative", []string{"--max-time=-1s"}},
 		{term.ExitUsage, "--serve can't be used with --dir", []string{"--serve=8053", "--dir=x"}},
 		{term.ExitUsage, "--serve can't be used with --dir or with flags", []string{"--serve=8053", "--", "--simhash"}},
 		{term.ExitUsage, "--dir cannot be given after --", []string{"--", "--dir=x"}},

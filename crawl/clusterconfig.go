@@ -97,7 +97,7 @@ func (c *crawler) configLines() ([]string, error) {
 	t.add("visits again", o.Recrawl)
 	t.add("seconds without robots.txt", o.Health.RobotsWait.Seconds())
 	t.add("retries", o.Health.Retries)
-	t.add("failures, rests, refusals of a host",
+	t.add("failures, back-offs, refusals of a host",
 		[]int{o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals})
 	t.seconds("host delay", o.Politeness.HostDelay, o.Politeness.HostDelayMin)
 	t.seconds("server delay", o.Politeness.ServerDelay, o.Politeness.ServerDelayMin)

@@ -27,13 +27,13 @@ import (
 // explainSitesCases are the cases of TestExplainSites.
 var explainSitesCases = []struct{ rules, delay, link string }{
 	{"sites.toml:1: pld a.test: bearer = env:TOKEN, delay = 5s, insecure = false, rate = 0.1",
-		"10s the rate of its PLD", "taken"},
+		"10s the rate of its PLD", "accepted"},
 	{"sites.toml:11: surt (test,a,own,)/flat/: max-depth = 0; sites.toml:7: host own.a.test: delay = " +
 		"1s, owner = true; " +
 		"sites.toml:1: pld a.test: bearer = env:TOKEN, insecure = false, rate = 0.1", "10s the rate of its PLD",
 		"dropped: beyond --max-depth: sites.toml:11: "},
-	{"sites.toml:14: host rate.test: rate = 0.01", "1m40s the rate of its site", "taken"},
-	{"", "40s --host-delay", "taken"},
+	{"sites.toml:14: host rate.test: rate = 0.01", "1m40s the rate of its site", "accepted"},
+	{"", "40s --host-delay", "accepted"},
 }
 
 // explainedSites are sites whose rules meet.

@@ -8,6 +8,18 @@ import (
 // FS.Lock returns ErrLocked when another process, or another part of this one, holds the directory.
 var ErrLocked = errors.New("disk: directory is locked by another process")
 
+// LockedError is an ErrLocked that names the directory.
+type LockedError struct {
+	Dir string
+	PID int // of the process that holds the lock; 0: unknown
+}
+
+// Error names the directory.
+func (e *LockedError) Error() string { return fmt.Sprintf("disk: lock %s: %v", e.Dir, ErrLocked) }
+
+// Unwrap returns ErrLocked.
+func (*LockedError) Unwrap() error { return ErrLocked }
+
 // A memfs.FS returns ErrCrashed from every call after its simulated machine has stopped.
 var ErrCrashed = errors.New("disk: simulated crash")
 

@@ -5,7 +5,7 @@ import "testing"
 // Exports for tests in package disk_test: those use memfs, which imports this package.
 const TailBufferBytes = tailBufferBytes
 
-var HoldsLock = holdsLock
+var HoldsLock = holderOf
 
 func MustCreate(t *testing.T, fsys FS, name string) File {
 	t.Helper()

@@ -37,7 +37,7 @@ type FS interface {
 	// FreeFiles returns the number of files that the file system that holds dir can still create;
 	// math.MaxInt64 if it has no limit.
 	FreeFiles(dir string) (int64, error)
-	// Lock takes the exclusive lock file of dir, or fails with ErrLocked. Closing the result releases it.
+	// Lock takes the exclusive lock file of dir, or fails with a LockedError. Closing the result releases it.
 	// While the lock is held, SyncFS of dir reports every write-back error, even one already reported to
 	// another process.
 	Lock(dir string) (io.Closer, error)

@@ -16,26 +16,33 @@ import (
 const procLocks = "/proc/locks"
 
 func (*osFS) Locked(dir string) (bool, error) {
+	pid, err := lockHolder(dir)
+	return pid != 0, err
+}
+
+// lockHolder returns the process that holds the lock of dir, 0 if none does, and -1 if it is in another PID
+// namespace.
+func lockHolder(dir string) (pid int, err error) {
 	var st unix.Stat_t
-	err := retryInterrupted(func() error { return unix.Stat(LockPath(dir), &st) })
+	err = retryInterrupted(func() error { return unix.Stat(LockPath(dir), &st) })
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return 0, nil
 	}
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	f, err := os.Open(procLocks)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	defer f.Close()
-	return holdsLock(f, st.Ino)
+	return holderOf(f, st.Ino)
 }
 
-// holdsLock looks for the flock of an inode: "1: FLOCK  ADVISORY  WRITE 7 08:01:1234 0 EOF". It may find an
+// holderOf looks for the flock of an inode: "1: FLOCK  ADVISORY  WRITE 7 08:01:1234 0 EOF". It may find an
 // inode of the same number on another file system: it does not compare devices, because on file systems
 // with subvolumes or layers stat returns another device than the kernel lists here.
-func holdsLock(r io.Reader, inode uint64) (bool, error) {
+func holderOf(r io.Reader, inode uint64) (pid int, err error) {
 	want := strconv.FormatUint(inode, 10)
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
@@ -44,8 +51,11 @@ func holdsLock(r io.Reader, inode uint64) (bool, error) {
 			continue
 		}
 		if at := strings.LastIndexByte(fields[5], ':'); at >= 0 && fields[5][at+1:] == want {
-			return true, nil
+			if pid, err = strconv.Atoi(fields[4]); err != nil || pid <= 0 {
+				pid = -1
+			}
+			return pid, nil
 		}
 	}
-	return false, sc.Err()
+	return 0, sc.Err()
 }

@@ -40,8 +40,8 @@ func TestLocked(t *testing.T) {
 func TestHoldsLock(t *testing.T) {
 	const list = "1: POSIX  ADVISORY  READ  5433 08:01:7864448 128 128\n" +
 		"2: FLOCK  ADVISORY  WRITE 2001 08:01:7864554 0 EOF\n" +
-		"2: -> FLOCK  ADVISORY  WRITE 2002 08:01:7864555 0 EOF\n3: FLOCK\n"
-	for inode, want := range map[uint64]bool{7864554: true, 7864448: false, 7864555: false, 554: false} {
+		"2: -> FLOCK  ADVISORY  WRITE 2002 08:01:7864555 0 EOF\n3: FLOCK\n4: FLOCK  ADVISORY  WRITE -1 08:01:9 0 EOF\n"
+	for inode, want := range map[uint64]int{7864554: 2001, 7864448: 0, 7864555: 0, 554: 0, 9: -1} {
 		if got, err := disk.HoldsLock(strings.NewReader(list), inode); err != nil || got != want {
 			t.Errorf("inode %d: %v, %v, want %v", inode, got, err, want)
 		}

@@ -140,7 +140,8 @@ func (o *osFS) Lock(dir string) (io.Closer, error) {
 		return nil, fmt.Errorf("disk: lock %s: %w", dir, err)
 	}
 	if !ok {
-		return nil, fmt.Errorf("disk: lock %s: %w", dir, ErrLocked)
+		pid, _ := lockHolder(dir) // 0 or -1 if the kernel does not tell
+		return nil, &LockedError{Dir: dir, PID: max(pid, 0)}
 	}
 	return o.sync.hold(dir, l)
 }

@@ -83,7 +83,7 @@ func (o *Options) Validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fetch: "+format, args...)) }
 	l := &o.Limits
 	if l.Total < 0 || l.Grace < 0 || l.BodyBytes < 0 || l.HeldBytes < 0 || l.DecodedBytes < 0 || l.HeaderBytes < 0 {
-		bad("limits of total time, grace, header, body, held and decoded bytes cannot be switched off")
+		bad("limits of total time, grace, header, body, kept and decoded bytes cannot be switched off")
 	}
 	if l.HeaderBytes > maxHeaderBytes {
 		bad("header limit %d exceeds %d bytes", l.HeaderBytes, maxHeaderBytes)

@@ -40,10 +40,19 @@ func LockError(dir string, err error) error {
 	return fmt.Errorf("crawl: directory %s: %w", dir, err)
 }
 
-// NoCrawl returns the error of a directory without a crawl, or of one that does not exist.
-func NoCrawl(dir string) error {
-	return Incompatible("crawl: %s holds no crawl, or does not exist", dir)
+// NoCrawlError is an ErrIncompatible about a directory without a crawl, or one that does not exist.
+type NoCrawlError struct{ Dir string }
+
+// Error names the directory.
+func (e *NoCrawlError) Error() string {
+	return fmt.Sprintf("crawl: %s holds no crawl, or does not exist", e.Dir)
 }
+
+// Unwrap returns ErrIncompatible.
+func (*NoCrawlError) Unwrap() error { return ErrIncompatible }
+
+// NoCrawl returns the NoCrawlError of dir.
+func NoCrawl(dir string) error { return &NoCrawlError{dir} }
 
 // ErrRepairing means that a repair of the crawl is unfinished.
 var ErrRepairing = errors.New("a repair of this crawl was interrupted; run drumbeat repair again")

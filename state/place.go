@@ -37,11 +37,19 @@ func (p Place) String() string { return PlaceNames[p] }
 // Text returns the name in text for people.
 func (p Place) Text() string { return PlaceText(PlaceNames[p]) }
 
-// PlaceText returns the name in text of a place, given its name of PlaceNames. They differ for QF only: early
-// releases called its place "failed", and programs read that name.
+// PlaceText returns a place in words, given its name of PlaceNames, or "ended", which explain has for a URL that was
+// fetched or refused. Most places have the names of their stages; the others are words of this program, which
+// programs read but people do not.
 func PlaceText(name string) string {
-	if name == PlaceOverBudget.String() {
-		return "over-budget"
+	switch name {
+	case PlaceOverBudget.String():
+		return "over budget"
+	case PlaceAwaitRobots.String():
+		return "waiting for robots.txt"
+	case PlaceHeld.String():
+		return "not allowed"
+	case "ended":
+		return "done"
 	}
 	return name
 }

@@ -2,19 +2,20 @@ package state
 
 import "testing"
 
-// TestPlaceText: in text QF is "over-budget"; JSON, metrics and exports keep "failed", which programs read.
-// All other places have one name.
+// TestPlaceText: texts have words for the names of places that only programs read: those of JSON, metrics and exports.
 func TestPlaceText(t *testing.T) {
+	words := map[string]string{"failed": "over budget", "awaitrobots": "waiting for robots.txt", "held": "not allowed"}
 	for p := range Place(NumPlaces) {
 		want := p.String()
-		if p == PlaceOverBudget {
-			if want != "failed" {
-				t.Errorf("QF is %q for programs, want failed", want)
-			}
-			want = "over-budget"
+		if text, ok := words[want]; ok {
+			want = text
+			delete(words, p.String())
 		}
 		if got := p.Text(); got != want {
 			t.Errorf("%s: got %q, want %q", p, got, want)
 		}
+	}
+	if len(words) > 0 {
+		t.Errorf("no place has the names of %v", words)
 	}
 }

@@ -102,15 +102,16 @@ func (m Model) Validate() error {
 		}
 	}
 	if m.UniqueFraction > 1 || m.Misses > 1 {
-		fault("shares must not be above 1: unique %v, misses %v", m.UniqueFraction, m.Misses)
+		fault("--unique %v, --misses %v: a share is at most 1", m.UniqueFraction, m.Misses)
 	}
 	if m.Known < 0 || m.PointerBytes < 0 || m.CacheBytes < 0 || m.UniquePerPage < 1 {
 		fault("known URLs, pointer and cache must not be negative, and new URLs per page at least 1")
 	}
 	for _, ram := range m.ScaledRAMBytes {
 		if ram <= m.CacheBytes || ram/max(m.CacheStepBytes, 1) > maxCacheSteps {
-			fault("RAM of %s: want more than the cache of %s, and at most %.0f steps of it",
-				result.DecimalBytes(ram), result.DecimalBytes(m.CacheBytes), maxCacheSteps)
+			fault("--column-ram %s: want more than --cache-ram %s, and at most %.0f times --cache-step %s",
+				result.DecimalBytes(ram), result.DecimalBytes(m.CacheBytes), maxCacheSteps,
+				result.DecimalBytes(m.CacheStepBytes))
 		}
 	}
 	return errors.Join(append(faults, m.Curve.validate())...)

@@ -97,8 +97,8 @@ func printBalance(w io.Writer, rep *audit.Report, p *term.Progress) error {
 		return err
 	}
 	printRefused(w, rep.Refused)
-	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", term.BytesOf(p.Last.Done), human.Duration(p.Last.Elapsed),
-		term.BytesOf(int64(float64(p.Last.Done)/max(p.Last.Elapsed.Seconds(), 1e-3))))
+	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", human.Bytes(p.Last.Done), human.Duration(p.Last.Elapsed),
+		human.Bytes(float64(p.Last.Done)/max(p.Last.Elapsed.Seconds(), 1e-3)))
 	return err
 }
 

@@ -116,13 +116,14 @@ func (c *Command) refusals() (list []string) {
 		"host for %s, twice "+
 		"as long after each further one, up to %s.", human.Duration(c.Backoff.First), human.Duration(c.Backoff.Most))
 	if c.GiveUp.Failures > 0 {
-		add("After %d consecutive failures we back off for hours, with one request between.", c.GiveUp.Failures)
+		add("After %s we back off for hours, with one request between.",
+			human.Counted(c.GiveUp.Failures, "consecutive failure", "consecutive failures"))
 	}
 	if c.GiveUp.Refusals > 0 {
-		add("After %d responses of 401 or 403 without a page between (a challenge page counts as 3) we "+
+		add("After %s of 401 or 403 without a page between (a challenge page counts as 3) we "+
 			"back off for a day, "+
 			"then for a week, then forever. We do not change our name or address to get around a refusal.",
-			c.GiveUp.Refusals)
+			human.Counted(c.GiveUp.Refusals, "response", "responses"))
 	}
 	return list
 }

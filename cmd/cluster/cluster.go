@@ -37,6 +37,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 )
 
 // Command is the table of cluster's commands.
@@ -69,7 +70,8 @@ func (c *initCmd) Run(a *term.App) error {
 		}
 	}
 	if len(weights) != c.Nodes {
-		return term.Usage(fmt.Errorf("--weight has %d weights for %d nodes", len(weights), c.Nodes))
+		return term.Usage(fmt.Errorf("--weight has %s for %s",
+			human.Counted(len(weights), "weight", "weights"), human.Counted(c.Nodes, "node", "nodes")))
 	}
 	if _, err := os.Lstat(c.File); c.Keep && err == nil {
 		return c.keep(a)
@@ -87,8 +89,8 @@ func (c *initCmd) Run(a *term.App) error {
 	} else if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes; copy it to each of them, and keep it secret\n",
-		c.File, f.Crawl, c.Nodes)
+	fmt.Fprintf(a.Stdout, "%s: crawl %s of %s; copy it to each of them, and keep it secret\n",
+		c.File, f.Crawl, human.Counted(c.Nodes, "node", "nodes"))
 	return nil
 }
 
@@ -116,9 +118,11 @@ func (c *initCmd) keep(a *term.App) error {
 		return err
 	}
 	if n := f.Table.Nodes(); n != c.Nodes {
-		return term.Usage(fmt.Errorf("%s is of %d nodes, not of --nodes %d", c.File, n, c.Nodes))
+		return term.Usage(fmt.Errorf("%s is of %s, not of --nodes %d", c.File,
+			human.Counted(n, "node", "nodes"), c.Nodes))
 	}
-	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes, kept\n", c.File, f.Crawl, c.Nodes)
+	fmt.Fprintf(a.Stdout, "%s: crawl %s of %s, kept\n", c.File, f.Crawl,
+		human.Counted(c.Nodes, "node", "nodes"))
 	return nil
 }
 
@@ -132,7 +136,7 @@ func (c *showCmd) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "crawl %s, %d nodes\n", f.Crawl, f.Table.Nodes())
+	fmt.Fprintf(a.Stdout, "crawl %s, %s\n", f.Crawl, human.Counted(f.Table.Nodes(), "node", "nodes"))
 	for node := range f.Table.Nodes() {
 		fmt.Fprintf(a.Stdout, "node %d: %d of %d slots, %.1f %%\n", node, f.Table.Share(node), cluster.Slots,
 			100*float64(f.Table.Share(node))/cluster.Slots)

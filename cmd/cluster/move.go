@@ -10,6 +10,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 	slotmove "drumbeat/state/move"
 )
 
@@ -41,8 +42,8 @@ func (c *moveCmd) Run(a *term.App) error {
 		return err
 	}
 	if n := f.Table.Nodes(); c.To < 0 || c.To >= n || c.From < -1 || c.From >= n || len(c.Node) != n {
-		return term.Usage(fmt.Errorf("--from %d --to %d with directories of %d nodes: %s has the nodes 0 to %d",
-			c.From, c.To, len(c.Node), c.File, n-1))
+		return term.Usage(fmt.Errorf("--from %d --to %d with directories of %s: %s has the nodes 0 to %d",
+			c.From, c.To, human.Counted(len(c.Node), "node", "nodes"), c.File, n-1))
 	}
 	for _, dirs := range c.Node {
 		opt.Nodes = append(opt.Nodes, slotmove.Node{Dirs: flags.Clean(strings.Split(dirs, ","))})
@@ -61,13 +62,14 @@ func printMove(w io.Writer, file string, rep *slotmove.Report) error {
 		b.WriteString("completed an earlier move that was interrupted; nothing else was moved\n")
 	}
 	for _, n := range rep.Nodes {
-		fmt.Fprintf(&b, "node %d: %d unique URLs, had %d; ", n.Node, n.Unique, n.UniqueBefore)
+		fmt.Fprintf(&b, "node %d: %s, had %d; ", n.Node,
+			human.Counted(n.Unique, "unique URL", "unique URLs"), n.UniqueBefore)
 		if n.Ended < 0 {
-			fmt.Fprintf(&b, "%d that ended on other nodes moved here", -n.Ended)
+			fmt.Fprintf(&b, "%d that were done on other nodes moved here", -n.Ended)
 		} else {
-			fmt.Fprintf(&b, "%d that wait and %d that ended moved away", n.Waiting, n.Ended)
+			fmt.Fprintf(&b, "%d that wait and %d that are done moved away", n.Waiting, n.Ended)
 		}
-		fmt.Fprintf(&b, "; took %d messages of other nodes\n", n.Messages)
+		fmt.Fprintf(&b, "; took %s of other nodes\n", human.Counted(n.Messages, "message", "messages"))
 	}
 	for node := range rep.Table.Nodes() {
 		fmt.Fprintf(&b, "node %d owns %d of %d slots\n", node, rep.Table.Share(node), cluster.Slots)

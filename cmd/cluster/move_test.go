@@ -32,7 +32,7 @@ func TestMoveArguments(t *testing.T) {
 		{moveCmd{Slots: "x", From: -1, To: 1, File: name, Node: two}, term.ExitUsage, "--slots x"},
 		{moveCmd{Slots: "0-9", From: -1, To: 2, File: name, Node: two}, term.ExitUsage, "--to 2"},
 		{moveCmd{Slots: "0-9", From: 2, To: 1, File: name, Node: two}, term.ExitUsage, "--from 2"},
-		{moveCmd{Slots: "0-9", From: -1, To: 1, File: name, Node: two[:1]}, term.ExitUsage, "directories of 1 nodes"},
+		{moveCmd{Slots: "0-9", From: -1, To: 1, File: name, Node: two[:1]}, term.ExitUsage, "directories of 1 node"},
 		{moveCmd{Slots: "0-9", From: -1, To: 1, File: two[0], Node: two}, term.ExitUsage, two[0]},
 		{moveCmd{Slots: "0-9", From: 1, To: 1, File: name, Node: two}, term.ExitFailure, "no slot"},
 		{moveCmd{Slots: "7", From: -1, To: 1 - before.Table.OwnerOf(7), File: name, Node: two}, term.ExitDirectory,
@@ -62,8 +62,10 @@ func TestPrintMove(t *testing.T) {
 		{Node: 1, Unique: 170, UniqueBefore: 100, Ended: -40}}}
 	must(t, printMove(&out, "c.json", rep))
 	want := "completed an earlier move that was interrupted; nothing else was moved\n" +
-		"node 0: 0 unique URLs, had 70; 30 that wait and 40 that ended moved away; took 2 messages of other nodes\n" +
-		"node 1: 170 unique URLs, had 100; 40 that ended on other nodes moved here; took 0 messages of other nodes\n" +
+		"node 0: 0 unique URLs, had 70; 30 that wait and 40 that are done moved away; " +
+		"took 2 messages of other nodes\n" +
+		"node 1: 170 unique URLs, had 100; 40 that were done on other nodes moved here; " +
+		"took 0 messages of other nodes\n" +
 		"node 0 owns 0 of 4096 slots\nnode 1 owns 4096 of 4096 slots\n" +
 		"next: copy c.json to each node, then start all\n"
 	if out.String() != want {

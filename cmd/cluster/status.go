@@ -116,8 +116,9 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 func (r *report) print(out io.Writer) error {
 	n := humanize.Comma
 	o := &r.Overview
-	fmt.Fprintf(out, "crawl %s, %d nodes: %s pages, %.1f pages/s, %s URLs queued\n", r.Crawl, len(r.Nodes), n(o.Pages),
-		o.PagesPerSecond, n(o.Queued))
+	fmt.Fprintf(out, "crawl %s, %s: %s, %.1f pages/s, %s queued\n", r.Crawl,
+		human.Counted(len(r.Nodes), "node", "nodes"), human.Counted(o.Pages, "page", "pages"),
+		o.PagesPerSecond, human.Counted(o.Queued, "URL", "URLs"))
 	if r.Health != "" {
 		fmt.Fprintln(out, term.PlainText(r.Health))
 	}
@@ -127,7 +128,7 @@ func (r *report) print(out io.Writer) error {
 		stream := "none"
 		if s := r.Streams[node]; !s.Missing {
 			stream = fmt.Sprintf("%s, %s of %s", human.Counted(int64(s.Messages), "message", "messages"),
-				humanize.Bytes(s.Bytes), humanize.Bytes(uint64(max(0, s.MaxBytes))))
+				human.Bytes(s.Bytes), human.Bytes(s.MaxBytes))
 		}
 		if st == nil {
 			fmt.Fprintf(t, "%d\t–\tnever heard of\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
@@ -139,7 +140,7 @@ func (r *report) print(out io.Writer) error {
 		}
 		kept := n(st.Waiting)
 		if st.Waiting > 0 {
-			kept += fmt.Sprintf(" (%s, most for node %d)", humanize.Bytes(uint64(max(0, st.WaitingBytes))), st.Slowest)
+			kept += fmt.Sprintf(" (%s, most for node %d)", human.Bytes(st.WaitingBytes), st.Slowest)
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host),
 			stateText(st, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages),
@@ -191,7 +192,7 @@ func (r *report) printLeases(out io.Writer) error {
 		}
 		if !any {
 			fmt.Fprintln(t,
-				"\nnode\tvisits\twaits for\tlongest wait\tURLs that wait\tleases taken\thanded over\tlost\trests")
+				"\nnode\tvisits\twaits for\tlongest wait\tURLs that wait\tleases acquired\thanded over\tlost\tpaused")
 			any = true
 		}
 		l := st.Leases
@@ -205,7 +206,8 @@ func (r *report) printLeases(out io.Writer) error {
 		case l.Resting:
 			rests = "yes"
 		}
-		fmt.Fprintf(t, "%d\t%s networks\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node, n(int64(l.Held)), n(int64(l.Wanted)),
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node,
+			human.Counted(l.Held, "network", "networks"), n(int64(l.Wanted)),
 			longest, n(l.URLs), n(l.Taken), n(l.HandedOver), n(l.Lost), rests)
 	}
 	if any {

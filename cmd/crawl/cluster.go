@@ -15,6 +15,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/internal/human"
 )
 
 // clusterFlags make the crawl one node of several.
@@ -48,8 +49,8 @@ func (c *clusterFlags) check() error {
 	if len(c.Cluster) == 0 {
 		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.routes() || c.ClusterReconfigure ||
 			len(c.GiveUpNode) > 0 {
-			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-reconfigure and " +
-				"--give-up-node need --cluster")
+			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-route-listen, " +
+				"--cluster-reconfigure and --give-up-node need --cluster")
 		}
 		return nil
 	}
@@ -68,12 +69,12 @@ func (c *clusterFlags) check() error {
 			nats.MinRoutes)
 	case c.embeds() && len(c.Cluster) > 1:
 		return errors.New("--cluster embed takes no other servers")
-	case c.ClusterSync < 0:
-		return fmt.Errorf("--cluster-sync %v is negative", c.ClusterSync)
 	case c.ClusterLeases < cluster.LeastLeasesBytes:
-		return fmt.Errorf("--cluster-leases %v is less than %v", c.ClusterLeases, flags.Size(cluster.LeastLeasesBytes))
+		return fmt.Errorf("--cluster-leases %v is less than %v", human.Bytes(c.ClusterLeases),
+			human.Bytes(int64(cluster.LeastLeasesBytes)))
 	case c.ClusterLease < lease.LeastTTL || c.ClusterLease > lease.MostTTL:
-		return fmt.Errorf("--cluster-lease %v is not in %v to %v", c.ClusterLease, lease.LeastTTL, lease.MostTTL)
+		return fmt.Errorf("--cluster-lease %v is not in %v to %v", human.Exact(c.ClusterLease),
+			human.Exact(lease.LeastTTL), human.Exact(lease.MostTTL))
 	}
 	return nil
 }

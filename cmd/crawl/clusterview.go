@@ -26,7 +26,8 @@ func brokerText(s *crawl.Snapshot) string {
 		text += fmt.Sprintf(" (connection %d of this run)", c.Connects)
 	}
 	if c.PagesLeft > 0 {
-		text += fmt.Sprintf("; may fetch %s more pages (--max-pages)", humanize.Comma(c.PagesLeft))
+		text += fmt.Sprintf("; may fetch %s (--max-pages)",
+			human.Counted(c.PagesLeft, "more page", "more pages"))
 	}
 	return text
 }
@@ -37,14 +38,16 @@ func leaseText(s *crawl.Snapshot) string {
 	if !l.On {
 		return ""
 	}
-	text := fmt.Sprintf("visits %s networks, waits for %s", n(int64(l.Held)), n(int64(l.Wanted)))
+	text := fmt.Sprintf("visits %s, waits for %s", human.Counted(l.Held, "network", "networks"),
+		n(int64(l.Wanted)))
 	if l.Wanted > 0 {
 		text += fmt.Sprintf(" (for up to %s)", human.Duration(l.Longest))
 	}
 	if l.URLs > 0 {
-		text += fmt.Sprintf(" with %s URLs", n(l.URLs))
+		text += fmt.Sprintf(" with %s", human.Counted(l.URLs, "URL", "URLs"))
 	}
-	if text += fmt.Sprintf("; %s leases taken, %s handed over", n(l.Taken), n(l.HandedOver)); l.Lost > 0 {
+	if text += fmt.Sprintf("; %s acquired, %s handed over", human.Counted(l.Taken, "lease", "leases"),
+		n(l.HandedOver)); l.Lost > 0 {
 		text += fmt.Sprintf(", %s lost", n(l.Lost))
 	}
 	if l.Refused > 0 {
@@ -70,26 +73,28 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 	pairs := slices.Clone(s.Cluster.Pairs)
 	slices.SortStableFunc(pairs, func(a, b snapshot.Pair) int { return int(min(1, max(-1, b.Waiting-a.Waiting))) })
 	for _, p := range pairs[:min(len(pairs), pairLines)] {
-		text := fmt.Sprintf("node %d: %s of %s records wait", p.Node, n(p.Waiting), n(p.Added))
+		text := fmt.Sprintf("node %d: %s of %s", p.Node, n(p.Waiting),
+			human.Counted(p.Added, "record waits", "records wait"))
 		if p.Abandoned {
 			lines = append(lines,
-				fmt.Sprintf("node %d: abandoned; %s of %s records for it dropped; %s records taken from it",
-					p.Node, n(p.Dropped), n(p.Added), n(p.Taken)))
+				fmt.Sprintf("node %d: abandoned; %s of %s for it dropped; %s received from it",
+					p.Node, n(p.Dropped), human.Counted(p.Added, "record", "records"),
+					human.Counted(p.Taken, "record", "records")))
 			continue
 		}
 		if p.Waiting > 0 {
-			text += ", " + bytesText(p.WaitingBytes)
+			text += ", " + human.Bytes(p.WaitingBytes)
 		}
 		if p.Stalled > 0 {
-			text += ", none taken for " + human.Duration(p.Stalled)
+			text += ", none received for " + human.Duration(p.Stalled)
 		}
-		text += fmt.Sprintf("; %s messages published", n(p.Published))
+		text += fmt.Sprintf("; %s published", human.Counted(p.Published, "message", "messages"))
 		if p.Resends > 0 {
-			text += fmt.Sprintf(", %s times all again", n(p.Resends))
+			text += fmt.Sprintf(", %s all again", human.Counted(p.Resends, "time", "times"))
 		}
-		text += fmt.Sprintf("; %s records taken from it", n(p.Taken))
+		text += fmt.Sprintf("; %s received from it", human.Counted(p.Taken, "record", "records"))
 		if p.Holes > 0 {
-			text += fmt.Sprintf(", %s times some were missing", n(p.Holes))
+			text += fmt.Sprintf(", %s some were missing", human.Counted(p.Holes, "time", "times"))
 		}
 		if p.Held {
 			text += "; nothing is sent to it: its version is older"
@@ -106,7 +111,8 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 		lines = append(lines, text)
 	}
 	if more := len(pairs) - pairLines; more > 0 {
-		lines = append(lines, fmt.Sprintf("%d more nodes, for which less waits", more))
+		lines = append(lines, fmt.Sprintf("%s, for which less waits",
+			human.Counted(more, "more node", "more nodes")))
 	}
 	return lines
 }

@@ -41,7 +41,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--max-body=1MiB,2MiB"}, "two sizes for all types"},
 		{[]string{"--max-body=image/*=1MiB"}, "has no size"},
 		{[]string{"--max-body=1MiB,image/*=0"}, "--max-body image/*=0: remove the type"},
-		{[]string{"--max-body=1MiB,image/*=2TiB"}, "--max-body 2TiB: at most 1TiB"},
+		{[]string{"--max-body=1MiB,image/*=2TiB"}, "--max-body 2.0 TiB: at most 1.0 TiB"},
 		{[]string{"--max-body=1MiB,images=2MiB"}, `type "images": want a type such as`},
 		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
 		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},
@@ -49,8 +49,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--budget=queue=-1"}, "queue=-1: want"},
 		{[]string{"--guards=length=10"}, "--guards: length=10: want a whole number, 100 to 3500, as in length=2083"},
 		{[]string{"--guards=repeats=1e9"}, "--guards: repeats=1e9: want a whole number, at most 3500, as in repeats=3"},
-		{[]string{"--timeout=1"}, "want a duration"},
-		{[]string{"--host-delay=-1s"}, "--host-delay: -1s: want a duration"},
+		{[]string{"--timeout=1"}, "has no unit"},
+		{[]string{"--host-delay=-1s"}, `--host-delay: "-1s" is negative; want a duration`},
 		{[]string{"--host-delay=1s,min=2s"}, "--host-delay: min=2s is more than 1s"},
 		{[]string{"--contact="}, "--contact is missing"},
 		{[]string{"--contact=a\nb"}, "is not allowed in a header"},
@@ -81,8 +81,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--drum=chunk=1"}, "chunk=1: want a size, 4KiB to"},
 		{[]string{"--drum=merge=1"}, "want room for one tuple or more"},
 		{[]string{"--drum=merge=5GiB"}, "merge=5GiB: want a size, 1B to 4095MiB"},
-		{[]string{"--history-bytes=1"}, "--history-bytes 1B: must be 0 or at least 1MiB"},
-		{[]string{"--summary=/no/such/place"}, "--summary: stat /no/such"},
+		{[]string{"--history-bytes=1"}, "--history-bytes 1 B: must be 0 or at least 1.0 MiB"},
+		{[]string{"--summary=/no/such/place"}, "--summary: /no/such does not exist"},
 	} {
 		code, out, errs := runApp(t, "", append(good, c.flags...)...)
 		if code != term.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {

@@ -82,7 +82,7 @@ func TestBadConfig(t *testing.T) {
 		"max-pages = true":       "max-pages: want a number or a string, not a boolean",
 		"max-pages = inf":        "max-pages: want a number",
 		"max-pages = -5":         "want a whole number",
-		"host-delay = 5":         "want a duration",
+		"host-delay = 5":         "so write 5s, 5h or 5d",
 		"scope = \"site\"":       `scope: "site" is not one of all, pld, host`,
 		"preset = \"x\"":         "preset: ",
 		"ports = [80, \"x\"]":    `ports: "x" is neither a port`,

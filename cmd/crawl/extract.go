@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
 	"drumbeat/crawl/output"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/extract"
 )
@@ -65,14 +64,15 @@ func extractText(s *crawl.Snapshot, dir string) string {
 	if dir == "" {
 		return ""
 	}
-	n, t := humanize.Comma, s.Texts
-	text := fmt.Sprintf("%s pages, %s parts made in %s", n(t.Pages), n(t.Parts), dir)
+	t := s.Texts
+	text := fmt.Sprintf("%s, %s made in %s", human.Counted(t.Pages, "page", "pages"),
+		human.Counted(t.Parts, "part", "parts"), dir)
 	if t.Waiting > 0 {
-		text += fmt.Sprintf("; %s WARC files have none yet: the next run, or \"drumbeat extract\" with the same "+
-			"options, makes them", n(t.Waiting))
+		text += fmt.Sprintf("; %s none yet: the next run, or \"drumbeat extract\" with the same "+
+			"options, makes them", human.Counted(t.Waiting, "WARC file has", "WARC files have"))
 	}
 	if t.Faults > 0 {
-		text += fmt.Sprintf("; %s faults, see the log", n(t.Faults))
+		text += fmt.Sprintf("; %s, see the log", human.Counted(t.Faults, "fault", "faults"))
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/outage"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
 	"drumbeat/state"
@@ -17,7 +18,7 @@ import (
 // limitFlags end a crawl.
 type limitFlags struct {
 	MaxPages       maxPages      `group:"limits" common:"" site:"" type:"parts" placeholder:"N"`
-	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h"`
+	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"1d"`
 	Reference      []string      `group:"limits" placeholder:"URL" sep:"none"`
 	MaxTime        time.Duration `group:"limits" common:"" site:"" placeholder:"DURATION" default:"0s"`
 	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N"`
@@ -33,7 +34,8 @@ type maxPages struct {
 
 func (c *limitFlags) checkReferences() error {
 	if n := len(c.Reference); n > outage.MaxReferences {
-		return fmt.Errorf("--reference is given %d times, want at most %d", n, outage.MaxReferences)
+		return fmt.Errorf("--reference is given %s, want at most %d", human.Counted(n, "time", "times"),
+			outage.MaxReferences)
 	}
 	for _, s := range c.Reference {
 		if _, err := outage.CheckReference(s); err != nil {

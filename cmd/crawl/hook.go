@@ -1,7 +1,9 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"time"
 
@@ -32,6 +34,12 @@ func (h *hookFlags) check() error {
 		return fmt.Errorf("--hook %q: %w", h.Hook, err)
 	}
 	if _, err := exec.LookPath(words[0]); err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path // without the words of exec before it
+		} else {
+			err = fmt.Errorf("no directory of PATH has a program %s", words[0])
+		}
 		return fmt.Errorf("--hook %q: %w", h.Hook, err)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/dustin/go-humanize"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -16,6 +15,7 @@ import (
 	"drumbeat/crawl/fetcher"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
+	"drumbeat/internal/human"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
 )
@@ -49,8 +49,8 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 	if bodies > plan.HeapBytes/2 {
 		return nil,
 			term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; "+
-				"raise --ram or lower --max-body", humanize.IBytes(uint64(limits.HeldBytes)),
-				humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes))))
+				"raise --ram or lower --max-body", human.Bytes(limits.HeldBytes),
+				human.Bytes(bodies), human.Bytes(plan.HeapBytes)))
 	}
 	m, err := term.ThisMachine()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/fetch"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -116,7 +117,7 @@ func (n *noSeed) print(out io.Writer) {
 	case len(n.faults) == 0:
 		b.WriteString("drumbeat: no page: no seed could be fetched; the summary and the seed log have the reasons\n")
 	default:
-		who := fmt.Sprintf("%d of %d seeds are", len(n.faults), n.seeds)
+		who := fmt.Sprintf("%d of %s", len(n.faults), human.Counted(n.seeds, "seed is", "seeds are"))
 		if len(n.faults) == maxSeedsExplained {
 			who = "seeds are"
 		} else if n.seeds == 1 {

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/output"
+	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
 )
 
@@ -50,11 +49,13 @@ func (c *Command) checkStore() error {
 	case len(list) > 1:
 		return fmt.Errorf("--out %s: one object store only", list[1])
 	case len(list) == 0 && (f.S3Endpoint != "" || f.S3Region != "" || f.S3PathStyle || f.S3Insecure || f.Spool != nil):
-		return errors.New("--s3-… and --spool need --out s3://BUCKET/PREFIX")
+		return errors.New("--s3-endpoint, --s3-region, --s3-path-style, --s3-insecure and --spool need --out " +
+			"s3://BUCKET/PREFIX")
 	case len(list) == 0:
 		return nil
 	case f.Spool != nil && *f.Spool < leastSpool:
-		return fmt.Errorf("--spool %v: must be at least %v, four WARC files", *f.Spool, flags.Size(leastSpool))
+		return fmt.Errorf("--spool %v: must be at least %v, four WARC files", human.Bytes(*f.Spool),
+			human.Bytes(int64(leastSpool)))
 	}
 	p, err := c.storePlace()
 	if err != nil {
@@ -97,15 +98,16 @@ func uploadsText(s *crawl.Snapshot) string {
 	if !u.On {
 		return ""
 	}
-	n := humanize.Comma
-	text := fmt.Sprintf("%s files put in this run, %s; %s files in all", n(u.Files), bytesText(u.Bytes), n(u.Objects))
+	text := fmt.Sprintf("%s put in this run, %s; %s in all", human.Counted(u.Files, "file", "files"),
+		human.Bytes(u.Bytes), human.Counted(u.Objects, "file", "files"))
 	if u.Waiting > 0 {
-		text += fmt.Sprintf("; %s WARC files and logs wait here, %s", n(u.Waiting), bytesText(u.WaitingBytes))
+		text += fmt.Sprintf("; %s and logs wait here, %s",
+			human.Counted(u.Waiting, "WARC file", "WARC files"), human.Bytes(u.WaitingBytes))
 	}
 	if u.Failing != "" {
 		text += "; last error: " + term.PlainText(u.Failing)
 	} else if u.Faults > 0 {
-		text += fmt.Sprintf("; %s failed attempts", n(u.Faults))
+		text += "; " + human.Counted(u.Faults, "failed attempt", "failed attempts")
 	}
 	return text
 }

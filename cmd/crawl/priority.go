@@ -6,6 +6,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
 	"drumbeat/crawl/strategy"
+	"drumbeat/internal/human"
 	"drumbeat/internal/walk"
 )
 
@@ -61,7 +62,8 @@ func (p *priorityFlags) check() error {
 		return fmt.Errorf("--priority %s needs more than one of its lanes", p.Priority.Name)
 	}
 	if n := len(p.Priority.Weights); n > 0 && p.Priority.Lanes != 0 && n != int(p.Priority.Lanes) {
-		return fmt.Errorf("--priority: weights has %d for %d lanes", n, p.Priority.Lanes)
+		return fmt.Errorf("--priority: weights has %d for %s", n,
+			human.Counted(p.Priority.Lanes, "lane", "lanes"))
 	}
 	return nil
 }

@@ -24,7 +24,10 @@ func progressFields(s *crawl.Snapshot) []any {
 		"p", fmt.Sprintf("%.3f", s.UniqueShare)}
 	for i, name := range state.PlaceNames {
 		if n := s.Place(state.Place(i)); n > 0 {
-			fields = append(fields, state.PlaceText(name), n)
+			if state.Place(i) == state.PlaceOverBudget {
+				name = "over-budget" // as logs have had it
+			}
+			fields = append(fields, name, n)
 		}
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
@@ -88,7 +91,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	checkpoint := "none yet"
 	if c := s.Checkpoint; c.Number > 0 {
 		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, paused transactions for %s (longest %s)", c.Number,
-			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause),
+			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), human.Bytes(c.Bytes), human.Duration(c.Pause),
 			human.Duration(c.LongestPause))
 	}
 	v, p := condition.Of(s), condition.ProgressOf(s)
@@ -96,15 +99,17 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		fmt.Sprintf("%s  pages %s  %.1f Mb/s  %s", human.Duration(s.Elapsed), n(p.Pages), s.BitsPerSecond/1e6, &p),
 		fmt.Sprintf("  %-9s %s", strings.ReplaceAll(string(v.State), "-still", ""), v.Text),
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s%s", n(s.Count(state.CountLinks)), s.LinksPerSecond,
-			n(s.Unique), shareText(s)), "  upstream  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
-		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
+			n(s.Unique), shareText(s)), "  to check  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
+		"  to fetch  " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
-		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
+		"  done      " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
 		fmt.Sprintf(
-			"  network   %d of %d connections  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
-			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
-		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
-			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
+			"  network   %d of %s  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
+			s.InFlight, human.Counted(s.Connections, "connection", "connections"), s.RobotsInFlight,
+			n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
+		fmt.Sprintf("  disk      read %s  written %s  URLseen %s, %s  checkpoint %s",
+			human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten), human.Counted(s.URLSeenKeys, "key", "keys"),
+			human.Counted(s.URLSeenPasses, "pass", "passes"), checkpoint),
 		"  RAM       " + bar(ramUsed(), ram),
 		"  space     " + bar(s.Disk.Used, s.Disk.Limit),
 		"  limits    " + limits,
@@ -151,7 +156,7 @@ func bar(used, limit int64) string {
 	share := float64(used) / float64(limit)
 	full := min(barCells, int(share*barCells+0.5))
 	return fmt.Sprintf("[%s%s] %3.0f %%  %s of %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full),
-		100*share, humanize.IBytes(uint64(used)), humanize.IBytes(uint64(limit)))
+		100*share, human.Bytes(used), human.Bytes(limit))
 }
 
 // modelText compares measured figures of URLseen and the disks with their predictions.
@@ -166,7 +171,7 @@ func modelText(c *snapshot.SeenCheck) string {
 		oneDecimal(c.Bytes), oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha),
 		twoDecimals(c.PredictedAlpha))
 	if c.DiskRate > 0 {
-		text += fmt.Sprintf("; at %s/s the disks allow %s pages/s, %s predicted", bytesText(int64(c.DiskBandwidth)),
+		text += fmt.Sprintf("; at %s/s the disks allow %s pages/s, %s predicted", human.Bytes(c.DiskBandwidth),
 			humanize.Comma(int64(c.DiskRate)), humanize.Comma(int64(c.PredictedDiskRate)))
 	}
 	return text
@@ -196,8 +201,6 @@ func reasons(m map[string]int64) string {
 	}
 	return " (" + strings.Join(names, ", ") + ")"
 }
-
-func bytesText(n int64) string { return humanize.Bytes(uint64(max(0, n))) }
 
 // short formats a duration with about three digits, for a field of the log. Texts use human.Duration.
 func short(d time.Duration) string {

@@ -16,9 +16,9 @@ type recrawlFlags struct {
 // revisits say how a page's interval follows from its changes.
 type revisits struct {
 	Policy  string        `part:"" enum:"proportional,uniform,optimal" default:"proportional"`
-	Default time.Duration `part:"default" default:"168h" least:"1s" most:"1440h"`
-	Least   time.Duration `part:"min" default:"1h" least:"1s" most:"1440h"`
-	Longest time.Duration `part:"max" default:"720h" least:"1s" most:"1440h"`
+	Default time.Duration `part:"default" default:"7d" least:"1s" most:"60d"`
+	Least   time.Duration `part:"min" default:"1h" least:"1s" most:"60d"`
+	Longest time.Duration `part:"max" default:"30d" least:"1s" most:"60d"`
 }
 
 // goneVisits is the number of visits in a row without a page (404, 410 and other statuses from 400 to 499) after

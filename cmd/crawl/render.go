@@ -23,8 +23,8 @@ type renderFlags struct {
 // renderLimits bound the work for pages. RAM holds several copies of what a page receives, for each tab.
 type renderLimits struct {
 	Tabs     flags.Count   `part:"tabs" default:"2" least:"1" most:"64"`
-	Time     time.Duration `part:"time" default:"10s" least:"100ms" most:"24h"`
-	Longest  time.Duration `part:"longest" default:"10m" least:"100ms" most:"24h"`
+	Time     time.Duration `part:"time" default:"10s" least:"100ms" most:"1d"`
+	Longest  time.Duration `part:"longest" default:"10m" least:"100ms" most:"1d"`
 	Requests flags.Count   `part:"requests" default:"100" least:"1" most:"10000"`
 	Bytes    flags.Size    `part:"bytes" default:"8MiB" least:"4KiB" most:"64MiB"`
 	Queue    flags.Size    `part:"queue" default:"1GiB" least:"1MiB"`
@@ -35,8 +35,8 @@ type renderLimits struct {
 func (f *renderFlags) check() error {
 	switch {
 	case f.RenderLimits.Time > f.RenderLimits.Longest:
-		return fmt.Errorf("--render-limits: time=%v is more than longest=%v", f.RenderLimits.Time,
-			f.RenderLimits.Longest)
+		return fmt.Errorf("--render-limits: time=%v is more than longest=%v", human.Exact(f.RenderLimits.Time),
+			human.Exact(f.RenderLimits.Longest))
 	case f.Render == "" && len(f.RenderRules) > 0:
 		return errors.New("--render-rules: needs --render")
 	case f.Render == "":

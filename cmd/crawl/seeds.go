@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/dirs"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/internal/urllist"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -88,7 +89,8 @@ func (c *Command) readKnown(opt *crawl.Options, view *View) (name string, err er
 	if urls.URLs == 0 {
 		return "", term.Usage(fmt.Errorf("--known %s: none of its lines has a URL", c.Known))
 	}
-	view.Note(fmt.Sprintf("%s: %d URLs, %d lines without one", c.Known, urls.URLs, urls.Skipped))
+	view.Note(fmt.Sprintf("%s: %s, %s without one", c.Known, human.Counted(urls.URLs, "URL", "URLs"),
+		human.Counted(urls.Skipped, "line", "lines")))
 	return name, nil
 }
 

@@ -48,12 +48,10 @@ func (c *Command) checkDelays() error {
 	} {
 		switch {
 		case d.v == nil:
-		case *d.v < 0:
-			return fmt.Errorf("--%s %v is negative", d.flag, *d.v)
 		case *d.v == 0 && d.nonzero:
 			return fmt.Errorf("--%s can't be 0", d.flag)
 		case *d.v > 0 && *d.v < time.Millisecond:
-			return fmt.Errorf("--%s %v: must be 0 or at least 1ms", d.flag, *d.v)
+			return fmt.Errorf("--%s %v: must be 0 or at least 1ms", d.flag, human.Exact(*d.v))
 		}
 	}
 	return nil
@@ -83,7 +81,8 @@ func (c *Command) checkNumbers() error {
 		}
 	}
 	if c.HistoryBytes != 0 && c.HistoryBytes < history.MinBytes {
-		return fmt.Errorf("--history-bytes %v: must be 0 or at least %v", c.HistoryBytes, flags.Size(history.MinBytes))
+		return fmt.Errorf("--history-bytes %v: must be 0 or at least %v", human.Bytes(c.HistoryBytes),
+			human.Bytes(int64(history.MinBytes)))
 	}
 	if err := errors.Join(c.Delays.CheckRates(), c.Health.Check()); err != nil {
 		return err
@@ -96,9 +95,12 @@ func (c *Command) checkNumbers() error {
 
 func (c *Command) checkDirs() error {
 	all := slices.Concat(c.dirs(), c.outs())
+	if len(c.dirs()) == 0 {
+		return errors.New("--dir is empty; leave it out for the default")
+	}
 	for i, dir := range all {
 		if dir == "" {
-			return errors.New("--dir and --out can't be empty")
+			return errors.New("a directory of --dir, --add-dir, --out or --add-out is empty")
 		}
 		if slices.Contains(all[:i], dir) && !slices.Equal(c.dirs(), c.outs()) {
 			return fmt.Errorf("directory %s is given twice", dir)
@@ -167,7 +169,7 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 		if why == "" {
 			why = "half of " + m.RAMFrom
 		}
-		note("--ram is %v, %s", *c.RAM, why)
+		note("--ram is %s, %s", human.Bytes(*c.RAM), why)
 	}
 	if c.Disk == nil {
 		n, err := term.DiskBytes(disk.OS(), slices.Concat(c.dirs(), c.outs()))
@@ -243,7 +245,7 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		}
 		return 0,
 			fmt.Errorf("--max-body: sitemap=%v is too large for --ram: one body may take %v; raise --ram or lower it",
-				*c.MaxBody.Sitemap, flags.Size(room))
+				human.Bytes(*c.MaxBody.Sitemap), human.Bytes(room))
 	}
 	n := int64(defaultSitemapBody)
 	held := int64(limits.HeldBytes)

@@ -161,7 +161,7 @@ func TestReferenceFlag(t *testing.T) {
 		says string
 	}{
 		{[]string{"--reference="}, "--reference"},
-		{[]string{"--reference=ftp://example.com/"}, `--reference: crawl: reference "ftp://example.com/"`},
+		{[]string{"--reference=ftp://example.com/"}, `--reference: reference "ftp://example.com/"`},
 		{[]string{"--reference=example.com:x"}, `reference "example.com:x": want a host`},
 		{[]string{"--reference=a.example,b.example"}, `',' in the host`},
 		{[]string{"--reference=https://me:secret@example.com/"}, "user names and passwords are not sent"},

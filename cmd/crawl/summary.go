@@ -10,7 +10,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/output"
@@ -74,12 +73,14 @@ func PrintSummary(out io.Writer, sum Summary) error {
 // firstLine says how the crawl ended, and how many pages it has.
 func firstLine(sum *Summary) string {
 	var text strings.Builder
-	s, n := &sum.Result.Snapshot, humanize.Comma
+	s := &sum.Result.Snapshot
 	pages := s.Count(state.CountPages)
 	if sum.Finished {
-		fmt.Fprintf(&text, "This crawl is finished: %s pages. To continue it, add new seeds.\n", n(pages))
+		fmt.Fprintf(&text, "This crawl is finished: %s. To continue it, add new seeds.\n",
+			human.Counted(pages, "page", "pages"))
 	} else {
-		fmt.Fprintf(&text, "Ended (%s) after %s: %s pages", sum.Result.Stop, human.Duration(s.Elapsed), n(pages))
+		fmt.Fprintf(&text, "Ended (%s) after %s: %s", sum.Result.Stop, human.Duration(s.Elapsed),
+			human.Counted(pages, "page", "pages"))
 		if sec := s.Active.Seconds(); sec > 0 {
 			fmt.Fprintf(&text, ", %s by wall time", condition.Rate(float64(pages)/sec))
 			if s.Active > s.Elapsed+s.Elapsed/100 {
@@ -94,25 +95,30 @@ func firstLine(sum *Summary) string {
 // addExchanges adds lines of responses, links and bodies.
 func (l *lines) addExchanges(s *crawl.Snapshot) {
 	n := humanize.Comma
-	l.add("responses", "%s (%s), %s received, %s retries", n(s.Count(state.CountResponses)), statusText(s.Status),
-		bytesText(s.Count(state.CountBytesWire)), n(s.Count(state.CountRetries)))
+	l.add("responses", "%s (%s), %s received, %s", n(s.Count(state.CountResponses)), statusText(s.Status),
+		human.Bytes(s.Count(state.CountBytesWire)),
+		human.Counted(s.Count(state.CountRetries), "retry", "retries"))
 	if two := s.Count(state.CountHTTP2); two > 0 {
-		l.add("HTTP/2", "%s responses", n(two))
+		l.add("HTTP/2", "%s", human.Counted(two, "response", "responses"))
 	}
 	l.addText("certificates", certificatesText(s))
 	l.addText("compressed", codingsText(s))
-	l.add("links", "%s found, %s unique URLs%s", n(s.Count(state.CountLinks)), n(s.Unique), shareText(s))
+	l.add("links", "%s found, %s%s", n(s.Count(state.CountLinks)),
+		human.Counted(s.Unique, "unique URL", "unique URLs"), shareText(s))
 	if text := droppedText(s); text != "" {
 		l.add("dropped", "links: %s", text)
 	}
 	if rewritten, unread := s.Count(state.CountURLsRewritten), s.Count(state.CountBodiesRefused); rewritten+unread > 0 {
-		l.add("by rules", "%s links rewritten, %s bodies skipped by type", n(rewritten), n(unread))
+		l.add("by rules", "%s rewritten, %s skipped by type", human.Counted(rewritten, "link", "links"),
+			human.Counted(unread, "body", "bodies"))
 	}
 	if cut, odd := s.Count(state.CountTruncated), s.Count(state.CountDecodeCut); cut+odd > 0 {
-		l.add("cut", "%s bodies at a limit or by the server, %s during decoding", n(cut), n(odd))
+		l.add("cut", "%s at a limit or by the server, %s during decoding",
+			human.Counted(cut, "body", "bodies"), n(odd))
 	}
 	if spooled := s.Count(state.CountSpooled); spooled > 0 {
-		l.add("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
+		l.add("spooled", "%s, %s", human.Counted(spooled, "body", "bodies"),
+			human.Bytes(s.Count(state.CountBytesSpooled)))
 	}
 }
 
@@ -120,23 +126,26 @@ func (l *lines) addExchanges(s *crawl.Snapshot) {
 func (l *lines) addPages(s *crawl.Snapshot) {
 	n := humanize.Comma
 	if same := s.Count(state.CountDuplicates); same > 0 {
-		l.add("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same),
-			n(s.Count(state.CountRevisits)), bytesText(s.Count(state.CountBytesRevisits)))
+		l.add("duplicates", "%s seen before; %s stored as revisits, without %s of bodies",
+			human.Counted(same, "body", "bodies"),
+			n(s.Count(state.CountRevisits)), human.Bytes(s.Count(state.CountBytesRevisits)))
 	}
 	if visits := s.Count(state.CountVisits); visits > 0 {
 		l.add("visited",
-			"%s responses of URLs that were visited before: %s unchanged (%s with status 304); %s URLs given up",
-			n(visits), n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)),
-			n(s.Count(state.CountGone)))
+			"%s of URLs that were visited before: %s unchanged (%s with status 304); %s given up",
+			human.Counted(visits, "response", "responses"), n(s.Count(state.CountUnchanged)),
+			n(s.Count(state.CountNotModified)),
+			human.Counted(s.Count(state.CountGone), "URL", "URLs"))
 	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
 		l.add("traps",
-			"%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs",
-			n(s.Count(state.CountRepeated)), n(s.TrapHosts), n(traps))
+			"%s repeat others of their host; hosts with a part of their PLD's budget: %s, with %s",
+			human.Counted(s.Count(state.CountRepeated), "page", "pages"), n(s.TrapHosts),
+			human.Counted(traps, "URL", "URLs"))
 	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
-		l.add("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them",
-			n(waiting))
+		l.add("waiting", "%s for the comparison of their bodies; the next run stores them",
+			human.Counted(waiting, "fetched page waits", "fetched pages wait"))
 	}
 }
 
@@ -164,14 +173,14 @@ func (l *lines) addEnds(s *crawl.Snapshot) {
 	}
 	if bugs := s.Count(state.CountInternalErrors); bugs > 0 {
 		l.add("bugs",
-			"%s responses caused a contained panic in this program: please report the stack traces in the log",
-			n(bugs))
+			"%s caused a contained panic in this program: please report the stack traces in the log",
+			human.Counted(bugs, "response", "responses"))
 	}
 	for _, left := range condition.LeftOf(s) {
 		l.add("left", "%s: %s", left.Text, left.Do)
 	}
 	if dropped := s.Count(state.CountLinksDraining); dropped > 0 {
-		l.add("draining", "%s links not queued", n(dropped))
+		l.add("draining", "%s not queued", human.Counted(dropped, "link", "links"))
 	}
 }
 
@@ -179,14 +188,17 @@ func (l *lines) addEnds(s *crawl.Snapshot) {
 func (l *lines) addMachine(sum *Summary) {
 	s := &sum.Result.Snapshot
 	n := humanize.Comma
-	l.add("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
-	l.add("disk", "%s read, %s written", bytesText(s.DiskRead), bytesText(s.DiskWritten))
+	l.add("hosts", "%s on %s (estimated), %s", n(s.Hosts), human.Counted(s.Servers, "server", "servers"),
+		human.Counted(s.PLDs, "PLD", "PLDs"))
+	l.add("disk", "%s read, %s written", human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten))
 	if s.Seen.Links > 0 && large(s) {
-		l.add("model", "%s; %d passes of URLseen", modelText(&s.Seen), s.URLSeenPasses)
+		l.add("model", "%s; %s of URLseen", modelText(&s.Seen),
+			human.Counted(s.URLSeenPasses, "pass", "passes"))
 	}
 	if maps := s.Count(state.CountSitemaps); maps > 0 {
-		l.add("sitemaps", "%s read with %s URLs; %s sitemaps or URLs refused as bad or out of place", n(maps),
-			n(s.Count(state.CountSitemapURLs)), n(s.Count(state.CountSitemapFaults)))
+		l.add("sitemaps", "%s read with %s; %s or URLs refused as bad or out of place", n(maps),
+			human.Counted(s.Count(state.CountSitemapURLs), "URL", "URLs"),
+			human.Counted(s.Count(state.CountSitemapFaults), "sitemap", "sitemaps"))
 	}
 	if c := s.Checkpoint; c.Number > 0 {
 		l.add("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s",
@@ -204,7 +216,7 @@ const shownFinished = 6
 
 // finishedText describes the finished output files.
 func finishedText(f *outfile.Finished) string {
-	text := fmt.Sprintf("%s files finished, %s", humanize.Comma(f.Files), bytesText(f.Bytes))
+	text := fmt.Sprintf("%s finished, %s", human.Counted(f.Files, "file", "files"), human.Bytes(f.Bytes))
 	if f.Files > shownFinished {
 		return text
 	}
@@ -263,13 +275,14 @@ func hookText(s *crawl.Snapshot) string {
 	}
 	n := func(c state.Counter) string { return humanize.Comma(s.Count(c)) }
 	wait := time.Duration(s.Count(state.CountHookMicros)) * time.Microsecond / time.Duration(asked+none)
-	text := fmt.Sprintf("%s pages answered for, %s not stored, %s not followed, %s links added; mean wait %s",
-		n(state.CountHookAnswers), n(state.CountHookDropped), n(state.CountHookUnfollowed), n(state.CountHookLinks),
+	text := fmt.Sprintf("%s answered for, %s not stored, %s not followed, %s added; mean wait %s",
+		human.Counted(s.Count(state.CountHookAnswers), "page", "pages"), n(state.CountHookDropped),
+		n(state.CountHookUnfollowed), human.Counted(s.Count(state.CountHookLinks), "link", "links"),
 		human.Duration(wait))
 	if asked+none > s.Count(state.CountHookAnswers) {
-		text += fmt.Sprintf("; without an answer: %s too late, %s failed, %s over a limit, %s not asked; %s restarts",
+		text += fmt.Sprintf("; without an answer: %s too late, %s failed, %s over a limit, %s not asked; %s",
 			n(state.CountHookTimeouts), n(state.CountHookFailures), n(state.CountHookRefused),
-			n(state.CountHookUnasked), n(state.CountHookRestarts))
+			n(state.CountHookUnasked), human.Counted(s.Count(state.CountHookRestarts), "restart", "restarts"))
 	}
 	return text
 }
@@ -282,11 +295,14 @@ func renderText(s *crawl.Snapshot) string {
 	n := func(c state.Counter) string { return humanize.Comma(s.Count(c)) }
 	left := s.Count(state.CountRenderWanted) - s.Count(state.CountRendered) - s.Count(state.CountRenderFailed) -
 		s.Count(state.CountRenderSkipped)
-	return fmt.Sprintf("%s of %s pages, %s of them cut at a limit; %s without the browser, %s too large or over "+
-		"--render-limits queue, %s wait; %s requests, %s from RAM, %s refused; browser lost %s times",
-		n(state.CountRendered), n(state.CountRenderWanted), n(state.CountRenderedCut), n(state.CountRenderFailed),
-		n(state.CountRenderSkipped), humanize.Comma(left), n(state.CountRenderRequests), n(state.CountRenderCached),
-		n(state.CountRenderRefused), n(state.CountRenderLost))
+	return fmt.Sprintf("%s of %s, %s of them cut at a limit; %s without the browser, %s too large or over "+
+		"--render-limits queue, %s wait; %s, %s from RAM, %s refused; browser lost %s",
+		n(state.CountRendered), human.Counted(s.Count(state.CountRenderWanted), "page", "pages"),
+		n(state.CountRenderedCut), n(state.CountRenderFailed),
+		n(state.CountRenderSkipped), humanize.Comma(left),
+		human.Counted(s.Count(state.CountRenderRequests), "request", "requests"),
+		n(state.CountRenderCached),
+		n(state.CountRenderRefused), human.Counted(s.Count(state.CountRenderLost), "time", "times"))
 }
 
 // codingsText formats responses and bytes by content coding, "" without a compressed body.
@@ -296,7 +312,7 @@ func codingsText(s *crawl.Snapshot) string {
 		c := state.Counter(i)
 		if n := s.Count(state.CountCoded + c); n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s (%s for %s)", coding, humanize.Comma(n),
-				bytesText(s.Count(state.CountBytesCoded+c)), bytesText(s.Count(state.CountBytesUncoded+c))))
+				human.Bytes(s.Count(state.CountBytesCoded+c)), human.Bytes(s.Count(state.CountBytesUncoded+c))))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -322,9 +338,9 @@ func statusText(status [6]int64) string {
 // refusalsText formats the numbers of refusals and of hosts that failed.
 func refusalsText(s *crawl.Snapshot) string {
 	n := humanize.Comma
-	return fmt.Sprintf("%s, %s of them challenge pages; %s long back-offs of hosts, %s hosts given up",
+	return fmt.Sprintf("%s, %s of them challenge pages; %s long back-offs of hosts, %s given up",
 		n(s.Count(state.CountRefusals)), n(s.Count(state.CountChallenges)), n(s.Count(state.CountHostRests)),
-		n(s.Count(state.CountHostsGivenUp)))
+		human.Counted(s.Count(state.CountHostsGivenUp), "host", "hosts"))
 }
 
 // seedsText lists the failed seeds.
@@ -398,7 +414,7 @@ func nextSteps(sum *Summary) (next []string) {
 func machineText(ram int64) string {
 	text := fmt.Sprintf("garbage collection took %.0f %% of the CPU time", 100*gcShare())
 	if peak := peakRSS(); peak > 0 {
-		text = fmt.Sprintf("peak RAM %s (--ram %s), %s", humanize.IBytes(uint64(peak)), flags.Size(ram), text)
+		text = fmt.Sprintf("peak RAM %s (--ram %s), %s", human.Bytes(peak), human.Bytes(ram), text)
 	}
 	return text
 }
@@ -431,8 +447,8 @@ func peakRSS() int64 {
 // time.
 func WithinBounds(ram int64) error {
 	if peak := peakRSS(); peak > ram+ram/10 {
-		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", humanize.IBytes(uint64(peak)),
-			flags.Size(ram))
+		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", human.Bytes(peak),
+			human.Bytes(ram))
 	}
 	if share := gcShare(); share > 0.25 {
 		return fmt.Errorf("garbage collection took %.0f %% of the CPU time, more than 25 %%", 100*share)

@@ -110,15 +110,15 @@ func TestLeaseText(t *testing.T) {
 	}{
 		{snapshot.Leases{}, ""},
 		{snapshot.Leases{On: true, Held: 1200, Taken: 3400, HandedOver: 5},
-			"visits 1,200 networks, waits for 0; 3,400 leases taken, 5 handed over"},
+			"visits 1,200 networks, waits for 0; 3,400 leases acquired, 5 handed over"},
 		{snapshot.Leases{On: true, Held: 1, Wanted: 2, Longest: 15 * time.Second, URLs: 3000, Lost: 4},
-			"visits 1 networks, waits for 2 (for up to 15 s) " +
-				"with 3,000 URLs; 0 leases taken, 0 handed over, 4 lost"},
+			"visits 1 network, waits for 2 (for up to 15 s) " +
+				"with 3,000 URLs; 0 leases acquired, 0 handed over, 4 lost"},
 		{snapshot.Leases{On: true, Starting: true, Resting: true},
-			"visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing yet: " +
+			"visits 0 networks, waits for 0; 0 leases acquired, 0 handed over; fetches nothing yet: " +
 				"the other nodes must hear of it first"},
 		{snapshot.Leases{On: true, Resting: true},
-			"visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing: the other nodes " +
+			"visits 0 networks, waits for 0; 0 leases acquired, 0 handed over; fetches nothing: the other nodes " +
 				"have not heard of it for too long"},
 	} {
 		s := &crawl.Snapshot{Cluster: snapshot.Cluster{Nodes: 2, Leases: x.l}}

@@ -32,7 +32,6 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -242,9 +241,9 @@ func (c delayCmd) Run(a *term.App, w *Where) error {
 	if c.Delay == "normal" {
 		return change(a, w, http.MethodDelete, path, nil, c.Host+" has the usual delay")
 	}
-	d, err := time.ParseDuration(c.Delay)
+	d, err := human.ParseDuration(c.Delay)
 	if err != nil {
-		return term.Usage(fmt.Errorf("delay %q: want a duration such as 30s, or normal", c.Delay))
+		return term.Usage(fmt.Errorf("the delay %w, or normal", err))
 	}
 	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()},
 		fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))
@@ -291,8 +290,9 @@ func (c unblockCmd) Run(a *term.App, w *Where) error {
 			fmt.Fprintln(a.Stdout, "no longer blocked: "+rule)
 			if un.Refused > 0 {
 				fmt.Fprintf(a.Stdout,
-					"%s URLs that the blacklist has refused stay refused: the crawler tries no URL twice,\n"+
-						"not even as a seed. Other URLs of the site: drumbeat ctl seeds URL...\n", count(un.Refused))
+					"%s that the blacklist has refused stay refused: the crawler tries no URL twice,\n"+
+						"not even as a seed. Other URLs of the site: drumbeat ctl seeds URL...\n",
+					human.Counted(un.Refused, "URL", "URLs"))
 			}
 			return nil
 		}); err != nil {
@@ -322,7 +322,7 @@ func (c budgetCmd) Run(a *term.App, w *Where) error {
 		return term.Usage(fmt.Errorf("budget %q: want a number of pages, or free", c.Budget))
 	}
 	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Anew: c.Anew},
-		fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
+		fmt.Sprintf("%s has a budget of %s", c.PLD, human.Counted(n, "page", "pages")))
 }
 
 type functionCmd struct {
@@ -347,7 +347,8 @@ func printAnew(a *term.App) func(json.RawMessage) error {
 		if err := json.Unmarshal(answer, &set); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(a.Stdout, "changed; %s queued URLs are placed again\n", count(set.Moves))
+		_, err := fmt.Fprintf(a.Stdout, "changed; %s placed again\n",
+			human.Counted(set.Moves, "queued URL is", "queued URLs are"))
 		return err
 	}
 }

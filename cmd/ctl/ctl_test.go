@@ -131,7 +131,7 @@ func TestRequests(t *testing.T) {
 		{"priority flags", "DELETE /api/v1/priority", "1,234"},
 		{"limits --rate 5", `PUT /api/v1/limits {"rate":"5"}`, "changed by the operator"},
 		{"seeds http://a.example/ ::", `POST /api/v1/seeds {"seeds":["http://a.example/","::"]}`,
-			"1 seeds added, 1 lines refused"},
+			"1 seed added, 1 line refused"},
 	} {
 		f.asked = nil
 		args := append([]string{"ctl", "--dir", f.dir}, strings.Fields(c.args)...)
@@ -165,7 +165,7 @@ func TestPrints(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus()})
 	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "status")
 	for _, want := range []string{"The crawl is healthy.", "12.5 pages/s", "1,234", "beast", "robots 3",
-		"5.0 MB received"} {
+		"4.8 MiB received"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the status has no %q:\n%s", want, out)
 		}

@@ -69,8 +69,9 @@ func (c reloadCmd) Run(a *term.App, w *Where) error {
 				return err
 			}
 			fmt.Fprintf(a.Stdout,
-				"reloaded: %d hosts and PLDs with URLs in RAM have other delays or connections, %d PLDs "+
-					"another fixed budget\n", r.Terms, r.Budgets)
+				"reloaded: %s and PLDs with URLs in RAM have other delays or connections, %s "+
+					"another fixed budget\n", human.Counted(r.Terms, "host", "hosts"),
+				human.Counted(r.Budgets, "PLD", "PLDs"))
 			for _, m := range []struct {
 				n    int64
 				what string

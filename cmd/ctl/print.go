@@ -62,12 +62,14 @@ func printStatus(out io.Writer, s *admin.Status) {
 	}
 	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"),
 		s.Rates.Links)
-	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit,
-		s.Connections.Robots)
-	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
-		humanize.Bytes(uint64(s.Counters["received_bytes"])))
-	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs),
-		count(s.Hosts))
+	row("connections", "%d of %d busy, %s for robots.txt", s.Connections.Busy, s.Connections.Limit,
+		human.Counted(s.Connections.Robots, "request", "requests"))
+	row("pages", "%s; %s, %s received", count(s.Counters["pages"]),
+		human.Counted(s.Counters["responses"], "response", "responses"),
+		human.Bytes(s.Counters["received_bytes"]))
+	row("URLs", "%s found, %.3f a link; %s, %s", count(s.Unique), s.UniqueShare,
+		human.Counted(s.PLDs, "PLD", "PLDs"),
+		human.Counted(s.Hosts, "host", "hosts"))
 	for _, p := range s.Places {
 		if p.URLs > 0 {
 			row("  "+state.PlaceText(p.Name), "%s", count(p.URLs))
@@ -83,10 +85,10 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if s.State != "finished" {
 		row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
 	}
-	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
-	row("disk", "%s of %s", humanize.IBytes(uint64(s.Disk.Used)), humanize.IBytes(uint64(s.Disk.Limit)))
+	row("RAM", "%s of %s", human.Bytes(s.RAM.Used), human.Bytes(s.RAM.Limit))
+	row("disk", "%s of %s", human.Bytes(s.Disk.Used), human.Bytes(s.Disk.Limit))
 	for _, d := range s.Disk.Dirs {
-		row("  "+d.Path, "%s free, %s kept free", humanize.IBytes(uint64(d.Free)), humanize.IBytes(uint64(d.KeepFree)))
+		row("  "+d.Path, "%s free, %s kept free", human.Bytes(d.Free), human.Bytes(d.KeepFree))
 	}
 	if s.Model.Measured > 0 {
 		row("model", "URLseen: %.1f %s, %.1f predicted", s.Model.Measured, s.Model.Unit, s.Model.Predicted)
@@ -139,16 +141,16 @@ func printStructures(out io.Writer, s *admin.Structures) {
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t%.0f B\t%.0f B\t\n", d.Name, count(d.Keys),
 			count(d.Pending), d.Buckets, d.FullBuckets, d.Passes, running, human.Seconds(d.LastPass),
-			humanize.IBytes(uint64(d.DiskBytes)), humanize.IBytes(uint64(d.IOBytes)), d.TupleIO, d.PredictedIO)
+			human.Bytes(d.DiskBytes), human.Bytes(d.IOBytes), d.TupleIO, d.PredictedIO)
 	}
 	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
 	for _, q := range s.Queues {
-		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
+		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), human.Bytes(q.Bytes))
 	}
-	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %d scans of QF\n", s.Beast.Current,
-		s.Beast.Horizon, s.Beast.Scans)
+	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %s of QF\n", s.Beast.Current,
+		s.Beast.Horizon, human.Counted(s.Beast.Scans, "scan", "scans"))
 	for _, q := range s.Beast.Queues {
-		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
+		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), human.Bytes(q.Bytes))
 	}
 	fmt.Fprintf(out, "QF\t%s\t\t\n", count(s.Beast.Failed))
 }
@@ -199,7 +201,7 @@ func (c pldsCmd) Run(a *term.App, w *Where) error {
 				pinned = " (pinned)"
 			}
 			fmt.Fprintf(out, "%d\t%s\t%d\t%d%s\t%s\t%s\t\n", p.Rank, cmp.Or(p.PLD, "key "+p.Key), p.Indegree,
-				p.Budget, pinned, count(int64(p.Pages)), humanize.Bytes(p.Bytes))
+				p.Budget, pinned, count(int64(p.Pages)), human.Bytes(p.Bytes))
 		}
 	}))
 }
@@ -226,8 +228,8 @@ func (c explainCmd) Run(a *term.App, w *Where) error {
 				fmt.Fprintln(a.Stdout, "hosts at the address with URLs in RAM:")
 			}
 			for _, h := range x.At {
-				fmt.Fprintf(a.Stdout, "  %s  %s URLs, %s\n", cmp.Or(h.Host, "key "+h.Key),
-					count(int64(h.InRAM)), h.State)
+				fmt.Fprintf(a.Stdout, "  %s  %s, %s\n", cmp.Or(h.Host, "key "+h.Key),
+					human.Counted(h.InRAM, "URL", "URLs"), h.State)
 			}
 			return nil
 		})
@@ -256,13 +258,14 @@ func printLimits(out io.Writer, l *admin.Limits) {
 		fmt.Fprintf(out, "delay of %s\t%s\n", host, human.Seconds(l.Changed.HostDelays[host]))
 	}
 	for _, pld := range slices.Sorted(maps.Keys(l.Changed.Budgets)) {
-		fmt.Fprintf(out, "budget of %s\t%d pages\n", pld, l.Changed.Budgets[pld])
+		fmt.Fprintf(out, "budget of %s\t%s\n", pld, human.Counted(l.Changed.Budgets[pld], "page", "pages"))
 	}
 	for _, rule := range l.Changed.Blocked {
 		fmt.Fprintf(out, "blocked\t%s\n", strings.TrimPrefix(rule, "- "))
 	}
 	if f := l.Changed.Function; f != nil {
-		fmt.Fprintf(out, "budget function\t%s, default %d, max %d pages\n", f.Name, f.Default, f.Max)
+		fmt.Fprintf(out, "budget function\t%s, default %d, max %s\n", f.Name, f.Default,
+			human.Counted(f.Max, "page", "pages"))
 	}
 	if p := l.Changed.Priority; p != nil {
 		fmt.Fprintf(out, "priority\t%s\n", p.Name)
@@ -318,10 +321,11 @@ func describe(c *admin.Change) string {
 		text += " " + human.Seconds(c.Delay)
 	}
 	if c.Budget > 0 {
-		text += fmt.Sprintf(" %d pages", c.Budget)
+		text += " " + human.Counted(c.Budget, "page", "pages")
 	}
 	if f := c.Function; f != nil {
-		text += fmt.Sprintf(" %s, default %d, max %d pages", f.Name, f.Default, f.Max)
+		text += fmt.Sprintf(" %s, default %d, max %s", f.Name, f.Default,
+			human.Counted(f.Max, "page", "pages"))
 	}
 	if c.Count > 0 {
 		text += fmt.Sprintf(" (%d)", c.Count)

@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/admin"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 )
 
 type seedsCmd struct {
@@ -47,7 +48,8 @@ func (c seedsCmd) Run(a *term.App, w *Where) error {
 	if w.JSON {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%d seeds added, %d lines refused\n", s.accepted, s.refused)
+	_, err := fmt.Fprintf(a.Stdout, "%s added, %s refused\n", human.Counted(s.accepted, "seed", "seeds"),
+		human.Counted(s.refused, "line", "lines"))
 	return err
 }
 

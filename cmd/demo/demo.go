@@ -31,8 +31,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	crawlcmd "drumbeat/cmd/crawl"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -215,8 +213,9 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	if 2*int64(o.IPs)+perConnection*int64(c.Connections) > free {
 		c.Connections = flags.Count(max(1, min(int64(c.Connections), free/(2*perConnection))))
 		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
-		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: %d file descriptors are free (ulimit -n)",
-			c.Connections, o.IPs, free))
+		view.Note(fmt.Sprintf("lowered to %s and %s: %d file descriptors are free (ulimit -n)",
+			human.Counted(c.Connections, "connection", "connections"),
+			human.Counted(o.IPs, "address", "addresses"), free))
 	}
 	web, err := simweb.New(o)
 	if err != nil {
@@ -290,9 +289,10 @@ func (c *Command) options(dir string) crawl.Options {
 func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Options, plan crawl.Plan) {
 	o := web.Options()
 	view.Say(
-		fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
-			humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)),
-			o.IPs, o.Seed))
+		fmt.Sprintf("A synthetic web on loopback: about %s on %s of %s and %s, seed %d.\n",
+			human.Counted(o.Pages, "URL", "URLs"), human.Counted(o.Hosts, "host", "hosts"),
+			human.Counted(o.PLDs, "PLD", "PLDs"),
+			human.Counted(o.IPs, "address", "addresses"), o.Seed))
 	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address.\n"+
 		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay),
 		human.Duration(opt.Politeness.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Disk.Dirs[0]))

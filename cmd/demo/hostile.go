@@ -9,13 +9,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	crawlcmd "drumbeat/cmd/crawl"
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
 )
@@ -62,11 +61,11 @@ func printHostile(out io.Writer, web *simweb.Web, dir string) error {
 		return err
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\nHostile hosts\twhat they do\thosts asked\tlookups\trequests\tsent\thow their URLs ended\n")
+	fmt.Fprintf(t, "\nHostile hosts\twhat they do\thosts asked\tlookups\trequests\tsent\twhat became of their URLs\n")
 	for _, k := range simweb.HostileKinds() {
 		s := sums[k.Name]
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", k.Name, k.Does, s.hosts, s.lookups, s.requests,
-			humanize.IBytes(uint64(s.bytes)), s.ends())
+			human.Bytes(s.bytes), s.ends())
 	}
 	return t.Flush()
 }
@@ -127,7 +126,7 @@ func (s *kindSum) ends() string {
 		names = append(names, name)
 	}
 	if len(names) == 0 {
-		return "none has ended: they wait for another attempt"
+		return "none is done: they wait for another attempt"
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.ended[b], s.ended[a]), cmp.Compare(a, b))

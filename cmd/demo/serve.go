@@ -17,6 +17,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/internal/human"
 	"drumbeat/internal/simweb"
 	"drumbeat/internal/storedweb"
 )
@@ -57,9 +58,11 @@ func (c *Command) serve(a *term.App, web *simweb.Web) error {
 	if c.Hostile {
 		traps = " Some of its hosts have pages without end."
 	}
-	fmt.Fprintf(a.Stdout, "A synthetic web on loopback, until Ctrl-C: %s URLs to fetch, %s that robots.txt forbids.%s "+
-		"Crawl it with the seeds\n\n  %s\n\nand with\n\n  --allow-net=127.0.0.0/8 --resolver=%v --ports=8080 "+
-		"--map-port=80=%d --map-port=8080=%d --map-port=443=%d\n\n", humanize.Comma(int64(want.Fetched)),
+	fmt.Fprintf(a.Stdout,
+		"A synthetic web on loopback, until Ctrl-C: %s to fetch, %s that robots.txt forbids.%s "+
+			"Crawl it with the seeds\n\n  %s\n\nand with\n\n  --allow-net=127.0.0.0/8 --resolver=%v --ports=8080 "+
+			"--map-port=80=%d --map-port=8080=%d --map-port=443=%d\n\n",
+		human.Counted(want.Fetched, "URL", "URLs"),
 		humanize.Comma(int64(want.Refused)), traps, strings.Join(seeds, "\n  "), server.DNSAddrs()[0],
 		port, port, port+1)
 	<-ctx.Done()
@@ -77,17 +80,19 @@ func (c *Command) serve(a *term.App, web *simweb.Web) error {
 func (c *Command) compare(a *term.App, web *simweb.Web, want *simweb.Expected) error {
 	log := web.Log().Snapshot()
 	fetched, twice, bad := counted(log, want)
-	fmt.Fprintf(a.Stdout, "fetched %d of %d URLs, %d of them more than once\n", fetched, want.Fetched, twice)
+	fmt.Fprintf(a.Stdout, "fetched %d of %s, %d of them more than once\n", fetched,
+		human.Counted(want.Fetched, "URL", "URLs"), twice)
 	if c.Hostile {
 		requests := 0
 		for _, n := range log.Hostile {
 			requests += n.Requests
 		}
-		fmt.Fprintf(a.Stdout, "hostile hosts: %d of them got %d requests\n", len(log.Hostile), requests)
+		fmt.Fprintf(a.Stdout, "hostile hosts: %d of them got %s\n", len(log.Hostile),
+			human.Counted(requests, "request", "requests"))
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("demo: %d URLs were requested that robots.txt forbids, or that no link leads to, such as %s",
-			len(bad), slices.Min(bad))
+		return fmt.Errorf("demo: %s requested that robots.txt forbids, or that no link leads to, such as %s",
+			human.Counted(len(bad), "URL was", "URLs were"), slices.Min(bad))
 	}
 	return nil
 }
@@ -114,8 +119,9 @@ func (c *Command) compareLent(web *simweb.Web, opt *crawl.Options) (lines []stri
 	want := web.Expected(opt.Identity.Agent)
 	fetched, twice, bad := counted(web.Log().Snapshot(), want)
 	return []string{
-			fmt.Sprintf("check: fetched %d of the %d URLs that a crawl without these flags fetches, %d of them "+
-				"more than once, and %d others", fetched, want.Fetched, twice, len(bad))},
+			fmt.Sprintf("check: fetched %d of the %s that a crawl without these flags fetches, %d of them "+
+				"more than once, and %d others", fetched, human.Counted(want.Fetched, "URL", "URLs"), twice,
+				len(bad))},
 		crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
 }
 
@@ -150,9 +156,10 @@ func (c *Command) serveStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	if len(mapped) >= maxMapped {
 		view.Note(fmt.Sprintf("the stored URLs have more ports; the flags of the first %d are printed", maxMapped))
 	}
-	fmt.Fprintf(a.Stdout, "A stored crawl on loopback, until Ctrl-C: %s URLs on %s hosts. Crawl it with\n\n"+
+	fmt.Fprintf(a.Stdout, "A stored crawl on loopback, until Ctrl-C: %s on %s. Crawl it with\n\n"+
 		"  --seeds=%s --allow-net=127.0.0.0/8 --resolver=%v %s\n\n",
-		humanize.Comma(found.URLs), humanize.Comma(found.Hosts), seeds, web.DNSAddrs()[0], strings.Join(mapped, " "))
+		human.Counted(found.URLs, "URL", "URLs"), human.Counted(found.Hosts, "host", "hosts"), seeds,
+		web.DNSAddrs()[0], strings.Join(mapped, " "))
 	<-ctx.Done()
 	counts, err := web.Counts()
 	if err != nil {

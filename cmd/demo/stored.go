@@ -42,8 +42,8 @@ func (c *Command) runStored(a *term.App) error {
 	}
 	if perConnection*int64(c.Connections) > free {
 		c.Connections = flags.Count(max(1, free/(2*perConnection)))
-		view.Note(fmt.Sprintf("lowered to %d connections: %d file descriptors are free (ulimit -n)",
-			c.Connections, free))
+		view.Note(fmt.Sprintf("lowered to %s: %d file descriptors are free (ulimit -n)",
+			human.Counted(c.Connections, "connection", "connections"), free))
 	}
 	scratch, err := os.MkdirTemp("", "drumbeat-demo-web-")
 	if err != nil {
@@ -199,9 +199,9 @@ func (c *Command) storedSeeds(web *storedweb.Web) (string, error) {
 		return filepath.Clean(c.Seeds), nil
 	}
 	if found := web.Found(); found.Seeds == 0 {
-		return "", term.Usage(fmt.Errorf("demo: none of the %s stored pages is known to be a seed: the metadata "+
+		return "", term.Usage(fmt.Errorf("demo: none of the %s is known to be a seed: the metadata "+
 			"records after them are missing or name another page (via); give the seeds with --seeds",
-			humanize.Comma(found.URLs)))
+			human.Counted(found.URLs, "stored page", "stored pages")))
 	}
 	return web.SeedFile(), nil
 }
@@ -280,8 +280,9 @@ func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *
 	if c.Seeds != "" {
 		seeds = "seeds from " + c.Seeds
 	}
-	view.Say(fmt.Sprintf("A stored crawl on loopback: %s URLs and %s robots.txt on %s hosts, in %d WARC files; %s.\n",
-		n(f.URLs), n(f.Robots), n(f.Hosts), f.Files, seeds))
+	view.Say(fmt.Sprintf("A stored crawl on loopback: %s and %s robots.txt on %s, in %s; %s.\n",
+		human.Counted(f.URLs, "URL", "URLs"), n(f.Robots), human.Counted(f.Hosts, "host", "hosts"),
+		human.Counted(f.Files, "WARC file", "WARC files"), seeds))
 	if f.Read > 0 {
 		view.Say(fmt.Sprintf("%d of the WARC files have no sound index (.cdxj) and were read themselves.\n", f.Read))
 	}
@@ -297,19 +298,24 @@ func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *
 // storedLines are the lines of the summary on what was served.
 func storedLines(f *storedweb.Found, c *storedweb.Counts) []string {
 	n := humanize.Comma
-	lines := []string{fmt.Sprintf("served: %s stored responses, %s; %s of them for /robots.txt, %s revisits with the "+
-		"body of another capture", n(c.Served), humanize.IBytes(uint64(c.Bytes)), n(c.Robots), n(c.Revisits))}
-	lines = append(lines, fmt.Sprintf("not stored: %s requests for URLs, and %s for a /robots.txt, got 404; %s of %s "+
-		"questions to the name servers were for hosts without a name", n(c.NotStored), n(c.NoRobots),
+	lines := []string{fmt.Sprintf("served: %s, %s; %s of them for /robots.txt, %s with the "+
+		"body of another capture", human.Counted(c.Served, "stored response", "stored responses"),
+		human.Bytes(c.Bytes), n(c.Robots), human.Counted(c.Revisits, "revisit", "revisits"))}
+	lines = append(lines, fmt.Sprintf("not stored: %s for URLs, and %s for a /robots.txt, got 404; %s of %s "+
+		"questions to the name servers were for hosts without a name",
+		human.Counted(c.NotStored, "request", "requests"), n(c.NoRobots),
 		n(c.NoName), n(c.Lookups)))
 	if c.Unused == 0 {
-		lines = append(lines, fmt.Sprintf("stored: all %s URLs were requested", n(f.URLs)))
+		lines = append(lines, fmt.Sprintf("stored: all %s requested",
+			human.Counted(f.URLs, "URL was", "URLs were")))
 	} else {
-		lines = append(lines, fmt.Sprintf("stored: %s of %s URLs were not requested", n(c.Unused), n(f.URLs)))
+		lines = append(lines, fmt.Sprintf("stored: %s of %s not requested", n(c.Unused),
+			human.Counted(f.URLs, "URL was", "URLs were")))
 	}
 	if c.Damaged+f.DamagedCount > 0 {
-		lines = append(lines, fmt.Sprintf("damaged: %s requests got 502 for a damaged record; %s files could "+
-			"not be read completely", n(c.Damaged), n(f.DamagedCount)))
+		lines = append(lines, fmt.Sprintf("damaged: %s got 502 for a damaged record; %s could "+
+			"not be read completely", human.Counted(c.Damaged, "request", "requests"),
+			human.Counted(f.DamagedCount, "file", "files")))
 	}
 	return lines
 }

@@ -26,6 +26,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state/audit"
 )
 
@@ -63,13 +64,13 @@ func (c *listCmd) Run(a *term.App) error {
 		id, err := disk.ReadIdentity(disk.OS(), dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			fmt.Fprintf(t, "%s\t-\t-\t-\t%s\tnone\n", dir, term.BytesOf(term.TreeBytes(dir)))
+			fmt.Fprintf(t, "%s\t-\t-\t-\t%s\tnone\n", dir, human.Bytes(term.TreeBytes(dir)))
 			continue
 		case err != nil:
 			return err
 		}
 		known++
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", dir, id.Number, id.Count, id.Kind, term.BytesOf(term.TreeBytes(dir)),
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", dir, id.Number, id.Count, id.Kind, human.Bytes(term.TreeBytes(dir)),
 			id.Crawl)
 	}
 	if err := t.Flush(); err != nil {

@@ -46,7 +46,7 @@ func checkAdmin(ctx context.Context, e *env) []finding {
 		r.Now = err.Error()
 		r.at(fail, true, "--admin with an address of this machine")
 	default:
-		r.Now = "taken by " + holder(ctx, e.admin, port)
+		r.Now = "in use by " + holder(ctx, e.admin, port)
 		see := "see who has it: ss -ltnp 'sport = :" + port + "'"
 		r.at(warn, loopback,
 			"nothing: the crawl takes the next free port, warns, and DIR/admin.json has it; ctl does not "+

@@ -142,7 +142,7 @@ func TestProcess(t *testing.T) {
 				"sys/fs/cgroup/cpu/x/cpu.cfs_period_us": "100000"}, nil, warn, "cgroup allows 0.2", "--max-rate 200"},
 		{"few cores", checkCPU, nil, func(e *env) { e.need.Rate = 8000 }, warn, "4 cores", "--max-rate 4000"},
 		{"busy", checkCPU, one("proc/loadavg", "3.50 0 0 1/1 1"), nil, warn, "load 3.50", "other programs"},
-		{"too much RAM", checkRAM, nil, func(e *env) { e.need.RAMBytes = 20 << 30 }, fail, "16 GiB", "--ram 8192MiB"},
+		{"too much RAM", checkRAM, nil, func(e *env) { e.need.RAMBytes = 20 << 30 }, fail, "16 GiB", "--ram 8GiB"},
 		{"most RAM", checkRAM, one("proc/meminfo", "MemTotal: 4300000 kB\nMemAvailable: 4250000 kB\n"), nil, warn,
 			"4.1 GiB", "--ram"},
 		{"RAM in use", checkRAM, one("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 2097152 kB\n"), nil, warn,
@@ -161,13 +161,13 @@ func TestProcess(t *testing.T) {
 			"overcommit_memory=0"},
 		{"commit limit too low", checkOvercommit, one("proc/sys/vm/overcommit_memory", "2"),
 			func(e *env) { e.need.RAMBytes = 8 << 30 }, fail, "7.0 GiB left", "overcommit_memory=0"},
-		{"clock", checkClock, nil, nil, ok, "error up to 12ms", ""},
+		{"clock", checkClock, nil, nil, ok, "error up to 12.3 ms", ""},
 		{"no synchronization", checkClock, nil, clock(unix.TIME_ERROR, unix.STA_UNSYNC, nil), warn,
 			"not synchronized", "set-ntp"},
 		{"no permission", checkClock, nil, clock(0, 0, unix.EPERM), unknown, "adjtimex: operation not permitted", ""},
 		{"step", checkClock, nil, func(e *env) {
 			e.elapsed = func() (time.Time, time.Duration, time.Duration) { return builtAfter, 0, 3 * time.Second }
-		}, warn, "stepped by -3s", "set-ntp"},
+		}, warn, "stepped by -3 s", "set-ntp"},
 		{"1970", checkClock, nil, func(e *env) {
 			e.elapsed = func() (time.Time, time.Duration, time.Duration) { return time.Unix(0, 0), 0, 0 }
 		}, fail, "it is 1970-01-01", "date -s"},
@@ -283,20 +283,20 @@ func TestDisks(t *testing.T) {
 		{"two disks", checkDevices, nil, second(8, 17, false), ok, "2 directories on 2 disks", ""},
 		{"two partitions", checkDevices, nil, second(8, 2, false), warn, "on sda", "one --dir for each disk"},
 		{"no name of a disk", checkDevices, nil, second(0, 40, false), ok, "2 disks", ""},
-		{"full", checkSpace, nil, free(500e6, 1e6), fail, "500 MB free", "free 500 MB"},
-		{"too small", checkSpace, nil, free(100e9, 1e6), fail, "100 GB free", "at most 2e6 pages"},
+		{"full", checkSpace, nil, free(500e6, 1e6), fail, "477 MiB free", "free 477 MiB"},
+		{"too small", checkSpace, nil, free(100e9, 1e6), fail, "93 GiB free", "at most 2e6 pages"},
 		{"state fits without output", checkSpace, nil, func(e *env) {
 			second(8, 17, true)(e)
 			free(120e9, 1e6)(e)
-		}, ok, "120 GB free", ""},
+		}, ok, "112 GiB free", ""},
 		{"few inodes", checkSpace, nil, free(1e12, 2000), fail, "2,000 free", "mkfs.ext4 -N"},
 		{"no inodes", checkSpace, nil, free(1e12, 0), ok, "", ""},
-		{"--disk", checkSpace, nil, func(e *env) { e.need.Disk = 1e9 }, fail, "1.0 GB", "a larger --disk"},
+		{"--disk", checkSpace, nil, func(e *env) { e.need.Disk = 1e9 }, fail, "954 MiB", "a larger --disk"},
 		{"slow", checkSpeed, nil, func(e *env) {
 			e.speeds = func(context.Context, []string, int64, time.Duration) []benchdisk.Speed {
 				return []benchdisk.Speed{{Write: 20e6, Read: 40e6}}
 			}
-		}, warn, "writes 20 MB/s, reads 40 MB/s (page cache)", "allows 500 pages/s"},
+		}, warn, "writes 19 MiB/s, reads 38 MiB/s (page cache)", "allows 500 pages/s"},
 		{"speed fails", checkSpeed, nil, func(e *env) {
 			e.speeds = func(context.Context, []string, int64, time.Duration) []benchdisk.Speed {
 				return []benchdisk.Speed{{Err: errors.New("no")}}

@@ -16,6 +16,7 @@ import (
 
 	"drumbeat/bench/result"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 )
 
 // place is one directory of --dir or --out. existing is it or its nearest parent that exists, by an absolute
@@ -239,7 +240,8 @@ func checkDevices(_ context.Context, e *env) []finding {
 		}
 	}
 	r := finding{Check: "devices",
-		Now:  fmt.Sprintf("%d directories on %s", len(places), plural(int64(len(disks)), "disk")),
+		Now: fmt.Sprintf("%s on %s", human.Counted(len(places), "directory", "directories"),
+			plural(int64(len(disks)), "disk")),
 		Need: "a disk for each"}
 	for _, key := range shared {
 		r.Now += fmt.Sprintf("; %s on %s", strings.Join(disks[key], ", "), key)
@@ -289,13 +291,13 @@ func checkSpace(_ context.Context, e *env) (list []finding) {
 	smaller := fmt.Sprintf("plan for at most %s pages (--pages)", result.Rough(n.MostPages))
 	for _, f := range systems {
 		free := int64(f.st.Bavail) * f.st.Bsize
-		r := finding{Check: "space for " + f.paths, Now: sizeText(free) + " free",
-			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", sizeText(f.need), pages,
-				sizeText(n.KeepFreeBytes))}
+		r := finding{Check: "space for " + f.paths, Now: human.Bytes(free) + " free",
+			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", human.Bytes(f.need), pages,
+				human.Bytes(n.KeepFreeBytes))}
 		if f.held > 0 {
-			r.Now += ", " + sizeText(f.held) + " held"
+			r.Now += ", " + human.Bytes(f.held) + " in use by the crawl"
 		}
-		r.at(fail, free < n.KeepFreeBytes, "free "+sizeText(n.KeepFreeBytes-free)+": the crawl pauses at once",
+		r.at(fail, free < n.KeepFreeBytes, "free "+human.Bytes(n.KeepFreeBytes-free)+": the crawl pauses at once",
 			"a larger disk")
 		r.at(fail, free+f.held < f.need, smaller, "more or larger disks: --dir, --out",
 			"move finished WARC files away during the crawl (docs/GUIDE.md)")
@@ -311,7 +313,7 @@ func checkSpace(_ context.Context, e *env) (list []finding) {
 	}
 	if n.Disk > 0 {
 		need := n.StateBytes + n.OutputBytes
-		r := finding{Check: "--disk", Now: sizeText(n.Disk), Need: sizeText(need) + " for " + pages + " pages"}
+		r := finding{Check: "--disk", Now: human.Bytes(n.Disk), Need: human.Bytes(need) + " for " + pages + " pages"}
 		r.at(fail, n.Disk < need, smaller, "a larger --disk")
 		list = append(list, r)
 	}
@@ -336,7 +338,7 @@ func checkSpeed(ctx context.Context, e *env) (list []finding) {
 			dirs = append(dirs, p.existing)
 		}
 	}
-	e.say("drumbeat doctor: writing and reading " + term.BytesOf(e.diskTest) + " in " + strings.Join(dirs, ", "))
+	e.say("drumbeat doctor: writing and reading " + human.Bytes(e.diskTest) + " in " + strings.Join(dirs, ", "))
 	speeds := e.speeds(ctx, dirs, e.diskTest, speedTime)
 	for _, p := range places {
 		v := speeds[slices.Index(dirs, p.existing)]

@@ -16,6 +16,7 @@ import (
 
 	"drumbeat/dnscache"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/human"
 )
 
 const (
@@ -154,7 +155,7 @@ func (s *server) latency(ctx context.Context) finding {
 		}
 		return len(times) > 0 || asked < latencyAtOnce
 	})
-	r := finding{Check: s.label(""), Need: fmt.Sprintf("answers, 90 %% within %v", slowReply)}
+	r := finding{Check: s.label(""), Need: fmt.Sprintf("answers, 90 %% within %s", human.Duration(slowReply))}
 	if len(times) == 0 {
 		r.Now = "no answer"
 		if last != nil {
@@ -165,7 +166,9 @@ func (s *server) latency(ctx context.Context) finding {
 	}
 	slices.Sort(times)
 	p90 := times[(len(times)*9+9)/10-1]
-	r.Now = fmt.Sprintf("median %v, p90 %v, %d of %d names", round(times[len(times)/2]), round(p90), len(times), asked)
+	r.Now = fmt.Sprintf("median %s, p90 %s, %d of %s", human.Duration(times[len(times)/2]),
+		human.Duration(p90),
+		len(times), human.Counted(asked, "name", "names"))
 	r.at(warn, p90 > slowReply, "use a resolver near by (unbound, knot-resolver): --resolver ADDRESS")
 	r.at(warn, float64(len(times)) < leastAnswered*float64(asked),
 		"read the log of the server; names that exist must resolve")
@@ -287,14 +290,6 @@ func twoDigits(v float64) float64 {
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
 	return math.Round(v/unit) * unit
-}
-
-// round rounds a latency for people.
-func round(d time.Duration) time.Duration {
-	if d < 10*time.Millisecond {
-		return d.Round(100 * time.Microsecond)
-	}
-	return d.Round(time.Millisecond)
 }
 
 // public reports whether an address is one of the large public resolvers: Google, Cloudflare, Quad9, OpenDNS.

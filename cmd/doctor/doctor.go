@@ -39,6 +39,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/dnscache"
+	"drumbeat/internal/human"
 )
 
 // Command is the table of doctor's flags.
@@ -109,13 +110,13 @@ const (
 func (c *Command) check() error {
 	switch {
 	case c.Deadline < leastDeadline:
-		return fmt.Errorf("--deadline %v: must be at least %v", c.Deadline, leastDeadline)
+		return fmt.Errorf("--deadline %v: must be at least %v", human.Exact(c.Deadline), human.Exact(leastDeadline))
 	case c.Queries < leastQueries || c.Queries > 10_000:
 		return fmt.Errorf("--queries %d: must be between %d and 10000", c.Queries, leastQueries)
 	case c.DiskTest > 64<<30:
-		return fmt.Errorf("--disk-test %v: must be at most 64GiB", c.DiskTest)
+		return fmt.Errorf("--disk-test %s: must be at most 64 GiB", human.Bytes(c.DiskTest))
 	case len(c.Dir) == 0 || slices.Contains(slices.Concat(c.Dir, c.Out), ""):
-		return errors.New("--dir and --out can't be empty")
+		return errors.New("a directory of --dir or --out is empty")
 	}
 	return c.Check()
 }

@@ -74,8 +74,8 @@ func TestFailingCommand(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"--ram=20MiB", "is too little"}, {"--pages=0", "can't be 0"}, {"--deadline=1ms", "at least 1s"},
-		{"--queries=1", "between 10"}, {"--disk-test=1TiB", "at most 64GiB"}, {"--dir=", "can't be empty"},
-		{"--seeds=/none", "--seeds: open /none"}, {"--ip=5", "--ip"}, {"--connections=0", "connections"},
+		{"--queries=1", "between 10"}, {"--disk-test=1TiB", "at most 64 GiB"}, {"--dir=", "is empty"},
+		{"--seeds=/none", "--seeds: /none does not exist"}, {"--ip=5", "--ip"}, {"--connections=0", "connections"},
 	} {
 		code, out, errs := cmdtest.Run[commands](t, "", append(slices.Clone(quiet), c.arg)...)
 		if code != term.ExitUsage || !strings.Contains(errs, c.want) {
@@ -159,7 +159,7 @@ func TestTable(t *testing.T) {
 	err := newReport(n, []finding{{Check: "a", Now: "1", Need: "2"},
 		{Check: "bcd", Status: warn, Now: "333", Need: "4", Fix: []string{"sysctl -w x=1"}}, {Check: "e", Status: fail,
 			Now: "5", Fix: []string{"f", "g"}}, {Check: "h", Status: unknown, Now: "why"}}).write(&out)
-	want := `1e9 pages, 2,000 connections, 4.0 GiB of RAM, 1.0 TB of disk: up to 1,000 pages/s, 1,200 requests/s
+	want := `1e9 pages, 2,000 connections, 4.0 GiB of RAM, 931 GiB of disk: up to 1,000 pages/s, 1,200 requests/s
 
          check  now  needed
 ok       a      1    2

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"drumbeat/internal/human"
 )
 
 // checkPorts: the kernel gives one local port to connections to different servers. So the crawl itself needs
@@ -66,7 +68,8 @@ func checkConntrack(_ context.Context, e *env) []finding {
 	}
 	open := e.need.Connections + e.need.Idle
 	need := used + open + int64(e.need.Requests*float64(wait))
-	r := finding{Check: "conntrack", Now: fmt.Sprintf("%s entries, %s used", comma(most), comma(used)),
+	r := finding{Check: "conntrack", Now: fmt.Sprintf("%s, %s used", human.Counted(most, "entry", "entries"),
+		comma(used)),
 		Need: fmt.Sprintf("%s: %s open, %s/s for %d s", comma(need), comma(used+open), number(e.need.Requests), wait)}
 	fix := []string{fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d", power(need))}
 	if wait > 30 {

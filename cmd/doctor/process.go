@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 )
 
 // checkKernel: docs/CONTRACT.md names Linux 5.8, from which sync reports every write-back error.
@@ -65,8 +67,9 @@ func checkOpenFiles(_ context.Context, e *env) []finding {
 	least := n.Connections + n.Files
 	most := least + n.Idle
 	r := finding{Check: "open files", Now: fmt.Sprintf("soft %s, hard %s", comma(soft), comma(hard)),
-		Need: fmt.Sprintf("%s: %s connections, %s files, %s idle",
-			comma(most), comma(n.Connections), comma(n.Files), comma(n.Idle))}
+		Need: fmt.Sprintf("%s: %s, %s, %s idle",
+			comma(most), human.Counted(n.Connections, "connection", "connections"),
+			human.Counted(n.Files, "file", "files"), comma(n.Idle))}
 	want := power(most)
 	fix := []string{fmt.Sprintf("ulimit -n %d (as root, in the shell that starts the crawl)", want),
 		fmt.Sprintf("LimitNOFILE=%d (in the systemd unit)", want),
@@ -115,7 +118,7 @@ func sizeLimit(n int64) string {
 	if n == math.MaxInt64 {
 		return "unlimited"
 	}
-	return term.BytesOf(n)
+	return human.Bytes(n)
 }
 
 // coreRate is the pages/s of one processor that the plan assumes.
@@ -197,15 +200,15 @@ func checkRAM(_ context.Context, e *env) []finding {
 		return cannot("RAM", err)
 	}
 	total, available, ram := m[0], m[1], e.need.RAMBytes
-	now := fmt.Sprintf("%s, %s available", term.BytesOf(total), term.BytesOf(available))
+	now := fmt.Sprintf("%s, %s available", human.Bytes(total), human.Bytes(available))
 	var raise []string
 	if limit, is := term.CgroupMemory(e.root); is && limit < total {
 		total, available = limit, min(available, limit)
-		now += ", cgroup allows " + term.BytesOf(limit)
+		now += ", cgroup allows " + human.Bytes(limit)
 		raise = []string{"MemoryMax= in the systemd unit, or --memory of the container: a larger limit"}
 	}
-	r := finding{Check: "RAM", Now: now, Need: term.BytesOf(ram) + " and room for the kernel"}
-	lower := func(n int64) string { return "--ram " + strconv.FormatInt(max(n>>20, 1), 10) + "MiB" }
+	r := finding{Check: "RAM", Now: now, Need: human.Bytes(ram) + " and room for the kernel"}
+	lower := func(n int64) string { return "--ram " + (flags.Size(max(n>>20, 1)) << 20).String() }
 	r.at(fail, ram > total, append(raise, lower(total/2))...)
 	r.at(warn, ram > available, "stop programs that hold RAM, or "+lower(available/10*9))
 	r.at(warn, ram > total/10*9, append(raise, lower(total/10*9))...)
@@ -221,7 +224,7 @@ func checkSwap(_ context.Context, e *env) []finding {
 	used := m[0] - m[1]
 	r := finding{Check: "swap", Now: "none", Need: "none in use"}
 	if m[0] > 0 {
-		r.Now = fmt.Sprintf("%s, %s in use", term.BytesOf(m[0]), term.BytesOf(used))
+		r.Now = fmt.Sprintf("%s, %s in use", human.Bytes(m[0]), human.Bytes(used))
 	}
 	r.at(warn, used > m[0]/4, "swapoff -a && swapon -a, if RAM suffices; sysctl -w vm.swappiness=1")
 	return []finding{r}
@@ -242,7 +245,7 @@ func checkOvercommit(_ context.Context, e *env) []finding {
 		return cannot("overcommit", err)
 	}
 	left := m[0] - m[1]
-	r.Now += ", " + term.BytesOf(left) + " left"
+	r.Now += ", " + human.Bytes(left) + " left"
 	r.at(fail, left < e.need.RAMBytes, "sysctl -w vm.overcommit_memory=0")
 	r.at(warn, true, "sysctl -w vm.overcommit_memory=0")
 	return []finding{r}
@@ -269,10 +272,10 @@ func checkClock(_ context.Context, e *env) []finding {
 		r.at(warn, true, sync)
 	default:
 		most := time.Duration(tx.Maxerror) * time.Microsecond
-		r.Now = fmt.Sprintf("synchronized, error up to %v", most.Round(time.Millisecond))
+		r.Now = fmt.Sprintf("synchronized, error up to %s", human.Duration(most))
 	}
 	if step := wall - mono; step.Abs() > mostStep {
-		r.Now += fmt.Sprintf(", stepped by %v", step.Round(time.Millisecond))
+		r.Now += fmt.Sprintf(", stepped by %s", human.Duration(step.Round(time.Millisecond)))
 		r.at(warn, true, sync)
 	}
 	if now.Before(builtAfter) {

@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/bench/result"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 )
 
 // status is the verdict of a check.
@@ -88,8 +89,9 @@ const maxCell = 44
 // write prints the table, and below each warning or failure how to mend it.
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
-	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
-		result.Rough(n.Pages), comma(n.Connections), term.BytesOf(n.RAMBytes), sizeText(n.StateBytes+n.OutputBytes),
+	if _, err := fmt.Fprintf(w, "%s pages, %s, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
+		result.Rough(n.Pages), human.Counted(n.Connections, "connection", "connections"),
+		human.Bytes(n.RAMBytes), human.Bytes(n.StateBytes+n.OutputBytes),
 		number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
@@ -177,7 +179,7 @@ func (s *summary) line() string {
 		counts = append(counts, fmt.Sprintf("%d %s", k.n, word))
 	}
 	if len(counts) == 0 {
-		return fmt.Sprintf("All %d checks are ok.", len(s.Checks))
+		return fmt.Sprintf("All %s ok.", human.Counted(len(s.Checks), "check is", "checks are"))
 	}
 	return strings.Join(counts, ", ") + ": " + strings.Join(names, "; ")
 }
@@ -202,11 +204,8 @@ func number(v float64) string {
 	return comma(int64(min(v, 1<<61)))
 }
 
-// sizeText writes a number of bytes of a disk, in decimal units.
-func sizeText(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
-
 // speed writes bytes/s.
-func speed(v float64) string { return sizeText(int64(v)) + "/s" }
+func speed(v float64) string { return human.Bytes(v) + "/s" }
 
 // plural writes a number and its noun.
 func plural(n int64, noun string) string {

@@ -191,7 +191,7 @@ func TestExplainForPeople(t *testing.T) {
 		{[]string{"explain", "pld", "a.example.com", "com"}, 0,
 			"a.example.com\n  pld  example.com\ncom\n  pld  com  (a public suffix itself)\n"},
 		{[]string{"explain", "robots", "-", "/a", "http://example.org/b"}, 0,
-			"the group for * applies to drumbeat, 1 rules, crawl delay 0s\n/a\n  disallowed: Disallow: /a\n" +
+			"the group for * applies to drumbeat, 1 rule, crawl delay 0 s\n/a\n  disallowed: Disallow: /a\n" +
 				"  second opinion (temoto/robotstxt): agrees\nhttp://example.org/b\n  allowed: no rule matches\n" +
 				"  second opinion (temoto/robotstxt): agrees\n"},
 		{[]string{"explain", "robots", "no-such-file", "/a"}, 2, ""},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"drumbeat/internal/human"
 	"drumbeat/parse"
 	"drumbeat/weburl"
 )
@@ -91,6 +92,6 @@ func (a *linksAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "%-6s %s%s\n", l.Tag, l.URL, note)
 	}
 	c := a.counts
-	fmt.Fprintf(out, "%d links; not URLs: %d, other schemes: %d, too long: %d, over the limit per page: %d\n",
-		c.Links, c.Invalid, c.OtherScheme, c.TooLong, c.Dropped)
+	fmt.Fprintf(out, "%s; not URLs: %d, other schemes: %d, too long: %d, over the limit per page: %d\n",
+		human.Counted(c.Links, "link", "links"), c.Invalid, c.OtherScheme, c.TooLong, c.Dropped)
 }

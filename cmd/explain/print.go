@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/explain"
@@ -158,7 +157,7 @@ func (p *printer) ended(e *explain.EndedReport) {
 	add(e.Status > 0, "status %d", e.Status)
 	add(e.MIME != "", "%s", e.MIME)
 	add(e.Redirect != "", "to %s", e.Redirect)
-	add(e.Bytes > 0, "%s received", term.BytesOf(e.Bytes))
+	add(e.Bytes > 0, "%s received", human.Bytes(e.Bytes))
 	add(e.Truncated != "", "cut: %s", e.Truncated)
 	add(e.IP != "", "from %s", e.IP)
 	p.field("response", "%s", strings.Join(parts, ", "))
@@ -221,8 +220,8 @@ func (p *printer) site(s *explain.PLDReport) {
 	for _, l := range s.Further {
 		text += fmt.Sprintf(", %d in queue %d of lane %d", l.Used, l.Next, l.Lane)
 	}
-	p.field("site", "%s; %d URLs placed, %d fetched (%s)", text, s.Placed, s.Fetched,
-		term.BytesOf(int64(min(s.Bytes, 1<<62))))
+	p.field("site", "%s; %s placed, %d fetched (%s)", text, human.Counted(s.Placed, "URL", "URLs"), s.Fetched,
+		human.Bytes(min(s.Bytes, 1<<62)))
 }
 
 // trap prints how far the pages of a host repeat one another.
@@ -230,7 +229,8 @@ func (p *printer) trap(t *explain.TrapReport) {
 	if t == nil {
 		return
 	}
-	text := fmt.Sprintf("%d of the last %d pages of the host repeat earlier ones", t.Repeated, t.Pages)
+	text := fmt.Sprintf("%d of the last %s of the host repeat earlier ones", t.Repeated,
+		human.Counted(t.Pages, "page", "pages"))
 	if t.Part > 0 {
 		text += fmt.Sprintf(": score %.2f; its URLs get %d/16 of the PLD's budget (--budget traps)", t.Score, t.Part)
 	}
@@ -327,8 +327,9 @@ func (p *printer) host(r *explain.HostReport) {
 	p.site(r.Site)
 	p.trap(r.Trap)
 	if a := r.Pace; a != nil {
-		p.field("pace", "%s between requests now; %d of %d steps to the minimum (--adaptive-delay), mean answer %s",
-			human.Seconds(a.Delay), a.Steps, a.AllSteps, human.Seconds(a.Answer))
+		p.field("pace", "%s between requests now; %d of %s to the minimum (--adaptive-delay), mean answer %s",
+			human.Seconds(a.Delay), a.Steps, human.Counted(a.AllSteps, "step", "steps"),
+			human.Seconds(a.Answer))
 	}
 	for _, o := range r.Origins {
 		p.origin(o, nil)

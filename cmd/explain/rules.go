@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
@@ -121,13 +122,14 @@ func printRules(out io.Writer, agent string, rules *robots.Rules) {
 	} else if len(rules.List()) > 0 || rules.CrawlDelay > 0 {
 		group = "the group for * applies to " + agent
 	}
-	fmt.Fprintf(out, "%s, %d rules, crawl delay %v\n", group, len(rules.List()), rules.CrawlDelay)
+	fmt.Fprintf(out, "%s, %s, crawl delay %s\n", group, human.Counted(len(rules.List()), "rule", "rules"),
+		human.Duration(rules.CrawlDelay))
 	for _, s := range rules.Sitemaps {
 		fmt.Fprintf(out, "sitemap %s\n", s)
 	}
 	if c := rules.Cut; c != (robots.Cut{}) {
-		fmt.Fprintf(out, "cut: %d bytes of input, %d long patterns, %d rules; %d rules that match no path\n",
-			c.Input, c.Long, c.Rules, c.Odd)
+		fmt.Fprintf(out, "cut: %d bytes of input, %d long patterns, %s; %s that match no path\n",
+			c.Input, c.Long, human.Counted(c.Rules, "rule", "rules"), human.Counted(c.Odd, "rule", "rules"))
 	}
 }
 

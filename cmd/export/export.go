@@ -57,11 +57,11 @@ func (c *Command) check() error {
 	arc := tabular.Format(c.Format) == export.Arc
 	switch {
 	case c.RAM < leastRAM:
-		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
+		return fmt.Errorf("--ram %s: want at least 32 MiB", human.Bytes(c.RAM))
 	case c.Kind == string(export.WACZ) && (c.Output == "-" || c.Format != "parquet"):
 		return errors.New("wacz is one file with a format of its own: give -o FILE, and no --format")
 	case c.PartSize < leastPart:
-		return fmt.Errorf("--part-size %s: want at least 1KiB", c.PartSize)
+		return fmt.Errorf("--part-size %s: want at least 1 KiB", human.Bytes(c.PartSize))
 	case c.Compression != "zstd" && tabular.Format(c.Format) != tabular.Parquet:
 		return fmt.Errorf("--compression %s: only for --format parquet, not for %s", c.Compression, c.Format)
 	case arc && c.Kind != string(export.PLDEdges) && c.Kind != string(export.Links):
@@ -92,8 +92,8 @@ func (c *Command) Run(a *term.App) error {
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
-			say("%s held %s of %s; it starts over", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"),
-				rep.ReplacedSource)
+			say("%s had %s of %s; the export starts over", c.Output,
+				human.Counted(int64(rep.Replaced), "part", "parts"), rep.ReplacedSource)
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:

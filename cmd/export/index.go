@@ -7,6 +7,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/export"
 )
@@ -25,7 +26,7 @@ type Index struct {
 func (c *Index) check() error {
 	switch {
 	case c.RAM < leastRAM:
-		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
+		return fmt.Errorf("--ram %s: want at least 32 MiB", human.Bytes(c.RAM))
 	case c.Output == "-" && tabular.Format(c.Format) == export.ZipNum:
 		return errors.New("-o -: only for --format cdxj and cdx, not for zipnum")
 	}

@@ -97,7 +97,7 @@ func (r *run) do(unit string) error {
 		io.Writer(r.app.Stderr)
 	if r.output != "-" {
 		result, to = fmt.Sprintf("%s, %s, %s in %s", result, human.Counted(int64(rep.Parts), "part", "parts"),
-			term.BytesOf(rep.Bytes), r.output), r.app.Stdout
+			human.Bytes(rep.Bytes), r.output), r.app.Stdout
 	}
 	elapsed := time.Since(began)
 	_, err = fmt.Fprintf(to, "%s; %s, %s %s/s\n", result, human.Duration(elapsed),

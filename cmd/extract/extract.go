@@ -64,7 +64,7 @@ func (c *Command) check() error {
 	case c.FullText && len(c.Fields) > 0 && !slices.Contains(c.Fields, string(extract.Text)):
 		return errors.New("--full-text: --fields needs text")
 	case c.RAM < leastRAM:
-		return fmt.Errorf("--ram %s: want at least 64MiB", c.RAM)
+		return fmt.Errorf("--ram %s: want at least 64 MiB", human.Bytes(c.RAM))
 	case c.Output == "-" && format != tabular.CSV && format != tabular.JSONL:
 		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
 	}
@@ -133,25 +133,27 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 	for _, err := range r.Damage {
 		say("left out: %v", err)
 	}
-	say("not pages with text: %s revisits, %s with another status than 200 to 299, %s of another type than HTML",
-		humanize.Comma(r.Revisits), humanize.Comma(r.OtherStatus), humanize.Comma(r.OtherType))
+	say("not pages with text: %s, %s with another status than 200 to 299, %s of another type than HTML",
+		human.Counted(r.Revisits, "revisit", "revisits"), humanize.Comma(r.OtherStatus),
+		humanize.Comma(r.OtherType))
 	if r.Truncated+r.Failed > 0 {
-		say("%s pages are cut off; %s cannot be read as HTML", humanize.Comma(r.Truncated), humanize.Comma(r.Failed))
+		say("%s cut off; %s cannot be read as HTML", human.Counted(r.Truncated, "page is", "pages are"),
+			humanize.Comma(r.Failed))
 	}
 	if r.Excluded > 0 {
-		say("left out by --sites: %s pages", humanize.Comma(r.Excluded))
+		say("left out by --sites: %s", human.Counted(r.Excluded, "page", "pages"))
 	}
-	result := fmt.Sprintf("texts: %s pages", humanize.Comma(r.Pages))
+	result := fmt.Sprintf("texts: %s", human.Counted(r.Pages, "page", "pages"))
 	if c.Output != "-" {
 		result += fmt.Sprintf(", %s (%d kept), %s in %s", human.Counted(int64(r.Parts), "part", "parts"), r.KeptParts,
-			term.BytesOf(r.Bytes), c.Output)
+			human.Bytes(r.Bytes), c.Output)
 	}
 	_, err := fmt.Fprintf(to, "%s; %s, %s pages/s\n", result, human.Duration(elapsed),
 		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))
 	if err == nil && r.Damaged > 0 {
 		err = &term.Ended{Code: term.ExitDamage,
-			Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again",
-				humanize.Comma(r.Damaged))}
+			Why: fmt.Sprintf("%s left out; the same command tries them again",
+				human.Counted(r.Damaged, "damaged record was", "damaged records were"))}
 	}
 	return err
 }

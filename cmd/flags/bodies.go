@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/internal/human"
 )
 
 // bodySizes is the value of --max-body: one size for all types, and exceptions for some, such as
@@ -85,7 +86,7 @@ func (b bodySizes) check() error {
 		return fmt.Errorf("--max-body: sitemap=0: want a size above 0, or leave out --sitemaps")
 	}
 	if b.Most() > MaxBodyLimit {
-		return fmt.Errorf("--max-body %v: at most %v", b.Most(), Size(MaxBodyLimit))
+		return fmt.Errorf("--max-body %v: at most %s", human.Bytes(b.Most()), human.Bytes(int64(MaxBodyLimit)))
 	}
 	return nil
 }

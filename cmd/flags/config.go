@@ -17,6 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	toml "github.com/pelletier/go-toml/v2"
+
+	"drumbeat/internal/human"
 )
 
 // maxConfig bounds a configuration file, in bytes.
@@ -41,7 +43,7 @@ func readConfig(name string) (entries []configEntry, err error) {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
 	if len(data) > maxConfig {
-		return nil, fmt.Errorf("--config %s: a configuration file has at most %v", name, Size(maxConfig))
+		return nil, fmt.Errorf("--config %s: a configuration file has at most %s", name, human.Bytes(maxConfig))
 	}
 	values := map[string]any{}
 	var fault *toml.DecodeError

@@ -35,7 +35,7 @@ func (i *Interval) complete(flag string, least time.Duration) error {
 		i.Least = new(min(least, *i.Usual))
 	}
 	if *i.Least > *i.Usual {
-		return fmt.Errorf("--%s: min=%v is more than %v", flag, *i.Least, *i.Usual)
+		return fmt.Errorf("--%s: min=%v is more than %v", flag, human.Exact(*i.Least), human.Exact(*i.Usual))
 	}
 	return nil
 }

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/internal/human"
 )
 
 // Health holds the flags for hosts that fail or refuse.
 type Health struct {
 	Backoff    backoff       `group:"politeness" type:"parts" placeholder:"DURATION"`
 	GiveUp     giveUp        `group:"politeness" type:"parts" placeholder:"PARTS"`
-	RobotsWait time.Duration `group:"politeness" placeholder:"DURATION" default:"720h"`
+	RobotsWait time.Duration `group:"politeness" placeholder:"DURATION" default:"30d"`
 }
 
 // backoff is the time to leave a host alone after a failure, and the longest.
@@ -35,7 +36,7 @@ const robotsForget = 720 * time.Hour
 // its flags.
 func (h *Health) Check() error {
 	if b := h.Backoff; b.Most < b.First {
-		return fmt.Errorf("--backoff: max=%v is less than %v", b.Most, b.First)
+		return fmt.Errorf("--backoff: max=%v is less than %v", human.Exact(b.Most), human.Exact(b.First))
 	}
 	return nil
 }

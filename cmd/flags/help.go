@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"drumbeat/internal/human"
 )
 
 // Limits of the brief help.
@@ -74,8 +76,8 @@ func helpPrinter(width int) kong.HelpPrinter {
 		} else {
 			b.flags(flags)
 			if len(flags) < all {
-				fmt.Fprintf(&b.out, "\nThese are %d of %d flags. --help-all prints all with their full text.\n",
-					len(flags), all)
+				fmt.Fprintf(&b.out, "\nThese are %d of %s. --help-all prints all with their full text.\n",
+					len(flags), human.Counted(all, "flag", "flags"))
 			} else {
 				b.out.WriteString("\n--help-all prints the full text.\n")
 			}

@@ -31,8 +31,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"drumbeat/internal/human"
 )
 
 // DefaultAgent is the product token that stands in User-Agent and that robots.txt groups are compared with.
@@ -98,7 +101,7 @@ func OwnFlags(command *kong.Node) []*kong.Flag {
 // NewParser returns the parser that fills table, a pointer to a struct with a field for each command.
 func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 	settings := new(Settings)
-	opts = slices.Concat(numbers, []kong.Option{
+	opts = slices.Concat(mappers, []kong.Option{
 		kong.Bind(settings),
 		kong.Resolvers(settings),
 		kong.WithBeforeResolve(settings.load),
@@ -180,6 +183,9 @@ func valueTexts(v reflect.Value) []string {
 	}
 	if v.Kind() != reflect.Slice {
 		text := fmt.Sprint(v.Interface())
+		if d, ok := v.Interface().(time.Duration); ok {
+			text = human.Exact(d)
+		}
 		if len(partsOf(v.Type())) > 0 {
 			text = formatParts(v, defaultsOf(v.Type()))
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"drumbeat/internal/human"
 )
 
 // A flag with the tag type:"parts" has several values that answer one question: "VALUE,name=value,switch". Its
@@ -119,10 +121,24 @@ func setParts(v reflect.Value, text string) error {
 		}
 		given = append(given, name)
 		if !list[n].set(v.Field(list[n].index), value) {
-			return fmt.Errorf("%s: want %s", item, list[n].want())
+			return list[n].fault(item, value)
 		}
 	}
 	return nil
+}
+
+// fault says why an item is refused.
+func (p part) fault(item, value string) error {
+	if p.kind == reflect.TypeFor[time.Duration]() {
+		_, err := human.ParseDuration(value)
+		switch {
+		case err != nil && p.name == "":
+			return err // which has the value
+		case err != nil:
+			return fmt.Errorf("%s: %w", item, err)
+		}
+	}
+	return fmt.Errorf("%s: want %s", item, p.want())
 }
 
 // partNames lists what may begin an item.
@@ -182,9 +198,9 @@ func (p part) read(v reflect.Value, text string) bool {
 	}
 	switch v.Interface().(type) {
 	case time.Duration:
-		d, err := time.ParseDuration(text)
+		d, err := human.ParseDuration(text)
 		v.SetInt(int64(d))
-		return err == nil && d >= 0 && (d == 0 || d >= time.Millisecond)
+		return err == nil && (d == 0 || d >= time.Millisecond)
 	case bool:
 		v.SetBool(text == "on")
 		return text == "on" || text == "off"

@@ -59,7 +59,7 @@ func TestParts(t *testing.T) {
 		"depth":           "depth: want a whole number, 1 to 3500, as in depth=32",
 		"depth=1,depth=1": "depth=1: this part is given twice",
 		"2h":              "2h: want a duration, at most 1h, as in 90s",
-		"-1s":             "-1s: want a duration, at most 1h, as in 90s",
+		"-1s":             `"-1s" is negative; want a duration such as 90s, 12h or 7d`,
 		"1ns":             "1ns: want a duration, at most 1h, as in 90s",
 		"size=-1":         "size=-1: want a size, as in size=64MiB",
 		"share=2":         "share=2: want a number or a quotient, at most 1, as in share=1/4",

@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -134,8 +135,9 @@ func SetBroker(o *crawl.Options, stream, leases Size) error {
 	nodes := o.Cluster.Table.Nodes()
 	store := cluster.BrokerDisk(nodes, int64(stream), int64(leases))
 	if store > o.Limits.DiskBytes/2 {
-		return term.Usage(fmt.Errorf("--cluster-stream %v for each of %d nodes is %v, more than half of --disk %v",
-			stream, nodes, Size(store), Size(o.Limits.DiskBytes)))
+		return term.Usage(fmt.Errorf("--cluster-stream %v for each of %s is %v, more than half of --disk %v",
+			human.Bytes(stream), human.Counted(nodes, "node", "nodes"), human.Bytes(store),
+			human.Bytes(o.Limits.DiskBytes)))
 	}
 	o.Limits.BrokerRAM = cluster.BrokerRAM + cluster.LeaseIndexRAM(nodes, o.Limits.RAMBytes, int64(leases))
 	o.Limits.DiskBytes -= store

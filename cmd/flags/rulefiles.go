@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"drumbeat/admit"
 	"drumbeat/cmd/term"
@@ -29,17 +30,26 @@ func (f *RuleFiles) Read(privateSuffixes, keepEscapes bool) (Scoping, error) {
 	suffixes := weburl.NewSuffixes(privateSuffixes)
 	rules, err1 := admit.ReadRules(disk.OS(), scope.Rules, suffixes, f.Rules, keepEscapes)
 	blacklist, err2 := admit.ReadRules(disk.OS(), scope.Blacklist, suffixes, f.Blacklist, keepEscapes)
-	if err := errors.Join(err1, err2); err != nil {
+	if err := errors.Join(ofFile("--rules", err1), ofFile("--blacklist", err2)); err != nil {
 		return Scoping{}, term.Usage(err)
 	}
 	return Scoping{Rules: rules, Blacklist: blacklist}, nil
+}
+
+// ofFile names the flag of a file that can't be read. A fault in a file names its file and line.
+func ofFile(flag string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return err
 }
 
 // ReadSites reads the file of --sites. opt.Env is not nil if secrets are to be read too.
 func (f *RuleFiles) ReadSites(opt sites.Options) (*sites.Set, error) {
 	set, err := admit.ReadSettings(disk.OS(), f.Sites, opt)
 	if err != nil {
-		return nil, term.Usage(err)
+		return nil, term.Usage(ofFile("--sites", err))
 	}
 	return set, nil
 }

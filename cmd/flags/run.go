@@ -45,9 +45,18 @@ func Run(a *term.App, table any, args []string) (code int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return a.Fail(term.Usage(explainMissing(explainMoved(err))))
+		return a.Fail(term.Usage(plainVariable(explainMissing(explainMoved(err)))))
 	}
 	return a.Fail(kctx.Run(a))
+}
+
+// plainVariable replaces the parser's word for a variable in an error.
+func plainVariable(err error) error {
+	text, of := strings.CutSuffix(err.Error(), `")`)
+	if before, after, ok := strings.Cut(text, " (from envar "); of && ok {
+		return errors.New(before + " (from the variable " + after + `")`)
+	}
+	return err
 }
 
 // kongExit is the panic by which -h leaves the parser; its value is the exit code.

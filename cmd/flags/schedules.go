@@ -73,7 +73,7 @@ func (z *TimeZone) UnmarshalText(text []byte) (err error) {
 		return fmt.Errorf("the time zone is empty; give a name such as Europe/Berlin")
 	}
 	if z.Location, err = time.LoadLocation(string(text)); err != nil {
-		return fmt.Errorf("%q is not a time zone such as UTC or Europe/Berlin: %w", text, err)
+		return fmt.Errorf("%q is not a time zone such as UTC or Europe/Berlin", text)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -193,8 +194,9 @@ func (f *finder) find(url string) error {
 func (f *finder) unknown() error {
 	asked := strings.Join(f.dirs, " --dir ")
 	if f.orphans > 0 {
-		return fmt.Errorf("%s is in no index, but %d WARC files are without one, as %s: move back its .cdxj file, "+
-			"which may list the URL", f.url, f.orphans, f.noIndex[0])
+		return fmt.Errorf("%s is in no index, but %s without one, as %s: move back its .cdxj file, "+
+			"which may list the URL", f.url, human.Counted(f.orphans, "WARC file is", "WARC files are"),
+			f.noIndex[0])
 	}
 	if f.rendered {
 		return fmt.Errorf("%s is not stored as a rendered page: it matched no rule of --render-rules, or could "+
@@ -216,10 +218,7 @@ func (f *finder) read(url string) (gen uint64, err error) {
 		return 0, state.MatchError(err)
 	}
 	if match.Set.Len() == 0 {
-		if _, err := f.fsys.List(f.dirs[0]); err != nil {
-			return 0, fmt.Errorf("%w: %w", state.ErrUnusable, err)
-		}
-		return 0, fmt.Errorf("crawl: %s holds no crawl: %w", f.dirs[0], state.ErrIncompatible)
+		return 0, state.NoCrawl(f.dirs[0])
 	}
 	m, _, err := state.ReadManifest(match.Set)
 	if err == nil && m == nil {

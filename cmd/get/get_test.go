@@ -237,7 +237,7 @@ func TestMistakes(t *testing.T) {
 		{term.ExitFailure, []string{"--dir=" + w.dir, "http://a.test/none"}, "drumbeat explain url --dir"},
 		{term.ExitUsage, []string{"--dir=" + w.dir, "mailto:a"}, "mailto"},
 		{term.ExitUsage, []string{"--dir=" + w.dir, "http://a.test/", "--at=soon"}, "soon"},
-		{term.ExitDirectory, []string{"--dir=" + w.dir + "/none", "http://a.test/"}, "no such file"},
+		{term.ExitDirectory, []string{"--dir=" + w.dir + "/none", "http://a.test/"}, "does not exist"},
 		{term.ExitDirectory, []string{"--dir=" + t.TempDir(), "http://a.test/"}, "holds no crawl"},
 	} {
 		if _, errs := wantExit(t, tt.code, append([]string{"get"}, tt.args...)...); !strings.Contains(errs, tt.want) {

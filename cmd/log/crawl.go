@@ -56,10 +56,7 @@ func openCrawl(fsys disk.FS, dirs, logs []string) (*crawl, error) {
 		return nil, state.MatchError(err)
 	}
 	if match.Crawl == "" {
-		if _, err := fsys.List(dirs[0]); err != nil {
-			return nil, fmt.Errorf("log: %w: %w", state.ErrUnusable, err)
-		}
-		return nil, fmt.Errorf("log: %s holds no crawl: %w", dirs[0], state.ErrIncompatible)
+		return nil, state.NoCrawl(dirs[0])
 	}
 	if len(missing) > 0 && missing[0] == 0 {
 		return nil, fmt.Errorf("log: the first directory of crawl %s is missing, which has the logs: %w", match.Crawl,

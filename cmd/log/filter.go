@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/weburl"
 )
 
@@ -140,20 +141,12 @@ type moment struct {
 var forms = [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z", time.DateTime, "2006-01-02 15:04",
 	"2006-01-02T15:04", time.DateOnly}
 
-// maxDays bounds a duration.
-const maxDays = 36_500
-
 // UnmarshalText reads 90m, 7d, 2026-11-21 and others.
 func (m *moment) UnmarshalText(text []byte) error {
 	t := string(text)
 	*m = moment{text: t}
-	if days, ok := strings.CutSuffix(t, "d"); ok {
-		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n <= maxDays {
-			m.ago = time.Duration(n * 24 * float64(time.Hour))
-			return nil
-		}
-	}
-	if ago, err := time.ParseDuration(t); err == nil && ago >= 0 {
+	ago, err := human.ParseDuration(t)
+	if err == nil {
 		m.ago = ago
 		return nil
 	}

@@ -128,7 +128,7 @@ func TestBadFlags(t *testing.T) {
 func TestNoCrawl(t *testing.T) {
 	root := t.TempDir()
 	newWorld(t, disk.OS(), root, 1<<20)
-	for _, c := range [][2]string{{root + "/none", "no such file"}, {t.TempDir(), "holds no crawl"},
+	for _, c := range [][2]string{{root + "/none", "does not exist"}, {t.TempDir(), "holds no crawl"},
 		{root, "no drumbeat-dir.json"}, {root + "/a", "without a checkpoint"}, {root + "/b", "first directory"}} {
 		_, errs := wantExit(t, term.ExitDirectory, "log", c[0])
 		if !strings.Contains(errs, c[1]) {

@@ -35,7 +35,7 @@ func (p *printer) line(f *crawllog.Fields) error {
 	}
 	bytes, took := "-", "-"
 	if f.Bytes > 0 {
-		bytes = humanize.IBytes(uint64(f.Bytes))
+		bytes = human.Bytes(f.Bytes)
 	}
 	if f.Millis > 0 {
 		took = human.Duration(time.Duration(f.Millis) * time.Millisecond)

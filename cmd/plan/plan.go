@@ -120,7 +120,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	}
 	if err == nil && !f.Fits {
 		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit",
-			flags.Size(p.DiskBytes), result.Rough(f.Load.Pages), result.DecimalBytes(float64(f.DiskBytes)),
+			human.Bytes(p.DiskBytes), result.Rough(f.Load.Pages), human.Bytes(f.DiskBytes),
 			result.Rough(p.MostPages)))
 	}
 	return err
@@ -149,27 +149,29 @@ func measureDisks(a *term.App, dirs []string) (float64, error) {
 // write prints the plan in words and tables.
 func (p *planned) write(w io.Writer) error {
 	f := &p.Forecast
-	b := func(n int64) string { return result.DecimalBytes(float64(n)) }
+	b := func(n int64) string { return human.Bytes(n) }
 	s := &p.URLSeen
 	where := "one directory"
 	if p.Dirs > 1 {
-		where = fmt.Sprintf("%d directories", p.Dirs)
+		where = human.Counted(p.Dirs, "directory", "directories")
 	}
 	if p.Nodes != nil {
-		if _, err := fmt.Fprintf(w, "The largest of %d nodes owns %.3g %% of the web. This is its plan.\n",
-			p.Nodes.Nodes, 100*p.Nodes.LargestShare); err != nil {
+		if _, err := fmt.Fprintf(w, "The largest of %s owns %.3g %% of the web. This is its plan.\n",
+			human.Counted(p.Nodes.Nodes, "node", "nodes"), 100*p.Nodes.LargestShare); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s pages: %s links, %s reach URLseen; %s unique URLs\n"+
-		"RAM %s, disk %s in %s, %d connections\n\n"+
-		"URLseen: k = %d buckets, M = %s, r = %s of RAM per round, %d concurrent, delta = %s, D = %s for buckets\n"+
+		"RAM %s, disk %s in %s, %s\n\n"+
+		"URLseen: k = %s, M = %s, r = %s of RAM per round, %d concurrent, delta = %s, D = %s for buckets\n"+
 		"  I/O %.1f bytes per link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, by the paper (eq. 14) %.2f\n"+
 		"  %s links per pass, %.0f passes\n"+
 		"  %.2g expected collisions (n²/2^65): new URLs that count as seen\n\n",
 		result.Rough(f.Load.Pages), result.Rough(f.Links), result.Rough(f.Checked), result.Rough(f.Unique),
-		flags.Size(p.RAMBytes), flags.Size(p.DiskBytes), where, p.Connections,
-		s.Buckets, flags.Size(s.BufferBytes), flags.Size(s.BucketBytes), max(1, s.Workers), flags.Size(s.ChunkBytes),
+		human.Bytes(p.RAMBytes), human.Bytes(p.DiskBytes), where,
+		human.Counted(p.Connections, "connection", "connections"),
+		human.Counted(s.Buckets, "bucket", "buckets"), human.Bytes(s.BufferBytes),
+		human.Bytes(s.BucketBytes), max(1, s.Workers), human.Bytes(s.ChunkBytes),
 		b(p.URLSeenDiskBytes), f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten,
 		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, result.Rough(f.Cost.PassTuples),
 		math.Ceil(f.Cost.Passes), f.Collisions)
@@ -181,9 +183,9 @@ func (p *planned) write(w io.Writer) error {
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
 	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", result.Rough(p.MostPages)),
 		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, "+
-			"and %s of the Go heap;", result.DecimalBytes(float64(f.SupportersDiskBytes)),
-			result.DecimalBytes(float64(p.SupportersRAM))),
-		fmt.Sprintf("a computation reads and writes about %s.", result.DecimalBytes(float64(f.SupportersBytes)))}
+			"and %s of the Go heap;", human.Bytes(f.SupportersDiskBytes),
+			human.Bytes(p.SupportersRAM)),
+		fmt.Sprintf("a computation reads and writes about %s.", human.Bytes(f.SupportersBytes))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))
 	for _, t := range []result.Table{ram, used, pageIO} {
 		if err := t.Write(w); err != nil {
@@ -196,7 +198,7 @@ func (p *planned) write(w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, "Pages/s: disks of %s/s allow %s (%s for URLseen alone), CPU and network %s.\n"+
 		"Limited by %s: %s at %s pages/s. Politeness is another limit: hosts / delay.\n",
-		result.DecimalBytes(f.Load.DiskRate), result.Number(f.DiskRate), result.Number(f.SeenRate),
+		human.Bytes(f.Load.DiskRate), result.Number(f.DiskRate), result.Number(f.SeenRate),
 		result.Number(f.Load.MaxRate), limit, days(f.Seconds), result.Number(f.Rate))
 	if err != nil || p.Nodes == nil {
 		return err
@@ -206,9 +208,10 @@ func (p *planned) write(w io.Writer) error {
 
 // writeNodes prints what the nodes exchange.
 func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
-	b := func(n float64) string { return result.DecimalBytes(n) }
+	b := func(n float64) string { return human.Bytes(n) }
 	lines := []string{
-		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, result.Number(n.Rate), days(n.Seconds)),
+		fmt.Sprintf("\n%s: %s pages/s, %s for all pages", human.Counted(n.Nodes, "node", "nodes"),
+			result.Number(n.Rate), days(n.Seconds)),
 		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, "+
 			"%s/s out and as much in", n.LinksPerPage, result.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
 		fmt.Sprintf("  outboxes of a node: %s of RAM, %s of disk; %s more an hour while the broker is away",
@@ -240,7 +243,7 @@ func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 func amounts(title string, parts []plan.Amount, sum int64) result.Table {
 	t := result.Table{Title: title, Head: []string{"part", "size", "share", ""}}
 	for _, p := range append(parts, plan.Amount{Name: "total", Bytes: sum}) {
-		t.Add(p.Name, result.DecimalBytes(float64(p.Bytes)),
+		t.Add(p.Name, human.Bytes(p.Bytes),
 			fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
 	}
 	return t

@@ -47,8 +47,8 @@ func TestPlanCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--pages=1e9", "--disk=1TB"}, term.ExitUsage, "--disk 1TB is too little: 1e9 pages take"},
-		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2000 connections; the least that works is"},
+		{[]string{"--pages=1e9", "--disk=1TB"}, term.ExitUsage, "--disk 931 GiB is too little: 1e9 pages take"},
+		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2,000 connections; the least that works is"},
 		{[]string{"--drum=merge=8GiB"}, term.ExitUsage, "1B to 4095MiB"},
 		{[]string{"--drum=buckets=100"}, term.ExitUsage, "power of 2"},
 		{[]string{"--drum=buffer=5000"}, term.ExitUsage, "multiple of 4KiB"},
@@ -60,7 +60,7 @@ func TestPlanCommand(t *testing.T) {
 		{[]string{"--cluster=embed"}, term.ExitUsage, "--cluster needs --nodes"},
 		{[]string{"--nodes=2", "--links-away=0"}, term.ExitUsage, "--links-away 0"},
 		{[]string{"--nodes=64", "--cluster=embed", "--disk=100GB"}, term.ExitUsage,
-			"for each of 64 nodes is 66112MiB, more than half of --disk 100GB"},
+			"for each of 64 nodes is 65 GiB, more than half of --disk 93 GiB"},
 		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage,
 			"for the exchange with other nodes; the least that works is"},
 		{[]string{"--nodes=8", "--cluster=embed", "--cluster-stream=64MiB"}, 0, "use a larger --cluster-stream"},

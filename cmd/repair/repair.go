@@ -36,6 +36,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
 )
@@ -144,9 +145,10 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 		say("nothing to repair")
 		return nil
 	}
-	say("lost: %d URLs that links and seeds can bring again, %d that cannot be named, %d links; %d URLs "+
-		"may be fetched again; %d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links,
-		rep.Unseen, rep.Doubled)
+	say("lost: %s that links and seeds can bring again, %d that cannot be named, %s; %s "+
+		"may be fetched again; %d duplicate records dropped", human.Counted(rep.Forgotten, "URL", "URLs"),
+		rep.Unnamed, human.Counted(rep.Links, "link", "links"),
+		human.Counted(rep.Unseen, "URL", "URLs"), rep.Doubled)
 	dirs := strings.Join(c.Dir, " ")
 	if rep.Dry {
 		_, err := fmt.Fprintf(w, "nothing was changed; run it without --dry-run to repair %s\n", dirs)

@@ -30,6 +30,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state/report"
 )
 
@@ -88,6 +89,6 @@ func (c *Command) put(a *term.App, b *bytes.Buffer) error {
 	if err := disk.WriteFileAtomic(disk.Shared(), c.Output, b.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n", c.Output, term.BytesOf(int64(b.Len())))
+	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n", c.Output, human.Bytes(b.Len()))
 	return err
 }

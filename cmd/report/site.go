@@ -16,6 +16,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/export"
 	"drumbeat/state/report"
@@ -68,7 +69,7 @@ func (c *Command) ofSite(a *term.App) error {
 	case c.Rows < 1 || c.Rows > maxRows:
 		return term.Usage(fmt.Errorf("--rows %d: want 1 to %d", c.Rows, maxRows))
 	case c.RAM < leastRAM:
-		return term.Usage(fmt.Errorf("--ram %s: want at least 32MiB", c.RAM))
+		return term.Usage(fmt.Errorf("--ram %s: want at least 32 MiB", human.Bytes(c.RAM)))
 	case c.CSV && c.JSON:
 		return term.Usage(errors.New("--csv and --json: give one of them"))
 	}

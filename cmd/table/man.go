@@ -29,7 +29,7 @@ func manPage(app *kong.Application) []byte {
 		".SH SYNOPSIS\n\\fBdrumbeat\\fR \\fIcommand\\fR [\\fIarguments\\fR] [\\fIflags\\fR]\n" +
 		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
 		roff("drumbeat help COMMAND prints the most used flags of a command; --help-all prints all. "+
-			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 2m or 1h30m, and "+
+			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 1h30m or 7d, and "+
 			"large numbers as 1e6.") + "\n")
 	for _, group := range flags.CommandGroups {
 		head := ".SH " + strings.ToUpper(roff(group.Title)) + "\n"

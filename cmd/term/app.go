@@ -122,7 +122,7 @@ func (a *App) Fail(err error) int {
 	}
 	if len(said) > 0 {
 		say := errors.Join(said...)
-		fmt.Fprintln(a.Stderr, "drumbeat: "+PlainText(strings.TrimPrefix(OneLine(say), "drumbeat: "))+advice(say))
+		fmt.Fprintln(a.Stderr, "drumbeat: "+PlainText(sentence(say))+advice(say))
 	}
 	return ExitCode(err)
 }

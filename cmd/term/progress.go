@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
 	"drumbeat/internal/human"
@@ -37,7 +36,8 @@ func (p *Progress) Show(now state.Progress) {
 	}
 	p.printed = time.Now()
 	rate := float64(now.Done) / max(now.Elapsed.Seconds(), 1e-3)
-	text := fmt.Sprintf("%s of %s, %s/s", BytesOf(now.Done), BytesOf(max(now.Total, now.Done)), BytesOf(int64(rate)))
+	text := fmt.Sprintf("%s of %s, %s/s", human.Bytes(now.Done), human.Bytes(max(now.Total, now.Done)),
+		human.Bytes(rate))
 	if now.Total > now.Done && rate > 0 {
 		text += fmt.Sprintf(", %s left", human.Seconds(float64(now.Total-now.Done)/rate))
 	}
@@ -86,9 +86,6 @@ func Columns(w io.Writer) int {
 	}
 	return 0
 }
-
-// BytesOf formats a number of bytes in binary units.
-func BytesOf(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 // WriteJSON prints v as indented JSON.
 func WriteJSON(w io.Writer, v any) error {

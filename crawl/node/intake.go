@@ -12,6 +12,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/space"
+	"drumbeat/internal/human"
 	"drumbeat/queue"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -51,7 +52,8 @@ func (s *intake) restore(in *cluster.Intake, links *admit.Policy) error {
 	s.in = cluster.Intake{Taken: make([]cluster.Taken, n)}
 	if in != nil {
 		if len(in.Taken) != n {
-			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(in.Taken), n,
+			return fmt.Errorf("crawl: manifest: intake from %s, want %d: %w",
+				human.Counted(len(in.Taken), "node", "nodes"), n,
 				state.ErrIncompatible)
 		}
 		s.in = *in

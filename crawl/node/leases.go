@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
+	"drumbeat/internal/human"
 	"drumbeat/polite"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -157,13 +158,13 @@ func (s *Leases) Why() string {
 	case !f.Resting:
 		return ""
 	case f.Starting && broker:
-		return fmt.Sprintf("the other nodes: they must read this node's heartbeats for %v from its start "+
-			"(--cluster-lease)", s.leases.StartDelay())
+		return fmt.Sprintf("the other nodes: they must read this node's heartbeats for %s from its start "+
+			"(--cluster-lease)", human.Exact(s.leases.StartDelay()))
 	case f.Starting:
 		return "the broker (--cluster): the other nodes must first read this node's heartbeats"
 	case broker:
-		return fmt.Sprintf("the other nodes: they must read this node's heartbeats again for %v (--cluster-lease)",
-			s.leases.StartDelay())
+		return fmt.Sprintf("the other nodes: they must read this node's heartbeats again for %s (--cluster-lease)",
+			human.Exact(s.leases.StartDelay()))
 	}
 	return "the broker: after so long without it, other nodes may visit this node's networks (--cluster-lease)"
 }

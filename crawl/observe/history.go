@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/history"
@@ -98,13 +99,13 @@ func (h *History) Made(c *changes.Change) {
 		text += fmt.Sprintf(" %v s", c.Delay)
 	}
 	if c.Budget > 0 {
-		text += fmt.Sprintf(" %d pages", c.Budget)
+		text += " " + human.Counted(c.Budget, "page", "pages")
 	}
 	if c.Function != nil {
 		text += fmt.Sprintf(" %s %d %d", c.Function.Name, c.Function.Default, c.Function.Max)
 	}
 	if len(c.Seeds) > 0 {
-		text += fmt.Sprintf(" %d lines", len(c.Seeds))
+		text += " " + human.Counted(len(c.Seeds), "line", "lines")
 	}
 	h.event("change", "%s by %s", text, c.Who)
 }

@@ -107,7 +107,7 @@ func TestPaceGroup(t *testing.T) {
 	}
 	g := &paceGroup{of: "all passes", devices: make([]*paceDevice, 4)}
 	d := &paceDevice{dirs: []string{"/d3"}, number: "8:48"}
-	want := "directory /d3 (device 8:48) transfers 11 MB/s, the others 140 MB/s: the slowest disk sets the " +
+	want := "directory /d3 (device 8:48) transfers 10 MiB/s, the others 134 MiB/s: the slowest disk sets the " +
 		"pace of all passes"
 	if got := slowText(g, d, diskPace{11e6, 140e6}); got != want {
 		t.Errorf("got %q, want %q", got, want)

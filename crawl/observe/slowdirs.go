@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -244,7 +243,7 @@ func slowText(g *paceGroup, d *paceDevice, p diskPace) string {
 		verb = "transfer"
 	}
 	return fmt.Sprintf("%s %s %s/s, %s %s/s: the slowest disk sets the pace of %s", d, verb,
-		humanize.Bytes(uint64(p.rate)), others, humanize.Bytes(uint64(p.others)), g.of)
+		human.Bytes(p.rate), others, human.Bytes(p.others), g.of)
 }
 
 // set notes why the directories of a device are slow, "" if they are not.

@@ -48,7 +48,7 @@ func (o *Health) Validate() error {
 		named{"wait for robots.txt", o.RobotsWait}, named{"time to forget robots.txt", o.RobotsForget})
 	if o.HostFailures < 0 || o.HostRests < 0 || o.HostRefusals < 0 || o.MaxPagesPerHost < 0 {
 		faults = append(faults,
-			fmt.Errorf("crawl: failures %d, rests %d, refusals %d or pages %d of a host are negative",
+			fmt.Errorf("crawl: failures %d, back-offs %d, refusals %d or pages %d of a host are negative",
 				o.HostFailures, o.HostRests, o.HostRefusals, o.MaxPagesPerHost))
 	}
 	return errors.Join(faults...)

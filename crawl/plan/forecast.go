@@ -288,7 +288,8 @@ func (f *Forecast) disk(p *Plan) {
 	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
 	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(RequestedShape(), hosts), "the same hosts, twice")
 	stock := max(o.LeastStock, int64(p.PoliteItems))
-	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections at most", stock))
+	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%s ahead of the connections at most",
+		human.Counted(stock, "URL", "URLs")))
 	add("checkpoints", 2*float64(p.BufferedBytes()), "the contents of buffers, twice")
 	if o.Store {
 		f.OutputBytes = amount(l.Pages * l.PageBytes)

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/cluster"
 	"drumbeat/drum"
 	"drumbeat/internal/human"
@@ -165,7 +163,7 @@ func (o *Options) checkRAM(heap int64) error {
 	}
 	others := ""
 	if n := o.HookProcs; n > 0 {
-		others = fmt.Sprintf(" and %d processes of the hook", n)
+		others = fmt.Sprintf(" and %s of the hook", human.Counted(n, "process", "processes"))
 	}
 	for _, part := range []struct {
 		bytes int64
@@ -173,11 +171,12 @@ func (o *Options) checkRAM(heap int64) error {
 	}{{o.RenderRAM, "rendering"}, {o.ExtractRAM, "extraction"}, {o.SupportersRAM, "supporters"},
 		{o.exchangeRAM(), "the exchange with other nodes"}} {
 		if part.bytes > 0 {
-			others += fmt.Sprintf(" and %s for %s", humanize.IBytes(uint64(part.bytes)), part.name)
+			others += fmt.Sprintf(" and %s for %s", human.Bytes(part.bytes), part.name)
 		}
 	}
-	return fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
-		humanize.IBytes(uint64(o.RAMBytes)), o.Connections, others, humanize.IBytes(uint64(least)))
+	return fmt.Errorf("crawl: --ram %s is too little for %s%s; the least that works is %s",
+		human.Bytes(o.RAMBytes), human.Counted(o.Connections, "connection", "connections"), others,
+		human.Bytes(least))
 }
 
 // Make divides RAM and disk according to the options.
@@ -187,8 +186,9 @@ func Make(o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	if o.DiskBytes < o.LeastDisk {
-		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %d directories; the least that works is %s",
-			human.Bytes(o.DiskBytes), o.AllDirs, human.Bytes(o.LeastDisk))
+		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %s; the least that works is %s",
+			human.Bytes(o.DiskBytes), human.Counted(o.AllDirs, "directory", "directories"),
+			human.Bytes(o.LeastDisk))
 	}
 	rest := o.RAMBytes - heap
 	share := func(percent int64) int64 { return rest * percent / 100 }
@@ -234,7 +234,7 @@ func Make(o Options) (Plan, error) {
 	if p.HeapBytes < leastHeap {
 		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s;"+
 			" at least %s are needed: use more RAM, or smaller parts of --drum",
-			humanize.IBytes(uint64(p.RAMBytes)), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes),
+			human.Bytes(p.RAMBytes), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes),
 			human.Bytes(leastHeap))
 	}
 	if o.SupportersRAM > 0 {
@@ -274,7 +274,7 @@ func (p *Plan) planSeen(ram int64) error {
 	input := drum.PlanInput{Load: onDisk, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)}
 	fit, _, err := store.Fit(input)
 	if err != nil {
-		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
+		return fmt.Errorf("crawl: --ram %s is too little: %w", human.Bytes(p.RAMBytes), err)
 	}
 	if o.DrumBuckets != 0 {
 		fit.Buckets = o.DrumBuckets
@@ -442,22 +442,24 @@ func (p *Plan) SupportBytes() int64 { return max(star.LeastSupportRAM, p.HeapByt
 // Short describes the plan in one line.
 func (p *Plan) Short() string {
 	return fmt.Sprintf("at most %s of RAM and %s of disk; fetching pauses while a disk has less than %s free",
-		humanize.IBytes(uint64(p.RAMBytes)), humanize.IBytes(uint64(p.DiskBytes)),
-		humanize.IBytes(uint64(p.KeepFreeBytes)))
+		human.Bytes(p.RAMBytes), human.Bytes(p.DiskBytes),
+		human.Bytes(p.KeepFreeBytes))
 }
 
 // Lines describes the plan for the start of a crawl.
 func (p *Plan) Lines() []string {
-	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
+	b := func(n int64) string { return strings.ReplaceAll(human.Bytes(n), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache,"+
 		" %s RobotsRequested, %s names, %s contents, %s URL cache, %s Go heap (of it %s URLs in RAM, %s "+
 		"queues, %s large bodies)", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
 		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes),
 		b(p.Content.RAMBytes+p.ContentFilterBytes), b(p.CacheBytes), b(p.HeapBytes), b(p.PoliteBytes), b(p.QueueBytes),
 		b(p.BodyBytes))}
-	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
-		" predicted alpha %.2f at 1e9 pages", p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)),
-		b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
+	lines = append(lines,
+		fmt.Sprintf("URLseen: k=%s, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
+			" predicted alpha %.2f at 1e9 pages", human.Counted(p.URLSeen.Buckets, "bucket", "buckets"),
+			b(int64(p.URLSeen.BufferBytes)),
+			b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
 		fmt.Sprintf("fetching pauses while a disk has less than %s free", b(p.KeepFreeBytes)))
 	return lines
 }

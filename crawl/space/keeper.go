@@ -262,7 +262,8 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 			return "", 0, fmt.Errorf("crawl: free files of %s: %w", dir, err)
 		}
 		if n < files {
-			short = append(short, fmt.Sprintf("%s has room for %d more files (inodes), %d are needed", dir, n, files))
+			short = append(short, fmt.Sprintf("%s has room for %s (inodes), %d are needed", dir,
+				human.Counted(n, "more file", "more files"), files))
 		}
 	}
 	return strings.Join(short, "; "), least, nil
@@ -370,7 +371,7 @@ func (s *Keeper) logPause(now time.Time) (stop bool) {
 	if tell {
 		what := "too little disk space: fetching pauses until there is room"
 		if onlyStore {
-			what = "fetching pauses until the object store has taken more files"
+			what = "fetching pauses until the object store has received more files"
 		}
 		s.opt.Log.Error(what, "why", why, "paused", paused.Round(time.Second))
 		s.run.Hook("rest")
@@ -487,6 +488,6 @@ func (f *Tries) Error(err error) error {
 	if errors.Is(err, disk.ErrQuota) {
 		although = "--disk seemed to leave room"
 	}
-	return fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved, although %s: %w",
-		f.hidden, although, err)
+	return fmt.Errorf("crawl: %s in a row a write found no space and nothing could be saved, although %s: %w",
+		human.Counted(f.hidden, "time", "times"), although, err)
 }

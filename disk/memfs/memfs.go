@@ -21,7 +21,6 @@ package memfs
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -450,7 +449,7 @@ func (m *FS) Lock(dir string) (io.Closer, error) {
 	}
 	name := clean(dir)
 	if m.locks[name] {
-		return nil, fmt.Errorf("disk: lock %s: %w", dir, disk.ErrLocked)
+		return nil, &disk.LockedError{Dir: dir}
 	}
 	m.locks[name] = true
 	return &memLock{m: m, name: name}, nil

@@ -5,16 +5,16 @@
 //
 // Three forms stay as they are, because programs read them:
 //
-//   - values of flags, in help, errors and --print-config: 40s
+//   - values of flags, in help, errors and --print-config, from Exact: 40s, 7d
 //   - fields of JSON: seconds as numbers
 //   - attributes of log lines: Go's form, such as 1m30s
 //
-// Sizes and counts have a library of their own, go-humanize; Bytes calls it.
+// Every text with a size comes from Bytes, in binary units; rates of networks are in bits, with decimal ones.
 //
 // # Contract
 //
-// A text has at most two units, the largest first, and no unit of zero. It is for people: it is rounded, and
-// no program should parse it.
+// A text of Duration has at most two units, the largest first, and no unit of zero. It is for people: it is
+// rounded, and no program should parse it. ParseDuration reads what people write, and what Exact writes.
 //
 // The package has no state; its functions may be called concurrently.
 package human
@@ -80,16 +80,20 @@ func Seconds(s float64) string {
 // digits writes a number below 1000 with three digits.
 func digits(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// Counted returns a number with the words that follow it: one for 1, many for all others.
-func Counted(n int64, one, many string) string {
+// Counted returns a number with the words that follow it: one for 1, many for all others, such as "1 page" and
+// "4,784 pages". Every text with a number before a noun comes from here.
+func Counted[T ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](n T, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return humanize.Comma(n) + " " + many
+	return humanize.Comma(int64(n)) + " " + many
 }
 
 // Count returns a number with separators.
 func Count(n int64) string { return humanize.Comma(n) }
 
-// Bytes returns n as "1.5 GiB", and negative n as 0.
-func Bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
+// Bytes writes a number of bytes with two digits or more and a binary unit, such as 1.5 GiB, 12 GiB and 512 MiB; a
+// negative one as 0 B. All texts for people have this form. Values that a program reads back are exact instead.
+func Bytes[T ~int | ~int64 | ~uint64 | ~float64](n T) string {
+	return humanize.IBytes(uint64(min(max(float64(n), 0), math.MaxInt64)))
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"drumbeat/internal/human"
 )
 
 // Kind is the rule that divides visits among pages.
@@ -45,11 +47,13 @@ var (
 func (p *Policy) Validate() error {
 	switch {
 	case p.Least < time.Second:
-		return fmt.Errorf("%w %v: must be at least 1s", ErrLeast, p.Least)
+		return fmt.Errorf("%w %s: must be at least 1s", ErrLeast, human.Exact(p.Least))
 	case p.Longest < p.Least || p.Longest > MaxInterval:
-		return fmt.Errorf("%w %v: must be %v (the least one) to %v", ErrLongest, p.Longest, p.Least, MaxInterval)
+		return fmt.Errorf("%w %s: must be %s (the least one) to %s", ErrLongest, human.Exact(p.Longest),
+			human.Exact(p.Least), human.Exact(MaxInterval))
 	case p.Default < p.Least || p.Default > p.Longest:
-		return fmt.Errorf("%w %v: must be %v to %v", ErrDefault, p.Default, p.Least, p.Longest)
+		return fmt.Errorf("%w %s: must be %s to %s", ErrDefault, human.Exact(p.Default), human.Exact(p.Least),
+			human.Exact(p.Longest))
 	case p.Gone < 1 || p.Gone > 100:
 		return fmt.Errorf("%d visits without a page: must be 1 to 100", p.Gone)
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"drumbeat/internal/human"
 	"drumbeat/weburl"
 )
 
@@ -83,7 +84,7 @@ type Faults struct {
 // Error returns one line for each fault.
 func (f *Faults) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "scope: %d faults", len(f.List)+f.More)
+	fmt.Fprintf(&b, "scope: %s", human.Counted(len(f.List)+f.More, "fault", "faults"))
 	if len(f.List)+f.More == 1 {
 		b.Reset()
 		b.WriteString("scope: 1 fault")

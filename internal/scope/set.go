@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"unsafe"
 
+	"drumbeat/internal/human"
 	"drumbeat/weburl"
 )
 
@@ -78,12 +79,9 @@ type Stats struct {
 }
 
 func (s Stats) String() string {
-	rules := "rules"
-	if s.Rules == 1 {
-		rules = "rule"
-	}
-	return fmt.Sprintf("%d %s (%d host, %d pld, %d surt, %d prefix, %d regex, %d net), %d KiB",
-		s.Rules, rules, s.Hosts, s.PLDs, s.SURTs, s.Prefixes, s.Regexes, s.Nets, (s.Bytes+1023)>>10)
+	return fmt.Sprintf("%s (%d host, %d pld, %d surt, %d prefix, %d regex, %d net), %s",
+		human.Counted(int64(s.Rules), "rule", "rules"), s.Hosts, s.PLDs, s.SURTs, s.Prefixes, s.Regexes, s.Nets,
+		human.Bytes(s.Bytes))
 }
 
 // Stats returns the statistics; zero for a nil Set.

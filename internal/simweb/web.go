@@ -441,7 +441,7 @@ func (w *Web) finish() error {
 			h.origin += ":8080"
 		}
 		if _, twice := w.byName[h.name]; twice {
-			return fmt.Errorf("simweb: name host %d: %s is taken", i, h.name)
+			return fmt.Errorf("simweb: name host %d: %s is in use", i, h.name)
 		}
 		w.byName[h.name] = int32(i)
 	}

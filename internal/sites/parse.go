@@ -12,6 +12,7 @@ import (
 	toml "github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
+	"drumbeat/internal/human"
 	"drumbeat/weburl"
 )
 
@@ -95,7 +96,8 @@ func Parse(name string, text []byte, opt Options) (*Set, error) {
 	set := p.compile(rules)
 	if len(p.faults) > 0 {
 		if p.more > 0 {
-			p.faults = append(p.faults, fmt.Errorf("and %d more faults", p.more))
+			p.faults = append(p.faults, fmt.Errorf("and %s",
+				human.Counted(p.more, "more fault", "more faults")))
 		}
 		return nil, errors.Join(p.faults...)
 	}

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/human"
 	"drumbeat/weburl"
 )
 
@@ -116,11 +117,7 @@ type Stats struct {
 }
 
 func (s Stats) String() string {
-	rules := "rules"
-	if s.Rules == 1 {
-		rules = "rule"
-	}
-	return fmt.Sprintf("%d %s, %d KiB", s.Rules, rules, (s.Bytes+1023)>>10)
+	return fmt.Sprintf("%s, %s", human.Counted(int64(s.Rules), "rule", "rules"), human.Bytes(s.Bytes))
 }
 
 // Stats returns the size; zero for a nil Set.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/human"
 	"drumbeat/internal/revisit"
 )
 
@@ -77,9 +78,9 @@ const (
 
 func setDelay(_ *parser, r *rule, value any) (string, error) {
 	text, _ := value.(string)
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > mostDelay || d > 0 && d < time.Millisecond {
-		return "", errors.New(`want a time, such as "2s" or "500ms", of at least 1ms or 0s`)
+	d, err := human.ParseDuration(text)
+	if err != nil || d > mostDelay || d > 0 && d < time.Millisecond {
+		return "", errors.New(`want a duration in quotes, such as "2s" or "500ms", from 1ms to 30d, or "0s"`)
 	}
 	r.own.Delay = d
 	return text, nil
@@ -147,9 +148,10 @@ func setRevisit(_ *parser, r *rule, value any) (string, error) {
 	if text == neverText {
 		return text, nil
 	}
-	d, err := time.ParseDuration(text)
+	d, err := human.ParseDuration(text)
 	if err != nil || d < time.Second || d > revisit.MaxInterval {
-		return "", fmt.Errorf("want a time, such as \"12h\", from 1s to %v, or %q", revisit.MaxInterval, neverText)
+		return "", fmt.Errorf("want a duration in quotes, such as \"12h\" or \"7d\", from 1s to %s, or %q",
+			human.Exact(revisit.MaxInterval), neverText)
 	}
 	r.own.Revisit = d
 	return text, nil

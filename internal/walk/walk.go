@@ -238,7 +238,7 @@ func (w *Walk) Ended() string {
 	case w.visited >= w.opt.URLs:
 		return "it has visited the wanted number of URLs"
 	case w.steps >= StepsPerURL*int64(w.opt.URLs):
-		return "it has taken the maximum number of steps"
+		return "it has made the maximum number of steps"
 	case w.full():
 		return "its memory is full"
 	}

@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -83,8 +84,8 @@ func (a *Report) Write(w io.Writer) error {
 		if a.Orders.N > 0 {
 			orders = fmt.Sprintf(", and %d that were enqueued", a.Orders.N)
 		}
-		_, err := fmt.Fprintf(w, "balanced: %d unique URLs%s, each in exactly one place (checkpoint %d)\n",
-			a.Unique.Files.N, orders, a.Checkpoint)
+		_, err := fmt.Fprintf(w, "balanced: %s%s, each in exactly one place (checkpoint %d)\n",
+			human.Counted(a.Unique.Files.N, "unique URL", "unique URLs"), orders, a.Checkpoint)
 		return err
 	}
 	_, err := fmt.Fprintln(w, "NOT balanced")
@@ -235,7 +236,8 @@ func (f *foreignKeys) note(key uint64) {
 
 func (f *foreignKeys) conclude(rep *Report) {
 	if f.n > 0 {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: %d keys are of slots that other nodes own", f.n))
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: %s of slots that other nodes own",
+			human.Counted(f.n, "key is", "keys are")))
 	}
 }
 
@@ -245,8 +247,9 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 	rep.Unique = Row{Place: "URLseen", Files: seen, Account: m.Accounts.Unique}
 	rep.Names = Row{Place: state.NameNames, Files: names, Account: m.Accounts.Names}
 	if !rep.Names.OK() {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the cache holds %d keys, the account says %d%s",
-			state.NameNames, names.N, m.Accounts.Names.N, sameNumber(names, m.Accounts.Names)))
+		rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the cache holds %s, the account says %d%s",
+			state.NameNames, human.Counted(names.N, "key", "keys"), m.Accounts.Names.N,
+			sameNumber(names, m.Accounts.Names)))
 	}
 	// URLseen's unique texts enter the accounts when a pass emits them, so take their sum from the files.
 	m.Accounts.Places[state.PlaceUnstreamed] = files[state.PlaceUnstreamed]
@@ -259,8 +262,9 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 		}
 		rep.Placed.Merge(row.Files)
 		if !row.OK() {
-			rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the files hold %d URLs, the account says %d%s",
-				p.Text(), row.Files.N, row.Account.N, sameNumber(row.Files, row.Account)))
+			rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the files hold %s, the account says %d%s",
+				p.Text(), human.Counted(row.Files.N, "URL", "URLs"), row.Account.N,
+				sameNumber(row.Files, row.Account)))
 		}
 		rep.Rows = append(rep.Rows, row)
 	}
@@ -270,8 +274,9 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 		}
 	}
 	if !rep.Unique.OK() {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: the cache holds %d keys, the account says %d%s",
-			rep.Unique.Files.N, rep.Unique.Account.N, sameNumber(rep.Unique.Files, rep.Unique.Account)))
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: the cache holds %s, the account says %d%s",
+			human.Counted(rep.Unique.Files.N, "key", "keys"), rep.Unique.Account.N,
+			sameNumber(rep.Unique.Files, rep.Unique.Account)))
 	}
 	want := rep.Unique.Files
 	rep.Orders = m.Accounts.Orders

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"drumbeat/cluster"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -104,8 +105,8 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 			return nil, state.Incompatible("crawl: %s and %s are of two crawls: their secrets differ",
 				first.Name, n.Name)
 		case c.Nodes != first.Cluster.Nodes:
-			return nil, state.Incompatible("crawl: %s is of a cluster of %d nodes, %s of one of %d", first.Name,
-				first.Cluster.Nodes, n.Name, c.Nodes)
+			return nil, state.Incompatible("crawl: %s is of a cluster of %s, %s of one of %d", first.Name,
+				human.Counted(first.Cluster.Nodes, "node", "nodes"), n.Name, c.Nodes)
 		case c.Table != first.Cluster.Table:
 			return nil, state.Incompatible("crawl: node %d (%s) and node %d (%s) have different tables of owners",
 				first.Cluster.Node, first.Name, c.Node, n.Name)
@@ -142,8 +143,9 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	all.Add(rep.Above)
 	all.Add(rep.Dropped)
 	if rep.Out != all && rep.Balanced() {
-		rep.bad("%d links and %d edges were sent, %d and %d were taken or are in outboxes", rep.Out.Links.N,
-			rep.Out.Edges.N, all.Links.N, all.Edges.N)
+		rep.bad("%s and %s sent, %d and %d were received or are in outboxes",
+			human.Counted(rep.Out.Links.N, "link", "links"),
+			human.Counted(rep.Out.Edges.N, "edge was", "edges were"), all.Links.N, all.Edges.N)
 	}
 	return rep, nil
 }
@@ -194,16 +196,18 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 	found.Sub(received.Taken.Totals)
 	r.Above.Add(found)
 	if found != above {
-		r.bad("node %d has sent %d links and %d edges to node %d that were not taken, its outbox has %d and %d of them",
-			from, above.Links.N, above.Edges.N, to, found.Links.N, found.Edges.N)
+		r.bad("node %d has sent %s and %s to node %d that were not received; its outbox has "+
+			"%d and %d of them",
+			from, human.Counted(above.Links.N, "link", "links"),
+			human.Counted(above.Edges.N, "edge", "edges"), to, found.Links.N, found.Edges.N)
 	}
 }
 
 // Write prints the report.
 func (r *ClusterReport) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\ttaken for good\tin outboxes\tlinks taken\tedges sent\ttaken for "+
-		"good\tin outboxes\tedges taken\t\n")
+	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\treceived for good\tin outboxes\tlinks received\tedges sent\t"+
+		"received for good\tin outboxes\tedges received\t\n")
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		var out, gone, files, taken cluster.Totals
@@ -221,11 +225,12 @@ func (r *ClusterReport) Write(w io.Writer) error {
 		return err
 	}
 	if d := r.Deep; d != nil {
-		fmt.Fprintf(w, "%d URLs of records, responses and logs are of their nodes' slots, %d are not; %d keys of "+
-			"URLseen, %d on two nodes\n", d.Own, d.Foreign, d.Keys, d.Twice)
+		fmt.Fprintf(w, "%s of records, responses and logs are of their nodes' slots, %d are not; %s of "+
+			"URLseen, %d on two nodes\n", human.Counted(d.Own, "URL", "URLs"), d.Foreign,
+			human.Counted(d.Keys, "key", "keys"), d.Twice)
 		if d.History > 0 {
-			fmt.Fprintf(w, "%d responses and lines of logs are of URLs that ended before their slots moved to "+
-				"other nodes\n", d.History)
+			fmt.Fprintf(w, "%s and lines of logs are of URLs that were done before their slots moved to "+
+				"other nodes\n", human.Counted(d.History, "response", "responses"))
 		}
 	}
 	for _, why := range r.Bad {
@@ -242,17 +247,19 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	}
 	verdict := "NOT balanced"
 	if r.Balanced() {
-		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d are in "+
-			"outboxes", r.Out.Links.N,
-			r.Out.Edges.N, r.Taken.Links.N, r.Taken.Edges.N, r.Above.Links.N, r.Above.Edges.N)
+		verdict = fmt.Sprintf("balanced: %s and %s sent, %d and %d of them received; %d and %d are "+
+			"in outboxes", human.Counted(r.Out.Links.N, "link", "links"),
+			human.Counted(r.Out.Edges.N, "edge was", "edges were"), r.Taken.Links.N, r.Taken.Edges.N,
+			r.Above.Links.N, r.Above.Edges.N)
 		if r.Lost.Records() > 0 {
-			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N,
+			verdict += fmt.Sprintf("; of those received, %d and %d were lost when a node was set back", r.Lost.Links.N,
 				r.Lost.Edges.N)
 		}
 		if len(r.Abandoned) > 0 {
 			verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d of %d nodes, %d pairs: %s\n", len(r.Nodes), r.Of, r.Pairs, verdict)
+	_, err := fmt.Fprintf(w, "%d of %s, %s: %s\n", len(r.Nodes), human.Counted(r.Of, "node", "nodes"),
+		human.Counted(r.Pairs, "pair", "pairs"), verdict)
 	return err
 }

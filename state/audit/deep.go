@@ -11,6 +11,7 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -367,7 +368,8 @@ func (x *Scanner) conclude() {
 		row := &rep.Rows[p]
 		row.Ended, row.Files = false, found
 		if found != account {
-			bad("%s: %s hold %d URLs, the account says %d%s", p, where, found.N, account.N, sameNumber(found, account))
+			bad("%s: %s hold %s, the account says %d%s", p, where, human.Counted(found.N, "URL", "URLs"),
+				account.N, sameNumber(found, account))
 		}
 	}
 	if out.StoredAll {
@@ -391,19 +393,22 @@ func (x *Scanner) conclude() {
 	}
 	k := &rep.Keys
 	if k.NotSeen > 0 {
-		bad("%d URLs are in a place or in the output but not in URLseen", k.NotSeen)
+		bad("%s in a place or in the output but not in URLseen",
+			human.Counted(k.NotSeen, "URL is", "URLs are"))
 	}
 	if k.Twice > 0 {
-		bad("%d URLs are in more than one place, or ended more than once", k.Twice)
+		bad("%s in more than one place, or done more than once", human.Counted(k.Twice, "URL is", "URLs are"))
 	}
 	moved := x.Away
 	moved.Remove(x.nowhere)
 	if out.StoredAll && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
-		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs ended here "+
-			"before their slots "+
-			"moved; the account of moved URLs says %d", k.Nowhere, x.Away.N, x.Manifest.Accounts.Moved.N)
+		bad("%s in no place, and neither fetched nor refused here; %s done here before "+
+			"their slots moved; the account of moved URLs says %d",
+			human.Counted(k.Nowhere, "key of URLseen is", "keys of URLseen are"),
+			human.Counted(x.Away.N, "URL was", "URLs were"), x.Manifest.Accounts.Moved.N)
 	}
 	if out.Disagree > 0 {
-		bad("%d URLs have a line in the crawl log that names a response that is not there", out.Disagree)
+		bad("%s a line in the crawl log that names a response that is not there",
+			human.Counted(out.Disagree, "URL has", "URLs have"))
 	}
 }

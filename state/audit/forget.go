@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -52,8 +53,9 @@ func ForgetMissing(opt Options) (left, gone int, err error) {
 		return 0, 0, err
 	}
 	if rep.DamageCount > 0 || !rep.Balanced() {
-		return 0, 0, fmt.Errorf("crawl: %w: %d files or pieces are unreadable, and the accounts %s", ErrHolds,
-			rep.DamageCount, map[bool]string{true: "balance", false: "don't balance"}[rep.Report.Balanced()])
+		return 0, 0, fmt.Errorf("crawl: %w: %s or pieces are unreadable, and the accounts %s", ErrHolds,
+			human.Counted(rep.DamageCount, "file", "files"),
+			map[bool]string{true: "balance", false: "don't balance"}[rep.Report.Balanced()])
 	}
 	r, m, err := Open(&opt)
 	if r != nil {

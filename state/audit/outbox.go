@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"drumbeat/cluster"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -40,7 +41,7 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		return nil, nil
 	}
 	if m.Intake == nil || len(m.Intake.Taken) != f.Nodes {
-		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of the messages it has taken",
+		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of the messages it has received",
 			f.Node, f.Nodes)
 	}
 	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck,
@@ -143,8 +144,8 @@ func (x *Scanner) quarantined(msg []byte) error {
 // Write prints the accounts of the exchange.
 func (c *Cluster) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node %d with node\tlinks sent\ttaken for good\tin outbox\tlinks taken\tedges sent\ttaken for "+
-		"good\tin outbox\tedges taken\t\n", c.Node)
+	fmt.Fprintf(t, "node %d with node\tlinks sent\treceived for good\tin outbox\tlinks received\tedges sent\t"+
+		"received for good\tin outbox\tedges received\t\n", c.Node)
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent
@@ -156,8 +157,9 @@ func (c *Cluster) Write(w io.Writer) error {
 	}
 	for i := range c.Pairs {
 		if p := &c.Pairs[i]; p.Sent.Abandoned {
-			fmt.Fprintf(w, "node %d was abandoned: %d links and %d edges for it were dropped\n", p.Node,
-				p.Sent.Dropped.Links.N, p.Sent.Dropped.Edges.N)
+			fmt.Fprintf(w, "node %d was abandoned: %s and %s for it were dropped\n", p.Node,
+				human.Counted(p.Sent.Dropped.Links.N, "link", "links"),
+				human.Counted(p.Sent.Dropped.Edges.N, "edge", "edges"))
 		}
 	}
 	return nil
@@ -180,8 +182,9 @@ func (c *Cluster) check(m *state.Manifest, rep *Report) {
 	if links, edges := count[state.CountLinksAbandoned], count[state.CountEdgesAbandoned]; links != dropped.Links.N ||
 		edges != dropped.Edges.N {
 		rep.Bad = append(rep.Bad, fmt.Sprintf(
-			"outboxes: %d links and %d edges were dropped because their nodes were abandoned, by the counters "+
-				"%d and %d", dropped.Links.N, dropped.Edges.N, links, edges))
+			"outboxes: %s and %s dropped because their nodes were abandoned, by the counters "+
+				"%d and %d", human.Counted(dropped.Links.N, "link", "links"),
+			human.Counted(dropped.Edges.N, "edge was", "edges were"), links, edges))
 	}
 }
 
@@ -230,7 +233,7 @@ func (f *totalsJSON) totals() (t cluster.Totals, err error) {
 		keys string
 	}{{&t.Links, f.Links, f.LinkKeys}, {&t.Edges, f.Edges, f.EdgeKeys}} {
 		if len(s.keys) != 32 || s.n < 0 {
-			return t, fmt.Errorf("key sum %.40q of %d records", s.keys, s.n)
+			return t, fmt.Errorf("key sum %.40q of %s", s.keys, human.Counted(s.n, "record", "records"))
 		}
 		s.sum.N = s.n
 		if s.sum.Hi, err = strconv.ParseUint(s.keys[:16], 16, 64); err == nil {

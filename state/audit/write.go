@@ -5,8 +5,6 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/internal/human"
 )
 
@@ -36,13 +34,14 @@ func (d *DeepReport) Write(w io.Writer) error {
 	}
 	d.writeOutput(w)
 	k := &d.Keys
-	fmt.Fprintf(w, "keys: %d not in URLseen, %d more than once, %d in no place and not known to have ended\n",
+	fmt.Fprintf(w, "keys: %d not in URLseen, %d more than once, %d in no place and not known to be done\n",
 		k.NotSeen, k.Twice, k.Nowhere)
 	for _, text := range k.Examples {
 		fmt.Fprintln(w, "  ", text)
 	}
 	if d.UnnamedCount > 0 {
-		fmt.Fprintf(w, "%d files are newer than the checkpoint; the next start deletes them\n", d.UnnamedCount)
+		fmt.Fprintf(w, "%s newer than the checkpoint; the next start deletes them\n",
+			human.Counted(d.UnnamedCount, "file is", "files are"))
 		for i, name := range d.Unnamed {
 			if i == shownUnnamed {
 				break
@@ -54,10 +53,11 @@ func (d *DeepReport) Write(w io.Writer) error {
 		return err
 	}
 	if d.DamageCount > 0 {
-		fmt.Fprintf(w, "%d damaged pieces: see drumbeat repair --dry-run\n", d.DamageCount)
+		fmt.Fprintf(w, "%s: see drumbeat repair --dry-run\n",
+			human.Counted(d.DamageCount, "damaged piece", "damaged pieces"))
 	}
-	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", humanize.IBytes(uint64(d.Bytes)), human.Duration(d.Elapsed),
-		humanize.IBytes(uint64(float64(d.Bytes)/max(d.Elapsed.Seconds(), 1e-3))))
+	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", human.Bytes(d.Bytes), human.Duration(d.Elapsed),
+		human.Bytes(float64(d.Bytes)/max(d.Elapsed.Seconds(), 1e-3)))
 	return err
 }
 
@@ -68,22 +68,31 @@ func (d *DeepReport) writeOutput(w io.Writer) {
 		fmt.Fprintln(w, "output: not read; give its directories with --out")
 	} else {
 		v := &o.WARC
-		fmt.Fprintf(w, "output: %d records with %d responses (%d robots.txt files, %d DNS answers) "+
-			"and %d index lines in %d files (%s)",
-			v.Records, v.Captures, o.Robots, o.DNS, v.Lines, v.Files, humanize.IBytes(uint64(v.Bytes)))
+		fmt.Fprintf(w, "output: %s with %s (%s, %s) "+
+			"and %s in %s (%s)",
+			human.Counted(v.Records, "record", "records"),
+			human.Counted(v.Captures, "response", "responses"),
+			human.Counted(o.Robots, "robots.txt file", "robots.txt files"),
+			human.Counted(o.DNS, "DNS answer", "DNS answers"),
+			human.Counted(v.Lines, "index line", "index lines"), human.Counted(v.Files, "file", "files"),
+			human.Bytes(v.Bytes))
 		if v.AbsentFiles+v.AbsentIndexes > 0 {
-			fmt.Fprintf(w, "; %d WARC files and %d indexes are not there (moved away)", v.AbsentFiles, v.AbsentIndexes)
+			fmt.Fprintf(w, "; %s and %s not there (moved away)",
+				human.Counted(v.AbsentFiles, "WARC file", "WARC files"),
+				human.Counted(v.AbsentIndexes, "index is", "indexes are"))
 		}
 		fmt.Fprintln(w)
 	}
 	if r := &o.Remote; r.Store != "" {
-		fmt.Fprintf(w, "object store: %d files in %s, %d asked for", r.Objects, r.Store, r.Checked)
+		fmt.Fprintf(w, "object store: %s in %s, %d asked for", human.Counted(r.Objects, "file", "files"),
+			r.Store, r.Checked)
 		if r.Unread > 0 {
-			fmt.Fprintf(w, "; %d WARC files are only there and were not read (--remote %s)", r.Unread, r.Mode)
+			fmt.Fprintf(w, "; %s only there and were not read (--remote %s)",
+				human.Counted(r.Unread, "WARC file is", "WARC files are"), r.Mode)
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "crawl log: %d lines\n", o.LogLines)
+	fmt.Fprintf(w, "crawl log: %s\n", human.Counted(o.LogLines, "line", "lines"))
 	all := func(yes bool) string {
 		if yes {
 			return "all keys are known"

@@ -282,7 +282,8 @@ func (v *view) why() string {
 // backoff adds the back-off of most hosts.
 func (v *view) backoff() {
 	w := &v.Wait
-	who, next := fmt.Sprintf("%d of %d hosts with URLs in RAM fail or refuse", w.Held, w.Hosts), ""
+	who, next := fmt.Sprintf("%d of %s with URLs in RAM fail or refuse", w.Held,
+		human.Counted(w.Hosts, "host", "hosts")), ""
 	if w.Host != "" {
 		next = "drumbeat explain host " + w.Host
 		if w.Hosts == 1 {

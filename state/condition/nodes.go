@@ -52,7 +52,7 @@ func OfNodes(list []*cluster.Status, now time.Time) Condition {
 		v.Text = "All nodes wait: " + firstText(list, now)
 	}
 	if working == 0 {
-		v.Text = fmt.Sprintf("All %d nodes have ended.", len(list))
+		v.Text = fmt.Sprintf("All %s ended.", human.Counted(len(list), "node has", "nodes have"))
 	}
 	for _, node := range over.Abandoned {
 		add(Warn, Working, "cluster", "Node %d abandoned: the others continue without it", node)

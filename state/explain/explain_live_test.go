@@ -377,9 +377,9 @@ func TestExplainLinks(t *testing.T) {
 		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
 		must(t, err)
 		for url, want := range map[string]string{
-			"http://two.site.test/": "taken, if the page is less than 3 links from a " +
+			"http://two.site.test/": "accepted, if the page is less than 3 links from a " +
 				"seed (--max-depth)",
-			"http://two.site.test:8099/": "taken, if the page is less than 3 links from a " +
+			"http://two.site.test:8099/": "accepted, if the page is less than 3 links from a " +
 				"seed (--max-depth)",
 			"http://two.site.test:8100/": "dropped: connections to its port are not allowed " +
 				"(--ports): port 8100",
@@ -387,7 +387,8 @@ func TestExplainLinks(t *testing.T) {
 			"http://two.site.test/" + strings.Repeat("x", 80): "dropped: 101 bytes, more than 100",
 		} {
 			reports, err := x.URLs([]string{url})
-			if err != nil || reports[0].Link.Why != want || reports[0].Link.Taken != strings.HasPrefix(want, "taken") {
+			taken := strings.HasPrefix(want, "accepted")
+			if err != nil || reports[0].Link.Why != want || reports[0].Link.Taken != taken {
 				t.Errorf("%s: %+v, %v, want %s", url, reports[0].Link, err, want)
 			}
 		}

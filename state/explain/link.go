@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/internal/health"
+	"drumbeat/internal/human"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/urlrule"
 	"drumbeat/state"
@@ -107,7 +108,7 @@ func (v *view) link(url []byte) *LinkReport {
 	b.Start(nil, nil, 1, 0, v.now)
 	as, rewritten := p.URLRules.AppendRewritten(nil, url)
 	f, _ := b.Admit(as)
-	rep := &LinkReport{Taken: f >= 0, Why: "taken"}
+	rep := &LinkReport{Taken: f >= 0, Why: "accepted"}
 	if rewritten {
 		rep.Rewritten = string(as)
 	}
@@ -128,7 +129,8 @@ func (v *view) link(url []byte) *LinkReport {
 		return &LinkReport{Why: "dropped: the crawl is draining (--drain)", Rewritten: rep.Rewritten}
 	}
 	if most := b.MaxDepth(as); most > 0 {
-		rep.Why += fmt.Sprintf(", if the page is less than %d links from a seed (--max-depth)", most)
+		rep.Why += fmt.Sprintf(", if the page is less than %s from a seed (--max-depth)",
+			human.Counted(most, "link", "links"))
 	}
 	if v.scopeFault != "" {
 		rep.Why += "; whether it is in scope is unknown: " + v.scopeFault

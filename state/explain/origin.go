@@ -9,6 +9,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/human"
 	"drumbeat/internal/sites"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -202,7 +203,7 @@ func (v *view) canonicalAsked(asked string) (string, error) {
 
 // failed describes the failures of requests for robots.txt.
 func (o *OriginReport) failed() string {
-	text := fmt.Sprintf("%d failures", o.Failures)
+	text := human.Counted(o.Failures, "failure", "failures")
 	if o.TLS != "" {
 		text += "; TLS: " + o.TLS
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drumbeat/drum"
+	"drumbeat/internal/human"
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -231,25 +232,28 @@ func (v *view) concludeSite(rep *SiteReport) {
 	case !s.Known:
 		say("no page that was parsed links to it, and none of its URLs was placed")
 	case s.Pinned:
-		say("its budget, %d pages, was set by the operator (ctl budget, or --sites)", s.Budget)
+		say("its budget, %s, was set by the operator (ctl budget, or --sites)",
+			human.Counted(s.Budget, "page", "pages"))
 	case s.Newcomer:
 		say("supporters have not been computed since it was found, so its budget is a 32nd of the default")
 	case s.BySupporters && s.Standing < 1:
 		say("it has %.3g %% of the standing that the default budget takes, so it has as much of that budget",
 			100*s.Standing)
 	case s.BySupporters && s.Rank > 0:
-		say("its supporters, %.1f, are the %s of the %d top ranks, so its budget is %d pages", s.Supporters,
-			ordinal(s.Rank), s.Ranks, s.Budget)
+		say("its supporters, %.1f, are the %s of the %d top ranks, so its budget is %s", s.Supporters,
+			ordinal(s.Rank), s.Ranks, human.Counted(s.Budget, "page", "pages"))
 	case s.BySupporters:
-		say("its supporters, %.1f, are below the top ranks, so it has the default budget, %d pages",
-			s.Supporters, s.Budget)
+		say("its supporters, %.1f, are below the top ranks, so it has the default budget, %s",
+			s.Supporters, human.Counted(s.Budget, "page", "pages"))
 	case s.Rank > 0:
-		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %d pages", s.Indegree, ordinal(s.Rank),
-			s.Ranks, s.Budget)
+		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %s", s.Indegree,
+			ordinal(s.Rank),
+			s.Ranks, human.Counted(s.Budget, "page", "pages"))
 	case s.Budget > 0 && s.Indegree == 0:
-		say("no PLD links to it, so it has the default budget, %d pages", s.Budget)
+		say("no PLD links to it, so it has the default budget, %s", human.Counted(s.Budget, "page", "pages"))
 	case s.Budget > 0:
-		say("its in-degree, %d, is below the top ranks, so it has the default budget, %d pages", s.Indegree, s.Budget)
+		say("its in-degree, %d, is below the top ranks, so it has the default budget, %s", s.Indegree,
+			human.Counted(s.Budget, "page", "pages"))
 	default:
 		say("budgets are off, because --scope is not all")
 	}

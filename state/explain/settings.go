@@ -143,7 +143,9 @@ func (v *view) delay(rep *OriginReport, crawlDelay time.Duration, budget uint32)
 	case asked > plain:
 		rep.DelayWhy = "Crawl-delay"
 	case plain < d.opt.HostDelay:
-		rep.DelayWhy = fmt.Sprintf("--host-delay %v, shorter for a budget of %d pages", d.opt.HostDelay, budget)
+		rep.DelayWhy = fmt.Sprintf("--host-delay %s, shorter for a budget of %s",
+			human.Exact(d.opt.HostDelay),
+			human.Counted(budget, "page", "pages"))
 	}
 	if d.least > asked {
 		asked = d.least

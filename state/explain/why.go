@@ -16,13 +16,13 @@ func (v *view) conclude(rep *URLReport) {
 	}
 	why := v.whyPlace(rep)
 	if rep.Record != nil && rep.Record.Attempts > 0 && rep.Ended == nil {
-		why = append(why, fmt.Sprintf("tried %d times so far", rep.Record.Attempts))
+		why = append(why, fmt.Sprintf("tried %s so far", human.Counted(rep.Record.Attempts, "time", "times")))
 	}
 	for _, d := range rep.Delays {
 		why = append(why, fmt.Sprintf("%s backs off until %s", d.Who, v.when(d.Until)))
 	}
 	if rep.Link.Rewritten != "" {
-		why = append(why, "as a link it is rewritten: the crawl takes "+rep.Link.Rewritten)
+		why = append(why, "as a link it is rewritten: the crawl follows "+rep.Link.Rewritten)
 	}
 	if rep.Link.Blocked && rep.Ended == nil && rep.Place != placeUnseen {
 		why = append(why, "it will be refused: "+rep.Link.Why)
@@ -86,8 +86,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		}
 		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
-		return say("held by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix tries "+
-			"it again", v.reasonText(rep.Record.Reason))
+		return say("not allowed by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix "+
+			"tries it again", v.reasonText(rep.Record.Reason))
 	case state.PlaceContent.String():
 		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
 	case state.PlaceFetched.String():
@@ -143,7 +143,8 @@ func (v *view) whyBeast(rep *URLReport) []string {
 
 func (v *view) budgetText(rep *URLReport) string {
 	if s := rep.Site; s != nil && s.PerQueue > 0 {
-		return fmt.Sprintf("%s (in-degree %d) may have %d pages in each queue", s.PLD, s.Indegree, s.PerQueue)
+		return fmt.Sprintf("%s (in-degree %d) may have %s in each queue", s.PLD, s.Indegree,
+			human.Counted(s.PerQueue, "page", "pages"))
 	}
 	return "the budget of " + rep.PLD + " sets its place"
 }
@@ -168,7 +169,7 @@ const whyNotStored = "its response is not stored: the page asks for that (--robo
 
 // whyEnded explains a seen URL that is in no queue and in no file of the output.
 func (v *view) whyEnded(rep *URLReport) []string {
-	why := []string{"ended: URLseen has it and no queue does, so it was fetched or refused"}
+	why := []string{"done: URLseen has it and no queue does, so it was fetched or refused"}
 	if d := rep.Verdict; d != nil && !d.Allowed && d.Rule != "" {
 		why = append(why, fmt.Sprintf("probably refused: robots.txt has %q", d.Rule))
 	}
@@ -209,8 +210,8 @@ func (v *view) whyRobots(rep *URLReport) (why []string) {
 	case o.State == "no host" || o.State == "forbidden":
 		why = append(why, fmt.Sprintf("the host can't be reached: %s, until %s", o.State, v.when(o.Expires)))
 	case o.Stale:
-		why = append(why, fmt.Sprintf("robots.txt was unreachable recently (%d failures); an earlier copy applies",
-			o.Failures))
+		why = append(why, fmt.Sprintf("robots.txt was unreachable recently (%s); an earlier copy applies",
+			human.Counted(o.Failures, "failure", "failures")))
 	}
 	return why
 }

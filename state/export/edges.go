@@ -5,6 +5,7 @@ import (
 
 	"drumbeat/drum"
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/star"
 	"drumbeat/state"
@@ -115,7 +116,7 @@ func fillEdges(j *job) error {
 		}
 	}
 	if lost > 0 {
-		j.note("%d ends of edges have no name", lost)
+		j.note("%s no name", human.Counted(lost, "end of an edge has", "ends of edges have"))
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func TestExportLinkCounts(t *testing.T) {
 			want, notes := map[string]any{"a.test b.test": nil, "a.test d.test": nil}, []string(nil)
 			if counted {
 				want["a.test b.test"], want["a.test d.test"] = 4.0, 2.0
-				notes = []string{"1 pairs of PLDs have links but no edge: the crawl did not take these links"}
+				notes = []string{"1 pair of PLDs has links but no edge: the crawl did not follow these links"}
 			}
 			if !maps.Equal(got, want) || !slices.Equal(rep.Notes, notes) {
 				t.Errorf("counted %v: got %v, want %v; notes %q", counted, got, want, rep.Notes)

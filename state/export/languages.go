@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/human"
 	"drumbeat/state/extract"
 	"drumbeat/warc"
 )
@@ -83,9 +84,11 @@ func languageOf(pages []storedPage, offset int64) string {
 // noteLanguages notes which languages are missing.
 func (p *pageJoin) noteLanguages() {
 	if p.withoutPage > 0 {
-		p.j.note("%d pages are in WARC files that were moved away: their languages are missing", p.withoutPage)
+		p.j.note("%s in WARC files that were moved away: their languages are missing",
+			human.Counted(p.withoutPage, "page is", "pages are"))
 	}
 	if p.damage != nil {
-		p.j.note("%d records are damaged: their languages are missing; the first: %v", p.j.report.Damaged, p.damage)
+		p.j.note("%s damaged: their languages are missing; the first: %v",
+			human.Counted(p.j.report.Damaged, "record is", "records are"), p.damage)
 	}
 }

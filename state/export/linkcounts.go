@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/weburl"
 )
 
@@ -104,7 +105,8 @@ func (c *linkCounts) end() error {
 		return err
 	}
 	if c.stray > 0 {
-		c.j.note("%d pairs of PLDs have links but no edge: the crawl did not take these links", c.stray)
+		c.j.note("%s links but no edge: the crawl did not follow these links",
+			human.Counted(c.stray, "pair of PLDs has", "pairs of PLDs have"))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/simhash"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
@@ -94,7 +95,8 @@ func fillNear(j *job) error {
 		return err
 	}
 	if hashed == 0 && pages > 0 {
-		j.note("none of %d pages has a simhash: the crawl ran without --simhash, or its pages have little text", pages)
+		j.note("none of %s has a simhash: the crawl ran without --simhash, or its pages have little text",
+			human.Counted(pages, "page", "pages"))
 	}
 	return n.find()
 }
@@ -121,10 +123,12 @@ func (n *nearJoin) find() error {
 		}
 	}
 	if n.compared > 0 {
-		j.note("%d hashes have more than %d in their group, and were compared with these", n.compared, nearWindow)
+		j.note("%s more than %d in their group, and were compared with these",
+			human.Counted(n.compared, "hash has", "hashes have"), nearWindow)
 	}
 	if n.capped > 0 {
-		j.note("%d hashes have more than %d similar ones, and these pairs", n.capped, nearPairs)
+		j.note("%s more than %d similar ones, and these pairs",
+			human.Counted(n.capped, "hash has", "hashes have"), nearPairs)
 	}
 	return n.write()
 }

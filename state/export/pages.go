@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
 	"drumbeat/state/extract"
@@ -119,10 +120,12 @@ func (p *pageJoin) run() error {
 		}
 	}
 	if p.withoutIndex > 0 && j.Out.Len() > 0 {
-		j.note("%d rows have no line in an index: its file is not there", p.withoutIndex)
+		j.note("%s no line in an index: its file is not there",
+			human.Counted(p.withoutIndex, "row has", "rows have"))
 	}
 	if p.withoutLog > 0 {
-		j.note("%d rows have no line in the crawl log (--crawl-log all writes one for each)", p.withoutLog)
+		j.note("%s no line in the crawl log (--crawl-log all writes one for each)",
+			human.Counted(p.withoutLog, "row has", "rows have"))
 	}
 	p.noteLanguages()
 	return nil

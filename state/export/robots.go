@@ -8,6 +8,7 @@ import (
 	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/health"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/robots"
 	"drumbeat/state"
@@ -103,7 +104,8 @@ func fillRobots(j *job) error {
 		}
 	}
 	if j.unnamed > 0 {
-		j.note("%d origins have no name: the log of robots.txt requests, or a part of it, is not there", j.unnamed)
+		j.note("%s no name: the log of robots.txt requests, or a part of it, is not there",
+			human.Counted(j.unnamed, "origin has", "origins have"))
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/dustin/go-humanize"
 
 	"drumbeat/admit"
 	"drumbeat/internal/crawllog"
@@ -260,7 +259,7 @@ func (s *siteScan) pages() error {
 				s.slow.add(SiteRow{URL: string(url), Detail: human.Duration(d), weight: int64(d)})
 			}
 			if n := e.numbers[numBytes]; n >= LargePage {
-				s.large.add(SiteRow{URL: string(url), Detail: humanize.IBytes(uint64(n)), weight: n})
+				s.large.add(SiteRow{URL: string(url), Detail: human.Bytes(n), weight: n})
 			}
 		}
 		if status != 200 {

@@ -127,8 +127,8 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountEdges:          {help: "Links between PLDs sent to STAR"},
 	state.CountSeeds:          {help: "Seed lines read"},
 	state.CountSeedsBad:       {help: "Seed lines refused"},
-	state.CountAttempts:       {help: "Requests for URLs that ended"},
-	state.CountResponses:      {help: "Responses that ended a URL", name: "final_responses"},
+	state.CountAttempts:       {help: "Requests for URLs that are done"},
+	state.CountResponses:      {help: "Responses after which a URL was done", name: "final_responses"},
 	state.CountPages:          {help: "Responses with status 200 and an HTML type"},
 	state.CountRedirects:      {help: "Redirects with a target"},
 	state.CountBytesWire:      {help: "Bytes received in final responses for URLs", unit: "bytes"},
@@ -213,7 +213,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountHookMicros: {help: "Time that pages waited for the hook", unit: "seconds",
 		name: "hook_wait_seconds", scale: 1e-6},
 	state.CountHookDropped:    {help: "Responses not stored because the hook said so"},
-	state.CountHookUnfollowed: {help: "Pages whose own links were not taken because the hook said so"},
+	state.CountHookUnfollowed: {help: "Pages whose own links were not followed because the hook said so"},
 	state.CountHookLinks:      {help: "Links that the hook added"},
 	state.CountLinksHook:      {help: "Links of pages that the hook said not to take"},
 	state.CountRepeated:       {help: "Pages nearly like an earlier page of the host (--budget traps)"},
@@ -227,7 +227,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountEnqueued:       {help: "URLs that the operator has enqueued (ctl enqueue)"},
 	state.CountRenderWanted:   {help: "Pages that a rule of --render-rules says to render"},
 	state.CountRendered:       {help: "Pages that the browser rendered"},
-	state.CountRenderedCut:    {help: "Of these, pages taken at a limit: time, requests, bytes, size"},
+	state.CountRenderedCut:    {help: "Of these, pages read at a limit: time, requests, bytes, size"},
 	state.CountRenderedStored: {help: "Rendered pages in WARC files"},
 	state.CountRenderFailed:   {help: "Pages stored without rendering because the browser failed or was gone"},
 	state.CountRenderSkipped: {
@@ -240,9 +240,9 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRenderLost:     {help: "Connections to the browser that ended"},
 	state.CountLinksWalk:      {help: "Links kept for the random walk, which follows some of them"},
 	state.CountLinksSent:      {help: "Links sent to the nodes that own them"},
-	state.CountLinksTaken:     {help: "Links taken from other nodes"},
+	state.CountLinksTaken:     {help: "Links received from other nodes"},
 	state.CountEdgesSent:      {help: "PLD-PLD edges sent to the nodes that own their second PLD"},
-	state.CountEdgesTaken:     {help: "PLD-PLD edges taken from other nodes"},
+	state.CountEdgesTaken:     {help: "PLD-PLD edges received from other nodes"},
 	state.CountSeedsElsewhere: {help: "Seeds that other nodes own"},
 	state.CountPagesLent:      {help: "Pages of --max-pages that other nodes may fetch instead of this one"},
 	state.CountPagesBorrowed:  {help: "Pages of --max-pages that this node may fetch instead of others"},
@@ -254,7 +254,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountURLBytes:       {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},
 	state.CountRecordBytes:    {help: "Bytes of the records of unique URLs", unit: "bytes"},
 	state.CountLinksForeign:   {help: "Links found on other sites to URLs whose requests have secrets (--sites)"},
-	state.CountLinksDuplicate: {help: "Links not taken because the body of their page was seen before"},
+	state.CountLinksDuplicate: {help: "Links not followed because the body of their page was seen before"},
 }
 
 // byName returns the function each of a metric whose values a map holds.
@@ -293,7 +293,8 @@ func byLabel() []Metric {
 			each: byName(refused, func(name string) bool { return !holds(name) })},
 		{Name: "attempts_failed_total", Label: "reason", Help: "Requests for URLs without a final response by reason",
 			each: byName(func(s *snap) map[string]int64 { return s.Failed }, every)},
-		{Name: "responses_total", Label: "code", Help: "Responses that ended a URL by status code, 0 for invalid ones",
+		{Name: "responses_total", Label: "code",
+			Help: "Responses after which a URL was done by status code, 0 for invalid ones",
 			each: func(s *snap, f emit) {
 				for code, n := range s.Codes {
 					if n != 0 {

@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/queue"
 	"drumbeat/star"
 	"drumbeat/state"
@@ -51,10 +52,9 @@ func (m *mover) check() error {
 		moved.Merge(n.m.Accounts.Moved)
 	}
 	if moved != (weburl.Sum{}) {
-		return fmt.Errorf("move: repairs have lost URLs that ended on other nodes than their owners, or records of "+
-			"them: the accounts of moved "+
-			"URLs add up to %d, not 0. Slots that return to such a node would not balance there, so none move any "+
-			"more: %w", moved.N, state.ErrIncompatible)
+		return fmt.Errorf("move: repairs have lost URLs that were done on other nodes than their owners, or records "+
+			"of them: the accounts of moved URLs add up to %d, not 0. Slots that return to "+
+			"such a node would not balance there, so none move any more: %w", moved.N, state.ErrIncompatible)
 	}
 	for _, n := range m.nodes {
 		if !n.gives && !n.gets {
@@ -102,8 +102,8 @@ func (n *node) check() error {
 	}
 	switch {
 	case quarantine != nil && quarantine.Records > 0:
-		return refuse("%d messages of other nodes are in its quarantine: start a version that reads them, and stop it",
-			quarantine.Records)
+		return refuse("%s in its quarantine: start a version that reads them, and stop it",
+			human.Counted(quarantine.Records, "message of another node is", "messages of other nodes are"))
 	case m.Done != "":
 		return refuse("its crawl is over")
 	case m.Frozen.Lanes > 1:
@@ -115,8 +115,8 @@ func (n *node) check() error {
 	case a.Counters[state.CountEnqueued] > 0 || a.Orders.N > 0 || m.Orders.Len > 0:
 		return refuse("slots of crawls with enqueued URLs do not move")
 	case a.Places[state.PlaceContent].N > 0:
-		return refuse("%d pages wait for the store of contents: start it and stop it again",
-			a.Places[state.PlaceContent].N)
+		return refuse("%s for the store of contents: start it and stop it again",
+			human.Counted(a.Places[state.PlaceContent].N, "page waits", "pages wait"))
 	case rendering:
 		return refuse("pages wait for the browser: start it until there are none, and stop it")
 	case m.Intake == nil || len(m.Intake.Taken) != m.Frozen.Nodes:
@@ -193,8 +193,9 @@ func (n *node) checkSums() error {
 		case state.PlaceFetched, state.PlaceRefused, state.PlaceUnstreamed:
 		default:
 			if n.before[p] != n.m.Accounts.Places[p] {
-				return fmt.Errorf("move: node %d: %s holds %d URLs, the account says %d; run drumbeat audit: %w",
-					n.number, p, n.before[p].N, n.m.Accounts.Places[p].N, &disk.CorruptError{Path: n.saved.Set.Path(0),
+				return fmt.Errorf("move: node %d: %s holds %s, the account says %d; run drumbeat audit: %w",
+					n.number, p, human.Counted(n.before[p].N, "URL", "URLs"), n.m.Accounts.Places[p].N,
+					&disk.CorruptError{Path: n.saved.Set.Path(0),
 						Want: "a balanced crawl", Got: "one that is not"})
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
@@ -70,7 +71,8 @@ func Run(opt Options) (rep *Report, err error) {
 		return nil, err
 	}
 	if n := f.Table.Nodes(); len(opt.Nodes) != n {
-		return nil, fmt.Errorf("move: directories of %d nodes are given, the cluster has %d: %w", len(opt.Nodes), n,
+		return nil, fmt.Errorf("move: directories of %s given, the cluster has %d: %w",
+			human.Counted(len(opt.Nodes), "node is", "nodes are"), n,
 			state.ErrIncompatible)
 	}
 	if !committed {
@@ -259,7 +261,8 @@ func (m *mover) conserved() error {
 	}
 	switch {
 	case unique[0] != unique[1]:
-		return fmt.Errorf("BUG: move: %d unique URLs before, %d after", unique[0].N, unique[1].N)
+		return fmt.Errorf("BUG: move: %s before, %d after",
+			human.Counted(unique[0].N, "unique URL", "unique URLs"), unique[1].N)
 	case ended[0] != ended[1] || ended[0] != (weburl.Sum{}):
 		return fmt.Errorf("BUG: move: the sum of moved URLs is %d before, %d after", ended[0].N, ended[1].N)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/cluster"
+	"drumbeat/internal/human"
 	"drumbeat/star"
 	"drumbeat/state"
 )
@@ -70,7 +71,8 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder)
 		return err
 	}
 	if count != st.Last-taken.Number || sum != st.Whole {
-		return fmt.Errorf("the outbox of node %d has %d messages from number %d on, want %d: %w", from.number, count,
+		return fmt.Errorf("the outbox of node %d has %s from number %d on, want %d: %w", from.number,
+			human.Counted(count, "message", "messages"),
 			taken.Number+1, st.Last-taken.Number, errors.Join(state.ErrIncompatible))
 	}
 	if count > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -39,14 +40,15 @@ func (w *repair) decideOutboxes() error {
 			if err != nil {
 				return err
 			}
-			lost := fmt.Sprintf("it has lost %d messages, the first %d and the last %d", found.Lost, found.LostFirst,
+			lost := fmt.Sprintf("it has lost %s, the first %d and the last %d",
+				human.Counted(found.Lost, "message", "messages"), found.LostFirst,
 				found.LostLast)
 			if taken == nil {
 				return w.refuse(p, lost+
-					", whose numbers can't be given to other records, because node %d may have taken them", p.Node)
+					", whose numbers can't be given to other records, because node %d may have received them", p.Node)
 			}
 			if taken.Number < found.LostLast {
-				return w.refuse(p, lost+", and node %d has taken messages up to %d only", p.Node, taken.Number)
+				return w.refuse(p, lost+", and node %d has received messages up to %d only", p.Node, taken.Number)
 			}
 			o.taken = taken
 			w.do("drop messages up to %d from %s, %d of which are lost: node %d has made them durable", taken.Number,
@@ -55,7 +57,8 @@ func (w *repair) decideOutboxes() error {
 		if found.OpenLost {
 			lost := w.openRecords(p)
 			w.out.Links += lost.Links.N
-			w.do("drop %d links and %d edges from %s: they are lost, and had no number yet", lost.Links.N, lost.Edges.N,
+			w.do("drop %s and %s from %s: they are lost, and had no number yet",
+				human.Counted(lost.Links.N, "link", "links"), human.Counted(lost.Edges.N, "edge", "edges"),
 				state.OutboxName(p.Node))
 		}
 		if o.taken != nil || o.openLost {
@@ -100,7 +103,7 @@ func (w *repair) refuse(p *audit.Pair, format string, args ...any) error {
 			break
 		}
 	}
-	return fmt.Errorf("crawl: repair: %w: the outbox for node %d: %s: %w; if node %[2]d has taken them, give its "+
+	return fmt.Errorf("crawl: repair: %w: the outbox for node %d: %s: %w; if node %[2]d has received them, give its "+
 		"audit (drumbeat audit --json) by "+
 		"--taken; else put the file back from a copy, or set all nodes back to copies that fit together "+
 		"(drumbeat cluster audit)", ErrOutbox, p.Node, fmt.Sprintf(format, args...), damage)

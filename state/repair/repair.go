@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -274,7 +275,8 @@ func (w *repair) decide() {
 		}
 		switch s.Name {
 		case state.NameWARC, state.NameCrawlLog, state.NameSeedLog, state.NameRobotsLog: // see dropVolumes
-			left := fmt.Sprintf("%s: %d damaged pieces; the rest is readable", s.Name, s.Damages)
+			left := fmt.Sprintf("%s: %s; the rest is readable", s.Name,
+				human.Counted(s.Damages, "damaged piece", "damaged pieces"))
 			w.out.Left = append(w.out.Left, left)
 			continue
 		}
@@ -287,12 +289,13 @@ func (w *repair) decide() {
 			do("rewrite %d of manifest, secret and their copies from a whole one", s.Damages)
 			continue
 		}
-		do("rebuild %s: %d damaged pieces, %d records lost%s", s.Name, s.Damages, s.Lost, meaning(s.Name))
+		do("rebuild %s: %s, %s lost%s", s.Name, human.Counted(s.Damages, "damaged piece", "damaged pieces"),
+			human.Counted(s.Lost, "record", "records"), meaning(s.Name))
 	}
 	for p := range state.NumPlaces {
 		if w.inPlaces[p] && !w.rebuild[structureOf(p)] {
 			w.rebuild[structureOf(p)] = true
-			do("rebuild %s: it holds URLs that are in another place too", structureOf(p))
+			do("rebuild %s: it has URLs that are in another place too", structureOf(p))
 		}
 	}
 	if w.rebuild[state.NameRobotsCache] || w.rebuild[state.NameRobotsFetch] ||
@@ -328,24 +331,26 @@ func (w *repair) decideKeys(do func(string, ...any)) {
 		w.out.Unseen = max(0, (ended-w.Fetched.N-w.Refused.N)-k.Nowhere)
 	}
 	if w.out.Forgotten > 0 {
-		do("remove %d keys of lost URLs from URLseen", w.out.Forgotten)
+		do("remove %s of lost URLs from URLseen", human.Counted(w.out.Forgotten, "key", "keys"))
 	}
 	if w.out.Links = w.LostTexts; w.out.Links > 0 {
-		do("%d links are lost that URLseen had not checked or not passed on", w.out.Links)
+		do("%s lost that URLseen had not checked or not passed on",
+			human.Counted(w.out.Links, "link is", "links are"))
 	}
 	if w.out.Links+w.out.Forgotten > 0 {
 		do("read the seeds again")
 	}
 	if w.out.Unnamed > 0 {
-		do("keep %d lost URLs in URLseen as refused (%s): not all ended keys are known, so they may have ended",
-			w.out.Unnamed, state.ReasonLost)
+		do("keep %s in URLseen as refused (%s): not all keys of done URLs are known, so they may be done",
+			human.Counted(w.out.Unnamed, "lost URL", "lost URLs"), state.ReasonLost)
 	}
 	if w.out.Unseen > 0 {
-		do("%d keys of ended URLs are lost, and neither output nor log has them: these URLs may be fetched again",
-			w.out.Unseen)
+		do("%s lost, and neither output nor log has them: these URLs may be fetched again",
+			human.Counted(w.out.Unseen, "key of a done URL is", "keys of done URLs are"))
 	}
 	if w.unseen > 0 {
-		do("add %d keys to URLseen again, from places, output and crawl log", w.unseen)
+		do("add %s to URLseen again, from places, output and crawl log",
+			human.Counted(w.unseen, "key", "keys"))
 	}
 	if w.out.Forgotten > 0 || w.unseen > 0 || w.rebuild[state.NameURLSeen] {
 		w.rebuild[state.NameURLSeen] = true

@@ -189,8 +189,8 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 		ours := &w.intake.Taken[o.Node]
 		if there.Sent.GoneNumber <= ours.Number {
 			return false, refuseResync(
-				"node %d has taken %d messages of node %d, which has them otherwise: node %[3]d was set back, or both "+
-					"were: %v", c.Node, ours.Number, o.Node, taken)
+				"node %d has received %d messages of node %d, which has them otherwise: node %[3]d was set back, or "+
+					"both were: %v", c.Node, ours.Number, o.Node, taken)
 		}
 		lost := there.Sent.Gone
 		lost.Sub(ours.Totals)

@@ -100,8 +100,9 @@ func (r *Report) introduction() string {
 	}
 	text += "."
 	if o := r.Options; o != nil {
-		text += fmt.Sprintf(" Agent %s, scope %s, budgets by function %s (default %d, maximum %d pages), delay of %s "+
-			"to a host and %s to a server.", o.Agent, o.Scope, o.Budget, o.BudgetDefault, o.BudgetMax,
+		text += fmt.Sprintf(" Agent %s, scope %s, budgets by function %s (default %d, maximum %s), delay of %s "+
+			"to a host and %s to a server.", o.Agent, o.Scope, o.Budget, o.BudgetDefault,
+			human.Counted(o.BudgetMax, "page", "pages"),
 			human.Duration(time.Duration(o.HostDelay)*time.Millisecond),
 			human.Duration(time.Duration(o.ServerDelay)*time.Millisecond))
 	}
@@ -117,7 +118,7 @@ func (u Unit) text(v float64) string {
 	}
 	switch u {
 	case Bytes:
-		return humanize.Bytes(uint64(max(0, v)))
+		return human.Bytes(v)
 	case Bits:
 		return strconv.FormatFloat(v/1e6, 'f', 1, 64) + " Mbit/s"
 	case Rate:
@@ -179,12 +180,13 @@ func (r *Report) topHTML(p *page) {
 			name = "(name not merged yet)"
 		}
 		rows = append(rows, []string{strconv.Itoa(i+1) + "  " + name, humanize.Comma(int64(t.Indegree)),
-			humanize.Comma(int64(t.Fetched)), humanize.Bytes(t.Bytes)})
+			humanize.Comma(int64(t.Fetched)), human.Bytes(t.Bytes)})
 	}
 	p.table([]string{"PLD", "in-degree", "responses", "received"}, rows)
 	if r.Most90 > 0 {
-		p.tag("p", fmt.Sprintf("90 %% of the visited PLDs contributed fewer than %s responses each, 99 %% fewer than "+
-			"%s (powers of two).", humanize.Comma(r.Most90), humanize.Comma(r.Most99)))
+		p.tag("p", fmt.Sprintf("90 %% of the visited PLDs contributed fewer than %s each, 99 %% fewer than "+
+			"%s (powers of two).", human.Counted(r.Most90, "response", "responses"),
+			humanize.Comma(r.Most99)))
 	}
 	if len(r.Degrees) > 0 {
 		rows = nil

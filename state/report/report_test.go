@@ -223,7 +223,7 @@ func TestUnits(t *testing.T) {
 		unit Unit
 		v    float64
 		want string
-	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "143 TB"}, {Bits, 319e6, "319.0 Mbit/s"}, {Rate, 1789, "1,789"},
+	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "130 TiB"}, {Bits, 319e6, "319.0 Mbit/s"}, {Rate, 1789, "1,789"},
 		{Rate, 35.58, "35.6"}, {Seconds, 41.27 * 86400, "41.27 days"}, {Seconds, 75.2, "1 min 15 s"},
 		{Mean, 0.107, "0.107"}, {Share, 0.5, "50.0 %"}, {Number, unknown, "unknown"}} {
 		if got := c.unit.text(c.v); got != c.want {

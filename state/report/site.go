@@ -13,6 +13,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/internal/human"
 	"drumbeat/state/export"
 )
 
@@ -30,8 +31,9 @@ func WriteSiteHTML(w io.Writer, r *export.SiteReport) error {
 		`<meta name="referrer" content="no-referrer"><meta name="viewport" content="width=device-width"><title>` +
 		escape(title) + "</title><style>" + siteStyle + "</style></head><body>\n")
 	p.tag("h1", title)
-	p.tag("p", fmt.Sprintf("%s pages with %s links, as of checkpoint %d of crawl %s, %s.", humanize.Comma(r.Pages),
-		humanize.Comma(r.Links), r.Checkpoint, r.Crawl, timeText(r.Time)))
+	p.tag("p", fmt.Sprintf("%s with %s, as of checkpoint %d of crawl %s, %s.",
+		human.Counted(r.Pages, "page", "pages"),
+		human.Counted(r.Links, "link", "links"), r.Checkpoint, r.Crawl, timeText(r.Time)))
 	for _, note := range r.Notes {
 		p.raw(`<p class="note">` + escape(note) + "</p>\n")
 	}

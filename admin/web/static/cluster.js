@@ -126,7 +126,7 @@ function showLinks(c) {
   const own = c.pairs.map((p) => [
     "node " + self + " → node " + p.node,
     p.waiting,
-    words(p.waiting, p.waitingBytes) + (p.stalled >= 10 ? "; none taken for " + duration(Math.round(p.stalled)) : ""),
+    words(p.waiting, p.waitingBytes) + (p.stalled >= 10 ? "; none received for " + duration(Math.round(p.stalled)) : ""),
   ]);
   const others = c.nodes
     .filter((n) => n.status && n.node !== self)

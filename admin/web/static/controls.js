@@ -2,7 +2,7 @@
 
 import { attr, byID, el, sync, text } from "./dom.js";
 import { confirm, toast } from "./dialogs.js";
-import { clock, count, duration, instant, sentence, utc } from "./format.js";
+import { clock, count, counted, duration, instant, sentence, utc } from "./format.js";
 import { send } from "./live.js";
 import { fillRows, none } from "./structures.js";
 import { OPS } from "./words.js";
@@ -190,7 +190,7 @@ export class Controls {
           .filter(Boolean);
         if (!seeds.length) return;
         this.make({
-          title: "Add " + count(seeds.length) + (seeds.length === 1 ? " seed?" : " seeds?"),
+          title: "Add " + counted(seeds.length, "seed") + "?",
           action: "Add",
           lines: [seeds.slice(0, 5).join(", ") + (seeds.length > 5 ? ", …" : "")],
           change: () => send("POST", "seeds", { seeds }),
@@ -396,7 +396,7 @@ export class Controls {
           change: () => send("PUT", "budget", { function: v.function, default: Number(v.default), max: Number(v.max) }),
           done: (a) =>
             "The budget function is in force" +
-            ((a.moves ?? a.moved) === undefined ? "." : "; " + count(a.moves ?? a.moved) + " URLs are placed again."),
+            ((a.moves ?? a.moved) === undefined ? "." : "; " + counted(a.moves ?? a.moved, "URL is", "URLs are") + " placed again."),
         }),
       (this.functionNow = el("p", { class: "sub", text: " " })),
     );
@@ -455,7 +455,7 @@ export class Controls {
           ],
           change: () => send("PUT", "priority", weights.length ? { priority: v.priority, weights } : { priority: v.priority }),
           done: (a) =>
-            "The priority is in force" + (a.moves === undefined ? "." : "; " + count(a.moves) + " URLs are placed again."),
+            "The priority is in force" + (a.moves === undefined ? "." : "; " + counted(a.moves, "URL is", "URLs are") + " placed again."),
         });
       },
       (this.priorityNow = el("p", { class: "sub", text: " " })),

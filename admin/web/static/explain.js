@@ -11,7 +11,7 @@ const PLACE_WORDS = {
   ...PLACES,
   unseen: "The crawl has never found it.",
   link: "It was found, but URLseen has not checked it yet.",
-  ended: "It ended: fetched or refused.",
+  ended: "It is done: fetched or refused.",
   "not-scanned": "It is known; its place was not looked for.",
   unknown: "A file that may hold it cannot be read.",
 };
@@ -113,7 +113,7 @@ function ofURL(r) {
       ["PLD", r.pld, TERMS.pld],
     ]),
     e &&
-      part("How it ended", [
+      part("What became of it", [
         ["Status", some(e.status, String)],
         ["Reason", e.reason, REASONS[e.reason]],
         ["Type", e.mime],

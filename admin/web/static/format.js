@@ -1,4 +1,4 @@
-// Numbers, sizes and times as text. Units are SI, with a thin space before them and between groups of digits.
+// Numbers, sizes and times as text. Units are SI (of sizes: binary), with thin spaces.
 
 export const THIN = "\u2009";
 export const NONE = "–"; // no value
@@ -39,10 +39,15 @@ function scaled(n, unit, from = 1000) {
 export const compact = (n) => (isNumber(n) && Math.abs(n) < 9999.5 ? count(n) : scaled(n, ""));
 
 // counted writes a count and its noun.
-export const counted = (n, noun) => compact(n) + " " + noun + (n === 1 ? "" : "s");
+export const counted = (n, one, many = one + "s") => compact(n) + " " + (n === 1 ? one : many);
 
 // bytes writes a size.
-export const bytes = (n) => scaled(n, "B");
+export function bytes(n) {
+  if (!isNumber(n)) return NONE;
+  let p = 0;
+  for (; n >= 1023.5 && p < 6; p++) n /= 1024;
+  return digits(n, p && n < 9.95 ? 1 : 0) + THIN + (p ? "KMGTPE"[p - 1] + "i" : "") + "B";
+}
 
 // rate writes a number a second: whole above 100, with decimals below.
 export function rate(n) {

@@ -33,7 +33,7 @@ const NODES = {
   links: { title: "Links", tip: "Links of fetched pages, seeds and sitemaps." },
   fetch: { title: "Fetch", tip: "Requests under way, of the connections allowed." },
   parse: { title: "Parse", tip: "Pages are parsed for links." },
-  refused: { tip: "URLs that ended without a response, with a reason; and those that this run's own flags hold back." },
+  refused: { tip: "URLs without a response, with a reason; and those that this run's own flags do not allow." },
 };
 
 // The layouts: boxes as [x, y, width], edges as [id, path, label x, label y, anchor]. No edge crosses another one.
@@ -223,7 +223,7 @@ export class Ring {
     const c = (name) => flow.rate((x) => x.counters?.[name] ?? 0);
     for (const name of PLACE_NAMES) {
       const change = d[name] === null || Math.abs(d[name]) < 0.5 ? "" : plus(Math.round(d[name])) + "/s";
-      const held = name === "refused" && places.held ? compact(places.held) + " held back" : "";
+      const held = name === "refused" && places.held ? compact(places.held) + " not allowed" : "";
       if (this.nodes[name]) this.node(name, compact(places[name] ?? 0), held || change);
     }
     for (const [id, counter] of Object.entries(FLOWS)) this.flow(id, c(counter));

@@ -10,8 +10,8 @@ export const PLACES = {
   ready: "Q: URLs that robots.txt allows and whose addresses are known. They wait for room in RAM.",
   ram: "URLs in RAM: each waits for its host's next visit, or is being fetched.",
   deferred: "URLs that wait on disk for a due time, for instance after a failure or behind a busy host.",
-  fetched: "URLs that ended with a response, stored in a WARC file.",
-  refused: "URLs that ended without a response, with a reason.",
+  fetched: "URLs with a response, stored in a WARC file.",
+  refused: "URLs without a response, with a reason.",
   held: "URLs that this run's own flags forbid (--ports, --allow-net). A run with other flags tries them.",
 };
 
@@ -28,7 +28,7 @@ export const TITLES = {
   ram: "In RAM, by host",
   fetched: "Fetched",
   refused: "Refused",
-  held: "Held back",
+  held: "Not allowed",
 };
 
 // placeText returns the name of a place in text.
