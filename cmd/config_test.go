@@ -63,7 +63,8 @@ func TestTemplate(t *testing.T) {
 		}
 		for _, flag := range kctx.Selected().Flags {
 			value, ok := keys[flag.Name]
-			if !ok && !flag.Hidden && flag.Name != "config" && flag.Name != "print-config" {
+			if !ok && !flag.Hidden && flag.Name != "config" && flag.Name != "print-config" &&
+				flag.Tag.Get("config") != "-" {
 				t.Errorf("config %s lacks %s", command, flag.Name)
 			}
 			if ok && (flag.HasDefault || flag.IsBool()) {
@@ -121,6 +122,16 @@ func TestSharedConfig(t *testing.T) {
 			command == "bot-page" && c.BotPage.Contact != "a@example.org" {
 			t.Errorf("%s: %v", command, err)
 		}
+	}
+	// --from of crawl is a mail address, that of plan a directory.
+	t.Setenv("DRUMBEAT_FROM", "me@example.org")
+	c, _, err := parseConfig(t, "plan", "from = \"me@example.org\"\n")
+	if err != nil || len(c.Plan.From) > 0 {
+		t.Errorf("plan --from %q, %v", c.Plan.From, err)
+	}
+	t.Setenv("DRUMBEAT_PLAN_FROM", "/c")
+	if c, _, err = parseConfig(t, "plan", ""); err != nil || !slices.Equal(c.Plan.From, []string{"/c"}) {
+		t.Errorf("plan --from %q, %v", c.Plan.From, err)
 	}
 	for _, command := range []string{"crawl", "demo"} {
 		if _, _, err := parseConfig(t, command, "purpose = \"x\"\n"); err == nil ||

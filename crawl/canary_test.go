@@ -99,9 +99,7 @@ func TestBannedAtTheEnd(t *testing.T) {
 			}
 			f.ban(false, large...)
 		}()
-		ctx, cancel := context.WithTimeout(t.Context(), 60*24*time.Hour)
-		defer cancel()
-		res := mustRun(t, ctx, opt)
+		res := runFor(t, 60*24*time.Hour, opt)
 		s := &res.Snapshot
 		t.Logf("%v, %d pages, refused %v, deferred %v, unconfirmed %d, %d outages", s.Elapsed,
 			s.Count(state.CountPages), s.Refused, s.Deferred, s.Count(state.CountUnconfirmed), outages())
@@ -215,9 +213,7 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 			}
 			f.ban(false, list...)
 		}()
-		ctx, cancel := context.WithTimeout(t.Context(), 60*24*time.Hour)
-		defer cancel()
-		res := mustRun(t, ctx, opt)
+		res := runFor(t, 60*24*time.Hour, opt)
 		s := &res.Snapshot
 		t.Logf("%d dead servers: %v, refused %v, deferred %v, unconfirmed %d, %d outages", len(dead), s.Elapsed,
 			s.Refused, s.Deferred, s.Count(state.CountUnconfirmed), outages())

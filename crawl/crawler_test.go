@@ -40,9 +40,7 @@ func TestChainOfPages(t *testing.T) {
 // and one more directory stays balanced and fetches what an uninterrupted crawl fetches.
 func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		small(&opt)
 		ram := []int64{128 << 20, 512 << 20, 112 << 20}
 		for i := range 6 {

@@ -10,7 +10,6 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
-	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -57,8 +56,7 @@ func figureFaults(a *state.Accounts) (faults []string) {
 // saw, over two runs.
 func TestFigures(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web, fs := smallWeb(t, func(o *simweb.Options) { o.Page.Gzip, o.HTTPS = 0.5, 0.5 }), memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		_, fs, opt := smallCrawl(t, func(o *simweb.Options) { o.Page.Gzip, o.HTTPS = 0.5, 0.5 })
 		opt.Limits.MaxPages = 200
 		first := mustRun(t, t.Context(), opt)
 		opt.Limits.MaxPages = 0

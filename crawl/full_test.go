@@ -23,9 +23,7 @@ import (
 // and resume when there is room.
 func TestFullDiskStopsInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		opt.Disk.WhenFull, opt.Disk.KeepFree = options.WhenFullStop, 400_000
 		fs.SetCapacity(700_000)
 		res, err := Run(t.Context(), opt)
@@ -47,9 +45,7 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 func TestFullDiskPauses(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		opt.Disk.KeepFree = 400_000
 		fs.SetCapacity(1_300_000)
 		rested := make(chan struct{})
@@ -84,9 +80,7 @@ func TestFullDiskPauses(t *testing.T) {
 // go back to its last checkpoint and continue from there when there is room, any number of times.
 func TestSuddenlyFullDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		small(&opt)
 		opt.Disk.KeepFree, opt.Disk.CheckpointEvery = 100_000, time.Second
 		falls, back := 0, make(chan struct{}, 100)
@@ -129,9 +123,7 @@ func TestSuddenlyFullDisk(t *testing.T) {
 // end.
 func TestDiskLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		opt.Limits.DiskBytes, opt.Disk.WhenFull = 4_000_000, options.WhenFullStop
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != space.StopDisk {
@@ -150,9 +142,7 @@ func TestDiskLimit(t *testing.T) {
 // Drain it continues.
 func TestDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		_, fs, opt := smallCrawl(t, nil)
 		opt.Limits.MaxPages = 100
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != StopPages {
@@ -185,9 +175,7 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 	t.Parallel()
 	for _, op := range []memfs.Op{memfs.OpWrite, memfs.OpRead, memfs.OpSyncFS, memfs.OpCreate} {
 		inBubble(t, func(t *testing.T) {
-			web := smallWeb(t, nil)
-			mem := memfs.New(*seedFlag)
-			opt := simOptions(t, web, mem)
+			web, mem, opt := smallCrawl(t, nil)
 			small(&opt)
 			opt.Disk.CheckpointEvery = time.Second
 			began := time.Now()

@@ -34,8 +34,7 @@ func historyOf(t *testing.T, fs disk.FS, names ...string) *history.Data {
 func TestHistory(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
-		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
-		opt := simOptions(t, web, mem)
+		_, mem, opt := smallCrawl(t, nil)
 		opt.Observe.HistoryBytes, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Identity.Version = 1<<20,
 			2*time.Second, time.Second, "v9"
 		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)

@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
@@ -86,9 +85,7 @@ func passOn(w http.ResponseWriter, r *http.Request, site io.Writer, in *bufio.Re
 // reader.
 func TestHTTP2Crawl(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.HTTPS, o.Pages = 0.5, 400 })
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, func(o *simweb.Options) { o.HTTPS, o.Pages = 0.5, 400 })
 		client := newClient(t, fetch.Options{HTTP2: true, Dial: http2Dial(t, web), Ports: ports.Of(8080)})
 		defer client.Close()
 		opt.Network.Fetcher, opt.Output.ArchiveRobots = client, true

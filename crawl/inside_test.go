@@ -310,9 +310,7 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		}
 		opt := w.options(t, seeds...)
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 30*time.Second, 30*time.Second
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
-		defer cancel()
-		mustRun(t, ctx, opt)
+		runFor(t, 100*time.Second, opt)
 		before := len(w.Pages(""))
 		client := newClient(t, fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}})
 		opt.Network.Fetcher, opt.Network.Ports = client, client.Ports()

@@ -14,9 +14,9 @@ import (
 // closes an idle connection may see the next one before it notices (simweb allows a second).
 func TestOneConnectionPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 4, 8, 2000, 0 })
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 4, 8, 2000, 0
+		})
 		atOnce(&opt)
 		opt.Budgets.QueuePages = Unlimited
 		var landed atomic.Int64

@@ -10,7 +10,6 @@ import (
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"drumbeat/state"
 )
 
@@ -23,8 +22,7 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 			continue
 		}
 		inBubble(t, func(t *testing.T) {
-			web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
-			opt := simOptions(t, web, fs)
+			web, fs, opt := smallCrawl(t, nil)
 			small(&opt)
 			opt.Limits.DiskBytes, opt.Disk.WhenFull = 8e6, full
 			var put sync.Once

@@ -159,9 +159,7 @@ func TestRateIsHeld(t *testing.T) {
 				waits, limits := map[string]int{}, map[string]int{}
 				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Wait.Text]++; limits[s.Limits]++ }
 				begin := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
-				defer cancel()
-				res := mustRun(t, ctx, opt)
+				res := runFor(t, limitedFor, opt)
 				log := web.Log().Snapshot()
 				var got spans
 				for _, q := range log.Requests {
@@ -215,9 +213,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 				opt.Observe.SnapshotEvery, opt.Output.Store = time.Second, false
 				waits := map[string]int{}
 				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Wait.Text]++ }
-				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
-				defer cancel()
-				res := mustRun(t, ctx, opt)
+				res := runFor(t, limitedFor, opt)
 				got.check(t, twoRates(c.before, c.after), 3000, float64(c.pageBytes), 15*time.Second,
 					res.Snapshot.Elapsed-time.Second)
 				t.Logf("%d pages in %v; waits %v; slots %v", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed,
@@ -239,9 +235,7 @@ func TestLimitsChangeNoOutcome(t *testing.T) {
 			5*time.Millisecond
 		opt.Network.Rate, opt.Network.ConnectionSchedule = schedule(t, "20", pace.Pages),
 			schedule(t, "mon-fri 9; else 11", pace.Connections)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		res := mustRun(t, ctx, opt)
-		cancel()
+		res := runFor(t, 30*time.Second, opt)
 		opt.Network.Fetcher.(*fetch.Client).Close()
 		if res.Stop != StopCancelled {
 			t.Fatalf("stopped by %q", res.Stop)

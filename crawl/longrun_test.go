@@ -15,9 +15,9 @@ import (
 func TestRobotsAreRefreshed(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4 })
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, _, opt := smallCrawl(t, func(o *simweb.Options) {
+			o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4
+		})
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 30*time.Minute, 30*time.Minute
 		opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Minute, time.Minute
 		opt.Disk.CheckpointEvery = time.Hour

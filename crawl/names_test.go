@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
@@ -94,9 +93,7 @@ func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []stri
 // and hosts, after any number of runs, and also while most names wait in buckets.
 func TestGraphWithNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		opt.Limits.MaxPages = 200
 		for runs := 0; ; runs++ {
 			res := mustRun(t, t.Context(), opt)

@@ -140,31 +140,6 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestOperatorDrains: while the crawl drains it queues no new links; a crawl that has fetched what was
-// queued ends.
-func TestOperatorDrains(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		o := operating(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
-		o.await(100)
-		o.make(changes.Change{Op: changes.OpDrain})
-		unique := func() int64 {
-			s, err := o.opt.Observe.Control.Exact()
-			must(t, err)
-			return s.Unique
-		}
-		time.Sleep(3 * time.Second) // links that were on their way
-		before := unique()
-		time.Sleep(500 * time.Millisecond)
-		if n := unique(); n != before {
-			t.Errorf("%d URLs were queued while the crawl drained", n-before)
-		}
-		if res := o.end(); res.Stop != StopDrained || res.Snapshot.Count(state.CountLinksDraining) == 0 {
-			t.Errorf("ended: %s, %d links dropped", res.Stop, res.Snapshot.Count(state.CountLinksDraining))
-		}
-	})
-}
-
 // TestBlockAndUnblock: no request to a blocked host begins after Make has returned, over a restart as well,
 // and links to it are accepted again after it was unblocked.
 func TestBlockAndUnblock(t *testing.T) {

@@ -63,9 +63,7 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 						}
 						return nil
 					})
-					ctx, cancel := context.WithTimeout(t.Context(), 12*time.Hour)
-					defer cancel()
-					res := mustRun(t, ctx, opt)
+					res := runFor(t, 12*time.Hour, opt)
 					if res.Stop != StopDone || len(w.Pages("late.test")) != 1 {
 						t.Errorf("stopped by %q after %v, fetched late.test %d times", res.Stop, res.Snapshot.Elapsed,
 							len(w.Pages("late.test")))
@@ -100,9 +98,7 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 					return nil
 				})
 				opt.Admission.SeedLines = append(urls("one", 30, 1), urls("many", 6, 40)...)
-				ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
-				defer cancel()
-				res := mustRun(t, ctx, opt)
+				res := runFor(t, 48*time.Hour, opt)
 				if n := len(w.Pages("")); n != 270 || res.Stop != StopDone || len(res.Snapshot.Refused) > 0 {
 					t.Errorf("stopped by %q after %v, fetched %d of 270 pages, refused %v, deferred %v", res.Stop,
 						res.Snapshot.Elapsed, n, res.Snapshot.Refused, res.Snapshot.Deferred)

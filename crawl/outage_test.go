@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -16,9 +15,7 @@ import (
 func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *simweb.Web) simweb.Outage,
 	change func(*Options)) *Result {
 	t.Helper()
-	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
-	fs := memfs.New(*seedFlag)
-	opt := simOptions(t, web, fs)
+	web, fs, opt := smallCrawl(t, func(o *simweb.Options) { o.Pages = 2000 })
 	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
 	if change != nil {
 		change(&opt)
@@ -143,9 +140,7 @@ func TestOutages(t *testing.T) {
 func TestOutageAndCrash(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
 		go func() {
 			time.Sleep(20 * time.Second)
@@ -154,9 +149,7 @@ func TestOutageAndCrash(t *testing.T) {
 			web.SetOutage(simweb.Outage{})
 		}()
 		for range 3 { // kill it within the outage each time
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			mustRun(t, ctx, opt)
-			cancel()
+			runFor(t, 2*time.Minute, opt)
 			fs = fs.Crash()
 			opt.Disk.FS = fs
 		}

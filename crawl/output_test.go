@@ -63,9 +63,7 @@ func checkFinished(t *testing.T, files map[string]string) {
 // names, and the next run must not change them.
 func TestStopsLeaveFinishedFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		before := map[string]string{}
 		for i, way := range []struct {
 			stop  string
@@ -116,9 +114,7 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 // when they are moved away.
 func TestOutputRollsByAge(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		opt.Disk.CheckpointEvery, opt.Output.RollEvery = time.Second, 2*time.Second
 		opt.Limits.Linger = time.Minute // idle time of the crawl
 		must(t, fs.MkdirAll("away/warc"))
@@ -149,9 +145,7 @@ func TestOutputRollsByAge(t *testing.T) {
 				}
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		mustRun(t, ctx, opt)
+		runFor(t, 5*time.Second, opt)
 		if moved < 8 {
 			t.Errorf("%d files were finished within 5 s", moved)
 		}
@@ -263,9 +257,9 @@ func (w *archiveWitness) LookupHost(ctx context.Context, host, pld string) (Look
 // response, including redirects, and each DNS answer once. The accounts must have their number.
 func TestArchive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1 })
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, func(o *simweb.Options) {
+			o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1
+		})
 		opt.Output.ArchiveRobots, opt.Output.ArchiveDNS = true, true
 		wit := &archiveWitness{Fetcher: opt.Network.Fetcher, Resolver: opt.Network.Resolver, asked: map[string]int{},
 			cut: map[string]int{}, names: map[string]int{}}

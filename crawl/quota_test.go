@@ -104,9 +104,7 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 // TestCrashLoopGetsOn: a crawl whose process always dies before a checkpoint is due must still finish.
 func TestCrashLoopGetsOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
-		mem := memfs.New(*seedFlag)
-		opt := simOptions(t, web, mem)
+		web, mem, opt := smallCrawl(t, func(o *simweb.Options) { o.Pages = 100 })
 		opt.Disk.CheckpointEvery, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute,
 			4*time.Second, 4*time.Second
 		lives := 0
@@ -136,9 +134,7 @@ func TestCrashLoopGetsOn(t *testing.T) {
 // pages of its last seconds.
 func TestKilledInItsFirstMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		mem := memfs.New(*seedFlag)
-		opt := simOptions(t, web, mem)
+		web, mem, opt := smallCrawl(t, nil)
 		opt.Disk.CheckpointEvery, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute,
 			time.Second, time.Second
 		var saved map[string]int

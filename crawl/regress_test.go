@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -154,9 +153,7 @@ func TestRetryAfterOutlivesARestart(t *testing.T) {
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 3)...)
 		for _, d := range []time.Duration{2 * time.Minute, 10 * time.Minute, 65 * time.Minute} {
-			ctx, cancel := context.WithTimeout(t.Context(), d)
-			mustRun(t, ctx, opt)
-			cancel()
+			runFor(t, d, opt)
 		}
 		rs := w.Pages("a")
 		if len(rs) < 2 {

@@ -60,6 +60,21 @@ func allPages(o *simweb.Options) { o.Pages = 800 }
 
 func longOr[T any](long, short T) T { return testworld.LongOr(long, short) }
 
+// smallCrawl returns the options of a crawl of a small web, on a file system in RAM.
+func smallCrawl(t *testing.T, change func(*simweb.Options)) (*simweb.Web, *memfs.FS, Options) {
+	t.Helper()
+	web, fs := smallWeb(t, change), memfs.New(*seedFlag)
+	return web, fs, simOptions(t, web, fs)
+}
+
+// runFor runs a crawl for a time.
+func runFor(t *testing.T, d time.Duration, opt Options) *Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return mustRun(t, ctx, opt)
+}
+
 // must ends a test at an error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
@@ -120,9 +135,7 @@ func checkDelays(t *testing.T, snap *simweb.Snapshot, opt *Options, slack time.D
 // itself with a balanced audit, and refuses to run again.
 func TestClosedWebIsCrawledExactly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, nil)
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -40,9 +39,7 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 					opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour,
 						Kind: revisit.Uniform, Gone: 9}
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-				mustRun(t, ctx, opt)
-				cancel()
+				runFor(t, 5*time.Minute, opt)
 				set, m, err := lastManifest(opt.Disk.FS, opt.Disk.Dirs)
 				must(t, err)
 				st, err := state.Part[queue.CalendarState](m, state.NameDeferred)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
@@ -49,9 +48,7 @@ func metaVias(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 // page must link or redirect to the URL. This includes URLs that answered 404.
 func TestVia(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 300 })
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
+		web, fs, opt := smallCrawl(t, func(o *simweb.Options) { o.Pages = 300 })
 		mustRun(t, t.Context(), opt)
 		vias := metaVias(t, fs, opt.Disk.Dirs)
 		set := disk.Set{FS: fs, Paths: opt.Disk.Dirs}

@@ -140,6 +140,8 @@ func nameEnvironment(k *kong.Kong) error {
 			for _, flag := range node.Flags {
 				name := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 				switch {
+				case unconfigured(flag):
+					name = "DRUMBEAT_" + strings.ToUpper(command.Name) + "_" + strings.TrimPrefix(name, prefix)
 				case command.Name == "explain" && slices.Contains(explainOwn[:], flag.Name):
 					name = "DRUMBEAT_EXPLAIN_" + strings.TrimPrefix(name, prefix)
 				case command.Name == "log" && flag.Name == "dir": // one variable names the crawl for all commands

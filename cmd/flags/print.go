@@ -29,7 +29,8 @@ func (s *Settings) Print(out io.Writer, command *kong.Node) error {
 	for _, group := range Groups {
 		var lines []string
 		for _, flag := range command.Flags {
-			if flag.Group == nil || flag.Group.Key != group.Key || slices.Contains(unprinted[:], flag.Name) {
+			if flag.Group == nil || flag.Group.Key != group.Key || slices.Contains(unprinted[:], flag.Name) ||
+				unconfigured(flag) {
 				continue
 			}
 			texts := flagValues(flag)
@@ -68,7 +69,7 @@ func Template(out io.Writer, command *kong.Node) error {
 		head := fmt.Sprintf("\n# --- %s ---\n", group.Title)
 		for _, flag := range command.Flags {
 			if flag.Hidden || flag.Group == nil || flag.Group.Key != group.Key || flag.Name == "config" ||
-				flag.Name == "print-config" {
+				flag.Name == "print-config" || unconfigured(flag) {
 				continue
 			}
 			b.WriteString(head + "\n")

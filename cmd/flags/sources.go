@@ -61,6 +61,12 @@ func (s *Settings) load(ctx *kong.Context) error {
 	return nil
 }
 
+// Given reports whether the command line, the environment, a configuration file or a preset sets a flag of a command.
+func (s *Settings) Given(command *kong.Node, name string) bool {
+	flag := flagNamed(command, name)
+	return flag != nil && s.from[flag.Value] != ""
+}
+
 // text returns the value of --config or --preset; "" if the command has no such flag.
 func (s *Settings) text(ctx *kong.Context, flag *kong.Flag) string {
 	if flag == nil {
@@ -96,6 +102,9 @@ func (s *Settings) loadFile(ctx *kong.Context, command *kong.Node, name string) 
 	for _, e := range entries {
 		at := fmt.Sprintf("%s:%d", name, e.line)
 		flag := flagNamed(command, e.key)
+		if unconfigured(flag) {
+			flag = nil // the key is that of crawl
+		}
 		if to := movedTo(e.key); flag == nil && to != "" && flagNamed(command, "preset") != nil {
 			return fmt.Errorf("%s: %s: %s", at, e.key, to) // also of a crawl's file for plan and bot-page
 		}
@@ -172,6 +181,10 @@ func unknownKey(app, command *kong.Node, key string) string {
 	}
 	return text + "; drumbeat config " + command.Name + " lists all"
 }
+
+// unconfigured reports whether a flag has nothing to do with a flag of that name of other commands. No configuration
+// file sets it, and its environment variable has the name of its command: plan --from.
+func unconfigured(flag *kong.Flag) bool { return flag != nil && flag.Tag.Get("config") == "-" }
 
 // flagNamed returns a flag of a command; nil if there is none.
 func flagNamed(command *kong.Node, name string) *kong.Flag {

@@ -11,8 +11,13 @@
 // existing parent, to measure the disks; SIGINT and SIGTERM stop it. Otherwise plan writes nothing, and the
 // directories need not exist.
 //
+// With --from the figures are those of a running or stopped crawl (from.go, words.go): package crawl/outlook reads
+// its manifest and history, and computes what is ahead. Flags that were given replace what was measured. Nothing is
+// locked, and without --measure nothing is written to the crawl's directories.
+//
 // Exit codes: 0 if the crawl fits; term.ExitUsage (2) if a flag is bad, RAM is too small, or the disk is too
-// small for the pages, with the number of pages that fit; term.ExitSignal (11) if a signal stopped --measure.
+// small for the pages, with the number of pages that fit; term.ExitDirectory (4) if --from names no crawl, or one
+// with too little history; term.ExitSignal (11) if a signal stopped --measure.
 //
 // testdata/plan.txt is a golden file: go test ./cmd/plan -run TestPlanGolden -update rewrites it.
 package plan
@@ -27,6 +32,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+
 	benchdisk "drumbeat/bench/disk"
 	"drumbeat/bench/result"
 	"drumbeat/cmd/flags"
@@ -39,6 +46,7 @@ import (
 
 // Command is the table of plan's flags. The help of flags.Planned has the paper's symbols in brackets.
 type Command struct {
+	From []string `group:"what" common:"" placeholder:"DIR" config:"-"`
 	flags.Planned
 	Measure bool `group:"machine" common:""`
 
@@ -66,9 +74,12 @@ type planned struct {
 }
 
 // Run plans and prints.
-func (c *Command) Run(a *term.App) error {
+func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings) error {
 	if c.Measure && c.DiskRate != nil {
 		return term.Usage(errors.New("--measure and --disk-rate exclude each other"))
+	}
+	if len(c.From) > 0 {
+		return c.ofCrawl(a, kctx, settings)
 	}
 	if err := c.Check(); err != nil {
 		return term.Usage(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,8 +35,8 @@ type room struct {
 	paused  bool
 	drains  bool
 	quiet   bool
-	fed     []string
-	did     []string // what was put in force, in its order
+	fed     atomic.Int64 // lines of seeds
+	did     []string     // what was put in force, in its order
 	late    account.LateLog
 	net     options.Network
 	limits  *limits.Limits
@@ -74,7 +75,7 @@ func open(w *roomtest.World) *room {
 		Checkpoint: func(*account.LateLog) error { w.Save(); return nil }, Made: func(*changes.Change) {},
 		Reloader: r, Space: w.Space, SendLinks: w.SendLinks,
 		Feed: func(_ context.Context, lines []string) (bool, error) {
-			r.fed = append(r.fed, lines...)
+			r.fed.Add(int64(len(lines)))
 			return true, nil
 		},
 		Budgets: operate.Budgets{CheckFunction: func(f *changes.Function) error {
@@ -229,21 +230,21 @@ func TestSeedsAreFed(t *testing.T) {
 		}
 		r.While(func() {
 			time.Sleep(time.Minute)
-			if len(r.fed) != 0 || r.o.Fed() {
-				t.Errorf("%d lines were fed during a pause", len(r.fed))
+			if r.fed.Load() != 0 || r.o.Fed() {
+				t.Errorf("%d lines were fed during a pause", r.fed.Load())
 			}
 			r.Paused.Store(false)
 			r.o.GoOn()
 			time.Sleep(time.Minute)
-			if len(r.fed) != 2000 || !r.o.Fed() || size() < 1_800_000 {
-				t.Errorf("%d lines were fed; the journal has %d bytes", len(r.fed), size())
+			if r.fed.Load() != 2000 || !r.o.Fed() || size() < 1_800_000 {
+				t.Errorf("%d lines were fed; the journal has %d bytes", r.fed.Load(), size())
 			}
 		}, r.o.Run)
 		r = r.again()
 		r.While(func() {
 			time.Sleep(time.Minute)
-			if len(r.fed) != 2000 {
-				t.Errorf("%d lines were fed after a cut without a checkpoint", len(r.fed))
+			if r.fed.Load() != 2000 {
+				t.Errorf("%d lines were fed after a cut without a checkpoint", r.fed.Load())
 			}
 			r.make(changes.Change{Op: changes.OpCheckpoint})
 			time.Sleep(time.Minute)
@@ -253,15 +254,15 @@ func TestSeedsAreFed(t *testing.T) {
 		}, r.o.Run)
 		r = r.again()
 		r.While(func() { time.Sleep(time.Minute) }, r.o.Run)
-		if len(r.fed) != 0 || !r.o.Fed() {
-			t.Errorf("%d lines were fed again", len(r.fed))
+		if r.fed.Load() != 0 || !r.o.Fed() {
+			t.Errorf("%d lines were fed again", r.fed.Load())
 		}
 		r.make(changes.Change{Op: changes.OpSeeds, Seeds: lines[:1]}) // stays in the journal, as it is short
 		r.While(func() { time.Sleep(time.Minute) }, r.o.Run)
 		r.Save()
 		r = r.again()
 		r.While(func() { time.Sleep(time.Minute) }, r.o.Run)
-		if len(r.fed) != 0 {
+		if r.fed.Load() != 0 {
 			t.Error("a line was fed again after a checkpoint")
 		}
 	})

@@ -62,6 +62,12 @@ type Load struct {
 	Misses float64 `json:"misses"`
 	// PageBytes is the size of a response in the output (6,000).
 	PageBytes float64 `json:"pageBytes"`
+	// RequestsPerPage are the requests for URLs for each page (1.19). HostsPerPage (0.041), PLDsPerPage (0.014) and
+	// EdgesPerPage (0.29) are the distinct hosts, PLDs and edges between PLDs that a page adds.
+	RequestsPerPage float64 `json:"requestsPerPage"`
+	HostsPerPage    float64 `json:"hostsPerPage"`
+	PLDsPerPage     float64 `json:"pldsPerPage"`
+	EdgesPerPage    float64 `json:"edgesPerPage"`
 	// DiskRate is W, bytes/s of all disks together (150e6 for each directory). MaxRate is S_max, the
 	// pages/s that CPU and network allow (1,000 for each processor).
 	DiskRate float64 `json:"diskRate"`
@@ -76,7 +82,9 @@ func (l Load) Validate() error {
 		v    float64
 	}{{"pages", l.Pages}, {"links per page", l.LinksPerPage}, {"unique share", l.UniqueFraction},
 		{"bytes of a URL", l.URLBytes}, {"text ratio", l.TextRatio}, {"misses", l.Misses},
-		{"bytes of a page", l.PageBytes}, {"disk rate", l.DiskRate}, {"highest rate", l.MaxRate}} {
+		{"bytes of a page", l.PageBytes}, {"requests per page", l.RequestsPerPage},
+		{"hosts per page", l.HostsPerPage}, {"PLDs per page", l.PLDsPerPage}, {"edges per page", l.EdgesPerPage},
+		{"disk rate", l.DiskRate}, {"highest rate", l.MaxRate}} {
 		if f.v < 0 || f.v > 1e18 || math.IsNaN(f.v) {
 			faults = append(faults, fmt.Errorf("crawl: load: %s %v: want 0 to 1e18", f.name, f.v))
 		}
@@ -95,7 +103,8 @@ func (l Load) complete() Load {
 		def float64
 	}{{&l.Pages, 1e9}, {&l.LinksPerPage, paperLinksPerPage}, {&l.UniqueFraction, paperUnique},
 		{&l.URLBytes, paperURLBytes}, {&l.TextRatio, TextRatio}, {&l.PageBytes, planPageBytes},
-		{&l.MaxRate, float64(paperCoreRate * runtime.GOMAXPROCS(0))}} {
+		{&l.RequestsPerPage, paperRequests}, {&l.HostsPerPage, paperHosts}, {&l.PLDsPerPage, paperPLDs},
+		{&l.EdgesPerPage, paperEdges}, {&l.MaxRate, float64(paperCoreRate * runtime.GOMAXPROCS(0))}} {
 		if *f.at == 0 {
 			*f.at = f.def
 		}
@@ -252,8 +261,8 @@ func amount(bytes float64) int64 { return int64(min(bytes, math.MaxInt64/32)) }
 func (f *Forecast) disk(p *Plan) {
 	o := &p.of
 	l := &f.Load
-	hosts, plds, edges := paperHosts*l.Pages, paperPLDs*l.Pages, paperEdges*l.Pages
-	waiting := max(0, f.Unique-paperRequests*l.Pages)
+	hosts, plds, edges := l.HostsPerPage*l.Pages, l.PLDsPerPage*l.Pages, l.EdgesPerPage*l.Pages
+	waiting := max(0, f.Unique-l.RequestsPerPage*l.Pages)
 	add := func(name string, bytes float64, of string) {
 		f.Disk = append(f.Disk, Amount{name, amount(bytes), of})
 		f.DiskBytes += amount(bytes)
@@ -272,7 +281,7 @@ func (f *Forecast) disk(p *Plan) {
 	names := p.Names.cacheBytes(NamesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	if o.ContentSeen != state.ContentOff {
-		bodies := paperRequests * l.Pages
+		bodies := l.RequestsPerPage * l.Pages
 		add("contents", 2*bodies*contentBytes(l), fmt.Sprintf("%.3g bodies, twice", bodies))
 		add("pages that wait for it", float64(p.ContentDiskBytes), "at most")
 	}
@@ -287,7 +296,7 @@ func (f *Forecast) disk(p *Plan) {
 		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes per page", l.PageBytes))
 	}
 	if o.CrawlLog != state.LogOff {
-		lines := (paperRequests - 1) * l.Pages
+		lines := max(0, l.RequestsPerPage-1) * l.Pages
 		if o.CrawlLog == state.LogAll {
 			lines += l.Pages
 		}
@@ -328,12 +337,12 @@ func (f *Forecast) pageIO(p *Plan) {
 		fmt.Sprintf("%.1f bytes for each of %.3g links", f.Cost.Bytes(), l.Misses*l.LinksPerPage))
 	add("BEAST", queues/l.TextRatio, "2b(2L-1), Theorem 7, text compressed")
 	add("STAR", model.RateBoundWithStar()-queues, "2b(2L-2), in buckets")
-	add("RobotsCache", 2*paperRequests*l.URLBytes, "in buckets, once per request")
-	add("Q", 2*paperRequests*l.URLBytes/l.TextRatio, "once per request")
+	add("RobotsCache", 2*l.RequestsPerPage*l.URLBytes, "in buckets, once per request")
+	add("Q", 2*l.RequestsPerPage*l.URLBytes/l.TextRatio, "once per request")
 	if o.ContentSeen != state.ContentOff {
 		// A pass rewrites the store, which on average is half as large as at the end.
-		passes := paperRequests * l.Pages / p.contentTuples(l)
-		add("contents", paperRequests*contentBytes(l)*(2+passes), fmt.Sprintf("%.3g passes", passes))
+		passes := l.RequestsPerPage * l.Pages / p.contentTuples(l)
+		add("contents", l.RequestsPerPage*contentBytes(l)*(2+passes), fmt.Sprintf("%.3g passes", passes))
 	}
 	add("checkpoints", 2*planKeyBytes*l.Misses*l.LinksPerPage, "keys that entered buffers, at most twice")
 	if o.Store {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ import (
 type room struct {
 	*roomtest.World
 	feeder *seeds.Feeder
-	drains bool
+	drains atomic.Bool
 	plds   []uint64
 	flags  map[string]uint8 // of the seeds that were sent
 }
@@ -38,7 +39,7 @@ func open(w *roomtest.World, file string, lines ...string) *room {
 	r := &room{World: w, flags: map[string]uint8{}}
 	opt := seeds.Options{FS: w.FS, File: file, Lines: lines, Links: w.Links}
 	r.feeder = seeds.New(w.Run, w.Saved, opt, w.Space)
-	r.feeder.Wire(seeds.Others{LogSeed: w.LogSeed, Drains: func() bool { return r.drains },
+	r.feeder.Wire(seeds.Others{LogSeed: w.LogSeed, Drains: r.drains.Load,
 		Trust: func(plds []uint64) { r.plds = append(r.plds, plds...) },
 		SendLinks: func(b *admit.Batch, tx *account.Tx) error {
 			for url := range b.URLs {
@@ -153,13 +154,13 @@ func TestNothingIsFed(t *testing.T) {
 		r.Paused.Store(true)
 		r.While(func() {
 			time.Sleep(time.Minute)
-			r.drains = true
+			r.drains.Store(true)
 			r.Paused.Store(false)
 			time.Sleep(time.Minute)
 			if n := r.counts()[0]; n != 0 || r.feeder.Read() {
 				t.Errorf("%d seeds were fed", n)
 			}
-			r.drains = false
+			r.drains.Store(false)
 			time.Sleep(time.Minute)
 			if n := r.counts()[0]; n != 2 || !r.feeder.Read() {
 				t.Errorf("%d seeds were fed afterwards", n)

@@ -85,6 +85,7 @@ func ofStructures(s *snap) []value {
 		{"urlseen_keys", "Keys in URLseen", s.URLSeenKeys},
 		{"urlseen_link_io_bytes", "Disk I/O of URLseen for each link, measured", s.Seen.Bytes},
 		{"urlseen_link_io_predicted_bytes", "Disk I/O of URLseen for each link, predicted", s.Seen.Predicted},
+		{"urlseen_text_ratio", "Compression of the texts of links in URLseen, of this run", s.Seen.TextRatio},
 		{"disk_pages_per_second", "Pages a second that the disks allow, measured", s.Seen.DiskRate},
 		{"disk_predicted_pages_per_second", "Pages a second that the disks allow, predicted", s.Seen.PredictedDiskRate},
 		{"ram_limit_bytes", "Limit of the RAM of the process", s.RAM.Limit},
