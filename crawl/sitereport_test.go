@@ -200,7 +200,7 @@ func TestSiteReportWithoutLog(t *testing.T) {
 			}
 		}
 		if !slices.ContainsFunc(rep.Notes,
-			func(n string) bool { return strings.Contains(n, "may be seeds, as the log does not say: 1;") }) {
+			func(n string) bool { return strings.Contains(n, "1 page without links to it may be a seed") }) {
 			t.Errorf("notes %q", rep.Notes)
 		}
 	})

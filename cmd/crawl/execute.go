@@ -104,8 +104,8 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 func sayStopping(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), term.ErrSignal) {
-			fmt.Fprintln(os.Stderr, "drumbeat: the crawl stops after running fetches and a checkpoint; the "+
-				"next start continues there")
+			fmt.Fprintln(os.Stderr, "drumbeat: the crawl finishes the fetches under way, makes a checkpoint "+
+				"and stops; the next start continues there")
 		}
 	})
 }

@@ -125,8 +125,8 @@ func TestFromRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		{empty, nil, term.ExitDirectory, empty + " holds no crawl, or does not exist"},
-		{empty + "/none", nil, term.ExitDirectory, "holds no crawl, or does not exist"},
+		{empty, nil, term.ExitDirectory, empty + " holds no crawl: it is empty"},
+		{empty + "/none", nil, term.ExitDirectory, "holds no crawl: it does not exist"},
 		{empty, []string{"--nodes=2"}, term.ExitUsage, "leave out --nodes and --cluster"},
 		{empty, []string{"--measure", "--disk-rate=1MB"}, term.ExitUsage, "exclude each other"},
 		{empty, []string{"--unique=2"}, term.ExitUsage, "at most 1"},

@@ -191,8 +191,9 @@ func (s *siteScan) run(most int) error {
 		return fmt.Errorf("export: %s: %w; %s", s.rep.Site, ErrNoSite, s.names.text())
 	}
 	if s.unjudged > 0 {
-		s.j.note("pages without links to them that may be seeds, as the log does not say: %d; --crawl-log all tells",
-			s.unjudged)
+		s.j.note("%s: crawl with --crawl-log all to tell them apart",
+			human.Counted(s.unjudged, "page without links to it may be a seed",
+				"pages without links to them may be seeds"))
 	}
 	s.findChains()
 	for _, f := range s.rep.Findings {

@@ -74,7 +74,7 @@ export class Controls {
       lines: [
         this.paused
           ? "Requests to sites start again."
-          : "No further request starts. Requests under way end. Passes and checkpoints continue. A restart keeps the pause.",
+          : "No new request starts; those under way finish. Passes and checkpoints continue. A restart keeps the pause.",
       ],
       change: () => send("POST", op),
       done: () => (op === "pause" ? "The crawl pauses." : "The crawl resumes."),
