@@ -526,7 +526,7 @@ func TestClusterMoveRefused(t *testing.T) {
 			{"holds node 1 of 2", func(_ *memfs.FS, o *slotmove.Options) {
 				o.Nodes[0], o.Nodes[1] = o.Nodes[1], o.Nodes[0]
 			}},
-			{"directories of 1 nodes", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes = o.Nodes[:1] }},
+			{"directories of 1 node", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes = o.Nodes[:1] }},
 			{"another process", func(fs *memfs.FS, _ *slotmove.Options) {
 				if _, err := fs.Lock(dirs[1][0]); err != nil {
 					t.Fatal(err)
