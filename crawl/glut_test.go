@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
@@ -95,5 +96,49 @@ func TestGlutSlowsNoOther(t *testing.T) {
 		}
 		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 		time.Sleep(2 * time.Second) // the last request of slow ends
+	})
+}
+
+// TestGlutOutlivesCuts: power cuts and kills lose no URL that a scan leaves in QF, and double none.
+func TestGlutOutlivesCuts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 41))
+		for range longOr(30, 3) {
+			w, fs, cuts := newBesideGood(2000, 200), memfs.New(rng.Uint64()), 0
+			for done := false; !done; {
+				opt := w.smallBudgets(t, fs)
+				opt.Disk.CheckpointEvery, opt.Output.Store, opt.Output.CrawlLog = 50*time.Millisecond,
+					true, state.LogAll
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if done = cuts == 10; !done {
+					fs.CrashAfter(20 + rng.IntN(300))
+				}
+				_, err := Run(ctx, opt)
+				time.Sleep(2 * time.Second) // the last request of slow ends
+				cancel()
+				switch {
+				case done && err != nil:
+					t.Fatal(err)
+				case err == nil: // it had to wait for slow
+				case rng.IntN(2) == 0:
+					fs = fs.Kill()
+				default:
+					fs = fs.Crash()
+				}
+				cuts++
+			}
+			opt := w.smallBudgets(t, fs)
+			rep := deep(t, fs, &opt)
+			if !rep.Balanced() || rep.Keys.NotSeen+rep.Keys.Twice+rep.Keys.Nowhere > 0 {
+				t.Errorf("after cuts: %+v", rep)
+			}
+			good := map[string]bool{}
+			for _, r := range w.tinyWeb.Pages("good") {
+				good[r.Path] = true
+			}
+			if len(good) != w.pages {
+				t.Errorf("%d of %d good pages fetched", len(good), w.pages)
+			}
+		}
 	})
 }

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
+	"time"
 
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/state"
@@ -68,6 +71,56 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 		if rep, err := audit.Deep(audit.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs}); err != nil || !rep.Balanced() {
 			t.Errorf("deep audit: %v, %+v", err, rep)
+		}
+	})
+}
+
+// TestHeldURLsSurviveKills: a crawl must survive kill -9 at any time while it retries held URLs, and a
+// restart with the same flags.
+func TestHeldURLsSurviveKills(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const n = 60
+		w := &insideWeb{}
+		var seeds []string
+		for i := range n {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test:8080/%d", i%7, i))
+		}
+		opt := w.options(t, seeds...)
+		own := []netip.Prefix{ownNet}
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Order.StockTarget, opt.Disk.CheckpointEvery =
+			time.Second, time.Second, 16, 2*time.Second
+		w.flags(t, &opt, nil, 8080)
+		mustRun(t, t.Context(), opt)
+
+		w.flags(t, &opt, own, 8080)
+		mem, calls := opt.Disk.FS.(*memfs.FS), 0
+		var forks []*memfs.FS
+		var mu sync.Mutex // guards calls and forks
+		opt.tests.hook = func(string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls%9 == 0 && len(forks) < 8 {
+				forks = append(forks, mem.Fork(uint64(calls)))
+			}
+		}
+		mustRun(t, t.Context(), opt)
+		opt.tests.hook = nil
+		for i, fork := range append(forks, mem) {
+			opt.Disk.FS = fork
+			res, err := Run(t.Context(), opt)
+			if err != nil && !errors.Is(err, state.ErrFinished) {
+				t.Fatalf("fork %d: %v", i, err)
+			}
+			if s := &res.Snapshot; s.Place(state.PlaceFetched) != n || s.Unique != n {
+				t.Errorf("fork %d: %v, refused %v: want %d fetched", i, s.Places, s.Refused, n)
+			}
+			checkBalanced(t, fork, opt.Disk.Dirs)
+			if again, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
+				t.Errorf("fork %d, once more: %v, %+v", i, err, again)
+			}
+		}
+		if len(forks) < 4 {
+			t.Errorf("%d kills, want more", len(forks))
 		}
 	})
 }

@@ -1,15 +1,19 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/urlrule"
 	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // sessions are link rules for sites with sessions in their URLs.
@@ -245,4 +249,49 @@ func TestMaxPagesPerPLD(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMaxPagesPerPLDSurvivesCrashes: a crawl that is cut off many times, at any disk operation, must fetch
+// exactly the allowed number of URLs of a PLD.
+func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
+	const limit = 60
+	inBubble(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(*seedFlag, 5))
+		mem := memfs.New(*seedFlag)
+		opt := tinyOptions(t, &tinyWeb{Serve: teeming}, mem, "http://h0.one.test/")
+		atOnce(&opt)
+		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Admission.MaxPagesPerPLD = 500*time.Millisecond,
+			time.Second, limit
+		for cuts := 0; ; cuts++ {
+			if cuts < 20 {
+				mem.CrashAfter(1 + rnd.IntN(100))
+			}
+			// A cut after the last checkpoint leaves a finished crawl.
+			_, err := Run(t.Context(), opt)
+			if err == nil || errors.Is(err, state.ErrFinished) {
+				if cuts < 5 {
+					t.Errorf("seed %d: only %d cuts", *seedFlag, cuts)
+				}
+				break
+			}
+			if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("seed %d, cut %d: %v", *seedFlag, cuts, err)
+			}
+			mem = mem.Crash()
+			opt.Disk.FS = mem
+		}
+		rep, err := audit.Run(mem, opt.Disk.Dirs)
+		if err != nil || !rep.Balanced() {
+			t.Fatalf("seed %d: audit: %v, %+v", *seedFlag, err, rep)
+		}
+		var fetched int64
+		for _, row := range rep.Rows {
+			if row.Place == state.PlaceFetched.String() {
+				fetched = row.Account.N
+			}
+		}
+		if unique := rep.Unique.Account.N; fetched != limit || rep.Refused["pld-pages"] != unique-limit {
+			t.Errorf("seed %d: fetched %d, want %d; refused %v of %d", *seedFlag, fetched, limit, rep.Refused, unique)
+		}
+	})
 }
