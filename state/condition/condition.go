@@ -168,7 +168,7 @@ func (v *view) machine() {
 		v.PagesPerSecond > 0 {
 		v.add(Bad, Slow, "checkpoint", "drumbeat ctl checkpoint", "The last checkpoint is %s old", human.Duration(age))
 	}
-	if v.RAM.Limit > 0 && v.RAM.Used > v.RAM.Limit {
+	if v.RAM.Limit > 0 && v.RAM.Used > v.RAM.Limit+v.RAM.Limit/32 { // the collector is a few percent late at times
 		v.add(Warn, Working, "memory", "", "The process uses %s of RAM, more than --ram %s", human.Bytes(v.RAM.Used),
 			human.Bytes(v.RAM.Limit))
 	}
