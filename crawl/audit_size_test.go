@@ -125,10 +125,10 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 }
 
 // TestAuditsTakeBoundedRAM: the heap of audit and audit --deep must not grow with the crawl, which is
-// several times as large as the RAM that they may use. -long prints the rates at 16 times the size.
+// several times as large as the RAM that they may use. -long prints the rates at 5 times the size.
 func TestAuditsTakeBoundedRAM(t *testing.T) {
 	notShort(t)
-	n := 250_000
+	n := 750_000
 	if *longRuns {
 		n = 4_000_000
 	}
@@ -145,7 +145,7 @@ func TestAuditsTakeBoundedRAM(t *testing.T) {
 			runtime.ReadMemStats(&now)
 			peak.Store(max(peak.Load(), now.HeapInuse))
 		}}
-	const limit = 8 << 20 // --ram, buffers and garbage; the records and keys would take about 15 MB of RAM
+	const limit = 16 << 20 // the sorter, buffers and garbage; the records and keys would take about 45 MB of RAM
 	for name, audit := range map[string]func() (balanced bool, read int64, err error){
 		"audit": func() (bool, int64, error) {
 			var last state.Progress

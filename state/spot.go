@@ -51,10 +51,10 @@ func (x *URLScan) damaged(err error) error {
 	return x.Damaged(err)
 }
 
-// ScanURLs scans the URLs of the manifest. A structure that the manifest lacks has none.
-func (s *Saved) ScanURLs(x URLScan) error {
+// ScanURLs scans the URLs of a manifest, which need not be s.Manifest. A structure that it lacks has none.
+func (s *Saved) ScanURLs(m *Manifest, x URLScan) error {
 	for _, p := range x.Places {
-		part, err := s.place(p)
+		part, err := s.place(m, p)
 		if err == nil && part.scan != nil {
 			if x.Begin != nil {
 				x.Begin(part.name)
@@ -72,9 +72,9 @@ func (s *Saved) ScanURLs(x URLScan) error {
 }
 
 // URLFiles returns the names of the files that ScanURLs reads for the places. Tails are not among them.
-func (s *Saved) URLFiles(places []Place) (files []string, err error) {
+func (s *Saved) URLFiles(m *Manifest, places []Place) (files []string, err error) {
 	for _, p := range places {
-		part, err := s.place(p)
+		part, err := s.place(m, p)
 		if err != nil {
 			return nil, err
 		}
@@ -91,34 +91,34 @@ type placePart struct {
 }
 
 // partOf returns a placePart of a structure.
-func partOf[S any](s *Saved, name string, files func(*S) []string, scan func(*S, *URLScan) error) (placePart, error) {
-	st, err := Part[S](s.Manifest, name)
+func partOf[S any](m *Manifest, name string, files func(*S) []string, scan func(*S, *URLScan) error) (placePart, error) {
+	st, err := Part[S](m, name)
 	if err != nil || st == nil {
 		return placePart{}, err
 	}
 	return placePart{name, files(st), func(x *URLScan) error { return scan(st, x) }}, nil
 }
 
-func (s *Saved) place(p Place) (placePart, error) {
+func (s *Saved) place(m *Manifest, p Place) (placePart, error) {
 	switch p {
 	case PlaceUnstreamed:
-		return s.drumPart(NameURLSeen, (*drum.State).Sealed, unstreamedScan)
+		return s.drumPart(m, NameURLSeen, (*drum.State).Sealed, unstreamedScan)
 	case PlaceRobotsCheck:
-		return s.drumPart(NameRobotsCache, (*drum.State).Waiting, robotsCheckScan)
+		return s.drumPart(m, NameRobotsCache, (*drum.State).Waiting, robotsCheckScan)
 	case PlaceContent:
-		return s.drumPart(NameContent, (*drum.State).Waiting, contentScan)
+		return s.drumPart(m, NameContent, (*drum.State).Waiting, contentScan)
 	case PlaceStar:
 		_, indegree := star.Stores(NameStar)
-		return partOf(s, NameStar,
+		return partOf(m, NameStar,
 			func(st *star.State) []string { return drum.Files(s.Set, indegree, st.Indegree.Waiting()) },
 			func(st *star.State, x *URLScan) error {
 				return x.damaged(star.WalkChecks(s.Set, NameStar, st, x.in(p)))
 			})
 	case PlaceBeast:
-		return partOf(s, NameBeast, func(st *beast.State) []string { return beast.Files(s.Set, NameBeast, st) },
+		return partOf(m, NameBeast, func(st *beast.State) []string { return beast.Files(s.Set, NameBeast, st) },
 			s.scanBeast)
 	case PlaceDeferred:
-		return partOf(s, NameDeferred,
+		return partOf(m, NameDeferred,
 			func(st *queue.CalendarState) []string { return queue.CalendarFiles(s.Set, NameDeferred, st) },
 			func(st *queue.CalendarState, x *URLScan) error {
 				_, err := queue.ScanCalendar(s.Set, NameDeferred, st,
@@ -126,11 +126,11 @@ func (s *Saved) place(p Place) (placePart, error) {
 				return err
 			})
 	case PlaceRAM:
-		return placePart{NameRAM, nil, s.scanRAM}, nil
+		return placePart{NameRAM, nil, func(x *URLScan) error { return s.scanRAM(m, x) }}, nil
 	}
 	at := slices.IndexFunc(URLQueues[:], func(q URLQueue) bool { return q.Place == p })
 	name := URLQueues[at].Name
-	return partOf(s, name, func(st *queue.State) []string { return queue.Files(s.Set, name, st) },
+	return partOf(m, name, func(st *queue.State) []string { return queue.Files(s.Set, name, st) },
 		func(st *queue.State, x *URLScan) error {
 			_, err := queue.Scan(s.Set, name, st, x.in(p), x.Damaged)
 			return err
@@ -138,9 +138,9 @@ func (s *Saved) place(p Place) (placePart, error) {
 }
 
 // drumPart is a part of a drum.
-func (s *Saved) drumPart(name string, part func(*drum.State) *drum.State, scan func(*URLScan) drum.Scan) (placePart,
+func (s *Saved) drumPart(m *Manifest, name string, part func(*drum.State) *drum.State, scan func(*URLScan) drum.Scan) (placePart,
 	error) {
-	return partOf(s, name, func(st *drum.State) []string { return drum.Files(s.Set, name, part(st)) },
+	return partOf(m, name, func(st *drum.State) []string { return drum.Files(s.Set, name, part(st)) },
 		func(st *drum.State, x *URLScan) error {
 			sc := scan(x)
 			sc.Damaged = x.Damaged
@@ -194,8 +194,8 @@ func (s *Saved) scanBeast(st *beast.State, x *URLScan) error {
 	return err
 }
 
-func (s *Saved) scanRAM(x *URLScan) error {
-	ram, err := disk.ReadTail(s.Set, s.Manifest.RAM)
+func (s *Saved) scanRAM(m *Manifest, x *URLScan) error {
+	ram, err := disk.ReadTail(s.Set, m.RAM)
 	if err != nil {
 		return x.damaged(err)
 	}

@@ -187,7 +187,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 // BalanceSaved is Balance for a crawl that Open has returned.
 func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	var files [state.NumPlaces]weburl.Sum
-	if err := auditPlaces(r, &files); err != nil {
+	if err := auditPlaces(r, m, &files); err != nil {
 		return nil, err
 	}
 	seen, err := state.Part[drum.State](m, state.NameURLSeen)
@@ -297,8 +297,8 @@ func sameNumber(a, b weburl.Sum) string {
 }
 
 // auditPlaces sums the keys of the records in the files of every place.
-func auditPlaces(r *state.Saved, sums *[state.NumPlaces]weburl.Sum) error {
-	return r.ScanURLs(state.URLScan{Places: state.WaitingPlaces[:], Visit: func(at state.Spot, data []byte) error {
+func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]weburl.Sum) error {
+	return r.ScanURLs(m, state.URLScan{Places: state.WaitingPlaces[:], Visit: func(at state.Spot, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return fmt.Errorf("crawl: audit of %s: %w", at.Place, err)

@@ -28,7 +28,7 @@ var scannedPlaces = [...]state.Place{state.PlaceRAM, state.PlaceReady, state.Pla
 // what it can't read to damaged and continues after it.
 func (v *view) scan(places []state.Place, visit func(at state.Spot, data []byte) error,
 	damaged func(error) error) error {
-	return v.r.ScanURLs(state.URLScan{Places: places, Visit: visit, Damaged: damaged})
+	return v.r.ScanURLs(v.r.Manifest, state.URLScan{Places: places, Visit: visit, Damaged: damaged})
 }
 
 // finder finds the places of a set of URLs.

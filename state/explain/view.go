@@ -122,7 +122,7 @@ func (v *view) keyFiles(urls, origins, plds []drum.Key) []string {
 // scannedFiles returns the names of the open files of queues, logs and indexes.
 func (v *view) scannedFiles() []string {
 	set := v.r.Set
-	names, _ := v.r.URLFiles(scannedPlaces[:]) // no error: states has decoded them
+	names, _ := v.r.URLFiles(v.r.Manifest, scannedPlaces[:]) // no error: states has decoded them
 	names = append(names, queue.Files(set, state.NameRobotsFetch, v.fetching)...)
 	names = append(names, queue.CalendarFiles(set, state.NameRobotsDeferred, v.robotsDeferred)...)
 	for node := range v.m.Frozen.Nodes {

@@ -53,10 +53,10 @@ func queueTable() table {
 }
 
 // queueFiles returns the files with waiting URLs.
-func queueFiles(j *job) ([]string, error) { return j.URLFiles(state.WaitingPlaces[:]) }
+func queueFiles(j *job) ([]string, error) { return j.URLFiles(j.Manifest, state.WaitingPlaces[:]) }
 
 // eachWaiting calls visit with the record of each URL that has not ended, in the order of the places. The first
 // damage ends it.
 func (j *job) eachWaiting(visit func(at state.Spot, data []byte) error) error {
-	return j.ScanURLs(state.URLScan{Places: state.WaitingPlaces[:], Visit: visit, Begin: j.meter.Set})
+	return j.ScanURLs(j.Manifest, state.URLScan{Places: state.WaitingPlaces[:], Visit: visit, Begin: j.meter.Set})
 }
