@@ -106,14 +106,14 @@ func TestClusterMove(t *testing.T) {
 	audit("before")
 	out, _ := wantExit(t, term.ExitDone, "", "cluster", "move", "--slots", "0-2047", "--from", "0", "--to", "1", file,
 		dirs[0], dirs[1])
-	if !strings.Contains(out, "that ended on other nodes moved here") || !strings.Contains(out, "next: copy") {
+	if !strings.Contains(out, "that were done on other nodes moved here") || !strings.Contains(out, "next: copy") {
 		t.Errorf("move: %s", out)
 	}
-	audit("after the move", "of URLs that ended before their slots moved")
+	audit("after the move", "of URLs that were done before their slots moved")
 	run(requests() + 150)
-	audit("stopped again", "of URLs that ended before their slots moved")
+	audit("stopped again", "of URLs that were done before their slots moved")
 	run(0)
-	audit("at the end", "of URLs that ended before their slots moved", " 0 and 0 are in outboxes")
+	audit("at the end", "of URLs that were done before their slots moved", " 0 and 0 are in outboxes")
 	checkOnce(t, web)
 }
 

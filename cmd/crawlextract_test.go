@@ -63,16 +63,16 @@ func TestCrawlExtractLater(t *testing.T) {
 		"--extract-dir="+dir+"/wet")
 	out, _ := wantExit(t, term.ExitDone, "", wet...)
 	parts := globbed(t, dir+"/wet/*.wet.gz")
-	if len(parts) != len(globbed(t, dir+"/d/warc/*.warc.gz")) || !strings.Contains(out, "parts made in "+dir+"/wet") {
+	if len(parts) != len(globbed(t, dir+"/d/warc/*.warc.gz")) || !strings.Contains(out, " made in "+dir+"/wet") {
 		t.Fatalf("%d parts; said %s", len(parts), out)
 	}
 	must(t, os.Remove(parts[0]))
-	if out, _ = wantExit(t, term.ExitDone, "", wet...); !strings.Contains(out, "1 parts made") ||
+	if out, _ = wantExit(t, term.ExitDone, "", wet...); !strings.Contains(out, "1 part made") ||
 		len(globbed(t, dir+"/wet/*.wet.gz")) != len(parts) {
 		t.Errorf("after a loss: %s", out)
 	}
 	other := append(slices.Clone(args), "--extract=lang", "--extract-dir="+dir+"/wet")
-	if out, _ = wantExit(t, term.ExitDone, "", other...); !strings.Contains(out, "1 faults") {
+	if out, _ = wantExit(t, term.ExitDone, "", other...); !strings.Contains(out, "1 fault") {
 		t.Errorf("other parts: %s", out)
 	}
 	wantExit(t, term.ExitUsage, "--extract x: want", append(args, "--extract=x")...)

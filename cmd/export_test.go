@@ -362,7 +362,7 @@ func TestExportParts(t *testing.T) {
 		t.Error("other files after resuming")
 	}
 	wantExit(t, term.ExitPages, "", append(crawl, "--max-pages=200")...)
-	if _, said = export(term.ExitDone); !strings.Contains(said, "it starts over") ||
+	if _, said = export(term.ExitDone); !strings.Contains(said, "the export starts over") ||
 		!strings.Contains(said, "parts of checkpoint ") {
 		t.Errorf("another checkpoint: %s", said)
 	}

@@ -267,7 +267,7 @@ func TestExtractFaults(t *testing.T) {
 	fails(term.ExitUsage, "only for --format csv and jsonl", with("-o", "-")...)
 	fails(term.ExitUsage, "which has text and lang only", with("--format=wet", "--fields=text,meta", "-o", tmp+"/x")...)
 	fails(term.ExitUsage, "needs text", with("--fields=lang", "--full-text", "-o", tmp+"/x")...)
-	fails(term.ExitUsage, "at least 64MiB", with("--ram=1MiB", "-o", tmp+"/x")...)
+	fails(term.ExitUsage, "at least 64 MiB", with("--ram=1MiB", "-o", tmp+"/x")...)
 	fails(term.ExitDirectory, "holds no crawl", "--dir="+t.TempDir(), "-o", tmp+"/x")
 	fails(term.ExitDirectory, "holds no crawl", "--dir="+tmp+"/none", "-o", tmp+"/x")
 
@@ -300,7 +300,7 @@ func TestExtractFaults(t *testing.T) {
 		!strings.Contains(said, filepath.Base(name)) {
 		t.Errorf("%d rows of %d, said %s", len(rows), len(all), said)
 	}
-	fails(term.ExitDamage, "1 damaged records", with("-o", tmp+"/damaged")...)
+	fails(term.ExitDamage, "1 damaged record", with("-o", tmp+"/damaged")...)
 	must(t, os.WriteFile(name, []byte(data), 0o600))
 	files := globbed(t, dir+"/o*/warc/*.warc.gz")
 	if out, _ := wantExit(t, term.ExitDone, "", append([]string{"extract"},

@@ -39,7 +39,7 @@ func TestWARCFormats(t *testing.T) {
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
 	for _, bad := range []struct{ args, want string }{
 		{"--warc=dict=" + dict, "is for zst"},
-		{"--warc=zst,dict=" + dict + "x", "no such file"},
+		{"--warc=zst,dict=" + dict + "x", "does not exist"},
 		{"--warc=zst,dict=" + cmdtest.SeedFile(t, web), "not a dictionary"},
 		{"--warc=xz", `want gz or zst`},
 	} {

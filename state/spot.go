@@ -91,7 +91,8 @@ type placePart struct {
 }
 
 // partOf returns a placePart of a structure.
-func partOf[S any](m *Manifest, name string, files func(*S) []string, scan func(*S, *URLScan) error) (placePart, error) {
+func partOf[S any](m *Manifest, name string, files func(*S) []string,
+	scan func(*S, *URLScan) error) (placePart, error) {
 	st, err := Part[S](m, name)
 	if err != nil || st == nil {
 		return placePart{}, err
@@ -138,8 +139,8 @@ func (s *Saved) place(m *Manifest, p Place) (placePart, error) {
 }
 
 // drumPart is a part of a drum.
-func (s *Saved) drumPart(m *Manifest, name string, part func(*drum.State) *drum.State, scan func(*URLScan) drum.Scan) (placePart,
-	error) {
+func (s *Saved) drumPart(m *Manifest, name string, part func(*drum.State) *drum.State,
+	scan func(*URLScan) drum.Scan) (placePart, error) {
 	return partOf(m, name, func(st *drum.State) []string { return drum.Files(s.Set, name, part(st)) },
 		func(st *drum.State, x *URLScan) error {
 			sc := scan(x)

@@ -36,7 +36,7 @@ func TestBenchCommands(t *testing.T) {
 	}{
 		{[]string{"bench", "model"}, 0, "18,051  18,051"},
 		{[]string{"bench", "model", "--pages=1e9", "--column-ram=64GB"}, 0, "DRUM 64 GB"},
-		{[]string{"bench", "model", "--unique=7"}, term.ExitUsage, "shares must not be above 1"},
+		{[]string{"bench", "model", "--unique=7"}, term.ExitUsage, "a share is at most 1"},
 		{[]string{"bench", "model", "--miss-curve=x"}, term.ExitUsage, "such as 0:0.84;1:0.41"},
 		{append(disk, "--size=64KiB", "--chunk=4KiB", "--stream=4", "--block=8KiB", "--repeat=1"), 0,
 			"BenchmarkDisk/op=mixed/chunk=4KiB/streams=1/direct=false/dir=0"},
@@ -45,7 +45,7 @@ func TestBenchCommands(t *testing.T) {
 		{[]string{"bench", "cache", "-q", "--hosts=10", "--size=512", "--entries=16384", "--repeat=1"}, 0,
 			"BenchmarkCacheHits/policy=ours/entries=512"},
 		{[]string{"bench", "cache", "-q", "--hosts=10", "--size=512", "--entries=16384", "--repeat=1",
-			"--trace=" + dir + "/none"}, 1, "no such file"},
+			"--trace=" + dir + "/none"}, 1, "does not exist"},
 		{[]string{"bench", "cache", "--from=7"}, term.ExitUsage, "none was given"},
 		{[]string{"bench", "cache", "--size=1"}, term.ExitUsage, "want 512 to"},
 		{[]string{"bench", "star", "--dir=" + dir, "--plds=1"}, term.ExitUsage, "want 100 to"},

@@ -35,7 +35,7 @@ func TestBenchCrawl(t *testing.T) {
 		{[]string{"--resume"}, term.ExitUsage, []string{"only one crawl with --transport inproc can resume"}},
 		{[]string{"--transport=inproc", "--resume", "--new-hosts=0.1"}, term.ExitDone,
 			[]string{"0.1 to new hosts", "Parts of the crawl: 1", "complete", "Disk at the end"}},
-		{[]string{"--dir=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
+		{[]string{"--dir=" + dir + "/none"}, term.ExitFailure, []string{"does not exist"}},
 	} {
 		var out bytes.Buffer
 		a := &term.App{Stdout: &out, Stderr: &out}

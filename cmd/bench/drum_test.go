@@ -28,7 +28,7 @@ func TestBenchDrum(t *testing.T) {
 		{[]string{"--forms=none"}, term.ExitUsage, []string{"give --forms or --against"}},
 		{[]string{"--forms=abacus"}, term.ExitUsage, []string{`no method "abacus"`}},
 		{[]string{"--unique=2"}, term.ExitUsage, []string{"want between 0 and 1"}},
-		{[]string{"--forms=log", "--urls=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
+		{[]string{"--forms=plain", "--urls=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
 		{[]string{"--disk=1000TB"}, term.ExitDiskFull, []string{"lower --disk"}},
 	} {
 		var out bytes.Buffer

@@ -28,7 +28,7 @@ func simulated(t *testing.T) (dirs []string) {
 		opt := crawltest.SimOptions(t, web, mem)
 		opt.Observe.HistoryBytes, opt.Disk.CheckpointEvery = 4<<20, 2*time.Minute
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute, 40*time.Second
-		ctx, stop := context.WithTimeout(t.Context(), 15*time.Minute)
+		ctx, stop := context.WithTimeout(t.Context(), 22*time.Minute)
 		defer stop()
 		crawltest.MustRun(t, ctx, opt)
 	})

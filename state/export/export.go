@@ -194,6 +194,9 @@ func lock(opt *Options) (free func(), err error) {
 	}
 	l, err := opt.FS.Lock(opt.TempDir)
 	if err != nil {
+		if errors.Is(err, disk.ErrLocked) {
+			err = disk.ErrLocked // its directory is none of a crawl
+		}
 		return nil, fmt.Errorf("export: another export uses %s: %w", opt.TempDir, err)
 	}
 	return func() {

@@ -51,6 +51,9 @@ func (j *job) openTarget() (free func(), err error) {
 	}
 	lock, err := fsys.Lock(dir)
 	if err != nil {
+		if errors.Is(err, disk.ErrLocked) {
+			err = disk.ErrLocked // its directory is none of a crawl
+		}
 		return nil, fmt.Errorf("extract: another extraction writes to %s: %w", dir, err)
 	}
 	free = func() {
