@@ -237,7 +237,7 @@ func explainFetched(d *demo, p *page, not string) {
 	}
 	asked := list[i+1].text
 	text := explain(p, asked)
-	for _, want := range []string{asked, "The URL", "How it ended", "Status"} {
+	for _, want := range []string{asked, "The URL", "What became of it", "Status"} {
 		if !strings.Contains(text, want) {
 			p.t.Errorf("the answer about %s lacks %q: %.2000s", asked, want, text)
 		}
