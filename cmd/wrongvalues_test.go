@@ -127,7 +127,7 @@ func tried() []string {
 // missing matches the errors about other flags and arguments, which the test leaves out.
 var missing = regexp.MustCompile(`^missing flags|: name the director|^name |^expected "?<|^expected one of`)
 
-// wrong are values of which each is wrong for most flags. The checks of crawl get those of checked.
+// wrong are values that most flags refuse. The checks of crawl get those of checked.
 var (
 	wrong = []string{"", "x", "5", "-1", "1e99", "5 5", "99999999999999999999", ",", "=", "é", "5s5", "7x",
 		"0x", "none,",

@@ -178,9 +178,17 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 // awaitSpace waits for room before a run, and shows meanwhile that it does.
 func (c *crawler) awaitSpace(ctx context.Context, rest time.Duration) error {
 	showing, end := context.WithCancel(ctx)
-	defer end()
-	c.Start(showing, "progress", c.figures.Run)
+	shown := make(chan struct{})
+	c.Start(showing, "progress", func(ctx context.Context) error {
+		defer close(shown)
+		return c.figures.Run(ctx)
+	})
 	c.opt.Observe.Control.Show(c.running())
+	defer func() { // nobody looks at the crawl while restoreRAM fills it
+		c.opt.Observe.Control.Attach(nil)
+		end()
+		<-shown
+	}()
 	return c.space.AwaitSpace(ctx, rest)
 }
 

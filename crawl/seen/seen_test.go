@@ -273,7 +273,7 @@ func TestUnreadableRecord(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if r.Failure() == nil || r.Accounts.Copy().Unique.N != 0 {
-		t.Errorf("the crawl goes on: %v", r.Failure())
+		t.Errorf("the crawl continues: %v", r.Failure())
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// countedIn are packages with texts that people read and numbers of which may be 1.
+// countedIn are packages whose texts people read. A number in them may be 1.
 var countedIn = regexp.MustCompile(`^(cmd|admin|state/(audit|condition|explain|export|extract|move|repair|report)|` +
 	`crawl/(plan|space|node|observe))(/|$)`)
 

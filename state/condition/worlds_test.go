@@ -212,3 +212,45 @@ func (f *fault) check(t *testing.T) {
 		t.Errorf("at last: %+v", last.Condition)
 	}
 }
+
+// TestSpaceBeforeARun: a crawl that waits for disk space before it runs again can be read by Control, not changed, and
+// works again when there is room.
+func TestSpaceBeforeARun(t *testing.T) {
+	t.Parallel()
+	testworld.InBubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		control := new(crawl.Control)
+		w.opt.Observe.Control = control
+		look := func(at string) condition.Condition {
+			t.Helper()
+			s, err := control.Snapshot()
+			if err != nil {
+				t.Errorf("%s: %v", at, err)
+				return condition.Condition{}
+			}
+			return condition.Of(s)
+		}
+		go func() {
+			time.Sleep(faultAt)
+			w.fs.SetCapacity(1)
+			time.Sleep(time.Minute)
+			if c := look("full"); c.State != condition.Standing || c.Problems[0].What != "disk" {
+				t.Errorf("full: %+v", c)
+			}
+			if _, err := control.Structures(); err == nil {
+				t.Error("the structures of a crawl that does not run are read")
+			}
+			w.fs.SetCapacity(1 << 40)
+			time.Sleep(time.Minute)
+			if c := look("with room"); c.State != condition.Working {
+				t.Errorf("with room: %+v", c)
+			}
+			if _, err := control.Structures(); err != nil {
+				t.Errorf("with room: %v", err)
+			}
+		}()
+		if _, err := crawl.Run(t.Context(), w.opt); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

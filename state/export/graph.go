@@ -11,7 +11,7 @@ import (
 )
 
 // graph makes WebGraph's list of arcs: numbers of source and target, in their order, each once, and in another table
-// the names of the nodes, the first of which has number 0. The nodes are in the order of their keys.
+// the names of the nodes. The first node has number 0. The nodes are in the order of their keys.
 type graph struct {
 	j      *job
 	nodes  *extsort.Sorter // key, name
