@@ -316,4 +316,11 @@ var mutants = []mutant{
 		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
+	// The condition of the crawl.
+	{name: "back-off-is-a-choice", file: "state/condition/condition.go", pkg: "./state/condition", test: "TestWorlds",
+		edits: []edit{{"	case w.Kind == snapshot.WaitBackoff:\n", "	case w.Kind > snapshot.WaitLinks:\n"}}},
+	{name: "silence-is-work", file: "state/condition/condition.go", pkg: "./state/condition", test: "TestWorlds",
+		edits: []edit{{"	return v.quiet >= Patience\n", "	return false\n"}}},
+	{name: "space-not-shown", file: "crawl/run.go", pkg: "./state/condition", test: "TestSpaceBeforeARun",
+		edits: []edit{{"	c.opt.Observe.Control.Show(c.running())\n", ""}}},
 }
