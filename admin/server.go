@@ -400,7 +400,7 @@ func (s *Server) operation(op *Operation) http.Handler {
 	})
 }
 
-// healthz answers 200 while the process works, with the condition of the crawl. A restart mends no site and no disk, so
+// healthz answers 200 while the process works, with the condition of the crawl. A restart fixes no site and no disk, so
 // the condition does not change the status.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	status, err := s.status()

@@ -49,6 +49,10 @@ func TestOneWayToNameACrawl(t *testing.T) {
 			t.Errorf("%s DIR: got %q, want %s in it", command, errs, none)
 		}
 	}
+	if _, errs := wantExit(t, term.ExitDirectory, "", "dirs", "forget", t.TempDir()); !strings.Contains(errs,
+		"holds no crawl") {
+		t.Errorf("dirs forget of an empty directory says %q", errs)
+	}
 	if _, errs := wantExit(t, term.ExitUsage, "", "dirs", "forget"); !strings.Contains(errs, "directories to keep") {
 		t.Errorf("dirs forget: got %q", errs)
 	}

@@ -37,9 +37,12 @@ func ForgetMissing(opt Options) (left, gone int, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
 	}
-	_, missing, err := disk.MatchSome(opt.FS, opt.Dirs, state.KindState)
+	match, missing, err := disk.MatchSome(opt.FS, opt.Dirs, state.KindState)
 	if err != nil {
 		return 0, 0, state.MatchError(err)
+	}
+	if match.Crawl == "" {
+		return 0, 0, state.NoCrawl(opt.Dirs[0])
 	}
 	if len(missing) == 0 {
 		return len(opt.Dirs), 0, nil

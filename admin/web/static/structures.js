@@ -47,7 +47,7 @@ function shorten(body, rows) {
   text(button, "short" in body.dataset ? "Show all " + count(rows) : "Show the first " + short);
 }
 
-// fillShort fills a table of which at first ten rows show.
+// fillShort fills a table that shows ten rows at first.
 export function fillShort(body, items, ...rest) {
   fillRows(body, items, ...rest);
   shorten(body, items.length);
