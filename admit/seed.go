@@ -83,6 +83,25 @@ func ScanSeeds(file io.Reader, p *Policy) (uint64, error) {
 	}
 }
 
+// firstSeedLines bounds the search of FirstSeeds in a file of comments and faults.
+const firstSeedLines = 1000
+
+// FirstSeeds returns up to n URLs from the begin of a seed file, where a host without a scheme has the one that is
+// tried first.
+func FirstSeeds(file io.Reader, n int) (urls []string) {
+	lines := NewLineReader(file)
+	for range firstSeedLines {
+		line, _, err := lines.Next()
+		if err != nil || len(urls) == n {
+			break
+		}
+		if url, _, err := ParseSeed(string(line)); err == nil && url != "" {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
+
 // ExtendScope adds the site of a seed that came while the crawl runs to p.Sites, which keeps it across
 // restarts.
 func (p *Policy) ExtendScope(url []byte) {

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,19 @@ func TestParseSeedForms(t *testing.T) {
 		url, bare, err := ParseSeed(c.line)
 		if url != c.url || bare != c.bare || (err != nil) != c.bad {
 			t.Errorf("ParseSeed(%q) = %q, %t, %v; want %q, %t, error %t", c.line, url, bare, err, c.url, c.bare, c.bad)
+		}
+	}
+}
+
+func TestFirstSeeds(t *testing.T) {
+	many := strings.Repeat("# comment\n", firstSeedLines)
+	for text, want := range map[string][]string{
+		"": nil,
+		"# seeds\n//\nb.example\nhttp://a.example/x\nhttp://c/\n": {"https://b.example/", "http://a.example/x"},
+		many + "http://a.example/\n":                              nil,
+	} {
+		if got := FirstSeeds(strings.NewReader(text), 2); !slices.Equal(got, want) {
+			t.Errorf("%.30q: got %q, want %q", text, got, want)
 		}
 	}
 }

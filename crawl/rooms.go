@@ -109,6 +109,7 @@ func (e *engine) outputOptions() output.Options {
 	o := &e.opt
 	return output.Options{Store: o.Output.Store, ArchiveRobots: o.Output.ArchiveRobots, ArchiveDNS: o.Output.ArchiveDNS,
 		CrawlLog: o.Output.CrawlLog, RollEvery: o.Output.RollEvery, Contact: o.Identity.Contact,
+		About:     o.Identity.About,
 		UserAgent: o.Identity.UserAgent, Version: o.Identity.Version, IgnoreNofollow: o.Links.IgnoreNofollow,
 		Plan: &e.plan,
 		WARC: warc.Options{Host: o.Identity.Host, Mode: o.Output.OutMode, FileBytes: o.Output.WARCFileBytes,

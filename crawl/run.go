@@ -291,7 +291,8 @@ func open(opt Options) (_ *crawler, err error) {
 		c.space.NoteSaved(&m.Accounts)
 	}
 	c.Resume(active, firstBegan)
-	if err = c.checkpointer.Resume(m, frozen, c.opt.lastRun()); err != nil {
+	run := c.opt.lastRun()
+	if err = c.checkpointer.Resume(m, frozen, run); err != nil {
 		return nil, err
 	}
 	if m != nil {
@@ -312,7 +313,11 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.uploads.Restore(m); err != nil {
 		return nil, err
 	}
-	return c, c.openRAM(m)
+	if err = c.openRAM(m); err != nil {
+		return nil, err
+	}
+	run.FirstSeeds = c.seeds.First() // the next manifests have it
+	return c, nil
 }
 
 func newCrawler(opt Options) *crawler {

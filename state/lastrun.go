@@ -10,7 +10,9 @@ import (
 type LastRun struct {
 	Version            string          `json:"version,omitempty"`
 	Agent              string          `json:"agent"`
-	Seeds              string          `json:"seeds,omitempty"` // name of the file
+	About              About           `json:"about,omitzero"`
+	Seeds              string          `json:"seeds,omitempty"`       // name of the file
+	FirstSeeds         []string        `json:"first_seeds,omitempty"` // at most MaxFirstSeeds
 	Scope              Scope           `json:"scope"`
 	MaxDepth           int             `json:"max_depth"`
 	MaxURLBytes        int             `json:"max_url_bytes"`
@@ -51,6 +53,9 @@ type LastRun struct {
 	Store              bool            `json:"store"`
 	Drain              bool            `json:"drain,omitempty"`
 }
+
+// MaxFirstSeeds bounds LastRun.FirstSeeds, which name a crawl: two tell that there are several.
+const MaxFirstSeeds = 2
 
 // Scope says which links a crawl follows.
 type Scope string

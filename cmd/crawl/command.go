@@ -56,6 +56,7 @@ type Command struct {
 	flags.Bodies
 
 	flags.Who
+	flags.About
 	flags.Delays
 	flags.Health
 	Retries flags.Count `group:"politeness" placeholder:"N" default:"3"`

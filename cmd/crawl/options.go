@@ -31,6 +31,7 @@ func (c *Command) Options() crawl.Options {
 	c.RuleFiles.Apply(&o.Admission)
 	c.URLRules.Apply(&o.Admission)
 	c.Who.Apply(&o.Identity)
+	o.Identity.About, _ = c.About.Texts() // checked by check
 	c.Delays.Apply(&o.Politeness)
 	c.Health.Apply(&o.Health)
 	c.Links.Apply(&o.Links)

@@ -25,7 +25,7 @@ const resolvConf = "/etc/resolv.conf"
 
 // check returns the first fault that can be seen in the flags alone.
 func (c *Command) check() error {
-	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkReferences, c.checkNumbers,
+	for _, f := range []func() error{c.Who.Check, c.checkAbout, c.checkDelays, c.checkReferences, c.checkNumbers,
 		c.URLRules.Check, c.Bodies.Check,
 		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkRender, c.recrawlFlags.check, c.priorityFlags.check,
 		c.clusterFlags.check, c.checkExtract, c.checkStore} {
@@ -34,6 +34,11 @@ func (c *Command) check() error {
 		}
 	}
 	return nil
+}
+
+func (c *Command) checkAbout() error {
+	_, err := c.About.Texts()
+	return err
 }
 
 func (c *Command) checkDelays() error {

@@ -47,6 +47,7 @@ type Command struct {
 	Queued      bool
 	CountLinks  bool
 	Languages   bool
+	flags.About
 }
 
 // leastPart is the least value of --part-size.
@@ -72,6 +73,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("--queued: only for plds, not for %s", c.Kind)
 	case c.CountLinks && (c.Kind != string(export.PLDEdges) || arc):
 		return errors.New("--count-links: only for pld-edges, and not with --format arc")
+	case c.About != (flags.About{}) && c.Kind != string(export.WACZ):
+		return fmt.Errorf("--title, --description and --operator: only for wacz, not for %s", c.Kind)
 	case c.Languages && c.Kind != string(export.Pages):
 		return fmt.Errorf("--languages: only for pages, not for %s", c.Kind)
 	}
@@ -80,14 +83,15 @@ func (c *Command) check() error {
 
 // Run writes the table.
 func (c *Command) Run(a *term.App) error {
-	if err := c.check(); err != nil {
+	about, err := c.About.Texts()
+	if err = errors.Join(c.check(), err); err != nil {
 		return term.Usage(err)
 	}
 	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command continues after the finished parts",
 		opt: export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 			Kind: export.Kind(c.Kind), Format: tabular.Format(c.Format), Compression: c.Compression,
 			PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM), Queued: c.Queued, CountLinks: c.CountLinks,
-			Languages: c.Languages}}
+			Languages: c.Languages, About: about}}
 	r.to(c.Output, c.Tmp)
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
@@ -106,7 +110,7 @@ func (c *Command) Run(a *term.App) error {
 	if r.opt.Kind == export.WACZ {
 		unit, r.stopped = "pages", "there is no new file"
 	}
-	err := r.do(unit)
+	err = r.do(unit)
 	if errors.Is(err, tabular.ErrNotEmpty) {
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
 	}

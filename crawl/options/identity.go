@@ -1,6 +1,11 @@
 package options
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"drumbeat/state"
+)
 
 // Identity says who crawls, to sites and in the records of the output.
 type Identity struct {
@@ -14,12 +19,17 @@ type Identity struct {
 	Version string
 	// Host is the name of the machine in the names of WARC files and in warcinfo records; "" means localhost.
 	Host string
+	// About is for the people who get the results.
+	About state.About
 }
 
-// Validate returns an error if there is no agent.
+// Validate returns an error if there is no agent, or a text of About is no line.
 func (o *Identity) Validate() error {
 	if o.Agent == "" {
 		return errors.New("crawl: no agent token given")
+	}
+	if err := o.About.Check(); err != nil {
+		return fmt.Errorf("crawl: %w", err)
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ type Options struct {
 	CrawlLog                         state.LogLevel
 	RollEvery                        time.Duration
 	Contact, UserAgent, Version      string
+	About                            state.About
 	IgnoreNofollow                   bool
 	WARC                             warc.Options // Host, Mode, FileBytes, Format, Dict and Level
 	Plan                             *plan.Plan   // of the crawl, made before the structures are opened
@@ -160,12 +161,26 @@ func (o *Writer) WARCOptions() warc.Options {
 	w.Set, w.State, w.BufferBytes = o.saved.Out, o.saved.Set, o.opt.Plan.OutputBufferBytes
 	w.Info = []warc.Field{
 		{Name: "software", Value: "drumbeat/" + o.opt.Version},
-		{Name: "operator", Value: o.opt.Contact},
+		{Name: "operator", Value: o.operator()},
 		{Name: "http-header-user-agent", Value: o.opt.UserAgent},
 		{Name: "robots", Value: o.robotsPolicy()},
 		{Name: "isPartOf", Value: "crawl-" + o.saved.CrawlID},
 	}
+	for _, f := range []warc.Field{{Name: "title", Value: o.opt.About.Title},
+		{Name: "description", Value: o.opt.About.Description}} {
+		if f.Value != "" {
+			w.Info = append(w.Info, f)
+		}
+	}
 	return w
+}
+
+// operator returns who crawls and how to reach them (WARC 1.1, section 6.2: a name with an address).
+func (o *Writer) operator() string {
+	if o.opt.About.Operator == "" {
+		return o.opt.Contact
+	}
+	return o.opt.About.Operator + " <" + o.opt.Contact + ">"
 }
 
 // robotsPolicy returns the robots field of the warcinfo record. robots.txt is always obeyed.

@@ -51,6 +51,7 @@ type Feeder struct {
 	read  atomic.Bool // state.Done
 	src   io.ReaderAt
 	file  io.Closer // nil without a file
+	first []string  // URLs
 }
 
 // New returns a Feeder. Wire must give it the other stages before Run.
@@ -84,6 +85,7 @@ func (f *Feeder) Open(st state.Seeds) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
+	f.first = admit.FirstSeeds(io.NewSectionReader(f.src, 0, size), state.MaxFirstSeeds)
 	if st.Size == size && st.Sum == sum {
 		f.state = st
 	} else {
@@ -92,6 +94,9 @@ func (f *Feeder) Open(st state.Seeds) error {
 	f.read.Store(f.state.Done)
 	return nil
 }
+
+// First returns the first seeds of the file.
+func (f *Feeder) First() []string { return f.first }
 
 // Close closes the seed file.
 func (f *Feeder) Close() error {

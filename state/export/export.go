@@ -48,11 +48,12 @@ type Options struct {
 	// Compression and PartBytes are as in tabular.Options.
 	Compression string
 	PartBytes   int64
-	RAMBytes    int64  // 0: 256 MiB; at least 32 MiB
-	TempDir     string // for sorting; it should not exist, and is removed at the end
-	Queued      bool   // PLDs: count the waiting URLs of each, which needs all queues
-	CountLinks  bool   // PLDEdges: count the links of each, which reads all stored pages
-	Languages   bool   // Pages: find the language of each, which reads all stored pages; needs Out
+	RAMBytes    int64       // 0: 256 MiB; at least 32 MiB
+	TempDir     string      // for sorting; it should not exist, and is removed at the end
+	Queued      bool        // PLDs: count the waiting URLs of each, which needs all queues
+	CountLinks  bool        // PLDEdges: count the links of each, which reads all stored pages
+	Languages   bool        // Pages: find the language of each, which reads all stored pages; needs Out
+	About       state.About // WACZ: replaces those texts of the crawl that it has
 	// Begin, if set, is called when the target is open, and before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.

@@ -356,18 +356,21 @@ func (p *pack) describe() error {
 	if err := p.addFile("pages/pages.jsonl", p.pages); err != nil {
 		return err
 	}
+	about := p.about()
 	sum, err := p.add("datapackage.json", zip.Deflate, func(w io.Writer) error {
 		return writeJSON(w, struct {
-			Profile   string     `json:"profile"`
-			Version   string     `json:"wacz_version"`
-			Title     string     `json:"title"`
-			Software  string     `json:"software"`
-			Created   string     `json:"created"`
-			MainURL   string     `json:"mainPageUrl,omitempty"`
-			MainDate  string     `json:"mainPageDate,omitempty"`
-			Resources []resource `json:"resources"`
-		}{"data-package", waczVersion, "crawl " + p.j.report.Crawl, "drumbeat", p.j.report.Time.Format(time.RFC3339),
-			p.first.URL, p.first.TS, p.list})
+			Profile      string        `json:"profile"`
+			Version      string        `json:"wacz_version"`
+			Title        string        `json:"title"`
+			Description  string        `json:"description,omitempty"`
+			Contributors []contributor `json:"contributors,omitempty"`
+			Software     string        `json:"software"`
+			Created      string        `json:"created"`
+			MainURL      string        `json:"mainPageUrl,omitempty"`
+			MainDate     string        `json:"mainPageDate,omitempty"`
+			Resources    []resource    `json:"resources"`
+		}{"data-package", waczVersion, about.Title, about.Description, contributors(about.Operator), "drumbeat",
+			p.j.report.Time.Format(time.RFC3339), p.first.URL, p.first.TS, p.list})
 	})
 	if err != nil {
 		return err
@@ -379,4 +382,32 @@ func (p *pack) describe() error {
 		}{"datapackage.json", sum})
 	})
 	return err
+}
+
+// about returns the texts of the package: those of the export, else those of the crawl's last run. A crawl without a
+// title gets one from its seeds.
+func (p *pack) about() state.About {
+	m, given := p.j.Manifest, p.j.opt.About
+	var about state.About
+	if m.Run != nil {
+		about = m.Run.About
+	}
+	about.Title = cmp.Or(given.Title, m.Run.Name(m.Crawl))
+	about.Description = cmp.Or(given.Description, about.Description)
+	about.Operator = cmp.Or(given.Operator, about.Operator)
+	return about
+}
+
+// contributor is a person or institution that made a data package (Data Package, version 1).
+type contributor struct {
+	Title string `json:"title"`
+	Role  string `json:"role"`
+}
+
+// contributors returns the operator as the author of the package; nil without one.
+func contributors(operator string) []contributor {
+	if operator == "" {
+		return nil
+	}
+	return []contributor{{operator, "author"}}
 }
