@@ -1,4 +1,4 @@
-# Everything here is a plain go command; see docs/TESTING.md.
+# Everything here is a plain go command; see docs/contribute/testing.md.
 GO ?= go
 FUZZTIME ?= 1m
 

@@ -16,5 +16,5 @@
 // requests read them. Sites are the hosts or PLDs that --scope allows: at most maxScope, from the seeds and
 // their redirects.
 //
-// A plain link costs 30 to 42 ns, the default trap guards 52 ns more (docs/BENCHMARKS.md).
+// A plain link costs 30 to 42 ns, the default trap guards 52 ns more (docs/how-it-works/benchmarks.md).
 package admit

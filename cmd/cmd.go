@@ -1,5 +1,5 @@
 // Package cmd is the command: a table of the commands below it, from which the parser, -h, the names of
-// environment variables and docs/FLAGS.md are made. A test compares that page.
+// environment variables and docs/reference/flags.md are made. A test compares that page.
 //
 // Each command is a package of its own. It exports Command, a struct with a field for each flag and a method
 // Run, which checks the flags, computes defaults from the machine, calls the packages below, and prints. To

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 
 var duckdb = flag.String("duckdb", "", "Python with the package duckdb, for TestDuckDB; scripts/duckdb.sh sets it")
 
-// TestDuckDB: what DuckDB counts in Parquet files is what the web has, exactly, and the queries of GUIDE run
+// TestDuckDB: what DuckDB counts in Parquet files is what the web has, exactly, and the queries of the pages run
 // as written.
 func TestDuckDB(t *testing.T) {
 	if *duckdb == "" {
@@ -75,19 +76,25 @@ func TestDuckDB(t *testing.T) {
 			t.Errorf("%s: %v, want %d", query, got, want)
 		}
 	}
-	runGuideQueries(t, tmp)
+	runPageQueries(t, tmp)
 }
 
-// runGuideQueries runs the queries of GUIDE as they are written.
-func runGuideQueries(t *testing.T, tmp string) {
+// runPageQueries runs the queries of docs/howto as they are written.
+func runPageQueries(t *testing.T, tmp string) {
 	t.Helper()
-	guide, err := os.ReadFile("../docs/GUIDE.md")
+	names, err := filepath.Glob("../docs/howto/*/*.md")
 	must(t, err)
+	var blocks []string
+	for _, name := range names {
+		page, err := os.ReadFile(name)
+		must(t, err)
+		blocks = append(blocks, strings.Split(string(page), "```sql\n")[1:]...)
+	}
 	ran := 0
-	for i, block := range strings.Split(string(guide), "```sql\n") {
+	for _, block := range blocks {
 		block, _, ok := strings.Cut(block, "```")
-		if i == 0 || !ok {
-			continue
+		if !ok {
+			t.Fatalf("a block without an end: %q", block)
 		}
 		for query := range strings.SplitSeq(block, ";") {
 			if strings.TrimSpace(query) == "" {
@@ -98,7 +105,7 @@ func runGuideQueries(t *testing.T, tmp string) {
 		}
 	}
 	if ran < 7 {
-		t.Errorf("%d queries in GUIDE", ran)
+		t.Errorf("%d queries in docs/howto", ran)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/FLAGS.md")
+var update = flag.Bool("update", false, "rewrite docs/reference/flags.md")
 
 const flagsHead = `# Commands and flags
 
@@ -26,8 +26,9 @@ Sizes take decimal and binary units: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. 
 7d or 1d12h (units: ms, s, m, h, d, w), and large numbers as 1e6 or 1_000_000. An environment variable can set each flag: ` + "`DRUMBEAT_HOST_DELAY`" + ` sets
 ` + "`--host-delay`" + `. Variables of demo begin with ` + "`DRUMBEAT_DEMO_`" + `, those of bench with ` + "`DRUMBEAT_BENCH_`" + `,
 those of log but --dir with ` + "`DRUMBEAT_LOG_`" + `, and those of explain's --dir, --out, --json and --fast with
-` + "`DRUMBEAT_EXPLAIN_`" + `. For --config and --preset see GUIDE, "Configuration". The command line takes
-precedence. A bad value ends the command with one line on standard error and exit code 2.
+` + "`DRUMBEAT_EXPLAIN_`" + `. [Configuration](../howto/prepare/configure.md)
+has --config and --preset. The command line takes precedence. A bad value ends the command with one line on
+standard error and exit code 2.
 
 A flag with parts has several values that answer one question: ` + "`--host-delay 40s,min=1s`" + `,
 ` + "`--canonical escapes=keep,sort`" + `. Commas separate them; ` + "`\\,`" + ` is a comma in a value. A value without a name comes
@@ -35,7 +36,7 @@ first, if the flag has one. The name of a switch alone turns it on, ` + "`sort=o
 default, whatever a file or a preset says: the whole value of a flag comes from one place.
 `
 
-// flagsPage returns the text of docs/FLAGS.md.
+// flagsPage returns the text of docs/reference/flags.md.
 func flagsPage(t *testing.T) string {
 	t.Helper()
 	var c commands
@@ -97,10 +98,10 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 	}
 }
 
-// TestFlagsPage: docs/FLAGS.md agrees with the table of flags.
+// TestFlagsPage: docs/reference/flags.md agrees with the table of flags.
 func TestFlagsPage(t *testing.T) {
 	want := flagsPage(t)
-	const name = "../docs/FLAGS.md"
+	const name = "../docs/reference/flags.md"
 	if *update {
 		must(t, os.WriteFile(name, []byte(want), 0o644))
 	}

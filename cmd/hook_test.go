@@ -81,15 +81,15 @@ func TestFocusedCrawl(t *testing.T) {
 	}
 }
 
-// TestGuideHook: the hook in the guide does what the guide says.
-func TestGuideHook(t *testing.T) {
+// TestPageHook: the hook of docs/howto/prepare/own-program.md does what the page says.
+func TestPageHook(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../docs/GUIDE.md")
+	page, err := os.ReadFile("../docs/howto/prepare/own-program.md")
 	must(t, err)
-	_, text, found := strings.Cut(string(guide), "    # thin.py:")
+	_, text, found := strings.Cut(string(page), "    # thin.py:")
 	text, _, ended := strings.Cut(text, "\n\n")
 	if !found || !ended {
-		t.Fatal("docs/GUIDE.md has no thin.py")
+		t.Fatal("docs/howto/prepare/own-program.md has no thin.py")
 	}
 	var program strings.Builder
 	for line := range strings.Lines("    #" + text + "\n") {

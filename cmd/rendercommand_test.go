@@ -13,14 +13,14 @@ import (
 )
 
 // TestRenderCommand: a shell that runs the printed command starts the browser with all flags it must have, each as one
-// argument, and docs/RENDERING.md has the same command.
+// argument, and docs/how-it-works/rendering.md has the same command.
 func TestRenderCommand(t *testing.T) {
 	out, errs := wantExit(t, term.ExitDone, "", "render-command", "--browser=chromium")
-	page, err := os.ReadFile("../docs/RENDERING.md")
+	page, err := os.ReadFile("../docs/how-it-works/rendering.md")
 	must(t, err)
 	block := "\n    " + strings.ReplaceAll(strings.TrimSpace(out), "\n", "\n    ") + "\n\n"
 	if !strings.Contains(string(page), block) {
-		t.Errorf("docs/RENDERING.md lacks the command that render-command prints:\n%s", block)
+		t.Errorf("docs/how-it-works/rendering.md lacks the command that render-command prints:\n%s", block)
 	}
 	if !strings.Contains(errs, "--render ws://127.0.0.1:9222") {
 		t.Errorf("says %q", errs)

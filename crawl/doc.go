@@ -3,7 +3,7 @@
 //
 // It implements the high-level organisation of the IRLbot paper (§IV.C, Figures 2, 4 and 5): URLseen,
 // STAR's check against PLDindegree, BEAST, RobotsCache with RobotsRequested, QR and QD, the ready queue Q,
-// the two heaps of §VII.A, and the counters of §VIII. crawler.go has a diagram; docs/ARCHITECTURE.md
+// the two heaps of §VII.A, and the counters of §VIII. crawler.go has a diagram; docs/how-it-works/architecture.md
 // follows one URL through the stages.
 //
 // # Departures from the paper
@@ -37,5 +37,5 @@
 //
 // Package plan divides Options.Limits.RAMBytes. Only files grow with the number of URLs, hosts or PLDs. The
 // files are those of the structures under state/, the manifest state/MANIFEST, state/SECRET and
-// state/suffixes.txt; see docs/FORMATS.md.
+// state/suffixes.txt; see docs/reference/files/_index.md.
 package crawl

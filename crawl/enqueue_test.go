@@ -73,7 +73,7 @@ func checkDeep(t *testing.T, o *Options) {
 }
 
 // checkTimes compares the answers about enqueued URLs with the requests that follow: each comes within the tolerance
-// that docs/GUIDE.md states, one visit of its host and a second, and in the order of the answers.
+// that docs/howto/run/steer.md states, one visit of its host and a second, and in the order of the answers.
 func (o *operated) checkTimes(answers []operate.Enqueued, before []int) {
 	o.t.Helper()
 	began := time.Now()

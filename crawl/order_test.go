@@ -96,10 +96,11 @@ func (o *orderOf) passesBetween(from, to time.Time) (n int) {
 	return n
 }
 
-// TestOrderWithinHost holds the statement of docs/ARCHITECTURE.md, "The order within a host" (Polybot, section 3.5), by
-// the server's log: a crawl breadth first with one directory requests the URLs of a host in the order in which it found
-// them. With several directories it does so for URLs of different passes of URLseen: if two passes emitted URLs between
-// the times at which two URLs were found, one of them emitted the earlier URL.
+// TestOrderWithinHost holds the statement of docs/how-it-works/architecture.md, "The order within a host"
+// (Polybot, section 3.5), by the server's log: a crawl breadth first with one directory requests the URLs of
+// a host in the order in which it found them. With several directories it does so for URLs of different
+// passes of URLseen: if two passes emitted URLs between the times at which two URLs were found, one of them
+// emitted the earlier URL.
 func TestOrderWithinHost(t *testing.T) {
 	t.Parallel()
 	w := &hostTrees{hosts: 7, pages: 60, perPage: 5}

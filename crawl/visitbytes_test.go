@@ -14,7 +14,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestVisitBytes: what visits found takes as many bytes on disk beside the URL as docs/BENCHMARKS.md says.
+// TestVisitBytes: what visits found takes as many bytes on disk beside the URL as
+// docs/how-it-works/benchmarks.md says.
 func TestVisitBytes(t *testing.T) {
 	notShort(t)
 	const n, last = 50_000, int64(1.76e9)

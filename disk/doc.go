@@ -33,5 +33,5 @@
 // # Files
 //
 // Each directory has drumbeat-dir.json, drumbeat.lock and state/tails-<generation>. For the formats see
-// docs/FORMATS.md, section "disk".
+// docs/reference/files/_index.md, section "disk".
 package disk

@@ -2,7 +2,7 @@
 //
 // It is not a library because no library bounds the lookups of one PLD. The client of miekg/dns has no cache
 // and no retries, and keeps one question at a time on a socket; it takes about the same CPU a lookup (8.1
-// µs), and net.Resolver takes four times as much (docs/BENCHMARKS.md).
+// µs), and net.Resolver takes four times as much (docs/how-it-works/benchmarks.md).
 //
 // The paper mentions DNS in one line: a lookup for each host and robots.txt, 260 million in 41 days, through
 // a local resolver. Here the local resolvers are the servers of Options. The package keeps many questions in
@@ -44,7 +44,7 @@
 // # Cost
 //
 // A lookup that isn't in the cache costs some 6 to 9 µs of CPU, 2 of them the kernel's for a datagram out
-// and one in; a hit 0.3 µs (docs/BENCHMARKS.md). The library's share is 1.2 µs
+// and one in; a hit 0.3 µs (docs/how-it-works/benchmarks.md). The library's share is 1.2 µs
 // (BenchmarkMessages). All questions of the same try have the same timeout, so a list for each try, in order
 // of arrival, replaces a heap. The clock is woken only for a timeout that is earlier than its next check.
 //

@@ -67,5 +67,5 @@
 // are a bucket's input, in directory bucket mod n. text-<directory>-<generation> is a text log.
 // cache-<generation> has parts written by a pass, and unique-<generation> its lists of unique texts, both
 // in directory (bucket + 1) mod n. buffers-<generation> has the content of the directory's buffers at
-// checkpoints (buffers.go). For the formats see docs/formats/drum.md and format.go.
+// checkpoints (buffers.go). For the formats see docs/reference/files/drum.md and format.go.
 package drum

@@ -14,7 +14,7 @@
 // On Linux the package opens its sockets with the fewest system calls. It uses fasthttp's codec to encode
 // request heads, but not fasthttp's client, which retries, sizes buffers by the claimed length and discards
 // the bytes as received. A page on a new connection takes 42 µs of CPU, against 54 with fasthttp's client
-// and 84 with net/http (docs/BENCHMARKS.md).
+// and 84 with net/http (docs/how-it-works/benchmarks.md).
 //
 // # Course of an exchange
 //

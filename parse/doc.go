@@ -2,7 +2,7 @@
 // robots and its encoding. An Extractor also turns the links into canonical URLs.
 //
 // The package has a scanner of its own because it is 12 to 17 times as fast as the tokenizer of
-// golang.org/x/net/html on documentation pages and finds the same links (docs/BENCHMARKS.md). Building
+// golang.org/x/net/html on documentation pages and finds the same links (docs/how-it-works/benchmarks.md). Building
 // tokens or a tree would cost more than all other work on a page. The scanner jumps from '<' to '<', reads
 // attributes only of the few elements that matter, and copies a value only if it has a character reference,
 // NUL or CR, or needs decoding. On processors with AVX2 it skips all other tags 64 bytes at a time

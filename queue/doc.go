@@ -56,5 +56,5 @@
 // # Files
 //
 // The segments of a queue are state/<Name>/<number>.seg. A slot of a calendar is the queue
-// <Name>/slot-<number>. See docs/FORMATS.md, section "queue".
+// <Name>/slot-<number>. See docs/reference/files/_index.md, section "queue".
 package queue

@@ -75,7 +75,7 @@
 //
 // All functions are pure and safe for concurrent use. Match and Decode usually allocate nothing. An encoded
 // rule list has at most MaxEncoded bytes, a HostData at most 256 more, a Summary at most MaxSummary; see
-// docs/formats/robots.md. A verdict takes about 0.2 µs of CPU for 10 to 1,000 rules without wildcards, 0.6
+// docs/reference/files/robots.md. A verdict takes about 0.2 µs of CPU for 10 to 1,000 rules without wildcards, 0.6
 // µs if 100 of 1,000 have wildcards, and 2 ms for the worst group within the limits and the longest URL
 // (BenchmarkMatchRules, BenchmarkMatchHostile).
 package robots

@@ -215,7 +215,7 @@ func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, 
 	return Request, time.Time{}
 }
 
-// Coding of HostData; see docs/formats/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
+// Coding of HostData; see docs/reference/files/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
 //
 //	version   1 byte   3
 //	state     1 byte

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Coding of rules; see docs/formats/robots.md. The numbers of the head are unsigned varints; those of the
+// Coding of rules; see docs/reference/files/robots.md. The numbers of the head are unsigned varints; those of the
 // tables have 2 bytes, little-endian.
 //
 //	version  1 byte   2

@@ -1,5 +1,5 @@
 #!/bin/bash
-# DuckDB: it must count in exported Parquet files what a synthetic web has, and run the queries of docs/GUIDE.md.
+# DuckDB: it must count in exported Parquet files what a synthetic web has, and run the queries of docs/howto.
 #
 #   scripts/duckdb.sh
 #

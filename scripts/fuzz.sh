@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while and prints a table; see docs/TESTING.md.
+# Runs every fuzz target for a while and prints a table; see docs/contribute/testing.md.
 #
 #	scripts/fuzz.sh [-t 30s] [-p 1] [-j 1] [-o DIR] [package|target|package.target ...]
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs one part of the nightly tests with a seed of its own; see docs/TESTING.md.
+# Runs one part of the nightly tests with a seed of its own; see docs/contribute/testing.md.
 #
 #	scripts/night.sh crash|kill|cluster|soak|mutants|fuzz SEED
 #

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the files of a release into dist/: static binaries, archives, Debian packages, bills of materials,
-# checksums. docs/RELEASING.md has the whole list of a release.
+# checksums. docs/contribute/releasing.md has the whole list of a release.
 #
 #   scripts/release.sh [ARCH...]      amd64 and arm64 by default
 #

@@ -212,7 +212,7 @@ func TestBudgetsWithoutSearch(t *testing.T) {
 	}
 }
 
-// TestEdgeForm checks the example of docs/formats/star.md. Key and value must give both ends of an edge,
+// TestEdgeForm checks the example of docs/reference/files/star.md. Key and value must give both ends of an edge,
 // also for an edge and its reverse.
 func TestEdgeForm(t *testing.T) {
 	e := Edge{From: 0x0102030405060708, To: 0x1112131415161718}

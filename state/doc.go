@@ -18,5 +18,5 @@
 // ErrUnusable (the system denies access), ErrExists, ErrFinished and ErrRepairing. Damage is a
 // *disk.CorruptError that names the file.
 //
-// Only a ProgressMeter runs a goroutine. docs/FORMATS.md and docs/formats describe the formats.
+// Only a ProgressMeter runs a goroutine. docs/reference/files describes the formats.
 package state

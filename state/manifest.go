@@ -17,7 +17,7 @@ import (
 
 // The manifest is a file in the first directory, replaced atomically, with copies in others (copies.go). It
 // names everything that belongs to the crawl at one checkpoint. It is text, so an operator can read it;
-// docs/FORMATS.md has the layout.
+// docs/reference/files/_index.md has the layout.
 //
 // Its version is major.minor. A program refuses a manifest with another major or a larger minor, because it
 // would misread it. Raise manifestMajor when the encoding of existing data changes, such as a record or a

@@ -8,7 +8,7 @@ import (
 	"drumbeat/disk"
 )
 
-// TestObjectRecord spells a record as docs/formats/objects.md does.
+// TestObjectRecord spells a record as docs/reference/files/objects.md does.
 func TestObjectRecord(t *testing.T) {
 	t.Parallel()
 	o := Object{Dir: 1, Log: true, File: "crawl-1.jsonl.zst", Size: 9, SHA256: "ab", CRC: "rosUhgp5mIg=", Time: 5}

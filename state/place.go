@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Place is where a unique URL is. It is in exactly one place at any time (docs/ARCHITECTURE.md, "Life of a
-// URL").
+// Place is where a unique URL is. It is in exactly one place at any time (docs/how-it-works/architecture.md,
+// "Life of a URL").
 type Place int
 
 // The places, in the order of the crawler.

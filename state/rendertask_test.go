@@ -8,7 +8,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestRenderTask spells the bytes of docs/formats/render.md.
+// TestRenderTask spells the bytes of docs/reference/files/render.md.
 func TestRenderTask(t *testing.T) {
 	url := weburl.Record{URL: []byte("http://a.test/"), Depth: 3}
 	rec := url.Append(nil)

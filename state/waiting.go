@@ -12,7 +12,7 @@ import (
 )
 
 // Waiting is a fetched page whose body may be known. The store of contents returns it with the verdict
-// (docs/formats/content.md).
+// (docs/reference/files/content.md).
 type Waiting struct {
 	// Record is the URL's record.
 	Record []byte

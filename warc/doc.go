@@ -27,7 +27,7 @@
 // outfile describes what survives a crash: each capture that the manifest covers, once. A file begins with
 // a warcinfo record. It is closed when the next capture would make it larger than FileBytes (a larger
 // capture gets a file of its own) or its index larger than IndexBytes. The index has one line for each
-// response, sorted in final files and in order of arrival in open ones. See docs/formats/warc.md.
+// response, sorted in final files and in order of arrival in open ones. See docs/reference/files/warc.md.
 //
 // # Concurrency
 //

@@ -15,7 +15,7 @@ const digestRaw = 20
 var errPrepared = errors.New("warc: damaged prepared capture")
 
 // AppendBinary appends p in a form that UnmarshalBinary reads: the lengths as uvarints, then the records and
-// the beginning of the index line (docs/formats/content.md).
+// the beginning of the index line (docs/reference/files/content.md).
 func (p *Prepared) AppendBinary(dst []byte) []byte {
 	for _, n := range []int64{p.response.offset, p.response.length, int64(p.head), int64(len(p.buf)),
 		int64(p.indexHead)} {

@@ -29,8 +29,8 @@ func skippableFrame(magic string, content []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(content))), content...)
 }
 
-// TestGoldenFrame: the header and the end of a frame are those of docs/formats/warc.md. A file with a dictionary
-// begins with its frame.
+// TestGoldenFrame: the header and the end of a frame are those of docs/reference/files/warc.md. A file with a
+// dictionary begins with its frame.
 func TestGoldenFrame(t *testing.T) {
 	w, _ := zstRecords(t, nil)
 	x := sampleExchange()

@@ -3,7 +3,7 @@
 // The page shows whether the crawl is healthy, its speed, its progress, what limits it and what is wrong. It
 // then shows the places of URLs, URLseen's buckets, BEAST's queues, connection slots, hosts in trouble, RAM
 // and disk, and it changes what an operator may change. It has no paper section of its own; the words are
-// those of docs/GLOSSARY.md.
+// those of docs/reference/glossary.md.
 //
 // Contract: Handler serves the embedded files under "/" and nothing else. The page uses only the API under
 // api/v1/, at addresses relative to its own, so a proxy may put both under a prefix. Everything comes from

@@ -71,7 +71,7 @@ func (l diskSizes) sum() (n int64) {
 // paperUnique is the number of unique URLs in the paper's crawl, which found 41 billion with 6.3 billion pages.
 const paperUnique = 41e9
 
-// keyBits is the least size of one of n random keys of 64 bits, as docs/BENCHMARKS.md has it.
+// keyBits is the least size of one of n random keys of 64 bits, as docs/how-it-works/benchmarks.md has it.
 func keyBits(n float64) float64 { return 64 - math.Log2(max(2, n)) + 1.44 }
 
 // sizeAt returns the size of part i of the disk of a crawl like a run's with n unique URLs. Parts grow like

@@ -300,7 +300,7 @@ func checkSpace(_ context.Context, e *env) (list []finding) {
 		r.at(fail, free < n.KeepFreeBytes, "free "+human.Bytes(n.KeepFreeBytes-free)+": the crawl pauses at once",
 			"a larger disk")
 		r.at(fail, free+f.held < f.need, smaller, "more or larger disks: --dir, --out",
-			"move finished WARC files away during the crawl (docs/GUIDE.md)")
+			"move finished WARC files away during the crawl (docs/howto/run/move-output.md)")
 		inodes := finding{Check: "inodes for " + f.paths, Now: comma(int64(f.st.Ffree)) + " free",
 			Need: comma(n.Inodes)}
 		if f.st.Files == 0 { // btrfs and others have no limit

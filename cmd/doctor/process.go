@@ -16,7 +16,7 @@ import (
 	"drumbeat/internal/human"
 )
 
-// checkKernel: docs/CONTRACT.md names Linux 5.8, from which sync reports every write-back error.
+// checkKernel: docs/reference/contract.md names Linux 5.8, from which sync reports every write-back error.
 func checkKernel(_ context.Context, e *env) []finding {
 	text, err := e.text("proc/sys/kernel/osrelease")
 	if err != nil {
@@ -27,7 +27,8 @@ func checkKernel(_ context.Context, e *env) []finding {
 		return cannot("kernel", fmt.Errorf("%q is not a version", text))
 	}
 	r := finding{Check: "kernel", Now: "Linux " + text, Need: "5.8 or later"}
-	r.at(warn, major < 5 || major == 5 && minor < 8, "upgrade the kernel; docs/CONTRACT.md says what older ones miss")
+	r.at(warn, major < 5 || major == 5 && minor < 8, "upgrade the kernel; "+
+		"docs/reference/contract.md says what older ones miss")
 	return []finding{r}
 }
 

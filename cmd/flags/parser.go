@@ -19,7 +19,7 @@
 // prints the flags with the tag common, a line each with the first sentence of the text; --help-all prints all.
 //
 // NewParser makes the parser of any table: package cmd's of all commands, or a test's of one. It names the
-// environment variable of each flag and the headings (Groups) of -h and docs/FLAGS.md. Both come from the
+// environment variable of each flag and the headings (Groups) of -h and docs/reference/flags.md. Both come from the
 // same tags.
 //
 // This package starts no goroutine, and prints and exits only in Run. Check methods return plain errors;
@@ -44,7 +44,7 @@ const DefaultAgent = "drumbeat"
 // DefaultDir is the default of --dir.
 const DefaultDir = "drumbeat-crawl"
 
-// Groups are the headings of -h and docs/FLAGS.md, in order.
+// Groups are the headings of -h and docs/reference/flags.md, in order.
 var Groups = [...]kong.Group{
 	{Key: "what", Title: "Crawl"},
 	{Key: "limits", Title: "Limits"},

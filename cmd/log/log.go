@@ -1,6 +1,6 @@
 // Package log is the command log: it prints the logs of a stopped or running crawl.
 //
-// Command is the table of its flags. Package crawllog reads the files; docs/formats/crawllog.md has their
+// Command is the table of its flags. Package crawllog reads the files; docs/reference/files/crawllog.md has their
 // layout. crawl.go finds a crawl's logs by its last manifest, and filter.go selects lines. Lines are printed
 // for a person (print.go), counted, or with --json printed as they are stored. A line's text is from sites,
 // so all output goes through the App's term.Plain.

@@ -2,8 +2,8 @@
 // with all flags that the browser must have.
 //
 // Command is the table of its flags. Package internal/render has the flags (render.Flags), asks a browser for them, and
-// uses none that lacks one; this command and the page docs/RENDERING.md take them from there, and a test compares the
-// page. The command line goes to standard output, as a POSIX shell reads it, so that
+// uses none that lacks one; this command and the page docs/how-it-works/rendering.md take them from there,
+// and a test compares the page. The command line goes to standard output, as a POSIX shell reads it, so that
 //
 //	sh -c "$(drumbeat render-command)"
 //

@@ -48,9 +48,9 @@ func manPage(app *kong.Application) []byte {
 			"--dir, --out, --json and --fast with DRUMBEAT_EXPLAIN_. The command line takes precedence over "+
 			"the environment, "+
 			"which precedes --config, --preset and the default.") +
-		"\n.SH EXIT STATUS\n" + roff("0 if the command is done, 2 for a bad flag or bad input. docs/GUIDE.md, "+
-		"\"Exit codes\", lists all.") +
-		"\n.SH SEE ALSO\n" + roff("docs/GUIDE.md and docs/FLAGS.md in the source of drumbeat.") + "\n")
+		"\n.SH EXIT STATUS\n" + roff("0 if the command is done, 2 for a bad flag or bad input. "+
+		"docs/reference/exit-codes.md lists all.") +
+		"\n.SH SEE ALSO\n" + roff("docs/start, docs/howto and docs/reference in the source of drumbeat.") + "\n")
 	return b.Bytes()
 }
 

@@ -2,7 +2,7 @@
 // configuration file for --config), completion (for bash, zsh and fish) and man (a manual page).
 //
 // All three read the parser's model of the table that runs them, so a flag that is added to a command
-// appears here without further work. docs/FLAGS.md comes from the same model, by a test of package cmd.
+// appears here without further work. docs/reference/flags.md comes from the same model, by a test of package cmd.
 //
 // Config prints with flags.Template, which knows how --config spells values. completion.go writes a shell
 // script that has all names in it and does not run drumbeat; it completes commands, flags, the values of

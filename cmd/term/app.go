@@ -9,7 +9,7 @@
 // App.Fail prints an error as one line on standard error and returns its exit code. Usage marks a fault of
 // flags or input (code 2). An Ended is an orderly end with its own code; its Quiet field says that the
 // reason is printed already. ExitCode classifies all other errors by what they wrap: damage, a full disk, a
-// directory in use. exit.go has the codes, and docs/GUIDE.md their meaning.
+// directory in use. exit.go has the codes, and docs/reference/exit-codes.md their meaning.
 //
 // The first SIGINT or SIGTERM cancels the context of StopOnSignal; a second one ends the process with
 // ExitForced. A goroutine that lives until release handles them. A panic in any goroutine ends the process

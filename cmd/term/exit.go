@@ -11,7 +11,7 @@ import (
 	"drumbeat/state/audit"
 )
 
-// The exit codes, which docs/GUIDE.md lists. ExitFailure is also the code of an audit that does not
+// The exit codes, which docs/reference/exit-codes.md lists. ExitFailure is also the code of an audit that does not
 // balance, of repair --dry-run if there is something to repair, and of doctor if a check fails.
 const (
 	ExitDone      = 0  // done: nothing is left to fetch

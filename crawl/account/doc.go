@@ -3,7 +3,7 @@
 //
 // Run is one running crawl. A stage changes the place of a URL by Run.Transact only, whose function records
 // each change in its Tx. A checkpoint takes Run.TxLock alone, so it sees a transaction whole or not at all
-// (docs/ARCHITECTURE.md, "Transactions"). Nothing of this is in the paper, whose crawler is never cut.
+// (docs/how-it-works/architecture.md, "Transactions"). Nothing of this is in the paper, whose crawler is never cut.
 //
 // Contract: the accounts say how many URLs are in each place, with the sum of their keys; `audit` compares
 // the files with them. After an error inside a transaction the crawl stops, and Transact begins no further

@@ -8,10 +8,10 @@ import (
 	"drumbeat/weburl"
 )
 
-// Transact runs f as one transaction (docs/ARCHITECTURE.md, "Transactions"). It holds the shared lock, so a
-// checkpoint sees either all of the transaction or nothing. f must not wait for the network, for admission
-// or for disk space. If f returns an error, a write failed after part of the transaction was done: the
-// crawl stops and makes no further checkpoint.
+// Transact runs f as one transaction (docs/how-it-works/architecture.md, "Transactions"). It holds the shared
+// lock, so a checkpoint sees either all of the transaction or nothing. f must not wait for the network, for
+// admission or for disk space. If f returns an error, a write failed after part of the transaction was done:
+// the crawl stops and makes no further checkpoint.
 func (r *Run) Transact(f func(tx *Tx) error) error {
 	late, err := r.TransactQuietly(f)
 	late.Tell()

@@ -2,7 +2,7 @@
 //
 // A Maker has the table of the structures on disk, and of what the stages hold in RAM only. For a checkpoint
 // it pauses the structures that emit, takes the transaction lock exclusively for an instant, in which all
-// copy their state, and then writes the copies while the crawl continues. docs/ARCHITECTURE.md,
+// copy their state, and then writes the copies while the crawl continues. docs/how-it-works/architecture.md,
 // "Checkpoints", has the order and the reasons. The paper has no checkpoints.
 //
 // # Contract
@@ -20,7 +20,8 @@
 //
 // # Memory and disk
 //
-// What the copies hold. One tail file in each directory, and the copies of the manifest (docs/FORMATS.md).
+// What the copies hold. One tail file in each directory, and the copies of the manifest
+// (docs/reference/files/_index.md).
 //
 // Files: checkpoint.go (the Maker), structure.go (the table of structures, what the stages hold in RAM).
 package checkpoint

@@ -20,7 +20,7 @@ type Structure struct {
 	pausable pausable // nil unless it emits
 }
 
-// frozenPart is the frozen state of a structure on its way into the manifest (docs/ARCHITECTURE.md,
+// frozenPart is the frozen state of a structure on its way into the manifest (docs/how-it-works/architecture.md,
 // "Checkpoints").
 type frozenPart struct {
 	name   string

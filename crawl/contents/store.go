@@ -16,7 +16,7 @@
 //
 // # Memory and disk
 //
-// The plan bounds its RAM and its disk (docs/formats/content.md): 85 bytes a body, and the pages that wait.
+// The plan bounds its RAM and its disk (docs/reference/files/content.md): 85 bytes a body, and the pages that wait.
 package contents
 
 import (

@@ -20,7 +20,7 @@
 // # Memory and disk
 //
 // The manifest in RAM. Files: the identity of each directory, state/secret, state/suffixes, and the copies of
-// the manifest (docs/FORMATS.md).
+// the manifest (docs/reference/files/_index.md).
 //
 // Files: dirs.go (the directories), identity.go (the identity of the crawl).
 package dirs

@@ -1,6 +1,6 @@
 // Package dispatch is a room of the running crawl: it decides when a URL that passed RobotsCache is
 // fetched. It has the queue Q of such URLs, the heaps of hosts and servers in RAM (package polite), and the
-// connection slots. The paper has Q and its heaps in section IV.C; docs/PAPER.md has the departures.
+// connection slots. The paper has Q and its heaps in section IV.C; docs/how-it-works/paper.md has the departures.
 //
 // # Contract
 //

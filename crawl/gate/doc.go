@@ -1,6 +1,7 @@
 // Package gate is a room of the running crawl: it decides whether a URL may be fetched, by the robots.txt of its
 // origin and by the health of its host. It has the paper's RobotsCache and RobotsRequested, and the queues QR and QD
-// (section IV.C). The key is the origin, not the host (RFC 9309); docs/PAPER.md has the other departures.
+// (section IV.C). The key is the origin, not the host (RFC 9309); docs/how-it-works/paper.md has the other
+// departures.
 //
 // # Contract
 //

@@ -1,6 +1,6 @@
 // Package hook is a room of the running crawl: it asks a program of the operator (package internal/hook)
 // about each page, and applies the answer to the links of the page. The paper has no hook;
-// docs/formats/hook.md has the protocol.
+// docs/reference/files/hook.md has the protocol.
 //
 // # Contract
 //

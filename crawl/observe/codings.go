@@ -16,8 +16,8 @@ import (
 
 // Codings chooses the content codings that requests ask for, if CodingOptions.Set is set. Its
 // goroutine is "codings". br makes bodies smaller than gzip and costs several times the CPU to decode
-// (docs/BENCHMARKS.md, "Content codings"), so requests ask for it only while the network limits the crawl and
-// the processors have room.
+// (docs/how-it-works/benchmarks.md, "Content codings"), so requests ask for it only while the network limits
+// the crawl and the processors have room.
 type Codings struct {
 	opt         CodingOptions
 	connections Connections

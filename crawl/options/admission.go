@@ -35,12 +35,13 @@ type Admission struct {
 	LinkFilter func(url []byte) bool
 
 	// Rules are files of scope rules on Disk.FS. Blacklist are files of hosts, PLDs and networks to which no
-	// request is sent (docs/RULES.md). Default: none. Both are read at the start and again for each value
+	// request is sent (docs/reference/rules.md). Default: none. Both are read at the start and again for each value
 	// from Reload. Files with errors fail the start; later they leave the old rules in force.
 	Rules, Blacklist []string
 	Reload           <-chan struct{}
-	// Sites is a file on Disk.FS with the settings of some sites (package sites, docs/SITES.md); "" for none. It
-	// is read and read again like Rules. Env returns variables of the environment, which its secrets may name.
+	// Sites is a file on Disk.FS with the settings of some sites (package sites, docs/reference/sites.md); ""
+	// for none. It is read and read again like Rules. Env returns variables of the environment, which its
+	// secrets may name.
 	Sites string
 	Env   func(name string) (value string, ok bool)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // measuredAway is the share of the links behind the RAM cache that lead to another PLD than their page's, on
-// a synthetic web (docs/BENCHMARKS.md, "What travels between nodes").
+// a synthetic web (docs/how-it-works/benchmarks.md, "What travels between nodes").
 const measuredAway = 0.52
 
 // NodesInput says what nodes exchange.
@@ -116,7 +116,7 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 		add("With more than %d nodes, use three NATS servers of their own instead of one in a node.", embedMost)
 	}
 	if n.MarksBytes > n.BrokerBytes {
-		add("The marks of the nodes take more of the broker than the links do: see docs/SCALING.md.")
+		add("The marks of the nodes take more of the broker than the links do: see docs/how-it-works/scaling.md.")
 	}
 	if n.OutboxDiskBytes > o.DiskBytes/100 {
 		add("The outboxes hold %s while all works.", human.Bytes(n.OutboxDiskBytes))

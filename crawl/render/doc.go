@@ -1,6 +1,6 @@
 // Package render is a room of the running crawl: it passes the pages that rules tag to a browser (package
 // internal/render), stores the rendered pages, and sends their links to URLseen. The paper renders nothing;
-// docs/RENDERING.md is the page for operators.
+// docs/how-it-works/rendering.md is the page for operators.
 //
 // # Contract
 //

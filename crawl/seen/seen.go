@@ -294,7 +294,7 @@ func (s *Stage) emitUnique(results []drum.Result) error {
 // The store of names maps the keys of hosts and PLDs to their texts. Without it, only a scan of the whole
 // output could tell them. It holds the host of every URL that was accepted, and every PLD of such a URL or
 // at either end of an edge. A name is sent in the same transaction as its URL or edge, so every checkpoint
-// has both or neither (docs/formats/names.md).
+// has both or neither (docs/reference/files/names.md).
 
 // NamesStore returns the options of the store of names. It emits new names to emitNames.
 func (s *Stage) NamesStore() drum.Options {

@@ -5,7 +5,7 @@
 // follows Polybot's rule, by the number of hosts in their delays that package polite counts; it grows while
 // hosts or connections are idle. The Keeper also makes room: it moves the URLs in RAM that are due last to
 // disk while connections are idle. The paper's threads push URLs forward without such a bound;
-// docs/ARCHITECTURE.md ("The stages", back-pressure) has the reasons.
+// docs/how-it-works/architecture.md ("The stages", back-pressure) has the reasons.
 //
 // Contract: the stock always has room for one URL at least, and a share of it for URLs that return. RAM
 // bounds the target, since Use.Most does.

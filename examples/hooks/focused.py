@@ -7,7 +7,7 @@
 The score of a page is the share of the words that its text has, between 0 and 1. A page whose score is at least
 --least is stored, and its links are followed. Seeds are always followed. Needs Python 3.8 and nothing else.
 
-The protocol is in docs/formats/hook.md: a line of JSON for each page on standard input, and a line with the same
+The protocol is in docs/reference/files/hook.md: a line of JSON for each page on standard input, and a line with the same
 "id" on standard output. Print nothing else there; standard error goes to the log of the crawl.
 """
 

@@ -3,7 +3,7 @@
 //
 // It replaces a library because it is 2.6 to 2.7 times as fast as the best one. A page of documentation
 // (1998 pages, 27 KB on average) takes 27 µs of CPU, against 69 with klauspost/compress and 85 with the
-// standard library in the same run, without allocations (docs/BENCHMARKS.md).
+// standard library in the same run, without allocations (docs/how-it-works/benchmarks.md).
 // Gunzip was the largest single cost of a page.
 //
 // A crawler holds the whole compressed body and wants the whole page, so the decoder needs no window besides

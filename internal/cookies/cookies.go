@@ -1,8 +1,8 @@
 // Package cookies keeps the cookies of sites in jars of bounded size, in RAM.
 //
 // The IRLbot paper has no cookies, and the crawl keeps none unless the operator asks for them for a site
-// (docs/SITES.md). Some sites show their pages only to visitors that return what they were given, or after a
-// login that the operator made elsewhere.
+// (docs/reference/sites.md). Some sites show their pages only to visitors that return what they were given,
+// or after a login that the operator made elsewhere.
 //
 // # Contract
 //

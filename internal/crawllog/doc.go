@@ -8,7 +8,7 @@
 // those of the WARC files, in shared code (package warc/outfile). The order of the lines is the order of
 // the calls of Append. A file is named crawl-YYYYMMDDhhmmssmmm-SERIAL.jsonl.zst in <directory>/log; the
 // suffix ".open" marks it until it is final. `zstd -dc` reads it, an open one up to the last whole frame. A
-// file is closed at FileBytes. See docs/formats/crawllog.md.
+// file is closed at FileBytes. See docs/reference/files/crawllog.md.
 //
 // Read, Walk, Scan and Find read the log of a stopped crawl. A Reader reads Snapshots of a log, also beside a
 // running crawl, each line once and in order.

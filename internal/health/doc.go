@@ -39,5 +39,5 @@
 // cookies.
 //
 // Concurrency: a State is a value; a Table is safe for concurrent use. An encoded State has at most
-// MaxState bytes; docs/formats/robots.md has the layout.
+// MaxState bytes; docs/reference/files/robots.md has the layout.
 package health

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stateVersion is the version of an encoded State (docs/formats/robots.md). A varint is an unsigned LEB128
+// stateVersion is the version of an encoded State (docs/reference/files/robots.md). A varint is an unsigned LEB128
 // number in its shortest form:
 //
 //	version   1 byte   1

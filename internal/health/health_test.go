@@ -240,7 +240,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 }
 
-// TestGolden holds the example bytes of docs/formats/robots.md.
+// TestGolden holds the example bytes of docs/reference/files/robots.md.
 func TestGolden(t *testing.T) {
 	s := State{
 		Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Pages: 0, Place: 7, Wide: true, Why: Failing,

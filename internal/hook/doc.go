@@ -3,8 +3,9 @@
 // Berg, Dom: "Focused Crawling", WWW 1999) are built on it.
 //
 // A Pool runs several processes of one command. Each gets a line of JSON a page on standard input and answers
-// with a line on standard output; docs/formats/hook.md is the protocol, protocol.go its coding. A process has one
-// request at a time. It begins with a greeting, in which it says which parts of a page it wants.
+// with a line on standard output; docs/reference/files/hook.md is the protocol, protocol.go its coding. A
+// process has one request at a time. It begins with a greeting, in which it says which parts of a page it
+// wants.
 //
 // Everything is bounded, because the programs are not ours. A line has at most MaxLine bytes, an answer at most
 // MaxLinks links and MaxFields bytes of fields. A process that does not answer within Options.Timeout, that ends,

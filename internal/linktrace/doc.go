@@ -25,5 +25,5 @@
 // A Writer holds at most maxQueued blocks of 64 KiB (4 MiB) and writes at most Options.LimitBytes. A Reader
 // holds one block.
 //
-// The format: docs/formats/linktrace.md.
+// The format: docs/reference/files/linktrace.md.
 package linktrace

@@ -350,13 +350,13 @@ func netLog(t *testing.T, name string) (found []string) {
 	return slices.Compact(found)
 }
 
-// TestRenderFlags: a browser without the fences is not used. docs/RENDERING.md has them all.
+// TestRenderFlags: a browser without the fences is not used. docs/how-it-works/rendering.md has them all.
 func TestRenderFlags(t *testing.T) {
-	page, err := os.ReadFile("../../docs/RENDERING.md")
+	page, err := os.ReadFile("../../docs/how-it-works/rendering.md")
 	must(t, err)
 	for _, f := range Flags() {
 		if !strings.Contains(string(page), " "+f) && !strings.Contains(string(page), " '"+f+"'") {
-			t.Errorf("docs/RENDERING.md lacks %s", f)
+			t.Errorf("docs/how-it-works/rendering.md lacks %s", f)
 		}
 	}
 	if missing := missingFlags(append([]string{"chromium", "about:blank"}, Flags()...)); len(missing) > 0 {

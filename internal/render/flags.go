@@ -20,7 +20,7 @@ var fences = [...]string{
 	"--enable-automation", // has Chromium tell its flags
 }
 
-// Flags returns the flags that a browser must have, as docs/RENDERING.md explains them.
+// Flags returns the flags that a browser must have, as docs/how-it-works/rendering.md explains them.
 func Flags() []string { return slices.Clone(fences[:]) }
 
 // checkFlags returns an error if the browser lacks one of the flags, or does not tell.

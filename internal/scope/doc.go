@@ -1,6 +1,6 @@
 // Package scope decides which URLs a crawl may request. A rule matches a host, a pay-level domain (PLD), a
 // URL prefix, a SURT prefix or a regular expression; the first matching rule decides. A blacklist has rules
-// for hosts, PLDs and networks. docs/RULES.md describes the syntax for operators.
+// for hosts, PLDs and networks. docs/reference/rules.md describes the syntax for operators.
 //
 // The IRLbot paper has none of this. Polybot's operators blacklisted sites that complained while the crawl
 // was running (Shkapenyuk and Suel, section 4). Archives write their scopes as Heritrix's SURT prefixes.

@@ -240,7 +240,7 @@ func TestCommentsAndBlanks(t *testing.T) {
 
 // TestSampleFiles parses the samples of the documentation.
 func TestSampleFiles(t *testing.T) {
-	text, err := os.ReadFile("../../docs/RULES.md")
+	text, err := os.ReadFile("../../docs/reference/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,8 @@ func TestSampleFiles(t *testing.T) {
 		if string(m[1]) == "blacklist" {
 			list = Blacklist
 		}
-		if s, err := Parse(list, suffixes, Source{"docs/RULES.md", m[2]}); err != nil || s.Stats().Rules == 0 {
+		s, err := Parse(list, suffixes, Source{"docs/reference/rules.md", m[2]})
+		if err != nil || s.Stats().Rules == 0 {
 			t.Errorf("%v: %s", err, m[2])
 		}
 	}

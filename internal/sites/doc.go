@@ -1,5 +1,5 @@
 // Package sites has settings that apply to some sites only: request headers, credentials, delays and the
-// like. A rule names a site by a SURT prefix, a pay-level domain (PLD) or a host. docs/SITES.md describes
+// like. A rule names a site by a SURT prefix, a pay-level domain (PLD) or a host. docs/reference/sites.md describes
 // the file for operators.
 //
 // The IRLbot paper treats all sites alike. Heritrix has sheets: sets of settings that override the crawl's,

@@ -362,9 +362,9 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// TestExampleOfTheDocs: the example in docs/SITES.md is sound and has all settings but a few headers.
+// TestExampleOfTheDocs: the example in docs/reference/sites.md is sound and has all settings but a few headers.
 func TestExampleOfTheDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/SITES.md")
+	text, err := os.ReadFile("../../docs/reference/sites.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestExampleOfTheDocs(t *testing.T) {
 	}
 	for key := range settings {
 		if !strings.Contains(string(text), "| `"+key+"`") && !strings.Contains(string(text), ", `"+key+"` |") {
-			t.Errorf("docs/SITES.md has no row for %s", key)
+			t.Errorf("docs/reference/sites.md has no row for %s", key)
 		}
 	}
 }

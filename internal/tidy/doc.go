@@ -1,4 +1,4 @@
-// Package tidy holds the tests that enforce the structure in docs/ARCHITECTURE.md: the table of layers,
+// Package tidy holds the tests that enforce the structure in docs/how-it-works/architecture.md: the table of layers,
 // package comments, what only the command may do, formatting, sizes. It has no code of its own.
 //
 // No line has more than 120 columns, no function more than 70 lines, no file more than 600 (TestSizes).

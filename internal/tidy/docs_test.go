@@ -2,6 +2,7 @@ package tidy
 
 import (
 	"go/ast"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,16 +39,65 @@ func TestNamedTestsExist(t *testing.T) {
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{"README.md", "CONTRIBUTING.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/formats/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no pages for %s: %v", pattern, err)
-		}
-		for _, name := range found {
+	must(t, filepath.WalkDir(filepath.Join(root, "docs"), func(name string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(name, ".md") {
 			list = append(list, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
 		}
+		return err
+	}))
+	if len(list) < 80 {
+		t.Fatalf("only %d pages", len(list))
 	}
 	return list
+}
+
+var (
+	heading = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+	link    = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
+	marked  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	notSlug = regexp.MustCompile(`[^\pL\pN_ -]`)
+)
+
+// anchors returns the anchors of a page's headings, as code hosts and the site make them.
+func anchors(page string) map[string]bool {
+	list := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		text := strings.ToLower(strings.TrimSpace(marked.ReplaceAllString(m[1], "$1")))
+		list[strings.ReplaceAll(notSlug.ReplaceAllString(text, ""), " ", "-")] = true
+	}
+	return list
+}
+
+// TestLinks: what a page links to in the repository exists, with its anchor.
+func TestLinks(t *testing.T) {
+	for _, page := range append(pages(t), "CHANGELOG.md") {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		must(t, err)
+		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
+			if strings.Contains(m[1], ":") { // elsewhere
+				continue
+			}
+			name, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if name != "" {
+				target = filepath.Join(filepath.Dir(page), name)
+			}
+			info, err := os.Stat(filepath.Join(root, target))
+			if err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, m[1])
+				continue
+			}
+			if anchor == "" || info.IsDir() {
+				continue
+			}
+			to, err := os.ReadFile(filepath.Join(root, target))
+			must(t, err)
+			if !anchors(string(to))[anchor] {
+				t.Errorf("%s links to %s, which has no such heading", page, m[1])
+			}
+		}
+	}
 }
 
 // fileName is the path of a file of Go, a script or a page, or of a package as the go command takes it.

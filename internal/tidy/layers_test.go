@@ -1,7 +1,7 @@
 package tidy
 
-// layers are the packages that docs/ARCHITECTURE.md describes, with their heights and imports. disk is listed
-// with packages whose options name directories.
+// layers are the packages that docs/how-it-works/architecture.md describes, with their heights and imports.
+// disk is listed with packages whose options name directories.
 var layers = map[string]layer{
 	"disk":           {0, nil},
 	"disk/memfs":     {1, []string{"disk"}}, // for tests

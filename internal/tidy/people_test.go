@@ -19,14 +19,15 @@ var unread = regexp.MustCompile(`^(bench/|internal/(simweb|mutate|soak|tidy|dama
 var notWords = regexp.MustCompile(
 	"^--[a-z0-9-]+ [a-z-]+$|--[a-z0-9-]+( [a-z-]+=)?|[a-z-]+=|`[^`]*`")
 
-// TestWordsForPeople: no text that a user reads has a word of the table "Words for people" in docs/GLOSSARY.md.
+// TestWordsForPeople: no text that a user reads has a word of the table "Words for people" in
+// docs/reference/glossary.md.
 func TestWordsForPeople(t *testing.T) {
 	words := wordsForbidden(t)
 	texts := 0
 	check := func(at, text string) {
 		texts++
 		if m := words.FindString(notWords.ReplaceAllString(text, " ")); m != "" {
-			t.Errorf("%s: %q has %q; docs/GLOSSARY.md, Words for people, says what to write", at, text, m)
+			t.Errorf("%s: %q has %q; docs/reference/glossary.md, Words for people, says what to write", at, text, m)
 		}
 	}
 	everyText(t, check)
@@ -38,7 +39,7 @@ func TestWordsForPeople(t *testing.T) {
 // wordsForbidden returns an expression of the first column of the table.
 func wordsForbidden(t *testing.T) *regexp.Regexp {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs/GLOSSARY.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/reference/glossary.md"))
 	must(t, err)
 	_, table, ok := strings.Cut(string(page), "| not for people | instead |\n|---|---|\n")
 	var all []string
@@ -52,7 +53,7 @@ func wordsForbidden(t *testing.T) *regexp.Regexp {
 		}
 	}
 	if !ok || len(all) < 10 {
-		t.Fatalf("docs/GLOSSARY.md has no table of words for people: %v", all)
+		t.Fatalf("docs/reference/glossary.md has no table of words for people: %v", all)
 	}
 	return regexp.MustCompile(`(?i)\b(` + strings.Join(all, "|") + `)\b`)
 }

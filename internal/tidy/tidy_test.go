@@ -151,9 +151,9 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// TestLayersPage: the table in docs/ARCHITECTURE.md has each package with its height, in their order.
+// TestLayersPage: the table in docs/how-it-works/architecture.md has each package with its height, in their order.
 func TestLayersPage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/how-it-works/architecture.md"))
 	must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Layers\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -170,7 +170,8 @@ func TestLayersPage(t *testing.T) {
 		want = append(want, fmt.Sprint(layers[name].height, " ", name))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("docs/ARCHITECTURE.md, Layers:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("docs/how-it-works/architecture.md, Layers:\n%s\nwant\n%s", strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 
@@ -307,26 +308,18 @@ func TestFormatted(t *testing.T) {
 	}
 }
 
-// TestFormatPages: docs/FORMATS.md links to every page of docs/formats, and to no missing one.
+// TestFormatPages: docs/reference/files/_index.md links to every page beside it.
 func TestFormatPages(t *testing.T) {
-	index, err := os.ReadFile(filepath.Join(root, "docs/FORMATS.md"))
+	index, err := os.ReadFile(filepath.Join(root, "docs/reference/files/_index.md"))
 	must(t, err)
-	pages, err := filepath.Glob(filepath.Join(root, "docs/formats/*.md"))
+	pages, err := filepath.Glob(filepath.Join(root, "docs/reference/files/[a-z]*.md"))
 	if err != nil || len(pages) == 0 {
-		t.Fatalf("no pages in docs/formats: %v", err)
+		t.Fatalf("no pages in docs/reference/files: %v", err)
 	}
-	there := map[string]bool{}
 	for _, page := range pages {
-		name := "formats/" + filepath.Base(page)
-		there[name] = true
+		name := filepath.Base(page)
 		if !bytes.Contains(index, []byte("]("+name+")")) {
-			t.Errorf("docs/FORMATS.md has no link to %s", name)
-		}
-	}
-	separator := func(r rune) bool { return strings.ContainsRune(" ,()[]\n", r) }
-	for _, word := range strings.FieldsFunc(string(index), separator) {
-		if strings.HasPrefix(word, "formats/") && strings.HasSuffix(word, ".md") && !there[word] {
-			t.Errorf("docs/FORMATS.md names %s, which does not exist", word)
+			t.Errorf("docs/reference/files/_index.md has no link to %s", name)
 		}
 	}
 }

@@ -14,7 +14,7 @@ var (
 	unwanted = regexp.MustCompile(`(?i)\b(goes on|go on|going on|anew|in vain|by turns)\b`)
 	// wordsLater are files that still have some, and pages that are made from other files.
 	wordsLater = regexp.MustCompile(
-		`^(cmd/flags/|cmd/crawl/|bench/|docs/FLAGS\.md|` +
+		`^(cmd/flags/|cmd/crawl/|bench/|docs/reference/flags\.md|` +
 			`crawl/(plan|outages|space|output|upload|account)\w*\.go|internal/tidy/words_test)`)
 	quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 )
@@ -40,16 +40,10 @@ func TestWords(t *testing.T) {
 			check(s.name, group.Text())
 		}
 	}
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/formats/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no pages for %s: %v", pattern, err)
-		}
-		for _, name := range found {
-			text, err := os.ReadFile(name)
-			must(t, err)
-			check(strings.TrimPrefix(filepath.ToSlash(name), root+"/"), string(text))
-		}
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		must(t, err)
+		check(page, string(text))
 	}
 }
 

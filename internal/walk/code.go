@@ -11,7 +11,7 @@ import (
 // version is that of the coding of the walkers.
 const version = 2
 
-// Kinds of records of the log, their first byte (docs/formats/walk.md).
+// Kinds of records of the log, their first byte (docs/reference/files/walk.md).
 const (
 	logSeen  = 1 // a URL is seen
 	logKnown = 2 // its visit is known
@@ -111,7 +111,7 @@ func (w *Walk) Freeze() *Frozen {
 	return f
 }
 
-// Append appends the coding of the walkers (docs/formats/walk.md).
+// Append appends the coding of the walkers (docs/reference/files/walk.md).
 func (f *Frozen) Append(dst []byte) []byte {
 	number := func(n uint64) { dst = binary.AppendUvarint(dst, n) }
 	dst = append(dst, version)

@@ -28,7 +28,7 @@
 // one link and with two links from visited pages (Chao, 1984), and the former represent them: their weights
 // grow by 1 + f1/(2 f2), where f1 and f2 are the weights of all pages of either kind.
 //
-// TestUniform compares this with Henzinger's and other corrections, in docs/BENCHMARKS.md; the remaining
+// TestUniform compares this with Henzinger's and other corrections, in docs/how-it-works/benchmarks.md; the remaining
 // error shrinks as the walk sees more of the web. If it sees only a small part of the web, pages with few
 // links stay too rare.
 //
@@ -38,7 +38,7 @@
 // give the same walk. Its size is about 150 bytes and the URL for each URL seen, and 4 bytes for each link of a visited
 // page; it stays within Options.Bytes and one page.
 //
-// Changes go to a log, whose records TakeLog returns (docs/formats/walk.md): 17 bytes and the text for each
+// Changes go to a log, whose records TakeLog returns (docs/reference/files/walk.md): 17 bytes and the text for each
 // seen URL, once; about 8 bytes for a visit, and one to four for each link, once; two to six bytes for a
 // step. So the log grows with the seen URLs and with the steps, at most StepsPerURL for each URL to be
 // visited. No part of it is ever rewritten. Freeze copies the rest of the state: the walkers, 8 bytes each,

@@ -266,7 +266,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestGolden spells the log and the walkers of a walk as a checkpoint has them (docs/formats/walk.md).
+// TestGolden spells the log and the walkers of a walk as a checkpoint has them (docs/reference/files/walk.md).
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := walk.New(walk.Options{Walkers: 2, URLs: 40, Jump: 0.5, Bytes: 1000, Seed: [2]uint64{1, 2}})

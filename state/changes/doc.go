@@ -15,5 +15,5 @@
 // The journal has at most 64 MiB. Seeds leave its last MiB to other changes. When a MiB can be dropped, it
 // is rewritten: with the settings, the last thousand changes, and the seeds that no checkpoint has yet.
 //
-// docs/formats/changes.md describes the file.
+// docs/reference/files/changes.md describes the file.
 package changes

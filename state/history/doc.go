@@ -3,7 +3,7 @@
 //
 // A Writer takes a sample of all series every Interval, and events such as the start and the stop of a run.
 // Read returns selected series of a span of time, reduced to a number of points. It works while a Writer
-// runs, in another process, and after the crawl has ended. docs/formats/history.md describes the files.
+// runs, in another process, and after the crawl has ended. docs/reference/files/history.md describes the files.
 //
 //	w, err := history.Open(history.Options{FS: fsys, Dir: "crawl/history", Bytes: 64 << 20})
 //	err = w.Append(time.Now(), []history.Value{{Name: "pages_total", V: 4711}})

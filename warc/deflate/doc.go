@@ -6,7 +6,7 @@
 // klauspost/compress, at ratios of 5.60 and 5.46. Two forms of that library promise less CPU or memory.
 // Huffman codes without matches (level -2) take 51 µs at a ratio of 1.60, the stateless form 93 µs at 5.32.
 // The standard library's level 1 takes 142 µs at 5.42
-// (docs/BENCHMARKS.md). The paper has no counterpart.
+// (docs/how-it-works/benchmarks.md). The paper has no counterpart.
 //
 // # Method
 //

@@ -6,7 +6,7 @@
 //
 // Its argument is the least number of words of a page that is kept.
 //
-// It imports nothing of drumbeat, so it can be copied and changed. docs/formats/hook.md has the protocol: the
+// It imports nothing of drumbeat, so it can be copied and changed. docs/reference/files/hook.md has the protocol: the
 // first line in either direction is a greeting, then each page is a line of JSON on standard input, and the answer
 // is a line of JSON with the same id on standard output. A hook gets one page at a time; drumbeat runs several
 // processes (--hook-limits procs). It writes nothing else to standard output. What it writes to standard error goes to

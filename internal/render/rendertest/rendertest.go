@@ -8,7 +8,7 @@
 // its process group; the end of the test does the same.
 //
 // Run as root, as in containers, Chromium refuses to start with its sandbox, so it runs without it. Only tests do this:
-// docs/RENDERING.md tells operators to run it as a user of its own.
+// docs/how-it-works/rendering.md tells operators to run it as a user of its own.
 //
 // One goroutine waits for the process, and ends with it.
 //
