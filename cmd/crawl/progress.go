@@ -70,54 +70,31 @@ func progressFields(s *crawl.Snapshot) []any {
 	return fields
 }
 
-// progressLines returns the lines of the block on a terminal. ram is the limit of the process.
+// progressLines returns the lines of the block on a terminal. ram is the limit of the process. A small crawl has no
+// lines about structures that it does not fill.
 func progressLines(s *crawl.Snapshot, ram int64) []string {
 	n := humanize.Comma
-	places := func(from, to state.Place) string {
-		var parts []string
-		for p := from; p <= to; p++ {
-			parts = append(parts, p.Text()+" "+n(s.Place(p)))
-		}
-		return strings.Join(parts, "  ")
-	}
-	limits := "none"
-	if s.Limits != "" {
-		limits = s.Limits
-	}
-	waiting := "nothing: all connections are busy"
-	if s.Wait.Text != "" {
-		waiting = s.Wait.Text
-	}
-	checkpoint := "none yet"
-	if c := s.Checkpoint; c.Number > 0 {
-		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, paused transactions for %s (longest %s)", c.Number,
-			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), human.Bytes(c.Bytes), human.Duration(c.Pause),
-			human.Duration(c.LongestPause))
-	}
 	v, p := condition.Of(s), condition.ProgressOf(s)
-	lines := []string{
-		fmt.Sprintf("%s  pages %s  %.1f Mb/s  %s", human.Duration(s.Elapsed), n(p.Pages), s.BitsPerSecond/1e6, &p),
-		fmt.Sprintf("  %-9s %s", strings.ReplaceAll(string(v.State), "-still", ""), v.Text),
-		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s%s", n(s.Count(state.CountLinks)), s.LinksPerSecond,
-			n(s.Unique), shareText(s)), "  to check  " + places(state.PlaceUnstreamed, state.PlaceOverBudget),
-		"  to fetch  " + places(state.PlaceRobotsCheck, state.PlaceRAM),
-		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
-		"  done      " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
-		fmt.Sprintf(
-			"  network   %d of %s  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
-			s.InFlight, human.Counted(s.Connections, "connection", "connections"), s.RobotsInFlight,
-			n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
-		fmt.Sprintf("  disk      read %s  written %s  URLseen %s, %s  checkpoint %s",
-			human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten), human.Counted(s.URLSeenKeys, "key", "keys"),
-			human.Counted(s.URLSeenPasses, "pass", "passes"), checkpoint),
-		"  RAM       " + bar(ramUsed(), ram),
-		"  space     " + bar(s.Disk.Used, s.Disk.Limit),
-		"  limits    " + limits,
-		"  waits for " + waiting,
-		"  slots     " + s.SlotsNow.String(),
-	}
+	verdict := fmt.Sprintf("  %-9s %s", strings.ReplaceAll(string(v.State), "-still", ""), v.Text)
+	var lines []string
 	if large(s) {
-		lines = append(lines, "  model     "+modelText(&s.Seen))
+		lines = append(lines,
+			fmt.Sprintf("%s  pages %s  %.1f Mb/s  %s", human.Duration(s.Elapsed), n(p.Pages), s.BitsPerSecond/1e6, &p),
+			verdict)
+		lines = append(lines, structureLines(s)...)
+	} else {
+		lines = []string{smallHead(s, &p), verdict,
+			fmt.Sprintf("  found     %s, %s on %s", human.Counted(s.Count(state.CountLinks), "link", "links"),
+				human.Counted(s.Unique, "URL", "URLs"), human.Counted(s.Hosts, "host", "hosts")),
+			"  done      " + placesIn(s, state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused)}
+		if s.Place(state.PlaceDeferred) > 0 {
+			lines = append(lines, "  waiting   "+placesIn(s, state.PlaceDeferred, state.PlaceDeferred)+
+				reasons(s.Deferred))
+		}
+	}
+	lines = append(lines, "  RAM       "+bar(ramUsed(), ram), "  space     "+bar(s.Disk.Used, s.Disk.Limit))
+	if s.Limits != "" {
+		lines = append(lines, "  limits    "+s.Limits)
 	}
 	if text := uploadsText(s); text != "" {
 		lines = append(lines, "  store     "+text)
@@ -132,6 +109,57 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		lines = append(lines, "            "+text)
 	}
 	return lines
+}
+
+// smallHead is the first line of a small crawl, with a bar while an end is in sight.
+func smallHead(s *crawl.Snapshot, p *condition.Progress) string {
+	head := human.Duration(s.Elapsed) + "  "
+	if p.Left > 0 {
+		head += cells(p.Share()/100) + "  "
+	}
+	return head + p.String()
+}
+
+// placesIn returns the number of URLs in each of some places.
+func placesIn(s *crawl.Snapshot, from, to state.Place) string {
+	var parts []string
+	for p := from; p <= to; p++ {
+		parts = append(parts, p.Text()+" "+humanize.Comma(s.Place(p)))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// structureLines are about the structures of a large crawl, and what it waits for.
+func structureLines(s *crawl.Snapshot) []string {
+	n := humanize.Comma
+	waiting := "nothing: all connections are busy"
+	if s.Wait.Text != "" {
+		waiting = s.Wait.Text
+	}
+	checkpoint := "none yet"
+	if c := s.Checkpoint; c.Number > 0 {
+		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, paused transactions for %s (longest %s)", c.Number,
+			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), human.Bytes(c.Bytes), human.Duration(c.Pause),
+			human.Duration(c.LongestPause))
+	}
+	return []string{
+		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s%s", n(s.Count(state.CountLinks)), s.LinksPerSecond,
+			n(s.Unique), shareText(s)),
+		"  to check  " + placesIn(s, state.PlaceUnstreamed, state.PlaceOverBudget),
+		"  to fetch  " + placesIn(s, state.PlaceRobotsCheck, state.PlaceRAM),
+		"  waiting   " + placesIn(s, state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
+		"  done      " + placesIn(s, state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
+		fmt.Sprintf(
+			"  network   %d of %s  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
+			s.InFlight, human.Counted(s.Connections, "connection", "connections"), s.RobotsInFlight,
+			n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
+		fmt.Sprintf("  disk      read %s  written %s  URLseen %s, %s  checkpoint %s",
+			human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten), human.Counted(s.URLSeenKeys, "key", "keys"),
+			human.Counted(s.URLSeenPasses, "pass", "passes"), checkpoint),
+		"  waits for " + waiting,
+		"  slots     " + s.SlotsNow.String(),
+		"  model     " + modelText(&s.Seen),
+	}
 }
 
 // large reports whether a crawl is large enough for words about DRUM and its model: below, all URLs are in RAM.
@@ -154,9 +182,13 @@ func bar(used, limit int64) string {
 		return "not measured yet"
 	}
 	share := float64(used) / float64(limit)
+	return fmt.Sprintf("%s %3.0f %%  %s of %s", cells(share), 100*share, human.Bytes(used), human.Bytes(limit))
+}
+
+// cells draws a share, of 0 to 1.
+func cells(share float64) string {
 	full := min(barCells, int(share*barCells+0.5))
-	return fmt.Sprintf("[%s%s] %3.0f %%  %s of %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full),
-		100*share, human.Bytes(used), human.Bytes(limit))
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barCells-full) + "]"
 }
 
 // modelText compares measured figures of URLseen and the disks with their predictions.

@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
+	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
 
@@ -20,7 +21,7 @@ var delayed = snapshot.Wait{Kind: snapshot.WaitDelay, Text: "politeness"}
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	v := NewView(&out, new(flags.Logging))
-	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Wait: delayed,
+	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Wait: delayed, Unique: 20_000,
 		Deferred: map[string]int64{"timeout": 3, "robots": 7}}
 	s.RAM.Limit, s.Disk.Used, s.Disk.Limit = 1<<50, 3<<30, 4<<30
 	s.SlotsNow.Samples, s.SlotsNow.Use[snapshot.SlotPolite], s.SlotsNow.Use[snapshot.SlotRead] = 100, 750, 250
@@ -57,6 +58,29 @@ func TestProgress(t *testing.T) {
 	if got, erase := out.String(), fmt.Sprintf("\x1b[%dF\x1b[J", n); !strings.HasPrefix(got, erase) ||
 		!strings.HasSuffix(got, block) || !strings.Contains(got, "hello") {
 		t.Errorf("got %q, want the line between %q and the block", got, erase)
+	}
+}
+
+// TestSmallProgress: a small crawl shows how far it is, and nothing about structures.
+func TestSmallProgress(t *testing.T) {
+	s := &crawl.Snapshot{Elapsed: time.Minute, Unique: 210, Hosts: 1, Refused: map[string]int64{"robots": 4},
+		Recent: snapshot.Window{Over: 10 * time.Second, Pages: 50, Ended: 50}}
+	s.Places[state.PlaceFetched], s.Places[state.PlaceRAM], s.Counters[state.CountLinks] = 60, 150, 1204
+	text := strings.Join(progressLines(s, 1<<30), "\n")
+	for _, want := range []string{"1 min  [#########---------------------]  60 URLs of 210 done (29 %)",
+		"about 30 s left\n", "  found     1,204 links, 210 URLs on 1 host\n", "(robots 4)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for _, not := range []string{"URLseen", "p = ", "slots", "STAR", "BEAST", "deferred", "checkpoint"} {
+		if strings.Contains(text, not) {
+			t.Errorf("%q in\n%s", not, text)
+		}
+	}
+	s.Recent.New = 500
+	if head := progressLines(s, 1<<30)[0]; strings.Contains(head, "[") || !strings.Contains(head, "grows") {
+		t.Errorf("a queue that grows: %q", head)
 	}
 }
 

@@ -20,6 +20,10 @@ type Progress struct {
 	Grows float64
 }
 
+// leastPages are the pages in ten seconds from which on their links tell how fast the queue grows now. Below, some
+// pages have many links and some none, and only a longer time tells.
+const leastPages = 10
+
 // leastWindow is the length of a window that a forecast needs.
 const leastWindow = 5 * time.Second
 
@@ -32,11 +36,14 @@ func ProgressOf(s *snapshot.Snapshot) Progress {
 	}
 	// New URLs come in bursts, at the start above all: those of the last seconds count. The rate at which URLs end is
 	// steadier over a longer time.
-	ended := s.Recent.Rate(s.Recent.Ended)
+	ended, found := s.Recent.Rate(s.Recent.Ended), s.Recent.Rate(s.Recent.New)
 	if s.Longer.Over > s.Recent.Over {
 		ended = s.Longer.Rate(s.Longer.Ended)
+		if s.Recent.Pages < leastPages {
+			found = s.Longer.Rate(s.Longer.New)
+		}
 	}
-	switch net := ended - s.Recent.Rate(s.Recent.New); {
+	switch net := ended - found; {
 	case net < 0:
 		p.Grows = -net
 	case net > 0:

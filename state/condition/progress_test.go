@@ -58,7 +58,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%v %+v", &p, p)
 	}
 	s.Recent.New, s.Recent.Pages = 50, 0
-	s.Longer = snapshot.Window{Over: 30 * time.Second, Pages: 3, Ended: 300}
+	s.Longer = snapshot.Window{Over: 30 * time.Second, Pages: 3, Ended: 300, New: 150}
 	if p = condition.ProgressOf(s); p.Left != 200*time.Second || !strings.HasSuffix(p.String(),
 		"no page, one page in 10 s over ten minutes, about 3 min 20 s left") {
 		t.Errorf("%v %+v", &p, p)
