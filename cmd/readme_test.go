@@ -59,17 +59,21 @@ func shellCommands(page string) (commands [][]string) {
 			continue
 		}
 		command, _, _ = strings.Cut(command, " #")
-		var args []string
-		for i, part := range strings.FieldsFunc(command, func(r rune) bool { return r == '"' || r == '\'' }) {
-			if i%2 == 1 { // it was quoted
-				args = append(args, part)
-			} else {
-				args = append(args, strings.Fields(part)...)
-			}
-		}
-		commands = append(commands, args)
+		commands = append(commands, shellWords(command))
 	}
 	return commands
+}
+
+// shellWords splits a command at spaces that are not quoted.
+func shellWords(command string) (args []string) {
+	for i, part := range strings.FieldsFunc(command, func(r rune) bool { return r == '"' || r == '\'' }) {
+		if i%2 == 1 { // it was quoted
+			args = append(args, part)
+		} else {
+			args = append(args, strings.Fields(part)...)
+		}
+	}
+	return args
 }
 
 // readmeWeb serves every host by HTTP, HTTPS and DNS on loopback, and sets variables for crawls of it.
