@@ -41,6 +41,7 @@ var tutorialCodes = []struct {
 }{
 	{"drumbeat doctor", []int{term.ExitDone, term.ExitFailure}},         // it tells what this machine lacks
 	{"drumbeat ctl ", []int{term.ExitDone, term.ExitDirectory}},         // the crawl may have ended already
+	{"wait ", []int{0, 127}},                                            // 127: the shell has forgotten a job that has ended
 	{"drumbeat cluster status", []int{term.ExitDone, term.ExitFailure}}, // so may the broker
 	{"--max-time ", []int{term.ExitDone, term.ExitTime}},
 	{"--max-pages ", []int{term.ExitDone, term.ExitPages}},
@@ -116,6 +117,8 @@ func TestTutorials(t *testing.T) {
 		t.Fatalf("tutorials: %q", pages)
 	}
 	readmeWeb(t)
+	t.Setenv("DRUMBEAT_CONNECTIONS", "100")
+	t.Setenv("DRUMBEAT_CLUSTER_LEASE", "1m") // nodes begin to fetch after 3 s instead of 30 s
 	// The broker and the synthetic web get other ports than those printed, which other programs may have.
 	broker, web := brokerAddr(t), 0
 	_, port, err := net.SplitHostPort(brokerAddr(t)) // the two after it are most likely free, too
@@ -129,6 +132,9 @@ func TestTutorials(t *testing.T) {
 			text, err := os.ReadFile(name)
 			must(t, err)
 			page := string(text)
+			if strings.Contains(page, "sleep ") {
+				notShort(t)
+			}
 			if n := strings.Count(page, "\n"); n > 100 {
 				t.Errorf("%d lines: a tutorial has two screens", n)
 			}
@@ -147,10 +153,15 @@ func typeTutorial(t *testing.T, page string, ports *strings.Replacer) (printed s
 	dir, bin := t.TempDir(), t.TempDir()
 	self, err := os.Executable()
 	must(t, err)
+	t.Chdir(dir)
+	must(t, os.WriteFile(dir+"/crawl.toml", nil, 0o600))
 	must(t, os.WriteFile(bin+"/drumbeat", fmt.Appendf(nil, "#!/bin/sh\n%s=main exec %s \"$@\"\n", term.ChildMode, self), 0o700))
 	var script strings.Builder
 	commands := map[int]string{}
 	for _, b := range blocksOf(page) {
+		if b.kind == "toml" { // a configuration that the reader writes
+			must(t, os.WriteFile(dir+"/crawl.toml", []byte(b.text), 0o600))
+		}
 		if b.kind != "" {
 			checkPlanned(t, b)
 			continue
@@ -176,20 +187,20 @@ func typeTutorial(t *testing.T, page string, ports *strings.Replacer) (printed s
 	sh.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with all processes that it starts
 	sh.Cancel = func() error { return syscall.Kill(-sh.Process.Pid, syscall.SIGKILL) }
-	failed := sh.Run()
+	ended := sh.Run()
 	text, err := os.ReadFile(bin + "/out")
 	must(t, err)
-	if failed != nil {
-		t.Fatalf("%v:\n%s", failed, text)
-	}
-	checkCodes(t, bin+"/codes", commands, string(text))
 	logs, err := filepath.Glob(dir + "/*.log") // output of what runs in the background
 	must(t, err)
 	for _, name := range logs {
 		more, err := os.ReadFile(name)
 		must(t, err)
-		text = append(text, more...)
+		text = fmt.Appendf(text, "== %s\n%s", filepath.Base(name), more)
 	}
+	if ended != nil {
+		t.Fatalf("%v:\n%s", ended, text)
+	}
+	checkCodes(t, bin+"/codes", commands, string(text))
 	return string(text), ran
 }
 
