@@ -19,14 +19,15 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// In docs/tutorials an indented block has commands, and TestTutorials types them. A block marked sh has commands for
-// another machine or another time; a line before it says "Planned", and the test only parses them. A block marked text is
-// output: after an indented block its lines must begin like lines that the commands have printed.
+// In docs/tutorials an indented block has commands, and TestTutorials types them. A block marked sh has
+// commands for another machine or another time; a line before it says "Planned", and the test only parses
+// them. A block marked text is output: after an indented block its lines must begin like printed ones.
 const plannedMark = "Planned"
 
 // tutorialPrograms are the programs that tutorials name. The test runs those that are true.
 var tutorialPrograms = map[string]bool{
-	"drumbeat": true, "echo": true, "mkdir": true, "mv": true, "wait": true, "sleep": true, "export": true, "kill": true,
+	"drumbeat": true, "echo": true, "mkdir": true, "mv": true, "wait": true, "sleep": true,
+	"export": true, "kill": true,
 
 	"python3": false, "venv/bin/pip": false, "venv/bin/warcio": false, "venv/bin/wb-manager": false,
 	"venv/bin/wayback": false, "venv/bin/duckdb": false, "apt": false, "systemctl": false, "journalctl": false,
@@ -108,8 +109,8 @@ func programsOf(command string) (list [][]string) {
 	return list
 }
 
-// TestTutorials: the commands of each tutorial work as they are printed, in their order, from an empty directory, and
-// print what the page shows. A web on loopback has all hosts.
+// TestTutorials: the commands of each tutorial work as they are printed, in their order, from an empty
+// directory, and print what the page shows. A web on loopback has all hosts.
 func TestTutorials(t *testing.T) {
 	pages, err := filepath.Glob("../docs/tutorials/*.md")
 	must(t, err)
@@ -155,7 +156,8 @@ func typeTutorial(t *testing.T, page string, ports *strings.Replacer) (printed s
 	must(t, err)
 	t.Chdir(dir)
 	must(t, os.WriteFile(dir+"/crawl.toml", nil, 0o600))
-	must(t, os.WriteFile(bin+"/drumbeat", fmt.Appendf(nil, "#!/bin/sh\n%s=main exec %s \"$@\"\n", term.ChildMode, self), 0o700))
+	command := fmt.Appendf(nil, "#!/bin/sh\n%s=main exec %s \"$@\"\n", term.ChildMode, self)
+	must(t, os.WriteFile(bin+"/drumbeat", command, 0o700))
 	var script strings.Builder
 	commands := map[int]string{}
 	for _, b := range blocksOf(page) {
@@ -280,7 +282,7 @@ func checkCodes(t *testing.T, name string, commands map[int]string, printed stri
 	}
 }
 
-// checkPrinted: each line of output that the page shows begins, up to its first number, like a line that was printed.
+// checkPrinted: each line of output that the page shows begins, up to its first number, like a printed one.
 func checkPrinted(t *testing.T, page, printed string) {
 	t.Helper()
 	printed = "\n" + regexp.MustCompile(` +`).ReplaceAllString(printed, " ")
