@@ -26,13 +26,11 @@ const plannedMark = "Planned"
 
 // tutorialPrograms are the programs that tutorials name. The test runs those that are true.
 var tutorialPrograms = map[string]bool{
-	"drumbeat": true, "echo": true, "mkdir": true, "mv": true, "wait": true, "sleep": true,
-	"export": true, "kill": true,
+	"drumbeat": true, "echo": true, "export": true, "kill": true, "sleep": true, "wait": true,
 
-	"python3": false, "venv/bin/pip": false, "venv/bin/warcio": false, "venv/bin/wb-manager": false,
-	"venv/bin/wayback": false, "venv/bin/duckdb": false, "apt": false, "systemctl": false, "journalctl": false,
-	"sudoedit": false, "mkfs.xfs": false, "mount": false, "chown": false, "promtool": false, "scp": false,
-	"rsync": false, "install": false, "openssl": false, "ssh": false, "ulimit": false, "df": false, "du": false,
+	"./drumbeat-new": false, "chown": false, "install": false, "journalctl": false, "mkdir": false,
+	"python3": false, "rsync": false, "scp": false, "sudoedit": false, "systemctl": false, "venv/bin/duckdb": false,
+	"venv/bin/pip": false, "venv/bin/warcio": false, "venv/bin/wayback": false, "venv/bin/wb-manager": false,
 }
 
 // tutorialCodes are exit codes other than 0, by a part of the command.
@@ -40,9 +38,10 @@ var tutorialCodes = []struct {
 	part  string
 	codes []int
 }{
+	// 127: the shell has forgotten a job that has ended
+	{"wait ", []int{0, 127}},
 	{"drumbeat doctor", []int{term.ExitDone, term.ExitFailure}},         // it tells what this machine lacks
 	{"drumbeat ctl ", []int{term.ExitDone, term.ExitDirectory}},         // the crawl may have ended already
-	{"wait ", []int{0, 127}},                                            // 127: the shell has forgotten a job that has ended
 	{"drumbeat cluster status", []int{term.ExitDone, term.ExitFailure}}, // so may the broker
 	{"--max-time ", []int{term.ExitDone, term.ExitTime}},
 	{"--max-pages ", []int{term.ExitDone, term.ExitPages}},
@@ -67,7 +66,7 @@ func blocksOf(page string) (list []block) {
 		case open != nil && open.kind != "" && isFence:
 			list, open = append(list, *open), nil
 		case open != nil && (open.kind != "" || indented):
-			open.text += strings.TrimPrefix(code, "") + "\n"
+			open.text += code + "\n"
 		case isFence:
 			open = &block{line: i + 2, kind: fence, said: last}
 		case indented:
@@ -235,6 +234,12 @@ func checkPlanned(t *testing.T, b block) {
 	if !strings.Contains(b.said, plannedMark) {
 		t.Errorf("line %d: nothing says that the commands are planned: %q", b.line, b.said)
 	}
+	checkParsed(t, b)
+}
+
+// checkParsed checks that the programs of a block are known, and that drumbeat takes their arguments.
+func checkParsed(t *testing.T, b block) {
+	t.Helper()
 	for _, command := range commandsOf(b) {
 		for _, args := range programsOf(command) {
 			if _, ok := tutorialPrograms[args[0]]; !ok {
@@ -300,6 +305,25 @@ func checkPrinted(t *testing.T, page, printed string) {
 			if typed && !strings.Contains(printed, label) {
 				t.Errorf("line %d: no command has printed %q", b.line, label)
 			}
+		}
+	}
+}
+
+// TestPageCommands: the commands of pages that nobody types in order are those of known programs, and drumbeat takes
+// their arguments.
+func TestPageCommands(t *testing.T) {
+	for _, name := range []string{"faq", "upgrade"} {
+		text, err := os.ReadFile("../docs/" + name + ".md")
+		must(t, err)
+		found := 0
+		for _, b := range blocksOf(string(text)) {
+			if b.kind == "" {
+				found++
+				checkParsed(t, b)
+			}
+		}
+		if found < 2 {
+			t.Errorf("%s has %d blocks of commands", name, found)
 		}
 	}
 }
