@@ -158,9 +158,6 @@ func (o *Options) Validate() error {
 			bad("reference %q is no canonical URL", url)
 		}
 	}
-	if o.Render != nil && len(o.Render.Rules) == 0 {
-		bad("a browser without rules that say which pages it renders")
-	}
 	if o.seedsOnly() && o.Links.Sitemaps {
 		bad("strategy %s follows no links, so it takes no sitemaps", o.Order.Strategy)
 	}

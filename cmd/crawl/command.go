@@ -85,6 +85,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 // of the command, joined to the reason of the end.
 func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Settings,
 	then func(*crawl.Options, *crawl.Result) error) error {
+	c.renderFlags.env = a.Environment
 	c.Fetching.Apply(&c.Bodies, &c.URLRules, &c.Links)
 	if err := c.check(); err != nil {
 		return err

@@ -49,6 +49,7 @@ func LentOptions(a *term.App, base, args, own []string) (*crawl.Options, error) 
 		return nil, term.Usage(fmt.Errorf("flags of crawl, after --: %w", err))
 	}
 	c := &table.Crawl
+	c.renderFlags.env = a.Environment
 	c.Fetching.Apply(&c.Bodies, &c.URLRules, &c.Links)
 	if err := c.check(); err != nil {
 		return nil, err

@@ -16,9 +16,9 @@ func TestRenderFlags(t *testing.T) {
 	}
 	for name, change := range map[string]func(f *renderFlags){
 		"time beyond longest": func(f *renderFlags) { f.RenderLimits.Time = time.Hour },
-		"no rules":            func(f *renderFlags) { f.RenderRules = nil }, "rules alone": func(f *renderFlags) {
-			f.Render = ""
-		}, "http": func(f *renderFlags) { f.Render = "http://127.0.0.1:9222" },
+		"rules alone":         func(f *renderFlags) { f.Render = "" },
+		"http":                func(f *renderFlags) { f.Render = "http://127.0.0.1:9222" },
+		"no such auto":        func(f *renderFlags) { f.Render = "auto:none" },
 	} {
 		f := good
 		if change(&f); f.check() == nil {
@@ -32,7 +32,7 @@ func TestRenderFlags(t *testing.T) {
 	}
 }
 
-// TestNoBrowser: a browser that is not there ends the start at once, with the command that starts one.
+// TestNoBrowser: a browser that is not there ends the start at once, and the text says how to start one.
 func TestNoBrowser(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,9 +41,15 @@ func TestNoBrowser(t *testing.T) {
 	gone := "ws://" + l.Addr().String()
 	_ = l.Close()
 	f := renderFlags{Render: gone}
-	if err := f.checkBrowser(t.Context()); err == nil || !strings.Contains(err.Error(), "drumbeat render-command") ||
+	if err := f.checkBrowser(t.Context()); err == nil || !strings.Contains(err.Error(), "--render auto starts one") ||
 		!strings.Contains(err.Error(), gone) {
 		t.Errorf("got %v", err)
+	}
+	for _, f := range []renderFlags{{Render: auto}, {Render: autoNoFence}} {
+		f.env = func(string) (string, bool) { return "/no/chromium", true }
+		if err := f.checkBrowser(t.Context()); err == nil || !strings.Contains(err.Error(), "/no/chromium") {
+			t.Errorf("%s: got %v", f.Render, err)
+		}
 	}
 	if err := new(renderFlags).checkBrowser(t.Context()); err != nil {
 		t.Errorf("without --render: %v", err)

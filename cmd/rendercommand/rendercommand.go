@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/render"
@@ -34,16 +33,13 @@ type Command struct {
 	Port    int    `default:"9222" placeholder:"PORT"`
 }
 
-// programs are names of Chromium, the preferred one first.
-var programs = [...]string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"}
-
 // Run prints the command.
 func (c *Command) Run(a *term.App) error {
 	if c.Port < 1 || c.Port > 65535 {
 		return term.Usage(errors.New("render-command: --port: want 1 to 65535"))
 	}
 	if c.Browser == "" {
-		c.Browser = installed()
+		c.Browser, _ = render.Installed()
 	}
 	if _, err := fmt.Fprintln(a.Stdout, render.Command(c.Browser, c.Port)); err != nil {
 		return err
@@ -55,14 +51,4 @@ func (c *Command) Run(a *term.App) error {
 	_, err := fmt.Fprintf(a.Stderr,
 		"Then: drumbeat crawl … --render ws://127.0.0.1:%d --render-rules FILE\n", c.Port)
 	return err
-}
-
-// installed returns the first program that is in PATH.
-func installed() string {
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err == nil {
-			return name
-		}
-	}
-	return programs[0]
 }

@@ -20,8 +20,9 @@ import (
 // BrowserOptions say which pages a browser renders, and what that may take. Zero values of the limits mean the
 // defaults.
 type BrowserOptions struct {
-	Endpoint   string        // of the browser, as render.ParseEndpoint takes it
-	Rules      []string      // files of scope rules; a page that they include is rendered
+	Endpoint   string        // of the browser, as render.ParseEndpoint takes it; with Launch its name in texts
+	Launch     *cdp.Launch   // starts a browser; nil: one runs at Endpoint
+	Rules      []string      // files of scope rules; a page that they include is rendered. None: all pages are
 	Tabs       int           // pages at once; default 2
 	Time       time.Duration // of a page without a request under way; default 10 s
 	Longest    time.Duration // of a page in all; default 10 min
@@ -43,7 +44,11 @@ func (o *BrowserOptions) Defaults() {
 	setDefault(&o.PageBytes, 8<<20)
 	setDefault(&o.QueueBytes, 1<<30)
 	setDefault(&o.CacheBytes, 32<<20)
-	if o.Dial == nil {
+	switch {
+	case o.Dial != nil:
+	case o.Launch != nil:
+		o.Dial = func(ctx context.Context, _ string) (Browser, error) { return o.Launch.Start(ctx) }
+	default:
 		o.Dial = func(ctx context.Context, endpoint string) (Browser, error) { return cdp.Dial(ctx, endpoint) }
 	}
 }

@@ -42,7 +42,8 @@ const (
 	quiet = 500 * time.Millisecond
 	// tries is the number of attempts of a page that loses the browser: others in it may have been the reason.
 	tries = 2
-	// dialTime bounds a connection attempt. The waits between two attempts double between the other two.
+	// dialTime bounds a connection attempt. The waits between two attempts double between the other two, unless the
+	// browser was there for retryMost.
 	dialTime   = 10 * time.Second
 	retryLeast = time.Second
 	retryMost  = time.Minute
@@ -64,7 +65,8 @@ type Stage struct {
 	opt    Options
 	others Others
 	Queue  *queue.Queue // of pages that wait; the owner opens it
-	tagged *scope.Set   // which pages; nil: none
+	tagged *scope.Set   // which pages
+	all    bool         // pages are tagged
 	wake   account.Signal
 	cache  *cache
 
@@ -81,6 +83,7 @@ type Stage struct {
 	retryAt  time.Time
 	retry    time.Duration
 	attempts int
+	since    time.Time // of the connection
 
 	fetcher *fetcher.Fetcher
 	outages *outage.Watch
@@ -106,6 +109,14 @@ func (r *Stage) Open() (err error) {
 	if o == nil {
 		return nil
 	}
+	if o.Launch != nil {
+		o.Launch.TooLarge = func(bytes int64) {
+			r.opt.Log.Warn("the browser takes more RAM than --render-limits browser allows: another one replaces it",
+				"bytes", bytes, "limit", o.Launch.Bytes)
+		}
+		o.Launch.Debug = func(text string) { r.opt.Log.Debug("the browser says", "text", text) }
+	}
+	r.all = len(o.Rules) == 0
 	r.tagged, err = admit.ReadRules(r.opt.FS, scope.Rules, r.saved.Suffixes, o.Rules, r.opt.Links.KeepEscapes)
 	r.cache = newCache(o.CacheBytes)
 	return err
@@ -134,7 +145,7 @@ func (r *Stage) busy() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.unde
 
 // Pending reports whether pages wait for the browser, in a crawl that has nothing else to do.
 func (r *Stage) Pending() bool {
-	if r.tagged == nil {
+	if r.opt.Browser == nil {
 		return false // a run with --render renders them
 	}
 	if n, _ := r.Queue.Len(); n == 0 && r.busy() == 0 {
@@ -150,10 +161,10 @@ func (r *Stage) Pending() bool {
 
 // Wants reports whether a page is to be rendered.
 func (r *Stage) Wants(rec *weburl.Record) bool {
-	if r.tagged == nil {
+	if r.opt.Browser == nil {
 		return false
 	}
-	return r.tagged.Ruling(r.tagged.Lookup(rec.URL)) == scope.Include
+	return r.all || r.tagged.Ruling(r.tagged.Lookup(rec.URL)) == scope.Include
 }
 
 // Add queues a page for rendering, unless it is too large or the queue is full. It is part of the page's transaction.
@@ -180,7 +191,7 @@ func (r *Stage) Add(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, of
 
 // Run renders the pages in the queue.
 func (r *Stage) Run(ctx context.Context) error {
-	if r.tagged == nil {
+	if r.opt.Browser == nil {
 		return nil
 	}
 	var pages sync.WaitGroup
@@ -234,6 +245,7 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 			r.browser.Close()
 			r.browser = nil
 			r.lost("the connection ended")
+			r.waitLonger()
 			r.opt.Log.Warn("the browser is gone: pages wait for it, and the crawl continues", "browser",
 				r.opt.Browser.Endpoint)
 			if r.run.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
@@ -246,12 +258,16 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 	if wait := time.Until(r.retryAt); wait > 0 {
 		return wait
 	}
-	dialing, cancel := context.WithTimeout(ctx, dialTime)
+	patience := dialTime
+	if r.opt.Browser.Launch != nil {
+		patience = cdp.StartTime
+	}
+	dialing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	b, err := r.opt.Browser.Dial(dialing, r.opt.Browser.Endpoint)
 	if err == nil {
 		r.opt.Log.Info("connected to the browser", "browser", r.opt.Browser.Endpoint, "product", b.Product())
-		r.browser, r.retry, r.attempts = b, 0, 0
+		r.browser, r.attempts, r.since = b, 0, time.Now()
 		r.lost("")
 		go func() { // bounded: it ends with the connection
 			<-b.Done()
@@ -263,13 +279,22 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 		return account.WakeAfter
 	}
 	r.lost(err.Error())
-	r.retry = min(max(retryLeast, 2*r.retry), retryMost)
-	r.retryAt = time.Now().Add(r.retry)
+	r.waitLonger()
 	if r.attempts++; r.attempts&(r.attempts-1) == 0 { // the first, second, fourth, …
 		r.opt.Log.Warn("no connection to the browser: pages wait for it, and the crawl continues", "error", err,
 			"attempt", r.attempts, "next", r.retry)
 	}
 	return r.retry
+}
+
+// waitLonger has the next attempt to connect wait longer than the last one did.
+func (r *Stage) waitLonger() {
+	if !r.since.IsZero() && time.Since(r.since) >= retryMost {
+		r.retry = 0 // the browser was well
+	}
+	r.since = time.Time{}
+	r.retry = min(max(retryLeast, 2*r.retry), retryMost)
+	r.retryAt = time.Now().Add(r.retry)
 }
 
 // lost notes why the browser cannot be used, "" if it can.
@@ -287,7 +312,7 @@ func (r *Stage) lost(why string) {
 
 // Show adds the browser to a snapshot.
 func (r *Stage) Show(s *snapshot.Snapshot) {
-	if r.tagged == nil {
+	if r.opt.Browser == nil {
 		return
 	}
 	n, _ := r.Queue.Len()

@@ -244,3 +244,53 @@ func TestRenderWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestRenderEveryPage: without rules each page is rendered. A browser that always ends is started again after longer
+// and longer waits, and one that was well for long at once.
+func TestRenderEveryPage(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := &testworld.Web{Serve: func(_, path string) testworld.Answer {
+			switch path {
+			case "/robots.txt":
+				return testworld.NoRobots
+			case "/":
+				return testworld.Answer{200, "", "<a href=p1></a><a href=p2></a><a href=p3></a><a href=p4>"}
+			}
+			return testworld.Answer{200, "", "<p>" + path}
+		}}
+		opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
+		crawltest.AtOnce(&opt)
+		withBrowser(t, &opt, nil)
+		opt.Render.Rules, opt.Render.Tabs = nil, 1
+		var dialed []time.Duration
+		began := time.Now()
+		pages := 0
+		opt.Render.Dial = func(context.Context, string) (room.Browser, error) {
+			dialed = append(dialed, time.Since(began))
+			return testworld.NewBrowser(func(ctx context.Context, p *render.Page, _ render.Fetcher) (*render.Result,
+				error) {
+				pages++
+				if pages == 5 {
+					account.Sleep(ctx, 2*time.Minute)
+				}
+				if pages <= 5 {
+					return nil, fmt.Errorf("killed: %w", render.ErrLost)
+				}
+				return &render.Result{HTML: p.Body, Base: p.URL}, nil
+			}), nil
+		}
+		c := crawltest.MustRun(t, t.Context(), opt).Snapshot.Count
+		if c(state.CountRendered)+c(state.CountRenderFailed) != 5 || c(state.CountRenderLost) != 5 || len(dialed) != 6 {
+			t.Fatalf("rendered %d, failed %d, lost %d; connected at %v", c(state.CountRendered),
+				c(state.CountRenderFailed), c(state.CountRenderLost), dialed)
+		}
+		for i, least := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+			if gap := dialed[i+1] - dialed[i]; gap < least || gap > least+2*time.Second {
+				t.Errorf("connected at %v: attempt %d waits %v, want about %v", dialed, i+1, gap, least)
+			}
+		}
+		if gap := dialed[5] - dialed[4]; gap > 2*time.Minute+3*time.Second {
+			t.Errorf("after two minutes in which the browser was well, the wait ends after %v", gap)
+		}
+	})
+}

@@ -35,7 +35,7 @@ const RAM = 3 * maxMessage
 
 // Browser is a connection to a browser. It is safe for concurrent use.
 type Browser struct {
-	conn    *websocket.Conn
+	wire    wire
 	product string
 	done    chan struct{} // closed when no more message can come
 	stop    context.CancelFunc
@@ -45,6 +45,16 @@ type Browser struct {
 	next     int
 	calls    map[int]chan message
 	sessions map[string]*page
+}
+
+// wire carries messages to a browser and back.
+type wire interface {
+	// next reads a message into buf. n is more than maxMessage if the message was, and its rest was skipped. One
+	// goroutine calls it; it ends with ctx or with close.
+	next(ctx context.Context, buf []byte) (n int, err error)
+	// send writes a message, within writeTime. One goroutine at a time calls it.
+	send(data []byte) error
+	close()
 }
 
 // message is a command, an answer or an event.
@@ -68,7 +78,7 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 		return nil, err
 	}
 	if u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("must be an address such as ws://127.0.0.1:9222")
+		return nil, errors.New("must be auto, or an address such as ws://127.0.0.1:9222")
 	}
 	// Whoever reads DevTools controls the browser, and ws:// is not encrypted.
 	addr, err := netip.ParseAddr(u.Hostname())
@@ -109,9 +119,14 @@ func connect(ctx context.Context, endpoint string) (*Browser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("render: connect to %s: %w", endpoint, err)
 	}
-	conn.SetReadLimit(-1) // read bounds each message, and skips larger ones
+	conn.SetReadLimit(-1) // next bounds each message, and skips larger ones
+	return attach(ctx, socket{conn})
+}
+
+// attach begins to talk to a browser, and asks for its version. An error closes the wire.
+func attach(ctx context.Context, w wire) (*Browser, error) {
 	running, stop := context.WithCancel(context.Background())
-	b := &Browser{conn: conn, done: make(chan struct{}), stop: stop, calls: map[int]chan message{},
+	b := &Browser{wire: w, done: make(chan struct{}), stop: stop, calls: map[int]chan message{},
 		sessions: map[string]*page{}}
 	go b.read(running)
 	var version struct{ Product string }
@@ -160,7 +175,7 @@ func (b *Browser) Done() <-chan struct{} { return b.done }
 // Close ends the connection, and with it all pages. It returns once the connection's goroutine has ended.
 func (b *Browser) Close() {
 	b.stop()
-	_ = b.conn.CloseNow() // nothing is left to be said
+	b.wire.close()
 	<-b.done
 }
 
@@ -169,16 +184,7 @@ func (b *Browser) read(ctx context.Context) {
 	defer close(b.done)
 	buf := make([]byte, maxMessage+1)
 	for {
-		_, r, err := b.conn.Reader(ctx)
-		if err != nil {
-			return
-		}
-		n, err := io.ReadFull(r, buf)
-		if err == nil {
-			_, err = io.Copy(io.Discard, r)
-		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = nil
-		}
+		n, err := b.wire.next(ctx, buf)
 		if err != nil {
 			return
 		}
@@ -233,11 +239,9 @@ func (b *Browser) sendBody(session, method string, params any, body []byte, answ
 		data = append(base64.StdEncoding.AppendEncode(data, body), `"}`...)
 	}
 	data = append(data, '}')
-	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
-	defer cancel()
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	if err := b.conn.Write(ctx, websocket.MessageText, data); err != nil {
+	if err := b.wire.send(data); err != nil {
 		return m.ID, fmt.Errorf("render: %s: %w: %w", method, ErrLost, err)
 	}
 	return m.ID, nil
