@@ -172,9 +172,10 @@ var layers = map[string]layer{
 	"crawl/crawltest": {35, []string{"crawl", "crawl/render", "crawl/testworld", "disk", "disk/memfs", "fetch",
 		"internal/ports", "internal/simweb", "state"}},
 
-	"admin/prom": {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
-	"admin/web":  {0, nil},
-	"admin/e2e":  {43, []string{"admin/web", "cmd/term"}}, // for tests
+	"admin/prom":        {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
+	"admin/web":         {0, nil},
+	"admin/e2e":         {43, []string{"admin/web", "cmd/term"}}, // for tests
+	"state/report/page": {0, nil},
 	"state/report": {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk",
 		"internal/human"}},
 

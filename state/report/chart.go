@@ -118,7 +118,7 @@ func tickText(v float64) string {
 }
 
 // svg writes the chart.
-func (c *Chart) svg(p *page) {
+func (c *Chart) svg(p *builder) {
 	each := func(part int) func(f func(float64)) {
 		return func(f func(float64)) {
 			for _, l := range c.Lines {

@@ -16,11 +16,11 @@ import (
 	"drumbeat/state"
 )
 
-// page is HTML in the making.
-type page struct{ b bytes.Buffer }
+// builder is HTML in the making.
+type builder struct{ b bytes.Buffer }
 
 // raw writes markup. Texts in it must be escaped.
-func (p *page) raw(s string) { p.b.WriteString(s) }
+func (p *builder) raw(s string) { p.b.WriteString(s) }
 
 // escaper quotes what has a meaning in HTML text and attributes.
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
@@ -28,10 +28,10 @@ var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "
 func escape(s string) string { return escaper.Replace(s) }
 
 // tag writes an element with a text.
-func (p *page) tag(name, text string) { p.raw("<" + name + ">" + escape(text) + "</" + name + ">") }
+func (p *builder) tag(name, text string) { p.raw("<" + name + ">" + escape(text) + "</" + name + ">") }
 
 // table writes a table. The first column has names, the others numbers.
-func (p *page) table(head []string, rows [][]string) {
+func (p *builder) table(head []string, rows [][]string) {
 	p.raw("<table><thead><tr>")
 	for _, h := range head {
 		p.tag("th", h)
@@ -64,7 +64,7 @@ svg{width:100%;height:auto}svg text{font-size:11px;fill:currentColor}
 
 // WriteHTML writes the report as one page.
 func (r *Report) WriteHTML(w io.Writer) error {
-	p := new(page)
+	p := new(builder)
 	title := "Report of crawl " + r.AsOf.Crawl
 	p.raw(`<!doctype html><html lang="en"><head><meta charset="utf-8">` +
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">` +
@@ -138,7 +138,7 @@ func (u Unit) text(v float64) string {
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) + " %" }
 
-func (r *Report) summaryHTML(p *page) {
+func (r *Report) summaryHTML(p *builder) {
 	p.tag("h2", "Summary")
 	p.tag("p", "The last column has the figures of the crawl in the paper, section VIII.")
 	var rows [][]string
@@ -152,7 +152,7 @@ func (r *Report) summaryHTML(p *page) {
 	p.table([]string{"", "this crawl", "paper"}, rows)
 }
 
-func (r *Report) hoursHTML(p *page) {
+func (r *Report) hoursHTML(p *builder) {
 	if len(r.Hours) == 0 {
 		return
 	}
@@ -167,7 +167,7 @@ func (r *Report) hoursHTML(p *page) {
 	p.raw("</div>\n")
 }
 
-func (r *Report) topHTML(p *page) {
+func (r *Report) topHTML(p *builder) {
 	if len(r.Top) == 0 {
 		return
 	}
@@ -212,7 +212,7 @@ func placesText(list []Count) []Count {
 	return list
 }
 
-func (r *Report) countsHTML(p *page) {
+func (r *Report) countsHTML(p *builder) {
 	for _, t := range []struct {
 		title, name, of string
 		list            []Count
@@ -265,7 +265,7 @@ const (
 	shownEvents = 200
 )
 
-func (r *Report) eventsHTML(p *page) {
+func (r *Report) eventsHTML(p *builder) {
 	if len(r.Events) == 0 {
 		return
 	}

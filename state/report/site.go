@@ -24,7 +24,7 @@ details{margin:.3rem 0}summary{cursor:pointer}ul{margin:.2rem 0;padding-left:1.2
 
 // WriteSiteHTML writes the report of a site as one page, without scripts and without parts from elsewhere.
 func WriteSiteHTML(w io.Writer, r *export.SiteReport) error {
-	p := new(page)
+	p := new(builder)
 	title := "Report of " + r.Site
 	p.raw(`<!doctype html><html lang="en"><head><meta charset="utf-8">` +
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">` +
@@ -53,7 +53,7 @@ func WriteSiteHTML(w io.Writer, r *export.SiteReport) error {
 	return err
 }
 
-func siteFinding(p *page, f *export.Finding) {
+func siteFinding(p *builder, f *export.Finding) {
 	p.raw("<h2>" + escape(f.Title) + ": " + humanize.Comma(f.Total) + "</h2>\n")
 	if f.Total == 0 {
 		return
