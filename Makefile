@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # Packages that own goroutines, or are called from many.
 CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl/... ./state/audit ./state/explain ./state/export ./state/repair ./cmd/...
 
-.PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags release reproduce supply ci
+.PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags site site-serve release reproduce supply ci
 
 build:
 	$(GO) build -o drumbeat .
@@ -51,6 +51,15 @@ lint:
 
 flags:
 	$(GO) test ./cmd -run TestFlagsPage -update
+
+# The documentation as a site in dist/site, to be opened as files or put on a server. A warning of the generator is an error.
+# The first call compiles the generator, which takes minutes.
+site:
+	cd docs/site && HUGO_PARAMS_VERSION=$$(git describe --tags --always 2>/dev/null) $(GO) tool hugo --panicOnWarning --cleanDestinationDir --quiet
+	@echo "dist/site/index.html"
+
+site-serve:
+	cd docs/site && $(GO) tool hugo server --renderToMemory
 
 # Binaries, archives, packages and checksums in dist/. VERSION defaults to git describe.
 release:

@@ -93,7 +93,8 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 		if def == "" && f.IsBool() {
 			def = "off"
 		}
-		fmt.Fprintf(b, "%s| `%s` | %s | %s |\n", head, name, def, strings.ReplaceAll(f.Help, "|", `\|`))
+		help := strings.NewReplacer("|", `\|`, "<", `\<`).Replace(f.Help) // Markdown takes <a> for HTML
+		fmt.Fprintf(b, "%s| `%s` | %s | %s |\n", head, name, def, help)
 		head = ""
 	}
 }
