@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,11 @@ func flagsPage(t *testing.T) string {
 	return b.String()
 }
 
+var (
+	markdown = strings.NewReplacer("|", `\|`, "<", `\<`, `\`, `\\`) // it takes <a> for HTML
+	pageName = regexp.MustCompile(`docs/([a-z/-]+\.md)`)
+)
+
 func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 	head := fmt.Sprintf("\n**%s**\n\n| flag | default | what it does |\n|---|---|---|\n", title)
 	for _, f := range flags.OwnFlags(command) {
@@ -93,7 +99,8 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 		if def == "" && f.IsBool() {
 			def = "off"
 		}
-		help := strings.NewReplacer("|", `\|`, "<", `\<`).Replace(f.Help) // Markdown takes <a> for HTML
+		help := markdown.Replace(f.Help)
+		help = pageName.ReplaceAllString(help, "[docs/$1](../$1)")
 		fmt.Fprintf(b, "%s| `%s` | %s | %s |\n", head, name, def, help)
 		head = ""
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,14 +65,15 @@ func shellCommands(page string) (commands [][]string) {
 	return commands
 }
 
+var shellWord = regexp.MustCompile(`"[^"]*"|'[^']*'|[^\s"']+`)
+
 // shellWords splits a command at spaces that are not quoted.
 func shellWords(command string) (args []string) {
-	for i, part := range strings.FieldsFunc(command, func(r rune) bool { return r == '"' || r == '\'' }) {
-		if i%2 == 1 { // it was quoted
-			args = append(args, part)
-		} else {
-			args = append(args, strings.Fields(part)...)
+	for _, word := range shellWord.FindAllString(command, -1) {
+		if word[0] == '"' || word[0] == '\'' {
+			word = word[1 : len(word)-1]
 		}
+		args = append(args, word)
 	}
 	return args
 }

@@ -100,6 +100,50 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// inContents is a line of a section's list of pages, of which the site makes its contents.
+var inContents = regexp.MustCompile(`(?m)^- \[[^\]]*\]\(([^)#:]+\.md)\)`)
+
+// TestContents: each page of docs is in the contents, once.
+func TestContents(t *testing.T) {
+	seen := map[string]int{}
+	var visit func(page string)
+	visit = func(page string) {
+		if seen[page]++; seen[page] > 1 || !strings.HasSuffix(page, "/_index.md") {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(root, page))
+		must(t, err)
+		for _, m := range inContents.FindAllStringSubmatch(string(text), -1) {
+			visit(filepath.Join(filepath.Dir(page), m[1]))
+		}
+	}
+	visit("docs/_index.md")
+	for _, page := range pages(t) {
+		if page != "README.md" && seen[page] != 1 {
+			t.Errorf("%s is %d times in the lists of _index.md", page, seen[page])
+		}
+	}
+}
+
+// twoScreens is the length of a page that is read at one go, in lines of maxColumns of source.
+const twoScreens = 110
+
+// TestTwoScreens: the pages that are read from begin to end are short.
+func TestTwoScreens(t *testing.T) {
+	guide := regexp.MustCompile(`^docs/(start|tutorials|howto)/`)
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		must(t, err)
+		lines := 0
+		for line := range strings.Lines(string(text)) {
+			lines += 1 + len(line)/maxColumns
+		}
+		if guide.MatchString(page) && lines > twoScreens {
+			t.Errorf("%s has %d lines, at most %d", page, lines, twoScreens)
+		}
+	}
+}
+
 // fileName is the path of a file of Go, a script or a page, or of a package as the go command takes it.
 var fileName = regexp.MustCompile("(?:^|[\\s(,;\"`])(" +
 	`(?:[a-z][a-z0-9_]*/)+[a-z0-9_-]+\.(?:go|sh)|docs/[A-Za-z0-9_/-]+\.md|\./[a-z][a-z0-9_]*(?:/[a-z][a-z0-9_]*)*)\b`)

@@ -307,19 +307,3 @@ func TestFormatted(t *testing.T) {
 		}
 	}
 }
-
-// TestFormatPages: docs/reference/files/_index.md links to every page beside it.
-func TestFormatPages(t *testing.T) {
-	index, err := os.ReadFile(filepath.Join(root, "docs/reference/files/_index.md"))
-	must(t, err)
-	pages, err := filepath.Glob(filepath.Join(root, "docs/reference/files/[a-z]*.md"))
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("no pages in docs/reference/files: %v", err)
-	}
-	for _, page := range pages {
-		name := filepath.Base(page)
-		if !bytes.Contains(index, []byte("]("+name+")")) {
-			t.Errorf("docs/reference/files/_index.md has no link to %s", name)
-		}
-	}
-}
