@@ -41,6 +41,7 @@ type Command struct {
 	JSON   bool        `name:"json"`
 	Top    flags.Count `placeholder:"N" default:"10"`
 	Fast   bool
+	Paper  bool
 	siteFlags
 }
 
@@ -55,6 +56,9 @@ func (c *Command) Run(a *term.App) error {
 		}
 	}
 	if c.Site != "" {
+		if c.Paper {
+			return term.Usage(errors.New("--paper: not with --site"))
+		}
 		return c.ofSite(a)
 	}
 	if c.Rows != defaultRows || len(c.Out) > 0 || c.CSV || strings.HasSuffix(c.Output, ".csv") {
@@ -74,11 +78,14 @@ func (c *Command) Run(a *term.App) error {
 			return err
 		}
 		b.Write(append(data, '\n'))
-	} else if err := r.WriteHTML(&b); err != nil {
+	} else if err := r.WriteHTML(&b, report.View{Paper: c.Paper, By: made()}); err != nil {
 		return err
 	}
 	return c.put(a, &b)
 }
+
+// made names the program that makes a page.
+func made() string { return "drumbeat " + term.Version() }
 
 // put writes the report to its file.
 func (c *Command) put(a *term.App, b *bytes.Buffer) error {

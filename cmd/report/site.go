@@ -105,7 +105,7 @@ func (c *Command) ofSite(a *term.App) error {
 		enc.SetIndent("", " ")
 		err = enc.Encode(r)
 	default:
-		err = report.WriteSiteHTML(&b, r)
+		err = report.WriteSiteHTML(&b, r, made())
 	}
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

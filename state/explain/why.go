@@ -253,12 +253,20 @@ var reasonTexts = [state.NumReasons]string{
 	state.ReasonInternal:          "it made drumbeat panic, which is a bug; the run's log has the stack",
 }
 
+// ReasonText says in words why a URL was refused or deferred, given the name of the reason; "" without a text.
+func ReasonText(name string) string {
+	for r, text := range reasonTexts {
+		if state.Reason(r).String() == name {
+			return text
+		}
+	}
+	return ""
+}
+
 // reasonText returns the name of a reason and its text.
 func (v *view) reasonText(name string) string {
-	for r, text := range reasonTexts {
-		if text != "" && state.Reason(r).String() == name {
-			return name + " (" + text + ")"
-		}
+	if text := ReasonText(name); text != "" {
+		return name + " (" + text + ")"
 	}
 	if name == "" {
 		return "no reason recorded"

@@ -1,10 +1,11 @@
 package report
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,102 +15,141 @@ import (
 
 	"drumbeat/internal/human"
 	"drumbeat/state"
+	"drumbeat/state/condition"
+	"drumbeat/state/explain"
+	"drumbeat/state/report/page"
 )
 
-// builder is HTML in the making.
-type builder struct{ b bytes.Buffer }
-
-// raw writes markup. Texts in it must be escaped.
-func (p *builder) raw(s string) { p.b.WriteString(s) }
-
-// escaper quotes what has a meaning in HTML text and attributes.
-var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
-
-func escape(s string) string { return escaper.Replace(s) }
-
-// tag writes an element with a text.
-func (p *builder) tag(name, text string) { p.raw("<" + name + ">" + escape(text) + "</" + name + ">") }
-
-// table writes a table. The first column has names, the others numbers.
-func (p *builder) table(head []string, rows [][]string) {
-	p.raw("<table><thead><tr>")
-	for _, h := range head {
-		p.tag("th", h)
-	}
-	p.raw("</tr></thead><tbody>\n")
-	for _, row := range rows {
-		p.raw("<tr>")
-		for _, cell := range row {
-			p.tag("td", cell)
-		}
-		p.raw("</tr>\n")
-	}
-	p.raw("</tbody></table>\n")
+// View says what a page is for.
+type View struct {
+	// Paper adds the figures of the paper's crawl and where the paper has them, for those who compare.
+	Paper bool
+	// By is the program and its version.
+	By string
 }
 
-const style = `
-:root{color-scheme:light dark;--line:#8886}
-body{font:15px/1.5 system-ui,sans-serif;max-width:860px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid var(--line)}
-table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}
-th,td{text-align:right;padding:.15rem .8rem;border-bottom:1px solid var(--line);vertical-align:top}
-th:first-child,td:first-child{text-align:left}
-.text td:last-child,.text th:last-child{text-align:left}
-figure{margin:1.2rem 0}figcaption{font-weight:600}
-svg{width:100%;height:auto}svg text{font-size:11px;fill:currentColor}
-.grid{stroke:var(--line);stroke-width:.5}.line{fill:none;stroke-width:1.5;stroke-linejoin:round}
-.note{border-left:4px solid #d55e00;padding-left:.8rem}
-@media print{body{max-width:none}figure,table{break-inside:avoid}}
-`
+// large is the number of unique URLs from which a page has the crawler's structures: smaller crawls need none of them.
+const large = 10_000
+
+// The most queues and events on the page; the JSON has all.
+const (
+	shownQueues = 32
+	shownEvents = 200
+)
+
+// deep are the figures and charts of the crawler's structures and its model, which the page folds.
+var deep = map[string]bool{"runs": true, "checked": true, "links_per_page": true, "unique_per_page": true, "p": true,
+	"url_bytes": true, "record_bytes": true, "urlseen_bytes": true, "edges": true, "checkpoints": true,
+	"degrees": true, "beast": true, "pld-responses": true, "io": true}
+
+// figureOf is where the paper has a chart.
+var figureOf = map[string]string{"pages": "6", "traffic": "6", "p": "7a", "degrees": "7b"}
 
 // WriteHTML writes the report as one page.
-func (r *Report) WriteHTML(w io.Writer) error {
-	p := new(builder)
-	title := "Report of crawl " + r.AsOf.Crawl
-	p.raw(`<!doctype html><html lang="en"><head><meta charset="utf-8">` +
-		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">` +
-		`<meta name="viewport" content="width=device-width"><title>` + escape(title) + "</title><style>" + style +
-		"</style></head><body>\n")
-	p.tag("h1", title)
-	p.tag("p", r.introduction())
-	for _, text := range r.Incomplete {
-		p.raw(`<p class="note">` + escape(text) + "</p>\n")
-	}
-	r.summaryHTML(p)
-	if len(r.Charts) > 0 {
-		p.tag("h2", "Over time")
-		for i := range r.Charts {
-			r.Charts[i].svg(p)
+func (r *Report) WriteHTML(w io.Writer, view View) error {
+	p := page.Page{Kind: "Report of a crawl", Title: r.Title, Lines: r.lines(), Notes: r.Incomplete, By: view.By,
+		Made: r.Made, Tiles: r.tiles(), Verdict: &page.Verdict{Level: page.Level(r.Verdict.Level),
+			Text: r.Verdict.Text, Next: r.Verdict.Next}}
+	add := func(id, title string, blocks ...page.Block) {
+		if len(blocks) > 0 {
+			p.Sections = append(p.Sections, page.Section{ID: id, Title: title, Blocks: blocks})
 		}
 	}
-	r.hoursHTML(p)
-	r.topHTML(p)
-	r.countsHTML(p)
-	r.eventsHTML(p)
-	p.raw("</body></html>\n")
-	_, err := w.Write(p.b.Bytes())
-	return err
+	charts, deepCharts := r.charts(view)
+	add("over-time", "Over time", charts...)
+	if view.Paper {
+		add("paper", "The crawl beside that of the paper", r.besidePaper()...)
+	}
+	add("speed", "What limited the speed", r.hours()...)
+	add("not-fetched", "Not fetched, and why", r.notFetched()...)
+	add("responses", "Responses by status", r.responses()...)
+	add("domains", "Most linked domains", r.domains(view)...)
+	add("events", "Events", r.events()...)
+	add("settings", "Settings", r.settings()...)
+	if !view.Paper {
+		add("figures", "More figures", &page.Details{Summary: "All figures", Blocks: r.figures(false)})
+	}
+	if view.Paper || r.value("unique") >= large {
+		add("structures", "The crawler's structures", r.structures(view, deepCharts)...)
+	}
+	return p.Write(w)
 }
 
-// introduction says what the report is about.
-func (r *Report) introduction() string {
-	text := fmt.Sprintf("As of checkpoint %d of %s. The crawl is %s", r.AsOf.Checkpoint,
-		timeText(r.AsOf.Time), r.AsOf.State)
-	if r.AsOf.Done != "" {
-		text += " (" + r.AsOf.Done + ")"
+// lines are the lines under the title.
+func (r *Report) lines() (list []string) {
+	if r.Description != "" {
+		list = append(list, r.Description)
 	}
-	text += "."
-	if o := r.Options; o != nil {
-		text += fmt.Sprintf(" Agent %s, scope %s, budgets by function %s (default %d, maximum %s), delay of %s "+
-			"to a host and %s to a server.", o.Agent, o.Scope, o.Budget, o.BudgetDefault,
-			human.Counted(o.BudgetMax, "page", "pages"),
-			human.Duration(time.Duration(o.HostDelay)*time.Millisecond),
-			human.Duration(time.Duration(o.ServerDelay)*time.Millisecond))
+	if r.Operator != "" {
+		list = append(list, "Crawled by "+r.Operator)
 	}
-	return text
+	where := "In " + strings.Join(r.Dirs, ", ")
+	if len(r.Dirs) == 0 {
+		where = "Crawl " + r.AsOf.Crawl
+	}
+	return append(list, where+", as of "+timeText(r.AsOf.Time))
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// value returns the value of a figure, unknown if there is none.
+func (r *Report) value(key string) float64 {
+	for i := range r.Summary {
+		if r.Summary[i].Key == key {
+			return r.Summary[i].Value
+		}
+	}
+	return unknown
+}
+
+// tiles are the figures that people ask for first.
+func (r *Report) tiles() (list []page.Tile) {
+	number := func(key string) string { return Number.text(r.value(key)) }
+	add := func(name, value, sub string) { list = append(list, page.Tile{Name: name, Value: value, Sub: sub}) }
+	add("Pages", number("pages"), "of "+human.Counted(int64(r.value("responses")), "response", "responses"))
+	if rate := r.value("pages_per_second"); rate > 0 {
+		text, sub := condition.Rate(rate), "by the time that it ran"
+		if rate >= 1 {
+			text = Rate.text(rate) + " pages/s"
+		}
+		if peak := r.value("peak_pages_per_second"); peak != unknown {
+			sub = "at best " + condition.Rate(peak) + ", over 10 minutes"
+		}
+		add("Speed", text, sub)
+	}
+	add("Time", Seconds.text(r.value("active")), "in "+human.Counted(int64(r.value("runs")), "run", "runs"))
+	sub := ""
+	if bits := r.value("bits_per_second"); bits != unknown {
+		sub = Bits.text(bits)
+	}
+	add("Received", Bytes.text(r.value("received")), sub)
+	if hosts := r.value("hosts_answered"); hosts != unknown {
+		add("Hosts", number("hosts_answered"), "answered, of "+number("hosts")+" found")
+	}
+	if domains := r.value("plds_answered"); domains != unknown {
+		add("Domains", number("plds_answered"), "answered, of "+number("plds")+" found")
+	} else {
+		add("Domains", number("plds"), "found")
+	}
+	add("URLs", number("unique"), "found in "+human.Counted(int64(r.value("links")), "link", "links"))
+	refused, left := total(r.Refused), int64(0)
+	for _, l := range r.Verdict.Left {
+		left += l.URLs
+	}
+	sub = "none is left"
+	if left > 0 {
+		sub = "and " + human.Counted(left, "is left", "are left")
+	}
+	add("Refused URLs", humanize.Comma(refused), sub)
+	return list
+}
+
+func total(list []Count) (n int64) {
+	for _, c := range list {
+		n += c.N
+	}
+	return n
+}
 
 // text formats the value of a figure.
 func (u Unit) text(v float64) string {
@@ -120,13 +160,13 @@ func (u Unit) text(v float64) string {
 	case Bytes:
 		return human.Bytes(v)
 	case Bits:
+		if v < 1e6 {
+			return strconv.FormatFloat(v/1e3, 'f', 0, 64) + " kbit/s"
+		}
 		return strconv.FormatFloat(v/1e6, 'f', 1, 64) + " Mbit/s"
 	case Rate:
 		return humanize.Commaf(math.Round(10*v) / 10)
 	case Seconds:
-		if v >= 86400 {
-			return strconv.FormatFloat(v/86400, 'f', 2, 64) + " days"
-		}
 		return human.Seconds(v)
 	case Mean:
 		return strconv.FormatFloat(v, 'g', 4, 64)
@@ -138,147 +178,261 @@ func (u Unit) text(v float64) string {
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) + " %" }
 
-func (r *Report) summaryHTML(p *builder) {
-	p.tag("h2", "Summary")
-	p.tag("p", "The last column has the figures of the crawl in the paper, section VIII.")
-	var rows [][]string
+// charts returns the charts for everybody, and those of the crawler's structures.
+func (r *Report) charts(view View) (plain, structures []page.Block) {
+	var lists [2]page.Charts
+	for _, c := range r.Charts {
+		if at := figureOf[c.Name]; view.Paper && at != "" {
+			c.Title += " (figure " + at + " of the paper)"
+		}
+		i := 0
+		if deep[c.Name] {
+			i = 1
+		}
+		lists[i] = append(lists[i], c)
+	}
+	block := func(list page.Charts) []page.Block {
+		if len(list) == 0 {
+			return nil
+		}
+		return []page.Block{list}
+	}
+	return block(lists[0]), block(lists[1])
+}
+
+// table makes a table; a column whose name begins with # has numbers, one with @ times, one with % shares.
+func table(columns ...string) *page.Table {
+	t := new(page.Table)
+	for _, name := range columns {
+		c := page.Column{Name: strings.TrimLeft(name, "#@%")}
+		switch name[0] {
+		case '#':
+			c.Kind = page.Number
+		case '@':
+			c.Kind = page.Time
+		case '%':
+			c.Kind = page.Share
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	return t
+}
+
+func (r *Report) hours() []page.Block {
+	if len(r.Hours) == 0 {
+		return nil
+	}
+	t := table("@from (UTC)", "#pages", "#pages/s", "what the connections did")
+	for _, h := range r.Hours {
+		t.Rows = append(t.Rows, page.Cells(h.From.Format("2006-01-02 15:04"), humanize.Comma(int64(h.Pages)),
+			Rate.text(h.Rate), h.Text))
+	}
+	return []page.Block{t}
+}
+
+// reasons makes a table of counts by reason; nothing for none.
+func reasons(title, what string, list []Count) []page.Block {
+	if len(list) == 0 {
+		return nil
+	}
+	list = slices.SortedFunc(slices.Values(list), func(a, b Count) int { return cmp.Compare(b.N, a.N) })
+	t, all := table(title, "#"+what, "%share"), total(list)
+	for _, c := range list {
+		cell := page.Cell{Text: c.Name}
+		if text := explain.ReasonText(c.Name); text != "" {
+			cell = page.Cell{Text: text, Lead: c.Name}
+		}
+		t.Rows = append(t.Rows, append([]page.Cell{cell}, counted(c.N, all)...))
+	}
+	return []page.Block{t}
+}
+
+// counted returns a number and its share.
+func counted(n, all int64) []page.Cell {
+	share := float64(n) / float64(max(1, all))
+	return []page.Cell{{Text: humanize.Comma(n)}, {Text: percent(share), Share: share}}
+}
+
+// notFetched has the URLs that were not fetched, and the requests that failed.
+func (r *Report) notFetched() (list []page.Block) {
+	if len(r.Verdict.Left) > 0 {
+		t := table("URLs left", "what fetches them")
+		for _, l := range r.Verdict.Left {
+			t.Rows = append(t.Rows, page.Cells(l.Text, l.Do))
+		}
+		list = append(list, t)
+	}
+	list = append(list, reasons("Refused: never to be fetched", "URLs", r.Refused)...)
+	list = append(list, reasons("Deferred: to be fetched later", "URLs", r.Deferred)...)
+	return append(list, reasons("Failed requests, before another attempt", "requests", r.Failed)...)
+}
+
+func (r *Report) responses() []page.Block {
+	if len(r.Codes) == 0 {
+		return nil
+	}
+	t, all := table("status", "#responses", "%share"), total(r.Codes)
+	for _, c := range r.Codes {
+		code, _ := strconv.Atoi(c.Name)
+		t.Rows = append(t.Rows, append(page.Cells(strings.TrimSpace(c.Name+" "+http.StatusText(code))),
+			counted(c.N, all)...))
+	}
+	return []page.Block{t}
+}
+
+func (r *Report) domains(view View) (list []page.Block) {
+	if len(r.Top) == 0 {
+		return nil
+	}
+	if view.Paper {
+		list = append(list, page.Text("Table VIII of the paper: the PLDs with the largest in-degrees."))
+	}
+	t := table("domain", "#domains that link to it", "#responses", "#received")
+	for _, d := range r.Top {
+		t.Rows = append(t.Rows, page.Cells(cmp.Or(d.PLD, "(its name is not stored yet)"),
+			humanize.Comma(int64(d.Indegree)), humanize.Comma(int64(d.Fetched)), human.Bytes(d.Bytes)))
+	}
+	list = append(list, t)
+	if r.Most90 > 0 {
+		list = append(list, page.Text(fmt.Sprintf("90 %% of the visited domains gave fewer than %s each, 99 %% "+
+			"fewer than %s (powers of two).", human.Counted(r.Most90, "response", "responses"),
+			humanize.Comma(r.Most99))))
+	}
+	return list
+}
+
+func (r *Report) events() (list []page.Block) {
+	if len(r.Events) == 0 {
+		return nil
+	}
+	events := r.Events[max(0, len(r.Events)-shownEvents):]
+	if len(events) < len(r.Events) {
+		list = append(list, page.Text(fmt.Sprintf("The last %d of %s.", len(events), human.Count(int64(len(r.Events))))))
+	}
+	t := table("@time (UTC)", "@event", "what happened")
+	for _, e := range events {
+		t.Rows = append(t.Rows, page.Cells(e.Time.UTC().Format(time.DateTime), e.What, e.Text))
+	}
+	return append(list, t)
+}
+
+// settings has the options of the last run that decide what a crawl fetches, and how fast.
+func (r *Report) settings() []page.Block {
+	o := r.Options
+	if o == nil {
+		return nil
+	}
+	t := table("setting of the last run", "value")
+	add := func(name, value string) {
+		if value != "" {
+			t.Rows = append(t.Rows, page.Cells(name, value))
+		}
+	}
+	delay := func(ms int64) string { return human.Duration(time.Duration(ms) * time.Millisecond) }
+	add("Name to sites", o.Agent)
+	add("First seeds", strings.Join(o.FirstSeeds, ", "))
+	add("File of seeds", o.Seeds)
+	add("Links that are followed (--scope)", string(o.Scope))
+	if o.Scope == state.ScopeAll {
+		by := strings.Replace(o.Budget, "paper", "by the domains that link to it", 1)
+		add("Budget of a domain (--budget)", fmt.Sprintf("%s: %s at first, at most %s", by,
+			human.Counted(o.BudgetDefault, "page", "pages"), human.Count(int64(o.BudgetMax))))
+	}
+	if o.MaxDepth > 0 {
+		add("Links from a seed (--guards depth)", "at most "+human.Count(int64(o.MaxDepth)))
+	}
+	add("Delay of a host (--host-delay)", delay(o.HostDelay))
+	add("Delay of a server (--server-delay)", delay(o.ServerDelay))
+	add("Program", strings.TrimSuffix("drumbeat "+o.Version, " "))
+	add("Crawl", r.AsOf.Crawl)
+	add("Checkpoint", strconv.FormatUint(r.AsOf.Checkpoint, 10))
+	return []page.Block{t}
+}
+
+// figures has the known figures: those of the crawler's structures, or all others.
+func (r *Report) figures(structures bool) []page.Block {
+	t := table("figure", "#value")
+	for _, f := range r.Summary {
+		if deep[f.Key] == structures && f.Value != unknown {
+			t.Rows = append(t.Rows, page.Cells(f.Name, f.Unit.text(f.Value)))
+		}
+	}
+	return []page.Block{t}
+}
+
+func (r *Report) besidePaper() []page.Block {
+	t := table("figure", "#this crawl", "#the paper's")
 	for _, f := range r.Summary {
 		paper := ""
 		if f.Paper != 0 {
 			paper = f.Unit.text(f.Paper)
 		}
-		rows = append(rows, []string{f.Name, f.Unit.text(f.Value), paper})
+		t.Rows = append(t.Rows, page.Cells(f.Name, f.Unit.text(f.Value), paper))
 	}
-	p.table([]string{"", "this crawl", "paper"}, rows)
+	return []page.Block{page.Text("The paper's figures are those of its section VIII. Its domains are PLDs."), t}
 }
 
-func (r *Report) hoursHTML(p *builder) {
-	if len(r.Hours) == 0 {
-		return
-	}
-	p.tag("h2", "What limited the speed")
-	var rows [][]string
-	for _, h := range r.Hours {
-		rows = append(rows,
-			[]string{h.From.Format("2006-01-02 15:04"), humanize.Comma(int64(h.Pages)), Rate.text(h.Rate), h.Text})
-	}
-	p.raw(`<div class="text">`)
-	p.table([]string{"from (UTC)", "pages", "pages/s", ""}, rows)
-	p.raw("</div>\n")
-}
-
-func (r *Report) topHTML(p *builder) {
-	if len(r.Top) == 0 {
-		return
-	}
-	p.tag("h2", "PLDs with the largest in-degree")
-	p.tag("p", "Table VIII of the paper.")
-	var rows [][]string
-	for i, t := range r.Top {
-		name := t.PLD
-		if name == "" {
-			name = "(name not merged yet)"
+// structures has the queues and the stores of the crawler, folded.
+func (r *Report) structures(view View, charts []page.Block) (list []page.Block) {
+	add := func(summary string, blocks ...page.Block) {
+		if len(blocks) > 0 {
+			list = append(list, &page.Details{Summary: summary, Blocks: blocks})
 		}
-		rows = append(rows, []string{strconv.Itoa(i+1) + "  " + name, humanize.Comma(int64(t.Indegree)),
-			humanize.Comma(int64(t.Fetched)), human.Bytes(t.Bytes)})
 	}
-	p.table([]string{"PLD", "in-degree", "responses", "received"}, rows)
-	if r.Most90 > 0 {
-		p.tag("p", fmt.Sprintf("90 %% of the visited PLDs contributed fewer than %s each, 99 %% fewer than "+
-			"%s (powers of two).", human.Counted(r.Most90, "response", "responses"),
-			humanize.Comma(r.Most99)))
+	list = append(list, page.Text("These figures are for those who know how drumbeat works: DRUM keeps the URLs on "+
+		"disk, STAR sets the budgets of domains, and BEAST orders the queues by them."))
+	add("Charts of the structures", charts...)
+	if !view.Paper {
+		add("Figures of the structures", r.figures(true)...)
 	}
-	if len(r.Degrees) > 0 {
-		rows = nil
-		for _, d := range r.Degrees {
-			mean := "–"
-			if d.Visited > 0 {
-				mean = Mean.text(float64(d.Fetched) / float64(d.Visited))
-			}
-			rows = append(rows,
-				[]string{humanize.Comma(int64(d.From)), humanize.Comma(d.PLDs), humanize.Comma(d.Visited),
-					humanize.Comma(d.Fetched), mean})
-		}
-		p.table([]string{"in-degree from", "PLDs", "visited", "responses", "for each visited"}, rows)
-	}
-}
-
-// placesText returns counts of places with their names in text.
-func placesText(list []Count) []Count {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Name = state.PlaceText(list[i].Name)
-	}
+	add("URLs by place", r.places()...)
+	add("Responses by the number of domains that link to a domain", r.degrees()...)
+	add("Queues of BEAST", r.queues()...)
 	return list
 }
 
-func (r *Report) countsHTML(p *builder) {
-	for _, t := range []struct {
-		title, name, of string
-		list            []Count
-	}{
-		{"Responses by status code", "code", "responses", r.Codes},
-		{"Requests without a final response", "reason", "requests", r.Failed},
-		{"Refused URLs", "reason", "URLs", r.Refused},
-		{"Deferred URLs", "reason", "URLs", r.Deferred},
-		{"URLs by place", "place", "URLs", placesText(r.Places)},
-	} {
-		if len(t.list) == 0 {
-			continue
-		}
-		p.tag("h2", t.title)
-		all := int64(0)
-		for _, c := range t.list {
-			all += c.N
-		}
-		var rows [][]string
-		for _, c := range t.list {
-			rows = append(rows, []string{c.Name, humanize.Comma(c.N), percent(float64(c.N) / float64(max(1, all)))})
-		}
-		p.table([]string{t.name, t.of, "share"}, rows)
+func (r *Report) places() []page.Block {
+	t, all := table("place", "#URLs", "%share"), total(r.Places)
+	for _, c := range r.Places {
+		t.Rows = append(t.Rows, append(page.Cells(state.PlaceText(c.Name)), counted(c.N, all)...))
 	}
-	if len(r.Queues) > 0 {
-		p.tag("h2", "Queues of BEAST")
-		var rows [][]string
-		more := int64(0)
-		for i, q := range r.Queues {
-			if i >= shownQueues {
-				more += q.URLs
-				continue
-			}
-			name := strconv.FormatInt(q.Number, 10)
-			if q.Lane > 0 {
-				name += fmt.Sprintf(" of lane %d", q.Lane)
-			}
-			rows = append(rows, []string{name, humanize.Comma(q.URLs)})
-		}
-		if n := len(r.Queues) - shownQueues; n > 0 {
-			rows = append(rows, []string{fmt.Sprintf("%d more", n), humanize.Comma(more)})
-		}
-		p.table([]string{"queue", "URLs"}, rows)
-	}
+	return []page.Block{t}
 }
 
-// The most queues and events on the page; the JSON has all.
-const (
-	shownQueues = 32
-	shownEvents = 200
-)
+func (r *Report) degrees() []page.Block {
+	if len(r.Degrees) == 0 {
+		return nil
+	}
+	t := table("#domains that link, from", "#domains", "#visited", "#responses", "#for each visited")
+	for _, d := range r.Degrees {
+		mean := "–"
+		if d.Visited > 0 {
+			mean = Mean.text(float64(d.Fetched) / float64(d.Visited))
+		}
+		t.Rows = append(t.Rows, page.Cells(humanize.Comma(int64(d.From)), humanize.Comma(d.PLDs),
+			humanize.Comma(d.Visited), humanize.Comma(d.Fetched), mean))
+	}
+	return []page.Block{t}
+}
 
-func (r *Report) eventsHTML(p *builder) {
-	if len(r.Events) == 0 {
-		return
+func (r *Report) queues() []page.Block {
+	if len(r.Queues) == 0 {
+		return nil
 	}
-	p.tag("h2", "Events")
-	events := r.Events[max(0, len(r.Events)-shownEvents):]
-	if len(events) < len(r.Events) {
-		p.tag("p", fmt.Sprintf("The last %d of %d.", len(events), len(r.Events)))
+	t := table("queue", "#URLs")
+	for _, q := range r.Queues[:min(shownQueues, len(r.Queues))] {
+		name := strconv.FormatInt(q.Number, 10)
+		if q.Lane > 0 {
+			name += fmt.Sprintf(" of lane %d", q.Lane)
+		}
+		t.Rows = append(t.Rows, page.Cells(name, humanize.Comma(q.URLs)))
 	}
-	var rows [][]string
-	for _, e := range events {
-		rows = append(rows, []string{timeText(e.Time), e.What, e.Text})
+	if more := r.Queues[len(t.Rows):]; len(more) > 0 {
+		n := int64(0)
+		for _, q := range more {
+			n += q.URLs
+		}
+		t.Rows = append(t.Rows, page.Cells(fmt.Sprintf("%d more", len(more)), humanize.Comma(n)))
 	}
-	p.raw(`<div class="text">`)
-	p.table([]string{"time", "event", ""}, rows)
-	p.raw("</div>\n")
+	return []page.Block{t}
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"drumbeat/disk"
@@ -14,6 +13,7 @@ import (
 	"drumbeat/state"
 	"drumbeat/state/explain"
 	"drumbeat/state/history"
+	"drumbeat/state/report/page"
 	"drumbeat/state/snapshot"
 )
 
@@ -59,13 +59,19 @@ func readOver(fsys disk.FS, dir string) (*over, error) {
 	return o, nil
 }
 
-// at returns the value of a series at a sample; 0 if the run had no such series.
-func (o *over) at(name string, i int) float64 {
+// value returns the value of a series at a sample; false if the run had no such series.
+func (o *over) value(name string, i int) (v float64, ok bool) {
 	values := o.data.Series[name]
 	if i >= len(values) || math.IsNaN(values[i]) {
-		return 0
+		return 0, false
 	}
-	return values[i]
+	return values[i], true
+}
+
+// at is value with 0 for none.
+func (o *over) at(name string, i int) float64 {
+	v, _ := o.value(name, i)
+	return v
 }
 
 // last returns the last value of a series, unknown without a history.
@@ -112,32 +118,46 @@ func (r *Report) overTime(o *over, f *explain.Figures) {
 		r.Incomplete = append(r.Incomplete, "A file of the history is damaged: "+err.Error())
 	}
 	if len(o.data.Times) < 2 {
-		r.Incomplete = append(r.Incomplete,
-			"Nothing over time: the crawl has no history (--history-bytes), or only one sample.")
+		why := "The crawl was too short for charts over time."
+		if len(o.data.Times) == 0 {
+			why = "There are no charts over time: the crawl has no history (--history-bytes)."
+		}
+		r.Incomplete = append(r.Incomplete, why)
 		r.addDegrees(f)
 		return
 	}
 	r.Hours = o.hours()
 	r.Charts = append(r.Charts, o.rates()...)
+	r.Charts = append(r.Charts, o.queued()...)
 	r.Charts = append(r.Charts, o.uniqueness())
 	r.addDegrees(f)
-	r.Charts = append(r.Charts,
-		o.lines("beast", "Queues of BEAST", "number of the queue", "beast_queue", "beast_horizon")...)
-	r.Charts = append(r.Charts,
-		o.lines("queued", "URLs in the queues of BEAST", "URLs", `urls{place="beast"}`, `urls{place="failed"}`)...)
-	r.Charts = append(r.Charts, o.lines("pld-responses",
-		"Responses that a share of the visited PLDs has fewer than (powers of two)", "responses",
-		`pld_responses_below{share="0.5"}`, `pld_responses_below{share="0.9"}`, `pld_responses_below{share="0.99"}`,
-		`pld_responses_below{share="0.999"}`)...)
-	r.Charts = append(r.Charts, o.lines("io", "Disk I/O of URLseen for each link", "bytes", "urlseen_link_io_bytes",
-		"urlseen_link_io_predicted_bytes")...)
-	r.Charts = append(r.Charts,
-		o.lines("space", "RAM and disk in use", "bytes", "ram_used_bytes", "disk_used_bytes")...)
+	for _, c := range gauges {
+		r.Charts = append(r.Charts, o.lines(&c)...)
+	}
+}
+
+// gauge is a chart of gauges over time, with the name of each line and its series.
+type gauge struct {
+	name, title, y string
+	lines          [][2]string
+}
+
+var gauges = [...]gauge{
+	{"space", "RAM and disk in use", page.Bytes, [][2]string{{"RAM", "ram_used_bytes"}, {"disk", "disk_used_bytes"}}},
+	{"beast", "Queues of BEAST", "number of the queue",
+		[][2]string{{"current queue", "beast_queue"}, {"horizon", "beast_horizon"}}},
+	{"pld-responses", "Responses that a share of the visited domains has fewer than, in powers of two", "responses",
+		[][2]string{{"50 %", `pld_responses_below{share="0.5"}`}, {"90 %", `pld_responses_below{share="0.9"}`},
+			{"99 %", `pld_responses_below{share="0.99"}`}, {"99.9 %", `pld_responses_below{share="0.999"}`}}},
+	{"io", "Disk I/O of URLseen for each link", page.Bytes,
+		[][2]string{{"measured", "urlseen_link_io_bytes"}, {"predicted", "urlseen_link_io_predicted_bytes"}}},
 }
 
 // unit returns the unit of time for the axes of charts and its length in seconds.
 func (o *over) unit() (name string, seconds float64) {
 	switch active := o.last("active_seconds_total"); {
+	case active < 5*60:
+		return "seconds", 1
 	case active < 2*3600:
 		return "minutes", 60
 	case active < 72*3600:
@@ -158,82 +178,110 @@ func (o *over) axis() string {
 	return name + " in which the crawl ran"
 }
 
-// rates returns the charts of figure 6: pages a second and the download rate, over the time in which the
+// rates returns the charts of the paper's figure 6: pages a second and the download rate, over the time in which the
 // crawl ran.
-func (o *over) rates() []Chart {
-	pages, bits := Line{Name: "pages/s"}, Line{Name: "Mbit/s"}
+func (o *over) rates() []page.Chart {
+	pages, bits := page.Line{Name: "pages/s"}, page.Line{Name: "Mbit/s"}
 	for i := 1; i < len(o.data.Times); i++ {
 		took := o.gain("active_seconds_total", i)
 		if took <= 0 {
 			continue
 		}
 		x := o.active(i)
-		pages.add(x, o.gain("pages_total", i)/took)
-		bits.add(x, 8e-6*(o.gain("received_bytes_total", i)+o.gain("robots_received_bytes_total", i))/took)
+		pages.Add(x, o.gain("pages_total", i)/took)
+		bits.Add(x, 8e-6*(o.gain("received_bytes_total", i)+o.gain("robots_received_bytes_total", i))/took)
 	}
 	mean := "means of " + human.Duration(o.data.Step)
-	return []Chart{
-		{Name: "pages", Title: "Pages a second, " + mean + " (figure 6)", X: o.axis(), Y: "pages/s",
-			Lines: []Line{pages}},
-		{Name: "traffic", Title: "Download rate, " + mean + " (figure 6)", X: o.axis(), Y: "Mbit/s",
-			Lines: []Line{bits}},
+	return []page.Chart{
+		{Name: "pages", Title: "Pages per second, " + mean, X: o.axis(), Y: "pages/s",
+			Lines: []page.Line{pages}},
+		{Name: "traffic", Title: "Download rate, " + mean, X: o.axis(), Y: "Mbit/s",
+			Lines: []page.Line{bits}},
 	}
 }
 
-// uniqueness returns the chart of figure 7(a): p as pages are fetched.
-func (o *over) uniqueness() Chart {
-	now, all := Line{Name: "in the interval"}, Line{Name: "since the start"}
-	for i := 1; i < len(o.data.Times); i++ {
-		x := o.at("pages_total", i)
-		if links := o.gain("links_cached_total", i) + o.gain("links_checked_total", i); links > 0 {
-			now.add(x, min(1, o.gain("unique_urls_total", i)/links))
-		}
-		if links := o.at("links_cached_total", i) + o.at("links_checked_total", i); links > 0 {
-			all.add(x, min(1, o.at("unique_urls_total", i)/links))
-		}
-	}
-	return Chart{Name: "p", Title: "Probability p that a link leads to a new URL (figure 7a)", X: "pages", Y: "p",
-		Lines: []Line{now, all}}
-}
+// queuedPlaces are the places of URLs that are left to fetch or refuse.
+var queuedPlaces = []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,
+	state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceDeferred}
 
-// addDegrees adds the chart of figure 7(b): the mean number of responses from the PLDs of an in-degree.
-func (r *Report) addDegrees(f *explain.Figures) {
-	var visited Line
-	for _, c := range f.Degrees {
-		if c.From > 0 && c.Visited > 0 {
-			visited.add(float64(c.From), float64(c.Fetched)/float64(c.Visited))
-		}
-	}
-	if len(visited.Points) > 0 {
-		visited.Name = "visited PLDs"
-		r.Charts = append(r.Charts,
-			Chart{Name: "degrees", Title: "Responses from a visited PLD by its in-degree (figure 7b)",
-				X: "in-degree", Y: "responses", LogX: true, LogY: true, Lines: []Line{visited}})
-	}
-}
-
-// lines returns a chart of gauges over time, none if they have no values. A line is named for its gauge's
-// label, if there is one.
-func (o *over) lines(name, title, y string, series ...string) []Chart {
-	c := Chart{Name: name, Title: title, X: o.axis(), Y: y}
-	for _, s := range series {
-		line := Line{Name: strings.ReplaceAll(strings.TrimSuffix(s, "_bytes"), "_", " ")}
-		if _, label, ok := strings.Cut(s, `="`); ok {
-			line.Name = strings.TrimSuffix(label, `"}`)
-		}
+// queued returns the chart of the URLs that are left, none if the history does not have them.
+func (o *over) queued() []page.Chart {
+	c := page.Chart{Name: "queued", Title: "URLs that wait", X: o.axis(), Y: "URLs"}
+	for i, places := range [][]state.Place{queuedPlaces, {state.PlaceOverBudget}} {
+		line := page.Line{Name: [...]string{"queued", state.PlaceOverBudget.Text()}[i]}
 		for i := range o.data.Times {
-			if values := o.data.Series[s]; i < len(values) && !math.IsNaN(values[i]) {
-				line.add(o.active(i), values[i])
+			n, known := 0.0, false
+			for _, p := range places {
+				if v, ok := o.value(`urls{place="`+p.String()+`"}`, i); ok {
+					n, known = n+v, true
+				}
+			}
+			if known {
+				line.Add(o.active(i), n)
 			}
 		}
 		if len(line.Points) > 0 {
 			c.Lines = append(c.Lines, line)
 		}
 	}
+	return chartOf(c)
+}
+
+// chartOf returns the chart, none without lines.
+func chartOf(c page.Chart) []page.Chart {
 	if c.Lines == nil {
 		return nil
 	}
-	return []Chart{c}
+	return []page.Chart{c}
+}
+
+// uniqueness returns the chart of the paper's figure 7(a): p as pages are fetched.
+func (o *over) uniqueness() page.Chart {
+	now, all := page.Line{Name: "in the interval"}, page.Line{Name: "since the start"}
+	for i := 1; i < len(o.data.Times); i++ {
+		x := o.at("pages_total", i)
+		if links := o.gain("links_cached_total", i) + o.gain("links_checked_total", i); links > 0 {
+			now.Add(x, min(1, o.gain("unique_urls_total", i)/links))
+		}
+		if links := o.at("links_cached_total", i) + o.at("links_checked_total", i); links > 0 {
+			all.Add(x, min(1, o.at("unique_urls_total", i)/links))
+		}
+	}
+	return page.Chart{Name: "p", Title: "Probability p that a link leads to a new URL", X: "pages", Y: "p",
+		Lines: []page.Line{now, all}}
+}
+
+// addDegrees adds the chart of the paper's figure 7(b): the mean number of responses from the PLDs of an in-degree.
+func (r *Report) addDegrees(f *explain.Figures) {
+	var visited page.Line
+	for _, c := range f.Degrees {
+		if c.From > 0 && c.Visited > 0 {
+			visited.Add(float64(c.From), float64(c.Fetched)/float64(c.Visited))
+		}
+	}
+	if len(visited.Points) > 0 {
+		visited.Name = "visited domains"
+		r.Charts = append(r.Charts,
+			page.Chart{Name: "degrees", Title: "Responses from a visited domain by the number of domains that link to it",
+				X: "domains that link to it", Y: "responses", LogX: true, LogY: true, Lines: []page.Line{visited}})
+	}
+}
+
+// lines returns a chart of gauges over time, none if they have no values.
+func (o *over) lines(g *gauge) []page.Chart {
+	c := page.Chart{Name: g.name, Title: g.title, X: o.axis(), Y: g.y}
+	for _, l := range g.lines {
+		line := page.Line{Name: l[0]}
+		for i := range o.data.Times {
+			if v, ok := o.value(l[1], i); ok {
+				line.Add(o.active(i), v)
+			}
+		}
+		if len(line.Points) > 0 {
+			c.Lines = append(c.Lines, line)
+		}
+	}
+	return chartOf(c)
 }
 
 // Hour is a part of the crawl's time, an hour or more.

@@ -8,6 +8,7 @@ import (
 	"drumbeat/state"
 	"drumbeat/state/explain"
 	"drumbeat/state/history"
+	"drumbeat/state/report/page"
 )
 
 // Options select a crawl.
@@ -22,7 +23,14 @@ type Options struct {
 
 // Report is the report of a crawl.
 type Report struct {
-	Made       time.Time             `json:"made"`
+	Made time.Time `json:"made"`
+	// Title, Description and Operator are those that the crawl was given; without a title its first seed names it.
+	Title       string   `json:"title"`
+	Description string   `json:"description,omitempty"`
+	Operator    string   `json:"operator,omitempty"`
+	Dirs        []string `json:"directories"`
+	Verdict     Verdict  `json:"verdict"`
+
 	AsOf       explain.AsOf          `json:"as_of"`
 	Options    *state.LastRun        `json:"options,omitempty"` // of the last run
 	Summary    []Figure              `json:"summary"`
@@ -37,7 +45,7 @@ type Report struct {
 	Most99     int64                 `json:"most_pages_99,omitempty"`
 	Queues     []explain.QueueFigure `json:"beast_queues"`
 	Hours      []Hour                `json:"hours,omitempty"`
-	Charts     []Chart               `json:"charts,omitempty"`
+	Charts     []page.Chart          `json:"charts,omitempty"`
 	Events     []history.Event       `json:"events,omitempty"`
 	Incomplete []string              `json:"incomplete,omitempty"` // what is missing, and why
 }
@@ -61,19 +69,30 @@ func Make(opt Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Made: time.Now().UTC(), AsOf: f.AsOf, Options: f.Run, Top: f.Top, Degrees: f.Degrees, Queues: f.Queues}
 	over, err := readOver(opt.FS, firstDir(opt.FS, opt.Dirs))
 	if err != nil {
 		return nil, err
 	}
-	r.counts(&f.Accounts)
-	r.Summary = summary(f, over)
-	if r.Most90, r.Most99 = most(f.Pages, 0.9), most(f.Pages, 0.99); opt.Fast {
+	r := reportOf(f, over)
+	r.Made, r.Dirs = time.Now().UTC(), opt.Dirs
+	if opt.Fast {
 		r.Incomplete = append(r.Incomplete,
-			"The pages by in-degree are left out: --fast does not read the records of all PLDs.")
+			"The responses by the number of domains that link to a domain are left out (--fast).")
 	}
-	r.overTime(over, f)
 	return r, nil
+}
+
+// reportOf makes the report of figures and a history.
+func reportOf(f *explain.Figures, over *over) *Report {
+	r := &Report{AsOf: f.AsOf, Options: f.Run, Top: f.Top, Degrees: f.Degrees, Queues: f.Queues,
+		Title: f.Run.Name(f.AsOf.Crawl), Summary: summary(f, over), Verdict: judge(f, over.data.Events),
+		Most90: most(f.Pages, 0.9), Most99: most(f.Pages, 0.99)}
+	if f.Run != nil {
+		r.Description, r.Operator = f.Run.About.Description, f.Run.About.Operator
+	}
+	r.counts(&f.Accounts)
+	r.overTime(over, f)
+	return r
 }
 
 // firstDir returns the directory that has number 0 in the crawl, where the history is.

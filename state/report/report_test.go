@@ -3,7 +3,6 @@ package report
 import (
 	"encoding/json"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,8 +60,16 @@ func made(t *testing.T, fsys disk.FS) *Report {
 	t.Helper()
 	o, err := readOver(fsys, "d")
 	must(t, err)
+	return reportOf(figures(), o)
+}
+
+// figures are those of a stopped crawl.
+func figures() *explain.Figures {
 	f := &explain.Figures{AsOf: explain.AsOf{Crawl: "<b>", Checkpoint: 7, Time: began, State: "stopped"},
-		Active: time.Hour, Runs: 2, Run: &state.LastRun{Agent: "a&b"}, PLDs: 12,
+		Active: time.Hour, Runs: 2, PLDs: 12,
+		Run: &state.LastRun{Agent: "a&b", Budget: "paper", Scope: state.ScopeAll,
+			FirstSeeds: []string{"http://a.test/?\"><script>alert(2)</script>", "http://b.test/"},
+			About:      state.About{Description: "<i>Why</i>", Operator: "<u>Who</u>"}},
 		Top: []explain.TopPLD{{PLD: "x<y'z\".example", Indegree: 5, Fetched: 6}, {}},
 		Degrees: []explain.DegreeClass{{From: 0, PLDs: 9}, {From: 1, PLDs: 3, Visited: 2, Fetched: 20},
 			{From: 4, PLDs: 1, Visited: 1, Fetched: 500}}}
@@ -74,11 +81,7 @@ func made(t *testing.T, fsys disk.FS) *Report {
 	for n := range int64(40) {
 		f.Queues = append(f.Queues, explain.QueueFigure{Number: n, URLs: 10 * n})
 	}
-	r := &Report{Made: began, AsOf: f.AsOf, Options: f.Run, Top: f.Top, Degrees: f.Degrees, Queues: f.Queues,
-		Summary: summary(f, o)}
-	r.counts(a)
-	r.overTime(o, f)
-	return r
+	return f
 }
 
 // TestOverTime: rates must be those of the samples, a step back after a crash must count as no progress, and
@@ -96,7 +99,7 @@ func TestOverTime(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"pages", "traffic", "p", "degrees", "beast", "queued"}; !slices.Equal(names, want) {
+	if want := []string{"pages", "traffic", "queued", "p", "degrees", "beast"}; !slices.Equal(names, want) {
 		t.Errorf("charts %v, want %v", names, want)
 	}
 	if len(r.Hours) != 5 || !strings.HasPrefix(r.Hours[0].Text, "The delays of hosts") ||
@@ -128,91 +131,137 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
-// TestPage: the page must be complete without any other file, escape what comes from outside, and be
-// balanced.
-func TestPage(t *testing.T) {
-	r := made(t, written(t, 2))
-	r.Incomplete = append(r.Incomplete, "a <gap>")
+// pageOf returns the page of a report, and reports what would come from elsewhere or is markup from outside.
+func pageOf(t *testing.T, r *Report, view View) string {
+	t.Helper()
 	var b strings.Builder
-	must(t, r.WriteHTML(&b))
-	page := b.String()
-	for _, bad := range []string{"<script", "src=", "href=", "url(", "@import", "<gap>", "<b>", "x<y",
-		"NaN", "Inf", "%!"} {
-		if strings.Contains(page, bad) {
+	must(t, r.WriteHTML(&b, view))
+	text := b.String()
+	for _, bad := range []string{"<script", "src=", "href=\"h", "url(", "@import", "<gap>", "<b>&", "<i>", "<u>", "x<y",
+		"NaN", "Inf", "%!", "ZgotmplZ"} {
+		if strings.Contains(text, bad) {
 			t.Errorf("the page has %q", bad)
 		}
 	}
-	for _, want := range []string{"x&lt;y&#39;z&#34;.example", "&lt;script&gt;alert", "Report of crawl &lt;b&gt;",
-		"a&amp;b", "8 more", "figure 7a", "6,380,051,942", "36,000", "(name not merged yet)", "unknown",
-		"default-src 'none'"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
+	return text
+}
+
+// contains reports the texts that a page lacks, or has.
+func contains(t *testing.T, text string, want bool, list ...string) {
+	t.Helper()
+	for _, s := range list {
+		if strings.Contains(text, s) != want {
+			t.Errorf("has %q: %t, want %t", s, !want, want)
 		}
-	}
-	open := map[string]int{}
-	for _, tag := range regexp.MustCompile(`<(/?)([a-z0-9]+)`).FindAllStringSubmatch(page, -1) {
-		if tag[1] == "" {
-			open[tag[2]]++
-		} else {
-			open[tag[2]]--
-		}
-	}
-	for tag, n := range open {
-		if n != 0 && tag != "meta" && tag != "path" {
-			t.Errorf("%d <%s> more than closed", n, tag)
-		}
-	}
-	if len(page) > 300_000 {
-		t.Errorf("%d bytes", len(page))
 	}
 }
 
-// TestJSON: the report must survive JSON.
+// TestPage: the page escapes seeds, names and events, which come from outside.
+func TestPage(t *testing.T) {
+	r := made(t, written(t, 2))
+	r.Incomplete = append(r.Incomplete, "a <gap>")
+	text := pageOf(t, r, View{By: "drumbeat 1"})
+	contains(t, text, true, "x&lt;y&#39;z&#34;.example", "&lt;script&gt;alert", "a&amp;b", "8 more", "36,000",
+		"<title>Crawl of http://a.test/?&#34;&gt;&lt;script&gt;alert(2)", "(its name is not stored yet)", "&lt;i&gt;Why",
+		"Crawled by &lt;u&gt;Who", "default-src 'none'", "Made by drumbeat 1", "robots.txt forbids it", "404 Not Found")
+	if len(text) > 300_000 {
+		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// paperWords are for those who know the paper, structureWords for those who know the crawler.
+var (
+	paperWords     = []string{"the paper", "figure 6", "figure 7", "section VIII", "Table VIII", "PLD"}
+	structureWords = []string{"DRUM", "BEAST", "STAR", "URLseen", "in-degree"}
+)
+
+// TestWords: only --paper speaks of the paper, and only a large crawl of the crawler's structures.
+func TestWords(t *testing.T) {
+	r := made(t, written(t, 2))
+	text := pageOf(t, r, View{})
+	contains(t, text, false, paperWords...)
+	contains(t, text, true, "BEAST", "<details><summary>Queues of BEAST")
+	contains(t, pageOf(t, r, View{Paper: true}), true, "6,380,051,942", "section VIII", "figure 7a of the paper",
+		"Table VIII", "unknown")
+	f := figures()
+	f.Accounts.Unique.N = large - 1
+	o, err := readOver(written(t, 2), "d")
+	must(t, err)
+	small := reportOf(f, o)
+	text = pageOf(t, small, View{})
+	contains(t, text, false, paperWords...)
+	contains(t, text, false, structureWords...)
+	contains(t, pageOf(t, small, View{Paper: true}), true, "DRUM", "BEAST")
+}
+
+// TestVerdict: the page begins with how the crawl ended and what is left.
+func TestVerdict(t *testing.T) {
+	stopped := func(why string) []history.Event {
+		return []history.Event{{What: "stop", Text: "error: of an earlier run"}, {What: "start"},
+			{What: "stop", Text: why}}
+	}
+	for _, c := range []struct {
+		state, done  string
+		events       []history.Event
+		left         int64
+		want, level  string
+		text, absent string
+	}{
+		{"finished", "done", stopped("done"), 0, "complete", "ok", "complete: 36,000 pages", "error"},
+		{"finished", "done", nil, 6, "ended", "ok", "it does not fetch the rest: 6 over budget", ""},
+		{"stopped", "", stopped("page limit"), 6, "ended", "ok", "(page limit): 36,000 pages; left: 6 over budget", ""},
+		{"stopped", "", nil, 6, "ended", "ok", "(stopped)", ""},
+		{"stopped", "", stopped("disk limit"), 6, "failed", "bad", "(disk limit)", ""},
+		{"stopped", "", stopped("error: disk broke"), 6, "failed", "bad", "with an error: disk broke.", ""},
+		{"interrupted", "", stopped("error: disk broke"), 6, "failed", "bad", "with an error: disk broke.", ""},
+		{"interrupted", "", append(stopped("done"), history.Event{What: "start"}), 6, "interrupted", "warn",
+			"was interrupted. At its last checkpoint it had 36,000 pages", "done"},
+		{"unknown", "", nil, 6, "unknown", "warn", "is running, or was interrupted", ""},
+		{"running", "", nil, 6, "running", "ok", "is running. At its last checkpoint it had 36,000 pages", ""},
+	} {
+		f := figures()
+		f.AsOf.State, f.AsOf.Done = c.state, c.done
+		f.Accounts.Places[state.PlaceOverBudget].N = c.left
+		v := judge(f, c.events)
+		if v.State != c.want || v.Level != c.level || !strings.Contains(v.Text, c.text) ||
+			c.absent != "" && strings.Contains(v.Text, c.absent) || (len(v.Left) > 0) != (c.left > 0) {
+			t.Errorf("%s %s %v: %+v", c.state, c.done, c.events, v)
+		}
+	}
+}
+
+// TestEmpty: a crawl without a page has a report that says so.
+func TestEmpty(t *testing.T) {
+	o, err := readOver(memfs.New(1), "d")
+	must(t, err)
+	r := reportOf(&explain.Figures{AsOf: explain.AsOf{Crawl: "c1", State: "finished", Done: "done"}}, o)
+	contains(t, pageOf(t, r, View{}), true, "Crawl c1", "The crawl has fetched no page.", "drumbeat log",
+		`class="verdict warn"`, "has no history")
+}
+
+// TestJSON: the report survives JSON, whose fields are those of earlier releases and more.
 func TestJSON(t *testing.T) {
 	r := made(t, written(t, 2))
 	data, err := json.Marshal(r)
 	must(t, err)
 	var back Report
-	if err := json.Unmarshal(data, &back); err != nil || len(back.Charts) != len(r.Charts) || back.AsOf.Crawl != "<b>" {
+	if err := json.Unmarshal(data, &back); err != nil || len(back.Charts) != len(r.Charts) || back.AsOf.Crawl != "<b>" ||
+		back.Verdict.Text != r.Verdict.Text {
 		t.Errorf("%v, %+v", err, back)
 	}
-}
-
-// TestAxes: ticks must be round and within the axis, and each value must be within the chart.
-func TestAxes(t *testing.T) {
-	for _, c := range []struct {
-		log    bool
-		values []float64
-		ticks  []string
-	}{
-		{false, []float64{0, 7}, []string{"0", "2", "4", "6"}},
-		{false, []float64{3, 1234}, []string{"0", "500", "1000"}},
-		{false, []float64{0, 2.1e6}, []string{"0", "500k", "1M", "1.5M", "2M"}},
-		{false, []float64{0}, []string{"0", "0.2", "0.4", "0.6", "0.8", "1"}},
-		{false, nil, []string{"0", "0.2", "0.4", "0.6", "0.8", "1"}},
-		{false, []float64{-1, 1}, []string{"-1", "-0.5", "0", "0.5", "1"}},
-		{true, []float64{3, 40_000, 0}, []string{"1", "10", "100", "1000", "10k", "100k"}},
-		{true, []float64{100}, []string{"100", "1000"}},
-	} {
-		a := newAxis(c.log, 0, 100, func(f func(float64)) {
-			for _, v := range c.values {
-				f(v)
-			}
-		})
-		var got []string
-		for _, v := range a.ticks() {
-			got = append(got, tickText(v))
-			if at, ok := a.at(v); !ok || at < -0.01 || at > 100.01 {
-				t.Errorf("%v: tick %v at %v", c.values, v, at)
-			}
+	var fields map[string]json.RawMessage
+	must(t, json.Unmarshal(data, &fields))
+	for _, name := range []string{"made", "as_of", "options", "summary", "codes", "failed", "refused", "deferred",
+		"places", "top_plds", "degrees", "beast_queues", "hours", "charts", "events"} {
+		if len(fields[name]) == 0 {
+			t.Errorf("the report lacks %s", name)
 		}
-		if !slices.Equal(got, c.ticks) {
-			t.Errorf("%v: ticks %v, want %v", c.values, got, c.ticks)
-		}
-		for _, v := range c.values {
-			if at, ok := a.at(v); ok && (at < -0.01 || at > 100.01) || !ok && v > 0 {
-				t.Errorf("%v is at %v", v, at)
-			}
+	}
+	var charts []map[string]json.RawMessage
+	must(t, json.Unmarshal(fields["charts"], &charts))
+	for _, name := range []string{"name", "title", "x", "y", "lines"} {
+		if len(charts[0][name]) == 0 {
+			t.Errorf("a chart lacks %s", name)
 		}
 	}
 }
@@ -223,8 +272,8 @@ func TestUnits(t *testing.T) {
 		unit Unit
 		v    float64
 		want string
-	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "130 TiB"}, {Bits, 319e6, "319.0 Mbit/s"}, {Rate, 1789, "1,789"},
-		{Rate, 35.58, "35.6"}, {Seconds, 41.27 * 86400, "41.27 days"}, {Seconds, 75.2, "1 min 15 s"},
+	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "130 TiB"}, {Bits, 319e6, "319.0 Mbit/s"}, {Bits, 31e3, "31 kbit/s"}, {Rate, 1789, "1,789"},
+		{Rate, 35.58, "35.6"}, {Seconds, 41.27 * 86400, "41 d 6 h"}, {Seconds, 75.2, "1 min 15 s"},
 		{Mean, 0.107, "0.107"}, {Share, 0.5, "50.0 %"}, {Number, unknown, "unknown"}} {
 		if got := c.unit.text(c.v); got != c.want {
 			t.Errorf("%v %s: got %q, want %q", c.v, c.unit, got, c.want)

@@ -9,90 +9,60 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/internal/human"
 	"drumbeat/state/export"
+	"drumbeat/state/report/page"
 )
 
-const siteStyle = style + `
-td{overflow-wrap:anywhere}td:nth-child(n){text-align:left}td:nth-child(3){text-align:right}
-details{margin:.3rem 0}summary{cursor:pointer}ul{margin:.2rem 0;padding-left:1.2rem}
-`
-
-// WriteSiteHTML writes the report of a site as one page, without scripts and without parts from elsewhere.
-func WriteSiteHTML(w io.Writer, r *export.SiteReport) error {
-	p := new(builder)
-	title := "Report of " + r.Site
-	p.raw(`<!doctype html><html lang="en"><head><meta charset="utf-8">` +
-		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">` +
-		`<meta name="referrer" content="no-referrer"><meta name="viewport" content="width=device-width"><title>` +
-		escape(title) + "</title><style>" + siteStyle + "</style></head><body>\n")
-	p.tag("h1", title)
-	p.tag("p", fmt.Sprintf("%s with %s, as of checkpoint %d of crawl %s, %s.",
-		human.Counted(r.Pages, "page", "pages"),
-		human.Counted(r.Links, "link", "links"), r.Checkpoint, r.Crawl, timeText(r.Time)))
-	for _, note := range r.Notes {
-		p.raw(`<p class="note">` + escape(note) + "</p>\n")
-	}
-	var counts [][]string
+// WriteSiteHTML writes the report of a site as one page. by is the program and its version.
+func WriteSiteHTML(w io.Writer, r *export.SiteReport, by string) error {
+	p := page.Page{Kind: "Report of a site", Title: r.Site, Notes: r.Notes, By: by, Made: time.Now(),
+		Lines: []string{fmt.Sprintf("%s with %s, as of checkpoint %d of crawl %s, %s.",
+			human.Counted(r.Pages, "page", "pages"), human.Counted(r.Links, "link", "links"), r.Checkpoint, r.Crawl,
+			timeText(r.Time))}}
+	counts := &page.Table{Columns: []page.Column{{Name: "URLs"}, {Name: "count", Kind: page.Number}}}
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
-		counts = append(counts, []string{"status " + strconv.Itoa(status), humanize.Comma(r.Statuses[status])})
+		counts.Rows = append(counts.Rows,
+			page.Cells("status "+strconv.Itoa(status), humanize.Comma(r.Statuses[status])))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
-		counts = append(counts, []string{"no response: " + reason, humanize.Comma(r.Refused[reason])})
+		counts.Rows = append(counts.Rows, page.Cells("no response: "+reason, humanize.Comma(r.Refused[reason])))
 	}
-	p.table([]string{"URLs", "count"}, counts)
+	p.Sections = append(p.Sections, page.Section{ID: "urls", Title: "URLs", Blocks: []page.Block{counts}})
 	for _, f := range r.Findings {
-		siteFinding(p, f)
+		p.Sections = append(p.Sections, siteFinding(f))
 	}
-	p.raw("</body></html>\n")
-	_, err := w.Write(p.b.Bytes())
-	return err
+	return p.Write(w)
 }
 
-func siteFinding(p *builder, f *export.Finding) {
-	p.raw("<h2>" + escape(f.Title) + ": " + humanize.Comma(f.Total) + "</h2>\n")
-	if f.Total == 0 {
-		return
-	}
+func siteFinding(f *export.Finding) page.Section {
+	s := page.Section{ID: f.Kind, Title: f.Title, Count: humanize.Comma(f.Total)}
 	if n := int64(len(f.Rows)); n < f.Total {
-		p.tag("p", fmt.Sprintf("The first %d of them:", n))
+		s.Blocks = append(s.Blocks, page.Text(fmt.Sprintf("The first %d of them:", n)))
 	}
-	p.raw("<table><thead><tr><th>URL</th><th>details</th><th>count</th></tr></thead><tbody>\n")
+	table := &page.Table{Columns: []page.Column{{Name: "URL"}, {Name: "details"}, {Name: "count", Kind: page.Number}}}
 	for _, r := range f.Rows {
-		p.raw("<tr><td>" + link(r.URL))
-		if len(r.From) > 0 {
-			p.raw("<details><summary>pages</summary><ul>")
-			for _, s := range r.From {
-				p.raw("<li>" + link(s.URL))
-				if s.Text != "" {
-					p.raw(": " + escape(s.Text))
-				}
-				p.raw("</li>")
-			}
-			if more := f.Others(&r) - int64(len(r.From)); more > 0 {
-				p.raw("<li>" + escape(fmt.Sprintf("and %s more", humanize.Comma(more))) + "</li>")
-			}
-			p.raw("</ul></details>")
+		row := []page.Cell{{Text: r.URL, URL: r.URL}, {Text: r.Detail}, {}}
+		for _, from := range r.From {
+			row[0].Links = append(row[0].Links, page.Link{URL: from.URL, Text: from.Text})
 		}
-		count := ""
+		if more := f.Others(&r) - int64(len(r.From)); more > 0 && len(r.From) > 0 {
+			row[0].More = "and " + humanize.Comma(more) + " more"
+		}
 		if r.Count > 0 {
-			count = humanize.Comma(r.Count)
+			row[2].Text = humanize.Comma(r.Count)
 		}
-		p.raw("</td><td>" + escape(r.Detail) + "</td><td>" + count + "</td></tr>\n")
+		table.Rows = append(table.Rows, row)
 	}
-	p.raw("</tbody></table>\n")
-}
-
-// link returns the HTML of a link to a URL, which is canonical: http or https, without white space.
-func link(url string) string {
-	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		return escape(url)
+	if len(table.Rows) > 0 {
+		s.Blocks = append(s.Blocks, table)
 	}
-	return `<a href="` + escape(url) + `">` + escape(url) + "</a>"
+	return s
 }
 
 // WriteSiteCSV writes the findings as a table: a line for each page that is named in a row, or for a row without.
