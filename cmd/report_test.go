@@ -103,7 +103,7 @@ func TestReportSite(t *testing.T) {
 	if sum != ours || len(want) == 0 || rep.Site != site {
 		t.Errorf("%d responses, want %d; %d broken", sum, ours, len(want))
 	}
-	if html := readFile(t, tmp+"/site.html"); !strings.Contains(html, "<title>Report of "+site+"</title>") {
+	if html := readFile(t, tmp+"/site.html"); !strings.Contains(html, "<title>"+site+"</title>") {
 		t.Errorf("HTML begins %.300s", html)
 	}
 	csv := readFile(t, tmp+"/site.csv")

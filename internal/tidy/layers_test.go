@@ -176,8 +176,8 @@ var layers = map[string]layer{
 	"admin/web":         {0, nil},
 	"admin/e2e":         {43, []string{"admin/web", "cmd/term"}}, // for tests
 	"state/report/page": {0, nil},
-	"state/report": {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk",
-		"internal/human"}},
+	"state/report": {30, []string{"state/condition", "state/explain", "state/export", "state/history",
+		"state/report/page", "state/snapshot", "state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/figures", "crawl/operate",
 		"state/snapshot", "state/condition", "state/audit", "state/changes", "state/explain", "state/history", "state",

@@ -307,7 +307,7 @@ func (r *Report) events() (list []page.Block) {
 	}
 	events := r.Events[max(0, len(r.Events)-shownEvents):]
 	if len(events) < len(r.Events) {
-		list = append(list, page.Text(fmt.Sprintf("The last %d of %s.", len(events), human.Count(int64(len(r.Events))))))
+		list = append(list, page.Text(fmt.Sprintf("The last %d of %d.", len(events), len(r.Events))))
 	}
 	t := table("@time (UTC)", "@event", "what happened")
 	for _, e := range events {

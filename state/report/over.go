@@ -262,7 +262,7 @@ func (r *Report) addDegrees(f *explain.Figures) {
 	if len(visited.Points) > 0 {
 		visited.Name = "visited domains"
 		r.Charts = append(r.Charts,
-			page.Chart{Name: "degrees", Title: "Responses from a visited domain by the number of domains that link to it",
+			page.Chart{Name: "degrees", Title: "Responses from a visited domain, by the domains that link to it",
 				X: "domains that link to it", Y: "responses", LogX: true, LogY: true, Lines: []page.Line{visited}})
 	}
 }
@@ -372,7 +372,7 @@ func (h *Hour) describe(sums map[string]float64) {
 	case len(idle) == 0:
 		h.Text = fmt.Sprintf("%.0f %% of the connections were busy.", 100*working)
 	default:
-		h.Text = fmt.Sprintf("%s: %.0f %% of the connections waited for it; %.0f %% were busy.",
+		h.Text = fmt.Sprintf("%s: %.0f %% of the connections waited, %.0f %% were busy.",
 			limitText(idle[0].Name), 100*idle[0].Share, 100*working)
 	}
 }

@@ -162,7 +162,8 @@ func TestPage(t *testing.T) {
 	r.Incomplete = append(r.Incomplete, "a <gap>")
 	text := pageOf(t, r, View{By: "drumbeat 1"})
 	contains(t, text, true, "x&lt;y&#39;z&#34;.example", "&lt;script&gt;alert", "a&amp;b", "8 more", "36,000",
-		"<title>Crawl of http://a.test/?&#34;&gt;&lt;script&gt;alert(2)", "(its name is not stored yet)", "&lt;i&gt;Why",
+		"<title>Crawl of http://a.test/?&#34;&gt;&lt;script&gt;alert(2)", "(its name is not stored yet)",
+		"&lt;i&gt;Why",
 		"Crawled by &lt;u&gt;Who", "default-src 'none'", "Made by drumbeat 1", "robots.txt forbids it", "404 Not Found")
 	if len(text) > 300_000 {
 		t.Errorf("%d bytes", len(text))
@@ -217,7 +218,7 @@ func TestVerdict(t *testing.T) {
 		{"interrupted", "", append(stopped("done"), history.Event{What: "start"}), 6, "interrupted", "warn",
 			"was interrupted. At its last checkpoint it had 36,000 pages", "done"},
 		{"unknown", "", nil, 6, "unknown", "warn", "is running, or was interrupted", ""},
-		{"running", "", nil, 6, "running", "ok", "is running. At its last checkpoint it had 36,000 pages", ""},
+		{"running", "", nil, 6, "running", "off", "is running. At its last checkpoint it had 36,000 pages", ""},
 	} {
 		f := figures()
 		f.AsOf.State, f.AsOf.Done = c.state, c.done
@@ -245,8 +246,8 @@ func TestJSON(t *testing.T) {
 	data, err := json.Marshal(r)
 	must(t, err)
 	var back Report
-	if err := json.Unmarshal(data, &back); err != nil || len(back.Charts) != len(r.Charts) || back.AsOf.Crawl != "<b>" ||
-		back.Verdict.Text != r.Verdict.Text {
+	if err := json.Unmarshal(data, &back); err != nil || len(back.Charts) != len(r.Charts) ||
+		back.AsOf.Crawl != "<b>" || back.Verdict.Text != r.Verdict.Text {
 		t.Errorf("%v, %+v", err, back)
 	}
 	var fields map[string]json.RawMessage
@@ -272,7 +273,8 @@ func TestUnits(t *testing.T) {
 		unit Unit
 		v    float64
 		want string
-	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "130 TiB"}, {Bits, 319e6, "319.0 Mbit/s"}, {Bits, 31e3, "31 kbit/s"}, {Rate, 1789, "1,789"},
+	}{{Number, 1234567, "1,234,567"}, {Bytes, 143e12, "130 TiB"}, {Bits, 319e6, "319.0 Mbit/s"},
+		{Bits, 31e3, "31 kbit/s"}, {Rate, 1789, "1,789"},
 		{Rate, 35.58, "35.6"}, {Seconds, 41.27 * 86400, "41 d 6 h"}, {Seconds, 75.2, "1 min 15 s"},
 		{Mean, 0.107, "0.107"}, {Share, 0.5, "50.0 %"}, {Number, unknown, "unknown"}} {
 		if got := c.unit.text(c.v); got != c.want {

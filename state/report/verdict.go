@@ -17,7 +17,7 @@ import (
 type Verdict struct {
 	// State is running, interrupted, unknown, or that of package condition for an end: complete, ended, failed.
 	State string `json:"state"`
-	Level string `json:"level"` // ok, warn, bad
+	Level string `json:"level"` // ok, warn, bad; off for a crawl that runs, which this report does not judge
 	Text  string `json:"text"`
 	// Next is a command that helps, "" for none.
 	Next string `json:"next,omitempty"`
@@ -54,6 +54,7 @@ func judge(f *explain.Figures, events []history.Event) Verdict {
 	failure, failed := strings.CutPrefix(stop, "error: ")
 	switch f.AsOf.State {
 	case state.StateRunning:
+		v.Level = "off"
 		v.Text, v.Next = "The crawl is running. At its last checkpoint it had "+pages+".", "drumbeat ctl status"
 		return v
 	case state.StateFinished, state.StateStopped:
