@@ -52,16 +52,17 @@ func OfEnd(s *snapshot.Snapshot, end End) Condition {
 
 // Rest are URLs that a crawl has not fetched, for one reason.
 type Rest struct {
-	URLs int64
-	Text string // the number and the reason
-	Do   string // how to fetch them
+	URLs   int64
+	Text   string // the number and the reason
+	Do     string // how to fetch them
+	Reason string // of deferred URLs, by its name in package state; "" for others
 }
 
 // LeftOf lists the URLs that are left by their reason, the most first.
 func LeftOf(s *snapshot.Snapshot) (list []Rest) {
 	add := func(n int64, why, do string) {
 		if n > 0 {
-			list = append(list, Rest{n, human.Counted(n, why, why), do})
+			list = append(list, Rest{URLs: n, Text: human.Counted(n, why, why), Do: do})
 		}
 	}
 	add(s.Queued()-s.Place(state.PlaceDeferred)-s.Place(state.PlaceContent), "queued", "the same command continues")
@@ -70,7 +71,9 @@ func LeftOf(s *snapshot.Snapshot) (list []Rest) {
 		if why == state.ReasonRevisit.String() {
 			do = "--recrawl visits them again when they are due"
 		}
-		add(n, "deferred ("+why+")", do)
+		if add(n, "deferred ("+why+")", do); n > 0 {
+			list[len(list)-1].Reason = why
+		}
 	}
 	add(s.Place(state.PlaceOverBudget), "over budget", "a larger --budget admits more of their domains' pages")
 	add(s.Place(state.PlaceHeld), "forbidden by flags", "--allow-net and --ports admit addresses and ports")

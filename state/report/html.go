@@ -67,7 +67,8 @@ func (r *Report) WriteHTML(w io.Writer, view View) error {
 	add("events", "Events", r.events()...)
 	add("settings", "Settings", r.settings()...)
 	if !view.Paper {
-		add("figures", "More figures", &page.Details{Summary: "All figures", Blocks: r.figures(false)})
+		add("figures", "More figures", &page.Details{Summary: "Requests, bytes, links, hosts and connections",
+			Blocks: r.figures(false)})
 	}
 	if view.Paper || r.value("unique") >= large {
 		add("structures", "The crawler's structures", r.structures(view, deepCharts)...)
@@ -107,7 +108,7 @@ func (r *Report) tiles() (list []page.Tile) {
 	number := func(key string) string { return Number.text(r.value(key)) }
 	add := func(name, value, sub string) { list = append(list, page.Tile{Name: name, Value: value, Sub: sub}) }
 	add("Pages", number("pages"), "of "+human.Counted(int64(r.value("responses")), "response", "responses"))
-	if rate := r.value("pages_per_second"); rate > 0 {
+	if rate := r.value("pages_per_second"); rate > 0 && r.value("active") >= 1 {
 		text, sub := condition.Rate(rate), "by the time that it ran"
 		if rate >= 1 {
 			text = Rate.text(rate) + " pages/s"
@@ -119,7 +120,7 @@ func (r *Report) tiles() (list []page.Tile) {
 	}
 	add("Time", Seconds.text(r.value("active")), "in "+human.Counted(int64(r.value("runs")), "run", "runs"))
 	sub := ""
-	if bits := r.value("bits_per_second"); bits != unknown {
+	if bits := r.value("bits_per_second"); bits > 0 && r.value("active") >= 1 {
 		sub = Bits.text(bits)
 	}
 	add("Received", Bytes.text(r.value("received")), sub)
@@ -258,12 +259,11 @@ func (r *Report) notFetched() (list []page.Block) {
 	if len(r.Verdict.Left) > 0 {
 		t := table("URLs left", "what fetches them")
 		for _, l := range r.Verdict.Left {
-			t.Rows = append(t.Rows, page.Cells(l.Text, l.Do))
+			t.Rows = append(t.Rows, []page.Cell{{Text: l.Text, Lead: explain.ReasonText(l.Reason)}, {Text: l.Do}})
 		}
 		list = append(list, t)
 	}
 	list = append(list, reasons("Refused: never to be fetched", "URLs", r.Refused)...)
-	list = append(list, reasons("Deferred: to be fetched later", "URLs", r.Deferred)...)
 	return append(list, reasons("Failed requests, before another attempt", "requests", r.Failed)...)
 }
 
@@ -329,7 +329,7 @@ func (r *Report) settings() []page.Block {
 		}
 	}
 	delay := func(ms int64) string { return human.Duration(time.Duration(ms) * time.Millisecond) }
-	add("Name to sites", o.Agent)
+	add("User agent", o.Agent)
 	add("First seeds", strings.Join(o.FirstSeeds, ", "))
 	add("File of seeds", o.Seeds)
 	add("Links that are followed (--scope)", string(o.Scope))

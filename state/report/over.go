@@ -139,17 +139,20 @@ func (r *Report) overTime(o *over, f *explain.Figures) {
 // gauge is a chart of gauges over time, with the name of each line and its series.
 type gauge struct {
 	name, title, y string
+	log            bool
 	lines          [][2]string
 }
 
 var gauges = [...]gauge{
-	{"space", "RAM and disk in use", page.Bytes, [][2]string{{"RAM", "ram_used_bytes"}, {"disk", "disk_used_bytes"}}},
-	{"beast", "Queues of BEAST", "number of the queue",
+	{"space", "RAM and disk in use", page.Bytes, false,
+		[][2]string{{"RAM", "ram_used_bytes"}, {"disk", "disk_used_bytes"}}},
+	{"beast", "Queues of BEAST", "number of the queue", false,
 		[][2]string{{"current queue", "beast_queue"}, {"horizon", "beast_horizon"}}},
 	{"pld-responses", "Responses that a share of the visited domains has fewer than, in powers of two", "responses",
+		true,
 		[][2]string{{"50 %", `pld_responses_below{share="0.5"}`}, {"90 %", `pld_responses_below{share="0.9"}`},
 			{"99 %", `pld_responses_below{share="0.99"}`}, {"99.9 %", `pld_responses_below{share="0.999"}`}}},
-	{"io", "Disk I/O of URLseen for each link", page.Bytes,
+	{"io", "Disk I/O of URLseen for each link", page.Bytes, false,
 		[][2]string{{"measured", "urlseen_link_io_bytes"}, {"predicted", "urlseen_link_io_predicted_bytes"}}},
 }
 
@@ -269,7 +272,7 @@ func (r *Report) addDegrees(f *explain.Figures) {
 
 // lines returns a chart of gauges over time, none if they have no values.
 func (o *over) lines(g *gauge) []page.Chart {
-	c := page.Chart{Name: g.name, Title: g.title, X: o.axis(), Y: g.y}
+	c := page.Chart{Name: g.name, Title: g.title, X: o.axis(), Y: g.y, LogY: g.log}
 	for _, l := range g.lines {
 		line := page.Line{Name: l[0]}
 		for i := range o.data.Times {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"drumbeat/disk"
@@ -75,6 +76,9 @@ func Make(opt Options) (*Report, error) {
 	}
 	r := reportOf(f, over)
 	r.Made, r.Dirs = time.Now().UTC(), opt.Dirs
+	if r.Verdict.Next != "" {
+		r.Verdict.Next += " --dir " + strings.Join(opt.Dirs, " --dir ")
+	}
 	if opt.Fast {
 		r.Incomplete = append(r.Incomplete,
 			"The responses by the number of domains that link to a domain are left out (--fast).")

@@ -27,9 +27,10 @@ type Verdict struct {
 
 // Left are URLs that are not fetched.
 type Left struct {
-	URLs int64  `json:"urls"`
-	Text string `json:"text"` // their number and the reason
-	Do   string `json:"do"`   // how to fetch them
+	URLs   int64  `json:"urls"`
+	Text   string `json:"text"`             // their number and the reason
+	Do     string `json:"do"`               // how to fetch them
+	Reason string `json:"reason,omitempty"` // of deferred URLs, by its name
 }
 
 // faults are the reasons for which a run ends that are faults, as package crawl has them.
@@ -48,7 +49,7 @@ func judge(f *explain.Figures, events []history.Event) Verdict {
 	}
 	v := Verdict{State: f.AsOf.State, Level: string(condition.OK)}
 	for _, l := range condition.LeftOf(s) {
-		v.Left = append(v.Left, Left{l.URLs, l.Text, l.Do})
+		v.Left = append(v.Left, Left(l))
 	}
 	pages, stop := human.Counted(s.Count(state.CountPages), "page", "pages"), lastStop(events)
 	failure, failed := strings.CutPrefix(stop, "error: ")
@@ -61,10 +62,12 @@ func judge(f *explain.Figures, events []history.Event) Verdict {
 	default:
 		if !failed {
 			v.Level = string(condition.Warn)
-			v.Text = "The crawl was interrupted. At its last checkpoint it had " + pages + "."
 			if f.AsOf.State == state.StateUnknown {
 				v.Text = "The crawl is running, or was interrupted. At its last checkpoint it had " + pages + "."
+				return v
 			}
+			v.Text = "The crawl was interrupted. At its last checkpoint it had " + pages +
+				". The command that started it continues it from there."
 			return v
 		}
 	}
