@@ -165,3 +165,55 @@ func TestDirectoriesInWords(t *testing.T) {
 		t.Errorf("got %q, want %q", said, who)
 	}
 }
+
+// TestWrongChecks: the commands that read a crawl get values that the parser takes and they may not. Each message is a
+// line without a word of Go, and a usage error names a flag.
+func TestWrongChecks(t *testing.T) {
+	notShort(t)
+	readmeWeb(t)
+	t.Chdir(t.TempDir())
+	wantExit(t, term.ExitDone, "", "crawl", "https://example.org/", "--contact=a@example.org", "--scope=host")
+	given := []string{"help", "help-all", "config", "dir", "output", "from", "site"}
+	for _, base := range [][]string{{"audit"}, {"explain", "url", "https://example.org/"},
+		{"explain", "pld", "example.org"},
+		{"export", "pages", "-o", "out"}, {"export", "wacz", "-o", "out.wacz"}, {"extract", "-o", "texts"},
+		{"get", "https://example.org/"}, {"index", "-o", "index"}, {"log"}, {"plan", "--disk=10PiB"},
+		{"plan", "--from=drumbeat-crawl"},
+		{"report", "-o", "-"},
+		{"report", "--site=example.org", "-o", "-"}, {"report", "--site=x.example", "-o", "-"},
+		{"bot-page", "--contact=a@example.org", "--purpose=p", "--out=-"}, {"render-command"}} {
+		var c commands
+		p := cmdtest.Parser(t, &c)
+		var node *kong.Node
+		for _, leaf := range p.Model.Leaves(false) {
+			path := strings.TrimPrefix(leaf.Path(), "drumbeat ")
+			if path == base[0] || strings.HasPrefix(path, base[0]+" ") && (len(base) < 2 ||
+				strings.HasPrefix(path, base[0]+" "+base[1]) || strings.HasPrefix(path, base[0]+" <")) {
+				node = leaf
+			}
+		}
+		if node == nil {
+			t.Fatalf("%v: no such command", base)
+		}
+		for _, flag := range node.Flags {
+			if flag.IsBool() || slices.Contains(given, flag.Name) {
+				continue
+			}
+			for _, value := range []string{"0", "1", "900TiB", "999999999999", "x.example", "-"} {
+				args := append(slices.Clone(base), "--"+flag.Name+"="+value)
+				if w := (wrongValues{t: t, parser: p}); w.parse(args...) != "" {
+					continue // the parser refuses it
+				}
+				code, _, said := cmdtest.Run[commands](t, "", args...)
+				said = said[strings.LastIndex(strings.TrimSuffix(said, "\n"), "\n")+1:]
+				switch {
+				case !strings.HasPrefix(said, "drumbeat: "): // a note
+				case code == term.ExitUsage:
+					wantPlain(t, said, "--", args...)
+				case code != 0:
+					wantPlain(t, said, "", args...)
+				}
+			}
+		}
+	}
+}

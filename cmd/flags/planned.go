@@ -83,8 +83,15 @@ func (p *Planned) Check() error {
 	if p.Nodes == 1 && len(p.Cluster) > 0 {
 		return errors.New("--cluster needs --nodes of 2 or more")
 	}
-	if p.LinksAway == 0 || p.LinksAway > 1 {
+	switch {
+	case p.LinksAway == 0 || p.LinksAway > 1:
 		return fmt.Errorf("--links-away %v: must be above 0 and at most 1", p.LinksAway)
+	case p.Unique > 1:
+		return fmt.Errorf("--unique %v: a share is at most 1", p.Unique)
+	case p.Misses > 1:
+		return fmt.Errorf("--misses %v: a share is at most 1", p.Misses)
+	case p.TextRatio < 1:
+		return fmt.Errorf("--text-ratio %v: must be at least 1, that of texts that do not compress", p.TextRatio)
 	}
 	return errors.Join(p.Drum.Check(), p.Load().Validate())
 }

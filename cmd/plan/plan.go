@@ -39,6 +39,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/outlook"
 	"drumbeat/crawl/plan"
 	"drumbeat/internal/human"
 	"drumbeat/star"
@@ -120,8 +121,8 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	}
 	if err == nil && !f.Fits {
 		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit",
-			human.Bytes(p.DiskBytes), result.Rough(f.Load.Pages), human.Bytes(f.DiskBytes),
-			result.Rough(p.MostPages)))
+			human.Bytes(p.DiskBytes), outlook.Rough(f.Load.Pages), human.Bytes(f.DiskBytes),
+			outlook.Rough(p.MostPages)))
 	}
 	return err
 }
@@ -181,7 +182,7 @@ func (p *planned) write(w io.Writer) error {
 	ram := amounts("RAM", p.RAM, p.RAMBytes)
 	ram.Notes = []string{"The last four are the Go heap. --ram limits the sum."}
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
-	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", result.Rough(p.MostPages)),
+	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", outlook.Rough(p.MostPages)),
 		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, "+
 			"and %s of the Go heap;", human.Bytes(f.SupportersDiskBytes),
 			human.Bytes(p.SupportersRAM)),

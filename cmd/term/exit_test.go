@@ -52,13 +52,13 @@ func TestFailureBesideEnd(t *testing.T) {
 		{errors.Join(failed, loud), ExitFailure, "drumbeat: demo: fetched twice; the disk is full\n"},
 		{&space.LimitError{Used: 9 << 20, Limit: 10 << 20, Err: fmt.Errorf("write d0/x: %w", disk.ErrQuota)},
 			ExitDiskFull,
-			"drumbeat: crawl: --disk is reached: the crawl's files take 9.0 MiB of at most 10 MiB: write d0/x: disk: " +
+			"drumbeat: --disk is reached: the crawl's files take 9.0 MiB of at most 10 MiB: write d0/x: " +
 				"the limit of the files' size is " +
 				"reached; raise --disk, or move finished WARC files out of the crawl's directories, and run the same " +
 				"command: it continues from the " +
 				"last checkpoint\n"},
 		{&space.DiskError{Dir: "d0", Number: 1, Count: 2, Err: syscall.ENOSPC}, ExitDiskFull,
-			"drumbeat: crawl: directory d0 (1 of 2) failed: " +
+			"drumbeat: directory d0 (1 of 2) failed: " +
 				"no space left on device: make room; the same command continues from the last checkpoint\n"},
 	} {
 		var said strings.Builder

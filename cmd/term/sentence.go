@@ -15,8 +15,7 @@ import (
 )
 
 // sentence returns the text of an error for people. A directory that is in use, holds no crawl or is a file,
-// and a file that can't be opened, get words of their own. Faults of flags, input and directories lose the
-// names of packages.
+// and a file that can't be opened, get words of their own. Names of packages are left out.
 func sentence(err error) string {
 	var locked *disk.LockedError
 	var none *state.NoCrawlError
@@ -30,9 +29,9 @@ func sentence(err error) string {
 		if path := pathOf(err); !usage && path != nil && strings.HasSuffix(text, path.Error()) {
 			return pathFault(path) + "; name the directory of a crawl"
 		}
-		text = packageNames.ReplaceAllString(text, "$1$2")
 		text = strings.TrimSuffix(text, ": "+state.ErrIncompatible.Error())
 	}
+	text = packageNames.ReplaceAllString(text, "$1$2")
 	if path := pathOf(err); path != nil {
 		text = strings.Replace(text, path.Error(), pathFault(path), 1)
 	}

@@ -3,6 +3,7 @@ package render
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,12 +28,12 @@ const (
 	// measureEvery is the time between two measurements of the RAM of a browser. One that takes 1 GiB/s more passes
 	// its limit by that much.
 	measureEvery = time.Second
-	// tailBytes bounds what an error repeats of the texts of a browser, and logLines the lines of each that are logged.
+	// tailBytes bounds what an error repeats of the texts of a browser, logTexts the pieces of them in the log.
 	tailBytes = 600
-	logLines  = 200
+	logTexts  = 200
 	// profilePrefix begins the name of a profile.
 	profilePrefix = "drumbeat-browser-"
-	// nobody is the user of a browser of root: Chromium has no sandbox as root.
+	// nobody is the user of a browser of root: Chromium has no sandbox as root, and without one it must not be root.
 	nobody = "nobody"
 )
 
@@ -43,13 +44,16 @@ type Launch struct {
 	Path    string // PATH of its environment
 	// NoSandbox starts Chromium without its sandbox: a page that takes over a renderer then has the rights of its user.
 	NoSandbox bool
-	// Bytes is the limit of the RAM that the browser's processes do not share with others. Above it the browser ends.
+	// Bytes is the limit of the RAM that the browser's processes have beside files, each its own and what it shares
+	// with others. Above it the browser ends.
 	Bytes int64
 	// TooLarge, if set, is told of a browser that took more, and Debug gets the texts of browsers.
 	TooLarge func(bytes int64)
 	Debug    func(text string)
 
-	ram func(group int) int64 // for tests; nil: groupRAM
+	// For tests.
+	ram  func(group int) int64 // nil: groupRAM
+	user string                // of the browser of root; "": nobody
 }
 
 // Child is a browser that Start has started.
@@ -106,9 +110,10 @@ func (l *Launch) start(ctx context.Context, program, profile string, lock *os.Fi
 	cmd.Env = []string{"PATH=" + l.Path, "HOME=" + profile, "TMPDIR=" + profile, "LANG=C.UTF-8"}
 	// The group has the browser's helpers, too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() == 0 && !l.NoSandbox {
-		if err := give(profile, nobody, cmd.SysProcAttr); err != nil {
-			return nil, fmt.Errorf("render: run the browser as %s: %w", nobody, err)
+	if os.Geteuid() == 0 {
+		name := cmp.Or(l.user, nobody)
+		if err := give(profile, name, cmd.SysProcAttr); err != nil {
+			return nil, fmt.Errorf("render: run the browser as %s: %w", name, err)
 		}
 	}
 	var theirs [2]*os.File
@@ -292,21 +297,21 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// lastTexts keeps the last texts that a browser writes, and logs the first logLines lines.
+// lastTexts keeps the last texts that a browser writes, and logs the first logTexts pieces of them.
 type lastTexts struct {
 	debug func(text string)
 
-	mu    sync.Mutex // guards the fields below
-	tail  []byte
-	lines int
+	mu     sync.Mutex // guards the fields below
+	tail   []byte
+	logged int
 }
 
 // Write implements io.Writer.
 func (t *lastTexts) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lines < logLines && t.debug != nil {
-		t.lines++
+	if t.logged < logTexts && t.debug != nil {
+		t.logged++
 		t.debug(string(p[:min(len(p), tailBytes)]))
 	}
 	t.tail = append(t.tail, p[max(0, len(p)-tailBytes):]...)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "crawler":
-		l := Launch{Program: os.Args[1], NoSandbox: true}
+		l := Launch{Program: os.Args[1], NoSandbox: true, user: "root"}
 		c, err := l.Start(context.Background())
 		if err != nil {
 			fmt.Println(err)
@@ -106,7 +106,7 @@ func gone(pid int) bool {
 func launch(t *testing.T, role string) *Launch {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("SECRET", "s")
-	return &Launch{Program: fake(t, role), NoSandbox: true}
+	return &Launch{Program: fake(t, role), NoSandbox: true, user: "root"}
 }
 
 func TestLaunch(t *testing.T) {

@@ -63,6 +63,9 @@ func (p *pipes) send(data []byte) error {
 		return err
 	}
 	_, err := p.out.Write(append(data, 0))
+	if err != nil { // half of a message may be there
+		p.close()
+	}
 	return err
 }
 
