@@ -50,7 +50,7 @@ lint:
 	$(GO) test ./internal/tidy
 
 flags:
-	$(GO) test ./cmd -run TestFlagsPage -update
+	$(GO) test ./cmd -run "Test(Flags|Metrics)Page" -update
 
 # The documentation as a site in dist/site, to be opened as files or put on a server. A warning of the generator is an error.
 # The first call compiles the generator, which takes minutes.

@@ -1,11 +1,11 @@
 package cmd
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +15,10 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/state/metrics"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/reference/flags.md")
+var update = flag.Bool("update", false, "rewrite the pages of docs/reference that are made from the source")
 
 const flagsHead = `# Commands and flags
 
@@ -107,16 +108,47 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 }
 
 // TestFlagsPage: docs/reference/flags.md agrees with the table of flags.
-func TestFlagsPage(t *testing.T) {
-	want := flagsPage(t)
-	const name = "../docs/reference/flags.md"
+func TestFlagsPage(t *testing.T) { comparePage(t, "flags", flagsPage(t)) }
+
+// TestMetricsPage: docs/reference/metrics.md agrees with the table of metrics.
+func TestMetricsPage(t *testing.T) {
+	list := slices.SortedFunc(slices.Values(metrics.All()), func(a, b metrics.Metric) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	page := metricsHead
+	for _, m := range list {
+		label := ""
+		if m.Label != "" {
+			label = "`" + m.Label + "`"
+		}
+		page += fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, label, m.Unit, markdown.Replace(m.Help))
+	}
+	comparePage(t, "metrics", page)
+}
+
+const metricsHead = `# Metrics
+
+` + "`go test ./cmd -run TestMetricsPage -update`" + ` generates this page from the source; a test compares them.
+
+[The admin server](api.md) of a crawl serves these metrics for Prometheus at ` + "`/metrics`" + `. Their names begin with
+` + "`drumbeat_`" + `. The history of a crawl has them as well, for ` + "`drumbeat report`" + `.
+packaging/prometheus has a configuration and alerts, packaging/grafana a dashboard.
+
+| drumbeat_… | kind | label | unit | meaning |
+|---|---|---|---|---|
+`
+
+// comparePage compares a page of docs/reference with the one made from the source, and rewrites it with -update.
+func comparePage(t *testing.T, page, want string) {
+	t.Helper()
+	name := "../docs/reference/" + page + ".md"
 	if *update {
 		must(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(name)
 	must(t, err)
-	if !bytes.Equal(got, []byte(want)) {
-		t.Errorf("%s differs from the tables of flags; run go test ./cmd -run TestFlagsPage -update", name)
+	if string(got) != want {
+		t.Errorf("%s differs from the source; run make flags", name)
 	}
 }
 
