@@ -306,9 +306,9 @@ var mutants = []mutant{
 			{"return s.quarantine.Append(msg.Data)", "return nil"}}},
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
-	{name: "rejoining-node-waits-for-none", file: "crawl/node/end.go", pkg: "./crawl",
+	{name: "rejoining-node-waits-for-none", file: "crawl/node/rejoin.go", pkg: "./crawl",
 		test: "TestClusterGoesOn", edits: []edit{
-			{"	if e.rejoining() > 0 {\n		e.log", "	if false {\n		e.log"}}},
+			{"	if e.rejoined.IsZero() {\n		return 0", "	if !e.rejoined.Equal(time.Now()) {\n		return 0"}}},
 	{name: "end-without-what-was-sent-since", file: "crawl/node/end.go", pkg: "./crawl",
 		test: "TestClusterOldEnd", edits: []edit{
 			{"m.Taken[e.opt.Node].Totals.Records(); left != 0 {", "m.Taken[e.opt.Node].Totals.Records(); left < 0 {"}}},
@@ -316,6 +316,18 @@ var mutants = []mutant{
 		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
+	// The browser as a child.
+	{name: "browser-outlives-its-crawler", file: "internal/render/child.go", pkg: "./internal/render",
+		test: "TestLaunchKilled", edits: []edit{{", Pdeathsig: syscall.SIGKILL}", "}"}}},
+	{name: "profile-in-use-removed", file: "internal/render/child.go", pkg: "./internal/render", test: "TestLaunch",
+		edits: []edit{{"if lock, err := lockDir(name)", "if lock, err := os.Open(name)"}}},
+	{name: "browser-started-at-once", file: "crawl/render/render.go", pkg: "./crawl/render",
+		test: "TestRenderEveryPage", edits: []edit{{"r.retryAt = time.Now().Add(r.retry)", "r.retryAt = time.Now()"}}},
+	{name: "no-rules-no-rendering", file: "crawl/render/render.go", pkg: "./crawl/render",
+		test: "TestRenderEveryPage", edits: []edit{{"return r.all || ", "return "}}},
+	// The texts of a crawl.
+	{name: "seed-names-no-crawl", file: "crawl/run.go", pkg: "./cmd", test: "TestAbout", edits: []edit{
+		{"run.FirstSeeds = c.seeds.First()", "_ = c.seeds.First()"}}},
 	// The condition of the crawl.
 	{name: "back-off-is-a-choice", file: "state/condition/condition.go", pkg: "./state/condition", test: "TestWorlds",
 		edits: []edit{{"	case w.Kind == snapshot.WaitBackoff:\n", "	case w.Kind > snapshot.WaitLinks:\n"}}},
