@@ -133,7 +133,12 @@ func (r *Report) tiles() (list []page.Tile) {
 		add("Domains", number("plds"), "found")
 	}
 	add("URLs", number("unique"), "found in "+human.Counted(int64(r.value("links")), "link", "links"))
-	refused, left := total(r.Refused), int64(0)
+	refused, left := int64(0), int64(0)
+	for _, c := range r.Places {
+		if c.Name == state.PlaceRefused.String() {
+			refused = c.N
+		}
+	}
 	for _, l := range r.Verdict.Left {
 		left += l.URLs
 	}
@@ -263,7 +268,7 @@ func (r *Report) notFetched() (list []page.Block) {
 		}
 		list = append(list, t)
 	}
-	list = append(list, reasons("Refused: never to be fetched", "URLs", r.Refused)...)
+	list = append(list, reasons("Refused, by reason", "URLs", r.Refused)...)
 	return append(list, reasons("Failed requests, before another attempt", "requests", r.Failed)...)
 }
 
