@@ -42,6 +42,11 @@ func TestReport(t *testing.T) {
 		!strings.HasSuffix(page, "</html>\n") {
 		t.Errorf("page %s", page)
 	}
+	paper, _ := wantExit(t, term.ExitDone, "", "report", a, b, "-o", "-", "--paper")
+	if strings.Contains(page, "section VIII") || !strings.Contains(paper, "section VIII") {
+		t.Error("only --paper is to speak of the paper")
+	}
+	wantExit(t, term.ExitUsage, "", "report", a, b, "--site=a.test", "--paper")
 	text, _ = wantExit(t, term.ExitDone, "", "report", a, b, "-o", "-", "--json", "--fast")
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Error(err)

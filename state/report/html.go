@@ -109,7 +109,7 @@ func (r *Report) tiles() (list []page.Tile) {
 	add := func(name, value, sub string) { list = append(list, page.Tile{Name: name, Value: value, Sub: sub}) }
 	add("Pages", number("pages"), "of "+human.Counted(int64(r.value("responses")), "response", "responses"))
 	if rate := r.value("pages_per_second"); rate > 0 && r.value("active") >= 1 {
-		text, sub := condition.Rate(rate), "by the time that it ran"
+		text, sub := condition.Rate(rate), "mean of the whole crawl"
 		if rate >= 1 {
 			text = Rate.text(rate) + " pages/s"
 		}

@@ -146,7 +146,11 @@ func tickText(v, most float64) string {
 			return strconv.FormatFloat(v/u.scale, 'g', 4, 64) + u.name
 		}
 	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
+	text := strconv.FormatFloat(v, 'g', 4, 64)
+	if v >= 1000 { // four digits
+		text = text[:1] + "," + text[1:]
+	}
+	return text
 }
 
 // chartView is a chart as its template has it.

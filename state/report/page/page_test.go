@@ -133,15 +133,15 @@ func TestAxes(t *testing.T) {
 		ticks  []string
 	}{
 		{false, []float64{0, 7}, []string{"0", "2", "4", "6", "8"}},
-		{false, []float64{3, 1234}, []string{"0", "500", "1000", "1500"}},
+		{false, []float64{3, 1234}, []string{"0", "500", "1,000", "1,500"}},
 		{false, []float64{0, 2.1e6}, []string{"0", "0.5M", "1M", "1.5M", "2M", "2.5M"}},
 		{false, []float64{0}, []string{"0", "0.2", "0.4", "0.6", "0.8", "1"}},
 		{false, nil, []string{"0", "0.2", "0.4", "0.6", "0.8", "1"}},
 		{false, []float64{-1, 1}, []string{"-1", "-0.5", "0", "0.5", "1"}},
 		{false, []float64{0, 24000}, []string{"0", "5k", "10k", "15k", "20k", "25k"}},
-		{true, []float64{3, 40_000, 0}, []string{"1", "10", "100", "1000", "10k", "100k"}},
+		{true, []float64{3, 40_000, 0}, []string{"1", "10", "100", "1,000", "10k", "100k"}},
 		{true, []float64{1, 1e8}, []string{"1", "100", "10k", "1M", "100M"}},
-		{true, []float64{100}, []string{"100", "1000"}},
+		{true, []float64{100}, []string{"100", "1,000"}},
 	} {
 		a := newAxis(c.log, 1, func(f func(v float64)) {
 			for _, v := range c.values {
