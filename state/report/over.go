@@ -62,7 +62,7 @@ func readOver(fsys disk.FS, dir string) (*over, error) {
 // value returns the value of a series at a sample; false if the run had no such series.
 func (o *over) value(name string, i int) (v float64, ok bool) {
 	values := o.data.Series[name]
-	if i >= len(values) || math.IsNaN(values[i]) {
+	if i < 0 || i >= len(values) || math.IsNaN(values[i]) {
 		return 0, false
 	}
 	return values[i], true
@@ -97,6 +97,15 @@ func (o *over) least(name string) float64 {
 		return unknown
 	}
 	return least
+}
+
+// first is the first sample with a gain: 0 if the history begins with the crawl, so that all totals were 0 before,
+// else 1.
+func (o *over) first() int {
+	if o.at("active_seconds_total", 0) < 2*o.data.Step.Seconds() { // it is the last one of the first interval
+		return 0
+	}
+	return 1
 }
 
 // gain returns by how much a total grew from the sample before i to i. After a crash it may step back, which
@@ -185,7 +194,7 @@ func (o *over) axis() string {
 // crawl ran.
 func (o *over) rates() []page.Chart {
 	pages, bits := page.Line{Name: "pages/s"}, page.Line{Name: "Mbit/s"}
-	for i := 1; i < len(o.data.Times); i++ {
+	for i := o.first(); i < len(o.data.Times); i++ {
 		took := o.gain("active_seconds_total", i)
 		if took <= 0 {
 			continue
@@ -241,7 +250,7 @@ func chartOf(c page.Chart) []page.Chart {
 // uniqueness returns the chart of the paper's figure 7(a): p as pages are fetched.
 func (o *over) uniqueness() page.Chart {
 	now, all := page.Line{Name: "in the interval"}, page.Line{Name: "since the start"}
-	for i := 1; i < len(o.data.Times); i++ {
+	for i := o.first(); i < len(o.data.Times); i++ {
 		x := o.at("pages_total", i)
 		if links := o.gain("links_cached_total", i) + o.gain("links_checked_total", i); links > 0 {
 			now.Add(x, min(1, o.gain("unique_urls_total", i)/links))
@@ -323,7 +332,7 @@ func (o *over) hours() (list []Hour) {
 			list = append(list, h)
 		}
 	}
-	for i := 1; i < len(times); i++ {
+	for i := o.first(); i < len(times); i++ {
 		if from := times[i].Truncate(width); !from.Equal(h.From) {
 			flush()
 			h, active = Hour{From: from, To: from.Add(width)}, 0

@@ -123,6 +123,25 @@ func TestOverTime(t *testing.T) {
 	}
 }
 
+// TestFirstSample: the pages before the first sample count if the history begins with the crawl.
+func TestFirstSample(t *testing.T) {
+	for _, c := range []struct{ before, want float64 }{{8, 380}, {5000, 200}} {
+		fsys := memfs.New(1)
+		w, err := history.Open(history.Options{FS: fsys, Dir: "d/history", Bytes: 1 << 30})
+		must(t, err)
+		for i := range 4 {
+			active := c.before + float64(10*i)
+			must(t, w.Append(began.Add(time.Duration(i)*10*time.Second), []history.Value{
+				{Name: "active_seconds_total", V: active, Fraction: true}, {Name: "pages_total", V: 10 * active}}))
+		}
+		must(t, w.Close())
+		r := made(t, fsys)
+		if len(r.Hours) != 1 || math.Abs(r.Hours[0].Pages-c.want) > 1 || math.Abs(r.Hours[0].Rate-10) > 0.1 {
+			t.Errorf("%v s before: %+v", c.before, r.Hours)
+		}
+	}
+}
+
 // TestNoHistory: without a history the report must say so and have the rest.
 func TestNoHistory(t *testing.T) {
 	r := made(t, memfs.New(1))
