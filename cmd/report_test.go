@@ -9,8 +9,8 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
-	"drumbeat/state/export"
 	"drumbeat/state/report"
+	"drumbeat/state/sitereport"
 )
 
 // TestReport: a report of a stopped crawl must have its figures, as HTML and as JSON, and change nothing.
@@ -75,7 +75,7 @@ func TestReportSite(t *testing.T) {
 			t.Errorf("printed %q", out)
 		}
 	}
-	var rep export.SiteReport
+	var rep sitereport.Report
 	must(t, json.Unmarshal([]byte(readFile(t, tmp+"/site.json")), &rep))
 	want, got := map[string]bool{}, map[string]bool{}
 	truth, ours := web.Expected("drumbeat"), int64(0)
@@ -108,7 +108,7 @@ func TestReportSite(t *testing.T) {
 	if sum != ours || len(want) == 0 || rep.Site != site {
 		t.Errorf("%d responses, want %d; %d broken", sum, ours, len(want))
 	}
-	if html := readFile(t, tmp+"/site.html"); !strings.Contains(html, "<title>"+site+"</title>") {
+	if html := readFile(t, tmp+"/site.html"); !strings.Contains(html, site+"</title>") {
 		t.Errorf("HTML begins %.300s", html)
 	}
 	csv := readFile(t, tmp+"/site.csv")
@@ -134,6 +134,8 @@ func checkReportFaults(t *testing.T, dir, tmp string) {
 		{term.ExitUsage, "only with --site", []string{"-o", tmp + "/x.csv", dir}},
 		{term.ExitUsage, "it is empty", []string{"--site=", dir}},
 		{term.ExitUsage, "want 1 to", []string{"--site=a.test", "--rows=0", dir}},
+		{term.ExitUsage, "only with --site", []string{"--compare=" + tmp + "/site.json", dir}},
+		{term.ExitUsage, "only a report in HTML", []string{"--site=a.test", "--compare=x", "--json", dir}},
 		{term.ExitUsage, "give one of them", []string{"--site=a.test", "--csv", "--json", dir}},
 		{term.ExitFailure, "no page of this site", []string{"--site=nosuch.test", "-o", tmp + "/x.html", dir}},
 		{term.ExitDirectory, "holds no crawl", []string{"--site=a.test", "-o", tmp + "/x.html", t.TempDir()}},

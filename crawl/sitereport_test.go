@@ -15,6 +15,7 @@ import (
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
 	"drumbeat/state/export"
+	"drumbeat/state/sitereport"
 )
 
 // faultySite is a site with one fault of each kind that the report of a site knows, and a site that links to it.
@@ -97,14 +98,14 @@ func faultyRaw(c net.Conn, _, path string) bool {
 
 // siteReportCases are the cases of TestSiteReport.
 var siteReportCases = map[string][]string{
-	"broken-link": {"/gone status 404 4; http://other.test/ from afar; / again; / broken; /canonical",
+	"broken-link": {"/gone status 404 3; http://other.test/ from afar; / again; / broken",
 		"/reset reset 1; / n"},
 	"robots-blocked": {"/private robots 1; / p"},
-	"redirected-link": {"/loop1 status 302, to /loop2 2; / l; /loop2",
-		"/loop2 status 302, to /loop1 1; /loop1", "/once status 301, to /linked 1; / 301",
-		"/r1 status 301, to /r2 1; / r", "/r2 status 302, to /r3 1; /r1"},
-	"redirect-chain":      {"/loop1 /loop2 → /loop1 (a loop) 2", "/r1 /r2 → /r3 2"},
-	"canonical-elsewhere": {"/canonical canonical: /gone 0"},
+	"redirected-link": {"/loop1 status 302, to /loop2 1; / l", "/once status 301, to /linked 1; / 301",
+		"/r1 status 301, to /r2 1; / r"},
+	"redirect-chain":      {"/r1 /r2 → /r3 2"},
+	"redirect-loop":       {"/loop1 /loop2 → /loop1 2"},
+	"canonical-elsewhere": {"/canonical the page says: /gone 0"},
 	"canonical-broken":    {"/gone status 404 1; /canonical"},
 	"duplicate":           {"/one 2; /two"},
 	"near-duplicate":      {"/three 3; /one; /two", "/near 2; /hills"},
@@ -123,9 +124,9 @@ func TestSiteReport(t *testing.T) {
 		opt.Output.Store, opt.Output.Simhash, opt.Output.CrawlLog, opt.Links.Sitemaps, opt.Links.SitemapBytes,
 			opt.Health.Retries = true, true, state.LogAll, true, 1<<20, 0
 		mustRun(t, t.Context(), opt)
-		report := func(site string, most int) (*export.SiteReport, map[string][]string) {
-			rep, err := export.Site(t.Context(),
-				export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, most)
+		report := func(site string, most int) (*sitereport.Report, map[string][]string) {
+			rep, _, err := export.Site(t.Context(),
+				export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, most, 0)
 			must(t, err)
 			got := map[string][]string{}
 			for _, f := range rep.Findings {
@@ -157,7 +158,7 @@ func TestSiteReport(t *testing.T) {
 				t.Errorf("%s:\n got %q\nwant %q", kind, got[kind], want[kind])
 			}
 		}
-		if len(rep.Findings) != len(want) || rep.Statuses[404] != 1 || rep.Refused["robots"] != 1 ||
+		if rep.Statuses[404] != 1 || rep.Refused["robots"] != 1 ||
 			len(rep.Notes) > 0 || rep.Pages < 10 {
 			t.Errorf("%+v, notes %q", rep, rep.Notes)
 		}
@@ -174,15 +175,15 @@ func TestSiteReport(t *testing.T) {
 		if errA != nil || errB != nil || string(a) != string(b) {
 			t.Errorf("the PLD's report is\n%s\nthe host's\n%s", b, a)
 		}
-		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
-			"nosuch.test", 1); !errors.Is(err, export.ErrNoSite) ||
+		if _, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
+			"nosuch.test", 1, 0); !errors.Is(err, export.ErrNoSite) ||
 			!strings.HasSuffix(err.Error(), "; it has www.a.test (14 pages), other.test (1 page)") {
 			t.Errorf("an unknown site: %v", err)
 		}
 	})
 }
 
-// TestSiteReportWithoutLog: without lines of the log for pages, no page is taken for an orphan, since it may be a seed.
+// TestSiteReportWithoutLog: without lines of the log for pages, no page is taken for an orphan, since it may be a start page.
 func TestSiteReportWithoutLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
@@ -192,7 +193,7 @@ func TestSiteReportWithoutLog(t *testing.T) {
 		opt := tinyOptions(t, w, fs, "http://www.a.test/")
 		opt.Output.Store, opt.Output.CrawlLog = true, state.LogErrors
 		mustRun(t, t.Context(), opt)
-		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 9)
+		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 9, 0)
 		must(t, err)
 		for _, f := range rep.Findings {
 			if f.Kind == "orphan" && f.Total > 0 {
@@ -200,7 +201,7 @@ func TestSiteReportWithoutLog(t *testing.T) {
 			}
 		}
 		if !slices.ContainsFunc(rep.Notes,
-			func(n string) bool { return strings.Contains(n, "1 page without links to it may be a seed") }) {
+			func(n string) bool { return strings.Contains(n, "1 page without links to it may be a start page") }) {
 			t.Errorf("notes %q", rep.Notes)
 		}
 	})
@@ -216,7 +217,7 @@ func TestSiteReportOfVisits(t *testing.T) {
 		opt.Recrawl, opt.Limits.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform,
 			Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
-		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "r.test", 100)
+		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "r.test", 100, 0)
 		must(t, err)
 		// 9 pages, a missing one and a gone one, each once.
 		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 ||
@@ -229,7 +230,7 @@ func TestSiteReportOfVisits(t *testing.T) {
 				switch f.Kind {
 				case "duplicate", "near-duplicate", "title-repeated":
 					if others := slices.ContainsFunc(r.From,
-						func(s export.Source) bool { return s.URL != r.URL }); !others {
+						func(s sitereport.Source) bool { return s.URL != r.URL }); !others {
 						t.Errorf("%s: %+v", f.Kind, r)
 					}
 					if f.Kind == "duplicate" {

@@ -1,6 +1,10 @@
 package flags
 
-import "github.com/alecthomas/kong"
+import (
+	"slices"
+
+	"github.com/alecthomas/kong"
+)
 
 // presetValue is a flag of a preset and its value, as on the command line.
 type presetValue struct{ flag, value string }
@@ -27,16 +31,18 @@ var presets = map[string][]presetValue{
 	// All pages of one or a few given sites.
 	"site": siteValues,
 	// The same, on a server of the operator's own.
-	"own-site": append(siteValues[:len(siteValues):len(siteValues)],
-		presetValue{"host-delay", OwnSiteDelay + ",min=" + OwnSiteLeast},
-		presetValue{"adaptive-delay", "true"}, // from the one to the other, as the answers allow
-		presetValue{"pld-delay", OwnSiteLeast},
-		presetValue{"server-delay", OwnSiteLeast},
-		presetValue{"network-rate", OwnSiteRate},
-		presetValue{"host-delay-factor", "2"}, // a slow server gets two thirds of the time to itself
-		presetValue{"content-seen", "record"}, // the owner learns of equal pages,
-		presetValue{"simhash", "true"},        // and of nearly equal ones
-	),
+	// The same, on a server of the operator's own. The first of two values of a flag counts.
+	"own-site": slices.Concat([]presetValue{
+		{"follow", "alternate,assets"}, // the report then knows broken images
+		{"host-delay", OwnSiteDelay + ",min=" + OwnSiteLeast},
+		{"adaptive-delay", "true"}, // from the one to the other, as the answers allow
+		{"pld-delay", OwnSiteLeast},
+		{"server-delay", OwnSiteLeast},
+		{"network-rate", OwnSiteRate},
+		{"host-delay-factor", "2"}, // a slow server gets two thirds of the time to itself
+		{"content-seen", "record"}, // the owner learns of equal pages,
+		{"simhash", "true"},        // and of nearly equal ones
+	}, siteValues),
 }
 
 // siteValues turn budgets off, since --scope host does, and find pages without links. The traps' limits

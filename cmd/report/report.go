@@ -7,9 +7,9 @@
 //
 // Without --fast the records of all PLDs are read, 20 to 40 bytes each, for the pages by in-degree.
 //
-// With --site the report is for the owner of a site: broken links with the pages that have them, redirects,
-// canonicals, duplicates, orphans, slow and large pages, titles (site.go). Package state/export makes it from logs,
-// indexes and stored pages; .csv is a table of its findings.
+// With --site the report is for the owner of a site (site.go): a score, and findings by severity with what they mean
+// and how to fix them. Package state/export makes it from logs, indexes and stored pages; .csv is a table of its
+// findings. With --compare it says what changed since an earlier one in JSON.
 //
 // Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the file would
 // be in one of them, term.ExitDamage (5) if files that the report needs are damaged, term.ExitFailure (1) if the
@@ -61,8 +61,8 @@ func (c *Command) Run(a *term.App) error {
 		}
 		return c.ofSite(a)
 	}
-	if c.Rows != defaultRows || len(c.Out) > 0 || c.CSV || strings.HasSuffix(c.Output, ".csv") {
-		return term.Usage(errors.New("--rows, --out and CSV: only with --site"))
+	if c.Rows != defaultRows || len(c.Out) > 0 || c.CSV || c.Compare != "" || strings.HasSuffix(c.Output, ".csv") {
+		return term.Usage(errors.New("--rows, --out, --compare and CSV: only with --site"))
 	}
 	if c.Top < 1 || c.Top > maxTop {
 		return term.Usage(fmt.Errorf("--top %d: want 1 to %d", c.Top, maxTop))

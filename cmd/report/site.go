@@ -20,6 +20,7 @@ import (
 	"drumbeat/state"
 	"drumbeat/state/export"
 	"drumbeat/state/report"
+	"drumbeat/state/sitereport"
 )
 
 // hostName is the value of --site. It is not empty: a script whose variable is unset shall not get another report.
@@ -36,11 +37,12 @@ func (h *hostName) UnmarshalText(text []byte) error {
 
 // siteFlags are for the report of a site.
 type siteFlags struct {
-	Site hostName    `placeholder:"HOST"`
-	Rows flags.Count `placeholder:"N" default:"100"`
-	Out  []string    `placeholder:"DIR"`
-	CSV  bool        `name:"csv"`
-	RAM  flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB"`
+	Site    hostName    `placeholder:"HOST"`
+	Compare string      `placeholder:"FILE"`
+	Rows    flags.Count `placeholder:"N" default:"100"`
+	Out     []string    `placeholder:"DIR"`
+	CSV     bool        `name:"csv"`
+	RAM     flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
 const (
@@ -72,6 +74,8 @@ func (c *Command) ofSite(a *term.App) error {
 		return term.Usage(fmt.Errorf("--ram %s: want at least 32 MiB", human.Bytes(c.RAM)))
 	case c.CSV && c.JSON:
 		return term.Usage(errors.New("--csv and --json: give one of them"))
+	case c.Compare != "" && c.form() != "html":
+		return term.Usage(errors.New("--compare: only a report in HTML shows changes"))
 	}
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
@@ -81,13 +85,13 @@ func (c *Command) ofSite(a *term.App) error {
 	if c.Output != "-" {
 		temp = filepath.Clean(c.Output) + ".tmp"
 	}
-	r, err := export.Site(ctx, export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir),
+	r, _, err := export.Site(ctx, export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir),
 		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM),
 		TempDir: temp, Progress: func(now state.Progress) {
 			if now.Elapsed >= time.Second {
 				p.Show(now)
 			}
-		}}, string(c.Site), int(c.Rows))
+		}}, string(c.Site), int(c.Rows), 0)
 	p.Clear()
 	switch {
 	case errors.Is(err, term.ErrSignal):
@@ -95,17 +99,23 @@ func (c *Command) ofSite(a *term.App) error {
 	case err != nil:
 		return err
 	}
+	opt := report.SiteOptions{By: "drumbeat " + term.Version(), Now: time.Now()}
+	if c.Compare != "" {
+		if opt.Old, err = readReport(c.Compare, r.Site); err != nil {
+			return err
+		}
+	}
 	var b bytes.Buffer
-	switch {
-	case c.CSV || !c.JSON && strings.HasSuffix(c.Output, ".csv"):
+	switch c.form() {
+	case "csv":
 		err = report.WriteSiteCSV(&b, r)
-	case c.JSON || strings.HasSuffix(c.Output, ".json"):
+	case "json":
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", " ")
 		err = enc.Encode(r)
 	default:
-		err = report.WriteSiteHTML(&b, r, made())
+		err = report.WriteSiteHTML(&b, r, opt)
 	}
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -114,9 +124,10 @@ func (c *Command) ofSite(a *term.App) error {
 		fmt.Fprintln(a.Stderr, "report: "+term.PlainText(note))
 	}
 	if err = c.put(a, &b); err == nil && c.Output != "-" {
+		fmt.Fprintln(a.Stdout, r.Verdict)
 		for _, f := range r.Findings {
 			if f.Total > 0 {
-				fmt.Fprintf(a.Stdout, "  %6s  %s\n", humanize.Comma(f.Total), f.Title)
+				fmt.Fprintf(a.Stdout, "  %-7s  %6s  %s\n", f.Severity, humanize.Comma(f.Total), f.Title)
 			}
 		}
 	}
@@ -124,4 +135,29 @@ func (c *Command) ofSite(a *term.App) error {
 		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
 	}
 	return err
+}
+
+// form returns the form of the report: csv, json or html.
+func (c *Command) form() string {
+	switch {
+	case c.CSV || !c.JSON && strings.HasSuffix(c.Output, ".csv"):
+		return "csv"
+	case c.JSON || strings.HasSuffix(c.Output, ".json"):
+		return "json"
+	}
+	return "html"
+}
+
+// readReport reads an earlier report of the site.
+func readReport(name, site string) (*sitereport.Report, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--compare: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was read
+	old, err := sitereport.Read(f, site)
+	if err != nil {
+		return nil, fmt.Errorf("--compare %s: %w", name, err)
+	}
+	return old, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	reportcmd "drumbeat/cmd/report"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/internal/cmdtest"
@@ -18,7 +19,8 @@ import (
 
 // commands is the table for the tests, as in package cmd.
 type commands struct {
-	Site Command `cmd:"" set:"preset=own-site"`
+	Site   Command           `cmd:"" set:"preset=own-site"`
+	Report reportcmd.Command `cmd:""`
 }
 
 // quick are flags for a quick crawl of a server on loopback.
@@ -56,8 +58,8 @@ func TestSite(t *testing.T) {
 	port := url[strings.LastIndex(url, ":")+1:]
 	t.Chdir(t.TempDir())
 	out, errs := cmdtest.WantExit[commands](t, term.ExitDone, "", append([]string{"site", url}, quick...)...)
-	for _, want := range []string{"2 pages", "127.0.0.1.html: ", "\n       1  Broken links: ",
-		"\n       1  Titles shared by several pages\n"} {
+	for _, want := range []string{"2 pages", "127.0.0.1.html: ", "\n  error         1  Broken links\n",
+		"\n  warning       1  Titles shared by several pages\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got %s\nwant %q in it", out, want)
 		}

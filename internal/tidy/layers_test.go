@@ -176,8 +176,9 @@ var layers = map[string]layer{
 	"admin/web":         {0, nil},
 	"admin/e2e":         {43, []string{"admin/web", "cmd/term"}}, // for tests
 	"state/report/page": {0, nil},
-	"state/report": {30, []string{"state/condition", "state/explain", "state/export", "state/history",
-		"state/report/page", "state/snapshot", "state", "disk", "internal/human"}},
+	"state/sitereport":  {1, []string{"internal/human"}},
+	"state/report": {30, []string{"state/explain", "state/history", "state/report/page", "state/sitereport",
+		"state/snapshot", "state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/figures", "crawl/operate",
 		"state/snapshot", "state/condition", "state/audit", "state/changes", "state/explain", "state/history", "state",
@@ -218,7 +219,7 @@ var layers = map[string]layer{
 		"warc", "weburl",
 		"internal/human"}},
 	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "state/report",
-		"internal/human"}},
+		"state/sitereport", "internal/human"}},
 	"cmd/dirs": {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk",
 		"internal/human"}},
 	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "cluster",

@@ -354,12 +354,12 @@ func TestExportLinksOfVisits(t *testing.T) {
 		if !slices.Equal(got, want) || len(rep.Notes) > 0 {
 			t.Errorf("got\n%s\nwant\n%s\nnotes %q", strings.Join(got, "\n"), strings.Join(want, "\n"), rep.Notes)
 		}
-		site, err := export.Site(t.Context(),
-			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 100)
+		site, _, err := export.Site(t.Context(),
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 100, 0)
 		must(t, err)
 		// Missing are /gone, and /t, /new, /v0, /v1, /no, which never were.
 		if statuses := map[int]int64{200: 5, 301: 1, 404: 6}; !maps.Equal(site.Statuses, statuses) || site.Pages != 5 ||
-			site.Links != 7 {
+			site.Links != 6 {
 			t.Errorf("%d pages, %d links, statuses %v, want %v", site.Pages, site.Links, site.Statuses, statuses)
 		}
 		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: true,

@@ -16,13 +16,13 @@ import (
 
 // linkFinder finds the links of pages. It belongs to one goroutine.
 type linkFinder struct {
-	ctx    context.Context
-	data   *warc.Data
-	titles bool
-	x      *parse.Extractor
-	body   []byte
-	batch  []byte
-	job    *linkJob
+	ctx     context.Context
+	data    *warc.Data
+	ofSites bool // send what the report of a site needs, too
+	x       *parse.Extractor
+	body    []byte
+	batch   []byte
+	job     *linkJob
 }
 
 func newLinkExtractor(opt weburl.Options) *parse.Extractor {
@@ -70,6 +70,9 @@ func (f *linkFinder) page() error {
 		return err
 	}
 	kind := resp.ContentType()
+	if f.ofSites {
+		f.sitemapRows(kind)
+	}
 	if !isPage(kind, resp, f.body) {
 		return nil
 	}
@@ -101,14 +104,13 @@ func (f *linkFinder) links(url []byte, kind string, resp *response.Response) err
 	if err := f.x.Parse(url, f.body, kind); err != nil {
 		return fmt.Errorf("export: links of %s: %w", url, err)
 	}
-	if f.titles {
-		f.row(url, nil, elementTitle, nil,
-			[]byte(pageTitle(bytes.NewReader(f.body[:min(len(f.body), titleBytes)]), kind)))
-	}
 	f.x.Each(func(to []byte, l *parse.Link) {
 		rel, text := f.x.Anchor(l, maxAnchor)
 		f.row(url, to, l.Tag.String(), rel, text)
 	})
+	if f.ofSites {
+		f.facts(url, kind, resp)
+	}
 	// References in headers are relative to the URL of the response (RFC 8288, 3.2).
 	if err := f.x.At(url); err != nil {
 		return err

@@ -80,10 +80,10 @@ func hasNoFollow(rel []byte) bool {
 
 // linkScan reads the links of all stored pages, in the order of the WARC files and of the offsets in them.
 type linkScan struct {
-	j      *job
-	each   func(*linkRow) error
-	titles bool
-	opt    weburl.Options
+	j       *job
+	each    func(*linkRow) error
+	ofSites bool
+	opt     weburl.Options
 	// pages has what is to be read: number of the file, offset, kind, and what the kind needs.
 	pages *extsort.Sorter
 	next  []byte // the current record of pages; nil at the end
@@ -110,10 +110,10 @@ const (
 	elementTitle    = "title"
 )
 
-// eachLink calls each for each link. What it gets is valid during the call. With titles, it also gets a row
-// for each page, with its title as text and without a target.
-func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
-	l := &linkScan{j: j, each: each, titles: titles, pages: j.sorter(),
+// eachLink calls each for each link. What it gets is valid during the call. With ofSites, it also gets the rows that the
+// report of a site needs: for each page one with its title as text, and those of sitefacts.go.
+func (j *job) eachLink(ofSites bool, each func(*linkRow) error) error {
+	l := &linkScan{j: j, each: each, ofSites: ofSites, pages: j.sorter(),
 		opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}
 	if run := j.Manifest.Run; run != nil {
 		l.opt.MaxBytes = run.MaxURLBytes
@@ -376,7 +376,7 @@ func (l *linkScan) file(x *warc.Index, number uint32) error {
 	})
 	for range workers {
 		group.Go(func() {
-			f := &linkFinder{ctx: ctx, data: data, titles: l.titles, x: newLinkExtractor(l.opt)}
+			f := &linkFinder{ctx: ctx, data: data, ofSites: l.ofSites, x: newLinkExtractor(l.opt)}
 			for job := range work {
 				f.run(job)
 			}

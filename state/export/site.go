@@ -2,11 +2,11 @@ package export
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -17,107 +17,43 @@ import (
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/human"
+	"drumbeat/state/sitereport"
 	"drumbeat/weburl"
 )
 
 // site is the kind of job that Site runs.
 const site Kind = "site"
 
-// Bounds of a SiteReport.
+// Bounds of a report of a site.
 const (
 	maxFrom      = 5       // pages named in a row
 	maxRedirects = 100_000 // redirects of a site that are searched for chains
 	maxHops      = 20
-	// SlowPage and LargePage are from where on a response is listed.
-	SlowPage  = time.Second
-	LargePage = 1 << 20 // bytes, as transferred
+	leastRows    = 10 // pages with the fewest links that are named
 )
 
-// SiteReport says what the owner of a site may want to mend, as far as one checkpoint of a crawl knows.
-type SiteReport struct {
-	Site       string    `json:"site"` // a host, or a PLD with all its hosts
-	Crawl      string    `json:"crawl"`
-	Checkpoint uint64    `json:"checkpoint"`
-	Time       time.Time `json:"time"` // of the checkpoint
-	Pages      int64     `json:"pages"`
-	Links      int64     `json:"links"` // on its pages
-	// Statuses counts its responses by status, Refused its URLs without a response by reason.
-	Statuses map[int]int64    `json:"statuses"`
-	Refused  map[string]int64 `json:"refused"`
-	Findings []*Finding       `json:"findings"`
-	Notes    []string         `json:"notes,omitempty"`   // what is missing
-	Damaged  int              `json:"damaged,omitempty"` // records that could not be read
-}
-
-// Finding is a list of URLs with the same fault.
-type Finding struct {
-	Kind  string    `json:"kind"`
-	Title string    `json:"title"` // in words
-	Total int64     `json:"total"`
-	Rows  []SiteRow `json:"rows"` // the first ones
-
-	most int
-}
-
-// SiteRow is a URL of a Finding.
-type SiteRow struct {
-	URL    string   `json:"url"`
-	Detail string   `json:"detail,omitempty"`
-	Count  int64    `json:"count,omitempty"` // of links, or of pages
-	From   []Source `json:"from,omitempty"`  // the first pages
-
-	weight int64 // rows with more come first
-}
-
-// Others returns the number of pages that a row of f has besides its own URL, of which From has the first.
-func (f *Finding) Others(r *SiteRow) int64 {
-	switch f.Kind {
-	case "duplicate", "near-duplicate", "title-repeated":
-		return r.Count - 1
-	}
-	return r.Count
-}
-
-// Source is a page that has a link, or the same content.
-type Source struct {
-	URL  string `json:"url"`
-	Text string `json:"text,omitempty"` // of the link
-}
-
-// add adds a row.
-func (f *Finding) add(r SiteRow) {
-	f.Total++
-	if f.Rows = append(f.Rows, r); len(f.Rows) >= 4*f.most {
-		f.cut()
-	}
-}
-
-// cut keeps the first rows.
-func (f *Finding) cut() {
-	slices.SortFunc(f.Rows, func(a, b SiteRow) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.URL, b.URL))
-	})
-	f.Rows = slices.Clip(f.Rows[:min(len(f.Rows), f.most)])
-}
-
-// siteScan makes a SiteReport.
+// siteScan makes a report of a site.
 type siteScan struct {
-	j   *job
-	rep *SiteReport
+	j       *job
+	rep     *sitereport.Report
+	most    int // rows of a finding
+	outside *sitereport.Finding
+	least   *sitereport.Finding
+	found   map[string]*sitereport.Finding // by kind
+	lacking map[string]*sitereport.Row     // by header for the security of browsers
 
 	urls    *extsort.Sorter // what is known of URLs, and references to them, by key; see the kinds
-	titles  *extsort.Sorter // hash of the title, title, 0, URL
+	texts   *extsort.Sorter // hash of kind and text, kind, 0, text, 0, URL
 	digests *extsort.Sorter // hash of the digest, URL, of responses with status 200
-	texts   *nearJoin       // the pages with a simhash
+	faulty  *extsort.Sorter // keys of pages with an error
+	similar *nearJoin       // the pages with a simhash
 	rec     []byte
 
 	names     siteNames // of all sites, for the error that there is no page of this one
 	redirects map[uint64]hop
 	cut       bool  // there were more redirects
 	unjudged  int64 // pages without links to them, of which the log does not say whether they are seeds
-
-	broken, blocked, redirected, chains, elsewhere, badCanonical, same, similar, orphans, slow, large, untitled,
-	retitled *Finding
+	listed    bool  // a sitemap was read
 }
 
 // hop is a redirect.
@@ -128,61 +64,66 @@ type hop struct {
 
 // Kinds of records of siteScan.urls, in the order in which they are read for a key.
 const (
-	siteInfo      = iota // status (2), found (1), then texts: URL, reason, target of the redirect
-	siteLink             // texts: URL of the page, text of the link, URL of the target
-	siteCanonical        // texts: URL of the page, canonical URL
+	siteInfo        = iota // status (2), found (1), then texts: URL, reason, target of the redirect
+	siteListed             // it is in a sitemap; texts: URL, URL of the sitemap
+	siteElsewhere          // texts: the canonical URL that this page names, which is another
+	siteTranslated         // key of a translation that this page names (8)
+	siteLink               // texts: URL of the page, text of the link, URL of the target
+	siteRedirect           // as siteLink
+	siteImage              // as siteLink
+	siteCanonical          // texts: URL of the page, canonical URL
+	siteTranslation        // texts: URL of the page, code, URL of the translation
 )
 
-// Site reports on a host or PLD of a crawl. most bounds the rows of each finding. Of opt it takes FS, Dirs, Out,
-// RAMBytes, TempDir and Progress. It ends early if ctx is done.
-func Site(ctx context.Context, opt Options, name string, most int) (rep *SiteReport, err error) {
+// Site reports on a host or PLD of a crawl. most bounds the rows of each finding, outside the targets of links to other
+// sites that are returned beside the report, those with the most links: at most four times as many are in RAM. Of opt it
+// takes FS, Dirs, Out, RAMBytes, TempDir and Progress. It ends early if ctx is done.
+func Site(ctx context.Context, opt Options, name string, most, outside int) (*sitereport.Report, []sitereport.Row,
+	error) {
 	url, _, err := admit.ParseSeed(name)
 	if err != nil {
-		return nil, fmt.Errorf("export: %q is no host: %w", name, err)
+		return nil, nil, fmt.Errorf("export: %q is no host: %w", name, err)
 	}
-	rep = &SiteReport{Site: string(weburl.Split([]byte(url)).Host)}
+	host := string(weburl.Split([]byte(url)).Host)
+	var s *siteScan
 	opt.Kind = site
 	opt.site = func(j *job) error {
-		*rep = SiteReport{Site: rep.Site, Statuses: map[int]int64{}, Refused: map[string]int64{}}
-		return (&siteScan{j: j, rep: rep, redirects: map[uint64]hop{}}).run(most)
+		s = newSiteScan(j, host, most, outside)
+		return s.run()
 	}
 	r, err := Run(ctx, opt)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	rep := s.rep
 	rep.Crawl, rep.Checkpoint, rep.Time, rep.Notes, rep.Damaged = r.Crawl, r.Checkpoint, r.Time, r.Notes, r.Damaged
-	return rep, nil
+	rep.Sum()
+	return rep, s.outside.Rows, nil
 }
 
 // ErrNoSite means that the crawl has no page of a site.
 var ErrNoSite = errors.New("the crawl has stored no page of this site")
 
-func (s *siteScan) run(most int) error {
-	for _, f := range []struct {
-		at          **Finding
-		kind, title string
-	}{
-		{&s.broken, "broken-link", "Broken links: the target has an error status, or no answer"},
-		{&s.blocked, "robots-blocked", "Links to URLs that robots.txt forbids"},
-		{&s.redirected, "redirected-link", "Links to redirects"},
-		{&s.chains, "redirect-chain", "Redirects over two hops or more, and loops"},
-		{&s.elsewhere, "canonical-elsewhere", "Pages that name another URL as canonical"},
-		{&s.badCanonical, "canonical-broken", "Pages whose canonical URL has no page"},
-		{&s.same, "duplicate", "Pages with equal bodies"},
-		{&s.similar, "near-duplicate", "Pages with nearly the same text and different bodies"},
-		{&s.orphans, "orphan", "Pages that no stored page links to"},
-		{&s.slow, "slow", "Responses that took a second or more"},
-		{&s.large, "large", "Responses of 1 MiB or more"},
-		{&s.untitled, "title-missing", "Pages without a title"},
-		{&s.retitled, "title-repeated", "Titles shared by several pages"},
-	} {
-		*f.at = &Finding{Kind: f.kind, Title: f.title, most: most, Rows: []SiteRow{}}
-		s.rep.Findings = append(s.rep.Findings, *f.at)
+func newSiteScan(j *job, host string, most, outside int) *siteScan {
+	s := &siteScan{j: j, most: most, redirects: map[uint64]hop{}, found: map[string]*sitereport.Finding{},
+		lacking: map[string]*sitereport.Row{}, least: sitereport.NewFinding("", leastRows),
+		outside: sitereport.NewFinding("broken-outside", outside),
+		rep: &sitereport.Report{Version: sitereport.Version, Site: host, Statuses: map[int]int64{},
+			Refused: map[string]int64{}, Indexed: map[string]int64{}, Depths: map[int]int64{},
+			InLinks: map[int64]int64{}}}
+	for _, kind := range sitereport.Kinds {
+		f := sitereport.NewFinding(kind, most)
+		s.found[kind] = f
+		s.rep.Findings = append(s.rep.Findings, f)
 	}
-	s.urls, s.titles, s.digests = s.j.sorterOf(8), s.j.sorterOf(16), s.j.sorterOf(16)
-	s.texts = &nearJoin{j: s.j, pages: s.j.sorterOf(16), window: make([]uint64, 0, 2*nearWindow)}
-	for _, step := range []func() error{s.pages, s.refusals, s.links, s.joinURLs, s.joinTitles,
-		s.joinDigests, s.joinTexts} {
+	s.urls, s.texts, s.digests, s.faulty = j.sorterOf(8), j.sorterOf(16), j.sorterOf(16), j.sorterOf(32)
+	s.similar = &nearJoin{j: j, pages: j.sorterOf(16), window: make([]uint64, 0, 2*nearWindow)}
+	return s
+}
+
+func (s *siteScan) run() error {
+	for _, step := range []func() error{s.pages, s.refusals, s.links, s.joinURLs, s.joinTexts, s.joinDigests,
+		s.joinSimilar, s.countClean} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -191,15 +132,47 @@ func (s *siteScan) run(most int) error {
 		return fmt.Errorf("export: %s: %w; %s", s.rep.Site, ErrNoSite, s.names.text())
 	}
 	if s.unjudged > 0 {
-		s.j.note("%s: crawl with --crawl-log all to tell them apart",
-			human.Counted(s.unjudged, "page without links to it may be a seed",
-				"pages without links to them may be seeds"))
+		s.j.note("%s: the log of the crawl leaves out how pages were found",
+			human.Counted(s.unjudged, "page without links to it may be a start page",
+				"pages without links to them may be start pages"))
 	}
 	s.findChains()
-	for _, f := range s.rep.Findings {
-		f.cut()
+	for _, header := range slices.Sorted(maps.Keys(s.lacking)) {
+		s.found["security-headers"].Add(*s.lacking[header])
 	}
+	for _, f := range s.rep.Findings {
+		f.Cut()
+	}
+	s.outside.Cut()
+	s.least.Cut()
+	s.rep.Least, s.rep.Outside = s.least.Rows, s.outside.Total
 	return nil
+}
+
+// countClean counts the pages without an error.
+func (s *siteScan) countClean() error {
+	n := int64(0)
+	err := s.groups(s.faulty, "pages with errors", func([][]byte, int64) { n++ })
+	s.rep.Score.CleanPages = max(0, s.rep.Pages-n)
+	return err
+}
+
+// fault adds a row about a page of the site.
+func (s *siteScan) fault(kind string, page, detail []byte) error {
+	f := s.found[kind]
+	f.Add(sitereport.Row{URL: string(page), Detail: string(detail)})
+	if f.Severity != sitereport.Error {
+		return nil
+	}
+	return s.markFaulty(page)
+}
+
+// markFaulty notes a page with an error.
+func (s *siteScan) markFaulty(page []byte) error {
+	if !s.has(page) {
+		return nil
+	}
+	return s.faulty.Add(binary.BigEndian.AppendUint64(nil, s.key(page)))
 }
 
 // has reports whether a URL is of the site.
@@ -250,17 +223,23 @@ func (s *siteScan) pages() error {
 			found = perhapsFound
 		case len(e.texts[textVia]) > 0:
 			found = isFound
+		default:
+			found = isSeed
 		}
 		if err := s.info(url, nil, both.texts[textRedirect], status, found); err != nil || !ours {
 			return err
 		}
 		s.rep.Statuses[status]++
 		if e != nil {
-			if d := time.Duration(e.numbers[numMillis]) * time.Millisecond; d >= SlowPage {
-				s.slow.add(SiteRow{URL: string(url), Detail: human.Duration(d), weight: int64(d)})
+			if n := e.numbers[numMillis]; n >= sitereport.SlowMillis {
+				s.found["slow"].Add(sitereport.Row{URL: string(url), Weight: n,
+					Detail: human.Duration(time.Duration(n) * time.Millisecond)})
 			}
-			if n := e.numbers[numBytes]; n >= LargePage {
-				s.large.add(SiteRow{URL: string(url), Detail: human.Bytes(n), weight: n})
+			if n := e.numbers[numBytes]; n >= sitereport.LargeBytes {
+				s.found["large"].Add(sitereport.Row{URL: string(url), Detail: human.Bytes(n), Weight: n})
+			}
+			if found != notFound {
+				s.rep.Depths[int(min(e.numbers[numDepth], sitereport.MaxDepth))]++
 			}
 		}
 		if status != 200 {
@@ -272,30 +251,21 @@ func (s *siteScan) pages() error {
 				return err
 			}
 			if hash, err := strconv.ParseUint(string(c.texts[textSimhash]), 16, 64); err == nil { // "" for none
-				if err := s.texts.add(hash, string(c.texts[textDigest]), string(url)); err != nil {
+				if err := s.similar.add(hash, string(c.texts[textDigest]), string(url)); err != nil {
 					return err
 				}
 			}
 		}
-		if e == nil || len(e.texts[textCanonical]) == 0 {
-			return nil
-		}
-		canonical := e.texts[textCanonical]
-		if !bytes.Equal(canonical, url) {
-			s.elsewhere.add(SiteRow{URL: string(url), Detail: "canonical: " + string(canonical)})
-		}
-		s.begin(s.key(canonical), siteCanonical)
-		s.text(url)
-		s.text(canonical)
-		return s.urls.Add(s.rec)
+		return nil
 	})
 }
 
-// Whether a URL is a page of the site and no seed.
+// Whether a URL is a page of the site, and how it was found.
 const (
-	notFound = iota
-	isFound
-	perhapsFound // it is a page; no line of the log says whether it is a seed
+	notFound     = iota // it is none
+	isSeed              // the crawl began there
+	isFound             // by a link or a sitemap
+	perhapsFound        // no line of the log says how
 )
 
 // info adds what is known of a URL.
@@ -329,44 +299,135 @@ func (s *siteScan) refusals() error {
 	})
 }
 
-// links reads the links from and to the site, and the titles of its pages.
+// links reads the links from and to the site, and the facts of its pages.
 func (s *siteScan) links() error {
 	return s.j.eachLink(true, func(r *linkRow) error {
 		if err := s.j.live(); err != nil {
 			return err
 		}
 		from := s.has(r.from)
-		switch string(r.element) {
-		case elementTitle:
+		if len(r.to) == 0 {
 			if !from {
 				return nil
 			}
-			s.rep.Pages++
-			if len(r.text) == 0 {
-				s.untitled.add(SiteRow{URL: string(r.from)})
+			return s.fact(r)
+		}
+		kind := byte(siteLink)
+		switch string(r.element) {
+		case elementSitemap:
+			if !from || !s.has(r.to) {
 				return nil
 			}
-			s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], xxhash.Sum64(r.text)), r.text...)
-			return s.titles.Add(append(append(s.rec, 0), r.from...))
+			s.listed = true
+			return s.refer(siteListed, r.to, r.to, r.from)
+		case elementCanonical:
+			if !from {
+				return nil
+			}
+			return s.canonical(r)
+		case elementTranslation:
+			if !from {
+				return nil
+			}
+			s.begin(s.key(r.from), siteTranslated)
+			s.rec = binary.BigEndian.AppendUint64(s.rec, s.key(r.to))
+			if err := s.urls.Add(s.rec); err != nil {
+				return err
+			}
+			return s.refer(siteTranslation, r.to, r.from, r.rel, r.to)
+		case elementImage:
+			kind = siteImage
 		case elementRedirect:
-			if from {
+			if kind = siteRedirect; from {
 				if len(s.redirects) < maxRedirects {
 					s.redirects[s.key(r.from)] = hop{url: string(r.from), to: string(r.to)}
 				} else {
 					s.cut = true
 				}
 			}
+		case "link", "link-header":
+			if isReference(r.rel) {
+				return nil // of search engines, not of people
+			}
 		}
 		if !from && !s.has(r.to) {
 			return nil
 		}
-		if from {
+		if from && kind == siteLink {
 			s.rep.Links++
 		}
-		s.begin(s.key(r.to), siteLink)
-		s.text(r.from)
-		s.text(r.text)
-		s.text(r.to)
-		return s.urls.Add(s.rec)
+		return s.refer(kind, r.to, r.from, r.text, r.to)
 	})
+}
+
+// isReference reports whether a rel attribute says that a page is the same as another, or its translation.
+func isReference(rel []byte) bool {
+	for word := range bytes.FieldsSeq(rel) {
+		if bytes.EqualFold(word, []byte("canonical")) || bytes.EqualFold(word, []byte("alternate")) {
+			return true
+		}
+	}
+	return false
+}
+
+// refer adds a reference to a URL.
+func (s *siteScan) refer(kind byte, to []byte, texts ...[]byte) error {
+	s.begin(s.key(to), kind)
+	for _, t := range texts {
+		s.text(t)
+	}
+	return s.urls.Add(s.rec)
+}
+
+// canonical takes the canonical URL of a page.
+func (s *siteScan) canonical(r *linkRow) error {
+	if !bytes.Equal(r.from, r.to) {
+		s.found["canonical-elsewhere"].Add(sitereport.Row{URL: string(r.from), Detail: "the page says: " + string(r.to)})
+		if err := s.refer(siteElsewhere, r.from, r.to); err != nil {
+			return err
+		}
+	}
+	return s.refer(siteCanonical, r.to, r.from, r.to)
+}
+
+// fact takes a row about a page of the site.
+func (s *siteScan) fact(r *linkRow) error {
+	kind := ""
+	switch string(r.element) {
+	case elementFault:
+		return s.fault(string(r.rel), r.from, r.text)
+	case elementIndex:
+		s.rep.Indexed[string(r.rel)]++
+		return nil
+	case elementHeader:
+		header := string(r.rel)
+		row := s.lacking[header]
+		if row == nil {
+			row = &sitereport.Row{URL: string(r.from), Detail: header + ": " + securityHeaders[header]}
+			s.lacking[header] = row
+		}
+		if row.Count++; len(row.From) < maxFrom {
+			row.From = append(row.From, sitereport.Source{URL: string(r.from)})
+		}
+		row.Weight = row.Count
+		return nil
+	case elementTitle:
+		s.rep.Pages++
+		if len(r.text) == 0 {
+			return s.fault("title-missing", r.from, nil)
+		}
+		kind = "title-repeated"
+	case elementDescription:
+		kind = "description-repeated"
+	case elementHeading:
+		kind = "h1-repeated"
+	default:
+		return nil
+	}
+	d := xxhash.New()
+	_, _ = d.WriteString(kind) // never fails
+	_, _ = d.Write(r.text)
+	s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], d.Sum64()), kind...)
+	s.rec = append(append(append(s.rec, 0), r.text...), 0)
+	return s.texts.Add(append(s.rec, r.from...))
 }

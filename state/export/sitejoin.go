@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"drumbeat/internal/extsort"
 	"drumbeat/state"
+	"drumbeat/state/sitereport"
 )
 
 // target collects what the records of a key say.
@@ -18,13 +20,41 @@ type target struct {
 	found                 byte // as in siteScan.info
 	status                int
 	url, reason, location string
-	links                 int64
-	from                  []Source
-	canonical             []Source
-	canonicals            int64
+	sitemap               string // that lists it
+	elsewhere             string // the canonical URL that the page names
+	translated            map[uint64]bool
+	links, images         referrers
+	via                   referrers // redirects
+	canonical, translates referrers
+	noReturn              []sitereport.Source // pages that name it as a translation and that it does not name
 }
 
-// joinURLs finds the status of each target of a link or of a canonical URL.
+// referrers are the pages that refer to a URL: their number and the first ones.
+type referrers struct {
+	n     int64
+	first []sitereport.Source
+}
+
+func (r *referrers) add(page, text []byte) {
+	if r.n++; len(r.first) < maxFrom {
+		r.first = append(r.first, sitereport.Source{URL: string(page), Text: string(text)})
+	}
+}
+
+// row returns a row about the URL.
+func (r *referrers) row(url, detail string) sitereport.Row {
+	return sitereport.Row{URL: url, Detail: detail, Count: r.n, From: r.first, Weight: r.n}
+}
+
+// isBroken reports whether people find no page at the URL, which was asked for.
+func (t *target) isBroken() bool { return t.known && (t.status >= 400 || brokenReason(t.reason)) }
+
+// isWrong reports whether it is no address that search engines should be told of.
+func (t *target) isWrong() bool {
+	return t.known && t.reason != reasonRobots && (t.status != 200 || t.reason != "")
+}
+
+// joinURLs finds the status of each target of a reference.
 func (s *siteScan) joinURLs() error {
 	s.j.meter.Set("links by target")
 	c, err := sorted(s.urls)
@@ -36,39 +66,7 @@ func (s *siteScan) joinURLs() error {
 			t = target{}
 		}
 		key, any = c.key, true
-		var a, b, to []byte
-		switch rec := c.value[1:]; c.value[0] {
-		case siteInfo:
-			if t.known && t.reason == "" {
-				continue // a capture; this is another
-			}
-			readTexts(rec[3:], &a, &b, &to)
-			t.known, t.status, t.found = true, int(binary.BigEndian.Uint16(rec)), rec[2]
-			t.url, t.reason, t.location = string(a), string(b), string(to)
-			if h, ok := s.redirects[key]; ok {
-				h.status = t.status
-				s.redirects[key] = h
-			}
-		case siteLink:
-			readTexts(rec, &a, &b, &to)
-			if t.url == "" {
-				t.url = string(to)
-			}
-			if string(a) != t.url {
-				if t.links++; len(t.from) < maxFrom {
-					t.from = append(t.from, Source{string(a), string(b)})
-				}
-			}
-		case siteCanonical:
-			readTexts(rec, &a, &b)
-			if t.canonicals++; len(t.canonical) < maxFrom {
-				t.canonical = append(t.canonical, Source{URL: string(a)})
-			}
-			if t.url == "" {
-				t.url = string(b)
-			}
-		}
-		if err := s.j.live(); err != nil {
+		if err := errors.Join(s.take(&t, key, c.value[0], c.value[1:]), s.j.live()); err != nil {
 			return err
 		}
 	}
@@ -78,32 +76,166 @@ func (s *siteScan) joinURLs() error {
 	return err
 }
 
+// take takes a record about a URL.
+func (s *siteScan) take(t *target, key uint64, kind byte, rec []byte) error {
+	var a, b, to []byte
+	switch kind {
+	case siteInfo:
+		if t.known && t.reason == "" {
+			return nil // a capture; this is another
+		}
+		readTexts(rec[3:], &a, &b, &to)
+		t.known, t.status, t.found = true, int(binary.BigEndian.Uint16(rec)), rec[2]
+		t.url, t.reason, t.location = string(a), string(b), string(to)
+		if h, ok := s.redirects[key]; ok {
+			h.status = t.status
+			s.redirects[key] = h
+		}
+		return nil
+	case siteListed:
+		readTexts(rec, &to, &a)
+		t.sitemap = string(a)
+	case siteElsewhere:
+		readTexts(rec, &a)
+		t.elsewhere = string(a)
+		return nil
+	case siteTranslated:
+		if t.translated == nil {
+			t.translated = map[uint64]bool{}
+		}
+		if len(t.translated) < maxPageTranslations {
+			t.translated[binary.BigEndian.Uint64(rec)] = true
+		}
+		return nil
+	case siteCanonical:
+		readTexts(rec, &a, &to)
+		t.canonical.add(a, nil)
+		if t.isWrong() && t.location == "" {
+			return s.markFaulty(a)
+		}
+	default:
+		readTexts(rec, &a, &b, &to)
+		if t.url == "" {
+			t.url = string(to)
+		}
+		return s.takeLink(t, kind, a, b)
+	}
+	if t.url == "" {
+		t.url = string(to)
+	}
+	return nil
+}
+
+// takeLink takes a reference of a page.
+func (s *siteScan) takeLink(t *target, kind byte, page, text []byte) error {
+	if string(page) == t.url {
+		return nil
+	}
+	wrong := t.isBroken()
+	switch kind {
+	case siteLink:
+		t.links.add(page, text)
+	case siteRedirect:
+		t.via.add(page, nil)
+	case siteImage:
+		t.images.add(page, text)
+	case siteTranslation:
+		t.translates.add(page, text)
+		if wrong = t.isWrong(); !wrong && t.found != notFound && !t.translated[s.key(page)] &&
+			len(t.noReturn) < maxPageTranslations {
+			t.noReturn = append(t.noReturn, sitereport.Source{URL: string(page), Text: string(text)})
+		}
+	}
+	if !wrong {
+		return nil
+	}
+	return s.markFaulty(page)
+}
+
 // judge adds the findings about one URL.
 func (s *siteScan) judge(t *target) {
-	row := SiteRow{URL: t.url, Count: t.links, From: t.from, weight: t.links}
 	why := t.reason
 	if why == "" && t.status > 0 {
 		why = fmt.Sprintf("status %d", t.status)
 	}
-	row.Detail = why
-	switch {
-	case !t.known: // not fetched yet, or out of scope
+	add := func(kind string, row sitereport.Row) { s.found[kind].Add(row) }
+	ours := s.has([]byte(t.url))
+	if ours && t.found != notFound {
+		s.judgeLinks(t)
+	}
+	if !t.known { // not fetched yet, or out of scope
+		if t.links.n+t.images.n > 0 && !ours {
+			from := t.links
+			if from.n == 0 {
+				from = t.images
+			}
+			s.outside.Add(from.row(t.url, ""))
+		}
 		return
-	case t.links > 0 && t.reason == reasonRobots:
-		s.blocked.add(row)
-	case t.links > 0 && (t.status >= 400 || brokenReason(t.reason)):
-		s.broken.add(row)
-	case t.links > 0 && t.location != "":
-		row.Detail += ", to " + t.location
-		s.redirected.add(row)
-	case t.links == 0 && t.found == isFound:
-		s.orphans.add(SiteRow{URL: t.url})
-	case t.links == 0 && t.found == perhapsFound:
+	}
+	redirects := why
+	if t.location != "" {
+		redirects += ", to " + t.location
+	}
+	all := t.links
+	all.n += t.via.n
+	all.first = append(slices.Clone(all.first), t.via.first...)
+	all.first = all.first[:min(len(all.first), maxFrom)]
+	switch {
+	case all.n == 0:
+	case t.reason == reasonRobots:
+		add("robots-blocked", all.row(t.url, why))
+	case t.isBroken():
+		add("broken-link", all.row(t.url, why))
+	case t.location != "" && t.links.n > 0:
+		add("redirected-link", t.links.row(t.url, redirects))
+	}
+	if t.images.n > 0 && t.isBroken() {
+		add("broken-image", t.images.row(t.url, why))
+	}
+	switch {
+	case t.canonical.n == 0:
+	case t.location != "":
+		add("canonical-redirect", t.canonical.row(t.url, redirects))
+	case t.isWrong():
+		add("canonical-broken", t.canonical.row(t.url, why))
+	case t.elsewhere != "":
+		add("canonical-chain", t.canonical.row(t.url, "the page there says: "+t.elsewhere))
+	}
+	if t.translates.n > 0 && t.isWrong() {
+		add("hreflang-broken", t.translates.row(t.url, redirects))
+	}
+	for _, from := range t.noReturn {
+		add("hreflang-no-return", sitereport.Row{URL: t.url, Detail: "does not name " + from.URL,
+			From: []sitereport.Source{from}, Count: 1})
+	}
+	if t.sitemap != "" && t.isWrong() {
+		add("sitemap-broken", sitereport.Row{URL: t.url, Detail: redirects})
+	}
+}
+
+// judgeLinks judges how a page of the site is found.
+func (s *siteScan) judgeLinks(t *target) {
+	bucket := int64(0)
+	for _, least := range sitereport.Buckets {
+		if t.links.n >= least {
+			bucket = least
+		}
+	}
+	s.rep.InLinks[bucket]++
+	switch {
+	case t.links.n > 0:
+		row := t.links.row(t.url, "")
+		row.Weight = -row.Weight
+		s.least.Add(row)
+	case t.via.n > 0:
+	case t.found == isFound:
+		s.found["orphan"].Add(sitereport.Row{URL: t.url})
+	case t.found == perhapsFound:
 		s.unjudged++
 	}
-	if t.canonicals > 0 && (t.status != 200 || t.reason != "") {
-		s.badCanonical.add(SiteRow{URL: t.url, Detail: why, Count: t.canonicals, From: t.canonical,
-			weight: t.canonicals})
+	if s.listed && t.sitemap == "" && t.elsewhere == "" {
+		s.found["sitemap-missing"].Add(sitereport.Row{URL: t.url})
 	}
 }
 
@@ -151,28 +283,27 @@ func (s *siteScan) groups(from *extsort.Sorter, name string, fn func(first [][]b
 	return err
 }
 
-// sources returns the URLs of a group after the first. They follow a 0, if there is one.
-func sources(first [][]byte) (url string, rest []Source) {
+// others returns the pages of a group after the first, whose URLs follow the last 0 of a record, if it has one.
+func others(first [][]byte) (url string, rest []sitereport.Source) {
 	for i, rec := range first {
-		_, u, ok := bytes.Cut(rec, []byte{0})
-		if !ok {
-			u = rec
-		}
+		u := string(rec[bytes.LastIndexByte(rec, 0)+1:])
 		if i == 0 {
-			url = string(u)
+			url = u
 		} else {
-			rest = append(rest, Source{URL: string(u)})
+			rest = append(rest, sitereport.Source{URL: u})
 		}
 	}
 	return url, rest
 }
 
-func (s *siteScan) joinTitles() error {
-	return s.groups(s.titles, "titles", func(first [][]byte, n int64) {
+// joinTexts finds pages with the same title, description or heading.
+func (s *siteScan) joinTexts() error {
+	return s.groups(s.texts, "titles", func(first [][]byte, n int64) {
 		if n > 1 {
-			url, rest := sources(first)
-			title, _, _ := bytes.Cut(first[0], []byte{0})
-			s.retitled.add(SiteRow{URL: url, Detail: string(title), Count: n, From: rest, weight: n})
+			url, rest := others(first)
+			kind, text, _ := bytes.Cut(first[0], []byte{0})
+			text = text[:bytes.LastIndexByte(text, 0)]
+			s.found[string(kind)].Add(sitereport.Row{URL: url, Detail: string(text), Count: n, From: rest, Weight: n})
 		}
 	})
 }
@@ -180,34 +311,34 @@ func (s *siteScan) joinTitles() error {
 func (s *siteScan) joinDigests() error {
 	return s.groups(s.digests, "digests", func(first [][]byte, n int64) {
 		if n > 1 {
-			url, rest := sources(first)
-			s.same.add(SiteRow{URL: url, Count: n, From: rest, weight: n})
+			url, rest := others(first)
+			s.found["duplicate"].Add(sitereport.Row{URL: url, Count: n, From: rest, Weight: n})
 		}
 	})
 }
 
-// joinTexts finds the near-duplicates that "export near-duplicates" finds, without the pairs with equal bodies. A row
+// joinSimilar finds the near-duplicates that "export near-duplicates" finds, without the pairs with equal bodies. A row
 // has a page and all that are paired with it.
-func (s *siteScan) joinTexts() error {
+func (s *siteScan) joinSimilar() error {
 	pairs := s.j.sorterOf(16) // hash, URL, 0, URL of a page that is like it
-	s.texts.take = func(url, near []byte, nearHash uint64, sameBody bool) error {
+	s.similar.take = func(url, near []byte, nearHash uint64, sameBody bool) error {
 		if sameBody {
 			return nil
 		}
 		s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], nearHash), near...)
 		return pairs.Add(append(append(s.rec, 0), url...))
 	}
-	if err := s.texts.find(); err != nil {
+	if err := s.similar.find(); err != nil {
 		return err
 	}
 	return s.groups(pairs, "texts", func(first [][]byte, n int64) {
 		url, _, _ := bytes.Cut(first[0], []byte{0})
-		row := SiteRow{URL: string(url), Count: n + 1, weight: n + 1}
+		row := sitereport.Row{URL: string(url), Count: n + 1, Weight: n + 1}
 		for _, rec := range first[:min(len(first), maxFrom)] {
 			_, like, _ := bytes.Cut(rec, []byte{0})
-			row.From = append(row.From, Source{URL: string(like)})
+			row.From = append(row.From, sitereport.Source{URL: string(like)})
 		}
-		s.similar.add(row)
+		s.found["near-duplicate"].Add(row)
 	})
 }
 
@@ -240,12 +371,12 @@ func (s *siteScan) findChains() {
 			}
 		}
 		if hops := len(path) - 1; hops > 1 || loop {
-			row := SiteRow{URL: first.url, Detail: strings.Join(path[1:], " → "), Count: int64(hops),
-				weight: int64(hops)}
+			kind := "redirect-chain"
 			if loop {
-				row.Detail += " (a loop)"
+				kind = "redirect-loop"
 			}
-			s.chains.add(row)
+			s.found[kind].Add(sitereport.Row{URL: first.url, Detail: strings.Join(path[1:], " → "),
+				Count: int64(hops), Weight: int64(hops)})
 		}
 	}
 	keys := make([]uint64, 0, len(s.redirects))

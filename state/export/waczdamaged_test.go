@@ -47,8 +47,8 @@ func TestExportDamagedRecord(t *testing.T) {
 			!strings.Contains(rep.Notes[0], "1 record is damaged") {
 			t.Errorf("%d damaged, notes %q", rep.Damaged, rep.Notes)
 		}
-		site, err := export.Site(t.Context(),
-			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "m0.test", 10)
+		site, _, err := export.Site(t.Context(),
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "m0.test", 10, 0)
 		if err != nil || site.Damaged != 1 || len(site.Notes) == 0 {
 			t.Errorf("%v, %d damaged, notes %q", err, site.Damaged, site.Notes)
 		}

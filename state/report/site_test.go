@@ -8,25 +8,25 @@ import (
 
 	"golang.org/x/net/html"
 
-	"drumbeat/state/export"
+	"drumbeat/state/sitereport"
 )
 
 // hostileSite is a report with texts that would be markup if they were not quoted.
-func hostileSite() *export.SiteReport {
+func hostileSite() *sitereport.Report {
 	const bad = `"><script>alert('x')</script>&amp;`
-	return &export.SiteReport{Site: "a.test" + bad, Statuses: map[int]int64{200: 2000},
-		Refused: map[string]int64{bad: 1}, Notes: []string{bad}, Findings: []*export.Finding{
-			{Kind: "broken-link", Title: bad, Total: 300, Rows: []export.SiteRow{
+	return &sitereport.Report{Site: "a.test" + bad, Pages: 2000, Statuses: map[int]int64{404: 2},
+		Refused: map[string]int64{bad: 1}, Notes: []string{bad}, Findings: []*sitereport.Finding{
+			{Kind: "broken-link", Severity: sitereport.Error, Title: bad, Means: bad, Fix: bad, Total: 300, Rows: []sitereport.Row{
 				{URL: "http://a.test/?" + bad, Detail: bad, Count: 7,
-					From: []export.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
-			{Kind: "slow", Title: "nothing"},
+					From: []sitereport.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
+			{Kind: "slow", Severity: sitereport.Warning, Title: "Nothing"},
 		}}
 }
 
 // TestSiteHTML: no text of a site becomes markup, and only links to http and https can be followed.
 func TestSiteHTML(t *testing.T) {
 	var b bytes.Buffer
-	must(t, WriteSiteHTML(&b, hostileSite(), ""))
+	must(t, WriteSiteHTML(&b, hostileSite(), SiteOptions{}))
 	tree, err := html.Parse(bytes.NewReader(b.Bytes()))
 	must(t, err)
 	hrefs, text := []string{}, ""
@@ -39,7 +39,7 @@ func TestSiteHTML(t *testing.T) {
 			t.Errorf("the page has a <%s>", n.Data)
 		}
 		for _, a := range n.Attr {
-			if a.Key == "href" && a.Val[0] != '#' {
+			if a.Key == "href" && !strings.HasPrefix(a.Val, "#") {
 				hrefs = append(hrefs, a.Val)
 			}
 		}
@@ -47,35 +47,48 @@ func TestSiteHTML(t *testing.T) {
 	if len(hrefs) != 2 || !strings.HasPrefix(hrefs[0], "http://a.test/?") || hrefs[1] != "https://b.test/" {
 		t.Errorf("links %q", hrefs)
 	}
-	for _, want := range []string{"The first 1 of them", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000",
-		"nothing 0"} {
+	for _, want := range []string{"the first 1 of 300", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000",
+		"Checked and fine: nothing."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the text", want)
 		}
 	}
 }
 
+// TestSiteCuts: a text of megabytes takes no more room than others, and cannot turn the direction of what follows.
+func TestSiteCuts(t *testing.T) {
+	r := hostileSite()
+	r.Findings[0].Rows[0].Detail = "\u202e" + strings.Repeat("ä", 1<<20)
+	var b bytes.Buffer
+	must(t, WriteSiteHTML(&b, r, SiteOptions{}))
+	if b.Len() > 64<<10 || strings.Contains(b.String(), "\u202e") {
+		t.Errorf("%d bytes", b.Len())
+	}
+}
+
 func TestSiteCSV(t *testing.T) {
 	var b bytes.Buffer
 	r := hostileSite()
-	r.Findings[1].Rows = []export.SiteRow{{URL: "http://a.test/slow", Detail: "2 s"}}
+	r.Findings[1].Rows = []sitereport.Row{{URL: "http://a.test/slow", Detail: "2 s"}}
 	must(t, WriteSiteCSV(&b, r))
 	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(rows) != 4 || rows[1][4] != "https://b.test/" || rows[1][5] != r.Site[len("a.test"):] ||
-		rows[3][0] != "slow" || rows[3][4] != "" {
+	if err != nil || len(rows) != 4 || rows[1][0] != "error" ||
+		rows[1][5] != "https://b.test/" || rows[1][6] != r.Site[len("a.test"):] ||
+		rows[3][1] != "slow" || rows[3][5] != "" {
 		t.Errorf("%q, %v", rows, err)
 	}
 }
 
 // TestSiteOthers: the pages of a group that are not listed are counted without the row's own.
 func TestSiteOthers(t *testing.T) {
-	r := &export.SiteReport{Site: "a.test",
-		Findings: []*export.Finding{{Kind: "duplicate", Title: "same", Total: 1, Rows: []export.SiteRow{
-			{URL: "http://a.test/1", Count: 2, From: []export.Source{{URL: "http://a.test/2"}}}}}}}
+	r := &sitereport.Report{Site: "a.test",
+		Findings: []*sitereport.Finding{{Kind: "duplicate", Severity: sitereport.Warning, Title: "same",
+			Total: 1, Rows: []sitereport.Row{
+				{URL: "http://a.test/1", Count: 2, From: []sitereport.Source{{URL: "http://a.test/2"}}}}}}}
 	for others, want := range map[int64]string{1: "", 3: "and 2 more"} {
 		r.Findings[0].Rows[0].Count = 1 + others
 		var b bytes.Buffer
-		must(t, WriteSiteHTML(&b, r, ""))
+		must(t, WriteSiteHTML(&b, r, SiteOptions{}))
 		if got := b.String(); strings.Contains(got, " more<") != (want != "") || !strings.Contains(got, want) {
 			t.Errorf("%d others: want %q in\n%s", others, want, got)
 		}
