@@ -183,7 +183,8 @@ func TestSiteReport(t *testing.T) {
 	})
 }
 
-// TestSiteReportWithoutLog: without lines of the log for pages, no page is taken for an orphan, since it may be a start page.
+// TestSiteReportWithoutLog: without lines of the log for pages, no page is taken for an orphan, since it may be a start
+// page.
 func TestSiteReportWithoutLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
@@ -193,7 +194,8 @@ func TestSiteReportWithoutLog(t *testing.T) {
 		opt := tinyOptions(t, w, fs, "http://www.a.test/")
 		opt.Output.Store, opt.Output.CrawlLog = true, state.LogErrors
 		mustRun(t, t.Context(), opt)
-		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 9, 0)
+		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
+			"a.test", 9, 0)
 		must(t, err)
 		for _, f := range rep.Findings {
 			if f.Kind == "orphan" && f.Total > 0 {
@@ -217,7 +219,8 @@ func TestSiteReportOfVisits(t *testing.T) {
 		opt.Recrawl, opt.Limits.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform,
 			Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
-		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "r.test", 100, 0)
+		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
+			"r.test", 100, 0)
 		must(t, err)
 		// 9 pages, a missing one and a gone one, each once.
 		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 ||

@@ -99,7 +99,7 @@ func (c *Command) ofSite(a *term.App) error {
 	case err != nil:
 		return err
 	}
-	opt := report.SiteOptions{By: "drumbeat " + term.Version(), Now: time.Now()}
+	opt := report.SiteOptions{By: made(), Now: time.Now()}
 	if c.Compare != "" {
 		if opt.Old, err = readReport(c.Compare, r.Site); err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
@@ -55,6 +54,7 @@ func faultyPages() map[string]faultyPage {
 	}
 	long := strings.Repeat("long words ", 20)
 	alike := words("shared", 600)
+	const both = "two pages have this very text to describe them, alas"
 	pages := map[string]faultyPage{
 		"/":              {},
 		"/clean":         {},
@@ -89,8 +89,8 @@ func faultyPages() map[string]faultyPage {
 		"/title-a":       {without: "title", head: "<title>A title of two pages</title>"},
 		"/title-b":       {without: "title", head: "<title>A title of two pages</title>"},
 		"/no-desc":       {without: "description"},
-		"/desc-a":        {without: "description", head: describe("two pages have this very text to describe them, alas")},
-		"/desc-b":        {without: "description", head: describe("two pages have this very text to describe them, alas")},
+		"/desc-a":        {without: "description", head: describe(both)},
+		"/desc-b":        {without: "description", head: describe(both)},
 		"/desc-long":     {without: "description", head: describe(long)},
 		"/desc-short":    {without: "description", head: describe("short")},
 		"/no-h1":         {without: "h1"},
@@ -103,7 +103,6 @@ func faultyPages() map[string]faultyPage {
 		"/no-alt":        {body: "<img src=/good.gif><img src=/good.gif alt=''>"},
 		"/orphan":        {unlinked: true},
 		"/large":         {body: strings.Repeat("<!-- nothing to read -->", 50_000)},
-		"/slow":          {},
 		"/no-referrer":   {header: map[string]string{"Referrer-Policy": ""}},
 		"/noindex":       {head: "<meta name=robots content=noindex>"},
 		"/noindex-tag":   {header: map[string]string{"X-Robots-Tag": "noindex"}},
@@ -165,8 +164,6 @@ func faultySite(t *testing.T) string {
 		case !ok:
 			http.NotFound(w, r)
 			return
-		case path == "/slow":
-			time.Sleep(1200 * time.Millisecond)
 		}
 		for name, value := range map[string]string{"Content-Type": "text/html; charset=utf-8",
 			"Strict-Transport-Security": "max-age=9", "Content-Security-Policy": "frame-ancestors 'none'",
@@ -275,10 +272,7 @@ func TestFaults(t *testing.T) {
 		}
 		slices.Sort(got)
 		want := faultsWanted[f.Kind]
-		if f.Kind == "slow" { // a busy machine may make others slow, too
-			if !slices.Contains(got, "/slow") {
-				t.Errorf("slow: %q", got)
-			}
+		if f.Kind == "slow" { // a busy machine may make some slow; crawl's TestSiteReport has its own clock
 			continue
 		}
 		if !slices.Equal(got, want) {

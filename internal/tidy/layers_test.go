@@ -177,8 +177,8 @@ var layers = map[string]layer{
 	"admin/e2e":         {43, []string{"admin/web", "cmd/term"}}, // for tests
 	"state/report/page": {0, nil},
 	"state/sitereport":  {1, []string{"internal/human"}},
-	"state/report": {30, []string{"state/explain", "state/history", "state/report/page", "state/sitereport",
-		"state/snapshot", "state", "disk", "internal/human"}},
+	"state/report": {30, []string{"state/condition", "state/explain", "state/history", "state/report/page",
+		"state/sitereport", "state/snapshot", "state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/figures", "crawl/operate",
 		"state/snapshot", "state/condition", "state/audit", "state/changes", "state/explain", "state/history", "state",
@@ -250,7 +250,7 @@ var layers = map[string]layer{
 		"cluster/nats"}},
 	"cmd/rendercommand": {46, []string{"cmd/term", "internal/render"}},
 	"cmd/site": {47, []string{"admit", "cmd/crawl", "cmd/flags", "cmd/report", "cmd/term", "crawl", "disk",
-		"internal/ports", "weburl"}},
+		"internal/ports", "state/sitereport", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "state", "disk", "dnscache", "fetch",
 		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb",
 		"internal/human", "weburl"}},

@@ -110,8 +110,8 @@ const (
 	elementTitle    = "title"
 )
 
-// eachLink calls each for each link. What it gets is valid during the call. With ofSites, it also gets the rows that the
-// report of a site needs: for each page one with its title as text, and those of sitefacts.go.
+// eachLink calls each for each link. What it gets is valid during the call. With ofSites, it also gets the rows that
+// the report of a site needs: for each page one with its title as text, and those of sitefacts.go.
 func (j *job) eachLink(ofSites bool, each func(*linkRow) error) error {
 	l := &linkScan{j: j, each: each, ofSites: ofSites, pages: j.sorter(),
 		opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}

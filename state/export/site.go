@@ -75,9 +75,9 @@ const (
 	siteTranslation        // texts: URL of the page, code, URL of the translation
 )
 
-// Site reports on a host or PLD of a crawl. most bounds the rows of each finding, outside the targets of links to other
-// sites that are returned beside the report, those with the most links: at most four times as many are in RAM. Of opt it
-// takes FS, Dirs, Out, RAMBytes, TempDir and Progress. It ends early if ctx is done.
+// Site reports on a host or PLD of a crawl. most bounds the rows of each finding, outside the targets of links to
+// other sites that are returned beside the report, those with the most links: at most four times as many are in RAM.
+// Of opt it takes FS, Dirs, Out, RAMBytes, TempDir and Progress. It ends early if ctx is done.
 func Site(ctx context.Context, opt Options, name string, most, outside int) (*sitereport.Report, []sitereport.Row,
 	error) {
 	url, _, err := admit.ParseSeed(name)
@@ -382,7 +382,8 @@ func (s *siteScan) refer(kind byte, to []byte, texts ...[]byte) error {
 // canonical takes the canonical URL of a page.
 func (s *siteScan) canonical(r *linkRow) error {
 	if !bytes.Equal(r.from, r.to) {
-		s.found["canonical-elsewhere"].Add(sitereport.Row{URL: string(r.from), Detail: "the page says: " + string(r.to)})
+		s.found["canonical-elsewhere"].Add(sitereport.Row{URL: string(r.from),
+			Detail: "the page says: " + string(r.to)})
 		if err := s.refer(siteElsewhere, r.from, r.to); err != nil {
 			return err
 		}

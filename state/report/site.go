@@ -275,8 +275,8 @@ func shareRow(t *page.Table, name string, n, of int64) {
 
 // siteAbout says how the report was made, and what it lacks.
 func siteAbout(r *sitereport.Report) page.Section {
-	blocks := []page.Block{page.Text(fmt.Sprintf("A crawler read the site by following its links. The report shows the "+
-		"state of %s (crawl %s, checkpoint %d).", r.Time.UTC().Format("2006-01-02 15:04 UTC"), harmless(r.Crawl),
+	blocks := []page.Block{page.Text(fmt.Sprintf("A crawler read the site by following its links. The report shows "+
+		"the state of %s (crawl %s, checkpoint %d).", r.Time.UTC().Format("2006-01-02 15:04 UTC"), harmless(r.Crawl),
 		r.Checkpoint))}
 	switch {
 	case r.OutsideChecked > 0:
@@ -287,8 +287,8 @@ func siteAbout(r *sitereport.Report) page.Section {
 			human.Counted(r.Outside, "address", "addresses"))))
 	}
 	if len(r.Notes) > 0 {
-		blocks = append(blocks, page.Text("The visit did not record everything that this report can use. Findings may be "+
-			"missing for these reasons, which whoever ran the crawler can explain:"))
+		blocks = append(blocks, page.Text("The visit did not record everything that this report can use. Findings "+
+			"may be missing for these reasons, which whoever ran the crawler can explain:"))
 		for _, note := range r.Notes {
 			blocks = append(blocks, page.Note(harmless(note)))
 		}

@@ -14,11 +14,13 @@ import (
 // hostileSite is a report with texts that would be markup if they were not quoted.
 func hostileSite() *sitereport.Report {
 	const bad = `"><script>alert('x')</script>&amp;`
-	return &sitereport.Report{Site: "a.test" + bad, Pages: 2000, Statuses: map[int]int64{404: 2},
-		Refused: map[string]int64{bad: 1}, Notes: []string{bad}, Findings: []*sitereport.Finding{
-			{Kind: "broken-link", Severity: sitereport.Error, Title: bad, Means: bad, Fix: bad, Total: 300, Rows: []sitereport.Row{
-				{URL: "http://a.test/?" + bad, Detail: bad, Count: 7,
-					From: []sitereport.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
+	return &sitereport.Report{Site: "a.test" + bad, Pages: 2000,
+		Statuses: map[int]int64{404: 2},
+		Refused:  map[string]int64{bad: 1}, Notes: []string{bad}, Findings: []*sitereport.Finding{
+			{Kind: "broken-link", Severity: sitereport.Error, Title: bad, Means: bad, Fix: bad,
+				Total: 300, Rows: []sitereport.Row{
+					{URL: "http://a.test/?" + bad, Detail: bad, Count: 7,
+						From: []sitereport.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
 			{Kind: "slow", Severity: sitereport.Warning, Title: "Nothing"},
 		}}
 }

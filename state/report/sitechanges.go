@@ -25,8 +25,8 @@ func siteChanges(c *sitereport.Changes) []page.Section {
 			same++
 			continue
 		}
-		counts.Rows = append(counts.Rows, page.Cells(f.Now.Title, counted(f.New, f.NewKnown),
-			counted(f.Fixed, f.FixedKnown), human.Count(f.Still)))
+		counts.Rows = append(counts.Rows, page.Cells(f.Now.Title, rowCount(f.New, f.NewKnown),
+			rowCount(f.Fixed, f.FixedKnown), human.Count(f.Still)))
 	}
 	blocks := []page.Block{score}
 	if len(counts.Rows) > 0 {
@@ -53,13 +53,14 @@ func siteChanges(c *sitereport.Changes) []page.Section {
 			}
 			sections = append(sections, page.Section{ID: part.id + "-" + f.Now.Kind, Sub: true,
 				Title: f.Now.Title + ": " + part.name, Count: human.Count(int64(len(part.rows))),
-				Badge: &page.Badge{Level: part.level, Text: part.name}, Blocks: []page.Block{rowTable(f.Now, part.rows)}})
+				Badge:  &page.Badge{Level: part.level, Text: part.name},
+				Blocks: []page.Block{rowTable(f.Now, part.rows)}})
 		}
 	}
 	return sections
 }
 
-func counted(rows []sitereport.Row, known bool) string {
+func rowCount(rows []sitereport.Row, known bool) string {
 	if !known {
 		return "unknown"
 	}

@@ -2,6 +2,7 @@ package sitereport
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -108,15 +109,16 @@ func Read(r io.Reader, site string) (*Report, error) {
 		Site    string `json:"site"`
 	}
 	if json.Unmarshal(data, &head) != nil || head.Site == "" {
-		return nil, fmt.Errorf("it is no report of a site in JSON: write one with report --site and a name that ends in " +
-			".json")
+		return nil, errors.New("it is no report of a site in JSON: write one with report --site and a name that " +
+			"ends in .json")
 	}
 	switch {
 	case head.Version > Version:
 		return nil, fmt.Errorf("it has format %d, and this program reads up to %d: use the newer program", head.Version,
 			Version)
 	case head.Version < Version:
-		return nil, fmt.Errorf("it has format %d of an older program, which had no severities: write it again", head.Version)
+		return nil, fmt.Errorf("it has format %d of an older program, which had no severities: write it again",
+			head.Version)
 	case head.Site != site:
 		return nil, fmt.Errorf("it is of %s, not of %s", head.Site, site)
 	}
@@ -126,7 +128,7 @@ func Read(r io.Reader, site string) (*Report, error) {
 	}
 	for _, f := range old.Findings {
 		if f == nil {
-			return nil, fmt.Errorf("it has an empty finding")
+			return nil, errors.New("it has an empty finding")
 		}
 	}
 	return &old, nil

@@ -14,8 +14,8 @@ const (
 
 // Limits of texts, in characters, and of pages.
 const (
-	// TitleLeast and TitleMost: result pages show a title in about 600 pixels, which 60 to 65 letters fill. Less than 10
-	// rarely tell a page from another.
+	// TitleLeast and TitleMost: result pages show a title in about 600 pixels, which 60 to 65 letters fill. Fewer than
+	// 10 rarely tell a page from another.
 	TitleLeast, TitleMost = 10, 65
 	// DescriptionLeast and DescriptionMost: result pages show about two lines. They replace a text that fills less than
 	// half a line.

@@ -1,8 +1,21 @@
 // Package sitereport is the report of a site: what it says, in words for the site's owner, and how it differs from an
 // earlier one. Package state/export fills it from a crawl, package state/report writes it as a page or a table.
 //
-// A Report is a value of one goroutine. Its rows are bounded by the caller of NewFinding, the URLs and texts in them by
-// the crawl and by MaxText. It is JSON in the form of Version.
+// # Contract
+//
+// A finding has a kind, and its kind has a severity and the words for it: what it means, and how to fix it. The words
+// are for the owner of the site, who knows pages and servers and no crawler. Sum counts the findings and writes the
+// verdict. Compare tells which rows are new, fixed or still there; of a finding that is cut it says that it does not
+// know. Read takes reports of this format and of one site, and refuses others.
+//
+// # Concurrency and memory
+//
+// A Report is a value of one goroutine. Its rows are bounded by the caller of NewFinding, the URLs and texts in them
+// by the crawl and by MaxText. A report that is read may have 64 MiB.
+//
+// # Files
+//
+// report.go has the report and its score, kinds.go the kinds with their words and limits, compare.go the comparison.
 package sitereport
 
 import (
