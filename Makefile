@@ -55,11 +55,11 @@ flags:
 # The documentation as a site in dist/site, to be opened as files or put on a server. A warning of the generator is an error.
 # The first call compiles the generator, which takes minutes.
 site:
-	cd docs/site && HUGO_PARAMS_VERSION=$$(git describe --tags --always 2>/dev/null) $(GO) tool hugo --panicOnWarning --cleanDestinationDir --quiet
+	cd docs/site && HUGO_PARAMS_VERSION=$$(git describe --tags --always 2>/dev/null) $(GO) tool hugo --panicOnWarning --cleanDestinationDir --noBuildLock
 	@echo "dist/site/index.html"
 
 site-serve:
-	cd docs/site && $(GO) tool hugo server --renderToMemory
+	cd docs/site && $(GO) tool hugo server --renderToMemory --noBuildLock
 
 # Binaries, archives, packages and checksums in dist/. VERSION defaults to git describe.
 release:
