@@ -77,10 +77,10 @@ func (p *Parser) assets(b, name []byte, i int) {
 		p.srcset(Img, a[assetSrcset])
 	case isFold(name, "source"):
 		p.asset(Source, a[assetSrc])
-		p.srcset(Source, a[assetSrcset])
+		p.srcset(Img, a[assetSrcset])
 	case isFold(name, "video"):
 		p.asset(Video, a[assetSrc])
-		p.asset(Video, a[assetPoster])
+		p.asset(Img, a[assetPoster])
 	case isFold(name, "audio"):
 		p.asset(Audio, a[assetSrc])
 	case isFold(name, "track"):

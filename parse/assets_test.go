@@ -12,10 +12,10 @@ func TestAssets(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
 		{`<img src=1 srcset="2, 3 2x,4 100w" alt=x><img src=""><img src=" "><img src=#x><img SRC=5 src=6>`,
 			"img:1 img:2 img:3 img:4 img:5"},
-		{`<picture><source srcset="1 1x,2 2x" media="(x)"><img src=3></picture>`, "source:1 source:2 img:3"},
+		{`<picture><source srcset="1 1x,2 2x" media="(x)"><img src=3></picture>`, "img:1 img:2 img:3"},
 		{`<video src=1 poster=2><source src=3><track src=4></video><audio src=5></audio><embed src=6>` +
 			`<object data=7></object>`,
-			"video:1 video:2 source:3 track:4 audio:5 embed:6 object:7"},
+			"video:1 img:2 source:3 track:4 audio:5 embed:6 object:7"},
 		{`<input type=IMAGE src=1><input src=2><input type=text src=3>`, "input:1"},
 		{`<script src=1>"<img src=2>"</script><script>url(3)</script>`, "script:1"},
 		{`<link rel=stylesheet href=1><link rel="shortcut icon" href=2><link rel=next href=3><link rel=search href=4>` +

@@ -159,5 +159,10 @@ func (x *Extractor) EachText(body []byte, emit func(run []byte)) {
 	EachText(body, x.parser.xml, emit)
 }
 
+// Assets sets Options.Assets for the next pages.
+func (x *Extractor) Assets(on bool) {
+	x.parser.opt.Assets, x.parser.wide = on, hasWide() && !on
+}
+
 // Encoding returns the encoding of queries on the last page; nil means UTF-8.
 func (x *Extractor) Encoding() encoding.Encoding { return x.page.Encoding }

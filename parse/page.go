@@ -17,9 +17,9 @@ const (
 	Meta               // <meta http-equiv=refresh>
 	Form               // <form action>, with Options.Forms
 	// The following need Options.Assets.
-	Img        // <img src, srcset>
-	Source     // <source src, srcset>
-	Video      // <video src, poster>
+	Img        // <img src, srcset>, <source srcset>, <video poster>
+	Source     // <source src>, of audio or video
+	Video      // <video src>
 	Audio      // <audio src>
 	Track      // <track src>
 	Embed      // <embed src>

@@ -178,10 +178,14 @@ func (r *reference) assets(n *html.Node) {
 	of := assetsOf[n.Data]
 	for _, key := range of.attrs {
 		value, _ := attribute(n, "", key)
+		tag := of.tag
+		if key == "srcset" || key == "poster" { // also of <source> and <video>
+			tag = Img
+		}
 		if strings.HasSuffix(key, "srcset") {
-			eachSrcset([]byte(value), func(ref []byte) { r.css.keepAsset(of.tag, bytes.Clone(ref)) })
+			eachSrcset([]byte(value), func(ref []byte) { r.css.keepAsset(tag, bytes.Clone(ref)) })
 		} else if value != "" {
-			r.css.keepAsset(of.tag, []byte(value))
+			r.css.keepAsset(tag, []byte(value))
 		}
 	}
 }
