@@ -245,6 +245,7 @@ func TestRenderBypass(t *testing.T) {
 		limits := testLimits()
 		limits.Proxy, limits.bare, limits.Quiet, limits.Time, limits.Requests = proxy, bare, 3*time.Second,
 			20*time.Second, 100
+		limits.Resources = 100 // with them the policy forbids less
 		r, err := b.Render(t.Context(), &Page{URL: "http://127.0.0.1:" + g.port + "/page",
 			Header: http.Header{"Content-Type": {"text/html; charset=utf-8"},
 				"Content-Security-Policy": {"font-src 'none'; report-uri http://127.0.0.1:" + g.port + "/csp-report"}},
@@ -252,8 +253,9 @@ func TestRenderBypass(t *testing.T) {
 		must(t, err)
 		t.Logf("without guard %v: %d requests to the Fetcher, %d refused, to the dead proxy %q", bare, r.Asked,
 			r.Refused, tried.list())
-		if came := g.strangers(); len(came) > 0 || r.Asked < 5 {
-			t.Errorf("without guard %v: %d requests, and past the Fetcher came %q", bare, r.Asked, came)
+		if came := g.strangers(); len(came) > 0 || r.Asked < 5 || len(r.Resources) < 5 {
+			t.Errorf("without guard %v: %d requests, %d resources, and past the Fetcher came %q", bare, r.Asked,
+				len(r.Resources), came)
 		}
 		for _, line := range tried.list() {
 			for _, closed := range []string{"socket", "stream", "sandbox", "worker", "beacon", "turn"} {

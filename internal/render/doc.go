@@ -8,8 +8,9 @@
 // Each page has a browser context of its own, without cookies or cache of another page. The domain Fetch stops each
 // request of the page before it leaves; the package answers it. The page itself comes from the caller, who has
 // fetched it before. Scripts and the requests of scripts go to a Fetcher, which obeys robots.txt, delays and address
-// rules; all others are refused: images, styles, fonts, media, frames, forms, all methods but GET, and every scheme
-// but http and https. Downloads are denied. A script that leaves the page does not: the address becomes a link.
+// rules. For images and style sheets the page gets stubs at once, and the caller their addresses (Limits.Resources).
+// All others are refused: media, frames, forms, all methods but GET, and every scheme but http and https. Downloads are
+// denied. A script that leaves the page does not: the address becomes a link.
 //
 // Three fences hold where Fetch does not see a request. A policy in the head of the page (CSP) forbids sockets, workers
 // and what is refused anyway. A script that runs before those of the page removes the functions that Fetch does not

@@ -19,11 +19,13 @@ const (
 	maxEvents     = 4096
 	maxEventBytes = 1 << 20
 	maxWaiting    = 512 << 10
+	// maxResources bounds the addresses in Result.Resources, in bytes.
+	maxResources = 512 << 10
 )
 
 // TabRAM is what a page takes of the Go heap, in bytes, beside its body, the answers to its requests and its DOM: its
-// events with what leads to them, its requests, where it went, two pieces of its DOM.
-const TabRAM = maxEventBytes + 128*maxEvents + maxWaiting + maxWent*maxURL + 2*maxMessage
+// events with what leads to them, its requests, its resources with their set, where it went, two pieces of its DOM.
+const TabRAM = maxEventBytes + 128*maxEvents + maxWaiting + 2*maxResources + maxWent*maxURL + 2*maxMessage
 
 // event is an event of a page.
 type event struct {
@@ -53,7 +55,9 @@ type page struct {
 	waiting  []asked // for a free place among the requests under way
 	urls     int     // bytes of their addresses
 	underWay int
-	over     bool // the limits allow no further request
+	over     bool                // the limits allow no further request
+	named    map[string]struct{} // Result.Resources
+	namedLen int                 // bytes of them
 	came     chan fetched
 	checks   int          // answers to check
 	checking bool         // an answer is due
@@ -86,7 +90,7 @@ type fetched struct {
 func newPage(b *Browser, session, frame string, p *Page, f Fetcher, l *Limits) *page {
 	return &page{b: b, session: session, frame: frame, page: p, fetcher: f, limits: l,
 		events: make(chan event, maxEvents), flooded: make(chan struct{}), came: make(chan fetched),
-		checked: make(chan message, 1)}
+		checked: make(chan message, 1), named: map[string]struct{}{}}
 }
 
 // note receives an event. It never blocks.
@@ -193,10 +197,13 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 			end = t.cut(RequestCut)
 		case e := <-t.events:
 			t.queued.Add(-int64(len(e.params)))
-			if err := t.handle(e); err != nil {
+			delays, err := t.handle(e)
+			if err != nil {
 				return nil, err
 			}
-			w.quiet = 0
+			if delays {
+				w.quiet = 0
+			}
 		case a := <-t.came:
 			t.underWay--
 			if err := t.answer(a); err != nil {
@@ -258,8 +265,10 @@ func (t *page) ask(ctx context.Context, fetches *sync.WaitGroup) {
 	}
 }
 
-// handle does what an event asks for.
-func (t *page) handle(e event) error {
+// handle does what an event asks for. delays says that the page is not quiet: resources come without its scripts, and
+// a page may ask for ever new ones.
+func (t *page) handle(e event) (delays bool, err error) {
+	delays = true
 	switch e.method {
 	case "Page.frameNavigated":
 		var moved struct{ Frame struct{ ID string } }
@@ -269,41 +278,78 @@ func (t *page) handle(e event) error {
 	case "Page.domContentEventFired":
 		t.parsed = t.answered
 	case "Inspector.targetCrashed":
-		return ErrHung
+		err = ErrHung
 	case "Page.javascriptDialogOpening":
-		_, err := t.b.send(t.session, "Page.handleJavaScriptDialog", object{"accept": false}, nil)
-		return err
+		_, err = t.b.send(t.session, "Page.handleJavaScriptDialog", object{"accept": false}, nil)
 	case "Fetch.requestPaused":
 		var req paused
-		if err := json.Unmarshal(e.params, &req); err != nil {
-			return nil // no request that could be answered
+		if json.Unmarshal(e.params, &req) != nil {
+			break // no request that could be answered
 		}
-		return t.request(&req)
+		if stub, ok := stubs[req.ResourceType]; ok && t.limits.Resources > 0 && req.wanted() {
+			return false, t.resource(&req, stub)
+		}
+		err = t.request(&req)
 	}
-	return nil
+	return delays, err
+}
+
+// stubs are what a page gets instead of its resources: an empty style sheet, and one pixel. No stub of a font would
+// load.
+var stubs = map[string]*Response{
+	"Stylesheet": stub("text/css", ""),
+	"Image": stub("image/gif", "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff"+
+		"!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"),
+	"Font": nil,
+}
+
+func stub(mime, body string) *Response {
+	return &Response{http.StatusOK, http.Header{"Content-Type": {mime}, "Access-Control-Allow-Origin": {"*"}},
+		[]byte(body)}
+}
+
+// resource notes a request for a resource, and answers it by a stub; nil: it fails.
+func (t *page) resource(req *paused, stub *Response) error {
+	url := req.Request.URL
+	if _, known := t.named[url]; !known {
+		if len(t.named) >= t.limits.Resources || t.namedLen+len(url) > maxResources {
+			t.r.ResourcesCut++
+			return t.fail(req.RequestID, "BlockedByClient")
+		}
+		t.named[url] = struct{}{}
+		t.namedLen += len(url)
+		t.r.Resources = append(t.r.Resources, url)
+	}
+	if stub == nil {
+		return t.fail(req.RequestID, "BlockedByClient")
+	}
+	return t.fulfill(req.RequestID, stub, "")
+}
+
+// wanted reports whether a request is one that the crawl could make for the page, whatever it is for.
+func (p *paused) wanted() bool {
+	url := p.Request.URL
+	return (strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")) &&
+		p.Request.Method == http.MethodGet && len(url) <= maxURL &&
+		p.Request.Headers["Sec-Purpose"] == "" // no prefetch
 }
 
 // request decides about a request: it is the page itself, it goes to the Fetcher, or it is refused.
 func (t *page) request(req *paused) error {
-	url := req.Request.URL
-	web := strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")
+	url, may := req.Request.URL, req.wanted()
 	if req.ResourceType == "Document" && req.FrameID == t.frame {
 		if !t.answered {
 			t.answered = true
-			return t.fulfill(req.RequestID,
-				&Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}, policy)
+			own := &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}
+			return t.fulfill(req.RequestID, own, policy(t.limits.Resources > 0))
 		}
-		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL &&
-			!slices.Contains(t.r.Went, url) {
+		if may && len(t.r.Went) < maxWent && !slices.Contains(t.r.Went, url) {
 			t.r.Went = append(t.r.Went, url)
 		}
 		return t.refuse(req.RequestID, "Aborted") // the page stays
 	}
-	wanted := req.ResourceType == "Script" || req.ResourceType == "XHR" || req.ResourceType == "Fetch"
-	if req.Request.Headers["Sec-Purpose"] != "" { // a prefetch
-		wanted = false
-	}
-	if !wanted || !web || req.Request.Method != http.MethodGet || len(url) > maxURL {
+	script := req.ResourceType == "Script" || req.ResourceType == "XHR" || req.ResourceType == "Fetch"
+	if !script || !may {
 		return t.refuse(req.RequestID, "BlockedByClient")
 	}
 	if t.r.Asked+len(t.waiting) >= t.limits.Requests || t.urls+len(url) > maxWaiting {
@@ -349,10 +395,17 @@ var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-P
 	"X-Content-Type-Options", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
 	"Access-Control-Expose-Headers"}
 
-// policy joins the policies of the page itself. Chromium enforces it on the page and on the frames that the page makes,
-// so it holds where a page undoes guard. It forbids sockets and workers, and what would be refused anyway.
-const policy = "connect-src http: https: data: blob:; worker-src 'none'; frame-src 'none'; object-src 'none'; " +
-	"img-src 'none'; media-src 'none'; font-src 'none'; style-src 'unsafe-inline'; manifest-src 'none'"
+// policy returns a policy that joins those of the page itself. Chromium enforces it on the page and on the frames that
+// the page makes, so it holds where a page undoes guard. It forbids sockets and workers, and what would be refused
+// anyway. resources says that the page gets stubs for its resources.
+func policy(resources bool) string {
+	const always = "connect-src http: https: data: blob:; worker-src 'none'; frame-src 'none'; object-src 'none'; " +
+		"media-src 'none'; manifest-src 'none'; "
+	if resources {
+		return always + "img-src http: https:; font-src http: https:; style-src 'unsafe-inline' http: https:"
+	}
+	return always + "img-src 'none'; font-src 'none'; style-src 'unsafe-inline'"
+}
 
 // fulfill answers a request, with a further policy unless that is "".
 func (t *page) fulfill(id string, resp *Response, policy string) error {

@@ -39,9 +39,12 @@ type Limits struct {
 	Longest  time.Duration // in all, with the waits of its requests
 	Quiet    time.Duration // without requests until the page counts as complete
 	Requests int           // that go to the Fetcher
-	AtOnce   int           // of these under way
-	Bytes    int64         // of bodies that the page receives
-	DOM      int           // bytes of the DOM; what follows is cut off
+	// Resources is how many images, style sheets and fonts Result.Resources names. The page gets stubs for them at
+	// once. 0: it names none, and the page gets none.
+	Resources int
+	AtOnce    int   // of these under way
+	Bytes     int64 // of bodies that the page receives
+	DOM       int   // bytes of the DOM; what follows is cut off
 	// Proxy is where requests go that the package does not see; "": deadProxy. For tests.
 	Proxy string
 	bare  bool // without guard. For tests
@@ -78,12 +81,17 @@ func (e End) String() string {
 
 // Result is a rendered page.
 type Result struct {
-	HTML  []byte   // the DOM, UTF-8
-	Base  string   // against which its links are resolved
-	Went  []string // addresses to which scripts wanted to go
-	End   End
-	Asked int // requests that went to the Fetcher
-	// Refused counts the requests that did not: their kind, scheme or method, or a limit of the page, forbids them.
+	HTML []byte   // the DOM, UTF-8
+	Base string   // against which its links are resolved
+	Went []string // addresses to which scripts wanted to go
+	End  End
+	// Resources are the addresses of the images, style sheets and fonts that the page requested, each once, and
+	// ResourcesCut counts requests for further ones.
+	Resources    []string
+	ResourcesCut int
+	Asked        int // requests that went to the Fetcher
+	// Refused counts the other requests that did not: their kind, scheme or method, or a limit of the page, forbids
+	// them.
 	Refused int
 }
 

@@ -230,6 +230,49 @@ func TestRenderPieces(t *testing.T) {
 	}
 }
 
+// TestRenderResources: a page gets stubs for its images and style sheets at once, also for those of scripts, and
+// Result names them and its fonts. The Fetcher is not asked for them, nor does a page that never stops asking delay its
+// DOM. Media, frames and other schemes are refused.
+func TestRenderResources(t *testing.T) {
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags()))
+	s := &site{files: map[string]*Response{"http://a.test/app.js": script(`
+const note = text => document.body.append(" " + text);
+const i = new Image(); i.onload = () => note("image-" + i.naturalWidth); i.onerror = () => note("image-failed");
+i.crossOrigin = "anonymous"; i.src = "http://cdn.test/made.png"; document.body.append(i);
+const l = document.createElement("link"); l.rel = "stylesheet"; l.href = "/made.css";
+l.onload = () => note("sheet-loaded"); l.onerror = () => note("sheet-failed"); document.head.append(l);
+let n = 0; setInterval(() => { new Image().src = "/banner.png?" + n++ % 3 }, 20);`)}}
+	limits := testLimits()
+	limits.Resources, limits.Quiet = 12, 2*time.Second // the stubs come before the DOM is taken
+	r, err := b.Render(t.Context(), htmlPage(`<link rel=stylesheet href="s.css"><style>
+@font-face { font-family: f; src: url(/f.woff2) } p { font-family: f; background: url(/back.png) }</style><p>text</p>
+<picture><source srcset="/wide.webp 1x"><img src="/narrow.png"></picture><img src="/i.png"><img src="/i.png">
+<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="><img src="ftp://a.test/i.png"><video src="/v.mp4"></video>
+<audio src="/a.mp3" preload=auto></audio><iframe src="/frame"></iframe><script src="/app.js"></script>`), s, limits)
+	must(t, err)
+	slices.Sort(r.Resources)
+	want := []string{"http://a.test/back.png", "http://a.test/banner.png?0", "http://a.test/banner.png?1",
+		"http://a.test/banner.png?2", "http://a.test/dir/s.css", "http://a.test/f.woff2", "http://a.test/i.png",
+		"http://a.test/made.css", "http://a.test/wide.webp", "http://cdn.test/made.png"}
+	if !slices.Equal(r.Resources, want) || r.ResourcesCut != 0 || r.End != Quiet {
+		t.Errorf("resources %q, %d more, end %v; want %q", r.Resources, r.ResourcesCut, r.End, want)
+	}
+	if got := s.requests(); !slices.Equal(got, []string{"http://a.test/app.js"}) {
+		t.Errorf("the Fetcher was asked for %q", got)
+	}
+	for _, want := range []string{"image-1", "sheet-loaded"} {
+		if !strings.Contains(string(r.HTML), want) {
+			t.Errorf("the DOM lacks %q: %s", want, r.HTML)
+		}
+	}
+	r, err = b.Render(t.Context(), htmlPage(strings.Repeat(`<img src=/1.png><img src=/2.png>`, 3)+`<script>
+for (let i = 0; i < 1000; i++) new Image().src = "/many" + i</script>`), s, limits)
+	must(t, err)
+	if len(r.Resources) != 12 || r.ResourcesCut == 0 || r.ResourcesCut > 990 || r.End != Quiet {
+		t.Errorf("a page of 1,002 images: %d named, %d more, end %v", len(r.Resources), r.ResourcesCut, r.End)
+	}
+}
+
 // TestRenderFlood: pages that flood the crawler with events, each as large as it can be, take no more RAM than TabRAM
 // and RAM say. The collector runs often, so that the heap is what is in use.
 func TestRenderFlood(t *testing.T) {
@@ -246,12 +289,15 @@ func TestRenderFlood(t *testing.T) {
 			`i).catch(() => {})`,
 		"posts": `const q = "x".repeat(480000); for (let i = 0; i < 300; i++) fetch("/" + i, {method: ` +
 			`"POST", body: q}).catch(() => {})`,
+		"images": `const q = "x".repeat(8000); for (let i = 0; i < 100000; i++) new Image().src = "/" + i + q`,
+		"style sheets": `for (let i = 0; i < 20000; i++) { const l = document.createElement("link"); ` +
+			`l.rel = "stylesheet"; l.href = "/" + i; document.head.append(l) }`,
 		"huge addresses": `const q = "/?" + "x".repeat(1900000); for (let i = 0; i < 100; i++) fetch(q + ` +
 			`i).catch(() => {})`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits := testLimits()
-			limits.Requests, limits.Time = 10_000, 2*time.Second
+			limits.Requests, limits.Resources, limits.Time = 10_000, 10_000, 2*time.Second
 			runtime.GC()
 			var base, most uint64
 			measure := func() uint64 {
