@@ -51,6 +51,7 @@ type Batch struct {
 	verdicts  []verdict // of the links except repeats
 	Again     int64     // repeats of links in Keys
 	asset     bool      // the link being added is a part of the page
+	anywhere  bool      // parts that are added may be out of scope
 	fresh     []int     // indexes in Keys of targets of a refresh (weburl.FlagRefresh), ascending
 	dates     []date    // of Keys, ascending
 	Traced    []drum.Key
@@ -114,7 +115,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 		b.settings = b.p.Settings.Load()
 	}
 	b.Rec = weburl.Record{Depth: depth, Found: now.Unix(), Flags: flags}
-	b.vias, b.origin, b.via, b.page = 0, nil, via, pageURL
+	b.vias, b.origin, b.via, b.page, b.anywhere = 0, nil, via, pageURL, false
 	if len(via) > 0 {
 		b.Rec.SetVia(via, b.p.Hasher.URLKey(via))
 		b.origin = via[:len(via)-len(weburl.Split(via).Path)+1]
@@ -157,6 +158,14 @@ func (b *Batch) Add(url []byte) {
 
 // AssetHops is how much deeper than a page its parts may be: a style sheet, its import, and an image of that.
 const AssetHops = 3
+
+// maxAssetSteps bounds the style sheets and redirects that lead from a page to one of its parts, so that a style
+// sheet that imports ever new ones comes to an end in a crawl without MaxDepth.
+const maxAssetSteps = 8
+
+// PartsAnywhere says that the parts that are added from now on may be out of scope, if Policy.RenderParts is set: they
+// are those of a rendered page, or of a style sheet of one.
+func (b *Batch) PartsAnywhere() { b.anywhere = b.p.RenderParts }
 
 // AddAsset adds a link to a part of the page, such as an image.
 func (b *Batch) AddAsset(url []byte) {
@@ -272,7 +281,8 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 		return ^verdict(state.CountLinksForeign), b.elsewhere()
 	case b.tooDeep(url):
 		return ^verdict(state.CountLinksDepth), ""
-	case p.TooFar(int(b.Rec.Redirects)):
+	case b.asset && b.Rec.Redirects > maxAssetSteps,
+		(!b.asset || b.redirects != nil) && p.TooFar(int(b.Rec.Redirects)):
 		return ^verdict(state.CountLinksRedirects), TooManyRedirects
 	case !site.portAllowed:
 		return ^verdict(state.CountLinksPort), state.ReasonForbiddenPort.String()
@@ -280,7 +290,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 		if key, ok := p.Sites.extend(site.host(), site.pld); ok && p.Table != nil {
 			b.Extended = append(b.Extended, key)
 		}
-	case ruling == scope.Undecided && !site.inScope:
+	case ruling == scope.Undecided && !site.inScope && !(b.asset && b.anywhere):
 		return ^verdict(state.CountLinksScope), ""
 	}
 	if b.Rec.Flags&weburl.FlagSeed == 0 {

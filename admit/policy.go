@@ -26,6 +26,7 @@ type Policy struct {
 	SeedsOnly    bool // no link is followed, whatever MaxDepth and the settings of sites say
 	MaxRedirects int  // from the last page that linked to a URL
 	MaxURLBytes  int  // 0 for any length
+	RenderParts  bool // parts of rendered pages are fetched wherever they are
 	KeepEscapes  bool
 	Ports        ports.Set
 	LinkFilter   func([]byte) bool // nil: every URL

@@ -3,6 +3,7 @@ package admit
 import (
 	"bytes"
 
+	"drumbeat/internal/scope"
 	"drumbeat/internal/urlrule"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -30,11 +31,26 @@ func (b *Batch) rewrite(url []byte) []byte {
 	return url
 }
 
-// AddTarget adds the URL that page redirects to.
+// AddTarget adds the URL that page redirects to. That of a part of a rendered page is one, too.
 func (b *Batch) AddTarget(page *weburl.Record, url []byte) {
 	b.Rewriter.as, b.redirects = b.insists(page, url), page
-	b.Add(url)
+	if page.Flags&weburl.FlagSeed == 0 && b.OnlyPart(page.URL) {
+		b.PartsAnywhere()
+		b.AddAsset(url)
+	} else {
+		b.Add(url)
+	}
 	b.Rewriter.as, b.redirects = false, nil
+}
+
+// OnlyPart reports whether the URL of a page is in the crawl only as a part of a rendered page: neither the scope nor a
+// rule admits it.
+func (b *Batch) OnlyPart(url []byte) bool {
+	if !b.p.RenderParts {
+		return false
+	}
+	site := b.SiteOf(url)
+	return !site.inScope && (b.Rules == nil || b.Rules.Ruling(b.Rules.Find(&site.Rules, url)) == scope.Undecided)
 }
 
 // insists reports whether a site needs the spelling that the rules would change. Such a site redirects a

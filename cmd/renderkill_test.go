@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -37,6 +38,9 @@ func newScripted(t *testing.T, pages int) *scripted {
 		s.asked[r.URL.RequestURI()]++
 		s.mu.Unlock()
 		w.Header().Set("Content-Type", "text/html")
+		if ext := filepath.Ext(r.URL.Path); ext == ".css" || ext == ".png" {
+			w.Header().Set("Content-Type", mime.TypeByExtension(ext))
+		}
 		switch n := strings.TrimPrefix(r.URL.Path, "/r"); {
 		case r.URL.Path == "/robots.txt":
 			http.NotFound(w, r)
@@ -52,7 +56,12 @@ func newScripted(t *testing.T, pages int) *scripted {
 			first.Do(func() { <-r.Context().Done() }) // its page is with the browser until the kill
 		case n != r.URL.Path:
 			fmt.Fprintf(w, `<!DOCTYPE html><p>page %s<script>fetch("/seen?%[1]s").then(() => {
-const a = document.createElement("a"); a.href = "/made%[1]s"; document.body.append(a) })</script>`, n)
+const a = document.createElement("a"); a.href = "/made%[1]s"; document.body.append(a);
+const l = document.createElement("link"); l.rel = "stylesheet"; l.href = "/own%[1]s.css"; document.head.append(l);
+new Image().src = "/image.png?%[1]s" })</script>`, n)
+		case strings.HasSuffix(r.URL.Path, ".css"):
+			fmt.Fprintf(w, "p { background: url(/back%s.png) }",
+				strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/own"), ".css"))
 		default:
 			fmt.Fprint(w, "<p>"+r.URL.Path)
 		}
@@ -141,31 +150,39 @@ func TestRenderKill(t *testing.T) {
 	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "balanced") {
 		t.Errorf("audit: %s", out)
 	}
-	stored := renderedPages(t, dir)
+	stored, records := renderedPages(t, dir)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range pages {
 		url, seen := fmt.Sprintf("%s/r%d", s.url, i), s.asked[fmt.Sprintf("/seen?%d", i)]
-		if made := s.asked[fmt.Sprintf("/made%d", i)]; stored[url] != 1 || made < 1 || made > 3 ||
-			seen < 1 || seen > 3 {
+		made := s.asked[fmt.Sprintf("/made%d", i)]
+		if stored[url] != 1 || made < 1 || made > 3 || seen < 1 || seen > 3 {
 			t.Errorf("%s: stored as rendered %d times, rendered %d times in 3 runs, its link fetched %d times", url,
 				stored[url], seen, made)
 		}
+		for _, path := range []string{"/seen?%d", "/own%d.css", "/image.png?%d", "/back%d.png", "/made%d"} {
+			if path = fmt.Sprintf(path, i); records[s.url+path] != 1 {
+				t.Errorf("%s is stored %d times", path, records[s.url+path])
+			}
+		}
 	}
-	if len(stored) != pages {
+	if checkWACZPages(t, dir, 1+2*pages); len(stored) != pages { // no answers to scripts
 		t.Errorf("rendered pages: %v", stored)
 	}
 	t.Logf("requests: %v", s.asked)
 }
 
-// renderedPages counts the rendered pages in a crawl's output by URL.
-func renderedPages(t *testing.T, dir string) map[string]int {
+// renderedPages counts the rendered pages and the responses in a crawl's output by URL.
+func renderedPages(t *testing.T, dir string) (stored, responses map[string]int) {
 	t.Helper()
-	stored := map[string]int{}
+	stored, responses = map[string]int{}, map[string]int{}
 	files, err := warc.Files(disk.Set{FS: disk.OS(), Paths: []string{dir}})
 	must(t, err)
 	for _, name := range files {
 		if err := warc.ReadFile(disk.OS(), name, 1<<20, func(r *warc.Record) error {
+			if r.Type() == "response" {
+				responses[r.Get("WARC-Target-URI")]++
+			}
 			if url, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), warc.RenderedPrefix); ok &&
 				r.Type() == "resource" {
 				stored[url]++
@@ -178,5 +195,27 @@ func renderedPages(t *testing.T, dir string) map[string]int {
 			t.Fatal(err)
 		}
 	}
-	return stored
+	return stored, responses
+}
+
+// checkWACZPages checks that a WACZ of a crawl lists so many pages, each once.
+func checkWACZPages(t *testing.T, dir string, want int) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "x.wacz")
+	wantExit(t, term.ExitDone, "", "export", "wacz", "--dir="+dir, "-o", name)
+	listed := map[string]int{}
+	for line := range bytes.Lines(membersOf(t, name)["pages/pages.jsonl"]) {
+		var p struct{ URL string }
+		if unmarshal(t, line, &p); p.URL != "" {
+			listed[p.URL]++
+		}
+	}
+	if len(listed) != want {
+		t.Errorf("the WACZ lists %v, want %d pages", listed, want)
+	}
+	for url, n := range listed {
+		if n != 1 || strings.Contains(url, "/seen?") {
+			t.Errorf("the WACZ lists %s %d times", url, n)
+		}
+	}
 }

@@ -59,10 +59,11 @@ func newEngine(opt Options) *engine {
 		rules: &inforce.Rules{}, sketches: observe.NewSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.orders = orders.New()
 	e.rules.NAT64 = opt.Network.NAT64
-	e.sites = inforce.NewSites(e.Saved, inforce.SiteOptions{Assets: opt.Links.Assets, Politeness: &e.opt.Politeness})
+	e.sites = inforce.NewSites(e.Saved, inforce.SiteOptions{Assets: opt.fetchesParts(), Politeness: &e.opt.Politeness})
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
 		MaxURLBytes: opt.Admission.MaxURLBytes, KeepEscapes: opt.Admission.KeepEscapes, Ports: opt.Network.Ports,
-		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites.Pointer, SeedsOnly: opt.seedsOnly()}
+		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites.Pointer, SeedsOnly: opt.seedsOnly(),
+		RenderParts: opt.rendersParts()}
 	e.draining.Store(opt.Admission.Drain)
 	return e
 }

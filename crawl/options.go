@@ -127,6 +127,8 @@ const (
 	NoRedirects      = options.NoRedirects
 	DefaultBackoff   = options.DefaultBackoff
 	MaxSitesAtOnce   = options.MaxSitesAtOnce
+
+	NoRenderResources = render.NoResources
 )
 
 func (o *Options) defaults() {
@@ -140,6 +142,14 @@ func (o *Options) defaults() {
 		o.Render = &r
 	}
 }
+
+// rendersParts reports whether the parts of rendered pages are fetched, for their replay.
+func (o *Options) rendersParts() bool {
+	return o.Render != nil && o.Render.Resources > 0 && o.Output.Store
+}
+
+// fetchesParts reports whether parts of any pages are fetched.
+func (o *Options) fetchesParts() bool { return o.Links.Assets || o.rendersParts() }
 
 // Validate returns all errors in the options, joined.
 func (o *Options) Validate() error {

@@ -52,7 +52,7 @@ func renderedWeb() *insideWeb {
 }
 
 // TestRender: tagged pages are rendered after they were stored. What they request keeps to delays, robots.txt and
-// address rules, and is neither stored nor a URL; what they made is stored, and its links are taken.
+// address rules, and is no URL of the crawl; what they made is stored, and its links are taken.
 func TestRender(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := renderedWeb()

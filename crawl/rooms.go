@@ -120,7 +120,7 @@ func (e *engine) outputOptions() output.Options {
 func (c *crawler) wireFetcher() {
 	o := &c.opt
 	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: c.sites,
-		Sitemaps: o.Links.Sitemaps, Assets: o.Links.Assets, Store: o.Output.Store,
+		Sitemaps: o.Links.Sitemaps, Assets: o.fetchesParts(), Store: o.Output.Store,
 		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes},
 		c.outages, c.space)
 	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: c.rules,

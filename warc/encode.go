@@ -59,7 +59,7 @@ type Exchange struct {
 	Redirect string
 	// Simhash is the simhash of the page's text, for the index; "": none.
 	Simhash string
-	// Kind is KindPage or KindRobots.
+	// Kind is KindPage, KindRobots or KindScript.
 	Kind string
 	// Meta is the content of the metadata record; empty: no such record.
 	Meta []Field

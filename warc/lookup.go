@@ -15,6 +15,8 @@ const (
 	KindDNS    = "dns"    // a DNS answer
 	// KindRendered is a page as a browser rendered it.
 	KindRendered = "rendered"
+	// KindScript is what the scripts of a rendered page requested, or such a script itself.
+	KindScript = "script"
 )
 
 // dnsScheme begins the URLs of DNS answers.

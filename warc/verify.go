@@ -39,7 +39,7 @@ type Capture struct {
 	URL            string
 	Status         int
 	Digest         string // of the payload
-	Kind           string // KindPage, KindRobots, KindDNS or KindRendered
+	Kind           string // KindPage, KindRobots, KindDNS, KindRendered or KindScript
 	Revisit        bool   // the body is that of an earlier capture; false of a capture known from the index alone
 }
 

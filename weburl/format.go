@@ -20,7 +20,7 @@ type Record struct {
 	Reason   uint8  // reason of the last deferral, a number defined by package crawl
 	Flags    uint8  // Flag... bits
 
-	Redirects uint8  // redirects since the last page that linked to it
+	Redirects uint8  // redirects and style sheets since the last page that linked to it
 	Faults    uint8  // failed exchanges for which this machine may be at fault
 	Extra     []byte // opaque: host data attached on the way
 	Visits    []byte // opaque: what earlier visits found; none for a URL that was not fetched yet

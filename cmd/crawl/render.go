@@ -25,14 +25,15 @@ type renderFlags struct {
 
 // renderLimits bound the work for pages. RAM holds several copies of what a page receives, for each tab.
 type renderLimits struct {
-	Tabs     flags.Count   `part:"tabs" default:"2" least:"1" most:"64"`
-	Time     time.Duration `part:"time" default:"10s" least:"100ms" most:"1d"`
-	Longest  time.Duration `part:"longest" default:"10m" least:"100ms" most:"1d"`
-	Requests flags.Count   `part:"requests" default:"100" least:"1" most:"10000"`
-	Bytes    flags.Size    `part:"bytes" default:"8MiB" least:"4KiB" most:"64MiB"`
-	Queue    flags.Size    `part:"queue" default:"1GiB" least:"1MiB"`
-	Browser  flags.Size    `part:"browser" default:"2GiB" least:"256MiB"`
-	Cache    flags.Size    `part:"cache" default:"32MiB" least:"1MiB"`
+	Tabs      flags.Count   `part:"tabs" default:"2" least:"1" most:"64"`
+	Time      time.Duration `part:"time" default:"10s" least:"100ms" most:"1d"`
+	Longest   time.Duration `part:"longest" default:"10m" least:"100ms" most:"1d"`
+	Requests  flags.Count   `part:"requests" default:"100" least:"1" most:"10000"`
+	Resources flags.Count   `part:"resources" default:"200" least:"0" most:"10000"`
+	Bytes     flags.Size    `part:"bytes" default:"8MiB" least:"4KiB" most:"64MiB"`
+	Queue     flags.Size    `part:"queue" default:"1GiB" least:"1MiB"`
+	Browser   flags.Size    `part:"browser" default:"2GiB" least:"256MiB"`
+	Cache     flags.Size    `part:"cache" default:"32MiB" least:"1MiB"`
 }
 
 // check returns the first fault of the flags.
@@ -127,7 +128,11 @@ func (f *renderFlags) options() *crawl.RenderOptions {
 		return nil
 	}
 	l := &f.RenderLimits
+	resources := int(l.Resources)
+	if resources == 0 {
+		resources = crawl.NoRenderResources
+	}
 	return &crawl.RenderOptions{Endpoint: f.Render, Launch: f.launch(), Rules: f.RenderRules, Tabs: int(l.Tabs),
-		Time: l.Time, Longest: l.Longest, Requests: int(l.Requests),
+		Time: l.Time, Longest: l.Longest, Requests: int(l.Requests), Resources: resources,
 		PageBytes: int64(l.Bytes), QueueBytes: int64(l.Queue), CacheBytes: int64(l.Cache)}
 }

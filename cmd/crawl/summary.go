@@ -296,13 +296,14 @@ func renderText(s *crawl.Snapshot) string {
 	left := s.Count(state.CountRenderWanted) - s.Count(state.CountRendered) - s.Count(state.CountRenderFailed) -
 		s.Count(state.CountRenderSkipped)
 	return fmt.Sprintf("%s of %s, %s of them cut at a limit; %s without the browser, %s too large or over "+
-		"--render-limits queue, %s wait; %s, %s from RAM, %s refused; browser lost %s",
+		"--render-limits queue, %s wait; %s, %s from RAM, %s refused; %s for replay; browser lost %s",
 		n(state.CountRendered), human.Counted(s.Count(state.CountRenderWanted), "page", "pages"),
 		n(state.CountRenderedCut), n(state.CountRenderFailed),
 		n(state.CountRenderSkipped), humanize.Comma(left),
 		human.Counted(s.Count(state.CountRenderRequests), "request", "requests"),
 		n(state.CountRenderCached),
-		n(state.CountRenderRefused), human.Counted(s.Count(state.CountRenderLost), "time", "times"))
+		n(state.CountRenderRefused), human.Counted(s.Count(state.CountRenderParts), "page resource", "page resources"),
+		human.Counted(s.Count(state.CountRenderLost), "time", "times"))
 }
 
 // codingsText formats responses and bytes by content coding, "" without a compressed body.

@@ -178,7 +178,8 @@ func (p *printer) record(r *explain.RecordReport) {
 		text += ", on the page with key " + r.Parent
 	}
 	if r.Redirects > 0 {
-		text += ", " + counted(r.Redirects, "redirect") + " after a page linked to it"
+		text += ", " + human.Counted(r.Redirects, "redirect or style sheet", "redirects or style sheets") +
+			" after a page linked to it"
 	}
 	if len(r.Flags) > 0 {
 		text += " (" + strings.Join(r.Flags, ", ") + ")"

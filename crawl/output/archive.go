@@ -56,16 +56,7 @@ func (o *Writer) PrepareRobots(url string, resp *fetch.Response) *Archiver {
 		return nil
 	}
 	a := o.archivers.take()
-	a.exchange = warc.Exchange{
-		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead,
-		Head: resp.RawHead, Body: resp.RawBody,
-		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
-		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: MIMEType(resp),
-		Protocols: Protocols(resp), Kind: warc.KindRobots,
-	}
-	if IsRedirect(resp) {
-		a.exchange.Redirect = string(resp.Header("Location"))
-	}
+	a.exchange = ExchangeOf(url, resp, warc.KindRobots)
 	err := a.encoder.Prepare(&a.prepared, &a.exchange)
 	a.exchange = warc.Exchange{} // releases the response
 	if err != nil {
@@ -74,6 +65,21 @@ func (o *Writer) PrepareRobots(url string, resp *fetch.Response) *Archiver {
 		return nil
 	}
 	return a
+}
+
+// ExchangeOf returns an exchange that is not for a page of the crawl. It refers to the bytes of resp.
+func ExchangeOf(url string, resp *fetch.Response, kind string) warc.Exchange {
+	x := warc.Exchange{
+		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead,
+		Head: resp.RawHead, Body: resp.RawBody,
+		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
+		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: MIMEType(resp),
+		Protocols: Protocols(resp), Kind: kind,
+	}
+	if IsRedirect(resp) {
+		x.Redirect = string(resp.Header("Location"))
+	}
+	return x
 }
 
 // ArchiveLookup stores a DNS answer in its own transaction, because the lookup is over.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +28,9 @@ import (
 
 // The requests of rendered pages are those of the crawl: each obeys blacklist, ports, address rules, robots.txt and
 // the health of its host, and waits for a grant of package polite, and so for the delays of its host, server, PLD and
-// network. The host still has one connection. Their answers are neither stored nor counted as URLs, and known to no
-// other stage. To ask RobotsCache would cost a pass; so the rules of the last origins are in RAM, from a
-// request of their own.
+// network. The host still has one connection. Their answers are not counted as URLs, and known to no
+// other stage; they are stored for the replay of the page (parts.go). To ask RobotsCache would cost a pass; so the
+// rules of the last origins are in RAM, from a request of their own.
 
 const (
 	// mostOrigins bounds the origins whose rules are kept for rendered pages: at most 64 KiB each.
@@ -49,12 +51,33 @@ type pageFetcher struct {
 	from            fetcher.Source // where that was found
 	cached, refused atomic.Int64
 	received        atomic.Int64 // bytes of the bodies of its requests
+
+	mu   sync.Mutex          // guards the fields below
+	keys map[uint64]struct{} // of the URLs that were answered
+	kept []*answer
 }
 
-// count counts the requests that were not made. It is part of the transaction that ends the page.
-func (f *pageFetcher) count(tx *account.Tx) {
+// got notes that a URL was answered.
+func (f *pageFetcher) got(url string) {
+	key := f.r.saved.Hasher.URLKey([]byte(url))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys[key] = struct{}{}
+}
+
+// answered returns the keys of the URLs that were answered.
+func (f *pageFetcher) answered() map[uint64]struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.keys)
+}
+
+// end stores the answers to the requests of the page, and counts the requests that were not made. It is part of the
+// transaction that ends the page.
+func (f *pageFetcher) end(tx *account.Tx) error {
 	tx.Count(state.CountRenderCached, f.cached.Load())
 	tx.Count(state.CountRenderRefused, f.refused.Load())
+	return f.store(tx)
 }
 
 // ErrRefused is the reason of a request that is not made.
@@ -74,9 +97,13 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*cdp.Response, err
 	dress := f.r.dressOf(canonical, from)
 	if resp := f.r.cache.get(canonical, dress, time.Now()); resp != nil {
 		f.cached.Add(1)
+		f.got(canonical)
 		return resp, nil
 	}
 	resp, err := f.r.fetchFor(ctx, f, canonical, dress, from)
+	if err == nil {
+		f.got(canonical)
+	}
 	if errors.Is(err, ErrRefused) {
 		f.refused.Add(1)
 	}
@@ -112,8 +139,11 @@ func (r *Stage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress 
 	if err := r.exchange(ctx, g, parts, resp, from); err != nil {
 		return nil, err
 	}
-	if f.received.Add(int64(len(resp.Body))) > r.opt.Browser.PageBytes { // before RAM holds it twice
-		return nil, cdp.ErrTooMuch
+	if f.received.Add(int64(max(len(resp.Body), len(resp.RawBody)))) > r.opt.Browser.PageBytes {
+		return nil, cdp.ErrTooMuch // before RAM holds it twice
+	}
+	if err := f.keep(ctx, url, resp); err != nil {
+		return nil, err
 	}
 	answer := &cdp.Response{Status: resp.Status, Header: http.Header{}, Body: append([]byte(nil), resp.Body...)}
 	resp.EachField(func(name, value []byte) { answer.Header.Add(string(name), string(value)) })

@@ -27,6 +27,7 @@ type BrowserOptions struct {
 	Time       time.Duration // of a page without a request under way; default 10 s
 	Longest    time.Duration // of a page in all; default 10 min
 	Requests   int           // of a page; default 100
+	Resources  int           // images, style sheets and fonts of a page that are fetched; default 200, or NoResources
 	PageBytes  int64         // received for a page, and at most of its DOM; default 8 MiB
 	QueueBytes int64         // of pages that wait on disk; default 1 GiB
 	CacheBytes int64         // of answers kept in RAM; default 32 MiB
@@ -35,12 +36,16 @@ type BrowserOptions struct {
 	Dial func(ctx context.Context, endpoint string) (Browser, error)
 }
 
+// NoResources as BrowserOptions.Resources fetches none, and stores no answers to the requests of pages.
+const NoResources = -1
+
 // Defaults fills in the zero values.
 func (o *BrowserOptions) Defaults() {
 	setDefault(&o.Tabs, 2)
 	setDefault(&o.Time, 10*time.Second)
 	setDefault(&o.Longest, 10*time.Minute)
 	setDefault(&o.Requests, 100)
+	setDefault(&o.Resources, 200)
 	setDefault(&o.PageBytes, 8<<20)
 	setDefault(&o.QueueBytes, 1<<30)
 	setDefault(&o.CacheBytes, 32<<20)
@@ -68,16 +73,16 @@ type Browser interface {
 	Close()
 }
 
-// RAM returns the bytes of the Go heap that rendering may take: the cache, the connection, and for each tab its
-// own (cdp.TabRAM), the task, in the queue and in a message, and up to four copies of what a page receives: the
-// answers, one of them in Base64, then the DOM as it grows.
+// RAM returns the bytes of the Go heap that rendering may take: the caches, the connection, and for each tab its
+// own (cdp.TabRAM), the task, in the queue and in a message, and up to five copies of what a page receives: the
+// answers, in Base64 and as records, then the DOM as it grows.
 func (o *BrowserOptions) RAM() int64 {
 	if o == nil {
 		return 0
 	}
 	r := *o
 	r.Defaults()
-	return r.CacheBytes + cdp.RAM + int64(r.Tabs)*(cdp.TabRAM+3*queue.MaxRecord+4*r.PageBytes)
+	return r.CacheBytes + storedRAM + cdp.RAM + int64(r.Tabs)*(cdp.TabRAM+3*queue.MaxRecord+5*r.PageBytes)
 }
 
 // Options are the options of a Stage.
@@ -89,6 +94,10 @@ type Options struct {
 	Links          *admit.Policy // the ports and hosts that may be asked
 	Sites          *inforce.Sites
 	IgnoreNofollow bool
+	Agent          string // of robots directives
+	NoArchive      bool   // an answer with this directive is not stored
+	NoIndex        bool   // likewise
+	Assets         bool   // the parts of all pages are fetched, too
 	FetchLimits    fetch.Limits
 	MaxCrawlDelay  time.Duration
 }

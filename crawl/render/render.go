@@ -87,6 +87,7 @@ type Stage struct {
 
 	fetcher *fetcher.Fetcher
 	outages *outage.Watch
+	stored  storedAnswers
 	output  *output.Writer
 	space   *space.Keeper
 }
@@ -384,11 +385,11 @@ func (r *Stage) renderPage(ctx context.Context, b Browser, seq int64, data []byt
 	if t.Policy != "" {
 		header.Set("Content-Security-Policy", t.Policy)
 	}
-	f := &pageFetcher{r: r, page: rec.URL, from: r.fetcher.SourceOf(&rec)}
+	f := &pageFetcher{r: r, page: rec.URL, from: r.fetcher.SourceOf(&rec), keys: map[uint64]struct{}{}}
 	began := time.Now()
 	result, err := b.Render(ctx, &cdp.Page{URL: string(rec.URL), Header: header, Body: t.Body}, f, &cdp.Limits{
 		Agent: r.opt.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: quiet, Requests: o.Requests,
-		AtOnce: requestsAtOnce, Bytes: o.PageBytes, DOM: int(o.PageBytes)})
+		Resources: r.resources(&t), AtOnce: requestsAtOnce, Bytes: o.PageBytes, DOM: int(o.PageBytes)})
 	if ctx.Err() != nil {
 		return nil // stays under way: the last checkpoint has it
 	}
@@ -411,7 +412,9 @@ func (r *Stage) failed(b Browser, seq int64, t *state.RenderTask, rec *weburl.Re
 		b.Close() // it may hang; run sees that it is gone
 	}
 	return r.run.Transact(func(tx *account.Tx) error {
-		f.count(tx)
+		if err := f.end(tx); err != nil {
+			return err
+		}
 		r.end(tx, seq)
 		if again {
 			return r.Queue.Append(t.Append(nil))
@@ -430,7 +433,7 @@ func (r *Stage) store(ctx context.Context, seq int64, t *state.RenderTask, rec *
 	}
 	broken := false
 	defer func() { back(broken) }()
-	panicked := bug.Contained(func() error { return r.read(w, t, rec, result) })
+	panicked := bug.Contained(func() error { return r.read(w, t, rec, f, result) })
 	if panicked != nil {
 		if bug.As(panicked) == nil {
 			return panicked
@@ -438,18 +441,20 @@ func (r *Stage) store(ctx context.Context, seq int64, t *state.RenderTask, rec *
 		broken = true
 		r.run.LogBug(string(rec.URL), panicked)
 		return r.run.Transact(func(tx *account.Tx) error {
-			f.count(tx)
 			r.end(tx, seq)
 			tx.Count(state.CountRenderFailed, 1)
 			tx.Count(state.CountInternalErrors, 1)
-			return nil
+			return f.end(tx)
 		})
 	}
 	return r.run.Transact(func(tx *account.Tx) error {
 		r.end(tx, seq)
-		f.count(tx)
+		if err := f.end(tx); err != nil {
+			return err
+		}
 		tx.Count(state.CountRendered, 1)
 		tx.Count(state.CountRenderRefused, int64(result.Refused))
+		tx.Count(state.CountRenderPartsCut, int64(result.ResourcesCut))
 		if result.End != cdp.Quiet {
 			tx.Count(state.CountRenderedCut, 1)
 		}
@@ -464,7 +469,8 @@ func (r *Stage) store(ctx context.Context, seq int64, t *state.RenderTask, rec *
 }
 
 // read fills w with the links of a rendered page and its record.
-func (r *Stage) read(w *reader.Reader, t *state.RenderTask, rec *weburl.Record, result *cdp.Result) error {
+func (r *Stage) read(w *reader.Reader, t *state.RenderTask, rec *weburl.Record, f *pageFetcher,
+	result *cdp.Result) error {
 	now := time.Now()
 	w.Links.Start(rec.URL, rec.URL, admit.Deeper(rec.Depth), 0, now)
 	base := rec.URL
@@ -489,6 +495,9 @@ func (r *Stage) read(w *reader.Reader, t *state.RenderTask, rec *weburl.Record, 
 	}
 	w.Count(&counts)
 	w.Links.Counts[state.CountRenderLinks] += w.Links.Counts[state.CountLinks]
+	if err := r.parts(w, t, held, base, f, result); err != nil {
+		return err
+	}
 	if t.Of == "" {
 		return nil
 	}

@@ -149,7 +149,7 @@ type Content uint8
 const (
 	Other Content = iota
 	HTML          // the extractor looks for links
-	CSS           // a style sheet; only with Options.Links.Assets
+	CSS           // a style sheet; only if parts of pages are fetched
 )
 
 // bodyOf returns the kind of a response's body. sniffed reports that the body, not its type, determined the
@@ -170,7 +170,7 @@ func (p *Pages) kindOf(resp *fetch.Response) (body Content, sniffed bool) {
 	switch mime := output.MIMEType(resp); {
 	case mime == "text/html" || mime == "application/xhtml+xml":
 		return HTML, false
-	case mime == "text/css" && p.opt.Links.Assets:
+	case mime == "text/css" && (p.opt.Links.Assets || p.opt.Policy.RenderParts):
 		return CSS, false
 	case fetcher.LooksLikePage(resp, mime, resp.Body):
 		return HTML, true

@@ -133,7 +133,7 @@ func (p *Pages) Read(ctx context.Context, w *Worker, rec *weburl.Record, resp *f
 		}
 		w.Visit, err = p.noteVisit(w, rec, resp)
 		is.Mislaid = !is.Sitemap && !output.IsRedirect(resp) && !w.Visit.Same && p.sitemaps.Flags(rec) != 0
-		is.Rendered = is.Page && !w.Visit.Unchanged && p.render.Wants(rec)
+		is.Rendered = is.Page && !w.Visit.Unchanged && p.render.Wants(rec) && !w.Links.OnlyPart(rec.URL)
 		return err
 	})
 	return is, err
@@ -217,6 +217,8 @@ func (p *Pages) findLinks(w *Worker, rec *weburl.Record, resp *fetch.Response, b
 		read := w.Parser.Parse
 		if body == CSS {
 			read = w.Parser.ParseCSS
+			w.Links.PartsAnywhere()
+			w.Links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 		}
 		if err := read(rec.URL, resp.Body, string(resp.Header("Content-Type"))); err != nil {
 			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)

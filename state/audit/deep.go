@@ -80,10 +80,11 @@ type OutputReport struct {
 	WARC     warc.Verified
 	LogLines int64
 	// Robots and DNS count the records of robots.txt files and of DNS answers in the WARC files and indexes,
-	// as does Rendered for rendered pages. RobotsStored, DNSStored and RenderedStored are the accounts of
-	// them.
+	// as do Rendered for rendered pages and Answers for the answers to their requests. The fields with
+	// Stored are the accounts of them.
 	Robots, DNS, RobotsStored, DNSStored int64
 	Rendered, RenderedStored             int64
+	Answers, AnswersStored               int64
 	// StoredAll means that output and crawl log name every fetched URL. RefusedAll means that the crawl log
 	// names every refused URL. With both, the key of every ended URL is known, not only their number and sum.
 	StoredAll, RefusedAll bool
@@ -329,6 +330,9 @@ func (x *Scanner) capture(c *warc.Capture) error {
 	case warc.KindRendered:
 		x.Report.Output.Rendered++
 		return nil
+	case warc.KindScript:
+		x.Report.Output.Answers++
+		return nil
 	}
 	if err := x.url([]byte(c.URL), true); err != nil {
 		return err
@@ -380,13 +384,14 @@ func (x *Scanner) conclude() {
 	}
 	counters := &x.Manifest.Accounts.Counters
 	out.RobotsStored, out.DNSStored = counters[state.CountRobotsStored], counters[state.CountDNSStored]
-	out.RenderedStored = counters[state.CountRenderedStored]
+	out.RenderedStored, out.AnswersStored = counters[state.CountRenderedStored], counters[state.CountRenderAnswers]
 	whole := out.Checked && out.WARC.AbsentFiles+out.Remote.Unread == 0 && !rep.Damaged[state.NameWARC]
 	for _, s := range []struct {
 		what           string
 		found, account int64
 	}{{"robots.txt records", out.Robots, out.RobotsStored}, {"DNS records", out.DNS, out.DNSStored},
-		{"rendered pages", out.Rendered, out.RenderedStored}} {
+		{"rendered pages", out.Rendered, out.RenderedStored},
+		{"answers to rendered pages", out.Answers, out.AnswersStored}} {
 		if s.found > s.account || whole && s.found < s.account {
 			bad("the output holds %d %s, the account says %d", s.found, s.what, s.account)
 		}

@@ -238,6 +238,11 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRenderBytes:    {help: "Bytes received for rendered pages", unit: "bytes"},
 	state.CountRenderLinks:    {help: "Links found in rendered pages, also those of the page itself"},
 	state.CountRenderLost:     {help: "Connections to the browser that ended"},
+	state.CountRenderAnswers:  {help: "Answers to requests of rendered pages in WARC files"},
+	state.CountRenderParts: {
+		help: "Images, style sheets, fonts and scripts of rendered pages to be fetched, seen before or not"},
+	state.CountRenderPartsCut: {
+		help: "Images, style sheets and fonts of rendered pages beyond --render-limits resources"},
 	state.CountLinksWalk:      {help: "Links kept for the random walk, which follows some of them"},
 	state.CountLinksSent:      {help: "Links sent to the nodes that own them"},
 	state.CountLinksTaken:     {help: "Links received from other nodes"},
