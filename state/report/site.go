@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"unicode"
 
 	"drumbeat/internal/human"
+	"drumbeat/state"
 	"drumbeat/state/report/page"
 	"drumbeat/state/sitereport"
 )
@@ -43,7 +45,9 @@ var severities = []struct {
 // WriteSiteHTML writes the report of a site as one page.
 func WriteSiteHTML(w io.Writer, r *sitereport.Report, opt SiteOptions) error {
 	p := &page.Page{Kind: "Report of a website", Title: harmless(r.Site), By: opt.By, Made: opt.Now,
-		Lines:   []string{"Visited on " + r.Time.UTC().Format("2 January 2006") + " as a search engine visits it."},
+		Lines: []string{fmt.Sprintf("%s with %s, visited on %s as a search engine visits them.",
+			human.Counted(r.Pages, "page", "pages"), human.Counted(r.Links, "link", "links"),
+			r.Time.UTC().Format("2 January 2006"))},
 		Verdict: siteVerdict(r), Tiles: siteTiles(r)}
 	if opt.Old != nil {
 		p.Sections = append(p.Sections, siteChanges(sitereport.Compare(opt.Old, r))...)
@@ -81,8 +85,8 @@ func siteTiles(r *sitereport.Report) []page.Tile {
 	}
 	s := &r.Score
 	return []page.Tile{
-		tile("Pages", r.Pages, "", "with "+human.Counted(r.Links, "link", "links")),
-		{Name: "Pages without errors", Value: share, Sub: human.Count(s.CleanPages) + " of " + human.Count(r.Pages)},
+		{Name: "Pages without errors", Value: share,
+			Sub: human.Count(s.CleanPages) + " of " + human.Counted(r.Pages, "page", "pages")},
 		tile("Errors", s.Errors, page.Bad, "fix them first"),
 		tile("Warnings", s.Warnings, page.Warn, "worth a look"),
 		tile("Notes", s.Notes, "", "may be meant"),
@@ -178,7 +182,7 @@ func rowTable(f *sitereport.Finding, rows []sitereport.Row) *page.Table {
 		}
 		row := []page.Cell{first}
 		if details && f.Kind != "security-headers" {
-			row = append(row, page.Cell{Text: shown(r.Detail)})
+			row = append(row, page.Cell{Text: shown(inWords(r.Detail))})
 		}
 		if counts {
 			row = append(row, page.Cell{Text: human.Count(r.Count)})
@@ -186,6 +190,38 @@ func rowTable(f *sitereport.Finding, rows []sitereport.Row) *page.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// reasonWords says for the owner of a site why an address had no answer.
+var reasonWords = map[string]string{
+	state.ReasonRobots.String():       "robots.txt forbids it",
+	state.ReasonNoHost.String():       "there is no server of this name",
+	state.ReasonDNS.String():          "the server's name could not be looked up",
+	state.ReasonConnect.String():      "the server could not be reached",
+	state.ReasonTimeout.String():      "the server took too long",
+	state.ReasonReset.String():        "the server broke the connection off",
+	state.ReasonTLS.String():          "no protected connection was possible",
+	state.ReasonCertificate.String():  "the server's certificate is not valid",
+	state.ReasonBadResponse.String():  "the answer breaks the rules of the web (HTTP)",
+	state.ReasonHeadTooLarge.String(): "the head of the answer is too large",
+	state.ReasonServerError.String():  "the server reported an error",
+}
+
+// inWords returns the details of a row with its status or reason in words.
+func inWords(detail string) string {
+	if words := reasonWords[detail]; words != "" {
+		return words
+	}
+	rest, ok := strings.CutPrefix(detail, "status ")
+	code, more, _ := strings.Cut(rest, ",")
+	status, err := strconv.Atoi(code)
+	if !ok || err != nil || http.StatusText(status) == "" {
+		return detail
+	}
+	if more != "" {
+		more = "," + more
+	}
+	return code + " " + http.StatusText(status) + more
 }
 
 // countName is the head of the column of a finding's counts.
@@ -213,15 +249,11 @@ func siteTables(r *sitereport.Report) []page.Section {
 	count("Pages that name another page as canonical", r.Indexed[sitereport.CanonicalOther])
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		if status != 200 {
-			count(fmt.Sprintf("Addresses with status %d", status), r.Statuses[status])
+			count("Addresses that answer with "+inWords(fmt.Sprintf("status %d", status)), r.Statuses[status])
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
-		name := "Addresses without an answer: " + reason
-		if reason == "robots" {
-			name = "Addresses that robots.txt forbids"
-		}
-		count(name, r.Refused[reason])
+		count("Addresses without an answer: "+inWords(reason), r.Refused[reason])
 	}
 	depth := shareTable("Clicks from the start")
 	for _, d := range slices.Sorted(maps.Keys(r.Depths)) {

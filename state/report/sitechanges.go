@@ -33,8 +33,8 @@ func siteChanges(c *sitereport.Changes) []page.Section {
 		blocks = append(blocks, counts)
 	}
 	if still > 0 {
-		blocks = append(blocks, page.Text(fmt.Sprintf("%s of before %s still there; %s did not change at all.",
-			human.Counted(still, "row", "rows"), isAre(still), human.Counted(same, "finding", "findings"))))
+		blocks = append(blocks, page.Text(fmt.Sprintf("%s of the earlier report %s still there. Unchanged: %s.",
+			human.Counted(still, "entry", "entries"), isAre(still), human.Counted(same, "finding", "findings"))))
 	}
 	if c.Cut {
 		blocks = append(blocks, page.Text("“Unknown” stands where one of the two reports has only the first rows of a "+
