@@ -130,7 +130,7 @@ var kinds = map[string]kind{
 	"large": {Warning, "Large responses",
 		"These have 1 MiB or more, which takes seconds on a mobile connection.",
 		"Reduce images, and leave out what the page does not need.", false},
-	"security-headers": {Warning, "Protection that browsers are not told to use",
+	"security-headers": {Warning, "Browser protections that are not switched on",
 		"A header of the server switches on each of these protections, and some pages come without it.",
 		"Have the header added in the settings of the server, once for the whole site.", false},
 
