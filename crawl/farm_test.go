@@ -226,7 +226,7 @@ func (f farmCase) limit() float64 {
 	return 0.05
 }
 
-// longFarmCases are the cases of the table in BENCHMARKS.
+// longFarmCases are the cases of the table in docs/how-it-works/benchmarks.md.
 func longFarmCases() []farmCase {
 	cases := []farmCase{{}, {web: 1}, {web: 2}}
 	ways := []farmCase{{bought: 5}, {bought: 20}, {expired: 1}, {expired: 5}, {expired: 20}, {seeds: 2}, {seeds: 5},

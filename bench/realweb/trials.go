@@ -20,7 +20,7 @@ const (
 type raceCmd struct {
 	raceFlags
 	Names        string   `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names."`
-	Web          string   `enum:"core,full,one" default:"core" help:"Kind of web; see BENCHMARKS."`
+	Web          string   `enum:"core,full,one" default:"core" help:"Kind of web; see docs/how-it-works/benchmarks.md."`
 	Packages     []string `required:"" help:"Serve the HTML of these Debian packages: NAME[:SUBDIRECTORY]*HOSTS."`
 	Check        bool     `help:"Exit with code 1 if a figure misses its target."`
 	LeastWget2   float64  `name:"least-wget2" default:"1.5" help:"Target: at least N times the pages/s of wget2."`
