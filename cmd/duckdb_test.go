@@ -79,13 +79,15 @@ func TestDuckDB(t *testing.T) {
 	runPageQueries(t, tmp)
 }
 
-// runPageQueries runs the queries of docs/howto as they are written.
+// runPageQueries runs the queries of docs/howto and docs/tutorials as they are written.
 func runPageQueries(t *testing.T, tmp string) {
 	t.Helper()
 	names, err := filepath.Glob("../docs/howto/*/*.md")
 	must(t, err)
+	tutorials, err := filepath.Glob("../docs/tutorials/*.md")
+	must(t, err)
 	var blocks []string
-	for _, name := range names {
+	for _, name := range append(names, tutorials...) {
 		page, err := os.ReadFile(name)
 		must(t, err)
 		blocks = append(blocks, strings.Split(string(page), "```sql\n")[1:]...)
@@ -104,15 +106,15 @@ func runPageQueries(t *testing.T, tmp string) {
 			t.Logf("%s\n%s", query, queryDuckDB(t, tmp, query))
 		}
 	}
-	if ran < 7 {
-		t.Errorf("%d queries in docs/howto", ran)
+	if ran < 10 {
+		t.Errorf("%d queries in docs/howto and docs/tutorials", ran)
 	}
 }
 
 // queryDuckDB runs a query in a directory, and returns its rows as JSON.
 func queryDuckDB(t *testing.T, dir, query string) []byte {
 	t.Helper()
-	const program = "import duckdb, json, sys; print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=float))"
+	const program = "import duckdb, json, sys; print(json.dumps(duckdb.execute(sys.argv[1]).fetchall(), default=float))"
 	cmd := exec.CommandContext(t.Context(), *duckdb, "-c", program, query)
 	cmd.Dir = dir
 	out, err := cmd.Output()
