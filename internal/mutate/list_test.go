@@ -325,6 +325,19 @@ var mutants = []mutant{
 		test: "TestRenderEveryPage", edits: []edit{{"r.retryAt = time.Now().Add(r.retry)", "r.retryAt = time.Now()"}}},
 	{name: "no-rules-no-rendering", file: "crawl/render/render.go", pkg: "./crawl/render",
 		test: "TestRenderEveryPage", edits: []edit{{"return r.all || ", "return "}}},
+	// The parts of rendered pages.
+	{name: "parts-keep-to-scope", file: "admit/batch.go", pkg: "./crawl/render", test: "TestRenderParts",
+		edits: []edit{{" && !(b.asset && b.anywhere)", ""}}},
+	{name: "imports-without-end", file: "admit/batch.go", pkg: "./crawl/render", test: "TestRenderPartsBounds",
+		edits: []edit{{"maxAssetSteps = 8", "maxAssetSteps = 200"}}},
+	{name: "part-rendered", file: "crawl/visit/pages.go", pkg: "./crawl/render", test: "TestRenderParts",
+		edits: []edit{{" && !w.Links.OnlyPart(rec.URL)", ""}}},
+	{name: "parts-without-limit", file: "crawl/render/parts.go", pkg: "./crawl/render",
+		test: "TestRenderPartsBounds", edits: []edit{{"if added == most {", "if added < 0 {"}}},
+	{name: "answers-not-stored", file: "crawl/render/parts.go", pkg: "./crawl/render", test: "TestRenderParts",
+		edits: []edit{{"f.kept = append(f.kept, a)", "_ = append(f.kept, a)"}}},
+	{name: "script-fetched-twice", file: "crawl/render/parts.go", pkg: "./crawl/render", test: "TestRenderParts",
+		edits: []edit{{"known := f.answered()", "known := map[uint64]struct{}{}"}}},
 	// The texts of a crawl.
 	{name: "seed-names-no-crawl", file: "crawl/run.go", pkg: "./cmd", test: "TestAbout", edits: []edit{
 		{"run.FirstSeeds = c.seeds.First()", "_ = c.seeds.First()"}}},
