@@ -106,6 +106,7 @@ func (s *Sketches) AddAnswer(host []byte, pld uint64, addr netip.Addr) {
 	s.answered[0].InsertHash(xxhash.Sum64(host))
 	s.answered[1].InsertHash(pld)
 	s.answered[2].InsertHash(xxhash.Sum64(b[:]))
+	s.servers.InsertHash(xxhash.Sum64(b[:])) // a URL may name the address, and then none is looked up
 }
 
 // Show adds the estimates to a snapshot.

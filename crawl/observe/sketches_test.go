@@ -2,6 +2,7 @@ package observe
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -50,5 +51,19 @@ func TestPagesBelow(t *testing.T) {
 	}
 	if s.pagesBelow() != again.pagesBelow() {
 		t.Errorf("%v, after decoding %v", s.pagesBelow(), again.pagesBelow())
+	}
+}
+
+// TestServersWithoutNames: an address that answers is a server, also if no name led there; an address that was looked
+// up counts once.
+func TestServersWithoutNames(t *testing.T) {
+	s := NewSketches()
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	s.AddServers([]netip.Addr{a})
+	s.AddAnswer([]byte("a.example"), 1, a)
+	s.AddAnswer([]byte("2001:db8::1"), 2, b)
+	var snap snapshot.Snapshot
+	if s.Show(&snap); snap.Servers != 2 || snap.ServersAnswered != 2 {
+		t.Errorf("%d servers, %d answered; want 2 and 2", snap.Servers, snap.ServersAnswered)
 	}
 }
