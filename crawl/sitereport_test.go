@@ -202,6 +202,10 @@ func TestSiteReportWithoutLog(t *testing.T) {
 				t.Errorf("%+v", f.Rows)
 			}
 		}
+		want := []string{"sitemap-broken", "sitemap-missing", "orphan", "slow", "large", "near-duplicate"}
+		if !slices.Equal(rep.Unchecked, want) {
+			t.Errorf("unchecked are %q, want %q", rep.Unchecked, want)
+		}
 		if !slices.ContainsFunc(rep.Notes,
 			func(n string) bool { return strings.Contains(n, "1 page without links to it may be a start page") }) {
 			t.Errorf("notes %q", rep.Notes)

@@ -296,6 +296,9 @@ func TestFaults(t *testing.T) {
 		r.Indexed[sitereport.CanonicalOther] != 5 || r.Indexed[sitereport.Indexable] != pages-7 {
 		t.Errorf("indexed %v", r.Indexed)
 	}
+	if len(r.Unchecked) > 0 {
+		t.Errorf("the preset left out %q", r.Unchecked)
+	}
 	if r.Depths[0] != 1 || r.InLinks[0] != 1 || r.Refused["robots"] != 1 {
 		t.Errorf("depths %v, links %v, refused %v", r.Depths, r.InLinks, r.Refused)
 	}

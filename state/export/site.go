@@ -54,6 +54,8 @@ type siteScan struct {
 	cut       bool  // there were more redirects
 	unjudged  int64 // pages without links to them, of which the log does not say whether they are seeds
 	listed    bool  // a sitemap was read
+	logged    bool  // the log has a line of a page
+	unfetched int64 // images of the site that the crawl did not ask for
 }
 
 // hop is a redirect.
@@ -137,6 +139,7 @@ func (s *siteScan) run() error {
 				"pages without links to them may be start pages"))
 	}
 	s.findChains()
+	s.findUnchecked()
 	for _, header := range slices.Sorted(maps.Keys(s.lacking)) {
 		s.found["security-headers"].Add(*s.lacking[header])
 	}
@@ -147,6 +150,26 @@ func (s *siteScan) run() error {
 	s.least.Cut()
 	s.rep.Least, s.rep.Outside = s.least.Rows, s.outside.Total
 	return nil
+}
+
+// findUnchecked names the findings for which the crawl did not record what they take, unless they have rows.
+func (s *siteScan) findUnchecked() {
+	for _, c := range []struct {
+		unchecked bool
+		kinds     []string
+	}{
+		{s.unfetched > 0, []string{"broken-image"}},
+		{!s.listed, []string{"sitemap-broken", "sitemap-missing"}},
+		{s.unjudged > 0, []string{"orphan"}},
+		{!s.logged, []string{"slow", "large"}},
+		{s.similar.pages.N() == 0, []string{"near-duplicate"}},
+	} {
+		for _, kind := range c.kinds {
+			if c.unchecked && s.found[kind].Total == 0 {
+				s.rep.Unchecked = append(s.rep.Unchecked, kind)
+			}
+		}
+	}
 }
 
 // countClean counts the pages without an error.
@@ -231,6 +254,7 @@ func (s *siteScan) pages() error {
 		}
 		s.rep.Statuses[status]++
 		if e != nil {
+			s.logged = true
 			if n := e.numbers[numMillis]; n >= sitereport.SlowMillis {
 				s.found["slow"].Add(sitereport.Row{URL: string(url), Weight: n,
 					Detail: human.Duration(time.Duration(n) * time.Millisecond)})

@@ -76,15 +76,17 @@ type factFinder struct {
 	translations                           int
 	jsonFault                              string
 	json                                   []byte
+	cut                                    bool // the end of the page is missing
 }
 
 // facts sends the rows about one page. The extractor has parsed it.
 func (f *linkFinder) facts(url []byte, kind string, resp *response.Response) {
 	title := pageTitle(bytes.NewReader(f.body[:min(len(f.body), titleBytes)]), kind)
 	f.row(url, nil, elementTitle, nil, []byte(title))
-	p := &factFinder{f: f, url: url, base: weburl.Split(url)}
-	// An error is of a tag that is too long: the rest of the page has no facts, and its links stand.
-	_, _ = pagetext.Walk(bytes.NewReader(f.body), kind, p.token)
+	p := &factFinder{f: f, url: url, base: weburl.Split(url), cut: f.job.cut}
+	if _, err := pagetext.Walk(bytes.NewReader(f.body), kind, p.token); err != nil {
+		p.cut = true // at a tag or text that is too long
+	}
 	p.judge(title, resp)
 }
 
@@ -97,11 +99,9 @@ func (p *factFinder) token(t *pagetext.Token) error {
 	if t.Text != nil {
 		switch {
 		case p.inJSON:
-			if len(p.json)+len(t.Text) <= maxJSONLD {
-				p.json = append(p.json, t.Text...)
-			}
+			p.json = append(p.json, t.Text[:min(len(t.Text), maxJSONLD+1-len(p.json))]...)
 		case p.inHeading && t.Hidden == 0 && len(p.heading) < sitereport.MaxText:
-			p.heading = append(append(p.heading, ' '), t.Text...)
+			p.heading = append(append(p.heading, ' '), t.Text[:min(len(t.Text), 4*sitereport.MaxText)]...)
 		}
 		return nil
 	}
@@ -275,7 +275,9 @@ func (p *factFinder) judge(title string, resp *response.Response) {
 	}
 	switch letters := utf8.RuneCountInString(p.description); {
 	case letters == 0:
-		p.fault("description-missing", "")
+		if !p.cut {
+			p.fault("description-missing", "")
+		}
 	case letters > sitereport.DescriptionMost:
 		p.fault("description-long", fmt.Sprintf("%d letters", letters))
 	case letters < sitereport.DescriptionLeast:
@@ -287,7 +289,9 @@ func (p *factFinder) judge(title string, resp *response.Response) {
 	heading := oneLine(p.heading)
 	switch {
 	case p.headings == 0 || heading == "" && p.headings == 1:
-		p.fault("h1-missing", "")
+		if !p.cut {
+			p.fault("h1-missing", "")
+		}
 	case p.headings > 1:
 		p.fault("h1-several", human.Counted(p.headings, "main heading", "main headings"))
 	}
@@ -396,8 +400,11 @@ func oneLine(text []byte) string {
 	return s
 }
 
-// jsonFault says what is wrong with a text as JSON; "" for nothing.
+// jsonFault says what is wrong with a text as JSON; "" for nothing, and for a text that is too long to tell.
 func jsonFault(text []byte) string {
+	if len(text) > maxJSONLD {
+		return ""
+	}
 	var raw json.RawMessage
 	err := json.Unmarshal(text, &raw)
 	var syntax *json.SyntaxError

@@ -51,7 +51,7 @@ func (t *target) isBroken() bool { return t.known && (t.status >= 400 || brokenR
 
 // isWrong reports whether it is no address that search engines should be told of.
 func (t *target) isWrong() bool {
-	return t.known && t.reason != reasonRobots && (t.status != 200 || t.reason != "")
+	return t.known && (brokenReason(t.reason) || t.reason == "" && t.status != 200)
 }
 
 // joinURLs finds the status of each target of a reference.
@@ -162,6 +162,9 @@ func (s *siteScan) judge(t *target) {
 	ours := s.has([]byte(t.url))
 	if ours && t.found != notFound {
 		s.judgeLinks(t)
+	}
+	if !t.known && ours && t.images.n > 0 {
+		s.unfetched++
 	}
 	if !t.known { // not fetched yet, or out of scope
 		if t.links.n+t.images.n > 0 && !ours {

@@ -105,7 +105,7 @@ func siteFindings(r *sitereport.Report, severity sitereport.Severity, level page
 			continue
 		}
 		if f.Total == 0 {
-			if f.Kind != "broken-outside" || r.OutsideChecked > 0 {
+			if (f.Kind != "broken-outside" || r.OutsideChecked > 0) && !slices.Contains(r.Unchecked, f.Kind) {
 				fine = append(fine, lowerFirst(f.Title))
 			}
 			continue
@@ -317,6 +317,16 @@ func siteAbout(r *sitereport.Report) page.Section {
 	case r.Outside > 0:
 		blocks = append(blocks, page.Text(fmt.Sprintf("Links to other sites were not checked: there are %s.",
 			human.Counted(r.Outside, "address", "addresses"))))
+	}
+	var unchecked []string
+	for _, kind := range r.Unchecked {
+		if f := r.Finding(kind); f != nil {
+			unchecked = append(unchecked, lowerFirst(f.Title))
+		}
+	}
+	if len(unchecked) > 0 {
+		blocks = append(blocks, page.Text("Not checked, since the visit did not record what it takes: "+
+			strings.Join(unchecked, ", ")+"."))
 	}
 	if len(r.Notes) > 0 {
 		blocks = append(blocks, page.Text("The visit did not record everything that this report can use. Findings "+

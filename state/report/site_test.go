@@ -16,12 +16,14 @@ func hostileSite() *sitereport.Report {
 	const bad = `"><script>alert('x')</script>&amp;`
 	return &sitereport.Report{Site: "a.test" + bad, Pages: 2000,
 		Statuses: map[int]int64{404: 2},
-		Refused:  map[string]int64{bad: 1}, Notes: []string{bad}, Findings: []*sitereport.Finding{
+		Refused:  map[string]int64{bad: 1}, Notes: []string{bad}, Unchecked: []string{"large", bad},
+		Findings: []*sitereport.Finding{
 			{Kind: "broken-link", Severity: sitereport.Error, Title: bad, Means: bad, Fix: bad,
 				Total: 300, Rows: []sitereport.Row{
 					{URL: "http://a.test/?" + bad, Detail: bad, Count: 7,
 						From: []sitereport.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
 			{Kind: "slow", Severity: sitereport.Warning, Title: "Nothing"},
+			{Kind: "large", Severity: sitereport.Warning, Title: "Unknown"},
 		}}
 }
 
@@ -50,7 +52,7 @@ func TestSiteHTML(t *testing.T) {
 		t.Errorf("links %q", hrefs)
 	}
 	for _, want := range []string{"the first 1 of 300", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000",
-		"Checked and fine: nothing."} {
+		"Checked and fine: nothing.", "did not record what it takes: unknown."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the text", want)
 		}

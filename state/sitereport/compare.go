@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -44,6 +45,9 @@ func Compare(old, now *Report) *Changes {
 		before := old.Finding(f.Kind)
 		if before == nil || f.Kind == "broken-outside" && (old.OutsideChecked == 0 || now.OutsideChecked == 0) {
 			continue // one of them did not look
+		}
+		if slices.Contains(old.Unchecked, f.Kind) || slices.Contains(now.Unchecked, f.Kind) {
+			continue
 		}
 		if f.Total+before.Total == 0 {
 			continue

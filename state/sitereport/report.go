@@ -54,6 +54,8 @@ type Report struct {
 	InLinks  map[int64]int64  `json:"in_links"`
 	Least    []Row            `json:"least_linked"` // the pages with the fewest links to them
 	Findings []*Finding       `json:"findings"`
+	// Unchecked are the kinds of findings that have no rows because the crawl did not record what they take.
+	Unchecked []string `json:"unchecked,omitempty"`
 	// Outside is the number of URLs of other sites that its pages link to and that the crawl did not fetch.
 	// OutsideChecked is the number of those that were checked.
 	Outside        int64    `json:"outside"`
