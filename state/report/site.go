@@ -369,7 +369,7 @@ func WriteSiteCSV(w io.Writer, r *sitereport.Report) error {
 		}
 		_ = out.Write(cells) // Error has the first error
 	}
-	write("severity", "finding", "url", "detail", "count", "from_url", "text")
+	write("finding", "url", "detail", "count", "from_url", "text", "severity")
 	for _, f := range r.Findings {
 		for _, row := range f.Rows {
 			from := row.From
@@ -377,8 +377,8 @@ func WriteSiteCSV(w io.Writer, r *sitereport.Report) error {
 				from = []sitereport.Source{{}}
 			}
 			for _, s := range from {
-				write(string(f.Severity), f.Kind, row.URL, row.Detail, strconv.FormatInt(row.Count, 10),
-					s.URL, s.Text)
+				write(f.Kind, row.URL, row.Detail, strconv.FormatInt(row.Count, 10),
+					s.URL, s.Text, string(f.Severity))
 			}
 		}
 	}

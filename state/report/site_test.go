@@ -76,9 +76,9 @@ func TestSiteCSV(t *testing.T) {
 	r.Findings[1].Rows = []sitereport.Row{{URL: "http://a.test/slow", Detail: "2 s"}}
 	must(t, WriteSiteCSV(&b, r))
 	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(rows) != 4 || rows[1][0] != "error" ||
-		rows[1][5] != "https://b.test/" || rows[1][6] != r.Site[len("a.test"):] ||
-		rows[3][1] != "slow" || rows[3][5] != "" {
+	if err != nil || len(rows) != 4 || rows[1][6] != "error" ||
+		rows[1][4] != "https://b.test/" || rows[1][5] != r.Site[len("a.test"):] ||
+		rows[3][0] != "slow" || rows[3][4] != "" {
 		t.Errorf("%q, %v", rows, err)
 	}
 }
