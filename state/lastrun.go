@@ -5,11 +5,13 @@ import (
 	"drumbeat/internal/urlrule"
 )
 
-// LastRun are the options of a run that the manifest keeps for package state/explain. The crawler does not
-// read them. An older program's manifest has none.
+// LastRun are the options of a run that the manifest keeps for package state/explain and for reports. The crawler does
+// not read them. An older program's manifest has none.
 type LastRun struct {
 	Version            string          `json:"version,omitempty"`
 	Agent              string          `json:"agent"`
+	Contact            string          `json:"contact,omitempty"`    // an older program kept none
+	UserAgent          string          `json:"user_agent,omitempty"` // the header
 	About              About           `json:"about,omitzero"`
 	Seeds              string          `json:"seeds,omitempty"`       // name of the file
 	FirstSeeds         []string        `json:"first_seeds,omitempty"` // at most MaxFirstSeeds
@@ -18,6 +20,8 @@ type LastRun struct {
 	MaxURLBytes        int             `json:"max_url_bytes"`
 	MaxRedirects       int             `json:"max_redirects,omitempty"`
 	Ports              ports.Set       `json:"ports,omitzero"` // as text
+	AllowNets          []string        `json:"allow_nets,omitempty"`
+	NameServers        []string        `json:"name_servers,omitempty"` // with ports; none: the machine's
 	Retries            int             `json:"retries"`
 	Budget             string          `json:"budget"`
 	BudgetDefault      uint32          `json:"budget_default"`

@@ -74,6 +74,8 @@ type Command struct {
 	clusterFlags
 	outputFlags
 	reportFlags
+
+	once func(*crawl.Snapshot) // Once: gets the snapshots, and nothing is said of the end
 }
 
 // Run crawls.
@@ -126,6 +128,7 @@ func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Setti
 	}
 	view := NewView(a.Stderr, &c.Logging)
 	defer view.Close()
+	view.Watch = c.once
 	var rules strings.Builder
 	if err := scoping.Print(&rules); err != nil {
 		return err
@@ -189,8 +192,11 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	}
 	err = errors.Join(err, network.Close())
 	finished := errors.Is(err, state.ErrFinished)
-	if err != nil && !finished {
+	switch {
+	case err != nil && !finished:
 		return err
+	case c.once != nil:
+		return EndOf(res.Stop)
 	}
 	sum := Summary{Result: res, Dirs: opt.Disk.Dirs, out: opt.Disk.Out, format: opt.Output.WARCFormat,
 		RAM: opt.Limits.RAMBytes, Finished: finished}

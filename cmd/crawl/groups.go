@@ -81,6 +81,8 @@ type netFlags struct {
 	KeepAlive      time.Duration      `group:"net" placeholder:"DURATION" default:"15s"`
 	Timeout        timeouts           `group:"net" type:"parts" placeholder:"DURATION"`
 	MapPort        []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B"`
+
+	found bool // Resolver has the servers of this machine
 }
 
 // certificates says what a bad certificate means, and whether old servers are served.
@@ -101,6 +103,9 @@ func (f *netFlags) apply(o *crawl.NetworkOptions) {
 	o.Connections, o.ConnectionSchedule = int(f.Connections.Most()), f.Connections.Hours().In(zone)
 	o.Rate, o.Bandwidth = f.Rate.Schedule.In(zone), pace.NewBandwidth(f.Bandwidth.Schedule.In(zone), time.Now())
 	o.KeepAlive, o.NAT64, o.Flags = f.KeepAlive, flags.NAT64Prefixes(f.NAT64Prefix), f.digest()
+	if o.AllowNets = flags.Prefixes(f.AllowNet); !f.found {
+		o.NameServers = f.nameServers()
+	}
 }
 
 // budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).

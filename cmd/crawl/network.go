@@ -38,10 +38,6 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 	if err != nil {
 		return nil, term.Usage(err)
 	}
-	servers := make([]netip.AddrPort, 0, len(c.Resolver))
-	for _, s := range c.Resolver {
-		servers = append(servers, s.AddrPort)
-	}
 	limits := heldLimits(int(c.MaxBody.Most()), plan.BodyBytes/2)
 	limits.Connect, limits.TLS, limits.FirstByte = c.Timeout.Connect, c.Timeout.Connect, c.Timeout.FirstByte
 	limits.Total = c.Timeout.All
@@ -57,7 +53,7 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 		return nil, err
 	}
 	return OpenNetwork(
-		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: DNSCacheBytes(plan),
+		dnscache.Options{Servers: c.nameServers(), Rate: float64(c.DNSRate), MaxBytes: DNSCacheBytes(plan),
 			Family: family, MixCase: true, Panicked: panicked},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
@@ -67,6 +63,14 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter,
 			TLS: fetch.TLSOptions{Require: c.TLS.Bad == "require", Old: c.TLS.Legacy}, HTTP2: c.HTTP2 == "on",
 		})
+}
+
+// nameServers returns the servers of --resolver.
+func (f *netFlags) nameServers() (servers []netip.AddrPort) {
+	for _, s := range f.Resolver {
+		servers = append(servers, s.AddrPort)
+	}
+	return servers
 }
 
 // leastHeld is the least that RAM holds of a body, in bytes: more than nearly all pages have.

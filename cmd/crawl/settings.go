@@ -188,6 +188,7 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 		if err != nil {
 			return nil, term.Usage(fmt.Errorf("find a DNS server (or give --resolver): %w", err))
 		}
+		c.found = true
 		for _, s := range servers {
 			c.Resolver = append(c.Resolver, flags.ServerAddr{AddrPort: s})
 		}

@@ -33,3 +33,8 @@ func (o *Identity) Validate() error {
 	}
 	return nil
 }
+
+// Keep writes the group into what the manifest keeps of a run.
+func (o *Identity) Keep(run *state.LastRun) {
+	run.Version, run.Agent, run.Contact, run.UserAgent, run.About = o.Version, o.Agent, o.Contact, o.UserAgent, o.About
+}

@@ -10,6 +10,7 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
+	"drumbeat/state"
 )
 
 // Resolver resolves a host name to addresses. dnscache.Resolver is the implementation. pld groups names for
@@ -68,6 +69,9 @@ type Network struct {
 	// Ports are those that Fetcher connects to. Links to other ports are counted and dropped before any
 	// request to their host.
 	Ports ports.Set
+	// AllowNets are the Fetcher's, NameServers those of the Resolver that the operator chose, for the manifest.
+	AllowNets   []netip.Prefix
+	NameServers []netip.AddrPort
 	// Flags identifies the settings behind AllowedAddr and Ports, in any encoding. The first run with other
 	// settings tries the URLs again that they held back.
 	Flags string
@@ -93,4 +97,15 @@ func (o *Network) Validate() error {
 		faults = append(faults, errors.New("crawl: no resolver or no fetcher given"))
 	}
 	return errors.Join(faults...)
+}
+
+// Keep writes the group into what the manifest keeps of a run.
+func (o *Network) Keep(run *state.LastRun) {
+	run.Ports = o.Ports
+	for _, net := range o.AllowNets {
+		run.AllowNets = append(run.AllowNets, net.String())
+	}
+	for _, server := range o.NameServers {
+		run.NameServers = append(run.NameServers, server.String())
+	}
 }
