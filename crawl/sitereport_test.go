@@ -126,7 +126,7 @@ func TestSiteReport(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		report := func(site string, most int) (*sitereport.Report, map[string][]string) {
 			rep, _, err := export.Site(t.Context(),
-				export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, most, 0)
+				export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, export.SiteOptions{Rows: most})
 			must(t, err)
 			got := map[string][]string{}
 			for _, f := range rep.Findings {
@@ -176,7 +176,7 @@ func TestSiteReport(t *testing.T) {
 			t.Errorf("the PLD's report is\n%s\nthe host's\n%s", b, a)
 		}
 		if _, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
-			"nosuch.test", 1, 0); !errors.Is(err, export.ErrNoSite) ||
+			"nosuch.test", export.SiteOptions{Rows: 1}); !errors.Is(err, export.ErrNoSite) ||
 			!strings.HasSuffix(err.Error(), "; it has www.a.test (14 pages), other.test (1 page)") {
 			t.Errorf("an unknown site: %v", err)
 		}
@@ -195,7 +195,7 @@ func TestSiteReportWithoutLog(t *testing.T) {
 		opt.Output.Store, opt.Output.CrawlLog = true, state.LogErrors
 		mustRun(t, t.Context(), opt)
 		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
-			"a.test", 9, 0)
+			"a.test", export.SiteOptions{Rows: 9})
 		must(t, err)
 		for _, f := range rep.Findings {
 			if f.Kind == "orphan" && f.Total > 0 {
@@ -224,7 +224,7 @@ func TestSiteReportOfVisits(t *testing.T) {
 			Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
 		rep, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
-			"r.test", 100, 0)
+			"r.test", export.SiteOptions{Rows: 100})
 		must(t, err)
 		// 9 pages, a missing one and a gone one, each once.
 		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 ||

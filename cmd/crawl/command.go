@@ -75,7 +75,7 @@ type Command struct {
 	outputFlags
 	reportFlags
 
-	once func(*crawl.Snapshot) // Once: gets the snapshots, and nothing is said of the end
+	once func(*crawl.Snapshot) // of Once: gets the snapshots; nothing is said of the end
 }
 
 // Run crawls.

@@ -13,8 +13,9 @@ import (
 )
 
 // Once crawls for another command, as the command crawl does with these flags, and prints errors of the log only.
-// watch gets a snapshot each second. Variables of the environment have no effect. The end of ctx stops the crawl as a
-// signal does. The error is that of the command: an orderly end other than crawl.StopDone is a term.Ended.
+// watch, unless it is nil, gets a snapshot each second. Variables of the environment have no effect. The end of ctx
+// stops the crawl as a signal does, and its cause is the error then. Otherwise the error is that of the command: an
+// orderly end other than crawl.StopDone is a term.Ended.
 func Once(ctx context.Context, a *term.App, args []string, watch func(*crawl.Snapshot)) error {
 	var table struct {
 		Crawl Command `cmd:""`
@@ -30,7 +31,9 @@ func Once(ctx context.Context, a *term.App, args []string, watch func(*crawl.Sna
 	if err != nil {
 		return term.Usage(err)
 	}
-	table.Crawl.once = watch
+	if table.Crawl.once = watch; watch == nil {
+		table.Crawl.once = func(*crawl.Snapshot) {}
+	}
 	inner := &term.App{Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Args: a.Args,
 		StopOnSignal: func(context.Context) (context.Context, func()) {
 			// Without the cause: it is the other command that says what a signal does.

@@ -43,6 +43,10 @@ type siteFlags struct {
 	Out     []string    `placeholder:"DIR"`
 	CSV     bool        `name:"csv"`
 	RAM     flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB"`
+
+	CheckOutside bool
+	OutsideLinks flags.Count `placeholder:"N" default:"1000"`
+	outsideMore  []string    // more flags of the crawl that checks; tests have shorter delays
 }
 
 const (
@@ -57,7 +61,8 @@ func WriteSite(a *term.App, dirs, out []string, file string, sites ...string) er
 	var err error
 	for _, site := range sites {
 		c := Command{CrawlDirs: flags.CrawlDirs{Dir: dirs}, Output: file,
-			siteFlags: siteFlags{Site: hostName(site), Rows: defaultRows, Out: out, RAM: defaultRAM}}
+			siteFlags: siteFlags{Site: hostName(site), Rows: defaultRows, Out: out, RAM: defaultRAM,
+				OutsideLinks: defaultOutside}}
 		if err = c.ofSite(a); !errors.Is(err, export.ErrNoSite) {
 			return err
 		}
@@ -72,6 +77,8 @@ func (c *Command) ofSite(a *term.App) error {
 		return term.Usage(fmt.Errorf("--rows %d: want 1 to %d", c.Rows, maxRows))
 	case c.RAM < leastRAM:
 		return term.Usage(fmt.Errorf("--ram %s: want at least 32 MiB", human.Bytes(c.RAM)))
+	case c.OutsideLinks < 1 || c.OutsideLinks > maxOutside:
+		return term.Usage(fmt.Errorf("--outside-links %d: want 1 to %d", c.OutsideLinks, maxOutside))
 	case c.CSV && c.JSON:
 		return term.Usage(errors.New("--csv and --json: give one of them"))
 	case c.Compare != "" && c.form() != "html":
@@ -80,19 +87,7 @@ func (c *Command) ofSite(a *term.App) error {
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
 	defer term.LimitMemory(int64(c.RAM))()
-	p := term.NewProgress(a.Stderr)
-	temp := filepath.Join(os.TempDir(), fmt.Sprintf("drumbeat-report-%d", os.Getpid()))
-	if c.Output != "-" {
-		temp = filepath.Clean(c.Output) + ".tmp"
-	}
-	r, _, err := export.Site(ctx, export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir),
-		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM),
-		TempDir: temp, Progress: func(now state.Progress) {
-			if now.Elapsed >= time.Second {
-				p.Show(now)
-			}
-		}}, string(c.Site), int(c.Rows), 0)
-	p.Clear()
+	r, err := c.scan(ctx, a)
 	switch {
 	case errors.Is(err, term.ErrSignal):
 		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; there is no report"}
@@ -135,6 +130,41 @@ func (c *Command) ofSite(a *term.App) error {
 		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
 	}
 	return err
+}
+
+// scan makes the report, with --check-outside twice: the first one knows what to check.
+func (c *Command) scan(ctx context.Context, a *term.App) (*sitereport.Report, error) {
+	p := term.NewProgress(a.Stderr)
+	opt := export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
+		RAMBytes: int64(c.RAM), TempDir: filepath.Join(os.TempDir(), fmt.Sprintf("drumbeat-report-%d", os.Getpid())),
+		Progress: func(now state.Progress) {
+			if now.Elapsed >= time.Second {
+				p.Show(now)
+			}
+		}}
+	if c.Output != "-" {
+		opt.TempDir = filepath.Clean(c.Output) + ".tmp"
+	}
+	site := export.SiteOptions{Rows: int(c.Rows)}
+	if c.CheckOutside {
+		site.Outside = int(c.OutsideLinks)
+	}
+	r, targets, err := export.Site(ctx, opt, string(c.Site), site)
+	p.Clear()
+	if err != nil || !c.CheckOutside {
+		return r, err
+	}
+	checked, notes, err := c.checkOutside(ctx, a, p, targets)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err = export.Site(ctx, opt, string(c.Site), export.SiteOptions{Rows: int(c.Rows), Checked: checked})
+	p.Clear()
+	if err != nil {
+		return nil, err
+	}
+	r.Notes = append(r.Notes, notes...)
+	return r, nil
 }
 
 // form returns the form of the report: csv, json or html.

@@ -60,6 +60,13 @@ func (p *Progress) Say(what string) {
 	fmt.Fprintln(p.out, what)
 }
 
+// Update replaces the line on a terminal; elsewhere it prints nothing.
+func (p *Progress) Update(what string) {
+	if p.terminal {
+		p.Say(what)
+	}
+}
+
 // Clear erases the line on the terminal.
 func (p *Progress) Clear() {
 	if p.terminal {

@@ -355,7 +355,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s\nnotes %q", strings.Join(got, "\n"), strings.Join(want, "\n"), rep.Notes)
 		}
 		site, _, err := export.Site(t.Context(),
-			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 100, 0)
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", export.SiteOptions{Rows: 100})
 		must(t, err)
 		// Missing are /gone, and /t, /new, /v0, /v1, /no, which never were.
 		if statuses := map[int]int64{200: 5, 301: 1, 404: 6}; !maps.Equal(site.Statuses, statuses) || site.Pages != 5 ||

@@ -36,7 +36,8 @@ const (
 type siteScan struct {
 	j       *job
 	rep     *sitereport.Report
-	most    int // rows of a finding
+	most    int               // rows of a finding
+	checked map[string]string // SiteOptions.Checked
 	outside *sitereport.Finding
 	least   *sitereport.Finding
 	found   map[string]*sitereport.Finding // by kind
@@ -77,10 +78,20 @@ const (
 	siteTranslation        // texts: URL of the page, code, URL of the translation
 )
 
-// Site reports on a host or PLD of a crawl. most bounds the rows of each finding, outside the targets of links to
-// other sites that are returned beside the report, those with the most links: at most four times as many are in RAM.
-// Of opt it takes FS, Dirs, Out, RAMBytes, TempDir and Progress. It ends early if ctx is done.
-func Site(ctx context.Context, opt Options, name string, most, outside int) (*sitereport.Report, []sitereport.Row,
+// SiteOptions are those of Site alone.
+type SiteOptions struct {
+	// Rows bounds the rows of each finding.
+	Rows int
+	// Outside bounds the targets of links to other sites that Site returns beside the report, those with the most
+	// links. At most four times as many are in RAM. 0: none.
+	Outside int
+	// Checked has what is wrong with such targets, by URL, and "" for those that work.
+	Checked map[string]string
+}
+
+// Site reports on a host or PLD of a crawl. Of opt it takes FS, Dirs, Out, RAMBytes, TempDir and Progress. It ends
+// early if ctx is done.
+func Site(ctx context.Context, opt Options, name string, more SiteOptions) (*sitereport.Report, []sitereport.Row,
 	error) {
 	url, _, err := admit.ParseSeed(name)
 	if err != nil {
@@ -90,7 +101,7 @@ func Site(ctx context.Context, opt Options, name string, most, outside int) (*si
 	var s *siteScan
 	opt.Kind = site
 	opt.site = func(j *job) error {
-		s = newSiteScan(j, host, most, outside)
+		s = newSiteScan(j, host, &more)
 		return s.run()
 	}
 	r, err := Run(ctx, opt)
@@ -106,15 +117,16 @@ func Site(ctx context.Context, opt Options, name string, most, outside int) (*si
 // ErrNoSite means that the crawl has no page of a site.
 var ErrNoSite = errors.New("the crawl has stored no page of this site")
 
-func newSiteScan(j *job, host string, most, outside int) *siteScan {
-	s := &siteScan{j: j, most: most, redirects: map[uint64]hop{}, found: map[string]*sitereport.Finding{},
+func newSiteScan(j *job, host string, opt *SiteOptions) *siteScan {
+	s := &siteScan{j: j, most: opt.Rows, checked: opt.Checked, redirects: map[uint64]hop{},
+		found:   map[string]*sitereport.Finding{},
 		lacking: map[string]*sitereport.Row{}, least: sitereport.NewFinding("", leastRows),
-		outside: sitereport.NewFinding("broken-outside", outside),
+		outside: sitereport.NewFinding("broken-outside", opt.Outside),
 		rep: &sitereport.Report{Version: sitereport.Version, Site: host, Statuses: map[int]int64{},
 			Refused: map[string]int64{}, Indexed: map[string]int64{}, Depths: map[int]int64{},
 			InLinks: map[int64]int64{}}}
 	for _, kind := range sitereport.Kinds {
-		f := sitereport.NewFinding(kind, most)
+		f := sitereport.NewFinding(kind, opt.Rows)
 		s.found[kind] = f
 		s.rep.Findings = append(s.rep.Findings, f)
 	}

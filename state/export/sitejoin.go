@@ -131,7 +131,7 @@ func (s *siteScan) takeLink(t *target, kind byte, page, text []byte) error {
 	if string(page) == t.url {
 		return nil
 	}
-	wrong := t.isBroken()
+	wrong := t.isBroken() || kind != siteRedirect && !t.known && s.checked[t.url] != ""
 	switch kind {
 	case siteLink:
 		t.links.add(page, text)
@@ -172,7 +172,14 @@ func (s *siteScan) judge(t *target) {
 			if from.n == 0 {
 				from = t.images
 			}
+			fault, checked := s.checked[t.url]
 			s.outside.Add(from.row(t.url, ""))
+			if checked {
+				s.rep.OutsideChecked++
+			}
+			if fault != "" {
+				add("broken-outside", from.row(t.url, fault))
+			}
 		}
 		return
 	}

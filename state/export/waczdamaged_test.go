@@ -48,7 +48,7 @@ func TestExportDamagedRecord(t *testing.T) {
 			t.Errorf("%d damaged, notes %q", rep.Damaged, rep.Notes)
 		}
 		site, _, err := export.Site(t.Context(),
-			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "m0.test", 10, 0)
+			export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "m0.test", export.SiteOptions{Rows: 10})
 		if err != nil || site.Damaged != 1 || len(site.Notes) == 0 {
 			t.Errorf("%v, %d damaged, notes %q", err, site.Damaged, site.Notes)
 		}
