@@ -1,4 +1,4 @@
-// The crawler as docs/how-it-works/architecture.md draws it: the places of URLs, and what flows between them.
+// The crawler as its architecture page draws it: the places of URLs, and what flows between them.
 
 import { attr, byID, el, svg, sync, text } from "./dom.js";
 import { compact, count, fixed, NONE } from "./format.js";

@@ -1,4 +1,4 @@
-// The words of the crawler (docs/reference/glossary.md) in plain English, for tooltips.
+// The words of the crawler (its glossary) in plain English, for tooltips.
 
 export const PLACES = {
   unstreamed: "URLs found unique in the running pass of URLseen. Their text is still in its log.",
