@@ -131,6 +131,9 @@ func checkReportFaults(t *testing.T, dir, tmp string) {
 		args []string
 	}{
 		{term.ExitUsage, "only with --site", []string{"--rows=5", dir}},
+		{term.ExitUsage, "only with --site", []string{"--check-outside", dir}},
+		{term.ExitUsage, "only with --check-outside", []string{"--site=a.test", "--outside-links=5", dir}},
+		{term.ExitUsage, "want 1 to", []string{"--site=a.test", "--check-outside", "--outside-links=0", dir}},
 		{term.ExitUsage, "only with --site", []string{"-o", tmp + "/x.csv", dir}},
 		{term.ExitUsage, "it is empty", []string{"--site=", dir}},
 		{term.ExitUsage, "want 1 to", []string{"--site=a.test", "--rows=0", dir}},

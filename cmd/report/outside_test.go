@@ -145,7 +145,7 @@ func (w *outsideWorld) report(t *testing.T, outside bool, links int) *sitereport
 // networks of the crawl allow. The broken ones are in the report. Without the flag nothing is asked for.
 func TestCheckOutside(t *testing.T) {
 	w := newOutsideWorld(t)
-	r := w.report(t, false, 10)
+	r := w.report(t, false, defaultOutside)
 	if got, _ := w.asked.taken(); len(got) > 0 || r.Outside != 8 || r.OutsideChecked != 0 || r.Score.CleanPages != 3 {
 		t.Fatalf("without --check-outside %v was asked for; %d outside, %d checked, %d clean pages", got, r.Outside,
 			r.OutsideChecked, r.Score.CleanPages)

@@ -9,14 +9,16 @@
 //
 // With --site the report is for the owner of a site (site.go): a score, and findings by severity with what they mean
 // and how to fix them. Package state/export makes it from logs, indexes and stored pages; .csv is a table of its
-// findings. With --compare it says what changed since an earlier one in JSON.
+// findings. With --compare it says what changed since an earlier one in JSON. With --check-outside it first crawls the
+// targets of links to other sites (outside.go) into a temporary directory, by Once of package cmd/crawl, and reads the
+// logs of that crawl. It then connects to other sites; otherwise this package opens files only.
 //
 // Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the file would
 // be in one of them, term.ExitDamage (5) if files that the report needs are damaged, term.ExitFailure (1) if the
 // file can't be written. A damaged history or a crawl without one is no error: the report says what it lacks.
 //
-// This package starts no goroutine. The report is in memory until it is written: some MB for the history of
-// years.
+// This package starts no goroutine; those of the crawl end before its report is written. The report is in memory until
+// it is written: some MB for the history of years.
 package report
 
 import (
@@ -61,8 +63,10 @@ func (c *Command) Run(a *term.App) error {
 		}
 		return c.ofSite(a)
 	}
-	if c.Rows != defaultRows || len(c.Out) > 0 || c.CSV || c.Compare != "" || strings.HasSuffix(c.Output, ".csv") {
-		return term.Usage(errors.New("--rows, --out, --compare and CSV: only with --site"))
+	if c.Rows != defaultRows || len(c.Out) > 0 || c.CSV || c.Compare != "" || strings.HasSuffix(c.Output, ".csv") ||
+		c.CheckOutside || c.OutsideLinks != defaultOutside {
+		return term.Usage(errors.New(
+			"--rows, --out, --compare, --check-outside, --outside-links and CSV: only with --site"))
 	}
 	if c.Top < 1 || c.Top > maxTop {
 		return term.Usage(fmt.Errorf("--top %d: want 1 to %d", c.Top, maxTop))

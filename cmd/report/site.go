@@ -77,6 +77,8 @@ func (c *Command) ofSite(a *term.App) error {
 		return term.Usage(fmt.Errorf("--rows %d: want 1 to %d", c.Rows, maxRows))
 	case c.RAM < leastRAM:
 		return term.Usage(fmt.Errorf("--ram %s: want at least 32 MiB", human.Bytes(c.RAM)))
+	case c.OutsideLinks != defaultOutside && !c.CheckOutside:
+		return term.Usage(errors.New("--outside-links: only with --check-outside"))
 	case c.OutsideLinks < 1 || c.OutsideLinks > maxOutside:
 		return term.Usage(fmt.Errorf("--outside-links %d: want 1 to %d", c.OutsideLinks, maxOutside))
 	case c.CSV && c.JSON:
