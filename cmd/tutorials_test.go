@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,6 +121,8 @@ func TestTutorials(t *testing.T) {
 	readmeWeb(t)
 	t.Setenv("DRUMBEAT_CONNECTIONS", "100")
 	t.Setenv("DRUMBEAT_CLUSTER_LEASE", "1m") // nodes begin to fetch after 3 s instead of 30 s
+	t.Setenv("DRUMBEAT_CLUSTER_STREAM", "64MiB")
+	t.Setenv("DRUMBEAT_CLUSTER_LEASES", "64MiB") // a machine with a nearly full disk will do
 	// The broker and the synthetic web get other ports than those printed, which other programs may have.
 	broker, web := brokerAddr(t), 0
 	_, port, err := net.SplitHostPort(brokerAddr(t)) // the two after it are most likely free, too
@@ -156,6 +159,7 @@ func typeTutorial(t *testing.T, page string, ports *strings.Replacer) (printed s
 	command := fmt.Appendf(nil, "#!/bin/sh\n%s=main exec %s \"$@\"\n", term.ChildMode, self)
 	must(t, os.WriteFile(bin+"/drumbeat", command, 0o700))
 	var script strings.Builder
+	script.WriteString("trap 'trap \"\" TERM; kill 0' TERM\n") // with all that runs in the background
 	commands := map[int]string{}
 	for _, b := range blocksOf(page) {
 		if b.kind == "toml" { // a configuration that the reader writes
@@ -184,7 +188,9 @@ func typeTutorial(t *testing.T, page string, ports *strings.Replacer) (printed s
 	sh := exec.CommandContext(ctx, "bash", "-c", ports.Replace(script.String()))
 	sh.Dir, sh.Stdout, sh.Stderr = dir, out, out
 	sh.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
-	sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with all processes that it starts
+	runtime.LockOSThread() // the shell gets the signal when this thread ends, as it does when the test is killed
+	defer runtime.UnlockOSThread()
+	sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	sh.Cancel = func() error { return syscall.Kill(-sh.Process.Pid, syscall.SIGKILL) }
 	ended := sh.Run()
 	text, err := os.ReadFile(bin + "/out")
