@@ -50,6 +50,12 @@ func PlaceText(name string) string {
 		return "not allowed"
 	case "ended":
 		return "done"
+	case PlaceUnstreamed.String():
+		return "new"
+	case PlaceRobotsCheck.String():
+		return "robots.txt check"
+	case PlaceStar.String(), PlaceBeast.String(), PlaceRAM.String():
+		return strings.ToUpper(name)
 	}
 	return name
 }

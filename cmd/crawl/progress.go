@@ -143,7 +143,7 @@ func structureLines(s *crawl.Snapshot) []string {
 			human.Duration(c.LongestPause))
 	}
 	return []string{
-		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s%s", n(s.Count(state.CountLinks)), s.LinksPerSecond,
+		fmt.Sprintf("  links     %s  %s/s  unique URLs %s%s", n(s.Count(state.CountLinks)), n(int64(s.LinksPerSecond)),
 			n(s.Unique), shareText(s)),
 		"  to check  " + placesIn(s, state.PlaceUnstreamed, state.PlaceOverBudget),
 		"  to fetch  " + placesIn(s, state.PlaceRobotsCheck, state.PlaceRAM),
