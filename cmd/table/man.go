@@ -130,6 +130,8 @@ func roff(text string) string {
 				b.WriteString(`\e`)
 			case r == '-':
 				b.WriteString(`\-`)
+			case r == '|': // a list of values may break there
+				b.WriteString(`|\:`)
 			case r > '~':
 				fmt.Fprintf(&b, `\[u%04X]`, r)
 			default:
