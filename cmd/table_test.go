@@ -141,7 +141,7 @@ func TestCompletionScripts(t *testing.T) {
 // the checks of mandoc and groff if they are installed.
 func TestManPage(t *testing.T) {
 	page, _ := wantExit(t, term.ExitDone, "", "man")
-	macros := []string{".TH", ".SH", ".SS", ".TP", ".PP", ".nf", ".fi"}
+	macros := []string{".TH", ".ad", ".SH", ".SS", ".TP", ".PP", ".nf", ".fi"}
 	for line := range strings.Lines(page) {
 		macro, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if strings.HasPrefix(line, ".") && !slices.Contains(macros, macro) ||
@@ -163,7 +163,7 @@ func TestManPage(t *testing.T) {
 		}
 	}
 	file := cmdtest.File(t, "drumbeat.1", page)
-	for _, check := range [][]string{{"groff", "-man", "-ww", "-z", "-Tutf8"}, {"mandoc", "-Tlint", "-Wwarning"}} {
+	for _, check := range [][]string{{"groff", "-man", "-ww", "-z", "-Tutf8"}, {"mandoc", "-Tlint", "-Werror"}} {
 		if path, err := exec.LookPath(check[0]); err == nil {
 			if out, err := exec.Command(path, append(check[1:], file)...).CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%v: %v: %s", check, err, out)

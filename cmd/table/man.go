@@ -25,7 +25,7 @@ func (*Man) Run(a *term.App, kctx *kong.Context) error {
 func manPage(app *kong.Application) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, ".TH DRUMBEAT 1 \"\" \"drumbeat %s\" \"User Commands\"\n", roff(term.Version()))
-	b.WriteString(".SH NAME\ndrumbeat \\- web crawler for one large server\n" +
+	b.WriteString(".ad l\n.SH NAME\ndrumbeat \\- web crawler for one large server\n" +
 		".SH SYNOPSIS\n\\fBdrumbeat\\fR \\fIcommand\\fR [\\fIarguments\\fR] [\\fIflags\\fR]\n" +
 		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
 		roff("drumbeat help COMMAND prints the most used flags of a command; --help-all prints all. "+
