@@ -217,7 +217,7 @@ func (v *view) cluster() {
 			v.add(level, Slow, "cluster", next, "Node %d has said nothing for %s; %s for it", p.Node,
 				human.Duration(p.Silent.Round(time.Second)), waits)
 		case p.Waiting > 0 && p.Stalled >= max(stalled, 3*v.CheckpointEvery):
-			v.add(Warn, Slow, "cluster", next, "Node %d has made nothing durable for %s; %s for it", p.Node,
+			v.add(Warn, Slow, "cluster", next, "Node %d has stored nothing for %s; %s for it", p.Node,
 				human.Duration(p.Stalled.Round(time.Second)), waits)
 		}
 	}

@@ -118,7 +118,7 @@ var ofParts = []judged{
 	}), condition.Slow, condition.Warn, "Node 1 has said nothing for 15 s; 12,741 records wait for it."},
 	{"a node whose disk hangs", node(func(c *snapshot.Cluster) {
 		c.Pairs[0].Waiting, c.Pairs[0].Stalled = 3, 70*time.Second
-	}), condition.Slow, condition.Warn, "Node 1 has made nothing durable for 1 min 10 s; 3 records wait for it."},
+	}), condition.Slow, condition.Warn, "Node 1 has stored nothing for 1 min 10 s; 3 records wait for it."},
 	{"a node that never came", node(func(c *snapshot.Cluster) { c.Pairs[0].Silent = time.Hour }), condition.Slow,
 		condition.Bad, "Node 1 has said nothing for 1 h; 0 records wait for it."},
 	{"an abandoned node", node(func(c *snapshot.Cluster) {

@@ -99,17 +99,17 @@ func (v *view) whyOther(rep *URLReport) []string {
 	case o == nil && v.opt.Fast:
 		return append(why, "--fast does not search the outbox")
 	case o == nil && len(rep.Damage) > 0:
-		return append(why, "the outbox is not readable as a whole")
+		return append(why, "parts of the outbox cannot be read")
 	case o == nil:
 		return append(why, fmt.Sprintf("no link to it waits here: node %d has all that this node has found", *rep.Node))
 	case o.Where == cluster.InOpen:
-		return append(why, "a link to it stands in the outbox, in no message yet: the next checkpoint ends the message")
+		return append(why, "a link to it waits in the outbox; the next checkpoint completes its message")
 	case o.Where == cluster.InPending:
 		return append(why,
-			fmt.Sprintf("a link to it stands in the outbox, in message %d, which is not published yet", o.Message))
+			fmt.Sprintf("a link to it waits in the outbox, in message %d, which this node has not sent yet", o.Message))
 	default:
 		return append(why, fmt.Sprintf(
-			"a link to it stands in the outbox, in message %d, which is published; node %d has not said that it "+
-				"has it for good", o.Message, *rep.Node))
+			"a link to it waits in the outbox, in message %d, which this node has sent; node %d has not confirmed "+
+				"that it stored it", o.Message, *rep.Node))
 	}
 }

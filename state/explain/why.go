@@ -117,7 +117,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 }
 
 func (v *view) whyUnseen(rep *URLReport) []string {
-	why := []string{"never seen: it is not a seed, and the crawler took no link to it from any fetched page"}
+	why := []string{"never seen: it is not a seed, and no fetched page has a link to it that the crawl follows"}
 	if !rep.Link.Taken {
 		why = append(why, "a link to it is "+rep.Link.Why)
 	}
@@ -179,7 +179,7 @@ func (v *view) whyEnded(rep *URLReport) []string {
 		why = append(why, fmt.Sprintf("not in the newest %d GiB of the crawl log; the rest was not read",
 			maxLogBytes>>30))
 	case run != nil && run.CrawlLog == state.LogOff:
-		why = append(why, "the crawl logs no single URLs (--crawl-log off); errors logs refusals, all logs every URL")
+		why = append(why, "the crawl keeps no log of URLs (--crawl-log off); errors logs refusals, all logs every URL")
 	case run != nil && run.CrawlLog == state.LogErrors && !run.Store:
 		why = append(why, "probably fetched: --store none with --crawl-log errors keeps no trace of fetched pages; "+
 			"--crawl-log all logs them, and a refusal would be in the log")
