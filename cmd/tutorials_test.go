@@ -130,7 +130,7 @@ func TestTutorials(t *testing.T) {
 	web, err = strconv.Atoi(port)
 	must(t, err)
 	ports := strings.NewReplacer("127.0.0.1:4222", broker, "8053", port, "8054", strconv.Itoa(web+1),
-		"8055", strconv.Itoa(web+2))
+		"8055", strconv.Itoa(web+2), "sleep 10\n", untilItWorks(broker))
 	for _, name := range pages {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			text, err := os.ReadFile(name)
@@ -146,6 +146,12 @@ func TestTutorials(t *testing.T) {
 			checkPrinted(t, page, printed)
 		})
 	}
+}
+
+// untilItWorks is what the test types instead of "sleep 10": a busy machine takes longer until all nodes fetch.
+func untilItWorks(broker string) string {
+	return "for i in {1..100}; do drumbeat cluster status cluster.json --cluster nats://" + broker +
+		" 2>/dev/null | grep -q ^working: && break; sleep 0.5; done\n"
 }
 
 // typeTutorial runs the commands of a page and returns all their output and their number.
