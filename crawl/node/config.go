@@ -157,8 +157,9 @@ func (k *configKeeper) compare(ctx context.Context) error {
 		return nil
 	case !k.agreed:
 		return fmt.Errorf("crawl: the options of this node differ from those of the cluster: %s "+
-			"(--cluster-reconfigure makes them those of the cluster; "+
-			"give them to all nodes): %w", strings.Join(other.Differ(k.config), "; "), state.ErrIncompatible)
+			"(limits without a flag follow from --ram and --disk, so give all nodes the same ones; "+
+			"--cluster-reconfigure makes the options of this node the cluster's): %w",
+			strings.Join(other.Differ(k.config), "; "), state.ErrIncompatible)
 	}
 	if k.warned != other.Digest {
 		k.warned = other.Digest
