@@ -190,7 +190,9 @@ func (l *lines) addMachine(sum *Summary) {
 	n := humanize.Comma
 	l.add("hosts", "%s on %s (estimated), %s", n(s.Hosts), human.Counted(s.Servers, "server", "servers"),
 		human.Counted(s.PLDs, "PLD", "PLDs"))
-	l.add("disk", "%s read, %s written", human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten))
+	if large(s) {
+		l.add("disk", "%s read, %s written", human.Bytes(s.DiskRead), human.Bytes(s.DiskWritten))
+	}
 	if s.Seen.Links > 0 && large(s) {
 		l.add("model", "%s; %s of URLseen", modelText(&s.Seen),
 			human.Counted(s.URLSeenPasses, "pass", "passes"))
@@ -200,7 +202,7 @@ func (l *lines) addMachine(sum *Summary) {
 			human.Counted(s.Count(state.CountSitemapURLs), "URL", "URLs"),
 			human.Counted(s.Count(state.CountSitemapFaults), "sitemap", "sitemaps"))
 	}
-	if c := s.Checkpoint; c.Number > 0 {
+	if c := s.Checkpoint; c.Number > 0 && large(s) {
 		l.add("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s",
 			n(s.Count(state.CountCheckpoints)), human.Duration(c.LongestTotal), human.Duration(c.LongestPause),
 			human.Duration(c.LongestStall))
