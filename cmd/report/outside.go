@@ -116,7 +116,7 @@ func outsideArgs(m *state.Manifest) ([]string, error) {
 		values []string
 	}{{"allow-net", run.AllowNets}, {"resolver", run.NameServers}, {"blacklist", run.Blacklist}} {
 		for _, v := range list.values {
-			args = append(args, "--"+list.flag+"="+v)
+			args = append(args, "--"+list.flag+"="+strings.ReplaceAll(v, ",", `\,`)) // a comma separates values
 		}
 	}
 	return args, nil

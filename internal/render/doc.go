@@ -1,5 +1,6 @@
 // Package render loads pages in a browser of the operator's, headless Chromium, and returns what their scripts made
-// of them. It speaks the Chrome DevTools Protocol (CDP) over one WebSocket.
+// of them. It speaks the Chrome DevTools Protocol (CDP), over a WebSocket to a
+// browser that runs, or by pipes to one that Launch starts as a child.
 //
 // The IRLbot paper renders nothing, and a crawl does so only for the pages that its operator names.
 //
@@ -33,5 +34,6 @@
 // skipped; if it was a request, that gets no answer before the page ends. A page with more than maxEvents unread
 // events, or maxEventBytes of them, is ended. So RAM is bounded: RAM for the connection, TabRAM for each page, its
 // body in Base64, three times Limits.Bytes (all answers, the Base64 of one) before the DOM is read, and then twice
-// Limits.DOM. The package uses no files.
+// Limits.DOM. The only files are the profiles of children,
+// which are temporary. A child has two goroutines until it has ended.
 package render

@@ -100,7 +100,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// inContents is a line of a section's list of pages, of which the site makes its contents.
+// inContents matches a line of a section's list of pages. The site makes its contents from these lists.
 var inContents = regexp.MustCompile(`(?m)^- \[[^\]]*\]\(([^)#:]+\.md)\)`)
 
 // TestContents: each page of docs is in the contents, once.
