@@ -15,7 +15,7 @@ type recent struct {
 	mu                       sync.Mutex // guards the fields below
 	short, long              ring
 	answered, robotsAnswered moment
-	failed                   int64 // failures when a response came last
+	failed, doubted          int64 // failures, and those that may be ours, when a response came last
 }
 
 // moment is when a total of all runs grew last in this one.
@@ -107,10 +107,14 @@ func (r *recent) show(s *snapshot.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	failed := s.Failures() + s.Count(state.CountRobotsFailed) + s.Count(state.CountRobotsStatus5xx)
+	doubted := s.Count(state.CountUnconfirmed)
 	if r.answered.note(s.Count(state.CountResponses), s.Time) {
-		r.failed = failed
+		r.failed, r.doubted = failed, doubted
 	}
-	s.FailedSince = max(0, failed-r.failed)
+	if s.Count(state.CountResponses) == 0 {
+		r.doubted = 0 // those of earlier runs have the same cause
+	}
+	s.FailedSince, s.DoubtedSince = max(0, failed-r.failed), max(0, doubted-r.doubted)
 	robotsTotal := int64(0)
 	for c := state.CountRobotsStatusOther; c <= state.CountRobotsStatus5xx; c++ {
 		robotsTotal += s.Count(c)

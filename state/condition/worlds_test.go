@@ -213,6 +213,43 @@ func (f *fault) check(t *testing.T) {
 	}
 }
 
+// noNames answers that no name exists.
+type noNames struct{}
+
+func (noNames) LookupHost(_ context.Context, host, _ string) (crawl.Lookup, error) {
+	return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: true, Err: errors.New("no such name")}
+}
+
+// TestDoubtedNames: a crawl with nothing but a name that does not exist doubts its name servers for a while. It says so
+// within 15 s, also if it is resumed meanwhile.
+func TestDoubtedNames(t *testing.T) {
+	t.Parallel()
+	testworld.InBubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.opt.Network.Resolver = noNames{}
+		w.opt.Politeness.HostDelay = 40 * time.Second // names are looked up again no sooner
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		if _, err := crawl.Run(ctx, w.opt); err != nil {
+			t.Fatal(err)
+		}
+		said := 0
+		for _, v := range w.run(t, nil) {
+			if testing.Verbose() {
+				t.Logf("%v: %s %s %q", v.at, v.State, v.Level, v.Text)
+			}
+			if v.State == condition.Standing && strings.Contains(v.Text, "each is repeated") {
+				said++
+			} else if v.at > soon && said == 0 {
+				t.Errorf("at %v: %s: %s", v.at, v.State, v.Text)
+			}
+		}
+		if said < 2 {
+			t.Errorf("%d conditions say that lookups fail and are repeated, want more", said)
+		}
+	})
+}
+
 // TestSpaceBeforeARun: a crawl that waits for disk space before it runs again can be read by Control, not changed, and
 // works again when there is room.
 func TestSpaceBeforeARun(t *testing.T) {

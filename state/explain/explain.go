@@ -161,6 +161,8 @@ type OriginReport struct {
 	// next merge of RobotsRequested), queued, under way, or put off until AskAt. Empty with Fast.
 	Asking string    `json:"asking,omitempty"`
 	AskAt  time.Time `json:"ask_at,omitzero"`
+	// AskTries counts its failures so far that may be this machine's, at most robots.MaxTries.
+	AskTries int `json:"ask_tries,omitempty"`
 	// WaitingAnswers and WaitingURLs count the tuples that wait for RobotsCache's next merge. The other
 	// fields include the content of those answers. 0 with Fast.
 	WaitingAnswers int64 `json:"waiting_answers,omitempty"`

@@ -154,7 +154,7 @@ func (v *view) asking(reports map[string]*OriginReport, damaged func(error) erro
 			return damaged(err)
 		}
 		if rep := reports[string(job.Origin)]; rep != nil {
-			rep.Asking, rep.AskAt = "put off", time.UnixMilli(due).UTC()
+			rep.Asking, rep.AskAt, rep.AskTries = "put off", time.UnixMilli(due).UTC(), int(job.Tries)
 		}
 		return nil
 	}

@@ -157,7 +157,12 @@ func (v *view) askingText(o *OriginReport) string {
 		}
 		return ""
 	case "put off":
-		return fmt.Sprintf("; the request is deferred until %s", v.when(o.AskAt))
+		text := "; the request"
+		if o.AskTries > 0 {
+			text += fmt.Sprintf(" (or the lookup before it) failed %s, perhaps because of this machine, and",
+				human.Counted(o.AskTries, "time", "times"))
+		}
+		return text + " is deferred until " + v.when(o.AskAt)
 	}
 	return "; the request is " + o.Asking
 }

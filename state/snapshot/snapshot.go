@@ -38,6 +38,9 @@ type Snapshot struct {
 	Answered, RobotsAnswered time.Time
 	// FailedSince counts the failed requests for URLs and robots.txt since Answered, or the start of the run.
 	FailedSince int64
+	// DoubtedSince counts the failed requests and lookups since then that do not count yet: the fault may be ours. If
+	// nothing has ever answered, those of earlier runs are among them.
+	DoubtedSince int64
 	// ResponsesPerSecond counts final responses, FailuresPerSecond failed exchanges for URLs.
 	ResponsesPerSecond, FailuresPerSecond float64
 
