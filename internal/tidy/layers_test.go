@@ -6,6 +6,7 @@ var layers = map[string]layer{
 	"disk":           {0, nil},
 	"disk/memfs":     {1, []string{"disk"}}, // for tests
 	"weburl":         {0, nil},
+	"botauth":        {0, nil},
 	"dnscache":       {5, []string{"internal/list"}},
 	"internal/pace":  {0, nil},
 	"internal/ports": {0, nil},
