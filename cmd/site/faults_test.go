@@ -46,9 +46,6 @@ const gif = "GIF89a\x01\x00\x01\x00\x00\xff\x00,\x00\x00\x00\x00\x01\x00\x01\x00
 
 // faultyPages has each fault of the report on one page, or on as few as it takes.
 func faultyPages() map[string]faultyPage {
-	moved := func(to string) faultyPage {
-		return faultyPage{status: 301, header: map[string]string{"Location": to}, unlisted: true, unlinked: true}
-	}
 	lang := func(code, to string) string {
 		return fmt.Sprintf(`<link rel=alternate hreflang=%q href=%q>`, code, to)
 	}
@@ -111,7 +108,28 @@ func faultyPages() map[string]faultyPage {
 		"/unlisted":      {unlisted: true},
 		"/old":           {body: `<a href=/moved>once</a>`},
 	}
+	maps.Copy(pages, redirectPages())
 	return pages
+}
+
+// moved redirects to a path.
+func moved(to string) faultyPage {
+	return faultyPage{status: 301, header: map[string]string{"Location": to}, unlisted: true, unlinked: true}
+}
+
+// redirectPages have links to redirects that end where no page is.
+func redirectPages() map[string]faultyPage {
+	return map[string]faultyPage{
+		"/ends":          {body: `<a href=/ends1>to a redirect</a><a href=/ends1>again</a>`},
+		"/ends-inner":    {body: `<a href=/ends2>to the second redirect</a>`},
+		"/ends1":         moved("/ends2"),
+		"/ends2":         moved("/gone5"),
+		"/ends-image":    {body: `<img src=/ends.gif alt=lost>`},
+		"/ends.gif":      moved("/gone6"),
+		"/ends-private":  {body: `<a href=/ends-private1>p</a>`},
+		"/ends-private1": moved("/private/y"),
+		"/canon-ends":    {head: `<link rel=canonical href=/ends1>`},
+	}
 }
 
 func describe(text string) string { return fmt.Sprintf("<meta name=description content=%q>", text) }
@@ -202,17 +220,18 @@ func faultySite(t *testing.T) string {
 
 // faultsWanted are the rows of each finding: the paths, and after a space those of the pages below it.
 var faultsWanted = map[string][]string{
-	"broken-link":          {"/gone1 /link"},
-	"broken-image":         {"/lost.gif /image"},
-	"redirect-loop":        {"/loop1"},
-	"redirect-chain":       {"/chain1"},
-	"redirected-link":      {"/chain1 /chain", "/loop1 /loop", "/moved /old"},
-	"canonical-broken":     {"/gone2 /canon-broken"},
-	"canonical-redirect":   {"/moved /canon-moved"},
-	"canonical-chain":      {"/canon-other /canon-chain"},
-	"canonical-several":    {"/canon-several"},
-	"canonical-host":       {"/canon-host"},
-	"canonical-elsewhere":  {"/canon-broken", "/canon-chain", "/canon-host", "/canon-moved", "/canon-other"},
+	"broken-link":        {"/ends1 /ends /ends", "/ends2 /ends-inner", "/gone1 /link"},
+	"broken-image":       {"/ends.gif /ends-image", "/lost.gif /image"},
+	"redirect-loop":      {"/loop1"},
+	"redirect-chain":     {"/chain1", "/ends1"},
+	"redirected-link":    {"/chain1 /chain", "/loop1 /loop", "/moved /old"},
+	"canonical-broken":   {"/ends1 /canon-ends", "/gone2 /canon-broken"},
+	"canonical-redirect": {"/moved /canon-moved"},
+	"canonical-chain":    {"/canon-other /canon-chain"},
+	"canonical-several":  {"/canon-several"},
+	"canonical-host":     {"/canon-host"},
+	"canonical-elsewhere": {"/canon-broken", "/canon-chain", "/canon-ends", "/canon-host", "/canon-moved",
+		"/canon-other"},
 	"hreflang-no-return":   {"/en /fr"},
 	"hreflang-code":        {"/code"},
 	"hreflang-broken":      {"/gone3 /es"},
@@ -234,7 +253,7 @@ var faultsWanted = map[string][]string{
 	"h1-repeated":          {"/h1-a /h1-b", "/same-a /same-b"},
 	"h1-long":              {"/h1-long"},
 	"alt-missing":          {"/no-alt"},
-	"robots-blocked":       {"/private/x /private-link"},
+	"robots-blocked":       {"/ends-private1 /ends-private", "/private/x /private-link"},
 	"duplicate":            {"/same-a /same-b"},
 	"near-duplicate":       {"/similar-b /similar-a"},
 	"orphan":               {"/orphan"},
@@ -279,8 +298,13 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s:\n got %q\nwant %q\n%+v", f.Kind, got, want, f.Rows)
 		}
 	}
-	if rows := r.Finding("broken-link").Rows; len(rows) == 1 && rows[0].From[0].Text != "to a lost page" {
-		t.Errorf("the link's text: %+v", rows)
+	for _, row := range r.Finding("broken-link").Rows {
+		want := map[string][2]string{"/gone1": {"status 404", "to a lost page"},
+			"/ends1": {"status 404, after a redirect to " + url + "/gone5", "again"},
+			"/ends2": {"status 404, after a redirect to " + url + "/gone5", "to the second redirect"}}[short(row.URL)]
+		if row.Detail != want[0] || row.From[0].Text != want[1] {
+			t.Errorf("%s: %+v, want %q", short(row.URL), row, want)
+		}
 	}
 	pages := int64(0)
 	for _, p := range faultyPages() {
@@ -288,18 +312,18 @@ func TestFaults(t *testing.T) {
 			pages++
 		}
 	}
-	// Errors are on the pages of link, image, canonical, translation, mixed content, JSON-LD and title.
-	if r.Version != sitereport.Version || r.Pages != pages || r.Score.CleanPages != pages-7 || r.Score.Errors != 9 {
+	// Errors are on the pages of links (3), images (2), canonicals (2), translation, mixed content, JSON-LD and title.
+	if r.Version != sitereport.Version || r.Pages != pages || r.Score.CleanPages != pages-11 || r.Score.Errors != 13 {
 		t.Errorf("version %d, %d pages of %d, score %+v", r.Version, r.Pages, pages, r.Score)
 	}
 	if r.Indexed[sitereport.NoIndexMeta] != 1 || r.Indexed[sitereport.NoIndexHeader] != 1 ||
-		r.Indexed[sitereport.CanonicalOther] != 5 || r.Indexed[sitereport.Indexable] != pages-7 {
+		r.Indexed[sitereport.CanonicalOther] != 6 || r.Indexed[sitereport.Indexable] != pages-8 {
 		t.Errorf("indexed %v", r.Indexed)
 	}
 	if len(r.Unchecked) > 0 {
 		t.Errorf("the preset left out %q", r.Unchecked)
 	}
-	if r.Depths[0] != 1 || r.InLinks[0] != 1 || r.Refused["robots"] != 1 {
+	if r.Depths[0] != 1 || r.InLinks[0] != 1 || r.Refused["robots"] != 2 {
 		t.Errorf("depths %v, links %v, refused %v", r.Depths, r.InLinks, r.Refused)
 	}
 	checkChanges(t, url)

@@ -27,7 +27,7 @@ const site Kind = "site"
 // Bounds of a report of a site.
 const (
 	maxFrom      = 5       // pages named in a row
-	maxRedirects = 100_000 // redirects of a site that are searched for chains
+	maxRedirects = 100_000 // redirects of a site that are followed
 	maxHops      = 20
 	leastRows    = 10 // pages with the fewest links that are named
 )
@@ -50,19 +50,20 @@ type siteScan struct {
 	similar *nearJoin       // the pages with a simhash
 	rec     []byte
 
-	names     siteNames // of all sites, for the error that there is no page of this one
-	redirects map[uint64]hop
-	cut       bool  // there were more redirects
-	unjudged  int64 // pages without links to them, of which the log does not say whether they are seeds
-	listed    bool  // a sitemap was read
-	logged    bool  // the log has a line of a page
-	unfetched int64 // images of the site that the crawl did not ask for
+	names     siteNames       // of all sites, for the error that there is no page of this one
+	redirects map[uint64]hop  // by key of their URL: maxRedirects of them
+	ends      map[uint64]fate // of these, by key
+	cut       bool            // there were more redirects
+	unjudged  int64           // pages without links to them, of which the log does not say whether they are seeds
+	listed    bool            // a sitemap was read
+	logged    bool            // the log has a line of a page
+	unfetched int64           // images of the site that the crawl did not ask for
 }
 
 // hop is a redirect.
 type hop struct {
 	url, to string
-	status  int
+	end     uint64 // key of siteScan.ends; 0: none
 }
 
 // Kinds of records of siteScan.urls, in the order in which they are read for a key.
@@ -118,7 +119,7 @@ func Site(ctx context.Context, opt Options, name string, more SiteOptions) (*sit
 var ErrNoSite = errors.New("the crawl has stored no page of this site")
 
 func newSiteScan(j *job, host string, opt *SiteOptions) *siteScan {
-	s := &siteScan{j: j, most: opt.Rows, checked: opt.Checked, redirects: map[uint64]hop{},
+	s := &siteScan{j: j, most: opt.Rows, checked: opt.Checked, redirects: map[uint64]hop{}, ends: map[uint64]fate{},
 		found:   map[string]*sitereport.Finding{},
 		lacking: map[string]*sitereport.Row{}, least: sitereport.NewFinding("", leastRows),
 		outside: sitereport.NewFinding("broken-outside", opt.Outside),
@@ -136,7 +137,7 @@ func newSiteScan(j *job, host string, opt *SiteOptions) *siteScan {
 }
 
 func (s *siteScan) run() error {
-	for _, step := range []func() error{s.pages, s.refusals, s.links, s.joinURLs, s.joinTexts, s.joinDigests,
+	for _, step := range []func() error{s.links, s.pages, s.refusals, s.joinURLs, s.joinTexts, s.joinDigests,
 		s.joinSimilar, s.countClean} {
 		if err := step(); err != nil {
 			return err
@@ -306,7 +307,9 @@ const (
 
 // info adds what is known of a URL.
 func (s *siteScan) info(url, reason, location []byte, status int, found byte) error {
-	s.begin(s.key(url), siteInfo)
+	key := s.key(url)
+	s.noteEnd(key, reason, status)
+	s.begin(key, siteInfo)
 	s.rec = append(binary.BigEndian.AppendUint16(s.rec, uint16(status)), found)
 	s.text(url)
 	s.text(reason)
@@ -335,9 +338,10 @@ func (s *siteScan) refusals() error {
 	})
 }
 
-// links reads the links from and to the site, and the facts of its pages.
+// links reads the links from and to the site, and the facts of its pages. It comes before info: that notes the ends of
+// redirects.
 func (s *siteScan) links() error {
-	return s.j.eachLink(true, func(r *linkRow) error {
+	err := s.j.eachLink(true, func(r *linkRow) error {
 		if err := s.j.live(); err != nil {
 			return err
 		}
@@ -394,6 +398,8 @@ func (s *siteScan) links() error {
 		}
 		return s.refer(kind, r.to, r.from, r.text, r.to)
 	})
+	s.findEnds()
+	return err
 }
 
 // isReference reports whether a rel attribute says that a page is the same as another, or its translation.

@@ -14,17 +14,25 @@ import (
 	"drumbeat/state/sitereport"
 )
 
+// fate is what became of a URL.
+type fate struct {
+	known       bool // it was asked for
+	status      int
+	url, reason string
+}
+
 // target collects what the records of a key say.
 type target struct {
-	known                 bool
+	fate
+	end                   fate // of its redirects; not known if they have none that was asked for
 	found                 byte // as in siteScan.info
-	status                int
-	url, reason, location string
+	location              string
 	sitemap               string // that lists it
 	elsewhere             string // the canonical URL that the page names
 	translated            map[uint64]bool
 	links, images         referrers
-	via                   referrers // redirects
+	redirected            bool      // a redirect of siteScan.redirects leads to it
+	via                   referrers // other redirects
 	canonical, translates referrers
 	noReturn              []sitereport.Source // pages that name it as a translation and that it does not name
 }
@@ -47,11 +55,27 @@ func (r *referrers) row(url, detail string) sitereport.Row {
 }
 
 // isBroken reports whether people find no page at the URL, which was asked for.
-func (t *target) isBroken() bool { return t.known && (t.status >= 400 || brokenReason(t.reason)) }
+func (f *fate) isBroken() bool { return f.known && (f.status >= 400 || brokenReason(f.reason)) }
 
 // isWrong reports whether it is no address that search engines should be told of.
-func (t *target) isWrong() bool {
-	return t.known && (brokenReason(t.reason) || t.reason == "" && t.status != 200)
+func (f *fate) isWrong() bool {
+	return f.known && (brokenReason(f.reason) || f.reason == "" && f.status != 200)
+}
+
+// why says what became of it.
+func (f *fate) why() string {
+	if f.reason == "" && f.status > 0 {
+		return fmt.Sprintf("status %d", f.status)
+	}
+	return f.reason
+}
+
+// reached returns what people get who follow a link to it.
+func (t *target) reached() *fate {
+	if t.end.known {
+		return &t.end
+	}
+	return &t.fate
 }
 
 // joinURLs finds the status of each target of a reference.
@@ -87,9 +111,8 @@ func (s *siteScan) take(t *target, key uint64, kind byte, rec []byte) error {
 		readTexts(rec[3:], &a, &b, &to)
 		t.known, t.status, t.found = true, int(binary.BigEndian.Uint16(rec)), rec[2]
 		t.url, t.reason, t.location = string(a), string(b), string(to)
-		if h, ok := s.redirects[key]; ok {
-			h.status = t.status
-			s.redirects[key] = h
+		if h, ok := s.redirects[key]; ok && t.location != "" {
+			t.end = s.ends[h.end]
 		}
 		return nil
 	case siteListed:
@@ -110,7 +133,7 @@ func (s *siteScan) take(t *target, key uint64, kind byte, rec []byte) error {
 	case siteCanonical:
 		readTexts(rec, &a, &to)
 		t.canonical.add(a, nil)
-		if t.isWrong() && t.location == "" {
+		if t.isWrong() && (t.location == "" || t.end.isBroken()) {
 			return s.markFaulty(a)
 		}
 	default:
@@ -131,12 +154,17 @@ func (s *siteScan) takeLink(t *target, kind byte, page, text []byte) error {
 	if string(page) == t.url {
 		return nil
 	}
-	wrong := t.isBroken() || kind != siteRedirect && !t.known && s.checked[t.url] != ""
+	wrong := t.reached().isBroken() || !t.known && s.checked[t.url] != ""
 	switch kind {
 	case siteLink:
 		t.links.add(page, text)
-	case siteRedirect:
-		t.via.add(page, nil)
+	case siteRedirect: // those who follow links to it count
+		if _, ours := s.redirects[s.key(page)]; ours {
+			t.redirected = true
+		} else {
+			t.via.add(page, nil)
+		}
+		return nil
 	case siteImage:
 		t.images.add(page, text)
 	case siteTranslation:
@@ -154,37 +182,21 @@ func (s *siteScan) takeLink(t *target, kind byte, page, text []byte) error {
 
 // judge adds the findings about one URL.
 func (s *siteScan) judge(t *target) {
-	why := t.reason
-	if why == "" && t.status > 0 {
-		why = fmt.Sprintf("status %d", t.status)
-	}
-	add := func(kind string, row sitereport.Row) { s.found[kind].Add(row) }
 	ours := s.has([]byte(t.url))
 	if ours && t.found != notFound {
 		s.judgeLinks(t)
 	}
-	if !t.known && ours && t.images.n > 0 {
-		s.unfetched++
-	}
 	if !t.known { // not fetched yet, or out of scope
-		if t.links.n+t.images.n > 0 && !ours {
-			from := t.links
-			if from.n == 0 {
-				from = t.images
-			}
-			fault, checked := s.checked[t.url]
-			s.outside.Add(from.row(t.url, ""))
-			if checked {
-				s.rep.OutsideChecked++
-			}
-			if fault != "" {
-				add("broken-outside", from.row(t.url, fault))
-			}
-		}
+		s.judgeUnknown(t, ours)
 		return
 	}
+	add := func(kind string, row sitereport.Row) { s.found[kind].Add(row) }
+	end, why := t.reached(), t.why()
 	redirects := why
-	if t.location != "" {
+	if t.end.isBroken() || t.end.reason == reasonRobots {
+		why = t.end.why() + ", after a redirect to " + t.end.url
+		redirects = why
+	} else if t.location != "" {
 		redirects += ", to " + t.location
 	}
 	all := t.links
@@ -193,19 +205,19 @@ func (s *siteScan) judge(t *target) {
 	all.first = all.first[:min(len(all.first), maxFrom)]
 	switch {
 	case all.n == 0:
-	case t.reason == reasonRobots:
+	case end.reason == reasonRobots:
 		add("robots-blocked", all.row(t.url, why))
-	case t.isBroken():
+	case end.isBroken():
 		add("broken-link", all.row(t.url, why))
 	case t.location != "" && t.links.n > 0:
 		add("redirected-link", t.links.row(t.url, redirects))
 	}
-	if t.images.n > 0 && t.isBroken() {
+	if t.images.n > 0 && end.isBroken() {
 		add("broken-image", t.images.row(t.url, why))
 	}
 	switch {
 	case t.canonical.n == 0:
-	case t.location != "":
+	case t.location != "" && !t.end.isBroken():
 		add("canonical-redirect", t.canonical.row(t.url, redirects))
 	case t.isWrong():
 		add("canonical-broken", t.canonical.row(t.url, why))
@@ -224,6 +236,27 @@ func (s *siteScan) judge(t *target) {
 	}
 }
 
+// judgeUnknown judges a URL that the crawl has not asked for.
+func (s *siteScan) judgeUnknown(t *target, ours bool) {
+	from := t.links
+	if from.n == 0 {
+		from = t.images
+	}
+	switch {
+	case ours && t.images.n > 0:
+		s.unfetched++
+	case !ours && from.n > 0:
+		fault, checked := s.checked[t.url]
+		s.outside.Add(from.row(t.url, ""))
+		if checked {
+			s.rep.OutsideChecked++
+		}
+		if fault != "" {
+			s.found["broken-outside"].Add(from.row(t.url, fault))
+		}
+	}
+}
+
 // judgeLinks judges how a page of the site is found.
 func (s *siteScan) judgeLinks(t *target) {
 	bucket := int64(0)
@@ -238,7 +271,7 @@ func (s *siteScan) judgeLinks(t *target) {
 		row := t.links.row(t.url, "")
 		row.Weight = -row.Weight
 		s.least.Add(row)
-	case t.via.n > 0:
+	case t.via.n > 0, t.redirected:
 	case t.found == isFound:
 		s.found["orphan"].Add(sitereport.Row{URL: t.url})
 	case t.found == perhapsFound:
@@ -352,10 +385,50 @@ func (s *siteScan) joinSimilar() error {
 	})
 }
 
+// follow returns the URLs on the way of a redirect of the site, the redirect first, and the key of the last one. loop
+// says that it was there before. The way ends after maxHops.
+func (s *siteScan) follow(key uint64, each func(key uint64)) (path []string, end uint64, loop bool) {
+	path, end = []string{s.redirects[key].url}, key
+	for len(path) <= maxHops {
+		h, ok := s.redirects[end]
+		if !ok {
+			break
+		}
+		each(end)
+		path = append(path, h.to)
+		end = s.key([]byte(h.to))
+		if loop = slices.Contains(path[:len(path)-1], h.to); loop {
+			break
+		}
+	}
+	return path, end, loop
+}
+
+// findEnds finds where the redirects of the site end. info then notes what became of the ends.
+func (s *siteScan) findEnds() {
+	for key, h := range s.redirects {
+		path, end, _ := s.follow(key, func(uint64) {})
+		if _, more := s.redirects[end]; more { // a circle, or too many
+			continue // findChains tells of it
+		}
+		h.end = end
+		s.redirects[key] = h
+		s.ends[end] = fate{url: path[len(path)-1]}
+	}
+}
+
+// noteEnd notes what became of the end of redirects. A capture counts more than a refusal.
+func (s *siteScan) noteEnd(key uint64, reason []byte, status int) {
+	if f, ok := s.ends[key]; ok && (!f.known || f.reason != "") {
+		f.known, f.reason, f.status = true, string(reason), status
+		s.ends[key] = f
+	}
+}
+
 // findChains finds redirects that lead to redirects.
 func (s *siteScan) findChains() {
 	if s.cut {
-		s.j.note("the site has more than %d redirects: chains of the others were not looked for", maxRedirects)
+		s.j.note("the site has more than %d redirects: the others were not followed", maxRedirects)
 	}
 	inner := map[uint64]bool{} // a redirect leads there
 	for _, h := range s.redirects {
@@ -365,27 +438,13 @@ func (s *siteScan) findChains() {
 	}
 	seen := map[uint64]bool{}
 	follow := func(key uint64) {
-		first := s.redirects[key]
-		path, at := []string{first.url}, key
-		loop := false
-		for len(path) <= maxHops {
-			h, ok := s.redirects[at]
-			if !ok {
-				break
-			}
-			seen[at] = true
-			path = append(path, h.to)
-			at = s.key([]byte(h.to))
-			if loop = slices.Contains(path[:len(path)-1], h.to); loop {
-				break
-			}
-		}
+		path, _, loop := s.follow(key, func(at uint64) { seen[at] = true })
 		if hops := len(path) - 1; hops > 1 || loop {
 			kind := "redirect-chain"
 			if loop {
 				kind = "redirect-loop"
 			}
-			s.found[kind].Add(sitereport.Row{URL: first.url, Detail: strings.Join(path[1:], " → "),
+			s.found[kind].Add(sitereport.Row{URL: path[0], Detail: strings.Join(path[1:], " → "),
 				Count: int64(hops), Weight: int64(hops)})
 		}
 	}
