@@ -137,15 +137,16 @@ func (s *Server) setBudget(r *http.Request) (any, error) {
 	if err := readBody(r, &b); err != nil {
 		return nil, err
 	}
-	return s.make(r, changes.Change{Op: changes.OpBudget, PLD: r.PathValue("pld"), Budget: b.Budget, Anew: b.Anew})
+	return s.make(r, changes.Change{Op: changes.OpBudget, PLD: r.PathValue("pld"), Budget: b.Budget,
+		Requeue: b.Requeue})
 }
 
 func (s *Server) clearBudget(r *http.Request) (any, error) {
-	anew, err := choice(r, "anew", yesOrNo)
+	requeue, err := choice(r, "requeue", yesOrNo)
 	if err != nil {
 		return nil, err
 	}
-	return s.make(r, changes.Change{Op: changes.OpBudgetFree, PLD: r.PathValue("pld"), Anew: anew == "true"})
+	return s.make(r, changes.Change{Op: changes.OpBudgetFree, PLD: r.PathValue("pld"), Requeue: requeue == "true"})
 }
 
 func (s *Server) setFunction(r *http.Request) (any, error) {
@@ -262,7 +263,7 @@ func (s *Server) reload(r *http.Request) (any, error) {
 	if err := readBody(r, &in); err != nil {
 		return nil, err
 	}
-	re, made, err := s.opt.Control.Reload(r.Context(), who(r), in.Anew)
+	re, made, err := s.opt.Control.Reload(r.Context(), who(r), in.Requeue)
 	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept,
 		re.Replaced}, err
 }

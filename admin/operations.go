@@ -117,7 +117,7 @@ var operations = []Operation{
 		Params: []Param{pldParam}, Body: Budget{}, Result: Change{}, handle: (*Server).setBudget},
 	{Method: "DELETE", Path: "/api/v1/plds/{pld}/budget", ID: "clearBudget",
 		Summary: "Give a PLD the budget of its in-degree.",
-		Params: []Param{pldParam, {Name: "anew", Summary: "true: BEAST places the URLs of its later queues again.",
+		Params: []Param{pldParam, {Name: "requeue", Summary: "true: BEAST places the URLs of its later queues again.",
 			Enum: yesOrNo}}, Result: Change{}, handle: (*Server).clearBudget},
 	{Method: "PUT", Path: "/api/v1/budget", ID: "setFunction",
 		Summary: "Change the budget function. URLs in BEAST's queues after the current one are placed again.",

@@ -315,8 +315,8 @@ type Delay struct {
 
 // Budget is a budget of a PLD.
 type Budget struct {
-	Budget uint32 `json:"budget" doc:"Pages a queue."`
-	Anew   bool   `json:"anew,omitempty" doc:"Place the URLs of BEAST's later queues again, by the new budget."`
+	Budget  uint32 `json:"budget" doc:"Pages a queue."`
+	Requeue bool   `json:"requeue,omitempty" doc:"Place the URLs of BEAST's later queues again, by the new budget."`
 }
 
 // Function is a budget function.
@@ -390,7 +390,7 @@ type Enqueued struct {
 
 // Reload reads files again.
 type Reload struct {
-	Anew bool `json:"anew,omitempty" doc:"Place the URLs of BEAST's later queues again, by the sites' new budgets."`
+	Requeue bool `json:"requeue,omitempty" doc:"Place the URLs of BEAST's later queues again, by sites' new budgets."`
 }
 
 // Reloaded says what a reload changed.

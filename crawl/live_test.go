@@ -72,7 +72,7 @@ func TestReloadBudgets(t *testing.T) {
 			t.Errorf("reload: %+v, %v", r, err)
 		}
 		placed(lowered, "the reload with anew")
-		o.make(changes.Change{Op: changes.OpBudget, PLD: "site0.test", Budget: 5, Anew: true})
+		o.make(changes.Change{Op: changes.OpBudget, PLD: "site0.test", Budget: 5, Requeue: true})
 		o.end()
 		checkFetched(t, o.web, &o.opt)
 		checkBalanced(t, fs, o.opt.Disk.Dirs)

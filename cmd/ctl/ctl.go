@@ -303,17 +303,17 @@ func (c unblockCmd) Run(a *term.App, w *Where) error {
 }
 
 type budgetCmd struct {
-	PLD    string `arg:"" name:"pld"`
-	Budget string `arg:""`
-	Anew   bool
+	PLD     string `arg:"" name:"pld"`
+	Budget  string `arg:""`
+	Requeue bool
 }
 
 // Run fixes the budget.
 func (c budgetCmd) Run(a *term.App, w *Where) error {
 	path := "/api/v1/plds/" + url.PathEscape(c.PLD) + "/budget"
 	if c.Budget == "free" {
-		if c.Anew {
-			path += "?anew=true"
+		if c.Requeue {
+			path += "?requeue=true"
 		}
 		return change(a, w, http.MethodDelete, path, nil, c.PLD+" has the budget of its in-degree")
 	}
@@ -321,7 +321,7 @@ func (c budgetCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return term.Usage(fmt.Errorf("budget %q: want a number of pages, or free", c.Budget))
 	}
-	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Anew: c.Anew},
+	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Requeue: c.Requeue},
 		fmt.Sprintf("%s has a budget of %s", c.PLD, human.Counted(n, "page", "pages")))
 }
 
@@ -334,14 +334,14 @@ type functionCmd struct {
 // Run changes the budget function.
 func (c functionCmd) Run(a *term.App, w *Where) error {
 	if c.Function == "flags" {
-		return call(a, w, http.MethodDelete, "/api/v1/budget", nil, printAnew(a))
+		return call(a, w, http.MethodDelete, "/api/v1/budget", nil, printRequeued(a))
 	}
 	return call(a, w, http.MethodPut, "/api/v1/budget",
-		admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
+		admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printRequeued(a))
 }
 
-// printAnew prints the answer to a change that places queued URLs again.
-func printAnew(a *term.App) func(json.RawMessage) error {
+// printRequeued prints the answer to a change that places queued URLs again.
+func printRequeued(a *term.App) func(json.RawMessage) error {
 	return func(answer json.RawMessage) error {
 		var set admin.FunctionSet
 		if err := json.Unmarshal(answer, &set); err != nil {
@@ -361,10 +361,10 @@ type priorityCmd struct {
 // Run changes the priority.
 func (c priorityCmd) Run(a *term.App, w *Where) error {
 	if c.Priority == "flags" {
-		return call(a, w, http.MethodDelete, "/api/v1/priority", nil, printAnew(a))
+		return call(a, w, http.MethodDelete, "/api/v1/priority", nil, printRequeued(a))
 	}
 	return call(a, w, http.MethodPut, "/api/v1/priority", admin.Priority{Priority: c.Priority, Weights: c.Weights},
-		printAnew(a))
+		printRequeued(a))
 }
 
 type limitsCmd struct {

@@ -57,12 +57,12 @@ func enqueuedText(e *admin.Enqueued) string {
 
 type reloadCmd struct {
 	atDir
-	Anew bool
+	Requeue bool
 }
 
 // Run reloads the files and prints what changed.
 func (c reloadCmd) Run(a *term.App, w *Where) error {
-	return call(a, w, http.MethodPost, "/api/v1/reload", admin.Reload{Anew: c.Anew},
+	return call(a, w, http.MethodPost, "/api/v1/reload", admin.Reload{Requeue: c.Requeue},
 		func(answer json.RawMessage) error {
 			var r admin.Reloaded
 			if err := json.Unmarshal(answer, &r); err != nil {

@@ -24,7 +24,7 @@ type backoff struct {
 // giveUp says after how many faults a host gets long back-offs, and none of our requests at last.
 type giveUp struct {
 	Failures Count `part:"failures" default:"10" most:"10000"`
-	Rests    Count `part:"rests" default:"5" most:"10000"`
+	Rests    Count `part:"backoffs" default:"5" most:"10000"`
 	Refusals Count `part:"refusals" default:"10" most:"10000"`
 }
 

@@ -24,7 +24,7 @@ var Moved = map[string]string{
 	"pld-delay-min":      "--pld-delay min=DURATION",
 	"backoff-max":        "--backoff max=DURATION",
 	"host-failures":      "--give-up failures=N",
-	"host-rests":         "--give-up rests=N",
+	"host-rests":         "--give-up backoffs=N",
 	"host-refusals":      "--give-up refusals=N",
 	"robots-forget":      "what is known of a host is forgotten 30d after its robots.txt expired",
 	"link-rels":          "--follow next=off,prev,canonical,alternate,other",

@@ -268,7 +268,7 @@ func (o *Operator) Make(ctx context.Context, c changes.Change, late *account.Lat
 			return c, err
 		}
 	}
-	if c.Op == changes.OpFunction || c.Anew {
+	if c.Op == changes.OpFunction || c.Requeue {
 		if err := o.others.Budgets.CheckFunction(c.Function); err != nil {
 			return c, &changes.RefusedError{Why: err.Error()}
 		}
@@ -315,7 +315,7 @@ func (o *Operator) enforce(ctx context.Context, c *changes.Change, late *account
 		return err
 	case changes.OpBudget, changes.OpBudgetFree:
 		o.pinBudgets(s)
-		if c.Anew {
+		if c.Requeue {
 			o.others.Budgets.Replace()
 		}
 	case changes.OpFunction:

@@ -14,7 +14,7 @@ func (o *Operator) Reload(ctx context.Context, who string, replace bool, late *a
 	c changes.Change, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c = changes.Change{Op: changes.OpReload, Who: who, Anew: replace}
+	c = changes.Change{Op: changes.OpReload, Who: who, Requeue: replace}
 	if err := o.others.Reloader.CheckFiles(); err != nil {
 		return r, c, &changes.RefusedError{Why: err.Error()}
 	}

@@ -57,7 +57,7 @@ type Change struct {
 	Budget      uint32    `json:"budget,omitempty"` // pages
 	Function    *Function `json:"function,omitempty"`
 	// Of budgets and OpReload: place the URLs of BEAST again, as OpFunction does.
-	Anew     bool      `json:"anew,omitempty"`
+	Requeue  bool      `json:"anew,omitempty"`
 	Priority *Priority `json:"priority,omitempty"`
 	Seeds    []string  `json:"seeds,omitempty"`
 	Count    int       `json:"count,omitempty"` // number of Seeds

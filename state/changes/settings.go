@@ -54,7 +54,7 @@ func (s *Settings) with(c *Change) (*Settings, error) {
 			return c.Settings, nil
 		}
 	}
-	if c.Anew {
+	if c.Requeue {
 		n.FunctionSeq = c.Seq
 	}
 	return &n, nil

@@ -125,13 +125,13 @@ const levelOf = (line) => String(line.level || "info").toLowerCase();
 let warnings = []; // of the log, newest first
 
 // addLines appends lines to the log. It follows the end unless the reader has scrolled up.
-export function addLines(lines, anew) {
+export function addLines(lines, reset) {
   const list = byID("lines");
-  const follow = anew || list.scrollHeight - list.scrollTop - list.clientHeight < 40;
-  if (anew || list.querySelector(".none")) list.replaceChildren();
+  const follow = reset || list.scrollHeight - list.scrollTop - list.clientHeight < 40;
+  if (reset || list.querySelector(".none")) list.replaceChildren();
   const warns = lines.filter((line) => /^(warn|error)$/.test(levelOf(line)));
-  warnings = [...warns.reverse(), ...(anew ? [] : warnings)].slice(0, LINES);
-  if (anew || warns.length) warned(warnings);
+  warnings = [...warns.reverse(), ...(reset ? [] : warnings)].slice(0, LINES);
+  if (reset || warns.length) warned(warnings);
   for (const line of lines.slice(-LINES)) {
     const level = levelOf(line);
     const t = instant(line.time);
