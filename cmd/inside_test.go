@@ -26,7 +26,7 @@ func TestCrawlOverIPv6(t *testing.T) {
 	// The flags include --allow-net=127.0.0.0/8 only. For an IP literal a refusal needs no second DNS answer.
 	closed := append(flags[:len(flags):len(flags)], "--seeds=-", "--dir", filepath.Join(t.TempDir(), "closed"))
 	out, _ := wantExit(t, term.ExitNoSeed, "http://[::1]/\n", closed...)
-	if n := len(web.Log().Snapshot().Fetches); n > 0 || !strings.Contains(out, "forbidden-address") {
+	if n := len(web.Log().Snapshot().Fetches); n > 0 || !strings.Contains(out, "address not allowed") {
 		t.Errorf("%d URLs fetched from [::1], which no --allow-net names:\n%s", n, out)
 	}
 	dir := filepath.Join(t.TempDir(), "open")

@@ -1,9 +1,6 @@
 package state
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Place is where a unique URL is. It is in exactly one place at any time (docs/how-it-works/architecture.md,
 // "Life of a URL").
@@ -58,62 +55,6 @@ func PlaceText(name string) string {
 		return strings.ToUpper(name)
 	}
 	return name
-}
-
-// Reason says why a URL was refused or deferred. The numbers are in URL records: append only.
-type Reason uint8
-
-// The reasons.
-const (
-	ReasonNone Reason = iota
-	ReasonRobots
-	ReasonNoHost
-	ReasonDNS
-	ReasonConnect
-	ReasonTimeout
-	ReasonReset
-	ReasonTLS
-	ReasonBadResponse
-	ReasonForbiddenAddress
-	ReasonRobotsUnavailable
-	ReasonHostBacklog
-	ReasonTooMany
-	ReasonServerError
-	ReasonEvicted
-	ReasonHTTPSFallback
-	ReasonAwaitRobots
-	ReasonBadRecord
-	ReasonForbiddenPort
-	ReasonUnconfirmed
-	ReasonLost
-	ReasonPLDBusy
-	ReasonNotWelcome   // the host refused us several times
-	ReasonHostBackoff  // the host failed many times in a row
-	ReasonHostGivenUp  // the host failed again after its long back-offs
-	ReasonHostPages    // the host reached --max-pages host
-	ReasonPLDPages     // the PLD reached --max-pages pld
-	ReasonBlocked      // the blacklist names host, PLD or network
-	ReasonInternal     // a panic of this program on its response or its robots.txt
-	ReasonRevisit      // fetched; deferred until its next visit
-	ReasonDepth        // its site's max-depth has become less than its depth
-	ReasonNetworkLease // another node visits its network
-	ReasonHeadTooLarge // the head of the response exceeded its limits
-	ReasonCertificate  // its request needs a good certificate, and the server has none
-	NumReasons
-)
-
-var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset",
-	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests",
-	"server-error", "evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed",
-	"lost-to-damage", "pld-busy", "not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked",
-	"internal-error", "revisit", "too-deep", "network-lease", "head-too-large", "bad-certificate"}
-
-// String returns the name that users see; "" for none.
-func (r Reason) String() string {
-	if int(r) < len(reasonNames) {
-		return reasonNames[r]
-	}
-	return fmt.Sprintf("reason-%d", uint8(r))
 }
 
 // Counter is a total over all runs of a crawl. The counters follow section VIII of the paper.

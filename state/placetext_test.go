@@ -1,6 +1,9 @@
 package state
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestPlaceText: texts have words for the names of places that only programs read: those of JSON, metrics and exports.
 func TestPlaceText(t *testing.T) {
@@ -18,5 +21,21 @@ func TestPlaceText(t *testing.T) {
 	}
 	if len(words) > 0 {
 		t.Errorf("no place has the names of %v", words)
+	}
+}
+
+// TestReasonText: every reason has a name of its own and words for people, which no name of several words is.
+func TestReasonText(t *testing.T) {
+	names := map[string]bool{}
+	for r := ReasonRobots; r < NumReasons; r++ {
+		words, _ := ReasonText(r.String())
+		if words == "" || r.String() == "" || names[r.String()] || strings.Contains(words, "-") && words == r.String() {
+			t.Errorf("reason %d: name %q, words %q", r, r, words)
+		}
+		names[r.String()] = true
+	}
+	counts := map[string]int64{"timeout": 3, "no-such-host": 1200, "tls": 0, "one-of-later": 3}
+	if got, want := ReasonCounts(counts), "host not found (1,200), one-of-later (3), timeout (3)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -3,7 +3,6 @@ package crawl
 import (
 	"fmt"
 	"runtime"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -213,25 +212,12 @@ func oneDecimal(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
 func twoDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// reasons formats numbers by reason, the largest first.
+// reasons lists numbers by reason, "" for none.
 func reasons(m map[string]int64) string {
-	if len(m) == 0 {
-		return ""
+	if text := state.ReasonCounts(m); text != "" {
+		return "; reasons: " + text
 	}
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		if m[names[i]] != m[names[j]] {
-			return m[names[i]] > m[names[j]]
-		}
-		return names[i] < names[j]
-	})
-	for i, name := range names {
-		names[i] = name + " " + humanize.Comma(m[name])
-	}
-	return " (" + strings.Join(names, ", ") + ")"
+	return ""
 }
 
 // short formats a duration with about three digits, for a field of the log. Texts use human.Duration.

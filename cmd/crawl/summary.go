@@ -81,7 +81,7 @@ func firstLine(sum *Summary) string {
 	} else {
 		fmt.Fprintf(&text, "Ended (%s) after %s: %s", sum.Result.Stop, human.Duration(s.Elapsed),
 			human.Counted(pages, "page", "pages"))
-		if sec := s.Active.Seconds(); sec > 0 {
+		if sec := s.Active.Seconds(); sec > 0 && pages > 0 {
 			fmt.Fprintf(&text, ", %s by wall time", condition.Rate(float64(pages)/sec))
 			if s.Active > s.Elapsed+s.Elapsed/100 {
 				fmt.Fprintf(&text, " of all runs (%s)", human.Duration(s.Active))
@@ -358,6 +358,10 @@ func seedsText(seeds []string) []byte {
 	}
 	b.WriteString("):\n")
 	for _, seed := range seeds {
+		if i := strings.LastIndex(seed, ": "); i >= 0 {
+			words, _ := state.ReasonText(seed[i+2:])
+			seed = seed[:i+2] + words
+		}
 		fmt.Fprintf(&b, "  %s\n", term.PlainText(seed)) // a seed may contain anything
 	}
 	return b.Bytes()
@@ -402,7 +406,12 @@ func nextSteps(sum *Summary) (next []string) {
 	}
 	dirs := strings.Join(sum.Dirs, " ")
 	next = append(next, "drumbeat report "+dirs+"   writes the results as a page, report.html")
-	if sum.Page != "" {
+	switch {
+	case sum.Page == "":
+	case sum.Result.Snapshot.Count(state.CountPages) == 0:
+		next = append(next, "drumbeat explain url "+sum.Page+" --dir "+strings.Join(sum.Dirs, " --dir ")+
+			"   says why it was not fetched")
+	default:
 		get := "drumbeat get " + sum.Page + " " + dirs + " --text"
 		for _, out := range sum.out {
 			get += " --out " + out

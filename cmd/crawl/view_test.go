@@ -37,7 +37,7 @@ func TestProgress(t *testing.T) {
 	v.out.wait()
 	block := out.String()
 	if !strings.Contains(block, "waits for politeness\n") ||
-		!strings.Contains(block, "deferred 0 (robots 7, timeout 3)\n") ||
+		!strings.Contains(block, "deferred 0; reasons: forbidden by robots.txt\n            (7), timeout (3)\n") ||
 		!strings.Contains(block, "slots     politeness 75 %, exchange 25 %\n") {
 		t.Errorf("got %q", block)
 	}
@@ -68,7 +68,7 @@ func TestSmallProgress(t *testing.T) {
 	s.Places[state.PlaceFetched], s.Places[state.PlaceRAM], s.Counters[state.CountLinks] = 60, 150, 1204
 	text := strings.Join(progressLines(s, 1<<30), "\n")
 	for _, want := range []string{"1 min  [#########---------------------]  60 URLs of 210 done (29 %)",
-		"about 30 s left\n", "  found     1,204 links, 210 URLs on 1 host\n", "(robots 4)"} {
+		"about 30 s left\n", "  found     1,204 links, 210 URLs on 1 host\n", "reasons: forbidden by robots.txt (4)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

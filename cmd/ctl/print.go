@@ -76,7 +76,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 		}
 	}
 	if len(s.Refused) > 0 {
-		row("refused", "%s", reasons(s.Refused))
+		row("refused", "%s", state.ReasonCounts(s.Refused))
 	}
 	if late := max(s.DeferredLate, s.VisitsLate); late >= 2 {
 		row("late", "deferred URLs by %s, visits by %s: they are due, and wait for room", human.Seconds(s.DeferredLate),
@@ -112,17 +112,6 @@ func startText(s *admin.Status) string {
 		text += "; the crawl " + s.CrawlStarted.Local().Format(time.DateTime)
 	}
 	return text
-}
-
-// reasons lists counts, the largest first.
-func reasons(m map[string]int64) string {
-	names := slices.SortedFunc(maps.Keys(m),
-		func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
-	var parts []string
-	for _, n := range names {
-		parts = append(parts, fmt.Sprintf("%s %s", n, count(m[n])))
-	}
-	return strings.Join(parts, ", ")
 }
 
 type structuresCmd struct{ atDir }

@@ -191,7 +191,8 @@ func (p *printer) record(r *explain.RecordReport) {
 			text += ", " + counted(r.Faults, "failure") + " not counted"
 		}
 		if r.Reason != "" {
-			text += ", last reason " + r.Reason
+			words, _ := state.ReasonText(r.Reason)
+			text += ", last reason: " + words
 		}
 		p.field("tried", "%s", text)
 	}
@@ -339,7 +340,8 @@ func (p *printer) host(r *explain.HostReport) {
 
 func (p *printer) deferred(w *explain.Waiting) {
 	for _, reason := range slices.Sorted(maps.Keys(w.Deferred)) {
-		p.field("deferred", "%d because of %s", w.Deferred[reason], reason)
+		words, _ := state.ReasonText(reason)
+		p.field("deferred", "%d: %s", w.Deferred[reason], words)
 	}
 	if !w.NextDue.IsZero() {
 		p.field("", "first due %s", p.when(w.NextDue))

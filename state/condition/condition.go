@@ -275,10 +275,9 @@ var faulty = map[snapshot.WaitKind]bool{snapshot.WaitNothing: true, snapshot.Wai
 
 // why lists the failures of the last seconds.
 func (v *view) why() string {
-	text := list(v.Recent.Failed)
+	text := state.ReasonCounts(v.Recent.Failed)
 	if v.Recent.Errors > 0 {
-		text = strings.TrimPrefix(text+", ", ", ") + human.Counted(v.Recent.Errors, "answer", "answers") +
-			" with status 429 or 5xx"
+		text = strings.TrimPrefix(text+", ", ", ") + "status 429 or 5xx (" + human.Count(v.Recent.Errors) + ")"
 	}
 	return text
 }
@@ -297,7 +296,7 @@ func (v *view) backoff() {
 		}
 	}
 	if len(v.Recent.Failed) > 0 {
-		who += " (" + list(v.Recent.Failed) + ")"
+		who += " (" + state.ReasonCounts(v.Recent.Failed) + ")"
 	}
 	level := Warn
 	if v.silent() {
@@ -326,7 +325,7 @@ func (v *view) due() bool {
 		level = Bad
 	}
 	v.add(level, v.still(), "sites", "", "%s%s for another attempt after a failure: %s%s", v.quietly(),
-		human.Counted(total, "URL waits", "URLs wait"), list(faults), v.again())
+		human.Counted(total, "URL waits", "URLs wait"), state.ReasonCounts(faults), v.again())
 	return true
 }
 

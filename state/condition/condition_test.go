@@ -87,7 +87,7 @@ var ofSites = []judged{
 	{"only failures left", func(s *snap) {
 		silent(snapshot.WaitDue, "URLs due later")(s)
 		s.Unique, s.Deferred = 200, map[string]int64{"timeout": 20, "revisit": 2}
-	}, condition.Standing, condition.Bad, "20 URLs wait for another attempt after a failure: 20 timeout"},
+	}, condition.Standing, condition.Bad, "20 URLs wait for another attempt after a failure: timeout (20)"},
 	{"a few failures left of many", func(s *snap) {
 		silent(snapshot.WaitDue, "URLs due later")(s)
 		s.Unique, s.Deferred = 1e6, map[string]int64{"timeout": 20}
@@ -95,10 +95,10 @@ var ofSites = []judged{
 	{"most requests fail", func(s *snap) {
 		s.Recent = snapshot.Window{Over: 10 * time.Second, Responses: 3, Pages: 3, Failures: 9,
 			Failed: map[string]int64{"timeout": 8, "reset": 1}}
-	}, condition.Slow, condition.Warn, "9 of 12 requests in the last 10 s failed: 8 timeout, 1 reset."},
+	}, condition.Slow, condition.Warn, "9 of 12 requests in the last 10 s failed: timeout (8), connection closed early (1)."},
 	{"most answers refuse", func(s *snap) {
 		s.Recent = snapshot.Window{Over: 10 * time.Second, Responses: 12, Errors: 9}
-	}, condition.Slow, condition.Warn, "9 of 12 requests in the last 10 s failed: 9 answers with status 429 or 5xx."},
+	}, condition.Slow, condition.Warn, "9 of 12 requests in the last 10 s failed: status 429 or 5xx (9)."},
 	{"merges stand", silent(snapshot.WaitDisk, "disk merges"), condition.Slow, condition.Warn, "waits for disk merges"},
 	{"robots.txt arrives", func(s *snap) {
 		silent(snapshot.WaitRobots, "robots.txt and DNS")(s)

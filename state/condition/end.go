@@ -3,7 +3,6 @@ package condition
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -44,8 +43,7 @@ func OfEnd(s *snapshot.Snapshot, end End) Condition {
 		v.Problems = []Problem{{Level: Bad, What: "end", Text: v.Text, Next: v.Next, state: Failed}}
 	} else if s.Count(state.CountPages) == 0 {
 		v.Level = Warn
-		v.Problems = []Problem{{Level: Warn, What: "end", Text: "The crawl has fetched no page.", Next: "drumbeat log",
-			state: v.State}}
+		v.Problems = []Problem{{Level: Warn, What: "end", Text: "The crawl has fetched no page.", Next: v.Next, state: v.State}}
 	}
 	return v
 }
@@ -67,11 +65,12 @@ func LeftOf(s *snapshot.Snapshot) (list []Rest) {
 	}
 	add(s.Queued()-s.Place(state.PlaceDeferred)-s.Place(state.PlaceContent), "queued", "the same command continues")
 	for why, n := range s.Deferred {
+		words, _ := state.ReasonText(why)
 		do := "the same command tries them again when they are due"
 		if why == state.ReasonRevisit.String() {
 			do = "--recrawl visits them again when they are due"
 		}
-		if add(n, "deferred ("+why+")", do); n > 0 {
+		if add(n, "deferred ("+words+")", do); n > 0 {
 			list[len(list)-1].Reason = why
 		}
 	}
@@ -89,20 +88,6 @@ func leftText(s *snapshot.Snapshot) string {
 	var parts []string
 	for _, r := range LeftOf(s) {
 		parts = append(parts, r.Text)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// list writes counts with their names, the largest first.
-func list(counts map[string]int64) string {
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-	var parts []string
-	for _, name := range names {
-		if counts[name] > 0 {
-			parts = append(parts, human.Counted(counts[name], name, name))
-		}
 	}
 	return strings.Join(parts, ", ")
 }

@@ -82,12 +82,12 @@ func (v *view) whyPlace(rep *URLReport) []string {
 	case state.PlaceDeferred.String():
 		if !rep.Due.After(v.now) {
 			return say("deferred, and due since %s: it returns as soon as there is room for it; %s",
-				v.when(rep.Due), v.reasonText(rep.Record.Reason))
+				v.when(rep.Due), reasonText(rep.Record.Reason))
 		}
-		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
+		return say("deferred until %s: %s", v.when(rep.Due), reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
 		return say("not allowed by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix "+
-			"tries it again", v.reasonText(rep.Record.Reason))
+			"tries it again", reasonText(rep.Record.Reason))
 	case state.PlaceContent.String():
 		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
 	case state.PlaceFetched.String():
@@ -103,7 +103,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		}
 		return why
 	case state.PlaceRefused.String():
-		why := say("refused %s: %s", v.when(rep.Ended.Time), v.reasonText(rep.Ended.Reason))
+		why := say("refused %s: %s", v.when(rep.Ended.Time), reasonText(rep.Ended.Reason))
 		if rep.Ended.Reason == state.ReasonRobots.String() {
 			if d := rep.Verdict; d.Rule != "" && !d.Allowed {
 				why[0] += fmt.Sprintf(": %q", d.Rule)
@@ -221,60 +221,17 @@ func (v *view) whyRobots(rep *URLReport) (why []string) {
 	return why
 }
 
-// reasonTexts explain the reasons; a reason without a text is clear from its name.
-var reasonTexts = [state.NumReasons]string{
-	state.ReasonRobots:            "robots.txt forbids it",
-	state.ReasonNoHost:            "the name doesn't exist, or has no address",
-	state.ReasonDNS:               "the name servers gave no usable answer",
-	state.ReasonConnect:           "the connection failed",
-	state.ReasonTimeout:           "the request took too long",
-	state.ReasonReset:             "the connection was closed early",
-	state.ReasonTLS:               "TLS failed",
-	state.ReasonCertificate:       "the certificate is not good, and the request needs a good one (--tls, --sites)",
-	state.ReasonBadResponse:       "the response was not HTTP",
-	state.ReasonHeadTooLarge:      "the head of the response exceeded its limits (64 KiB, 5000 fields)",
-	state.ReasonForbiddenAddress:  "all addresses of the host are forbidden",
-	state.ReasonRobotsUnavailable: "robots.txt is unreachable; drumbeat retries at growing intervals",
-	state.ReasonHostBacklog:       "its host has too many URLs waiting",
-	state.ReasonTooMany:           "the server reported too many requests",
-	state.ReasonServerError:       "the server reported an error",
-	state.ReasonEvicted:           "other URLs needed the room in RAM",
-	state.ReasonNetworkLease:      "another node visits the network of its host",
-	state.ReasonRevisit:           "fetched; this is its next visit (--recrawl)",
-	state.ReasonHTTPSFallback:     "the https request failed; the http URL is tried",
-	state.ReasonAwaitRobots:       "robots.txt was requested again before a response came",
-	state.ReasonBadRecord:         "its record could not be read",
-	state.ReasonForbiddenPort:     "connections to its port are not allowed (--ports)",
-	state.ReasonUnconfirmed:       "the failure may be ours, so it does not count; it is tried again",
-	state.ReasonLost:              "it was lost to damage on disk",
-	state.ReasonPLDBusy:           "its PLD has many URLs in RAM",
-	state.ReasonNotWelcome:        "the host refused us several times",
-	state.ReasonHostBackoff:       "the host failed many times in a row and backs off",
-	state.ReasonHostGivenUp:       "the host failed again after its long back-offs and was given up",
-	state.ReasonDepth:             "it is more links away from a seed than its site allows (max-depth in --sites)",
-	state.ReasonHostPages:         "the host reached --max-pages host",
-	state.ReasonPLDPages:          "the PLD reached --max-pages pld",
-	state.ReasonBlocked:           "the blacklist names host, PLD or network",
-	state.ReasonInternal:          "it made drumbeat panic, which is a bug; the run's log has the stack",
-}
-
-// ReasonText says in words why a URL was refused or deferred, given the name of the reason; "" without a text.
-func ReasonText(name string) string {
-	for r, text := range reasonTexts {
-		if state.Reason(r).String() == name {
-			return text
-		}
-	}
-	return ""
-}
-
-// reasonText returns the name of a reason and its text.
-func (v *view) reasonText(name string) string {
-	if text := ReasonText(name); text != "" {
-		return name + " (" + text + ")"
-	}
+// reasonText returns the words and the name of a reason.
+func reasonText(name string) string {
 	if name == "" {
 		return "no reason recorded"
 	}
-	return name
+	words, more := state.ReasonText(name)
+	if words != name {
+		words += " (" + name + ")"
+	}
+	if more != "" {
+		words += "; " + more
+	}
+	return words
 }

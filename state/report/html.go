@@ -16,7 +16,6 @@ import (
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/condition"
-	"drumbeat/state/explain"
 	"drumbeat/state/report/page"
 )
 
@@ -244,11 +243,8 @@ func reasons(title, what string, list []Count) []page.Block {
 	list = slices.SortedFunc(slices.Values(list), func(a, b Count) int { return cmp.Compare(b.N, a.N) })
 	t, all := table(title, "#"+what, "%share"), total(list)
 	for _, c := range list {
-		cell := page.Cell{Text: c.Name}
-		if text := explain.ReasonText(c.Name); text != "" {
-			cell = page.Cell{Text: text, Lead: c.Name}
-		}
-		t.Rows = append(t.Rows, append([]page.Cell{cell}, counted(c.N, all)...))
+		words, more := state.ReasonText(c.Name)
+		t.Rows = append(t.Rows, append([]page.Cell{{Text: words, Lead: more}}, counted(c.N, all)...))
 	}
 	return []page.Block{t}
 }
@@ -264,7 +260,8 @@ func (r *Report) notFetched() (list []page.Block) {
 	if len(r.Verdict.Left) > 0 {
 		t := table("URLs left", "what fetches them")
 		for _, l := range r.Verdict.Left {
-			t.Rows = append(t.Rows, []page.Cell{{Text: l.Text, Lead: explain.ReasonText(l.Reason)}, {Text: l.Do}})
+			_, more := state.ReasonText(l.Reason)
+			t.Rows = append(t.Rows, []page.Cell{{Text: l.Text, Lead: more}, {Text: l.Do}})
 		}
 		list = append(list, t)
 	}

@@ -183,7 +183,7 @@ func TestPage(t *testing.T) {
 	contains(t, text, true, "x&lt;y&#39;z&#34;.example", "&lt;script&gt;alert", "a&amp;b", "8 more", "36,000",
 		"<title>Crawl of http://a.test/?&#34;&gt;&lt;script&gt;alert(2)", "(its name is not stored yet)",
 		"&lt;i&gt;Why",
-		"Crawled by &lt;u&gt;Who", "default-src 'none'", "Made by drumbeat 1", "robots.txt forbids it", "404 Not Found")
+		"Crawled by &lt;u&gt;Who", "default-src 'none'", "Made by drumbeat 1", "forbidden by robots.txt", "404 Not Found")
 	if len(text) > 300_000 {
 		t.Errorf("%d bytes", len(text))
 	}
@@ -255,7 +255,7 @@ func TestEmpty(t *testing.T) {
 	o, err := readOver(memfs.New(1), "d")
 	must(t, err)
 	r := reportOf(&explain.Figures{AsOf: explain.AsOf{Crawl: "c1", State: "finished", Done: "done"}}, o)
-	contains(t, pageOf(t, r, View{}), true, "Crawl c1", "The crawl has fetched no page.", "drumbeat log",
+	contains(t, pageOf(t, r, View{}), true, "Crawl c1", "The crawl has fetched no page.",
 		`class="verdict warn"`, "has no history")
 }
 
