@@ -1,14 +1,6 @@
 package state
 
-import (
-	"cmp"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	"drumbeat/internal/human"
-)
+import "fmt"
 
 // Reason says why a URL was refused or deferred. The numbers are in URL records: append only.
 type Reason uint8
@@ -70,22 +62,23 @@ var reasonTexts = [NumReasons]struct{ name, words, more string }{
 	ReasonServerError:       {"server-error", "server error", "the server answered with another status 5xx"},
 	ReasonEvicted:           {"evicted", "moved out of RAM", "other URLs needed the room"},
 	ReasonHTTPSFallback:     {"https-fallback", "https failed", "the http URL is tried"},
-	ReasonAwaitRobots:       {"await-robots", "waiting for robots.txt", "it was requested again before a response came"},
+	ReasonAwaitRobots:       {"await-robots", "waiting for robots.txt", "the earlier request had no response"},
 	ReasonBadRecord:         {"bad-record", "damaged record", "it could not be read"},
 	ReasonForbiddenPort:     {"forbidden-port", "port not allowed", "--ports lists the allowed ports"},
 	ReasonUnconfirmed: {"unconfirmed", "failure not confirmed",
 		"our own network may have failed, so the failure does not count"},
-	ReasonLost:         {"lost-to-damage", "lost to damage on disk", ""},
-	ReasonPLDBusy:      {"pld-busy", "domain busy", "many of its URLs are in RAM"},
-	ReasonNotWelcome:   {"not-welcome", "crawler not welcome", "the host refused several requests"},
-	ReasonHostBackoff:  {"host-backoff", "host in back-off", "it failed many times in a row"},
-	ReasonHostGivenUp:  {"host-given-up", "host given up", "it failed again after its long back-offs"},
-	ReasonHostPages:    {"host-pages", "page limit of the host", "the host reached --max-pages host"},
-	ReasonPLDPages:     {"pld-pages", "page limit of the domain", "the PLD reached --max-pages pld"},
-	ReasonBlocked:      {"blocked", "blacklisted", "the blacklist names its host, PLD or network"},
-	ReasonInternal:     {"internal-error", "crawler bug", "drumbeat panicked; the log of the run has the stack"},
-	ReasonRevisit:      {"revisit", "next visit", "the URL was fetched and will be visited again (--recrawl)"},
-	ReasonDepth:        {"too-deep", "too deep", "it is more links away from a seed than its site allows (max-depth in --sites)"},
+	ReasonLost:        {"lost-to-damage", "lost to damage on disk", ""},
+	ReasonPLDBusy:     {"pld-busy", "domain busy", "many of its URLs are in RAM"},
+	ReasonNotWelcome:  {"not-welcome", "crawler not welcome", "the host refused several requests"},
+	ReasonHostBackoff: {"host-backoff", "host in back-off", "it failed many times in a row"},
+	ReasonHostGivenUp: {"host-given-up", "host given up", "it failed again after its long back-offs"},
+	ReasonHostPages:   {"host-pages", "page limit of the host", "the host reached --max-pages host"},
+	ReasonPLDPages:    {"pld-pages", "page limit of the domain", "the PLD reached --max-pages pld"},
+	ReasonBlocked:     {"blocked", "blacklisted", "the blacklist names its host, PLD or network"},
+	ReasonInternal:    {"internal-error", "crawler bug", "drumbeat panicked; the log of the run has the stack"},
+	ReasonRevisit:     {"revisit", "next visit", "the URL was fetched and will be visited again (--recrawl)"},
+	ReasonDepth: {"too-deep", "too deep",
+		"it is more links away from a seed than its site allows (max-depth in --sites)"},
 	ReasonNetworkLease: {"network-lease", "network busy", "another node visits the network of its host"},
 	ReasonHeadTooLarge: {"head-too-large", "response header too large", "it exceeds 64 KiB or 5000 fields"},
 	ReasonCertificate:  {"bad-certificate", "bad certificate", "the request needs a good one (--tls, --sites)"},
@@ -107,18 +100,4 @@ func ReasonText(name string) (words, more string) {
 		}
 	}
 	return name, ""
-}
-
-// ReasonCounts lists numbers by the names of reasons in words, the largest first.
-func ReasonCounts(counts map[string]int64) string {
-	names := slices.SortedFunc(maps.Keys(counts),
-		func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-	var parts []string
-	for _, name := range names {
-		if counts[name] > 0 {
-			words, _ := ReasonText(name)
-			parts = append(parts, fmt.Sprintf("%s (%s)", words, human.Count(counts[name])))
-		}
-	}
-	return strings.Join(parts, ", ")
 }

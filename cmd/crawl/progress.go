@@ -214,7 +214,7 @@ func twoDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // reasons lists numbers by reason, "" for none.
 func reasons(m map[string]int64) string {
-	if text := state.ReasonCounts(m); text != "" {
+	if text := condition.ReasonCounts(m); text != "" {
 		return "; reasons: " + text
 	}
 	return ""

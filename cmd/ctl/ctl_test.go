@@ -165,8 +165,8 @@ func TestExits(t *testing.T) {
 func TestPrints(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus()})
 	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "status")
-	for _, want := range []string{"The crawl is healthy.", "12.5 pages/s", "1,234", "BEAST", "forbidden by robots.txt (3)",
-		"4.8 MiB received"} {
+	for _, want := range []string{"The crawl is healthy.", "12.5 pages/s", "1,234", "BEAST",
+		"forbidden by robots.txt (3)", "4.8 MiB received"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the status has no %q:\n%s", want, out)
 		}

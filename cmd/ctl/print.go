@@ -20,6 +20,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
 	"drumbeat/state"
+	"drumbeat/state/condition"
 )
 
 // printer returns a function that decodes an answer and prints it.
@@ -76,7 +77,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 		}
 	}
 	if len(s.Refused) > 0 {
-		row("refused", "%s", state.ReasonCounts(s.Refused))
+		row("refused", "%s", condition.ReasonCounts(s.Refused))
 	}
 	if late := max(s.DeferredLate, s.VisitsLate); late >= 2 {
 		row("late", "deferred URLs by %s, visits by %s: they are due, and wait for room", human.Seconds(s.DeferredLate),

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"drumbeat/internal/human"
 )
 
 // Kind is the outcome of an exchange with a host, as far as the health of the host is concerned.
@@ -359,15 +361,16 @@ func (s State) String() string {
 		add("backs off until %s: %v", s.Until.UTC().Format(time.RFC3339), s.Why)
 	}
 	counts := []struct {
-		n    int
-		what string
+		n         int
+		one, many string
 	}{
-		{s.Failures, "failures in a row"}, {s.Rests, "long back-offs"},
-		{s.Refusals, "refusals without a page"}, {s.Stage, "runs of refusals"},
+		{s.Failures, "failure", "failures in a row"}, {s.Rests, "long back-off", "long back-offs"},
+		{s.Refusals, "refusal without a page", "refusals without a page"},
+		{s.Stage, "run of refusals", "runs of refusals"},
 	}
 	for _, n := range counts {
 		if n.n > 0 {
-			add("%d %s", n.n, n.what)
+			add("%s", human.Counted(n.n, n.one, n.many))
 		}
 	}
 	last := s.Last.String()

@@ -43,7 +43,7 @@ var layers = map[string]layer{
 	"internal/scope":             {10, []string{"internal/human", "weburl"}},
 	"internal/cookies":           {10, []string{"weburl"}},
 	"internal/sites":             {10, []string{"fetch", "internal/human", "internal/revisit", "weburl"}},
-	"internal/health":            {10, []string{"internal/list"}},
+	"internal/health":            {10, []string{"internal/human", "internal/list"}},
 	"internal/hook":              {5, []string{"internal/bug"}},
 	"internal/render":            {5, []string{"internal/render/rendertest"}}, // only in its tests
 	"internal/render/rendertest": {0, nil},                                    // for tests
@@ -241,8 +241,8 @@ var layers = map[string]layer{
 		"internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human",
 		"weburl"}},
-	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl", "disk", "state", "state/explain",
-		"state/history", "internal/bug", "internal/human"}},
+	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl", "disk", "state",
+		"state/condition", "state/explain", "state/history", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"crawl/dirs", "crawl/fetcher", "crawl/sitemaps", "admin", "admin/prom", "admin/web",
 		"cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/output", "crawl/plan", "admit", "state/extract",
 		"state/history", "state/snapshot", "state/condition", "state", "crawl/strategy", "disk", "dnscache", "fetch",

@@ -275,7 +275,7 @@ var faulty = map[snapshot.WaitKind]bool{snapshot.WaitNothing: true, snapshot.Wai
 
 // why lists the failures of the last seconds.
 func (v *view) why() string {
-	text := state.ReasonCounts(v.Recent.Failed)
+	text := ReasonCounts(v.Recent.Failed)
 	if v.Recent.Errors > 0 {
 		text = strings.TrimPrefix(text+", ", ", ") + "status 429 or 5xx (" + human.Count(v.Recent.Errors) + ")"
 	}
@@ -296,7 +296,7 @@ func (v *view) backoff() {
 		}
 	}
 	if len(v.Recent.Failed) > 0 {
-		who += " (" + state.ReasonCounts(v.Recent.Failed) + ")"
+		who += " (" + ReasonCounts(v.Recent.Failed) + ")"
 	}
 	level := Warn
 	if v.silent() {
@@ -325,7 +325,7 @@ func (v *view) due() bool {
 		level = Bad
 	}
 	v.add(level, v.still(), "sites", "", "%s%s for another attempt after a failure: %s%s", v.quietly(),
-		human.Counted(total, "URL waits", "URLs wait"), state.ReasonCounts(faults), v.again())
+		human.Counted(total, "URL waits", "URLs wait"), ReasonCounts(faults), v.again())
 	return true
 }
 

@@ -95,7 +95,8 @@ var ofSites = []judged{
 	{"most requests fail", func(s *snap) {
 		s.Recent = snapshot.Window{Over: 10 * time.Second, Responses: 3, Pages: 3, Failures: 9,
 			Failed: map[string]int64{"timeout": 8, "reset": 1}}
-	}, condition.Slow, condition.Warn, "9 of 12 requests in the last 10 s failed: timeout (8), connection closed early (1)."},
+	}, condition.Slow, condition.Warn,
+		"9 of 12 requests in the last 10 s failed: timeout (8), connection closed early (1)."},
 	{"most answers refuse", func(s *snap) {
 		s.Recent = snapshot.Window{Over: 10 * time.Second, Responses: 12, Errors: 9}
 	}, condition.Slow, condition.Warn, "9 of 12 requests in the last 10 s failed: status 429 or 5xx (9)."},
@@ -214,5 +215,14 @@ func TestOfNodes(t *testing.T) {
 		if v.State != test.state || v.Level != test.level || !strings.Contains(v.Text, test.text) {
 			t.Errorf("%s: %+v", test.name, v)
 		}
+	}
+}
+
+// TestReasonCounts: the largest number is first, and an unknown name is its own text.
+func TestReasonCounts(t *testing.T) {
+	counts := map[string]int64{"timeout": 3, "no-such-host": 1200, "tls": 0, "one-of-later": 3}
+	want := "host not found (1,200), one-of-later (3), timeout (3)"
+	if got := condition.ReasonCounts(counts); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package condition
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,7 +44,8 @@ func OfEnd(s *snapshot.Snapshot, end End) Condition {
 		v.Problems = []Problem{{Level: Bad, What: "end", Text: v.Text, Next: v.Next, state: Failed}}
 	} else if s.Count(state.CountPages) == 0 {
 		v.Level = Warn
-		v.Problems = []Problem{{Level: Warn, What: "end", Text: "The crawl has fetched no page.", Next: v.Next, state: v.State}}
+		v.Problems = []Problem{{Level: Warn, What: "end", Text: "The crawl has fetched no page.", Next: v.Next,
+			state: v.State}}
 	}
 	return v
 }
@@ -88,6 +90,20 @@ func leftText(s *snapshot.Snapshot) string {
 	var parts []string
 	for _, r := range LeftOf(s) {
 		parts = append(parts, r.Text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ReasonCounts lists numbers by the names of reasons in words, the largest first.
+func ReasonCounts(counts map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(counts),
+		func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	var parts []string
+	for _, name := range names {
+		if counts[name] > 0 {
+			words, _ := state.ReasonText(name)
+			parts = append(parts, fmt.Sprintf("%s (%s)", words, human.Count(counts[name])))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

@@ -466,7 +466,7 @@ func TestExplainTrouble(t *testing.T) {
 				t.Errorf("%s: place %s, want %s", rep.URL, rep.Place, want)
 			}
 			why := strings.Join(rep.Why, "; ")
-			wants := map[string][2]string{"closed": {"deferred", "the host refused us several times"},
+			wants := map[string][2]string{"closed": {"deferred", "the host refused several requests"},
 				"busy": {"deferred", "backs off until"}, "ill": {"deferred", "robots.txt is unreachable"},
 				"good": {"fetched", "fetched"}}
 			if w, ok := wants[name]; ok && rep.Place == w[0] && !strings.Contains(why, w[1]) {

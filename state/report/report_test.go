@@ -183,7 +183,8 @@ func TestPage(t *testing.T) {
 	contains(t, text, true, "x&lt;y&#39;z&#34;.example", "&lt;script&gt;alert", "a&amp;b", "8 more", "36,000",
 		"<title>Crawl of http://a.test/?&#34;&gt;&lt;script&gt;alert(2)", "(its name is not stored yet)",
 		"&lt;i&gt;Why",
-		"Crawled by &lt;u&gt;Who", "default-src 'none'", "Made by drumbeat 1", "forbidden by robots.txt", "404 Not Found")
+		"Crawled by &lt;u&gt;Who", "default-src 'none'", "Made by drumbeat 1", "forbidden by robots.txt",
+		"404 Not Found")
 	if len(text) > 300_000 {
 		t.Errorf("%d bytes", len(text))
 	}
