@@ -16,13 +16,13 @@ const maxFileBytes = 64 << 10
 func ReadKeys(name string) (Keys, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", name, plain(err))
+		return nil, fmt.Errorf("key file: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("key file %s: %w", name, plain(err))
+		return nil, fmt.Errorf("key file: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("key file %s is not a regular file", name)
 	case info.Mode().Perm()&0o077 != 0:
@@ -31,26 +31,13 @@ func ReadKeys(name string) (Keys, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", name, plain(err))
+		return nil, fmt.Errorf("key file: %w", err)
 	}
 	keys, err := ParseKeys(data)
 	if err != nil {
 		return nil, fmt.Errorf("key file %s: %w", name, err)
 	}
 	return keys, nil
-}
-
-// plain returns the cause of err without the operation and the path.
-func plain(err error) error {
-	var pe *fs.PathError
-	var le *os.LinkError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	if errors.As(err, &le) {
-		return le.Err
-	}
-	return err
 }
 
 // CreateKeys durably writes a new key file, of mode 0600. It fails if the name exists.
@@ -64,7 +51,7 @@ func ReplaceKeys(name string, keys Keys) error { return writeKeys(name, keys, os
 func writeKeys(name string, keys Keys, put func(from, to string) error) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("write key file %s: %w", name, plain(err))
+			err = fmt.Errorf("key file: %w", faultOf(name, err))
 		}
 	}()
 	data, err := keys.Encode()
@@ -92,4 +79,19 @@ func writeKeys(name string, keys Keys, put func(from, to string) error) (err err
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// faultOf returns err as of the key file, not of its temporary file; as of the directory if that does not exist.
+func faultOf(name string, err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	} else if errors.As(err, &le) {
+		err = le.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		name = filepath.Dir(name)
+	}
+	return &fs.PathError{Op: "write", Path: name, Err: err}
 }

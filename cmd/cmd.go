@@ -39,6 +39,7 @@ import (
 	"drumbeat/cmd/extract"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/get"
+	"drumbeat/cmd/keys"
 	"drumbeat/cmd/log"
 	"drumbeat/cmd/plan"
 	"drumbeat/cmd/rendercommand"
@@ -59,6 +60,7 @@ type commands struct {
 	Doctor  doctor.Command        `cmd:"" of:"start"`
 	Config  table.Config          `cmd:"" of:"start"`
 	BotPage botpage.Command       `cmd:"" name:"bot-page" of:"start"`
+	Keys    keys.Command          `cmd:"" of:"start"`
 	Render  rendercommand.Command `cmd:"" name:"render-command" of:"start"`
 	Cluster cluster.Command       `cmd:"" of:"start"`
 

@@ -44,7 +44,7 @@ var packageNames = regexp.MustCompile(`(^|; )(?:(?:` + packages + `|cluster|expl
 	`robots|scope|sites|warc): )+|(: )(?:(?:` + packages + `): )+`)
 
 // packages lists packages whose names are no names of flags.
-const packages = `admin|admit|crawl|disk|dnscache|drum|fetch|polite|queue|state|urllist|urlrule|weburl`
+const packages = `admin|admit|botauth|crawl|disk|dnscache|drum|fetch|polite|queue|state|urllist|urlrule|weburl`
 
 // inUse says who uses a directory, and what to do.
 func inUse(e *disk.LockedError) string {

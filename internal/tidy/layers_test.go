@@ -250,6 +250,7 @@ var layers = map[string]layer{
 		"internal/render", "internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "warc",
 		"warc/outfile", "weburl", "internal/human", "internal/revisit", "internal/walk", "cluster", "cluster/lease",
 		"cluster/nats"}},
+	"cmd/keys":          {46, []string{"botauth", "cmd/term", "internal/human"}},
 	"cmd/rendercommand": {46, []string{"cmd/term", "internal/render"}},
 	"cmd/site": {48, []string{"admit", "cmd/crawl", "cmd/flags", "cmd/report", "cmd/term", "crawl", "disk",
 		"internal/ports", "state/sitereport", "weburl"}},
