@@ -2,10 +2,17 @@ package parse
 
 import "bytes"
 
+// HeaderLink is a link of a Link header. Its texts are parts of the header.
+type HeaderLink struct {
+	Target   []byte // unresolved; its base is the URL of the response, not <base href>
+	Rel      Rel
+	NoFollow bool   // HTML's
+	HrefLang []byte // the first hreflang; empty if there is none
+}
+
 // EachLink calls fn for each link in the value of a Link header (RFC 8288) whose context is the page itself;
-// it omits links with another anchor. target is unresolved, and its base is the URL of the response, not
-// <base href>. After a syntax error EachLink continues at the next comma. nofollow is HTML's.
-func EachLink(value []byte, fn func(target []byte, rel Rel, nofollow bool)) {
+// it omits links with another anchor. After a syntax error EachLink continues at the next comma.
+func EachLink(value []byte, fn func(l HeaderLink)) {
 	for {
 		value = bytes.TrimLeft(value, " \t,")
 		if len(value) == 0 {
@@ -29,15 +36,16 @@ func EachLink(value []byte, fn func(target []byte, rel Rel, nofollow bool)) {
 		if isAssetRel(l.rel) {
 			rel |= RelAsset
 		}
-		fn(target, rel, nofollow)
+		fn(HeaderLink{target, rel, nofollow, l.hreflang})
 	}
 }
 
 // linkParams are the relevant parameters of a link in a Link header.
 type linkParams struct {
-	rel     []byte
-	hasRel  bool
-	foreign bool // anchor names another context
+	rel      []byte
+	hasRel   bool
+	foreign  bool // anchor names another context
+	hreflang []byte
 }
 
 // read parses the parameters and returns the text after the link.
@@ -66,6 +74,8 @@ func (l *linkParams) read(s []byte) (rest []byte) {
 			l.rel, l.hasRel = value, true
 		case isFold(name, "anchor"):
 			l.foreign = len(value) > 0
+		case isFold(name, "hreflang") && len(l.hreflang) == 0:
+			l.hreflang = value
 		}
 	}
 }

@@ -10,10 +10,13 @@ import (
 // linkLine prints the links of a Link header: "target=rels", and '!' for nofollow.
 func linkLine(value string) string {
 	var out []string
-	EachLink([]byte(value), func(target []byte, rel Rel, nofollow bool) {
-		s := fmt.Sprintf("%s=%d", target, rel)
-		if nofollow {
+	EachLink([]byte(value), func(l HeaderLink) {
+		s := fmt.Sprintf("%s=%d", l.Target, l.Rel)
+		if l.NoFollow {
 			s += "!"
+		}
+		if len(l.HrefLang) > 0 {
+			s += ":" + string(l.HrefLang)
 		}
 		out = append(out, s)
 	})
@@ -34,7 +37,8 @@ func TestLinkHeader(t *testing.T) {
 		`<a,b;c>; title="x, <y>; rel=next"; rel=canonical`:                     "a,b;c=4",
 		`<a>;rel=next;rel=prev`:                                                "a=1",
 		`<a>;rel=preload;as=style, <b>; rel="icon"`:                            "a=48 b=48",
-		`<a>`:                                  "a=0",
+		`<a>`: "a=0",
+		`<a>; rel=alternate; hreflang="de"; hreflang=fr, <b>;rel=next`: "a=8:de b=1",
 		`<>;rel=next`:                          "=1",
 		`<a> ; REL = "Next NoFollow"`:          "a=1!",
 		`<a>;rel="ne\xt"`:                      "a=1",
@@ -48,7 +52,7 @@ func TestLinkHeader(t *testing.T) {
 		`<a>x;rel=next, <b>;rel=next`:          "a=0 b=1",
 		`<a`:                                   "",
 		``:                                     "",
-		`<a>;rel=alternate;hreflang=de, <b>;rel="canonical"`: "a=8 b=4",
+		`<a>;rel=alternate;hreflang=de, <b>;rel="canonical"`: "a=8:de b=4",
 	} {
 		if got := linkLine(value); got != want {
 			t.Errorf("%s: got %q, want %q", value, got, want)
@@ -147,9 +151,9 @@ func FuzzLinkHeader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		n := 0
-		EachLink(value, func(target []byte, _ Rel, _ bool) {
-			if n++; !bytes.Contains(value, append(append([]byte("<"), target...), '>')) {
-				t.Fatalf("%q: target %q", value, target)
+		EachLink(value, func(l HeaderLink) {
+			if n++; !bytes.Contains(value, append(append([]byte("<"), l.Target...), '>')) {
+				t.Fatalf("%q: target %q", value, l.Target)
 			}
 		})
 		if n > bytes.Count(value, []byte("<")) {

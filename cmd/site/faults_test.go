@@ -22,6 +22,7 @@ type faultyPage struct {
 	without    string            // a part of the page that is left out
 	status     int               // 0: 200
 	header     map[string]string // replaces fields; "" deletes one
+	mapped     string            // its entry in the sitemap has this, too
 	unlisted   bool              // the sitemap does not have it
 	unlinked   bool              // the start page does not link to it
 	same       string            // it has the page of this path instead
@@ -109,7 +110,28 @@ func faultyPages() map[string]faultyPage {
 		"/old":           {body: `<a href=/moved>once</a>`},
 	}
 	maps.Copy(pages, redirectPages())
+	maps.Copy(pages, translatedPages())
 	return pages
+}
+
+// mapLink is a translation in the sitemap.
+func mapLink(code, to string) string {
+	const tag = `<x:link xmlns:x='http://www.w3.org/1999/xhtml' rel='alternate' hreflang=%q href="URL%s"/>`
+	return fmt.Sprintf(tag, code, to)
+}
+
+// translatedPages name their translations in the sitemap or in a header.
+func translatedPages() map[string]faultyPage {
+	header := func(value string) map[string]string { return map[string]string{"Link": value} }
+	return map[string]faultyPage{
+		"/map-en":     {mapped: mapLink("en", "/map-en") + mapLink("de", "/map-de")},
+		"/map-de":     {header: header(`</map-en>; rel="alternate"; hreflang="en", </feed>; rel=alternate`)},
+		"/map-fr":     {mapped: mapLink("en", "/map-en")},
+		"/map-broken": {mapped: mapLink("en", "/gone3")},
+		"/map-code":   {mapped: mapLink("xx", "/map-code")},
+		"/header":     {header: header(`</gone3>; rel=alternate; hreflang=es`)},
+		"/header-uk":  {header: header(`</header-uk>; hreflang=en-UK; rel=alternate`)},
+	}
 }
 
 // moved redirects to a path.
@@ -169,11 +191,13 @@ func faultySite(t *testing.T) string {
 			w.Header().Set("Content-Type", "application/xml")
 			fmt.Fprint(w, `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
 			for _, path := range slices.Sorted(maps.Keys(pages)) {
-				if !pages[path].unlisted {
-					fmt.Fprintf(w, "<url><loc>%s%s</loc></url>", s.URL, path)
+				if p := pages[path]; !p.unlisted {
+					mapped := strings.ReplaceAll(p.mapped, "URL", s.URL)
+					fmt.Fprintf(w, "<url><loc>%s%s</loc>%s</url>", s.URL, path, mapped)
 				}
 			}
-			fmt.Fprintf(w, "<url><loc>%s/gone4</loc></url></urlset>", s.URL)
+			fmt.Fprintf(w, "<url><loc>%s/gone4</loc>%s</url></urlset>", s.URL,
+				strings.ReplaceAll(mapLink("de", "/gone3"), "URL", s.URL))
 			return
 		case path == "/good.gif":
 			w.Header().Set("Content-Type", "image/gif")
@@ -232,9 +256,9 @@ var faultsWanted = map[string][]string{
 	"canonical-host":     {"/canon-host"},
 	"canonical-elsewhere": {"/canon-broken", "/canon-chain", "/canon-ends", "/canon-host", "/canon-moved",
 		"/canon-other"},
-	"hreflang-no-return":   {"/en /fr"},
-	"hreflang-code":        {"/code"},
-	"hreflang-broken":      {"/gone3 /es"},
+	"hreflang-no-return":   {"/en /fr", "/map-en /map-fr"},
+	"hreflang-code":        {"/code", "/header-uk", "/map-code"},
+	"hreflang-broken":      {"/gone3 /es /gone4 /header /map-broken"},
 	"sitemap-broken":       {"/gone4"},
 	"sitemap-missing":      {"/unlisted"},
 	"mixed-content":        {"/mixed"},
@@ -312,8 +336,9 @@ func TestFaults(t *testing.T) {
 			pages++
 		}
 	}
-	// Errors are on the pages of links (3), images (2), canonicals (2), translation, mixed content, JSON-LD and title.
-	if r.Version != sitereport.Version || r.Pages != pages || r.Score.CleanPages != pages-11 || r.Score.Errors != 13 {
+	// Errors are on the pages of links (3), images (2), canonicals (2), translations
+	// (3), mixed content, JSON-LD and title.
+	if r.Version != sitereport.Version || r.Pages != pages || r.Score.CleanPages != pages-13 || r.Score.Errors != 13 {
 		t.Errorf("version %d, %d pages of %d, score %+v", r.Version, r.Pages, pages, r.Score)
 	}
 	if r.Indexed[sitereport.NoIndexMeta] != 1 || r.Indexed[sitereport.NoIndexHeader] != 1 ||

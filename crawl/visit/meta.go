@@ -112,22 +112,22 @@ func (p *Pages) headerLinks(w *Worker, rec *weburl.Record, resp *fetch.Response,
 	}
 	n := 0
 	resp.EachHeader("Link", func(value []byte) bool {
-		parse.EachLink(value, func(target []byte, rel parse.Rel, nofollow bool) {
-			if rel&parse.RelCanonical != 0 {
-				w.meta.setCanonical(w.Parser, target)
+		parse.EachLink(value, func(l parse.HeaderLink) {
+			if l.Rel&parse.RelCanonical != 0 {
+				w.meta.setCanonical(w.Parser, l.Target)
 			}
-			asset := rel&parse.RelAsset != 0 && p.opt.Links.Assets
-			if rel&p.opt.Links.Rels == 0 && !asset {
+			asset := l.Rel&parse.RelAsset != 0 && p.opt.Links.Assets
+			if l.Rel&p.opt.Links.Rels == 0 && !asset {
 				return
 			}
 			if n++; n > maxHeaderLinks {
 				counts.Dropped++
 				return
 			}
-			url := w.Parser.Resolve(target, counts)
+			url := w.Parser.Resolve(l.Target, counts)
 			switch {
 			case url == nil:
-			case held || nofollow && obey:
+			case held || l.NoFollow && obey:
 				w.Links.NoFollow()
 			case asset:
 				w.Links.AddAsset(url)

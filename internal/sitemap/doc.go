@@ -8,7 +8,8 @@
 // link of each Atom entry, and each line of a list that starts with http:// or https://. A guid counts if it
 // is a URL and its isPermaLink is not false (RSS 2.0). Links in feeds may be relative, to xml:base and the
 // feed (RFC 4287, 2). Elements are matched by local name and parent, whatever their namespace: the loc of an
-// image or a video is ignored. In a list, other lines count as faults; a list whose first line is not a URL
+// image or a video is ignored. If Options.Translations is set, an entry has the alternate links with hreflang of
+// its url. In a list, other lines count as faults; a list whose first line is not a URL
 // is no sitemap. Text follows XML: predefined and numeric references, CDATA, no comments. Blanks at both ends
 // are trimmed.
 //

@@ -29,6 +29,8 @@ const (
 	sniffs    = 4 << 10   // the root element must be within the first bytes
 	buffer    = 32 << 10  // bytes of the buffer of each stream
 	maxFaults = 1_000_000 // the count of faults ends here
+
+	maxTranslationBytes = 64 << 10 // of the codes and URLs of the translations of an entry; the rest is left out
 )
 
 // Form is the form of a sitemap.
@@ -72,6 +74,8 @@ type Options struct {
 	// MaxURLs and MaxBytes lower the limits of the protocol; 0 keeps them.
 	MaxURLs  int
 	MaxBytes int64
+	// Translations bounds those of an entry that are read.
+	Translations int
 }
 
 // Summary is the result of Read.
@@ -85,6 +89,10 @@ type Summary struct {
 // DefaultPriority is the priority of a URL for which a sitemap has none, by the protocol.
 const DefaultPriority = 0.5
 
+// Translation is another version of a page: an alternate link with hreflang in a url element, as search engines
+// read it beside the protocol. The code is as it was written.
+type Translation struct{ Code, URL []byte }
+
 // Entry is a URL in a sitemap. Priority is that of the urlset, from 0 to 1, and DefaultPriority in other forms.
 type Entry struct {
 	Form     Form // never Packed
@@ -94,10 +102,12 @@ type Entry struct {
 	// Bases are the xml:base of the elements around a link in a feed, the outermost first. Links in feeds may be
 	// relative: to these, and the first of these to the URL of the feed. In other forms URLs are absolute.
 	Bases [][]byte
+	// Translations are those of a URL in a urlset.
+	Translations []Translation
 }
 
-// Read reads a sitemap and calls found with each URL. found must not keep Entry.URL
-// or Entry.Bases. Read returns one of the errors above if it ended early, or the error of found.
+// Read reads a sitemap and calls found with each URL. found must not keep Entry.URL,
+// Entry.Bases or Entry.Translations. Read returns one of the errors above if it ended early, or the error of found.
 func Read(body []byte, opt Options, found func(Entry) error) (Summary, error) {
 	if opt.MaxURLs <= 0 || opt.MaxURLs > MaxURLs {
 		opt.MaxURLs = MaxURLs
@@ -123,6 +133,9 @@ type reader struct {
 	sum     Summary
 	counted *counter
 	feed    feed
+
+	translations     []Translation // of the url element
+	translationBytes int
 }
 
 // counter ends a stream with ErrLong at a limit. It wraps other errors in ErrBroken.
@@ -396,5 +409,6 @@ func (r *reader) takeWith(url []byte, good bool, priority float64, modified time
 		return ErrMany
 	}
 	r.sum.URLs++
-	return r.found(Entry{Form: r.sum.Form, URL: url, Priority: priority, Modified: modified, Bases: r.feed.refs})
+	return r.found(Entry{Form: r.sum.Form, URL: url, Priority: priority, Modified: modified, Bases: r.feed.refs,
+		Translations: r.translations})
 }

@@ -196,6 +196,51 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestTranslations: the alternate links of a url are read, in any order with its loc, and within bounds.
+func TestTranslations(t *testing.T) {
+	const de, fr = `<x:link rel="alternate" hreflang="de" href=" http://a.test/?a&amp;b "/>`,
+		`<link hreflang='fr' href='/fr' rel='alternate'></link>`
+	const loc, other = "<loc>http://a.test/</loc>", "<url><loc>http://b.test/</loc></url>"
+	const readDE, readFR = " de=http://a.test/?a&b", " fr=/fr"
+	long := strings.ReplaceAll(fr, "/fr", strings.Repeat("l", MaxLoc))
+	for body, want := range map[string]string{
+		"<url>" + de + loc + fr + "</url>" + other:   "http://a.test/" + readDE + readFR + "; http://b.test/",
+		"<url>" + loc + de + fr + de + de + "</url>": "http://a.test/" + readDE + readFR + readDE,
+
+		"<url>" + loc + "</url>" + fr:                   "http://a.test/",
+		"<url>" + loc + "<x>" + fr + "</x></url>":       "http://a.test/",
+		"<url>" + loc + "<link href='/x' /></url>":      "http://a.test/",
+		"<url>" + loc + "<link rel='alternate'/></url>": "http://a.test/",
+
+		"<url>" + loc + strings.Replace(fr, "/fr", "&no;", 1) + fr + "</url>":       "http://a.test/" + readFR,
+		"<url>" + loc + strings.Replace(fr, "alternate", "amphtml", 1) + "</url>":   "http://a.test/",
+		"<url>" + loc + strings.Replace(fr, "hreflang='fr'", "", 1) + de + "</url>": "http://a.test/" + readDE,
+		"<url>" + loc + strings.Replace(long, "lll", "llll", 1) + fr + "</url>":     "http://a.test/" + readFR,
+	} {
+		var got []string
+		_, _ = Read([]byte("<urlset>"+body+"</urlset>"), Options{Translations: 3}, func(e Entry) error {
+			s := string(e.URL)
+			for _, t := range e.Translations {
+				s += fmt.Sprintf(" %s=%s", t.Code, t.URL)
+			}
+			got = append(got, s)
+			return nil
+		})
+		if got := strings.Join(got, "; "); got != want {
+			t.Errorf("%.200s\n got %s\nwant %s", body, got, want)
+		}
+	}
+	n := 0
+	body := "<urlset><url>" + loc + strings.Repeat(long, 20) + "</url></urlset>"
+	_, err := Read([]byte(body), Options{Translations: 100}, func(e Entry) error {
+		n = len(e.Translations)
+		return nil
+	})
+	if err != nil || n != maxTranslationBytes/MaxLoc-1 {
+		t.Errorf("%d long translations, error %v", n, err)
+	}
+}
+
 func TestDates(t *testing.T) {
 	entry := func(inner string) string { return "<url>" + inner + "</url>" }
 	loc := func(n int) string { return fmt.Sprintf("<loc>http://h/%d</loc>", n) }

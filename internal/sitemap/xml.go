@@ -284,6 +284,9 @@ func (s *scanner) open() error {
 			return err
 		}
 	}
+	if el == elLink && s.r.sum.Form == URLSet && s.depth > 0 && s.stack[s.depth-1] == elURL {
+		s.r.translation(s.tag)
+	}
 	if s.tag[len(s.tag)-1] == '/' {
 		s.r.feed.leave(s.depth)
 		return nil
@@ -293,6 +296,7 @@ func (s *scanner) open() error {
 	}
 	if el == elURL {
 		s.prio, s.date = DefaultPriority, time.Time{}
+		s.r.translations, s.r.translationBytes = s.r.translations[:0], 0
 	}
 	s.stack[s.depth] = el
 	s.depth++
@@ -363,6 +367,23 @@ func (s *scanner) taken() error {
 func (s *scanner) release() error {
 	s.holds = false
 	return s.r.takeWith(s.held, true, s.prio, s.date)
+}
+
+// translation keeps the translation that the tag of a link has, if it has one.
+func (r *reader) translation(tag []byte) {
+	rel, _ := attribute(tag, "rel")
+	code, has := attribute(tag, "hreflang")
+	href, ok := attribute(tag, "href")
+	if !has || !ok || string(rel) != "alternate" || len(r.translations) == r.opt.Translations ||
+		r.translationBytes+len(code)+len(href) > maxTranslationBytes {
+		return
+	}
+	url, ok := unescape(bytes.Clone(bytes.TrimSpace(href)))
+	if !ok || len(url) > MaxLoc {
+		return
+	}
+	r.translationBytes += len(code) + len(href)
+	r.translations = append(r.translations, Translation{bytes.Clone(code), url})
 }
 
 // dateOf returns a time in one of the forms of W3C's profile of ISO 8601; the zero time for any other text.

@@ -122,12 +122,12 @@ func (f *linkFinder) links(url []byte, kind string, resp *response.Response) err
 		}
 	}
 	for _, value := range resp.Fields("Link") {
-		parse.EachLink([]byte(value), func(target []byte, rel parse.Rel, nofollow bool) {
-			if rel&(parse.RelNext|parse.RelPrev|parse.RelCanonical|parse.RelAlternate) == 0 {
+		parse.EachLink([]byte(value), func(l parse.HeaderLink) {
+			if l.Rel&(parse.RelNext|parse.RelPrev|parse.RelCanonical|parse.RelAlternate) == 0 {
 				return
 			}
-			if to := f.x.Resolve(target, &counts); to != nil {
-				f.row(url, to, "link-header", relWords(rel, nofollow), nil)
+			if to := f.x.Resolve(l.Target, &counts); to != nil {
+				f.row(url, to, "link-header", relWords(l.Rel, l.NoFollow), nil)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ type siteScan struct {
 	urls    *extsort.Sorter // what is known of URLs, and references to them, by key; see the kinds
 	texts   *extsort.Sorter // hash of kind and text, kind, 0, text, 0, URL
 	digests *extsort.Sorter // hash of the digest, URL, of responses with status 200
-	faulty  *extsort.Sorter // keys of pages with an error
+	faulty  *extsort.Sorter // keys of pages, and of those with an error
 	similar *nearJoin       // the pages with a simhash
 	rec     []byte
 
@@ -187,10 +187,11 @@ func (s *siteScan) findUnchecked() {
 
 // countClean counts the pages without an error.
 func (s *siteScan) countClean() error {
-	n := int64(0)
-	err := s.groups(s.faulty, "pages with errors", func([][]byte, int64) { n++ })
-	s.rep.Score.CleanPages = max(0, s.rep.Pages-n)
-	return err
+	return s.groups(s.faulty, "pages with errors", func(first [][]byte, n int64) {
+		if n == 1 && first[0][0] == isAPage {
+			s.rep.Score.CleanPages++
+		}
+	})
 }
 
 // fault adds a row about a page of the site.
@@ -208,7 +209,17 @@ func (s *siteScan) markFaulty(page []byte) error {
 	if !s.has(page) {
 		return nil
 	}
-	return s.faulty.Add(binary.BigEndian.AppendUint64(nil, s.key(page)))
+	return s.addPage(page, hasError)
+}
+
+// Kinds of records of siteScan.faulty. An error may be that of a URL in the sitemap that is no page.
+const (
+	isAPage = iota
+	hasError
+)
+
+func (s *siteScan) addPage(page []byte, kind byte) error {
+	return s.faulty.Add(append(binary.BigEndian.AppendUint64(nil, s.key(page)), kind))
 }
 
 // has reports whether a URL is of the site.
@@ -366,7 +377,7 @@ func (s *siteScan) links() error {
 			}
 			return s.canonical(r)
 		case elementTranslation:
-			if !from {
+			if !from || len(r.text) > 0 && !s.has(r.text) {
 				return nil
 			}
 			s.begin(s.key(r.from), siteTranslated)
@@ -374,7 +385,16 @@ func (s *siteScan) links() error {
 			if err := s.urls.Add(s.rec); err != nil {
 				return err
 			}
-			return s.refer(siteTranslation, r.to, r.from, r.rel, r.to)
+			code := r.rel
+			if len(r.text) > 0 {
+				code = append(bytes.Clone(code), inSitemap...)
+			}
+			return s.refer(siteTranslation, r.to, r.from, code, r.to)
+		case elementFault: // in a sitemap
+			if !from || !s.has(r.to) {
+				return nil
+			}
+			return s.fault(string(r.rel), r.from, append(bytes.Clone(r.text), inSitemap...))
 		case elementImage:
 			kind = siteImage
 		case elementRedirect:
@@ -401,6 +421,9 @@ func (s *siteScan) links() error {
 	s.findEnds()
 	return err
 }
+
+// inSitemap follows the code of a translation that a sitemap has, for those who look for it on the page.
+const inSitemap = " (in the sitemap)"
 
 // isReference reports whether a rel attribute says that a page is the same as another, or its translation.
 func isReference(rel []byte) bool {
@@ -456,6 +479,9 @@ func (s *siteScan) fact(r *linkRow) error {
 		return nil
 	case elementTitle:
 		s.rep.Pages++
+		if err := s.addPage(r.from, isAPage); err != nil {
+			return err
+		}
 		if len(r.text) == 0 {
 			return s.fault("title-missing", r.from, nil)
 		}

@@ -26,7 +26,7 @@ const (
 	elementDescription = "description" // text
 	elementHeading     = "h1"          // text
 	elementCanonical   = "canonical"   // to
-	elementTranslation = "hreflang"    // to; rel: the code
+	elementTranslation = "hreflang"    // to; rel: the code; text: URL of the sitemap that says so
 	elementImage       = "image"       // to; text: the alternative text
 	elementHeader      = "header"      // rel: a header for the security of browsers that it lacks
 	elementFault       = "fault"       // rel: kind of finding, text: details
@@ -187,15 +187,28 @@ func (p *factFinder) link(t *pagetext.Token) {
 		p.canonical(p.resolve(a[1]))
 	case part && !alternate:
 		p.insecure(a[1])
-	case alternate && len(a[2]) > 0 && p.translations < maxPageTranslations:
-		p.translations++
-		code := strings.TrimSpace(string(a[2][:min(len(a[2]), sitereport.MaxText)]))
-		if !languageCode(code) {
-			p.fault("hreflang-code", code)
-		}
-		if to := p.resolve(a[1]); to != nil {
-			p.f.row(p.url, to, elementTranslation, []byte(code), nil)
-		}
+	case alternate:
+		p.translation(a[2], a[1])
+	}
+}
+
+// translation takes a translation of the page.
+func (p *factFinder) translation(code, ref []byte) {
+	if len(code) == 0 || p.translations == maxPageTranslations {
+		return
+	}
+	p.translations++
+	p.f.translation(p.url, p.resolve(ref), code, nil)
+}
+
+// translation sends the rows about a translation of a page. to is nil if its URL is none.
+func (f *linkFinder) translation(url, to, code, sitemap []byte) {
+	code = bytes.TrimSpace(code[:min(len(code), sitereport.MaxText)])
+	if !languageCode(string(code)) {
+		f.row(url, sitemap, elementFault, []byte("hreflang-code"), code)
+	}
+	if to != nil {
+		f.row(url, to, elementTranslation, code, sitemap)
 	}
 }
 
@@ -327,9 +340,12 @@ func (p *factFinder) headers(resp *response.Response) {
 	// References in headers are relative to the URL of the response (RFC 8288, 3.2).
 	if x.At(p.url) == nil {
 		for _, value := range resp.Fields("Link") {
-			parse.EachLink([]byte(value), func(target []byte, rel parse.Rel, _ bool) {
-				if rel&parse.RelCanonical != 0 {
-					p.canonical(p.resolve(target))
+			parse.EachLink([]byte(value), func(l parse.HeaderLink) {
+				if l.Rel&parse.RelCanonical != 0 {
+					p.canonical(p.resolve(l.Target))
+				}
+				if l.Rel&parse.RelAlternate != 0 {
+					p.translation(l.HrefLang, l.Target)
 				}
 			})
 		}
@@ -461,11 +477,18 @@ func (f *linkFinder) sitemapRows(kind string) {
 		return
 	}
 	// An error leaves what was read before it: the crawl itself says that a sitemap is damaged.
-	_, _ = sitemap.Read(f.body, sitemap.Options{ContentType: kind}, func(e sitemap.Entry) error {
-		if e.Form == sitemap.URLSet {
-			if to := f.x.Resolve(e.URL, &counts); to != nil {
-				f.row(url, to, elementSitemap, nil, nil)
-			}
+	opt := sitemap.Options{ContentType: kind, Translations: maxPageTranslations}
+	_, _ = sitemap.Read(f.body, opt, func(e sitemap.Entry) error {
+		if e.Form != sitemap.URLSet {
+			return nil
+		}
+		page := bytes.Clone(f.x.Resolve(e.URL, &counts))
+		if page == nil {
+			return nil
+		}
+		f.row(url, page, elementSitemap, nil, nil)
+		for _, t := range e.Translations {
+			f.translation(page, f.x.Resolve(t.URL, &counts), t.Code, url)
 		}
 		return nil
 	})
