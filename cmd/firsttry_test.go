@@ -24,7 +24,8 @@ func TestDirectoriesAreAddedOnDemand(t *testing.T) {
 	flags := append(cmdtest.OwnServer, "--allow-net=127.0.0.1", "--ports="+port, url+"/", "--dir", a)
 	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=5")...)
 	_, errs := wantExit(t, term.ExitDirectory, "", append(flags, "--dir", b)...)
-	want := fmt.Sprintf("%s is a crawl of one directory; %s is new\n  more disk: --add-dir %[2]s      another crawl: "+
+	want := fmt.Sprintf("the crawl in %s has one directory; %s is new\n"+
+		"  more disk: --add-dir %[2]s      another crawl: "+
 		"--dir %[2]s alone\n", a, b)
 	if !strings.Contains(errs, want) {
 		t.Errorf("got %q, want %q", errs, want)

@@ -53,7 +53,7 @@ func TestObjectStore(t *testing.T) {
 		sum.Store.Objects != len(objects) || sum.Store.Files != len(objects) || sum.Store.Waiting != 0 {
 		t.Errorf("summary %+v, %v; %d objects", sum, err, len(objects))
 	}
-	wantExit(t, term.ExitDirectory, "give it as --out again", args...)
+	wantExit(t, term.ExitDirectory, "give --out again", args...)
 	page := firstPage(t, indexes)
 	reads := func() map[string]string { return outputOf(t, d, page) }
 	remote := reads()

@@ -58,9 +58,9 @@ func (c *Cluster) validate(o *Options) error {
 	case c.Table == nil || c.Transport == nil:
 		return errors.New("crawl: a cluster needs a table and an engine")
 	case c.Node < 0 || c.Node >= c.Table.Nodes():
-		return fmt.Errorf("crawl: node %d is not in 0 to %d", c.Node, c.Table.Nodes()-1)
+		return fmt.Errorf("crawl: node %d is outside 0 to %d", c.Node, c.Table.Nodes()-1)
 	case c.LeaseTTL != 0 && (c.LeaseTTL < lease.LeastTTL || c.LeaseTTL > lease.MostTTL):
-		return fmt.Errorf("crawl: leases of %v; want %v to %v", c.LeaseTTL, lease.LeastTTL, lease.MostTTL)
+		return fmt.Errorf("crawl: lease of %v: want %v to %v", c.LeaseTTL, lease.LeastTTL, lease.MostTTL)
 	case o.walks():
 		return fmt.Errorf("crawl: the strategy %s works with one node only", strategy.RandomWalk)
 	case o.Render != nil: // the scripts and data of a page belong to hosts of any node, whose delays are kept there
@@ -145,7 +145,7 @@ func (c *crawler) openNode(m *state.Manifest) error {
 	c.opt.Cluster = &of
 	if c.budgets.BySupporters() {
 		return fmt.Errorf(
-			"crawl: budgets by supporters need the links of all PLDs, which a node of a cluster lacks: %w",
+			"crawl: --budget supporters needs the links of all PLDs, but a node of a cluster has only its own: %w",
 			state.ErrIncompatible)
 	}
 	return nil

@@ -199,7 +199,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		c.net.Cut(1)
 		account.Sleep(ctx, 90*time.Second)
 		if s, err := c.options[1].Observe.Control.Exact(); err != nil || !s.Cluster.Leases.Resting ||
-			s.Cluster.Leases.Starting || !strings.Contains(s.Wait.Text, "the broker: after so long without it") {
+			s.Cluster.Leases.Starting || !strings.Contains(s.Wait.Text, "the broker: it has been away so long") {
 			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Wait.Text, err)
 		}
 		c.net.Heal(1)

@@ -46,7 +46,7 @@ func TestFilterIsFilledInParallel(t *testing.T) {
 		if n := readers.Load(); n != 3 {
 			t.Errorf("%d directories were read", n)
 		}
-		if log.count("reading the store of contents") != 3 || log.count("the store of contents was read") != 1 {
+		if log.count("reading the store of contents") != 3 || log.count("read the store of contents") != 1 {
 			t.Errorf("log: %v", log.texts)
 		}
 		checkBalanced(t, fs, opt.Disk.Dirs)
@@ -82,7 +82,7 @@ func TestSmallFilterReadsNothing(t *testing.T) {
 			}
 		}
 		mustRun(t, t.Context(), opt)
-		if log.count("bodies are compared on disk alone") != 1 {
+		if log.count("comparing bodies on disk only") != 1 {
 			t.Errorf("log: %v", log.texts)
 		}
 		checkBalanced(t, fs, opt.Disk.Dirs)

@@ -192,7 +192,7 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	res, err := Run(ctx, opt)
 	must(t, err)
 	fsys.check(t, c.limit)
-	if n := log.count("a write found no space"); n > 0 {
+	if n := log.count("a write found no disk space"); n > 0 {
 		t.Errorf("the crawl returned to a checkpoint %d times", n)
 	}
 	s := &res.Snapshot
@@ -359,7 +359,7 @@ func TestLeastDisk(t *testing.T) {
 				opt.Disk.Dirs, opt.Disk.Out, opt.Disk.WhenFull = dirs, out, options.WhenFullStop
 				opt.Limits.DiskBytes = opt.leastDisk() - 1
 				if _, err := Run(t.Context(), opt); err == nil ||
-					!strings.Contains(err.Error(), "the least that works is "+human.Bytes(opt.leastDisk())) {
+					!strings.Contains(err.Error(), "the minimum is "+human.Bytes(opt.leastDisk())) {
 					t.Errorf("%v %v: a byte too little: %v", dirs, out, err)
 				}
 				opt.Limits.DiskBytes++

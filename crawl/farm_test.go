@@ -275,7 +275,7 @@ func TestFarmsBySupporters(t *testing.T) {
 					continue
 				}
 				if !r.computed {
-					t.Error("supporters were not computed")
+					t.Error("no supporters computed")
 				}
 				limit := c.limit()
 				// 4 ± 1.5 % of 2,000 pages, where the paper's budgets give it 30 to 50 %.

@@ -131,7 +131,7 @@ func TestHistoryFaults(t *testing.T) {
 		}
 		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
-		if n := strings.Count(log.String(), "the history of figures loses samples"); n != 1 ||
+		if n := strings.Count(log.String(), "the history is losing samples"); n != 1 ||
 			res.Snapshot.HistoryErrors < 4 {
 			t.Errorf("%d log lines, %d errors", n, res.Snapshot.HistoryErrors)
 		}

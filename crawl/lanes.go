@@ -24,7 +24,7 @@ func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Stra
 	name, weights := cmp.Or(o.Order.Priority, DefaultPriority), o.Order.LaneWeights
 	if o.Order.Strategy != "" && o.Order.Strategy != DefaultStrategy {
 		if name != DefaultPriority {
-			return strategy.Strategy{}, fmt.Errorf("strategy %s has priorities of its own, and takes no priority %s",
+			return strategy.Strategy{}, fmt.Errorf("strategy %s sets its own priorities: remove --priority %s",
 				o.Order.Strategy, name)
 		}
 		name = o.Order.Strategy
@@ -104,7 +104,7 @@ func (e *engine) fixLanes(m *state.Manifest) (int, error) {
 func (c *crawler) openStrategy() error {
 	s, err := c.opt.strategyOf(c.opt.Order.Lanes, c.operator.Priority())
 	if err != nil {
-		return fmt.Errorf("crawl: strategy of the operator's changes: %w", err)
+		return fmt.Errorf("crawl: priority set by the operator: %w", err)
 	}
 	c.strategy.Store(&s)
 	return nil

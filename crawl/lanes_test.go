@@ -298,7 +298,7 @@ func TestPriorityChanges(t *testing.T) {
 		if most[1] == 0 || most[2] == 0 {
 			t.Errorf("in the minute after the change the lanes have at most %v URLs", most)
 		}
-		if !strings.Contains(logged.String(), "queued URLs are placed again") {
+		if !strings.Contains(logged.String(), "placing queued URLs again") {
 			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
 		}
 		for _, bad := range []changes.Priority{{Name: "best"}, {Name: "hook"}, {Name: "depth", Weights: []uint32{1}}} {

@@ -48,7 +48,7 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 			opt.Observe.Log = log.logger()
 			res, err := Run(t.Context(), opt)
 			if full == options.WhenFullPause {
-				if err != nil || res.Stop != StopDone || log.count("a write found no space") == 0 {
+				if err != nil || res.Stop != StopDone || log.count("a write found no disk space") == 0 {
 					t.Fatalf("%v, %+v; %v", err, res, log.texts)
 				}
 				checkStored(t, web, fs, opt.Disk.Dirs)
@@ -59,7 +59,7 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 			if !errors.As(err, &limit) || errors.As(err, &blamed) || !state.IsFull(err) {
 				t.Fatalf("got %v, %+v, want a LimitError", err, res)
 			}
-			for _, want := range []string{"--disk is reached", " of at most 7.6 MiB: ", "d0/"} {
+			for _, want := range []string{"--disk limit reached", " of at most 7.6 MiB: ", "d0/"} {
 				if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "device") {
 					t.Errorf("no %q in %q, or it speaks of the device", want, err)
 				}

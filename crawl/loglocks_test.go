@@ -164,9 +164,9 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		for _, want := range []string{"the operator changed something", "rules and blacklist reloaded",
-			"settings of sites reloaded", "trusted PLDs reloaded", "checkpoint", "an enqueued URL was refused",
-			"host in back-off or given up", "trace of links has reached its limit and ends; the crawl continues"} {
+		for _, want := range []string{"change by the operator", "rules and blacklist reloaded",
+			"site settings reloaded", "trusted PLDs reloaded", "checkpoint", "an enqueued URL was refused",
+			"host in back-off or given up", "the link trace has reached its limit and ends; the crawl continues"} {
 			if !log.lines[want] {
 				t.Errorf("no line %q", want)
 			}

@@ -165,15 +165,15 @@ func (o *Options) Validate() error {
 	}
 	for _, url := range o.Limits.References {
 		if got, err := outage.CheckReference(url); err != nil || got != url {
-			bad("reference %q is no canonical URL", url)
+			bad("reference %q is not a canonical URL", url)
 		}
 	}
 	if o.seedsOnly() && o.Links.Sitemaps {
-		bad("strategy %s follows no links, so it takes no sitemaps", o.Order.Strategy)
+		bad("strategy %s follows no links, so it does not support sitemaps", o.Order.Strategy)
 	}
 	if o.walks() {
 		if o.Links.Sitemaps || o.Recrawl != nil || o.Render != nil {
-			bad("strategy %s takes no sitemaps, visits no page again, and renders none", o.Order.Strategy)
+			bad("strategy %s does not support sitemaps, recrawls or rendering", o.Order.Strategy)
 		}
 		opt := o.walkOptions(1)
 		faults = append(faults, opt.Validate())

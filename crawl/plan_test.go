@@ -87,7 +87,7 @@ func TestPlanRefused(t *testing.T) {
 	}
 	o = Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 1 << 30},
 		Drum: DrumOptions{BucketBytes: 1 << 30}}
-	if _, err := MakePlan(&o); err == nil || !strings.Contains(err.Error(), "beside the stores") {
+	if _, err := MakePlan(&o); err == nil || !strings.Contains(err.Error(), "caches take") {
 		t.Errorf("stores larger than RAM: got %v", err)
 	}
 }

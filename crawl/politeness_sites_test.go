@@ -182,8 +182,8 @@ func TestSitesReload(t *testing.T) {
 			t.Errorf("requests: %v", count)
 		}
 		text := log.String()
-		if !strings.Contains(text, "settings of sites reloaded") ||
-			!strings.Contains(text, "settings of sites stay as they were") ||
+		if !strings.Contains(text, "site settings reloaded") ||
+			!strings.Contains(text, "site settings are unchanged") ||
 			!strings.Contains(text, "sites.toml:4: bearer") || strings.Contains(text, "t0ps3cret") {
 			t.Errorf("log:\n%s", text)
 		}

@@ -99,7 +99,7 @@ func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending) (*Resu
 		if full.WritesUseless(opt.Disk.FS, opt.allDirs()) {
 			return nil, full.Error(err)
 		}
-		opt.Observe.Log.Error("a write found no space: returning to the last checkpoint", "error", err,
+		opt.Observe.Log.Error("a write found no disk space: returning to the last checkpoint", "error", err,
 			"pause", full.Pause())
 		opt.Disk.New = false
 		if c == nil { // otherwise crawl pauses

@@ -350,11 +350,11 @@ func TestObjectStoreAway(t *testing.T) {
 		if rested < away/2 || res.Snapshot.Uploads.Faults == 0 || res.Snapshot.Uploads.Failing != "" {
 			t.Errorf("rested %v; %+v", rested, res.Snapshot.Uploads)
 		}
-		if n := log.count("the object store did not take a file"); n < 3 || n > int(away/time.Minute)+1 {
+		if n := log.count("the object store did not accept a file"); n < 3 || n > int(away/time.Minute)+1 {
 			t.Errorf("%d errors in the log in %v", n, away)
 		}
 		if log.count("fetching pauses until the object store") == 0 ||
-			log.count("the object store takes files again") != 1 || log.count("too little disk space") != 0 ||
+			log.count("the object store accepts files again") != 1 || log.count("too little disk space") != 0 ||
 			log.count("the object store does not answer") != 1 {
 			t.Errorf("log: %v", log.texts)
 		}

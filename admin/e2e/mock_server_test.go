@@ -115,7 +115,7 @@ func (c *crawl) answer(w http.ResponseWriter, r *http.Request, v any) {
 	}
 	if c.scenario == "down" {
 		problem{http.StatusServiceUnavailable,
-			"the crawl is not running: it starts, stops, or waits for disk space"}.write(w)
+			"the crawl is not running: it is starting, stopping or waiting for disk space"}.write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -35,7 +35,7 @@ func TestBadFlags(t *testing.T) {
 	}{
 		{[]string{"--foo"}, "unknown flag --foo"},
 		{[]string{"--ram=3x"}, `"3x" is not a size`},
-		{[]string{"--ram=1MiB"}, "the least that works is"},
+		{[]string{"--ram=1MiB"}, "the minimum is"},
 		{[]string{"--ram=0"}, "--ram can't be 0"},
 		{[]string{"--max-body=0"}, "--max-body can't be 0"},
 		{[]string{"--max-body=1MiB,2MiB"}, "two sizes for all types"},

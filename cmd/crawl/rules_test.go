@@ -81,7 +81,7 @@ func TestCrawlReadsAgain(t *testing.T) {
 	if code := run(a, flags); code != term.ExitDone {
 		t.Errorf("got exit code %d", code)
 	}
-	for _, want := range []string{"rules and blacklist stay as they were", "rules:1: ", "rules:2: "} {
+	for _, want := range []string{"rules and blacklist are unchanged", "rules:1: ", "rules:2: "} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("no %q in\n%s", want, errs.String())
 		}

@@ -48,7 +48,7 @@ func TestPlanCommand(t *testing.T) {
 		want string
 	}{
 		{[]string{"--pages=1e9", "--disk=1TB"}, term.ExitUsage, "--disk 931 GiB is too little: 1e9 pages take"},
-		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2,000 connections; the least that works is"},
+		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2,000 connections; the minimum is"},
 		{[]string{"--drum=merge=8GiB"}, term.ExitUsage, "1B to 4095MiB"},
 		{[]string{"--drum=buckets=100"}, term.ExitUsage, "power of 2"},
 		{[]string{"--drum=buffer=5000"}, term.ExitUsage, "multiple of 4KiB"},
@@ -62,7 +62,7 @@ func TestPlanCommand(t *testing.T) {
 		{[]string{"--nodes=64", "--cluster=embed", "--disk=100GB"}, term.ExitUsage,
 			"for each of 64 nodes is 65 GiB, more than half of --disk 93 GiB"},
 		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage,
-			"for the exchange with other nodes; the least that works is"},
+			"for the exchange with other nodes; the minimum is"},
 		{[]string{"--nodes=8", "--cluster=embed", "--cluster-stream=64MiB"}, 0, "use a larger --cluster-stream"},
 		{[]string{"--nodes=1000", "--pages=1e10"}, 0, "The marks of the nodes take more"},
 		{[]string{"--store=none", "--pages=1e10", "--drum=cache=0"}, 0, "1e10 pages"},

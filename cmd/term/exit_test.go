@@ -59,7 +59,7 @@ func TestFailureBesideEnd(t *testing.T) {
 				"last checkpoint\n"},
 		{&space.DiskError{Dir: "d0", Number: 1, Count: 2, Err: syscall.ENOSPC}, ExitDiskFull,
 			"drumbeat: directory d0 (1 of 2) failed: " +
-				"no space left on device: make room; the same command continues from the last checkpoint\n"},
+				"no space left on device: free some space; the same command continues from the last checkpoint\n"},
 	} {
 		var said strings.Builder
 		a := &App{Stderr: &said}

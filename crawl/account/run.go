@@ -180,7 +180,7 @@ func (r *Run) LogBug(of string, err error) {
 	if !errors.As(err, &p) || r.bugs.Add(1) > MaxStacks {
 		return
 	}
-	r.log.Error("a bug: this program panicked while it read data of a site; please report it",
+	r.log.Error("bug: drumbeat panicked while reading data from a site; please report it",
 		"url", of, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 }
 

@@ -337,7 +337,7 @@ func (b *Stage) replaceAll(ctx context.Context) error {
 			account.Sleep(ctx, replaceEvery)
 			return nil
 		}
-		b.opt.Log.Info("budgets or priorities changed: queued URLs are placed again", "urls", moved)
+		b.opt.Log.Info("budgets or priorities changed: placing queued URLs again", "urls", moved)
 		return nil
 	}
 	data, ok, err := b.Beast.MovedPeek()
@@ -381,7 +381,7 @@ func (b *Stage) flagBudgets() (star.Budgets, error) {
 // CheckFunction reports why a budget function cannot be used; nil is that of the options.
 func (b *Stage) CheckFunction(f *changes.Function) error {
 	if b.opt.Admission.Scope != state.ScopeAll {
-		return errors.New("budgets are off, because --scope is not all")
+		return errors.New("budgets are off because --scope is not all")
 	}
 	flags, err := b.flagBudgets()
 	if err == nil && f != nil {
@@ -528,7 +528,7 @@ func (b *Stage) StarOptions() (star.Options, error) {
 	}
 	budgets, err := b.budgetsNow(flags)
 	if err != nil {
-		return star.Options{}, fmt.Errorf("crawl: budget function of the operator's changes: %w", err)
+		return star.Options{}, fmt.Errorf("crawl: budget function set by the operator: %w", err)
 	}
 	return star.Options{
 		Set: b.saved.Set, Name: state.NameStar,

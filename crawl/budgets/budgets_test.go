@@ -299,7 +299,7 @@ func TestPlacedAgain(t *testing.T) {
 			r.want("to be placed again", 8, 0, 2)
 		}
 		again(r)
-		if r.Logged("queued URLs are placed again") != 1 {
+		if r.Logged("placing queued URLs again") != 1 {
 			t.Error("the log has no count of the URLs")
 		}
 		r.pass()

@@ -62,21 +62,21 @@ func (b *Stage) ComputeSupporters(ctx context.Context) error {
 			return final.error
 		case errors.Is(err, star.ErrNoSeeds):
 			if b.Star.NumPLDs() > 0 && b.Star.Trusted() == 0 {
-				b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was " +
-					"begun by an earlier release")
+				b.opt.Log.Warn("budgets follow in-degree: an earlier release began this crawl, and it did not " +
+					"record the PLDs of the seeds")
 			}
 		case errors.Is(err, star.ErrNoTrusted):
 			b.opt.Log.Warn(
-				"the budgets stay as they are, because the crawl has found none of the PLDs of --budget trusted yet")
+				"budgets are unchanged: the crawl has found no PLD of --budget trusted yet")
 		case err != nil:
-			b.opt.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
+			b.opt.Log.Warn("could not compute supporters; budgets are unchanged", "why", err)
 		case r.Edges == 0: // trust would not get beyond the seeds
 		default:
 			first := b.Star.LastComputed().Time == 0
 			if b.Star.Computed(r); first {
 				b.Star.Refresh() // BEAST may not move for long
 			}
-			b.opt.Log.Info("supporters were computed", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
+			b.opt.Log.Info("computed supporters", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
 				"took", time.Since(began))
 		}
 		gen = last.Number
@@ -151,7 +151,7 @@ func (b *Stage) openCheckpoint() (*state.Reader, *star.State, error) {
 			return nil, nil, err
 		}
 	}
-	return nil, nil, fmt.Errorf("crawl: %d checkpoints in a row ended while the files of one were opened", openTries)
+	return nil, nil, fmt.Errorf("crawl: %d times in a row, a new checkpoint replaced the one being opened", openTries)
 }
 
 func starFiles(set disk.Set, st *star.State) []string {

@@ -69,7 +69,7 @@ func (c *Store) fill(m *state.Manifest) error {
 	switch {
 	case bodies > size*8/leastFilterBits:
 		kept.Close()
-		c.opt.Log.Info("bodies are compared on disk alone: the filter in RAM would be too small", "bodies", bodies,
+		c.opt.Log.Info("comparing bodies on disk only: the filter in RAM would be too small", "bodies", bodies,
 			"filter", human.Bytes(size))
 		return c.checkForm(st)
 	case kept.crawl == c.saved.CrawlID && kept.size == size:
@@ -173,7 +173,7 @@ func (c *Store) readKeys(st *drum.State) error {
 		return fmt.Errorf("crawl: open the store of contents: %w", err)
 	}
 	took := time.Since(began)
-	c.opt.Log.Info("the store of contents was read", "bodies", keys, "took", took.Round(time.Millisecond),
+	c.opt.Log.Info("read the store of contents", "bodies", keys, "took", took.Round(time.Millisecond),
 		"rate", human.Bytes(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
 	return nil
 }

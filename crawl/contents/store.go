@@ -397,8 +397,8 @@ func (c *Store) capture(wait *state.Waiting, known bool, first *bodyValue) (revi
 
 // errContentForm says that pages wait as records of another form than the run's.
 var errContentForm = fmt.Errorf(
-	"pages that wait for the check of their content are in another WARC format, or have another "+
-		"dictionary: run the crawl with the former --warc until it stops in order, then change it: %w",
+	"pages waiting for the content check use another WARC format or dictionary: run the crawl with "+
+		"the previous --warc until it stops cleanly, then change --warc: %w",
 	state.ErrIncompatible)
 
 // due reports whether an early pass is due.

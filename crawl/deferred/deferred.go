@@ -132,7 +132,7 @@ func (d *Stage) OpenHeld(m *state.Manifest) (changed bool) {
 	}
 	d.heldState = state.Held{Flags: d.opt.Flags, Since: since, Left: n}
 	if n > 0 {
-		d.opt.Log.Info("network flags changed: trying URLs again that the former flags did not allow", "urls", n)
+		d.opt.Log.Info("network flags changed: retrying URLs that the previous flags forbade", "urls", n)
 	}
 	return true
 }

@@ -98,9 +98,9 @@ type NewDirectoryError struct {
 
 func (e *NewDirectoryError) Error() string {
 	if len(e.Known) == 1 {
-		return fmt.Sprintf("%s is a crawl of one directory; %s is new", e.Known[0], e.New)
+		return fmt.Sprintf("the crawl in %s has one directory; %s is new", e.Known[0], e.New)
 	}
-	return fmt.Sprintf("%s is a crawl of %d directories; %s is new", e.Known[0], len(e.Known), e.New)
+	return fmt.Sprintf("the crawl in %s has %d directories; %s is new", e.Known[0], len(e.Known), e.New)
 }
 
 // Unwrap returns ErrIncompatible.
@@ -165,7 +165,7 @@ func (d *Opener) look() error {
 		return fmt.Errorf("crawl: the output of crawl %s is in its state directories, not in %v: %w",
 			m.Crawl, d.opt.Disk.Out, state.ErrIncompatible)
 	case m != nil && out.Crawl == "":
-		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w",
+		return fmt.Errorf("crawl: no output of crawl %[2]s in %[1]v: is a disk not mounted? %[3]w",
 			d.opt.Disk.Out, m.Crawl, state.ErrIncompatible)
 	case match.Crawl != "" && out.Crawl != "" && out.Crawl != match.Crawl:
 		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w",

@@ -55,7 +55,7 @@ func (d *Opener) Open() (frozen state.Frozen, _ error) {
 			m.Crawl, s.CrawlID, state.ErrIncompatible)
 	}
 	if m.Frozen != frozen {
-		return frozen, fmt.Errorf("crawl: settings that are fixed for a crawl have changed: %s: %w",
+		return frozen, fmt.Errorf("crawl: settings that cannot change during a crawl have changed: %s: %w",
 			d.changes(m.Frozen, frozen), state.ErrIncompatible)
 	}
 	if err := d.opt.Accept(m); err != nil {
@@ -83,7 +83,7 @@ func (d *Opener) frozen(m *state.Manifest, secret weburl.Secret) (frozen state.F
 	}
 	if table := d.opt.Table; table != nil {
 		if secret != d.opt.Secret {
-			return frozen, fmt.Errorf("crawl: the directories have another secret than the cluster: %w",
+			return frozen, fmt.Errorf("crawl: the secret of the directories differs from the cluster's: %w",
 				state.ErrIncompatible)
 		}
 		frozen.Nodes, frozen.Node, frozen.Table = table.Nodes(), d.opt.Node, table.Sum()
@@ -108,7 +108,7 @@ func (d *Opener) heal(m *state.Manifest, secret weburl.Secret) error {
 func (d *Opener) changes(was, frozen state.Frozen) string {
 	var list []string
 	if was.SecretCheck != frozen.SecretCheck {
-		list = append(list, fmt.Sprintf("%s has another secret", d.saved.Set.Path(0, state.SecretName)))
+		list = append(list, fmt.Sprintf("%s has a different secret", d.saved.Set.Path(0, state.SecretName)))
 	}
 	if was.Private != frozen.Private {
 		list = append(list, fmt.Sprintf("--private-suffixes was %v, is %v", was.Private, frozen.Private))
@@ -135,9 +135,9 @@ func (d *Opener) changes(was, frozen state.Frozen) string {
 			was.Node, was.Nodes, frozen.Node, frozen.Nodes))
 	}
 	if was.Table != frozen.Table {
-		list = append(list, "the table of owners is another")
+		list = append(list, "the table of owners differs")
 	} else if was.Slots != frozen.Slots {
-		list = append(list, "the keys have no slots: a development version began the crawl")
+		list = append(list, "the keys have no slots: a development version started the crawl")
 	}
 	if was.Lanes != frozen.Lanes {
 		list = append(list,

@@ -53,7 +53,7 @@ func newAcceptor(accept []string, caps []options.BodyCap) (*acceptor, error) {
 		p, err := parseTypes(c.Type)
 		faults = append(faults, err)
 		if c.Bytes <= 0 {
-			faults = append(faults, fmt.Errorf("crawl: bodies of %s: %d bytes at most", c.Type, c.Bytes))
+			faults = append(faults, fmt.Errorf("crawl: body limit of %s is %d bytes: want at least 1", c.Type, c.Bytes))
 		}
 		a.caps = append(a.caps, bodyCap{p, c.Bytes})
 	}

@@ -30,7 +30,7 @@ const (
 	spillStepShare = 64
 )
 
-var errSpools = fmt.Errorf("crawl: %d large bodies are under way already", maxSpools)
+var errSpools = fmt.Errorf("crawl: already receiving %d large bodies", maxSpools)
 
 // spools creates the spools. It has no goroutine.
 type spools struct {

@@ -61,7 +61,7 @@ func (f *Figures) delay(s *snapshot.Snapshot) (kind snapshot.WaitKind, text stri
 	b := f.others.Heaps().Binding(s.Time)
 	s.LongestHost = b.Longest
 	if b.All == 0 {
-		return snapshot.WaitAnswers, "answers of the hosts"
+		return snapshot.WaitAnswers, "answers from hosts"
 	}
 	w := &s.Wait
 	w.Held, w.Hosts = b.Held, b.All

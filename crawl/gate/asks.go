@@ -68,7 +68,7 @@ func (q *Requests) askOwner(ctx context.Context, url string, hop int, waits uint
 	}
 	var a robotsAnswer
 	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > RobotsBodyBytes {
-		q.opt.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
+		q.opt.Log.Debug("another node did not answer about a robots.txt", "url", url, "error", err)
 		return false, &deferredError{until: time.Now().Add(askAgainAfter(waits)), waits: min(waits+1, robots.MaxWaits)}
 	}
 	switch {

@@ -219,4 +219,4 @@ func (w *cutWriter) Write(b []byte) (int, error) {
 // text returns the kept bytes without a character that was cut in the middle.
 func (w *cutWriter) text() string { return strings.ToValidUTF8(w.b.String(), "") }
 
-var errTextCut = errors.New("crawl: the text of a page is longer than a hook gets")
+var errTextCut = errors.New("crawl: the text of a page exceeds the limit for hooks")

@@ -49,7 +49,7 @@ func (r *Reloader) readSites() (*sites.Set, error) {
 		return nil, err
 	}
 	if n := set.Stats().Bytes; n > r.opt.Plan.HeapBytes/sitesShare {
-		return nil, fmt.Errorf("crawl: the settings of sites take %d bytes of RAM, twice that during a reload,"+
+		return nil, fmt.Errorf("crawl: the site settings take %d bytes of RAM, twice that during a reload,"+
 			" and the limit is %d: use more RAM or fewer sites", n, r.opt.Plan.HeapBytes/sitesShare)
 	}
 	return set, nil

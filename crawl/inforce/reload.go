@@ -171,7 +171,7 @@ func (r *Reloader) reloadTrusted(late *account.LateLog) {
 	}
 	trusted, err := r.readTrusted()
 	if err != nil {
-		late.Add(r.opt.Log.Error, "trusted PLDs stay as they were: the file has errors", "error", err)
+		late.Add(r.opt.Log.Error, "trusted PLDs are unchanged: the file has errors", "error", err)
 		return
 	}
 	before := r.rules.Trusted.Swap(&trusted)
@@ -184,7 +184,7 @@ func (r *Reloader) Reload(ctx context.Context, late *account.LateLog) (cut, swep
 	defer r.reloading.Unlock()
 	rules, blacklist, err := r.readRules(r.others.Blocked())
 	if err != nil {
-		late.Add(r.opt.Log.Error, "rules and blacklist stay as they were: the files have errors", "error", err)
+		late.Add(r.opt.Log.Error, "rules and blacklist are unchanged: the files have errors", "error", err)
 		return 0, 0, nil
 	}
 	oldRules, oldBlacklist := r.rules.Rules.Swap(rules), r.rules.Blacklist.Swap(blacklist)
@@ -249,7 +249,7 @@ func (r *Reloader) reloadSites(ctx context.Context, n *Reloaded, late *account.L
 	defer r.reloadingSites.Unlock()
 	set, err := r.readSites()
 	if err != nil {
-		late.Add(r.opt.Log.Error, "the settings of sites stay as they were: the file has errors", "error", err)
+		late.Add(r.opt.Log.Error, "site settings are unchanged: the file has errors", "error", err)
 		return nil
 	}
 	old, err := r.newTerms(ctx, set, n)
@@ -257,7 +257,7 @@ func (r *Reloader) reloadSites(ctx context.Context, n *Reloaded, late *account.L
 	r.warnOfLanes(set, late)
 	r.others.Cookies.KeepCookies(set.Jars())
 	n.Sites = set.Stats().String()
-	late.Add(r.opt.Log.Info, "settings of sites reloaded", "sites", n.Sites, "before", old.Stats().String(),
+	late.Add(r.opt.Log.Info, "site settings reloaded", "sites", n.Sites, "before", old.Stats().String(),
 		"hosts_and_plds_with_other_terms", n.Terms, "urls_evicted", n.Evicted, "budgets_changed", n.Budgets,
 		"priorities_changed", n.Priorities)
 	return err
@@ -339,6 +339,6 @@ func otherPriorities(a, b map[string]int) (n int) {
 func (r *Reloader) warnOfLanes(set *sites.Set, late *account.LateLog) {
 	if n := len(set.Priorities()); n > 0 && r.opt.Lanes() == 1 {
 		late.Add(r.opt.Log.Warn,
-			"priority in the settings of sites has no effect: this crawl has one lane (--priority lanes)", "tables", n)
+			"priority in the site settings has no effect: this crawl has one lane (--priority lanes)", "tables", n)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // ErrBlocked reports that an exchange was not begun, or was cut off, because its host or address is
 // blacklisted.
-var ErrBlocked = errors.New("crawl: the blacklist names the host or its address")
+var ErrBlocked = errors.New("crawl: the host or its address is blacklisted")
 
 // Rules are the scope rules and the blacklist. A reload replaces them while the crawl runs.
 //

@@ -160,7 +160,7 @@ func (e *crawlEnd) logWait(m *cluster.Mark, records int64) {
 	if m.Done && now.Sub(e.endWait) >= endLogEvery {
 		e.endWait = now
 		e.opt.Log.Warn(
-			"this node waits for a node that has ended without receiving all messages: start that node again",
+			"waiting for a node that ended before it received all messages: start that node again",
 			"node", m.Node, "records", records)
 	}
 }

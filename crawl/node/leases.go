@@ -158,13 +158,13 @@ func (s *Leases) Why() string {
 	case !f.Resting:
 		return ""
 	case f.Starting && broker:
-		return fmt.Sprintf("the other nodes: they must read this node's heartbeats for %s from its start "+
+		return fmt.Sprintf("the other nodes: they must receive this node's heartbeats for %s after its start "+
 			"(--cluster-lease)", human.Exact(s.leases.StartDelay()))
 	case f.Starting:
-		return "the broker (--cluster): the other nodes must first read this node's heartbeats"
+		return "the broker (--cluster): the other nodes must first receive this node's heartbeats"
 	case broker:
-		return fmt.Sprintf("the other nodes: they must read this node's heartbeats again for %s (--cluster-lease)",
+		return fmt.Sprintf("the other nodes: they must receive this node's heartbeats again for %s (--cluster-lease)",
 			human.Exact(s.leases.StartDelay()))
 	}
-	return "the broker: after so long without it, other nodes may visit this node's networks (--cluster-lease)"
+	return "the broker: it has been away so long that other nodes may visit this node's networks (--cluster-lease)"
 }

@@ -137,7 +137,7 @@ func (s *marks) put(ctx context.Context) error {
 		}
 		if have {
 			if err := s.write(ctx, &mark, covered.Seq, in); err != nil {
-				s.opt.Log.Debug("writing the mark waits", "error", err)
+				s.opt.Log.Debug("waiting to write the mark", "error", err)
 				account.Sleep(ctx, transportRetry)
 				continue
 			}
@@ -175,8 +175,9 @@ func (s *marks) checkOwn(ctx context.Context) error {
 // empty.
 func (s *marks) errEmpty() error {
 	return fmt.Errorf(
-		"crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
-			"or make another file by drumbeat cluster init for another crawl: %w", s.opt.Node, state.ErrIncompatible)
+		"crawl: node %d has crawled before, but its directories are empty: give its original directories, "+
+			"or create a cluster file for a new crawl with drumbeat cluster init: %w",
+		s.opt.Node, state.ErrIncompatible)
 }
 
 // write writes a mark, and purges the stream up to seq, a sequence of that connection.
@@ -268,7 +269,7 @@ func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 		if err := s.doubts.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
 			return false, nil
 		}
-		s.opt.Log.Warn("the marks of another node have gone back: they are accepted", "node",
+		s.opt.Log.Warn("accepted the marks of another node although they went backwards", "node",
 			m.Node, "error", err)
 	}
 	s.doubts.clear(m.Node, doubtOld)
@@ -279,8 +280,8 @@ func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 func (s *marks) checkMark(m *cluster.Mark) error {
 	switch {
 	case m.Incarnation > s.intake.incarnationOf(m.Node):
-		return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this "+
-			"node, too, with the audit of "+
+		return fmt.Errorf("crawl: node %d was restored from an older copy and resynced: run drumbeat repair "+
+			"--resync %[1]d on this node too, with the audit of "+
 			"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
 	case m.Table != s.opt.Table.Sum():
 		return fmt.Errorf("crawl: node %d and this node have different tables of owners: %w", m.Node,

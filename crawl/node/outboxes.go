@@ -115,8 +115,8 @@ func (b *outboxes) dropAbandoned() error {
 			dropped := o.Abandon()
 			tx.Count(state.CountLinksAbandoned, dropped.Links.N)
 			tx.Count(state.CountEdgesAbandoned, dropped.Edges.N)
-			tx.Late.Add(b.opt.Log.Warn, "a node was abandoned: waiting records for it are dropped, and so "+
-				"are all further links to its sites", "node", node, "links", dropped.Links.N, "edges", dropped.Edges.N)
+			tx.Late.Add(b.opt.Log.Warn, "a node was abandoned: dropped the records waiting for it; further links "+
+				"to its sites are dropped too", "node", node, "links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {
 			return err

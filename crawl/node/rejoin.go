@@ -75,7 +75,7 @@ func (e *crawlEnd) logAwaited() {
 		return
 	}
 	e.awaitLogged = now
-	e.opt.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start "+
+	e.opt.Log.Warn("waiting for nodes that have not restarted since the crawl was over: start "+
 		"them, or stop this one; nothing is lost",
 		"nodes", nodes, "at most", (rejoinMost - now.Sub(e.rejoined)).Round(time.Second))
 }

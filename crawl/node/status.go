@@ -130,7 +130,7 @@ func (s *statuses) publish(ctx context.Context) error {
 			last, at = pages, now
 		}
 		if err := s.put(ctx, s.status(rate)); err != nil {
-			s.opt.Log.Debug("writing the status waits", "error", err)
+			s.opt.Log.Debug("waiting to write the status", "error", err)
 		}
 		account.Sleep(ctx, cluster.StatusEvery)
 	}
@@ -155,7 +155,7 @@ func (s *statuses) publishEnd(ctx context.Context, why string) {
 		l.Held, l.Wanted, l.Longest, l.Resting, l.Starting = 0, 0, 0, false, false
 	}
 	if err := s.put(ctx, st); err != nil {
-		s.opt.Log.Debug("the end of the node is not written", "error", err)
+		s.opt.Log.Debug("could not announce the end of this node", "error", err)
 	}
 }
 

@@ -130,9 +130,9 @@ func (c *Codings) decide(l codingLoad) error {
 		return err
 	}
 	c.brotli.Store(wide)
-	c.opt.Log.Info("requests ask for other content codings", "codings", codings,
+	c.opt.Log.Info("changed the content codings of requests", "codings", codings,
 		"processors", percent(l.processors), "network", percent(l.network))
-	c.history.event("codings", "%s: processors %s in use, network limits %s of the time", codings,
+	c.history.event("codings", "%s: processors %s busy, network limiting %s of the time", codings,
 		percent(l.processors), percent(l.network))
 	return nil
 }

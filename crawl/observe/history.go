@@ -193,7 +193,7 @@ func (h *History) note(err error, lost int64) {
 	h.errors.Add(lost)
 	if !h.logged {
 		h.logged = true
-		h.opt.Log.Warn("the history of figures loses samples; the crawl continues", "error", err)
+		h.opt.Log.Warn("the history is losing samples; the crawl continues", "error", err)
 	}
 }
 

@@ -57,7 +57,7 @@ func (k *Control) Started() <-chan struct{} {
 }
 
 // ErrNotRunning is returned by calls while no crawl runs.
-var ErrNotRunning = errors.New("crawl: the crawl is not running: it starts, stops, or waits for disk space")
+var ErrNotRunning = errors.New("crawl: the crawl is not running: it is starting, stopping or waiting for disk space")
 
 // Attach begins to serve a crawl; Attach(nil) waits for running calls and ends it.
 func (k *Control) Attach(c *Running) {

@@ -77,13 +77,13 @@ func (o *Operator) judge(line string) (url, why string) {
 // mayEnqueue reports why n more URLs cannot be enqueued now.
 func (o *Operator) mayEnqueue(n int) error {
 	if o.others.Drains() {
-		return &changes.RefusedError{Why: "the crawl drains: it queues no new URLs"}
+		return &changes.RefusedError{Why: "the crawl is draining: it queues no new URLs"}
 	}
 	o.feeding.Lock() // each URL is either in the journal or in the table
 	defer o.feeding.Unlock()
 	if room := o.others.Orders.Room() - o.journal.Enqueued(); n > room {
 		return &changes.RefusedError{
-			Why: fmt.Sprintf("%d URLs: %d that were enqueued wait already, and the limit is %d",
+			Why: fmt.Sprintf("%d URLs: %d enqueued URLs are already waiting, and the limit is %d",
 				n, o.opt.MaxOrders-room, o.opt.MaxOrders)}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (o *Operator) estimate(a *Enqueued, before map[uint64]int) {
 	}
 	if ahead > 0 {
 		a.Wait += time.Duration(ahead) * t.Step
-		if a.Because = "URLs of the host that go before it"; !t.InRAM && ahead == 1 {
+		if a.Because = "earlier URLs of the host"; !t.InRAM && ahead == 1 {
 			a.Because = "robots.txt, which may have to be fetched"
 		}
 	}
@@ -115,6 +115,6 @@ func (o *Operator) estimate(a *Enqueued, before map[uint64]int) {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"
 	}
 	if why := o.others.Space.Pausing(); why != "" {
-		a.Because = "not before this ends: " + why
+		a.Because = "fetching pauses: " + why
 	}
 }

@@ -28,7 +28,7 @@ func (o *Operator) BadSeeds(lines []string) (bad [][2]string) {
 func (o *Operator) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := o.journal.Tidy(); err != nil {
-			o.opt.Log.Warn("the journal of changes keeps seeds that have been fed", "error", err, "retry",
+			o.opt.Log.Warn("could not remove seeds from the journal after feeding them", "error", err, "retry",
 				"after the next checkpoint")
 		}
 		c, ok, err := o.journal.NextSeeds()

@@ -134,11 +134,11 @@ func TestChangesSurviveACut(t *testing.T) {
 	r.make(changes.Change{Op: changes.OpBlock, Rule: "host c.test"})
 	function := &changes.Function{Name: "equal", Default: 5, Max: 9}
 	r.make(changes.Change{Op: changes.OpFunction, Function: function})
-	if n := r.Logged("the operator changed something"); n != 0 {
+	if n := r.Logged("change by the operator"); n != 0 {
 		t.Errorf("%d lines were written while locks were held", n)
 	}
 	r.late.Tell()
-	if n, did := r.Logged("the operator changed something"), strings.Join(r.did, ", "); n != 7 ||
+	if n, did := r.Logged("change by the operator"), strings.Join(r.did, ", "); n != 7 ||
 		did != "rules 1, function" {
 		t.Errorf("%d lines; done: %s", n, did)
 	}
@@ -335,7 +335,7 @@ func TestControl(t *testing.T) {
 	k.Attach(&operate.Running{Run: r.Run, Operator: r.o})
 	<-k.Started()
 	if _, err := k.Make(t.Context(), pause); err != nil || !r.paused ||
-		r.Logged("the operator changed something") != 1 {
+		r.Logged("change by the operator") != 1 {
 		t.Errorf("a change of the running crawl: %v", err)
 	}
 	if s, err := k.Settings(); err != nil || !s.Paused || k.Ended() != nil {

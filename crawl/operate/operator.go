@@ -131,7 +131,7 @@ func (o *Operator) OpenJournal(m *state.Manifest) (err error) {
 	}
 	o.journal, err = changes.Open(o.saved.Set.FS, o.journalName(), o.fedSeq)
 	if err != nil {
-		return fmt.Errorf("crawl: changes of the operator: %w", err)
+		return fmt.Errorf("crawl: operator's changes: %w", err)
 	}
 	return nil
 }
@@ -146,10 +146,10 @@ func (o *Operator) Restore(*state.Manifest) error {
 		o.others.Heaps().SetHostDelay(o.saved.HostKey([]byte(host)), seconds(delay))
 	}
 	if err := o.others.Limits.Use(s); err != nil {
-		return fmt.Errorf("crawl: limits of the operator's changes: %w", err)
+		return fmt.Errorf("crawl: limits set by the operator: %w", err)
 	}
 	if text := settingsText(s); text != "" {
-		o.opt.Log.Warn("changes that the operator made are in force: "+text, "undo", "drumbeat ctl")
+		o.opt.Log.Warn("the operator's changes are in force: "+text, "undo", "drumbeat ctl")
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func settingsText(s *changes.Settings) string {
 	add(s.Rate != "", "rate %s", s.Rate)
 	add(s.Bandwidth != "", "bandwidth %s", s.Bandwidth)
 	add(s.Connections != "", "connections %s", s.Connections)
-	add(len(s.HostDelays) > 0, "%d hosts with a delay of their own", len(s.HostDelays))
+	add(len(s.HostDelays) > 0, "%d hosts with their own delay", len(s.HostDelays))
 	add(len(s.Blocked) > 0, "%d blocked", len(s.Blocked))
 	add(s.Function != nil, "another budget function")
 	add(s.Priority != nil, "another priority")
@@ -288,7 +288,7 @@ func (o *Operator) Make(ctx context.Context, c changes.Change, late *account.Lat
 		return c, err
 	}
 	o.run.Hook("change")
-	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	late.Add(o.opt.Log.Info, "change by the operator", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.others.Made(&c)
 	return c, o.enforce(ctx, &c, late)
 }
@@ -343,7 +343,7 @@ func (o *Operator) normalize(c *changes.Change) error {
 	case changes.OpHostDelay, changes.OpHostNormal:
 		c.Host, err = canonicalHost(c.Host)
 		if c.Delay < 0 || math.IsNaN(c.Delay) {
-			err = fmt.Errorf("a delay of %v s", c.Delay)
+			err = fmt.Errorf("delay of %v s: want 0 or more", c.Delay)
 		}
 	case changes.OpBudget, changes.OpBudgetFree:
 		var host string
@@ -370,7 +370,7 @@ func (o *Operator) normalize(c *changes.Change) error {
 			}
 		}
 		if c.Seeds = kept; len(kept) == 0 {
-			err = errors.New("none of the lines is a URL or a host")
+			err = errors.New("no line is a URL or a host")
 		}
 	}
 	if err != nil {
@@ -383,11 +383,11 @@ func (o *Operator) normalize(c *changes.Change) error {
 func canonicalHost(name string) (string, error) {
 	u, err := weburl.Canonical((&url.URL{Scheme: "http", Host: name, Path: "/"}).String())
 	if err != nil || name == "" {
-		return "", fmt.Errorf("%q is no host name", name)
+		return "", fmt.Errorf("%q is not a host name", name)
 	}
 	parts := weburl.Split([]byte(u))
 	if parts.Port != 80 || string(parts.Path) != "/" {
-		return "", fmt.Errorf("%q is no host name", name)
+		return "", fmt.Errorf("%q is not a host name", name)
 	}
 	return string(parts.Host), nil
 }

@@ -32,7 +32,7 @@ func (o *Operator) Reload(ctx context.Context, who string, replace bool, late *a
 		return r, c, err
 	}
 	o.run.Hook("change")
-	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	late.Add(o.opt.Log.Info, "change by the operator", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.others.Made(&c)
 	if replace {
 		o.others.Budgets.Replace()

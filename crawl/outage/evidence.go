@@ -151,7 +151,7 @@ func (o *Watch) askReference(ctx context.Context, url string) (asked bool, verdi
 	return o.others.Asker.AskNow(ctx, "reference", url, addrs)
 }
 
-var errBlacklisted = errors.New("crawl: the blacklist names the reference or its address")
+var errBlacklisted = errors.New("crawl: the reference or its address is blacklisted")
 
 // askNameServers looks up names that had addresses. named reports that a public name server has answered.
 func (o *Watch) askNameServers(ctx context.Context) (asked int, named bool) {

@@ -86,7 +86,7 @@ func (o *Watch) Lookup(ctx context.Context, host []byte, kind LookupKind) ([]net
 }
 
 // ErrForbidden reports that all addresses of a host are forbidden.
-var ErrForbidden = errors.New("crawl: no address that may be connected to")
+var ErrForbidden = errors.New("crawl: no address that the crawl may connect to")
 
 // allowed removes duplicates and the addresses that the fetcher would refuse.
 func (o *Watch) allowed(addrs []netip.Addr) ([]netip.Addr, error) {

@@ -234,12 +234,12 @@ func (o *Watch) logOutage(what string, m *monitor) {
 	lasted := time.Since(since).Round(time.Second)
 	switch {
 	case down && told:
-		o.opt.Log.Debug("outage again: fetching slows to one request a second or less", "of", what)
+		o.opt.Log.Debug("outage again: fetching slows to one request per second or less", "of", what)
 	case down:
-		o.opt.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; "+
+		o.opt.Log.Error("outage: fetching slows to one request per second, and further while nothing answers; "+
 			"failures are not counted", "of", what, "patience", o.opt.Patience)
 	case partial:
-		o.opt.Log.Warn("others answer: fetching continues; failures are not counted for now",
+		o.opt.Log.Warn("other servers answer: fetching continues; failures are not counted for now",
 			"of", what, "lasted", lasted)
 	default:
 		o.opt.Log.Warn("the outage is over: fetching continues", "of", what, "lasted", lasted)

@@ -106,7 +106,7 @@ func (o *Outlook) theorem() string {
 		return fmt.Sprintf("lowers the overhead alpha from %.2f to %.2f", now.Alpha, c.Alpha)
 	}
 	if best := min(o.Changes[1].Alpha, o.Changes[2].Alpha); best > now.Alpha*worthwhile {
-		return fmt.Sprintf("The overhead alpha is %.2f, and more RAM or disk space does not lower it (Theorem 2): "+
+		return fmt.Sprintf("The overhead alpha is %.2f, and more RAM or disk space would not lower it (Theorem 2): "+
 			"with so few known URLs the links themselves cost more than passes over the known keys", now.Alpha)
 	}
 	switch o.Bound {

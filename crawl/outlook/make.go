@@ -100,7 +100,7 @@ func Make(in Input) (*Outlook, error) {
 	o.Ahead.UniquePerPage = g.newPerPage()
 	o.Ahead.UniqueShare = o.Ahead.UniquePerPage / max(leastLinks, o.Ahead.LinksPerPage)
 	if g.per.PagesPerSecond <= 0 {
-		return nil, errors.New("crawl: no page has come in the last hours of crawling: give a rate (--max-rate)")
+		return nil, errors.New("crawl: no pages arrived in the last hours of crawling: give a rate (--max-rate)")
 	}
 	if in.Given.Pages > 0 && in.Given.Pages <= f.Pages {
 		return nil, fmt.Errorf("crawl: --pages %.0f: the crawl has %.0f already", in.Given.Pages, f.Pages)
@@ -278,15 +278,15 @@ func (in *Input) dirs(n int) []string {
 // limits say what the uses of idle slots mean, and what helps.
 var limits = map[string][2]string{
 	snapshot.SlotCPU.String():    {"The CPU", "Faster or more cores help"},
-	snapshot.SlotLimit.String():  {"A limit of yours (--rate, --bandwidth, --connections)", "Raise it to go faster"},
+	snapshot.SlotLimit.String():  {"Your limits (--rate, --bandwidth, --connections)", "Raise them to go faster"},
 	snapshot.SlotPolite.String(): {"The delays of hosts and servers", "More hosts help: more seeds, a wider scope"},
 	snapshot.SlotRoom.String():   {"The admission of URLs into RAM", "More RAM helps"},
 	snapshot.SlotDNS.String():    {"DNS", "Faster or more name servers help"},
 	snapshot.SlotRobots.String(): {"Requests for robots.txt", "More connections help"},
 	snapshot.SlotDisk.String():   {"Merges on disk", "RAM and disks help as the table says"},
 	snapshot.SlotDeferred.String(): {"The waits of deferred URLs",
-		"They are due later; drumbeat explain tells the reasons"},
-	snapshot.SlotSpace.String(): {"Missing disk space, or an outage", "More disk space or a better network helps"},
+		"They are due later; drumbeat explain shows the reasons"},
+	snapshot.SlotSpace.String(): {"Lack of disk space, or an outage", "More disk space or a better network helps"},
 	snapshot.SlotLinks.String(): {"The web in scope", "Nothing else is queued: more seeds or a wider scope help"},
 }
 
@@ -336,12 +336,12 @@ func (o *Outlook) limit() string {
 	text := limits[first.Name]
 	switch {
 	case busy == 0 && first.Name == "":
-		return "It is not known what the connections did." + disks
+		return "The history does not show how the connections were used." + disks
 	case busy >= working || first.Name == "":
 		return fmt.Sprintf("The number of connections limits the crawl: %.0f %% of them are busy. More --connections "+
 			"may be faster.", 100*busy) + disks
 	}
-	return fmt.Sprintf("%s: %.0f %% of the connections wait for that, %.0f %% are busy. %s.", text[0], 100*first.Share,
+	return fmt.Sprintf("%s: %.0f %% of the connections wait for this, %.0f %% are busy. %s.", text[0], 100*first.Share,
 		100*busy, text[1]) + disks
 }
 
@@ -349,17 +349,17 @@ func (o *Outlook) limit() string {
 func (o *Outlook) model() string {
 	f := o.Figures
 	if f.LinkIO <= 0 || f.PredictedLinkIO <= 0 {
-		return "URLseen has written nothing for its links yet, so nothing shows how good the model is."
+		return "URLseen has written no links to disk yet, so the model cannot be checked."
 	}
 	ratio := f.LinkIO / f.PredictedLinkIO
 	judgement := "the model holds"
 	switch {
 	case ratio > 1.25:
-		judgement = "where URLseen decides, the disks allow less than the table says"
+		judgement = "where URLseen is the limit, the disks allow less than the table says"
 	case ratio < 0.8:
-		judgement = "where URLseen decides, the disks allow more than the table says"
+		judgement = "where URLseen is the limit, the disks allow more than the table says"
 	}
-	return fmt.Sprintf("URLseen moves %.1f bytes for a link, measured; the model predicted %.1f for the same passes "+
+	return fmt.Sprintf("URLseen read and wrote %.1f bytes per link; the model predicted %.1f for the same passes "+
 		"(%+.0f %%): %s.", f.LinkIO, f.PredictedLinkIO, 100*(ratio-1), judgement)
 }
 
@@ -369,17 +369,17 @@ func (o *Outlook) note() {
 	add := func(format string, args ...any) { o.Notes = append(o.Notes, fmt.Sprintf(format, args...)) }
 	switch o.DiskRateBy {
 	case RateAssumed:
-		add("The speed of the disks is assumed, 150 MB/s each. Give --disk-rate, or --measure.")
+		add("The plan assumes disks of 150 MB/s each. Give --disk-rate, or --measure.")
 	case RatePasses:
-		add("The speed of the disks is that of the passes so far, with the work on their results: disks that do " +
+		add("The speed of the disks is taken from the passes so far, which also process their results: disks that do " +
 			"nothing else may be faster. --measure measures them.")
 	}
 	if o.Beyond {
-		add("The web in scope has fewer pages: the queue is empty at %s. Sizes at %s pages are those of a wider web, "+
-			"with the figures of the whole crawl so far; p does not fall there.", Rough(o.End.Pages), Rough(o.Target))
+		add("The web in scope has fewer pages: the queue is empty at %s. Sizes at %s pages assume a wider web "+
+			"with the figures of the crawl so far and a constant p.", Rough(o.End.Pages), Rough(o.Target))
 	}
 	if o.Target > 10*f.Pages {
-		add("%s pages are %s times the pages so far: sizes at that number are rough.", Rough(o.Target),
+		add("%s pages are %s times the pages so far: the sizes are rough estimates.", Rough(o.Target),
 			Rough(o.Target/f.Pages))
 	}
 	if f.Recent.Pages < 5*LeastPages || f.Whole.Active < time.Hour.Seconds() {
@@ -387,13 +387,13 @@ func (o *Outlook) note() {
 			human.Counted(int64(f.Pages), "page", "pages"), human.Seconds(f.Whole.Active))
 	}
 	if f.Node {
-		add("The figures are those of this node of the cluster.")
+		add("The figures cover only this node of the cluster.")
 	}
 	if f.Visits {
-		add("Pages are visited again, so the crawl has no end of its own.")
+		add("The crawl visits pages again, so it does not end by itself.")
 	}
 	if f.Done != "" {
-		add("The crawl has ended (%s). The rest is what it would do with more pages like those that it found.", f.Done)
+		add("The crawl has ended (%s). The plan shows a crawl of more such pages.", f.Done)
 	}
 	if len(f.Damage) > 0 {
 		add("Files of the history are damaged: %s.", strings.Join(f.Damage, "; "))

@@ -140,7 +140,7 @@ func TestGiven(t *testing.T) {
 		want   string
 	}{
 		{func(in *Input) { in.Given.Pages = 5e8 }, "--pages 500000000: the crawl has 1000000000 already"},
-		{func(in *Input) { in.Figures.Recent.PagesPerSecond = 0 }, "no page has come in the last hours"},
+		{func(in *Input) { in.Figures.Recent.PagesPerSecond = 0 }, "no pages arrived in the last hours"},
 		{func(in *Input) { in.Machine.RAMBytes = 1 << 20 }, "too little"},
 	} {
 		in := Input{Figures: paper(), Plan: planned, Machine: Machine{RAMBytes: 4 << 30, DiskBytes: 40e12, Dirs: 1}}

@@ -155,7 +155,7 @@ func enough(s *series, dir string, done bool) error {
 		human.Duration(active), human.Counted(pages, "page", "pages"), human.Duration(LeastActive), LeastPages)
 	switch {
 	case done:
-		return state.Incompatible("%s: the crawl has ended, so it is too small to plan with", text)
+		return state.Incompatible("%s: the crawl has ended and is too small to plan with", text)
 	case active < LeastActive:
 		return state.Incompatible("%s: try again after %s more of crawling", text, human.Duration(LeastActive-active))
 	}

@@ -89,7 +89,7 @@ func (x *Extraction) Open() {
 	})
 	if err != nil {
 		x.last.Store(&snapshot.Texts{Faults: 1})
-		x.opt.Log.Error("no texts are extracted in this run", "error", err)
+		x.opt.Log.Error("this run extracts no texts", "error", err)
 		return
 	}
 	x.live.Store(live)
@@ -131,7 +131,7 @@ func (x *Extraction) pass(ctx context.Context) bool {
 	}
 	x.released()
 	if text != "" && x.told == "" {
-		x.opt.Log.Error("the extraction of texts waits", "error", err)
+		x.opt.Log.Error("text extraction is waiting", "error", err)
 	}
 	x.told = text
 	return !errors.Is(err, space.ErrNoRoom)

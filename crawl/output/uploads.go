@@ -147,7 +147,7 @@ func (u *Uploads) Accept(m *state.Manifest) error {
 	case m.Store == nil:
 		return nil // files so far enter the store in this run
 	case !u.on():
-		return state.Incompatible("crawl: finished files of crawl %s are in %s; give it as --out again",
+		return state.Incompatible("crawl: finished files of crawl %s are in %s; give --out again with this place",
 			m.Crawl, m.Store)
 	case !m.Store.Same(u.opt.ObjectStore.Place):
 		return state.Incompatible("crawl: finished files of crawl %s are in %s, not in %s", m.Crawl, m.Store,
@@ -290,7 +290,7 @@ func (u *Uploads) bound() {
 	}
 	why := ""
 	if f.WaitingBytes > mark {
-		why = fmt.Sprintf("%s of finished files wait for the object store, at most %s may (--spool)",
+		why = fmt.Sprintf("%s of finished files are waiting for the object store; the limit is %s (--spool)",
 			human.Bytes(f.WaitingBytes), human.Bytes(f.SpoolBytes))
 		if f.Failing != "" {
 			why += "; " + f.Failing
@@ -439,7 +439,7 @@ func (u *Uploads) retryAfter(v *volume, err error) time.Duration {
 		v.sums = nil
 	}
 	if tell, f := u.noteFault(err); tell { // without the lock: a log that blocks would stop checkpoints
-		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed,
+		u.opt.Log.Error("the object store did not accept a file; retrying", "file", v.name, "attempts", v.failed,
 			"waiting", f.Waiting, "bytes", human.Bytes(f.WaitingBytes), "error", err)
 	}
 	return wait
@@ -451,7 +451,7 @@ func (u *Uploads) put(ctx context.Context, v *volume) error {
 		f := &v.files[len(v.objects)]
 		err := u.putFile(ctx, v, f)
 		if errors.Is(err, fs.ErrNotExist) {
-			u.opt.Log.Warn("a finished file was moved away before the object store had it", "file", f.path)
+			u.opt.Log.Warn("a finished file was moved away before it was uploaded", "file", f.path)
 			u.forget(v, f)
 			if f == &v.files[0] {
 				return nil
@@ -506,7 +506,7 @@ func (u *Uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 			Time: time.Now().Unix()})
 	v.sums = nil
 	if u.noteStored(v, f.size) {
-		u.opt.Log.Info("the object store takes files again")
+		u.opt.Log.Info("the object store accepts files again")
 	}
 	return nil
 }
@@ -559,7 +559,7 @@ func (u *Uploads) Finish(ctx context.Context, done string) error {
 		v, wait := u.next()
 		if v == nil {
 			if time.Since(began)+wait > finalTimeout {
-				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "error",
+				u.opt.Log.Error("the object store does not accept the last files: the next run retries", "error",
 					u.figures.Failing)
 				break
 			}

@@ -102,23 +102,23 @@ const embedMost = 4
 func (n *NodesForecast) warn(o *Options, in NodesInput) {
 	add := func(format string, args ...any) { n.Warnings = append(n.Warnings, fmt.Sprintf(format, args...)) }
 	// A share s of the pages beside 1/N of the rest makes its node's part 1.1/N if s = 0.1/(N-1).
-	add("A PLD belongs to one node, with all its hosts. One with %.2g %% of all pages makes the crawl 10 %% longer.",
+	add("One node crawls all hosts of a PLD. A PLD with %.2g %% of all pages makes the crawl 10 %% longer.",
 		10/float64(n.Nodes-1))
 	if n.StreamFill > in.StreamBytes/2 {
-		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.",
+		add("A node's stream receives %s between two checkpoints, and its limit is %s: use a larger --cluster-stream.",
 			human.Bytes(n.StreamFill), human.Bytes(in.StreamBytes))
 	}
 	if float64(n.LeaseBytes) > cluster.LeaseRoom*float64(n.LeaseRoom) {
-		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger "+
+		add("Leases may need %s of the broker. Above 7/8 of %s, networks must wait: use a larger "+
 			"--cluster-leases.", human.Bytes(n.LeaseBytes), human.Bytes(n.LeaseRoom))
 	}
 	if o.BrokerRAM > 0 && n.Nodes > embedMost {
-		add("With more than %d nodes, use three NATS servers of their own instead of one in a node.", embedMost)
+		add("With more than %d nodes, use three separate NATS servers instead of one inside a node.", embedMost)
 	}
 	if n.MarksBytes > n.BrokerBytes {
-		add("The marks of the nodes take more of the broker than the links do: see docs/how-it-works/scaling.md.")
+		add("The marks of the nodes take more space in the broker than the links: see docs/how-it-works/scaling.md.")
 	}
 	if n.OutboxDiskBytes > o.DiskBytes/100 {
-		add("The outboxes hold %s while all works.", human.Bytes(n.OutboxDiskBytes))
+		add("The outboxes hold %s in normal operation.", human.Bytes(n.OutboxDiskBytes))
 	}
 }

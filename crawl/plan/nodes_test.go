@@ -88,7 +88,7 @@ func TestPlanNodes(t *testing.T) {
 		has := func(part string) bool {
 			return slices.ContainsFunc(n.Warnings, func(w string) bool { return strings.Contains(w, part) })
 		}
-		if !has("A PLD belongs to one node") || has("marks") != (nodes == 1000) ||
+		if !has("One node crawls all hosts of a PLD") || has("marks") != (nodes == 1000) ||
 			has("--cluster-leases") != (nodes >= 64) || has("--cluster-stream") {
 			t.Errorf("%d nodes: warnings %q", nodes, n.Warnings)
 		}

@@ -174,7 +174,7 @@ func (o *Options) checkRAM(heap int64) error {
 			others += fmt.Sprintf(" and %s for %s", human.Bytes(part.bytes), part.name)
 		}
 	}
-	return fmt.Errorf("crawl: --ram %s is too little for %s%s; the least that works is %s",
+	return fmt.Errorf("crawl: --ram %s is too little for %s%s; the minimum is %s",
 		human.Bytes(o.RAMBytes), human.Counted(o.Connections, "connection", "connections"), others,
 		human.Bytes(least))
 }
@@ -186,7 +186,7 @@ func Make(o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	if o.DiskBytes < o.LeastDisk {
-		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %s; the least that works is %s",
+		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %s; the minimum is %s",
 			human.Bytes(o.DiskBytes), human.Counted(o.AllDirs, "directory", "directories"),
 			human.Bytes(o.LeastDisk))
 	}
@@ -232,9 +232,9 @@ func Make(o Options) (Plan, error) {
 		p.HeapBytes -= n
 	}
 	if p.HeapBytes < leastHeap {
-		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s;"+
-			" at least %s are needed: use more RAM, or smaller parts of --drum",
-			human.Bytes(p.RAMBytes), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes-p.HeapBytes),
+		return Plan{}, fmt.Errorf("crawl: the stores and caches take %s and leave %s of --ram %s;"+
+			" the crawl needs at least %s: use more RAM, or less for --drum",
+			human.Bytes(p.RAMBytes-p.HeapBytes), human.Bytes(p.HeapBytes), human.Bytes(p.RAMBytes),
 			human.Bytes(leastHeap))
 	}
 	if o.SupportersRAM > 0 {
@@ -450,7 +450,7 @@ func (p *Plan) Short() string {
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(human.Bytes(n), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache,"+
-		" %s RobotsRequested, %s names, %s contents, %s URL cache, %s Go heap (of it %s URLs in RAM, %s "+
+		" %s RobotsRequested, %s names, %s contents, %s URL cache, %s Go heap (%s URLs in RAM, %s "+
 		"queues, %s large bodies)", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
 		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes),
 		b(p.Content.RAMBytes+p.ContentFilterBytes), b(p.CacheBytes), b(p.HeapBytes), b(p.PoliteBytes), b(p.QueueBytes),

@@ -81,7 +81,7 @@ func (f *pageFetcher) end(tx *account.Tx) error {
 }
 
 // ErrRefused is the reason of a request that is not made.
-var ErrRefused = errors.New("crawl: this request is not made")
+var ErrRefused = errors.New("crawl: this request is not allowed")
 
 // Fetch answers a request of the page.
 func (f *pageFetcher) Fetch(ctx context.Context, url string) (*cdp.Response, error) {

@@ -112,7 +112,7 @@ func (r *Stage) Open() (err error) {
 	}
 	if o.Launch != nil {
 		o.Launch.TooLarge = func(bytes int64) {
-			r.opt.Log.Warn("the browser takes more RAM than --render-limits browser allows: another one replaces it",
+			r.opt.Log.Warn("the browser uses more RAM than --render-limits browser allows: restarting it",
 				"bytes", bytes, "limit", o.Launch.Bytes)
 		}
 		o.Launch.Debug = func(text string) { r.opt.Log.Debug("the browser says", "text", text) }
@@ -247,7 +247,7 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 			r.browser = nil
 			r.lost("the connection ended")
 			r.waitLonger()
-			r.opt.Log.Warn("the browser is gone: pages wait for it, and the crawl continues", "browser",
+			r.opt.Log.Warn("lost the browser: pages wait for it, and the crawl continues", "browser",
 				r.opt.Browser.Endpoint)
 			if r.run.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
 				return account.WakeAfter // the crawl has failed
@@ -334,7 +334,7 @@ func (r *Stage) giveUp() error {
 	for n := 0; ; n++ {
 		if _, ok, err := r.Queue.Peek(); err != nil || !ok {
 			if n > 0 {
-				r.opt.Log.Warn("pages stay without rendering, because the browser has not come back", "pages",
+				r.opt.Log.Warn("pages remain unrendered: the browser has not come back", "pages",
 					n)
 			}
 			return err

@@ -336,7 +336,7 @@ func (s *Stage) MergeNames(ctx context.Context) error {
 	})
 }
 
-// OpenTrace creates or continues the trace of links if Options.TraceLinks is set. The trace is not part of
+// OpenTrace creates or continues the link trace if Options.TraceLinks is set. The trace is not part of
 // the crawl's state and checkpoints ignore it. Once it is open, no error of it stops the crawl.
 func (s *Stage) OpenTrace() error {
 	if s.opt.TraceLinks == "" {
@@ -344,18 +344,18 @@ func (s *Stage) OpenTrace() error {
 	}
 	ended := func(why error) {
 		if errors.Is(why, linktrace.ErrLimit) {
-			s.opt.Log.Warn("trace of links has reached its limit and ends; the crawl continues",
+			s.opt.Log.Warn("the link trace has reached its limit and ends; the crawl continues",
 				"file", s.opt.TraceLinks, "bytes", s.opt.TraceLimit)
 			return
 		}
-		s.opt.Log.Warn("trace of links ends; the crawl continues", "file",
+		s.opt.Log.Warn("the link trace ends; the crawl continues", "file",
 			s.opt.TraceLinks, "error", why)
 	}
 	w, err := linktrace.Create(linktrace.Options{FS: s.saved.Meter, Path: s.opt.TraceLinks,
 		LimitBytes: s.opt.TraceLimit, Pages: func() int64 { return s.run.Accounts.Counter(state.CountPages) },
 		HostDelay: s.opt.HostDelay, Ended: ended})
 	if err != nil {
-		return fmt.Errorf("crawl: trace of links: %w", err)
+		return fmt.Errorf("crawl: link trace: %w", err)
 	}
 	s.trace = w
 	return nil
@@ -364,15 +364,15 @@ func (s *Stage) OpenTrace() error {
 // closeTrace closes the trace and logs how many links it recorded.
 func (s *Stage) closeTrace() {
 	if err := s.trace.Close(); err != nil {
-		s.opt.Log.Warn("trace of links", "error", err)
+		s.opt.Log.Warn("link trace", "error", err)
 	}
 	recorded, lost := s.trace.Links()
 	if lost > 0 {
-		s.opt.Log.Warn("trace of links: some are missing", "file", s.opt.TraceLinks, "recorded",
+		s.opt.Log.Warn("the link trace is incomplete", "file", s.opt.TraceLinks, "recorded",
 			recorded, "lost", lost)
 		return
 	}
-	s.opt.Log.Info("trace of links", "file", s.opt.TraceLinks, "recorded", recorded)
+	s.opt.Log.Info("link trace", "file", s.opt.TraceLinks, "recorded", recorded)
 }
 
 // TakeLinks passes the records of a message to URLseen, the store of names and STAR. It is part of a

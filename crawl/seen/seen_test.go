@@ -333,7 +333,7 @@ func TestTraceFaults(t *testing.T) {
 		o.TraceLinks, o.TraceLimit = "no/such/directory/trace", 8<<30
 	})
 	if err := r.stage.OpenTrace(); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.Contains(err.Error(), "trace of links") {
+		!strings.Contains(err.Error(), "link trace") {
 		t.Errorf("got %v", err)
 	}
 	broken := errors.New("the trace's disk is broken")
@@ -341,7 +341,7 @@ func TestTraceFaults(t *testing.T) {
 		limit int64
 		fails bool
 		line  string
-	}{{8 << 30, true, "trace of links ends"}, {linktrace.MinLimitBytes, false, "has reached its limit"}} {
+	}{{8 << 30, true, "link trace ends"}, {linktrace.MinLimitBytes, false, "has reached its limit"}} {
 		w := roomtest.New(t, 100)
 		fails := false
 		w.Saved.Meter = disk.NewMeter(memfs.NewFault(w.FS, func(_ memfs.Op, name string) error {

@@ -125,7 +125,7 @@ func (s *Reader) Is(rec *weburl.Record, resp *fetch.Response) bool {
 }
 
 // errPart ends the reading of an index that another index named.
-var errPart = errors.New("crawl: an index of sitemaps names another one")
+var errPart = errors.New("crawl: a sitemap index refers to another sitemap index")
 
 // Read fills a page's batch with the URLs in a sitemap. It counts unreadable entries and keeps
 // the readable ones.

@@ -23,7 +23,7 @@ func (e *DiskError) Error() string {
 	advice := "check the disk (dmesg, smartctl -a); when it works again, or its directory has been copied to another" +
 		" disk, the same command continues from the last checkpoint"
 	if state.IsFull(e.Err) {
-		advice = "make room; the same command continues from the last checkpoint"
+		advice = "free some space; the same command continues from the last checkpoint"
 	}
 	return fmt.Sprintf("crawl: directory %s (%d of %d) failed: %v: %s", e.Dir, e.Number, e.Count, e.Err, advice)
 }

@@ -211,7 +211,7 @@ func (s *Keeper) roomFor(what string, dirs []string, need, all, keep int64) erro
 			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
 		}
 		if free < all+keep {
-			return fmt.Errorf("crawl: %s has %s free; %s needs %s, others %s, and %s stay free: %w",
+			return fmt.Errorf("crawl: %s has %s free; %s needs %s, other work needs %s, and %s must stay free: %w",
 				dir, human.Bytes(free), what, human.Bytes(need), human.Bytes(all-need), human.Bytes(keep), ErrNoRoom)
 		}
 	}
@@ -254,7 +254,7 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 		}
 		if free < mark {
 			short = append(short,
-				fmt.Sprintf("%s has %s free, %s are needed", dir, human.Bytes(free), human.Bytes(mark)))
+				fmt.Sprintf("%s has %s free but needs %s", dir, human.Bytes(free), human.Bytes(mark)))
 		}
 		least = min(least, free)
 		n, err := fsys.FreeFiles(dir)
@@ -262,7 +262,7 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 			return "", 0, fmt.Errorf("crawl: free files of %s: %w", dir, err)
 		}
 		if n < files {
-			short = append(short, fmt.Sprintf("%s has room for %s (inodes), %d are needed", dir,
+			short = append(short, fmt.Sprintf("%s has room for %s (inodes) but needs %d", dir,
 				human.Counted(n, "more file", "more files"), files))
 		}
 	}
@@ -323,9 +323,9 @@ func (s *Keeper) drainOrNot(least int64) {
 	s.draining = !on
 	s.others.Drain(!on)
 	if on {
-		s.opt.Log.Warn("there is room again: new links are queued")
+		s.opt.Log.Warn("there is space again: queuing new links")
 	} else {
-		s.opt.Log.Warn("disk space runs low: new links are no longer queued; queued URLs are fetched",
+		s.opt.Log.Warn("disk space is low: no longer queuing new links; queued URLs are still fetched",
 			"mark", human.Bytes(mark))
 	}
 }
@@ -358,7 +358,7 @@ func (s *Keeper) logPause(now time.Time) (stop bool) {
 		if paused := s.endPause(now); paused > 0 {
 			s.run.NoteProgress()
 			s.run.Changed() // wakes the paused stages, before the log may block
-			s.opt.Log.Warn("there is room again: fetching continues", "paused", paused.Round(time.Second))
+			s.opt.Log.Warn("there is space again: fetching continues", "paused", paused.Round(time.Second))
 		}
 		return false
 	}
@@ -369,7 +369,7 @@ func (s *Keeper) logPause(now time.Time) (stop bool) {
 		return true
 	}
 	if tell {
-		what := "too little disk space: fetching pauses until there is room"
+		what := "too little disk space: fetching pauses until there is more"
 		if onlyStore {
 			what = "fetching pauses until the object store has received more files"
 		}
@@ -421,7 +421,7 @@ func (s *Keeper) NoRoom(ctx context.Context, name string, cause error, freed *ti
 // allows.
 func (s *Keeper) AwaitSpace(ctx context.Context, rest time.Duration) error {
 	if rest > 0 {
-		s.SetReason("free", "a write found no space")
+		s.SetReason("free", "a write found no disk space")
 	}
 	for account.Sleep(ctx, rest) && ctx.Err() == nil {
 		if err := s.checkSpace(time.Now(), false); err != nil {
@@ -488,6 +488,6 @@ func (f *Tries) Error(err error) error {
 	if errors.Is(err, disk.ErrQuota) {
 		although = "--disk seemed to leave room"
 	}
-	return fmt.Errorf("crawl: %s in a row a write found no space and nothing could be saved, although %s: %w",
+	return fmt.Errorf("crawl: %s in a row, a write found no disk space and no state could be saved, although %s: %w",
 		human.Counted(f.hidden, "time", "times"), although, err)
 }

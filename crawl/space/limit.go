@@ -86,7 +86,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("crawl: --disk is reached: the crawl's files take %s of at most %s: %v", human.Bytes(e.Used),
+	return fmt.Sprintf("crawl: --disk limit reached: the crawl's files take %s of at most %s: %v", human.Bytes(e.Used),
 		human.Bytes(e.Limit), e.Err)
 }
 

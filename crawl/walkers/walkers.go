@@ -109,7 +109,7 @@ func (s *Leader) Open(m *state.Manifest) error {
 	s.walk, err = state.LoadWalk(s.saved.Set, m, opt)
 	switch {
 	case errors.Is(err, state.ErrNoWalk):
-		return errors.New("crawl: the random walk is lost (drumbeat repair could not save it): begin a new crawl")
+		return errors.New("crawl: drumbeat repair could not save the random walk: start a new crawl")
 	case err != nil:
 		return fmt.Errorf("crawl: %w", err)
 	}

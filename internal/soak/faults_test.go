@@ -110,7 +110,7 @@ func (s *soak) diskLimit() {
 func (s *soak) pauses() {
 	s.t.Helper()
 	if !s.waitFor(time.Minute, func() bool {
-		return strings.Contains(s.p.tail.text(), "fetching pauses until there is room")
+		return strings.Contains(s.p.tail.text(), "fetching pauses until there is more")
 	}) {
 		s.ends(alive) // done
 	}

@@ -236,7 +236,7 @@ func (w *Walk) full() bool { return w.bytes >= w.opt.Bytes }
 func (w *Walk) Ended() string {
 	switch {
 	case w.visited >= w.opt.URLs:
-		return "it has visited the wanted number of URLs"
+		return "it has visited the requested number of URLs"
 	case w.steps >= StepsPerURL*int64(w.opt.URLs):
 		return "it has made the maximum number of steps"
 	case w.full():

@@ -255,7 +255,7 @@ func (v *view) concludeSite(rep *SiteReport) {
 		say("its in-degree, %d, is below the top ranks, so it has the default budget, %s", s.Indegree,
 			human.Counted(s.Budget, "page", "pages"))
 	default:
-		say("budgets are off, because --scope is not all")
+		say("budgets are off because --scope is not all")
 	}
 	if s.PerQueue > s.Budget {
 		say("the crawl is small, so each queue of BEAST takes more of its URLs than that, %d; the budget sets its "+
