@@ -28,7 +28,7 @@ type Client struct {
 }
 
 // ErrNoServer means that no admin server of the crawl could be found or reached.
-var ErrNoServer = errors.New("admin: no crawl with an admin server runs here")
+var ErrNoServer = errors.New("admin: no running crawl with an admin server")
 
 // maxAnswer limits an answer.
 const maxAnswer = 64 << 20
@@ -52,7 +52,7 @@ func NewRemote(server, token string) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
 		u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("admin: %q is no address of a server: want one such as http://127.0.0.1:7878", server)
+		return nil, fmt.Errorf("admin: %q is not a server address: want one such as http://127.0.0.1:7878", server)
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
 	loopback := strings.EqualFold(u.Hostname(), "localhost") || err == nil && addr.IsLoopback()

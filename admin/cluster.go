@@ -15,7 +15,7 @@ import (
 // Broker is the connection of a node of a cluster to the broker.
 type Broker struct {
 	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since" doc:"Since when it is connected, or is not."`
+	Since     time.Time `json:"since" doc:"Time since which it is connected, or is not."`
 	Connects  uint64    `json:"connects" doc:"Connections in this run."`
 }
 
@@ -33,32 +33,32 @@ type Cluster struct {
 	Self     NodeOf           `json:"self" doc:"This node."`
 	Nodes    []ClusterNode    `json:"nodes"`
 	Overview cluster.Overview `json:"overview"`
-	Pairs    []Pair           `json:"pairs" doc:"The exchange of this node with each other one."`
+	Pairs    []Pair           `json:"pairs" doc:"The exchange of this node with each other node."`
 }
 
 // ClusterNode is a node of a cluster.
 type ClusterNode struct {
 	Node   int             `json:"node"`
-	Heard  bool            `json:"heard" doc:"It said something in the last minute, or that it has ended."`
+	Heard  bool            `json:"heard" doc:"It reported in the last minute, or reported its end."`
 	Age    float64         `json:"age" doc:"Seconds since its last status, by two clocks; 0 without one."`
-	Status *cluster.Status `json:"status,omitempty" doc:"What it said last; missing if it never said anything."`
+	Status *cluster.Status `json:"status,omitempty" doc:"Its last report; missing if there is none."`
 }
 
 // Pair is the exchange of this node with another one. Records are links and edges between PLDs.
 type Pair struct {
 	Node         int     `json:"node" doc:"The other node."`
 	Added        int64   `json:"added" doc:"Records for it, of all runs."`
-	Waiting      int64   `json:"waiting" doc:"Of these, those that it does not have for good."`
+	Waiting      int64   `json:"waiting" doc:"Of these, those that it has not stored durably."`
 	WaitingBytes int64   `json:"waitingBytes"`
-	Stalled      float64 `json:"stalled" doc:"Seconds in which it has taken none of those that wait."`
+	Stalled      float64 `json:"stalled" doc:"Seconds since it last received one of the waiting records."`
 	Published    int64   `json:"published" doc:"Messages published in this run."`
-	Resends      int64   `json:"resends" doc:"How often all messages under way were published again, in this run."`
-	Taken        int64   `json:"taken" doc:"Records taken from it, of all runs."`
-	Holes        int64   `json:"holes" doc:"How often its messages were missing, in this run."`
+	Resends      int64   `json:"resends" doc:"Times that all messages under way were published again, in this run."`
+	Taken        int64   `json:"taken" doc:"Records received from it, of all runs."`
+	Holes        int64   `json:"holes" doc:"Times that its messages were missing, in this run."`
 
-	Quarantined     int64 `json:"quarantined" doc:"Messages of it that this version cannot read, kept in quarantine."`
-	RefusedMessages int64 `json:"refusedMessages" doc:"Messages of it that were refused, in this run."`
-	RefusedMarks    int64 `json:"refusedMarks" doc:"Marks of it that were refused, in this run."`
+	Quarantined     int64 `json:"quarantined" doc:"Its messages that this version cannot read, kept in quarantine."`
+	RefusedMessages int64 `json:"refusedMessages" doc:"Its messages that were refused, in this run."`
+	RefusedMarks    int64 `json:"refusedMarks" doc:"Its marks that were refused, in this run."`
 	Held            bool  `json:"held" doc:"Nothing is sent to it, because it cannot read messages of this version."`
 }
 

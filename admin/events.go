@@ -18,7 +18,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-streams }()
 	default:
 		writeProblem(w, problem(http.StatusTooManyRequests,
-			fmt.Sprintf("%d event streams are open, which is the limit", maxStreams)))
+			fmt.Sprintf("%d event streams are open: that is the limit", maxStreams)))
 		return
 	}
 	out := http.NewResponseController(w)

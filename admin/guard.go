@@ -27,7 +27,7 @@ func (s *Server) guard(r *http.Request, change bool) error {
 func (s *Server) guardSite(r *http.Request) error {
 	if !s.hostAllowed(r.Host) {
 		return problem(http.StatusMisdirectedRequest,
-			"the name in Host is not this server's: use its IP address or localhost")
+			"the Host header does not name this server: use its IP address or localhost")
 	}
 	return nil
 }
@@ -37,7 +37,7 @@ func (s *Server) guardSite(r *http.Request) error {
 func sameSite(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fromElsewhere(r) {
-			writeProblem(w, problem(http.StatusForbidden, "requests from other sites are not answered"))
+			writeProblem(w, problem(http.StatusForbidden, "this server does not answer requests from other sites"))
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -68,10 +68,10 @@ func (s *Server) checkToken(r *http.Request) error {
 	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		return problem(http.StatusUnauthorized, "this needs the token; "+tokenWhere)
+		return problem(http.StatusUnauthorized, "this request needs the token; "+tokenWhere)
 	}
 	if subtle.ConstantTimeCompare([]byte(given), []byte(*token)) != 1 {
-		return problem(http.StatusUnauthorized, "the token is not the one of this run; "+tokenWhere)
+		return problem(http.StatusUnauthorized, "the token is not valid for this run; "+tokenWhere)
 	}
 	if k := requestConn(r); k != nil {
 		k.trust()
@@ -80,7 +80,7 @@ func (s *Server) checkToken(r *http.Request) error {
 }
 
 // tokenWhere does not name the directory: a stranger may ask. The log does, at the start.
-const tokenWhere = "it is in the file " + TokenName + " of the crawl's first directory, new at each start"
+const tokenWhere = "it is in the file " + TokenName + " in the crawl's first directory; each start makes a new one"
 
 // hostAllowed reports whether a Host header names this server in a way that no other site can.
 func (s *Server) hostAllowed(host string) bool {

@@ -361,7 +361,7 @@ func (s *Server) withExplainer(r *http.Request, f func(*explain.Explainer) error
 	case <-wait.C:
 	case <-r.Context().Done():
 	}
-	return problem(http.StatusTooManyRequests, "too many questions are being answered")
+	return problem(http.StatusTooManyRequests, "the server is answering too many requests")
 }
 
 func (s *Server) explain(r *http.Request) (any, error) {

@@ -59,7 +59,7 @@ func timeParam(r *http.Request, name string, def time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, problem(http.StatusBadRequest, fmt.Sprintf("%s is %q: want a time as in RFC 3339", name, text))
+		return at, problem(http.StatusBadRequest, fmt.Sprintf("%s is %q: want an RFC 3339 time", name, text))
 	}
 	return at, nil
 }

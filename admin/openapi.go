@@ -26,16 +26,16 @@ func OpenAPI(version string) map[string]any {
 		at[strings.ToLower(op.Method)] = op.describe(schemas)
 	}
 	paths["/api/v1/events"] = object{"get": object{"operationId": "events",
-		"summary": "Server-sent events: status each second, log for each new line, change after each change.",
+		"summary": "Server-sent events: status every second, log for each new line, change after each change.",
 		"responses": object{"200": object{"description": "The events.",
 			"content": object{"text/event-stream": object{}}}}}}
 	problems := schemaOf(reflect.TypeFor[Problem](), schemas)
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "drumbeat admin", "version": version,
-			"description": "Watch and steer a running crawl. Changes by TCP need the token of the file admin-token " +
-				"in the crawl's first directory, which is new at each start; requests by the Unix socket " +
-				"admin.sock there need none.",
+			"description": "Watch and steer a running crawl. Changes over TCP need the token in the file admin-token " +
+				"in the crawl's first directory; each start makes a new one. Requests over the Unix socket " +
+				"admin.sock in the same directory need none.",
 			"license": object{"name": "see the file LICENSE"}},
 		"servers": []any{object{"url": "/"}},
 		"paths":   paths,

@@ -11,10 +11,10 @@ import (
 
 // Problem is an error as RFC 9457 describes it.
 type Problem struct {
-	Type   string `json:"type" doc:"Always about:blank: the status tells the kind."`
+	Type   string `json:"type" doc:"Always about:blank: the status is the kind."`
 	Title  string `json:"title" doc:"The status in words."`
 	Status int    `json:"status" doc:"The HTTP status code."`
-	Detail string `json:"detail" doc:"What is wrong, in a sentence."`
+	Detail string `json:"detail" doc:"The problem, in one sentence."`
 }
 
 func (p *Problem) Error() string { return p.Detail }

@@ -277,7 +277,7 @@ func (s *Server) openSocket() (l net.Listener, name string) {
 			"cause", errors.Join(err, bad))
 		return nil, ""
 	}
-	s.opt.Warn("the directory cannot hold a Unix socket: drumbeat ctl uses one without a file, which containers and "+
+	s.opt.Warn("the directory cannot hold a Unix socket: drumbeat ctl uses an abstract one, which containers and "+
 		"network namespaces do not share", "directory", dir, "cause", err)
 	return abstract, abstract.Addr().String()
 }
@@ -339,11 +339,11 @@ func withProblems(mux *http.ServeMux) http.Handler {
 			}
 		}
 		if len(allowed) == 0 {
-			writeProblem(w, problem(http.StatusNotFound, "nothing is at this path: /openapi.json has the list"))
+			writeProblem(w, problem(http.StatusNotFound, "no such path: /openapi.json lists all paths"))
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeProblem(w, problem(http.StatusMethodNotAllowed, "this path takes "+strings.Join(allowed, ", ")))
+		writeProblem(w, problem(http.StatusMethodNotAllowed, "this path accepts only "+strings.Join(allowed, ", ")))
 	})
 }
 
@@ -361,8 +361,8 @@ func (s *Server) contain(h http.Handler) http.Handler {
 				stack := make([]byte, 8<<10)
 				stack = stack[:runtime.Stack(stack, false)]
 				s.opt.Log.Add(time.Now(), "ERROR",
-					fmt.Sprintf("a bug in this program, please report it: the admin server panicked: %v\n%s", v, stack))
-				writeProblem(w, problem(http.StatusInternalServerError, "a bug in this program: see the log"))
+					fmt.Sprintf("bug, please report it: the admin server panicked: %v\n%s", v, stack))
+				writeProblem(w, problem(http.StatusInternalServerError, "internal error: see the log"))
 			}
 		}()
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -134,7 +134,7 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT):
-		return nil, fmt.Errorf("%w: nothing listens at %s: the crawl was killed, or is about to start",
+		return nil, fmt.Errorf("%w: nothing listens on %s: the crawl was killed or is about to start",
 			ErrNoServer, name)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("admin: only the crawl's user (%d) and root may use %s", owner, name)
@@ -143,8 +143,8 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	}
 	uid, err := peerUID(conn.(*net.UnixConn))
 	if err == nil && uid != owner && !mayAsk(uid) {
-		err = fmt.Errorf("the process that listens there has the user %d, neither the directory's owner (%d) nor "+
-			"root: nothing was sent", uid, owner)
+		err = fmt.Errorf("the process that listens there runs as user %d, neither the directory's owner (%d) nor "+
+			"root: sent nothing", uid, owner)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("admin: %s: %w", name, err), conn.Close())
@@ -180,6 +180,6 @@ func socketPath(d *os.File, dir string) (path string, owner uint32, err error) {
 		return at.Socket, owner, nil
 	}
 	return "", 0, fmt.Errorf(
-		"%w: %s has no socket. If the crawl at %s is the one you mean, add --url %[3]s, and --token-file for changes",
+		"%w: %s has no socket. If you mean the crawl at %s, add --url %[3]s, and --token-file for changes",
 		ErrNoServer, dir, at.URL)
 }

@@ -265,7 +265,7 @@ func TestForeignServer(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, AddressName), text, 0o600))
 	if _, err := NewClient(dir).Do(context.Background(), http.MethodPost, "/api/v1/pause", nil); err == nil ||
-		!strings.Contains(err.Error(), "nothing was sent") {
+		!strings.Contains(err.Error(), "sent nothing") {
 		t.Errorf("a foreign server: %v", err)
 	}
 	if n := <-got; n != 0 {

@@ -70,7 +70,7 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 		Unique: snap.Unique, UniqueShare: snap.UniqueShare, PLDs: snap.PLDs, Hosts: snap.Hosts, Servers: snap.Servers,
 		Refused: snap.Refused, Deferred: snap.Deferred, Counters: map[string]int64{}, Codes: map[string]int64{},
 		Failures: snap.Failed, Checkpoint: checkpointOf(&snap.Checkpoint),
-		Model: Model{snap.Seen.Bytes, snap.Seen.Predicted, "bytes of disk I/O a link"}}
+		Model: Model{snap.Seen.Bytes, snap.Seen.Predicted, "bytes of disk I/O per link"}}
 	if !snap.Began.IsZero() {
 		out.CrawlStarted = snap.Began.UTC()
 	}

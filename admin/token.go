@@ -57,9 +57,9 @@ func ReadToken(name string) (string, error) {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return "", fmt.Errorf("%s is not a regular file", name)
 	case !mayAsk(st.Uid):
-		return "", fmt.Errorf("%s belongs to the user %d: a token's file must be yours or root's", name, st.Uid)
+		return "", fmt.Errorf("%s belongs to user %d: a token file must belong to you or root", name, st.Uid)
 	case st.Mode&0o077 != 0:
-		return "", fmt.Errorf("%s has the mode %#o: others than its owner may use it; chmod 600 it", name,
+		return "", fmt.Errorf("%s has mode %#o, which lets others use it: run chmod 600", name,
 			st.Mode&0o7777)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, 2*mostToken))
@@ -69,7 +69,7 @@ func ReadToken(name string) (string, error) {
 	token := strings.TrimSpace(string(data))
 	if len(token) < leastToken || len(token) > mostToken ||
 		strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s holds no token: want %d to %d printable ASCII characters without spaces", name,
+		return "", fmt.Errorf("%s contains no token: want %d to %d printable ASCII characters without spaces", name,
 			leastToken, mostToken)
 	}
 	return token, nil

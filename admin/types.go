@@ -25,11 +25,11 @@ type Status struct {
 	Active       float64          `json:"active" doc:"Seconds of all runs."`
 	Health       Health           `json:"health"`
 	Progress     Progress         `json:"progress"`
-	Waiting      string           `json:"waiting" doc:"What fetching waits for; empty if connections are busy."`
+	Waiting      string           `json:"waiting" doc:"Reason why fetching waits; empty if connections are busy."`
 	Limits       string           `json:"limits" doc:"Speed limits in force; empty for none."`
 	Rates        Rates            `json:"rates"`
 	Connections  Connections      `json:"connections"`
-	DeferredLate float64          `json:"deferredLate" doc:"Seconds since the first deferred URL was due; 0: none is."`
+	DeferredLate float64          `json:"deferredLate" doc:"Seconds since the first deferred URL was due; 0: none."`
 	VisitsLate   float64          `json:"visitsLate" doc:"Seconds since the first visit was due; 0 if none is."`
 	Unique       int64            `json:"unique" doc:"URLs found."`
 	UniqueShare  float64          `json:"uniqueShare" doc:"The paper's p: new URLs for each link past all filters."`
@@ -37,7 +37,7 @@ type Status struct {
 	Hosts        int64            `json:"hosts" doc:"Distinct hosts, estimated."`
 	Servers      int64            `json:"servers" doc:"Distinct addresses, estimated."`
 	Places       []Count          `json:"places" doc:"URLs by place, in the order of the crawler."`
-	Refused      map[string]int64 `json:"refused" doc:"Refused and held URLs by reason."`
+	Refused      map[string]int64 `json:"refused" doc:"Refused and not allowed URLs by reason."`
 	Deferred     map[string]int64 `json:"deferred" doc:"Deferred URLs by reason."`
 	Counters     map[string]int64 `json:"counters" doc:"Totals of all runs, by name."`
 	Codes        map[string]int64 `json:"codes" doc:"Responses by status code; 0 for codes outside 100 to 999."`
@@ -54,10 +54,10 @@ type Progress struct {
 	Text     string  `json:"text" doc:"In words; empty at the end."`
 	Ended    int64   `json:"ended" doc:"URLs fetched or refused."`
 	Queued   int64   `json:"queued" doc:"URLs that are left, without those over budget or forbidden by flags."`
-	Rate     float64 `json:"rate" doc:"Pages a second over the last ten seconds."`
-	LongRate float64 `json:"longRate" doc:"Pages a second over the last ten minutes, or the run if it is shorter."`
-	Left     float64 `json:"left" doc:"Seconds that the rest takes at the present rates; 0: unknown."`
-	Grows    float64 `json:"grows" doc:"URLs a second by which the queue grows; 0: it does not."`
+	Rate     float64 `json:"rate" doc:"Pages per second over the last ten seconds."`
+	LongRate float64 `json:"longRate" doc:"Pages per second over the last ten minutes, or the run if it is shorter."`
+	Left     float64 `json:"left" doc:"Seconds that the rest takes at the current rates; 0 if unknown."`
+	Grows    float64 `json:"grows" doc:"URLs per second by which the queue grows; 0 if it does not grow."`
 }
 
 // Health is the condition of the crawl: see package state/condition.
@@ -65,7 +65,7 @@ type Health struct {
 	State    string    `json:"state" doc:"working, waiting, slow, standing-still; at the end complete, ended, failed."`
 	Level    string    `json:"level" doc:"ok, warn or bad."`
 	Text     string    `json:"text" doc:"One or two sentences."`
-	Since    time.Time `json:"since,omitzero" doc:"Time of the last response, if none has come for 10 s or longer."`
+	Since    time.Time `json:"since,omitzero" doc:"Time of the last response, if it is at least 10 s ago."`
 	Until    time.Time `json:"until,omitzero" doc:"When the next request is due, if that is known."`
 	Next     string    `json:"next,omitempty" doc:"A command that shows more or helps."`
 	Problems []Trouble `json:"problems" doc:"The worst first."`
@@ -81,11 +81,11 @@ type Trouble struct {
 
 // Rates are means since the last second.
 type Rates struct {
-	Pages     float64 `json:"pages" doc:"Pages a second."`
-	Bits      float64 `json:"bits" doc:"Bits received a second."`
-	Links     float64 `json:"links" doc:"Links found a second."`
-	Responses float64 `json:"responses" doc:"Responses a second."`
-	Errors    float64 `json:"errors" doc:"Failed requests a second."`
+	Pages     float64 `json:"pages" doc:"Pages per second."`
+	Bits      float64 `json:"bits" doc:"Bits received per second."`
+	Links     float64 `json:"links" doc:"Links found per second."`
+	Responses float64 `json:"responses" doc:"Responses per second."`
+	Errors    float64 `json:"errors" doc:"Failed requests per second."`
 }
 
 // Connections are the connection slots.
@@ -128,14 +128,14 @@ type Directory struct {
 	Free      int64   `json:"free"`
 	Size      int64   `json:"size"`
 	FreeFiles int64   `json:"freeFiles"`
-	KeepFree  int64   `json:"keepFree" doc:"Fetching pauses while the file system has less free."`
-	Device    string  `json:"device" doc:"Number of the device as lsblk has it; empty if it is not known."`
+	KeepFree  int64   `json:"keepFree" doc:"Fetching pauses while the file system has less free space."`
+	Device    string  `json:"device" doc:"Device number as lsblk shows it; empty if unknown."`
 	Read      int64   `json:"read" doc:"Bytes read in this run."`
 	Written   int64   `json:"written" doc:"Bytes written in this run."`
 	Reading   float64 `json:"reading" doc:"Seconds of this run in which a read was under way."`
 	Writing   float64 `json:"writing" doc:"Seconds of this run in which a write or sync was under way."`
-	Busy      float64 `json:"busy" doc:"Seconds of this run in which any of them was."`
-	Slow      string  `json:"slow" doc:"How slow its disk is beside the others; empty if it is not."`
+	Busy      float64 `json:"busy" doc:"Seconds of this run in which any of these was under way."`
+	Slow      string  `json:"slow" doc:"How slow its disk is compared with the others; empty if it is not slow."`
 }
 
 // Checkpoint describes the last checkpoint. Times are in seconds.
@@ -172,7 +172,7 @@ type Drum struct {
 	Pending      int64     `json:"pending" doc:"Tuples in the buckets."`
 	PendingBytes int64     `json:"pendingBytes"`
 	Full         float64   `json:"full" doc:"Mean fill of the buckets, from 0 to 1."`
-	Fill         []float64 `json:"fill" doc:"Fill by bucket, joined to at most 256 groups; URLseen only."`
+	Fill         []float64 `json:"fill" doc:"Fill by bucket, in at most 256 groups; URLseen only."`
 	FullBuckets  int64     `json:"fullBuckets"`
 	Running      bool      `json:"running" doc:"A pass is in progress."`
 	Passes       int64     `json:"passes" doc:"In this run."`
@@ -180,8 +180,8 @@ type Drum struct {
 	NextPass     float64   `json:"nextPassSeconds" doc:"Predicted duration of an early pass now."`
 	DiskBytes    int64     `json:"diskBytes"`
 	IOBytes      int64     `json:"ioBytes" doc:"Read and written in this run."`
-	TupleIO      float64   `json:"tupleIOBytes" doc:"Read and written for a tuple (URLseen: a link) in this run."`
-	PredictedIO  float64   `json:"predictedTupleIOBytes" doc:"The same, by the model, for the same passes."`
+	TupleIO      float64   `json:"tupleIOBytes" doc:"Read and written per tuple (URLseen: per link) in this run."`
+	PredictedIO  float64   `json:"predictedTupleIOBytes" doc:"The model's prediction for the same passes."`
 }
 
 // Queue is a queue on disk.
@@ -257,10 +257,10 @@ type PLDs struct {
 // PLD the URLs that leave BEAST, so that number would take a scan of all queues (explain host makes one).
 type PLD struct {
 	Rank     int    `json:"rank" doc:"In the order of the list."`
-	PLD      string `json:"pld" doc:"Empty if the crawl knows only its key yet."`
+	PLD      string `json:"pld" doc:"Empty if the crawl knows only its key so far."`
 	Key      string `json:"key" doc:"Hexadecimal."`
 	Indegree uint32 `json:"indegree"`
-	Budget   uint32 `json:"budget" doc:"Pages a queue."`
+	Budget   uint32 `json:"budget" doc:"Pages per queue."`
 	Pages    uint32 `json:"pages" doc:"Responses."`
 	Bytes    uint64 `json:"bytes"`
 	Placed   uint32 `json:"placed" doc:"URLs that entered BEAST."`
@@ -277,7 +277,7 @@ type Explanation struct {
 
 // Limits are the limits and changes in force.
 type Limits struct {
-	Rate           string            `json:"rate" doc:"Schedule of requests a second in force; none for no limit."`
+	Rate           string            `json:"rate" doc:"Schedule of requests per second in force; none for no limit."`
 	Bandwidth      string            `json:"bandwidth"`
 	Connections    string            `json:"connections"`
 	ConnectionsNow int               `json:"connectionsNow"`
@@ -315,15 +315,15 @@ type Delay struct {
 
 // Budget is a budget of a PLD.
 type Budget struct {
-	Budget  uint32 `json:"budget" doc:"Pages a queue."`
-	Requeue bool   `json:"requeue,omitempty" doc:"Place the URLs of BEAST's later queues again, by the new budget."`
+	Budget  uint32 `json:"budget" doc:"Pages per queue."`
+	Requeue bool   `json:"requeue,omitempty" doc:"Place the URLs in BEAST's later queues again, by the new budget."`
 }
 
 // Function is a budget function.
 type Function struct {
 	Function string `json:"function" doc:"As in --budget: paper, equal, popular, inverse, proportional or supporters."`
-	Default  uint32 `json:"default" doc:"Pages a queue, as in --budget default."`
-	Max      uint32 `json:"max" doc:"Pages a queue, as in --budget max."`
+	Default  uint32 `json:"default" doc:"Pages per queue, as in --budget default."`
+	Max      uint32 `json:"max" doc:"Pages per queue, as in --budget max."`
 }
 
 // Priority says which URLs go first.
@@ -346,7 +346,7 @@ type Rule struct {
 // Unblocked says that a rule was removed.
 type Unblocked struct {
 	Change
-	Refused int64 `json:"refused" doc:"URLs that the blacklist has refused in this crawl, for good."`
+	Refused int64 `json:"refused" doc:"URLs that the blacklist has permanently refused in this crawl."`
 }
 
 // Seeds are seeds to add.
@@ -376,16 +376,16 @@ type Enqueue struct {
 type EnqueueTaken struct {
 	Accepted int        `json:"accepted"`
 	URLs     []Enqueued `json:"urls"`
-	Change   Change     `json:"change" doc:"Without a number if no URL was accepted."`
+	Change   Change     `json:"change" doc:"It has no number if no URL was accepted."`
 }
 
 // Enqueued is the answer about a URL.
 type Enqueued struct {
-	Line    string  `json:"line" doc:"As it was given."`
+	Line    string  `json:"line" doc:"As given."`
 	URL     string  `json:"url,omitempty" doc:"As the crawl spells it."`
-	Refused string  `json:"refused,omitempty" doc:"Why the crawl does not take it, robots.txt apart."`
-	Wait    float64 `json:"wait" doc:"Estimated seconds until the request, in a crawl that is not paused."`
-	Because string  `json:"because,omitempty" doc:"What it waits for."`
+	Refused string  `json:"refused,omitempty" doc:"Why the crawl does not accept it, apart from robots.txt."`
+	Wait    float64 `json:"wait" doc:"Estimated seconds until the request, if the crawl is not paused."`
+	Because string  `json:"because,omitempty" doc:"Reason for the wait."`
 }
 
 // Reload reads files again.
@@ -396,9 +396,9 @@ type Reload struct {
 // Reloaded says what a reload changed.
 type Reloaded struct {
 	Change     Change `json:"change"`
-	Sites      string `json:"sites,omitempty" doc:"The settings of sites now in force."`
+	Sites      string `json:"sites,omitempty" doc:"The site settings in force."`
 	Terms      int    `json:"terms" doc:"Hosts and PLDs with URLs in RAM whose delays or connections changed."`
-	Evicted    int    `json:"evicted" doc:"URLs that left RAM, as their host has fewer connections."`
+	Evicted    int    `json:"evicted" doc:"URLs that left RAM because their host has fewer connections."`
 	Budgets    int    `json:"budgets" doc:"PLDs whose fixed budget changed."`
 	Priorities int    `json:"priorities" doc:"Tables of sites whose priority changed."`
 	Cut        int    `json:"cut" doc:"Exchanges that the blacklist ended."`

@@ -6,16 +6,16 @@ import "drumbeat/state"
 var dropTexts = map[state.Counter]string{
 	state.CountLinksDepth:     "beyond --max-depth",
 	state.CountLinksPort:      "connections to its port are not allowed (--ports)",
-	state.CountLinksScope:     "outside of --scope",
-	state.CountLinksExtension: "its extension is not that of a page (--skip-extensions)",
+	state.CountLinksScope:     "outside --scope",
+	state.CountLinksExtension: "its extension is skipped (--skip-extensions)",
 	state.CountLinksPathDepth: "too many path segments (--guards depth)",
 	state.CountLinksRepeated:  "its path repeats a segment too often (--guards repeats)",
 	state.CountLinksParams:    "too many parameters (--guards params)",
 	state.CountLinksRules:     "the scope rules exclude it",
-	state.CountLinksBlocked:   "the blacklist names it",
+	state.CountLinksBlocked:   "it is blacklisted",
 	state.CountLinksFiltered:  "filtered",
 	state.CountLinksDropped:   "too long",
-	state.CountLinksForeign:   "requests for it have secrets, and it was found on another site (links, --sites)",
+	state.CountLinksForeign:   "requests for it carry secrets, and it was found on another site (links, --sites)",
 	state.CountLinksRedirects: "too many redirects (--max-redirects)",
 }
 

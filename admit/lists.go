@@ -34,7 +34,7 @@ func ReadRules(
 	for _, name := range names {
 		size, err := fsys.Size(name)
 		if err == nil && size > left {
-			err = fmt.Errorf("%s has %d bytes; all rules together may have at most %d bytes", name, size,
+			err = fmt.Errorf("%s has %d bytes; the limit for all rules together is %d bytes", name, size,
 				int64(scope.MaxBytes))
 		}
 		var text []byte

@@ -12,7 +12,7 @@ func (b *Batch) elsewhere() string {
 	if b.Rec.Flags&weburl.FlagSeed == 0 {
 		return ""
 	}
-	return "redirect from another site to a URL whose requests have secrets (links, --sites)"
+	return "redirect from another site to a URL whose requests carry secrets (links, --sites)"
 }
 
 // foreign reports whether requests for a URL have secrets, and the URL was found on another site than that

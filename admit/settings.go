@@ -15,14 +15,14 @@ func ReadSettings(fsys disk.FS, name string, opt sites.Options) (*sites.Set, err
 	}
 	text, err := readAtMost(fsys, name, sites.MaxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read the settings of sites: %w", err)
+		return nil, fmt.Errorf("read the site settings: %w", err)
 	}
 	if opt.Env != nil {
 		opt.File = func(name string) ([]byte, error) { return readAtMost(fsys, name, sites.MaxValueBytes) }
 	}
 	set, err := sites.Parse(name, text, opt)
 	if err != nil {
-		return nil, fmt.Errorf("settings of sites:\n%w", err)
+		return nil, fmt.Errorf("site settings:\n%w", err)
 	}
 	return set, nil
 }

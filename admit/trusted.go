@@ -62,7 +62,7 @@ func ReadTrusted(fsys disk.FS, name string, pldKey func(host []byte) uint64) (_ 
 		faults = append(faults, fmt.Errorf("and %d more", more))
 	}
 	if len(faults) == 0 && len(set) == 0 {
-		faults = append(faults, errors.New("none of its lines has a PLD"))
+		faults = append(faults, errors.New("no line has a PLD"))
 	}
 	if len(faults) > 0 {
 		return nil, fail(errors.Join(faults...))

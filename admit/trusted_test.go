@@ -30,7 +30,7 @@ func TestReadTrusted(t *testing.T) {
 		{"forms", "# comment\n\na.test\nhttp://b.test/page # why\r\nc.test:8080\na.test\n", 3, ""},
 		{"no newline", "a.test", 1, ""},
 		{"bad", "a.test\nftp://b.test/\n\nmailto:x@c.test\n", 0, "/bad:4:"},
-		{"empty", "# nothing\n", 0, "none of its lines has a PLD"},
+		{"empty", "# nothing\n", 0, "no line has a PLD"},
 		{"long", "a.test\n" + strings.Repeat("x", 70<<10) + "\n", 0, "/long:2:"},
 		{"faults", strings.Repeat("ftp://b.test/\n", 150), 0, "and 50 more"},
 		{"most", strings.Join(strings.SplitAfter(many.String(), "\n")[1:], ""), star.MostSeeds, ""},

@@ -97,7 +97,7 @@ func (c *Config) Differ(node *Config) (list []string) {
 	for _, line := range node.Lines {
 		name, value, _ := strings.Cut(line, ": ")
 		if was, ok := theirs[name]; !ok {
-			list = append(list, fmt.Sprintf("%s is %s here and not set there", name, value))
+			list = append(list, fmt.Sprintf("%s is %s here but not set there", name, value))
 		} else if was != value {
 			list = append(list, fmt.Sprintf("%s is %s here, %s there", name, value, was))
 		}
@@ -105,7 +105,7 @@ func (c *Config) Differ(node *Config) (list []string) {
 	for _, line := range c.Lines {
 		name, value, _ := strings.Cut(line, ": ")
 		if _, ok := ours[name]; !ok {
-			list = append(list, fmt.Sprintf("%s is %s there and not set here", name, value))
+			list = append(list, fmt.Sprintf("%s is %s there but not set here", name, value))
 		}
 	}
 	return list

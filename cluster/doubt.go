@@ -49,7 +49,7 @@ func (m *Mark) CheckSince(last *Mark) error {
 		now, was := m.Taken[node].Number, last.Taken[node].Number
 		switch {
 		case now < was:
-			return old(fmt.Sprintf("message received of node %d", node), now, was)
+			return old(fmt.Sprintf("message received from node %d", node), now, was)
 		case m.Out[node] < last.Out[node]:
 			return old(fmt.Sprintf("records sent to node %d", node), m.Out[node], last.Out[node])
 		case m.Gone[node] < last.Gone[node]:

@@ -68,7 +68,7 @@ func (f *File) Encode() ([]byte, error) {
 }
 
 // ErrFile means that bytes are not the file of a cluster. It comes wrapped.
-var ErrFile = errors.New("not the file of a cluster")
+var ErrFile = errors.New("not a cluster file")
 
 // DecodeFile decodes the content of the file.
 func DecodeFile(data []byte) (*File, error) {

@@ -21,13 +21,13 @@ func (e *SetBackError) Error() string {
 // Unsent is the error for a message that node to has taken, and node from has not sent.
 func Unsent(from, to int, taken, last uint64) *SetBackError {
 	return &SetBackError{Node: from, Peer: to, Back: from,
-		Why: fmt.Sprintf("node %d has received message %d of node %d, which has sent only %d", to, taken, from, last)}
+		Why: fmt.Sprintf("node %d has received message %d from node %d, which has sent only %d", to, taken, from, last)}
 }
 
 // disagree is the error for a message whose records differ on two nodes.
 func disagree(from, to int, number uint64) *SetBackError {
 	return &SetBackError{Node: from, Peer: to, Back: -1,
-		Why: fmt.Sprintf("message %d of node %d to node %d has other records than node %d has received or expects",
+		Why: fmt.Sprintf("the records of message %d from node %d to node %d differ from those node %d received",
 			number, from, to, to)}
 }
 
@@ -35,7 +35,7 @@ func disagree(from, to int, number uint64) *SetBackError {
 // taken.
 func dropped(from, to int, taken, gone uint64) *SetBackError {
 	return &SetBackError{Node: from, Peer: to, Back: to,
-		Why: fmt.Sprintf("node %d has received %d messages of node %d, which has dropped %d, because node %d had them",
+		Why: fmt.Sprintf("node %d has received %d messages from node %d, which dropped %d as confirmed by node %d",
 			to, taken, from, gone, to)}
 }
 

@@ -127,7 +127,7 @@ func (t *Table) Move(first, last, from, node int) (*Table, error) {
 		}
 	}
 	if moved.owners == t.owners {
-		return nil, fmt.Errorf("cluster: no slot from %d to %d would move to node %d: it owns them already, or node "+
+		return nil, fmt.Errorf("cluster: no slot from %d to %d would move to node %d: it already owns them, or node "+
 			"%d owns none", first, last, node, from)
 	}
 	return &moved, nil

@@ -41,11 +41,11 @@ var (
 	ErrFull        = errors.New("the broker has no room: the stream or bucket is at its limit")
 	ErrTooLarge    = errors.New("too large for a message")
 	ErrClosed      = errors.New("the transport is closed")
-	ErrInterrupted = errors.New("interrupted: read again")   // from a Reader or Watcher
-	ErrNotFound    = errors.New("no such value")             // from Get
-	ErrExists      = errors.New("the value exists")          // from Create
-	ErrChanged     = errors.New("the value was changed")     // from Update and Delete
-	ErrNoAnswer    = errors.New("no node answers that kind") // from Ask
+	ErrInterrupted = errors.New("interrupted: read again")              // from a Reader or Watcher
+	ErrNotFound    = errors.New("no such value")                        // from Get
+	ErrExists      = errors.New("the value exists")                     // from Create
+	ErrChanged     = errors.New("the value was changed")                // from Update and Delete
+	ErrNoAnswer    = errors.New("no node answers this kind of request") // from Ask
 )
 
 // Transport is the connection of one node to the others. All methods are safe for concurrent use. All calls
@@ -204,7 +204,7 @@ type State struct {
 // CheckNode returns an error unless n is the number of a node.
 func CheckNode(n int) error {
 	if n < 0 || n >= MaxNodes {
-		return fmt.Errorf("cluster: node %d is not in 0 to %d", n, MaxNodes-1)
+		return fmt.Errorf("cluster: node %d is outside 0 to %d", n, MaxNodes-1)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func CheckPattern(pattern string) error {
 		}
 	}
 	if CheckKey(strings.Join(tokens, ".")) != nil {
-		return fmt.Errorf("cluster: %q is not a pattern of keys", pattern)
+		return fmt.Errorf("cluster: %q is not a key pattern", pattern)
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func CheckPattern(pattern string) error {
 // CheckKind returns an error unless kind, of requests, is one token of at most 40 bytes.
 func CheckKind(kind string) error {
 	if len(kind) > 40 || !isToken(kind) {
-		return fmt.Errorf("cluster: %q is not a kind of requests", kind)
+		return fmt.Errorf("cluster: %q is not a kind of request", kind)
 	}
 	return nil
 }

@@ -206,7 +206,7 @@ func TestExplainCrawl(t *testing.T) {
 	if now := listing(t, a, b, out); now != before {
 		t.Errorf("explain changed files:\n%s\nwere\n%s", now, before)
 	}
-	for dir, want := range map[string]string{a: "is missing", b: "is missing", tmp: "is not a directory of drumbeat",
+	for dir, want := range map[string]string{a: "is missing", b: "is missing", tmp: "is not a drumbeat directory",
 		out: "is a directory for output"} {
 		if _, errs := ask(term.ExitDirectory, "", "url", urls[0], "--dir="+dir); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s, want %q", dir, errs, want)

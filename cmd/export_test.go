@@ -373,7 +373,7 @@ func TestExportParts(t *testing.T) {
 		t.Errorf("another format: %s", said)
 	}
 	must(t, os.WriteFile(tmp+"/x.txt", nil, 0o600))
-	if _, said = export(term.ExitDirectory, "-o", tmp); !strings.Contains(said, "not of this table") {
+	if _, said = export(term.ExitDirectory, "-o", tmp); !strings.Contains(said, "does not belong to this table") {
 		t.Errorf("a directory of something else: %s", said)
 	}
 	if _, err := os.Stat(target + ".tmp"); err == nil {

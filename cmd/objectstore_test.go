@@ -218,14 +218,14 @@ func TestObjectStoreFlags(t *testing.T) {
 	base := []string{"crawl", "https://example.org/", "--contact=you@example.org", "--dir=" + dir + "/d",
 		"--ram=512MiB"}
 	for want, flags := range map[string][]string{
-		"need --out s3://":      {"--s3-endpoint=http://127.0.0.1:1"},
-		"one object store only": {"--out=s3://a/x", "--out=s3://b/x"},
-		"only --out takes":      {"--out=s3://a/x", "--add-dir=s3://b/x"},
-		"is not s3://BUCKET":    {"--out=s3:///x"},
-		"plain HTTP":            {"--out=s3://a/x", "--s3-endpoint=http://s3.example:9000"},
-		"no credentials in it":  {"--out=s3://a/x", "--s3-endpoint=https://k:s@s3.example"},
-		"must be at least":      {"--out=s3://a/x", "--spool=1MiB"},
-		"empty or of dots":      {"--out=s3://a/x/../y"},
+		"need --out s3://":           {"--s3-endpoint=http://127.0.0.1:1"},
+		"one object store only":      {"--out=s3://a/x", "--out=s3://b/x"},
+		"only --out takes":           {"--out=s3://a/x", "--add-dir=s3://b/x"},
+		"is not s3://BUCKET":         {"--out=s3:///x"},
+		"plain HTTP":                 {"--out=s3://a/x", "--s3-endpoint=http://s3.example:9000"},
+		"cannot contain credentials": {"--out=s3://a/x", "--s3-endpoint=https://k:s@s3.example"},
+		"must be at least":           {"--out=s3://a/x", "--spool=1MiB"},
+		"empty, . or ..":             {"--out=s3://a/x/../y"},
 	} {
 		wantExit(t, term.ExitUsage, want, slices.Concat(base, flags)...)
 	}

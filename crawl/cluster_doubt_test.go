@@ -24,7 +24,7 @@ var falseMarks = map[string]func(m *cluster.Mark){
 			m.Taken[i].Totals.Links.N += 1000
 		}
 	},
-	"other records":      func(m *cluster.Mark) { m.Taken[0].Totals.Links.Lo++ },
+	"differ from those":  func(m *cluster.Mark) { m.Taken[0].Totals.Links.Lo++ },
 	"more dropped":       func(m *cluster.Mark) { m.Gone[0] += 1000 },
 	"another life":       func(m *cluster.Mark) { m.Incarnation++ },
 	"another table":      func(m *cluster.Mark) { m.Table++ },

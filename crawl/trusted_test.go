@@ -75,7 +75,7 @@ func TestTrustedReload(t *testing.T) {
 			t.Errorf("want 2 trusted PLDs in force: %s", text)
 		}
 		writeRules(t, fs, "trusted.txt", "# none\n")
-		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "none of its lines") {
+		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "no line has") {
 			t.Errorf("a crawl starts with a bad file: %v", err)
 		}
 	})

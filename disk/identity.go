@@ -118,7 +118,7 @@ func MatchSome(fsys FS, paths []string, kind string) (_ Match, missing []int, _ 
 		case id.Kind != kind:
 			err = fmt.Errorf("disk: match: %s is a directory for %s, not for %s", p, id.Kind, kind)
 		case id.Crawl != m.Crawl:
-			err = fmt.Errorf("disk: match: %s belongs to crawl %s, the directories before it belong to crawl %s", p,
+			err = fmt.Errorf("disk: match: %s belongs to crawl %s, but the directories before it belong to crawl %s", p,
 				id.Crawl, m.Crawl)
 		case byNumber[id.Number] != "":
 			err = fmt.Errorf("disk: match: %s and %s are both directory %d", byNumber[id.Number], p, id.Number)
@@ -161,7 +161,7 @@ func checkEmpty(fsys FS, dir string) error {
 	}
 	for _, name := range names {
 		if name != lockFileName && name != identityFileName+tempSuffix && name != "lost+found" {
-			return fmt.Errorf("%s is not a directory of drumbeat: it has no %s and is not empty (it holds %s)", dir,
+			return fmt.Errorf("%s is not a drumbeat directory: it has no %s and is not empty (it contains %s)", dir,
 				identityFileName, name)
 		}
 	}

@@ -25,7 +25,7 @@ var ErrQuota error = quotaError{}
 
 type quotaError struct{}
 
-func (quotaError) Error() string { return "disk: the limit of the files' size is reached" }
+func (quotaError) Error() string { return "disk: the limit on the size of all files is reached" }
 func (quotaError) Unwrap() error { return syscall.ENOSPC }
 
 // Quota is an FS whose files in some directories never take more than a limit. Space is counted before it is

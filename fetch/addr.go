@@ -107,7 +107,7 @@ func (r *addrRules) refusal(addr netip.Addr) Refusal {
 	b := addr.As16()
 	switch {
 	case localNAT64.Contains(addr):
-		return Refusal{Why: "a local NAT64 address, which only --nat64-prefix admits"}
+		return Refusal{Why: "a local NAT64 address, which only --nat64-prefix allows"}
 	case wellKnown.Contains(addr):
 		return r.embedded(netip.AddrFrom4([4]byte(b[12:16])))
 	case sixTo4.Contains(addr):
@@ -119,7 +119,7 @@ func (r *addrRules) refusal(addr netip.Addr) Refusal {
 // embedded judges an embedded IPv4 address; the zero Addr is one that breaks RFC 6052.
 func (r *addrRules) embedded(v4 netip.Addr) Refusal {
 	if !v4.IsValid() {
-		return Refusal{Why: "no NAT64 address, since bits 64 to 71 are set"}
+		return Refusal{Why: "not a NAT64 address: bits 64 to 71 are set"}
 	}
 	no := r.refusal(v4)
 	if no.Why != "" {

@@ -17,7 +17,7 @@ func ParseCodings(list string) (header string, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !slices.Contains(all, name) {
-			return "", fmt.Errorf("content coding %q is none of %s", name, strings.Join(all, ", "))
+			return "", fmt.Errorf("content coding %q is not one of %s", name, strings.Join(all, ", "))
 		}
 		if slices.Contains(names, name) {
 			return "", fmt.Errorf("content coding %s is given twice", name)

@@ -83,7 +83,7 @@ func (o *Options) Validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fetch: "+format, args...)) }
 	l := &o.Limits
 	if l.Total < 0 || l.Grace < 0 || l.BodyBytes < 0 || l.HeldBytes < 0 || l.DecodedBytes < 0 || l.HeaderBytes < 0 {
-		bad("limits of total time, grace, header, body, kept and decoded bytes cannot be switched off")
+		bad("the limits on total time, grace, header, body, kept and decoded bytes cannot be switched off")
 	}
 	if l.HeaderBytes > maxHeaderBytes {
 		bad("header limit %d exceeds %d bytes", l.HeaderBytes, maxHeaderBytes)
@@ -112,10 +112,10 @@ func (o *Options) Validate() error {
 		bad("buffer limit of %d bytes is below the %d bytes that one exchange may need", o.BufferBytes, least)
 	}
 	if o.IdleConns < 0 {
-		bad("limit of idle connections %d is negative", o.IdleConns)
+		bad("idle connection limit %d is negative", o.IdleConns)
 	}
 	if o.TLS.Verdicts < 0 {
-		bad("size of the verdict cache %d is negative", o.TLS.Verdicts)
+		bad("verdict cache size %d is negative", o.TLS.Verdicts)
 	}
 	return errors.Join(errs...)
 }

@@ -24,7 +24,7 @@ const (
 	memoryWait = 30 * time.Second
 )
 
-var errMemory = errors.New("no memory for the body within --ram")
+var errMemory = errors.New("not enough memory for the body within --ram")
 
 // MemoryBytes returns the most that the buffers of one exchange with these limits can take: the reply, its
 // unchunked payload, the intermediate form between two codings, and the decoded body.

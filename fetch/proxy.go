@@ -136,7 +136,7 @@ func statusOf(head []byte) int {
 
 // proxyStatus is the result of CONNECT. A gateway's error is about the site.
 func proxyStatus(status int) error {
-	err := fmt.Errorf("the proxy answers %d", status)
+	err := fmt.Errorf("the proxy answered %d", status)
 	switch {
 	case status/100 == 2:
 		return nil
@@ -179,7 +179,7 @@ func (x *exchange) openSOCKS5(c *conn, p *Proxy) error {
 		return x.proxyFault(fmt.Errorf("reply of the proxy: %w", err))
 	}
 	if got[0] != socksVersion || got[1] != method {
-		return fmt.Errorf("the proxy refuses the method %d of SOCKS5", method)
+		return fmt.Errorf("the proxy refuses SOCKS5 method %d", method)
 	}
 	if method == socksPassword {
 		login := append([]byte{1, byte(len(p.User))}, p.User...)
@@ -213,7 +213,7 @@ func (x *exchange) openSOCKS5(c *conn, p *Proxy) error {
 
 // socksResult is the result of a refused request (RFC 1928, 6).
 func socksResult(code byte) error {
-	err := fmt.Errorf("the proxy answers %d", code)
+	err := fmt.Errorf("the proxy answered %d", code)
 	switch code {
 	case 3, 4:
 		return &Error{Stage: StageDial, Kind: KindUnreachable, Err: err}

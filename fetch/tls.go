@@ -75,7 +75,7 @@ func (s *tlsState) init(opt TLSOptions) error {
 }
 
 // errCertificate aborts a handshake whose certificate Require or Request.Verified rejects.
-var errCertificate = errors.New("certificate not good")
+var errCertificate = errors.New("bad certificate")
 
 // handshake starts TLS on the conn. It disables the library's verification and verifies in VerifyConnection,
 // which also runs for resumed sessions, through a cache of verdicts.

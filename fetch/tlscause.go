@@ -55,7 +55,7 @@ func (e *Error) TLSCause() string {
 	}
 	text := e.Err.Error()
 	for _, known := range [...]struct{ prefix, means string }{
-		{"remote error: tls: ", "alert of the server: "},
+		{"remote error: tls: ", "alert from the server: "},
 		{"tls: failed to parse certificate from server: x509: ", "unreadable certificate: "},
 		{"tls: failed to parse certificate from server: ", "unreadable certificate: "},
 		{"tls: server sent certificate containing ", "unreadable certificate: "},

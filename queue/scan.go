@@ -26,7 +26,7 @@ func Scan(
 	}
 	lost = st.Records - s.records
 	if (lost != 0 || s.bytes != st.Bytes) && !s.hurt || lost < 0 {
-		err := fmt.Errorf("queue: scan %s: found %d records of %d bytes, the state has %d of %d bytes", name,
+		err := fmt.Errorf("queue: scan %s: found %d records of %d bytes, but the state has %d of %d bytes", name,
 			s.records, s.bytes, st.Records, st.Bytes)
 		if err := damaged(err); err != nil {
 			return 0, err

@@ -97,7 +97,7 @@ type SupportRanks struct {
 var ErrNoSeeds = errors.New("star: no PLDs of seeds are known")
 
 // ErrNoTrusted means that none of SupportOptions.Trusted is known yet.
-var ErrNoTrusted = errors.New("star: none of the trusted PLDs is known yet")
+var ErrNoTrusted = errors.New("star: the crawl has not found any trusted PLD yet")
 
 // supportSum is the state of a computation.
 type supportSum struct {

@@ -86,7 +86,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("warc: options: unknown format %d", o.Format))
 	}
 	if o.Format != Zstd && len(o.Dict) > 0 {
-		errs = append(errs, errors.New("warc: options: a dictionary is only for zst files"))
+		errs = append(errs, errors.New("warc: options: only zst files can use a dictionary"))
 	}
 	if _, err := checkDict(o.Dict); err != nil {
 		errs = append(errs, fmt.Errorf("warc: options: %w", err))
@@ -95,7 +95,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("warc: options: negative FileBytes or IndexBytes"))
 	}
 	if o.Prefix != nameChars(o.Prefix) {
-		errs = append(errs, fmt.Errorf("warc: options: prefix %q has characters not allowed in file names", o.Prefix))
+		errs = append(errs, fmt.Errorf("warc: options: prefix %q has characters that file names cannot have", o.Prefix))
 	}
 	return errors.Join(errs...)
 }

@@ -100,7 +100,7 @@ func (c *crawl) status(t time.Time) object {
 		"ram": ram(0.86), "disk": c.disk(pages), "checkpoint": object{"number": int(t.Sub(c.first).Minutes()),
 			"time": stamp(t.Truncate(time.Minute)), "pause": 0.0021, "stall": 0.0064, "total": 2.31,
 			"bytes": 412_000_000, "longestPause": 0.0093, "longestStall": 0.0412},
-		"model": object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O a link"},
+		"model": object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O per link"},
 		"health": object{"level": "ok", "state": "working",
 			"text": "The crawl works: 3,412 pages per second. It waits for politeness: --host-delay " +
 				"(89 % of the hosts).",
@@ -137,7 +137,7 @@ func (c *crawl) adapt(out object, t time.Time) {
 		out["checkpoint"] = object{"number": 0, "pause": 0, "stall": 0, "total": 0, "bytes": 0,
 			"longestPause": 0, "longestStall": 0}
 		out["ram"] = ram(0.04)
-		out["model"] = object{"measured": 0, "predicted": 0, "unit": "bytes of disk I/O a link"}
+		out["model"] = object{"measured": 0, "predicted": 0, "unit": "bytes of disk I/O per link"}
 		out["health"] = object{"level": "ok", "state": "working", "problems": []object{},
 			"text": "The crawl works. It waits for robots.txt and DNS."}
 		out["dirs"] = []string{"/home/ada/drumbeat-crawl"}

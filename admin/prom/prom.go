@@ -52,7 +52,7 @@ type collector struct {
 
 func newCollector(version string, read func() (*snapshot.Snapshot, error)) *collector {
 	c := &collector{read: read, version: version, descs: map[string]*prometheus.Desc{},
-		up: prometheus.NewDesc(prefix+"up", "Whether a crawl runs: 1 or 0", nil, nil),
+		up: prometheus.NewDesc(prefix+"up", "Whether a crawl is running: 1 or 0", nil, nil),
 		info: prometheus.NewDesc(prefix+"build_info", "Version of the crawler; the value is always 1",
 			[]string{"version"}, nil)}
 	for _, m := range metrics.All() {

@@ -344,7 +344,7 @@ func (b *heartbeats) first(ctx context.Context) error {
 				beats++
 			}
 			if beats == 2 {
-				return fmt.Errorf("cluster/lease: node %d: %w: its heartbeat changes", b.l.o.Node, ErrTwice)
+				return fmt.Errorf("cluster/lease: node %d: %w: its heartbeat is changing", b.l.o.Node, ErrTwice)
 			}
 			begun, was = b.l.now(), is
 		}
@@ -439,7 +439,7 @@ func (b *heartbeats) end(ctx context.Context) error {
 			return nil
 		}
 		if try == 3 || ctx.Err() != nil {
-			return fmt.Errorf("cluster/lease: the other nodes were not told that this one has ended: %w",
+			return fmt.Errorf("cluster/lease: could not tell the other nodes that this one has ended: %w",
 				errors.Join(err, ctx.Err()))
 		}
 	}

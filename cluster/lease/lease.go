@@ -62,7 +62,7 @@ const (
 )
 
 // ErrTwice means that another process runs for the same node. It comes wrapped.
-var ErrTwice = errors.New("another process crawls as this node")
+var ErrTwice = errors.New("another process is crawling as this node")
 
 // Leases are the leases of a node. All methods are safe for concurrent use.
 type Leases struct {

@@ -34,8 +34,8 @@ func (l *Leases) full(err error) {
 	}
 	l.mu.Unlock()
 	if report {
-		l.problem("the broker has no room for more leases of networks (--cluster-leases): networks wait until others "+
-			"are given back", err)
+		l.problem("the broker has no room for more leases (--cluster-leases): networks wait until others "+
+			"are released", err)
 	}
 }
 

@@ -138,7 +138,7 @@ func (e *Transport) remove(ctx context.Context, key string, revision uint64) err
 	}
 	var answer purgeAnswer
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return fmt.Errorf("the answer to a purge: %w", err)
+		return fmt.Errorf("purge: %w", err)
 	}
 	switch {
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:

@@ -105,13 +105,13 @@ func (o *Options) Validate() error {
 		}
 	}
 	if (o.Cert == "") != (o.Key == "") {
-		fault("a client certificate needs its key, and a key its certificate")
+		fault("a client certificate needs a key, and a key needs a certificate")
 	}
 	if o.Creds != "" && o.Seed != "" {
 		fault("want a credentials file or a seed file, not both")
 	}
 	if o.Creds != "" && o.Embed != nil {
-		fault("an embedded server takes a seed file, no credentials file")
+		fault("an embedded server needs a seed file, not a credentials file")
 	}
 	if o.StreamBytes < 0 || o.StreamBytes > 0 && o.StreamBytes < 2*maxMessageBytes {
 		fault("stream of %d bytes: want %d or more", o.StreamBytes, 2*maxMessageBytes)
@@ -123,7 +123,7 @@ func (o *Options) Validate() error {
 		fault("leases of %d bytes: want %d or more", o.LeasesBytes, cluster.LeastLeasesBytes)
 	}
 	if o.Replicas < 0 || o.Replicas > 5 || o.Replicas > 1 && o.Embed != nil && o.Replicas > len(o.Embed.Routes) {
-		fault("%d replicas: want 1 to 5, and no more than there are embedded servers", o.Replicas)
+		fault("%d replicas: want 1 to 5, and at most one per embedded server", o.Replicas)
 	}
 	if o.Embed != nil {
 		errs = append(errs, o.Embed.validate(o.Seed), o.Embed.validateRoutes(o.CA))
@@ -141,7 +141,7 @@ func (e *Embed) validate(seed string) error {
 		fault("embedded server: sync %v and store %d must not be negative", e.Sync, e.StoreBytes)
 	}
 	if (e.Cert == "") != (e.Key == "") {
-		fault("a server certificate needs its key, and a key its certificate")
+		fault("a server certificate needs a key, and a key needs a certificate")
 	}
 	if e.Listen == "" {
 		return errors.Join(errs...)
@@ -162,13 +162,13 @@ func (e *Embed) validateRoutes(ca string) error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("cluster/nats: "+format, args...)) }
 	if n := len(e.Routes); n < MinRoutes || n > MaxRoutes || n%2 == 0 {
-		fault("routes to %d servers: want %d or %d, this one among them", n, MinRoutes, MaxRoutes)
+		fault("routes to %d servers: want %d or %d, including this one", n, MinRoutes, MaxRoutes)
 	}
 	if !slices.Contains(e.Routes, e.RouteListen) {
-		fault("routes %s are without %q, this server's own", strings.Join(e.Routes, ", "), e.RouteListen)
+		fault("routes %s lack %q, this server's own", strings.Join(e.Routes, ", "), e.RouteListen)
 	}
 	if e.Listen == "" {
-		fault("a server with routes needs an address for the nodes, too")
+		fault("a server with routes also needs an address for the nodes")
 	}
 	seen := map[string]bool{}
 	for _, route := range e.Routes {
@@ -180,7 +180,7 @@ func (e *Embed) validateRoutes(ca string) error {
 		case err != nil:
 			fault("route %q: %w", route, err)
 		case host == "" || seen[route]:
-			fault("route %q: want different addresses of hosts", route)
+			fault("route %q: want a different address for each host", route)
 		case !isLoopback(host) && (e.Cert == "" || ca == ""):
 			fault("the route to %s requires a server certificate and a CA: it is not loopback", route)
 		}
@@ -203,13 +203,13 @@ func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return errors.New("cluster/nats: an address of a server is not a URL")
+		return errors.New("cluster/nats: a server address is not a URL")
 	case u.User != nil:
-		return fmt.Errorf("cluster/nats: server %s: put credentials into a file, not into the address", u.Host)
+		return fmt.Errorf("cluster/nats: server %s: put credentials in a file, not in the address", u.Host)
 	case u.Hostname() == "" || u.Scheme != "tls" && u.Scheme != "nats" || u.Path != "" || u.RawQuery != "":
 		return fmt.Errorf("cluster/nats: server %s: want tls://HOST:PORT", text)
 	case u.Scheme != "tls" && !isLoopback(u.Hostname()):
-		return fmt.Errorf("cluster/nats: server %s: want tls://, since the host is not loopback", text)
+		return fmt.Errorf("cluster/nats: server %s: want tls://, because the host is not loopback", text)
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func seedKey(name string) (string, error) {
 	defer clear(text)
 	pair, err := nkeys.ParseDecoratedUserNKey(text)
 	if err != nil {
-		return "", fmt.Errorf("cluster/nats: %s is not a seed of a user: %w", name, err)
+		return "", fmt.Errorf("cluster/nats: %s is not a user seed: %w", name, err)
 	}
 	defer pair.Wipe()
 	return pair.PublicKey()
@@ -281,7 +281,7 @@ func (o *Options) client() ([]natsgo.Option, error) {
 		}
 		opt, err := natsgo.NkeyOptionFromSeed(o.Seed)
 		if err != nil {
-			return nil, fmt.Errorf("cluster/nats: %s is not a seed of a user", o.Seed)
+			return nil, fmt.Errorf("cluster/nats: %s is not a user seed", o.Seed)
 		}
 		list = append(list, opt)
 	}

@@ -42,7 +42,7 @@ func TestOptions(t *testing.T) {
 		{Options{Crawl: "c", URLs: []string{"nats://localhost.example.org:4222"}}, "tls://"},
 		{Options{Crawl: "c", URLs: []string{"http://n1"}}, "tls://HOST:PORT"},
 		{Options{Crawl: "c", URLs: []string{"n1:4222"}}, "tls://HOST:PORT"},
-		{Options{Crawl: "c", URLs: []string{"tls://user:secret@n1:4222"}}, "into a file"},
+		{Options{Crawl: "c", URLs: []string{"tls://user:secret@n1:4222"}}, "in a file"},
 		{Options{Crawl: "c", URLs: []string{"tls://user:secret@n1:4222/%zz"}}, "not a URL"},
 		{Options{Crawl: "c", URLs: urls, Cert: "x"}, "key"},
 		{Options{Crawl: "c", URLs: urls, Key: "x"}, "key"},

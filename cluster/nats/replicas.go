@@ -19,9 +19,9 @@ func (e *Transport) replicate(ctx context.Context, s jetstream.Stream, what stri
 	case was > e.o.Replicas:
 		e.fewer.Do(func() {
 			e.warn(
-				fmt.Sprintf("the broker keeps %d copies of %s, and this node would make %d (--cluster-replicas): "+
+				fmt.Sprintf("the broker keeps %d copies of %s, but this node has --cluster-replicas %d: "+
 					"start all nodes with "+
-					"--cluster-replicas %[1]d, or what this node makes has fewer copies until another one finds it",
+					"--cluster-replicas %[1]d, or streams that this node creates have too few copies",
 					was, what, e.o.Replicas))
 		})
 		return

@@ -120,7 +120,7 @@ func (c *openConn) Read(p []byte) (int, error) {
 func (c *openConn) first() error {
 	for !bytes.Contains(c.rest, []byte("\r\n")) {
 		if len(c.rest) > mostInfo {
-			return errors.New("cluster/nats: no server of NATS answers")
+			return errors.New("cluster/nats: no NATS server answers")
 		}
 		part := make([]byte, 4096)
 		n, err := c.Conn.Read(part)

@@ -52,8 +52,8 @@ func TestFailureBesideEnd(t *testing.T) {
 		{errors.Join(failed, loud), ExitFailure, "drumbeat: demo: fetched twice; the disk is full\n"},
 		{&space.LimitError{Used: 9 << 20, Limit: 10 << 20, Err: fmt.Errorf("write d0/x: %w", disk.ErrQuota)},
 			ExitDiskFull,
-			"drumbeat: --disk is reached: the crawl's files take 9.0 MiB of at most 10 MiB: write d0/x: " +
-				"the limit of the files' size is " +
+			"drumbeat: --disk limit reached: the crawl's files take 9.0 MiB of at most 10 MiB: write d0/x: " +
+				"the limit on the size of all files is " +
 				"reached; raise --disk, or move finished WARC files out of the crawl's directories, and run the same " +
 				"command: it continues from the " +
 				"last checkpoint\n"},

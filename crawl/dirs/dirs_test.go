@@ -143,7 +143,7 @@ func TestNewDirectoryIsNamed(t *testing.T) {
 	var added *dirs.NewDirectoryError
 	_, err := out.with(func(r *run) { r.disk.Out = []string{"o0", "o1"} }).open(mem)
 	if !errors.As(err, &added) || added.New != "o1" || !added.Out ||
-		!strings.Contains(err.Error(), "d0 is a crawl") {
+		!strings.Contains(err.Error(), "the crawl in d0") {
 		t.Errorf("got %v", err)
 	}
 	lock, err := mem.Lock("d0")

@@ -280,7 +280,7 @@ func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 func (s *marks) checkMark(m *cluster.Mark) error {
 	switch {
 	case m.Incarnation > s.intake.incarnationOf(m.Node):
-		return fmt.Errorf("crawl: node %d was restored from an older copy and resynced: run drumbeat repair "+
+		return fmt.Errorf("crawl: node %d was set back to an older copy and resynced: run drumbeat repair "+
 			"--resync %[1]d on this node too, with the audit of "+
 			"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
 	case m.Table != s.opt.Table.Sum():

@@ -72,8 +72,8 @@ func TestGrowing(t *testing.T) {
 	if math.Abs(o.DiskThen/40e12-1) > 0.01 {
 		t.Errorf("%.4g bytes when the disk is full", o.DiskThen)
 	}
-	if !strings.HasPrefix(o.Limit, "Merges on disk: 60 % of the connections wait for that, 40 % are busy.") ||
-		!strings.Contains(o.Model, "33.0 bytes for a link, measured; the model predicted 30.0") {
+	if !strings.HasPrefix(o.Limit, "Merges on disk: 60 % of the connections wait for this, 40 % are busy.") ||
+		!strings.Contains(o.Model, "33.0 bytes per link; the model predicted 30.0") {
 		t.Errorf("%s; %s", o.Limit, o.Model)
 	}
 	twice := look(t, paper(), func(in *Input) { in.Given.MaxRate = 2000 })

@@ -218,7 +218,7 @@ func (c *Conn) next() (frameHeader, error) {
 // spend counts n bytes that are not of the reply.
 func (c *Conn) spend(n int) error {
 	if c.overhead += int64(n); c.overhead > freeOverhead+overheadRatio*c.useful {
-		return malformed("too many frames without content")
+		return malformed("too many frames without data")
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (c *Conn) spend(n int) error {
 func (c *Conn) handle(h frameHeader) error {
 	switch {
 	case h.length > maxFrame:
-		return malformed("not HTTP/2, or a frame that is too long")
+		return malformed("not HTTP/2, or an oversized frame")
 	case !c.settled && (h.kind != frameSettings || h.has(flagAck)):
 		return malformed("the first frame is not SETTINGS")
 	}

@@ -248,7 +248,7 @@ func TestBadProcesses(t *testing.T) {
 		"third":   {"AAFAAFAAFAA", true, errEnded.Error()},
 		"garbage": {"FF", true, "its answer"},
 		"endless": {"FF", true, errLong.Error()},
-		"wrongid": {"FF", true, "has not the id"},
+		"wrongid": {"FF", true, "lacks the id"},
 		"half":    {"FF", true, errEnded.Error()},
 		"score":   {"RRRR", false, "score 1.5"},
 		"loud":    {"AA", false, "the hook says [text 0 noise"},

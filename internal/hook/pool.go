@@ -174,7 +174,7 @@ func (p *Pool) Ask(ctx context.Context, r *Request) (*Answer, Outcome) {
 	b := p.buffers.Get().(*bytes.Buffer)
 	b.Reset()
 	if err := appendRequest(b, r); err != nil {
-		p.note(true, "a request to the hook cannot be encoded", "url", r.URL, "error", err)
+		p.note(true, "could not encode a request to the hook", "url", r.URL, "error", err)
 		return nil, Unasked
 	}
 	a := &ask{id: r.ID, line: b.Bytes(), done: make(chan reply, 1)}
@@ -227,7 +227,7 @@ func (p *Pool) supervise(first chan<- error) {
 		}
 		rest := p.rest(failures)
 		failures++
-		p.note(true, "a process of the hook is replaced", "cause", err, "after", rest)
+		p.note(true, "replacing a hook process", "cause", err, "after", rest)
 		if rest > 0 && !p.pause(rest) {
 			return
 		}
@@ -304,7 +304,7 @@ func (l *noteLimit) take(now time.Time) (lost int64, ok bool) {
 // Errors of a process.
 var (
 	errTimeout = errors.New("it did not answer in time")
-	errEnded   = errors.New("it ended, or closed its standard output")
+	errEnded   = errors.New("it exited or closed its standard output")
 	errLong    = fmt.Errorf("it wrote a line of more than %d bytes", MaxLine)
-	errIdle    = errors.New("it wrote a line without a request")
+	errIdle    = errors.New("it wrote a line before a request")
 )

@@ -161,7 +161,7 @@ func (x *process) ask(a *ask) (reply, error) {
 	answer, err := parseAnswer(line, a.id)
 	var over *limitError
 	if errors.As(err, &over) {
-		x.pool.note(true, "an answer of the hook is refused", "cause", err)
+		x.pool.note(true, "refused an answer from the hook", "cause", err)
 		return reply{outcome: Refused}, nil
 	}
 	if err != nil {

@@ -82,10 +82,10 @@ type greeting struct {
 func parseGreeting(line []byte) (w Wants, _ error) {
 	var g greeting
 	if err := json.Unmarshal(line, &g); err != nil {
-		return w, fmt.Errorf("its first line %.100q is no greeting: %w", line, err)
+		return w, fmt.Errorf("its first line %.100q is not a greeting: %w", line, err)
 	}
 	if g.Hook != Version {
-		return w, fmt.Errorf("its first line %.100q names version %d of the protocol, want %d", line, g.Hook, Version)
+		return w, fmt.Errorf("its first line %.100q has protocol version %d, want %d", line, g.Hook, Version)
 	}
 	for _, part := range g.Want {
 		switch part {
@@ -131,7 +131,7 @@ func parseAnswer(line []byte, id uint64) (*Answer, error) {
 		return nil, fmt.Errorf("its answer %.100q: %w", line, err)
 	}
 	if v.ID == nil || *v.ID != id {
-		return nil, fmt.Errorf("its answer %.100q has not the id of the request, %d", line, id)
+		return nil, fmt.Errorf("its answer %.100q lacks the id of the request, %d", line, id)
 	}
 	a := &Answer{Keep: v.Keep == nil || *v.Keep, Follow: v.Follow == nil || *v.Follow, Links: v.Links}
 	if len(a.Links) > MaxLinks {
@@ -147,7 +147,7 @@ func parseAnswer(line []byte, id uint64) (*Answer, error) {
 		return a, nil
 	}
 	if fields[0] != '{' {
-		return nil, &limitError{errors.New("fields that are no object")}
+		return nil, &limitError{errors.New("fields are not an object")}
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, fields); err != nil {
@@ -157,7 +157,7 @@ func parseAnswer(line []byte, id uint64) (*Answer, error) {
 		return nil, &limitError{fmt.Errorf("%d bytes of fields, more than %d", len(a.Fields), MaxFields)}
 	}
 	if !utf8.Valid(a.Fields) {
-		return nil, &limitError{errors.New("fields that are not UTF-8")}
+		return nil, &limitError{errors.New("fields are not UTF-8")}
 	}
 	if string(a.Fields) == "{}" {
 		a.Fields = nil

@@ -45,7 +45,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		rest = rest[len(name):]
 		unit, known := parseUnits[name]
 		if !known && number != "" && name != "" && number != "." {
-			return 0, fmt.Errorf("%q: %s is no unit; the units are %s, as in %ss", text, name, unitWords, number)
+			return 0, fmt.Errorf("%q: %s is not a unit; the units are %s, as in %ss", text, name, unitWords, number)
 		}
 		d, err := time.ParseDuration(number + unit.goUnit)
 		if err != nil || !known {

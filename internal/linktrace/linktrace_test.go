@@ -315,7 +315,7 @@ func TestDamage(t *testing.T) {
 	_, err = f.WriteAt([]byte("not a trace of links, but forty bytes and more"), 0)
 	must(t, errors.Join(err, f.Close()))
 	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20}); err == nil ||
-		!strings.Contains(err.Error(), "give another file") {
+		!strings.Contains(err.Error(), "choose another file") {
 		t.Errorf("got %v for another file's name", err)
 	}
 }

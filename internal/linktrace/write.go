@@ -74,7 +74,7 @@ func Create(opt Options) (*Writer, error) {
 	}
 	w.f = f
 	if err := w.begin(fresh); err != nil {
-		err = fmt.Errorf("linktrace: can't append to %s; give another file: %w", opt.Path, err)
+		err = fmt.Errorf("linktrace: cannot append to %s; choose another file: %w", opt.Path, err)
 		return nil, errors.Join(err, f.Close())
 	}
 	w.startWriting()

@@ -33,7 +33,7 @@ func ParsePlace(text string) (Place, error) {
 	case bucket == "" || strings.ContainsAny(rest, "?#@ \x00") || strings.Contains(bucket, ":"):
 		return Place{}, fmt.Errorf("%q is not %sBUCKET/PREFIX", text, Scheme)
 	case prefix != "" && path.Clean("/"+prefix) != "/"+prefix:
-		return Place{}, fmt.Errorf("the prefix of %q has a part that is empty or of dots", text)
+		return Place{}, fmt.Errorf("the prefix of %q has a part that is empty, . or ..", text)
 	}
 	return Place{Bucket: bucket, Prefix: prefix}, nil
 }
@@ -59,7 +59,7 @@ func (p Place) CheckEndpoint() error {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("endpoint %q is not http(s)://HOST[:PORT]", p.Endpoint)
 	case u.User != nil:
-		return errors.New("an endpoint has no credentials in it: they come from the environment or the shared files")
+		return errors.New("an endpoint cannot contain credentials: they come from the environment or the shared files")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("endpoint %q has more than scheme, host and port", p.Endpoint)
 	}
@@ -69,6 +69,6 @@ func (p Place) CheckEndpoint() error {
 	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("endpoint %s is plain HTTP beyond loopback: bytes and object names would travel in the clear",
+	return fmt.Errorf("endpoint %s is plain HTTP beyond loopback: data and object names would travel unencrypted",
 		p.Endpoint)
 }

@@ -79,7 +79,7 @@ func TestNeverCompletes(t *testing.T) {
 	var was objstore.Upload
 	for range 100 {
 		if put(t, uploaderOf(b), file(450), &was) == nil {
-			t.Fatal("it is complete")
+			t.Fatal("complete upload")
 		}
 	}
 	if creates < 10 || creates > 25 {

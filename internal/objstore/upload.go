@@ -119,7 +119,7 @@ func (u *Uploader) Put(ctx context.Context, key string, file io.ReaderAt, sums *
 		note(Upload{})
 	}
 	if err = errors.Join(err, lookErr); err == nil {
-		err = errors.New("the store says that it is complete, but has no such object")
+		err = errors.New("the store reports a complete upload but has no such object")
 	}
 	return fail("complete", err)
 }
@@ -151,7 +151,7 @@ func (s *Sums) Same(o *Object) error {
 	case o.SHA256 != "" && o.SHA256 != s.SHA256:
 		return fmt.Errorf("it has SHA-256 %.80q, want %s", o.SHA256, s.SHA256)
 	case o.CRC == "" && o.SHA256 == "":
-		return errors.New("it has no checksum, so nothing says that it is this file")
+		return errors.New("it has no checksum, so it may be another file")
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (p *put) sendPart(ctx context.Context, part *Part) error {
 	body := io.NewSectionReader(p.file, int64(part.Number-1)*p.sums.PartBytes, part.Size)
 	etag, err := p.u.Bucket.PutPart(ctx, p.key, p.id, *part, body)
 	if err == nil && etag == "" {
-		err = errors.New("the store answers without an ETag")
+		err = errors.New("the store's answer has no ETag")
 	}
 	if err != nil {
 		return fmt.Errorf("part %d: %w", part.Number, err)

@@ -76,7 +76,7 @@ func (l *Launch) Start(ctx context.Context) (*Child, error) {
 	if name == "" {
 		var ok bool
 		if name, ok = Installed(); !ok {
-			return nil, fmt.Errorf("render: no Chromium is installed: PATH has none of %s",
+			return nil, fmt.Errorf("render: no Chromium found: PATH has none of %s",
 				strings.Join(programs[:], ", "))
 		}
 	}
@@ -151,7 +151,7 @@ func (l *Launch) start(ctx context.Context, program, profile string, lock *os.Fi
 		c.kill()
 		<-c.ended
 		if errors.Is(err, ErrLost) {
-			err = fmt.Errorf("it ends at once, or does not answer by --remote-debugging-pipe%s: %w", texts, ErrLost)
+			err = fmt.Errorf("it exits at once or does not answer over --remote-debugging-pipe%s: %w", texts, ErrLost)
 		}
 		return nil, fmt.Errorf("render: %s does not start: %w", program, err)
 	}
@@ -328,5 +328,5 @@ func (t *lastTexts) String() string {
 	if text == "" {
 		return ""
 	}
-	return "; it says: " + text
+	return "; its output: " + text
 }

@@ -148,7 +148,7 @@ func TestLaunchRefused(t *testing.T) {
 	}
 	t.Setenv("PATH", t.TempDir())
 	_, err = new(Launch).Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "no Chromium is installed") {
+	if err == nil || !strings.Contains(err.Error(), "no Chromium found") {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := filepath.Glob(os.TempDir() + "/" + profilePrefix + "*"); len(left) > 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrLost says that the connection to the browser has ended, or that the browser has hung.
-var ErrLost = errors.New("the browser is gone or hangs")
+var ErrLost = errors.New("the browser has exited or hangs")
 
 const (
 	// maxMessage bounds a message of the browser in bytes: a piece of a DOM, with all characters escaped.
@@ -78,12 +78,12 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 		return nil, err
 	}
 	if u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("must be auto, or an address such as ws://127.0.0.1:9222")
+		return nil, errors.New("must be auto or an address such as ws://127.0.0.1:9222")
 	}
 	// Whoever reads DevTools controls the browser, and ws:// is not encrypted.
 	addr, err := netip.ParseAddr(u.Hostname())
 	if u.Scheme == "ws" && u.Hostname() != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
-		return nil, errors.New("ws:// must lead to a loopback address; use wss://, or a tunnel, for another machine")
+		return nil, errors.New("ws:// needs a loopback address; use wss:// or a tunnel for another machine")
 	}
 	return u, nil
 }

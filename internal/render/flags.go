@@ -34,7 +34,7 @@ func (b *Browser) checkFlags(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("render: the browser may reach the network by itself: start it with %s "+
+	return fmt.Errorf("render: the browser can reach the network directly: start it with %s "+
 		"(drumbeat render-command prints the whole command)", strings.Join(missing, " "))
 }
 

@@ -24,7 +24,7 @@ type Response struct {
 }
 
 // ErrTooMuch is the error of a Fetcher whose answer would make more than Limits.Bytes with the earlier ones.
-var ErrTooMuch = errors.New("render: the page receives too much")
+var ErrTooMuch = errors.New("render: the page receives too much data")
 
 // Fetcher answers the requests of a page's scripts. Fetch may wait as long as politeness asks, until ctx ends. An
 // error refuses the request; ErrTooMuch also all later ones. Several goroutines call it.

@@ -195,7 +195,7 @@ func (b *Response) truncated() error {
 	if why := b.record.Get("WARC-Truncated"); why != "" {
 		if why == "unspecified" { // of drumbeat's own records, those that lack their body on purpose
 			b.warn(
-				"the crawl stored the head without the body, as the page asks (--robots-meta), or only its beginning")
+				"the crawl stored only the head, as the page asks (--robots-meta), or only the beginning of the body")
 		} else {
 			b.warn("the crawl stored only the beginning of the body (" + why + ")")
 		}

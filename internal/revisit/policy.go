@@ -38,8 +38,8 @@ const leastVisits = 2
 
 // Faults of a policy.
 var (
-	ErrLeast   = errors.New("least interval between visits of")
-	ErrLongest = errors.New("longest interval between visits of")
+	ErrLeast   = errors.New("minimum interval between visits of")
+	ErrLongest = errors.New("maximum interval between visits of")
 	ErrDefault = errors.New("default interval between visits of")
 )
 
@@ -49,7 +49,7 @@ func (p *Policy) Validate() error {
 	case p.Least < time.Second:
 		return fmt.Errorf("%w %s: must be at least 1s", ErrLeast, human.Exact(p.Least))
 	case p.Longest < p.Least || p.Longest > MaxInterval:
-		return fmt.Errorf("%w %s: must be %s (the least one) to %s", ErrLongest, human.Exact(p.Longest),
+		return fmt.Errorf("%w %s: must be %s (the minimum) to %s", ErrLongest, human.Exact(p.Longest),
 			human.Exact(p.Least), human.Exact(MaxInterval))
 	case p.Default < p.Least || p.Default > p.Longest:
 		return fmt.Errorf("%w %s: must be %s to %s", ErrDefault, human.Exact(p.Default), human.Exact(p.Least),

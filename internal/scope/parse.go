@@ -87,7 +87,7 @@ func (f *Faults) Error() string {
 	fmt.Fprintf(&b, "scope: %s", human.Counted(len(f.List)+f.More, "fault", "faults"))
 	if len(f.List)+f.More == 1 {
 		b.Reset()
-		b.WriteString("scope: 1 fault")
+		b.WriteString("scope: 1 error")
 	}
 	for _, one := range f.List {
 		b.WriteString("\n" + one.String())
@@ -218,7 +218,7 @@ func (p *parser) line(line []byte) {
 		return
 	}
 	if fields[0] != "+" && fields[0] != "-" {
-		p.fault("%.60q: want + or - and a blank at the start, %s", fields[0], example)
+		p.fault("%.60q: want + or - and a space at the start, %s", fields[0], example)
 		return
 	}
 	if len(fields) < 3 {
@@ -227,7 +227,7 @@ func (p *parser) line(line []byte) {
 	}
 	word, pattern := fields[1], fields[2]
 	if len(fields) > 3 {
-		p.fault("%.60q: want nothing after the pattern but a comment: URLs have no blanks (in a regex, %%20 or \\s)",
+		p.fault("%.60q: want only a comment after the pattern: URLs have no spaces (in a regex, use %%20 or \\s)",
 			fields[3])
 		return
 	}

@@ -84,7 +84,7 @@ func surtKey(pattern string) (schemes, []byte, error) {
 	case authority == "":
 		return 0, nil, fmt.Errorf("want labels from the right, such as (org,example,; use default + for all hosts")
 	case strings.Contains(authority, "@"):
-		return 0, nil, fmt.Errorf("want no user: URLs are crawled without user")
+		return 0, nil, fmt.Errorf("want no user: URLs are crawled without user names")
 	case !isLabels(authority, closed):
 		return 0, nil, fmt.Errorf("want labels from the right, each with a comma, such as (org,example,www,:8080)/path")
 	case closed && path != "" && path[0] != '/':

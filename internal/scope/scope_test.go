@@ -149,13 +149,13 @@ func TestFaults(t *testing.T) {
 		line string
 		want string // part of the fault
 	}{
-		{Rules, "host example.org", `"host": want + or - and a blank at the start`},
-		{Rules, "+host example.org", `want + or - and a blank at the start`},
+		{Rules, "host example.org", `"host": want + or - and a space at the start`},
+		{Rules, "+host example.org", `want + or - and a space at the start`},
 		{Rules, "+ hosts example.org", `"hosts": want host, pld, surt, prefix or regex`},
 		{Blacklist, "- hosts example.org", `"hosts": want host, pld or net`},
 		{Rules, "-", `want host, pld, surt, prefix or regex, and a pattern`},
 		{Rules, "- host", `and a pattern`},
-		{Rules, "- host a b", `want nothing after the pattern`},
+		{Rules, "- host a b", `want only a comment after the pattern`},
 		{Rules, "- host a/b", `"/": want only a name or an address`},
 		{Rules, "- host a.example:80", `without a port`},
 		{Rules, "- host *", `want a name, or *.`},

@@ -61,7 +61,7 @@ var (
 	ErrLong   = errors.New("sitemap: more bytes than the limit")
 	ErrMany   = errors.New("sitemap: more URLs than the limit")
 	ErrDTD    = errors.New("sitemap: document type with declarations")
-	ErrDeep   = errors.New("sitemap: elements too deep")
+	ErrDeep   = errors.New("sitemap: elements nested too deeply")
 	ErrTag    = errors.New("sitemap: tag too long")
 	ErrLayers = errors.New("sitemap: too many layers of gzip")
 	ErrBroken = errors.New("sitemap: truncated or damaged")

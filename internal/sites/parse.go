@@ -218,7 +218,7 @@ func (p *parser) rule(i int, value any) (r rule, ok bool) {
 			p.fault(at.of(key), "%.60q: want host, pld or surt, and settings: %s", key, knownSettings())
 			continue
 		case s.whole && !r.target.whole():
-			p.fault(at.of(key), "%s: concerns a whole host; "+
+			p.fault(at.of(key), "%s: applies to a whole host; "+
 				"want it under host, pld, or a surt without https, port and path", key)
 			continue
 		}
@@ -257,7 +257,7 @@ func (p *parser) target(r *rule, at *place, table map[string]any) bool {
 		given = key
 		text, ok := value.(string)
 		if !ok {
-			p.fault(at.of(key), "%s: want a text in quotes", key)
+			p.fault(at.of(key), "%s: want a string in quotes", key)
 			return false
 		}
 		parse := map[string]func(string) (target, error){
@@ -283,7 +283,7 @@ func (p *parser) compile(rules []rule) *Set {
 		key := rules[i].target
 		key.pld, key.suffix = false, false
 		if first := known[key]; first > 0 {
-			p.fault(rules[i].line, "%s: second table for this site; the first is in line %d", rules[i].text, first)
+			p.fault(rules[i].line, "%s: second table for this site; the first is on line %d", rules[i].text, first)
 		} else {
 			known[key] = rules[i].line
 		}

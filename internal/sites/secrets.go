@@ -20,7 +20,7 @@ func setInsecure(_ *parser, r *rule, value any) (string, error) {
 	case !ok:
 		return "", errors.New("want true or false, without quotes")
 	case is && r.target.secure:
-		return "", errors.New("the table is for https alone")
+		return "", errors.New("the table is for https only")
 	}
 	r.own.Insecure = is
 	if is {
@@ -64,8 +64,8 @@ func (p *parser) checkSecrets(r *rule, s *Site) {
 		return
 	}
 	p.fault(r.line,
-		"%s: %s is secret, and by HTTP anybody on the way can read it: set insecure = true to send it by HTTP too, "+
-			"insecure = false to send it by HTTPS alone, or use surt = \"https://(…\"", r.text, r.secret)
+		"%s: %s is secret, and anyone can read it on its way over HTTP: set insecure = true to send it over HTTP too, "+
+			"insecure = false to send it over HTTPS only, or use surt = \"https://(…\"", r.text, r.secret)
 }
 
 // separate drops the secrets of tables that do not name the port of s, and splits off the fields that are not secret.

@@ -95,7 +95,7 @@ func setRate(_ *parser, r *rule, value any) (string, error) {
 	case !ok || !(rate >= leastRate && rate <= mostRate):
 		return "", errors.New("want a number of requests per second, such as 0.5, without quotes")
 	case r.target.form == domainForm && !r.target.pld:
-		return "", errors.New("is that of a PLD or a host; want it under pld or host")
+		return "", errors.New("applies to a PLD or a host; want it under pld or host")
 	}
 	if r.target.pld {
 		r.own.PLDRate = rate
@@ -189,7 +189,7 @@ func setBudget(p *parser, r *rule, value any) (string, error) {
 	case !ok || n < 1 || n > MaxBudget:
 		return "", fmt.Errorf("want a number of pages per queue from 1 to %d", MaxBudget)
 	case r.target.form != domainForm || !r.target.pld:
-		return "", errors.New("is that of a PLD; want it under pld")
+		return "", errors.New("applies to a PLD; want it under pld")
 	}
 	p.budgets[r.target.host] = uint32(n)
 	return fmt.Sprint(n), nil
@@ -247,7 +247,7 @@ func setProxyAuth(p *parser, r *rule, value any) (string, error) {
 	case err != nil || secret == "":
 		return ref, err
 	case !ok || user == "" || len(user) > 255 || len(password) > 255:
-		return "", fmt.Errorf("what %s stands for: want user:password, each of at most 255 bytes", ref)
+		return "", fmt.Errorf("the secret in %s: want user:password, each of at most 255 bytes", ref)
 	}
 	r.own.Proxy.User, r.own.Proxy.Password = user, password
 	return ref, nil
@@ -258,7 +258,7 @@ func setHeader(field func(*Site) *string) func(*parser, *rule, any) (string, err
 	return func(_ *parser, r *rule, value any) (string, error) {
 		text, ok := value.(string)
 		if !ok || text == "" {
-			return "", errors.New("want a text in quotes")
+			return "", errors.New("want a string in quotes")
 		}
 		*field(&r.own) = text
 		return fmt.Sprintf("%q", text), checkValue(text)
@@ -277,7 +277,7 @@ func checkValue(text string) error {
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):
 		return errors.New("want printable ASCII")
 	case text != strings.Trim(text, " "):
-		return errors.New("want no blanks at the ends")
+		return errors.New("want no spaces at the ends")
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func setBasic(p *parser, r *rule, value any) (string, error) {
 	case err != nil || secret == "":
 		return ref, err
 	case !strings.Contains(secret, ":"):
-		return "", fmt.Errorf("what %s stands for has no colon; want user:password", ref)
+		return "", fmt.Errorf("the secret in %s has no colon; want user:password", ref)
 	}
 	return ref, p.authorize(r, "Basic "+base64.StdEncoding.EncodeToString([]byte(secret)))
 }
@@ -305,7 +305,7 @@ func setBearer(p *parser, r *rule, value any) (string, error) {
 	case err != nil || secret == "":
 		return ref, err
 	case strings.Contains(secret, " "):
-		return "", fmt.Errorf("what %s stands for has blanks; want the token alone", ref)
+		return "", fmt.Errorf("the secret in %s contains spaces; want only the token", ref)
 	}
 	return ref, p.authorize(r, "Bearer "+secret)
 }
@@ -333,7 +333,7 @@ func (p *parser) secret(r *rule, value any, what string) (secret, ref string, er
 	}
 	switch {
 	case !env && !file || name == "":
-		return "", "", fmt.Errorf(`want "env:NAME" or "file:PATH", which stand for %s, and never a secret itself`, what)
+		return "", "", fmt.Errorf(`want "env:NAME" or "file:PATH", which refer to %s, and never the secret itself`, what)
 	case r.target.suffix:
 		return "", "", fmt.Errorf("%s is a public suffix with many owners, so no secret is sent there", r.target.host)
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' || env && c == '=' }) ||
@@ -358,7 +358,7 @@ func (p *parser) secret(r *rule, value any, what string) (secret, ref string, er
 		return "", "", fmt.Errorf("%s is empty", ref)
 	}
 	if err := checkValue(secret); err != nil {
-		return "", "", fmt.Errorf("what %s stands for: %w", ref, err)
+		return "", "", fmt.Errorf("the secret in %s: %w", ref, err)
 	}
 	return secret, ref, nil
 }
@@ -424,7 +424,7 @@ func (p *parser) header(r *rule, name string, value any) (f fetch.Field, text st
 	case why != "":
 		return f, "", errors.New("cannot be set: " + why)
 	case !ok:
-		return f, "", errors.New("want a text in quotes")
+		return f, "", errors.New("want a string in quotes")
 	case strings.EqualFold(name, "cookie") && v != "" && !isReference(v):
 		return f, "", errors.New(`want "env:NAME" or "file:PATH": cookies are secret`)
 	}

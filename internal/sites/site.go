@@ -89,10 +89,10 @@ func (p *parser) checkOwner(r *rule, s *Site) {
 		needs("robots = \"ignore\"")
 	}
 	if r.target.whole() && s.Connections > 1 {
-		needs("more than one of connections")
+		needs("connections above 1")
 	}
 	if r.own.HostRate > mostHost || r.own.PLDRate > mostPLD {
-		needs("a rate of more than 1 for a host, or of 50 for a PLD,")
+		needs("a rate above 1 for a host or 50 for a PLD")
 	}
 	if agent := s.UserAgent; agent != "" && r.own.Has&(HasUserAgent|HasOwner) != 0 &&
 		!(strings.Contains(agent, p.Agent) && strings.Contains(agent, p.Contact)) {

@@ -182,7 +182,7 @@ var faultsCases = []struct{ text, want string }{
 			"set insecure = true"},
 	{"[[site]]\npld = 'a.example'\ncookies = true", "cookies is secret"},
 	{"[[site]]\nsurt = '(example,a,)/x'\nheaders.X-Key = 'abc'", "the header X-Key is secret"},
-	{"[[site]]\nsurt = 'https://(example,a,)'\ninsecure = true", "f:3: insecure: the table is for https alone"},
+	{"[[site]]\nsurt = 'https://(example,a,)'\ninsecure = true", "f:3: insecure: the table is for https only"},
 	{"[[site]]\nhost = 'a.example'\ninsecure = 'yes'\ncertificate = 'bad'\nlinks = 'none'",
 		"f:5: links: want \"same-site\" or \"any\""},
 	{"[[site]]\nhost = 'a.example'\nheaders = { Cookie = 't0ps3cret' }", "f:3: headers: \"Cookie\": want"},

@@ -247,7 +247,7 @@ func TestDamagedPart(t *testing.T) {
 	}
 	w, err := Create(opt)
 	must(t, err)
-	if err := writeAll(w, rows[:10]); err == nil || !strings.Contains(err.Error(), "rows more than its source") {
+	if err := writeAll(w, rows[:10]); err == nil || !strings.Contains(err.Error(), "more rows than its source") {
 		t.Errorf("a source with fewer rows: %v", err)
 	}
 }

@@ -185,7 +185,7 @@ func (w *Writer) resume() error {
 	}
 	for _, name := range names {
 		if temp := name == progressTemp || strings.HasPrefix(name, tempPrefix); !w.ours(name) || old == nil && !temp {
-			return fmt.Errorf("%w: it contains %s, which is not of this table", ErrNotEmpty, name)
+			return fmt.Errorf("%w: it contains %s, which does not belong to this table", ErrNotEmpty, name)
 		}
 	}
 	w.state = fresh
@@ -333,7 +333,7 @@ func (w *Writer) writeLine(row []Value) error {
 	case TSV:
 		for _, v := range row {
 			if bytes.ContainsAny(v.text, "\t\r\n") {
-				return fmt.Errorf("tabular: %q has a tab or a line end", v.text[:min(len(v.text), 80)])
+				return fmt.Errorf("tabular: %q contains a tab or a newline", v.text[:min(len(v.text), 80)])
 			}
 		}
 		w.line = appendTSV(w.line[:0], row)
@@ -465,7 +465,7 @@ func (w *Writer) close() error {
 		}
 		return w.flush()
 	case w.skip > 0:
-		return fmt.Errorf("tabular: %s has %d rows more than its source gives now", w.opt.Dir, w.skip)
+		return fmt.Errorf("tabular: %s has %d more rows than its source has now", w.opt.Dir, w.skip)
 	case w.file == nil && len(w.state.Parts) == 0:
 		if err := w.begin(); err != nil {
 			return err

@@ -92,7 +92,7 @@ func ParseParams(list string) ([]string, error) {
 		}
 		for i := range len(name) {
 			if c := name[i]; c <= ' ' || c >= 0x7F || strings.IndexByte("&=;/?#", c) >= 0 {
-				return nil, fmt.Errorf("urlrule: parameter %q: a name can't contain %q", name, c)
+				return nil, fmt.Errorf("urlrule: parameter %q: a name cannot contain %q", name, c)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ const delays = (list) =>
 function linkNow(link) {
   const cause = (link.why || "").replace(/^(taken|dropped)(: )?/, "");
   const listed = link.blocked && !cause.includes("blacklist");
-  const more = [cause, listed && "the blacklist names it", link.rewritten && "as " + link.rewritten];
+  const more = [cause, listed && "it is blacklisted", link.rewritten && "as " + link.rewritten];
   const why = more.filter(Boolean).join("; ");
   return el(
     "section",

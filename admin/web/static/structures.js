@@ -290,7 +290,7 @@ export function showStructures(body) {
 export function showModel(model) {
   const { measured = 0, predicted = 0 } = model || {};
   const high = Math.max(measured, predicted, 1e-9);
-  const unit = model?.unit || "bytes of disk I/O a link";
+  const unit = model?.unit || "bytes of disk I/O per link";
   const rows =
     measured || predicted
       ? [
