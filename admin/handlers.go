@@ -183,7 +183,7 @@ func (s *Server) setPriority(r *http.Request) (any, error) {
 	return s.makePriority(r, &changes.Priority{Name: p.Priority, Weights: p.Weights})
 }
 
-// makePriority changes which URLs go first; nil is the priority of the flags.
+// makePriority changes which URLs go first; nil is the priority set by flags.
 func (s *Server) makePriority(r *http.Request, p *changes.Priority) (any, error) {
 	return s.makeReplacing(r, changes.Change{Op: changes.OpPriority, Priority: p})
 }

@@ -91,8 +91,8 @@ var operations = []Operation{
 		Summary: "Fetch URLs before all others, as soon as politeness allows, even if fetched before.",
 		Body:    Enqueue{}, Result: EnqueueTaken{}, handle: (*Server).enqueue},
 	{Method: "POST", Path: "/api/v1/reload", ID: "reload",
-		Summary: "Reload the files of rules, blacklist, sites and trusted PLDs, as on SIGHUP. If a file has an error, " +
-			"nothing changes.", Body: Reload{}, Result: Reloaded{}, handle: (*Server).reload},
+		Summary: "Reload the files of rules, blacklist, sites and trusted PLDs, as on SIGHUP. If a file has an " +
+			"error, nothing changes.", Body: Reload{}, Result: Reloaded{}, handle: (*Server).reload},
 	{Method: "POST", Path: "/api/v1/drain", ID: "drain", Summary: "Queue no new links, or queue them again.",
 		Body: Drain{}, Result: Change{}, handle: (*Server).drain},
 	{Method: "POST", Path: "/api/v1/stop", ID: "stop", Summary: "Stop cleanly.", Result: Change{},

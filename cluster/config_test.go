@@ -30,7 +30,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	got := strings.Join(c.Differ(NewConfig([]string{"depth: 4", "rate: none", "agent: x"})), "; ")
-	if want := "depth is 4 here, 3 there; agent is x here and not set there; scope is all there and not " +
+	if want := "depth is 4 here, 3 there; agent is x here but not set there; scope is all there but not " +
 		"set here"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

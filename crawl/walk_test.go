@@ -216,7 +216,7 @@ func TestRandomWalkDamaged(t *testing.T) {
 		if rep := deep(t, fs, &opt); !rep.Balanced() {
 			t.Errorf("audit: %+v", rep)
 		}
-		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "could not save the random walk") {
+		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "not save the random walk") {
 			t.Errorf("a lost walk continues: %v", err)
 		}
 		_, err = export.Run(t.Context(),

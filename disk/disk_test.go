@@ -164,7 +164,7 @@ func TestMatchIdentities(t *testing.T) {
 		"directory 1 of 3 (state) of crawl crawl1 is missing":              {"a", "c"},
 		"z belongs to crawl crawl2":                                        {"a", "b", "c", "z"},
 		"both directory 0":                                                 {"a", "a", "b", "c"},
-		"full is not a directory of drumbeat: it has no drumbeat-dir.json": {"a", "b", "c", "full"},
+		"full is not a drumbeat directory: it has no drumbeat-dir.json": {"a", "b", "c", "full"},
 	} {
 		if _, err := disk.MatchIdentities(m, paths, "state"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("match %v: %v; want %q", paths, err, want)

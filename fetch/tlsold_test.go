@@ -133,10 +133,10 @@ func TestNoTLS(t *testing.T) {
 	for answer, want := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n\r\n": "no TLS: ",
 		"":                                 "connection closed during the handshake",
-		"\x15\x03\x01\x00\x02\x02\x28":     "alert of the server: handshake failure",
-		"\x15\x03\x03\x00\x02\x02\x46":     "alert of the server: protocol version not supported",
+		"\x15\x03\x01\x00\x02\x02\x28":     "alert from the server: handshake failure",
+		"\x15\x03\x03\x00\x02\x02\x46":     "alert from the server: protocol version not supported",
 		// An odd version of the record.
-		"\x15\x03\x09\x00\x02\x02\x28":          "alert of the server: handshake failure",
+		"\x15\x03\x09\x00\x02\x02\x28":          "alert from the server: handshake failure",
 		"\x16\x03\x01\x00\x04\x02\x00\x00\x00":  "",
 		"\x16\x09\x09\xff\xff" + "\x00\x00\x00": "no TLS: ",
 		"SSH-2.0-OpenSSH_9.6\r\n":               "no TLS: ",

@@ -74,7 +74,7 @@ func pause(d *demo, p *page) {
 	p.t.Helper()
 	p.click(button("#control-cards", "Pause"))
 	p.until("the page shows the limits in force", `[...document.querySelectorAll("#control-cards .sub")].some((e) =>
-  e.textContent === "In force: requests a second: none; bandwidth: none; connections: 100.")`)
+  e.textContent === "In force: requests per second: none; bandwidth: none; connections: 100.")`)
 	p.save("-question", false)
 	p.axe(element("dialog[open]"))
 	confirm(p, "Pause")
@@ -237,7 +237,7 @@ func explainFetched(d *demo, p *page, not string) {
 	}
 	asked := list[i+1].text
 	text := explain(p, asked)
-	for _, want := range []string{asked, "The URL", "What became of it", "Status"} {
+	for _, want := range []string{asked, "The URL", "Result", "Status"} {
 		if !strings.Contains(text, want) {
 			p.t.Errorf("the answer about %s lacks %q: %.2000s", asked, want, text)
 		}

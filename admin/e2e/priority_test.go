@@ -23,7 +23,7 @@ func TestPriority(t *testing.T) {
 			quote("In force: "+words+"."))
 	}
 	p.run(form+".scrollIntoView(), 0", nil) // what is not visible is not asked for
-	inForce("the priority of the flags")
+	inForce("the priority set by flags")
 	set("8 x")
 	p.until("a weight that is no number is refused",
 		"document.querySelector('#toasts').textContent.includes('whole number')")
@@ -44,5 +44,5 @@ func TestPriority(t *testing.T) {
 		"document.querySelector('#changes').textContent.includes('depth, weights 8 4 2 1')")
 	p.click("[..." + form + ".querySelectorAll('button')].find((b) => b.textContent === 'Back to the flags')")
 	confirm(p, "Use it")
-	inForce("the priority of the flags")
+	inForce("the priority set by flags")
 }

@@ -168,7 +168,8 @@ func (s *intake) take(msg *cluster.Message) error {
 	h, err := cluster.ReadHeader(msg.Data)
 	verdict := cluster.Skip
 	if err == nil && h.From != msg.From {
-		err = fmt.Errorf("crawl: %w: node %d has sent a message in the name of node %d", cluster.ErrMessage, msg.From, h.From)
+		err = fmt.Errorf("crawl: %w: node %d has sent a message in the name of node %d", cluster.ErrMessage,
+			msg.From, h.From)
 	}
 	if err == nil {
 		s.run.TxLock.RLock()

@@ -371,7 +371,7 @@ func (o *Outlook) note() {
 	case RateAssumed:
 		add("The plan assumes disks of 150 MB/s each. Give --disk-rate, or --measure.")
 	case RatePasses:
-		add("The speed of the disks is taken from the passes so far, which also process their results: disks that do " +
+		add("The speed of the disks is that of the passes so far, which also process their results: disks that do " +
 			"nothing else may be faster. --measure measures them.")
 	}
 	if o.Beyond {

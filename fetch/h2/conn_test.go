@@ -249,7 +249,7 @@ var forms = map[string]form{
 		s.WriteDataPadded(1, false, x(16000), make([]byte, 255))
 	}), text: ok + "\r\n" + strings.Repeat("x", 80000)},
 	"a frame too long": {serve: begun(func(s *server) { s.WriteData(1, true, x(maxFrame+1)) }),
-		text: ok + "\r\n", err: "too long"},
+		text: ok + "\r\n", err: "oversized frame"},
 	"many empty frames": {serve: many(9000, func(s *server) { s.WriteData(1, false, nil) }), text: ok + "\r\n",
 		err: "too many"},
 	"many pings": {serve: many(9000, func(s *server) { s.WritePing(false, [8]byte{}) }),

@@ -29,7 +29,7 @@ func TestParseDuration(t *testing.T) {
 		"2.5":     "so write 2.5s, 2.5h or 2.5d",
 		"":        "the duration is empty",
 		"-5s":     `"-5s" is negative`,
-		"7x":      `"7x": x is no unit; the units are ms, s, m, h, d and w, as in 7s`,
+		"7x":      `"7x": x is not a unit; the units are ms, s, m, h, d and w, as in 7s`,
 		"3 days":  `"3 days" is not a duration such as 90s`,
 		"soon":    `"soon" is not a duration such as 90s, 12h, 7d or 1d12h`,
 		"1..5s":   "is not a duration",

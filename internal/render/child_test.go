@@ -139,7 +139,7 @@ func TestLaunch(t *testing.T) {
 // TestLaunchRefused: an error has the reason, in one line.
 func TestLaunchRefused(t *testing.T) {
 	_, err := launch(t, "refuses").Start(t.Context())
-	if err == nil || !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "it says: cannot") ||
+	if err == nil || !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "its output: cannot") ||
 		!strings.Contains(err.Error(), "start: no room") || strings.ContainsAny(err.Error(), "\n\x1b") {
 		t.Errorf("got %v", err)
 	}

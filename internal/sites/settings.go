@@ -333,7 +333,7 @@ func (p *parser) secret(r *rule, value any, what string) (secret, ref string, er
 	}
 	switch {
 	case !env && !file || name == "":
-		return "", "", fmt.Errorf(`want "env:NAME" or "file:PATH", which refer to %s, and never the secret itself`, what)
+		return "", "", fmt.Errorf(`want "env:NAME" or "file:PATH", a reference to %s, never the secret itself`, what)
 	case r.target.suffix:
 		return "", "", fmt.Errorf("%s is a public suffix with many owners, so no secret is sent there", r.target.host)
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' || env && c == '=' }) ||

@@ -89,7 +89,7 @@ func (p *parser) checkOwner(r *rule, s *Site) {
 		needs("robots = \"ignore\"")
 	}
 	if r.target.whole() && s.Connections > 1 {
-		needs("connections above 1")
+		needs("connections > 1")
 	}
 	if r.own.HostRate > mostHost || r.own.PLDRate > mostPLD {
 		needs("a rate above 1 for a host or 50 for a PLD")

@@ -150,10 +150,10 @@ function fresh() {
     attr(box, "data-level", "bad");
     text(byID("fresh-text"), failure?.status ? "No status" : "No answer");
     const t = last && instant(last.time);
-    const why = failure ? sentence(failure.message).replace(/\.?$/, ".") : "The server gives no answer.";
+    const why = failure ? sentence(failure.message).replace(/\.?$/, ".") : "The server does not answer.";
     text(
       byID("stale-text"),
-      t ? "These numbers are of " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " + why : why,
+      t ? "These numbers are from " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " + why : why,
     );
     if (!last && byID("health-text").textContent !== why) showNothing(why);
   }

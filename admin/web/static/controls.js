@@ -113,7 +113,7 @@ export class Controls {
       action: "Stop",
       danger: true,
       lines: [
-        "Requests under way end, a checkpoint follows, and the process exits. This page then gets no answer. The same command resumes the crawl.",
+        "Requests under way end, a checkpoint follows, and the process exits. This page then stops updating. The same command resumes the crawl.",
       ],
       change: () => send("POST", "stop"),
       done: () => "The crawl stops.",
@@ -142,7 +142,7 @@ export class Controls {
     return this.card(
       "Limits",
       [
-        field("rate", "Requests a second", "100"),
+        field("rate", "Requests per second", "100"),
         field("bandwidth", "Bandwidth", "80M"),
         field("connections", "Connections", "500"),
       ],
@@ -151,9 +151,9 @@ export class Controls {
         const body = {};
         for (const name of ["rate", "bandwidth", "connections"])
           if ((form.elements[name].dataset.was || "") !== v[name]) body[name] = v[name];
-        if (!Object.keys(body).length) return toast("No limit differs from what is in force.");
+        if (!Object.keys(body).length) return toast("You have not changed any limit.");
         const lines = Object.entries(body).map(
-          ([name, value]) => name + ": " + (value || "back to the value of the flag"),
+          ([name, value]) => name + ": " + (value || "back to the flag's value"),
         );
         this.make({
           title: "Change limits?",
@@ -166,7 +166,7 @@ export class Controls {
       (this.limitsNow = el("p", { class: "sub", text: " " })),
       el("p", {
         class: "sub",
-        text: "Schedules are allowed as in the flags. An empty field returns to the flag's value.",
+        text: "Schedules work as in the flags. An empty field restores the flag's value.",
       }),
     );
   }
@@ -178,7 +178,7 @@ export class Controls {
         el(
           "label",
           {},
-          "URLs or hosts, one a line",
+          "URLs or hosts, one per line",
           el("textarea", { name: "seeds", rows: 4, required: true, spellcheck: "false" }),
         ),
       ],
@@ -326,7 +326,7 @@ export class Controls {
         el(
           "label",
           {},
-          "URLs a queue",
+          "URLs per queue",
           el("input", { name: "budget", type: "number", min: 1, step: 1, required: true, placeholder: "500" }),
         ),
       ],
@@ -355,11 +355,11 @@ export class Controls {
       text: "Back to the flags",
       onclick: () =>
         this.make({
-          title: "Use the budget function of the flags?",
+          title: "Use the budget function set by flags?",
           action: "Use it",
           lines: [AGAIN],
           change: () => send("DELETE", "budget"),
-          done: () => "The budget function of the flags is in force.",
+          done: () => "The budget function set by flags is in force.",
         }),
     });
     const card = this.card(
@@ -390,7 +390,7 @@ export class Controls {
               count(Number(v.default)) +
               " to " +
               count(Number(v.max)) +
-              " URLs a queue. " +
+              " URLs per queue. " +
               AGAIN,
           ],
           change: () => send("PUT", "budget", { function: v.function, default: Number(v.default), max: Number(v.max) }),
@@ -410,11 +410,11 @@ export class Controls {
       text: "Back to the flags",
       onclick: () =>
         this.make({
-          title: "Use the priority of the flags?",
+          title: "Use the priority set by flags?",
           action: "Use it",
           lines: [AGAIN],
           change: () => send("DELETE", "priority"),
-          done: () => "The priority of the flags is in force.",
+          done: () => "The priority set by flags is in force.",
         }),
     });
     const card = this.card(
@@ -449,7 +449,7 @@ export class Controls {
           lines: [
             PRIORITIES[v.priority] +
               ", with " +
-              (weights.length ? "weights " + weights.join(" ") : "the weights of the flags") +
+              (weights.length ? "weights " + weights.join(" ") : "the weights set by flags") +
               ". " +
               AGAIN,
           ],
@@ -480,7 +480,7 @@ export class Controls {
     const changed = (this.settings = body.changed || { paused: body.paused, drain: body.drain });
     text(
       this.limitsNow,
-      "In force: requests a second: " +
+      "In force: requests per second: " +
         (body.rate || "none") +
         "; bandwidth: " +
         (body.bandwidth || "none") +
@@ -528,10 +528,10 @@ export class Controls {
     text(
       this.functionNow,
       f
-        ? "In force: " + f.name + ", from " + count(f.default) + " to " + count(f.max) + " URLs a queue."
-        : "In force: the function of the flags.",
+        ? "In force: " + f.name + ", from " + count(f.default) + " to " + count(f.max) + " URLs per queue."
+        : "In force: the function set by flags.",
     );
-    text(this.priorityNow, "In force: " + (changed.priority ? priority(changed.priority) : "the priority of the flags") + ".");
+    text(this.priorityNow, "In force: " + (changed.priority ? priority(changed.priority) : "the priority set by flags") + ".");
     const budgets = Array.isArray(body.pinned)
       ? body.pinned.map((p) => [p.pld, p.budget])
       : Object.entries(changed.budgets || {});
@@ -600,7 +600,7 @@ export class Controls {
 
 const PRIORITIES = {
   none: "No URL before others",
-  depth: "Few links from a seed",
+  depth: "Few links away from a seed",
   indegree: "Many PLDs that link to the PLD",
   hook: "As the hook says",
   sitemap: "As sitemaps say",

@@ -12,7 +12,7 @@ const PLACE_WORDS = {
   unseen: "The crawl has never found it.",
   link: "It was found, but URLseen has not checked it yet.",
   ended: "It is done: fetched or refused.",
-  "not-scanned": "It is known; its place was not looked for.",
+  "not-scanned": "It is known; its place was not searched.",
   unknown: "A file that may hold it cannot be read.",
 };
 
@@ -50,7 +50,7 @@ const site = (s) =>
     ["In-degree", count(s.indegree), TERMS.indegree],
     ["Rank", some(s.rank)],
     ["Budget", some(s.budget), TERMS.budget],
-    ["URLs a queue", some(s.pages_per_queue)],
+    ["URLs per queue", some(s.pages_per_queue)],
     ["Placed", count(s.placed), TERMS.placed],
     ["Responses", count(s.fetched)],
     ["Bytes", bytes(s.bytes)],
@@ -113,7 +113,7 @@ function ofURL(r) {
       ["PLD", r.pld, TERMS.pld],
     ]),
     e &&
-      part("What became of it", [
+      part("Result", [
         ["Status", some(e.status, String)],
         ["Reason", e.reason, REASONS[e.reason]],
         ["Type", e.mime],
@@ -126,7 +126,7 @@ function ofURL(r) {
         ["File", e.file],
         ["Offset", some(e.offset)],
       ]),
-    part("What the crawl keeps with it", [
+    part("Record", [
       ["Found", at(rec.found), null, full(rec.found)],
       ["Depth", r.record && count(rec.depth)],
       ["Found on", rec.parent_url],
@@ -136,7 +136,7 @@ function ofURL(r) {
       ["Redirects", some(rec.redirects)],
     ]),
     r.verdict &&
-      part("Verdict of robots.txt", [
+      part("robots.txt verdict", [
         ["Decision", r.verdict.decision],
         ["Allowed", r.verdict.allowed ? "yes" : "no"],
         ["Rule", r.verdict.rule],
@@ -178,8 +178,8 @@ const ofPLD = (r) => [site({ placed: 0, fetched: r.pages, ...r })];
 
 // opening is the first sentence of an answer that has none.
 function opening(r, asked) {
-  if (!r.pld) return "The crawl knows this of " + asked + ".";
-  if (r.known === false) return "The crawl has found no link to " + r.pld + " yet.";
+  if (!r.pld) return "The crawl knows the following about " + asked + ".";
+  if (r.known === false) return "The crawl has found no links to " + r.pld + " yet.";
   return (
     (r.indegree === 1 ? "1 other domain links" : count(r.indegree || 0) + " other domains link") +
     " to " +
@@ -225,7 +225,7 @@ function answer(body, asked) {
       el(
         "section",
         {},
-        el("h3", { text: "What could not be read" }),
+        el("h3", { text: "Unreadable files" }),
         el(
           "ul",
           { class: "why" },

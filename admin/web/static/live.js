@@ -61,7 +61,7 @@ async function fault(response) {
   } catch {
     /* the answer is not JSON: its status must do */
   }
-  return new APIError(response.status, detail || "The server answers with status " + response.status + ".");
+  return new APIError(response.status, detail || "The server answered with status " + response.status + ".");
 }
 
 async function request(path, options, timeout) {
@@ -79,11 +79,11 @@ async function request(path, options, timeout) {
     return body ? JSON.parse(body) : {};
   } catch (e) {
     if (e instanceof APIError) throw e;
-    if (e instanceof SyntaxError) throw new APIError(0, "The answer of the server cannot be read.");
+    if (e instanceof SyntaxError) throw new APIError(0, "The server's answer cannot be read.");
     throw new APIError(
       0,
       stop.signal.aborted
-        ? "The server gives no answer within " + timeout / 1000 + " s."
+        ? "The server did not answer within " + timeout / 1000 + " s."
         : "The server cannot be reached.",
     );
   } finally {
@@ -206,7 +206,7 @@ export class Live {
         timer = setTimeout(() => stop.abort(), QUIET);
         const parts = (rest + value.replaceAll("\r", "")).split("\n\n");
         rest = parts.pop();
-        if (rest.length > MAX_EVENT) throw new APIError(0, "The stream of events cannot be read.");
+        if (rest.length > MAX_EVENT) throw new APIError(0, "The event stream cannot be read.");
         for (const part of parts) this.event(part);
       }
     } catch (e) {

@@ -48,7 +48,7 @@ function showHealth(s) {
   const runs = s.active > s.elapsed + 60 ? ", all runs " + duration(s.active) : "";
   const more = [name, (over(s) ? "the run took " : "this run ") + duration(s.elapsed) + runs];
   const ended = over(s) && instant(s.time);
-  if (ended) more.push("the last numbers are of " + clock(ended));
+  if (ended) more.push("last numbers from " + clock(ended));
   if (h.next) more.push("try: " + h.next);
   if (s.limits && !over(s)) more.push("limits " + s.limits);
   banner.show(level, h.text || name, more);
@@ -90,7 +90,7 @@ function showChecks(s, flow) {
 function showProblems(h, ended) {
   const problems = (h.problems || []).slice(0, 20);
   attr(byID("problems").parentElement, "data-filled", "");
-  const nothing = ended ? "Nothing." : h.state === "waiting" ? "Nothing: the wait is chosen." : "Nothing now.";
+  const nothing = ended ? "Nothing." : h.state === "waiting" ? "Nothing: the wait is by choice." : "Nothing now.";
   if (!problems.length) problems.push({ level: "ok", what: "", text: nothing });
   sync(
     byID("problems"),
@@ -120,7 +120,7 @@ export function warned(lines) {
   const list = lines.filter((line) => !seen.has(line.text) && seen.add(line.text)).slice(0, WARNINGS);
   sync(
     byID("warnings"),
-    list.length ? list : [{ text: "None in the last lines" }],
+    list.length ? list : [{ text: "No warning in the last lines" }],
     (line) => line.time + line.text,
     (line) => {
       const t = instant(line.time);
@@ -273,7 +273,7 @@ export class Overview {
           ? sentence(s.waiting)
           : busy > 0.75
             ? "The number of connections: nearly all are busy"
-            : "Nothing that holds it up",
+            : "Nothing delays it",
     );
   }
 

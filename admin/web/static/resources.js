@@ -11,8 +11,8 @@ const LINES = 500; // of the log
 // NAMES are the parts of RAM and disk that do not explain themselves.
 const NAMES = {
   polite: ["hosts and addresses", "URLs in RAM, by host and by address, and their delays."],
-  heap: ["rest of the process", "Connections, parsers and all else of the process."],
-  bodies: ["bodies of pages", "Responses that are being read, parsed and stored."],
+  heap: ["rest of the process", "Connections, parsers and everything else."],
+  bodies: ["bodies of pages", "Responses being read, parsed and stored."],
   caches: ["caches of URLs and names"],
   queues: ["queues"],
   "url-cache": ["cache of URLs", "URLs found lately, so that most links need no lookup on disk."],

@@ -33,7 +33,7 @@ const NODES = {
   links: { title: "Links", tip: "Links of fetched pages, seeds and sitemaps." },
   fetch: { title: "Fetch", tip: "Requests under way, of the connections allowed." },
   parse: { title: "Parse", tip: "Pages are parsed for links." },
-  refused: { tip: "URLs without a response, with a reason; and those that this run's own flags do not allow." },
+  refused: { tip: "URLs without a response, with a reason; and those that this run's flags forbid." },
 };
 
 // The layouts: boxes as [x, y, width], edges as [id, path, label x, label y, anchor]. No edge crosses another one.

@@ -97,7 +97,7 @@ export function showHosts(body, ask) {
           { role: "cell", class: "wrap" },
           h.host
             ? el("button", { type: "button", class: "link cut", onclick: () => ask(h.host), title: h.host, text: h.host })
-            : el("span", { class: "muted mono", title: "Only the key of the host is known yet", text: h.key || NONE }),
+            : el("span", { class: "muted mono", title: "Only the host's key is known so far", text: h.key || NONE }),
         ),
         el("td", { role: "cell" }, el("span")),
         el("td", { role: "cell", class: "n" }),
@@ -120,13 +120,13 @@ export function showHosts(body, ask) {
 export function showPLDs(body, ask) {
   const plds = body.plds || [];
   const asOf = instant(body.asOf);
-  text(byID("plds-asof"), asOf ? "The column of the order is current; the rest is of the checkpoint at " + clock(asOf) : "");
+  text(byID("plds-asof"), asOf ? "The sorted column is current; the rest is from the checkpoint at " + clock(asOf) : "");
   const placed = plds.some((p) => p.placed !== undefined && p.queued === undefined);
   sync(
     byID("pld-queued"),
     [placed ? "Placed" : "Queued"],
     (name) => name,
-    (name) => tip(name, placed ? TERMS.placed : "URLs of the domain that wait."),
+    (name) => tip(name, placed ? TERMS.placed : "Waiting URLs of the domain."),
   );
   fillShort(
     byID("plds"),
@@ -144,7 +144,7 @@ export function showPLDs(body, ask) {
             ? el("button", { type: "button", class: "link", onclick: () => ask(p.pld), text: p.pld })
             : el("span", {
                 class: "muted mono",
-                title: "Only the key of the domain is known yet",
+                title: "Only the domain's key is known so far",
                 text: p.key || NONE,
               }),
         ),

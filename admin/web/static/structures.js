@@ -76,8 +76,8 @@ const DRUMS = {
 };
 const QUEUES = {
   ...PLACES,
-  robotsfetch: "QD: hosts whose robots.txt is to be requested.",
-  robotsdeferred: "Requests for robots.txt that wait for a due time.",
+  robotsfetch: "QD: hosts waiting for a robots.txt request.",
+  robotsdeferred: "Requests for robots.txt due later.",
 };
 
 const QUEUE_NAMES = {
@@ -92,15 +92,15 @@ const QUEUE_NAMES = {
 function showSeen(drum) {
   if (!drum) return;
   const state = drum.running
-    ? "A pass looks up all waiting links now."
+    ? "A pass is looking up all waiting links."
     : drum.pending
       ? "The buckets of waiting links are " + percent(drum.full) + " full."
-      : "No link waits to be looked up.";
+      : "No links are waiting.";
   text(byID("seen-state"), state);
   const fill = drum.fill || [];
   const strip = byID("seen-fill");
   const full = drum.full || 0;
-  const words = !fill.length ? "No figures of buckets" : full >= 0.01 ? "" : drum.pending ? "nearly empty" : "empty";
+  const words = !fill.length ? "No bucket data" : full >= 0.01 ? "" : drum.pending ? "nearly empty" : "empty";
   attr(strip, "class", words ? "strip low" : "strip");
   sync(
     strip,
@@ -184,7 +184,7 @@ function showBeast(b) {
     box,
     bars.length ? bars : [{ key: "none" }],
     (x) => x.key,
-    (x) => (x.key === "none" ? el("span", { class: "empty", text: "No URL waits in a queue" }) : el("i")),
+    (x) => (x.key === "none" ? el("span", { class: "empty", text: "The queues are empty" }) : el("i")),
     (bar, x) => {
       if (x.key === "none") return;
       size(bar, "height", x.urls / high);

@@ -331,7 +331,7 @@ export class Trends {
     this.range = RANGES[0];
     this.pages = new Chart("chart-pages", "Pages", "pages/s");
     this.bits = new Chart("chart-bits", "Download", "Mbit/s");
-    this.failures = new Chart("chart-failures", "Failed requests", "per second", { kinds: [10], nothing: "None in this time" });
+    this.failures = new Chart("chart-failures", "Failed requests", "per second", { kinds: [10], nothing: "None in this period" });
     this.slots = new Chart("chart-slots", "Connections by use", "", {
       stacked: true,
       names: [],
@@ -404,7 +404,7 @@ export class Trends {
       .filter((e) => e.what !== "checkpoint" && (!times.length || e.at >= times[0] - step))
       .sort((a, b) => b.at - a.at)
       .slice(0, 12);
-    if (!listed.length) listed.push({ what: "none", text: "None but checkpoints" });
+    if (!listed.length) listed.push({ what: "none", text: "Only checkpoints" });
     sync(
       byID("events"),
       listed,

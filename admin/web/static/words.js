@@ -1,18 +1,18 @@
 // The words of the crawler (its glossary) in plain English, for tooltips.
 
 export const PLACES = {
-  unstreamed: "URLs found unique in the running pass of URLseen. Their text is still in its log.",
-  star: "New URLs that wait for the check of their domain's budget.",
-  beast: "URLs in BEAST's numbered queues, in the order in which the crawl will read them.",
+  unstreamed: "New URLs of the running URLseen pass. Their text is still in its log.",
+  star: "New URLs waiting for a check of their domain's budget.",
+  beast: "URLs in BEAST's numbered queues. The crawl reads the queues in order.",
   failed: "QF: URLs over the budget of their domain. BEAST reads them again later.",
-  robotscheck: "URLs that wait for a check against robots.txt in RobotsCache.",
-  awaitrobots: "QR: URLs that wait until the robots.txt or the addresses of their host arrive.",
-  ready: "Q: URLs that robots.txt allows and whose addresses are known. They wait for room in RAM.",
+  robotscheck: "URLs waiting for a robots.txt check in RobotsCache.",
+  awaitrobots: "QR: URLs waiting for the robots.txt or addresses of their host.",
+  ready: "Q: URLs that robots.txt allows, with known addresses. They wait for room in RAM.",
   ram: "URLs in RAM: each waits for its host's next visit, or is being fetched.",
-  deferred: "URLs that wait on disk for a due time, for instance after a failure or behind a busy host.",
+  deferred: "URLs waiting on disk for a due time, for example after a failure.",
   fetched: "URLs with a response, stored in a WARC file.",
   refused: "URLs without a response, with a reason.",
-  held: "URLs that this run's own flags forbid (--ports, --allow-net). A run with other flags tries them.",
+  held: "URLs that this run's flags forbid (--ports, --allow-net). A run with other flags tries them.",
 };
 
 // The names of places, as the drawing of the crawler has them.
@@ -38,24 +38,24 @@ export const PLACE_NAMES = Object.keys(PLACES);
 export const ENDED = new Set(["fetched", "refused", "held"]);
 
 export const TERMS = {
-  p: "Unique share p: new URLs for each link found, over the whole crawl. It falls as the crawl knows more of the web.",
+  p: "Unique share p: new URLs per link found, over the whole crawl. It falls as the crawl sees more of the web.",
   pass: "One merge of a repository: all waiting keys are looked up by reading the disk in order.",
   fill: "How full each bucket is. A pass begins when a bucket is full, or early when fetching needs URLs.",
-  queue: "BEAST's queue number. The crawl reads the current queue s; links go to queues up to s + h.",
+  queue: "BEAST's queue number. The crawl reads queue s; links go to queues up to s + h.",
   horizon: "The number of queues after the current one that BEAST may fill.",
   qf: "Queue of URLs over budget. A scan reads it and places its URLs again.",
   beast: "Budget enforcement with anti-spam tactics: each queue takes at most a budget of URLs of each domain.",
-  lane: "BEAST's queues are in lanes that share the budgets. Those in the first lane go first, by the weights (--priority).",
+  lane: "BEAST's lanes share the budgets. The first lane goes first, by the weights (--priority).",
   urlseen: "The repository of all URLs ever found. It decides which URLs are new.",
-  slots: "The connections that --connections allows, by what each does or waits for.",
-  pause: "How long a checkpoint stopped every change of the crawl's state.",
+  slots: "All allowed connections (--connections) by what they do or wait for.",
+  pause: "How long a checkpoint blocked changes to the crawl's state.",
   stall: "The longest transaction while a checkpoint ran.",
   checkpoint: "A durable snapshot of the whole crawl. After a crash the crawl continues from it.",
   pld: "Pay-level domain: a public suffix and one more label, such as example.co.uk.",
   indegree: "The number of other domains that link to this one.",
   budget: "URLs of the domain that may enter each queue of BEAST.",
   placed: "URLs of the domain that entered BEAST.",
-  io: "Bytes read and written by URLseen for each link, measured and by the paper's formulas.",
+  io: "Bytes that URLseen reads and writes per link, measured and by the paper's formulas.",
   keepfree: "Fetching pauses while a file system has less free space than this.",
   robots: "Requests for robots.txt under way.",
 };
@@ -67,12 +67,12 @@ export const SLOTS = {
   limit: "A URL is due, but --rate, --bandwidth or --connections allows no more now.",
   politeness: "The URLs in RAM wait for the delays of their hosts and servers.",
   admission: "URLs on disk are being admitted into RAM.",
-  dns: "Requests for robots.txt are under way, most at the lookup of a name.",
-  "robots.txt": "Requests for robots.txt are under way, most at the exchange.",
+  dns: "Requests for robots.txt are under way, most in a DNS lookup.",
+  "robots.txt": "Requests for robots.txt are under way, most in the exchange.",
   disk: "URLs wait for a merge of URLseen, STAR or RobotsCache, or in BEAST.",
   deferred: "All URLs are deferred.",
   "space or outage": "Fetching pauses for disk space or slows for an outage.",
-  "new links": "No URLs are left except those under way.",
+  "new links": "The only URLs left are under way.",
 };
 
 export const REASONS = {
@@ -84,7 +84,7 @@ export const REASONS = {
   reset: "The connection ended early.",
   tls: "The TLS handshake fails.",
   "bad-response": "The answer is not HTTP.",
-  "head-too-large": "The head of the answer is too large.",
+  "head-too-large": "The response head is too large.",
   "forbidden-address": "The address is private or reserved.",
   "robots-unavailable": "robots.txt cannot be fetched.",
   "host-backlog": "Its host already has its share of URLs in RAM.",
@@ -92,12 +92,12 @@ export const REASONS = {
   "too-many-requests": "The site answered 429 or 503.",
   "server-error": "The site answered with another 5xx.",
   evicted: "It left RAM to make room for hosts that can be visited sooner.",
-  "https-fallback": "The http form of a seed is tried after https failed.",
-  "await-robots": "Its robots.txt comes late.",
+  "https-fallback": "The seed's https form failed, so http is tried.",
+  "await-robots": "Its robots.txt is late.",
   "bad-record": "Its record cannot be read.",
   "forbidden-port": "The run's flags forbid the port.",
   unconfirmed: "The failure may be ours, so it is tried again.",
-  "lost-to-damage": "Its record was lost to damage of a file.",
+  "lost-to-damage": "Its record was lost in a damaged file.",
   "pld-busy": "Its domain already has its share of requests under way.",
   "not-welcome": "The host refused the crawler several times.",
   "host-backoff": "The host failed many times in a row.",
@@ -105,7 +105,7 @@ export const REASONS = {
   "too-deep": "It is more links away from a seed than its site allows (max-depth in --sites).",
   "host-pages": "The host reached --max-pages host.",
   "pld-pages": "The domain reached --max-pages pld.",
-  blocked: "The blacklist names its host, domain or network.",
+  blocked: "Its host, domain or network is blacklisted.",
   "internal-error": "A bug of this program. Please report it.",
 };
 
