@@ -161,9 +161,9 @@ func TestMatchIdentities(t *testing.T) {
 	disk.Must(t, err)
 	disk.Must(t, m.MkdirAll("full/of"))
 	for want, paths := range map[string][]string{
-		"directory 1 of 3 (state) of crawl crawl1 is missing":              {"a", "c"},
-		"z belongs to crawl crawl2":                                        {"a", "b", "c", "z"},
-		"both directory 0":                                                 {"a", "a", "b", "c"},
+		"directory 1 of 3 (state) of crawl crawl1 is missing":           {"a", "c"},
+		"z belongs to crawl crawl2":                                     {"a", "b", "c", "z"},
+		"both directory 0":                                              {"a", "a", "b", "c"},
 		"full is not a drumbeat directory: it has no drumbeat-dir.json": {"a", "b", "c", "full"},
 	} {
 		if _, err := disk.MatchIdentities(m, paths, "state"); err == nil || !strings.Contains(err.Error(), want) {

@@ -383,7 +383,7 @@ func TestExplainLinks(t *testing.T) {
 				"seed (--max-depth)",
 			"http://two.site.test:8100/": "dropped: connections to its port are not allowed " +
 				"(--ports): port 8100",
-			"http://other.test/":                              "dropped: outside of --scope",
+			"http://other.test/":                              "dropped: outside --scope",
 			"http://two.site.test/" + strings.Repeat("x", 80): "dropped: 101 bytes, more than 100",
 		} {
 			reports, err := x.URLs([]string{url})
