@@ -91,7 +91,7 @@ func pause(d *demo, p *page) {
 	p.tolerate(`api/v1/pause`) // Chromium logs the answer 401
 	enterToken(p, strings.Repeat("0", len(d.token())))
 	p.until("the page says that the token is wrong", "document.querySelector('dialog[open] "+
-		"input[type=password]')?.closest('dialog').textContent.includes('is not the one')")
+		"input[type=password]')?.closest('dialog').textContent.includes('is not valid')")
 	p.save("-wrong-token", false)
 	pressed := time.Now()
 	enterToken(p, d.token())
