@@ -117,8 +117,8 @@ var operations = []Operation{
 		Params: []Param{pldParam}, Body: Budget{}, Result: Change{}, handle: (*Server).setBudget},
 	{Method: "DELETE", Path: "/api/v1/plds/{pld}/budget", ID: "clearBudget",
 		Summary: "Return a PLD to the budget by its in-degree.",
-		Params: []Param{pldParam, {Name: "requeue", Summary: "true: BEAST also places the URLs in its later queues again.",
-			Enum: yesOrNo}}, Result: Change{}, handle: (*Server).clearBudget},
+		Params: []Param{pldParam, {Name: "requeue", Summary: "true: BEAST also places the URLs in its later queues " +
+			"again.", Enum: yesOrNo}}, Result: Change{}, handle: (*Server).clearBudget},
 	{Method: "PUT", Path: "/api/v1/budget", ID: "setFunction",
 		Summary: "Change the budget function. URLs in BEAST's queues after the current one are placed again.",
 		Body:    Function{}, Result: FunctionSet{}, handle: (*Server).setFunction},

@@ -62,7 +62,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--warc=level=0"}, `--warc: level=0: want fast, 1`},
 		{[]string{"--ip=5"}, "--ip must be one of"},
 		{[]string{"--accept-encoding=gzip,lzw"},
-			`content coding "lzw" is not one of gzip, br, zstd, deflate, identity; give a list of these, or auto alone`},
+			`content coding "lzw" is not one of gzip, br, zstd, deflate, identity; give a list of these, or auto`},
 		{[]string{"--accept-encoding=auto,br"}, `content coding "auto" is not one of`},
 		{[]string{"--accept-encoding=br,br"}, "content coding br is given twice"},
 		{[]string{"--accept-encoding="}, `content coding "" is not one of`},
