@@ -103,6 +103,7 @@ func (c *crawler) configLines() ([]string, error) {
 	t.seconds("server delay", o.Politeness.ServerDelay, o.Politeness.ServerDelayMin)
 	t.seconds("PLD delay", o.Politeness.PLDDelay, o.Politeness.PLDDelayMin)
 	t.seconds("back-off", o.Health.Backoff, o.Health.BackoffMax)
+	t.seconds("longest Retry-After", o.Health.RetryAfterMax)
 	t.seconds("longest Crawl-delay", o.Politeness.MaxCrawlDelay)
 	t.add("delay by answers", []any{o.Politeness.HostDelayFactor, o.Politeness.AdaptiveDelay})
 	t.add("network rate, network connections", []any{o.Politeness.NetworkRate, o.Politeness.NetworkConnections})

@@ -193,6 +193,7 @@ func (o *Options) Validate() error {
 func (o *Options) makePolicy() health.Policy {
 	p := health.Defaults()
 	p.Backoff, p.BackoffMax = o.Health.Backoff, o.Health.BackoffMax
+	p.RetryAfterMax = min(o.Health.RetryAfterMax, health.MaxRetryAfter)
 	p.Failures, p.Rests, p.Refusals = o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals
 	if o.tests.tunePolicy != nil {
 		o.tests.tunePolicy(&p)

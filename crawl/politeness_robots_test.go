@@ -231,13 +231,13 @@ func TestRobotsUnreachable(t *testing.T) {
 	})
 }
 
-// TestRobotsRetryAfter: the crawl must obey a Retry-After of 429 and 503 in both forms, up to one day.
+// TestRobotsRetryAfter: the crawl must obey a Retry-After of 429 and 503 in both forms, up to the limit.
 func TestRobotsRetryAfter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
 		at := w.begun.Add(3*time.Hour).UTC().Format("Mon, 02 Jan 2006 15:04:05") + " GMT"
-		for host, value := range map[string]string{"seconds.test": "7200", "date.test": at, "endless.test": "99999999",
-			"odd.test": "soon"} {
+		for host, value := range map[string]string{"seconds.test": "7200", "date.test": at, "days.test": "172800",
+			"endless.test": "99999999", "odd.test": "soon"} {
 			first := true
 			status := map[bool]int{true: 429, false: 503}[host == "seconds.test"]
 			w.robots[host] = func() answer {
@@ -248,9 +248,10 @@ func TestRobotsRetryAfter(t *testing.T) {
 				return answer{200, "", rules}
 			}
 		}
-		w.crawl(t, 2, nil, "seconds.test", "date.test", "endless.test", "odd.test")
+		w.crawl(t, 2, func(o *Options) { o.Health.RetryAfterMax, o.Limits.Linger = 60*time.Hour, 72*time.Hour },
+			"seconds.test", "date.test", "days.test", "endless.test", "odd.test")
 		for host, want := range map[string]time.Duration{"seconds.test": 2 * time.Hour, "date.test": 3 * time.Hour,
-			"endless.test": 24 * time.Hour, "odd.test": time.Minute} {
+			"days.test": 48 * time.Hour, "endless.test": 60 * time.Hour, "odd.test": time.Minute} {
 			tries := w.times(host, true)
 			// Long waits on disk may end late.
 			if len(tries) != 2 || tries[1] < want || tries[1] > want+want/6+5*time.Minute {

@@ -303,7 +303,7 @@ func TestBrokenPages(t *testing.T) {
 		if rs[i].Status != []int{500, 200}[i%2] {
 			t.Fatalf("request %d: status %d", i+1, rs[i].Status)
 		}
-		if gap := q.Start - rs[i].End; rs[i].Status == 500 && (gap < 10*time.Second || gap > 11*time.Second) {
+		if gap := q.Start - rs[i].End; rs[i].Status == 500 && (gap < 10*time.Second || gap > 12*time.Second) {
 			t.Errorf("%v after a 500", gap)
 		}
 	}
@@ -322,10 +322,14 @@ func TestHostRecovers(t *testing.T) {
 	if bad := len(rs) - good; good < 60-3 || bad > 8 { // 10+20+…+640 s are 20 minutes
 		t.Errorf("fetched %d pages, got %d times 503", good, bad)
 	}
+	var late []time.Duration
 	for i := len(rs) - 20; i < len(rs); i++ {
 		if gap := rs[i].Start - rs[i-1].End; gap > 10*time.Second {
-			t.Errorf("request %d of the recovered host came after %v", i+1, gap)
+			late = append(late, gap)
 		}
+	}
+	if len(late) > 1 || len(late) == 1 && late[0] > 3*time.Minute { // its URLs may return from disk in two lots
+		t.Errorf("of the last 20 requests to the recovered host, some came after %v", late)
 	}
 	if n := len(run.pages("welcome-gateway", 0)); n != 62 {
 		t.Errorf("502 and 504: %d requests, want a retry of both", n)

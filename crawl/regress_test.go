@@ -142,26 +142,33 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 	})
 }
 
-// TestRetryAfterOutlivesARestart: a restart must not forget the Retry-After of a host.
+// TestRetryAfterOutlivesARestart: a restart must not forget the Retry-After of a host, nor one of days.
 func TestRetryAfterOutlivesARestart(t *testing.T) {
+	for _, asked := range []time.Duration{time.Hour, 72 * time.Hour} {
+		t.Run(asked.String(), func(t *testing.T) { retryAfterOutlives(t, asked) })
+	}
+}
+
+func retryAfterOutlives(t *testing.T, asked time.Duration) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
-			return answer{429, "Retry-After: 3600\r\n", ""}
+			return answer{429, fmt.Sprintf("Retry-After: %d\r\n", asked/time.Second), ""}
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 3)...)
-		for _, d := range []time.Duration{2 * time.Minute, 10 * time.Minute, 65 * time.Minute} {
+		opt.Limits.Linger = 2 * asked
+		for _, d := range []time.Duration{2 * time.Minute, asked / 6, asked + asked/12} {
 			runFor(t, d, opt)
 		}
 		rs := w.Pages("a")
 		if len(rs) < 2 {
-			t.Fatalf("%d requests in 77 minutes, want one per hour", len(rs))
+			t.Fatalf("%d requests in %v, want one per %v", len(rs), asked/6+asked+asked/12, asked)
 		}
 		for i := 1; i < len(rs); i++ {
-			if gap := rs[i].At.Sub(rs[i-1].At); gap < time.Hour {
-				t.Errorf("a request came %v after a 429 with Retry-After: 3600", gap)
+			if gap := rs[i].At.Sub(rs[i-1].At); gap < asked {
+				t.Errorf("a request came %v after a 429 with a Retry-After of %v", gap, asked)
 			}
 		}
 	})

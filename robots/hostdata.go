@@ -173,7 +173,8 @@ func (h *HostData) DecideFor(pathQuery []byte, now time.Time, own bool) (Decisio
 // fromTheFuture reports whether a clock that was ahead wrote h, which would otherwise stay fresh for too
 // long.
 func (h *HostData) fromTheFuture(now time.Time) bool {
-	return h.Fetched.After(now.Add(ClockSlack)) || h.RetryAt.After(now.Add(Lifetime+ClockSlack)) ||
+	return h.Fetched.After(now.Add(ClockSlack)) || h.FailingSince.After(now.Add(ClockSlack)) ||
+		h.RetryAt.After(now.Add(health.MaxRetryAfter+ClockSlack)) ||
 		h.AddrExpires.After(now.Add(maxAddrLife+ClockSlack))
 }
 

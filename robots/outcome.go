@@ -64,8 +64,10 @@ type Fetched struct {
 	MaxAge    time.Duration
 	HasMaxAge bool
 	// RetryAfter is the Retry-After of the response; 0: none. It applies to failures and is capped at
-	// Lifetime.
+	// health.MaxRetryAfter.
 	RetryAfter time.Duration
+	// Seed differs between origins and lengthens the delay after a failure (health.Spread); 0: not at all.
+	Seed uint64
 	// TLS says what is wrong with TLS; "" if nothing is, or if the request failed by something else.
 	TLS string
 	// Vouched says that other names were answered when this one had no such host or a forbidden address. For
@@ -155,10 +157,10 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 			h.Failures = min(prev.Failures+1, MaxFailures)
 			return h
 		}
-		h = failed(prev, had, 0, now)
+		h = failed(prev, had, &Fetched{Seed: f.Seed}, now)
 		h.MissingSince, h.RetryAt = since, since.Add(MissingLeast)
 	case failure:
-		h = failed(prev, had, f.RetryAfter, now)
+		h = failed(prev, had, f, now)
 		if len(f.Addrs) == 0 {
 			h.MissingSince = prev.MissingSince
 		}
@@ -175,7 +177,7 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 }
 
 // failed is the outcome of a failure: the last good copy if it is recent enough, else nothing is allowed.
-func failed(prev *HostData, had bool, retryAfter time.Duration, now time.Time) HostData {
+func failed(prev *HostData, had bool, f *Fetched, now time.Time) HostData {
 	h := HostData{State: StateUnreachable}
 	fetched := prev.Fetched
 	if fetched.After(now) {
@@ -186,11 +188,13 @@ func failed(prev *HostData, had bool, retryAfter time.Duration, now time.Time) H
 		h.Expires = fetched.Add(MaxStale)
 	}
 	h.Failures = min(prev.Failures+1, MaxFailures)
-	h.RetryAt = now.Add(max(RetryDelay(h.Failures), min(retryAfter, Lifetime)))
+	h.RetryAt = now.Add(max(health.Spread(RetryDelay(h.Failures), f.Seed, h.Failures),
+		min(f.RetryAfter, health.MaxRetryAfter)))
 	return h
 }
 
-// RetryDelay returns the time from the n-th consecutive failure to the next request.
+// RetryDelay returns the least time from the n-th consecutive failure to the next request; health.Spread
+// lengthens it.
 func RetryDelay(failures int) time.Duration {
 	d := FirstRetry
 	for i := 1; i < failures && d < MaxRetry; i++ {

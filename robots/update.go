@@ -49,9 +49,9 @@ func DecodeUpdate(value []byte) (u Update, err error) {
 	return u, u.Data.Decode(value[UpdateHead:])
 }
 
-// Apply returns what is known about an origin after the update. Times of the update later than now come from
-// a clock that was ahead and count as now.
-func (u *Update) Apply(known *HostData, p *health.Policy, agent string, now time.Time) HostData {
+// Apply returns what is known about an origin after the update. seed is the origin's key. Times of the update later
+// than now come from a clock that was ahead and count as now.
+func (u *Update) Apply(seed uint64, known *HostData, p *health.Policy, agent string, now time.Time) HostData {
 	at := u.At
 	if at.After(now.Add(ClockSlack)) { // the clock was ahead
 		at = now
@@ -65,14 +65,14 @@ func (u *Update) Apply(known *HostData, p *health.Policy, agent string, now time
 		known.MissingSince = time.Time{}
 		return *known
 	case u.Kind == UpdateMissing, u.Kind == UpdateGone:
-		f := Fetched{Kind: NoSuchHost, Vouched: u.Kind == UpdateGone}
+		f := Fetched{Kind: NoSuchHost, Vouched: u.Kind == UpdateGone, Seed: seed}
 		if h.State == StateForbidden {
 			f.Kind = ForbiddenAddress
 		}
 		return Outcome(known, &f, agent, at)
 	case h.State == StateUnreachable:
 		return Outcome(known, &Fetched{Kind: NetworkFailure, RetryAfter: h.RetryAt.Sub(u.At), TLS: h.TLS,
-			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, agent, at)
+			Seed: seed, Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, agent, at)
 	}
 	u.Data.Health, u.Data.Pages = known.Health, known.Pages // it was evaluated without earlier knowledge
 	return u.Data

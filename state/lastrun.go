@@ -42,6 +42,7 @@ type LastRun struct {
 	AdaptiveDelay      bool            `json:"adaptive_delay,omitempty"`
 	Backoff            int64           `json:"backoff_ms,omitempty"`
 	BackoffMax         int64           `json:"backoff_max_ms,omitempty"`
+	RetryAfterMax      int64           `json:"retry_after_max_ms,omitempty"`
 	HostFailures       int             `json:"host_failures,omitempty"`
 	HostRests          int             `json:"host_rests,omitempty"`
 	HostRefusals       int             `json:"host_refusals,omitempty"`

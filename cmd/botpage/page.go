@@ -58,8 +58,9 @@ func (c *Command) page(now time.Time) *botPage {
 			"unless we have a copy.",
 		fmt.Sprintf("Crawl-delay in robots.txt, up to %s.", human.Duration(c.MaxCrawlDelay)),
 		c.nofollow(),
-		"429 and 503: we send no request to the host for the time in Retry-After (up to 24 hours at " +
-			"a time), or else as below.",
+		fmt.Sprintf("429 and 503: we send no request to the host for the time in Retry-After (up to %s), or else "+
+			"as below.",
+			human.Duration(c.Backoff.Asked)),
 		"One connection to a host at a time; no cookies, no form input, no logins; no bodies beyond a size limit.",
 	}
 	p.Limits, p.Refusals = c.limits(), c.refusals()

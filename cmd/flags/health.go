@@ -19,6 +19,7 @@ type Health struct {
 type backoff struct {
 	First time.Duration `part:"" default:"10s" least:"1ms"`
 	Most  time.Duration `part:"max" default:"1h" least:"1ms"`
+	Asked time.Duration `part:"retry-after" default:"30d" least:"1s" most:"60d"`
 }
 
 // giveUp says after how many faults a host gets long back-offs, and none of our requests at last.
@@ -44,6 +45,7 @@ func (h *Health) Check() error {
 // Apply sets a crawl's options.
 func (h *Health) Apply(o *crawl.HealthOptions) {
 	o.Backoff, o.BackoffMax, o.RobotsWait, o.RobotsForget = h.Backoff.First, h.Backoff.Most, h.RobotsWait, robotsForget
+	o.RetryAfterMax = h.Backoff.Asked
 	g := &h.GiveUp
 	o.HostFailures, o.HostRests, o.HostRefusals = int(g.Failures), int(g.Rests), int(g.Refusals)
 }

@@ -82,8 +82,8 @@ func RetryAfter(resp *fetch.Response, now time.Time) time.Duration {
 	if v == "" {
 		return 0
 	}
-	if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-		return max(0, min(time.Duration(min(n, 1<<31))*time.Second, health.MaxRetryAfter))
+	if d, ok := deltaSeconds([]byte(v)); ok {
+		return min(d, health.MaxRetryAfter)
 	}
 	if t, err := http.ParseTime(v); err == nil {
 		return max(0, min(t.Sub(now), health.MaxRetryAfter))

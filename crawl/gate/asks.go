@@ -79,7 +79,7 @@ func (q *Requests) askOwner(ctx context.Context, url string, hop int, waits uint
 		return false, errUnconfirmed
 	}
 	f.Kind, f.Status, f.Body, f.MaxAge, f.HasMaxAge = a.Kind, a.Status, a.Body, max(0, a.MaxAge), a.HasMaxAge
-	f.RetryAfter = max(0, min(a.RetryAfter, robots.Lifetime))
+	f.RetryAfter = max(0, min(a.RetryAfter, q.opt.Policy.RetryAfterMax))
 	return a.Doubt, nil
 }
 

@@ -230,7 +230,7 @@ func (k *Check) update(key drum.Key, known *robots.HostData, value []byte, now t
 		k.run.Fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
 		return *known
 	}
-	return u.Apply(known, k.opt.Policy, k.opt.Agent, now)
+	return u.Apply(uint64(key), known, k.opt.Policy, k.opt.Agent, now)
 }
 
 // CheckRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
@@ -420,7 +420,7 @@ func (k *Check) decide(known *robots.HostData, rec *weburl.Record,
 	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
 	switch d {
 	case robots.Allow, robots.Disallow, robots.Resolve:
-		if k.beyondLife(known.VerdictExpires(), rec.URL, now) {
+		if k.beyondLife(known.VerdictExpires(), rec.URL, known.Failures > 0, now) {
 			d = robots.Request
 		}
 	}
@@ -431,14 +431,18 @@ func (k *Check) decide(known *robots.HostData, rec *weburl.Record,
 // after robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows.
 // Addresses may be as old. If they no longer answer, the next attempt looks them up again.
 func (k *Check) VerdictEnded(url []byte, sum *robots.Summary, now time.Time) bool {
-	return sum.VerdictExpires.Before(now) || k.beyondLife(sum.VerdictExpires, url, now)
+	return sum.VerdictExpires.Before(now) || k.beyondLife(sum.VerdictExpires, url, sum.Failures > 0, now)
 }
 
 // beyondLife reports whether a verdict on a URL lasts longer than one of now would: it was stored while the
 // clock was ahead, or when the host's delay was longer. Its URLs and RobotsCache, which must agree, have
-// robots.txt requested again. A new answer never lasts so long, so that happens once.
-func (k *Check) beyondLife(expires time.Time, url []byte, now time.Time) bool {
+// robots.txt requested again. A new answer never lasts so long, so that happens once. A stale copy lasts until the
+// next request, which a Retry-After may have put off.
+func (k *Check) beyondLife(expires time.Time, url []byte, stale bool, now time.Time) bool {
 	most := now.Add(robots.Lifetime + robots.ClockSlack)
+	if stale {
+		most = now.Add(health.MaxRetryAfter + robots.ClockSlack)
+	}
 	return expires.After(most) && expires.After(now.Add(k.opt.Sites.OneTurn(weburl.Split(url).Host)+robots.ClockSlack))
 }
 

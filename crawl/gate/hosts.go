@@ -75,6 +75,7 @@ func (h *Hosts) IsClean(host uint64) bool {
 func (h *Hosts) Note(tx *account.Tx, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
+	e.Seed = max(1, uint8(host)) // 0 would lengthen nothing
 	v, tell := h.table.Note(h.opt.Policy, host, onDisk, e, now)
 	if !tell {
 		return v, nil
@@ -195,7 +196,7 @@ func (h *Hosts) MayAsk(host []byte) error {
 	now := time.Now()
 	s := h.table.Get(h.saved.HostKey(host), nil, now)
 	if s.End != health.Open {
-		return &backoffError{now.Add(health.MaxRetryAfter)}
+		return &backoffError{now.Add(robots.Lifetime)}
 	}
 	if until, _, ok := s.InBackoff(now); ok {
 		return &backoffError{until}

@@ -310,7 +310,7 @@ func (q *Requests) follow(ctx context.Context, job *robots.Job, url string, addr
 		return doubt, nil
 	}
 	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
-	f.RetryAfter = fetcher.RetryAfter(resp, time.Now())
+	f.RetryAfter = min(fetcher.RetryAfter(resp, time.Now()), q.opt.Policy.RetryAfterMax)
 	f.MaxAge, f.HasMaxAge = fetcher.Freshness(resp, time.Now())
 	return doubt, nil
 }

@@ -8,10 +8,11 @@ import (
 	"drumbeat/state"
 )
 
-// These are the defaults of Health.Backoff and BackoffMax.
+// These are the defaults of Health.Backoff, BackoffMax and RetryAfterMax.
 const (
-	DefaultBackoff    = 10 * time.Second
-	DefaultBackoffMax = time.Hour
+	DefaultBackoff       = 10 * time.Second
+	DefaultBackoffMax    = time.Hour
+	DefaultRetryAfterMax = 30 * 24 * time.Hour
 )
 
 // Health says what becomes of hosts that fail, that refuse, or that have too many pages.
@@ -21,6 +22,8 @@ type Health struct {
 	// Backoff is the back-off of a host after a failed exchange. It doubles with each further failure up to
 	// BackoffMax. Defaults: 10 s, 1 h.
 	Backoff, BackoffMax time.Duration
+	// RetryAfterMax is the longest Retry-After that a host gets in full, at most health.MaxRetryAfter. Default: 30 d.
+	RetryAfterMax time.Duration
 	// After HostFailures consecutive failures a host enters a long back-off. After HostRests long back-offs
 	// without a success it is given up. HostRefusals refusals without a page in between cause a back-off of
 	// a day, then a week, then for good (package health). 0 means never.
@@ -40,11 +43,13 @@ type Health struct {
 func (o *Health) Defaults() {
 	setDefault(&o.Backoff, DefaultBackoff)
 	setDefault(&o.BackoffMax, max(DefaultBackoffMax, o.Backoff))
+	setDefault(&o.RetryAfterMax, DefaultRetryAfterMax)
 }
 
 // Validate returns all errors in the group, joined.
 func (o *Health) Validate() error {
 	faults := negatives(named{"back-off", o.Backoff}, named{"longest back-off", o.BackoffMax},
+		named{"longest Retry-After", o.RetryAfterMax},
 		named{"wait for robots.txt", o.RobotsWait}, named{"time to forget robots.txt", o.RobotsForget})
 	if o.HostFailures < 0 || o.HostRests < 0 || o.HostRefusals < 0 || o.MaxPagesPerHost < 0 {
 		faults = append(faults,
@@ -57,6 +62,7 @@ func (o *Health) Validate() error {
 // Keep writes the group into what the manifest keeps of a run.
 func (o *Health) Keep(run *state.LastRun) {
 	run.Retries, run.Backoff, run.BackoffMax = o.Retries, o.Backoff.Milliseconds(), o.BackoffMax.Milliseconds()
+	run.RetryAfterMax = o.RetryAfterMax.Milliseconds()
 	run.HostFailures, run.HostRests, run.HostRefusals = o.HostFailures, o.HostRests, o.HostRefusals
 	run.RobotsWait, run.RobotsForget = o.RobotsWait.Milliseconds(), o.RobotsForget.Milliseconds()
 	run.MaxPagesPerHost = o.MaxPagesPerHost

@@ -13,10 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/health"
 	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
 	"drumbeat/queue"
@@ -435,6 +438,7 @@ func (u *Uploads) end(err error) {
 // retryAfter counts and tells a failed attempt, and returns the time until the next one.
 func (u *Uploads) retryAfter(v *volume, err error) time.Duration {
 	wait := min(lastUploadRetry, firstUploadRetry<<min(v.failed, 20))
+	wait = health.Spread(wait, xxhash.Sum64String(v.name), v.failed) // nodes that share a store do not ask in step
 	if v.failed++; v.failed%rechecksumEvery == 0 {
 		v.sums = nil
 	}

@@ -10,7 +10,8 @@
 //
 // These are failures: 429, 503, other 5xx, timeouts, resets and failed connections. After a failure the
 // host backs off for Policy.Backoff. The back-off doubles with each further failure, up to
-// Policy.BackoffMax. A Retry-After is a minimum; MaxRetryAfter bounds it.
+// Policy.BackoffMax. Spread makes each of these times longer by up to a tenth, so that hosts that failed together
+// are not all asked again together. A Retry-After is a minimum, up to Policy.RetryAfterMax, and nothing is added to it.
 //
 // Every other answer is a success. A success halves the next back-off and does not reset it. So a host that
 // fails every other request does not get the shortest back-off each time, and a recovered host reaches its

@@ -16,13 +16,14 @@ import (
 //	place     1 byte
 //	failures, rests, refusals, pages, status, at, until   varints; times are Unix seconds, 0 for none
 //
-// An encoded Event is: kind 1 byte, place 1 byte, status and Retry-After in seconds as varints.
+// An encoded Event is: kind 1 byte, seed of a failure or place of another kind 1 byte, status and Retry-After in
+// seconds as varints.
 const stateVersion = 1
 
 // MaxState and MaxEvent bound the encoded forms, in bytes.
 const (
 	MaxState = 5 + 4*3 + 2 + 2*5
-	MaxEvent = 2 + 2 + 3
+	MaxEvent = 2 + 2 + 4
 )
 
 // maxSeconds keeps encoded times within 5 bytes: until the year 3058.
@@ -111,7 +112,11 @@ func number(b []byte, most uint64, ok bool) (int, []byte, bool) {
 
 // Append appends the encoded Event to dst: at most MaxEvent bytes.
 func (e *Event) Append(dst []byte) []byte {
-	dst = append(dst, byte(e.Kind), e.Place)
+	of := e.Place
+	if e.Kind.Failed() {
+		of = e.Seed
+	}
+	dst = append(dst, byte(e.Kind), of)
 	dst = binary.AppendUvarint(dst, uint64(max(0, min(e.Status, 999))))
 	asked := max(0, min(e.RetryAfter, MaxRetryAfter))
 	return binary.AppendUvarint(dst, uint64((asked+time.Second-1)/time.Second))
@@ -124,7 +129,12 @@ func (e *Event) Decode(b []byte) error {
 		status, rest, ok := number(b[2:], 999, true)
 		asked, rest, ok := number(rest, uint64(MaxRetryAfter/time.Second), ok)
 		if ok && len(rest) == 0 {
-			*e = Event{Kind: Kind(b[0]), Place: b[1], Status: status, RetryAfter: time.Duration(asked) * time.Second}
+			*e = Event{Kind: Kind(b[0]), Status: status, RetryAfter: time.Duration(asked) * time.Second}
+			if e.Kind.Failed() {
+				e.Seed = b[1]
+			} else {
+				e.Place = b[1]
+			}
 			return nil
 		}
 	}

@@ -71,10 +71,25 @@ type Event struct {
 	RetryAfter time.Duration
 	// Place identifies the directory of the URL: see PlaceOf. Only a Refusal uses it.
 	Place uint8
+	// Seed differs between hosts: see Spread. Only failures use it.
+	Seed uint8
 }
 
-// MaxRetryAfter bounds a Retry-After. After this time the crawler asks the host again.
-const MaxRetryAfter = 24 * time.Hour
+// MaxRetryAfter bounds a Retry-After, whatever Policy.RetryAfterMax says: a date that is further ahead is more likely
+// a mistake than a wish. The calendar of deferred URLs reaches as far.
+const MaxRetryAfter = 60 * 24 * time.Hour
+
+// Spread returns d, longer by up to a tenth. Seed and n determine the part, so a replay after a crash finds the
+// same time. With one seed for each host and the number of its failures, hosts that failed together are not all asked
+// again together. Seed 0 leaves d as it is.
+func Spread(d time.Duration, seed uint64, n int) time.Duration {
+	if seed == 0 {
+		return d
+	}
+	x := (seed + uint64(n)<<32) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>29) * 0xbf58476d1ce4e5b9 // the mixer of SplitMix64
+	return d + d/10/1024*time.Duration(x>>54)
+}
 
 // RootPlace is the Place of a path without a directory.
 const RootPlace = 1
@@ -146,6 +161,8 @@ func (e End) String() string {
 type Policy struct {
 	// Backoff is the back-off after the first failure; it doubles up to BackoffMax.
 	Backoff, BackoffMax time.Duration
+	// RetryAfterMax is the longest Retry-After that is obeyed in full; a longer one counts as this.
+	RetryAfterMax time.Duration
 	// Failures is the number of failures in a row that starts a long back-off; 0: never.
 	Failures int
 	// LongRest is the first long back-off; it doubles up to LongRestMax.
@@ -162,7 +179,7 @@ type Policy struct {
 // Defaults returns the default policy of a crawl.
 func Defaults() Policy {
 	return Policy{
-		Backoff: 10 * time.Second, BackoffMax: time.Hour,
+		Backoff: 10 * time.Second, BackoffMax: time.Hour, RetryAfterMax: 30 * 24 * time.Hour,
 		Failures: 10, LongRest: time.Hour, LongRestMax: 24 * time.Hour, Rests: 5,
 		Refusals: 10, Unwelcome: [2]time.Duration{24 * time.Hour, 7 * 24 * time.Hour},
 	}
@@ -285,7 +302,8 @@ func (s *State) fail(p *Policy, e Event) Verdict {
 		v = Verdict{Rest: max(v.Rest, double(p.LongRest, s.Rests, p.LongRestMax)), Why: Failing, Began: true}
 		s.Rests = min(s.Rests+1, maxCount)
 	}
-	if asked := min(e.RetryAfter, MaxRetryAfter); asked > v.Rest {
+	v.Rest = Spread(v.Rest, uint64(e.Seed), s.Failures)
+	if asked := min(e.RetryAfter, p.RetryAfterMax); asked > v.Rest {
 		v.Rest = asked
 		if v.Why == BackOff && asked > p.BackoffMax {
 			v.Why = Asked

@@ -107,10 +107,43 @@ func TestRetryAfter(t *testing.T) {
 		why         Why
 	}{{time.Second, 10 * time.Second, BackOff}, {time.Minute, time.Minute, BackOff},
 		{2 * time.Hour, 2 * time.Hour, Asked},
-		{100 * time.Hour, MaxRetryAfter, Asked}, {-time.Hour, 10 * time.Second, BackOff}} {
+		{100 * time.Hour, 100 * time.Hour, Asked},
+		{1000 * time.Hour, Defaults().RetryAfterMax, Asked}, {-time.Hour, 10 * time.Second, BackOff}} {
 		h := newHost()
-		if v := h.note(Event{Kind: TooFast, Status: 429, RetryAfter: c.asked}); v.Rest != c.rest || v.Why != c.why {
+		e := Event{Kind: TooFast, Status: 429, RetryAfter: c.asked}
+		if c.rest == c.asked {
+			e.Seed = 7 // it lengthens no Retry-After
+		}
+		if v := h.note(e); v.Rest != c.rest || v.Why != c.why {
 			t.Errorf("Retry-After %v: %+v, want %v %v", c.asked, v, c.rest, c.why)
+		}
+	}
+}
+
+// TestSpread: each host has back-offs of its own, up to a tenth longer, and the same ones each time.
+func TestSpread(t *testing.T) {
+	kinds := map[time.Duration]bool{}
+	for seed := range 256 {
+		h, again, plain := newHost(), newHost(), newHost()
+		for range 14 {
+			h.note(Event{Kind: TooFast, Seed: uint8(seed)})
+			again.note(Event{Kind: TooFast, Seed: uint8(seed)})
+			plain.note(Event{Kind: TooFast})
+		}
+		wantBackoffs(t, again.backoffs, h.backoffs)
+		for i, least := range plain.backoffs {
+			if got := h.backoffs[i]; got < least || got > least+least/10 || seed == 0 && got != least {
+				t.Fatalf("seed %d: back-off %d is %v, want %v and up to a tenth more", seed, i, got, least)
+			}
+		}
+		kinds[h.backoffs[9]] = true
+	}
+	if len(kinds) < 200 {
+		t.Errorf("256 hosts have %d different back-offs of an hour", len(kinds))
+	}
+	for _, d := range []time.Duration{0, 1, 1<<63 - 1} { // no overflow at the ends
+		if got := Spread(d/2, 1, 1); got < d/2 {
+			t.Errorf("%v becomes %v", d/2, got)
 		}
 	}
 }
@@ -287,7 +320,8 @@ func FuzzDecodeState(f *testing.F) {
 }
 
 func FuzzDecodeEvent(f *testing.F) {
-	f.Add((&Event{Kind: TooFast, Status: 429, RetryAfter: time.Hour, Place: 3}).Append(nil))
+	f.Add((&Event{Kind: TooFast, Status: 429, RetryAfter: MaxRetryAfter, Seed: 3}).Append(nil))
+	f.Add((&Event{Kind: Refusal, Status: 403, Place: 3}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e Event
 		if e.Decode(b) != nil {

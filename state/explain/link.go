@@ -40,6 +40,9 @@ func (v *view) useLastRun() error {
 	v.links.MaxDepth, v.links.MaxURLBytes, v.links.MaxRedirects = run.MaxDepth, run.MaxURLBytes, run.MaxRedirects
 	v.policy = health.Defaults()
 	v.policy.Backoff, v.policy.BackoffMax = millis(run.Backoff), millis(run.BackoffMax)
+	if run.RetryAfterMax > 0 { // an older program kept none
+		v.policy.RetryAfterMax = millis(run.RetryAfterMax)
+	}
 	v.policy.Failures, v.policy.Rests, v.policy.Refusals = run.HostFailures, run.HostRests, run.HostRefusals
 	extended, err := admit.ReadSites(r.Set, v.m.Scope)
 	if err != nil {

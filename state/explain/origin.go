@@ -41,7 +41,7 @@ func (v *view) origin(
 			if err != nil {
 				return err
 			}
-			h = u.Apply(&h, &v.policy, v.run.Agent, v.now)
+			h = u.Apply(uint64(t.Key), &h, &v.policy, v.run.Agent, v.now)
 			return nil
 		})
 	}

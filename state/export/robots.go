@@ -94,7 +94,7 @@ func fillRobots(j *job) error {
 			if err != nil {
 				return err
 			}
-			h = u.Apply(&h, &policy, agent, now)
+			h = u.Apply(key, &h, &policy, agent, now)
 			if err := updates.next(); err != nil {
 				return err
 			}
