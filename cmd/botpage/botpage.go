@@ -4,33 +4,30 @@
 //
 // Command is its flags: those of a crawl that the page describes (flags.Who, Delays, Health), so that equal
 // values give the page of that crawl, and its own: the purpose, the addresses, and the form. page.go has the
-// text and its forms: HTML in one file without external resources, plain text, and the addresses as JSON in
-// the form that search engines publish. html/template escapes all values of flags.
+// text and its forms: HTML in one file without external resources, and plain text. html/template escapes all
+// values of flags. files.go has what programs read: the addresses (draft-illyes-webbotauth-jafar-00) and the
+// agent card (draft-meunier-webbotauth-registry-04).
 //
-// --out replaces a file atomically. --serve answers GET and HEAD for the page, /ip-ranges.json and a
-// /robots.txt that allows everything. Connections, headers and times are bounded, since anybody may send
-// requests; after a signal, responses in flight have five seconds.
+// --out replaces a file atomically, and --out-dir each file of a document root. --serve answers GET and HEAD
+// for the same files (serve.go). Connections, headers and times are bounded, since anybody may send requests;
+// after a signal, responses in flight have five seconds.
 //
 // Exit codes: 0, also after a signal; term.ExitUsage (2) for a bad flag or an address that cannot be used.
-//
-// The server has a goroutine per connection, at most 128; they share the page, which does not change.
 package botpage
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
+	"io/fs"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -41,7 +38,10 @@ type Command struct {
 	flags.Who
 	Purpose   string            `group:"what" common:"" placeholder:"TEXT"`
 	Addresses []flags.NetPrefix `group:"what" common:"" placeholder:"CIDR"`
+	URL       string            `group:"what" common:"" name:"url" placeholder:"URL"`
+	Removals  string            `group:"what" placeholder:"WHO"`
 	Out       string            `group:"what" common:"" placeholder:"FILE"`
+	OutDir    string            `group:"what" common:"" placeholder:"DIR" xor:"form"`
 	JSON      bool              `group:"what" common:"" name:"json" xor:"form"`
 	Text      bool              `group:"what" common:"" xor:"form"`
 	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form"`
@@ -56,21 +56,24 @@ func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	page := c.page(time.Now())
+	now := time.Now()
 	if c.Serve != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		return serveBotPage(ctx, a, c.Serve, page)
+		return c.serve(ctx, a)
+	}
+	if c.OutDir != "" {
+		return c.writeDir(now)
 	}
 	var data []byte
 	var err error
 	switch {
 	case c.JSON:
-		data, err = page.ranges()
+		data, err = c.ranges(now)
 	case c.Text:
-		data = page.text()
+		data = c.page(now).text()
 	default:
-		data, err = page.html()
+		data, err = c.page(now).html()
 	}
 	if err != nil {
 		return err
@@ -79,7 +82,10 @@ func (c *Command) Run(a *term.App) error {
 		_, err = a.Stdout.Write(data)
 		return err
 	}
-	return publish(c.Out, data)
+	if err := publish(c.Out, data); err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, plain(c.Out, err))
+	}
+	return nil
 }
 
 func (c *Command) check() error {
@@ -89,24 +95,85 @@ func (c *Command) check() error {
 	if c.Purpose = strings.TrimSpace(c.Purpose); c.Purpose == "" {
 		return errors.New("--purpose is missing: describe the purpose of the crawl in a sentence")
 	}
-	if c.JSON && len(c.Addresses) == 0 {
+	switch {
+	case c.JSON && len(c.Addresses) == 0:
 		return errors.New("--json prints the --addresses, but none are given")
-	}
-	if c.Serve != "" && c.Out != "" {
+	case c.Serve != "" && c.Out != "":
 		return errors.New("give either --serve or --out, not both")
+	case c.OutDir != "" && c.Out != "":
+		return errors.New("give either --out-dir or --out, not both")
+	case c.OutDir != "" && c.URL == "":
+		return errors.New("--out-dir needs --url, the URL at which the server publishes the files: they name it")
+	case c.Removals != "" && flags.ContactLink(c.Removals) == "":
+		return fmt.Errorf("--removals %q is neither a mail address nor a URL", c.Removals)
+	}
+	if err := c.checkURL(); err != nil {
+		return err
 	}
 	c.Who.Complete()
+	if c.Removals == "" {
+		c.Removals = c.Contact
+	}
 	if c.HostDelay.Usual == nil {
 		c.HostDelay.Usual = new(flags.DefaultHostDelay)
 	}
 	return c.Delays.Complete()
 }
 
+// maxURL bounds --url, which stands in all files.
+const maxURL = 512
+
+// checkURL checks --url, and adds the / after a host. The drafts require https; http is for tries on this machine.
+func (c *Command) checkURL() error {
+	if c.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Host == "" || len(c.URL) > maxURL || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("--url %q is not a URL such as https://bot.example.org/", c.URL)
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return fmt.Errorf("--url %s: must begin with https://, because no verifier trusts other URLs", c.URL)
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	if !strings.HasSuffix(u.Path, "/") {
+		return fmt.Errorf("--url %s: must end with /, because it is the directory of all files", c.URL)
+	}
+	c.URL = u.String()
+	return nil
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// writeDir replaces all files of --out-dir.
+func (c *Command) writeDir(now time.Time) error {
+	files, err := c.files(now)
+	if err != nil {
+		return err
+	}
+	for _, name := range sortedNames(files) {
+		path := filepath.Join(c.OutDir, filepath.FromSlash(name))
+		err := os.MkdirAll(filepath.Dir(path), 0o755) // for a web server of another user
+		if err == nil {
+			err = publish(path, files[name].data)
+		}
+		if err != nil {
+			return fmt.Errorf("--out-dir %s: %s: %w", c.OutDir, name, plain(path, err))
+		}
+	}
+	return nil
+}
+
 // publish replaces a file atomically, so its readers never see a part of it.
 func publish(name string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".tmp*")
 	if err != nil {
-		return fmt.Errorf("--out %s: %w", name, err)
+		return err
 	}
 	_, err = tmp.Write(data)
 	if err == nil {
@@ -117,86 +184,19 @@ func publish(name string, data []byte) error {
 		err = os.Rename(tmp.Name(), name)
 	}
 	if err != nil {
-		return fmt.Errorf("--out %s: %w", name, errors.Join(err, os.Remove(tmp.Name())))
+		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return nil
 }
 
-// Limits of the server: it has three small files, and anybody may send requests.
-const (
-	pageConnections = 128
-	pageHeadBytes   = 16 << 10
-	pageTimeout     = 10 * time.Second
-	pageIdle        = 30 * time.Second
-	pageGrace       = 5 * time.Second // for responses in flight when it ends
-	pageMaxAge      = "public, max-age=3600"
-)
-
-// serveBotPage serves the page until ctx ends.
-func serveBotPage(ctx context.Context, a *term.App, addr string, page *botPage) error {
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return term.Usage(fmt.Errorf("--serve: %w", err))
+// plain returns the cause of an error of a file, whose name the caller has, or of its directory.
+func plain(name string, err error) error {
+	var pe *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist", filepath.Dir(name))
+	case errors.As(err, &pe):
+		return pe.Err
 	}
-	handler, err := page.handler()
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout,
-		WriteTimeout: pageTimeout, IdleTimeout: pageIdle, MaxHeaderBytes: pageHeadBytes}
-	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal\n",
-		listener.Addr())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(netutil.LimitListener(listener, pageConnections)) }()
-	select {
-	case err = <-ended:
-		return fmt.Errorf("--serve: %w", err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageGrace)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
-		_ = server.Close() // cuts off clients that are still reading
-	}
-	<-ended
-	return nil
-}
-
-// handler answers GET and HEAD for the page, the addresses and a robots.txt that allows everything.
-func (p *botPage) handler() (http.Handler, error) {
-	page, err := p.html()
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]struct {
-		kind string
-		data []byte
-	}{"/": {"text/html; charset=utf-8", page},
-		"/robots.txt": {"text/plain; charset=utf-8", []byte("User-agent: *\nDisallow:\n")}}
-	if len(p.Addresses) > 0 {
-		data, err := p.ranges()
-		if err != nil {
-			return nil, err
-		}
-		f := files["/ip-ranges.json"]
-		f.kind, f.data = "application/json", data
-		files["/ip-ranges.json"] = f
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f, ok := files[r.URL.Path]
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		switch {
-		case !ok:
-			http.Error(w, "not found", http.StatusNotFound)
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
-			h.Set("Allow", "GET, HEAD")
-			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		default:
-			h.Set("Content-Type", f.kind)
-			h.Set("Cache-Control", pageMaxAge)
-			h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-			http.ServeContent(w, r, "", p.made, bytes.NewReader(f.data))
-		}
-	}), nil
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -153,8 +154,9 @@ func TestBotPageRanges(t *testing.T) {
 		Prefixes     []map[string]string
 	}
 	must(t, json.Unmarshal([]byte(out), &file))
-	if _, err := time.Parse("2006-01-02T15:04:05.000000", file.CreationTime); err != nil {
-		t.Error(err)
+	made, err := time.Parse(time.RFC3339, file.CreationTime)
+	if err != nil || !strings.HasSuffix(file.CreationTime, "Z") || time.Since(made) > time.Minute {
+		t.Errorf("created at %q: %v", file.CreationTime, err)
 	}
 	want := []map[string]string{{"ipv4Prefix": "192.0.2.0/28"}, {"ipv6Prefix": "2001:db8::/48"},
 		{"ipv4Prefix": "203.0.113.7/32"}}
@@ -189,6 +191,14 @@ func TestBotPageFile(t *testing.T) {
 		{[]string{"bot-page", "--contact=a@example.org"}, "--purpose is missing"},
 		{[]string{"bot-page", "--contact=a@example.org", "--purpose=x", "--json"}, "none are given"},
 		{botPageArgs("--json", "--text"), "can't be used together"}, {botPageArgs("--serve=:0", "--out=x"), "not both"},
+		{botPageArgs("--out-dir=x"), "needs --url"},
+		{botPageArgs("--out-dir=x", "--url=https://a/", "--out=y"), "not both"},
+		{botPageArgs("--url=http://bot.example.org/"), "must begin with https"},
+		{botPageArgs("--url=https://a.example/bot"), "must end with /"},
+		{botPageArgs("--url=bot.html"), "not a URL"},
+		{botPageArgs("--url=https://a.example/?x"), "not a URL"},
+		{botPageArgs("--url=https://u@a.example/"), "not a URL"},
+		{botPageArgs("--removals=Ann"), "neither a mail"},
 		{botPageArgs("--agent=bot 1"), "product token"}, {botPageArgs("--host-delay=1s,min=2s"), "is more than"},
 		{botPageArgs("--serve=999.1.1.1:80"), "--serve"},
 	} {
@@ -198,16 +208,17 @@ func TestBotPageFile(t *testing.T) {
 	}
 }
 
-// TestBotPageServed: the server answers GET and HEAD for three files, refuses all else, and ends with its
+// TestBotPageServed: the server answers GET and HEAD for its files, refuses all else, and ends with its
 // context.
 func TestBotPageServed(t *testing.T) {
-	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
+	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x", Serve: "127.0.0.1:0",
+		URL: "https://bot.example.org"}
 	c.Addresses = []flags.NetPrefix{{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
 	must(t, c.check())
 	ctx, cancel := context.WithCancel(t.Context())
 	says, stderr := io.Pipe()
 	ended := make(chan error)
-	go func() { ended <- serveBotPage(ctx, &term.App{Stderr: stderr}, "127.0.0.1:0", c.page(time.Now())) }()
+	go func() { ended <- c.serve(ctx, &term.App{Stderr: stderr}) }()
 	line, err := bufio.NewReader(says).ReadString('\n')
 	must(t, err)
 	base := regexp.MustCompile(`http://[\d.:]+`).FindString(line)
@@ -222,7 +233,9 @@ func TestBotPageServed(t *testing.T) {
 		return resp.StatusCode, resp.Header, string(body)
 	}
 	for _, f := range []struct{ path, kind, has string }{{"/", "text/html; charset=utf-8", "Survey-Bot"},
+		{"/index.html", "text/html; charset=utf-8", `href="ip-ranges.json"`},
 		{"/ip-ranges.json", "application/json", "ipv4Prefix"},
+		{"/agent-card.json", "application/json", "https://bot.example.org/agent-card.json"},
 		{"/robots.txt", "text/plain; charset=utf-8", "User-agent: *\nDisallow:\n"}} {
 		status, h, body := ask("GET", f.path)
 		if status != 200 || h.Get("Content-Type") != f.kind || !strings.Contains(body, f.has) ||
@@ -244,5 +257,91 @@ func TestBotPageServed(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestBotPageDirectory: --out-dir has what a web server publishes, replaces it, and leaves other files alone. The page
+// links to the addresses and the card, which name each other by their URLs.
+func TestBotPageDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	args := botPageArgs("--url=https://bot.example.org", "--out-dir="+dir, "--removals=https://example.org/remove",
+		"--host-delay=7s,min=3s")
+	read := func(name string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		must(t, err)
+		return string(data)
+	}
+	names := func() (list []string) {
+		entries, err := os.ReadDir(dir)
+		must(t, err)
+		for _, e := range entries {
+			list = append(list, e.Name())
+		}
+		return list
+	}
+	wantExit(t, term.ExitDone, "", args...)
+	want := []string{"agent-card.json", "index.html", "ip-ranges.json", "robots.txt"}
+	if got := names(); !slices.Equal(got, want) {
+		t.Fatalf("got the files %v, want %v", got, want)
+	}
+	page := read("index.html")
+	checkPage(t, page)
+	wantIn(t, "the page", page, `<a href="ip-ranges.json">`, `<a href="agent-card.json">`,
+		`write to <a href="https://example.org/remove">`)
+	var card map[string]any
+	must(t, json.Unmarshal([]byte(read("agent-card.json")), &card))
+	wantCard := map[string]any{"client_id": "https://bot.example.org/agent-card.json", "client_name": "Survey-Bot",
+		"client_uri": "https://bot.example.org/",
+		"contacts":   []any{"mailto:ops@example.org", "https://example.org/remove"},
+		"web_bot_auth": map[string]any{"expected-user-agent": "Survey-Bot/*", "rfc9309-product-token": "Survey-Bot",
+			"rfc9309-compliance": true, "trigger": "crawler", "purpose": "To learn how the web is linked.",
+			"rate-control":     "Crawl-delay in robots.txt; 429 and 503 with Retry-After",
+			"rate-expectation": "one request to a host in 7 s, never more than one in 3 s",
+			"known-urls":       []any{"/robots.txt"}, "ips_uri": "https://bot.example.org/ip-ranges.json"}}
+	if !reflect.DeepEqual(card, wantCard) {
+		t.Errorf("got the card %v\nwant %v", card, wantCard)
+	}
+
+	must(t, os.WriteFile(filepath.Join(dir, "logo.png"), []byte("x"), 0o600))
+	wantExit(t, term.ExitDone, "", append(args, "--purpose=Another.")...)
+	if got := names(); !slices.Equal(got, []string{want[0], want[1], want[2], "logo.png", want[3]}) {
+		t.Errorf("got the files %v", got)
+	}
+	wantIn(t, "the second page", read("index.html"), "Another.")
+	text, _ := wantExit(t, term.ExitDone, "", botPageArgs("--url=https://bot.example.org/x/", "--text")...)
+	wantIn(t, "the text", text, "https://bot.example.org/x/ip-ranges.json", "write to ops@example.org and name")
+
+	// Below a path, robots.txt would not be that of the host; without addresses there are none to publish.
+	dir = filepath.Join(t.TempDir(), "below")
+	wantExit(t, term.ExitDone, "", "bot-page", "--contact=a@example.org", "--purpose=x",
+		"--user-agent=x drumbeat a@example.org", "--url=https://example.org/bot/", "--out-dir="+dir)
+	if got := names(); !slices.Equal(got, []string{"agent-card.json", "index.html"}) {
+		t.Errorf("got the files %v", got)
+	}
+	wantIn(t, "the card", read("agent-card.json"), `"client_id": "https://example.org/bot/agent-card.json"`,
+		`"expected-user-agent": "x drumbeat a@example.org"`)
+
+	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	_, errs := wantExit(t, term.ExitFailure, "", botPageArgs("--url=https://a.example/", "--out-dir="+dir+"/file/x")...)
+	wantIn(t, "the error", errs, "--out-dir", "not a directory")
+}
+
+// TestServedFilesAreFresh: the server makes the files again after a minute, so the addresses have the day's date.
+func TestServedFilesAreFresh(t *testing.T) {
+	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x", Serve: ":0"}
+	c.Addresses = []flags.NetPrefix{{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
+	must(t, c.check())
+	s, now := &server{c: c}, time.Date(2026, 11, 29, 23, 59, 30, 0, time.UTC)
+	for _, at := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "2026-11-29T23:59:30Z"}, {59 * time.Second, "2026-11-29T23:59:30Z"}, {time.Minute, "2026-11-30T00:00:30Z"}} {
+		files, made, err := s.current(now.Add(at.after))
+		must(t, err)
+		ranges := string(files[rangesName].data)
+		if got := made.Format(time.RFC3339); got != at.want || !strings.Contains(ranges, at.want) {
+			t.Errorf("after %v: got %s, %s, want %s", at.after, got, ranges, at.want)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package botpage
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/netip"
@@ -24,7 +23,10 @@ type botPage struct {
 	Examples                 []robotsExample
 	Obeyed, Limits, Refusals []string
 	Robots                   string
-	made                     time.Time
+	Removals, RemovalsLink   string
+	// Base is the URL of the directory of the files, or "". Ranges and Card are their names, or "" if they are not
+	// published.
+	Base, Ranges, Card string
 }
 
 // robotsExample is a robots.txt for this crawler.
@@ -33,9 +35,14 @@ type robotsExample struct{ What, Lines string }
 // page returns the page. The flags must have been checked and completed.
 func (c *Command) page(now time.Time) *botPage {
 	p := &botPage{Agent: c.Agent, UserAgent: c.UserAgent, From: c.FromHeader(), Contact: c.Contact,
-		ContactLink: flags.ContactLink(c.Contact), Purpose: c.Purpose, Date: now.UTC().Format("2006-01-02"), made: now}
-	for _, a := range c.Addresses {
-		p.Addresses = append(p.Addresses, a.Prefix)
+		ContactLink: flags.ContactLink(c.Contact), Purpose: c.Purpose,
+		Date: now.UTC().Format("2006-01-02"), Addresses: c.prefixes(),
+		Removals: c.Removals, RemovalsLink: flags.ContactLink(c.Removals), Base: c.URL}
+	if (c.URL != "" || c.Serve != "") && len(p.Addresses) > 0 {
+		p.Ranges = rangesName
+	}
+	if c.URL != "" {
+		p.Card = cardName
 	}
 	agent := "User-agent: " + c.Agent + "\n"
 	// Crawl-delay is not a rule of RFC 9309: without a Disallow line after it, the next group would merge
@@ -129,30 +136,6 @@ func (c *Command) refusals() (list []string) {
 	return list
 }
 
-// ranges returns the addresses as JSON, in the form that search engines publish: creationTime and prefixes.
-func (p *botPage) ranges() ([]byte, error) {
-	type prefix struct {
-		V4 string `json:"ipv4Prefix,omitempty"`
-		V6 string `json:"ipv6Prefix,omitempty"`
-	}
-	file := struct {
-		Created  string   `json:"creationTime"`
-		Prefixes []prefix `json:"prefixes"`
-	}{Created: p.made.UTC().Format("2006-01-02T15:04:05.000000")}
-	for _, a := range p.Addresses {
-		if a.Addr().Is4() {
-			file.Prefixes = append(file.Prefixes, prefix{V4: a.String()})
-		} else {
-			file.Prefixes = append(file.Prefixes, prefix{V6: a.String()})
-		}
-	}
-	data, err := json.MarshalIndent(file, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("bot-page: addresses as JSON: %w", err)
-	}
-	return append(data, '\n'), nil
-}
-
 // html returns the page as one HTML file without external resources.
 func (p *botPage) html() ([]byte, error) {
 	t, err := template.New("page").Parse(botPageHTML)
@@ -168,6 +151,9 @@ func (p *botPage) html() ([]byte, error) {
 
 // LinkURL marks the contact's link as safe in href: flags.ContactLink allows only mailto, http and https.
 func (p *botPage) LinkURL() template.URL { return template.URL(p.ContactLink) }
+
+// RemovalsURL does the same for the contact for removals.
+func (p *botPage) RemovalsURL() template.URL { return template.URL(p.RemovalsLink) }
 
 // botPageHTML is the template of the page.
 //
@@ -200,6 +186,9 @@ func (p *botPage) text() []byte {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n\nIf it is urgent, or robots.txt does not help, write to %s.\n", p.Robots, p.Contact)
+	head("How to have pages removed")
+	fmt.Fprintf(&b, "To have pages removed that we have stored, write to %s and name their URLs or hosts.\n",
+		p.Removals)
 	head("What it obeys")
 	list(p.Obeyed)
 	if len(p.Limits) > 0 {
@@ -216,6 +205,12 @@ func (p *botPage) text() []byte {
 	}
 	for _, a := range p.Addresses {
 		fmt.Fprintf(&b, "- %s\n", a)
+	}
+	if p.Base != "" && p.Ranges != "" {
+		fmt.Fprintf(&b, "\nFor programs: %s%s\n", p.Base, p.Ranges)
+	}
+	if p.Card != "" {
+		fmt.Fprintf(&b, "\nThe agent card describes this crawler for programs: %s%s\n", p.Base, p.Card)
 	}
 	fmt.Fprintf(&b, "\nAs of %s.\n", p.Date)
 	return b.Bytes()
