@@ -41,7 +41,7 @@ type Command struct {
 	URL       string            `group:"what" common:"" name:"url" placeholder:"URL"`
 	Removals  string            `group:"what" placeholder:"WHO"`
 	Out       string            `group:"what" common:"" placeholder:"FILE"`
-	OutDir    string            `group:"what" common:"" placeholder:"DIR" xor:"form"`
+	OutDir    string            `group:"what" common:"" placeholder:"DIR"`
 	JSON      bool              `group:"what" common:"" name:"json" xor:"form"`
 	Text      bool              `group:"what" common:"" xor:"form"`
 	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form"`
@@ -100,8 +100,8 @@ func (c *Command) check() error {
 		return errors.New("--json prints the --addresses, but none are given")
 	case c.Serve != "" && c.Out != "":
 		return errors.New("give either --serve or --out, not both")
-	case c.OutDir != "" && c.Out != "":
-		return errors.New("give either --out-dir or --out, not both")
+	case c.OutDir != "" && (c.Out != "" || c.Serve != "" || c.JSON || c.Text):
+		return errors.New("--out-dir excludes --out, --serve, --json and --text")
 	case c.OutDir != "" && c.URL == "":
 		return errors.New("--out-dir needs --url, the URL at which the server publishes the files: they name it")
 	case c.Removals != "" && flags.ContactLink(c.Removals) == "":

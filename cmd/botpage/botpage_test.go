@@ -192,7 +192,7 @@ func TestBotPageFile(t *testing.T) {
 		{[]string{"bot-page", "--contact=a@example.org", "--purpose=x", "--json"}, "none are given"},
 		{botPageArgs("--json", "--text"), "can't be used together"}, {botPageArgs("--serve=:0", "--out=x"), "not both"},
 		{botPageArgs("--out-dir=x"), "needs --url"},
-		{botPageArgs("--out-dir=x", "--url=https://a/", "--out=y"), "not both"},
+		{botPageArgs("--out-dir=x", "--url=https://a/", "--out=y"), "--out-dir excludes"},
 		{botPageArgs("--url=http://bot.example.org/"), "must begin with https"},
 		{botPageArgs("--url=https://a.example/bot"), "must end with /"},
 		{botPageArgs("--url=bot.html"), "not a URL"},
