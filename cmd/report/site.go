@@ -56,13 +56,22 @@ const (
 	defaultRAM  = 256 << 20
 )
 
-// WriteSite writes the report of a site into a file. sites are names of it: the first one with a page counts.
-func WriteSite(a *term.App, dirs, out []string, file string, sites ...string) error {
+// SiteReport says how WriteSite makes a report.
+type SiteReport struct {
+	Dirs, Out    []string
+	File         string
+	CheckOutside bool
+	OutsideMore  []string // more flags of the crawl that checks; tests have shorter delays
+	Sites        []string // names of the site: the first one with a page counts
+}
+
+// WriteSite writes the report of a site into a file.
+func WriteSite(a *term.App, r *SiteReport) error {
 	var err error
-	for _, site := range sites {
-		c := Command{CrawlDirs: flags.CrawlDirs{Dir: dirs}, Output: file,
-			siteFlags: siteFlags{Site: hostName(site), Rows: defaultRows, Out: out, RAM: defaultRAM,
-				OutsideLinks: defaultOutside}}
+	for _, site := range r.Sites {
+		c := Command{CrawlDirs: flags.CrawlDirs{Dir: r.Dirs}, Output: r.File,
+			siteFlags: siteFlags{Site: hostName(site), Rows: defaultRows, Out: r.Out, RAM: defaultRAM,
+				CheckOutside: r.CheckOutside, OutsideLinks: defaultOutside, outsideMore: r.OutsideMore}}
 		if err = c.ofSite(a); !errors.Is(err, export.ErrNoSite) {
 			return err
 		}

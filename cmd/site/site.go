@@ -1,9 +1,9 @@
 // Package site is the command site: it crawls a site for its owner, and writes a report of it at the end.
 //
-// Command embeds the flags of the command crawl, so each of them may be given, and adds --report. The table of package
-// cmd sets the default of --preset to own-site for it: the scope is the site, delays are those that a server of one's
-// own bears, and follow its answers, the crawl log has all URLs, and contents and texts are compared. site itself does
-// what values of flags cannot:
+// Command embeds the flags of the command crawl, so each of them may be given, and adds two for the report. The table
+// of package cmd sets the default of --preset to own-site for it: the scope is the site, delays are those that a server
+// of one's own bears, and follow its answers, the crawl log has all URLs, and contents and texts are compared. site
+// itself does what values of flags cannot:
 //
 //   - It takes one URL or host name, and no list of seeds.
 //   - If --contact is missing, it is the site: whoever reads the log of the server is its owner.
@@ -11,7 +11,8 @@
 //     says so. A name never opens such an address: its owner may not be the one of the network.
 //   - A directory with a crawl of other sites is refused (4): they would get the delays of a server of one's own.
 //   - At the end it writes the report of the site (report --site) into a file of the working directory, which is named
-//     after the host. A crawl that a signal or a full disk stopped has none; the text says how to write it.
+//     after the host, with --check-outside after a check of links to other sites. A crawl that a signal or a full disk
+//     stopped has none; the text says how to write it.
 //
 // The admin server listens on loopback, as that of every crawl, unless --admin says otherwise.
 //
@@ -44,10 +45,13 @@ import (
 	"drumbeat/weburl"
 )
 
-// Command is the table of site's flags: those of crawl, and --report.
+// Command is the table of site's flags: those of crawl, and two for the report.
 type Command struct {
 	crawlcmd.Command
-	Report string `group:"what" common:"" site:"" placeholder:"FILE"`
+	Report       string `group:"what" common:"" site:"" placeholder:"FILE"`
+	CheckOutside bool   `group:"what" site:""`
+
+	outsideMore []string // as in reportcmd.SiteReport
 }
 
 // none is the value of --report that writes none.
@@ -60,6 +64,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		return term.Usage(err)
 	}
 	host, port := hostPort(url)
+	if c.CheckOutside && c.Report == none {
+		return term.Usage(errors.New("--check-outside: not with --report none, since the report has the result"))
+	}
 	if c.Contact == "" {
 		c.Contact = url
 	}
@@ -181,10 +188,15 @@ func (c *Command) report(a *term.App, opt *crawl.Options, res *crawl.Result, hos
 		return nil
 	}
 	if res.Stop == crawl.StopCancelled || res.Stop == crawl.StopDisk {
+		check := ""
+		if c.CheckOutside {
+			check = "--check-outside "
+		}
 		_, err := fmt.Fprintf(a.Stdout, "No report was written: the crawl is not done. drumbeat report --site %s "+
-			"-o %s %s writes it as of now.\n", host, c.Report, strings.Join(opt.Disk.Dirs, " "))
+			"%s-o %s %s writes it as of now.\n", host, check, c.Report, strings.Join(opt.Disk.Dirs, " "))
 		return err
 	}
 	pld := string(weburl.NewSuffixes(false).PLDBytes([]byte(host)))
-	return reportcmd.WriteSite(a, opt.Disk.Dirs, opt.Disk.Out, c.Report, host, pld)
+	return reportcmd.WriteSite(a, &reportcmd.SiteReport{Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, File: c.Report,
+		CheckOutside: c.CheckOutside, OutsideMore: c.outsideMore, Sites: []string{host, pld}})
 }

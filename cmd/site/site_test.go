@@ -2,19 +2,24 @@ package site
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	reportcmd "drumbeat/cmd/report"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/state/sitereport"
 )
 
 // commands is the table for the tests, as in package cmd.
@@ -91,6 +96,59 @@ func TestSite(t *testing.T) {
 	}
 }
 
+// TestSiteCheckOutside: the report has the broken links to other sites, and no other site is asked without the flag.
+func TestSiteCheckOutside(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skipf("no second address on loopback: %v", err) // not on Linux
+	}
+	var asked atomic.Int64
+	other := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			http.NotFound(w, r)
+		})}}
+	other.Start()
+	t.Cleanup(other.Close)
+	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, "<title>t</title><a href=%s/lost>elsewhere</a>", other.URL)
+	}))
+	t.Cleanup(own.Close)
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	port := other.URL[strings.LastIndex(other.URL, ":")+1:]
+	cmdtest.WantExit[commands](t, term.ExitDone, "", append([]string{"site", own.URL, "--report=r.json",
+		"--allow-net=127.0.0.2/32", "--ports=" + port}, quick...)...)
+	if n := asked.Load(); n > 0 {
+		t.Errorf("%d requests to another site", n)
+	}
+	app := term.NewApp(strings.NewReader(""), io.Discard, io.Discard)
+	opt := &crawl.Options{Disk: crawl.DiskOptions{Dirs: []string{"drumbeat-crawl"}}}
+	c := Command{Report: "r.json", CheckOutside: true,
+		outsideMore: []string{"--host-delay=0s", "--pld-delay=0s", "--server-delay=0s", "--linger=0s"}}
+	if err := c.report(app, opt, new(crawl.Result), "127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile("r.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r sitereport.Report
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	rows := r.Finding("broken-outside").Rows
+	if len(rows) != 1 || rows[0].URL != other.URL+"/lost" || rows[0].Detail != "status 404" || asked.Load() != 2 {
+		t.Errorf("%d requests, %+v", asked.Load(), rows)
+	}
+	_, errs := cmdtest.WantExit[commands](t, term.ExitUsage, "", append([]string{"site", own.URL, "--report=none",
+		"--check-outside"}, quick...)...)
+	if !strings.Contains(errs, "--check-outside: not with --report none") {
+		t.Errorf("got %q", errs)
+	}
+}
+
 // TestSiteValues: the preset of the command, which flags override.
 func TestSiteValues(t *testing.T) {
 	config := func(args ...string) string {
@@ -157,11 +215,11 @@ func TestSiteRefusals(t *testing.T) {
 		t.Errorf("a report inside the crawl: %q", errs)
 	}
 	var c Command
-	c.Report = "x.html"
+	c.Report, c.CheckOutside = "x.html", true
 	var out, none bytes.Buffer
 	err := c.report(term.NewApp(strings.NewReader(""), &out, &none), &crawl.Options{Disk: crawl.DiskOptions{
 		Dirs: []string{"d"}}}, &crawl.Result{Stop: crawl.StopCancelled}, "a.test")
-	want := "drumbeat report --site a.test -o x.html d writes it"
+	want := "drumbeat report --site a.test --check-outside -o x.html d writes it"
 	if err != nil || !strings.Contains(out.String(), want) {
 		t.Errorf("after a signal: %v, %q, want %q", err, out.String(), want)
 	}
