@@ -202,7 +202,7 @@ func checkRemoteRepair(t *testing.T, s *objtest.Server, d, key string, data []by
 		}
 	}
 	if readFile(t, index) != was || string(s.Objects(t, key)[key]) != string(data) {
-		t.Error("repair did not mend the index and the object")
+		t.Error("repair did not repair the index and the object")
 	}
 	must(t, os.Remove(warc))
 	if out, _ := wantExit(t, term.ExitDone, "", "repair", "--dry-run", d); !strings.Contains(out, "nothing to repair") {

@@ -16,16 +16,16 @@ import (
 const year = 365 * aDay
 
 // clockWeb has four kinds of hosts that make the crawl wait: b refuses, d fails with a Retry-After of 10
-// hours, r has an unreachable robots.txt, x doesn't exist. Hosts n answer. Once *mended is true all answer.
-func clockWeb(mended *bool) *tinyWeb {
+// hours, r has an unreachable robots.txt, x doesn't exist. Hosts n answer. Once *fixed is true all answer.
+func clockWeb(fixed *bool) *tinyWeb {
 	return &tinyWeb{
 		Serve: func(host, path string) answer {
 			switch robots := path == "/robots.txt"; {
-			case robots && !*mended && strings.HasPrefix(host, "r"):
+			case robots && !*fixed && strings.HasPrefix(host, "r"):
 				return answer{503, "", ""}
 			case robots:
 				return noRobots
-			case *mended || strings.HasPrefix(host, "n"):
+			case *fixed || strings.HasPrefix(host, "n"):
 				return answer{200, "", "<html>x"}
 			case strings.HasPrefix(host, "b"):
 				return answer{403, "", "no"}
@@ -33,7 +33,7 @@ func clockWeb(mended *bool) *tinyWeb {
 			return answer{503, "Retry-After: 36000\r\n", ""}
 		},
 		Lookup: func(host string) (string, error) {
-			if strings.HasPrefix(host, "x") && !*mended {
+			if strings.HasPrefix(host, "x") && !*fixed {
 				return "", fmt.Errorf("no such host")
 			}
 			return "", nil
@@ -46,8 +46,8 @@ func clockWeb(mended *bool) *tinyWeb {
 // forget them.
 func TestClockThatWasAhead(t *testing.T) {
 	notShort(t)
-	fs, mended := memfs.New(*seedFlag), false
-	web := clockWeb(&mended)
+	fs, fixed := memfs.New(*seedFlag), false
+	web := clockWeb(&fixed)
 	options := func(t *testing.T) Options {
 		var seeds []string
 		for _, kind := range []string{"b", "d", "r", "x", "n"} {
@@ -68,7 +68,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		}
 		ended = res.Snapshot.Elapsed
 	})
-	mended, web.Requests = true, nil
+	fixed, web.Requests = true, nil
 	inBubble(t, func(t *testing.T) {
 		opt := options(t)
 		start := time.Now()

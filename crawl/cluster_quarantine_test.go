@@ -49,7 +49,7 @@ func (e *rewriter) Publish(ctx context.Context, to, from int, id string, data []
 	return e.Transport.Publish(ctx, to, from, id, data)
 }
 
-// rewrite replaces the records of a message by what edit makes of them, and mends its length and checksum.
+// rewrite replaces the records of a message by what edit makes of them, and corrects its length and checksum.
 func rewrite(t *testing.T, msg []byte, edit func(raw []byte) []byte) []byte {
 	const head, sum = 124, 8
 	raw, err := s2.Decode(nil, msg[head:len(msg)-sum])

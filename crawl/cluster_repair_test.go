@@ -36,11 +36,11 @@ func TestClusterRepair(t *testing.T) {
 		for i := range c.options {
 			whole = append(whole, c.auditNode(fs, i))
 		}
-		var mended *memfs.FS
+		var fixed *memfs.FS
 		tried := map[string]int{}
 		for from := range c.options {
 			for to := range c.options {
-				if from == to || tried["mended"] == 2 {
+				if from == to || tried["fixed"] == 2 {
 					continue
 				}
 				hurt := fs.Fork(1)
@@ -63,17 +63,17 @@ func TestClusterRepair(t *testing.T) {
 				if rep, err := c.audit(hurt, true); err != nil || !rep.Balanced() {
 					t.Errorf("node %d, after the repair: %v, %+v", from, err, rep)
 				}
-				mended = hurt
-				tried["mended"]++
+				fixed = hurt
+				tried["fixed"]++
 			}
 		}
 		c.dropOpen(fs)
-		if mended == nil {
-			t.Fatal("no outbox could be mended: ", tried)
+		if fixed == nil {
+			t.Fatal("no outbox could be repaired: ", tried)
 		}
 		t.Log(tried)
 		for i := range c.options {
-			c.options[i].Disk.FS = mended
+			c.options[i].Disk.FS = fixed
 		}
 		c.run(t.Context())
 		if doubled := c.checkCuts(); doubled > 0 {

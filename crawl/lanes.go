@@ -121,7 +121,7 @@ func (e *engine) checkPriority(p *changes.Priority) error {
 		err = fmt.Errorf("%s is fixed when a crawl begins: it decides which links are followed", strategy.RandomWalk)
 	}
 	if err != nil && e.opt.Order.Lanes == 1 {
-		err = errors.New("this crawl was begun with one lane (--priority lanes), which cannot change")
+		err = errors.New("this crawl started with one lane (--priority lanes), which cannot change")
 	}
 	return err
 }

@@ -77,8 +77,8 @@ func FuzzHeader(f *testing.F) {
 	f.Add(want.Append(nil), false)
 	f.Add([]byte("drumbeat"), true)
 	f.Add(disk.Header{Kind: "tail", Version: 2, Number: 3, Place: 1}.Append(nil), true)
-	f.Fuzz(func(t *testing.T, b []byte, mend bool) {
-		if mend && len(b) >= disk.HeaderBytes { // forge a valid checksum
+	f.Fuzz(func(t *testing.T, b []byte, fix bool) {
+		if fix && len(b) >= disk.HeaderBytes { // forge a valid checksum
 			var h disk.Header
 			h.Kind, h.Version = string(b[8:12]), binary.LittleEndian.Uint32(b[12:])
 			h.Number, h.Place = binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])

@@ -33,12 +33,12 @@ func FuzzHead(f *testing.F) {
 			t.Fatalf("%q: chunked %v, but %v for readers of records", in, fr.chunked, !fr.chunked)
 		}
 		h := &resp.buf.head
-		mended := []byte("HTTP/1.1 200 \r\n")
+		fixed := []byte("HTTP/1.1 200 \r\n")
 		var names []string
 		for _, f := range h.fields {
 			name := string(h.text[f.key:f.value])
-			mended = append(append(append(mended, name...), ": "...), h.text[f.value:f.end]...)
-			mended = append(mended, "\r\n"...)
+			fixed = append(append(append(fixed, name...), ": "...), h.text[f.value:f.end]...)
+			fixed = append(fixed, "\r\n"...)
 			switch {
 			case httphead.Is([]byte(name), "server"), httphead.Is([]byte(name), "set-cookie"),
 				httphead.Is([]byte(name), "connection"):
@@ -48,9 +48,9 @@ func FuzzHead(f *testing.F) {
 		}
 		var codec fasthttp.ResponseHeader
 		codec.SetNoDefaultContentType(true)
-		if err := codec.Read(bufio.NewReaderSize(bytes.NewReader(append(mended, "\r\n"...)),
+		if err := codec.Read(bufio.NewReaderSize(bytes.NewReader(append(fixed, "\r\n"...)),
 			2*maxHeaderBytes)); err != nil {
-			t.Fatalf("%q: mended to %q: %v", in, mended, err)
+			t.Fatalf("%q: fixed to %q: %v", in, fixed, err)
 		}
 		for _, name := range names {
 			var got, want [][]byte

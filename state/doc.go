@@ -2,7 +2,7 @@
 // the manifest and its copies, the hash secret, the public suffix list, and the encodings that several
 // readers share (URL records in RAM at a checkpoint, names of hosts and PLDs).
 //
-// The packages below state read and mend a crawl at rest: snapshot and metrics have its figures, history their
+// The packages below state read and repair a crawl at rest: snapshot and metrics have its figures, history their
 // course, changes what the operator changed; audit, repair, explain, export, extract, move and report are for
 // commands. They import nothing of package crawl, which is what runs.
 //

@@ -28,7 +28,7 @@ func TestContract(t *testing.T) {
 					n := New(Options{StreamBytes: 4 << 20, Faults: Faults{Delay: delay}})
 					test.Run(t, transporttest.Broker{
 						Open: func(node int) cluster.Transport { return n.Transport(node) }, Break: n.Stop,
-						Mend: n.Start, Wipe: n.Wipe, Keeps: true, StreamBytes: 4 << 20,
+						Restart: n.Start, Wipe: n.Wipe, Keeps: true, StreamBytes: 4 << 20,
 					})
 				})
 			})

@@ -42,7 +42,7 @@ func TestEmbedded(t *testing.T) {
 				return open(t,
 					Options{Node: node, retry: 50 * time.Millisecond, URLs: []string{"nats://" + o.Embed.Listen}})
 			},
-			Break: stop, Mend: start,
+			Break: stop, Restart: start,
 			Wipe: func() {
 				must(t, os.RemoveAll(o.Embed.Dir))
 			},

@@ -96,7 +96,7 @@ func TestExternal(t *testing.T) {
 			Open: func(node int) cluster.Transport {
 				return open(t, Options{Node: node, retry: 50 * time.Millisecond, URLs: []string{"nats://" + x.addr}})
 			},
-			Break: x.kill, Mend: x.start,
+			Break: x.kill, Restart: x.start,
 			Wipe: func() {
 				must(t, os.RemoveAll(filepath.Join(x.dir, "store")))
 			},

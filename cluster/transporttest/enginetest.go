@@ -14,12 +14,12 @@ import (
 type Broker struct {
 	// Open returns a new, connected transport for a node. The caller closes it.
 	Open func(node int) cluster.Transport
-	// Break stops the broker without notice, like a kill, and Mend restarts it with its files. They are nil
+	// Break stops the broker without notice, like a kill, and Restart restarts it with its files. They are nil
 	// if that is not possible.
-	Break, Mend func()
+	Break, Restart func()
 	// Wipe empties the stopped broker; nil: not possible.
 	Wipe func()
-	// Keeps says that the broker has all that it acknowledged after Break and Mend.
+	// Keeps says that the broker has all that it acknowledged after Break and Restart.
 	Keeps bool
 	// Lags says that one node may see another's values late.
 	Lags bool

@@ -187,9 +187,9 @@ func (s *suite) lose(transports ...cluster.Transport) {
 	}
 }
 
-func (s *suite) mend(transports ...cluster.Transport) {
+func (s *suite) restart(transports ...cluster.Transport) {
 	s.Helper()
-	s.b.Mend()
+	s.b.Restart()
 	for _, e := range transports {
 		s.until("connection", func() bool { return e.State().Connected })
 	}
@@ -228,7 +228,7 @@ func away(t *testing.T, b Broker) {
 		s.want("next value", err, cluster.ErrInterrupted)
 	}
 
-	s.mend(e, other)
+	s.restart(e, other)
 	if st := e.State(); st.Connects != before.Connects+1 {
 		t.Fatalf("state %+v, want a second connection", st)
 	}
@@ -269,7 +269,7 @@ func wiped(t *testing.T, b Broker) {
 	last := s.expect(r, 1, 1, 5)
 	s.lose(e)
 	b.Wipe()
-	s.mend(e)
+	s.restart(e)
 	var again cluster.Reader
 	s.until("read", func() bool {
 		again, err = e.Read(s.ctx, 1, last+1)
@@ -353,7 +353,7 @@ func breaking(t *testing.T, b Broker) {
 	for i := int32(1); i <= 3; i++ {
 		s.until("messages", func() bool { return taken.Load() >= i*all/4 || t.Failed() })
 		s.lose(sender, receiver)
-		s.mend(sender, receiver)
+		s.restart(sender, receiver)
 	}
 	wg.Wait()
 	if taken.Load() != all {

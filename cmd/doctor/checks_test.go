@@ -22,7 +22,7 @@ type bad struct {
 	change func(*env)
 	want   status
 	now    string // part of what the worst result says
-	fix    string // part of how to mend it
+	fix    string // part of how to fix it
 }
 
 // worst returns the result with the worst status.

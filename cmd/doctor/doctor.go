@@ -5,7 +5,7 @@
 // the machine must provide (--rate, --resolver, --ip, --direct-io) mean the same here. Run makes the crawl's
 // own plan and forecast, derives the needs (needs.go), and runs a table of checks (checks in env.go). Each
 // check compares what the machine has with what the crawl needs and returns results: ok, unknown, warn or
-// fail, and for the last two the commands or settings that mend it. What cannot be found out (no permission,
+// fail, and for the last two the commands or settings that fix it. What cannot be found out (no permission,
 // a file that is missing) is unknown, with the reason.
 //
 // The checks read /proc and /sys through a file system, which the tests replace by a directory, and other

@@ -43,11 +43,11 @@ type finding struct {
 	// Now is what the machine has, Need what the crawl needs.
 	Now  string `json:"now"`
 	Need string `json:"need,omitempty"`
-	// Fix are commands and settings that mend it, each of which may be enough; empty if Status is ok.
+	// Fix are commands and settings that fix it, each of which may be enough; empty if Status is ok.
 	Fix []string `json:"fix,omitempty"`
 }
 
-// at sets the status and how to mend it, if cond holds and the status is not worse already.
+// at sets the status and how to fix it, if cond holds and the status is not worse already.
 func (r *finding) at(s status, cond bool, fix ...string) {
 	if cond && s > r.Status {
 		r.Status, r.Fix = s, fix
@@ -86,7 +86,7 @@ func newReport(need *needs, results []finding) *summary {
 // maxCell bounds the width of a column, in characters; longer text continues to the right of the others.
 const maxCell = 44
 
-// write prints the table, and below each warning or failure how to mend it.
+// write prints the table, and below each warning or failure how to fix it.
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
 	if _, err := fmt.Fprintf(w, "%s pages, %s, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",

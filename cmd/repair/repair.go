@@ -5,7 +5,7 @@
 // and --json). Package state/repair reads all files as audit --deep does, writes new ones beside the damaged
 // ones, and moves the replaced files to DIR/state/damaged: it deletes nothing. --dry-run changes nothing.
 //
-// With --resync it mends no damage, but the accounts of a node of a cluster that was set back to an older copy of its
+// With --resync it repairs no damage, but the accounts of a node of a cluster that was set back to an older copy of its
 // directories, or of another node of this cluster (repair.Resync); --cluster-file names the file of the cluster.
 //
 // The next repair completes an interrupted one and says so; until then audit, explain and crawl refuse the

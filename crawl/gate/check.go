@@ -76,7 +76,7 @@ func (k *Check) applyRobots(key drum.Key, old []byte, exists bool, run []drum.It
 		}
 	}
 	now := time.Unix(k.roundNow.Load(), 0)
-	changed := known.Health.Mend(now)
+	changed := known.Health.Correct(now)
 	var summary []byte
 	for i := range run {
 		it := &run[i]

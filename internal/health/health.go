@@ -229,9 +229,9 @@ const ClockSlack = time.Hour
 // FromTheFuture reports whether s was stored while the clock was ahead.
 func (s *State) FromTheFuture(now time.Time) bool { return s.At.After(now.Add(ClockSlack)) }
 
-// Mend corrects a state that was stored while the clock was ahead: it counts as stored now, and its back-off
-// starts now instead of ending at a time of the wrong clock. Mend returns false if s needs no correction.
-func (s *State) Mend(now time.Time) bool {
+// Correct corrects a state that was stored while the clock was ahead: it counts as stored now, and its back-off
+// starts now instead of ending at a time of the wrong clock. Correct returns false if s needs no correction.
+func (s *State) Correct(now time.Time) bool {
 	if !s.FromTheFuture(now) {
 		return false
 	}
@@ -250,7 +250,7 @@ func (s *State) Note(p *Policy, e Event, now time.Time) (v Verdict) {
 	if s.End != Open {
 		return Verdict{End: s.End}
 	}
-	s.Mend(now)
+	s.Correct(now)
 	s.Last, s.Status, s.At = e.Kind, max(0, min(e.Status, 999)), whole(now, 0)
 	if e.Kind.Failed() {
 		v = s.fail(p, e)

@@ -341,11 +341,11 @@ func TestClockThatWasAhead(t *testing.T) {
 	var s State
 	s.Note(&p, Event{Kind: TooFast, RetryAfter: 10 * time.Hour}, ahead)
 	noted := s
-	if s.Mend(ahead.Add(-ClockSlack)) || s != noted {
-		t.Error("Mend changed a time one hour ahead")
+	if s.Correct(ahead.Add(-ClockSlack)) || s != noted {
+		t.Error("Correct changed a time one hour ahead")
 	}
-	if !s.Mend(start) || s.Mend(start) {
-		t.Error("Mend did not correct a time one year ahead exactly once")
+	if !s.Correct(start) || s.Correct(start) {
+		t.Error("Correct did not correct a time one year ahead exactly once")
 	}
 	if until, why, ok := s.InBackoff(start); !ok || why != Asked || !until.Equal(start.Add(10*time.Hour)) ||
 		s.Failures != 1 {
@@ -359,7 +359,7 @@ func TestClockThatWasAhead(t *testing.T) {
 	if _, _, ok := over.InBackoff(start); !ok {
 		t.Error("the test is void: the host does not back off")
 	}
-	if over.Mend(start); over.Until.After(start) {
+	if over.Correct(start); over.Until.After(start) {
 		t.Errorf("a back-off that was over: until %v", over.Until)
 	}
 }

@@ -47,11 +47,11 @@ func (t *Table) newest(key uint64, onDisk *State, now time.Time) (s State, h *tr
 	case h == nil, onDisk != nil && onDisk.At.After(h.at) &&
 		(!onDisk.FromTheFuture(now) || h.at.After(now.Add(ClockSlack))):
 		s = *onDisk
-		s.Mend(now)
+		s.Correct(now)
 		return s, h
 	}
 	if h.at.After(now.Add(ClockSlack)) {
-		h.state.Mend(now)
+		h.state.Correct(now)
 		h.at = now
 	}
 	return h.state, h
@@ -169,7 +169,7 @@ func (t *Table) Restore(data []byte, now time.Time) error {
 	defer t.mu.Unlock()
 	t.hosts = map[uint64]*troubledHost{}
 	return EachHost(data, func(key uint64, s State) {
-		s.Mend(now)
+		s.Correct(now)
 		if t.hosts[key] == nil && len(t.hosts) < MaxTroubled {
 			h := &troubledHost{key: key, state: s, at: s.At}
 			t.hosts[key] = h

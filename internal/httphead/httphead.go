@@ -1,7 +1,7 @@
 // Package httphead says where the head of an HTTP/1 response ends, which fields it has, and whether its body is
 // chunked.
 //
-// Servers break nearly every rule of RFC 9112, and readers that mend the pieces differently disagree on where a
+// Servers break nearly every rule of RFC 9112, and readers that repair the pieces differently disagree on where a
 // body begins and how long it is. So everything in this module that reads a response reads its head here: package
 // fetch from the network, package warc when it verifies the payload digest of a record, and package response when
 // it takes a record apart. What one of them accepts, the others accept in the same way.

@@ -23,7 +23,7 @@ type storedFiles struct{ fetch, put []*audit.StoredFile }
 // decideStore adds the actions for such files. A WARC file or log that is only in the store needs no action.
 func (w *repair) decideStore(do func(string, ...any)) {
 	words := map[audit.FileState]string{audit.FileDamaged: "damaged", audit.FileMissing: "missing"}
-	mended := int64(0)
+	fixed := int64(0)
 	for i := range w.Stored {
 		f := &w.Stored[i]
 		switch here, there := words[f.Here], words[f.There]; {
@@ -31,16 +31,16 @@ func (w *repair) decideStore(do func(string, ...any)) {
 			w.stored.fetch = append(w.stored.fetch, f)
 			do("fetch %s from the object store: it is %s here", f.Path, here)
 			if f.Here == audit.FileDamaged {
-				mended++
+				fixed++
 			}
 		case f.Here == audit.FileWhole && there != "":
 			w.stored.put = append(w.stored.put, f)
 			do("put %s into the object store again: it is %s there", f.Path, there)
-			mended++
+			fixed++
 		}
 	}
 	for _, row := range w.Report.Structures {
-		if left := row.Damages - mended; row.Name == audit.NameStore && left > 0 {
+		if left := row.Damages - fixed; row.Name == audit.NameStore && left > 0 {
 			w.out.Left = append(w.out.Left,
 				fmt.Sprintf("%s: %d damaged or missing files have no whole copy, here or there; "+
 					"if you have copies, put them into the directory warc or log, and repair again", row.Name, left))

@@ -51,7 +51,7 @@ func (w *repair) decideOutboxes() error {
 				return w.refuse(p, lost+", and node %d has received messages up to %d only", p.Node, taken.Number)
 			}
 			o.taken = taken
-			w.do("drop messages up to %d from %s, %d of which are lost: node %d has made them durable", taken.Number,
+			w.do("drop messages up to %d from %s (%d lost): node %d has made them durable", taken.Number,
 				state.OutboxName(p.Node), found.Lost, p.Node)
 		}
 		if found.OpenLost {
