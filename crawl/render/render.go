@@ -47,6 +47,11 @@ const (
 	dialTime   = 10 * time.Second
 	retryLeast = time.Second
 	retryMost  = time.Minute
+	// MostLosses bounds how often in a row the crawl starts a browser (BrowserOptions.Launch) that ends without a page,
+	// or does not start. With the waits between them it takes a quarter of an hour, which outlasts an update of the
+	// browser and most shortages of RAM. A browser that runs at an endpoint costs nothing while it is away: it has no
+	// such bound.
+	MostLosses = 20
 	// Patience is how long a crawl that has nothing else to do waits for its browser.
 	Patience = 2 * time.Minute
 )
@@ -73,7 +78,8 @@ type Stage struct {
 	mu       sync.Mutex // guards the fields below
 	underWay map[int64][]byte
 	next     int64
-	gone     snapshot.Browser // without Waiting; written by the goroutine "render" only
+	gone     snapshot.Browser // without Waiting
+	crashed  bool             // a page was lost with it, and none has come back since
 
 	// When the crawl last had nothing else to do, and since when; account.Run.Uptime, ns.
 	alone, aloneSince atomic.Int64
@@ -84,6 +90,9 @@ type Stage struct {
 	retry    time.Duration
 	attempts int
 	since    time.Time // of the connection
+	down     time.Time // since when there has been none; zero: there is one
+	used     bool      // the browser has got a page
+	over     bool      // after MostLosses
 
 	fetcher *fetcher.Fetcher
 	outages *outage.Watch
@@ -229,6 +238,7 @@ func (r *Stage) Run(ctx context.Context) error {
 		}
 		pages.Add(1)
 		b := r.browser
+		r.used = true
 		r.run.Start(ctx, "render page", func(ctx context.Context) error {
 			defer pages.Done()
 			return r.renderPage(ctx, b, seq, rec)
@@ -245,7 +255,7 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 		case <-r.browser.Done():
 			r.browser.Close()
 			r.browser = nil
-			r.lost("the connection ended")
+			r.lost("the connection ended", r.used, r.used)
 			r.waitLonger()
 			r.opt.Log.Warn("lost the browser: pages wait for it, and the crawl continues", "browser",
 				r.opt.Browser.Endpoint)
@@ -255,6 +265,9 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 		default:
 			return 0
 		}
+	}
+	if r.over {
+		return account.WakeAfter
 	}
 	if wait := time.Until(r.retryAt); wait > 0 {
 		return wait
@@ -268,8 +281,10 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 	b, err := r.opt.Browser.Dial(dialing, r.opt.Browser.Endpoint)
 	if err == nil {
 		r.opt.Log.Info("connected to the browser", "browser", r.opt.Browser.Endpoint, "product", b.Product())
-		r.browser, r.attempts, r.since = b, 0, time.Now()
-		r.lost("")
+		r.browser, r.attempts, r.since, r.used, r.down = b, 0, time.Now(), false, time.Time{}
+		if err := r.back(); err != nil {
+			return account.WakeAfter // the crawl has failed
+		}
 		go func() { // bounded: it ends with the connection
 			<-b.Done()
 			r.wake.Raise()
@@ -279,7 +294,7 @@ func (r *Stage) connect(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return account.WakeAfter
 	}
-	r.lost(err.Error())
+	r.lost(err.Error(), true, false)
 	r.waitLonger()
 	if r.attempts++; r.attempts&(r.attempts-1) == 0 { // the first, second, fourth, …
 		r.opt.Log.Warn("no connection to the browser: pages wait for it, and the crawl continues", "error", err,
@@ -298,16 +313,47 @@ func (r *Stage) waitLonger() {
 	r.retryAt = time.Now().Add(r.retry)
 }
 
-// lost notes why the browser cannot be used, "" if it can.
-func (r *Stage) lost(why string) {
+// lost notes why the browser cannot be used: whether that counts for MostLosses, and whether a page was lost.
+func (r *Stage) lost(why string, counts, page bool) {
+	if r.down.IsZero() {
+		r.down = time.Now()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gone.Why = why
-	switch {
-	case why == "":
-		r.gone.Gone = time.Time{}
-	case r.gone.Gone.IsZero():
-		r.gone.Gone = time.Now()
+	if r.gone.Why, r.gone.Back = why, false; r.gone.Gone.IsZero() {
+		r.gone.Gone = r.down
+	}
+	r.crashed = r.crashed || page
+	if !counts {
+		return
+	}
+	if r.gone.Losses++; r.gone.Losses >= MostLosses && r.opt.Browser.Launch != nil && !r.over {
+		r.over, r.gone.Over = true, true
+		r.opt.Log.Warn("the browser is not started again in this run: it has rendered no page", "starts", r.gone.Losses,
+			"error", why)
+	}
+}
+
+// back notes that the browser is there. It is as good as before when a page has come back from it. If no page was lost
+// or waits, it is so at once.
+func (r *Stage) back() error {
+	_, waits, err := r.Queue.Peek()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone.Back = true; !waits && !r.crashed {
+		r.gone = snapshot.Browser{Losses: r.gone.Losses}
+	}
+	return err
+}
+
+// works notes that a page has come back from a browser, which may be gone since.
+func (r *Stage) works(b Browser) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-b.Done():
+	default:
+		r.gone, r.crashed = snapshot.Browser{}, false
 	}
 }
 
@@ -324,11 +370,12 @@ func (r *Stage) Show(s *snapshot.Snapshot) {
 }
 
 // giveUp ends the tasks in the queue without rendering, if for Patience the browser has been gone and
-// the crawl has had nothing else to do.
+// the crawl has had nothing else to do. It is not patient with a browser that is not started again.
 func (r *Stage) giveUp() error {
 	now := int64(r.run.Uptime())
-	if gone := r.gone.Gone; gone.IsZero() || time.Since(gone) < Patience ||
-		now-r.alone.Load() > int64(2*account.WakeAfter) || now-r.aloneSince.Load() < int64(Patience) {
+	patient := !r.over && (r.down.IsZero() || time.Since(r.down) < Patience ||
+		now-r.aloneSince.Load() < int64(Patience))
+	if patient || now-r.alone.Load() > int64(2*account.WakeAfter) {
 		return nil
 	}
 	for n := 0; ; n++ {
@@ -396,6 +443,7 @@ func (r *Stage) renderPage(ctx context.Context, b Browser, seq int64, data []byt
 	if err != nil {
 		return r.failed(b, seq, &t, &rec, f, err)
 	}
+	r.works(b)
 	r.opt.Log.Debug("rendered", "url", string(rec.URL), "took", time.Since(began), "requests", result.Asked,
 		"refused", result.Refused, "limit", result.End.String())
 	return r.store(ctx, seq, &t, &rec, f, result)
@@ -405,6 +453,9 @@ func (r *Stage) renderPage(ctx context.Context, b Browser, seq int64, data []byt
 func (r *Stage) failed(b Browser, seq int64, t *state.RenderTask, rec *weburl.Record, f *pageFetcher,
 	err error) error {
 	lost := errors.Is(err, cdp.ErrLost)
+	if !lost {
+		r.works(b) // the fault is the page's
+	}
 	t.Tries++
 	again := lost && t.Tries < tries
 	r.opt.Log.Warn("page not rendered", "url", string(rec.URL), "error", err, "again", again)

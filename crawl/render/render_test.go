@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
 	"drumbeat/state"
+	"drumbeat/state/condition"
 )
 
 // TestRenderCrawlDelay: the Crawl-delay of a host that only scripts visit separates their requests, also
@@ -109,6 +111,95 @@ func TestRenderBrowserGone(t *testing.T) {
 			t.Errorf("%d attempts to connect in %v", dials, took)
 		}
 		testworld.CheckBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
+	})
+}
+
+// crashLoop crawls 15 pages to be rendered, and others, at a page a second, with a browser of the crawl that dies with
+// each page until it was started as often as works says. It returns the result, the starts, and the condition of each
+// second in which pages waited.
+func crashLoop(t *testing.T, others, works int) (res *crawl.Result, starts int, list []condition.Condition) {
+	var pages []string
+	for i := range 15 {
+		pages = append(pages, fmt.Sprintf("/r%d", i))
+	}
+	for i := range others {
+		pages = append(pages, fmt.Sprintf("/p%d", i))
+	}
+	opt := crawltest.WebOptions(t, &testworld.Web{Serve: testworld.Linked(pages...)}, memfs.New(*testworld.Seed),
+		"http://a.test/")
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
+	withBrowser(t, &opt, nil)
+	opt.Render.Launch, opt.Render.Tabs = &render.Launch{}, 1
+	opt.Render.Dial = func(context.Context, string) (room.Browser, error) {
+		starts++
+		alive := starts >= works
+		return testworld.NewBrowser(func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
+			if time.Sleep(3 * time.Second); !alive {
+				return nil, fmt.Errorf("killed: %w", render.ErrLost)
+			}
+			return &render.Result{HTML: p.Body, Base: p.URL}, nil
+		}), nil
+	}
+	opt.Observe.SnapshotEvery = time.Second
+	opt.Observe.Snapshot = func(s *crawl.Snapshot) {
+		if s.Browser.Waiting > 0 && !s.Stopping {
+			list = append(list, condition.Of(s))
+		}
+	}
+	return crawltest.MustRun(t, t.Context(), opt), starts, list
+}
+
+// ofBrowser reports whether a condition has a fault of the browser.
+func ofBrowser(c *condition.Condition) bool {
+	return slices.ContainsFunc(c.Problems, func(p condition.Problem) bool { return p.What == "browser" })
+}
+
+// TestRenderCrashLoop: a browser that dies with each page is started MostLosses times. Until a page is rendered, the
+// condition has the fault, and says at last that the browser is not started again.
+func TestRenderCrashLoop(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		res, starts, list := crashLoop(t, 1200, 1000)
+		c := res.Snapshot.Count
+		if starts != room.MostLosses || c(state.CountRendered) != 0 || c(state.CountRenderFailed) != 15 ||
+			c(state.CountRenderLost) != room.MostLosses || res.Stop != crawl.StopDone {
+			t.Errorf("%d starts, rendered %d, failed %d, lost %d, stop %q", starts, c(state.CountRendered),
+				c(state.CountRenderFailed), c(state.CountRenderLost), res.Stop)
+		}
+		begun := slices.IndexFunc(list, func(c condition.Condition) bool { return ofBrowser(&c) })
+		if begun < 0 {
+			t.Fatal("the condition never has the fault")
+		}
+		for i := range list[begun:] {
+			if c := &list[begun+i]; !ofBrowser(c) || c.Level == condition.OK {
+				t.Errorf("%d s after the fault: %s %s", i, c.State, c.Text)
+			}
+		}
+		want := fmt.Sprintf("is not started again after %d attempts and has rendered none", room.MostLosses)
+		if last := list[len(list)-1]; !strings.Contains(fmt.Sprint(last.Problems), want) {
+			t.Errorf("at last: %+v", last.Problems)
+		}
+	})
+}
+
+// TestRenderCrashLoopEnds: a browser that works at last renders the pages that are left, and the fault ends with the
+// first of them.
+func TestRenderCrashLoopEnds(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		res, starts, list := crashLoop(t, 0, 6)
+		c := res.Snapshot.Count
+		failed := c(state.CountRenderFailed)
+		if starts != 6 || failed > 2 || c(state.CountRendered) != 15-failed { // a page fails by two of five losses
+			t.Errorf("%d starts, rendered %d, failed %d", starts, c(state.CountRendered), failed)
+		}
+		changes, was := 0, false
+		for i := range list {
+			if is := ofBrowser(&list[i]); is != was {
+				changes, was = changes+1, is
+			}
+		}
+		if changes != 2 || was {
+			t.Errorf("the fault came and went %d times: %v", changes, list)
+		}
 	})
 }
 

@@ -70,6 +70,10 @@ func playBrowser(role string) {
 		case "Browser.getBrowserCommandLine":
 			line, _ := json.Marshal(object{"arguments": os.Args}) // strings
 			result = string(line)
+		default:
+			if role == "dies" {
+				os.Exit(1)
+			}
 		}
 		fmt.Fprintf(out, `{"id":%d,"result":%s}%c`, m.ID, result, 0)
 	}
@@ -152,6 +156,23 @@ func TestLaunchRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := filepath.Glob(os.TempDir() + "/" + profilePrefix + "*"); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestLaunchDies: a browser that ends with a page is lost, and nothing of it is left.
+func TestLaunchDies(t *testing.T) {
+	c, err := launch(t, "dies").Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Render(t.Context(), htmlPage("<p>"), refuser{}, testLimits())
+	if !errors.Is(err, ErrLost) {
+		t.Errorf("got %v, want %v", err, ErrLost)
+	}
+	<-c.Done()
+	c.Close()
+	if left, _ := filepath.Glob(os.TempDir() + "/" + profilePrefix + "*"); len(left) > 0 || !gone(c.group) {
 		t.Errorf("left: %q", left)
 	}
 }

@@ -230,8 +230,15 @@ func (v *view) parts() {
 		if v.silent() {
 			level, state = Bad, Standing
 		}
-		v.add(level, state, "browser", "drumbeat render-command", "%s for a browser that has not answered for %s: %s",
-			human.Counted(b.Waiting, "page waits", "pages wait"), human.Duration(v.Time.Sub(b.Gone)), b.Why)
+		since, is := human.Duration(v.Time.Sub(b.Gone)), "has not answered"
+		switch {
+		case b.Over:
+			is = fmt.Sprintf("is not started again after %d attempts and has rendered none", b.Losses)
+		case b.Back:
+			is = "is back but has rendered none"
+		}
+		v.add(level, state, "browser", "drumbeat render-command", "%s for a browser that %s for %s: %s",
+			human.Counted(b.Waiting, "page waits", "pages wait"), is, since, b.Why)
 	}
 	if u := &v.Uploads; u.Failing != "" {
 		v.add(Warn, Slow, "store", "", "Uploads to the object store fail; %s (%s) here: %s",

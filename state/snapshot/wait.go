@@ -64,8 +64,11 @@ func (w *Window) Rate(n int64) float64 {
 // Browser describes the connection to the browser of --render.
 type Browser struct {
 	Waiting int64     // pages that wait for it
-	Gone    time.Time // since when it has been gone or not found; zero: it is there, or nothing is rendered
-	Why     string    // the last error; "" if it is there
+	Gone    time.Time // when it was lost or not found, until a page is rendered again; zero: it works, or has no page
+	Why     string    // the last error; "" with Gone
+	Back    bool      // it is there again
+	Losses  int       // times that it was lost with a page, or not found, since it last rendered one
+	Over    bool      // the crawl does not start it again
 }
 
 // Ended returns the number of URLs that were fetched or refused.
