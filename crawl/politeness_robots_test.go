@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -415,6 +416,44 @@ func TestRobotsLifetime(t *testing.T) {
 				}
 			}
 			w.wantPages(t, host, 84, false)
+		}
+	})
+}
+
+// TestLongCrawlDelays: the crawl must obey a Crawl-delay of an hour and one of a day, and fetch all pages, even if the
+// site wants its robots.txt to expire before the delay ends.
+func TestLongCrawlDelays(t *testing.T) {
+	notShort(t)
+	inBubble(t, func(t *testing.T) {
+		w := newRobotsWeb()
+		delays := map[string]time.Duration{"hour.test": time.Hour, "uncached.test": time.Hour,
+			"day.test": 24 * time.Hour, "week.test": 24 * time.Hour}
+		for host, d := range delays {
+			header := ""
+			if host == "uncached.test" {
+				header = "Cache-Control: no-store\r\n"
+			}
+			if host == "week.test" {
+				d = 7 * 24 * time.Hour
+			}
+			w.robots[host] = func() answer {
+				return answer{200, header, fmt.Sprintf("%sCrawl-delay: %d\n", rules, d/time.Second)}
+			}
+		}
+		w.crawl(t, 4, func(o *Options) { o.Politeness.MaxCrawlDelay = 7 * 24 * time.Hour },
+			slices.Collect(maps.Keys(delays))...)
+		for host, want := range delays {
+			w.wantPages(t, host, 4, false)
+			all := append(w.times(host, true), w.times(host, false)...)
+			slices.Sort(all)
+			if len(all) > 9 {
+				t.Errorf("%s: %d requests, want at most one for robots.txt before each page", host, len(all))
+			}
+			for _, g := range gaps(all) {
+				if g < want || g > want+want/2 {
+					t.Errorf("%s: %v between two requests, want at least %v", host, g, want)
+				}
+			}
 		}
 	})
 }

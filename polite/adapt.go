@@ -21,7 +21,7 @@ import "time"
 // the back-off. So these hold:
 //
 //   - m <= d(k) <= b. No delay is shorter than HostDelayMin, or than the Crawl-delay and F times the last
-//     answer (both up to MaxCrawlDelay), and none is longer than without Options.Adaptive.
+//     answer (up to maxAnswerDelay), and none is longer than without Options.Adaptive.
 //   - The delay after a sign of strain is at least b: k is 0 before the delay is computed.
 //   - Each visit takes at most one step, of (b-m)/n. The way down takes at least n clean answers, which is
 //     about n·(b+m)/2 of time.

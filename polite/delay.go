@@ -6,8 +6,8 @@ import (
 )
 
 // DelayAfter returns a host's delay after an exchange. It is the maximum of τh·B0/Bx within its bounds
-// (budget 0: unscaled), of the Crawl-delay and of ResponseFactor times the response time, both capped at
-// MaxCrawlDelay, and of the back-off.
+// (budget 0: unscaled), of the Crawl-delay up to MaxCrawlDelay, of ResponseFactor times the response time up to
+// that and maxAnswerDelay, and of the back-off.
 func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) time.Duration {
 	return o.delayAfter(o.plainDelay(budget), crawlDelay, r, nil)
 }
@@ -19,7 +19,7 @@ func (o *Options) delayAfter(plain, crawlDelay time.Duration, r Result, t *Terms
 	}
 	d := max(plain, min(max(crawlDelay, r.CrawlDelay), o.MaxCrawlDelay))
 	if o.ResponseFactor > 0 {
-		f := math.Min(o.ResponseFactor*float64(r.Elapsed), float64(o.MaxCrawlDelay))
+		f := math.Min(o.ResponseFactor*float64(r.Elapsed), float64(o.answerDelayMax()))
 		d = max(d, time.Duration(f))
 	}
 	return max(d, r.Backoff)

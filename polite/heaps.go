@@ -29,7 +29,7 @@ func (hs *heaps) schedule(h *host) {
 	h.when = hs.opt.dueAt(h)
 	hs.delayed.push(&h.node)
 	rest := time.Duration(h.when - h.end)
-	hs.hosts.rest(h, h.visited && rest > 0 && rest <= max(hs.opt.HostDelay, hs.opt.MaxCrawlDelay))
+	hs.hosts.rest(h, h.visited && rest > 0 && rest <= max(hs.opt.HostDelay, hs.opt.answerDelayMax()))
 }
 
 // unschedule removes a host from the host heap, if it is there.

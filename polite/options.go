@@ -22,8 +22,8 @@ type Options struct {
 	PLDDelay       time.Duration // at DefaultBudget, between starts of requests to one PLD
 	PLDDelayMin    time.Duration // lower bound of that for large budgets, capped at PLDDelay
 	DefaultBudget  uint32        // B0 in pages; default 10
-	MaxCrawlDelay  time.Duration // cap of Crawl-delay and of ResponseFactor's delay; default 2 min
-	ResponseFactor float64       // host delay >= factor × last response time; 0: off
+	MaxCrawlDelay  time.Duration // cap of Crawl-delay; default 2 min
+	ResponseFactor float64       // host delay >= factor × last response time, up to maxAnswerDelay; 0: off
 	// Adaptive lets hosts whose answers stay quick and clean have shorter delays, down to HostDelayMin (see
 	// adapt.go). It needs a ResponseFactor, without which a slow host could not be told from a quick one.
 	Adaptive bool
@@ -69,6 +69,13 @@ type Options struct {
 	// MaxUnheld bounds the items of networks that are not held and were wanted a second ago; default MaxItems/2.
 	MaxUnheld int
 }
+
+// maxAnswerDelay limits the delay of ResponseFactor. A host is not asked to wait for us as a Crawl-delay asks us to
+// wait: a single slow answer must not cost an hour.
+const maxAnswerDelay = 5 * time.Minute
+
+// answerDelayMax returns the longest delay of ResponseFactor.
+func (o *Options) answerDelayMax() time.Duration { return min(o.MaxCrawlDelay, maxAnswerDelay) }
 
 func (o *Options) setDefaults() {
 	def := func(p *int, d int) {

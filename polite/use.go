@@ -9,7 +9,7 @@ type Use struct {
 	// are few.
 	Most int
 	// Resting is the number of hosts in the delay after a visit or in flight: by Little's law the rate of
-	// visits times the mean delay in force. Hosts in longer delays than HostDelay and MaxCrawlDelay do not
+	// visits times the mean delay in force. Hosts in longer delays than HostDelay and maxAnswerDelay do not
 	// count.
 	Resting int
 	// Peak is the maximum of Resting over the last peakDelays to twice peakDelays HostDelays. When URLs of

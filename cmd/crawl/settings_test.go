@@ -198,7 +198,7 @@ func TestComputedDefaults(t *testing.T) {
 			*c.ServerDelay.Least, *c.RAM, *c.Connections, *c.Disk)
 	}
 	if *c.PLDDelay.Usual != 500*time.Millisecond || *c.PLDDelay.Least != 20*time.Millisecond || *c.NetworkRate != 10 ||
-		*c.NetworkConnections != 20 || *c.HostDelayFactor != 10 || c.MaxCrawlDelay != 300*time.Second {
+		*c.NetworkConnections != 20 || *c.HostDelayFactor != 10 || c.MaxCrawlDelay != time.Hour {
 		t.Errorf("got %v %v %v %v %v %v", *c.PLDDelay.Usual, *c.PLDDelay.Least, *c.NetworkRate, *c.NetworkConnections,
 			*c.HostDelayFactor, c.MaxCrawlDelay)
 	}

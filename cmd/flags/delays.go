@@ -20,7 +20,7 @@ type Delays struct {
 	NetworkConnections *Count        `group:"politeness" placeholder:"N"`
 	HostDelayFactor    *float64      `group:"politeness" placeholder:"N"`
 	AdaptiveDelay      bool          `group:"politeness"`
-	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"300s"`
+	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"1h"`
 }
 
 // Interval is a delay between requests. A larger budget gets a shorter one. Complete sets what is nil.

@@ -420,7 +420,8 @@ func (k *Check) decide(known *robots.HostData, rec *weburl.Record,
 	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
 	switch d {
 	case robots.Allow, robots.Disallow, robots.Resolve:
-		if k.beyondLife(known.VerdictExpires(), rec.URL, known.Failures > 0, now) {
+		failing := known.Failures > 0
+		if k.beyondLife(rec.URL, known.VerdictExpires(), known.CrawlDelay(), failing, now) {
 			d = robots.Request
 		}
 	}
@@ -431,19 +432,21 @@ func (k *Check) decide(known *robots.HostData, rec *weburl.Record,
 // after robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows.
 // Addresses may be as old. If they no longer answer, the next attempt looks them up again.
 func (k *Check) VerdictEnded(url []byte, sum *robots.Summary, now time.Time) bool {
-	return sum.VerdictExpires.Before(now) || k.beyondLife(sum.VerdictExpires, url, sum.Failures > 0, now)
+	return sum.VerdictExpires.Before(now) ||
+		k.beyondLife(url, sum.VerdictExpires, sum.CrawlDelay, sum.Failures > 0, now)
 }
 
 // beyondLife reports whether a verdict on a URL lasts longer than one of now would: it was stored while the
 // clock was ahead, or when the host's delay was longer. Its URLs and RobotsCache, which must agree, have
 // robots.txt requested again. A new answer never lasts so long, so that happens once. A stale copy lasts until the
 // next request, which a Retry-After may have put off.
-func (k *Check) beyondLife(expires time.Time, url []byte, stale bool, now time.Time) bool {
+func (k *Check) beyondLife(url []byte, expires time.Time, crawlDelay time.Duration, stale bool, now time.Time) bool {
 	most := now.Add(robots.Lifetime + robots.ClockSlack)
 	if stale {
 		most = now.Add(health.MaxRetryAfter + robots.ClockSlack)
 	}
-	return expires.After(most) && expires.After(now.Add(k.opt.Sites.OneTurn(weburl.Split(url).Host)+robots.ClockSlack))
+	return expires.After(most) &&
+		expires.After(now.Add(k.opt.Sites.OneTurn(weburl.Split(url).Host, crawlDelay)+robots.ClockSlack))
 }
 
 // The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway

@@ -175,7 +175,8 @@ func (q *Requests) readRobots(job *robots.Job, f *robots.Fetched,
 		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
-		if least := now.Add(q.opt.Sites.OneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
+		turn := q.opt.Sites.OneTurn(weburl.Split(job.Origin).Host, h.CrawlDelay())
+		if least := now.Add(turn); h.Expires.Before(least) {
 			h.Expires = least
 		}
 	}

@@ -150,10 +150,11 @@ func (s *Sites) Connections(host []byte) int {
 }
 
 // OneTurn is the least lifetime of a robots.txt: a little more than the longest delay between two requests
-// to its host. Its own request starts a delay; if it expired before the end of that delay, no page could
-// ever be fetched.
-func (s *Sites) OneTurn(host []byte) time.Duration {
-	turn := max(s.opt.Politeness.HostDelay, s.opt.Politeness.ServerDelay, s.opt.Politeness.PLDDelay)
+// to its host, which has this Crawl-delay. Its own request starts a delay; if it expired before the end of that delay,
+// no page could ever be fetched.
+func (s *Sites) OneTurn(host []byte, crawlDelay time.Duration) time.Duration {
+	turn := min(crawlDelay, s.opt.Politeness.MaxCrawlDelay)
+	turn = max(turn, s.opt.Politeness.HostDelay, s.opt.Politeness.ServerDelay, s.opt.Politeness.PLDDelay)
 	if t := s.Terms(host); t != nil {
 		turn = max(turn, t.HostDelay, t.HostLeast, t.PLDDelay)
 	}

@@ -19,10 +19,10 @@ type Politeness struct {
 	// the concurrent exchanges. Zero means no limit.
 	NetworkRate        float64
 	NetworkConnections int
-	// MaxCrawlDelay limits the Crawl-delay of a robots.txt. Default: 300 s.
+	// MaxCrawlDelay limits the Crawl-delay of a robots.txt. Default: 1 h. Package robots reads at most 24 h.
 	MaxCrawlDelay time.Duration
 	// HostDelayFactor times the duration of a host's last response is a minimum for the delay of the host,
-	// up to MaxCrawlDelay. Zero means no such minimum.
+	// up to 5 min and MaxCrawlDelay. Zero means no such minimum.
 	HostDelayFactor float64
 	// AdaptiveDelay lets hosts whose answers stay quick and clean have shorter delays, by steps down to
 	// HostDelayMin (package polite). It needs a HostDelayFactor.
@@ -30,7 +30,7 @@ type Politeness struct {
 }
 
 // Defaults sets the zero fields.
-func (o *Politeness) Defaults() { setDefault(&o.MaxCrawlDelay, 300*time.Second) }
+func (o *Politeness) Defaults() { setDefault(&o.MaxCrawlDelay, time.Hour) }
 
 // Validate returns all errors in the group, joined.
 func (o *Politeness) Validate() error { return o.Scheduler().Validate() }
