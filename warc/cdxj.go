@@ -21,7 +21,7 @@ const (
 // the beginning of a JSON object of strings.
 func (e *Encoder) appendIndexHead(dst []byte, x *Exchange) []byte {
 	e.lower = appendLower(e.lower[:0], e.url)
-	dst = appendKey(dst, e.lower)
+	dst = appendKey(dst, e.lower, KeyPywb)
 	dst = append(dst, ' ')
 	dst = append(dst, e.stamp...)
 	dst = append(dst, ` {"url": `...)
@@ -95,10 +95,34 @@ func appendJSON[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
-// appendSURT appends the sort key of a canonical http(s) URL as the usual index tools define it: no scheme,
+// KeyForm is a form of the keys of hosts that are addresses. Other keys have one form.
+type KeyForm uint8
+
+const (
+	// KeyPywb is as the Python library surt, hence pywb, makes keys: it knows no addresses, so the numbers of an IPv4
+	// address are in reverse order, as if they were labels, and an IPv6 address has no brackets. Our indexes have it.
+	KeyPywb KeyForm = iota
+	// KeyBrackets keeps the brackets, as replayweb.page does.
+	KeyBrackets
+	// keyFormer has addresses as in the URL. Indexes of earlier versions have it; readers look for it, too.
+	keyFormer
+)
+
+// AppendKey appends the sort key of a canonical http(s) URL as the usual index tools define it: no scheme,
 // no "www.", host labels reversed, no default port, lower case, query parameters sorted, no trailing "/".
 // Unlike those tools it keeps session ids. A URL of another form is its own key, in lower case.
-func appendSURT(dst, url []byte) []byte { return appendKey(dst, appendLower(nil, appendURL(nil, url))) }
+func AppendKey(dst, url []byte, form KeyForm) []byte {
+	return appendKey(dst, appendLower(nil, appendURL(nil, url)), form)
+}
+
+// keyPrefixes returns how lines of a URL may begin: its key and a blank, also as earlier versions made it.
+func keyPrefixes(url string) []string {
+	key := string(append(AppendKey(nil, []byte(url), KeyPywb), ' '))
+	if former := string(append(AppendKey(nil, []byte(url), keyFormer), ' ')); former != key {
+		return []string{key, former}
+	}
+	return []string{key}
+}
 
 // appendLower appends s with ASCII letters in lower case.
 func appendLower(dst, s []byte) []byte {
@@ -112,49 +136,63 @@ func appendLower(dst, s []byte) []byte {
 	return dst
 }
 
-// appendKey is appendSURT for a URL that is already escaped and in lower case.
-func appendKey(dst, url []byte) []byte {
-	if bytes.HasPrefix(url, renderedPrefix) {
-		return append(dst, url...)
-	}
-	scheme, rest, ok := bytes.Cut(url, []byte("://"))
+// appendKey is AppendKey for a URL that is already escaped and in lower case.
+func appendKey(dst, url []byte, form KeyForm) []byte {
+	host, port, path, ok := splitURL(url)
 	if !ok {
 		return append(dst, url...)
+	}
+	dst = appendReversed(dst, host, form)
+	dst = append(dst, port...)
+	dst = append(dst, ')')
+	return appendPathKey(dst, path)
+}
+
+// splitURL returns the parts of a URL that make its key. port begins with a colon; it is empty if it is the default. ok
+// is false for a URL of another form.
+func splitURL(url []byte) (host, port, path []byte, ok bool) {
+	scheme, rest, ok := bytes.Cut(url, []byte("://"))
+	if !ok || bytes.HasPrefix(url, renderedPrefix) {
+		return nil, nil, nil, false
 	}
 	end := bytes.IndexAny(rest, "/?")
 	if end < 0 {
 		end = len(rest)
 	}
-	host, path := rest[:end], rest[end:]
+	host, path = rest[:end], rest[end:]
 	if at := bytes.LastIndexByte(host, '@'); at >= 0 {
 		host = host[at+1:]
 	}
-	port := []byte(nil)
 	if colon := bytes.LastIndexByte(host, ':'); colon >= 0 && bytes.IndexByte(host[colon:], ']') < 0 {
 		host, port = host[:colon], host[colon:]
 	}
 	if string(scheme) == "http" && string(port) == ":80" || string(scheme) == "https" && string(port) == ":443" {
 		port = nil
 	}
-	dst = appendReversed(dst, host)
-	dst = append(dst, port...)
-	dst = append(dst, ')')
-	return appendPathKey(dst, path)
+	return host, port, path, true
 }
 
-// appendReversed appends a host name with its labels reversed and joined by commas. It appends addresses
-// unchanged.
-func appendReversed(dst, host []byte) []byte {
+// appendReversed appends a host name with its labels reversed and joined by commas, and addresses as form says.
+func appendReversed(dst, host []byte, form KeyForm) []byte {
 	if bytes.HasPrefix(host, []byte("[")) {
+		if form == KeyPywb {
+			host = bytes.Trim(host, "[]")
+		}
 		return append(dst, host...)
 	}
 	digit := len(host) > 0 && host[len(host)-1]-'0' < 10
 	if digit || bytes.IndexByte(host, ':') >= 0 { // otherwise it is not an address
-		if _, err := netip.ParseAddr(string(host)); err == nil {
+		if addr, err := netip.ParseAddr(string(host)); err == nil && (form == keyFormer || !addr.Is4()) {
 			return append(dst, host...)
+		} else if err == nil {
+			return appendLabels(dst, host)
 		}
 	}
-	host = bytes.TrimRight(cutWWW(host), ".")
+	return appendLabels(dst, bytes.TrimRight(cutWWW(host), "."))
+}
+
+// appendLabels appends labels in reverse order, joined by commas.
+func appendLabels(dst, host []byte) []byte {
 	for {
 		dot := bytes.LastIndexByte(host, '.')
 		dst = append(dst, host[dot+1:]...)

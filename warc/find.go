@@ -35,10 +35,13 @@ func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damage
 	keys := map[string][]string{}
 	left := 0
 	for _, url := range urls {
-		key := string(append(appendSURT(nil, []byte(url)), ' '))
-		if !slices.Contains(keys[key], url) {
+		all := keyPrefixes(url)
+		if slices.Contains(keys[all[0]], url) {
+			continue
+		}
+		left++
+		for _, key := range all {
 			keys[key] = append(keys[key], url)
-			left++
 		}
 	}
 	prefixes := make([]string, 0, len(keys))
@@ -57,14 +60,12 @@ func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damage
 				return nil
 			}
 			found, err := x.parse(text)
-			i := -1
-			if err == nil && found.Kind == KindPage {
-				i = slices.Index(list, found.URL)
-			}
-			if err != nil || i < 0 {
+			if err != nil || found.Kind != KindPage || !slices.Contains(list, found.URL) {
 				return err
 			}
-			keys[string(text[:end+1])] = slices.Delete(list, i, i+1)
+			for _, key := range keyPrefixes(found.URL) {
+				keys[key] = slices.DeleteFunc(keys[key], func(u string) bool { return u == found.URL })
+			}
 			left--
 			if err := fn(found); err != nil || left > 0 {
 				return err
@@ -90,27 +91,37 @@ func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damage
 // first, until fn returns enough. Of each index it reads only the first maxBytes of the host's lines.
 func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url string) (enough bool),
 	damaged func(error) error) error {
-	prefix := appendSURT(nil, []byte(url))
-	end := bytes.IndexByte(prefix, ')')
-	if end < 0 {
+	hostOf := func(url string) string {
+		host, _, _, _ := splitURL(appendLower(nil, appendURL(nil, url)))
+		return string(host)
+	}
+	host := hostOf(url)
+	if host == "" {
 		return nil
 	}
-	if port := bytes.LastIndexByte(prefix[:end], ':'); port > bytes.LastIndexByte(prefix[:end], ']') {
-		end = port
+	var prefixes []string // for example com,example) and com,example:8080)
+	for _, form := range []KeyForm{KeyPywb, keyFormer} {
+		key := string(appendReversed(nil, []byte(host), form))
+		prefixes = append(prefixes, key+")", key+":")
 	}
-	// For example com,example) and com,example:8080).
-	plain, ported := append(prefix[:end:end], ')'), append(prefix[:end:end], ':')
+	slices.Sort(prefixes)
+	prefixes = slices.Compact(prefixes)
+	begins := func(text []byte) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(text, []byte(p)) })
+	}
 	return searchIndexes(opt, st, damaged, func(x *indexFile) error {
 		left := maxBytes
 		take := func(text []byte) error {
-			if !bytes.HasPrefix(text, plain) && !bytes.HasPrefix(text, ported) {
+			if !begins(text) {
 				return nil
 			}
 			if left -= int64(len(text)); left < 0 {
 				return errNext
 			}
 			found, err := x.parse(text)
-			if err == nil && found.Kind == KindPage && fn(found.URL) {
+			// The key of an IPv6 address may begin as that of a shorter one with a port.
+			same := err == nil && (host[0] != '[' || hostOf(found.URL) == host)
+			if same && found.Kind == KindPage && fn(found.URL) {
 				err = errFound
 			}
 			return err
@@ -118,10 +129,12 @@ func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url st
 		if !x.sorted {
 			return x.lines(0, take)
 		}
-		if err := x.withPrefix(plain, take); err != nil {
-			return err
+		for _, p := range prefixes {
+			if err := x.withPrefix([]byte(p), take); err != nil {
+				return err
+			}
 		}
-		return x.withPrefix(ported, take)
+		return nil
 	})
 }
 

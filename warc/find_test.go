@@ -3,6 +3,7 @@ package warc
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,20 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// findStore writes captures of n URLs of seven hosts to several files, the last of which is open.
+// findStore is storeOf with seven hosts.
 func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Location) {
+	t.Helper()
+	return storeOf(t, n, func(i int) string {
+		if i%50 == 0 {
+			// A line longer than a page.
+			return fmt.Sprintf("http://h%d.test/%s", i%7, strings.Repeat("y", 5000+i))
+		}
+		return fmt.Sprintf("http://h%d.test/%s?q=%d", i%7, strings.Repeat("x", i%600), i)
+	})
+}
+
+// storeOf writes captures of n URLs to several files, the last of which is open.
+func storeOf(t *testing.T, n int, name func(i int) string) (opt Options, st *State, at map[string]Location) {
 	t.Helper()
 	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d0", "d1"}}
@@ -22,15 +35,11 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 	enc := w.NewEncoder()
 	at = map[string]Location{}
 	for i := range n {
-		url := fmt.Sprintf("http://h%d.test/%s?q=%d", i%7, strings.Repeat("x", i%600), i)
-		if i%50 == 0 {
-			// A line longer than a page.
-			url = fmt.Sprintf("http://h%d.test/%s", i%7, strings.Repeat("y", 5000+i))
-		}
+		url := name(i)
 		var p Prepared
 		if err := enc.Prepare(&p,
 			&Exchange{URL: []byte(url), Date: time.Unix(1e9+int64(i), 0), Status: 200 + i%3, MIME: "text/html",
-				Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("x")}); err != nil {
+				Head: fmt.Appendf(nil, "HTTP/1.1 %d OK\r\n\r\n", 200+i%3), Body: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 		loc, err := w.Append(&p, time.Unix(1e9+int64(i), 0))
@@ -48,6 +57,92 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 		}
 	}
 	return opt, st, at
+}
+
+// rewriteKeys gives the lines of address hosts in the indexes the keys of earlier versions, and returns their number.
+func rewriteKeys(t *testing.T, opt Options) (changed int) {
+	for _, dir := range []string{"d0/warc/", "d1/warc/"} {
+		names, err := opt.Set.FS.List(dir)
+		must(t, err)
+		for _, name := range names {
+			if !strings.Contains(name, indexSuffix) {
+				continue
+			}
+			data, err := disk.ReadFile(opt.Set.FS, dir+name)
+			must(t, err)
+			lines := strings.SplitAfter(string(data), "\n")
+			for i, text := range lines {
+				x, err := (&indexFile{}).parse([]byte(text))
+				if err != nil {
+					continue // the end of a file, and what no checkpoint has
+				}
+				_, rest, _ := strings.Cut(text, " ")
+				if line := string(AppendKey(nil, []byte(x.URL), keyFormer)) + " " + rest; line != text {
+					lines[i] = line
+					changed++
+				}
+			}
+			if strings.HasSuffix(name, indexSuffix) { // final
+				slices.Sort(lines)
+			}
+			f, err := opt.Set.FS.Open(dir + name)
+			must(t, err)
+			_, err = f.WriteAt([]byte(strings.Join(lines, "")), 0)
+			must(t, err)
+			must(t, f.Close())
+		}
+	}
+	return changed
+}
+
+// TestFormerKeys: captures of addresses are found, and agree with their records, by the keys of this version and by
+// those of earlier ones, in final and open indexes.
+func TestFormerKeys(t *testing.T) {
+	name := func(i int) string {
+		return fmt.Sprintf("http://%s/%d", []string{"192.0.2.7", "192.0.2.7:81", "www.example.org"}[i%3], i)
+	}
+	opt, st, at := storeOf(t, 360, name)
+	damaged := func(err error) error { return err }
+	for _, former := range []bool{false, true} {
+		if n := 0; former {
+			if n = rewriteKeys(t, opt); n < 100 {
+				t.Fatalf("%d lines have keys of earlier versions", n)
+			}
+		}
+		for url := range at {
+			n := 0
+			if err := Find(opt, st, []string{url, url + "x"}, func(*Indexed) error { n++; return nil },
+				damaged); err != nil || n != 1 {
+				t.Errorf("former %v: Find finds %d of %s, %v", former, n, url, err)
+			}
+			n = 0
+			if err := FindAll(opt, st, url, func(*Stored) error { n++; return nil }, func(string) {},
+				damaged); err != nil || n != 1 {
+				t.Errorf("former %v: FindAll finds %d of %s, %v", former, n, url, err)
+			}
+		}
+		n := 0
+		if err := FindHost(opt, st, "http://192.0.2.7/", 1<<20, func(string) bool { n++; return false },
+			damaged); err != nil || n != len(at)*2/3 {
+			t.Errorf("former %v: FindHost finds %d of %d, %v", former, n, len(at)*2/3, err)
+		}
+		sum, err := VerifyFiles(opt, st, Verify{})
+		if err != nil || sum.Captures != int64(len(at)) {
+			t.Errorf("former %v: %+v, %v", former, sum, err)
+		}
+	}
+}
+
+// TestFindHostIPv6: an address is not taken for a shorter one with a port.
+func TestFindHostIPv6(t *testing.T) {
+	opt, st, _ := storeOf(t, 90, func(i int) string {
+		return fmt.Sprintf("http://%s/%d", []string{"[2001:db8::1]", "[2001:db8::1]:81", "[2001:db8::1:81]"}[i%3], i)
+	})
+	n := 0
+	if err := FindHost(opt, st, "http://[2001:db8::1]:5/", 1<<20, func(string) bool { n++; return false },
+		func(err error) error { return err }); err != nil || n != 60 {
+		t.Errorf("got %d of 60 URLs, %v", n, err)
+	}
 }
 
 // TestFind: every URL is found where it was written, in final and open indexes, alone and among others, with

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"drumbeat/disk"
@@ -26,7 +27,7 @@ type Stored struct {
 // the WARC files whose index was moved away.
 func FindAll(opt Options, st *State, url string, fn func(*Stored) error, noIndex func(path string),
 	damaged func(error) error) error {
-	key := append(appendSURT(nil, []byte(url)), ' ')
+	keys := keyPrefixes(url)
 	orphan := func(x *outfile.Content) {
 		if s := x.Streams[dataStream]; s.Path != "" || s.Tail.Len > 0 {
 			noIndex(x.Name + s.Suffix)
@@ -34,7 +35,7 @@ func FindAll(opt Options, st *State, url string, fn func(*Stored) error, noIndex
 	}
 	return searchContents(opt, st, damaged, orphan, func(x *indexFile) error {
 		take := func(text []byte) error {
-			if !bytes.HasPrefix(text, key) {
+			if !slices.ContainsFunc(keys, func(key string) bool { return bytes.HasPrefix(text, []byte(key)) }) {
 				return nil
 			}
 			found, err := x.parse(text)
@@ -46,11 +47,16 @@ func FindAll(opt Options, st *State, url string, fn func(*Stored) error, noIndex
 		if !x.sorted {
 			return x.lines(0, take)
 		}
-		err := x.withPrefix(key, take)
-		if corrupt := (*disk.CorruptError)(nil); errors.As(err, &corrupt) {
-			return errors.Join(err, x.lines(0, take))
+		for _, key := range keys {
+			err := x.withPrefix([]byte(key), take)
+			if corrupt := (*disk.CorruptError)(nil); errors.As(err, &corrupt) {
+				return errors.Join(err, x.lines(0, take))
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }
 

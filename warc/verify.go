@@ -249,7 +249,8 @@ func parseLine(text string, files ...string) (offset int64, l line, err error) {
 		return fail("not the type of its kind")
 	}
 	loc := Location{File: o.Filename, Offset: offset, Length: length}
-	if want := o.append(nil, &l, loc); string(want) != text {
+	want := o.append(nil, &l, loc, KeyPywb)
+	if string(want) != text && string(o.append(nil, &l, loc, keyFormer)) != text {
 		return fail("not the line of its fields, " + string(want[:min(len(want), 60)]))
 	}
 	return offset, l, nil
@@ -272,8 +273,8 @@ type indexObject struct {
 }
 
 // append appends the line with these fields, in the form of appendIndexHead and appendIndexTail.
-func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
-	dst = appendSURT(dst, latin1(o.URL))
+func (o *indexObject) append(dst []byte, l *line, loc Location, form KeyForm) []byte {
+	dst = AppendKey(dst, latin1(o.URL), form)
 	dst = append(append(append(dst, ' '), l.stamp...), " {"...)
 	for i, f := range [...]struct{ name, value string }{{"url", o.URL}, {"mime", o.MIME},
 		{"status", o.Status}, {"digest", o.Digest}, {"redirect", o.Redirect}, {"truncated", o.Truncated},

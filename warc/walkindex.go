@@ -1,7 +1,6 @@
 package warc
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -87,14 +86,13 @@ func AbsentIndexes(opt Options, st *State) (absent, of int64, err error) {
 // Lines calls fn with each line, in the order of the file, valid during the call.
 func (i *Index) Lines(fn func(line []byte) error) error { return i.x.lines(0, fn) }
 
-// Parse parses a line, and also returns the SURT key at its beginning.
-func (i *Index) Parse(line []byte) (surt []byte, x *Indexed, err error) {
-	x, err = i.x.parse(line)
+// Parse parses a line.
+func (i *Index) Parse(line []byte) (*Indexed, error) {
+	x, err := i.x.parse(line)
 	if err != nil {
-		return nil, nil, &disk.CorruptError{Path: i.x.path, Want: "a line of the index", Got: err.Error()}
+		return nil, &disk.CorruptError{Path: i.x.path, Want: "a line of the index", Got: err.Error()}
 	}
-	surt, _, _ = bytes.Cut(line, []byte{' '})
-	return surt, x, nil
+	return x, nil
 }
 
 // Data is a WARC file, open for reading the records that its index lists. Records may be opened by several

@@ -276,6 +276,7 @@ func TestNoForgedLines(t *testing.T) {
 	}
 }
 
+// TestSURT: keys of addresses are as the Python library surt 0.3.1 makes them (surt.surt).
 func TestSURT(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://archive.org/goo/?a=2&b&a=1":       "org,archive)/goo?a=1&a=2&b",
@@ -286,14 +287,32 @@ func TestSURT(t *testing.T) {
 		"http://example.com:8080/x":               "com,example:8080)/x",
 		"https://example.com:443/x":               "com,example)/x",
 		"http://example.com:443/x":                "com,example:443)/x",
-		"http://192.0.2.1:81/?":                   "192.0.2.1:81)/",
-		"http://[2001:db8::1]/x/":                 "[2001:db8::1])/x",
+		"http://192.0.2.7:81/?":                   "7,2,0,192:81)/",
+		"http://192.0.2.7/a?b=1":                  "7,2,0,192)/a?b=1",
+		"http://[2001:db8::1]/x/":                 "2001:db8::1)/x",
+		"http://[2001:db8::1]:81/x":               "2001:db8::1:81)/x",
+		"http://1.2.3.4.5/":                       "5,4,3,2,1)/",
+		"http://example.org/192.0.2.7":            "org,example)/192.0.2.7",
+		"dns:192.0.2.7":                           "dns:192.0.2.7",
+		"urn:rendered:http://192.0.2.7/":          "urn:rendered:http://192.0.2.7/",
 		"http://example.com?q":                    "com,example)/?q",
 		"mailto:x":                                "mailto:x",
 		"http://user:pw@example.com/a?B=2&ab=1&a": "com,example)/a?a&ab=1&b=2",
 	} {
-		if got := string(appendSURT(nil, []byte(url))); got != want {
+		if got := string(AppendKey(nil, []byte(url), KeyPywb)); got != want {
 			t.Errorf("%s: got %s, want %s", url, got, want)
+		}
+	}
+	for url, want := range map[string][2]string{ // of replayweb.page, and of earlier versions
+		"http://192.0.2.7:81/?":     {"7,2,0,192:81)/", "192.0.2.7:81)/"},
+		"http://[2001:db8::1]/x/":   {"[2001:db8::1])/x", "[2001:db8::1])/x"},
+		"http://[2001:db8::1]:81/x": {"[2001:db8::1]:81)/x", "[2001:db8::1]:81)/x"},
+		"http://www.example.org/":   {"org,example)/", "org,example)/"},
+	} {
+		for i, form := range []KeyForm{KeyBrackets, keyFormer} {
+			if got := string(AppendKey(nil, []byte(url), form)); got != want[i] {
+				t.Errorf("%s in form %d: got %s, want %s", url, form, got, want[i])
+			}
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package export
 
 import (
-	"bytes"
-	"net/netip"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -54,31 +52,4 @@ func appendCDXField(dst []byte, s string) []byte {
 		}
 	}
 	return dst
-}
-
-// appendReplayKey appends an index line with its key as replay tools make it. They know no addresses: the numbers of an
-// IPv4 address are in reverse order, as if they were labels. The Python library surt, hence pywb, also leaves out the
-// brackets of an IPv6 address, which plain asks for; replayweb.page keeps them.
-func appendReplayKey(dst, line []byte, plain bool) []byte {
-	if plain && len(line) > 0 && line[0] == '[' {
-		if end := bytes.IndexByte(line, ']'); end > 0 {
-			return append(append(dst, line[1:end]...), line[end+1:]...)
-		}
-	}
-	end := bytes.IndexAny(line, "): ")
-	if end < len("0.0.0.0") || end > len("255.255.255.255") {
-		return append(dst, line...)
-	}
-	addr, err := netip.ParseAddr(string(line[:end]))
-	if err != nil || !addr.Is4() {
-		return append(dst, line...)
-	}
-	n := addr.As4()
-	for i := len(n) - 1; i >= 0; i-- {
-		dst = strconv.AppendUint(dst, uint64(n[i]), 10)
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-	}
-	return append(dst, line[end:]...)
 }

@@ -21,8 +21,7 @@ import (
 )
 
 // Index is not a table: the lines of the indexes of all WARC files as one index, in the order of bytes
-// (LC_ALL=C sort), for replay tools. Its formats are CDXJ, ZipNum and CDX. Keys of hosts that are addresses
-// are as replay tools make them (appendReplayKey).
+// (LC_ALL=C sort), for replay tools. Its formats are CDXJ, ZipNum and CDX.
 const Index Kind = "index"
 
 // Formats of Index.
@@ -96,17 +95,23 @@ func (j *job) indexLines() (*extsort.Sorter, error) {
 	}
 	lines := j.sorterOf(2)
 	j.meter.Set("indexes")
+	form := warc.KeyBrackets // of WACZ
+	if j.opt.Kind == Index {
+		form = warc.KeyPywb
+	}
 	var key, cdx []byte
 	err = warc.WalkIndexes(j.WARCFiles(), st, func(x *warc.Index) error {
 		return x.Lines(func(line []byte) error {
-			_, capture, err := x.Parse(line)
+			capture, err := x.Parse(line)
 			if err != nil { // damaged
 				return err
 			}
 			if err := j.live(); err != nil {
 				return err
 			}
-			key = appendReplayKey(key[:0], bytes.TrimSuffix(line, []byte("\n")), j.opt.Kind == Index)
+			key = warc.AppendKey(key[:0], []byte(capture.URL), form)
+			_, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte{' '})
+			key = append(append(key, ' '), rest...)
 			if j.opt.Format != CDX {
 				return lines.Add(key)
 			}

@@ -182,7 +182,7 @@ func (l *linkScan) list() error {
 			if err := j.live(); err != nil {
 				return err
 			}
-			_, c, err := x.Parse(line)
+			c, err := x.Parse(line)
 			if err != nil || c.Kind != warc.KindPage {
 				return err
 			}

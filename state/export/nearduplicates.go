@@ -142,7 +142,7 @@ func (n *nearJoin) read() (pages, hashed int64, _ error) {
 	n.j.meter.Set("indexes")
 	err = warc.WalkIndexes(n.j.WARCFiles(), st, func(x *warc.Index) error {
 		return x.Lines(func(line []byte) error {
-			_, c, err := x.Parse(line)
+			c, err := x.Parse(line)
 			if err != nil || c.Kind != warc.KindPage {
 				return err
 			}

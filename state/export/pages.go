@@ -264,7 +264,7 @@ func (p *pageJoin) volumeRows(x *warc.Index) error {
 	var rec []byte
 	var pages []storedPage
 	err := x.Lines(func(line []byte) error {
-		surt, c, err := x.Parse(line)
+		c, err := x.Parse(line)
 		if err != nil || c.Kind != warc.KindPage {
 			return err
 		}
@@ -278,7 +278,7 @@ func (p *pageJoin) volumeRows(x *warc.Index) error {
 			textSimhash: hexText(c.Simhash)} {
 			l.texts[i] = []byte(text)
 		}
-		l.texts[textSURT] = surt
+		l.texts[textSURT] = warc.AppendKey(nil, []byte(c.URL), warc.KeyPywb)
 		rec = l.append(binary.BigEndian.AppendUint64(rec[:0], uint64(c.Offset)))
 		return lines.Add(rec)
 	})

@@ -215,7 +215,7 @@ func (p *pack) archive() error {
 func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 	var pages []warc.Indexed // a WARC file has some 100,000
 	if err := x.Lines(func(line []byte) error {
-		_, c, err := x.Parse(line)
+		c, err := x.Parse(line)
 		if err == nil && c.Kind == warc.KindPage && !c.IsRevisit() {
 			pages = append(pages, *c)
 		}

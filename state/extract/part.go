@@ -167,7 +167,7 @@ func (j *job) volume(x *warc.Index) (_ *volume, err error) {
 	}
 	v := &volume{name: x.Name, data: data}
 	err = x.Lines(func(line []byte) error {
-		_, c, err := x.Parse(line)
+		c, err := x.Parse(line)
 		if err != nil || c.Kind != warc.KindPage {
 			return err
 		}
