@@ -63,7 +63,7 @@ func (o *Options) checkScores(s *strategy.Strategy) error {
 		}
 	case strategy.IndegreeBudget:
 		if o.Admission.Scope != state.ScopeAll {
-			return fmt.Errorf("--priority %s needs budgets by in-degree, which are off, because --scope is not all",
+			return fmt.Errorf("--priority %s needs budgets by in-degree, but they are off because --scope is not all",
 				s.Name)
 		}
 	}

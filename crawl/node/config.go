@@ -151,7 +151,7 @@ func (k *configKeeper) compare(ctx context.Context) error {
 	case err != nil:
 		if k.warned != err.Error() {
 			k.warned = err.Error()
-			k.opt.Log.Warn("the configuration that another node has written is refused: this node continues "+
+			k.opt.Log.Warn("refused the configuration of another node: this node continues "+
 				"with its own", "error", err)
 		}
 		return nil

@@ -124,7 +124,7 @@ func (d *doubts) doubted(node int, kind doubtKind, revision uint64, err error) e
 		if kind == doubtMessage {
 			what = "a message"
 		}
-		d.log.Error(what+" of another node is refused; this node ends if the other one repeats it", "node", node,
+		d.log.Error("refused "+what+" from another node; this node ends if the other one repeats it", "node", node,
 			"error", err)
 	}
 	return nil

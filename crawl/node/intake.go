@@ -191,7 +191,7 @@ func (s *intake) take(msg *cluster.Message) error {
 		s.requestResend(h.From)
 	case errors.Is(err, cluster.ErrMessage):
 		if s.doubts.refuse(msg.From, logUnreadable, false) {
-			s.opt.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
+			s.opt.Log.Error("refused a message from another node", "node", msg.From, "error", err)
 		}
 		s.requestResend(msg.From)
 		verdict = cluster.Skip

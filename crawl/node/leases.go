@@ -131,7 +131,7 @@ func (s *Leases) End(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLeasesTimeout)
 	defer cancel()
 	if err := s.leases.End(ctx); err != nil {
-		s.opt.Log.Warn("other nodes get the networks of this one only after --cluster-lease", "error", err)
+		s.opt.Log.Warn("other nodes can visit this node's networks only after --cluster-lease", "error", err)
 	}
 }
 

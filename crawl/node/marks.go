@@ -159,7 +159,7 @@ func (s *marks) checkOwn(ctx context.Context) error {
 		case err == nil:
 			m, err := cluster.DecodeMark(v.Key, v.Data, s.opt.nodes())
 			if err != nil {
-				s.opt.Log.Error("the mark of this node is refused", "error", err)
+				s.opt.Log.Error("refused the mark of this node", "error", err)
 				return nil
 			}
 			return m.CheckOwn(s.intake.incarnationOf(s.opt.Node), s.began)
@@ -231,7 +231,7 @@ func (s *marks) follow(ctx context.Context, w cluster.Watcher) error {
 		m, err := cluster.DecodeMark(v.Key, v.Data, s.opt.nodes())
 		if err != nil {
 			if s.doubts.refuse(cluster.MarkNode(v.Key), logUnreadable, true) {
-				s.opt.Log.Error("a mark of another node is refused", "error", err)
+				s.opt.Log.Error("refused a mark from another node", "error", err)
 			}
 			continue
 		}

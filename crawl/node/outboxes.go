@@ -36,7 +36,7 @@ func (b *outboxes) open(ready chan struct{}) {
 		p.Outbox, p.Transport, p.ResendAfter, p.Ready = o, b.opt.Transport, b.opt.ResendAfter, ready
 		p.Doubt = b.doubts.totals
 		p.Waits = func(err error, pause time.Duration) {
-			b.opt.Log.Debug("publishing waits", "error", err, "pause", pause)
+			b.opt.Log.Debug("waiting to publish", "error", err, "pause", pause)
 		}
 		p.Transact = func(f func() error) error {
 			return b.run.Transact(func(tx *account.Tx) error { tx.Nothing = true; return f() })

@@ -39,7 +39,7 @@ func (s *intake) quarantineMessage(msg *cluster.Message, h *cluster.Header, why 
 		kind = logQuarantineFull
 	}
 	if s.doubts.refuse(h.From, kind, false) {
-		text := "a message of another node is kept in quarantine: this version cannot read it; see " +
+		text := "a message from another node is in quarantine: this version cannot read it; see " +
 			"docs/howto/cluster/refused.md"
 		if full {
 			text = "the quarantine is full: a message that this version cannot read, and all later ones, " +
@@ -96,7 +96,7 @@ func (s *intake) retryQuarantine() error {
 		}
 	}
 	if n > 0 {
-		s.opt.Log.Warn("messages in quarantine were tried again; see docs/howto/cluster/refused.md", "taken", taken,
+		s.opt.Log.Warn("retried the messages in quarantine; see docs/howto/cluster/refused.md", "taken", taken,
 			"still unreadable", left)
 	}
 	return nil

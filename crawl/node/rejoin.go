@@ -91,7 +91,7 @@ func (e *crawlEnd) rejoin(ctx context.Context) bool {
 		var v cluster.Value
 		if v, err = e.opt.Transport.Get(limited, cluster.BucketCrawl, cluster.MarkKey(node)); err == nil {
 			if m, err := cluster.DecodeMark(v.Key, v.Data, e.opt.nodes()); err != nil {
-				e.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
+				e.opt.Log.Error("refused a mark from another node", "node", node, "error", err)
 			} else if m.Done {
 				round = max(round, m.Round)
 			}
@@ -109,7 +109,7 @@ func (e *crawlEnd) rejoin(ctx context.Context) bool {
 	}
 	e.round, e.rejoined = round+1, time.Now()
 	if err == nil {
-		e.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work",
+		e.opt.Log.Info("the crawl was over: this node rejoins in case another one has more work",
 			"longest wait for the others", rejoinMost)
 	} else {
 		e.opt.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, "+

@@ -174,7 +174,7 @@ func (s *statuses) watch(ctx context.Context) error {
 			}
 			st, bad := cluster.DecodeStatus(v.Key, v.Data, s.opt.nodes())
 			if bad != nil {
-				s.opt.Log.Debug("a status is refused", "error", bad)
+				s.opt.Log.Debug("refused a status", "error", bad)
 				continue
 			}
 			s.heard.noteStatus(st)

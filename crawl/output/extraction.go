@@ -84,7 +84,7 @@ func (x *Extraction) Open() {
 			Software: "drumbeat/" + x.opt.Version},
 		Files: x.output.WARCOptions(), Crawl: x.saved.CrawlID, Agent: x.opt.Agent,
 		Workers: max(1, o.Workers), Room: x.room, Failed: func(file string, err error) {
-			x.opt.Log.Error("no text was extracted", "file", file, "error", err)
+			x.opt.Log.Error("could not extract texts", "file", file, "error", err)
 		},
 	})
 	if err != nil {
