@@ -100,7 +100,7 @@ func TestClusterStatus(t *testing.T) {
 		checkCondition(t, exact(0), "")
 		c.net.Cut(2)
 		account.Sleep(ctx, 15*time.Second)
-		checkCondition(t, exact(0), "Node 2 has said nothing for ")
+		checkCondition(t, exact(0), "Node 2 has sent nothing for ")
 		account.Sleep(ctx, 60*time.Second)
 		checkCondition(t, exact(2), "This node waits for the broker")
 		if _, o := overview(0); !slices.Equal(o.Missing, []int{2}) {

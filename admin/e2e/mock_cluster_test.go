@@ -30,14 +30,15 @@ func (c *crawl) cluster(now time.Time) any {
 	overview := object{"pages": 90_600_000, "pagesPerSecond": 2437.5, "queued": 8_154_000_000, "waiting": 104_000,
 		"missing": []int{}, "fullest": 2, "fullestShare": 0.5, "configs": 1, "givenUp": []int{3}}
 	broker := object{"connected": true, "since": stamp(now.Add(-26 * time.Hour)), "connects": 1}
-	health := object{"level": "warn", "state": "working", "text": "Node 3 abandoned: the others continue without it.",
+	health := object{"level": "warn", "state": "working",
+		"text": "Node 3 was abandoned: the others continue without it.",
 		"problems": []object{{"level": "warn", "what": "cluster",
-			"text": "Node 3 abandoned: the others continue without it."}}}
+			"text": "Node 3 was abandoned: the others continue without it."}}}
 	if trouble {
-		health = object{"level": "bad", "state": "slow", "text": "Node 2 has said nothing for 11 min 40 s.",
+		health = object{"level": "bad", "state": "slow", "text": "Node 2 has not reported for 11 min 40 s.",
 			"problems": []object{{"level": "bad", "what": "cluster",
-				"text": "Node 2 has said nothing for 11 min 40 s."},
-				{"level": "bad", "what": "cluster", "text": "Node 3 has never said anything."},
+				"text": "Node 2 has not reported for 11 min 40 s."},
+				{"level": "bad", "what": "cluster", "text": "Node 3 has never reported."},
 				{"level": "warn", "what": "cluster", "text": "The nodes have 2 different configurations."}}}
 		nodes[2]["heard"], nodes[2]["age"] = false, 700
 		nodes[1]["status"].(object)["leases"].(object)["resting"] = true

@@ -85,7 +85,7 @@ func (c *initCmd) Run(a *term.App) error {
 		return err
 	}
 	if err := create(c.File, data); errors.Is(err, fs.ErrExist) {
-		return term.Usage(fmt.Errorf("%s exists: the nodes of a crawl keep one file for ever", c.File))
+		return term.Usage(fmt.Errorf("%s exists: the nodes of a crawl use one file for its whole life", c.File))
 	} else if err != nil {
 		return err
 	}

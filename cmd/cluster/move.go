@@ -69,7 +69,7 @@ func printMove(w io.Writer, file string, rep *slotmove.Report) error {
 		} else {
 			fmt.Fprintf(&b, "%d that wait and %d that are done moved away", n.Waiting, n.Ended)
 		}
-		fmt.Fprintf(&b, "; took %s of other nodes\n", human.Counted(n.Messages, "message", "messages"))
+		fmt.Fprintf(&b, "; received %s from other nodes\n", human.Counted(n.Messages, "message", "messages"))
 	}
 	for node := range rep.Table.Nodes() {
 		fmt.Fprintf(&b, "node %d owns %d of %d slots\n", node, rep.Table.Share(node), cluster.Slots)

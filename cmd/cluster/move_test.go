@@ -63,9 +63,9 @@ func TestPrintMove(t *testing.T) {
 	must(t, printMove(&out, "c.json", rep))
 	want := "completed an earlier move that was interrupted; nothing else was moved\n" +
 		"node 0: 0 unique URLs, had 70; 30 that wait and 40 that are done moved away; " +
-		"took 2 messages of other nodes\n" +
+		"received 2 messages from other nodes\n" +
 		"node 1: 170 unique URLs, had 100; 40 that were done on other nodes moved here; " +
-		"took 0 messages of other nodes\n" +
+		"received 0 messages from other nodes\n" +
 		"node 0 owns 0 of 4096 slots\nnode 1 owns 4096 of 4096 slots\n" +
 		"next: copy c.json to each node, then start all\n"
 	if out.String() != want {

@@ -123,7 +123,7 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintln(out, term.PlainText(r.Health))
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "node\thost\tstate\theard\tpages\tpages/s\tqueued\tkept for others\tdisk\tcheckpoint\tstream")
+	fmt.Fprintln(t, "node\thost\tstate\treported\tpages\tpages/s\tqueued\tkept for others\tdisk\tcheckpoint\tstream")
 	for node, st := range r.Nodes {
 		stream := "none"
 		if s := r.Streams[node]; !s.Missing {
@@ -131,7 +131,7 @@ func (r *report) print(out io.Writer) error {
 				human.Bytes(s.Bytes), human.Bytes(s.MaxBytes))
 		}
 		if st == nil {
-			fmt.Fprintf(t, "%d\t–\tnever heard of\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
+			fmt.Fprintf(t, "%d\t–\tnever reported\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
 			continue
 		}
 		disk := "–"
@@ -157,7 +157,7 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(&notes, "Node %d was abandoned: the others continue without it.\n", node)
 	}
 	for _, node := range o.Missing {
-		fmt.Fprintf(&notes, "Node %d has not been heard of for a minute.\n", node)
+		fmt.Fprintf(&notes, "Node %d has not reported for a minute.\n", node)
 	}
 	if o.Fullest >= 0 && len(r.Nodes) > 1 {
 		fmt.Fprintf(&notes, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest,
@@ -174,8 +174,8 @@ func (r *report) print(out io.Writer) error {
 		}
 	}
 	if o.Configs > 1 {
-		fmt.Fprintf(&notes, "The nodes have %d different configurations: some lack a reload, or were started with "+
-			"other options.\n", o.Configs)
+		fmt.Fprintf(&notes, "The nodes have %d different configurations: some lack a reload or run with other "+
+			"options.\n", o.Configs)
 	}
 	_, err := io.WriteString(out, notes.String())
 	return err
@@ -226,7 +226,7 @@ func stateText(st *cluster.Status, now time.Time) string {
 	case st.Ended != "":
 		return "ended: " + term.PlainText(st.Ended)
 	case !st.Heard(now):
-		return "not heard of"
+		return "not reporting"
 	case st.Paused:
 		return "paused: " + waits
 	case st.Idle:

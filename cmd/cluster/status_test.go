@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 		must(t, c.Run(a))
 		return out.String()
 	}
-	if text := status(false); strings.Count(text, "never heard of") != 3 ||
+	if text := status(false); strings.Count(text, "never reported ") != 3 ||
 		strings.Count(text, "\tnone\n")+strings.Count(text, " none\n") != 3 {
 		t.Errorf("an empty broker: %s", text)
 	}
@@ -73,8 +73,8 @@ func TestStatus(t *testing.T) {
 	must(t, <-e.Publish(t.Context(), 2, 0, "", []byte("x")))
 	text := status(false)
 	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 KiB, most for node 2)",
-		"25 %", "not heard of", "1 message, ", "networks 3 1 min 15 s 45 6,789 10 2 since its start",
-		"Node 1 has not been heard of", "Node 2 has not been heard of", "The fullest disk is that of node 1: 75 %"} {
+		"25 %", "not reporting", "1 message, ", "networks 3 1 min 15 s 45 6,789 10 2 since its start",
+		"Node 1 has not reported", "Node 2 has not reported", "The fullest disk is that of node 1: 75 %"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("no %q in %s", want, text)
 		}

@@ -58,9 +58,9 @@ func leaseText(s *crawl.Snapshot) string {
 	}
 	switch {
 	case l.Starting:
-		text += "; fetches nothing yet: the other nodes must hear of it first"
+		text += "; fetches nothing yet: the other nodes must hear from it first"
 	case l.Resting:
-		text += "; fetches nothing: the other nodes have not heard of it for too long"
+		text += "; fetches nothing: the other nodes have not heard from it for too long"
 	case l.Guarded:
 		text += "; new networks wait until all nodes have claimed theirs"
 	}
@@ -90,14 +90,14 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 		}
 		text += fmt.Sprintf("; %s published", human.Counted(p.Published, "message", "messages"))
 		if p.Resends > 0 {
-			text += fmt.Sprintf(", %s all again", human.Counted(p.Resends, "time", "times"))
+			text += fmt.Sprintf(", all published again %s", human.Counted(p.Resends, "time", "times"))
 		}
 		text += fmt.Sprintf("; %s received from it", human.Counted(p.Taken, "record", "records"))
 		if p.Holes > 0 {
-			text += fmt.Sprintf(", %s some were missing", human.Counted(p.Holes, "time", "times"))
+			text += fmt.Sprintf(", gaps found %s", human.Counted(p.Holes, "time", "times"))
 		}
 		if p.Held {
-			text += "; nothing is sent to it: its version is older"
+			text += "; nothing is sent to it, because its version is older"
 		}
 		if p.Quarantined > 0 {
 			text += fmt.Sprintf("; %s of its messages in quarantine", n(p.Quarantined))
@@ -111,7 +111,7 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 		lines = append(lines, text)
 	}
 	if more := len(pairs) - pairLines; more > 0 {
-		lines = append(lines, fmt.Sprintf("%s, for which less waits",
+		lines = append(lines, fmt.Sprintf("%s with fewer waiting records",
 			human.Counted(more, "more node", "more nodes")))
 	}
 	return lines

@@ -92,8 +92,8 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 		ended <- s.Serve(ctx)
 	}()
 	if s.Moved() {
-		opt.Observe.Log.Warn("another process has the port of --admin: do not give it a token; the admin server has "+
-			"another port", "taken", adm.Admin, "url", s.URL())
+		opt.Observe.Log.Warn("another process uses the port of --admin, so the admin server has another one; "+
+			"give no token to that process", "taken", adm.Admin, "url", s.URL())
 	}
 	opt.Observe.Log.Info("admin server", "url", s.URL(), "token", filepath.Join(opt.Disk.Dirs[0], admin.TokenName))
 	return func() error { cancel(); return <-ended }, nil

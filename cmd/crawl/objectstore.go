@@ -42,7 +42,7 @@ func (c *Command) checkStore() error {
 	list := c.stores()
 	for _, dir := range append(append([]string{}, c.Dir...), append(c.AddDir, c.AddOut...)...) {
 		if strings.HasPrefix(dir, objstore.Scheme) {
-			return fmt.Errorf("%s: only --out takes an object store", dir)
+			return fmt.Errorf("%s: only --out accepts an object store", dir)
 		}
 	}
 	switch {

@@ -140,10 +140,10 @@ func TestLeaseText(t *testing.T) {
 				"with 3,000 URLs; 0 leases acquired, 0 handed over, 4 lost"},
 		{snapshot.Leases{On: true, Starting: true, Resting: true},
 			"visits 0 networks, waits for 0; 0 leases acquired, 0 handed over; fetches nothing yet: " +
-				"the other nodes must hear of it first"},
+				"the other nodes must hear from it first"},
 		{snapshot.Leases{On: true, Resting: true},
 			"visits 0 networks, waits for 0; 0 leases acquired, 0 handed over; fetches nothing: the other nodes " +
-				"have not heard of it for too long"},
+				"have not heard from it for too long"},
 	} {
 		s := &crawl.Snapshot{Cluster: snapshot.Cluster{Nodes: 2, Leases: x.l}}
 		if got := leaseText(s); got != x.want {

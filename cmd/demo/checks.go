@@ -19,8 +19,8 @@ func checks(web *simweb.Web, res *crawl.Result, opt *crawl.Options, resumed bool
 	say := func(name, format string, args ...any) { lines = append(lines, name+": "+fmt.Sprintf(format, args...)) }
 	_, host := log.MinHostGap()
 	if host.Host != "" {
-		say("least gap", "%v between requests to a host (%s), from the end of one to the start of the "+
-			"next, by the server's clock", host.Value.Round(10*time.Microsecond), host.Host)
+		say("least gap", "%v between two requests to a host (%s), as the server measured it",
+			host.Value.Round(10*time.Microsecond), host.Host)
 	}
 	if conns, _ := log.MaxHostConns(); conns > 0 {
 		say("connections", "at most %d to one host at a time, %s in total", conns, humanize.Comma(int64(log.Conns)))

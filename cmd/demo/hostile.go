@@ -61,7 +61,7 @@ func printHostile(out io.Writer, web *simweb.Web, dir string) error {
 		return err
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\nHostile hosts\twhat they do\thosts asked\tlookups\trequests\tsent\twhat became of their URLs\n")
+	fmt.Fprintf(t, "\nHostile hosts\tbehavior\thosts asked\tlookups\trequests\tsent\toutcome of their URLs\n")
 	for _, k := range simweb.HostileKinds() {
 		s := sums[k.Name]
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", k.Name, k.Does, s.hosts, s.lookups, s.requests,
@@ -126,7 +126,7 @@ func (s *kindSum) ends() string {
 		names = append(names, name)
 	}
 	if len(names) == 0 {
-		return "none is done: they wait for another attempt"
+		return "none is done; all wait for another attempt"
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.ended[b], s.ended[a]), cmp.Compare(a, b))

@@ -268,7 +268,7 @@ func TestDisks(t *testing.T) {
 			}
 		}, ok, "ext4 on sdb", ""},
 		{"nfs", checkFileSystems, nil, typ(unix.NFS_SUPER_MAGIC, 0), warn,
-			"nfs on sda (rotational), in the network", "local ext4"},
+			"nfs on sda (rotational), on the network", "local ext4"},
 		{"smb", checkFileSystems, nil, typ(unix.CIFS_SUPER_MAGIC, 0), warn, "smb", "local ext4"},
 		{"tmpfs", checkFileSystems, nil, typ(unix.TMPFS_MAGIC, 0), warn, "in RAM", "local ext4"},
 		{"overlay", checkFileSystems, nil, typ(unix.OVERLAYFS_SUPER_MAGIC, 0), warn, "container", "local ext4"},

@@ -108,7 +108,7 @@ type kind struct{ name, fault string }
 
 // The faults of file systems.
 const (
-	network = "in the network: slower, and locks and syncs may be weak"
+	network = "on the network: slower, and locks and syncs may be unreliable"
 	inRAM   = "in RAM: lost at a restart"
 	layered = "a layer of a container: slow, and lost with it"
 	oldFAT  = "files end at 4 GB, no permissions"
@@ -144,7 +144,7 @@ func kindOf(magic uint32) kind {
 	case 0x0bd00bd0:
 		return kind{"lustre", network}
 	case unix.FUSE_SUPER_MAGIC:
-		return kind{"fuse", "in a process, often in the network: slower"}
+		return kind{"fuse", "in user space (FUSE), often on the network: slower"}
 	case unix.TMPFS_MAGIC:
 		return kind{"tmpfs", inRAM}
 	case unix.RAMFS_MAGIC:

@@ -146,8 +146,8 @@ func (c *urlCmd) Run(a *term.App) error {
 
 // sayNoCrawl says that an answer is of no crawl, and how to ask one.
 func sayNoCrawl(a *term.App, answer, command, question string) {
-	fmt.Fprintf(a.Stderr, "%s; no crawl was asked. To ask one: drumbeat explain %s --dir %s %s\n", answer, command,
-		flags.DefaultDir, question)
+	fmt.Fprintf(a.Stderr, "%s; this answer uses no crawl. To ask one: drumbeat explain %s --dir %s %s\n",
+		answer, command, flags.DefaultDir, question)
 }
 
 // Run answers JSON lines, or host names.

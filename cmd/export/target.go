@@ -25,7 +25,7 @@ func (r *run) checkTarget() error {
 		return nil
 	}
 	return &term.Ended{Code: term.ExitDirectory,
-		Why: fmt.Sprintf("%s exists and is no WACZ file: name another file, or delete it", r.opt.Target)}
+		Why: fmt.Sprintf("%s exists and is not a WACZ file: name another file, or delete it", r.opt.Target)}
 }
 
 // replaceable tells whether a WACZ may take the place of what has its name: nothing, an empty file or a WACZ.

@@ -26,7 +26,7 @@ var Moved = map[string]string{
 	"host-failures":      "--give-up failures=N",
 	"host-rests":         "--give-up backoffs=N",
 	"host-refusals":      "--give-up refusals=N",
-	"robots-forget":      "what is known of a host is forgotten 30d after its robots.txt expired",
+	"robots-forget":      "the crawl forgets a host 30d after its robots.txt expired",
 	"link-rels":          "--follow next=off,prev,canonical,alternate,other",
 	"forms":              "--follow forms",
 	"assets":             "--follow assets",

@@ -135,8 +135,8 @@ func (x *crawl) sayAbsent(snapshots []*crawllog.Snapshot) {
 	x.saidAbsent = true
 	for i, s := range snapshots {
 		if s.Absent > 0 {
-			x.complain(fmt.Sprintf("%s of the crawl's %s files of the %s log are not there (moved away, or lost): "+
-				"their lines are missing", humanize.Comma(s.Absent), humanize.Comma(s.Of), x.logs[i]))
+			x.complain(fmt.Sprintf("%s of the crawl's %s files of the %s log are missing (moved away or lost), "+
+				"and their lines with them", humanize.Comma(s.Absent), humanize.Comma(s.Of), x.logs[i]))
 		}
 	}
 }
@@ -234,7 +234,7 @@ func (x *crawl) hint() string {
 // now.
 func (x *crawl) follow(ctx context.Context, want *filter, onlyNew bool, p *printer) error {
 	if held, known := disk.Locked(x.set.FS, x.set.Path(0)); known && !held {
-		x.complain("the crawl is not running; its lines follow when it is resumed. Ctrl-C ends")
+		x.complain("the crawl is not running; its lines follow when it is resumed. Ctrl-C ends this command")
 	}
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -244,7 +244,7 @@ func (x *crawl) follow(ctx context.Context, want *filter, onlyNew bool, p *print
 		}
 		if x.restarts > 0 {
 			x.restarts = 0
-			x.complain("the crawl went back to its last checkpoint: what it did since comes again")
+			x.complain("the crawl returned to its last checkpoint, so later lines appear again")
 		}
 		for _, r := range x.readers {
 			fn := p.line

@@ -202,7 +202,7 @@ func TestAbsent(t *testing.T) {
 	}
 	w.must(removeFinals(w))
 	for _, c := range []Command{{Log: []string{"crawl"}}, {Log: []string{"crawl"}, Count: true}} {
-		if _, errs, err := w.run(c); err != nil || strings.Count(errs, "files of the crawl log are not there") != 1 {
+		if _, errs, err := w.run(c); err != nil || strings.Count(errs, "files of the crawl log are missing") != 1 {
 			t.Errorf("%+v: %v, %q", c, err, errs)
 		}
 	}

@@ -83,8 +83,8 @@ func TestFrom(t *testing.T) {
 	}
 	for _, want := range []string{"(stopped): ", "Disk enough until the end; ", "End at 1,", "more of crawling",
 		"Speed The delays of hosts and servers: ", "More The overhead alpha is ", "The crawl is young: ",
-		"Disk space part now at 1,", "WARC files, indexes, logs", "Figures measured last ", "links a page (l)",
-		"What more RAM and disks would change, at 1,", "twice the RAM 256 MiB 10 GiB"} {
+		"Disk space part now at 1,", "WARC files, indexes, logs", "Figures measured last ", "links per page (l)",
+		"Effect of more RAM and disks, at 1,", "twice the RAM 256 MiB 10 GiB"} {
 		if !strings.Contains(flat(text), want) {
 			t.Errorf("no %q", want)
 		}

@@ -96,7 +96,7 @@ func (o *words) disk() string {
 	case o.DiskFull != nil && o.FullDir == "" && o.Beyond && o.DiskFull.Pages > o.End.Pages:
 		return fmt.Sprintf("enough until the end; with a wider scope it is full %s; %s", when(o.DiskFull), now)
 	case o.DiskFull != nil && o.FullDir != "":
-		return fmt.Sprintf("the file system of %s is full %s, if it fills up as in the last hours; %s", o.FullDir,
+		return fmt.Sprintf("the file system of %s is full %s, if it keeps filling as in the last hours; %s", o.FullDir,
 			when(o.DiskFull), now)
 	case o.DiskFull != nil:
 		return fmt.Sprintf("full %s; %s", when(o.DiskFull), now)
@@ -124,7 +124,7 @@ func (o *words) end() string {
 		return fmt.Sprintf("the queue grows: %s. If new URLs become rarer as before, the crawl ends %s; that is rough",
 			flow, when(o.End))
 	case o.End.Fading > 1.5*o.End.Seconds:
-		return fmt.Sprintf("%s, if the rate stays as it is (%s). Expect %s or more: the rate falls as hosts run out "+
+		return fmt.Sprintf("%s, at the current rate (%s). Expect %s or more: the rate falls as hosts run out "+
 			"of URLs", when(o.End), flow, human.Seconds(o.End.Fading))
 	}
 	return fmt.Sprintf("%s (%s)", when(o.End), flow)
@@ -147,11 +147,11 @@ func (o *words) pages() string {
 func (o *words) disksLimit() string {
 	switch at := o.DisksLimitAt; {
 	case at == 0:
-		return "They keep up with the rate of now for 1,000 times the pages so far."
+		return "They can keep up with the current rate for 1,000 times the pages so far."
 	case at <= o.Figures.Pages:
 		return "They are at their limit now."
 	default:
-		return fmt.Sprintf("They keep up with the rate of now until %s pages.", outlook.Rough(at))
+		return fmt.Sprintf("They can keep up with the current rate until %s pages.", outlook.Rough(at))
 	}
 }
 
@@ -166,7 +166,7 @@ func (o *words) sizes() result.Table {
 	for _, p := range append(o.Parts, sum) {
 		t.Add(p.Name, human.Bytes(int64(p.Now)), human.Bytes(int64(p.Then)))
 	}
-	t.Notes = []string{fmt.Sprintf("Fetching pauses %s before the limit. Stores count with their highest size of "+
+	t.Notes = []string{fmt.Sprintf("Fetching pauses %s before the limit. Stores count at their largest size of "+
 		"the last hours.", human.Bytes(o.Figures.DiskReserve))}
 	return t
 }
@@ -183,16 +183,16 @@ func (o *words) measured() result.Table {
 	}
 	for _, r := range []row{
 		{"pages/s", func(s *outlook.Span) float64 { return s.PagesPerSecond }, "1,790"},
-		{"links a page (l)", func(s *outlook.Span) float64 { return s.LinksPerPage }, "59"},
-		{"new URLs a link (p)", func(s *outlook.Span) float64 { return s.UniqueShare }, "0.11"},
-		{"new URLs a page", func(s *outlook.Span) float64 { return s.UniquePerPage }, "6.5"},
-		{"URLs a page takes from the queue", func(s *outlook.Span) float64 { return s.EndedPerPage }, "1.19"},
-		{"links the RAM cache misses", func(s *outlook.Span) float64 { return s.Misses }, "0.33"},
-		{"bytes of a URL (b)", func(s *outlook.Span) float64 { return s.URLBytes }, "110"},
-		{"bytes stored a page", func(s *outlook.Span) float64 { return s.OutputBytes }, ""},
-		{"requests a page", func(s *outlook.Span) float64 { return s.Requests }, "1.19"},
-		{"new hosts a page", func(s *outlook.Span) float64 { return s.Hosts }, "0.101"},
-		{"new PLDs a page", func(s *outlook.Span) float64 { return s.PLDs }, "0.0141"},
+		{"links per page (l)", func(s *outlook.Span) float64 { return s.LinksPerPage }, "59"},
+		{"new URLs per link (p)", func(s *outlook.Span) float64 { return s.UniqueShare }, "0.11"},
+		{"new URLs per page", func(s *outlook.Span) float64 { return s.UniquePerPage }, "6.5"},
+		{"queued URLs used per page", func(s *outlook.Span) float64 { return s.EndedPerPage }, "1.19"},
+		{"links that the RAM cache misses", func(s *outlook.Span) float64 { return s.Misses }, "0.33"},
+		{"bytes per URL (b)", func(s *outlook.Span) float64 { return s.URLBytes }, "110"},
+		{"bytes stored per page", func(s *outlook.Span) float64 { return s.OutputBytes }, ""},
+		{"requests per page", func(s *outlook.Span) float64 { return s.Requests }, "1.19"},
+		{"new hosts per page", func(s *outlook.Span) float64 { return s.Hosts }, "0.101"},
+		{"new PLDs per page", func(s *outlook.Span) float64 { return s.PLDs }, "0.0141"},
 	} {
 		t.Add(r.name, outlook.Rough(r.of(&f.Recent)), outlook.Rough(r.of(&f.Whole)), outlook.Rough(r.of(&o.Ahead)),
 			r.paper)
@@ -201,18 +201,19 @@ func (o *words) measured() result.Table {
 	case o.Fade == 0 && f.Fade > 0:
 		t.Notes = []string{"p stays as it was given."}
 	case o.Fade > 0.02:
-		t.Notes = []string{fmt.Sprintf("New URLs a page fall by %.0f %% with each doubling of the pages.",
+		t.Notes = []string{fmt.Sprintf("New URLs per page fall by %.0f %% with each doubling of the pages.",
 			100*(1-math.Exp2(-o.Fade)))}
 	default:
-		t.Notes = []string{"New URLs a page do not fall as the crawl grows."}
+		t.Notes = []string{"New URLs per page do not fall as the crawl grows."}
 	}
 	return t
 }
 
 // changes is the table of what more RAM and disks would change.
 func (o *words) changes() result.Table {
-	t := result.Table{Title: fmt.Sprintf("What more RAM and disks would change, at %s pages", outlook.Rough(o.Target)),
-		Head: []string{"machine", "RAM", "disk", "disk speed", "bytes a link", "alpha", "disks allow", "disk full at"}}
+	t := result.Table{Title: fmt.Sprintf("Effect of more RAM and disks, at %s pages", outlook.Rough(o.Target)),
+		Head: []string{"machine", "RAM", "disk", "disk speed", "bytes per link", "alpha", "disks allow",
+			"disk full at"}}
 	for i := range o.Changes {
 		c := &o.Changes[i]
 		full := "never"

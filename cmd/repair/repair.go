@@ -120,7 +120,7 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 	if rep.Finished {
 		say("completed an earlier repair that was interrupted")
 		if c.Resync != nil {
-			say("nothing else was done; if that was no resync, audit all nodes again, and run it again")
+			say("nothing else was done; if it was not a resync, audit all nodes again, then run this command again")
 			return nil
 		}
 	}

@@ -99,8 +99,8 @@ func (c *Command) checkOutside(ctx context.Context, a *term.App, p *term.Progres
 func outsideArgs(m *state.Manifest) ([]string, error) {
 	run := m.Run
 	if run == nil || run.Contact == "" {
-		return nil, term.Usage(errors.New("--check-outside: an older program made this crawl and did not keep its " +
-			"contact, which each request must have: start the crawl again with this program first"))
+		return nil, term.Usage(errors.New("--check-outside: an older program made this crawl and kept no " +
+			"contact, which each request must name: start the crawl again with this program first"))
 	}
 	args := append(slices.Clone(outsideFlags), "--agent="+run.Agent, "--contact="+run.Contact,
 		"--user-agent="+run.UserAgent, fmt.Sprintf("--max-redirects=%d", outsideRedirects),

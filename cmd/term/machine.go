@@ -105,8 +105,8 @@ func (m Machine) Connections(wanted int64) (int64, string) {
 	if wanted <= most {
 		return wanted, ""
 	}
-	return most, fmt.Sprintf("connections lowered from %d to %d: the limit of file descriptors is %d (ulimit -n), of "+
-		"which %d are reserved for files", wanted, most, m.Descriptors, m.Reserved())
+	return most, fmt.Sprintf("connections lowered from %d to %d: the limit of file descriptors is %d (ulimit -n), and "+
+		"%d of them are reserved for files", wanted, most, m.Descriptors, m.Reserved())
 }
 
 // MostIdleConnections bounds the idle connections: with TLS each takes some 40 KiB on both sides.

@@ -102,10 +102,10 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 		c := n.Cluster
 		switch {
 		case c.Secret != first.Cluster.Secret:
-			return nil, state.Incompatible("crawl: %s and %s are of two crawls: their secrets differ",
+			return nil, state.Incompatible("crawl: %s and %s belong to different crawls: their secrets differ",
 				first.Name, n.Name)
 		case c.Nodes != first.Cluster.Nodes:
-			return nil, state.Incompatible("crawl: %s is of a cluster of %s, %s of one of %d", first.Name,
+			return nil, state.Incompatible("crawl: %s belongs to a cluster of %s, %s to one of %d", first.Name,
 				human.Counted(first.Cluster.Nodes, "node", "nodes"), n.Name, c.Nodes)
 		case c.Table != first.Cluster.Table:
 			return nil, state.Incompatible("crawl: node %d (%s) and node %d (%s) have different tables of owners",
@@ -133,7 +133,7 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 			} else if from != to && sender != nil && receiver != nil {
 				rep.pair(sender.Cluster.pair(to), receiver.Cluster.pair(from), from, to)
 				if l := receiver.Cluster.pair(from).Incarnation; l != sender.Cluster.Incarnation {
-					rep.bad("node %d has the incarnation %d, and node %d takes messages of its incarnation %d: run "+
+					rep.bad("node %d has incarnation %d, but node %d accepts messages of incarnation %d: run "+
 						"drumbeat repair --resync %[1]d on node %[3]d", from, sender.Cluster.Incarnation, to, l)
 				}
 			}
@@ -206,8 +206,8 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 // Write prints the report.
 func (r *ClusterReport) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\treceived for good\tin outboxes\tlinks received\tedges sent\t"+
-		"received for good\tin outboxes\tedges received\t\n")
+	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\treceived durably\tin outboxes\tlinks received\tedges sent\t"+
+		"received durably\tin outboxes\tedges received\t\n")
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		var out, gone, files, taken cluster.Totals
@@ -225,11 +225,11 @@ func (r *ClusterReport) Write(w io.Writer) error {
 		return err
 	}
 	if d := r.Deep; d != nil {
-		fmt.Fprintf(w, "%s of records, responses and logs are of their nodes' slots, %d are not; %s of "+
+		fmt.Fprintf(w, "%s of records, responses and logs belong to slots of their nodes, %d do not; %s of "+
 			"URLseen, %d on two nodes\n", human.Counted(d.Own, "URL", "URLs"), d.Foreign,
 			human.Counted(d.Keys, "key", "keys"), d.Twice)
 		if d.History > 0 {
-			fmt.Fprintf(w, "%s and lines of logs are of URLs that were done before their slots moved to "+
+			fmt.Fprintf(w, "%s and log lines belong to URLs that were done before their slots moved to "+
 				"other nodes\n", human.Counted(d.History, "response", "responses"))
 		}
 	}
@@ -252,8 +252,8 @@ func (r *ClusterReport) Write(w io.Writer) error {
 			human.Counted(r.Out.Edges.N, "edge was", "edges were"), r.Taken.Links.N, r.Taken.Edges.N,
 			r.Above.Links.N, r.Above.Edges.N)
 		if r.Lost.Records() > 0 {
-			verdict += fmt.Sprintf("; of those received, %d and %d were lost when a node was set back", r.Lost.Links.N,
-				r.Lost.Edges.N)
+			verdict += fmt.Sprintf("; of those received, %d and %d were lost when a node was set back "+
+				"to an older copy", r.Lost.Links.N, r.Lost.Edges.N)
 		}
 		if len(r.Abandoned) > 0 {
 			verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)

@@ -107,7 +107,7 @@ func AuditOpened(nodes []Opened) (*ClusterReport, error) {
 		n := &openNode{opt: Options{Dirs: o.Saved.Set.Paths}, saved: o.Saved, m: &m}
 		var err error
 		if n.cluster, err = clusterOf(n.m); err == nil && n.cluster == nil {
-			err = state.Incompatible("crawl: %s is not of a cluster's node", n.name())
+			err = state.Incompatible("crawl: %s does not belong to a node of a cluster", n.name())
 		}
 		if err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (n *openNode) open() (err error) {
 		return err
 	}
 	if n.cluster, err = clusterOf(n.m); err == nil && n.cluster == nil {
-		err = state.Incompatible("crawl: %s is not of a cluster's node", n.name())
+		err = state.Incompatible("crawl: %s does not belong to a node of a cluster", n.name())
 	}
 	return err
 }

@@ -20,8 +20,8 @@ func (o *Options) match(fsys disk.FS) (disk.Match, error) {
 	}
 	left := m.Set.Len() - len(missing)
 	if missing[0] != left { // files name directories by number, so the remaining numbers must have no gap
-		return m, fmt.Errorf("directory %d of %d is missing and a later one is not: only the last ones can be removed",
-			missing[0], m.Set.Len())
+		return m, fmt.Errorf("directory %d of %d is missing, but a later one is not: only the last "+
+			"directories can be removed", missing[0], m.Set.Len())
 	}
 	m.Set.Paths = m.Set.Paths[:left]
 	return m, nil

@@ -144,8 +144,8 @@ func (x *Scanner) quarantined(msg []byte) error {
 // Write prints the accounts of the exchange.
 func (c *Cluster) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "node %d with node\tlinks sent\treceived for good\tin outbox\tlinks received\tedges sent\t"+
-		"received for good\tin outbox\tedges received\t\n", c.Node)
+	fmt.Fprintf(t, "node %d with node\tlinks sent\treceived durably\tin outbox\tlinks received\tedges sent\t"+
+		"received durably\tin outbox\tedges received\t\n", c.Node)
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent

@@ -39,7 +39,7 @@ func (e *FullError) Error() string {
 	}
 	if e.Waiting+e.Unsaved == 0 {
 		return text +
-			"; no seeds or URLs wait in it, so changes in force take its room: give fewer lines in one change, " +
+			"; no seeds or URLs wait in it, so changes in force fill it: give fewer lines in one change, " +
 			"or the lines to --seeds at the next start"
 	}
 	return text + fmt.Sprintf(

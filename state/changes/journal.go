@@ -142,7 +142,7 @@ func (j *Journal) read(data []byte, fed int64) error {
 		return &disk.CorruptError{Path: j.name, Offset: int64(at), Want: "a change", Got: why}
 	}
 	if !bytes.HasPrefix(data, []byte(header)) {
-		return &disk.CorruptError{Path: j.name, Want: strings.TrimSpace(header), Got: "another first line"}
+		return &disk.CorruptError{Path: j.name, Want: strings.TrimSpace(header), Got: "the first line is wrong"}
 	}
 	at := len(header)
 	for at < len(data) {

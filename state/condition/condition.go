@@ -214,7 +214,7 @@ func (v *view) cluster() {
 			if p.Silent >= cluster.StatusOld {
 				level = Bad
 			}
-			v.add(level, Slow, "cluster", next, "Node %d has said nothing for %s; %s for it", p.Node,
+			v.add(level, Slow, "cluster", next, "Node %d has sent nothing for %s; %s for it", p.Node,
 				human.Duration(p.Silent.Round(time.Second)), waits)
 		case p.Waiting > 0 && p.Stalled >= max(stalled, 3*v.CheckpointEvery):
 			v.add(Warn, Slow, "cluster", next, "Node %d has stored nothing for %s; %s for it", p.Node,
@@ -357,7 +357,7 @@ func (v *view) waitsTooLong() {
 		if !v.RobotsAnswered.IsZero() && v.Time.Sub(v.RobotsAnswered) < Patience {
 			return // sites answer for robots.txt
 		}
-		v.add(level, state, "sites", "drumbeat ctl hosts", "%sNo robots.txt and no address arrives", v.quietly())
+		v.add(level, state, "sites", "drumbeat ctl hosts", "%sNo robots.txt and no DNS answer arrives", v.quietly())
 	case snapshot.WaitAdmission, snapshot.WaitDisk, snapshot.WaitSeeds:
 		v.add(level, state, "disk", "drumbeat ctl structures", "%sThe crawl waits for %s", v.quietly(), w.Text)
 	case snapshot.WaitNetwork, snapshot.WaitNodes:
@@ -386,7 +386,7 @@ func (v *view) state() Condition {
 	out := Condition{State: Working, Level: OK}
 	w := &v.Wait
 	if v.Stopping {
-		out.Text = "The crawl stops: it ends running requests and writes its last checkpoint."
+		out.Text = "The crawl is stopping: it finishes running requests and writes its last checkpoint."
 		return out
 	}
 	if !v.silent() {
@@ -403,7 +403,7 @@ func (v *view) state() Condition {
 	out.State = Waiting
 	out.Text = v.quietly() + "The crawl waits for " + w.Text + v.again() + "."
 	if w.Kind == snapshot.WaitLinks {
-		out.Text = v.quietly() + "Nothing is left but what is under way."
+		out.Text = v.quietly() + "Nothing is left except requests under way."
 	}
 	return out
 }

@@ -106,7 +106,7 @@ var ofSites = []judged{
 		s.RobotsAnswered = now.Add(-time.Second)
 	}, condition.Waiting, condition.OK, "robots.txt and DNS"},
 	{"robots.txt does not", silent(snapshot.WaitRobots, "robots.txt and DNS"), condition.Slow, condition.Warn,
-		"No robots.txt and no address arrives."},
+		"No robots.txt and no DNS answer arrives."},
 }
 
 var ofParts = []judged{
@@ -116,12 +116,12 @@ var ofParts = []judged{
 		condition.Working, condition.OK, "The crawl works"},
 	{"a node stopped", node(func(c *snapshot.Cluster) {
 		c.Pairs[0].Waiting, c.Pairs[0].Silent = 12741, 15*time.Second
-	}), condition.Slow, condition.Warn, "Node 1 has said nothing for 15 s; 12,741 records wait for it."},
+	}), condition.Slow, condition.Warn, "Node 1 has sent nothing for 15 s; 12,741 records wait for it."},
 	{"a node whose disk hangs", node(func(c *snapshot.Cluster) {
 		c.Pairs[0].Waiting, c.Pairs[0].Stalled = 3, 70*time.Second
 	}), condition.Slow, condition.Warn, "Node 1 has stored nothing for 1 min 10 s; 3 records wait for it."},
 	{"a node that never came", node(func(c *snapshot.Cluster) { c.Pairs[0].Silent = time.Hour }), condition.Slow,
-		condition.Bad, "Node 1 has said nothing for 1 h; 0 records wait for it."},
+		condition.Bad, "Node 1 has sent nothing for 1 h; 0 records wait for it."},
 	{"an abandoned node", node(func(c *snapshot.Cluster) {
 		c.Pairs[0] = snapshot.Pair{Node: 1, Waiting: 3, Stalled: time.Hour, Abandoned: true}
 	}), condition.Working, condition.OK, "The crawl works"},
@@ -193,7 +193,7 @@ func TestOfNodes(t *testing.T) {
 		{"older", func(l []*cluster.Status) { l[1].State, l[1].Level = "", "" }, condition.Working,
 			condition.OK, "work"},
 		{"silent", func(l []*cluster.Status) { l[1].Time = now.Add(-2 * time.Minute) }, condition.Slow, condition.Bad,
-			"Node 1 has said nothing for 2 min."},
+			"Node 1 has not reported for 2 min."},
 		{"never", func(l []*cluster.Status) { l[1] = nil }, condition.Slow, condition.Bad, "Node 1 has never"},
 		{"one stands", func(l []*cluster.Status) { l[1] = status(1, condition.Standing, condition.Bad) },
 			condition.Slow, condition.Bad, "Node 1: Text standing-still."},

@@ -65,7 +65,7 @@ func LeftOf(s *snapshot.Snapshot) (list []Rest) {
 			list = append(list, Rest{URLs: n, Text: human.Counted(n, why, why), Do: do})
 		}
 	}
-	add(s.Queued()-s.Place(state.PlaceDeferred)-s.Place(state.PlaceContent), "queued", "the same command continues")
+	add(s.Queued()-s.Place(state.PlaceDeferred)-s.Place(state.PlaceContent), "queued", "the same command fetches them")
 	for why, n := range s.Deferred {
 		words, _ := state.ReasonText(why)
 		do := "the same command tries them again when they are due"
@@ -76,7 +76,7 @@ func LeftOf(s *snapshot.Snapshot) (list []Rest) {
 			list[len(list)-1].Reason = why
 		}
 	}
-	add(s.Place(state.PlaceOverBudget), "over budget", "a larger --budget admits more of their domains' pages")
+	add(s.Place(state.PlaceOverBudget), "over budget", "a larger --budget admits more pages of their domains")
 	add(s.Place(state.PlaceHeld), "forbidden by flags", "--allow-net and --ports admit addresses and ports")
 	add(s.Place(state.PlaceContent), "fetched, not compared yet", "the same command stores them")
 	slices.SortFunc(list, func(a, b Rest) int {

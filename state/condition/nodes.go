@@ -21,10 +21,10 @@ func OfNodes(list []*cluster.Status, now time.Time) Condition {
 	}
 	for _, node := range over.Missing {
 		if st := list[node]; st != nil {
-			add(Bad, Slow, "cluster", "Node %d has said nothing for %s", node, human.Duration(now.Sub(st.Time)))
+			add(Bad, Slow, "cluster", "Node %d has not reported for %s", node, human.Duration(now.Sub(st.Time)))
 			continue
 		}
-		add(Bad, Slow, "cluster", "Node %d has never said anything", node)
+		add(Bad, Slow, "cluster", "Node %d has never reported", node)
 	}
 	working := 0
 	for node, st := range list {
@@ -55,7 +55,7 @@ func OfNodes(list []*cluster.Status, now time.Time) Condition {
 		v.Text = fmt.Sprintf("All %s ended.", human.Counted(len(list), "node has", "nodes have"))
 	}
 	for _, node := range over.Abandoned {
-		add(Warn, Working, "cluster", "Node %d abandoned: the others continue without it", node)
+		add(Warn, Working, "cluster", "Node %d was abandoned: the others continue without it", node)
 	}
 	if over.Configs > 1 {
 		add(Warn, Working, "cluster", "The nodes have %d different configurations", over.Configs)
@@ -79,5 +79,5 @@ func firstText(list []*cluster.Status, now time.Time) string {
 			return strings.TrimSpace(st.Text)
 		}
 	}
-	return "they have not said why."
+	return "they have not reported why."
 }

@@ -101,7 +101,8 @@ func (v *view) whyOther(rep *URLReport) []string {
 	case o == nil && len(rep.Damage) > 0:
 		return append(why, "parts of the outbox cannot be read")
 	case o == nil:
-		return append(why, fmt.Sprintf("no link to it waits here: node %d has all that this node has found", *rep.Node))
+		return append(why, fmt.Sprintf("no link to it waits here: node %d has all links that this node found",
+			*rep.Node))
 	case o.Where == cluster.InOpen:
 		return append(why, "a link to it waits in the outbox; the next checkpoint completes its message")
 	case o.Where == cluster.InPending:

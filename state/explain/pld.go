@@ -230,14 +230,14 @@ func (v *view) concludeSite(rep *SiteReport) {
 	s := rep.Site
 	switch {
 	case !s.Known:
-		say("no page that was parsed links to it, and none of its URLs was placed")
+		say("no parsed page links to it, and none of its URLs was placed")
 	case s.Pinned:
 		say("its budget, %s, was set by the operator (ctl budget, or --sites)",
 			human.Counted(s.Budget, "page", "pages"))
 	case s.Newcomer:
 		say("supporters have not been computed since it was found, so its budget is a 32nd of the default")
 	case s.BySupporters && s.Standing < 1:
-		say("it has %.3g %% of the standing that the default budget takes, so it has as much of that budget",
+		say("its standing is %.3g %% of that for the default budget, so it gets this share of it",
 			100*s.Standing)
 	case s.BySupporters && s.Rank > 0:
 		say("its supporters, %.1f, are the %s of the %d top ranks, so its budget is %s", s.Supporters,

@@ -128,8 +128,8 @@ func (v *view) delay(rep *OriginReport, crawlDelay time.Duration, budget uint32)
 			rep.DelayWhy += fmt.Sprintf("; at least %g times the last response time", run.HostDelayFactor)
 		}
 		if run.AdaptiveDelay && !d.fixed {
-			rep.DelayWhy += fmt.Sprintf("; less, down to %s, while answers stay quick and clean (--adaptive-delay)",
-				human.Duration(millis(run.HostDelayMin)))
+			rep.DelayWhy += fmt.Sprintf("; less, down to %s, while answers stay quick and free of "+
+				"errors (--adaptive-delay)", human.Duration(millis(run.HostDelayMin)))
 		}
 	}()
 	if d.ignoreSite {

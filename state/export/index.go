@@ -66,8 +66,8 @@ func (j *job) noteAbsent() error {
 	}
 	absent, of, err := warc.AbsentIndexes(j.WARCFiles(), st)
 	if err == nil && absent > 0 {
-		j.note("the indexes of %s of the crawl's %s WARC files are not there (moved away, or lost): what "+
-			"they list is missing", humanize.Comma(absent), humanize.Comma(of))
+		j.note("the indexes of %s of the crawl's %s WARC files are missing (moved away or lost), and "+
+			"their entries with them", humanize.Comma(absent), humanize.Comma(of))
 	}
 	return err
 }

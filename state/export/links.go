@@ -147,7 +147,7 @@ func (j *job) eachLink(ofSites bool, each func(*linkRow) error) error {
 		{int64(l.moved), "page is in a WARC file that was", "pages are in WARC files that were",
 			"moved away: links are missing"},
 		{l.orphans, "page is a revisit", "pages are revisits", "of a body that is in no index: links are missing"},
-		{l.cut, "page has", "pages have", "more than 16 MiB: links further on are missing"},
+		{l.cut, "page has", "pages have", "more than 16 MiB: links after that are missing"},
 	} {
 		if n.n > 0 {
 			j.note("%s %s", human.Counted(n.n, n.one, n.many), n.lost)

@@ -75,7 +75,7 @@ func (j *job) scanLog(l logOf, fn func(e *crawllog.Entry) error) error {
 	sum, err := crawllog.Scan(j.logOptions(l), st, fn, func(err error) error { return err })
 	if sum.Absent > 0 {
 		j.note(
-			"%s of the crawl's %s files of the %s log are not there (moved away, or lost): what they have is missing",
+			"%s of the crawl's %s files of the %s log are missing (moved away or lost), and their lines with them",
 			humanize.Comma(sum.Absent), humanize.Comma(sum.Of), l.prefix)
 	}
 	return err

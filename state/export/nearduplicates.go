@@ -123,11 +123,11 @@ func (n *nearJoin) find() error {
 		}
 	}
 	if n.compared > 0 {
-		j.note("%s more than %d in their group, and were compared with these",
+		j.note("%s more than %d others in the group, and only these were compared",
 			human.Counted(n.compared, "hash has", "hashes have"), nearWindow)
 	}
 	if n.capped > 0 {
-		j.note("%s more than %d similar ones, and these pairs",
+		j.note("%s more than %d similar ones, and only these pairs are listed",
 			human.Counted(n.capped, "hash has", "hashes have"), nearPairs)
 	}
 	return n.write()

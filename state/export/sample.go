@@ -12,7 +12,7 @@ import (
 )
 
 // errNoWalk is the error of a crawl with another strategy.
-var errNoWalk = errors.New("export: the crawl is no random walk (crawl --strategy random-walk), so it has no sample")
+var errNoWalk = errors.New("export: the crawl is not a random walk (crawl --strategy random-walk), so it has no sample")
 
 // sampleTable has a row for each page that the walkers of a random walk have visited (package walk).
 func sampleTable() table {

@@ -96,7 +96,7 @@ func Site(ctx context.Context, opt Options, name string, more SiteOptions) (*sit
 	error) {
 	url, _, err := admit.ParseSeed(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("export: %q is no host: %w", name, err)
+		return nil, nil, fmt.Errorf("export: %q is not a host: %w", name, err)
 	}
 	host := string(weburl.Split([]byte(url)).Host)
 	var s *siteScan

@@ -185,7 +185,7 @@ func (p *pack) archive() error {
 		}
 		defer func() { _ = data.Close() }() // it was read
 		if !strings.HasSuffix(data.File, ".gz") {
-			return fmt.Errorf("export: %s is compressed by Zstandard, which WACZ does not allow: crawl with --warc "+
+			return fmt.Errorf("export: %s is compressed with Zstandard, which WACZ does not allow: crawl with --warc "+
 				"gz, or use index", data.File)
 		}
 		if _, err := p.add("archive/"+data.File, zip.Store, func(w io.Writer) error {
@@ -201,7 +201,7 @@ func (p *pack) archive() error {
 		return p.listPages(x, data)
 	})
 	if p.damage != nil {
-		p.j.note("%s damaged, and in the archive as before; the first: %v",
+		p.j.note("%s damaged and copied unchanged into the archive; the first: %v",
 			human.Counted(int64(p.j.report.Damaged), "record is", "records are"), p.damage)
 	}
 	if moved > 0 {

@@ -356,7 +356,7 @@ func (j *job) needIndexes(st *warc.State) error {
 	absent, of, err := warc.AbsentIndexes(j.files, st)
 	if err == nil && absent > 0 {
 		j.report.Notes = append(j.report.Notes,
-			fmt.Sprintf("the indexes of %d of the crawl's %s not there (moved away, or lost): "+
+			fmt.Sprintf("the indexes of %d of the crawl's %s missing (moved away or lost): "+
 				"the texts of their pages are missing", absent,
 				human.Counted(of, "WARC file is", "WARC files are")))
 	}

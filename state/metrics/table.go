@@ -101,7 +101,7 @@ func health() []Metric {
 // byVerdict returns the metric of the counters by verdict on certificates.
 func byVerdict() []Metric {
 	return []Metric{{Name: "tls_bad_total", Label: "verdict",
-		Help: "Exchanges with servers whose certificate is not good by verdict", each: func(s *snap, f emit) {
+		Help: "Exchanges with servers whose certificate is bad, by verdict", each: func(s *snap, f emit) {
 			for i, verdict := range state.TLSVerdicts {
 				f(verdict, float64(s.Count(state.CountTLSBad+state.Counter(i))))
 			}
@@ -116,10 +116,10 @@ type counterRow struct {
 
 var counterRows = [state.NumCounters]counterRow{
 	state.CountLinks:          {help: "Links parsed that are URLs of http or https"},
-	state.CountLinksInvalid:   {help: "Links that are no URL"},
+	state.CountLinksInvalid:   {help: "Links that are not URLs"},
 	state.CountLinksScheme:    {help: "Links with a scheme other than http and https"},
 	state.CountLinksTooLong:   {help: "Links over the length limit"},
-	state.CountLinksScope:     {help: "Links outside of the scope"},
+	state.CountLinksScope:     {help: "Links outside the scope"},
 	state.CountLinksDepth:     {help: "Links beyond the depth limit"},
 	state.CountLinksFiltered:  {help: "Links that a filter or nofollow dropped"},
 	state.CountLinksCached:    {help: "Links found in the RAM cache"},
@@ -127,12 +127,12 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountEdges:          {help: "Links between PLDs sent to STAR"},
 	state.CountSeeds:          {help: "Seed lines read"},
 	state.CountSeedsBad:       {help: "Seed lines refused"},
-	state.CountAttempts:       {help: "Requests for URLs that are done"},
-	state.CountResponses:      {help: "Responses after which a URL was done", name: "final_responses"},
+	state.CountAttempts:       {help: "Requests for URLs"},
+	state.CountResponses:      {help: "Final responses for URLs", name: "final_responses"},
 	state.CountPages:          {help: "Responses with status 200 and an HTML type"},
 	state.CountRedirects:      {help: "Redirects with a target"},
 	state.CountBytesWire:      {help: "Bytes received in final responses for URLs", unit: "bytes"},
-	state.CountBytesBody:      {help: "Bytes of their decoded bodies", unit: "bytes"},
+	state.CountBytesBody:      {help: "Bytes of the decoded bodies of final responses", unit: "bytes"},
 	state.CountRobotsAttempts: {help: "Requests for robots.txt"},
 	state.CountRobotsBytes:    {help: "Bytes received for robots.txt", unit: "bytes"},
 	state.CountLookups:        {help: "DNS lookups"},
@@ -148,7 +148,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountLinksPort:         {help: "Links to ports that are not allowed"},
 	state.CountLinksDraining:     {help: "Links dropped because the crawl drains"},
 	state.CountDecodeCut:         {help: "Bodies whose decoding stopped early"},
-	state.CountUnconfirmed:       {help: "Failed requests and lookups that may be our fault and do not count"},
+	state.CountUnconfirmed:       {help: "Failed requests and lookups that do not count: our network may be the cause"},
 	state.CountLinksNoFollow:     {help: "Links that ask not to be followed, part of links_filtered_total"},
 	state.CountLinksExtension:    {help: "Links to files whose extension is not that of a page"},
 	state.CountLinksPathDepth:    {help: "Links with too many path segments"},
@@ -163,7 +163,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountNoIndex:           {help: "Pages that ask not to be indexed"},
 	state.CountBodiesRefused:     {help: "Bodies not read because of their type"},
 	state.CountSniffed:           {help: "Pages with another declared type"},
-	state.CountRefusals:          {help: "Responses that refuse us"},
+	state.CountRefusals:          {help: "Responses that refuse the crawler"},
 	state.CountChallenges:        {help: "Challenge pages, part of refusals_total"},
 	state.CountHostRests:         {help: "Long back-offs of hosts", name: "host_backoffs"},
 	state.CountHostsGivenUp:      {help: "Hosts given up"},
@@ -193,7 +193,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountURLsDue:      {help: "Deferred URLs that went back to RobotsCache"},
 	state.CountURLsDenied:   {help: "URLs that RobotsCache refused or set aside"},
 	state.CountSpooled:      {help: "Bodies too large for RAM that were stored from a file"},
-	state.CountBytesSpooled: {help: "Bytes of these bodies as received", unit: "bytes"},
+	state.CountBytesSpooled: {help: "Bytes, as received, of bodies that were stored from a file", unit: "bytes"},
 	state.CountHTTP2:        {help: "Responses for URLs over HTTP/2", name: "http2_responses"},
 	state.CountDuplicates: {help: "Responses whose body was seen before, as far as bodies were compared",
 		name: "duplicate_responses"},
@@ -215,32 +215,32 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountHookDropped:    {help: "Responses not stored because the hook said so"},
 	state.CountHookUnfollowed: {help: "Pages whose own links were not followed because the hook said so"},
 	state.CountHookLinks:      {help: "Links that the hook added"},
-	state.CountLinksHook:      {help: "Links of pages that the hook said not to take"},
+	state.CountLinksHook:      {help: "Links of pages that the hook rejected"},
 	state.CountRepeated:       {help: "Pages nearly like an earlier page of the host (--budget traps)"},
 	state.CountTrapURLs: {
 		help: "Unique URLs of hosts that may use only a part of their PLD's budget (--budget traps)"},
 	state.CountScheduled:      {help: "Next visits of URLs that were scheduled (--recrawl)"},
-	state.CountVisits:         {help: "Responses of URLs that were visited before (--recrawl)"},
-	state.CountUnchanged:      {help: "Of these, responses with an unchanged page"},
-	state.CountNotModified:    {help: "Of these, responses with status 304"},
-	state.CountGone:           {help: "URLs that are not visited any more, because visits found no page (--recrawl)"},
+	state.CountVisits:         {help: "Responses for URLs that were visited before (--recrawl)"},
+	state.CountUnchanged:      {help: "Later visits that found an unchanged page (--recrawl)"},
+	state.CountNotModified:    {help: "Later visits answered with status 304 (--recrawl)"},
+	state.CountGone:           {help: "URLs that are no longer visited because visits found no page (--recrawl)"},
 	state.CountEnqueued:       {help: "URLs that the operator has enqueued (ctl enqueue)"},
-	state.CountRenderWanted:   {help: "Pages that a rule of --render-rules says to render"},
+	state.CountRenderWanted:   {help: "Pages that a rule of --render-rules selects"},
 	state.CountRendered:       {help: "Pages that the browser rendered"},
-	state.CountRenderedCut:    {help: "Of these, pages read at a limit: time, requests, bytes, size"},
+	state.CountRenderedCut:    {help: "Rendered pages cut at a limit: time, requests, bytes, size"},
 	state.CountRenderedStored: {help: "Rendered pages in WARC files"},
-	state.CountRenderFailed:   {help: "Pages stored without rendering because the browser failed or was gone"},
+	state.CountRenderFailed:   {help: "Pages stored without rendering because the browser failed or was unavailable"},
 	state.CountRenderSkipped: {
 		help: "Pages stored without rendering because they are too large or the queue was full"},
-	state.CountRenderRequests: {help: "Requests made for rendered pages, robots.txt apart"},
+	state.CountRenderRequests: {help: "Requests made for rendered pages, without those for robots.txt"},
 	state.CountRenderCached:   {help: "Requests of rendered pages answered from RAM"},
-	state.CountRenderRefused:  {help: "Requests of rendered pages that were not made"},
+	state.CountRenderRefused:  {help: "Requests of rendered pages that the crawl refused to make"},
 	state.CountRenderBytes:    {help: "Bytes received for rendered pages", unit: "bytes"},
-	state.CountRenderLinks:    {help: "Links found in rendered pages, also those of the page itself"},
+	state.CountRenderLinks:    {help: "Links found in rendered pages, including those of the original page"},
 	state.CountRenderLost:     {help: "Connections to the browser that ended"},
 	state.CountRenderAnswers:  {help: "Answers to requests of rendered pages in WARC files"},
 	state.CountRenderParts: {
-		help: "Images, style sheets, fonts and scripts of rendered pages to be fetched, seen before or not"},
+		help: "Images, style sheets, fonts and scripts queued for rendered pages, new or known"},
 	state.CountRenderPartsCut: {
 		help: "Images, style sheets and fonts of rendered pages beyond --render-limits resources"},
 	state.CountLinksWalk:      {help: "Links kept for the random walk, which follows some of them"},
@@ -299,7 +299,7 @@ func byLabel() []Metric {
 		{Name: "attempts_failed_total", Label: "reason", Help: "Requests for URLs without a final response by reason",
 			each: byName(func(s *snap) map[string]int64 { return s.Failed }, every)},
 		{Name: "responses_total", Label: "code",
-			Help: "Responses after which a URL was done by status code, 0 for invalid ones",
+			Help: "Final responses for URLs by status code, 0 for invalid ones",
 			each: func(s *snap, f emit) {
 				for code, n := range s.Codes {
 					if n != 0 {
@@ -315,7 +315,7 @@ func byLabel() []Metric {
 				}
 			}},
 		{Name: "pld_responses_below", Label: "share", Kind: Gauge,
-			Help: "Power of two that this share of the visited PLDs has fewer responses than, estimated",
+			Help: "This share of the visited PLDs has fewer responses than this power of two, estimated",
 			each: func(s *snap, f emit) {
 				for i, share := range snapshot.PLDShares {
 					f(strconv.FormatFloat(share, 'g', -1, 64), float64(s.PLDPages[i]))
@@ -347,7 +347,7 @@ func histograms() (list []Metric) {
 		snapshot.TimeExchange:   {"exchange_seconds", "Exchanges with a response"},
 		snapshot.TimePass:       {"pass_seconds", "Passes of the drums"},
 		snapshot.TimeCheckpoint: {"checkpoint_seconds", "Checkpoints"},
-		snapshot.TimePause:      {"checkpoint_pause_seconds", "Pauses of all transactions by checkpoints"},
+		snapshot.TimePause:      {"checkpoint_pause_seconds", "Pauses of all transactions for checkpoints"},
 		snapshot.TimeStall:      {"transaction_stall_seconds", "Transactions of a millisecond or more"},
 	} {
 		list = append(list, Metric{Name: row[0], Help: row[1] + ", of this run", Unit: "seconds", Kind: Histogram,

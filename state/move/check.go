@@ -115,10 +115,10 @@ func (n *node) check() error {
 	case a.Counters[state.CountEnqueued] > 0 || a.Orders.N > 0 || m.Orders.Len > 0:
 		return refuse("slots of crawls with enqueued URLs do not move")
 	case a.Places[state.PlaceContent].N > 0:
-		return refuse("%s for the store of contents: start it and stop it again",
+		return refuse("%s for the store of contents: start the node and stop it again",
 			human.Counted(a.Places[state.PlaceContent].N, "page waits", "pages wait"))
 	case rendering:
-		return refuse("pages wait for the browser: start it until there are none, and stop it")
+		return refuse("pages wait for the browser: start the node, wait until none is left, and stop it")
 	case m.Intake == nil || len(m.Intake.Taken) != m.Frozen.Nodes:
 		return refuse("its manifest has no intake")
 	}
@@ -131,8 +131,7 @@ func (n *node) check() error {
 	}
 	if len(set.HostDelays)+len(set.Budgets)+len(set.Blocked) > 0 {
 		return refuse("the operator has set delays of hosts, budgets of PLDs or a blacklist there, which do not " +
-			"move: take them back, " +
-			"and set them again after the move")
+			"move: remove them, and set them again after the move")
 	}
 	return nil
 }

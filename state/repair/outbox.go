@@ -105,7 +105,7 @@ func (w *repair) refuse(p *audit.Pair, format string, args ...any) error {
 	}
 	return fmt.Errorf("crawl: repair: %w: the outbox for node %d: %s: %w; if node %[2]d has received them, give its "+
 		"audit (drumbeat audit --json) by "+
-		"--taken; else put the file back from a copy, or set all nodes back to copies that fit together "+
+		"--taken; else put the file back from a copy, or restore all nodes from copies that match "+
 		"(drumbeat cluster audit)", ErrOutbox, p.Node, fmt.Sprintf(format, args...), damage)
 }
 

@@ -135,16 +135,15 @@ func (w *resync) planBack() error {
 		for other := node + 1; other < c.Nodes; other++ {
 			if o2 := others[other]; o2 != nil && other != w.back {
 				if err := errors.Join(check(o, o2), check(o2, o)); err != nil {
-					return refuseResync("nodes %d and %d do not fit together without node %d: %v", node,
+					return refuseResync("nodes %d and %d do not match without node %d: %v", node,
 						other, w.back, err)
 				}
 			}
 		}
 	}
 	if !broken {
-		return refuseResync("the accounts of node %d and the others fit together, so it needs no resync; if only the "+
-			"broker's mark of it "+
-			"is of a later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
+		return refuseResync("the accounts of node %d and the others match, so it needs no resync; if only its mark on "+
+			"the broker belongs to a later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
 	}
 	w.intake.Incarnation++
 	w.do("begin incarnation %d of node %d", w.intake.Incarnation, w.back)
@@ -177,7 +176,7 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 			return false, err
 		}
 		if err != nil && backError.Back >= 0 && backError.Back != c.Node {
-			return false, refuseResync("it was not node %d that was set back: %v", c.Node, err)
+			return false, refuseResync("node %d was not set back to an older copy: %v", c.Node, err)
 		}
 	}
 	there := o.Pair(c.Node)
@@ -189,8 +188,8 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 		ours := &w.intake.Taken[o.Node]
 		if there.Sent.GoneNumber <= ours.Number {
 			return false, refuseResync(
-				"node %d has received %d messages of node %d, which has them otherwise: node %[3]d was set back, or "+
-					"both were: %v", c.Node, ours.Number, o.Node, taken)
+				"node %d has received %d messages of node %d, whose own ones differ: node %[3]d was set back to an "+
+					"older copy, or both were: %v", c.Node, ours.Number, o.Node, taken)
 		}
 		lost := there.Sent.Gone
 		lost.Sub(ours.Totals)
@@ -225,12 +224,12 @@ func (w *resync) planOther() error {
 			"after that", w.back, o.Incarnation, c.Pair(w.back).Incarnation)
 	}
 	if err := errors.Join(check(o, c), check(c, o)); err != nil {
-		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has "+
+		return refuseResync("the audit of node %d does not match this node: was it made after its resync, and has "+
 			"no node run since? %v", w.back, err)
 	}
 	w.openIntake()
 	w.intake.Incarnations[w.back] = o.Incarnation
-	w.do("take messages and the mark of node %d from its incarnation %d on", w.back, o.Incarnation)
+	w.do("accept messages and the mark of node %d from its incarnation %d on", w.back, o.Incarnation)
 	return nil
 }
 

@@ -60,7 +60,7 @@ func summary(f *explain.Figures, o *over) []Figure {
 		return v
 	}
 	return []Figure{
-		{"active", "Time in which the crawl ran", active, Seconds, 41.27 * 86400},
+		{"active", "Running time", active, Seconds, 41.27 * 86400},
 		{"runs", "Starts of the program", float64(f.Runs), Number, 0},
 		{"attempts", "Requests for URLs", count(state.CountAttempts), Number, 7_606_109_371},
 		{"responses", "Responses", responses, Number, 7_437_281_300},
@@ -80,10 +80,10 @@ func summary(f *explain.Figures, o *over) []Figure {
 			per(count(state.CountBytesUncompressed), count(state.CountBytesCompressed)), Mean, 5},
 		{"links", "Links found", float64(a.Parsed()), Number, 394_619_023_142},
 		{"checked", "Links after all filters", checked, Number, 374_707_295_503},
-		{"links_per_page", "Links after all filters for each page", per(checked, pages), Mean, 59},
+		{"links_per_page", "Links after all filters per page", per(checked, pages), Mean, 59},
 		{"unique", "Unique URLs", unique, Number, 41_502_195_631},
-		{"unique_per_page", "Unique URLs for each page", per(unique, pages), Mean, 6.5},
-		{"p", "Unique URLs for each link after all filters, p", per(unique, checked), Mean, 0.11},
+		{"unique_per_page", "Unique URLs per page", per(unique, pages), Mean, 6.5},
+		{"p", "Unique URLs per link after all filters, p", per(unique, checked), Mean, 0.11},
 		{"url_bytes", "Length of a URL without http://", per(count(state.CountURLBytes), sized), Bytes, 70.6},
 		{"record_bytes", "Record of a URL, b", per(count(state.CountRecordBytes), sized), Bytes, 110},
 		{"urlseen_bytes", "URLseen on disk", float64(f.URLSeenBytes), Bytes, 332e9},

@@ -227,7 +227,7 @@ func (r *Report) hours() []page.Block {
 	if len(r.Hours) == 0 {
 		return nil
 	}
-	t := table("@from (UTC)", "#pages", "#pages/s", "what the connections did")
+	t := table("@from (UTC)", "#pages", "#pages/s", "use of the connections")
 	for _, h := range r.Hours {
 		t.Rows = append(t.Rows, page.Cells(h.From.Format("2006-01-02 15:04"), humanize.Comma(int64(h.Pages)),
 			Rate.text(h.Rate), h.Text))
@@ -258,7 +258,7 @@ func counted(n, all int64) []page.Cell {
 // notFetched has the URLs that were not fetched, and the requests that failed.
 func (r *Report) notFetched() (list []page.Block) {
 	if len(r.Verdict.Left) > 0 {
-		t := table("URLs left", "what fetches them")
+		t := table("URLs left", "how to fetch them")
 		for _, l := range r.Verdict.Left {
 			_, more := state.ReasonText(l.Reason)
 			t.Rows = append(t.Rows, []page.Cell{{Text: l.Text, Lead: more}, {Text: l.Do}})
@@ -296,7 +296,7 @@ func (r *Report) domains(view View) (list []page.Block) {
 	}
 	list = append(list, t)
 	if r.Most90 > 0 {
-		list = append(list, page.Text(fmt.Sprintf("90 %% of the visited domains gave fewer than %s each, 99 %% "+
+		list = append(list, page.Text(fmt.Sprintf("90 %% of the visited domains returned fewer than %s each, 99 %% "+
 			"fewer than %s (powers of two).", human.Counted(r.Most90, "response", "responses"),
 			humanize.Comma(r.Most99))))
 	}
@@ -381,7 +381,7 @@ func (r *Report) structures(view View, charts []page.Block) (list []page.Block) 
 			list = append(list, &page.Details{Summary: summary, Blocks: blocks})
 		}
 	}
-	list = append(list, page.Text("These figures are for those who know how drumbeat works: DRUM keeps the URLs on "+
+	list = append(list, page.Text("These figures are for readers who know how drumbeat works: DRUM keeps the URLs on "+
 		"disk, STAR sets the budgets of domains, and BEAST orders the queues by them."))
 	add("Charts of the structures", charts...)
 	if !view.Paper {
@@ -405,7 +405,7 @@ func (r *Report) degrees() []page.Block {
 	if len(r.Degrees) == 0 {
 		return nil
 	}
-	t := table("#domains that link, from", "#domains", "#visited", "#responses", "#for each visited")
+	t := table("#domains that link, from", "#domains", "#visited", "#responses", "#per visited domain")
 	for _, d := range r.Degrees {
 		mean := "–"
 		if d.Visited > 0 {

@@ -157,11 +157,11 @@ var gauges = [...]gauge{
 		[][2]string{{"RAM", "ram_used_bytes"}, {"disk", "disk_used_bytes"}}},
 	{"beast", "Queues of BEAST", "number of the queue", false,
 		[][2]string{{"current queue", "beast_queue"}, {"horizon", "beast_horizon"}}},
-	{"pld-responses", "Responses that a share of the visited domains has fewer than, in powers of two", "responses",
-		true,
+	{"pld-responses", "Responses per visited domain: upper bounds for a share of the domains, in powers of two",
+		"responses", true,
 		[][2]string{{"50 %", `pld_responses_below{share="0.5"}`}, {"90 %", `pld_responses_below{share="0.9"}`},
 			{"99 %", `pld_responses_below{share="0.99"}`}, {"99.9 %", `pld_responses_below{share="0.999"}`}}},
-	{"io", "Disk I/O of URLseen for each link", page.Bytes, false,
+	{"io", "Disk I/O of URLseen per link", page.Bytes, false,
 		[][2]string{{"measured", "urlseen_link_io_bytes"}, {"predicted", "urlseen_link_io_predicted_bytes"}}},
 }
 
@@ -187,7 +187,7 @@ func (o *over) active(i int) float64 {
 // axis returns the name of the axis of active.
 func (o *over) axis() string {
 	name, _ := o.unit()
-	return name + " in which the crawl ran"
+	return name + " of running time"
 }
 
 // rates returns the charts of the paper's figure 6: pages a second and the download rate, over the time in which the

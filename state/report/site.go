@@ -199,10 +199,10 @@ var reasonWords = map[string]string{
 	state.ReasonDNS.String():          "the server's name could not be looked up",
 	state.ReasonConnect.String():      "the server could not be reached",
 	state.ReasonTimeout.String():      "the server took too long",
-	state.ReasonReset.String():        "the server broke the connection off",
+	state.ReasonReset.String():        "the server closed the connection early",
 	state.ReasonTLS.String():          "no protected connection was possible",
 	state.ReasonCertificate.String():  "the server's certificate is not valid",
-	state.ReasonBadResponse.String():  "the answer breaks the rules of the web (HTTP)",
+	state.ReasonBadResponse.String():  "the answer does not follow the rules of HTTP",
 	state.ReasonHeadTooLarge.String(): "the head of the answer is too large",
 	state.ReasonServerError.String():  "the server reported an error",
 }
@@ -325,12 +325,12 @@ func siteAbout(r *sitereport.Report) page.Section {
 		}
 	}
 	if len(unchecked) > 0 {
-		blocks = append(blocks, page.Text("Not checked, since the visit did not record what it takes: "+
+		blocks = append(blocks, page.Text("Not checked, because the visit did not record the necessary data: "+
 			strings.Join(unchecked, ", ")+"."))
 	}
 	if len(r.Notes) > 0 {
 		blocks = append(blocks, page.Text("The visit did not record everything that this report can use. Findings "+
-			"may be missing for these reasons, which whoever ran the crawler can explain:"))
+			"may be missing for these reasons, which the operator of the crawler can explain:"))
 		for _, note := range r.Notes {
 			blocks = append(blocks, page.Note(harmless(note)))
 		}

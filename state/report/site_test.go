@@ -52,7 +52,7 @@ func TestSiteHTML(t *testing.T) {
 		t.Errorf("links %q", hrefs)
 	}
 	for _, want := range []string{"the first 1 of 300", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000",
-		"Checked and fine: nothing.", "did not record what it takes: unknown."} {
+		"Checked and fine: nothing.", "did not record the necessary data: unknown."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the text", want)
 		}

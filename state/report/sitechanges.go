@@ -37,7 +37,7 @@ func siteChanges(c *sitereport.Changes) []page.Section {
 			human.Counted(still, "entry", "entries"), isAre(still), human.Counted(same, "finding", "findings"))))
 	}
 	if c.Cut {
-		blocks = append(blocks, page.Text("“Unknown” stands where one of the two reports has only the first rows of a "+
+		blocks = append(blocks, page.Text("“Unknown” means that one of the two reports has only the first rows of a "+
 			"finding."))
 	}
 	sections := []page.Section{{ID: "changes",

@@ -11,8 +11,8 @@ const PAST = 360; // values of a line: half an hour
 // state says in a few words what a node does.
 function state(n) {
   const s = n.status;
-  if (!s) return "never heard of";
-  if (!n.heard) return "not heard of";
+  if (!s) return "never reported";
+  if (!n.heard) return "not reporting";
   if (s.ended) return "ended: " + s.ended;
   if (s.paused) return "paused: " + (s.waits || "by the operator");
   if (s.idle) return "waits for the other nodes";
@@ -168,7 +168,7 @@ function show(c) {
     c.nodes.map((n) => {
       const s = n.status;
       const now = s && n.heard && !s.ended ? s.pagesPerSecond : 0;
-      const words = !s || !n.heard ? "not heard of" : s.ended ? "ended" : rate(now) + " pages/s";
+      const words = !s || !n.heard ? "not reporting" : s.ended ? "ended" : rate(now) + " pages/s";
       return ["node " + n.node + (s?.host ? ", " + s.host : ""), now, words];
     }),
   );
