@@ -49,6 +49,8 @@ func PlaceText(name string) string {
 		return "done"
 	case PlaceUnstreamed.String():
 		return "new"
+	case PlaceContent.String():
+		return "content check"
 	case PlaceRobotsCheck.String():
 		return "robots.txt check"
 	case PlaceStar.String(), PlaceBeast.String(), PlaceRAM.String():

@@ -8,7 +8,8 @@ import (
 // TestPlaceText: texts have words for the names of places that only programs read: those of JSON, metrics and exports.
 func TestPlaceText(t *testing.T) {
 	words := map[string]string{"failed": "over budget", "awaitrobots": "waiting for robots.txt", "held": "not allowed",
-		"unstreamed": "new", "robotscheck": "robots.txt check", "star": "STAR", "beast": "BEAST", "ram": "RAM"}
+		"unstreamed": "new", "robotscheck": "robots.txt check", "content": "content check",
+		"star": "STAR", "beast": "BEAST", "ram": "RAM"}
 	for p := range Place(NumPlaces) {
 		want := p.String()
 		if text, ok := words[want]; ok {

@@ -28,6 +28,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
+	"drumbeat/state"
 	"drumbeat/state/audit"
 )
 
@@ -109,6 +110,7 @@ func printRefused(w io.Writer, refused map[string]int64) {
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		fmt.Fprintf(w, "refused %s: %s\n", name, humanize.Comma(refused[name]))
+		words, _ := state.ReasonText(name)
+		fmt.Fprintf(w, "refused, %s: %s\n", words, humanize.Comma(refused[name]))
 	}
 }

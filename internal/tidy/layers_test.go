@@ -212,7 +212,7 @@ var layers = map[string]layer{
 	"cmd/flags": {44, []string{"crawl/fetcher", "cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "cluster",
 		"fetch", "internal/pace", "internal/profile", "internal/nat64", "internal/scope", "internal/sites",
 		"internal/urlrule", "parse", "weburl", "internal/human"}},
-	"cmd/audit": {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
+	"cmd/audit": {46, []string{"cmd/flags", "cmd/term", "state", "state/audit", "disk", "internal/human"}},
 	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk",
 		"cluster",
 		"internal/human"}},

@@ -254,12 +254,16 @@ func (v *view) sites() {
 		v.backoff()
 	case w.Kind == snapshot.WaitDue && v.due():
 	case v.silent() && v.FailedSince > 0 && faulty[w.Kind]:
-		v.add(Bad, Standing, "sites", "drumbeat ctl hosts", "%s%s since then: %s%s", v.quietly(),
-			human.Counted(v.FailedSince, "request has failed", "requests have failed"), w.Text, v.again())
+		waits := ""
+		if w.Text != "" {
+			waits = "; the crawl waits for " + w.Text
+		}
+		v.add(Bad, Standing, "sites", "drumbeat ctl hosts", "%s%s since then%s%s", v.quietly(),
+			human.Counted(v.FailedSince, "request has failed", "requests have failed"), waits, v.again())
 	case v.silent() && v.DoubtedSince > 0 && faulty[w.Kind]:
 		failed := human.Counted(v.DoubtedSince, "request or lookup has failed", "requests and lookups have failed")
-		v.add(Bad, Standing, "sites", "drumbeat doctor", "%s%s since then; each is repeated until the fault is "+
-			"certainly not on this machine%s", v.quietly(), failed, v.again())
+		v.add(Bad, Standing, "sites", "drumbeat doctor", "%s%s since then; each is repeated until it is "+
+			"clear that the fault is not on this machine%s", v.quietly(), failed, v.again())
 	case v.mostFail():
 		r := &v.Recent
 		v.add(Warn, v.still(), "sites", "drumbeat ctl hosts", "%d of %s in the last %s failed: %s",
