@@ -117,9 +117,9 @@ func TestBareCommand(t *testing.T) {
 // TestGuesses: an unknown command gets a guess, also after help and before --help.
 func TestGuesses(t *testing.T) {
 	for args, want := range map[string]string{
-		"crawll":     `"crawll" is no command, did you mean "crawl"? drumbeat help lists all`,
+		"crawll":     `"crawll" is not a command, did you mean "crawl"? drumbeat help lists all`,
 		"help repot": `did you mean "report"?`, "reprot --help": `did you mean "report"?`,
-		"help nosuch": `"nosuch" is no command; drumbeat help lists all`,
+		"help nosuch": `"nosuch" is not a command; drumbeat help lists all`,
 		"pause":       `did you mean "ctl pause"?`, "ctl stauts": `did you mean "status"? drumbeat help ctl lists all`,
 		"help explain linsk": `did you mean "links"? drumbeat help explain lists all`,
 	} {

@@ -95,9 +95,9 @@ func (c *Command) limits() (list []string) {
 		add("We wait at least %v times the last response time before the next request to a host.", f)
 	}
 	if c.AdaptiveDelay {
-		add("A host that answers quickly and without errors is visited sooner by and by, never below %s. "+
+		add("While a host answers quickly and without errors, we shorten its delay step by step, never below %s. "+
 			"At the first slow "+
-			"answer, error or request to wait we are as slow as before.", human.Duration(*c.HostDelay.Least))
+			"answer, error or request to wait, we return to the full delay.", human.Duration(*c.HostDelay.Least))
 	}
 	if d := *c.PLDDelay.Usual; d > 0 {
 		add("At least %s pass between requests to hosts of one registered domain; less for domains that "+

@@ -118,7 +118,7 @@ func (c *initCmd) keep(a *term.App) error {
 		return err
 	}
 	if n := f.Table.Nodes(); n != c.Nodes {
-		return term.Usage(fmt.Errorf("%s is of %s, not of --nodes %d", c.File,
+		return term.Usage(fmt.Errorf("%s belongs to a cluster of %s, not of --nodes %d", c.File,
 			human.Counted(n, "node", "nodes"), c.Nodes))
 	}
 	fmt.Fprintf(a.Stdout, "%s: crawl %s of %s, kept\n", c.File, f.Crawl,

@@ -66,7 +66,7 @@ func TestInitKeep(t *testing.T) {
 		first = data
 	}
 	if err := (&initCmd{File: name, Nodes: 4, Keep: true}).Run(a); err == nil ||
-		!strings.Contains(err.Error(), "is of 3 nodes, not of --nodes 4") {
+		!strings.Contains(err.Error(), "belongs to a cluster of 3 nodes, not of --nodes 4") {
 		t.Errorf("4 nodes: %v", err)
 	}
 	must(t, os.WriteFile(name, first[1:], 0o600))

@@ -165,7 +165,7 @@ func (r *report) print(out io.Writer) error {
 	}
 	for node, st := range r.Nodes {
 		if st != nil && st.Quarantined > 0 {
-			fmt.Fprintf(&notes, "Node %d keeps %s in quarantine, which its version cannot read.\n", node,
+			fmt.Fprintf(&notes, "Node %d keeps %s in quarantine: its version cannot read them.\n", node,
 				human.Counted(st.Quarantined, "message of other nodes", "messages of other nodes"))
 		}
 		if st != nil && st.Refused > 0 {

@@ -68,7 +68,7 @@ func (c *clusterFlags) check() error {
 			"--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server",
 			nats.MinRoutes)
 	case c.embeds() && len(c.Cluster) > 1:
-		return errors.New("--cluster embed takes no other servers")
+		return errors.New("--cluster embed accepts no other servers")
 	case c.ClusterLeases < cluster.LeastLeasesBytes:
 		return fmt.Errorf("--cluster-leases %v is less than %v", human.Bytes(c.ClusterLeases),
 			human.Bytes(int64(cluster.LeastLeasesBytes)))

@@ -51,7 +51,7 @@ func leaseText(s *crawl.Snapshot) string {
 		text += fmt.Sprintf(", %s lost", n(l.Lost))
 	}
 	if l.Refused > 0 {
-		text += fmt.Sprintf(", %s refused by the broker, which has no room (--cluster-leases)", n(l.Refused))
+		text += fmt.Sprintf(", %s refused by the broker for lack of room (--cluster-leases)", n(l.Refused))
 	}
 	if l.Unreadable > 0 {
 		text += fmt.Sprintf(", %s unreadable", n(l.Unreadable))

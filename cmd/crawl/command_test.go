@@ -254,7 +254,7 @@ func TestForgottenFlags(t *testing.T) {
 func TestNoSeedAtAll(t *testing.T) {
 	seeds := filepath.Join(t.TempDir(), "seeds")
 	for text, want := range map[string]string{
-		"# nothing\n":         "there is no URL among the seeds",
+		"# nothing\n":         "the seeds contain no URL",
 		"http://127.0.0.1:9/": "no seed could be fetched",
 	} {
 		must(t, os.WriteFile(seeds, []byte(text), 0o600))

@@ -113,7 +113,7 @@ func (n *noSeed) print(out io.Writer) {
 	var b strings.Builder
 	switch {
 	case n.seeds == 0:
-		b.WriteString("drumbeat: no page: there is no URL among the seeds; add one\n")
+		b.WriteString("drumbeat: no page: the seeds contain no URL; add one\n")
 	case len(n.faults) == 0:
 		b.WriteString("drumbeat: no page: no seed could be fetched; the summary and the seed log have the reasons\n")
 	default:

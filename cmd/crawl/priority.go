@@ -51,7 +51,7 @@ func (p *priorityFlags) check() error {
 	case p.Known != "" && p.Strategy.Name != strategy.Snapshot:
 		return fmt.Errorf("--known follows no links, so --strategy %s does not apply", p.Strategy.Name)
 	case p.Strategy.Name != crawl.DefaultStrategy && p.Priority.Name != crawl.DefaultPriority:
-		return fmt.Errorf("--strategy %s has priorities of its own: leave out --priority %s", p.Strategy.Name,
+		return fmt.Errorf("--strategy %s sets its own priorities: leave out --priority %s", p.Strategy.Name,
 			p.Priority.Name)
 	}
 	w := p.walk()

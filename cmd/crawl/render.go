@@ -99,7 +99,7 @@ func (f *renderFlags) checkBrowser(ctx context.Context) error {
 		why := strings.TrimPrefix(err.Error(), "render: ")
 		if !l.NoSandbox && strings.Contains(why, "andbox") {
 			why += fmt.Sprintf("; Chromium needs unprivileged user namespaces (or its setuid helper) for its sandbox; "+
-				"--render %s does without, but then a page that takes over the browser has the rights of its user",
+				"--render %s works without it, but then a page that takes over the browser has the rights of its user",
 				autoNoFence)
 		}
 		return fmt.Errorf("--render %s: %s", f.Render, why)

@@ -68,7 +68,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	row("pages", "%s; %s, %s received", count(s.Counters["pages"]),
 		human.Counted(s.Counters["responses"], "response", "responses"),
 		human.Bytes(s.Counters["received_bytes"]))
-	row("URLs", "%s found, %.3f a link; %s, %s", count(s.Unique), s.UniqueShare,
+	row("URLs", "%s found, %.3f per link; %s, %s", count(s.Unique), s.UniqueShare,
 		human.Counted(s.PLDs, "PLD", "PLDs"),
 		human.Counted(s.Hosts, "host", "hosts"))
 	for _, p := range s.Places {

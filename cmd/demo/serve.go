@@ -56,7 +56,7 @@ func (c *Command) serve(a *term.App, web *simweb.Web) error {
 	seeds := slices.Concat(web.Seeds(), web.HostileSeeds())
 	traps := ""
 	if c.Hostile {
-		traps = " Some of its hosts have pages without end."
+		traps = " Some of its hosts have endless pages."
 	}
 	fmt.Fprintf(a.Stdout,
 		"A synthetic web on loopback, until Ctrl-C: %s to fetch, %s that robots.txt forbids.%s "+

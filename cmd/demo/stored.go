@@ -104,7 +104,7 @@ func (c *Command) apart() error {
 			continue
 		}
 		return term.Usage(
-			fmt.Errorf("demo: --dir %s %s the stored crawl %s, which is only read: name another directory",
+			fmt.Errorf("demo: --dir %s %s the stored crawl %s, which demo only reads: name another directory",
 				c.Dir, how, warc))
 	}
 	return nil

@@ -49,8 +49,8 @@ func checkAdmin(ctx context.Context, e *env) []finding {
 		r.Now = "in use by " + holder(ctx, e.admin, port)
 		see := "see who has it: ss -ltnp 'sport = :" + port + "'"
 		r.at(warn, loopback,
-			"nothing: the crawl takes the next free port, warns, and DIR/admin.json has it; ctl does not "+
-				"need the port", "--admin with another port", see)
+			"nothing: the crawl warns, takes the next free port and writes it to DIR/admin.json; ctl does "+
+				"not need the port", "--admin with another port", see)
 		r.at(fail, !loopback, "--admin with another port", see)
 	}
 	return []finding{r}

@@ -246,7 +246,7 @@ func checkDevices(_ context.Context, e *env) []finding {
 	for _, key := range shared {
 		r.Now += fmt.Sprintf("; %s on %s", strings.Join(disks[key], ", "), key)
 	}
-	r.at(warn, len(shared) > 0, "one --dir for each disk, --out on a disk of its own or left out")
+	r.at(warn, len(shared) > 0, "one --dir for each disk; --out on a separate disk, or none")
 	return []finding{r}
 }
 

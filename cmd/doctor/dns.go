@@ -207,7 +207,7 @@ func (s *server) overTCP(ctx context.Context) []finding {
 		return nil
 	}
 	return []finding{{Check: s.label(", TCP"), Now: err.Error(), Need: "a connection, for long answers", Status: warn,
-		Fix: []string{"open the TCP port of the server as well"}}}
+		Fix: []string{"open the TCP port of the server, too"}}}
 }
 
 // falseNames asks for a random top-level domain and a random name in .com.

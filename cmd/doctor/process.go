@@ -28,7 +28,7 @@ func checkKernel(_ context.Context, e *env) []finding {
 	}
 	r := finding{Check: "kernel", Now: "Linux " + text, Need: "5.8 or later"}
 	r.at(warn, major < 5 || major == 5 && minor < 8, "upgrade the kernel; "+
-		"docs/reference/contract.md says what older ones miss")
+		"docs/reference/contract.md lists what older kernels lack")
 	return []finding{r}
 }
 

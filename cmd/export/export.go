@@ -60,7 +60,7 @@ func (c *Command) check() error {
 	case c.RAM < leastRAM:
 		return fmt.Errorf("--ram %s: want at least 32 MiB", human.Bytes(c.RAM))
 	case c.Kind == string(export.WACZ) && (c.Output == "-" || c.Format != "parquet"):
-		return errors.New("wacz is one file with a format of its own: give -o FILE, and no --format")
+		return errors.New("wacz is one file in its own format: give -o FILE, and no --format")
 	case c.PartSize < leastPart:
 		return fmt.Errorf("--part-size %s: want at least 1 KiB", human.Bytes(c.PartSize))
 	case c.Compression != "zstd" && tabular.Format(c.Format) != tabular.Parquet:
@@ -108,7 +108,7 @@ func (c *Command) Run(a *term.App) error {
 	}
 	unit := "rows"
 	if r.opt.Kind == export.WACZ {
-		unit, r.stopped = "pages", "there is no new file"
+		unit, r.stopped = "pages", "no new file was written"
 	}
 	err = r.do(unit)
 	if errors.Is(err, tabular.ErrNotEmpty) {

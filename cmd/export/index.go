@@ -38,7 +38,7 @@ func (c *Index) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	r := run{app: a, command: "index", kind: "index", stopped: "there is no new index",
+	r := run{app: a, command: "index", kind: "index", stopped: "no new index was written",
 		opt: export.Options{FS: disk.Shared(),
 			Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Kind: export.Index,
 			Format: tabular.Format(c.Format), RAMBytes: int64(c.RAM)}}

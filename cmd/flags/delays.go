@@ -81,7 +81,7 @@ func (d *Delays) Complete() (err error) {
 	}
 	switch {
 	case d.AdaptiveDelay && *d.HostDelayFactor == 0:
-		return errors.New("--adaptive-delay needs --host-delay-factor above 0, which keeps visits of slow hosts apart")
+		return errors.New("--adaptive-delay needs --host-delay-factor above 0, which spaces visits of slow hosts")
 	case d.AdaptiveDelay && *d.HostDelay.Least == *d.HostDelay.Usual:
 		return fmt.Errorf("--adaptive-delay needs a min below --host-delay; both are %s",
 			human.Duration(*d.HostDelay.Usual))

@@ -74,7 +74,7 @@ var Moved = map[string]string{
 	"revisit-default":    "--revisit default=DURATION",
 	"revisit-min":        "--revisit min=DURATION",
 	"revisit-max":        "--revisit max=DURATION",
-	"revisit-gone":       "a page is given up after 2 visits in a row that find none",
+	"revisit-gone":       "the crawl gives up a page after 2 consecutive visits that find none",
 	"hook-procs":         "--hook-limits procs=N",
 	"hook-timeout":       "--hook-limits timeout=DURATION",
 	"hook-body":          "--hook-limits body=SIZE",

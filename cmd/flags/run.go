@@ -109,9 +109,9 @@ func unknownCommand(node *kong.Node, word string) error {
 	}
 	all := strings.TrimSpace("drumbeat help " + strings.TrimPrefix(strings.TrimPrefix(node.Path(), "drumbeat"), " "))
 	if guess != "" {
-		return fmt.Errorf("%q is no command, did you mean \"%s\"? %s lists all", word, guess, all)
+		return fmt.Errorf("%q is not a command, did you mean \"%s\"? %s lists all", word, guess, all)
 	}
-	return fmt.Errorf("%q is no command; %s lists all", word, all)
+	return fmt.Errorf("%q is not a command; %s lists all", word, all)
 }
 
 // explainMissing names the arguments and flags that a command needs and did not get, one by one, each with its

@@ -117,11 +117,11 @@ func (f *finder) original(url string, date time.Time) (*warc.StoredRecord, error
 	of := f.url
 	f.at, f.whole = date, true
 	if err := f.find(url); err != nil {
-		return nil, fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s: %w", of, url, err)
+		return nil, fmt.Errorf("get: the record of %s is a revisit; its body belongs to %s: %w", of, url, err)
 	}
 	if !f.best.Time.Equal(date) {
 		return nil,
-			fmt.Errorf("get: the record of %s is a revisit, whose body belongs to %s at %s, which is in no index", of,
+			fmt.Errorf("get: the record of %s is a revisit; its body belongs to %s at %s, which is in no index", of,
 				url, date.Format(time.RFC3339))
 	}
 	return f.open()
@@ -233,7 +233,7 @@ func (f *finder) read(url string) (gen uint64, err error) {
 	}
 	f.opt = r.WARCFiles()
 	if r.Out.Len() == 0 {
-		return m.Gen, term.Usage(errors.New("the crawl has output directories of its own: name them with --out"))
+		return m.Gen, term.Usage(errors.New("the output of the crawl is in separate directories: name them with --out"))
 	}
 	resolver := weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: !m.Frozen.KeepEscapes})
 	canonical, err := resolver.AppendResolve(nil, nil, []byte(url))

@@ -216,7 +216,7 @@ func TestCodings(t *testing.T) {
 				}
 				if _, errs := wantExit(t, term.ExitFailure, "get", "--dir="+w.dir,
 					"http://a.test/lost"); !strings.Contains(errs,
-					"revisit, whose body belongs to http://a.test/none") {
+					"revisit; its body belongs to http://a.test/none") {
 					t.Error(errs)
 				}
 			})

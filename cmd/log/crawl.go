@@ -59,7 +59,7 @@ func openCrawl(fsys disk.FS, dirs, logs []string) (*crawl, error) {
 		return nil, state.NoCrawl(dirs[0])
 	}
 	if len(missing) > 0 && missing[0] == 0 {
-		return nil, fmt.Errorf("log: the first directory of crawl %s is missing, which has the logs: %w", match.Crawl,
+		return nil, fmt.Errorf("log: the first directory of crawl %s, which has the logs, is missing: %w", match.Crawl,
 			state.ErrIncompatible)
 	}
 	x := &crawl{set: disk.Set{FS: fsys}, fsys: fsys, whole: len(missing) == 0, id: match.Crawl, told: map[string]bool{}}
@@ -176,7 +176,7 @@ func (x *crawl) readManifest() error {
 		return fmt.Errorf("log: %s holds a crawl without a checkpoint, so without a log yet: %w", x.set.Paths[0],
 			state.ErrIncompatible)
 	case m.Crawl != x.id:
-		return fmt.Errorf("log: the manifest in %s is of crawl %s, not of %s: %w", x.set.Paths[0], m.Crawl, x.id,
+		return fmt.Errorf("log: the manifest in %s belongs to crawl %s, not to %s: %w", x.set.Paths[0], m.Crawl, x.id,
 			state.ErrIncompatible)
 	}
 	if x.whole { // else the list of objects cannot be read

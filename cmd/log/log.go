@@ -84,7 +84,7 @@ func (c *Command) Run(a *term.App) error {
 
 func (c *Command) run(ctx context.Context, a *term.App, fsys disk.FS) error {
 	if c.Follow && (c.Count || c.Until != nil) {
-		return term.Usage(errors.New("log: --follow never ends, so it goes with neither --count nor --until"))
+		return term.Usage(errors.New("log: --follow never ends, so it excludes --count and --until"))
 	}
 	want, err := c.filter(time.Now())
 	if err != nil {

@@ -199,7 +199,7 @@ func (o *words) measured() result.Table {
 	}
 	switch {
 	case o.Fade == 0 && f.Fade > 0:
-		t.Notes = []string{"p stays as it was given."}
+		t.Notes = []string{"p stays as given."}
 	case o.Fade > 0.02:
 		t.Notes = []string{fmt.Sprintf("New URLs per page fall by %.0f %% with each doubling of the pages.",
 			100*(1-math.Exp2(-o.Fade)))}

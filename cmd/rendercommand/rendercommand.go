@@ -46,7 +46,7 @@ func (c *Command) Run(a *term.App) error {
 	}
 	if os.Geteuid() == 0 {
 		fmt.Fprintln(a.Stderr, "Do not run the browser as root: it refuses, or runs without its sandbox "+
-			"(--no-sandbox). Give it a user of its own.")
+			"(--no-sandbox). Run it as a separate user.")
 	}
 	_, err := fmt.Fprintf(a.Stderr,
 		"Then: drumbeat crawl … --render ws://127.0.0.1:%d --render-rules FILE\n", c.Port)

@@ -159,8 +159,8 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 	}
 	next := "the crawl's own command to resume"
 	if c.Resync != nil {
-		next = fmt.Sprintf("the resync of the other nodes with the audit of node %d after its own (--taken); start no "+
-			"node before", *c.Resync)
+		next = fmt.Sprintf("the resync of the other nodes with the audit of node %d after its own (--taken); do not "+
+			"start a node before", *c.Resync)
 	}
 	_, err := fmt.Fprintf(w, "next: drumbeat audit %s, then %s\n", dirs, next)
 	return err

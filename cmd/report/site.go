@@ -101,7 +101,7 @@ func (c *Command) ofSite(a *term.App) error {
 	r, err := c.scan(ctx, a)
 	switch {
 	case errors.Is(err, term.ErrSignal):
-		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; there is no report"}
+		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; no report was written"}
 	case err != nil:
 		return err
 	}

@@ -87,7 +87,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 // url returns the URL of the site.
 func (c *Command) url() (string, error) {
 	if len(c.URLs) != 1 || c.Seeds != "" || c.Known != "" {
-		return "", errors.New("site: give one URL, such as drumbeat site https://my.example/; crawl takes several")
+		return "", errors.New("site: give one URL, such as drumbeat site https://my.example/; crawl accepts several")
 	}
 	url, _, err := admit.ParseSeed(c.URLs[0])
 	if err != nil || url == "" {
@@ -145,8 +145,8 @@ func (c *Command) checkDir(host string) error {
 		return nil // there is no crawl, or the start says what is wrong
 	}
 	refuse := func(why string) error {
-		return &term.Ended{Code: term.ExitDirectory, Why: fmt.Sprintf("%s holds a crawl %s, which would get the "+
-			"delays of your own site: give another --dir", dirs[0], why)}
+		return &term.Ended{Code: term.ExitDirectory, Why: fmt.Sprintf("%s holds a crawl %s, and the delays of "+
+			"your own site would apply to it: give another --dir", dirs[0], why)}
 	}
 	name := filepath.Join(dirs[0], crawlcmd.SeedsCopy)
 	info, err := os.Stat(name)

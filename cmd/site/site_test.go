@@ -90,7 +90,7 @@ func TestSite(t *testing.T) {
 	cmdtest.WantExit[commands](t, term.ExitDone, "", append([]string{"site", url}, quick...)...)
 	// A crawl of another site does not get the delays of one's own.
 	_, errs = cmdtest.WantExit[commands](t, term.ExitDirectory, "", "site", "https://other.example/")
-	want = "drumbeat-crawl holds a crawl of 127.0.0.1, which would get the delays of your own site"
+	want = "drumbeat-crawl holds a crawl of 127.0.0.1, and the delays of your own site would apply to it"
 	if !strings.Contains(errs, want) {
 		t.Errorf("got %q, want %q in it", errs, want)
 	}

@@ -21,8 +21,8 @@ type Screen struct {
 	ended  chan struct{} // closed when the goroutine that reads keys has ended
 }
 
-// ErrNoTerminal means that standard input or output is no terminal.
-var ErrNoTerminal = errors.New("standard input or output is no terminal")
+// ErrNoTerminal means that standard input or output is not a terminal.
+var ErrNoTerminal = errors.New("standard input or output is not a terminal")
 
 // These keys have no character. KeyRedraw is none: the size of the terminal has changed.
 const (

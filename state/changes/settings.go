@@ -21,7 +21,7 @@ func (s *Settings) with(c *Change) (*Settings, error) {
 			n.HostDelays[c.Host] = c.Delay
 		}
 		if len(n.HostDelays) > MaxHostDelays {
-			return nil, refused("%d hosts have a delay of their own already, which is the limit", MaxHostDelays)
+			return nil, refused("%d hosts already have their own delay, which is the limit", MaxHostDelays)
 		}
 	case OpBlock:
 		n.Blocked = slices.Clone(s.Blocked)
@@ -43,7 +43,7 @@ func (s *Settings) with(c *Change) (*Settings, error) {
 			n.Budgets[c.PLD] = c.Budget
 		}
 		if len(n.Budgets) > MaxBudgets {
-			return nil, refused("%d PLDs have a budget of their own already, which is the limit", MaxBudgets)
+			return nil, refused("%d PLDs already have their own budget, which is the limit", MaxBudgets)
 		}
 	case OpFunction:
 		n.Function, n.FunctionSeq = c.Function, c.Seq

@@ -258,8 +258,8 @@ func (v *view) concludeSite(rep *SiteReport) {
 		say("budgets are off because --scope is not all")
 	}
 	if s.PerQueue > s.Budget {
-		say("the crawl is small, so each queue of BEAST takes more of its URLs than that, %d; the budget sets its "+
-			"delays only", s.PerQueue)
+		say("the crawl is small, so each queue of BEAST accepts more of its URLs, %d; the budget sets only its "+
+			"delays", s.PerQueue)
 	}
 	if v.opt.Fast {
 		say("its URLs were not counted, nor the PLDs that link to it (--fast)")

@@ -52,7 +52,7 @@ func ParseFields(format tabular.Format, names []string) (fields []Field, err err
 		case !slices.Contains(Fields(tabular.Parquet), f):
 			return nil, fmt.Errorf("%s: want text, lang, meta or jsonld", name)
 		case !slices.Contains(Fields(format), f):
-			return nil, fmt.Errorf("%s: not for format %s, which has text and lang only", name, format)
+			return nil, fmt.Errorf("%s: not for format %s, which has only text and lang", name, format)
 		case slices.Contains(names[:i], name):
 			return nil, fmt.Errorf("%s: named twice", strings.Join(names, ","))
 		}

@@ -30,7 +30,7 @@ func ofCrawl(s *snap) []value {
 		{"starved_slot_samples_total", "Samples with no URL in RAM while BEAST had more than the target of " +
 			"URLs ahead of fetching, of this run", s.Slots.Starved},
 		{"adaptive_delay_steps_total",
-			"Steps by which hosts are visited sooner (--adaptive-delay), of this run", s.DelaySteps},
+			"Steps by which host delays were shortened (--adaptive-delay), of this run", s.DelaySteps},
 		{"adaptive_delay_resets_total", "Hosts that returned to their base delay after a sign of strain, of this run",
 			s.DelayResets},
 		{"history_errors_total", "Samples that the history lost, of this run", s.HistoryErrors},
@@ -55,7 +55,7 @@ func ofCrawl(s *snap) []value {
 			s.SupportersTook},
 		{"trap_hosts", "Hosts that may use only a part of their PLD's budget (--budget traps)", s.TrapHosts},
 		{"hosts_in_ram", "Hosts with URLs in RAM or remembered delays", s.HostsInRAM},
-		{"adaptive_delay_hosts", "Hosts in RAM that are visited sooner than at their base delay (--adaptive-delay)",
+		{"adaptive_delay_hosts", "Hosts in RAM with a delay below their base delay (--adaptive-delay)",
 			s.AdaptedHosts},
 		{"least_host_gap_seconds", "Smallest time from the end of an exchange with a host to the next request to it, " +
 			"of this run; 0 before the second request", s.LeastHostGap},

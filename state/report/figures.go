@@ -74,7 +74,7 @@ func summary(f *explain.Figures, o *over) []Figure {
 		{"robots_received", "Bytes received for robots.txt", count(state.CountRobotsBytes), Bytes, 254e9},
 		{"sent", "Bytes sent", count(state.CountBytesSent, state.CountRobotsBytesSent), Bytes, 1.8e12},
 		{"html", "HTML parsed", html, Bytes, 161e12},
-		{"page_bytes", "Size of a page", per(html, pages), Bytes, 25.2e3},
+		{"page_bytes", "Page size", per(html, pages), Bytes, 25.2e3},
 		{"compressed", "Responses with a compressed body", count(state.CountCompressed), Number, 1_050_955_245},
 		{"compression", "Compression of these bodies",
 			per(count(state.CountBytesUncompressed), count(state.CountBytesCompressed)), Mean, 5},

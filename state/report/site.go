@@ -195,7 +195,7 @@ func rowTable(f *sitereport.Finding, rows []sitereport.Row) *page.Table {
 // reasonWords says for the owner of a site why an address had no answer.
 var reasonWords = map[string]string{
 	state.ReasonRobots.String():       "robots.txt forbids it",
-	state.ReasonNoHost.String():       "there is no server of this name",
+	state.ReasonNoHost.String():       "no server has this name",
 	state.ReasonDNS.String():          "the server's name could not be looked up",
 	state.ReasonConnect.String():      "the server could not be reached",
 	state.ReasonTimeout.String():      "the server took too long",

@@ -88,7 +88,7 @@ func TestInWords(t *testing.T) {
 	for in, want := range map[string]string{"status 404": "404 Not Found", "": "", "status x": "status x",
 		"1.5 s": "1.5 s", "status 301, to http://a.test/": "301 Moved Permanently, to http://a.test/",
 		"status 599":   "status 599",
-		"no-such-host": "there is no server of this name"} {
+		"no-such-host": "no server has this name"} {
 		if got := inWords(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}

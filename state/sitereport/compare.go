@@ -113,7 +113,7 @@ func Read(r io.Reader, site string) (*Report, error) {
 		Site    string `json:"site"`
 	}
 	if json.Unmarshal(data, &head) != nil || head.Site == "" {
-		return nil, errors.New("it is no report of a site in JSON: write one with report --site and a name that " +
+		return nil, errors.New("it is not a site report in JSON: write one with report --site and a name that " +
 			"ends in .json")
 	}
 	switch {
@@ -124,7 +124,7 @@ func Read(r io.Reader, site string) (*Report, error) {
 		return nil, fmt.Errorf("it has format %d of an older program, which had no severities: write it again",
 			head.Version)
 	case head.Site != site:
-		return nil, fmt.Errorf("it is of %s, not of %s", head.Site, site)
+		return nil, fmt.Errorf("it reports on %s, not on %s", head.Site, site)
 	}
 	var old Report
 	if json.Unmarshal(data, &old) != nil {
