@@ -37,7 +37,7 @@ func auditTwo(t *testing.T, when, file string, dirs, want []string) {
 	t.Helper()
 	out, _ := wantExit(t, term.ExitDone, "",
 		append([]string{"cluster", "audit", "--deep", "--cluster-file=" + file}, dirs...)...)
-	for _, text := range append(want, "2 of 2 nodes, 2 pairs: balanced", ", 0 are not; ", " 0 on two nodes") {
+	for _, text := range append(want, "2 of 2 nodes, 2 pairs: balanced", ", 0 do not; ", " 0 on two nodes") {
 		if !strings.Contains(out, text) {
 			t.Errorf("%s: no %q in %s", when, text, out)
 		}
@@ -109,11 +109,11 @@ func TestClusterMove(t *testing.T) {
 	if !strings.Contains(out, "that were done on other nodes moved here") || !strings.Contains(out, "next: copy") {
 		t.Errorf("move: %s", out)
 	}
-	audit("after the move", "of URLs that were done before their slots moved")
+	audit("after the move", "URLs that were done before their slots moved")
 	run(requests() + 150)
-	audit("stopped again", "of URLs that were done before their slots moved")
+	audit("stopped again", "URLs that were done before their slots moved")
 	run(0)
-	audit("at the end", "of URLs that were done before their slots moved", " 0 and 0 are in outboxes")
+	audit("at the end", "URLs that were done before their slots moved", " 0 and 0 are in outboxes")
 	checkOnce(t, web)
 }
 

@@ -142,7 +142,7 @@ func checkPLDWords(t *testing.T, at, best string) {
 	t.Helper()
 	got, _ := wantExit(t, term.ExitDone, "", "explain", "pld", at, "www."+best, "unknown.example")
 	for _, want := range []string{"www." + best + "\n  why       its PLD is " + best, "\n  linked by ", "top ranks",
-		"none of its URLs wait", "unknown.example\n  why       no page that was parsed links to it"} {
+		"none of its URLs wait", "unknown.example\n  why       no parsed page links to it"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

@@ -265,7 +265,7 @@ func TestExtractFaults(t *testing.T) {
 	}
 	fails(term.ExitUsage, "want text, lang", with("--fields=words", "-o", tmp+"/x")...)
 	fails(term.ExitUsage, "only for --format csv and jsonl", with("-o", "-")...)
-	fails(term.ExitUsage, "which has text and lang only", with("--format=wet", "--fields=text,meta", "-o", tmp+"/x")...)
+	fails(term.ExitUsage, "which has only text and lang", with("--format=wet", "--fields=text,meta", "-o", tmp+"/x")...)
 	fails(term.ExitUsage, "needs text", with("--fields=lang", "--full-text", "-o", tmp+"/x")...)
 	fails(term.ExitUsage, "at least 64 MiB", with("--ram=1MiB", "-o", tmp+"/x")...)
 	fails(term.ExitDirectory, "holds no crawl", "--dir="+t.TempDir(), "-o", tmp+"/x")
