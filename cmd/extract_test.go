@@ -348,7 +348,7 @@ func checkMovedFiles(t *testing.T, at []string, tmp, name string, files int) {
 	both := movedAway(t, name)
 	if _, said := wantExit(t, term.ExitDone, "",
 		extractTo(tmp+"/both")...); !strings.Contains(said,
-		fmt.Sprintf("the indexes of 1 of the crawl's %d WARC files are not there", files)) {
+		fmt.Sprintf("the indexes of 1 of the crawl's %d WARC files are missing", files)) {
 		t.Errorf("said %s", said)
 	}
 	both()
