@@ -121,8 +121,8 @@ func (c *crawler) wireFetcher() {
 	o := &c.opt
 	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: c.sites,
 		Sitemaps: o.Links.Sitemaps, Assets: o.fetchesParts(), Store: o.Output.Store,
-		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes},
-		c.outages, c.space)
+		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes,
+		Signer: o.Identity.Signer, SignAlways: o.Identity.SignAlways}, c.outages, c.space)
 	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: c.rules,
 		Ordered: c.orders.Waits})
 }
@@ -195,7 +195,8 @@ func (c *crawler) wireLimits() {
 func (c *crawler) wireReloader() {
 	o := &c.opt
 	c.reloader = inforce.NewReloader(c.Run, c.Saved, inforce.ReloadOptions{Log: o.Observe.Log, FS: o.Disk.FS,
-		Admission: &o.Admission, Agent: o.Identity.Agent, Contact: o.Identity.Contact, Trusted: o.Budgets.Trusted,
+		Admission: &o.Admission, Agent: o.Identity.Agent, Contact: o.Identity.Contact,
+		Signer: o.Identity.Signer, KeyFile: o.Identity.KeyFile, Trusted: o.Budgets.Trusted,
 		Plan: &c.plan, Lanes: func() int { return o.Order.Lanes }, Guard: o.Observe.Control != nil}, c.rules, c.sites)
 	c.reloader.Wire(inforce.Others{Heaps: func() inforce.Heaps { return c.polite }, Cookies: c.fetcher,
 		Deferrals: c.deferrals, Blocked: c.operator.Blocked, Reloaded: c.node.Reloaded})

@@ -82,6 +82,14 @@ func appendHost(dst []byte, r *Request) []byte {
 	return dst
 }
 
+// Authority returns the host, with the port unless it is the scheme's default: the value of the Host line.
+func (r *Request) Authority() string {
+	if r.Port == 0 || r.Port == defaultPort(r.Scheme) {
+		return r.Host
+	}
+	return string(appendHost(nil, r))
+}
+
 // encodeRequest encodes the request head with fasthttp's codec. It never calls req.URI(), so the path goes
 // out byte for byte.
 func (c *Client) encodeRequest(dst []byte, r *Request) []byte {

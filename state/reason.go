@@ -41,6 +41,7 @@ const (
 	ReasonNetworkLease // another node visits its network
 	ReasonHeadTooLarge // the head of the response exceeded its limits
 	ReasonCertificate  // its request needs a good certificate, and the server has none
+	ReasonSignature    // its site asked for a signed request
 	NumReasons
 )
 
@@ -82,6 +83,7 @@ var reasonTexts = [NumReasons]struct{ name, words, more string }{
 	ReasonNetworkLease: {"network-lease", "network busy", "another node visits the network of its host"},
 	ReasonHeadTooLarge: {"head-too-large", "response header too large", "it exceeds 64 KiB or 5000 fields"},
 	ReasonCertificate:  {"bad-certificate", "bad certificate", "the request needs a good one (--tls, --sites)"},
+	ReasonSignature:    {"signature", "signature wanted", "the site asked for a signed request (--sign)"},
 }
 
 // String returns the name that programs read; "" for none.

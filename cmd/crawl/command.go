@@ -59,6 +59,7 @@ type Command struct {
 	flags.About
 	flags.Delays
 	flags.Health
+	signFlags
 	Retries flags.Count `group:"politeness" placeholder:"N" default:"3"`
 
 	flags.Links
@@ -109,6 +110,9 @@ func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Setti
 	}
 	plan, err := MakePlan(&opt)
 	if err != nil {
+		return err
+	}
+	if err := c.signFlags.read(&opt.Identity); err != nil {
 		return err
 	}
 	hideSecrets(&opt, a)

@@ -46,7 +46,7 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 	defer release()
 	defer sayStopping(ctx)()
 	rules := len(opt.Admission.Rules)+len(opt.Admission.Blacklist) > 0 || opt.Admission.Sites != "" ||
-		opt.Budgets.Trusted != ""
+		opt.Budgets.Trusted != "" || opt.Identity.Signer != nil
 	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) ignores SIGHUP
 		again, release := a.OnHangup()
 		defer release()

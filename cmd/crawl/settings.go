@@ -27,8 +27,8 @@ const resolvConf = "/etc/resolv.conf"
 func (c *Command) check() error {
 	for _, f := range []func() error{c.Who.Check, c.checkAbout, c.checkDelays, c.checkReferences, c.checkNumbers,
 		c.URLRules.Check, c.Bodies.Check,
-		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkRender, c.recrawlFlags.check, c.priorityFlags.check,
-		c.clusterFlags.check, c.checkExtract, c.checkStore} {
+		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkSign, c.checkRender, c.recrawlFlags.check,
+		c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore} {
 		if err := f(); err != nil {
 			return term.Usage(err)
 		}

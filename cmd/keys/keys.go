@@ -87,8 +87,8 @@ func (c *rotateCmd) Run(a *term.App) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	fmt.Fprintf(a.Stdout, "%s has a new key. Publish the directory again, and run drumbeat ctl reload if a crawl is "+
-		"running.\n", c.File)
+	fmt.Fprintf(a.Stdout, "%s has a new key. Publish the key directory again, and run drumbeat ctl reload if a "+
+		"crawl is running.\n", c.File)
 	return printKeys(a.Stdout, rotated, now)
 }
 
@@ -161,7 +161,7 @@ func printKeys(w io.Writer, keys botauth.Keys, now time.Time) error {
 		case state == waits:
 			text = "signs from " + key.From.Format(time.RFC3339)
 		case state == retired:
-			text = "signs no more; in the directory until " + keys.Until(i).Format(time.RFC3339)
+			text = "signs no more; in the key directory until " + keys.Until(i).Format(time.RFC3339)
 		case i > 0:
 			text += ", until " + keys[i-1].From.Format(time.RFC3339)
 		}

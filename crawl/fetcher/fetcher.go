@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/botauth"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/options"
@@ -40,6 +41,7 @@ type Fetcher struct {
 
 	outages  *outage.Watch
 	spools   *spools
+	signing  *signing
 	others   Others
 	underWay atomic.Int64 // exchanges
 }
@@ -49,11 +51,13 @@ type Options struct {
 	Log           *slog.Logger
 	Network       *options.Network
 	Sites         *inforce.Sites
-	Sitemaps      bool  // sitemaps are accepted
-	Assets        bool  // parts of pages are accepted
-	Store         bool  // pages are stored: large bodies have spools
-	AdaptiveDelay bool  // exchanges have a Sign
-	DiskBytes     int64 // of the crawl's files at most
+	Sitemaps      bool            // sitemaps are accepted
+	Assets        bool            // parts of pages are accepted
+	Store         bool            // pages are stored: large bodies have spools
+	Signer        *botauth.Signer // signs requests; nil: none
+	SignAlways    bool            // those over TLS are signed unasked
+	AdaptiveDelay bool            // exchanges have a Sign
+	DiskBytes     int64           // of the crawl's files at most
 	MaxURLBytes   int
 }
 
@@ -71,7 +75,7 @@ type Others struct {
 
 // New returns a Fetcher. Wire must give it the other stages before a run.
 func New(run *account.Run, saved *state.Saved, opt Options, watch *outage.Watch, k *space.Keeper) *Fetcher {
-	return &Fetcher{run: run, saved: saved, opt: opt, outages: watch,
+	return &Fetcher{run: run, saved: saved, opt: opt, outages: watch, signing: newSigning(opt.Signer, opt.SignAlways),
 		spools: &spools{run: run, saved: saved, log: opt.Log, diskBytes: opt.DiskBytes, space: k,
 			slots: make(chan struct{}, maxSpools)}}
 }
@@ -103,9 +107,9 @@ func (f *Fetcher) Open(*state.Manifest) error {
 
 // exchange does one HTTP exchange at the granted address. codings is the Accept-Encoding; "" is that of
 // Fetcher. known makes the request conditional, if earlier visits brought a validator. from decides about the
-// secrets of the site.
+// secrets of the site. again reports that the site asks for a signature, which the next request to it will have.
 func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
-	limits *fetch.Limits, codings string, known *revisit.History, from Source) error {
+	limits *fetch.Limits, codings string, known *revisit.History, from Source) (again bool, err error) {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
@@ -129,16 +133,20 @@ func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Pa
 		req.DecodeLater = MayLand(g)
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
-		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
+		return false, fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
 	}
 	ctx, leave, err := f.others.Rules.Enter(ctx, parts.Host, g.Addr)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer leave()
 	f.underWay.Add(1)
 	defer f.run.Changed()
 	defer f.underWay.Add(-1)
+	how, err := f.signing.sign(&req, time.Now())
+	if err != nil {
+		return false, err
+	}
 	try := f.outages.Try()
 	err = bug.Contained(func() error {
 		err := f.opt.Network.Fetcher.Do(ctx, &req, resp)
@@ -159,7 +167,7 @@ func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Pa
 		err = inforce.ErrBlocked
 	}
 	f.outages.WatchExchange(try, g.Addr, parts, err, resp)
-	return err
+	return err == nil && f.signing.wanted(&req, how, resp), err
 }
 
 // keepAlive returns how long to keep the grant's connection open: until the host's next page is due, with a

@@ -183,6 +183,6 @@ func (q *Requests) AskNow(ctx context.Context, what, url string, addrs []netip.A
 	q.run.Hook(what + " " + url)
 	resp := q.others.Slots.Response()
 	defer q.others.Slots.Release(resp)
-	err = q.getGranted(ctx, g, url, nil, resp, nil)
+	_, err = q.getGranted(ctx, g, url, nil, resp, nil)
 	return !errors.Is(err, inforce.ErrBlocked), resp.TLSVerdict, err
 }

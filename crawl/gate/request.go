@@ -259,7 +259,7 @@ func (q *Requests) follow(ctx context.Context, job *robots.Job, url string, addr
 				return doubt, err
 			}
 		}
-		err := q.getThrough(ctx, url, from, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
+		err := q.getSigned(ctx, url, from, addrs, resp, job)
 		if hop == 0 || err != nil {
 			f.TLS = fetcher.BadTLS(resp.TLSVerdict, err)
 		}
@@ -372,14 +372,25 @@ func robotsFailure(err error) robots.Kind {
 	return robots.NetworkFailure
 }
 
+// getSigned is getThrough for the rules of a job. If the site asks for a signature, it requests the URL once more.
+func (q *Requests) getSigned(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr,
+	resp *fetch.Response, job *robots.Job) error {
+	host := weburl.Split(job.Origin).Host
+	again, err := q.getThrough(ctx, url, from, addrs, resp, host, job.Waits)
+	if again {
+		_, err = q.getThrough(ctx, url, from, addrs, resp, host, job.Waits)
+	}
+	return err
+}
+
 // getThrough waits for a grant of the host and the server, and does one exchange for the rules of host
 // rulesOf. waits is the number of deferrals so far: it keeps requests that return as a batch ahead of those
-// deferred after them.
+// deferred after them. again is that of Fetcher.Exchange.
 func (q *Requests) getThrough(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr,
-	resp *fetch.Response, rulesOf []byte, waits uint8) error {
+	resp *fetch.Response, rulesOf []byte, waits uint8) (again bool, err error) {
 	parts := weburl.Split([]byte(url))
 	if err := q.health.MayAsk(parts.Host); err != nil {
-		return err
+		return false, err
 	}
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // hold no body while waiting
@@ -391,11 +402,11 @@ func (q *Requests) getThrough(ctx context.Context, url string, from fetcher.Sour
 		if v.Kind == polite.Deferred {
 			item.Waits = min(item.Waits+1, robots.MaxWaits)
 			if wait = time.Until(v.Due); wait > longWait || q.crowded() {
-				return &deferredError{until: v.Due, waits: item.Waits}
+				return false, &deferredError{until: v.Due, waits: item.Waits}
 			}
 		}
 		if !account.Sleep(ctx, wait) {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 		item.Terms = q.opt.Sites.Terms(parts.Host) // a reload may have changed them
 	}
@@ -403,23 +414,25 @@ func (q *Requests) getThrough(ctx context.Context, url string, from fetcher.Sour
 	select {
 	case g = <-granted:
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	return q.getGranted(ctx, g, url, from, resp, rulesOf)
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
 func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, from fetcher.Source,
-	resp *fetch.Response, rulesOf []byte) error {
+	resp *fetch.Response, rulesOf []byte) (again bool, err error) {
 	parts := weburl.Split([]byte(url))
 	limits := q.opt.Network.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = RobotsBodyBytes, 0, RobotsBodyBytes
 	limits.Ratio = fetch.Unlimited
-	err := q.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	again, err = q.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	q.run.LogBug(string(parts.Host)+"/robots.txt", err)
 	q.others.Slots.Free()
 	result := q.fetcher.Result(g, resp, err)
-	if rest := RestAfter(resp, err); rest > 0 {
+	if again {
+		result.Backoff = min(fetcher.RetryAfter(resp, time.Now()), PoliteBackoff)
+	} else if rest := RestAfter(resp, err); rest > 0 {
 		result.Backoff = rest
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.enterRobots(ctx) {
 		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that another
@@ -460,9 +473,9 @@ func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, 
 		}
 		return nil
 	}); txErr != nil {
-		return txErr // the crawl has failed, so the request's own transaction fails too
+		return false, txErr // the crawl has failed, so the request's own transaction fails too
 	}
-	return err
+	return again, err
 }
 
 // robotsRoomEvery is the interval at which a request asks again while polite is full. It does not wait for

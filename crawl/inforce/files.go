@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"drumbeat/admit"
+	"drumbeat/botauth"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"
 )
@@ -75,6 +76,10 @@ func (r *Reloader) CheckFiles() error {
 	_, err1 := r.readSites()
 	_, err2 := r.readTrusted()
 	err := errors.Join(err1, err2)
+	if r.opt.Signer != nil {
+		_, err3 := botauth.ReadKeys(r.opt.KeyFile)
+		err = errors.Join(err, err3)
+	}
 	if len(r.opt.Admission.Rules)+len(r.opt.Admission.Blacklist) > 0 {
 		err = errors.Join(err, r.CheckBlocked(r.others.Blocked()))
 	}

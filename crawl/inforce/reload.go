@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/botauth"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/options"
 	"drumbeat/crawl/plan"
@@ -29,7 +30,9 @@ type ReloadOptions struct {
 	FS             disk.FS
 	Admission      *options.Admission
 	Agent, Contact string
-	Trusted        string     // the file of trusted PLDs; "": none
+	Trusted        string          // the file of trusted PLDs; "": none
+	Signer         *botauth.Signer // gets the keys of KeyFile; nil: none
+	KeyFile        string
 	Plan           *plan.Plan // HeapBytes limits what the files take; made before Open
 	Lanes          func() int // of this crawl
 	Guard          bool       // the operator may block sites while the crawl runs
@@ -150,11 +153,12 @@ type Reloaded struct {
 	Replaced   int64
 }
 
-// ReloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files
+// ReloadFiles puts new trusted PLDs, keys, settings of sites, rules and blacklist in force. Of each, if its files
 // have errors, late gets them and the old ones stay.
 func (r *Reloader) ReloadFiles(ctx context.Context, late *account.LateLog) (n Reloaded, err error) {
 	defer r.others.Reloaded()
 	r.reloadTrusted(late)
+	r.reloadKeys(late)
 	if err := r.reloadSites(ctx, &n, late); err != nil ||
 		len(r.opt.Admission.Rules)+len(r.opt.Admission.Blacklist) == 0 {
 		return n, err
@@ -176,6 +180,24 @@ func (r *Reloader) reloadTrusted(late *account.LateLog) {
 	}
 	before := r.rules.Trusted.Swap(&trusted)
 	late.Add(r.opt.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
+}
+
+// reloadKeys puts the key file in force, for the requests that follow. If it has errors, late gets them and the old
+// keys stay.
+func (r *Reloader) reloadKeys(late *account.LateLog) {
+	if r.opt.Signer == nil {
+		return
+	}
+	keys, err := botauth.ReadKeys(r.opt.KeyFile)
+	if err == nil {
+		err = r.opt.Signer.SetKeys(keys)
+	}
+	if err != nil {
+		late.Add(r.opt.Log.Error, "the keys of --sign are unchanged: the key file has errors", "error", err)
+		return
+	}
+	late.Add(r.opt.Log.Info, "keys of --sign reloaded", "keys", len(keys),
+		"signs", keys.At(time.Now()).ID())
 }
 
 // Reload puts new rules in force. If the files have errors, late gets them and the old rules stay.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"drumbeat/botauth"
 	"drumbeat/state"
 )
 
@@ -19,6 +20,11 @@ type Identity struct {
 	Version string
 	// Host is the name of the machine in the names of WARC files and in warcinfo records; "" means localhost.
 	Host string
+	// Signer signs requests; nil: none. With SignAlways it signs all that use TLS, otherwise those of sites that
+	// ask for it. KeyFile is its key file; each reload reads it again.
+	Signer     *botauth.Signer
+	SignAlways bool
+	KeyFile    string
 	// About is for the people who get the results.
 	About state.About
 }

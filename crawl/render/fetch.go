@@ -258,7 +258,7 @@ func (r *Stage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Part
 	limits := r.opt.FetchLimits
 	most := int(r.opt.Browser.PageBytes)
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
-	err := r.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	_, err := r.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	r.run.LogBug(string(parts.Host)+string(parts.Path), err)
 	r.others.Slots.Leave(g)
 	result := r.fetcher.Result(g, resp, err)

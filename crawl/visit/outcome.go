@@ -87,7 +87,8 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 	if err != nil {
 		return nil, err
 	}
-	err = s.fetcher.Exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known, s.fetcher.SourceOf(rec))
+	again, err := s.fetcher.Exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known,
+		s.fetcher.SourceOf(rec))
 	if ctx.Err() != nil {
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}
@@ -110,6 +111,9 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 		}
 	}
 	rec.Flags &^= weburl.FlagUnconfirmed
+	if again && int(rec.Attempts) <= s.opt.Retries {
+		return nil, s.signNow(g, rec, resp, result)
+	}
 	if err != nil {
 		return nil, s.exchangeFailed(g, rec, sum, err, result)
 	}
@@ -285,6 +289,19 @@ func (s *Stage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, 
 			why = gate.BackoffReason(&health.State{}, v.Why)
 		}
 		return s.others.Deferrals.DeferURL(tx, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
+	})
+}
+
+// signNow defers a URL whose site asked for a signature, until the site's Retry-After. Nothing counts against the host:
+// it has not yet refused what it asked for.
+func (s *Stage) signNow(g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result *ending) error {
+	rec.Attempts++
+	wait := fetcher.RetryAfter(resp, time.Now())
+	result.Backoff = wait
+	return s.settle(g, result, func(tx *account.Tx) error {
+		tx.Count(state.CountRetries, 1)
+		due := time.Now().Add(wait)
+		return s.others.Deferrals.DeferURL(tx, rec, state.PlaceRAM, due, state.ReasonSignature)
 	})
 }
 
