@@ -117,6 +117,9 @@ func checkRecord(t *testing.T, r *warc.Record, count map[string]int) {
 	if got := r.Get("WARC-Protocol"); got != want {
 		t.Errorf("%s: WARC-Protocol %q, want %q", url, got, want)
 	}
+	if got := r.Get("WARC-Cipher-Suite"); strings.HasPrefix(got, "TLS_") != strings.HasPrefix(url, "https:") {
+		t.Errorf("%s: WARC-Cipher-Suite %q", url, got)
+	}
 	count[want]++
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.Block)), nil)
 	if err != nil || resp.Proto != "HTTP/1.1" {

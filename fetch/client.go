@@ -266,7 +266,7 @@ func (x *exchange) forget() {
 	x.closeConn()
 	r := x.resp
 	r.Reused, r.Flaws, r.FirstByte, r.BytesWritten = false, 0, 0, 0
-	r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
+	r.TLSVerdict, r.TLSVersion, r.CipherSuite, r.Resumed = "", 0, 0, false
 	r.buf.req = x.c.appendRequest(r.buf.req[:0], x.req) // HTTP/2 has no Connection line
 	x.record()
 }

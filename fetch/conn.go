@@ -51,6 +51,7 @@ type conn struct {
 type tlsFacts struct {
 	verdict string
 	version uint16
+	cipher  uint16
 	resumed bool
 	old     bool // only TLSOptions.Old offers what was chosen
 	heavy   bool // the chain is too long to cache its session

@@ -203,10 +203,12 @@ type Response struct {
 
 	// TLSVerdict is the result of certificate verification, one of the Verdict constants; "" for http.
 	TLSVerdict string
-	// TLSVersion is tls.VersionTLS13 and so on; 0 for http. Resumed says that the handshake resumed a
-	// session. On a kept connection, TLSVerdict, TLSVersion and Resumed are those of its handshake.
-	TLSVersion uint16
-	Resumed    bool
+	// TLSVersion is tls.VersionTLS13 and so on, and CipherSuite a number of the IANA registry; 0 for http. Resumed
+	// says that the handshake resumed a session. On a kept connection, the fields about TLS are those of its
+	// handshake.
+	TLSVersion  uint16
+	CipherSuite uint16
+	Resumed     bool
 	// Reused says that the connection was kept from an earlier exchange; Connect and TLS are 0.
 	Reused bool
 	// Kept says that the connection waits for the next request to this host and address (Request.KeepAlive).

@@ -234,6 +234,7 @@ func (x *exchange) reuse() bool {
 		x.attach(c)
 		x.resp.Reused = true
 		x.resp.TLSVerdict, x.resp.TLSVersion, x.resp.Resumed = c.tls.verdict, c.tls.version, c.tls.resumed
+		x.resp.CipherSuite = c.tls.cipher
 		return true
 	}
 }

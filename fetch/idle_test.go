@@ -454,8 +454,8 @@ func TestReuseOnSockets(t *testing.T) {
 						t.Errorf("%d: got %v, %q, reused %v", i, err, resp.Body, resp.Reused)
 					}
 					if scheme == "https" && (resp.TLSVerdict != VerdictSelfSigned ||
-						resp.TLSVersion != tls.VersionTLS13) {
-						t.Errorf("%d: %q, version %x", i, resp.TLSVerdict, resp.TLSVersion)
+						resp.TLSVersion != tls.VersionTLS13 || resp.CipherSuite>>8 != 0x13) { // the suites of TLS 1.3
+						t.Errorf("%d: %q, version %x, suite %x", i, resp.TLSVerdict, resp.TLSVersion, resp.CipherSuite)
 					}
 					<-done
 				}

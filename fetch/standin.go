@@ -41,6 +41,7 @@ type standIn struct {
 	ours, theirs, part []byte
 	clientRandom       []byte
 	serverRandom       []byte
+	negotiated         uint16    // the server's choice, before serverHello replaces it
 	suite              *gcmSuite // nil: not chosen yet, or not one of ours; then crypto/tls ends the handshake
 	master             []byte
 	keys               *gcmKeys
@@ -264,6 +265,7 @@ func (s *standIn) serverHello(m []byte) ([]byte, error) {
 	}
 	s.serverRandom = bytes.Clone(m[random:id])
 	suite := m[id+1+int(m[id]):]
+	s.negotiated = binary.BigEndian.Uint16(suite)
 	for i := range gcmSuites {
 		if slices.Contains(gcmSuites[i].ids[:], binary.BigEndian.Uint16(suite)) {
 			s.suite = &gcmSuites[i]

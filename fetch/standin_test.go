@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -183,6 +184,10 @@ func TestUnreadableCertificates(t *testing.T) {
 func checkUnreadable(t *testing.T, name string, cfg *tls.Config) {
 	t.Helper()
 	addr := listenTLS(t, cfg)
+	suites := "TLS_ECDHE_ECDSA_" // that of the server, not that of the stand-in
+	if _, ok := cfg.Certificates[0].PrivateKey.(*rsa.PrivateKey); ok {
+		suites = "TLS_ECDHE_RSA_"
+	}
 	for _, opt := range []TLSOptions{{}, {Old: true}} {
 		c, req := loopbackClient(t, addr, Options{TLS: opt})
 		req.Scheme, req.Host = "https", "example.org"
@@ -190,8 +195,10 @@ func checkUnreadable(t *testing.T, name string, cfg *tls.Config) {
 			var resp Response
 			err := c.Do(t.Context(), req, &resp)
 			if err != nil || string(resp.Body) != "hi" || resp.TLSVerdict != VerdictInvalid ||
-				resp.TLSVersion != tls.VersionTLS12 {
-				t.Errorf("%s: %v, verdict %q, body %q", name, err, resp.TLSVerdict, resp.Body)
+				resp.TLSVersion != tls.VersionTLS12 ||
+				!strings.HasPrefix(tls.CipherSuiteName(resp.CipherSuite), suites) {
+				t.Errorf("%s: %v, verdict %q, suite %x, body %q", name, err, resp.TLSVerdict, resp.CipherSuite,
+					resp.Body)
 			}
 		}
 		req.Verified = true

@@ -113,8 +113,10 @@ func (x *exchange) handshake() *Error {
 	}
 	h := &heldConn{conn: c, shaking: true}
 	var below net.Conn = h
+	var stand *standIn
 	if x.standIn {
-		below = newStandIn(h, cfg)
+		stand = newStandIn(h, cfg)
+		below = stand
 		cfg.VerifyConnection = func(tls.ConnectionState) error {
 			c.tls.verdict = VerdictInvalid
 			return nil
@@ -129,9 +131,12 @@ func (x *exchange) handshake() *Error {
 		return x.tlsFault(err)
 	}
 	cs := conn.ConnectionState()
-	c.tls.version, c.tls.resumed = cs.Version, cs.DidResume
+	c.tls.version, c.tls.cipher, c.tls.resumed = cs.Version, cs.CipherSuite, cs.DidResume
+	if stand != nil {
+		c.tls.cipher = stand.negotiated
+	}
 	c.tls.old = cs.Version < minVersion || cs.Version == tls.VersionTLS12 && !slices.Contains(suites(), cs.CipherSuite)
-	x.resp.TLSVersion, x.resp.Resumed = c.tls.version, c.tls.resumed
+	x.resp.TLSVersion, x.resp.CipherSuite, x.resp.Resumed = c.tls.version, c.tls.cipher, c.tls.resumed
 	c.tls.conn, c.stream = conn, conn
 	if cs.NegotiatedProtocol == ProtoHTTP2 {
 		x.startHTTP2(h)

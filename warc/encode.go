@@ -53,6 +53,8 @@ type Exchange struct {
 	Truncated string
 	// Protocols are the values of WARC-Protocol lines, such as "http/1.1" and "tls/1.3"; may be empty.
 	Protocols []string
+	// Cipher is the value of WARC-Cipher-Suite, a name of the IANA registry; "" without TLS.
+	Cipher string
 	// Status, MIME (without parameters) and Redirect (the target of a redirect, or "") go into the index.
 	Status   int
 	MIME     string
@@ -294,6 +296,10 @@ func (e *Encoder) connection(x *Exchange) {
 	for _, p := range x.Protocols {
 		e.field(fieldProtocol)
 		e.text = appendValue(e.text, p)
+	}
+	if x.Cipher != "" {
+		e.field(fieldCipher)
+		e.text = appendValue(e.text, x.Cipher)
 	}
 }
 

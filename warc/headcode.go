@@ -238,6 +238,7 @@ var (
 	fieldID         = newFragment("\r\nWARC-Record-ID: <urn:uuid:", 0)
 	fieldIP         = newFragment("\r\nWARC-IP-Address: ", 0)
 	fieldProtocol   = newFragment("\r\nWARC-Protocol: ", 0)
+	fieldCipher     = newFragment("\r\nWARC-Cipher-Suite: ", 0)
 	fieldConcurrent = newFragment("\r\nWARC-Concurrent-To: <urn:uuid:", 0)
 	fieldPayload    = newFragment("\r\nWARC-Payload-Digest: sha1:", 0)
 	fieldTruncated  = newFragment("\r\nWARC-Truncated: ", 0)

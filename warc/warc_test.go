@@ -127,6 +127,7 @@ func sampleExchange() *Exchange {
 		Request: []byte("GET /a/?b=2&a=1 HTTP/1.1\r\nHost: www.example.org\r\n\r\n"),
 		Head:    []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"),
 		Body:    []byte("<p>hello</p>"), Truncated: "length", Protocols: []string{"http/1.1"},
+		Cipher: "TLS_AES_128_GCM_SHA256",
 		Status: 200, MIME: "text/html", Meta: []Field{{"depth", "3"}, {"via", "https://x.example/"}},
 	}
 }
@@ -162,6 +163,7 @@ func TestGoldenRecords(t *testing.T) {
 		"WARC/1.1\r\nWARC-Type: request\r\n" + common +
 			"WARC-Record-ID: <urn:uuid:e0e1e2e3-e4e5-46e7-a8e9-eaebecedeeef>\r\n" +
 			"WARC-IP-Address: 192.0.2.7\r\nWARC-Protocol: http/1.1\r\n" +
+			"WARC-Cipher-Suite: TLS_AES_128_GCM_SHA256\r\n" +
 			"WARC-Concurrent-To: <urn:uuid:f0f1f2f3-f4f5-46f7-b8f9-fafbfcfdfeff>\r\n" +
 			"WARC-Block-Digest: " + sha(string(x.Request)) + "\r\n" +
 			"Content-Type: application/http; msgtype=request\r\nContent-Length: 51\r\n\r\n" +
@@ -169,6 +171,7 @@ func TestGoldenRecords(t *testing.T) {
 		"WARC/1.1\r\nWARC-Type: response\r\n" + common +
 			"WARC-Record-ID: <urn:uuid:f0f1f2f3-f4f5-46f7-b8f9-fafbfcfdfeff>\r\n" +
 			"WARC-IP-Address: 192.0.2.7\r\nWARC-Protocol: http/1.1\r\n" +
+			"WARC-Cipher-Suite: TLS_AES_128_GCM_SHA256\r\n" +
 			"WARC-Payload-Digest: " + sha("<p>hello</p>") + "\r\nWARC-Truncated: length\r\n" +
 			"Content-Type: application/http; msgtype=response\r\nContent-Length: 56\r\n\r\n" +
 			string(x.Head) + string(x.Body) + "\r\n\r\n",
@@ -238,7 +241,7 @@ func TestNoForgedLines(t *testing.T) {
 	evil := "x\r\nWARC-Type: forged\r\n\r\n\x00\u2028\xff"
 	x := sampleExchange()
 	x.URL = []byte("http://example.org/" + evil)
-	x.MIME, x.Redirect, x.Truncated, x.Protocols = evil+`"`, evil+`\"`, evil, []string{evil}
+	x.MIME, x.Redirect, x.Truncated, x.Protocols, x.Cipher = evil+`"`, evil+`\"`, evil, []string{evil}, evil
 	x.Meta = []Field{{evil, evil}}
 	opt := testOptions(memfs.New(1), 1)
 	opt.Info = []Field{{"a\r\nb: c", evil}}

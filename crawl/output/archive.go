@@ -74,7 +74,7 @@ func ExchangeOf(url string, resp *fetch.Response, kind string) warc.Exchange {
 		Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
 		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: MIMEType(resp),
-		Protocols: Protocols(resp), Kind: kind,
+		Protocols: Protocols(resp), Cipher: CipherSuite(resp), Kind: kind,
 	}
 	if IsRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))

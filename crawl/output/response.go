@@ -45,6 +45,14 @@ func Protocols(resp *fetch.Response) []string {
 	return httpOnly
 }
 
+// CipherSuite returns the value of WARC-Cipher-Suite, a name of the IANA registry; "" without TLS.
+func CipherSuite(resp *fetch.Response) string {
+	if resp.CipherSuite == 0 {
+		return ""
+	}
+	return tls.CipherSuiteName(resp.CipherSuite)
+}
+
 // MIMEType returns the essence of the type that the response names; "" if it names none.
 func MIMEType(resp *fetch.Response) string {
 	value := resp.Header("Content-Type")

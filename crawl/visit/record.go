@@ -71,7 +71,7 @@ func (p *Pages) warcExchange(w *Worker, rec *weburl.Record, resp *fetch.Response
 		Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
 		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: output.MIMEType(resp),
-		Meta: x.Meta[:0], Protocols: output.Protocols(resp),
+		Meta: x.Meta[:0], Protocols: output.Protocols(resp), Cipher: output.CipherSuite(resp),
 	}
 	if output.IsRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))
