@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,59 @@ func checkCondition(t *testing.T, s *Snapshot, want string) {
 	if c := condition.Of(s); !strings.Contains(c.Text, want) || (want == "") != (len(c.Problems) == 0) {
 		t.Errorf("the condition of node %d is %+v, want %q", s.Cluster.Node, c, want)
 	}
+}
+
+// TestClusterMissingNode: a node that waits for one that does not start names it in its condition within 15 s, with the
+// command that starts it, and later in what it waits for. When that node starts, both end.
+func TestClusterMissingNode(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 4, 8, 40, 0 })
+		var last *Snapshot
+		c := newCluster(t, web, 2, mem.Faults{}, func(node int, o *Options) {
+			if node == 0 {
+				o.Observe.SnapshotEvery = time.Second
+				o.Observe.Snapshot = func(s *Snapshot) {
+					s.RAM, last = snapshot.Space{}, s
+					named := slices.ContainsFunc(condition.Of(s).Problems, func(p condition.Problem) bool {
+						return p.Next == "drumbeat crawl --node 1" &&
+							strings.HasPrefix(p.Text, "Node 1 has not started, ")
+					})
+					if missing := s.Cluster.Pairs[0].Missing; missing && s.Elapsed > 15*time.Second && !named {
+						t.Errorf("after %v: %+v", s.Elapsed, condition.Of(s))
+					}
+				}
+			}
+		})
+		defer c.close()
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		ends := make(chan error, 2)
+		start := func(node int) {
+			go func() {
+				res, err := Run(ctx, c.options[node])
+				if err == nil && res.Stop != StopDone {
+					err = errors.New(res.Stop)
+				}
+				ends <- err
+			}()
+		}
+		start(0)
+		account.Sleep(ctx, time.Hour)
+		if want := "node 1 to start, since links"; last.Wait.Kind != snapshot.WaitNodes ||
+			!strings.HasPrefix(last.Wait.Text, want) {
+			t.Errorf("it waits for %+v, want %q", last.Wait, want)
+		}
+		start(1)
+		for range 2 {
+			if err := <-ends; err != nil {
+				t.Error(err)
+			}
+		}
+		if last.Cluster.Missing() != "" {
+			t.Errorf("at the end %s has not started", last.Cluster.Missing())
+		}
+	})
 }
 
 // TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a

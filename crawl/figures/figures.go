@@ -142,6 +142,9 @@ func (f *Figures) Snapshot() *snapshot.Snapshot {
 	for _, show := range f.others.Shows {
 		show(s)
 	}
+	if who := s.Cluster.Missing(); who != "" && s.Wait.Kind >= snapshot.WaitNodes {
+		s.Wait.Kind, s.Wait.Text = snapshot.WaitNodes, who+" to start, since links for this node may come from there"
+	}
 	if s.Wait.Kind == snapshot.WaitDue && s.NextDue.After(now) {
 		s.Wait.Until = s.NextDue
 	}

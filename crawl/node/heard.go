@@ -45,6 +45,12 @@ func (h *heard) silent(node int, now time.Time, upTo time.Duration) time.Duratio
 	return upTo
 }
 
+// missing reports whether a node has said nothing in this run, and has not said that it ended.
+func (h *heard) missing(node int) bool {
+	st := h.status(node)
+	return h.at[node].Load() == 0 && (st == nil || st.Ended == "")
+}
+
 // all returns the last mark of each node.
 func (h *heard) all() []*cluster.Mark {
 	marks := make([]*cluster.Mark, len(h.marks))

@@ -214,8 +214,12 @@ func (v *view) cluster() {
 			if p.Silent >= cluster.StatusOld {
 				level = Bad
 			}
-			v.add(level, Slow, "cluster", next, "Node %d has sent nothing for %s; %s for it", p.Node,
-				human.Duration(p.Silent.Round(time.Second)), waits)
+			text, do := "Node %d has sent nothing for %s; %s for it", next
+			if p.Missing {
+				text = "Node %d has not started, %s after this node, and the crawl cannot end without it; %s for it"
+				do = fmt.Sprintf("drumbeat crawl --node %d", p.Node)
+			}
+			v.add(level, Slow, "cluster", do, text, p.Node, human.Duration(p.Silent.Round(time.Second)), waits)
 		case p.Waiting > 0 && p.Stalled >= max(stalled, 3*v.CheckpointEvery):
 			v.add(Warn, Slow, "cluster", next, "Node %d has stored nothing for %s; %s for it", p.Node,
 				human.Duration(p.Stalled.Round(time.Second)), waits)

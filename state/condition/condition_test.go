@@ -120,8 +120,12 @@ var ofParts = []judged{
 	{"a node whose disk hangs", node(func(c *snapshot.Cluster) {
 		c.Pairs[0].Waiting, c.Pairs[0].Stalled = 3, 70*time.Second
 	}), condition.Slow, condition.Warn, "Node 1 has stored nothing for 1 min 10 s; 3 records wait for it."},
-	{"a node that never came", node(func(c *snapshot.Cluster) { c.Pairs[0].Silent = time.Hour }), condition.Slow,
-		condition.Bad, "Node 1 has sent nothing for 1 h; 0 records wait for it."},
+	{"a node that is silent for long", node(func(c *snapshot.Cluster) { c.Pairs[0].Silent = time.Hour }),
+		condition.Slow, condition.Bad, "Node 1 has sent nothing for 1 h; 0 records wait for it."},
+	{"a node that never came", node(func(c *snapshot.Cluster) {
+		c.Pairs[0].Silent, c.Pairs[0].Missing = time.Minute, true
+	}), condition.Slow, condition.Bad,
+		"Node 1 has not started, 1 min after this node, and the crawl cannot end without it; 0 records wait for it."},
 	{"an abandoned node", node(func(c *snapshot.Cluster) {
 		c.Pairs[0] = snapshot.Pair{Node: 1, Waiting: 3, Stalled: time.Hour, Abandoned: true}
 	}), condition.Working, condition.OK, "The crawl works"},

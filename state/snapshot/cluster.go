@@ -1,6 +1,11 @@
 package snapshot
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Cluster describes the exchange of a node with the rest of its cluster. Nodes is 0 in a crawl of one node.
 type Cluster struct {
@@ -40,6 +45,7 @@ type Pair struct {
 	Added        int64         // records for it, of all runs
 	Waiting      int64         // of these, records that it has not made durable
 	WaitingBytes int64         // of the messages of these, in RAM and on disk
+	Missing      bool          // it has not been heard of in this run, and its last run, if any, has not ended
 	Silent       time.Duration // time since its last status, in this run; 0 if its run has ended
 	Stalled      time.Duration // time since it last took a waiting record
 	Published    int64         // messages published in this run
@@ -53,6 +59,31 @@ type Pair struct {
 	RefusedMessages int64 // its refused messages, in this run
 	RefusedMarks    int64 // its refused marks, in this run
 	Held            bool  // nothing is sent to it: it cannot read messages of this version
+}
+
+// namedNodes bounds the nodes that Missing names.
+const namedNodes = 5
+
+// Missing names the other nodes that have not been heard of in this run; "" for none.
+func (c *Cluster) Missing() string {
+	var names []string
+	n := 0
+	for i := range c.Pairs {
+		if p := &c.Pairs[i]; p.Missing && !p.Abandoned {
+			if n++; n <= namedNodes {
+				names = append(names, strconv.Itoa(p.Node))
+			}
+		}
+	}
+	switch {
+	case n == 0:
+		return ""
+	case n == 1:
+		return "node " + names[0]
+	case n > namedNodes:
+		return fmt.Sprintf("nodes %s and %d more", strings.Join(names, ", "), n-namedNodes)
+	}
+	return "nodes " + strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 }
 
 // Waiting sums the backlog for all other nodes. slowest is the node with the largest backlog (any node if

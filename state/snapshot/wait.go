@@ -29,7 +29,7 @@ const (
 	WaitDue                       // all URLs left are deferred
 	WaitSeeds                     // the seed file is being read
 	WaitNodes                     // other nodes may have more work
-	WaitLinks                     // nothing is left but what is under way
+	WaitLinks                     // nothing is left but what is under way; the last kind
 )
 
 // Wait says why connections are idle.
