@@ -9,8 +9,8 @@
 //
 // # Departure
 //
-// The draft would have each request signed for itself. A Signer signs once for each authority and window of 5 min, and
-// repeats that signature, because a signature takes about 20 µs and a lookup less than 1 µs. Such a signature has no
+// The draft would have each request signed for itself. A Signer signs once for each authority and window of 15 min, and
+// repeats that signature, because a signature takes about 18 µs and a lookup 0.06 µs. Such a signature has no
 // nonce, since a nonce that is sent twice is none; the draft requires none. A site that wants one asks for it by
 // Accept-Signature (RFC 9421, 5), and Signer.Answer makes a signature for that single request.
 //
@@ -40,8 +40,9 @@ const (
 	// DirectoryType is the media type of a directory at that path.
 	DirectoryType = "application/http-message-signatures-directory+json"
 
-	// Window is how long a Signer repeats a signature.
-	Window = 5 * time.Minute
+	// Window is how long a Signer repeats a signature. With the paper's delay of 40 s that is 22 requests to a host, so
+	// a signature of 18 µs costs 0.9 µs for each request.
+	Window = 15 * time.Minute
 	// Life is how long a signature is valid, so at least Life-Window after it was sent.
-	Life = 10 * time.Minute
+	Life = 20 * time.Minute
 )

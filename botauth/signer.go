@@ -22,9 +22,9 @@ type Fields struct {
 }
 
 // signedHosts bounds each of the two generations of signatures that a Signer keeps: with 1000 requests a second and
-// 10 of them for each host and window, one generation lasts half a window. A host that is no longer kept is signed for
-// once more.
-const signedHosts = 16 << 10
+// 22 of them for each host and window, a window has 41,000 hosts. A host that is no longer kept is signed for once
+// more.
+const signedHosts = 32 << 10
 
 // Signer signs requests. It is safe for concurrent use.
 type Signer struct {

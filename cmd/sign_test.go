@@ -111,7 +111,7 @@ func hasNoKey(t *testing.T, dir, file string) {
 
 // TestSignFlags: a crawl that cannot sign as it is told to does not start.
 func TestSignFlags(t *testing.T) {
-	file, _ := keyFile(t)
+	file, directory := keyFile(t)
 	open := filepath.Join(t.TempDir(), "open")
 	must(t, os.WriteFile(open, nil, 0o644))
 	for _, c := range []struct{ contact, sign, want string }{
@@ -136,7 +136,8 @@ func TestSignFlags(t *testing.T) {
 	}
 	out, _ := wantExit(t, term.ExitDone, "", "crawl", "https://a.example/", "--contact=https://bot.example.org/",
 		"--sign="+file+",when=challenge", "--resolver=127.0.0.1", "--print-config")
-	if !strings.Contains(out, file+",when=challenge") {
+	line := "# sign: key " + directory.Keys[0].Kid + "; key directory https://bot.example.org/.well-known/"
+	if !strings.Contains(out, file+",when=challenge") || !strings.Contains(out, line) {
 		t.Errorf("--print-config lacks the flag: %s", out)
 	}
 }

@@ -122,7 +122,7 @@ func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Setti
 	}
 	if c.PrintConfig {
 		return errors.Join(settings.Print(a.Stdout, kctx.Selected()), printPlan(a.Stdout, plan, &opt),
-			scoping.Print(a.Stdout))
+			scoping.Print(a.Stdout), printSigner(a.Stdout, &opt.Identity))
 	}
 	if err := c.checkBrowser(context.Background()); err != nil {
 		return term.Usage(err)
@@ -134,7 +134,7 @@ func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Setti
 	defer view.Close()
 	view.Watch = c.once
 	var rules strings.Builder
-	if err := scoping.Print(&rules); err != nil {
+	if err := errors.Join(scoping.Print(&rules), printSigner(&rules, &opt.Identity)); err != nil {
 		return err
 	}
 	view.Say(rules.String())

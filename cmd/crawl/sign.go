@@ -3,7 +3,9 @@ package crawl
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"time"
 
 	"drumbeat/botauth"
 	"drumbeat/cmd/term"
@@ -69,6 +71,16 @@ func (f *signFlags) read(o *crawl.IdentityOptions) error {
 	}
 	o.KeyFile, o.SignAlways = f.Sign.File, f.Sign.When == "always"
 	return nil
+}
+
+// printSigner says by which key requests are signed, and where the public keys must be.
+func printSigner(out io.Writer, o *crawl.IdentityOptions) error {
+	if o.Signer == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "# sign: key %s; key directory %s\n", o.Signer.Keys().At(time.Now()).ID(),
+		o.Signer.Agent())
+	return err
 }
 
 func (c *Command) checkSign() error { return c.signFlags.check(c.Contact) }

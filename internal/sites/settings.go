@@ -378,6 +378,7 @@ var forbidden = map[string]string{
 	"content-length": "requests have no body", "content-type": "requests have no body",
 	"expect": "requests have no body", "te": "the crawler needs it", "trailer": "requests have no body",
 	"upgrade": "the crawler needs it", "http2-settings": "the crawler needs it",
+	"signature": "use --sign", "signature-input": "use --sign", "signature-agent": "use --sign",
 	"range": "the crawler stores whole responses", "if-range": "the crawler stores whole responses",
 	"if-none-match": "the crawler needs it", "if-modified-since": "the crawler needs it",
 	"if-match": "the crawler needs it", "if-unmodified-since": "the crawler needs it",

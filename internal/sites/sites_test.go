@@ -187,6 +187,8 @@ var faultsCases = []struct{ text, want string }{
 		"f:5: links: want \"same-site\" or \"any\""},
 	{"[[site]]\nhost = 'a.example'\nheaders = { Cookie = 't0ps3cret' }", "f:3: headers: \"Cookie\": want"},
 	{"[[site]]\nhost = 'a.example'\nheaders.Authorization = 't0ps3cret'", "use basic-auth or bearer"},
+	{"[[site]]\nhost = 'a.example'\n[site.headers]\nSignature-Agent = 'x'",
+		"f:3: headers: \"Signature-Agent\": cannot be set: use --sign"},
 	{"[[site]]\nhost = 'a.example'\n[site.headers]\nHost = 'b.example'", "f:3: headers: \"Host\": cannot be set"},
 	{"[[site]]\nhost = 'a.example'\nheaders.'X Y' = 'b'", "is not the name of a header"},
 	{"[[site]]\nhost = 'a.example'\nheaders = { X-Y = 'b', x-y = 'c' }", "is given twice"},
