@@ -5,8 +5,8 @@
 // Command is its flags: those of a crawl that the page describes (flags.Who, Delays, Health), so that equal
 // values give the page of that crawl, and its own: the purpose, the addresses, and the form. page.go has the
 // text and its forms: HTML in one file without external resources, and plain text. html/template escapes all
-// values of flags. files.go has what programs read: the addresses (draft-illyes-webbotauth-jafar-00) and the
-// agent card (draft-meunier-webbotauth-registry-04).
+// values of flags. files.go has what programs read: the addresses (draft-illyes-webbotauth-jafar-00), the agent
+// card (draft-meunier-webbotauth-registry-04), and the directory of the public keys of --sign (package botauth).
 //
 // --out replaces a file atomically, and --out-dir each file of a document root. --serve answers GET and HEAD
 // for the same files (serve.go). Connections, headers and times are bounded, since anybody may send requests;
@@ -40,11 +40,13 @@ type Command struct {
 	Addresses []flags.NetPrefix `group:"what" common:"" placeholder:"CIDR"`
 	URL       string            `group:"what" common:"" name:"url" placeholder:"URL"`
 	Removals  string            `group:"what" placeholder:"WHO"`
+	Nginx     string            `group:"what" placeholder:"FILE"`
 	Out       string            `group:"what" common:"" placeholder:"FILE"`
 	OutDir    string            `group:"what" common:"" placeholder:"DIR"`
 	JSON      bool              `group:"what" common:"" name:"json" xor:"form"`
 	Text      bool              `group:"what" common:"" xor:"form"`
 	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form"`
+	flags.Sign
 	flags.Delays
 	flags.Health
 	flags.RobotsMeta
@@ -65,15 +67,18 @@ func (c *Command) Run(a *term.App) error {
 	if c.OutDir != "" {
 		return c.writeDir(now)
 	}
+	keys, err := c.Keys()
+	if err != nil {
+		return term.Usage(err)
+	}
 	var data []byte
-	var err error
 	switch {
 	case c.JSON:
 		data, err = c.ranges(now)
 	case c.Text:
-		data = c.page(now).text()
+		data = c.page(now, keys).text()
 	default:
-		data, err = c.page(now).html()
+		data, err = c.page(now, keys).html()
 	}
 	if err != nil {
 		return err
@@ -104,11 +109,20 @@ func (c *Command) check() error {
 		return errors.New("--out-dir excludes --out, --serve, --json and --text")
 	case c.OutDir != "" && c.URL == "":
 		return errors.New("--out-dir needs --url, the URL at which the server publishes the files: they name it")
+	case c.Nginx != "" && (c.Sign.Sign.File == "" || c.OutDir == ""):
+		return errors.New("--nginx needs --sign and --out-dir: it has the signatures of the directory of keys")
+	case c.Sign.Sign.File != "" && c.URL == "":
+		return errors.New("--sign needs --url, on whose host the directory of keys is published")
 	case c.Removals != "" && flags.ContactLink(c.Removals) == "":
 		return fmt.Errorf("--removals %q is neither a mail address nor a URL", c.Removals)
 	}
-	if err := c.checkURL(); err != nil {
+	if err := errors.Join(c.checkURL(), c.Sign.Check()); err != nil {
 		return err
+	}
+	if c.Sign.Sign.File != "" {
+		if err := c.checkSign(); err != nil {
+			return err
+		}
 	}
 	c.Who.Complete()
 	if c.Removals == "" {
@@ -145,6 +159,21 @@ func (c *Command) checkURL() error {
 	return nil
 }
 
+// checkSign checks the key file, and that --url is where the requests of the crawl say that the directory is.
+func (c *Command) checkSign() error {
+	if _, err := c.Keys(); err != nil {
+		return err
+	}
+	if c.Sign.Sign.Directory == "" {
+		return nil
+	}
+	at, err := c.DirectoryURL("")
+	if err == nil && at != c.keysURL() {
+		err = fmt.Errorf("--sign: directory=%s: bot-page publishes it at %s, on the host of --url", at, c.keysURL())
+	}
+	return err
+}
+
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
@@ -165,6 +194,12 @@ func (c *Command) writeDir(now time.Time) error {
 		if err != nil {
 			return fmt.Errorf("--out-dir %s: %s: %w", c.OutDir, name, plain(path, err))
 		}
+	}
+	if c.Nginx == "" {
+		return nil
+	}
+	if err := publish(c.Nginx, c.nginx(files[directoryName], now)); err != nil {
+		return fmt.Errorf("--nginx %s: %w", c.Nginx, plain(c.Nginx, err))
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestBotPage(t *testing.T) {
 func TestBotPageExamples(t *testing.T) {
 	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
 	must(t, c.check())
-	p := c.page(time.Now())
+	p := c.page(time.Now(), nil)
 	for i, want := range []struct {
 		refused, allowed []string
 		delay            time.Duration

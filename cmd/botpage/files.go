@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/botauth"
 	"drumbeat/cmd/flags"
 	"drumbeat/internal/human"
 )
@@ -21,37 +22,100 @@ const (
 	robotsName = "robots.txt"
 )
 
+// directoryName is a name on the host, whatever the path of --url.
+var directoryName = strings.TrimPrefix(botauth.DirectoryPath, "/")
+
+// proofLife is how long the signatures of the directory are valid. The draft wants them to outlive the copies in lists
+// of others (appendix C.8), and the files are made once a day.
+const proofLife = 30 * 24 * time.Hour
+
 // file is a file that a web server publishes.
 type file struct {
 	kind string // media type
 	data []byte
+	// proof has the fields with the signatures of the directory; empty for other files.
+	proof botauth.Proof
+}
+
+// fields returns the fields of the proof, in order.
+func (f file) fields() [][2]string {
+	return [][2]string{{"Content-Digest", f.proof.ContentDigest}, {"Signature-Input", f.proof.SignatureInput},
+		{"Signature", f.proof.Signature}}
 }
 
 // files returns all files by name, as of now. The flags must have been checked and completed.
 func (c *Command) files(now time.Time) (map[string]file, error) {
-	page, err := c.page(now).html()
+	keys, err := c.Keys()
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]file{indexName: {"text/html; charset=utf-8", page}}
+	page, err := c.page(now, keys).html()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]file{indexName: {kind: "text/html; charset=utf-8", data: page}}
+	if keys != nil {
+		if files[directoryName], err = c.directory(keys, now); err != nil {
+			return nil, err
+		}
+	}
 	if c.atRoot() {
-		files[robotsName] = file{"text/plain; charset=utf-8", []byte("User-agent: *\nDisallow:\n")}
+		files[robotsName] = file{kind: "text/plain; charset=utf-8", data: []byte("User-agent: *\nDisallow:\n")}
 	}
 	if len(c.Addresses) > 0 {
 		data, err := c.ranges(now)
 		if err != nil {
 			return nil, err
 		}
-		files[rangesName] = file{"application/json", data}
+		files[rangesName] = file{kind: "application/json", data: data}
 	}
 	if c.URL != "" {
 		data, err := indented(c.card())
 		if err != nil {
 			return nil, err
 		}
-		files[cardName] = file{"application/json", data}
+		files[cardName] = file{kind: "application/json", data: data}
 	}
 	return files, nil
+}
+
+// directory returns the directory of keys, signed by each of them for the host of --url.
+func (c *Command) directory(keys botauth.Keys, now time.Time) (f file, err error) {
+	f.kind = botauth.DirectoryType
+	if f.data, err = keys.Directory(now).Encode(); err != nil {
+		return f, fmt.Errorf("bot-page: write the directory of keys: %w", err)
+	}
+	if f.proof, err = keys.Prove(c.host(), f.data, now, now.Add(proofLife)); err != nil {
+		return f, fmt.Errorf("bot-page: sign the directory of keys: %w", err)
+	}
+	return f, nil
+}
+
+// host returns the host of --url, with its port if it has one.
+func (c *Command) host() string {
+	_, rest, _ := strings.Cut(c.URL, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return strings.ToLower(host)
+}
+
+// keysURL returns the URL of the directory of keys.
+func (c *Command) keysURL() string {
+	scheme, _, _ := strings.Cut(c.URL, "://")
+	return scheme + "://" + c.host() + botauth.DirectoryPath
+}
+
+// nginx returns the configuration that serves the directory with its signatures. It has the directory itself, so that
+// both change at once. No value has a quote, a backslash or a dollar sign.
+func (c *Command) nginx(directory file, now time.Time) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Made by drumbeat bot-page at %s. Include this in the server block of %s.\n",
+		now.UTC().Format(time.RFC3339), c.host())
+	fmt.Fprintf(&b, "location = %s {\n    default_type %s;\n    gzip off;\n", botauth.DirectoryPath, directory.kind)
+	for _, field := range append(directory.fields(), [2]string{"Cache-Control", pageMaxAge}) {
+		fmt.Fprintf(&b, "    add_header %s '%s';\n", field[0], field[1])
+	}
+	fmt.Fprintf(&b, "    return 200 '%s';\n}\n", directory.data)
+	return []byte(b.String())
 }
 
 // atRoot reports whether the files are those of a whole host. Without --url they are: --serve has no other place.
@@ -136,6 +200,9 @@ func (c *Command) card() agentCard {
 		if link := flags.ContactLink(who); link != "" && !slices.Contains(card.Contacts, link) {
 			card.Contacts = append(card.Contacts, link)
 		}
+	}
+	if c.Sign.Sign.File != "" {
+		card.KeysURI = c.keysURL()
 	}
 	if len(c.Addresses) > 0 {
 		card.Bot.RangesURI = c.URL + rangesName

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"drumbeat/botauth"
 	"drumbeat/cmd/flags"
 	"drumbeat/internal/human"
 )
@@ -27,13 +28,17 @@ type botPage struct {
 	// Base is the URL of the directory of the files, or "". Ranges and Card are their names, or "" if they are not
 	// published.
 	Base, Ranges, Card string
+	// Signs says which requests are signed, "" for none. KeyIDs are the thumbprints of the keys of the directory at
+	// KeysURL.
+	Signs, KeysURL string
+	KeyIDs         []string
 }
 
 // robotsExample is a robots.txt for this crawler.
 type robotsExample struct{ What, Lines string }
 
-// page returns the page. The flags must have been checked and completed.
-func (c *Command) page(now time.Time) *botPage {
+// page returns the page, with the keys of --sign. The flags must have been checked and completed.
+func (c *Command) page(now time.Time, keys botauth.Keys) *botPage {
 	p := &botPage{Agent: c.Agent, UserAgent: c.UserAgent, From: c.FromHeader(), Contact: c.Contact,
 		ContactLink: flags.ContactLink(c.Contact), Purpose: c.Purpose,
 		Date: now.UTC().Format("2006-01-02"), Addresses: c.prefixes(),
@@ -43,6 +48,16 @@ func (c *Command) page(now time.Time) *botPage {
 	}
 	if c.URL != "" {
 		p.Card = cardName
+	}
+	for _, key := range keys.Listed(now) {
+		p.KeyIDs = append(p.KeyIDs, key.ID())
+	}
+	if keys != nil {
+		p.KeysURL = c.keysURL()
+		p.Signs = "We sign our requests (Web Bot Auth, RFC 9421), so you can tell them from others that use the name."
+		if c.Sign.Sign.When != "always" {
+			p.Signs = "We sign requests to sites that ask for it by Accept-Signature (Web Bot Auth, RFC 9421)."
+		}
 	}
 	agent := "User-agent: " + c.Agent + "\n"
 	// Crawl-delay is not a rule of RFC 9309: without a Disallow line after it, the next group would merge
@@ -208,6 +223,11 @@ func (p *botPage) text() []byte {
 	}
 	if p.Base != "" && p.Ranges != "" {
 		fmt.Fprintf(&b, "\nFor programs: %s%s\n", p.Base, p.Ranges)
+	}
+	if p.Signs != "" {
+		head("Signatures")
+		fmt.Fprintf(&b, "%s The public keys are at %s .\n\n", p.Signs, p.KeysURL)
+		list(p.KeyIDs)
 	}
 	if p.Card != "" {
 		fmt.Fprintf(&b, "\nThe agent card describes this crawler for programs: %s%s\n", p.Base, p.Card)

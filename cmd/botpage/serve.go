@@ -30,7 +30,7 @@ const (
 
 // serve serves the files until ctx ends. The server has a goroutine for each connection.
 func (c *Command) serve(ctx context.Context, a *term.App) error {
-	s := &server{c: c}
+	s := &server{c: c, say: func(text string) { fmt.Fprintln(a.Stderr, "drumbeat: "+text) }}
 	files, _, err := s.current(time.Now())
 	if err != nil {
 		return err
@@ -66,23 +66,33 @@ func (c *Command) serve(ctx context.Context, a *term.App) error {
 
 // server answers GET and HEAD for the files. It is safe for concurrent use.
 type server struct {
-	c *Command
+	c   *Command
+	say func(text string)
 
-	mu    sync.Mutex // guards files and made
-	files map[string]file
-	made  time.Time
+	mu          sync.Mutex // guards the fields below
+	files       map[string]file
+	made, tried time.Time
+	fault       string // the last one that was said
 }
 
-// current returns the files, made less than pageFresh ago, and when they were made.
+// current returns the files, made less than pageFresh ago, and when they were made. If they cannot be made again, for
+// example because the key file is missing, it returns those that it has.
 func (s *server) current(now time.Time) (files map[string]file, made time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.files == nil || now.Sub(s.made) >= pageFresh {
-		fresh, err := s.c.files(now)
-		if err != nil {
-			return nil, now, err
-		}
-		s.files, s.made = fresh, now
+	if s.files != nil && now.Sub(s.tried) < pageFresh {
+		return s.files, s.made, nil
+	}
+	s.tried = now
+	fresh, err := s.c.files(now)
+	switch {
+	case err == nil:
+		s.files, s.made, s.fault = fresh, now, ""
+	case s.files == nil:
+		return nil, now, err
+	case s.fault != err.Error():
+		s.fault = err.Error()
+		s.say("--serve still serves the files of " + s.made.UTC().Format(time.RFC3339) + ": " + s.fault)
 	}
 	return s.files, s.made, nil
 }
@@ -106,6 +116,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	default:
+		if name == directoryName {
+			for _, field := range f.fields() {
+				h.Set(field[0], field[1])
+			}
+		}
 		h.Set("Content-Type", f.kind)
 		h.Set("Cache-Control", pageMaxAge)
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
