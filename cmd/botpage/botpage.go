@@ -110,9 +110,9 @@ func (c *Command) check() error {
 	case c.OutDir != "" && c.URL == "":
 		return errors.New("--out-dir needs --url, the URL at which the server publishes the files: they name it")
 	case c.Nginx != "" && (c.Sign.Sign.File == "" || c.OutDir == ""):
-		return errors.New("--nginx needs --sign and --out-dir: it has the signatures of the directory of keys")
+		return errors.New("--nginx needs --sign and --out-dir: it has the signatures of the key directory")
 	case c.Sign.Sign.File != "" && c.URL == "":
-		return errors.New("--sign needs --url, on whose host the directory of keys is published")
+		return errors.New("--sign needs --url, on whose host the key directory is published")
 	case c.Removals != "" && flags.ContactLink(c.Removals) == "":
 		return fmt.Errorf("--removals %q is neither a mail address nor a URL", c.Removals)
 	}

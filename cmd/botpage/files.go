@@ -79,14 +79,14 @@ func (c *Command) files(now time.Time) (map[string]file, error) {
 	return files, nil
 }
 
-// directory returns the directory of keys, signed by each of them for the host of --url.
+// directory returns the key directory, signed by each of them for the host of --url.
 func (c *Command) directory(keys botauth.Keys, now time.Time) (f file, err error) {
 	f.kind = botauth.DirectoryType
 	if f.data, err = keys.Directory(now).Encode(); err != nil {
-		return f, fmt.Errorf("bot-page: write the directory of keys: %w", err)
+		return f, fmt.Errorf("bot-page: write the key directory: %w", err)
 	}
 	if f.proof, err = keys.Prove(c.host(), f.data, now, now.Add(proofLife)); err != nil {
-		return f, fmt.Errorf("bot-page: sign the directory of keys: %w", err)
+		return f, fmt.Errorf("bot-page: sign the key directory: %w", err)
 	}
 	return f, nil
 }
@@ -98,7 +98,7 @@ func (c *Command) host() string {
 	return strings.ToLower(host)
 }
 
-// keysURL returns the URL of the directory of keys.
+// keysURL returns the URL of the key directory.
 func (c *Command) keysURL() string {
 	scheme, _, _ := strings.Cut(c.URL, "://")
 	return scheme + "://" + c.host() + botauth.DirectoryPath

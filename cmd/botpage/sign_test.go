@@ -26,7 +26,7 @@ func keyFile(t *testing.T) (name, id string) {
 	return name, key.ID()
 }
 
-// TestSignedDirectory: --sign publishes the directory of keys. The page has the key ids, the card the URL, and nginx's
+// TestSignedDirectory: --sign publishes the key directory. The page has the key ids, the card the URL, and nginx's
 // file the directory with the signatures, which a verifier accepts at this host alone.
 func TestSignedDirectory(t *testing.T) {
 	name, id := keyFile(t)

@@ -59,7 +59,7 @@ type Command struct {
 	flags.About
 	flags.Delays
 	flags.Health
-	signFlags
+	flags.Sign
 	Retries flags.Count `group:"politeness" placeholder:"N" default:"3"`
 
 	flags.Links
@@ -112,7 +112,7 @@ func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Setti
 	if err != nil {
 		return err
 	}
-	if err := c.signFlags.read(&opt.Identity); err != nil {
+	if err := c.readKeys(&opt.Identity); err != nil {
 		return err
 	}
 	hideSecrets(&opt, a)

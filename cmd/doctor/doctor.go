@@ -18,6 +18,10 @@
 // example in statfs of a dead NFS server, is abandoned: its goroutine ends with the process. A check shares
 // no mutable state with others. Progress goes to standard error, the table or the JSON to standard output.
 //
+// With --identity, Run makes other checks instead: it fetches what the operator publishes about the crawler, at most
+// five files by GET, and verifies it as sites and networks do (identity.go). It looks up the names of at most 64
+// addresses. No file is written.
+//
 // Exit codes: 0 if no check fails; term.ExitFailure (1) if one does; term.ExitUsage (2) for a bad flag, or
 // if --ram is too little for any plan; term.ExitSignal (11) after a signal.
 package doctor
@@ -27,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"net/url"
 	"os"
@@ -61,42 +66,60 @@ type Command struct {
 	JSON      bool          `group:"report" common:"" name:"json"`
 	flags.Sources
 	flags.Admin
+	identityFlags
 }
 
-// Run checks the machine and prints the results.
+// report is the output of the command: *summary or *identityReport.
+type report interface {
+	write(w io.Writer) error
+	failed() bool
+}
+
+// Run checks the machine, or the identity of the crawler, and prints the results.
 func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
-	}
-	need, err := c.needs()
-	if err != nil {
-		return err
-	}
-	e := thisMachine(need)
-	if err := c.configure(e, a); err != nil {
-		return err
 	}
 	stop, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
 	ctx, cancel := context.WithTimeout(stop, c.Deadline)
 	defer cancel()
 	progress := term.NewProgress(a.Stderr)
-	e.say = progress.Say
-	results := run(ctx, e, checks())
+	checkAll := c.runMachine
+	if c.Identity != "" {
+		checkAll = c.runIdentity
+	}
+	r, err := checkAll(ctx, a, progress.Say)
+	if err != nil {
+		return err
+	}
 	progress.Clear()
 	if stop.Err() != nil {
 		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal"}
 	}
-	r := newReport(need, results)
 	if c.JSON {
 		err = term.WriteJSON(a.Stdout, r)
 	} else {
 		err = r.write(a.Stdout)
 	}
-	if err == nil && r.Problems > 0 {
+	if err == nil && r.failed() {
 		err = &term.Ended{Code: term.ExitFailure, Why: "a check failed", Quiet: true}
 	}
 	return err
+}
+
+// runMachine makes the checks of the machine.
+func (c *Command) runMachine(ctx context.Context, a *term.App, say func(string)) (report, error) {
+	need, err := c.needs()
+	if err != nil {
+		return nil, err
+	}
+	e := thisMachine(need)
+	if err := c.configure(e, a); err != nil {
+		return nil, err
+	}
+	e.say = say
+	return newReport(need, run(ctx, e, checks())), nil
 }
 
 // leastDeadline is the least --deadline, leastQueries the least --queries: two for names that do not exist,

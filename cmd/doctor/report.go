@@ -83,6 +83,8 @@ func newReport(need *needs, results []finding) *summary {
 	return s
 }
 
+func (s *summary) failed() bool { return s.Problems > 0 }
+
 // maxCell bounds the width of a column, in characters; longer text continues to the right of the others.
 const maxCell = 44
 
@@ -95,6 +97,14 @@ func (s *summary) write(w io.Writer) error {
 		number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
+	if err := s.writeChecks(w); err != nil {
+		return err
+	}
+	return s.writeEnd(w)
+}
+
+// writeChecks prints the table.
+func (s *summary) writeChecks(w io.Writer) error {
 	head := finding{Check: "check", Now: "now", Need: "needed"}
 	var mark, check, now int
 	for _, r := range append(s.Checks, head) {
@@ -128,7 +138,7 @@ func (s *summary) write(w io.Writer) error {
 			return err
 		}
 	}
-	return s.writeEnd(w)
+	return nil
 }
 
 // writeEnd prints the last lines.

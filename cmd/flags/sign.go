@@ -28,14 +28,14 @@ func (s *Sign) Check() error {
 	return nil
 }
 
-// DirectoryURL returns the URL of the directory of keys: that of the flag, or else the well-known one on the host of
+// DirectoryURL returns the URL of the key directory: that of the flag, or else the well-known one on the host of
 // the contact.
 func (s *Sign) DirectoryURL(contact string) (string, error) {
 	at := s.Sign.Directory
 	if at == "" {
 		u, err := url.Parse(contact)
 		if err != nil || u.Scheme != "https" || u.Host == "" {
-			return "", errors.New("--sign: --contact is no https URL on whose host the directory of keys could be; " +
+			return "", errors.New("--sign: --contact is no https URL on whose host the key directory could be; " +
 				"add directory=URL")
 		}
 		at = "https://" + u.Host
