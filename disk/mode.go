@@ -48,3 +48,29 @@ func (m *Meter) chmod(name string, mode fs.FileMode, widen bool) error {
 	}
 	return nil
 }
+
+// modeCopier is an FS that can copy permissions.
+type modeCopier interface {
+	copyMode(from, to string) error
+}
+
+// CopyMode gives the file to the permissions of the file from. It does nothing if the file system has no permissions.
+func CopyMode(fsys FS, from, to string) error {
+	if m, ok := fsys.(modeCopier); ok {
+		return m.copyMode(from, to)
+	}
+	return nil
+}
+
+func (*osFS) copyMode(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	return os.Chmod(to, info.Mode().Perm())
+}
+
+func (m *Meter) copyMode(from, to string) error {
+	m.c.names.Add(1)
+	return CopyMode(m.fs, from, to)
+}

@@ -91,6 +91,9 @@ func (f *Staged) End() error {
 	return err
 }
 
+// CopyMode gives the file the permissions of another file.
+func (f *Staged) CopyMode(from string) error { return CopyMode(f.fsys, from, f.temp) }
+
 // Rename gives the file its name, durably. It replaces an earlier file.
 func (f *Staged) Rename() error {
 	err := f.fsys.Rename(f.temp, f.name)
