@@ -88,3 +88,6 @@ func (e *LostError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error of a copy.
 func (e *LostError) Unwrap() error { return e.Err }
+
+// ErrErasing means that an erasure of this crawl is unfinished.
+var ErrErasing = errors.New("an erasure was interrupted; run drumbeat erase again, as before")

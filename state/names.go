@@ -24,6 +24,14 @@ const (
 // MoveName is the file of a move of slots between nodes that has not been carried out in this node.
 const MoveName = "state/MOVE"
 
+// EraseName is the journal of an erasure under way (package erase), ErasedDir the directory of what is kept of the
+// erasures of a crawl, and EraseDir that of the work files.
+const (
+	EraseName = "state/ERASE"
+	ErasedDir = "erasures"
+	EraseDir  = "erase-tmp"
+)
+
 // Names of the crawler's structures and of their directories under state/. Most are the paper's names.
 const (
 	NameURLSeen         = "urlseen"

@@ -42,6 +42,7 @@ const (
 	ReasonHeadTooLarge // the head of the response exceeded its limits
 	ReasonCertificate  // its request needs a good certificate, and the server has none
 	ReasonSignature    // its site asked for a signed request
+	ReasonErased       // erased by the operator (package erase), fetched or not
 	NumReasons
 )
 
@@ -84,6 +85,7 @@ var reasonTexts = [NumReasons]struct{ name, words, more string }{
 	ReasonHeadTooLarge: {"head-too-large", "response header too large", "it exceeds 64 KiB or 5000 fields"},
 	ReasonCertificate:  {"bad-certificate", "bad certificate", "the request needs a good one (--tls, --sites)"},
 	ReasonSignature:    {"signature", "signature wanted", "the site asked for a signed request (--sign)"},
+	ReasonErased:       {"erased", "erased", "the operator has erased it (drumbeat erase)"},
 }
 
 // String returns the name that programs read; "" for none.

@@ -145,14 +145,20 @@ func (s *Saved) PLDKey(host []byte) uint64 { return s.Hasher.PLDKey(s.Suffixes.P
 // without a final dot.
 func (s *Saved) HostKey(host []byte) uint64 { return s.Hasher.HostKey(weburl.TrimDot(host)) }
 
-// RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished, and ErrMoving if a
-// move of slots is.
+// RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished, ErrMoving if a move of
+// slots is, and ErrErasing if an erasure is.
 func (s *Saved) RefuseRepairing() error {
+	if err := s.RefuseErasing(); err != nil {
+		return err
+	}
 	if err := s.refuse(JournalName, ErrRepairing); err != nil {
 		return err
 	}
 	return s.RefuseMoving()
 }
+
+// RefuseErasing returns ErrErasing if an erasure is unfinished.
+func (s *Saved) RefuseErasing() error { return s.refuse(EraseName, ErrErasing) }
 
 // RefuseMoving returns ErrMoving if a move of slots is unfinished.
 func (s *Saved) RefuseMoving() error { return s.refuse(MoveName, ErrMoving) }

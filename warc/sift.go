@@ -174,7 +174,7 @@ func cutTail(text []byte) (length, offset int64, ok bool) {
 func (v *Volume) parse(l *siftLine) (*Indexed, error) {
 	s := &v.c.Streams[indexStream]
 	x, err := (&indexFile{path: s.Path}).parse(l.text)
-	if err == nil && x.File != v.File() {
+	if err == nil && v.HasData() && x.File != v.File() {
 		err = fmt.Errorf("a line about %.100q", x.File)
 	}
 	if err != nil {
@@ -308,3 +308,6 @@ var targetNames = []string{"via", "canonical", "refresh", "redirect"}
 
 // NamesTarget reports whether a line of a metadata record names a URL.
 func NamesTarget(name string) bool { return slices.Contains(targetNames, name) }
+
+// PayloadDigestOf returns the digest of a payload in the form of WARC-Payload-Digest.
+func PayloadDigestOf(payload []byte) string { return sha1Of(payload) }

@@ -186,7 +186,7 @@ func (x *Scanner) Run() error {
 	if err := x.scanState(); err != nil {
 		return err
 	}
-	if err := errors.Join(x.objects(), x.scanOutput(), x.Saved.RemoteFailed()); err != nil {
+	if err := errors.Join(x.objects(), x.scanOutput(), x.Saved.RemoteFailed(), x.scanErased()); err != nil {
 		return err
 	}
 	if err := x.unnamed(); err != nil {
@@ -317,6 +317,22 @@ func (x *Scanner) scanOutput() error {
 	out.WARC.AbsentFiles = max(0, out.WARC.AbsentFiles-out.Remote.Unread) // they are in the object store
 	return err
 }
+
+// scanErased reads the keys of URLs that were erased, which count as refused.
+func (x *Scanner) scanErased() error {
+	x.Begin(nameErased)
+	err := x.Saved.EachErasedKey(func(key uint64) error {
+		x.row.Records++
+		return x.sorter.add(TaggedKey{Key: key, Tag: tagLogRefused})
+	})
+	if corrupt := (*disk.CorruptError)(nil); errors.As(err, &corrupt) {
+		return x.damage(corrupt)
+	}
+	return err
+}
+
+// nameErased is the structure of the keys of erased URLs.
+const nameErased = state.ErasedDir
 
 // capture adds a stored response.
 func (x *Scanner) capture(c *warc.Capture) error {

@@ -116,7 +116,7 @@ func openRepair(opt *Options, rep *Report) (*state.Saved, *state.Manifest, error
 	opt.Repairing = true
 	r, m, err := audit.Open(&opt.Options)
 	if r != nil && r.Set.Len() > 0 {
-		if err := r.RefuseMoving(); err != nil {
+		if err := errors.Join(r.RefuseMoving(), r.RefuseErasing()); err != nil {
 			return r, nil, err
 		}
 	}

@@ -101,9 +101,11 @@ func Commit(r *state.Saved) error {
 	if err != nil {
 		return err
 	}
-	for i := range r.Set.Paths {
-		if err := removeTree(r.Set.FS, r.Set.Path(i, asideDir(m.Gen))); err != nil {
-			return err
+	for _, set := range []disk.Set{r.Set, r.Out} {
+		for _, dir := range set.Paths {
+			if err := removeTree(r.Set.FS, path.Join(dir, asideDir(m.Gen))); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -298,16 +300,27 @@ const repairBlockBytes = 128 << 10
 
 // RemakeQueue copies the readable records of a queue that keep accepts into a new queue.
 func (w *Shadow) RemakeQueue(name string, st *queue.State, keep func(rec []byte) bool) (*queue.State, error) {
+	return w.ChangeQueue(name, st, func(rec []byte) ([]byte, error) {
+		if !keep(rec) {
+			return nil, nil
+		}
+		return rec, nil
+	})
+}
+
+// ChangeQueue is RemakeQueue with a function that returns what to copy for each record; nil for nothing.
+func (w *Shadow) ChangeQueue(name string, st *queue.State, change func(rec []byte) ([]byte, error)) (*queue.State, error) {
 	w.replace(name)
 	q, err := queue.New(queue.Options{Set: w.Set, Name: name, BlockBytes: repairBlockBytes})
 	if err != nil {
 		return nil, err
 	}
 	if _, err = queue.Scan(w.saved.Set, name, st, func(rec []byte) error {
-		if !keep(rec) {
-			return nil
+		next, err := change(rec)
+		if next == nil || err != nil {
+			return err
 		}
-		return q.Append(rec)
+		return q.Append(next)
 	}, w.damaged); err != nil {
 		return nil, err
 	}
@@ -317,6 +330,9 @@ func (w *Shadow) RemakeQueue(name string, st *queue.State, keep func(rec []byte)
 	}
 	return next, q.Close()
 }
+
+// Replace removes a file of directory dir when the next state is in place.
+func (w *Shadow) Replace(dir, file string) { w.journal.aside(w.saved.Set.FS, dir, file, w.gen) }
 
 // NewDrum opens an empty store in the shadow directories with the number of buckets of the old one.
 func (w *Shadow) NewDrum(opt drum.Options, old *drum.State) (*drum.Drum, error) {

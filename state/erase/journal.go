@@ -1,0 +1,143 @@
+package erase
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// Phases of an erasure. What belongs to a phase is done again after a crash within it.
+const (
+	phasePlanned = "planned" // the targets, the list of files, and bodies that move are durable: files may change
+	phaseWARC    = "warc"    // the WARC files are rewritten, and the old ones deleted
+	phaseState   = "state"   // logs and state are those without the targets
+	phaseDone    = "done"    // the record of the erasure is durable; work files are left
+)
+
+// Record is what a crawl keeps of an erasure: erasures/NUMBER.json.
+type Record struct {
+	Number  int       `json:"number"` // from 1
+	Time    time.Time `json:"time"`   // when it began
+	Ended   time.Time `json:"ended"`
+	Reason  string    `json:"reason"`
+	Digest  string    `json:"digest"`            // SHA-256 of the targets, sorted, each followed by a line feed
+	Targets []string  `json:"targets,omitempty"` // the first MaxNamed, unless they are hidden
+	Hidden  bool      `json:"hidden,omitempty"`
+	Hosts   int64     `json:"hosts"`
+	PLDs    int64     `json:"plds"`
+	URLs    int64     `json:"urls"`
+	Erased  Counts    `json:"erased"`
+}
+
+// MaxNamed bounds Record.Targets.
+const MaxNamed = 100
+
+// Counts are what an erasure removes.
+type Counts struct {
+	Files    int64 `json:"files"`    // WARC files that are rewritten
+	Bytes    int64 `json:"bytes"`    // of records that are removed
+	Captures int64 `json:"captures"` // responses, revisits, DNS answers and rendered pages
+	Records  int64 `json:"records"`  // all records, with these
+	Changed  int64 `json:"changed"`  // records that stay and named a target
+	Moved    int64 `json:"moved"`    // of them, revisits that become responses with the body
+	Bodiless int64 `json:"bodiless"` // of them, revisits whose body is in no WARC file that is here
+	LogLines int64 `json:"log_lines"`
+	LogNamed int64 `json:"log_named"` // lines that stay and named a target
+	Waiting  int64 `json:"waiting"`   // URLs that waited
+	Fetched  int64 `json:"fetched"`   // URLs that were fetched
+	Barred   int64 `json:"barred"`    // URLs that were unknown, and are not to be fetched
+	Absent   int64 `json:"absent"`    // WARC files that are not here, and may have more records
+
+	Robots   int64 `json:"robots"` // captures by kind
+	DNS      int64 `json:"dns"`
+	Rendered int64 `json:"rendered"`
+	Answers  int64 `json:"answers"`
+}
+
+// journal is the content of state/ERASE. Format: "drumbeat-erase 1 <length> <xxhash64 hex>\n", then JSON.
+type journal struct {
+	Record
+	Phase string `json:"phase"`
+	Gen   uint64 `json:"gen"` // of the manifest before
+	// Fetched are the keys of URLs that were fetched and are to count as refused; New those that URLseen gets.
+	Keys    int64      `json:"keys"`
+	Fetched weburl.Sum `json:"fetched_sum"`
+	New     weburl.Sum `json:"new_sum"`
+}
+
+const journalMagic = "drumbeat-erase"
+
+func encodeJournal(j *journal) ([]byte, error) {
+	body, err := json.Marshal(j)
+	if err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	return append(fmt.Appendf(nil, "%s 1 %d %016x\n", journalMagic, len(body), xxhash.Sum64(body)), body...), nil
+}
+
+// readJournal returns the journal of an unfinished erasure; nil if there is none.
+func readJournal(set disk.Set) (*journal, error) {
+	name := set.Path(0, state.EraseName)
+	data, err := disk.ReadFile(set.FS, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("erase: read %s: %w", name, err)
+	}
+	head, body, _ := strings.Cut(string(data), "\n")
+	want := fmt.Sprintf("%s 1 %d %016x", journalMagic, len(body), xxhash.Sum64String(body))
+	j := new(journal)
+	if head != want {
+		return nil, &disk.CorruptError{Path: name, Want: want, Got: head[:min(len(head), 80)]}
+	}
+	if err := json.Unmarshal([]byte(body), j); err != nil {
+		return nil, &disk.CorruptError{Path: name, Want: "the journal of an erasure", Got: err.Error()}
+	}
+	return j, nil
+}
+
+// recordName returns the path of a file of an erasure.
+func recordName(set disk.Set, number int, suffix string) string {
+	return set.Path(0, state.ErasedDir, fmt.Sprintf("%06d%s", number, suffix))
+}
+
+// Suffixes of the files of an erasure.
+const (
+	recordSuffix = ".json"
+	keysSuffix   = ".keys"
+)
+
+// Records returns the records of the erasures of a crawl, the first one first.
+func Records(set disk.Set) (all []Record, _ error) {
+	names, err := set.FS.List(set.Path(0, state.ErasedDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	for _, name := range names {
+		if path.Ext(name) != recordSuffix || name[0] == '.' {
+			continue
+		}
+		file := set.Path(0, state.ErasedDir, name)
+		data, err := disk.ReadFile(set.FS, file)
+		if err != nil {
+			return nil, fmt.Errorf("erase: %w", err)
+		}
+		var r Record
+		if err := json.Unmarshal(data, &r); err != nil {
+			return nil, &disk.CorruptError{Path: file, Want: "the record of an erasure", Got: err.Error()}
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}

@@ -1,0 +1,357 @@
+package erase
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/human"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/changes"
+	"drumbeat/state/repair"
+	"drumbeat/warc"
+)
+
+// Options describe an erasure.
+type Options struct {
+	FS disk.FS // nil: the machine's
+	// Dirs are all directories of the crawl, Out its output directories if it has separate ones.
+	Dirs, Out []string
+	Source    Source
+	Reason    string // required, one line
+	Hide      bool   // keep no target in the record
+	DryRun    bool
+	RAMBytes  int64 // for sorting and the buffers of stores; 0: 256 MiB
+	Now       func() time.Time
+	// Progress, if set, is called with each step.
+	Progress func(step string)
+}
+
+const (
+	defaultRAM = 256 << 20
+	maxReason  = 1000 // bytes
+	// spareBytes is left free on a disk beside the largest file that is rewritten.
+	spareBytes = 64 << 20
+)
+
+// Report is the result of Run.
+type Report struct {
+	Finished *Record // an interrupted erasure that was finished first
+	Record   *Record // nil if the interrupted erasure was the one of the request
+	Dry      bool
+}
+
+// run is the state of one Run.
+type run struct {
+	opt     *Options
+	r       *state.Saved
+	m       *state.Manifest
+	t       *Targets
+	j       *journal
+	volumes []volume // in which something changes
+}
+
+// Run erases, or finishes an interrupted erasure and then erases, unless it was the same. The package comment has the
+// protocol.
+func Run(opt Options) (rep *Report, err error) {
+	if opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	if opt.RAMBytes == 0 {
+		opt.RAMBytes = defaultRAM
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Progress == nil {
+		opt.Progress = func(string) {}
+	}
+	opt.Reason = strings.TrimSpace(opt.Reason)
+	if opt.Reason == "" || len(opt.Reason) > maxReason || strings.ContainsAny(opt.Reason, "\r\n") {
+		return nil, refused("--reason: want one line of 1 to %d bytes", maxReason)
+	}
+	x := &run{opt: &opt}
+	defer func() {
+		if x.r != nil {
+			err = errors.Join(err, x.r.Unlock())
+		}
+		err = explained(err)
+	}()
+	if err := x.open(); err != nil {
+		return nil, err
+	}
+	rep = &Report{Dry: opt.DryRun}
+	if x.j, err = readJournal(x.r.Set); err != nil {
+		return nil, err
+	}
+	if x.j != nil {
+		if opt.DryRun {
+			return nil, fmt.Errorf("erase: %w", state.ErrErasing)
+		}
+		if err := x.resume(); err != nil {
+			return nil, err
+		}
+		rep.Finished = &x.j.Record
+	}
+	if err := x.plan(rep.Finished); err != nil {
+		return nil, errors.Join(err, x.abandon(err))
+	}
+	if x.j == nil { // it was the same
+		return rep, x.abandon(nil)
+	}
+	rep.Record = &x.j.Record
+	if opt.DryRun {
+		return rep, x.abandon(nil)
+	}
+	return rep, x.carryOut()
+}
+
+// explained adds what a full disk means.
+func explained(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("erase: the disk is full: make room, and run the command again: it continues: %w", err)
+	}
+	return err
+}
+
+// open locks the crawl and reads its manifest, also in the middle of an erasure.
+func (x *run) open() error {
+	o := &audit.Options{FS: x.opt.FS, Dirs: x.opt.Dirs, Out: x.opt.Out, Repairing: true}
+	var err error
+	x.r, x.m, err = audit.Open(o)
+	if errors.Is(err, disk.ErrLocked) {
+		return fmt.Errorf("erase: the crawl is running; stop it (drumbeat ctl stop), and then erase: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if x.r.RefuseErasing() == nil {
+		if err := x.r.RefuseRepairing(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case x.r.SeparateOut && x.r.Out.Len() == 0:
+		return fmt.Errorf("erase: the output is in separate directories: give them with --out: %w", state.ErrIncompatible)
+	case x.m.Frozen.Nodes > 0:
+		return refused("the crawl is a node of a cluster, and erase knows crawls of one node only")
+	case x.m.Frozen.Walk:
+		return refused("the crawl is a random walk, whose log has all its URLs; delete the crawl")
+	case x.m.Store != nil:
+		return refused("the crawl has files in an object store, and erase knows files on local disks only")
+	case x.m.Accounts.Orders.N > 0:
+		return refused("%s under way that were enqueued (drumbeat ctl enqueue): resume the crawl until they are fetched, "+
+			"stop it, and then erase", human.Counted(x.m.Accounts.Orders.N, "URL is", "URLs are"))
+	}
+	if err := x.r.OpenSuffixes(x.m.Frozen.Private, true); err != nil {
+		return err
+	}
+	if got := x.r.Suffixes.Digest(); got != x.m.Frozen.Suffixes {
+		return fmt.Errorf("erase: the suffix list in %s has digest %s, want %s: %w", x.r.Set.Path(0, state.SuffixesName), got,
+			x.m.Frozen.Suffixes, state.ErrIncompatible)
+	}
+	return nil
+}
+
+// work returns the path of a work file.
+func (x *run) work(name string) string { return x.r.Set.Path(0, state.EraseDir, name) }
+
+// write writes the journal, durably. From the first time on, the erasure is under way.
+func (x *run) write(phase string) error {
+	x.j.Phase = phase
+	data, err := encodeJournal(x.j)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFileAtomic(x.r.Set.FS, x.r.Set.Path(0, state.EraseName), data)
+}
+
+// abandon removes the work files of an erasure that has no journal, unless the error stands for the death of the process.
+func (x *run) abandon(why error) error {
+	if errors.Is(why, disk.ErrCrashed) {
+		return nil
+	}
+	if _, err := x.r.Set.FS.Size(x.r.Set.Path(0, state.EraseName)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return x.removeWork()
+}
+
+// removeWork removes the work files.
+func (x *run) removeWork() error {
+	files, err := repair.FilesIn(x.r.Set.FS, x.r.Set.Path(0, state.EraseDir), true)
+	if err != nil {
+		return err
+	}
+	dirs := map[string]bool{}
+	for _, file := range files {
+		dirs[path.Dir(file)] = true
+		if err := x.r.Set.FS.Remove(file); err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
+	}
+	for dir := range dirs {
+		if dir != x.work("") {
+			_ = x.r.Set.FS.Remove(dir) // it is empty, or another file is in its way
+		}
+	}
+	if err := x.r.Set.FS.Remove(x.r.Set.Path(0, state.EraseDir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("erase: %w", err)
+	}
+	return nil
+}
+
+// resume finishes an interrupted erasure.
+func (x *run) resume() error {
+	x.opt.Progress("finish an interrupted erasure")
+	if x.j.Phase != phaseDone {
+		if err := x.loadPlan(); err != nil {
+			return err
+		}
+	}
+	return x.carryOut()
+}
+
+// carryOut does what the journal says that is left.
+func (x *run) carryOut() error {
+	if x.j.Phase == phasePlanned {
+		x.opt.Progress("rewrite WARC files")
+		if err := x.rewriteWARC(); err != nil {
+			return err
+		}
+		if err := x.write(phaseWARC); err != nil {
+			return err
+		}
+	}
+	if x.j.Phase == phaseWARC {
+		x.opt.Progress("rewrite logs and queues")
+		if err := x.changeState(); err != nil {
+			return err
+		}
+		if err := x.write(phaseState); err != nil {
+			return err
+		}
+	}
+	if x.j.Phase == phaseState {
+		if err := x.conclude(); err != nil {
+			return err
+		}
+		if err := x.write(phaseDone); err != nil {
+			return err
+		}
+	}
+	if err := x.removeWork(); err != nil {
+		return err
+	}
+	name := x.r.Set.Path(0, state.EraseName)
+	if err := x.r.Set.FS.Remove(name); err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	return x.r.Set.FS.SyncDir(path.Dir(name))
+}
+
+// changeState rewrites the logs, and replaces the state of the crawl.
+func (x *run) changeState() error {
+	if x.m.Gen == x.j.Gen { // not yet, or a crash interrupted the commit
+		prepared := false
+		for _, name := range []string{state.MoveName, state.JournalName} {
+			if _, err := x.r.Set.FS.Size(x.r.Set.Path(0, name)); err == nil {
+				prepared = true
+			}
+		}
+		if !prepared {
+			if err := x.prepareState(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := repair.Commit(x.r); err != nil {
+		return err
+	}
+	m, _, err := state.ReadManifest(x.r.Set)
+	if err == nil && (m == nil || m.Gen != x.j.Gen+1) {
+		err = errors.New("BUG: erase: another manifest than the one of the erasure")
+	}
+	if err != nil {
+		return err
+	}
+	x.m = m
+	return nil
+}
+
+// conclude adds the rules to the blacklist, and writes the record of the erasure.
+func (x *run) conclude() error {
+	if err := x.bar(); err != nil {
+		return err
+	}
+	set := x.r.Set
+	seeds, _, err := x.blankSeeds()
+	if err == nil && seeds != nil {
+		err = disk.WriteFileAtomic(set.FS, set.Path(0, seedsFile), seeds)
+	}
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	if err := set.FS.MkdirAll(set.Path(0, state.ErasedDir)); err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	keys := recordName(set, x.j.Number, keysSuffix)
+	if _, err := set.FS.Size(keys); errors.Is(err, fs.ErrNotExist) {
+		if err := set.FS.Rename(x.work("keys"), keys); err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
+	} else if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	x.j.Ended = x.opt.Now().UTC().Truncate(time.Second)
+	data, err := json.MarshalIndent(&x.j.Record, "", "  ")
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	// It also makes the name of the file of keys durable, and that of the directory, below.
+	if err := disk.WriteFileAtomic(set.FS, recordName(set, x.j.Number, recordSuffix), append(data, '\n')); err != nil {
+		return err
+	}
+	return set.FS.SyncDir(set.Path(0))
+}
+
+// bar adds the hosts and PLDs to the crawl's own blacklist. URLs need no rule: URLseen has them.
+func (x *run) bar() (err error) {
+	if len(x.t.Names) == 0 {
+		return nil
+	}
+	j, err := changes.Open(x.r.Set.FS, x.r.Set.Path(0, state.ChangesName), x.m.Changes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	has := map[string]bool{}
+	for _, rule := range j.Settings().Blocked {
+		has[rule] = true
+	}
+	for _, rule := range x.t.Names {
+		if has[rule] {
+			continue
+		}
+		if _, err := j.Append(changes.Change{Op: changes.OpBlock, Who: "erase", Rule: rule}, x.opt.Now()); err != nil {
+			return fmt.Errorf("erase: block %q: %w", rule, err)
+		}
+	}
+	return nil
+}
+
+// warcState returns the state of the WARC files.
+func (x *run) warcState() (*warc.State, error) {
+	st, err := state.Part[warc.State](x.m, state.NameWARC)
+	if err == nil && st == nil {
+		st = &warc.State{}
+	}
+	return st, err
+}
