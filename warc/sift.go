@@ -21,7 +21,7 @@ import (
 type Volume struct {
 	Dir   int    // number of the output directory
 	Name  string // of both files, without suffix
-	Final bool
+	Final bool   // the state does not name it
 	// Data and Index are the paths of the files; "" for one that was moved away, or whose bytes are all in a tail.
 	Data, Index string
 
@@ -39,9 +39,8 @@ func EachVolume(opt Options, st *State, fn func(v *Volume) error) error {
 	}
 	for i := range all {
 		c := &all[i]
-		v := &Volume{Dir: c.Dir, Name: c.Name, Final: c.Final || c.Streams[dataStream].Changed ||
-			c.Streams[indexStream].Changed, Data: c.Streams[dataStream].Path, Index: c.Streams[indexStream].Path,
-			opt: &opt, c: *c}
+		v := &Volume{Dir: c.Dir, Name: c.Name, Final: c.Final, Data: c.Streams[dataStream].Path,
+			Index: c.Streams[indexStream].Path, opt: &opt, c: *c}
 		if err := fn(v); err != nil {
 			return err
 		}

@@ -53,6 +53,11 @@ func (x *run) plan(finished *Record) (err error) {
 	if err := x.removeWork(); err != nil {
 		return err
 	}
+	if !x.opt.DryRun {
+		if err := x.tidy(); err != nil {
+			return err
+		}
+	}
 	set := x.r.Set
 	if err := set.FS.MkdirAll(x.work("")); err != nil {
 		return fmt.Errorf("erase: %w", err)

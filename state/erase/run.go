@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -150,6 +151,12 @@ func (x *run) open() error {
 		return refused("%s under way that were enqueued (drumbeat ctl enqueue): resume the crawl until they are fetched, "+
 			"stop it, and then erase", human.Counted(x.m.Accounts.Orders.N, "URL is", "URLs are"))
 	}
+	for i := range x.r.Set.Paths {
+		dir := x.r.Set.Path(i, "state", state.DamagedDir)
+		if files, err := repair.FilesIn(x.r.Set.FS, dir, true); len(files) > 0 && err == nil && x.r.RefuseErasing() == nil {
+			return refused("%s has files that a repair has replaced, perhaps with pages to erase: delete it first", dir)
+		}
+	}
 	if err := x.r.OpenSuffixes(x.m.Frozen.Private, true); err != nil {
 		return err
 	}
@@ -208,6 +215,68 @@ func (x *run) removeWork() error {
 	return nil
 }
 
+// tidy deletes what an interrupted run of the crawl has left and its next start would delete: bytes and files that the
+// manifest does not name. They may have the targets.
+func (x *run) tidy() error {
+	st, err := x.warcState()
+	if err != nil {
+		return err
+	}
+	if x.r.Out.Len() > 0 && st.V > 0 {
+		w, err := warc.Open(x.r.WARCFiles(), st)
+		if err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
+	}
+	for _, l := range logs {
+		st, err := state.Part[crawllog.State](x.m, l.part)
+		if err != nil || st == nil {
+			return err
+		}
+		log, err := crawllog.Open(crawllog.Options{Set: x.r.Set, Prefix: l.prefix}, st)
+		if err == nil {
+			err = log.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
+	}
+	remove := func(file string) error {
+		if err := x.r.Set.FS.Remove(file); err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
+		return nil
+	}
+	if err := audit.EachUnnamed(x.r, x.m, remove); err != nil {
+		return err
+	}
+	var dirs []string
+	for i := range x.r.Set.Paths {
+		dirs = append(dirs, x.r.Set.Path(i, "log"))
+	}
+	for i := range x.r.Out.Paths {
+		dirs = append(dirs, x.r.Out.Path(i, "warc"), x.r.Out.Path(i, "spool"))
+	}
+	for _, dir := range dirs {
+		files, err := repair.FilesIn(x.r.Set.FS, dir, false)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if path.Base(dir) != "spool" && path.Ext(file) != ".tmp" {
+				continue
+			}
+			if err := remove(file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // resume finishes an interrupted erasure.
 func (x *run) resume() error {
 	x.opt.Progress("finish an interrupted erasure")
@@ -247,7 +316,11 @@ func (x *run) carryOut() error {
 			return err
 		}
 	}
-	if err := x.removeWork(); err != nil {
+	err := x.removeWork()
+	if err == nil {
+		err = x.r.Set.FS.SyncFS(x.r.Set.Path(0)) // they name the targets
+	}
+	if err != nil {
 		return err
 	}
 	name := x.r.Set.Path(0, state.EraseName)
@@ -302,6 +375,9 @@ func (x *run) conclude() error {
 	if err := set.FS.MkdirAll(set.Path(0, state.ErasedDir)); err != nil {
 		return fmt.Errorf("erase: %w", err)
 	}
+	if err := set.FS.SyncDir(set.Path(0)); err != nil { // with a directory that a power cut loses its files are lost
+		return fmt.Errorf("erase: %w", err)
+	}
 	keys := recordName(set, x.j.Number, keysSuffix)
 	if _, err := set.FS.Size(keys); errors.Is(err, fs.ErrNotExist) {
 		if err := set.FS.Rename(x.work("keys"), keys); err != nil {
@@ -315,11 +391,8 @@ func (x *run) conclude() error {
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)
 	}
-	// It also makes the name of the file of keys durable, and that of the directory, below.
-	if err := disk.WriteFileAtomic(set.FS, recordName(set, x.j.Number, recordSuffix), append(data, '\n')); err != nil {
-		return err
-	}
-	return set.FS.SyncDir(set.Path(0))
+	// It also makes the name of the file of keys durable.
+	return disk.WriteFileAtomic(set.FS, recordName(set, x.j.Number, recordSuffix), append(data, '\n'))
 }
 
 // bar adds the hosts and PLDs to the crawl's own blacklist. URLs need no rule: URLseen has them.

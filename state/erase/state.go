@@ -162,6 +162,9 @@ func (w *next) openFiles() error {
 	for i := range w.volumes {
 		if n := &w.volumes[i]; !n.Final && n.Data {
 			closed[n.key()] = true
+			for _, file := range []string{n.File, n.IndexFile} { // an interrupted run may have finished it
+				w.Replace(w.r.Out.Path(n.Dir), w.warcPath(n.Dir, file))
+			}
 		}
 	}
 	is := func(v outfile.Volume) bool { return closed[volumeKey(v.Dir, v.Name)] }

@@ -108,7 +108,7 @@ func Commit(r *state.Saved) error {
 			}
 		}
 	}
-	return nil
+	return syncAll(r) // what an erasure has deleted must not come back
 }
 
 // newShadow creates the shadow directories of a crawl that has none. It takes about a quarter of ramBytes.

@@ -1,0 +1,167 @@
+package erase_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/erase"
+)
+
+// interrupted is a crawl that was killed between two checkpoints: its output files are not final.
+func interrupted(t *testing.T) *world {
+	web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages = 1500 })
+	fs := memfs.New(*testworld.Seed)
+	opt := crawltest.SimOptions(t, web, fs)
+	opt.Budgets.QueuePages, opt.Order.StockTarget = crawl.Unlimited, 100
+	opt.Output.ContentSeen = state.ContentOff // no page waits for a comparison
+	opt.Output.ArchiveRobots, opt.Output.ArchiveDNS, opt.Output.WARCFileBytes = true, true, 150_000
+	fs.CrashAfter(450)
+	if _, err := crawl.Run(t.Context(), opt); !errors.Is(err, disk.ErrCrashed) {
+		t.Fatalf("the crawl ended: %v", err)
+	}
+	w := &world{fs.Kill(), opt, web}
+	w.opt.Disk.FS = w.fs
+	return w
+}
+
+// source names two hosts of a crawl, some other URLs, and one that it does not know.
+func (f *found) source() (src func() erase.Source, gone func(string) bool) {
+	hosts := f.hosts()[1:3]
+	list, urls := "http://unknown.test/x\nhost:"+hosts[1], map[string]bool{}
+	for i, url := range f.waiting {
+		if i%17 == 0 {
+			urls[url] = true
+			list += "\n" + url
+		}
+	}
+	for i, line := range f.lines {
+		if i%13 == 0 && strings.HasPrefix(line, "crawl ") {
+			url := strings.Split(line, " ")[1]
+			urls[url] = true
+			list += "\n" + url
+		}
+	}
+	return func() erase.Source {
+			return erase.Source{Hosts: hosts[:1], List: strings.NewReader(list), ListName: "list"}
+		}, func(url string) bool {
+			return urls[url] || hostOf(hosts[0])(url) || hostOf(hosts[1])(url)
+		}
+}
+
+// TestCuts: the power fails or the process is killed at any operation of an erasure, once or several times. The same
+// command then ends it: nothing else is gone, nothing of the targets is left, and the crawl balances. Meanwhile the crawl
+// refuses to start, unless nothing has changed.
+func TestCuts(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T) *world{"stopped": stopped, "mirrors": mirrored,
+		"interrupted": interrupted} {
+		t.Run(name, func(t *testing.T) {
+			testworld.InBubble(t, func(t *testing.T) {
+				w := make(t)
+				before := w.read(t)
+				src, gone := before.source()
+				whole := &world{w.fs.Fork(1), w.opt, w.web}
+				was := whole.fs.Ops()
+				rep, err := erase.Run(whole.options(src()))
+				must(t, err)
+				whole.check(t, before, gone)
+				ops := whole.fs.Ops() - was
+				if rep.Record.Erased.Captures == 0 || ops < 50 {
+					t.Errorf("%d operations: %+v", ops, rep.Record)
+				}
+				rng := rand.New(rand.NewPCG(*testworld.Seed, 7))
+				step := testworld.LongOr(1, max(1, ops/25))
+				for cut := 1 + rng.IntN(step); cut <= ops; cut += step {
+					cutOnce(t, w, src, before, gone, cut, rng)
+				}
+			})
+		})
+	}
+}
+
+func cutOnce(t *testing.T, w *world, src func() erase.Source, before *found, gone func(string) bool, cut int,
+	rng *rand.Rand) {
+	t.Helper()
+	one := &world{w.fs.Fork(rng.Uint64()), w.opt, w.web}
+	for first := cut; ; first = 1 + rng.IntN(60) {
+		one.fs.CrashAfter(first)
+		_, err := erase.Run(one.options(src()))
+		if err == nil { // the cut came too late
+			one.fs.CrashAfter(0)
+			one.check(t, before, gone)
+			break
+		}
+		if !errors.Is(err, disk.ErrCrashed) {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if rng.IntN(2) == 0 {
+			one.fs = one.fs.Crash()
+		} else {
+			one.fs = one.fs.Kill()
+		}
+		if rng.IntN(3) > 0 {
+			continue
+		}
+		opt := w.opt
+		opt.Disk.FS = one.fs
+		_, sizeErr := one.fs.Size("d0/" + state.EraseName)
+		if sizeErr == nil {
+			if _, err := crawl.Run(t.Context(), opt); !errors.Is(err, state.ErrErasing) {
+				t.Fatalf("cut at %d: the crawl starts in the middle: %v", cut, err)
+			}
+		}
+		if _, err := erase.Run(one.options(src())); err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		one.check(t, before, gone)
+		break
+	}
+	if t.Failed() {
+		t.Fatalf("cut at %d", cut)
+	}
+}
+
+// TestFullDisk: an erasure that finds no room says so, and continues when there is some.
+func TestFullDisk(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := stopped(t)
+		before := w.read(t)
+		src, gone := before.source()
+		refused := 0
+		for room := int64(20_000); ; room += 30_000 {
+			w.fs.SetQuota(w.fs.Used() + room)
+			_, err := erase.Run(w.options(src()))
+			if err == nil {
+				break
+			}
+			if refused++; !errors.Is(err, syscall.EDQUOT) || !strings.Contains(err.Error(), "make room") {
+				t.Fatalf("with %d bytes: %v", room, err)
+			}
+		}
+		w.fs.SetQuota(0)
+		if refused == 0 {
+			t.Error("there was always room")
+		}
+		w.check(t, before, gone)
+		w.fs.SetCapacity(w.fs.Used() + 1<<20)
+		var space *erase.SpaceError
+		if _, err := erase.Run(w.options(erase.Source{Hosts: w.read(t).hosts()[:1]})); !errors.As(err, &space) {
+			t.Errorf("a disk with 1 MiB: %v", err)
+		}
+		w.fs.SetCapacity(1 << 40)
+		w.opt.Limits.MaxPages, w.opt.Limits.Linger = 0, 6*time.Hour
+		if _, err := crawl.Run(t.Context(), w.opt); !errors.Is(err, state.ErrErasing) {
+			t.Errorf("the crawl starts in the middle of an erasure: %v", err)
+		}
+	})
+}
