@@ -34,6 +34,7 @@ import (
 	"drumbeat/cmd/demo"
 	"drumbeat/cmd/dirs"
 	"drumbeat/cmd/doctor"
+	"drumbeat/cmd/erase"
 	"drumbeat/cmd/explain"
 	"drumbeat/cmd/export"
 	"drumbeat/cmd/extract"
@@ -76,6 +77,7 @@ type commands struct {
 
 	Audit  audit.Command  `cmd:"" of:"repair"`
 	Repair repair.Command `cmd:"" of:"repair"`
+	Erase  erase.Command  `cmd:"" of:"repair"`
 	Dirs   dirs.Command   `cmd:"" of:"repair"`
 
 	Bench bench.Command `cmd:"" of:"bench"`

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"syscall"
 	"time"
 
 	"drumbeat/disk"
@@ -165,6 +166,9 @@ func (e *SpaceError) Error() string {
 	return fmt.Sprintf("erase: the copy of %s in %s needs %s, and %s are free: make room, and run the command again: it "+
 		"continues", e.File, e.Dir, human.Bytes(e.Need), human.Bytes(e.Free))
 }
+
+// Unwrap returns syscall.ENOSPC.
+func (e *SpaceError) Unwrap() error { return syscall.ENOSPC }
 
 // refReader reads the work file "refs", which is in the order of the plan.
 type refReader struct {

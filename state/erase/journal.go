@@ -141,3 +141,15 @@ func Records(set disk.Set) (all []Record, _ error) {
 	}
 	return all, nil
 }
+
+// RecordsOf returns the records of the crawl in some directories, which may be running.
+func RecordsOf(fsys disk.FS, dirs []string) ([]Record, error) {
+	match, err := disk.MatchIdentities(fsys, dirs, state.KindState)
+	if err != nil {
+		return nil, state.MatchError(err)
+	}
+	if match.Set.Len() == 0 {
+		return nil, state.NoCrawl(dirs[0])
+	}
+	return Records(match.Set)
+}

@@ -116,6 +116,9 @@ func Run(opt Options) (rep *Report, err error) {
 
 // explained adds what a full disk means.
 func explained(err error) error {
+	if space := (*SpaceError)(nil); errors.As(err, &space) {
+		return err
+	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("erase: the disk is full: make room, and run the command again: it continues: %w", err)
 	}
