@@ -368,6 +368,11 @@ func (x *run) conclude() error {
 		return err
 	}
 	set := x.r.Set
+	resolver := x.resolver()
+	if err := changes.DropLines(set.FS, set.Path(0, state.ChangesName),
+		func(line string) bool { return x.seedGoes(resolver, []byte(line)) }); err != nil {
+		return err
+	}
 	seeds, _, err := x.blankSeeds()
 	if err == nil && seeds != nil {
 		err = disk.WriteFileAtomic(set.FS, set.Path(0, seedsFile), seeds)

@@ -62,7 +62,10 @@ func (w *next) build() error {
 			return fmt.Errorf("erase: %w", err)
 		}
 	}
-	return w.account()
+	if err := w.account(); err != nil {
+		return err
+	}
+	return w.CompactTails()
 }
 
 // logs rewrites the logs. Lines follow the records that they name to the rewritten WARC files.
@@ -248,7 +251,19 @@ func (w *next) urlQueue(name string, p state.Place, old, copied *queue.State) (*
 	return w.ChangeQueue(name, old, func(rec []byte) ([]byte, error) { return w.url(p, rec) })
 }
 
+// scanQueue calls fn for the records of a queue, and for those of its files that were read before.
 func (w *next) scanQueue(name string, st *queue.State, fn func(rec []byte) error) error {
+	if len(st.Segments) > 0 && (st.Offset > disk.HeaderBytes || st.Skip > 0) {
+		all := *st
+		all.Offset, all.Block, all.Skip = disk.HeaderBytes, 0, 0
+		var failed error
+		if _, err := queue.Scan(w.r.Set, name, &all, func(rec []byte) error {
+			failed = fn(rec)
+			return failed
+		}, func(error) error { return failed }); err != nil { // the numbers in the state are those of the rest
+			return err
+		}
+	}
 	_, err := queue.Scan(w.r.Set, name, st, fn, nil)
 	return err
 }
@@ -266,14 +281,14 @@ func (w *next) queues() error {
 		if err := repair.RemakeState(w.Shadow, q.Name, func(old, copied *queue.State) (*queue.State, error) {
 			if q.Name == state.NameHeld { // the records at its head are counted
 				left, n := int64(0), w.m.Held.Left
-				if err := w.scanQueue(q.Name, old, func(data []byte) error {
+				if _, err := queue.Scan(w.r.Set, q.Name, old, func(data []byte) error {
 					var rec weburl.Record
 					err := rec.Decode(data)
 					if n--; n >= 0 && err == nil && !w.t.URL(rec.URL) {
 						left++
 					}
 					return err
-				}); err != nil {
+				}, nil); err != nil {
 					return nil, err
 				}
 				w.Next.Held.Left = left
@@ -391,6 +406,7 @@ func (w *next) store(opt drum.Options, old, copied *drum.State, entry func(drum.
 	}}
 	before := *w
 	changes, err := found(w.scanStore(opt.Name, old.Waiting(), scan))
+	changes = changes || waits(old)
 	if err == nil && !changes && entry != nil {
 		changes, err = found(w.scanStore(opt.Name, old.Cache(), drum.Scan{Entry: func(k drum.Key, v []byte) error {
 			keep, err := entry(k, v)
@@ -431,6 +447,9 @@ func (w *next) store(opt drum.Options, old, copied *drum.State, entry func(drum.
 	}
 	return w.SaveDrum(d)
 }
+
+// waits reports whether a store has files for tuples and texts that wait: they may also have some that it has merged.
+func waits(st *drum.State) bool { return len(st.Inputs)+len(st.Logs)+len(st.Buffered) > 0 }
 
 func (w *next) scanStore(name string, st *drum.State, scan drum.Scan) error {
 	_, err := drum.ScanState(w.r.Set, name, st, scan)
@@ -552,7 +571,7 @@ func (w *next) seen() error {
 			}
 			return err
 		}}))
-		if err != nil || !changes && len(fresh) == 0 {
+		if err != nil || !changes && !waits(old) && len(fresh) == 0 {
 			return copied, err
 		}
 		var again []uint64 // keys of unique texts that stay; the texts themselves are in RAM at a checkpoint

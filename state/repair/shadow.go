@@ -57,6 +57,45 @@ func (w *Shadow) CopyTails() error {
 	return nil
 }
 
+// CompactTails writes the tails again without those that no state refers to any more: the copies of tails of structures
+// that were changed. Nothing may be written to Tails afterwards.
+func (w *Shadow) CompactTails() error {
+	if err := w.Tails.Close(); err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	to := disk.Set{FS: w.Set.FS}
+	for i := range w.Set.Paths {
+		to.Paths = append(to.Paths, w.Set.Path(i, "compact"))
+	}
+	tails, err := disk.CreateTails(to, w.gen)
+	if err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	from := Shadow{saved: &state.Saved{Set: w.Set}, Tails: tails, Next: w.Next}
+	from.Next.Parts = map[string]json.RawMessage{}
+	err = from.CopyTails()
+	for name, part := range w.Next.Parts {
+		if err == nil {
+			from.Next.Parts[name], err = from.copyRefs(part)
+		}
+	}
+	if err = errors.Join(err, tails.Close()); err != nil {
+		return err
+	}
+	w.Next, w.Tails = from.Next, new(disk.Tails)
+	for i := range w.Set.Paths {
+		was, now := disk.TailPath(w.Set, i, w.gen), disk.TailPath(to, i, w.gen)
+		err := w.Set.FS.Remove(was)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = w.Set.FS.Rename(now, was)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("crawl: repair: %w", err)
+		}
+	}
+	return nil
+}
+
 // Prepare makes all new files durable and writes the journal to state/MOVE: the crawl does not start before
 // Commit or Abandon.
 func (w *Shadow) Prepare() error {
