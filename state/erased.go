@@ -14,9 +14,9 @@ import (
 	"drumbeat/disk"
 )
 
-// ErasedKeys is the suffix of the files in ErasedDir with the keys of the URLs that an erasure has ended: 8 bytes each,
-// little-endian, ascending, and then the xxhash64 of all. Neither output nor log names these URLs, so an audit takes
-// their keys from here.
+// ErasedKeys is the suffix of the files in ErasedDir with the keys of the URLs that an erasure has ended: 8
+// bytes each, little-endian, ascending, and then the xxhash64 of all. Neither output nor log names these URLs,
+// so an audit takes their keys from here.
 const ErasedKeys = ".keys"
 
 // EachErasedKey calls fn with the key of each URL that the erasures of the crawl have ended. Damage is a

@@ -145,8 +145,8 @@ func (s *Saved) PLDKey(host []byte) uint64 { return s.Hasher.PLDKey(s.Suffixes.P
 // without a final dot.
 func (s *Saved) HostKey(host []byte) uint64 { return s.Hasher.HostKey(weburl.TrimDot(host)) }
 
-// RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished, ErrMoving if a move of
-// slots is, and ErrErasing if an erasure is.
+// RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished, ErrMoving if
+// a move of slots is, and ErrErasing if an erasure is.
 func (s *Saved) RefuseRepairing() error {
 	if err := s.RefuseErasing(); err != nil {
 		return err

@@ -29,8 +29,8 @@ type Edit struct {
 	Payload []byte
 }
 
-// Shift says where the records of a file from offset Old on are after a Rewrite, up to the next Shift: at By more bytes,
-// or nowhere.
+// Shift says where the records of a file from offset Old on are after a Rewrite, up to the next Shift: at By
+// more bytes, or nowhere.
 type Shift struct {
 	Old, By int64
 	Gone    bool
@@ -55,11 +55,12 @@ type Rewritten struct {
 // rewriteBytes is the length of a read when records are copied.
 const rewriteBytes = 1 << 20
 
-// Rewrite writes a copy of the volume with the given name beside it, without the records that edit drops: copied records
-// keep their bytes. Index lines follow their records; a redirect that hide reports is left out. The new files are
-// final and durable, and replace files of that name. A volume whose WARC file was moved away gets a new index. It takes
-// the memory of the index, one read, and what edit returns.
-func (v *Volume) Rewrite(name string, edit func(p *Piece) (Edit, error), hide func(url string) bool) (*Rewritten, error) {
+// Rewrite writes a copy of the volume with the given name beside it, without the records that edit drops:
+// copied records keep their bytes. Index lines follow their records; a redirect that hide reports is left out.
+// The new files are final and durable, and replace files of that name. A volume whose WARC file was moved away
+// gets a new index. It takes the memory of the index, one read, and what edit returns.
+func (v *Volume) Rewrite(name string, edit func(p *Piece) (Edit, error),
+	hide func(url string) bool) (*Rewritten, error) {
 	w := &rewriter{v: v, hide: hide, edit: edit, e: newEncoder(v.opt, nil)}
 	w.file = name + v.c.Streams[dataStream].Suffix
 	err := w.run(name)
@@ -254,8 +255,8 @@ func (w *rewriter) put(p *Piece, encode func(rec *Record) error) error {
 	return err
 }
 
-// header begins a record with the fields of rec, but for those that depend on the block and those that change reports or
-// rewrites.
+// header begins a record with the fields of rec, but for those that depend on the block and those that change
+// reports or rewrites.
 func (w *rewriter) header(begin *fragment, rec *Record, change func(f *Field) (keep bool)) {
 	e := w.e
 	e.text, e.marks = e.text[:0], e.marks[:0]

@@ -3,6 +3,7 @@ package warc
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -108,21 +109,6 @@ func testRewrite(t *testing.T, set func(*Options)) {
 			want = append(want, r)
 		}
 	}
-	edit := func(p *Piece) (Edit, error) {
-		if gone(p.URL) {
-			return Edit{Drop: true}, nil
-		}
-		if p.Type != "metadata" {
-			return Edit{}, nil
-		}
-		fields := MetaFields(p.Record.Block)
-		if kept := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool {
-			return NamesTarget(f.Name) && gone(f.Value)
-		}); len(kept) < len(fields) {
-			return Edit{Fields: kept}, nil
-		}
-		return Edit{}, nil
-	}
 	type moved struct {
 		file   string
 		shifts []Shift
@@ -133,7 +119,7 @@ func testRewrite(t *testing.T, set func(*Options)) {
 		data, err := disk.ReadFile(mem, v.Data)
 		must(t, err)
 		was[v.File()] = data
-		out, err := v.Rewrite(v.Name+"-e1", edit, gone)
+		out, err := v.Rewrite(v.Name+"-e1", dropping(gone), gone)
 		if err != nil {
 			return err
 		}
@@ -162,38 +148,13 @@ func testRewrite(t *testing.T, set func(*Options)) {
 	if dropped < 50 {
 		t.Errorf("only %d records dropped", dropped)
 	}
-	for name := range was {
-		for _, dir := range opt.Set.Paths {
-			for _, file := range []string{name, name[:strings.Index(name, ".warc")] + indexSuffix} {
-				if _, err := mem.Size(dir + "/warc/" + file); err == nil {
-					must(t, mem.Remove(dir+"/warc/"+file))
-				}
-			}
-		}
-	}
+	removeVolumes(t, mem, opt.Set, slices.Collect(maps.Keys(was)))
 	sum, err := VerifyFiles(opt, st, Verify{})
 	if err != nil || sum.AbsentFiles+sum.AbsentIndexes != 0 || sum.Captures != sum.Lines {
 		t.Errorf("verified %+v: %v", sum, err)
 	}
-	// A metadata record may have lost lines and has another digest, warcinfo another name.
-	clean := func(rs []record) (out []string) {
-		for _, r := range rs {
-			if strings.Contains(r.head, "WARC-Type: metadata") || strings.Contains(r.head, "WARC-Type: warcinfo") {
-				var kept []string
-				for line := range strings.Lines(r.block) {
-					if !gone(strings.TrimSpace(line)) {
-						kept = append(kept, line)
-					}
-				}
-				r.block, r.head = strings.Join(kept, ""), r.head[:strings.Index(r.head, "WARC-Record-ID")]
-			}
-			out = append(out, r.head+"\n"+r.block)
-		}
-		slices.Sort(out)
-		return out
-	}
 	got := recordsOf(t, mem, opt.Set)
-	if a, b := clean(got), clean(want); !slices.Equal(a, b) {
+	if a, b := clean(got, gone), clean(want, gone); !slices.Equal(a, b) {
 		t.Errorf("%d records, the model has %d", len(a), len(b))
 	}
 	must(t, EachVolume(opt, st, func(v *Volume) error {
@@ -260,6 +221,57 @@ func testRewriteRevisits(t *testing.T, set func(*Options)) {
 	for _, r := range recordsOf(t, mem, opt.Set) {
 		if strings.Contains(r.head, "Type: revisit") && !strings.Contains(r.head, "Target-URI: http://other.test/\n") {
 			t.Errorf("a revisit record refers to another capture: %s", r.head)
+		}
+	}
+}
+
+// clean returns records as texts. A metadata record may have lost lines and so has another digest, and warcinfo has
+// another name.
+func clean(rs []record, gone func(string) bool) (out []string) {
+	for _, r := range rs {
+		if strings.Contains(r.head, "WARC-Type: metadata") || strings.Contains(r.head, "WARC-Type: warcinfo") {
+			var kept []string
+			for line := range strings.Lines(r.block) {
+				if !gone(strings.TrimSpace(line)) {
+					kept = append(kept, line)
+				}
+			}
+			r.block, r.head = strings.Join(kept, ""), r.head[:strings.Index(r.head, "WARC-Record-ID")]
+		}
+		out = append(out, r.head+"\n"+r.block)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// dropping returns a function that drops records, and lines of metadata, by their URLs.
+func dropping(gone func(string) bool) func(p *Piece) (Edit, error) {
+	return func(p *Piece) (Edit, error) {
+		if gone(p.URL) {
+			return Edit{Drop: true}, nil
+		}
+		if p.Type != "metadata" {
+			return Edit{}, nil
+		}
+		fields := MetaFields(p.Record.Block)
+		if kept := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool {
+			return NamesTarget(f.Name) && gone(f.Value)
+		}); len(kept) < len(fields) {
+			return Edit{Fields: kept}, nil
+		}
+		return Edit{}, nil
+	}
+}
+
+// removeVolumes removes WARC files and their indexes.
+func removeVolumes(t *testing.T, mem *memfs.FS, set disk.Set, names []string) {
+	for _, name := range names {
+		for _, dir := range set.Paths {
+			for _, file := range []string{name, name[:strings.Index(name, ".warc")] + indexSuffix} {
+				if _, err := mem.Size(dir + "/warc/" + file); err == nil {
+					must(t, mem.Remove(dir+"/warc/"+file))
+				}
+			}
 		}
 	}
 }

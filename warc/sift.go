@@ -94,8 +94,8 @@ type siftLine struct {
 	text           []byte
 }
 
-// Sift calls fn with each record, in the order of the file. It skips the bodies of responses that the index lists, and
-// decompresses the rest. It takes the memory of the index.
+// Sift calls fn with each record, in the order of the file. It skips the bodies of responses that the index
+// lists, and decompresses the rest. It takes the memory of the index.
 func (v *Volume) Sift(fn func(p *Piece) error) error {
 	lines, err := v.lines()
 	if err != nil {
@@ -268,8 +268,8 @@ func (r *RecordReader) sift(b *outfile.Bytes, off int64) (p Piece, err error) {
 	return p, err
 }
 
-// Payload returns the payload of the response at an offset: its body without chunk framing. It must have at most max
-// bytes.
+// Payload returns the payload of the response at an offset: its body without chunk framing. It must have at
+// most max bytes.
 func (v *Volume) Payload(offset, max int64) ([]byte, error) {
 	b, err := v.c.Streams[dataStream].Open(v.opt.Set.FS, v.opt.State)
 	if b != nil {

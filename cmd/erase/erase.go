@@ -1,14 +1,18 @@
 // Package erase is the command erase: it takes pages out of a stopped crawl.
 //
-// Command is its flags and prints the result. Package state/erase does the work: it rewrites the WARC files that have the
-// pages, with their indexes, the logs and the queues, bars the URLs, and keeps a record of each request, which --report
-// prints by day. --dry-run counts what would go.
+// Command is its flags and prints the result. Package state/erase does the work: it rewrites the WARC files
+// that have the pages, with their indexes, the logs and the queues, bars the URLs, and keeps a record of each
+// request, which --report prints by day. --dry-run counts what would go.
 //
-// Exit codes: 0 if the pages are gone, term.ExitUsage (2) for a faulty request, term.ExitDirectory (4) if the crawl is
-// running or the directories do not belong to one crawl, term.ExitDamage (5) if a file is damaged, or for --dry-run while
-// an erasure is unfinished, term.ExitDiskFull if there is no room for a copy of a file; the same command continues.
+// Exit codes: 0 if the pages are gone, term.ExitUsage (2) for a faulty request, term.ExitDirectory (4) if the
+// crawl is running or the directories do not belong to one crawl, term.ExitDamage (5) if a file is damaged, or
+// for --dry-run while an erasure is unfinished, term.ExitDiskFull if there is no room for a copy of a file; the
+// same command continues.
+//
+// The result is printed in words, or with --json as objects: the records that state/erase keeps.
 //
 // It takes the locks of the directories and runs in the caller's goroutine. Its steps go to standard error.
+// --report takes no lock.
 package erase
 
 import (
@@ -56,8 +60,9 @@ func (c *Command) Run(a *term.App) error {
 		src.List = f
 	}
 	p := term.NewProgress(a.Stderr)
-	rep, err := erase.Run(erase.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
-		Source: src, Reason: c.Reason, Hide: c.Hide, DryRun: c.DryRun, RAMBytes: int64(c.RAM), Progress: p.Say})
+	rep, err := erase.Run(erase.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+		Out: flags.Clean(flags.Directories(c.Out)), Source: src, Reason: c.Reason, Hide: c.Hide, DryRun: c.DryRun,
+		RAMBytes: int64(c.RAM), Progress: p.Say})
 	p.Clear()
 	if refused := (*erase.RequestError)(nil); errors.As(err, &refused) {
 		return term.Usage(err)
@@ -97,12 +102,10 @@ func (c *Command) print(w io.Writer, rep *erase.Report) error {
 		verb = "to erase"
 	}
 	r := rep.Record
-	fmt.Fprintf(w, "%s: %s, %s, %s\n", verb, human.Counted(r.Hosts, "host", "hosts"), human.Counted(r.PLDs, "PLD", "PLDs"),
-		human.Counted(r.URLs, "URL", "URLs"))
+	fmt.Fprintf(w, "%s: %s\n", verb, targets(r))
 	printCounts(w, "", &r.Erased)
 	if n := r.Erased.Absent; n > 0 {
-		fmt.Fprintf(w, "not searched: %s of this crawl that %s moved away\n", human.Counted(n, "WARC file", "WARC files"),
-			map[bool]string{true: "was", false: "were"}[n == 1])
+		fmt.Fprintf(w, "not searched: %s moved away\n", human.Counted(n, "WARC file that was", "WARC files that were"))
 	}
 	if rep.Dry {
 		_, err := fmt.Fprintln(w, "nothing was changed; run it without --dry-run to erase")
@@ -110,6 +113,12 @@ func (c *Command) print(w io.Writer, rep *erase.Report) error {
 	}
 	_, err := fmt.Fprintf(w, "erasure %d, request digest %s\n", r.Number, r.Digest)
 	return err
+}
+
+// targets returns the numbers of what a request names.
+func targets(r *erase.Record) string {
+	return fmt.Sprintf("%s, %s, %s", human.Counted(r.Hosts, "host", "hosts"), human.Counted(r.PLDs, "PLD", "PLDs"),
+		human.Counted(r.URLs, "URL", "URLs"))
 }
 
 // printCounts prints what an erasure removes.
@@ -166,10 +175,9 @@ func (c *Command) report(a *term.App) error {
 
 // printRecord prints one request.
 func printRecord(w io.Writer, r *erase.Record) {
-	fmt.Fprintf(w, "  erasure %d, %s to %s UTC: %s\n", r.Number, r.Time.Format(time.TimeOnly), r.Ended.Format(time.TimeOnly),
-		r.Reason)
-	fmt.Fprintf(w, "    digest %s: %s, %s, %s\n", r.Digest, human.Counted(r.Hosts, "host", "hosts"),
-		human.Counted(r.PLDs, "PLD", "PLDs"), human.Counted(r.URLs, "URL", "URLs"))
+	fmt.Fprintf(w, "  erasure %d, %s to %s UTC: %s\n", r.Number, r.Time.Format(time.TimeOnly),
+		r.Ended.Format(time.TimeOnly), r.Reason)
+	fmt.Fprintf(w, "    digest %s: %s\n", r.Digest, targets(r))
 	for _, target := range r.Targets {
 		fmt.Fprintf(w, "    %s\n", target)
 	}

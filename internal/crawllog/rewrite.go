@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -33,9 +32,10 @@ type Rewritten struct {
 }
 
 // Rewrite passes every line of a log to change, and replaces the files in which a line changes, atomically and
-// durably, under their names. Frames in which none changes keep their bytes. An unfinished file becomes a final one,
-// but its unfinished form stays: the caller deletes it when no state names it. With dry, nothing is written. A repeated
-// Rewrite continues an interrupted one, if change decides alike about what it has changed. Memory: one frame.
+// durably, under their names. Frames in which none changes keep their bytes. An unfinished file becomes a final
+// one, but its unfinished form stays: the caller deletes it when no state names it. With dry, nothing is
+// written. A repeated Rewrite continues an interrupted one, if change decides alike about what it has changed.
+// Memory: one frame.
 func Rewrite(opt Options, st *State, dry bool, change func(*Entry) Change) (*Rewritten, error) {
 	out := &Rewritten{Closed: map[string]bool{}}
 	fail := func(err error) error { return err }
@@ -141,11 +141,17 @@ func (w *rewriter) file(c *outfile.Content) (err error) {
 		return nil
 	}
 	if final {
-		if err = to.CopyMode(in.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+		err = to.CopyMode(in.Path)
 	}
-	if err = to.End(); err == nil {
+	return end(to, err)
+}
+
+// end makes a file durable under its name, unless there was an error.
+func end(to *disk.Staged, err error) error {
+	if err == nil {
+		err = to.End()
+	}
+	if err == nil {
 		err = to.Rename()
 	}
 	return err

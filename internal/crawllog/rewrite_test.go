@@ -12,16 +12,14 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// TestRewrite: a rewritten log has the lines of a simple model, in its final files, its unfinished one and its tail; files
-// without a change keep their bytes, a dry run changes none, and a second Rewrite finds nothing.
-func TestRewrite(t *testing.T) {
-	mem := memfs.New(1)
-	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"/d"}}, FileBytes: 100 << 10, BlockBytes: minBlock}
+// rewriteLog writes a log of several files, the last one unfinished. Some lines name http://gone.test.
+func rewriteLog(t *testing.T, opt Options) *State {
 	l, err := Open(opt, nil)
 	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 20_000 {
-		e := &Entry{Time: time.Unix(1e9+int64(i), 0), URL: fmt.Sprintf("http://h%d.test/%d", i/10000, rng.Uint64()), Status: 200}
+		e := &Entry{Time: time.Unix(1e9+int64(i), 0), Status: 200}
+		e.URL = fmt.Sprintf("http://h%d.test/%d", i/10000, rng.Uint64())
 		if i > 10_000 && i%7 == 0 {
 			e.Via = "http://gone.test/"
 		}
@@ -38,32 +36,22 @@ func TestRewrite(t *testing.T) {
 	must(t, tails.Close())
 	must(t, f.Commit())
 	must(t, l.Close())
-	change := func(e *Entry) Change {
-		switch {
-		case strings.HasPrefix(e.URL, "http://gone"):
-			return Drop
-		case e.Via != "":
-			e.Via = ""
-			return Modify
-		}
-		return Keep
-	}
-	read := func(st *State) string {
-		var text []byte
-		_, err := Scan(opt, st, func(e *Entry) error {
-			text = e.Append(text)
-			return nil
-		}, func(err error) error { return err })
-		must(t, err)
-		return string(text)
-	}
-	before := read(st)
+	return st
+}
+
+// TestRewrite: a rewritten log has the lines of a simple model, in its final files, its unfinished one and its
+// tail; files without a change keep their bytes, a dry run changes none, and a second Rewrite finds nothing.
+func TestRewrite(t *testing.T) {
+	mem := memfs.New(1)
+	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"/d"}}, FileBytes: 100 << 10, BlockBytes: minBlock}
+	st := rewriteLog(t, opt)
+	before := linesOf(t, opt, st)
 	var want strings.Builder
 	var dropped, modified int64
 	for line := range strings.Lines(before) {
 		var e Entry
 		must(t, e.UnmarshalJSON([]byte(line)))
-		switch change(&e) {
+		switch withoutGone(&e) {
 		case Drop:
 			dropped++
 			continue
@@ -84,12 +72,12 @@ func TestRewrite(t *testing.T) {
 		return all
 	}
 	files := content()
-	dry, err := Rewrite(opt, st, true, change)
+	dry, err := Rewrite(opt, st, true, withoutGone)
 	must(t, err)
 	if now := content(); len(now) != len(files) || dry.Dropped != dropped || dry.Modified != modified {
 		t.Errorf("a dry run: %+v, %d files", dry, len(now))
 	}
-	out, err := Rewrite(opt, st, false, change)
+	out, err := Rewrite(opt, st, false, withoutGone)
 	must(t, err)
 	if out.Dropped != dropped || out.Modified != modified || dropped == 0 || modified == 0 {
 		t.Errorf("%d lines dropped and %d modified, want %d and %d", out.Dropped, out.Modified, dropped, modified)
@@ -105,15 +93,38 @@ func TestRewrite(t *testing.T) {
 	}
 	next := *st
 	next.Files.Volumes = nil
-	tails, err = disk.CreateTails(opt.Set, 2)
+	tails, err := disk.CreateTails(opt.Set, 2)
 	must(t, err)
 	next.Lines, err = tails.Write(0, out.Tail)
 	must(t, err)
 	must(t, tails.Close())
-	if got := read(&next); got != want.String() {
+	if got := linesOf(t, opt, &next); got != want.String() {
 		t.Errorf("%d bytes of lines, the model has %d", len(got), want.Len())
 	}
-	if again, err := Rewrite(opt, &next, false, change); err != nil || again.Files+again.Dropped+again.Modified != 0 {
+	if again, err := Rewrite(opt, &next, false, withoutGone); err != nil || again.Files+again.Dropped+again.Modified != 0 {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}
+}
+
+// linesOf returns all lines of a log.
+func linesOf(t *testing.T, opt Options, st *State) string {
+	var text []byte
+	_, err := Scan(opt, st, func(e *Entry) error {
+		text = e.Append(text)
+		return nil
+	}, func(err error) error { return err })
+	must(t, err)
+	return string(text)
+}
+
+// withoutGone drops the lines of http://gone.test, and the vias of others.
+func withoutGone(e *Entry) Change {
+	switch {
+	case strings.HasPrefix(e.URL, "http://gone"):
+		return Drop
+	case e.Via != "":
+		e.Via = ""
+		return Modify
+	}
+	return Keep
 }

@@ -33,9 +33,10 @@ var layers = map[string]layer{
 	"warc/deflate": {5, []string{"fetch/inflate"}}, // only in its tests
 	"warc/outfile": {5, []string{"disk"}},          // shared by warc and crawllog
 
-	"drum":                       {10, []string{"internal/bug", "disk"}},
-	"queue":                      {10, []string{"disk"}},
-	"warc":                       {10, []string{"disk", "internal/httphead", "warc/deflate", "warc/outfile"}},
+	"drum":  {10, []string{"internal/bug", "disk"}},
+	"queue": {10, []string{"disk"}},
+	"warc": {10, []string{"disk", "internal/httphead", "internal/mimetype", "warc/deflate",
+		"warc/outfile"}},
 	"internal/crawllog":          {10, []string{"disk", "warc/outfile"}},
 	"parse":                      {10, []string{"internal/mimetype", "weburl"}},
 	"internal/simhash":           {11, []string{"parse"}},
@@ -85,6 +86,7 @@ var layers = map[string]layer{
 	"state/repair":    {28, []string{"*"}},
 	"state/export":    {29, []string{"*", "internal/bug"}},
 	"state/move":      {29, []string{"*"}},
+	"state/erase":     {29, []string{"*"}},
 	"state/extract":   {28, []string{"*", "internal/bug"}},
 	"crawl":           {34, []string{"*"}},
 	"crawl/resolve":   {0, nil},
@@ -217,6 +219,7 @@ var layers = map[string]layer{
 	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk",
 		"cluster",
 		"internal/human"}},
+	"cmd/erase": {46, []string{"cmd/flags", "cmd/term", "state/erase", "disk", "internal/human"}},
 	"cmd/get": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/pagetext", "internal/response",
 		"warc", "weburl",
 		"internal/human"}},

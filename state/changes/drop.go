@@ -10,8 +10,8 @@ import (
 	"drumbeat/disk"
 )
 
-// DropLines removes from the journal of a stopped crawl the seeds and enqueued URLs that drop reports. It replaces the
-// file atomically, if there is such a line. A torn last line goes.
+// DropLines removes from the journal of a stopped crawl the seeds and enqueued URLs that drop reports. It
+// replaces the file atomically, if there is such a line. A torn last line goes.
 func DropLines(fsys disk.FS, name string, drop func(line string) bool) error {
 	data, err := disk.ReadFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -59,9 +59,9 @@ func (f *found) source() (src func() erase.Source, gone func(string) bool) {
 		}
 }
 
-// TestCuts: the power fails or the process is killed at any operation of an erasure, once or several times. The same
-// command then ends it: nothing else is gone, nothing of the targets is left, and the crawl balances. Meanwhile the crawl
-// refuses to start, unless nothing has changed.
+// TestCuts: the power fails or the process is killed at any operation of an erasure, once or several times. The
+// same command then ends it: nothing else is gone, nothing of the targets is left, and the crawl balances.
+// Meanwhile the crawl refuses to start, unless nothing has changed.
 func TestCuts(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T) *world{"stopped": stopped, "mirrors": mirrored,
 		"interrupted": interrupted} {

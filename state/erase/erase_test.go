@@ -65,8 +65,8 @@ func (w *world) options(src erase.Source) erase.Options {
 	return erase.Options{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src, Reason: "a test", RAMBytes: 64 << 20}
 }
 
-// found is what a crawl has: records of WARC files by target, lines of logs by URL, and URLs that wait, with all texts that
-// name a URL beside them.
+// found is what a crawl has: records of WARC files by target, lines of logs by URL, and URLs that wait, with
+// all texts that name a URL beside them.
 type found struct {
 	records []string // type, target, payload digest
 	lines   []string // log, URL, reason
@@ -82,37 +82,40 @@ func (w *world) open(t testing.TB) (*state.Saved, *state.Manifest) {
 	return r, m
 }
 
+// record takes a record of a WARC file.
+func (f *found) record(t testing.TB, file string, rec *warc.Record) error {
+	if rec.Type() == "warcinfo" {
+		if name := rec.Get("WARC-Filename"); name != file {
+			t.Errorf("%s has the name %s", file, name)
+		}
+		return nil
+	}
+	target, digest := rec.Get("WARC-Target-URI"), rec.Get("WARC-Payload-Digest")
+	f.named[target] = file
+	f.named[rec.Get("WARC-Refers-To-Target-URI")] = file + ", a revisit record"
+	kind := rec.Type()
+	switch kind {
+	case "metadata":
+		for _, m := range warc.MetaFields(rec.Block) {
+			if warc.NamesTarget(m.Name) {
+				f.named[m.Value] = file + ", metadata"
+			}
+		}
+	case "response":
+		f.bodies[digest] = true
+	case "revisit":
+		f.revisit[digest], kind = rec.Get("WARC-Refers-To-Target-URI"), "response"
+	}
+	f.records = append(f.records, kind+" "+target+" "+digest)
+	return nil
+}
+
 func (w *world) read(t testing.TB) *found {
 	t.Helper()
 	r, m := w.open(t)
 	defer func() { must(t, r.Unlock()) }()
 	f := &found{named: map[string]string{}, bodies: map[string]bool{}, revisit: map[string]string{}}
-	record := func(file string, rec *warc.Record) error {
-		if rec.Type() == "warcinfo" {
-			if name := rec.Get("WARC-Filename"); name != file {
-				t.Errorf("%s has the name %s", file, name)
-			}
-			return nil
-		}
-		target, digest := rec.Get("WARC-Target-URI"), rec.Get("WARC-Payload-Digest")
-		f.named[target] = file
-		f.named[rec.Get("WARC-Refers-To-Target-URI")] = file + ", a revisit record"
-		kind := rec.Type()
-		switch kind {
-		case "metadata":
-			for _, m := range warc.MetaFields(rec.Block) {
-				if warc.NamesTarget(m.Name) {
-					f.named[m.Value] = file + ", metadata"
-				}
-			}
-		case "response":
-			f.bodies[digest] = true
-		case "revisit":
-			f.revisit[digest], kind = rec.Get("WARC-Refers-To-Target-URI"), "response"
-		}
-		f.records = append(f.records, kind+" "+target+" "+digest)
-		return nil
-	}
+	record := func(file string, rec *warc.Record) error { return f.record(t, file, rec) }
 	files, err := warc.Files(r.Out)
 	must(t, err)
 	for _, file := range files {
@@ -201,7 +204,8 @@ func (w *world) check(t *testing.T, before *found, gone func(url string) bool, t
 			t.Errorf("the body %s, of revisits of %s, is gone", digest, of)
 		}
 	}
-	if rep := testworld.Deep(t, w.fs, w.opt.Disk.Dirs); !rep.Balanced() || !rep.Output.StoredAll || !rep.Output.RefusedAll {
+	rep := testworld.Deep(t, w.fs, w.opt.Disk.Dirs)
+	if !rep.Balanced() || !rep.Output.StoredAll || !rep.Output.RefusedAll {
 		t.Errorf("the audit afterwards: %q, %v; all stored %v, all refused %v", rep.Bad, rep.Damages,
 			rep.Output.StoredAll, rep.Output.RefusedAll)
 	}
@@ -296,7 +300,8 @@ func TestHost(t *testing.T) {
 	})
 }
 
-// TestURLs erases single URLs by a list, among them one that the crawl does not know. Later links to them are dropped.
+// TestURLs erases single URLs by a list, among them one that the crawl does not know. Later links to them are
+// dropped.
 func TestURLs(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		w := stopped(t)
@@ -344,8 +349,8 @@ func TestURLs(t *testing.T) {
 	})
 }
 
-// TestBodiesMove: of mirrors, the one that was first goes. Its bodies move to the next mirror, to which the revisits of the
-// others refer.
+// TestBodiesMove: of mirrors, the one that was first goes. Its bodies move to the next mirror, to which the
+// revisits of the others refer.
 func TestBodiesMove(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		w := mirrored(t)
@@ -355,7 +360,8 @@ func TestBodiesMove(t *testing.T) {
 			for _, of := range before.revisit {
 				firsts[string(weburl.Split([]byte(of)).Host)]++
 			}
-			host := slices.MaxFunc(slices.Collect(maps.Keys(firsts)), func(a, b string) int { return firsts[a] - firsts[b] })
+			host := slices.MaxFunc(slices.Collect(maps.Keys(firsts)),
+				func(a, b string) int { return firsts[a] - firsts[b] })
 			rep, err := erase.Run(w.options(erase.Source{Hosts: []string{host}}))
 			must(t, err)
 			if c := rep.Record.Erased; c.Moved == 0 || c.Bodiless > 0 {

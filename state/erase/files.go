@@ -16,8 +16,8 @@ import (
 	"drumbeat/warc"
 )
 
-// rewriteWARC rewrites the files of the plan, one after the other: a new file, with the name of the plan, is durable
-// before the old one is deleted. Files that are not final are deleted with the state that names them.
+// rewriteWARC rewrites the files of the plan, one after the other: a new file, with the name of the plan, is
+// durable before the old one is deleted. Files that are not final are deleted with the state that names them.
 func (x *run) rewriteWARC() error {
 	if len(x.volumes) == 0 {
 		return nil
@@ -62,8 +62,8 @@ func volumeKey(dir int, name string) string         { return fmt.Sprintf("%d/%s"
 func (x *run) shiftsName(n *volume) string          { return x.work(fmt.Sprintf("shifts/%08d", n.number)) }
 func (x *run) warcPath(dir int, file string) string { return x.r.Out.Path(dir, "warc", file) }
 
-// rewriteVolume rewrites a file, unless that is done. The old index goes before the old file: while that is there, all
-// is done again.
+// rewriteVolume rewrites a file, unless that is done. The old index goes before the old file: while that is
+// there, all is done again.
 func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error {
 	fsys := x.r.Out.FS
 	if v == nil || n.Data && !v.HasData() {
@@ -77,41 +77,7 @@ func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error
 	if need := v.Size() + spareBytes; free < need {
 		return &SpaceError{Dir: dir, File: n.File, Need: need, Free: free}
 	}
-	var bodies *workFile
-	defer func() {
-		if bodies != nil {
-			bodies.Close()
-		}
-	}()
-	out, err := v.Rewrite(n.Next, func(p *warc.Piece) (e warc.Edit, err error) {
-		j := x.judge(p)
-		switch e.Drop = j.drop; {
-		case j.refers:
-			r, ok := refs[p.Offset]
-			if !ok {
-				return e, fmt.Errorf("BUG: erase: no plan for the revisit record at %d", p.Offset)
-			}
-			if e.Whole = r.Whole; e.Whole {
-				if bodies == nil {
-					if bodies, err = x.openWork("bodies"); err != nil {
-						return e, err
-					}
-				}
-				e.Payload = make([]byte, r.Bytes)
-				if _, err := bodies.File.ReadAt(e.Payload, r.Offset); err != nil && !errors.Is(err, io.EOF) {
-					return e, err
-				}
-				if got := warc.PayloadDigestOf(e.Payload); got != r.Digest {
-					return e, &disk.CorruptError{Path: x.work("bodies"), Offset: r.Offset, Want: r.Digest, Got: got}
-				}
-				return e, nil
-			}
-			e.Refers = &warc.Original{URL: []byte(r.URL), Date: time.Unix(r.Time, 0)}
-		case j.changes:
-			e.Fields = j.fields
-		}
-		return e, nil
-	}, x.t.Text)
+	out, err := v.Rewrite(n.Next, func(p *warc.Piece) (warc.Edit, error) { return x.edit(p, refs) }, x.t.Text)
 	if err != nil {
 		return err
 	}
@@ -140,6 +106,40 @@ func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error
 	return x.remove(n.Dir, n.File)
 }
 
+// edit says what becomes of a record. refs are those of its file.
+func (x *run) edit(p *warc.Piece, refs map[int64]ref) (e warc.Edit, _ error) {
+	j := x.judge(p)
+	switch e.Drop = j.drop; {
+	case j.refers:
+		r, ok := refs[p.Offset]
+		switch {
+		case !ok:
+			return e, fmt.Errorf("BUG: erase: no plan for the revisit record at %d", p.Offset)
+		case !r.Whole:
+			e.Refers = &warc.Original{URL: []byte(r.URL), Date: time.Unix(r.Time, 0)}
+			return e, nil
+		}
+		bodies, err := x.openWork("bodies")
+		if err != nil {
+			return e, err
+		}
+		e.Whole, e.Payload = true, make([]byte, r.Bytes)
+		_, err = bodies.File.ReadAt(e.Payload, r.Offset)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err = errors.Join(err, bodies.Close()); err != nil {
+			return e, err
+		}
+		if got := warc.PayloadDigestOf(e.Payload); got != r.Digest {
+			return e, &disk.CorruptError{Path: x.work("bodies"), Offset: r.Offset, Want: r.Digest, Got: got}
+		}
+	case j.changes:
+		e.Fields = j.fields
+	}
+	return e, nil
+}
+
 // remove removes an output file durably, if it is there.
 func (x *run) remove(dir int, file string) error {
 	name := x.warcPath(dir, file)
@@ -163,8 +163,8 @@ type SpaceError struct {
 }
 
 func (e *SpaceError) Error() string {
-	return fmt.Sprintf("erase: the copy of %s in %s needs %s, and %s are free: make room, and run the command again: it "+
-		"continues", e.File, e.Dir, human.Bytes(e.Need), human.Bytes(e.Free))
+	return fmt.Sprintf("erase: the copy of %s in %s needs %s, and %s are free: make room, and run the command again: "+
+		"it continues", e.File, e.Dir, human.Bytes(e.Need), human.Bytes(e.Free))
 }
 
 // Unwrap returns syscall.ENOSPC.

@@ -34,8 +34,8 @@ func nextGroup(keys *extsort.Sorter, row *[]byte) (g keyGroup, ok bool, err erro
 	return g, true, nil
 }
 
-// planKeys compares the keys with URLseen. It writes those of all URLs that the erasure ends, and those that URLseen
-// lacks.
+// planKeys compares the keys with URLseen. It writes those of all URLs that the erasure ends, and those that
+// URLseen lacks.
 func (x *run) planKeys(keys *extsort.Sorter) error {
 	if err := keys.Sort(); err != nil {
 		return err

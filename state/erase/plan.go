@@ -46,8 +46,8 @@ const (
 // maxPayload bounds the body that moves to a revisit, in bytes: bodies of which a crawl makes revisits are in RAM.
 const maxPayload = 1 << 30
 
-// plan reads everything and makes the work files durable, and then the journal. If the request is that of finished, it
-// leaves the journal nil.
+// plan reads everything and makes the work files durable, and then the journal. If the request is that of
+// finished, it leaves the journal nil.
 func (x *run) plan(finished *Record) (err error) {
 	x.j = nil
 	if err := x.removeWork(); err != nil {
@@ -89,17 +89,9 @@ func (x *run) plan(finished *Record) (err error) {
 	if err := endStaged(list); err != nil {
 		return err
 	}
-	all, err := Records(set)
-	if err != nil {
+	if err := x.begin(j); err != nil {
 		return err
 	}
-	j.Number = 1
-	for i := range all {
-		j.Number = max(j.Number, all[i].Number+1)
-	}
-	j.Time, j.Reason, j.Hidden = x.opt.Now().UTC().Truncate(time.Second), x.opt.Reason, x.opt.Hide
-	j.Digest, j.Hosts, j.PLDs, j.URLs = x.t.Digest, x.t.Hosts, x.t.PLDs, x.t.URLs
-	x.j = j
 	for _, step := range []struct {
 		name string
 		run  func(keys *extsort.Sorter) error
@@ -118,6 +110,22 @@ func (x *run) plan(finished *Record) (err error) {
 		return err
 	}
 	return x.write(phasePlanned)
+}
+
+// begin makes j the journal, with the number of the erasure and what is known of it.
+func (x *run) begin(j *journal) error {
+	all, err := Records(x.r.Set)
+	if err != nil {
+		return err
+	}
+	j.Number = 1
+	for i := range all {
+		j.Number = max(j.Number, all[i].Number+1)
+	}
+	j.Time, j.Reason, j.Hidden = x.opt.Now().UTC().Truncate(time.Second), x.opt.Reason, x.opt.Hide
+	j.Digest, j.Hosts, j.PLDs, j.URLs = x.t.Digest, x.t.Hosts, x.t.PLDs, x.t.URLs
+	x.j = j
+	return nil
 }
 
 // endStaged makes a work file durable.
@@ -343,7 +351,8 @@ func (x *run) joinBodies(bodies, refs *extsort.Sorter, opened map[uint32]*warc.V
 			digest, from, first = head, nil, nil
 		}
 		seconds := int64(binary.BigEndian.Uint64([]byte(rest[1:])))
-		number, offset, url := binary.BigEndian.Uint32([]byte(rest[9:])), binary.BigEndian.Uint64([]byte(rest[13:])), rest[21:]
+		number := binary.BigEndian.Uint32([]byte(rest[9:]))
+		offset, url := binary.BigEndian.Uint64([]byte(rest[13:])), rest[21:]
 		if rest[0] == 0 {
 			if from == nil {
 				from, at = opened[number], int64(offset)
@@ -465,22 +474,23 @@ func (x *run) clearLine(e *crawllog.Entry) (changed bool) {
 
 // planWaiting finds the URLs that wait.
 func (x *run) planWaiting(keys *extsort.Sorter) error {
-	return x.r.ScanURLs(x.m, state.URLScan{Places: state.WaitingPlaces[:], Visit: func(at state.Spot, data []byte) error {
+	visit := func(at state.Spot, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return fmt.Errorf("erase: %s: %w", at.Place, err)
 		}
 		erased := x.t.URL(rec.URL)
 		if at.Place == state.PlaceContent && (erased || x.t.Via(rec.AppendVia(nil))) {
-			return refused("a page to erase waits for the comparison of its body, or a page that it led to: resume the crawl "+
-				"and stop it with drumbeat ctl stop, which ends these comparisons (%.200s)", rec.URL)
+			return refused("a page to erase waits for the comparison of its body, or a page that it led to: resume "+
+				"the crawl and stop it with drumbeat ctl stop, which ends these comparisons (%.200s)", rec.URL)
 		}
 		if !erased {
 			return nil
 		}
 		x.j.Erased.Waiting++
 		return x.addKey(keys, rec.URL, tagWaits)
-	}})
+	}
+	return x.r.ScanURLs(x.m, state.URLScan{Places: state.WaitingPlaces[:], Visit: visit})
 }
 
 // savePlan writes the list of files, and makes all work files durable.

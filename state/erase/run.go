@@ -59,8 +59,8 @@ type run struct {
 	volumes []volume // in which something changes
 }
 
-// Run erases, or finishes an interrupted erasure and then erases, unless it was the same. The package comment has the
-// protocol.
+// Run erases, or finishes an interrupted erasure and then erases, unless it was the same. The package comment
+// has the protocol.
 func Run(opt Options) (rep *Report, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -143,7 +143,8 @@ func (x *run) open() error {
 	}
 	switch {
 	case x.r.SeparateOut && x.r.Out.Len() == 0:
-		return fmt.Errorf("erase: the output is in separate directories: give them with --out: %w", state.ErrIncompatible)
+		return fmt.Errorf("erase: the output is in separate directories: give them with --out: %w",
+			state.ErrIncompatible)
 	case x.m.Frozen.Nodes > 0:
 		return refused("the crawl is a node of a cluster, and erase knows crawls of one node only")
 	case x.m.Frozen.Walk:
@@ -151,12 +152,13 @@ func (x *run) open() error {
 	case x.m.Store != nil:
 		return refused("the crawl has files in an object store, and erase knows files on local disks only")
 	case x.m.Accounts.Orders.N > 0:
-		return refused("%s under way that were enqueued (drumbeat ctl enqueue): resume the crawl until they are fetched, "+
-			"stop it, and then erase", human.Counted(x.m.Accounts.Orders.N, "URL is", "URLs are"))
+		return refused("%s under way that were enqueued (drumbeat ctl enqueue): resume the crawl until they are "+
+			"fetched, stop it, and then erase", human.Counted(x.m.Accounts.Orders.N, "URL is", "URLs are"))
 	}
 	for i := range x.r.Set.Paths {
 		dir := x.r.Set.Path(i, "state", state.DamagedDir)
-		if files, err := repair.FilesIn(x.r.Set.FS, dir, true); len(files) > 0 && err == nil && x.r.RefuseErasing() == nil {
+		files, err := repair.FilesIn(x.r.Set.FS, dir, true)
+		if len(files) > 0 && err == nil && x.r.RefuseErasing() == nil {
 			return refused("%s has files that a repair has replaced, perhaps with pages to erase: delete it first", dir)
 		}
 	}
@@ -164,8 +166,8 @@ func (x *run) open() error {
 		return err
 	}
 	if got := x.r.Suffixes.Digest(); got != x.m.Frozen.Suffixes {
-		return fmt.Errorf("erase: the suffix list in %s has digest %s, want %s: %w", x.r.Set.Path(0, state.SuffixesName), got,
-			x.m.Frozen.Suffixes, state.ErrIncompatible)
+		return fmt.Errorf("erase: the suffix list in %s has digest %s, want %s: %w",
+			x.r.Set.Path(0, state.SuffixesName), got, x.m.Frozen.Suffixes, state.ErrIncompatible)
 	}
 	return nil
 }
@@ -183,7 +185,8 @@ func (x *run) write(phase string) error {
 	return disk.WriteFileAtomic(x.r.Set.FS, x.r.Set.Path(0, state.EraseName), data)
 }
 
-// abandon removes the work files of an erasure that has no journal, unless the error stands for the death of the process.
+// abandon removes the work files of an erasure that has no journal, unless the error stands for the death of
+// the process.
 func (x *run) abandon(why error) error {
 	if errors.Is(why, disk.ErrCrashed) {
 		return nil
@@ -218,8 +221,8 @@ func (x *run) removeWork() error {
 	return nil
 }
 
-// tidy deletes what an interrupted run of the crawl has left and its next start would delete: bytes and files that the
-// manifest does not name. They may have the targets.
+// tidy deletes what an interrupted run of the crawl has left and its next start would delete: bytes and files
+// that the manifest does not name. They may have the targets.
 func (x *run) tidy() error {
 	st, err := x.warcState()
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// Limits of a request. MaxTargets bounds its lines, because each takes 16 bytes of RAM, and MaxTargetBytes one line.
+// Limits of a request. MaxTargets bounds its lines, because each takes 16 bytes of RAM, and MaxTargetBytes one
+// line.
 const (
 	MaxTargets     = 10_000_000
 	MaxTargetBytes = 8 << 10
@@ -28,8 +29,8 @@ const (
 	sortBytes      = 64 << 20
 )
 
-// sum identifies a target by two independent 64-bit hashes. Of 10^10 URLs and 10^7 targets, one pair is equal by chance
-// with a probability of 10^-21.
+// sum identifies a target by two independent 64-bit hashes. Of 10^10 URLs and 10^7 targets, one pair is equal
+// by chance with a probability of 10^-21.
 type sum [2]uint64
 
 func compareSum(a, b sum) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) }
@@ -233,7 +234,8 @@ func readTargets(src *Source, suffixes *weburl.Suffixes, fold bool, fsys disk.FS
 		return nil, refused("no host, PLD or URL is given")
 	}
 	if n := t.Hosts + t.PLDs; n > changes.MaxBlocked {
-		return nil, refused("%d hosts and PLDs, the blacklist of a crawl takes %d: divide the list", n, changes.MaxBlocked)
+		return nil, refused("%d hosts and PLDs, the blacklist of a crawl takes %d: divide the list", n,
+			changes.MaxBlocked)
 	}
 	slices.SortFunc(t.sums, compareSum)
 	t.Digest = hex.EncodeToString(digest.Sum(nil))

@@ -348,7 +348,8 @@ func (w *Shadow) RemakeQueue(name string, st *queue.State, keep func(rec []byte)
 }
 
 // ChangeQueue is RemakeQueue with a function that returns what to copy for each record; nil for nothing.
-func (w *Shadow) ChangeQueue(name string, st *queue.State, change func(rec []byte) ([]byte, error)) (*queue.State, error) {
+func (w *Shadow) ChangeQueue(name string, st *queue.State,
+	change func(rec []byte) ([]byte, error)) (*queue.State, error) {
 	w.replace(name)
 	q, err := queue.New(queue.Options{Set: w.Set, Name: name, BlockBytes: repairBlockBytes})
 	if err != nil {

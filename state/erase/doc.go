@@ -1,0 +1,34 @@
+// Package erase takes pages out of a stopped crawl, so that no file of its directories has them, and bars their
+// URLs. The paper has no counterpart. docs/reference/files/erase.md says what becomes of each file.
+//
+// # Contract
+//
+// A request (Source) names hosts, PLDs and URLs. Run removes each record of a WARC file whose target they are:
+// requests, responses, revisits, metadata, rendered pages and DNS answers. If a revisit that stays refers to a
+// removed capture, the first such revisit becomes a response with the body, and the others refer to it. Files
+// without a change keep their bytes and names; in others the records that stay are copied, not compressed again.
+// Logs, queues and stores lose the URLs, and those beside a URL that stays (via, redirect and so on). The bodies
+// of other pages stay as they are, with their links.
+//
+// URLs that were fetched or waited count as refused (state.ReasonErased). Their keys are kept, so audits still
+// compare each key. URLs of the request that URLseen lacks get a key there. Hosts and PLDs get a rule in the
+// crawl's own blacklist. A Record says what was asked and removed.
+//
+// # Protocol
+//
+// Run reads everything first and writes its plan, and the bodies that move, to erase-tmp. Then it writes the
+// journal state/ERASE: from here on no crawl starts, and the next Run finishes the erasure, whatever interrupts
+// it. Each phase of the journal is done again after an interruption. WARC files are rewritten one by one: the
+// old one is deleted when the new one is durable. Logs are replaced under their names. The rest is written
+// beside the old state and installed by package repair (Shadow, Commit). At the end the record, and no work
+// file, is left.
+//
+// Run refuses crawls that it does not know well enough: nodes of a cluster, random walks, crawls with an object
+// store, and crawls with enqueued URLs under way. It opens them like an audit, and locks them.
+//
+// # Memory and disk
+//
+// Memory: 16 bytes for each line of a request, Options.RAMBytes for sorting and stores, one index and one body.
+// Disk: a second copy of the largest WARC file, and of the stores and queues that change. Run starts no
+// goroutine.
+package erase
