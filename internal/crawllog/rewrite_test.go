@@ -101,7 +101,8 @@ func TestRewrite(t *testing.T) {
 	if got := linesOf(t, opt, &next); got != want.String() {
 		t.Errorf("%d bytes of lines, the model has %d", len(got), want.Len())
 	}
-	if again, err := Rewrite(opt, &next, false, withoutGone); err != nil || again.Files+again.Dropped+again.Modified != 0 {
+	again, err := Rewrite(opt, &next, false, withoutGone)
+	if err != nil || again.Files+again.Dropped+again.Modified != 0 {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}
 }

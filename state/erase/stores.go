@@ -107,7 +107,7 @@ func (w *next) star() error {
 		_, indegree := star.Stores(state.NameStar)
 		var err error
 		opt := drum.Options{Name: indegree, Codec: drum.Rice, Each: true}
-		st.Indegree, err = w.store(opt, old.Indegree, st.Indegree, nil, func(t drum.Tuple) (drum.Tuple, bool, bool, error) {
+		tuple := func(t drum.Tuple) (drum.Tuple, bool, bool, error) {
 			if t.Op&drum.Check == 0 {
 				return t, true, false, nil
 			}
@@ -115,7 +115,8 @@ func (w *next) star() error {
 			changed := len(rec) != len(t.Aux)
 			t.Aux = rec
 			return t, rec != nil, changed, err
-		})
+		}
+		st.Indegree, err = w.store(opt, old.Indegree, st.Indegree, nil, tuple)
 		st.Checks -= w.left[state.PlaceStar].N
 		return err
 	})
