@@ -387,7 +387,9 @@ func (w *rewriter) lineAt(l *siftLine, loc Location, change func(o *indexObject)
 	if o.Redirect != "" && w.hide(string(latin1(o.Redirect))) {
 		o.Redirect = ""
 	}
-	return o.append(nil, &line{stamp: stamp}, loc), nil
+	text := o.append(nil, &line{stamp: stamp}, loc, KeyPywb)
+	key, _, _ := bytes.Cut(l.text, []byte{' '}) // which may be that of an earlier version
+	return slices.Concat(key, text[bytes.IndexByte(text, ' '):]), nil
 }
 
 // orphans makes the lines of an index whose WARC file was moved away.
