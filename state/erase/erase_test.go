@@ -128,7 +128,7 @@ func (w *world) read(t testing.TB) *found {
 	must(t, warc.Walk(r.WARCFiles(), st, 1<<30, record))
 	must(t, warc.WalkIndexes(r.WARCFiles(), st, func(x *warc.Index) error {
 		return x.Lines(func(line []byte) error {
-			_, one, err := x.Parse(line)
+			one, err := x.Parse(line)
 			if err == nil {
 				f.named[one.URL], f.named[one.Redirect] = "index "+x.Name, "index "+x.Name
 			}
