@@ -57,9 +57,12 @@ func (x *run) rewriteWARC() error {
 	return nil
 }
 
+// shiftsDir has a file for each rewritten WARC file: where its records are now.
+const shiftsDir = "shifts"
+
 func (n *volume) key() string                       { return volumeKey(n.Dir, n.Name) }
 func volumeKey(dir int, name string) string         { return fmt.Sprintf("%d/%s", dir, name) }
-func (x *run) shiftsName(n *volume) string          { return x.work(fmt.Sprintf("shifts/%08d", n.number)) }
+func (x *run) shiftsName(n *volume) string          { return x.work(fmt.Sprintf("%s/%08d", shiftsDir, n.number)) }
 func (x *run) warcPath(dir int, file string) string { return x.r.Out.Path(dir, "warc", file) }
 
 // rewriteVolume rewrites a file, unless that is done. The old index goes before the old file: while that is
@@ -88,17 +91,11 @@ func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)
 	}
-	if err := x.r.Set.FS.MkdirAll(x.work("shifts")); err != nil {
-		return fmt.Errorf("erase: %w", err)
-	}
 	if err := disk.WriteFileAtomic(x.r.Set.FS, x.shiftsName(n), text); err != nil {
 		return err
 	}
 	if !n.Final {
 		return nil
-	}
-	if err := x.r.Set.FS.SyncDir(x.work("")); err != nil { // the name of shifts
-		return fmt.Errorf("erase: %w", err)
 	}
 	if err := x.remove(n.Dir, n.IndexFile); err != nil {
 		return err

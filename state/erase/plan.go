@@ -495,6 +495,9 @@ func (x *run) planWaiting(keys *extsort.Sorter) error {
 
 // savePlan writes the list of files, and makes all work files durable.
 func (x *run) savePlan() error {
+	if err := x.r.Set.FS.MkdirAll(x.work(shiftsDir)); err != nil { // the end of plan syncs its name
+		return fmt.Errorf("erase: %w", err)
+	}
 	to, err := disk.Stage(x.r.Set.FS, x.work("plan"))
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)
