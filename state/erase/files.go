@@ -60,9 +60,11 @@ func (x *run) rewriteWARC() error {
 // shiftsDir has a file for each rewritten WARC file: where its records are now.
 const shiftsDir = "shifts"
 
-func (n *volume) key() string                       { return volumeKey(n.Dir, n.Name) }
-func volumeKey(dir int, name string) string         { return fmt.Sprintf("%d/%s", dir, name) }
-func (x *run) shiftsName(n *volume) string          { return x.work(fmt.Sprintf("%s/%08d", shiftsDir, n.number)) }
+func (n *volume) key() string               { return volumeKey(n.Dir, n.Name) }
+func volumeKey(dir int, name string) string { return fmt.Sprintf("%d/%s", dir, name) }
+func (x *run) shiftsName(n *volume) string {
+	return x.work(fmt.Sprintf("%s/%08d", shiftsDir, n.number))
+}
 func (x *run) warcPath(dir int, file string) string { return x.r.Out.Path(dir, "warc", file) }
 
 // rewriteVolume rewrites a file, unless that is done. The old index goes before the old file: while that is

@@ -199,26 +199,7 @@ func (x *run) abandon(why error) error {
 
 // removeWork removes the work files.
 func (x *run) removeWork() error {
-	files, err := repair.FilesIn(x.r.Set.FS, x.r.Set.Path(0, state.EraseDir), true)
-	if err != nil {
-		return err
-	}
-	dirs := map[string]bool{}
-	for _, file := range files {
-		dirs[path.Dir(file)] = true
-		if err := x.r.Set.FS.Remove(file); err != nil {
-			return fmt.Errorf("erase: %w", err)
-		}
-	}
-	for dir := range dirs {
-		if dir != x.work("") {
-			_ = x.r.Set.FS.Remove(dir) // it is empty, or another file is in its way
-		}
-	}
-	if err := x.r.Set.FS.Remove(x.r.Set.Path(0, state.EraseDir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("erase: %w", err)
-	}
-	return nil
+	return repair.RemoveTree(x.r.Set.FS, x.r.Set.Path(0, state.EraseDir))
 }
 
 // tidy deletes what an interrupted run of the crawl has left and its next start would delete: bytes and files

@@ -142,7 +142,7 @@ func Commit(r *state.Saved) error {
 	}
 	for _, set := range []disk.Set{r.Set, r.Out} {
 		for _, dir := range set.Paths {
-			if err := removeTree(r.Set.FS, path.Join(dir, asideDir(m.Gen))); err != nil {
+			if err := RemoveTree(r.Set.FS, path.Join(dir, asideDir(m.Gen))); err != nil {
 				return err
 			}
 		}
@@ -445,15 +445,15 @@ func (w *Shadow) moves() error {
 // removeShadow deletes the shadow directories of a repair that did not reach its journal.
 func removeShadow(r *state.Saved) error {
 	for i := range r.Set.Paths {
-		if err := removeTree(r.Set.FS, r.Set.Path(i, state.ShadowDir)); err != nil {
+		if err := RemoveTree(r.Set.FS, r.Set.Path(i, state.ShadowDir)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeTree deletes a directory and its contents, if it exists.
-func removeTree(fsys disk.FS, dir string) error {
+// RemoveTree deletes a directory and its contents, if it exists.
+func RemoveTree(fsys disk.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -464,7 +464,7 @@ func removeTree(fsys disk.FS, dir string) error {
 	for _, name := range names {
 		path := dir + "/" + name
 		if _, err := fsys.List(path); err == nil {
-			if err := removeTree(fsys, path); err != nil {
+			if err := RemoveTree(fsys, path); err != nil {
 				return err
 			}
 			continue
