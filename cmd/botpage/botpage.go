@@ -51,6 +51,8 @@ type Command struct {
 	flags.Health
 	flags.RobotsMeta
 	flags.Sources
+
+	person string // whom the page names: the contact, or the mail address beside it
 }
 
 // Run prints or serves the page.
@@ -125,8 +127,13 @@ func (c *Command) check() error {
 		}
 	}
 	c.Who.Complete()
+	if c.person = c.Contact; c.URL != "" && strings.TrimSuffix(c.Contact, "/") == strings.TrimSuffix(c.URL, "/") {
+		if c.person = c.FromHeader(); c.person == "" {
+			return errors.New("--contact is the page itself, which needs a mail address for its readers: add --from")
+		}
+	}
 	if c.Removals == "" {
-		c.Removals = c.Contact
+		c.Removals = c.person
 	}
 	if c.HostDelay.Usual == nil {
 		c.HostDelay.Usual = new(flags.DefaultHostDelay)

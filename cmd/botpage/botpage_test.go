@@ -199,6 +199,7 @@ func TestBotPageFile(t *testing.T) {
 		{botPageArgs("--url=https://a.example/?x"), "not a URL"},
 		{botPageArgs("--url=https://u@a.example/"), "not a URL"},
 		{botPageArgs("--removals=Ann"), "neither a mail"},
+		{botPageArgs("--url=https://a.example/", "--contact=https://a.example"), "add --from"},
 		{botPageArgs("--agent=bot 1"), "product token"}, {botPageArgs("--host-delay=1s,min=2s"), "is more than"},
 		{botPageArgs("--serve=999.1.1.1:80"), "--serve"},
 	} {
@@ -321,6 +322,12 @@ func TestBotPageDirectory(t *testing.T) {
 	}
 	wantIn(t, "the card", read("agent-card.json"), `"client_id": "https://example.org/bot/agent-card.json"`,
 		`"expected-user-agent": "x drumbeat a@example.org"`)
+
+	// A crawl whose contact is the page: its readers get the mail address.
+	text, _ = wantExit(t, term.ExitDone, "", "bot-page", "--contact=https://example.org/bot", "--from=b@example.org",
+		"--purpose=x", "--url=https://example.org/bot/", "--text")
+	wantIn(t, "the text", text, "Operator:             b@example.org\n", "(+https://example.org/bot)",
+		"removed that we have stored, write to b@example.org")
 
 	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	_, errs := wantExit(t, term.ExitFailure, "", botPageArgs("--url=https://a.example/", "--out-dir="+dir+"/file/x")...)

@@ -196,7 +196,7 @@ func (c *Command) card() agentCard {
 		card.Bot.RateExpectation = fmt.Sprintf("one request to a host in %s, never more than one in %s",
 			human.Duration(d), human.Duration(*c.HostDelay.Least))
 	}
-	for _, who := range []string{c.Contact, c.Removals} {
+	for _, who := range []string{c.person, c.Removals} {
 		if link := flags.ContactLink(who); link != "" && !slices.Contains(card.Contacts, link) {
 			card.Contacts = append(card.Contacts, link)
 		}

@@ -39,8 +39,8 @@ type robotsExample struct{ What, Lines string }
 
 // page returns the page, with the keys of --sign. The flags must have been checked and completed.
 func (c *Command) page(now time.Time, keys botauth.Keys) *botPage {
-	p := &botPage{Agent: c.Agent, UserAgent: c.UserAgent, From: c.FromHeader(), Contact: c.Contact,
-		ContactLink: flags.ContactLink(c.Contact), Purpose: c.Purpose,
+	p := &botPage{Agent: c.Agent, UserAgent: c.UserAgent, From: c.FromHeader(), Contact: c.person,
+		ContactLink: flags.ContactLink(c.person), Purpose: c.Purpose,
 		Date: now.UTC().Format("2006-01-02"), Addresses: c.prefixes(),
 		Removals: c.Removals, RemovalsLink: flags.ContactLink(c.Removals), Base: c.URL}
 	if (c.URL != "" || c.Serve != "") && len(p.Addresses) > 0 {

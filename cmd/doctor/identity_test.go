@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -334,7 +336,12 @@ func TestIdentityUnreachable(t *testing.T) {
 	p := publishAll(t)
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
 	for _, c := range []struct{ url, want string }{{closed.URL, "connection refused"},
+		{secure.URL, "certificate"},
 		{"https://none.example/", "none.example: the name has no address"}} {
 		rows, r := p.check(t, "--identity="+c.url)
 		if f := rows["bot page"]; f.Status != fail || !strings.Contains(f.Now, c.want) {
@@ -382,7 +389,7 @@ func TestIdentityCommand(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	for _, n := range got.Networks {
-		if n.Asks == "public documentation" && n.Verdict != "not met" && n.Verdict != "cannot be judged from here" {
+		if n.Asks == "public documentation" && (n.Verdict != "not met" || n.Fix == "") {
 			t.Errorf("got %+v", n)
 		}
 	}
@@ -417,4 +424,24 @@ func TestReverseName(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+}
+
+// FuzzReadRanges: any body is refused, or has prefixes without superfluous bits.
+func FuzzReadRanges(f *testing.F) {
+	f.Add(`{"creationTime":"2026-11-29T12:00:00Z","prefixes":[{"ipv4Prefix":"192.0.2.0/28"},{"ipv6Prefix":"::/48"}]}`)
+	f.Add(`{"creationTime":"x","prefixes":[{}]}{`)
+	f.Fuzz(func(t *testing.T, body string) {
+		created, prefixes, err := readRanges([]byte(body))
+		if err != nil {
+			return
+		}
+		if created.IsZero() && !strings.Contains(body, "0001-01-01") {
+			t.Errorf("no time from %q", body)
+		}
+		for _, p := range prefixes {
+			if !p.IsValid() || p != p.Masked() {
+				t.Errorf("got %v", p)
+			}
+		}
+	})
 }

@@ -67,7 +67,7 @@ func (i *identity) get(ctx context.Context, at *url.URL, accept string, limit in
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a URL", at)
 	}
-	req.Header.Set("User-Agent", i.who.Agent+"-doctor/"+term.Version())
+	req.Header.Set("User-Agent", fmt.Sprintf("%s-doctor/%s (+%s)", i.who.Agent, term.Version(), i.who.Contact))
 	req.Header.Set("Accept", accept)
 	resp, err := i.client.Do(req)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -27,9 +28,9 @@ func (i *identity) checkPage(ctx context.Context) []finding {
 	r := finding{Check: "bot page", Need: "status 200, the token " + i.who.Agent + " and a contact"}
 	page, err := i.get(ctx, i.page, "text/html", fetchBytes)
 	if err != nil {
-		r.Now = err.Error()
+		r.Now, i.facts.documented = err.Error(), fails
 		r.at(fail, true, "let the URL itself answer with the page, or give the URL that does; "+publish)
-		return []finding{r}
+		return append([]finding{r}, i.checkHTTPS()...)
 	}
 	i.html = page
 	text, links := readPage(page.body)
@@ -63,7 +64,7 @@ func (i *identity) checkHTTPS() []finding {
 
 // checkClock compares the clock of the server with that of this machine: signatures have times.
 func (i *identity) checkClock(page *webPage) []finding {
-	there, err := time.Parse(time.RFC1123, page.header.Get("Date"))
+	there, err := http.ParseTime(page.header.Get("Date"))
 	if err != nil {
 		return nil
 	}
