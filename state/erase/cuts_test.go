@@ -165,3 +165,47 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 }
+
+// TestThenAnother: a request after an interrupted one finishes that one first, and then counts and erases its
+// own. A dry run refuses meanwhile, and finds nothing afterwards.
+func TestThenAnother(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := stopped(t)
+		before := w.read(t)
+		hosts := before.hosts()[:2]
+		first, second := erase.Source{Hosts: hosts[:1]}, erase.Source{Hosts: hosts[1:]}
+		for n := 40; ; n += 10 { // until the journal is there
+			w.fs.CrashAfter(n)
+			if _, err := erase.Run(w.options(first)); !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("cut at %d: %v", n, err)
+			}
+			w.fs = w.fs.Kill()
+			if _, err := w.fs.Size("d0/" + state.EraseName); err == nil {
+				break
+			}
+		}
+		dry := w.options(second)
+		dry.DryRun = true
+		if _, err := erase.Run(dry); !errors.Is(err, state.ErrErasing) {
+			t.Errorf("a dry run in the middle: %v", err)
+		}
+		rep, err := erase.Run(w.options(second))
+		must(t, err)
+		if rep.Finished == nil || rep.Finished.Number != 1 || rep.Record == nil || rep.Record.Number != 2 ||
+			rep.Finished.Erased.Captures == 0 || rep.Record.Erased.Captures == 0 {
+			t.Errorf("finished %+v, then %+v", rep.Finished, rep.Record)
+		}
+		w.check(t, before, func(url string) bool { return hostOf(hosts[0])(url) || hostOf(hosts[1])(url) })
+		dry = w.options(erase.Source{Hosts: hosts})
+		dry.DryRun = true
+		rep, err = erase.Run(dry)
+		must(t, err)
+		if rep.Record.Erased != (erase.Counts{}) {
+			t.Errorf("afterwards a dry run finds %+v", rep.Record.Erased)
+		}
+		all, err := erase.RecordsOf(w.fs, w.opt.Disk.Dirs)
+		if err != nil || len(all) != 2 || all[0].Number != 1 || all[1].Number != 2 {
+			t.Errorf("%d records: %v", len(all), err)
+		}
+	})
+}

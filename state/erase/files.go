@@ -139,14 +139,12 @@ func (x *run) edit(p *warc.Piece, refs map[int64]ref) (e warc.Edit, _ error) {
 	return e, nil
 }
 
-// remove removes an output file durably, if it is there.
+// remove removes an output file durably. If it is not there, a run that was killed may have removed it, but not
+// durably.
 func (x *run) remove(dir int, file string) error {
 	name := x.warcPath(dir, file)
 	err := x.r.Out.FS.Remove(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = x.r.Out.FS.SyncDir(path.Dir(name))
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ const maxPayload = 1 << 30
 // plan reads everything and makes the work files durable, and then the journal. If the request is that of
 // finished, it leaves the journal nil.
 func (x *run) plan(finished *Record) (err error) {
-	x.j = nil
+	x.j, x.volumes = nil, nil
 	if err := x.removeWork(); err != nil {
 		return err
 	}

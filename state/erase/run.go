@@ -261,7 +261,7 @@ func (x *run) tidy() error {
 			}
 		}
 	}
-	return nil
+	return repair.SyncAll(x.r)
 }
 
 // resume finishes an interrupted erasure.

@@ -90,8 +90,8 @@ func (w *repair) install() error {
 	return err
 }
 
-// syncAll makes all files written so far durable.
-func syncAll(r *state.Saved) error {
+// SyncAll makes all files written so far durable.
+func SyncAll(r *state.Saved) error {
 	for _, set := range []disk.Set{r.Set, r.Out} {
 		for _, dir := range set.Paths {
 			if err := set.FS.SyncFS(dir); err != nil {
@@ -123,7 +123,7 @@ func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
 			return false, fmt.Errorf("crawl: repair: %w", err)
 		}
 	}
-	if err := syncAll(r); err != nil {
+	if err := SyncAll(r); err != nil {
 		return false, err
 	}
 	// The old files must be aside durably before new ones take their names: after a crash the two look the
@@ -138,7 +138,7 @@ func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
 			}
 			hook("move")
 		}
-		if err := syncAll(r); err != nil {
+		if err := SyncAll(r); err != nil {
 			return false, err
 		}
 	}

@@ -136,6 +136,10 @@ func Commit(r *state.Saved) error {
 	if _, err := finishRepair(r, func(string) {}); err != nil {
 		return err
 	}
+	// A run that was killed may have removed the journal, but not durably: with it, the files must be there.
+	if err := SyncAll(r); err != nil {
+		return err
+	}
 	m, _, err := state.ReadManifest(r.Set)
 	if err != nil {
 		return err
@@ -147,7 +151,7 @@ func Commit(r *state.Saved) error {
 			}
 		}
 	}
-	return syncAll(r) // what an erasure has deleted must not come back
+	return SyncAll(r) // what an erasure has deleted must not come back
 }
 
 // newShadow creates the shadow directories of a crawl that has none. It takes about a quarter of ramBytes.
@@ -187,7 +191,7 @@ func (w *Shadow) seal() ([]byte, error) {
 	if w.journal.Manifest, err = state.EncodeManifest(&w.Next); err != nil {
 		return nil, err
 	}
-	if err := syncAll(w.saved); err != nil {
+	if err := SyncAll(w.saved); err != nil {
 		return nil, err
 	}
 	body, err := json.Marshal(&w.journal)
