@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,11 +23,14 @@ func TestDuckDB(t *testing.T) {
 	if *duckdb == "" {
 		t.Skip("-duckdb is not set")
 	}
-	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Page.NonHTML, o.Page.Copies = 0.3, 0.8 })
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) {
+		o.Page.NonHTML, o.Page.Copies, o.Signals = 0.3, 0.8, true
+	})
 	tmp := t.TempDir()
 	wantExit(t, term.ExitDone, "",
-		append(flags, "--simhash", "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)
-	for _, kind := range []string{"pages --languages", "plds", "pld-edges", "hosts", "links", "near-duplicates"} {
+		append(flags, "--simhash", "--usage=ai-train=mark", "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)
+	for _, kind := range []string{"pages --languages", "plds", "pld-edges", "hosts", "links", "near-duplicates",
+		"robots"} {
 		args := append([]string{"export"}, strings.Fields(kind)...)
 		wantExit(t, term.ExitDone, "", append(args, "--dir="+tmp+"/d", "-o", tmp+"/"+args[1])...)
 	}
@@ -35,9 +39,10 @@ func TestDuckDB(t *testing.T) {
 		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--strategy=random-walk,urls=100", "--dir="+tmp+"/walk")...)
 	wantExit(t, term.ExitDone, "", "export", "sample", "--dir="+tmp+"/walk", "-o", tmp+"/sample")
 	truth := web.Expected("drumbeat")
-	fetched, links, bodies := 0, 0, map[string]int{}
+	fetched, links, bodies, uses := 0, 0, map[string]int{}, map[simweb.Use]int{}
 	for url := range truth.FetchedURLs() {
 		fetched++
+		uses[web.UseOf(url)]++
 		page, _ := web.Page(url)
 		if page.Status == 200 {
 			bodies[string(page.Body)]++
@@ -59,6 +64,7 @@ func TestDuckDB(t *testing.T) {
 	for _, pld := range hosts {
 		plds[pld] = true
 	}
+	countUses(t, tmp, uses)
 	for query, want := range map[string]int{
 		"SELECT count(*) FROM 'pages/*.parquet'":            fetched,
 		"SELECT count(DISTINCT url) FROM 'pages/*.parquet'": fetched,
@@ -77,6 +83,25 @@ func TestDuckDB(t *testing.T) {
 		}
 	}
 	runPageQueries(t, tmp)
+}
+
+// countUses: the table has each combination of statements about the use of pages as often as the web.
+func countUses(t *testing.T, tmp string, uses map[simweb.Use]int) {
+	t.Helper()
+	for use, want := range uses {
+		var rows [][]int
+		must(t, json.Unmarshal(queryDuckDB(t, tmp, fmt.Sprintf("SELECT count(*) FROM 'pages/*.parquet' WHERE "+
+			"coalesce(content_signal, '') = '%s' AND coalesce(content_usage, '') = '%s' "+
+			"AND coalesce(license, '') = '%s' AND coalesce(ai_disallowed, '') = '%s' "+
+			"AND coalesce(robots_values, '') = '%s' AND coalesce(tdm_reservation, '') = '%s'", use.ContentSignal,
+			use.ContentUsage, use.License, use.AIDisallowed, use.RobotsValues, use.TDMReservation)), &rows))
+		if rows[0][0] != want {
+			t.Errorf("%+v: %d pages, want %d", use, rows[0][0], want)
+		}
+	}
+	if len(uses) < 6 {
+		t.Errorf("pages have %d combinations of statements only", len(uses))
+	}
 }
 
 // runPageQueries runs the queries of docs/howto and docs/tutorials as they are written.

@@ -74,15 +74,17 @@ func setOf(seqs ...func(func(string) bool)) map[string]bool {
 // web, and the positions of pages lead to their records.
 func TestExportTruth(t *testing.T) {
 	notShort(t)
-	web, flags := cmdtest.SmallWeb(t, nil)
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Signals = true })
 	dir := t.TempDir() + "/d"
-	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--usage=ai-train=mark",
+		"--dir="+dir)...)
 	before := listing(t, dir)
 	truth := web.Expected("drumbeat")
 	at := "--dir=" + dir
 	pages := exported(t, "pages", at)
 	differ(t, "pages", column(t, pages, "url"), setOf(truth.FetchedURLs()))
 	checkPages(t, web, dir, pages)
+	checkUse(t, web, pages)
 
 	ended := column(t, exported(t, "refused", at), "url")
 	waiting := column(t, exported(t, "queue", at), "url")
@@ -96,9 +98,11 @@ func TestExportTruth(t *testing.T) {
 	differ(t, "refused and waiting", both, setOf(truth.RefusedURLs(), truth.DeadURLs()))
 
 	hosts := map[string]string{}
-	for _, r := range exported(t, "hosts", at) {
+	rows := exported(t, "hosts", at)
+	for _, r := range rows {
 		hosts[r["host"].(string)] = r["pld"].(string)
 	}
+	checkHostUse(t, pages, rows)
 	if want := truth.Names(); !maps.Equal(hosts, want) {
 		t.Errorf("hosts: %v, want %v", hosts, want)
 	}
@@ -107,6 +111,69 @@ func TestExportTruth(t *testing.T) {
 	checkRobots(t, web, exported(t, "robots", at), hosts)
 	if after := listing(t, dir); after != before {
 		t.Errorf("export changed the crawl:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// checkUse compares what rows say about the use of pages with what the web says.
+func checkUse(t *testing.T, web *simweb.Web, pages []map[string]any) {
+	t.Helper()
+	statements := map[string]int{}
+	for _, r := range pages {
+		url := r["url"].(string)
+		use := web.UseOf(url)
+		refused := ""
+		if strings.Contains(use.ContentSignal, "ai-train=no") || strings.Contains(use.ContentUsage, "train-ai=n") ||
+			use.RobotsValues != "" {
+			refused = "ai-train=no"
+		}
+		for name, want := range map[string]string{"content_signal": use.ContentSignal,
+			"content_usage": use.ContentUsage, "license": use.License, "ai_disallowed": use.AIDisallowed,
+			"robots_values": use.RobotsValues, "tdm_reservation": use.TDMReservation, "usage": refused} {
+			if got, _ := r[name].(string); got != want {
+				t.Errorf("%s: %s %q, want %q", url, name, got, want)
+			}
+			if want != "" {
+				statements[name]++
+			}
+		}
+		variant := web.RobotsVariant(r["url_host_name"].(string))
+		_, has := r["robots_digest"].(string)
+		if none := variant == "404" || variant == "403"; has == none || has != (r["robots_fetched"] != nil) {
+			t.Errorf("%s: robots.txt %s, digest %v, fetched %v", url, variant, r["robots_digest"], r["robots_fetched"])
+		}
+	}
+	if len(statements) < 7 {
+		t.Errorf("only %v are stated", statements)
+	}
+}
+
+// checkHostUse compares what rows of hosts say about the use of pages with what those of their pages say.
+func checkHostUse(t *testing.T, pages, hosts []map[string]any) {
+	t.Helper()
+	byHost := map[any]map[string]any{}
+	for _, r := range hosts {
+		byHost[r["host"]] = r
+	}
+	signals := 0
+	for _, r := range pages {
+		h := byHost[r["url_host_name"]]
+		for _, name := range []string{"robots_digest", "robots_group", "content_signal", "license", "robots_crawl_delay"} {
+			if port := strings.Contains(r["url"].(string), ":8080/"); h == nil || h[name] != r[name] && !port {
+				t.Errorf("%s: %s %v, of its host %v", r["url"], name, r[name], h[name])
+			}
+		}
+		if ai, _ := r["ai_disallowed"].(string); ai != "" && h["ai_groups"] != ai {
+			t.Errorf("%s: disallows %s, its host %v", r["url"], ai, h["ai_groups"])
+		}
+		if usage, _ := h["content_usage"].(string); usage != "" {
+			signals++
+			if want := "/docs/ search=y, train-ai=y; train-ai=n"; usage != want {
+				t.Errorf("%s: content_usage %q, want %q", h["host"], usage, want)
+			}
+		}
+	}
+	if signals == 0 {
+		t.Error("no host has a Content-Usage line")
 	}
 }
 

@@ -84,6 +84,7 @@ type Page struct {
 	Base      []byte            // the first <base href>, unresolved; nil: none
 	Canonical []byte            // the first <link rel=canonical>, unresolved; nil: none
 	Robots    Robots            // of all robots metas
+	Rights    Rights            // of all metas about the use of the page
 	Charset   string            // name of the encoding as in the Encoding standard
 	Encoding  encoding.Encoding // encoding of queries; nil: UTF-8
 	Dropped   int               // links beyond Options.MaxLinks or after 4 MiB of decoded values

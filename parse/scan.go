@@ -315,10 +315,24 @@ func (p *Parser) meta(b []byte, i int) int {
 	if a.have(attrName) {
 		name := p.value(attrName)
 		if isFold(name, "robots") || p.opt.Agent != "" && bytes.EqualFold(name, []byte(p.opt.Agent)) {
-			p.page.Robots.Add(ParseRobots(p.value(attrContent)))
+			value := p.value(attrContent)
+			p.page.Robots.Add(ParseRobots(value))
+			p.page.Rights.AddRobots(value)
+		} else if len(name) > 0 && name[0]|0x20 == 't' {
+			p.metaTDM(name)
 		}
 	}
 	return i
+}
+
+// metaTDM notes a reservation of rights.
+func (p *Parser) metaTDM(name []byte) {
+	switch {
+	case isFold(name, "tdm-reservation"):
+		p.page.Rights.SetReservation(p.value(attrContent))
+	case isFold(name, "tdm-policy"):
+		p.page.Rights.SetPolicy(p.value(attrContent))
+	}
 }
 
 // metaCharset checks whether the meta tag just read names the encoding.

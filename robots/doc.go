@@ -55,6 +55,14 @@
 // a file or line does not exist, as in the RFC and Google's parser, except that an Allow rule with a
 // wildcard in a cut line is dropped. Rules.Cut counts the cuts.
 //
+// # Signals
+//
+// Parse also keeps what the file says about the use of pages (Signals): Content-Signal, Content-Usage and License
+// lines of the group in force, by the group rules of Crawl-delay, and the rules of AI bots that have groups of their
+// own. A file without such lines costs no more than before. A Statement is what all of that means for one URL; the
+// Summary of the URL carries it, so it survives crashes and needs no table of origins in RAM. It takes 28 bytes there
+// for most URLs.
+//
 // # github.com/temoto/robotstxt
 //
 // For a group without wildcards, passed as a clean file with Allow lines first, the library is right;
@@ -74,8 +82,9 @@
 // # Concurrency, memory
 //
 // All functions are pure and safe for concurrent use. Match and Decode usually allocate nothing. An encoded
-// rule list has at most MaxEncoded bytes, a HostData at most 256 more, a Summary at most MaxSummary; see
+// rule list has at most MaxEncoded bytes, a HostData at most MaxMore more, a Summary at most MaxSummary; see
 // docs/reference/files/robots.md. A verdict takes about 0.2 µs of CPU for 10 to 1,000 rules without wildcards, 0.6
 // µs if 100 of 1,000 have wildcards, and 2 ms for the worst group within the limits and the longest URL
-// (BenchmarkMatchRules, BenchmarkMatchHostile).
+// (BenchmarkMatchRules, BenchmarkMatchHostile). A statement takes 0.2 µs, and 0.5 µs of a file with signals
+// (BenchmarkStatement).
 package robots

@@ -63,10 +63,10 @@ func FuzzOutcome(f *testing.F) {
 		if prev != nil && failures >= 0 && failures <= 1000 {
 			prev.Failures = failures
 		}
-		fetched := &Fetched{Kind: Kind(kind / 2 % 8), Status: status, Body: body}
+		fetched := &Fetched{Kind: Kind(kind / 2 % 8), Status: status, Body: body, Digest: [20]byte{kind}}
 		next := Outcome(prev, fetched, "drumbeat", now)
 		coded := next.Append(nil)
-		if len(coded) > MaxEncoded+320 {
+		if len(coded) > MaxEncoded+MaxMore {
 			t.Fatalf("%d bytes", len(coded))
 		}
 		var back HostData
@@ -79,7 +79,7 @@ func FuzzOutcome(f *testing.F) {
 		back.Decide(path, now)
 		s := back.Summary()
 		var sum Summary
-		if b := s.Append(nil); sum.Decode(b) != nil || len(b) > 128 {
+		if b := s.Append(nil); sum.Decode(b) != nil || len(b) > maxShort {
 			t.Fatalf("summary %x", b)
 		}
 	})

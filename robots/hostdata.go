@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -12,7 +13,8 @@ import (
 // Limits of the encoded forms.
 const (
 	MaxAddrs   = 8   // addresses kept for a host; further ones are dropped
-	MaxSummary = 160 // size of an encoded Summary in bytes
+	MaxMore    = 700 // bytes of an encoded HostData without its rules, or its rules and signals
+	MaxSummary = 192 // size of an encoded Summary in bytes
 )
 
 // State is the state of knowledge about an origin.
@@ -72,6 +74,12 @@ type HostData struct {
 	TLS string
 	// Rules are encoded (Rules.Append). They are empty unless State is StateRules.
 	Rules []byte
+	// Digest is the SHA-1 of the file as a WARC file has it (WARC-Payload-Digest), and Group is the group in force;
+	// GroupUnknown: neither is known. They are known in StateRules only.
+	Digest [sha1.Size]byte
+	Group  Group
+	// Signals are encoded (Signals.Append); empty for none and without Group.
+	Signals []byte
 
 	addrs  [MaxAddrs]netip.Addr
 	naddrs int
@@ -220,7 +228,8 @@ func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, 
 //
 //	version   1 byte   3
 //	state     1 byte
-//	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health, 4: missingSince, 5: tls
+//	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health, 4: missingSince, 5: tls, 6: file,
+//	                   7: signals
 //	naddrs    1 byte   0 to 8
 //	v6        1 byte   bit i: address i has 16 bytes, else 4
 //	failures  varint
@@ -230,6 +239,8 @@ func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, 
 //	pages     varint, not 0; only with its flag
 //	health    1 byte length, coding of health.State; only with its flag
 //	tls       1 byte length, 1 to 64, text; only with its flag
+//	file      group 1 byte, 1 to 3, digest 20 bytes; only with its flag
+//	signals   varint length, see signals.go; only with its flag and that of file
 //	addresses
 //	rules     to the end, see rules.go; only in StateRules
 const hostVersion = 3
@@ -241,7 +252,8 @@ const (
 	flagHealth
 	flagMissing
 	flagTLS
-	hostFlags = flagStale | flagFailingSince | flagPages | flagHealth | flagMissing | flagTLS
+	flagFile
+	flagSignals
 )
 
 // flags returns the flags byte of h.
@@ -251,7 +263,7 @@ func (h *HostData) flags() (flags byte) {
 		flag byte
 	}{{h.Stale, flagStale}, {!h.FailingSince.IsZero(), flagFailingSince}, {h.Pages > 0, flagPages},
 		{!h.Health.Clean(), flagHealth}, {!h.MissingSince.IsZero(), flagMissing},
-		{h.TLS != "", flagTLS}} {
+		{h.TLS != "", flagTLS}, {h.Group != GroupUnknown, flagFile}, {len(h.Signals) > 0, flagSignals}} {
 		if f.is {
 			flags |= f.flag
 		}
@@ -259,7 +271,7 @@ func (h *HostData) flags() (flags byte) {
 	return flags
 }
 
-// Append appends the coding of h to dst: at most MaxEncoded + 320 bytes.
+// Append appends the coding of h to dst: at most MaxEncoded + MaxMore bytes.
 func (h *HostData) Append(dst []byte) []byte {
 	flags := h.flags()
 	dst = append(dst, hostVersion, byte(h.State), flags)
@@ -284,12 +296,18 @@ func (h *HostData) Append(dst []byte) []byte {
 		text := h.TLS[:min(len(h.TLS), MaxTLSText)]
 		dst = append(append(dst, byte(len(text))), text...)
 	}
+	if flags&flagFile != 0 {
+		dst = append(append(dst, byte(h.Group)), h.Digest[:]...)
+	}
+	if flags&flagSignals != 0 {
+		dst = append(binary.AppendUvarint(dst, uint64(len(h.Signals))), h.Signals...)
+	}
 	dst = appendAddrs(dst, h.Addrs())
 	return append(dst, h.Rules...)
 }
 
-// Decode sets h to what b encodes. Rules refer to b. It checks everything but the rules, which Match checks
-// itself.
+// Decode sets h to what b encodes. Rules and Signals refer to b. It checks everything but these two, whose
+// readers check them.
 func (h *HostData) Decode(b []byte) error {
 	d := decoder{b: b}
 	version, state, flags := d.byte(), d.byte(), d.byte()
@@ -317,12 +335,20 @@ func (h *HostData) Decode(b []byte) error {
 	if flags&flagTLS != 0 {
 		h.TLS = string(d.bytes(int(d.byte())))
 	}
+	if flags&flagFile != 0 {
+		h.Group = Group(d.byte())
+		copy(h.Digest[:], d.bytes(sha1.Size))
+	}
+	if flags&flagSignals != 0 {
+		h.Signals = d.bytes(int(d.uvarint(MaxSignals)))
+	}
 	h.naddrs = d.addrs(h.addrs[:], n, v6)
 	if len(d.b) > 0 {
 		h.Rules = d.b
 	}
 	switch {
-	case d.bad, state >= byte(len(stateNames)), flags&^hostFlags != 0, flags != h.flags(), len(h.TLS) > MaxTLSText,
+	case d.bad, state >= byte(len(stateNames)), flags != h.flags(), len(h.TLS) > MaxTLSText, h.Group > GroupOwn,
+		h.Group != GroupUnknown && h.State != StateRules, len(h.Signals) > 0 && h.Group == GroupUnknown,
 		len(d.b) > MaxEncoded, h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
 		h.State != StateRules && len(d.b) > 0, (n == 0) != h.AddrExpires.IsZero():
 		*h = HostData{}
@@ -357,6 +383,8 @@ type Summary struct {
 	VerdictExpires time.Time
 	// Health is as in HostData.
 	Health health.State
+	// Statement is the coding of a Statement (Statement.Append); empty: nothing is known.
+	Statement []byte
 
 	addrs  [MaxAddrs]netip.Addr
 	naddrs int
@@ -383,21 +411,32 @@ func (h *HostData) Summary() Summary {
 
 // Coding of Summary: version byte 2, naddrs and v6 as above, varints of Crawl-delay in milliseconds,
 // failures, addrExpires and verdictExpires, health as above or length 0 if the host is well, addresses. The
-// last of eight addresses may be omitted to keep within MaxSummary.
-const summaryVersion = 2
+// last of eight addresses may be omitted to keep within maxShort. Version 3 has a statement, not empty, with its
+// length as a varint before the addresses.
+const (
+	summaryVersion   = 2
+	statementVersion = 3
+)
+
+// maxShort is the size of a summary without statement. It leaves room for the shortest statement and its length.
+const maxShort = MaxSummary - 2 - leastStatement
 
 const maxSummaryHead = 3 + 4 + 2 + 5 + 5 + 1 + health.MaxState
 
-// Append appends the coding of s to dst: at most MaxSummary bytes.
+// Append appends the coding of s to dst: at most MaxSummary bytes, if s has no statement or one of SetStatement.
 func (s *Summary) Append(dst []byte) []byte {
-	addrs, room := s.Addrs(), MaxSummary-maxSummaryHead
+	addrs, room := s.Addrs(), maxShort-maxSummaryHead
 	for i, a := range addrs {
 		if room -= a.BitLen() / 8; room < 0 {
 			addrs = addrs[:i]
 			break
 		}
 	}
-	dst = append(dst, summaryVersion)
+	version := byte(summaryVersion)
+	if len(s.Statement) > 0 {
+		version = statementVersion
+	}
+	dst = append(dst, version)
 	dst = appendCounts(dst, addrs)
 	dst = binary.AppendUvarint(dst, uint64(s.CrawlDelay/time.Millisecond))
 	dst = binary.AppendUvarint(dst, uint64(min(s.Failures, MaxFailures)))
@@ -408,15 +447,18 @@ func (s *Summary) Append(dst []byte) []byte {
 	} else {
 		dst = appendHealth(dst, &s.Health)
 	}
+	if version == statementVersion {
+		dst = append(binary.AppendUvarint(dst, uint64(len(s.Statement))), s.Statement...)
+	}
 	return appendAddrs(dst, addrs)
 }
 
-// Decode sets s to what b encodes and rejects anything else. It also reads version 1, without health, which
-// URLs in queues may have.
+// Decode sets s to what b encodes and rejects anything else, but it does not decode the statement, which refers to b.
+// It also reads version 1, without health, which URLs in queues may have.
 func (s *Summary) Decode(b []byte) error {
 	d := decoder{b: b}
 	version := d.byte()
-	if !d.bad && version != summaryVersion && version != 1 {
+	if !d.bad && (version < 1 || version > statementVersion) {
 		return fmt.Errorf("robots: decode summary: got version %d, want %d", version, summaryVersion)
 	}
 	*s = Summary{}
@@ -431,12 +473,23 @@ func (s *Summary) Decode(b []byte) error {
 		d.health(&s.Health)
 		d.bad = d.bad || s.Health.Clean()
 	}
+	if version == statementVersion {
+		s.Statement = d.bytes(int(d.uvarint(MaxStatement)))
+		d.bad = d.bad || len(s.Statement) == 0
+	}
 	s.naddrs = d.addrs(s.addrs[:], n, v6)
 	if d.bad || len(d.b) > 0 || len(b) > MaxSummary {
 		*s = Summary{}
 		return fmt.Errorf("robots: decode summary: bad coding of %d bytes", len(b))
 	}
 	return nil
+}
+
+// SetStatement sets the statement, coded in the memory of buf. It is shortened so that the summary fits.
+func (s *Summary) SetStatement(l *Statement, buf []byte) {
+	var room [MaxSummary]byte
+	s.Statement = nil
+	s.Statement = l.Append(buf[:0], MaxSummary-2-len(s.Append(room[:0])))
 }
 
 // maxSeconds limits coded times to 5 bytes: until the year 3058.

@@ -319,13 +319,21 @@ func TestSummaryBound(t *testing.T) {
 		t.Fatalf("got %d addresses", len(h.Addrs()))
 	}
 	s := h.Summary()
-	enc := s.Append(nil)
-	var back Summary
-	if err := back.Decode(enc); err != nil || len(enc) > MaxSummary || len(back.Addrs()) != 6 {
-		t.Errorf("got %d bytes, %d addresses, %v", len(enc), len(back.Addrs()), err)
-	}
-	if !bytes.Equal(back.Append(nil), enc) {
-		t.Error("summary isn't stable")
+	everything := Preferences("ai=n, ai-input=n, ai-train=n, bots=n, search=n, train-ai=n, train-genai=n, use=full")
+	for _, l := range []Statement{{}, {Digest: [20]byte{1}, Fetched: time.Unix(1<<35-1, 0).UTC(), Group: GroupOwn,
+		Rule: "Allow: /" + strings.Repeat("x", 500), ContentSignal: everything, ContentUsage: everything,
+		Licenses: "https://l/" + strings.Repeat("l", 500), Disallowed: allBots}} {
+		s.SetStatement(&l, nil)
+		enc := s.Append(nil)
+		var back Summary
+		var got Statement
+		if err := back.Decode(enc); err != nil || len(enc) > MaxSummary || len(back.Addrs()) != 5 ||
+			got.Decode(back.Statement) != nil || got.Disallowed != l.Disallowed || got.Cut != (l.Licenses != "") {
+			t.Errorf("got %d bytes, %d addresses, %v, %+v", len(enc), len(back.Addrs()), err, got)
+		}
+		if !bytes.Equal(back.Append(nil), enc) {
+			t.Error("summary isn't stable")
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"crypto/sha1"
 	"fmt"
 	"net/netip"
 	"time"
@@ -60,6 +61,9 @@ type Fetched struct {
 	Kind   Kind
 	Status int    // of the final response; only for Answered
 	Body   []byte // decoded; only for Answered with 2xx
+	// Digest is the SHA-1 of the body as received, without the framing of chunks; zero: not known. Without it
+	// nothing is kept of the file but its rules.
+	Digest [sha1.Size]byte
 	// MaxAge is the Cache-Control: max-age of the response; valid if HasMaxAge.
 	MaxAge    time.Duration
 	HasMaxAge bool
@@ -139,11 +143,12 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	switch f.meaning(had) {
 	case parse:
 		h.State = StateRules
-		h.Rules = Parse(f.Body, agent).Append(nil)
+		h.setFile(Parse(f.Body, agent), f.Digest)
 	case allowAll:
 		h.State = StateNoFile
 	case unchanged:
-		h.State, h.Rules = prev.State, prev.Rules
+		h.State = prev.State
+		h.copyFile(prev)
 	case noHost, forbidden:
 		since := prev.MissingSince
 		if since.IsZero() || since.After(now) {
@@ -176,6 +181,23 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	return h
 }
 
+// setFile sets what is kept of a file.
+func (h *HostData) setFile(r *Rules, digest [sha1.Size]byte) {
+	h.Rules = r.Append(nil)
+	if digest == ([sha1.Size]byte{}) {
+		return
+	}
+	h.Digest, h.Group = digest, r.Group
+	if h.Signals = r.Signals.Append(nil); len(h.Rules)+len(h.Signals) > MaxEncoded {
+		short := r.Signals.fit(maxSummedSignals)
+		h.Signals = short.Append(nil)
+	}
+}
+
+func (h *HostData) copyFile(from *HostData) {
+	h.Rules, h.Digest, h.Group, h.Signals = from.Rules, from.Digest, from.Group, from.Signals
+}
+
 // failed is the outcome of a failure: the last good copy if it is recent enough, else nothing is allowed.
 func failed(prev *HostData, had bool, f *Fetched, now time.Time) HostData {
 	h := HostData{State: StateUnreachable}
@@ -184,8 +206,8 @@ func failed(prev *HostData, had bool, f *Fetched, now time.Time) HostData {
 		fetched = now
 	}
 	if had && now.Before(fetched.Add(MaxStale)) {
-		h = HostData{State: prev.State, Stale: true, Rules: prev.Rules, Fetched: fetched}
-		h.Expires = fetched.Add(MaxStale)
+		h = HostData{State: prev.State, Stale: true, Fetched: fetched, Expires: fetched.Add(MaxStale)}
+		h.copyFile(prev)
 	}
 	h.Failures = min(prev.Failures+1, MaxFailures)
 	h.RetryAt = now.Add(max(health.Spread(RetryDelay(h.Failures), f.Seed, h.Failures),

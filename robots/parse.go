@@ -61,9 +61,16 @@ type parser struct {
 	own, all group // for our token and for "*"
 	ended    bool  // a rule was read: the next User-agent line begins a new group
 	delayed  bool  // a Crawl-delay was read after the last User-agent line
-	long     bool  // the line was cut
-	sitemaps []string
-	cut      Cut
+	named    bool  // a User-agent line was read
+
+	signalled bool // a signal was read after the last User-agent line
+	early     *said
+	bots      Bots // named by the User-agent lines of the current group
+	botRules  []botRule
+	botsCut   Bots // not all of their rules were kept
+	long      bool // the line was cut
+	sitemaps  []string
+	cut       Cut
 }
 
 // group collects the lines of all groups for one name.
@@ -71,6 +78,8 @@ type group struct {
 	open  bool // named by the User-agent lines of the current group
 	near  bool // named by the User-agent lines directly above
 	seen  bool // named anywhere
+	above bool // named by the User-agent lines directly above a signal
+	said  *said
 	rules []rawRule
 	delay time.Duration
 }
@@ -154,7 +163,7 @@ func (p *parser) line(line []byte) {
 		p.rule(value, true)
 	case hasName(name, "crawl-delay", "crawldelay", "crawl delay"):
 		p.crawlDelay(value)
-	default:
+	case name[0]|0x20 != 'c' && name[0]|0x20 != 'l' || !p.signal(name, value):
 		p.sitemap(name, value)
 	}
 }
@@ -171,15 +180,21 @@ func (p *parser) sitemap(name, value []byte) {
 func (p *parser) userAgent(value []byte) {
 	if p.ended {
 		p.ended, p.delayed, p.own.open, p.all.open = false, true, false, false
+		p.signalled, p.bots = true, 0
 	}
 	if p.delayed {
 		p.delayed, p.own.near, p.all.near = false, false, false
 	}
+	if p.signalled {
+		p.signalled, p.own.above, p.all.above = false, false, false
+	}
+	p.named = true
+	p.bots |= botOf(value)
 	switch {
 	case isStar(value):
-		p.all.open, p.all.near = true, true
+		p.all.open, p.all.near, p.all.above, p.all.seen = true, true, true, true
 	case p.names(value):
-		p.own.open, p.own.near, p.own.seen = true, true, true
+		p.own.open, p.own.near, p.own.above, p.own.seen = true, true, true, true
 	}
 }
 
@@ -223,6 +238,9 @@ func (p *parser) rule(value []byte, allow bool) {
 	if g := p.group(); g != nil {
 		g.rules = append(g.rules, rawRule{value: value, allow: allow})
 	}
+	if p.bots != 0 {
+		p.botRule(value, allow)
+	}
 }
 
 func (p *parser) crawlDelay(value []byte) {
@@ -255,10 +273,14 @@ func (p *parser) group() *group {
 }
 
 func (p *parser) finish() *Rules {
-	g, r := &p.all, &Rules{Sitemaps: p.sitemaps, Cut: p.cut}
-	if p.own.seen {
-		g, r.Own = &p.own, true
+	g, r := &p.all, &Rules{Sitemaps: p.sitemaps, Cut: p.cut, Group: GroupNone}
+	switch {
+	case p.own.seen:
+		g, r.Own, r.Group = &p.own, true, GroupOwn
+	case p.all.seen:
+		r.Group = GroupAll
 	}
+	r.Signals = p.signals(g)
 	r.CrawlDelay = g.delay
 	for _, raw := range g.rules {
 		r.add(raw)

@@ -30,6 +30,10 @@ type Rules struct {
 	Own bool
 	// CrawlDelay is the Crawl-delay of the group in whole milliseconds; 0: none.
 	CrawlDelay time.Duration
+	// Group is the group in force. It is not part of the coding.
+	Group Group
+	// Signals are the statements about the use of pages. They have a coding of their own.
+	Signals Signals
 	// Sitemaps are the raw values of the file's Sitemap lines. They are not part of the coding.
 	Sitemaps []string
 	// Cut counts what the limits removed. The coding contains only the sum of Cut.Rules and Cut.Long, which
@@ -38,6 +42,19 @@ type Rules struct {
 
 	list []Rule // in order of precedence: by decreasing weight, Allow before Disallow
 }
+
+// Group is the group of a robots.txt that is in force for us.
+type Group uint8
+
+const (
+	GroupUnknown Group = iota // the file was read by a version that did not keep it
+	GroupNone                 // no group applies to us
+	GroupAll                  // that of "*"
+	GroupOwn                  // it names our product token
+)
+
+// String returns the group as metadata records and tables have it.
+func (g Group) String() string { return [...]string{"", "none", "*", "own"}[min(g, GroupOwn)] }
 
 // Cut counts what was left out of a Rules.
 type Cut struct {

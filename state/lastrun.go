@@ -92,6 +92,20 @@ const (
 	ArchiveDrop    Archive = "drop"    // nothing but a metadata record
 )
 
+// Usage says what becomes of a response whose site refuses a use of it.
+type Usage string
+
+// The values of Usage.
+const (
+	UsageKeep Usage = "keep" // it is stored as any other
+	UsageMark Usage = "mark" // its metadata record, the crawl log and the tables name the use
+	UsageDrop Usage = "drop" // nothing is stored but a metadata record, which names the use
+)
+
+// Usages say what becomes of responses whose sites refuse to have them used for search, as input of AI models, or to
+// train these. "" is UsageKeep.
+type Usages struct{ Search, AIInput, AITrain Usage }
+
 // LogLevel says which outcomes of URLs the crawl log gets.
 type LogLevel string
 

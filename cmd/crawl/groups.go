@@ -154,6 +154,7 @@ func (c *resourceFlags) apply(limits *crawl.LimitsOptions, o *crawl.DiskOptions)
 type outputFlags struct {
 	Store           flags.Store   `group:"output" type:"parts" placeholder:"KIND"`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
+	Usage           usageParts    `group:"output" type:"parts" placeholder:"PARTS"`
 	Simhash         bool          `group:"output"`
 	WARC            warcForm      `group:"output" name:"warc" type:"parts" placeholder:"FORMAT"`
 	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
@@ -166,6 +167,8 @@ type outputFlags struct {
 
 func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	o.Store, o.ContentSeen, o.Simhash = c.Store.Kind == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
+	o.Usage = state.Usages{Search: state.Usage(c.Usage.Search), AIInput: state.Usage(c.Usage.AIInput),
+		AITrain: state.Usage(c.Usage.AITrain)}
 	o.RollEvery, o.ArchiveRobots, o.ArchiveDNS, o.OutMode = c.RollEvery, c.Store.Robots, c.Store.DNS, c.OutMode.Wide()
 	o.CrawlLog, o.WARCFormat, o.WARCLevel = state.LogLevel(c.CrawlLog), warc.Gzip, warc.LevelFast
 	if c.WARC.Format == "zst" {
@@ -174,6 +177,13 @@ func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	if c.WARC.Level != "fast" { // a digit: the parser has checked it
 		o.WARCLevel = int(c.WARC.Level[0] - '0')
 	}
+}
+
+// usageParts say what becomes of pages whose sites refuse a use of them.
+type usageParts struct {
+	Search  string `part:"search" enum:"keep,mark,drop" default:"keep"`
+	AIInput string `part:"ai-input" enum:"keep,mark,drop" default:"keep"`
+	AITrain string `part:"ai-train" enum:"keep,mark,drop" default:"keep"`
 }
 
 // warcForm is the compression of WARC files.

@@ -276,6 +276,9 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 			verdict = "unknown"
 		}
 		p.field("verdict", "%s; decision now: %s", verdict, d.Decision)
+		if d.Use != nil {
+			p.field("use", "%s", d.Use.Text)
+		}
 	}
 	if !o.Fetched.IsZero() {
 		p.field("", "fetched %s, expires %s", p.when(o.Fetched), p.when(o.Expires))

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"crypto/sha1"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type robotsAnswer struct {
 	Kind        robots.Kind   `json:"kind"`
 	Status      int           `json:"status,omitempty"`
 	Body        []byte        `json:"body,omitempty"`
+	Digest      []byte        `json:"digest,omitempty"` // SHA-1 of the body as received
 	MaxAge      time.Duration `json:"max_age,omitempty"`
 	HasMaxAge   bool          `json:"has_max_age,omitempty"`
 	RetryAfter  time.Duration `json:"retry_after,omitempty"`
@@ -80,6 +82,9 @@ func (q *Requests) askOwner(ctx context.Context, url string, hop int, waits uint
 	}
 	f.Kind, f.Status, f.Body, f.MaxAge, f.HasMaxAge = a.Kind, a.Status, a.Body, max(0, a.MaxAge), a.HasMaxAge
 	f.RetryAfter = max(0, min(a.RetryAfter, q.opt.Policy.RetryAfterMax))
+	if len(a.Digest) == len(f.Digest) {
+		f.Digest = [sha1.Size]byte(a.Digest)
+	}
 	return a.Doubt, nil
 }
 
@@ -162,7 +167,7 @@ func (q *Requests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	}
 	// f.Body is part of resp, which another request gets once it is released.
 	return encodeRobots(&robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge,
-		HasMaxAge: f.HasMaxAge, RetryAfter: f.RetryAfter})
+		HasMaxAge: f.HasMaxAge, RetryAfter: f.RetryAfter, Digest: f.Digest[:]})
 }
 
 // AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;

@@ -77,11 +77,11 @@ func (k *Check) applyRobots(key drum.Key, old []byte, exists bool, run []drum.It
 	}
 	now := time.Unix(k.roundNow.Load(), 0)
 	changed := known.Health.Correct(now)
-	var summary []byte
+	var sums summaries
 	for i := range run {
 		it := &run[i]
 		if it.Op == drum.Update {
-			known, changed, summary = k.update(key, &known, it.Value, now), true, nil
+			known, changed, sums = k.update(key, &known, it.Value, now), true, summaries{}
 			continue
 		}
 		var rec weburl.Record
@@ -116,20 +116,37 @@ func (k *Check) applyRobots(key drum.Key, old []byte, exists bool, run []drum.It
 				known.Pages++
 				it.Result, changed = uint64(allowance(true)), true
 			}
-			if summary == nil {
-				s := known.Summary()
-				var buf [robots.MaxSummary]byte
-				coded := s.Append(buf[:0])
-				summary = a.Bytes(len(coded))
-				copy(summary, coded)
-			}
-			it.Out = summary
+			it.Out = sums.of(k, &known, &rec, a)
 		}
 	}
 	if !changed {
 		return dst, drum.Keep
 	}
 	return known.Append(dst), drum.Set
+}
+
+// summaries makes those of URLs of one origin. Most URLs share one.
+type summaries struct {
+	statement robots.Statement // of the last one
+	last      []byte
+}
+
+// of returns the summary for a URL.
+func (s *summaries) of(k *Check, known *robots.HostData, rec *weburl.Record, a *drum.Arena) []byte {
+	l, err := known.Statement(weburl.Split(rec.URL).Path)
+	if err != nil {
+		k.run.Fail(fmt.Errorf("crawl: RobotsCache: data of the origin of %s; run drumbeat repair: %w", rec.URL, err))
+	}
+	if s.last != nil && s.statement == l {
+		return s.last
+	}
+	var buf, room [robots.MaxSummary]byte
+	sum := known.Summary()
+	sum.SetStatement(&l, buf[:0])
+	coded := sum.Append(room[:0])
+	s.statement, s.last = l, a.Bytes(len(coded))
+	copy(s.last, coded)
+	return s.last
 }
 
 // tlsWait is how long URLs wait if TLS failed the last time that robots.txt was requested, and something has

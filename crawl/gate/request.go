@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -310,7 +311,7 @@ func (q *Requests) follow(ctx context.Context, job *robots.Job, url string, addr
 		f.Kind = robots.NetworkFailure // rules after the break would be lost
 		return doubt, nil
 	}
-	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
+	f.Kind, f.Status, f.Body, f.Digest = robots.Answered, resp.Status, resp.Body, sha1.Sum(resp.PayloadRaw)
 	f.RetryAfter = min(fetcher.RetryAfter(resp, time.Now()), q.opt.Policy.RetryAfterMax)
 	f.MaxAge, f.HasMaxAge = fetcher.Freshness(resp, time.Now())
 	return doubt, nil

@@ -32,6 +32,8 @@ type Output struct {
 	ContentSeen state.ContentSeen
 	// NoArchive and NoIndex say what is stored of a response with this directive; "": ArchiveKeep.
 	NoArchive, NoIndex state.Archive
+	// Usage says what becomes of responses whose sites refuse a use of them.
+	Usage state.Usages
 	// Simhash stores the simhash of each page's visible text (package internal/simhash).
 	Simhash bool
 	// CrawlLog says which outcomes of URLs are logged. Default: state.LogErrors.

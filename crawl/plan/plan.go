@@ -360,7 +360,7 @@ func SeenShape() drum.Options {
 
 // RobotsShape is that of RobotsCache.
 func RobotsShape() drum.Options {
-	return drum.Options{ValueBytes: -1, MaxValueBytes: robots.MaxValueBytes, OutBytes: 128, Each: true}
+	return drum.Options{ValueBytes: -1, MaxValueBytes: robots.MaxValueBytes, OutBytes: robots.MaxSummary, Each: true}
 }
 
 // RequestedShape is that of RobotsRequested.

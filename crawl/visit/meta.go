@@ -10,6 +10,7 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
 	"drumbeat/parse"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
@@ -17,22 +18,25 @@ import (
 // follow. The page store keeps it, whether the crawl follows the links or not.
 type pageMeta struct {
 	robots    parse.Robots // X-Robots-Tag and meta elements combined
-	canonical []byte       // URL; empty if there is none
-	refresh   []byte       // URL of the header or the first meta element
+	rights    rights
+	canonical []byte // URL; empty if there is none
+	refresh   []byte // URL of the header or the first meta element
 	redirect  []byte
 	charset   string // encoding of the body that was parsed; "": none was
 	simhash   uint64 // of the visible text; 0: none
+	refused   string // the refused uses for which the response is not stored
 	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
 	hook.Said
 }
 
-// start resets s and reads the directives in the headers of resp.
-func (s *pageMeta) start(resp *fetch.Response, agent string) {
+// start resets s and reads what came with the URL, and the directives in the headers of resp.
+func (s *pageMeta) start(rec *weburl.Record, resp *fetch.Response, agent string) error {
 	*s = pageMeta{canonical: s.canonical[:0], refresh: s.refresh[:0], redirect: s.redirect[:0]}
 	resp.EachHeader("X-Robots-Tag", func(value []byte) bool {
 		s.robots.Add(parse.ParseRobotsTag(value, agent))
 		return true
 	})
+	return s.rights.start(rec, resp, agent, output.MIMEType(resp))
 }
 
 // setCanonical stores the canonical URL of a reference, unless one is known.
@@ -60,7 +64,13 @@ func (s *pageMeta) setRefresh(url []byte) {
 }
 
 // each calls add for each value present, as a field of a metadata record.
-func (s *pageMeta) each(add func(name, value string)) {
+func (s *pageMeta) each(usage *state.Usages, add func(name, value string)) {
+	texts := s.rights.texts(usage)
+	for i, text := range texts {
+		if text != "" {
+			add(metaNames[i], text)
+		}
+	}
 	if text := s.directives(); text != "" {
 		add("robots", text)
 	}

@@ -151,7 +151,9 @@ func (p *Pages) Find(w *Worker, rec *weburl.Record, resp *fetch.Response, now ti
 	is.Body = body
 	is.Page = body == HTML && resp.Status == http.StatusOK && resp.Flaws&fetch.FlawNotChunked == 0
 	if is.Sitemap {
-		w.meta.start(resp, p.opt.Agent)
+		if err := w.meta.start(rec, resp, p.opt.Agent); err != nil {
+			return is, err
+		}
 		p.sitemaps.Read(w.Links, rec, resp, now)
 	} else if err := p.findLinks(w, rec, resp, body, now); err != nil {
 		return is, err
@@ -202,7 +204,9 @@ func (p *Pages) judge(ctx context.Context, w *Worker, rec *weburl.Record, resp *
 func (p *Pages) findLinks(w *Worker, rec *weburl.Record, resp *fetch.Response, body Content,
 	now time.Time) error {
 	meta := &w.meta
-	meta.start(resp, p.opt.Agent)
+	if err := meta.start(rec, resp, p.opt.Agent); err != nil {
+		return err
+	}
 	if output.IsRedirect(resp) {
 		return p.redirectLink(w, rec, resp, now)
 	}
@@ -232,6 +236,7 @@ func (p *Pages) findLinks(w *Worker, rec *weburl.Record, resp *fetch.Response, b
 			w.Links.Counts[state.CountRepeated]++
 		}
 		meta.robots.Add(page.Robots)
+		meta.rights.page.Add(page.Rights)
 		meta.setCanonical(w.Parser, page.Canonical)
 		all := p.opt.Links.IgnoreNofollow
 		counts = w.TakeLinks(meta.robots.NoFollow && !all, all, &meta.refresh)

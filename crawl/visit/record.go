@@ -36,9 +36,20 @@ func (p *Pages) askArchive(w *Worker) {
 	if !p.opt.Output.Store {
 		return
 	}
+	refused, drop := w.meta.rights.refused(&p.opt.Output.Usage)
+	if drop {
+		w.stores, w.meta.refused = state.ArchiveDrop, refused
+	}
 	if w.meta.Unwanted {
 		w.stores = state.ArchiveDrop // counted as CountHookDropped
 		return
+	}
+	if drop {
+		w.Links.Counts[state.CountUsageDropped]++
+		return
+	}
+	if refused != "" {
+		w.Links.Counts[state.CountUsageMarked]++
 	}
 	switch w.stores {
 	case state.ArchiveHeaders:
@@ -55,6 +66,9 @@ func leaveOut(x *warc.Exchange, stores state.Archive, meta *pageMeta) {
 		what = "head only"
 	}
 	why := "the page asks for " + meta.directives()
+	if meta.refused != "" {
+		why = "the site asks for " + meta.refused
+	}
 	if meta.Unwanted {
 		why = "the hook does not keep it"
 	}
@@ -88,7 +102,7 @@ func (p *Pages) warcExchange(w *Worker, rec *weburl.Record, resp *fetch.Response
 	if resp.TLSVerdict != "" {
 		add("tlsVerdict", resp.TLSVerdict)
 	}
-	w.meta.each(add)
+	w.meta.each(&p.opt.Output.Usage, add)
 	if x.Simhash != "" {
 		add("simhash", x.Simhash)
 	}

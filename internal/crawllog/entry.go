@@ -16,7 +16,7 @@ import (
 
 // MaxLine bounds a line, in bytes: longer URLs and texts are truncated.
 const (
-	MaxLine   = 22 << 10
+	MaxLine   = 32 << 10
 	maxURL    = 8 << 10
 	maxTarget = 2200 // a URL of the default limit, with the usual number of escapes
 	maxVia    = 600  // a URL with some escapes
@@ -79,6 +79,8 @@ type Entry struct {
 	// TLS says what is wrong with TLS: the verdict on a certificate that is not good, or why the handshake
 	// failed; "" for a good certificate and without TLS.
 	TLS string
+	// Rights are the statements about the use of the response.
+	Rights Rights
 }
 
 // line is the JSON form of an Entry, for decoding.
@@ -111,6 +113,21 @@ type line struct {
 	Score       *float64 `json:"score"`
 	Fields      string   `json:"fields"`
 	TLS         string   `json:"tls"`
+
+	Digest   string `json:"robots_digest"`
+	Fetched  string `json:"robots_fetched"`
+	Group    string `json:"robots_group"`
+	Rule     string `json:"robots_rule"`
+	Delay    string `json:"robots_crawl_delay"`
+	Signal   string `json:"content_signal"`
+	Usage    string `json:"content_usage"`
+	License  string `json:"license"`
+	AI       string `json:"ai_disallowed"`
+	Cut      string `json:"rights_cut"`
+	Values   string `json:"robots_values"`
+	Reserved string `json:"tdm_reservation"`
+	Policy   string `json:"tdm_policy"`
+	Refused  string `json:"usage"`
 }
 
 // UnmarshalJSON decodes a line of Append. It ignores unknown fields.
@@ -126,6 +143,8 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
 		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS,
+		Rights: Rights{v.Digest, v.Fetched, v.Group, v.Rule, v.Delay, v.Signal, v.Usage, v.License, v.AI, v.Cut,
+			v.Values, v.Reserved, v.Policy, v.Refused},
 	}
 	if e.Scored {
 		e.Score = *v.Score
@@ -189,7 +208,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	if e.Fields != "" && len(e.Fields) <= maxFields { // a part would not be JSON
 		dst = appendString(append(dst, `,"fields":`...), e.Fields, 2*maxFields+16)
 	}
-	return append(dst, "}\n"...)
+	return append(e.Rights.append(dst), "}\n"...)
 }
 
 func appendKey(dst []byte, name string, v uint64) []byte {

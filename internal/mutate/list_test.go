@@ -341,6 +341,17 @@ var mutants = []mutant{
 	// The texts of a crawl.
 	{name: "seed-names-no-crawl", file: "crawl/run.go", pkg: "./cmd", test: "TestAbout", edits: []edit{
 		{"run.FirstSeeds = c.seeds.First()", "_ = c.seeds.First()"}}},
+	// The statements of sites about the use of their pages.
+	{name: "statement-not-carried", file: "crawl/gate/check.go", pkg: "./crawl/visit", test: "TestRights",
+		edits: []edit{{"	sum.SetStatement(&l, buf[:0])\n", "	_ = buf\n"}}},
+	{name: "statement-of-another-url", file: "crawl/gate/check.go", pkg: "./crawl/visit", test: "TestRights",
+		edits: []edit{{"s.last != nil && s.statement == l", "s.last != nil"}}},
+	{name: "refused-use-kept", file: "crawl/visit/record.go", pkg: "./crawl/visit", test: "TestRights",
+		edits: []edit{{"		w.stores, w.meta.refused = state.ArchiveDrop, refused\n", "		w.meta.refused = refused\n"}}},
+	{name: "least-restrictive-wins", file: "robots/signals.go", pkg: "./robots", test: "TestSignals",
+		edits: []edit{{"	slices.Sort(codes) // of", "	slices.SortFunc(codes, func(a, b byte) int { return int(a^7) - int(b^7) }) // of"}}},
+	{name: "cut-bots-allowed", file: "robots/bots.go", pkg: "./robots", test: "TestBotsCut",
+		edits: []edit{{"	if cut = class&p.botsCut != 0; cut {", "	if cut = class&p.botsCut != 0; cut && false {"}}},
 	// The condition of the crawl.
 	{name: "back-off-is-a-choice", file: "state/condition/condition.go", pkg: "./state/condition", test: "TestWorlds",
 		edits: []edit{{"	case w.Kind == snapshot.WaitBackoff:\n", "	case w.Kind > snapshot.WaitLinks:\n"}}},

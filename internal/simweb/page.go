@@ -138,7 +138,7 @@ func (p *painter) paint(n node, r *rng) {
 	c := linkContext{from: n, dir: baseDir(p.scratch)}
 	p.body = append(p.body, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>"...)
 	p.body = w.appendURL(p.body, n)
-	p.body = append(p.body, "</title>\n"...)
+	p.body = append(append(p.body, "</title>\n"...), w.metas(&w.hosts[n.host])...)
 	if r.unit() < l.BaseTag {
 		dir := dirNames[r.next()%dirCafe]
 		p.scratch = append(append(p.scratch[:0], '/'), dir...)

@@ -195,7 +195,7 @@ func (w *Web) answerRobots(a *answer, n node, path []byte) {
 			missing()
 			return
 		}
-		a.body = append(a.body, w.robotsText(&w.hosts[i])...)
+		a.body = append(a.body, w.withSignals(&w.hosts[i], w.robotsText(&w.hosts[i]))...)
 	case h.robots == robotsRedirectPath:
 		switch {
 		case p == robotsPath:
@@ -203,7 +203,7 @@ func (w *Web) answerRobots(a *answer, n node, path []byte) {
 		case p == robotsMoved && h.variant(2) == 0:
 			move(302, h.origin, robotsMovedAgain)
 		default:
-			a.body = append(a.body, w.robotsText(h)...)
+			a.body = append(a.body, w.withSignals(h, w.robotsText(h))...)
 		}
 	case p != robotsPath || h.robots == robotsNotFound:
 		missing()
@@ -218,7 +218,7 @@ func (w *Web) answerRobots(a *answer, n node, path []byte) {
 		if h.robots == robotsAllowAll && h.variant(3) == 2 {
 			a.ctype = "text/html"
 		}
-		a.body = append(a.body, w.robotsText(h)...)
+		a.body = append(a.body, w.withSignals(h, w.robotsText(h))...)
 	}
 }
 

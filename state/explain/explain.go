@@ -69,7 +69,7 @@ type RecordReport struct {
 	Flags     []string  `json:"flags,omitempty"`
 }
 
-// LaneFill is a PLD's ledger in a lane of BEAST.
+// LaneFill is a PLD's statement in a lane of BEAST.
 type LaneFill struct {
 	Lane int    `json:"lane"`
 	Next int64  `json:"next_queue"`
@@ -124,9 +124,9 @@ type PLDReport struct {
 	Budget       uint32    `json:"budget,omitempty"`          // pages, from the budget function; sets delays
 	PerQueue     uint32    `json:"pages_per_queue,omitempty"` // more than Budget in small crawls
 	Pinned       bool      `json:"pinned,omitempty"`          // the operator fixed the budget
-	Next         int64     `json:"next_queue"`                // ledger: queue of its next URL
-	Used         uint32    `json:"used"`                      // ledger: its URLs in that queue
-	// Further are the ledgers of the lanes after the first that were used.
+	Next         int64     `json:"next_queue"`                // statement: queue of its next URL
+	Used         uint32    `json:"used"`                      // statement: its URLs in that queue
+	// Further are the statements of the lanes after the first that were used.
 	Further []LaneFill `json:"further_lanes,omitempty"`
 	Checks  int64      `json:"checks_waiting"` // URLs that wait for their budget; 0 with Fast
 }
@@ -198,6 +198,20 @@ type VerdictReport struct {
 	Until    time.Time `json:"until,omitzero"`
 	Allowed  bool      `json:"allowed"` // by the rules alone
 	Rule     string    `json:"rule"`    // that decides, as robots.txt spells it; "" if none does
+	// Use is what robots.txt says about the use of the URL; nil if it is unknown or there is no file.
+	Use *UseReport `json:"use,omitempty"`
+}
+
+// UseReport is what a robots.txt says about the use of a URL.
+type UseReport struct {
+	Text          string   `json:"text"`   // the other fields in words
+	Digest        string   `json:"digest"` // of the file, as its WARC-Payload-Digest
+	Group         string   `json:"group"`  // own, * or none
+	ContentSignal string   `json:"content_signal,omitempty"`
+	ContentUsage  string   `json:"content_usage,omitempty"` // at this path
+	License       string   `json:"license,omitempty"`
+	AIDisallowed  []string `json:"ai_disallowed,omitempty"` // bots whose own groups disallow it
+	Cut           bool     `json:"rights_cut,omitempty"`    // limits have removed something
 }
 
 // LinkReport is what the crawler would do with the URL if a page linked to it now.

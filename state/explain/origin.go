@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"drumbeat/admit"
@@ -181,10 +182,39 @@ func (v *view) verdict(h *robots.HostData, url []byte) *VerdictReport {
 		if rep.Allowed, rep.Rule = robots.Explain(h.Rules, path); ignored && !rep.Allowed {
 			rep.Allowed, rep.Rule = true, site.Decides(sites.HasRobots)+" (without it: "+rep.Rule+")"
 		}
+		rep.Use = useOf(h, path)
 	case robots.StateNoFile:
 		rep.Allowed = true
 	}
 	return rep
+}
+
+// useOf reports what robots.txt says about the use of a path; nil if that is unknown or damaged, which audit reports.
+func useOf(h *robots.HostData, path []byte) *UseReport {
+	l, err := h.Statement(path)
+	if err != nil || l.Group == robots.GroupUnknown {
+		return nil
+	}
+	u := &UseReport{Digest: l.DigestText(), Group: l.Group.String(), ContentSignal: string(l.ContentSignal),
+		ContentUsage: string(l.ContentUsage), License: l.Licenses, AIDisallowed: l.Disallowed.Names(), Cut: l.Cut}
+	var says []string
+	for _, s := range []struct{ before, text string }{{"Content-Signal ", u.ContentSignal},
+		{"Content-Usage ", u.ContentUsage}, {"the licence ", u.License}} {
+		if s.text != "" {
+			says = append(says, s.before+s.text)
+		}
+	}
+	u.Text = "robots.txt says nothing about the use of this URL"
+	if len(says) > 0 {
+		u.Text = "robots.txt states " + strings.Join(says, "; ")
+	}
+	if n := len(u.AIDisallowed); n > 0 {
+		u.Text += "; it forbids this URL to " + strings.Join(u.AIDisallowed, ", ")
+	}
+	if u.Cut {
+		u.Text += "; it says more than drumbeat keeps"
+	}
+	return u
 }
 
 // canonicalAsked returns the canonical URL of an argument. A host without scheme means its https URL, as in

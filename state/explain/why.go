@@ -169,7 +169,7 @@ func (v *view) askingText(o *OriginReport) string {
 
 // whyNotStored lists what keeps a response out of the indexes of a crawl that stores pages.
 const whyNotStored = "its response is not stored: the page asks for that (--robots-meta " +
-	"noarchive=drop,noindex=drop), the hook answered " +
+	"noarchive=drop,noindex=drop), its site refuses a use of it (--usage), the hook answered " +
 	"keep: false, or --store leaves it out; the metadata record of the page says which (stored)"
 
 // whyEnded explains a seen URL that is in no queue and in no file of the output.

@@ -8,7 +8,6 @@ import (
 
 	"drumbeat/drum"
 	"drumbeat/internal/extsort"
-	"drumbeat/internal/tabular"
 	"drumbeat/state"
 )
 
@@ -162,32 +161,3 @@ func (j *job) names() (*cursor, error) {
 
 // isPLD tells whether the value of a name is that of a PLD.
 func isPLD(value []byte) bool { return value[0] == 0 }
-
-// hostTable has a row for each host of a URL that the crawl found.
-func hostTable() table {
-	return table{
-		columns: []tabular.Column{
-			{Name: "host", Type: tabular.String},
-			{Name: "pld", Type: tabular.String},
-		},
-		files: nameFiles,
-		fill: func(j *job) error {
-			j.meter.Set(state.NameNames)
-			names, err := j.names()
-			for ; err == nil && names.ok; err = names.next() {
-				pld, host, bad := state.DecodeName(names.value)
-				if bad != nil {
-					return bad
-				}
-				if host == nil {
-					continue
-				}
-				if err := j.write(tabular.Text(host), tabular.Text(pld)); err != nil {
-					return err
-				}
-			}
-			return err
-		},
-		parts: []string{"state/" + state.NameNames},
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,6 +53,21 @@ func pageTable() table {
 			{Name: "hook_score", Type: tabular.Float64, Nullable: true},
 			{Name: "hook_fields", Type: tabular.String, Nullable: true}, // a JSON object
 			{Name: "simhash", Type: tabular.String, Nullable: true},     // of the index, in hexadecimal
+			// What the site said about the use of the page (crawllog.Rights).
+			{Name: "robots_digest", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "robots_fetched", Type: tabular.Time, Nullable: true},
+			{Name: "robots_group", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "robots_rule", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "robots_crawl_delay", Type: tabular.Float64, Nullable: true}, // seconds
+			{Name: "content_signal", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "content_usage", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "license", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "ai_disallowed", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "rights_cut", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "robots_values", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "tdm_reservation", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "tdm_policy", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "usage", Type: tabular.String, Nullable: true, Few: true}, // refused and marked (--usage)
 		},
 		files: func(j *job) ([]string, error) {
 			files, err := logFiles(j, crawlLog())
@@ -170,7 +186,8 @@ const (
 	textCharset
 	textDuplicate
 	textFields
-	numTexts
+	textRights // the first of crawllog.NumRights
+	numTexts   = textRights + crawllog.NumRights
 )
 
 func (p *packed) append(dst []byte) []byte {
@@ -214,6 +231,9 @@ func (p *pageJoin) sortLog() error {
 			textCharset:   e.Charset,
 			textDuplicate: e.DuplicateOf, textFields: e.Fields} {
 			l.texts[i] = append(l.texts[i][:0], text...)
+		}
+		for i, text := range e.Rights {
+			l.texts[textRights+i] = append(l.texts[textRights+i][:0], text...)
 		}
 		if l.texts[textIP] = l.texts[textIP][:0]; e.IP.IsValid() {
 			l.texts[textIP] = e.IP.AppendTo(l.texts[textIP])
@@ -362,9 +382,25 @@ func (p *pageJoin) row(c, e *packed) error {
 			v[24] = tabular.Float(math.Float64frombits(uint64(e.numbers[numScore])))
 		}
 		v[25] = text(e.texts[textFields])
+		for i, t := range e.texts[textRights:] {
+			v[firstRight+i] = text(t)
+		}
+		// The log comes from a file: a value of another form is no value.
+		fetched, err := time.Parse(time.RFC3339, string(e.texts[textRights+crawllog.RightsFetched]))
+		v[firstRight+crawllog.RightsFetched] = timeOrNull(fetched)
+		if err != nil {
+			v[firstRight+crawllog.RightsFetched] = tabular.Null
+		}
+		v[firstRight+crawllog.RightsCrawlDelay] = tabular.Null
+		if d, err := strconv.ParseFloat(string(e.texts[textRights+crawllog.RightsCrawlDelay]), 64); err == nil {
+			v[firstRight+crawllog.RightsCrawlDelay] = tabular.Float(d)
+		}
 	}
 	return p.j.write(v...)
 }
+
+// firstRight is the column of the first of crawllog.Rights.
+const firstRight = 27
 
 // unknownMIME is the media type in an index of a response without one.
 const unknownMIME = "unk"

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 // from the names of hosts, and those on other ports from the log of requests for robots.txt.
 func robotsTable() table {
 	return table{
-		columns: []tabular.Column{
+		columns: append([]tabular.Column{
 			// Without a default port; null if no name has its key.
 			{Name: "origin", Type: tabular.String, Nullable: true},
 			{Name: "state", Type: tabular.String, Few: true},
@@ -28,7 +29,7 @@ func robotsTable() table {
 			{Name: "expires", Type: tabular.Time, Nullable: true},
 			{Name: "failures", Type: tabular.Int64},
 			{Name: "crawl_delay", Type: tabular.Float64, Nullable: true}, // seconds
-		},
+		}, signalColumns...),
 		files: func(j *job) ([]string, error) {
 			files, err := nameFiles(j)
 			if err != nil {
@@ -52,6 +53,16 @@ func fillRobots(j *job) error {
 	if err != nil {
 		return err
 	}
+	err = j.eachOrigin(func(key uint64, h *robots.HostData) error { return j.writeRobots(key, h, origins) })
+	if err == nil && j.unnamed > 0 {
+		j.note("%s no name: the log of robots.txt requests, or a part of it, is not there",
+			human.Counted(j.unnamed, "origin has", "origins have"))
+	}
+	return err
+}
+
+// eachOrigin calls fn with what RobotsCache knows of each origin, in the order of their keys.
+func (j *job) eachOrigin(fn func(key uint64, h *robots.HostData) error) error {
 	st, err := part[drum.State](j, state.NameRobotsCache)
 	if err != nil {
 		return err
@@ -84,7 +95,7 @@ func fillRobots(j *job) error {
 			if err := h.Decode(cache.value); err != nil {
 				return err
 			}
-			h.Rules = append([]byte(nil), h.Rules...)
+			h.Rules, h.Signals = bytes.Clone(h.Rules), bytes.Clone(h.Signals)
 			if err := cache.next(); err != nil {
 				return err
 			}
@@ -99,22 +110,18 @@ func fillRobots(j *job) error {
 				return err
 			}
 		}
-		if err := j.writeRobots(key, &h, origins); err != nil {
+		if h.State == robots.StateNone && h.Fetched.IsZero() && h.Failures == 0 {
+			continue // known only for the health of its host or its pages
+		}
+		if err := fn(key, &h); err != nil {
 			return err
 		}
-	}
-	if j.unnamed > 0 {
-		j.note("%s no name: the log of robots.txt requests, or a part of it, is not there",
-			human.Counted(j.unnamed, "origin has", "origins have"))
 	}
 	return nil
 }
 
 // writeRobots writes the row of an origin.
 func (j *job) writeRobots(key uint64, h *robots.HostData, origins *cursor) error {
-	if h.State == robots.StateNone && h.Fetched.IsZero() && h.Failures == 0 {
-		return nil // known only for the health of its host or its pages
-	}
 	origin, delay := tabular.Null, tabular.Null
 	if known, err := origins.seek(key); err != nil {
 		return err
@@ -126,8 +133,67 @@ func (j *job) writeRobots(key uint64, h *robots.HostData, origins *cursor) error
 	if d := h.CrawlDelay(); d > 0 {
 		delay = tabular.Float(d.Seconds())
 	}
-	return j.write(origin, tabular.Str(h.State.String()), tabular.Truth(h.Stale), timeOrNull(h.Fetched),
-		timeOrNull(h.Expires), tabular.Int(int64(h.Failures)), delay)
+	said, err := signalsOf(h)
+	if err != nil {
+		return err
+	}
+	return j.write(append([]tabular.Value{origin, tabular.Str(h.State.String()), tabular.Truth(h.Stale),
+		timeOrNull(h.Fetched), timeOrNull(h.Expires), tabular.Int(int64(h.Failures)), delay}, said...)...)
+}
+
+// signalColumns have what a robots.txt says about the use of pages. They are null without it.
+var signalColumns = []tabular.Column{
+	{Name: "robots_digest", Type: tabular.String, Nullable: true},
+	{Name: "robots_group", Type: tabular.String, Nullable: true, Few: true},
+	{Name: "content_signal", Type: tabular.String, Nullable: true, Few: true},
+	{Name: "content_usage", Type: tabular.String, Nullable: true, Few: true},
+	{Name: "license", Type: tabular.String, Nullable: true},
+	{Name: "ai_groups", Type: tabular.String, Nullable: true, Few: true},
+	{Name: "ai_disallowed", Type: tabular.String, Nullable: true, Few: true},
+	{Name: "rights_cut", Type: tabular.String, Nullable: true, Few: true},
+}
+
+// signalsOf returns the values of signalColumns.
+func signalsOf(h *robots.HostData) ([]tabular.Value, error) {
+	texts, err := signalTexts(h)
+	if err != nil {
+		return nil, err
+	}
+	v := make([]tabular.Value, len(texts))
+	for i, text := range texts {
+		v[i] = tabular.StrOrNull(text)
+	}
+	return v, nil
+}
+
+// signalTexts returns the texts in signalColumns; "" is null.
+func signalTexts(h *robots.HostData) (texts [8]string, err error) {
+	if h.Group == robots.GroupUnknown {
+		return texts, nil
+	}
+	l, err := h.Statement([]byte("/"))
+	if err != nil {
+		return texts, err
+	}
+	s, err := robots.DecodeSignals(h.Signals)
+	if err != nil {
+		return texts, err
+	}
+	var usages []string
+	for _, u := range s.Usages {
+		usages = append(usages, strings.TrimPrefix(u.Path()+" "+string(u.Preferences), " "))
+	}
+	var groups robots.Bots
+	for _, g := range s.Bots {
+		groups |= g.Bots
+	}
+	cut := ""
+	if s.Cut {
+		cut = "yes"
+	}
+	return [...]string{l.DigestText(), h.Group.String(), string(s.ContentSignal), strings.Join(usages, "; "),
+		strings.Join(s.Licenses, " "), strings.Join(groups.Names(), ", "), strings.Join(l.Disallowed.Names(), ", "),
+		cut}, nil
 }
 
 // robotsUpdates returns a cursor over the updates of origins that wait for their merge, in their order.

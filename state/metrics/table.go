@@ -232,6 +232,8 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRenderFailed:   {help: "Pages stored without rendering because the browser failed or was unavailable"},
 	state.CountRenderSkipped: {
 		help: "Pages stored without rendering because they are too large or the queue was full"},
+	state.CountUsageMarked:    {help: "Responses stored although their site refuses a use that --usage marks"},
+	state.CountUsageDropped:   {help: "Responses not stored because their site refuses a use (--usage)"},
 	state.CountRenderRequests: {help: "Requests made for rendered pages, without those for robots.txt"},
 	state.CountRenderCached:   {help: "Requests of rendered pages answered from RAM"},
 	state.CountRenderRefused:  {help: "Requests of rendered pages that the crawl refused to make"},
