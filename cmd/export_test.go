@@ -157,7 +157,8 @@ func checkHostUse(t *testing.T, pages, hosts []map[string]any) {
 	signals := 0
 	for _, r := range pages {
 		h := byHost[r["url_host_name"]]
-		for _, name := range []string{"robots_digest", "robots_group", "content_signal", "license", "robots_crawl_delay"} {
+		for _, name := range []string{"robots_digest", "robots_group", "content_signal", "license",
+			"robots_crawl_delay"} {
 			if port := strings.Contains(r["url"].(string), ":8080/"); h == nil || h[name] != r[name] && !port {
 				t.Errorf("%s: %s %v, of its host %v", r["url"], name, r[name], h[name])
 			}
