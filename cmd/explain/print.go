@@ -276,9 +276,6 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 			verdict = "unknown"
 		}
 		p.field("verdict", "%s; decision now: %s", verdict, d.Decision)
-		if d.Use != nil {
-			p.field("use", "%s", d.Use.Text)
-		}
 	}
 	if !o.Fetched.IsZero() {
 		p.field("", "fetched %s, expires %s", p.when(o.Fetched), p.when(o.Expires))
@@ -292,6 +289,9 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 			asking = "; now: " + o.Asking
 		}
 		p.field("", "last requested %s%s", p.when(o.Asked), asking)
+	}
+	if d != nil && d.Use != nil {
+		p.field("use", "%s", d.Use.Text)
 	}
 	if o.Health != nil {
 		p.field("health", "%s", o.Health.Text)
