@@ -56,11 +56,10 @@ func (i *identity) rules() []rule {
 		busy = holds
 	}
 	const (
-		sign    = "let the crawl sign (--sign), and fix the key directory above"
-		name    = "choose an --agent of your own, of 5 characters or more"
-		reverse = "fix the reverse DNS above"
-		oneOf   = "fix one of the key directory, the addresses for programs and the reverse DNS above"
-		apply   = "apply when all else is met"
+		sign  = "let the crawl sign (--sign), and fix the key directory above"
+		name  = "choose an --agent of your own, of 5 characters or more"
+		oneOf = "fix one of the key directory, the addresses for programs and the reverse DNS above"
+		apply = "apply when all else is met"
 	)
 	identified := anyOf(f.signed, f.inRanges, f.reverse)
 	var list []rule
@@ -86,7 +85,6 @@ func (i *identity) rules() []rule {
 	add("DataDome", "a request to its support", unjudged, apply)
 	add("Vercel", "signed requests, published addresses or reverse DNS", identified, oneOf)
 	add("Vercel", "an entry in its directory (bots.fyi)", unjudged, apply)
-	add("Bunny Shield", "reverse DNS", f.reverse, reverse)
 	add("other sites", "reverse DNS or published addresses, as for Googlebot", anyOf(f.reverse, f.inRanges),
 		"fix the reverse DNS or the addresses for programs above")
 	return list
