@@ -130,9 +130,6 @@ func (x *run) open() error {
 	o := &audit.Options{FS: x.opt.FS, Dirs: x.opt.Dirs, Out: x.opt.Out, Repairing: true}
 	var err error
 	x.r, x.m, err = audit.Open(o)
-	if errors.Is(err, disk.ErrLocked) {
-		return fmt.Errorf("erase: the crawl is running; stop it (drumbeat ctl stop), and then erase: %w", err)
-	}
 	if err != nil {
 		return err
 	}
