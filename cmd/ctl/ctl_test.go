@@ -272,7 +272,7 @@ func TestTop(t *testing.T) {
 		t.Errorf("the terminal: %+v, before %+v: %v", after, before, err)
 	}
 	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir,
-		"top"); !strings.Contains(text, "no terminal") {
+		"top"); !strings.Contains(text, "not a terminal") {
 		t.Errorf("without a terminal: %s", text)
 	}
 }

@@ -372,7 +372,7 @@ func checkChanges(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string][2]string{
-		"it is of other.test, not of " + host:         {`"site": "` + host, `"site": "other.test`},
+		"it reports on other.test, not on " + host:    {`"site": "` + host, `"site": "other.test`},
 		"it has format 999, and this program reads":   {`"version": 2`, `"version": 999`},
 		"it is not a site report in JSON":             {"{", "x"},
 		"it has format 1 of an older program":         {`"version": 2`, `"version": 1`},
