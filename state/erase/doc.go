@@ -28,7 +28,8 @@
 //
 // # Memory and disk
 //
-// Memory: 16 bytes for each line of a request, Options.RAMBytes for sorting and stores, one index and one body.
+// Memory: 24 bytes for each line of a request, Options.RAMBytes for sorting and stores, one index and one body; the
+// garbage collector may double it.
 // Disk: a second copy of the largest WARC file, and of the stores and queues that change. Run starts no
 // goroutine.
 package erase

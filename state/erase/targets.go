@@ -212,6 +212,7 @@ func readTargets(src *Source, suffixes *weburl.Suffixes, fold bool, fsys disk.FS
 	if err := sorter.Sort(); err != nil {
 		return nil, err
 	}
+	t.sums = make([]sum, 0, sorter.N())
 	digest, last := sha256.New(), ""
 	for {
 		rec, err := sorter.Next()
