@@ -160,6 +160,36 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestPaymentIsNeverMade: a host that asks for payment for everything must get as many requests as one that refuses
+// everything, none of them twice, and under a reason of its own. One that asks for some pages gets all requests.
+func TestPaymentIsNeverMade(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	run := crawlWelcome(t, nil, "welcome-payment")
+	one := repeat(9, time.Second)
+	for i := range 3 {
+		wantGaps(t, run.pages("welcome-payment", i),
+			slices.Concat(one, repeat(1, aDay), one, repeat(1, 7*aDay), one))
+	}
+	if n := len(run.pages("welcome-payment", 3)); n != 60 {
+		t.Errorf("%d requests to a host that asks for payment for every other page, want 60", n)
+	}
+	for url, n := range run.twice() {
+		t.Errorf("%s was requested %d times", url, n)
+	}
+	s := &run.res.Snapshot
+	if s.Count(state.CountPayments) != 3*30+30 || s.Count(state.CountRefusals) != 0 ||
+		s.Count(state.CountRetries) != 0 ||
+		s.Count(state.CountHostRests) != 3*2 || s.Count(state.CountHostsGivenUp) != 3 {
+		t.Errorf("%d requests for payment, %d refusals, %d retries, %d back-offs, %d given up",
+			s.Count(state.CountPayments), s.Count(state.CountRefusals), s.Count(state.CountRetries),
+			s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp))
+	}
+	if s.Refused["payment"] != 3*30 || s.Refused["not-welcome"] != 0 || s.Place(state.PlaceDeferred) != 0 {
+		t.Errorf("refused %v, deferred %v", s.Refused, s.Deferred)
+	}
+}
+
 // TestUnwelcomeWithDefaultLinger: the crawl must not wait a day for such a host. It must end and report
 // what waits and why.
 func TestUnwelcomeWithDefaultLinger(t *testing.T) {

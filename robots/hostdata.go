@@ -139,10 +139,12 @@ const (
 	NotWelcome
 	// GivenUp: the host has failed too often; final.
 	GivenUp
+	// PaymentAsked: the host has asked for payment too often; final.
+	PaymentAsked
 )
 
 var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden",
-	"back-off", "not welcome", "given up"}
+	"back-off", "not welcome", "given up", "asks for payment"}
 
 // String returns the decision in words.
 func (d Decision) String() string {
@@ -171,6 +173,8 @@ func (h *HostData) DecideFor(pathQuery []byte, now time.Time, own bool) (Decisio
 		return NotWelcome, time.Time{}
 	case health.GivenUp:
 		return GivenUp, time.Time{}
+	case health.PaymentAsked:
+		return PaymentAsked, time.Time{}
 	}
 	if until, _, ok := h.Health.InBackoff(now); ok && !(d == Wait && at.After(until)) {
 		return Backoff, until

@@ -104,7 +104,8 @@ func (s *Accounts) Gained() int64 {
 
 // lingering reports whether the crawl may end while URLs wait for this reason (Options.Linger).
 func lingering(why Reason) bool {
-	return why == ReasonRobotsUnavailable || why == ReasonHostBackoff || why == ReasonNotWelcome
+	return why == ReasonRobotsUnavailable || why == ReasonHostBackoff || why == ReasonNotWelcome ||
+		why == ReasonPayment
 }
 
 // Recrawled reports whether a URL was to be visited again, or was enqueued, so that URLs may have several responses.

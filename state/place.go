@@ -228,6 +228,7 @@ const (
 	CountRenderPartsCut // parts of rendered pages beyond the limit of a page
 	CountUsageMarked    // responses stored although their site refuses a use of them that is to be marked
 	CountUsageDropped   // responses not stored because their site refuses a use of them
+	CountPayments       // responses that ask for payment or a licence
 	NumCounters
 )
 
@@ -274,7 +275,7 @@ var counterNames = [NumCounters]string{
 	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent",
 	"pages_borrowed", "links_given_up", "edges_given_up", "urls_sized", "url_bytes", "record_bytes", "links_foreign",
 	"tls_expired", "tls_not_yet_valid", "tls_name_mismatch", "tls_self_signed", "tls_unknown_authority", "tls_invalid",
-	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped"}
+	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped", "payments"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

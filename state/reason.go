@@ -43,6 +43,7 @@ const (
 	ReasonCertificate  // its request needs a good certificate, and the server has none
 	ReasonSignature    // its site asked for a signed request
 	ReasonErased       // erased by the operator (package erase), fetched or not
+	ReasonPayment      // the host asked for payment several times
 	NumReasons
 )
 
@@ -83,9 +84,11 @@ var reasonTexts = [NumReasons]struct{ name, words, more string }{
 		"it is more links away from a seed than its site allows (max-depth in --sites)"},
 	ReasonNetworkLease: {"network-lease", "network busy", "another node visits the network of its host"},
 	ReasonHeadTooLarge: {"head-too-large", "response header too large", "it exceeds 64 KiB or 5000 fields"},
-	ReasonCertificate:  {"bad-certificate", "bad certificate", "the request needs a good one (--tls, --sites)"},
-	ReasonSignature:    {"signature", "signature wanted", "the site asked for a signed request (--sign)"},
-	ReasonErased:       {"erased", "erased", "the operator has erased it (drumbeat erase)"},
+	ReasonPayment: {"payment", "payment required",
+		"the host asked for payment several times; the crawl never pays"},
+	ReasonCertificate: {"bad-certificate", "bad certificate", "the request needs a good one (--tls, --sites)"},
+	ReasonSignature:   {"signature", "signature wanted", "the site asked for a signed request (--sign)"},
+	ReasonErased:      {"erased", "erased", "the operator has erased it (drumbeat erase)"},
 }
 
 // String returns the name that programs read; "" for none.

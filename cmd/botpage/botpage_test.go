@@ -47,7 +47,7 @@ func wantIn(t *testing.T, what, text string, pieces ...string) {
 func TestBotPage(t *testing.T) {
 	say := []string{"ops@example.org", "To learn how the web is linked.",
 		"Survey-Bot/" + term.Version() + " (+ops@example.org)", "User-agent: Survey-Bot\n", "Disallow: /\n",
-		"Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403", "At least 7 s pass",
+		"Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401, 402 or 403", "At least 7 s pass",
 		"never below 3 s", "up to 1 min", "192.0.2.0/28", "2001:db8::/48", time.Now().UTC().Format("2006-")}
 	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s,min=3s", "--max-crawl-delay=60s")...)
 	wantIn(t, "the page", strings.ReplaceAll(page, "&#43;", "+"), append(say, `<a href="mailto:ops@example.org">`)...)

@@ -143,7 +143,7 @@ func (c *Command) refusals() (list []string) {
 			human.Counted(c.GiveUp.Failures, "consecutive failure", "consecutive failures"))
 	}
 	if c.GiveUp.Refusals > 0 {
-		add("After %s of 401 or 403 without a page between (a challenge page counts as 3) we "+
+		add("After %s of 401, 402 or 403 without a page between (a challenge page counts as 3) we "+
 			"back off for a day, "+
 			"then for a week, then forever. We do not change our name or address to get around a refusal.",
 			human.Counted(c.GiveUp.Refusals, "response", "responses"))

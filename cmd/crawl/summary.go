@@ -171,6 +171,10 @@ func (l *lines) addEnds(s *crawl.Snapshot) {
 	if n := s.Count(state.CountRefusals) + s.Count(state.CountHostRests) + s.Count(state.CountHostsGivenUp); n > 0 {
 		l.add("refusals", "%s", refusalsText(s))
 	}
+	if asked := s.Count(state.CountPayments); asked > 0 {
+		l.add("payment", "%s for payment, and nothing was paid: export prices lists their hosts",
+			human.Counted(asked, "response asked", "responses asked"))
+	}
 	if bugs := s.Count(state.CountInternalErrors); bugs > 0 {
 		l.add("bugs",
 			"%s caused a contained panic in this program: please report the stack traces in the log",

@@ -34,7 +34,7 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind string `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz"`
+	Kind string `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,prices,queue,robots,near-duplicates,sample,wacz"`
 
 	flags.CrawlDirs
 	Out         []string   `placeholder:"DIR"`

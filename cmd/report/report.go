@@ -75,6 +75,10 @@ func (c *Command) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
+	asked := func(f report.Figure) bool { return f.Key == report.PaymentsKey && f.Value > 0 }
+	if slices.ContainsFunc(r.Summary, asked) {
+		c.addPayments(a, r)
+	}
 	var b bytes.Buffer
 	if c.JSON || strings.HasSuffix(c.Output, ".json") {
 		data, err := json.MarshalIndent(r, "", " ")

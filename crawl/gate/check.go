@@ -327,6 +327,8 @@ func (k *Check) route(tx *account.Tx, res *drum.Result, rec *weburl.Record) erro
 		return k.others.Deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
 	case robots.NotWelcome:
 		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
+	case robots.PaymentAsked:
+		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonPayment)
 	case robots.GivenUp:
 		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
 	case decisionRefuse:

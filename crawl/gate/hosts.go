@@ -80,7 +80,10 @@ func (h *Hosts) Note(tx *account.Tx, host uint64, rec *weburl.Record, onDisk *he
 	if !tell {
 		return v, nil
 	}
-	if e.Kind.Refused() > 0 {
+	switch {
+	case e.Kind == health.Payment:
+		tx.Count(state.CountPayments, 1)
+	case e.Kind.Refused() > 0:
 		tx.Count(state.CountRefusals, 1)
 	}
 	if e.Kind == health.Challenge {
@@ -106,14 +109,17 @@ func (h *Hosts) Note(tx *account.Tx, host uint64, rec *weburl.Record, onDisk *he
 // EventOf returns what a response means for its host.
 func EventOf(rec *weburl.Record, resp *fetch.Response) health.Event {
 	e := health.Event{Kind: health.KindOf(resp.Status), Status: resp.Status}
-	if health.Challenged(resp.Status, resp.Header, resp.Body) != "" {
+	switch {
+	case health.Payments(resp.Status, resp.EachHeader) != "":
+		e.Kind = health.Payment
+	case health.Challenged(resp.Status, resp.Header, resp.Body) != "":
 		e.Kind = health.Challenge
 		return e
 	}
 	switch e.Kind {
 	case health.TooFast, health.ServerError:
 		e.RetryAfter = fetcher.RetryAfter(resp, time.Now())
-	case health.Refusal:
+	case health.Refusal, health.Payment:
 		e.Place = health.PlaceOf(string(weburl.Split(rec.URL).Path))
 	}
 	return e
@@ -136,10 +142,13 @@ func FailureOf(fe *fetch.Error) health.Event {
 }
 
 // BackoffReason returns the reason of URLs that wait while their host backs off. URLs with a reason other
-// than ReasonNotWelcome and ReasonHostBackoff are only late: the end of the crawl waits for them.
+// than ReasonNotWelcome, ReasonPayment and ReasonHostBackoff are only late: the end of the crawl waits for them.
 func BackoffReason(s *health.State, why health.Why) state.Reason {
 	switch why {
 	case health.Unwelcome:
+		if s.Paying {
+			return state.ReasonPayment
+		}
 		return state.ReasonNotWelcome
 	case health.Asked, health.Failing:
 		return state.ReasonHostBackoff
@@ -159,8 +168,11 @@ func BackoffReason(s *health.State, why health.Why) state.Reason {
 
 // EndReason returns the reason of URLs whose host was given up.
 func EndReason(end health.End) state.Reason {
-	if end == health.NotWelcome {
+	switch end {
+	case health.NotWelcome:
 		return state.ReasonNotWelcome
+	case health.PaymentAsked:
+		return state.ReasonPayment
 	}
 	return state.ReasonHostGivenUp
 }

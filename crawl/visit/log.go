@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/reader"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/health"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -38,7 +39,8 @@ func (p *Pages) Entry(w *Worker, rec *weburl.Record, resp *fetch.Response, page 
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
 		Dropped: w.meta.dropped, Scored: w.meta.Scored, Score: w.meta.Score, Fields: string(w.meta.Fields),
-		TLS: fetcher.BadTLS(resp.TLSVerdict, nil), Rights: w.meta.rights.texts(&p.opt.Output.Usage)}
+		TLS: fetcher.BadTLS(resp.TLSVerdict, nil), Payment: health.Payments(resp.Status, resp.EachHeader),
+		Rights: w.meta.rights.texts(&p.opt.Output.Usage)}
 }
 
 // LogSeedsEnd logs a seed whose response is not a page.

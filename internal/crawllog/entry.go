@@ -79,6 +79,8 @@ type Entry struct {
 	// TLS says what is wrong with TLS: the verdict on a certificate that is not good, or why the handshake
 	// failed; "" for a good certificate and without TLS.
 	TLS string
+	// Payment is the price that the response asks for, "license" or "unpriced"; "" if it does not ask for payment.
+	Payment string
 	// Rights are the statements about the use of the response.
 	Rights Rights
 }
@@ -113,6 +115,7 @@ type line struct {
 	Score       *float64 `json:"score"`
 	Fields      string   `json:"fields"`
 	TLS         string   `json:"tls"`
+	Payment     string   `json:"payment"`
 
 	Digest   string `json:"robots_digest"`
 	Fetched  string `json:"robots_fetched"`
@@ -142,7 +145,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME, Charset: v.Charset,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
-		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS,
+		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS, Payment: v.Payment,
 		Rights: Rights{v.Digest, v.Fetched, v.Group, v.Rule, v.Delay, v.Signal, v.Usage, v.License, v.AI, v.Cut,
 			v.Values, v.Reserved, v.Policy, v.Refused},
 	}
@@ -199,6 +202,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendTarget(dst, `,"redirect":`, e.Redirect)
 	dst = appendText(dst, `,"dropped":`, e.Dropped)
 	dst = appendText(dst, `,"tls":`, e.TLS)
+	dst = appendText(dst, `,"payment":`, e.Payment)
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
 	dst = appendTarget(dst, `,"duplicate_of":`, e.DuplicateOf)

@@ -119,8 +119,8 @@ func titleOf(body []byte) []byte {
 	}
 }
 
-// KindOf returns the kind of a response that is not a challenge. It alone says which statuses ask for fewer
-// requests (429, 503) and which are failures: a page, robots.txt, a sitemap, a rendered page, a visit of a
+// KindOf returns the kind of a response that is no challenge and names no price. It alone says which statuses ask for
+// fewer requests (429, 503) and which are failures: a page, robots.txt, a sitemap, a rendered page, a visit of a
 // recrawl and an outage ask it. A status above 599 is invalid and counts as a server error (RFC 9110, 15).
 func KindOf(status int) Kind {
 	switch {
@@ -128,6 +128,8 @@ func KindOf(status int) Kind {
 		return TooFast
 	case status >= 500:
 		return ServerError
+	case status == 402:
+		return Payment
 	case status == 401, status == 403:
 		return Refusal
 	case status >= 200 && status < 300:

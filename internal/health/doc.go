@@ -36,6 +36,12 @@
 // day, a week). Other answers (404, redirects) end nothing, because sites that refuse send them as well.
 // 429 is never a refusal.
 //
+// # Asks for payment
+//
+// A response that asks for payment (Payments) counts as a refusal: the crawler never pays, so further requests are as
+// useless. It keeps a name of its own: if the last refusal of a run asked for payment, so does the host, and after the
+// third run it ends as PaymentAsked.
+//
 // The crawler never tries to get around a refusal: it keeps its identity and its headers, and uses no
 // cookies.
 //

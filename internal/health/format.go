@@ -9,8 +9,8 @@ import (
 // stateVersion is the version of an encoded State (docs/reference/files/robots.md). A varint is an unsigned LEB128
 // number in its shortest form:
 //
-//	version   1 byte   1
-//	flags     1 byte   bits 0-1 Why, 2-3 End, 4-5 Stage, 6 Wide
+//	version   1 byte   2 if Last, Paying or End is about payment, else 1
+//	flags     1 byte   bits 0-1 Why, 2-3 End, 4-5 Stage, 6 Wide, 7 Paying
 //	last      1 byte
 //	level     1 byte
 //	place     1 byte
@@ -18,7 +18,7 @@ import (
 //
 // An encoded Event is: kind 1 byte, seed of a failure or place of another kind 1 byte, status and Retry-After in
 // seconds as varints.
-const stateVersion = 1
+const stateVersion, paymentVersion = 1, 2
 
 // MaxState and MaxEvent bound the encoded forms, in bytes.
 const (
@@ -59,12 +59,23 @@ func (s *State) Append(dst []byte) []byte {
 	if s.Wide {
 		flags |= 1 << 6
 	}
-	dst = append(dst, stateVersion, flags, byte(s.Last), byte(s.Level), byte(s.Place))
+	if s.Paying {
+		flags |= 1 << 7
+	}
+	dst = append(dst, s.version(), flags, byte(s.Last), byte(s.Level), byte(s.Place))
 	for _, n := range [...]uint64{uint64(s.Failures), uint64(s.Rests), uint64(s.Refusals), uint64(s.Pages),
 		uint64(s.Status), toSeconds(s.At), toSeconds(s.Until)} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	return dst
+}
+
+// version returns the version of the encoded State. Without requests for payment it is one that older programs read.
+func (s *State) version() byte {
+	if s.Paying || s.End == PaymentAsked || s.Last == Payment {
+		return paymentVersion
+	}
+	return stateVersion
 }
 
 // Decode sets s to the State that b encodes. It is strict: Append turns an accepted State into the same
@@ -78,11 +89,11 @@ func (s *State) Decode(b []byte) error {
 	if len(b) < 5 {
 		return bad()
 	}
-	if b[0] != stateVersion {
-		return fmt.Errorf("health: decode state: got version %d, want %d", b[0], stateVersion)
+	if b[0] != stateVersion && b[0] != paymentVersion {
+		return fmt.Errorf("health: decode state: got version %d, want %d or %d", b[0], stateVersion, paymentVersion)
 	}
 	f := b[1]
-	d := State{Why: Why(f & 3), End: End(f >> 2 & 3), Stage: int(f >> 4 & 3), Wide: f>>6&1 != 0,
+	d := State{Why: Why(f & 3), End: End(f >> 2 & 3), Stage: int(f >> 4 & 3), Wide: f>>6&1 != 0, Paying: f>>7 != 0,
 		Last: Kind(b[2]), Level: int(b[3]), Place: int(b[4])}
 	var at, until int
 	rest, ok := b[5:], true
@@ -93,7 +104,7 @@ func (s *State) Decode(b []byte) error {
 		{&at, maxSeconds}, {&until, maxSeconds}} {
 		*n.to, rest, ok = number(rest, n.most, ok)
 	}
-	if !ok || len(rest) > 0 || f>>7 != 0 || d.End >= numEnds || d.Last >= numKinds || d.Level > maxLevel {
+	if !ok || len(rest) > 0 || b[0] != d.version() || d.End >= numEnds || d.Last >= numKinds || d.Level > maxLevel {
 		return bad()
 	}
 	d.At, d.Until = fromSeconds(uint64(at)), fromSeconds(uint64(until))

@@ -32,11 +32,13 @@ const (
 	Challenge
 	// Hangup: the connection was cut right after the request was written. It is also a failure.
 	Hangup
+	// Payment: a request for payment or a licence; see Payments.
+	Payment
 	numKinds
 )
 
 var kindNames = [numKinds]string{"page", "answer", "too fast", "server error", "timeout", "reset",
-	"unreachable", "refusal", "challenge", "hang-up"}
+	"unreachable", "refusal", "challenge", "hang-up", "request for payment"}
 
 func (k Kind) String() string {
 	if k < numKinds {
@@ -51,7 +53,7 @@ func (k Kind) Failed() bool { return k >= TooFast && k <= Unreachable || k == Ha
 // Refused returns the weight of the kind in a run of refusals, 0 if it is not a refusal.
 func (k Kind) Refused() int {
 	switch k {
-	case Refusal:
+	case Refusal, Payment:
 		return 1
 	case Challenge, Hangup:
 		return 3
@@ -69,7 +71,7 @@ type Event struct {
 	Status int
 	// RetryAfter is the Retry-After of the response, 0 without one. MaxRetryAfter bounds it.
 	RetryAfter time.Duration
-	// Place identifies the directory of the URL: see PlaceOf. Only a Refusal uses it.
+	// Place identifies the directory of the URL: see PlaceOf. Only Refusal and Payment use it.
 	Place uint8
 	// Seed differs between hosts: see Spread. Only failures use it.
 	Seed uint8
@@ -145,10 +147,12 @@ const (
 	NotWelcome
 	// GivenUp: the host failed again after all its long back-offs.
 	GivenUp
+	// PaymentAsked: the host asked for payment in the last of three runs of refusals.
+	PaymentAsked
 	numEnds
 )
 
-var endNames = [numEnds]string{"open", "not welcome", "given up"}
+var endNames = [numEnds]string{"open", "not welcome", "given up", "asks for payment"}
 
 func (e End) String() string {
 	if e < numEnds {
@@ -194,6 +198,7 @@ type State struct {
 	Stage    int  // runs of refusals so far, at most 3
 	Pages    int  // in a row since the last refusal; counted while Stage is not 0
 	Place    int  // Place of the last refusal of the run; 0 without one
+	Paying   bool // the last refusal asked for payment
 	Wide     bool // the refusals concern more than one Place, or the whole site
 	Why      Why
 	End      End
@@ -316,6 +321,7 @@ func (s *State) refuse(p *Policy, e Event, weight int) Verdict {
 	s.Pages = 0
 	s.Refusals = min(s.Refusals+weight, maxCount)
 	place := int(e.Place)
+	s.Paying = e.Kind == Payment
 	s.Wide = s.Wide || weight > 1 || place <= RootPlace || s.Place != 0 && s.Place != place
 	s.Place = place
 	limit := p.Refusals
@@ -329,7 +335,10 @@ func (s *State) refuse(p *Policy, e Event, weight int) Verdict {
 	s.Stage = min(s.Stage+1, maxStage)
 	if s.Stage > len(p.Unwelcome) {
 		s.End = NotWelcome
-		return Verdict{End: NotWelcome, Ended: true}
+		if s.Paying {
+			s.End = PaymentAsked
+		}
+		return Verdict{End: s.End, Ended: true}
 	}
 	return Verdict{Rest: p.Unwelcome[s.Stage-1], Why: Unwelcome, Began: true}
 }
@@ -365,6 +374,14 @@ func (s *State) InBackoff(now time.Time) (until time.Time, why Why, ok bool) {
 	return s.Until, s.Why, true
 }
 
+// Cause names the cause of the back-off.
+func (s *State) Cause() string {
+	if s.Why == Unwelcome && s.Paying {
+		return PaymentAsked.String()
+	}
+	return s.Why.String()
+}
+
 // String describes the state in one line.
 func (s State) String() string {
 	if s.Clean() {
@@ -376,7 +393,7 @@ func (s State) String() string {
 		add("%v for good", s.End)
 	}
 	if !s.Until.IsZero() {
-		add("backs off until %s: %v", s.Until.UTC().Format(time.RFC3339), s.Why)
+		add("backs off until %s: %s", s.Until.UTC().Format(time.RFC3339), s.Cause())
 	}
 	counts := []struct {
 		n         int

@@ -21,6 +21,7 @@ func welcomeScenarios() []scenario {
 		}},
 		{"welcome-directory", forbiddenDirectory},
 		{"welcome-retry-after", retryAfter},
+		{"welcome-payment", payment},
 		{"welcome-failing", steady(503, "", "")},
 		{"welcome-broken", steady(500, "", "oops")},
 		{"welcome-half-broken", halfBroken},
@@ -144,6 +145,25 @@ func retryAfter(w *Web, add func(hostileHost)) {
 			return s.status(200, "", "<p>hello")
 		})
 	}
+}
+
+// payment: hosts that ask for payment with each answer, with 402 and a price, 401 and a licence, 403 and a price; the
+// last one only with every other answer, without a price.
+func payment(w *Web, add func(hostileHost)) {
+	for i, c := range []struct {
+		code   int
+		header string
+	}{{402, "Crawler-Price: USD 0.01\r\n"}, {401, "WWW-Authenticate: License error=\"invalid_request\"\r\n"},
+		{403, "crawler-price: EUR 2\r\n"}} {
+		addSite(w, add, "welcome-payment", i,
+			func(s *session, _ *wish, _ int) bool { return s.status(c.code, c.header, "") })
+	}
+	addSite(w, add, "welcome-payment", 3, func(s *session, _ *wish, n int) bool {
+		if n%2 == 0 {
+			return s.status(402, "", "")
+		}
+		return s.status(200, "", "<p>hello")
+	})
 }
 
 // halfBroken: every second request gets 500.

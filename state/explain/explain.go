@@ -182,7 +182,7 @@ type HealthReport struct {
 	Rests    int       `json:"rests,omitempty"`    // long back-offs since the last success
 	Refusals int       `json:"refusals,omitempty"` // since the last page
 	Stage    int       `json:"stage,omitempty"`    // runs of refusals
-	End      string    `json:"end"`                // open, not welcome, given up
+	End      string    `json:"end"`                // open, not welcome, given up, asks for payment
 	Until    time.Time `json:"until,omitzero"`     // end of the back-off
 	Why      string    `json:"why,omitempty"`      // cause of the back-off
 	Last     string    `json:"last"`               // last event

@@ -95,7 +95,7 @@ func (v *view) health(rep *OriginReport, h *robots.HostData) error {
 	rep.Health = &HealthReport{Text: s.String(), Failures: s.Failures, Rests: s.Rests, Refusals: s.Refusals,
 		Stage: s.Stage, End: s.End.String(), Until: s.Until, Last: s.Last.String(), Status: s.Status, At: s.At}
 	if !s.Until.IsZero() {
-		rep.Health.Why = s.Why.String()
+		rep.Health.Why = s.Cause()
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ const (
 	Near     Kind = "near-duplicates"
 	Links    Kind = "links"
 	Sample   Kind = "sample"
+	Payments Kind = "prices"
 )
 
 // Arc is a format of PLDEdges and Links alone: arcs as numbers of nodes, and the names of nodes, as WebGraph
@@ -127,6 +128,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return hostTable(), true
 	case Refused:
 		return refusedTable(), true
+	case Payments:
+		return paymentTable(), true
 	case Queue:
 		return queueTable(), true
 	case Robots:

@@ -164,6 +164,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountBodiesRefused:     {help: "Bodies not read because of their type"},
 	state.CountSniffed:           {help: "Pages with another declared type"},
 	state.CountRefusals:          {help: "Responses that refuse the crawler"},
+	state.CountPayments:          {help: "Responses that ask for payment or a licence"},
 	state.CountChallenges:        {help: "Challenge pages, part of refusals_total"},
 	state.CountHostRests:         {help: "Long back-offs of hosts", name: "host_backoffs"},
 	state.CountHostsGivenUp:      {help: "Hosts given up"},

@@ -28,6 +28,9 @@ const (
 	Share   Unit = "share"
 )
 
+// PaymentsKey is the key of the figure of responses that asked for payment.
+const PaymentsKey = "payments"
+
 // unknown is the value of a figure that is not known.
 const unknown = -1
 
@@ -96,6 +99,7 @@ func summary(f *explain.Figures, o *over) []Figure {
 		{"lookups", "DNS lookups", count(state.CountLookups), Number, 260_113_628},
 		{"servers", "Addresses resolved, estimated", o.last("servers"), Number, 5_517_743},
 		{"robots", "Requests for robots.txt", count(state.CountRobotsAttempts), Number, 0},
+		{PaymentsKey, "Responses that asked for payment", count(state.CountPayments), Number, 0},
 		{"connections", "Connections opened", count(state.CountConnections), Number, 0},
 		{"host_gap", "Least gap between requests to a host", o.least("least_host_gap_seconds"), Seconds, 0},
 		{"server_gap", "Least gap between requests to an address", o.least("least_server_gap_seconds"), Seconds, 0},

@@ -266,6 +266,13 @@ func (r *Report) notFetched() (list []page.Block) {
 		list = append(list, t)
 	}
 	list = append(list, reasons("Refused, by reason", "URLs", r.Refused)...)
+	if len(r.Payments) > 0 {
+		t := table("Hosts that asked for payment", "#responses", "last price")
+		for _, p := range r.Payments {
+			t.Rows = append(t.Rows, page.Cells(p.Host, humanize.Comma(p.Responses), p.Price))
+		}
+		list = append(list, t)
+	}
 	return append(list, reasons("Failed requests, before another attempt", "requests", r.Failed)...)
 }
 

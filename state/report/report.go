@@ -40,6 +40,7 @@ type Report struct {
 	Refused    []Count               `json:"refused"`  // URLs, by reason
 	Deferred   []Count               `json:"deferred"` // URLs, by reason
 	Places     []Count               `json:"places"`
+	Payments   []Payment             `json:"payments,omitempty"` // those with the most responses; the caller adds them
 	Top        []explain.TopPLD      `json:"top_plds"`
 	Degrees    []explain.DegreeClass `json:"degrees,omitempty"`
 	Most90     int64                 `json:"most_pages_90,omitempty"` // 90 % of the visited PLDs have fewer pages
@@ -55,6 +56,13 @@ type Report struct {
 type Count struct {
 	Name string `json:"name"`
 	N    int64  `json:"n"`
+}
+
+// Payment is a host that asked for payment.
+type Payment struct {
+	Host      string `json:"host"`
+	Responses int64  `json:"responses"` // that asked for it
+	Price     string `json:"price"`     // the last one; license or unpriced without one
 }
 
 // Make makes the report.

@@ -50,7 +50,8 @@ export function showAnswers(s) {
 // standing names the state of a host in a word and a level. It reads the text of the API.
 export function standing(state) {
   if (/given up/.test(state)) return ["given up", "bad"];
-  if (/not welcome/.test(state)) return ["not welcome", "bad"];
+  const no = /not welcome|asks for payment/.exec(state);
+  if (no) return [no[0], "bad"];
   if (/backs off|back-off/.test(state)) return ["back-off", "warn"];
   if (state === "ok" || state === "healthy") return ["ok", "ok"];
   return [state.length > 16 ? "failing" : state, "warn"];
@@ -67,7 +68,7 @@ export function reason(state) {
   const parts = state
     .split("; ")
     .map((part) => part.replace(/^backs off until \S+ ?/, "").replace(/ for good$/, ""))
-    .filter((part) => part && !/^(back-off|failing|not welcome|given up|ok)$/i.test(part));
+    .filter((part) => part && !/^(back-off|failing|not welcome|asks for payment|given up|ok)$/i.test(part));
   const words = parts.join("; ").replace(/\b1 (failure|refusal|back-off)s\b/, "1 $1");
   return sentence(words);
 }

@@ -99,6 +99,7 @@ export const REASONS = {
   unconfirmed: "The failure may be ours, so it is tried again.",
   "lost-to-damage": "Its record was lost in a damaged file.",
   "pld-busy": "Its domain already has its share of requests under way.",
+  payment: "The host asked for payment several times.",
   "not-welcome": "The host refused the crawler several times.",
   "host-backoff": "The host failed many times in a row.",
   "host-given-up": "The host failed again after its long back-offs.",
