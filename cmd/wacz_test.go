@@ -178,8 +178,8 @@ func checkIndex(t *testing.T, members map[string][]byte) int {
 func checkNoWACZ(t *testing.T, web *simweb.Web, flags []string, dir, tmp string) {
 	t.Helper()
 	for want, args := range map[string][]string{
-		"a format of its own": {"--format=csv", "-o", tmp + "/x.wacz"},
-		"give -o FILE":        {"-o", "-"},
+		"its own format": {"--format=csv", "-o", tmp + "/x.wacz"},
+		"give -o FILE":   {"-o", "-"},
 	} {
 		if _, said := wantExit(t, term.ExitUsage, "",
 			append([]string{"export", "wacz", "--dir=" + dir}, args...)...); !strings.Contains(said, want) {

@@ -84,26 +84,6 @@ func TestNoNameForAMinute(t *testing.T) {
 	}
 }
 
-// TestDeadNameAgain: a crawl without a response, stopped before it is sure that its only name does not exist, is sure
-// soon after a restart. It has no known name whose absence could tell more.
-func TestDeadNameAgain(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		opt := tinyOptions(t, &tinyWeb{Serve: pagesOnly}, memfs.New(*seedFlag), "http://dead.test/")
-		opt.Network.Resolver = liar{opt.Network.Resolver, func(string) error { return errNoSuchName }}
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-		defer cancel()
-		if n := mustRun(t, ctx, opt).Snapshot.Refused["no-such-host"]; n != 0 {
-			t.Fatalf("first run: %d URLs refused, want 0", n)
-		}
-		began := time.Now()
-		n, took := mustRun(t, t.Context(), opt).Snapshot.Refused["no-such-host"], time.Since(began)
-		if n != 1 || took >= outage.DefaultWaits().Patience {
-			t.Errorf("second run: %d URLs refused after %v, want 1 within %v", n, took, outage.DefaultWaits().Patience)
-		}
-	})
-}
-
 // TestDeadNames: a crawl with some names that don't exist must end within minutes and give the reason for
 // their refusal, whether other names exist or not.
 func TestDeadNames(t *testing.T) {

@@ -157,7 +157,7 @@ func TestClusterGiveUp(t *testing.T) {
 			o.Cluster, o.Limits.MaxTime = &of, time.Minute
 		}
 		change(0, []int{2}, false)
-		refused("a node that does not replace the configuration", "nodes given up is [2] here and not set there")
+		refused("a node that does not replace the configuration", "nodes given up is [2] here but not set there")
 		if rep := c.auditNode(o.Disk.FS, 0); rep.Cluster.Pairs[1].Sent.Abandoned {
 			t.Error("a node that was refused has dropped its outbox")
 		}

@@ -135,7 +135,7 @@ func TestClusterResync(t *testing.T) {
 			c.refuseResync(back)
 			old := c.options[back].Disk.FS.(*memfs.FS).Fork(seed)
 			lost, times := c.resyncAll(back), 2
-			c.refusedResync("a second time", back, "fit together",
+			c.refusedResync("a second time", back, "it needs no resync",
 				func() error { _, err := c.resync(back, back, c.audits()...); return err })
 			switch seed % 3 {
 			case 0: // it is set back again, to the copy before the first resync
@@ -223,7 +223,7 @@ func (c *testCluster) refuseResync(back int) {
 	wrong.Secret++
 	other := all[x]
 	other.Cluster = &wrong
-	try("an audit of another crawl", back, back, "two crawls", other, all[y])
+	try("an audit of another crawl", back, back, "belong to different crawls", other, all[y])
 	file := c.file()
 	moved, err := file.Table.Move(0, 4095, -1, 0)
 	if err != nil {
@@ -364,7 +364,7 @@ func TestClusterResyncCuts(t *testing.T) {
 				fs = fs.Kill()
 			}
 			c.options[1].Disk.FS = fs
-			if _, err := c.resync(1, 1, all...); err != nil && !strings.Contains(err.Error(), "fit together") {
+			if _, err := c.resync(1, 1, all...); err != nil && !strings.Contains(err.Error(), "it needs no resync") {
 				t.Fatalf("cut after %d operations, run again: %v", after, err)
 			}
 			if n := c.auditNode(c.options[1].Disk.FS, 1); n.Cluster.Incarnation != 1 {

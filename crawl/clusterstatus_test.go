@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,12 +65,13 @@ func TestClusterMissingNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 4, 8, 40, 0 })
-		var last *Snapshot
+		var last atomic.Pointer[Snapshot]
 		c := newCluster(t, web, 2, mem.Faults{}, func(node int, o *Options) {
 			if node == 0 {
 				o.Observe.SnapshotEvery = time.Second
 				o.Observe.Snapshot = func(s *Snapshot) {
-					s.RAM, last = snapshot.Space{}, s
+					s.RAM = snapshot.Space{}
+					last.Store(s)
 					named := slices.ContainsFunc(condition.Of(s).Problems, func(p condition.Problem) bool {
 						return p.Next == "drumbeat crawl --node 1" &&
 							strings.HasPrefix(p.Text, "Node 1 has not started, ")
@@ -95,9 +97,9 @@ func TestClusterMissingNode(t *testing.T) {
 		}
 		start(0)
 		account.Sleep(ctx, time.Hour)
-		if want := "node 1 to start, since links"; last.Wait.Kind != snapshot.WaitNodes ||
-			!strings.HasPrefix(last.Wait.Text, want) {
-			t.Errorf("it waits for %+v, want %q", last.Wait, want)
+		if want, w := "node 1 to start, since links", last.Load().Wait; w.Kind != snapshot.WaitNodes ||
+			!strings.HasPrefix(w.Text, want) {
+			t.Errorf("it waits for %+v, want %q", w, want)
 		}
 		start(1)
 		for range 2 {
@@ -105,8 +107,8 @@ func TestClusterMissingNode(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if last.Cluster.Missing() != "" {
-			t.Errorf("at the end %s has not started", last.Cluster.Missing())
+		if missing := last.Load().Cluster.Missing(); missing != "" {
+			t.Errorf("at the end %s has not started", missing)
 		}
 	})
 }
@@ -224,7 +226,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		}
 		<-c.options[0].Observe.Control.Started()
 		account.Sleep(ctx, 200*time.Millisecond)
-		at("at the start", 0, "must read this node's heartbeats for 3s from its start",
+		at("at the start", 0, "must receive this node's heartbeats for 3s after its start",
 			func(l *cluster.LeaseStatus) bool {
 				return l.Starting && l.Resting && l.Held == 0
 			})

@@ -155,7 +155,7 @@ func limitCases() []limitCase {
 	if testing.Short() {
 		return all[:3]
 	}
-	for mb := int64(4); mb < 7; mb++ {
+	for mb := int64(4); mb < 6; mb++ {
 		for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause, options.WhenFullDrain} {
 			all = append(all, limitCase{fmt.Sprintf("%d MB, %s", mb, full), mb * 1e6, full, nil})
 		}

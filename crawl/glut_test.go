@@ -120,6 +120,7 @@ func TestGlutOutlivesCuts(t *testing.T) {
 				case done && err != nil:
 					t.Fatal(err)
 				case err == nil: // it had to wait for slow
+					fs.CrashAfter(0)
 				case rng.IntN(2) == 0:
 					fs = fs.Kill()
 				default:

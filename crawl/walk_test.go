@@ -222,7 +222,7 @@ func TestRandomWalkDamaged(t *testing.T) {
 		_, err = export.Run(t.Context(),
 			export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,
 				Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20})
-		if err == nil || !strings.Contains(err.Error(), "no random walk") {
+		if err == nil || !strings.Contains(err.Error(), "not a random walk") {
 			t.Errorf("a lost walk is exported: %v", err)
 		}
 	})

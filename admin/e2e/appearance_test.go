@@ -65,9 +65,9 @@ func TestClusterPage(t *testing.T) {
 		view            view
 		theme           string
 	}{
-		{"healthy", "Node 3 abandoned", phone, "dark"},
-		{"healthy", "Node 3 abandoned", laptop, "light"},
-		{"trouble", "Node 2 has said nothing", laptop, "dark"},
+		{"healthy", "Node 3 was abandoned", phone, "dark"},
+		{"healthy", "Node 3 was abandoned", laptop, "light"},
+		{"trouble", "Node 2 has not reported", laptop, "dark"},
 	} {
 		p := open(ctx, t, c, look.view, look.theme, "cluster-"+look.scenario, base+"/"+look.scenario+"/cluster")
 		p.until("the page shows the nodes", "document.querySelectorAll('#nodes tr').length === 4")

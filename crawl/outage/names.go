@@ -235,11 +235,11 @@ func (o *Watch) Absence(ctx context.Context, job *robots.Job, name string) (kind
 	switch {
 	case job.Tries < ConfirmTries:
 		return 0, false
-	case o.run.Accounts.Counter(state.CountResponses) == 0: // a crawl with dead names only must end
-		return robots.UpdateGone, true
 	case o.saved.Manifest != nil && o.nameCanaries.few() && time.Since(o.run.Began()) < o.opt.Waits.Patience:
 		// Few names were known at the last checkpoint.
 		return 0, false
+	case o.run.Accounts.Counter(state.CountResponses) == 0: // a crawl with dead names only must end
+		return robots.UpdateGone, true
 	}
 	return robots.UpdateMissing, true
 }

@@ -33,7 +33,7 @@ func ParsePlace(text string) (Place, error) {
 	case bucket == "" || strings.ContainsAny(rest, "?#@ \x00") || strings.Contains(bucket, ":"):
 		return Place{}, fmt.Errorf("%q is not %sBUCKET/PREFIX", text, Scheme)
 	case prefix != "" && path.Clean("/"+prefix) != "/"+prefix:
-		return Place{}, fmt.Errorf("the prefix of %q has a part that is empty, . or ..", text)
+		return Place{}, fmt.Errorf("the prefix of %q has an empty part, or a part . or .. in it", text)
 	}
 	return Place{Bucket: bucket, Prefix: prefix}, nil
 }

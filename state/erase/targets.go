@@ -171,7 +171,7 @@ func canonical(line string, resolver *weburl.Resolver, suffixes *weburl.Suffixes
 		return "", errors.New("not the name of a host")
 	}
 	if pld := suffixes.PLD(host); kind == kindPLD && pld != host {
-		return "", fmt.Errorf("%s belongs to the PLD %q: name that, or use host:", host, pld)
+		return "", fmt.Errorf("%s belongs to the PLD %q: name that, or use host:NAME", host, pld)
 	}
 	return kind + host, nil
 }
