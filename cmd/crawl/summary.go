@@ -428,24 +428,29 @@ func nextSteps(sum *Summary) (next []string) {
 
 // machineText formats the RAM and the garbage collection of the process.
 func machineText(ram int64) string {
-	text := fmt.Sprintf("garbage collection took %.0f %% of the CPU time", 100*gcShare())
+	share, _ := gcShare()
+	text := fmt.Sprintf("garbage collection took %.0f %% of the CPU time", 100*share)
 	if peak := peakRSS(); peak > 0 {
 		text = fmt.Sprintf("peak RAM %s (--ram %s), %s", human.Bytes(peak), human.Bytes(ram), text)
 	}
 	return text
 }
 
-// gcShare returns the share of the process's CPU time spent in garbage collection.
-func gcShare() float64 {
+// gcShare returns the share of the process's CPU time spent in garbage collection, and that CPU time in seconds.
+func gcShare() (share, busy float64) {
 	samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"},
 		{Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}}
 	metrics.Read(samples)
 	v := func(i int) float64 { return samples[i].Value.Float64() }
-	if busy := v(1) - v(2); busy > 0 {
-		return (v(0) - v(3)) / busy
+	if busy = v(1) - v(2); busy > 0 {
+		share = (v(0) - v(3)) / busy
 	}
-	return 0
+	return share, busy
 }
+
+// gcCounts is the CPU time in seconds from which the share of garbage collection is judged. In less, the start counts
+// too much, and so does a machine that is busy with other work: time without a CPU counts as work, too.
+const gcCounts = 10
 
 // ramUsed returns the RAM of this process in bytes; 0 if it is unknown.
 func ramUsed() int64 {
@@ -466,7 +471,7 @@ func WithinBounds(ram int64) error {
 		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", human.Bytes(peak),
 			human.Bytes(ram))
 	}
-	if share := gcShare(); share > 0.25 {
+	if share, busy := gcShare(); busy >= gcCounts && share > 0.25 {
 		return fmt.Errorf("garbage collection took %.0f %% of the CPU time, more than 25 %%", 100*share)
 	}
 	return nil
