@@ -225,7 +225,11 @@ func askOf(name string, list httpsfv.InnerList) (Ask, bool) {
 				return ask, false
 			}
 			ask.Nonce = text
-		default: // keyid: a key that is not ours
+		case "keyid":
+			if v != true { // it names a key that is not ours; without a value it asks for any
+				return ask, false
+			}
+		default:
 			return ask, false
 		}
 	}

@@ -153,6 +153,7 @@ func TestParseAccept(t *testing.T) {
 		`a=("@authority";req)`:                       nil,
 		`a=("@query-param";name="q")`:                nil,
 		`a=();keyid="theirs"`:                        nil,
+		`a=("@authority");created;keyid`:             {Label: "a"},
 		`a=();alg="rsa-pss-sha512"`:                  nil,
 		`a=();nonce=1`:                               nil,
 		`a=();nonce="` + agent600 + `"`:              nil,
