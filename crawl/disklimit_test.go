@@ -364,8 +364,8 @@ func TestLeastDisk(t *testing.T) {
 				}
 				opt.Limits.DiskBytes++
 				res, err := Run(t.Context(), opt)
-				if ended := err == nil && (res.Stop == space.StopDisk || res.Stop == StopDone); !ended || // the web is small
-					res.Snapshot.Count(state.CountResponses) == 0 {
+				ended := err == nil && (res.Stop == space.StopDisk || res.Stop == StopDone) // the web is small
+				if !ended || res.Snapshot.Count(state.CountResponses) == 0 {
 					t.Errorf("%v %v: with %d bytes: %v, %+v", dirs, out, opt.Limits.DiskBytes, err, res)
 				}
 				fsys.check(t, opt.Limits.DiskBytes)
