@@ -43,7 +43,7 @@ type finding struct {
 	// Now is what the machine has, Need what the crawl needs.
 	Now  string `json:"now"`
 	Need string `json:"need,omitempty"`
-	// Fix are commands and settings that fix it, each of which may be enough; empty if Status is ok.
+	// Fix lists commands and settings. Each may be enough. It is empty if Status is ok.
 	Fix []string `json:"fix,omitempty"`
 }
 

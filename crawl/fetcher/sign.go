@@ -12,13 +12,12 @@ import (
 	"drumbeat/internal/health"
 )
 
-// A site that wants to know who asks answers with status 401, 403, 429 or 503 and a field Accept-Signature (RFC 9421,
-// 5).
-// The URL is then requested once more, in the turn of its host, with a signature that the site asked for. So are the
-// next URLs of the site: what it asked is kept in RAM for the last sites that did, and asked again after a restart.
+// A site may demand a signature: it answers with status 401, 403, 429 or 503 and a field Accept-Signature (RFC 9421,
+// 5). The crawl then requests the URL once more, in the turn of its host, with that signature, and signs its next
+// requests to the site in the same way. RAM holds the demands of the last sites. After a restart, sites repeat theirs.
 //
-// Without being asked, only requests over TLS are signed: whoever sees a signature on the way could use it for the same
-// site until it expires.
+// Without a demand, the crawl signs only requests over TLS. On plain HTTP, anybody on the way could repeat a signature
+// to the same site until it expires.
 
 // signing signs requests. A nil signing signs none.
 type signing struct {

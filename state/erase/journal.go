@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
 	"drumbeat/state"
@@ -77,14 +74,6 @@ type journal struct {
 
 const journalMagic = "drumbeat-erase"
 
-func encodeJournal(j *journal) ([]byte, error) {
-	body, err := json.Marshal(j)
-	if err != nil {
-		return nil, fmt.Errorf("erase: %w", err)
-	}
-	return append(fmt.Appendf(nil, "%s 1 %d %016x\n", journalMagic, len(body), xxhash.Sum64(body)), body...), nil
-}
-
 // readJournal returns the journal of an unfinished erasure; nil if there is none.
 func readJournal(set disk.Set) (*journal, error) {
 	name := set.Path(0, state.EraseName)
@@ -95,14 +84,9 @@ func readJournal(set disk.Set) (*journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("erase: read %s: %w", name, err)
 	}
-	head, body, _ := strings.Cut(string(data), "\n")
-	want := fmt.Sprintf("%s 1 %d %016x", journalMagic, len(body), xxhash.Sum64String(body))
 	j := new(journal)
-	if head != want {
-		return nil, &disk.CorruptError{Path: name, Want: want, Got: head[:min(len(head), 80)]}
-	}
-	if err := json.Unmarshal([]byte(body), j); err != nil {
-		return nil, &disk.CorruptError{Path: name, Want: "the journal of an erasure", Got: err.Error()}
+	if err := state.Unseal(journalMagic, name, data, j); err != nil {
+		return nil, err
 	}
 	return j, nil
 }

@@ -43,7 +43,7 @@ const (
 	tagRequested = 'd' // a URL of the request
 )
 
-// maxPayload bounds the body that moves to a revisit, in bytes: bodies of which a crawl makes revisits are in RAM.
+// maxPayload bounds the body that moves to a revisit, in bytes. A crawl makes revisits only of bodies in RAM.
 const maxPayload = 1 << 30
 
 // plan reads everything and makes the work files durable, and then the journal. If the request is that of

@@ -175,7 +175,7 @@ func (x *run) work(name string) string { return x.r.Set.Path(0, state.EraseDir, 
 // write writes the journal, durably. From the first time on, the erasure is under way.
 func (x *run) write(phase string) error {
 	x.j.Phase = phase
-	data, err := encodeJournal(x.j)
+	data, err := state.Seal(journalMagic, x.j)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,11 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
-
-	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
 	"drumbeat/state"
@@ -169,14 +166,9 @@ func moveFile(fsys disk.FS, m journalMove) error {
 }
 
 func decodeJournal(name string, data []byte) (*journal, error) {
-	head, body, _ := strings.Cut(string(data), "\n")
-	want := fmt.Sprintf("%s 1 %d %016x", journalMagic, len(body), xxhash.Sum64String(body))
-	if head != want {
-		return nil, &disk.CorruptError{Path: name, Want: want, Got: head[:min(len(head), 80)]}
-	}
 	j := new(journal)
-	if err := json.Unmarshal([]byte(body), j); err != nil {
-		return nil, fmt.Errorf("crawl: repair: %s: %w", name, err)
+	if err := state.Unseal(journalMagic, name, data, j); err != nil {
+		return nil, err
 	}
 	return j, nil
 }

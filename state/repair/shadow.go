@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"drumbeat/beast"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -194,12 +192,7 @@ func (w *Shadow) seal() ([]byte, error) {
 	if err := SyncAll(w.saved); err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(&w.journal)
-	if err != nil {
-		return nil, fmt.Errorf("crawl: repair: %w", err)
-	}
-	head := fmt.Sprintf("%s 1 %d %016x\n", journalMagic, len(body), xxhash.Sum64(body))
-	return append([]byte(head), body...), nil
+	return state.Seal(journalMagic, &w.journal)
 }
 
 // copyRefs copies the tails that a structure's state refers to into the new tail files. If the caller
