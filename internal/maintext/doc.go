@@ -1,5 +1,5 @@
 // Package maintext makes of an HTML page what an index of texts needs: its title, its visible text and of that the
-// main text, the language, and what its markup says about it (canonical URL, description, author, date, JSON-LD).
+// main text, and what its markup says about it (canonical URL, description, author, date, JSON-LD).
 //
 // # Main text
 //
@@ -15,12 +15,6 @@
 // spaces between words, such as Chinese, Japanese and Thai, a word is taken to have 2 or 4 characters. Blocks
 // known to be boilerplate are nobody's neighbours. If no block that is left has more than 16 words, the page has no
 // text that stands out; then the main text is the whole text, and Doc.Whole says so.
-//
-// # Language
-//
-// Language: by script if only one language writes it so, otherwise by trigrams (Cavnar and Trenkle, "N-Gram-Based
-// Text Categorization", SDAIR 1994), with the profiles of whatlanggo. It reads three pieces of the main text, some
-// 1,500 bytes. Codes are those of ISO 639-3, zho for all Chinese as in Common Crawl's files; und when unsure.
 //
 // # Bounds
 //

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"unicode/utf8"
+
+	"drumbeat/internal/langid"
 )
 
 // TestGolden: of each page in testdata, the main text is the one beside it.
@@ -105,7 +107,7 @@ func TestHead(t *testing.T) {
 }
 
 func languageOf(d *Doc) string {
-	code, _ := Language(d.Main)
+	code, _ := langid.Language(d.Main)
 	return code
 }
 
@@ -241,44 +243,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestLanguage: languages of all kinds of scripts, mixed texts, and texts too short to tell.
-func TestLanguage(t *testing.T) {
-	for text, want := range map[string]string{
-		"The committee met on Tuesday to discuss the new harbour wall, which the storm had damaged in " +
-			"the spring.": "eng",
-		"Der Ausschuss traf sich am Dienstag, um über die neue Hafenmauer zu sprechen, die der Sturm " +
-			"beschädigt hatte.": "deu",
-		"Le comité s'est réuni mardi pour discuter du nouveau mur du port, que la tempête avait endommagé au " +
-			"printemps.": "fra",
-		"El comité se reunió el martes para hablar del nuevo muro del puerto, que la tormenta había dañado en " +
-			"primavera.": "spa",
-		"Комитет собрался во вторник, чтобы обсудить новую портовую стену, которую шторм повредил весной.": "rus",
-		"اجتمعت اللجنة يوم الثلاثاء لمناقشة جدار الميناء الجديد الذي ألحقت به العاصفة أضرارا في الربيع.":   "arb",
-		"समिति की बैठक मंगलवार को बंदरगाह की नई दीवार पर चर्चा करने के लिए हुई।":                           "hin",
-		"คณะกรรมการประชุมเมื่อวันอังคารเพื่อหารือเกี่ยวกับกำแพงท่าเรือใหม่":                                "tha",
-		"Η επιτροπή συνεδρίασε την Τρίτη για το νέο τείχος του λιμανιού.":                                  "ell",
-		"委員会は火曜日に、春の嵐で損傷した新しい港の壁について話し合うために集まった。":                                                          "jpn",
-		"東京都知事選挙管理委員会発表資料（平成二十八年度）の一覧":                                                                     "jpn",
-		"委员会星期二开会讨论新的港口围墙。":                                                "zho",
-		"委员会 (Harbour Wall Committee, Easthaven) 星期二开会讨论新的港口围墙，春天的风暴损坏了它。": "zho",
-		"위원회는 화요일에 모여 봄 폭풍으로 손상된 새 항구 벽에 대해 논의했다.":                         "kor",
-		"": Undetermined, "Home": Undetermined, "Contact us": Undetermined, "12 34 56 99 EUR 17:30": Undetermined,
-		"港口": Undetermined, "xq zzt kkv wwq pfft grmbl brrt xq zzt": Undetermined,
-	} {
-		if got, sure := Language([]byte(text)); got != want ||
-			(got == Undetermined) != (sure < leastConfidence) || sure > 1 {
-			t.Errorf("%q: %s %.2f, want %s", text, got, sure, want)
-		}
-	}
-	long := []byte(strings.Repeat(
-		"Die Hafenmauer wird im Mai wieder für alle geöffnet, sagt der Ausschuss über die Größe. ", 4000))
-	for cut := range 8 { // pieces begin within characters
-		if got, _ := Language(long[cut : len(long)-cut]); got != "deu" || !utf8.ValidString(sampleOf(long[cut+1:])) {
-			t.Errorf("a long text: %s", got)
-		}
-	}
-}
-
 // FuzzHTML: no page makes it fail, and what it returns keeps the bounds.
 func FuzzHTML(f *testing.F) {
 	names, _ := filepath.Glob("testdata/*.html")
@@ -294,9 +258,6 @@ func FuzzHTML(f *testing.F) {
 		}
 		if !utf8.Valid(d.Text) || len(d.Main) > len(d.Text) || len(d.JSONLD) > MaxJSONLD {
 			t.Errorf("%+v", d)
-		}
-		if code, sure := Language(d.Main); len(code) != 3 || sure < 0 || sure > 1 {
-			t.Errorf("language %q, %f", code, sure)
 		}
 		lines := slices.Collect(bytes.Lines(d.Text))
 		for line := range bytes.Lines(d.Main) {
@@ -321,15 +282,6 @@ func BenchmarkHTML(b *testing.B) {
 		if _, err := HTML(bytes.NewReader(page), "text/html", pageURL); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkLanguage finds the language of such a page.
-func BenchmarkLanguage(b *testing.B) {
-	d := doc(b, string(longPage(b)), "text/html")
-	b.ReportAllocs()
-	for b.Loop() {
-		Language(d.Main)
 	}
 }
 

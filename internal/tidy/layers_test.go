@@ -53,7 +53,9 @@ var layers = map[string]layer{
 	"internal/urlrule":           {10, []string{"weburl"}},
 	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
 	"internal/response":          {11, []string{"disk", "internal/httphead", "warc"}},
-	"internal/maintext":          {12, []string{"internal/mimetype", "internal/pagetext", "parse", "weburl"}},
+	"internal/langid":            {0, nil},
+	"internal/maintext": {12, []string{"internal/langid", "internal/mimetype", "internal/pagetext",
+		"parse", "weburl"}},
 
 	"cluster":               {11, []string{"disk", "queue", "weburl"}},
 	"cluster/transporttest": {12, []string{"cluster"}},                          // for tests

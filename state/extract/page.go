@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"drumbeat/internal/bug"
+	"drumbeat/internal/langid"
 	"drumbeat/internal/maintext"
 	"drumbeat/internal/pagetext"
 	"drumbeat/internal/response"
@@ -55,7 +56,7 @@ func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
 	}
 	var counts Counts
 	err = withDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
-		code, _ = maintext.Language(doc.Main)
+		code, _ = langid.Language(doc.Main)
 		return nil
 	})
 	return code, err
@@ -173,7 +174,7 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 		tabular.Truth(d.CharsetGuessed), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset),
 		tabular.Int(x.Length))
 	if s.has(Lang) {
-		code, sure := maintext.Language(d.Main)
+		code, sure := langid.Language(d.Main)
 		v = append(v, tabular.Str(code), tabular.Float(math.Round(sure*100)/100), tabular.StrOrNull(d.Declared))
 	}
 	if s.has(Meta) {
@@ -209,7 +210,7 @@ func (s *sink) addWET(x *warc.Indexed, rec *warc.StoredRecord, d *maintext.Doc, 
 	}
 	c := &warc.Conversion{URL: x.URL, Date: x.Time, RefersTo: rec.Get("WARC-Record-ID"), Text: text}
 	if s.has(Lang) {
-		if code, _ := maintext.Language(d.Main); code != maintext.Undetermined {
+		if code, _ := langid.Language(d.Main); code != langid.Undetermined {
 			c.Languages = code
 		}
 	}
