@@ -3,6 +3,7 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,32 @@ func (r *RecordReader) Read(p []byte) (int, error) {
 		return n, fmt.Errorf("warc: read a block: %w", whole(err))
 	}
 	return n, nil
+}
+
+// EachRecord calls fn with each record of a WARC file of size bytes, in order, and a reader of its block, of which fn
+// may leave a rest. It checks format, lengths and checksums, and holds no block.
+func EachRecord(file io.ReaderAt, size int64, fn func(rec *Record, block io.Reader) error) error {
+	var r RecordReader
+	defer r.Close()
+	for off := int64(0); off < size; {
+		var head [8]byte
+		if _, err := file.ReadAt(head[:], off); err == nil && skippable(head[:4]) {
+			off += 8 + int64(binary.LittleEndian.Uint32(head[4:]))
+			continue
+		}
+		rec, err := r.Open(file, size, off)
+		if err != nil {
+			return err
+		}
+		if err := fn(rec, &r); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, &r); err != nil {
+			return err
+		}
+		off += r.in.n
+	}
+	return nil
 }
 
 // Close frees the decompressors. The reader may be used again.

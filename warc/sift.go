@@ -111,6 +111,21 @@ func (v *Volume) Sift(fn func(p *Piece) error) error {
 	return v.sift(b, lines, fn)
 }
 
+// EachRecord calls fn with each record of the WARC file, and a reader of its block (EachRecord).
+func (v *Volume) EachRecord(fn func(rec *Record, block io.Reader) error) error {
+	b, err := v.c.Streams[dataStream].Open(v.opt.Set.FS, v.opt.State)
+	if b != nil {
+		defer b.Close()
+	}
+	if err == nil {
+		err = EachRecord(b, b.Size(), fn)
+	}
+	if err != nil {
+		return fmt.Errorf("warc: read %s: %w", v.File(), err)
+	}
+	return nil
+}
+
 // EachLine calls fn with the capture of each line of the index.
 func (v *Volume) EachLine(fn func(x *Indexed) error) error {
 	lines, err := v.lines()

@@ -3,14 +3,15 @@
 // Command is its flags and prints the result; flags.Audit has those that repair shares (--out, --ram, --tmp
 // and --json). Package state/audit reads the files: Balance sums the keys of the URLs in each place and
 // compares the sums with the accounts of the last checkpoint; Deep (--deep) also verifies every checksum,
-// reads the WARC files, indexes and logs, and looks up each URL in URLseen.
+// reads the WARC files, indexes and logs, and looks up each URL in URLseen. With --erased package state/erase
+// searches all files for what is left of erased pages (erased.go).
 //
 // The result is printed in words, or with --json as the objects in json.go; repair prints Report, that of
 // --deep, too. Progress goes to standard error: on a terminal as a line that is rewritten, elsewhere as a
 // line every ten seconds.
 //
 // Exit codes: 0 if the accounts balance, term.ExitFailure (1) if not, term.ExitDamage (5) if bytes on disk
-// differ from those written, term.ExitDirectory (4) if the crawl is running or the directories do not belong
+// differ from those written or an erased page is left, term.ExitDirectory (4) if the crawl is running or the directories do not belong
 // to one crawl. Damage and imbalance are printed before Run returns, so their errors are quiet.
 //
 // It takes the locks of the directories, writes only its sorted keys, and runs in the caller's goroutine.
@@ -18,6 +19,7 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -36,12 +38,20 @@ import (
 type Command struct {
 	flags.CrawlDirs
 	Deep   bool
-	Remote string `placeholder:"MODE" enum:"head,read,off" default:"head"`
+	Remote string   `placeholder:"MODE" enum:"head,read,off" default:"head"`
+	Erased string   `placeholder:"FILE"`
+	Also   []string `placeholder:"PATH"`
 	flags.Audit
 }
 
 // Run reads a stopped crawl and prints the balance.
 func (c *Command) Run(a *term.App) error {
+	if c.Erased != "" {
+		return c.erased(a)
+	}
+	if len(c.Also) > 0 {
+		return term.Usage(errors.New("--also: only with --erased"))
+	}
 	p := term.NewProgress(a.Stderr)
 	opt := audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 		RAMBytes: int64(c.RAM), TempDir: c.Tmp, Remote: audit.Remote(c.Remote), Progress: p.Show}

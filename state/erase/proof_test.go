@@ -1,0 +1,167 @@
+package erase_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"strings"
+	"testing"
+
+	"drumbeat/crawl/testworld"
+	"drumbeat/disk"
+	"drumbeat/state"
+	"drumbeat/state/erase"
+	"drumbeat/state/repair"
+)
+
+func (w *world) prove(t testing.TB, src erase.Source, also ...string) *erase.Proof {
+	t.Helper()
+	rep, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src, Also: also})
+	must(t, err)
+	return rep
+}
+
+// kinds returns the kinds of leftovers that a proof has.
+func kinds(rep *erase.Proof) string {
+	var all []string
+	for _, l := range rep.Leftovers {
+		all = append(all, l.File+": "+l.Kind)
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestProve: before an erasure a proof finds the targets in each kind of file, afterwards nowhere but in the links of
+// other pages, in the rules and in the record. Hosts, PLDs and single URLs alike.
+func TestProve(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		all, links := "", int64(0)
+		for name, make := range map[string]func(t *testing.T) *world{"stopped": stopped, "mirrors": mirrored,
+			"interrupted": interrupted} {
+			w := make(t)
+			before := w.read(t)
+			src, _ := before.source()
+			rep := w.prove(t, src())
+			all += kinds(rep)
+			if rep.Found < 50 || rep.Files < 10 || rep.Bytes == 0 || rep.URLs+rep.Hosts < 3 {
+				t.Errorf("%s: %d leftovers of %d targets", name, rep.Found, rep.URLs+rep.Hosts)
+			}
+			_, err := erase.Run(w.options(src()))
+			must(t, err)
+			rep = w.prove(t, src())
+			if rep.Found > 0 {
+				t.Errorf("%s: after an erasure:\n%s %v", name, kinds(rep), rep.Leftovers[0])
+			}
+			links += rep.Links
+			if rep.Rules == 0 || rep.Kept == 0 {
+				t.Errorf("%s: %d links, %d rules, %d names in records", name, rep.Links, rep.Rules, rep.Kept)
+			}
+			files, err := repair.FilesIn(w.fs, "d0", true)
+			must(t, err)
+			for _, file := range files {
+				if strings.Contains(file, "tmp") {
+					t.Errorf("%s is left", file)
+				}
+			}
+		}
+		for _, want := range []string{"record of the type response", "record of the type request",
+			"record of the type metadata", "record of the type revisit", "field WARC-Refers-To-Target-URI of a",
+			"line via of a", ".cdxj: text", "field url of a line", "field via of a line", "URL", "state/urlseen: URL",
+			"via of a URL", "state/names: name",
+			"state/content: URL of a body", "state/MANIFEST: text"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("no leftover is called %q", want)
+			}
+		}
+		if links == 0 {
+			t.Error("no page has a link to an erased one")
+		}
+	})
+}
+
+// TestProvePlanted: a leftover of each kind is found where it was planted.
+func TestProvePlanted(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := stopped(t)
+		before := w.read(t)
+		host := before.hosts()[1]
+		src := erase.Source{Hosts: []string{host}}
+		whole := w.fs.Fork(1)
+		rep, err := erase.Run(w.options(src))
+		must(t, err)
+		if n := w.prove(t, src).Found; n > 0 {
+			t.Fatalf("%d leftovers after an erasure", n)
+		}
+		var old struct{ warc, index, log, queue string }
+		files, err := repair.FilesIn(whole, "d0", true)
+		must(t, err)
+		for _, file := range files {
+			if _, err := w.fs.Size(file); err == nil && !strings.HasPrefix(file, "d0/log/") {
+				continue
+			}
+			for suffix, to := range map[string]*string{".warc.gz": &old.warc, ".cdxj": &old.index, ".zst": &old.log} {
+				if strings.HasSuffix(file, suffix) {
+					*to = file
+				}
+			}
+			if strings.HasPrefix(file, "d0/state/") {
+				old.queue = file
+			}
+		}
+		read := func(file string) []byte {
+			data, err := disk.ReadFile(whole, file)
+			must(t, err)
+			return data
+		}
+		gz := func(text string) []byte {
+			var b bytes.Buffer
+			z := gzip.NewWriter(&b)
+			_, err := z.Write([]byte(text))
+			must(t, errors.Join(err, z.Close()))
+			return b.Bytes()
+		}
+		url := "http://" + host + "/planted"
+		for file, data := range map[string][]byte{
+			"d0/warc/other.warc.gz": read(old.warc), "d0/warc/other.cdxj": read(old.index),
+			"d0/log/other.zst": read(old.log), "d0/state/ready/other": read(old.queue),
+			"d0/spool/body": []byte("\x00\x01" + url + "\x02"), "d0/seeds.txt": []byte("a\n" + url + "\n"),
+			"d0/texts/part.jsonl": []byte(`{"url":"` + url + `?a=1\u0026b=2"}`), "d0/erase-tmp/list": []byte("host:" + host),
+			"d0/export.csv.gz": gz("url\n" + url + "\n"), "d0/index.idx": []byte("x 2\n" + surt(host) + ")/ 3\n"),
+			"d0/state/damaged/1/f": []byte("x"), "d0/names": []byte("Ask " + strings.ToUpper(host) + "."),
+		} {
+			one := &world{w.fs.Fork(2), w.opt, w.web}
+			must(t, one.fs.MkdirAll(file[:strings.LastIndexByte(file, '/')]))
+			must(t, disk.WriteFileAtomic(one.fs, file, data))
+			got := one.prove(t, src)
+			if got.Found == 0 || !strings.Contains(kinds(got), file+": ") {
+				t.Errorf("%s: %d leftovers\n%s", file, got.Found, kinds(got))
+			}
+		}
+		must(t, w.fs.MkdirAll("elsewhere"))
+		must(t, disk.WriteFileAtomic(w.fs, "elsewhere/f", []byte("no\nsee "+url+".")))
+		got := w.prove(t, src, "elsewhere")
+		if got.Found != 1 || got.Leftovers[0] != (erase.Leftover{File: "elsewhere/f", Offset: 7, Kind: "text",
+			Text: url + "."}) || got.Digest != rep.Record.Digest {
+			t.Errorf("elsewhere: %+v", got)
+		}
+		if got := w.prove(t, erase.Source{URLs: []string{"http://" + host + "/plan"}}, "elsewhere"); got.Found != 0 {
+			t.Errorf("the beginning of a URL: %+v", got.Leftovers)
+		}
+		if _, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs}); err == nil {
+			t.Error("a proof of no target")
+		}
+		must(t, disk.WriteFileAtomic(w.fs, "d0/"+state.EraseName, []byte("x")))
+		if _, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src}); !errors.Is(err,
+			state.ErrErasing) {
+			t.Errorf("in the middle of an erasure: %v", err)
+		}
+	})
+}
+
+// surt returns a host in the order of an index.
+func surt(host string) string {
+	labels := strings.Split(host, ".")
+	for i, j := 0, len(labels)-1; i < j; i, j = i+1, j-1 {
+		labels[i], labels[j] = labels[j], labels[i]
+	}
+	return strings.Join(labels, ",")
+}
