@@ -30,6 +30,10 @@ func TestErase(t *testing.T) {
 		"to erase: 1 host") || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("a dry run: %s", out)
 	}
+	if out, _ := wantExit(t, term.ExitDamage, "", "audit", "--erased", list, dir); !strings.Contains(out, "LEFT: ") ||
+		!strings.Contains(out, "record of the type response: http://"+u.Hostname()) {
+		t.Errorf("audit --erased before: %s", out)
+	}
 	lock, err := disk.OS().Lock(dir)
 	must(t, err)
 	if _, errs := wantExit(t, term.ExitDirectory, "", args...); !strings.Contains(errs, "stop ends it") {
@@ -59,7 +63,31 @@ func TestErase(t *testing.T) {
 		t.Errorf("--report: %s", out)
 	}
 	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
+	auditErased(t, dir, list, u.Hostname())
 	if _, errs := wantExit(t, term.ExitFailure, "", "get", web.Seeds()[0], "--dir", dir); errs == "" {
 		t.Error("an erased page is still there")
 	}
+}
+
+// auditErased searches for an erased host.
+func auditErased(t *testing.T, dir, list, host string) {
+	if out, _ := wantExit(t, term.ExitDone, "host:"+host, "audit", "--erased", "-", dir); !strings.Contains(out,
+		"nothing is left\n") || strings.Contains(out, "read 0 B") {
+		t.Errorf("audit --erased: %s", out)
+	}
+	out, _ := wantExit(t, term.ExitDamage, "", "audit", "--erased", list, "--also", list, "--json", dir)
+	var proof struct {
+		Found     int
+		Leftovers []struct {
+			File, Kind, Text string
+			Offset           int64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &proof); err != nil || proof.Found != 1 || proof.Leftovers[0].File != list ||
+		proof.Leftovers[0].Offset != int64(len("# a publisher\n")) {
+		t.Errorf("--also: %v, %s", err, out)
+	}
+	wantExit(t, term.ExitUsage, "", "audit", "--also", list, dir)
+	wantExit(t, term.ExitUsage, "", "audit", "--erased", list+"x", dir)
+	wantExit(t, term.ExitUsage, "x", "audit", "--erased", "-", dir)
 }

@@ -11,8 +11,9 @@
 // line every ten seconds.
 //
 // Exit codes: 0 if the accounts balance, term.ExitFailure (1) if not, term.ExitDamage (5) if bytes on disk
-// differ from those written or an erased page is left, term.ExitDirectory (4) if the crawl is running or the directories do not belong
-// to one crawl. Damage and imbalance are printed before Run returns, so their errors are quiet.
+// differ from those written or an erased page is left, term.ExitDirectory (4) if the crawl is running or the
+// directories do not belong to one crawl. Damage and imbalance are printed before Run returns, so their errors
+// are quiet.
 //
 // It takes the locks of the directories, writes only its sorted keys, and runs in the caller's goroutine.
 // Progress comes from goroutines of state/audit, one call at a time.

@@ -109,8 +109,8 @@ func Prove(opt ProofOptions) (_ *Proof, err error) {
 	for _, step := range []struct {
 		name string
 		run  func() error
-	}{{"read WARC files", p.volumes}, {"read logs", p.tailsOfLogs}, {"read queues and stores", p.state}, {"read all other files", p.files},
-		{"read further files", p.also}} {
+	}{{"read WARC files", p.volumes}, {"read logs", p.tailsOfLogs}, {"read queues and stores", p.state},
+		{"read all other files", p.files}, {"read further files", p.also}} {
 		opt.Progress(step.name)
 		if err := step.run(); err != nil {
 			return nil, err

@@ -124,8 +124,9 @@ func TestProvePlanted(t *testing.T) {
 			"d0/warc/other.warc.gz": read(old.warc), "d0/warc/other.cdxj": read(old.index),
 			"d0/log/other.zst": read(old.log), "d0/state/ready/other": read(old.queue),
 			"d0/spool/body": []byte("\x00\x01" + url + "\x02"), "d0/seeds.txt": []byte("a\n" + url + "\n"),
-			"d0/texts/part.jsonl": []byte(`{"url":"` + url + `?a=1\u0026b=2"}`), "d0/erase-tmp/list": []byte("host:" + host),
-			"d0/export.csv.gz": gz("url\n" + url + "\n"), "d0/index.idx": []byte("x 2\n" + surt(host) + ")/ 3\n"),
+			"d0/texts/part.jsonl": []byte(`{"url":"` + url + `?a=1\u0026b=2"}`),
+			"d0/erase-tmp/list":   []byte("host:" + host),
+			"d0/export.csv.gz":    gz("url\n" + url + "\n"), "d0/index.idx": []byte("x 2\n" + surt(host) + ")/ 3\n"),
 			"d0/state/damaged/1/f": []byte("x"), "d0/names": []byte("Ask " + strings.ToUpper(host) + "."),
 		} {
 			one := &world{w.fs.Fork(2), w.opt, w.web}
@@ -136,25 +137,31 @@ func TestProvePlanted(t *testing.T) {
 				t.Errorf("%s: %d leftovers\n%s", file, got.Found, kinds(got))
 			}
 		}
-		must(t, w.fs.MkdirAll("elsewhere"))
-		must(t, disk.WriteFileAtomic(w.fs, "elsewhere/f", []byte("no\nsee "+url+".")))
-		got := w.prove(t, src, "elsewhere")
-		if got.Found != 1 || got.Leftovers[0] != (erase.Leftover{File: "elsewhere/f", Offset: 7, Kind: "text",
-			Text: url + "."}) || got.Digest != rep.Record.Digest {
-			t.Errorf("elsewhere: %+v", got)
-		}
-		if got := w.prove(t, erase.Source{URLs: []string{"http://" + host + "/plan"}}, "elsewhere"); got.Found != 0 {
-			t.Errorf("the beginning of a URL: %+v", got.Leftovers)
-		}
-		if _, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs}); err == nil {
-			t.Error("a proof of no target")
-		}
+		w.proveElsewhere(t, host, rep.Record.Digest)
 		must(t, disk.WriteFileAtomic(w.fs, "d0/"+state.EraseName, []byte("x")))
 		if _, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src}); !errors.Is(err,
 			state.ErrErasing) {
 			t.Errorf("in the middle of an erasure: %v", err)
 		}
 	})
+}
+
+// proveElsewhere plants a leftover in a file that is not the crawl's.
+func (w *world) proveElsewhere(t *testing.T, host, digest string) {
+	src, url := erase.Source{Hosts: []string{host}}, "http://"+host+"/planted"
+	must(t, w.fs.MkdirAll("elsewhere"))
+	must(t, disk.WriteFileAtomic(w.fs, "elsewhere/f", []byte("no\nsee "+url+".")))
+	got := w.prove(t, src, "elsewhere")
+	if got.Found != 1 || got.Leftovers[0] != (erase.Leftover{File: "elsewhere/f", Offset: 7, Kind: "text",
+		Text: url + "."}) || got.Digest != digest {
+		t.Errorf("elsewhere: %+v", got)
+	}
+	if got := w.prove(t, erase.Source{URLs: []string{"http://" + host + "/plan"}}, "elsewhere"); got.Found != 0 {
+		t.Errorf("the beginning of a URL: %+v", got.Leftovers)
+	}
+	if _, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs}); err == nil {
+		t.Error("a proof of no target")
+	}
 }
 
 // surt returns a host in the order of an index.

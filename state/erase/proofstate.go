@@ -41,9 +41,8 @@ func (p *prover) url(where string, data []byte) error {
 }
 
 func (p *prover) waiting() error {
-	return p.r.ScanURLs(p.m, state.URLScan{Places: state.WaitingPlaces[:], Visit: func(at state.Spot, rec []byte) error {
-		return p.url(at.Place.String(), rec)
-	}})
+	visit := func(at state.Spot, rec []byte) error { return p.url(at.Place.String(), rec) }
+	return p.r.ScanURLs(p.m, state.URLScan{Places: state.WaitingPlaces[:], Visit: visit})
 }
 
 // texts reads the links that wait in URLseen.
@@ -186,9 +185,8 @@ func (p *prover) passed() error {
 	}
 	lanes, err := state.Part[beast.State](p.m, state.NameBeast)
 	if err == nil && lanes != nil {
-		err = beast.EachQueue(state.NameBeast, lanes, func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
-			return each(name, q)
-		})
+		err = beast.EachQueue(state.NameBeast, lanes,
+			func(name string, _ beast.Number, q *queue.State) (*queue.State, error) { return each(name, q) })
 	}
 	if err != nil {
 		return err
@@ -200,7 +198,8 @@ func (p *prover) passed() error {
 	return queue.EachBin(state.NameDeferred, bins, each)
 }
 
-// others reads what crawls of other kinds have: outboxes of a cluster, the log of a walk, the list of objects.
+// others reads the records that crawls of other kinds have: outboxes of a cluster, the log of a walk, the list of
+// objects.
 func (p *prover) others() error {
 	bytes := func(name string) func(rec []byte) error {
 		return func(rec []byte) error {
