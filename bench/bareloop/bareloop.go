@@ -47,7 +47,7 @@ func (c *Counts) add(d Counts) {
 // goroutine; the end of ctx ends all of them after their current response.
 func Run(ctx context.Context, list []Request, opt Options) (sum Counts, err error) {
 	if opt.Connections < 1 {
-		return sum, fmt.Errorf("bareloop: %d connections: want at least 1", opt.Connections)
+		return sum, fmt.Errorf("bareloop: %d connections, want at least 1", opt.Connections)
 	}
 	l := &loop{list: list, idle: map[netip.AddrPort][]*conn{}}
 	defer l.hangUp()

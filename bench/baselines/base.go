@@ -31,10 +31,10 @@ type base struct {
 // newBase checks the options and creates the directory.
 func newBase(name string, o Options) (base, error) {
 	if o.FS == nil || o.Dir == "" || o.Emit == nil {
-		return base{}, fmt.Errorf("baselines: open %s: want a file system, a directory and Emit", name)
+		return base{}, fmt.Errorf("baselines: open %s: it needs a file system, a directory and Emit", name)
 	}
 	if o.RAMBytes < MinRAMBytes || o.RAMBytes > MaxRAMBytes {
-		return base{}, fmt.Errorf("baselines: open %s: RAM of %d bytes: want %d to %d",
+		return base{}, fmt.Errorf("baselines: open %s: RAM of %d bytes, want %d to %d",
 			name, o.RAMBytes, int64(MinRAMBytes), int64(MaxRAMBytes))
 	}
 	b := base{name: name, o: o, links: make([]Link, 0, emitLinks), fresh: make([]bool, 0, emitLinks)}
@@ -46,7 +46,8 @@ func newBase(name string, o Options) (base, error) {
 		return b, fmt.Errorf("baselines: open %s: %w", name, err)
 	}
 	if len(names) > 0 {
-		return b, fmt.Errorf("baselines: open %s: directory %s isn't empty: it has %s", name, o.Dir, names[0])
+		return b, fmt.Errorf("baselines: open %s: directory %s is not empty: it contains %s", name, o.Dir,
+			names[0])
 	}
 	return b, nil
 }
@@ -86,7 +87,7 @@ func (b *base) checkLinks(links []Link) error {
 	}
 	for i := range links {
 		if n := len(links[i].Text); n == 0 || n > MaxTextBytes {
-			return b.fail("add", fmt.Errorf("text of %d bytes: want 1 to %d", n, MaxTextBytes))
+			return b.fail("add", fmt.Errorf("text of %d bytes, want 1 to %d", n, MaxTextBytes))
 		}
 	}
 	b.stats.Links += int64(len(links))
@@ -99,11 +100,11 @@ func (b *base) checkLoad(keys []uint64) error {
 		return b.err
 	}
 	if b.stats.Links > 0 {
-		return b.fail("load", errors.New("after the first link"))
+		return b.fail("load", errors.New("a link was added before"))
 	}
 	for _, k := range keys {
 		if b.loaded && k <= b.lastKey {
-			return b.fail("load", fmt.Errorf("key %#x after %#x: want ascending keys", k, b.lastKey))
+			return b.fail("load", fmt.Errorf("key %#x follows %#x: keys must ascend", k, b.lastKey))
 		}
 		b.loaded, b.lastKey = true, k
 	}
@@ -114,14 +115,14 @@ func (b *base) checkLoad(keys []uint64) error {
 // checkLoadLinks does for LoadLinks what checkLoad does for Load.
 func (b *base) checkLoadLinks(links []Link) error {
 	if b.loaded {
-		return b.fail("load", errors.New("links after keys: want one of them"))
+		return b.fail("load", errors.New("Load was called before LoadLinks: call one of them only"))
 	}
 	if err := b.checkLinks(links); err != nil {
 		return err
 	}
 	b.stats.Links -= int64(len(links))
 	if b.stats.Links > 0 {
-		return b.fail("load", errors.New("after the first link"))
+		return b.fail("load", errors.New("a link was added before"))
 	}
 	return nil
 }

@@ -22,9 +22,9 @@ func TestOpenRefuses(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{MercatorB, func(o *Options) { o.FS = nil }, "want a file system"},
-		{MercatorB, func(o *Options) { o.Dir = "" }, "want a file system"},
-		{MercatorB, func(o *Options) { o.Emit = nil }, "want a file system"},
+		{MercatorB, func(o *Options) { o.FS = nil }, "needs a file system"},
+		{MercatorB, func(o *Options) { o.Dir = "" }, "needs a file system"},
+		{MercatorB, func(o *Options) { o.Emit = nil }, "needs a file system"},
 		{MercatorA, func(o *Options) { o.RAMBytes = MinRAMBytes - 1 }, "RAM of"},
 		{Polybot, func(o *Options) { o.RAMBytes = MaxRAMBytes + 1 }, "RAM of"},
 	} {
@@ -40,7 +40,7 @@ func TestOpenRefuses(t *testing.T) {
 	defer f.Close()
 	good.Dir = "full"
 	for _, name := range Names() {
-		if _, err := Open(name, good); err == nil || !strings.Contains(err.Error(), "isn't empty") {
+		if _, err := Open(name, good); err == nil || !strings.Contains(err.Error(), "is not empty") {
 			t.Errorf("%s in a full directory: got %v", name, err)
 		}
 	}

@@ -241,7 +241,7 @@ func (o *oldTexts) next(ctx context.Context) error {
 	return nil
 }
 
-var errDamaged = errors.New("the file of known URLs isn't as it was written")
+var errDamaged = errors.New("the file of known URLs has changed since it was written")
 
 // merge merges the sorted batch with the known texts of r into w, marks the first link of each new text,
 // and counts the new texts.

@@ -45,16 +45,16 @@ func (b *Beast) Complete() error {
 	measure.Default(&b.URLBytes, 110)
 	measure.Default(&b.UniquePerPage, 6.5)
 	need, faults := measure.Faults("beast")
-	need(len(b.Dirs) > 0, "no directory")
-	need(b.URLs[0] > 0 && b.URLs[len(b.URLs)-1] <= 1e11, "crawls of %d URLs: want 1 to 1e11", b.URLs)
-	need(*b.NaiveURLs >= 0, "%d URLs through the naive scheme", *b.NaiveURLs)
-	need(b.PLDs >= 1 && b.PLDs <= 1<<28, "%d PLDs: want 1 to 2^28", b.PLDs)
-	need(b.Budget >= 1 && b.Budget <= 10_000, "budget %d: want 1 to 10,000", b.Budget)
-	need(b.URLBytes >= leastURLBytes && b.URLBytes <= 512, "URLs of %d bytes: want %d to 512",
+	need(len(b.Dirs) > 0, "--dir: want at least one directory")
+	need(b.URLs[0] > 0 && b.URLs[len(b.URLs)-1] <= 1e11, "--urls %d: want 1 to 1e11", b.URLs)
+	need(*b.NaiveURLs >= 0, "--naive-urls %d: want 0 or more", *b.NaiveURLs)
+	need(b.PLDs >= 1 && b.PLDs <= 1<<28, "--plds %d: want 1 to 2^28", b.PLDs)
+	need(b.Budget >= 1 && b.Budget <= 10_000, "--budget %d: want 1 to 10,000", b.Budget)
+	need(b.URLBytes >= leastURLBytes && b.URLBytes <= 512, "--url-bytes %d: want %d to 512",
 		b.URLBytes, leastURLBytes)
-	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "%g unique URLs per page: want more than 1, at most 1000",
+	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "--unique-per-page %g: want more than 1, at most 1000",
 		b.UniquePerPage)
-	need(b.Spam >= 0 && b.Spam <= 0.9, "%g of the links lead to spammers: want 0 to 0.9", b.Spam)
+	need(b.Spam >= 0 && b.Spam <= 0.9, "--spam %g: want 0 to 0.9", b.Spam)
 	return faults()
 }
 

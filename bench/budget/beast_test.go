@@ -228,7 +228,7 @@ func TestRunBeast(t *testing.T) {
 		t.Errorf("got %d checks, %q", len(r.Checks), told)
 	}
 	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ",
-		"within 1e3 URLs no stage ends")
+		"No stage ended within 1e3 URLs")
 	benchtest.Empty(t, b.Dirs[0])
 }
 

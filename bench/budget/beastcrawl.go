@@ -217,7 +217,8 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 	s.Refresh()
 	for x, d := range web.degrees {
 		if _, pages := s.Budget(d); pages != web.budgets[x] {
-			return fmt.Errorf("bench: beast: PLD of rank %d and in-degree %d has a budget of %d pages, want %d", x+1, d,
+			return fmt.Errorf("bench: beast: the PLD of rank %d and in-degree %d has a budget of %d pages, "+
+				"want %d", x+1, d,
 				pages, web.budgets[x])
 		}
 	}
@@ -302,7 +303,7 @@ func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beast
 		}
 		rec, ok, err := c.peek(ctx)
 		if err == nil && !ok {
-			err = errors.New("bench: beast: the crawl has no more URLs")
+			err = errors.New("bench: beast: the crawl has no URLs left")
 		}
 		if err != nil {
 			return err

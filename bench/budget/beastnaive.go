@@ -71,7 +71,7 @@ func (c *naiveCrawl) run(ctx context.Context, urls int64, progress func(c *naive
 			return err
 		}
 		if c.now.pages == before {
-			return errors.New("bench: beast: the naive crawl has no more URLs")
+			return errors.New("bench: beast: the naive crawl has no URLs left")
 		}
 		records, _ := c.failed.Len()
 		n := c.meter.Counts()

@@ -5,6 +5,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/bench/result"
+	"drumbeat/internal/human"
 )
 
 // The targets of Beast.Measure. A disk rate is flat if it varies by at most flatRatio over the stages of
@@ -26,9 +27,10 @@ func (res *beastResult) report(b *Beast, r *result.Report) {
 	m := b.model(res.web, mean)
 	r.Set("plds", "%d, budgets %d to %d pages by the paper's F, mean %.2f (E[B]); a queue has %d pages (E[B]V)", b.PLDs,
 		res.web.budgets[len(res.web.budgets)-1], res.web.budgets[0], m.MeanBudget, res.web.sum)
-	r.Set("links", "%g unique URLs a page (L), records of %.1f B on average (b); %g of them lead to %d spammers",
+	r.Set("links", "%g unique URLs per page (L), records of %.1f B on average (b); a share of %g leads to "+
+		"%d spammers",
 		b.UniquePerPage, mean, b.Spam, res.web.spammers)
-	r.Set("compressed", "by s2: queues")
+	r.Set("compression", "s2, of queues")
 	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", pagesPerSecond)
 	res.lines(b, r)
 	r.Tables = append(r.Tables, res.table(b, m))
@@ -37,12 +39,12 @@ func (res *beastResult) report(b *Beast, r *result.Report) {
 	}
 	r.Checks = append(r.Checks, res.checks(b, m)...)
 	r.Notes = append(r.Notes,
-		"As text: what the theorems count, every record at its full length each time it is put into a queue or "+
-			"taken out of one.",
-		"On disk: the bytes read and written, blocks compressed by s2, with checksums and, in STAR, keys and "+
-			"the PLDs' records.",
-		"Checkpoints are excluded. They come at fixed times and save buffers, which are large relative to the small "+
-			"queues of this crawl.")
+		"As text: each record counts at its full length when it enters a queue and when it leaves one, as "+
+			"in the theorems.",
+		"On disk: the bytes read and written. Blocks are compressed by s2 and have checksums; STAR adds "+
+			"keys and the PLDs' records.",
+		"Checkpoints are excluded: they occur at fixed times and save buffers, which are larger than the "+
+			"queues of this small crawl.")
 }
 
 func (res *beastResult) lines(b *Beast, r *result.Report) {
@@ -57,7 +59,7 @@ func (res *beastResult) lines(b *Beast, r *result.Report) {
 	}
 	for _, urls := range b.URLs {
 		if s := last(res.crawl.stages, urls); s == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("A crawl of %s URLs is too small: within %[1]s URLs no stage ends.",
+			r.Notes = append(r.Notes, fmt.Sprintf("No stage ended within %s URLs: increase --urls.",
 				result.Power(float64(urls))))
 		} else {
 			add("beast", urls, s, s.beastRaw(), s.queueDisk)
@@ -76,19 +78,20 @@ func (b *Beast) mb(perPage float64) string { return result.Number(pagesPerSecond
 
 func (res *beastResult) table(b *Beast, m beast.Model) result.Table {
 	t := result.Table{
-		Title: fmt.Sprintf("BEAST: MB/s needed at %g pages/s, stage by stage (one scan of QF to the next)",
+		Title: fmt.Sprintf("BEAST: MB/s needed at %g pages/s, by stage (from one scan of QF to the next)",
 			pagesPerSecond),
 		Head: []string{"N pages", "URLs", "queues", "in QF", "spam pages", "BEAST text", "Theorem 7", "disk",
 			"+STAR text", "bound", "disk", "text:disk", "checkpoints"},
 		Notes: []string{
-			fmt.Sprintf("Bounds for any N: 2Sb(2L-1) = %s, with STAR 2Sb(4L-3) = %s MB/s. %g of the links are spam.",
+			fmt.Sprintf("Bounds for any N: 2Sb(2L-1) = %s, with STAR 2Sb(4L-3) = %s MB/s. A share of %g of "+
+				"the links is spam.",
 				result.Number(m.RateBound()/1e6), result.Number(m.RateBoundWithStar()/1e6), b.Spam)},
 	}
 	for i := range res.crawl.stages {
 		s := &res.crawl.stages[i]
 		n := float64(s.endPages)
-		t.Add(result.Number(n), result.Number(float64(s.endURLs)), fmt.Sprint(s.queues),
-			result.Number(float64(s.failed)), fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
+		t.Add(result.Number(n), human.Count(s.endURLs), fmt.Sprint(s.queues),
+			human.Count(s.failed), fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
 			b.mb(s.perPage(s.beastRaw())), result.Number(m.Rate(n)/1e6), b.mb(s.perPage(s.queueDisk)),
 			b.mb(s.perPage(s.wholeRaw())), result.Number(m.RateBoundWithStar()/1e6), b.mb(s.perPage(s.wholeDisk())),
 			fmt.Sprintf("%.2f", float64(s.wholeRaw())/float64(s.wholeDisk())), b.mb(s.perPage(s.saved)))
@@ -98,15 +101,15 @@ func (res *beastResult) table(b *Beast, m beast.Model) result.Table {
 
 func (res *beastResult) naiveTable(b *Beast, m beast.Model) result.Table {
 	t := result.Table{
-		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, pass by pass",
+		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, by pass",
 			pagesPerSecond),
 		Head: []string{"N pages", "URLs", "in QF", "spam pages", "text", "Theorem 6", "disk"},
 	}
 	stages := res.naive.stages
 	for i := range stages {
 		if s := &stages[i]; i&(i+1) == 0 || i == len(stages)-1 { // passes 1, 2, 4, 8 …
-			t.Add(result.Number(float64(s.endPages)), result.Number(float64(s.endURLs)),
-				result.Number(float64(s.failed)), fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
+			t.Add(human.Count(s.endPages), human.Count(s.endURLs),
+				human.Count(s.failed), fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
 				b.mb(s.perPage(s.beastRaw())),
 				result.Number(m.NaiveRate(float64(s.endPages))/1e6), b.mb(s.perPage(s.queueDisk)))
 		}
@@ -117,7 +120,7 @@ func (res *beastResult) naiveTable(b *Beast, m beast.Model) result.Table {
 func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 	c := res.crawl
 	list := []result.Check{
-		result.AtMost("BEAST: records lost or doubled", float64(c.in.wrong(c.out, c.left)), 0, "records"),
+		result.AtMost("BEAST: records lost or duplicated", float64(c.in.wrong(c.out, c.left)), 0, "records"),
 		result.AtMost("BEAST: pages beyond a PLD's budget in a queue", float64(c.exceeded), 0, "pages"),
 	}
 	var beastMost, wholeMost, diskMost float64
@@ -142,7 +145,7 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 			m.RateBoundWithStar()/1e6, "MB/s"),
 		result.AtMost("BEAST and STAR: largest rate on disk, 2Sb(4L-3)", diskMost*mb,
 			m.RateBoundWithStar()/1e6, "MB/s"),
-		result.AtLeast("stages in the test for flatness", float64(len(flat)), 2, "stages"),
+		result.AtLeast("stages in the test whether the rate is flat", float64(len(flat)), 2, "stages"),
 		result.AtMost("flat in N: ratio of the largest to the smallest rate, as text", spread(flat), flatRatio, "x"),
 		result.AtMost("flat in N: ratio of the largest to the smallest rate, on disk", spread(flatDisk),
 			flatRatio, "x"))
@@ -155,7 +158,7 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []result.Check {
 func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []result.Check {
 	n := res.naive
 	list := []result.Check{
-		result.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.left)), 0, "records"),
+		result.AtMost("naive: records lost or duplicated", float64(n.in.wrong(n.out, n.left)), 0, "records"),
 		result.AtMost("naive: pages beyond a PLD's budget in a pass", float64(n.exceeded), 0, "pages"),
 	}
 	if len(n.stages) < naivePasses {

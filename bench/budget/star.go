@@ -44,15 +44,17 @@ func (o *Star) Complete() error {
 	measure.Default(&o.RAMBytes, measure.Quick[int64](o.Quick, 16<<20, 32<<20))
 	measure.Default(&o.Repeats, measure.Quick(o.Quick, 2, 3))
 	need, faults := measure.Faults("star")
-	need(len(o.Dirs) > 0, "no directory")
-	need(o.PLDs >= 100 && o.PLDs <= 1<<28, "%d PLDs: want 100 to 2^28", o.PLDs)
-	need(o.Edges >= int64(o.PLDs) && o.Edges <= 1e11, "%d edges: want one for each of %d PLDs at least, at most 1e11",
+	need(len(o.Dirs) > 0, "--dir: want at least one directory")
+	need(o.PLDs >= 100 && o.PLDs <= 1<<28, "--plds %d: want 100 to 2^28", o.PLDs)
+	need(o.Edges >= int64(o.PLDs) && o.Edges <= 1e11, "--edges %d: want at least one for each of the %d "+
+		"PLDs, at most 1e11",
 		o.Edges, o.PLDs)
-	need(o.Unique > 0 && o.Unique <= 1, "a share of %g unique: want more than 0, at most 1", o.Unique)
-	need(o.Neighbours >= 1 && o.Neighbours <= 1<<30, "%d in-neighbours: want 1 to 2^30", o.Neighbours)
-	need(o.Checks >= checkBatch && o.Checks <= 1e11, "%d checks: want %d to 1e11", o.Checks, checkBatch)
-	need(o.RAMBytes >= 4<<20 && o.RAMBytes <= 8<<30, "%d bytes of RAM: want 4 MiB to 8 GiB", o.RAMBytes)
-	need(o.Repeats >= 1 && o.Repeats <= 100, "%d repeats: want 1 to 100", o.Repeats)
+	need(o.Unique > 0 && o.Unique <= 1, "--unique %g: want more than 0, at most 1", o.Unique)
+	need(o.Neighbours >= 1 && o.Neighbours <= 1<<30, "--neighbours %d: want 1 to 2^30", o.Neighbours)
+	need(o.Checks >= checkBatch && o.Checks <= 1e11, "--checks %d: want %d to 1e11", o.Checks, checkBatch)
+	need(o.RAMBytes >= 4<<20 && o.RAMBytes <= 8<<30, "--ram %s: want 4 MiB to 8 GiB",
+		result.BinaryBytes(int(o.RAMBytes)))
+	need(o.Repeats >= 1 && o.Repeats <= 100, "--repeat %d: want 1 to 100", o.Repeats)
 	return faults()
 }
 
@@ -123,7 +125,7 @@ func (o Star) Measure(ctx context.Context, progress func(what string)) (_ *resul
 	if err := o.Complete(); err != nil {
 		return nil, err
 	}
-	r := result.New("star", "STAR: links between PLDs in, in-degrees exact, budgets out")
+	r := result.New("star", "STAR: links between PLDs as input; exact in-degrees and budgets as output")
 	scratch, err := measure.NewScratch("star", o.Dirs, o.diskBytes())
 	if err != nil {
 		return nil, err
@@ -164,7 +166,7 @@ func (r *starRun) measure(ctx context.Context, set disk.Set) (err error) {
 	for y, d := range r.web.seen {
 		r.largest = max(r.largest, d)
 		if d != r.web.degrees[y] {
-			return fmt.Errorf("the generator made %d of %d pairs to PLD %d", d, r.web.degrees[y], y)
+			return fmt.Errorf("the generator made only %d of %d pairs to PLD %d", d, r.web.degrees[y], y)
 		}
 	}
 	r.star.Refresh()
@@ -284,7 +286,7 @@ func (r *starRun) checked(ctx context.Context) error {
 	}
 	r.check = r.phase(n, began, cpu, r.perURL)
 	if r.answered != n {
-		return fmt.Errorf("%d of %d checks were answered", r.answered, n)
+		return fmt.Errorf("only %d of %d checks were answered", r.answered, n)
 	}
 	return nil
 }
@@ -325,7 +327,7 @@ func (r *starRun) verify(set disk.Set) error {
 	err = star.WalkPLDs(set, "pld", st, func(pld uint64, record star.PLD) error {
 		y := pldNumber(pld)
 		if int(y) >= len(r.web.seen) || pldKey(y) != pld {
-			return fmt.Errorf("a PLD without links to it: %016x", pld)
+			return fmt.Errorf("no link leads to PLD %016x", pld)
 		}
 		missing--
 		if record.Indegree != r.web.seen[y] {

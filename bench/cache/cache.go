@@ -44,14 +44,14 @@ func (c *Options) Complete() error {
 	measure.Default(&c.Entries, 16<<20)
 	measure.Default(&c.Repeats, measure.Quick(c.Quick, 3, 5))
 	need, faults := measure.Faults("cache")
-	need(c.Entries >= 1<<14 && c.Entries <= 1<<31, "%d entries: want 16384 to 2^31", c.Entries)
+	need(c.Entries >= 1<<14 && c.Entries <= 1<<31, "--entries %d: want 16,384 to 2^31", c.Entries)
 	for _, n := range c.Sizes {
-		need(n >= leastEntries && n <= 1<<31, "a size of %d entries: want %d to 2^31", n, leastEntries)
+		need(n >= leastEntries && n <= 1<<31, "--size %d: want %d to 2^31", n, leastEntries)
 	}
-	need(c.Stream.Hosts >= 10 && c.Stream.Hosts <= 1e8, "%d sites at a time: want 10 to 1e8", c.Stream.Hosts)
-	need(c.From >= 0, "%d links before the first", c.From)
-	need(c.From == 0 || c.Trace != "", "links before the first are those of a trace, and none was given")
-	need(c.Repeats >= 1 && c.Repeats <= 100, "%d repeats: want 1 to 100", c.Repeats)
+	need(c.Stream.Hosts >= 10 && c.Stream.Hosts <= 1e8, "--hosts %d: want 10 to 1e8", c.Stream.Hosts)
+	need(c.From >= 0, "--from %d: want 0 or more", c.From)
+	need(c.From == 0 || c.Trace != "", "--from skips links of a trace: give --trace, too")
+	need(c.Repeats >= 1 && c.Repeats <= 100, "--repeat %d: want 1 to 100", c.Repeats)
 	return faults()
 }
 

@@ -178,7 +178,7 @@ func TestRunCache(t *testing.T) {
 	}
 	for _, want := range []string{"BenchmarkCacheHits/policy=exact-LRU/entries=",
 		"BenchmarkCache/links=crawl/entries=16384/cores=1", "Table IV: hit rates", "512M",
-		"new keys on one core, 16384 entries", "RAM per entry", "points of hit rate below exact LRU"} {
+		"new keys on one core, 16384 entries", "RAM per entry", "hit rate below exact LRU at the worst"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("got no %q in\n%s", want, b.String())
 		}
@@ -193,7 +193,7 @@ func TestRunCache(t *testing.T) {
 	}
 	c.Sizes = []int64{1 << 31}
 	if _, err := c.Measure(context.Background(), func(string) {}); result.ThisMachine().RAMBytes < 64<<30 &&
-		(err == nil || !strings.Contains(err.Error(), "want fewer entries")) {
+		(err == nil || !strings.Contains(err.Error(), "lower --size or --entries")) {
 		t.Errorf("got %v for more than the RAM", err)
 	}
 	c.Sizes = nil
@@ -271,8 +271,8 @@ func TestRunCacheTrace(t *testing.T) {
 		change func(c *Options)
 		want   string
 	}{
-		{func(c *Options) { c.From = links - 100 }, "100 of them after the first"},
-		{func(c *Options) { c.Sizes = []int64{10_000} }, "fewer than ten times"},
+		{func(c *Options) { c.From = links - 100 }, "100 of them after --from 59900"},
+		{func(c *Options) { c.Sizes = []int64{10_000} }, "ten times the size"},
 		{func(c *Options) { c.Trace += "x" }, "no such file"},
 		{func(c *Options) { c.Trace = "cache_test.go" }, "is not a readable trace"},
 	} {

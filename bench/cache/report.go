@@ -52,48 +52,50 @@ func (res *cacheResult) report(c *Options, r *result.Report) {
 		result.AtLeast(fmt.Sprintf("crawl-like keys on one core, %d entries", s.entries), s.crawl.Median()/1e6,
 			cacheRateTarget/1e6, "M/s"), result.AtMost("RAM per entry", s.bytes, cacheBytesTarget, "B"))
 	if at, loss := res.worst(true); !math.IsNaN(loss) {
-		of := "worst size"
+		of := "at the worst size"
 		if res.tabled() {
-			of = "worst of the sizes of Table IV"
+			of = "at the worst size of Table IV"
 		}
-		r.Checks = append(r.Checks, result.AtMost(fmt.Sprintf("points of hit rate below exact LRU, %s (%d entries)", of,
+		r.Checks = append(r.Checks, result.AtMost(fmt.Sprintf("hit rate below exact LRU %s (%d entries)", of,
 			at), loss, cacheLossTarget, "points"))
 	}
 	if at, loss := res.worst(false); loss > cacheLossTarget {
 		r.Notes = append(r.Notes,
-			fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: at the edge where LRU's own rate falls, "+
-				"where the links of one host delay just fit.", at, loss))
+			fmt.Sprintf("At %d entries ours is %.1f points below exact LRU. At this size the cache just "+
+				"holds the links of one host delay, and LRU's own hit rate drops.", at, loss))
 	}
 	if next := res.modelCommand(); next != "" {
-		r.Notes = append(r.Notes, "The cache size of equation 24 for this crawl, with the RAM and the bandwidth of "+
-			"the paper unless you give yours "+
-			"(--column-ram, --bandwidth): "+next)
+		r.Notes = append(r.Notes, "This command computes the cache size of equation (24) for this crawl. It "+
+			"assumes the paper's RAM and bandwidth; set yours by --column-ram and --bandwidth: "+next)
 	}
 	r.Notes = append(r.Notes,
-		"Rates are per second of CPU time of the thread, so that other load on the machine matters little.")
+		"Rates are per second of the thread's CPU time, so other load on the machine has little effect.")
 }
 
 func (res *cacheResult) settings(c *Options, r *result.Report) {
-	r.Set("method", "section V.A: %d links are skipped (N0), the next 5E fill the empty cache, of the 5E after that "+
-		"the hits are counted", res.from)
+	r.Set("method", "section V.A: skip %d links (N0), fill the empty cache with the next 5E, count the hits "+
+		"of the 5E after that", res.from)
 	if c.Trace != "" {
-		r.Set("links", "%d of a crawl's trace, %d generations: %s", res.links, res.generations, c.Trace)
+		r.Set("links", "%d of a crawl's trace, in %d generations: %s", res.links, res.generations, c.Trace)
 		if res.span() > 0 {
 			r.Set("crawl",
-				"%.4g pages/s (S), %.4g links a page (l), %v between requests to a host (tau_h): tau_h l S = %.4g",
+				"%.4g pages/s (S), %.4g links per page (l), %v between requests to a host (tau_h): tau_h l "+
+					"S = %.4g",
 				res.pagesPerSecond, res.linksPerPage, res.delay, res.span())
 		} else {
-			r.Set("crawl", "its pages/s are not known: the trace is of an earlier release, or shorter than two blocks")
+			r.Set("crawl",
+				"unknown pages/s: an earlier release wrote the trace, or it is shorter than two blocks")
 		}
 		return
 	}
 	o := c.Stream
-	r.Set("links", "generated, not recorded: %d sites at a time (tau_h S), %d links per page, tau_h l S = %.0f; %g "+
-		"pages per stay, then with probability %g one of the last %d rounds' sites",
+	r.Set("links", "generated, not recorded: %d sites at a time (tau_h S), %d links per page, tau_h l S = "+
+		"%.0f; %g pages per visit of a site; the next site is, with probability %g, one of the last %d "+
+		"rounds",
 		o.Hosts, o.LinksPerPage, o.Span(), o.PagesPerStay, o.Return, o.ReturnWindow)
-	r.Set("shares", "repeats on the page %g, the site's menu %g, the site's %g pages %g, the web's %.3g popular URLs "+
-		"%g, the rest never again; "+
-		"chosen so that LRU's curve is roughly Table IV's: only the differences between policies are results",
+	r.Set("shares", "of links: to a URL of the same page %g, to the site's menu %g, to the site's %g pages "+
+		"%g, to the web's %.3g popular URLs %g; the others never repeat. The shares give LRU roughly the "+
+		"curve of Table IV, so only the differences between policies are results",
 		o.Repeat, o.Site, o.LocalPages, o.Local, o.PopularURLs, o.Popular)
 }
 
@@ -142,10 +144,10 @@ func (res *cacheResult) tableIV(c *Options) result.Table {
 		}
 		t.Add(row...)
 	}
-	t.Notes = []string{"Cold: of all 10E links, the empty cache included."}
+	t.Notes = []string{"cold: hits of all 10E links, from the empty cache on."}
 	if c.Trace == "" {
 		t.Notes = append(t.Notes,
-			"The paper's sizes are scaled by tau_h l S; its peak was 7.3 million there.")
+			"The paper's sizes are scaled by tau_h l S, which was at most 7.3 million in its crawl.")
 	}
 	return t
 }

@@ -12,6 +12,7 @@ import (
 	"drumbeat/bench/result"
 	"drumbeat/drum"
 	"drumbeat/internal/cputime"
+	"drumbeat/internal/human"
 )
 
 // pageLinks is the number of keys in a batch: the links of a page.
@@ -56,7 +57,7 @@ func residentBytes() int64 {
 // speeds measures our cache.
 func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	s := &res.speed
-	if err := fitsRAM("the cache whose speed is measured", c.Entries, 8); err != nil {
+	if err := fitsRAM("the cache of the speed measurement", c.Entries, 8); err != nil {
 		return err
 	}
 	keys, seen := make([]uint64, speedKeys), make([]bool, speedKeys)
@@ -101,7 +102,7 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 		}
 	}
 	if before == 0 {
-		return errors.New("bench: cache: the kernel does not say how much memory this process has")
+		return errors.New("bench: cache: the kernel does not report the memory use of this process")
 	}
 	s.bytes = float64(residentBytes()-before) / float64(s.entries)
 	// The number of sites is in the same proportion to the entries as at 16M entries in Table IV.
@@ -148,8 +149,9 @@ func (s *cacheSpeeds) repeat(c *Options, first bool, stream, fresh keySource,
 // fitsRAM returns an error if the entries take more than three quarters of the machine's RAM.
 func fitsRAM(what string, entries, entryBytes int64) error {
 	if have := result.ThisMachine().RAMBytes; have > 0 && entries > have/4*3/entryBytes {
-		return fmt.Errorf("bench: cache: %s with %d entries takes %d MB, too much for %d MB of RAM: want fewer entries",
-			what, entries, entries/1e6*entryBytes, have/1e6)
+		return fmt.Errorf("bench: cache: %s with %s needs %s, more than three quarters of the %s of RAM: "+
+			"lower --size or --entries",
+			what, human.Counted(entries, "entry", "entries"), human.Bytes(entries*entryBytes), human.Bytes(have))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/internal/linktrace"
 )
 
@@ -30,8 +31,10 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	res.pagesPerSecond, res.linksPerPage = sum.Rates()
 	left := sum.Links - c.From
 	if left < 10*leastEntries {
-		return nil, fmt.Errorf("bench: cache: %s has %d links, %d of them after the first %d: want %d at least, ten "+
-			"times the smallest cache", c.Trace, sum.Links, max(0, left), c.From, 10*leastEntries)
+		return nil, fmt.Errorf("bench: cache: --trace %s has %s, %d of them after --from %d: want at least "+
+			"%d, ten times the smallest "+
+			"cache", c.Trace, human.Counted(sum.Links, "link", "links"), max(0, left), c.From,
+			10*leastEntries)
 	}
 	var sizes []cacheSize
 	add := func(n int64, printed int) {
@@ -45,8 +48,8 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	}
 	for _, n := range c.Sizes {
 		if add(n, -1); 10*n > left {
-			return nil, fmt.Errorf("bench: cache: %d entries: the %d links that are left of the trace are fewer than "+
-				"ten times as many", n, left)
+			return nil, fmt.Errorf("bench: cache: --size %d: the trace has %d links after --from; want at "+
+				"least ten times the size", n, left)
 		}
 	}
 	if len(c.Sizes) == 0 {

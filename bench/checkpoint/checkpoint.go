@@ -17,6 +17,7 @@ import (
 	"drumbeat/bench/result"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/human"
 )
 
 // Options holds the parameters of Measure: a store with full bucket buffers, checkpointed while tuples come
@@ -69,12 +70,12 @@ func (c *Options) Complete() error {
 	measure.Default(&c.Every, measure.Quick(c.Quick, 3*time.Second, 10*time.Second))
 	measure.Default(&c.Rate, 100_000)
 	need, faults := measure.Faults("checkpoint")
-	need(len(c.Dirs) > 0, "no directory")
+	need(len(c.Dirs) > 0, "--dir: want at least one directory")
 	power := c.Buckets > 0 && c.Buckets&(c.Buckets-1) == 0
-	need(power, "%d buckets, want a power of two", c.Buckets)
-	need(!power || c.bufferBytes() >= leastBuffer, "%d bytes are less than 4 KiB for each of %d buffers",
-		c.BufferBytes, 2*c.Buckets)
-	need(c.Count >= 0 && c.Every >= 0 && c.Rate >= 0, "negative count, interval or rate")
+	need(power, "--buckets %d: want a power of 2", c.Buckets)
+	need(!power || c.bufferBytes() >= leastBuffer, "--buffers %s: want at least 4 KiB for each of %d buffers",
+		result.BinaryBytes(int(c.BufferBytes)), 2*c.Buckets)
+	need(c.Count >= 0 && c.Every >= 0 && c.Rate >= 0, "--count, --every and --rate must not be negative")
 	return faults()
 }
 
@@ -135,7 +136,7 @@ func measureCheckpoints(ctx context.Context, c Options) (list []Checkpointed, er
 		return nil, fmt.Errorf("bench: checkpoint: %w", err)
 	}
 	defer func() { err = errors.Join(err, r.d.Close()) }()
-	c.progress("fill buffers of " + result.BinaryBytes(int(c.BufferBytes)))
+	c.progress("fill " + human.Bytes(c.BufferBytes) + " of buffers")
 	if err := r.fill(ctx); err != nil {
 		return nil, err
 	}
@@ -325,17 +326,18 @@ func (r *checkpointRun) held() (sum int64, err error) {
 
 // report makes the report of the checkpoints.
 func (c *Options) report(checkpoints []Checkpointed) *result.Report {
-	r := result.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples come in")
+	r := result.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples arrive")
 	r.SetDirs(c.Dirs)
 	r.Set("buffers", "%s in %d buckets", result.BinaryBytes(int(c.BufferBytes)), c.Buckets)
 	r.Set("rate", "%d tuples/s, a checkpoint every %v", c.Rate, c.Every)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 	t := result.Table{
-		Title: "Checkpoints, ms and MB; no. 0 saves full buffers",
-		Head: []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "came in",
-			"written", "held"},
-		Notes: []string{"pause: time in which no batch could be added; stall: longest time to add a batch during the " +
-			"checkpoint; quiet: the same between checkpoints."},
+		Title: "Checkpoints, in ms and MB; no. 0 saves full buffers",
+		Head: []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "added",
+			"written", "kept"},
+		Notes: []string{"pause: time in which no batch could be added; stall: longest time to add a batch " +
+			"during the checkpoint; quiet: the same between checkpoints. kept: files that an older " +
+			"manifest needs."},
 	}
 	for i, p := range checkpoints {
 		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d",

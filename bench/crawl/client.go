@@ -81,7 +81,7 @@ func (b *crawlBench) client(s *crawlServer) (*sockets, error) {
 	if s.says.Root != nil {
 		root, err := x509.ParseCertificate(s.says.Root)
 		if err != nil {
-			return nil, fmt.Errorf("bench: crawl: certificate of the server: %w", err)
+			return nil, fmt.Errorf("bench: crawl: the server's certificate: %w", err)
 		}
 		opt.TLS.Roots = x509.NewCertPool()
 		opt.TLS.Roots.AddCert(root)
@@ -178,7 +178,7 @@ func (b *crawlBench) fetchBare(ctx context.Context, client *sockets, page simweb
 		return err
 	}
 	if resp.Status != 200 || len(resp.Body) == 0 {
-		return fmt.Errorf("bench: crawl: bare loop: status %d, %d bytes of %s", resp.Status,
+		return fmt.Errorf("bench: crawl: bare loop: status %d and %d bytes for %s", resp.Status,
 			len(resp.Body), req.PathQuery)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
+	"drumbeat/internal/human"
 	"drumbeat/internal/simweb"
 )
 
@@ -105,15 +106,15 @@ func (c *Options) derive() {
 func (c *Options) Complete() error {
 	c.derive()
 	need, faults := measure.Faults("crawl")
-	need(len(c.Dirs) > 0, "no directory")
-	need(c.Pages >= 0 && c.URLs >= 0, "a negative number of pages or URLs to crawl")
-	need(c.Duration > 0, "no time to measure")
+	need(len(c.Dirs) > 0, "--dir: want at least one directory")
+	need(c.Pages >= 0 && c.URLs >= 0, "--pages and --urls must not be negative")
+	need(c.Duration > 0, "--duration %s: want more than 0 s", human.Duration(c.Duration))
 	need(c.Connections >= 1 && c.Repeats >= 1 && c.RAMBytes >= 1 &&
-		c.DiskBytes >= 1, "connections, repeats, RAM and disk must be 1 at least")
-	need(c.KeepAlive >= 0, "a negative time to keep connections")
-	need(!c.Resume || c.inProcess && c.Repeats == 1, "only one crawl with --transport inproc can resume")
-	need(!c.Keep || c.Resume, "--keep is for --resume")
-	need(!c.inProcess || !c.HTTPS && !c.Gzip, "without sockets there is neither TLS nor gzip")
+		c.DiskBytes >= 1, "--connections, --repeat, --ram and --disk must be at least 1")
+	need(c.KeepAlive >= 0, "--keep-alive must not be negative")
+	need(!c.Resume || c.inProcess && c.Repeats == 1, "--resume needs --transport inproc and --repeat 1")
+	need(!c.Keep || c.Resume, "--keep needs --resume")
+	need(!c.inProcess || !c.HTTPS && !c.Gzip, "--https and --gzip need --transport sockets")
 	return errors.Join(c.web.Validate(), faults())
 }
 
@@ -178,8 +179,9 @@ func (c *Options) room(hasPages, hasURLs int64) error {
 		}
 		if part := need / float64(len(c.Dirs)); float64(free) < part {
 			return fmt.Errorf(
-				"bench: crawl: %s has %s free, %s may be needed: take another directory, fewer pages, or store none",
-				dir, result.DecimalBytes(float64(free)), result.DecimalBytes(part))
+				"bench: crawl: %s has %s free, and the crawl may need %s: choose another --dir, fewer "+
+					"--pages, or --store none",
+				dir, human.Bytes(free), human.Bytes(part))
 		}
 	}
 	return nil

@@ -228,16 +228,16 @@ func TestCrawlRefuses(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{func(c *Options) { c.Dirs = nil }, "no directory"},
-		{func(c *Options) { c.Pages = -1 }, "negative number of pages"},
-		{func(c *Options) { c.Duration = -1 }, "no time"},
-		{func(c *Options) { c.Connections = 0 }, "1 at least"},
-		{func(c *Options) { c.HTTPS = true }, "without sockets"},
+		{func(c *Options) { c.Dirs = nil }, "--dir: want"},
+		{func(c *Options) { c.Pages = -1 }, "--pages and --urls"},
+		{func(c *Options) { c.Duration = -1 }, "--duration -1 ns"},
+		{func(c *Options) { c.Connections = 0 }, "at least 1"},
+		{func(c *Options) { c.HTTPS = true }, "need --transport sockets"},
 		{func(c *Options) { c.New = 1 }, "new links"},
 		{func(c *Options) { c.NewHosts = 1.1 }, "to new hosts"},
-		{func(c *Options) { c.Keep = true }, "--keep is for --resume"},
-		{func(c *Options) { c.Resume, c.Repeats = true, 2 }, "can resume"},
-		{func(c *Options) { c.Resume, c.Transport = true, "sockets" }, "can resume"},
+		{func(c *Options) { c.Keep = true }, "--keep needs --resume"},
+		{func(c *Options) { c.Resume, c.Repeats = true, 2 }, "--resume needs"},
+		{func(c *Options) { c.Resume, c.Transport = true, "sockets" }, "--resume needs"},
 		{func(c *Options) { c.URLs = 1e15 }, "free"},
 		{func(c *Options) { c.RAMBytes = 1 << 20 }, "too little"},
 	} {

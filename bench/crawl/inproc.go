@@ -44,7 +44,8 @@ const inProcessLife = 24 * time.Hour
 func (t *inProcess) LookupHost(_ context.Context, host, _ string) (crawl.Lookup, error) {
 	n, ok := t.flat.HostOf([]byte(host))
 	if !ok {
-		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: true, Err: errors.New("not in the flat web")}
+		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: true,
+			Err: errors.New("the generated web has no such host")}
 	}
 	return crawl.Lookup{Addrs: []netip.Addr{t.flat.AddrOf(n)}, Expires: time.Now().Add(inProcessLife)}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/bench/result"
+	"drumbeat/internal/human"
 	"drumbeat/state/snapshot"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // report combines the runs.
 func (b *crawlBench) report() *result.Report {
-	r := result.New("crawl", "the whole crawler against a web of known size, and where its CPU goes")
+	r := result.New("crawl", "the whole crawler against a web of known size, and its CPU by stage")
 	b.settings(r)
 	for _, run := range append(b.bare[:len(b.bare):len(b.bare)], b.whole...) {
 		r.Add(b.lineName(run), run.Pages, b.metrics(run)...)
@@ -39,15 +40,15 @@ func (b *crawlBench) settings(r *result.Report) {
 	w := &b.web
 	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new, %v to new hosts; gzip %v, "+
 		"https %v, seed %d", w.Hosts, w.PLDs, w.Addrs, w.PageBytes, w.Links, w.New, w.NewHosts, w.Gzip, w.HTTPS, w.Seed)
-	how := "sockets, the web in another process, one page a connection"
+	how := "sockets, the web in another process, one page per connection"
 	if b.KeepAlive > 0 {
-		how = fmt.Sprintf("sockets, the web in another process, connections kept up to %v", b.KeepAlive)
+		how = "sockets, the web in another process, connections kept open for " + human.Duration(b.KeepAlive)
 	}
 	if b.inProcess {
-		how = "none: responses are made in this process"
+		how = "none: this process generates the responses"
 	}
 	r.Set("transport", "%s", how)
-	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections,
+	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots.txt obeyed, no delays", b.Connections,
 		result.DecimalBytes(float64(b.RAMBytes)), b.store)
 	if d := b.drumDisk(); d > 0 {
 		r.Set("drum-disk", "%s for links that wait for URLseen", result.DecimalBytes(float64(d)))
@@ -90,7 +91,7 @@ func median(runs []*Result, f func(*Result) float64) float64 { return result.Of(
 
 func (b *crawlBench) rateTable() result.Table {
 	t := result.Table{Title: "Pages/s, and the CPU of the crawler's process (medians)",
-		Head: []string{"form", "pages", "pages/s", "MB/s", "us/page", "server us/page", "new/page", "links/page",
+		Head: []string{"form", "pages", "pages/s", "MB/s", "µs/page", "server µs/page", "new/page", "links/page",
 			"robots.txt/page", "disk B/page"}}
 	for _, runs := range [][]*Result{b.bare, b.whole} {
 		if len(runs) == 0 {
@@ -127,15 +128,17 @@ func (b *crawlBench) rateTable() result.Table {
 		}
 	}
 	t.Notes = append(t.Notes,
-		"The first tenth of a crawl isn't measured. MB are decoded bodies. New URLs are those of the whole crawl that",
-		"merges have found; the links of its last pages still wait. The server's CPU is that of its "+
+		"The first tenth of a crawl is not measured. MB counts decoded bodies. New URLs are those that "+
+			"merges found",
+		"during the whole crawl; the links of its last pages still wait. The server's CPU is that of its "+
 			"process, per page sent.")
 	return t
 }
 
 // stageTable is the CPU by stage.
 func (b *crawlBench) stageTable() result.Table {
-	t := result.Table{Title: "CPU of a page by stage, us (medians): parts of a CPU profile times the CPU of a page",
+	t := result.Table{Title: "CPU per page by stage, µs (medians): the stage's share of a CPU profile " +
+		"times the CPU per page",
 		Head: []string{"stage", "crawl", "%"}}
 	if len(b.bare) > 0 {
 		t.Head = append(t.Head, "bare loop")
@@ -155,24 +158,27 @@ func (b *crawlBench) stageTable() result.Table {
 	}
 	t.Add(row...)
 	last := b.whole[len(b.whole)-1]
-	t.Notes = append(t.Notes, "A stage includes its allocations, locks and system calls; robots includes the "+
-		"exchanges for robots.txt; runtime: rest is the",
-		"scheduler and the poller. "+fmt.Sprintf("The profile saw %.0f %% of the CPU time, in %d samples of 10 ms.",
+	t.Notes = append(t.Notes, "A stage includes its allocations, locks and system calls; robots includes "+
+		"the exchanges for robots.txt; \"runtime: rest\" is the",
+		"scheduler and the poller. "+fmt.Sprintf("The profile covers %.0f %% of the CPU time, in %d samples "+
+			"of 10 ms.",
 			100*float64(last.Stages.Sum)/float64(max(1, last.CPU)), last.Stages.Sum/(10*time.Millisecond)))
 	return t
 }
 
 // slotTable is the use of connection slots.
 func (b *crawlBench) slotTable() result.Table {
-	t := result.Table{Title: "Connection slots: what they did or waited for", Head: []string{"use", "slots", "%"}}
+	t := result.Table{Title: "Connection slots, by what they did or waited for",
+		Head: []string{"use", "slots", "%"}}
 	for _, u := range snapshot.SlotUses() {
 		mean := median(b.whole, func(r *Result) float64 { return r.Slots.Mean(u) })
 		t.Add(u.String(), result.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
 	}
 	last := b.whole[len(b.whole)-1]
 	t.Notes = append(t.Notes,
-		fmt.Sprintf("%d samples, 10 ms apart; %.1f %% of them without a URL in RAM while BEAST held more than the "+
-			"target of the stock. Without delays politeness still allows only one connection per host at a time.",
+		fmt.Sprintf("%d samples, 10 ms apart. In %.1f %% of them RAM had no URL, although BEAST had more "+
+			"than the crawl keeps ahead of fetching. Without delays a host still gets only one connection "+
+			"at a time.",
 			last.Slots.Samples, 100*float64(last.Slots.Starved)/float64(max(1, last.Slots.Samples))))
 	return t
 }
@@ -182,13 +188,14 @@ func (b *crawlBench) checks() (list []result.Check) {
 	switch {
 	case b.inProcess:
 	case b.web.HTTPS:
-		way := "one page a connection"
+		way := "one page per connection"
 		if b.KeepAlive > 0 {
 			way = "kept connections"
 		}
-		list = append(list, result.AtMost("CPU of the crawler for a page, HTTPS, "+way, cpu, crawlMostHTTPS, "us"))
+		list = append(list, result.AtMost("CPU of the crawler per page, HTTPS, "+way, cpu, crawlMostHTTPS, "µs"))
 	default:
-		list = append(list, result.AtMost("CPU of the crawler for a page, HTTP (aim: 160)", cpu, crawlMostHTTP, "us"))
+		list = append(list, result.AtMost("CPU of the crawler per page, HTTP (aim: 160)", cpu, crawlMostHTTP,
+			"µs"))
 	}
 	if len(b.bare) > 0 && b.KeepAlive == 0 { // with kept connections the bare loop's task is easier
 		var ratio result.Sample
@@ -207,15 +214,16 @@ func (b *crawlBench) checks() (list []result.Check) {
 func (b *crawlBench) notes() (list []string) {
 	run := b.whole[len(b.whole)-1]
 	list = append(list,
-		fmt.Sprintf("The crawl fetched %s pages of %s hosts in %s PLDs and has seen %s URLs; URLseen made %d passes, "+
-			"BEAST %d scans. It ended: %s.",
-			result.Number(float64(run.AllPages)), result.Number(float64(run.Hosts)), result.Number(float64(run.PLDs)),
-			result.Number(float64(run.AllUnique)), run.Passes, run.Scans, run.Stop))
+		fmt.Sprintf("The crawl fetched %s from %s in %s and found %s. URLseen made %s, BEAST %s. The crawl "+
+			"ended: %s.",
+			human.Counted(run.AllPages, "page", "pages"), human.Counted(run.Hosts, "host", "hosts"),
+			human.Counted(run.PLDs, "PLD", "PLDs"), human.Counted(run.AllUnique, "URL", "URLs"),
+			human.Counted(run.Passes, "pass", "passes"), human.Counted(run.Scans, "scan", "scans"), run.Stop))
 	if b.Resume && !run.Over {
-		list = append(list, "The crawl is not over: run the same command again to continue it.")
+		list = append(list, "The crawl is not complete: run the same command again to continue it.")
 	}
 	if len(run.Stages.Unmatched) > 0 {
-		list = append(list, "Innermost functions of samples without a stage (shares of all CPU):")
+		list = append(list, "Innermost functions of the samples that belong to no stage (shares of all CPU):")
 		for _, name := range run.Stages.Unmatched {
 			list = append(list, "  "+name)
 		}

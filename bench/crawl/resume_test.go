@@ -106,7 +106,7 @@ func TestCrawlResumes(t *testing.T) {
 	r, err := o.Measure(t.Context(), logTo(t))
 	must(t, err)
 	text := benchtest.Text(t, r)
-	benchtest.Has(t, text, "Parts of the crawl: 3", endKilled, "complete", "Growth: by tenth", seenKeysPart,
+	benchtest.Has(t, text, "Parts of the crawl: 3", endKilled, "complete", "Growth, by tenth", seenKeysPart,
 		"alpha predicted", "41e9", "at equal new URLs")
 	var s resumed
 	data, err := os.ReadFile(filepath.Join(dir, resumeName, courseName))
@@ -129,7 +129,7 @@ func TestCrawlResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = benchtest.Text(t, r)
-	benchtest.Has(t, text, "Parts of the crawl: 4", "has seen 20,000 URLs")
+	benchtest.Has(t, text, "Parts of the crawl: 4", "found 20,000 URLs")
 	o = endingCrawl(dir) // without Keep
 	if r, err = o.Measure(t.Context(), logTo(t)); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestCrawlStopsAndResumes(t *testing.T) {
 		err = r.close(false)
 	}
 	must(t, err)
-	if len(r.Parts) != 2 || r.Parts[0].Ended != "a signal" || r.Parts[0].Lost.Pages != 0 ||
+	if len(r.Parts) != 2 || r.Parts[0].Ended != "signal" || r.Parts[0].Lost.Pages != 0 ||
 		r.Parts[0].Pages != r.pages {
 		t.Fatalf("got %+v at %d pages, want a part that a signal ended", r.Parts, r.pages)
 	}
@@ -248,7 +248,7 @@ func TestCrawlStopsAndResumes(t *testing.T) {
 	o = endingCrawl(dir)
 	report, err := o.Measure(t.Context(), logTo(t))
 	must(t, err)
-	benchtest.Has(t, benchtest.Text(t, report), "The file of the course was missing at", "20,000")
+	benchtest.Has(t, benchtest.Text(t, report), "The file of the course was missing after", "20,000")
 	benchtest.Empty(t, dir)
 }
 

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/internal/cputime"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -132,7 +133,8 @@ func (w *window) drop() {
 func (w *window) result(form string) (*Result, error) {
 	if !w.end {
 		return nil,
-			errors.New("bench: crawl: it ended before the measured time had begun: ask for more pages or more time")
+			errors.New("bench: crawl: the crawl ended before the measured time began: increase --pages, " +
+				"--urls or --duration")
 	}
 	r := &Result{Form: form, windowCounts: w.last.sub(w.first), Wall: w.ended.Sub(w.began), CPU: w.cpuEnd - w.cpu,
 		ServerCPU: w.servEnd.CPU - w.serv.CPU, ServerPages: w.servEnd.Pages - w.serv.Pages, Wires: w.wires}
@@ -185,11 +187,11 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 		return nil, err
 	}
 	if err := told.Err(); err != nil {
-		return nil, errors.Join(err, w.ended("a signal"))
+		return nil, errors.Join(err, w.ended("signal"))
 	}
 	if run, err = w.result("crawl"); err != nil {
-		return nil, fmt.Errorf("%w (the crawl stopped: %s, %d pages)", err, res.Stop,
-			res.Snapshot.Count(state.CountPages))
+		return nil, fmt.Errorf("%w (it ended: %s, %s)", err, res.Stop,
+			human.Counted(res.Snapshot.Count(state.CountPages), "page", "pages"))
 	}
 	s := &res.Snapshot
 	run.Stop, run.PLDs, run.Hosts, run.Scans, run.Passes = res.Stop, s.PLDs, s.Hosts, s.Scans, s.URLSeenPasses

@@ -17,6 +17,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -51,7 +52,7 @@ type crawlPart struct {
 	Seen seenSums // of the process, with the work that was lost
 }
 
-const endKilled = "killed, or the machine went down"
+const endKilled = "kill, or crash of the machine"
 
 // saved is the body of the file: what a crawl with --resume keeps beside the crawler's own files.
 type saved struct {
@@ -115,7 +116,7 @@ func (c *Options) openResumed() (r *resumed, err error) {
 	}
 	lock, err := disk.OS().Lock(r.dirs[0])
 	if err != nil {
-		return nil, fmt.Errorf("bench: crawl: is another process running this crawl? %w", err)
+		return nil, fmt.Errorf("bench: crawl: another process may be running this crawl: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -147,8 +148,8 @@ func (c *Options) openResumed() (r *resumed, err error) {
 func (r *resumed) read() error {
 	data, err := disk.ReadFile(disk.OS(), r.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		r.Note = fmt.Sprintf("The file of the course was missing at %d pages: the times, CPU and flags before that "+
-			"are unknown.", r.pages)
+		r.Note = fmt.Sprintf("The file of the course was missing after %s: the times, CPU and flags before "+
+			"that are unknown.", human.Counted(r.pages, "page", "pages"))
 		return nil
 	}
 	if err != nil {
@@ -170,15 +171,16 @@ func (r *resumed) sameFlags(now map[string]string) error {
 	var other []string
 	for name, value := range now {
 		if was, ok := r.Flags[name]; ok && was != value {
-			other = append(other, fmt.Sprintf("--%s %s, now %s", name, was, value))
+			other = append(other, fmt.Sprintf("--%s %s (now %s)", name, was, value))
 		}
 	}
 	if len(other) == 0 {
 		return nil
 	}
 	slices.Sort(other)
-	return fmt.Errorf("bench: crawl: the crawl in %s began with %s (given, or by default from --pages and --urls): "+
-		"repeat its flags, or remove that directory to begin another crawl", r.dirs[0], strings.Join(other, "; "))
+	return fmt.Errorf("bench: crawl: the crawl in %s began with %s, given or derived from --pages and "+
+		"--urls: repeat its flags, or remove that directory to begin another "+
+		"crawl", r.dirs[0], strings.Join(other, "; "))
 }
 
 // begin ends the account of a part that was killed and begins that of this process.
@@ -236,8 +238,8 @@ func courseSum(version string, body []byte) uint64 {
 func (r *resumed) decode(data []byte) error {
 	damaged := func(what string) error {
 		return fmt.Errorf(
-			"bench: crawl: %s is damaged: %s. Remove this file to continue the crawl with a course that begins now, "+
-				"or remove %s to begin another crawl", r.path, what, r.dirs[0])
+			"bench: crawl: %s is damaged: %s. Remove this file to continue the crawl with a new course, or "+
+				"remove %s to begin another crawl", r.path, what, r.dirs[0])
 	}
 	head, body, ok := bytes.Cut(data, []byte("\n"))
 	fields := strings.Split(string(head), " ")
@@ -245,13 +247,14 @@ func (r *resumed) decode(data []byte) error {
 		return damaged("it does not begin with " + courseMagic)
 	}
 	if n, err := strconv.Atoi(fields[2]); err != nil || n != len(body) {
-		return damaged(fmt.Sprintf("%d bytes, want %s", len(body), fields[2]))
+		return damaged(fmt.Sprintf("it has %d bytes, want %s", len(body), fields[2]))
 	}
 	if sum := fmt.Sprintf("%016x", courseSum(fields[1], body)); sum != fields[3] {
-		return damaged(fmt.Sprintf("checksum %s, want %s", sum, fields[3]))
+		return damaged(fmt.Sprintf("its checksum is %s, want %s", sum, fields[3]))
 	}
 	if fields[1] != courseVersion {
-		return fmt.Errorf("bench: crawl: %s has version %s, this program reads %s: use the program that wrote it",
+		return fmt.Errorf("bench: crawl: %s has version %s, and this program reads %s: use the program that "+
+			"wrote it",
 			r.path, fields[1], courseVersion)
 	}
 	if err := json.Unmarshal(body, &r.saved); err != nil {

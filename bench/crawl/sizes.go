@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/bench/result"
 	"drumbeat/crawl/figures"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -103,25 +104,26 @@ func (b *crawlBench) sizeTable() result.Table {
 	run := b.whole[len(b.whole)-1]
 	unique := float64(max(1, run.AllUnique))
 	t := result.Table{Title: "Disk at the end, by structure",
-		Head: []string{"structure", "MB", "B/URL seen", "records that wait", "GB at 1e9 URLs", "GB at 41e9 URLs"}}
+		Head: []string{"structure", "MB", "B/URL seen", "waiting records", "GB at 1e9 URLs", "GB at 41e9 URLs"}}
 	var billion, paper float64
 	for i, p := range run.Sizes {
 		atBillion, atPaper := run.sizeAt(i, 1e9), run.sizeAt(i, paperUnique)
 		t.Add(p.Name, result.Number(float64(p.Bytes)/1e6), result.Number(float64(p.Bytes)/unique),
-			result.Number(float64(p.Records)), result.Number(atBillion/1e9), result.Number(atPaper/1e9))
+			human.Count(p.Records), result.Number(atBillion/1e9), result.Number(atPaper/1e9))
 		billion, paper = billion+atBillion, paper+atPaper
 	}
 	all := float64(run.Sizes.sum())
 	t.Add("all", result.Number(all/1e6), result.Number(all/unique), "", result.Number(billion/1e9),
 		result.Number(paper/1e9))
 	peak := float64(max(run.PeakDisk, run.Sizes.sum()))
-	t.Add("most at once", result.Number(peak/1e6), result.Number(peak/unique), "",
+	t.Add("peak", result.Number(peak/1e6), result.Number(peak/unique), "",
 		result.Number(peak/max(1, all)*billion/1e9), result.Number(peak/max(1, all)*paper/1e9))
-	t.Notes = append(t.Notes, "BEAST's bytes are divided by records. Parts that a drum holds in RAM count as on "+
-		"disk, so small crawls take less than the sum.",
-		fmt.Sprintf("At more URLs: in proportion, with keys of %.1f bits at 41e9 for %.1f here, all URLs that are "+
-			"not fetched in BEAST, and what waits in", keyBits(paperUnique), keyBits(unique)),
-		"drums other than URLseen as here, since --ram bounds it. URLseen's buckets follow --drum-disk.")
+	t.Notes = append(t.Notes,
+		"BEAST's bytes are divided by records. Parts of a drum in RAM count as on disk, so small crawls "+
+			"take less than the sum.",
+		fmt.Sprintf("At more URLs, sizes grow in proportion. Keys have %.1f bits at 41e9 URLs, %.1f here. "+
+			"URLs that are not fetched wait in BEAST.", keyBits(paperUnique), keyBits(unique)),
+		"Other drums than URLseen keep their size, since --ram bounds it. URLseen's buckets follow --drum-disk.")
 	return t
 }
 
@@ -151,13 +153,14 @@ func (s *seenSums) add(o *seenSums) {
 func (b *crawlBench) seenTable() result.Table {
 	s := &b.whole[len(b.whole)-1].Seen
 	n, text := float64(max(1, s.Links)), max(1, s.Text)
-	t := result.Table{Title: "URLseen: disk traffic of a link that reaches it, and alpha",
+	t := result.Table{Title: "URLseen: disk traffic per link that reaches it, and alpha",
 		Head: []string{"links", "passes", "B of text", "text ratio", "B", "B predicted", "B if full", "alpha",
 			"alpha predicted", "alpha if full"}}
-	t.Add(result.Number(float64(s.Links)), result.Number(float64(s.Passes)), result.Number(s.Text/n),
+	t.Add(human.Count(s.Links), human.Count(s.Passes), result.Number(s.Text/n),
 		result.Number(s.Text/max(1, s.Stored)), result.Number(s.Moved/n), result.Number(s.Model/n),
 		result.Number(s.Fully/n), result.Number(s.Moved/text), result.Number(s.Model/text), result.Number(s.Fully/text))
-	t.Notes = append(t.Notes, "Predicted: the model of package drum for the passes as they were. If full: had each "+
-		"pass been of full buckets, as in a large crawl.", "Passes whose work a kill has lost are in these sums.")
+	t.Notes = append(t.Notes, "predicted: the model of package drum for the actual passes. if full: the "+
+		"same if each pass had full buckets, as in a large "+
+		"crawl.", "The sums include passes whose work a kill has lost.")
 	return t
 }

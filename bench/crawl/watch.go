@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
-	"drumbeat/bench/result"
 	"drumbeat/crawl"
 	"drumbeat/internal/cputime"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -117,8 +117,9 @@ func (w *crawlWatcher) say(s *crawl.Snapshot, rss int64) {
 	if since < 2*time.Second {
 		return
 	}
-	w.b.progress(fmt.Sprintf("%d pages, %.2f M URLs seen, %.0f pages/s, RSS %s; slots: %s", pages,
-		float64(s.Unique)/1e6, float64(pages-w.pages)/since.Seconds(), result.DecimalBytes(float64(rss)),
+	w.b.progress(fmt.Sprintf("%s, %.2f M URLs seen, %.0f pages/s, RSS %s; slots: %s",
+		human.Counted(pages, "page", "pages"), float64(s.Unique)/1e6, float64(pages-w.pages)/since.Seconds(),
+		human.Bytes(rss),
 		s.Slots.Sub(w.slots)))
 	w.said, w.pages, w.slots = now, pages, s.Slots
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // errNoDirect means that a file system doesn't support O_DIRECT.
-var errNoDirect = errors.New("no O_DIRECT")
+var errNoDirect = errors.New("O_DIRECT is not supported")
 
 // tryDirect writes one block with O_DIRECT. It returns errNoDirect if that doesn't work.
 func (t *target) tryDirect() (err error) {
@@ -40,12 +40,14 @@ func describe(dirs []string, i int) (notes []string, err error) {
 		return nil, fmt.Errorf("bench: disk: directory %s: %w", dirs[i], err)
 	}
 	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
-		notes = append(notes, fmt.Sprintf("Directory %d (%s) is in RAM: its figures are those of memory.", i, dirs[i]))
+		notes = append(notes,
+			fmt.Sprintf("Directory %d (%s) is in RAM: its figures measure memory, not a disk.", i, dirs[i]))
 	}
 	for j := range i {
 		if err := unix.Stat(dirs[j], &other); err == nil && other.Dev == st.Dev {
 			notes = append(notes,
-				fmt.Sprintf("Directories %d and %d are on one file system: together they show no second disk.", j, i))
+				fmt.Sprintf("Directories %d and %d are on one file system: their total does not measure two "+
+					"disks.", j, i))
 		}
 	}
 	return notes, nil

@@ -104,20 +104,20 @@ func (d *Options) Complete() error {
 	measure.DefaultList(&d.Streams, measure.Quick(d.Quick, []int{64}, []int{64, 512}))
 	measure.DefaultList(&d.Blocks, measure.Quick(d.Quick, []int{256 << 10}, []int{64 << 10, 256 << 10}))
 	need, faults := measure.Faults("disk")
-	need(len(d.Dirs) > 0, "no directory")
+	need(len(d.Dirs) > 0, "--dir: want at least one directory")
 	for i, dir := range d.Dirs {
-		need(!slices.Contains(d.Dirs[:i], dir), "directory %s is given twice", dir)
+		need(!slices.Contains(d.Dirs[:i], dir), "--dir %s is given twice", dir)
 	}
 	for _, c := range slices.Concat(d.Chunks, d.Blocks) {
-		need(c > 0 && c%align == 0 && c <= maxChunk, "chunk of %d bytes: want a multiple of %d up to %d", c,
-			align, maxChunk)
-		need(2*int64(c) <= d.Bytes, "chunk of %d bytes: at most half of the %d bytes that are moved", c, d.Bytes)
+		need(c > 0 && c%align == 0 && c <= maxChunk, "--chunk, --block: %s: want a multiple of %s, at most %s",
+			result.BinaryBytes(c), result.BinaryBytes(align), result.BinaryBytes(maxChunk))
+		need(2*int64(c) <= d.Bytes, "--chunk, --block: %s: want at most half of --size %s", result.BinaryBytes(c),
+			result.BinaryBytes(int(d.Bytes)))
 	}
 	for _, k := range d.Streams {
-		need(k >= 2 && k <= maxStreams, "%d streams: want 2 to %d", k, maxStreams)
+		need(k >= 2 && k <= maxStreams, "--stream %d: want 2 to %d", k, maxStreams)
 	}
-	need(d.Bytes >= 0 && d.Repeats >= 0 && d.Budget >= 0, "bytes, repeats and budget must not be negative: %d, %d, %v",
-		d.Bytes, d.Repeats, d.Budget)
+	need(d.Bytes >= 0 && d.Repeats >= 0 && d.Budget >= 0, "--size, --repeat and --time must not be negative")
 	return faults()
 }
 
@@ -211,7 +211,7 @@ func (r *diskRun) measureGroup(ctx context.Context, g group, repeat int, limit t
 	ways := r.opt.ways(g.direct())
 	for i, w := range ways {
 		if int64(w.chunk)*int64(w.streams) > r.bytes {
-			r.note(fmt.Sprintf("%d streams of %s blocks were skipped: %s have no room for one block each.",
+			r.note(fmt.Sprintf("Skipped %d streams with blocks of %s: one block for each of them exceeds %s.",
 				w.streams, result.BinaryBytes(w.chunk), result.BinaryBytes(int(r.bytes))))
 			continue
 		}

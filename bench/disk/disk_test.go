@@ -122,7 +122,8 @@ func TestDiskFull(t *testing.T) {
 	empty(t, m, "/d")
 	d.FS = m
 	m.SetCapacity(1 << 10)
-	if _, err := d.Measure(t.Context(), func(string) {}); err == nil || !strings.Contains(err.Error(), "bytes free") {
+	_, err := d.Measure(t.Context(), func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "choose a smaller --size") {
 		t.Errorf("got %v, want no room", err)
 	}
 }
@@ -152,7 +153,7 @@ func TestDiskBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(strings.Join(r.Notes, "\n"), "Reduced from 64MiB to ") {
+	if !strings.Contains(strings.Join(r.Notes, "\n"), "instead of 64MiB, to fit --time 1ms") {
 		t.Errorf("got notes %q", r.Notes)
 	}
 }

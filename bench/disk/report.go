@@ -66,11 +66,11 @@ func mbps(s *speed) []string {
 func (r *diskRun) oneFile() result.Table {
 	d := &r.opt
 	t := result.Table{
-		Title: fmt.Sprintf("One file at a time, MB/s, medians of %d (least-most)", d.Repeats),
+		Title: fmt.Sprintf("One file at a time, MB/s, medians of %d (minimum-maximum)", d.Repeats),
 		Head: []string{"directory", "direct", "chunk", "write", "spread", "read", "spread", "mixed", "spread",
 			"W", "pages/s"},
-		Notes: []string{"mixed reads one file and writes another at the same time, as a pass does with the cache: " +
-			"bytes of both. Writes end with a sync."},
+		Notes: []string{"mixed reads one file and writes another at the same time, as a pass does with the " +
+			"cache, and counts the bytes of both. Writes end with a sync."},
 	}
 	for _, s := range r.speeds {
 		if s.streams > 1 || s.op != opWrite {
@@ -90,11 +90,12 @@ func (r *diskRun) oneFile() result.Table {
 func (r *diskRun) manyFiles() result.Table {
 	d := &r.opt
 	t := result.Table{
-		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d (least-most)",
+		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d "+
+			"(minimum-maximum)",
 			d.Repeats),
 		Head: []string{"directory", "direct", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
-		Notes: []string{"Each block opens its file again, as drum does. Through the page cache every file is synced " +
-			"at the end, unlike in a pass."},
+		Notes: []string{"Each block opens its file again, as drum does. Without O_DIRECT every file is " +
+			"synced at the end, unlike in a pass."},
 	}
 	for _, s := range r.speeds {
 		if s.streams == 1 || s.op != opWrite {
@@ -132,8 +133,8 @@ func (r *diskRun) verdicts() []string {
 				files = fmt.Sprintf("%d files", best.streams)
 			}
 			notes = append(notes,
-				fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s; "+
-					"%.0f %% of a core to write, %.0f %% to read.",
+				fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s "+
+					"pages/s. Writing takes %.0f %% of a core, reading %.0f %%.",
 					g, files, result.Number(w/1e6), result.BinaryBytes(best.chunk), best.direct,
 					result.Number(pages(w)), 100*best.cores(), 100*r.find(best.with(opRead), g).cores()))
 		}

@@ -16,6 +16,7 @@ import (
 	"drumbeat/bench/measure"
 	"drumbeat/bench/result"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 )
 
 // target is one directory. It is for one goroutine at a time, except in a mixed measurement, where one
@@ -60,7 +61,8 @@ func (r *diskRun) openTargets() ([]*target, error) {
 				return fail(err)
 			}
 			t.direct = false
-			r.note(fmt.Sprintf("Directory %d (%s) has no O_DIRECT: only plain figures. (%v)", i, dir, err))
+			r.note(fmt.Sprintf("Directory %d (%s) does not support O_DIRECT: its figures use the page cache.",
+				i, dir))
 		}
 		notes, err := describe(r.opt.Dirs, i)
 		if err != nil {
@@ -335,7 +337,7 @@ func (t *target) get(ctx context.Context, f disk.File, off int64, mark uint64, c
 	for i := 0; i < chunk; i += align {
 		want := mark + uint64(off) + uint64(i)
 		if got := binary.LittleEndian.Uint64(t.in[i:]); got != want {
-			return fmt.Errorf("bench: disk: read %s at %d: got the block marked %#x, want %#x", f.Name(),
+			return fmt.Errorf("bench: disk: read %s at %d: it has block %#x, want %#x", f.Name(),
 				off+int64(i), got, want)
 		}
 	}
@@ -401,11 +403,11 @@ func (r *diskRun) room(targets []*target) error {
 	for _, t := range targets {
 		free, _, err := t.fs.Space(t.dir)
 		if err != nil {
-			return fmt.Errorf("bench: disk: space of %s: %w", t.dir, err)
+			return fmt.Errorf("bench: disk: free space of %s: %w", t.dir, err)
 		}
 		if free < need {
-			return fmt.Errorf("bench: disk: directory %s has %d bytes free, want %d: choose a smaller size",
-				t.dir, free, need)
+			return fmt.Errorf("bench: disk: directory %s has %s free, want %s: choose a smaller --size",
+				t.dir, human.Bytes(free), human.Bytes(need))
 		}
 	}
 	return nil
@@ -413,7 +415,7 @@ func (r *diskRun) room(targets []*target) error {
 
 // probe reduces the bytes to fit the budget.
 func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) (err error) {
-	r.opt.progress("probe")
+	r.opt.progress("estimate the speed")
 	largest := int64(max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks)))
 	// Use the speed of all directories together: it is lower than alone if they share a device.
 	all := group{"all", targets}
@@ -431,8 +433,8 @@ func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) 
 	fits := int64(float64(moved) / seconds * probeShare * r.opt.Budget.Seconds() / float64(r.units(groups)))
 	if fits < r.bytes {
 		r.bytes = max(2*largest, fits/(2*largest)*(2*largest))
-		r.note(fmt.Sprintf("Reduced from %s to %s per measurement, for a duration of about %v.",
-			result.BinaryBytes(int(r.opt.Bytes)), result.BinaryBytes(int(r.bytes)), r.opt.Budget))
+		r.note(fmt.Sprintf("Each measurement moves %[2]s instead of %[1]s, to fit --time %[3]s.",
+			result.BinaryBytes(int(r.opt.Bytes)), result.BinaryBytes(int(r.bytes)), human.Exact(r.opt.Budget)))
 	}
 	return nil
 }

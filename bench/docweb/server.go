@@ -69,7 +69,7 @@ func listen(o *Options) (list []net.Listener, err error) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("docweb: find a port that is free on %d addresses: %w", hosts, err)
+	return nil, fmt.Errorf("docweb: find a free port on %d addresses: %w", hosts, err)
 }
 
 // Web returns the web.

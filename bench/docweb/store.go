@@ -127,7 +127,7 @@ func (w *Web) render() error {
 	for k, j := range jobs {
 		at := len(j.h.arena)
 		if at+len(done[k]) > 1<<32-1 {
-			return fmt.Errorf("docweb: pages of %s take more than 4 GiB", j.h.Name)
+			return fmt.Errorf("docweb: the pages of %s take more than 4 GiB", j.h.Name)
 		}
 		for i := j.from; i < min(j.from+part, j.h.Pages); i++ {
 			j.h.store[i].at += uint32(at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -82,17 +83,20 @@ func (d *Options) Complete() error {
 	measure.Default(&d.BaselineTime, measure.Quick(d.Quick, 2*time.Second, time.Minute))
 	measure.DefaultList(&d.Methods, d.methods())
 	need, faults := measure.Faults("drum")
-	need(len(d.Methods) > 0 || d.Theorem, "no method: give --forms or --against")
-	need(len(d.Dirs) > 0, "no directory")
+	need(len(d.Methods) > 0 || d.Theorem, "no method to measure: set --forms or --against")
+	need(len(d.Dirs) > 0, "--dir: want at least one directory")
 	for _, m := range d.Methods {
-		need(slices.Contains(d.names(), m), "no method %q: want some of %q", m, d.names())
+		need(slices.Contains(d.names(), m), "--forms, --against: unknown method %s: want some of %s", m,
+			strings.Join(d.names(), ", "))
 	}
 	need((d.Links > 0 || d.URLs != "" && d.Links == 0) && d.RAMBytes > 0 && d.DiskBytes > 0 && d.Repeats > 0 &&
-		d.BaselineTime > 0 && d.Adders >= 0 && d.Workers >= 0, "negative sizes")
-	need(d.RAMBytes >= baselines.MinRAMBytes, "RAM of %d bytes: want %d at least", d.RAMBytes, baselines.MinRAMBytes)
-	need(d.UniqueShare > 0 && d.UniqueShare < 1, "share %v of new URLs: want between 0 and 1", d.UniqueShare)
+		d.BaselineTime > 0 && d.Adders >= 0 && d.Workers >= 0, "--links, --ram, --disk, --repeat and "+
+		"--baseline-time must be above 0, --workers and --adders not negative")
+	need(d.RAMBytes >= baselines.MinRAMBytes, "--ram %s: want at least %s", result.BinaryBytes(int(d.RAMBytes)),
+		result.BinaryBytes(baselines.MinRAMBytes))
+	need(d.UniqueShare > 0 && d.UniqueShare < 1, "--unique %v: want more than 0 and less than 1", d.UniqueShare)
 	for _, u := range d.Known {
-		need(u >= 0 && u <= 1e11, "%d known keys: want 0 to 1e11", u)
+		need(u >= 0 && u <= 1e11, "--known %d: want 0 to 1e11", u)
 	}
 	return faults()
 }
@@ -134,6 +138,11 @@ func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 	if err := d.Complete(); err != nil {
 		return nil, err
 	}
+	if d.URLs != "" { // the error of a child has no type
+		if _, err := os.Stat(d.URLs); err != nil {
+			return nil, fmt.Errorf("bench: drum: --urls: %w", err)
+		}
+	}
 	b := &drumBench{Options: d, progress: progress}
 	if err := b.open(); err != nil {
 		return nil, err
@@ -170,13 +179,14 @@ type drumSet struct {
 func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *drumSet) error {
 	for _, m := range b.Methods {
 		run, err := b.one(ctx, b.job(m, u),
-			fmt.Sprintf("%s, %s keys, %d/%d", m, result.Power(float64(u)), repeat+1, b.Repeats))
+			fmt.Sprintf("%s, %s known keys, %d of %d", m, result.Power(float64(u)), repeat+1, b.Repeats))
 		if err != nil {
 			return err
 		}
 		if run.Skipped != "" {
 			set.skipped = append(set.skipped,
-				fmt.Sprintf("%s with %s keys was not measured: %s", m, result.Power(float64(u)), run.Skipped))
+				fmt.Sprintf("%s with %s known keys was not measured: %s.", m, result.Power(float64(u)),
+					run.Skipped))
 			continue
 		}
 		set.runs = append(set.runs, run)
@@ -233,7 +243,7 @@ func (b *drumBench) one(ctx context.Context, job *drumJob, what string) (run *Re
 	if len(b.Command) == 0 {
 		run, err = runDrumJob(ctx, job, progress)
 		if run != nil {
-			run.Unlimited = "it ran in the process of the benchmark"
+			run.Unlimited = "the methods run in the process of the benchmark"
 		}
 	} else {
 		run, err = job.spawn(ctx, b.Command, limitBytes(job.RAMBytes), progress)

@@ -65,10 +65,10 @@ func TestDrum(t *testing.T) {
 	var b bytes.Buffer
 	must(t, r.Write(&b))
 	text := b.String()
-	if n := strings.Count(text, "right, by texts"); n != len(d.Methods) {
+	if n := strings.Count(text, "right, by the texts"); n != len(d.Methods) {
 		t.Errorf("seed %d: got %d right methods of %d:\n%s", d.Seed, n, len(d.Methods), text)
 	}
-	if n := strings.Count(text, "right, by number"); n != len(d.Methods)-1 {
+	if n := strings.Count(text, "right, by the number"); n != len(d.Methods)-1 {
 		t.Errorf("seed %d: got %d methods right link by link, want all but the cached one:\n%s", d.Seed, n, text)
 	}
 	for _, want := range []string{"BenchmarkDrum/keys=2e4/ram=8MiB/form=plain \t", "theorem-B/link", "NOT limited"} {
@@ -143,7 +143,7 @@ func TestDrumSkips(t *testing.T) {
 	r, err := d.Measure(t.Context(), func(string) {})
 	must(t, err)
 	if len(r.Lines) != 1 || len(r.Notes) != 1 ||
-		!strings.Contains(r.Notes[0], "polybot with 2e5 keys was not measured") {
+		!strings.Contains(r.Notes[0], "polybot with 2e5 known keys was not measured") {
 		t.Errorf("got %+v, %q", r.Lines, r.Notes)
 	}
 }

@@ -101,15 +101,16 @@ func (b *drumBench) report(set *drumSet) *result.Report {
 func (b *drumBench) settings(r *result.Report, set *drumSet) {
 	switch {
 	case b.URLs == "":
-		r.Set("links", "%s: %.4f of them new, %.2f not recent", result.Power(float64(b.Links)), b.UniqueShare,
+		r.Set("links", "%s, with a share of %.4f new and %.2f not recent", result.Power(float64(b.Links)),
+			b.UniqueShare,
 			b.misses())
 	case b.Links > 0:
-		r.Set("links", "%s of %s, over and over on other hosts", result.Power(float64(b.Links)), b.URLs)
+		r.Set("links", "%s of %s, repeated on other hosts", result.Power(float64(b.Links)), b.URLs)
 	default:
-		r.Set("links", "those of %s", b.URLs)
+		r.Set("links", "all of %s", b.URLs)
 	}
 	r.Set("ram", "R = %s", result.BinaryBytes(int(b.RAMBytes)))
-	r.Set("disk", "D = %s waiting", result.DecimalBytes(float64(b.DiskBytes)))
+	r.Set("disk", "D = %s for waiting links", result.DecimalBytes(float64(b.DiskBytes)))
 	r.SetDirs(b.Dirs)
 	if len(set.runs) == 0 {
 		return
@@ -120,15 +121,16 @@ func (b *drumBench) settings(r *result.Report, set *drumSet) {
 			r.Set("form-"+f.name, "%s", f.help)
 		}
 	}
-	r.Set("text", "%.1f bytes a URL", float64(first.TextBytes)/float64(max(1, first.Links)))
+	r.Set("text", "%.1f bytes per URL", float64(first.TextBytes)/float64(max(1, first.Links)))
 	if first.Unlimited != "" {
-		r.Set("memory", "the page cache is NOT limited: %s", first.Unlimited)
+		r.Set("memory", "NOT limited, including the page cache: %s", first.Unlimited)
 	} else {
 		r.Set("memory", "each method in a cgroup of %s, page cache included", result.BinaryBytes(int(first.LimitBytes)))
 	}
 	for _, run := range set.runs {
 		if run.Buckets > 0 && run.Known == first.Known {
-			r.Set("plan-"+run.Method, "k=%d M=%s r=%s of RAM, %.3g links a pass at most, %s planned", run.Buckets,
+			r.Set("plan-"+run.Method, "k=%d M=%s r=%s of RAM, at most %.3g links per pass, %s planned",
+				run.Buckets,
 				result.BinaryBytes(int(run.BufferBytes)), result.BinaryBytes(int(run.RoundBytes)), run.Batch,
 				result.BinaryBytes(int(run.PlannedRAM)))
 		}
@@ -137,11 +139,11 @@ func (b *drumBench) settings(r *result.Report, set *drumSet) {
 
 func (b *drumBench) speedTable(all []drumGroup) result.Table {
 	t := result.Table{
-		Title: "Speed: time within the method, text included (all: with the generator and the waiting for it)",
+		Title: "Speed: time within the method, including text (all: also the generator, and waiting for it)",
 		Head: []string{"method", "keys", "links", "M links/s", "spread", "all M/s", "CPU ns/link", "add ns", "pass ns",
 			"sync ns", "passes", "RSS MiB", "planned", "files", "allocs/link"},
 		Notes: []string{
-			"add is the time of adding by all goroutines at once, pass that of merging; the two alternate here."},
+			"add is the time in which all goroutines add links, pass that of merging; the two alternate here."},
 	}
 	for i := range all {
 		g := &all[i]
@@ -171,9 +173,9 @@ func (b *drumBench) diskTable(all []drumGroup) result.Table {
 			"same k, r, M and D",
 		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha",
 			"misses", "bits/key", "bound", "text ratio", "peak on disk"},
-		Notes: []string{"bound: 64 - log2 n + 1.44, the minimum for n random keys. queue: new URLs' texts, written " +
-			"once (p), part of B/link.",
-			"model: Theorem 2 for the store as it is, with its codings, at the measured text ratio " +
+		Notes: []string{"bound: 64 - log2 n + 1.44, the minimum for n random keys. queue: texts of new " +
+			"URLs, written once (p); B/link includes it.",
+			"model: Theorem 2 for the actual store with its codings, at the measured text ratio " +
 				"(drum.Options.Cost)."},
 	}
 	for i := range all {
@@ -216,7 +218,7 @@ func (b *drumBench) diskTable(all []drumGroup) result.Table {
 // verdictTable shows which methods were right.
 func verdictTable(all []drumGroup, numbered []*Result) result.Table {
 	t := result.Table{Title: "Verdicts",
-		Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
+		Head: []string{"method", "keys", "links", "new", "found new", "lost", "verdict"}}
 	add := func(r *Result, how string) {
 		verdict := "unknown"
 		switch {
@@ -229,10 +231,10 @@ func verdictTable(all []drumGroup, numbered []*Result) result.Table {
 			fmt.Sprint(r.Found), fmt.Sprint(r.Fresh-r.Found), verdict)
 	}
 	for i := range all {
-		add(all[i].runs[len(all[i].runs)-1], "texts of all new URLs")
+		add(all[i].runs[len(all[i].runs)-1], "the texts of all new URLs")
 	}
 	for _, r := range numbered {
-		add(r, "number of each link")
+		add(r, "the number of each link")
 	}
 	return t
 }
@@ -267,13 +269,14 @@ func (b *drumBench) check(r *result.Report, g *drumGroup) {
 	}
 	most("RAM of this process", func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) },
 		float64(limitBytes(b.RAMBytes))/(1<<20), "MiB")
-	most("RAM by the store's own plan", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) },
+	most("RAM that the store plans", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) },
 		float64(b.RAMBytes)/(1<<20), "MiB")
 	most("open files", func(r *Result) float64 { return float64(r.PeakFiles) }, mostFiles, "files")
-	most("allocations", func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) }, mostAllocs, "a link")
+	most("allocations", func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) }, mostAllocs,
+		"per link")
 	big := g.known >= targetKeys && b.Links >= targetKeys
 	if form.ours && big {
-		r.Checks = append(r.Checks, result.Within(name+"size of a key", g.median((*Result).bitsPerKey),
+		r.Checks = append(r.Checks, result.Within(name+"size per key", g.median((*Result).bitsPerKey),
 			g.median(func(r *Result) float64 { return entropyBits(r.Keys) }), targetBitsShare, "bits"))
 	}
 	if big && (g.method == formOurs || g.method == formCached) {
@@ -282,7 +285,7 @@ func (b *drumBench) check(r *result.Report, g *drumGroup) {
 			result.AtLeast(name+"speed", g.median((*Result).rate)/1e6, targetRate/1e6, "M links/s"))
 	}
 	if g.method == formPlain {
-		r.Checks = append(r.Checks, result.Within(name+"I/O against Theorem 2", g.median((*Result).io),
+		r.Checks = append(r.Checks, result.Within(name+"I/O compared with Theorem 2", g.median((*Result).io),
 			g.median(func(r *Result) float64 { return r.predicted(b.DiskBytes) }), 0.05, "B/link"))
 	}
 }
@@ -299,7 +302,7 @@ func (b *drumBench) checkIO(r *result.Report, g *drumGroup, name string) {
 		return 2 * float64(r.MissBytes) / float64(r.Links) * (1/ratio - 1.0/targetTextRatio)
 	})
 	r.Checks = append(r.Checks,
-		result.AtMost(fmt.Sprintf("%sI/O, for which %.0f B at a text ratio of 4:1 are %.1f at the %.2f:1 here",
+		result.AtMost(fmt.Sprintf("%sI/O (%.0f B at a text ratio of 4:1 correspond to %.1f B at %.2f:1)",
 			name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
 }
 

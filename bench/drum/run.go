@@ -14,6 +14,7 @@ import (
 	"drumbeat/bench/measure"
 	"drumbeat/disk"
 	"drumbeat/internal/cputime"
+	"drumbeat/internal/human"
 )
 
 // drumRun is a running measurement, in the process that does it.
@@ -77,7 +78,7 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Re
 }
 
 // errLoadTime ends the loading of known keys.
-var errLoadTime = errors.New("loading the known keys exceeded its time limit")
+var errLoadTime = errors.New("loading the known keys exceeded the time limit")
 
 // load adds the known keys; its time doesn't count.
 func (r *drumRun) load(ctx context.Context) error {
@@ -93,7 +94,7 @@ func (r *drumRun) load(ctx context.Context) error {
 	}
 	if err := r.c.load(loading, r.src); err != nil {
 		if ctx.Err() == nil && context.Cause(loading) == errLoadTime {
-			return fmt.Errorf("%w of %v", errLoadTime, r.job.LoadTime)
+			return fmt.Errorf("%w of %s", errLoadTime, human.Duration(r.job.LoadTime))
 		}
 		return err
 	}

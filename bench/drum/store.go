@@ -34,12 +34,12 @@ const (
 // drumForms returns the forms, the paper's first.
 func drumForms() []drumForm {
 	return []drumForm{
-		{name: formPlain, help: "the paper's: raw keys, text in buckets"},
-		{name: formHybrid, help: "plain behind a RAM cache of keys, as in section V.C", cache: true},
-		{name: formOurs, help: "coded keys, one log of coded text, compressed where disks bind, one merge worker per " +
-			"processor, bypassing the page cache", ours: true},
+		{name: formPlain, help: "the paper's form: raw keys, text in buckets"},
+		{name: formHybrid, help: "plain with a RAM cache of keys, as in section V.C", cache: true},
+		{name: formOurs, help: "coded keys, one log of coded text, compressed if disks limit the rate, one " +
+			"merge worker per processor, no page cache", ours: true},
 		{name: "packed", help: "ours with all text compressed, as on slow disks", ours: true, packs: drum.PackAlways},
-		{name: formCached, help: "ours behind a RAM cache of keys", ours: true, cache: true},
+		{name: formCached, help: "ours with a RAM cache of keys", ours: true, cache: true},
 	}
 }
 
@@ -385,7 +385,7 @@ func openChecker(job *drumJob, fs disk.FS, queue *drumQueue) (checker, error) {
 	}
 	m, ok := find(job.Method)
 	if !ok {
-		return nil, fmt.Errorf("bench: drum: no method %q", job.Method)
+		return nil, fmt.Errorf("bench: drum: unknown method %q", job.Method)
 	}
 	return openBaselineStore(job, m, fs, queue)
 }

@@ -146,9 +146,10 @@ func (b *drumBench) meanBatch(job *drumJob) (float64, error) {
 
 // theorem measures the points.
 func (b *drumBench) theorem(ctx context.Context) (*result.Report, error) {
-	r := result.New("drum-theorem", "DRUM's plain form against Theorem 2, Mercator-B and Polybot against Theorem 1")
+	r := result.New("drum-theorem", "DRUM's plain form compared with Theorem 2, Mercator-B and Polybot with "+
+		"Theorem 1")
 	t := result.Table{
-		Title: "bytes read and written per link: measured, and by the theorem at the actual k, r and M",
+		Title: "Bytes read and written per link: measured, and by the theorem at the actual k, r and M",
 		Head: []string{"method", "limit", "R", "D", "k", "M", "links/pass", "U", "n", "quadratic", "measured",
 			"theorem", "ratio", "in buffers"},
 	}
@@ -160,15 +161,16 @@ func (b *drumBench) theorem(ctx context.Context) (*result.Report, error) {
 			}
 			if run.Merged == 0 {
 				r.Notes = append(r.Notes,
-					fmt.Sprintf("%s, quadratic term %s: %s", p.method, quadraticName(p.factor), run.Skipped))
+					fmt.Sprintf("%s with quadratic term %s was not measured: %s.", p.method,
+						quadraticName(p.factor), run.Skipped))
 				continue
 			}
 			run.Links, run.Misses = run.Merged, run.Merged // only links that took part in passes
 			want := run.predicted(p.disk)
-			name := fmt.Sprintf("%s limited by %s, quadratic term %s of the others", p.method, p.limitedBy,
+			name := fmt.Sprintf("%s limited by %s, quadratic term %s", p.method, p.limitedBy,
 				quadraticName(p.factor))
 			r.Checks = append(r.Checks,
-				result.Within(name+", B/link against the theorem", run.io(), want, 0.05, "B/link"))
+				result.Within(name+", B/link compared with the theorem", run.io(), want, 0.05, "B/link"))
 			r.Add(fmt.Sprintf("BenchmarkTheorem/method=%s/limit=%s/quadratic=%g", p.method, p.limitedBy, p.factor),
 				run.Links,
 				result.Metric{Value: float64(run.measured().Nanoseconds()) / float64(run.Links), Unit: "ns/op"},
@@ -182,9 +184,8 @@ func (b *drumBench) theorem(ctx context.Context) (*result.Report, error) {
 	}
 	r.Tables = []result.Table{t}
 	r.Notes = append(r.Notes,
-		"The theorem is for a whole number of passes. The tuples that are in a bucket's buffer when a pass "+
-			"begins are merged",
-		"from RAM and never written; the paper doesn't model that. The texts of new URLs are appended to a queue (p).")
+		"The theorem assumes a whole number of passes. A pass merges the tuples in the buckets' buffers from RAM,",
+		"without writing them; the paper does not model that. The texts of new URLs are appended to a queue (p).")
 	return r, nil
 }
 
@@ -214,5 +215,6 @@ func (b *drumBench) theoremRun(ctx context.Context, p *theoremPoint) (*Result, e
 		linear, key = b.UniqueShare*meanURL, 40
 	}
 	job.Stream.Known = min(theoremMostKnown, int64(p.factor*linear*m/(2*key)))
-	return b.one(ctx, job, fmt.Sprintf("theorem: %s limited by %s, %s", p.method, p.limitedBy, quadraticName(p.factor)))
+	return b.one(ctx, job, fmt.Sprintf("theorem: %s limited by %s, quadratic term %s", p.method, p.limitedBy,
+		quadraticName(p.factor)))
 }

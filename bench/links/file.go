@@ -112,7 +112,8 @@ func (r *Reader) Next(b *Batch, n int) error {
 		r.lines++
 		line := r.scan.Bytes()
 		if len(line) > maxLine {
-			return fmt.Errorf("links: read %s: line %d has %d bytes, at most %d", r.name, r.lines, len(line), maxLine)
+			return fmt.Errorf("links: read %s: line %d has %d bytes, want at most %d", r.name, r.lines,
+				len(line), maxLine)
 		}
 		if len(line) == 0 {
 			continue

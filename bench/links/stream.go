@@ -65,13 +65,14 @@ func (o *Options) complete() error {
 			errs = append(errs, fmt.Errorf("links: "+format, args...))
 		}
 	}
-	need(o.Hosts > 0 && o.Hosts <= 1<<32, "%d hosts: want 1 to 2^32", o.Hosts)
-	need(o.UniqueShare > 0 && o.UniqueShare <= 1, "share %v of new URLs: want more than 0, at most 1", o.UniqueShare)
-	need(o.Known >= 0 && o.Known < 1<<48, "%d known URLs: want less than 2^48", o.Known)
-	need(o.Recent >= 0 && o.Recent <= 1, "share %v of recent URLs: want 0 to 1", o.Recent)
+	need(o.Hosts > 0 && o.Hosts <= 1<<32, "%d hosts, want 1 to 2^32", o.Hosts)
+	need(o.UniqueShare > 0 && o.UniqueShare <= 1, "a share of %v new URLs, want more than 0, at most 1",
+		o.UniqueShare)
+	need(o.Known >= 0 && o.Known < 1<<48, "%d known URLs, want less than 2^48", o.Known)
+	need(o.Recent >= 0 && o.Recent <= 1, "a share of %v recent URLs, want 0 to 1", o.Recent)
 	need(o.LocalShare > 0 && o.LocalShare <= 1,
-		"share %v of links to the page's host: want more than 0, at most 1", o.LocalShare)
-	need(o.Window > 0, "window of %d URLs", o.Window)
+		"a share of %v links to the page's host, want more than 0, at most 1", o.LocalShare)
+	need(o.Window > 0, "a window of %d URLs, want at least 1", o.Window)
 	return errors.Join(errs...)
 }
 

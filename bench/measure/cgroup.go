@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drumbeat/internal/human"
 )
 
 // Usage is the memory use of a group that has ended, as the kernel reports it.
@@ -27,14 +29,14 @@ type Usage struct {
 }
 
 // ErrMemory is wrapped by the error of a child that the kernel killed at the limit.
-var ErrMemory = errors.New("killed for lack of memory")
+var ErrMemory = errors.New("the kernel killed the process for lack of memory")
 
 // UnavailableError is the reason why no group can be created.
 type UnavailableError struct{ Reason error }
 
 // Error implements error.
 func (e *UnavailableError) Error() string {
-	return "measure: no memory cgroup can be made: " + e.Reason.Error()
+	return "cannot create a memory cgroup: " + e.Reason.Error()
 }
 
 // Unwrap returns the reason.
@@ -44,7 +46,7 @@ func (e *UnavailableError) Unwrap() error { return e.Reason }
 // error of cmd.Wait. An *UnavailableError means that cmd was not started.
 func Limited(cmd *exec.Cmd, bytes int64) (Usage, error) {
 	if bytes <= 0 {
-		return Usage{}, fmt.Errorf("measure: %d bytes", bytes)
+		return Usage{}, fmt.Errorf("measure: a limit of %d bytes, want more than 0", bytes)
 	}
 	g, err := newGroup(bytes)
 	if err != nil {
@@ -66,7 +68,7 @@ func Limited(cmd *exec.Cmd, bytes int64) (Usage, error) {
 	err = <-done
 	u := g.usage()
 	if err != nil && u.OOMKills > 0 {
-		err = fmt.Errorf("measure: %w, the limit being %d bytes: %w", ErrMemory, bytes, err)
+		err = fmt.Errorf("measure: %w (limit: %s): %w", ErrMemory, human.Bytes(bytes), err)
 	}
 	return u, errors.Join(err, g.remove())
 }

@@ -158,12 +158,12 @@ func TestFind(t *testing.T) {
 		{"v2 not delegated", fstest.MapFS{
 			"proc/self/cgroup": file("0::/\n"), "proc/self/mountinfo": file(v2),
 			"sys/fs/cgroup/cgroup.subtree_control": file("cpu\n"),
-		}, place{}, "hands the memory controller down"},
+		}, place{}, "delegates the memory controller"},
 		{"nothing mounted", fstest.MapFS{
 			"proc/self/cgroup": file("4:memory:/\n"), "proc/self/mountinfo": file("x\n"),
 		}, place{}, "mounted"},
 		{"no group", fstest.MapFS{"proc/self/cgroup": file("4:cpu:/\n"), "proc/self/mountinfo": file(v1)}, place{},
-			"in no cgroup"},
+			"not in a cgroup"},
 	} {
 		got, err := find(c.root)
 		if got != c.want && c.reason == "" || (err == nil) != (c.reason == "") ||

@@ -37,7 +37,7 @@ func find(root fs.FS) (place, error) {
 	}
 	path, ok := ownPath(string(own), "")
 	if !ok {
-		return place{}, errors.New("this process is in no cgroup that limits memory")
+		return place{}, errors.New("this process is not in a cgroup that limits memory")
 	}
 	dir, err := locate(root, string(mounts), "", path)
 	if err != nil {
@@ -93,14 +93,14 @@ func delegated(root fs.FS, own string) (place, error) {
 		at := strings.TrimPrefix(dir, "/")
 		control, err := fs.ReadFile(root, filepath.Join(at, "cgroup.subtree_control"))
 		if err != nil {
-			return place{}, errors.New("no group from " + own + " upward hands the memory controller down")
+			return place{}, errors.New("neither " + own + " nor a parent delegates the memory controller")
 		}
 		if strings.Contains(" "+strings.TrimSpace(string(control))+" ", " memory ") {
 			return place{dir: dir, own: own, v2: true}, nil
 		}
 		limit, err := fs.ReadFile(root, filepath.Join(at, "memory.max"))
 		if err == nil && strings.TrimSpace(string(limit)) != "max" {
-			return place{}, fmt.Errorf("%s has a limit and doesn't hand the memory controller down", dir)
+			return place{}, fmt.Errorf("%s has a limit and does not delegate the memory controller", dir)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func Run[R any](ctx context.Context, command []string, job any, limitBytes int64
 	case err != nil:
 		err = fmt.Errorf("%w%s", err, complaint.behind())
 	case !done:
-		err = errors.New("the child process ended without a result")
+		err = errors.New("the child process exited without a result")
 	}
 	return result, usage, err
 }

@@ -29,16 +29,21 @@ func Quick[T any](quick bool, lower, usual T) T {
 	return usual
 }
 
-// Faults collects the faults of a benchmark's options: need adds a fault unless ok; joined returns all
-// faults.
+// Faults collects the faults of a benchmark's options: need adds a fault unless ok; joined returns all faults
+// behind the name of the command.
 func Faults(bench string) (need func(ok bool, format string, args ...any), joined func() error) {
 	var faults []error
 	need = func(ok bool, format string, args ...any) {
 		if !ok {
-			faults = append(faults, fmt.Errorf("bench: "+bench+": "+format, args...))
+			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	return need, func() error { return errors.Join(faults...) }
+	return need, func() error {
+		if faults == nil {
+			return nil
+		}
+		return fmt.Errorf("bench %s: %w", bench, errors.Join(faults...))
+	}
 }
 
 // Self returns the command line of another command of this program.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drumbeat/bench/result"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 )
 
 // Scratch is a temporary directory in each of the given directories.
@@ -52,8 +52,9 @@ func NewScratch(name string, dirs []string, bytes int64) (*Scratch, error) {
 		free += n
 	}
 	if free < bytes {
-		return nil, fmt.Errorf("bench: %s: %s free, this may take %s: take another directory, or measure less: %w",
-			name, result.DecimalBytes(float64(free)), result.DecimalBytes(float64(bytes)), unix.ENOSPC)
+		return nil, fmt.Errorf("bench: %s: --dir has %s free, and the benchmark may need %s: choose another "+
+			"directory or lower sizes: %w",
+			name, human.Bytes(free), human.Bytes(bytes), unix.ENOSPC)
 	}
 	return s, nil
 }

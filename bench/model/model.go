@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/bench/measure"
 	"drumbeat/bench/result"
 	"drumbeat/drum"
 )
@@ -77,44 +77,40 @@ const maxCacheSteps = 1e5
 
 // Validate returns all faults, joined.
 func (m Model) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("bench: model: "+format, args...))
-	}
+	need, faults := measure.Faults("model")
 	for _, f := range []struct {
 		name   string
 		values []float64
 	}{
-		{"the links per page", []float64{m.LinksPerPage}}, {"the unique fraction", []float64{m.UniqueFraction}},
-		{"the bytes of a URL", []float64{m.URLBytes}}, {"the bytes of a key", []float64{m.KeyBytes}},
-		{"the buffer", []float64{m.BufferBytes}}, {"the pages", m.Pages},
-		{"the RAM of Table II", []float64{m.RAMBytes}}, {"the disk of Table II", []float64{m.DiskBytes}},
-		{"the bytes of a compressed URL", []float64{m.CompressedBytes}}, {"the RAM of the columns", m.ScaledRAMBytes},
-		{"the least disk", []float64{m.LeastDiskBytes}}, {"the bandwidth", []float64{m.Bandwidth}},
-		{"the speeds of caches", m.CacheSpeeds}, {"the highest rate", []float64{m.MaxRate}},
-		{"the misses", []float64{m.Misses}}, {"the bytes of a cache entry", []float64{m.EntryBytes}},
-		{"the host delay", []float64{m.HostDelay.Seconds()}}, {"the steps of the cache", []float64{m.CacheStepBytes}},
-		{"the PLDs", []float64{m.PLDs}}, {"the mean budget", []float64{m.MeanBudget}},
-		{"the pages/s", []float64{m.PagesPerSecond}}, {"the pages of Theorem 6", m.BeastPages},
+		{"links-per-page", []float64{m.LinksPerPage}}, {"unique", []float64{m.UniqueFraction}},
+		{"url-bytes", []float64{m.URLBytes}}, {"key-bytes", []float64{m.KeyBytes}},
+		{"buffer", []float64{m.BufferBytes}}, {"pages", m.Pages},
+		{"ram", []float64{m.RAMBytes}}, {"disk", []float64{m.DiskBytes}},
+		{"compressed-bytes", []float64{m.CompressedBytes}}, {"column-ram", m.ScaledRAMBytes},
+		{"least-disk", []float64{m.LeastDiskBytes}}, {"bandwidth", []float64{m.Bandwidth}},
+		{"cache-speed", m.CacheSpeeds}, {"max-rate", []float64{m.MaxRate}},
+		{"misses", []float64{m.Misses}}, {"entry-bytes", []float64{m.EntryBytes}},
+		{"host-delay", []float64{m.HostDelay.Seconds()}}, {"cache-step", []float64{m.CacheStepBytes}},
+		{"plds", []float64{m.PLDs}}, {"mean-budget", []float64{m.MeanBudget}},
+		{"pages-per-second", []float64{m.PagesPerSecond}}, {"budget-pages", m.BeastPages},
 	} {
-		if len(f.values) == 0 || slices.Min(f.values) <= 0 {
-			fault("%s must be above 0", f.name)
-		}
+		need(len(f.values) > 0 && slices.Min(f.values) > 0, "--%s must be above 0", f.name)
 	}
-	if m.UniqueFraction > 1 || m.Misses > 1 {
-		fault("--unique %v, --misses %v: a share is at most 1", m.UniqueFraction, m.Misses)
-	}
-	if m.Known < 0 || m.PointerBytes < 0 || m.CacheBytes < 0 || m.UniquePerPage < 1 {
-		fault("known URLs, pointer and cache must not be negative, and new URLs per page at least 1")
-	}
+	need(m.UniqueFraction <= 1, "--unique %v: want at most 1", m.UniqueFraction)
+	need(m.Misses <= 1, "--misses %v: want at most 1", m.Misses)
+	need(m.Known >= 0 && m.PointerBytes >= 0 && m.CacheBytes >= 0,
+		"--known, --pointer-bytes and --cache-ram must not be negative")
+	need(m.UniquePerPage >= 1, "--unique-per-page %v: want at least 1", m.UniquePerPage)
 	for _, ram := range m.ScaledRAMBytes {
-		if ram <= m.CacheBytes || ram/max(m.CacheStepBytes, 1) > maxCacheSteps {
-			fault("--column-ram %s: want more than --cache-ram %s, and at most %.0f times --cache-step %s",
-				result.DecimalBytes(ram), result.DecimalBytes(m.CacheBytes), maxCacheSteps,
-				result.DecimalBytes(m.CacheStepBytes))
-		}
+		need(ram > m.CacheBytes && ram/max(m.CacheStepBytes, 1) <= maxCacheSteps,
+			"--column-ram %s: want more than --cache-ram %s, and at most %.0f times --cache-step %s",
+			result.DecimalBytes(ram), result.DecimalBytes(m.CacheBytes), maxCacheSteps,
+			result.DecimalBytes(m.CacheStepBytes))
 	}
-	return errors.Join(append(faults, m.Curve.validate())...)
+	if err := m.Curve.validate(); err != nil {
+		need(false, "--miss-curve: %w", err)
+	}
+	return faults()
 }
 
 // load returns the stream of links of the given pages; the share pi of them reaches the disk.
@@ -216,12 +212,12 @@ func (c MissCurve) validate() error {
 	for _, s := range c {
 		if s.Factor <= last.Factor || s.Factor < 0 || s.Misses > last.Misses || s.Misses <= 0 {
 			return fmt.Errorf(
-				"bench: misses %v: factors must rise from 0 on, misses fall from at most 1, and stay above 0", c)
+				"%v: factors must rise from 0, and misses fall from at most 1 but stay above 0", c)
 		}
 		last = s
 	}
 	if len(c) == 0 || c[0].Factor != 0 {
-		return fmt.Errorf("bench: misses %q: the first step must be that of factor 0", c)
+		return fmt.Errorf("%q: the first factor must be 0", c)
 	}
 	return nil
 }
@@ -243,7 +239,7 @@ func (c *MissCurve) UnmarshalText(text []byte) error {
 		f, err1 := strconv.ParseFloat(factor, 64)
 		p, err2 := strconv.ParseFloat(misses, 64)
 		if !ok || err1 != nil || err2 != nil {
-			return fmt.Errorf("bench: misses %q: want factors and misses such as 0:0.84;1:0.41", text)
+			return fmt.Errorf("%q: want pairs of factor and misses, such as 0:0.84;1:0.41", text)
 		}
 		*c = append(*c, MissStep{f, p})
 	}
@@ -257,7 +253,7 @@ func (m Model) Report() (*result.Report, error) {
 	}
 	r := result.New("model", "the paper's tables from its formulas")
 	if !m.printed() {
-		r.Notes = append(r.Notes, "Parameters are not the paper's, so that its numbers are left out.")
+		r.Notes = append(r.Notes, "The parameters differ from the paper's, so its numbers are left out.")
 	}
 	for _, t := range m.tables() {
 		r.Tables = append(r.Tables, t.Table)

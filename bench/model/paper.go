@@ -45,7 +45,7 @@ var (
 	paperSpeed = [][]string{{"4,192", ""}, {"1.4", "3,075"}, {"0.2", ""}} // pages/s, DRUM's speed / the method's
 	paperBeast = [][]string{{"3.8", "8.2", ""}, {"83", "8.2", "16"}, {"826", "8.2", "128"}}
 	// cacheNames are the structures of Table V.
-	cacheNames = []string{"balanced tree of strings", "LRU by tree, 8-byte keys", "balanced tree, 8-byte keys",
+	cacheNames = []string{"balanced tree of strings", "LRU in a tree, 8-byte keys", "balanced tree, 8-byte keys",
 		"CLOCK, 8-byte keys"}
 )
 
@@ -98,7 +98,7 @@ func (t *modelTable) cells(paper [][]string, row, column int, of string, v float
 // check compares the printed numbers with the computed ones, except for known differences.
 func (t *modelTable) check() result.Check {
 	title, _, _ := strings.Cut(t.Title, ":")
-	return result.AtLeast(fmt.Sprintf("%s: printed numbers that the formulas give, of %d", title, t.printed),
+	return result.AtLeast(fmt.Sprintf("%s: printed numbers that the formulas reproduce, of %d", title, t.printed),
 		float64(t.printed-t.differ), float64(t.printed-t.known), "numbers")
 }
 

@@ -67,7 +67,8 @@ func (m Model) tableII() *modelTable {
 	if paper != nil {
 		t.Head = append(t.Head, fmt.Sprintf("Polybot bq=%d", textCompressed))
 		t.Notes = []string{fmt.Sprintf(
-			"The text has bq = %d bytes for Polybot; its column comes from 5.5, that is q = 0.05.", textCompressed)}
+			"The text states bq = %d bytes for Polybot; its column follows from 5.5, that is q = 0.05.",
+			textCompressed)}
 	}
 	for i, n := range m.Pages {
 		l := m.load(n, 1)
@@ -86,7 +87,8 @@ func (m Model) tableII() *modelTable {
 func (m Model) equation17() *modelTable {
 	paper := m.beside([][]string{{"4.39"}, {"17"}})
 	t := &modelTable{name: "eq17", unit: "TB", known: 2,
-		Table: result.Table{Title: "Equation (17): the disk space that matches R", Head: head(paper, "R", "D_opt, TB")}}
+		Table: result.Table{Title: "Equation (17): the optimal disk space for R", Head: head(paper, "R",
+			"D_opt, TB")}}
 	for i, ram := range []float64{m.RAMBytes, 2 * m.RAMBytes} {
 		v := m.load(0, 1).OptimalDisk(ram, m.BufferBytes) / 1e12
 		t.Add(append([]string{result.DecimalBytes(ram)},
@@ -96,8 +98,8 @@ func (m Model) equation17() *modelTable {
 		const binary = 1 << 30
 		t.Notes = []string{
 			fmt.Sprintf(
-				"The printed 4.39 TB is R²/M in binary units, %.3f·10¹²: the factor (H+b)/8(H+P) = 1.229 is missing. "+
-					"With it, binary units give %.2f TB.", binary*binary/float64(256<<10)/1e12,
+				"The printed 4.39 TB is R²/M in binary units, %.3f·10¹², without the factor (H+b)/8(H+P) = "+
+					"1.229. With it, binary units give %.2f TB.", binary*binary/float64(256<<10)/1e12,
 				m.load(0, 1).OptimalDisk(binary, 256<<10)/1e12),
 		}
 	}
@@ -146,7 +148,7 @@ func (m Model) tableVI() *modelTable {
 		Title: fmt.Sprintf("Table VI: alpha(pi n, R - c) for pi = %v, c = %s", m.Misses,
 			result.DecimalBytes(m.CacheBytes))}}
 	m.overheads(t, m.beside(paperVI), m.Misses, m.CacheBytes)
-	t.Notes = []string{"D(n) is that of the links behind the cache: max(pH pi n, " +
+	t.Notes = []string{"D(n) counts the links that miss the cache: max(pH pi n, " +
 		result.DecimalBytes(m.LeastDiskBytes) + ")."}
 	return t
 }
@@ -217,20 +219,21 @@ func (m Model) tableVII(curve MissCurve, fits bool) *modelTable {
 		}
 		t.Add(cells...)
 	}
-	t.Notes = []string{"pi is FACTOR:MISSES from c = FACTOR gamma tau_h l S on; c in steps of " +
+	t.Notes = []string{"pi: FACTOR:MISSES, from c = FACTOR gamma tau_h l S on. c grows in steps of " +
 		result.DecimalBytes(m.CacheStepBytes) + "."}
 	switch {
 	case fits:
 		t.known = 2
-		t.Notes = append(t.Notes, "The text has pi = 0.27 from factor 4 on; the printed cells come from 0.26 from "+
-			"factor 2 on, as computed here.",
-			"At 8e10 pages 18,023 would leave the 2UH of the first URLs out of alpha: 0.05 %.")
+		t.Notes = append(t.Notes, "The text states pi = 0.27 from factor 4 on; the printed cells follow "+
+			"from 0.26 from factor 2 on, as computed here.",
+			"At 8e10 pages, the printed 18,023 omits the 2UH of the first URLs from alpha: 0.05 %.")
 	case paper != nil:
 		t.name, t.known = "VII-text", len(paperVII)*len(paperVII[0])
 		for i := range t.lines {
 			t.lines[i].Name = strings.Replace(t.lines[i].Name, "/table=VII/", "/table=VII-text/", 1)
 		}
-		t.Notes = append(t.Notes, "These are the steps of the text; they don't give the cells marked with !.")
+		t.Notes = append(t.Notes,
+			"These are the steps of the text; they do not reproduce the cells marked with !.")
 	}
 	return t
 }
@@ -271,9 +274,9 @@ func (m Model) figure3() *modelTable {
 			"Figure 3: the best cache, max over c of min(S_cache, S_hybrid), for S_max = %s, mu = %s URLs/s",
 			result.Number(m.MaxRate), result.Power(slices.Max(m.CacheSpeeds))),
 		Head: []string{"pages N", "method", "R", "S_disk", "max S_hybrid", "at c", "S_opt", "c_opt", "limited by"},
-		Notes: []string{"S_disk is the disk's rate without a cache, S_max the CPU's. Where the smaller of them isn't " +
-			"surpassed with a cache, c_opt = 0.",
-			"The paper's own figure has made-up functions; these are those of Theorems 4 and 5 with pi = " +
+		Notes: []string{"S_disk is the disk's rate without a cache, S_max the CPU's. If no cache exceeds " +
+			"the smaller of them, c_opt = 0.",
+			"The paper's figure shows invented functions; these are the functions of Theorems 4 and 5 with pi = " +
 				m.Curve.String() + "."},
 	}}
 	names := m.columns()
@@ -300,9 +303,10 @@ func (m Model) theorems67() *modelTable {
 	t := &modelTable{name: "theorems67", unit: "MB/s", Table: result.Table{
 		Title: fmt.Sprintf("Theorems 6 and 7: MB/s for budgets, V = %s, E[B] = %v, L = %v, S = %s",
 			result.Power(b.PLDs), b.MeanBudget, b.UniquePerPage, result.Number(b.PagesPerSecond)),
-		Head: head(paper, "pages N", "naive", "bound of BEAST", "queues j"),
+		Head: head(paper, "pages N", "naive", "BEAST's bound", "queues j"),
 		Notes: []string{
-			fmt.Sprintf("Ours moves URLs through STAR's buckets once more a scan: its bound is 2Sb(4L-3) = %s MB/s.",
+			fmt.Sprintf("Ours moves URLs through STAR's buckets once more per scan: its bound is 2Sb(4L-3) "+
+				"= %s MB/s.",
 				result.Number(b.RateBoundWithStar()/1e6))},
 	}}
 	t.Head = append(t.Head, "BEAST at N")

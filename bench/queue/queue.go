@@ -50,17 +50,18 @@ func (b *Options) Complete() error {
 	measure.Default(&b.Queues, 64)
 	measure.Default(&b.Repeats, measure.Quick(b.Quick, 1, 3))
 	need, faults := measure.Faults("queue")
-	need(len(b.Dirs) > 0, "no directory")
+	need(len(b.Dirs) > 0, "--dir: want at least one directory")
 	for i, dir := range b.Dirs {
-		need(!slices.Contains(b.Dirs[:i], dir), "directory %s is given twice", dir)
+		need(!slices.Contains(b.Dirs[:i], dir), "--dir %s is given twice", dir)
 	}
 	need(b.BlockBytes >= leastQueueBlock && b.BlockBytes <= mostQueueBlock && b.BlockBytes%blockAlign == 0,
-		"block of %d bytes: want a multiple of %d from %d to %d", b.BlockBytes, blockAlign, leastQueueBlock,
-		mostQueueBlock)
-	need(b.Bytes >= 2*int64(b.BlockBytes), "%d bytes of records: want two blocks of %d at least", b.Bytes, b.BlockBytes)
-	need(b.Appenders >= 1 && b.Appenders <= 1000, "%d appenders: want 1 to 1000", b.Appenders)
-	need(b.Queues >= 1 && b.Queues <= 10000, "%d queues: want 1 to 10000", b.Queues)
-	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
+		"--block %s: want a multiple of %s from %s to %s", result.BinaryBytes(b.BlockBytes),
+		result.BinaryBytes(blockAlign), result.BinaryBytes(leastQueueBlock), result.BinaryBytes(mostQueueBlock))
+	need(b.Bytes >= 2*int64(b.BlockBytes), "--size %s: want at least two blocks (--block %s)",
+		result.BinaryBytes(int(b.Bytes)), result.BinaryBytes(b.BlockBytes))
+	need(b.Appenders >= 1 && b.Appenders <= 1000, "--appenders %d: want 1 to 1,000", b.Appenders)
+	need(b.Queues >= 1 && b.Queues <= 10000, "--queues %d: want 1 to 10,000", b.Queues)
+	need(b.Repeats >= 1 && b.Repeats <= 100, "--repeat %d: want 1 to 100", b.Repeats)
 	return faults()
 }
 
@@ -154,7 +155,7 @@ func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 	}
 	b.progress = progress
 	rep := result.New("queue",
-		"Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
+		"Queues on disk: appends and reads compared with the bare disk, bytes per queued URL")
 	r := &queueRun{opt: b, disk: map[diskKey][]float64{}}
 	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 2*b.Bytes); err != nil {
 		return nil, err
@@ -176,7 +177,7 @@ func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 // prepare makes the records and checks the directories.
 func (r *queueRun) prepare(ctx context.Context) (err error) {
 	b := r.opt
-	r.opt.progress("records")
+	r.opt.progress("generate records")
 	if r.urls, err = urlRecords(ctx, b); err != nil {
 		return err
 	}
@@ -203,10 +204,10 @@ func (r *queueRun) repeat(ctx context.Context, repeat int) error {
 			steps = append(steps, step(what, do))
 		}
 	}
-	add("the disk alone", func() error { return r.measureDisk(ctx, b.BlockBytes) })
+	add("the bare disk", func() error { return r.measureDisk(ctx, b.BlockBytes) })
 	plain := queueWay{kind: kindRandom, record: recordBytes, block: b.BlockBytes, appenders: 1, queues: 1}
 	urls := queueWay{kind: kindURL, block: b.BlockBytes, appenders: 1, queues: 1}
-	add("records that don't compress", func() error { return r.appendRead(ctx, plain) })
+	add("incompressible records", func() error { return r.appendRead(ctx, plain) })
 	add("URLs", func() error { return r.appendRead(ctx, urls) })
 	many := urls
 	many.appenders = b.Appenders

@@ -35,7 +35,7 @@ func TestRunQueue(t *testing.T) {
 			t.Errorf("%q: %d lines, want %d", want, n, b.Repeats)
 		}
 	}
-	if !strings.Contains(text, "ok      records lost, doubled, reordered or changed: 0") {
+	if !strings.Contains(text, "ok      records lost, duplicated, reordered or changed: 0") {
 		t.Errorf("wrong records in\n%s", text)
 	}
 	for _, c := range r.Checks {
@@ -94,8 +94,8 @@ func TestQueueOptions(t *testing.T) {
 	b := Options{Dirs: []string{"d", "d"}, Bytes: 100, BlockBytes: 5000, Appenders: -1, Queues: -1,
 		Repeats: -1}
 	err := b.Complete()
-	for _, want := range []string{"given twice", "block of 5000", "two blocks", "-1 appenders", "-1 queues",
-		"-1 repeats"} {
+	for _, want := range []string{"given twice", "--block 5000B", "two blocks", "--appenders -1", "--queues -1",
+		"--repeat -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}

@@ -12,22 +12,21 @@ import (
 func (r *queueRun) report(rep *result.Report) {
 	b := r.opt
 	rep.SetDirs(b.Dirs)
-	rep.Set("urls", "package links, in order of arrival: %.1f B of text on average, %.1f B as records (with referrer, "+
-		"depth, time, budget)", float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
-	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named",
+	rep.Set("urls", "generated links, in order of arrival: %.1f B of text on average, %.1f B as records "+
+		"(with referrer, depth, time, budget)", float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
+	rep.Set("bytes", "%s of records in each measurement, in blocks of %s if no other size is named",
 		result.BinaryBytes(int(b.Bytes)), result.BinaryBytes(b.BlockBytes))
 	r.lines(rep)
 	rep.Tables = append(rep.Tables, r.diskTable(), r.table())
 	rep.Checks = r.checks()
 	rep.Notes = append(rep.Notes, r.notes...)
 	rep.Notes = append(rep.Notes,
-		"The time of an append ends when all segment files are synced; a read begins after they have been dropped "+
-			"from the page cache.",
-		"Checksums are on (xxhash64 of every block). CPU is user and system time of this process, the generator's "+
-			"memory access included; "+
-			"records are generated before.",
-		"Every record read is compared with the one appended: lost, doubled, reordered or changed ones are "+
-			"counted as wrong.")
+		"The time of appends ends when all segment files are synced. The files are dropped from the page "+
+			"cache before they are read.",
+		"Every block has a checksum (xxhash64). CPU is user and system time of this process. It includes "+
+			"access to the records in memory, which are generated before.",
+		"Each record read is compared with the record appended. wrong: those that are lost, duplicated, "+
+			"reordered or changed.")
 }
 
 // name returns the name of a line.
@@ -68,7 +67,7 @@ func (r *queueRun) lines(rep *result.Report) {
 // diskTable is the table of the bare disk.
 func (r *queueRun) diskTable() result.Table {
 	t := result.Table{
-		Title: fmt.Sprintf("The disk alone, MB/s in chunks of %s, one file at a time, medians of %d",
+		Title: fmt.Sprintf("The bare disk, MB/s in chunks of %s, one file at a time, medians of %d",
 			result.BinaryBytes(r.opt.BlockBytes), r.opt.Repeats),
 		Head:  []string{"direct", benchdisk.Write, "spread", benchdisk.Read, "spread"},
 		Notes: []string{"Writes are synced; files are dropped from the page cache before they are read."},
@@ -98,9 +97,9 @@ func (r *queueRun) table() result.Table {
 		Head: []string{"operation", "records", "B", "block", "appenders", "queues", "M records/s", "spread",
 			"CPU ns", "raw MB/s", "% of disk", "stored MB/s", "% of disk", "B stored", "ratio", "RSS MiB", "wrong"},
 		Notes: []string{
-			"% of disk: compared with the higher of the two lines above (write for append).",
-			"queues: records are appended in runs of 10 and read one queue after the other.",
-			"B stored: per record in a block; records in the queues' tail buffers are not on disk.",
+			"% of disk: of the higher of the two lines above (write for append).",
+			"queues: records are appended in runs of 10. Queues are read one after another.",
+			"B stored: per record in a block. Records in the queues' tail buffers are not on disk.",
 		},
 	}
 	median := func(m *queueMeasure, f func(s queueSample) float64) string { return result.Number(m.of(f).Median()) }
@@ -137,8 +136,8 @@ func (r *queueRun) checks() (checks []result.Check) {
 		way.op = op
 		checks = append(checks, result.AtLeast(op+what, 100*r.find(way, f), 100*queueShare, "% of the disk's"))
 	}
-	share(plain, opAppend, ", records that don't compress, bytes on disk", queueSample.storedShare)
-	share(plain, benchdisk.Read, ", records that don't compress, bytes on disk", queueSample.storedShare)
+	share(plain, opAppend, ", incompressible records, bytes on disk", queueSample.storedShare)
+	share(plain, benchdisk.Read, ", incompressible records, bytes on disk", queueSample.storedShare)
 	many := urls
 	many.appenders = b.Appenders
 	share(many, opAppend, fmt.Sprintf(", URLs, %d appenders, bytes before compression", b.Appenders),
@@ -152,6 +151,6 @@ func (r *queueRun) checks() (checks []result.Check) {
 		}
 	}
 	return append(checks,
-		result.AtMost("a queued URL on disk", r.find(urls, queueSample.perRecord), queueURLBytes, "B"),
-		result.AtMost("records lost, doubled, reordered or changed", float64(wrong), 0, ""))
+		result.AtMost("size of a queued URL on disk", r.find(urls, queueSample.perRecord), queueURLBytes, "B"),
+		result.AtMost("records lost, duplicated, reordered or changed", float64(wrong), 0, "records"))
 }

@@ -39,13 +39,13 @@ func readRequests(name string) (*requests, error) {
 	err := readLines(name, func(line string) error {
 		f := strings.SplitN(line, " ", 9)
 		if len(f) != 9 {
-			return fmt.Errorf("%d fields, want 9", len(f))
+			return fmt.Errorf("line has %d fields, want 9", len(f))
 		}
 		end, err1 := strconv.ParseFloat(f[0], 64)
 		took, err2 := strconv.ParseFloat(f[1], 64)
 		sent, err3 := strconv.ParseInt(f[5], 10, 64)
 		if err1 != nil || err2 != nil || err3 != nil {
-			return fmt.Errorf("bad number in %q", line)
+			return fmt.Errorf("invalid number in %q", line)
 		}
 		u := f[2] + "://" + f[3] + f[8]
 		r.byURL[u]++

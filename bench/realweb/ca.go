@@ -25,7 +25,7 @@ func (w *web) writeCertificates() error {
 	}
 	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
-		return fmt.Errorf("realweb: code key: %w", err)
+		return fmt.Errorf("realweb: encode key: %w", err)
 	}
 	for _, f := range []struct {
 		name, kind string

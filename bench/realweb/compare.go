@@ -14,11 +14,11 @@ import (
 
 // Classes of differences that a rule explains.
 const (
-	ofRobots  class = "robots.txt, asked for by the protocol"
-	deepPage  class = "found on a page that the reference parser refuses"
-	treeDrops class = "on a tag that the tree builder drops (package parse says so)"
-	cutPage   class = "its only page was cut at the limit of a body"
-	afterKill class = "asked for again after a kill"
+	ofRobots  class = "robots.txt, requested as the protocol says"
+	deepPage  class = "found on a page that the reference parser cannot read"
+	treeDrops class = "on a tag that the tree builder drops (see package parse)"
+	cutPage   class = "linked only from a page that was cut at the body limit"
+	afterKill class = "requested again after a kill"
 	noneFound class = "" // unexplained
 )
 
@@ -54,7 +54,7 @@ func (c crawlCmd) evaluate(k *walk, s *servers, kills int) error {
 	found := &comparison{walk: k, kills: kills, captured: map[string]capture{}}
 	found.captures(captures)
 	found.requests(log)
-	fmt.Printf("%d captures, %d requests for names, %d of them for names that do not exist\n", len(captures),
+	fmt.Printf("%d captures, %d DNS requests, %d of them for names that do not exist\n", len(captures),
 		s.asked.all.Load(), s.asked.denied.Load())
 	return found.print(s.web.path("differences.tsv"))
 }
@@ -152,20 +152,20 @@ func (c *comparison) requests(log *requests) {
 			if n <= 1+c.kills {
 				why = afterKill
 			}
-			c.add(why, u, "asked for %d times", n)
+			c.add(why, u, "requested %d times", n)
 		}
 		if _, stored := c.captured[u]; !stored && !robots && c.walk.fetched[u] == nil {
-			c.add(noneFound, u, "asked for, not stored, and not in the walk (%s)", c.walk.left[u])
+			c.add(noneFound, u, "requested, not stored, and not in the walk (%s)", c.walk.left[u])
 		}
 	}
 	for u := range c.captured {
 		if log.byURL[u] == 0 {
-			c.add(noneFound, u, "stored, but never asked for")
+			c.add(noneFound, u, "stored, but never requested")
 		}
 	}
 	for name, v := range log.hosts {
 		if _, overlaps := v.gaps(); overlaps > 0 {
-			c.add(noneFound, name, "%d requests started before the previous one had ended", overlaps)
+			c.add(noneFound, name, "%d requests started before the previous one ended", overlaps)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func (c *comparison) print(file string) error {
 		}
 	}
 	if n := counts[noneFound]; n > 0 {
-		return fmt.Errorf("%d differences between the crawl and the walk are unexplained", n)
+		return fmt.Errorf("the crawl and the walk have %d unexplained differences", n)
 	}
 	if len(c.list) == 0 {
 		fmt.Println("differences: none")

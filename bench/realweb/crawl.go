@@ -16,16 +16,18 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"drumbeat/internal/human"
 )
 
 type crawlCmd struct {
 	webFlags
-	Drumbeat  string        `required:"" help:"The binary."`
-	HostDelay time.Duration `default:"5ms" help:"drumbeat's --host-delay."`
+	Drumbeat  string        `required:"" help:"Binary of drumbeat."`
+	HostDelay time.Duration `default:"5ms" help:"Value of drumbeat's --host-delay."`
 	Limit     time.Duration `default:"10m" help:"Stop the crawl after this time."`
-	Kills     int           `help:"Number of times to kill drumbeat (SIGKILL) and let it resume."`
-	KillAfter time.Duration `default:"4s" help:"Mean time before a kill; each time is 0.5 to 1.5 times the mean."`
-	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
+	Kills     int           `help:"Kill drumbeat (SIGKILL) N times, and resume it."`
+	KillAfter time.Duration `default:"4s" help:"Mean time before a kill. Each is 0.5 to 1.5 times the mean."`
+	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl. Repeatable."`
 }
 
 // Run is the command crawl.
@@ -81,10 +83,10 @@ func (c crawlCmd) crawl(ctx context.Context, s *servers) (kills int, err error) 
 			return i, err
 		}
 		if ended {
-			fmt.Printf("the crawl was over after %d kills\n", i)
+			fmt.Printf("the crawl ended after %s\n", human.Counted(i, "kill", "kills"))
 			return i, nil
 		}
-		fmt.Printf("killed after %v\n", life.Round(time.Millisecond))
+		fmt.Printf("killed after %s\n", human.Duration(life))
 	}
 	_, err = c.runOnce(ctx, args, 0)
 	return c.Kills, err
@@ -111,7 +113,8 @@ func (c crawlCmd) runOnce(ctx context.Context, args []string, life time.Duration
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
 	case ctx.Err() != nil:
-		return false, fmt.Errorf("realweb: drumbeat did not end by itself in %v: %w", c.Limit, cmp.Or(err, ctx.Err()))
+		return false, fmt.Errorf("realweb: drumbeat did not end within %s: %w", human.Duration(c.Limit),
+			cmp.Or(err, ctx.Err()))
 	case life > 0 && status.Signal() == syscall.SIGKILL:
 		return false, nil
 	case err != nil:
@@ -136,14 +139,14 @@ func readIndex(dir string) ([]capture, error) {
 		return nil, fmt.Errorf("realweb: no index in %s: %w", filepath.Join(dir, "warc"), cmp.Or(err, os.ErrNotExist))
 	}
 	if open, _ := filepath.Glob(filepath.Join(dir, "warc", "*.open")); len(open) > 0 {
-		return nil, fmt.Errorf("realweb: a finished crawl has left %s", open[0])
+		return nil, fmt.Errorf("realweb: the finished crawl left %s", open[0])
 	}
 	var all []capture
 	for _, name := range names {
 		err := readLines(name, func(line string) error {
 			i := strings.IndexByte(line, '{')
 			if i < 0 {
-				return errors.New("no JSON object")
+				return errors.New("the line has no JSON object")
 			}
 			var c capture
 			if err := json.Unmarshal([]byte(line[i:]), &c); err != nil {

@@ -26,12 +26,12 @@ const (
 type discoverCmd struct {
 	discoverFlags
 	raceFlags
-	Names      string        `help:"Path of libnss_wrapper.so, for wget2 to resolve names. Default: no wget2."`
-	Contenders []string      `help:"Of wget2, bare[-nostore], drumbeat[-nostore|-lists|-bad]."`
+	Names      string        `help:"Path of libnss_wrapper.so for wget2. Default: run without wget2."`
+	Contenders []string      `help:"Contenders: wget2, bare[-nostore], drumbeat[-nostore|-lists|-bad]."`
 	Patience   time.Duration `default:"30s" help:"End a crawl that has not sent a request for this long."`
 	Check      bool          `help:"Exit with code 1 if drumbeat misses a page, fetches one twice, or misses a target."`
 	LeastWget2 float64       `name:"least-wget2" help:"Target: at least N times the pages/s of wget2."`
-	MostBad    float64       `name:"most-bad" help:"Target: bad hosts cost at most this share of pages/s, as 0.05."`
+	MostBad    float64       `name:"most-bad" help:"Target: maximum share of pages/s that bad hosts cost."`
 }
 
 // discovery is the state of the command discover.
@@ -65,10 +65,10 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	f := d.web.Figures()
-	progress("web of %d hosts with %d pages made in %.1f s; a crawl from %d seeds must find %d pages on %d hosts",
+	progress("made a web of %d hosts with %d pages in %.1f s; a crawl from %d seeds must find %d pages on %d hosts",
 		f.Hosts, f.Pages, time.Since(began).Seconds(), c.Seeds, d.expect.Pages, d.expect.Hosts)
 	if d.absent != "" {
-		progress("wget2 does not take part: %s", d.absent)
+		progress("wget2 is left out: %s", d.absent)
 	}
 	if err := d.all(ctx); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (d *discovery) choose() error {
 	}
 	for _, name := range d.Contenders {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("realweb: contender %q: want some of %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("realweb: unknown contender %q: want some of %s", name, strings.Join(known, ", "))
 		}
 	}
 	if !slices.Contains(d.Contenders, wget2Name) {
@@ -109,7 +109,7 @@ func (d *discovery) choose() error {
 			func(name string) bool { return name == wget2Name })
 	}
 	if len(d.Contenders) == 0 {
-		return fmt.Errorf("realweb: no contender is left: wget2: %s", d.absent)
+		return fmt.Errorf("realweb: no contender to run: wget2 is left out: %s", d.absent)
 	}
 	return nil
 }

@@ -20,11 +20,11 @@ func (d *discovery) report(rep *result.Report, f docweb.Figures) {
 		"%d seeds lead to %d pages of %d hosts", f.Hosts, f.Addrs,
 		f.Pages, f.MeanBytes/1e3, float64(d.expect.Links)/float64(d.expect.Pages), d.Seeds, d.expect.Pages,
 		d.expect.Hosts)
-	rep.Set("server", "on the same CPUs; %.0f %% of the bytes uncompressed, the rest in gzip made in advance; "+
-		"%.1f KB sent per page", 100*f.Plain, f.SentBytes/1e3)
+	rep.Set("server", "on the same CPUs; %.0f %% of the bytes uncompressed, the rest compressed in advance "+
+		"(gzip); %.1f KB sent per page", 100*f.Plain, f.SentBytes/1e3)
 	d.describe(rep, d.Contenders, d.Work, func(name string) *exec.Cmd { return d.command(name, "DIR") })
 	if d.absent != "" {
-		rep.Set("wget2 is absent", "%s", d.absent)
+		rep.Set("wget2 is left out", "%s", d.absent)
 	}
 	for _, name := range d.Contenders {
 		for _, l := range d.runs[name] {
@@ -66,28 +66,28 @@ func (d *discovery) metrics(l *discoverTrial) []result.Metric {
 func (d *discovery) table() result.Table {
 	t := d.runs.medians("medians", d.Contenders, []column[*discoverTrial]{
 		{"pages/s", "%.0f", (*discoverTrial).rate},
-		{"CPU us/page", "%.0f", (*discoverTrial).cpuMicros},
-		{"server's CPU", "%.0f", func(l *discoverTrial) float64 { return l.perPage(l.serverCPU) }},
+		{"CPU µs/page", "%.0f", (*discoverTrial).cpuMicros},
+		{"server µs/page", "%.0f", func(l *discoverTrial) float64 { return l.perPage(l.serverCPU) }},
 		{"CPUs idle", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.idle }},
 		{"RSS MB", "%.0f", func(l *discoverTrial) float64 { return float64(l.rssBytes) / 1e6 }},
-		{"last page s", "%.2f", func(l *discoverTrial) float64 { return l.span().Seconds() }},
-		{"end s", "%.2f", func(l *discoverTrial) float64 { return l.wall.Seconds() }},
+		{"last page, s", "%.2f", func(l *discoverTrial) float64 { return l.span().Seconds() }},
+		{"end, s", "%.2f", func(l *discoverTrial) float64 { return l.wall.Seconds() }},
 	})
 	d.runs.spread(&t, (*discoverTrial).rate)
 	t.Notes = []string{
-		"pages/s: from the start of the process to its last page; CPU: of the whole process, with its end."}
+		"pages/s: from the start of the process to its last page. CPU: of the whole process, including its end."}
 	return t
 }
 
 func (d *discovery) startTable() result.Table {
 	t := d.runs.medians("start and stalls, medians", d.Contenders, []column[*discoverTrial]{
-		{"first answer s", "%.2f", func(l *discoverTrial) float64 { return l.First.Seconds() }},
-		{"100 pages after s", "%.2f", func(l *discoverTrial) float64 { return l.hundredth().Seconds() }},
+		{"first answer, s", "%.2f", func(l *discoverTrial) float64 { return l.First.Seconds() }},
+		{"100 pages, s", "%.2f", func(l *discoverTrial) float64 { return l.hundredth().Seconds() }},
 		{"worst second", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.worst() }},
 		{"slow seconds", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.slowShare() }},
 	})
-	t.Notes = []string{"100 pages: from the first answer. Worst second: its pages as a share of the mean, " +
-		"of whole seconds after the second one.", "slow seconds: the share of those below half of the mean."}
+	t.Notes = []string{"100 pages: from the first answer. worst second: its pages as a share of the mean.",
+		"slow seconds: share of the seconds below half of the mean. Both leave out the first two seconds."}
 	return t
 }
 
@@ -103,8 +103,8 @@ func (d *discovery) secondsTable() result.Table {
 
 // found compares the pages of each contender with those that it must fetch; the worst trial counts.
 func (d *discovery) found() result.Table {
-	t := result.Table{Title: fmt.Sprintf("pages by the server's log; %d are to be fetched", d.expect.Pages),
-		Head: []string{"contender", "pages", "missing", "twice", "beyond", "404", "301", "others"}}
+	t := result.Table{Title: fmt.Sprintf("pages in the server's log; a crawl must fetch %d", d.expect.Pages),
+		Head: []string{"contender", "pages", "missed", "twice", "forbidden", "404", "301", "others"}}
 	for _, name := range d.Contenders {
 		l := slices.MaxFunc(d.runs[name], func(a, b *discoverTrial) int {
 			return a.Missing + a.Twice +
@@ -119,14 +119,14 @@ func (d *discovery) found() result.Table {
 			t.Notes = append(t.Notes, name+" missed "+u)
 		}
 	}
-	t.Notes = append(t.Notes, "beyond: pages that robots.txt forbids or whose robots.txt answers 500; "+
+	t.Notes = append(t.Notes, "forbidden: pages that robots.txt forbids or whose robots.txt answers 500; "+
 		"others: robots.txt, unknown URLs, bad hosts.")
 	return t
 }
 
 // slotTable has the use of drumbeat's connection slots.
 func (d *discovery) slotTable() result.Table {
-	t := result.Table{Title: "use of connection slots, last trial, by the crawler's own figures",
+	t := result.Table{Title: "use of connection slots, last trial, from the crawler's metrics",
 		Head: []string{"contender", "share"}}
 	for _, name := range d.Contenders {
 		if l := d.runs.last(name); len(l.slots) > 0 {

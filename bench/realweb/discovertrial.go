@@ -89,9 +89,9 @@ func (l *discoverTrial) hundredth() time.Duration {
 
 func (l *discoverTrial) String() string {
 	s := fmt.Sprintf(
-		"%6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, RSS %.0f MB, CPUs idle %2.0f %%, "+
-			"100 pages %.2f s after the "+
-			"first answer, worst second %.0f %% of the mean, %d pages, %d missing, %d twice",
+		"%6.2f s %6.0f pages/s, CPU %4.0f µs/page, server %3.0f µs/page, RSS %.0f MB, CPUs idle %2.0f %%, "+
+			"100 pages %.2f s after the first answer, worst second %.0f %% of the mean, %d pages, %d "+
+			"missed, %d fetched twice",
 		l.span().Seconds(), l.rate(),
 		l.cpuMicros(),
 		l.perPage(l.serverCPU), float64(l.rssBytes)/1e6, 100*l.idle, l.hundredth().Seconds(), 100*l.worst(), l.Pages,
@@ -184,8 +184,9 @@ func (d *discovery) run(ctx context.Context, name string) (*discoverTrial, error
 	}
 	// wget2 exits with 8 if any URL had an error status, such as 404.
 	if cmp.Or(ctx.Err(), err) != nil && (ctx.Err() != nil || name != wget2Name) || l.Pages == 0 {
-		return nil, fmt.Errorf("realweb: %s: %w: %d pages\n%s\n%s", strings.Join(cmd.Args, " "), cmp.Or(ctx.Err(), err,
-			errors.New("ended")), l.Pages, l, outputTail(out))
+		return nil, fmt.Errorf("realweb: %s: %w (pages: %d)\n%s\n%s", strings.Join(cmd.Args, " "),
+			cmp.Or(ctx.Err(), err,
+				errors.New("it ended without a page")), l.Pages, l, outputTail(out))
 	}
 	return l, nil
 }
@@ -254,7 +255,7 @@ func (d *discovery) end(cmd *exec.Cmd, crawl bool, ended chan error, why ending)
 		return err
 	case <-time.After(grace):
 		cmd.Process.Kill()
-		return errors.Join(errors.New("killed, because it did not stop"), <-ended)
+		return errors.Join(errors.New("killed because it did not stop"), <-ended)
 	}
 }
 

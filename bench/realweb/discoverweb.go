@@ -19,9 +19,9 @@ const (
 
 // discoverFlags describe the web of discover.
 type discoverFlags struct {
-	Web      string `enum:"discover,discover-full,discover-small" default:"discover" help:"48, 400 or 24 hosts."`
-	Seeds    int    `enum:"1,2,3" default:"1" help:"Start from the roots of N hosts: 1, 2 or 3."`
-	BadHosts bool   `help:"Add hosts that are slow, silent, or endless with an hour of Crawl-delay."`
+	Web      string `enum:"discover,discover-full,discover-small" default:"discover" help:"Web of 48, 400 or 24 hosts."`
+	Seeds    int    `enum:"1,2,3" default:"1" help:"Start from the root pages of N hosts: 1, 2 or 3."`
+	BadHosts bool   `help:"Add hosts that are slow, silent, or endless with a Crawl-delay of an hour."`
 }
 
 // discoverServers are the goroutines that serve the web.

@@ -27,15 +27,15 @@ type document struct {
 func readDocument(body []byte, contentType string) (*document, error) {
 	text, err := charset.NewReader(bytes.NewReader(body), contentType)
 	if err != nil {
-		return nil, fmt.Errorf("realweb: page's encoding: %w", err)
+		return nil, fmt.Errorf("realweb: decode page: %w", err)
 	}
 	whole, err := io.ReadAll(text)
 	if err != nil {
-		return nil, fmt.Errorf("realweb: page's encoding: %w", err)
+		return nil, fmt.Errorf("realweb: decode page: %w", err)
 	}
 	root, err := html.ParseWithOptions(bytes.NewReader(whole), html.ParseOptionEnableScripting(false))
 	if err != nil {
-		return nil, fmt.Errorf("realweb: page's tree: %w", err)
+		return nil, fmt.Errorf("realweb: parse page: %w", err)
 	}
 	d := &document{refs: map[string]int{}}
 	for n := range root.Descendants() {

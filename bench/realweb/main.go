@@ -13,15 +13,15 @@ import (
 type cli struct {
 	Crawl    crawlCmd    `cmd:"" help:"Crawl the web with drumbeat and compare the result with the walk."`
 	Race     raceCmd     `cmd:"" help:"Race drumbeat and wget2 on a web whose hosts are all seeds."`
-	Discover discoverCmd `cmd:"" help:"Race drumbeat and wget2 on a web that they find."`
-	Floor    floorCmd    `cmd:"" hidden:"" help:"Run the bare loop over a list of URLs, for race."`
+	Discover discoverCmd `cmd:"" help:"Race drumbeat and wget2 on a web that they discover from seeds."`
+	Floor    floorCmd    `cmd:"" hidden:"" help:"Run the bare loop over a list of URLs."`
 }
 
 // webFlags describe the web.
 type webFlags struct {
-	Work     string   `required:"" help:"Directory for configuration, logs and results; must exist."`
-	Hosts    int      `default:"20" help:"Number of host names with documentation, without the hub."`
-	Packages []string `default:"python3-doc,postgresql-doc-15" help:"Debian packages whose HTML is served."`
+	Work     string   `required:"" help:"Existing directory for configuration, logs and results."`
+	Hosts    int      `default:"20" help:"Number of hosts with documentation, besides the hub."`
+	Packages []string `default:"python3-doc,postgresql-doc-15" help:"Serve the HTML of these Debian packages."`
 }
 
 func main() {
@@ -29,7 +29,7 @@ func main() {
 	runtime.LockOSThread()
 	var c cli
 	k := kong.Parse(&c, kong.Name("realweb"), kong.UsageOnError(),
-		kong.Description("Crawls documentation of Debian packages through nginx and checks the result."))
+		kong.Description("Crawl documentation of Debian packages through nginx, and check the result."))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	k.BindTo(ctx, (*context.Context)(nil))
 	err := k.Run()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,6 +193,9 @@ func (w *web) choosePorts() error {
 	return nil
 }
 
+// errExited is the end of nginx without an error.
+var errExited = errors.New("exit status 0")
+
 // awaitNginx returns when nginx accepts connections.
 func (s *servers) awaitNginx(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -203,9 +207,10 @@ func (s *servers) awaitNginx(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("realweb: nginx doesn't answer: %w", err)
+			return fmt.Errorf("realweb: nginx does not answer: %w", err)
 		case <-s.done:
-			return fmt.Errorf("realweb: nginx ended: %w; see above or %s", s.err, s.web.path("error.log"))
+			return fmt.Errorf("realweb: nginx exited: %w; see the messages above or %s",
+				cmp.Or(s.err, errExited), s.web.path("error.log"))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -238,7 +243,7 @@ func (s *servers) close() (err error) {
 	}
 	select {
 	case <-s.done:
-		return fmt.Errorf("realweb: nginx ended by itself: %v", s.err)
+		return fmt.Errorf("realweb: nginx exited unexpectedly: %w", cmp.Or(s.err, errExited))
 	default:
 	}
 	s.nginx.Process.Signal(syscall.SIGTERM)
@@ -248,6 +253,6 @@ func (s *servers) close() (err error) {
 	case <-time.After(10 * time.Second):
 		syscall.Kill(-s.nginx.Process.Pid, syscall.SIGKILL)
 		<-s.done
-		return errors.New("realweb: nginx did not stop in 10 s and was killed")
+		return errors.New("realweb: nginx did not stop within 10 s and was killed")
 	}
 }

@@ -20,12 +20,12 @@ import (
 
 // raceFlags are what both races take.
 type raceFlags struct {
-	Work      string        `required:"" help:"Directory for the web, inputs, logs and crawls; must exist."`
+	Work      string        `required:"" help:"Existing directory for the web, inputs, logs and crawls."`
 	Drumbeat  string        `required:"" help:"Binary of drumbeat."`
 	Wget2     string        `default:"wget2" help:"Binary of wget2."`
-	Pairs     int           `default:"5" help:"Number of trials of each contender, alternately."`
+	Pairs     int           `default:"5" help:"Number of trials of each contender. Contenders alternate."`
 	Limit     time.Duration `default:"5m" help:"Maximum duration of a trial."`
-	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
+	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl. Repeatable."`
 	Out       string        `help:"Also write the report to this directory, as text and JSON."`
 	LeastBare float64       `help:"Target: at least N times the pages/s of the bare loop."`
 	MostCPU   float64       `name:"most-cpu" help:"Target: at most N times the CPU per page of the bare loop."`
@@ -33,7 +33,7 @@ type raceFlags struct {
 
 func (f *raceFlags) check() error {
 	if f.Pairs < 1 || f.Pairs > 1000 {
-		return fmt.Errorf("realweb: %d pairs: want 1 to 1000", f.Pairs)
+		return fmt.Errorf("realweb: --pairs %d: want 1 to 1,000", f.Pairs)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (r runs[T]) medians(title string, contenders []string, columns []column[T])
 
 // spread inserts the least and the largest pages/s after the first column of medians.
 func (r runs[T]) spread(t *result.Table, rate func(T) float64) {
-	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
+	t.Head = slices.Insert(t.Head, 1, "min-max pages/s")
 	for i, row := range t.Rows {
 		t.Rows[i] = slices.Insert(row, 1, result.Of(r[row[0]], rate).Spread())
 	}
@@ -249,11 +249,11 @@ func (r runs[T]) ratios(rep *result.Report, benchmark string, rate, cpu func(T) 
 			result.Metric{Value: rates, Unit: "pages/s-ratio"}, result.Metric{Value: cpus, Unit: "cpu-ratio"})
 		if q.leastRate > 0 {
 			rep.Checks = append(rep.Checks,
-				result.AtLeast("pages/s of "+q.over+" over "+q.under, rates, q.leastRate, "x"))
+				result.AtLeast("pages/s of "+q.over+" / "+q.under, rates, q.leastRate, "x"))
 		}
 		if q.mostCPU > 0 {
 			rep.Checks = append(rep.Checks,
-				result.AtMost("CPU per page of "+q.over+" over "+q.under, cpus, q.mostCPU, "x"))
+				result.AtMost("CPU per page of "+q.over+" / "+q.under, cpus, q.mostCPU, "x"))
 		}
 	}
 	if len(t.Rows) > 0 {
@@ -263,9 +263,9 @@ func (r runs[T]) ratios(rep *result.Report, benchmark string, rate, cpu func(T) 
 
 // floorCmd runs the bare loop in a process of its own.
 type floorCmd struct {
-	List        string `required:"" help:"File of lines: address with port, host with port, target of the request."`
+	List        string `required:"" help:"File of requests, one per line: address:port, host:port, target."`
 	Store       string `help:"Write the responses to WARC files in this directory. Default: do not store them."`
-	Connections int    `default:"16" help:"Requests at once. With 1, process each response before the next request."`
+	Connections int    `default:"16" help:"Concurrent requests. With 1, process each response before the next request."`
 }
 
 // Run is the command floor.
@@ -274,7 +274,7 @@ func (c floorCmd) Run(ctx context.Context) error {
 	err := readLines(c.List, func(line string) error {
 		f := strings.Fields(line)
 		if len(f) != 3 {
-			return fmt.Errorf("%d fields, want 3", len(f))
+			return fmt.Errorf("line has %d fields, want 3", len(f))
 		}
 		addr, err := netip.ParseAddrPort(f[0])
 		list = append(list, bareloop.Request{Addr: addr, Host: f[1], Target: f[2]})

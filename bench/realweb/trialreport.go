@@ -31,9 +31,9 @@ func (r *trials) report(rep *result.Report, k *walk) {
 	pages := float64(len(r.pages))
 	rep.Set("web", "%d hosts (%s), %d pages, mean %.1f KB, %.0f links per page", len(r.web.hosts),
 		strings.Join(r.Packages, " "), len(r.pages), float64(bytes)/pages/1e3, float64(k.links)/pages)
-	rep.Set("server", "nginx on the same CPUs, %.0f %% of the bytes uncompressed, the rest in gzip -6 made in "+
-		"advance, logs buffered; "+
-		"after an untimed crawl", 100*float64(plain)/float64(bytes))
+	rep.Set("server",
+		"nginx on the same CPUs, %.0f %% of the bytes uncompressed, the rest compressed in advance (gzip "+
+			"-6), logs buffered; after an untimed crawl", 100*float64(plain)/float64(bytes))
 	r.describe(rep, contenders, r.web.path(""), func(name string) *exec.Cmd { return r.command(name, "DIR") })
 	for _, name := range contenders {
 		for _, l := range r.runs[name] {
@@ -61,7 +61,7 @@ func (r *trials) report(rep *result.Report, k *walk) {
 		}
 	}
 	rep.Checks = append(rep.Checks,
-		result.AtMost("contenders that fetched other pages than drumbeat", float64(differ), 0, "contenders"))
+		result.AtMost("contenders whose pages differ from drumbeat's", float64(differ), 0, "contenders"))
 }
 
 func metrics(l *trial) []result.Metric {
@@ -76,24 +76,25 @@ func (r *trials) table() result.Table {
 	t := r.runs.medians("medians", contenders, []column[*trial]{
 		{"pages/s", "%.0f", (*trial).rate},
 		{"CPU ms/page", "%.3f", (*trial).cpuMillis},
-		{"server's CPU", "%.3f", func(l *trial) float64 { return l.perPage(l.serverCPU) / 1e3 }},
-		{"wall s", "%.2f", func(l *trial) float64 { return l.wall.Seconds() }},
+		{"server ms/page", "%.3f", func(l *trial) float64 { return l.perPage(l.serverCPU) / 1e3 }},
+		{"duration, s", "%.2f", func(l *trial) float64 { return l.wall.Seconds() }},
 		{"CPUs idle", "%.0f %%", func(l *trial) float64 { return 100 * l.idle }},
 		{"RSS MB", "%.0f", func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }},
-		{"start s", "%.2f", func(l *trial) float64 { return l.first.Seconds() }},
-		{"tail s", "%.2f", func(l *trial) float64 { return l.tail.Seconds() }},
+		{"start, s", "%.2f", func(l *trial) float64 { return l.first.Seconds() }},
+		{"tail, s", "%.2f", func(l *trial) float64 { return l.tail.Seconds() }},
 	})
 	r.runs.spread(&t, (*trial).rate)
 	t.Notes = []string{
-		"bare: a bare loop over the URLs that drumbeat fetched (bench/bareloop); nostore: without WARC files.",
-		"start: from the process's start to its first answer; tail: from the last answer to the process's end."}
+		"bare: a bare loop over the URLs that drumbeat fetched (bench/bareloop). nostore: without WARC files.",
+		"start: from the start of the process to the first answer. tail: from the last answer to the end " +
+			"of the process."}
 	return t
 }
 
 // found compares the pages of each crawler with the walk.
 func (r *trials) found(k *walk) result.Table {
-	t := result.Table{Title: fmt.Sprintf("pages found; the walk has %d", len(r.pages)),
-		Head: []string{"contender", "pages", "missed", "beyond the walk", "explained", "requests", "doubled"}}
+	t := result.Table{Title: fmt.Sprintf("pages found, compared with the walk (%d pages)", len(r.pages)),
+		Head: []string{"contender", "pages", "missed", "beyond the walk", "explained", "requests", "repeated"}}
 	var examples []string
 	c := comparison{walk: k}
 	for _, name := range crawlers {

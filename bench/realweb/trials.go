@@ -19,12 +19,12 @@ const (
 
 type raceCmd struct {
 	raceFlags
-	Names        string   `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names."`
-	Web          string   `enum:"core,full,one" default:"core" help:"Kind of web; see docs/how-it-works/benchmarks.md."`
+	Names        string   `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves names."`
+	Web          string   `enum:"core,full,one" default:"core" help:"Kind of web. See docs/how-it-works/benchmarks.md."`
 	Packages     []string `required:"" help:"Serve the HTML of these Debian packages: NAME[:SUBDIRECTORY]*HOSTS."`
 	Check        bool     `help:"Exit with code 1 if a figure misses its target."`
 	LeastWget2   float64  `name:"least-wget2" default:"1.5" help:"Target: at least N times the pages/s of wget2."`
-	LeastNoStore float64  `name:"least-nostore" help:"Target: at least N times the bare loop's pages/s, without store."`
+	LeastNoStore float64  `name:"least-nostore" help:"Target: at least N times the bare loop, without WARC files."`
 }
 
 // trials is the state of the command race.
@@ -59,7 +59,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 	if err := r.writeInputs(); err != nil {
 		return err
 	}
-	progress("web of %d hosts made in %.1f s", len(r.web.hosts), time.Since(r.began).Seconds())
+	progress("made a web of %d hosts in %.1f s", len(r.web.hosts), time.Since(r.began).Seconds())
 	if err := r.all(ctx); err != nil {
 		return err
 	}
@@ -119,9 +119,9 @@ func (r *trials) all(ctx context.Context) error {
 			return err
 		}
 		r.runs[name] = append(r.runs[name], l)
-		progress("%d/%d %-16s %6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, idle %2.0f %%, first "+
-			"answer after %.2f s, "+
-			"last answer %.2f s before the end", round, r.Pairs, name, l.wall.Seconds(), l.rate(), l.perPage(l.cpu),
+		progress("%d/%d %-16s %6.2f s %6.0f pages/s, CPU %4.0f µs/page, server %3.0f µs/page, idle %2.0f "+
+			"%%, first answer after %.2f s, last answer %.2f s before the "+
+			"end", round, r.Pairs, name, l.wall.Seconds(), l.rate(), l.perPage(l.cpu),
 			l.perPage(l.serverCPU), 100*l.idle, l.first.Seconds(), l.tail.Seconds())
 		return nil
 	})

@@ -31,7 +31,7 @@ func newTrialWeb(ctx context.Context, c *raceCmd) (*web, error) {
 		if times != "" {
 			if n, err = strconv.Atoi(times); err != nil || n < 1 || n > 1000 {
 				return nil, fmt.Errorf(
-					"realweb: package %q: want NAME, NAME:SUBDIRECTORY, and both with *HOSTS: 1 to 1000 hosts", p)
+					"realweb: --packages %s: want NAME[:SUBDIRECTORY][*HOSTS] with 1 to 1000 hosts", p)
 			}
 		}
 		if left[name] == 0 {
@@ -173,7 +173,7 @@ func packageRoot(pkg string) (string, error) {
 	}
 	out, err := exec.Command("dpkg-query", "--listfiles", pkg).Output()
 	if err != nil {
-		return "", fmt.Errorf("realweb: list files of package %s (is it installed?): %w", pkg, err)
+		return "", fmt.Errorf("realweb: list the files of package %s; it may not be installed: %w", pkg, err)
 	}
 	var named, index string
 	for line := range bytes.Lines(out) {

@@ -17,11 +17,11 @@ type class string
 // Reasons to drop a reference or a URL.
 const (
 	notURL      class = "not a URL"
-	otherScheme class = "another scheme than http and https"
+	otherScheme class = "scheme other than http and https"
 	tooLong     class = "longer than 2083 bytes"
-	noFollow    class = "only links with rel=nofollow, or on pages with such a robots meta"
+	noFollow    class = "only linked with nofollow (rel, or the page's robots meta)"
 	byRobots    class = "forbidden by robots.txt"
-	notServed   class = "host that the DNS doesn't know"
+	notServed   class = "host not in DNS"
 )
 
 // walk is the set of URLs that a crawl by the rules must fetch.
@@ -207,7 +207,8 @@ func (k *walk) document(file string) (*document, error) {
 // print prints the figures of the walk.
 func (k *walk) print() {
 	seen := len(k.fetched) + len(k.left)
-	fmt.Printf("walk: %d URLs to fetch, %d of them pages; %d links, %d different URLs (%.2f %%); %d excluded:\n",
+	fmt.Printf("walk: %d URLs to fetch, including %d pages; %d links to %d different URLs (%.2f %%); %d "+
+		"excluded:\n",
 		len(k.fetched), k.pages, k.links, seen, 100*float64(seen)/float64(k.links), len(k.left))
 	byClass := map[class]int{}
 	for _, c := range k.left {
@@ -220,6 +221,6 @@ func (k *walk) print() {
 		fmt.Printf("  %6d references, including repeated ones: %s\n", k.refused[c], c)
 	}
 	for _, f := range k.unread {
-		fmt.Printf("  the reference parser refuses %s\n", f)
+		fmt.Printf("  the reference parser cannot read %s\n", f)
 	}
 }

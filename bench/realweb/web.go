@@ -54,8 +54,7 @@ const (
 
 func newWeb(f webFlags) (*web, error) {
 	if f.Hosts < 1 || f.Hosts > 1000 || len(f.Packages) == 0 {
-		return nil, fmt.Errorf("realweb: %d hosts of %d packages: want 1 to 1000 of 1 or more", f.Hosts,
-			len(f.Packages))
+		return nil, fmt.Errorf("realweb: --hosts %d: want 1 to 1,000, and at least one of --packages", f.Hosts)
 	}
 	work, err := filepath.Abs(f.Work)
 	if err != nil {

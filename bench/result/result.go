@@ -111,13 +111,25 @@ func (c Check) String() string {
 	var want string
 	switch {
 	case c.Most == math.MaxFloat64:
-		want = "at least " + Number(c.Least)
+		want = "at least " + c.number(c.Least)
 	case c.Least == -math.MaxFloat64:
-		want = "at most " + Number(c.Most)
+		want = "at most " + c.number(c.Most)
 	default:
-		want = Number(c.Least) + " to " + Number(c.Most)
+		want = c.number(c.Least) + " to " + c.number(c.Most)
 	}
-	return fmt.Sprintf("%s  %s: %s %s, want %s", verdict, c.Name, Number(c.Got), c.Unit, want)
+	return fmt.Sprintf("%s  %s: %s %s, want %s", verdict, c.Name, c.number(c.Got), c.Unit, want)
+}
+
+// number formats a figure of the check. If all of them are whole, they are counts and have no decimals.
+func (c Check) number(v float64) string {
+	text := Number(v)
+	for _, figure := range []float64{c.Got, c.Least, c.Most} {
+		if figure != math.Trunc(figure) {
+			return text
+		}
+	}
+	whole, _, _ := strings.Cut(text, ".")
+	return whole
 }
 
 // Add appends a line; metrics are pairs of value and unit.
@@ -138,7 +150,7 @@ func (r *Report) SetDirs(dirs []string) {
 }
 
 // ErrMissed is wrapped by the error of Err.
-var ErrMissed = errors.New("a figure misses its target")
+var ErrMissed = errors.New("target missed")
 
 // Err returns an error that names the missed checks, or nil.
 func (r *Report) Err() error {

@@ -19,7 +19,7 @@ func sample() *Report {
 		Metric{0.00123, "alpha"})
 	r.Tables = []Table{{Title: "T", Head: []string{"a", "long"}, Rows: [][]string{{"1", "2"}}, Notes: []string{"n"}}}
 	r.Checks = []Check{
-		AtLeast("speed", 3, 2, "M links/s"), AtMost("RAM", 5, 4, "MiB"), Within("I/O", 103, 100, 0.05, "B"),
+		AtLeast("speed", 3, 2, "M links/s"), AtMost("RAM", 5, 4, "MiB"), Within("I/O", 103.5, 100, 0.05, "B"),
 		AtLeast("nothing", math.NaN(), 0, "x"),
 	}
 	return r
@@ -37,8 +37,8 @@ func TestLines(t *testing.T) {
 	}
 	for _, want := range []string{
 		"dir0: /disk\n", "       12.35 ns/op", "     8100000 links/s", "    0.001230 alpha",
-		"ok      speed: 3.000 M links/s, want at least 2.000\n", "MISSED  RAM: 5.000 MiB, want at most 4.000\n",
-		"ok      I/O: 103.0 B, want 95.00 to 105.0\n", "MISSED  nothing",
+		"ok      speed: 3 M links/s, want at least 2\n", "MISSED  RAM: 5 MiB, want at most 4\n",
+		"ok      I/O: 103.5 B, want 95.00 to 105.0\n", "MISSED  nothing",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("got\n%s\nwant %q in it", b.String(), want)

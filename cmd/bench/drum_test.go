@@ -24,11 +24,11 @@ func TestBenchDrum(t *testing.T) {
 	}{
 		{[]string{"--forms=plain,cached", "--against=mercator-a,mercator-b"}, term.ExitDone,
 			[]string{"BenchmarkDrum/keys=3e4/ram=8MiB/form=plain \t", "form=mercator-b",
-				"right, by number of each link", "memory: "}},
-		{[]string{"--forms=none"}, term.ExitUsage, []string{"give --forms or --against"}},
-		{[]string{"--forms=abacus"}, term.ExitUsage, []string{`no method "abacus"`}},
-		{[]string{"--unique=2"}, term.ExitUsage, []string{"want between 0 and 1"}},
-		{[]string{"--forms=plain", "--urls=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
+				"right, by the number of each link", "memory: "}},
+		{[]string{"--forms=none"}, term.ExitUsage, []string{"set --forms or --against"}},
+		{[]string{"--forms=abacus"}, term.ExitUsage, []string{"unknown method abacus"}},
+		{[]string{"--unique=2"}, term.ExitUsage, []string{"--unique 2: want more than 0"}},
+		{[]string{"--forms=plain", "--urls=" + dir + "/none"}, term.ExitFailure, []string{"does not exist"}},
 		{[]string{"--disk=1000TB"}, term.ExitDiskFull, []string{"lower --disk"}},
 	} {
 		var out bytes.Buffer

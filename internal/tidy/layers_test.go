@@ -193,22 +193,24 @@ var layers = map[string]layer{
 	"bench/result":       {0, nil},
 	"bench/links":        {0, nil},
 	"internal/linktrace": {15, []string{"internal/bug", "disk", "drum"}},
-	"bench/measure":      {5, []string{"bench/result", "disk", "internal/cputime"}},
+	"bench/measure":      {5, []string{"disk", "internal/cputime", "internal/human"}},
 	"bench/baselines":    {20, []string{"disk", "drum"}},
 	"bench/benchtest":    {1, []string{"bench/result"}}, // for tests
-	"bench/model":        {30, []string{"beast", "bench/result", "drum"}},
-	"bench/disk":         {20, []string{"bench/measure", "bench/result", "disk", "internal/cputime", "drum"}},
+	"bench/model":        {30, []string{"beast", "bench/measure", "bench/result", "drum"}},
+	"bench/disk": {20, []string{"bench/measure", "bench/result", "disk", "internal/cputime", "internal/human",
+		"drum"}},
 	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/result", "disk",
-		"internal/cputime", "drum"}},
+		"internal/cputime", "internal/human", "drum"}},
 	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/result", "disk",
 		"internal/cputime", "queue", "weburl"}},
 	"bench/cache": {35, []string{"bench/measure", "bench/result", "disk", "drum", "internal/cputime",
-		"internal/linktrace"}},
-	"bench/checkpoint": {30, []string{"bench/measure", "bench/result", "disk", "drum"}},
-	"bench/budget": {30, []string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime", "drum",
-		"queue", "star"}},
+		"internal/human", "internal/linktrace"}},
+	"bench/checkpoint": {30, []string{"bench/measure", "bench/result", "disk", "drum", "internal/human"}},
+	"bench/budget": {30, []string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime",
+		"internal/human", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/result", "crawl", "crawl/account", "crawl/figures", "state",
-		"state/snapshot", "disk", "internal/cputime", "dnscache", "fetch", "internal/ports", "internal/simweb"}},
+		"state/snapshot", "disk", "internal/cputime", "dnscache", "fetch", "internal/human", "internal/ports",
+		"internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl/dirs", "crawl/space", "state/audit", "state", "disk", "cluster", "internal/bug",
@@ -290,5 +292,5 @@ var layers = map[string]layer{
 
 	// This command shares no code with the crawler; it runs the bare loop.
 	"bench/realweb": {16, []string{"bench/result", "bench/bareloop", "bench/docweb", "internal/cputime",
-		"internal/simweb"}},
+		"internal/human", "internal/simweb"}},
 }

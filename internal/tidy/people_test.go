@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// unread are packages without texts for users of the crawler: tests, their helpers, and benchmarks.
-var unread = regexp.MustCompile(`^(bench/|internal/(simweb|mutate|soak|tidy|damage|cmdtest|storedweb)/|` +
+// unread are packages without texts for users of the crawler: tests and their helpers.
+var unread = regexp.MustCompile(`^(bench/docweb/|internal/(simweb|mutate|soak|tidy|damage|cmdtest|storedweb)/|` +
 	`crawl/(testworld|crawltest)/|examples/)|(^|/)\w+test/`)
 
 // notWords matches what is left out of a text before it is searched: flags with their parts, and code.
