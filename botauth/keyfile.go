@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // maxFileBytes bounds a key file: a key takes about 250 bytes.
@@ -14,7 +15,7 @@ const maxFileBytes = 64 << 10
 
 // ReadKeys reads a key file. It must be a regular file that its owner alone can read.
 func ReadKeys(name string) (Keys, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a FIFO waits for its writer otherwise
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}
@@ -43,9 +44,14 @@ func ReadKeys(name string) (Keys, error) {
 // CreateKeys durably writes a new key file, of mode 0600. It fails if the name exists.
 func CreateKeys(name string, keys Keys) error { return writeKeys(name, keys, os.Link) }
 
-// ReplaceKeys durably replaces a key file. A reader finds either the old or the new content. Only one process may do
-// it at a time.
-func ReplaceKeys(name string, keys Keys) error { return writeKeys(name, keys, os.Rename) }
+// ReplaceKeys durably replaces a key file, that behind a symbolic link too. A reader finds either the old or the new
+// content. Only one process may do it at a time.
+func ReplaceKeys(name string, keys Keys) error {
+	if file, err := filepath.EvalSymlinks(name); err == nil {
+		name = file
+	}
+	return writeKeys(name, keys, os.Rename)
+}
 
 // writeKeys writes a temporary file and then gives it its name.
 func writeKeys(name string, keys Keys, put func(from, to string) error) (err error) {

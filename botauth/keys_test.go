@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -111,6 +112,22 @@ func TestKeyFile(t *testing.T) {
 			t.Errorf("mode %v: %v", mode, err)
 		}
 	}
+	fifo, link := filepath.Join(t.TempDir(), "fifo"), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(name, link), os.Chmod(name, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadKeys(fifo); err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Errorf("a FIFO: %v", err)
+	}
+	if err := ReplaceKeys(link, keys); err != nil {
+		t.Error(err)
+	}
+	if got, err := ReadKeys(name); err != nil || len(got) != 2 {
+		t.Errorf("read %v, %v after the replacement through a link", got, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("the link became %v, %v", info.Mode(), err)
+	}
 	if _, err := ReadKeys(filepath.Dir(name)); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("a directory: %v", err)
 	}
@@ -163,7 +180,7 @@ func TestParseKeysRefuses(t *testing.T) {
 // TestKeysDoNotPrint: no format prints the private key, wherever the key is.
 func TestKeysDoNotPrint(t *testing.T) {
 	keys := testKeys(t)
-	signer, err := NewSigner(keys, "https://bot.test")
+	signer, err := NewSigner(keys, "https://bot.test", Life)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,9 @@ const signedHosts = 32 << 10
 
 // Signer signs requests. It is safe for concurrent use.
 type Signer struct {
-	agent string // the URL of the directory
-	field string // the value of Signature-Agent
+	agent string        // the URL of the directory
+	field string        // the value of Signature-Agent
+	life  time.Duration // of signatures
 
 	mu   sync.Mutex // guards what follows; held for no signature and no I/O
 	keys Keys
@@ -46,8 +47,12 @@ type slot struct {
 	hosts, older map[string]string // authority to signature
 }
 
-// NewSigner returns a signer with the keys at the URL of a directory, as ParseAgent returns it.
-func NewSigner(keys Keys, agent string) (*Signer, error) {
+// NewSigner returns a signer with the keys at the URL of a directory, as ParseAgent returns it. Signatures are valid for
+// life, MinLife to Life.
+func NewSigner(keys Keys, agent string, life time.Duration) (*Signer, error) {
+	if life < MinLife || life > Life {
+		return nil, fmt.Errorf("a signature cannot be valid for %s: want %s to %s", life, MinLife, Life)
+	}
 	agent, err := ParseAgent(agent)
 	if err != nil {
 		return nil, err
@@ -59,7 +64,7 @@ func NewSigner(keys Keys, agent string) (*Signer, error) {
 	if err := keys.validate(); err != nil {
 		return nil, err
 	}
-	return &Signer{agent: agent, field: field, keys: keys}, nil
+	return &Signer{agent: agent, field: field, life: life, keys: keys}, nil
 }
 
 func agentField(label, agent string) (string, error) {
@@ -90,7 +95,7 @@ func (s *Signer) Keys() Keys {
 }
 
 // Sign returns the fields for a request. The authority is the host in lower case, with its port unless that is the
-// scheme's default. The signature may be repeated, and is valid for at least Life-Window from now.
+// scheme's default. The signature may be repeated, and is valid for at least a quarter of its life from now.
 func (s *Signer) Sign(authority string, now time.Time) Fields {
 	s.mu.Lock()
 	slot := s.current(now)
@@ -110,15 +115,15 @@ func (s *Signer) Sign(authority string, now time.Time) Fields {
 // current returns the slot for a time. A caller with a slightly older time than another gets the newer slot.
 func (s *Signer) current(now time.Time) *slot {
 	key := s.keys.At(now)
-	from := now.UTC().Truncate(Window)
+	from := now.UTC().Truncate(window(s.life))
 	if key.From.After(from) && !key.From.After(now) {
 		from = key.From // no signature is older than its key
 	}
 	old := s.slot
-	if old != nil && old.key.id == key.id && !from.After(old.from) && old.from.Sub(from) <= Window {
+	if old != nil && old.key.id == key.id && !from.After(old.from) && old.from.Sub(from) <= window(s.life) {
 		return old
 	}
-	params := appendParameters(nil, key.id, from, from.Add(Life), Tag)
+	params := appendParameters(nil, key.id, from, from.Add(s.life), Tag)
 	covered := `("@authority" "signature-agent";key="` + label + `")`
 	agent, _ := httpsfv.Marshal(httpsfv.NewItem(s.agent)) // NewSigner has marshaled it
 	s.slot = &slot{from: from, key: key,
@@ -191,7 +196,7 @@ func ParseAccept(values []string) (Ask, bool) {
 
 // askOf returns the Ask of a member, if it can be satisfied.
 func askOf(name string, list httpsfv.InnerList) (Ask, bool) {
-	ask := Ask{Label: name}
+	ask := Ask{Label: strings.Clone(name)} // which else keeps the field in memory
 	if len(name) > maxLabelBytes || len(list.Items) > maxComponents {
 		return ask, false
 	}
@@ -240,7 +245,8 @@ func askOf(name string, list httpsfv.InnerList) (Ask, bool) {
 const nonceBytes = 64
 
 // Answer returns the fields for a single request that a site asked to be signed. The message needs no fields of its
-// own. The signature has the nonce of the site, or else a random one.
+// own. The signature has the nonce of the site, or else a random one. That of a request in clear covers its scheme, so
+// that nobody who reads it can send it to the same host over TLS.
 func (s *Signer) Answer(m *Message, ask Ask, now time.Time) (Fields, error) {
 	if ask.Nonce == "" {
 		var random [nonceBytes]byte
@@ -256,7 +262,10 @@ func (s *Signer) Answer(m *Message, ask Ask, now time.Time) (Fields, error) {
 	signed.Header = map[string][]string{"Signature-Agent": {f.SignatureAgent}}
 	key := s.Keys().At(now)
 	input := httpsfv.InnerList{Items: []httpsfv.Item{httpsfv.NewItem("@authority")},
-		Params: parameters(key.id, now, now.Add(Life), ask.Nonce, Tag)}
+		Params: parameters(key.id, now, now.Add(s.life), ask.Nonce, Tag)}
+	if m.Scheme == "http" && !slices.Contains(ask.Covers, "@scheme") {
+		input.Items = append(input.Items, httpsfv.NewItem("@scheme"))
+	}
 	for _, component := range ask.Covers {
 		input.Items = append(input.Items, httpsfv.NewItem(component))
 	}

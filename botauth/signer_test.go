@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ const agent = "https://bot.test/.well-known/http-message-signatures-directory"
 
 func newSigner(t testing.TB, keys Keys) *Signer {
 	t.Helper()
-	s, err := NewSigner(keys, "https://bot.test")
+	s, err := NewSigner(keys, "https://bot.test", Life)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +38,8 @@ func verifyBy(s *Signer, m *Message, now time.Time) (Verified, error) {
 	}})
 }
 
-// TestSign: over hours and a rotation, each signature is valid when it is sent and Life-Window later, and made once a
-// window.
+// TestSign: over hours and a rotation, each signature is valid when it is sent and a quarter of its life later, and made
+// once a window.
 func TestSign(t *testing.T) {
 	keys, err := newKeys(t, start).Rotate(start, start.Add(time.Hour+time.Minute))
 	if err != nil {
@@ -59,11 +60,11 @@ func TestSign(t *testing.T) {
 		if v.Agent != agent || v.Label != "sig1" || v.KeyID != keys.At(now).ID() || v.Nonce != "" {
 			t.Fatalf("at %s verified %+v", now, v)
 		}
-		if _, err := verifyBy(s, m, now.Add(Life-Window)); err != nil {
-			t.Fatalf("%s after %s: %v", Life-Window, now, err)
+		if _, err := verifyBy(s, m, now.Add(Life-window(Life))); err != nil {
+			t.Fatalf("%s after %s: %v", Life-window(Life), now, err)
 		}
 	}
-	if want := int(2*time.Hour/Window) + 1; len(seen) != want { // one more for the rotation within a window
+	if want := int(2*time.Hour/window(Life)) + 1; len(seen) != want { // one more for the rotation within a window
 		t.Errorf("%d signatures of %d requests, want %d", len(seen), requests, want)
 	}
 }
@@ -90,13 +91,76 @@ func TestSignBound(t *testing.T) {
 // TestSignClocks: a caller whose time is a little older gets the newer signature; a clock set back counts.
 func TestSignClocks(t *testing.T) {
 	s := newSigner(t, testKeys(t))
-	newer := s.Sign("a", start.Add(Window))
-	if got := s.Sign("a", start.Add(Window-1)); got != newer {
+	newer := s.Sign("a", start.Add(window(Life)))
+	if got := s.Sign("a", start.Add(window(Life)-1)); got != newer {
 		t.Errorf("an older time: %+v, want %+v", got, newer)
 	}
-	if got := s.Sign("a", start.Add(-Window)); got == newer {
+	if got := s.Sign("a", start.Add(-window(Life))); got == newer {
 		t.Error("a clock set back by hours keeps a signature of the future")
 	}
+}
+
+// TestSignLife: signatures live as long as they are told to, within bounds; a clock that is an hour wrong has none that
+// others accept, in either direction.
+func TestSignLife(t *testing.T) {
+	for _, life := range []time.Duration{0, MinLife - 1, Life + 1} {
+		if _, err := NewSigner(testKeys(t), "https://bot.test", life); err == nil {
+			t.Errorf("signs for %s", life)
+		}
+	}
+	s, err := NewSigner(testKeys(t), "https://bot.test", MinLife)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now := start; now.Before(start.Add(2 * MinLife)); now = now.Add(time.Second) {
+		m := &Message{Scheme: "https", Authority: "a.test", Header: s.Sign("a.test", now).header()}
+		v, err := verifyBy(s, m, now.Add(MinLife/4-time.Second))
+		if err != nil || v.Expires.Sub(v.Created) != MinLife {
+			t.Fatalf("after %s: %+v, %v", now.Sub(start), v, err)
+		}
+		for skew, want := range map[time.Duration]error{-time.Hour: ErrFuture, time.Hour: ErrExpired} {
+			if _, err := verifyBy(s, m, now.Add(skew)); !errors.Is(err, want) {
+				t.Errorf("a clock that is %s off: %v", skew, err)
+			}
+		}
+	}
+}
+
+// TestReplay: a site that sends a signature on to another host proves nothing there.
+func TestReplay(t *testing.T) {
+	s := newSigner(t, testKeys(t))
+	header := s.Sign("evil.test", start).header()
+	for authority, want := range map[string]error{"evil.test": nil, "good.test": ErrMismatch,
+		"evil.test:8443": ErrMismatch, "www.evil.test": ErrMismatch} {
+		m := &Message{Scheme: "https", Authority: authority, Header: header}
+		if _, err := verifyBy(s, m, start); !errors.Is(err, want) {
+			t.Errorf("at %s: %v, want %v", authority, err, want)
+		}
+	}
+}
+
+// TestAskIsSmall: what is kept of a site's demand does not keep the whole field in memory.
+func TestAskIsSmall(t *testing.T) {
+	const sites = 1000
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var asks [sites]Ask
+	before := heap()
+	for i := range asks {
+		field := fmt.Sprintf(`sig1=("@path");nonce="%d"%s`, i, strings.Repeat(" ", maxFieldBytes-64))
+		var ok bool
+		if asks[i], ok = ParseAccept([]string{field}); !ok {
+			t.Fatal("not parsed")
+		}
+	}
+	if kept := heap() - before; kept > sites*maxFieldBytes/4 {
+		t.Errorf("%d asks of %d bytes keep %d bytes", sites, maxFieldBytes, kept)
+	}
+	runtime.KeepAlive(&asks)
 }
 
 func TestSetKeys(t *testing.T) {
@@ -188,8 +252,13 @@ func TestAnswer(t *testing.T) {
 	signed := *m
 	signed.Header = f.header()
 	v, err := verifyBy(s, &signed, start)
-	if err != nil || v.Label != "theirs" || v.Nonce != "once" || len(v.Covers) != 5 {
+	if err != nil || v.Label != "theirs" || v.Nonce != "once" || len(v.Covers) != 6 {
 		t.Errorf("verified %+v, %v", v, err)
+	}
+	over := signed // TLS
+	over.Scheme = "https"
+	if _, err := verifyBy(s, &over, start); !errors.Is(err, ErrMismatch) {
+		t.Errorf("replayed over TLS: %v", err)
 	}
 	signed.Path = "/other"
 	if _, err := verifyBy(s, &signed, start); !errors.Is(err, ErrMismatch) {
@@ -233,7 +302,7 @@ func BenchmarkSign(b *testing.B) {
 	b.Run("requests=22/host", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			s.Sign(hosts[i%len(hosts)], start.Add(time.Duration(i/(22*len(hosts)))*Window))
+			s.Sign(hosts[i%len(hosts)], start.Add(time.Duration(i/(22*len(hosts)))*window(Life)))
 		}
 	})
 	b.Run("kept", func(b *testing.B) {

@@ -26,7 +26,7 @@ func signedBy(t *testing.T, opt *Options, always bool) (file string) {
 	must(t, err)
 	file = filepath.Join(t.TempDir(), "bot.key")
 	must(t, botauth.CreateKeys(file, botauth.Keys{key}))
-	signer, err := botauth.NewSigner(botauth.Keys{key}, "https://bot.test")
+	signer, err := botauth.NewSigner(botauth.Keys{key}, "https://bot.test", botauth.Life)
 	must(t, err)
 	opt.Identity.Signer, opt.Identity.SignAlways, opt.Identity.KeyFile = signer, always, file
 	return file

@@ -15,7 +15,7 @@ func TestAsksAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := botauth.NewSigner(botauth.Keys{key}, "https://bot.test")
+	signer, err := botauth.NewSigner(botauth.Keys{key}, "https://bot.test", botauth.Life)
 	if err != nil {
 		t.Fatal(err)
 	}
