@@ -69,8 +69,10 @@ func TestCrawlSigns(t *testing.T) {
 			site.StartTLS()
 			t.Cleanup(site.Close)
 			dir := filepath.Join(t.TempDir(), "c")
+			sites := filepath.Join(t.TempDir(), "sites.toml")
+			must(t, os.WriteFile(sites, []byte("[[site]]\nhost = '127.0.0.1'\ncertificate = 'any'\n"), 0o600))
 			wantExit(t, term.ExitDone, "", "crawl", site.URL+"/", "--contact=https://bot.example.org/about",
-				"--sign="+file, "--allow-net=127.0.0.0/8", "--scope=host", "--host-delay=0", "--server-delay=0",
+				"--sign="+file, "--sites="+sites, "--allow-net=127.0.0.0/8", "--scope=host", "--host-delay=0", "--server-delay=0",
 				"--linger=0s", "--ram=192MiB", "--log-level=warn", "--http2="+flag, "--resolver=127.0.0.1",
 				"--ports="+site.URL[strings.LastIndexByte(site.URL, ':')+1:], "--dir="+dir)
 			if len(seen) != 4 {
@@ -121,6 +123,9 @@ func TestSignFlags(t *testing.T) {
 		{"a@example.org", file + ",directory=https://bot.example.org,when=often", "when=often"},
 		{"https://bot.example.org/", "directory=https://bot.example.org", "the key file is missing"},
 		{"https://bot.example.org/", open, "chmod 600"},
+		{"https://bot.example.org/", "run=3.key", "a file with = in its name needs a / before it: ./run=3.key"},
+		{"https://bot.example.org/", file + ",life=1m", "life=1m"},
+		{"https://bot.example.org/", file + ",life=1h", "life=1h"},
 		{"https://bot.example.org/", open + "x", "does not exist"},
 	} {
 		dir := filepath.Join(t.TempDir(), "c")
@@ -139,5 +144,20 @@ func TestSignFlags(t *testing.T) {
 	line := "# sign: key " + directory.Keys[0].Kid + "; key directory https://bot.example.org/.well-known/"
 	if !strings.Contains(out, file+",when=challenge") || !strings.Contains(out, line) {
 		t.Errorf("--print-config lacks the flag: %s", out)
+	}
+
+	odd := filepath.Join(t.TempDir(), "run=3, b.key")
+	must(t, os.Rename(file, odd))
+	args := []string{"crawl", "https://a.example/", "--contact=https://bot.example.org/", "--resolver=127.0.0.1"}
+	out, _ = wantExit(t, term.ExitDone, "", append(args, "--sign="+strings.ReplaceAll(odd, ",", `\,`)+",when=never",
+		"--print-config")...)
+	if !strings.Contains(out, "# sign: nothing; key "+directory.Keys[0].Kid) {
+		t.Errorf("--print-config does not say that nothing is signed: %s", out)
+	}
+	config := filepath.Join(t.TempDir(), "crawl.toml")
+	must(t, os.WriteFile(config, []byte(out), 0o600))
+	out, _ = wantExit(t, term.ExitDone, "", append(args, "--config="+config, "--print-config")...)
+	if !strings.Contains(out, "# sign: nothing; key "+directory.Keys[0].Kid) {
+		t.Errorf("the configuration is not read again as printed: %s", out)
 	}
 }

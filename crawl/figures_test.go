@@ -154,7 +154,7 @@ func BenchmarkFiguresOfAPage(b *testing.B) {
 	for b.Loop() {
 		fetcher.TimeExchange(&ts, resp, nil)
 		tx.Count(state.CountBytesSent, resp.BytesWritten)
-		fetcher.LinkOf(resp, nil).Count(tx)
+		fetcher.LinkOf(resp, fetcher.Signature{}, nil).Count(tx)
 		tx.Response(resp.Status)
 		tx.Count(state.CountCompressed, 1)
 		tx.Count(state.CountBytesCompressed, 1000)

@@ -88,6 +88,7 @@ type testOptions struct {
 type (
 	DiskOptions       = options.Disk
 	IdentityOptions   = options.Identity
+	SignWhen          = options.SignWhen
 	AdmissionOptions  = options.Admission
 	LinksOptions      = options.Links
 	NetworkOptions    = options.Network
@@ -127,6 +128,10 @@ const (
 	NoRedirects      = options.NoRedirects
 	DefaultBackoff   = options.DefaultBackoff
 	MaxSitesAtOnce   = options.MaxSitesAtOnce
+
+	SignOnChallenge = options.SignOnChallenge
+	SignAlways      = options.SignAlways
+	SignNever       = options.SignNever
 
 	NoRenderResources = render.NoResources
 )

@@ -122,7 +122,7 @@ func (c *crawler) wireFetcher() {
 	c.fetcher = fetcher.New(c.Run, c.Saved, fetcher.Options{Log: o.Observe.Log, Network: &o.Network, Sites: c.sites,
 		Sitemaps: o.Links.Sitemaps, Assets: o.fetchesParts(), Store: o.Output.Store,
 		AdaptiveDelay: o.Politeness.AdaptiveDelay, DiskBytes: o.Limits.DiskBytes, MaxURLBytes: o.Admission.MaxURLBytes,
-		Signer: o.Identity.Signer, SignAlways: o.Identity.SignAlways}, c.outages, c.space)
+		Signer: o.Identity.Signer, Sign: o.Identity.Sign}, c.outages, c.space)
 	c.fetcher.Wire(fetcher.Others{Heaps: func() fetcher.Heaps { return c.polite }, Rules: c.rules,
 		Ordered: c.orders.Waits})
 }

@@ -17,10 +17,11 @@ import (
 
 	"drumbeat/botauth"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // signedBy has opt sign requests by a new key, and returns its file.
-func signedBy(t *testing.T, opt *Options, always bool) (file string) {
+func signedBy(t *testing.T, opt *Options, when SignWhen) (file string) {
 	t.Helper()
 	key, err := botauth.NewKey(time.Now())
 	must(t, err)
@@ -28,7 +29,7 @@ func signedBy(t *testing.T, opt *Options, always bool) (file string) {
 	must(t, botauth.CreateKeys(file, botauth.Keys{key}))
 	signer, err := botauth.NewSigner(botauth.Keys{key}, "https://bot.test", botauth.Life)
 	must(t, err)
-	opt.Identity.Signer, opt.Identity.SignAlways, opt.Identity.KeyFile = signer, always, file
+	opt.Identity.Signer, opt.Identity.Sign, opt.Identity.KeyFile = signer, when, file
 	return file
 }
 
@@ -52,18 +53,18 @@ func verify(t *testing.T, file, scheme string, r request) (botauth.Verified, err
 func TestSignAlways(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &secretWeb{tinyWeb: tinyWeb{Serve: pagesOnly}}
-		opt := web.options(t, "", "https://a.test/1", "https://a.test/2", "https://a.test:8443/3", "http://b.test/1")
+		opt := web.options(t, "", "https://a.test/1", "https://a.test/2", "https://a.test:8443/3", "http://b.test/1", "https://bad.test/1")
 		var log bytes.Buffer
 		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		file := signedBy(t, &opt, true)
+		file := signedBy(t, &opt, SignAlways)
 		fs := opt.Disk.FS
-		mustRun(t, t.Context(), opt)
+		res := mustRun(t, t.Context(), opt)
 		count := map[string]int{}
 		for _, r := range web.Got("", "") {
 			count[r.Host]++
-			if r.Host == "b.test" {
-				if r.Header.Get("Signature") != "" {
-					t.Errorf("%s%s without TLS has a signature", r.Host, r.Path)
+			if r.Host == "b.test" || r.Host == "bad.test" {
+				if r.Header.Get("Signature")+r.Header.Get("Signature-Input") != "" {
+					t.Errorf("%s%s has a signature without good TLS", r.Host, r.Path)
 				}
 				continue
 			}
@@ -71,9 +72,11 @@ func TestSignAlways(t *testing.T) {
 				t.Errorf("%s%s: %v", r.Host, r.Path, err)
 			}
 		}
-		if count["a.test"] != 3 || count["a.test:8443"] != 2 || count["b.test"] != 2 {
+		if count["a.test"] != 3 || count["a.test:8443"] != 2 || count["b.test"] != 2 ||
+			count["bad.test"] != 2 {
 			t.Errorf("requests: %v", count)
 		}
+		wantSigned(t, res, 5, 0, 0, 0, 0)
 		pkcs8, err := os.ReadFile(file)
 		must(t, err)
 		block, _ := pem.Decode(pkcs8)
@@ -96,6 +99,59 @@ func TestSignAlways(t *testing.T) {
 			t.Errorf("%d stored requests have a signature, want 3", stored)
 		}
 	})
+}
+
+// wantSigned compares the counters of signatures.
+func wantSigned(t *testing.T, res *Result, want ...int64) {
+	t.Helper()
+	for i, c := range []state.Counter{state.CountSigned, state.CountSignedAsked, state.CountSignatureAsks,
+		state.CountSignatureUnable, state.CountSignatureRefused} {
+		if got := res.Snapshot.Count(c); got != want[i] {
+			t.Errorf("%s is %d, want %d", c, got, want[i])
+		}
+	}
+}
+
+// TestSignNever: nothing is signed, although a site asks for it; its refusals count as such.
+func TestSignNever(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		sites := &askingSites{t: t, nonces: map[string]bool{}}
+		web := &secretWeb{tinyWeb: tinyWeb{Serve: pagesOnly, Reply: sites.reply}}
+		opt := web.options(t, "", "https://a.test/1", "http://never.test/1", "http://never.test/2")
+		sites.file = signedBy(t, &opt, SignNever)
+		res := mustRun(t, t.Context(), opt)
+		for _, r := range web.Got("", "") {
+			if r.Header.Get("Signature") != "" {
+				t.Errorf("%s%s has a signature", r.Host, r.Path)
+			}
+		}
+		wantSigned(t, res, 0, 0, 3, 0, 0)
+		if got := res.Snapshot.Status[4]; got != 2 {
+			t.Errorf("%d pages were refused, want 2", got)
+		}
+	})
+}
+
+// TestNoSignatureForBadCertificates: a site whose certificate is bad gets no signature even if it asks for one, and is not
+// asked twice, unless its settings accept any certificate.
+func TestNoSignatureForBadCertificates(t *testing.T) {
+	for table, want := range map[string][]int64{"": {0, 0, 4, 4, 0},
+		"[[site]]\nhost = 'bad.test'\ncertificate = 'any'": {1, 4, 5, 0, 4}} {
+		inBubble(t, func(t *testing.T) {
+			web := &secretWeb{tinyWeb: tinyWeb{Serve: pagesOnly}}
+			web.Reply = func(req *http.Request) (answer, bool) {
+				return answer{Status: 403, Header: "Accept-Signature: a=()\r\n"}, true
+			}
+			opt := web.options(t, table, "https://bad.test/1", "https://bad.test/2", "https://bad.test/3")
+			signedBy(t, &opt, SignAlways)
+			wantSigned(t, mustRun(t, t.Context(), opt), want...)
+			for i, r := range web.Got("", "") {
+				if (r.Header.Get("Signature") != "") != (table != "") {
+					t.Errorf("with %q, request %d has %v", table, i, r.Header)
+				}
+			}
+		})
+	}
 }
 
 // askingSites are sites that want signatures.
@@ -149,7 +205,7 @@ func TestSignOnChallenge(t *testing.T) {
 		}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), seeds...)
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
-		sites.file = signedBy(t, &opt, false)
+		sites.file = signedBy(t, &opt, SignOnChallenge)
 		res := mustRun(t, t.Context(), opt)
 		for _, want := range []struct {
 			host             string
@@ -184,6 +240,7 @@ func TestSignOnChallenge(t *testing.T) {
 		if got := res.Snapshot.Status[4]; got != 6 { // 4xx of never.test and strange.test
 			t.Errorf("%d pages were refused, want 6", got)
 		}
+		wantSigned(t, res, 0, 19, 15, 4, 4)
 	})
 }
 
@@ -200,7 +257,7 @@ func TestRotateKeys(t *testing.T) {
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
 		var log bytes.Buffer
 		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
-		file := signedBy(t, &opt, true)
+		file := signedBy(t, &opt, SignAlways)
 		reload := make(chan struct{})
 		opt.Admission.Reload = reload
 		old, err := botauth.ReadKeys(file)

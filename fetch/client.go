@@ -150,6 +150,7 @@ type exchange struct {
 	f       framing
 	head    int // length of the head in buf.raw
 	conn    *conn
+	fields  []Field       // of the request in the buffer
 	http1   bool          // do not offer HTTP/2
 	standIn bool          // the server's certificate is unreadable: see standIn
 	keep    time.Duration // how long to keep the connection afterwards; 0: close it
@@ -187,8 +188,7 @@ func (x *exchange) prepare() *Error {
 		port = x.c.opt.MapPort(port)
 	}
 	x.resp.Remote = netip.AddrPortFrom(r.Addr.Addr().Unmap(), port)
-	x.resp.buf.req = x.c.appendRequest(x.resp.buf.req[:0], r)
-	x.record()
+	x.compose(r.Fields)
 	return nil
 }
 
@@ -267,14 +267,14 @@ func (x *exchange) forget() {
 	r := x.resp
 	r.Reused, r.Flaws, r.FirstByte, r.BytesWritten = false, 0, 0, 0
 	r.TLSVerdict, r.TLSVersion, r.CipherSuite, r.Resumed = "", 0, 0, false
-	r.buf.req = x.c.appendRequest(r.buf.req[:0], x.req) // HTTP/2 has no Connection line
-	x.record()
+	x.compose(x.req.Fields) // HTTP/2 has no Connection line
 }
 
 // roundTrip writes the request and reads the reply. It reads even if the write fails, because the server may
 // have replied before it read the whole request, for instance with an early 4xx.
 func (x *exchange) roundTrip() *Error {
 	c := x.conn
+	x.withhold()
 	if x.req.BeforeWrite != nil {
 		x.req.BeforeWrite()
 	}

@@ -132,7 +132,7 @@ func TestSwitchAllocs(t *testing.T) {
 	c := newTestClient(t, Options{Dial: func(context.Context, netip.AddrPort) (net.Conn, error) { return conn, nil }})
 	must(t, c.SetAcceptEncoding("gzip, br, zstd"))
 	req, head := testRequest(), make([]byte, 0, 4096)
-	if n := testing.AllocsPerRun(100, func() { head = c.appendRequest(head[:0], req) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { head = c.appendRequest(head[:0], req, req.Fields) }); n != 0 {
 		t.Errorf("%.1f allocations a request head", n)
 	}
 }

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"slices"
 
 	"drumbeat/internal/httphead"
 )
@@ -11,6 +12,9 @@ type Field struct {
 	Name, Value string
 	// Secret keeps the value out of Response.RequestHead, which has Redacted in its place.
 	Secret bool
+	// Trusted leaves the field out of a request over TLS to a server whose certificate or version of TLS is not good.
+	// It has no effect on http.
+	Trusted bool
 }
 
 // Redacted stands for the value of a secret Field in Response.RequestHead.
@@ -48,16 +52,32 @@ func appendFields(head []byte, fields []Field, redact bool) []byte {
 	return append(head, "\r\n"...)
 }
 
+// compose writes the request with these Fields into the buffer.
+func (x *exchange) compose(fields []Field) {
+	b := &x.resp.buf
+	x.fields = fields
+	b.req = x.c.appendRequest(b.req[:0], x.req, fields)
+	x.record()
+}
+
+// withhold takes the Trusted fields out of the request if the server cannot be trusted with them.
+func (x *exchange) withhold() {
+	trusted := func(f Field) bool { return f.Trusted }
+	if x.req.Scheme == "https" && !x.conn.trusted() && slices.ContainsFunc(x.fields, trusted) {
+		x.compose(slices.DeleteFunc(slices.Clone(x.fields), trusted))
+	}
+}
+
 // record sets Response.RequestHead to the request, without secrets.
 func (x *exchange) record() {
 	head := x.resp.buf.req
 	x.resp.RequestHead = head
 	size, secret := len("\r\n"), false
-	for _, f := range x.req.Fields {
+	for _, f := range x.fields {
 		size += len(f.Name) + len(": ") + len(f.Value) + len("\r\n")
 		secret = secret || f.Secret
 	}
 	if secret {
-		x.resp.RequestHead = appendFields(bytes.Clone(head[:len(head)-size]), x.req.Fields, true)
+		x.resp.RequestHead = appendFields(bytes.Clone(head[:len(head)-size]), x.fields, true)
 	}
 }

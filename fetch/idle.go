@@ -242,8 +242,11 @@ func (x *exchange) reuse() bool {
 // trusts reports whether a kept connection has a good certificate if the request needs one: an exchange without secrets
 // may have opened it.
 func (x *exchange) trusts(c *conn) bool {
-	return !x.req.Verified || x.req.Scheme != "https" || c.tls.verdict == VerdictOK && !c.tls.old
+	return !x.req.Verified || x.req.Scheme != "https" || c.trusted()
 }
+
+// trusted reports whether the certificate of a connection over TLS and its version are good.
+func (c *conn) trusted() bool { return c.tls.verdict == VerdictOK && !c.tls.old }
 
 // stale reports whether a reused connection ended before the first byte of the reply: the server had closed
 // it and probably never saw the request. RFC 9110, 9.2.2 allows the client to retry a GET.

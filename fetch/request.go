@@ -39,10 +39,10 @@ func (c *Client) newTemplate(codings string) *template {
 		codings: codings}
 }
 
-// appendRequest appends the request head to dst.
-func (c *Client) appendRequest(dst []byte, r *Request) []byte {
-	if dst = c.appendPlain(dst, r); len(r.Fields) > 0 {
-		dst = appendFields(dst[:len(dst)-len("\r\n")], r.Fields, false)
+// appendRequest appends the request head to dst, with these Fields instead of the request's.
+func (c *Client) appendRequest(dst []byte, r *Request, fields []Field) []byte {
+	if dst = c.appendPlain(dst, r); len(fields) > 0 {
+		dst = appendFields(dst[:len(dst)-len("\r\n")], fields, false)
 	}
 	return dst
 }

@@ -40,7 +40,7 @@ func TestTemplate(t *testing.T) {
 			continue
 		}
 		tried++
-		got, want := c.appendRequest([]byte("x"), &r), c.encodeRequest([]byte("x"), &r)
+		got, want := c.appendRequest([]byte("x"), &r, r.Fields), c.encodeRequest([]byte("x"), &r)
 		if !bytes.Equal(got, want) {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}

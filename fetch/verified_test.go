@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -56,6 +57,56 @@ func TestVerified(t *testing.T) {
 		}
 		if n := len(requests); n != want {
 			t.Errorf("%s: the server saw %d requests, want %d", name, n, want)
+		}
+	}
+}
+
+// TestTrustedFields: a field for trusted servers alone reaches no server whose certificate is bad, on a new connection or
+// a kept one, and is not recorded as sent; the rest of the request arrives.
+func TestTrustedFields(t *testing.T) {
+	soon := time.Now().Add(24 * time.Hour)
+	ca := testCert(t, nil, soon)
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Leaf)
+	for name, good := range map[string]bool{"example.org": true, "evil.example": false} {
+		cert := testCert(t, ca, soon, name)
+		requests := make(chan string, 10)
+		addr := listen(t, func(conn net.Conn) {
+			s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}})
+			defer s.Close()
+			for {
+				head := readRequest(s)
+				if head == "" {
+					return
+				}
+				requests <- head
+				if _, err := io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi"); err != nil {
+					return
+				}
+			}
+		})
+		c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Roots: roots}})
+		req.Scheme, req.KeepAlive = "https", time.Minute
+		req.Fields = []Field{{Name: "X-Key", Value: "k", Secret: true}, {Name: "Signature", Value: "s", Trusted: true},
+			{Name: "X-Open", Value: "o"}}
+		for i := range 3 {
+			var resp Response
+			if err := c.Do(t.Context(), req, &resp); err != nil || resp.Reused != (i > 0) {
+				t.Fatalf("%s, request %d: %v, reused %v", name, i, err, resp.Reused)
+			}
+			head := <-requests
+			for _, at := range []string{head, string(resp.RequestHead)} {
+				if strings.Contains(at, "\r\nSignature: s\r\n") != good || !strings.HasSuffix(at, "\r\nX-Open: o\r\n\r\n") {
+					t.Errorf("%s, request %d: %q", name, i, at)
+				}
+			}
+			if !strings.Contains(head, "\r\nX-Key: k\r\n") ||
+				!strings.Contains(string(resp.RequestHead), "\r\nX-Key: "+Redacted+"\r\n") {
+				t.Errorf("%s, request %d: %q, recorded %q", name, i, head, resp.RequestHead)
+			}
+		}
+		if len(req.Fields) != 3 {
+			t.Errorf("%s: the caller's request has %d fields", name, len(req.Fields))
 		}
 	}
 }

@@ -223,12 +223,17 @@ const (
 	_
 	_
 	_
-	CountRenderAnswers  // answers to requests of rendered pages in WARC files
-	CountRenderParts    // parts of rendered pages that became links
-	CountRenderPartsCut // parts of rendered pages beyond the limit of a page
-	CountUsageMarked    // responses stored although their site refuses a use of them that is to be marked
-	CountUsageDropped   // responses not stored because their site refuses a use of them
-	CountPayments       // responses that ask for payment or a licence
+	CountRenderAnswers    // answers to requests of rendered pages in WARC files
+	CountRenderParts      // parts of rendered pages that became links
+	CountRenderPartsCut   // parts of rendered pages beyond the limit of a page
+	CountUsageMarked      // responses stored although their site refuses a use of them that is to be marked
+	CountUsageDropped     // responses not stored because their site refuses a use of them
+	CountPayments         // responses that ask for payment or a licence
+	CountSigned           // requests with a signature that their site had not asked for
+	CountSignedAsked      // requests with the signature that their site had asked for
+	CountSignatureAsks    // responses that refuse a request and ask for a signature
+	CountSignatureUnable  // of them, those that ask for a signature that this crawl cannot make
+	CountSignatureRefused // responses that refuse a request with the signature that their site had asked for
 	NumCounters
 )
 
@@ -275,7 +280,9 @@ var counterNames = [NumCounters]string{
 	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent",
 	"pages_borrowed", "links_given_up", "edges_given_up", "urls_sized", "url_bytes", "record_bytes", "links_foreign",
 	"tls_expired", "tls_not_yet_valid", "tls_name_mismatch", "tls_self_signed", "tls_unknown_authority", "tls_invalid",
-	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped", "payments"}
+	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped", "payments",
+	"signed_unasked", "signed_asked", "signature_challenges", "signature_challenges_unsupported",
+	"signature_challenges_refused"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

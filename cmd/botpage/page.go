@@ -55,8 +55,11 @@ func (c *Command) page(now time.Time, keys botauth.Keys) *botPage {
 	if keys != nil {
 		p.KeysURL = c.keysURL()
 		p.Signs = "We sign our requests (Web Bot Auth, RFC 9421), so you can tell them from others that use the name."
-		if c.Sign.Sign.When != "always" {
+		switch c.Sign.Sign.When {
+		case "challenge":
 			p.Signs = "We sign requests to sites that ask for it by Accept-Signature (Web Bot Auth, RFC 9421)."
+		case "never":
+			p.Signs = "We do not sign requests at present (Web Bot Auth, RFC 9421)."
 		}
 	}
 	agent := "User-agent: " + c.Agent + "\n"

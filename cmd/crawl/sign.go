@@ -32,10 +32,11 @@ func (c *Command) readKeys(o *crawl.IdentityOptions) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	if o.Signer, err = botauth.NewSigner(keys, agent); err != nil {
+	if o.Signer, err = botauth.NewSigner(keys, agent, c.Sign.Sign.Life); err != nil {
 		return term.Usage(fmt.Errorf("--sign: %w", err))
 	}
-	o.KeyFile, o.SignAlways = c.Sign.Sign.File, c.Sign.Sign.When == "always"
+	o.KeyFile, o.Sign = c.Sign.Sign.File, map[string]crawl.SignWhen{"always": crawl.SignAlways,
+		"challenge": crawl.SignOnChallenge, "never": crawl.SignNever}[c.Sign.Sign.When]
 	return nil
 }
 
@@ -44,7 +45,11 @@ func printSigner(out io.Writer, o *crawl.IdentityOptions) error {
 	if o.Signer == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "# sign: key %s; key directory %s\n", o.Signer.Keys().At(time.Now()).ID(),
+	what := "key "
+	if o.Sign == crawl.SignNever {
+		what = "nothing; key "
+	}
+	_, err := fmt.Fprintf(out, "# sign: %s%s; key directory %s\n", what, o.Signer.Keys().At(time.Now()).ID(),
 		o.Signer.Agent())
 	return err
 }

@@ -102,6 +102,7 @@ func (l *lines) addExchanges(s *crawl.Snapshot) {
 		l.add("HTTP/2", "%s", human.Counted(two, "response", "responses"))
 	}
 	l.addText("certificates", certificatesText(s))
+	l.addText("signatures", condition.Signatures(s.Count))
 	l.addText("compressed", codingsText(s))
 	l.add("links", "%s found, %s%s", n(s.Count(state.CountLinks)),
 		human.Counted(s.Unique, "unique URL", "unique URLs"), shareText(s))

@@ -79,6 +79,9 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if len(s.Refused) > 0 {
 		row("refused", "%s", condition.ReasonCounts(s.Refused))
 	}
+	if text := condition.Signatures(func(c state.Counter) int64 { return s.Counters[c.String()] }); text != "" {
+		row("signatures", "%s", text)
+	}
 	if late := max(s.DeferredLate, s.VisitsLate); late >= 2 {
 		row("late", "deferred URLs by %s, visits by %s: they are due, and wait for room", human.Seconds(s.DeferredLate),
 			human.Seconds(s.VisitsLate))

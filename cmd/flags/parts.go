@@ -26,7 +26,8 @@ import (
 // The part without a name comes first, if at all. A switch is on by its name alone. A part that the text
 // lacks has its default (of an enum, the first value unless a default is given); a pointer is nil then, and
 // another flag or the machine decides. least and most are the range, negative values are refused everywhere.
-// A list has colons between its values. "\," is a comma within a value.
+// A list has colons between its values. "\," is a comma within a value. The value without a name may have an equals
+// sign after a slash: "./a=b" is a file.
 //
 // The help of a part stands below that of its flag, as "--guards depth".
 
@@ -107,12 +108,18 @@ func setParts(v reflect.Value, text string) error {
 	}
 	for i, item := range items {
 		name, value, valued := strings.Cut(strings.TrimSpace(item), "=")
+		if valued && i == 0 && list[0].name == "" && strings.Contains(name, "/") {
+			name, value, valued = strings.TrimSpace(item), "", false
+		}
 		n := slices.IndexFunc(list, func(p part) bool { return p.name == name })
 		switch {
 		case !valued && n >= 0 && name != "" && list[n].isSwitch():
 			value = "on"
 		case !valued && i == 0 && list[0].name == "" && (n < 0 || name == ""):
 			name, value, n = "", name, 0
+		case n < 0 && i == 0 && list[0].unit() == "FILE":
+			return fmt.Errorf("%s: want %s; a file with = in its name needs a / before it: ./%s", item,
+				partNames(list), item)
 		case n < 0 || name == "":
 			return fmt.Errorf("%s: want %s", item, partNames(list))
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"drumbeat/botauth"
 )
@@ -15,14 +16,15 @@ type Sign struct {
 
 // Signing is the value of --sign.
 type Signing struct {
-	File      string `part:"" placeholder:"FILE"`
-	Directory string `part:"directory" placeholder:"URL"`
-	When      string `part:"when" enum:"always,challenge" default:"always"`
+	File      string        `part:"" placeholder:"FILE"`
+	Directory string        `part:"directory" placeholder:"URL"`
+	When      string        `part:"when" enum:"always,challenge,never" default:"always"`
+	Life      time.Duration `part:"life" default:"20m" least:"2m" most:"20m"`
 }
 
 // Check returns the first fault that can be seen in the flag alone.
 func (s *Sign) Check() error {
-	if s.Sign.File == "" && s.Sign != (Signing{When: s.Sign.When}) {
+	if s.Sign.File == "" && s.Sign != (Signing{When: s.Sign.When, Life: s.Sign.Life}) {
 		return errors.New("--sign: the key file is missing: put it first, as in --sign bot.key,directory=URL")
 	}
 	return nil

@@ -55,9 +55,9 @@ type Options struct {
 	Assets        bool            // parts of pages are accepted
 	Store         bool            // pages are stored: large bodies have spools
 	Signer        *botauth.Signer // signs requests; nil: none
-	SignAlways    bool            // those over TLS are signed unasked
-	AdaptiveDelay bool            // exchanges have a Sign
-	DiskBytes     int64           // of the crawl's files at most
+	Sign          options.SignWhen
+	AdaptiveDelay bool  // exchanges have a Sign
+	DiskBytes     int64 // of the crawl's files at most
 	MaxURLBytes   int
 }
 
@@ -75,7 +75,7 @@ type Others struct {
 
 // New returns a Fetcher. Wire must give it the other stages before a run.
 func New(run *account.Run, saved *state.Saved, opt Options, watch *outage.Watch, k *space.Keeper) *Fetcher {
-	return &Fetcher{run: run, saved: saved, opt: opt, outages: watch, signing: newSigning(opt.Signer, opt.SignAlways),
+	return &Fetcher{run: run, saved: saved, opt: opt, outages: watch, signing: newSigning(opt.Signer, opt.Sign),
 		spools: &spools{run: run, saved: saved, log: opt.Log, diskBytes: opt.DiskBytes, space: k,
 			slots: make(chan struct{}, maxSpools)}}
 }
@@ -107,9 +107,9 @@ func (f *Fetcher) Open(*state.Manifest) error {
 
 // exchange does one HTTP exchange at the granted address. codings is the Accept-Encoding; "" is that of
 // Fetcher. known makes the request conditional, if earlier visits brought a validator. from decides about the
-// secrets of the site. again reports that the site asks for a signature, which the next request to it will have.
+// secrets of the site.
 func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
-	limits *fetch.Limits, codings string, known *revisit.History, from Source) (again bool, err error) {
+	limits *fetch.Limits, codings string, known *revisit.History, from Source) (Signature, error) {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
@@ -119,8 +119,10 @@ func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Pa
 	req.IfNoneMatch, req.IfModifiedSince = known.Validators()
 	var jar *cookies.Jar
 	var jarFor *weburl.Parts // on the heap only if there is a jar
+	anyCertificate := false
 	if set := f.opt.Sites.Load(); set != nil {
 		if site := set.Lookup(&parts); site != nil {
+			anyCertificate = site.AnyCertificate
 			if jar = f.Dress(&req, site, &parts, from); jar != nil {
 				own := parts
 				jarFor = &own
@@ -133,19 +135,19 @@ func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Pa
 		req.DecodeLater = MayLand(g)
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
-		return false, fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
+		return Signature{}, fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
 	}
 	ctx, leave, err := f.others.Rules.Enter(ctx, parts.Host, g.Addr)
 	if err != nil {
-		return false, err
+		return Signature{}, err
 	}
 	defer leave()
 	f.underWay.Add(1)
 	defer f.run.Changed()
 	defer f.underWay.Add(-1)
-	how, err := f.signing.sign(&req, time.Now())
+	how, err := f.signing.sign(&req, time.Now(), anyCertificate)
 	if err != nil {
-		return false, err
+		return Signature{}, err
 	}
 	try := f.outages.Try()
 	err = bug.Contained(func() error {
@@ -167,7 +169,7 @@ func (f *Fetcher) Exchange(ctx context.Context, g *polite.Grant, parts weburl.Pa
 		err = inforce.ErrBlocked
 	}
 	f.outages.WatchExchange(try, g.Addr, parts, err, resp)
-	return err == nil && f.signing.wanted(&req, how, resp), err
+	return f.signing.judge(&req, how, resp, err), err
 }
 
 // keepAlive returns how long to keep the grant's connection open: until the host's next page is due, with a

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/botauth"
+	"drumbeat/crawl/options"
 	"drumbeat/fetch"
 )
 
@@ -19,7 +20,7 @@ func TestAsksAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSigning(signer, false)
+	s := newSigning(signer, options.SignOnChallenge)
 	for i := range 3*askingHosts + 1 {
 		s.keep(fmt.Sprint(i), botauth.Ask{Label: "a", Nonce: "n"})
 		s.take("0") // a site with requests stays
@@ -40,11 +41,11 @@ func TestAsksAreBounded(t *testing.T) {
 // TestNoSigning: a crawl without keys adds nothing and waits for nothing.
 func TestNoSigning(t *testing.T) {
 	req := fetch.Request{Scheme: "https", Host: "a.test", PathQuery: "/"}
-	s := newSigning(nil, true)
-	if how, err := s.sign(&req, time.Now()); err != nil || how != (signed{}) || len(req.Fields) > 0 {
+	s := newSigning(nil, options.SignAlways)
+	if how, err := s.sign(&req, time.Now(), false); err != nil || how != (signed{}) || len(req.Fields) > 0 {
 		t.Errorf("signed %+v, %v, fields %v", how, err, req.Fields)
 	}
-	if s.wanted(&req, signed{}, &fetch.Response{Status: 403}) {
+	if s.judge(&req, signed{}, &fetch.Response{Status: 403}, nil).Again {
 		t.Error("a request is repeated for a signature that nobody can make")
 	}
 }

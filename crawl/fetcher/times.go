@@ -36,9 +36,10 @@ func stageOf(err error) fetch.Stage {
 	return fetch.StagePrepare
 }
 
-// Link is the connection of an exchange.
+// Link is the connection of an exchange, and the signature of its request.
 type Link struct {
 	use     linkUse
+	sig     Signature
 	Verdict string // on the certificate; "" without TLS
 }
 
@@ -51,8 +52,8 @@ const (
 )
 
 // LinkOf returns the connection of an exchange with its error, nil for none.
-func LinkOf(resp *fetch.Response, err error) Link {
-	l := Link{Verdict: resp.TLSVerdict}
+func LinkOf(resp *fetch.Response, sig Signature, err error) Link {
+	l := Link{Verdict: resp.TLSVerdict, sig: sig}
 	switch {
 	case resp.Reused:
 		l.use = linkReused
@@ -62,8 +63,9 @@ func LinkOf(resp *fetch.Response, err error) Link {
 	return l
 }
 
-// Count counts the connection.
+// Count counts the connection and the signature.
 func (l Link) Count(tx *account.Tx) {
+	l.sig.count(tx)
 	if c, bad := state.TLSBadOf(l.Verdict); bad {
 		tx.Count(c, 1)
 	}

@@ -427,11 +427,11 @@ func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, 
 	limits := q.opt.Network.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = RobotsBodyBytes, 0, RobotsBodyBytes
 	limits.Ratio = fetch.Unlimited
-	again, err = q.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	sig, err := q.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	q.run.LogBug(string(parts.Host)+"/robots.txt", err)
 	q.others.Slots.Free()
 	result := q.fetcher.Result(g, resp, err)
-	if again {
+	if sig.Again {
 		result.Backoff = min(fetcher.RetryAfter(resp, time.Now()), PoliteBackoff)
 	} else if rest := RestAfter(resp, err); rest > 0 {
 		result.Backoff = rest
@@ -466,7 +466,7 @@ func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, 
 		tx.Count(state.CountRobotsAttempts, 1)
 		tx.Count(state.CountRobotsBytes, resp.BytesRead)
 		tx.Count(state.CountRobotsBytesSent, resp.BytesWritten)
-		fetcher.LinkOf(resp, err).Count(tx)
+		fetcher.LinkOf(resp, sig, err).Count(tx)
 		if err != nil {
 			tx.Count(state.CountRobotsFailed, 1)
 		} else {
@@ -476,7 +476,7 @@ func (q *Requests) getGranted(ctx context.Context, g *polite.Grant, url string, 
 	}); txErr != nil {
 		return false, txErr // the crawl has failed, so the request's own transaction fails too
 	}
-	return again, err
+	return sig.Again, err
 }
 
 // robotsRoomEvery is the interval at which a request asks again while polite is full. It does not wait for

@@ -20,11 +20,10 @@ type Identity struct {
 	Version string
 	// Host is the name of the machine in the names of WARC files and in warcinfo records; "" means localhost.
 	Host string
-	// Signer signs requests; nil: none. With SignAlways it signs all that use TLS, otherwise those of sites that
-	// ask for it. KeyFile is its key file; each reload reads it again.
-	Signer     *botauth.Signer
-	SignAlways bool
-	KeyFile    string
+	// Signer signs requests; nil: none. Sign says which. KeyFile is its key file; each reload reads it again.
+	Signer  *botauth.Signer
+	Sign    SignWhen
+	KeyFile string
 	// About is for the people who get the results.
 	About state.About
 }
@@ -44,3 +43,13 @@ func (o *Identity) Validate() error {
 func (o *Identity) Keep(run *state.LastRun) {
 	run.Version, run.Agent, run.Contact, run.UserAgent, run.About = o.Version, o.Agent, o.Contact, o.UserAgent, o.About
 }
+
+// SignWhen says which requests a Signer signs.
+type SignWhen uint8
+
+// The values of SignWhen.
+const (
+	SignOnChallenge SignWhen = iota // those to sites that ask for it
+	SignAlways                      // all that use TLS, and those to sites that ask for it
+	SignNever
+)

@@ -258,7 +258,7 @@ func (r *Stage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Part
 	limits := r.opt.FetchLimits
 	most := int(r.opt.Browser.PageBytes)
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
-	_, err := r.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
+	sig, err := r.fetcher.Exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	r.run.LogBug(string(parts.Host)+string(parts.Path), err)
 	r.others.Slots.Leave(g)
 	result := r.fetcher.Result(g, resp, err)
@@ -272,7 +272,7 @@ func (r *Stage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Part
 		tx.Count(state.CountRenderRequests, 1)
 		tx.Count(state.CountRenderBytes, resp.BytesRead)
 		tx.Count(state.CountBytesSent, resp.BytesWritten)
-		fetcher.LinkOf(resp, err).Count(tx)
+		fetcher.LinkOf(resp, sig, err).Count(tx)
 		if result.Backoff >= health.Short {
 			return r.others.Clear(tx, g.Item.Host)
 		}

@@ -40,7 +40,7 @@ func (p *Pages) Entry(w *Worker, rec *weburl.Record, resp *fetch.Response, page 
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
 		Dropped: w.meta.dropped, Scored: w.meta.Scored, Score: w.meta.Score, Fields: string(w.meta.Fields),
 		TLS: fetcher.BadTLS(resp.TLSVerdict, nil), Payment: health.Payments(resp.Status, resp.EachHeader),
-		Rights: w.meta.rights.texts(&p.opt.Output.Usage)}
+		SignedBy: fetcher.SignedBy(resp), Rights: w.meta.rights.texts(&p.opt.Output.Usage)}
 }
 
 // LogSeedsEnd logs a seed whose response is not a page.

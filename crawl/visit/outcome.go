@@ -87,13 +87,13 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 	if err != nil {
 		return nil, err
 	}
-	again, err := s.fetcher.Exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known,
+	sig, err := s.fetcher.Exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known,
 		s.fetcher.SourceOf(rec))
 	if ctx.Err() != nil {
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}
 	result := &page.result
-	*result = ending{Result: s.fetcher.Result(g, resp, err), sent: resp.BytesWritten, link: fetcher.LinkOf(resp, err)}
+	*result = ending{Result: s.fetcher.Result(g, resp, err), sent: resp.BytesWritten, link: fetcher.LinkOf(resp, sig, err)}
 	if errors.Is(err, inforce.ErrBlocked) {
 		return nil, s.settle(g, result, func(tx *account.Tx) error {
 			return s.others.Deferrals.DropBlocked(tx, g.Item)
@@ -111,7 +111,7 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 		}
 	}
 	rec.Flags &^= weburl.FlagUnconfirmed
-	if again && int(rec.Attempts) <= s.opt.Retries {
+	if sig.Again && int(rec.Attempts) <= s.opt.Retries {
 		return nil, s.signNow(g, rec, resp, result)
 	}
 	if err != nil {

@@ -81,6 +81,8 @@ type Entry struct {
 	TLS string
 	// Payment is the price that the response asks for, "license" or "unpriced"; "" if it does not ask for payment.
 	Payment string
+	// SignedBy is the id of the key by which the request was signed; "" if it was not.
+	SignedBy string
 	// Rights are the statements about the use of the response.
 	Rights Rights
 }
@@ -116,6 +118,7 @@ type line struct {
 	Fields      string   `json:"fields"`
 	TLS         string   `json:"tls"`
 	Payment     string   `json:"payment"`
+	SignedBy    string   `json:"signed_by"`
 
 	Digest   string `json:"robots_digest"`
 	Fetched  string `json:"robots_fetched"`
@@ -145,7 +148,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME, Charset: v.Charset,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
-		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS, Payment: v.Payment,
+		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS, Payment: v.Payment, SignedBy: v.SignedBy,
 		Rights: Rights{v.Digest, v.Fetched, v.Group, v.Rule, v.Delay, v.Signal, v.Usage, v.License, v.AI, v.Cut,
 			v.Values, v.Reserved, v.Policy, v.Refused},
 	}
@@ -203,6 +206,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"dropped":`, e.Dropped)
 	dst = appendText(dst, `,"tls":`, e.TLS)
 	dst = appendText(dst, `,"payment":`, e.Payment)
+	dst = appendText(dst, `,"signed_by":`, e.SignedBy)
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
 	dst = appendTarget(dst, `,"duplicate_of":`, e.DuplicateOf)

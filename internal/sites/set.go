@@ -38,7 +38,7 @@ type Site struct {
 	Fields, OpenFields []fetch.Field
 	// Insecure says that secrets go by HTTP too.
 	Insecure bool
-	// AnyCertificate says that secrets go by HTTPS whatever the server's certificate.
+	// AnyCertificate says that secrets and signatures go by HTTPS whatever the server's certificate.
 	AnyCertificate bool
 	// AnyLinks says that requests have secrets wherever their URLs were found.
 	AnyLinks bool

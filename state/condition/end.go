@@ -115,3 +115,20 @@ func sentence(text string) string {
 	}
 	return strings.TrimSuffix(strings.ToUpper(text[:1])+text[1:], ".") + "."
 }
+
+// Signatures says how many requests were signed and how many sites asked for it, by the counters; "" if nothing was.
+func Signatures(count func(state.Counter) int64) (text string) {
+	var parts []string
+	add := func(n int64, format, one, many string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(format, human.Counted(n, one, many)))
+		}
+	}
+	add(count(state.CountSigned), "%s signed unasked", "request", "requests")
+	add(count(state.CountSignedAsked), "%s signed as the site asked", "request", "requests")
+	add(count(state.CountSignatureAsks), "%s for a signature", "response asked", "responses asked")
+	add(count(state.CountSignatureUnable), "%s for one that this crawl cannot make", "response asked", "responses asked")
+	add(count(state.CountSignatureRefused), "%s by the site that had asked for it", "signature refused",
+		"signatures refused")
+	return strings.Join(parts, ", ")
+}

@@ -73,6 +73,11 @@ func wantCounters(s *snapshot.Snapshot, want func(name string, v float64)) {
 			want(`tls_bad_total{verdict="`+state.TLSVerdicts[c-state.CountTLSBad]+`"}`, float64(s.Count(c)))
 			continue
 		}
+		if why, is := map[state.Counter]string{state.CountSigned: "always",
+			state.CountSignedAsked: "challenge"}[c]; is {
+			want(`signed_requests_total{why="`+why+`"}`, float64(s.Count(c)))
+			continue
+		}
 		name, scale := c.String(), 1.0
 		if row := counterRows[c]; row.name != "" {
 			name = row.name

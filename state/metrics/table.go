@@ -34,6 +34,9 @@ func counters() (list []Metric) {
 		if c >= state.CountTLSBad && c < state.CountTLSBad+state.Counter(len(state.TLSVerdicts)) {
 			continue // in byVerdict
 		}
+		if c == state.CountSigned || c == state.CountSignedAsked {
+			continue // in byLabel
+		}
 		row := counterRows[c]
 		name, scale := row.name, row.scale
 		if name == "" {
@@ -258,10 +261,15 @@ var counterRows = [state.NumCounters]counterRow{
 		help: "Links sent that were dropped because their owner was abandoned (--give-up-node)"},
 	state.CountEdgesAbandoned: {
 		help: "PLD-PLD edges sent that were dropped because the owner of their second PLD was given up"},
-	state.CountURLsSized:      {help: "Unique URLs whose sizes url_bytes_total and record_bytes_total count"},
-	state.CountURLBytes:       {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},
-	state.CountRecordBytes:    {help: "Bytes of the records of unique URLs", unit: "bytes"},
-	state.CountLinksForeign:   {help: "Links found on other sites to URLs whose requests have secrets (--sites)"},
+	state.CountURLsSized:     {help: "Unique URLs whose sizes url_bytes_total and record_bytes_total count"},
+	state.CountURLBytes:      {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},
+	state.CountRecordBytes:   {help: "Bytes of the records of unique URLs", unit: "bytes"},
+	state.CountLinksForeign:  {help: "Links found on other sites to URLs whose requests have secrets (--sites)"},
+	state.CountSignatureAsks: {help: "Responses that refuse a request and ask for a signature"},
+	state.CountSignatureUnable: {
+		help: "Responses that ask for a signature that the crawl cannot make, part of signature_challenges_total"},
+	state.CountSignatureRefused: {
+		help: "Responses that refuse a request with the signature that their site had asked for"},
 	state.CountLinksDuplicate: {help: "Links not followed because the body of their page was seen before"},
 }
 
@@ -309,6 +317,12 @@ func byLabel() []Metric {
 						f(strconv.Itoa(code), float64(n))
 					}
 				}
+			}},
+		{Name: "signed_requests_total", Label: "why",
+			Help: "Requests with a signature: always, or as their site asked by a challenge (--sign)",
+			each: func(s *snap, f emit) {
+				f("always", float64(s.Count(state.CountSigned)))
+				f("challenge", float64(s.Count(state.CountSignedAsked)))
 			}},
 		{Name: "slots_sampled_total", Label: "use",
 			Help: "Connection slots by use, summed over the samples of this run",

@@ -100,6 +100,8 @@ func summary(f *explain.Figures, o *over) []Figure {
 		{"servers", "Addresses resolved, estimated", o.last("servers"), Number, 5_517_743},
 		{"robots", "Requests for robots.txt", count(state.CountRobotsAttempts), Number, 0},
 		{PaymentsKey, "Responses that asked for payment", count(state.CountPayments), Number, 0},
+		{"signed", "Requests with a signature", count(state.CountSigned) + count(state.CountSignedAsked), Number, 0},
+		{"signatures_refused", "Refused signatures that sites had asked for", count(state.CountSignatureRefused), Number, 0},
 		{"connections", "Connections opened", count(state.CountConnections), Number, 0},
 		{"host_gap", "Least gap between requests to a host", o.least("least_host_gap_seconds"), Seconds, 0},
 		{"server_gap", "Least gap between requests to an address", o.least("least_server_gap_seconds"), Seconds, 0},
