@@ -10,9 +10,9 @@
 // # Departure
 //
 // The draft would have each request signed for itself. A Signer signs once for each authority and three quarters of the
-// life of a signature, and repeats that signature, because a signature takes about 18 µs and a lookup 0.06 µs. Such a signature has no
-// nonce, since a nonce that is sent twice is none; the draft requires none. A site that wants one asks for it by
-// Accept-Signature (RFC 9421, 5), and Signer.Answer makes a signature for that single request.
+// life of a signature, and repeats that signature, because a signature takes about 18 µs and a lookup 0.06 µs. Such a
+// signature has no nonce, since a nonce that is sent twice is none; the draft requires none. A site that wants one asks
+// for it by Accept-Signature (RFC 9421, 5), and Signer.Answer makes a signature for that single request.
 //
 // # Keys
 //

@@ -47,8 +47,8 @@ type slot struct {
 	hosts, older map[string]string // authority to signature
 }
 
-// NewSigner returns a signer with the keys at the URL of a directory, as ParseAgent returns it. Signatures are valid for
-// life, MinLife to Life.
+// NewSigner returns a signer with the keys at the URL of a directory, as ParseAgent returns it. Signatures are valid
+// for life, MinLife to Life.
 func NewSigner(keys Keys, agent string, life time.Duration) (*Signer, error) {
 	if life < MinLife || life > Life {
 		return nil, fmt.Errorf("a signature cannot be valid for %s: want %s to %s", life, MinLife, Life)

@@ -38,8 +38,8 @@ func verifyBy(s *Signer, m *Message, now time.Time) (Verified, error) {
 	}})
 }
 
-// TestSign: over hours and a rotation, each signature is valid when it is sent and a quarter of its life later, and made
-// once a window.
+// TestSign: over hours and a rotation, each signature is valid when it is sent and a quarter of its life later, and
+// made once a window.
 func TestSign(t *testing.T) {
 	keys, err := newKeys(t, start).Rotate(start, start.Add(time.Hour+time.Minute))
 	if err != nil {

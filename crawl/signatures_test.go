@@ -53,7 +53,8 @@ func verify(t *testing.T, file, scheme string, r request) (botauth.Verified, err
 func TestSignAlways(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &secretWeb{tinyWeb: tinyWeb{Serve: pagesOnly}}
-		opt := web.options(t, "", "https://a.test/1", "https://a.test/2", "https://a.test:8443/3", "http://b.test/1", "https://bad.test/1")
+		opt := web.options(t, "", "https://a.test/1", "https://a.test/2", "https://a.test:8443/3", "http://b.test/1",
+			"https://bad.test/1")
 		var log bytes.Buffer
 		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		file := signedBy(t, &opt, SignAlways)
@@ -132,8 +133,8 @@ func TestSignNever(t *testing.T) {
 	})
 }
 
-// TestNoSignatureForBadCertificates: a site whose certificate is bad gets no signature even if it asks for one, and is not
-// asked twice, unless its settings accept any certificate.
+// TestNoSignatureForBadCertificates: a site whose certificate is bad gets no signature even if it asks for one, and is
+// not asked twice, unless its settings accept any certificate.
 func TestNoSignatureForBadCertificates(t *testing.T) {
 	for table, want := range map[string][]int64{"": {0, 0, 4, 4, 0},
 		"[[site]]\nhost = 'bad.test'\ncertificate = 'any'": {1, 4, 5, 0, 4}} {

@@ -61,8 +61,8 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestTrustedFields: a field for trusted servers alone reaches no server whose certificate is bad, on a new connection or
-// a kept one, and is not recorded as sent; the rest of the request arrives.
+// TestTrustedFields: a field for trusted servers alone reaches no server whose certificate is bad, on a new connection
+// or a kept one, and is not recorded as sent; the rest of the request arrives.
 func TestTrustedFields(t *testing.T) {
 	soon := time.Now().Add(24 * time.Hour)
 	ca := testCert(t, nil, soon)
@@ -96,7 +96,8 @@ func TestTrustedFields(t *testing.T) {
 			}
 			head := <-requests
 			for _, at := range []string{head, string(resp.RequestHead)} {
-				if strings.Contains(at, "\r\nSignature: s\r\n") != good || !strings.HasSuffix(at, "\r\nX-Open: o\r\n\r\n") {
+				if strings.Contains(at, "\r\nSignature: s\r\n") != good ||
+					!strings.HasSuffix(at, "\r\nX-Open: o\r\n\r\n") {
 					t.Errorf("%s, request %d: %q", name, i, at)
 				}
 			}

@@ -27,7 +27,7 @@ import (
 // lacks has its default (of an enum, the first value unless a default is given); a pointer is nil then, and
 // another flag or the machine decides. least and most are the range, negative values are refused everywhere.
 // A list has colons between its values. "\," is a comma within a value. The value without a name may have an equals
-// sign after a slash: "./a=b" is a file.
+// sign after a slash, as that of a file may.
 //
 // The help of a part stands below that of its flag, as "--guards depth".
 

@@ -93,7 +93,8 @@ func (s *Stage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Re
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}
 	result := &page.result
-	*result = ending{Result: s.fetcher.Result(g, resp, err), sent: resp.BytesWritten, link: fetcher.LinkOf(resp, sig, err)}
+	*result = ending{Result: s.fetcher.Result(g, resp, err), sent: resp.BytesWritten,
+		link: fetcher.LinkOf(resp, sig, err)}
 	if errors.Is(err, inforce.ErrBlocked) {
 		return nil, s.settle(g, result, func(tx *account.Tx) error {
 			return s.others.Deferrals.DropBlocked(tx, g.Item)

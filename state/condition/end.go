@@ -127,7 +127,8 @@ func Signatures(count func(state.Counter) int64) (text string) {
 	add(count(state.CountSigned), "%s signed unasked", "request", "requests")
 	add(count(state.CountSignedAsked), "%s signed as the site asked", "request", "requests")
 	add(count(state.CountSignatureAsks), "%s for a signature", "response asked", "responses asked")
-	add(count(state.CountSignatureUnable), "%s for one that this crawl cannot make", "response asked", "responses asked")
+	add(count(state.CountSignatureUnable), "%s for one that this crawl cannot make", "response asked",
+		"responses asked")
 	add(count(state.CountSignatureRefused), "%s by the site that had asked for it", "signature refused",
 		"signatures refused")
 	return strings.Join(parts, ", ")
