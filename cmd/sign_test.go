@@ -73,7 +73,8 @@ func TestCrawlSigns(t *testing.T) {
 			must(t, os.WriteFile(sites, []byte("[[site]]\nhost = '127.0.0.1'\ncertificate = 'any'\n"), 0o600))
 			wantExit(t, term.ExitDone, "", "crawl", site.URL+"/", "--contact=https://bot.example.org/about",
 				"--sign="+file, "--sites="+sites, "--allow-net=127.0.0.0/8", "--scope=host", "--host-delay=0",
-				"--server-delay=0", "--linger=0s", "--ram=192MiB", "--log-level=warn", "--http2="+flag, "--resolver=127.0.0.1",
+				"--server-delay=0", "--linger=0s", "--ram=192MiB", "--log-level=warn", "--http2="+flag,
+				"--resolver=127.0.0.1",
 				"--ports="+site.URL[strings.LastIndexByte(site.URL, ':')+1:], "--dir="+dir)
 			if len(seen) != 4 {
 				t.Errorf("requests: %v", seen)

@@ -174,7 +174,8 @@ func (is Signature) count(tx *account.Tx) {
 		is bool
 		c  state.Counter
 	}{{is.sent && !is.asked, state.CountSigned}, {is.asked, state.CountSignedAsked},
-		{is.asks, state.CountSignatureAsks}, {is.unable, state.CountSignatureUnable}, {is.refused, state.CountSignatureRefused}} {
+		{is.asks, state.CountSignatureAsks}, {is.unable, state.CountSignatureUnable},
+		{is.refused, state.CountSignatureRefused}} {
 		if c.is {
 			tx.Count(c.c, 1)
 		}
