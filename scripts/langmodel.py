@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Writes the model of internal/langid from that of py3langid 0.4.0 (BSD-3-Clause; Lui and Baldwin, Barbaresi).
 
-  pip download --no-deps --no-binary :all: py3langid==0.4.0 && tar xzf py3langid-0.4.0.tar.gz
-  pip install numpy zstandard iso639-lang
-  scripts/langmodel.py py3langid-0.4.0/py3langid/data/model.npz.xz internal/langid/model.zst
+  pip install numpy zstandard iso639-lang py3langid==0.4.0
+  scripts/langmodel.py .../py3langid/data/model.npz.xz internal/langid/model.zst
 
 The n-grams of its automaton are listed, sorted, and their log-probabilities are rounded to 256 steps. The format
 is in internal/langid/model.go.

@@ -23,6 +23,7 @@ package export
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -34,7 +35,7 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind string `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,prices,queue,robots,near-duplicates,sample,wacz"`
+	Kind string `arg:"" enum:"${tables}"`
 
 	flags.CrawlDirs
 	Out         []string   `placeholder:"DIR"`
@@ -49,6 +50,9 @@ type Command struct {
 	Languages   bool
 	flags.About
 }
+
+// arcKinds are the tables of a graph.
+var arcKinds = []export.Kind{export.PLDEdges, export.HostEdges, export.Links}
 
 // leastPart is the least value of --part-size.
 const leastPart = 1 << 10
@@ -65,8 +69,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("--part-size %s: want at least 1 KiB", human.Bytes(c.PartSize))
 	case c.Compression != "zstd" && tabular.Format(c.Format) != tabular.Parquet:
 		return fmt.Errorf("--compression %s: only for --format parquet, not for %s", c.Compression, c.Format)
-	case arc && c.Kind != string(export.PLDEdges) && c.Kind != string(export.Links):
-		return fmt.Errorf("--format arc: only for pld-edges and links, not for %s", c.Kind)
+	case arc && !slices.Contains(arcKinds, export.Kind(c.Kind)):
+		return fmt.Errorf("--format arc: only for pld-edges, host-edges and links, not for %s", c.Kind)
 	case c.Output == "-" && (arc || tabular.Format(c.Format) == tabular.Parquet):
 		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
 	case c.Queued && c.Kind != string(export.PLDs):

@@ -51,6 +51,7 @@ var layers = map[string]layer{
 	"internal/pagetext":          {11, []string{"internal/mimetype", "parse"}},
 	"internal/urllist":           {0, nil},
 	"internal/urlrule":           {10, []string{"weburl"}},
+	"internal/webgraph":          {10, []string{"disk", "internal/human"}},
 	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
 	"internal/response":          {11, []string{"disk", "internal/httphead", "warc"}},
 	"internal/langid":            {0, nil},

@@ -52,6 +52,7 @@ type Builder struct {
 	prev int64  // its last predecessor; -1: none
 	base int64  // its last predecessor in list; -1: none
 	n    uint32 // predecessors in list
+	full int    // bytes of a block
 }
 
 // New returns a builder of a graph, in a file that it creates.
@@ -63,7 +64,8 @@ func New(fs disk.FS, name string, nodes uint32) (*Builder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webgraph: %w", err)
 	}
-	return &Builder{g: &Graph{f: f, nodes: nodes, out: make([]uint32, nodes)}, prev: -1, base: -1}, nil
+	return &Builder{g: &Graph{f: f, nodes: nodes, out: make([]uint32, nodes)}, prev: -1, base: -1,
+		full: blockBytes}, nil
 }
 
 // Add adds an arc. Arcs come in ascending order of to, then of from; repeated ones and loops are ignored.
@@ -85,7 +87,7 @@ func (b *Builder) Add(from, to uint32) error {
 	b.n++
 	b.g.out[from]++
 	b.g.arcs++
-	if len(b.list) < blockBytes {
+	if len(b.list) < b.full {
 		return nil
 	}
 	b.endList()
@@ -105,7 +107,7 @@ func (b *Builder) endNode() error {
 	b.endList()
 	b.node++
 	b.prev = -1
-	if len(b.buf) < blockBytes && uint32(b.node)-b.cur.first < maxBlockNodes {
+	if len(b.buf) < b.full && uint32(b.node)-b.cur.first < maxBlockNodes {
 		return nil
 	}
 	return b.writeBlock(uint32(b.node - 1))
@@ -250,4 +252,13 @@ func (g *Graph) parallel(ctx context.Context, workers int, do func(r *reader, nu
 	}
 	wg.Wait()
 	return fail
+}
+
+// InDegrees returns the number of predecessors of each node.
+func (g *Graph) InDegrees() ([]uint32, error) {
+	in := make([]uint32, g.nodes)
+	err := g.parallel(context.Background(), 1, func(r *reader, _ int, t task) error {
+		return r.each(t, func(v uint32, from []uint32) { in[v] += uint32(len(from)) })
+	})
+	return in, err
 }

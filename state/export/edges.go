@@ -47,7 +47,7 @@ func edgeTable() table {
 func (j *job) namedEdges() (edges *cursor, lost int, err error) {
 	var counts *linkCounts
 	if j.opt.CountLinks {
-		if counts, err = j.countLinks(); err != nil {
+		if counts, err = j.countPLDLinks(); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -181,48 +181,4 @@ func (j *job) withNames(byTo *extsort.Sorter, fn func(name []byte, e star.Edge) 
 		return err
 	}
 	return byTo.Close()
-}
-
-// pldGraph adds the PLDs and their edges to a graph.
-func (j *job) pldGraph(g *graph) error {
-	names, err := j.names()
-	for ; err == nil && names.ok; err = names.next() {
-		if !isPLD(names.value) {
-			continue
-		}
-		if err := g.node(names.key, names.value[1:]); err != nil {
-			return err
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return j.eachEdge(func(e star.Edge) error { return g.arc(e.From, e.To) })
-}
-
-// createGraph opens the tables of a graph whose nodes are called column. names is nil if an earlier run has
-// finished that table, arcs if it has finished both.
-func (j *job) createGraph(column string) (names, arcs *tabular.Writer, err error) {
-	names, err = j.create("nodes", tabular.TSV, []tabular.Column{{Name: column, Type: tabular.String}})
-	if err != nil {
-		return nil, nil, err
-	}
-	nodesDone := j.report.Complete
-	arcs, err = j.create("arcs", tabular.TSV,
-		[]tabular.Column{{Name: "from", Type: tabular.Int64}, {Name: "to", Type: tabular.Int64}})
-	if err != nil {
-		names.Abort()
-		return nil, nil, err
-	}
-	j.report.Complete = j.report.Complete && nodesDone
-	if j.opt.Begin != nil {
-		j.opt.Begin(j.report)
-	}
-	if nodesDone {
-		names = nil
-	}
-	if j.report.Complete {
-		arcs = nil
-	}
-	return names, arcs, nil
 }

@@ -30,10 +30,14 @@ const (
 	Links    Kind = "links"
 	Sample   Kind = "sample"
 	Payments Kind = "prices"
+
+	HostEdges Kind = "host-edges"
+	HostRanks Kind = "host-ranks"
+	PLDRanks  Kind = "pld-ranks"
 )
 
-// Arc is a format of PLDEdges and Links alone: arcs as numbers of nodes, and the names of nodes, as WebGraph
-// reads them.
+// Arc is a format of PLDEdges, HostEdges and Links alone: edges as numbers of nodes, and numbers and names of the
+// nodes, as WebGraph and the tools of Common Crawl read them.
 const Arc tabular.Format = "arc"
 
 // Options say what to export, and where to.
@@ -140,6 +144,12 @@ func tableOf(k Kind) (t table, ok bool) {
 		return nearTable(), true
 	case Links:
 		return linkTable(), true
+	case HostEdges:
+		return hostEdgeTable(), true
+	case HostRanks:
+		return rankTable("host"), true
+	case PLDRanks:
+		return rankTable("pld"), true
 	case Sample:
 		return sampleTable(), true
 	case Index:
@@ -290,8 +300,10 @@ func (j *job) run(t *table) (err error) {
 		return j.opt.site(j)
 	case j.opt.Format == Arc && j.opt.Kind == Links:
 		return j.graph("url", j.linkGraph)
+	case j.opt.Format == Arc && j.opt.Kind == HostEdges:
+		return j.graph("host_rev", j.hostGraph)
 	case j.opt.Format == Arc:
-		return j.graph("pld", j.pldGraph)
+		return j.graph("pld_rev", j.pldGraph)
 	}
 	if j.rows, err = j.create("", j.opt.Format, t.columns); err != nil {
 		return err

@@ -2,6 +2,7 @@ package export
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 
 	"drumbeat/internal/extsort"
@@ -9,16 +10,17 @@ import (
 	"drumbeat/weburl"
 )
 
-// linkCounts counts the links of the stored pages for each pair of different PLDs. It sums in RAM, and passes the
-// sums on to a sorter when there are many pairs.
+// linkCounts counts the links of the stored pages for each pair of different PLDs, or hosts. It sums in RAM, and passes
+// the sums on to a sorter when there are many pairs.
 type linkCounts struct {
 	j      *job
 	sums   map[[2]uint64]int64 // keys of target and source
 	limit  int                 // of sums
 	sorter *extsort.Sorter     // key of the target, key of the source, a sum; several for a pair
 	next   *cursor             // of sorter
-	from   []byte              // host of the last source
-	source uint64              // key of its PLD
+	keyOf  func(host []byte) (uint64, error)
+	from   []byte // host of the last source
+	source uint64 // its key
 	rec    []byte
 	stray  int64 // pairs that have been passed over
 }
@@ -26,18 +28,25 @@ type linkCounts struct {
 // sumBytes is about what an entry of linkCounts.sums takes, while the map grows, too.
 const sumBytes = 128
 
-// countLinks counts the links of all stored pages.
-func (j *job) countLinks() (*linkCounts, error) {
-	c := newLinkCounts(j, int(j.opt.RAMBytes/8/sumBytes))
-	if err := j.eachLink(false, c.add); err != nil {
-		return nil, err
-	}
-	j.meter.Set("sorting counts")
-	return c, c.sort()
+// countPLDLinks counts the links of all stored pages between PLDs.
+func (j *job) countPLDLinks() (*linkCounts, error) {
+	c := newLinkCounts(j, func(host []byte) (uint64, error) { return j.Hasher.PLDKey(j.Suffixes.PLDBytes(host)), nil })
+	return c, c.count()
 }
 
-func newLinkCounts(j *job, limit int) *linkCounts {
-	return &linkCounts{j: j, limit: limit, sums: map[[2]uint64]int64{}, sorter: j.sorterOf(8)}
+// newLinkCounts returns empty counts. keyOf returns the key of a host, or of its PLD.
+func newLinkCounts(j *job, keyOf func(host []byte) (uint64, error)) *linkCounts {
+	return &linkCounts{j: j, limit: int(j.opt.RAMBytes / 8 / sumBytes), sorter: j.sorterOf(8), keyOf: keyOf,
+		sums: map[[2]uint64]int64{}}
+}
+
+// count counts the links of all stored pages.
+func (c *linkCounts) count() error {
+	if err := c.j.eachLink(false, c.add); err != nil {
+		return err
+	}
+	c.j.meter.Set("sorting counts")
+	return c.sort()
 }
 
 // sort ends the counting.
@@ -51,21 +60,48 @@ func (c *linkCounts) sort() error {
 }
 
 // add counts a link.
-func (c *linkCounts) add(r *linkRow) error {
+func (c *linkCounts) add(r *linkRow) (err error) {
 	if host := weburl.Split(r.from).Host; c.source == 0 || string(host) != string(c.from) {
-		c.from, c.source = append(c.from[:0], host...), c.pld(host)
+		c.from = append(c.from[:0], host...)
+		if c.source, err = c.keyOf(host); err != nil {
+			return err
+		}
 	}
-	pair := [2]uint64{c.pld(weburl.Split(r.to).Host), c.source}
-	if pair[0] == pair[1] {
-		return c.j.live()
+	to, err := c.keyOf(weburl.Split(r.to).Host)
+	if err != nil || to == c.source {
+		return errors.Join(err, c.j.live())
 	}
-	if c.sums[pair]++; len(c.sums) >= c.limit {
+	if c.sums[[2]uint64{to, c.source}]++; len(c.sums) >= c.limit {
 		return c.flush()
 	}
 	return c.j.live()
 }
 
-func (c *linkCounts) pld(host []byte) uint64 { return c.j.Hasher.PLDKey(c.j.Suffixes.PLDBytes(host)) }
+// each calls fn for each pair, in the order of targets and sources, instead of of.
+func (c *linkCounts) each(fn func(from, to, links uint64) error) error {
+	var pair [2]uint64
+	n, any := uint64(0), false
+	for {
+		next := pair
+		if c.next.ok {
+			next = [2]uint64{c.next.key, binary.BigEndian.Uint64(c.next.value)}
+		}
+		if any && (!c.next.ok || next != pair) {
+			if err := fn(pair[1], pair[0], n); err != nil {
+				return err
+			}
+			n = 0
+		}
+		if !c.next.ok {
+			return nil
+		}
+		pair, any = next, true
+		n += binary.BigEndian.Uint64(c.next.value[8:])
+		if err := c.next.next(); err != nil {
+			return err
+		}
+	}
+}
 
 // flush gives the sums to the sorter.
 func (c *linkCounts) flush() error {

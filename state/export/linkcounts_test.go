@@ -21,7 +21,10 @@ func TestLinkCounts(t *testing.T) {
 			Reader: &state.Reader{
 				Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}}
 		key := func(pld int) uint64 { return j.Hasher.PLDKey(fmt.Appendf(nil, "site%d.example", pld)) }
-		c := newLinkCounts(j, 1+r.IntN(20))
+		c := newLinkCounts(j, func(host []byte) (uint64, error) {
+			return j.Hasher.PLDKey(j.Suffixes.PLDBytes(host)), nil
+		})
+		c.limit = 1 + r.IntN(20)
 		want := map[[2]uint64]uint64{} // target, source
 		plds := 1 + r.IntN(6)
 		for range r.IntN(300) {
@@ -37,6 +40,15 @@ func TestLinkCounts(t *testing.T) {
 			}
 		}
 		must(t, c.sort())
+		if round%2 == 0 {
+			got := map[[2]uint64]uint64{}
+			must(t, c.each(func(from, to, links uint64) error { got[[2]uint64{to, from}] += links; return nil }))
+			if !maps.Equal(got, want) {
+				t.Fatalf("round %d: %d pairs, want %d", round, len(got), len(want))
+			}
+			j.end(t)
+			continue
+		}
 		stray := int64(0)
 		edges := slices.AppendSeq([][2]uint64{{7, 7}, {key(0), 7}}, maps.Keys(want)) // two have no links
 		slices.SortFunc(edges, func(a, b [2]uint64) int { return slices.Compare(a[:], b[:]) })
@@ -53,5 +65,15 @@ func TestLinkCounts(t *testing.T) {
 			t.Fatalf("%v, %d pairs without an edge, want %d; notes %q", err, c.stray, stray, j.report.Notes)
 		}
 		j.end(t)
+	}
+}
+
+// TestReversed: names of the graph of hosts.
+func TestReversed(t *testing.T) {
+	for host, want := range map[string]string{"www.example.co.uk": "uk.co.example.www", "a": "a", "": "",
+		"192.0.2.1": "192.0.2.1", "[2001:db8::1]": "[2001:db8::1]"} {
+		if got := string(reversed([]byte(host))); got != want || string(reversed([]byte(got))) != host {
+			t.Errorf("%q is %q, want %q", host, got, want)
+		}
 	}
 }

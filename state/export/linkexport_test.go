@@ -3,9 +3,11 @@ package export_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +159,7 @@ func TestExportLinksOfMirrors(t *testing.T) {
 			if again, err := export.Run(t.Context(), x); err != nil || !again.Complete {
 				t.Errorf("%v: the second export: %v, %+v", format, err, again)
 			}
+			checkHostGraph(t, fs, &opt, want)
 		})
 	}
 }
@@ -176,8 +179,15 @@ func graphOf(t *testing.T, fs disk.FS, dir string) map[string]int {
 		}
 		return lines
 	}
-	nodes, arcs, before := table("nodes"), map[string]int{}, [2]int{-1, -1}
-	for _, line := range table("arcs") {
+	nodes, arcs, before := []string{}, map[string]int{}, [2]int{-1, -1}
+	for i, line := range table("vertices") {
+		id, name, _ := strings.Cut(line, "\t")
+		if id != strconv.Itoa(i) || i > 0 && nodes[i-1] >= name {
+			t.Errorf("vertex %d is %q", i, line)
+		}
+		nodes = append(nodes, name)
+	}
+	for _, line := range table("edges") {
 		var a [2]int
 		if _, err := fmt.Sscanf(line, "%d\t%d", &a[0], &a[1]); err != nil {
 			t.Fatal(err)
@@ -373,4 +383,63 @@ func TestExportLinksOfVisits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkHostGraph compares the tables of the graph of hosts with the links.
+func checkHostGraph(t *testing.T, fs disk.FS, opt *crawl.Options, links map[string]int) {
+	t.Helper()
+	edges, in, out := map[string]int{}, map[string]int{}, map[string]int{}
+	for l, n := range links {
+		ends := strings.Fields(l)
+		from, to := strings.Split(ends[0], "/")[2], strings.Split(ends[1], "/")[2]
+		in[from] += 0
+		in[to] += 0
+		if from == to {
+			continue
+		}
+		if edges[from+","+to] += n; edges[from+","+to] == n {
+			in[to]++
+			out[from]++
+		}
+	}
+	lines := func(kind export.Kind) []string {
+		var b strings.Builder
+		_, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind,
+			Format: tabular.CSV, Stream: &b, TempDir: "tmp-" + string(kind)})
+		must(t, err)
+		return strings.Split(strings.TrimSpace(b.String()), "\n")[1:]
+	}
+	got := lines(export.HostEdges)
+	for _, line := range got {
+		cut := strings.LastIndexByte(line, ',')
+		if strconv.Itoa(edges[line[:cut]]) != line[cut+1:] {
+			t.Errorf("host edge %s, want %d links", line, edges[line[:cut]])
+		}
+	}
+	if len(got) != len(edges) || len(edges) == 0 {
+		t.Errorf("%d edges of hosts, want %d", len(got), len(edges))
+	}
+	ranked, sum := lines(export.HostRanks), 0.0
+	for _, line := range ranked {
+		f := strings.Split(line, ",")
+		pageRank, err := strconv.ParseFloat(f[6], 64)
+		must(t, err)
+		sum += pageRank
+		if f[1] != strconv.Itoa(in[f[0]]) || f[2] != strconv.Itoa(out[f[0]]) {
+			t.Errorf("ranks %s, want degrees %d and %d", line, in[f[0]], out[f[0]])
+		}
+	}
+	if len(ranked) != len(in) || math.Abs(sum-1) > 1e-5 {
+		t.Errorf("%d hosts with ranks, want %d; the sum of PageRank is %f", len(ranked), len(in), sum)
+	}
+	arc := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.HostEdges, Format: export.Arc,
+		Target: "host-graph", TempDir: "tmp-arc"}
+	_, err := export.Run(t.Context(), arc)
+	must(t, err)
+	if arcs := graphOf(t, fs, "host-graph"); len(arcs) != len(edges) {
+		t.Errorf("%d arcs of hosts, want %d", len(arcs), len(edges))
+	}
+	if plds := lines(export.PLDRanks); len(plds) == 0 {
+		t.Error("no ranks of PLDs")
+	}
 }
