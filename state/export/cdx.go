@@ -22,7 +22,7 @@ const (
 
 // appendCDX appends the CDX line of an index line that has been parsed as x, without a newline.
 func appendCDX(dst, line []byte, x *warc.Indexed) []byte {
-	dst = append(dst, keyOf(line)...)
+	dst = append(dst, warc.LineKey(line)...)
 	for _, field := range []string{x.URL, x.MIME, strconv.Itoa(x.Status), strings.TrimPrefix(x.Digest, "sha1:"),
 		x.Redirect, "", strconv.FormatInt(x.Length, 10), strconv.FormatInt(x.Offset, 10), x.File} {
 		dst = appendCDXField(append(dst, ' '), field)

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strconv"
 
 	"github.com/dustin/go-humanize"
-	"github.com/klauspost/compress/gzip"
 
 	"drumbeat/disk"
 	"drumbeat/internal/extsort"
@@ -33,9 +31,6 @@ const (
 	// name to a path. pywb reads it with two searches and one or two members, whatever the size.
 	ZipNum tabular.Format = "zipnum"
 )
-
-// zipLines is the number of lines in a member, as in Common Crawl's index.
-const zipLines = 3000
 
 // indexTable has the files that Index reads.
 func indexTable() table { return table{files: indexFiles, logs: []string{"warc"}, indexed: true} }
@@ -169,64 +164,7 @@ type indexWriter struct {
 	// Of ZipNum.
 	idx *disk.Staged
 	loc *disk.Staged
-	zip *zipBlocks
-}
-
-// zipBlocks compresses lines in blocks, each a gzip member.
-type zipBlocks struct {
-	to    io.Writer
-	zip   *gzip.Writer
-	end   func(b *zipBlocks, length int64) error // is called for each block
-	n     int                                    // lines in the open block
-	key   []byte                                 // of its first line
-	start int64                                  // of the block in the output
-	size  int64                                  // of the output
-	count int                                    // blocks
-}
-
-func newZipBlocks(to io.Writer, end func(b *zipBlocks, length int64) error) *zipBlocks {
-	b := &zipBlocks{to: to, end: end}
-	b.zip = gzip.NewWriter(b)
-	return b
-}
-
-// Write takes compressed bytes.
-func (b *zipBlocks) Write(p []byte) (int, error) {
-	n, err := b.to.Write(p)
-	b.size += int64(n)
-	return n, err
-}
-
-// write adds a line, with its newline.
-func (b *zipBlocks) write(line []byte) error {
-	if b.n == 0 {
-		b.key = append(b.key[:0], keyOf(line)...)
-	}
-	if _, err := b.zip.Write(line); err != nil {
-		return err
-	}
-	if b.n++; b.n == zipLines {
-		return b.close()
-	}
-	return nil
-}
-
-// close ends the open block, if there is one.
-func (b *zipBlocks) close() error {
-	if b.n == 0 {
-		return nil
-	}
-	if err := b.zip.Close(); err != nil {
-		return err
-	}
-	b.n = 0
-	b.count++
-	if err := b.end(b, b.size-b.start); err != nil {
-		return err
-	}
-	b.start = b.size
-	b.zip.Reset(b)
-	return nil
+	zip *warc.LineBlocks
 }
 
 const (
@@ -260,7 +198,7 @@ func (j *job) indexWriter() (_ *indexWriter, err error) {
 		w.lines.Abort()
 		return nil, err
 	}
-	w.zip = newZipBlocks(w.lines, w.endBlock)
+	w.zip = warc.NewLineBlocks(w.lines, warc.ZipNumLine(w.idx, zipName))
 	return w, nil
 }
 
@@ -276,30 +214,7 @@ func (w *indexWriter) write(line []byte) error {
 		_, err := w.lines.Write(line)
 		return err
 	}
-	return w.zip.write(line)
-}
-
-// keyOf returns what precedes the second space of a line: SURT key and time.
-func keyOf(line []byte) []byte {
-	spaces := 0
-	for i, c := range line {
-		if c == ' ' {
-			if spaces++; spaces == 2 {
-				return line[:i]
-			}
-		}
-	}
-	return line
-}
-
-// endBlock notes a block of ZipNum.
-func (w *indexWriter) endBlock(b *zipBlocks, length int64) error {
-	text := append(append([]byte(nil), b.key...), "\t"+zipName+"\t"...)
-	text = append(strconv.AppendInt(text, b.start, 10), '\t')
-	text = append(strconv.AppendInt(text, length, 10), '\t')
-	text = append(strconv.AppendInt(text, int64(b.count), 10), '\n')
-	_, err := w.idx.Write(text)
-	return err
+	return w.zip.Add(line)
 }
 
 // close makes the files durable and gives them their names. A reader finds the files of ZipNum by the summary,
@@ -319,7 +234,7 @@ func (w *indexWriter) close() (err error) {
 		}
 		return w.j.name(w.lines)
 	}
-	if err := w.zip.close(); err != nil {
+	if err := w.zip.Close(); err != nil {
 		return err
 	}
 	if w.loc, err = w.j.stage(locName); err != nil {

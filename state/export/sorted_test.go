@@ -21,6 +21,7 @@ import (
 	"drumbeat/internal/simhash"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
+	"drumbeat/warc"
 )
 
 // testJob returns a job without a crawl.
@@ -205,7 +206,7 @@ func readIndex(t *testing.T, fsys disk.FS, dir string) (lines []string, members 
 // TestZipNum: blocks have 3,000 lines each but the last, and the summary leads to them. An index that meets a full
 // disk leaves no file under a new name, none that is temporary, and the earlier index.
 func TestZipNum(t *testing.T) {
-	for _, n := range []int{0, 1, zipLines, 2*zipLines + 1} {
+	for _, n := range []int{0, 1, warc.BlockLines, 2*warc.BlockLines + 1} {
 		fsys := memfs.New(1)
 		j := testJob(t, fsys, "/d", ZipNum)
 		must(t, writeLines(t, j, n))
@@ -215,14 +216,14 @@ func TestZipNum(t *testing.T) {
 		}
 		slices.Sort(want)
 		got, members := readIndex(t, fsys, j.opt.Target)
-		if !slices.Equal(got, want) || members != (n+zipLines-1)/zipLines || j.report.Rows != int64(n) {
+		if !slices.Equal(got, want) || members != (n+warc.BlockLines-1)/warc.BlockLines || j.report.Rows != int64(n) {
 			t.Errorf("%d lines in %d members, want %d", len(got), members, n)
 		}
 
 		files, err := fsys.List(j.opt.Target)
 		must(t, err)
 		fsys.SetCapacity(fsys.Used() + 30_000)
-		if err := writeLines(t, testJob(t, fsys, "/d", ZipNum), 4*zipLines); !errors.Is(err, syscall.ENOSPC) {
+		if err := writeLines(t, testJob(t, fsys, "/d", ZipNum), 4*warc.BlockLines); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("full disk: %v", err)
 		}
 		again, _ := readIndex(t, fsys, j.opt.Target)
@@ -241,7 +242,7 @@ func TestZipNumCrash(t *testing.T) {
 		must(t, writeLines(t, testJob(t, fsys, "/d", ZipNum), 100))
 		fsys.CrashAfter(after)
 		j := testJob(t, fsys, "/d", ZipNum)
-		err := writeLines(t, j, zipLines+200)
+		err := writeLines(t, j, warc.BlockLines+200)
 		if err == nil {
 			break
 		}
@@ -256,7 +257,7 @@ func TestZipNumCrash(t *testing.T) {
 		switch lines, _ := readIndex(t, fsys, j.opt.Target); len(lines) {
 		case 100:
 			old++
-		case zipLines + 200:
+		case warc.BlockLines + 200:
 			now++
 		default:
 			t.Fatalf("crash after %d operations: %d lines", after, len(lines))

@@ -323,15 +323,15 @@ func (p *pack) index(lines *extsort.Sorter) error {
 		return err
 	}
 	if _, err := p.add("indexes/"+waczIndex, zip.Store, func(w io.Writer) error {
-		blocks := newZipBlocks(w, func(b *zipBlocks, length int64) error {
-			if _, err := p.idx.Write(append(b.key, ' ')); err != nil {
+		blocks := warc.NewLineBlocks(w, func(b *warc.Block) error {
+			if _, err := p.idx.Write(append(bytes.Clone(b.Key), ' ')); err != nil {
 				return err
 			}
 			return writeJSON(p.idx, struct {
 				Offset   int64  `json:"offset"`
 				Length   int64  `json:"length"`
 				Filename string `json:"filename"`
-			}{b.start, length, waczIndex})
+			}{b.Start, b.Length, waczIndex})
 		})
 		for {
 			line, err := lines.Next()
@@ -339,9 +339,9 @@ func (p *pack) index(lines *extsort.Sorter) error {
 				return err
 			}
 			if line == nil {
-				return blocks.close()
+				return blocks.Close()
 			}
-			if err := blocks.write(append(bytes.Clone(line), '\n')); err != nil {
+			if err := blocks.Add(append(bytes.Clone(line), '\n')); err != nil {
 				return err
 			}
 		}
