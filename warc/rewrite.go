@@ -45,6 +45,25 @@ func Moved(shifts []Shift, offset int64) (now int64, ok bool) {
 	return offset + shifts[i].By, !shifts[i].Gone
 }
 
+// MovedLength returns the length after a Rewrite of a record that stays, in bytes.
+func MovedLength(shifts []Shift, offset, length int64) (now int64, ok bool) {
+	by := int64(0)
+	for i := sort.Search(len(shifts), func(i int) bool { return shifts[i].Old > offset }) - 1; i < len(shifts); i++ {
+		switch {
+		case i < 0:
+		case shifts[i].Old <= offset:
+			if by = shifts[i].By; shifts[i].Gone {
+				return 0, false
+			}
+		case shifts[i].Old > offset+length:
+			return length, true
+		case !shifts[i].Gone:
+			return length + shifts[i].By - by, true
+		}
+	}
+	return length, true
+}
+
 // Rewritten is the result of a Rewrite.
 type Rewritten struct {
 	Shifts                 []Shift // by offset
@@ -427,4 +446,28 @@ func parseObject(text []byte) (o indexObject, stamp string, err error) {
 		return o, "", errors.New("no key, time or object")
 	}
 	return o, fields[1], json.Unmarshal([]byte(fields[2]), &o)
+}
+
+// EditLine returns a line of an index without a redirect that goes reports; keep is false if goes reports its URL. file
+// is the name of the WARC file.
+func EditLine(text []byte, goes func(url string) bool) (next []byte, keep bool, file string, err error) {
+	o, stamp, err := parseObject(text)
+	if err != nil {
+		return nil, false, "", err
+	}
+	if goes(string(latin1(o.URL))) {
+		return nil, false, o.Filename, nil
+	}
+	if o.Redirect == "" || !goes(string(latin1(o.Redirect))) {
+		return text, true, o.Filename, nil
+	}
+	offset, err1 := strconv.ParseInt(o.Offset, 10, 64)
+	length, err2 := strconv.ParseInt(o.Length, 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, false, "", err
+	}
+	o.Redirect = ""
+	next = o.append(nil, &line{stamp: stamp}, Location{File: o.Filename, Offset: offset, Length: length}, KeyPywb)
+	key, _, _ := bytes.Cut(text, []byte{' '})
+	return slices.Concat(key, next[bytes.IndexByte(next, ' '):]), true, o.Filename, nil
 }

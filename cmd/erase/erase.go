@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"drumbeat/cmd/flags"
@@ -36,6 +37,7 @@ type Command struct {
 	PLD    []string `name:"pld" placeholder:"PLD"`
 	URL    []string `name:"url" placeholder:"URL"`
 	List   string   `placeholder:"FILE"`
+	Also   []string `placeholder:"PATH"`
 	Reason string   `placeholder:"TEXT"`
 	Hide   bool
 	DryRun bool
@@ -59,9 +61,18 @@ func (c *Command) Run(a *term.App) error {
 		defer f.Close()
 		src.List = f
 	}
+	var also []string
+	for _, name := range c.Also {
+		name, err := filepath.Abs(name) // the next run may have another working directory
+		if err != nil {
+			return term.Usage(err)
+		}
+		also = append(also, name)
+	}
 	p := term.NewProgress(a.Stderr)
 	rep, err := erase.Run(erase.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
-		Out: flags.Clean(flags.Directories(c.Out)), Source: src, Reason: c.Reason, Hide: c.Hide, DryRun: c.DryRun,
+		Out: flags.Clean(flags.Directories(c.Out)), Source: src, Also: also, Reason: c.Reason, Hide: c.Hide,
+		DryRun:   c.DryRun,
 		RAMBytes: int64(c.RAM), Progress: p.Say})
 	p.Clear()
 	if refused := (*erase.RequestError)(nil); errors.As(err, &refused) {
@@ -132,6 +143,10 @@ func printCounts(w io.Writer, indent string, n *erase.Counts) {
 	if n.Bodiless > 0 {
 		say("%s no body any more: it was in a WARC file that is not here",
 			human.Counted(n.Bodiless, "revisit record has", "revisit records have"))
+	}
+	if n.Outputs > 0 {
+		say("%s of other outputs rewritten, %s removed", human.Counted(n.Outputs, "file", "files"),
+			human.Counted(n.Rows, "row or line", "rows or lines"))
 	}
 	say("%s removed, %s changed", human.Counted(n.LogLines, "line of the logs", "lines of the logs"),
 		human.Counted(n.LogNamed, "line", "lines"))

@@ -29,8 +29,9 @@ func filterRows(t *testing.T, format Format, compression string, rows []int, via
 		if n%7 == 0 {
 			count = Null
 		}
-		must(w.Write([]Value{Str(fmt.Sprintf("http://a/%d\"a\",\n%s", n, strings.Repeat("x", n%90))), via(n),
-			Str(fmt.Sprint("file", n/100)), count, At(time.UnixMilli(int64(n))), Float(float64(n) / 3), Truth(n%2 == 0)}))
+		url := fmt.Sprintf("http://a/%d\"a\",\n%s", n, strings.Repeat("x", n%90))
+		must(w.Write([]Value{Str(url), via(n), Str(fmt.Sprint("file", n/100)), count, At(time.UnixMilli(int64(n))),
+			Float(float64(n) / 3), Truth(n%2 == 0)}))
 	}
 	must(w.Close())
 	return b.Bytes()
@@ -90,14 +91,8 @@ func TestFilter(t *testing.T) {
 			}
 			continue
 		}
-		got, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		model, err := parquet.OpenFile(bytes.NewReader(want), int64(len(want)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := openParquet(t, out.Bytes())
+		model := openParquet(t, want)
 		if got.Schema().String() != model.Schema().String() || got.NumRows() != int64(len(left)) {
 			t.Errorf("%d rows, %s", got.NumRows(), got.Schema())
 		}
@@ -110,6 +105,15 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s: other rows: %.300s, want %.300s", c.compression, a, b)
 		}
 	}
+}
+
+func openParquet(t *testing.T, data []byte) *parquet.File {
+	t.Helper()
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func parquetText(t *testing.T, f *parquet.File) string {
@@ -138,10 +142,12 @@ func TestFilterFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		format Format
 		text   string
-	}{"not all values": {CSV, "a,b\n1,2\n1\n"}, "open quotes": {CSV, "a\n\"b\n"}, "other names": {JSONL, "{\"a\":1}\n{\"b\":1}\n"},
-		"no object": {JSONL, "[1]\n"}, "half an object": {JSONL, "{\"a\":"}, "no Parquet": {Parquet, "PAR1PAR1"},
+	}{"not all values": {CSV, "a,b\n1,2\n1\n"}, "open quotes": {CSV, "a\n\"b\n"},
+		"other names": {JSONL, "{\"a\":1}\n{\"b\":1}\n"},
+		"no object":   {JSONL, "[1]\n"}, "half an object": {JSONL, "{\"a\":"}, "no Parquet": {Parquet, "PAR1PAR1"},
 		"a long row": {CSV, "a\n" + strings.Repeat("x", maxFilteredRow+1)}, "a graph": {TSV, "a\n"}} {
-		if err := Filter(c.format, strings.NewReader(c.text), int64(len(c.text)), nil, func([]string) error { return nil },
+		begin := func([]string) error { return nil }
+		if err := Filter(c.format, strings.NewReader(c.text), int64(len(c.text)), nil, begin,
 			func([]Cell) (bool, error) { return true, nil }); err == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -30,7 +30,7 @@ func interrupted(t *testing.T) *world {
 	if _, err := crawl.Run(t.Context(), opt); !errors.Is(err, disk.ErrCrashed) {
 		t.Fatalf("the crawl ended: %v", err)
 	}
-	w := &world{fs.Kill(), opt, web}
+	w := &world{fs: fs.Kill(), opt: opt, web: web}
 	w.opt.Disk.FS = w.fs
 	return w
 }
@@ -68,13 +68,16 @@ func TestCuts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testworld.InBubble(t, func(t *testing.T) {
 				w := make(t)
+				w.addOutputs(t)
+				w.also = []string{"out"}
 				before := w.read(t)
 				src, gone := before.source()
-				whole := &world{w.fs.Fork(1), w.opt, w.web}
+				whole := w.on(w.fs.Fork(1))
 				was := whole.fs.Ops()
 				rep, err := erase.Run(whole.options(src()))
 				must(t, err)
 				whole.check(t, before, gone)
+				whole.checkOutputs(t, src())
 				ops := whole.fs.Ops() - was
 				if rep.Record.Erased.Captures == 0 || ops < 50 {
 					t.Errorf("%d operations: %+v", ops, rep.Record)
@@ -92,13 +95,14 @@ func TestCuts(t *testing.T) {
 func cutOnce(t *testing.T, w *world, src func() erase.Source, before *found, gone func(string) bool, cut int,
 	rng *rand.Rand) {
 	t.Helper()
-	one := &world{w.fs.Fork(rng.Uint64()), w.opt, w.web}
+	one := w.on(w.fs.Fork(rng.Uint64()))
 	for first := cut; ; first = 1 + rng.IntN(60) {
 		one.fs.CrashAfter(first)
 		_, err := erase.Run(one.options(src()))
 		if err == nil { // the cut came too late
 			one.fs.CrashAfter(0)
 			one.check(t, before, gone)
+			one.checkOutputs(t, src())
 			break
 		}
 		if !errors.Is(err, disk.ErrCrashed) {
@@ -124,6 +128,7 @@ func cutOnce(t *testing.T, w *world, src func() erase.Source, before *found, gon
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 		one.check(t, before, gone)
+		one.checkOutputs(t, src())
 		break
 	}
 	if t.Failed() {

@@ -31,7 +31,12 @@ type world struct {
 	fs  *memfs.FS
 	opt crawl.Options
 	web *simweb.Web // nil for mirrors
+	// also are outputs outside of the crawl (addOutputs).
+	also []string
 }
+
+// on returns the crawl on another file system.
+func (w *world) on(fs *memfs.FS) *world { return &world{fs, w.opt, w.web, w.also} }
 
 // stopped crawls a part of a small web: URLs wait in all kinds of places.
 func stopped(t *testing.T) *world {
@@ -41,7 +46,7 @@ func stopped(t *testing.T) *world {
 	opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxPages = crawl.Unlimited, 100, 250
 	opt.Output.ArchiveRobots, opt.Output.ArchiveDNS, opt.Output.WARCFileBytes = true, true, 60_000
 	crawltest.MustRun(t, t.Context(), opt)
-	return &world{fs, opt, web}
+	return &world{fs: fs, opt: opt, web: web}
 }
 
 // mirrored crawls hosts with the same pages: most captures are revisits.
@@ -62,7 +67,8 @@ func must(t testing.TB, err error) {
 }
 
 func (w *world) options(src erase.Source) erase.Options {
-	return erase.Options{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src, Reason: "a test", RAMBytes: 64 << 20}
+	return erase.Options{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src, Also: w.also, Reason: "a test",
+		RAMBytes: 64 << 20}
 }
 
 // found is what a crawl has: records of WARC files by target, lines of logs by URL, and URLs that wait, with

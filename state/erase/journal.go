@@ -54,6 +54,8 @@ type Counts struct {
 	Fetched  int64 `json:"fetched"`   // URLs that were fetched
 	Barred   int64 `json:"barred"`    // URLs that were unknown, and are not to be fetched
 	Absent   int64 `json:"absent"`    // WARC files that are not here, and may have more records
+	Outputs  int64 `json:"outputs"`   // files that are not the crawl's and are rewritten
+	Rows     int64 `json:"rows"`      // of them: rows, texts and lines that are removed
 
 	Robots   int64 `json:"robots"` // captures by kind
 	DNS      int64 `json:"dns"`

@@ -96,7 +96,8 @@ func (x *run) plan(finished *Record) (err error) {
 		name string
 		run  func(keys *extsort.Sorter) error
 	}{{"read WARC files", x.planWARC}, {"read logs", x.planLogs}, {"read queues", x.planWaiting},
-		{"compare with URLseen", x.planKeys}} {
+		{"compare with URLseen", x.planKeys},
+		{"read outputs", func(*extsort.Sorter) error { return x.planOutputs() }}} {
 		x.opt.Progress(step.name)
 		if err := step.run(keys); err != nil {
 			x.j = nil

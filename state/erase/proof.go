@@ -15,6 +15,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/tabular"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
@@ -338,6 +339,15 @@ func (p *prover) also() error {
 			}
 		}
 		for _, file := range files {
+			kind, err := p.recognize(file)
+			if err == nil && (kind == outParquet || kind == outCSV || kind == outJSONL) {
+				if err = p.table(file, tabular.Format(kind)); err == nil {
+					continue
+				}
+			}
+			if refused := (*RequestError)(nil); err != nil && !errors.As(err, &refused) {
+				return err
+			}
 			if err := p.text(file, nil, func(at int64, kind string, word []byte) error {
 				p.found(file, at, kind, word)
 				return nil
@@ -346,6 +356,53 @@ func (p *prover) also() error {
 			}
 		}
 	}
+	return nil
+}
+
+// errNoTable says that a file is no table of drumbeat export or extract.
+var errNoTable = refused("no table")
+
+// table reads a part of a table.
+func (p *prover) table(file string, format tabular.Format) error {
+	f, err := p.r.Set.FS.OpenRead(file)
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	var names []string
+	row := int64(0)
+	if err := tabular.Filter(format, f, size, nil, func(columns []string) error {
+		names = columns
+		if !slices.ContainsFunc(names, func(name string) bool { return columnsOf[name] != "" }) {
+			return errNoTable
+		}
+		return nil
+	}, func(cells []tabular.Cell) (bool, error) {
+		row++
+		for i, name := range names {
+			text := string(cells[i].Text)
+			switch kind := columnsOf[name]; {
+			case kind == colPLD && !p.t.PLD(cells[i].Text), !p.w.in(text):
+			case kind == "":
+				p.rep.Links++
+			default:
+				p.found(file, -1, fmt.Sprintf("column %s of row %d", name, row), cells[i].Text)
+			}
+		}
+		return true, nil
+	}); err != nil {
+		if row == 0 {
+			return errNoTable
+		}
+		return fmt.Errorf("erase: read %s: %w", file, err)
+	}
+	p.rep.Files++
+	p.rep.Bytes += size
+	p.rep.Records += row
 	return nil
 }
 

@@ -129,7 +129,7 @@ func TestProvePlanted(t *testing.T) {
 			"d0/export.csv.gz":    gz("url\n" + url + "\n"), "d0/index.idx": []byte("x 2\n" + surt(host) + ")/ 3\n"),
 			"d0/state/damaged/1/f": []byte("x"), "d0/names": []byte("Ask " + strings.ToUpper(host) + "."),
 		} {
-			one := &world{w.fs.Fork(2), w.opt, w.web}
+			one := w.on(w.fs.Fork(2))
 			must(t, one.fs.MkdirAll(file[:strings.LastIndexByte(file, '/')]))
 			must(t, disk.WriteFileAtomic(one.fs, file, data))
 			got := one.prove(t, src)

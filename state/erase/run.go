@@ -25,12 +25,14 @@ type Options struct {
 	FS disk.FS // nil: the machine's
 	// Dirs are all directories of the crawl, Out its output directories if it has separate ones.
 	Dirs, Out []string
-	Source    Source
-	Reason    string // required, one line
-	Hide      bool   // keep no target in the record
-	DryRun    bool
-	RAMBytes  int64 // for sorting and the buffers of stores; 0: 256 MiB
-	Now       func() time.Time
+	// Also are files and directories outside of the crawl, such as exports.
+	Also     []string
+	Source   Source
+	Reason   string // required, one line
+	Hide     bool   // keep no target in the record
+	DryRun   bool
+	RAMBytes int64 // for sorting and the buffers of stores; 0: 256 MiB
+	Now      func() time.Time
 	// Progress, if set, is called with each step.
 	Progress func(step string)
 }
@@ -284,6 +286,10 @@ func (x *run) carryOut() error {
 		}
 	}
 	if x.j.Phase == phaseWARC {
+		x.opt.Progress("rewrite outputs")
+		if err := x.rewriteOutputs(); err != nil {
+			return err
+		}
 		x.opt.Progress("rewrite logs and queues")
 		if err := x.changeState(); err != nil {
 			return err

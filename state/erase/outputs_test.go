@@ -1,0 +1,255 @@
+package erase_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"drumbeat/crawl/testworld"
+	"drumbeat/disk"
+	"drumbeat/internal/tabular"
+	"drumbeat/state"
+	"drumbeat/state/erase"
+	"drumbeat/state/repair"
+	"drumbeat/warc"
+)
+
+// addOutputs makes outputs of a crawl: a table and an index in directories of their own, and the texts that the crawl
+// would extract.
+func (w *world) addOutputs(t *testing.T) {
+	r, m := w.open(t)
+	defer func() { must(t, r.Unlock()) }()
+	columns := []tabular.Column{{Name: "url", Type: tabular.String},
+		{Name: "via", Type: tabular.String, Nullable: true},
+		{Name: "warc_filename", Type: tabular.String}, {Name: "warc_record_offset", Type: tabular.Int64},
+		{Name: "warc_record_length", Type: tabular.Int64}}
+	tables := map[tabular.Format]*tabular.Writer{}
+	for _, format := range []tabular.Format{tabular.Parquet, tabular.CSV, tabular.JSONL} {
+		to, err := tabular.Create(tabular.Options{FS: w.fs, Dir: "out/" + string(format), Format: format,
+			Columns: columns, Kind: "pages", Source: "x", PartBytes: 10_000})
+		must(t, err)
+		tables[format] = to
+	}
+	var lines [][]byte
+	must(t, w.fs.MkdirAll("d0/texts"))
+	st, err := state.Part[warc.State](m, state.NameWARC)
+	must(t, err)
+	last := ""
+	must(t, warc.WalkIndexes(r.WARCFiles(), st, func(x *warc.Index) error {
+		var texts bytes.Buffer
+		part, err := tabular.NewStream(&texts, tabular.Options{Format: tabular.JSONL, Columns: columns})
+		must(t, err)
+		file := ""
+		must(t, x.Lines(func(line []byte) error {
+			one, err := x.Parse(line)
+			must(t, err)
+			lines, file = append(lines, bytes.Clone(line)), one.File
+			row := []tabular.Value{tabular.Str(one.URL), tabular.StrOrNull(last), tabular.Str(one.File),
+				tabular.Int(one.Offset), tabular.Int(one.Length)}
+			last = one.URL
+			must(t, part.Write(row))
+			for _, to := range tables {
+				must(t, to.Write(row))
+			}
+			return nil
+		}))
+		must(t, part.Close())
+		about := map[string]any{"version": 1, "file": file, "file_bytes": 1, "part": x.Name + ".jsonl",
+			"part_bytes": texts.Len(), "pages": 7}
+		data, err := json.Marshal(about)
+		must(t, err)
+		must(t, disk.WriteFileAtomic(w.fs, "d0/texts/"+x.Name+".jsonl", texts.Bytes()))
+		return disk.WriteFileAtomic(w.fs, "d0/texts/_"+x.Name+".json", data)
+	}))
+	must(t, disk.WriteFileAtomic(w.fs, "d0/texts/_extract.json", []byte(`{"version":1,"fields":[]}`)))
+	for _, to := range tables {
+		must(t, to.Close())
+	}
+	slices.SortFunc(lines, bytes.Compare)
+	var blocks, idx bytes.Buffer
+	to := warc.NewLineBlocks(&blocks, warc.ZipNumLine(&idx, "index.cdxj.gz"))
+	for i, line := range lines {
+		must(t, to.Add(line))
+		if i%50 == 49 {
+			must(t, to.Close())
+		}
+	}
+	must(t, to.Close())
+	must(t, errors.Join(w.fs.MkdirAll("out/index"), w.fs.SyncDir("out"), w.fs.SyncDir("."), w.fs.SyncDir("d0")))
+	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.cdxj.gz", blocks.Bytes()))
+	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.idx", idx.Bytes()))
+	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.loc", []byte("index.cdxj.gz\tindex.cdxj.gz\n")))
+	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.cdxj", bytes.Join(lines, nil)))
+}
+
+// checkOutputs reads all outputs: each row and line names a record that is there, and no target.
+func (w *world) checkOutputs(t *testing.T, src erase.Source) {
+	t.Helper()
+	if rep := w.prove(t, src, "out", "d0/texts"); rep.Found > 0 {
+		t.Errorf("outputs have %d leftovers: %+v", rep.Found, rep.Leftovers[0])
+	}
+	files, err := repair.FilesIn(w.fs, "out", true)
+	must(t, err)
+	more, err := repair.FilesIn(w.fs, "d0/texts", true)
+	must(t, err)
+	rows := map[string]int{}
+	for _, file := range slices.Concat(files, more) {
+		data, err := disk.ReadFile(w.fs, file)
+		must(t, err)
+		switch format := strings.TrimPrefix(path.Ext(file), "."); {
+		case strings.HasSuffix(file, "tmp"):
+			t.Errorf("%s is left", file)
+		case format == "parquet" || format == "csv" || format == "jsonl":
+			must(t, tabular.Filter(tabular.Format(format), bytes.NewReader(data), int64(len(data)), nil,
+				func([]string) error { return nil }, func(cells []tabular.Cell) (bool, error) {
+					rows[path.Dir(file)]++
+					at, err := cells[3].Number()
+					must(t, err)
+					length, err := cells[4].Number()
+					w.wantRecord(t, file, string(cells[2].Text), string(cells[0].Text), at, length)
+					return true, err
+				}))
+		case format == "cdxj" || format == "gz":
+			rows[file] = w.checkIndex(t, file, data)
+		case format == "idx":
+			w.checkSummary(t, file, string(data))
+		}
+	}
+	want := rows["d0/texts"]
+	for name, n := range rows {
+		if n != want || n == 0 {
+			t.Errorf("%s has %d rows, d0/texts has %d", name, n, want)
+		}
+	}
+}
+
+func (w *world) checkIndex(t *testing.T, file string, data []byte) (n int) {
+	r := io.Reader(bytes.NewReader(data))
+	if strings.HasSuffix(file, ".gz") {
+		z, err := gzip.NewReader(r)
+		must(t, err)
+		r = z
+	}
+	must(t, warc.ReadIndex(r, func(x *warc.Indexed) error {
+		n++
+		w.wantRecord(t, file, x.File, x.URL, x.Offset, x.Length)
+		return nil
+	}))
+	return n
+}
+
+// checkSummary compares a summary with the blocks.
+func (w *world) checkSummary(t *testing.T, file, text string) {
+	blocks, err := disk.ReadFile(w.fs, path.Dir(file)+"/index.cdxj.gz")
+	must(t, err)
+	end := 0
+	for line := range strings.Lines(text) {
+		var key, stamp, name string
+		var start, length, number int
+		_, err := fmt.Sscan(line, &key, &stamp, &name, &start, &length, &number)
+		must(t, err)
+		if start != end || start+length > len(blocks) {
+			t.Fatalf("%s: a block at %d of %d bytes follows %d, of %d", file, start, length, end, len(blocks))
+		}
+		end = start + length
+		z, err := gzip.NewReader(bytes.NewReader(blocks[start:end]))
+		must(t, err)
+		first := make([]byte, len(key)+1+len(stamp))
+		_, err = io.ReadFull(z, first)
+		if must(t, err); string(first) != key+" "+stamp {
+			t.Errorf("%s: the block at %d begins with %q", file, start, first)
+		}
+	}
+	if end != len(blocks) {
+		t.Errorf("%s: blocks of %d bytes, the file has %d", file, end, len(blocks))
+	}
+}
+
+// wantRecord checks that a record is where a row says.
+func (w *world) wantRecord(t *testing.T, where, file, url string, at, length int64) {
+	t.Helper()
+	for _, suffix := range []string{"", ".open"} {
+		for _, dir := range w.opt.Disk.Dirs {
+			f, err := w.fs.OpenRead(dir + "/warc/" + file + suffix)
+			if err != nil {
+				continue
+			}
+			var r warc.RecordReader
+			rec, err := r.Open(io.NewSectionReader(f, 0, at+length), at+length, at)
+			if err != nil || rec.Get("WARC-Target-URI") != url {
+				t.Errorf("%s: %s is not at %d of %s: %v", where, url, at, file, err)
+			} else if _, err := io.Copy(io.Discard, &r); err != nil {
+				t.Errorf("%s: the record at %d of %s has not %d bytes: %v", where, at, file, length, err)
+			}
+			r.Close()
+			must(t, f.Close())
+			return
+		}
+	}
+	t.Errorf("%s: there is no %s", where, file)
+}
+
+// TestOutputs: rows and lines of targets go from outputs of each format, and the others follow their records.
+func TestOutputs(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		for _, make := range []func(t *testing.T) *world{stopped, mirrored} {
+			w := make(t)
+			w.addOutputs(t)
+			for range 2 {
+				before := w.read(t)
+				src, gone := before.source()
+				w.checkOutputs(t, erase.Source{URLs: []string{"http://unknown.test/"}})
+				opt := w.options(src())
+				opt.Also = []string{"out"}
+				rep, err := erase.Run(opt)
+				must(t, err)
+				if c := rep.Record.Erased; c.Outputs < 5 || c.Rows < c.Outputs {
+					t.Errorf("%+v", c)
+				}
+				w.check(t, before, gone)
+				w.checkOutputs(t, src())
+			}
+		}
+	})
+}
+
+// TestOutputsRefused: a file that no erasure can change stops it before anything is changed.
+func TestOutputsRefused(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := mirrored(t)
+		host := w.read(t).hosts()[0]
+		must(t, w.fs.MkdirAll("out"))
+		for name, data := range map[string]string{"text": "http://" + host + "/", "zip": "PK\x03\x04abc",
+			"gzip": "\x1f\x8babc", "cdx": " CDX N b a m s k r M S V g\n", "half.parquet": "PAR1abc",
+			"o.csv": "a,b\n1,2\n", "j.jsonl": "{\"a\":1}\n",
+			"half.jsonl": "{\"url\":\"http", "l.idx": "a 20260101000000\tf.gz\t0\t1\t1\n"} {
+			must(t, disk.WriteFileAtomic(w.fs, "out/"+name, []byte(data)))
+			opt := w.options(erase.Source{Hosts: []string{host}})
+			opt.Also = []string{"out"}
+			var refused *erase.RequestError
+			if _, err := erase.Run(opt); !errors.As(err, &refused) || !strings.Contains(err.Error(),
+				"cannot erase from out/"+name+": ") {
+				t.Errorf("%s: %v", name, err)
+			}
+			must(t, w.fs.Remove("out/"+name))
+		}
+		for _, name := range []string{"nowhere", "d0", "d0/warc"} {
+			opt := w.options(erase.Source{Hosts: []string{host}})
+			opt.Also = []string{name}
+			if _, err := erase.Run(opt); err == nil {
+				t.Errorf("--also %s: no error", name)
+			}
+		}
+		if all, err := erase.Records(disk.Set{FS: w.fs, Paths: w.opt.Disk.Dirs}); err != nil || len(all) > 0 {
+			t.Errorf("%d records, %v", len(all), err)
+		}
+	})
+}
