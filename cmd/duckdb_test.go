@@ -28,7 +28,8 @@ func TestDuckDB(t *testing.T) {
 	})
 	tmp := t.TempDir()
 	wantExit(t, term.ExitDone, "",
-		append(flags, "--simhash", "--usage=ai-train=mark", "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)
+		append(flags, "--simhash", "--usage=ai-train=mark", "--tdmrep", "--seeds", cmdtest.SeedFile(t, web),
+			"--dir="+tmp+"/d")...)
 	for _, kind := range []string{"pages --languages", "plds", "pld-edges", "hosts", "links", "near-duplicates",
 		"robots"} {
 		args := append([]string{"export"}, strings.Fields(kind)...)
@@ -93,13 +94,15 @@ func countUses(t *testing.T, tmp string, uses map[simweb.Use]int) {
 		must(t, json.Unmarshal(queryDuckDB(t, tmp, fmt.Sprintf("SELECT count(*) FROM 'pages/*.parquet' WHERE "+
 			"coalesce(content_signal, '') = '%s' AND coalesce(content_usage, '') = '%s' "+
 			"AND coalesce(license, '') = '%s' AND coalesce(ai_disallowed, '') = '%s' "+
-			"AND coalesce(robots_values, '') = '%s' AND coalesce(tdm_reservation, '') = '%s'", use.ContentSignal,
-			use.ContentUsage, use.License, use.AIDisallowed, use.RobotsValues, use.TDMReservation)), &rows))
+			"AND coalesce(robots_values, '') = '%s' AND coalesce(tdm_reservation, '') = '%s' "+
+			"AND coalesce(tdm_policy, '') = '%s' AND coalesce(tdm_file, '') = '%s'", use.ContentSignal,
+			use.ContentUsage, use.License, use.AIDisallowed, use.RobotsValues, use.TDMReservation, use.TDMPolicy,
+			use.TDMFile)), &rows))
 		if rows[0][0] != want {
 			t.Errorf("%+v: %d pages, want %d", use, rows[0][0], want)
 		}
 	}
-	if len(uses) < 6 {
+	if len(uses) < 12 {
 		t.Errorf("pages have %d combinations of statements only", len(uses))
 	}
 }

@@ -77,7 +77,7 @@ func TestExportTruth(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Signals = true })
 	dir := t.TempDir() + "/d"
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--usage=ai-train=mark",
-		"--dir="+dir)...)
+		"--tdmrep", "--dir="+dir)...)
 	before := listing(t, dir)
 	truth := web.Expected("drumbeat")
 	at := "--dir=" + dir
@@ -123,12 +123,13 @@ func checkUse(t *testing.T, web *simweb.Web, pages []map[string]any) {
 		use := web.UseOf(url)
 		refused := ""
 		if strings.Contains(use.ContentSignal, "ai-train=no") || strings.Contains(use.ContentUsage, "train-ai=n") ||
-			use.RobotsValues != "" {
+			use.RobotsValues != "" || use.TDMReservation == "1" {
 			refused = "ai-train=no"
 		}
 		for name, want := range map[string]string{"content_signal": use.ContentSignal,
 			"content_usage": use.ContentUsage, "license": use.License, "ai_disallowed": use.AIDisallowed,
-			"robots_values": use.RobotsValues, "tdm_reservation": use.TDMReservation, "usage": refused} {
+			"robots_values": use.RobotsValues, "tdm_reservation": use.TDMReservation, "usage": refused,
+			"tdm_policy": use.TDMPolicy, "tdm_file": use.TDMFile} {
 			if got, _ := r[name].(string); got != want {
 				t.Errorf("%s: %s %q, want %q", url, name, got, want)
 			}
@@ -142,7 +143,7 @@ func checkUse(t *testing.T, web *simweb.Web, pages []map[string]any) {
 			t.Errorf("%s: robots.txt %s, digest %v, fetched %v", url, variant, r["robots_digest"], r["robots_fetched"])
 		}
 	}
-	if len(statements) < 7 {
+	if len(statements) < 9 {
 		t.Errorf("only %v are stated", statements)
 	}
 }

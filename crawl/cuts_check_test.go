@@ -149,6 +149,9 @@ func (l *life) checkOnce() (faults []string) {
 		return n, refused
 	}
 	o := &w.once.Snapshot
+	if n, want := got.Count(state.CountUsageDropped), o.Count(state.CountUsageDropped); n != want {
+		faults = append(faults, fmt.Sprintf("%d pages are not stored because of --usage; without cuts %d", n, want))
+	}
 	n, refused := ended(got, l.strange)
 	wantN, wantRefused := ended(o, w.strange)
 	if got.Unique != o.Unique || n != wantN || !maps.Equal(refused, wantRefused) {
@@ -295,5 +298,7 @@ func (v *witnessed) leastBackoff() time.Duration {
 	return DefaultBackoff
 }
 
-// isRobots reports whether a URL is a robots.txt or the place to which the web redirects one.
-func isRobots(url string) bool { return strings.Contains(url, "/robots") }
+// isRobots reports whether a URL is a robots.txt, a tdmrep.json, or the place to which the web redirects one.
+func isRobots(url string) bool { return strings.Contains(url, "/robots") || isReservations(url) }
+
+func isReservations(url string) bool { return strings.HasSuffix(url, "/tdmrep.json") }

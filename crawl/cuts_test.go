@@ -52,6 +52,7 @@ type cutWorld struct {
 	asksHook   bool             // a hook is asked about pages
 	suffixes   bool             // use the whole public suffix list: 10 ms per read
 	walks      bool             // a random walk, so long that it visits all pages
+	refuses    bool             // sites refuse that their pages train models, and those are not stored
 	once       *Result          // of the crawl without a cut
 	steps      int              // mutating operations of that crawl
 	strange    map[string]int64 // its life.strange
@@ -62,7 +63,8 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	rng := rand.New(rand.NewPCG(seed, 0x637574))
 	w := &cutWorld{seed: seed, dirs: []string{"d0", "d1"}[:1+seed%2], buckets: 1 << rng.IntN(3),
 		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1, spools: seed%6 == 1,
-		quota: seed%4 == 3, asksHook: seed%12 == 3 || seed%12 == 10, walks: seed%12 == 7, trouble: troubleOf(seed)}
+		quota: seed%4 == 3, asksHook: seed%12 == 3 || seed%12 == 10, walks: seed%12 == 7, trouble: troubleOf(seed),
+		refuses: seed%12 == 1 || seed%12 == 4 || seed%12 == 8}
 	if seed%3 == 0 {
 		w.out = []string{"o0", "o1"}
 	}
@@ -71,7 +73,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	o.HTTPS, o.LogRequests, o.CrawlDelay = 0, 1, 3*time.Second
 	o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0.1
 	o.Page.NonHTML, o.Page.Copies = 0.3, 0.7
-	o.Hostile = []string{"welcome-few"}
+	o.Hostile, o.Signals = []string{"welcome-few"}, w.refuses
 	w.web = o
 	web, err := simweb.New(o)
 	must(t, err)
@@ -150,6 +152,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 		opt.opened.asker = &fakeHook{wants: hook.Wants{Links: true}, think: hookThinks, answer: erraticAnswer}
 	}
 	opt.Output.ArchiveRobots, opt.Output.ArchiveDNS = w.seed%4 < 3, w.seed%4 > 0
+	if w.refuses {
+		opt.Output.TDMRep, opt.Output.Usage.AITrain = true, state.UsageDrop
+	}
 	if w.seed%3 == 1 {
 		opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.HostDelayFactor = 300*time.Millisecond,
 			50*time.Millisecond, 10
@@ -263,6 +268,9 @@ func TestCutWorlds(t *testing.T) {
 			t.Errorf("world %d: the hook dropped %d pages and added %d links", seed, s.Count(state.CountHookDropped),
 				s.Count(state.CountHookLinks))
 		}
+		if n := s.Count(state.CountUsageDropped); n != w.refused(t) || (n > 10) != w.refuses {
+			t.Errorf("world %d: --usage drops %d pages, want %d", seed, n, w.refused(t))
+		}
 		if n := s.Count(state.CountSpooled); (n > s.Place(state.PlaceFetched)/4) != w.spools {
 			t.Errorf("world %d: %d bodies spooled", seed, n)
 		}
@@ -273,6 +281,20 @@ func TestCutWorlds(t *testing.T) {
 		t.Errorf("seed %d: %+v in %d worlds, want on average one of each per world, and at least one slot", *seedFlag,
 			sum, numCutWorlds)
 	}
+}
+
+// refused returns the number of pages that are not stored because their sites refuse a use of them.
+func (w *cutWorld) refused(t *testing.T) (n int64) {
+	t.Helper()
+	web, err := simweb.New(w.web)
+	must(t, err)
+	for url := range w.want.FetchedURLs() {
+		if use := web.UseOf(url); w.refuses && (strings.Contains(use.ContentSignal, "ai-train=no") ||
+			strings.Contains(use.ContentUsage, "train-ai=n") || use.RobotsValues != "" || use.TDMReservation == "1") {
+			n++
+		}
+	}
+	return n
 }
 
 // numCutWorlds is the number of worlds; consecutive lives use consecutive worlds.

@@ -253,9 +253,11 @@ func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[strin
 			defer delete(urls, name)
 		}
 	}
-	for kind, c := range map[string]state.Counter{robotsRecord: state.CountRobotsStored,
-		dnsRecord: state.CountDNSStored} {
-		if n := m.Accounts.Counters[c]; err == nil && int64(urls[kind]) != n {
+	counted := &m.Accounts.Counters
+	for kind, n := range map[string]int64{robotsRecord: counted[state.CountRobotsStored],
+		dnsRecord:     counted[state.CountDNSStored],
+		droppedRecord: counted[state.CountUsageDropped] + counted[state.CountHookDropped]} {
+		if err == nil && int64(urls[kind]) != n {
 			err = fmt.Errorf("the output has %d records of%s, the checkpoint counts %d", urls[kind], kind, n)
 		}
 		delete(urls, kind)
@@ -263,8 +265,8 @@ func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[strin
 	return urls, err
 }
 
-// responseURL returns these for records that aren't of pages.
-const robotsRecord, dnsRecord = " robots.txt", " the DNS"
+// responseURL returns these for records that aren't of pages, and besides the URL for metadata without a response.
+const robotsRecord, dnsRecord, droppedRecord = " robots.txt", " the DNS", " dropped pages"
 
 // responseURL returns the URL of a response record or of a metadata record without a response, and nothing for other
 // records.
@@ -272,7 +274,7 @@ func responseURL(rec *warc.Record) []string {
 	url := rec.Get("WARC-Target-URI")
 	switch {
 	case rec.Type() == "metadata" && rec.Get("WARC-Concurrent-To") == "":
-		return []string{url}
+		return []string{url, droppedRecord}
 	case !rec.IsCapture():
 		return nil
 	case rec.Get("WARC-Resource-Type") == warc.KindRobots:

@@ -39,7 +39,8 @@ func TestDelaysLongerThanRobotsLast(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 4, 2, 2, 2 })
 			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = delay,
-				delay, 24*time.Hour, 16*delay
+				delay, 24*time.Hour, 24*delay
+			opt.Output.TDMRep = delay == 24*time.Hour // a page is then two turns after its robots.txt
 			if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 				t.Errorf("%v: stopped by %q: %v", delay, res.Stop, res.Snapshot.Places)
 			}

@@ -133,6 +133,7 @@ func (c *crawler) wireGate() {
 	o := &c.opt
 	opt := &gate.Options{Log: o.Observe.Log, Agent: o.Identity.Agent, Health: &o.Health, Network: &o.Network,
 		Politeness: &o.Politeness, Scope: o.Admission.Scope, CrawlLog: o.Output.CrawlLog, Sitemaps: o.Links.Sitemaps,
+		TDMRep: o.Output.TDMRep,
 		Policy: &c.policy, Plan: &c.plan, Links: c.links, Rules: c.rules, Sites: c.sites, Reading: o.tests.reading}
 	c.health = gate.NewHosts(c.Saved, opt)
 	c.check = gate.NewCheck(c.Run, c.Saved, opt, c.health, c.passes, c.space, c.stock)

@@ -23,7 +23,7 @@ type witnessed struct {
 	host       string
 	addr       netip.Addr
 	run        int           // of the program, from 0
-	robots     bool          // a request for robots.txt
+	robots     bool          // a request for robots.txt or tdmrep.json
 	canary     bool          // a request to a canary
 	final      bool          // answered, and not with a 503 that calls for a retry
 	ill        bool          // answered with a 503 that calls for a retry
@@ -75,7 +75,7 @@ func (w *witness) die() {
 
 func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
 	v := witnessed{url: req.Scheme + "://" + req.Host + req.PathQuery, host: req.Host, addr: req.Addr.Addr(),
-		start: time.Now(), robots: req.PathQuery == "/robots.txt"}
+		start: time.Now(), robots: req.PathQuery == "/robots.txt" || req.PathQuery == robots.ReservationsPath}
 	if url, err := weburl.Canonical(v.url); err == nil {
 		v.url = url
 	}
@@ -133,6 +133,7 @@ func isTroubled(url string) bool { return strings.Contains(url, "://www.welcome-
 
 // isIll reports whether a URL answers 503 this time. The caller holds mu. In every world the target of a
 // robots.txt redirect answers 503 as often as a page does.
+// A tdmrep.json never does: it would count as none.
 func (w *witness) isIll(v *witnessed, sum uint32) bool {
 	every := uint32(10)
 	if strings.HasPrefix(v.url[strings.LastIndex(v.url, "/"):], "/robots") {
@@ -140,7 +141,7 @@ func (w *witness) isIll(v *witnessed, sum uint32) bool {
 			return false
 		}
 	}
-	return !isTroubled(v.url) && sum>>8%every == 0 &&
+	return !isTroubled(v.url) && !isReservations(v.url) && sum>>8%every == 0 &&
 		!slices.ContainsFunc(w.visits, func(o witnessed) bool { return o.url == v.url && o.ill })
 }
 

@@ -63,6 +63,11 @@
 // Summary of the URL carries it, so it survives crashes and needs no table of origins in RAM. It takes 28 bytes there
 // for most URLs.
 //
+// # Reservations
+//
+// A tdmrep.json (Reservations) is requested after robots.txt if the crawl wants it (WantsReservations). It is part of
+// the HostData, so it lasts as long as the answer about robots.txt, and a Statement has what it says about a URL.
+//
 // # github.com/temoto/robotstxt
 //
 // For a group without wildcards, passed as a clean file with Allow lines first, the library is right;

@@ -80,6 +80,9 @@ type HostData struct {
 	Group  Group
 	// Signals are encoded (Signals.Append); empty for none and without Group.
 	Signals []byte
+	// Reservations are encoded (Reservations.Append), of the tdmrep.json that was requested after robots.txt; empty:
+	// it has not been requested. They are known in StateRules and StateNoFile only.
+	Reservations []byte
 
 	addrs  [MaxAddrs]netip.Addr
 	naddrs int
@@ -141,10 +144,12 @@ const (
 	GivenUp
 	// PaymentAsked: the host has asked for payment too often; final.
 	PaymentAsked
+	// Reserve: request tdmrep.json first. Only crawls that want it decide so (WantsReservations).
+	Reserve
 )
 
 var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden",
-	"back-off", "not welcome", "given up", "asks for payment"}
+	"back-off", "not welcome", "given up", "asks for payment", "request tdmrep.json"}
 
 // String returns the decision in words.
 func (d Decision) String() string {
@@ -230,7 +235,7 @@ func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, 
 
 // Coding of HostData; see docs/reference/files/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
 //
-//	version   1 byte   3
+//	version   1 byte   3, or 4 with reservations
 //	state     1 byte
 //	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health, 4: missingSince, 5: tls, 6: file,
 //	                   7: signals
@@ -245,9 +250,10 @@ func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, 
 //	tls       1 byte length, 1 to 64, text; only with its flag
 //	file      group 1 byte, 1 to 3, digest 20 bytes; only with its flag
 //	signals   varint length, see signals.go; only with its flag and that of file
+//	reservations   varint length, not 0, see reservations.go; only in version 4
 //	addresses
 //	rules     to the end, see rules.go; only in StateRules
-const hostVersion = 3
+const hostVersion, reservedVersion = 3, 4
 
 const (
 	flagStale = 1 << iota
@@ -278,7 +284,11 @@ func (h *HostData) flags() (flags byte) {
 // Append appends the coding of h to dst: at most MaxEncoded + MaxMore bytes.
 func (h *HostData) Append(dst []byte) []byte {
 	flags := h.flags()
-	dst = append(dst, hostVersion, byte(h.State), flags)
+	version := byte(hostVersion)
+	if len(h.Reservations) > 0 {
+		version = reservedVersion
+	}
+	dst = append(dst, version, byte(h.State), flags)
 	dst = appendCounts(dst, h.Addrs())
 	dst = binary.AppendUvarint(dst, uint64(min(h.Failures, MaxFailures)))
 	for _, t := range [...]time.Time{h.Fetched, h.Expires, h.RetryAt, h.AddrExpires} {
@@ -306,16 +316,19 @@ func (h *HostData) Append(dst []byte) []byte {
 	if flags&flagSignals != 0 {
 		dst = append(binary.AppendUvarint(dst, uint64(len(h.Signals))), h.Signals...)
 	}
+	if version == reservedVersion {
+		dst = append(binary.AppendUvarint(dst, uint64(len(h.Reservations))), h.Reservations...)
+	}
 	dst = appendAddrs(dst, h.Addrs())
 	return append(dst, h.Rules...)
 }
 
-// Decode sets h to what b encodes. Rules and Signals refer to b. It checks everything but these two, whose
-// readers check them.
+// Decode sets h to what b encodes. Rules, Signals and Reservations refer to b. It checks everything but these
+// three, whose readers check them.
 func (h *HostData) Decode(b []byte) error {
 	d := decoder{b: b}
 	version, state, flags := d.byte(), d.byte(), d.byte()
-	if !d.bad && version != hostVersion {
+	if !d.bad && version != hostVersion && version != reservedVersion {
 		return fmt.Errorf("robots: decode host data: got version %d, want %d", version, hostVersion)
 	}
 	*h = HostData{State: State(state), Stale: flags&flagStale != 0}
@@ -346,6 +359,9 @@ func (h *HostData) Decode(b []byte) error {
 	if flags&flagSignals != 0 {
 		h.Signals = d.bytes(int(d.uvarint(MaxSignals)))
 	}
+	if version == reservedVersion {
+		h.Reservations = d.bytes(int(d.uvarint(MaxReservations)))
+	}
 	h.naddrs = d.addrs(h.addrs[:], n, v6)
 	if len(d.b) > 0 {
 		h.Rules = d.b
@@ -353,6 +369,7 @@ func (h *HostData) Decode(b []byte) error {
 	switch {
 	case d.bad, state >= byte(len(stateNames)), flags != h.flags(), len(h.TLS) > MaxTLSText, h.Group > GroupOwn,
 		h.Group != GroupUnknown && h.State != StateRules, len(h.Signals) > 0 && h.Group == GroupUnknown,
+		version == reservedVersion && (len(h.Reservations) == 0 || state > byte(StateNoFile)),
 		len(d.b) > MaxEncoded, h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
 		h.State != StateRules && len(d.b) > 0, (n == 0) != h.AddrExpires.IsZero():
 		*h = HostData{}

@@ -179,7 +179,7 @@ const goldenHealth = "\x15\x01\x52\x02\x04\x07\x03\x01\x02\x00\xf7\x03\xc0\x8f\x
 // TestOldVersions: host data of another version is rejected; a summary of version 1 is read.
 func TestOldVersions(t *testing.T) {
 	want := sample()
-	for _, version := range []byte{1, 2, 4} {
+	for _, version := range []byte{1, 2, 5} {
 		b := want.Append(nil)
 		b[0] = version
 		var h HostData
@@ -322,13 +322,15 @@ func TestSummaryBound(t *testing.T) {
 	everything := Preferences("ai=n, ai-input=n, ai-train=n, bots=n, search=n, train-ai=n, train-genai=n, use=full")
 	for _, l := range []Statement{{}, {Digest: [20]byte{1}, Fetched: time.Unix(1<<35-1, 0).UTC(), Group: GroupOwn,
 		Rule: "Allow: /" + strings.Repeat("x", 500), ContentSignal: everything, ContentUsage: everything,
-		Licenses: "https://l/" + strings.Repeat("l", 500), Disallowed: allBots}} {
+		Licenses: "https://l/" + strings.Repeat("l", 500), Disallowed: allBots,
+		TDMReservation: "1", TDMPolicy: strings.Repeat("p", maxPolicyBytes)}} {
 		s.SetStatement(&l, nil)
 		enc := s.Append(nil)
 		var back Summary
 		var got Statement
 		if err := back.Decode(enc); err != nil || len(enc) > MaxSummary || len(back.Addrs()) != 5 ||
-			got.Decode(back.Statement) != nil || got.Disallowed != l.Disallowed || got.Cut != (l.Licenses != "") {
+			got.Decode(back.Statement) != nil || got.Disallowed != l.Disallowed ||
+			got.TDMReservation != l.TDMReservation || got.Cut != (l.Licenses != "") {
 			t.Errorf("got %d bytes, %d addresses, %v, %+v", len(enc), len(back.Addrs()), err, got)
 		}
 		if !bytes.Equal(back.Append(nil), enc) {
@@ -360,6 +362,8 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 
 func FuzzHostData(f *testing.F) {
 	h := sample()
+	f.Add(h.Append(nil))
+	h.Reservations = []byte{reservationsVersion, 0}
 	f.Add(h.Append(nil))
 	s := h.Summary()
 	f.Add(s.Append(nil))

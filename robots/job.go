@@ -2,10 +2,11 @@ package robots
 
 import "errors"
 
-// Job is a request for an origin's robots.txt, or only for its addresses.
+// Job is a request for an origin's robots.txt, its tdmrep.json, or only for its addresses.
 type Job struct {
 	Origin    []byte // scheme://host:port
 	AddrsOnly bool
+	Reserve   bool   // tdmrep.json
 	Tries     uint8  // failed, unconfirmed exchanges or lookups for it, at most MaxTries
 	Waits     uint8  // times it went to disk because its server's turn was far off, at most MaxWaits
 	Depth     uint16 // depth of the URL for which it was made
@@ -25,12 +26,14 @@ const (
 	jobFailing   = 1 << 6
 	jobDepth     = 1 << 7
 
-	jobKnown = 1 // in the second byte
+	// In the second byte:
+	jobKnown   = 1
+	jobReserve = 2
 )
 
 // Append appends the coding of a job: a flags byte (bit 0 addresses only, bits 1 and 2 tries, 3 to 5 waits,
-// 6 failing, 7 a depth follows), a second one (bit 0 known), the depth in 2 bytes if it is not 0, and the
-// origin.
+// 6 failing, 7 a depth follows), a second one (bit 0 known, 1 tdmrep.json), the depth in 2 bytes if it is not 0, and
+// the origin.
 func (j *Job) Append(dst []byte) []byte {
 	flags := min(j.Tries, MaxTries)<<1 | min(j.Waits, MaxWaits)<<3
 	if j.AddrsOnly {
@@ -42,6 +45,9 @@ func (j *Job) Append(dst []byte) []byte {
 	more := byte(0)
 	if j.Known {
 		more = jobKnown
+	}
+	if j.Reserve {
+		more |= jobReserve
 	}
 	if j.Depth == 0 {
 		return append(append(dst, flags, more), j.Origin...)
@@ -59,10 +65,10 @@ func (j *Job) Decode(b []byte) error {
 	if b[0]&jobDepth != 0 && len(b) > 3 {
 		j.Depth, j.Origin = uint16(b[2])|uint16(b[3])<<8, b[4:]
 	}
-	if b[1]&^jobKnown != 0 || b[0]&jobDepth != 0 && j.Depth == 0 || len(j.Origin) < len("http://h:1") {
+	if b[1]&^(jobKnown|jobReserve) != 0 || b[0]&jobDepth != 0 && j.Depth == 0 || len(j.Origin) < len("http://h:1") {
 		return errors.New("robots: decode request: bad coding")
 	}
-	j.Known = b[1]&jobKnown != 0
+	j.Known, j.Reserve = b[1]&jobKnown != 0, b[1]&jobReserve != 0
 	j.AddrsOnly, j.Failing = b[0]&jobAddrsOnly != 0, b[0]&jobFailing != 0
 	j.Tries, j.Waits = b[0]>>1&MaxTries, b[0]>>3&MaxWaits
 	return nil

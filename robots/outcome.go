@@ -196,6 +196,7 @@ func (h *HostData) setFile(r *Rules, digest [sha1.Size]byte) {
 
 func (h *HostData) copyFile(from *HostData) {
 	h.Rules, h.Digest, h.Group, h.Signals = from.Rules, from.Digest, from.Group, from.Signals
+	h.Reservations = from.Reservations
 }
 
 // failed is the outcome of a failure: the last good copy if it is recent enough, else nothing is allowed.

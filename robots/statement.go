@@ -11,23 +11,26 @@ import (
 
 // A Summary has room for a statement of leastStatement bytes in any case, and for one of MaxStatement usually.
 const (
-	leastStatement = 1 + sha1.Size + 5 + 2*(1+len(preferenceNames)) + 5
+	leastStatement = 1 + sha1.Size + 5 + 2*(1+len(preferenceNames)) + 5 + 1
 	MaxStatement   = MaxSummary
 )
 
-// Statement is what a robots.txt said about one URL when it was admitted to fetching. A Summary carries it. The zero
-// value says nothing: the site had no file, or a version that kept no statement read it.
+// Statement is what a robots.txt and a tdmrep.json said about one URL when it was admitted to fetching. A Summary
+// carries it. The zero value says nothing: the site had no file, or a version that kept no statement read it.
 type Statement struct {
-	Digest  [sha1.Size]byte // of the file, as in its WARC-Payload-Digest
-	Fetched time.Time       // when the file was fetched, in seconds
-	Group   Group           // that decided; GroupUnknown: there is no statement
+	Digest  [sha1.Size]byte // of robots.txt, as in its WARC-Payload-Digest
+	Fetched time.Time       // when robots.txt was fetched, in seconds
+	Group   Group           // that decided; GroupUnknown: there is no statement of robots.txt
 	// Rule is the line that decided, as in robots.txt; "": none matched. One that did not fit ends in "…".
 	Rule string
 
 	ContentSignal, ContentUsage Preferences
 	Licenses                    string // URLs, separated by blanks
 	Disallowed                  Bots   // that may not fetch the URL by their own groups
-	Cut                         bool   // limits have removed something, see Signals.Cut; or licences did not fit
+	// TDMReservation is what tdmrep.json says about the URL: 0 or 1; "": nothing. TDMPolicy is the URL of the terms.
+	TDMReservation, TDMPolicy string
+	// Cut says that limits have removed something (Signals.Cut, Reservations.Cut), or that URLs did not fit.
+	Cut bool
 }
 
 // DigestText returns the digest as in a WARC-Payload-Digest.
@@ -35,13 +38,22 @@ func (l *Statement) DigestText() string {
 	return "sha1:" + base32.StdEncoding.EncodeToString(l.Digest[:])
 }
 
-// Statement returns what the file says about a path with its query. The error says that the signals are damaged; the
-// statement then lacks them.
+// Statement returns what the files say about a path with its query. The error says that the signals or the reservations
+// are damaged; the statement then lacks them.
 func (h *HostData) Statement(pathQuery []byte) (l Statement, err error) {
+	if len(h.Reservations) > 2 { // otherwise there are no rules
+		r, err := DecodeReservations(h.Reservations)
+		if err != nil {
+			return l, err
+		}
+		if rule := r.At(pathQuery); rule != nil {
+			l.TDMReservation, l.TDMPolicy, l.Cut = rule.Value(), rule.Policy, r.Cut
+		}
+	}
 	if h.Group == GroupUnknown {
 		return l, nil
 	}
-	l = Statement{Digest: h.Digest, Fetched: h.Fetched, Group: h.Group}
+	l.Digest, l.Fetched, l.Group = h.Digest, h.Fetched, h.Group
 	_, l.Rule = Explain(h.Rules, pathQuery)
 	if len(h.Signals) == 0 {
 		return l, nil
@@ -50,12 +62,13 @@ func (h *HostData) Statement(pathQuery []byte) (l Statement, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.ContentSignal, l.ContentUsage, l.Cut = s.ContentSignal, s.UsageAt(pathQuery), s.Cut
+	l.ContentSignal, l.ContentUsage, l.Cut = s.ContentSignal, s.UsageAt(pathQuery), l.Cut || s.Cut
 	l.Licenses, l.Disallowed = strings.Join(s.Licenses, " "), s.DisallowedAt(pathQuery)
 	return l, nil
 }
 
-// Bits of the first byte of a statement's coding, above the group.
+// Bits of the first byte of a statement's coding, above the group. The reservation and the policy of tdmrep.json
+// reach to the end; without a group there are no other fields.
 const (
 	statementGroup = 3
 	statementCut   = 1 << iota << 1
@@ -67,14 +80,16 @@ const (
 )
 
 // Append appends the coding of l to dst; nothing for the zero value. It has at most limit bytes, which are
-// leastStatement or more: if necessary it lacks licences, or the end of the rule.
+// leastStatement or more: if necessary it lacks URLs, or the end of the rule.
 func (l *Statement) Append(dst []byte, limit int) []byte {
-	if l.Group == GroupUnknown {
+	if l.Group == GroupUnknown && l.TDMReservation == "" {
 		return dst
 	}
 	flags, at := byte(l.Group), len(dst)
-	dst = append(append(dst, 0), l.Digest[:]...)
-	dst = binary.AppendUvarint(dst, toSeconds(l.Fetched))
+	dst = append(dst, 0)
+	if l.Group != GroupUnknown {
+		dst = binary.AppendUvarint(append(dst, l.Digest[:]...), toSeconds(l.Fetched))
+	}
 	for _, p := range [...]struct {
 		flag byte
 		p    Preferences
@@ -88,7 +103,7 @@ func (l *Statement) Append(dst []byte, limit int) []byte {
 		flags |= statementBots
 		dst = binary.AppendUvarint(dst, uint64(l.Disallowed))
 	}
-	cut, room := l.Cut, limit-(len(dst)-at)
+	cut, room := l.Cut, limit-(len(dst)-at)-len(l.TDMReservation)
 	if rule := shortened(l.Rule, room-1); rule != "" {
 		flags |= statementRule
 		dst = appendField(dst, rule)
@@ -97,7 +112,14 @@ func (l *Statement) Append(dst []byte, limit int) []byte {
 	if n := len(l.Licenses); n > 0 && n+2 <= room {
 		flags |= statementLicenses
 		dst = appendField(dst, l.Licenses)
+		room -= n + 2
 	} else if n > 0 {
+		cut = true
+	}
+	dst = append(dst, l.TDMReservation...)
+	if len(l.TDMPolicy) <= room {
+		dst = append(dst, l.TDMPolicy...)
+	} else {
 		cut = true
 	}
 	if cut {
@@ -131,8 +153,10 @@ func (l *Statement) Decode(b []byte) error {
 	d := decoder{b: b}
 	flags := d.byte()
 	l.Group, l.Cut = Group(flags&statementGroup), flags&statementCut != 0
-	copy(l.Digest[:], d.bytes(sha1.Size))
-	l.Fetched = seconds(d.uvarint(maxSeconds))
+	if l.Group != GroupUnknown {
+		copy(l.Digest[:], d.bytes(sha1.Size))
+		l.Fetched = seconds(d.uvarint(maxSeconds))
+	}
 	has := func(flag byte) bool { return flags&flag != 0 }
 	if has(statementSignal) {
 		l.ContentSignal = d.preferences()
@@ -149,7 +173,13 @@ func (l *Statement) Decode(b []byte) error {
 	if has(statementLicenses) {
 		l.Licenses = string(d.text(MaxStatement))
 	}
-	if d.bad || len(d.b) > 0 || l.Group == GroupUnknown || has(statementSignal) != (l.ContentSignal != "") ||
+	if len(d.b) > 0 {
+		l.TDMReservation, l.TDMPolicy = string(d.b[:1]), string(d.b[1:])
+	}
+	tdm := l.TDMReservation
+	if d.bad || tdm != "" && tdm != "1" && (tdm != "0" || l.TDMPolicy != "") ||
+		l.Group == GroupUnknown && (flags&^statementCut != 0 || tdm == "") ||
+		has(statementSignal) != (l.ContentSignal != "") ||
 		has(statementUsage) != (l.ContentUsage != "") || has(statementBots) != (l.Disallowed != 0) ||
 		has(statementRule) != (l.Rule != "") || has(statementLicenses) != (l.Licenses != "") {
 		*l = Statement{}

@@ -16,6 +16,7 @@ const (
 	UpdateEvent   byte = 3 // an exchange with the host; a health.Event follows, not HostData
 	UpdateMissing byte = 4 // the name has no address or only forbidden ones; unconfirmed
 	UpdateGone    byte = 5 // as before, and other names were answered
+	UpdateReserve byte = 6 // the answer about tdmrep.json; HostData has nothing but Reservations
 	UpdateHead         = 9
 )
 
@@ -39,7 +40,7 @@ type Update struct {
 
 // DecodeUpdate is the inverse of AppendUpdate.
 func DecodeUpdate(value []byte) (u Update, err error) {
-	if len(value) < UpdateHead || value[0] < UpdateOutcome || value[0] > UpdateGone {
+	if len(value) < UpdateHead || value[0] < UpdateOutcome || value[0] > UpdateReserve {
 		return u, fmt.Errorf("robots: decode update: bad head % x", value[:min(len(value), UpdateHead)])
 	}
 	u.Kind, u.At = value[0], time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
@@ -63,6 +64,9 @@ func (u *Update) Apply(seed uint64, known *HostData, p *health.Policy, agent str
 	case u.Kind == UpdateAddrs:
 		known.SetAddrs(h.Addrs(), h.AddrExpires)
 		known.MissingSince = time.Time{}
+		return *known
+	case u.Kind == UpdateReserve:
+		known.setReservations(h.Reservations)
 		return *known
 	case u.Kind == UpdateMissing, u.Kind == UpdateGone:
 		f := Fetched{Kind: NoSuchHost, Vouched: u.Kind == UpdateGone, Seed: seed}

@@ -234,6 +234,7 @@ const (
 	CountSignatureAsks    // responses that refuse a request and ask for a signature
 	CountSignatureUnable  // of them, those that ask for a signature that this crawl cannot make
 	CountSignatureRefused // responses that refuse a request with the signature that their site had asked for
+	CountTDMRep           // requests for tdmrep.json that ended, with the file or without
 	NumCounters
 )
 

@@ -44,6 +44,7 @@ const (
 	ReasonSignature    // its site asked for a signed request
 	ReasonErased       // erased by the operator (package erase), fetched or not
 	ReasonPayment      // the host asked for payment several times
+	ReasonAwaitTDMRep
 	NumReasons
 )
 
@@ -88,6 +89,7 @@ var reasonTexts = [NumReasons]struct{ name, words, more string }{
 		"the host asked for payment several times; the crawl never pays"},
 	ReasonCertificate: {"bad-certificate", "bad certificate", "the request needs a good one (--tls, --sites)"},
 	ReasonSignature:   {"signature", "signature wanted", "the site asked for a signed request (--sign)"},
+	ReasonAwaitTDMRep: {"await-tdmrep", "waiting for tdmrep.json", "the earlier request had no response"},
 	ReasonErased:      {"erased", "erased", "the operator has erased it (drumbeat erase)"},
 }
 

@@ -155,6 +155,7 @@ type outputFlags struct {
 	Store           flags.Store   `group:"output" type:"parts" placeholder:"KIND"`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
 	Usage           usageParts    `group:"output" type:"parts" placeholder:"PARTS"`
+	TDMRep          bool          `group:"output" name:"tdmrep"`
 	Simhash         bool          `group:"output"`
 	WARC            warcForm      `group:"output" name:"warc" type:"parts" placeholder:"FORMAT"`
 	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
@@ -169,6 +170,7 @@ func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	o.Store, o.ContentSeen, o.Simhash = c.Store.Kind == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
 	o.Usage = state.Usages{Search: state.Usage(c.Usage.Search), AIInput: state.Usage(c.Usage.AIInput),
 		AITrain: state.Usage(c.Usage.AITrain)}
+	o.TDMRep = c.TDMRep
 	o.RollEvery, o.ArchiveRobots, o.ArchiveDNS, o.OutMode = c.RollEvery, c.Store.Robots, c.Store.DNS, c.OutMode.Wide()
 	o.CrawlLog, o.WARCFormat, o.WARCLevel = state.LogLevel(c.CrawlLog), warc.Gzip, warc.LevelFast
 	if c.WARC.Format == "zst" {

@@ -48,7 +48,7 @@ type Check struct {
 
 // requester is what Check needs of Requests.
 type requester interface {
-	requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error
+	requestRobots(tx *account.Tx, rec *weburl.Record, d robots.Decision, seen uint64) error
 	verdictsMerged(before time.Time)
 }
 
@@ -105,7 +105,7 @@ func (k *Check) applyRobots(key drum.Key, old []byte, exists bool, run []drum.It
 		switch decision {
 		case robots.Wait, robots.Backoff:
 			it.Result = uint64(k.waitVerdict(&known, decision, at, now))
-		case robots.Request, robots.Resolve:
+		case robots.Request, robots.Resolve, robots.Reserve:
 			it.Result = uint64(ask(decision, answerToken(&known)))
 		case robots.Allow:
 			if limit := k.opt.Health.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
@@ -196,6 +196,9 @@ func answerToken(h *robots.HostData) uint64 {
 		return uint64(t.Unix())
 	}
 	t := seconds(h.Fetched) + 3*seconds(h.RetryAt)<<1 + 5*seconds(h.AddrExpires)<<2 + uint64(h.Failures)<<40
+	if len(h.Reservations) > 0 {
+		t += 7 << 3
+	}
 	t = max(t, 1) << tokenTime & (1<<tokenBits - 1)
 	t |= uint64(longestWait(h)-shortestWait) << tokenWait
 	if h.Failures > 0 {
@@ -333,12 +336,12 @@ func (k *Check) route(tx *account.Tx, res *drum.Result, rec *weburl.Record) erro
 		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
 	case decisionRefuse:
 		return k.others.Deferrals.Refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
-	case robots.Request, robots.Resolve:
+	case robots.Request, robots.Resolve, robots.Reserve:
 		host := k.saved.HostKey(weburl.Split(rec.URL).Host)
 		if moved, err := k.health.DeferInBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); moved || err != nil {
 			return err // another origin of the host is in back-off
 		}
-		return k.requests.requestRobots(tx, rec, v.decision() == robots.Resolve, v.token())
+		return k.requests.requestRobots(tx, rec, v.decision(), v.token())
 	}
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
@@ -436,13 +439,17 @@ func (k *Check) decide(known *robots.HostData, rec *weburl.Record,
 	}
 	parts := weburl.Split(rec.URL)
 	site := k.opt.Sites.Of(&parts)
-	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
+	own := site != nil && site.IgnoreRobots
+	d, at = known.DecideFor(parts.Path, now, own)
 	switch d {
 	case robots.Allow, robots.Disallow, robots.Resolve:
 		failing := known.Failures > 0
 		if k.beyondLife(rec.URL, known.VerdictExpires(), known.CrawlDelay(), failing, now) {
 			d = robots.Request
 		}
+	}
+	if d == robots.Allow && k.opt.TDMRep && known.WantsReservations(own) {
+		d = robots.Reserve
 	}
 	return d, at, true
 }
@@ -465,7 +472,7 @@ func (k *Check) beyondLife(url []byte, expires time.Time, crawlDelay time.Durati
 		most = now.Add(health.MaxRetryAfter + robots.ClockSlack)
 	}
 	return expires.After(most) &&
-		expires.After(now.Add(k.opt.Sites.OneTurn(weburl.Split(url).Host, crawlDelay)+robots.ClockSlack))
+		expires.After(now.Add(k.opt.turns(weburl.Split(url).Host, crawlDelay)+robots.ClockSlack))
 }
 
 // The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway

@@ -59,7 +59,7 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 		}
 	})
 	y.RobotsRequested = open(state.NameRobotsRequested, plan.RequestedShape(), func(o *drum.Options) {
-		o.Apply = applyRequested
+		o.Apply = y.applyRequested
 		if forget > 0 {
 			o.Expunge = y.forgetRequested
 		}

@@ -27,12 +27,23 @@ type Options struct {
 	Scope      state.Scope
 	CrawlLog   state.LogLevel
 	Sitemaps   bool           // those that a robots.txt names are followed
+	TDMRep     bool           // tdmrep.json is requested after robots.txt
 	Policy     *health.Policy // for hosts that fail or refuse
 	Plan       *plan.Plan
 	Links      *admit.Policy
 	Rules      *inforce.Rules
 	Sites      *inforce.Sites
 	Reading    func(what string, url []byte) // is called before data of a site are read, for tests; nil: not
+}
+
+// turns is the least lifetime of what is known of a host with this Crawl-delay: its page comes a turn after its
+// robots.txt, or a turn after its tdmrep.json.
+func (o *Options) turns(host []byte, crawlDelay time.Duration) time.Duration {
+	turn := o.Sites.OneTurn(host, crawlDelay)
+	if o.TDMRep {
+		return 2 * turn
+	}
+	return turn
 }
 
 // Others are the stages above that Hosts, Check and Requests call.

@@ -53,7 +53,7 @@ func newGate(h options.Health) *Requests {
 		policy.Failures, policy.Rests, policy.Refusals = h.HostFailures, h.HostRests, h.HostRefusals
 	}
 	opt := &Options{Log: slog.New(slog.DiscardHandler), Agent: "drumbeat", Health: &h, Policy: &policy,
-		Network: &options.Network{}, Links: &admit.Policy{}, Rules: &inforce.Rules{},
+		Network: &options.Network{}, Politeness: &options.Politeness{}, Links: &admit.Policy{}, Rules: &inforce.Rules{},
 		Sites: inforce.NewSites(saved, inforce.SiteOptions{Politeness: &options.Politeness{}})}
 	run := account.New(opt.Log, nil, nil)
 	k := NewCheck(run, saved, opt, NewHosts(saved, opt), nil, nil, nil)
@@ -77,7 +77,7 @@ func (q *Requests) open(t *testing.T) {
 		return d
 	}
 	q.check.RobotsCache = open(state.NameRobotsCache, plan.RobotsShape(), q.check.applyRobots)
-	q.RobotsRequested = open(state.NameRobotsRequested, plan.RequestedShape(), applyRequested)
+	q.RobotsRequested = open(state.NameRobotsRequested, plan.RequestedShape(), q.applyRequested)
 	var err error
 	q.AwaitRobots, err = queue.Open(queue.Options{Set: q.saved.Set, Name: state.NameAwaitRobots,
 		BlockBytes: 1 << 12}, nil)

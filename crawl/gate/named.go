@@ -26,15 +26,19 @@ type namedSitemap struct {
 	bad bool
 }
 
-// robotsURL returns the URL of an origin's robots.txt.
-func robotsURL(origin []byte) (string, error) {
-	return weburl.Canonical(string(origin) + "/robots.txt")
+// urlOf returns the URL of the file that a job requests.
+func urlOf(job *robots.Job) (string, error) {
+	path := "/robots.txt"
+	if job.Reserve {
+		path = robots.ReservationsPath
+	}
+	return weburl.Canonical(string(job.Origin) + path)
 }
 
 // namedSitemaps parses the Sitemap lines of a response.
 func (q *Requests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
 	var b sitemapBatch
-	url, err := robotsURL(job.Origin)
+	url, err := urlOf(job)
 	off := q.opt.CrawlLog == state.LogOff && !q.opt.Sitemaps
 	if err != nil || off || f.Kind != robots.Answered || f.Status/100 != 2 {
 		return &b
@@ -66,7 +70,7 @@ func (q *Requests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Ti
 // transaction. LogErrors omits successful outcomes.
 func (q *Requests) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
 	maps *sitemapBatch) error {
-	url, err := robotsURL(job.Origin)
+	url, err := urlOf(job)
 	if err != nil || q.opt.CrawlLog == state.LogOff {
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// attempt is one request for robots.txt.
+// attempt is one request for robots.txt or tdmrep.json.
 type attempt struct {
 	seq     int64
 	job     robots.Job
@@ -47,6 +47,9 @@ func (q *Requests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	a.resp = q.others.Slots.Response()
 	defer q.others.Slots.Release(a.resp)
 	a.began = time.Now()
+	if a.job.Reserve && !q.opt.TDMRep { // an earlier run wanted it
+		return q.dropped(seq)
+	}
 	host := weburl.Split(a.job.Origin).Host
 	if q.opt.Rules.BlockedHost(host) {
 		return q.endBlocked(seq, &a.job, nil, time.Time{})
@@ -107,6 +110,11 @@ func (q *Requests) ask(ctx context.Context, a *attempt, host []byte) (ended bool
 			}
 			return true, q.retryRobots(a.seq, job, q.outages.InOutage())
 		}
+		// A host in back-off may not have been asked. That counts as a failure of robots.txt, after which both files
+		// are requested.
+		if job.Reserve && (f.Kind == robots.Answered || q.health.MayAsk(host) == nil) {
+			a.kind = robots.UpdateReserve
+		}
 		// It may have been blacklisted during the request.
 		if ctx.Err() == nil && (q.opt.Rules.BlockedHost(host) || q.opt.Rules.Closed(a.addrs)) {
 			return true, q.endBlocked(a.seq, job, a.addrs, a.expires)
@@ -122,9 +130,17 @@ func (q *Requests) answered(a *attempt) error {
 	if f.Kind == robots.ForbiddenAddress {
 		now = q.others.Flags.VerdictTime(now)
 	}
-	h, maps := q.readRobots(job, f, now)
+	h, maps := robots.HostData{}, &sitemapBatch{}
+	if a.kind == robots.UpdateReserve {
+		h.Reservations = q.readReservations(job, f)
+	} else {
+		h, maps = q.readRobots(job, f, now)
+	}
 	err := q.run.Transact(func(tx *account.Tx) error {
 		tx.Count(state.CountLookups, 1)
+		if a.kind == robots.UpdateReserve {
+			tx.Count(state.CountTDMRep, 1)
+		}
 		if f.Kind == robots.Internal {
 			tx.Count(state.CountInternalErrors, 1)
 		}
@@ -151,9 +167,7 @@ func (q *Requests) answered(a *attempt) error {
 		q.robotsJobs.end(a.seq, false, time.Now())
 		return nil
 	})
-	q.wakeJobs.Raise()
-	q.wakeAwaiting.Raise()
-	q.wakeRequested.Raise()
+	q.wakeAll()
 	return err
 }
 
@@ -176,12 +190,30 @@ func (q *Requests) readRobots(job *robots.Job, f *robots.Fetched,
 		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
-		turn := q.opt.Sites.OneTurn(weburl.Split(job.Origin).Host, h.CrawlDelay())
+		turn := q.opt.turns(weburl.Split(job.Origin).Host, h.CrawlDelay())
 		if least := now.Add(turn); h.Expires.Before(least) {
 			h.Expires = least
 		}
 	}
 	return h, maps
+}
+
+// readReservations returns the coded rules of a tdmrep.json. Without the file, a site reserves nothing.
+func (q *Requests) readReservations(job *robots.Job, f *robots.Fetched) []byte {
+	var r robots.Reservations
+	if f.Kind == robots.Answered && f.Status/100 == 2 {
+		if panicked := bug.Contained(func() error {
+			if q.opt.Reading != nil {
+				q.opt.Reading("reservations", job.Origin)
+			}
+			r = robots.ParseReservations(f.Body)
+			return nil
+		}); panicked != nil {
+			q.run.LogBug(string(job.Origin)+robots.ReservationsPath, panicked)
+			r, f.Kind = robots.Reservations{}, robots.Internal
+		}
+	}
+	return r.Append(nil)
 }
 
 // lookupOf returns the kind of lookup that a request needs.
@@ -228,11 +260,11 @@ func (q *Requests) deferRobots(seq int64, rec []byte, until time.Time, unconfirm
 	return err
 }
 
-// getRobots fetches the robots.txt of an origin and follows up to robots.MaxHops redirects. Each hop
+// getRobots fetches the file that a job requests and follows up to robots.MaxHops redirects. Each hop
 // needs its own grant. f.Body is resp's buffer. doubt reports a failure that may be on our side.
 func (q *Requests) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response,
 	f *robots.Fetched) (doubt bool, _ error) {
-	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
+	url, err := urlOf(job)
 	if err != nil {
 		f.Kind = robots.NetworkFailure
 		return doubt, nil
@@ -377,6 +409,9 @@ func robotsFailure(err error) robots.Kind {
 func (q *Requests) getSigned(ctx context.Context, url string, from fetcher.Source, addrs []netip.Addr,
 	resp *fetch.Response, job *robots.Job) error {
 	host := weburl.Split(job.Origin).Host
+	if job.Reserve {
+		host = nil // the answer has no rules
+	}
 	again, err := q.getThrough(ctx, url, from, addrs, resp, host, job.Waits)
 	if again {
 		_, err = q.getThrough(ctx, url, from, addrs, resp, host, job.Waits)
@@ -523,8 +558,22 @@ func (q *Requests) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, ex
 		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})
-	for _, s := range []account.Signal{q.wakeJobs, q.wakeAwaiting, q.wakeRequested} {
-		s.Raise()
-	}
+	q.wakeAll()
 	return err
+}
+
+// dropped ends a request without an answer.
+func (q *Requests) dropped(seq int64) error {
+	err := q.run.Transact(func(*account.Tx) error {
+		q.robotsJobs.end(seq, false, time.Now())
+		return nil
+	})
+	q.wakeAll()
+	return err
+}
+
+func (q *Requests) wakeAll() {
+	q.wakeJobs.Raise()
+	q.wakeAwaiting.Raise()
+	q.wakeRequested.Raise()
 }

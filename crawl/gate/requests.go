@@ -137,20 +137,21 @@ func (q *Requests) OutageEnded() { q.wakeJobs.Raise() }
 func (q *Requests) RequestedStore() drum.Options {
 	o := q.opt.Plan.RobotsRequested.Shaped(plan.RequestedShape())
 	o.Set, o.Name, o.Reserve = q.saved.Set, state.NameRobotsRequested, q.space.Reserve
-	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, q.emitRequested
+	o.Apply, o.Wanted, o.Emit = q.applyRequested, func(res *drum.Result) bool { return res.New }, q.emitRequested
 	if q.opt.Health.RobotsForget > 0 {
 		o.Expunge = q.forgetRequested
 	}
 	return o
 }
 
-// requestRobots requests the robots.txt or the addresses of an origin and makes the URL wait: the first time
-// in QR. A URL that returned from QR before the answer waits on disk, twice as long each time. If the last
+// requestRobots requests robots.txt, tdmrep.json or the addresses of an origin and makes the URL wait: the
+// first time in QR. A URL that returned from QR before the answer waits on disk, twice as long each time. If the last
 // answer was a failure, it waits as any URL of such an origin does: it holds up the end of the crawl for no
 // longer, and next time it waits in QR. Otherwise its waits, which double as those between two failures do,
 // could miss each answer.
-func (q *Requests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error {
-	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
+func (q *Requests) requestRobots(tx *account.Tx, rec *weburl.Record, d robots.Decision, seen uint64) error {
+	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: d == robots.Resolve, Reserve: d == robots.Reserve,
+		Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
@@ -162,17 +163,21 @@ func (q *Requests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly b
 		return err
 	}
 	tx.Wake(q.wakeRequested)
-	if rec.Reason == uint8(state.ReasonAwaitRobots) {
+	await := state.ReasonAwaitRobots
+	if job.Reserve {
+		await = state.ReasonAwaitTDMRep
+	}
+	if rec.Reason == uint8(await) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
-		due, why := time.Now().Add(wait), state.ReasonAwaitRobots
+		due, why := time.Now().Add(wait), await
 		if job.Failing {
 			why = state.ReasonRobotsUnavailable
 			q.comeBack.waits(origin, due.Add(wait/4+time.Second)) // the calendar may be late by so much
 		}
 		return q.others.Deferrals.DeferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
-	rec.Reason = uint8(state.ReasonAwaitRobots)
+	rec.Reason = uint8(await)
 	tx.Move(q.saved.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
 	if err := q.AwaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
@@ -181,23 +186,26 @@ func (q *Requests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly b
 	return nil
 }
 
-// requestLost is the time in seconds after which an unanswered request for robots.txt is repeated even if
-// no failure is known. It guards against bugs that would leave URLs waiting for ever.
-const requestLost = 6 * 3600
+// requestLost returns the time after which an unanswered request for robots.txt is repeated even if no failure is
+// known. It guards against bugs that would leave URLs waiting for ever. A request may wait for a delay of its host.
+func (q *Requests) requestLost() time.Duration {
+	p := q.opt.Politeness
+	return max(6*time.Hour, 2*max(p.HostDelay, p.ServerDelay, p.PLDDelay, p.MaxCrawlDelay))
+}
 
 // applyRequested applies the requests for one origin. The value of an origin holds the Unix second and the
 // token of its last request. A request is new if none was made since the data with its token arrived.
-func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
+func (q *Requests) applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
 	dst []byte) ([]byte, drum.Action) {
 	var last, lastSeen uint64
 	if exists && len(old) == 16 {
 		last, lastSeen = binary.LittleEndian.Uint64(old), binary.LittleEndian.Uint64(old[8:])
 	}
-	changed := false
+	changed, lost := false, uint64(q.requestLost()/time.Second)
 	for i := range run {
 		now, seen := binary.LittleEndian.Uint64(run[i].Value), binary.LittleEndian.Uint64(run[i].Value[8:])
 		// The last comparison fails if the clock was ahead at the last request.
-		if last != 0 && seen == lastSeen && now < last+requestLost && last < now+requestLost {
+		if last != 0 && seen == lastSeen && now < last+lost && last < now+lost {
 			continue
 		}
 		run[i].New = true
@@ -377,13 +385,13 @@ func (q *Requests) ReadAwaiting(ctx context.Context) error {
 }
 
 // forgetRequested reports whether RobotsRequested drops a record. A record says when an origin was requested
-// last, which matters for requestLost. Tuples wait for their merge for less than another requestLost.
+// last, which matters for requestLost. Tuples wait for their merge for less than another such time.
 func (q *Requests) forgetRequested(_ drum.Key, value []byte) bool {
 	if len(value) != 16 {
 		return false
 	}
 	last := time.Unix(int64(binary.LittleEndian.Uint64(value)), 0)
-	return time.Unix(q.requestedNow.Load(), 0).Sub(last) >= max(q.opt.Health.RobotsForget, 2*requestLost*time.Second)
+	return time.Unix(q.requestedNow.Load(), 0).Sub(last) >= max(q.opt.Health.RobotsForget, 2*q.requestLost())
 }
 
 // robotsClass returns the counter of responses for robots.txt with a status.

@@ -53,7 +53,7 @@ func TestAwaitsNoFailingRobots(t *testing.T) {
 	for i, failing := range []uint64{0, tokenFailing} {
 		rec := weburl.Record{URL: fmt.Appendf(nil, "http://a%d.test/", i), Reason: uint8(state.ReasonAwaitRobots)}
 		if err := q.run.Transact(func(tx *account.Tx) error {
-			return q.requestRobots(tx, &rec, false, failing)
+			return q.requestRobots(tx, &rec, robots.Request, failing)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestRequestsFromTheFuture(t *testing.T) {
 	for ahead, want := range map[time.Duration]bool{0: false, time.Minute: false, 365 * 24 * time.Hour: true,
 		-7 * time.Hour: true} {
 		run := []drum.Item{{Op: drum.CheckUpdate, Value: value(now)}}
-		applyRequested(1, value(now.Add(ahead)), true, run, nil, nil)
+		newGate(options.Health{}).applyRequested(1, value(now.Add(ahead)), true, run, nil, nil)
 		if run[0].New != want {
 			t.Errorf("%v ahead: new %v, want %v", ahead, run[0].New, want)
 		}

@@ -34,6 +34,9 @@ type Output struct {
 	NoArchive, NoIndex state.Archive
 	// Usage says what becomes of responses whose sites refuse a use of them.
 	Usage state.Usages
+	// TDMRep requests /.well-known/tdmrep.json of each origin after its robots.txt, if the rules allow it, and before
+	// its pages (package robots, Reservations).
+	TDMRep bool
 	// Simhash stores the simhash of each page's visible text (package internal/simhash).
 	Simhash bool
 	// CrawlLog says which outcomes of URLs are logged. Default: state.LogErrors.

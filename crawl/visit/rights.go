@@ -2,6 +2,7 @@ package visit
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,8 +16,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// rights are the statements of a site about the use of a response: those of its robots.txt, which came with the URL,
-// and those of the headers and the page. Of contradicting statements the most restrictive counts.
+// rights are the statements of a site about the use of a response: those of its robots.txt and tdmrep.json, which came
+// with the URL, and those of the headers and the page. Of contradicting statements the most restrictive counts, except
+// that a reservation in the headers or the page replaces that of tdmrep.json (TDMRep, section 6.4).
 type rights struct {
 	robots.Statement
 	crawlDelay time.Duration
@@ -97,7 +99,7 @@ func (r *rights) refuses(use string, usages []string) bool {
 	if r.ContentSignal.Get(use) == "no" {
 		return true
 	}
-	if use == "ai-train" && (r.page.TDMReservation == "1" || r.page.Says("noai") ||
+	if reservation, _ := r.tdm(); use == "ai-train" && (reservation == "1" || r.page.Says("noai") ||
 		r.image && r.page.Says("noimageai") || r.ContentUsage.Get("train-genai") == "n") {
 		return true
 	}
@@ -109,10 +111,18 @@ func (r *rights) refuses(use string, usages []string) bool {
 	return false
 }
 
+// tdm returns the reservation in force and the URL of its policy.
+func (r *rights) tdm() (reservation, policy string) {
+	if r.page.TDMReservation != "" {
+		return r.page.TDMReservation, r.page.TDMPolicy
+	}
+	return r.TDMReservation, cmp.Or(r.page.TDMPolicy, r.TDMPolicy)
+}
+
 // metaNames are the names of the statements in a metadata record.
 var metaNames = [crawllog.NumRights]string{"robotsDigest", "robotsFetched", "robotsGroup", "robotsRule",
 	"robotsCrawlDelay", "contentSignal", "contentUsage", "license", "aiDisallowed", "rightsCut", "robotsValues",
-	"tdmReservation", "tdmPolicy", "usage"}
+	"tdmReservation", "tdmPolicy", "usage", "tdmFile"}
 
 // texts returns the statements for the metadata record and the log.
 func (r *rights) texts(policy *state.Usages) (texts crawllog.Rights) {
@@ -133,7 +143,8 @@ func (r *rights) texts(policy *state.Usages) (texts crawllog.Rights) {
 		texts[crawllog.RightsCut] = "yes"
 	}
 	texts[crawllog.RightsValues] = r.page.Values
-	texts[crawllog.RightsTDM], texts[crawllog.RightsTDMPolicy] = r.page.TDMReservation, r.page.TDMPolicy
+	texts[crawllog.RightsTDM], texts[crawllog.RightsTDMPolicy] = r.tdm()
+	texts[crawllog.RightsTDMFile] = r.TDMReservation
 	texts[crawllog.RightsRefused], _ = r.refused(policy)
 	return texts
 }

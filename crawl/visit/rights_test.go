@@ -146,3 +146,99 @@ func rightsEnd(t *testing.T, res *crawl.Result, opt crawl.Options, dropped, mark
 		t.Errorf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
 	}
 }
+
+// tdmWeb serves sites with reservations: a.test has both files, b.test only tdmrep.json, after a redirect to another
+// host, c.test has rules that forbid it, and d.test a server that fails.
+func tdmWeb(asked map[string]int) *testworld.Web {
+	links := testworld.Answer{200, "", "<html><a href=/free/>f</a><a href=/meta>m</a><a href=/head>h</a>" +
+		"<a href=http://b.test/>b</a><a href=http://c.test/>c</a><a href=http://d.test/>d</a>"}
+	return &testworld.Web{Serve: func(host, path string) testworld.Answer {
+		asked[host+path]++
+		switch host + path {
+		case "a.test/robots.txt":
+			return testworld.Answer{200, "", "User-agent: *\nDisallow: /no\n"}
+		case "c.test/robots.txt":
+			return testworld.Answer{200, "", "User-agent: *\nDisallow: /.well-known/\n"}
+		case "b.test/robots.txt", "d.test/robots.txt", "files.test/robots.txt":
+			return testworld.NoRobots
+		case "a.test/.well-known/tdmrep.json":
+			return testworld.Answer{200, "", `[{"location": "/free/", "tdm-reservation": 0},
+				{"location": "/", "tdm-reservation": 1, "tdm-policy": "https://a.test/terms"}]`}
+		case "b.test/.well-known/tdmrep.json":
+			return testworld.Answer{302, "Location: http://files.test/b.json\r\n", ""}
+		case "files.test/b.json", "c.test/.well-known/tdmrep.json":
+			return testworld.Answer{200, "", `[{"location": "/", "tdm-reservation": 1}]`}
+		case "d.test/.well-known/tdmrep.json":
+			return testworld.Answer{500, "", `[{"location": "/", "tdm-reservation": 1}]`}
+		case "a.test/":
+			return links
+		case "a.test/meta":
+			return testworld.Answer{200, "", "<html><meta name=tdm-reservation content=0>m"}
+		case "a.test/head":
+			return testworld.Answer{200, "TDM-Policy: /own\r\n", "<html>h"}
+		}
+		return testworld.Answer{200, "", "<html>t"}
+	}}
+}
+
+// TestTDMRep: with TDMRep, tdmrep.json is requested once for each origin, after robots.txt and before the pages, if the
+// rules allow it. What it says is kept, and --usage obeys it, unless the page says something else.
+func TestTDMRep(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		testworld.InBubble(t, func(t *testing.T) {
+			asked := map[string]int{}
+			web := tdmWeb(asked)
+			opt := crawltest.WebOptions(t, web, memfs.New(*testworld.Seed), "http://a.test/")
+			opt.Output.Store, opt.Output.ArchiveRobots, opt.Output.CrawlLog = true, true, state.LogAll
+			opt.Output.Usage, opt.Output.TDMRep = state.Usages{AITrain: state.UsageDrop}, on
+			opt.Politeness.HostDelay = 10 * time.Second // so requests wait on disk, too
+			res := crawltest.MustRun(t, t.Context(), opt)
+			got, dropped := map[string]string{}, 0
+			testworld.EachRecord(t, opt.Disk.FS, opt.Disk.Dirs, func(r *warc.Record) {
+				if url := r.Get("WARC-Target-URI"); r.Type() == "metadata" && !strings.Contains(url, "robots.txt") &&
+					!strings.HasSuffix(url, ".json") {
+					f := fieldsOf(t, string(r.Block))
+					got[url] = strings.TrimSpace(f["tdmFile"] + " " + f["tdmReservation"] + " " + f["tdmPolicy"])
+					if f["stored"] != "" {
+						dropped++
+						got[url] += " dropped"
+					}
+				}
+			})
+			want := map[string]string{"http://a.test/": "1 1 https://a.test/terms dropped",
+				"http://a.test/free/": "0 0", "http://a.test/meta": "1 0", "http://a.test/head": "1 1 /own dropped",
+				"http://b.test/": "1 1 dropped", "http://c.test/": "", "http://d.test/": ""}
+			files := map[string]int{"a.test": 1, "b.test": 1, "c.test": 0, "d.test": 1}
+			if !on {
+				want = map[string]string{"http://a.test/": "", "http://a.test/free/": "", "http://a.test/meta": "0",
+					"http://a.test/head": "/own", "http://b.test/": "", "http://c.test/": "", "http://d.test/": ""}
+				clear(files)
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("on %v: got %q\nwant %q", on, got, want)
+			}
+			for host := range map[string]bool{"a.test": true, "b.test": true, "c.test": true, "d.test": true} {
+				if n := asked[host+"/.well-known/tdmrep.json"]; n != files[host] {
+					t.Errorf("on %v: %s was asked for tdmrep.json %d times", on, host, n)
+				}
+			}
+			if n := res.Snapshot.Count(state.CountTDMRep); n != int64(files["a.test"]+files["b.test"]+files["d.test"]) {
+				t.Errorf("on %v: counted %d", on, n)
+			}
+			before, last := "", map[string]time.Time{}
+			for _, r := range web.Requests {
+				if gap := r.At.Sub(last[r.Host]); gap < 10*time.Second {
+					t.Errorf("on %v: %s%s after %v", on, r.Host, r.Path, gap)
+				}
+				last[r.Host] = r.At
+				if r.Host == "a.test" && len(before) < 80 {
+					before += r.Path + " "
+				}
+			}
+			if first := "/robots.txt /.well-known/tdmrep.json / "; on && !strings.HasPrefix(before, first) {
+				t.Errorf("requests begin with %s", before)
+			}
+			rightsEnd(t, res, opt, dropped, 0)
+		})
+	}
+}

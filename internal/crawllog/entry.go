@@ -134,6 +134,7 @@ type line struct {
 	Reserved string `json:"tdm_reservation"`
 	Policy   string `json:"tdm_policy"`
 	Refused  string `json:"usage"`
+	TDMFile  string `json:"tdm_file"`
 }
 
 // UnmarshalJSON decodes a line of Append. It ignores unknown fields.
@@ -150,7 +151,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
 		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS, Payment: v.Payment, SignedBy: v.SignedBy,
 		Rights: Rights{v.Digest, v.Fetched, v.Group, v.Rule, v.Delay, v.Signal, v.Usage, v.License, v.AI, v.Cut,
-			v.Values, v.Reserved, v.Policy, v.Refused},
+			v.Values, v.Reserved, v.Policy, v.Refused, v.TDMFile},
 	}
 	if e.Scored {
 		e.Score = *v.Score

@@ -1,7 +1,7 @@
 package crawllog
 
-// Rights are the statements about the use of a response: those of the robots.txt when the URL was admitted, and those
-// of the response itself. "" is none. The constants below number them.
+// Rights are the statements about the use of a response: those of the robots.txt and the tdmrep.json when the URL was
+// admitted, and those of the response itself. "" is none. The constants below number them.
 type Rights [NumRights]string
 
 // Statements of Rights.
@@ -20,13 +20,14 @@ const (
 	RightsTDM               // tdm-reservation: 0 or 1
 	RightsTDMPolicy         // URL
 	RightsRefused           // uses that --usage marks or drops and the site refuses
+	RightsTDMFile           // what tdmrep.json says: 0 or 1
 	NumRights
 )
 
 // RightsNames are the names of the statements in the log and in tables.
 var RightsNames = [NumRights]string{"robots_digest", "robots_fetched", "robots_group", "robots_rule",
 	"robots_crawl_delay", "content_signal", "content_usage", "license", "ai_disallowed", "rights_cut", "robots_values",
-	"tdm_reservation", "tdm_policy", "usage"}
+	"tdm_reservation", "tdm_policy", "usage", "tdm_file"}
 
 // maxRight bounds a statement in the log, in bytes of JSON. The longest list of bots has about 450.
 const maxRight = 600

@@ -44,7 +44,7 @@ type Options struct {
 
 	Agent      string        // token of the robots groups for one crawler; empty means "drumbeat"
 	CrawlDelay time.Duration // value of the Crawl-delay variant
-	Signals    bool          // hosts say something about the use of their pages, in six forms; see Use
+	Signals    bool          // hosts say something about the use of their pages, in several forms; see Use
 	SlowHosts  int           // number of ordinary hosts that answer late (hosts 1, 2, …)
 	SlowDelay  time.Duration // delay of their answers
 	ChainPages int           // > 0: a host whose page i links to page i+1 only; its root is a seed

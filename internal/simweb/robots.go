@@ -173,7 +173,8 @@ const (
 // isRobotsPath reports whether a request is for robots rules, not for a URL of the graph.
 func isRobotsPath(path []byte) bool {
 	s := string(path)
-	return s == robotsPath || s == robotsMoved || s == robotsMovedAgain || strings.HasPrefix(s, robotsForHost)
+	return s == robotsPath || s == robotsMoved || s == robotsMovedAgain || s == reservationsPath ||
+		s == reservationsMoved || strings.HasPrefix(s, robotsForHost)
 }
 
 // answerRobots answers a path of robots rules. n.host is the requested host.
@@ -189,6 +190,8 @@ func (w *Web) answerRobots(a *answer, n node, path []byte) {
 	}
 	missing := func() { a.status, a.body = 404, append(a.body, "no robots rules here\n"...) }
 	switch p := string(path); {
+	case p == reservationsPath || p == reservationsMoved:
+		w.answerReservations(a, h, p == reservationsMoved)
 	case strings.HasPrefix(p, robotsForHost):
 		i, err := strconv.Atoi(strings.TrimSuffix(p[len(robotsForHost):], ".txt"))
 		if err != nil || i < 0 || i >= w.ordinary || w.hosts[i].robots != robotsRedirectHost {

@@ -5,7 +5,9 @@ import "strings"
 // Use is what a site says about the use of one URL: the values that metadata records and tables must have.
 type Use struct {
 	ContentSignal, ContentUsage, License, AIDisallowed string // of the robots.txt
-	RobotsValues, TDMReservation                       string // of the page
+	RobotsValues                                       string // of the page
+	TDMFile                                            string // of the tdmrep.json
+	TDMReservation, TDMPolicy                          string // of the page, or else of the tdmrep.json
 }
 
 // signalForms is the number of forms of Options.Signals; one of them says nothing.
@@ -46,6 +48,33 @@ func (w *Web) metas(h *host) string {
 	return ""
 }
 
+// These are the paths of the reservations, and the target of a redirect.
+const reservationsPath, reservationsMoved = "/.well-known/tdmrep.json", "/rules/tdmrep.json"
+
+// reservationForm returns the form of a host's tdmrep.json: 0 none, 1 with two rules, 2 with one, after a redirect.
+func (w *Web) reservationForm(h *host) int {
+	if !w.opt.Signals || h.kind != liveHost {
+		return 0
+	}
+	return int(hash(h.key, 4, saltRobots) >> 8 % 3)
+}
+
+// answerReservations answers a path of the reservations.
+func (w *Web) answerReservations(a *answer, h *host, moved bool) {
+	a.ctype = "application/json"
+	switch form := w.reservationForm(h); {
+	case form == 1 && !moved:
+		a.body = append(a.body, "[\n{\"location\": \"/docs/\", \"tdm-reservation\": 1, \"tdm-policy\": \""+h.origin+
+			"/terms.json\"},\n{\"location\": \"/\", \"tdm-reservation\": 0}\n]\n"...)
+	case form == 2 && !moved:
+		a.status, a.location = 302, append(a.location, reservationsMoved...)
+	case form == 2:
+		a.body = append(a.body, "[{\"location\": \"/\", \"tdm-reservation\": 1}]"...)
+	default:
+		a.status, a.body = 404, append(a.body, "no reservations here\n"...)
+	}
+}
+
 // UseOf returns what the site says about the use of a canonical URL.
 func (w *Web) UseOf(url string) (u Use) {
 	n, err := w.parseURL(url)
@@ -54,6 +83,13 @@ func (w *Web) UseOf(url string) (u Use) {
 	}
 	h := &w.hosts[n.host]
 	docs := strings.HasPrefix(url, h.origin+"/docs/")
+	switch form := w.reservationForm(h); {
+	case form == 1 && docs:
+		u.TDMFile, u.TDMPolicy = "1", h.origin+"/terms.json"
+	case form > 0:
+		u.TDMFile = [...]string{1: "0", 2: "1"}[form]
+	}
+	u.TDMReservation = u.TDMFile
 	switch w.signalForm(h) {
 	case 1:
 		u.ContentSignal = "ai-train=no, search=yes, use=reference"
@@ -69,7 +105,7 @@ func (w *Web) UseOf(url string) (u Use) {
 		}
 	case 5:
 		if page, ok := w.Page(url); ok && page.Status == 200 && strings.HasPrefix(page.Type, "text/html") {
-			u.RobotsValues, u.TDMReservation = "noai, noimageai", "1"
+			u.RobotsValues, u.TDMReservation, u.TDMPolicy = "noai, noimageai", "1", ""
 		}
 	}
 	return u

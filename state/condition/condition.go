@@ -349,6 +349,7 @@ var chosen = map[string]bool{
 	state.ReasonRevisit.String(): true, state.ReasonEvicted.String(): true, state.ReasonHostBacklog.String(): true,
 	state.ReasonPLDBusy.String(): true, state.ReasonNetworkLease.String(): true,
 	state.ReasonAwaitRobots.String(): true,
+	state.ReasonAwaitTDMRep.String(): true,
 }
 
 // waitsTooLong adds a wait that nobody chose.

@@ -198,11 +198,12 @@ type VerdictReport struct {
 	Until    time.Time `json:"until,omitzero"`
 	Allowed  bool      `json:"allowed"` // by the rules alone
 	Rule     string    `json:"rule"`    // that decides, as robots.txt spells it; "" if none does
-	// Use is what robots.txt says about the use of the URL; nil if it is unknown or there is no file.
+	// Use is what robots.txt and tdmrep.json say about the use of the URL; nil if it is unknown or there is no file.
 	Use *UseReport `json:"use,omitempty"`
 }
 
-// UseReport is what a robots.txt says about the use of a URL.
+// UseReport is what robots.txt and tdmrep.json say about the use of a URL. Digest and Group are empty without the
+// former.
 type UseReport struct {
 	Text          string   `json:"text"`   // the other fields in words
 	Digest        string   `json:"digest"` // of the file, as its WARC-Payload-Digest
@@ -211,6 +212,8 @@ type UseReport struct {
 	ContentUsage  string   `json:"content_usage,omitempty"` // at this path
 	License       string   `json:"license,omitempty"`
 	AIDisallowed  []string `json:"ai_disallowed,omitempty"` // bots whose own groups disallow it
+	TDMFile       string   `json:"tdm_file,omitempty"`      // what tdmrep.json says: 0 or 1
+	TDMPolicy     string   `json:"tdm_policy,omitempty"`    // its terms
 	Cut           bool     `json:"rights_cut,omitempty"`    // limits have removed something
 }
 

@@ -184,19 +184,25 @@ func (v *view) verdict(h *robots.HostData, url []byte) *VerdictReport {
 		}
 		rep.Use = useOf(h, path)
 	case robots.StateNoFile:
-		rep.Allowed = true
+		rep.Allowed, rep.Use = true, useOf(h, path)
 	}
 	return rep
 }
 
-// useOf reports what robots.txt says about the use of a path; nil if that is unknown or damaged, which audit reports.
+// useOf reports what robots.txt and tdmrep.json say about the use of a path; nil if that is unknown or damaged, which
+// audit reports.
 func useOf(h *robots.HostData, path []byte) *UseReport {
 	l, err := h.Statement(path)
-	if err != nil || l.Group == robots.GroupUnknown {
+	if err != nil || l == (robots.Statement{}) {
 		return nil
 	}
-	u := &UseReport{Digest: l.DigestText(), Group: l.Group.String(), ContentSignal: string(l.ContentSignal),
-		ContentUsage: string(l.ContentUsage), License: l.Licenses, AIDisallowed: l.Disallowed.Names(), Cut: l.Cut}
+	u := &UseReport{ContentSignal: string(l.ContentSignal), ContentUsage: string(l.ContentUsage), License: l.Licenses,
+		AIDisallowed: l.Disallowed.Names(), TDMFile: l.TDMReservation, TDMPolicy: l.TDMPolicy, Cut: l.Cut}
+	if l.Group == robots.GroupUnknown {
+		u.Text = reserved(&l)
+		return u
+	}
+	u.Digest, u.Group = l.DigestText(), l.Group.String()
 	var says []string
 	for _, s := range []struct{ before, text string }{{"Content-Signal ", u.ContentSignal},
 		{"Content-Usage ", u.ContentUsage}, {"the licence ", u.License}} {
@@ -214,7 +220,23 @@ func useOf(h *robots.HostData, path []byte) *UseReport {
 	if u.Cut {
 		u.Text += "; it says more than drumbeat keeps"
 	}
+	if text := reserved(&l); text != "" {
+		u.Text += "; " + text
+	}
 	return u
+}
+
+// reserved says what tdmrep.json states; "" for nothing.
+func reserved(l *robots.Statement) string {
+	switch {
+	case l.TDMReservation == "":
+		return ""
+	case l.TDMReservation == "0":
+		return "tdmrep.json permits to mine it"
+	case l.TDMPolicy == "":
+		return "tdmrep.json reserves the rights to mine it"
+	}
+	return "tdmrep.json reserves the rights to mine it, by the terms at " + l.TDMPolicy
 }
 
 // canonicalAsked returns the canonical URL of an argument. A host without scheme means its https URL, as in

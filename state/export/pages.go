@@ -67,7 +67,8 @@ func pageTable() table {
 			{Name: "robots_values", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "tdm_reservation", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "tdm_policy", Type: tabular.String, Nullable: true, Few: true},
-			{Name: "usage", Type: tabular.String, Nullable: true, Few: true}, // refused and marked (--usage)
+			{Name: "usage", Type: tabular.String, Nullable: true, Few: true},    // refused and marked (--usage)
+			{Name: "tdm_file", Type: tabular.String, Nullable: true, Few: true}, // of tdmrep.json
 		},
 		files: func(j *job) ([]string, error) {
 			files, err := logFiles(j, crawlLog())

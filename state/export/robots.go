@@ -96,6 +96,7 @@ func (j *job) eachOrigin(fn func(key uint64, h *robots.HostData) error) error {
 				return err
 			}
 			h.Rules, h.Signals = bytes.Clone(h.Rules), bytes.Clone(h.Signals)
+			h.Reservations = bytes.Clone(h.Reservations)
 			if err := cache.next(); err != nil {
 				return err
 			}
@@ -141,7 +142,7 @@ func (j *job) writeRobots(key uint64, h *robots.HostData, origins *cursor) error
 		timeOrNull(h.Fetched), timeOrNull(h.Expires), tabular.Int(int64(h.Failures)), delay}, said...)...)
 }
 
-// signalColumns have what a robots.txt says about the use of pages. They are null without it.
+// signalColumns have what robots.txt and tdmrep.json say about the use of pages. They are null without these.
 var signalColumns = []tabular.Column{
 	{Name: "robots_digest", Type: tabular.String, Nullable: true},
 	{Name: "robots_group", Type: tabular.String, Nullable: true, Few: true},
@@ -151,6 +152,7 @@ var signalColumns = []tabular.Column{
 	{Name: "ai_groups", Type: tabular.String, Nullable: true, Few: true},
 	{Name: "ai_disallowed", Type: tabular.String, Nullable: true, Few: true},
 	{Name: "rights_cut", Type: tabular.String, Nullable: true, Few: true},
+	{Name: "tdm_file", Type: tabular.String, Nullable: true, Few: true}, // the rules of tdmrep.json
 }
 
 // signalsOf returns the values of signalColumns.
@@ -167,7 +169,18 @@ func signalsOf(h *robots.HostData) ([]tabular.Value, error) {
 }
 
 // signalTexts returns the texts in signalColumns; "" is null.
-func signalTexts(h *robots.HostData) (texts [8]string, err error) {
+func signalTexts(h *robots.HostData) (texts [9]string, err error) {
+	r, err := robots.DecodeReservations(h.Reservations)
+	if err != nil {
+		return texts, err
+	}
+	var rules []string
+	for i := range r.Rules {
+		rules = append(rules, r.Rules[i].Text())
+	}
+	if texts[8] = strings.Join(rules, "; "); r.Cut {
+		texts[7] = "yes"
+	}
 	if h.Group == robots.GroupUnknown {
 		return texts, nil
 	}
@@ -187,13 +200,12 @@ func signalTexts(h *robots.HostData) (texts [8]string, err error) {
 	for _, g := range s.Bots {
 		groups |= g.Bots
 	}
-	cut := ""
 	if s.Cut {
-		cut = "yes"
+		texts[7] = "yes"
 	}
 	return [...]string{l.DigestText(), h.Group.String(), string(s.ContentSignal), strings.Join(usages, "; "),
 		strings.Join(s.Licenses, " "), strings.Join(groups.Names(), ", "), strings.Join(l.Disallowed.Names(), ", "),
-		cut}, nil
+		texts[7], texts[8]}, nil
 }
 
 // robotsUpdates returns a cursor over the updates of origins that wait for their merge, in their order.
