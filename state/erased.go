@@ -38,6 +38,57 @@ func (s *Saved) EachErasedKey(fn func(key uint64) error) error {
 	return nil
 }
 
+// IsErased reports whether an erasure of the crawl has ended the URL with a key. It reads some 25 keys of each file.
+func (s *Saved) IsErased(key uint64) (bool, error) {
+	dir := s.Set.Path(0, ErasedDir)
+	names, err := s.Set.FS.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	for _, name := range names {
+		if err == nil && strings.HasSuffix(name, ErasedKeys) && name[0] != '.' {
+			var is bool
+			if is, err = hasKey(s.Set.FS, dir+"/"+name, key); is {
+				return true, nil
+			}
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("crawl: keys of erased URLs: %w", err)
+	}
+	return false, nil
+}
+
+// hasKey searches a file of sorted keys.
+func hasKey(fsys disk.FS, name string, key uint64) (bool, error) {
+	f, err := fsys.OpenRead(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return false, err
+	}
+	var b [8]byte
+	lo, hi := int64(0), size/8-1 // the last 8 bytes are a checksum
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if err := disk.ReadFull(f, b[:], 8*mid); err != nil {
+			return false, err
+		}
+		switch at := binary.LittleEndian.Uint64(b[:]); {
+		case at == key:
+			return true, nil
+		case at < key:
+			lo = mid + 1
+		default:
+			hi = mid
+		}
+	}
+	return false, nil
+}
+
 // EachKey calls fn with the keys of a file that a KeyWriter has written. Damage is a *disk.CorruptError.
 func EachKey(fsys disk.FS, name string, fn func(key uint64) error) error {
 	f, err := fsys.OpenRead(name)

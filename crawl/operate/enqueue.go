@@ -71,6 +71,13 @@ func (o *Operator) judge(line string) (url, why string) {
 	if f, _ := b.Admit(as); f < 0 {
 		return "", admit.DropText(state.Counter(^f))
 	}
+	switch erased, err := o.saved.IsErased(o.saved.Hasher.URLKey(as)); {
+	case err != nil:
+		return "", "the crawl cannot read which URLs were erased: " + err.Error()
+	case erased:
+		_, why := state.ReasonText(state.ReasonErased.String())
+		return "", why
+	}
 	return string(as), ""
 }
 

@@ -1,6 +1,9 @@
 package scope
 
-import "hash/maphash"
+import (
+	"crypto/sha256"
+	"hash/maphash"
+)
 
 // names is a hash table from a name to the first rule with it. It uses open addressing, 8 bytes a slot, at
 // most 3/4 full. The names are stored with the rules. The seed is random, so that no list of names can
@@ -63,4 +66,13 @@ func (t *names) get(s *Set, name []byte) Number {
 		return None
 	}
 	return Number(t.slots[t.find(s, t.hash(name), name)].rule - 1) // None if the slot is free
+}
+
+// digest returns the first rule with the digest of a name, or None.
+func (t *names) digest(s *Set, name []byte) Number {
+	if len(name) == 0 {
+		return None
+	}
+	var space [len(digestPrefix) + 2*sha256.Size]byte
+	return t.get(s, appendDigest(space[:0], name))
 }

@@ -2,6 +2,8 @@ package scope
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -282,8 +284,39 @@ func (p *parser) pattern(word, pattern string, include bool) error {
 	return fmt.Errorf("%.60q: want %s", word, p.set.list.wants())
 }
 
+// digestPrefix begins the digest of a name in place of the name.
+const digestPrefix = "sha256:"
+
+// Digest returns the form of a host or PLD in a rule that does not show it: sha256: and the SHA-256 of the name as in a
+// canonical URL, in hexadecimal. It is no secret: who guesses a name can check it.
+func Digest(name []byte) string { return string(appendDigest(nil, name)) }
+
+func appendDigest(dst, name []byte) []byte {
+	sum := sha256.Sum256(name)
+	return hex.AppendEncode(append(dst, digestPrefix...), sum[:])
+}
+
+// digest returns a digest in a rule; ok is false for a name.
+func digest(pattern string) (text []byte, ok bool, err error) {
+	digits, ok := strings.CutPrefix(pattern, digestPrefix)
+	if !ok {
+		return nil, false, nil
+	}
+	if b, err := hex.DecodeString(digits); err != nil || len(b) != sha256.Size {
+		return nil, true, fmt.Errorf("%.100q: want the SHA-256 of a name, 64 hexadecimal digits, after %s", pattern,
+			digestPrefix)
+	}
+	return []byte(strings.ToLower(pattern)), true, nil
+}
+
 func (p *parser) host(pattern string, include bool) error {
 	s := p.set
+	if text, ok, err := digest(pattern); ok || err != nil {
+		if err == nil {
+			s.hidden.add(s, p.rule(hostKind, include, text))
+		}
+		return err
+	}
 	name, below := strings.CutPrefix(pattern, "*.")
 	host, err := p.name(name)
 	if err != nil {
@@ -332,6 +365,12 @@ func (p *parser) name(text string) ([]byte, error) {
 }
 
 func (p *parser) pld(pattern string, include bool) error {
+	if text, ok, err := digest(pattern); ok || err != nil {
+		if err == nil {
+			p.set.hiddenPLDs.add(p.set, p.rule(pldKind, include, text))
+		}
+		return err
+	}
 	name, err := p.name(pattern)
 	if err != nil {
 		return err

@@ -392,3 +392,53 @@ func naiveMatch(word, pattern, url string) bool {
 	}
 	return regexp.MustCompile(pattern).MatchString(raw)
 }
+
+// TestDigests: rules with the digest of a name match as those with the name, also in upper case, and nothing else.
+func TestDigests(t *testing.T) {
+	text := "- host " + Digest([]byte("www.example.org")) + "\n+ pld " + strings.Replace(strings.ToUpper(
+		Digest([]byte("example.net"))), "SHA", "sha", 1) + "\n- pld " + Digest([]byte("example.net")) + "\n"
+	s, err := Parse(Blacklist, suffixes, Source{"l", []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]Ruling{"www.example.org": Exclude, "www.example.org.": Exclude,
+		"example.org": Undecided, "a.www.example.org": Undecided, "example.net": Include, "a.example.net": Include,
+		"net": Undecided} {
+		if got := s.Ruling(s.Host([]byte(host), suffixes.PLDBytes(weburl.TrimDot([]byte(host))))); got != want {
+			t.Errorf("%s: %s, want %s", host, got, want)
+		}
+	}
+	if got := s.Rule(0).String(); got != "l:1: - host "+Digest([]byte("www.example.org")) {
+		t.Error(got)
+	}
+	if got := Digest([]byte("abc")); got != "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
+		t.Errorf("abc (FIPS 180-2): %s", got)
+	}
+	for _, bad := range []string{"- host sha256:12", "- pld sha256:" + strings.Repeat("x", 64), "- host *." +
+		Digest([]byte("a"))} {
+		if _, err := Parse(Blacklist, suffixes, Source{"l", []byte(bad)}); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}
+
+// BenchmarkHost looks up a host and its PLD, of which no rule has one: without and with rules by digest.
+func BenchmarkHost(b *testing.B) {
+	host := []byte("www.example.org")
+	for name, text := range map[string]string{"names": "- host a.example\n", "digests": "- host a.example\n- host " +
+		Digest([]byte("b")) + "\n- pld " + Digest([]byte("c")) + "\n"} {
+		b.Run(name, func(b *testing.B) {
+			s, err := Parse(Blacklist, suffixes, Source{"l", []byte(text)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			pld := suffixes.PLDBytes(host)
+			b.ReportAllocs()
+			for b.Loop() {
+				if s.Host(host, pld) != None {
+					b.Fatal("a rule")
+				}
+			}
+		})
+	}
+}

@@ -39,6 +39,7 @@ type Set struct {
 	text     []byte // the patterns of all rules
 
 	hosts, below, plds names // below has the names of the "*." rules
+	hidden, hiddenPLDs names // digests of names, in the form of a rule
 	deepest            int   // number of labels of the longest name in below
 	surts, urls        prefixes
 	regexes            []expression
@@ -113,7 +114,8 @@ func (s *Set) count() {
 	}
 	const regexBytes = 8 << 10 // rough size of a compiled expression
 	b := int64(cap(s.rules))*int64(unsafe.Sizeof(rule{})) + int64(cap(s.text)) + int64(len(s.regexes))*regexBytes +
-		int64(len(s.hosts.slots)+len(s.below.slots)+len(s.plds.slots))*int64(unsafe.Sizeof(slot{})) +
+		int64(len(s.hosts.slots)+len(s.below.slots)+len(s.plds.slots)+
+			len(s.hidden.slots)+len(s.hiddenPLDs.slots))*int64(unsafe.Sizeof(slot{})) +
 		int64(cap(s.nets.list))*int64(unsafe.Sizeof(network{}))
 	for _, t := range []*prefixes{&s.surts, &s.urls} {
 		b += int64(cap(t.list)) * int64(unsafe.Sizeof(prefix{}))
@@ -231,6 +233,12 @@ func (s *Set) Host(host, pld []byte) Number {
 	best := min(s.hosts.get(s, host), s.plds.get(s, pld))
 	if s.below.used > 0 {
 		best = min(best, s.above(host))
+	}
+	if s.hidden.used > 0 {
+		best = min(best, s.hidden.digest(s, host))
+	}
+	if s.hiddenPLDs.used > 0 {
+		best = min(best, s.hiddenPLDs.digest(s, pld))
 	}
 	if len(s.nets.list) > 0 && weburl.IsAddress(host) {
 		if a, err := netip.ParseAddr(string(bytes.Trim(host, "[]"))); err == nil {

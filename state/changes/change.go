@@ -53,6 +53,7 @@ type Change struct {
 	Host        string    `json:"host,omitempty"`
 	Delay       float64   `json:"delay,omitempty"` // seconds
 	Rule        string    `json:"rule,omitempty"`
+	Rules       []string  `json:"rules,omitempty"` // of OpBlock: many, in place of Rule
 	PLD         string    `json:"pld,omitempty"`
 	Budget      uint32    `json:"budget,omitempty"` // pages
 	Function    *Function `json:"function,omitempty"`
@@ -60,7 +61,7 @@ type Change struct {
 	Requeue  bool      `json:"anew,omitempty"`
 	Priority *Priority `json:"priority,omitempty"`
 	Seeds    []string  `json:"seeds,omitempty"`
-	Count    int       `json:"count,omitempty"` // number of Seeds
+	Count    int       `json:"count,omitempty"` // number of Seeds or Rules
 	Settings *Settings `json:"settings,omitempty"`
 }
 
@@ -136,8 +137,13 @@ func (c *Change) check() error {
 			return refused("no host is given")
 		}
 	case OpBlock, OpUnblock:
-		if c.Rule == "" {
+		if (c.Rule == "") == (len(c.Rules) == 0) || c.Op == OpUnblock && c.Rule == "" {
 			return refused("no rule is given")
+		}
+		for _, rule := range c.Rules {
+			if rule == "" || len(rule) > maxText || strings.ContainsAny(rule, "\r\n\x00") {
+				return refused("a rule is empty, has more than %d bytes or a line break", maxText)
+			}
 		}
 	case OpBudget, OpBudgetFree:
 		if c.PLD == "" || c.Op == OpBudget && c.Budget == 0 {

@@ -184,7 +184,7 @@ func (j *Journal) take(c *Change, offset, n, fed int64) error {
 	}
 	if c.Op != opSettings {
 		short := *c
-		short.Seeds = nil
+		short.Seeds, short.Rules = nil, nil
 		j.last = append(j.last, short)
 		if len(j.last) >= 2*kept {
 			j.last = slices.Clone(j.last[len(j.last)-kept:])
@@ -230,7 +230,7 @@ func (j *Journal) Append(c Change, now time.Time) (Change, error) {
 	if _, err := j.Try(c); err != nil {
 		return c, err
 	}
-	c.Seq, c.Time, c.Count = j.seq+1, now.UTC().Truncate(time.Millisecond), len(c.Seeds)
+	c.Seq, c.Time, c.Count = j.seq+1, now.UTC().Truncate(time.Millisecond), len(c.Seeds)+len(c.Rules)
 	line := encode(nil, &c)
 	full := j.fits(&c, int64(len(line)))
 	if full != nil {
@@ -291,7 +291,7 @@ func (j *Journal) write(c *Change, line []byte) error {
 	return nil
 }
 
-// Last returns the last changes, newest first, at most n. They have no Seeds.
+// Last returns the last changes, newest first, at most n. They have no Seeds and no Rules.
 func (j *Journal) Last(n int) []Change {
 	j.mu.Lock()
 	defer j.mu.Unlock()

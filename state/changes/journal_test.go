@@ -235,3 +235,39 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestManyRules: one change blocks many hosts, each once, also after a restart and a new beginning.
+func TestManyRules(t *testing.T) {
+	fsys := memfs.New(1)
+	j := newJournal(t, fsys, 0)
+	add(t, j, Change{Op: OpBlock, Rule: "- host h7.example"})
+	var rules []string
+	for i := range MaxBlocked {
+		rules = append(rules, fmt.Sprintf("- host h%d.example", i))
+	}
+	made, err := j.Append(Change{Op: OpBlock, Rules: rules}, testTime)
+	if err != nil || made.Count != MaxBlocked || len(j.Settings().Blocked) != MaxBlocked {
+		t.Fatalf("%d rules of %d: %v", len(j.Settings().Blocked), made.Count, err)
+	}
+	if last := j.Last(1)[0]; last.Rules != nil || last.Count != MaxBlocked {
+		t.Errorf("the last change has %d rules, count %d", len(last.Rules), last.Count)
+	}
+	must(t, j.Close())
+	for range 2 { // the first Open rewrites the file
+		j, err = Open(fsys, j.name, 0)
+		must(t, err)
+		if n := len(j.Settings().Blocked); n != MaxBlocked {
+			t.Errorf("%d rules after a restart", n)
+		}
+		must(t, j.Close())
+	}
+	j = newJournal(t, fsys, 0)
+	add(t, j, Change{Op: OpUnblock, Rule: "- host h9.example"})
+	for _, c := range []Change{{Op: OpBlock, Rules: []string{"- host a", "b\nc"}}, {Op: OpBlock, Rules: []string{""}},
+		{Op: OpBlock, Rule: "x", Rules: []string{"y"}}, {Op: OpUnblock, Rules: []string{"- host h1.example"}},
+		{Op: OpBlock, Rules: []string{"- host one", "- host two"}}} {
+		if _, err := j.Append(c, testTime); !IsRefused(err) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}

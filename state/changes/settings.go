@@ -25,8 +25,20 @@ func (s *Settings) with(c *Change) (*Settings, error) {
 		}
 	case OpBlock:
 		n.Blocked = slices.Clone(s.Blocked)
-		if !slices.Contains(n.Blocked, c.Rule) {
+		switch {
+		case c.Rule != "" && !slices.Contains(n.Blocked, c.Rule):
 			n.Blocked = append(n.Blocked, c.Rule)
+		case len(c.Rules) > 0:
+			has := make(map[string]bool, len(n.Blocked))
+			for _, rule := range n.Blocked {
+				has[rule] = true
+			}
+			for _, rule := range c.Rules {
+				if !has[rule] {
+					has[rule] = true
+					n.Blocked = append(n.Blocked, rule)
+				}
+			}
 		}
 		if len(n.Blocked) > MaxBlocked {
 			return nil, refused("%d rules are blocked already, which is the limit: use --blacklist", MaxBlocked)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"drumbeat/crawl"
@@ -20,6 +21,7 @@ import (
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
+	"drumbeat/state/changes"
 	"drumbeat/state/erase"
 	"drumbeat/state/repair"
 	"drumbeat/warc"
@@ -441,6 +443,68 @@ func TestRefused(t *testing.T) {
 		}
 		if _, err := w.fs.Size("d0/" + state.EraseName); err == nil {
 			t.Error("an erasure is under way")
+		}
+	})
+}
+
+// TestHidden: with Hide, neither the record nor the blacklist has the names, but the crawl keeps to them, and refuses
+// to enqueue erased URLs.
+func TestHidden(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := stopped(t)
+		before := w.read(t)
+		hosts := before.hosts()[:3]
+		page := ""
+		for _, line := range before.lines {
+			if url := strings.Split(line, " ")[1]; strings.HasPrefix(line, "crawl ") && strings.HasSuffix(line, " ") &&
+				!slices.ContainsFunc(hosts, func(h string) bool { return hostOf(h)(url) }) {
+				page = url
+			}
+		}
+		opt := w.options(erase.Source{Hosts: hosts, URLs: []string{page, "http://unknown.test/x"}})
+		opt.Hide = true
+		_, err := erase.Run(opt)
+		must(t, err)
+		gone := func(url string) bool {
+			return url == page || slices.ContainsFunc(hosts, func(h string) bool { return hostOf(h)(url) })
+		}
+		w.check(t, before, gone)
+		if rep := w.prove(t, erase.Source{Hosts: hosts, URLs: []string{page}}); rep.Found+rep.Rules+rep.Kept > 0 {
+			t.Errorf("%d leftovers, %d rules, %d names in records", rep.Found, rep.Rules, rep.Kept)
+		}
+		settings, err := changes.Read(w.fs, "d0/"+state.ChangesName)
+		must(t, err)
+		if len(settings.Blocked) != 3 || !strings.HasPrefix(settings.Blocked[0], "- host sha256:") {
+			t.Errorf("rules %q", settings.Blocked)
+		}
+		fetched := w.web.Log().Snapshot().Fetches
+		w.opt.Limits.MaxPages, w.opt.Limits.Linger = 0, 6*time.Hour
+		control := new(crawl.Control)
+		w.opt.Observe.Control = control
+		done := make(chan error)
+		go func() {
+			_, err := crawl.Run(t.Context(), w.opt)
+			done <- err
+		}()
+		synctest.Wait()
+		urls := []string{page, "http://" + hosts[0] + "/", "http://unknown.test/x"}
+		answers, made, err := control.Enqueue(t.Context(), "test", urls)
+		if must(t, err); made.Count > 0 || len(answers) != 3 {
+			t.Errorf("%d URLs are enqueued of %d", made.Count, len(answers))
+		}
+		for i, want := range []string{"the operator has erased it", "blacklist", "the operator has erased it"} {
+			if !strings.Contains(answers[i].Refused, want) {
+				t.Errorf("%s: %q, want %q", urls[i], answers[i].Refused, want)
+			}
+		}
+		must(t, <-done)
+		for url, n := range w.web.Log().Snapshot().Fetches {
+			if gone(url) && n > fetched[url] {
+				t.Errorf("%s was fetched again", url)
+			}
+		}
+		if rep := testworld.Deep(t, w.fs, w.opt.Disk.Dirs); !rep.Balanced() {
+			t.Errorf("at the end: %q, %v", rep.Bad, rep.Damages)
 		}
 	})
 }

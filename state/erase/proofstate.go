@@ -2,6 +2,7 @@ package erase
 
 import (
 	"fmt"
+	"slices"
 
 	"drumbeat/beast"
 	"drumbeat/cluster"
@@ -242,7 +243,7 @@ func (p *prover) changes(file string) error {
 				p.found(file, at, "seed or URL that was enqueued", []byte(line))
 			}
 		}
-		rules := []string{c.Rule, c.Host, c.PLD}
+		rules := append(slices.Clone(c.Rules), c.Rule, c.Host, c.PLD)
 		if c.Settings != nil {
 			rules = append(rules, c.Settings.Blocked...)
 			for host := range c.Settings.HostDelays {

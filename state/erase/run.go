@@ -13,6 +13,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/human"
+	"drumbeat/internal/scope"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/changes"
@@ -404,13 +405,24 @@ func (x *run) bar() (err error) {
 	for _, rule := range j.Settings().Blocked {
 		has[rule] = true
 	}
+	c := changes.Change{Op: changes.OpBlock, Who: "erase"}
 	for _, rule := range x.t.Names {
-		if has[rule] {
-			continue
+		if x.j.Hidden {
+			kind, name, _ := strings.Cut(strings.TrimPrefix(rule, "- "), " ")
+			rule = "- " + kind + " " + scope.Digest([]byte(name))
 		}
-		if _, err := j.Append(changes.Change{Op: changes.OpBlock, Who: "erase", Rule: rule}, x.opt.Now()); err != nil {
-			return fmt.Errorf("erase: block %q: %w", rule, err)
+		if !has[rule] {
+			c.Rules = append(c.Rules, rule)
 		}
+	}
+	if len(c.Rules) == 0 {
+		return nil
+	}
+	if len(c.Rules) == 1 {
+		c.Rule, c.Rules = c.Rules[0], nil
+	}
+	if _, err := j.Append(c, x.opt.Now()); err != nil {
+		return fmt.Errorf("erase: block the hosts: %w", err)
 	}
 	return nil
 }
