@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ type Edit struct {
 	// with Payload instead, framed as its head says.
 	Refers  *Original
 	Whole   bool
-	Payload []byte
+	Payload *io.SectionReader
 }
 
 // Shift says where the records of a file from offset Old on are after a Rewrite, up to the next Shift: at By
@@ -107,6 +108,7 @@ type rewriter struct {
 	b           *outfile.Bytes
 	data, index *disk.Staged
 	from, to    int64 // bytes to copy
+	made        int64 // length of the record that was encoded last
 	buf         []byte
 	lines       [][]byte
 }
@@ -265,10 +267,12 @@ func (w *rewriter) put(p *Piece, encode func(rec *Record) error) error {
 	}
 	w.shift(Shift{Old: p.Offset, By: w.data.Size() - p.Offset})
 	w.p.buf = w.p.buf[:0]
+	before := w.data.Size()
 	if err := encode(p.Record); err != nil {
 		return fmt.Errorf("the record at %d: %w", p.Offset, err)
 	}
 	_, err := w.data.Write(w.p.buf)
+	w.made = w.data.Size() - before
 	w.from, w.to = p.Offset+p.Length, p.Offset+p.Length
 	w.shift(Shift{Old: w.to, By: w.data.Size() - w.to})
 	return err
@@ -336,28 +340,44 @@ func (w *rewriter) refers(rec *Record, of Original) error {
 	return nil
 }
 
+// largeBody is the length of a payload in bytes above which it is not held in RAM.
+const largeBody = 1 << 20
+
 // whole encodes a revisit record as a response with the payload.
-func (w *rewriter) whole(rec *Record, payload []byte) error {
-	head := rec.Block
+func (w *rewriter) whole(rec *Record, payload *io.SectionReader) error {
+	head, size := rec.Block, payload.Size()
+	body := io.Reader(io.NewSectionReader(payload, 0, size))
 	if httphead.Chunked(head) {
-		payload = append(append(strconv.AppendInt(nil, int64(len(payload)), 16), "\r\n"...), payload...)
-		payload = append(payload, "\r\n0\r\n\r\n"...)
+		before, after := strconv.FormatInt(size, 16)+"\r\n", "\r\n0\r\n\r\n"
+		body = io.MultiReader(strings.NewReader(before), body, strings.NewReader(after))
+		size += int64(len(before) + len(after))
 	}
 	encoded := false
 	for l := (httphead.Lines{Rest: head}); l.Next(); {
 		encoded = encoded || httphead.Is(l.Key, "content-encoding") && len(l.Value) > 0
 	}
 	begin := beginWhole
-	stored := encoded && len(payload) > 0
-	if stored || len(payload) > smallBody {
+	stored := encoded && size > 0
+	if stored || size > smallBody {
 		begin = beginResponse
 	}
 	w.header(begin, rec, func(f *Field) bool {
 		name := strings.ToLower(f.Name)
 		return name != "warc-profile" && !strings.HasPrefix(name, "warc-refers-to")
 	})
-	w.e.member(&w.p, typeResponse, head, payload, stored)
-	return nil
+	if size > largeBody {
+		out := bufio.NewWriterSize(w.data, streamBytes)
+		if err := w.e.endLarge(out, head, size, stored, body); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	data, err := io.ReadAll(body)
+	if err == nil && int64(len(data)) < size {
+		err = io.ErrUnexpectedEOF
+	}
+	w.e.member(&w.p, typeResponse, head, data, stored)
+	return err
 }
 
 // mimeOf returns the type that a head names, in the form of the index.
@@ -383,7 +403,7 @@ func (w *rewriter) line(l *siftLine, change func(o *indexObject)) error {
 	if w.to > w.from { // it will be copied
 		loc.Offset += w.to - w.from - l.length
 	} else {
-		loc.Length = int64(len(w.p.buf))
+		loc.Length = w.made
 		loc.Offset -= loc.Length
 	}
 	text, err := w.lineAt(l, loc, change)

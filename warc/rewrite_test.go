@@ -2,7 +2,9 @@ package warc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -60,6 +62,11 @@ func rewriteCrawl(t *testing.T, opt Options, rng *rand.Rand) *State {
 			must(t, err)
 		}
 	}
+	return rolled(t, opt, w)
+}
+
+// rolled ends the files of a writer, and returns its state.
+func rolled(t *testing.T, opt Options, w *Writer) *State {
 	must(t, w.Roll())
 	tails, err := disk.CreateTails(opt.State, 1)
 	must(t, err)
@@ -178,9 +185,10 @@ func testRewriteRevisits(t *testing.T, set func(*Options)) {
 			if p.Type != "response" {
 				return nil
 			}
-			data, err := v.Payload(p.Offset, 1<<20)
-			payloads[p.Digest] = data
-			if err == nil && sha1Of(data) != p.Digest {
+			var data bytes.Buffer
+			err := v.CopyPayload(p.Offset, &data)
+			payloads[p.Digest] = data.Bytes()
+			if err == nil && sha1Of(data.Bytes()) != p.Digest {
 				t.Errorf("%s: another payload", p.URL)
 			}
 			return err
@@ -191,7 +199,7 @@ func testRewriteRevisits(t *testing.T, set func(*Options)) {
 				return Edit{}, nil
 			case whole <= refers:
 				whole++
-				return Edit{Whole: true, Payload: payloads[p.Digest]}, nil
+				return Edit{Whole: true, Payload: section(payloads[p.Digest])}, nil
 			}
 			refers++
 			return Edit{Refers: &Original{URL: []byte("http://other.test/"), Date: when}}, nil
@@ -267,6 +275,83 @@ func removeVolumes(t *testing.T, mem *memfs.FS, set disk.Set, names []string) {
 					must(t, mem.Remove(dir+"/warc/"+file))
 				}
 			}
+		}
+	}
+}
+
+func section(data []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data)))
+}
+
+// TestRewriteLarge: payloads that RAM does not hold, as heads of all kinds frame them, are copied and written again.
+func TestRewriteLarge(t *testing.T) { eachFormat(t, testRewriteLarge) }
+
+func testRewriteLarge(t *testing.T, set func(*Options)) {
+	payload := make([]byte, 3*largeBody+17)
+	rng := rand.New(rand.NewPCG(1, 4))
+	for i := range payload {
+		payload[i] = "abcdefgh"[rng.IntN(8)]
+	}
+	chunked := []byte{}
+	for rest := payload; len(rest) > 0; {
+		n := min(len(rest), 1+rng.IntN(200_000))
+		chunked = append(fmt.Appendf(chunked, "%x\r\n", n), rest[:n]...)
+		chunked, rest = append(chunked, "\r\n"...), rest[n:]
+	}
+	chunked = append(chunked, "0\r\n\r\n"...)
+	want, err := PayloadDigestOf(bytes.NewReader(payload))
+	must(t, err)
+	for name, c := range map[string]struct {
+		head string
+		body []byte
+	}{"plain": {"", payload}, "chunked": {"Transfer-Encoding: chunked\r\n", chunked},
+		"encoded": {"Content-Encoding: gzip\r\n", payload},
+		"both":    {"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", chunked}} {
+		mem := memfs.New(1)
+		opt := testOptions(mem, 1)
+		set(&opt)
+		w := open(t, opt, nil)
+		e := w.NewEncoder()
+		x := testExchange("text/plain", "")
+		x.URL, x.Redirect, x.Status = []byte("http://a.test/"+name), "", 200
+		x.Head = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n" + c.head + "\r\n")
+		x.Body, x.Chunked = c.body, strings.Contains(c.head, "chunked")
+		x.Encoded = strings.Contains(c.head, "Encoding: gzip")
+		var p Prepared
+		must(t, e.Prepare(&p, x))
+		_, err = w.Append(&p, when)
+		must(t, err)
+		digest, err := p.Digest()
+		must(t, err)
+		of := Original{URL: x.URL, Date: x.Date}
+		x.URL, x.Digest, x.Body = []byte("http://b.test/"+name), &digest, nil
+		_, err = e.PrepareRevisit(&p, x, of, digest)
+		must(t, err)
+		_, err = w.Append(&p, when)
+		must(t, err)
+		st := rolled(t, opt, w)
+		made := 0
+		must(t, EachVolume(opt, st, func(v *Volume) error {
+			var moved bytes.Buffer
+			_, err := v.Rewrite(v.Name+"-e1", func(p *Piece) (Edit, error) {
+				switch {
+				case p.Type == "response":
+					return Edit{Drop: true}, v.CopyPayload(p.Offset, &moved)
+				case p.Type != "revisit":
+					return Edit{}, nil
+				}
+				if !bytes.Equal(moved.Bytes(), payload) || p.Digest != want {
+					t.Errorf("%s: another payload, of %d bytes", name, moved.Len())
+				}
+				made++
+				return Edit{Whole: true, Payload: section(moved.Bytes())}, nil
+			}, func(string) bool { return false })
+			must(t, errors.Join(mem.Remove(v.Data), mem.Remove(v.Index)))
+			return err
+		}))
+		sum, err := VerifyFiles(opt, st, Verify{})
+		if err != nil || made != 1 || sum.Captures != 1 {
+			t.Errorf("%s: %d made whole, %+v: %v", name, made, sum, err)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package warc
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
+	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -283,38 +285,51 @@ func (r *RecordReader) sift(b *outfile.Bytes, off int64) (p Piece, err error) {
 	return p, err
 }
 
-// Payload returns the payload of the response at an offset: its body without chunk framing. It must have at
-// most max bytes.
-func (v *Volume) Payload(offset, max int64) ([]byte, error) {
+// CopyPayload writes the payload of the response at an offset to w: its body without chunk framing. A body with invalid
+// framing is written as it is. It holds at most MaxSifted bytes.
+func (v *Volume) CopyPayload(offset int64, w io.Writer) error {
 	b, err := v.c.Streams[dataStream].Open(v.opt.Set.FS, v.opt.State)
 	if b != nil {
 		defer b.Close()
 	}
 	var r RecordReader
 	defer r.Close()
-	var rec *Record
+	in := bufio.NewReaderSize(nil, MaxSifted)
+	chunked := false
+	body := func() error { // begins the record, and passes its head
+		rec, err := r.Open(b, b.Size(), offset)
+		if err != nil {
+			return err
+		}
+		in.Reset(&r)
+		block, err := in.Peek(int(min(rec.Size, MaxSifted)))
+		if err != nil {
+			return err
+		}
+		at, _ := httphead.End(block, 0)
+		chunked = at > 0 && httphead.Chunked(block[:at])
+		_, err = in.Discard(at)
+		return err
+	}
 	if err == nil {
-		rec, err = r.Open(b, b.Size(), offset)
+		err = body()
 	}
-	if err == nil && rec.Size > max {
-		err = fmt.Errorf("a block of %d bytes, at most %d are allowed", rec.Size, max)
-	}
-	var block []byte
-	if err == nil {
-		block, err = io.ReadAll(&r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("warc: read the payload at %d of %s: %w", offset, v.File(), err)
-	}
-	at, _ := httphead.End(block, 0)
-	body := block[at:]
-	if at > 0 && httphead.Chunked(block[:at]) {
-		var joined []byte
-		if eachChunk(body, func(p []byte) { joined = append(joined, p...) }) {
-			return joined, nil
+	if err == nil && chunked {
+		if chunked, err = copyChunks(io.Discard, in); err == nil { // is the framing valid?
+			valid := chunked
+			err = body()
+			chunked = valid
 		}
 	}
-	return body, nil
+	if err == nil && chunked {
+		_, err = copyChunks(w, in)
+	} else if err == nil {
+		_, err = io.Copy(w, in)
+	}
+	if err != nil {
+		return fmt.Errorf("warc: read the payload at %d of %s: %w", offset, v.File(), err)
+	}
+	return nil
 }
 
 // Targets are the lines of a metadata record that name URLs.
@@ -324,4 +339,8 @@ var targetNames = []string{"via", "canonical", "refresh", "redirect"}
 func NamesTarget(name string) bool { return slices.Contains(targetNames, name) }
 
 // PayloadDigestOf returns the digest of a payload in the form of WARC-Payload-Digest.
-func PayloadDigestOf(payload []byte) string { return sha1Of(payload) }
+func PayloadDigestOf(payload io.Reader) (string, error) {
+	sum := sha1.New()
+	_, err := io.Copy(sum, payload)
+	return digest(sum.Sum(nil)), err
+}

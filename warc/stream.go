@@ -134,19 +134,25 @@ func (e *Encoder) memberLarge(out *bufio.Writer, x *Exchange, body func() io.Rea
 		e.field(fieldBlock)
 		e.text = e.appendDigest(e.text)
 	}
-	e.endHeader(typeResponse, int64(len(x.Head))+x.Large.Size())
-	e.text = append(e.text, x.Head...)
+	return e.endLarge(out, x.Head, x.Large.Size(), x.Encoded, body())
+}
+
+// endLarge ends the header in e.text, and writes the response record with a head and a body of size bytes. With stored,
+// the body is not compressed.
+func (e *Encoder) endLarge(out *bufio.Writer, head []byte, size int64, stored bool, body io.Reader) error {
+	e.endHeader(typeResponse, int64(len(head))+size)
+	e.text = append(e.text, head...)
 	if e.zst != nil {
-		return e.frameLarge(out, x, body())
+		return e.frameLarge(out, size, stored, body)
 	}
 	sum := crc32.NewIEEE()
 	sum.Write(e.text)
-	rest := io.TeeReader(io.MultiReader(body(), strings.NewReader(recordEnd)), sum)
+	rest := io.TeeReader(io.MultiReader(body, strings.NewReader(recordEnd)), sum)
 	out.WriteString(memberMagic)
 	e.resetFlate(out)
 	defer e.resetFlate(io.Discard) // an idle Encoder must not retain out
 	e.flate.Write(e.text)          // out keeps the first error
-	if x.Encoded {
+	if stored {
 		e.flate.Flush() // align to a byte
 		if err := copyStored(out, rest); err != nil {
 			return err
@@ -157,7 +163,7 @@ func (e *Encoder) memberLarge(out *bufio.Writer, x *Exchange, body func() io.Rea
 		}
 		e.flate.Close()
 	}
-	size := int64(len(e.text)) + x.Large.Size() + int64(len(recordEnd))
+	size += int64(len(e.text)) + int64(len(recordEnd))
 	trailer := binary.LittleEndian.AppendUint32(nil, sum.Sum32())
 	_, err := out.Write(binary.LittleEndian.AppendUint32(trailer, uint32(size))) // modulo 2^32
 	return err

@@ -292,19 +292,19 @@ func (e *Encoder) frameWriter(w io.Writer, size int64) *zstd.Encoder {
 }
 
 // frameLarge writes the text, the large body and the end of the record as one frame.
-func (e *Encoder) frameLarge(out *bufio.Writer, x *Exchange, body io.Reader) error {
-	size := int64(len(e.text)) + x.Large.Size() + int64(len(recordEnd))
+func (e *Encoder) frameLarge(out *bufio.Writer, size int64, stored bool, body io.Reader) error {
+	size += int64(len(e.text)) + int64(len(recordEnd))
 	if size <= wholeBytes { // one that is not large after all
 		b, err := io.ReadAll(body)
 		if err != nil {
 			return err
 		}
 		var p Prepared
-		e.frame(&p, b, x.Encoded && len(b) > 0)
+		e.frame(&p, b, stored && len(b) > 0)
 		_, err = out.Write(p.buf)
 		return err
 	}
-	if !x.Encoded {
+	if !stored {
 		w := e.frameWriter(out, size)
 		defer w.Reset(nil) // an idle Encoder must not retain out
 		w.Write(e.text)    // out keeps the first error

@@ -31,7 +31,7 @@
 //
 // # Memory and disk
 //
-// Memory: 24 bytes for each line of a request, Options.RAMBytes for sorting and stores, one index and one body; the
+// Memory: 24 bytes for each line of a request, Options.RAMBytes for sorting and stores, and one index; the
 // garbage collector may double it.
 // Disk: a second copy of the largest WARC file, and of the stores and queues that change. Run starts no
 // goroutine.

@@ -18,7 +18,7 @@ import (
 
 // rewriteWARC rewrites the files of the plan, one after the other: a new file, with the name of the plan, is
 // durable before the old one is deleted. Files that are not final are deleted with the state that names them.
-func (x *run) rewriteWARC() error {
+func (x *run) rewriteWARC() (err error) {
 	if len(x.volumes) == 0 {
 		return nil
 	}
@@ -44,6 +44,12 @@ func (x *run) rewriteWARC() error {
 		return err
 	}
 	defer refs.close()
+	defer func() {
+		if x.bodies != nil {
+			err = errors.Join(err, x.bodies.Close())
+			x.bodies = nil
+		}
+	}()
 	for i := range x.volumes {
 		n := &x.volumes[i]
 		of, err := refs.of(n.number)
@@ -118,19 +124,18 @@ func (x *run) edit(p *warc.Piece, refs map[int64]ref) (e warc.Edit, _ error) {
 			e.Refers = &warc.Original{URL: []byte(r.URL), Date: time.Unix(r.Time, 0)}
 			return e, nil
 		}
-		bodies, err := x.openWork("bodies")
+		if x.bodies == nil {
+			var err error
+			if x.bodies, err = x.openWork("bodies"); err != nil {
+				return e, err
+			}
+		}
+		e.Whole, e.Payload = true, io.NewSectionReader(x.bodies.File, r.Offset, r.Bytes)
+		got, err := warc.PayloadDigestOf(io.NewSectionReader(x.bodies.File, r.Offset, r.Bytes))
 		if err != nil {
 			return e, err
 		}
-		e.Whole, e.Payload = true, make([]byte, r.Bytes)
-		_, err = bodies.File.ReadAt(e.Payload, r.Offset)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if err = errors.Join(err, bodies.Close()); err != nil {
-			return e, err
-		}
-		if got := warc.PayloadDigestOf(e.Payload); got != r.Digest {
+		if got != r.Digest {
 			return e, &disk.CorruptError{Path: x.work("bodies"), Offset: r.Offset, Want: r.Digest, Got: got}
 		}
 	case j.changes:

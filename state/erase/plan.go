@@ -43,9 +43,6 @@ const (
 	tagRequested = 'd' // a URL of the request
 )
 
-// maxPayload bounds the body that moves to a revisit, in bytes. A crawl makes revisits only of bodies in RAM.
-const maxPayload = 1 << 30
-
 // plan reads everything and makes the work files durable, and then the journal. If the request is that of
 // finished, it leaves the journal nil.
 func (x *run) plan(finished *Record) (err error) {
@@ -370,14 +367,10 @@ func (x *run) joinBodies(bodies, refs *extsort.Sorter, opened map[uint32]*warc.V
 			r = ref{Whole: true, Offset: to.Size(), Digest: digest}
 			first = &ref{URL: url, Time: seconds}
 			if !x.opt.DryRun {
-				payload, err := from.Payload(at, maxPayload)
-				if err != nil {
+				if err := from.CopyPayload(at, to); err != nil {
 					return err
 				}
-				if _, err := to.Write(payload); err != nil {
-					return err
-				}
-				r.Bytes = int64(len(payload))
+				r.Bytes = to.Size() - r.Offset
 			}
 		default:
 			r = *first

@@ -59,7 +59,8 @@ type run struct {
 	m       *state.Manifest
 	t       *Targets
 	j       *journal
-	volumes []volume // in which something changes
+	volumes []volume  // in which something changes
+	bodies  *workFile // open while WARC files are rewritten
 }
 
 // Run erases, or finishes an interrupted erasure and then erases, unless it was the same. The package comment
