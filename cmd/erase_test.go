@@ -67,6 +67,10 @@ func TestErase(t *testing.T) {
 	if _, errs := wantExit(t, term.ExitFailure, "", "get", web.Seeds()[0], "--dir", dir); errs == "" {
 		t.Error("an erased page is still there")
 	}
+	out, _ = wantExit(t, term.ExitDone, "", "explain", "url", web.Seeds()[0], "--dir", dir)
+	if !strings.Contains(out, "erased: drumbeat erase removed it") {
+		t.Errorf("explain of an erased page: %s", out)
+	}
 }
 
 // auditErased searches for an erased host.

@@ -252,6 +252,7 @@ type URLReport struct {
 	Due    time.Time     `json:"due,omitzero"` // when a deferred URL returns
 	Record *RecordReport `json:"record,omitempty"`
 	Ended  *EndedReport  `json:"ended,omitempty"`
+	Erased bool          `json:"erased,omitempty"` // by drumbeat erase, and not fetched since
 
 	Link *LinkReport `json:"link,omitempty"`
 	// Settings are those of --sites; nil for none.

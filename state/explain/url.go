@@ -134,6 +134,9 @@ func (v *view) findAll(f *finder, reports []*URLReport, origins map[string]*Orig
 			return err
 		}
 	}
+	if err := v.findErased(f, damaged); err != nil {
+		return err
+	}
 	for _, list := range f.want { // not found
 		for _, rep := range list {
 			if rep.Place = PlaceEnded; len(v.hurt) > 0 {
@@ -146,6 +149,25 @@ func (v *view) findAll(f *finder, reports []*URLReport, origins map[string]*Orig
 	}
 	v.parents(reports, damaged)
 	return nil
+}
+
+// findErased marks the URLs without a place that an erasure has ended: neither output nor log names them.
+func (v *view) findErased(f *finder, damaged func(error) error) error {
+	byKey := map[uint64][]*URLReport{}
+	for _, list := range f.want {
+		for _, rep := range list {
+			byKey[rep.key] = append(byKey[rep.key], rep)
+		}
+	}
+	if len(byKey) == 0 {
+		return nil
+	}
+	return damaged(v.r.EachErasedKey(func(key uint64) error {
+		for _, rep := range byKey[key] {
+			rep.Erased = true
+		}
+		return nil
+	}))
 }
 
 // The values of URLReport.Place besides the crawl's places.

@@ -174,6 +174,10 @@ const whyNotStored = "its response is not stored: the page asks for that (--robo
 
 // whyEnded explains a seen URL that is in no queue and in no file of the output.
 func (v *view) whyEnded(rep *URLReport) []string {
+	if rep.Erased {
+		return []string{"erased: drumbeat erase removed it, and the crawl never fetches it again; " +
+			"drumbeat erase --report lists the requests"}
+	}
 	why := []string{"done: URLseen has it and no queue does, so it was fetched or refused"}
 	if d := rep.Verdict; d != nil && !d.Allowed && d.Rule != "" {
 		why = append(why, fmt.Sprintf("probably refused: robots.txt has %q", d.Rule))
