@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -69,6 +68,15 @@ const StopDisk = "disk limit"
 
 // ErrNoRoom stops a merge or a large body before it writes more than fits.
 var ErrNoRoom = fmt.Errorf("crawl: no room: %w", syscall.ENOSPC)
+
+// noRoom is an ErrNoRoom with its reason in words for the operator.
+type noRoom struct{ why string }
+
+// Error implements error.
+func (e *noRoom) Error() string { return "crawl: " + e.why + ": " + ErrNoRoom.Error() }
+
+// Unwrap returns ErrNoRoom.
+func (e *noRoom) Unwrap() error { return ErrNoRoom }
 
 // Keeper detects a lack of disk space. Fetching, robots.txt requests and seeds pause while there is a
 // reason. Its goroutine is "space".
@@ -149,8 +157,21 @@ func (s *Keeper) Why() string {
 	if why := s.reasons[reasonLimit]; why != "" { // merges have no room for the same reason
 		return why
 	}
-	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
+	var all, others []string
+	for name, why := range s.reasons {
+		if all = append(all, why); !strings.HasPrefix(name, mergeReason) {
+			others = append(others, why)
+		}
+	}
+	if len(others) > 0 { // merges have no room for the same reason
+		all = others
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), "; ")
 }
+
+// mergeReason begins the names of the reasons that a merge does not fit.
+const mergeReason = "merge "
 
 // Pausing returns why fetching, robots.txt requests and seeds pause, "" if they do not.
 func (s *Keeper) Pausing() string {
@@ -211,8 +232,8 @@ func (s *Keeper) roomFor(what string, dirs []string, need, all, keep int64) erro
 			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
 		}
 		if free < all+keep {
-			return fmt.Errorf("crawl: %s has %s free; %s needs %s, other work needs %s, and %s must stay free: %w",
-				dir, human.Bytes(free), what, human.Bytes(need), human.Bytes(all-need), human.Bytes(keep), ErrNoRoom)
+			return &noRoom{fmt.Sprintf("%s has %s free; %s needs %s, other work needs %s, and %s must stay free",
+				dir, human.Bytes(free), what, human.Bytes(need), human.Bytes(all-need), human.Bytes(keep))}
 		}
 	}
 	return nil
@@ -410,7 +431,11 @@ func (s *Keeper) NoRoom(ctx context.Context, name string, cause error, freed *ti
 		*freed = time.Now()
 		return s.others.Checkpoints.Save()
 	}
-	s.SetReason("merge "+name, cause.Error())
+	why := cause.Error()
+	if short := (*noRoom)(nil); errors.As(cause, &short) {
+		why = short.why
+	}
+	s.SetReason(mergeReason+name, why)
 	s.logPause(time.Now())
 	account.Sleep(ctx, Every)
 	return nil

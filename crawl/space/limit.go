@@ -160,7 +160,7 @@ func (s *Keeper) limitError(what string, bytes, margin int64) error {
 	if !s.Over(bytes, margin) {
 		return nil
 	}
-	return fmt.Errorf("crawl: %s needs %s: %s: %w", what, human.Bytes(bytes), s.limitText(), ErrNoRoom)
+	return &noRoom{fmt.Sprintf("%s needs %s: %s", what, human.Bytes(bytes), s.limitText())}
 }
 
 // limitText says how near the limit is.

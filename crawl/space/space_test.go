@@ -232,6 +232,27 @@ func TestUselessWritesText(t *testing.T) {
 	}
 }
 
+// TestWhyInWords: the reason of a merge that does not fit has no chain of errors, and another reason hides it.
+func TestWhyInWords(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		mem := memfs.New(1)
+		mem.SetCapacity(1 << 20)
+		s := keeper(mem, []string{"dir"}, Options{})
+		must(t, mem.MkdirAll("dir"))
+		_, cause := s.Reserve(2 << 20)
+		freed := time.Now()
+		must(t, s.NoRoom(t.Context(), "urlseen", fmt.Errorf("drum: pass: %w", cause), &freed))
+		if why := s.Why(); !strings.HasPrefix(why, "dir has 1.0 MiB free; a merge needs 2.0 MiB, ") ||
+			strings.Contains(why, "no space left") {
+			t.Errorf("a merge: %q", why)
+		}
+		s.SetReason("free", "the disk is full")
+		if why := s.Why(); why != "the disk is full" {
+			t.Errorf("a merge on a full disk: %q", why)
+		}
+	})
+}
+
 // TestBlockedLogHoldsNoLock: while a log line waits for its reader, the lock that stages take must be free.
 func TestBlockedLogHoldsNoLock(t *testing.T) {
 	for name, log := range map[string]func(s *Keeper){
