@@ -60,11 +60,12 @@ func (s *Server) finished(end *operate.Ending) *Status {
 
 // statusOf returns the status without its health.
 func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
+	last := &snap.Recent
 	out := &Status{Time: snap.Time.UTC(), State: "running", Version: s.opt.Version, Crawl: id, Agent: s.opt.Agent,
 		Contact: s.opt.Contact, Host: s.opt.Host, PID: os.Getpid(), Dirs: s.opt.Dirs, Started: s.started.UTC(),
 		Elapsed: snap.Elapsed.Seconds(), Active: snap.Active.Seconds(), Waiting: snap.Wait.Text, Limits: snap.Limits,
-		Rates: Rates{Pages: snap.PagesPerSecond, Bits: snap.BitsPerSecond, Links: snap.LinksPerSecond,
-			Responses: snap.ResponsesPerSecond, Errors: snap.FailuresPerSecond},
+		Rates: Rates{Pages: last.Rate(last.Pages), Bits: 8 * last.Rate(last.Bytes), Links: last.Rate(last.Links),
+			Responses: last.Rate(last.Responses), Errors: last.Rate(last.Failures)},
 		Connections:  Connections{snap.Connections, snap.InFlight, snap.RobotsInFlight},
 		DeferredLate: snap.DeferredLate.Seconds(), VisitsLate: snap.VisitsLate.Seconds(),
 		Unique: snap.Unique, UniqueShare: snap.UniqueShare, PLDs: snap.PLDs, Hosts: snap.Hosts, Servers: snap.Servers,

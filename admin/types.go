@@ -79,7 +79,7 @@ type Trouble struct {
 	Next  string `json:"next,omitempty" doc:"A command that shows more or helps."`
 }
 
-// Rates are means since the last second.
+// Rates are means over the last ten seconds, or the run if it is shorter.
 type Rates struct {
 	Pages     float64 `json:"pages" doc:"Pages per second."`
 	Bits      float64 `json:"bits" doc:"Bits received per second."`

@@ -53,7 +53,9 @@ func PlaceText(name string) string {
 		return "content check"
 	case PlaceRobotsCheck.String():
 		return "robots.txt check"
-	case PlaceStar.String(), PlaceBeast.String(), PlaceRAM.String():
+	case PlaceRAM.String():
+		return "in RAM"
+	case PlaceStar.String(), PlaceBeast.String():
 		return strings.ToUpper(name)
 	}
 	return name

@@ -9,7 +9,7 @@ import (
 func TestPlaceText(t *testing.T) {
 	words := map[string]string{"failed": "over budget", "awaitrobots": "waiting for robots.txt", "held": "not allowed",
 		"unstreamed": "new", "robotscheck": "robots.txt check", "content": "content check",
-		"star": "STAR", "beast": "BEAST", "ram": "RAM"}
+		"star": "STAR", "beast": "BEAST", "ram": "in RAM"}
 	for p := range Place(NumPlaces) {
 		want := p.String()
 		if text, ok := words[want]; ok {

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 
 // progressFields returns the fields of a progress line in the log.
 func progressFields(s *crawl.Snapshot) []any {
-	fields := []any{"pages", s.Count(state.CountPages), "pages_s", int64(s.PagesPerSecond),
+	fields := []any{"pages", s.Count(state.CountPages), "pages_s", math.Round(100*s.Recent.Rate(s.Recent.Pages)) / 100,
 		"mbit_s", fmt.Sprintf("%.1f", s.BitsPerSecond/1e6), "links", s.Count(state.CountLinks), "unique", s.Unique,
 		"p", fmt.Sprintf("%.3f", s.UniqueShare)}
 	for i, name := range state.PlaceNames {

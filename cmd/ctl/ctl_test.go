@@ -165,7 +165,7 @@ func TestExits(t *testing.T) {
 func TestPrints(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus()})
 	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "status")
-	for _, want := range []string{"The crawl is healthy.", "12.5 pages/s", "1,234", "BEAST",
+	for _, want := range []string{"The crawl is healthy.", "13 pages per second", "1,234", "BEAST",
 		"forbidden by robots.txt (3)", "4.8 MiB received"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the status has no %q:\n%s", want, out)
@@ -257,7 +257,7 @@ func TestTop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	showUntil(func() bool { return strings.Contains(shown, "12.5") && strings.Contains(shown, "pages/s,") })
+	showUntil(func() bool { return strings.Contains(shown, "13") && strings.Contains(shown, "second,") })
 	press("p")
 	showUntil(func() bool { return slices.Contains(f.requests(), "POST /api/v1/pause") })
 	press("q")
@@ -283,7 +283,7 @@ func TestTopWithoutAnswer(t *testing.T) {
 	shown := top{status: &status}
 	shown.take(&look{err: admin.ErrNoServer, key: true, note: "refused"})
 	text := strings.Join(shown.lines(60), "\n")
-	for _, want := range []string{"NO ANSWER", "refused", "12.5 pages/s"} {
+	for _, want := range []string{"NO ANSWER", "refused", "13 pages per second"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q:\n%s", want, text)
 		}

@@ -61,7 +61,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if s.Progress.Text != "" {
 		row("progress", "%s", s.Progress.Text)
 	}
-	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"),
+	row("speed", "%s, %s/s, %.0f links/s", condition.Rate(s.Rates.Pages), humanize.SIWithDigits(s.Rates.Bits, 1, "bit"),
 		s.Rates.Links)
 	row("connections", "%d of %d busy, %s for robots.txt", s.Connections.Busy, s.Connections.Limit,
 		human.Counted(s.Connections.Robots, "request", "requests"))

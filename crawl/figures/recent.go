@@ -49,6 +49,7 @@ type ring struct{ samples []sample }
 type sample struct {
 	at                                      time.Time
 	responses, pages, errors, unique, ended int64
+	bytes, links                            int64
 	failed                                  map[string]int64
 }
 
@@ -70,7 +71,7 @@ func (r *ring) window(now *sample) (w snapshot.Window) {
 	was := &r.samples[0]
 	w = snapshot.Window{Over: now.at.Sub(was.at), Responses: now.responses - was.responses,
 		Pages: now.pages - was.pages, Errors: now.errors - was.errors, New: now.unique - was.unique,
-		Ended:  now.ended - was.ended,
+		Ended: now.ended - was.ended, Bytes: now.bytes - was.bytes, Links: now.links - was.links,
 		Failed: map[string]int64{}}
 	for why, n := range now.failed {
 		if n -= was.failed[why]; n > 0 {
@@ -83,7 +84,8 @@ func (r *ring) window(now *sample) (w snapshot.Window) {
 
 func sampleOf(s *snapshot.Snapshot) *sample {
 	now := &sample{at: s.Time, responses: s.Count(state.CountResponses), pages: s.Count(state.CountPages),
-		unique: s.Unique, ended: s.Ended(), failed: maps.Clone(s.Failed)}
+		unique: s.Unique, ended: s.Ended(), failed: maps.Clone(s.Failed), links: s.Count(state.CountLinks),
+		bytes: s.Count(state.CountBytesWire) + s.Count(state.CountRobotsBytes)}
 	for code, n := range s.Codes {
 		if k := health.KindOf(code); k == health.TooFast || k == health.ServerError {
 			now.errors += n

@@ -305,7 +305,7 @@ func (v *view) backoff() {
 	if w.Host != "" {
 		next = "drumbeat explain host " + w.Host
 		if w.Hosts == 1 {
-			who = "The only host with URLs in RAM fails or refuses: " + w.Host
+			who = w.Host + ", the only host with URLs to fetch, fails or refuses"
 		} else {
 			who += ", " + w.Host + " among them"
 		}
@@ -400,6 +400,9 @@ func (v *view) state() Condition {
 	}
 	if !v.silent() {
 		out.Text = "The crawl works"
+		if v.Answered.IsZero() {
+			out.Text = "The crawl starts"
+		}
 		if v.Recent.Over > 0 && v.Recent.Pages > 0 {
 			out.Text += ": " + Rate(v.Recent.Rate(v.Recent.Pages))
 		}

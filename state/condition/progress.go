@@ -11,8 +11,9 @@ import (
 
 // Progress says how far a crawl is, and how long the rest takes.
 type Progress struct {
-	Pages, Ended, Queued int64   // URLs; Ended were fetched or refused
-	Rate, LongRate       float64 // pages per second over ten seconds and ten minutes
+	Pages, Ended, Queued int64         // URLs; Ended were fetched or refused
+	Rate, LongRate       float64       // pages per second over ten seconds and ten minutes
+	Over, LongOver       time.Duration // the time of each rate: less in a run that is younger
 	// Left is what the queued URLs take at the present rates, and at least what the delay of the host with the most
 	// URLs in RAM lets them take; 0 if it is unknown.
 	Left time.Duration
@@ -30,7 +31,11 @@ const leastWindow = 5 * time.Second
 // ProgressOf returns the progress of a running crawl. New links can make the rest longer at any time.
 func ProgressOf(s *snapshot.Snapshot) Progress {
 	p := Progress{Pages: s.Count(state.CountPages), Ended: s.Ended(), Queued: s.Queued(),
-		Rate: s.Recent.Rate(s.Recent.Pages), LongRate: s.Longer.Rate(s.Longer.Pages)}
+		Rate: s.Recent.Rate(s.Recent.Pages), LongRate: s.Longer.Rate(s.Longer.Pages),
+		Over: s.Recent.Over, LongOver: s.Longer.Over}
+	if p.Ended == 0 { // only seeds are known
+		return p
+	}
 	if p.Queued == 0 || s.Recent.Over < leastWindow || s.Wait.Kind == snapshot.WaitBackoff {
 		return p
 	}
@@ -58,9 +63,13 @@ func ProgressOf(s *snapshot.Snapshot) Progress {
 
 // Speed returns the rates in words.
 func (p *Progress) Speed() string {
+	over := func(d time.Duration) string { return human.Duration(d.Round(time.Second)) }
 	text := Rate(p.Rate)
+	if p.Rate == 0 && p.Over > 0 {
+		text += " in " + over(p.Over)
+	}
 	if p.LongRate > 0 && (p.LongRate < 0.8*p.Rate || p.LongRate > 1.25*p.Rate) {
-		text += ", " + Rate(p.LongRate) + " over ten minutes"
+		text += ", " + Rate(p.LongRate) + " over " + over(p.LongOver)
 	}
 	return text
 }

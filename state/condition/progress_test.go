@@ -60,14 +60,18 @@ func TestProgress(t *testing.T) {
 	s.Recent.New, s.Recent.Pages = 50, 0
 	s.Longer = snapshot.Window{Over: 30 * time.Second, Pages: 3, Ended: 300, New: 150}
 	if p = condition.ProgressOf(s); p.Left != 200*time.Second || !strings.HasSuffix(p.String(),
-		"no page, one page in 10 s over ten minutes, about 3 min 20 s left") {
+		"no page in 10 s, one page in 10 s over 30 s, about 3 min 20 s left") {
 		t.Errorf("%v %+v", &p, p)
 	}
 	s.LongestHost = time.Hour
 	if p = condition.ProgressOf(s); p.Left != time.Hour {
 		t.Errorf("%+v", p)
 	}
-	s.Recent.Over = time.Second
+	s.Places[state.PlaceFetched], s.Places[state.PlaceRefused] = 0, 0
+	if p = condition.ProgressOf(s); p.Rest() != "" {
+		t.Errorf("before the first URL is done: %q", p.Rest())
+	}
+	s.Places[state.PlaceFetched], s.Recent.Over = 1, time.Second
 	if p = condition.ProgressOf(s); p.Rest() != "" {
 		t.Errorf("after a second: %q", p.Rest())
 	}

@@ -51,6 +51,7 @@ type Window struct {
 	Errors                     int64            // Responses that are health.TooFast or health.ServerError
 	Failed                     map[string]int64 // Failures by reason
 	New, Ended                 int64            // unique URLs found, and URLs fetched or refused
+	Bytes, Links               int64            // received, also for robots.txt, and found
 }
 
 // Rate returns the number of events a second.
