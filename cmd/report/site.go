@@ -131,6 +131,9 @@ func (c *Command) ofSite(a *term.App) error {
 	}
 	if err = c.put(a, &b); err == nil && c.Output != "-" {
 		fmt.Fprintln(a.Stdout, r.Verdict)
+		if opt.Old != nil {
+			fmt.Fprintln(a.Stdout, sitereport.Compare(opt.Old, r).Text())
+		}
 		for _, f := range r.Findings {
 			if f.Total > 0 {
 				fmt.Fprintf(a.Stdout, "  %-7s  %6s  %s\n", f.Severity, humanize.Comma(f.Total), f.Title)

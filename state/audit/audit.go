@@ -28,6 +28,9 @@ type Row struct {
 // OK reports whether files and account agree.
 func (a *Row) OK() bool { return a.Ended || a.Files == a.Account }
 
+// empty reports whether the place has no URL, by the files and by the account.
+func (a *Row) empty() bool { return a.Files == weburl.Sum{} && a.Account == weburl.Sum{} }
+
 // Report is the balance of a stopped crawl: every unique URL is in exactly one place.
 type Report struct {
 	Crawl      string
@@ -62,10 +65,14 @@ func (a *Report) Write(w io.Writer) error {
 			r.Account.Hi, r.Account.Lo, verdict)
 	}
 	for i := range a.Rows {
-		row(&a.Rows[i])
+		if r := &a.Rows[i]; !r.empty() {
+			row(r)
+		}
 	}
 	row(&a.Unique)
-	row(&a.Names)
+	if !a.Names.empty() {
+		row(&a.Names)
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}

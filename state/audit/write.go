@@ -18,12 +18,20 @@ const (
 func (d *DeepReport) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "structure\trecords\tdamaged pieces\trecords lost\t\n")
+	empty := 0
 	for i := range d.Structures {
 		s := &d.Structures[i]
+		if s.Records == 0 && s.Damages == 0 && s.Lost == 0 {
+			empty++
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", s.Name, s.Records, s.Damages, s.Lost)
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if empty > 0 {
+		fmt.Fprintf(w, "%s without records: no damage\n", human.Counted(int64(empty), "structure", "structures"))
 	}
 	for i := range d.Damages {
 		if i == shownDamages {

@@ -255,13 +255,13 @@ func (s *siteScan) pages() error {
 		}
 		url, status := both.texts[textURL], int(both.numbers[numStatus])
 		ours := s.has(url)
-		if status == 200 {
-			s.names.add(weburl.Split(url).Host)
-		}
 		// A page of the site that was found by a link, or could have been.
 		mime := both.texts[textMIME]
 		if e != nil {
 			mime = e.texts[textMIME] // that of a revisit, too
+		}
+		if status == 200 && isHTML(string(mime)) {
+			s.names.add(weburl.Split(url).Host)
 		}
 		found := byte(notFound)
 		switch {

@@ -93,7 +93,8 @@ type pack struct {
 	list  []resource
 	first waczPage // the earliest page
 
-	damage error // the first of Report.Damaged
+	revisits int64 // which the list leaves out
+	damage   error // the first of Report.Damaged
 }
 
 // counting is an io.Writer that adds to the progress.
@@ -204,6 +205,10 @@ func (p *pack) archive() error {
 		p.j.note("%s damaged and copied unchanged into the archive; the first: %v",
 			human.Counted(int64(p.j.report.Damaged), "record is", "records are"), p.damage)
 	}
+	if p.revisits > 0 {
+		p.j.note("%s a body that is stored with another page: replayed, but not in the list of pages",
+			human.Counted(p.revisits, "response has", "responses have"))
+	}
 	if moved > 0 {
 		p.j.note("%s moved away: pages are missing", human.Counted(int64(moved), "WARC file was", "WARC files were"))
 	}
@@ -216,7 +221,12 @@ func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 	var pages []warc.Indexed // a WARC file has some 100,000
 	if err := x.Lines(func(line []byte) error {
 		c, err := x.Parse(line)
-		if err == nil && c.Kind == warc.KindPage && !c.IsRevisit() {
+		if err != nil || c.Kind != warc.KindPage {
+			return err
+		}
+		if c.IsRevisit() {
+			p.revisits++
+		} else {
 			pages = append(pages, *c)
 		}
 		return err

@@ -32,6 +32,21 @@ type Change struct {
 	NewKnown, FixedKnown bool
 }
 
+// Text sums the rows up in a line.
+func (c *Changes) Text() string {
+	var added, fixed, still int
+	for i := range c.Findings {
+		f := &c.Findings[i]
+		added, fixed, still = added+len(f.New), fixed+len(f.Fixed), still+int(f.Still)
+	}
+	text := fmt.Sprintf("Since the earlier report of %s: %d new, %d fixed, %d still there",
+		c.Then.UTC().Format(time.DateOnly), added, fixed, still)
+	if c.Cut {
+		text += ", of the rows that both reports have"
+	}
+	return text + "."
+}
+
 // Compare compares two reports.
 func Compare(old, now *Report) *Changes {
 	c := &Changes{Then: old.Time, Figures: []Figure{

@@ -67,6 +67,10 @@ func TestCompare(t *testing.T) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
+	if got := Compare(reportOf(kind, 1, "a", "b"), reportOf(kind, 9, "a", "c")).Text(); !strings.HasSuffix(got,
+		": 0 new, 0 fixed, 1 still there, of the rows that both reports have.") {
+		t.Errorf("in a line: %q", got)
+	}
 	figures := Compare(reportOf(kind, 9, "a"), reportOf(kind, 9)).Figures
 	if f := figures[2]; f != (Figure{"Errors", 1, 0}) {
 		t.Errorf("%+v", figures)
