@@ -121,7 +121,10 @@ func TestGuesses(t *testing.T) {
 		"help repot": `did you mean "report"?`, "reprot --help": `did you mean "report"?`,
 		"help nosuch": `"nosuch" is not a command; drumbeat help lists all`,
 		"pause":       `did you mean "ctl pause"?`, "ctl stauts": `did you mean "status"? drumbeat help ctl lists all`,
-		"help explain linsk": `did you mean "links"? drumbeat help explain lists all`,
+		"explain http://a.example/": `did you mean "explain url http://a.example/"? drumbeat help explain lists all`,
+		"https://a.example/":        `did you mean "crawl https://a.example/"?`,
+		"explain":                   "explain needs one of its commands: robots, url, ",
+		"help explain linsk":        `did you mean "links"? drumbeat help explain lists all`,
 	} {
 		if _, errs := wantExit(t, term.ExitUsage, "", strings.Fields(args)...); !strings.Contains(errs, want) {
 			t.Errorf("%s: got %q, want %q in it", args, errs, want)

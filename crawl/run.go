@@ -108,6 +108,14 @@ func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending) (*Resu
 	}
 }
 
+// resumes says in words that the crawl of a manifest continues.
+func resumes(m *state.Manifest) string {
+	if m.Clean {
+		return "the crawl resumes"
+	}
+	return "the last run was interrupted: the crawl resumes at its last checkpoint"
+}
+
 // stopGrace is how long exchanges may continue when a crawl is told to stop. After that they are cut off,
 // and the next run fetches their URLs again.
 const stopGrace = 3 * time.Second
@@ -150,6 +158,10 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	c.seen.StartMeter()
+	if m := c.Manifest; m != nil {
+		c.opt.Observe.Log.Info(resumes(m), "pages", m.Accounts.Counters[state.CountPages],
+			"waiting_urls", m.Accounts.Waiting(), "checkpoint", m.Gen)
+	}
 	c.history.Started(c.Manifest)
 	c.startStages(inner)
 	c.opt.Observe.Control.Attach(c.running())

@@ -102,6 +102,16 @@ func (s *Accounts) Gained() int64 {
 	return s.Unique.N + s.Places[PlaceFetched].N + s.Places[PlaceRefused].N
 }
 
+// Waiting returns the number of URLs that are neither fetched nor refused.
+func (s *Accounts) Waiting() (n int64) {
+	for p := range s.Places {
+		if p := Place(p); p != PlaceFetched && p != PlaceRefused {
+			n += s.Places[p].N
+		}
+	}
+	return n
+}
+
 // lingering reports whether the crawl may end while URLs wait for this reason (Options.Linger).
 func lingering(why Reason) bool {
 	return why == ReasonRobotsUnavailable || why == ReasonHostBackoff || why == ReasonNotWelcome ||

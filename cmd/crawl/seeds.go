@@ -94,12 +94,24 @@ func (c *Command) readKnown(opt *crawl.Options, view *View) (name string, err er
 	return name, nil
 }
 
+// SeedURL returns the URL of a seed on the command line. The error says what is wrong with it.
+func SeedURL(seed string) (string, error) {
+	url, _, err := admit.ParseSeed(seed)
+	if err == nil && url != "" && !strings.ContainsAny(seed, "\r\n") {
+		return url, nil
+	}
+	scheme, _, ok := strings.Cut(strings.ToLower(seed), "://")
+	if ok && scheme != "http" && scheme != "https" {
+		return "", fmt.Errorf("%q: a crawl fetches only URLs of http and https", seed)
+	}
+	return "", fmt.Errorf("%q is neither a URL nor a host name", seed)
+}
+
 // checkURLs returns the first fault of seeds on the command line.
 func checkURLs(urls []string) error {
 	for _, u := range urls {
-		url, _, err := admit.ParseSeed(u)
-		if err != nil || url == "" || strings.ContainsAny(u, "\r\n") {
-			return fmt.Errorf("%q is neither a URL nor a host name", u)
+		if _, err := SeedURL(u); err != nil {
+			return err
 		}
 		if _, err := os.Stat(u); err == nil {
 			return fmt.Errorf("%s is a file: give --seeds %[1]s to read it, or https://%[1]s for a host of that name",
@@ -155,7 +167,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	}
 	for _, dir := range opt.Disk.Dirs {
 		if err := opt.Disk.FS.MkdirAll(dir); err != nil {
-			return "", fmt.Errorf("copy seeds: %w", err)
+			return "", fmt.Errorf("cannot create the directory %s: %w", dir, err)
 		}
 		lock, err := opt.Disk.FS.Lock(dir)
 		if err != nil {

@@ -391,6 +391,9 @@ func placesText(sum *Summary) []byte {
 	if sum.format == warc.Zstd {
 		suffix = "zst"
 	}
+	if sum.Result.Snapshot.Count(state.CountResponses) == 0 {
+		out = nil // no response, no file
+	}
 	for _, dir := range out {
 		fmt.Fprintf(&b, "  pages   %s/warc/*.warc.%s and *.cdxj\n", dir, suffix)
 	}

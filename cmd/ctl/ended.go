@@ -16,7 +16,7 @@ import (
 
 // endTexts explain the reasons for which a crawl ends.
 var endTexts = map[string]string{
-	crawl.StopDone:      "nothing was left to fetch",
+	crawl.StopDone:      nothingLeft,
 	crawl.StopCancelled: "a signal or drumbeat ctl stop stopped it",
 	crawl.StopPages:     "--max-pages was reached",
 	crawl.StopTime:      "--max-time was reached",
@@ -24,6 +24,8 @@ var endTexts = map[string]string{
 	crawl.StopDrained:   "it was drained",
 	crawl.StopOutage:    "nothing answered for --outage-patience",
 }
+
+const nothingLeft = "nothing was left to fetch"
 
 // lastEvents is how long before the last record of the history the end of a run can be.
 const lastEvents = 10 * time.Minute
@@ -39,18 +41,16 @@ func endOf(fsys disk.FS, dir string) string {
 	if err != nil || m == nil {
 		return ""
 	}
-	when, why := time.Unix(m.Time, 0), "it was interrupted after this checkpoint"
+	when, why := time.Unix(m.Time, 0), "it was interrupted after its checkpoint of that time"
 	if m.Done != "" || m.Clean {
 		why = cmp.Or(endTexts[m.Done], "an orderly stop")
 	}
 	if e := lastStop(fsys, set.Path(0, state.HistoryName)); e != nil {
 		when, why = e.Time, cmp.Or(endTexts[e.Text], e.Text)
 	}
-	waiting := int64(0)
-	for i := range m.Accounts.Places {
-		if p := state.Place(i); p != state.PlaceFetched && p != state.PlaceRefused {
-			waiting += m.Accounts.Places[i].N
-		}
+	waiting := m.Accounts.Waiting()
+	if why == nothingLeft && m.Accounts.Counters[state.CountResponses] == 0 {
+		why = "nothing could be fetched (drumbeat log --log seeds has the reasons)"
 	}
 	found := human.Counted(m.Accounts.Counters[state.CountPages], "page", "pages")
 	if waiting > 0 {

@@ -92,7 +92,7 @@ func TestExplainURLLines(t *testing.T) {
 		{`{"base":"mailto:x","ref":"http://example.org"}`,
 			`{"href":"http://example.org/","url":"http://example.org/","host":"example.org","pld":"example.org"}`},
 		{`{"base":"http://example.org/","ref":"http://a b/"}`,
-			`{"error":"\"http://a b/\" relative to \"http://example.org/\": weburl: not a URL"}`},
+			`{"error":"\"http://a b/\" on \"http://example.org/\" is not a URL"}`},
 		{`{"base":"not a URL","ref":"x"}`, `{"error":"…`},
 		{`{"base":"http://example.org/"}`, `{"error":"no \"ref\" is given"}`},
 	})

@@ -217,7 +217,7 @@ func (p *printer) site(s *explain.PLDReport) {
 		text += ", " + counted(int(s.PerQueue), "page") + " per queue"
 	}
 	if s.Next > 0 {
-		text += fmt.Sprintf(", %d in queue %d so far", s.Used, s.Next)
+		text += fmt.Sprintf(", the next URL goes to BEAST's queue %d, where it has %d", s.Next, s.Used)
 	}
 	for _, l := range s.Further {
 		text += fmt.Sprintf(", %d in queue %d of lane %d", l.Used, l.Next, l.Lane)
@@ -265,18 +265,6 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 		text += ", " + counted(o.Failures, "failure")
 	}
 	p.field("robots", "%s", text)
-	if d != nil {
-		verdict := "forbidden by " + d.Rule
-		switch {
-		case d.Allowed && d.Rule != "":
-			verdict = "allowed by " + d.Rule
-		case d.Allowed:
-			verdict = "allowed: no rule matches"
-		case d.Rule == "":
-			verdict = "unknown"
-		}
-		p.field("verdict", "%s; decision now: %s", verdict, d.Decision)
-	}
 	if !o.Fetched.IsZero() {
 		p.field("", "fetched %s, expires %s", p.when(o.Fetched), p.when(o.Expires))
 	}
@@ -289,6 +277,18 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 			asking = "; now: " + o.Asking
 		}
 		p.field("", "last requested %s%s", p.when(o.Asked), asking)
+	}
+	if d != nil {
+		verdict := "forbidden by " + d.Rule
+		switch {
+		case d.Allowed && d.Rule != "":
+			verdict = "allowed by " + d.Rule
+		case d.Allowed:
+			verdict = "allowed: no rule matches"
+		case d.Rule == "":
+			verdict = "unknown"
+		}
+		p.field("verdict", "%s; decision now: %s", verdict, d.Decision)
 	}
 	if d != nil && d.Use != nil {
 		p.field("use", "%s", d.Use.Text)

@@ -174,7 +174,9 @@ func (e *urlExplainer) ask(base, ref string) urlAnswer {
 	href, err := weburl.WHATWG(base, ref)
 	if errors.Is(err, weburl.ErrParse) {
 		// The library's own message is misleading.
-		err = fmt.Errorf("%.200q relative to %.200q: %w", ref, base, weburl.ErrParse)
+		if err = fmt.Errorf("%.200q is not a URL", ref); base != "" {
+			err = fmt.Errorf("%.200q on %.200q is not a URL", ref, base)
+		}
 	}
 	if err != nil {
 		return urlAnswer{Error: term.OneLine(err)}

@@ -108,6 +108,11 @@ func unknownCommand(node *kong.Node, word string) error {
 		guess = strings.Join(elsewhere, `" or "`)
 	}
 	all := strings.TrimSpace("drumbeat help " + strings.TrimPrefix(strings.TrimPrefix(node.Path(), "drumbeat"), " "))
+	for _, takesURL := range []string{"url", "crawl"} { // of explain, and of the program
+		if strings.Contains(word, "://") && commandNamed(node, takesURL) != nil {
+			guess = strings.TrimPrefix(node.FullPath()+" "+takesURL+" "+word, "drumbeat ")
+		}
+	}
 	if guess != "" {
 		return fmt.Errorf("%q is not a command, did you mean \"%s\"? %s lists all", word, guess, all)
 	}
@@ -122,6 +127,17 @@ func explainMissing(err error) error {
 		return err
 	}
 	text, node := err.Error(), parse.Context.Selected()
+	if node != nil && strings.HasPrefix(text, "expected one of ") {
+		var names []string
+		for _, command := range node.Children {
+			if !command.Hidden {
+				names = append(names, command.Name)
+			}
+		}
+		command := strings.TrimPrefix(node.FullPath(), "drumbeat ")
+		return fmt.Errorf("%s needs one of its commands: %s. drumbeat help %[1]s has more", command,
+			strings.Join(names, ", "))
+	}
 	if node == nil || !strings.HasPrefix(text, "missing flags: ") && !strings.HasPrefix(text, "expected \"<") {
 		return err
 	}

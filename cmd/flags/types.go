@@ -114,7 +114,7 @@ func (p *NetPrefix) UnmarshalText(text []byte) error {
 	}
 	pre, err := netip.ParsePrefix(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is not a range of addresses such as 127.0.0.0/8", text)
+		return fmt.Errorf("%q is not an address or a range of addresses, such as 127.0.0.1 or 127.0.0.0/8", text)
 	}
 	if pre != pre.Masked() {
 		return fmt.Errorf("%q has bits set beyond its length; did you mean %s?", text, pre.Masked())

@@ -89,9 +89,9 @@ func (c *Command) url() (string, error) {
 	if len(c.URLs) != 1 || c.Seeds != "" || c.Known != "" {
 		return "", errors.New("site: give one URL, such as drumbeat site https://my.example/; crawl accepts several")
 	}
-	url, _, err := admit.ParseSeed(c.URLs[0])
-	if err != nil || url == "" {
-		return "", fmt.Errorf("site: %q is neither a URL nor a host name", c.URLs[0])
+	url, err := crawlcmd.SeedURL(c.URLs[0])
+	if err != nil {
+		return "", fmt.Errorf("site: %w", err)
 	}
 	if host := string(weburl.Split([]byte(url)).Host); host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return "", fmt.Errorf("site: a crawl asks name servers, which do not know %s: give an address, such as "+

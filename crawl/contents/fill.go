@@ -1,8 +1,10 @@
 package contents
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,7 +139,7 @@ func (c *Store) readKeys(st *drum.State) error {
 	if bytes == 0 {
 		return nil
 	}
-	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes),
+	c.opt.Log.Debug("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes),
 		"directories", c.saved.Set.Len())
 	var done atomic.Int64
 	ended, told := make(chan struct{}), make(chan struct{})
@@ -172,9 +174,12 @@ func (c *Store) readKeys(st *drum.State) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("crawl: open the store of contents: %w", err)
 	}
-	took := time.Since(began)
-	c.opt.Log.Info("read the store of contents", "bodies", keys, "took", took.Round(time.Millisecond),
-		"rate", human.Bytes(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
+	took, level := time.Since(began), slog.LevelDebug
+	if took >= fillTold { // the log has said that it lasts
+		level = slog.LevelInfo
+	}
+	c.opt.Log.Log(context.Background(), level, "read the store of contents", "bodies", keys,
+		"took", took.Round(time.Millisecond), "rate", human.Bytes(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
 	return nil
 }
 

@@ -100,9 +100,14 @@ func (c *Running) describe(h *HostInfo) {
 	}
 }
 
-// HostsInTrouble returns the hosts that fail or refuse, the last event first, at most n.
+// HostsInTrouble returns the hosts that fail or refuse, the last event first, at most n. It holds the scheduler's lock
+// as HostsInRAM does.
 func (k *Control) HostsInTrouble(n int) (list []HostInfo, err error) {
 	err = k.With(func(c *Running) error {
+		inRAM := map[uint64]int{}
+		for _, it := range c.Heaps.Snapshot() {
+			inRAM[it.Host]++
+		}
 		all, now := c.Hosts.Freeze(), time.Now()
 		for _, e := range slices.Backward(all) {
 			if len(list) == min(n, maxHostsListed) {
@@ -111,7 +116,8 @@ func (k *Control) HostsInTrouble(n int) (list []HostInfo, err error) {
 			if !e.State.Trouble(now) {
 				continue
 			}
-			list = append(list, HostInfo{Key: e.Key, State: e.State.String(), Until: e.State.Until, At: e.State.At})
+			list = append(list, HostInfo{Key: e.Key, InRAM: inRAM[e.Key], State: e.State.String(),
+				Until: e.State.Until, At: e.State.At})
 		}
 		return nil
 	})

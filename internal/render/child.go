@@ -76,7 +76,8 @@ func (l *Launch) Start(ctx context.Context) (*Child, error) {
 	if name == "" {
 		var ok bool
 		if name, ok = Installed(); !ok {
-			return nil, fmt.Errorf("render: no Chromium found: PATH has none of %s",
+			return nil, fmt.Errorf("render: no Chromium found: PATH has none of %s; install one, as with "+
+				"apt install chromium",
 				strings.Join(programs[:], ", "))
 		}
 	}
