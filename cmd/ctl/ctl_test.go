@@ -289,3 +289,24 @@ func TestTopWithoutAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestTopWrapsHealth: on a narrow screen the condition takes several lines, since its end names the cause.
+func TestTopWrapsHealth(t *testing.T) {
+	status := someStatus()
+	status.Health.State = "standing-still"
+	status.Health.Text = "No response for 56 s. 1 URL waits for another attempt after a failure: robots.txt unreachable (1)."
+	shown := top{status: &status}
+	var health []string
+	for _, line := range shown.lines(60) {
+		if strings.HasPrefix(line, "health ") || len(health) > 0 && strings.HasPrefix(line, "    ") {
+			health = append(health, line)
+			if len(line) > 60 {
+				t.Errorf("%d columns: %q", len(line), line)
+			}
+		}
+	}
+	words := strings.Join(strings.Fields(strings.Join(health, " ")), " ")
+	if len(health) < 3 || !strings.HasSuffix(words, status.Health.Text) {
+		t.Errorf("%q", health)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drumbeat/admin"
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/bug"
 )
@@ -173,7 +174,27 @@ func (t *top) lines(columns int) []string {
 		fmt.Fprintf(&b, "pages/s  %s\n", spark(t.rates, max(10, columns-10)))
 		t.table(&b)
 	}
-	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	var lines []string
+	for line := range strings.Lines(strings.TrimRight(b.String(), "\n")) {
+		lines = append(lines, wrapHealth(strings.TrimSuffix(line, "\n"), columns)...)
+	}
+	return lines
+}
+
+// wrapHealth breaks the line of the condition, whose end names the cause. Other lines are cut at the edge.
+func wrapHealth(line string, columns int) []string {
+	text, ok := strings.CutPrefix(line, "health ")
+	text = strings.TrimLeft(text, " ")
+	indent := len(line) - len(text)
+	if !ok || columns-indent < 20 {
+		return []string{line}
+	}
+	lines := flags.Wrap(text, columns-indent)
+	for i := range lines {
+		lines[i] = strings.Repeat(" ", indent) + lines[i]
+	}
+	lines[0] = line[:indent] + strings.TrimLeft(lines[0], " ")
+	return lines
 }
 
 // table prints the state and the use of slots.

@@ -335,11 +335,14 @@ func (v *view) due() bool {
 	if total <= rest {
 		return false
 	}
-	level := Warn
+	level, next := Warn, ""
 	if v.silent() && total*100 > v.Unique {
 		level = Bad
 	}
-	v.add(level, v.still(), "sites", "", "%s%s for another attempt after a failure: %s%s", v.quietly(),
+	if faults[state.ReasonRobotsUnavailable.String()]*2 > total {
+		next = "drumbeat log --log robots" // it names the hosts
+	}
+	v.add(level, v.still(), "sites", next, "%s%s for another attempt after a failure: %s%s", v.quietly(),
 		human.Counted(total, "URL waits", "URLs wait"), ReasonCounts(faults), v.again())
 	return true
 }
