@@ -294,7 +294,7 @@ func TestTopWithoutAnswer(t *testing.T) {
 func TestTopWrapsHealth(t *testing.T) {
 	status := someStatus()
 	status.Health.State = "standing-still"
-	status.Health.Text = "No response for 56 s. 1 URL waits for another attempt after a failure: robots.txt unreachable (1)."
+	status.Health.Text = "No response for 56 s. 1 URL waits after a failure: robots.txt unreachable (1)."
 	shown := top{status: &status}
 	var health []string
 	for _, line := range shown.lines(60) {

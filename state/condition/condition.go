@@ -342,7 +342,7 @@ func (v *view) due() bool {
 	if faults[state.ReasonRobotsUnavailable.String()]*2 > total {
 		next = "drumbeat log --log robots" // it names the hosts
 	}
-	v.add(level, v.still(), "sites", next, "%s%s for another attempt after a failure: %s%s", v.quietly(),
+	v.add(level, v.still(), "sites", next, "%s%s after a failure: %s%s", v.quietly(),
 		human.Counted(total, "URL waits", "URLs wait"), ReasonCounts(faults), v.again())
 	return true
 }

@@ -87,7 +87,7 @@ var ofSites = []judged{
 	{"only failures left", func(s *snap) {
 		silent(snapshot.WaitDue, "URLs due later")(s)
 		s.Unique, s.Deferred = 200, map[string]int64{"timeout": 20, "revisit": 2}
-	}, condition.Standing, condition.Bad, "20 URLs wait for another attempt after a failure: timeout (20)"},
+	}, condition.Standing, condition.Bad, "20 URLs wait after a failure: timeout (20)"},
 	{"a few failures left of many", func(s *snap) {
 		silent(snapshot.WaitDue, "URLs due later")(s)
 		s.Unique, s.Deferred = 1e6, map[string]int64{"timeout": 20}
