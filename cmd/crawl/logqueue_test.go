@@ -66,7 +66,7 @@ func TestStoppedReaderStopsNoCrawl(t *testing.T) {
 				synctest.Wait()
 				v.log.Info("last")
 				synctest.Wait()
-				text, lost := out.String(), 0
+				text, lost := strings.ReplaceAll(out.String(), "\n  ", " "), 0 // as it was before the terminal's width
 				for _, said := range lostMessages.FindAllStringSubmatch(text, -1) {
 					n, _ := strconv.Atoi(said[1]) // digits
 					lost += n

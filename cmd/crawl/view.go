@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -38,13 +39,10 @@ type View struct {
 // NewView returns a View that prints to out, and detects whether out is a terminal.
 func NewView(out io.Writer, l *flags.Logging) *View {
 	v := &View{out: logQueue{out: out}, quiet: l.Quiet, json: l.JSON(), last: time.Now()}
-	v.log = slog.New(v.handler(v, &slog.HandlerOptions{Level: l.Level()}))
-	if v.json {
-		return v
-	}
-	if f, ok := out.(*os.File); ok && !l.Quiet && term.Width(f) > 0 {
+	if f, ok := out.(*os.File); ok && !v.json && !l.Quiet && term.Width(f) > 0 {
 		v.width = func() int { return max(20, term.Width(f)) }
 	}
+	v.log = slog.New(v.handler(v, &slog.HandlerOptions{Level: l.Level()}))
 	return v
 }
 
@@ -53,7 +51,42 @@ func (v *View) handler(w io.Writer, options *slog.HandlerOptions) slog.Handler {
 	if v.json {
 		return slog.NewJSONHandler(w, options)
 	}
-	return slog.NewTextHandler(w, options)
+	if v.width == nil {
+		return slog.NewTextHandler(w, options)
+	}
+	var clock slog.HandlerOptions // a reader of the terminal knows the date
+	if options != nil {
+		clock = *options
+	}
+	clock.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey && len(groups) == 0 {
+			return slog.String(a.Key, a.Value.Time().UTC().Format(time.TimeOnly))
+		}
+		return a
+	}
+	return slog.NewTextHandler(wrapper{w, v.width}, &clock)
+}
+
+// wrapper breaks lines at spaces where the terminal would break them within words.
+type wrapper struct {
+	out   io.Writer
+	width func() int
+}
+
+// Write implements io.Writer; p is whole lines.
+func (w wrapper) Write(p []byte) (int, error) {
+	var b bytes.Buffer
+	width := w.width()
+	for line := range strings.Lines(string(p)) {
+		if utf8.RuneCountInString(line) > width {
+			line = strings.Join(flags.Wrap(line, width-3), "\n  ") + "\n"
+		}
+		b.WriteString(line)
+	}
+	if _, err := w.out.Write(b.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Say prints lines of text, unless the view is quiet. In JSON each is a message of the log.

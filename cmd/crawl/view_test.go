@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,28 @@ func TestProgress(t *testing.T) {
 	if got, erase := out.String(), fmt.Sprintf("\x1b[%dF\x1b[J", n); !strings.HasPrefix(got, erase) ||
 		!strings.HasSuffix(got, block) || !strings.Contains(got, "hello") {
 		t.Errorf("got %q, want the line between %q and the block", got, erase)
+	}
+}
+
+// TestLogOnTerminal: on a terminal lines of the log have the time of day, and break at spaces.
+func TestLogOnTerminal(t *testing.T) {
+	var out bytes.Buffer
+	v := &View{width: func() int { return 60 }}
+	log := slog.New(v.handler(&out, nil))
+	text := strings.TrimSpace(strings.Repeat("a sentence of some words ", 9))
+	log.Info(text, "dir", "crawl")
+	log.Warn("short")
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	for _, line := range lines {
+		if len(line) >= 60 {
+			t.Errorf("%d columns: %q", len(line), line)
+		}
+	}
+	all := strings.Join(strings.Fields(out.String()), " ")
+	if _, err := time.Parse(time.TimeOnly, strings.TrimPrefix(strings.Fields(all)[0], "time=")); err != nil ||
+		!strings.Contains(all, " level=INFO msg=\""+text+"\" dir=crawl time=") || len(lines) < 5 ||
+		!strings.HasSuffix(lines[len(lines)-1], " level=WARN msg=short") {
+		t.Errorf("%v: %q", err, lines)
 	}
 }
 
