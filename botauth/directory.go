@@ -179,10 +179,9 @@ func (k Keys) Prove(host string, body []byte, now, expires time.Time) (Proof, er
 	return p, err
 }
 
-// VerifyDirectory parses a directory that host served with these fields, and returns with it the ids of the keys whose
-// signatures prove that the host has them. Without any, err says why; the directory is valid nevertheless unless it
-// has no keys.
-func VerifyDirectory(host string, body []byte, header http.Header, now time.Time) (d Directory, proven []string,
+// VerifyDirectory parses a directory that host served with these fields, and returns with it the signatures which prove
+// that the host has their keys. Without any, err says why; the directory is valid nevertheless unless it has no keys.
+func VerifyDirectory(host string, body []byte, header http.Header, now time.Time) (d Directory, proven []Verified,
 	err error) {
 	if d, err = ParseDirectory(body); err != nil {
 		return d, nil, err
@@ -212,7 +211,7 @@ func VerifyDirectory(host string, body []byte, header http.Header, now time.Time
 				}})
 		}
 		if err == nil {
-			proven = append(proven, s.KeyID)
+			proven = append(proven, s.Verified)
 		} else if first == nil {
 			first = err
 		}

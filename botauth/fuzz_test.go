@@ -28,7 +28,7 @@ func FuzzVerify(f *testing.F) {
 		}
 		_, proven, err := VerifyDirectory("signature-agent.test", []byte(draftDirectory), m.Header, now)
 		if (err == nil) != (len(proven) > 0) {
-			t.Errorf("proven %q, %v", proven, err)
+			t.Errorf("proven %+v, %v", proven, err)
 		}
 	})
 }

@@ -219,8 +219,12 @@ func TestProve(t *testing.T) {
 	fields := http.Header{"Content-Digest": {p.ContentDigest}, "Signature": {p.Signature},
 		"Signature-Input": {p.SignatureInput}}
 	d, proven, err := VerifyDirectory("bot.test", body, fields, start)
-	if err != nil || fmt.Sprint(proven) != fmt.Sprint(ids(keys)) {
-		t.Errorf("proven %q, %v, want %q", proven, err, ids(keys))
+	var by []string
+	for _, v := range proven {
+		by = append(by, v.KeyID)
+	}
+	if err != nil || fmt.Sprint(by) != fmt.Sprint(ids(keys)) {
+		t.Errorf("proven %+v, %v, want %q", proven, err, ids(keys))
 	}
 	if _, err := d.Key(keys[0].ID(), start); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("a key before its time: %v", err)

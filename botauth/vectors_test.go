@@ -212,8 +212,9 @@ func TestDraftDirectory(t *testing.T) {
 		t.Errorf("directory %s, %v, want %s", body, err, draftDirectory)
 	}
 	d, proven, err := VerifyDirectory(host, body, draftDirectoryFields(), now)
-	if err != nil || len(proven) != 1 || proven[0] != testKeyID || len(d.Keys) != 1 {
-		t.Errorf("directory %+v, proven %q, %v", d, proven, err)
+	if err != nil || len(proven) != 1 || proven[0].KeyID != testKeyID ||
+		!proven[0].Expires.Equal(time.Unix(4889289600, 0)) || len(d.Keys) != 1 {
+		t.Errorf("directory %+v, proven %+v, %v", d, proven, err)
 	}
 	other := draftDirectoryFields()
 	other.Set("Content-Digest", "sha-256=:AAAA:")
@@ -232,7 +233,7 @@ func TestDraftDirectory(t *testing.T) {
 	} {
 		d, proven, err := VerifyDirectory(c.host, []byte(c.body), c.fields, c.now)
 		if !errors.Is(err, c.want) || len(proven) > 0 || len(d.Keys) != 1 {
-			t.Errorf("%s: %d keys, proven %q, %v, want %v", name, len(d.Keys), proven, err, c.want)
+			t.Errorf("%s: %d keys, proven %+v, %v, want %v", name, len(d.Keys), proven, err, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,7 +33,9 @@ type published struct {
 	addrs map[string]string // from a name to its address
 	keys  botauth.Keys
 	file  string // the key file
-	dns   netip.AddrPort
+
+	directory *botauth.Directory // instead of that of the keys; nil: none
+	dns       netip.AddrPort
 }
 
 // answer is what the server sends for a path.
@@ -86,7 +89,11 @@ func (p *published) put(path, kind, body string) {
 // sign publishes the directory, signed at a time for a span.
 func (p *published) sign(t *testing.T, at time.Time, life time.Duration) {
 	t.Helper()
-	body, err := p.keys.Directory(time.Now()).Encode()
+	directory := p.keys.Directory(time.Now())
+	if p.directory != nil {
+		directory = *p.directory
+	}
+	body, err := directory.Encode()
 	must(t, err)
 	host := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/bot/")
 	proof, err := p.keys.Prove(host, body, at, at.Add(life))
@@ -230,6 +237,15 @@ func ranges(created, prefixes string) func(*testing.T, *published) {
 // tenMB is a body that no file may have.
 var tenMB = strings.Repeat("x", 10<<20)
 
+// gzipped returns a text in gzip.
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, text) // into RAM
+	_ = w.Close()
+	return b.Bytes()
+}
+
 // TestIdentityPage: each fault of the page and the agent card has its row, a cause and a remedy.
 func TestIdentityPage(t *testing.T) {
 	tryFaults(t, []identityFault{
@@ -299,6 +315,19 @@ func TestIdentityKeys(t *testing.T) {
 			row, fail, "expired", "once a day"},
 		{"clock ahead", func(t *testing.T, p *published) { p.sign(t, time.Now().Add(time.Hour), time.Hour) },
 			row, fail, "future", "clock"},
+		{"expires soon", func(t *testing.T, p *published) { p.sign(t, time.Now().Add(-24*time.Hour), 30*time.Hour) },
+			row, warn, "1 proven, the signature by ", "once a day"},
+		{"last key expires", func(t *testing.T, p *published) {
+			keys, err := p.keys.Rotate(time.Now(), time.Now().Add(24*time.Hour))
+			must(t, err)
+			p.directory = &botauth.Directory{Keys: keys.Directory(time.Now()).Keys[1:]}
+			p.sign(t, time.Now(), time.Hour)
+		}, row, warn, "the last key expires at ", "keys rotate"},
+		{"directory in a file", card(`"jwks_uri":"http:`, `"jwks_uri":"file:`), "agent card", fail, "jwks_uri is", ""},
+		{"gzip bomb", func(_ *testing.T, p *published) {
+			p.files[directory].header.Set("Content-Encoding", "gzip")
+			p.files[directory].body = string(gzipped(tenMB))
+		}, row, fail, "JSON", ""},
 		{"unsigned", func(_ *testing.T, p *published) { p.files[directory].header.Del("Signature") }, row,
 			warn, "0 proven", "--nginx"},
 		{"another key", func(t *testing.T, p *published) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"drumbeat/botauth"
 	"drumbeat/internal/human"
@@ -63,11 +64,44 @@ func (i *identity) checkDirectory(ctx context.Context) []finding {
 	if i.keys == nil && i.facts.signed == holds {
 		i.facts.signed = unjudged // whether requests are signed is not known
 	}
+	i.checkEnds(&list[0], d, proven) // until then all is well
 	return list
 }
 
+// endsSoon is how long before its end a directory of which nothing lasts is worth a warning.
+const endsSoon = 7 * 24 * time.Hour
+
+// checkEnds warns before a signature of the directory expires, and before the last of its keys does. A server that signs
+// each answer may sign for a short time, so a signature is late only if nobody has renewed it for most of its life.
+func (i *identity) checkEnds(r *finding, d botauth.Directory, proven []botauth.Verified) {
+	now := i.now()
+	for _, v := range proven {
+		if left := v.Expires.Sub(now); left < v.Expires.Sub(v.Created)/4 {
+			r.Now += fmt.Sprintf(", the signature by %s expires at %s", v.KeyID, v.Expires.Format(shortTime))
+			r.at(warn, true, "publish the directory again: run bot-page --out-dir once a day, and reload the server")
+			break
+		}
+	}
+	last := time.Time{}
+	for _, key := range d.Keys {
+		if key.Expires == 0 {
+			return
+		}
+		if end := time.Unix(key.Expires, 0).UTC(); end.After(last) {
+			last = end
+		}
+	}
+	if last.Sub(now) < endsSoon {
+		r.Now += ", the last key expires at " + last.Format(shortTime)
+		r.at(warn, true, "make a key by keys rotate, and publish the directory again before that time")
+	}
+}
+
+// shortTime is the form of times in findings, which are in UTC.
+const shortTime = "2006-01-02T15:04Z"
+
 // checkOwnKeys looks for the keys of --sign in a directory.
-func (i *identity) checkOwnKeys(d botauth.Directory, proven []string) finding {
+func (i *identity) checkOwnKeys(d botauth.Directory, proven []botauth.Verified) finding {
 	now := i.now()
 	key := i.keys.At(now)
 	r := finding{Check: "key of --sign", Now: key.ID(), Need: "in the directory, and proven"}
@@ -76,7 +110,7 @@ func (i *identity) checkOwnKeys(d botauth.Directory, proven []string) finding {
 		r.at(fail, true, "publish the directory again, with the same --sign")
 		return r
 	}
-	if !slices.Contains(proven, key.ID()) {
+	if !slices.ContainsFunc(proven, func(v botauth.Verified) bool { return v.KeyID == key.ID() }) {
 		r.Now += ", not proven"
 		r.at(warn, true, "publish the fields of the directory, with the same --sign")
 	}
@@ -86,7 +120,7 @@ func (i *identity) checkOwnKeys(d botauth.Directory, proven []string) finding {
 			return err == nil && botauth.Thumbprint(public) == next.ID()
 		}) {
 			r.Now = fmt.Sprintf("key %s signs from %s and is not in the directory", next.ID(),
-				next.From.UTC().Format("2006-01-02T15:04Z"))
+				next.From.UTC().Format(shortTime))
 			r.at(warn, true, "publish the directory again before that time")
 		}
 	}

@@ -161,9 +161,10 @@ func printKeys(w io.Writer, keys botauth.Keys, now time.Time) error {
 		case state == waits:
 			text = "signs from " + key.From.Format(time.RFC3339)
 		case state == retired:
-			text = "signs no more; in the key directory until " + keys.Until(i).Format(time.RFC3339)
+			text = "signs no more; must stay in the key directory until " + keys.Until(i).Format(time.RFC3339)
 		case i > 0:
-			text += ", until " + keys[i-1].From.Format(time.RFC3339)
+			text += fmt.Sprintf(" until %s; must stay in the key directory until %s",
+				keys[i-1].From.Format(time.RFC3339), keys.Until(i).Format(time.RFC3339))
 		}
 		if _, err := fmt.Fprintf(w, "key %s\n  %s\n  public key %s\n", key.ID(), text,
 			keys.Directory(now).Keys[i].X); err != nil {

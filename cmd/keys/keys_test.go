@@ -80,6 +80,12 @@ func TestKeys(t *testing.T) {
 	plain, _ := run(t, 0, "show", file)
 	asJSON, _ := run(t, 0, "show", "--json", file)
 	printed += plain + asJSON
+	for _, want := range []string{"signs from " + second.Keys[0].SignsFrom, "signs now until " +
+		second.Keys[0].SignsFrom + "; must stay in the key directory until " + second.Keys[1].ListedUntil} {
+		if !strings.Contains(plain, want) {
+			t.Errorf("show prints %q without %q", plain, want)
+		}
+	}
 	for rest := before; ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
