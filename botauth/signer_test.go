@@ -205,6 +205,15 @@ func TestParseAgent(t *testing.T) {
 
 var agent600 = strings.Repeat("a", 600)
 
+// manyLabels asks for 1,000 signatures.
+var manyLabels = func() string {
+	var b strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&b, "a%d=(),", i)
+	}
+	return b.String() + "b=()"
+}()
+
 func TestParseAccept(t *testing.T) {
 	for value, want := range map[string]*Ask{
 		`sig1=("@authority" "signature-agent");created;expires;tag="web-bot-auth"`: {Label: "sig1"},
@@ -222,6 +231,8 @@ func TestParseAccept(t *testing.T) {
 		`a=();nonce=1`:                               nil,
 		`a=();nonce="` + agent600 + `"`:              nil,
 		`a` + agent600 + `=("@authority")`:           nil,
+		strings.Repeat(`a=(),`, 1000) + `b=()`:       {Label: "a"},
+		manyLabels:                                   nil,
 		`(((`:                                        nil,
 		``:                                           nil,
 		strings.Repeat("a", maxFieldBytes+1):         nil,

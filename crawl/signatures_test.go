@@ -277,7 +277,16 @@ func TestRotateKeys(t *testing.T) {
 			must(t, os.Chmod(file, 0o644))
 			reload <- struct{}{}
 			reload <- struct{}{} // the one before is done
+			<-time.After(time.Second)
 			must(t, os.Chmod(file, 0o600))
+			good, err := os.ReadFile(file)
+			must(t, err)
+			for _, content := range [][]byte{good[:len(good)-30], []byte("garbage"), nil} {
+				must(t, os.WriteFile(file, content, 0o600))
+				reload <- struct{}{}
+				<-time.After(time.Second)
+			}
+			must(t, os.WriteFile(file, good, 0o600))
 		}()
 		mustRun(t, t.Context(), opt)
 		<-done
@@ -296,7 +305,8 @@ func TestRotateKeys(t *testing.T) {
 			t.Errorf("requests by key: %v", signers)
 		}
 		if text := log.String(); !strings.Contains(text, "keys of --sign reloaded") ||
-			!strings.Contains(text, "chmod 600") {
+			!strings.Contains(text, "chmod 600") || !strings.Contains(text, "key 2: the PEM block is damaged") ||
+			strings.Count(text, "has no key in PEM") != 2 {
 			t.Errorf("log:\n%s", text)
 		}
 	})
