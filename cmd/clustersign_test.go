@@ -102,7 +102,8 @@ func (v *verifiers) await(ctx context.Context, f *fleet, id string) {
 		}
 		select {
 		case <-ctx.Done():
-			v.t.Fatalf("%d of %d hosts have met key %s in time: %s", met, len(v.hosts), id, f.processes[0].said.String())
+			v.t.Fatalf("%d of %d hosts have met key %s in time: %s", met, len(v.hosts), id,
+				f.processes[0].said.String())
 		case <-f.processes[0].ended:
 			v.t.Fatalf("node 0 ended: %s", f.processes[0].said.String())
 		case <-f.processes[1].ended:
@@ -112,9 +113,9 @@ func (v *verifiers) await(ctx context.Context, f *fleet, id string) {
 	}
 }
 
-// TestClusterSigns: two processes with one key file sign with one key, which each host verifies. A rotation reaches both
-// by a reload: the new key follows the old one at each host, and no host meets the old one again. Neither directory
-// has the private keys.
+// TestClusterSigns: two processes with one key file sign with one key, which each host verifies. A rotation reaches
+// both by a reload: the new key follows the old one at each host, and no host meets the old one again. Neither
+// directory has the private keys.
 func TestClusterSigns(t *testing.T) {
 	notShort(t)
 	t.Parallel()

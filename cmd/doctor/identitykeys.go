@@ -68,11 +68,11 @@ func (i *identity) checkDirectory(ctx context.Context) []finding {
 	return list
 }
 
-// endsSoon is how long before its end a directory of which nothing lasts is worth a warning.
+// endsSoon is how long before its end the last key of a directory is worth a warning.
 const endsSoon = 7 * 24 * time.Hour
 
-// checkEnds warns before a signature of the directory expires, and before the last of its keys does. A server that signs
-// each answer may sign for a short time, so a signature is late only if nobody has renewed it for most of its life.
+// checkEnds warns before a signature of the directory expires, and before the last of its keys does. A server that
+// signs each answer may sign for a short time, so a signature is late only if three quarters of its life have passed.
 func (i *identity) checkEnds(r *finding, d botauth.Directory, proven []botauth.Verified) {
 	now := i.now()
 	for _, v := range proven {
